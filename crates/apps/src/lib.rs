@@ -1,0 +1,1 @@
+//! What stands on a driver: source, counter, discard.

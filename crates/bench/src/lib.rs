@@ -1,0 +1,1 @@
+//! Trials, the ledger, curves: what is measured and how.

@@ -1,0 +1,1 @@
+//! Registers, descriptors, chips and errata of the Intel 8254x family.

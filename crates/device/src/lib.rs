@@ -1,0 +1,1 @@
+//! A model of the 8254x network cards: function and timing.

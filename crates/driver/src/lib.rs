@@ -1,0 +1,1 @@
+//! The e1000 driver: rings, bursts, moderation, offloads, service policies.

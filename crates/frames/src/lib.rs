@@ -1,0 +1,1 @@
+//! Building and parsing frames, the test tag, size mixes, pcap.

@@ -1,0 +1,1 @@
+//! The machine room: virtual clock, bus, memory, CPUs with interrupt levels, operating-system stacks.

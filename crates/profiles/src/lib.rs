@@ -1,0 +1,1 @@
+//! Chips, buses, hosts, stacks, machines and driver presets as data, each constant with its source.

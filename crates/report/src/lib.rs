@@ -1,0 +1,1 @@
+//! The results schema, tables, plots and the HTML report.
