@@ -1,0 +1,62 @@
+//! What chips get wrong, and what a driver does about it.
+//!
+//! From the SDM where it says so, the 82543GC Specification Update, and the public Intel drivers.
+
+/// A defect or restriction that a driver has to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Erratum {
+    /// The receiver must be reset (RCTL.RST) around changes of the filter tables on revision 2
+    /// of the 82542, and Memory Write and Invalidate switched off meanwhile.
+    ReceiverResetForFilters,
+    /// TXDCTL.WTHRESH other than 0 corrupts transmit write-backs (82543GC Specification Update).
+    TransmitWriteBackThreshold,
+    /// RDTR counts from the last receive and can lock up (82543GC Specification Update, 37):
+    /// leave RDTR 0, or be ready to find packets without an interrupt.
+    ReceiveDelayLockUp,
+    /// TCP segmentation does not work: do not use it.
+    NoSegmentation,
+    /// The management interface to an external PHY is bit-banged over CTRL's software-defined pins.
+    BitBangedMdio,
+    /// A carrier extension after a good frame is reported as an error in fibre mode (TBI_ACCEPT):
+    /// accept such frames when the FCS is good.
+    TbiAccept,
+    /// On PCI-X no transmit buffer may end on an evenly aligned dword: such a buffer must be split.
+    DwordEndPcix,
+    /// A write of one MTA register can disturb its predecessor: write that one again.
+    MulticastWrite,
+    /// A device reset through a 64-bit memory write is not acknowledged: the public drivers reset
+    /// through I/O space. A 32-bit write as [`Registers::write`] makes is not affected.
+    ///
+    /// [`Registers::write`]: https://docs.rs/kpps-platform
+    ResetThroughIo,
+    /// No descriptor ring or buffer may cross a 64 KiB boundary (revision 1).
+    No64KCrossing,
+    /// PCI-X: a frame's first descriptor covers at most 2015 bytes.
+    FirstDescriptor2015,
+    /// TCP segmentation: the last 4 bytes of the last buffer need a descriptor of their own, or
+    /// the transmitter may hang ("sentinel"); a buffer is at most four segments long.
+    SegmentationSentinel,
+    /// Frames below 60 bytes (without FCS) must be padded by software: TCTL.PSP is not dependable.
+    PadInSoftware,
+}
+
+impl Erratum {
+    /// A stable name, for reports and profiles.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ReceiverResetForFilters => "receiver-reset-for-filters",
+            Self::TransmitWriteBackThreshold => "transmit-write-back-threshold",
+            Self::ReceiveDelayLockUp => "receive-delay-lock-up",
+            Self::NoSegmentation => "no-segmentation",
+            Self::BitBangedMdio => "bit-banged-mdio",
+            Self::TbiAccept => "tbi-accept",
+            Self::DwordEndPcix => "dword-end-pcix",
+            Self::MulticastWrite => "multicast-write",
+            Self::ResetThroughIo => "reset-through-io",
+            Self::No64KCrossing => "no-64k-crossing",
+            Self::FirstDescriptor2015 => "first-descriptor-2015",
+            Self::SegmentationSentinel => "segmentation-sentinel",
+            Self::PadInSoftware => "pad-in-software",
+        }
+    }
+}

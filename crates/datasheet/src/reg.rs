@@ -1,0 +1,226 @@
+//! Register offsets in BAR 0, in bytes (SDM table 13-2). All registers are 32 bits wide.
+//!
+//! These are the *canonical* offsets, those of the 82543 and later. The 82542 keeps its
+//! descriptor rings and filter tables elsewhere: [`Chip::offset`](crate::Chip::offset)
+//! translates.
+
+/// Size of the register window in bytes (SDM 13.1).
+pub const WINDOW_BYTES: u32 = 0x2_0000;
+
+/// Device Control (SDM 13.4.1); bits in [`ctrl`](crate::bit::ctrl).
+pub const CTRL: u32 = 0x0000;
+/// Device Status, read only (SDM 13.4.2); bits in [`status`](crate::bit::status).
+pub const STATUS: u32 = 0x0008;
+/// EEPROM/Flash Control and Data: the serial pins (SDM 13.4.3); bits in [`eecd`](crate::bit::eecd).
+pub const EECD: u32 = 0x0010;
+/// EEPROM Read, not on the 82542, 82543 and 82544 (SDM 13.4.4); bits in [`eerd`](crate::bit::eerd).
+pub const EERD: u32 = 0x0014;
+/// Extended Device Control (SDM 13.4.6); bits in [`ctrl_ext`](crate::bit::ctrl_ext).
+pub const CTRL_EXT: u32 = 0x0018;
+/// MDI Control: access to the PHY's registers (SDM 13.4.7); bits in [`mdic`](crate::bit::mdic).
+pub const MDIC: u32 = 0x0020;
+/// Flow Control Address Low (SDM 13.4.8).
+pub const FCAL: u32 = 0x0028;
+/// Flow Control Address High (SDM 13.4.9).
+pub const FCAH: u32 = 0x002C;
+/// Flow Control Type (SDM 13.4.10).
+pub const FCT: u32 = 0x0030;
+/// VLAN EtherType (SDM 13.4.11).
+pub const VET: u32 = 0x0038;
+/// Interrupt Cause Read: reading clears it (SDM 13.4.17); bits in [`cause`](crate::bit::cause).
+pub const ICR: u32 = 0x00C0;
+/// Interrupt Throttling, 82540 and later (SDM 13.4.18): least gap between interrupts in 256 ns, 0 = off.
+pub const ITR: u32 = 0x00C4;
+/// Interrupt Cause Set, write only (SDM 13.4.19); bits in [`cause`](crate::bit::cause).
+pub const ICS: u32 = 0x00C8;
+/// Interrupt Mask Set/Read (SDM 13.4.20); bits in [`cause`](crate::bit::cause).
+pub const IMS: u32 = 0x00D0;
+/// Interrupt Mask Clear, write only (SDM 13.4.21); bits in [`cause`](crate::bit::cause).
+pub const IMC: u32 = 0x00D8;
+/// Receive Control (SDM 13.4.22); bits in [`rctl`](crate::bit::rctl).
+pub const RCTL: u32 = 0x0100;
+/// Flow Control Transmit Timer Value, in slots of 64 byte times (SDM 13.4.12).
+pub const FCTTV: u32 = 0x0170;
+/// Transmit Configuration Word, fibre (SDM 13.4.13); bits in [`txcw`](crate::bit::txcw).
+pub const TXCW: u32 = 0x0178;
+/// Receive Configuration Word, fibre, read only (SDM 13.4.14); bits in [`rxcw`](crate::bit::rxcw).
+pub const RXCW: u32 = 0x0180;
+/// Transmit Control (SDM 13.4.33); bits in [`tctl`](crate::bit::tctl).
+pub const TCTL: u32 = 0x0400;
+/// Transmit Inter Packet Gap (SDM 13.4.34); see [`Chip::tipg`](crate::Chip::tipg).
+pub const TIPG: u32 = 0x0410;
+/// Adaptive IFS Throttle (SDM 13.4.35).
+pub const AIFS: u32 = 0x0458;
+/// LED Control, not on the 82544 and before (SDM 13.4.15).
+pub const LEDCTL: u32 = 0x0E00;
+/// Packet Buffer Allocation: low half receive, high half transmit, in KB (SDM 13.4.16).
+pub const PBA: u32 = 0x1000;
+/// Flow Control Receive Threshold Low, in bytes, a multiple of 8 (SDM 13.4.23).
+pub const FCRTL: u32 = 0x2160;
+/// Flow Control Receive Threshold High, in bytes, a multiple of 8 (SDM 13.4.24).
+pub const FCRTH: u32 = 0x2168;
+/// Receive Data FIFO Head (SDM 13.8.1).
+pub const RDFH: u32 = 0x2410;
+/// Receive Data FIFO Tail (SDM 13.8.2).
+pub const RDFT: u32 = 0x2418;
+/// Receive Data FIFO Head Saved (SDM 13.8.3).
+pub const RDFHS: u32 = 0x2420;
+/// Receive Data FIFO Tail Saved (SDM 13.8.4).
+pub const RDFTS: u32 = 0x2428;
+/// Receive Data FIFO Packet Count (SDM 13.8.5).
+pub const RDFPC: u32 = 0x2430;
+/// Receive Descriptor Base Address Low, 16-byte aligned (SDM 13.4.25).
+pub const RDBAL: u32 = 0x2800;
+/// Receive Descriptor Base Address High (SDM 13.4.26).
+pub const RDBAH: u32 = 0x2804;
+/// Receive Descriptor Length: bytes in the ring, a multiple of 128 (SDM 13.4.27).
+pub const RDLEN: u32 = 0x2808;
+/// Receive Descriptor Head, an index (SDM 13.4.28).
+pub const RDH: u32 = 0x2810;
+/// Receive Descriptor Tail, an index: the doorbell (SDM 13.4.29).
+pub const RDT: u32 = 0x2818;
+/// Receive Delay Timer, in 1.024 µs (SDM 13.4.30); bits in [`rdtr`](crate::bit::rdtr).
+pub const RDTR: u32 = 0x2820;
+/// Receive Descriptor Control, not on the 82542 (SDM 13.4.46); bits in [`dctl`](crate::bit::dctl).
+pub const RXDCTL: u32 = 0x2828;
+/// Receive Interrupt Absolute Delay, in 1.024 µs, 82540 and later (SDM 13.4.31).
+pub const RADV: u32 = 0x282C;
+/// Receive Small Packet Detect: greatest size in bytes, 0 = off, 82540 and later (SDM 13.4.32).
+pub const RSRPD: u32 = 0x2C00;
+/// TX DMA Control, 82544 only (SDM 13.4.42): bit 0 disables packet prefetch.
+pub const TXDMAC: u32 = 0x3000;
+/// Transmit Data FIFO Head (SDM 13.8.6).
+pub const TDFH: u32 = 0x3410;
+/// Transmit Data FIFO Tail (SDM 13.8.7).
+pub const TDFT: u32 = 0x3418;
+/// Transmit Data FIFO Head Saved (SDM 13.8.8).
+pub const TDFHS: u32 = 0x3420;
+/// Transmit Data FIFO Tail Saved (SDM 13.8.9).
+pub const TDFTS: u32 = 0x3428;
+/// Transmit Data FIFO Packet Count (SDM 13.8.10).
+pub const TDFPC: u32 = 0x3430;
+/// Transmit Descriptor Base Address Low, 16-byte aligned (SDM 13.4.36).
+pub const TDBAL: u32 = 0x3800;
+/// Transmit Descriptor Base Address High (SDM 13.4.37).
+pub const TDBAH: u32 = 0x3804;
+/// Transmit Descriptor Length: bytes in the ring, a multiple of 128 (SDM 13.4.38).
+pub const TDLEN: u32 = 0x3808;
+/// Transmit Descriptor Head, an index (SDM 13.4.39).
+pub const TDH: u32 = 0x3810;
+/// Transmit Descriptor Tail, an index: the doorbell (SDM 13.4.40).
+pub const TDT: u32 = 0x3818;
+/// Transmit Interrupt Delay Value, in 1.024 µs, 0 not allowed (SDM 13.4.41).
+pub const TIDV: u32 = 0x3820;
+/// Transmit Descriptor Control, not on the 82542 (SDM 13.4.43); bits in [`dctl`](crate::bit::dctl).
+pub const TXDCTL: u32 = 0x3828;
+/// Transmit Absolute Interrupt Delay, in 1.024 µs, 82540 and later (SDM 13.4.44, where the
+/// offset stands; table 13-2 repeats RADV's by mistake).
+pub const TADV: u32 = 0x382C;
+/// TCP Segmentation Pad and Minimum Threshold (SDM 13.4.45): low half TSMT, high half TSPBP, in bytes.
+pub const TSPMT: u32 = 0x3830;
+/// Receive Checksum Control, 82543 and later (SDM 13.4.47); bits in [`rxcsum`](crate::bit::rxcsum).
+pub const RXCSUM: u32 = 0x5000;
+/// Multicast Table Array, [`MTA_WORDS`] registers (SDM 13.5.1).
+pub const MTA: u32 = 0x5200;
+/// Receive Address Low of entry 0; entries are 8 bytes apart (SDM 13.5.2).
+pub const RAL0: u32 = 0x5400;
+/// Receive Address High of entry 0 (SDM 13.5.3); bits in [`rah`](crate::bit::rah).
+pub const RAH0: u32 = 0x5404;
+/// VLAN Filter Table Array, [`VFTA_WORDS`] registers (SDM 13.5.4).
+pub const VFTA: u32 = 0x5600;
+/// Wakeup Control (SDM 13.6.1).
+pub const WUC: u32 = 0x5800;
+/// Wakeup Filter Control (SDM 13.6.2).
+pub const WUFC: u32 = 0x5808;
+/// Wakeup Status (SDM 13.6.3).
+pub const WUS: u32 = 0x5810;
+/// Packet Buffer Memory, 64 KB (SDM 13.8.11).
+pub const PBM: u32 = 0x1_0000;
+
+/// Registers in the multicast table.
+pub const MTA_WORDS: u32 = 128;
+/// Registers in the VLAN filter table.
+pub const VFTA_WORDS: u32 = 128;
+/// Entries in the receive address table (SDM 13.5.2).
+pub const RAR_ENTRIES: u32 = 16;
+
+/// Receive Address Low of entry `n` (below [`RAR_ENTRIES`]).
+pub const fn ral(n: u32) -> u32 {
+    RAL0 + 8 * n
+}
+/// Receive Address High of entry `n` (below [`RAR_ENTRIES`]).
+pub const fn rah(n: u32) -> u32 {
+    RAH0 + 8 * n
+}
+/// Multicast table register `n` (below [`MTA_WORDS`]).
+pub const fn mta(n: u32) -> u32 {
+    MTA + 4 * n
+}
+/// VLAN filter table register `n` (below [`VFTA_WORDS`]).
+pub const fn vfta(n: u32) -> u32 {
+    VFTA + 4 * n
+}
+
+/// The multicast table row and bit that a destination address selects with RCTL.MO = `offset`
+/// 0–3 (SDM 13.5.1). The address is in wire order.
+pub const fn mta_position(address: [u8; 6], offset: u32) -> (u32, u32) {
+    let high = (address[5] as u32) << 8 | address[4] as u32;
+    let hash = match offset {
+        0 => high >> 4,
+        1 => high >> 3,
+        2 => high >> 2,
+        _ => high,
+    } & 0xFFF;
+    (hash >> 5, hash & 31)
+}
+
+/// The VLAN filter table row and bit of a VLAN identifier (SDM 13.5.4).
+pub const fn vfta_position(vlan: u16) -> (u32, u32) {
+    let id = vlan as u32 & 0xFFF;
+    (id >> 5, id & 31)
+}
+
+/// The 82542's offset for a canonical one (82542 layout as in Intel's public drivers).
+pub(crate) const fn on_82542(canonical: u32) -> u32 {
+    match canonical {
+        RDTR => 0x108,
+        RDBAL => 0x110,
+        RDBAH => 0x114,
+        RDLEN => 0x118,
+        RDH => 0x120,
+        RDT => 0x128,
+        FCRTL => 0x160,
+        FCRTH => 0x168,
+        TDBAL => 0x420,
+        TDBAH => 0x424,
+        TDLEN => 0x428,
+        TDH => 0x430,
+        TDT => 0x438,
+        TIDV => 0x440,
+        RAL0..0x5480 => canonical - RAL0 + 0x40,
+        MTA..RAL0 => canonical - MTA + 0x200,
+        VFTA..WUC => canonical - VFTA + 0x600,
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn multicast_example_of_the_manual() {
+        // SDM 13.5.1: 12:34:56:78:9A:BC, row 94, bit 9.
+        assert_eq!(mta_position([0x12, 0x34, 0x56, 0x78, 0x9A, 0xBC], 0), (94, 9));
+    }
+
+    #[test]
+    fn old_layout() {
+        assert_eq!(on_82542(ral(15)), 0x40 + 8 * 15);
+        assert_eq!(on_82542(rah(0)), 0x44);
+        assert_eq!(on_82542(mta(127)), 0x3FC);
+        assert_eq!(on_82542(vfta(127)), 0x7FC);
+        assert_eq!(on_82542(TDT), 0x438);
+        assert_eq!(on_82542(CTRL), CTRL);
+    }
+}
