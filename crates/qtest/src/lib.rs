@@ -1,0 +1,283 @@
+//! QEMU's e1000 cards as a device behind [`kpps_platform`]: a card that nobody here wrote, so
+//! that driver and model can be held against something other than each other.
+//!
+//! [`Qemu::start`] runs `qemu-system-x86_64` with one card and a halted processor. The guest's
+//! memory is mapped here ([`Ram`]), so rings and buffers cost nothing; each register access is
+//! a message on QEMU's test socket (a read some 10–50 µs, a write a few, as it is posted). The
+//! cable ends here too: [`Qemu::inject`], [`Qemu::collect`], [`Qemu::set_link`].
+//!
+//! It works with QEMUs whose qtest *accelerator* has been left out (Debian): the processor is
+//! emulated and stands still in a ROM of four bytes.
+//!
+//! Everything has a bounded wait. A QEMU that ends, hangs or talks nonsense is a device that
+//! reads as all ones; [`Qemu::check`] says why.
+
+mod error;
+mod pci;
+mod process;
+mod qmp;
+mod ram;
+mod socket;
+mod span;
+mod wire;
+
+pub use error::Error;
+pub use ram::{BufferPool, Ram, RamBuffer, RingMemory};
+
+use kpps_platform::{DmaSpec, OutOfMemory, Platform, Registers};
+use socket::Qtest;
+use std::cell::RefCell;
+use std::fs::File;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Intel's PCI vendor id (SDM 4.1).
+const INTEL: u16 = 0x8086;
+
+/// The cards that QEMU's `e1000` emulation offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Model {
+    /// 82540EM, QEMU's default.
+    I82540Em,
+    /// 82544GC.
+    I82544Gc,
+    /// 82545EM.
+    I82545Em,
+}
+
+impl Model {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::I82540Em, Self::I82544Gc, Self::I82545Em];
+
+    /// QEMU's name of the card.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::I82540Em => "e1000",
+            Self::I82544Gc => "e1000-82544gc",
+            Self::I82545Em => "e1000-82545em",
+        }
+    }
+
+    /// The PCI device id (SDM 5.2).
+    pub const fn device_id(self) -> u16 {
+        match self {
+            Self::I82540Em => 0x100e,
+            Self::I82544Gc => 0x100c,
+            Self::I82545Em => 0x100f,
+        }
+    }
+}
+
+/// How QEMU's timers run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timers {
+    /// As time passes on the wall.
+    Wall,
+    /// A timer that is set expires at once: QEMU's virtual time jumps to it, as its processor
+    /// has nothing to do. Delays of the emulation (1 s of deafness after a write of RCTL)
+    /// are then over as soon as QEMU's main loop comes round.
+    Immediate,
+}
+
+/// How to run QEMU.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The program.
+    pub program: String,
+    /// The card.
+    pub model: Model,
+    /// Its MAC address, which QEMU also puts into its EEPROM.
+    pub mac: [u8; 6],
+    /// How its timers run.
+    pub timers: Timers,
+    /// The guest's memory in bytes, a multiple of 1 MiB.
+    pub ram_bytes: u64,
+}
+
+impl Options {
+    /// A card with immediate timers and 64 MiB of memory.
+    pub fn new(model: Model) -> Self {
+        Self {
+            program: "qemu-system-x86_64".to_owned(),
+            model,
+            mac: [0x52, 0x54, 0x00, 0x12, 0x34, 0x56],
+            timers: Timers::Immediate,
+            ram_bytes: 64 << 20,
+        }
+    }
+}
+
+/// One card in a QEMU of its own, which is killed when this is dropped.
+#[derive(Debug)]
+pub struct Qemu {
+    place: Place,
+    wire: RefCell<wire::Wire>,
+    monitor: RefCell<qmp::Monitor>,
+    process: RefCell<process::Process>,
+}
+
+impl Qemu {
+    /// Starts QEMU, finds the card and opens it.
+    ///
+    /// # Errors
+    /// [`Error::NotInstalled`] if there is no QEMU here; others if it does not start or its
+    /// bus lacks the card.
+    pub fn start(options: &Options) -> Result<Self, Error> {
+        let process::Started { mut process, ram, qtest, wire, monitor, directory } = process::start(options)?;
+        let (place, wire, monitor) =
+            Self::open(options, &ram, qtest, wire, monitor).map_err(|error| process.reason(error))?;
+        // QEMU answers only when it has set up everything: its files are open by now.
+        directory.close()?;
+        Ok(Self {
+            place,
+            wire: RefCell::new(wire),
+            monitor: RefCell::new(monitor),
+            process: RefCell::new(process),
+        })
+    }
+
+    fn open(
+        options: &Options,
+        ram: &File,
+        qtest: UnixStream,
+        wire: UnixStream,
+        monitor: UnixStream,
+    ) -> Result<(Place, wire::Wire, qmp::Monitor), Error> {
+        let qtest = Qtest::new(qtest)?;
+        qtest.ask("irq_intercept_in ioapic");
+        qtest.check()?;
+        pci::open(&qtest, INTEL, options.model.device_id())?;
+        let place = Place { qtest: Arc::new(qtest), ram: Ram::shared(ram)?, since: Instant::now() };
+        let mut monitor = qmp::Monitor::new(monitor)?;
+        monitor.await_wire()?;
+        Ok((place, wire::Wire::new(wire)?, monitor))
+    }
+
+    /// The place in which a driver can run this card; as many handles as wanted.
+    pub fn platform(&self) -> Place {
+        self.place.clone()
+    }
+
+    /// The memory that the card sees.
+    pub fn ram(&self) -> &Ram {
+        &self.place.ram
+    }
+
+    /// QEMU's version, as "7.2.22".
+    ///
+    /// # Errors
+    /// If the monitor does not answer.
+    pub fn version(&self) -> Result<String, Error> {
+        self.monitor.borrow_mut().version()
+    }
+
+    /// Puts `frame`, without FCS, on the wire towards the card. QEMU keeps it until the card
+    /// can receive.
+    ///
+    /// # Errors
+    /// If the connection is broken.
+    pub fn inject(&self, frame: &[u8]) -> Result<(), Error> {
+        self.wire.borrow_mut().inject(frame)
+    }
+
+    /// The next frame that the card sent, without FCS.
+    ///
+    /// # Errors
+    /// If the connection is broken.
+    pub fn collect(&self) -> Result<Option<Vec<u8>>, Error> {
+        self.wire.borrow_mut().collect()
+    }
+
+    /// Lets `ns` nanoseconds pass, at least one turn of QEMU's main loop, and keeps the wire
+    /// moving.
+    ///
+    /// # Errors
+    /// Whatever has gone wrong since the last look.
+    pub fn settle(&self, ns: u64) -> Result<(), Error> {
+        let until = Instant::now() + Duration::from_nanos(ns);
+        loop {
+            self.place.qtest.synchronise();
+            self.wire.borrow_mut().pump()?;
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return self.check();
+            }
+            std::thread::sleep(left.min(Duration::from_micros(500)));
+        }
+    }
+
+    /// Whether frames for the card have not been taken by QEMU yet.
+    pub fn backlog(&self) -> bool {
+        self.wire.borrow().backlog()
+    }
+
+    /// Plugs the cable in or pulls it.
+    ///
+    /// # Errors
+    /// If the monitor does not answer.
+    pub fn set_link(&self, up: bool) -> Result<(), Error> {
+        self.monitor.borrow_mut().set_link("card", up)
+    }
+
+    /// Whether the card asserts its interrupt line, after all register accesses so far.
+    pub fn interrupt_line(&self) -> bool {
+        self.place.qtest.line()
+    }
+
+    /// How often the card has raised its interrupt line.
+    pub fn interrupts(&self) -> u64 {
+        self.place.qtest.raised()
+    }
+
+    /// Whether QEMU is alive and has answered sensibly since the last call.
+    ///
+    /// # Errors
+    /// What was wrong.
+    pub fn check(&self) -> Result<(), Error> {
+        self.process.borrow_mut().check()?;
+        self.place.qtest.check()
+    }
+}
+
+/// Registers, memory and clock of a [`Qemu`]. Once that is dropped, the card has vanished:
+/// its registers read as all ones.
+#[derive(Clone, Debug)]
+pub struct Place {
+    qtest: Arc<Qtest>,
+    ram: Ram,
+    since: Instant,
+}
+
+impl Platform for Place {
+    type Regs = Window;
+    type Mem = RingMemory;
+
+    fn registers(&self) -> Window {
+        Window { qtest: self.qtest.clone() }
+    }
+    fn allocate(&self, spec: DmaSpec) -> Result<RingMemory, OutOfMemory> {
+        self.ram.ring(spec)
+    }
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+    fn wait_ns(&self, ns: u64) {
+        std::thread::sleep(Duration::from_nanos(ns));
+    }
+}
+
+/// The card's BAR 0, seen through QEMU's test socket.
+#[derive(Clone, Debug)]
+pub struct Window {
+    qtest: Arc<Qtest>,
+}
+
+impl Registers for Window {
+    fn read(&self, offset: u32) -> u32 {
+        self.qtest.ask(&format!("readl {:#x}", pci::BAR0 + u64::from(offset))) as u32
+    }
+    fn write(&self, offset: u32, value: u32) {
+        self.qtest.post(&format!("writel {:#x} {value:#x}", pci::BAR0 + u64::from(offset)));
+    }
+}

@@ -1,0 +1,106 @@
+//! Which address ranges are free: first fit, neighbours joined when given back.
+
+use kpps_platform::DmaSpec;
+use std::ops::Range;
+
+/// The free ranges of a memory, in order of address, never touching each other.
+#[derive(Debug)]
+pub(crate) struct Spans {
+    free: Vec<Range<u64>>,
+}
+
+impl Spans {
+    pub(crate) fn new(all: Range<u64>) -> Self {
+        Self { free: if all.is_empty() { Vec::new() } else { vec![all] } }
+    }
+
+    /// The lowest free range that is as `spec` wants it.
+    pub(crate) fn take(&mut self, spec: DmaSpec) -> Option<Range<u64>> {
+        let bytes = spec.bytes as u64;
+        if bytes == 0 || !spec.align.is_power_of_two() {
+            return None;
+        }
+        let (index, start) = self.free.iter().enumerate().find_map(|(index, free)| {
+            let start = place(free.start, spec)?;
+            let end = start.checked_add(bytes)?;
+            (end <= free.end && end - 1 <= spec.max_address).then_some((index, start))
+        })?;
+        let taken = start..start + bytes;
+        let hole = self.free.remove(index);
+        let left = [hole.start..taken.start, taken.end..hole.end];
+        self.free.splice(index..index, left.into_iter().filter(|range| !range.is_empty()));
+        Some(taken)
+    }
+
+    /// Makes `range`, which was taken before, free.
+    pub(crate) fn give(&mut self, mut range: Range<u64>) {
+        let mut index = self.free.partition_point(|free| free.start < range.start);
+        if self.free.get(index).is_some_and(|next| next.start == range.end) {
+            range.end = self.free.remove(index).end;
+        }
+        if index > 0 && self.free[index - 1].end == range.start {
+            index -= 1;
+            range.start = self.free.remove(index).start;
+        }
+        self.free.insert(index, range);
+    }
+}
+
+/// The lowest address from `from` on where `spec` fits as to alignment and boundary.
+fn place(from: u64, spec: DmaSpec) -> Option<u64> {
+    let align = spec.align as u64;
+    let start = from.checked_next_multiple_of(align)?;
+    let Some(boundary) = spec.boundary else { return Some(start) };
+    let bytes = spec.bytes as u64;
+    if boundary == 0 || bytes > boundary {
+        return None;
+    }
+    let crosses = start / boundary != start.checked_add(bytes - 1)? / boundary;
+    if !crosses {
+        return Some(start);
+    }
+    start.checked_next_multiple_of(boundary.max(align))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Whatever is taken and given: ranges are disjoint, inside, as wanted; and when all is
+        /// given back, all is one free range again.
+        #[test]
+        fn disjoint_and_whole_again(
+            wants in prop::collection::vec(
+                (1_usize..5000, 0_u32..13, prop::option::of(12_u32..17), any::<bool>()), 1..60),
+        ) {
+            let all = 4096..(1 << 20);
+            let mut spans = Spans::new(all.clone());
+            let mut taken: Vec<Range<u64>> = Vec::new();
+            for (bytes, align, boundary, give) in wants {
+                let spec = DmaSpec {
+                    bytes, align: 1 << align,
+                    boundary: boundary.map(|b| 1 << b), max_address: 1 << 19,
+                };
+                if let Some(range) = spans.take(spec) {
+                    prop_assert!(range.start >= all.start && range.end <= (1 << 19) + 1);
+                    prop_assert_eq!(range.end - range.start, bytes as u64);
+                    prop_assert_eq!(range.start % (1 << align), 0);
+                    if let Some(b) = boundary {
+                        prop_assert_eq!(range.start >> b, (range.end - 1) >> b);
+                    }
+                    prop_assert!(taken.iter().all(|t| t.end <= range.start || range.end <= t.start));
+                    taken.push(range);
+                }
+                if give && !taken.is_empty() {
+                    spans.give(taken.swap_remove(bytes % taken.len()));
+                }
+            }
+            for range in taken {
+                spans.give(range);
+            }
+            prop_assert_eq!(spans.free, vec![all]);
+        }
+    }
+}
