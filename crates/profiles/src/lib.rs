@@ -1,1 +1,284 @@
-//! Chips, buses, hosts, stacks, machines and driver presets as data, each constant with its source.
+//! Chips, buses, hosts, stacks, machines and driver presets as data: the folder `profiles/`, built in.
+//!
+//! A profile is a TOML file with a `description` and one entry per constant:
+//!
+//! ```toml
+//! rx_engine_ps = { value = 1_470_000, source = "where it is from", fitted = ["M1"] }
+//! ```
+//!
+//! `source` is required. `fitted` names the claims that a constant without a citable value was
+//! fitted on. Who uses a profile asks for it as a type of its own ([`Profile::get`]); this crate does not know what
+//! the constants mean.
+
+use include_dir::{Dir, include_dir};
+use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
+use std::fmt;
+use std::path::Path;
+use toml::{Table, Value};
+
+static BUILT_IN: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../profiles");
+
+/// What a profile describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A network chip: timing and semantics.
+    Chip,
+    /// An I/O bus.
+    Bus,
+    /// A CPU with its caches and memory.
+    Host,
+    /// An operating system's path from the driver to the application.
+    Stack,
+    /// A driver preset: a row of choices.
+    Driver,
+    /// A machine: which of the above belong together.
+    Machine,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Kind; 6] = [Kind::Machine, Kind::Chip, Kind::Bus, Kind::Host, Kind::Stack, Kind::Driver];
+
+    fn folder(self) -> &'static str {
+        match self {
+            Kind::Chip => "chips",
+            Kind::Bus => "buses",
+            Kind::Host => "hosts",
+            Kind::Stack => "stacks",
+            Kind::Driver => "drivers",
+            Kind::Machine => "machines",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Chip => "chip",
+            Kind::Bus => "bus",
+            Kind::Host => "host",
+            Kind::Stack => "stack",
+            Kind::Driver => "driver preset",
+            Kind::Machine => "machine",
+        })
+    }
+}
+
+/// Why a profile cannot be used. Each message says what, where, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no built-in profile of this name.
+    #[error("there is no {kind} called '{name}': known are {}; or give the path of a .toml file", known.join(", "))]
+    Unknown {
+        /// What was asked for.
+        kind: Kind,
+        /// Under which name.
+        name: String,
+        /// The names there are.
+        known: Vec<String>,
+    },
+    /// A profile file cannot be read.
+    #[error("cannot read the {kind} profile {path}: {source}")]
+    Unreadable {
+        /// What was asked for.
+        kind: Kind,
+        /// Where.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A profile does not say what it must.
+    #[error("{kind} profile '{name}': {problem}")]
+    Bad {
+        /// What was asked for.
+        kind: Kind,
+        /// Under which name.
+        name: String,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+/// One constant of a profile.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Constant {
+    /// Its name, with dots for nesting.
+    pub name: String,
+    /// Its value.
+    pub value: Value,
+    /// Where the value is from.
+    pub source: String,
+    /// The claims that it was fitted on; empty for a constant with a citable value.
+    pub fitted: Vec<String>,
+}
+
+/// A profile.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    kind: Kind,
+    name: String,
+    description: String,
+    constants: Vec<Constant>,
+}
+
+impl Profile {
+    /// The built-in profile called `name`, or the one in the file `name` if that ends in `.toml`.
+    pub fn named(kind: Kind, name: &str) -> Result<Self, Error> {
+        if name.ends_with(".toml") {
+            let text = std::fs::read_to_string(name)
+                .map_err(|source| Error::Unreadable { kind, path: name.into(), source })?;
+            let stem = Path::new(name).file_stem().and_then(|s| s.to_str()).unwrap_or(name);
+            return Self::parse(kind, stem, &text);
+        }
+        match BUILT_IN.get_file(format!("{}/{name}.toml", kind.folder())).and_then(|f| f.contents_utf8()) {
+            Some(text) => Self::parse(kind, name, text),
+            None => Err(Error::Unknown { kind, name: name.into(), known: names(kind) }),
+        }
+    }
+
+    /// Parses the text of a profile.
+    pub fn parse(kind: Kind, name: &str, text: &str) -> Result<Self, Error> {
+        let bad = |problem: String| Error::Bad { kind, name: name.into(), problem };
+        let mut table: Table = text.parse().map_err(|e: toml::de::Error| bad(e.to_string()))?;
+        let Some(Value::String(description)) = table.remove("description") else {
+            return Err(bad("it needs a line `description = \"…\"`".into()));
+        };
+        let mut constants = Vec::with_capacity(table.len());
+        for (key, entry) in table {
+            let problem = || bad(format!("'{key}' must be {{ value = …, source = \"…\" }}"));
+            let Value::Table(mut entry) = entry else { return Err(problem()) };
+            let value = entry.remove("value").ok_or_else(problem)?;
+            let source = match entry.remove("source") {
+                Some(Value::String(source)) if !source.trim().is_empty() => source,
+                _ => return Err(bad(format!("'{key}' has no source: every constant says where it is from"))),
+            };
+            let fitted = match entry.remove("fitted") {
+                None => Vec::new(),
+                Some(ids) => {
+                    ids.try_into().map_err(|_| bad(format!("'{key}': `fitted` must be a list of claims")))?
+                }
+            };
+            if let Some((unknown, _)) = entry.into_iter().next() {
+                return Err(bad(format!("'{key}' has an entry '{unknown}': known are value, source, fitted")));
+            }
+            constants.push(Constant { name: key, value, source, fitted });
+        }
+        Ok(Self { kind, name: name.into(), description, constants })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it is, in a sentence.
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// Its constants, with their sources.
+    pub fn constants(&self) -> &[Constant] {
+        &self.constants
+    }
+
+    /// Its constants as a `T`.
+    pub fn get<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        let table: Table = self.constants.iter().map(|c| (c.name.clone(), c.value.clone())).collect();
+        T::deserialize(table).map_err(|e| Error::Bad {
+            kind: self.kind,
+            name: self.name.clone(),
+            problem: e.message().to_owned(),
+        })
+    }
+
+    /// The profile with one constant replaced.
+    pub fn with(mut self, name: &str, value: impl Into<Value>, source: &str) -> Self {
+        self.constants.retain(|c| c.name != name);
+        self.constants.push(Constant {
+            name: name.into(),
+            value: value.into(),
+            source: source.into(),
+            fitted: Vec::new(),
+        });
+        self
+    }
+}
+
+/// The names of the built-in profiles of one kind, sorted.
+pub fn names(kind: Kind) -> Vec<String> {
+    let mut names: Vec<String> = BUILT_IN
+        .get_dir(kind.folder())
+        .into_iter()
+        .flat_map(|dir| dir.files())
+        .filter_map(|file| Some(file.path().file_stem()?.to_str()?.to_owned()))
+        .collect();
+    names.sort();
+    names
+}
+
+/// A hash over all built-in profiles, names and contents: 16 hexadecimal digits that change when any constant does.
+pub fn hash() -> String {
+    let mut hash = Sha256::new();
+    for kind in Kind::ALL {
+        for name in names(kind) {
+            let path = format!("{}/{name}.toml", kind.folder());
+            let contents = BUILT_IN.get_file(&path).map(|f| f.contents()).unwrap_or_default();
+            hash.update(path.as_bytes());
+            hash.update((contents.len() as u64).to_le_bytes());
+            hash.update(contents);
+        }
+    }
+    hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn every_built_in_profile_parses_and_cites() {
+        for kind in Kind::ALL {
+            assert!(!names(kind).is_empty(), "no {kind} at all");
+            for name in names(kind) {
+                let profile = Profile::named(kind, &name).unwrap();
+                assert!(profile.description().len() > 10, "{kind} {name}: a description");
+            }
+        }
+    }
+
+    #[test]
+    fn constants_become_values_of_a_type() {
+        #[derive(serde::Deserialize, PartialEq, Debug)]
+        struct T {
+            a: u32,
+            b: Vec<u8>,
+        }
+        let text = "description = 'x'\na = { value = 1, source = 's' }\nb = { value = [2], source = 's', fitted = ['M1'] }";
+        let profile = Profile::parse(Kind::Bus, "t", text).unwrap();
+        assert_eq!(profile.get::<T>().unwrap(), T { a: 1, b: vec![2] });
+        assert_eq!(profile.constants()[1].fitted, ["M1"]);
+        let changed = profile.with("a", 9, "test");
+        assert_eq!(changed.get::<T>().unwrap().a, 9);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (text, says) in [
+            ("", "description"),
+            ("description = 'x'\na = 1", "'a' must be"),
+            ("description = 'x'\na = { value = 1 }", "no source"),
+            ("description = 'x'\na = { value = 1, source = ' ' }", "no source"),
+            ("description = 'x'\na = { value = 1, source = 's', fit = [] }", "'fit'"),
+            ("description = 'x'\na = { value = 1, source = 's', fitted = 3 }", "list"),
+            ("nonsense", "expected"),
+        ] {
+            let error = Profile::parse(Kind::Bus, "t", text).unwrap_err().to_string();
+            assert!(error.contains(says), "{text:?} says: {error}");
+        }
+        let error = Profile::named(Kind::Chip, "i486").unwrap_err().to_string();
+        assert!(error.contains("i486") && error.contains("82543gc"), "{error}");
+        assert!(Profile::named(Kind::Chip, "/no/where.toml").unwrap_err().to_string().contains("/no/where.toml"));
+    }
+}

@@ -1,0 +1,642 @@
+//! The simulated CPU: execution contexts at interrupt levels, and the one place where time passes.
+//!
+//! A context (an interrupt handler, a softirq, a kernel thread) is straight-line Rust code in a stackful
+//! coroutine. Whatever costs time ends in [`Machine::spend`]: while nothing can interrupt the caller
+//! that is an addition; otherwise the world is advanced event by event, and a higher level
+//! that becomes ready takes the CPU away until it waits again.
+//!
+//! This is one of the two files of this crate with `unsafe`: a context reaches its coroutine's
+//! way out through a raw pointer, because the call to `spend` comes from deep inside a driver.
+
+use crate::memory::Memory;
+use crate::{host, world::World};
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// Interrupt levels, lowest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// A kernel thread or process.
+    Thread,
+    /// Bottom half or softirq.
+    Softirq,
+    /// An interrupt handler.
+    Hardirq,
+}
+
+/// Names a context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContextId(usize);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Wants the CPU.
+    Ready,
+    /// Was interrupted: goes on before others of its level.
+    Preempted,
+    /// Wants the CPU when woken, or at this time.
+    Waiting { until_ps: u64 },
+    /// Wants the CPU when the card in this slot asserts its line.
+    Interrupt { slot: usize },
+    /// Ran to its end.
+    Done,
+}
+
+type Way = Yielder<(), ()>;
+
+struct Context {
+    level: Level,
+    state: State,
+    turn: u64,
+    /// Was woken while it was not waiting: its next wait returns at once.
+    woken: bool,
+    coroutine: Option<Coroutine<(), (), ()>>,
+    way_out: *const Way,
+    busy_ps: u64,
+}
+
+/// How the CPU has spent its time so far, in picoseconds. What is missing to the elapsed time, it idled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// In interrupt handlers.
+    pub hardirq_ps: u64,
+    /// In bottom halves and softirqs.
+    pub softirq_ps: u64,
+    /// In threads, `empty_poll_ps` among it.
+    pub thread_ps: u64,
+    /// Polling that found nothing.
+    pub empty_poll_ps: u64,
+}
+
+impl Usage {
+    /// Time not idle.
+    pub fn busy_ps(&self) -> u64 {
+        self.hardirq_ps + self.softirq_ps + self.thread_ps
+    }
+}
+
+/// How often the CPU did what costs much.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Interrupt handlers entered.
+    pub interrupts: u64,
+    /// Device registers read.
+    pub register_reads: u64,
+    /// Device registers written.
+    pub register_writes: u64,
+    /// Cache lines fetched because a card had written them.
+    pub cache_misses: u64,
+    /// Packet buffers taken from the allocator.
+    pub allocations: u64,
+}
+
+struct Inner {
+    now_ps: Cell<u64>,
+    /// Nothing before this can concern the running code.
+    horizon_ps: Cell<u64>,
+    until_ps: Cell<u64>,
+    current: Cell<Option<usize>>,
+    level: Cell<Level>,
+    interrupts_off: Cell<bool>,
+    turns: Cell<u64>,
+    empty_poll_ps: Cell<u64>,
+    counters: Cell<Counters>,
+    world: RefCell<World>,
+    contexts: RefCell<Vec<Context>>,
+    host: host::Params,
+    memory: Rc<Memory>,
+}
+
+/// A machine with one CPU. A handle: clones are the same machine.
+#[derive(Clone)]
+pub struct Machine(Rc<Inner>);
+
+impl Machine {
+    /// A machine at time zero, around `world`.
+    pub fn new(host: host::Params, world: World) -> Self {
+        let memory = Rc::clone(world.memory());
+        Self(Rc::new(Inner {
+            now_ps: Cell::new(0),
+            horizon_ps: Cell::new(0),
+            until_ps: Cell::new(u64::MAX),
+            current: Cell::new(None),
+            level: Cell::new(Level::Thread),
+            interrupts_off: Cell::new(false),
+            turns: Cell::new(0),
+            empty_poll_ps: Cell::new(0),
+            counters: Cell::default(),
+            world: RefCell::new(world),
+            contexts: RefCell::new(Vec::new()),
+            host,
+            memory,
+        }))
+    }
+
+    /// The time.
+    #[inline]
+    pub fn now_ps(&self) -> u64 {
+        self.0.now_ps.get()
+    }
+
+    /// The host's costs.
+    #[inline]
+    pub fn host(&self) -> &host::Params {
+        &self.0.host
+    }
+
+    /// The memory.
+    pub fn memory(&self) -> &Rc<Memory> {
+        &self.0.memory
+    }
+
+    /// Looks at the world outside the CPU.
+    pub fn with_world<R>(&self, look: impl FnOnce(&mut World) -> R) -> R {
+        let result = look(&mut self.0.world.borrow_mut());
+        self.0.horizon_ps.set(self.now_ps());
+        result
+    }
+
+    /// What has been counted.
+    pub fn counters(&self) -> Counters {
+        self.0.counters.get()
+    }
+
+    /// Adds to what has been counted.
+    #[inline]
+    pub fn count(&self, add: impl FnOnce(&mut Counters)) {
+        let mut counters = self.0.counters.get();
+        add(&mut counters);
+        self.0.counters.set(counters);
+    }
+
+    /// How the CPU's time has gone so far.
+    pub fn usage(&self) -> Usage {
+        let mut usage = Usage { empty_poll_ps: self.0.empty_poll_ps.get(), ..Usage::default() };
+        for context in self.0.contexts.borrow().iter() {
+            *match context.level {
+                Level::Hardirq => &mut usage.hardirq_ps,
+                Level::Softirq => &mut usage.softirq_ps,
+                Level::Thread => &mut usage.thread_ps,
+            } += context.busy_ps;
+        }
+        usage
+    }
+
+    /// Adds a context; it is ready to run `body` at once.
+    pub fn spawn(&self, level: Level, body: impl FnOnce(&Machine) + 'static) -> ContextId {
+        let id = self.0.contexts.borrow().len();
+        let machine = self.clone();
+        let coroutine = Coroutine::new(move |way_out: &Way, ()| {
+            machine.0.contexts.borrow_mut()[id].way_out = way_out;
+            body(&machine);
+        });
+        self.0.contexts.borrow_mut().push(Context {
+            level,
+            state: State::Ready,
+            turn: self.next_turn(),
+            woken: false,
+            coroutine: Some(coroutine),
+            way_out: std::ptr::null(),
+            busy_ps: 0,
+        });
+        ContextId(id)
+    }
+
+    /// Takes all contexts off the machine, wherever they are. A context holds handles to the machine it
+    /// runs on; without this the two would keep each other alive for ever.
+    pub fn halt(&self) {
+        let contexts = std::mem::take(&mut *self.0.contexts.borrow_mut());
+        drop(contexts);
+    }
+
+    fn next_turn(&self) -> u64 {
+        let turn = self.0.turns.get();
+        self.0.turns.set(turn + 1);
+        turn
+    }
+
+    /// Lets `cost_ps` of CPU time pass for the calling context. Outside any context (setting a machine
+    /// up) time just passes.
+    #[inline]
+    pub fn spend(&self, cost_ps: u64) {
+        let target = self.0.now_ps.get() + cost_ps;
+        if target <= self.0.horizon_ps.get() {
+            self.0.now_ps.set(target);
+        } else {
+            self.spend_slowly(cost_ps);
+        }
+    }
+
+    #[cold]
+    fn spend_slowly(&self, cost_ps: u64) {
+        let mut rest = cost_ps;
+        if self.0.current.get().is_none() {
+            self.0.now_ps.set(self.now_ps() + rest);
+            self.0.world.borrow_mut().run(self.now_ps());
+            return;
+        }
+        loop {
+            self.update_horizon();
+            let step = rest.min(self.0.horizon_ps.get() - self.now_ps());
+            self.0.now_ps.set(self.now_ps() + step);
+            rest -= step;
+            if rest == 0 {
+                return;
+            }
+            // The horizon: an event of the world, a higher level's time, or the end of the run.
+            self.0.world.borrow_mut().run(self.now_ps());
+            if self.now_ps() >= self.0.until_ps.get() || self.higher_level_ready() {
+                self.suspend(State::Preempted);
+            }
+        }
+    }
+
+    /// How far the running context can go without looking up.
+    fn update_horizon(&self) {
+        let now = self.now_ps();
+        let level = self.0.level.get();
+        let mut horizon = self.0.until_ps.get().max(now);
+        let world = self.0.world.borrow();
+        for context in self.0.contexts.borrow().iter().filter(|c| c.level > level) {
+            match context.state {
+                State::Ready | State::Preempted => horizon = now,
+                State::Waiting { until_ps } => horizon = horizon.min(until_ps.max(now)),
+                State::Interrupt { slot } if !self.0.interrupts_off.get() => {
+                    if world.interrupt_line(slot) {
+                        horizon = now;
+                    } else if world.interrupts_enabled(slot) {
+                        horizon = horizon.min(world.next_ps().max(now));
+                    }
+                }
+                State::Interrupt { .. } | State::Done => {}
+            }
+        }
+        self.0.horizon_ps.set(horizon);
+    }
+
+    fn is_ready(&self, context: &Context, world: &World) -> bool {
+        match context.state {
+            State::Ready | State::Preempted => true,
+            State::Waiting { until_ps } => until_ps <= self.now_ps(),
+            State::Interrupt { slot } => !self.0.interrupts_off.get() && world.interrupt_line(slot),
+            State::Done => false,
+        }
+    }
+
+    fn higher_level_ready(&self) -> bool {
+        let world = self.0.world.borrow();
+        let level = self.0.level.get();
+        self.0.contexts.borrow().iter().any(|c| c.level > level && self.is_ready(c, &world))
+    }
+
+    /// Gives the CPU away, to be resumed when `state` says so.
+    fn suspend(&self, state: State) {
+        let Some(id) = self.0.current.get() else { return };
+        let way_out = {
+            let mut contexts = self.0.contexts.borrow_mut();
+            contexts[id].state = state;
+            contexts[id].way_out
+        };
+        // SAFETY: `way_out` was set by this very context when it began (only the current context gets here,
+        // and it is running, so it has begun); the yielder lives on its coroutine's stack until the
+        // body returns.
+        unsafe { &*way_out }.suspend(());
+    }
+
+    /// Waits for the card in `slot` to assert its interrupt line. Returns at once, within the
+    /// machine's rules of priority, if it still does.
+    pub fn wait_for_interrupt(&self, slot: usize) {
+        self.suspend(State::Interrupt { slot });
+        self.count(|c| c.interrupts += 1);
+    }
+
+    /// Waits to be woken. Returns at once if that has happened since the last wait: no wake-up is lost.
+    pub fn wait(&self) {
+        self.wait_until(u64::MAX);
+    }
+
+    /// Waits until `until_ps` or until woken.
+    pub fn wait_until(&self, until_ps: u64) {
+        let Some(id) = self.0.current.get() else { return };
+        if !std::mem::take(&mut self.0.contexts.borrow_mut()[id].woken) {
+            self.suspend(State::Waiting { until_ps });
+        }
+    }
+
+    /// Lets other ready contexts of the same level go first.
+    pub fn give_way(&self) {
+        self.suspend(State::Ready);
+    }
+
+    /// Wakes a context: it becomes ready if it waits, or does not wait the next time it wants to.
+    pub fn wake(&self, id: ContextId) {
+        let mut contexts = self.0.contexts.borrow_mut();
+        let Some(context) = contexts.get_mut(id.0) else { return };
+        if let State::Waiting { .. } = context.state {
+            context.state = State::Ready;
+            context.turn = self.next_turn();
+            if context.level > self.0.level.get() {
+                self.0.horizon_ps.set(self.now_ps());
+            }
+        } else {
+            context.woken = true;
+        }
+    }
+
+    /// Runs `section` with interrupts disabled on this CPU, as `spin_lock_irqsave` does.
+    pub fn without_interrupts<R>(&self, section: impl FnOnce() -> R) -> R {
+        let before = self.0.interrupts_off.replace(true);
+        let result = section();
+        self.0.interrupts_off.set(before);
+        self.0.horizon_ps.set(self.now_ps());
+        result
+    }
+
+    /// Says that a poll which began at `began_ps` found nothing. Polls that would find nothing either,
+    /// because nothing happens in the world before, are skipped: their time passes at once.
+    pub fn polled_in_vain(&self, began_ps: u64) {
+        let now = self.now_ps();
+        let poll = now.saturating_sub(began_ps).max(1);
+        let next = self.0.world.borrow().next_ps().min(self.0.until_ps.get());
+        let skipped = next.saturating_sub(now) / poll * poll;
+        self.spend(skipped);
+        self.0.empty_poll_ps.set(self.0.empty_poll_ps.get() + (self.now_ps() - began_ps));
+    }
+
+    /// The CPU touches `bytes` of memory at `address`: sees what cards have written until now, and
+    /// pays for the lines it has to fetch.
+    #[inline]
+    pub fn touch(&self, address: u64, bytes: usize) {
+        {
+            let mut world = self.0.world.borrow_mut();
+            if world.next_ps() <= self.now_ps() {
+                world.run(self.now_ps());
+            }
+        }
+        let misses = self.0.memory.touch(address, bytes);
+        if misses > 0 {
+            self.count(|c| c.cache_misses += u64::from(misses));
+            self.spend(u64::from(misses) * self.0.host.cache_miss_ps);
+        }
+    }
+
+    /// The CPU reads a register.
+    pub fn register_read(&self, slot: usize, offset: u32) -> u32 {
+        let now = self.now_ps();
+        let answer_ps = {
+            let mut world = self.0.world.borrow_mut();
+            world.run(now);
+            world.bus_mut().register_read(now)
+        };
+        self.spend(answer_ps - now);
+        self.count(|c| c.register_reads += 1);
+        let mut world = self.0.world.borrow_mut();
+        world.run(self.now_ps());
+        let value = world.register_read(self.now_ps(), slot, offset);
+        self.0.horizon_ps.set(self.now_ps());
+        value
+    }
+
+    /// The CPU writes a register.
+    pub fn register_write(&self, slot: usize, offset: u32, value: u32) {
+        let now = self.now_ps();
+        let goes_on_ps = {
+            let mut world = self.0.world.borrow_mut();
+            world.run(now);
+            world.bus_mut().register_write(now)
+        };
+        self.spend(goes_on_ps - now);
+        self.count(|c| c.register_writes += 1);
+        let mut world = self.0.world.borrow_mut();
+        world.run(self.now_ps());
+        world.register_write(self.now_ps(), slot, offset, value);
+        self.0.horizon_ps.set(self.now_ps());
+    }
+
+    /// Runs the machine until `until_ps`, or until nothing will ever happen again.
+    pub fn run(&self, until_ps: u64) {
+        self.0.until_ps.set(until_ps);
+        while self.now_ps() < until_ps {
+            self.0.world.borrow_mut().run(self.now_ps());
+            match self.choose() {
+                Some(id) => self.resume(id),
+                None => {
+                    let next = self.next_idle_event().min(until_ps);
+                    self.0.now_ps.set(next.max(self.now_ps()));
+                }
+            }
+        }
+        self.0.world.borrow_mut().run(self.now_ps());
+        self.0.until_ps.set(u64::MAX);
+    }
+
+    /// The ready context with the highest level; an interrupted one before others, then by turn.
+    fn choose(&self) -> Option<usize> {
+        let world = self.0.world.borrow();
+        let contexts = self.0.contexts.borrow();
+        let ready = contexts.iter().enumerate().filter(|(_, c)| self.is_ready(c, &world));
+        ready
+            .max_by_key(|(_, c)| (c.level, c.state == State::Preempted, std::cmp::Reverse(c.turn)))
+            .map(|(id, _)| id)
+    }
+
+    /// When something may become ready on an idle CPU.
+    fn next_idle_event(&self) -> u64 {
+        let world = self.0.world.borrow();
+        let times = self.0.contexts.borrow().iter().map(|c| match c.state {
+            State::Waiting { until_ps } => until_ps,
+            _ => u64::MAX,
+        }).min();
+        world.next_ps().min(times.unwrap_or(u64::MAX))
+    }
+
+    fn resume(&self, id: usize) {
+        let taken = {
+            let mut contexts = self.0.contexts.borrow_mut();
+            let context = &mut contexts[id];
+            self.0.level.set(context.level);
+            context.turn = self.next_turn();
+            context.coroutine.take()
+        };
+        let Some(mut coroutine) = taken else { return };
+        self.0.current.set(Some(id));
+        self.0.horizon_ps.set(self.now_ps());
+        let began = self.now_ps();
+        let result = coroutine.resume(());
+        self.0.current.set(None);
+        self.0.level.set(Level::Thread);
+        let mut contexts = self.0.contexts.borrow_mut();
+        contexts[id].busy_ps += self.now_ps() - began;
+        match result {
+            CoroutineResult::Yield(()) => contexts[id].coroutine = Some(coroutine),
+            CoroutineResult::Return(()) => contexts[id].state = State::Done,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{NS, US, bus};
+
+    fn machine() -> Machine {
+        let bus = bus::Params {
+            clock_ps: 15_000,
+            width_bytes: 8,
+            overhead_clocks: 4,
+            read_latency_ps: 0,
+            split_reads: false,
+            register_read_ps: 0,
+            register_write_ps: 0,
+        };
+        let host = host::Params {
+            cache_line_bytes: 32,
+            cache_miss_ps: 110 * NS,
+            descriptor_ps: 0,
+            interrupt_entry_ps: 0,
+            interrupt_exit_ps: 0,
+            allocate_ps: 0,
+            free_ps: 0,
+        };
+        Machine::new(host, World::new(Memory::new(4096, 32), bus))
+    }
+
+    /// Lists what happened when.
+    #[derive(Clone, Default)]
+    struct Log(Rc<RefCell<Vec<(u64, &'static str)>>>);
+    impl Log {
+        fn add(&self, machine: &Machine, what: &'static str) {
+            self.0.borrow_mut().push((machine.now_ps() / NS, what));
+        }
+    }
+
+    #[test]
+    fn a_higher_level_takes_the_cpu_in_the_middle_of_a_spend() {
+        let (machine, log) = (machine(), Log::default());
+        let low = log.clone();
+        machine.spawn(Level::Thread, move |m| {
+            m.spend(3 * US);
+            low.add(m, "thread done");
+        });
+        let high = log.clone();
+        machine.spawn(Level::Hardirq, move |m| {
+            m.wait_until(US);
+            high.add(m, "handler");
+            m.spend(500 * NS);
+        });
+        machine.run(10 * US);
+        // The thread wanted 3 us of CPU and got them, around the handler's half.
+        assert_eq!(*log.0.borrow(), [(1000, "handler"), (3500, "thread done")]);
+        let usage = machine.usage();
+        assert_eq!((usage.thread_ps, usage.hardirq_ps, usage.softirq_ps), (3 * US, 500 * NS, 0));
+        assert_eq!(machine.now_ps(), 10 * US);
+        machine.halt();
+    }
+
+    #[test]
+    fn what_was_interrupted_goes_on_before_its_equals() {
+        let (machine, log) = (machine(), Log::default());
+        for name in ["first", "second"] {
+            let log = log.clone();
+            machine.spawn(Level::Thread, move |m| {
+                m.spend(2 * US);
+                log.add(m, name);
+            });
+        }
+        machine.spawn(Level::Softirq, |m| {
+            m.wait_until(US);
+            m.spend(US);
+        });
+        machine.run(10 * US);
+        assert_eq!(*log.0.borrow(), [(3000, "first"), (5000, "second")]);
+        machine.halt();
+    }
+
+    #[test]
+    fn no_wake_up_is_lost() {
+        let (machine, log) = (machine(), Log::default());
+        let woken = log.clone();
+        let sleeper = machine.spawn(Level::Softirq, move |m| {
+            loop {
+                m.wait();
+                woken.add(m, "woken");
+                m.spend(US);
+            }
+        });
+        machine.spawn(Level::Hardirq, move |m| {
+            for at in [2 * US, 2 * US + 500 * NS] {
+                m.wait_until(at);
+                m.wake(sleeper);
+            }
+        });
+        machine.run(10 * US);
+        // The second wake-up came while the first was being served.
+        assert_eq!(*log.0.borrow(), [(2000, "woken"), (3000, "woken")]);
+        machine.halt();
+    }
+
+    #[test]
+    fn a_run_stops_in_time_and_goes_on_where_it_stopped() {
+        let (machine, log) = (machine(), Log::default());
+        let done = log.clone();
+        machine.spawn(Level::Thread, move |m| {
+            m.spend(5 * US);
+            done.add(m, "done");
+        });
+        machine.run(2 * US);
+        assert_eq!(machine.now_ps(), 2 * US);
+        assert!(log.0.borrow().is_empty());
+        assert_eq!(machine.usage().thread_ps, 2 * US);
+        machine.run(10 * US);
+        assert_eq!(*log.0.borrow(), [(5000, "done")]);
+        machine.halt();
+    }
+
+    #[test]
+    fn interrupts_off_holds_until_the_section_ends() {
+        let (machine, log) = (machine(), Log::default());
+        let (inside, outside) = (log.clone(), log.clone());
+        machine.spawn(Level::Thread, move |m| {
+            m.without_interrupts(|| m.spend(2 * US));
+            inside.add(m, "section over");
+            m.spend(US);
+        });
+        // Only device interrupts can be held off; a context of a higher level woken by time is not one.
+        machine.spawn(Level::Softirq, move |m| {
+            m.wait_until(US);
+            outside.add(m, "softirq");
+        });
+        machine.run(10 * US);
+        assert_eq!(*log.0.borrow(), [(1000, "softirq"), (2000, "section over")]);
+        machine.halt();
+    }
+
+    #[test]
+    fn an_empty_poll_is_not_repeated_when_nothing_can_change() {
+        let machine = machine();
+        machine.spawn(Level::Thread, |m| {
+            loop {
+                let began = m.now_ps();
+                m.spend(300 * NS);
+                m.polled_in_vain(began);
+            }
+        });
+        machine.run(crate::MS);
+        let usage = machine.usage();
+        assert_eq!(usage.thread_ps, crate::MS);
+        assert!(usage.empty_poll_ps > crate::MS - US, "{usage:?}");
+        machine.halt();
+    }
+
+    #[test]
+    fn a_halted_machine_is_freed() {
+        let machine = machine();
+        let weak = Rc::downgrade(&machine.0);
+        machine.spawn(Level::Thread, |m| m.wait());
+        machine.run(US);
+        machine.halt();
+        drop(machine);
+        assert!(weak.upgrade().is_none());
+    }
+}

@@ -1,0 +1,140 @@
+//! The machine as a driver sees it: the [`kpps_platform`] traits, with the costs of this host.
+
+use crate::cpu::Machine;
+use crate::memory::{BASE, Bytes, Words};
+use kpps_platform::{Buffer, BufferSource, DmaMemory, DmaSpec, OutOfMemory, Platform, Registers};
+use std::cell::RefCell;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::atomic::AtomicU64;
+
+/// A card's slot, seen from the CPU.
+#[derive(Clone)]
+pub struct Card {
+    machine: Machine,
+    slot: usize,
+}
+
+impl Card {
+    /// The card in `slot`.
+    pub fn new(machine: &Machine, slot: usize) -> Self {
+        Self { machine: machine.clone(), slot }
+    }
+}
+
+impl Registers for Card {
+    fn read(&self, offset: u32) -> u32 {
+        self.machine.register_read(self.slot, offset)
+    }
+    fn write(&self, offset: u32, value: u32) {
+        self.machine.register_write(self.slot, offset, value);
+    }
+}
+
+impl Platform for Card {
+    type Regs = Card;
+    type Mem = Ring;
+
+    fn registers(&self) -> Card {
+        self.clone()
+    }
+    fn allocate(&self, spec: DmaSpec) -> Result<Ring, OutOfMemory> {
+        let words = Words::allocate(self.machine.memory(), spec.bytes, spec.align, spec.boundary);
+        let words = words.filter(|w| w.address() + spec.bytes as u64 - 1 <= spec.max_address);
+        Ok(Ring { words: words.ok_or(OutOfMemory)?, machine: self.machine.clone() })
+    }
+    fn now_ns(&self) -> u64 {
+        self.machine.now_ps() / crate::NS
+    }
+    fn wait_ns(&self, ns: u64) {
+        self.machine.spend(ns * crate::NS);
+    }
+}
+
+/// Ring memory; touching a descriptor costs what it costs on this host.
+pub struct Ring {
+    words: Words,
+    machine: Machine,
+}
+
+impl DmaMemory for Ring {
+    fn bus(&self) -> u64 {
+        self.words.address()
+    }
+    fn words(&self) -> &[AtomicU64] {
+        self.words.as_slice()
+    }
+    #[inline]
+    fn sync_for_cpu(&self, bytes: Range<usize>) {
+        self.machine.spend(self.machine.host().descriptor_ps);
+        self.machine.touch(self.words.address() + bytes.start as u64, bytes.len());
+    }
+    #[inline]
+    fn sync_for_device(&self, _bytes: Range<usize>) {
+        self.machine.spend(self.machine.host().descriptor_ps);
+    }
+}
+
+/// A packet buffer of a simulated host.
+pub struct Buf {
+    bytes: Bytes,
+    machine: Machine,
+}
+
+impl Buffer for Buf {
+    fn bus(&self) -> u64 {
+        self.bytes.address()
+    }
+    fn capacity(&self) -> usize {
+        self.bytes.as_slice().len()
+    }
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        self.bytes.as_slice()
+    }
+    #[inline]
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        self.bytes.as_mut_slice()
+    }
+    /// The driver and its stack look at the headers: they pay for the frame's first cache line.
+    #[inline]
+    fn sync_for_cpu(&self, len: usize) {
+        self.machine.touch(self.bytes.address(), len.min(self.machine.memory().line_bytes()));
+    }
+}
+
+/// The kernel's packet-buffer allocator. A handle: clones are the same allocator.
+#[derive(Clone)]
+pub struct Allocator {
+    machine: Machine,
+    free: Rc<RefCell<Vec<Buf>>>,
+}
+
+impl Allocator {
+    /// An allocator of `buffers` buffers of `bytes` each, aligned to 16; fewer if memory does not suffice.
+    pub fn new(machine: &Machine, buffers: usize, bytes: usize) -> Self {
+        let free = (0..buffers)
+            .map_while(|_| Bytes::allocate(machine.memory(), bytes, 16))
+            .map(|bytes| Buf { bytes, machine: machine.clone() })
+            .collect();
+        Self { machine: machine.clone(), free: Rc::new(RefCell::new(free)) }
+    }
+}
+
+impl BufferSource for Allocator {
+    type Buf = Buf;
+    fn take(&mut self) -> Option<Buf> {
+        self.machine.spend(self.machine.host().allocate_ps);
+        self.machine.count(|c| c.allocations += 1);
+        self.free.borrow_mut().pop()
+    }
+    fn give(&mut self, buffer: Buf) {
+        self.machine.spend(self.machine.host().free_ps);
+        self.free.borrow_mut().push(buffer);
+    }
+}
+
+/// How much memory a machine with `rings` and `buffers` wants: for sizing a [`crate::memory::Memory`].
+pub fn memory_bytes(rings: usize, buffers: usize, buffer_bytes: usize) -> usize {
+    BASE as usize + rings * 2 * 65_536 + buffers * buffer_bytes.next_multiple_of(16)
+}

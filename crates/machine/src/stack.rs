@@ -1,0 +1,77 @@
+//! Operating-system stacks: what runs at which level when a card has something to say.
+//!
+//! A stack sees a card only through [`Netdev`], which a driver implements with whatever service policy it
+//! was given. The one stack so far is Linux 2.2.16 with Click in the kernel ([`linux22`]).
+
+pub mod linux22;
+
+/// A network device as a stack sees it: a driver bound to its card.
+pub trait Netdev {
+    /// A received frame as the driver hands it up.
+    type Frame;
+    /// A packet buffer.
+    type Buffer;
+
+    /// Serves the card's interrupt, at interrupt level. Received frames go `up`, which gives the
+    /// buffer back if it is done with it.
+    fn interrupt(&mut self, up: &mut impl FnMut(Self::Frame) -> Option<Self::Buffer>) -> Raised;
+
+    /// Serves the card without an interrupt: at most `budget` received frames, and whatever transmit
+    /// completion there is.
+    fn poll(&mut self, budget: usize, up: &mut impl FnMut(Self::Frame) -> Option<Self::Buffer>) -> Polled;
+
+    /// Whether a frame could be sent now.
+    fn has_room(&self) -> bool;
+
+    /// Sends a frame that `fill` writes into a fresh buffer (returning its length in bytes without FCS). `false`
+    /// if there was no room or no buffer.
+    fn send(&mut self, fill: &mut impl FnMut(&mut [u8]) -> usize) -> bool;
+
+    /// Ends a burst of [`Netdev::send`].
+    fn flush(&mut self);
+
+    /// Takes back a buffer whose frame has been consumed.
+    fn free(&mut self, buffer: Self::Buffer);
+}
+
+/// What an interrupt handler wants done next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Raised {
+    /// Everything is done.
+    Nothing,
+    /// The card's interrupts are masked; somebody has to poll.
+    Poll,
+}
+
+/// What a poll did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Polled {
+    /// Frames received.
+    pub frames: usize,
+    /// Transmit descriptors completed.
+    pub completed: usize,
+    /// The device has gone back to interrupts (or, if it has none enabled by policy, found nothing).
+    pub done: bool,
+}
+
+/// Who serves the card, and at which level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// The interrupt handler does everything; the stack goes on in a bottom half.
+    Interrupt,
+    /// The interrupt handler schedules a poll at softirq level (NAPI).
+    Softirq {
+        /// Frames a poll may receive before other work of its level has a turn.
+        weight: usize,
+    },
+    /// The application's thread polls and no interrupt is enabled.
+    Polling {
+        /// Frames of one poll.
+        burst: usize,
+    },
+    /// The application's thread polls while there is work and sleeps until an interrupt otherwise.
+    Paced {
+        /// Frames of one poll.
+        burst: usize,
+    },
+}
