@@ -99,25 +99,24 @@ impl Ram {
         Some(unsafe { self.0.map.as_mut_ptr().add(start) })
     }
 
-    /// A device's read of `into.len()` bytes at `address`; what lies outside reads as all ones.
-    pub fn device_read(&self, address: u64, into: &mut [u8]) {
-        match self.at(address, into.len()) {
-            // SAFETY: source and length are within the mapping; `into` is somebody's exclusive
-            // slice, so they overlap only if that somebody breaks the rule that a buffer given
-            // to the device is not looked at. No reference into the mapping is formed.
-            Some(from) => unsafe { into.as_mut_ptr().copy_from(from, into.len()) },
-            None => into.fill(0xff),
-        }
+    /// A device's read of `into.len()` bytes at `address`; `false` if there is no such memory.
+    pub fn device_read(&self, address: u64, into: &mut [u8]) -> bool {
+        let Some(from) = self.at(address, into.len()) else { return false };
+        // SAFETY: source and length are within the mapping; `into` is somebody's exclusive
+        // slice, so they overlap only if that somebody breaks the rule that a buffer given
+        // to the device is not looked at. No reference into the mapping is formed.
+        unsafe { into.as_mut_ptr().copy_from(from, into.len()) };
+        true
     }
 
-    /// A device's write of `bytes` at `address`; what lies outside is lost.
-    pub fn device_write(&self, address: u64, bytes: &[u8]) {
-        if let Some(to) = self.at(address, bytes.len()) {
-            // SAFETY: destination and length are within the mapping. The span belongs to a ring
-            // (read through atomics only) or to a buffer that was given to the device, into
-            // which the driver does not look; no reference into the mapping is formed.
-            unsafe { to.copy_from(bytes.as_ptr(), bytes.len()) }
-        }
+    /// A device's write of `bytes` at `address`; `false` if there is no such memory.
+    pub fn device_write(&self, address: u64, bytes: &[u8]) -> bool {
+        let Some(to) = self.at(address, bytes.len()) else { return false };
+        // SAFETY: destination and length are within the mapping. The span belongs to a ring
+        // (read through atomics only) or to a buffer that was given to the device, into
+        // which the driver does not look; no reference into the mapping is formed.
+        unsafe { to.copy_from(bytes.as_ptr(), bytes.len()) };
+        true
     }
 }
 
@@ -218,22 +217,21 @@ mod tests {
         let ring = ram.ring(spec).unwrap();
         ring.words()[1].store(0x0807_0605_0403_0201_u64.to_le(), Ordering::Relaxed);
         let mut seen = [0; 8];
-        ram.device_read(ring.bus() + 8, &mut seen);
+        assert!(ram.device_read(ring.bus() + 8, &mut seen));
         assert_eq!(seen, [1, 2, 3, 4, 5, 6, 7, 8]);
 
         let mut pool = ram.pool(2, 2048, Some(65536)).unwrap();
         let buffer = pool.take().unwrap();
-        ram.device_write(buffer.bus(), b"frame");
+        assert!(ram.device_write(buffer.bus(), b"frame"));
         assert_eq!(&buffer.bytes()[..5], b"frame");
         assert_eq!((buffer.capacity(), buffer.bus() % 64), (2048, 0));
     }
 
     #[test]
-    fn outside_reads_as_all_ones() {
+    fn there_is_nothing_outside() {
         let ram = Ram::private(2 << 20).unwrap();
         let mut seen = [0; 4];
-        ram.device_read(ram.len() - 2, &mut seen);
-        assert_eq!(seen, [0xff; 4]);
-        ram.device_write(u64::MAX, &[1]);
+        assert!(!ram.device_read(ram.len() - 2, &mut seen));
+        assert!(!ram.device_write(u64::MAX, &[1]));
     }
 }
