@@ -1,1 +1,81 @@
-//! Building and parsing frames, the test tag, size mixes, pcap.
+//! Frames: what they look like, how long they are on the wire, how a test frame is told from
+//! any other. Nothing here knows who sends or receives them.
+//!
+//! - [`Size`] is a frame's length; it is always said whether the FCS is counted. [`rate`] turns
+//!   sizes into slots, line rates and bit rates.
+//! - [`ethernet`], [`ipv4`], [`udp`] and [`tcp`] are views over bytes: `new_checked` finds out once
+//!   whether every length is good, after which no accessor can fail.
+//! - [`build`] makes whole frames; [`tag`] marks one as the n-th of its stream.
+//! - [`mix`] names the mixes of sizes that testers use.
+//!
+//! A *frame* in memory is what software sees: from the destination address to the end of the
+//! payload, without preamble and FCS.
+//!
+//! `no_std`, with `alloc` for building. The feature `pcap` adds capture files and needs `std`.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(feature = "pcap")]
+extern crate std;
+
+pub mod build;
+pub mod checksum;
+pub mod ethernet;
+pub mod ipv4;
+pub mod mix;
+#[cfg(feature = "pcap")]
+pub mod pcap;
+pub mod rate;
+mod size;
+pub mod tag;
+pub mod tcp;
+pub mod udp;
+
+pub use ethernet::Mac;
+pub use mix::Mix;
+pub use size::Size;
+pub use tag::Tag;
+
+/// Why bytes are not the frame that they were taken for, or cannot be made into one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// There are fewer bytes than the header, or a length in it, asks for.
+    Truncated,
+    /// A field has a value that cannot be: a wrong version, a header length below the least.
+    Malformed,
+    /// A frame of this size cannot be built: outside 60 to 9014 bytes without FCS, or too small for
+    /// its headers and tag.
+    Size,
+    /// The bytes are of another protocol than the view that was asked for.
+    Protocol,
+}
+
+impl core::fmt::Display for Error {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::Truncated => "the frame ends before its headers say so",
+            Self::Malformed => "a header field has an impossible value",
+            Self::Size => "no frame of this size can be built",
+            Self::Protocol => "the frame is of another protocol",
+        })
+    }
+}
+
+impl core::error::Error for Error {}
+
+/// Big-endian fields; the callers' views have checked the lengths.
+mod field {
+    pub fn u16(bytes: &[u8], at: usize) -> u16 {
+        u16::from_be_bytes([bytes[at], bytes[at + 1]])
+    }
+    pub fn u32(bytes: &[u8], at: usize) -> u32 {
+        u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+    }
+    pub fn put_u16(bytes: &mut [u8], at: usize, value: u16) {
+        bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
+    }
+    pub fn put_u32(bytes: &mut [u8], at: usize, value: u32) {
+        bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
+    }
+}

@@ -1,0 +1,97 @@
+//! Whole frames: UDP test frames and TCP segments over IPv4.
+
+use crate::ethernet::{HEADER_BYTES, TYPE_IPV4, VLAN_BYTES};
+use crate::{Error, Mac, Size, ethernet, ipv4, tag, tcp, udp};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::net::Ipv4Addr;
+
+/// From whom to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// Source station.
+    pub from_mac: Mac,
+    /// Destination station.
+    pub to_mac: Mac,
+    /// The VLAN tag's control field, for a tagged frame.
+    pub vlan: Option<u16>,
+    /// Source address and port.
+    pub from: (Ipv4Addr, u16),
+    /// Destination address and port.
+    pub to: (Ipv4Addr, u16),
+}
+
+impl Default for Flow {
+    /// Between two locally administered stations in the network set aside for benchmarks
+    /// (198.18.0.0/15, RFC 2544 C.2.2), to the discard port.
+    fn default() -> Self {
+        Self {
+            from_mac: Mac([2, 0, 0, 0, 0, 1]),
+            to_mac: Mac([2, 0, 0, 0, 0, 2]),
+            vlan: None,
+            from: (Ipv4Addr::new(198, 18, 0, 1), 49152),
+            to: (Ipv4Addr::new(198, 19, 0, 2), 9),
+        }
+    }
+}
+
+impl Flow {
+    fn ethernet_bytes(&self) -> usize {
+        HEADER_BYTES + if self.vlan.is_some() { VLAN_BYTES } else { 0 }
+    }
+
+    /// The smallest UDP test frame of this flow: room for headers and tag.
+    pub fn least_test_size(&self) -> Size {
+        let headers = self.ethernet_bytes() + ipv4::HEADER_BYTES + udp::HEADER_BYTES;
+        Size::without_fcs((headers + tag::BYTES) as u16)
+    }
+}
+
+/// A UDP test frame that fills `size`, its payload zero and without a tag yet: write one with
+/// [`tag::write`]. The UDP checksum is 0 (none), because the tag changes with every frame.
+///
+/// ```
+/// use kpps_frames::{Size, Tag, build, tag};
+/// let mut frame = build::udp_test(&build::Flow::default(), Size::without_fcs(60))?;
+/// tag::write(&mut frame, Tag { stream: 1, sequence: 0, sent_ps: 0 })?;
+/// assert_eq!(frame.len(), 60);
+/// # Ok::<(), kpps_frames::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::Size`] outside 60 to 9014 bytes without FCS (4 more with a VLAN tag), or without room
+/// for the tag.
+pub fn udp_test(flow: &Flow, size: Size) -> Result<Vec<u8>, Error> {
+    let ethernet = flow.ethernet_bytes();
+    let most = usize::from(Size::MAX.bytes_without_fcs()) - HEADER_BYTES + ethernet;
+    if size < flow.least_test_size() || usize::from(size.bytes_without_fcs()) > most {
+        return Err(Error::Size);
+    }
+    let mut frame = vec![0; usize::from(size.bytes_without_fcs())];
+    let ip_bytes = frame.len() - ethernet;
+    ethernet::write_header(&mut frame, flow.to_mac, flow.from_mac, flow.vlan, TYPE_IPV4);
+    let ip = &mut frame[ethernet..];
+    ipv4::write_header(ip, flow.from.0, flow.to.0, ipv4::PROTOCOL_UDP, ip_bytes as u16);
+    let udp_bytes = ip_bytes - ipv4::HEADER_BYTES;
+    udp::write_header(&mut ip[ipv4::HEADER_BYTES..], flow.from.1, flow.to.1, udp_bytes as u16);
+    Ok(frame)
+}
+
+/// A TCP segment with `payload` and good checksums, padded to 60 bytes. It may be as large as
+/// IPv4 allows, since segmentation hardware is given segments that no wire would carry.
+///
+/// # Errors
+/// [`Error::Size`] if header and payload exceed the 65,535 bytes of an IPv4 packet.
+pub fn tcp(flow: &Flow, fields: tcp::Fields, payload: &[u8]) -> Result<Vec<u8>, Error> {
+    let ethernet = flow.ethernet_bytes();
+    let headers = ipv4::HEADER_BYTES + tcp::HEADER_BYTES;
+    let ip_bytes = u16::try_from(headers + payload.len()).map_err(|_| Error::Size)?;
+    let end = ethernet + usize::from(ip_bytes);
+    let mut frame = vec![0; end.max(usize::from(Size::MIN.bytes_without_fcs()))];
+    ethernet::write_header(&mut frame, flow.to_mac, flow.from_mac, flow.vlan, TYPE_IPV4);
+    let ip = &mut frame[ethernet..end];
+    ipv4::write_header(ip, flow.from.0, flow.to.0, ipv4::PROTOCOL_TCP, ip_bytes);
+    ip[headers..].copy_from_slice(payload);
+    tcp::write_header(&mut ip[ipv4::HEADER_BYTES..], flow.from, flow.to, fields);
+    Ok(frame)
+}

@@ -1,0 +1,197 @@
+//! Mixes of frame sizes, by the names under which testers know them.
+
+use crate::Size;
+use alloc::borrow::Cow;
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+use core::str::FromStr;
+
+/// Sizes and how often each comes.
+///
+/// "IMIX" alone says little: [CSIT's](Mix::imix_csit), [TRex's](Mix::imix_trex) and
+/// [Linux's](Mix::imix_linux) differ in sizes, in weights and even in whether the FCS counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mix {
+    name: Cow<'static, str>,
+    parts: Vec<(Size, u32)>,
+}
+
+impl Mix {
+    /// Every frame of one size. Its name is the size *with* FCS, as testers say it ("64").
+    pub fn fixed(size: Size) -> Self {
+        Self { name: Cow::Owned(size.bytes_with_fcs().to_string()), parts: vec![(size, 1)] }
+    }
+
+    fn named(name: &'static str, parts: &[(Size, u32)]) -> Self {
+        Self { name: Cow::Borrowed(name), parts: parts.to_vec() }
+    }
+
+    /// `imix-csit`: frames of 64, 570 and 1518 bytes with FCS, 28 : 16 : 4 (FD.io CSIT's IMIX).
+    pub fn imix_csit() -> Self {
+        Self::named(
+            "imix-csit",
+            &[(Size::with_fcs(64), 28), (Size::with_fcs(570), 16), (Size::with_fcs(1518), 4)],
+        )
+    }
+
+    /// `imix-trex`: frames of 64, 594 and 1518 bytes with FCS, 28 : 16 : 4 (TRex's `stl/imix.py`).
+    pub fn imix_trex() -> Self {
+        Self::named(
+            "imix-trex",
+            &[(Size::with_fcs(64), 28), (Size::with_fcs(594), 16), (Size::with_fcs(1518), 4)],
+        )
+    }
+
+    /// `imix-linux`: the example of Linux's pktgen (`imix_weights 40,7 576,4 1500,1`), which
+    /// counts buffers *without* FCS; its 40 is below the least frame and goes out as 60.
+    pub fn imix_linux() -> Self {
+        Self::named(
+            "imix-linux",
+            &[(Size::without_fcs(60), 7), (Size::without_fcs(576), 4), (Size::without_fcs(1500), 1)],
+        )
+    }
+
+    /// The mix's name, which [`FromStr`] reads back.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Sizes and weights; never empty, all weights above 0.
+    pub fn parts(&self) -> &[(Size, u32)] {
+        &self.parts
+    }
+
+    /// One period of the mix: every size as often as its weight says, spread as evenly as
+    /// possible, the same in every run (smooth weighted round robin). Repeat it for a stream.
+    pub fn period(&self) -> Vec<Size> {
+        let total: u32 = self.parts.iter().map(|part| part.1).sum();
+        let mut credit: Vec<i64> = vec![0; self.parts.len()];
+        (0..total)
+            .map(|_| {
+                let mut best = 0;
+                for (i, part) in self.parts.iter().enumerate() {
+                    credit[i] += i64::from(part.1);
+                    if credit[i] > credit[best] {
+                        best = i;
+                    }
+                }
+                credit[best] -= i64::from(total);
+                self.parts[best].0
+            })
+            .collect()
+    }
+
+    fn mean(&self, bytes: impl Fn(Size) -> u32) -> f64 {
+        let total: u64 = self.parts.iter().map(|part| u64::from(part.1)).sum();
+        let sum: u64 =
+            self.parts.iter().map(|&(size, weight)| u64::from(bytes(size)) * u64::from(weight)).sum();
+        sum as f64 / total as f64
+    }
+
+    /// The mean size of a frame in bytes, with FCS.
+    pub fn mean_bytes_with_fcs(&self) -> f64 {
+        self.mean(Size::bytes_with_fcs)
+    }
+
+    /// Frames per second on a full link of `bits_per_s`.
+    pub fn line_rate_pps(&self, bits_per_s: u64) -> f64 {
+        bits_per_s as f64 / (self.mean(Size::bytes_on_wire) * 8.0)
+    }
+}
+
+impl fmt::Display for Mix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// A mix that nobody has heard of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownMix(
+    /// What was asked for.
+    pub String,
+);
+
+impl fmt::Display for UnknownMix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "no mix {:?}: a frame size of 64 to 9018 bytes with FCS, or imix-csit, imix-trex, imix-linux",
+            self.0
+        )
+    }
+}
+
+impl core::error::Error for UnknownMix {}
+
+impl FromStr for Mix {
+    type Err = UnknownMix;
+
+    /// A frame size with FCS ("64"), or the name of a mix.
+    fn from_str(text: &str) -> Result<Self, UnknownMix> {
+        let unknown = || UnknownMix(text.to_string());
+        match text {
+            "imix-csit" => Ok(Self::imix_csit()),
+            "imix-trex" => Ok(Self::imix_trex()),
+            "imix-linux" => Ok(Self::imix_linux()),
+            _ => {
+                let size = Size::with_fcs(text.parse().map_err(|_| unknown())?);
+                let good = (Size::MIN..=Size::MAX).contains(&size);
+                good.then(|| Self::fixed(size)).ok_or_else(unknown)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::rate::{GIGABIT, line_rate_pps};
+
+    #[test]
+    fn names_read_back() {
+        for mix in [Mix::imix_csit(), Mix::imix_trex(), Mix::imix_linux(), Mix::fixed(Size::MIN)] {
+            assert_eq!(mix.name().parse::<Mix>().unwrap(), mix);
+        }
+        assert_eq!(Mix::fixed(Size::without_fcs(60)).name(), "64");
+        for bad in ["", "imix", "63", "60", "9019", "65536", "-64", "64 "] {
+            assert!(bad.parse::<Mix>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_period_has_each_size_as_often_as_it_weighs() {
+        for mix in [Mix::imix_csit(), Mix::imix_trex(), Mix::imix_linux()] {
+            let period = mix.period();
+            for &(size, weight) in mix.parts() {
+                assert_eq!(period.iter().filter(|&&s| s == size).count(), weight as usize);
+            }
+            let mean =
+                period.iter().map(|s| f64::from(s.bytes_with_fcs())).sum::<f64>() / period.len() as f64;
+            assert!((mean - mix.mean_bytes_with_fcs()).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn sizes_are_spread_evenly() {
+        let big = Size::without_fcs(1500);
+        let period = Mix::imix_linux().period();
+        assert_eq!(period.len(), 12);
+        // 7 : 4 : 1 needs no more than two small frames in a row.
+        let twice: Vec<Size> = period.iter().chain(&period).copied().collect();
+        assert!(!twice.windows(3).any(|w| w.iter().all(|&s| s == Size::MIN)), "{period:?}");
+        assert_eq!(period.iter().filter(|&&s| s == big).count(), 1);
+    }
+
+    #[test]
+    fn known_means_and_rates() {
+        assert!((Mix::imix_csit().mean_bytes_with_fcs() - 353.833_333).abs() < 1e-3);
+        assert!((Mix::imix_trex().mean_bytes_with_fcs() - 361.833_333).abs() < 1e-3);
+        let fixed = Mix::fixed(Size::MIN);
+        assert_eq!(fixed.line_rate_pps(GIGABIT), line_rate_pps(GIGABIT, Size::MIN));
+        assert!((Mix::imix_csit().line_rate_pps(GIGABIT) - 334_374.0).abs() < 1.0);
+    }
+}

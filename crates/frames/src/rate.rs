@@ -1,0 +1,75 @@
+//! Line-rate arithmetic (RFC 2544 and RFC 1242 terms): how long a frame takes on the wire, how
+//! many fit into a second, and which bit rate a packet rate is.
+//!
+//! *L2* rates count frames with their FCS, *L1* rates count the preamble and the gap as well, so
+//! that the L1 rate at line rate is the speed of the link.
+
+use crate::Size;
+
+/// 10BASE-T, in bit/s.
+pub const ETHERNET: u64 = 10_000_000;
+/// Fast Ethernet, in bit/s.
+pub const FAST_ETHERNET: u64 = 100_000_000;
+/// Gigabit Ethernet, in bit/s.
+pub const GIGABIT: u64 = 1_000_000_000;
+
+const PS_PER_S: u128 = 1_000_000_000_000;
+
+/// The time from the start of one frame to the earliest start of the next, in ps: 672,000 for a
+/// minimum frame at 1 Gb/s. Exact for every speed whose bit time is a whole number of ps,
+/// otherwise rounded up. `u64::MAX` for a link of 0 bit/s.
+pub const fn slot_ps(bits_per_s: u64, size: Size) -> u64 {
+    if bits_per_s == 0 {
+        return u64::MAX;
+    }
+    (size.bytes_on_wire() as u128 * 8 * PS_PER_S).div_ceil(bits_per_s as u128) as u64
+}
+
+/// Frames of `size` per second on a full link: 1,488,095.2 for a minimum frame at 1 Gb/s.
+pub fn line_rate_pps(bits_per_s: u64, size: Size) -> f64 {
+    bits_per_s as f64 / (f64::from(size.bytes_on_wire()) * 8.0)
+}
+
+/// The L1 rate in bit/s of `pps` frames of `size` per second: with FCS, preamble and gap.
+pub fn l1_bits_per_s(pps: f64, size: Size) -> f64 {
+    pps * f64::from(size.bytes_on_wire()) * 8.0
+}
+
+/// The L2 rate in bit/s of `pps` frames of `size` per second: with FCS, without preamble and gap.
+pub fn l2_bits_per_s(pps: f64, size: Size) -> f64 {
+    pps * f64::from(size.bytes_with_fcs()) * 8.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_numbers_everybody_knows() {
+        assert_eq!(slot_ps(GIGABIT, Size::MIN), 672_000);
+        assert_eq!(slot_ps(FAST_ETHERNET, Size::MIN), 6_720_000);
+        assert_eq!(slot_ps(GIGABIT, Size::with_fcs(1518)), 12_304_000);
+        assert_eq!(line_rate_pps(GIGABIT, Size::MIN).floor(), 1_488_095.0);
+        assert_eq!(line_rate_pps(10 * GIGABIT, Size::with_fcs(64)).floor(), 14_880_952.0);
+        assert_eq!(line_rate_pps(GIGABIT, Size::with_fcs(1518)).floor(), 81_274.0);
+    }
+
+    #[test]
+    fn line_rate_fills_the_link() {
+        for size in [Size::MIN, Size::MAX_STANDARD, Size::MAX] {
+            let pps = line_rate_pps(GIGABIT, size);
+            assert!((l1_bits_per_s(pps, size) - 1e9).abs() < 1e-3);
+            assert!(l2_bits_per_s(pps, size) < 1e9);
+        }
+        // 64 of 84 bytes.
+        assert!((l2_bits_per_s(line_rate_pps(GIGABIT, Size::MIN), Size::MIN) - 761_904_761.9).abs() < 0.1);
+    }
+
+    #[test]
+    fn odd_speeds_round_up_and_none_is_never() {
+        assert_eq!(slot_ps(3, Size::MIN), 224_000_000_000_000);
+        assert_eq!(slot_ps(7, Size::MIN), 96_000_000_000_000);
+        assert_eq!(slot_ps(11, Size::MIN), 61_090_909_090_910);
+        assert_eq!(slot_ps(0, Size::MIN), u64::MAX);
+    }
+}

@@ -1,0 +1,176 @@
+//! The test tag: 18 bytes at the start of the UDP payload that tell which frame of which stream
+//! this is and when it was sent. From them a receiver finds loss, duplicates, reordering,
+//! corruption and latency. A minimum frame has room for exactly this: 14 + 20 + 8 + 18 = 60 bytes
+//! without FCS.
+//!
+//! ```text
+//!  0        2            6                           14            18
+//!  | stream |  sequence  |          sent_ps          |    check    |    big-endian
+//! ```
+//!
+//! The tag lies behind Ethernet, an IPv4 header without options, and UDP: at byte 42 of the frame,
+//! at byte 46 behind a VLAN tag. Neither reading nor writing looks at those headers beyond the VLAN
+//! type, so that a frame that was routed or translated keeps its tag.
+//!
+//! The check word is a multiply-and-fold mix of the other fields, no cryptography and no CRC: a tag
+//! of random or damaged bytes passes with a chance of 2⁻³². It covers the tag only; the frame as a
+//! whole has its FCS. Zeroed bytes are no tag.
+//!
+//! Tags change from frame to frame, so test frames carry no UDP checksum (0, allowed by RFC 768).
+
+use crate::ethernet::{HEADER_BYTES, TYPE_VLAN, VLAN_BYTES};
+use crate::{Error, ipv4, udp};
+
+/// Bytes of a tag.
+pub const BYTES: usize = 18;
+/// Where the tag starts in a frame without VLAN tag.
+pub const OFFSET: usize = HEADER_BYTES + ipv4::HEADER_BYTES + udp::HEADER_BYTES;
+/// Where the tag starts behind a VLAN tag.
+pub const OFFSET_VLAN: usize = OFFSET + VLAN_BYTES;
+
+/// What a test frame says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tag {
+    /// The stream: each has its own sequence.
+    pub stream: u16,
+    /// The frame's place in its stream, from 0. It wraps after 2³² frames: compare with
+    /// `wrapping_sub`.
+    pub sequence: u32,
+    /// When the frame was sent, in ps since the tester's epoch (the start of its clock). All 64
+    /// bits are kept; they wrap after 213 days.
+    pub sent_ps: u64,
+}
+
+impl Tag {
+    /// The 64-bit finaliser of MurmurHash3 (public domain, A. Appleby) over both words; the upper
+    /// half is the better mixed one.
+    #[inline]
+    const fn check(self) -> u32 {
+        let place = (self.stream as u64) << 32 | self.sequence as u64;
+        let mut mix = place.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.sent_ps ^ 0x6b70_7073_5f74_6167;
+        mix = (mix ^ mix >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        mix = (mix ^ mix >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+        (mix >> 32) as u32
+    }
+
+    #[inline]
+    fn to_bytes(self) -> [u8; BYTES] {
+        let mut bytes = [0; BYTES];
+        bytes[..2].copy_from_slice(&self.stream.to_be_bytes());
+        bytes[2..6].copy_from_slice(&self.sequence.to_be_bytes());
+        bytes[6..14].copy_from_slice(&self.sent_ps.to_be_bytes());
+        bytes[14..].copy_from_slice(&self.check().to_be_bytes());
+        bytes
+    }
+
+    #[inline]
+    fn from_bytes(b: &[u8; BYTES]) -> Option<Self> {
+        let tag = Self {
+            stream: u16::from_be_bytes([b[0], b[1]]),
+            sequence: u32::from_be_bytes([b[2], b[3], b[4], b[5]]),
+            sent_ps: u64::from_be_bytes([b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13]]),
+        };
+        (tag.check() == u32::from_be_bytes([b[14], b[15], b[16], b[17]])).then_some(tag)
+    }
+}
+
+/// Where the tag of this frame is or would be.
+#[inline]
+fn offset(frame: &[u8]) -> usize {
+    match frame.get(12..14) {
+        Some(kind) if kind == TYPE_VLAN.to_be_bytes() => OFFSET_VLAN,
+        _ => OFFSET,
+    }
+}
+
+/// Writes a tag into a test frame made by [`build`](crate::build).
+///
+/// # Errors
+/// [`Error::Truncated`] if the frame has no room for it; nothing is written.
+#[inline]
+pub fn write(frame: &mut [u8], tag: Tag) -> Result<(), Error> {
+    let at = offset(frame);
+    let place = frame.get_mut(at..at + BYTES).ok_or(Error::Truncated)?;
+    place.copy_from_slice(&tag.to_bytes());
+    Ok(())
+}
+
+/// Reads the tag of a received frame: `None` when it has none, or none that is whole.
+#[inline]
+pub fn read(frame: &[u8]) -> Option<Tag> {
+    Tag::from_bytes(frame.get(offset(frame)..)?.first_chunk()?)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::Size;
+    use crate::build::{Flow, udp_test};
+    use proptest::prelude::*;
+
+    fn tags() -> impl Strategy<Value = Tag> {
+        (any::<u16>(), any::<u32>(), any::<u64>()).prop_map(|(stream, sequence, sent_ps)| Tag {
+            stream,
+            sequence,
+            sent_ps,
+        })
+    }
+
+    #[test]
+    fn the_first_tag_of_all_is_one_and_zeroes_are_none() {
+        let mut frame = udp_test(&Flow::default(), Size::MIN).unwrap();
+        assert_eq!(read(&frame), None);
+        let tag = Tag { stream: 0, sequence: 0, sent_ps: 0 };
+        write(&mut frame, tag).unwrap();
+        assert_eq!(read(&frame), Some(tag));
+    }
+
+    #[test]
+    fn bytes_are_where_the_format_says() {
+        let mut frame = [0; 60];
+        let tag = Tag { stream: 0x0102, sequence: 0x0304_0506, sent_ps: 0x0708_090a_0b0c_0d0e };
+        write(&mut frame, tag).unwrap();
+        assert_eq!(frame[42..56], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14]);
+        assert_eq!(frame[56..], tag.check().to_be_bytes());
+        assert_eq!(tag.check(), 0x6b03_8dd6, "the format must not change by accident");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(tag in tags(), vlan: bool, extra in 0u16..200) {
+            let flow = Flow { vlan: vlan.then_some(5), ..Flow::default() };
+            let mut frame = udp_test(&flow, Size::without_fcs(64 + extra)).unwrap();
+            write(&mut frame, tag).unwrap();
+            prop_assert_eq!(read(&frame), Some(tag));
+        }
+
+        #[test]
+        fn a_flipped_bit_is_noticed(tag in tags(), bit in 0usize..BYTES * 8) {
+            let mut frame = udp_test(&Flow::default(), Size::MIN).unwrap();
+            write(&mut frame, tag).unwrap();
+            frame[OFFSET + bit / 8] ^= 1 << (bit % 8);
+            prop_assert_eq!(read(&frame), None);
+        }
+
+        #[test]
+        fn short_and_wild_frames_do_no_harm(mut bytes in proptest::collection::vec(any::<u8>(), 0..70), tag in tags()) {
+            let _ = read(&bytes);
+            let before = bytes.clone();
+            if write(&mut bytes, tag).is_err() {
+                prop_assert_eq!(bytes, before);
+            } else {
+                prop_assert_eq!(read(&bytes), Some(tag));
+            }
+        }
+    }
+
+    #[test]
+    fn cut_frames_have_no_tag() {
+        let mut frame = udp_test(&Flow::default(), Size::MIN).unwrap();
+        write(&mut frame, Tag { stream: 1, sequence: 2, sent_ps: 3 }).unwrap();
+        for len in 0..60 {
+            assert_eq!(read(&frame[..len]), None);
+        }
+    }
+}

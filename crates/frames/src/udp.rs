@@ -1,0 +1,112 @@
+//! UDP (RFC 768) over IPv4.
+
+use crate::checksum::{Sum, updated};
+use crate::{Error, field, ipv4};
+use core::net::Ipv4Addr;
+
+/// Bytes of a header.
+pub const HEADER_BYTES: usize = 8;
+
+const SOURCE: usize = 0;
+const DESTINATION: usize = 2;
+const LENGTH: usize = 4;
+const CHECKSUM: usize = 6;
+
+/// A view of a datagram.
+#[derive(Clone, Copy, Debug)]
+pub struct Datagram<T> {
+    bytes: T,
+}
+
+impl<T: AsRef<[u8]>> Datagram<T> {
+    /// Checks the length.
+    ///
+    /// # Errors
+    /// [`Error::Truncated`] or [`Error::Malformed`].
+    pub fn new_checked(bytes: T) -> Result<Self, Error> {
+        let b = bytes.as_ref();
+        if b.len() < HEADER_BYTES {
+            return Err(Error::Truncated);
+        }
+        let length = usize::from(field::u16(b, LENGTH));
+        if length < HEADER_BYTES {
+            return Err(Error::Malformed);
+        }
+        if length > b.len() { Err(Error::Truncated) } else { Ok(Self { bytes }) }
+    }
+
+    fn b(&self) -> &[u8] {
+        self.bytes.as_ref()
+    }
+
+    /// The source port.
+    pub fn source(&self) -> u16 {
+        field::u16(self.b(), SOURCE)
+    }
+
+    /// The destination port.
+    pub fn destination(&self) -> u16 {
+        field::u16(self.b(), DESTINATION)
+    }
+
+    /// Bytes of header and payload.
+    pub fn length(&self) -> usize {
+        usize::from(field::u16(self.b(), LENGTH))
+    }
+
+    /// The checksum as it stands; 0 means that none was computed.
+    pub fn checksum(&self) -> u16 {
+        field::u16(self.b(), CHECKSUM)
+    }
+
+    /// Whether the checksum, if there is one, is right.
+    pub fn checksum_ok(&self, source: Ipv4Addr, destination: Ipv4Addr) -> bool {
+        let length = self.length();
+        let seed = Sum::pseudo_header(source, destination, ipv4::PROTOCOL_UDP, length as u16);
+        self.checksum() == 0 || seed.with(&self.b()[..length]).checksum() == 0
+    }
+
+    /// The payload.
+    pub fn payload(&self) -> &[u8] {
+        &self.b()[HEADER_BYTES..self.length()]
+    }
+}
+
+impl<T: AsRef<[u8]> + AsMut<[u8]>> Datagram<T> {
+    fn set_port(&mut self, at: usize, port: u16) {
+        let old = field::u16(self.b(), at);
+        self.update_checksum(old, port);
+        field::put_u16(self.bytes.as_mut(), at, port);
+    }
+
+    /// Sets the source port and updates the checksum if there is one.
+    pub fn set_source(&mut self, port: u16) {
+        self.set_port(SOURCE, port);
+    }
+
+    /// Sets the destination port and updates the checksum if there is one.
+    pub fn set_destination(&mut self, port: u16) {
+        self.set_port(DESTINATION, port);
+    }
+
+    /// Updates the checksum, if there is one, after a word under it changed: also one of the
+    /// addresses, which the pseudo-header holds.
+    pub fn update_checksum(&mut self, old: u16, new: u16) {
+        if self.checksum() != 0 {
+            // 0 is sent as its other form, since a plain 0 would say "none" (RFC 768).
+            let sum = match updated(self.checksum(), old, new) {
+                0 => 0xffff,
+                sum => sum,
+            };
+            field::put_u16(self.bytes.as_mut(), CHECKSUM, sum);
+        }
+    }
+}
+
+/// Writes a header without checksum at the start of `bytes`, which must have room for it.
+pub(crate) fn write_header(bytes: &mut [u8], from: u16, to: u16, length: u16) {
+    field::put_u16(bytes, SOURCE, from);
+    field::put_u16(bytes, DESTINATION, to);
+    field::put_u16(bytes, LENGTH, length);
+    field::put_u16(bytes, CHECKSUM, 0);
+}
