@@ -1,0 +1,448 @@
+//! The policies of the driver, as data.
+//!
+//! The code has mechanisms; which of them run, and when, is one value of [`Config`]. A historical
+//! driver is such a value, and so is ours ([`Config::kpps`]).
+
+use crate::Error;
+use kpps_datasheet::{Chip, Erratum, bit};
+
+/// Everything about a driver that is a choice.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
+pub struct Config {
+    /// Descriptors in the receive ring, a multiple of 8; all but one are the device's.
+    pub rx_ring: u16,
+    /// Descriptors in the transmit ring, a multiple of 8; all but one can be in use.
+    pub tx_ring: u16,
+    /// Bytes of a receive buffer that the device may fill: 256, 512 … 16384.
+    pub rx_buffer_bytes: u16,
+    /// The longest frame to accept, in bytes with FCS; above 1522 the device is told to.
+    pub max_frame_bytes: u16,
+    /// How the device is served.
+    pub service: Service,
+    /// Where buffers for the receive ring come from.
+    pub buffers: Buffers,
+    /// When receive descriptors are filled again and the device is told.
+    pub refill: Refill,
+    /// When the device reports transmitted descriptors.
+    pub completion: Completion,
+    /// Delays of interrupts.
+    pub moderation: Moderation,
+    /// The causes that interrupt.
+    pub interrupts: Interrupts,
+    /// Free receive descriptors at which RXDMT0 is raised.
+    pub rx_low: RxLow,
+    /// Receive thresholds (RXDCTL); `None` leaves what the reset gives.
+    pub rx_thresholds: Option<Thresholds>,
+    /// Transmit thresholds (TXDCTL); `None` leaves what the reset gives.
+    pub tx_thresholds: Option<Thresholds>,
+    /// The receive part of the packet buffer in KB, a multiple of 8; `None` leaves what the reset gives.
+    pub rx_fifo_kb: Option<u8>,
+    /// Let the device check IP, TCP and UDP checksums, where it can.
+    pub rx_checksum: bool,
+    /// Let the device cut off the FCS, where it can; otherwise the driver does.
+    pub strip_fcs: bool,
+    /// Strip VLAN tags on receive and allow their insertion on transmit, where the device can.
+    pub vlan: bool,
+    /// Accept frames for any address.
+    pub promiscuous: bool,
+    /// IEEE 802.3x flow control.
+    pub flow_control: FlowControl,
+    /// Let [`Control::watchdog`](crate::Control::watchdog) raise RXDMT0, so that a lost receive
+    /// interrupt is found at its next call.
+    pub rescue: bool,
+    /// The station address; `None` takes that of the EEPROM.
+    pub address: Option<[u8; 6]>,
+}
+
+/// How the device is served; see [`service`](crate::service) for the machines behind the names.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields, rename_all = "kebab-case")
+)]
+pub enum Service {
+    /// Everything inside the interrupt handler.
+    InterruptLoop {
+        /// Turns at most for each interrupt.
+        max_loops: u16,
+        /// Mask the device's interrupts meanwhile.
+        mask: bool,
+        /// What makes another turn.
+        again: Again,
+    },
+    /// The interrupt schedules a poll, which has a budget.
+    Napi {
+        /// Frames at most received in one poll.
+        weight: u16,
+        /// When polling ends.
+        exit: NapiExit,
+        /// Mask the device's interrupts while polling.
+        mask: bool,
+    },
+    /// No interrupts at all.
+    Polling {
+        /// Frames at most received in one poll.
+        burst: u16,
+    },
+    /// Interrupts when idle, otherwise polling whose pace and length the driver finds itself.
+    SelfPacing {
+        /// Frames at most received in one poll.
+        burst: u16,
+    },
+}
+
+/// What makes an [`Service::InterruptLoop`] take another turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields, rename_all = "kebab-case")
+)]
+pub enum Again {
+    /// ICR, read again, shows a cause.
+    Cause,
+    /// The last turn received or reclaimed something.
+    Work,
+}
+
+/// When a NAPI poll leaves polling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields, rename_all = "kebab-case")
+)]
+pub enum NapiExit {
+    /// Nothing was reclaimed and less than the budget received: both rings are done.
+    BothIdle,
+    /// Nothing was reclaimed *or* less than the budget received: leaves far too often.
+    EitherIdle,
+    /// Transmit is looked at only in a poll that received nothing, and polling ends when that finds
+    /// nothing either.
+    ReceiveFirst,
+}
+
+/// Where buffers for the receive ring come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields, rename_all = "kebab-case")
+)]
+pub enum Buffers {
+    /// A new one from the source for each received; one that the consumer returns goes to the source.
+    Fresh,
+    /// The one that the consumer returns goes back into the ring; the source replaces kept ones.
+    Recycled,
+}
+
+/// When receive descriptors are filled again and the device is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
+pub struct Refill {
+    /// Fill when.
+    pub when: RefillWhen,
+    /// Tell the device (write the tail) each time this many have been filled, holding fewer back;
+    /// 0: once at the end of each burst.
+    pub group: u16,
+}
+
+/// When receive descriptors are filled again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields, rename_all = "kebab-case")
+)]
+pub enum RefillWhen {
+    /// With each frame taken out.
+    EachFrame,
+    /// After the burst.
+    AfterBurst,
+}
+
+/// When the device reports transmitted descriptors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
+pub struct Completion {
+    /// A frame asks for a report (RS) when this many descriptors have been used since the last
+    /// one that did; 1 = every frame. Above 1, no frame waits for ever: see
+    /// [`TxQueue::attend`](crate::TxQueue::attend).
+    pub report_every: u16,
+    /// Which reports wait for TIDV before they interrupt (IDE).
+    pub delay: Delay,
+}
+
+/// Which transmit reports are delayed by TIDV.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields, rename_all = "kebab-case")
+)]
+pub enum Delay {
+    /// None.
+    Never,
+    /// All.
+    Always,
+    /// All but every nth.
+    ExceptEvery(u16),
+}
+
+/// Delays of interrupts. RADV, TADV and ITR are written only where the chip has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
+pub struct Moderation {
+    /// Receive delay in 1.024 µs (SDM 13.4.30).
+    pub rdtr: u16,
+    /// Absolute receive delay in 1.024 µs (SDM 13.4.31).
+    pub radv: u16,
+    /// Transmit delay in 1.024 µs, not 0 if any report is delayed (SDM 13.4.41).
+    pub tidv: u16,
+    /// Absolute transmit delay in 1.024 µs (SDM 13.4.44).
+    pub tadv: u16,
+    /// Interrupt throttling.
+    pub itr: Itr,
+}
+
+/// Interrupt throttling (ITR).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields, rename_all = "kebab-case")
+)]
+pub enum Itr {
+    /// None.
+    Off,
+    /// At most this many interrupts a second.
+    Fixed(u32),
+    /// By class of traffic since the last interrupt: 70,000, 20,000 or 4,000 a second.
+    Dynamic,
+    /// Recomputed at each watchdog call: 2,000 a second plus 6,000 × |tx − rx| / (tx + rx).
+    Ratio,
+}
+
+/// The causes that interrupt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
+pub struct Interrupts {
+    /// RXT0: a frame was received, after its delay.
+    pub rx_timer: bool,
+    /// RXDMT0: few receive descriptors are left.
+    pub rx_low: bool,
+    /// RXO: frames were missed.
+    pub rx_overrun: bool,
+    /// RXSEQ: framing errors, fibre.
+    pub rx_sequence: bool,
+    /// LSC: the link changed.
+    pub link: bool,
+    /// TXDW: a transmit descriptor was reported.
+    pub tx_done: bool,
+    /// TXQE: the transmit ring ran empty.
+    pub tx_empty: bool,
+}
+
+impl Interrupts {
+    /// The IMS bits.
+    pub const fn mask(self) -> u32 {
+        use bit::cause::*;
+        const fn select(on: bool, bit: u32) -> u32 {
+            if on { bit } else { 0 }
+        }
+        select(self.rx_timer, RXT0)
+            | select(self.rx_low, RXDMT0)
+            | select(self.rx_overrun, RXO)
+            | select(self.rx_sequence, RXSEQ)
+            | select(self.link, LSC)
+            | select(self.tx_done, TXDW)
+            | select(self.tx_empty, TXQE)
+    }
+}
+
+/// Free receive descriptors at which RXDMT0 is raised, as a part of the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields, rename_all = "kebab-case")
+)]
+pub enum RxLow {
+    /// A half.
+    Half,
+    /// A quarter.
+    Quarter,
+    /// An eighth.
+    Eighth,
+}
+
+/// Descriptor thresholds, in descriptors, each at most 63.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
+pub struct Thresholds {
+    /// Prefetch when fewer than this are cached on chip.
+    pub pthresh: u8,
+    /// … and at least this many are in host memory.
+    pub hthresh: u8,
+    /// Write back when this many are done. On transmit 0 writes back one status byte at once; the
+    /// 82543 is given 0 whatever stands here (erratum).
+    pub wthresh: u8,
+}
+
+/// IEEE 802.3x flow control, offered in autonegotiation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields, rename_all = "kebab-case")
+)]
+pub enum FlowControl {
+    /// None.
+    Off,
+    /// Obey PAUSE.
+    Receive,
+    /// Send PAUSE.
+    Transmit,
+    /// Both.
+    Full,
+}
+
+impl FlowControl {
+    /// Whether PAUSE is obeyed.
+    pub const fn receives(self) -> bool {
+        matches!(self, Self::Receive | Self::Full)
+    }
+    /// Whether PAUSE is sent.
+    pub const fn transmits(self) -> bool {
+        matches!(self, Self::Transmit | Self::Full)
+    }
+}
+
+impl Config {
+    /// Our own driver: self-pacing, recycled buffers, one tail write a burst, few reports.
+    pub const fn kpps() -> Self {
+        Self {
+            rx_ring: 256,
+            tx_ring: 256,
+            rx_buffer_bytes: 2048,
+            max_frame_bytes: 1522,
+            service: Service::SelfPacing { burst: 32 },
+            buffers: Buffers::Recycled,
+            refill: Refill { when: RefillWhen::EachFrame, group: 0 },
+            completion: Completion { report_every: 32, delay: Delay::Always },
+            moderation: Moderation { rdtr: 0, radv: 0, tidv: 32, tadv: 64, itr: Itr::Off },
+            interrupts: Interrupts {
+                rx_timer: true,
+                rx_low: true,
+                rx_overrun: true,
+                rx_sequence: true,
+                link: true,
+                tx_done: true,
+                tx_empty: false,
+            },
+            rx_low: RxLow::Half,
+            rx_thresholds: None,
+            tx_thresholds: None,
+            rx_fifo_kb: None,
+            rx_checksum: true,
+            strip_fcs: true,
+            vlan: false,
+            promiscuous: false,
+            flow_control: FlowControl::Off,
+            rescue: true,
+            address: None,
+        }
+    }
+
+    /// Whether `chip` can be driven so. Features that a chip lacks are no error: they stay off.
+    pub fn validate(&self, chip: Chip) -> Result<(), Error> {
+        let ring = |size: u16| size.is_multiple_of(8) && (chip.min_ring()..=chip.max_ring()).contains(&size);
+        let check = |good: bool, what: &'static str| if good { Ok(()) } else { Err(Error::Config(what)) };
+        check(ring(self.rx_ring), "rx_ring: not a multiple of 8 that the chip can have")?;
+        check(ring(self.tx_ring), "tx_ring: not a multiple of 8 that the chip can have")?;
+        check(
+            bit::rctl::buffer_size(self.rx_buffer_bytes.into()).is_some(),
+            "rx_buffer_bytes: not 256, 512, 1024, 2048, 4096, 8192 or 16384",
+        )?;
+        check((64..=16288).contains(&self.max_frame_bytes), "max_frame_bytes: not within 64 to 16288")?;
+        let turns = match self.service {
+            Service::InterruptLoop { max_loops, .. } => max_loops,
+            Service::Napi { weight, .. } => weight,
+            Service::Polling { burst } | Service::SelfPacing { burst } => burst,
+        };
+        check(turns > 0, "service: a limit of 0")?;
+        check(self.refill.group < self.rx_ring, "refill.group: not below rx_ring")?;
+        let reports = self.completion.report_every;
+        check(
+            reports > 0 && (reports == 1 || reports <= self.tx_ring / 2),
+            "completion.report_every: not within 1 to tx_ring / 2",
+        )?;
+        check(self.completion.delay != Delay::ExceptEvery(0), "completion.delay: except every 0")?;
+        check(
+            self.completion.delay == Delay::Never || self.moderation.tidv > 0,
+            "moderation.tidv: 0 is not allowed when reports are delayed",
+        )?;
+        check(
+            !matches!(self.moderation.itr, Itr::Fixed(rate) if !(60..=3_906_250).contains(&rate)),
+            "moderation.itr: not within 60 to 3906250 a second",
+        )?;
+        for t in [self.rx_thresholds, self.tx_thresholds].into_iter().flatten() {
+            check(t.pthresh < 64 && t.hthresh < 64 && t.wthresh < 64, "thresholds: above 63")?;
+        }
+        let tx_wthresh = match self.tx_thresholds {
+            Some(t) if !chip.has(Erratum::TransmitWriteBackThreshold) => t.wthresh,
+            _ => 0,
+        };
+        check(
+            reports == 1 || tx_wthresh == 0,
+            "tx_thresholds.wthresh: must be 0 when not every frame is reported",
+        )?;
+        check(
+            self.rx_fifo_kb.is_none_or(|kb| kb.is_multiple_of(8) && (8..=56).contains(&kb)),
+            "rx_fifo_kb: not a multiple of 8 within 8 to 56",
+        )?;
+        check(self.address.is_none_or(|a| a[0] & 1 == 0 && a != [0; 6]), "address: not a station address")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn own_config_suits_every_chip() {
+        for chip in Chip::ALL {
+            assert_eq!(Config::kpps().validate(chip), Ok(()));
+        }
+    }
+
+    #[test]
+    fn impossible_configs_are_refused() {
+        let bad: [fn(&mut Config); 10] = [
+            |c| c.rx_ring = 81,
+            |c| c.tx_ring = 512,
+            |c| c.rx_buffer_bytes = 1500,
+            |c| c.max_frame_bytes = 63,
+            |c| c.service = Service::Polling { burst: 0 },
+            |c| c.completion.report_every = 200,
+            |c| c.moderation.tidv = 0,
+            |c| c.moderation.itr = Itr::Fixed(1),
+            |c| c.rx_fifo_kb = Some(60),
+            |c| c.address = Some([1, 0, 0, 0, 0, 0]),
+        ];
+        for change in bad {
+            let mut config = Config::kpps();
+            change(&mut config);
+            assert!(matches!(config.validate(Chip::I82543gc), Err(Error::Config(_))), "{config:?}");
+        }
+    }
+
+    #[test]
+    fn mask_of_the_manual_driver() {
+        let i = Config::kpps().interrupts;
+        assert_eq!(i.mask(), 0xDD);
+    }
+}

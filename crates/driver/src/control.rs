@@ -1,0 +1,410 @@
+//! The control half of a device: reset, interrupts, moderation, health.
+
+use crate::{
+    Error, RxQueue, TxQueue,
+    config::{Config, Itr},
+    eeprom,
+    link::{Link, Loopback},
+    moderation::Throttle,
+    regs::Regs,
+    ring::Ring,
+    stats::Stats,
+    tx::{Progress, Quirks},
+};
+use kpps_datasheet::{
+    Chip, Erratum, Media,
+    bit::{self, cause, ctrl, dctl, rctl, rxcsum, status, tctl},
+    eeprom as words, reg,
+};
+use kpps_platform::{BufferSource, Platform};
+
+/// What an interrupt was about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Causes(pub u32);
+
+impl Causes {
+    /// There was a cause; otherwise the interrupt was another device's.
+    pub const fn any(self) -> bool {
+        self.0 != 0
+    }
+    /// The link may have changed: call [`Control::update_link`].
+    pub const fn link(self) -> bool {
+        self.0 & (cause::LSC | cause::RXSEQ | cause::RXCFG) != 0
+    }
+    /// Frames were received, or missed, or descriptors are few.
+    pub const fn receive(self) -> bool {
+        self.0 & (cause::RXT0 | cause::RXDMT0 | cause::RXO) != 0
+    }
+    /// Frames were sent.
+    pub const fn transmit(self) -> bool {
+        self.0 & (cause::TXDW | cause::TXQE) != 0
+    }
+}
+
+/// What [`Control::watchdog`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// All is well.
+    Well,
+    /// The link is down; nothing can be sent.
+    LinkDown,
+    /// The device has not finished a frame for too long: reset it.
+    Hung,
+}
+
+/// How long a frame may take at 100 Mb/s and above, and at 10 Mb/s (the public Linux driver's figures).
+const HANG_NS: u64 = 1_000_000_000;
+const HANG_10_NS: u64 = 16_000_000_000;
+
+/// The control half of a device: everything that is not a queue.
+pub struct Control<P: Platform> {
+    pub(crate) platform: P,
+    pub(crate) regs: Regs<P::Regs>,
+    pub(crate) chip: Chip,
+    pub(crate) config: Config,
+    pub(crate) media: Media,
+    pub(crate) pcix: bool,
+    pub(crate) address: [u8; 6],
+    pub(crate) unicast: [Option<[u8; 6]>; reg::RAR_ENTRIES as usize - 1],
+    pub(crate) multicast: [u32; reg::MTA_WORDS as usize],
+    pub(crate) vlans: [u32; reg::VFTA_WORDS as usize],
+    pub(crate) vlan_filter: bool,
+    pub(crate) all_multicast: bool,
+    pub(crate) receiving: bool,
+    pub(crate) loopback: Loopback,
+    pub(crate) loopback_mode: u32,
+    pub(crate) link: Link,
+    pub(crate) link_forced: bool,
+    pub(crate) link_waited: bool,
+    pub(crate) stats: Stats,
+    throttle: Throttle,
+    link_event: bool,
+    /// The last progress seen, and when it was made.
+    progress: Option<(Progress, u64)>,
+}
+
+impl<P: Platform> Control<P> {
+    /// Resets the device and brings it up as far as it goes without rings.
+    pub(crate) fn new(platform: P, chip: Chip, config: Config) -> Result<Self, Error> {
+        config.validate(chip)?;
+        let regs = Regs::new(platform.registers(), chip);
+        let mut control = Self {
+            regs,
+            platform,
+            chip,
+            media: chip.media(),
+            pcix: false,
+            address: [0; 6],
+            unicast: [None; reg::RAR_ENTRIES as usize - 1],
+            multicast: [0; reg::MTA_WORDS as usize],
+            vlans: [0; reg::VFTA_WORDS as usize],
+            vlan_filter: false,
+            all_multicast: false,
+            receiving: false,
+            loopback: Loopback::Off,
+            loopback_mode: 0,
+            link: Link::default(),
+            link_forced: false,
+            link_waited: false,
+            stats: Stats::new(),
+            throttle: Throttle::new(if chip.has_radv_tadv_itr() { config.moderation.itr } else { Itr::Off }),
+            link_event: false,
+            progress: None,
+            config,
+        };
+        control.reset_chip()?;
+        control.address = control.station_address()?;
+        Ok(control)
+    }
+
+    /// What the transmit queue must know about the bus.
+    pub(crate) fn quirks(&self) -> Quirks {
+        Quirks::of(self.chip, self.pcix)
+    }
+
+    fn reset_chip(&mut self) -> Result<(), Error> {
+        let (platform, regs) = (&self.platform, &self.regs);
+        regs.get(reg::STATUS)?;
+        regs.write(reg::IMC, cause::ALL);
+        regs.write(reg::RCTL, 0);
+        regs.write(reg::TCTL, tctl::PSP);
+        // Lets transfers under way on the bus end.
+        regs.get(reg::STATUS)?;
+        platform.wait_ns(10_000_000);
+        regs.modify(reg::CTRL, 0, ctrl::RST)?;
+        // No access for a while (SDM 13.4.1 says 1 µs; EEPROM words are loaded after it).
+        platform.wait_ns(5_000_000);
+        regs.wait(platform, reg::CTRL, (ctrl::RST, 0), (100_000, 20_000_000), "reset")?;
+        regs.write(reg::IMC, cause::ALL);
+        regs.read(reg::ICR);
+        let status = regs.get(reg::STATUS)?;
+        self.pcix = self.chip.has_pcix() && status & status::PCIX_MODE != 0;
+        self.media = match self.chip {
+            Chip::I82542 => Media::Fibre,
+            _ if status & status::TBIMODE != 0 => Media::Fibre,
+            _ => Media::Copper,
+        };
+        self.receiving = false;
+        Ok(())
+    }
+
+    fn station_address(&self) -> Result<[u8; 6], Error> {
+        if let Some(address) = self.config.address {
+            return Ok(address);
+        }
+        let image = eeprom::read(&self.platform, &self.regs, self.chip)?;
+        let mut address = words::address([image[0], image[1], image[2]]);
+        if !words::is_valid(&image) || address[0] & 1 != 0 || address == [0; 6] {
+            return Err(Error::Eeprom);
+        }
+        // The second port's differs in the last bit (SDM 5.6.1).
+        let function = (self.regs.get(reg::STATUS)? & status::FUNC_MASK) >> status::FUNC_SHIFT;
+        if self.chip == Chip::I82546eb && function == 1 {
+            address[5] ^= 1;
+        }
+        Ok(address)
+    }
+
+    /// Writes every register and starts both directions. Interrupts stay masked.
+    pub(crate) fn start<S: BufferSource>(
+        &mut self,
+        rx: &mut RxQueue<P, S>,
+        tx: &mut TxQueue<P, S>,
+    ) -> Result<(), Error> {
+        let receiver_reset = self.chip.has(Erratum::ReceiverResetForFilters);
+        if receiver_reset {
+            self.regs.write(reg::RCTL, rctl::RST);
+            self.regs.get(reg::STATUS)?;
+            self.platform.wait_ns(5_000_000);
+        }
+        self.write_filters();
+        if receiver_reset {
+            self.regs.write(reg::RCTL, 0);
+            self.regs.get(reg::STATUS)?;
+            self.platform.wait_ns(5_000_000);
+        }
+        self.clear_stats();
+        self.start_flow_control();
+        self.start_vlan()?;
+        if let Some(kb) = self.config.rx_fifo_kb {
+            self.regs.write(reg::PBA, kb.into());
+        }
+        self.start_link()?;
+        rx.restart();
+        tx.restart();
+        self.start_transmit(tx.ring());
+        self.start_receive(rx.ring());
+        rx.flush();
+        self.progress = None;
+        self.link_event = true;
+        self.regs.get(reg::STATUS).map(drop)
+    }
+
+    fn start_flow_control(&self) {
+        let regs = &self.regs;
+        regs.write(reg::FCAL, bit::flow::ADDRESS_LOW);
+        regs.write(reg::FCAH, bit::flow::ADDRESS_HIGH);
+        regs.write(reg::FCT, bit::flow::TYPE);
+        let (high, low) = if self.config.flow_control.transmits() {
+            // XOFF with two long frames of room left, XON at half the FIFO.
+            let fifo =
+                self.config.rx_fifo_kb.map_or(self.chip.default_rx_buffer_bytes(), |kb| u32::from(kb) * 1024);
+            let high =
+                fifo.saturating_sub(2 * u32::from(self.config.max_frame_bytes).max(1522)).max(fifo / 4);
+            let xone = if self.chip.has_xone() { bit::flow::XONE } else { 0 };
+            (high & !7, (high / 2) & !7 | xone)
+        } else {
+            (0, 0)
+        };
+        regs.write(reg::FCTTV, 0x100);
+        regs.write(reg::FCRTL, low);
+        regs.write(reg::FCRTH, high);
+    }
+
+    fn start_vlan(&self) -> Result<(), Error> {
+        if !self.chip.has_vlan() {
+            return Ok(());
+        }
+        self.regs.write(reg::VET, bit::VLAN_ETHERTYPE);
+        let vme = if self.config.vlan { ctrl::VME } else { 0 };
+        self.regs.modify(reg::CTRL, ctrl::VME, vme).map(drop)
+    }
+
+    fn start_transmit(&self, ring: &Ring<P::Mem>) {
+        let (regs, config) = (&self.regs, &self.config);
+        regs.write(reg::TDBAL, ring.bus() as u32);
+        regs.write(reg::TDBAH, (ring.bus() >> 32) as u32);
+        regs.write(reg::TDLEN, u32::from(ring.size()) * 16);
+        regs.write(reg::TDH, 0);
+        regs.write(reg::TDT, 0);
+        regs.write(reg::TIPG, self.chip.tipg(self.media).pack());
+        if let (true, Some(t)) = (self.chip.has_descriptor_control(), config.tx_thresholds) {
+            let wthresh = if self.chip.has(Erratum::TransmitWriteBackThreshold) { 0 } else { t.wthresh };
+            regs.write(reg::TXDCTL, dctl::descriptors(t.pthresh, t.hthresh, wthresh));
+        }
+        // 0 is not allowed (SDM 13.4.41), also when nothing is delayed.
+        regs.write(reg::TIDV, config.moderation.tidv.max(1).into());
+        if self.chip.has_radv_tadv_itr() {
+            regs.write(reg::TADV, config.moderation.tadv.into());
+        }
+        let control =
+            tctl::EN | tctl::PSP | tctl::CT_DEFAULT << tctl::CT_SHIFT | tctl::COLD_FULL << tctl::COLD_SHIFT;
+        regs.write(reg::TCTL, control);
+    }
+
+    fn start_receive(&mut self, ring: &Ring<P::Mem>) {
+        let (regs, config) = (&self.regs, &self.config);
+        regs.write(reg::RDBAL, ring.bus() as u32);
+        regs.write(reg::RDBAH, (ring.bus() >> 32) as u32);
+        regs.write(reg::RDLEN, u32::from(ring.size()) * 16);
+        regs.write(reg::RDH, 0);
+        regs.write(reg::RDT, 0);
+        if let (true, Some(t)) = (self.chip.has_descriptor_control(), config.rx_thresholds) {
+            regs.write(reg::RXDCTL, dctl::descriptors(t.pthresh, t.hthresh, t.wthresh));
+        }
+        regs.write(reg::RDTR, config.moderation.rdtr.into());
+        if self.chip.has_radv_tadv_itr() {
+            regs.write(reg::RADV, config.moderation.radv.into());
+            regs.write(reg::ITR, self.throttle.register());
+        }
+        if self.chip.has_checksum_offload() {
+            let on = if config.rx_checksum { rxcsum::IPOFLD | rxcsum::TUOFLD } else { 0 };
+            regs.write(reg::RXCSUM, on);
+        }
+        self.receiving = true;
+        self.write_rctl();
+    }
+
+    /// Resets the device and starts it anew with both queues. Frames in them are lost; buffers are not.
+    pub fn reset<S: BufferSource>(
+        &mut self,
+        rx: &mut RxQueue<P, S>,
+        tx: &mut TxQueue<P, S>,
+    ) -> Result<(), Error> {
+        self.reset_chip()?;
+        if self.loopback != Loopback::Off {
+            self.loopback = Loopback::Off;
+            self.loopback_mode = 0;
+        }
+        self.start(rx, tx)
+    }
+
+    /// Stops both directions and all interrupts. The device touches no memory afterwards (unless
+    /// it has vanished, when it does not either). Done by dropping the control half, too.
+    pub fn stop(&mut self) {
+        self.receiving = false;
+        self.regs.write(reg::IMC, cause::ALL);
+        self.regs.write(reg::RCTL, 0);
+        self.regs.write(reg::TCTL, tctl::PSP);
+        // Pushes the writes out and waits for transfers under way.
+        self.regs.read(reg::STATUS);
+        self.platform.wait_ns(10_000_000);
+    }
+
+    /// The chip.
+    pub fn chip(&self) -> Chip {
+        self.chip
+    }
+
+    /// The medium that the device says it is on.
+    pub fn media(&self) -> Media {
+        self.media
+    }
+
+    /// The configuration in use.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The platform.
+    pub fn platform(&self) -> &P {
+        &self.platform
+    }
+
+    /// Reads, and by that clears, the interrupt causes: one register read.
+    #[inline]
+    pub fn causes(&mut self) -> Result<Causes, Error> {
+        let causes = Causes(self.regs.get(reg::ICR)?);
+        self.link_event |= causes.link();
+        Ok(causes)
+    }
+
+    /// Whether an interrupt since the last call was about the link; call
+    /// [`update_link`](Self::update_link) then. True once after a start.
+    pub fn take_link_event(&mut self) -> bool {
+        core::mem::take(&mut self.link_event)
+    }
+
+    /// Masks all interrupts: one register write.
+    #[inline]
+    pub fn mask(&self) {
+        self.regs.write(reg::IMC, cause::ALL);
+    }
+
+    /// Unmasks the configured interrupts: one register write.
+    #[inline]
+    pub fn unmask(&self) {
+        self.regs.write(reg::IMS, self.config.interrupts.mask());
+    }
+
+    /// Makes the device interrupt for these causes.
+    pub fn raise(&self, causes: Causes) {
+        self.regs.write(reg::ICS, causes.0);
+    }
+
+    /// Takes note of what an interrupt or a poll found, (frames, bytes) each way, for dynamic
+    /// throttling; writes ITR if its value changes.
+    #[inline]
+    pub fn note_traffic(&mut self, rx: (u32, u32), tx: (u32, u32)) {
+        if let Some(value) = self.throttle.note(rx, tx) {
+            self.regs.write(reg::ITR, value);
+        }
+    }
+
+    /// Sets the throttling; [`Error::Unsupported`] on chips without ITR.
+    pub fn set_itr(&mut self, itr: Itr) -> Result<(), Error> {
+        if !self.chip.has_radv_tadv_itr() {
+            return Err(Error::Unsupported);
+        }
+        self.config.moderation.itr = itr;
+        self.throttle = Throttle::new(itr);
+        self.regs.write(reg::ITR, self.throttle.register());
+        Ok(())
+    }
+
+    /// Looks after the device; call it every two seconds or so. Checks the link and the transmitter,
+    /// recomputes [`Itr::Ratio`], and raises RXDMT0 if the configuration wants
+    /// [`rescue`](Config::rescue). [`Error::Gone`] if the device has vanished.
+    pub fn watchdog(&mut self, now_ns: u64, transmit: Progress) -> Result<Health, Error> {
+        let link = self.update_link()?;
+        if let Some(value) = self.throttle.tick() {
+            self.regs.write(reg::ITR, value);
+        }
+        if self.config.rescue {
+            self.raise(Causes(cause::RXDMT0));
+        }
+        let since = match self.progress {
+            Some((last, since)) if transmit.waiting && last.reclaimed == transmit.reclaimed => since,
+            _ => now_ns,
+        };
+        self.progress = Some((transmit, since));
+        if !link.up {
+            // Nothing can move; start counting anew when the link is back.
+            self.progress = None;
+            return Ok(Health::LinkDown);
+        }
+        let limit = if link.speed_mbps == 10 { HANG_10_NS } else { HANG_NS };
+        if now_ns.saturating_sub(since) < limit {
+            return Ok(Health::Well);
+        }
+        // A paused transmitter is slow, not hung.
+        let paused = self.regs.get(reg::STATUS)? & status::TXOFF != 0;
+        Ok(if paused { Health::Well } else { Health::Hung })
+    }
+}
+
+impl<P: Platform> Drop for Control<P> {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

@@ -1,0 +1,80 @@
+//! Reading the EEPROM: through EERD where there is one, otherwise over the serial pins.
+
+use crate::{Error, regs::Regs};
+use kpps_datasheet::{
+    Chip,
+    bit::{eecd, eerd},
+    eeprom, reg,
+};
+use kpps_platform::Platform;
+
+/// Half a clock period of the serial EEPROM: 250 kHz, well below its 1 MHz.
+const HALF_CLOCK_NS: u64 = 2_000;
+/// A word takes about 40 clocks of 1 MHz; this is fifty times that.
+const LIMIT_NS: u64 = 2_000_000;
+
+/// Reads words 00h–3Fh.
+pub(crate) fn read<P: Platform>(
+    platform: &P,
+    regs: &Regs<P::Regs>,
+    chip: Chip,
+) -> Result<[u16; eeprom::SUMMED_WORDS], Error> {
+    let mut words = [0; eeprom::SUMMED_WORDS];
+    if chip.has_eerd() {
+        for (address, word) in (0u32..).zip(&mut words) {
+            *word = read_register(platform, regs, address)?;
+        }
+    } else {
+        let pins = Pins { platform, regs };
+        for (address, word) in (0u32..).zip(&mut words) {
+            *word = pins.read(address)?;
+        }
+    }
+    Ok(words)
+}
+
+fn read_register<P: Platform>(platform: &P, regs: &Regs<P::Regs>, address: u32) -> Result<u16, Error> {
+    regs.write(reg::EERD, address << eerd::ADDR_SHIFT | eerd::START);
+    let value =
+        regs.wait(platform, reg::EERD, (eerd::DONE, eerd::DONE), (5_000, LIMIT_NS), "EEPROM read (EERD)")?;
+    Ok((value >> eerd::DATA_SHIFT) as u16)
+}
+
+/// The four wires of a Microwire EEPROM with 6 address bits (SDM 5.3: the only kind on these chips).
+struct Pins<'a, P: Platform> {
+    platform: &'a P,
+    regs: &'a Regs<P::Regs>,
+}
+
+impl<P: Platform> Pins<'_, P> {
+    fn read(&self, address: u32) -> Result<u16, Error> {
+        let idle = self.regs.get(reg::EECD)? & !(eecd::SK | eecd::CS | eecd::DI);
+        self.set(idle)?;
+        let selected = idle | eecd::CS;
+        self.set(selected)?;
+        let command = eeprom::OPCODE_READ << 6 | address & 0x3F;
+        for bit in (0..eeprom::OPCODE_BITS + 6).rev() {
+            let data = if command >> bit & 1 != 0 { eecd::DI } else { 0 };
+            self.set(selected | data)?;
+            self.set(selected | data | eecd::SK)?;
+        }
+        let mut word = 0;
+        for _ in 0..16 {
+            self.set(selected)?;
+            // The EEPROM shifts out on the rising edge.
+            self.set(selected | eecd::SK)?;
+            let out = self.regs.get(reg::EECD)? & eecd::DO != 0;
+            word = word << 1 | u16::from(out);
+        }
+        self.set(idle)?;
+        Ok(word)
+    }
+
+    /// Sets the pins and lets them settle; the read pushes the posted write out.
+    fn set(&self, value: u32) -> Result<(), Error> {
+        self.regs.write(reg::EECD, value);
+        self.regs.get(reg::STATUS)?;
+        self.platform.wait_ns(HALF_CLOCK_NS);
+        Ok(())
+    }
+}

@@ -1,0 +1,105 @@
+//! The registers of the copper PHY: through MDIC, or bit by bit on the 82543.
+
+use crate::{Error, regs::Regs};
+use kpps_datasheet::{
+    Chip,
+    bit::{ctrl, mdic},
+    reg,
+};
+use kpps_platform::Platform;
+
+/// An MDI access takes 64 clocks of 2.5 MHz, 26 µs; this is many times that.
+const LIMIT_NS: u64 = 2_000_000;
+/// Half a management clock.
+const HALF_CLOCK_NS: u64 = 1_000;
+
+/// Access to one PHY.
+pub(crate) struct Phy<'a, P: Platform> {
+    pub(crate) platform: &'a P,
+    pub(crate) regs: &'a Regs<P::Regs>,
+    pub(crate) chip: Chip,
+}
+
+impl<P: Platform> Phy<'_, P> {
+    pub(crate) fn read(&self, register: u32) -> Result<u16, Error> {
+        if !self.chip.has_mdic() {
+            return self.read_pins(register);
+        }
+        self.regs.write(
+            reg::MDIC,
+            mdic::OP_READ | mdic::INTERNAL_PHY << mdic::PHY_SHIFT | register << mdic::REG_SHIFT,
+        );
+        let value = self.ready("PHY read (MDIC)")?;
+        if value & mdic::ERROR != 0 { Err(Error::Phy) } else { Ok(value as u16) }
+    }
+
+    pub(crate) fn write(&self, register: u32, value: u16) -> Result<(), Error> {
+        if !self.chip.has_mdic() {
+            return self.write_pins(register, value);
+        }
+        self.regs.write(
+            reg::MDIC,
+            mdic::OP_WRITE
+                | mdic::INTERNAL_PHY << mdic::PHY_SHIFT
+                | register << mdic::REG_SHIFT
+                | u32::from(value),
+        );
+        self.ready("PHY write (MDIC)").map(drop)
+    }
+
+    fn ready(&self, what: &'static str) -> Result<u32, Error> {
+        self.regs.wait(self.platform, reg::MDIC, (mdic::READY, mdic::READY), (10_000, LIMIT_NS), what)
+    }
+
+    // IEEE 802.3 clause 22 over two software-defined pins: 32 ones, start 01, opcode 10 (read) or
+    // 01 (write), 5 bits of PHY address, 5 of register, turnaround, 16 of data.
+
+    fn read_pins(&self, register: u32) -> Result<u16, Error> {
+        self.shift_out(u32::MAX, 32)?;
+        self.shift_out(0b0110 << 10 | mdic::INTERNAL_PHY << 5 | register & 31, 14)?;
+        let base = self.regs.get(reg::CTRL)? & !(ctrl::SWDPIO2 | ctrl::SWDPIN2 | ctrl::SWDPIN3);
+        self.clock(base)?;
+        let mut word = 0;
+        for _ in 0..16 {
+            self.regs.write(reg::CTRL, base | ctrl::SWDPIN3);
+            let data = self.regs.get(reg::CTRL)? & ctrl::SWDPIN2 != 0;
+            self.platform.wait_ns(HALF_CLOCK_NS);
+            self.regs.write(reg::CTRL, base);
+            self.settle()?;
+            word = word << 1 | u16::from(data);
+        }
+        self.clock(base)?;
+        Ok(word)
+    }
+
+    fn write_pins(&self, register: u32, value: u16) -> Result<(), Error> {
+        self.shift_out(u32::MAX, 32)?;
+        let head = 0b0101 << 10 | mdic::INTERNAL_PHY << 5 | register & 31;
+        self.shift_out(head << 18 | 0b10 << 16 | u32::from(value), 32)
+    }
+
+    fn shift_out(&self, data: u32, bits: u32) -> Result<(), Error> {
+        let base =
+            self.regs.get(reg::CTRL)? & !(ctrl::SWDPIN2 | ctrl::SWDPIN3) | ctrl::SWDPIO2 | ctrl::SWDPIO3;
+        for bit in (0..bits).rev() {
+            self.clock(base | if data >> bit & 1 != 0 { ctrl::SWDPIN2 } else { 0 })?;
+        }
+        Ok(())
+    }
+
+    /// One clock with the data pin as in `value`.
+    fn clock(&self, value: u32) -> Result<(), Error> {
+        self.regs.write(reg::CTRL, value);
+        self.settle()?;
+        self.regs.write(reg::CTRL, value | ctrl::SWDPIN3);
+        self.settle()?;
+        self.regs.write(reg::CTRL, value);
+        self.settle()
+    }
+
+    fn settle(&self) -> Result<(), Error> {
+        self.regs.get(reg::STATUS)?;
+        self.platform.wait_ns(HALF_CLOCK_NS);
+        Ok(())
+    }
+}

@@ -1,0 +1,475 @@
+//! The transmit queue.
+//!
+//! No register is read here, ever; the tail is written once by [`TxQueue::flush`]. Here frames
+//! become descriptors; what happens to them then is in `report`.
+
+use crate::{
+    config::{Completion, Config},
+    offload::{Offload, TxMeta},
+    ring::Ring,
+};
+use alloc::boxed::Box;
+use kpps_datasheet::{
+    Chip,
+    desc::{self, tx_cmd},
+    reg,
+};
+use kpps_platform::{Buffer, BufferSource, Platform};
+
+mod quirks;
+mod report;
+
+pub(crate) use quirks::Quirks;
+
+/// The shortest frame that goes out as it is, in bytes without FCS.
+const MIN_FRAME_BYTES: u16 = 60;
+/// Bytes that must stay free in the transmit FIFO beside a frame (SDM 3.3.6, note 2).
+const FIFO_SPARE_BYTES: u32 = 80;
+
+/// A part of a frame to send.
+#[derive(Debug)]
+pub struct Fragment<B> {
+    /// The buffer that holds it.
+    pub buffer: B,
+    /// Its bytes, from the buffer's start.
+    pub bytes: u16,
+}
+
+/// Why a frame was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The ring has no room now.
+    Full,
+    /// The chip cannot do what the [`TxMeta`] asks for.
+    Unsupported,
+    /// The frame makes no sense: no or too many bytes, more bytes than the buffer has, or sizes
+    /// that contradict the segmentation.
+    Invalid,
+}
+
+/// A frame that was not taken, and the reason.
+#[derive(Debug)]
+pub struct Refused<F> {
+    /// Why.
+    pub reason: Refusal,
+    /// What was to be sent. After [`Refusal::Invalid`], buffers that [`TxQueue::enqueue`] had
+    /// already drawn from the iterator have gone to the source.
+    pub frame: F,
+}
+
+/// What a transmit queue has counted since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TxCounters {
+    /// Frames taken.
+    pub frames: u64,
+    /// Their bytes, without FCS.
+    pub bytes: u64,
+    /// Frames refused because the ring was full.
+    pub full: u64,
+    /// Context descriptors written.
+    pub contexts: u64,
+    /// Descriptors written only to get a report.
+    pub nudges: u64,
+    /// Tail writes.
+    pub doorbells: u64,
+    /// Buffers whose frames a reset cut off.
+    pub abandoned: u64,
+}
+
+/// How far a queue has come, for [`Control::watchdog`](crate::Control::watchdog).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Descriptors reclaimed since the queue was made, modulo 2³².
+    pub reclaimed: u32,
+    /// The device owes a report that it has been told about.
+    pub waiting: bool,
+}
+
+/// What a chip can do for a frame.
+#[derive(Clone, Copy, Debug)]
+struct Abilities {
+    checksum: bool,
+    segment: bool,
+    vlan: bool,
+    fifo_bytes: u32,
+}
+
+/// One frame's common descriptor bits.
+struct Pattern {
+    /// Format, command and options, in place in the second word.
+    bits: u64,
+    /// The most bytes of one descriptor.
+    limit: u32,
+}
+
+/// Where a frame began, to take it back.
+struct Mark {
+    next: u16,
+    used: u16,
+    untold: u16,
+    last: (u16, u64),
+    context: Option<[u64; 2]>,
+}
+
+/// The transmit queue of a device.
+pub struct TxQueue<P: Platform, S: BufferSource> {
+    regs: P::Regs,
+    tail: u32,
+    ring: Ring<P::Mem>,
+    /// The shadow: the buffer whose last byte descriptor `i` sends.
+    buffers: Box<[Option<S::Buf>]>,
+    source: S,
+    /// The descriptor to write next.
+    next: u16,
+    /// The oldest descriptor not yet reclaimed.
+    clean: u16,
+    /// Descriptors between `clean` and `next`.
+    used: u16,
+    /// Descriptors from `clean` on that are known to be done.
+    done: u16,
+    /// Descriptors that ask for a report, oldest first, in a ring of the ring's size.
+    reports: Box<[u16]>,
+    report_first: u16,
+    report_count: u16,
+    /// Descriptors written since the last that asks for a report.
+    unreported: u16,
+    /// Reports since the last that was not delayed.
+    reports_delayed: u16,
+    /// The descriptor written last: its place and second word.
+    last: (u16, u64),
+    /// Descriptors written since the tail was.
+    untold: u16,
+    /// The next flush is followed by another call, so its last frame need not ask for a report.
+    attended: bool,
+    completion: Completion,
+    quirks: Quirks,
+    abilities: Abilities,
+    /// The checksum context that the device has.
+    context: Option<[u64; 2]>,
+    reclaimed: u32,
+    /// Frames taken at the last call of `settle_if_idle`.
+    seen_frames: u64,
+    counters: TxCounters,
+}
+
+impl<P: Platform, S: BufferSource> TxQueue<P, S> {
+    pub(crate) fn new(
+        regs: P::Regs,
+        chip: Chip,
+        config: &Config,
+        quirks: Quirks,
+        ring: Ring<P::Mem>,
+        source: S,
+    ) -> Self {
+        let rx_fifo = match config.rx_fifo_kb {
+            Some(kb) => u32::from(kb) * 1024,
+            None => chip.default_rx_buffer_bytes(),
+        };
+        Self {
+            regs,
+            tail: chip.offset(reg::TDT),
+            buffers: (0..ring.size()).map(|_| None).collect(),
+            reports: (0..ring.size()).collect(),
+            ring,
+            source,
+            next: 0,
+            clean: 0,
+            used: 0,
+            done: 0,
+            report_first: 0,
+            report_count: 0,
+            unreported: 0,
+            reports_delayed: 0,
+            last: (0, 0),
+            untold: 0,
+            attended: false,
+            completion: config.completion,
+            quirks,
+            abilities: Abilities {
+                checksum: chip.has_checksum_offload(),
+                segment: chip.has_tso(),
+                vlan: chip.has_vlan() && config.vlan,
+                fifo_bytes: chip.packet_buffer_bytes() - rx_fifo,
+            },
+            context: None,
+            reclaimed: 0,
+            seen_frames: 0,
+            counters: TxCounters::default(),
+        }
+    }
+
+    pub(crate) fn ring(&self) -> &Ring<P::Mem> {
+        &self.ring
+    }
+
+    /// Puts the queue in the state after a reset of the device: empty. Buffers go to the source.
+    pub(crate) fn restart(&mut self) {
+        for shadow in &mut self.buffers {
+            if let Some(buffer) = shadow.take() {
+                self.counters.abandoned += 1;
+                self.source.give(buffer);
+            }
+        }
+        self.ring.clear();
+        self.reclaimed = self.reclaimed.wrapping_add(self.used.into());
+        (self.next, self.clean, self.used, self.done) = (0, 0, 0, 0);
+        (self.report_first, self.report_count, self.unreported) = (0, 0, 0);
+        (self.untold, self.reports_delayed, self.context) = (0, 0, None);
+    }
+
+    /// Descriptors free. A ring is never filled up: tail = head would look empty (SDM 3.4).
+    #[inline]
+    pub fn free(&self) -> usize {
+        usize::from(self.ring.size() - 1 - self.used)
+    }
+
+    /// Descriptors in use: sent or to be sent, and not yet reclaimed.
+    #[inline]
+    pub fn pending(&self) -> usize {
+        self.used.into()
+    }
+
+    /// What was counted so far.
+    pub fn counters(&self) -> TxCounters {
+        self.counters
+    }
+
+    /// The queue's buffer source.
+    pub fn source_mut(&mut self) -> &mut S {
+        &mut self.source
+    }
+
+    /// Takes a frame of one buffer, `bytes` long without FCS; short ones are padded. The device
+    /// hears of it at the next [`flush`](Self::flush).
+    #[inline]
+    pub fn send(&mut self, mut buffer: S::Buf, bytes: u16) -> Result<(), Refused<Fragment<S::Buf>>> {
+        let refuse = |reason, buffer| Err(Refused { reason, frame: Fragment { buffer, bytes } });
+        if self.used + 1 >= self.ring.size() {
+            self.counters.full += 1;
+            return refuse(Refusal::Full, buffer);
+        }
+        if bytes == 0
+            || u32::from(bytes) > desc::LEGACY_MAX_BYTES
+            || buffer.capacity() < usize::from(bytes.max(MIN_FRAME_BYTES))
+        {
+            return refuse(Refusal::Invalid, buffer);
+        }
+        let length = bytes.max(MIN_FRAME_BYTES);
+        if bytes < length {
+            match buffer.bytes_mut().get_mut(bytes.into()..length.into()) {
+                Some(padding) => padding.fill(0),
+                None => return refuse(Refusal::Invalid, buffer),
+            }
+        }
+        let bus = buffer.bus();
+        if self.quirks.piece(bus, length.into(), true, desc::LEGACY_MAX_BYTES) < length.into() {
+            return self.send_in_pieces(buffer, length);
+        }
+        buffer.sync_for_device(length.into());
+        const WHOLE: u64 = ((tx_cmd::EOP | tx_cmd::IFCS) as u64) << 24;
+        let word = u64::from(length) | WHOLE | self.report(self.next, 1);
+        self.write(bus, word, Some(buffer));
+        self.counters.frames += 1;
+        self.counters.bytes += u64::from(length);
+        Ok(())
+    }
+
+    #[cold]
+    fn send_in_pieces(&mut self, buffer: S::Buf, bytes: u16) -> Result<(), Refused<Fragment<S::Buf>>> {
+        match self.enqueue(core::iter::once(Fragment { buffer, bytes }), &TxMeta::default()) {
+            Ok(()) => Ok(()),
+            Err(mut refused) => match refused.frame.next() {
+                Some(frame) => Err(Refused { reason: refused.reason, frame }),
+                // Not reached: `Full` draws nothing, and this frame is valid.
+                None => Ok(()),
+            },
+        }
+    }
+
+    /// Takes a frame of several buffers, in order, or one that wants something of the device. The
+    /// device hears of it at the next [`flush`](Self::flush).
+    ///
+    /// An iterator that yields fewer fragments than its `len` makes a shorter frame; one that
+    /// yields more is not asked for them.
+    pub fn enqueue<I>(&mut self, mut fragments: I, meta: &TxMeta) -> Result<(), Refused<I>>
+    where
+        I: ExactSizeIterator<Item = Fragment<S::Buf>>,
+    {
+        let count = fragments.len();
+        let pattern = match self.pattern(meta) {
+            Ok(pattern) if count > 0 => pattern,
+            Ok(_) => return Err(Refused { reason: Refusal::Invalid, frame: fragments }),
+            Err(reason) => return Err(Refused { reason, frame: fragments }),
+        };
+        let (want, segments) = match meta.offload {
+            Offload::Segment(s) => (Some(s.payload_bytes + u32::from(s.header_bytes)), true),
+            _ => (None, false),
+        };
+        let sentinel = segments && self.quirks.sentinel;
+        let context = !matches!(meta.offload, Offload::None);
+        let need = self.quirks.need(count, want.unwrap_or(0), pattern.limit)
+            + usize::from(context)
+            + usize::from(sentinel);
+        if self.free() < need {
+            self.counters.full += 1;
+            return Err(Refused { reason: Refusal::Full, frame: fragments });
+        }
+        let mark = Mark {
+            next: self.next,
+            used: self.used,
+            untold: self.untold,
+            last: self.last,
+            context: self.context,
+        };
+        self.write_context(meta);
+        let mut total = 0;
+        let mut valid = true;
+        for index in 0..count {
+            let Some(Fragment { buffer, bytes }) = fragments.next() else { break };
+            total += u32::from(bytes);
+            valid = bytes > 0
+                && usize::from(bytes) <= buffer.capacity()
+                && total <= want.unwrap_or(desc::LEGACY_MAX_BYTES);
+            if !valid {
+                self.source.give(buffer);
+                break;
+            }
+            self.write_fragment(buffer, bytes, index == 0, &pattern, sentinel && index + 1 == count);
+        }
+        if !valid || total == 0 || want.is_some_and(|bytes| bytes != total) {
+            self.take_back(mark);
+            return Err(Refused { reason: Refusal::Invalid, frame: fragments });
+        }
+        // The frame's last descriptor, known only now.
+        let written = self.ring.distance(mark.next, self.next);
+        let (index, word) = self.last;
+        let report = self.report(index, written);
+        self.patch(index, word | desc::TX_EOP | report);
+        self.counters.frames += 1;
+        self.counters.bytes += u64::from(total);
+        Ok(())
+    }
+
+    /// The descriptor bits for `meta`, or why it cannot be.
+    fn pattern(&self, meta: &TxMeta) -> Result<Pattern, Refusal> {
+        let vlan = match meta.vlan {
+            Some(tag) if self.abilities.vlan => (tx_cmd::VLE as u64) << 24 | u64::from(tag) << 48,
+            Some(_) => return Err(Refusal::Unsupported),
+            None => 0,
+        };
+        const DATA: u64 = 1 << 20 | ((tx_cmd::DEXT | tx_cmd::IFCS) as u64) << 24;
+        const LEGACY: u64 = (tx_cmd::IFCS as u64) << 24;
+        let (bits, limit) = match meta.offload {
+            Offload::None => (LEGACY, desc::LEGACY_MAX_BYTES),
+            Offload::Checksum(_) if !self.abilities.checksum => return Err(Refusal::Unsupported),
+            Offload::Checksum(sums) => (DATA | u64::from(sums.options()) << 40, desc::LEGACY_MAX_BYTES),
+            Offload::Segment(_) if !self.abilities.segment => return Err(Refusal::Unsupported),
+            Offload::Segment(s) => {
+                let frame = u32::from(s.mss) + u32::from(s.header_bytes);
+                if s.mss == 0
+                    || s.header_bytes == 0
+                    || s.payload_bytes == 0
+                    || s.payload_bytes > desc::DATA_MAX_BYTES
+                    || frame + FIFO_SPARE_BYTES > self.abilities.fifo_bytes
+                {
+                    return Err(Refusal::Invalid);
+                }
+                (
+                    DATA | (tx_cmd::TSE as u64) << 24 | u64::from(s.options()) << 40,
+                    // A buffer is at most four segments long (erratum).
+                    4 * u32::from(s.mss),
+                )
+            }
+        };
+        Ok(Pattern { bits: bits | vlan, limit })
+    }
+
+    /// Writes the context descriptor that `meta` needs, unless the device has it.
+    fn write_context(&mut self, meta: &TxMeta) {
+        let words = match meta.offload {
+            Offload::None => return,
+            Offload::Checksum(sums) => {
+                let words = sums.context().pack();
+                if self.context == Some(words) {
+                    return;
+                }
+                self.context = Some(words);
+                words
+            }
+            Offload::Segment(segmentation) => segmentation.context().pack(),
+        };
+        self.counters.contexts += 1;
+        self.write(words[0], words[1], None);
+    }
+
+    fn write_fragment(
+        &mut self,
+        buffer: S::Buf,
+        bytes: u16,
+        mut first: bool,
+        pattern: &Pattern,
+        sentinel: bool,
+    ) {
+        buffer.sync_for_device(bytes.into());
+        let mut bus = buffer.bus();
+        let mut left = u32::from(bytes);
+        loop {
+            let mut piece = self.quirks.piece(bus, left, first, pattern.limit);
+            if sentinel && piece == left && left > 8 {
+                piece -= 4;
+            }
+            let word = pattern.bits | u64::from(piece);
+            if piece == left {
+                return self.write(bus, word, Some(buffer));
+            }
+            self.write(bus, word, None);
+            bus = bus.wrapping_add(piece.into());
+            left -= piece;
+            first = false;
+        }
+    }
+
+    /// Writes the next descriptor.
+    #[inline]
+    fn write(&mut self, first: u64, second: u64, buffer: Option<S::Buf>) {
+        let index = self.next;
+        self.ring.store(index, [first, second]);
+        if let Some(shadow) = self.buffers.get_mut(usize::from(index)) {
+            *shadow = buffer;
+        }
+        self.last = (index, second);
+        self.next = self.ring.after(index);
+        self.used += 1;
+        self.untold += 1;
+    }
+
+    /// Changes the second word of the descriptor written last.
+    fn patch(&mut self, index: u16, word: u64) {
+        self.last.1 = word;
+        self.ring.store_second(index, word);
+    }
+
+    /// Forgets the descriptors written since `mark`; their buffers go to the source.
+    fn take_back(&mut self, mark: Mark) {
+        let mut index = mark.next;
+        while index != self.next {
+            if let Some(buffer) = self.buffers.get_mut(usize::from(index)).and_then(Option::take) {
+                self.source.give(buffer);
+            }
+            index = self.ring.after(index);
+        }
+        (self.next, self.used, self.untold) = (mark.next, mark.used, mark.untold);
+        (self.last, self.context) = (mark.last, mark.context);
+    }
+}
+
+impl<P: Platform, S: BufferSource> Drop for TxQueue<P, S> {
+    /// Gives the buffers back. The caller has stopped the device ([`Control::stop`](crate::Control::stop)).
+    fn drop(&mut self) {
+        for shadow in &mut self.buffers {
+            if let Some(buffer) = shadow.take() {
+                self.source.give(buffer);
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Errata that make a frame need more descriptors than it has fragments.
+
+use kpps_datasheet::{Chip, Erratum};
+
+/// What needs more descriptors than a fragment has.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Quirks {
+    pub(crate) no_64k_crossing: bool,
+    pub(crate) first_2015: bool,
+    pub(crate) dword_end: bool,
+    pub(crate) sentinel: bool,
+}
+
+impl Quirks {
+    pub(crate) fn of(chip: Chip, pcix: bool) -> Self {
+        Self {
+            no_64k_crossing: chip.has(Erratum::No64KCrossing),
+            first_2015: pcix && chip.has(Erratum::FirstDescriptor2015),
+            dword_end: pcix && chip.has(Erratum::DwordEndPcix),
+            sentinel: chip.has(Erratum::SegmentationSentinel),
+        }
+    }
+
+    /// The bytes that the next descriptor may cover of `bytes` at `bus`.
+    #[inline]
+    pub(super) fn piece(&self, bus: u64, bytes: u32, first: bool, limit: u32) -> u32 {
+        let mut piece = bytes.min(limit);
+        if self.first_2015 && first {
+            piece = piece.min(2015);
+        }
+        if self.no_64k_crossing {
+            piece = piece.min(0x1_0000 - (bus as u32 & 0xFFFF));
+        }
+        if self.dword_end && piece > 4 && bus.wrapping_add(u64::from(piece) - 1) & 4 == 0 {
+            piece -= 4;
+        }
+        piece
+    }
+
+    /// Descriptors that a frame of `fragments` may need at most, without its context.
+    pub(super) fn need(&self, fragments: usize, payload_bytes: u32, limit: u32) -> usize {
+        let crossing = if self.no_64k_crossing { 2 } else { 1 };
+        let ends = if self.dword_end { 2 } else { 1 };
+        let by_limit = (payload_bytes / limit) as usize;
+        (fragments * crossing + by_limit + usize::from(self.first_2015)) * ends
+    }
+}
