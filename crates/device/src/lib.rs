@@ -1,1 +1,249 @@
-//! A model of the 8254x network cards: function and timing.
+//! A model of the Intel 8254x network cards, 82542 to 82546EB: function **and** timing.
+//!
+//! A driver sees the registers, descriptors, interrupts and statistics of the manual (SDM 317453).
+//! The machine around the card sees *when*: frames wait in the FIFO until the receive engine and
+//! the bus take them, descriptors are prefetched and written back in cache lines, timers have the chip's
+//! own semantics. Time is in integer picoseconds; the same calls give the same answers everywhere.
+//!
+//! The card knows nothing of drivers, of the bus protocol or of who is at the other end of the
+//! wire: everything around it is a [`Host`]. It owns no clock either: the caller brings the time
+//! with each call and never goes back.
+//!
+//! ```text
+//!   frame_arrives ─▶ filter ─▶ FIFO ─▶ engine ─▶ Host::burst … Host::store ─▶ write-back ─▶ interrupt_line
+//!   transmitted  ◀─ wire  ◀─ FIFO ◀─ engine ◀─ Host::burst … Host::load  ◀─ fetch      ◀─ write(TDT)
+//! ```
+//!
+//! - [`receive`] as far as the FIFO, [`receive_dma`] from there to memory
+//! - [`transmit`] from memory to the FIFO, [`transmit_report`] back to the driver, [`wire`] out
+//! - [`queue`] a descriptor ring and its on-chip part; [`deadlines`] what happens next
+//!
+//! Nothing allocates after [`Nic::new`]; nothing a driver or a frame can do makes the model panic or
+//! work without bound. `unsafe` is not used.
+#![forbid(unsafe_code)]
+#![allow(rustdoc::private_intra_doc_links)]
+
+mod checksum;
+mod deadlines;
+mod eeprom;
+mod fifo;
+mod filter;
+mod flow;
+mod host;
+mod interrupt;
+mod link;
+mod params;
+mod phy;
+mod queue;
+mod receive;
+mod receive_dma;
+mod registers;
+mod segment;
+mod stats;
+mod tally;
+mod transmit;
+mod transmit_report;
+mod wire;
+
+pub use host::{BurstKind, Host, Purpose};
+pub use params::Params;
+pub use tally::{Dropped, Tally};
+
+use deadlines::{Deadlines, Source};
+use kpps_datasheet::bit::ctrl;
+use kpps_datasheet::{Chip, Media};
+
+/// One port of a card.
+#[derive(Clone, Debug)]
+pub struct Nic {
+    params: Params,
+    now: u64,
+    deadlines: Deadlines,
+    tally: Tally,
+    stats: stats::Statistics,
+    irq: interrupt::Interrupts,
+    rx: receive::Receive,
+    tx: transmit::Transmit,
+    wire: wire::Wire,
+    filter: filter::Filter,
+    flow: flow::Flow,
+    link: link::Link,
+    phy: phy::Phy,
+    eeprom: eeprom::Eeprom,
+    plain: registers::Plain,
+    /// CTRL.
+    ctrl: u32,
+    /// VET.
+    vet: u32,
+    /// PBA.
+    packet_buffer: u32,
+}
+
+impl Nic {
+    /// A card at power-up, at time 0, with `mac` in its EEPROM and a live partner on its cable.
+    pub fn new(params: Params, mac: [u8; 6]) -> Self {
+        let params = params.sane();
+        let (receive, transmit) = packet_buffer_parts(params.chip);
+        let gap = params.chip.tipg(params.media).pack();
+        let mut nic = Self {
+            now: 0,
+            deadlines: Deadlines::new(),
+            tally: Tally::default(),
+            stats: stats::Statistics::new(),
+            irq: interrupt::Interrupts::default(),
+            rx: receive::Receive::new(receive),
+            tx: transmit::Transmit::new(transmit, gap),
+            wire: wire::Wire::new(),
+            filter: filter::Filter::new(mac),
+            flow: flow::Flow::default(),
+            link: link::Link::new(),
+            phy: phy::Phy::new(&params),
+            eeprom: eeprom::Eeprom::new(&params, mac),
+            plain: registers::Plain::new(),
+            ctrl: control_at_reset(params.media),
+            vet: 0,
+            packet_buffer: packet_buffer_value(receive, transmit),
+            params,
+        };
+        nic.link_evaluate(0, false);
+        nic
+    }
+
+    /// What the card was made with.
+    pub fn params(&self) -> &Params {
+        &self.params
+    }
+
+    /// When the card next does something by itself, in ps; `u64::MAX` if never.
+    #[inline]
+    pub fn next_event_ps(&self) -> u64 {
+        self.deadlines.next()
+    }
+
+    /// Does everything that is due up to and including `until_ps`, in order of time.
+    pub fn run<H: Host>(&mut self, until_ps: u64, host: &mut H) {
+        while let Some((at, source)) = self.deadlines.take(until_ps) {
+            let now = at.max(self.now);
+            self.now = now;
+            match source {
+                Source::RxData => self.rx_data_done(now, host),
+                Source::RxWriteBack => self.rx_written(now, host),
+                Source::RxFetch => self.rx_fetched(now, host),
+                Source::RxEngine => self.rx_engine(now, host),
+                Source::RxPacketTimer | Source::RxAbsoluteTimer => self.rx_timer(now, host),
+                Source::TxData => self.tx_data_done(now, host),
+                Source::TxWriteBack => self.tx_written(now, host),
+                Source::TxFetch => self.tx_fetched(now, host),
+                Source::TxEngine => self.tx_engine(now, host),
+                Source::TxDelayTimer | Source::TxAbsoluteTimer => self.tx_timer(now, host),
+                Source::Wire => self.wire_done(now, host),
+                Source::Pause => self.wire_start(now, host),
+                Source::Link => self.link_done(now, host),
+                Source::Mdi => self.mdi_done(now),
+                Source::Throttle => self.update_line(now),
+            }
+        }
+        if until_ps != u64::MAX {
+            self.now = self.now.max(until_ps);
+            self.count_idle(self.now);
+        }
+    }
+
+    /// The level of the interrupt line.
+    #[inline]
+    pub fn interrupt_line(&self) -> bool {
+        self.irq.line()
+    }
+
+    /// Whether any cause may interrupt (IMS is not 0).
+    #[inline]
+    pub fn interrupts_enabled(&self) -> bool {
+        self.irq.mask != 0
+    }
+
+    /// Where all frames went so far. Idle times are counted up to the last call of [`run`](Self::run).
+    #[inline]
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Does what is due before something from outside happens at `now_ps`; the time from then on.
+    #[inline]
+    fn catch_up<H: Host>(&mut self, now_ps: u64, host: &mut H) -> u64 {
+        if self.deadlines.next() <= now_ps {
+            self.run(now_ps, host);
+        }
+        self.now = self.now.max(now_ps);
+        self.now
+    }
+
+    /// A burst is under way that a prefetch would be in the way of.
+    fn bus_wanted(&self) -> bool {
+        [Source::RxData, Source::RxWriteBack, Source::TxData, Source::TxWriteBack]
+            .into_iter()
+            .any(|source| self.deadlines.pending(source))
+    }
+
+    /// Prefetches descriptors where the thresholds ask for it (SDM 3.2.4).
+    #[inline]
+    fn prefetch<H: Host>(&mut self, now: u64, host: &mut H) {
+        if self.rx.fetch_below != 0 {
+            self.rx_fetch(now, host);
+        }
+        if self.tx.fetch_below != 0 && self.tx.control & kpps_datasheet::bit::tctl::EN != 0 {
+            self.tx_fetch(now, host);
+        }
+    }
+
+    /// CTRL.RST: everything but the EEPROM, the PHY and what lies outside the card.
+    fn reset(&mut self, now: u64) {
+        let (receive, transmit) = packet_buffer_parts(self.params.chip);
+        self.count_idle(now);
+        let lost = self.rx.reset(receive);
+        self.tally.in_fifo -= lost;
+        self.tally.dropped.reset += lost;
+        let gap = self.params.chip.tipg(self.params.media).pack();
+        let lost = self.tx.reset(transmit, gap, self.wire.left);
+        self.tally.tx_in_flight -= lost;
+        self.tally.tx_discarded += lost;
+        let (link, mdi) = (self.deadlines.at(Source::Link), self.deadlines.at(Source::Mdi));
+        self.deadlines = Deadlines::new();
+        self.deadlines.set(Source::Link, link);
+        self.deadlines.set(Source::Mdi, mdi);
+        self.wire.cut();
+        self.stats = stats::Statistics::new();
+        self.irq = interrupt::Interrupts::default();
+        self.filter = filter::Filter::new(self.eeprom.station());
+        self.flow = flow::Flow::default();
+        self.plain = registers::Plain::new();
+        self.ctrl = control_at_reset(self.params.media);
+        self.vet = 0;
+        self.packet_buffer = packet_buffer_value(receive, transmit);
+        self.link.word = 0;
+        self.link_evaluate(now, false);
+        // The mask is clear; causes that the reset itself made do not outlive it.
+        self.irq.causes = 0;
+        self.note_work(now);
+    }
+}
+
+/// Receive and transmit part of the packet buffer after reset, in bytes.
+fn packet_buffer_parts(chip: Chip) -> (u32, u32) {
+    let receive = chip.default_rx_buffer_bytes();
+    (receive, chip.packet_buffer_bytes() - receive)
+}
+
+fn packet_buffer_value(receive: u32, transmit: u32) -> u32 {
+    ((transmit / 1024) << 16) | (receive / 1024)
+}
+
+/// CTRL after reset, as the EEPROM leaves it (SDM 13.4.1, 5.6.7): on fibre the link is held in
+/// reset until the driver wants it.
+fn control_at_reset(media: Media) -> u32 {
+    ctrl::FD
+        | ctrl::SPEED_1000
+        | match media {
+            Media::Fibre => ctrl::LRST,
+            Media::Copper => 0,
+        }
+}

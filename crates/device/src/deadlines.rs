@@ -1,0 +1,163 @@
+//! When something next happens by itself: one slot per source of events, no heap.
+
+/// The time of something that will not happen.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// What can happen by itself. At equal times the earlier variant goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Source {
+    /// A write-back of transmit descriptors has crossed the bus.
+    TxWriteBack,
+    /// A write-back of receive descriptors has crossed the bus.
+    RxWriteBack,
+    /// A burst of received data has crossed the bus.
+    RxData,
+    /// A burst of data to send has crossed the bus.
+    TxData,
+    /// Receive descriptors have arrived.
+    RxFetch,
+    /// Transmit descriptors have arrived.
+    TxFetch,
+    /// The last bit of the frame on the wire has left.
+    Wire,
+    /// The receive engine may start its next frame.
+    RxEngine,
+    /// The transmit engine may start its next descriptor.
+    TxEngine,
+    /// RDTR.
+    RxPacketTimer,
+    /// RADV.
+    RxAbsoluteTimer,
+    /// TIDV.
+    TxDelayTimer,
+    /// TADV.
+    TxAbsoluteTimer,
+    /// A PAUSE has run out.
+    Pause,
+    /// The link comes up or an MDI access completes.
+    Link,
+    /// An MDI access completes.
+    Mdi,
+    /// The interrupt line may be raised again (ITR).
+    Throttle,
+}
+
+const SOURCES: [Source; 17] = [
+    Source::TxWriteBack,
+    Source::RxWriteBack,
+    Source::RxData,
+    Source::TxData,
+    Source::RxFetch,
+    Source::TxFetch,
+    Source::Wire,
+    Source::RxEngine,
+    Source::TxEngine,
+    Source::RxPacketTimer,
+    Source::RxAbsoluteTimer,
+    Source::TxDelayTimer,
+    Source::TxAbsoluteTimer,
+    Source::Pause,
+    Source::Link,
+    Source::Mdi,
+    Source::Throttle,
+];
+
+/// The deadlines of all sources, and the earliest of them.
+#[derive(Clone, Debug)]
+pub(crate) struct Deadlines {
+    at: [u64; SOURCES.len()],
+    next: u64,
+}
+
+impl Deadlines {
+    /// Nothing pending.
+    pub(crate) fn new() -> Self {
+        Self { at: [NEVER; SOURCES.len()], next: NEVER }
+    }
+
+    /// The earliest deadline, [`NEVER`] if there is none.
+    #[inline]
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Sets (or moves) the deadline of `source`.
+    #[inline]
+    pub(crate) fn set(&mut self, source: Source, at_ps: u64) {
+        let slot = &mut self.at[source as usize];
+        let was = core::mem::replace(slot, at_ps);
+        if at_ps <= self.next {
+            self.next = at_ps;
+        } else if was == self.next {
+            self.find_next();
+        }
+    }
+
+    /// `source` has nothing pending any more.
+    #[inline]
+    pub(crate) fn clear(&mut self, source: Source) {
+        self.set(source, NEVER);
+    }
+
+    /// Whether `source` has something pending.
+    #[inline]
+    pub(crate) fn pending(&self, source: Source) -> bool {
+        self.at[source as usize] != NEVER
+    }
+
+    /// When `source` is due.
+    #[inline]
+    pub(crate) fn at(&self, source: Source) -> u64 {
+        self.at[source as usize]
+    }
+
+    /// Takes the first event that is due at or before `until_ps`.
+    #[inline]
+    pub(crate) fn take(&mut self, until_ps: u64) -> Option<(u64, Source)> {
+        let now = self.next;
+        if now > until_ps || now == NEVER {
+            return None;
+        }
+        let i = self.at.iter().position(|&t| t == now)?;
+        self.at[i] = NEVER;
+        self.find_next();
+        Some((now, SOURCES[i]))
+    }
+
+    #[inline]
+    fn find_next(&mut self) {
+        self.next = self.at.iter().fold(NEVER, |a, &b| a.min(b));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_in_the_order_of_the_enum() {
+        for (i, s) in SOURCES.iter().enumerate() {
+            assert_eq!(*s as usize, i);
+        }
+    }
+
+    #[test]
+    fn events_come_in_order_of_time_then_of_rank() {
+        let mut d = Deadlines::new();
+        assert_eq!(d.next(), NEVER);
+        assert_eq!(d.take(NEVER), None);
+        d.set(Source::Wire, 20);
+        d.set(Source::RxData, 10);
+        d.set(Source::TxData, 20);
+        assert_eq!(d.next(), 10);
+        d.set(Source::RxData, 30);
+        assert_eq!(d.next(), 20);
+        assert_eq!(d.take(19), None);
+        assert_eq!(d.take(20), Some((20, Source::TxData)));
+        d.clear(Source::Wire);
+        assert!(!d.pending(Source::Wire));
+        assert_eq!(d.take(100), Some((30, Source::RxData)));
+        assert_eq!(d.next(), NEVER);
+    }
+}

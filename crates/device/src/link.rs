@@ -1,0 +1,175 @@
+//! The link: cable, partner, autonegotiation (SDM 8.6, 13.4.1, 13.4.2, 13.4.13, 13.4.14).
+
+use crate::deadlines::Source;
+use crate::{Host, Nic};
+use kpps_datasheet::bit::{cause, ctrl, rctl, rxcw, status, txcw};
+use kpps_datasheet::{Chip, Media};
+
+/// A byte on the wire at 1 Gb/s, in ps.
+const BYTE_PS_AT_1000: u64 = 8_000;
+
+/// The speed of the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Speed {
+    Mb10,
+    Mb100,
+    Mb1000,
+}
+
+/// What is at the other end, and whether we talk to it.
+#[derive(Clone, Debug)]
+pub(crate) struct Link {
+    /// There is a live partner at the other end of an intact cable.
+    pub(crate) partner: bool,
+    /// Autonegotiation has succeeded, or the link is forced.
+    pub(crate) up: bool,
+    pub(crate) speed: Speed,
+    /// TXCW.
+    pub(crate) word: u32,
+}
+
+impl Link {
+    pub(crate) fn new() -> Self {
+        Self { partner: true, up: false, speed: Speed::Mb1000, word: 0 }
+    }
+}
+
+impl Nic {
+    /// Connects or disconnects the partner at the other end (a new card has one). The link comes up
+    /// [`link_ps`](crate::Params::link_ps) after it and the driver are both ready.
+    pub fn set_link(&mut self, now_ps: u64, up: bool) {
+        let now = self.now.max(now_ps);
+        self.link.partner = up;
+        self.link_evaluate(now, false);
+    }
+
+    /// The link is up as the MAC sees it: STATUS.LU. Frames cross only then.
+    #[inline]
+    pub(crate) fn carrier(&self) -> bool {
+        self.link.up
+            && match self.params.media {
+                Media::Copper => self.ctrl & ctrl::SLU != 0,
+                Media::Fibre => self.ctrl & ctrl::LRST == 0,
+            }
+    }
+
+    /// What is sent is received by this card and nobody else.
+    #[inline]
+    pub(crate) fn loopback(&self) -> bool {
+        self.rx.control & rctl::LBM_MASK != 0 || (self.params.media == Media::Copper && self.phy.loopback())
+    }
+
+    /// A byte on the wire, in ps.
+    #[inline]
+    pub(crate) fn byte_ps(&self) -> u64 {
+        match self.link.speed {
+            Speed::Mb1000 => BYTE_PS_AT_1000,
+            Speed::Mb100 => 10 * BYTE_PS_AT_1000,
+            Speed::Mb10 => 100 * BYTE_PS_AT_1000,
+        }
+    }
+
+    /// Looks at everything that the link needs. `restart`: negotiate again even if it is up.
+    pub(crate) fn link_evaluate(&mut self, now: u64, restart: bool) {
+        let (possible, forced) = match self.params.media {
+            Media::Copper => (self.phy.powered(), false),
+            Media::Fibre => {
+                let negotiates = self.link.word & txcw::ANE != 0;
+                let forced = !negotiates && self.ctrl & ctrl::SLU != 0;
+                (self.ctrl & ctrl::LRST == 0 && (negotiates || forced), forced)
+            }
+        };
+        if !self.link.partner || !possible {
+            self.deadlines.clear(Source::Link);
+            self.link_set(now, false);
+        } else if forced {
+            self.deadlines.clear(Source::Link);
+            self.link_set(now, true);
+        } else if restart || (!self.link.up && !self.deadlines.pending(Source::Link)) {
+            self.link_set(now, false);
+            self.deadlines.set(Source::Link, now + self.params.link_ps);
+        }
+    }
+
+    fn link_set(&mut self, now: u64, up: bool) {
+        let before = self.carrier();
+        self.link.up = up;
+        self.link.speed = match self.params.media {
+            Media::Copper => self.phy.speed(),
+            Media::Fibre => Speed::Mb1000,
+        };
+        self.phy.note_link(up);
+        self.carrier_changed(now, before);
+    }
+
+    /// Reports a change of STATUS.LU since it was `before`.
+    pub(crate) fn carrier_changed(&mut self, now: u64, before: bool) {
+        if self.carrier() != before {
+            self.count_idle(now);
+            self.raise(now, cause::LSC);
+        }
+    }
+
+    /// Negotiation has succeeded.
+    pub(crate) fn link_done<H: Host>(&mut self, now: u64, host: &mut H) {
+        self.link_set(now, true);
+        self.wire_start(now, host);
+    }
+
+    /// STATUS.
+    pub(crate) fn read_status(&self) -> u32 {
+        let p = &self.params;
+        let bit = |on: bool, bit: u32| if on { bit } else { 0 };
+        let speed = match self.link.speed {
+            Speed::Mb1000 => status::SPEED_1000,
+            Speed::Mb100 => status::SPEED_100,
+            Speed::Mb10 => 0,
+        };
+        status::FD
+            | speed
+            | bit(self.carrier() || (self.loopback() && self.ctrl & ctrl::SLU != 0), status::LU)
+            | bit(self.now < self.flow.paused_until_ps, status::TXOFF)
+            | bit(p.media == Media::Fibre, status::TBIMODE)
+            | bit(p.bus_66mhz, status::PCI66)
+            | bit(p.bus_64bit, status::BUS64)
+            | bit(p.bus_pcix, status::PCIX_MODE)
+            | (u32::from(p.bus_pcix_speed) << 14 & status::PCIXSPD_MASK)
+            | (u32::from(p.port) << status::FUNC_SHIFT & status::FUNC_MASK)
+    }
+
+    /// CTRL; on fibre cards pin 1 tells of loss of signal (public drivers: low means signal on the
+    /// 82544 and before, high on later chips).
+    pub(crate) fn read_control(&self) -> u32 {
+        let mut value = self.ctrl;
+        if self.params.media == Media::Fibre && value & ctrl::SWDPIO1 == 0 {
+            let high = self.link.partner == (self.params.chip > Chip::I82544);
+            value = if high { value | ctrl::SWDPIN1 } else { value & !ctrl::SWDPIN1 };
+        }
+        value
+    }
+
+    /// RXCW: a partner that can do full duplex and PAUSE.
+    pub(crate) fn read_receive_word(&self) -> u32 {
+        if self.params.media == Media::Copper || !self.link.partner {
+            return rxcw::NC;
+        }
+        let mut value = rxcw::SYNCH;
+        if self.link.word & txcw::ANE != 0 {
+            if self.link.up {
+                value |= rxcw::ANC | txcw::FD | txcw::PAUSE;
+            } else {
+                value |= rxcw::C;
+            }
+        }
+        value
+    }
+
+    /// TXCW: switching negotiation on starts it.
+    pub(crate) fn set_transmit_word(&mut self, now: u64, value: u32) {
+        let restart = value & txcw::ANE != 0 && self.link.word != value;
+        self.link.word = value;
+        if self.params.media == Media::Fibre {
+            self.link_evaluate(now, restart);
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! What distinguishes one card from another: everything that is not in the manual as a fixed fact.
+
+use kpps_datasheet::{Chip, Media, chip::DelayTimer};
+
+/// Picoseconds in a microsecond.
+const US: u64 = 1_000_000;
+/// Picoseconds in a millisecond.
+const MS: u64 = 1_000 * US;
+
+/// A card: its chip, its place on the bus, and the constants of its timing.
+///
+/// [`Params::of`] gives the chip's defaults; change what is known better. With the feature
+/// `serde` a table names the `chip` and any fields to change; unknown fields are errors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(try_from = "read::Table"))]
+pub struct Params {
+    /// The chip; what the manual fixes follows from it.
+    pub chip: Chip,
+    /// Copper with a PHY, or fibre.
+    pub media: Media,
+    /// The receive engine starts a frame at most once in this time, in ps: the end of the data burst or
+    /// this long after its start, whichever is later. 82542 and 82543: fitted to 680,000 frames/s
+    /// (Morris 2000, claims M1 and M7).
+    pub rx_engine_ps: u64,
+    /// Internal time of the transmit engine after each frame's last data burst, before the next
+    /// burst may start, in ps. 82542 and 82543: a prior, to be fitted so that a frame takes 1912 and
+    /// 1190 ns in all (Morris 2000, claims M2 and M3).
+    pub tx_engine_ps: u64,
+    /// Internal time for a context descriptor, in ps: the transmit pipeline runs dry first.
+    pub tx_context_ps: u64,
+    /// What a frame costs in the receive FIFO besides its bytes (with FCS, rounded up to 8), in bytes.
+    pub rx_fifo_overhead_bytes: u32,
+    /// What a frame costs in the transmit FIFO besides its bytes, in bytes (SDM 3.3.6 reserves 80
+    /// for the longest; per frame it is taken to be 16).
+    pub tx_fifo_overhead_bytes: u32,
+    /// The cache line size in the card's PCI configuration, 16 to 128 bytes: the unit of
+    /// write-back packing, fetch alignment and thresholds.
+    pub cache_line_bytes: u32,
+    /// The most descriptors in one fetch burst, 1 to 64.
+    pub fetch_max_descriptors: u32,
+    /// Descriptor fetches move whole cache lines (SDM 4.2), not just the descriptors wanted.
+    pub fetch_whole_lines: bool,
+    /// Bytes that the report of one transmit descriptor moves when TXDCTL.WTHRESH is 0
+    /// (SDM 3.4.2: the status byte), 1 to 16.
+    pub tx_status_bytes: u32,
+    /// What RDTR counts from.
+    pub rx_delay: DelayTimer,
+    /// What TIDV counts from (SDM 3.3.3.1: each packet; SDM 3.4.2: the first).
+    pub tx_delay: DelayTimer,
+    /// The transmit command bit RPS works: the report waits until the frame has left. The manual
+    /// reserves it to the 82544; the public drivers also use it on the 82542 and 82543.
+    pub report_packet_sent: bool,
+    /// From link partner, cable and software all ready to link up, in ps: autonegotiation.
+    pub link_ps: u64,
+    /// One MDI access, in ps.
+    pub mdi_ps: u64,
+    /// One EEPROM word through EERD, in ps.
+    pub eeprom_ps: u64,
+    /// The bus runs at 66 MHz (STATUS.PCI66).
+    pub bus_66mhz: bool,
+    /// The bus is 64 bits wide (STATUS.BUS64).
+    pub bus_64bit: bool,
+    /// PCI-X mode (STATUS.PCIX_MODE).
+    pub bus_pcix: bool,
+    /// PCI-X speed code 0 to 2: 66, 100, 133 MHz (STATUS.PCIXSPD).
+    pub bus_pcix_speed: u8,
+    /// Port of a dual-port chip, 0 or 1 (STATUS, function ID).
+    pub port: u8,
+}
+
+impl Params {
+    /// The defaults for `chip`.
+    pub const fn of(chip: Chip) -> Self {
+        let (rx_engine_ps, tx_engine_ps) = match chip {
+            Chip::I82542 => (1_470_000, 1_450_000),
+            Chip::I82543gc => (1_470_000, 930_000),
+            // No figures: below the shortest slot on the wire, so that the bus is the limit.
+            _ => (500_000, 400_000),
+        };
+        let media = chip.media();
+        Self {
+            chip,
+            media,
+            rx_engine_ps,
+            tx_engine_ps,
+            tx_context_ps: 200_000,
+            rx_fifo_overhead_bytes: 16,
+            tx_fifo_overhead_bytes: 16,
+            cache_line_bytes: 64,
+            fetch_max_descriptors: 64,
+            fetch_whole_lines: true,
+            tx_status_bytes: 1,
+            rx_delay: chip.delay_timer(),
+            tx_delay: DelayTimer::EachPacket,
+            report_packet_sent: matches!(chip, Chip::I82542 | Chip::I82543gc | Chip::I82544),
+            link_ps: match media {
+                // Clause 37: two link timers of 10 ms.
+                Media::Fibre => 20 * MS,
+                // Clause 28 and 40, as drivers see it: a second or two.
+                Media::Copper => 1_500 * MS,
+            },
+            // 64 bits at 2.5 MHz (IEEE 802.3 clause 22).
+            mdi_ps: 25_600_000,
+            eeprom_ps: 30 * US,
+            bus_66mhz: !matches!(chip, Chip::I82542),
+            bus_64bit: !matches!(chip, Chip::I82540em),
+            bus_pcix: false,
+            bus_pcix_speed: 0,
+            port: 0,
+        }
+    }
+
+    /// Forces what has a range into it, so that the model never has to ask.
+    pub(crate) fn sane(mut self) -> Self {
+        self.cache_line_bytes = self.cache_line_bytes.clamp(16, 128).next_power_of_two();
+        self.fetch_max_descriptors = self.fetch_max_descriptors.clamp(1, 64);
+        self.tx_status_bytes = self.tx_status_bytes.clamp(1, 16);
+        self
+    }
+}
+
+#[cfg(feature = "serde")]
+mod read {
+    use super::*;
+
+    /// A table of overrides.
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub(super) struct Table {
+        chip: String,
+        media: Option<MediaName>,
+        rx_engine_ps: Option<u64>,
+        tx_engine_ps: Option<u64>,
+        tx_context_ps: Option<u64>,
+        rx_fifo_overhead_bytes: Option<u32>,
+        tx_fifo_overhead_bytes: Option<u32>,
+        cache_line_bytes: Option<u32>,
+        fetch_max_descriptors: Option<u32>,
+        fetch_whole_lines: Option<bool>,
+        tx_status_bytes: Option<u32>,
+        rx_delay: Option<DelayName>,
+        tx_delay: Option<DelayName>,
+        report_packet_sent: Option<bool>,
+        link_ps: Option<u64>,
+        mdi_ps: Option<u64>,
+        eeprom_ps: Option<u64>,
+        bus_66mhz: Option<bool>,
+        bus_64bit: Option<bool>,
+        bus_pcix: Option<bool>,
+        bus_pcix_speed: Option<u8>,
+        port: Option<u8>,
+    }
+
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    enum MediaName {
+        Copper,
+        Fibre,
+    }
+
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    enum DelayName {
+        EachPacket,
+        FirstPacket,
+    }
+
+    impl From<DelayName> for DelayTimer {
+        fn from(name: DelayName) -> Self {
+            match name {
+                DelayName::EachPacket => Self::EachPacket,
+                DelayName::FirstPacket => Self::FirstPacket,
+            }
+        }
+    }
+
+    impl TryFrom<Table> for Params {
+        type Error = String;
+        fn try_from(t: Table) -> Result<Self, String> {
+            let chip: Chip = t.chip.parse().map_err(|e| format!("chip {:?}: {e}", t.chip))?;
+            let mut p = Self::of(chip);
+            if let Some(media) = t.media {
+                p.media = match media {
+                    MediaName::Copper => Media::Copper,
+                    MediaName::Fibre => Media::Fibre,
+                };
+            }
+            macro_rules! take {
+                ($($field:ident)*) => { $(if let Some(value) = t.$field { p.$field = value.into(); })* };
+            }
+            take!(rx_engine_ps tx_engine_ps tx_context_ps rx_fifo_overhead_bytes tx_fifo_overhead_bytes
+                cache_line_bytes fetch_max_descriptors fetch_whole_lines tx_status_bytes rx_delay tx_delay
+                report_packet_sent link_ps mdi_ps eeprom_ps bus_66mhz bus_64bit bus_pcix bus_pcix_speed port);
+            for (name, value, range) in [
+                ("cache_line_bytes", p.cache_line_bytes, 16..=128),
+                ("fetch_max_descriptors", p.fetch_max_descriptors, 1..=64),
+                ("tx_status_bytes", p.tx_status_bytes, 1..=16),
+                ("bus_pcix_speed", p.bus_pcix_speed.into(), 0..=2),
+                ("port", p.port.into(), 0..=1),
+            ] {
+                if !range.contains(&value) {
+                    return Err(format!("{name} = {value} is not in {range:?}"));
+                }
+            }
+            if !p.cache_line_bytes.is_power_of_two() {
+                return Err(format!("cache_line_bytes = {} is not a power of two", p.cache_line_bytes));
+            }
+            Ok(p)
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        #![allow(clippy::unwrap_used)]
+        use super::*;
+
+        #[test]
+        fn a_table_changes_what_it_names() {
+            let p: Params =
+                toml::from_str("chip = '82543gc'\nrx_engine_ps = 1\nrx_delay = 'first-packet'").unwrap();
+            let want =
+                Params { rx_engine_ps: 1, rx_delay: DelayTimer::FirstPacket, ..Params::of(Chip::I82543gc) };
+            assert_eq!(p, want);
+        }
+
+        #[test]
+        fn mistakes_are_errors() {
+            for bad in
+                ["", "chip = '8139'", "chip = '82542'\nspeed = 1", "chip = '82542'\ncache_line_bytes = 48"]
+            {
+                assert!(toml::from_str::<Params>(bad).is_err(), "{bad}");
+            }
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! Reception as far as the FIFO: checks, filters, statistics (SDM 3.2.1, 13.7).
+
+use crate::deadlines::Source;
+use crate::fifo::FrameFifo;
+use crate::filter::{Cast, Pass, cast, vlan_tag};
+use crate::flow::FlowControl;
+use crate::queue::Queue;
+use crate::receive_dma::Transfer;
+use crate::{Host, Nic};
+use kpps_datasheet::bit::{cause, ctrl, dctl, rctl};
+use kpps_datasheet::stat;
+
+/// Bytes of the frame check sequence.
+pub(crate) const FCS_BYTES: usize = 4;
+/// The shortest legal frame, with FCS.
+const LEAST_BYTES: usize = 64;
+/// The longest frame without RCTL.LPE, with FCS (SDM 13.4.22).
+const LONGEST_BYTES: usize = 1522;
+/// The longest frame with RCTL.LPE, with FCS (SDM 13.4.22).
+const LONGEST_JUMBO_BYTES: usize = 16384;
+
+/// What the FIFO remembers of a frame.
+pub(crate) mod tag {
+    /// The FCS was wrong.
+    pub(crate) const BAD_FCS: u32 = 1 << 0;
+    /// Passed only the multicast hash.
+    pub(crate) const INEXACT: u32 = 1 << 1;
+    /// Is counted as good.
+    pub(crate) const GOOD: u32 = 1 << 2;
+}
+
+/// The receiver.
+#[derive(Clone, Debug)]
+pub(crate) struct Receive {
+    /// RCTL.
+    pub(crate) control: u32,
+    /// RDTR without FPD.
+    pub(crate) packet_delay: u32,
+    /// RADV.
+    pub(crate) absolute_delay: u32,
+    /// RSRPD.
+    pub(crate) small: u32,
+    /// RXDCTL.
+    pub(crate) thresholds: u32,
+    /// RXCSUM.
+    pub(crate) checksum: u32,
+    pub(crate) queue: Queue,
+    pub(crate) fifo: FrameFifo,
+    /// The size of the FIFO in bytes (PBA).
+    pub(crate) capacity: u32,
+    /// The size of a receive buffer in bytes (RCTL.BSIZE, BSEX).
+    pub(crate) buffer_bytes: u32,
+    /// (PTHRESH, HTHRESH, WTHRESH) in descriptors.
+    pub(crate) fetch_below: u32,
+    pub(crate) fetch_least: u32,
+    pub(crate) write_at: u32,
+    /// The frame that the engine is moving.
+    pub(crate) transfer: Option<Transfer>,
+    /// The engine may not start a frame before this.
+    pub(crate) engine_free_ps: u64,
+    /// Causes to be set once `flush_mark` descriptors have been written back.
+    pub(crate) flush_causes: u32,
+    pub(crate) flush_mark: u64,
+}
+
+/// RXDCTL after reset: WTHRESH 1, counted in descriptors (SDM 13.4.46).
+const THRESHOLDS_AT_RESET: u32 = dctl::GRAN | 1 << dctl::WTHRESH_SHIFT;
+
+impl Receive {
+    pub(crate) fn new(capacity: u32) -> Self {
+        Self::with_fifo(FrameFifo::new(), capacity)
+    }
+
+    fn with_fifo(fifo: FrameFifo, capacity: u32) -> Self {
+        Self {
+            control: 0,
+            packet_delay: 0,
+            absolute_delay: 0,
+            small: 0,
+            thresholds: THRESHOLDS_AT_RESET,
+            checksum: 0,
+            queue: Queue::new(),
+            fifo,
+            capacity,
+            buffer_bytes: 2048,
+            fetch_below: 0,
+            fetch_least: 0,
+            write_at: 1,
+            transfer: None,
+            engine_free_ps: 0,
+            flush_causes: 0,
+            flush_mark: 0,
+        }
+    }
+
+    /// Back to the state after power-up; returns how many frames were lost.
+    pub(crate) fn reset(&mut self, capacity: u32) -> u64 {
+        let lost = self.fifo.clear();
+        let fifo = core::mem::replace(&mut self.fifo, FrameFifo::empty());
+        *self = Self::with_fifo(fifo, capacity);
+        lost
+    }
+}
+
+impl Nic {
+    /// A frame with a good frame check sequence arrives: its last bit at `now_ps`. `frame` is
+    /// without FCS, preamble and padding symbols; its length is what the card sees, so a legal
+    /// one has at least 60 bytes.
+    #[inline]
+    pub fn frame_arrives<H: Host>(&mut self, now_ps: u64, frame: &[u8], host: &mut H) {
+        let now = self.catch_up(now_ps, host);
+        self.arrive(now, frame, true, false, host);
+    }
+
+    /// As [`frame_arrives`](Self::frame_arrives), with a bad frame check sequence.
+    pub fn bad_frame_arrives<H: Host>(&mut self, now_ps: u64, frame: &[u8], host: &mut H) {
+        let now = self.catch_up(now_ps, host);
+        self.arrive(now, frame, false, false, host);
+    }
+
+    /// A frame at the receiver, from the wire or looped back.
+    pub(crate) fn arrive<H: Host>(
+        &mut self,
+        now: u64,
+        frame: &[u8],
+        good_fcs: bool,
+        looped: bool,
+        host: &mut H,
+    ) {
+        self.tally.arrived += 1;
+        self.tally.looped += u64::from(looped);
+        let control = self.rx.control;
+        if control & rctl::EN == 0 || !self.carrier() || self.loopback() != looped {
+            self.tally.dropped.disabled += 1;
+            return;
+        }
+        let Some((pass, flow)) = self.pass(now, frame, good_fcs, host) else { return };
+
+        let total = frame.len() + FCS_BYTES;
+        self.stats.bump(stat::TPR);
+        self.stats.add(stat::TOR, total as u64);
+
+        let longest = if control & rctl::LPE != 0 { LONGEST_JUMBO_BYTES } else { LONGEST_BYTES };
+        let good = good_fcs && (LEAST_BYTES..=longest).contains(&total);
+        if !good && !self.keep_bad(total, longest, good_fcs) {
+            return;
+        }
+
+        if self.rx.queue.untaken() == 0 {
+            self.stats.bump(stat::RNBC);
+        }
+        let mut remember = 0;
+        if !good_fcs {
+            remember |= tag::BAD_FCS;
+        }
+        if pass == Pass::Inexact {
+            remember |= tag::INEXACT;
+        }
+        if good {
+            remember |= tag::GOOD;
+        }
+        let cost = FrameFifo::cost(total, self.params.rx_fifo_overhead_bytes);
+        if !self.rx.fifo.push(frame, remember, cost, self.rx.capacity) {
+            self.miss(now);
+            return;
+        }
+        self.tally.in_fifo += 1;
+        self.tally.fifo_peak_bytes = self.tally.fifo_peak_bytes.max(self.rx.fifo.used());
+        if good && !flow {
+            self.stats.bump(stat::GPRC);
+            self.stats.add(stat::GORC, total as u64);
+            self.stats.bump_size(stat::PRC64, total as u64);
+            match cast(frame) {
+                Cast::Uni => {}
+                Cast::Multi => self.stats.bump(stat::MPRC),
+                Cast::Broad => self.stats.bump(stat::BPRC),
+            }
+        }
+        self.flow_high_mark(now, host);
+        if self.rx.transfer.is_none() {
+            self.rx_engine(now, host);
+        }
+    }
+
+    /// Filters; a frame that does not pass is counted and gone. Also tells whether it is a flow
+    /// control frame, which counts as received but not as good (SDM 13.7.27).
+    #[inline]
+    fn pass<H: Host>(
+        &mut self,
+        now: u64,
+        frame: &[u8],
+        good_fcs: bool,
+        host: &mut H,
+    ) -> Option<(Pass, bool)> {
+        let control = self.rx.control;
+        let mut flow = false;
+        if self.ctrl & ctrl::RFCE != 0 && good_fcs {
+            match self.flow_control_frame(now, frame, host) {
+                FlowControl::No => {}
+                FlowControl::Filter => flow = true,
+                FlowControl::Pass => return Some((Pass::Exact, true)),
+                FlowControl::Keep => {
+                    self.count_flow_control(frame.len());
+                    return None;
+                }
+            }
+        }
+        let mut pass = self.filter.address(control, frame);
+        if pass.is_some()
+            && control & rctl::VFE != 0
+            && self.params.chip.has_vlan()
+            && let Some(vlan) = vlan_tag(frame, self.vet)
+            && !self.filter.vlan(control, vlan)
+        {
+            pass = None;
+        }
+        match pass {
+            Some(pass) => Some((pass, flow)),
+            None if flow => {
+                self.count_flow_control(frame.len());
+                None
+            }
+            None => {
+                self.tally.dropped.filtered += 1;
+                None
+            }
+        }
+    }
+
+    /// A flow control frame that the card keeps to itself.
+    fn count_flow_control(&mut self, len: usize) {
+        self.tally.dropped.flow_control += 1;
+        self.stats.bump(stat::TPR);
+        self.stats.add(stat::TOR, (len + FCS_BYTES) as u64);
+    }
+
+    /// Counts a bad frame; whether it is stored all the same (RCTL.SBP).
+    fn keep_bad(&mut self, total: usize, longest: usize, good_fcs: bool) -> bool {
+        let keep = self.rx.control & rctl::SBP != 0 && total <= LONGEST_JUMBO_BYTES;
+        let dropped = &mut self.tally.dropped;
+        let place;
+        if total < LEAST_BYTES {
+            self.stats.bump(stat::RLEC);
+            self.stats.bump(if good_fcs { stat::RUC } else { stat::RFC });
+            place = &mut dropped.too_short;
+        } else if total > longest {
+            self.stats.bump(stat::RLEC);
+            self.stats.bump(if good_fcs { stat::ROC } else { stat::RJC });
+            place = &mut dropped.too_long;
+        } else {
+            place = &mut dropped.bad_fcs;
+        }
+        if !good_fcs && total >= LEAST_BYTES {
+            self.stats.bump(stat::CRCERRS);
+        }
+        if !keep {
+            *place += 1;
+        }
+        keep
+    }
+
+    /// The FIFO has no room (SDM 13.7.5).
+    fn miss(&mut self, now: u64) {
+        if self.rx.waits_for_descriptors() {
+            self.tally.dropped.fifo_no_descriptor += 1;
+        } else {
+            self.tally.dropped.fifo_engine += 1;
+        }
+        self.stats.bump(stat::MPC);
+        self.raise(now, cause::RXO);
+    }
+
+    /// RCTL.
+    pub(crate) fn set_receive_control<H: Host>(&mut self, now: u64, value: u32, host: &mut H) {
+        self.rx.control = value & !rctl::RST;
+        self.rx.buffer_bytes = rctl::buffer_bytes(value).unwrap_or(2048);
+        if value & rctl::EN != 0 {
+            self.rx_fetch(now, host);
+            self.rx_engine(now, host);
+        }
+    }
+
+    /// RXDCTL.
+    pub(crate) fn set_receive_thresholds(&mut self, value: u32) {
+        let (prefetch, least, write) = dctl::thresholds(value, self.params.cache_line_bytes);
+        self.rx.thresholds = value;
+        self.rx.fetch_below = prefetch;
+        self.rx.fetch_least = least;
+        // Counted in lines it must not exceed 31 descriptors (SDM 13.4.46); more could never be
+        // reached with 64 on chip.
+        self.rx.write_at = if value & dctl::GRAN == 0 { write.min(31) } else { write };
+    }
+
+    /// RDT.
+    pub(crate) fn set_receive_tail<H: Host>(&mut self, now: u64, value: u32, host: &mut H) {
+        self.rx.queue.set_tail(value);
+        if self.rx.control & rctl::EN != 0 {
+            self.rx_fetch(now, host);
+        }
+    }
+
+    /// Receive ring set-up: forgets what is on chip and under way.
+    pub(crate) fn set_receive_ring(&mut self, set: impl FnOnce(&mut Queue)) {
+        set(&mut self.rx.queue);
+        self.deadlines.clear(Source::RxFetch);
+        self.deadlines.clear(Source::RxWriteBack);
+        self.rx.flush_causes = 0;
+        self.rx.flush_mark = 0;
+        if let Some(transfer) = &mut self.rx.transfer {
+            transfer.orphan = true;
+            if !self.deadlines.pending(Source::RxData) {
+                // It was waiting for a descriptor of the old ring.
+                self.drop_transfer();
+            }
+        }
+    }
+}
+
+impl Receive {
+    /// A frame is ready and there are no descriptors for it, on chip or in the host.
+    pub(crate) fn waits_for_descriptors(&self) -> bool {
+        !self.fifo.is_empty() && self.queue.starved()
+    }
+}

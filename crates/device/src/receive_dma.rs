@@ -1,0 +1,342 @@
+//! The receive engine: frames from the FIFO to host memory, descriptors fetched and written back,
+//! and the timers that announce them (SDM 3.2.2–3.2.7).
+
+use crate::checksum;
+use crate::deadlines::Source;
+use crate::filter::vlan_tag;
+use crate::host::{BurstKind, Purpose};
+use crate::queue::FetchRule;
+use crate::receive::{FCS_BYTES, tag};
+use crate::{Host, Nic};
+use kpps_datasheet::bit::{cause, ctrl, rctl};
+use kpps_datasheet::chip::DelayTimer;
+use kpps_datasheet::desc::{RX_DD, RxWriteback, rx_error, rx_status};
+
+/// Unit of RDTR and RADV in ps (SDM 13.4.30).
+pub(crate) const DELAY_TICK_PS: u64 = 1_024_000;
+/// A 802.1Q tag, in bytes.
+const VLAN_BYTES: usize = 4;
+/// The two addresses before it.
+const ADDRESSES_BYTES: usize = 12;
+
+/// A frame on its way from the FIFO to host memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Transfer {
+    /// Where its bytes begin in the FIFO.
+    start: usize,
+    /// Bytes to store, and how many of them are.
+    total: usize,
+    stored: usize,
+    /// The burst under way: where to, and how many bytes of the frame.
+    addr: u64,
+    chunk: usize,
+    /// The frame's length with FCS, for RSRPD.
+    size: u32,
+    /// What the descriptors will say.
+    status: u8,
+    errors: u8,
+    checksum: u16,
+    special: u16,
+    /// All bursts so far found memory.
+    ok: bool,
+    /// The ring was taken away meanwhile.
+    pub(crate) orphan: bool,
+}
+
+impl Nic {
+    /// Lets the engine do what it can now.
+    pub(crate) fn rx_engine<H: Host>(&mut self, now: u64, host: &mut H) {
+        loop {
+            if self.deadlines.pending(Source::RxData) || self.rx.control & rctl::EN == 0 {
+                return;
+            }
+            if self.rx.transfer.is_none() {
+                if self.rx.fifo.is_empty() {
+                    break;
+                }
+                if now < self.rx.engine_free_ps {
+                    self.deadlines.set(Source::RxEngine, self.rx.engine_free_ps);
+                    return;
+                }
+            }
+            let Some([buffer, word]) = self.rx.queue.peek() else {
+                self.rx_fetch(now, host);
+                break;
+            };
+            self.rx.queue.take();
+            if buffer == 0 {
+                // A null descriptor stores nothing (SDM 3.2.5.2).
+                self.rx_finish_descriptor(now, word | RX_DD);
+                continue;
+            }
+            if self.rx.transfer.is_none() {
+                self.rx.engine_free_ps = now + self.params.rx_engine_ps;
+                self.rx_begin();
+            }
+            let Some(transfer) = &mut self.rx.transfer else { return };
+            transfer.addr = buffer;
+            transfer.chunk = (transfer.total - transfer.stored).min(self.rx.buffer_bytes as usize);
+            let bytes = transfer.chunk.next_multiple_of(8) as u32;
+            let end = host.burst(now, BurstKind::Write, Purpose::RxData, buffer, bytes).max(now);
+            self.deadlines.set(Source::RxData, end);
+            if self.rx.queue.cached() == 0 {
+                self.rx_fetch(now, host);
+            }
+            return;
+        }
+        self.rx_write_back(now, host);
+    }
+
+    /// Makes the frame at the head of the FIFO the one in transfer.
+    fn rx_begin(&mut self) {
+        let Some(entry) = self.rx.fifo.front().copied() else { return };
+        let control = self.rx.control;
+        let chip = self.params.chip;
+        let size = entry.len + FCS_BYTES as u32;
+        let mut status = rx_status::EOP;
+        let mut errors = 0;
+        let mut special = 0;
+        if entry.tag & tag::INEXACT != 0 {
+            status |= rx_status::PIF;
+        }
+        if entry.tag & tag::BAD_FCS != 0 {
+            errors |= rx_error::CE;
+        }
+        let mut start = entry.range().start;
+        let mut total = entry.len as usize;
+        let vet = self.vet;
+        let checksum_control = self.rx.checksum;
+        let bytes = self.rx.fifo.front_bytes_mut();
+        if control & rctl::SECRC == 0 || !chip.has_fcs_strip() {
+            let mut fcs = crc32fast::hash(&bytes[..total]);
+            if entry.tag & tag::BAD_FCS != 0 {
+                fcs = !fcs;
+            }
+            bytes[total..total + FCS_BYTES].copy_from_slice(&fcs.to_le_bytes());
+            total += FCS_BYTES;
+        }
+        let mut frame = &mut bytes[..total];
+        if self.ctrl & ctrl::VME != 0
+            && chip.has_vlan()
+            && let Some(vlan) = vlan_tag(frame, vet)
+        {
+            // Strip: move the addresses up over the tag (SDM 9.2.2).
+            frame.copy_within(..ADDRESSES_BYTES, VLAN_BYTES);
+            frame = &mut frame[VLAN_BYTES..];
+            start += VLAN_BYTES;
+            total -= VLAN_BYTES;
+            status |= rx_status::VP;
+            special = vlan;
+        }
+        let mut sum = 0;
+        if chip.has_checksum_offload() {
+            let verdict = checksum::receive(frame, checksum_control, vet, chip);
+            sum = verdict.packet;
+            status |= verdict.status;
+            errors |= verdict.errors;
+        } else {
+            status |= rx_status::IXSM;
+        }
+        self.rx.transfer = Some(Transfer {
+            start,
+            total,
+            stored: 0,
+            addr: 0,
+            chunk: 0,
+            size: if status & rx_status::VP != 0 { size - VLAN_BYTES as u32 } else { size },
+            status,
+            errors,
+            checksum: sum,
+            special,
+            ok: true,
+            orphan: false,
+        });
+    }
+
+    /// A data burst has ended.
+    pub(crate) fn rx_data_done<H: Host>(&mut self, now: u64, host: &mut H) {
+        let Some(t) = &mut self.rx.transfer else { return };
+        let from = t.start + t.stored;
+        let ok = host.store(t.addr, self.rx.fifo.bytes(from..from + t.chunk));
+        if !ok {
+            self.tally.master_aborts += 1;
+        }
+        t.ok &= ok;
+        let first = t.stored == 0;
+        t.stored += t.chunk;
+        if t.orphan {
+            self.drop_transfer();
+            self.rx_engine(now, host);
+            return;
+        }
+        let last = t.stored >= t.total;
+        let mut d = RxWriteback { length: t.chunk as u16, status: rx_status::DD, ..RxWriteback::default() };
+        if first {
+            d.checksum = t.checksum;
+        }
+        if last {
+            d.status |= t.status;
+            d.errors = t.errors;
+            d.special = t.special;
+        }
+        let small = self.rx.small != 0 && t.size <= self.rx.small;
+        if last {
+            if t.ok {
+                self.tally.to_host += 1;
+            } else {
+                self.tally.dropped.no_memory += 1;
+            }
+            self.rx.transfer = None;
+            self.rx.fifo.pop();
+            self.tally.in_fifo -= 1;
+            self.rx.engine_free_ps = self.rx.engine_free_ps.max(now);
+        }
+        self.rx_finish_descriptor(now, d.pack());
+        if last {
+            self.flow_low_mark(now, host);
+            if small {
+                self.deadlines.clear(Source::RxPacketTimer);
+                self.deadlines.clear(Source::RxAbsoluteTimer);
+                self.rx_flush(now, cause::SRPD | cause::RXT0, host);
+            } else if self.rx.packet_delay != 0 {
+                self.start_receive_timers(now);
+            }
+        }
+        // Data first, then what reports it, then what prepares for more.
+        self.rx_engine(now, host);
+        self.rx_write_back(now, host);
+        self.prefetch(now, host);
+    }
+
+    /// Ends the transfer of a frame whose ring is gone.
+    pub(crate) fn drop_transfer(&mut self) {
+        self.rx.transfer = None;
+        self.rx.fifo.pop();
+        self.tally.in_fifo -= 1;
+        self.tally.dropped.reset += 1;
+    }
+
+    fn rx_finish_descriptor(&mut self, now: u64, word: u64) {
+        let queue = &mut self.rx.queue;
+        queue.finish(word);
+        // SDM 3.2.7.3: when the number of free descriptors becomes equal to the threshold.
+        let threshold = queue.count() >> (1 + (self.rx.control >> 8 & 3));
+        if queue.untaken() == threshold {
+            self.raise(now, cause::RXDMT0);
+        }
+    }
+
+    /// A packet is in memory: RDTR and RADV start (SDM 3.2.7.1).
+    #[inline]
+    fn start_receive_timers(&mut self, now: u64) {
+        let at = now + u64::from(self.rx.packet_delay) * DELAY_TICK_PS;
+        match self.params.rx_delay {
+            DelayTimer::EachPacket => self.deadlines.set(Source::RxPacketTimer, at),
+            DelayTimer::FirstPacket => {
+                if !self.deadlines.pending(Source::RxPacketTimer) {
+                    self.deadlines.set(Source::RxPacketTimer, at);
+                }
+            }
+        }
+        if self.rx.absolute_delay != 0 && !self.deadlines.pending(Source::RxAbsoluteTimer) {
+            let at = now + u64::from(self.rx.absolute_delay) * DELAY_TICK_PS;
+            self.deadlines.set(Source::RxAbsoluteTimer, at);
+        }
+    }
+
+    /// RDTR or RADV has expired: each cancels the other (SDM 13.4.30, 13.4.31).
+    pub(crate) fn rx_timer<H: Host>(&mut self, now: u64, host: &mut H) {
+        self.deadlines.clear(Source::RxPacketTimer);
+        self.deadlines.clear(Source::RxAbsoluteTimer);
+        self.rx_flush(now, cause::RXT0, host);
+    }
+
+    /// Writes back all that is done, then sets `causes`.
+    pub(crate) fn rx_flush<H: Host>(&mut self, now: u64, causes: u32, host: &mut H) {
+        self.rx.flush_causes |= causes;
+        self.rx.flush_mark = self.rx.queue.done_mark();
+        self.rx_write_back(now, host);
+    }
+
+    /// Starts a write-back if it is time for one (SDM 3.2.5).
+    pub(crate) fn rx_write_back<H: Host>(&mut self, now: u64, host: &mut H) {
+        let rx = &mut self.rx;
+        if rx.queue.is_writing() {
+            return;
+        }
+        let owed = rx.flush_mark.saturating_sub(rx.queue.written_mark()) as u32;
+        if owed == 0 && rx.flush_causes != 0 {
+            let causes = core::mem::take(&mut rx.flush_causes);
+            self.raise(now, causes);
+        }
+        let rx = &mut self.rx;
+        let unwritten = rx.queue.unwritten();
+        if unwritten == 0 {
+            return;
+        }
+        let line = self.params.cache_line_bytes / 16;
+        let wanted = if owed != 0 {
+            owed
+        } else {
+            match rx.write_at {
+                0 => unwritten,
+                // SDM 13.4.46: 1 means as soon as one cache line is available. With no delay wanted
+                // a lone packet is reported at once (SDM 3.2.7.1), when nothing follows it.
+                1 => {
+                    let idle = rx.transfer.is_none() && (rx.fifo.is_empty() || rx.queue.cached() == 0);
+                    if rx.packet_delay == 0 && idle { unwritten } else { rx.queue.whole_lines(line) }
+                }
+                threshold if unwritten >= threshold => unwritten,
+                _ => 0,
+            }
+        };
+        if wanted == 0 {
+            return;
+        }
+        let (addr, n) = rx.queue.start_write_back(wanted);
+        let end = host.burst(now, BurstKind::Write, Purpose::RxWriteBack, addr, n * 16).max(now);
+        self.tally.rx_write_backs += 1;
+        self.deadlines.set(Source::RxWriteBack, end);
+    }
+
+    /// A write-back has ended: the driver can see it.
+    pub(crate) fn rx_written<H: Host>(&mut self, now: u64, host: &mut H) {
+        let mut packets = false;
+        let each = |word: &mut u64| packets |= RxWriteback::unpack(*word).status & rx_status::EOP != 0;
+        if !self.rx.queue.wrote(each, |addr, bytes| host.store(addr, bytes)) {
+            self.tally.master_aborts += 1;
+        }
+        if packets && self.rx.packet_delay == 0 {
+            self.raise(now, cause::RXT0);
+        }
+        self.rx_write_back(now, host);
+        self.rx_fetch(now, host);
+        self.prefetch(now, host);
+    }
+
+    /// Fetches receive descriptors if there are none on chip, or if the thresholds say so.
+    pub(crate) fn rx_fetch<H: Host>(&mut self, now: u64, host: &mut H) {
+        let rule = FetchRule {
+            prefetch: self.rx.fetch_below,
+            host: self.rx.fetch_least,
+            bus_wanted: self.rx.fetch_below != 0 && self.bus_wanted(),
+            max: self.params.fetch_max_descriptors,
+            line: self.params.cache_line_bytes / 16,
+            whole_lines: self.params.fetch_whole_lines,
+        };
+        if let Some(f) = self.rx.queue.plan_fetch(&rule) {
+            let end = host.burst(now, BurstKind::Read, Purpose::RxDescriptorFetch, f.addr, f.bytes).max(now);
+            self.tally.rx_fetches += 1;
+            self.deadlines.set(Source::RxFetch, end);
+        }
+    }
+
+    /// Receive descriptors have arrived.
+    pub(crate) fn rx_fetched<H: Host>(&mut self, now: u64, host: &mut H) {
+        if !self.rx.queue.fetched(|addr, into| host.load(addr, into)) {
+            self.tally.master_aborts += 1;
+        }
+        self.rx_engine(now, host);
+        self.prefetch(now, host);
+    }
+}

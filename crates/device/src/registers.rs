@@ -1,0 +1,266 @@
+//! The register window: what each offset does (SDM 13.2–13.8).
+
+use crate::deadlines::Source;
+use crate::stats::Statistics;
+use crate::{Host, Nic};
+use kpps_datasheet::bit::{ctrl, rctl, rdtr};
+use kpps_datasheet::{Chip, reg, stat};
+
+/// Registers that are only remembered.
+const PLAIN: [u32; 8] =
+    [reg::CTRL_EXT, reg::AIFS, reg::LEDCTL, reg::TXDMAC, reg::TSPMT, reg::WUC, reg::WUFC, reg::WUS];
+
+/// Their values.
+#[derive(Clone, Debug)]
+pub(crate) struct Plain([u32; PLAIN.len()]);
+
+impl Plain {
+    pub(crate) fn new() -> Self {
+        let mut values = [0; PLAIN.len()];
+        for (value, offset) in values.iter_mut().zip(PLAIN) {
+            *value = match offset {
+                reg::TSPMT => 0x0100_0400,
+                reg::LEDCTL => 0x0706_8302,
+                reg::TXDMAC => 1,
+                _ => 0,
+            };
+        }
+        Self(values)
+    }
+
+    fn at(&mut self, offset: u32) -> Option<&mut u32> {
+        PLAIN.iter().position(|&o| o == offset).map(|i| &mut self.0[i])
+    }
+}
+
+/// The canonical offset of an offset in the window, `None` if this chip has nothing there.
+#[inline]
+fn canonical(chip: Chip, offset: u32) -> Option<u32> {
+    if chip != Chip::I82542 {
+        return Some(offset);
+    }
+    Some(match offset {
+        0x108 => reg::RDTR,
+        0x110 => reg::RDBAL,
+        0x114 => reg::RDBAH,
+        0x118 => reg::RDLEN,
+        0x120 => reg::RDH,
+        0x128 => reg::RDT,
+        0x160 => reg::FCRTL,
+        0x168 => reg::FCRTH,
+        0x420 => reg::TDBAL,
+        0x424 => reg::TDBAH,
+        0x428 => reg::TDLEN,
+        0x430 => reg::TDH,
+        0x438 => reg::TDT,
+        0x440 => reg::TIDV,
+        0x040..0x0C0 => offset - 0x040 + reg::RAL0,
+        0x200..0x400 => offset - 0x200 + reg::MTA,
+        0x600..0x800 => offset - 0x600 + reg::VFTA,
+        // The places of these registers on later chips are empty.
+        _ if chip.offset(offset) != offset => return None,
+        _ => offset,
+    })
+}
+
+impl Nic {
+    /// Reads the register at byte `offset` of BAR 0. An offset without a register reads 0.
+    pub fn read<H: Host>(&mut self, now_ps: u64, offset: u32, host: &mut H) -> u32 {
+        let now = self.catch_up(now_ps, host);
+        let chip = self.params.chip;
+        let Some(offset) = canonical(chip, offset & !3) else { return 0 };
+        if Statistics::holds(offset) {
+            let unknown =
+                chip == Chip::I82542 && stat::ALL.iter().any(|s| s.offset == offset && s.since_82543);
+            return if unknown { 0 } else { self.stats.read(offset) };
+        }
+        let late = chip.has_radv_tadv_itr();
+        let control = chip.has_descriptor_control();
+        match offset {
+            reg::CTRL | 0x4 => self.read_control(),
+            reg::STATUS => self.read_status(),
+            reg::EECD => self.read_eecd(),
+            reg::EERD if chip.has_eerd() => self.read_eerd(now),
+            reg::MDIC => self.read_mdi(),
+            reg::FCAL => self.flow.address_low,
+            reg::FCAH => self.flow.address_high,
+            reg::FCT => self.flow.ethertype,
+            reg::FCTTV => self.flow.timer,
+            reg::FCRTL => self.flow.low_mark,
+            reg::FCRTH => self.flow.high_mark,
+            reg::VET => self.vet,
+            reg::ICR => self.read_causes(now),
+            reg::ITR if late => self.irq.throttle,
+            reg::IMS => self.irq.mask,
+            reg::RCTL => self.rx.control,
+            reg::TXCW => self.link.word,
+            reg::RXCW => self.read_receive_word(),
+            reg::TCTL => self.tx.control,
+            reg::TIPG => self.tx.gap,
+            reg::PBA => self.packet_buffer,
+            reg::RDBAL => self.rx.queue.base_low(),
+            reg::RDBAH => self.rx.queue.base_high(),
+            reg::RDLEN => self.rx.queue.len(),
+            reg::RDH => self.rx.queue.written_index(),
+            reg::RDT => self.rx.queue.tail(),
+            reg::RDTR => self.rx.packet_delay,
+            reg::RADV if late => self.rx.absolute_delay,
+            reg::RSRPD if late => self.rx.small,
+            reg::RXDCTL if control => self.rx.thresholds,
+            reg::RXCSUM if chip.has_checksum_offload() => self.rx.checksum,
+            reg::TDBAL => self.tx.queue.base_low(),
+            reg::TDBAH => self.tx.queue.base_high(),
+            reg::TDLEN => self.tx.queue.len(),
+            // With a report outstanding that waits for its frame, head waits, too (SDM 3.3.3.1).
+            reg::TDH if self.tx.reports_wait => self.tx.queue.written_index(),
+            reg::TDH => self.tx.queue.taken_index(),
+            reg::TDT => self.tx.queue.tail(),
+            reg::TIDV => self.tx.delay,
+            reg::TADV if late => self.tx.absolute_delay,
+            reg::TXDCTL if control => self.tx.thresholds,
+            reg::RDFPC => self.rx.fifo.len() as u32,
+            reg::TDFPC => self.tx.fifo.len() as u32,
+            _ => match self.filter.read(offset) {
+                Some(value) => value,
+                None => self.plain.at(offset).map_or(0, |v| *v),
+            },
+        }
+    }
+
+    /// Writes the register at byte `offset` of BAR 0. A write to an offset without a register,
+    /// or to a read-only one, does nothing.
+    pub fn write<H: Host>(&mut self, now_ps: u64, offset: u32, value: u32, host: &mut H) {
+        let now = self.catch_up(now_ps, host);
+        let chip = self.params.chip;
+        let Some(offset) = canonical(chip, offset & !3) else { return };
+        let late = chip.has_radv_tadv_itr();
+        let control = chip.has_descriptor_control();
+        match offset {
+            reg::RDT => self.set_receive_tail(now, value, host),
+            reg::TDT => self.set_transmit_tail(now, value, host),
+            reg::CTRL | 0x4 => self.set_control(now, value, host),
+            reg::EECD => self.write_eecd(value),
+            reg::EERD => self.write_eerd(now, value),
+            reg::MDIC => self.start_mdi(now, value),
+            reg::FCAL => self.flow.address_low = value,
+            reg::FCAH => self.flow.address_high = value & 0xFFFF,
+            reg::FCT => self.flow.ethertype = value & 0xFFFF,
+            reg::FCTTV => self.flow.timer = value & 0xFFFF,
+            reg::FCRTL => self.flow.low_mark = value,
+            reg::FCRTH => self.flow.high_mark = value,
+            reg::VET => self.vet = value & 0xFFFF,
+            // SDM 13.4.17: writing ones clears them.
+            reg::ICR => {
+                self.irq.causes &= !value;
+                self.update_line(now);
+            }
+            reg::ITR if late => self.set_throttle(now, value),
+            reg::ICS => self.raise(now, value & self.known_causes()),
+            reg::IMS => {
+                self.irq.mask |= value & self.known_causes();
+                self.update_line(now);
+            }
+            reg::IMC => {
+                self.irq.mask &= !value;
+                self.update_line(now);
+            }
+            reg::RCTL => {
+                if chip == Chip::I82542 && value & rctl::RST != 0 {
+                    self.reset_receiver();
+                }
+                self.set_receive_control(now, value, host);
+            }
+            reg::TXCW => self.set_transmit_word(now, value),
+            reg::TCTL => self.set_transmit_control(now, value, host),
+            reg::TIPG => self.tx.gap = value & 0x3FFF_FFFF,
+            reg::PBA => self.set_packet_buffer(value),
+            reg::RDBAL => self.set_receive_ring(|q| q.set_base_low(value)),
+            reg::RDBAH => self.set_receive_ring(|q| q.set_base_high(value)),
+            reg::RDLEN => self.set_receive_ring(|q| q.set_len(value)),
+            reg::RDH => self.set_receive_ring(|q| q.set_head(value)),
+            reg::RDTR => {
+                self.rx.packet_delay = value & rdtr::DELAY_MASK;
+                if value & rdtr::FPD != 0 {
+                    self.rx_timer(now, host);
+                }
+            }
+            reg::RADV if late => self.rx.absolute_delay = value & 0xFFFF,
+            reg::RSRPD if late => self.rx.small = value & 0xFFF,
+            reg::RXDCTL if control => self.set_receive_thresholds(value),
+            reg::RXCSUM if chip.has_checksum_offload() => self.rx.checksum = value & 0x7FF,
+            reg::TDBAL => self.set_transmit_ring(now, |q| q.set_base_low(value)),
+            reg::TDBAH => self.set_transmit_ring(now, |q| q.set_base_high(value)),
+            reg::TDLEN => self.set_transmit_ring(now, |q| q.set_len(value)),
+            reg::TDH => self.set_transmit_ring(now, |q| q.set_head(value)),
+            reg::TIDV => self.tx.delay = value & 0xFFFF,
+            reg::TADV if late => self.tx.absolute_delay = value & 0xFFFF,
+            reg::TXDCTL if control => self.set_transmit_thresholds(value),
+            _ => {
+                if !self.filter.write(offset, value)
+                    && let Some(slot) = self.plain.at(offset)
+                {
+                    *slot = value;
+                }
+            }
+        }
+    }
+
+    /// The causes that this chip has.
+    fn known_causes(&self) -> u32 {
+        0x0001_FFFF
+    }
+
+    /// PBA: the transmit part follows from the receive part (SDM 13.4.16).
+    fn set_packet_buffer(&mut self, value: u32) {
+        let whole = self.params.chip.packet_buffer_bytes() / 1024;
+        let receive = (value & 0x78).min(whole);
+        self.packet_buffer = (whole - receive) << 16 | receive;
+        self.rx.capacity = receive * 1024;
+        self.tx.capacity = (whole - receive) * 1024;
+    }
+
+    /// CTRL.
+    fn set_control<H: Host>(&mut self, now: u64, value: u32, host: &mut H) {
+        if value & ctrl::RST != 0 {
+            self.reset(now);
+            return;
+        }
+        let before = self.carrier();
+        let was = self.ctrl;
+        self.ctrl = value & !(ctrl::RST | ctrl::PHY_RST);
+        if value & ctrl::PHY_RST != 0 {
+            self.reset_phy(now);
+        }
+        self.link_evaluate(now, was & ctrl::LRST != 0 && value & ctrl::LRST == 0);
+        self.carrier_changed(now, before);
+        self.wire_start(now, host);
+    }
+
+    /// RCTL.RST of the 82542: the receiver starts anew, the filters keep their contents.
+    fn reset_receiver(&mut self) {
+        let lost = self.rx.fifo.clear();
+        self.tally.dropped.reset += lost;
+        self.tally.in_fifo -= lost;
+        self.rx.transfer = None;
+        self.deadlines.clear(Source::RxData);
+        self.deadlines.clear(Source::RxEngine);
+        self.set_receive_ring(|q| q.set_head(q.written_index()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_82542_has_every_register_at_its_own_place() {
+        for offset in (0..0x1_0000).step_by(4) {
+            let there = Chip::I82542.offset(offset);
+            if there != offset {
+                assert_eq!(canonical(Chip::I82542, there), Some(offset), "{offset:#x}");
+                assert_eq!(canonical(Chip::I82542, offset), None, "{offset:#x}");
+            }
+            assert_eq!(canonical(Chip::I82546eb, offset), Some(offset));
+        }
+    }
+}
