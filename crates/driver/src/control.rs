@@ -384,7 +384,7 @@ impl<P: Platform> Control<P> {
             self.raise(Causes(cause::RXDMT0));
         }
         let since = match self.progress {
-            Some((last, since)) if transmit.waiting && last.reclaimed == transmit.reclaimed => since,
+            Some((last, since)) if transmit.waiting && last == transmit => since,
             _ => now_ns,
         };
         self.progress = Some((transmit, since));

@@ -115,6 +115,8 @@ pub struct RxQueue<P: Platform, S: BufferSource> {
     filled: u16,
     /// Slots filled since the tail was last written.
     untold: u16,
+    /// The tail as last written.
+    told: u16,
     group: u16,
     each_frame: bool,
     recycle: bool,
@@ -142,6 +144,7 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
             fill: 0,
             filled: 0,
             untold: 0,
+            told: 0,
             group: 0,
             each_frame: false,
             recycle: false,
@@ -189,7 +192,8 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         self.next = 0;
         self.filled = kept as u16;
         self.fill = if self.filled == self.ring.size() { 0 } else { self.filled };
-        self.untold = self.filled;
+        self.untold = 0;
+        self.told = 0;
         self.partial = 0;
         self.skipping = false;
         // Nothing may be told yet: the receiver is off.
@@ -295,8 +299,9 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
     /// Tells the device about every filled slot, with one tail write; none if there is no news.
     #[inline]
     pub fn flush(&mut self) {
-        if self.untold > 0 {
-            self.ring_doorbell();
+        let tail = self.tail_index();
+        if tail != self.told {
+            self.ring_doorbell(tail);
         }
     }
 
@@ -364,14 +369,21 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         self.filled += 1;
         self.untold += 1;
         if self.untold == self.group {
-            self.ring_doorbell();
+            self.ring_doorbell(self.tail_index());
         }
     }
 
-    fn ring_doorbell(&mut self) {
-        // A full ring keeps its last filled slot back: head = tail would mean empty (SDM 3.2.6).
-        let tail = if self.filled == self.ring.size() { self.ring.before(self.fill) } else { self.fill };
+    /// Where the tail belongs: a full ring keeps its last filled slot back, since head = tail would
+    /// mean empty (SDM 3.2.6).
+    #[inline]
+    fn tail_index(&self) -> u16 {
+        if self.filled == self.ring.size() { self.ring.before(self.fill) } else { self.fill }
+    }
+
+    #[inline]
+    fn ring_doorbell(&mut self, tail: u16) {
         self.untold = 0;
+        self.told = tail;
         self.counters.doorbells += 1;
         // The descriptors are in memory before the device hears of them.
         fence(Ordering::Release);
