@@ -68,12 +68,14 @@ const SOURCES: [Source; 17] = [
 pub(crate) struct Deadlines {
     at: [u64; SOURCES.len()],
     next: u64,
+    /// Whose deadline `next` is.
+    first: usize,
 }
 
 impl Deadlines {
     /// Nothing pending.
     pub(crate) fn new() -> Self {
-        Self { at: [NEVER; SOURCES.len()], next: NEVER }
+        Self { at: [NEVER; SOURCES.len()], next: NEVER, first: 0 }
     }
 
     /// The earliest deadline, [`NEVER`] if there is none.
@@ -85,11 +87,12 @@ impl Deadlines {
     /// Sets (or moves) the deadline of `source`.
     #[inline]
     pub(crate) fn set(&mut self, source: Source, at_ps: u64) {
-        let slot = &mut self.at[source as usize];
-        let was = core::mem::replace(slot, at_ps);
-        if at_ps <= self.next {
+        let i = source as usize;
+        self.at[i] = at_ps;
+        if at_ps < self.next || (at_ps == self.next && i <= self.first) {
             self.next = at_ps;
-        } else if was == self.next {
+            self.first = i;
+        } else if i == self.first {
             self.find_next();
         }
     }
@@ -119,7 +122,7 @@ impl Deadlines {
         if now > until_ps || now == NEVER {
             return None;
         }
-        let i = self.at.iter().position(|&t| t == now)?;
+        let i = self.first;
         self.at[i] = NEVER;
         self.find_next();
         Some((now, SOURCES[i]))
@@ -127,13 +130,22 @@ impl Deadlines {
 
     #[inline]
     fn find_next(&mut self) {
-        self.next = self.at.iter().fold(NEVER, |a, &b| a.min(b));
+        let mut next = self.at[0];
+        let mut first = 0;
+        for (i, &at) in self.at.iter().enumerate().skip(1) {
+            if at < next {
+                next = at;
+                first = i;
+            }
+        }
+        (self.next, self.first) = (next, first);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn the_table_is_in_the_order_of_the_enum() {
@@ -159,5 +171,28 @@ mod tests {
         assert!(!d.pending(Source::Wire));
         assert_eq!(d.take(100), Some((30, Source::RxData)));
         assert_eq!(d.next(), NEVER);
+    }
+
+    proptest! {
+        /// Against the plain rule: the earliest, and of these the first in rank.
+        #[test]
+        fn the_first_is_always_known(ops in prop::collection::vec((0usize..SOURCES.len(), 0u64..20, any::<bool>()), 1..200)) {
+            let mut d = Deadlines::new();
+            let mut model = [NEVER; SOURCES.len()];
+            for (i, at, set) in ops {
+                if set {
+                    let at = if at == 0 { NEVER } else { at };
+                    d.set(SOURCES[i], at);
+                    model[i] = at;
+                } else {
+                    let want = (0..model.len()).min_by_key(|&j| model[j]).filter(|&j| model[j] <= at);
+                    prop_assert_eq!(d.take(at), want.map(|j| (model[j], SOURCES[j])));
+                    if let Some(j) = want {
+                        model[j] = NEVER;
+                    }
+                }
+                prop_assert_eq!(d.next(), model.into_iter().min().unwrap_or(NEVER));
+            }
+        }
     }
 }

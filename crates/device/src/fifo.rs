@@ -163,6 +163,7 @@ impl FrameFifo {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
     use proptest::prelude::*;
     use std::collections::VecDeque;
