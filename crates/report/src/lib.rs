@@ -1,1 +1,22 @@
-//! The results schema, tables, plots and the HTML report.
+//! The results of kpps: one schema, and everything that presents it.
+//!
+//! [`Curve`] is the document: how much was delivered at each offered load, what became of the
+//! rest, and in which environment. Its JSON is described by `schema/kpps-1.json`. Everything else
+//! is made from it: [`text::table`] and [`text::plot`] for a terminal, [`csv()`] for other tools.
+//!
+//! Nothing here knows how results are made, and nothing asks for the time or the machine it runs
+//! on: the same document gives the same bytes everywhere.
+#![forbid(unsafe_code)]
+
+mod csv;
+mod format;
+mod schema;
+mod sentences;
+pub mod text;
+
+pub use csv::csv;
+pub use schema::{
+    Curve, Environment, Kind, Latency, Ledger, NOT_SENT, Point, Registers, Schema, Series, UNEXPLAINED,
+    schema,
+};
+pub use sentences::two_sentences;

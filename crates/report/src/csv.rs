@@ -1,0 +1,64 @@
+//! The points as comma-separated values.
+
+use crate::Curve;
+use std::collections::BTreeSet;
+
+/// One line for each point of each series, under a header with units. Places have a column each:
+/// `dropped[place]` and `in_flight_at[place]`, in packets. An empty field means that there is
+/// no such value (no latency without a delivered packet).
+pub fn csv(curve: &Curve) -> String {
+    let ledgers = || curve.series.iter().flat_map(|s| &s.points).map(|p| &p.ledger);
+    let dropped: BTreeSet<&String> = ledgers().flat_map(|l| l.dropped.keys()).collect();
+    let in_flight: BTreeSet<&String> = ledgers().flat_map(|l| l.in_flight_at.keys()).collect();
+
+    let mut header: Vec<String> = [
+        "series",
+        "offered_pps",
+        "sent_pps",
+        "delivered_pps",
+        "loss_ratio",
+        "cpu_busy",
+        "interrupts_per_s",
+        "latency_p50_ns",
+        "latency_p99_ns",
+        "latency_p999_ns",
+        "latency_max_ns",
+        "register_reads_per_packet",
+        "register_writes_per_packet",
+        "sent",
+        "unsent",
+        "delivered",
+        "in_flight",
+    ]
+    .map(String::from)
+    .into();
+    header.extend(dropped.iter().map(|place| format!("dropped[{place}]")));
+    header.extend(in_flight.iter().map(|place| format!("in_flight_at[{place}]")));
+    let mut text = line(&header);
+    for series in &curve.series {
+        for p in &series.points {
+            let mut row = vec![series.name.clone()];
+            let rates =
+                [p.offered_pps, p.sent_pps, p.delivered_pps, p.loss_ratio, p.cpu_busy, p.interrupts_per_s];
+            row.extend(rates.map(|value| value.to_string()));
+            let latency = p.latency_ns.map(|l| [l.p50, l.p99, l.p999, l.max].map(|ns| ns.to_string()));
+            row.extend(latency.unwrap_or_default());
+            row.extend([p.registers_per_packet.read, p.registers_per_packet.write].map(|n| n.to_string()));
+            let l = &p.ledger;
+            row.extend([l.sent, l.unsent, l.delivered, l.in_flight].map(|n| n.to_string()));
+            row.extend(dropped.iter().map(|place| l.dropped.get(*place).unwrap_or(&0).to_string()));
+            row.extend(in_flight.iter().map(|place| l.in_flight_at.get(*place).unwrap_or(&0).to_string()));
+            text += &line(&row);
+        }
+    }
+    text
+}
+
+/// One line with its fields quoted where they must be (RFC 4180), ending in a newline.
+fn line(fields: &[String]) -> String {
+    let quoted = |field: &String| {
+        let special = field.contains(['"', ',', '\n', '\r']);
+        if special { format!("\"{}\"", field.replace('"', "\"\"")) } else { field.clone() }
+    };
+    fields.iter().map(quoted).collect::<Vec<_>>().join(",") + "\n"
+}

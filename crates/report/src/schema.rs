@@ -1,0 +1,336 @@
+//! The results document `kpps/1`.
+
+use crate::two_sentences;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The version of the document. Fields may be added within a version; none changes its meaning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Schema {
+    /// The first version.
+    #[default]
+    #[serde(rename = "kpps/1")]
+    Kpps1,
+}
+
+/// What kind of result a document holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Delivered against offered load, for one or more series.
+    #[default]
+    Curve,
+}
+
+/// Delivered against offered load: one series for each preset that was tried.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Curve {
+    /// The version of this document.
+    pub schema: Schema,
+    /// The kind of this document.
+    pub kind: Kind,
+    /// What was measured, and where.
+    pub environment: Environment,
+    /// The curves, in the order in which they were asked for.
+    pub series: Vec<Series>,
+    /// What one sees, in two sentences derived from the series.
+    pub summary: [String; 2],
+    /// Whether every point that was asked for is there; false after an interruption.
+    pub complete: bool,
+}
+
+impl Curve {
+    /// A document: sorts each series by offered load, rounds every value (see [`Point::rounded`])
+    /// and sums up what one sees.
+    pub fn new(environment: Environment, series: Vec<Series>, complete: bool) -> Self {
+        let mut curve = Self {
+            schema: Schema::Kpps1,
+            kind: Kind::Curve,
+            environment: Environment {
+                line_rate_pps: rounded_to(environment.line_rate_pps, TENTHS),
+                ..environment
+            },
+            series,
+            summary: Default::default(),
+            complete,
+        };
+        for series in &mut curve.series {
+            for point in &mut series.points {
+                *point = std::mem::take(point).rounded();
+            }
+            series.points.sort_by(|a, b| a.offered_pps.total_cmp(&b.offered_pps));
+        }
+        curve.summary = two_sentences(&curve);
+        curve
+    }
+
+    /// The document as JSON, ending in a newline. The same document gives the same bytes.
+    ///
+    /// # Errors
+    /// None for documents made by [`Curve::new`].
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self).map(|json| json + "\n")
+    }
+
+    /// Reads a document.
+    ///
+    /// # Errors
+    /// What is wrong with the text, and where: not JSON, another schema, a missing field.
+    pub fn from_json(text: &str) -> serde_json::Result<Self> {
+        serde_json::from_str(text)
+    }
+}
+
+/// What was measured, and where: what it takes to measure it again. It holds no times and no
+/// names of machines, so that equal runs give equal documents.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Environment {
+    /// The version of kpps.
+    pub kpps_version: String,
+    /// What carried the load: "sim" for the machine room.
+    pub testbed: String,
+    /// The machine by name: chip, bus, host and stack together.
+    pub machine: String,
+    /// The network controller.
+    pub chip: String,
+    /// The bus between host and controller.
+    pub bus: String,
+    /// Processor, memory and chip set.
+    pub host: String,
+    /// The operating-system stack on top of the driver.
+    pub stack: String,
+    /// Size of each frame in a buffer, in bytes without FCS.
+    pub size_bytes_without_fcs: u16,
+    /// Size of each frame as standards count it, in bytes with FCS.
+    pub frame_bytes_with_fcs: u32,
+    /// Frames of this size per second on a full link.
+    pub line_rate_pps: f64,
+    /// Length of the measured part of each trial, in ms.
+    pub duration_ms: u64,
+    /// Length of the part before it that is not measured, in ms.
+    pub warmup_ms: u64,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Hash of the profiles, with all their constants, that were in force.
+    pub profiles_hash: String,
+    /// What each preset, named as its series is, stands for.
+    pub presets: BTreeMap<String, String>,
+}
+
+/// One curve: a preset under rising load.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Series {
+    /// The name of the preset.
+    pub name: String,
+    /// The trials, by rising offered load.
+    pub points: Vec<Point>,
+}
+
+/// One trial: what became of one offered load.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Point {
+    /// The load that was asked for, in packets per second.
+    pub offered_pps: f64,
+    /// The load that the source really put on the wire, in packets per second.
+    pub sent_pps: f64,
+    /// What arrived at the consumer, in packets per second.
+    pub delivered_pps: f64,
+    /// Lost packets, those that the source could not send among them, over packets asked for: 0 to 1.
+    pub loss_ratio: f64,
+    /// Share of time that the busiest processor worked, 0 to 1. It says nothing about a poller.
+    pub cpu_busy: f64,
+    /// Interrupts that were taken, per second.
+    pub interrupts_per_s: f64,
+    /// Time from sending to delivery; null when nothing was delivered.
+    pub latency_ns: Option<Latency>,
+    /// Register accesses of the driver for each delivered packet.
+    pub registers_per_packet: Registers,
+    /// Where each packet ended.
+    pub ledger: Ledger,
+}
+
+impl Point {
+    /// The point with every value rounded as it is published: rates to 0.1 per second, ratios
+    /// to 6 decimals, accesses per packet to 4. What is not a finite number becomes 0: JSON
+    /// has no other.
+    #[must_use]
+    pub fn rounded(self) -> Self {
+        Self {
+            offered_pps: rounded_to(self.offered_pps, TENTHS),
+            sent_pps: rounded_to(self.sent_pps, TENTHS),
+            delivered_pps: rounded_to(self.delivered_pps, TENTHS),
+            loss_ratio: rounded_to(self.loss_ratio, MILLIONTHS),
+            cpu_busy: rounded_to(self.cpu_busy, MILLIONTHS),
+            interrupts_per_s: rounded_to(self.interrupts_per_s, TENTHS),
+            registers_per_packet: Registers {
+                read: rounded_to(self.registers_per_packet.read, TEN_THOUSANDTHS),
+                write: rounded_to(self.registers_per_packet.write, TEN_THOUSANDTHS),
+            },
+            ..self
+        }
+    }
+}
+
+const TENTHS: f64 = 1e1;
+const TEN_THOUSANDTHS: f64 = 1e4;
+const MILLIONTHS: f64 = 1e6;
+
+/// Rounds to one part in `scale`, half away from zero. Only correctly rounded operations are used,
+/// so every machine gets the same.
+fn rounded_to(value: f64, scale: f64) -> f64 {
+    let rounded = (value * scale).round() / scale;
+    // Adding 0.0 turns -0.0, which prints with its sign, into 0.0.
+    if rounded.is_finite() { rounded + 0.0 } else { 0.0 }
+}
+
+/// Time from sending to delivery, in ns, by percentile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Latency {
+    /// Half of the packets took no longer, in ns.
+    pub p50: u64,
+    /// 99 % took no longer, in ns.
+    pub p99: u64,
+    /// 99.9 % took no longer, in ns.
+    pub p999: u64,
+    /// The slowest packet, in ns.
+    pub max: u64,
+}
+
+/// Register accesses for each delivered packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Registers {
+    /// Reads, which the processor waits for.
+    pub read: f64,
+    /// Writes, which are posted.
+    pub write: f64,
+}
+
+/// The name under which [`Ledger::losses`] lists packets that the source could not send.
+pub const NOT_SENT: &str = "not sent";
+/// The name under which [`Ledger::losses`] lists packets that ended nobody knows where.
+pub const UNEXPLAINED: &str = "unexplained";
+
+/// Where each packet of a trial ended. Every packet is in exactly one place, so that
+/// `sent = delivered + dropped + in flight`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Ledger {
+    /// Packets put on the wire.
+    pub sent: u64,
+    /// Packets that were due but that the source could not send. They count as loss.
+    #[serde(default)]
+    pub unsent: u64,
+    /// Packets that arrived at the consumer.
+    pub delivered: u64,
+    /// Packets lost, by the place that lost them.
+    pub dropped: BTreeMap<String, u64>,
+    /// Packets that were still under way when the trial ended. They do not count as loss.
+    pub in_flight: u64,
+    /// The same packets by place.
+    pub in_flight_at: BTreeMap<String, u64>,
+}
+
+impl Ledger {
+    /// Packets dropped in all places together.
+    pub fn dropped_total(&self) -> u64 {
+        self.dropped.values().sum()
+    }
+
+    /// Everything that counts as loss, by place: what was dropped, then what the source could not
+    /// send ([`NOT_SENT`]) and what nobody can explain ([`UNEXPLAINED`]), if there is any.
+    pub fn losses(&self) -> Vec<(&str, u64)> {
+        let dropped = self.dropped.iter().map(|(place, &n)| (place.as_str(), n));
+        let unexplained = u64::try_from(self.unexplained()).unwrap_or(0);
+        let others = [(NOT_SENT, self.unsent), (UNEXPLAINED, unexplained)];
+        dropped.chain(others).filter(|&(_, n)| n > 0).collect()
+    }
+
+    /// Packets of which the ledger does not know where they ended; below 0 if more ended than
+    /// were sent.
+    pub fn unexplained(&self) -> i128 {
+        let total = |places: &BTreeMap<String, u64>| places.values().map(|&n| i128::from(n)).sum::<i128>();
+        i128::from(self.sent) - i128::from(self.delivered) - total(&self.dropped) - i128::from(self.in_flight)
+    }
+
+    /// Whether every packet is accounted for, and those in flight also by place.
+    pub fn closes(&self) -> bool {
+        let places: i128 = self.in_flight_at.values().map(|&n| i128::from(n)).sum();
+        self.unexplained() == 0 && places == i128::from(self.in_flight)
+    }
+}
+
+/// The JSON Schema of [`Curve`] (draft 2020-12), ending in a newline; `schema/kpps-1.json` is
+/// this text.
+pub fn schema() -> String {
+    let mut schema = schemars::schema_for!(Curve);
+    schema.insert("$id".to_owned(), "urn:kpps:schema:1".into());
+    schema.insert("title".to_owned(), "kpps results, version 1".into());
+    format!("{:#}\n", schema.as_value())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_ledger_closes_when_each_packet_is_somewhere() {
+        let mut ledger = Ledger {
+            sent: 100,
+            unsent: 7,
+            delivered: 60,
+            dropped: [("ring".to_owned(), 20), ("fifo".to_owned(), 15)].into(),
+            in_flight: 5,
+            in_flight_at: [("wire".to_owned(), 5)].into(),
+        };
+        assert!(ledger.closes());
+        assert_eq!(ledger.dropped_total(), 35);
+        assert_eq!(ledger.losses(), [("fifo", 15), ("ring", 20), (NOT_SENT, 7)]);
+        ledger.delivered = 61;
+        assert!(!ledger.closes());
+        assert_eq!(ledger.unexplained(), -1);
+        ledger.delivered = 58;
+        assert_eq!(ledger.losses().last(), Some(&(UNEXPLAINED, 2)));
+        ledger.delivered = 60;
+        ledger.in_flight_at.clear();
+        assert!(!ledger.closes(), "those in flight must be somewhere too");
+    }
+
+    #[test]
+    fn values_are_rounded_and_points_sorted() {
+        let point = |offered_pps| Point {
+            offered_pps,
+            loss_ratio: 0.123_456_789,
+            cpu_busy: f64::NAN,
+            delivered_pps: -0.0,
+            registers_per_packet: Registers { read: 1.0 / 3.0, write: 2.0 / 3.0 },
+            ..Point::default()
+        };
+        let series = Series { name: "a".into(), points: vec![point(1_488_095.238), point(10.04)] };
+        let environment = Environment { line_rate_pps: 1_488_095.238_095, ..Environment::default() };
+        let curve = Curve::new(environment, vec![series], true);
+        assert_eq!(curve.environment.line_rate_pps, 1_488_095.2);
+        let [first, second] = &curve.series[0].points[..] else { panic!("two points") };
+        assert_eq!((first.offered_pps, second.offered_pps), (10.0, 1_488_095.2));
+        assert_eq!((first.loss_ratio, first.cpu_busy), (0.123_457, 0.0));
+        assert_eq!(first.registers_per_packet, Registers { read: 0.3333, write: 0.6667 });
+        assert!(first.delivered_pps.is_sign_positive());
+    }
+
+    proptest! {
+        #[test]
+        fn rounding_twice_changes_nothing(value in -1e7f64..1e7, scale in prop::sample::select(&[TENTHS, TEN_THOUSANDTHS, MILLIONTHS])) {
+            let once = rounded_to(value, scale);
+            prop_assert_eq!(rounded_to(once, scale), once);
+            prop_assert!((once - value).abs() <= 0.51 / scale);
+        }
+    }
+
+    #[test]
+    fn another_schema_is_refused() {
+        let curve = Curve::new(Environment::default(), vec![], true);
+        let json = curve.to_json().unwrap_or_default();
+        assert!(Curve::from_json(&json).is_ok_and(|back| back == curve));
+        assert!(Curve::from_json(&json.replace("kpps/1", "kpps/2")).is_err());
+    }
+}
