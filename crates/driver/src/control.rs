@@ -234,7 +234,7 @@ impl<P: Platform> Control<P> {
         let (regs, config) = (&self.regs, &self.config);
         regs.write(reg::TDBAL, ring.bus() as u32);
         regs.write(reg::TDBAH, (ring.bus() >> 32) as u32);
-        regs.write(reg::TDLEN, u32::from(ring.size()) * 16);
+        regs.write(reg::TDLEN, ring.size() as u32 * 16);
         regs.write(reg::TDH, 0);
         regs.write(reg::TDT, 0);
         regs.write(reg::TIPG, self.chip.tipg(self.media).pack());
@@ -256,7 +256,7 @@ impl<P: Platform> Control<P> {
         let (regs, config) = (&self.regs, &self.config);
         regs.write(reg::RDBAL, ring.bus() as u32);
         regs.write(reg::RDBAH, (ring.bus() >> 32) as u32);
-        regs.write(reg::RDLEN, u32::from(ring.size()) * 16);
+        regs.write(reg::RDLEN, ring.size() as u32 * 16);
         regs.write(reg::RDH, 0);
         regs.write(reg::RDT, 0);
         if let (true, Some(t)) = (self.chip.has_descriptor_control(), config.rx_thresholds) {

@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(t.note((20, 30_000), (0, 0)), None);
         let mut rates = [0; 8];
         for slot in &mut rates {
-            t.note((1, 60), (0, 0));
+            t.note((1, 60), (1, 60));
             *slot = t.rate;
         }
         assert_eq!(rates, [9_000, 26_500, 44_000, 61_500, 70_000, 70_000, 70_000, 70_000]);

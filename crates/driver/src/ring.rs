@@ -13,12 +13,13 @@ use kpps_platform::{DmaMemory, DmaSpec, Platform};
 
 pub(crate) struct Ring<M> {
     memory: M,
-    size: u16,
+    size: usize,
 }
 
 impl<M: DmaMemory> Ring<M> {
     pub(crate) fn allocate<P: Platform<Mem = M>>(platform: &P, chip: Chip, size: u16) -> Result<Self, Error> {
-        let bytes = usize::from(size) * desc::BYTES;
+        let size = usize::from(size);
+        let bytes = size * desc::BYTES;
         let spec = DmaSpec {
             bytes,
             // Rings are 16-byte aligned (SDM 13.4.25); a cache line keeps four descriptors together.
@@ -38,62 +39,68 @@ impl<M: DmaMemory> Ring<M> {
     }
 
     #[inline]
-    pub(crate) fn size(&self) -> u16 {
+    pub(crate) fn size(&self) -> usize {
         self.size
     }
 
     /// The index after `index`.
     #[inline]
-    pub(crate) fn after(&self, index: u16) -> u16 {
+    pub(crate) fn after(&self, index: usize) -> usize {
         let next = index + 1;
         if next == self.size { 0 } else { next }
     }
 
-    /// The index before `index`.
-    #[inline]
-    pub(crate) fn before(&self, index: u16) -> u16 {
-        if index == 0 { self.size - 1 } else { index - 1 }
-    }
-
     /// Steps from `from` forward to `to`.
     #[inline]
-    pub(crate) fn distance(&self, from: u16, to: u16) -> u16 {
+    pub(crate) fn distance(&self, from: usize, to: usize) -> usize {
         if to >= from { to - from } else { to + self.size - from }
     }
 
+    /// The descriptors, as pairs of words.
     #[inline]
-    fn pair(&self, index: u16) -> Option<&[AtomicU64; 2]> {
-        let at = usize::from(index) * 2;
-        self.memory.words().get(at..at + 2)?.try_into().ok()
+    pub(crate) fn pairs(&self) -> &[[AtomicU64; 2]] {
+        self.memory.words().as_chunks().0
+    }
+
+    /// Announces that descriptor `index` is about to be examined.
+    #[inline]
+    pub(crate) fn sync_for_cpu(&self, index: usize) {
+        let at = index * desc::BYTES;
+        self.memory.sync_for_cpu(at..at + desc::BYTES);
     }
 
     /// The second word of a descriptor that the device may have written: status, length.
     #[inline]
-    pub(crate) fn status(&self, index: u16) -> u64 {
-        let at = usize::from(index) * desc::BYTES;
-        self.memory.sync_for_cpu(at..at + desc::BYTES);
+    pub(crate) fn status(&self, index: usize) -> u64 {
+        self.sync_for_cpu(index);
         // The ring has `size` descriptors, so the pair is there.
-        self.pair(index).map_or(0, |pair| u64::from_le(pair[1].load(Relaxed)))
+        self.pairs().get(index).map_or(0, |pair| u64::from_le(pair[1].load(Relaxed)))
     }
 
     /// Writes a descriptor.
     #[inline]
-    pub(crate) fn store(&self, index: u16, words: [u64; 2]) {
-        if let Some(pair) = self.pair(index) {
-            pair[0].store(words[0].to_le(), Relaxed);
-            pair[1].store(words[1].to_le(), Relaxed);
+    pub(crate) fn store(&self, index: usize, words: [u64; 2]) {
+        if let Some(pair) = self.pairs().get(index) {
+            self.store_in(pair, index, words);
         }
-        let at = usize::from(index) * desc::BYTES;
+    }
+
+    /// Writes descriptor `index`, which is `pair`.
+    #[inline]
+    pub(crate) fn store_in(&self, pair: &[AtomicU64; 2], index: usize, words: [u64; 2]) {
+        pair[0].store(words[0].to_le(), Relaxed);
+        pair[1].store(words[1].to_le(), Relaxed);
+        let at = index * desc::BYTES;
         self.memory.sync_for_device(at..at + desc::BYTES);
     }
 
     /// Writes the second word of a descriptor again.
     #[inline]
-    pub(crate) fn store_second(&self, index: u16, word: u64) {
-        if let Some(pair) = self.pair(index) {
+    pub(crate) fn store_second(&self, index: usize, word: u64) {
+        if let Some(pair) = self.pairs().get(index) {
             pair[1].store(word.to_le(), Relaxed);
         }
-        let at = usize::from(index) * desc::BYTES;
+        let at = index * desc::BYTES;
         self.memory.sync_for_device(at..at + desc::BYTES);
     }
 

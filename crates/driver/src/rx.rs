@@ -2,82 +2,25 @@
 //!
 //! No register is read here, ever; the tail is written as [`Refill`](crate::config::Refill) says.
 //! Each slot of the ring has a private shadow that holds its buffer: of what the device writes
-//! only length, status and errors are used, and those are checked.
+//! only length, status and errors are used, and [`judge`] checks those.
+
+mod judge;
+mod received;
+
+pub use received::{Checksum, Received};
 
 use crate::{
     config::{Buffers, Config, RefillWhen},
     ring::Ring,
 };
 use alloc::boxed::Box;
-use core::sync::atomic::{Ordering, fence};
-use kpps_datasheet::{
-    Chip, Erratum,
-    desc::{self, RxWriteback, rx_error, rx_status},
-    reg,
+use core::sync::atomic::{
+    Ordering::{self, Relaxed},
+    fence,
 };
+use judge::Judge;
+use kpps_datasheet::{Chip, Erratum, desc, reg};
 use kpps_platform::{Buffer, BufferSource, Platform, Registers};
-
-/// Bytes of the frame check sequence.
-const FCS_BYTES: u16 = 4;
-
-/// A received frame, or a part of one that is longer than a buffer.
-#[derive(Debug)]
-pub struct Received<B> {
-    /// The buffer that holds the bytes.
-    pub buffer: B,
-    /// Bytes in the buffer, without FCS. When the driver has to cut the FCS of a frame in several
-    /// buffers and less than four bytes of it lie in the last, this is 0 and the rest stays in the last but one.
-    pub bytes: u16,
-    /// The frame starts here.
-    pub first: bool,
-    /// The frame ends here.
-    pub last: bool,
-    /// With [`last`](Self::last): the frame is bad, forget its earlier parts. Bad frames of one
-    /// buffer are dropped by the driver and never get here.
-    pub error: bool,
-    word: u64,
-}
-
-/// What the device says about a checksum.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Checksum {
-    /// It did not look.
-    Unknown,
-    /// Right.
-    Good,
-    /// Wrong.
-    Bad,
-}
-
-impl<B> Received<B> {
-    fn verdict(&self, calculated: u8, error: u8) -> Checksum {
-        let wb = RxWriteback::unpack(self.word);
-        if !self.last || wb.status & rx_status::IXSM != 0 || wb.status & calculated == 0 {
-            Checksum::Unknown
-        } else if wb.errors & error != 0 {
-            Checksum::Bad
-        } else {
-            Checksum::Good
-        }
-    }
-    /// The device's verdict on the IP header checksum; known at the end of a frame.
-    pub fn ip_checksum(&self) -> Checksum {
-        self.verdict(rx_status::IPCS, rx_error::IPE)
-    }
-    /// The device's verdict on the TCP or UDP checksum; known at the end of a frame.
-    pub fn transport_checksum(&self) -> Checksum {
-        self.verdict(rx_status::TCPCS, rx_error::TCPE)
-    }
-    /// The VLAN tag that the device stripped; known at the end of a frame.
-    pub fn vlan(&self) -> Option<u16> {
-        let wb = RxWriteback::unpack(self.word);
-        (self.last && wb.status & rx_status::VP != 0).then_some(wb.special)
-    }
-    /// The frame passed only an inexact (multicast hash) filter; known at the end of a frame.
-    pub fn is_inexact(&self) -> bool {
-        self.last && RxWriteback::unpack(self.word).status & rx_status::PIF != 0
-    }
-}
 
 /// What a receive queue has counted since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,74 +42,102 @@ pub struct RxCounters {
     pub doorbells: u64,
 }
 
+/// Where the queue stands in the ring. Slots `next .. next + filled` (around the ring) have a buffer.
+#[derive(Clone, Copy, Default)]
+struct Cursor {
+    /// The slot to look at next.
+    next: usize,
+    /// The slot to fill next.
+    fill: usize,
+    /// Slots that have a buffer.
+    filled: usize,
+    /// Slots filled since the tail was last written.
+    untold: usize,
+}
+
+impl Cursor {
+    /// Where the tail belongs in a ring of `size`: a full ring keeps its last filled slot back,
+    /// since head = tail would mean empty (SDM 3.2.6).
+    #[inline]
+    fn tail(&self, size: usize) -> usize {
+        match (self.filled == size, self.fill) {
+            (false, fill) => fill,
+            (true, 0) => size - 1,
+            (true, fill) => fill - 1,
+        }
+    }
+}
+
+/// The tail register.
+struct Doorbell<R> {
+    regs: R,
+    offset: u32,
+    /// What was written last.
+    told: usize,
+    /// How often.
+    count: u64,
+}
+
+impl<R: Registers> Doorbell<R> {
+    #[inline]
+    fn ring(&mut self, tail: usize) {
+        self.told = tail;
+        self.count += 1;
+        // The descriptors are in memory before the device hears of them.
+        fence(Ordering::Release);
+        self.regs.write(self.offset, tail as u32);
+    }
+}
+
 /// The receive queue of a device.
 pub struct RxQueue<P: Platform, S: BufferSource> {
-    regs: P::Regs,
-    tail: u32,
+    bell: Doorbell<P::Regs>,
     ring: Ring<P::Mem>,
-    /// The shadow: slot `i`'s buffer. Slots `next .. next + filled` (around the ring) have one.
+    /// The shadow: slot `i`'s buffer.
     buffers: Box<[Option<S::Buf>]>,
     source: S,
-    /// The slot to look at next.
-    next: u16,
-    /// The slot to fill next.
-    fill: u16,
-    /// Slots that have a buffer.
-    filled: u16,
-    /// Slots filled since the tail was last written.
-    untold: u16,
-    /// The tail as last written.
-    told: u16,
-    group: u16,
+    cursor: Cursor,
+    judge: Judge,
+    group: usize,
     each_frame: bool,
     recycle: bool,
-    buffer_bytes: u16,
-    max_frame_bytes: u32,
-    /// Bytes of FCS that the device leaves in the buffer.
-    fcs: u16,
-    split_at_64k: bool,
-    /// Bytes of the frame so far, when the last descriptor did not end one.
-    partial: u32,
-    /// The rest of the present frame is to be skipped.
-    skipping: bool,
+    fitness: Fitness,
     counters: RxCounters,
+}
+
+/// Which buffers the device may be given.
+#[derive(Clone, Copy)]
+struct Fitness {
+    bytes: u64,
+    no_64k_crossing: bool,
+}
+
+impl Fitness {
+    #[inline]
+    fn accepts(&self, buffer: &impl Buffer) -> bool {
+        let crosses = (buffer.bus() ^ buffer.bus().wrapping_add(self.bytes - 1)) >> 16 != 0;
+        buffer.capacity() as u64 >= self.bytes && !(self.no_64k_crossing && crosses)
+    }
 }
 
 impl<P: Platform, S: BufferSource> RxQueue<P, S> {
     pub(crate) fn new(regs: P::Regs, chip: Chip, config: &Config, ring: Ring<P::Mem>, source: S) -> Self {
-        let mut queue = Self {
-            regs,
-            tail: chip.offset(reg::RDT),
+        Self {
+            bell: Doorbell { regs, offset: chip.offset(reg::RDT), told: 0, count: 0 },
             buffers: (0..ring.size()).map(|_| None).collect(),
             ring,
             source,
-            next: 0,
-            fill: 0,
-            filled: 0,
-            untold: 0,
-            told: 0,
-            group: 0,
-            each_frame: false,
-            recycle: false,
-            buffer_bytes: 0,
-            max_frame_bytes: 0,
-            fcs: 0,
-            split_at_64k: chip.has(Erratum::No64KCrossing),
-            partial: 0,
-            skipping: false,
+            cursor: Cursor::default(),
+            judge: Judge::new(chip, config),
+            group: config.refill.group.into(),
+            each_frame: config.refill.when == RefillWhen::EachFrame,
+            recycle: config.buffers == Buffers::Recycled,
+            fitness: Fitness {
+                bytes: config.rx_buffer_bytes.into(),
+                no_64k_crossing: chip.has(Erratum::No64KCrossing),
+            },
             counters: RxCounters::default(),
-        };
-        queue.configure(chip, config);
-        queue
-    }
-
-    fn configure(&mut self, chip: Chip, config: &Config) {
-        self.group = config.refill.group;
-        self.each_frame = config.refill.when == RefillWhen::EachFrame;
-        self.recycle = config.buffers == Buffers::Recycled;
-        self.buffer_bytes = config.rx_buffer_bytes;
-        self.max_frame_bytes = config.max_frame_bytes.into();
-        self.fcs = if config.strip_fcs && chip.has_fcs_strip() { 0 } else { FCS_BYTES };
+        }
     }
 
     pub(crate) fn ring(&self) -> &Ring<P::Mem> {
@@ -186,16 +157,13 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         }
         for slot in 0..kept {
             if let Some(buffer) = &self.buffers[slot] {
-                self.ring.store(slot as u16, desc::rx_read(buffer.bus()));
+                self.ring.store(slot, desc::rx_read(buffer.bus()));
             }
         }
-        self.next = 0;
-        self.filled = kept as u16;
-        self.fill = if self.filled == self.ring.size() { 0 } else { self.filled };
-        self.untold = 0;
-        self.told = 0;
-        self.partial = 0;
-        self.skipping = false;
+        let fill = if kept == self.ring.size() { 0 } else { kept };
+        self.cursor = Cursor { next: 0, fill, filled: kept, untold: 0 };
+        self.bell.told = 0;
+        self.judge.restart();
         // Nothing may be told yet: the receiver is off.
         let group = core::mem::replace(&mut self.group, 0);
         self.fill_from_source();
@@ -215,63 +183,80 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         budget: usize,
         mut sink: impl FnMut(Received<S::Buf>) -> Option<S::Buf>,
     ) -> usize {
-        let mut taken = 0;
-        while taken < budget && self.filled > 0 {
-            let slot = self.next;
-            let word = self.ring.status(slot);
+        let Self { bell, ring, buffers, source, judge, counters, .. } = self;
+        let (pairs, size) = (ring.pairs(), ring.size());
+        // A copy, which the compiler keeps in registers over the fences below.
+        let mut at = self.cursor;
+        let (mut taken, mut frames, mut bytes) = (0, 0, 0);
+        while taken < budget && at.filled > 0 {
+            let slot = at.next;
+            let (Some(pair), Some(shadow)) = (pairs.get(slot), buffers.get_mut(slot)) else { break };
+            ring.sync_for_cpu(slot);
+            let word = u64::from_le(pair[1].load(Relaxed));
             if word & desc::RX_DD == 0 {
                 break;
             }
             // Pairs with the device's order of writes: data, then descriptor.
             fence(Ordering::Acquire);
             taken += 1;
-            self.next = self.ring.after(slot);
-            self.filled -= 1;
-            let Some(buffer) = self.buffers.get_mut(usize::from(slot)).and_then(Option::take) else {
-                continue; // `filled` says that there is one
+            at.next = if slot + 1 == size { 0 } else { slot + 1 };
+            at.filled -= 1;
+            let Some(buffer) = shadow.take() else { continue }; // `filled` says that there is one
+            let received = if let Some((with_fcs, without)) = judge.whole(word) {
+                buffer.sync_for_cpu(with_fcs.into());
+                frames += 1;
+                bytes += u64::from(without);
+                Ok(Received { buffer, bytes: without, first: true, last: true, error: false, word })
+            } else {
+                judge.unusual(counters, word, buffer)
             };
-            match self.judge(word, buffer) {
-                Ok(received) => self.deliver(received, &mut sink),
-                Err(buffer) => self.put(buffer),
+            let refill = match received {
+                Err(buffer) => Some(buffer),
+                Ok(received) if self.recycle => match sink(received) {
+                    None if self.each_frame => take_fit(source, self.fitness, counters),
+                    back => back,
+                },
+                Ok(received) => {
+                    // The new buffer is taken before the old one is given away.
+                    let fresh = if self.each_frame { take_fit(source, self.fitness, counters) } else { None };
+                    if let Some(back) = sink(received) {
+                        source.give(back);
+                    }
+                    fresh
+                }
+            };
+            let Some(buffer) = refill else { continue };
+            // Usually the slot just emptied.
+            let fill = at.fill;
+            let (Some(pair), Some(shadow)) = (match fill == slot {
+                true => (Some(pair), Some(shadow)),
+                false => (pairs.get(fill), buffers.get_mut(fill)),
+            }) else {
+                source.give(buffer);
+                break;
+            };
+            ring.store_in(pair, fill, desc::rx_read(buffer.bus()));
+            *shadow = Some(buffer);
+            at.fill = if fill + 1 == size { 0 } else { fill + 1 };
+            at.filled += 1;
+            at.untold += 1;
+            if at.untold == self.group {
+                at.untold = 0;
+                bell.ring(at.tail(size));
             }
         }
-        if taken > 0 || self.filled < self.ring.size() {
+        counters.frames += frames;
+        counters.bytes += bytes;
+        self.cursor = at;
+        if taken > 0 || at.filled < size {
             self.end_of_burst();
         }
         taken
     }
 
-    /// Hands one descriptor's worth to the consumer and refills its slot if that is the policy.
-    #[inline]
-    fn deliver(
-        &mut self,
-        received: Received<S::Buf>,
-        sink: &mut impl FnMut(Received<S::Buf>) -> Option<S::Buf>,
-    ) {
-        if self.recycle {
-            match sink(received) {
-                Some(buffer) => self.put(buffer),
-                None if self.each_frame => self.fill_one(),
-                None => {}
-            }
-        } else if self.each_frame {
-            // The new buffer is taken before the old one is given away.
-            let fresh = self.source.take();
-            if let Some(buffer) = sink(received) {
-                self.source.give(buffer);
-            }
-            match fresh {
-                Some(buffer) => self.put_new(buffer),
-                None => self.counters.no_buffer += 1,
-            }
-        } else if let Some(buffer) = sink(received) {
-            self.source.give(buffer);
-        }
-    }
-
     #[inline]
     fn end_of_burst(&mut self) {
-        if self.filled < self.ring.size() {
+        if self.cursor.filled < self.ring.size() {
             self.fill_from_source();
         }
         if self.group == 0 {
@@ -286,10 +271,11 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         self.empty_slots()
     }
 
-    /// Gives a buffer to the first empty slot; gives it back when there is none. For consumers that
-    /// bring buffers themselves; the device is told by [`flush`](Self::flush) or in groups.
+    /// Gives a buffer to the first empty slot; gives it back when there is none or the device
+    /// cannot use it. For consumers that bring buffers themselves; the device is told by
+    /// [`flush`](Self::flush) or in groups.
     pub fn provide(&mut self, buffer: S::Buf) -> Option<S::Buf> {
-        if self.filled == self.ring.size() || !self.is_fit(&buffer) {
+        if self.empty_slots() == 0 || !self.fitness.accepts(&buffer) {
             return Some(buffer);
         }
         self.put(buffer);
@@ -299,20 +285,21 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
     /// Tells the device about every filled slot, with one tail write; none if there is no news.
     #[inline]
     pub fn flush(&mut self) {
-        let tail = self.tail_index();
-        if tail != self.told {
-            self.ring_doorbell(tail);
+        let tail = self.cursor.tail(self.ring.size());
+        if tail != self.bell.told {
+            self.cursor.untold = 0;
+            self.bell.ring(tail);
         }
     }
 
     /// Slots without a buffer.
     pub fn empty_slots(&self) -> usize {
-        usize::from(self.ring.size() - self.filled)
+        self.ring.size() - self.cursor.filled
     }
 
     /// What was counted so far.
     pub fn counters(&self) -> RxCounters {
-        self.counters
+        RxCounters { doorbells: self.bell.count, ..self.counters }
     }
 
     /// The queue's buffer source.
@@ -321,134 +308,42 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
     }
 
     fn fill_from_source(&mut self) {
-        while self.filled < self.ring.size() {
-            let before = self.filled;
-            self.fill_one();
-            if self.filled == before {
-                break;
-            }
-        }
-    }
-
-    fn fill_one(&mut self) {
-        match self.source.take() {
-            Some(buffer) => self.put_new(buffer),
-            None => self.counters.no_buffer += 1,
-        }
-    }
-
-    /// Whether the device may be given this buffer.
-    #[inline]
-    fn is_fit(&self, buffer: &S::Buf) -> bool {
-        let bytes = u64::from(self.buffer_bytes);
-        let fits = buffer.capacity() as u64 >= bytes;
-        let crosses = (buffer.bus() ^ buffer.bus().wrapping_add(bytes - 1)) >> 16 != 0;
-        fits && !(self.split_at_64k && crosses)
-    }
-
-    /// Puts a buffer of the source into the next slot, if the device can use it.
-    #[inline]
-    fn put_new(&mut self, buffer: S::Buf) {
-        if self.is_fit(&buffer) {
+        while self.empty_slots() > 0 {
+            let Some(buffer) = take_fit(&mut self.source, self.fitness, &mut self.counters) else { break };
             self.put(buffer);
-        } else {
-            self.counters.unfit_buffers += 1;
-            self.source.give(buffer);
         }
     }
 
     /// Puts a fit buffer into the next slot and tells the device if a group is complete.
-    #[inline]
     fn put(&mut self, buffer: S::Buf) {
-        let slot = self.fill;
+        let slot = self.cursor.fill;
         self.ring.store(slot, desc::rx_read(buffer.bus()));
-        if let Some(shadow) = self.buffers.get_mut(usize::from(slot)) {
+        if let Some(shadow) = self.buffers.get_mut(slot) {
             *shadow = Some(buffer);
         }
-        self.fill = self.ring.after(slot);
-        self.filled += 1;
-        self.untold += 1;
-        if self.untold == self.group {
-            self.ring_doorbell(self.tail_index());
+        self.cursor.fill = self.ring.after(slot);
+        self.cursor.filled += 1;
+        self.cursor.untold += 1;
+        if self.cursor.untold == self.group {
+            self.cursor.untold = 0;
+            self.bell.ring(self.cursor.tail(self.ring.size()));
         }
     }
+}
 
-    /// Where the tail belongs: a full ring keeps its last filled slot back, since head = tail would
-    /// mean empty (SDM 3.2.6).
-    #[inline]
-    fn tail_index(&self) -> u16 {
-        if self.filled == self.ring.size() { self.ring.before(self.fill) } else { self.fill }
+/// Takes a buffer that the device can use from the source.
+#[inline]
+fn take_fit<S: BufferSource>(source: &mut S, fitness: Fitness, counters: &mut RxCounters) -> Option<S::Buf> {
+    let Some(buffer) = source.take() else {
+        counters.no_buffer += 1;
+        return None;
+    };
+    if fitness.accepts(&buffer) {
+        return Some(buffer);
     }
-
-    #[inline]
-    fn ring_doorbell(&mut self, tail: u16) {
-        self.untold = 0;
-        self.told = tail;
-        self.counters.doorbells += 1;
-        // The descriptors are in memory before the device hears of them.
-        fence(Ordering::Release);
-        self.regs.write(self.tail, tail.into());
-    }
-
-    /// Checks what the device wrote. `Err` holds the buffer of a frame, or part of one, that the
-    /// consumer shall not see.
-    #[inline]
-    fn judge(&mut self, word: u64, buffer: S::Buf) -> Result<Received<S::Buf>, S::Buf> {
-        let wb = RxWriteback::unpack(word);
-        let ends = wb.status & rx_status::EOP != 0;
-        let usual = ends && wb.errors & rx_error::FRAME == 0 && self.partial == 0 && !self.skipping;
-        if usual
-            && wb.length > self.fcs
-            && wb.length <= self.buffer_bytes
-            && u32::from(wb.length) <= self.max_frame_bytes
-        {
-            let bytes = wb.length - self.fcs;
-            buffer.sync_for_cpu(wb.length.into());
-            self.counters.frames += 1;
-            self.counters.bytes += u64::from(bytes);
-            return Ok(Received { buffer, bytes, first: true, last: true, error: false, word });
-        }
-        self.judge_unusual(word, buffer)
-    }
-
-    /// Parts of long frames, errors, and nonsense.
-    #[cold]
-    fn judge_unusual(&mut self, word: u64, buffer: S::Buf) -> Result<Received<S::Buf>, S::Buf> {
-        let wb = RxWriteback::unpack(word);
-        let ends = wb.status & rx_status::EOP != 0;
-        if self.skipping {
-            self.skipping = !ends;
-            return Err(buffer);
-        }
-        let first = self.partial == 0;
-        let total = self.partial + u32::from(wb.length);
-        let nonsense = wb.length == 0
-            || wb.length > self.buffer_bytes
-            || total > self.max_frame_bytes
-            || ends && total <= self.fcs.into();
-        let bad = nonsense || ends && wb.errors & rx_error::FRAME != 0;
-        self.partial = if ends || bad { 0 } else { total };
-        if bad {
-            self.skipping = !ends;
-            if nonsense {
-                self.counters.nonsense += 1;
-            } else {
-                self.counters.frame_errors += 1;
-            }
-            if first {
-                return Err(buffer);
-            }
-            // The consumer has the beginning already: tell it that the frame came to nothing.
-            return Ok(Received { buffer, bytes: 0, first, last: true, error: true, word });
-        }
-        let bytes = if ends { wb.length.saturating_sub(self.fcs) } else { wb.length };
-        buffer.sync_for_cpu(wb.length.into());
-        if ends {
-            self.counters.frames += 1;
-            self.counters.bytes += u64::from(total - u32::from(self.fcs));
-        }
-        Ok(Received { buffer, bytes, first, last: ends, error: false, word })
-    }
+    counters.unfit_buffers += 1;
+    source.give(buffer);
+    None
 }
 
 impl<P: Platform, S: BufferSource> Drop for RxQueue<P, S> {

@@ -4,7 +4,7 @@
 //! become descriptors; what happens to them then is in `report`.
 
 use crate::{
-    config::{Completion, Config},
+    config::{Config, Delay},
     offload::{Offload, TxMeta},
     ring::Ring,
 };
@@ -104,10 +104,10 @@ struct Pattern {
 
 /// Where a frame began, to take it back.
 struct Mark {
-    next: u16,
-    used: u16,
-    untold: u16,
-    last: (u16, u64),
+    next: usize,
+    used: usize,
+    untold: usize,
+    last: (usize, u64),
     context: Option<[u64; 2]>,
 }
 
@@ -120,28 +120,29 @@ pub struct TxQueue<P: Platform, S: BufferSource> {
     buffers: Box<[Option<S::Buf>]>,
     source: S,
     /// The descriptor to write next.
-    next: u16,
+    next: usize,
     /// The oldest descriptor not yet reclaimed.
-    clean: u16,
+    clean: usize,
     /// Descriptors between `clean` and `next`.
-    used: u16,
+    used: usize,
     /// Descriptors from `clean` on that are known to be done.
-    done: u16,
+    done: usize,
     /// Descriptors that ask for a report, oldest first, in a ring of the ring's size.
-    reports: Box<[u16]>,
-    report_first: u16,
-    report_count: u16,
+    reports: Box<[usize]>,
+    report_first: usize,
+    report_count: usize,
     /// Descriptors written since the last that asks for a report.
-    unreported: u16,
+    unreported: usize,
     /// Reports since the last that was not delayed.
     reports_delayed: u16,
     /// The descriptor written last: its place and second word.
-    last: (u16, u64),
+    last: (usize, u64),
     /// Descriptors written since the tail was.
-    untold: u16,
+    untold: usize,
     /// The next flush is followed by another call, so its last frame need not ask for a report.
     attended: bool,
-    completion: Completion,
+    report_every: usize,
+    delay: Delay,
     quirks: Quirks,
     abilities: Abilities,
     /// The checksum context that the device has.
@@ -183,7 +184,8 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
             last: (0, 0),
             untold: 0,
             attended: false,
-            completion: config.completion,
+            report_every: config.completion.report_every.into(),
+            delay: config.completion.delay,
             quirks,
             abilities: Abilities {
                 checksum: chip.has_checksum_offload(),
@@ -211,7 +213,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
             }
         }
         self.ring.clear();
-        self.reclaimed = self.reclaimed.wrapping_add(self.used.into());
+        self.reclaimed = self.reclaimed.wrapping_add(self.used as u32);
         (self.next, self.clean, self.used, self.done) = (0, 0, 0, 0);
         (self.report_first, self.report_count, self.unreported) = (0, 0, 0);
         (self.untold, self.reports_delayed, self.context) = (0, 0, None);
@@ -220,13 +222,13 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
     /// Descriptors free. A ring is never filled up: tail = head would look empty (SDM 3.4).
     #[inline]
     pub fn free(&self) -> usize {
-        usize::from(self.ring.size() - 1 - self.used)
+        self.ring.size() - 1 - self.used
     }
 
     /// Descriptors in use: sent or to be sent, and not yet reclaimed.
     #[inline]
     pub fn pending(&self) -> usize {
-        self.used.into()
+        self.used
     }
 
     /// What was counted so far.
@@ -434,7 +436,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
     fn write(&mut self, first: u64, second: u64, buffer: Option<S::Buf>) {
         let index = self.next;
         self.ring.store(index, [first, second]);
-        if let Some(shadow) = self.buffers.get_mut(usize::from(index)) {
+        if let Some(shadow) = self.buffers.get_mut(index) {
             *shadow = buffer;
         }
         self.last = (index, second);
@@ -444,7 +446,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
     }
 
     /// Changes the second word of the descriptor written last.
-    fn patch(&mut self, index: u16, word: u64) {
+    fn patch(&mut self, index: usize, word: u64) {
         self.last.1 = word;
         self.ring.store_second(index, word);
     }
@@ -453,7 +455,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
     fn take_back(&mut self, mark: Mark) {
         let mut index = mark.next;
         while index != self.next {
-            if let Some(buffer) = self.buffers.get_mut(usize::from(index)).and_then(Option::take) {
+            if let Some(buffer) = self.buffers.get_mut(index).and_then(Option::take) {
                 self.source.give(buffer);
             }
             index = self.ring.after(index);

@@ -13,9 +13,9 @@ use kpps_platform::{BufferSource, Platform, Registers};
 impl<P: Platform, S: BufferSource> TxQueue<P, S> {
     /// The report bits for a frame of `descriptors` whose last one is `index`.
     #[inline]
-    pub(super) fn report(&mut self, index: u16, descriptors: u16) -> u64 {
+    pub(super) fn report(&mut self, index: usize, descriptors: usize) -> u64 {
         self.unreported += descriptors;
-        if self.unreported < self.completion.report_every {
+        if self.unreported < self.report_every {
             return 0;
         }
         self.ask_for_report(index)
@@ -23,15 +23,15 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
 
     /// The bits that make descriptor `index` report itself and all before it.
     #[inline]
-    fn ask_for_report(&mut self, index: u16) -> u64 {
-        let end = usize::from(self.report_first) + usize::from(self.report_count);
-        let size = usize::from(self.ring.size());
+    fn ask_for_report(&mut self, index: usize) -> u64 {
+        let end = self.report_first + self.report_count;
+        let size = self.ring.size();
         if let Some(slot) = self.reports.get_mut(if end >= size { end - size } else { end }) {
             *slot = index;
         }
         self.report_count += 1;
         self.unreported = 0;
-        let delayed = match self.completion.delay {
+        let delayed = match self.delay {
             Delay::Never => false,
             Delay::Always => true,
             Delay::ExceptEvery(n) => {
@@ -65,7 +65,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         self.counters.doorbells += 1;
         // The descriptors are in memory before the device hears of them.
         fence(Ordering::Release);
-        self.regs.write(self.tail, self.next.into());
+        self.regs.write(self.tail, self.next as u32);
     }
 
     fn report_last(&mut self) {
@@ -76,7 +76,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
 
     /// Promises (or takes the promise back) that the queue will be looked at again without an
     /// interrupt: [`flush`](Self::flush) then leaves the asking to
-    /// [`report_every`](Completion::report_every), and the promiser calls
+    /// [`report_every`](crate::config::Completion::report_every), and the promiser calls
     /// [`settle`](Self::settle) or [`settle_if_idle`](Self::settle_if_idle) in time.
     ///
     /// Without effect on the 82542, which has no descriptor that asks and sends nothing.
@@ -128,7 +128,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
             self.done -= 1;
             self.used -= 1;
             self.reclaimed = self.reclaimed.wrapping_add(1);
-            let buffer = self.buffers.get_mut(usize::from(index)).and_then(Option::take);
+            let buffer = self.buffers.get_mut(index).and_then(Option::take);
             if buffer.is_some() {
                 return buffer;
             }
@@ -141,7 +141,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         if self.report_count == 0 {
             return None;
         }
-        let index = *self.reports.get(usize::from(self.report_first))?;
+        let index = *self.reports.get(self.report_first)?;
         if self.ring.status(index) & desc::TX_DD == 0 {
             return None;
         }
@@ -181,7 +181,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
     pub fn progress(&self) -> Progress {
         let waiting = self.done == 0
             && self.report_count > 0
-            && self.reports.get(usize::from(self.report_first)).is_some_and(|&index| {
+            && self.reports.get(self.report_first).is_some_and(|&index| {
                 let told = self.used - self.untold;
                 self.ring.distance(self.clean, index) < told && self.ring.status(index) & desc::TX_DD == 0
             });

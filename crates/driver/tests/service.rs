@@ -1,0 +1,300 @@
+//! The service machines: which registers they touch, when they go on and when they stop.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::*;
+use kpps_datasheet::{Chip, bit::cause, reg};
+use kpps_driver::{Config, config::*, service::*};
+use kpps_platform::{BufferSource, wrap::Counts};
+
+fn stock() -> Config {
+    Config {
+        rx_ring: 80,
+        tx_ring: 80,
+        buffers: Buffers::Fresh,
+        refill: Refill { when: RefillWhen::EachFrame, group: 1 },
+        completion: Completion { report_every: 1, delay: Delay::Always },
+        ..Config::kpps()
+    }
+}
+
+#[test]
+fn the_interrupt_loop_turns_again_while_icr_shows_a_cause() {
+    for (arrival, turns, reads) in [(false, 1, 2), (true, 2, 3)] {
+        let (nic, counts, pool) = (Nic::new(Chip::I82543gc), Counts::new(), Pool::new(500, 2048));
+        let mut dev = start(&nic, &counts, stock(), &pool);
+        let mut service = InterruptLoop::new(5, true, Again::Cause);
+        dev.control.unmask();
+        nic.set(reg::ICR, cause::RXT0);
+        nic.receive_frame(60);
+        let before = counts.reads();
+        let handled = service
+            .interrupt(&mut dev.control, &mut dev.rx, &mut dev.tx, |r| {
+                assert_eq!(nic.get(reg::IMS), 0, "masked meanwhile");
+                if arrival {
+                    nic.set(reg::ICR, cause::LSC);
+                }
+                Some(r.buffer)
+            })
+            .unwrap();
+        assert_eq!((handled.turns, counts.reads() - before, handled.received), (turns, reads, 1));
+        assert_eq!(handled.causes.link(), arrival);
+        assert_eq!(nic.get(reg::IMS), 0xDD);
+    }
+}
+
+#[test]
+fn the_interrupt_loop_is_bounded_under_a_flood() {
+    for (again, reads) in [(Again::Cause, 5), (Again::Work, 1)] {
+        let (nic, counts, pool) = (Nic::new(Chip::I82543gc), Counts::new(), Pool::new(500, 2048));
+        let mut dev = start(&nic, &counts, stock(), &pool);
+        let mut service = InterruptLoop::new(5, true, again);
+        nic.set(reg::ICR, cause::RXT0);
+        nic.receive_frame(60);
+        let before = counts.reads();
+        let handled = service
+            .interrupt(&mut dev.control, &mut dev.rx, &mut dev.tx, |r| {
+                nic.set(reg::ICR, cause::RXT0);
+                nic.receive_frame(60);
+                Some(r.buffer)
+            })
+            .unwrap();
+        assert_eq!((handled.turns, handled.received), (5, 400), "five times the ring");
+        assert_eq!(counts.reads() - before, reads);
+    }
+}
+
+#[test]
+fn an_interrupt_of_another_device_costs_one_read() {
+    let (nic, counts, pool) = (Nic::new(Chip::I82543gc), Counts::new(), Pool::new(500, 2048));
+    let mut dev = start(&nic, &counts, stock(), &pool);
+    let before = (counts.reads(), counts.writes());
+    let handled = InterruptLoop::new(5, true, Again::Cause)
+        .interrupt(&mut dev.control, &mut dev.rx, &mut dev.tx, |r| Some(r.buffer))
+        .unwrap();
+    assert!(!handled.causes.any());
+    assert!(!Napi::new(64, NapiExit::BothIdle, true).interrupt(&mut dev.control).unwrap());
+    assert!(!SelfPacing::new(32).interrupt(&mut dev.control).unwrap());
+    assert_eq!((counts.reads() - before.0, counts.writes() - before.1), (3, 0));
+}
+
+#[test]
+fn napi_exit_rules() {
+    // (frames waiting, frames sent before, rule, done)
+    let cases = [
+        (0, 0, NapiExit::BothIdle, true),
+        (5, 0, NapiExit::BothIdle, true),
+        (64, 0, NapiExit::BothIdle, false),
+        (0, 3, NapiExit::BothIdle, false),
+        (64, 0, NapiExit::EitherIdle, true),
+        (5, 3, NapiExit::EitherIdle, true),
+        (64, 3, NapiExit::EitherIdle, false),
+        (5, 0, NapiExit::ReceiveFirst, false),
+        (0, 3, NapiExit::ReceiveFirst, false),
+        (0, 0, NapiExit::ReceiveFirst, true),
+    ];
+    for (frames, sent, exit, done) in cases {
+        for mask in [true, false] {
+            let (nic, counts, pool) = (Nic::new(Chip::I82546eb), Counts::new(), Pool::new(500, 2048));
+            let mut dev = start(&nic, &counts, stock(), &pool);
+            let mut service = Napi::new(64, exit, mask);
+            dev.control.unmask();
+            for _ in 0..frames {
+                nic.receive_frame(60);
+            }
+            for _ in 0..sent {
+                dev.tx.send(pool.clone().take().unwrap(), 60).unwrap();
+            }
+            dev.tx.flush();
+            nic.transmit(99);
+            nic.set(reg::ICR, cause::RXT0);
+            assert!(service.interrupt(&mut dev.control).unwrap());
+            nic.set(reg::ICR, cause::RXT0);
+            assert!(!service.interrupt(&mut dev.control).unwrap(), "scheduled already");
+            assert_eq!(nic.get(reg::IMS), if mask { 0 } else { 0xDD });
+            let reads = counts.reads();
+            let polled = service.poll(&mut dev.control, &mut dev.rx, &mut dev.tx, 300, |r| Some(r.buffer));
+            assert_eq!(polled.done, done, "{frames} {sent} {exit:?}");
+            assert_eq!(polled.received, frames);
+            let cleans = exit != NapiExit::ReceiveFirst || frames == 0;
+            assert_eq!(polled.reclaimed, if cleans { sent } else { 0 });
+            assert_eq!(nic.get(reg::IMS), if mask && !done { 0 } else { 0xDD });
+            assert_eq!(counts.reads(), reads, "polling reads no register");
+            assert_eq!(service.is_scheduled(), !done);
+        }
+    }
+}
+
+#[test]
+fn a_budget_below_the_weight_binds() {
+    let (nic, counts, pool) = (Nic::new(Chip::I82546eb), Counts::new(), Pool::new(500, 2048));
+    let mut dev = start(&nic, &counts, stock(), &pool);
+    let mut service = Napi::new(64, NapiExit::BothIdle, true);
+    for _ in 0..30 {
+        nic.receive_frame(60);
+    }
+    nic.set(reg::ICR, cause::RXT0);
+    service.interrupt(&mut dev.control).unwrap();
+    let polled = service.poll(&mut dev.control, &mut dev.rx, &mut dev.tx, 10, |r| Some(r.buffer));
+    assert_eq!((polled.received, polled.done), (10, false));
+}
+
+#[test]
+fn dynamic_throttling_follows_and_writes_only_changes() {
+    let (nic, counts, pool) = (Nic::new(Chip::I82546eb), Counts::new(), Pool::new(500, 2048));
+    let mut config = stock();
+    config.moderation.itr = Itr::Dynamic;
+    let mut dev = start(&nic, &counts, config, &pool);
+    let mut service = Napi::new(64, NapiExit::BothIdle, true);
+    let itr = |rate: u32| 1_000_000_000 / 256 / rate;
+    assert_eq!(nic.get(reg::ITR), itr(20_000));
+    let mut round = |frames: u16, bytes: u16| {
+        for _ in 0..frames {
+            nic.receive_frame(bytes);
+        }
+        nic.set(reg::ICR, cause::RXT0);
+        service.interrupt(&mut dev.control).unwrap();
+        let before = counts.writes();
+        service.poll(&mut dev.control, &mut dev.rx, &mut dev.tx, 300, |r| Some(r.buffer));
+        // Tail writes are one a frame here; IMS is one more.
+        (nic.get(reg::ITR), counts.writes() - before - u64::from(frames) - 1)
+    };
+    assert_eq!(round(40, 1500), (itr(4_000), 1));
+    assert_eq!(round(10, 1500), (itr(4_000), 0));
+    assert_eq!(round(1, 60), (itr(9_000), 1), "upwards in steps");
+}
+
+/// A machine around the self-pacing service: time, arrivals, interrupts.
+struct World<'a> {
+    nic: std::rc::Rc<Nic>,
+    dev: Dev<'a>,
+    service: SelfPacing,
+    interrupts: u64,
+    polls: u64,
+    received: u64,
+    worst_wait_ns: u64,
+}
+
+impl World<'_> {
+    /// Runs frames that arrive `gap_ns` apart; a poll costs 300 ns and 500 more a frame.
+    fn run(&mut self, frames: u64, gap_ns: u64) {
+        let nic = self.nic.clone();
+        let start = nic.now_ns.get();
+        let mut next_poll = (!self.service.is_asleep()).then_some(start);
+        let (mut arrived, mut waiting) = (0, std::collections::VecDeque::new());
+        let end = start + frames * gap_ns + 1_000_000;
+        while nic.now_ns.get() < end {
+            let now = nic.now_ns.get();
+            while arrived < frames && start + arrived * gap_ns <= now {
+                if nic.receive_frame(60) {
+                    waiting.push_back(start + arrived * gap_ns);
+                }
+                nic.set(reg::ICR, nic.get(reg::ICR) | cause::RXT0);
+                arrived += 1;
+            }
+            if nic.get(reg::ICR) & nic.get(reg::IMS) != 0 {
+                nic.now_ns.set(nic.now_ns.get() + 2_000);
+                self.interrupts += 1;
+                if self.service.interrupt(&mut self.dev.control).unwrap() {
+                    next_poll = Some(nic.now_ns.get());
+                }
+                continue;
+            }
+            if next_poll.is_some_and(|at| at <= now) {
+                nic.now_ns.set(now + 300);
+                self.polls += 1;
+                let worst = &mut self.worst_wait_ns;
+                let d = &mut self.dev;
+                let (polled, next) = self
+                    .service
+                    .poll(&mut d.control, &mut d.rx, &mut d.tx, 64, |r| {
+                        nic.now_ns.set(nic.now_ns.get() + 500);
+                        *worst = (*worst).max(nic.now_ns.get() - waiting.pop_front().unwrap());
+                        Some(r.buffer)
+                    })
+                    .unwrap();
+                self.received += polled.received as u64;
+                next_poll = match next {
+                    Next::Now => Some(nic.now_ns.get()),
+                    Next::At(at) => Some(at),
+                    Next::Asleep => None,
+                };
+                continue;
+            }
+            let arrival = if arrived < frames { start + arrived * gap_ns } else { end };
+            nic.now_ns.set(arrival.min(next_poll.unwrap_or(end)).max(now + 1));
+        }
+    }
+}
+
+#[test]
+fn self_pacing_polls_under_load_sleeps_when_idle_and_does_not_thrash() {
+    let (nic, counts, pool) = (Nic::new(Chip::I82546eb), Counts::new(), Pool::new(500, 2048));
+    nic.read_ns.set(900);
+    let config = Config { rx_ring: 256, ..Config::kpps() };
+    let dev = start(&nic, &counts, config, &pool);
+    dev.control.unmask();
+    nic.set(reg::ICR, 0);
+    let service = SelfPacing::new(32);
+    let mut world =
+        World { nic: nic.clone(), dev, service, interrupts: 0, polls: 0, received: 0, worst_wait_ns: 0 };
+    let mut phase = |frames, gap_ns| {
+        (world.interrupts, world.polls, world.received, world.worst_wait_ns) = (0, 0, 0, 0);
+        world.run(frames, gap_ns);
+        assert!(world.service.is_asleep(), "idle at the end");
+        assert_eq!(nic.get(reg::IMS), 0xDD);
+        assert_eq!(world.received, frames, "nothing is lost");
+        (world.interrupts, world.polls, world.worst_wait_ns)
+    };
+    // 1 Mpps: hardly any interrupt, and latency of microseconds.
+    let (interrupts, polls, worst) = phase(20_000, 1_000);
+    assert!(interrupts <= 20, "{interrupts}");
+    assert!(polls < 15_000, "{polls}");
+    assert!(worst < 40_000, "{worst}");
+    // 100 kpps: the window outlasts the gap after a few interrupts.
+    let (interrupts, _, worst) = phase(2_000, 10_000);
+    assert!(interrupts < 60, "{interrupts}");
+    assert!(worst < 20_000, "{worst}");
+    // 1 kpps: an interrupt a frame, none spurious, and no polling in between.
+    let (interrupts, polls, worst) = phase(200, 1_000_000);
+    assert!((200..=202).contains(&interrupts), "{interrupts}");
+    assert!(polls < 200 * 40, "{polls}");
+    assert!(worst < 10_000, "{worst}");
+}
+
+#[test]
+fn self_pacing_leaves_frames_to_the_device_when_its_consumers_have_no_room() {
+    let (nic, counts, pool) = (Nic::new(Chip::I82546eb), Counts::new(), Pool::new(500, 2048));
+    let mut dev = start(&nic, &counts, stock(), &pool);
+    let mut service = SelfPacing::new(32);
+    nic.set(reg::ICR, cause::RXT0);
+    nic.receive_frame(60);
+    service.interrupt(&mut dev.control).unwrap();
+    for _ in 0..100 {
+        nic.now_ns.set(nic.now_ns.get() + 1_000_000);
+        let (polled, next) =
+            service.poll(&mut dev.control, &mut dev.rx, &mut dev.tx, 0, |r| Some(r.buffer)).unwrap();
+        assert_eq!((polled.received, polled.done), (0, false), "frames wait: no sleep");
+        assert!(matches!(next, Next::At(_)));
+    }
+    let (polled, _) =
+        service.poll(&mut dev.control, &mut dev.rx, &mut dev.tx, 1, |r| Some(r.buffer)).unwrap();
+    assert_eq!(polled.received, 1);
+}
+
+#[test]
+fn polling_touches_only_tails() {
+    let (nic, counts, pool) = (Nic::new(Chip::I82542), Counts::new(), Pool::new(500, 2048));
+    let mut dev = start(&nic, &counts, small(), &pool);
+    let mut service = Polling::new(8);
+    for _ in 0..10 {
+        nic.receive_frame(60);
+    }
+    let before = (counts.reads(), counts.writes());
+    for received in [8, 2, 0] {
+        let polled = service.poll(&mut dev.rx, &mut dev.tx, |r| Some(r.buffer));
+        assert_eq!((polled.received, polled.done), (received, false));
+    }
+    assert_eq!((counts.reads() - before.0, counts.writes() - before.1), (0, 2));
+}
