@@ -32,6 +32,7 @@ mod flow;
 mod host;
 mod interrupt;
 mod link;
+mod mdio;
 mod params;
 mod phy;
 mod queue;
@@ -69,6 +70,7 @@ pub struct Nic {
     flow: flow::Flow,
     link: link::Link,
     phy: phy::Phy,
+    mdio: mdio::Mdio,
     eeprom: eeprom::Eeprom,
     plain: registers::Plain,
     /// CTRL.
@@ -98,6 +100,7 @@ impl Nic {
             flow: flow::Flow::default(),
             link: link::Link::new(),
             phy: phy::Phy::new(&params),
+            mdio: mdio::Mdio::default(),
             eeprom: eeprom::Eeprom::new(&params, mac),
             plain: registers::Plain::new(),
             ctrl: control_at_reset(params.media),

@@ -140,7 +140,7 @@ impl Nic {
     /// CTRL; on fibre cards pin 1 tells of loss of signal (public drivers: low means signal on the
     /// 82544 and before, high on later chips).
     pub(crate) fn read_control(&self) -> u32 {
-        let mut value = self.ctrl;
+        let mut value = self.read_mdio_pin(self.ctrl);
         if self.params.media == Media::Fibre && value & ctrl::SWDPIO1 == 0 {
             let high = self.link.partner == (self.params.chip > Chip::I82544);
             value = if high { value | ctrl::SWDPIN1 } else { value & !ctrl::SWDPIN1 };

@@ -98,7 +98,7 @@ impl Phy {
         self.was_down |= !up;
     }
 
-    fn read(&mut self, register: u32) -> u16 {
+    pub(crate) fn read(&mut self, register: u32) -> u16 {
         let complete = self.up && self.control() & control::AUTONEGOTIATE != 0;
         match register {
             mii::STATUS => {
@@ -184,18 +184,21 @@ impl Nic {
                 self.phy.access = access & !mdic::DATA_MASK | u32::from(data);
             }
             mdic::OP_READ => self.phy.access |= mdic::ERROR | mdic::DATA_MASK,
-            mdic::OP_WRITE if present => {
-                let before = self.carrier();
-                let restart = self.phy.write(register, access as u16);
-                self.link_evaluate(now, restart);
-                self.carrier_changed(now, before);
-            }
+            mdic::OP_WRITE if present => self.phy_write(now, register, access as u16),
             _ => {}
         }
         self.phy.access |= mdic::READY;
         if access & mdic::INTERRUPT != 0 {
             self.raise(now, cause::MDAC);
         }
+    }
+
+    /// Writes a PHY register, with what follows for the link.
+    pub(crate) fn phy_write(&mut self, now: u64, register: u32, value: u16) {
+        let before = self.carrier();
+        let restart = self.phy.write(register, value);
+        self.link_evaluate(now, restart);
+        self.carrier_changed(now, before);
     }
 
     /// CTRL.PHY_RST.

@@ -231,6 +231,7 @@ impl Nic {
         if value & ctrl::PHY_RST != 0 {
             self.reset_phy(now);
         }
+        self.move_mdio_pins(now, was, self.ctrl);
         self.link_evaluate(now, was & ctrl::LRST != 0 && value & ctrl::LRST == 0);
         self.carrier_changed(now, before);
         self.wire_start(now, host);

@@ -107,6 +107,49 @@ fn the_phy_negotiates() {
     assert_ne!(b.get(reg::MDIC) & mdic::ERROR, 0);
 }
 
+/// Clocks the low `bits` bits of `data` into the 82543's pins, as a driver does.
+fn pins_out(b: &mut Bench, data: u32, bits: u32) {
+    let base = ctrl::SLU | ctrl::SWDPIO2 | ctrl::SWDPIO3;
+    for i in (0..bits).rev() {
+        let level = base | if data >> i & 1 != 0 { ctrl::SWDPIN2 } else { 0 };
+        for value in [level, level | ctrl::SWDPIN3, level] {
+            b.set(reg::CTRL, value);
+        }
+    }
+}
+
+fn pins_read(b: &mut Bench, phy: u32, register: u32) -> u16 {
+    pins_out(b, u32::MAX, 32);
+    pins_out(b, 0b0110 << 10 | phy << 5 | register, 14);
+    let base = ctrl::SLU | ctrl::SWDPIO3;
+    let mut clock = || {
+        b.set(reg::CTRL, base);
+        b.set(reg::CTRL, base | ctrl::SWDPIN3);
+        let bit = b.get(reg::CTRL) & ctrl::SWDPIN2 != 0;
+        b.set(reg::CTRL, base);
+        bit
+    };
+    clock();
+    let word = (0..16).fold(0, |word, _| word << 1 | u16::from(clock()));
+    clock();
+    word
+}
+
+#[test]
+fn the_82543_reaches_its_phy_over_pins() {
+    let params = Params { media: Media::Copper, ..Bench::params(Chip::I82543gc) };
+    let mut b = Bench::new(params);
+    assert_eq!(pins_read(&mut b, 1, mii::ID1), 0x0141);
+    assert_eq!(pins_read(&mut b, 1, mii::ID2), 0x0C50);
+    assert_eq!(pins_read(&mut b, 2, mii::ID1), 0xFFFF);
+    pins_read(&mut b, 1, mii::STATUS);
+    assert_ne!(pins_read(&mut b, 1, mii::STATUS) & mii::status::LINK, 0);
+    pins_out(&mut b, u32::MAX, 32);
+    pins_out(&mut b, (0b0101 << 10 | 1 << 5 | mii::ADVERTISE) << 18 | 0b10 << 16 | 0x0DE1, 32);
+    assert_eq!(pins_read(&mut b, 1, mii::ADVERTISE), 0x0DE1);
+    assert_eq!(b.get(reg::MDIC), 0);
+}
+
 #[test]
 fn the_phy_loops_back() {
     let mut b = Bench::ready(Bench::params(Chip::I82540em), 8);

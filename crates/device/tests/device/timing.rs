@@ -137,6 +137,44 @@ fn absolute_timer_bounds_the_wait_and_cancels_the_packet_timer() {
 }
 
 #[test]
+fn the_packet_timer_cancels_the_absolute_timer() {
+    let mut b = Bench::ready(chip_with(0, 0), 64);
+    b.set(reg::RDTR, 10);
+    b.set(reg::RADV, 100);
+    b.arrive(&frame(1, 60));
+    b.pass(20 * US);
+    assert_eq!(b.get(reg::ICR), cause::RXT0);
+    b.pass(1_000 * US);
+    assert_eq!(b.get(reg::ICR), 0);
+}
+
+#[test]
+fn a_fetch_that_leaves_some_behind_ends_at_a_line() {
+    let mut b = Bench::new(Params { fetch_max_descriptors: 7, fetch_whole_lines: false, ..chip_with(0, 0) });
+    b.set(reg::RDBAL, RX_RING as u32 + 16);
+    b.set(reg::RDLEN, 1024);
+    b.set(reg::RDT, 9);
+    b.set(reg::RCTL, 2);
+    b.pass(US);
+    // All null: used up at once. The base is a quarter line off: 3 + 4 descriptors, then 2.
+    let f = b.m.bursts(Purpose::RxDescriptorFetch);
+    assert_eq!(f.iter().map(|b| b.bytes / 16).collect::<Vec<_>>(), [7]);
+    b.arrive(&frame(1, 60));
+    b.pass(10 * US);
+    let f = b.m.bursts(Purpose::RxDescriptorFetch);
+    assert_eq!(f.iter().map(|b| b.bytes / 16).collect::<Vec<_>>(), [7, 2]);
+    let mut b = Bench::new(Params { fetch_max_descriptors: 6, fetch_whole_lines: false, ..chip_with(0, 0) });
+    b.set(reg::RDBAL, RX_RING as u32);
+    b.set(reg::RDLEN, 1024);
+    b.set(reg::RDT, 9);
+    b.set(reg::RCTL, 2);
+    b.arrive(&frame(1, 60));
+    b.pass(10 * US);
+    let f = b.m.bursts(Purpose::RxDescriptorFetch);
+    assert_eq!(f.iter().map(|b| b.bytes / 16).collect::<Vec<_>>(), [4, 5]);
+}
+
+#[test]
 fn flush_now() {
     let mut b = Bench::ready(chip_with(0, 0), 64);
     b.set(reg::RDTR, 1000);
