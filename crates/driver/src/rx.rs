@@ -4,22 +4,21 @@
 //! Each slot of the ring has a private shadow that holds its buffer: of what the device writes
 //! only length, status and errors are used, and [`judge`] checks those.
 
+mod feed;
 mod judge;
 mod received;
 
 pub use received::{Checksum, Received};
 
-use crate::{
-    config::{Buffers, Config, RefillWhen},
-    ring::Ring,
-};
+use crate::{config::Config, ring::Ring};
 use alloc::boxed::Box;
 use core::sync::atomic::{
     Ordering::{self, Relaxed},
     fence,
 };
+use feed::Feed;
 use judge::Judge;
-use kpps_datasheet::{Chip, Erratum, desc, reg};
+use kpps_datasheet::{Chip, desc, reg};
 use kpps_platform::{Buffer, BufferSource, Platform, Registers};
 
 /// What a receive queue has counted since it was made.
@@ -42,6 +41,9 @@ pub struct RxCounters {
     pub doorbells: u64,
 }
 
+/// A group that is never complete.
+const ONE_A_BURST: usize = usize::MAX;
+
 /// Where the queue stands in the ring. Slots `next .. next + filled` (around the ring) have a buffer.
 #[derive(Clone, Copy, Default)]
 struct Cursor {
@@ -51,8 +53,8 @@ struct Cursor {
     fill: usize,
     /// Slots that have a buffer.
     filled: usize,
-    /// Slots filled since the tail was last written.
-    untold: usize,
+    /// Slots to fill until the tail is written.
+    until_bell: usize,
 }
 
 impl Cursor {
@@ -95,29 +97,11 @@ pub struct RxQueue<P: Platform, S: BufferSource> {
     ring: Ring<P::Mem>,
     /// The shadow: slot `i`'s buffer.
     buffers: Box<[Option<S::Buf>]>,
-    source: S,
     cursor: Cursor,
     judge: Judge,
+    feed: Feed<S>,
+    /// Slots filled for each tail write; very many for one at the end of a burst.
     group: usize,
-    each_frame: bool,
-    recycle: bool,
-    fitness: Fitness,
-    counters: RxCounters,
-}
-
-/// Which buffers the device may be given.
-#[derive(Clone, Copy)]
-struct Fitness {
-    bytes: u64,
-    no_64k_crossing: bool,
-}
-
-impl Fitness {
-    #[inline]
-    fn accepts(&self, buffer: &impl Buffer) -> bool {
-        let crosses = (buffer.bus() ^ buffer.bus().wrapping_add(self.bytes - 1)) >> 16 != 0;
-        buffer.capacity() as u64 >= self.bytes && !(self.no_64k_crossing && crosses)
-    }
 }
 
 impl<P: Platform, S: BufferSource> RxQueue<P, S> {
@@ -126,17 +110,13 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
             bell: Doorbell { regs, offset: chip.offset(reg::RDT), told: 0, count: 0 },
             buffers: (0..ring.size()).map(|_| None).collect(),
             ring,
-            source,
             cursor: Cursor::default(),
             judge: Judge::new(chip, config),
-            group: config.refill.group.into(),
-            each_frame: config.refill.when == RefillWhen::EachFrame,
-            recycle: config.buffers == Buffers::Recycled,
-            fitness: Fitness {
-                bytes: config.rx_buffer_bytes.into(),
-                no_64k_crossing: chip.has(Erratum::No64KCrossing),
+            feed: Feed::new(chip, config, source),
+            group: match config.refill.group {
+                0 => ONE_A_BURST,
+                group => group.into(),
             },
-            counters: RxCounters::default(),
         }
     }
 
@@ -161,13 +141,12 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
             }
         }
         let fill = if kept == self.ring.size() { 0 } else { kept };
-        self.cursor = Cursor { next: 0, fill, filled: kept, untold: 0 };
+        // Nothing may be told yet: the receiver is off.
+        self.cursor = Cursor { next: 0, fill, filled: kept, until_bell: ONE_A_BURST };
         self.bell.told = 0;
         self.judge.restart();
-        // Nothing may be told yet: the receiver is off.
-        let group = core::mem::replace(&mut self.group, 0);
         self.fill_from_source();
-        self.group = group;
+        self.cursor.until_bell = self.group;
     }
 
     /// Takes received frames out of the ring, at most `budget` descriptors (one a frame unless it
@@ -183,75 +162,132 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         budget: usize,
         mut sink: impl FnMut(Received<S::Buf>) -> Option<S::Buf>,
     ) -> usize {
-        let Self { bell, ring, buffers, source, judge, counters, .. } = self;
-        let (pairs, size) = (ring.pairs(), ring.size());
-        // A copy, which the compiler keeps in registers over the fences below.
-        let mut at = self.cursor;
-        let (mut taken, mut frames, mut bytes) = (0, 0, 0);
-        while taken < budget && at.filled > 0 {
-            let slot = at.next;
-            let (Some(pair), Some(shadow)) = (pairs.get(slot), buffers.get_mut(slot)) else { break };
-            ring.sync_for_cpu(slot);
-            let word = u64::from_le(pair[1].load(Relaxed));
-            if word & desc::RX_DD == 0 {
-                break;
-            }
-            // Pairs with the device's order of writes: data, then descriptor.
-            fence(Ordering::Acquire);
-            taken += 1;
-            at.next = if slot + 1 == size { 0 } else { slot + 1 };
-            at.filled -= 1;
-            let Some(buffer) = shadow.take() else { continue }; // `filled` says that there is one
-            let received = if let Some((with_fcs, without)) = judge.whole(word) {
-                buffer.sync_for_cpu(with_fcs.into());
-                frames += 1;
-                bytes += u64::from(without);
-                Ok(Received { buffer, bytes: without, first: true, last: true, error: false, word })
+        let size = self.ring.size();
+        let mut taken = 0;
+        while taken < budget {
+            let next = if self.feed.recycle && self.cursor.filled == size {
+                self.recycle(budget, &mut taken, &mut sink)
             } else {
-                judge.unusual(counters, word, buffer)
+                self.look()
             };
-            let refill = match received {
-                Err(buffer) => Some(buffer),
-                Ok(received) if self.recycle => match sink(received) {
-                    None if self.each_frame => take_fit(source, self.fitness, counters),
-                    back => back,
-                },
-                Ok(received) => {
-                    // The new buffer is taken before the old one is given away.
-                    let fresh = if self.each_frame { take_fit(source, self.fitness, counters) } else { None };
-                    if let Some(back) = sink(received) {
-                        source.give(back);
-                    }
-                    fresh
-                }
-            };
-            let Some(buffer) = refill else { continue };
-            // Usually the slot just emptied.
-            let fill = at.fill;
-            let (Some(pair), Some(shadow)) = (match fill == slot {
-                true => (Some(pair), Some(shadow)),
-                false => (pairs.get(fill), buffers.get_mut(fill)),
-            }) else {
-                source.give(buffer);
-                break;
-            };
-            ring.store_in(pair, fill, desc::rx_read(buffer.bus()));
-            *shadow = Some(buffer);
-            at.fill = if fill + 1 == size { 0 } else { fill + 1 };
-            at.filled += 1;
-            at.untold += 1;
-            if at.untold == self.group {
-                at.untold = 0;
-                bell.ring(at.tail(size));
-            }
+            let Some(word) = next else { break };
+            taken += 1;
+            self.take(word, &mut sink);
         }
-        counters.frames += frames;
-        counters.bytes += bytes;
-        self.cursor = at;
-        if taken > 0 || at.filled < size {
+        if taken > 0 || self.cursor.filled < size {
             self.end_of_burst();
         }
         taken
+    }
+
+    /// The next descriptor's second word, if the device is done with it.
+    #[inline]
+    fn look(&self) -> Option<u64> {
+        if self.cursor.filled == 0 {
+            return None;
+        }
+        let word = self.ring.status(self.cursor.next);
+        if word & desc::RX_DD == 0 {
+            return None;
+        }
+        // Pairs with the device's order of writes: data, then descriptor.
+        fence(Ordering::Acquire);
+        Some(word)
+    }
+
+    /// Takes the next descriptor, whose second word is `word`.
+    fn take(&mut self, word: u64, sink: &mut impl FnMut(Received<S::Buf>) -> Option<S::Buf>) {
+        let slot = self.cursor.next;
+        self.cursor.next = self.ring.after(slot);
+        self.cursor.filled -= 1;
+        let Some(buffer) = self.buffers.get_mut(slot).and_then(Option::take) else {
+            return; // `filled` says that there is one
+        };
+        let refill = match self.judge.whole(word) {
+            Some(length) => self.feed.pass_whole(word, length, buffer, sink),
+            None => self.feed.pass_unusual(&mut self.judge, word, buffer, sink),
+        };
+        if let Some(buffer) = refill {
+            self.put(buffer);
+        }
+    }
+
+    /// The usual case, by itself so that little is done in it: no slot is empty, good frames in one
+    /// buffer each, and the consumer returns the buffers, which go back where they were.
+    ///
+    /// Ends at `budget`, at the end of what was received, or before a descriptor that is unlike
+    /// that; then its second word is returned.
+    #[inline]
+    fn recycle(
+        &mut self,
+        budget: usize,
+        taken: &mut usize,
+        sink: &mut impl FnMut(Received<S::Buf>) -> Option<S::Buf>,
+    ) -> Option<u64> {
+        loop {
+            let Self { ring, buffers, cursor, judge, feed, .. } = self;
+            let (pairs, size) = (ring.pairs(), ring.size());
+            let limit = (budget - *taken).min(cursor.until_bell);
+            let (mut slot, mut count, mut bytes, mut kept) = (cursor.next, 0, 0, false);
+            let mut unusual = None;
+            while count < limit {
+                let (Some(pair), Some(shadow)) = (pairs.get(slot), buffers.get_mut(slot)) else { break };
+                ring.sync_for_cpu(slot);
+                let word = u64::from_le(pair[1].load(Relaxed));
+                if word & desc::RX_DD == 0 {
+                    break;
+                }
+                // As in `look`.
+                fence(Ordering::Acquire);
+                let Some(length) = judge.whole(word) else {
+                    unusual = Some(word);
+                    break;
+                };
+                let Some(buffer) = shadow.take() else { break };
+                bytes += u64::from(length.without_fcs);
+                match sink(Received::whole(word, length, buffer)) {
+                    Some(buffer) => {
+                        ring.store_in(pair, slot, desc::rx_read(buffer.bus()));
+                        *shadow = Some(buffer);
+                    }
+                    None => {
+                        kept = true;
+                        break;
+                    }
+                }
+                count += 1;
+                slot = if slot + 1 == size { 0 } else { slot + 1 };
+            }
+            let ended = count < limit;
+            feed.counters.frames += count as u64 + u64::from(kept);
+            feed.counters.bytes += bytes;
+            *taken += count + usize::from(kept);
+            (cursor.next, cursor.fill) = (slot, slot);
+            self.filled_slots(count);
+            if kept {
+                self.cursor.next = self.ring.after(slot);
+                self.cursor.filled -= 1;
+                if let Some(buffer) = self.feed.replace_kept() {
+                    self.put(buffer);
+                }
+            }
+            match (kept, ended) {
+                (false, true) => return unusual,
+                _ if *taken == budget => return None,
+                (true, _) if self.cursor.filled < self.ring.size() => return self.look(),
+                _ => {}
+            }
+        }
+    }
+
+    /// Tells the device if the last `count` filled slots complete a group.
+    #[inline]
+    fn filled_slots(&mut self, count: usize) {
+        self.cursor.until_bell -= count;
+        if self.cursor.until_bell == 0 {
+            self.cursor.until_bell = self.group;
+            self.bell.ring(self.cursor.tail(self.ring.size()));
+        }
     }
 
     #[inline]
@@ -259,7 +295,7 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         if self.cursor.filled < self.ring.size() {
             self.fill_from_source();
         }
-        if self.group == 0 {
+        if self.group == ONE_A_BURST {
             self.flush();
         }
     }
@@ -275,7 +311,7 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
     /// cannot use it. For consumers that bring buffers themselves; the device is told by
     /// [`flush`](Self::flush) or in groups.
     pub fn provide(&mut self, buffer: S::Buf) -> Option<S::Buf> {
-        if self.empty_slots() == 0 || !self.fitness.accepts(&buffer) {
+        if self.empty_slots() == 0 || !self.feed.accepts(&buffer) {
             return Some(buffer);
         }
         self.put(buffer);
@@ -287,7 +323,7 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
     pub fn flush(&mut self) {
         let tail = self.cursor.tail(self.ring.size());
         if tail != self.bell.told {
-            self.cursor.untold = 0;
+            self.cursor.until_bell = self.group;
             self.bell.ring(tail);
         }
     }
@@ -299,17 +335,17 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
 
     /// What was counted so far.
     pub fn counters(&self) -> RxCounters {
-        RxCounters { doorbells: self.bell.count, ..self.counters }
+        RxCounters { doorbells: self.bell.count, ..self.feed.counters }
     }
 
     /// The queue's buffer source.
     pub fn source_mut(&mut self) -> &mut S {
-        &mut self.source
+        &mut self.feed.source
     }
 
     fn fill_from_source(&mut self) {
         while self.empty_slots() > 0 {
-            let Some(buffer) = take_fit(&mut self.source, self.fitness, &mut self.counters) else { break };
+            let Some(buffer) = self.feed.take() else { break };
             self.put(buffer);
         }
     }
@@ -323,27 +359,8 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         }
         self.cursor.fill = self.ring.after(slot);
         self.cursor.filled += 1;
-        self.cursor.untold += 1;
-        if self.cursor.untold == self.group {
-            self.cursor.untold = 0;
-            self.bell.ring(self.cursor.tail(self.ring.size()));
-        }
+        self.filled_slots(1);
     }
-}
-
-/// Takes a buffer that the device can use from the source.
-#[inline]
-fn take_fit<S: BufferSource>(source: &mut S, fitness: Fitness, counters: &mut RxCounters) -> Option<S::Buf> {
-    let Some(buffer) = source.take() else {
-        counters.no_buffer += 1;
-        return None;
-    };
-    if fitness.accepts(&buffer) {
-        return Some(buffer);
-    }
-    counters.unfit_buffers += 1;
-    source.give(buffer);
-    None
 }
 
 impl<P: Platform, S: BufferSource> Drop for RxQueue<P, S> {
@@ -351,7 +368,7 @@ impl<P: Platform, S: BufferSource> Drop for RxQueue<P, S> {
     fn drop(&mut self) {
         for shadow in &mut self.buffers {
             if let Some(buffer) = shadow.take() {
-                self.source.give(buffer);
+                self.feed.source.give(buffer);
             }
         }
     }

@@ -19,45 +19,63 @@ pub(super) struct Judge {
     max_frame_bytes: u32,
     /// Bytes of FCS that the device leaves in the buffer.
     fcs: u16,
-    /// Lengths of whole frames in one buffer are above `fcs`, by at most this plus 1.
-    whole_span: u16,
+    /// Lengths of whole frames in one buffer start at `fcs + 1`; there are this many, and none
+    /// within a longer frame.
+    whole_lengths: u32,
     /// Bytes of the frame so far, when the last descriptor did not end one; [`SKIPPING`] when the
     /// rest of it is to be skipped.
     partial: u32,
 }
 
+/// The length of a frame in one buffer.
+#[derive(Clone, Copy)]
+pub(super) struct Whole {
+    /// Bytes in the buffer.
+    pub(super) length: u16,
+    /// Those that are not FCS.
+    pub(super) without_fcs: u16,
+}
+
 impl Judge {
     pub(super) fn new(chip: Chip, config: &Config) -> Self {
         let fcs = if config.strip_fcs && chip.has_fcs_strip() { 0 } else { FCS_BYTES };
-        Self {
+        let mut judge = Self {
             buffer_bytes: config.rx_buffer_bytes,
             max_frame_bytes: config.max_frame_bytes.into(),
             fcs,
-            whole_span: config.rx_buffer_bytes.min(config.max_frame_bytes) - fcs - 1,
+            whole_lengths: 0,
             partial: 0,
-        }
+        };
+        judge.restart();
+        judge
+    }
+
+    fn set_partial(&mut self, bytes: u32) {
+        self.partial = bytes;
+        self.whole_lengths = match bytes {
+            0 => u32::from(self.buffer_bytes).min(self.max_frame_bytes) - u32::from(self.fcs),
+            _ => 0,
+        };
     }
 
     /// Forgets the frame in progress.
     pub(super) fn restart(&mut self) {
-        self.partial = 0;
+        self.set_partial(0);
     }
 
-    /// The bytes (with FCS, without FCS) of a good frame in one buffer, which most are.
+    /// The length of a good frame in one buffer, which most are.
     #[inline]
-    pub(super) fn whole(&self, word: u64) -> Option<(u16, u16)> {
+    pub(super) fn whole(&self, word: u64) -> Option<Whole> {
         const EOP: u64 = (rx_status::EOP as u64) << 32;
         const ERRORS: u64 = (rx_error::FRAME as u64) << 40;
         let length = RxWriteback::unpack(word).length;
         let good = word & (EOP | ERRORS) == EOP
-            && self.partial == 0
-            && length.wrapping_sub(self.fcs + 1) <= self.whole_span;
-        good.then_some((length, length.wrapping_sub(self.fcs)))
+            && u32::from(length).wrapping_sub(u32::from(self.fcs) + 1) < self.whole_lengths;
+        good.then_some(Whole { length, without_fcs: length.wrapping_sub(self.fcs) })
     }
 
     /// Parts of long frames, errors, and nonsense. `Err` holds the buffer of a frame, or part of
     /// one, that the consumer shall not see.
-    #[cold]
     pub(super) fn unusual<B: Buffer>(
         &mut self,
         counters: &mut RxCounters,
@@ -68,7 +86,7 @@ impl Judge {
         let ends = wb.status & rx_status::EOP != 0;
         if self.partial == SKIPPING {
             if ends {
-                self.partial = 0;
+                self.set_partial(0);
             }
             return Err(buffer);
         }
@@ -79,11 +97,11 @@ impl Judge {
             || total > self.max_frame_bytes
             || ends && total <= self.fcs.into();
         let bad = nonsense || ends && wb.errors & rx_error::FRAME != 0;
-        self.partial = match (ends, bad) {
+        self.set_partial(match (ends, bad) {
             (true, _) => 0,
             (false, true) => SKIPPING,
             (false, false) => total,
-        };
+        });
         if bad {
             if nonsense {
                 counters.nonsense += 1;

@@ -1,6 +1,8 @@
 //! What the consumer of received frames gets.
 
+use super::judge::Whole;
 use kpps_datasheet::desc::{RxWriteback, rx_error, rx_status};
+use kpps_platform::Buffer;
 
 /// A received frame, or a part of one that is longer than a buffer.
 #[derive(Debug)]
@@ -29,6 +31,15 @@ pub enum Checksum {
     Good,
     /// Wrong.
     Bad,
+}
+
+impl<B: Buffer> Received<B> {
+    /// A good frame in one buffer.
+    #[inline]
+    pub(super) fn whole(word: u64, length: Whole, buffer: B) -> Self {
+        buffer.sync_for_cpu(length.length.into());
+        Self { buffer, bytes: length.without_fcs, first: true, last: true, error: false, word }
+    }
 }
 
 impl<B> Received<B> {
