@@ -15,7 +15,7 @@
 //! ```
 //!
 //! - [`receive`] as far as the FIFO, [`receive_dma`] from there to memory
-//! - [`transmit`] from memory to the FIFO, [`transmit_report`] back to the driver, [`wire`] out
+//! - [`transmit`] from memory, [`packet`] into frames, [`wire`] out, [`transmit_report`] back to the driver
 //! - [`queue`] a descriptor ring and its on-chip part; [`deadlines`] what happens next
 //!
 //! Nothing allocates after [`Nic::new`]; nothing a driver or a frame can do makes the model panic or
@@ -33,6 +33,7 @@ mod host;
 mod interrupt;
 mod link;
 mod mdio;
+mod packet;
 mod params;
 mod phy;
 mod queue;

@@ -46,11 +46,7 @@ impl Nic {
     /// The link is up as the MAC sees it: STATUS.LU. Frames cross only then.
     #[inline]
     pub(crate) fn carrier(&self) -> bool {
-        self.link.up
-            && match self.params.media {
-                Media::Copper => self.ctrl & ctrl::SLU != 0,
-                Media::Fibre => self.ctrl & ctrl::LRST == 0,
-            }
+        self.link.up && (self.params.media == Media::Fibre || self.ctrl & ctrl::SLU != 0)
     }
 
     /// What is sent is received by this card and nobody else.

@@ -3,8 +3,13 @@
 use crate::deadlines::Source;
 use crate::stats::Statistics;
 use crate::{Host, Nic};
-use kpps_datasheet::bit::{ctrl, rctl, rdtr};
+use kpps_datasheet::bit::{cause, ctrl, ctrl_ext, rctl, rdtr};
 use kpps_datasheet::{Chip, reg, stat};
+
+/// All bits of the interrupt registers (SDM 13.4.17).
+const CAUSES: u32 = 0x0001_FFFF;
+/// CTRL is found here, too (SDM table 13-2, footnote; the 82545 and 82546 revision 3 are reset through it).
+const CTRL_COPY: u32 = 0x0004;
 
 /// Registers that are only remembered.
 const PLAIN: [u32; 8] =
@@ -77,7 +82,7 @@ impl Nic {
         let late = chip.has_radv_tadv_itr();
         let control = chip.has_descriptor_control();
         match offset {
-            reg::CTRL | 0x4 => self.read_control(),
+            reg::CTRL | CTRL_COPY => self.read_control(),
             reg::STATUS => self.read_status(),
             reg::EECD => self.read_eecd(),
             reg::EERD if chip.has_eerd() => self.read_eerd(now),
@@ -138,7 +143,7 @@ impl Nic {
         match offset {
             reg::RDT => self.set_receive_tail(now, value, host),
             reg::TDT => self.set_transmit_tail(now, value, host),
-            reg::CTRL | 0x4 => self.set_control(now, value, host),
+            reg::CTRL | CTRL_COPY => self.set_control(now, value, host),
             reg::EECD => self.write_eecd(value),
             reg::EERD => self.write_eerd(now, value),
             reg::MDIC => self.start_mdi(now, value),
@@ -195,6 +200,12 @@ impl Nic {
             reg::TIDV => self.tx.delay = value & 0xFFFF,
             reg::TADV if late => self.tx.absolute_delay = value & 0xFFFF,
             reg::TXDCTL if control => self.set_transmit_thresholds(value),
+            // The EEPROM needs no reading again: nothing in it can have changed what it loads.
+            reg::CTRL_EXT => {
+                if let Some(slot) = self.plain.at(offset) {
+                    *slot = value & !ctrl_ext::EE_RST;
+                }
+            }
             _ => {
                 if !self.filter.write(offset, value)
                     && let Some(slot) = self.plain.at(offset)
@@ -205,9 +216,9 @@ impl Nic {
         }
     }
 
-    /// The causes that this chip has.
+    /// The causes that this chip has (SDM 13.4.17).
     fn known_causes(&self) -> u32 {
-        0x0001_FFFF
+        if self.params.chip.has_txd_low() { CAUSES } else { CAUSES & !(cause::TXD_LOW | cause::SRPD) }
     }
 
     /// PBA: the transmit part follows from the receive part (SDM 13.4.16).

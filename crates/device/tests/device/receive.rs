@@ -2,7 +2,7 @@
 
 use crate::bench::*;
 use kpps_datasheet::bit::{cause, rctl};
-use kpps_datasheet::desc::rx_status;
+use kpps_datasheet::desc::{self, rx_status};
 use kpps_datasheet::{Chip, reg, stat};
 
 #[test]
@@ -123,4 +123,39 @@ fn a_reset_loses_what_is_inside_and_says_so() {
     assert_eq!(b.nic.tally().dropped.reset, 20 - b.nic.tally().to_host);
     b.pass(100 * US);
     assert_eq!(b.get(reg::RDH), 0);
+}
+
+#[test]
+fn the_ring_wraps_and_nothing_beyond_it_is_touched() {
+    // On a cache line and off it.
+    for shift in [0, 16, 48] {
+        let mut b = Bench::new(Bench::params(Chip::I82540em));
+        let ring = RX_RING + shift;
+        for i in 0..32 {
+            b.m.set_words(ring + 16 * i, [RX_BUFFERS + BUFFER * i, 0]);
+        }
+        let beyond = b.m.memory[ring as usize + 128..][..384].to_vec();
+        b.set(reg::RDBAL, ring as u32);
+        b.set(reg::RDLEN, 128);
+        b.set(reg::RDT, 7);
+        b.set(reg::RCTL, rctl::EN | rctl::SECRC);
+        let mut next = 0;
+        for i in 0..100u8 {
+            let burst = i % 7 + 1;
+            for j in 0..burst {
+                b.arrive(&frame(i ^ j << 4, 60));
+            }
+            b.pass(50 * US);
+            for j in 0..burst {
+                let word = b.m.word(ring + 16 * next + 8);
+                assert_eq!(word & desc::RX_DD, desc::RX_DD);
+                assert_eq!(b.rx_bytes(next, 60), &frame(i ^ j << 4, 60)[..]);
+                b.m.set_words(ring + 16 * next, [RX_BUFFERS + BUFFER * next, 0]);
+                next = (next + 1) % 8;
+            }
+            assert_eq!(u64::from(b.get(reg::RDH)), next);
+            b.set(reg::RDT, (next as u32 + 7) % 8);
+        }
+        assert_eq!(b.m.memory[ring as usize + 128..][..384], beyond);
+    }
 }

@@ -1,7 +1,7 @@
 //! What is sent and what is reported.
 
 use crate::bench::*;
-use kpps_datasheet::bit::{cause, dctl, rctl, tctl};
+use kpps_datasheet::bit::{cause, ctrl, dctl, rctl, tctl};
 use kpps_datasheet::chip::DelayTimer;
 use kpps_datasheet::desc::tx_cmd::{IDE, RPS, RS};
 use kpps_datasheet::{Chip, reg, stat};
@@ -173,4 +173,75 @@ fn a_wrong_fcs_from_software_is_told() {
     b.pass(50 * US);
     assert_eq!((b.m.sent.len(), b.m.sent_bad), (1, 1));
     assert_eq!(b.m.sent[0].1, frame(1, 60));
+}
+
+#[test]
+fn the_ring_wraps_and_nothing_beyond_it_is_touched() {
+    for packed in [0, 3] {
+        let mut b = Bench::ready(Bench::params(Chip::I82540em), 8);
+        b.set(reg::TXDCTL, dctl::descriptors(0, 0, packed));
+        b.set(reg::TIDV, 1);
+        // What lies behind the ring would send if it were fetched.
+        for i in 8..32 {
+            b.m.set_words(TX_RING + 16 * i, [TX_BUFFERS, 99 | 3 << 24]);
+        }
+        let beyond = b.m.memory[TX_RING as usize + 128..][..512].to_vec();
+        for i in 0..100u8 {
+            for j in 0..i % 7 + 1 {
+                b.put_frame(&frame(i ^ j << 4, 60), RS);
+            }
+            b.ring_doorbell();
+            b.pass(50 * US);
+            assert_eq!(u64::from(b.get(reg::TDH)), b.tx);
+            assert_eq!(b.m.sent.len(), usize::from(i % 7 + 1));
+            for (j, (_, f)) in b.m.sent.drain(..).enumerate() {
+                assert_eq!(f, frame(i ^ (j as u8) << 4, 60));
+            }
+            let last = (b.tx + 7) % 8;
+            assert!(b.tx_done(last));
+        }
+        assert_eq!(b.m.memory[TX_RING as usize + 128..][..512], beyond);
+    }
+}
+
+#[test]
+fn too_long_a_packet_is_given_up_even_if_it_fits() {
+    let mut b = ready(Chip::I82540em);
+    b.set(reg::PBA, 8);
+    for length in [8144, 8145] {
+        b.put([TX_BUFFERS, 8144]);
+        b.put([TX_BUFFERS, length | 3 << 24]);
+    }
+    b.ring_doorbell();
+    b.pass(1_000 * US);
+    assert_eq!(b.m.sent.iter().map(|s| s.1.len()).collect::<Vec<_>>(), [16_288]);
+    assert_eq!((b.nic.tally().tx_discarded, b.get(reg::TDH)), (1, 4));
+}
+
+#[test]
+fn a_reset_loses_frames_to_send_and_says_so() {
+    let mut b = ready(Chip::I82540em);
+    for i in 0..10 {
+        b.put_frame(&frame(i, 1500), 0);
+    }
+    b.ring_doorbell();
+    b.pass(30 * US);
+    let t = *b.nic.tally();
+    assert!(t.tx_in_flight > 1 && t.transmitted > 0);
+    b.set(reg::CTRL, ctrl::RST);
+    let after = *b.nic.tally();
+    assert_eq!((after.tx_in_flight, after.tx_discarded), (0, t.tx_in_flight));
+    b.pass(100 * US);
+    assert_eq!(b.nic.tally().transmitted, t.transmitted);
+}
+
+#[test]
+fn a_context_costs_its_time() {
+    let mut b = Bench::ready(Params { tx_context_ps: 700 * NS, ..Bench::params(Chip::I82545em) }, 64);
+    b.put([0, 1 << 29]);
+    b.put_frame(&frame(1, 60), 0);
+    let t = b.now;
+    b.ring_doorbell();
+    b.pass(100 * US);
+    assert_eq!(b.m.bursts(Purpose::TxData)[0].asked, t + 164 * NS + 700 * NS);
 }
