@@ -1,1 +1,11 @@
-//! Trials, the ledger, curves: what is measured and how.
+//! Trials, the ledger, curves: what is measured and how, the same for every testbed.
+//!
+//! A [`Testbed`] takes a [`Load`] and returns a [`Trial`]. Everything above a trial is here and does not know
+//! whether the testbed is simulated or real.
+#![forbid(unsafe_code)]
+
+mod curve;
+mod trial;
+
+pub use curve::{curve, default_loads, point};
+pub use trial::{CpuTime, Latency, Load, Testbed, Trial, TrialError};

@@ -296,6 +296,7 @@ impl Machine {
         let way_out = {
             let mut contexts = self.0.contexts.borrow_mut();
             contexts[id].state = state;
+            contexts[id].turn = self.next_turn();
             contexts[id].way_out
         };
         // SAFETY: `way_out` was set by this very context when it began (only the current context gets here,
@@ -354,14 +355,23 @@ impl Machine {
     }
 
     /// Says that a poll which began at `began_ps` found nothing. Polls that would find nothing either,
-    /// because nothing happens in the world before, are skipped: their time passes at once.
+    /// because nothing happens in the world before and nobody else wants the CPU, are skipped: their time passes at once.
     pub fn polled_in_vain(&self, began_ps: u64) {
         let now = self.now_ps();
         let poll = now.saturating_sub(began_ps).max(1);
-        let next = self.0.world.borrow().next_ps().min(self.0.until_ps.get());
+        let world = self.0.world.borrow().next_ps().min(self.0.until_ps.get());
+        let next =
+            self.0.contexts.borrow().iter().enumerate().fold(world, |next, (id, context)| {
+                match context.state {
+                    _ if Some(id) == self.0.current.get() => next,
+                    State::Ready | State::Preempted => now,
+                    State::Waiting { until_ps } => next.min(until_ps),
+                    State::Interrupt { .. } | State::Done => next,
+                }
+            });
         let skipped = next.saturating_sub(now) / poll * poll;
         self.spend(skipped);
-        self.0.empty_poll_ps.set(self.0.empty_poll_ps.get() + (self.now_ps() - began_ps));
+        self.0.empty_poll_ps.set(self.0.empty_poll_ps.get() + (now - began_ps) + skipped);
     }
 
     /// The CPU touches `bytes` of memory at `address`: sees what cards have written until now, and
@@ -444,10 +454,16 @@ impl Machine {
     /// When something may become ready on an idle CPU.
     fn next_idle_event(&self) -> u64 {
         let world = self.0.world.borrow();
-        let times = self.0.contexts.borrow().iter().map(|c| match c.state {
-            State::Waiting { until_ps } => until_ps,
-            _ => u64::MAX,
-        }).min();
+        let times = self
+            .0
+            .contexts
+            .borrow()
+            .iter()
+            .map(|c| match c.state {
+                State::Waiting { until_ps } => until_ps,
+                _ => u64::MAX,
+            })
+            .min();
         world.next_ps().min(times.unwrap_or(u64::MAX))
     }
 
@@ -456,7 +472,6 @@ impl Machine {
             let mut contexts = self.0.contexts.borrow_mut();
             let context = &mut contexts[id];
             self.0.level.set(context.level);
-            context.turn = self.next_turn();
             context.coroutine.take()
         };
         let Some(mut coroutine) = taken else { return };
@@ -493,11 +508,14 @@ mod tests {
         let host = host::Params {
             cache_line_bytes: 32,
             cache_miss_ps: 110 * NS,
-            descriptor_ps: 0,
+            examine_ps: 0,
+            frame_ps: 0,
+            fill_ps: 0,
             interrupt_entry_ps: 0,
             interrupt_exit_ps: 0,
             allocate_ps: 0,
             free_ps: 0,
+            recycle_ps: 0,
         };
         Machine::new(host, World::new(Memory::new(4096, 32), bus))
     }
@@ -626,6 +644,31 @@ mod tests {
         let usage = machine.usage();
         assert_eq!(usage.thread_ps, crate::MS);
         assert!(usage.empty_poll_ps > crate::MS - US, "{usage:?}");
+        machine.halt();
+    }
+
+    #[test]
+    fn a_poller_does_not_skip_over_a_thread_that_was_woken() {
+        let (machine, log) = (machine(), Log::default());
+        let woken = log.clone();
+        let sleeper = machine.spawn(Level::Thread, move |m| {
+            m.wait();
+            woken.add(m, "woken");
+        });
+        machine.spawn(Level::Thread, |m| {
+            loop {
+                let began = m.now_ps();
+                m.spend(300 * NS);
+                m.polled_in_vain(began);
+                m.give_way();
+            }
+        });
+        machine.spawn(Level::Hardirq, move |m| {
+            m.wait_until(US);
+            m.wake(sleeper);
+        });
+        machine.run(crate::MS);
+        assert_eq!(*log.0.borrow(), [(1200, "woken")]);
         machine.halt();
     }
 

@@ -12,8 +12,13 @@ pub struct Params {
     pub cache_line_bytes: usize,
     /// Fetching one line that a card has written.
     pub cache_miss_ps: u64,
-    /// The driver's instructions around one descriptor that it examines or fills.
-    pub descriptor_ps: u64,
+    /// The driver's instructions around one descriptor that it examines.
+    pub examine_ps: u64,
+    /// The driver's and the kernel's instructions to hand up one received frame: reading its header, setting up its
+    /// packet structure.
+    pub frame_ps: u64,
+    /// The driver's instructions around one descriptor that it fills.
+    pub fill_ps: u64,
     /// Entering an interrupt handler: vector, registers, interrupt controller.
     pub interrupt_entry_ps: u64,
     /// Leaving it, with what it pushed out of the caches.
@@ -22,4 +27,6 @@ pub struct Params {
     pub allocate_ps: u64,
     /// Freeing one.
     pub free_ps: u64,
+    /// Taking one from, or giving one to, a list of recycled buffers.
+    pub recycle_ps: u64,
 }

@@ -66,12 +66,12 @@ impl DmaMemory for Ring {
     }
     #[inline]
     fn sync_for_cpu(&self, bytes: Range<usize>) {
-        self.machine.spend(self.machine.host().descriptor_ps);
+        self.machine.spend(self.machine.host().examine_ps);
         self.machine.touch(self.words.address() + bytes.start as u64, bytes.len());
     }
     #[inline]
     fn sync_for_device(&self, _bytes: Range<usize>) {
-        self.machine.spend(self.machine.host().descriptor_ps);
+        self.machine.spend(self.machine.host().fill_ps);
     }
 }
 
@@ -99,37 +99,54 @@ impl Buffer for Buf {
     /// The driver and its stack look at the headers: they pay for the frame's first cache line.
     #[inline]
     fn sync_for_cpu(&self, len: usize) {
+        self.machine.spend(self.machine.host().frame_ps);
         self.machine.touch(self.bytes.address(), len.min(self.machine.memory().line_bytes()));
     }
 }
 
-/// The kernel's packet-buffer allocator. A handle: clones are the same allocator.
+/// Where packet buffers come from. A handle: clones share the free buffers.
+///
+/// As made it is the kernel's allocator, with its costs; [`Allocator::recycling`] is a list in front of it, as drivers and
+/// routers keep one that recycle their buffers.
 #[derive(Clone)]
 pub struct Allocator {
     machine: Machine,
     free: Rc<RefCell<Vec<Buf>>>,
+    recycling: bool,
 }
 
 impl Allocator {
-    /// An allocator of `buffers` buffers of `bytes` each, aligned to 16; fewer if memory does not suffice.
+    /// An allocator of `buffers` buffers of `bytes` each, aligned to their size if that is a power of two, so
+    /// that none crosses 64 KiB; fewer if memory does not suffice.
     pub fn new(machine: &Machine, buffers: usize, bytes: usize) -> Self {
+        let align = if bytes.is_power_of_two() { bytes } else { 16 };
         let free = (0..buffers)
-            .map_while(|_| Bytes::allocate(machine.memory(), bytes, 16))
+            .map_while(|_| Bytes::allocate(machine.memory(), bytes, align))
             .map(|bytes| Buf { bytes, machine: machine.clone() })
             .collect();
-        Self { machine: machine.clone(), free: Rc::new(RefCell::new(free)) }
+        Self { machine: machine.clone(), free: Rc::new(RefCell::new(free)), recycling: false }
+    }
+
+    /// The same buffers without the allocator's work: taking and giving is a list operation.
+    pub fn recycling(&self) -> Self {
+        Self { recycling: true, ..self.clone() }
     }
 }
 
 impl BufferSource for Allocator {
     type Buf = Buf;
     fn take(&mut self) -> Option<Buf> {
-        self.machine.spend(self.machine.host().allocate_ps);
-        self.machine.count(|c| c.allocations += 1);
+        if self.recycling {
+            self.machine.spend(self.machine.host().recycle_ps);
+        } else {
+            self.machine.spend(self.machine.host().allocate_ps);
+            self.machine.count(|c| c.allocations += 1);
+        }
         self.free.borrow_mut().pop()
     }
     fn give(&mut self, buffer: Buf) {
-        self.machine.spend(self.machine.host().free_ps);
+        let host = self.machine.host();
+        self.machine.spend(if self.recycling { host.recycle_ps } else { host.free_ps });
         self.free.borrow_mut().push(buffer);
     }
 }

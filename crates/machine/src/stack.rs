@@ -34,6 +34,12 @@ pub trait Netdev {
     fn free(&mut self, buffer: Self::Buffer);
 }
 
+/// How a frame that is dropped gives its buffer back: the stack does not know what a frame is made of.
+pub trait IntoBuffer<B> {
+    /// The buffer, the frame being forgotten.
+    fn into_buffer(self) -> B;
+}
+
 /// What an interrupt handler wants done next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Raised {
@@ -43,6 +49,17 @@ pub enum Raised {
     Poll,
 }
 
+/// When a device wants to be polled again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// As soon as others have had their turn.
+    Now,
+    /// Not before this time, in picoseconds.
+    At(u64),
+    /// After its next interrupt.
+    Interrupt,
+}
+
 /// What a poll did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Polled {
@@ -50,8 +67,8 @@ pub struct Polled {
     pub frames: usize,
     /// Transmit descriptors completed.
     pub completed: usize,
-    /// The device has gone back to interrupts (or, if it has none enabled by policy, found nothing).
-    pub done: bool,
+    /// When to poll again.
+    pub next: Next,
 }
 
 /// Who serves the card, and at which level.
@@ -69,7 +86,7 @@ pub enum Service {
         /// Frames of one poll.
         burst: usize,
     },
-    /// The application's thread polls while there is work and sleeps until an interrupt otherwise.
+    /// The application's thread polls when the driver asks for it, and sleeps until an interrupt otherwise.
     Paced {
         /// Frames of one poll.
         burst: usize,

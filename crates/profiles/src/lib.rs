@@ -40,7 +40,8 @@ impl Kind {
     /// All kinds.
     pub const ALL: [Kind; 6] = [Kind::Machine, Kind::Chip, Kind::Bus, Kind::Host, Kind::Stack, Kind::Driver];
 
-    fn folder(self) -> &'static str {
+    /// The plural, which is also the name of the folder.
+    pub fn plural(self) -> &'static str {
         match self {
             Kind::Chip => "chips",
             Kind::Bus => "buses",
@@ -126,12 +127,15 @@ impl Profile {
     /// The built-in profile called `name`, or the one in the file `name` if that ends in `.toml`.
     pub fn named(kind: Kind, name: &str) -> Result<Self, Error> {
         if name.ends_with(".toml") {
-            let text = std::fs::read_to_string(name)
-                .map_err(|source| Error::Unreadable { kind, path: name.into(), source })?;
+            let text = std::fs::read_to_string(name).map_err(|source| Error::Unreadable {
+                kind,
+                path: name.into(),
+                source,
+            })?;
             let stem = Path::new(name).file_stem().and_then(|s| s.to_str()).unwrap_or(name);
             return Self::parse(kind, stem, &text);
         }
-        match BUILT_IN.get_file(format!("{}/{name}.toml", kind.folder())).and_then(|f| f.contents_utf8()) {
+        match BUILT_IN.get_file(format!("{}/{name}.toml", kind.plural())).and_then(|f| f.contents_utf8()) {
             Some(text) => Self::parse(kind, name, text),
             None => Err(Error::Unknown { kind, name: name.into(), known: names(kind) }),
         }
@@ -160,7 +164,9 @@ impl Profile {
                 }
             };
             if let Some((unknown, _)) = entry.into_iter().next() {
-                return Err(bad(format!("'{key}' has an entry '{unknown}': known are value, source, fitted")));
+                return Err(bad(format!(
+                    "'{key}' has an entry '{unknown}': known are value, source, fitted"
+                )));
             }
             constants.push(Constant { name: key, value, source, fitted });
         }
@@ -208,7 +214,7 @@ impl Profile {
 /// The names of the built-in profiles of one kind, sorted.
 pub fn names(kind: Kind) -> Vec<String> {
     let mut names: Vec<String> = BUILT_IN
-        .get_dir(kind.folder())
+        .get_dir(kind.plural())
         .into_iter()
         .flat_map(|dir| dir.files())
         .filter_map(|file| Some(file.path().file_stem()?.to_str()?.to_owned()))
@@ -222,7 +228,7 @@ pub fn hash() -> String {
     let mut hash = Sha256::new();
     for kind in Kind::ALL {
         for name in names(kind) {
-            let path = format!("{}/{name}.toml", kind.folder());
+            let path = format!("{}/{name}.toml", kind.plural());
             let contents = BUILT_IN.get_file(&path).map(|f| f.contents()).unwrap_or_default();
             hash.update(path.as_bytes());
             hash.update((contents.len() as u64).to_le_bytes());
@@ -279,6 +285,8 @@ mod tests {
         }
         let error = Profile::named(Kind::Chip, "i486").unwrap_err().to_string();
         assert!(error.contains("i486") && error.contains("82543gc"), "{error}");
-        assert!(Profile::named(Kind::Chip, "/no/where.toml").unwrap_err().to_string().contains("/no/where.toml"));
+        assert!(
+            Profile::named(Kind::Chip, "/no/where.toml").unwrap_err().to_string().contains("/no/where.toml")
+        );
     }
 }

@@ -8,7 +8,7 @@
 //! NAPI came later than 2.2; here its poll runs where `net_bh` would, with the budget and the fall-back to a thread
 //! of the kernels that had it.
 
-use super::{Netdev, Polled, Raised, Service};
+use super::{IntoBuffer, Netdev, Next, Polled, Raised, Service};
 use crate::cpu::{ContextId, Level, Machine};
 use serde::Deserialize;
 use std::cell::{Cell, RefCell};
@@ -68,8 +68,8 @@ pub struct Tally {
 pub trait Consumer<N: Netdev> {
     /// How many Click elements a frame passes.
     fn elements(&self) -> u32;
-    /// Consumes `frame` at `now_ps`.
-    fn consume(&mut self, now_ps: u64, frame: N::Frame) -> N::Buffer;
+    /// Consumes `frame` at `now_ps`, and gives back its buffer unless it keeps that.
+    fn consume(&mut self, now_ps: u64, frame: N::Frame) -> Option<N::Buffer>;
 }
 
 /// The application that sends as fast as the device takes frames.
@@ -123,7 +123,7 @@ impl<N: Netdev, C: Consumer<N>> Shared<N, C> {
     }
 
     /// A frame runs through the Click configuration.
-    fn consume(&self, machine: &Machine, frame: N::Frame) -> N::Buffer {
+    fn consume(&self, machine: &Machine, frame: N::Frame) -> Option<N::Buffer> {
         self.count(|t| t.in_hand += 1);
         let mut consumer = self.consumer.borrow_mut();
         machine.spend(u64::from(consumer.elements()) * self.params.element_ps);
@@ -138,12 +138,6 @@ impl<N: Netdev, C: Consumer<N>> Shared<N, C> {
     }
 }
 
-/// How a frame that is dropped gives its buffer back: the stack does not know what a frame is made of.
-pub trait IntoBuffer<B> {
-    /// The buffer, the frame being forgotten.
-    fn into_buffer(self) -> B;
-}
-
 /// A running stack. A handle to look at.
 pub struct Stack<N: Netdev, C> {
     shared: Rc<Shared<N, C>>,
@@ -156,7 +150,14 @@ where
     C: Consumer<N> + 'static,
 {
     /// Starts the stack for the card in `slot`: its interrupt handler, its bottom half, its Click thread.
-    pub fn start(machine: &Machine, slot: usize, params: Params, service: Service, device: N, consumer: C) -> Self {
+    pub fn start(
+        machine: &Machine,
+        slot: usize,
+        params: Params,
+        service: Service,
+        device: N,
+        consumer: C,
+    ) -> Self {
         let shared = Rc::new(Shared {
             device: RefCell::new(device),
             consumer: RefCell::new(consumer),
@@ -191,26 +192,28 @@ where
     /// Starts a Click thread that sends as fast as the device takes frames (`InfiniteSource -> ToDevice`).
     pub fn send_forever(&self, machine: &Machine, mut producer: impl Producer + 'static) {
         let shared = Rc::clone(&self.shared);
-        machine.spawn(Level::Thread, move |machine| loop {
-            let began = machine.now_ps();
-            machine.spend(shared.params.task_ps);
-            let sent = machine.without_interrupts(|| {
-                let mut device = shared.device.borrow_mut();
-                let mut sent = 0;
-                while sent < shared.params.to_device_burst && device.has_room() {
-                    machine.spend(u64::from(producer.elements()) * shared.params.element_ps);
-                    if !device.send(&mut |buffer| producer.produce(machine.now_ps(), buffer)) {
-                        break;
+        machine.spawn(Level::Thread, move |machine| {
+            loop {
+                let began = machine.now_ps();
+                machine.spend(shared.params.task_ps);
+                let sent = machine.without_interrupts(|| {
+                    let mut device = shared.device.borrow_mut();
+                    let mut sent = 0;
+                    while sent < shared.params.to_device_burst && device.has_room() {
+                        machine.spend(u64::from(producer.elements()) * shared.params.element_ps);
+                        if !device.send(&mut |buffer| producer.produce(machine.now_ps(), buffer)) {
+                            break;
+                        }
+                        sent += 1;
                     }
-                    sent += 1;
+                    device.flush();
+                    sent
+                });
+                if sent == 0 {
+                    machine.polled_in_vain(began);
                 }
-                device.flush();
-                sent
-            });
-            if sent == 0 {
-                machine.polled_in_vain(began);
+                machine.give_way();
             }
-            machine.give_way();
         });
     }
 
@@ -238,14 +241,19 @@ where
     C: Consumer<N> + 'static,
 {
     let shared = Rc::clone(shared);
-    machine.spawn(Level::Hardirq, move |machine| loop {
-        machine.wait_for_interrupt(shared.slot);
-        machine.spend(machine.host().interrupt_entry_ps);
-        shared.device.borrow_mut().interrupt(&mut |frame| shared.backlog(machine, frame).map(IntoBuffer::into_buffer));
-        if shared.tally.get().in_backlog > 0 {
-            machine.wake(bottom_half);
+    machine.spawn(Level::Hardirq, move |machine| {
+        loop {
+            machine.wait_for_interrupt(shared.slot);
+            machine.spend(machine.host().interrupt_entry_ps);
+            shared
+                .device
+                .borrow_mut()
+                .interrupt(&mut |frame| shared.backlog(machine, frame).map(IntoBuffer::into_buffer));
+            if shared.tally.get().in_backlog > 0 {
+                machine.wake(bottom_half);
+            }
+            machine.spend(machine.host().interrupt_exit_ps);
         }
-        machine.spend(machine.host().interrupt_exit_ps);
     });
 }
 
@@ -257,19 +265,21 @@ where
     C: Consumer<N> + 'static,
 {
     let shared = Rc::clone(shared);
-    machine.spawn(Level::Softirq, move |machine| loop {
-        machine.wait();
-        machine.spend(shared.params.bottom_half_ps);
+    machine.spawn(Level::Softirq, move |machine| {
         loop {
-            let Some(frame) = shared.backlog.borrow_mut().pop_front() else { break };
-            shared.count(|t| (t.in_backlog, t.in_hand) = (t.in_backlog - 1, t.in_hand + 1));
-            machine.spend(shared.params.net_bh_ps);
-            shared.count(|t| t.in_hand -= 1);
-            let dropped = shared.enqueue(frame);
-            if let Some(frame) = dropped {
-                shared.free(machine, frame.into_buffer());
+            machine.wait();
+            machine.spend(shared.params.bottom_half_ps);
+            loop {
+                let Some(frame) = shared.backlog.borrow_mut().pop_front() else { break };
+                shared.count(|t| (t.in_backlog, t.in_hand) = (t.in_backlog - 1, t.in_hand + 1));
+                machine.spend(shared.params.net_bh_ps);
+                shared.count(|t| t.in_hand -= 1);
+                let dropped = shared.enqueue(frame);
+                if let Some(frame) = dropped {
+                    shared.free(machine, frame.into_buffer());
+                }
+                machine.wake(thread);
             }
-            machine.wake(thread);
         }
     })
 }
@@ -282,18 +292,21 @@ where
     C: Consumer<N> + 'static,
 {
     let shared = Rc::clone(shared);
-    machine.spawn(Level::Thread, move |machine| loop {
-        while shared.queue.borrow().is_empty() {
-            machine.wait();
+    machine.spawn(Level::Thread, move |machine| {
+        loop {
+            while shared.queue.borrow().is_empty() {
+                machine.wait();
+            }
+            machine.spend(shared.params.task_ps);
+            for _ in 0..shared.params.from_device_burst {
+                let Some(frame) = shared.queue.borrow_mut().pop_front() else { break };
+                shared.count(|t| t.in_queue -= 1);
+                if let Some(buffer) = shared.consume(machine, frame) {
+                    shared.free(machine, buffer);
+                }
+            }
+            machine.give_way();
         }
-        machine.spend(shared.params.task_ps);
-        for _ in 0..shared.params.from_device_burst {
-            let Some(frame) = shared.queue.borrow_mut().pop_front() else { break };
-            shared.count(|t| t.in_queue -= 1);
-            let buffer = shared.consume(machine, frame);
-            shared.free(machine, buffer);
-        }
-        machine.give_way();
     })
 }
 
@@ -305,19 +318,26 @@ where
     C: Consumer<N> + 'static,
 {
     let shared = Rc::clone(shared);
-    machine.spawn(Level::Hardirq, move |machine| loop {
-        machine.wait_for_interrupt(shared.slot);
-        machine.spend(machine.host().interrupt_entry_ps);
-        let mut up = |frame: N::Frame| Some(frame.into_buffer());
-        if shared.device.borrow_mut().interrupt(&mut up) == Raised::Poll {
-            machine.wake(poller);
+    machine.spawn(Level::Hardirq, move |machine| {
+        loop {
+            machine.wait_for_interrupt(shared.slot);
+            machine.spend(machine.host().interrupt_entry_ps);
+            let mut up = |frame: N::Frame| Some(frame.into_buffer());
+            if shared.device.borrow_mut().interrupt(&mut up) == Raised::Poll {
+                machine.wake(poller);
+            }
+            machine.spend(machine.host().interrupt_exit_ps);
         }
-        machine.spend(machine.host().interrupt_exit_ps);
     });
 }
 
 /// The receive softirq, polling one device.
-fn spawn_softirq<N, C>(machine: &Machine, shared: &Rc<Shared<N, C>>, weight: usize, thread: ContextId) -> ContextId
+fn spawn_softirq<N, C>(
+    machine: &Machine,
+    shared: &Rc<Shared<N, C>>,
+    weight: usize,
+    thread: ContextId,
+) -> ContextId
 where
     N: Netdev + 'static,
     N::Frame: IntoBuffer<N::Buffer> + 'static,
@@ -343,17 +363,19 @@ where
     };
     let deputy = {
         let shared = Rc::clone(shared);
-        machine.spawn(Level::Thread, move |machine| loop {
-            machine.wait();
-            while deferred.get() {
-                let slice_ends = machine.now_ps() + shared.params.thread_slice_ps;
-                while machine.now_ps() < slice_ends {
-                    if poll_with_budget(machine, &shared, weight, thread) == Progress::Done {
-                        deferred.set(false);
-                        break;
+        machine.spawn(Level::Thread, move |machine| {
+            loop {
+                machine.wait();
+                while deferred.get() {
+                    let slice_ends = machine.now_ps() + shared.params.thread_slice_ps;
+                    while machine.now_ps() < slice_ends {
+                        if poll_with_budget(machine, &shared, weight, thread) == Progress::Done {
+                            deferred.set(false);
+                            break;
+                        }
                     }
+                    machine.give_way();
                 }
-                machine.give_way();
             }
         })
     };
@@ -367,7 +389,12 @@ enum Progress {
 }
 
 /// One run of the receive softirq: polls of `weight` frames until the device is done or the budget is used up.
-fn poll_with_budget<N, C>(machine: &Machine, shared: &Shared<N, C>, weight: usize, thread: ContextId) -> Progress
+fn poll_with_budget<N, C>(
+    machine: &Machine,
+    shared: &Shared<N, C>,
+    weight: usize,
+    thread: ContextId,
+) -> Progress
 where
     N: Netdev,
     N::Frame: IntoBuffer<N::Buffer>,
@@ -378,7 +405,7 @@ where
         machine.spend(shared.params.task_ps);
         // The card's own interrupt is masked while it is polled, so keeping the CPU's off too changes only that
         // one raised by the unmask at the end waits for the poll to return.
-        let Polled { frames, done, .. } = machine.without_interrupts(|| {
+        let Polled { frames, next, .. } = machine.without_interrupts(|| {
             shared.device.borrow_mut().poll(weight.min(budget), &mut |frame| {
                 shared.count(|t| (t.from_driver, t.in_hand) = (t.from_driver + 1, t.in_hand + 1));
                 machine.spend(shared.params.net_bh_ps);
@@ -389,7 +416,7 @@ where
         if frames > 0 {
             machine.wake(thread);
         }
-        if done {
+        if next == Next::Interrupt {
             return Progress::Done;
         }
         budget = budget.saturating_sub(frames.max(1));
@@ -415,13 +442,14 @@ where
             let polled = machine.without_interrupts(|| {
                 shared.device.borrow_mut().poll(burst, &mut |frame| {
                     shared.count(|t| t.from_driver += 1);
-                    Some(shared.consume(machine, frame))
+                    shared.consume(machine, frame)
                 })
             });
-            if polled.done && sleeps {
-                machine.wait();
-            } else if polled.frames == 0 && polled.completed == 0 {
-                machine.polled_in_vain(began);
+            match polled.next {
+                Next::Interrupt => machine.wait(),
+                Next::At(until_ps) => machine.wait_until(until_ps),
+                Next::Now if polled.frames == 0 && polled.completed == 0 => machine.polled_in_vain(began),
+                Next::Now => {}
             }
             machine.give_way();
         }

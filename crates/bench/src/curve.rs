@@ -1,0 +1,130 @@
+//! A curve: one trial for each load.
+
+use crate::trial::{Load, Testbed, Trial, TrialError};
+use kpps_report::{Latency, Point, Registers, Series};
+
+/// The loads of a curve in frames per second: steps of 100,000 from 100,000 up, and the line rate.
+pub fn default_loads(line_pps: f64) -> Vec<f64> {
+    let mut loads: Vec<f64> =
+        (1u32..).map(|k| f64::from(k) * 1e5).take_while(|pps| *pps < line_pps).collect();
+    loads.push(line_pps);
+    loads
+}
+
+/// What is published of a trial.
+///
+/// The loss ratio is that of the ledger's frames lost while measuring over those sent meanwhile; frames on their way
+/// are not lost.
+pub fn point(load: &Load, trial: &Trial) -> Point {
+    let per_second = |frames: u64| frames as f64 / trial.seconds;
+    let per_packet = |accesses: u64| accesses as f64 / trial.delivered.max(1) as f64;
+    let latency = (trial.latency.frames() > 0).then(|| Latency {
+        p50: trial.latency.quantile_ns(0.5),
+        p99: trial.latency.quantile_ns(0.99),
+        p999: trial.latency.quantile_ns(0.999),
+        max: trial.latency.max_ns(),
+    });
+    Point {
+        offered_pps: load.offered_pps,
+        sent_pps: per_second(trial.sent),
+        delivered_pps: per_second(trial.delivered),
+        // A drop may fall into the measured time and its frame's sending before it.
+        loss_ratio: (trial.dropped as f64 / trial.sent.max(1) as f64).min(1.0),
+        cpu_busy: trial.cpu.busy(),
+        interrupts_per_s: per_second(trial.interrupts),
+        latency_ns: latency,
+        registers_per_packet: Registers {
+            read: per_packet(trial.register_reads),
+            write: per_packet(trial.register_writes),
+        },
+        ledger: trial.ledger.clone(),
+    }
+}
+
+/// Runs one trial for each of `loads` (frames per second), each as `load` otherwise, and calls `step` after each
+/// with how many are done. When `step` returns `false` the series ends with what it has.
+pub fn curve(
+    name: &str,
+    testbed: &mut dyn Testbed,
+    load: &Load,
+    loads: &[f64],
+    mut step: impl FnMut(usize) -> bool,
+) -> Result<Series, TrialError> {
+    let mut series = Series { name: name.into(), points: Vec::with_capacity(loads.len()) };
+    for &offered_pps in loads {
+        let load = Load { offered_pps, ..*load };
+        let trial = testbed.trial(&load)?;
+        series.points.push(point(&load, &trial));
+        if !step(series.points.len()) {
+            break;
+        }
+    }
+    Ok(series)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::CpuTime;
+    use kpps_frames::Size;
+    use kpps_report::Ledger;
+
+    /// Delivers up to a limit, and drops the rest.
+    struct Limit(f64);
+
+    impl Testbed for Limit {
+        fn line_rate_pps(&self, _: Size) -> f64 {
+            1000.0
+        }
+        fn trial(&mut self, load: &Load) -> Result<Trial, TrialError> {
+            let sent = load.offered_pps as u64;
+            let delivered = sent.min(self.0 as u64);
+            Ok(Trial {
+                seconds: 1.0,
+                sent,
+                delivered,
+                dropped: sent - delivered,
+                interrupts: delivered / 2,
+                register_reads: delivered,
+                register_writes: 2 * delivered,
+                allocations: 0,
+                cpu: CpuTime { hardirq: 0.25, softirq: 0.25, thread: 0.125, empty_polls: 0.0 },
+                bus_busy: 0.0,
+                latency: crate::Latency::default(),
+                ledger: Ledger {
+                    sent,
+                    delivered,
+                    dropped: [("fifo".to_owned(), sent - delivered)].into(),
+                    ..Ledger::default()
+                },
+            })
+        }
+    }
+
+    const LOAD: Load = Load { offered_pps: 0.0, size: Size::MIN, warmup_ms: 0, duration_ms: 1000, seed: 0 };
+
+    #[test]
+    fn a_point_for_each_load() {
+        let series = curve("limit", &mut Limit(100.0), &LOAD, &[50.0, 100.0, 200.0], |_| true);
+        let points = series.map(|s| s.points).unwrap_or_default();
+        let shown: Vec<_> = points.iter().map(|p| (p.delivered_pps, p.loss_ratio)).collect();
+        assert_eq!(shown, [(50.0, 0.0), (100.0, 0.0), (100.0, 0.5)]);
+        assert_eq!(points[2].registers_per_packet, Registers { read: 1.0, write: 2.0 });
+        assert_eq!(points[2].cpu_busy, 0.625);
+        assert_eq!(points[2].latency_ns, None);
+        assert!(points[2].ledger.closes());
+    }
+
+    #[test]
+    fn an_interrupted_curve_keeps_its_points() {
+        let series = curve("limit", &mut Limit(100.0), &LOAD, &[50.0, 100.0, 200.0], |done| done < 2);
+        assert_eq!(series.map(|s| s.points.len()).unwrap_or(0), 2);
+    }
+
+    #[test]
+    fn the_default_loads_end_at_line_rate() {
+        let loads = default_loads(1_488_095.2);
+        assert_eq!((loads.len(), loads[0], loads[13], loads[14]), (15, 1e5, 1.4e6, 1_488_095.2));
+        assert_eq!(default_loads(81_274.0), [81_274.0]);
+    }
+}

@@ -1,0 +1,123 @@
+//! One trial: a load for a time, and what became of every frame.
+
+use hdrhistogram::Histogram;
+use kpps_frames::Size;
+use kpps_report::Ledger;
+
+/// What a testbed is asked to offer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Load {
+    /// Frames per second, open loop at a constant rate.
+    pub offered_pps: f64,
+    /// Size of the frames.
+    pub size: Size,
+    /// How long the load is on before measuring begins, in milliseconds.
+    pub warmup_ms: u32,
+    /// How long is measured, in milliseconds.
+    pub duration_ms: u32,
+    /// Whatever is random in a trial follows from this.
+    pub seed: u64,
+}
+
+/// How a CPU's time went, as shares of one CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CpuTime {
+    /// In interrupt handlers.
+    pub hardirq: f64,
+    /// In bottom halves and softirqs.
+    pub softirq: f64,
+    /// In threads, without polls that found nothing.
+    pub thread: f64,
+    /// Polling that found nothing: busy, but free for others to take.
+    pub empty_polls: f64,
+}
+
+impl CpuTime {
+    /// Share of time that the CPU was not idle.
+    pub fn busy(&self) -> f64 {
+        self.hardirq + self.softirq + self.thread + self.empty_polls
+    }
+}
+
+/// Times from a frame's last bit on the wire to its consumption, in nanoseconds.
+pub struct Latency(Histogram<u64>);
+
+impl Default for Latency {
+    fn default() -> Self {
+        // Bounds and precision that the crate accepts: 1 ns to 100 s, three digits.
+        match Histogram::new_with_bounds(1, 100_000_000_000, 3) {
+            Ok(histogram) => Self(histogram),
+            Err(_) => unreachable!("constant bounds"),
+        }
+    }
+}
+
+impl Latency {
+    /// Adds one frame's time.
+    #[inline]
+    pub fn record(&mut self, ns: u64) {
+        self.0.saturating_record(ns.max(1));
+    }
+    /// Frames so far.
+    pub fn frames(&self) -> u64 {
+        self.0.len()
+    }
+    /// The time that a share of all frames did not exceed, in nanoseconds.
+    pub fn quantile_ns(&self, share: f64) -> u64 {
+        self.0.value_at_quantile(share)
+    }
+    /// The longest time in nanoseconds, within the histogram's three digits.
+    pub fn max_ns(&self) -> u64 {
+        self.0.max()
+    }
+}
+
+/// What became of a load.
+///
+/// Rates are those of the measured time; the ledger covers all of the trial, warm-up included, because only then
+/// does every frame have a beginning.
+pub struct Trial {
+    /// Measured time in seconds.
+    pub seconds: f64,
+    /// Frames sent while measuring.
+    pub sent: u64,
+    /// Frames delivered to the application while measuring.
+    pub delivered: u64,
+    /// Frames dropped while measuring.
+    pub dropped: u64,
+    /// Interrupts while measuring.
+    pub interrupts: u64,
+    /// Device registers read by the CPU while measuring.
+    pub register_reads: u64,
+    /// Device registers written by the CPU while measuring.
+    pub register_writes: u64,
+    /// Packet buffers allocated while measuring.
+    pub allocations: u64,
+    /// How the CPU's time went.
+    pub cpu: CpuTime,
+    /// Share of the time in which the bus was occupied.
+    pub bus_busy: f64,
+    /// Latency of the frames delivered while measuring.
+    pub latency: Latency,
+    /// Where every frame of the trial ended.
+    pub ledger: Ledger,
+}
+
+/// Why a trial has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum TrialError {
+    /// The load cannot be offered.
+    #[error("{0}")]
+    Load(String),
+    /// The testbed does not work.
+    #[error("the testbed failed: {0}")]
+    Testbed(String),
+}
+
+/// Something that takes a load.
+pub trait Testbed {
+    /// The highest load in frames per second that its wire carries.
+    fn line_rate_pps(&self, size: Size) -> f64;
+    /// Offers a load and accounts for it.
+    fn trial(&mut self, load: &Load) -> Result<Trial, TrialError>;
+}

@@ -1,0 +1,100 @@
+//! Which machine, chip and driver: names and files become parameters.
+
+use kpps_driver::Config;
+use kpps_machine::stack::linux22;
+use kpps_machine::{bus, host};
+use kpps_profiles::{Kind, Profile};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// What a machine profile says: names of other profiles.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MachineProfile {
+    host: String,
+    stack: String,
+    chip: String,
+    /// The bus a chip gets in this machine; `any` is for chips not listed.
+    bus: BTreeMap<String, String>,
+}
+
+/// Why a testbed cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// A profile is missing or bad.
+    #[error(transparent)]
+    Profile(#[from] kpps_profiles::Error),
+    /// The profiles do not fit each other.
+    #[error("{0}")]
+    Mismatch(String),
+}
+
+/// Everything a simulated testbed is made of, with the names that it came from.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The machine's name.
+    pub machine: String,
+    /// The chip's name.
+    pub chip: String,
+    /// The bus's name.
+    pub bus: String,
+    /// The host's name.
+    pub host: String,
+    /// The stack's name.
+    pub stack: String,
+    /// The driver preset's name.
+    pub driver: String,
+    /// What the driver preset is, in a sentence.
+    pub driver_description: String,
+    /// The card.
+    pub card: kpps_device::Params,
+    /// The bus.
+    pub bus_params: bus::Params,
+    /// The host.
+    pub host_params: host::Params,
+    /// The stack.
+    pub stack_params: linux22::Params,
+    /// The driver's choices.
+    pub config: Config,
+}
+
+impl Setup {
+    /// Looks up `machine` and `driver`, and `chip` if it is not to be the machine's own. Each may be the path of
+    /// a `.toml` file.
+    pub fn named(machine: &str, chip: Option<&str>, driver: &str) -> Result<Self, SetupError> {
+        let place: MachineProfile = Profile::named(Kind::Machine, machine)?.get()?;
+        let card_profile = Profile::named(Kind::Chip, chip.unwrap_or(&place.chip))?;
+        let mut card: kpps_device::Params = card_profile.get()?;
+        let bus_name = place.bus.get(card.chip.name()).or_else(|| place.bus.get("any")).ok_or_else(|| {
+            let name = card.chip.name();
+            SetupError::Mismatch(format!(
+                "machine profile '{machine}' names no bus for the chip {name}: add it to `bus`, or `any`"
+            ))
+        })?;
+        let preset = Profile::named(Kind::Driver, driver)?;
+        let config: Config = preset.get()?;
+        config.validate(card.chip).map_err(|e| {
+            SetupError::Mismatch(format!(
+                "driver preset '{driver}' cannot drive the {}: {e}",
+                card.chip.name()
+            ))
+        })?;
+        let host_params: host::Params = Profile::named(Kind::Host, &place.host)?.get()?;
+        // Firmware tells a card the host's cache line size (PCI 2.2, 6.2.4).
+        card.cache_line_bytes = host_params.cache_line_bytes as u32;
+        Ok(Self {
+            bus_params: Profile::named(Kind::Bus, bus_name)?.get()?,
+            host_params,
+            stack_params: Profile::named(Kind::Stack, &place.stack)?.get()?,
+            machine: machine.into(),
+            chip: card_profile.name().into(),
+            bus: bus_name.clone(),
+            host: place.host,
+            stack: place.stack,
+            driver: preset.name().into(),
+            driver_description: preset.description().into(),
+            card,
+            config,
+        })
+    }
+}

@@ -1,0 +1,255 @@
+//! The machine room as a testbed: a card, its driver, a host and its stack, under a load from the wire.
+
+use crate::netdev::{Bound, Frame};
+use crate::setup::Setup;
+use crate::traffic::{ConstantRate, slot_ps};
+use kpps_apps::{Counter, Discard, Push};
+use kpps_bench::{CpuTime, Latency, Load, Testbed, Trial, TrialError};
+use kpps_device::Nic;
+use kpps_frames::build::{Flow, udp_test};
+use kpps_frames::{Mac, Size, rate, tag};
+use kpps_machine::cpu::{Counters, Usage};
+use kpps_machine::memory::Memory;
+use kpps_machine::platform::{Allocator, Buf, Card, memory_bytes};
+use kpps_machine::stack::IntoBuffer;
+use kpps_machine::stack::linux22::{Consumer, Stack, Tally};
+use kpps_machine::wire::{Receiver, Silence};
+use kpps_machine::{MS, Machine, NS, World};
+use kpps_report::Ledger;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// The card's station address.
+pub(crate) const CARD: Mac = Mac([2, 0, 0, 0, 0, 2]);
+/// Bytes of a packet buffer: a receive buffer of 2048 with room to align.
+const BUFFER_BYTES: usize = 2048;
+
+/// A machine with its contexts, taken apart when it goes out of scope.
+pub(crate) struct Room(pub Machine);
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.0.halt();
+    }
+}
+
+impl Room {
+    /// Builds the machine, with the card in slot 0 and `receiver` at the far end of its wire, probes the driver and waits
+    /// for the link.
+    pub fn build(setup: &Setup, receiver: Box<dyn Receiver>) -> Result<(Self, Bound), TrialError> {
+        let rings = usize::from(setup.config.rx_ring.max(setup.config.tx_ring));
+        let queues = setup.stack_params.backlog + setup.stack_params.from_device_queue;
+        // Every place that can hold a frame is full, and then some: the allocator never runs dry.
+        let buffers = 2 * rings + queues + 512;
+        let memory = Memory::new(memory_bytes(2, buffers, BUFFER_BYTES), setup.host_params.cache_line_bytes);
+        let mut world = World::new(memory, setup.bus_params.clone());
+        let slot = world.plug(Nic::new(setup.card.clone(), CARD.0), Box::new(Silence), receiver);
+        let room = Self(Machine::new(setup.host_params.clone(), world));
+        let allocator = Allocator::new(&room.0, buffers, BUFFER_BYTES);
+        let card = Card::new(&room.0, slot);
+        let bound = Bound::probe(card, setup.card.chip, &setup.config, allocator).map_err(|e| {
+            TrialError::Testbed(format!("the driver does not start on the {}: {e}", setup.chip))
+        })?;
+        Ok((room, bound))
+    }
+}
+
+/// Where latencies go, while they are measured.
+type Latencies = Rc<RefCell<Option<Latency>>>;
+
+/// `Counter -> Discard`, with an instrument at its end that costs no simulated time.
+struct CountAndDiscard {
+    chain: Counter<Discard>,
+    latencies: Latencies,
+}
+
+impl Consumer<Bound> for CountAndDiscard {
+    fn elements(&self) -> u32 {
+        Push::<Frame>::elements(&self.chain)
+    }
+    #[inline]
+    fn consume(&mut self, now_ps: u64, frame: Frame) -> Option<Buf> {
+        if let Some(latency) = self.latencies.borrow_mut().as_mut()
+            && let Some(tag) = tag::read(frame.as_ref())
+        {
+            latency.record(now_ps.saturating_sub(tag.sent_ps) / NS);
+        }
+        self.chain.push(frame).map(IntoBuffer::into_buffer)
+    }
+}
+
+/// All counters at one instant.
+struct Reading {
+    sent: u64,
+    card: kpps_device::Tally,
+    stack: Tally,
+    usage: Usage,
+    counters: Counters,
+    bus_busy_ps: u64,
+    driver_dropped: u64,
+}
+
+impl Reading {
+    fn dropped(&self) -> u64 {
+        self.places().values().sum()
+    }
+
+    /// Frames lost, by place.
+    fn places(&self) -> BTreeMap<String, u64> {
+        let card = &self.card.dropped;
+        let other = card.total() - card.fifo_engine - card.fifo_no_descriptor - card.filtered;
+        [
+            ("fifo", card.fifo_engine),
+            ("ring", card.fifo_no_descriptor),
+            ("filter", card.filtered),
+            ("card_other", other),
+            ("driver", self.driver_dropped),
+            ("backlog", self.stack.dropped_backlog),
+            ("queue", self.stack.dropped_queue),
+        ]
+        .into_iter()
+        .filter(|(place, frames)| *frames > 0 || matches!(*place, "fifo" | "ring" | "backlog" | "queue"))
+        .map(|(place, frames)| (place.to_owned(), frames))
+        .collect()
+    }
+
+    /// Frames on their way, by place. `ring` is a difference: stored by the card, not yet taken up by the driver.
+    fn in_flight(&self) -> Result<BTreeMap<String, u64>, TrialError> {
+        let taken = self.stack.from_driver + self.driver_dropped;
+        let ring = self.card.to_host.checked_sub(taken).ok_or_else(|| {
+            TrialError::Testbed(format!(
+                "the driver took {taken} frames, the card stored only {}",
+                self.card.to_host
+            ))
+        })?;
+        Ok([
+            ("fifo", self.card.in_fifo),
+            ("ring", ring),
+            ("backlog", self.stack.in_backlog),
+            ("queue", self.stack.in_queue),
+            ("app", self.stack.in_hand),
+        ]
+        .into_iter()
+        .map(|(place, frames)| (place.to_owned(), frames))
+        .collect())
+    }
+}
+
+/// What share of `elapsed_ps` lies between two readings of a clock.
+pub(crate) fn share(from_ps: u64, to_ps: u64, elapsed_ps: u64) -> f64 {
+    (to_ps - from_ps) as f64 / elapsed_ps as f64
+}
+
+/// How the CPU's time went between two readings.
+pub(crate) fn cpu_time(from: &Usage, to: &Usage, elapsed_ps: u64) -> CpuTime {
+    let empty_polls = share(from.empty_poll_ps, to.empty_poll_ps, elapsed_ps);
+    CpuTime {
+        hardirq: share(from.hardirq_ps, to.hardirq_ps, elapsed_ps),
+        softirq: share(from.softirq_ps, to.softirq_ps, elapsed_ps),
+        thread: share(from.thread_ps, to.thread_ps, elapsed_ps) - empty_polls,
+        empty_polls,
+    }
+}
+
+/// A simulated testbed.
+pub struct Simulated {
+    setup: Setup,
+}
+
+impl Simulated {
+    /// A testbed with this set-up.
+    pub fn new(setup: Setup) -> Self {
+        Self { setup }
+    }
+
+    /// What it is made of.
+    pub fn setup(&self) -> &Setup {
+        &self.setup
+    }
+}
+
+/// Where in its period the first frame falls: the one thing that a seed changes.
+fn phase_ps(seed: u64, period_ps: u64) -> u64 {
+    // The finaliser of SplitMix64 (Steele et al., OOPSLA 2014).
+    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (z ^ (z >> 31)) % period_ps.max(1)
+}
+
+impl Testbed for Simulated {
+    fn line_rate_pps(&self, size: Size) -> f64 {
+        rate::line_rate_pps(rate::GIGABIT, size)
+    }
+
+    fn trial(&mut self, load: &Load) -> Result<Trial, TrialError> {
+        let line_pps = self.line_rate_pps(load.size);
+        if !(load.offered_pps > 0.0 && load.offered_pps <= line_pps) {
+            return Err(TrialError::Load(format!(
+                "a load of {:.0} pps cannot be offered: above 0 and at most line rate, {line_pps:.0} pps",
+                load.offered_pps
+            )));
+        }
+        let flow = Flow { to_mac: CARD, ..Flow::default() };
+        let frame = udp_test(&flow, load.size).map_err(|e| TrialError::Load(e.to_string()))?;
+
+        let (room, bound) = Room::build(&self.setup, Box::new(kpps_machine::wire::Count::default()))?;
+        let machine = &room.0;
+        let latencies = Latencies::default();
+        let consumer = CountAndDiscard { chain: Counter::new(Discard), latencies: Rc::clone(&latencies) };
+        let (service, driver_dropped) = (bound.service(), bound.dropped());
+        let stack = Stack::start(machine, 0, self.setup.stack_params.clone(), service, bound, consumer);
+
+        // One slot of silence, and the first frame begins.
+        let begin = machine.now_ps() + slot_ps(load.size);
+        let measure = begin + u64::from(load.warmup_ms) * MS;
+        let end = measure + u64::from(load.duration_ms) * MS;
+        let sent = Rc::new(Cell::new(0));
+        let first = begin + phase_ps(load.seed, (1e12 / load.offered_pps) as u64);
+        let source = ConstantRate::new(frame, load.offered_pps, first, end, Rc::clone(&sent));
+        machine.with_world(|world| world.set_traffic(0, Box::new(source)));
+
+        let read = || Reading {
+            sent: sent.get(),
+            card: machine.with_world(|world| *world.nic(0).tally()),
+            stack: stack.tally(),
+            usage: machine.usage(),
+            counters: machine.counters(),
+            bus_busy_ps: machine.with_world(|world| world.bus().busy_ps()),
+            driver_dropped: driver_dropped.get(),
+        };
+        machine.run(measure);
+        let from = read();
+        *latencies.borrow_mut() = Some(Latency::default());
+        machine.run(end);
+        let to = read();
+
+        let ledger = Ledger {
+            sent: to.sent,
+            unsent: 0,
+            delivered: to.stack.consumed,
+            dropped: to.places(),
+            in_flight: to.in_flight()?.values().sum(),
+            in_flight_at: to.in_flight()?,
+        };
+        if !ledger.closes() {
+            return Err(TrialError::Testbed(format!("the ledger does not close: {ledger:?}")));
+        }
+        let elapsed_ps = end - measure;
+        Ok(Trial {
+            seconds: elapsed_ps as f64 / 1e12,
+            sent: to.sent - from.sent,
+            delivered: to.stack.consumed - from.stack.consumed,
+            dropped: to.dropped() - from.dropped(),
+            interrupts: to.counters.interrupts - from.counters.interrupts,
+            register_reads: to.counters.register_reads - from.counters.register_reads,
+            register_writes: to.counters.register_writes - from.counters.register_writes,
+            allocations: to.counters.allocations - from.counters.allocations,
+            cpu: cpu_time(&from.usage, &to.usage, elapsed_ps),
+            bus_busy: share(from.bus_busy_ps, to.bus_busy_ps, elapsed_ps),
+            latency: latencies.borrow_mut().take().unwrap_or_default(),
+            ledger,
+        })
+    }
+}
