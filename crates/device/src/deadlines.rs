@@ -67,6 +67,8 @@ const SOURCES: [Source; 17] = [
 #[derive(Clone, Debug)]
 pub(crate) struct Deadlines {
     at: [u64; SOURCES.len()],
+    /// Which of them are pending, a bit each: few are at any time.
+    pending: u32,
     next: u64,
     /// Whose deadline `next` is.
     first: usize,
@@ -75,7 +77,7 @@ pub(crate) struct Deadlines {
 impl Deadlines {
     /// Nothing pending.
     pub(crate) fn new() -> Self {
-        Self { at: [NEVER; SOURCES.len()], next: NEVER, first: 0 }
+        Self { at: [NEVER; SOURCES.len()], pending: 0, next: NEVER, first: 0 }
     }
 
     /// The earliest deadline, [`NEVER`] if there is none.
@@ -89,6 +91,8 @@ impl Deadlines {
     pub(crate) fn set(&mut self, source: Source, at_ps: u64) {
         let i = source as usize;
         self.at[i] = at_ps;
+        let bit = 1 << i;
+        self.pending = if at_ps == NEVER { self.pending & !bit } else { self.pending | bit };
         if at_ps < self.next || (at_ps == self.next && i <= self.first) {
             self.next = at_ps;
             self.first = i;
@@ -106,7 +110,7 @@ impl Deadlines {
     /// Whether `source` has something pending.
     #[inline]
     pub(crate) fn pending(&self, source: Source) -> bool {
-        self.at[source as usize] != NEVER
+        self.pending >> source as usize & 1 != 0
     }
 
     /// When `source` is due.
@@ -124,17 +128,21 @@ impl Deadlines {
         }
         let i = self.first;
         self.at[i] = NEVER;
+        self.pending &= !(1 << i);
         self.find_next();
         Some((now, SOURCES[i]))
     }
 
     #[inline]
     fn find_next(&mut self) {
-        let mut next = self.at[0];
+        let mut next = NEVER;
         let mut first = 0;
-        for (i, &at) in self.at.iter().enumerate().skip(1) {
-            if at < next {
-                next = at;
+        let mut rest = self.pending;
+        while rest != 0 {
+            let i = rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            if self.at[i] < next {
+                next = self.at[i];
                 first = i;
             }
         }

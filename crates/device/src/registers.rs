@@ -8,7 +8,7 @@ use kpps_datasheet::{Chip, reg, stat};
 
 /// All bits of the interrupt registers (SDM 13.4.17).
 const CAUSES: u32 = 0x0001_FFFF;
-/// CTRL is found here, too (SDM table 13-2, footnote; the 82545 and 82546 revision 3 are reset through it).
+/// CTRL is found here, too (public drivers: the 82545 and 82546 revision 3 are reset through it).
 const CTRL_COPY: u32 = 0x0004;
 
 /// Registers that are only remembered.

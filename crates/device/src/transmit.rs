@@ -9,7 +9,7 @@ use crate::receive::FCS_BYTES;
 use crate::segment::Segmentation;
 use crate::{Host, Nic};
 use kpps_datasheet::bit::{cause, dctl, tctl};
-use kpps_datasheet::desc::{DATA_MAX_BYTES, Tx, TxContext, tx_cmd};
+use kpps_datasheet::desc::{DATA_MAX_BYTES, Tx, TxContext, TxLegacy, tx_cmd};
 
 /// An 802.1Q tag, in bytes.
 pub(crate) const VLAN_BYTES: usize = 4;
@@ -160,14 +160,19 @@ impl Nic {
         if self.tx.queue.cached() == 0 {
             self.tx_fetch(now, host);
         }
-        let extended = self.params.chip.has_checksum_offload();
-        let (data, options) = match Tx::unpack(words) {
-            Ok(Tx::Context(context)) if extended => {
+        let kind = if self.params.chip.has_checksum_offload() {
+            Tx::unpack(words)
+        } else {
+            // The 82542 knows one format.
+            Ok(Tx::Legacy(TxLegacy::unpack(words)))
+        };
+        let (data, options) = match kind {
+            Ok(Tx::Context(context)) => {
                 self.tx_context(now, context);
                 self.tx_finish_descriptor(now, host);
                 return true;
             }
-            Ok(Tx::Data(d)) if extended => {
+            Ok(Tx::Data(d)) => {
                 let data = Data {
                     buffer: d.buffer,
                     length: d.length & DATA_MAX_BYTES,
@@ -192,8 +197,8 @@ impl Nic {
                 }
                 (data, Options { css: d.css, legacy: true, ..Options::default() })
             }
-            // A type that the chip does not know: used up without effect.
-            _ => {
+            // A type that is reserved: used up without effect.
+            Err(_) => {
                 self.tx_finish_descriptor(now, host);
                 return true;
             }
