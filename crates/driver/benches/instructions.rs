@@ -154,7 +154,8 @@ fn transmit(device_: &mut Device<Flat, Stack>, ring: Words, bursts: u64, burst: 
     for _ in 0..bursts {
         if driver {
             for _ in 0..burst {
-                let sent = stack.take().is_some_and(|buffer| device_.tx.send(buffer, FRAME).is_ok());
+                let sent =
+                    stack.take().is_some_and(|buffer| device_.tx.send(buffer, black_box(FRAME)).is_ok());
                 assert!(sent);
             }
             device_.tx.flush();

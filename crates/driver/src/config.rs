@@ -331,7 +331,7 @@ impl Config {
             service: Service::SelfPacing { burst: 32 },
             buffers: Buffers::Recycled,
             refill: Refill { when: RefillWhen::EachFrame, group: 0 },
-            completion: Completion { report_every: 32, delay: Delay::Always },
+            completion: Completion { report_every: 32, delay: Delay::Never },
             moderation: Moderation { rdtr: 0, radv: 0, tidv: 32, tadv: 64, itr: Itr::Off },
             interrupts: Interrupts {
                 rx_timer: true,
@@ -428,7 +428,10 @@ mod tests {
             |c| c.max_frame_bytes = 63,
             |c| c.service = Service::Polling { burst: 0 },
             |c| c.completion.report_every = 200,
-            |c| c.moderation.tidv = 0,
+            |c| {
+                c.completion.delay = Delay::Always;
+                c.moderation.tidv = 0;
+            },
             |c| c.moderation.itr = Itr::Fixed(1),
             |c| c.rx_fifo_kb = Some(60),
             |c| c.address = Some([1, 0, 0, 0, 0, 0]),

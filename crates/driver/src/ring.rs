@@ -50,6 +50,12 @@ impl<M: DmaMemory> Ring<M> {
         if next == self.size { 0 } else { next }
     }
 
+    /// The index before `index`.
+    #[inline]
+    pub(crate) fn before(&self, index: usize) -> usize {
+        if index == 0 { self.size - 1 } else { index - 1 }
+    }
+
     /// Steps from `from` forward to `to`.
     #[inline]
     pub(crate) fn distance(&self, from: usize, to: usize) -> usize {

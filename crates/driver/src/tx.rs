@@ -23,6 +23,8 @@ pub(crate) use quirks::Quirks;
 
 /// The shortest frame that goes out as it is, in bytes without FCS.
 const MIN_FRAME_BYTES: u16 = 60;
+/// The longest, in bytes without FCS (SDM 3.3.3).
+const MAX_FRAME_BYTES: u16 = desc::LEGACY_MAX_BYTES as u16;
 /// Bytes that must stay free in the transmit FIFO beside a frame (SDM 3.3.6, note 2).
 const FIFO_SPARE_BYTES: u32 = 80;
 
@@ -62,10 +64,10 @@ pub struct Refused<F> {
 pub struct TxCounters {
     /// Frames taken.
     pub frames: u64,
-    /// Their bytes, without FCS.
-    pub bytes: u64,
     /// Frames refused because the ring was full.
     pub full: u64,
+    /// Bytes of the frames taken, without FCS.
+    pub bytes: u64,
     /// Context descriptors written.
     pub contexts: u64,
     /// Descriptors written only to get a report.
@@ -105,9 +107,8 @@ struct Pattern {
 /// Where a frame began, to take it back.
 struct Mark {
     next: usize,
-    used: usize,
-    untold: usize,
-    last: (usize, u64),
+    free: usize,
+    last: u64,
     context: Option<[u64; 2]>,
 }
 
@@ -123,8 +124,8 @@ pub struct TxQueue<P: Platform, S: BufferSource> {
     next: usize,
     /// The oldest descriptor not yet reclaimed.
     clean: usize,
-    /// Descriptors between `clean` and `next`.
-    used: usize,
+    /// Descriptors that may still be written: one less than there are from `next` to `clean`.
+    free: usize,
     /// Descriptors from `clean` on that are known to be done.
     done: usize,
     /// Descriptors that ask for a report, oldest first, in a ring of the ring's size.
@@ -135,10 +136,10 @@ pub struct TxQueue<P: Platform, S: BufferSource> {
     unreported: usize,
     /// Reports since the last that was not delayed.
     reports_delayed: u16,
-    /// The descriptor written last: its place and second word.
-    last: (usize, u64),
-    /// Descriptors written since the tail was.
-    untold: usize,
+    /// The second word of the descriptor written last.
+    last: u64,
+    /// The tail as last written.
+    told: usize,
     /// The next flush is followed by another call, so its last frame need not ask for a report.
     attended: bool,
     report_every: usize,
@@ -175,14 +176,14 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
             source,
             next: 0,
             clean: 0,
-            used: 0,
+            free: config.tx_ring as usize - 1,
             done: 0,
             report_first: 0,
             report_count: 0,
             unreported: 0,
             reports_delayed: 0,
-            last: (0, 0),
-            untold: 0,
+            last: 0,
+            told: 0,
             attended: false,
             report_every: config.completion.report_every.into(),
             delay: config.completion.delay,
@@ -213,22 +214,22 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
             }
         }
         self.ring.clear();
-        self.reclaimed = self.reclaimed.wrapping_add(self.used as u32);
-        (self.next, self.clean, self.used, self.done) = (0, 0, 0, 0);
+        self.reclaimed = self.reclaimed.wrapping_add(self.pending() as u32);
+        (self.next, self.clean, self.free, self.done) = (0, 0, self.ring.size() - 1, 0);
         (self.report_first, self.report_count, self.unreported) = (0, 0, 0);
-        (self.untold, self.reports_delayed, self.context) = (0, 0, None);
+        (self.told, self.reports_delayed, self.context) = (0, 0, None);
     }
 
     /// Descriptors free. A ring is never filled up: tail = head would look empty (SDM 3.4).
     #[inline]
     pub fn free(&self) -> usize {
-        self.ring.size() - 1 - self.used
+        self.free
     }
 
     /// Descriptors in use: sent or to be sent, and not yet reclaimed.
     #[inline]
     pub fn pending(&self) -> usize {
-        self.used
+        self.ring.size() - 1 - self.free
     }
 
     /// What was counted so far.
@@ -244,36 +245,39 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
     /// Takes a frame of one buffer, `bytes` long without FCS; short ones are padded. The device
     /// hears of it at the next [`flush`](Self::flush).
     #[inline]
-    pub fn send(&mut self, mut buffer: S::Buf, bytes: u16) -> Result<(), Refused<Fragment<S::Buf>>> {
-        let refuse = |reason, buffer| Err(Refused { reason, frame: Fragment { buffer, bytes } });
-        if self.used + 1 >= self.ring.size() {
+    pub fn send(&mut self, buffer: S::Buf, bytes: u16) -> Result<(), Refused<Fragment<S::Buf>>> {
+        if self.free == 0 {
             self.counters.full += 1;
-            return refuse(Refusal::Full, buffer);
+            return Err(Refused { reason: Refusal::Full, frame: Fragment { buffer, bytes } });
         }
-        if bytes == 0
-            || u32::from(bytes) > desc::LEGACY_MAX_BYTES
-            || buffer.capacity() < usize::from(bytes.max(MIN_FRAME_BYTES))
-        {
-            return refuse(Refusal::Invalid, buffer);
-        }
-        let length = bytes.max(MIN_FRAME_BYTES);
-        if bytes < length {
-            match buffer.bytes_mut().get_mut(bytes.into()..length.into()) {
-                Some(padding) => padding.fill(0),
-                None => return refuse(Refusal::Invalid, buffer),
-            }
+        if !(MIN_FRAME_BYTES..=MAX_FRAME_BYTES).contains(&bytes) || buffer.capacity() < bytes.into() {
+            return self.send_padded(buffer, bytes);
         }
         let bus = buffer.bus();
-        if self.quirks.piece(bus, length.into(), true, desc::LEGACY_MAX_BYTES) < length.into() {
-            return self.send_in_pieces(buffer, length);
+        if self.quirks.splits(bus, bytes.into()) {
+            return self.send_in_pieces(buffer, bytes);
         }
-        buffer.sync_for_device(length.into());
+        buffer.sync_for_device(bytes.into());
         const WHOLE: u64 = ((tx_cmd::EOP | tx_cmd::IFCS) as u64) << 24;
-        let word = u64::from(length) | WHOLE | self.report(self.next, 1);
+        let word = u64::from(bytes) | WHOLE | self.report(self.next, 1);
         self.write(bus, word, Some(buffer));
         self.counters.frames += 1;
-        self.counters.bytes += u64::from(length);
+        self.counters.bytes += u64::from(bytes);
         Ok(())
+    }
+
+    /// Pads a short frame; refuses an impossible one.
+    #[cold]
+    fn send_padded(&mut self, mut buffer: S::Buf, bytes: u16) -> Result<(), Refused<Fragment<S::Buf>>> {
+        let fits = buffer.capacity() >= MIN_FRAME_BYTES.into() && (1..MIN_FRAME_BYTES).contains(&bytes);
+        let padding = buffer.bytes_mut().get_mut(bytes.into()..MIN_FRAME_BYTES.into());
+        match padding.filter(|_| fits) {
+            Some(padding) => {
+                padding.fill(0);
+                self.send(buffer, MIN_FRAME_BYTES)
+            }
+            None => Err(Refused { reason: Refusal::Invalid, frame: Fragment { buffer, bytes } }),
+        }
     }
 
     #[cold]
@@ -316,13 +320,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
             self.counters.full += 1;
             return Err(Refused { reason: Refusal::Full, frame: fragments });
         }
-        let mark = Mark {
-            next: self.next,
-            used: self.used,
-            untold: self.untold,
-            last: self.last,
-            context: self.context,
-        };
+        let mark = Mark { next: self.next, free: self.free, last: self.last, context: self.context };
         self.write_context(meta);
         let mut total = 0;
         let mut valid = true;
@@ -344,9 +342,9 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         }
         // The frame's last descriptor, known only now.
         let written = self.ring.distance(mark.next, self.next);
-        let (index, word) = self.last;
+        let index = self.ring.before(self.next);
         let report = self.report(index, written);
-        self.patch(index, word | desc::TX_EOP | report);
+        self.patch(index, self.last | desc::TX_EOP | report);
         self.counters.frames += 1;
         self.counters.bytes += u64::from(total);
         Ok(())
@@ -439,15 +437,14 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         if let Some(shadow) = self.buffers.get_mut(index) {
             *shadow = buffer;
         }
-        self.last = (index, second);
+        self.last = second;
         self.next = self.ring.after(index);
-        self.used += 1;
-        self.untold += 1;
+        self.free -= 1;
     }
 
     /// Changes the second word of the descriptor written last.
     fn patch(&mut self, index: usize, word: u64) {
-        self.last.1 = word;
+        self.last = word;
         self.ring.store_second(index, word);
     }
 
@@ -460,7 +457,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
             }
             index = self.ring.after(index);
         }
-        (self.next, self.used, self.untold) = (mark.next, mark.used, mark.untold);
+        (self.next, self.free) = (mark.next, mark.free);
         (self.last, self.context) = (mark.last, mark.context);
     }
 }

@@ -1,10 +1,12 @@
 //! Errata that make a frame need more descriptors than it has fragments.
 
-use kpps_datasheet::{Chip, Erratum};
+use kpps_datasheet::{Chip, Erratum, desc};
 
 /// What needs more descriptors than a fragment has.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Quirks {
+    /// Any of those that concern frames without segmentation.
+    any: bool,
     pub(crate) no_64k_crossing: bool,
     pub(crate) first_2015: bool,
     pub(crate) dword_end: bool,
@@ -13,12 +15,21 @@ pub(crate) struct Quirks {
 
 impl Quirks {
     pub(crate) fn of(chip: Chip, pcix: bool) -> Self {
-        Self {
+        let mut quirks = Self {
+            any: false,
             no_64k_crossing: chip.has(Erratum::No64KCrossing),
             first_2015: pcix && chip.has(Erratum::FirstDescriptor2015),
             dword_end: pcix && chip.has(Erratum::DwordEndPcix),
             sentinel: chip.has(Erratum::SegmentationSentinel),
-        }
+        };
+        quirks.any = quirks.no_64k_crossing || quirks.first_2015 || quirks.dword_end;
+        quirks
+    }
+
+    /// Whether a frame of one buffer needs more than one descriptor.
+    #[inline]
+    pub(super) fn splits(&self, bus: u64, bytes: u32) -> bool {
+        self.any && self.piece(bus, bytes, true, desc::LEGACY_MAX_BYTES) < bytes
     }
 
     /// The bytes that the next descriptor may cover of `bytes` at `bus`.

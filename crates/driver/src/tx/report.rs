@@ -6,7 +6,10 @@
 
 use super::{Progress, TxQueue};
 use crate::{config::Delay, offload::Checksums};
-use core::sync::atomic::{Ordering, fence};
+use core::{
+    ops::Range,
+    sync::atomic::{Ordering, fence},
+};
 use kpps_datasheet::desc;
 use kpps_platform::{BufferSource, Platform, Registers};
 
@@ -50,7 +53,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
     /// Unless [attended](Self::attend), the last of them is made to report.
     #[inline]
     pub fn flush(&mut self) {
-        if self.untold == 0 {
+        if self.told == self.next {
             return;
         }
         if !self.attended && self.unreported > 0 {
@@ -61,7 +64,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
 
     #[inline]
     fn ring_doorbell(&mut self) {
-        self.untold = 0;
+        self.told = self.next;
         self.counters.doorbells += 1;
         // The descriptors are in memory before the device hears of them.
         fence(Ordering::Release);
@@ -69,9 +72,9 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
     }
 
     fn report_last(&mut self) {
-        let (index, word) = self.last;
+        let index = self.ring.before(self.next);
         let report = self.ask_for_report(index);
-        self.patch(index, word | report);
+        self.patch(index, self.last | report);
     }
 
     /// Promises (or takes the promise back) that the queue will be looked at again without an
@@ -90,7 +93,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
     /// write. Returns false if there is no room for that: reclaim first.
     pub fn settle(&mut self) -> bool {
         if self.unreported > 0 {
-            if self.untold > 0 {
+            if self.told != self.next {
                 self.report_last();
             } else if self.free() > 0 {
                 let words = self.context.unwrap_or_else(|| Checksums::default().context().pack());
@@ -116,25 +119,6 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         self.seen_frames = self.counters.frames;
     }
 
-    /// Takes the next buffer whose frame, or part of one, has been sent.
-    #[inline]
-    fn take_done(&mut self) -> Option<S::Buf> {
-        loop {
-            if self.done == 0 {
-                self.look_for_report()?;
-            }
-            let index = self.clean;
-            self.clean = self.ring.after(index);
-            self.done -= 1;
-            self.used -= 1;
-            self.reclaimed = self.reclaimed.wrapping_add(1);
-            let buffer = self.buffers.get_mut(index).and_then(Option::take);
-            if buffer.is_some() {
-                return buffer;
-            }
-        }
-    }
-
     /// Examines the oldest report.
     #[inline]
     fn look_for_report(&mut self) -> Option<()> {
@@ -157,10 +141,13 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
     #[inline]
     pub fn reclaim(&mut self, max: usize) -> usize {
         let mut count = 0;
-        while count < max {
-            let Some(buffer) = self.take_done() else { break };
-            self.source.give(buffer);
-            count += 1;
+        while let Some(batch) = self.next_batch(max - count) {
+            for slot in self.buffers.get_mut(batch).unwrap_or_default() {
+                if let Some(buffer) = slot.take() {
+                    self.source.give(buffer);
+                    count += 1;
+                }
+            }
         }
         count
     }
@@ -169,12 +156,35 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
     #[inline]
     pub fn reclaim_with(&mut self, max: usize, mut keep: impl FnMut(S::Buf)) -> usize {
         let mut count = 0;
-        while count < max {
-            let Some(buffer) = self.take_done() else { break };
-            keep(buffer);
-            count += 1;
+        while let Some(batch) = self.next_batch(max - count) {
+            for slot in self.buffers.get_mut(batch).unwrap_or_default() {
+                if let Some(buffer) = slot.take() {
+                    keep(buffer);
+                    count += 1;
+                }
+            }
         }
         count
+    }
+
+    /// Reclaims at most `max` descriptors that are done and stand beside each other; the caller
+    /// takes their buffers.
+    #[inline]
+    fn next_batch(&mut self, max: usize) -> Option<Range<usize>> {
+        if max == 0 {
+            return None;
+        }
+        if self.done == 0 {
+            self.look_for_report()?;
+        }
+        let start = self.clean;
+        let count = self.done.min(max).min(self.ring.size() - start);
+        let end = start + count;
+        self.clean = if end == self.ring.size() { 0 } else { end };
+        self.done -= count;
+        self.free += count;
+        self.reclaimed = self.reclaimed.wrapping_add(count as u32);
+        Some(start..end)
     }
 
     /// How far the queue has come.
@@ -182,7 +192,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         let waiting = self.done == 0
             && self.report_count > 0
             && self.reports.get(self.report_first).is_some_and(|&index| {
-                let told = self.used - self.untold;
+                let told = self.ring.distance(self.clean, self.told);
                 self.ring.distance(self.clean, index) < told && self.ring.status(index) & desc::TX_DD == 0
             });
         Progress { reclaimed: self.reclaimed, waiting }
