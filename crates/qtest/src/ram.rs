@@ -11,8 +11,8 @@ use memmap2::{MmapMut, MmapRaw};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Below this address a PC has holes (VGA, ROMs); nothing is allocated there.
 pub const LOWEST: u64 = 1 << 20;
@@ -65,7 +65,7 @@ impl Ram {
         let spec = DmaSpec { align: spec.align.max(8), ..spec };
         let memory = RingMemory(self.span(spec)?);
         for word in memory.words() {
-            word.store(0, std::sync::atomic::Ordering::Relaxed);
+            word.store(0, Ordering::Relaxed);
         }
         Ok(memory)
     }
@@ -75,7 +75,7 @@ impl Ram {
     pub fn pool(&self, count: usize, bytes: usize, boundary: Option<u64>) -> Result<BufferPool, OutOfMemory> {
         let spec = DmaSpec { bytes, align: CACHE_LINE as usize, boundary, max_address: u64::MAX };
         let free = (0..count).map(|_| self.span(spec).map(RamBuffer)).collect::<Result<Vec<_>, _>>()?;
-        Ok(BufferPool { free })
+        Ok(BufferPool { free: Arc::new(Mutex::new(free)) })
     }
 
     fn span(&self, spec: DmaSpec) -> Result<Span, OutOfMemory> {
@@ -83,7 +83,7 @@ impl Ram {
         Ok(Span { ram: self.clone(), range })
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Spans> {
+    fn lock(&self) -> MutexGuard<'_, Spans> {
         // Nothing in there can be left half done: every method completes or changes nothing.
         self.0.spans.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -181,26 +181,31 @@ impl Buffer for RamBuffer {
     }
 }
 
-/// A fixed number of [`RamBuffer`]s, last given first taken.
-#[derive(Debug)]
+/// A handle to a fixed number of [`RamBuffer`]s, last given first taken.
+#[derive(Clone, Debug)]
 pub struct BufferPool {
-    free: Vec<RamBuffer>,
+    free: Arc<Mutex<Vec<RamBuffer>>>,
 }
 
 impl BufferPool {
+    fn lock(&self) -> MutexGuard<'_, Vec<RamBuffer>> {
+        // A push or pop that panics changes nothing.
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// How many buffers are in the pool just now.
     pub fn available(&self) -> usize {
-        self.free.len()
+        self.lock().len()
     }
 }
 
 impl BufferSource for BufferPool {
     type Buf = RamBuffer;
     fn take(&mut self) -> Option<RamBuffer> {
-        self.free.pop()
+        self.lock().pop()
     }
     fn give(&mut self, buffer: RamBuffer) {
-        self.free.push(buffer);
+        self.lock().push(buffer);
     }
 }
 
@@ -208,7 +213,6 @@ impl BufferSource for BufferPool {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use std::sync::atomic::Ordering;
 
     #[test]
     fn both_sides_see_the_same_bytes() {

@@ -1,0 +1,80 @@
+//! What a case returns.
+
+use crate::Departure;
+use std::fmt;
+
+/// Why a case failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure(pub String);
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<String> for Failure {
+    fn from(reason: String) -> Self {
+        Self(reason)
+    }
+}
+
+impl From<&str> for Failure {
+    fn from(reason: &str) -> Self {
+        Self(reason.to_owned())
+    }
+}
+
+impl From<kpps_qtest::Error> for Failure {
+    fn from(error: kpps_qtest::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl From<kpps_driver::Error> for Failure {
+    fn from(error: kpps_driver::Error) -> Self {
+        Self(format!("driver: {error}"))
+    }
+}
+
+impl From<kpps_platform::OutOfMemory> for Failure {
+    fn from(_: kpps_platform::OutOfMemory) -> Self {
+        Self("the bench is out of memory".to_owned())
+    }
+}
+
+/// How a case ended that did not fail.
+#[derive(Clone, Copy, Debug)]
+pub enum Verdict {
+    /// As the manual says.
+    Pass,
+    /// As this device is known to do.
+    Departs(&'static Departure),
+    /// The chip has no such thing.
+    NotApplicable(&'static str),
+}
+
+/// What a case returns.
+pub type CaseResult = Result<Verdict, Failure>;
+
+/// Fails the case unless the condition holds.
+macro_rules! check {
+    ($condition:expr, $($message:tt)+) => {
+        if !$condition {
+            return Err($crate::Failure(format!($($message)+)));
+        }
+    };
+}
+
+/// Fails the case unless both are equal.
+macro_rules! check_eq {
+    ($found:expr, $expected:expr, $($message:tt)+) => {{
+        let (found, expected) = (&$found, &$expected);
+        if found != expected {
+            let what = format!($($message)+);
+            return Err($crate::Failure(format!("{what}: {found:x?}, not {expected:x?}")));
+        }
+    }};
+}
+
+pub(crate) use {check, check_eq};

@@ -1,0 +1,262 @@
+//! Checksums inserted and verified, held against `etherparse`.
+
+use crate::case::{CaseResult, Verdict, check, check_eq};
+use crate::oracle::{self, Inside, PEER, pattern, tagged};
+use crate::raw::RawReceiver;
+use crate::rig::{Rig, same};
+use crate::suite::Entry;
+use crate::{Bench, Failure, departure};
+use kpps_datasheet::{Chip, reg};
+use kpps_driver::{Checksum, Checksums, Fragment, Offload, Refusal, Sum, TxMeta};
+use kpps_platform::BufferSource;
+
+const NO_OFFLOAD: &str = "the chip has no checksum offload";
+
+/// Payload sizes: the least, odd and even, around the longest standard frame, jumbo.
+const PAYLOADS: [usize; 12] = [1, 2, 3, 17, 18, 19, 100, 1001, 1459, 1460, 4001, 8900];
+
+pub(super) fn cases<B: Bench>() -> Vec<Entry<B>> {
+    vec![
+        ("checksum: inserted into TCP and UDP over IPv4 and IPv6", inserted),
+        ("checksum: inserted behind an inserted VLAN tag", inserted_with_tag),
+        ("checksum: only one of the two is inserted", inserted_singly),
+        ("checksum: offload is refused where there is none", refused),
+        ("checksum: verified on receive", verified),
+        ("checksum: no verdict on what is neither TCP nor UDP", no_verdict),
+        ("checksum: packet checksum in the receive descriptor", packet_checksum),
+    ]
+}
+
+/// Where the checksums of a frame are; IPv4 has two.
+fn sums(inside: Inside) -> Checksums {
+    let transport = if inside.is_v4() { 34 } else { 54 };
+    let field = transport + if inside.is_tcp() { 16 } else { 6 };
+    Checksums {
+        ip: inside.is_v4().then_some(Sum { start: 14, field: 24, end: 33 }),
+        transport: Some(Sum { start: transport, field, end: 0 }),
+    }
+}
+
+/// A good frame, and the same as a stack hands it down: IP checksum 0, pseudo-header sum in
+/// the transport checksum.
+fn good_and_raw(inside: Inside, payload: usize) -> (Vec<u8>, Vec<u8>) {
+    let good = oracle::ip(inside, [0xff; 6], PEER, &pattern(payload, payload));
+    let mut raw = good.clone();
+    if inside.is_v4() {
+        raw[24..26].fill(0);
+    }
+    let sums = sums(inside);
+    let field = sums.transport.map_or(0, |sum| usize::from(sum.field));
+    let start = sums.transport.map_or(0, |sum| usize::from(sum.start));
+    let pseudo = oracle::pseudo_sum(&good, (good.len() - start) as u32);
+    raw[field..field + 2].copy_from_slice(&pseudo.to_be_bytes());
+    (good, raw)
+}
+
+fn padded(mut frame: Vec<u8>) -> Vec<u8> {
+    frame.resize(frame.len().max(60), 0);
+    frame
+}
+
+/// SDM 3.5.
+fn inserted<B: Bench>(bench: &mut B) -> CaseResult {
+    if !bench.chip().has_checksum_offload() {
+        return Ok(Verdict::NotApplicable(NO_OFFLOAD));
+    }
+    let mut rig = Rig::open(bench, |_| {})?;
+    for payload in PAYLOADS {
+        for inside in Inside::ALL {
+            let (good, raw) = good_and_raw(inside, payload);
+            oracle::checksums_are_good(&good)?;
+            for pieces in [1, 2, 3] {
+                let offload = Offload::Checksum(sums(inside));
+                rig.send(&raw, pieces, &TxMeta { vlan: None, offload })?;
+                rig.tx.flush();
+                let what = format!("{inside:?} with {payload} B in {pieces} pieces");
+                same(&what, &rig.sent()?, &padded(good.clone()))?;
+            }
+            // A frame without a wish between them keeps what it has.
+            rig.send(&padded(raw.clone()), 1, &TxMeta::default())?;
+            rig.tx.flush();
+            same("frame without offload", &rig.sent()?, &padded(raw))?;
+        }
+    }
+    Ok(Verdict::Pass)
+}
+
+/// One frame of each kind, its size varied by `round`.
+pub(super) fn exchange<B: Bench>(rig: &mut Rig<'_, B>, round: usize) -> Result<(), Failure> {
+    for inside in Inside::ALL {
+        let (good, raw) = good_and_raw(inside, 100 + round);
+        let offload = Offload::Checksum(sums(inside));
+        rig.send(&raw, 1 + round % 3, &TxMeta { vlan: None, offload })?;
+        rig.tx.flush();
+        same(&format!("{inside:?}"), &rig.sent()?, &good)?;
+    }
+    Ok(())
+}
+
+fn inserted_with_tag<B: Bench>(bench: &mut B) -> CaseResult {
+    if !bench.chip().has_checksum_offload() {
+        return Ok(Verdict::NotApplicable(NO_OFFLOAD));
+    }
+    let mut rig = Rig::open(bench, |config| config.vlan = true)?;
+    for inside in Inside::ALL {
+        let (good, raw) = good_and_raw(inside, 333);
+        let offload = Offload::Checksum(sums(inside));
+        rig.send(&raw, 2, &TxMeta { vlan: Some(0x2005), offload })?;
+        rig.tx.flush();
+        same(&format!("{inside:?}"), &rig.sent()?, &tagged(&good, 0x2005))?;
+    }
+    Ok(Verdict::Pass)
+}
+
+/// POPTS.IXSM and TXSM are independent (SDM 3.3.7.3).
+fn inserted_singly<B: Bench>(bench: &mut B) -> CaseResult {
+    if !bench.chip().has_checksum_offload() {
+        return Ok(Verdict::NotApplicable(NO_OFFLOAD));
+    }
+    let mut rig = Rig::open(bench, |_| {})?;
+    for inside in [Inside::Tcp4, Inside::Udp4] {
+        let (good, raw) = good_and_raw(inside, 500);
+        let both = sums(inside);
+        let field = both.transport.map_or(0, |sum| usize::from(sum.field));
+        let mut expected = good.clone();
+        expected[field..field + 2].copy_from_slice(&raw[field..field + 2]);
+        let only_ip = Offload::Checksum(Checksums { transport: None, ..both });
+        rig.send(&raw, 1, &TxMeta { vlan: None, offload: only_ip })?;
+        rig.tx.flush();
+        same(&format!("{inside:?}, only the IP checksum"), &rig.sent()?, &expected)?;
+
+        let mut expected = good.clone();
+        expected[24..26].fill(0);
+        let only_transport = Offload::Checksum(Checksums { ip: None, ..both });
+        rig.send(&raw, 1, &TxMeta { vlan: None, offload: only_transport })?;
+        rig.tx.flush();
+        same(&format!("{inside:?}, only the transport checksum"), &rig.sent()?, &expected)?;
+    }
+    Ok(Verdict::Pass)
+}
+
+fn refused<B: Bench>(bench: &mut B) -> CaseResult {
+    if bench.chip().has_checksum_offload() {
+        return Ok(Verdict::NotApplicable("the chip has checksum offload"));
+    }
+    let mut rig = Rig::open(bench, |_| {})?;
+    let buffer = rig.tx.source_mut().take().ok_or("out of buffers")?;
+    let meta = TxMeta { vlan: None, offload: Offload::Checksum(sums(Inside::Udp4)) };
+    let Err(refused) = rig.tx.enqueue([Fragment { buffer, bytes: 100 }].into_iter(), &meta) else {
+        return Err("the driver took a frame whose checksums nobody inserts".into());
+    };
+    check_eq!(refused.reason, Refusal::Unsupported, "reason");
+    for fragment in refused.frame {
+        rig.tx.source_mut().give(fragment.buffer);
+    }
+    Ok(Verdict::Pass)
+}
+
+/// Which of a frame's checksums are spoiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Spoiled {
+    Nothing,
+    Ip,
+    Transport,
+}
+
+/// The verdicts that the manual wants (SDM 3.2.9): IPv6 is not looked into unless
+/// RXCSUM.IPV6OFL is set, which the driver does not do.
+fn verdicts(inside: Inside, spoiled: Spoiled) -> (Checksum, Checksum) {
+    let verdict = |bad| if bad { Checksum::Bad } else { Checksum::Good };
+    if inside.is_v4() {
+        (verdict(spoiled == Spoiled::Ip), verdict(spoiled == Spoiled::Transport))
+    } else {
+        (Checksum::Unknown, Checksum::Unknown)
+    }
+}
+
+fn receive_one<B: Bench>(rig: &mut Rig<'_, B>, frame: &[u8]) -> Result<(Checksum, Checksum), Failure> {
+    rig.bench.inject(frame)?;
+    let got = rig.received()?;
+    same("frame", &got.bytes, frame)?;
+    Ok((got.ip, got.transport))
+}
+
+fn verified<B: Bench>(bench: &mut B) -> CaseResult {
+    if !bench.chip().has_checksum_offload() {
+        return Ok(Verdict::NotApplicable(NO_OFFLOAD));
+    }
+    let departs = bench.departs(&departure::NO_RECEIVE_CHECKSUM);
+    let mut rig = Rig::open(bench, |_| {})?;
+    for payload in PAYLOADS {
+        for inside in Inside::ALL {
+            for spoiled in [Spoiled::Nothing, Spoiled::Ip, Spoiled::Transport] {
+                let mut frame = oracle::ip(inside, [0xff; 6], PEER, &pattern(payload, payload));
+                match spoiled {
+                    Spoiled::Nothing => {}
+                    // The time to live.
+                    Spoiled::Ip if inside.is_v4() => frame[22] ^= 0x10,
+                    Spoiled::Ip => continue,
+                    Spoiled::Transport => {
+                        if let Some(last) = frame.last_mut() {
+                            *last ^= 0x55;
+                        }
+                    }
+                }
+                let expected =
+                    if departs { (Checksum::Unknown, Checksum::Unknown) } else { verdicts(inside, spoiled) };
+                // Padding belongs to no checksum.
+                let found = receive_one(&mut rig, &padded(frame))?;
+                check_eq!(
+                    format!("{found:?}"),
+                    format!("{expected:?}"),
+                    "verdicts (IP, transport) on {inside:?} with {payload} B, spoiled {spoiled:?}"
+                );
+            }
+        }
+    }
+    Ok(if departs { Verdict::Departs(&departure::NO_RECEIVE_CHECKSUM) } else { Verdict::Pass })
+}
+
+fn no_verdict<B: Bench>(bench: &mut B) -> CaseResult {
+    let mut rig = Rig::open(bench, |_| {})?;
+    let arp_like = oracle::plain([0xff; 6], PEER, 60, 1);
+    let (_, transport) = receive_one(&mut rig, &arp_like)?;
+    check!(transport == Checksum::Unknown, "a verdict on a frame that is not IP: {transport:?}");
+    // A fragment's transport checksum cannot be known.
+    let mut fragment = oracle::ip(Inside::Udp4, [0xff; 6], PEER, &pattern(9, 400));
+    fragment[20] |= 0x20;
+    let old = u16::from_be_bytes([fragment[24], fragment[25]]);
+    fragment[24..26].copy_from_slice(&oracle::checksum_after(old, 0x2000).to_be_bytes());
+    let (ip, transport) = receive_one(&mut rig, &fragment)?;
+    check!(ip != Checksum::Bad, "IP checksum of a fragment: {ip:?}");
+    check!(transport == Checksum::Unknown, "a verdict on a fragment's UDP checksum: {transport:?}");
+    Ok(Verdict::Pass)
+}
+
+/// SDM 3.2.9, 13.4.47: the one's complement sum of everything from RXCSUM.PCSS on.
+fn packet_checksum<B: Bench>(bench: &mut B) -> CaseResult {
+    if bench.chip() <= Chip::I82544 {
+        return Ok(Verdict::NotApplicable("the field is reserved (SDM table 3-1)"));
+    }
+    let departs = bench.departs(&departure::NO_PACKET_CHECKSUM);
+    let mut raw = RawReceiver::open(bench, 8)?;
+    raw.tail(7);
+    let tried = [(0, 60), (14, 60), (14, 61), (14, 1514), (34, 777)];
+    for (index, (start, size)) in tried.into_iter().enumerate() {
+        raw.rig.regs.write(reg::RXCSUM, start as u32);
+        let frame = oracle::plain([0xff; 6], PEER, size, size);
+        raw.rig.bench.inject(&frame)?;
+        let found = raw.written(index)?.checksum;
+        // The manual does not say whether the field is complemented; both are the sum.
+        let sum = oracle::sum(&frame[start..]);
+        if departs {
+            check_eq!(found, 0, "packet checksum of {size} B from byte {start} on");
+        } else {
+            check!(
+                found == sum || found == !sum,
+                "packet checksum of {size} B from byte {start} on: {found:#06x}, not {sum:#06x}"
+            );
+        }
+    }
+    Ok(if departs { Verdict::Departs(&departure::NO_PACKET_CHECKSUM) } else { Verdict::Pass })
+}

@@ -1,0 +1,180 @@
+//! Which frames get in (SDM 3.2.1, 13.5).
+
+use crate::case::{CaseResult, Verdict, check_eq};
+use crate::oracle::{BROADCAST, PEER, plain};
+use crate::rig::Rig;
+use crate::suite::Entry;
+use crate::{Bench, Failure};
+use kpps_datasheet::bit::rctl;
+use kpps_datasheet::reg;
+
+/// Somebody else's station address.
+const OTHER: [u8; 6] = [0x02, 0, 0, 0, 0, 0x77];
+/// Two multicast addresses of different hash, and one of the same hash as the first: the hash
+/// is the 12 bits from bit 36 of the address on (SDM 13.5.1, RCTL.MO = 0).
+const GROUP_A: [u8; 6] = [0x01, 0x00, 0x5e, 0x00, 0x12, 0x34];
+const GROUP_A_TWIN: [u8; 6] = [0x01, 0x80, 0xc2, 0x55, 0x1f, 0x34];
+const GROUP_B: [u8; 6] = [0x01, 0x00, 0x5e, 0x00, 0x56, 0x78];
+
+pub(super) fn cases<B: Bench>() -> Vec<Entry<B>> {
+    vec![
+        ("filter: own address and broadcast only", own_and_broadcast),
+        ("filter: every receive address entry", every_entry),
+        ("filter: another station address", changed_address),
+        ("filter: multicast hash", multicast_hash),
+        ("filter: multicast hash, every bit", multicast_every_bit),
+        ("filter: multicast hash at all four offsets", multicast_offsets),
+        ("filter: all multicast", all_multicast),
+        ("filter: promiscuous", promiscuous),
+        ("filter: broadcast refused", broadcast_refused),
+    ]
+}
+
+/// Injects a frame to each address and returns the addresses of those that arrive.
+fn arriving<B: Bench>(rig: &mut Rig<'_, B>, to: &[[u8; 6]]) -> Result<Vec<[u8; 6]>, Failure> {
+    for (index, &to) in to.iter().enumerate() {
+        rig.bench.inject(&plain(to, PEER, 60 + index % 100, index))?;
+    }
+    let mut addresses = Vec::new();
+    for frame in rig.received_all()? {
+        let address = frame.bytes.first_chunk::<6>().ok_or("a frame without an address")?;
+        addresses.push(*address);
+    }
+    Ok(addresses)
+}
+
+fn own_and_broadcast<B: Bench>(bench: &mut B) -> CaseResult {
+    let own = bench.address();
+    let mut rig = Rig::open(bench, |config| config.promiscuous = false)?;
+    let mut near = own;
+    near[5] ^= 1;
+    let mut far = own;
+    far[0] ^= 4;
+    let found = arriving(&mut rig, &[own, OTHER, BROADCAST, near, GROUP_A, far, own])?;
+    check_eq!(found, vec![own, BROADCAST, own], "addresses that got in");
+    Ok(Verdict::Pass)
+}
+
+/// SDM 13.5.2: sixteen entries.
+fn every_entry<B: Bench>(bench: &mut B) -> CaseResult {
+    let mut rig = Rig::open(bench, |config| config.promiscuous = false)?;
+    let address = |entry: u32| [0x02, 0xaa, 0, 0, 0, entry as u8];
+    for entry in 1..reg::RAR_ENTRIES {
+        rig.control.set_unicast(entry, Some(address(entry)))?;
+    }
+    let all: Vec<_> = (1..reg::RAR_ENTRIES).map(address).collect();
+    check_eq!(arriving(&mut rig, &all)?, all, "addresses that got in");
+    for entry in (1..reg::RAR_ENTRIES).step_by(2) {
+        rig.control.set_unicast(entry, None)?;
+    }
+    let even: Vec<_> = (2..reg::RAR_ENTRIES).step_by(2).map(address).collect();
+    check_eq!(arriving(&mut rig, &all)?, even, "addresses that got in, half of them freed");
+    for entry in 1..reg::RAR_ENTRIES {
+        rig.control.set_unicast(entry, None)?;
+    }
+    Ok(Verdict::Pass)
+}
+
+fn changed_address<B: Bench>(bench: &mut B) -> CaseResult {
+    let own = bench.address();
+    let mut rig = Rig::open(bench, |config| config.promiscuous = false)?;
+    rig.control.set_address(OTHER)?;
+    check_eq!(arriving(&mut rig, &[own, OTHER])?, vec![OTHER], "addresses that got in");
+    Ok(Verdict::Pass)
+}
+
+/// SDM 13.5.1.
+fn multicast_hash<B: Bench>(bench: &mut B) -> CaseResult {
+    let mut rig = Rig::open(bench, |config| config.promiscuous = false)?;
+    rig.control.set_multicast(&[GROUP_A]);
+    let found = arriving(&mut rig, &[GROUP_B, GROUP_A, GROUP_A_TWIN, OTHER])?;
+    check_eq!(found, vec![GROUP_A, GROUP_A_TWIN], "addresses that got in");
+    rig.control.set_multicast(&[GROUP_B]);
+    let found = arriving(&mut rig, &[GROUP_B, GROUP_A, GROUP_A_TWIN])?;
+    check_eq!(found, vec![GROUP_B], "addresses that got in");
+    rig.control.set_multicast(&[]);
+    check_eq!(arriving(&mut rig, &[GROUP_A, GROUP_B])?, Vec::<[u8; 6]>::new(), "addresses that got in");
+    Ok(Verdict::Pass)
+}
+
+/// All 4096 bits, each set alone in turn with others of its word and row cleared: written in
+/// 128 steps, one bit of each register at a time.
+fn multicast_every_bit<B: Bench>(bench: &mut B) -> CaseResult {
+    let mut rig = Rig::open(bench, |config| config.promiscuous = false)?;
+    // The address whose hash is `hash`.
+    let address = |hash: u16| [0x01, 0, 0, 0, (hash << 4) as u8, (hash >> 4) as u8];
+    for step in 0..16_u16 {
+        let chosen: Vec<_> = (0..4096).filter(|hash| hash % 16 == step).map(address).collect();
+        rig.control.set_multicast(&chosen);
+        let mut tried = Vec::new();
+        let mut expected = Vec::new();
+        for hash in (step..4096).step_by(16) {
+            tried.push(address(hash));
+            expected.push(address(hash));
+            tried.push(address(hash ^ 1));
+            tried.push(address(hash ^ 8));
+        }
+        for (tried, expected) in tried.chunks(192).zip(expected.chunks(64)) {
+            check_eq!(arriving(&mut rig, tried)?, expected.to_vec(), "addresses that got in");
+        }
+    }
+    rig.control.set_multicast(&[]);
+    Ok(Verdict::Pass)
+}
+
+/// RCTL.MO moves the twelve bits: from bit 36, 35, 34 or 32 of the address on (SDM 13.4.22).
+fn multicast_offsets<B: Bench>(bench: &mut B) -> CaseResult {
+    let mut rig = Rig::open(bench, |config| config.promiscuous = false)?;
+    let control = rig.regs.read(reg::RCTL);
+    for (offset, shift) in [(0, 4), (1, 3), (2, 2), (3, 0)] {
+        let high = u32::from(GROUP_A[5]) << 8 | u32::from(GROUP_A[4]);
+        let hash = high >> shift & 0xfff;
+        for row in 0..reg::MTA_WORDS {
+            rig.regs.write(reg::mta(row), if row == hash >> 5 { 1 << (hash & 31) } else { 0 });
+        }
+        rig.regs.write(reg::RCTL, control | offset << rctl::MO_SHIFT);
+        rig.bench.settle(1_000_000)?;
+        let found = arriving(&mut rig, &[GROUP_B, GROUP_A])?;
+        check_eq!(found, vec![GROUP_A], "addresses that got in with RCTL.MO = {offset}");
+    }
+    rig.regs.write(reg::RCTL, control);
+    rig.control.set_multicast(&[]);
+    Ok(Verdict::Pass)
+}
+
+fn all_multicast<B: Bench>(bench: &mut B) -> CaseResult {
+    let own = bench.address();
+    let mut rig = Rig::open(bench, |config| config.promiscuous = false)?;
+    rig.control.set_all_multicast(true);
+    rig.bench.settle(1_000_000)?;
+    let found = arriving(&mut rig, &[GROUP_B, OTHER, GROUP_A, own, BROADCAST])?;
+    check_eq!(found, vec![GROUP_B, GROUP_A, own, BROADCAST], "addresses that got in");
+    rig.control.set_all_multicast(false);
+    rig.bench.settle(1_000_000)?;
+    check_eq!(arriving(&mut rig, &[GROUP_B, own])?, vec![own], "addresses that got in");
+    Ok(Verdict::Pass)
+}
+
+fn promiscuous<B: Bench>(bench: &mut B) -> CaseResult {
+    let own = bench.address();
+    let mut rig = Rig::open(bench, |config| config.promiscuous = false)?;
+    let all = [own, OTHER, GROUP_A, GROUP_B, BROADCAST, PEER];
+    rig.control.set_promiscuous(true);
+    rig.bench.settle(1_000_000)?;
+    check_eq!(arriving(&mut rig, &all)?, all.to_vec(), "addresses that got in");
+    rig.control.set_promiscuous(false);
+    rig.bench.settle(1_000_000)?;
+    check_eq!(arriving(&mut rig, &all)?, vec![own, BROADCAST], "addresses that got in");
+    Ok(Verdict::Pass)
+}
+
+/// Without RCTL.BAM (the driver always sets it).
+fn broadcast_refused<B: Bench>(bench: &mut B) -> CaseResult {
+    let own = bench.address();
+    let mut rig = Rig::open(bench, |config| config.promiscuous = false)?;
+    let control = rig.regs.read(reg::RCTL);
+    rig.regs.write(reg::RCTL, control & !rctl::BAM);
+    rig.bench.settle(1_000_000)?;
+    check_eq!(arriving(&mut rig, &[BROADCAST, own])?, vec![own], "addresses that got in");
+    Ok(Verdict::Pass)
+}

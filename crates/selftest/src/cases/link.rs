@@ -1,0 +1,58 @@
+//! The link: up, down, and the interrupt about it.
+
+use crate::Bench;
+use crate::case::{CaseResult, Verdict, check, check_eq};
+use crate::rig::Rig;
+use crate::suite::Entry;
+use kpps_datasheet::bit::{cause, status};
+use kpps_datasheet::reg;
+
+pub(super) fn cases<B: Bench>() -> Vec<Entry<B>> {
+    vec![
+        ("link: comes up at 1000 Mb/s, full duplex", comes_up),
+        ("link: goes down and up, LSC each time", goes_down_and_up),
+        ("link: traffic passes again afterwards", traffic_afterwards),
+    ]
+}
+
+fn comes_up<B: Bench>(bench: &mut B) -> CaseResult {
+    let rig = Rig::open(bench, |_| {})?;
+    let link = rig.control.link();
+    check_eq!((link.speed_mbps, link.full_duplex), (1000, true), "speed and duplex");
+    let value = rig.regs.read(reg::STATUS);
+    check!(value & status::LU != 0 && value & status::FD != 0, "STATUS is {value:#010x}");
+    Ok(Verdict::Pass)
+}
+
+/// SDM 13.4.17: LSC on each change.
+fn goes_down_and_up<B: Bench>(bench: &mut B) -> CaseResult {
+    let mut rig = Rig::open(bench, |_| {})?;
+    rig.control.causes()?;
+    rig.control.unmask();
+    for up in [false, true, false, true] {
+        rig.bench.set_link(up)?;
+        rig.wait("LSC and the interrupt line", |rig| rig.bench.interrupt_line().map(|l| l.then_some(())))?;
+        // The state may take a few causes to arrive at.
+        let mut causes = 0;
+        rig.wait("the link to follow the cable", |rig| {
+            causes |= rig.control.causes()?.0;
+            Ok((rig.control.update_link()?.up == up).then_some(()))
+        })?;
+        causes |= rig.control.causes()?.0;
+        check!(causes & cause::LSC != 0, "ICR {causes:#x} without LSC after the cable changed");
+        let value = rig.regs.read(reg::STATUS);
+        check_eq!(value & status::LU != 0, up, "STATUS.LU");
+    }
+    rig.control.mask();
+    Ok(Verdict::Pass)
+}
+
+fn traffic_afterwards<B: Bench>(bench: &mut B) -> CaseResult {
+    let mut rig = Rig::open(bench, |_| {})?;
+    rig.bench.set_link(false)?;
+    rig.wait_for_link(false)?;
+    rig.bench.set_link(true)?;
+    rig.wait_for_link(true)?;
+    super::size::exchange(&mut rig, super::size::Way::Both, &[60, 61, 1514, 9014], 1)?;
+    Ok(Verdict::Pass)
+}

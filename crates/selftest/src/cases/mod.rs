@@ -1,0 +1,38 @@
+//! The cases, by area. Each is a function of a bench; what it returns is in [`crate::case`].
+
+mod checksum;
+mod filter;
+mod identity;
+mod interrupt;
+mod link;
+mod ring;
+mod segment;
+mod size;
+mod statistics;
+mod timed;
+mod vlan;
+
+use crate::Bench;
+use crate::suite::Entry;
+
+/// All cases but those that measure time.
+pub(crate) fn all<B: Bench>() -> Vec<Entry<B>> {
+    [
+        identity::cases(),
+        link::cases(),
+        size::cases(),
+        filter::cases(),
+        vlan::cases(),
+        checksum::cases(),
+        segment::cases(),
+        ring::cases(),
+        interrupt::cases(),
+        statistics::cases(),
+    ]
+    .concat()
+}
+
+/// The cases that measure time.
+pub(crate) fn timed<B: Bench>() -> Vec<Entry<B>> {
+    timed::cases()
+}

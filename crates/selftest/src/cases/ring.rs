@@ -1,0 +1,272 @@
+//! Rings: around their end, full, empty, of every allowed shape.
+
+use crate::case::{CaseResult, Verdict, check, check_eq};
+use crate::cases::size::{Way, exchange};
+use crate::oracle::{PEER, plain};
+use crate::raw::RawReceiver;
+use crate::rig::{Rig, same};
+use crate::suite::Entry;
+use crate::{Bench, departure};
+use kpps_datasheet::bit::cause;
+use kpps_datasheet::{desc, stat};
+use kpps_driver::config::{Buffers, Completion, Delay, Refill, RefillWhen};
+use kpps_driver::{Refusal, TxMeta};
+use kpps_platform::{Buffer, BufferSource};
+
+pub(super) fn cases<B: Bench>() -> Vec<Entry<B>> {
+    vec![
+        ("ring: many times around the smallest", smallest),
+        ("ring: many times around the largest", largest),
+        ("ring: every policy of buffers and refilling", policies),
+        ("ring: transmit reports, every policy", reports),
+        ("ring: transmit full, and empty again", transmit_full),
+        ("ring: receive empty, and filled again", receive_empty),
+        ("ring: a frame of more descriptors than are free", receive_short_of_descriptors),
+        ("ring: null receive descriptors are skipped", null_descriptors),
+        ("ring: no buffers to be had, and then some", no_buffers),
+    ]
+}
+
+fn sizes(count: usize) -> Vec<usize> {
+    (0..count).map(|index| 60 + index * 37 % 1455).collect()
+}
+
+fn smallest<B: Bench>(bench: &mut B) -> CaseResult {
+    let mut rig = Rig::open(bench, |config| (config.rx_ring, config.tx_ring) = (8, 8))?;
+    exchange(&mut rig, Way::Both, &sizes(500), 1)?;
+    Ok(Verdict::Pass)
+}
+
+fn largest<B: Bench>(bench: &mut B) -> CaseResult {
+    // As many as there are buffers for, where the chip can have more.
+    let ring = bench.chip().max_ring().min(512);
+    let mut rig = Rig::open(bench, |config| (config.rx_ring, config.tx_ring) = (ring, ring))?;
+    exchange(&mut rig, Way::Both, &sizes(3 * usize::from(ring)), 1)?;
+    Ok(Verdict::Pass)
+}
+
+fn policies<B: Bench>(bench: &mut B) -> CaseResult {
+    for buffers in [Buffers::Fresh, Buffers::Recycled] {
+        for when in [RefillWhen::EachFrame, RefillWhen::AfterBurst] {
+            for group in [0, 1, 7, 16] {
+                let mut rig = Rig::open(bench, |config| {
+                    (config.rx_ring, config.tx_ring) = (40, 40);
+                    config.buffers = buffers;
+                    config.refill = Refill { when, group };
+                })?;
+                // A group holds fewer than itself back, so it must fit beside a batch.
+                for batch in sizes(200).chunks(20) {
+                    exchange(&mut rig, Way::In, batch, 1)?;
+                }
+                check_eq!(rig.rx.counters().nonsense, 0, "descriptors that made no sense");
+            }
+        }
+    }
+    Ok(Verdict::Pass)
+}
+
+fn reports<B: Bench>(bench: &mut B) -> CaseResult {
+    for report_every in [1, 2, 7, 16] {
+        for delay in [Delay::Never, Delay::Always, Delay::ExceptEvery(5)] {
+            let mut rig = Rig::open(bench, |config| {
+                (config.rx_ring, config.tx_ring) = (32, 32);
+                config.completion = Completion { report_every, delay };
+                config.moderation.tidv = 8;
+            })?;
+            exchange(&mut rig, Way::Out, &sizes(150), 1)?;
+            exchange(&mut rig, Way::Out, &sizes(50), 3)?;
+            rig.wait("all reports", |rig| {
+                rig.tx.reclaim(usize::MAX);
+                Ok((rig.tx.pending() == 0).then_some(()))
+            })?;
+        }
+    }
+    Ok(Verdict::Pass)
+}
+
+/// A full ring takes nothing more, loses nothing, and comes empty.
+fn transmit_full<B: Bench>(bench: &mut B) -> CaseResult {
+    const RING: usize = 64;
+    let mut rig = Rig::open(bench, |config| config.tx_ring = RING as u16)?;
+    for round in 0..3 {
+        let mut taken = 0;
+        loop {
+            let frame = plain([0xff; 6], PEER, 60 + taken, round);
+            let mut buffer = rig.tx.source_mut().take().ok_or("out of buffers")?;
+            buffer.bytes_mut()[..frame.len()].copy_from_slice(&frame);
+            match rig.tx.send(buffer, frame.len() as u16) {
+                Ok(()) => taken += 1,
+                Err(refused) => {
+                    check_eq!(refused.reason, Refusal::Full, "reason");
+                    rig.tx.source_mut().give(refused.frame.buffer);
+                    break;
+                }
+            }
+        }
+        // One descriptor stays free: tail = head would look empty (SDM 3.4).
+        check_eq!(taken, RING - 1, "frames taken");
+        check_eq!(rig.tx.free(), 0, "descriptors free");
+        rig.tx.flush();
+        for index in 0..taken {
+            let what = format!("frame {index} of a full ring");
+            same(&what, &rig.sent()?, &plain([0xff; 6], PEER, 60 + index, round))?;
+        }
+        rig.wait("all reports", |rig| {
+            rig.tx.reclaim(usize::MAX);
+            Ok((rig.tx.pending() == 0).then_some(()))
+        })?;
+    }
+    Ok(Verdict::Pass)
+}
+
+/// More frames than ring and FIFO hold while nobody polls: what is lost is counted as missed,
+/// everything else arrives in order, and reception goes on (SDM 3.2.6, 13.7.5).
+fn receive_empty<B: Bench>(bench: &mut B) -> CaseResult {
+    const FRAMES: usize = 100;
+    const SIZE: usize = 1500;
+    const RING: usize = 16;
+    let late = bench.departs(&departure::MISSED_LATE);
+    let mut rig = Rig::open(bench, |config| config.rx_ring = RING as u16)?;
+    rig.control.causes()?;
+    let mut missed = Missed::new(&rig);
+    rig.regs.read(stat::RNBC);
+    let frame = |index| plain([0xff; 6], PEER, SIZE, index);
+    for index in 0..FRAMES {
+        rig.bench.inject(&frame(index))?;
+    }
+    rig.bench.settle(20_000_000)?;
+    let causes = rig.control.causes()?.0;
+    let missed_early = missed.more(&rig);
+    let no_descriptor = rig.regs.read(stat::RNBC);
+    let got = rig.received_all()?;
+    let missed = missed_early + missed.more(&rig);
+    let expected: Vec<_> = (0..FRAMES).map(frame).collect();
+    if late {
+        check_eq!((missed_early, causes & cause::RXO), (0, 0), "MPC and RXO before the ring is refilled");
+        let mut rest = expected.iter();
+        for (index, got) in got.iter().enumerate() {
+            check!(rest.any(|frame| *frame == got.bytes), "frame {index} received is out of order");
+        }
+    } else {
+        check!(missed_early > 0, "nothing missed though {} KB came", FRAMES * SIZE / 1024);
+        check!(causes & cause::RXO != 0, "ICR {causes:#x} without RXO");
+        check!(no_descriptor > 0, "RNBC is 0 though frames found no descriptor");
+        for (index, got) in got.iter().enumerate() {
+            same(&format!("frame {index} of those that fitted"), &got.bytes, &expected[index])?;
+        }
+    }
+    check!(got.len() >= RING - 1, "{} frames received, fewer than the ring has room for", got.len());
+    check_eq!(got.len() + missed as usize, FRAMES, "frames received and missed");
+    exchange(&mut rig, Way::In, &[60, 1514, 9014], 1)?;
+    Ok(if late { Verdict::Departs(&departure::MISSED_LATE) } else { Verdict::Pass })
+}
+
+/// Growth of MPC, on devices that clear it by reading and on those that do not.
+pub(super) struct Missed {
+    sticky: bool,
+    last: u32,
+}
+
+impl Missed {
+    /// From now on.
+    pub(super) fn new<B: Bench>(rig: &Rig<'_, B>) -> Self {
+        let sticky = rig.bench.departs(&departure::DROPPED_NOT_WAITING);
+        Self { sticky, last: rig.regs.read(stat::MPC) }
+    }
+    /// Since the last time.
+    pub(super) fn more<B: Bench>(&mut self, rig: &Rig<'_, B>) -> u32 {
+        let now = rig.regs.read(stat::MPC);
+        let before = std::mem::replace(&mut self.last, now);
+        if self.sticky { now - before } else { now }
+    }
+}
+
+/// The frame waits in the FIFO until there are descriptors.
+fn receive_short_of_descriptors<B: Bench>(bench: &mut B) -> CaseResult {
+    let drops = bench.departs(&departure::DROPPED_NOT_WAITING);
+    let mut rig = Rig::open(bench, |config| {
+        config.rx_ring = 8;
+        config.rx_buffer_bytes = 256;
+    })?;
+    let long = plain([0xff; 6], PEER, 2000, 1);
+    let short = plain([0xff; 6], PEER, 60, 2);
+    // Seven descriptors: two are used, five left for a frame that needs eight.
+    for frame in [&short, &short, &long, &short] {
+        rig.bench.inject(frame)?;
+    }
+    rig.bench.settle(5_000_000)?;
+    let got: Vec<_> = rig.received_all()?.into_iter().map(|got| got.bytes).collect();
+    if drops {
+        check_eq!(got, vec![short.clone(), short.clone(), short], "frames received");
+        for (name, register) in [("MPC", stat::MPC), ("RNBC", stat::RNBC)] {
+            let first = rig.regs.read(register);
+            check!(first > 0, "{name} is 0 after a frame was dropped");
+            check_eq!(rig.regs.read(register), first, "{name} read again");
+        }
+        return Ok(Verdict::Departs(&departure::DROPPED_NOT_WAITING));
+    }
+    check_eq!(got, vec![short.clone(), short.clone(), long, short], "frames received");
+    check_eq!(rig.regs.read(stat::MPC), 0, "MPC");
+    Ok(Verdict::Pass)
+}
+
+/// SDM 3.2.5.2: nothing is stored for a descriptor without address; it is written back with DD.
+fn null_descriptors<B: Bench>(bench: &mut B) -> CaseResult {
+    const NULL: [usize; 3] = [0, 2, 3];
+    let mut raw = RawReceiver::open(bench, 16)?;
+    for index in NULL {
+        raw.store(index, desc::rx_read(0));
+    }
+    raw.tail(7);
+    for (frame, index) in [1, 4, 5, 6].into_iter().enumerate() {
+        let frame = plain([0xff; 6], PEER, 100 + frame, frame);
+        raw.rig.bench.inject(&frame)?;
+        let written = raw.written(index)?;
+        let what = format!("frame in descriptor {index}");
+        // Behind the frame the FCS, on chips that cannot strip it.
+        let fcs = if raw.rig.control.chip().has_fcs_strip() { 0 } else { 4 };
+        let bytes = raw.bytes(index, written.length.saturating_sub(fcs));
+        same(&what, bytes, &frame)?;
+    }
+    for index in NULL {
+        check!(raw.look(index).is_some(), "null descriptor {index} is not marked done");
+    }
+    Ok(Verdict::Pass)
+}
+
+/// A consumer that keeps every buffer starves the ring; giving some back revives it.
+fn no_buffers<B: Bench>(bench: &mut B) -> CaseResult {
+    let mut rig = Rig::open(bench, |config| config.rx_ring = 32)?;
+    let mut hoard = Vec::new();
+    while let Some(buffer) = rig.rx.source_mut().take() {
+        hoard.push(buffer);
+    }
+    let frame = |index| plain([0xff; 6], PEER, 200, index);
+    for index in 0..31 {
+        rig.bench.inject(&frame(index))?;
+    }
+    let mut kept = Vec::new();
+    rig.wait("31 frames", |rig| {
+        rig.rx.receive(64, |part| {
+            kept.push(part.buffer);
+            None
+        });
+        Ok((kept.len() == 31).then_some(()))
+    })?;
+    check!(rig.rx.counters().no_buffer > 0, "the queue did not notice that there are no buffers");
+    check_eq!(rig.rx.empty_slots(), 31, "empty slots");
+    for (index, buffer) in kept.iter().enumerate() {
+        let bytes = &buffer.bytes()[..200];
+        same(&format!("frame {index}"), bytes, &frame(index))?;
+    }
+    for buffer in kept.into_iter().chain(hoard) {
+        rig.rx.source_mut().give(buffer);
+    }
+    check_eq!(rig.rx.refill(), 0, "empty slots after refilling");
+    exchange(&mut rig, Way::In, &sizes(100), 1)?;
+    let meta = TxMeta::default();
+    rig.send(&frame(1), 1, &meta)?;
+    rig.tx.flush();
+    same("frame on the wire", &rig.sent()?, &frame(1))?;
+    Ok(Verdict::Pass)
+}

@@ -1,0 +1,301 @@
+//! Every size of frame from 60 to 9014 bytes (without FCS), out, in and around, in one buffer
+//! and in many.
+
+use crate::case::{CaseResult, Verdict, check, check_eq};
+use crate::oracle::{PEER, plain};
+use crate::rig::{Rig, same};
+use crate::suite::Entry;
+use crate::{Bench, Failure, departure};
+use kpps_datasheet::stat;
+use kpps_driver::{Loopback, TxMeta};
+
+/// Sizes without FCS.
+const SMALLEST: usize = 60;
+const LARGEST: usize = 9014;
+
+pub(super) fn cases<B: Bench>() -> Vec<Entry<B>> {
+    vec![
+        ("transmit: every size 60..=9014 in one buffer", transmit_whole),
+        ("transmit: every size 60..=9014 in pieces", transmit_pieces),
+        ("transmit: short frames are padded to 60 B", transmit_short),
+        ("transmit: short frames in pieces are padded", transmit_short_pieces),
+        ("receive: every size 60..=9014 in one buffer", receive_whole),
+        ("receive: every size 60..=9014 in 2048 B buffers", receive_2048),
+        ("receive: frames in 256 B buffers", receive_256),
+        ("receive: with the FCS left in place", receive_with_fcs),
+        ("receive: long frames are refused without LPE", receive_too_long),
+        ("receive: short frames are refused", receive_too_short),
+        ("receive: frames with a wrong FCS are refused", receive_spoiled),
+        ("loopback: every size 60..=9014 through the PHY", loopback_phy),
+        ("loopback: through the MAC or transceiver", loopback_mac),
+    ]
+}
+
+/// Which way frames go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// From the driver to the wire.
+    Out,
+    /// From the wire to the driver.
+    In,
+    /// Both, one after the other.
+    Both,
+    /// From the driver to the driver.
+    Around,
+}
+
+/// Sends one frame of each size and checks that the same comes out at the other end, in order.
+/// As many at a time as surely fit into the rings.
+pub(super) fn exchange<B: Bench>(
+    rig: &mut Rig<'_, B>,
+    way: Way,
+    sizes: &[usize],
+    pieces: usize,
+) -> Result<(), Failure> {
+    let buffer = usize::from(rig.control.config().rx_buffer_bytes);
+    let room = usize::from(rig.control.config().rx_ring.min(rig.control.config().tx_ring)) - 2;
+    let cost = |size: usize| (size + 4).div_ceil(buffer).max(pieces * 4);
+    let mut rest = sizes;
+    while !rest.is_empty() {
+        let mut used = 0;
+        let mut count = 0;
+        while let Some(&size) = rest.get(count) {
+            used += cost(size);
+            if used > room && count > 0 {
+                break;
+            }
+            count += 1;
+        }
+        let (batch, later) = rest.split_at(count);
+        rest = later;
+        match way {
+            Way::Out => out(rig, batch, pieces)?,
+            Way::In => into(rig, batch)?,
+            Way::Both => {
+                out(rig, batch, pieces)?;
+                into(rig, batch)?;
+            }
+            Way::Around => around(rig, batch, pieces)?,
+        }
+    }
+    Ok(())
+}
+
+fn frame(size: usize) -> Vec<u8> {
+    plain([0xff; 6], PEER, size, size)
+}
+
+fn out<B: Bench>(rig: &mut Rig<'_, B>, sizes: &[usize], pieces: usize) -> Result<(), Failure> {
+    for &size in sizes {
+        rig.send(&frame(size), pieces, &TxMeta::default())?;
+    }
+    rig.tx.flush();
+    for &size in sizes {
+        let sent = rig.sent()?;
+        same(&format!("frame of {size} B on the wire"), &sent, &frame(size))?;
+    }
+    Ok(())
+}
+
+fn into<B: Bench>(rig: &mut Rig<'_, B>, sizes: &[usize]) -> Result<(), Failure> {
+    let buffer = usize::from(rig.control.config().rx_buffer_bytes);
+    let fcs = if rig.control.config().strip_fcs && rig.control.chip().has_fcs_strip() { 0 } else { 4 };
+    for &size in sizes {
+        rig.bench.inject(&frame(size))?;
+    }
+    for &size in sizes {
+        let got = rig.received()?;
+        same(&format!("frame of {size} B received"), &got.bytes, &frame(size))?;
+        check_eq!(got.pieces, (size + fcs).div_ceil(buffer), "buffers for a frame of {size} B");
+    }
+    Ok(())
+}
+
+fn around<B: Bench>(rig: &mut Rig<'_, B>, sizes: &[usize], pieces: usize) -> Result<(), Failure> {
+    for &size in sizes {
+        rig.send(&frame(size), pieces, &TxMeta::default())?;
+    }
+    rig.tx.flush();
+    for &size in sizes {
+        let got = rig.received()?;
+        same(&format!("frame of {size} B looped back"), &got.bytes, &frame(size))?;
+    }
+    Ok(())
+}
+
+fn every_size() -> Vec<usize> {
+    (SMALLEST..=LARGEST).collect()
+}
+
+fn transmit_whole<B: Bench>(bench: &mut B) -> CaseResult {
+    exchange(&mut Rig::open(bench, |_| {})?, Way::Out, &every_size(), 1)?;
+    Ok(Verdict::Pass)
+}
+
+fn transmit_pieces<B: Bench>(bench: &mut B) -> CaseResult {
+    let mut rig = Rig::open(bench, |_| {})?;
+    for pieces in [2, 3, 7] {
+        let sizes: Vec<usize> = every_size().into_iter().filter(|size| size % 7 == pieces % 7).collect();
+        exchange(&mut rig, Way::Out, &sizes, pieces)?;
+    }
+    // The rest in five, and some in very many.
+    let sizes: Vec<usize> =
+        every_size().into_iter().filter(|size| ![0, 2, 3].contains(&(size % 7))).collect();
+    exchange(&mut rig, Way::Out, &sizes, 5)?;
+    exchange(&mut rig, Way::Out, &[60, 61, 1000, 1514, 9014], 24)?;
+    Ok(Verdict::Pass)
+}
+
+/// Pads as IEEE 802.3 clause 3.2.8 wants it.
+fn padded(mut frame: Vec<u8>) -> Vec<u8> {
+    frame.resize(frame.len().max(SMALLEST), 0);
+    frame
+}
+
+fn transmit_short<B: Bench>(bench: &mut B) -> CaseResult {
+    let mut rig = Rig::open(bench, |_| {})?;
+    for size in 14..SMALLEST {
+        rig.send(&frame(size), 1, &TxMeta::default())?;
+        rig.tx.flush();
+        same(&format!("frame of {size} B on the wire"), &rig.sent()?, &padded(frame(size)))?;
+    }
+    Ok(Verdict::Pass)
+}
+
+fn transmit_short_pieces<B: Bench>(bench: &mut B) -> CaseResult {
+    let mut rig = Rig::open(bench, |_| {})?;
+    for size in 14..SMALLEST {
+        for pieces in [2, 3] {
+            rig.send(&frame(size), pieces, &TxMeta::default())?;
+            rig.tx.flush();
+            let what = format!("frame of {size} B in {pieces} pieces on the wire");
+            same(&what, &rig.sent()?, &padded(frame(size)))?;
+        }
+    }
+    Ok(Verdict::Pass)
+}
+
+fn receive_whole<B: Bench>(bench: &mut B) -> CaseResult {
+    let mut rig = Rig::open(bench, |config| config.rx_buffer_bytes = 16384)?;
+    exchange(&mut rig, Way::In, &every_size(), 1)?;
+    Ok(Verdict::Pass)
+}
+
+fn receive_2048<B: Bench>(bench: &mut B) -> CaseResult {
+    exchange(&mut Rig::open(bench, |_| {})?, Way::In, &every_size(), 1)?;
+    Ok(Verdict::Pass)
+}
+
+fn receive_256<B: Bench>(bench: &mut B) -> CaseResult {
+    let mut rig = Rig::open(bench, |config| config.rx_buffer_bytes = 256)?;
+    // Around every multiple of the buffer, with and without the FCS.
+    let near = |size: &usize| (size + 6) % 256 < 12;
+    let sizes: Vec<usize> = every_size().into_iter().filter(near).collect();
+    exchange(&mut rig, Way::In, &sizes, 1)?;
+    Ok(Verdict::Pass)
+}
+
+/// The driver cuts the FCS off where the card does not.
+fn receive_with_fcs<B: Bench>(bench: &mut B) -> CaseResult {
+    let mut rig = Rig::open(bench, |config| config.strip_fcs = false)?;
+    let near = |size: &usize| *size < 200 || (size + 8) % 2048 < 16;
+    let sizes: Vec<usize> = every_size().into_iter().filter(near).collect();
+    exchange(&mut rig, Way::In, &sizes, 1)?;
+    Ok(Verdict::Pass)
+}
+
+/// Injects a frame of each size, each behind it a frame of 60 B that shall arrive, and checks
+/// which of the former do.
+fn arrive<B: Bench>(
+    rig: &mut Rig<'_, B>,
+    sizes: &[usize],
+    expected: impl Fn(usize) -> Option<usize>,
+) -> Result<(), Failure> {
+    for &size in sizes {
+        rig.bench.inject(&frame(size))?;
+        rig.bench.inject(&frame(77))?;
+        let mut got = rig.received()?;
+        if let Some(length) = expected(size) {
+            let mut frame = frame(size);
+            frame.resize(length, 0);
+            same(&format!("frame of {size} B"), &got.bytes, &frame)?;
+            got = rig.received()?;
+        }
+        same(&format!("frame behind one of {size} B"), &got.bytes, &frame(77))?;
+    }
+    Ok(())
+}
+
+/// SDM 13.4.22: without LPE a frame is at most 1522 bytes long, with FCS.
+fn receive_too_long<B: Bench>(bench: &mut B) -> CaseResult {
+    let departs = bench.departs(&departure::LONG_WITHOUT_FCS);
+    let mut rig = Rig::open(bench, |config| config.max_frame_bytes = 1522)?;
+    let longest = if departs { 1522 } else { 1518 };
+    // The driver refuses what exceeds its own limit; that it does not see more is the point here.
+    let before = rig.rx.counters().nonsense;
+    arrive(&mut rig, &[1514, 1517, 1518, 1523, 1524, 2000, 9000], |size| (size <= longest).then_some(size))?;
+    check_eq!(rig.rx.counters().nonsense, before, "frames that reached the driver and were refused");
+    if departs {
+        // 1519 to 1522 B without FCS get through to the driver.
+        arrive(&mut rig, &[1519, 1522], Some)?;
+        return Ok(Verdict::Departs(&departure::LONG_WITHOUT_FCS));
+    }
+    arrive(&mut rig, &[1519, 1522], |_| None)?;
+    Ok(Verdict::Pass)
+}
+
+/// SDM 13.7.34: frames of less than 64 bytes with FCS are errors.
+fn receive_too_short<B: Bench>(bench: &mut B) -> CaseResult {
+    let departs = bench.departs(&departure::SHORT_PADDED);
+    let mut rig = Rig::open(bench, |_| {})?;
+    let sizes: Vec<usize> = (14..SMALLEST).collect();
+    arrive(&mut rig, &sizes, |_| departs.then_some(SMALLEST))?;
+    Ok(if departs { Verdict::Departs(&departure::SHORT_PADDED) } else { Verdict::Pass })
+}
+
+/// SDM 3.2.1, 13.7.1: refused, and counted in CRCERRS.
+fn receive_spoiled<B: Bench>(bench: &mut B) -> CaseResult {
+    let mut rig = Rig::open(bench, |_| {})?;
+    rig.regs.read(stat::CRCERRS);
+    for (index, size) in [60, 61, 1514, 2047, 9014].into_iter().enumerate() {
+        if !rig.bench.inject_spoiled(&frame(size))? {
+            return Ok(Verdict::NotApplicable("the wire of this device carries no FCS"));
+        }
+        rig.bench.inject(&frame(60 + index))?;
+        same("frame behind a spoiled one", &rig.received()?.bytes, &frame(60 + index))?;
+    }
+    check_eq!(rig.regs.read(stat::CRCERRS), 5, "CRCERRS");
+    Ok(Verdict::Pass)
+}
+
+fn loopback_phy<B: Bench>(bench: &mut B) -> CaseResult {
+    if !bench.chip().has_mdic() {
+        return Ok(Verdict::NotApplicable("the card has no PHY that could loop back"));
+    }
+    let mut rig = Rig::open(bench, |_| {})?;
+    rig.control.set_loopback(Loopback::Phy)?;
+    rig.bench.settle(1_000_000)?;
+    exchange(&mut rig, Way::Around, &every_size(), 1)?;
+    check!(rig.bench.collect()?.is_none(), "a looped frame left through the cable as well");
+    rig.control.set_loopback(Loopback::Off)?;
+    rig.wait_for_link(true)?;
+    rig.bench.settle(1_000_000)?;
+    exchange(&mut rig, Way::Both, &[60, 1514], 1)?;
+    Ok(Verdict::Pass)
+}
+
+/// SDM 13.4.22: RCTL.LBM = 3 on fibre. On copper the manual has no such mode.
+fn loopback_mac<B: Bench>(bench: &mut B) -> CaseResult {
+    if bench.chip().has_mdic() {
+        return Ok(Verdict::NotApplicable("RCTL.LBM is for the transceivers of fibre cards"));
+    }
+    let mut rig = Rig::open(bench, |_| {})?;
+    rig.control.set_loopback(Loopback::Transceiver)?;
+    rig.bench.settle(1_000_000)?;
+    exchange(&mut rig, Way::Around, &every_size(), 1)?;
+    check!(rig.bench.collect()?.is_none(), "a looped frame left through the cable as well");
+    rig.control.set_loopback(Loopback::Off)?;
+    rig.wait_for_link(true)?;
+    exchange(&mut rig, Way::Both, &[60, 1514], 1)?;
+    Ok(Verdict::Pass)
+}

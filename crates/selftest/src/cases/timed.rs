@@ -1,0 +1,132 @@
+//! Cases that measure time.
+
+use crate::case::{CaseResult, Verdict, check, check_eq};
+use crate::oracle::{PEER, plain};
+use crate::rig::Rig;
+use crate::suite::Entry;
+use crate::{Bench, Failure, departure};
+use kpps_datasheet::bit::cause;
+use kpps_datasheet::reg;
+use kpps_driver::TxMeta;
+use kpps_driver::config::{Completion, Delay};
+use kpps_platform::Platform;
+
+pub(super) fn cases<B: Bench>() -> Vec<Entry<B>> {
+    vec![
+        ("timed: reception after a write of RCTL", receive_enable),
+        ("timed: RDTR delays the receive interrupt", receive_delay),
+        ("timed: TIDV delays the transmit interrupt", transmit_delay),
+        ("timed: ITR limits the rate of interrupts", throttle),
+    ]
+}
+
+const MS: u64 = 1_000_000;
+
+/// A link, an enabled receiver that hears, nothing pending.
+fn ready<'b, B: Bench>(
+    bench: &'b mut B,
+    change: impl FnOnce(&mut kpps_driver::Config),
+) -> Result<Rig<'b, B>, Failure> {
+    let mut rig = Rig::open(bench, change)?;
+    rig.bench.inject(&plain([0xff; 6], PEER, 60, 0))?;
+    rig.received()?;
+    rig.bench.settle(5 * MS)?;
+    rig.regs.read(reg::ICR);
+    Ok(rig)
+}
+
+fn receive_enable<B: Bench>(bench: &mut B) -> CaseResult {
+    let deaf = bench.departs(&departure::DEAF_AFTER_RCTL);
+    let mut rig = ready(bench, |_| {})?;
+    let control = rig.regs.read(reg::RCTL);
+    rig.regs.write(reg::RCTL, control);
+    rig.regs.read(reg::RCTL);
+    let since = rig.bench.platform().now_ns();
+    rig.bench.inject(&plain([0xff; 6], PEER, 60, 1))?;
+    rig.received()?;
+    let took_ms = (rig.bench.platform().now_ns() - since) / MS;
+    if deaf {
+        check!((900..2000).contains(&took_ms), "a frame came in after {took_ms} ms, not after 1 s");
+        return Ok(Verdict::Departs(&departure::DEAF_AFTER_RCTL));
+    }
+    check!(took_ms < 2, "a frame came in after {took_ms} ms");
+    Ok(Verdict::Pass)
+}
+
+/// Waits for the line and returns after how many ns of the bench's time it rose.
+fn time_to_line<B: Bench>(rig: &mut Rig<'_, B>) -> Result<u64, Failure> {
+    let since = rig.bench.platform().now_ns();
+    rig.wait("the interrupt line", |rig| Ok(rig.bench.interrupt_line()?.then_some(())))?;
+    Ok(rig.bench.platform().now_ns() - since)
+}
+
+/// SDM 13.4.30: in 1.024 µs.
+fn receive_delay<B: Bench>(bench: &mut B) -> CaseResult {
+    let departs = bench.departs(&departure::NO_RECEIVE_DELAY);
+    let mut rig = ready(bench, |config| config.moderation.rdtr = 40_000)?;
+    rig.regs.write(reg::IMS, cause::RXT0);
+    rig.bench.inject(&plain([0xff; 6], PEER, 60, 1))?;
+    let took_ns = time_to_line(&mut rig)?;
+    rig.control.mask();
+    if departs {
+        check!(took_ns < 30 * MS, "the interrupt came after {took_ns} ns: it is delayed");
+        return Ok(Verdict::Departs(&departure::NO_RECEIVE_DELAY));
+    }
+    check!((40 * MS..43 * MS).contains(&took_ns), "the interrupt came after {took_ns} ns, not after 41 ms");
+    check!(rig.poll()?.is_some(), "an interrupt without a frame");
+    Ok(Verdict::Pass)
+}
+
+/// SDM 13.4.41: in 1.024 µs, for descriptors with IDE.
+fn transmit_delay<B: Bench>(bench: &mut B) -> CaseResult {
+    let departs = bench.departs(&departure::NO_TRANSMIT_DELAY);
+    let mut rig = ready(bench, |config| {
+        config.completion = Completion { report_every: 1, delay: Delay::Always };
+        config.moderation.tidv = 40_000;
+    })?;
+    rig.regs.write(reg::IMS, cause::TXDW);
+    rig.send(&plain([0xff; 6], PEER, 60, 1), 1, &TxMeta::default())?;
+    rig.tx.flush();
+    let took_ns = time_to_line(&mut rig)?;
+    rig.control.mask();
+    if departs {
+        check!(took_ns < 30 * MS, "the interrupt came after {took_ns} ns: it is delayed");
+        return Ok(Verdict::Departs(&departure::NO_TRANSMIT_DELAY));
+    }
+    check!((40 * MS..43 * MS).contains(&took_ns), "the interrupt came after {took_ns} ns, not after 41 ms");
+    Ok(Verdict::Pass)
+}
+
+/// SDM 13.4.18: the least time between interrupts, in 256 ns.
+fn throttle<B: Bench>(bench: &mut B) -> CaseResult {
+    if !bench.chip().has_radv_tadv_itr() {
+        return Ok(Verdict::NotApplicable("the chip has no ITR"));
+    }
+    // 10.24 ms.
+    const ITR: u32 = 40_000;
+    const GAP_NS: u64 = ITR as u64 * 256;
+    const INTERRUPTS: u64 = 10;
+    let mut rig = ready(bench, |_| {})?;
+    rig.regs.write(reg::ITR, ITR);
+    rig.regs.write(reg::IMS, cause::RXT0);
+    // The first comes at once; from there on each waits for the gap.
+    rig.regs.write(reg::ICS, cause::RXT0);
+    time_to_line(&mut rig)?;
+    let since = rig.bench.platform().now_ns();
+    for _ in 0..INTERRUPTS {
+        rig.regs.read(reg::ICR);
+        check_eq!(rig.bench.interrupt_line()?, false, "line after reading ICR");
+        rig.regs.write(reg::ICS, cause::RXT0);
+        time_to_line(&mut rig)?;
+    }
+    let took_ns = rig.bench.platform().now_ns() - since;
+    rig.regs.write(reg::ITR, 0);
+    rig.control.mask();
+    let least = INTERRUPTS * GAP_NS;
+    // Noticing each one may take a little.
+    check!(
+        (least - 3 * MS..least * 13 / 10).contains(&took_ns),
+        "{INTERRUPTS} interrupts within {took_ns} ns, not {least}"
+    );
+    Ok(Verdict::Pass)
+}

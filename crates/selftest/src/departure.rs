@@ -1,0 +1,139 @@
+//! Where devices are known to leave the manual. A case that meets one checks that the device
+//! still leaves it in the same way: should that change, the case fails and says so.
+
+/// A known difference between a device and the manual.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// What the device does.
+    pub what: &'static str,
+    /// Why.
+    pub reason: &'static str,
+    /// Where the manual says otherwise.
+    pub manual: &'static str,
+}
+
+macro_rules! departures {
+    ($($(#[doc = $doc:literal])* $name:ident { $what:literal, $reason:literal, $manual:literal })*) => {
+        $($(#[doc = $doc])* pub static $name: Departure =
+            Departure { what: $what, reason: $reason, manual: $manual };)*
+        /// Everything in which QEMU's e1000 differs, as far as this suite looks.
+        pub static QEMU: &[&Departure] = &[$(&$name),*];
+    };
+}
+
+departures! {
+    /// CTRL.RST is ignored.
+    RESET_IGNORED {
+        "CTRL.RST resets nothing",
+        "QEMU clears the bit and leaves every register as it is",
+        "SDM 13.4.1"
+    }
+    /// Registers that exist but read as zero.
+    REGISTERS_READ_ZERO {
+        "RXDCTL, TIDV, RXCSUM, TIPG, FCRTL, FCTTV and RSRPD read as 0",
+        "QEMU does not implement them; writes are lost",
+        "SDM 13.4.46, 13.4.41, 13.4.47, 13.4.34, 13.4.23, 13.4.12, 13.4.32"
+    }
+    /// RCTL writes deafen the card.
+    DEAF_AFTER_RCTL {
+        "nothing is received for 1 s after a write of RCTL",
+        "QEMU waits so that guests with interrupts still masked are not flooded",
+        "SDM 13.4.22"
+    }
+    /// RDTR has no effect by itself.
+    NO_RECEIVE_DELAY {
+        "RDTR without RADV does not delay the receive interrupt",
+        "QEMU has no relative timers",
+        "SDM 13.4.30"
+    }
+    /// TIDV has no effect by itself.
+    NO_TRANSMIT_DELAY {
+        "TIDV does not delay the transmit interrupt",
+        "QEMU has no relative timers",
+        "SDM 13.4.41"
+    }
+    /// TXQE without anything sent.
+    TXQE_ALWAYS {
+        "every write of TDT sets TXQE, even with nothing to send",
+        "QEMU empties the ring within the write and reports it in any case",
+        "SDM 13.4.17"
+    }
+    /// The low threshold cause does not exist.
+    NO_TXD_LOW {
+        "TXD_LOW is never set",
+        "QEMU's ring is never low: it is empty after each write of TDT",
+        "SDM 13.4.43"
+    }
+    /// No receive checksum verdicts.
+    NO_RECEIVE_CHECKSUM {
+        "received frames carry IXSM: no checksum was looked at",
+        "QEMU leaves checksums to the guest",
+        "SDM 3.2.3.1, 13.4.47"
+    }
+    /// The packet checksum stays zero.
+    NO_PACKET_CHECKSUM {
+        "the packet checksum in the receive descriptor is 0",
+        "QEMU leaves checksums to the guest",
+        "SDM 3.2.9"
+    }
+    /// TCTL.PSP is ignored.
+    NO_PADDING {
+        "short frames leave unpadded: TCTL.PSP has no effect",
+        "QEMU's networks carry frames without padding",
+        "SDM 13.4.33"
+    }
+    /// One segment too many.
+    EMPTY_LAST_SEGMENT {
+        "a payload that is a multiple of the MSS is followed by a segment without payload",
+        "QEMU sends what it has at the end of the last buffer, even if that is only the header",
+        "SDM 3.5.4"
+    }
+    /// IPv6 length of segments.
+    IPV6_LENGTH_WITH_HEADER {
+        "the payload length of IPv6 segments counts the IPv6 header, too",
+        "QEMU computes it as it does IPv4's total length",
+        "SDM 3.5.10"
+    }
+    /// Broadcasts count as multicasts when these are all accepted.
+    BROADCAST_AS_MULTICAST {
+        "with RCTL.MPE set, broadcasts are counted in MPRC and not in BPRC",
+        "QEMU counts by the filter that let a frame in, and asks that one first",
+        "SDM 13.7.28, 13.7.29"
+    }
+    /// The limit of long frames leaves the FCS out.
+    LONG_WITHOUT_FCS {
+        "without LPE, frames of up to 1526 B with FCS are received",
+        "QEMU compares the length without FCS with the limit of 1522 B",
+        "SDM 13.4.22"
+    }
+    /// Short frames are padded.
+    SHORT_PADDED {
+        "received frames of less than 64 B with FCS are padded instead of refused",
+        "QEMU's networks carry frames without padding",
+        "SDM 13.7.34"
+    }
+    /// The size classes leave the stripped FCS out.
+    SIZE_CLASSES_WITHOUT_FCS {
+        "PRC64 to PRC1522 count sizes without FCS when RCTL.SECRC is set",
+        "QEMU adds the FCS only if it is kept",
+        "SDM 13.7.21"
+    }
+    /// Octet counters leave VLAN tags out.
+    OCTETS_WITHOUT_VLAN {
+        "octets of inserted and stripped VLAN tags are missing in GOTC and GORC",
+        "QEMU counts the frame as it is in memory",
+        "SDM 13.7.31, 13.7.32"
+    }
+    /// A frame that needs more descriptors than are free is lost, and the loss is counted for ever.
+    DROPPED_NOT_WAITING {
+        "a frame that needs more descriptors than are free is dropped; MPC and RNBC count it and do not clear",
+        "QEMU has no FIFO in which it could wait, and keeps these two as plain registers",
+        "SDM 3.2.6, 13.7"
+    }
+    /// An empty ring loses nothing yet.
+    MISSED_LATE {
+        "frames that meet an empty receive ring wait on the wire; when it is refilled, those beyond its room are dropped and counted then",
+        "QEMU's network holds them back, and lets all of them go at once",
+        "SDM 13.7.5, 13.4.17"
+    }
+}

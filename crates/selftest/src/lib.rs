@@ -1,0 +1,90 @@
+//! One functional suite for driver and device.
+//!
+//! The suite runs the driver of [`kpps_driver`], unchanged, on a [`Bench`]: on the model of
+//! [`kpps_device`], and on QEMU's cards, which nobody here wrote. What it expects comes from the
+//! manual (SDM 317453); frames and checksums come from `etherparse` and a segmenter of its own.
+//!
+//! Where a device is known to leave the manual, a case says so and why ([`Outcome::Departure`]),
+//! and checks that the device still does. No case is left out silently: what a chip does not
+//! have is [`Outcome::NotApplicable`], with the reason.
+//!
+//! ```no_run
+//! use kpps_datasheet::Chip;
+//! let report = kpps_selftest::run(kpps_selftest::On::Model, Chip::I82540em, &mut |case| {
+//!     println!("{case}");
+//! })?;
+//! assert!(report.is_good());
+//! # Ok::<(), kpps_selftest::Error>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod bench;
+mod case;
+mod cases;
+mod departure;
+mod model;
+mod oracle;
+mod qemu;
+mod raw;
+mod report;
+mod rig;
+mod suite;
+
+pub use bench::Bench;
+pub use case::Failure;
+pub use departure::Departure;
+pub use model::{ModelBench, ModelPlace, ModelRegisters};
+pub use qemu::QemuBench;
+pub use report::{Case, Counts, Outcome, Report};
+pub use suite::{run_on, run_timed_on};
+
+use kpps_datasheet::Chip;
+use kpps_qtest::Timers;
+
+/// Whose card the suite runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum On {
+    /// The model's.
+    Model,
+    /// QEMU's.
+    Qemu,
+}
+
+/// The suite could not be run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// QEMU has no card with this chip.
+    #[error("QEMU has no {0}; it has 82540em, 82544 and 82545em")]
+    NoSuchCard(Chip),
+    /// QEMU is not there or does not run.
+    #[error(transparent)]
+    Qemu(#[from] kpps_qtest::Error),
+    /// The system refused something to the model.
+    #[error("the model: {0}")]
+    Model(#[from] std::io::Error),
+}
+
+/// Runs the whole suite; `progress` is told of each case as it ends.
+///
+/// # Errors
+/// If there is no such card, or QEMU cannot be run. Whatever a running card does wrong is in
+/// the report.
+pub fn run(on: On, chip: Chip, progress: &mut dyn FnMut(&Case)) -> Result<Report, Error> {
+    match on {
+        On::Model => {
+            let mut bench = ModelBench::new(chip)?;
+            let mut report = run_on(&mut bench, progress);
+            report.cases.extend(run_timed_on(&mut bench, progress).cases);
+            Ok(report)
+        }
+        On::Qemu => {
+            let model = qemu::model(chip).ok_or(Error::NoSuchCard(chip))?;
+            let mut bench = QemuBench::start(chip, model, Timers::Immediate)?;
+            let mut report = run_on(&mut bench, progress);
+            drop(bench);
+            let mut bench = QemuBench::start(chip, model, Timers::Wall)?;
+            report.cases.extend(run_timed_on(&mut bench, progress).cases);
+            Ok(report)
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The bench whose card is QEMU's.
+
+use crate::{Bench, Departure, Failure, departure};
+use kpps_datasheet::Chip;
+use kpps_qtest::{BufferPool, Model, Options, Place, Qemu, Timers};
+
+/// One of QEMU's cards.
+#[derive(Debug)]
+pub struct QemuBench {
+    qemu: Qemu,
+    chip: Chip,
+    options: Options,
+    version: String,
+}
+
+/// QEMU's card of this chip, if it has one.
+pub const fn model(chip: Chip) -> Option<Model> {
+    match chip {
+        Chip::I82540em => Some(Model::I82540Em),
+        Chip::I82544 => Some(Model::I82544Gc),
+        Chip::I82545em => Some(Model::I82545Em),
+        Chip::I82542 | Chip::I82543gc | Chip::I82546eb => None,
+    }
+}
+
+impl QemuBench {
+    /// Starts QEMU with that card.
+    ///
+    /// # Errors
+    /// If QEMU is not installed or does not start.
+    pub fn start(chip: Chip, model: Model, timers: Timers) -> Result<Self, kpps_qtest::Error> {
+        let options = Options { timers, ..Options::new(model) };
+        let qemu = Qemu::start(&options)?;
+        let version = qemu.version()?;
+        Ok(Self { qemu, chip, options, version })
+    }
+}
+
+impl Bench for QemuBench {
+    type Platform = Place;
+    type Source = BufferPool;
+
+    fn device(&self) -> String {
+        format!("QEMU {} {}", self.version, self.options.model.name())
+    }
+    fn chip(&self) -> Chip {
+        self.chip
+    }
+    fn address(&self) -> [u8; 6] {
+        self.options.mac
+    }
+    fn departures(&self) -> &'static [&'static Departure] {
+        departure::QEMU
+    }
+    fn platform(&self) -> Place {
+        self.qemu.platform()
+    }
+    fn buffers(&mut self, count: usize, bytes: usize) -> Result<BufferPool, Failure> {
+        Ok(self.qemu.ram().pool(count, bytes, Some(1 << 16))?)
+    }
+    fn inject(&mut self, frame: &[u8]) -> Result<(), Failure> {
+        Ok(self.qemu.inject(frame)?)
+    }
+    fn inject_spoiled(&mut self, _: &[u8]) -> Result<bool, Failure> {
+        Ok(false)
+    }
+    fn collect(&mut self) -> Result<Option<Vec<u8>>, Failure> {
+        Ok(self.qemu.collect()?)
+    }
+    fn settle(&mut self, ns: u64) -> Result<(), Failure> {
+        Ok(self.qemu.settle(ns)?)
+    }
+    fn set_link(&mut self, up: bool) -> Result<(), Failure> {
+        Ok(self.qemu.set_link(up)?)
+    }
+    fn interrupt_line(&mut self) -> Result<bool, Failure> {
+        let asserted = self.qemu.interrupt_line();
+        self.qemu.check()?;
+        Ok(asserted)
+    }
+    fn interrupts(&mut self) -> Result<u64, Failure> {
+        let raised = self.qemu.interrupts();
+        self.qemu.check()?;
+        Ok(raised)
+    }
+}

@@ -1,0 +1,95 @@
+//! A receive ring of our own, without the driver's queue: for what the driver hides or never
+//! does. The driver brings up card and link, then its ring is taken away from the receiver.
+
+use crate::rig::Rig;
+use crate::{Bench, Failure};
+use kpps_datasheet::desc::{self, RxWriteback, rx_status};
+use kpps_datasheet::{Erratum, reg};
+use kpps_platform::{Buffer, BufferSource, DmaMemory, DmaSpec, Platform};
+use std::sync::atomic::Ordering::SeqCst;
+
+/// Bytes of its buffers as the device sees them.
+const BUFFER_BYTES: usize = 2048;
+
+type Buf<B> = <<B as Bench>::Source as BufferSource>::Buf;
+
+/// The ring; each descriptor has the buffer of its index.
+pub struct RawReceiver<'b, B: Bench> {
+    /// The driver that the card was brought up with; its receive queue is idle.
+    pub rig: Rig<'b, B>,
+    ring: <B::Platform as Platform>::Mem,
+    buffers: Vec<Buf<B>>,
+}
+
+impl<'b, B: Bench> RawReceiver<'b, B> {
+    /// A ring of `size` descriptors (a multiple of 8), of which the device has none yet.
+    pub fn open(bench: &'b mut B, size: usize) -> Result<Self, Failure> {
+        let chip = bench.chip();
+        let mut source = bench.buffers(size, BUFFER_BYTES)?;
+        let buffers: Option<Vec<_>> = (0..size).map(|_| source.take()).collect();
+        let ring = bench.platform().allocate(DmaSpec {
+            bytes: size * desc::BYTES,
+            align: 128,
+            boundary: chip.has(Erratum::No64KCrossing).then_some(1 << 16),
+            max_address: u32::MAX.into(),
+        })?;
+        let rig = Rig::open(bench, |_| {})?;
+        let control = rig.regs.read(reg::RCTL);
+        rig.regs.write(reg::RCTL, 0);
+        rig.bench.settle(1_000_000)?;
+        rig.regs.write(reg::RDBAL, ring.bus() as u32);
+        rig.regs.write(reg::RDBAH, (ring.bus() >> 32) as u32);
+        rig.regs.write(reg::RDLEN, (size * desc::BYTES) as u32);
+        rig.regs.write(reg::RDH, 0);
+        rig.regs.write(reg::RDT, 0);
+        rig.regs.write(reg::RCTL, control);
+        rig.bench.settle(1_000_000)?;
+        let raw = Self { rig, ring, buffers: buffers.ok_or("out of buffers")? };
+        for (index, buffer) in raw.buffers.iter().enumerate() {
+            raw.store(index, desc::rx_read(buffer.bus()));
+        }
+        Ok(raw)
+    }
+
+    /// Writes descriptor `index`.
+    pub fn store(&self, index: usize, words: [u64; 2]) {
+        let at = index * 2;
+        for (word, value) in self.ring.words()[at..at + 2].iter().zip(words) {
+            word.store(value.to_le(), SeqCst);
+        }
+        self.ring.sync_for_device(index * desc::BYTES..(index + 1) * desc::BYTES);
+    }
+
+    /// Tells the device about the descriptors before `index`.
+    pub fn tail(&self, index: usize) {
+        self.rig.regs.write(reg::RDT, index as u32);
+    }
+
+    /// What the device wrote into descriptor `index`, if it is done.
+    pub fn look(&self, index: usize) -> Option<RxWriteback> {
+        self.ring.sync_for_cpu(index * desc::BYTES..(index + 1) * desc::BYTES);
+        let written = RxWriteback::unpack(u64::from_le(self.ring.words()[index * 2 + 1].load(SeqCst)));
+        (written.status & rx_status::DD != 0).then_some(written)
+    }
+
+    /// Waits until the device has written descriptor `index`.
+    pub fn written(&mut self, index: usize) -> Result<RxWriteback, Failure> {
+        let since = self.rig.bench.platform().now_ns();
+        loop {
+            if let Some(written) = self.look(index) {
+                return Ok(written);
+            }
+            if self.rig.bench.platform().now_ns() - since > 5_000_000_000 {
+                return Err(format!("receive descriptor {index} is not written within 5 s").into());
+            }
+            self.rig.bench.settle(100_000)?;
+        }
+    }
+
+    /// The bytes in buffer `index`.
+    pub fn bytes(&self, index: usize, bytes: u16) -> &[u8] {
+        let buffer = &self.buffers[index];
+        buffer.sync_for_cpu(bytes.into());
+        &buffer.bytes()[..usize::from(bytes)]
+    }
+}

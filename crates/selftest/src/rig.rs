@@ -1,0 +1,256 @@
+//! The driver on a bench, ready to send and receive: what most cases start from.
+
+use crate::{Bench, Failure};
+use kpps_datasheet::Chip;
+use kpps_driver::config::{Buffers, Completion, Delay, Itr, Moderation, Service};
+use kpps_driver::{Checksum, Config, Control, Device, Fragment, Refusal, RxQueue, TxMeta, TxQueue, probe};
+use kpps_platform::{Buffer, BufferSource, Platform, Registers};
+use std::collections::VecDeque;
+
+/// How long anything may take, in ns of the bench's time.
+const PATIENCE_NS: u64 = 5_000_000_000;
+/// One step of waiting, in ns.
+const STEP_NS: u64 = 100_000;
+/// What has not come after this long, in ns, does not come: every bench delivers within it.
+pub const QUIET_NS: u64 = 5_000_000;
+/// Buffers of a bench: enough for two full rings and what a case holds, each for any piece of
+/// any frame.
+const BUFFERS: usize = 640;
+/// Bytes of a buffer.
+pub const BUFFER_BYTES: usize = 16384;
+
+/// Registers by canonical offset.
+pub struct Regs<P: Platform> {
+    raw: P::Regs,
+    chip: Chip,
+}
+
+impl<P: Platform> Regs<P> {
+    /// Those of the bench's card.
+    pub fn of<B: Bench<Platform = P>>(bench: &B) -> Self {
+        Self { raw: bench.platform().registers(), chip: bench.chip() }
+    }
+    /// Reads.
+    pub fn read(&self, register: u32) -> u32 {
+        self.raw.read(self.chip.offset(register))
+    }
+    /// Writes.
+    pub fn write(&self, register: u32, value: u32) {
+        self.raw.write(self.chip.offset(register), value);
+    }
+}
+
+/// A frame that the driver received.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arrived {
+    /// Without FCS.
+    pub bytes: Vec<u8>,
+    /// Buffers that it came in.
+    pub pieces: usize,
+    /// The tag that was stripped.
+    pub vlan: Option<u16>,
+    /// The verdict on the IP checksum.
+    pub ip: Checksum,
+    /// The verdict on the TCP or UDP checksum.
+    pub transport: Checksum,
+    /// Passed only the multicast hash.
+    pub inexact: bool,
+}
+
+/// The driver, running. Its parts stop in the right order when dropped: control first.
+pub struct Rig<'b, B: Bench> {
+    /// The driver's control half.
+    pub control: Control<B::Platform>,
+    /// The receive queue.
+    pub rx: RxQueue<B::Platform, B::Source>,
+    /// The transmit queue.
+    pub tx: TxQueue<B::Platform, B::Source>,
+    /// Registers beside the driver.
+    pub regs: Regs<B::Platform>,
+    /// The bench it stands on.
+    pub bench: &'b mut B,
+    arrived: VecDeque<Arrived>,
+    bytes: Vec<u8>,
+    pieces: usize,
+}
+
+/// A part of a frame in a bench's buffer.
+type Piece<B> = Fragment<<<B as Bench>::Source as BufferSource>::Buf>;
+
+/// A plain driver: polls, reports every frame, delays nothing, takes every frame of any length.
+pub fn plain_config(address: [u8; 6]) -> Config {
+    Config {
+        max_frame_bytes: 9018,
+        service: Service::Polling { burst: 64 },
+        buffers: Buffers::Recycled,
+        completion: Completion { report_every: 1, delay: Delay::Never },
+        moderation: Moderation { rdtr: 0, radv: 0, tidv: 1, tadv: 0, itr: Itr::Off },
+        promiscuous: true,
+        rescue: false,
+        address: Some(address),
+        ..Config::kpps()
+    }
+}
+
+impl<'b, B: Bench> Rig<'b, B> {
+    /// Probes the card with the [`plain_config`] as changed by `change`, and waits for the link.
+    pub fn open(bench: &'b mut B, change: impl FnOnce(&mut Config)) -> Result<Self, Failure> {
+        let mut rig = Self::open_without_link(bench, change)?;
+        rig.wait_for_link(true)?;
+        // Devices that are deaf for a while after a write of RCTL get over it.
+        rig.bench.settle(STEP_NS)?;
+        Ok(rig)
+    }
+
+    /// Probes the card and returns at once.
+    pub fn open_without_link(bench: &'b mut B, change: impl FnOnce(&mut Config)) -> Result<Self, Failure> {
+        let mut config = plain_config(bench.address());
+        change(&mut config);
+        let buffers = bench.buffers(BUFFERS, BUFFER_BYTES)?;
+        let Device { control, rx, tx } = probe(bench.platform(), bench.chip(), config, buffers)?;
+        let regs = Regs::of(bench);
+        // What an earlier case left on the wire is not ours.
+        while bench.collect()?.is_some() {}
+        Ok(Self { control, rx, tx, regs, bench, arrived: VecDeque::new(), bytes: Vec::new(), pieces: 0 })
+    }
+
+    /// Waits until the driver sees the link in this state.
+    pub fn wait_for_link(&mut self, up: bool) -> Result<(), Failure> {
+        let what = if up { "link up" } else { "link down" };
+        self.wait(what, |rig| Ok((rig.control.update_link()?.up == up).then_some(())))
+    }
+
+    /// Looks again and again, letting time pass, until `look` finds what it looks for.
+    pub fn wait<T>(
+        &mut self,
+        what: &str,
+        mut look: impl FnMut(&mut Self) -> Result<Option<T>, Failure>,
+    ) -> Result<T, Failure> {
+        let since = self.bench.platform().now_ns();
+        loop {
+            if let Some(found) = look(self)? {
+                return Ok(found);
+            }
+            if self.bench.platform().now_ns() - since > PATIENCE_NS {
+                return Err(format!("{what}: not within {} s", PATIENCE_NS / 1_000_000_000).into());
+            }
+            self.bench.settle(STEP_NS)?;
+        }
+    }
+
+    /// Gives `frame` to the driver in about `pieces` buffers; the device hears of it with
+    /// `tx.flush()`. Waits for room if there is none.
+    pub fn send(&mut self, frame: &[u8], pieces: usize, meta: &TxMeta) -> Result<(), Failure> {
+        let piece = frame.len().div_ceil(pieces.max(1)).clamp(1, BUFFER_BYTES);
+        let mut fragments = Vec::new();
+        for part in frame.chunks(piece) {
+            let mut buffer = self.tx.source_mut().take().ok_or("out of buffers")?;
+            buffer.bytes_mut()[..part.len()].copy_from_slice(part);
+            fragments.push(Fragment { buffer, bytes: part.len() as u16 });
+        }
+        let mut fragments = Some(fragments);
+        self.wait("room in the transmit ring", |rig| {
+            let Some(now) = fragments.take() else { return Ok(Some(())) };
+            match rig.offer(now, meta) {
+                Ok(()) => Ok(Some(())),
+                Err((Refusal::Full, back)) => {
+                    fragments = Some(back);
+                    rig.tx.flush();
+                    rig.tx.reclaim(usize::MAX);
+                    Ok(None)
+                }
+                Err((reason, _)) => {
+                    let bytes = frame.len();
+                    Err(format!("the driver refused a frame of {bytes} B: {reason:?}").into())
+                }
+            }
+        })
+    }
+
+    /// Offers a frame to the driver the simple way if it is simple, else the other.
+    fn offer(&mut self, mut fragments: Vec<Piece<B>>, meta: &TxMeta) -> Result<(), (Refusal, Vec<Piece<B>>)> {
+        if *meta == TxMeta::default()
+            && fragments.len() == 1
+            && let Some(Fragment { buffer, bytes }) = fragments.pop()
+        {
+            return self.tx.send(buffer, bytes).map_err(|refused| (refused.reason, vec![refused.frame]));
+        }
+        self.tx
+            .enqueue(fragments.into_iter(), meta)
+            .map_err(|refused| (refused.reason, refused.frame.collect()))
+    }
+
+    /// The next frame that left the card, without FCS.
+    pub fn sent(&mut self) -> Result<Vec<u8>, Failure> {
+        self.wait("a frame on the wire", |rig| {
+            rig.tx.reclaim(usize::MAX);
+            rig.bench.collect()
+        })
+    }
+
+    /// Polls the receive queue once; the next frame, if there is one.
+    pub fn poll(&mut self) -> Result<Option<Arrived>, Failure> {
+        if self.arrived.is_empty() {
+            let Self { rx, arrived, bytes, pieces, .. } = self;
+            let mut bad = false;
+            rx.receive(64, |part| {
+                if part.first {
+                    bytes.clear();
+                    *pieces = 0;
+                }
+                bytes.extend_from_slice(&part.buffer.bytes()[..usize::from(part.bytes)]);
+                *pieces += 1;
+                bad |= part.error;
+                if part.last {
+                    arrived.push_back(Arrived {
+                        bytes: std::mem::take(bytes),
+                        pieces: *pieces,
+                        vlan: part.vlan(),
+                        ip: part.ip_checksum(),
+                        transport: part.transport_checksum(),
+                        inexact: part.is_inexact(),
+                    });
+                }
+                Some(part.buffer)
+            });
+            if bad {
+                return Err("the driver received a frame marked bad".into());
+            }
+        }
+        Ok(self.arrived.pop_front())
+    }
+
+    /// The next frame received.
+    pub fn received(&mut self) -> Result<Arrived, Failure> {
+        self.wait("a frame to receive", Self::poll)
+    }
+
+    /// All frames received until nothing comes any more.
+    pub fn received_all(&mut self) -> Result<Vec<Arrived>, Failure> {
+        let mut all = Vec::new();
+        let mut quiet_ns = 0;
+        while quiet_ns < QUIET_NS {
+            quiet_ns += STEP_NS;
+            self.bench.settle(STEP_NS)?;
+            while let Some(frame) = self.poll()? {
+                all.push(frame);
+                quiet_ns = 0;
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// Fails unless both frames are the same; says where they begin to differ.
+pub fn same(what: &str, found: &[u8], expected: &[u8]) -> Result<(), Failure> {
+    if found == expected {
+        return Ok(());
+    }
+    let at = found.iter().zip(expected).position(|(a, b)| a != b);
+    let lengths = format!("{} B, expected {} B", found.len(), expected.len());
+    Err(match at {
+        None => format!("{what}: {lengths}, the same as far as both go"),
+        Some(at) => format!("{what}: {lengths}; byte {at} is {:#04x}, not {:#04x}", found[at], expected[at]),
+    }
+    .into())
+}
