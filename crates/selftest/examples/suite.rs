@@ -6,13 +6,9 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
-    let on = match arguments.next().as_deref() {
-        Some("model") => On::Model,
-        Some("qemu") => On::Qemu,
-        _ => {
-            eprintln!("usage: suite model|qemu [chip]");
-            return ExitCode::from(2);
-        }
+    let Some(Ok(on)) = arguments.next().map(|name| name.parse::<On>()) else {
+        eprintln!("usage: suite model|qemu [chip]");
+        return ExitCode::from(2);
     };
     let chip = arguments.next().unwrap_or_else(|| "82540em".to_owned());
     let chip: Chip = match chip.parse() {
@@ -24,8 +20,7 @@ fn main() -> ExitCode {
     };
     match run(on, chip, &mut |case| println!("{case}")) {
         Ok(report) => {
-            let counts = report.counts();
-            println!("{} on {}: {counts:?}", report.chip, report.device);
+            println!("{}", report.summary());
             ExitCode::from(report.exit_status())
         }
         Err(error) => {

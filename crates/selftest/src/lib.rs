@@ -40,6 +40,8 @@ pub use suite::{run_on, run_timed_on};
 
 use kpps_datasheet::Chip;
 use kpps_qtest::Timers;
+use std::fmt;
+use std::str::FromStr;
 
 /// Whose card the suite runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +50,27 @@ pub enum On {
     Model,
     /// QEMU's.
     Qemu,
+}
+
+impl fmt::Display for On {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Model => "model",
+            Self::Qemu => "qemu",
+        })
+    }
+}
+
+/// There is no device of that name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown device; known are model, qemu")]
+pub struct UnknownDevice;
+
+impl FromStr for On {
+    type Err = UnknownDevice;
+    fn from_str(name: &str) -> Result<Self, UnknownDevice> {
+        [Self::Model, Self::Qemu].into_iter().find(|on| on.to_string() == name).ok_or(UnknownDevice)
+    }
 }
 
 /// The suite could not be run.

@@ -88,6 +88,18 @@ impl Report {
         counts.failed == 0 && counts.passed > 0
     }
 
+    /// All counts and the time taken, in one line.
+    pub fn summary(&self) -> String {
+        let Counts { passed, failed, departed, not_applicable } = self.counts();
+        let millis: u64 = self.cases.iter().map(|case| case.millis).sum();
+        let (seconds, tenths) = (millis / 1000, millis % 1000 / 100);
+        format!(
+            "{} on {}: {passed} passed, {failed} failed, {departed} depart from the manual as \
+             known, {not_applicable} not applicable; {seconds}.{tenths} s",
+            self.chip, self.device
+        )
+    }
+
     /// The exit status of a command that ran the suite: 0 if it [`is_good`](Self::is_good),
     /// else 1.
     pub fn exit_status(&self) -> u8 {
@@ -118,20 +130,12 @@ impl fmt::Display for Case {
 }
 
 impl fmt::Display for Report {
+    /// All cases and the summary.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} on {}", self.chip, self.device)?;
         for case in &self.cases {
             writeln!(f, "{case}")?;
         }
-        let Counts { passed, failed, departed, not_applicable } = self.counts();
-        let millis: u64 = self.cases.iter().map(|case| case.millis).sum();
-        write!(
-            f,
-            "{passed} passed, {failed} failed, {departed} depart from the manual as known, \
-             {not_applicable} not applicable; {}.{} s",
-            millis / 1000,
-            millis % 1000 / 100
-        )
+        f.write_str(&self.summary())
     }
 }
 
