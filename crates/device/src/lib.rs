@@ -124,6 +124,13 @@ impl Nic {
         self.deadlines.next()
     }
 
+    /// When the card next writes a descriptor back; `u64::MAX` if no write-back is under way. Until then nothing that it
+    /// does by itself can be seen in its rings.
+    #[inline]
+    pub fn next_write_back_ps(&self) -> u64 {
+        self.deadlines.at(Source::RxWriteBack).min(self.deadlines.at(Source::TxWriteBack))
+    }
+
     /// Does everything that is due up to and including `until_ps`, in order of time.
     pub fn run<H: Host>(&mut self, until_ps: u64, host: &mut H) {
         while let Some((at, source)) = self.deadlines.take(until_ps) {

@@ -76,7 +76,7 @@ impl Nic {
             let Some(transfer) = &mut self.rx.transfer else { return };
             transfer.addr = buffer;
             transfer.chunk = (transfer.total - transfer.stored).min(self.rx.buffer_bytes as usize);
-            let bytes = transfer.chunk.next_multiple_of(8) as u32;
+            let bytes = transfer.chunk.max(1).next_multiple_of(8) as u32;
             let end = host.burst(now, BurstKind::Write, Purpose::RxData, buffer, bytes).max(now);
             self.deadlines.set(Source::RxData, end);
             if self.rx.queue.cached() == 0 {
@@ -189,7 +189,6 @@ impl Nic {
             self.rx.transfer = None;
             self.rx.fifo.pop();
             self.tally.in_fifo -= 1;
-            self.rx.engine_free_ps = self.rx.engine_free_ps.max(now);
         }
         self.rx_finish_descriptor(now, d.pack());
         if last {

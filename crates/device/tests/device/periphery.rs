@@ -95,6 +95,12 @@ fn the_phy_negotiates() {
         status::LU | status::FD | status::SPEED_1000
     );
     assert_eq!(phy_read(&mut b, mii::SPECIFIC_STATUS) >> mii::specific::SPEED_SHIFT, 2);
+    // A short loss is remembered until it is read.
+    b.nic.set_link(b.now, false);
+    b.nic.set_link(b.now, true);
+    b.pass(1_000 * US);
+    assert_eq!(phy_read(&mut b, mii::STATUS) & mii::status::LINK, 0);
+    assert_ne!(phy_read(&mut b, mii::STATUS) & mii::status::LINK, 0);
     // Only 100 Mb/s offered: negotiated anew, ten times slower.
     phy_write(&mut b, mii::GIGABIT_CONTROL, 0);
     phy_write(&mut b, mii::CONTROL, mii::control::AUTONEGOTIATE | mii::control::RESTART);
