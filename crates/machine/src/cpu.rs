@@ -99,6 +99,8 @@ struct Inner {
     current: Cell<Option<usize>>,
     level: Cell<Level>,
     interrupts_off: Cell<bool>,
+    /// Whether any context has ever waited for an interrupt.
+    handlers: Cell<bool>,
     turns: Cell<u64>,
     empty_poll_ps: Cell<u64>,
     counters: Cell<Counters>,
@@ -123,6 +125,7 @@ impl Machine {
             current: Cell::new(None),
             level: Cell::new(Level::Thread),
             interrupts_off: Cell::new(false),
+            handlers: Cell::new(false),
             turns: Cell::new(0),
             empty_poll_ps: Cell::new(0),
             counters: Cell::default(),
@@ -308,6 +311,7 @@ impl Machine {
     /// Waits for the card in `slot` to assert its interrupt line. Returns at once, within the
     /// machine's rules of priority, if it still does.
     pub fn wait_for_interrupt(&self, slot: usize) {
+        self.0.handlers.set(true);
         self.suspend(State::Interrupt { slot });
         self.count(|c| c.interrupts += 1);
     }
@@ -327,7 +331,15 @@ impl Machine {
 
     /// Lets other ready contexts of the same level go first.
     pub fn give_way(&self) {
-        self.suspend(State::Ready);
+        let others = {
+            let world = self.0.world.borrow();
+            let contexts = self.0.contexts.borrow();
+            let current = self.0.current.get();
+            contexts.iter().enumerate().any(|(id, c)| Some(id) != current && self.is_ready(c, &world))
+        };
+        if others || self.now_ps() >= self.0.until_ps.get() {
+            self.suspend(State::Ready);
+        }
     }
 
     /// Wakes a context: it becomes ready if it waits, or does not wait the next time it wants to.
@@ -350,27 +362,32 @@ impl Machine {
         let before = self.0.interrupts_off.replace(true);
         let result = section();
         self.0.interrupts_off.set(before);
-        self.0.horizon_ps.set(self.now_ps());
+        if self.0.handlers.get() {
+            self.0.horizon_ps.set(self.now_ps());
+        }
         result
     }
 
-    /// Says that a poll which began at `began_ps` found nothing. Polls that would find nothing either,
-    /// because nothing happens in the world before and nobody else wants the CPU, are skipped: their time passes at once.
+    /// Says that a poll of rings which began at `began_ps` found nothing. Polls that would find nothing either,
+    /// because no card writes a descriptor before and nobody else wants the CPU, are skipped: their time passes at once.
     pub fn polled_in_vain(&self, began_ps: u64) {
         let now = self.now_ps();
         let poll = now.saturating_sub(began_ps).max(1);
-        let world = self.0.world.borrow().next_ps().min(self.0.until_ps.get());
-        let next =
-            self.0.contexts.borrow().iter().enumerate().fold(world, |next, (id, context)| {
-                match context.state {
-                    _ if Some(id) == self.0.current.get() => next,
-                    State::Ready | State::Preempted => now,
-                    State::Waiting { until_ps } => next.min(until_ps),
-                    State::Interrupt { .. } | State::Done => next,
-                }
-            });
-        let skipped = next.saturating_sub(now) / poll * poll;
-        self.spend(skipped);
+        let current = self.0.current.get();
+        let others = self.0.contexts.borrow().iter().enumerate().filter(|(id, _)| Some(*id) != current).fold(
+            self.0.until_ps.get(),
+            |next, (_, context)| match context.state {
+                State::Ready | State::Preempted => now,
+                State::Waiting { until_ps } => next.min(until_ps),
+                State::Interrupt { .. } | State::Done => next,
+            },
+        );
+        let mut skipped = 0;
+        if others > now {
+            let next = self.0.world.borrow_mut().run_unseen(others);
+            skipped = next.saturating_sub(now) / poll * poll;
+            self.spend(skipped);
+        }
         self.0.empty_poll_ps.set(self.0.empty_poll_ps.get() + (now - began_ps) + skipped);
     }
 

@@ -86,6 +86,20 @@ impl World {
         self.next_ps
     }
 
+    /// Lets everything happen that no CPU could see by looking at a ring, at most until `limit_ps`; returns the time of
+    /// the first thing that could be seen, or the limit.
+    pub fn run_unseen(&mut self, limit_ps: u64) -> u64 {
+        while self.next_ps < limit_ps {
+            let next = self.next_ps;
+            let seen = self.slots.iter().any(|s| s.nic.next_write_back_ps() <= next || s.nic.interrupts_enabled());
+            if seen {
+                return next;
+            }
+            self.run_events(next);
+        }
+        limit_ps
+    }
+
     /// Lets everything happen that happens until `until_ps`, in time order across all cards.
     #[inline]
     pub fn run(&mut self, until_ps: u64) {
