@@ -2,7 +2,8 @@
 //!
 //! [`Curve`] is the document: how much was delivered at each offered load, what became of the
 //! rest, and in which environment. Its JSON is described by `schema/kpps-1.json`. Everything else
-//! is made from it: [`text::table`] and [`text::plot`] for a terminal, [`csv()`] for other tools.
+//! is made from it: [`text::table`] and [`text::plot`] for a terminal, [`csv()`] for other tools,
+//! [`html()`] for people who would rather look than read.
 //!
 //! Nothing here knows how results are made, and nothing asks for the time or the machine it runs
 //! on: the same document gives the same bytes everywhere.
@@ -10,11 +11,13 @@
 
 mod csv;
 mod format;
+mod html;
 mod schema;
 mod sentences;
 pub mod text;
 
 pub use csv::csv;
+pub use html::html;
 pub use schema::{
     Curve, Environment, Kind, Latency, Ledger, NOT_SENT, Point, Registers, Schema, Series, UNEXPLAINED,
     schema,

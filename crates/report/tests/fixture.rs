@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use kpps_report::text::{Look, plot, table};
-use kpps_report::{Curve, csv, schema, two_sentences};
+use kpps_report::{Curve, csv, html, schema, two_sentences};
 use std::path::{Path, PathBuf};
 
 fn fixture() -> Curve {
@@ -124,4 +124,63 @@ fn comma_separated_values_are_a_grid() {
     );
     assert!(lines.next().unwrap().starts_with("\"with, \"\"quotes\"\"\",50000,"));
     insta::assert_snapshot!(csv(&fixture()).lines().take(16).collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
+fn the_page_says_everything_and_asks_nobody() {
+    let curve = fixture();
+    let page = html(&curve);
+    assert_eq!(page, html(&curve), "the same document gives the same page");
+    assert!(page.len() < 250_000, "{} bytes", page.len());
+    for sentence in &curve.summary {
+        assert!(page.contains(sentence));
+    }
+    for point in curve.series.iter().flat_map(|s| &s.points) {
+        assert!(page.contains(&format!("<td>{}</td>", point.ledger.delivered)));
+    }
+    // What a browser would fetch; addresses in comments and namespaces are not.
+    for fetched in ["src=", "<link", "href=\"", "@import", "url(", "fetch(", "XMLHttpRequest"] {
+        assert!(!page.contains(fetched), "{fetched}");
+    }
+    assert!(page.contains("default-src 'none'"));
+    assert!(page.contains("Permission is hereby granted"), "the plot library's licence");
+}
+
+#[test]
+fn names_cannot_break_out_of_the_page() {
+    let mut curve = fixture();
+    let name = "</script><script>alert('&')</script><!--";
+    curve.series[0].name = name.to_owned();
+    curve.environment.machine = name.to_owned();
+    curve.complete = false;
+    let page = html(&curve);
+    assert!(!page.contains("<script>alert"));
+    assert!(page.contains("&lt;script&gt;alert") && page.contains("interrupted"));
+    let data = page.split_once("type=\"application/json\">").unwrap().1.split_once("</script>").unwrap().0;
+    assert_eq!(Curve::from_json(data).unwrap(), curve, "the page holds the document itself");
+}
+
+#[test]
+fn nothing_measured_is_presented_too() {
+    let curve = Curve::new(kpps_report::Environment::default(), vec![kpps_report::Series::default()], false);
+    assert!(html(&curve).contains("Nothing was measured."));
+    assert!(plot(&curve, Look::default()).contains("Nothing to draw"));
+    assert!(table(&curve, Look::default()).contains("Interrupted"));
+    assert_eq!(csv(&curve).lines().count(), 1);
+}
+
+#[test]
+fn no_width_and_no_number_makes_presenting_fail() {
+    let mut curve = fixture();
+    let point = &mut curve.series[1].points[3];
+    (point.offered_pps, point.delivered_pps) = (1e300, -5.0);
+    point.ledger.dropped.insert("a rather long place with many words".to_owned(), u64::MAX);
+    curve.series[2].name = "長い名前".repeat(20);
+    for width in [0, 1, 7, 39, 80, 500, usize::MAX] {
+        for ascii in [true, false] {
+            let look = Look { width, ascii, colour: true };
+            assert!(!plot(&curve, look).is_empty() && !table(&curve, look).is_empty());
+        }
+    }
+    assert!(!html(&curve).is_empty() && !two_sentences(&curve)[1].is_empty());
 }

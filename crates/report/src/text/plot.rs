@@ -65,7 +65,14 @@ impl Scale {
 /// A step of 1, 2 or 5 times a power of ten, so that about `count` of them make `range`.
 fn step(range: f64, count: f64) -> f64 {
     let rough = range / count;
-    let power = 10f64.powf(rough.log10().floor());
+    // Powers and logarithms differ between machines in their last bit; these products do not.
+    let mut power = 1.0;
+    while power > rough && power > f64::MIN_POSITIVE {
+        power /= 10.0;
+    }
+    while power * 10.0 <= rough {
+        power *= 10.0;
+    }
     let steps = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power);
     steps.into_iter().find(|&s| s >= rough).unwrap_or(rough)
 }
@@ -108,7 +115,7 @@ fn axes(buffer: &mut Buffer, scale: &Scale, look: Look) {
         let half = label.len() as u16 / 2;
         buffer.set_string(x, base, tick_down, plain);
         buffer.set_string(
-            x.saturating_sub(half).min(buffer.area.width - label.len() as u16),
+            x.saturating_sub(half).min(buffer.area.width.saturating_sub(label.len() as u16)),
             base + 1,
             label,
             plain,

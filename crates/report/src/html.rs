@@ -1,0 +1,264 @@
+//! One page for those who would rather look than read.
+
+use crate::{Curve, Environment, Point, Series};
+use maud::{DOCTYPE, Markup, PreEscaped, html as markup};
+use std::collections::BTreeSet;
+
+const PLOTS_JS: &str = include_str!("../assets/uplot-1.6.32.min.js");
+const PLOTS_CSS: &str = include_str!("../assets/uplot-1.6.32.min.css");
+const PLOTS_LICENCE: &str = include_str!("../assets/uplot-LICENSE");
+const PAGE_JS: &str = include_str!("../assets/page.js");
+const PAGE_CSS: &str = include_str!("../assets/page.css");
+
+/// The browser itself sees to it that the page asks nothing of any network.
+const POLICY: &str =
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:";
+
+/// The document as one self-contained HTML page: the two sentences, plots to be explored with
+/// mouse, finger or arrow keys, a table of every point, and the environment. Light and dark.
+///
+/// The page holds the document itself, and gives it back as JSON.
+pub fn html(curve: &Curve) -> String {
+    let environment = &curve.environment;
+    let setting = [
+        environment.machine.clone(),
+        environment.chip.clone(),
+        format!(
+            "{}-byte frames ({} without FCS)",
+            environment.frame_bytes_with_fcs, environment.size_bytes_without_fcs
+        ),
+        format!("{} ms for each point", environment.duration_ms),
+    ];
+    markup! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                title { "kpps: " (environment.machine) ", delivered against offered load" }
+                style { (PreEscaped(PLOTS_CSS)) (PreEscaped(PAGE_CSS)) }
+            }
+            body {
+                header {
+                    div {
+                        h1 { "Delivered against offered load" }
+                        p.setting { (setting.join(" · ")) }
+                    }
+                    button.plain #theme type="button" aria-label="Switch between light and dark" { "Dark" }
+                }
+                main {
+                    div.lead { @for sentence in &curve.summary { p { (sentence) } } }
+                    @if !curve.complete {
+                        p.notice role="status" { "This run was interrupted: some points are missing." }
+                    }
+                    noscript { p.notice { "The plots need JavaScript. Every number is in the tables below." } }
+                    (legend(curve))
+                    (plots(curve))
+                    (points(curve))
+                    (setup(environment))
+                }
+                footer {
+                    p {
+                        "Made by kpps " (environment.kpps_version) ". "
+                        button.plain #save type="button" { "Save the data (JSON)" }
+                    }
+                }
+                script type="application/json" #data { (PreEscaped(embedded(curve))) }
+                script { (PreEscaped(format!("/*\n{PLOTS_LICENCE}*/\n{PLOTS_JS}"))) }
+                script { (PreEscaped(PAGE_JS)) }
+            }
+        }
+    }
+    .into_string()
+}
+
+/// The document as JSON that cannot end its own script element: `<` occurs only inside strings,
+/// where `\u003c` means the same.
+fn embedded(curve: &Curve) -> String {
+    serde_json::to_string(curve).unwrap_or_else(|_| "{\"series\":[]}".to_owned()).replace('<', "\\u003c")
+}
+
+/// The line, dash and mark of the `index`-th series; the script draws with the same ones.
+fn swatch(index: usize) -> Markup {
+    const DASHES: [&str; 8] = ["", "9 4", "3 3", "12 3 3 3", "6 3", "2 5", "12 5", "5 2 2 2"];
+    let round = "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0Z";
+    let triangle = "M0-4.8L4.6 3.4L-4.6 3.4Z";
+    let square = "M-3.6-3.6h7.2v7.2h-7.2Z";
+    let diamond = "M0-5L5 0L0 5L-5 0Z";
+    let mark = [round, triangle, square, diamond][index % 4];
+    let hollow = index % 8 >= 4;
+    let colour = format!("var(--s{})", index % 8);
+    let dash = DASHES[index % DASHES.len()];
+    markup! {
+        svg.swatch viewBox="-17 -7 34 14" aria-hidden="true" {
+            path d="M-17 0H17" stroke=(colour) stroke-width="2" stroke-dasharray=[(!dash.is_empty()).then_some(dash)] {}
+            path d=(mark) data-hollow=[hollow.then_some("")] stroke=(colour) stroke-width="1.6"
+                fill=(if hollow { "var(--card)" } else { &colour }) {}
+        }
+    }
+}
+
+fn legend(curve: &Curve) -> Markup {
+    markup! {
+        div.legend role="group" aria-label="Series shown in the plots" {
+            @for (index, series) in curve.series.iter().enumerate() {
+                button type="button" data-series=(index) aria-pressed="true"
+                    title=[curve.environment.presets.get(&series.name)] { (swatch(index)) (series.name) }
+            }
+        }
+    }
+}
+
+/// A titled plot; the script draws into it.
+fn plot(id: &str, tall: bool, title: &str, hint: &str, choice: Markup) -> Markup {
+    markup! {
+        section {
+            h2 { (title) }
+            p.hint { (hint) }
+            (choice)
+            div #(id) .plot .tall[tall] role="img" tabindex="0" aria-label={ (title) ". " (hint) " The values are in the tables below." } {}
+        }
+    }
+}
+
+/// Options of which one is chosen: (value, label).
+fn choice<'a>(name: &str, legend: &str, options: impl IntoIterator<Item = (String, &'a str)>) -> Markup {
+    markup! {
+        fieldset.choice {
+            legend { (legend) }
+            @for (index, (value, label)) in options.into_iter().enumerate() {
+                label { input type="radio" name=(name) value=(value) checked[index == 0]; (label) }
+            }
+        }
+    }
+}
+
+fn plots(curve: &Curve) -> Markup {
+    let presets = curve.series.iter().enumerate().map(|(i, s)| (i.to_string(), s.name.as_str()));
+    let percentiles = [("p50", "median"), ("p99", "99 %"), ("p999", "99.9 %"), ("max", "slowest")];
+    let units = [("kpps", "kpps"), ("%", "% of offered")];
+    let owned = |(value, label): (&str, &'static str)| (value.to_owned(), label);
+    markup! {
+        (plot("delivered", true, "Delivered, kpps", "What arrived at the consumer, for each load that was offered.", markup! {}))
+        (plot("ledger", true, "Where packets end", "Everything offered, by the place where it ended.", markup! {
+            (choice("preset", "Preset", presets))
+            (choice("unit", "Unit", units.map(owned)))
+            ul.places #places {}
+        }))
+        div.pair {
+            (plot("cpu", false, "Processor, % busy", "Of the busiest processor; a poller is always busy.", markup! {}))
+            (plot("interrupts", false, "Interrupts, thousands per second", "As taken by the processor.", markup! {}))
+        }
+        (plot("latency", true, "Latency, µs", "From sending to delivery, on a logarithmic axis; none where nothing was delivered.", markup! {
+            (choice("percentile", "Not exceeded by", percentiles.map(owned)))
+        }))
+        div.pair {
+            (plot("reads", false, "Register reads per delivered packet", "The processor waits for each.", markup! {}))
+            (plot("writes", false, "Register writes per delivered packet", "Posted; they cost the bus.", markup! {}))
+        }
+    }
+}
+
+fn points(curve: &Curve) -> Markup {
+    let all = || curve.series.iter().flat_map(|s| &s.points);
+    let (trials, open) = (all().count(), all().filter(|p| !p.ledger.closes()).count());
+    markup! {
+        section {
+            h2 { "Every point" }
+            @if open == 0 {
+                p.hint { "Every packet of all " (trials) " trials is accounted for." }
+            } @else {
+                p.notice { "In " (open) " of " (trials) " trials the ledger does not close." }
+            }
+            @for (index, series) in curve.series.iter().enumerate() {
+                details {
+                    summary {
+                        (swatch(index)) b { (series.name) } " "
+                        @if let Some(stands_for) = curve.environment.presets.get(&series.name) { span { (stands_for) } }
+                    }
+                    div.scroll tabindex="0" role="region" aria-label={ "Points of " (series.name) } { (grid(series)) }
+                }
+            }
+        }
+    }
+}
+
+fn grid(series: &Series) -> Markup {
+    let losses: BTreeSet<&str> = series.points.iter().flat_map(|p| p.ledger.losses()).map(|l| l.0).collect();
+    markup! {
+        table {
+            thead {
+                tr {
+                    th.group colspan="3" scope="colgroup" { "load, kpps" }
+                    th.group colspan=(losses.len() + 4) scope="colgroup" { "packets" }
+                    th.group colspan="2" scope="colgroup" { "processor" }
+                    th.group colspan="4" scope="colgroup" { "latency, µs" }
+                    th.group colspan="2" scope="colgroup" { "registers/packet" }
+                }
+                tr {
+                    @for name in ["offered", "sent", "delivered", "sent", "delivered"] { th scope="col" { (name) } }
+                    @for place in &losses { th scope="col" { (place) } }
+                    @for name in ["in flight", "loss, %", "busy, %", "interrupts/s", "p50", "p99", "p99.9", "max", "reads", "writes"] {
+                        th scope="col" { (name) }
+                    }
+                }
+            }
+            tbody { @for point in &series.points { (row(point, &losses)) } }
+        }
+    }
+}
+
+fn row(point: &Point, places: &BTreeSet<&str>) -> Markup {
+    let ledger = &point.ledger;
+    let lost = ledger.losses();
+    let kpps = |pps: f64| format!("{:.1}", pps / 1e3);
+    let latency =
+        point.latency_ns.map(|l| [l.p50, l.p99, l.p999, l.max].map(|ns| format!("{:.1}", ns as f64 / 1e3)));
+    markup! {
+        tr {
+            th scope="row" { (kpps(point.offered_pps)) }
+            td { (kpps(point.sent_pps)) }
+            td { (kpps(point.delivered_pps)) }
+            td { (ledger.sent) }
+            td { (ledger.delivered) }
+            @for place in places {
+                td { (lost.iter().find(|l| l.0 == *place).map_or(0, |l| l.1)) }
+            }
+            td { (ledger.in_flight) }
+            td { (format!("{:.4}", point.loss_ratio * 100.0)) }
+            td { (format!("{:.1}", point.cpu_busy * 100.0)) }
+            td { (format!("{:.0}", point.interrupts_per_s)) }
+            @for value in latency.unwrap_or_else(|| [(); 4].map(|()| "–".to_owned())) { td { (value) } }
+            td { (point.registers_per_packet.read) }
+            td { (point.registers_per_packet.write) }
+        }
+    }
+}
+
+fn setup(e: &Environment) -> Markup {
+    let facts = [
+        ("Testbed", e.testbed.clone()),
+        ("Machine", e.machine.clone()),
+        ("Chip", e.chip.clone()),
+        ("Bus", e.bus.clone()),
+        ("Host", e.host.clone()),
+        ("Stack", e.stack.clone()),
+        ("Frame", format!("{} bytes with FCS, {} without", e.frame_bytes_with_fcs, e.size_bytes_without_fcs)),
+        ("Line rate", format!("{:.1} packets per second", e.line_rate_pps)),
+        ("Each point", format!("{} ms after {} ms of warming up", e.duration_ms, e.warmup_ms)),
+        ("Seed", e.seed.to_string()),
+        ("Profiles", e.profiles_hash.clone()),
+        ("kpps", e.kpps_version.clone()),
+    ];
+    markup! {
+        section {
+            h2 { "Environment" }
+            p.hint { "What it takes to measure this again." }
+            dl {
+                @for (name, value) in &facts { dt { (name) } dd { (value) } }
+                @for (name, stands_for) in &e.presets { dt { "Preset " (name) } dd { (stands_for) } }
+            }
+        }
+    }
+}
