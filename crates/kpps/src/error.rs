@@ -1,0 +1,60 @@
+//! How a command ends when it does not end well.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Why the command did not do all that was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// What was asked for makes no sense or does not exist.
+    #[error("{0}")]
+    Input(String),
+    /// A check did not hold.
+    #[error("{0}")]
+    Check(String),
+    /// The user had enough.
+    #[error("{0}")]
+    Interrupted(String),
+    /// Standard output was closed by its reader.
+    #[error("standard output was closed")]
+    OutputClosed,
+}
+
+impl Failure {
+    /// The exit code.
+    pub fn code(&self) -> ExitCode {
+        ExitCode::from(match self {
+            Self::Input(_) => 2,
+            Self::Check(_) => 1,
+            Self::Interrupted(_) => 130,
+            Self::OutputClosed => 0,
+        })
+    }
+}
+
+impl From<kpps_testbed::SetupError> for Failure {
+    fn from(error: kpps_testbed::SetupError) -> Self {
+        Self::Input(error.to_string())
+    }
+}
+
+impl From<kpps_profiles::Error> for Failure {
+    fn from(error: kpps_profiles::Error) -> Self {
+        Self::Input(error.to_string())
+    }
+}
+
+impl From<kpps_bench::TrialError> for Failure {
+    fn from(error: kpps_bench::TrialError) -> Self {
+        match error {
+            kpps_bench::TrialError::Load(what) => Self::Input(what),
+            broken @ kpps_bench::TrialError::Testbed(_) => Self::Check(broken.to_string()),
+        }
+    }
+}
+
+/// Prints to standard output. A reader that has gone (`| head`) is no error worth a message.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush()).map_err(|_| Failure::OutputClosed)
+}

@@ -1,0 +1,20 @@
+//! Ctrl-C: the work under way ends, what was measured stays.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// From now on Ctrl-C (or SIGTERM) asks the work to end; a second one ends the process.
+pub fn watch() {
+    // If the handler cannot be set, Ctrl-C ends the process as it does by default.
+    let _ = ctrlc::set_handler(|| {
+        if INTERRUPTED.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+    });
+}
+
+/// Whether the user has asked.
+pub fn asked() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
+}

@@ -1,0 +1,117 @@
+//! `kpps list`: the profiles.
+
+use crate::error::{Failure, print};
+use clap::{Args, ValueEnum};
+use kpps_profiles::{Kind, Profile, names};
+use std::fmt::Write;
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Shelf {
+    #[value(alias = "machine")]
+    Machines,
+    #[value(alias = "chip")]
+    Chips,
+    #[value(alias = "bus")]
+    Buses,
+    #[value(alias = "host")]
+    Hosts,
+    #[value(alias = "stack")]
+    Stacks,
+    #[value(alias = "driver")]
+    Drivers,
+}
+
+impl Shelf {
+    fn kind(self) -> Kind {
+        match self {
+            Self::Machines => Kind::Machine,
+            Self::Chips => Kind::Chip,
+            Self::Buses => Kind::Bus,
+            Self::Hosts => Kind::Host,
+            Self::Stacks => Kind::Stack,
+            Self::Drivers => Kind::Driver,
+        }
+    }
+}
+
+/// Arguments of `kpps list`.
+#[derive(Args)]
+pub struct Arguments {
+    /// Only these
+    #[arg(value_enum)]
+    shelf: Option<Shelf>,
+    /// One of them: its constants and where they are from
+    #[arg(requires = "shelf")]
+    name: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `kpps list`.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let kinds = arguments.shelf.map_or(Kind::ALL.to_vec(), |shelf| vec![shelf.kind()]);
+    let profiles: Vec<(Kind, Profile)> = match &arguments.name {
+        Some(name) => vec![(kinds[0], Profile::named(kinds[0], name)?)],
+        None => {
+            let all = kinds.iter().flat_map(|kind| names(*kind).into_iter().map(|name| (*kind, name)));
+            all.map(|(kind, name)| Ok((kind, Profile::named(kind, &name)?)))
+                .collect::<Result<_, Failure>>()?
+        }
+    };
+    if arguments.json {
+        return print(&json(&profiles));
+    }
+    match (&arguments.name, profiles.first()) {
+        (Some(_), Some((_, profile))) => print(&constants(profile)),
+        _ => print(&overview(&profiles)),
+    }
+}
+
+fn overview(profiles: &[(Kind, Profile)]) -> String {
+    let mut text = String::new();
+    let width = profiles.iter().map(|(_, p)| p.name().len()).max().unwrap_or(0);
+    let mut last = None;
+    for (kind, profile) in profiles {
+        if last.replace(*kind) != Some(*kind) {
+            let _ = writeln!(text, "{}{}", if text.is_empty() { "" } else { "\n" }, kind.plural());
+        }
+        let _ = writeln!(text, "  {:width$}  {}", profile.name(), profile.description());
+    }
+    text
+}
+
+fn constants(profile: &Profile) -> String {
+    let mut text = format!("{}: {}\n\n", profile.name(), profile.description());
+    let width = profile.constants().iter().map(|c| c.name.len()).max().unwrap_or(0);
+    for constant in profile.constants() {
+        let _ = writeln!(text, "{:width$}  {}", constant.name, constant.value);
+        let fitted = match constant.fitted.is_empty() {
+            true => String::new(),
+            false => format!(" [fitted on {}]", constant.fitted.join(", ")),
+        };
+        let _ = writeln!(text, "{:width$}    {}{fitted}", "", constant.source);
+    }
+    text
+}
+
+fn json(profiles: &[(Kind, Profile)]) -> String {
+    let list: Vec<_> = profiles
+        .iter()
+        .map(|(kind, profile)| {
+            let constants: Vec<_> = profile
+                .constants()
+                .iter()
+                .map(|c| serde_json::json!({"name": c.name, "value": c.value, "source": c.source, "fitted": c.fitted}))
+                .collect();
+            serde_json::json!({
+                "kind": kind.to_string(), "name": profile.name(), "description": profile.description(),
+                "constants": constants,
+            })
+        })
+        .collect();
+    let document = serde_json::json!({
+        "schema": "kpps/1", "kind": "profiles", "profiles_hash": kpps_profiles::hash(), "profiles": list,
+    });
+    format!("{document:#}")
+}

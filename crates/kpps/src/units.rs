@@ -1,0 +1,215 @@
+//! What people type: loads, sizes and times with their units.
+
+use kpps_frames::Size;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// A load: absolute, or relative to the line rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rate {
+    /// Frames per second.
+    Pps(f64),
+    /// Per cent of the line rate.
+    Percent(f64),
+}
+
+impl Rate {
+    /// Frames per second on a wire that carries `line_pps`.
+    pub fn pps(self, line_pps: f64) -> f64 {
+        match self {
+            Self::Pps(pps) => pps,
+            Self::Percent(percent) => line_pps * percent / 100.0,
+        }
+    }
+}
+
+/// Splits `text` into its number and its unit.
+fn number(text: &str) -> Option<(f64, &str)> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());
+    let (digits, unit) = text.split_at(end);
+    let value: f64 = digits.replace('_', "").parse().ok()?;
+    Some((value, unit.trim()))
+}
+
+impl FromStr for Rate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let help = || {
+            format!(
+                "'{text}' is not a load: give frames per second (700kpps, 1.2Mpps, 50000) or a share of the line rate (80%)"
+            )
+        };
+        let (value, unit) = number(text).ok_or_else(help)?;
+        let rate = match unit.to_ascii_lowercase().as_str() {
+            "%" => Self::Percent(value),
+            "" | "pps" => Self::Pps(value),
+            "k" | "kpps" => Self::Pps(value * 1e3),
+            "m" | "mpps" => Self::Pps(value * 1e6),
+            _ => return Err(help()),
+        };
+        match rate {
+            Self::Percent(0.0) | Self::Pps(0.0) => {
+                Err(format!("a load of {text} sends nothing: it must be above 0"))
+            }
+            Self::Percent(percent) if percent > 100.0 => {
+                Err(format!("{text} is above line rate: at most 100%"))
+            }
+            rate => Ok(rate),
+        }
+    }
+}
+
+/// Loads as a list or a range: `100kpps,50%,100%` or `100kpps..100%/100kpps`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Loads {
+    /// These.
+    List(Vec<Rate>),
+    /// From the first to the last in steps.
+    Range {
+        /// The lowest.
+        from: Rate,
+        /// The highest, always included.
+        to: Rate,
+        /// The step.
+        step: Rate,
+    },
+}
+
+impl Loads {
+    /// Frames per second on a wire that carries `line_pps`, ascending. The error names the load above line rate.
+    pub fn pps(&self, line_pps: f64) -> Result<Vec<f64>, String> {
+        let mut loads = match self {
+            Self::List(rates) => rates.iter().map(|r| r.pps(line_pps)).collect(),
+            Self::Range { from, to, step } => {
+                let (from, to, step) = (from.pps(line_pps), to.pps(line_pps), step.pps(line_pps));
+                if from > to {
+                    return Err(format!("the range of loads goes down: from {from:.0} to {to:.0} pps"));
+                }
+                let steps = ((to - from) / step).ceil();
+                if steps > 10_000.0 {
+                    return Err(format!("a step of {step:.0} pps makes {steps:.0} loads: at most 10000"));
+                }
+                let mut loads: Vec<f64> = (0..steps as u32).map(|k| from + f64::from(k) * step).collect();
+                loads.push(to);
+                loads
+            }
+        };
+        loads.sort_by(f64::total_cmp);
+        loads.dedup();
+        match loads.last() {
+            // A load typed as the rounded-up line rate is the line rate.
+            Some(&most) if most > line_pps.ceil() => Err(format!(
+                "a load of {most:.0} pps is above line rate: this frame size allows {:.0} pps",
+                line_pps.floor()
+            )),
+            _ => Ok(loads.into_iter().map(|pps| pps.min(line_pps)).collect()),
+        }
+    }
+}
+
+impl FromStr for Loads {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some((from, rest)) = text.split_once("..") {
+            let (to, step) = rest.split_once('/').unwrap_or((rest, "100kpps"));
+            return Ok(Self::Range { from: from.parse()?, to: to.parse()?, step: step.parse()? });
+        }
+        text.split(',').map(str::parse).collect::<Result<_, _>>().map(Self::List)
+    }
+}
+
+/// A frame size as people give it: bytes with FCS, or the minimum frame's buffer of 60 bytes.
+pub fn size(text: &str) -> Result<Size, String> {
+    let bytes: u16 = text.trim().parse().map_err(|_| {
+        format!(
+            "'{text}' is not a frame size: give bytes with FCS, {} to {}",
+            Size::MIN.bytes_with_fcs(),
+            Size::MAX.bytes_with_fcs()
+        )
+    })?;
+    // Nothing but the 60-byte buffer of a minimum frame can be meant.
+    if bytes == Size::MIN.bytes_without_fcs() {
+        return Ok(Size::MIN);
+    }
+    let wanted = u32::from(bytes);
+    if wanted < Size::MIN.bytes_with_fcs() || wanted > Size::MAX.bytes_with_fcs() {
+        return Err(format!(
+            "there are no frames of {bytes} bytes: a frame has {} to {} bytes with FCS (60 is taken as the 60-byte buffer of a 64-byte frame)",
+            Size::MIN.bytes_with_fcs(),
+            Size::MAX.bytes_with_fcs()
+        ));
+    }
+    Ok(Size::with_fcs(bytes))
+}
+
+/// A time: `50ms`, `0.5s`; a bare number is seconds.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let help = || format!("'{text}' is not a time: give 50ms, 2s, …");
+    let (value, unit) = number(text).ok_or_else(help)?;
+    let seconds = match unit {
+        "" | "s" => value,
+        "ms" => value / 1e3,
+        "us" | "µs" => value / 1e6,
+        _ => return Err(help()),
+    };
+    if !(1e-3..=3600.0).contains(&seconds) {
+        return Err(format!("a time of {text} cannot be measured: 1ms to 1h"));
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn loads_as_people_type_them() {
+        for (text, pps) in [
+            ("700kpps", 700e3),
+            ("1.2Mpps", 1.2e6),
+            ("50_000", 5e4),
+            ("50%", 744_047.5),
+            ("100%", 1_488_095.0),
+            ("12k", 12e3),
+        ] {
+            assert_eq!(text.parse::<Rate>().unwrap().pps(1_488_095.0), pps, "{text}");
+        }
+        for text in ["", "fast", "-1", "0", "0%", "101%", "3 parsecs", "1e5", "..."] {
+            assert!(text.parse::<Rate>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn lists_and_ranges() {
+        let loads = |text: &str| text.parse::<Loads>().unwrap().pps(1_000_000.0);
+        assert_eq!(loads("50%,100kpps,50%").unwrap(), [1e5, 5e5]);
+        assert_eq!(loads("800kpps..100%").unwrap(), [8e5, 9e5, 1e6]);
+        assert_eq!(loads("100kpps..350kpps/100kpps").unwrap(), [1e5, 2e5, 3e5, 3.5e5]);
+        assert!(loads("2Mpps").unwrap_err().contains("above line rate"));
+        assert!(loads("50%..10%").unwrap_err().contains("goes down"));
+        assert!(loads("1..100%/1").unwrap_err().contains("at most"));
+    }
+
+    #[test]
+    fn a_size_says_with_or_without_fcs() {
+        assert_eq!(size("64").unwrap(), Size::MIN);
+        assert_eq!(size("60").unwrap(), Size::MIN);
+        assert_eq!(size("1518").unwrap(), Size::MAX_STANDARD);
+        for text in ["10", "61", "63", "9019", "0", "-5", "large", "70000"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn times() {
+        assert_eq!(duration("50ms").unwrap(), Duration::from_millis(50));
+        assert_eq!(duration("2").unwrap(), Duration::from_secs(2));
+        for text in ["0", "1us", "2h", "", "soon", "1d"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+}

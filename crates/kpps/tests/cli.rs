@@ -1,0 +1,127 @@
+//! The command as a user meets it.
+#![allow(clippy::unwrap_used)]
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+fn kpps(directory: &tempfile::TempDir, arguments: &[&str]) -> std::process::Output {
+    Command::cargo_bin("kpps").unwrap().current_dir(directory).args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn bad_input_is_one_clear_line_and_exit_code_2() {
+    let here = tempfile::tempdir().unwrap();
+    for (arguments, says) in [
+        (&["curve", "--machine", "cray"][..], "no machine called 'cray'"),
+        (&["curve", "--chip", "8139"], "no chip called '8139'"),
+        (&["curve", "--driver", "kpps,ne2000"], "no driver preset called 'ne2000'"),
+        (&["curve", "--size", "10"], "no frames of 10 bytes"),
+        (&["curve", "--load", "0"], "above 0"),
+        (&["curve", "--load", "2Mpps"], "above line rate"),
+        (&["curve", "--load", "110%"], "above line rate"),
+        (&["curve", "--report", "/no/where/report.html"], "/no/where/report.html"),
+        (&["curve", "--results", "/no/where/results.json"], "/no/where/results.json"),
+        (&["curve", "--duration", "soon"], "not a time"),
+        (&["transmit", "--size", "10"], "no frames of 10 bytes"),
+        (&["selftest", "--on", "model", "--chip", "8139"], "8139"),
+        (&["list", "chips", "8139"], "no chip called '8139'"),
+    ] {
+        let output = kpps(&here, arguments);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
+        assert!(message.contains(says), "{arguments:?} says: {message}");
+        assert_eq!(message.trim_end().lines().count(), 1, "{arguments:?} says more than a line: {message}");
+        assert!(output.stdout.is_empty(), "{arguments:?}");
+    }
+    assert_eq!(std::fs::read_dir(&here).unwrap().count(), 0, "nothing is written on bad input");
+}
+
+#[test]
+fn a_curve_prints_one_document_that_its_schema_allows() {
+    let here = tempfile::tempdir().unwrap();
+    let output = kpps(&here, &["curve", "--json", "--load", "100kpps,100%", "--duration", "5ms"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let schema: Value = serde_json::from_slice(&kpps(&here, &["schema"]).stdout).unwrap();
+    jsonschema::validate(&schema, &document).unwrap();
+    assert_eq!(document["schema"], "kpps/1");
+    assert_eq!(document["kind"], "curve");
+    let series = document["series"].as_array().unwrap();
+    let names: Vec<_> = series.iter().map(|s| s["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["intel-2.5.11", "intel-2.5.11-tuned", "click-polling", "intel-5.7.6", "kpps"]);
+    for point in series.iter().flat_map(|s| s["points"].as_array().unwrap()) {
+        let ledger = &point["ledger"];
+        let dropped: u64 = ledger["dropped"].as_object().unwrap().values().map(|v| v.as_u64().unwrap()).sum();
+        assert!(ledger["sent"].as_u64().unwrap() > 0);
+        assert_eq!(
+            ledger["sent"].as_u64().unwrap(),
+            ledger["delivered"].as_u64().unwrap() + dropped + ledger["in_flight"].as_u64().unwrap()
+        );
+    }
+    assert!(std::fs::read_dir(&here).unwrap().next().is_none(), "--json writes only what is asked for");
+}
+
+#[test]
+fn a_curve_shows_and_writes_its_results() {
+    let here = tempfile::tempdir().unwrap();
+    let output =
+        kpps(&here, &["curve", "--load", "100kpps,700kpps,100%", "--duration", "5ms", "--driver", "kpps"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let shown = text(&output.stdout);
+    for word in ["kpps", "delivered", "offered", "results.json", "report.html"] {
+        assert!(shown.contains(word), "no '{word}' in:\n{shown}");
+    }
+    assert!(!shown.contains('\x1b'), "no colours into a pipe");
+    let results: Value =
+        serde_json::from_slice(&std::fs::read(here.path().join("results.json")).unwrap()).unwrap();
+    assert_eq!(results["complete"], true);
+    assert!(std::fs::read_to_string(here.path().join("report.html")).unwrap().starts_with("<!DOCTYPE html>"));
+}
+
+#[test]
+#[cfg(unix)]
+fn an_interrupted_curve_keeps_what_it_has() {
+    let here = tempfile::tempdir().unwrap();
+    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin("kpps"))
+        .current_dir(&here)
+        .args(["curve", "--duration", "2s", "--load", "100kpps..100%/1kpps"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    let killed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    assert!(child.try_wait().unwrap().is_none() || child.wait().is_ok());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("interrupted"), "{}", text(&output.stderr));
+    let results: Value =
+        serde_json::from_slice(&std::fs::read(here.path().join("results.json")).unwrap()).unwrap();
+    assert_eq!(results["complete"], false);
+    assert!(!results["series"][0]["points"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn profiles_are_listed_with_their_sources() {
+    let here = tempfile::tempdir().unwrap();
+    let all = text(&kpps(&here, &["list"]).stdout);
+    for name in ["morris2000", "82542", "82546eb", "pci-64-66", "p3-800", "intel-5.7.6", "kpps"] {
+        assert!(all.contains(name), "no '{name}' in:\n{all}");
+    }
+    let one = text(&kpps(&here, &["list", "chips", "82542"]).stdout);
+    assert!(one.contains("rx_engine_ps") && one.contains("fitted on M1, M7"), "{one}");
+}
+
+#[test]
+fn help_teaches() {
+    let here = tempfile::tempdir().unwrap();
+    let help = text(&kpps(&here, &["--help"]).stdout);
+    for word in ["curve", "selftest", "Examples", "FCS"] {
+        assert!(help.contains(word), "no '{word}' in:\n{help}");
+    }
+}
