@@ -449,3 +449,22 @@ mod tests {
         assert_eq!(i.mask(), 0xDD);
     }
 }
+
+#[cfg(all(test, feature = "serde"))]
+mod data_tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_config_is_data() {
+        let mut config = Config::kpps();
+        config.moderation.itr = Itr::Fixed(8_000);
+        config.completion.delay = Delay::ExceptEvery(60);
+        config.rx_thresholds = Some(Thresholds { pthresh: 1, hthresh: 2, wthresh: 3 });
+        let text = toml::to_string(&config).unwrap();
+        assert_eq!(toml::from_str::<Config>(&text).unwrap(), config);
+        assert!(text.contains("[service.self-pacing]"), "{text}");
+        assert!(toml::from_str::<Config>(&text.replace("burst", "brust")).is_err());
+        assert!(toml::from_str::<Config>(&text.replace("rescue", "rescued")).is_err());
+    }
+}

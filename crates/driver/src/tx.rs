@@ -295,6 +295,8 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
     /// Takes a frame of several buffers, in order, or one that wants something of the device. The
     /// device hears of it at the next [`flush`](Self::flush).
     ///
+    /// Without segmentation a frame below 60 bytes is padded if its last buffer has the room.
+    ///
     /// An iterator that yields fewer fragments than its `len` makes a shorter frame; one that
     /// yields more is not asked for them.
     pub fn enqueue<I>(&mut self, mut fragments: I, meta: &TxMeta) -> Result<(), Refused<I>>
@@ -325,7 +327,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         let mut total = 0;
         let mut valid = true;
         for index in 0..count {
-            let Some(Fragment { buffer, bytes }) = fragments.next() else { break };
+            let Some(Fragment { mut buffer, mut bytes }) = fragments.next() else { break };
             total += u32::from(bytes);
             valid = bytes > 0
                 && usize::from(bytes) <= buffer.capacity()
@@ -333,6 +335,16 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
             if !valid {
                 self.source.give(buffer);
                 break;
+            }
+            let missing = u32::from(MIN_FRAME_BYTES).saturating_sub(total) as u16;
+            if !segments && index + 1 == count && missing > 0 {
+                // Where the last buffer has no room the padding is left to the chip (TCTL.PSP).
+                let end = usize::from(bytes) + usize::from(missing);
+                if let Some(padding) = buffer.bytes_mut().get_mut(bytes.into()..end) {
+                    padding.fill(0);
+                    bytes += missing;
+                    total += u32::from(missing);
+                }
             }
             self.write_fragment(buffer, bytes, index == 0, &pattern, sentinel && index + 1 == count);
         }

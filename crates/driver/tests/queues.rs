@@ -205,15 +205,17 @@ fn what_the_device_says_about_a_frame() {
 
 #[test]
 fn long_frames_and_software_fcs() {
-    // (chip, strip, lengths of the descriptors, bytes seen)
-    let cases: [(Chip, bool, &[u16], &[u16]); 5] = [
-        (Chip::I82546eb, true, &[2048, 2048, 904], &[2048, 2048, 904]),
-        (Chip::I82546eb, false, &[2048, 2048, 904], &[2048, 2048, 900]),
-        (Chip::I82542, true, &[2048, 3], &[2048, 0]),
-        (Chip::I82542, true, &[64], &[60]),
-        (Chip::I82542, false, &[2048, 4], &[2048, 0]),
+    // (chip, strip, lengths of the descriptors, bytes seen, FCS bytes in the last part but one)
+    type Case = (Chip, bool, &'static [u16], &'static [u16], u8);
+    let cases: [Case; 6] = [
+        (Chip::I82546eb, true, &[2048, 2048, 904], &[2048, 2048, 904], 0),
+        (Chip::I82546eb, false, &[2048, 2048, 904], &[2048, 2048, 900], 0),
+        (Chip::I82542, true, &[2048, 3], &[2048, 0], 1),
+        (Chip::I82542, true, &[2048, 1], &[2048, 0], 3),
+        (Chip::I82542, true, &[64], &[60], 0),
+        (Chip::I82542, false, &[2048, 4], &[2048, 0], 0),
     ];
-    for (chip, strip_fcs, lengths, seen) in cases {
+    for (chip, strip_fcs, lengths, seen, excess) in cases {
         let (nic, counts, pool) = (Nic::new(chip), Counts::new(), Pool::new(40, 2048));
         let config = Config { strip_fcs, max_frame_bytes: 9018, ..small() };
         let mut dev = start(&nic, &counts, config, &pool);
@@ -222,6 +224,7 @@ fn long_frames_and_software_fcs() {
         }
         let mut parts = Vec::new();
         dev.rx.receive(9, |r| {
+            assert_eq!(r.excess, if r.last { excess } else { 0 });
             parts.push((r.bytes, r.first, r.last, r.error));
             Some(r.buffer)
         });
@@ -320,6 +323,29 @@ fn short_frames_are_padded_with_zeros() {
         pool.clone().give(b);
     });
     assert_eq!(data[..61], [[0xAA; 42].as_slice(), &[0; 18], &[0xAA]].concat());
+}
+
+#[test]
+fn short_frames_in_pieces_are_padded_too_where_there_is_room() {
+    for (room, lengths) in [(2048, [6, 54]), (8, [6, 8])] {
+        let (nic, counts, pool) = (Nic::new(Chip::I82543gc), Counts::new(), Pool::new(40, room));
+        let mut dev = start(&nic, &counts, small(), &Pool::new(20, 2048));
+        let frame = [6, 8].map(|bytes| Fragment { buffer: pool.clone().take().unwrap(), bytes });
+        dev.tx.enqueue(frame.into_iter(), &TxMeta::default()).unwrap();
+        dev.tx.flush();
+        nic.transmit(9);
+        let sent = nic.take_sent().into_iter().map(|d| match d {
+            desc::Tx::Legacy(d) => d.length,
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(sent.collect::<Vec<_>>(), lengths);
+        let mut last = Vec::new();
+        dev.tx.reclaim_with(9, |b| {
+            last = kpps_platform::Buffer::bytes(&b).to_vec();
+            pool.clone().give(b);
+        });
+        assert!(last.iter().enumerate().all(|(i, &b)| b == if (8..54).contains(&i) { 0 } else { 0xAA }));
+    }
 }
 
 #[test]

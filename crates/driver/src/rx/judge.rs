@@ -112,14 +112,16 @@ impl Judge {
                 return Err(buffer);
             }
             // The consumer has the beginning already: tell it that the frame came to nothing.
-            return Ok(Received { buffer, bytes: 0, first, last: true, error: true, word });
+            return Ok(Received { buffer, bytes: 0, excess: 0, first, last: true, error: true, word });
         }
-        let bytes = if ends { wb.length.saturating_sub(self.fcs) } else { wb.length };
+        let fcs = if ends { self.fcs } else { 0 };
+        let bytes = wb.length.saturating_sub(fcs);
+        let excess = fcs.saturating_sub(wb.length) as u8;
         buffer.sync_for_cpu(wb.length.into());
         if ends {
             counters.frames += 1;
             counters.bytes += u64::from(total - u32::from(self.fcs));
         }
-        Ok(Received { buffer, bytes, first, last: ends, error: false, word })
+        Ok(Received { buffer, bytes, excess, first, last: ends, error: false, word })
     }
 }

@@ -9,9 +9,11 @@ use kpps_platform::Buffer;
 pub struct Received<B> {
     /// The buffer that holds the bytes.
     pub buffer: B,
-    /// Bytes in the buffer, without FCS. When the driver has to cut the FCS of a frame in several
-    /// buffers and less than four bytes of it lie in the last, this is 0 and the rest stays in the last but one.
+    /// Bytes in the buffer, without FCS.
     pub bytes: u16,
+    /// With [`last`](Self::last): so many bytes at the end of the part *before* this one are FCS too,
+    /// to be cut off. At most 3, and only when the driver has to cut the FCS off a frame in several buffers.
+    pub excess: u8,
     /// The frame starts here.
     pub first: bool,
     /// The frame ends here.
@@ -38,7 +40,7 @@ impl<B: Buffer> Received<B> {
     #[inline]
     pub(super) fn whole(word: u64, length: Whole, buffer: B) -> Self {
         buffer.sync_for_cpu(length.length.into());
-        Self { buffer, bytes: length.without_fcs, first: true, last: true, error: false, word }
+        Self { buffer, bytes: length.without_fcs, excess: 0, first: true, last: true, error: false, word }
     }
 }
 
