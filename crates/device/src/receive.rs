@@ -130,7 +130,9 @@ impl Nic {
         self.tally.arrived += 1;
         self.tally.looped += u64::from(looped);
         let control = self.rx.control;
-        if control & rctl::EN == 0 || !self.carrier() || self.loopback() != looped {
+        // What is looped back needs no cable, partner or negotiation.
+        let connected = looped || self.carrier();
+        if control & rctl::EN == 0 || !connected || self.loopback() != looped {
             self.tally.dropped.disabled += 1;
             return;
         }
