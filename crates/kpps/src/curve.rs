@@ -2,6 +2,7 @@
 
 use crate::error::{Failure, print};
 use crate::interrupt;
+use crate::output::Output;
 use crate::units::{self, Loads};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -9,8 +10,7 @@ use kpps_bench::{Load, Testbed, curve, default_loads};
 use kpps_frames::Size;
 use kpps_report::{Curve, Environment, Series, csv, html, text};
 use kpps_testbed::{Setup, Simulated};
-use std::fs::File;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -81,7 +81,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         duration_ms: u32::try_from(arguments.duration.as_millis()).unwrap_or(u32::MAX),
         seed: arguments.seed,
     };
-    let outputs = Outputs::open(arguments)?;
+    let mut outputs = Outputs::open(arguments)?;
     let environment = environment(&testbeds, &load, line_pps);
 
     interrupt::watch();
@@ -165,8 +165,8 @@ fn screen(results: &Curve, outputs: &Outputs, took: Duration) -> String {
     };
     let [first, second] = &results.summary;
     let mut files = String::new();
-    for (path, _) in [&outputs.results, &outputs.report].into_iter().flatten() {
-        files += &format!("\n  {}", path.display());
+    for output in [&outputs.results, &outputs.report].into_iter().flatten() {
+        files += &format!("\n  {}", output.path().display());
     }
     format!(
         "{machine}: {chip} on {bus}, {host}, {stack}\n\
@@ -188,10 +188,10 @@ fn screen(results: &Curve, outputs: &Outputs, took: Duration) -> String {
     )
 }
 
-/// The files to write, opened before anything is measured so that no result is lost to a bad path.
+/// The files to write.
 struct Outputs {
-    results: Option<(PathBuf, File)>,
-    report: Option<(PathBuf, File)>,
+    results: Option<Output>,
+    report: Option<Output>,
 }
 
 impl Outputs {
@@ -199,8 +199,8 @@ impl Outputs {
         let quiet = arguments.json || arguments.csv;
         let open = |given: &Option<PathBuf>, default: &str| match given {
             None if quiet => Ok(None),
-            None => create(Path::new(default)).map(Some),
-            Some(path) => create(path).map(Some),
+            None => Output::open(Path::new(default)).map(Some),
+            Some(path) => Output::open(path).map(Some),
         };
         Ok(Self {
             results: open(&arguments.results, "results.json")?,
@@ -208,31 +208,21 @@ impl Outputs {
         })
     }
 
-    fn write(&self, results: &Curve) -> Result<(), Failure> {
-        if let Some((path, file)) = &self.results {
-            save(path, file, &to_json(results)?)?;
+    fn write(&mut self, results: &Curve) -> Result<(), Failure> {
+        if let Some(output) = &mut self.results {
+            output.write(&to_json(results)?)?;
         }
-        if let Some((path, file)) = &self.report {
-            save(path, file, &html(results))?;
+        if let Some(output) = &mut self.report {
+            output.write(&html(results))?;
         }
         Ok(())
     }
 
     /// Where the results are, for the message of an interrupted run.
     fn kept(&self) -> String {
-        self.results.as_ref().map(|(path, _)| format!(" and kept in {}", path.display())).unwrap_or_default()
+        self.results
+            .as_ref()
+            .map(|output| format!(" and kept in {}", output.path().display()))
+            .unwrap_or_default()
     }
-}
-
-fn create(path: &Path) -> Result<(PathBuf, File), Failure> {
-    // An old file keeps its contents until there are new ones.
-    let file = File::options().write(true).create(true).truncate(false).open(path);
-    file.map(|file| (path.to_owned(), file))
-        .map_err(|e| Failure::Input(format!("cannot write {}: {e}; give another path", path.display())))
-}
-
-fn save(path: &Path, mut file: &File, text: &str) -> Result<(), Failure> {
-    file.set_len(0)
-        .and_then(|()| file.write_all(text.as_bytes()))
-        .map_err(|e| Failure::Check(format!("cannot write {}: {e}", path.display())))
 }

@@ -7,10 +7,12 @@ mod curve;
 mod error;
 mod interrupt;
 mod list;
+mod output;
 mod selftest;
 mod transmit;
 mod units;
 
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use error::Failure;
 use std::process::ExitCode;
@@ -51,7 +53,20 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        // Help and version are asked for; a command line without a command is taught.
+        Err(asked)
+            if !asked.use_stderr() || asked.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand =>
+        {
+            asked.exit()
+        }
+        Err(error) => {
+            eprintln!("kpps: {}", first_line(&error.to_string()));
+            return ExitCode::from(2);
+        }
+    };
+    let result = match arguments.command {
         Command::Curve(arguments) => curve::run(&arguments),
         Command::Transmit(arguments) => transmit::run(&arguments),
         Command::Selftest(arguments) => selftest::run(&arguments),
@@ -67,4 +82,9 @@ fn main() -> ExitCode {
             failure.code()
         }
     }
+}
+
+/// What is wrong, without the usage that clap prints behind it.
+fn first_line(message: &str) -> &str {
+    message.lines().next().unwrap_or_default().trim_start_matches("error: ")
 }
