@@ -57,6 +57,21 @@ pub enum Verdict {
 /// What a case returns.
 pub type CaseResult = Result<Verdict, Failure>;
 
+/// A value for a message: a number also in hexadecimal, anything cut off where nobody would
+/// read on.
+pub(crate) fn short(value: &impl fmt::Debug) -> String {
+    const MOST: usize = 200;
+    let mut text = format!("{value:?}");
+    if text.parse::<u64>().is_ok_and(|number| number > 9) {
+        text = format!("{text} ({value:#x?})");
+    }
+    if let Some((end, _)) = text.char_indices().nth(MOST) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
 /// Fails the case unless the condition holds.
 macro_rules! check {
     ($condition:expr, $($message:tt)+) => {
@@ -72,7 +87,8 @@ macro_rules! check_eq {
         let (found, expected) = (&$found, &$expected);
         if found != expected {
             let what = format!($($message)+);
-            return Err($crate::Failure(format!("{what}: {found:x?}, not {expected:x?}")));
+            let (found, expected) = ($crate::case::short(found), $crate::case::short(expected));
+            return Err($crate::Failure(format!("{what}: {found}, not {expected}")));
         }
     }};
 }

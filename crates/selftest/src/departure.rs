@@ -106,6 +106,12 @@ departures! {
         "QEMU compares the length without FCS with the limit of 1522 B",
         "SDM 13.4.22"
     }
+    /// No loopback without a link.
+    LOOPBACK_NEEDS_LINK {
+        "frames are looped back only while the cable is in",
+        "QEMU receives nothing without STATUS.LU, whoever sent it",
+        "SDM 15.1.3.1"
+    }
     /// Short frames are padded.
     SHORT_PADDED {
         "received frames of less than 64 B with FCS are padded instead of refused",

@@ -28,6 +28,8 @@ mod qemu;
 mod raw;
 mod report;
 mod rig;
+#[cfg(test)]
+mod self_check;
 mod suite;
 
 pub use bench::Bench;

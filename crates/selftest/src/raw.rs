@@ -86,10 +86,11 @@ impl<'b, B: Bench> RawReceiver<'b, B> {
         }
     }
 
-    /// The bytes in buffer `index`.
-    pub fn bytes(&self, index: usize, bytes: u16) -> &[u8] {
+    /// The first `bytes` in buffer `index`.
+    pub fn bytes(&self, index: usize, bytes: u16) -> Result<&[u8], Failure> {
         let buffer = &self.buffers[index];
         buffer.sync_for_cpu(bytes.into());
-        &buffer.bytes()[..usize::from(bytes)]
+        let found = buffer.bytes().get(..usize::from(bytes));
+        found.ok_or_else(|| format!("{bytes} B in a buffer of {BUFFER_BYTES} B").into())
     }
 }

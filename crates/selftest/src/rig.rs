@@ -199,6 +199,8 @@ impl<'b, B: Bench> Rig<'b, B> {
                     *pieces = 0;
                 }
                 bytes.extend_from_slice(&part.buffer.bytes()[..usize::from(part.bytes)]);
+                // What the last part held of the FCS may not have been all of it.
+                bytes.truncate(bytes.len().saturating_sub(part.excess.into()));
                 *pieces += 1;
                 bad |= part.error;
                 if part.last {

@@ -17,7 +17,8 @@ pub fn run_timed_on<B: Bench>(bench: &mut B, progress: &mut dyn FnMut(&Case)) ->
     run(bench, &cases::timed(), progress)
 }
 
-fn run<B: Bench>(bench: &mut B, entries: &[Entry<B>], progress: &mut dyn FnMut(&Case)) -> Report {
+/// Runs these cases in this order.
+pub(crate) fn run<B: Bench>(bench: &mut B, entries: &[Entry<B>], progress: &mut dyn FnMut(&Case)) -> Report {
     let mut report = Report {
         device: bench.device(),
         chip: bench.chip().name().to_owned(),
@@ -25,7 +26,8 @@ fn run<B: Bench>(bench: &mut B, entries: &[Entry<B>], progress: &mut dyn FnMut(&
     };
     for &(name, case) in entries {
         let since = Instant::now();
-        let outcome = match case(bench) {
+        // A case that failed may have left the cable out.
+        let outcome = match bench.set_link(true).and_then(|()| case(bench)) {
             Ok(Verdict::Pass) => Outcome::Pass,
             Ok(Verdict::NotApplicable(reason)) => Outcome::NotApplicable { reason: reason.to_owned() },
             Ok(Verdict::Departs(&Departure { what, reason, manual })) => Outcome::Departure {

@@ -27,7 +27,8 @@ pub(super) fn cases<B: Bench>() -> Vec<Entry<B>> {
         ("receive: short frames are refused", receive_too_short),
         ("receive: frames with a wrong FCS are refused", receive_spoiled),
         ("loopback: every size 60..=9014 through the PHY", loopback_phy),
-        ("loopback: through the MAC or transceiver", loopback_mac),
+        ("loopback: through the transceiver of a fibre card", loopback_transceiver),
+        ("loopback: without a cable", loopback_without_cable),
     ]
 }
 
@@ -285,7 +286,7 @@ fn loopback_phy<B: Bench>(bench: &mut B) -> CaseResult {
 }
 
 /// SDM 13.4.22: RCTL.LBM = 3 on fibre. On copper the manual has no such mode.
-fn loopback_mac<B: Bench>(bench: &mut B) -> CaseResult {
+fn loopback_transceiver<B: Bench>(bench: &mut B) -> CaseResult {
     if bench.chip().has_mdic() {
         return Ok(Verdict::NotApplicable("RCTL.LBM is for the transceivers of fibre cards"));
     }
@@ -298,4 +299,28 @@ fn loopback_mac<B: Bench>(bench: &mut B) -> CaseResult {
     rig.wait_for_link(true)?;
     exchange(&mut rig, Way::Both, &[60, 1514], 1)?;
     Ok(Verdict::Pass)
+}
+
+/// SDM 15.1.3.1: inside the card, before any cable.
+fn loopback_without_cable<B: Bench>(bench: &mut B) -> CaseResult {
+    let departs = bench.departs(&departure::LOOPBACK_NEEDS_LINK);
+    let mode = if bench.chip().has_mdic() { Loopback::Phy } else { Loopback::Transceiver };
+    let mut rig = Rig::open(bench, |_| {})?;
+    rig.bench.set_link(false)?;
+    rig.wait_for_link(false)?;
+    rig.control.set_loopback(mode)?;
+    rig.bench.settle(1_000_000)?;
+    if departs {
+        rig.send(&frame(60), 1, &TxMeta::default())?;
+        rig.tx.flush();
+        check_eq!(rig.received_all()?.len(), 0, "frames looped back");
+    } else {
+        exchange(&mut rig, Way::Around, &[60, 1514, 9014], 1)?;
+    }
+    rig.bench.set_link(true)?;
+    rig.control.set_loopback(Loopback::Off)?;
+    rig.wait_for_link(true)?;
+    rig.bench.settle(1_000_000)?;
+    exchange(&mut rig, Way::Both, &[60, 1514], 1)?;
+    Ok(if departs { Verdict::Departs(&departure::LOOPBACK_NEEDS_LINK) } else { Verdict::Pass })
 }

@@ -72,7 +72,7 @@ struct Growth(Stats, Stats);
 impl Growth {
     /// By how much a statistic grew.
     fn of(&self, register: u32) -> u64 {
-        self.1.get(register) - self.0.get(register)
+        self.1.get(register).wrapping_sub(self.0.get(register))
     }
     /// By how much six size classes grew.
     fn classes(&self, first: u32) -> [u64; 6] {

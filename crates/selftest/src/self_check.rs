@@ -1,0 +1,195 @@
+//! The suite itself under test: a device that is broken, or that no longer departs from the
+//! manual where it is said to, must be found out.
+#![allow(clippy::unwrap_used)]
+
+use crate::{Bench, Departure, Failure, ModelBench, ModelPlace, ModelRegisters, Outcome, Report};
+use crate::{cases, departure, suite};
+use kpps_datasheet::{Chip, reg, stat};
+use kpps_platform::wrap::Access;
+use kpps_platform::{DmaSpec, OutOfMemory, Platform};
+use kpps_qtest::{BufferPool, RingMemory};
+
+/// What is done to an access: the value to go on with, or `None` to lose a write.
+type Fault = fn(Access) -> Option<u32>;
+
+/// A modelled card with something wrong.
+struct Odd {
+    inner: ModelBench,
+    departures: &'static [&'static Departure],
+    fault: Fault,
+    /// What becomes of a frame that the card sent.
+    spoil: fn(Vec<u8>) -> Vec<u8>,
+}
+
+#[derive(Clone)]
+struct OddPlace {
+    inner: ModelPlace,
+    fault: Fault,
+}
+
+/// [`kpps_platform::wrap::Faulty`] with a plain function, which is `Clone`.
+type OddRegisters = kpps_platform::wrap::Faulty<ModelRegisters, Fault>;
+
+impl Platform for OddPlace {
+    type Regs = OddRegisters;
+    type Mem = RingMemory;
+    fn registers(&self) -> OddRegisters {
+        OddRegisters::new(self.inner.registers(), self.fault)
+    }
+    fn allocate(&self, spec: DmaSpec) -> Result<RingMemory, OutOfMemory> {
+        self.inner.allocate(spec)
+    }
+    fn now_ns(&self) -> u64 {
+        self.inner.now_ns()
+    }
+    fn wait_ns(&self, ns: u64) {
+        self.inner.wait_ns(ns);
+    }
+}
+
+impl Bench for Odd {
+    type Platform = OddPlace;
+    type Source = BufferPool;
+    fn device(&self) -> String {
+        "odd model".to_owned()
+    }
+    fn chip(&self) -> Chip {
+        self.inner.chip()
+    }
+    fn address(&self) -> [u8; 6] {
+        self.inner.address()
+    }
+    fn departures(&self) -> &'static [&'static Departure] {
+        self.departures
+    }
+    fn platform(&self) -> OddPlace {
+        OddPlace { inner: self.inner.platform(), fault: self.fault }
+    }
+    fn buffers(&mut self, count: usize, bytes: usize) -> Result<BufferPool, Failure> {
+        self.inner.buffers(count, bytes)
+    }
+    fn inject(&mut self, frame: &[u8]) -> Result<(), Failure> {
+        self.inner.inject(frame)
+    }
+    fn inject_spoiled(&mut self, frame: &[u8]) -> Result<bool, Failure> {
+        self.inner.inject_spoiled(frame)
+    }
+    fn collect(&mut self) -> Result<Option<Vec<u8>>, Failure> {
+        Ok(self.inner.collect()?.map(self.spoil))
+    }
+    fn settle(&mut self, ns: u64) -> Result<(), Failure> {
+        self.inner.settle(ns)
+    }
+    fn set_link(&mut self, up: bool) -> Result<(), Failure> {
+        self.inner.set_link(up)
+    }
+    fn interrupt_line(&mut self) -> Result<bool, Failure> {
+        self.inner.interrupt_line()
+    }
+    fn interrupts(&mut self) -> Result<u64, Failure> {
+        self.inner.interrupts()
+    }
+}
+
+fn sound(access: Access) -> Option<u32> {
+    match access {
+        Access::Read { value, .. } | Access::Write { value, .. } => Some(value),
+    }
+}
+
+fn odd() -> Odd {
+    Odd {
+        inner: ModelBench::new(Chip::I82545em).unwrap(),
+        departures: &[],
+        fault: sound,
+        spoil: |frame| frame,
+    }
+}
+
+/// The cases of one area; of all with "".
+fn run_area(mut bench: Odd, area: &str) -> Report {
+    let mut entries = cases::all();
+    entries.extend(cases::timed());
+    entries.retain(|(name, _)| name.starts_with(area));
+    suite::run(&mut bench, &entries, &mut |_| {})
+}
+
+/// The names of the cases that failed.
+fn failed(report: &Report) -> Vec<&str> {
+    let fails = |case: &&crate::Case| matches!(case.outcome, Outcome::Fail { .. });
+    report.cases.iter().filter(fails).map(|case| case.name.as_str()).collect()
+}
+
+/// A card that does as the manual says, but is known for all of QEMU's departures: every one of
+/// them is found to be gone.
+#[test]
+fn a_departure_that_is_gone_is_a_failure() {
+    let report = run_area(Odd { departures: departure::QEMU, ..odd() }, "");
+    assert_eq!(failed(&report).len(), departure::QEMU.len(), "{report}");
+    let departed = report.cases.iter().any(|c| matches!(c.outcome, Outcome::Departure { .. }));
+    assert!(!departed, "{report}");
+}
+
+/// One fault each, and an area in which a case must fail for it.
+#[test]
+fn a_broken_card_is_found_out() {
+    const MTA_LAST: u32 = reg::MTA + 4 * 127;
+    let faults: [(&str, Fault); 9] = [
+        ("filter", |access| match access {
+            Access::Write { offset: reg::MTA..=MTA_LAST, .. } => None,
+            other => sound(other),
+        }),
+        ("filter", |access| match access {
+            // Entry 9 cannot be made valid.
+            Access::Write { offset, value } if offset == reg::rah(9) => Some(value & !(1 << 31)),
+            other => sound(other),
+        }),
+        ("vlan", |access| match access {
+            Access::Write { offset, value } if offset == reg::vfta(3) => Some(value | 2),
+            other => sound(other),
+        }),
+        ("interrupt", |access| match access {
+            Access::Write { offset: reg::IMC, value } => Some(value & !(1 << 7)),
+            other => sound(other),
+        }),
+        ("statistics", |access| match access {
+            Access::Read { offset: stat::BPTC, value } => Some(value * 2),
+            other => sound(other),
+        }),
+        ("checksum", |access| match access {
+            Access::Write { offset: reg::RXCSUM, value } => Some(value & !(1 << 9)),
+            other => sound(other),
+        }),
+        ("eeprom", |access| match access {
+            Access::Read { offset: reg::EERD, value } => Some(value ^ 1 << 20),
+            other => sound(other),
+        }),
+        ("timed", |access| match access {
+            Access::Write { offset: reg::ITR, value } => Some(value / 2),
+            other => sound(other),
+        }),
+        ("receive", |access| match access {
+            // LPE cannot be set.
+            Access::Write { offset: reg::RCTL, value } => Some(value & !(1 << 5)),
+            other => sound(other),
+        }),
+    ];
+    for (area, fault) in faults {
+        let report = run_area(Odd { fault, ..odd() }, area);
+        assert!(!report.is_good(), "{area}: {report}");
+    }
+}
+
+#[test]
+fn a_bit_that_flips_on_the_wire_is_found_out() {
+    let spoil = |mut frame: Vec<u8>| {
+        if frame.len() == 4321
+            && let Some(byte) = frame.get_mut(4000)
+        {
+            *byte ^= 1;
+        }
+        frame
+    };
+    let report = run_area(Odd { spoil, ..odd() }, "transmit: every size");
+    assert_eq!(failed(&report).len(), 2, "{report}");
+}
