@@ -1,0 +1,20 @@
+//! Everything that reads a text that somebody else wrote: profiles and results.
+#![no_main]
+
+use kpps_profiles::{Kind, Profile};
+use kpps_report::{Curve, csv, html, text};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|document: &str| {
+    for kind in Kind::ALL {
+        if let Ok(profile) = Profile::parse(kind, "fuzzed", document) {
+            let _ = profile.get::<kpps_device::Params>();
+            let _ = profile.get::<kpps_driver::Config>();
+        }
+    }
+    if let Ok(curve) = Curve::from_json(document) {
+        let _ = (csv(&curve), html(&curve));
+        let _ = text::table(&curve, text::Look::default());
+        let _ = text::plot(&curve, text::Look::default());
+    }
+});
