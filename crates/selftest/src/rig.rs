@@ -1,9 +1,12 @@
 //! The driver on a bench, ready to send and receive: what most cases start from.
 
+use crate::oracle::{PEER, plain};
 use crate::{Bench, Failure};
-use kpps_datasheet::Chip;
+use kpps_datasheet::{Chip, stat};
 use kpps_driver::config::{Buffers, Completion, Delay, Itr, Moderation, Service};
-use kpps_driver::{Checksum, Config, Control, Device, Fragment, Refusal, RxQueue, TxMeta, TxQueue, probe};
+use kpps_driver::{
+    Checksum, Config, Control, Device, Fragment, Loopback, Refusal, RxQueue, TxMeta, TxQueue, probe,
+};
 use kpps_platform::{Buffer, BufferSource, Platform, Registers};
 use std::collections::VecDeque;
 
@@ -97,8 +100,6 @@ impl<'b, B: Bench> Rig<'b, B> {
     pub fn open(bench: &'b mut B, change: impl FnOnce(&mut Config)) -> Result<Self, Failure> {
         let mut rig = Self::open_without_link(bench, change)?;
         rig.wait_for_link(true)?;
-        // Devices that are deaf for a while after a write of RCTL get over it.
-        rig.bench.settle(STEP_NS)?;
         Ok(rig)
     }
 
@@ -227,19 +228,48 @@ impl<'b, B: Bench> Rig<'b, B> {
         self.wait("a frame to receive", Self::poll)
     }
 
-    /// All frames received until nothing comes any more.
+    /// All frames received of what was injected so far: everything before a last frame to the
+    /// station itself, which gets in whatever the filters are.
     pub fn received_all(&mut self) -> Result<Vec<Arrived>, Failure> {
+        let mut last = plain(self.control.address(), PEER, 60, 0);
+        // IEEE 802: local experimental EtherType 2, which no other frame has.
+        last[12..14].copy_from_slice(&[0x88, 0xb6]);
+        self.bench.inject(&last)?;
         let mut all = Vec::new();
-        let mut quiet_ns = 0;
-        while quiet_ns < QUIET_NS {
-            quiet_ns += STEP_NS;
-            self.bench.settle(STEP_NS)?;
-            while let Some(frame) = self.poll()? {
-                all.push(frame);
-                quiet_ns = 0;
+        loop {
+            let frame = self.received()?;
+            if frame.bytes == last {
+                return Ok(all);
             }
+            all.push(frame);
         }
-        Ok(all)
+    }
+
+    /// Waits until the device has received `count` good frames since the statistics were last
+    /// cleared, without taking them out of the ring.
+    pub fn wait_received(&mut self, count: u32) -> Result<(), Failure> {
+        let mut good = 0;
+        self.wait("good frames to be counted", |rig| {
+            good += rig.regs.read(stat::GPRC);
+            Ok((good >= count).then_some(()))
+        })
+    }
+
+    /// Turns loopback on and waits until frames come back: a device may be deaf at first, and
+    /// what is looped back then is lost.
+    pub fn loop_back(&mut self, mode: Loopback) -> Result<(), Failure> {
+        self.control.set_loopback(mode)?;
+        let frame = plain([0xff; 6], PEER, 60, 0);
+        self.wait("a frame looped back", |rig| {
+            rig.send(&frame, 1, &TxMeta::default())?;
+            rig.tx.flush();
+            rig.bench.settle(STEP_NS)?;
+            rig.poll()
+        })?;
+        // Those that were under way meanwhile.
+        self.bench.settle(QUIET_NS)?;
+        while self.poll()?.is_some() {}
+        Ok(())
     }
 }
 

@@ -21,6 +21,8 @@ pub(super) fn cases<B: Bench>() -> Vec<Entry<B>> {
 }
 
 const MS: u64 = 1_000_000;
+/// A delay of 61.44 ms in the device's ticks.
+const TICKS: u16 = 60_000;
 
 /// A link, an enabled receiver that hears, nothing pending.
 fn ready<'b, B: Bench>(
@@ -46,7 +48,7 @@ fn receive_enable<B: Bench>(bench: &mut B) -> CaseResult {
     rig.received()?;
     let took_ms = (rig.bench.platform().now_ns() - since) / MS;
     if deaf {
-        check!((900..2000).contains(&took_ms), "a frame came in after {took_ms} ms, not after 1 s");
+        check!((900..4000).contains(&took_ms), "a frame came in after {took_ms} ms, not after 1 s");
         return Ok(Verdict::Departs(&departure::DEAF_AFTER_RCTL));
     }
     check!(took_ms < 2, "a frame came in after {took_ms} ms");
@@ -63,16 +65,16 @@ fn time_to_line<B: Bench>(rig: &mut Rig<'_, B>) -> Result<u64, Failure> {
 /// SDM 13.4.30: in 1.024 µs.
 fn receive_delay<B: Bench>(bench: &mut B) -> CaseResult {
     let departs = bench.departs(&departure::NO_RECEIVE_DELAY);
-    let mut rig = ready(bench, |config| config.moderation.rdtr = 40_000)?;
+    let mut rig = ready(bench, |config| config.moderation.rdtr = TICKS)?;
     rig.regs.write(reg::IMS, cause::RXT0);
     rig.bench.inject(&plain([0xff; 6], PEER, 60, 1))?;
     let took_ns = time_to_line(&mut rig)?;
     rig.control.mask();
     if departs {
-        check!(took_ns < 30 * MS, "the interrupt came after {took_ns} ns: it is delayed");
+        check!(took_ns < 50 * MS, "the interrupt came after {took_ns} ns: it is delayed");
         return Ok(Verdict::Departs(&departure::NO_RECEIVE_DELAY));
     }
-    check!((40 * MS..43 * MS).contains(&took_ns), "the interrupt came after {took_ns} ns, not after 41 ms");
+    check!((61 * MS..64 * MS).contains(&took_ns), "the interrupt came after {took_ns} ns, not after 61 ms");
     check!(rig.poll()?.is_some(), "an interrupt without a frame");
     Ok(Verdict::Pass)
 }
@@ -82,7 +84,7 @@ fn transmit_delay<B: Bench>(bench: &mut B) -> CaseResult {
     let departs = bench.departs(&departure::NO_TRANSMIT_DELAY);
     let mut rig = ready(bench, |config| {
         config.completion = Completion { report_every: 1, delay: Delay::Always };
-        config.moderation.tidv = 40_000;
+        config.moderation.tidv = TICKS;
     })?;
     rig.regs.write(reg::IMS, cause::TXDW);
     rig.send(&plain([0xff; 6], PEER, 60, 1), 1, &TxMeta::default())?;
@@ -90,10 +92,10 @@ fn transmit_delay<B: Bench>(bench: &mut B) -> CaseResult {
     let took_ns = time_to_line(&mut rig)?;
     rig.control.mask();
     if departs {
-        check!(took_ns < 30 * MS, "the interrupt came after {took_ns} ns: it is delayed");
+        check!(took_ns < 50 * MS, "the interrupt came after {took_ns} ns: it is delayed");
         return Ok(Verdict::Departs(&departure::NO_TRANSMIT_DELAY));
     }
-    check!((40 * MS..43 * MS).contains(&took_ns), "the interrupt came after {took_ns} ns, not after 41 ms");
+    check!((61 * MS..64 * MS).contains(&took_ns), "the interrupt came after {took_ns} ns, not after 61 ms");
     Ok(Verdict::Pass)
 }
 
@@ -102,8 +104,8 @@ fn throttle<B: Bench>(bench: &mut B) -> CaseResult {
     if !bench.chip().has_radv_tadv_itr() {
         return Ok(Verdict::NotApplicable("the chip has no ITR"));
     }
-    // 10.24 ms.
-    const ITR: u32 = 40_000;
+    // 15.36 ms.
+    const ITR: u32 = 60_000;
     const GAP_NS: u64 = ITR as u64 * 256;
     const INTERRUPTS: u64 = 10;
     let mut rig = ready(bench, |_| {})?;
@@ -123,9 +125,9 @@ fn throttle<B: Bench>(bench: &mut B) -> CaseResult {
     rig.regs.write(reg::ITR, 0);
     rig.control.mask();
     let least = INTERRUPTS * GAP_NS;
-    // Noticing each one may take a little.
+    // Noticing each one may take a little, where the clock is on the wall.
     check!(
-        (least - 3 * MS..least * 13 / 10).contains(&took_ns),
+        (least - 3 * MS..least * 18 / 10).contains(&took_ns),
         "{INTERRUPTS} interrupts within {took_ns} ns, not {least}"
     );
     Ok(Verdict::Pass)
