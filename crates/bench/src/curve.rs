@@ -1,7 +1,7 @@
 //! A curve: one trial for each load.
 
 use crate::trial::{Load, Testbed, Trial, TrialError};
-use kpps_report::{Latency, Point, Registers, Series};
+use kpps_report::{Cpu, Latency, Point, Registers, Series};
 
 /// The loads of a curve in frames per second: steps of 100,000 from 100,000 up, and the line rate.
 pub fn default_loads(line_pps: f64) -> Vec<f64> {
@@ -17,7 +17,8 @@ pub fn default_loads(line_pps: f64) -> Vec<f64> {
 /// are not lost.
 pub fn point(load: &Load, trial: &Trial) -> Point {
     let per_second = |frames: u64| frames as f64 / trial.seconds;
-    let per_packet = |accesses: u64| accesses as f64 / trial.delivered.max(1) as f64;
+    let per_packet = |times: u64| times as f64 / trial.delivered as f64;
+    let any = trial.delivered > 0;
     let latency = (trial.latency.frames() > 0).then(|| Latency {
         p50: trial.latency.quantile_ns(0.5),
         p99: trial.latency.quantile_ns(0.99),
@@ -31,35 +32,47 @@ pub fn point(load: &Load, trial: &Trial) -> Point {
         // A drop may fall into the measured time and its frame's sending before it.
         loss_ratio: (trial.dropped as f64 / trial.sent.max(1) as f64).min(1.0),
         cpu_busy: trial.cpu.busy(),
+        cpu: Cpu {
+            hardirq: trial.cpu.hardirq,
+            softirq: trial.cpu.softirq,
+            thread: trial.cpu.thread,
+            empty_polls: trial.cpu.empty_polls,
+        },
+        bus_busy: trial.bus_busy,
         interrupts_per_s: per_second(trial.interrupts),
         latency_ns: latency,
-        registers_per_packet: Registers {
+        registers_per_packet: any.then(|| Registers {
             read: per_packet(trial.register_reads),
             write: per_packet(trial.register_writes),
-        },
+        }),
+        allocations_per_packet: any.then(|| per_packet(trial.allocations)),
         ledger: trial.ledger.clone(),
     }
 }
 
-/// Runs one trial for each of `loads` (frames per second), each as `load` otherwise, and calls `step` after each
-/// with how many are done. When `step` returns `false` the series ends with what it has.
+/// Runs one trial for each of `loads` (frames per second), each as `load` otherwise, and calls `step` after each.
+/// The series ends early, with what it has, when `go_on` says no or a trial fails; the error tells.
 pub fn curve(
     name: &str,
     testbed: &mut dyn Testbed,
     load: &Load,
     loads: &[f64],
-    mut step: impl FnMut(usize) -> bool,
-) -> Result<Series, TrialError> {
+    go_on: &dyn Fn() -> bool,
+    mut step: impl FnMut(),
+) -> (Series, Result<(), TrialError>) {
     let mut series = Series { name: name.into(), points: Vec::with_capacity(loads.len()) };
     for &offered_pps in loads {
-        let load = Load { offered_pps, ..*load };
-        let trial = testbed.trial(&load)?;
-        series.points.push(point(&load, &trial));
-        if !step(series.points.len()) {
-            break;
+        if !go_on() {
+            return (series, Err(TrialError::Interrupted));
         }
+        let load = Load { offered_pps, ..*load };
+        match testbed.trial_while(&load, go_on) {
+            Ok(trial) => series.points.push(point(&load, &trial)),
+            Err(error) => return (series, Err(error)),
+        }
+        step();
     }
-    Ok(series)
+    (series, Ok(()))
 }
 
 #[cfg(test)]
@@ -76,7 +89,10 @@ mod tests {
         fn line_rate_pps(&self, _: Size) -> f64 {
             1000.0
         }
-        fn trial(&mut self, load: &Load) -> Result<Trial, TrialError> {
+        fn trial_while(&mut self, load: &Load, _: &dyn Fn() -> bool) -> Result<Trial, TrialError> {
+            if load.offered_pps > self.line_rate_pps(load.size) {
+                return Err(TrialError::Load("too much".into()));
+            }
             let sent = load.offered_pps as u64;
             let delivered = sent.min(self.0 as u64);
             Ok(Trial {
@@ -87,9 +103,9 @@ mod tests {
                 interrupts: delivered / 2,
                 register_reads: delivered,
                 register_writes: 2 * delivered,
-                allocations: 0,
-                cpu: CpuTime { hardirq: 0.25, softirq: 0.25, thread: 0.125, empty_polls: 0.0 },
-                bus_busy: 0.0,
+                allocations: 3 * delivered,
+                cpu: CpuTime { hardirq: 0.25, softirq: 0.25, thread: 0.125, empty_polls: 0.0625 },
+                bus_busy: 0.5,
                 latency: crate::Latency::default(),
                 ledger: Ledger {
                     sent,
@@ -105,20 +121,43 @@ mod tests {
 
     #[test]
     fn a_point_for_each_load() {
-        let series = curve("limit", &mut Limit(100.0), &LOAD, &[50.0, 100.0, 200.0], |_| true);
-        let points = series.map(|s| s.points).unwrap_or_default();
+        let (Series { points, .. }, end) =
+            curve("limit", &mut Limit(100.0), &LOAD, &[50.0, 100.0, 200.0], &|| true, || ());
+        assert!(end.is_ok());
         let shown: Vec<_> = points.iter().map(|p| (p.delivered_pps, p.loss_ratio)).collect();
         assert_eq!(shown, [(50.0, 0.0), (100.0, 0.0), (100.0, 0.5)]);
-        assert_eq!(points[2].registers_per_packet, Registers { read: 1.0, write: 2.0 });
-        assert_eq!(points[2].cpu_busy, 0.625);
+        assert_eq!(points[2].registers_per_packet, Some(Registers { read: 1.0, write: 2.0 }));
+        assert_eq!(points[2].cpu_busy, 0.6875);
+        let shares = Cpu { hardirq: 0.25, softirq: 0.25, thread: 0.125, empty_polls: 0.0625 };
+        assert_eq!((points[2].cpu, points[2].bus_busy), (shares, 0.5));
+        assert_eq!(points[2].allocations_per_packet, Some(3.0));
         assert_eq!(points[2].latency_ns, None);
         assert!(points[2].ledger.closes());
     }
 
     #[test]
+    fn nothing_delivered_has_nothing_per_packet() {
+        let (Series { points, .. }, _) = curve("limit", &mut Limit(0.0), &LOAD, &[50.0], &|| true, || ());
+        assert_eq!((points[0].delivered_pps, points[0].loss_ratio), (0.0, 1.0));
+        assert_eq!((points[0].registers_per_packet, points[0].allocations_per_packet), (None, None));
+    }
+
+    #[test]
     fn an_interrupted_curve_keeps_its_points() {
-        let series = curve("limit", &mut Limit(100.0), &LOAD, &[50.0, 100.0, 200.0], |done| done < 2);
-        assert_eq!(series.map(|s| s.points.len()).unwrap_or(0), 2);
+        let done = std::cell::Cell::new(0);
+        let (series, end) =
+            curve("limit", &mut Limit(100.0), &LOAD, &[50.0, 100.0, 200.0], &|| done.get() < 2, || {
+                done.set(done.get() + 1)
+            });
+        assert_eq!(series.points.len(), 2);
+        assert!(matches!(end, Err(TrialError::Interrupted)));
+    }
+
+    #[test]
+    fn a_failed_trial_loses_none_before_it() {
+        let (series, end) = curve("limit", &mut Limit(1.0), &LOAD, &[50.0, 2000.0, 60.0], &|| true, || ());
+        assert_eq!(series.points.len(), 1);
+        assert!(matches!(end, Err(TrialError::Load(_))));
     }
 
     #[test]

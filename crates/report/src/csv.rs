@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 /// One line for each point of each series, under a header with units. Places have a column each:
 /// `dropped[place]` and `in_flight_at[place]`, in packets. An empty field means that there is
-/// no such value (no latency without a delivered packet).
+/// no such value (no latency and nothing per packet without a delivered packet).
 pub fn csv(curve: &Curve) -> String {
     let ledgers = || curve.series.iter().flat_map(|s| &s.points).map(|p| &p.ledger);
     let dropped: BTreeSet<&String> = ledgers().flat_map(|l| l.dropped.keys()).collect();
@@ -18,6 +18,11 @@ pub fn csv(curve: &Curve) -> String {
         "delivered_pps",
         "loss_ratio",
         "cpu_busy",
+        "cpu_hardirq",
+        "cpu_softirq",
+        "cpu_thread",
+        "cpu_empty_polls",
+        "bus_busy",
         "interrupts_per_s",
         "latency_p50_ns",
         "latency_p99_ns",
@@ -25,6 +30,7 @@ pub fn csv(curve: &Curve) -> String {
         "latency_max_ns",
         "register_reads_per_packet",
         "register_writes_per_packet",
+        "allocations_per_packet",
         "sent",
         "unsent",
         "delivered",
@@ -38,12 +44,16 @@ pub fn csv(curve: &Curve) -> String {
     for series in &curve.series {
         for p in &series.points {
             let mut row = vec![series.name.clone()];
-            let rates =
-                [p.offered_pps, p.sent_pps, p.delivered_pps, p.loss_ratio, p.cpu_busy, p.interrupts_per_s];
-            row.extend(rates.map(|value| value.to_string()));
+            let rates = [p.offered_pps, p.sent_pps, p.delivered_pps, p.loss_ratio];
+            let shares =
+                [p.cpu_busy, p.cpu.hardirq, p.cpu.softirq, p.cpu.thread, p.cpu.empty_polls, p.bus_busy];
+            row.extend(rates.into_iter().chain(shares).map(|value| value.to_string()));
+            row.push(p.interrupts_per_s.to_string());
             let latency = p.latency_ns.map(|l| [l.p50, l.p99, l.p999, l.max].map(|ns| ns.to_string()));
             row.extend(latency.unwrap_or_default());
-            row.extend([p.registers_per_packet.read, p.registers_per_packet.write].map(|n| n.to_string()));
+            let registers = p.registers_per_packet;
+            let times = [registers.map(|r| r.read), registers.map(|r| r.write), p.allocations_per_packet];
+            row.extend(times.map(|n| n.map_or_else(String::new, |n| n.to_string())));
             let l = &p.ledger;
             row.extend([l.sent, l.unsent, l.delivered, l.in_flight].map(|n| n.to_string()));
             row.extend(dropped.iter().map(|place| l.dropped.get(*place).unwrap_or(&0).to_string()));

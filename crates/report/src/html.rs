@@ -192,14 +192,15 @@ fn grid(series: &Series) -> Markup {
                 tr {
                     th.group colspan="3" scope="colgroup" { "load, kpps" }
                     th.group colspan=(losses.len() + 4) scope="colgroup" { "packets" }
-                    th.group colspan="2" scope="colgroup" { "processor" }
+                    th.group colspan="3" scope="colgroup" { "processor" }
+                    th.group scope="colgroup" { "bus" }
                     th.group colspan="4" scope="colgroup" { "latency, µs" }
-                    th.group colspan="2" scope="colgroup" { "registers/packet" }
+                    th.group colspan="3" scope="colgroup" { "per delivered packet" }
                 }
                 tr {
                     @for name in ["offered", "sent", "delivered", "sent", "delivered"] { th scope="col" { (name) } }
                     @for place in &losses { th scope="col" { (place) } }
-                    @for name in ["in flight", "loss, %", "busy, %", "interrupts/s", "p50", "p99", "p99.9", "max", "reads", "writes"] {
+                    @for name in ["in flight", "loss, %", "busy, %", "in vain, %", "interrupts/s", "busy, %", "p50", "p99", "p99.9", "max", "reg. reads", "reg. writes", "allocations"] {
                         th scope="col" { (name) }
                     }
                 }
@@ -215,6 +216,8 @@ fn row(point: &Point, places: &BTreeSet<&str>) -> Markup {
     let kpps = |pps: f64| format!("{:.1}", pps / 1e3);
     let latency =
         point.latency_ns.map(|l| [l.p50, l.p99, l.p999, l.max].map(|ns| format!("{:.1}", ns as f64 / 1e3)));
+    let registers = point.registers_per_packet;
+    let per_packet = [registers.map(|r| r.read), registers.map(|r| r.write), point.allocations_per_packet];
     markup! {
         tr {
             th scope="row" { (kpps(point.offered_pps)) }
@@ -228,10 +231,11 @@ fn row(point: &Point, places: &BTreeSet<&str>) -> Markup {
             td { (ledger.in_flight) }
             td { (format!("{:.4}", point.loss_ratio * 100.0)) }
             td { (format!("{:.1}", point.cpu_busy * 100.0)) }
+            td { (format!("{:.1}", point.cpu.empty_polls * 100.0)) }
             td { (format!("{:.0}", point.interrupts_per_s)) }
+            td { (format!("{:.1}", point.bus_busy * 100.0)) }
             @for value in latency.unwrap_or_else(|| [(); 4].map(|()| "–".to_owned())) { td { (value) } }
-            td { (point.registers_per_packet.read) }
-            td { (point.registers_per_packet.write) }
+            @for value in per_packet { td { (value.map_or_else(|| "–".to_owned(), |n| n.to_string())) } }
         }
     }
 }

@@ -12,6 +12,7 @@
 mod csv;
 mod format;
 mod html;
+mod places;
 mod schema;
 mod sentences;
 pub mod text;
@@ -19,7 +20,7 @@ pub mod text;
 pub use csv::csv;
 pub use html::html;
 pub use schema::{
-    Curve, Environment, Kind, Latency, Ledger, NOT_SENT, Point, Registers, Schema, Series, UNEXPLAINED,
+    Cpu, Curve, Environment, Kind, Latency, Ledger, NOT_SENT, Point, Registers, Schema, Series, UNEXPLAINED,
     schema,
 };
 pub use sentences::two_sentences;

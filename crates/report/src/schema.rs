@@ -138,14 +138,20 @@ pub struct Point {
     pub delivered_pps: f64,
     /// Lost packets, those that the source could not send among them, over packets asked for: 0 to 1.
     pub loss_ratio: f64,
-    /// Share of time that the busiest processor worked, 0 to 1. It says nothing about a poller.
+    /// Share of time that the processor was not idle, 0 to 1: the sum of `cpu`, to rounding.
     pub cpu_busy: f64,
+    /// What the processor was busy with.
+    pub cpu: Cpu,
+    /// Share of time that the bus was occupied, 0 to 1.
+    pub bus_busy: f64,
     /// Interrupts that were taken, per second.
     pub interrupts_per_s: f64,
     /// Time from sending to delivery; null when nothing was delivered.
     pub latency_ns: Option<Latency>,
-    /// Register accesses of the driver for each delivered packet.
-    pub registers_per_packet: Registers,
+    /// Register accesses of the driver for each delivered packet; null when nothing was delivered.
+    pub registers_per_packet: Option<Registers>,
+    /// Packet buffers allocated for each delivered packet; null when nothing was delivered.
+    pub allocations_per_packet: Option<f64>,
     /// Where each packet ended.
     pub ledger: Ledger,
 }
@@ -162,13 +168,26 @@ impl Point {
             delivered_pps: rounded_to(self.delivered_pps, TENTHS),
             loss_ratio: rounded_to(self.loss_ratio, MILLIONTHS),
             cpu_busy: rounded_to(self.cpu_busy, MILLIONTHS),
-            interrupts_per_s: rounded_to(self.interrupts_per_s, TENTHS),
-            registers_per_packet: Registers {
-                read: rounded_to(self.registers_per_packet.read, TEN_THOUSANDTHS),
-                write: rounded_to(self.registers_per_packet.write, TEN_THOUSANDTHS),
+            cpu: Cpu {
+                hardirq: rounded_to(self.cpu.hardirq, MILLIONTHS),
+                softirq: rounded_to(self.cpu.softirq, MILLIONTHS),
+                thread: rounded_to(self.cpu.thread, MILLIONTHS),
+                empty_polls: rounded_to(self.cpu.empty_polls, MILLIONTHS),
             },
+            bus_busy: rounded_to(self.bus_busy, MILLIONTHS),
+            interrupts_per_s: rounded_to(self.interrupts_per_s, TENTHS),
+            registers_per_packet: self.registers_per_packet.map(|r| Registers {
+                read: rounded_to(r.read, TEN_THOUSANDTHS),
+                write: rounded_to(r.write, TEN_THOUSANDTHS),
+            }),
+            allocations_per_packet: self.allocations_per_packet.map(|n| rounded_to(n, TEN_THOUSANDTHS)),
             ..self
         }
+    }
+
+    /// Share of time that the processor had left for other work, 0 to 1: idle, or polling in vain.
+    pub fn cpu_left(&self) -> f64 {
+        (1.0 - self.cpu_busy + self.cpu.empty_polls).clamp(0.0, 1.0)
     }
 }
 
@@ -182,6 +201,19 @@ fn rounded_to(value: f64, scale: f64) -> f64 {
     let rounded = (value * scale).round() / scale;
     // Adding 0.0 turns -0.0, which prints with its sign, into 0.0.
     if rounded.is_finite() { rounded + 0.0 } else { 0.0 }
+}
+
+/// What a processor was busy with, as shares of its time, 0 to 1 each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Cpu {
+    /// In interrupt handlers.
+    pub hardirq: f64,
+    /// In softirqs and bottom halves.
+    pub softirq: f64,
+    /// In threads, without polls that found nothing.
+    pub thread: f64,
+    /// Polling that found nothing: busy, but free for other work.
+    pub empty_polls: f64,
 }
 
 /// Time from sending to delivery, in ns, by percentile.
@@ -303,7 +335,10 @@ mod tests {
             loss_ratio: 0.123_456_789,
             cpu_busy: f64::NAN,
             delivered_pps: -0.0,
-            registers_per_packet: Registers { read: 1.0 / 3.0, write: 2.0 / 3.0 },
+            cpu: Cpu { empty_polls: 1.0 / 3.0, ..Cpu::default() },
+            bus_busy: 2.0 / 3.0,
+            allocations_per_packet: Some(1.0 / 3.0),
+            registers_per_packet: Some(Registers { read: 1.0 / 3.0, write: 2.0 / 3.0 }),
             ..Point::default()
         };
         let series = Series { name: "a".into(), points: vec![point(1_488_095.238), point(10.04)] };
@@ -313,7 +348,9 @@ mod tests {
         let [first, second] = &curve.series[0].points[..] else { panic!("two points") };
         assert_eq!((first.offered_pps, second.offered_pps), (10.0, 1_488_095.2));
         assert_eq!((first.loss_ratio, first.cpu_busy), (0.123_457, 0.0));
-        assert_eq!(first.registers_per_packet, Registers { read: 0.3333, write: 0.6667 });
+        assert_eq!((first.cpu.empty_polls, first.bus_busy), (0.333_333, 0.666_667));
+        assert_eq!(first.registers_per_packet, Some(Registers { read: 0.3333, write: 0.6667 }));
+        assert_eq!(first.allocations_per_packet, Some(0.3333));
         assert!(first.delivered_pps.is_sign_positive());
     }
 

@@ -1,17 +1,24 @@
 //! What one sees in a curve, in two sentences.
 
-use crate::format::{kpps, list, percent};
+use crate::format::{list, percent};
+use crate::places;
 use crate::{Curve, Point, Series};
 use std::collections::BTreeMap;
 
 /// A series that loses no more than this keeps up with its load: a last packet may be late.
 const KEEPS_UP_LOSS: f64 = 0.001;
-/// Below this share of its peak, a series does not level off: it falls.
-const FALLS: f64 = 0.9;
-/// At or below this share of its peak, with a processor that has no time left, it is livelock.
+/// Below this share of its peak, a series does not hold its rate: it falls.
+const HOLDS: f64 = 0.9;
+/// Below this share of its peak, with a processor that has no time left, it is livelock.
 const LIVELOCK: f64 = 0.5;
-/// Above this a processor has no time left.
-const BUSY: f64 = 0.95;
+/// With less of the processor than this, no time is left.
+const CPU_LEFT: f64 = 0.05;
+/// A dip is a rate below this share of what was delivered before it, and of what is again after it…
+const DIP: f64 = 0.8;
+/// … unless all that it misses is less than this share of the peak.
+const NOISE: f64 = 0.02;
+/// Rates that differ by less than this are told as one.
+const ALIKE: f64 = 0.01;
 /// A place is worth its mention when it takes this share of what a series loses.
 const WORTH_A_WORD: f64 = 0.1;
 
@@ -19,7 +26,7 @@ const WORTH_A_WORD: f64 = 0.1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Shape {
     KeepsUp,
-    LevelsOff,
+    Holds,
     Falls,
     Livelock,
 }
@@ -29,6 +36,8 @@ struct Seen<'a> {
     name: &'a str,
     peak: &'a Point,
     last: &'a Point,
+    /// The lowest point between two higher ones.
+    dip: Option<&'a Point>,
     shape: Shape,
 }
 
@@ -38,32 +47,58 @@ fn look(series: &Series) -> Option<Seen<'_>> {
         .points
         .iter()
         .fold(last, |best, p| if p.delivered_pps > best.delivered_pps { p } else { best });
-    let keeps_up = |p: &Point| p.loss_ratio <= KEEPS_UP_LOSS && p.delivered_pps >= FALLS * p.offered_pps;
+    let keeps_up = |p: &Point| p.loss_ratio <= KEEPS_UP_LOSS && p.delivered_pps >= HOLDS * p.offered_pps;
     let left = last.delivered_pps;
     let shape = if series.points.iter().all(keeps_up) {
         Shape::KeepsUp
-    } else if left >= FALLS * peak.delivered_pps {
-        Shape::LevelsOff
-    } else if left <= LIVELOCK * peak.delivered_pps && last.cpu_busy >= BUSY {
+    } else if left >= HOLDS * peak.delivered_pps {
+        Shape::Holds
+    } else if left < LIVELOCK * peak.delivered_pps && last.cpu_left() < CPU_LEFT {
         Shape::Livelock
     } else {
         Shape::Falls
     };
-    Some(Seen { name: &series.name, peak, last, shape })
+    Some(Seen { name: &series.name, peak, last, dip: dip(&series.points, peak), shape })
 }
 
-/// Exactly two sentences: who keeps up with the load, who levels off and who falls; and where
-/// the rest is lost. Nothing in them but what the points say.
+/// The lowest point from which a series recovers.
+fn dip<'a>(points: &'a [Point], peak: &Point) -> Option<&'a Point> {
+    let most = |points: &[Point]| points.iter().map(|p| p.delivered_pps).fold(0.0, f64::max);
+    let recovers = |&(at, p): &(usize, &Point)| {
+        let around = most(&points[..at]).min(most(&points[at + 1..]));
+        p.delivered_pps < DIP * around && around - p.delivered_pps > NOISE * peak.delivered_pps
+    };
+    let dips = points.iter().enumerate().filter(recovers).map(|(_, p)| p);
+    dips.min_by(|a, b| a.delivered_pps.total_cmp(&b.delivered_pps))
+}
+
+/// Exactly two sentences: who keeps up with the load, who holds which rate and who falls; and where
+/// the rest is lost, and why. Nothing in them but what the points say.
 pub fn two_sentences(curve: &Curve) -> [String; 2] {
     let mut seen: Vec<Seen> = curve.series.iter().filter_map(look).collect();
     if seen.is_empty() {
         return ["Nothing was measured.".to_owned(), "There is nothing to explain.".to_owned()];
     }
+    // The best first: by shape, and by what is left at the highest load.
     seen.sort_by(|a, b| {
-        let best_first = |s: &Seen| -s.peak.delivered_pps;
+        let best_first = |s: &Seen| -s.last.delivered_pps;
         a.shape.cmp(&b.shape).then(best_first(a).total_cmp(&best_first(b)))
     });
     [carried(curve, &seen), lost(&seen)]
+}
+
+/// A rate in kpps as one says it: no decimals that do not matter.
+fn said(pps: f64) -> String {
+    match pps / 1e3 {
+        k if k >= 9.95 || k <= 0.0 => format!("{k:.0}"),
+        k if k >= 0.05 => format!("{k:.1}"),
+        _ => "almost 0".to_owned(),
+    }
+}
+
+/// Names as the subject of `verb`: "a holds", "a and b hold".
+fn subject(names: &[&str], verb: &str) -> String {
+    format!("{} {verb}{}", list(names), if names.len() == 1 { "s" } else { "" })
 }
 
 /// The first sentence.
@@ -71,99 +106,187 @@ fn carried(curve: &Curve, seen: &[Seen]) -> String {
     let environment = &curve.environment;
     let highest = seen.iter().map(|s| s.last.offered_pps).fold(0.0, f64::max);
     let of_line_rate = highest / environment.line_rate_pps;
+    let (rate, bytes) = (said(highest), environment.frame_bytes_with_fcs);
     let load = if (0.999..1.001).contains(&of_line_rate) {
-        format!("line rate ({} kpps)", kpps(highest))
+        format!("line rate ({rate} kpps of {bytes}-byte frames)")
     } else if of_line_rate.is_finite() {
-        format!("{} kpps ({} of line rate)", kpps(highest), percent(of_line_rate))
+        format!("{rate} kpps ({} of line rate, {bytes}-byte frames)", percent(of_line_rate))
     } else {
-        format!("{} kpps", kpps(highest))
+        format!("{rate} kpps of {bytes}-byte frames")
     };
 
     let of = |shape| seen.iter().filter(move |s| s.shape == shape).collect::<Vec<_>>();
-    let names = |these: &[&Seen]| list(&these.iter().map(|s| s.name).collect::<Vec<_>>());
+    // A series that was not taken as far as the others says nothing of the highest load.
+    let until = |s: &Seen| match s.last.offered_pps < 0.999 * highest {
+        true => format!(" (measured to {})", said(s.last.offered_pps)),
+        false => String::new(),
+    };
+    let after =
+        |s: &Seen| s.dip.map(|p| format!("a dip to {} at {}", said(p.delivered_pps), said(p.offered_pps)));
     let mut clauses = vec![];
     let up = of(Shape::KeepsUp);
     if !up.is_empty() {
-        clauses.push(format!("{} {} up", names(&up), if up.len() == 1 { "keeps" } else { "keep" }));
+        let names: Vec<String> = up.iter().map(|s| s.name.to_owned() + &until(s)).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        clauses.push(subject(&names, "keep") + " up");
     }
-    let level = of(Shape::LevelsOff);
-    if !level.is_empty() {
-        let verb = if level.len() == 1 { "levels" } else { "level" };
-        let rates: Vec<_> = level.iter().map(|s| kpps(s.peak.delivered_pps)).collect();
-        clauses.push(format!("{} {verb} off at {} kpps", names(&level), list(&rates)));
+
+    let held: Vec<String> = alike(of(Shape::Holds), |s| after(s).is_none() && until(s).is_empty())
+        .into_iter()
+        .enumerate()
+        .map(|(index, group)| {
+            let names: Vec<&str> = group.iter().map(|s| s.name).collect();
+            let rates: Vec<String> = group.iter().map(|s| said(s.last.delivered_pps)).collect();
+            let mean = group.iter().map(|s| s.last.delivered_pps).sum::<f64>() / group.len() as f64;
+            let about = if rates.iter().all(|r| *r == rates[0]) { "" } else { "about " };
+            let whom = if index == 0 { subject(&names, "hold") } else { list(&names) };
+            let dip = after(group[0]).map_or_else(String::new, |dip| format!(" but for {dip}"));
+            format!("{whom} {about}{}{dip}{}", said(mean), until(group[0]))
+        })
+        .collect();
+    if !held.is_empty() {
+        clauses.push(held.join(", ") + " kpps");
     }
-    for s in of(Shape::Falls).into_iter().chain(of(Shape::Livelock)) {
-        clauses.push(format!(
-            "{} peaks at {} kpps (of {} offered) and falls to {}{}",
-            s.name,
-            kpps(s.peak.delivered_pps),
-            kpps(s.peak.offered_pps),
-            kpps(s.last.delivered_pps),
-            if s.shape == Shape::Livelock { ", which is receive livelock" } else { "" }
-        ));
+
+    for (shape, cause) in [(Shape::Falls, ""), (Shape::Livelock, "in receive livelock, ")] {
+        let fallen: Vec<String> = of(shape)
+            .into_iter()
+            .enumerate()
+            .map(|(index, s)| {
+                let verb = if index == 0 { " falls" } else { "" };
+                let peak = said(s.peak.delivered_pps);
+                // Where the peak is goes without saying when it lost nothing.
+                let lossless = s.peak.delivered_pps >= (1.0 - ALIKE) * s.peak.offered_pps;
+                let at = if lossless { String::new() } else { format!(" (at {})", said(s.peak.offered_pps)) };
+                let dip = after(s).map_or_else(String::new, |dip| format!(" after {dip}"));
+                format!("{}{verb} from {peak}{at} to {}{dip}{}", s.name, said(s.last.delivered_pps), until(s))
+            })
+            .collect();
+        if !fallen.is_empty() {
+            clauses.push(cause.to_owned() + &fallen.join(", "));
+        }
     }
     format!(
-        "{} {}-byte frames offered at up to {load}, {}.",
-        if curve.complete { "With" } else { "As far as the run got before it was interrupted, with" },
-        environment.frame_bytes_with_fcs,
+        "{} up to {load}, {}.",
+        if curve.complete { "Offered" } else { "Interrupted before all was measured; offered" },
         clauses.join("; ")
     )
 }
 
-/// The second sentence.
-fn lost(seen: &[Seen]) -> String {
-    let mut places: BTreeMap<&str, Vec<(f64, &str)>> = BTreeMap::new();
-    let mut without = vec![];
+/// Groups of neighbours whose rates at the highest load are as good as equal; one that `plain` does not
+/// hold for is on its own.
+fn alike<'a, 'b>(seen: Vec<&'a Seen<'b>>, plain: impl Fn(&Seen) -> bool) -> Vec<Vec<&'a Seen<'b>>> {
+    let mut groups: Vec<Vec<&Seen>> = vec![];
     for s in seen {
-        let losses = s.last.ledger.losses();
-        let all: u64 = losses.iter().map(|&(_, n)| n).sum();
-        if all == 0 {
-            without.push(s.name);
+        match groups.last_mut() {
+            Some(group)
+                if plain(group[0])
+                    && plain(s)
+                    && s.last.delivered_pps >= (1.0 - ALIKE) * group[0].last.delivered_pps =>
+            {
+                group.push(s);
+            }
+            _ => groups.push(vec![s]),
         }
-        for (place, n) in losses {
-            let share = n as f64 / all as f64;
-            if share >= WORTH_A_WORD {
-                places.entry(place).or_default().push((share, s.name));
+    }
+    groups
+}
+
+/// Where and why packets are lost at the highest load, in words that go on after "loses frames", each
+/// with the series that lose there: what takes most first.
+fn causes<'a>(losing: &[&Seen<'a>]) -> Vec<(String, Vec<&'a str>)> {
+    let mut causes: Vec<(String, Vec<&str>, f64)> = vec![];
+    for s in losing {
+        let losses = s.last.ledger.losses();
+        let all: f64 = losses.iter().map(|&(_, n)| n as f64).sum();
+        let mut shares: BTreeMap<String, f64> = BTreeMap::new();
+        for (name, n) in losses {
+            let told =
+                places::known(name).map_or_else(|| format!("at \u{201c}{name}\u{201d}"), |p| p.told.into());
+            *shares.entry(told).or_default() += n as f64 / all;
+        }
+        for (told, share) in shares.into_iter().filter(|&(_, share)| share >= WORTH_A_WORD) {
+            match causes.iter_mut().find(|c| c.0 == told) {
+                Some((_, who, weight)) => {
+                    who.push(s.name);
+                    *weight += share;
+                }
+                None => causes.push((told, vec![s.name], share)),
             }
         }
     }
-    if places.is_empty() {
-        let who = if let [one] = without[..] { one } else { "none of them" };
-        let negated = if without.len() == 1 { "loses no packet" } else { "loses a packet" };
-        return format!("At the highest load {who} {negated}.");
+    causes.sort_by(|a, b| b.2.total_cmp(&a.2));
+    causes.into_iter().map(|(told, who, _)| (told, who)).collect()
+}
+
+/// The second sentence.
+fn lost(seen: &[Seen]) -> String {
+    let (losing, without): (Vec<&Seen>, Vec<&Seen>) =
+        seen.iter().partition(|s| !s.last.ledger.losses().is_empty());
+    let highest = seen[0].last.offered_pps;
+    let at = match seen.iter().all(|s| s.last.offered_pps == highest) {
+        true => "At the highest load",
+        false => "At the highest load of each",
+    };
+    if losing.is_empty() {
+        let who = if let [one] = seen { one.name } else { "none" };
+        return format!("{at}, {who} loses {} packet.", if seen.len() == 1 { "no" } else { "a" });
     }
-    // The place that most of the series lose most at comes first.
-    let mut places: Vec<_> = places.into_iter().collect();
-    let weight = |shares: &[(f64, &str)]| shares.iter().map(|s| s.0).sum::<f64>();
-    places.sort_by(|a, b| weight(&b.1).total_cmp(&weight(&a.1)));
-    let wheres: Vec<String> = places
-        .into_iter()
-        .map(|(place, shares)| {
-            let whose: Vec<_> =
-                shares.iter().map(|(share, name)| format!("{} with {name}", percent(*share))).collect();
-            format!("at \u{201c}{place}\u{201d} ({})", whose.join(", "))
-        })
-        .collect();
-    let mut sentence = format!("At the highest load, what is missing was lost {}", list(&wheres));
+    let mut named: Vec<&str> = vec![];
+    let mut clauses = vec![];
+    for (told, who) in causes(&losing) {
+        let whom = if who.len() < losing.len() || who.len() == 1 {
+            list(&who)
+        } else if without.is_empty() {
+            everyone(who.len())
+        } else {
+            "all others".to_owned()
+        };
+        let verb = match (clauses.is_empty(), who.len()) {
+            (true, 1) => " loses frames",
+            (true, _) => " lose frames",
+            (false, _) if who.iter().all(|name| named.contains(name)) => " also",
+            _ => "",
+        };
+        clauses.push(format!("{whom}{verb} {told}"));
+        named.extend(who);
+    }
+    let mut sentence = format!("{at}, ");
     if !without.is_empty() {
-        let verb = if without.len() == 1 { "loses" } else { "lose" };
-        sentence += &format!("; {} {verb} nothing", list(&without));
+        let names: Vec<&str> = without.iter().map(|s| s.name).collect();
+        sentence += &format!(
+            "{} nothing; ",
+            if let [one] = names[..] { format!("{one} loses") } else { list(&names) + " lose" }
+        );
     }
-    let idle: Vec<String> = seen
+    sentence += &clauses.join(", ");
+    let left: Vec<String> = losing
         .iter()
-        .filter(|s| s.shape != Shape::KeepsUp && s.last.loss_ratio > KEEPS_UP_LOSS && s.last.cpu_busy < BUSY)
-        .map(|s| format!("{} of the time with {}", percent(1.0 - s.last.cpu_busy), s.name))
+        .filter(|s| s.last.cpu_left() >= CPU_LEFT)
+        .map(|s| format!("{} ({})", s.name, percent(s.last.cpu_left())))
         .collect();
-    if !idle.is_empty() {
-        sentence += &format!("; the processor was idle {} all the same", list(&idle));
-    }
+    sentence += &match left.is_empty() {
+        true => "; no CPU time is left".to_owned(),
+        false => format!("; CPU time is left with {}", list(&left)),
+    };
     sentence + "."
+}
+
+/// "both", "all three": as many as there are.
+fn everyone(count: usize) -> String {
+    const WORDS: [&str; 11] =
+        ["both", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"];
+    match WORDS.get(count.wrapping_sub(2)) {
+        Some(&"both") => "both".to_owned(),
+        Some(word) => format!("all {word}"),
+        None => format!("all {count}"),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Environment, Ledger};
+    use crate::{Cpu, Environment, Ledger};
 
     /// A series of (offered kpps, delivered kpps), losing the rest at `place`.
     fn series(name: &str, place: &str, cpu_busy: f64, points: &[(u64, u64)]) -> Series {
@@ -190,61 +313,124 @@ mod tests {
         Curve::new(environment, series, complete).summary
     }
 
+    const TO_LINE_RATE: &str = "Offered up to line rate (1488 kpps of 64-byte frames), ";
+
+    /// The first sentence of one series `a`, without its beginning.
+    fn first(points: &[(u64, u64)]) -> String {
+        let [first, _] = sentences(vec![series("a", "queue", 1.0, points)], true);
+        first.strip_prefix(TO_LINE_RATE).unwrap_or(&first).to_owned()
+    }
+
     #[test]
     fn one_that_keeps_up() {
         let [first, second] = sentences(vec![series("a", "ring", 1.0, &[(100, 100), (1488, 1488)])], true);
-        assert_eq!(first, "With 64-byte frames offered at up to line rate (1488 kpps), a keeps up.");
-        assert_eq!(second, "At the highest load a loses no packet.");
+        assert_eq!(first, TO_LINE_RATE.to_owned() + "a keeps up.");
+        assert_eq!(second, "At the highest load, a loses no packet.");
     }
 
     #[test]
     fn two_that_keep_up_below_line_rate() {
         let up = [(100, 100), (744, 744)];
         let [first, second] = sentences(vec![series("a", "x", 1.0, &up), series("b", "x", 1.0, &up)], true);
-        assert_eq!(
-            first,
-            "With 64-byte frames offered at up to 744 kpps (50 % of line rate), a and b keep up."
-        );
-        assert_eq!(second, "At the highest load none of them loses a packet.");
+        assert_eq!(first, "Offered up to 744 kpps (50 % of line rate, 64-byte frames), a and b keep up.");
+        assert_eq!(second, "At the highest load, none loses a packet.");
     }
 
     #[test]
-    fn livelock_is_named_only_when_the_processor_is_busy() {
+    fn livelock_is_named_only_when_the_processor_has_nothing_left() {
         let falling = [(100, 100), (300, 300), (1488, 10)];
         let busy = sentences(vec![series("a", "queue", 1.0, &falling)], true);
+        assert_eq!(busy[0], TO_LINE_RATE.to_owned() + "in receive livelock, a falls from 300 to 10.");
         assert_eq!(
-            busy[0],
-            "With 64-byte frames offered at up to line rate (1488 kpps), a peaks at 300 kpps (of 300 offered) \
-             and falls to 10.0, which is receive livelock."
+            busy[1],
+            "At the highest load, a loses frames after receiving them (wasted work); no CPU time is left."
         );
-        assert_eq!(busy[1], "At the highest load, what is missing was lost at “queue” (100 % with a).");
         let idle = sentences(vec![series("a", "queue", 0.4, &falling)], true);
-        assert!(!idle[0].contains("livelock"), "{}", idle[0]);
-        assert!(idle[1].ends_with("; the processor was idle 60 % of the time with a all the same."));
+        assert_eq!(idle[0], TO_LINE_RATE.to_owned() + "a falls from 300 to 10.");
+        assert!(idle[1].ends_with("; CPU time is left with a (60 %)."), "{}", idle[1]);
+        // Busy with polling in vain is not busy.
+        let mut polling = series("a", "fifo", 1.0, &falling);
+        for point in &mut polling.points {
+            point.cpu = Cpu { thread: 0.4, empty_polls: 0.6, ..Cpu::default() };
+        }
+        assert_eq!(sentences(vec![polling], true)[0], idle[0]);
+        // Half of the peak is a fall, not yet livelock.
+        assert_eq!(first(&[(300, 300), (1488, 150)]), "a falls from 300 to 150.");
     }
 
     #[test]
-    fn every_kind_together() {
+    fn a_peak_with_loss_says_at_which_load() {
+        assert_eq!(first(&[(300, 300), (500, 450), (1488, 300)]), "a falls from 450 (at 500) to 300.");
+    }
+
+    #[test]
+    fn dips_are_named_wherever_they_recover() {
+        let held = first(&[(300, 300), (600, 90), (900, 500), (1488, 490)]);
+        assert_eq!(held, "a holds 490 but for a dip to 90 at 600 kpps.");
+        let low = first(&[(300, 300), (400, 131), (600, 15), (700, 32), (1488, 32)]);
+        assert_eq!(low, "in receive livelock, a falls from 300 to 32 after a dip to 15 at 600.");
+        // The end of a fall is no dip, and neither is what a measurement leaves uncertain.
+        assert!(!first(&[(300, 300), (600, 15), (1488, 15)]).contains("dip"));
+        assert!(!first(&[(300, 300), (600, 0), (900, 5), (1488, 0)]).contains("dip"));
+        assert!(!first(&[(300, 300), (600, 280), (1488, 300)]).contains("dip"));
+    }
+
+    #[test]
+    fn rates_that_are_alike_are_told_as_one() {
+        let at = |name, left| series(name, "fifo", 1.0, &[(300, 300), (1488, left)]);
+        let [first, second] = sentences(vec![at("b", 674), at("c", 598), at("a", 676), at("d", 598)], true);
+        assert_eq!(first, TO_LINE_RATE.to_owned() + "a and b hold about 675, c and d 598 kpps.");
+        assert_eq!(
+            second,
+            "At the highest load, all four lose frames in the card's FIFO (it cannot take them faster); no CPU \
+             time is left."
+        );
+    }
+
+    #[test]
+    fn every_kind_together_is_still_short() {
         let all = vec![
-            series("stock", "queue", 1.0, &[(300, 300), (1488, 0)]),
+            series("stock", "backlog", 1.0, &[(300, 300), (1488, 0)]),
             series("tuned", "ring", 1.0, &[(400, 400), (1488, 290)]),
-            series("napi", "ring", 1.0, &[(500, 500), (1488, 490)]),
-            series("polling", "fifo", 1.0, &[(680, 680), (1488, 680)]),
+            series("napi", "queue", 1.0, &[(500, 500), (1488, 490)]),
+            series("polling", "fifo", 0.6, &[(680, 680), (1488, 680)]),
             series("best", "fifo", 1.0, &[(680, 680), (1488, 1488)]),
             Series { name: "nothing".to_owned(), points: vec![] },
+        ];
+        let [first, second] = sentences(all, true);
+        assert_eq!(
+            first,
+            TO_LINE_RATE.to_owned()
+                + "best keeps up; polling holds 680, napi 490 kpps; tuned falls from 400 to 290; in receive \
+                   livelock, stock falls from 300 to 0."
+        );
+        assert_eq!(
+            second,
+            "At the highest load, best loses nothing; napi and stock lose frames after receiving them (wasted \
+             work), polling in the card's FIFO (it cannot take them faster), tuned at the ring (no descriptors \
+             in time); CPU time is left with polling (40 %)."
+        );
+        for sentence in [first, second] {
+            assert!(sentence.split_whitespace().count() <= 48, "{sentence}");
+        }
+    }
+
+    #[test]
+    fn an_interrupted_run_claims_no_more_than_it_measured() {
+        let all = vec![
+            series("a", "fifo", 1.0, &[(680, 680), (1488, 680)]),
+            series("b", "fifo", 1.0, &[(300, 300)]),
         ];
         let [first, second] = sentences(all, false);
         assert_eq!(
             first,
-            "As far as the run got before it was interrupted, with 64-byte frames offered at up to line rate \
-             (1488 kpps), best keeps up; polling and napi level off at 680 and 500 kpps; tuned peaks at 400 kpps \
-             (of 400 offered) and falls to 290; stock peaks at 300 kpps (of 300 offered) and falls to 0, which \
-             is receive livelock."
+            "Interrupted before all was measured; offered up to line rate (1488 kpps of 64-byte frames), b \
+             (measured to 300) keeps up; a holds 680 kpps."
         );
         assert_eq!(
             second,
-            "At the highest load, what is missing was lost at “ring” (100 % with napi, 100 % with tuned), at \
-             “fifo” (100 % with polling) and at “queue” (100 % with stock); best loses nothing."
+            "At the highest load of each, b loses nothing; a loses frames in the card's FIFO (it cannot take \
+             them faster); no CPU time is left."
         );
     }
 
@@ -255,12 +441,15 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_sent_or_explained_is_told() {
-        let mut it = series("a", "ring", 1.0, &[(1000, 500)]);
-        it.points[0].ledger = Ledger { sent: 700, unsent: 300, delivered: 500, ..Ledger::default() };
+    fn what_was_never_sent_or_explained_or_is_unknown_is_told() {
+        let mut it = series("a", "attic", 0.5, &[(1000, 500)]);
+        it.points[0].ledger.unsent = 300;
+        it.points[0].ledger.dropped.insert("attic".to_owned(), 200);
         let [_, second] = sentences(vec![it], true);
-        assert!(
-            second.contains("“not sent” (60 % with a)") && second.contains("“unexplained” (40 % with a)")
+        assert_eq!(
+            second,
+            "At the highest load, a loses frames before the wire (the source could not send them), a also nobody \
+             knows where (the ledger does not close), a also at “attic”; CPU time is left with a (50 %)."
         );
     }
 }

@@ -122,7 +122,7 @@ fn comma_separated_values_are_a_grid() {
     assert!(
         lines.clone().all(|l| l.trim_start_matches("\"with, \"\"quotes\"\"\"").split(',').count() == columns)
     );
-    assert!(lines.next().unwrap().starts_with("\"with, \"\"quotes\"\"\",50000,"));
+    assert!(lines.next().unwrap().starts_with("\"with, \"\"quotes\"\"\",100000,"));
     insta::assert_snapshot!(csv(&fixture()).lines().take(16).collect::<Vec<_>>().join("\n"));
 }
 

@@ -1,7 +1,7 @@
 //! A calm table for each series.
 
 use super::Look;
-use crate::{Curve, Point, Series};
+use crate::{Curve, Point, Series, places};
 use comfy_table::{CellAlignment, ContentLineStyle, LineStyle, Table, TableStyle};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -23,8 +23,24 @@ pub fn table(curve: &Curve, look: Look) -> String {
         text.push('\n');
         text += &one(series, look);
     }
+    text += &footnote(curve);
     if !curve.complete {
         text += "\nInterrupted: some points are missing.\n";
+    }
+    text
+}
+
+/// What the columns of places mean.
+fn footnote(curve: &Curve) -> String {
+    let places: Vec<_> =
+        places::all(curve).into_iter().filter_map(|name| Some((name, places::explained(name)?))).collect();
+    let widest = places.iter().map(|(name, _)| name.width()).max().unwrap_or(0);
+    let mut text = String::new();
+    if !places.is_empty() {
+        text += "\nLost, in % of all frames of a trial, warm-up included:\n";
+    }
+    for (name, explained) in places {
+        let _ = writeln!(text, "  {name:widest$}  {explained}");
     }
     text
 }
@@ -46,7 +62,11 @@ fn grid(series: &Series, places: Option<&BTreeSet<&str>>, look: Look) -> String 
         Some(places) => header.extend(places.iter().map(|p| p.replace(' ', "\n") + "\n%")),
         None => header.push("most at\n%".to_owned()),
     }
-    header.extend(["CPU\n%", "IRQs\nk/s"].map(String::from));
+    header.push("CPU\n%".to_owned());
+    if polls_in_vain(series) {
+        header.push("in vain\n%".to_owned());
+    }
+    header.push("IRQs\nk/s".to_owned());
     let percentiles = if places.is_some() { &["p50", "p99"][..] } else { &["p99"] };
     header.extend(percentiles.iter().map(|p| format!("{p}\n{micro}")));
     // Units side by side on the last line.
@@ -61,7 +81,7 @@ fn grid(series: &Series, places: Option<&BTreeSet<&str>>, look: Look) -> String 
     let mut table = Table::new();
     table.load_style(style).set_header(header.collect::<Vec<_>>());
     for point in &series.points {
-        table.add_row(row(point, places, look));
+        table.add_row(row(point, places, polls_in_vain(series), look));
     }
     for column in table.column_iter_mut() {
         column.set_cell_alignment(CellAlignment::Right);
@@ -70,7 +90,12 @@ fn grid(series: &Series, places: Option<&BTreeSet<&str>>, look: Look) -> String 
     table.lines().fold(String::new(), |text, line| text + line.trim_end() + "\n")
 }
 
-fn row(point: &Point, places: Option<&BTreeSet<&str>>, look: Look) -> Vec<String> {
+/// Whether any of a series' polls found nothing: only then is that share worth a column.
+fn polls_in_vain(series: &Series) -> bool {
+    series.points.iter().any(|p| p.cpu.empty_polls > 0.0)
+}
+
+fn row(point: &Point, places: Option<&BTreeSet<&str>>, in_vain: bool, look: Look) -> Vec<String> {
     let due = point.ledger.sent.saturating_add(point.ledger.unsent);
     let losses = point.ledger.losses();
     let share = |n: u64| per_cent(n as f64 / due as f64);
@@ -85,6 +110,9 @@ fn row(point: &Point, places: Option<&BTreeSet<&str>>, look: Look) -> Vec<String
         }
     }
     row.push(format!("{:.1}", point.cpu_busy * 100.0));
+    if in_vain {
+        row.push(format!("{:.1}", point.cpu.empty_polls * 100.0));
+    }
     row.push(kpps(point.interrupts_per_s));
     let latencies = latencies(point, look);
     row.extend_from_slice(if places.is_some() { &latencies } else { &latencies[1..] });
