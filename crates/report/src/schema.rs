@@ -127,6 +127,15 @@ pub struct Series {
     pub points: Vec<Point>,
 }
 
+impl Series {
+    /// Where most is delivered: the lowest load of those at which it is, as a level rate wavers by a packet
+    /// or two.
+    pub fn peak(&self) -> Option<&Point> {
+        let most = self.points.iter().map(|p| p.delivered_pps).fold(0.0, f64::max);
+        self.points.iter().find(|p| p.delivered_pps >= 0.999 * most)
+    }
+}
+
 /// One trial: what became of one offered load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Point {

@@ -43,10 +43,7 @@ struct Seen<'a> {
 
 fn look(series: &Series) -> Option<Seen<'_>> {
     let last = series.points.last()?;
-    let peak = series
-        .points
-        .iter()
-        .fold(last, |best, p| if p.delivered_pps > best.delivered_pps { p } else { best });
+    let peak = series.peak()?;
     let keeps_up = |p: &Point| p.loss_ratio <= KEEPS_UP_LOSS && p.delivered_pps >= HOLDS * p.offered_pps;
     let left = last.delivered_pps;
     let shape = if series.points.iter().all(keeps_up) {

@@ -1,15 +1,15 @@
 //! Delivered against offered load, drawn in characters.
 
 use super::Look;
-use crate::Curve;
 use crate::format::kpps;
+use crate::{Curve, Series};
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
 use ratatui_core::style::{Color, Style};
 use ratatui_core::symbols::Marker;
 use ratatui_core::widgets::Widget;
 use ratatui_widgets::canvas::{Canvas, Line};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use unicode_width::UnicodeWidthStr;
 
 /// Columns left of the axis: a label and its tick.
@@ -17,7 +17,7 @@ const GUTTER: u16 = 7;
 
 /// Delivered against offered load, all series in one plot with a mark of their own at each
 /// trial, and the line on which everything offered would be delivered. Where series lie on top
-/// of each other their marks take turns.
+/// of each other their marks stand side by side.
 pub fn plot(curve: &Curve, look: Look) -> String {
     let points = || curve.series.iter().flat_map(|s| &s.points);
     let most_offered = points().map(|p| p.offered_pps).fold(0.0, f64::max);
@@ -156,41 +156,86 @@ fn curves(buffer: &mut Buffer, curve: &Curve, scale: &Scale, look: Look) {
             .render(scale.area, buffer);
     }
 
-    // All marks of a cell, so that those of equal series can take turns.
-    let mut cells: BTreeMap<(u16, u16), Vec<usize>> = BTreeMap::new();
+    marks(buffer, curve, scale, look);
+}
+
+/// The mark of each series at each of its trials. Where series lie on top of each other their marks stand
+/// side by side, each on its own line, as many as leave the lines visible; the others take turns.
+fn marks(buffer: &mut Buffer, curve: &Curve, scale: &Scale, look: Look) {
+    let mut cells: BTreeMap<(u16, u16), Vec<(usize, f64)>> = BTreeMap::new();
     for (index, series) in curve.series.iter().enumerate() {
-        for point in &series.points {
-            let here =
-                cells.entry((scale.column(point.offered_pps), scale.row(point.delivered_pps))).or_default();
-            if here.last() != Some(&index) {
-                here.push(index);
+        for p in &series.points {
+            let here = cells.entry((scale.column(p.offered_pps), scale.row(p.delivered_pps))).or_default();
+            if here.last().is_none_or(|&(last, _)| last != index) {
+                here.push((index, p.offered_pps));
             }
         }
     }
+    let columns: BTreeSet<u16> = cells.keys().map(|&(x, _)| x).collect();
+    let nearest = columns.iter().zip(columns.iter().skip(1)).map(|(a, b)| b - a).min().unwrap_or(1);
+    let room = usize::from(nearest / 2).max(1);
     let mut turn = 0;
-    for ((x, y), here) in cells {
-        let index = here[turn % here.len()];
-        turn += usize::from(here.len() > 1);
-        let style = Style::new().fg(Color::Indexed(Look::hue(index)));
-        buffer.set_string(x, y, look.mark(index).to_string(), style);
+    for ((x, y), mut here) in cells {
+        let shown = here.len().min(room);
+        let turns = here.len() > shown;
+        let first = turn % here.len().max(1);
+        here.rotate_left(first);
+        turn += if turns { shown } else { 0 };
+        // A peak is worth more than its turn.
+        here.sort_by_key(|&(index, offered_pps)| {
+            curve.series[index].peak().is_none_or(|p| p.offered_pps != offered_pps)
+        });
+        let left = (x - (shown as u16 - 1) / 2).clamp(scale.area.left(), scale.area.right() - shown as u16);
+        for (to, &(index, offered_pps)) in (left..).zip(&here[..shown]) {
+            // A row up or down is not worth leaving the others.
+            let row = row_at(&curve.series[index], scale, offered_pps, to).unwrap_or(y);
+            let row = if row.abs_diff(y) <= 1 { y } else { row };
+            let style = Style::new().fg(Color::Indexed(Look::hue(index)));
+            buffer.set_string(to, row, look.mark(index).to_string(), style);
+        }
     }
 }
 
-/// The mark of each series with its peak and what is left of it at its highest load.
+/// The row of a series' line in a column beside one of its trials.
+fn row_at(series: &Series, scale: &Scale, offered_pps: f64, column: u16) -> Option<u16> {
+    let cells = f64::from(scale.area.width - 1);
+    let at_pps = f64::from(column - scale.area.left()) / cells * scale.x;
+    let pair = series.points.windows(2).find(|pair| {
+        let [from, to] = [pair[0].offered_pps, pair[1].offered_pps];
+        (from == offered_pps || to == offered_pps) && from <= at_pps && at_pps <= to && from < to
+    })?;
+    let share = (at_pps - pair[0].offered_pps) / (pair[1].offered_pps - pair[0].offered_pps);
+    Some(scale.row(pair[0].delivered_pps + share * (pair[1].delivered_pps - pair[0].delivered_pps)))
+}
+
+/// The mark of each series with its peak, where that is, and what is left at its highest load.
 fn legend(curve: &Curve, look: Look) -> String {
-    let widest = curve.series.iter().map(|s| s.name.width()).max().unwrap_or(0);
+    let told: Vec<[String; 4]> =
+        curve.series.iter().map(|s| facts(s, curve.environment.line_rate_pps)).collect();
+    let widest = |column: usize| told.iter().map(|t| t[column].len()).max().unwrap_or(0);
+    let [peak, at, left] = [0, 1, 2].map(widest);
+    let name = curve.series.iter().map(|s| s.name.width()).max().unwrap_or(0);
     let mut text = String::new();
-    for (index, series) in curve.series.iter().enumerate() {
-        let pad = " ".repeat(widest - series.name.width());
-        text += &format!("  {}{pad}", look.paint(index, &format!("{} {}", look.mark(index), series.name)));
-        if let Some(last) = series.points.last() {
-            let peak = series.points.iter().map(|p| p.delivered_pps).fold(0.0, f64::max);
-            let (at, left) = (kpps(last.offered_pps), kpps(last.delivered_pps));
-            text += &format!("   peak {:>5}   {left:>5} of {at} kpps", kpps(peak));
+    for ((index, series), told) in curve.series.iter().enumerate().zip(&told) {
+        let pad = " ".repeat(name - series.name.width());
+        text += &format!("  {}", look.paint(index, &format!("{} {}", look.mark(index), series.name)));
+        if !series.points.is_empty() {
+            let [p, a, l, load] = told;
+            text += &format!("{pad}   peak {p:>peak$} at {a:>at$}, {l:>left$} at {load}");
         }
         text.push('\n');
     }
     text
+}
+
+/// Peak, the load at which it is, what is left at the highest load, and that load, in kpps.
+fn facts(series: &Series, line_rate_pps: f64) -> [String; 4] {
+    let (Some(peak), Some(last)) = (series.peak(), series.points.last()) else { return Default::default() };
+    let load = match (last.offered_pps / line_rate_pps - 1.0).abs() < 0.001 {
+        true => "line rate".to_owned(),
+        false => kpps(last.offered_pps),
+    };
+    [kpps(peak.delivered_pps), kpps(peak.offered_pps), kpps(last.delivered_pps), load]
 }
 
 fn to_text(buffer: &Buffer, look: Look) -> String {
