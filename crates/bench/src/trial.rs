@@ -109,6 +109,9 @@ pub enum TrialError {
     /// The load cannot be offered.
     #[error("{0}")]
     Load(String),
+    /// Whoever waits for it had enough.
+    #[error("interrupted")]
+    Interrupted,
     /// The testbed does not work.
     #[error("the testbed failed: {0}")]
     Testbed(String),
@@ -118,6 +121,11 @@ pub enum TrialError {
 pub trait Testbed {
     /// The highest load in frames per second that its wire carries.
     fn line_rate_pps(&self, size: Size) -> f64;
+    /// Offers a load and accounts for it. Asks every now and then whether to `go_on`; otherwise the
+    /// trial ends as [`TrialError::Interrupted`].
+    fn trial_while(&mut self, load: &Load, go_on: &dyn Fn() -> bool) -> Result<Trial, TrialError>;
     /// Offers a load and accounts for it.
-    fn trial(&mut self, load: &Load) -> Result<Trial, TrialError>;
+    fn trial(&mut self, load: &Load) -> Result<Trial, TrialError> {
+        self.trial_while(load, &|| true)
+    }
 }

@@ -6,7 +6,7 @@ use crate::output::Output;
 use crate::units::{self, Loads};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use kpps_bench::{Load, Testbed, curve, default_loads};
+use kpps_bench::{Load, Testbed, TrialError, curve, default_loads};
 use kpps_frames::Size;
 use kpps_report::{Curve, Environment, Series, csv, html, text};
 use kpps_testbed::{Setup, Simulated};
@@ -88,16 +88,17 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let began = Instant::now();
     let progress = progress(testbeds.len() * loads.len());
     let mut series: Vec<Series> = Vec::with_capacity(testbeds.len());
+    let mut end = Ok(());
     for testbed in &mut testbeds {
-        if interrupt::asked() {
-            break;
-        }
         let name = testbed.setup().driver.clone();
         progress.set_message(name.clone());
-        series.push(curve(&name, testbed, &load, &loads, |_| {
-            progress.inc(1);
-            !interrupt::asked()
-        })?);
+        let (curve, ended) =
+            curve(&name, testbed, &load, &loads, &|| !interrupt::asked(), || progress.inc(1));
+        series.push(curve);
+        end = ended;
+        if end.is_err() {
+            break;
+        }
     }
     progress.finish_and_clear();
 
@@ -112,12 +113,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     } else {
         print(&screen(&results, &outputs, began.elapsed()))?;
     }
-    match points == wanted {
-        true => Ok(()),
-        false => Err(Failure::Interrupted(format!(
-            "interrupted: {points} of {wanted} points measured{}",
-            outputs.kept()
-        ))),
+    let kept = outputs.kept();
+    match end {
+        Ok(()) => Ok(()),
+        Err(TrialError::Interrupted) => {
+            Err(Failure::Interrupted(format!("interrupted: {points} of {wanted} points measured{kept}")))
+        }
+        Err(error) => Err(Failure::Check(format!("{error}; {points} of {wanted} points measured{kept}"))),
     }
 }
 

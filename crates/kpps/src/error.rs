@@ -48,6 +48,7 @@ impl From<kpps_bench::TrialError> for Failure {
     fn from(error: kpps_bench::TrialError) -> Self {
         match error {
             kpps_bench::TrialError::Load(what) => Self::Input(what),
+            kpps_bench::TrialError::Interrupted => Self::Interrupted("interrupted".into()),
             broken @ kpps_bench::TrialError::Testbed(_) => Self::Check(broken.to_string()),
         }
     }

@@ -6,9 +6,9 @@
 pub mod linux22;
 
 /// A network device as a stack sees it: a driver bound to its card.
-pub trait Netdev {
+pub trait Netdev: 'static {
     /// A received frame as the driver hands it up.
-    type Frame;
+    type Frame: IntoBuffer<Self::Buffer> + 'static;
     /// A packet buffer.
     type Buffer;
 

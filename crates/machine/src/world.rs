@@ -91,7 +91,8 @@ impl World {
     pub fn run_unseen(&mut self, limit_ps: u64) -> u64 {
         while self.next_ps < limit_ps {
             let next = self.next_ps;
-            let seen = self.slots.iter().any(|s| s.nic.next_write_back_ps() <= next || s.nic.interrupts_enabled());
+            let seen =
+                self.slots.iter().any(|s| s.nic.next_write_back_ps() <= next || s.nic.interrupts_enabled());
             if seen {
                 return next;
             }

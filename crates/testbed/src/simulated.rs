@@ -22,6 +22,8 @@ use std::rc::Rc;
 
 /// The card's station address.
 pub(crate) const CARD: Mac = Mac([2, 0, 0, 0, 0, 2]);
+/// How long a trial runs, in virtual time, before it asks whether anybody still wants it.
+const PATIENCE_PS: u64 = 100 * MS;
 /// Bytes of a packet buffer: a receive buffer of 2048 with room to align.
 const BUFFER_BYTES: usize = 2048;
 
@@ -35,6 +37,17 @@ impl Drop for Room {
 }
 
 impl Room {
+    /// Runs until `until_ps`, asking every [`PATIENCE_PS`] of virtual time whether to go on.
+    pub fn run(&self, until_ps: u64, go_on: &dyn Fn() -> bool) -> Result<(), TrialError> {
+        while self.0.now_ps() < until_ps {
+            if !go_on() {
+                return Err(TrialError::Interrupted);
+            }
+            self.0.run(until_ps.min(self.0.now_ps() + PATIENCE_PS));
+        }
+        Ok(())
+    }
+
     /// Builds the machine, with the card in slot 0 and `receiver` at the far end of its wire, probes the driver and waits
     /// for the link.
     pub fn build(setup: &Setup, receiver: Box<dyn Receiver>) -> Result<(Self, Bound), TrialError> {
@@ -183,7 +196,7 @@ impl Testbed for Simulated {
         rate::line_rate_pps(rate::GIGABIT, size)
     }
 
-    fn trial(&mut self, load: &Load) -> Result<Trial, TrialError> {
+    fn trial_while(&mut self, load: &Load, go_on: &dyn Fn() -> bool) -> Result<Trial, TrialError> {
         let line_pps = self.line_rate_pps(load.size);
         if !(load.offered_pps > 0.0 && load.offered_pps <= line_pps) {
             return Err(TrialError::Load(format!(
@@ -219,10 +232,10 @@ impl Testbed for Simulated {
             bus_busy_ps: machine.with_world(|world| world.bus().busy_ps()),
             driver_dropped: driver_dropped.get(),
         };
-        machine.run(measure);
+        room.run(measure, go_on)?;
         let from = read();
         *latencies.borrow_mut() = Some(Latency::default());
-        machine.run(end);
+        room.run(end, go_on)?;
         let to = read();
 
         let ledger = Ledger {

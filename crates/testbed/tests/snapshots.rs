@@ -69,7 +69,11 @@ fn receive_full_sized_frames() {
 #[test]
 fn transmit_on_each_chip() {
     let mut table = String::new();
-    writeln!(table, "chip     driver                    sent  card idle   irqs/s   reads  writes  (per frame)").unwrap();
+    writeln!(
+        table,
+        "chip     driver                    sent  card idle   irqs/s   reads  writes  (per frame)"
+    )
+    .unwrap();
     for chip in ["82542", "82543gc", "82544", "82540em", "82545em", "82546eb"] {
         for driver in DRIVERS {
             let setup = Setup::named("morris2000", Some(chip), driver).unwrap();

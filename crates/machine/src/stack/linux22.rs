@@ -65,7 +65,7 @@ pub struct Tally {
 }
 
 /// The application at the end of the path: consumes a frame and gives its buffer back.
-pub trait Consumer<N: Netdev> {
+pub trait Consumer<N: Netdev>: 'static {
     /// How many Click elements a frame passes.
     fn elements(&self) -> u32;
     /// Consumes `frame` at `now_ps`, and gives back its buffer unless it keeps that.
@@ -143,12 +143,7 @@ pub struct Stack<N: Netdev, C> {
     shared: Rc<Shared<N, C>>,
 }
 
-impl<N, C> Stack<N, C>
-where
-    N: Netdev + 'static,
-    N::Frame: IntoBuffer<N::Buffer> + 'static,
-    C: Consumer<N> + 'static,
-{
+impl<N: Netdev, C: Consumer<N>> Stack<N, C> {
     /// Starts the stack for the card in `slot`: its interrupt handler, its bottom half, its Click thread.
     pub fn start(
         machine: &Machine,
@@ -234,12 +229,11 @@ where
 }
 
 /// The interrupt handler of a driver that does its work there.
-fn spawn_handler<N, C>(machine: &Machine, shared: &Rc<Shared<N, C>>, bottom_half: ContextId)
-where
-    N: Netdev + 'static,
-    N::Frame: IntoBuffer<N::Buffer> + 'static,
-    C: Consumer<N> + 'static,
-{
+fn spawn_handler<N: Netdev, C: Consumer<N>>(
+    machine: &Machine,
+    shared: &Rc<Shared<N, C>>,
+    bottom_half: ContextId,
+) {
     let shared = Rc::clone(shared);
     machine.spawn(Level::Hardirq, move |machine| {
         loop {
@@ -258,12 +252,11 @@ where
 }
 
 /// `net_bh`.
-fn spawn_net_bh<N, C>(machine: &Machine, shared: &Rc<Shared<N, C>>, thread: ContextId) -> ContextId
-where
-    N: Netdev + 'static,
-    N::Frame: IntoBuffer<N::Buffer> + 'static,
-    C: Consumer<N> + 'static,
-{
+fn spawn_net_bh<N: Netdev, C: Consumer<N>>(
+    machine: &Machine,
+    shared: &Rc<Shared<N, C>>,
+    thread: ContextId,
+) -> ContextId {
     let shared = Rc::clone(shared);
     machine.spawn(Level::Softirq, move |machine| {
         loop {
@@ -285,12 +278,7 @@ where
 }
 
 /// The Click thread: `FromDevice -> …`.
-fn spawn_from_device<N, C>(machine: &Machine, shared: &Rc<Shared<N, C>>) -> ContextId
-where
-    N: Netdev + 'static,
-    N::Frame: 'static,
-    C: Consumer<N> + 'static,
-{
+fn spawn_from_device<N: Netdev, C: Consumer<N>>(machine: &Machine, shared: &Rc<Shared<N, C>>) -> ContextId {
     let shared = Rc::clone(shared);
     machine.spawn(Level::Thread, move |machine| {
         loop {
@@ -311,12 +299,11 @@ where
 }
 
 /// The interrupt handler of a driver that only wants to be polled.
-fn spawn_poll_handler<N, C>(machine: &Machine, shared: &Rc<Shared<N, C>>, poller: ContextId)
-where
-    N: Netdev + 'static,
-    N::Frame: IntoBuffer<N::Buffer> + 'static,
-    C: Consumer<N> + 'static,
-{
+fn spawn_poll_handler<N: Netdev, C: Consumer<N>>(
+    machine: &Machine,
+    shared: &Rc<Shared<N, C>>,
+    poller: ContextId,
+) {
     let shared = Rc::clone(shared);
     machine.spawn(Level::Hardirq, move |machine| {
         loop {
@@ -332,17 +319,12 @@ where
 }
 
 /// The receive softirq, polling one device.
-fn spawn_softirq<N, C>(
+fn spawn_softirq<N: Netdev, C: Consumer<N>>(
     machine: &Machine,
     shared: &Rc<Shared<N, C>>,
     weight: usize,
     thread: ContextId,
-) -> ContextId
-where
-    N: Netdev + 'static,
-    N::Frame: IntoBuffer<N::Buffer> + 'static,
-    C: Consumer<N> + 'static,
-{
+) -> ContextId {
     // Held while the softirq has left its work to a thread.
     let deferred = Rc::new(Cell::new(false));
     let softirq = {
@@ -389,17 +371,12 @@ enum Progress {
 }
 
 /// One run of the receive softirq: polls of `weight` frames until the device is done or the budget is used up.
-fn poll_with_budget<N, C>(
+fn poll_with_budget<N: Netdev, C: Consumer<N>>(
     machine: &Machine,
     shared: &Shared<N, C>,
     weight: usize,
     thread: ContextId,
-) -> Progress
-where
-    N: Netdev,
-    N::Frame: IntoBuffer<N::Buffer>,
-    C: Consumer<N>,
-{
+) -> Progress {
     let mut budget = shared.params.softirq_budget;
     while budget > 0 {
         machine.spend(shared.params.task_ps);
@@ -425,12 +402,12 @@ where
 }
 
 /// The Click thread of a polling driver: `PollDevice -> …`, a frame at a time through everything.
-fn spawn_poller<N, C>(machine: &Machine, shared: &Rc<Shared<N, C>>, burst: usize, sleeps: bool) -> ContextId
-where
-    N: Netdev + 'static,
-    N::Frame: IntoBuffer<N::Buffer> + 'static,
-    C: Consumer<N> + 'static,
-{
+fn spawn_poller<N: Netdev, C: Consumer<N>>(
+    machine: &Machine,
+    shared: &Rc<Shared<N, C>>,
+    burst: usize,
+    sleeps: bool,
+) -> ContextId {
     let shared = Rc::clone(shared);
     machine.spawn(Level::Thread, move |machine| {
         if sleeps {
