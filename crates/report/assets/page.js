@@ -153,6 +153,7 @@
   const lines = (id, value, unit, { scale, y, under }) => {
     const styles = doc.series.map((_, i) => style(i));
     const data = [xs, ...doc.series.map((s) => column(s.points, value))];
+    const peaks = data.slice(1).map((values) => values.findIndex((v) => v != null && v >= 0.999 * Math.max(...values)));
     const rows = (idx) => data.slice(1)
       .map((values, i) => [i, values[idx]])
       .filter(([i, v]) => v != null && !hidden.has(i))
@@ -168,15 +169,31 @@
         drawAxes: under ? [under] : [],
         draw: [(u) => xs.forEach((x, j) => {
           const at = new Map();
+          const px = (k) => u.valToPos(xs[k], "x", true);
           data.slice(1).forEach((values, i) => {
             const v = values[j];
             if (v == null || hidden.has(i) || v > u.scales.y.max || v < u.scales.y.min) return;
-            // Marks that would cover each other take turns from load to load.
             const y = u.valToPos(v, "y", true);
             const place = [...at.keys()].find((other) => Math.abs(other - y) < 4 * devicePixelRatio) ?? y;
             at.set(place, [...(at.get(place) || []), i]);
           });
-          at.forEach((these, y) => drawMark(u, u.valToPos(x, "x", true), y, styles[these[j % these.length]]));
+          // Marks that would cover each other stand side by side, each on its own line, as far as there is
+          // room; the others take turns from load to load.
+          const near = Math.min(j > 0 ? px(j) - px(j - 1) : Infinity, j + 1 < xs.length ? px(j + 1) - px(j) : Infinity);
+          const each = 9 * devicePixelRatio;
+          at.forEach((these, y) => {
+            // A peak is worth more than its turn.
+            const turns = these.map((_, k) => these[(j + k) % these.length]).sort((a, b) => (peaks[b] === j) - (peaks[a] === j));
+            const shown = Math.min(these.length, Math.max(1, Math.floor(near / 2 / each)));
+            for (let k = 0; k < shown; k++) {
+              const i = turns[k];
+              const aside = (k - (shown - 1) / 2) * each;
+              // The nearest point on that side, or on the other one at an end of the line.
+              const next = [j + Math.sign(aside), j - Math.sign(aside)].find((n) => n !== j && data[i + 1][n] != null);
+              const down = next === undefined ? 0 : ((u.valToPos(data[i + 1][next], "y", true) - y) / (px(next) - px(j))) * aside;
+              drawMark(u, px(j) + aside, y + (Math.abs(down) < each ? down : 0), styles[i]);
+            }
+          });
         })],
       },
     });
@@ -213,28 +230,23 @@
     return { ...l.dropped, "not sent": l.unsent, unexplained: Math.max(0, missing) };
   };
   const places = [...new Set(doc.series.flatMap((s) => s.points.flatMap((p) => Object.keys(losses(p.ledger)))))].sort();
+  // What is known of places, as the page has it from the report.
+  const words = new Map(Object.entries(JSON.parse(byId("words").textContent)));
   const box = (fill) => {
     const it = document.createElement("span");
     it.className = "box";
     it.style.background = fill;
     return it;
   };
-  const ledger = () => {
-    const chosen = Number(document.querySelector("input[name=preset]:checked").value);
-    const inPercent = document.querySelector("input[name=unit]:checked").value === "%";
-    const { points } = doc.series[chosen];
-    const share = (p, n) => (n / Math.max(1, p.ledger.sent + p.ledger.unsent)) * (inPercent ? 100 : p.offered_pps / 1e3);
-    const layers = [
-      { name: "delivered", fill: colour("--ok"), of: (p) => p.ledger.delivered },
-      { name: "in flight at the end", fill: colour("--flight"), of: (p) => p.ledger.in_flight },
-      ...places.map((name, i) => ({ name, fill: colour(`--p${i % 8}`), of: (p) => losses(p.ledger)[name] || 0 })),
-    ].filter((layer, i) => i === 0 || points.some((p) => layer.of(p) > 0));
-    const raw = layers.map((layer) => points.map((p) => share(p, layer.of(p))));
+  // Layers of one series stacked on each other; `of` gives a layer's height in a point. Layers that are
+  // nowhere above 0 are left out.
+  const stack = (id, points, all, unit, scale) => {
+    const layers = all.filter((layer) => points.some((p) => layer.of(p) > 0));
+    const raw = layers.map((layer) => points.map(layer.of));
     const stacked = raw.map((_, k) => points.map((_, j) => raw.slice(0, k + 1).reduce((s, r) => s + r[j], 0)));
-    const unit = inPercent ? " %" : " kpps";
     const rows = (idx) => layers.map((layer, k) => [box(layer.fill), layer.name, `${round(raw[k][idx])}${unit}`]).reverse();
-    make("ledger", [points.map((p) => p.offered_pps / 1e3), ...stacked], {
-      scale: inPercent ? { range: [0, 100] } : fromZero,
+    make(id, [points.map((p) => p.offered_pps / 1e3), ...stacked], {
+      scale,
       series: [{}, ...layers.map((layer, k) => ({
         stroke: colour("--card"), width: 1, fill: k === 0 ? layer.fill : undefined, points: { show: false },
       }))],
@@ -242,11 +254,37 @@
       cursor: { sync: { key: "offered" }, y: false, drag: { x: false, y: false }, points: { show: false } },
       plugins: [tooltip(rows)],
     });
-    byId("places").replaceChildren(...layers.map((layer) => {
+    byId(`${id}-layers`).replaceChildren(...layers.map((layer) => {
       const item = document.createElement("li");
-      item.append(box(layer.fill), layer.name);
+      const name = document.createElement("b");
+      name.textContent = layer.name;
+      item.append(box(layer.fill), name);
+      if (layer.words) {
+        const words = document.createElement("span");
+        words.textContent = layer.words;
+        item.append(words);
+      }
       return item;
     }).reverse());
+  };
+
+  const detail = () => {
+    const { points } = doc.series[Number(document.querySelector("input[name=preset]:checked").value)];
+    const inPercent = document.querySelector("input[name=unit]:checked").value === "%";
+    const share = (p, n) => (n / Math.max(1, p.ledger.sent + p.ledger.unsent)) * (inPercent ? 100 : p.offered_pps / 1e3);
+    stack("ledger", points, [
+      { name: "delivered", fill: colour("--ok"), of: (p) => share(p, p.ledger.delivered) },
+      { name: "in flight at the end", fill: colour("--flight"), of: (p) => share(p, p.ledger.in_flight) },
+      ...places.map((name, i) => ({
+        name, words: words.get(name), fill: colour(`--p${i % 8}`), of: (p) => share(p, losses(p.ledger)[name] || 0),
+      })),
+    ], inPercent ? " %" : " kpps", inPercent ? { range: [0, 100] } : fromZero);
+    stack("kinds", points, [
+      { name: "hardirq", words: "interrupt handlers", fill: colour("--k0"), of: (p) => p.cpu.hardirq * 100 },
+      { name: "softirq", words: "softirqs and bottom halves", fill: colour("--k1"), of: (p) => p.cpu.softirq * 100 },
+      { name: "thread", words: "threads, the application among them", fill: colour("--k2"), of: (p) => p.cpu.thread * 100 },
+      { name: "empty polls", words: "found nothing: free for other work", fill: colour("--k3"), of: (p) => p.cpu.empty_polls * 100 },
+    ], " %", { range: [0, 100] });
   };
 
   const draw = () => {
@@ -255,12 +293,14 @@
     if (!xs.length) return;
     const percentile = document.querySelector("input[name=percentile]:checked").value;
     lines("delivered", (p) => p.delivered_pps / 1e3, " kpps", { scale: fromZero, under: ideal });
-    ledger();
+    detail();
     lines("cpu", (p) => p.cpu_busy * 100, " %", { scale: { range: [0, 104] } });
+    lines("bus", (p) => p.bus_busy * 100, " %", { scale: { range: [0, 104] } });
     lines("interrupts", (p) => p.interrupts_per_s / 1e3, " k/s", { scale: fromZero });
     lines("latency", (p) => (p.latency_ns && p.latency_ns[percentile] > 0 ? p.latency_ns[percentile] / 1e3 : null), " µs", log);
     lines("reads", (p) => p.registers_per_packet?.read ?? null, "", zeroAndLog);
     lines("writes", (p) => p.registers_per_packet?.write ?? null, "", zeroAndLog);
+    lines("allocations", (p) => p.allocations_per_packet, "", zeroAndLog);
   };
 
   chips.forEach((chip, i) => chip.addEventListener("click", () => {

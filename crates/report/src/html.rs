@@ -1,8 +1,9 @@
 //! One page for those who would rather look than read.
 
-use crate::{Curve, Environment, Point, Series};
+use crate::{Curve, Environment, Point, Series, places};
 use maud::{DOCTYPE, Markup, PreEscaped, html as markup};
-use std::collections::BTreeSet;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
 
 const PLOTS_JS: &str = include_str!("../assets/uplot-1.6.32.min.js");
 const PLOTS_CSS: &str = include_str!("../assets/uplot-1.6.32.min.css");
@@ -48,7 +49,7 @@ pub fn html(curve: &Curve) -> String {
                     button.plain #theme type="button" aria-label="Switch between light and dark" { "Dark" }
                 }
                 main {
-                    div.lead { @for sentence in &curve.summary { p { (sentence) } } }
+                    div.lead { @for sentence in &curve.summary { p { (sentence.replace(" %", "\u{a0}%")) } } }
                     @if !curve.complete {
                         p.notice role="status" { "This run was interrupted: some points are missing." }
                     }
@@ -64,7 +65,8 @@ pub fn html(curve: &Curve) -> String {
                         button.plain #save type="button" { "Save the data (JSON)" }
                     }
                 }
-                script type="application/json" #data { (PreEscaped(embedded(curve))) }
+                script type="application/json" #data { (PreEscaped(in_script(curve))) }
+                script type="application/json" #words { (PreEscaped(words(curve))) }
                 script { (PreEscaped(format!("/*\n{PLOTS_LICENCE}*/\n{PLOTS_JS}"))) }
                 script { (PreEscaped(PAGE_JS)) }
             }
@@ -73,10 +75,17 @@ pub fn html(curve: &Curve) -> String {
     .into_string()
 }
 
-/// The document as JSON that cannot end its own script element: `<` occurs only inside strings,
-/// where `\u003c` means the same.
-fn embedded(curve: &Curve) -> String {
-    serde_json::to_string(curve).unwrap_or_else(|_| "{\"series\":[]}".to_owned()).replace('<', "\\u003c")
+/// JSON that cannot end its own script element: `<` occurs only inside strings, where `\u003c` means the same.
+fn in_script(value: &impl Serialize) -> String {
+    // Nothing that is embedded here fails to be JSON: names are strings, and numbers finite.
+    serde_json::to_string(value).unwrap_or_else(|_| "{}".to_owned()).replace('<', "\\u003c")
+}
+
+/// What is known of the places that lost packets, as JSON for the script.
+fn words(curve: &Curve) -> String {
+    let words: BTreeMap<&str, String> =
+        places::all(curve).into_iter().filter_map(|name| Some((name, places::explained(name)?))).collect();
+    in_script(&words)
 }
 
 /// The line, dash and mark of the `index`-th series; the script draws with the same ones.
@@ -122,6 +131,17 @@ fn plot(id: &str, tall: bool, title: &str, hint: &str, choice: Markup) -> Markup
     }
 }
 
+/// A stacked plot, with a list of its layers, which the script fills.
+fn layers(id: &str, title: &str, hint: &str, choice: Markup) -> Markup {
+    markup! {
+        div {
+            div.titled { div { h3 { (title) } p.hint { (hint) } } (choice) }
+            div #(id) .plot .mid role="img" tabindex="0" aria-label={ (title) ". " (hint) " The values are in the tables below." } {}
+            ul.places #{ (id) "-layers" } {}
+        }
+    }
+}
+
 /// Options of which one is chosen: (value, label).
 fn choice<'a>(name: &str, legend: &str, options: impl IntoIterator<Item = (String, &'a str)>) -> Markup {
     markup! {
@@ -141,13 +161,17 @@ fn plots(curve: &Curve) -> Markup {
     let owned = |(value, label): (&str, &'static str)| (value.to_owned(), label);
     markup! {
         (plot("delivered", true, "Delivered, kpps", "What arrived at the consumer, for each load that was offered.", markup! {}))
-        (plot("ledger", true, "Where packets end", "Everything offered, by the place where it ended.", markup! {
+        section {
+            h2 { "One preset in detail" }
             (choice("preset", "Preset", presets))
-            (choice("unit", "Unit", units.map(owned)))
-            ul.places #places {}
-        }))
+            div.halves {
+                (layers("ledger", "Where packets end", "Everything offered, by the place where it ended.",
+                    choice("unit", "Unit", units.map(owned))))
+                (layers("kinds", "What the processor does", "In % of its time; what is not filled is idle.", markup! {}))
+            }
+        }
         div.pair {
-            (plot("cpu", false, "Processor, % busy", "Of the busiest processor; a poller is always busy.", markup! {}))
+            (plot("cpu", false, "Processor, % busy", "Empty polls included: a poller is always busy.", markup! {}))
             (plot("interrupts", false, "Interrupts, thousands per second", "As taken by the processor.", markup! {}))
         }
         (plot("latency", true, "Latency, µs", "From sending to delivery, on a logarithmic axis; none where nothing was delivered.", markup! {
@@ -156,6 +180,10 @@ fn plots(curve: &Curve) -> Markup {
         div.pair {
             (plot("reads", false, "Register reads per delivered packet", "The processor waits for each.", markup! {}))
             (plot("writes", false, "Register writes per delivered packet", "Posted; they cost the bus.", markup! {}))
+        }
+        div.pair {
+            (plot("bus", false, "Bus, % busy", "Data, descriptors and register accesses.", markup! {}))
+            (plot("allocations", false, "Allocations per delivered packet", "Packet buffers; 0 where they are recycled.", markup! {}))
         }
     }
 }
@@ -170,6 +198,11 @@ fn points(curve: &Curve) -> Markup {
                 p.hint { "Every packet of all " (trials) " trials is accounted for." }
             } @else {
                 p.notice { "In " (open) " of " (trials) " trials the ledger does not close." }
+            }
+            @let explained: Vec<_> =
+                places::all(curve).into_iter().filter_map(|name| Some((name, places::explained(name)?))).collect();
+            @if !explained.is_empty() {
+                ul.places { @for (name, words) in &explained { li { b { (name) } span { (words) } } } }
             }
             @for (index, series) in curve.series.iter().enumerate() {
                 details {
@@ -199,7 +232,7 @@ fn grid(series: &Series) -> Markup {
                 }
                 tr {
                     @for name in ["offered", "sent", "delivered", "sent", "delivered"] { th scope="col" { (name) } }
-                    @for place in &losses { th scope="col" { (place) } }
+                    @for place in &losses { th scope="col" title=[places::explained(place)] { (place) } }
                     @for name in ["in flight", "loss, %", "busy, %", "in vain, %", "interrupts/s", "busy, %", "p50", "p99", "p99.9", "max", "reg. reads", "reg. writes", "allocations"] {
                         th scope="col" { (name) }
                     }

@@ -44,6 +44,9 @@ fn the_fixture_is_valid_and_its_ledgers_close() {
     validator.validate(&document).unwrap();
     for point in fixture().series.iter().flat_map(|s| &s.points) {
         assert!(point.ledger.closes(), "{point:?}");
+        let cpu = point.cpu;
+        let busy = cpu.hardirq + cpu.softirq + cpu.thread + cpu.empty_polls;
+        assert!((busy - point.cpu_busy).abs() < 3e-6, "{point:?}");
     }
     // A schema that lets everything pass would be no use.
     for (pointer, bad) in [
@@ -52,6 +55,8 @@ fn the_fixture_is_valid_and_its_ledgers_close() {
         ("/summary", serde_json::json!(["one sentence"])),
         ("/series/0/points/0/ledger/sent", serde_json::json!(-1)),
         ("/series/0/points/0/latency_ns", serde_json::json!({"p50": 1})),
+        ("/series/0/points/0/cpu", serde_json::json!({"hardirq": 0.5})),
+        ("/series/0/points/0/bus_busy", serde_json::json!(null)),
     ] {
         let good = std::mem::replace(document.pointer_mut(pointer).unwrap(), bad);
         assert!(!validator.is_valid(&document), "{pointer}");
@@ -133,7 +138,8 @@ fn the_page_says_everything_and_asks_nobody() {
     assert_eq!(page, html(&curve), "the same document gives the same page");
     assert!(page.len() < 250_000, "{} bytes", page.len());
     for sentence in &curve.summary {
-        assert!(page.contains(sentence));
+        // Numbers stay with their per cent sign.
+        assert!(page.contains(&sentence.replace(" %", "\u{a0}%")));
     }
     for point in curve.series.iter().flat_map(|s| &s.points) {
         assert!(page.contains(&format!("<td>{}</td>", point.ledger.delivered)));
@@ -144,6 +150,35 @@ fn the_page_says_everything_and_asks_nobody() {
     }
     assert!(page.contains("default-src 'none'"));
     assert!(page.contains("Permission is hereby granted"), "the plot library's licence");
+}
+
+#[test]
+fn the_page_says_why_packets_are_lost() {
+    let mut curve = fixture();
+    let attic = [("attic".to_owned(), 1), ("fifo".to_owned(), 2)].into();
+    curve.series[0].points[0].ledger.dropped = attic;
+    let page = html(&curve);
+    let words = page
+        .split_once("id=\"words\" type=\"application/json\">")
+        .unwrap()
+        .1
+        .split_once("</script>")
+        .unwrap()
+        .0;
+    let words: std::collections::BTreeMap<String, String> = serde_json::from_str(words).unwrap();
+    assert_eq!(words["fifo"], "card's FIFO: the card cannot take frames faster");
+    assert!(!words.contains_key("attic"), "what is not known is shown by its name only");
+    let column = "<th scope=\"col\" title=\"card's FIFO: the card cannot take frames faster\">fifo</th>";
+    assert!(page.contains(column) && page.contains("<th scope=\"col\">attic</th>"));
+}
+
+#[test]
+fn polls_in_vain_have_a_column_where_there_are_any() {
+    let text = table(&fixture(), Look::default());
+    assert_eq!(text.matches("in vain").count(), 1, "of the five, one polls in vain");
+    let mut curve = fixture();
+    curve.series.iter_mut().flat_map(|s| &mut s.points).for_each(|p| p.cpu.empty_polls = 0.0);
+    assert!(!table(&curve, Look::default()).contains("in vain"));
 }
 
 #[test]
