@@ -66,7 +66,8 @@ const SOURCES: [Source; 17] = [
 /// The deadlines of all sources, and the earliest of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Deadlines {
-    at: [u64; SOURCES.len()],
+    /// A place for each bit of `pending`.
+    at: [u64; u32::BITS as usize],
     /// Which of them are pending, a bit each: few are at any time.
     pending: u32,
     next: u64,
@@ -77,7 +78,7 @@ pub(crate) struct Deadlines {
 impl Deadlines {
     /// Nothing pending.
     pub(crate) fn new() -> Self {
-        Self { at: [NEVER; SOURCES.len()], pending: 0, next: NEVER, first: 0 }
+        Self { at: [NEVER; u32::BITS as usize], pending: 0, next: NEVER, first: 0 }
     }
 
     /// The earliest deadline, [`NEVER`] if there is none.

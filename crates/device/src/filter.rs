@@ -39,16 +39,23 @@ pub(crate) enum Cast {
 /// The destination of a frame, which may be too short to have one.
 #[inline]
 pub(crate) fn cast(frame: &[u8]) -> Cast {
-    match frame.first_chunk::<ADDRESS_BYTES>() {
-        Some([0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF]) => Cast::Broad,
-        Some(a) if a[0] & 1 != 0 => Cast::Multi,
+    match frame.first_chunk().map(number) {
+        Some(BROADCAST) => Cast::Broad,
+        Some(a) if a & GROUP != 0 => Cast::Multi,
         _ => Cast::Uni,
     }
 }
 
+/// The address of all stations, as a number.
+const BROADCAST: u64 = 0xFFFF_FFFF_FFFF;
+/// The bit of an address, as a number, that makes it one of a group.
+const GROUP: u64 = 1;
+
+/// An address as a number, first byte lowest.
 #[inline]
 fn number(a: &[u8; ADDRESS_BYTES]) -> u64 {
-    u64::from_le_bytes([a[0], a[1], a[2], a[3], a[4], a[5], 0, 0])
+    let (low, high) = (u32::from_le_bytes([a[0], a[1], a[2], a[3]]), u16::from_le_bytes([a[4], a[5]]));
+    u64::from(low) | u64::from(high) << 32
 }
 
 impl Filter {
@@ -126,33 +133,35 @@ impl Filter {
     #[inline]
     pub(crate) fn address(&self, control: u32, frame: &[u8]) -> Option<Pass> {
         let destination = frame.first_chunk::<ADDRESS_BYTES>()?;
-        let kind = cast(frame);
-        let open = match kind {
-            Cast::Broad => rctl::BAM,
-            Cast::Multi => rctl::MPE,
-            Cast::Uni => rctl::UPE,
-        };
-        if control & open != 0 {
+        let to = number(destination);
+        if to & GROUP != 0 {
+            return self.group(control, frame, *destination);
+        }
+        (control & rctl::UPE != 0 || self.exact(to, frame)).then_some(Pass::Exact)
+    }
+
+    /// As [`address`](Self::address), for multicasts and broadcasts.
+    #[inline(never)]
+    fn group(&self, control: u32, frame: &[u8], destination: [u8; ADDRESS_BYTES]) -> Option<Pass> {
+        let to = number(&destination);
+        let open = if to == BROADCAST { rctl::BAM } else { rctl::MPE };
+        if control & open != 0 || self.exact(to, frame) {
             return Some(Pass::Exact);
         }
-        let to = number(destination);
-        let from = frame[ADDRESS_BYTES..].first_chunk().map(number);
-        for &(address, is_source) in &self.exact[..self.exact_count] {
-            if (is_source && from == Some(address)) || (!is_source && to == address) {
-                return Some(Pass::Exact);
-            }
+        let (row, bit) = reg::mta_position(destination, control >> rctl::MO_SHIFT & 3);
+        if self.multicast[row as usize] >> bit & 1 != 0 {
+            return Some(Pass::Inexact);
         }
-        if kind != Cast::Uni {
-            let (row, bit) = reg::mta_position(*destination, control >> rctl::MO_SHIFT & 3);
-            if self.multicast[row as usize] >> bit & 1 != 0 {
-                return Some(Pass::Inexact);
-            }
-            // Promiscuous multicast takes broadcasts, too: they are multicasts.
-            if kind == Cast::Broad && control & rctl::MPE != 0 {
-                return Some(Pass::Exact);
-            }
-        }
-        None
+        // Promiscuous multicast takes broadcasts, too: they are multicasts.
+        (control & rctl::MPE != 0).then_some(Pass::Exact)
+    }
+
+    /// Whether an address register lets a frame to `to` pass.
+    #[inline]
+    fn exact(&self, to: u64, frame: &[u8]) -> bool {
+        let from = || frame[ADDRESS_BYTES..].first_chunk().map(number);
+        let mut exact = self.exact[..self.exact_count].iter();
+        exact.any(|&(address, is_source)| if is_source { from() == Some(address) } else { to == address })
     }
 
     /// Whether the VLAN filter lets a frame with this tag pass (SDM 9.3).

@@ -132,7 +132,19 @@ impl Nic {
     }
 
     /// Does everything that is due up to and including `until_ps`, in order of time.
+    #[inline]
     pub fn run<H: Host>(&mut self, until_ps: u64, host: &mut H) {
+        if self.deadlines.next() <= until_ps {
+            self.run_due(until_ps, host);
+        }
+        if until_ps != u64::MAX {
+            self.now = self.now.max(until_ps);
+            self.count_idle(self.now);
+        }
+    }
+
+    /// The events of [`run`](Self::run).
+    fn run_due<H: Host>(&mut self, until_ps: u64, host: &mut H) {
         while let Some((at, source)) = self.deadlines.take(until_ps) {
             let now = at.max(self.now);
             self.now = now;
@@ -153,10 +165,6 @@ impl Nic {
                 Source::Mdi => self.mdi_done(now),
                 Source::Throttle => self.update_line(now),
             }
-        }
-        if until_ps != u64::MAX {
-            self.now = self.now.max(until_ps);
-            self.count_idle(self.now);
         }
     }
 
@@ -182,7 +190,7 @@ impl Nic {
     #[inline]
     fn catch_up<H: Host>(&mut self, now_ps: u64, host: &mut H) -> u64 {
         if self.deadlines.next() <= now_ps {
-            self.run(now_ps, host);
+            self.run_due(now_ps, host);
         }
         self.now = self.now.max(now_ps);
         self.now

@@ -171,6 +171,12 @@ impl Queue {
         self.to_tail(self.taken_index).max(self.cached())
     }
 
+    /// The driver gave descriptors that the engine has not taken.
+    #[inline]
+    pub(crate) fn has_untaken(&self) -> bool {
+        self.cached() != 0 || self.to_tail(self.taken_index) != 0
+    }
+
     /// Descriptors on chip that the engine may take.
     #[inline]
     pub(crate) fn cached(&self) -> u32 {

@@ -46,6 +46,8 @@ pub(crate) struct Receive {
     pub(crate) checksum: u32,
     pub(crate) queue: Queue,
     pub(crate) fifo: FrameFifo,
+    /// The start of every FCS. It knows what instructions the processor has for them.
+    pub(crate) fcs: crc32fast::Hasher,
     /// The size of the FIFO in bytes (PBA).
     pub(crate) capacity: u32,
     /// The size of a receive buffer in bytes (RCTL.BSIZE, BSEX).
@@ -81,6 +83,7 @@ impl Receive {
             checksum: 0,
             queue: Queue::new(),
             fifo,
+            fcs: crc32fast::Hasher::new(),
             capacity,
             buffer_bytes: 2048,
             fetch_below: 0,
@@ -118,15 +121,14 @@ impl Nic {
         self.arrive(now, frame, false, false, host);
     }
 
-    /// A frame at the receiver, from the wire or looped back.
-    pub(crate) fn arrive<H: Host>(
-        &mut self,
-        now: u64,
-        frame: &[u8],
-        good_fcs: bool,
-        looped: bool,
-        host: &mut H,
-    ) {
+    /// A frame that this card has sent comes back.
+    pub(crate) fn loop_back<H: Host>(&mut self, now: u64, frame: &[u8], good_fcs: bool, host: &mut H) {
+        self.arrive(now, frame, good_fcs, true, host);
+    }
+
+    /// A frame at the receiver, from the wire or looped back. Inlined for what the callers know of the frame.
+    #[inline(always)]
+    fn arrive<H: Host>(&mut self, now: u64, frame: &[u8], good_fcs: bool, looped: bool, host: &mut H) {
         self.tally.arrived += 1;
         self.tally.looped += u64::from(looped);
         let control = self.rx.control;
@@ -148,7 +150,7 @@ impl Nic {
             return;
         }
 
-        if self.rx.queue.untaken() == 0 {
+        if !self.rx.queue.has_untaken() {
             self.stats.bump(stat::RNBC);
         }
         let mut remember = 0;
@@ -179,14 +181,15 @@ impl Nic {
             }
         }
         self.flow_high_mark(now, host);
-        if self.rx.transfer.is_none() {
+        // An engine that is at work, or will be as soon as it may, goes on by itself.
+        if self.rx.transfer.is_none() && !self.deadlines.pending(Source::RxEngine) {
             self.rx_engine(now, host);
         }
     }
 
     /// Filters; a frame that does not pass is counted and gone. Also tells whether it is a flow
     /// control frame, which counts as received but not as good (SDM 13.7.27).
-    #[inline]
+    #[inline(always)]
     fn pass<H: Host>(
         &mut self,
         now: u64,
@@ -194,39 +197,46 @@ impl Nic {
         good_fcs: bool,
         host: &mut H,
     ) -> Option<(Pass, bool)> {
-        let control = self.rx.control;
-        let mut flow = false;
         if self.ctrl & ctrl::RFCE != 0 && good_fcs {
-            match self.flow_control_frame(now, frame, host) {
-                FlowControl::No => {}
-                FlowControl::Filter => flow = true,
-                FlowControl::Pass => return Some((Pass::Exact, true)),
-                FlowControl::Keep => {
-                    self.count_flow_control(frame.len());
-                    return None;
-                }
-            }
+            return self.pass_flow_control(now, frame, host);
         }
-        let mut pass = self.filter.address(control, frame);
-        if pass.is_some()
-            && control & rctl::VFE != 0
-            && self.params.chip.has_vlan()
-            && let Some(vlan) = vlan_tag(frame, self.vet)
-            && !self.filter.vlan(control, vlan)
-        {
-            pass = None;
-        }
-        match pass {
-            Some(pass) => Some((pass, flow)),
-            None if flow => {
+        let pass = self.pass_filters(frame);
+        self.tally.dropped.filtered += u64::from(pass.is_none());
+        pass.map(|pass| (pass, false))
+    }
+
+    /// As [`pass`](Self::pass), for a good frame with RFCE on.
+    #[inline(never)]
+    fn pass_flow_control<H: Host>(&mut self, now: u64, frame: &[u8], host: &mut H) -> Option<(Pass, bool)> {
+        let flow = match self.flow_control_frame(now, frame, host) {
+            FlowControl::No => false,
+            FlowControl::Filter => true,
+            FlowControl::Pass => return Some((Pass::Exact, true)),
+            FlowControl::Keep => {
                 self.count_flow_control(frame.len());
-                None
+                return None;
             }
-            None => {
-                self.tally.dropped.filtered += 1;
-                None
-            }
+        };
+        let pass = self.pass_filters(frame);
+        match pass {
+            Some(_) => {}
+            None if flow => self.count_flow_control(frame.len()),
+            None => self.tally.dropped.filtered += 1,
         }
+        pass.map(|pass| (pass, flow))
+    }
+
+    /// The address and VLAN filters.
+    #[inline(always)]
+    fn pass_filters(&self, frame: &[u8]) -> Option<Pass> {
+        let pass = self.filter.address(self.rx.control, frame)?;
+        (self.rx.control & rctl::VFE == 0 || self.pass_vlan(frame)).then_some(pass)
+    }
+
+    #[inline(never)]
+    fn pass_vlan(&self, frame: &[u8]) -> bool {
+        !self.params.chip.has_vlan()
+            || vlan_tag(frame, self.vet).is_none_or(|vlan| self.filter.vlan(self.rx.control, vlan))
     }
 
     /// A flow control frame that the card keeps to itself.

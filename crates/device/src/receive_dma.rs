@@ -6,7 +6,7 @@ use crate::deadlines::Source;
 use crate::filter::vlan_tag;
 use crate::host::{BurstKind, Purpose};
 use crate::queue::FetchRule;
-use crate::receive::{FCS_BYTES, tag};
+use crate::receive::{FCS_BYTES, Receive, tag};
 use crate::{Host, Nic};
 use kpps_datasheet::bit::{cause, ctrl, rctl};
 use kpps_datasheet::chip::DelayTimer;
@@ -106,9 +106,12 @@ impl Nic {
         let mut total = entry.len as usize;
         let vet = self.vet;
         let checksum_control = self.rx.checksum;
-        let bytes = self.rx.fifo.front_bytes_mut();
+        let Receive { fifo, fcs, .. } = &mut self.rx;
+        let bytes = fifo.front_bytes_mut();
         if control & rctl::SECRC == 0 || !chip.has_fcs_strip() {
-            let mut fcs = crc32fast::hash(&bytes[..total]);
+            let mut fcs = fcs.clone();
+            fcs.update(&bytes[..total]);
+            let mut fcs = fcs.finalize();
             if entry.tag & tag::BAD_FCS != 0 {
                 fcs = !fcs;
             }
@@ -314,7 +317,14 @@ impl Nic {
     }
 
     /// Fetches receive descriptors if there are none on chip, or if the thresholds say so.
+    #[inline]
     pub(crate) fn rx_fetch<H: Host>(&mut self, now: u64, host: &mut H) {
+        if self.rx.queue.cached() < self.rx.fetch_below.max(1) {
+            self.rx_fetch_by_rule(now, host);
+        }
+    }
+
+    fn rx_fetch_by_rule<H: Host>(&mut self, now: u64, host: &mut H) {
         let rule = FetchRule {
             prefetch: self.rx.fetch_below,
             host: self.rx.fetch_least,

@@ -104,7 +104,7 @@ impl Nic {
                 self.stats.add(stat::TOT, total);
                 self.tally.transmitted += 1;
                 if self.loopback() {
-                    self.arrive(now, &frame, true, true, host);
+                    self.loop_back(now, &frame, true, host);
                 } else {
                     host.transmitted(now, &frame);
                 }
@@ -137,7 +137,7 @@ impl Nic {
         if self.loopback() {
             // The receiver needs the whole card; the FIFO steps aside meanwhile.
             let fifo = core::mem::replace(&mut self.tx.fifo, crate::fifo::FrameFifo::empty());
-            self.arrive(now, fifo.bytes(entry.range()), good, true, host);
+            self.loop_back(now, fifo.bytes(entry.range()), good, host);
             self.tx.fifo = fifo;
         } else if good {
             host.transmitted(now, frame);
@@ -173,7 +173,7 @@ impl Nic {
     /// Takes note of whether the transmitter has something to do from now on.
     #[inline]
     pub(crate) fn note_work(&mut self, now: u64) {
-        let work = self.tx.queue.untaken() != 0 || self.tx.mid_descriptor() || !self.tx.fifo.is_empty();
+        let work = self.tx.queue.has_untaken() || self.tx.mid_descriptor() || !self.tx.fifo.is_empty();
         if work != self.wire.work {
             self.count_idle(now);
             self.wire.work = work;
