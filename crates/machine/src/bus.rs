@@ -11,7 +11,7 @@ use serde::Deserialize;
 pub struct Params {
     /// One clock.
     pub clock_ps: u64,
-    /// Bytes that cross in one clock.
+    /// Bytes that cross in one clock, a power of two.
     pub width_bytes: u32,
     /// Arbitration, address and turnaround of a burst, in clocks.
     pub overhead_clocks: u32,
@@ -29,6 +29,7 @@ pub struct Params {
 #[derive(Debug)]
 pub struct Bus {
     params: Params,
+    width_shift: u32,
     free_at_ps: u64,
     busy_ps: u64,
     transactions: u64,
@@ -37,7 +38,8 @@ pub struct Bus {
 impl Bus {
     /// An idle bus.
     pub fn new(params: Params) -> Self {
-        Self { params, free_at_ps: 0, busy_ps: 0, transactions: 0 }
+        let width_shift = params.width_bytes.next_power_of_two().trailing_zeros();
+        Self { params, width_shift, free_at_ps: 0, busy_ps: 0, transactions: 0 }
     }
 
     /// The constants.
@@ -48,8 +50,8 @@ impl Bus {
     /// Time for which a burst of `bytes` occupies the bus, not counting a read's wait.
     #[inline]
     pub fn burst_ps(&self, bytes: u32) -> u64 {
-        let clocks = self.params.overhead_clocks + bytes.div_ceil(self.params.width_bytes);
-        u64::from(clocks) * self.params.clock_ps
+        let data_clocks = u64::from(bytes).next_multiple_of(1 << self.width_shift) >> self.width_shift;
+        (u64::from(self.params.overhead_clocks) + data_clocks) * self.params.clock_ps
     }
 
     /// Reserves the bus for a write burst at or after `now_ps`; returns when its last byte has crossed.

@@ -362,10 +362,16 @@ impl Machine {
         let before = self.0.interrupts_off.replace(true);
         let result = section();
         self.0.interrupts_off.set(before);
+        self.look_up();
+        result
+    }
+
+    /// An interrupt may come sooner than was thought.
+    #[inline]
+    fn look_up(&self) {
         if self.0.handlers.get() {
             self.0.horizon_ps.set(self.now_ps());
         }
-        result
     }
 
     /// Says that a poll of rings which began at `began_ps` found nothing. Polls that would find nothing either,
@@ -391,16 +397,15 @@ impl Machine {
         self.0.empty_poll_ps.set(self.0.empty_poll_ps.get() + (now - began_ps) + skipped);
     }
 
-    /// The CPU touches `bytes` of memory at `address`: sees what cards have written until now, and
-    /// pays for the lines it has to fetch.
+    /// The CPU is about to look at memory that cards write: everything happens that they do until now.
+    #[inline]
+    pub fn catch_up(&self) {
+        self.0.world.borrow_mut().run(self.now_ps());
+    }
+
+    /// The CPU touches `bytes` of memory at `address`, and pays for the lines it has to fetch.
     #[inline]
     pub fn touch(&self, address: u64, bytes: usize) {
-        {
-            let mut world = self.0.world.borrow_mut();
-            if world.next_ps() <= self.now_ps() {
-                world.run(self.now_ps());
-            }
-        }
         let misses = self.0.memory.touch(address, bytes);
         if misses > 0 {
             self.count(|c| c.cache_misses += u64::from(misses));
@@ -421,7 +426,7 @@ impl Machine {
         let mut world = self.0.world.borrow_mut();
         world.run(self.now_ps());
         let value = world.register_read(self.now_ps(), slot, offset);
-        self.0.horizon_ps.set(self.now_ps());
+        self.look_up();
         value
     }
 
@@ -438,7 +443,7 @@ impl Machine {
         let mut world = self.0.world.borrow_mut();
         world.run(self.now_ps());
         world.register_write(self.now_ps(), slot, offset, value);
-        self.0.horizon_ps.set(self.now_ps());
+        self.look_up();
     }
 
     /// Runs the machine until `until_ps`, or until nothing will ever happen again.

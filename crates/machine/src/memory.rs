@@ -9,7 +9,7 @@
 //! and all of it happens on one thread ([`Memory`] is neither `Send` nor `Sync`).
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::atomic::AtomicU64;
@@ -23,21 +23,22 @@ pub struct Memory {
     layout: Layout,
     used: Cell<usize>,
     line_shift: u32,
-    /// One flag a cache line: a card has written it since the CPU last touched it.
-    stale: RefCell<Vec<bool>>,
+    /// One bit a cache line: a card has written it since the CPU last touched it.
+    stale: Box<[Cell<u64>]>,
 }
 
 impl Memory {
     /// `bytes` of zeroed memory with cache lines of `line_bytes` (a power of two).
     pub fn new(bytes: usize, line_bytes: usize) -> Rc<Self> {
         let bytes = bytes.max(4096).next_multiple_of(4096);
-        let Ok(layout) = Layout::from_size_align(bytes, 4096) else {
+        // Aligned as words are, and no more: then the allocator has zeroed pages that nobody has touched.
+        let Ok(layout) = Layout::from_size_align(bytes, align_of::<AtomicU64>()) else {
             panic!("a simulated memory of {bytes} bytes does not fit this machine")
         };
         // SAFETY: the layout has a non-zero size.
         let Some(start) = NonNull::new(unsafe { alloc_zeroed(layout) }) else { handle_alloc_error(layout) };
         let line_shift = line_bytes.next_power_of_two().trailing_zeros();
-        let stale = RefCell::new(vec![false; (bytes >> line_shift) + 1]);
+        let stale = vec![Cell::new(0); (bytes >> line_shift) / 64 + 1].into_boxed_slice();
         Rc::new(Self { start, layout, used: Cell::new(0), line_shift, stale })
     }
 
@@ -86,10 +87,7 @@ impl Memory {
         unsafe {
             std::ptr::copy_nonoverlapping(from.as_ptr(), self.start.as_ptr().add(offset), from.len());
         }
-        if let Some(last) = from.len().checked_sub(1) {
-            let lines = offset >> self.line_shift..=(offset + last) >> self.line_shift;
-            self.stale.borrow_mut()[lines].fill(true);
-        }
+        self.for_lines(offset, from.len(), |word, lines| word.set(word.get() | lines));
         true
     }
 
@@ -98,13 +96,28 @@ impl Memory {
     #[inline]
     pub fn touch(&self, address: u64, bytes: usize) -> u32 {
         let Some(offset) = self.offset(address, bytes) else { return 0 };
-        let Some(last) = bytes.checked_sub(1) else { return 0 };
         let mut misses = 0;
-        let lines = offset >> self.line_shift..=(offset + last) >> self.line_shift;
-        for stale in &mut self.stale.borrow_mut()[lines] {
-            misses += u32::from(std::mem::take(stale));
-        }
+        self.for_lines(offset, bytes, |word, lines| {
+            let stale = word.get() & lines;
+            if stale != 0 {
+                word.set(word.get() & !lines);
+                misses += stale.count_ones();
+            }
+        });
         misses
+    }
+
+    /// Calls `each` with the words of `stale` that hold the cache lines of `bytes` at `offset`, and their bits in it.
+    #[inline]
+    fn for_lines(&self, offset: usize, bytes: usize, mut each: impl FnMut(&Cell<u64>, u64)) {
+        let Some(last) = bytes.checked_sub(1) else { return };
+        let (mut line, last) = (offset >> self.line_shift, (offset + last) >> self.line_shift);
+        while line <= last {
+            let bit = line % 64;
+            let more = (last - line).min(63 - bit);
+            each(&self.stale[line / 64], (u64::MAX >> (63 - more)) << bit);
+            line += more + 1;
+        }
     }
 
     /// Size of a cache line in bytes.
@@ -225,6 +238,17 @@ mod tests {
         assert_eq!(memory.touch(BASE, 16), 1);
         assert_eq!(memory.touch(BASE, 64), 1);
         assert_eq!(memory.touch(BASE, 64), 0);
+    }
+
+    #[test]
+    fn every_line_of_a_long_write_misses_once() {
+        let memory = Memory::new(1 << 16, 32);
+        // From the middle of a line, over more than one word of flags.
+        memory.store(BASE + 63 * 32 + 16, &[0; 100 * 32]);
+        assert_eq!(memory.touch(BASE, 63 * 32), 0);
+        assert_eq!(memory.touch(BASE + 64 * 32, 32), 1);
+        assert_eq!(memory.touch(BASE, 1 << 16), 100);
+        assert_eq!(memory.touch(BASE, 1 << 16), 0);
     }
 
     #[test]

@@ -67,6 +67,7 @@ impl DmaMemory for Ring {
     #[inline]
     fn sync_for_cpu(&self, bytes: Range<usize>) {
         self.machine.spend(self.machine.host().examine_ps);
+        self.machine.catch_up();
         self.machine.touch(self.words.address() + bytes.start as u64, bytes.len());
     }
     #[inline]
@@ -96,7 +97,8 @@ impl Buffer for Buf {
     fn bytes_mut(&mut self) -> &mut [u8] {
         self.bytes.as_mut_slice()
     }
-    /// The driver and its stack look at the headers: they pay for the frame's first cache line.
+    /// The driver and its stack look at the headers: they pay for the frame's first cache line. What cards do meanwhile
+    /// does not matter: a buffer is theirs or the driver's, and whose it is the descriptor has told.
     #[inline]
     fn sync_for_cpu(&self, len: usize) {
         self.machine.spend(self.machine.host().frame_ps);

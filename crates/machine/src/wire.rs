@@ -2,7 +2,8 @@
 
 /// Frames that arrive at a card: something sends them, at times of its own.
 pub trait Traffic {
-    /// When the last bit of the next frame arrives; `u64::MAX` if there is no next frame.
+    /// When the last bit of the next frame arrives; `u64::MAX` if there is no next frame. Only [`Traffic::frame`]
+    /// changes it.
     fn next_ps(&self) -> u64;
     /// The next frame, without FCS. Called at [`Traffic::next_ps`].
     fn frame(&mut self) -> &[u8];

@@ -10,13 +10,26 @@ use std::rc::Rc;
 struct Slot {
     nic: Nic,
     traffic: Box<dyn Traffic>,
+    /// When its next frame arrives: [`Traffic::next_ps`], remembered.
+    arrival_ps: u64,
     receiver: Box<dyn Receiver>,
 }
 
 impl Slot {
     #[inline]
     fn next_ps(&self) -> u64 {
-        self.nic.next_event_ps().min(self.traffic.next_ps())
+        self.nic.next_event_ps().min(self.arrival_ps)
+    }
+
+    /// Lets everything happen here that happens until `until_ps`.
+    #[inline(always)]
+    fn run(&mut self, until_ps: u64, memory: &Memory, bus: &mut Bus) {
+        let mut side = Side { memory, bus, receiver: self.receiver.as_mut() };
+        while self.arrival_ps <= until_ps {
+            self.nic.frame_arrives(self.arrival_ps, self.traffic.frame(), &mut side);
+            self.arrival_ps = self.traffic.next_ps();
+        }
+        self.nic.run(until_ps, &mut side);
     }
 }
 
@@ -65,19 +78,25 @@ impl World {
 
     /// Puts a card into the next free slot and returns the slot's number.
     pub fn plug(&mut self, nic: Nic, traffic: Box<dyn Traffic>, receiver: Box<dyn Receiver>) -> usize {
-        self.slots.push(Slot { nic, traffic, receiver });
+        let arrival_ps = traffic.next_ps();
+        self.slots.push(Slot { nic, traffic, arrival_ps, receiver });
         self.update_next();
         self.slots.len() - 1
     }
 
     /// Replaces what arrives at the card in `slot`.
     pub fn set_traffic(&mut self, slot: usize, traffic: Box<dyn Traffic>) {
+        self.slots[slot].arrival_ps = traffic.next_ps();
         self.slots[slot].traffic = traffic;
         self.update_next();
     }
 
+    #[inline]
     fn update_next(&mut self) {
-        self.next_ps = self.slots.iter().map(Slot::next_ps).min().unwrap_or(u64::MAX);
+        self.next_ps = match &self.slots[..] {
+            [slot] => slot.next_ps(),
+            slots => slots.iter().map(Slot::next_ps).min().unwrap_or(u64::MAX),
+        };
     }
 
     /// When the next thing happens that no CPU causes.
@@ -110,6 +129,15 @@ impl World {
     }
 
     fn run_events(&mut self, until_ps: u64) {
+        if let [slot] = &mut self.slots[..] {
+            slot.run(until_ps, &self.memory, &mut self.bus);
+        } else {
+            self.run_in_turn(until_ps);
+        }
+        self.update_next();
+    }
+
+    fn run_in_turn(&mut self, until_ps: u64) {
         loop {
             // The card with the earliest event may run on until another card's first event.
             let (mut first, mut at, mut others) = (0, u64::MAX, u64::MAX);
@@ -122,21 +150,9 @@ impl World {
                 }
             }
             if at > until_ps {
-                self.next_ps = at;
                 return;
             }
-            let Slot { nic, traffic, receiver } = &mut self.slots[first];
-            let mut side = Side { memory: &self.memory, bus: &mut self.bus, receiver: receiver.as_mut() };
-            let limit = until_ps.min(others);
-            loop {
-                let arrival = traffic.next_ps();
-                if arrival > limit {
-                    break;
-                }
-                nic.run(arrival, &mut side);
-                nic.frame_arrives(arrival, traffic.frame(), &mut side);
-            }
-            nic.run(limit, &mut side);
+            self.slots[first].run(until_ps.min(others), &self.memory, &mut self.bus);
         }
     }
 
@@ -192,5 +208,56 @@ impl World {
     /// The memory.
     pub fn memory(&self) -> &Rc<Memory> {
         &self.memory
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Count;
+    use kpps_datasheet::Chip;
+    use kpps_device::Params;
+    use std::cell::RefCell;
+
+    /// Frames at given times, which a log shared with other wires takes down.
+    struct Timed {
+        times_ps: Vec<u64>,
+        log: Rc<RefCell<Vec<u64>>>,
+    }
+
+    impl Traffic for Timed {
+        fn next_ps(&self) -> u64 {
+            self.times_ps.first().copied().unwrap_or(u64::MAX)
+        }
+        fn frame(&mut self) -> &[u8] {
+            self.log.borrow_mut().push(self.times_ps.remove(0));
+            &[0; 60]
+        }
+    }
+
+    #[test]
+    fn cards_take_turns_in_the_order_of_time() {
+        let bus = bus::Params {
+            clock_ps: 15_000,
+            width_bytes: 8,
+            overhead_clocks: 4,
+            read_latency_ps: 0,
+            split_reads: false,
+            register_read_ps: 0,
+            register_write_ps: 0,
+        };
+        let mut world = World::new(Memory::new(4096, 32), bus);
+        let log = Rc::default();
+        for times_ps in [vec![10, 40, 50], vec![20, 30, 60], vec![35]] {
+            let traffic = Timed { times_ps, log: Rc::clone(&log) };
+            let nic = Nic::new(Params::of(Chip::I82540em), [2, 0, 0, 0, 0, 1]);
+            world.plug(nic, Box::new(traffic), Box::new(Count::default()));
+        }
+        assert_eq!(world.next_ps(), 10);
+        world.run(45);
+        assert_eq!((&log.borrow()[..], world.next_ps()), (&[10, 20, 30, 35, 40][..], 50));
+        world.run(1000);
+        assert_eq!(log.borrow()[5..], [50, 60]);
+        assert_eq!(world.nic(1).tally().arrived, 3);
     }
 }
