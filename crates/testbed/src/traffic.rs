@@ -10,41 +10,46 @@ use std::rc::Rc;
 /// The times are exact: frame *k* arrives at `first + ⌊k · 10¹² / pps⌋` ps, so rounding never accumulates.
 pub struct ConstantRate {
     frame: Vec<u8>,
-    first_ps: u64,
     last_ps: u64,
     /// Frames in a million seconds: a rate with six decimals.
-    micro_pps: u128,
+    micro_pps: u64,
+    /// From one frame to the next: whole picoseconds, and what is left in units of 1 / `micro_pps`.
+    step: (u64, u64),
     sequence: u64,
-    next_ps: u64,
+    /// When the next frame's last bit arrives, if it is sent at all, in the same units.
+    due: (u64, u64),
     sent: Rc<Cell<u64>>,
 }
+
+/// Picoseconds in a million seconds.
+const MEGASECOND_PS: u64 = 1_000_000_000_000_000_000;
 
 impl ConstantRate {
     /// Frames of `size` at `pps` (more than 0) from `first_ps` on, none after `last_ps`; `sent` counts them.
     pub fn new(frame: Vec<u8>, pps: f64, first_ps: u64, last_ps: u64, sent: Rc<Cell<u64>>) -> Self {
-        let micro_pps = ((pps * 1e6).round() as u128).max(1);
-        let mut source = Self { frame, first_ps, last_ps, micro_pps, sequence: 0, next_ps: 0, sent };
-        source.schedule();
-        source
+        let micro_pps = ((pps * 1e6).round() as u64).max(1);
+        let step = (MEGASECOND_PS / micro_pps, MEGASECOND_PS % micro_pps);
+        Self { frame, last_ps, micro_pps, step, sequence: 0, due: (first_ps, 0), sent }
     }
 
     /// Works out when the next frame's last bit arrives.
+    #[inline]
     fn schedule(&mut self) {
-        let after = u128::from(self.sequence) * 1_000_000_000_000_000_000 / self.micro_pps;
-        let at = self.first_ps.saturating_add(u64::try_from(after).unwrap_or(u64::MAX));
-        self.next_ps = if at > self.last_ps { u64::MAX } else { at };
+        let ((whole, rest), to_next) = (self.step, self.micro_pps - self.due.1);
+        self.due.0 = self.due.0.saturating_add(whole + u64::from(rest >= to_next));
+        self.due.1 = if rest >= to_next { rest - to_next } else { self.due.1 + rest };
     }
 }
 
 impl Traffic for ConstantRate {
     #[inline]
     fn next_ps(&self) -> u64 {
-        self.next_ps
+        if self.due.0 > self.last_ps { u64::MAX } else { self.due.0 }
     }
 
     #[inline]
     fn frame(&mut self) -> &[u8] {
-        let tag = Tag { stream: 0, sequence: self.sequence as u32, sent_ps: self.next_ps };
+        let tag = Tag { stream: 0, sequence: self.sequence as u32, sent_ps: self.due.0 };
         // A test frame has room for its tag by construction.
         let _ = tag::write(&mut self.frame, tag);
         self.sequence += 1;
@@ -73,6 +78,17 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn times_are_exact(pps in 1.0f64..1_488_095.0) {
+            let (mut source, _) = source(pps, 1000 + 1_000_000_000);
+            let micro_pps = (pps * 1e6).round() as u128;
+            for k in 0..2000u128 {
+                let at = 1000 + (k * u128::from(MEGASECOND_PS) / micro_pps) as u64;
+                prop_assert_eq!(source.next_ps(), if at > 1_000_001_000 { u64::MAX } else { at });
+                source.frame();
+            }
+        }
+
         #[test]
         fn as_many_frames_as_the_rate_says(pps in 1.0f64..1_488_095.0, ms in 1u64..20) {
             let (mut source, sent) = source(pps, 1000 + ms * 1_000_000_000);
