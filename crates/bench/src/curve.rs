@@ -1,7 +1,7 @@
 //! A curve: one trial for each load.
 
 use crate::trial::{Load, Testbed, Trial, TrialError};
-use kpps_report::{Cpu, Latency, Point, Registers, Series};
+use kpps_report::{Latency, Point, Registers, Series};
 
 /// The loads of a curve in frames per second: steps of 100,000 from 100,000 up, and the line rate.
 pub fn default_loads(line_pps: f64) -> Vec<f64> {
@@ -17,14 +17,15 @@ pub fn default_loads(line_pps: f64) -> Vec<f64> {
 /// are not lost.
 pub fn point(load: &Load, trial: &Trial) -> Point {
     let per_second = |frames: u64| frames as f64 / trial.seconds;
-    let per_packet = |times: u64| times as f64 / trial.delivered as f64;
-    let any = trial.delivered > 0;
-    let latency = (trial.latency.frames() > 0).then(|| Latency {
-        p50: trial.latency.quantile_ns(0.5),
-        p99: trial.latency.quantile_ns(0.99),
-        p999: trial.latency.quantile_ns(0.999),
-        max: trial.latency.max_ns(),
-    });
+    let per_packet = |times: u64| times as f64 / trial.taken.max(1) as f64;
+    let any = trial.latency.frames() > 0;
+    let quantile = |share| any.then(|| trial.latency.quantile_ns(share));
+    let latency_ns = Latency {
+        p50: quantile(0.5),
+        p99: quantile(0.99),
+        p999: quantile(0.999),
+        max: any.then(|| trial.latency.max_ns()),
+    };
     Point {
         offered_pps: load.offered_pps,
         sent_pps: per_second(trial.sent),
@@ -32,20 +33,15 @@ pub fn point(load: &Load, trial: &Trial) -> Point {
         // A drop may fall into the measured time and its frame's sending before it.
         loss_ratio: (trial.dropped as f64 / trial.sent.max(1) as f64).min(1.0),
         cpu_busy: trial.cpu.busy(),
-        cpu: Cpu {
-            hardirq: trial.cpu.hardirq,
-            softirq: trial.cpu.softirq,
-            thread: trial.cpu.thread,
-            empty_polls: trial.cpu.empty_polls,
-        },
+        cpu: trial.cpu,
         bus_busy: trial.bus_busy,
         interrupts_per_s: per_second(trial.interrupts),
-        latency_ns: latency,
-        registers_per_packet: any.then(|| Registers {
+        latency_ns,
+        registers_per_packet: Registers {
             read: per_packet(trial.register_reads),
             write: per_packet(trial.register_writes),
-        }),
-        allocations_per_packet: any.then(|| per_packet(trial.allocations)),
+        },
+        allocations_per_packet: per_packet(trial.allocations),
         ledger: trial.ledger.clone(),
     }
 }
@@ -78,8 +74,8 @@ pub fn curve(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::CpuTime;
     use kpps_frames::Size;
+    use kpps_report::Cpu;
     use kpps_report::Ledger;
 
     /// Delivers up to a limit, and drops the rest.
@@ -100,11 +96,12 @@ mod tests {
                 sent,
                 delivered,
                 dropped: sent - delivered,
+                taken: delivered,
                 interrupts: delivered / 2,
                 register_reads: delivered,
                 register_writes: 2 * delivered,
                 allocations: 3 * delivered,
-                cpu: CpuTime { hardirq: 0.25, softirq: 0.25, thread: 0.125, empty_polls: 0.0625 },
+                cpu: Cpu { hardirq: 0.25, softirq: 0.25, thread: 0.125, empty_polls: 0.0625 },
                 bus_busy: 0.5,
                 latency: crate::Latency::default(),
                 ledger: Ledger {
@@ -126,12 +123,12 @@ mod tests {
         assert!(end.is_ok());
         let shown: Vec<_> = points.iter().map(|p| (p.delivered_pps, p.loss_ratio)).collect();
         assert_eq!(shown, [(50.0, 0.0), (100.0, 0.0), (100.0, 0.5)]);
-        assert_eq!(points[2].registers_per_packet, Some(Registers { read: 1.0, write: 2.0 }));
+        assert_eq!(points[2].registers_per_packet, Registers { read: 1.0, write: 2.0 });
         assert_eq!(points[2].cpu_busy, 0.6875);
         let shares = Cpu { hardirq: 0.25, softirq: 0.25, thread: 0.125, empty_polls: 0.0625 };
         assert_eq!((points[2].cpu, points[2].bus_busy), (shares, 0.5));
-        assert_eq!(points[2].allocations_per_packet, Some(3.0));
-        assert_eq!(points[2].latency_ns, None);
+        assert_eq!(points[2].allocations_per_packet, 3.0);
+        assert_eq!(points[2].latency_ns, Latency::default());
         assert!(points[2].ledger.closes());
     }
 
@@ -139,7 +136,10 @@ mod tests {
     fn nothing_delivered_has_nothing_per_packet() {
         let (Series { points, .. }, _) = curve("limit", &mut Limit(0.0), &LOAD, &[50.0], &|| true, || ());
         assert_eq!((points[0].delivered_pps, points[0].loss_ratio), (0.0, 1.0));
-        assert_eq!((points[0].registers_per_packet, points[0].allocations_per_packet), (None, None));
+        assert_eq!(
+            (points[0].registers_per_packet, points[0].allocations_per_packet),
+            (Registers::default(), 0.0)
+        );
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 use kpps_frames::Size;
-use kpps_report::Ledger;
+use kpps_report::{Cpu, Ledger};
 
 /// What a testbed is asked to offer.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,26 +17,6 @@ pub struct Load {
     pub duration_ms: u32,
     /// Whatever is random in a trial follows from this.
     pub seed: u64,
-}
-
-/// How a CPU's time went, as shares of one CPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct CpuTime {
-    /// In interrupt handlers.
-    pub hardirq: f64,
-    /// In bottom halves and softirqs.
-    pub softirq: f64,
-    /// In threads, without polls that found nothing.
-    pub thread: f64,
-    /// Polling that found nothing: busy, but free for others to take.
-    pub empty_polls: f64,
-}
-
-impl CpuTime {
-    /// Share of time that the CPU was not idle.
-    pub fn busy(&self) -> f64 {
-        self.hardirq + self.softirq + self.thread + self.empty_polls
-    }
 }
 
 /// Times from a frame's last bit on the wire to its consumption, in nanoseconds.
@@ -62,7 +42,7 @@ impl Latency {
     pub fn frames(&self) -> u64 {
         self.0.len()
     }
-    /// The time that a share of all frames did not exceed, in nanoseconds.
+    /// The time that a share of all frames did not exceed, in nanoseconds; 0 if there were none.
     pub fn quantile_ns(&self, share: f64) -> u64 {
         self.0.value_at_quantile(share)
     }
@@ -85,6 +65,8 @@ pub struct Trial {
     pub delivered: u64,
     /// Frames dropped while measuring.
     pub dropped: u64,
+    /// Frames that the driver took from its device while measuring, whatever became of them then.
+    pub taken: u64,
     /// Interrupts while measuring.
     pub interrupts: u64,
     /// Device registers read by the CPU while measuring.
@@ -94,7 +76,7 @@ pub struct Trial {
     /// Packet buffers allocated while measuring.
     pub allocations: u64,
     /// How the CPU's time went.
-    pub cpu: CpuTime,
+    pub cpu: Cpu,
     /// Share of the time in which the bus was occupied.
     pub bus_busy: f64,
     /// Latency of the frames delivered while measuring.

@@ -297,9 +297,9 @@
     lines("cpu", (p) => p.cpu_busy * 100, " %", { scale: { range: [0, 104] } });
     lines("bus", (p) => p.bus_busy * 100, " %", { scale: { range: [0, 104] } });
     lines("interrupts", (p) => p.interrupts_per_s / 1e3, " k/s", { scale: fromZero });
-    lines("latency", (p) => (p.latency_ns && p.latency_ns[percentile] > 0 ? p.latency_ns[percentile] / 1e3 : null), " µs", log);
-    lines("reads", (p) => p.registers_per_packet?.read ?? null, "", zeroAndLog);
-    lines("writes", (p) => p.registers_per_packet?.write ?? null, "", zeroAndLog);
+    lines("latency", (p) => (p.latency_ns[percentile] > 0 ? p.latency_ns[percentile] / 1e3 : null), " µs", log);
+    lines("reads", (p) => p.registers_per_packet.read, "", zeroAndLog);
+    lines("writes", (p) => p.registers_per_packet.write, "", zeroAndLog);
     lines("allocations", (p) => p.allocations_per_packet, "", zeroAndLog);
   };
 

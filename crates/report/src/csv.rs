@@ -49,11 +49,11 @@ pub fn csv(curve: &Curve) -> String {
                 [p.cpu_busy, p.cpu.hardirq, p.cpu.softirq, p.cpu.thread, p.cpu.empty_polls, p.bus_busy];
             row.extend(rates.into_iter().chain(shares).map(|value| value.to_string()));
             row.push(p.interrupts_per_s.to_string());
-            let latency = p.latency_ns.map(|l| [l.p50, l.p99, l.p999, l.max].map(|ns| ns.to_string()));
-            row.extend(latency.unwrap_or_default());
+            let times = p.latency_ns;
+            let times = [times.p50, times.p99, times.p999, times.max];
+            row.extend(times.map(|ns| ns.map_or_else(String::new, |ns| ns.to_string())));
             let registers = p.registers_per_packet;
-            let times = [registers.map(|r| r.read), registers.map(|r| r.write), p.allocations_per_packet];
-            row.extend(times.map(|n| n.map_or_else(String::new, |n| n.to_string())));
+            row.extend([registers.read, registers.write, p.allocations_per_packet].map(|n| n.to_string()));
             let l = &p.ledger;
             row.extend([l.sent, l.unsent, l.delivered, l.in_flight].map(|n| n.to_string()));
             row.extend(dropped.iter().map(|place| l.dropped.get(*place).unwrap_or(&0).to_string()));

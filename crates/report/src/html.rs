@@ -247,10 +247,9 @@ fn row(point: &Point, places: &BTreeSet<&str>) -> Markup {
     let ledger = &point.ledger;
     let lost = ledger.losses();
     let kpps = |pps: f64| format!("{:.1}", pps / 1e3);
-    let latency =
-        point.latency_ns.map(|l| [l.p50, l.p99, l.p999, l.max].map(|ns| format!("{:.1}", ns as f64 / 1e3)));
+    let times = point.latency_ns;
+    let micros = |ns: Option<u64>| ns.map_or_else(|| "–".to_owned(), |ns| format!("{:.1}", ns as f64 / 1e3));
     let registers = point.registers_per_packet;
-    let per_packet = [registers.map(|r| r.read), registers.map(|r| r.write), point.allocations_per_packet];
     markup! {
         tr {
             th scope="row" { (kpps(point.offered_pps)) }
@@ -267,8 +266,8 @@ fn row(point: &Point, places: &BTreeSet<&str>) -> Markup {
             td { (format!("{:.1}", point.cpu.empty_polls * 100.0)) }
             td { (format!("{:.0}", point.interrupts_per_s)) }
             td { (format!("{:.1}", point.bus_busy * 100.0)) }
-            @for value in latency.unwrap_or_else(|| [(); 4].map(|()| "–".to_owned())) { td { (value) } }
-            @for value in per_packet { td { (value.map_or_else(|| "–".to_owned(), |n| n.to_string())) } }
+            @for time in [times.p50, times.p99, times.p999, times.max] { td { (micros(time)) } }
+            @for times in [registers.read, registers.write, point.allocations_per_packet] { td { (times) } }
         }
     }
 }

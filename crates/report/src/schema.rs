@@ -155,12 +155,12 @@ pub struct Point {
     pub bus_busy: f64,
     /// Interrupts that were taken, per second.
     pub interrupts_per_s: f64,
-    /// Time from sending to delivery; null when nothing was delivered.
-    pub latency_ns: Option<Latency>,
-    /// Register accesses of the driver for each delivered packet; null when nothing was delivered.
-    pub registers_per_packet: Option<Registers>,
-    /// Packet buffers allocated for each delivered packet; null when nothing was delivered.
-    pub allocations_per_packet: Option<f64>,
+    /// Time from sending to delivery.
+    pub latency_ns: Latency,
+    /// Register accesses of the driver for each packet that it took from the device.
+    pub registers_per_packet: Registers,
+    /// Packet buffers allocated for each packet that the driver took from the device.
+    pub allocations_per_packet: f64,
     /// Where each packet ended.
     pub ledger: Ledger,
 }
@@ -185,11 +185,11 @@ impl Point {
             },
             bus_busy: rounded_to(self.bus_busy, MILLIONTHS),
             interrupts_per_s: rounded_to(self.interrupts_per_s, TENTHS),
-            registers_per_packet: self.registers_per_packet.map(|r| Registers {
-                read: rounded_to(r.read, TEN_THOUSANDTHS),
-                write: rounded_to(r.write, TEN_THOUSANDTHS),
-            }),
-            allocations_per_packet: self.allocations_per_packet.map(|n| rounded_to(n, TEN_THOUSANDTHS)),
+            registers_per_packet: Registers {
+                read: rounded_to(self.registers_per_packet.read, TEN_THOUSANDTHS),
+                write: rounded_to(self.registers_per_packet.write, TEN_THOUSANDTHS),
+            },
+            allocations_per_packet: rounded_to(self.allocations_per_packet, TEN_THOUSANDTHS),
             ..self
         }
     }
@@ -225,20 +225,27 @@ pub struct Cpu {
     pub empty_polls: f64,
 }
 
-/// Time from sending to delivery, in ns, by percentile.
+impl Cpu {
+    /// Share of time that the processor was not idle.
+    pub fn busy(&self) -> f64 {
+        self.hardirq + self.softirq + self.thread + self.empty_polls
+    }
+}
+
+/// Time from sending to delivery, in ns, by percentile; each null when nothing was delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
     /// Half of the packets took no longer, in ns.
-    pub p50: u64,
+    pub p50: Option<u64>,
     /// 99 % took no longer, in ns.
-    pub p99: u64,
+    pub p99: Option<u64>,
     /// 99.9 % took no longer, in ns.
-    pub p999: u64,
+    pub p999: Option<u64>,
     /// The slowest packet, in ns.
-    pub max: u64,
+    pub max: Option<u64>,
 }
 
-/// Register accesses for each delivered packet.
+/// Register accesses for each packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Registers {
     /// Reads, which the processor waits for.
@@ -346,8 +353,8 @@ mod tests {
             delivered_pps: -0.0,
             cpu: Cpu { empty_polls: 1.0 / 3.0, ..Cpu::default() },
             bus_busy: 2.0 / 3.0,
-            allocations_per_packet: Some(1.0 / 3.0),
-            registers_per_packet: Some(Registers { read: 1.0 / 3.0, write: 2.0 / 3.0 }),
+            allocations_per_packet: 1.0 / 3.0,
+            registers_per_packet: Registers { read: 1.0 / 3.0, write: 2.0 / 3.0 },
             ..Point::default()
         };
         let series = Series { name: "a".into(), points: vec![point(1_488_095.238), point(10.04)] };
@@ -358,8 +365,8 @@ mod tests {
         assert_eq!((first.offered_pps, second.offered_pps), (10.0, 1_488_095.2));
         assert_eq!((first.loss_ratio, first.cpu_busy), (0.123_457, 0.0));
         assert_eq!((first.cpu.empty_polls, first.bus_busy), (0.333_333, 0.666_667));
-        assert_eq!(first.registers_per_packet, Some(Registers { read: 0.3333, write: 0.6667 }));
-        assert_eq!(first.allocations_per_packet, Some(0.3333));
+        assert_eq!(first.registers_per_packet, Registers { read: 0.3333, write: 0.6667 });
+        assert_eq!(first.allocations_per_packet, 0.3333);
         assert!(first.delivered_pps.is_sign_positive());
     }
 

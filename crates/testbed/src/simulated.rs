@@ -4,7 +4,7 @@ use crate::netdev::{Bound, Frame};
 use crate::setup::Setup;
 use crate::traffic::{ConstantRate, slot_ps};
 use kpps_apps::{Counter, Discard, Push};
-use kpps_bench::{CpuTime, Latency, Load, Testbed, Trial, TrialError};
+use kpps_bench::{Latency, Load, Testbed, Trial, TrialError};
 use kpps_device::Nic;
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Mac, Size, rate, tag};
@@ -15,7 +15,7 @@ use kpps_machine::stack::IntoBuffer;
 use kpps_machine::stack::linux22::{Consumer, Stack, Tally};
 use kpps_machine::wire::{Receiver, Silence};
 use kpps_machine::{MS, Machine, NS, World};
-use kpps_report::Ledger;
+use kpps_report::{Cpu, Ledger};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -155,9 +155,9 @@ pub(crate) fn share(from_ps: u64, to_ps: u64, elapsed_ps: u64) -> f64 {
 }
 
 /// How the CPU's time went between two readings.
-pub(crate) fn cpu_time(from: &Usage, to: &Usage, elapsed_ps: u64) -> CpuTime {
+pub(crate) fn cpu_time(from: &Usage, to: &Usage, elapsed_ps: u64) -> Cpu {
     let empty_polls = share(from.empty_poll_ps, to.empty_poll_ps, elapsed_ps);
-    CpuTime {
+    Cpu {
         hardirq: share(from.hardirq_ps, to.hardirq_ps, elapsed_ps),
         softirq: share(from.softirq_ps, to.softirq_ps, elapsed_ps),
         thread: share(from.thread_ps, to.thread_ps, elapsed_ps) - empty_polls,
@@ -255,6 +255,7 @@ impl Testbed for Simulated {
             sent: to.sent - from.sent,
             delivered: to.stack.consumed - from.stack.consumed,
             dropped: to.dropped() - from.dropped(),
+            taken: to.stack.from_driver - from.stack.from_driver,
             interrupts: to.counters.interrupts - from.counters.interrupts,
             register_reads: to.counters.register_reads - from.counters.register_reads,
             register_writes: to.counters.register_writes - from.counters.register_writes,

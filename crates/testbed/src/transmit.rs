@@ -4,7 +4,7 @@ use crate::netdev::{Bound, Frame};
 use crate::setup::Setup;
 use crate::simulated::{Room, cpu_time, share};
 use kpps_apps::{InfiniteSource, Pull};
-use kpps_bench::{CpuTime, TrialError};
+use kpps_bench::TrialError;
 use kpps_frames::Size;
 use kpps_frames::build::{Flow, udp_test};
 use kpps_machine::MS;
@@ -12,6 +12,7 @@ use kpps_machine::platform::Buf;
 use kpps_machine::stack::IntoBuffer;
 use kpps_machine::stack::linux22::{Consumer, Producer, Stack};
 use kpps_machine::wire::Receiver;
+use kpps_report::Cpu;
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -29,7 +30,7 @@ pub struct Transmit {
     /// Device registers read and written by the CPU, for each frame.
     pub registers_per_packet: (f64, f64),
     /// How the CPU's time went.
-    pub cpu: CpuTime,
+    pub cpu: Cpu,
 }
 
 /// Counts whole frames of the expected length at the far end.

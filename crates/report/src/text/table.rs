@@ -135,8 +135,7 @@ fn per_cent(share: f64) -> String {
 
 /// p50 and p99 in µs; a dash where nothing arrived.
 fn latencies(point: &Point, look: Look) -> [String; 2] {
-    match point.latency_ns {
-        Some(ns) => [ns.p50, ns.p99].map(|ns| format!("{:.1}", ns as f64 / 1e3)),
-        None => [(); 2].map(|()| (if look.ascii { "-" } else { "–" }).to_owned()),
-    }
+    let nothing = if look.ascii { "-" } else { "–" };
+    [point.latency_ns.p50, point.latency_ns.p99]
+        .map(|ns| ns.map_or_else(|| nothing.to_owned(), |ns| format!("{:.1}", ns as f64 / 1e3)))
 }
