@@ -41,6 +41,82 @@ fn bad_input_is_one_clear_line_and_exit_code_2() {
 }
 
 #[test]
+fn mistakes_in_a_profile_are_one_clear_line_and_exit_code_2() {
+    let here = tempfile::tempdir().unwrap();
+    let profiles = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../profiles");
+    // A machine of its own parts, so that each part can be broken.
+    let machine = std::fs::read_to_string(profiles.join("machines/morris2000.toml")).unwrap();
+    for part in ["hosts/p3-800", "stacks/linux-2.2.16-click", "buses/pci-64-66", "chips/82543gc"] {
+        let name = part.split('/').next_back().unwrap();
+        std::fs::copy(profiles.join(format!("{part}.toml")), here.path().join(format!("{name}.toml")))
+            .unwrap();
+    }
+    let mut own = machine.clone();
+    for name in ["p3-800", "linux-2.2.16-click", "pci-64-66", "82543gc"] {
+        own = own.replace(&format!("\"{name}\""), &format!("\"{name}.toml\""));
+    }
+    std::fs::write(here.path().join("own.toml"), &own).unwrap();
+    let run =
+        || kpps(&here, &["curve", "--json", "--machine", "own.toml", "--load", "50%", "--duration", "1ms"]);
+    assert!(run().status.success(), "{}", text(&run().stderr));
+
+    let set = |name: &str, value: &str| format!("{name} = {{ value = {value}, source = \"a mistake\" }}");
+    for (file, name, mistake) in [
+        ("pci-64-66", "width_bytes", set("width_bytes", "0")),
+        ("pci-64-66", "width_bytes", set("width_bytes", "7")),
+        ("pci-64-66", "clock_ps", set("clock_ps", "0")),
+        ("pci-64-66", "register_write_ps", set("register_write_ps", "9223372036854775807")),
+        ("p3-800", "cache_line_bytes", set("cache_line_bytes", "0")),
+        ("p3-800", "cache_line_bytes", set("cache_line_bytes", "4294967296")),
+        ("p3-800", "cache_miss_ps", set("cache_miss_ps", "-1")),
+        ("p3-800", "cache_miss_ps", set("cache_miss_ps", "\"fast\"")),
+        ("p3-800", "free_ps", String::new()),
+        ("p3-800", "free_ps", "free_ps = 3".into()),
+        ("p3-800", "free_ps", "free_ps = {".into()),
+        ("linux-2.2.16-click", "softirq_budget", set("softirq_budget", "0")),
+        ("linux-2.2.16-click", "from_device_burst", set("from_device_burst", "0")),
+        ("linux-2.2.16-click", "task_ps", set("task_ps", "0")),
+        ("linux-2.2.16-click", "backlog", set("backlog", "1000000000000")),
+        ("82543gc", "chip", set("chip", "\"8139\"")),
+        ("82543gc", "rx_engine_ps", set("rx_engine_ps", "9223372036854775807")),
+        ("82543gc", "rx_engine_ps", set("rx_engin_ps", "1")),
+        ("own", "host", set("host", "\"missing.toml\"")),
+        ("own", "bus", set("bus", "{}")),
+    ] {
+        let path = here.path().join(format!("{file}.toml"));
+        let good = std::fs::read_to_string(&path).unwrap();
+        let lines =
+            good.lines().map(|l| if l.starts_with(&format!("{name} =")) { mistake.as_str() } else { l });
+        std::fs::write(&path, lines.collect::<Vec<_>>().join("\n")).unwrap();
+        let output = run();
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{file} {mistake}: {message}");
+        assert_eq!(message.trim_end().lines().count(), 1, "{file} {mistake}: {message}");
+        assert!(message.contains(file) || message.contains("missing"), "{file} {mistake}: {message}");
+        std::fs::write(&path, good).unwrap();
+    }
+}
+
+#[test]
+fn jumbo_frames_arrive_with_every_driver() {
+    let here = tempfile::tempdir().unwrap();
+    let output = kpps(&here, &["curve", "--json", "--size", "9018", "--load", "50%", "--duration", "20ms"]);
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for series in document["series"].as_array().unwrap() {
+        let point = &series["points"][0];
+        assert!(
+            point["delivered_pps"].as_f64().unwrap() > 0.95 * point["offered_pps"].as_f64().unwrap(),
+            "{series}"
+        );
+    }
+    let output = kpps(&here, &["transmit", "--json", "--size", "9018", "--duration", "20ms"]);
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for row in document["rows"].as_array().unwrap() {
+        assert!(row["sent_pps"].as_f64().unwrap() > 1000.0, "{row}");
+    }
+}
+
+#[test]
 fn a_curve_prints_one_document_that_its_schema_allows() {
     let here = tempfile::tempdir().unwrap();
     let output = kpps(&here, &["curve", "--json", "--load", "100kpps,100%", "--duration", "5ms"]);

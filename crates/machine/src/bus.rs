@@ -3,6 +3,7 @@
 //! A burst takes an overhead in clocks plus one clock for every bus-width of data; a read also waits
 //! for the target. That is what a bus trace shows at the level that matters for packets.
 
+use crate::limits::{STEP_PS, check};
 use serde::Deserialize;
 
 /// One bus. All times in picoseconds, all overheads in bus clocks.
@@ -23,6 +24,23 @@ pub struct Params {
     pub register_read_ps: u64,
     /// What a register write costs the CPU: a posted write leaves through the bridge's buffer.
     pub register_write_ps: u64,
+}
+
+impl Params {
+    /// Whether a bus can be like this; the error names what is out of range.
+    pub fn check(&self) -> Result<(), String> {
+        if !self.width_bytes.is_power_of_two() {
+            return Err(format!("width_bytes = {} is not a power of two", self.width_bytes));
+        }
+        check(&[
+            ("clock_ps", self.clock_ps, 100..=1_000_000),
+            ("width_bytes", self.width_bytes.into(), 1..=64),
+            ("overhead_clocks", self.overhead_clocks.into(), 0..=1000),
+            ("read_latency_ps", self.read_latency_ps, STEP_PS),
+            ("register_read_ps", self.register_read_ps, STEP_PS),
+            ("register_write_ps", self.register_write_ps, STEP_PS),
+        ])
+    }
 }
 
 /// The state of a bus.

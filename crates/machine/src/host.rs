@@ -1,5 +1,6 @@
 //! What the simulated host costs: the CPU, its caches and its memory allocator.
 
+use crate::limits::{STEP_PS, check};
 use serde::Deserialize;
 
 /// The costs of one host, in picoseconds of its CPU.
@@ -29,4 +30,24 @@ pub struct Params {
     pub free_ps: u64,
     /// Taking one from, or giving one to, a list of recycled buffers.
     pub recycle_ps: u64,
+}
+
+impl Params {
+    /// Whether a host can be like this; the error names what is out of range.
+    pub fn check(&self) -> Result<(), String> {
+        if !(16..=128).contains(&self.cache_line_bytes) || !self.cache_line_bytes.is_power_of_two() {
+            return Err(format!("cache_line_bytes = {} is not 16, 32, 64 or 128", self.cache_line_bytes));
+        }
+        check(&[
+            ("cache_miss_ps", self.cache_miss_ps, STEP_PS),
+            ("examine_ps", self.examine_ps, STEP_PS),
+            ("frame_ps", self.frame_ps, STEP_PS),
+            ("fill_ps", self.fill_ps, STEP_PS),
+            ("interrupt_entry_ps", self.interrupt_entry_ps, STEP_PS),
+            ("interrupt_exit_ps", self.interrupt_exit_ps, STEP_PS),
+            ("allocate_ps", self.allocate_ps, STEP_PS),
+            ("free_ps", self.free_ps, STEP_PS),
+            ("recycle_ps", self.recycle_ps, STEP_PS),
+        ])
+    }
 }

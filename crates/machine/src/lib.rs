@@ -15,6 +15,7 @@
 pub mod bus;
 pub mod cpu;
 pub mod host;
+pub mod limits;
 pub mod memory;
 pub mod platform;
 pub mod stack;

@@ -119,6 +119,8 @@ pub struct Constant {
 pub struct Profile {
     kind: Kind,
     name: String,
+    /// What it was asked for by: its name, or its file's path.
+    path: String,
     description: String,
     constants: Vec<Constant>,
 }
@@ -133,7 +135,8 @@ impl Profile {
                 source,
             })?;
             let stem = Path::new(name).file_stem().and_then(|s| s.to_str()).unwrap_or(name);
-            return Self::parse(kind, stem, &text);
+            let profile = Self::parse(kind, name, &text)?;
+            return Ok(Self { name: stem.into(), path: name.into(), ..profile });
         }
         match BUILT_IN.get_file(format!("{}/{name}.toml", kind.plural())).and_then(|f| f.contents_utf8()) {
             Some(text) => Self::parse(kind, name, text),
@@ -144,7 +147,10 @@ impl Profile {
     /// Parses the text of a profile.
     pub fn parse(kind: Kind, name: &str, text: &str) -> Result<Self, Error> {
         let bad = |problem: String| Error::Bad { kind, name: name.into(), problem };
-        let mut table: Table = text.parse().map_err(|e: toml::de::Error| bad(e.to_string()))?;
+        let mut table: Table = text.parse().map_err(|e: toml::de::Error| {
+            let before = e.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            bad(format!("line {}: {}", before.matches('\n').count() + 1, e.message().replace('\n', "; ")))
+        })?;
         let Some(Value::String(description)) = table.remove("description") else {
             return Err(bad("it needs a line `description = \"…\"`".into()));
         };
@@ -170,7 +176,7 @@ impl Profile {
             }
             constants.push(Constant { name: key, value, source, fitted });
         }
-        Ok(Self { kind, name: name.into(), description, constants })
+        Ok(Self { kind, name: name.into(), path: name.into(), description, constants })
     }
 
     /// Its name.
@@ -193,8 +199,8 @@ impl Profile {
         let table: Table = self.constants.iter().map(|c| (c.name.clone(), c.value.clone())).collect();
         T::deserialize(table).map_err(|e| Error::Bad {
             kind: self.kind,
-            name: self.name.clone(),
-            problem: e.message().to_owned(),
+            name: self.path.clone(),
+            problem: e.message().replace('\n', "; "),
         })
     }
 

@@ -1,8 +1,9 @@
 //! Which machine, chip and driver: names and files become parameters.
 
 use kpps_driver::Config;
+use kpps_frames::Size;
 use kpps_machine::stack::linux22;
-use kpps_machine::{bus, host};
+use kpps_machine::{S, bus, host, limits};
 use kpps_profiles::{Kind, Profile};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -27,6 +28,20 @@ pub enum SetupError {
     /// The profiles do not fit each other.
     #[error("{0}")]
     Mismatch(String),
+}
+
+/// Whether a card can be like this: the model takes any, but a trial should end.
+fn check_card(card: &kpps_device::Params) -> Result<(), String> {
+    limits::check(&[
+        ("rx_engine_ps", card.rx_engine_ps, limits::STEP_PS),
+        ("tx_engine_ps", card.tx_engine_ps, limits::STEP_PS),
+        ("tx_context_ps", card.tx_context_ps, limits::STEP_PS),
+        ("rx_fifo_overhead_bytes", card.rx_fifo_overhead_bytes.into(), 0..=4096),
+        ("tx_fifo_overhead_bytes", card.tx_fifo_overhead_bytes.into(), 0..=4096),
+        ("link_ps", card.link_ps, 0..=4 * S),
+        ("mdi_ps", card.mdi_ps, limits::STEP_PS),
+        ("eeprom_ps", card.eeprom_ps, limits::STEP_PS),
+    ])
 }
 
 /// Everything a simulated testbed is made of, with the names that it came from.
@@ -80,12 +95,22 @@ impl Setup {
             ))
         })?;
         let host_params: host::Params = Profile::named(Kind::Host, &place.host)?.get()?;
+        let bus_params: bus::Params = Profile::named(Kind::Bus, bus_name)?.get()?;
+        let stack_params: linux22::Params = Profile::named(Kind::Stack, &place.stack)?.get()?;
+        for (kind, name, checked) in [
+            (Kind::Chip, card_profile.name(), check_card(&card)),
+            (Kind::Host, &place.host, host_params.check()),
+            (Kind::Bus, bus_name, bus_params.check()),
+            (Kind::Stack, &place.stack, stack_params.check()),
+        ] {
+            checked.map_err(|problem| SetupError::Mismatch(format!("{kind} profile '{name}': {problem}")))?;
+        }
         // Firmware tells a card the host's cache line size (PCI 2.2, 6.2.4).
         card.cache_line_bytes = host_params.cache_line_bytes as u32;
         Ok(Self {
-            bus_params: Profile::named(Kind::Bus, bus_name)?.get()?,
+            bus_params,
             host_params,
-            stack_params: Profile::named(Kind::Stack, &place.stack)?.get()?,
+            stack_params,
             machine: machine.into(),
             chip: card_profile.name().into(),
             bus: bus_name.clone(),
@@ -96,5 +121,13 @@ impl Setup {
             card,
             config,
         })
+    }
+    /// The same, with the driver set to frames of `size` where its preset is not: as its administrator would raise
+    /// the MTU, each frame in one buffer.
+    pub fn for_frames(mut self, size: Size) -> Self {
+        let bytes = size.bytes_with_fcs() as u16;
+        self.config.max_frame_bytes = self.config.max_frame_bytes.max(bytes);
+        self.config.rx_buffer_bytes = self.config.rx_buffer_bytes.max(bytes.next_power_of_two());
+        self
     }
 }

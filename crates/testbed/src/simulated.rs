@@ -22,10 +22,10 @@ use std::rc::Rc;
 
 /// The card's station address.
 pub(crate) const CARD: Mac = Mac([2, 0, 0, 0, 0, 2]);
+/// Bytes of a packet buffer at least: any frame without jumbo can be sent from one.
+const LEAST_BUFFER_BYTES: usize = 2048;
 /// How long a trial runs, in virtual time, before it asks whether anybody still wants it.
 const PATIENCE_PS: u64 = 100 * MS;
-/// Bytes of a packet buffer: a receive buffer of 2048 with room to align.
-const BUFFER_BYTES: usize = 2048;
 
 /// A machine with its contexts, taken apart when it goes out of scope.
 pub(crate) struct Room(pub Machine);
@@ -55,11 +55,12 @@ impl Room {
         let queues = setup.stack_params.backlog + setup.stack_params.from_device_queue;
         // Every place that can hold a frame is full, and then some: the allocator never runs dry.
         let buffers = 2 * rings + queues + 512;
-        let memory = Memory::new(memory_bytes(2, buffers, BUFFER_BYTES), setup.host_params.cache_line_bytes);
+        let buffer_bytes = usize::from(setup.config.rx_buffer_bytes).max(LEAST_BUFFER_BYTES);
+        let memory = Memory::new(memory_bytes(2, buffers, buffer_bytes), setup.host_params.cache_line_bytes);
         let mut world = World::new(memory, setup.bus_params.clone());
         let slot = world.plug(Nic::new(setup.card.clone(), CARD.0), Box::new(Silence), receiver);
         let room = Self(Machine::new(setup.host_params.clone(), world));
-        let allocator = Allocator::new(&room.0, buffers, BUFFER_BYTES);
+        let allocator = Allocator::new(&room.0, buffers, buffer_bytes);
         let card = Card::new(&room.0, slot);
         let bound = Bound::probe(card, setup.card.chip, &setup.config, allocator).map_err(|e| {
             TrialError::Testbed(format!("the driver does not start on the {}: {e}", setup.chip))
@@ -207,12 +208,13 @@ impl Testbed for Simulated {
         let flow = Flow { to_mac: CARD, ..Flow::default() };
         let frame = udp_test(&flow, load.size).map_err(|e| TrialError::Load(e.to_string()))?;
 
-        let (room, bound) = Room::build(&self.setup, Box::new(kpps_machine::wire::Count::default()))?;
+        let setup = self.setup.clone().for_frames(load.size);
+        let (room, bound) = Room::build(&setup, Box::new(kpps_machine::wire::Count::default()))?;
         let machine = &room.0;
         let latencies = Latencies::default();
         let consumer = CountAndDiscard { chain: Counter::new(Discard), latencies: Rc::clone(&latencies) };
         let (service, driver_dropped) = (bound.service(), bound.dropped());
-        let stack = Stack::start(machine, 0, self.setup.stack_params.clone(), service, bound, consumer);
+        let stack = Stack::start(machine, 0, setup.stack_params.clone(), service, bound, consumer);
 
         // One slot of silence, and the first frame begins.
         let begin = machine.now_ps() + slot_ps(load.size);

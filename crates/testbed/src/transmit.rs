@@ -75,7 +75,8 @@ pub fn transmit(setup: &Setup, size: Size, warmup_ms: u32, duration_ms: u32) -> 
     let frame = udp_test(&Flow::default(), size).map_err(|e| TrialError::Load(e.to_string()))?;
     let (frames, wrong) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
     let far_end = FarEnd { bytes: frame.len(), frames: Rc::clone(&frames), wrong: Rc::clone(&wrong) };
-    let (room, bound) = Room::build(setup, Box::new(far_end))?;
+    let setup = setup.clone().for_frames(size);
+    let (room, bound) = Room::build(&setup, Box::new(far_end))?;
     let machine = &room.0;
     let service = bound.service();
     let stack = Stack::start(machine, 0, setup.stack_params.clone(), service, bound, Deaf);

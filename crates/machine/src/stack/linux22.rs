@@ -10,6 +10,7 @@
 
 use super::{IntoBuffer, Netdev, Next, Polled, Raised, Service};
 use crate::cpu::{ContextId, Level, Machine};
+use crate::limits::{QUEUE, STEP_PS, check};
 use serde::Deserialize;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -43,6 +44,29 @@ pub struct Params {
     pub task_ps: u64,
     /// One Click element, for one frame.
     pub element_ps: u64,
+}
+
+impl Params {
+    /// Whether a stack can be like this; the error names what is out of range.
+    pub fn check(&self) -> Result<(), String> {
+        check(&[
+            ("backlog", self.backlog, QUEUE),
+            ("from_device_queue", self.from_device_queue, QUEUE),
+            ("from_device_burst", self.from_device_burst, QUEUE),
+            ("to_device_burst", self.to_device_burst, QUEUE),
+            ("softirq_budget", self.softirq_budget, QUEUE),
+            ("softirq_restarts", self.softirq_restarts, 0..=1000),
+        ])?;
+        check(&[
+            ("thread_slice_ps", self.thread_slice_ps, crate::US..=crate::S),
+            ("netif_rx_ps", self.netif_rx_ps, STEP_PS),
+            ("bottom_half_ps", self.bottom_half_ps, STEP_PS),
+            ("net_bh_ps", self.net_bh_ps, STEP_PS),
+            // A poll that costs nothing would be made for ever in the same instant.
+            ("task_ps", self.task_ps, crate::NS..=crate::MS),
+            ("element_ps", self.element_ps, STEP_PS),
+        ])
+    }
 }
 
 /// Where frames are on their way up, and where they were lost.
