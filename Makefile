@@ -1,31 +1,40 @@
 # `make run` shows the main job, `make test` passes the tests. Each installs what it needs on a Debian machine with Rust.
 
-.PHONY: run test bench install-test-tools lint
+.PHONY: run test bench lint install-build-tools install-test-tools
 
 # The receive curve of study morris2000: all driver presets, from 100 kpps to line rate.
-run:
+run: install-build-tools
 	cargo run --release --quiet --package kpps -- curve
 
-test: install-test-tools lint
+test: install-build-tools install-test-tools lint
 	cargo test --workspace --all-targets
 	cargo test --workspace --doc
 	cargo build --release --quiet --package kpps
 	tests/same-bytes.sh
 
 # Instructions per packet (valgrind) and simulated packets per second.
-bench: install-test-tools
+bench: install-build-tools install-test-tools
 	cargo bench --package kpps-driver --package kpps-testbed
 
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- --deny warnings
 
+# A linker: Rust brings everything else.
+install-build-tools:
+	@$(call install,cc:build-essential)
+
 # QEMU is the device that nobody here wrote; valgrind counts instructions.
 install-test-tools:
-	@for tool in qemu-system-x86_64:qemu-system-x86 valgrind:valgrind; do \
-		command -v $${tool%%:*} >/dev/null || missing="$$missing $${tool##*:}"; \
-	done; \
-	if [ -n "$$missing" ]; then \
-		[ "$$(id -u)" = 0 ] || sudo=sudo; \
-		$$sudo apt-get update -qq && $$sudo apt-get install -y --no-install-recommends $$missing; \
-	fi
+	@$(call install,qemu-system-x86_64:qemu-system-x86 valgrind:valgrind)
+
+# Installs the packages of those programs (program:package) that are missing.
+define install
+for tool in $(1); do \
+	command -v $${tool%%:*} >/dev/null || missing="$$missing $${tool##*:}"; \
+done; \
+if [ -n "$$missing" ]; then \
+	[ "$$(id -u)" = 0 ] || sudo=sudo; \
+	$$sudo apt-get update -qq && $$sudo apt-get install -y --no-install-recommends $$missing; \
+fi
+endef

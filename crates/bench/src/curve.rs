@@ -13,8 +13,7 @@ pub fn default_loads(line_pps: f64) -> Vec<f64> {
 
 /// What is published of a trial.
 ///
-/// The loss ratio is that of the ledger's frames lost while measuring over those sent meanwhile; frames on their way
-/// are not lost.
+/// The loss ratio is that of the measured frames that did not arrive.
 pub fn point(load: &Load, trial: &Trial) -> Point {
     let per_second = |frames: u64| frames as f64 / trial.seconds;
     let per_packet = |times: u64| times as f64 / trial.taken.max(1) as f64;
@@ -30,8 +29,7 @@ pub fn point(load: &Load, trial: &Trial) -> Point {
         offered_pps: load.offered_pps,
         sent_pps: per_second(trial.sent),
         delivered_pps: per_second(trial.delivered),
-        // A drop may fall into the measured time and its frame's sending before it.
-        loss_ratio: (trial.dropped as f64 / trial.sent.max(1) as f64).min(1.0),
+        loss_ratio: trial.sent.saturating_sub(trial.delivered) as f64 / trial.sent.max(1) as f64,
         cpu_busy: trial.cpu.busy(),
         cpu: trial.cpu,
         bus_busy: trial.bus_busy,
@@ -95,7 +93,6 @@ mod tests {
                 seconds: 1.0,
                 sent,
                 delivered,
-                dropped: sent - delivered,
                 taken: delivered,
                 interrupts: delivered / 2,
                 register_reads: delivered,

@@ -8,4 +8,4 @@ mod curve;
 mod trial;
 
 pub use curve::{curve, default_loads, point};
-pub use trial::{Latency, Load, Testbed, Trial, TrialError};
+pub use trial::{AFTERWARDS_MS, Latency, Load, Testbed, Trial, TrialError};

@@ -4,6 +4,9 @@ use hdrhistogram::Histogram;
 use kpps_frames::Size;
 use kpps_report::{Cpu, Ledger};
 
+/// How long after the measured time its frames may still arrive, in milliseconds.
+pub const AFTERWARDS_MS: u32 = 20;
+
 /// What a testbed is asked to offer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
@@ -54,17 +57,18 @@ impl Latency {
 
 /// What became of a load.
 ///
-/// Rates are those of the measured time; the ledger covers all of the trial, warm-up included, because only then
+/// A frame belongs to the measured time if it was *sent* in it, whenever it arrives: the load stays on for
+/// [`AFTERWARDS_MS`] more, and a measured frame that has not arrived by then is lost. So nothing is delivered that was not
+/// sent, and batches at the edges count once. Interrupts, CPU time and register accesses are those of the measured time itself.
+/// The ledger covers all of the trial, from the first frame of the warm-up to the last one sent, because only then
 /// does every frame have a beginning.
 pub struct Trial {
     /// Measured time in seconds.
     pub seconds: f64,
     /// Frames sent while measuring.
     pub sent: u64,
-    /// Frames delivered to the application while measuring.
+    /// Of these, frames that were delivered to the application.
     pub delivered: u64,
-    /// Frames dropped while measuring.
-    pub dropped: u64,
     /// Frames that the driver took from its device while measuring, whatever became of them then.
     pub taken: u64,
     /// Interrupts while measuring.
@@ -79,7 +83,7 @@ pub struct Trial {
     pub cpu: Cpu,
     /// Share of the time in which the bus was occupied.
     pub bus_busy: f64,
-    /// Latency of the frames delivered while measuring.
+    /// Latency of the frames delivered.
     pub latency: Latency,
     /// Where every frame of the trial ended.
     pub ledger: Ledger,

@@ -68,12 +68,19 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             Ok(Simulated::new(Setup::named(&arguments.machine, arguments.chip.as_deref(), driver)?))
         })
         .collect::<Result<_, Failure>>()?;
+    crate::error::refuse_twice(testbeds.iter().map(|t| t.setup().driver.as_str()))?;
     let Some(first) = testbeds.first() else { return Err(Failure::Input("no driver preset given".into())) };
     let line_pps = first.line_rate_pps(arguments.size);
     let loads = match &arguments.load {
         Some(loads) => loads.pps(line_pps).map_err(Failure::Input)?,
         None => default_loads(line_pps),
     };
+    if let Some(pps) = loads.iter().find(|pps| *pps * arguments.duration.as_secs_f64() < 1.0) {
+        let millis = arguments.duration.as_millis();
+        return Err(Failure::Input(format!(
+            "a load of {pps} pps sends no frame in {millis} ms: measure longer"
+        )));
+    }
     let load = Load {
         offered_pps: line_pps,
         size: arguments.size,
@@ -144,7 +151,7 @@ fn environment(testbeds: &[Simulated], load: &Load, line_pps: f64) -> Environmen
         duration_ms: load.duration_ms.into(),
         warmup_ms: load.warmup_ms.into(),
         seed: load.seed,
-        profiles_hash: kpps_profiles::hash(),
+        profiles_hash: kpps_profiles::hash(testbeds.iter().flat_map(|t| &t.setup().own_profiles)),
         presets: presets.collect(),
     }
 }

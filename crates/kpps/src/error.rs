@@ -54,8 +54,24 @@ impl From<kpps_bench::TrialError> for Failure {
     }
 }
 
-/// Prints to standard output. A reader that has gone (`| head`) is no error worth a message.
+/// Prints to standard output. A reader that has gone (`| head`) is no error worth a message; a full disk is.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush()).map_err(|_| Failure::OutputClosed)
+    writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush()).map_err(|e| match e.kind() {
+        std::io::ErrorKind::BrokenPipe => Failure::OutputClosed,
+        _ => Failure::Check(format!("cannot write to standard output: {e}")),
+    })
+}
+
+/// Results go by the names of presets: each may stand for one only.
+pub fn refuse_twice<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), Failure> {
+    let mut seen = std::collections::BTreeSet::new();
+    for name in names {
+        if !seen.insert(name) {
+            return Err(Failure::Input(format!(
+                "driver preset '{name}' is given twice: rename one of the files"
+            )));
+        }
+    }
+    Ok(())
 }

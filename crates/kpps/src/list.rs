@@ -111,7 +111,7 @@ fn json(profiles: &[(Kind, Profile)]) -> String {
         })
         .collect();
     let document = serde_json::json!({
-        "schema": "kpps/1", "kind": "profiles", "profiles_hash": kpps_profiles::hash(), "profiles": list,
+        "kind": "profiles", "profiles_hash": kpps_profiles::hash(&[]), "profiles": list,
     });
     format!("{document:#}")
 }

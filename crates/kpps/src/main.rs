@@ -62,7 +62,7 @@ fn main() -> ExitCode {
             asked.exit()
         }
         Err(error) => {
-            eprintln!("kpps: {}", first_line(&error.to_string()));
+            eprintln!("kpps: {}", in_one_line(&error.to_string()));
             return ExitCode::from(2);
         }
     };
@@ -84,7 +84,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// What is wrong, without the usage that clap prints behind it.
-fn first_line(message: &str) -> &str {
-    message.lines().next().unwrap_or_default().trim_start_matches("error: ")
+/// What is wrong and what is possible, without the usage that clap prints behind it.
+fn in_one_line(message: &str) -> String {
+    let lines: Vec<_> = message.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
+    lines.join(" ").trim_start_matches("error: ").to_owned()
 }

@@ -52,7 +52,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 fn json(report: &kpps_selftest::Report) -> String {
     let document = serde_json::json!({
-        "schema": "kpps/1", "kind": "selftest", "device": report.device, "chip": report.chip, "cases": report.cases,
+        "kind": "selftest", "device": report.device, "chip": report.chip, "cases": report.cases,
     });
     format!("{document:#}")
 }

@@ -38,6 +38,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         .iter()
         .map(|driver| Setup::named(&arguments.machine, arguments.chip.as_deref(), driver))
         .collect::<Result<_, _>>()?;
+    crate::error::refuse_twice(setups.iter().map(|s| s.driver.as_str()))?;
     let millis = u32::try_from(arguments.duration.as_millis()).unwrap_or(u32::MAX);
     let rows: Vec<(&Setup, Transmit)> = setups
         .iter()
@@ -94,7 +95,8 @@ fn json(arguments: &Arguments, rows: &[(&Setup, Transmit)]) -> String {
             "kpps": env!("CARGO_PKG_VERSION"), "testbed": "sim", "machine": setup.machine, "chip": setup.chip,
             "bus": setup.bus, "host": setup.host, "stack": setup.stack,
             "frame_bytes_with_fcs": arguments.size.bytes_with_fcs(),
-            "profiles_hash": kpps_profiles::hash(),
+            "duration_ms": arguments.duration.as_millis() as u64,
+            "profiles_hash": kpps_profiles::hash(&setup.own_profiles),
         })
     });
     let rows: Vec<_> = rows
@@ -113,7 +115,6 @@ fn json(arguments: &Arguments, rows: &[(&Setup, Transmit)]) -> String {
             })
         })
         .collect();
-    let document =
-        serde_json::json!({"schema": "kpps/1", "kind": "transmit", "environment": environment, "rows": rows});
+    let document = serde_json::json!({"kind": "transmit", "environment": environment, "rows": rows});
     format!("{document:#}")
 }

@@ -153,6 +153,8 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         "" | "s" => value,
         "ms" => value / 1e3,
         "us" | "µs" => value / 1e6,
+        "min" => value * 60.0,
+        "h" => value * 3600.0,
         _ => return Err(help()),
     };
     if !(1e-3..=3600.0).contains(&seconds) {
@@ -208,6 +210,7 @@ mod tests {
     fn times() {
         assert_eq!(duration("50ms").unwrap(), Duration::from_millis(50));
         assert_eq!(duration("2").unwrap(), Duration::from_secs(2));
+        assert_eq!(duration("1h").unwrap(), duration("60min").unwrap());
         for text in ["0", "1us", "2h", "", "soon", "1d"] {
             assert!(duration(text).is_err(), "{text}");
         }

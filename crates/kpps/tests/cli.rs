@@ -21,6 +21,10 @@ fn bad_input_is_one_clear_line_and_exit_code_2() {
         (&["curve", "--driver", "kpps,ne2000"], "no driver preset called 'ne2000'"),
         (&["curve", "--size", "10"], "no frames of 10 bytes"),
         (&["curve", "--load", "0"], "above 0"),
+        (&["curve", "--load", "0.5"], "sends no frame in 50 ms"),
+        (&["curve", "--load", "90%..10%"], "goes down"),
+        (&["curve", "--driver", "kpps,kpps"], "given twice"),
+        (&["list", "planes"], "machines, chips"),
         (&["curve", "--load", "2Mpps"], "above line rate"),
         (&["curve", "--load", "110%"], "above line rate"),
         (&["curve", "--report", "/no/where/report.html"], "/no/where/report.html"),
@@ -59,6 +63,16 @@ fn mistakes_in_a_profile_are_one_clear_line_and_exit_code_2() {
     let run =
         || kpps(&here, &["curve", "--json", "--machine", "own.toml", "--load", "50%", "--duration", "1ms"]);
     assert!(run().status.success(), "{}", text(&run().stderr));
+    // Files named in a machine are found beside it, and a result tells that they are not built in.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let path = here.path().join("own.toml");
+    let arguments =
+        ["curve", "--json", "--machine", path.to_str().unwrap(), "--load", "50%", "--duration", "1ms"];
+    let own: Value = serde_json::from_slice(&kpps(&elsewhere, &arguments).stdout).unwrap();
+    let built_in = kpps(&here, &["curve", "--json", "--load", "50%", "--duration", "1ms"]).stdout;
+    let built_in: Value = serde_json::from_slice(&built_in).unwrap();
+    assert_eq!(own["series"], built_in["series"]);
+    assert_ne!(own["environment"]["profiles_hash"], built_in["environment"]["profiles_hash"]);
 
     let set = |name: &str, value: &str| format!("{name} = {{ value = {value}, source = \"a mistake\" }}");
     for (file, name, mistake) in [
@@ -191,6 +205,17 @@ fn profiles_are_listed_with_their_sources() {
     }
     let one = text(&kpps(&here, &["list", "chips", "82542"]).stdout);
     assert!(one.contains("rx_engine_ps") && one.contains("fitted on M1, M7"), "{one}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_disk_is_an_error() {
+    let here = tempfile::tempdir().unwrap();
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("kpps"));
+    let output = command.current_dir(&here).arg("list").stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("cannot write to standard output"));
 }
 
 #[test]

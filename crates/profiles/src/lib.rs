@@ -121,6 +121,8 @@ pub struct Profile {
     name: String,
     /// What it was asked for by: its name, or its file's path.
     path: String,
+    /// The text of a profile that is not built in.
+    own_text: Option<String>,
     description: String,
     constants: Vec<Constant>,
 }
@@ -136,7 +138,7 @@ impl Profile {
             })?;
             let stem = Path::new(name).file_stem().and_then(|s| s.to_str()).unwrap_or(name);
             let profile = Self::parse(kind, name, &text)?;
-            return Ok(Self { name: stem.into(), path: name.into(), ..profile });
+            return Ok(Self { name: stem.into(), own_text: Some(text), ..profile });
         }
         match BUILT_IN.get_file(format!("{}/{name}.toml", kind.plural())).and_then(|f| f.contents_utf8()) {
             Some(text) => Self::parse(kind, name, text),
@@ -176,7 +178,7 @@ impl Profile {
             }
             constants.push(Constant { name: key, value, source, fitted });
         }
-        Ok(Self { kind, name: name.into(), path: name.into(), description, constants })
+        Ok(Self { kind, name: name.into(), path: name.into(), own_text: None, description, constants })
     }
 
     /// Its name.
@@ -187,6 +189,11 @@ impl Profile {
     /// What it is, in a sentence.
     pub fn description(&self) -> &str {
         &self.description
+    }
+
+    /// Its text, if it is not built in.
+    pub fn own_text(&self) -> Option<&str> {
+        self.own_text.as_deref()
     }
 
     /// Its constants, with their sources.
@@ -229,8 +236,9 @@ pub fn names(kind: Kind) -> Vec<String> {
     names
 }
 
-/// A hash over all built-in profiles, names and contents: 16 hexadecimal digits that change when any constant does.
-pub fn hash() -> String {
+/// A hash over all built-in profiles, names and contents, and over the texts of `own` ones: 16 hexadecimal digits that
+/// change when any constant does.
+pub fn hash<'a>(own: impl IntoIterator<Item = &'a String>) -> String {
     let mut hash = Sha256::new();
     for kind in Kind::ALL {
         for name in names(kind) {
@@ -240,6 +248,10 @@ pub fn hash() -> String {
             hash.update((contents.len() as u64).to_le_bytes());
             hash.update(contents);
         }
+    }
+    for text in own {
+        hash.update((text.len() as u64).to_le_bytes());
+        hash.update(text);
     }
     hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 /// One line for each point of each series, under a header with units. Places have a column each:
 /// `dropped[place]` and `in_flight_at[place]`, in packets. An empty field means that there is
-/// no such value (no latency and nothing per packet without a delivered packet).
+/// no such value (no latency without a delivered packet).
 pub fn csv(curve: &Curve) -> String {
     let ledgers = || curve.series.iter().flat_map(|s| &s.points).map(|p| &p.ledger);
     let dropped: BTreeSet<&String> = ledgers().flat_map(|l| l.dropped.keys()).collect();

@@ -178,12 +178,12 @@ fn plots(curve: &Curve) -> Markup {
             (choice("percentile", "Not exceeded by", percentiles.map(owned)))
         }))
         div.pair {
-            (plot("reads", false, "Register reads per delivered packet", "The processor waits for each.", markup! {}))
-            (plot("writes", false, "Register writes per delivered packet", "Posted; they cost the bus.", markup! {}))
+            (plot("reads", false, "Register reads per packet", "That the driver took; the processor waits for each.", markup! {}))
+            (plot("writes", false, "Register writes per packet", "Posted; they cost the bus.", markup! {}))
         }
         div.pair {
             (plot("bus", false, "Bus, % busy", "Data, descriptors and register accesses.", markup! {}))
-            (plot("allocations", false, "Allocations per delivered packet", "Packet buffers; 0 where they are recycled.", markup! {}))
+            (plot("allocations", false, "Allocations per packet", "Packet buffers, per packet that the driver took; 0 where they are recycled.", markup! {}))
         }
     }
 }
@@ -228,7 +228,7 @@ fn grid(series: &Series) -> Markup {
                     th.group colspan="3" scope="colgroup" { "processor" }
                     th.group scope="colgroup" { "bus" }
                     th.group colspan="4" scope="colgroup" { "latency, µs" }
-                    th.group colspan="3" scope="colgroup" { "per delivered packet" }
+                    th.group colspan="3" scope="colgroup" { "per packet taken" }
                 }
                 tr {
                     @for name in ["offered", "sent", "delivered", "sent", "delivered"] { th scope="col" { (name) } }

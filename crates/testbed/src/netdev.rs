@@ -37,6 +37,15 @@ enum Policy {
     SelfPacing(SelfPacing),
 }
 
+/// What a driver has to say besides frames, as of the end of its last turn.
+#[derive(Default)]
+pub struct Signs {
+    /// Frames that it has dropped.
+    pub dropped: Cell<u64>,
+    /// Why it cannot go on.
+    pub error: Cell<Option<Error>>,
+}
+
 /// Driver and card.
 pub struct Bound {
     control: Control<Card>,
@@ -46,7 +55,7 @@ pub struct Bound {
     source: Allocator,
     /// The stack's way of sending tells the card about each frame, as Linux's does.
     doorbell_each_frame: bool,
-    dropped: Rc<Cell<u64>>,
+    signs: Rc<Signs>,
 }
 
 impl Bound {
@@ -77,7 +86,7 @@ impl Bound {
         }
         // A polling driver is called by Click, which ends a burst explicitly; others by the kernel, frame by frame.
         let doorbell_each_frame = matches!(policy, Policy::InterruptLoop(_) | Policy::Napi(_));
-        Ok(Self { control, rx, tx, policy, source, doorbell_each_frame, dropped: Rc::default() })
+        Ok(Self { control, rx, tx, policy, source, doorbell_each_frame, signs: Rc::default() })
     }
 
     /// Who is to serve it.
@@ -90,14 +99,18 @@ impl Bound {
         }
     }
 
-    /// Frames that the driver has dropped, as of the end of its last turn.
-    pub fn dropped(&self) -> Rc<Cell<u64>> {
-        Rc::clone(&self.dropped)
+    /// Where it shows its signs.
+    pub fn signs(&self) -> Rc<Signs> {
+        Rc::clone(&self.signs)
     }
 
-    fn note_dropped(&self) {
+    /// Notes at the end of a turn what went wrong in it.
+    fn note(&self, error: Option<Error>) {
         let counters = self.rx.counters();
-        self.dropped.set(counters.frame_errors + counters.nonsense);
+        self.signs.dropped.set(counters.frame_errors + counters.nonsense);
+        if error.is_some() {
+            self.signs.error.set(error);
+        }
     }
 }
 
@@ -107,17 +120,16 @@ impl Netdev for Bound {
 
     fn interrupt(&mut self, up: &mut impl FnMut(Frame) -> Option<Buf>) -> Raised {
         let Self { control, rx, tx, policy, .. } = self;
-        // A simulated card does not vanish; an interrupt that nobody can serve is left alone.
-        let poll = match policy {
+        let result = match policy {
             Policy::InterruptLoop(service) => {
-                let _ = service.interrupt(control, rx, tx, |received| up(Frame(received)));
-                false
+                service.interrupt(control, rx, tx, |received| up(Frame(received))).map(|_| false)
             }
-            Policy::Napi(service) => service.interrupt(control).unwrap_or(false),
-            Policy::SelfPacing(service) => service.interrupt(control).unwrap_or(false),
-            Policy::Polling(_) => false,
+            Policy::Napi(service) => service.interrupt(control),
+            Policy::SelfPacing(service) => service.interrupt(control),
+            Policy::Polling(_) => Ok(false),
         };
-        self.note_dropped();
+        self.note(result.err());
+        let poll = result.unwrap_or(false);
         if poll { Raised::Poll } else { Raised::Nothing }
     }
 
@@ -135,10 +147,13 @@ impl Netdev for Bound {
                 Ok((polled, service::Next::Now)) => (polled, Next::Now),
                 Ok((polled, service::Next::At(ns))) => (polled, Next::At(ns * NS)),
                 Ok((polled, service::Next::Asleep)) => (polled, Next::Interrupt),
-                Err(_) => (service::Polled::default(), Next::Interrupt),
+                Err(error) => {
+                    self.note(Some(error));
+                    return Polled { frames: 0, completed: 0, next: Next::Interrupt };
+                }
             },
         };
-        self.note_dropped();
+        self.note(None);
         Polled { frames: polled.received, completed: polled.reclaimed, next }
     }
 

@@ -7,6 +7,7 @@ use kpps_machine::{S, bus, host, limits};
 use kpps_profiles::{Kind, Profile};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// What a machine profile says: names of other profiles.
 #[derive(Debug, Deserialize)]
@@ -17,6 +18,21 @@ struct MachineProfile {
     chip: String,
     /// The bus a chip gets in this machine; `any` is for chips not listed.
     bus: BTreeMap<String, String>,
+}
+
+impl MachineProfile {
+    /// The same, with files that are named in it found beside the file at `path`.
+    fn beside(mut self, path: &Path) -> Self {
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let names =
+            [&mut self.host, &mut self.stack, &mut self.chip].into_iter().chain(self.bus.values_mut());
+        for name in names {
+            if name.ends_with(".toml") {
+                *name = folder.join(&*name).display().to_string();
+            }
+        }
+        self
+    }
 }
 
 /// Why a testbed cannot be set up.
@@ -71,13 +87,16 @@ pub struct Setup {
     pub stack_params: linux22::Params,
     /// The driver's choices.
     pub config: Config,
+    /// The texts of those profiles that are not built in.
+    pub own_profiles: Vec<String>,
 }
 
 impl Setup {
     /// Looks up `machine` and `driver`, and `chip` if it is not to be the machine's own. Each may be the path of
     /// a `.toml` file.
     pub fn named(machine: &str, chip: Option<&str>, driver: &str) -> Result<Self, SetupError> {
-        let place: MachineProfile = Profile::named(Kind::Machine, machine)?.get()?;
+        let machine_profile = Profile::named(Kind::Machine, machine)?;
+        let place: MachineProfile = machine_profile.get::<MachineProfile>()?.beside(Path::new(machine));
         let card_profile = Profile::named(Kind::Chip, chip.unwrap_or(&place.chip))?;
         let mut card: kpps_device::Params = card_profile.get()?;
         let bus_name = place.bus.get(card.chip.name()).or_else(|| place.bus.get("any")).ok_or_else(|| {
@@ -94,14 +113,17 @@ impl Setup {
                 card.chip.name()
             ))
         })?;
-        let host_params: host::Params = Profile::named(Kind::Host, &place.host)?.get()?;
-        let bus_params: bus::Params = Profile::named(Kind::Bus, bus_name)?.get()?;
-        let stack_params: linux22::Params = Profile::named(Kind::Stack, &place.stack)?.get()?;
+        let host_profile = Profile::named(Kind::Host, &place.host)?;
+        let bus_profile = Profile::named(Kind::Bus, bus_name)?;
+        let stack_profile = Profile::named(Kind::Stack, &place.stack)?;
+        let host_params: host::Params = host_profile.get()?;
+        let bus_params: bus::Params = bus_profile.get()?;
+        let stack_params: linux22::Params = stack_profile.get()?;
         for (kind, name, checked) in [
             (Kind::Chip, card_profile.name(), check_card(&card)),
-            (Kind::Host, &place.host, host_params.check()),
-            (Kind::Bus, bus_name, bus_params.check()),
-            (Kind::Stack, &place.stack, stack_params.check()),
+            (Kind::Host, host_profile.name(), host_params.check()),
+            (Kind::Bus, bus_profile.name(), bus_params.check()),
+            (Kind::Stack, stack_profile.name(), stack_params.check()),
         ] {
             checked.map_err(|problem| SetupError::Mismatch(format!("{kind} profile '{name}': {problem}")))?;
         }
@@ -111,11 +133,22 @@ impl Setup {
             bus_params,
             host_params,
             stack_params,
-            machine: machine.into(),
+            own_profiles: [
+                &machine_profile,
+                &card_profile,
+                &host_profile,
+                &bus_profile,
+                &stack_profile,
+                &preset,
+            ]
+            .into_iter()
+            .filter_map(|profile| profile.own_text().map(String::from))
+            .collect(),
+            machine: machine_profile.name().into(),
             chip: card_profile.name().into(),
-            bus: bus_name.clone(),
-            host: place.host,
-            stack: place.stack,
+            bus: bus_profile.name().into(),
+            host: host_profile.name().into(),
+            stack: stack_profile.name().into(),
             driver: preset.name().into(),
             driver_description: preset.description().into(),
             card,

@@ -4,7 +4,7 @@ use crate::netdev::{Bound, Frame};
 use crate::setup::Setup;
 use crate::traffic::{ConstantRate, slot_ps};
 use kpps_apps::{Counter, Discard, Push};
-use kpps_bench::{Latency, Load, Testbed, Trial, TrialError};
+use kpps_bench::{AFTERWARDS_MS, Latency, Load, Testbed, Trial, TrialError};
 use kpps_device::Nic;
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Mac, Size, rate, tag};
@@ -69,13 +69,18 @@ impl Room {
     }
 }
 
-/// Where latencies go, while they are measured.
-type Latencies = Rc<RefCell<Option<Latency>>>;
+/// What is seen of the frames that were sent after `from_ps` and until `to_ps`.
+struct Measured {
+    from_ps: u64,
+    to_ps: u64,
+    delivered: u64,
+    latency: Latency,
+}
 
 /// `Counter -> Discard`, with an instrument at its end that costs no simulated time.
 struct CountAndDiscard {
     chain: Counter<Discard>,
-    latencies: Latencies,
+    measured: Rc<RefCell<Measured>>,
 }
 
 impl Consumer<Bound> for CountAndDiscard {
@@ -84,10 +89,12 @@ impl Consumer<Bound> for CountAndDiscard {
     }
     #[inline]
     fn consume(&mut self, now_ps: u64, frame: Frame) -> Option<Buf> {
-        if let Some(latency) = self.latencies.borrow_mut().as_mut()
-            && let Some(tag) = tag::read(frame.as_ref())
-        {
-            latency.record(now_ps.saturating_sub(tag.sent_ps) / NS);
+        if let Some(tag) = tag::read(frame.as_ref()) {
+            let mut measured = self.measured.borrow_mut();
+            if tag.sent_ps > measured.from_ps && tag.sent_ps <= measured.to_ps {
+                measured.delivered += 1;
+                measured.latency.record((now_ps - tag.sent_ps) / NS);
+            }
         }
         self.chain.push(frame).map(IntoBuffer::into_buffer)
     }
@@ -105,10 +112,6 @@ struct Reading {
 }
 
 impl Reading {
-    fn dropped(&self) -> u64 {
-        self.places().values().sum()
-    }
-
     /// Frames lost, by place.
     fn places(&self) -> BTreeMap<String, u64> {
         let card = &self.card.dropped;
@@ -129,7 +132,7 @@ impl Reading {
     }
 
     /// Frames on their way, by place. `ring` is a difference: stored by the card, not yet taken up by the driver.
-    fn in_flight(&self) -> Result<BTreeMap<String, u64>, TrialError> {
+    fn in_flight(&self, setup: &Setup) -> Result<BTreeMap<String, u64>, TrialError> {
         let taken = self.stack.from_driver + self.driver_dropped;
         let ring = self.card.to_host.checked_sub(taken).ok_or_else(|| {
             TrialError::Testbed(format!(
@@ -137,6 +140,9 @@ impl Reading {
                 self.card.to_host
             ))
         })?;
+        if ring > u64::from(setup.config.rx_ring) {
+            return Err(TrialError::Testbed(format!("{ring} frames in a ring of {}", setup.config.rx_ring)));
+        }
         Ok([
             ("fifo", self.card.in_fifo),
             ("ring", ring),
@@ -211,18 +217,24 @@ impl Testbed for Simulated {
         let setup = self.setup.clone().for_frames(load.size);
         let (room, bound) = Room::build(&setup, Box::new(kpps_machine::wire::Count::default()))?;
         let machine = &room.0;
-        let latencies = Latencies::default();
-        let consumer = CountAndDiscard { chain: Counter::new(Discard), latencies: Rc::clone(&latencies) };
-        let (service, driver_dropped) = (bound.service(), bound.dropped());
-        let stack = Stack::start(machine, 0, setup.stack_params.clone(), service, bound, consumer);
-
         // One slot of silence, and the first frame begins.
         let begin = machine.now_ps() + slot_ps(load.size);
         let measure = begin + u64::from(load.warmup_ms) * MS;
         let end = measure + u64::from(load.duration_ms) * MS;
+        let afterwards = end + u64::from(AFTERWARDS_MS) * MS;
+        let measured = Rc::new(RefCell::new(Measured {
+            from_ps: measure,
+            to_ps: end,
+            delivered: 0,
+            latency: Latency::default(),
+        }));
+        let consumer = CountAndDiscard { chain: Counter::new(Discard), measured: Rc::clone(&measured) };
+        let (service, signs) = (bound.service(), bound.signs());
+        let stack = Stack::start(machine, 0, setup.stack_params.clone(), service, bound, consumer);
+
         let sent = Rc::new(Cell::new(0));
         let first = begin + phase_ps(load.seed, (1e12 / load.offered_pps) as u64);
-        let source = ConstantRate::new(frame, load.offered_pps, first, end, Rc::clone(&sent));
+        let source = ConstantRate::new(frame, load.offered_pps, first, afterwards, Rc::clone(&sent));
         machine.with_world(|world| world.set_traffic(0, Box::new(source)));
 
         let read = || Reading {
@@ -232,31 +244,36 @@ impl Testbed for Simulated {
             usage: machine.usage(),
             counters: machine.counters(),
             bus_busy_ps: machine.with_world(|world| world.bus().busy_ps()),
-            driver_dropped: driver_dropped.get(),
+            driver_dropped: signs.dropped.get(),
         };
         room.run(measure, go_on)?;
         let from = read();
-        *latencies.borrow_mut() = Some(Latency::default());
         room.run(end, go_on)?;
         let to = read();
+        room.run(afterwards, go_on)?;
+        let last = read();
+        if let Some(error) = signs.error.take() {
+            return Err(TrialError::Testbed(format!("the driver gave up: {error}")));
+        }
 
+        let in_flight_at = last.in_flight(&setup)?;
         let ledger = Ledger {
-            sent: to.sent,
+            sent: last.sent,
             unsent: 0,
-            delivered: to.stack.consumed,
-            dropped: to.places(),
-            in_flight: to.in_flight()?.values().sum(),
-            in_flight_at: to.in_flight()?,
+            delivered: last.stack.consumed,
+            dropped: last.places(),
+            in_flight: in_flight_at.values().sum(),
+            in_flight_at,
         };
         if !ledger.closes() {
             return Err(TrialError::Testbed(format!("the ledger does not close: {ledger:?}")));
         }
         let elapsed_ps = end - measure;
+        let mut measured = measured.borrow_mut();
         Ok(Trial {
             seconds: elapsed_ps as f64 / 1e12,
             sent: to.sent - from.sent,
-            delivered: to.stack.consumed - from.stack.consumed,
-            dropped: to.dropped() - from.dropped(),
+            delivered: measured.delivered,
             taken: to.stack.from_driver - from.stack.from_driver,
             interrupts: to.counters.interrupts - from.counters.interrupts,
             register_reads: to.counters.register_reads - from.counters.register_reads,
@@ -264,7 +281,7 @@ impl Testbed for Simulated {
             allocations: to.counters.allocations - from.counters.allocations,
             cpu: cpu_time(&from.usage, &to.usage, elapsed_ps),
             bus_busy: share(from.bus_busy_ps, to.bus_busy_ps, elapsed_ps),
-            latency: latencies.borrow_mut().take().unwrap_or_default(),
+            latency: std::mem::take(&mut measured.latency),
             ledger,
         })
     }

@@ -309,17 +309,26 @@ fn spawn_from_device<N: Netdev, C: Consumer<N>>(machine: &Machine, shared: &Rc<S
             while shared.queue.borrow().is_empty() {
                 machine.wait();
             }
-            machine.spend(shared.params.task_ps);
-            for _ in 0..shared.params.from_device_burst {
-                let Some(frame) = shared.queue.borrow_mut().pop_front() else { break };
-                shared.count(|t| t.in_queue -= 1);
-                if let Some(buffer) = shared.consume(machine, frame) {
-                    shared.free(machine, buffer);
-                }
+            // A kernel thread keeps the CPU until there is nothing to do or its time slice is over.
+            let slice_ends = machine.now_ps() + shared.params.thread_slice_ps;
+            while machine.now_ps() < slice_ends && !shared.queue.borrow().is_empty() {
+                from_device(machine, &shared);
             }
             machine.give_way();
         }
     })
+}
+
+/// One turn of the `FromDevice` task.
+fn from_device<N: Netdev, C: Consumer<N>>(machine: &Machine, shared: &Shared<N, C>) {
+    machine.spend(shared.params.task_ps);
+    for _ in 0..shared.params.from_device_burst {
+        let Some(frame) = shared.queue.borrow_mut().pop_front() else { break };
+        shared.count(|t| t.in_queue -= 1);
+        if let Some(buffer) = shared.consume(machine, frame) {
+            shared.free(machine, buffer);
+        }
+    }
 }
 
 /// The interrupt handler of a driver that only wants to be polled.
