@@ -182,17 +182,11 @@ impl World<'_> {
         let nic = self.nic.clone();
         let start = nic.now_ns.get();
         let mut next_poll = (!self.service.is_asleep()).then_some(start);
-        let (mut arrived, mut waiting) = (0, std::collections::VecDeque::new());
+        nic.due_ns.replace((0..frames).map(|i| start + i * gap_ns).collect());
         let end = start + frames * gap_ns + 1_000_000;
         while nic.now_ns.get() < end {
+            nic.arrive();
             let now = nic.now_ns.get();
-            while arrived < frames && start + arrived * gap_ns <= now {
-                if nic.receive_frame(60) {
-                    waiting.push_back(start + arrived * gap_ns);
-                }
-                nic.set(reg::ICR, nic.get(reg::ICR) | cause::RXT0);
-                arrived += 1;
-            }
             if nic.get(reg::ICR) & nic.get(reg::IMS) != 0 {
                 nic.now_ns.set(nic.now_ns.get() + 2_000);
                 self.interrupts += 1;
@@ -210,7 +204,8 @@ impl World<'_> {
                     .service
                     .poll(&mut d.control, &mut d.rx, &mut d.tx, 64, |r| {
                         nic.now_ns.set(nic.now_ns.get() + 500);
-                        *worst = (*worst).max(nic.now_ns.get() - waiting.pop_front().unwrap());
+                        *worst =
+                            (*worst).max(nic.now_ns.get() - nic.waiting_ns.borrow_mut().pop_front().unwrap());
                         Some(r.buffer)
                     })
                     .unwrap();
@@ -222,7 +217,7 @@ impl World<'_> {
                 };
                 continue;
             }
-            let arrival = if arrived < frames { start + arrived * gap_ns } else { end };
+            let arrival = nic.due_ns.borrow().front().copied().unwrap_or(end);
             nic.now_ns.set(arrival.min(next_poll.unwrap_or(end)).max(now + 1));
         }
     }
@@ -261,6 +256,30 @@ fn self_pacing_polls_under_load_sleeps_when_idle_and_does_not_thrash() {
     assert!((200..=202).contains(&interrupts), "{interrupts}");
     assert!(polls < 200 * 40, "{polls}");
     assert!(worst < 10_000, "{worst}");
+}
+
+/// A window about as long as the gap between frames must not mean a look at ICR for each of them.
+#[test]
+fn self_pacing_reads_registers_for_interrupts_only() {
+    const FRAMES: u64 = 2_000;
+    for read_ns in [300, 900] {
+        let gaps = std::iter::successors(Some(700), |gap| Some(gap + gap / 40)).take_while(|g| *g < 200_000);
+        for gap_ns in gaps {
+            let (nic, counts, pool) = (Nic::new(Chip::I82546eb), Counts::new(), Pool::new(500, 2048));
+            nic.read_ns.set(read_ns);
+            let dev = start(&nic, &counts, Config::kpps(), &pool);
+            dev.control.unmask();
+            nic.set(reg::ICR, 0);
+            let service = SelfPacing::new(32);
+            let (nic, before) = (nic.clone(), counts.reads());
+            let mut world =
+                World { nic, dev, service, interrupts: 0, polls: 0, received: 0, worst_wait_ns: 0 };
+            world.run(FRAMES, gap_ns);
+            let (reads, interrupts) = (counts.reads() - before, world.interrupts);
+            let bound = 3 * interrupts + FRAMES / 50;
+            assert!(reads <= bound, "gap {gap_ns} ns: {reads} reads, {interrupts} interrupts");
+        }
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //! knowing the future. The window starts there; it doubles when the device woke us sooner than it
 //! lasts (we should have waited), and shrinks by an eighth when it did not. Its ceiling is
 //! [`OVERHEAD`] times the cost of an interrupt, so interrupts take at most that share of the CPU.
+//! A frame that comes just while it falls asleep is the same news; see [`SelfPacing::near_miss`].
 //!
 //! *How long to pause between polls?* At least [`PAUSE`] times what an empty poll costs, so that
 //! polling in vain takes a small share of the CPU; longer while polls find only few frames, up to
@@ -100,9 +101,11 @@ impl SelfPacing {
         let now = control.platform().now_ns();
         average(&mut self.interrupt_ns, (now - start).max(LEAST_NS) * WHOLE_INTERRUPT);
         let slept = start.saturating_sub(self.slept_at_ns);
-        self.window_ns =
-            if slept < self.window_ns { self.window_ns * 2 } else { self.window_ns - self.window_ns / 8 }
-                .clamp(self.interrupt_ns, self.interrupt_ns * OVERHEAD);
+        self.window_ns = self.bounded(if slept < self.window_ns {
+            self.window_ns * 2
+        } else {
+            self.window_ns - self.window_ns / 8
+        });
         self.worked_at_ns = now;
         self.asleep = false;
         Ok(true)
@@ -133,6 +136,7 @@ impl SelfPacing {
         if idle {
             average(&mut self.empty_ns, (now - start).max(LEAST_NS));
             if now.saturating_sub(self.worked_at_ns) >= self.window_ns {
+                // The only register read outside interrupts. It ends in sleep, or in another window.
                 control.causes()?;
                 reclaimed = tx.reclaim(usize::MAX);
                 received = rx.receive(limit, &mut sink);
@@ -145,14 +149,29 @@ impl SelfPacing {
                     control.unmask();
                     return Ok((Polled { done: true, ..Polled::default() }, Next::Asleep));
                 }
+                self.near_miss();
             }
         }
-        if received + reclaimed > 0 {
+        // Without room for frames there is no telling whether the device is idle.
+        if received + reclaimed > 0 || limit == 0 {
             self.worked_at_ns = now;
         }
         self.adapt_pause(received, control.config().rx_ring);
         let next = if received == burst { Next::Now } else { Next::At(now + self.pause_ns) };
         Ok((Polled { received, reclaimed, done: false }, next))
+    }
+
+    /// A window within its limits.
+    fn bounded(&self, window_ns: u64) -> u64 {
+        window_ns.clamp(self.interrupt_ns, self.interrupt_ns * OVERHEAD)
+    }
+
+    /// Work was found on the way to sleep: frames come about a window apart. It doubles, if need be
+    /// beyond the ceiling, to be clear of the gap. From there it goes back to the ceiling, to sleep
+    /// before the next one. A window as long as the gap would read ICR for each frame.
+    fn near_miss(&mut self) {
+        let ceiling = self.interrupt_ns * OVERHEAD;
+        self.window_ns = if self.window_ns > ceiling { ceiling } else { self.window_ns * 2 };
     }
 
     /// Few frames: pause longer. Many: shorter.

@@ -10,7 +10,7 @@ use kpps_platform::{
 };
 use std::{
     cell::{Cell, RefCell},
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     ops::Range,
     rc::Rc,
     sync::{
@@ -69,6 +69,10 @@ pub struct Nic {
     pub now_ns: Cell<u64>,
     /// Time that each register read takes.
     pub read_ns: Cell<u64>,
+    /// When frames are to arrive.
+    pub due_ns: RefCell<VecDeque<u64>>,
+    /// When the received ones did.
+    pub waiting_ns: RefCell<VecDeque<u64>>,
     pub memories: RefCell<Vec<Memory>>,
     pub examined: Rc<Cell<u64>>,
     pub specs: RefCell<Vec<DmaSpec>>,
@@ -97,6 +101,8 @@ impl Nic {
             stuck_in_reset: Cell::new(false),
             now_ns: Cell::new(0),
             read_ns: Cell::new(0),
+            due_ns: RefCell::default(),
+            waiting_ns: RefCell::default(),
             memories: RefCell::default(),
             examined: Rc::default(),
             specs: RefCell::default(),
@@ -117,6 +123,7 @@ impl Nic {
 
     fn read(&self, offset: u32) -> u32 {
         self.now_ns.set(self.now_ns.get() + self.read_ns.get());
+        self.arrive();
         if self.gone.get() {
             return u32::MAX;
         }
@@ -262,6 +269,16 @@ impl Nic {
         let fcs = if self.get(reg::RCTL) & bit::rctl::SECRC != 0 { 0 } else { 4 };
         let status = desc::rx_status::DD | desc::rx_status::EOP;
         self.receive(desc::RxWriteback { length: bytes + fcs, status, ..Default::default() })
+    }
+
+    /// Receives the frames that are due, and raises their cause. Reads of registers take time, and do so too.
+    pub fn arrive(&self) {
+        while let Some(at) = self.due_ns.borrow_mut().pop_front_if(|at| *at <= self.now_ns.get()) {
+            if self.receive_frame(60) {
+                self.waiting_ns.borrow_mut().push_back(at);
+            }
+            self.set(reg::ICR, self.get(reg::ICR) | bit::cause::RXT0);
+        }
     }
 
     /// Sends up to `count` descriptors, reporting those that ask; returns how many.
