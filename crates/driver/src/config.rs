@@ -207,7 +207,8 @@ pub struct Moderation {
     pub itr: Itr,
 }
 
-/// Interrupt throttling (ITR).
+/// Interrupt throttling (ITR). The rates that follow the traffic need a service that counts it:
+/// [`Service::InterruptLoop`] or [`Service::Napi`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -388,6 +389,11 @@ impl Config {
             !matches!(self.moderation.itr, Itr::Fixed(rate) if !(60..=3_906_250).contains(&rate)),
             "moderation.itr: not within 60 to 3906250 a second",
         )?;
+        check(
+            !(matches!(self.moderation.itr, Itr::Dynamic | Itr::Ratio)
+                && matches!(self.service, Service::Polling { .. } | Service::SelfPacing { .. })),
+            "moderation.itr: dynamic and ratio need a service that counts traffic: interrupt-loop or napi",
+        )?;
         for t in [self.rx_thresholds, self.tx_thresholds].into_iter().flatten() {
             check(t.pthresh < 64 && t.hthresh < 64 && t.wthresh < 64, "thresholds: above 63")?;
         }
@@ -421,7 +427,7 @@ mod tests {
 
     #[test]
     fn impossible_configs_are_refused() {
-        let bad: [fn(&mut Config); 10] = [
+        let bad: [fn(&mut Config); 12] = [
             |c| c.rx_ring = 81,
             |c| c.tx_ring = 512,
             |c| c.rx_buffer_bytes = 1500,
@@ -433,6 +439,11 @@ mod tests {
                 c.moderation.tidv = 0;
             },
             |c| c.moderation.itr = Itr::Fixed(1),
+            |c| c.moderation.itr = Itr::Dynamic,
+            |c| {
+                c.service = Service::Polling { burst: 8 };
+                c.moderation.itr = Itr::Ratio;
+            },
             |c| c.rx_fifo_kb = Some(60),
             |c| c.address = Some([1, 0, 0, 0, 0, 0]),
         ];

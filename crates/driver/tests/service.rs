@@ -144,6 +144,7 @@ fn a_budget_below_the_weight_binds() {
 fn dynamic_throttling_follows_and_writes_only_changes() {
     let (nic, counts, pool) = (Nic::new(Chip::I82546eb), Counts::new(), Pool::new(500, 2048));
     let mut config = stock();
+    config.service = Service::Napi { weight: 64, exit: NapiExit::BothIdle, mask: true };
     config.moderation.itr = Itr::Dynamic;
     let mut dev = start(&nic, &counts, config, &pool);
     let mut service = Napi::new(64, NapiExit::BothIdle, true);
