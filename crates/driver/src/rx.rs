@@ -137,6 +137,7 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         }
         for slot in 0..kept {
             if let Some(buffer) = &self.buffers[slot] {
+                buffer.sync_for_device(self.feed.bytes());
                 self.ring.store(slot, desc::rx_read(buffer.bus()));
             }
         }
@@ -247,6 +248,7 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
                 bytes += u64::from(length.without_fcs);
                 match sink(Received::whole(word, length, buffer)) {
                     Some(buffer) => {
+                        buffer.sync_for_device(feed.bytes());
                         ring.store_in(pair, slot, desc::rx_read(buffer.bus()));
                         *shadow = Some(buffer);
                     }
@@ -295,7 +297,8 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         if self.cursor.filled < self.ring.size() {
             self.fill_from_source();
         }
-        if self.group == ONE_A_BURST {
+        // When the device has taken all that it was told of, no frame would come to complete a group.
+        if self.group == ONE_A_BURST || self.bell.told == self.cursor.next {
             self.flush();
         }
     }
@@ -353,6 +356,7 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
     /// Puts a fit buffer into the next slot and tells the device if a group is complete.
     fn put(&mut self, buffer: S::Buf) {
         let slot = self.cursor.fill;
+        buffer.sync_for_device(self.feed.bytes());
         self.ring.store(slot, desc::rx_read(buffer.bus()));
         if let Some(shadow) = self.buffers.get_mut(slot) {
             *shadow = Some(buffer);

@@ -134,7 +134,6 @@ fn a_starved_ring_recovers() {
             }),
             15
         );
-        dev.rx.flush();
         assert!(dev.rx.counters().no_buffer > 0);
         assert_eq!(dev.rx.empty_slots(), 15);
         assert_eq!(nic.rx_owned(), 1, "even the one that was held back works now");
@@ -148,11 +147,29 @@ fn a_starved_ring_recovers() {
             pool.clone().give(buffer);
         }
         assert_eq!(dev.rx.receive(99, |r| Some(r.buffer)), 0);
-        dev.rx.flush();
         assert_eq!((nic.rx_owned(), dev.rx.empty_slots()), (15, 0), "{buffers:?} {refill:?}");
         dev.rx.source_mut();
         drop(dev);
         assert_eq!(pool.available(), 16);
+    }
+}
+
+#[test]
+fn buffers_are_shown_to_the_device_each_time_they_go_to_it() {
+    for (buffers, refill) in policies() {
+        let (nic, counts, pool) = (Nic::new(Chip::I82540em), Counts::new(), Pool::new(64, 2048));
+        let mut dev = start(&nic, &counts, with(buffers, refill), &pool);
+        for round in 0..40 {
+            if round == 20 {
+                dev.reset().unwrap();
+            }
+            assert!(nic.receive_frame(60));
+            let received = dev.rx.receive(99, |r| {
+                assert_eq!(r.buffer.shown.take(), 2048, "{buffers:?} {refill:?}");
+                Some(r.buffer)
+            });
+            assert_eq!(received, 1);
+        }
     }
 }
 

@@ -31,6 +31,12 @@ impl<S: BufferSource> Feed<S> {
         }
     }
 
+    /// Bytes of a buffer that the device may write.
+    #[inline]
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes as usize
+    }
+
     /// Whether the device may be given this buffer.
     #[inline]
     pub(super) fn accepts(&self, buffer: &S::Buf) -> bool {

@@ -360,6 +360,8 @@ impl<'a> Platform for Place<'a> {
 #[derive(Debug)]
 pub struct Buf {
     pub id: u32,
+    /// Bytes from the start that the device has been shown since the CPU could last write them.
+    pub shown: Cell<usize>,
     bus: u64,
     data: Vec<u8>,
 }
@@ -382,6 +384,7 @@ impl Buffer for Buf {
     }
     fn sync_for_device(&self, len: usize) {
         assert!(len <= self.data.len());
+        self.shown.set(len);
     }
 }
 
@@ -402,7 +405,12 @@ impl Pool {
     pub fn at(bus: u64, step: u64, count: u32, bytes: usize) -> Self {
         let pool = Self::default();
         for id in 0..count {
-            pool.clone().give(Buf { id, bus: bus + u64::from(id) * step, data: vec![0xAA; bytes] });
+            pool.clone().give(Buf {
+                id,
+                shown: Cell::new(0),
+                bus: bus + u64::from(id) * step,
+                data: vec![0xAA; bytes],
+            });
         }
         pool.total.set(count as usize);
         pool
