@@ -14,8 +14,8 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Time under load before measuring begins: a full FIFO, ring and backlog are well behind by then.
-const WARMUP_MS: u32 = 10;
+/// Time under load before measuring begins: enough for a slight overload to fill the FIFO, which hides it until then.
+const WARMUP_MS: u32 = 50;
 
 /// Arguments of `kpps curve`.
 #[derive(Args)]
@@ -39,7 +39,7 @@ pub struct Arguments {
     /// Offered loads: `100kpps,80%,100%` or `FROM..TO/STEP` [default: 100kpps..100%/100kpps]
     #[arg(long)]
     load: Option<Loads>,
-    /// How long each trial is measured, in virtual time, after 10 ms of warm-up
+    /// How long each trial is measured, in virtual time, after 50 ms of warm-up
     #[arg(long, default_value = "50ms", value_parser = units::duration)]
     duration: Duration,
     /// Shifts the frames against the machine's clock; equal seeds give equal results
