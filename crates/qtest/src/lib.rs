@@ -178,6 +178,8 @@ impl Qemu {
     /// # Errors
     /// If the connection is broken.
     pub fn inject(&self, frame: &[u8]) -> Result<(), Error> {
+        // The wire is another socket: a frame must not overtake the register writes before it.
+        self.place.qtest.settle_posted();
         self.wire.borrow_mut().inject(frame)
     }
 

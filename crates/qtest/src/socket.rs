@@ -108,6 +108,13 @@ impl Qtest {
         self.lock().lines.raised
     }
 
+    /// Waits until QEMU has done what was posted; nothing if it has.
+    pub(crate) fn settle_posted(&self) {
+        if self.lock().unread > 0 {
+            self.synchronise();
+        }
+    }
+
     /// Waits until QEMU has done what was sent. Reading a byte of RAM disturbs no device.
     pub(crate) fn synchronise(&self) {
         self.ask("readb 0x0");
