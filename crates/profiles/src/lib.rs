@@ -10,6 +10,10 @@
 //! fitted on. Who uses a profile asks for it as a type of its own ([`Profile::get`]); this crate does not know what
 //! the constants mean.
 
+mod change;
+
+pub use change::{Change, To};
+
 use include_dir::{Dir, include_dir};
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
@@ -56,12 +60,8 @@ impl Kind {
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(match self {
-            Kind::Chip => "chip",
-            Kind::Bus => "bus",
-            Kind::Host => "host",
-            Kind::Stack => "stack",
             Kind::Driver => "driver preset",
-            Kind::Machine => "machine",
+            other => other.word(),
         })
     }
 }

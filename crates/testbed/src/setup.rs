@@ -4,7 +4,7 @@ use kpps_driver::Config;
 use kpps_frames::Size;
 use kpps_machine::stack::linux22;
 use kpps_machine::{S, bus, host, limits};
-use kpps_profiles::{Kind, Profile};
+use kpps_profiles::{Change, Kind, Profile};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -95,9 +95,20 @@ impl Setup {
     /// Looks up `machine` and `driver`, and `chip` if it is not to be the machine's own. Each may be the path of
     /// a `.toml` file.
     pub fn named(machine: &str, chip: Option<&str>, driver: &str) -> Result<Self, SetupError> {
-        let machine_profile = Profile::named(Kind::Machine, machine)?;
+        Self::changed(machine, chip, driver, &[])
+    }
+
+    /// The same with some constants different.
+    pub fn changed(
+        machine: &str,
+        chip: Option<&str>,
+        driver: &str,
+        changes: &[Change],
+    ) -> Result<Self, SetupError> {
+        let named = |kind, name: &str| Profile::named(kind, name)?.changed(changes);
+        let machine_profile = named(Kind::Machine, machine)?;
         let place: MachineProfile = machine_profile.get::<MachineProfile>()?.beside(Path::new(machine));
-        let card_profile = Profile::named(Kind::Chip, chip.unwrap_or(&place.chip))?;
+        let card_profile = named(Kind::Chip, chip.unwrap_or(&place.chip))?;
         let mut card: kpps_device::Params = card_profile.get()?;
         let bus_name = place.bus.get(card.chip.name()).or_else(|| place.bus.get("any")).ok_or_else(|| {
             let name = card.chip.name();
@@ -105,7 +116,7 @@ impl Setup {
                 "machine profile '{machine}' names no bus for the chip {name}: add it to `bus`, or `any`"
             ))
         })?;
-        let preset = Profile::named(Kind::Driver, driver)?;
+        let preset = named(Kind::Driver, driver)?;
         let config: Config = preset.get()?;
         config.validate(card.chip).map_err(|e| {
             SetupError::Mismatch(format!(
@@ -113,9 +124,9 @@ impl Setup {
                 card.chip.name()
             ))
         })?;
-        let host_profile = Profile::named(Kind::Host, &place.host)?;
-        let bus_profile = Profile::named(Kind::Bus, bus_name)?;
-        let stack_profile = Profile::named(Kind::Stack, &place.stack)?;
+        let host_profile = named(Kind::Host, &place.host)?;
+        let bus_profile = named(Kind::Bus, bus_name)?;
+        let stack_profile = named(Kind::Stack, &place.stack)?;
         let host_params: host::Params = host_profile.get()?;
         let bus_params: bus::Params = bus_profile.get()?;
         let stack_params: linux22::Params = stack_profile.get()?;

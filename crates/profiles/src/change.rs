@@ -1,0 +1,175 @@
+//! Changes to profiles: one constant set to another value, or scaled.
+
+use crate::{Error, Kind, Profile};
+use toml::{Table, Value};
+
+/// What becomes of a constant.
+#[derive(Clone, Debug, PartialEq)]
+pub enum To {
+    /// This value.
+    Set(Value),
+    /// Its value times this factor; whole numbers stay whole.
+    Scale(f64),
+}
+
+/// One constant of the profiles of one kind that is to be different.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// Which kind of profile.
+    pub kind: Kind,
+    /// Only the profile of this name; any of its kind otherwise.
+    pub profile: Option<String>,
+    /// The constant's name, with dots into its value: `moderation.rdtr`.
+    pub constant: String,
+    /// What it becomes.
+    pub to: To,
+}
+
+impl Change {
+    /// `driver.moderation.rdtr` is the driver preset's constant `moderation`, its entry `rdtr`.
+    ///
+    /// # Errors
+    /// If the first word is no kind of profile, or nothing follows it.
+    pub fn set(path: &str, value: impl Into<Value>) -> Result<Self, String> {
+        let kind = |word: &str| Kind::ALL.into_iter().find(|kind| kind.word() == word);
+        match path.split_once('.').and_then(|(word, rest)| Some((kind(word)?, rest))) {
+            Some((kind, constant)) if !constant.is_empty() => {
+                Ok(Self { kind, profile: None, constant: constant.into(), to: To::Set(value.into()) })
+            }
+            _ => Err(format!(
+                "'{path}' names no constant: write KIND.CONSTANT, as driver.rx_ring; kinds are {}",
+                Kind::ALL.map(Kind::word).join(", ")
+            )),
+        }
+    }
+
+    fn concerns(&self, profile: &Profile) -> bool {
+        self.kind == profile.kind && self.profile.as_ref().is_none_or(|name| *name == profile.name)
+    }
+}
+
+impl Kind {
+    /// The word for one, as in `driver.rx_ring`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Chip => "chip",
+            Kind::Bus => "bus",
+            Kind::Host => "host",
+            Kind::Stack => "stack",
+            Kind::Driver => "driver",
+            Kind::Machine => "machine",
+        }
+    }
+}
+
+impl Profile {
+    /// The profile with those of `changes` that concern it.
+    ///
+    /// # Errors
+    /// If a constant to scale is not there or is no number, or if a path leads into what is no table.
+    /// A constant to set need not be there: profiles leave out what has a default.
+    pub fn changed(mut self, changes: &[Change]) -> Result<Self, Error> {
+        let concerned: Vec<_> = changes.iter().filter(|change| change.concerns(&self)).collect();
+        for change in concerned {
+            if let Err(problem) = self.apply(change) {
+                let problem = format!("'{}' cannot be changed: {problem}", change.constant);
+                return Err(Error::Bad { kind: self.kind, name: self.path, problem });
+            }
+        }
+        Ok(self)
+    }
+
+    fn apply(&mut self, change: &Change) -> Result<(), String> {
+        let mut steps = change.constant.split('.');
+        let name = steps.next().unwrap_or_default();
+        let inner: Vec<_> = steps.collect();
+        match self.constants.iter_mut().find(|constant| constant.name == name) {
+            Some(constant) => {
+                let value = inner.iter().try_fold(&mut constant.value, |value, step| match value {
+                    Value::Table(table) => Ok(table.entry(*step).or_insert(Value::Table(Table::new()))),
+                    other => Err(format!("{other} is no table")),
+                })?;
+                *value = match &change.to {
+                    To::Set(new) => new.clone(),
+                    To::Scale(factor) => scaled(value, *factor)?,
+                };
+            }
+            None if inner.is_empty() && matches!(change.to, To::Set(_)) => {
+                let To::Set(new) = &change.to else { return Ok(()) };
+                let profile = std::mem::replace(self, Self::empty(self.kind));
+                *self = profile.with(name, new.clone(), "changed");
+            }
+            None => return Err("there is no such constant".into()),
+        }
+        Ok(())
+    }
+
+    fn empty(kind: Kind) -> Self {
+        Self {
+            kind,
+            name: String::new(),
+            path: String::new(),
+            own_text: None,
+            description: String::new(),
+            constants: Vec::new(),
+        }
+    }
+}
+
+fn scaled(value: &Value, factor: f64) -> Result<Value, String> {
+    match value {
+        Value::Integer(whole) => Ok(Value::Integer((*whole as f64 * factor).round() as i64)),
+        Value::Float(number) => Ok(Value::Float(number * factor)),
+        other => Err(format!("{other} is no number")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn profile() -> Profile {
+        let text =
+            "description = 'x'\na = { value = 10, source = 's' }\nm = { value = { b = 1 }, source = 's' }";
+        Profile::parse(Kind::Driver, "t", text).unwrap()
+    }
+
+    fn value(profile: &Profile, name: &str) -> Value {
+        profile.constants().iter().find(|c| c.name == name).unwrap().value.clone()
+    }
+
+    #[test]
+    fn constants_and_their_entries_are_set_and_scaled() {
+        let changes = [
+            Change::set("driver.m.b", 7).unwrap(),
+            Change::set("driver.new", true).unwrap(),
+            Change::set("chip.a", 1).unwrap(),
+            Change {
+                kind: Kind::Driver,
+                profile: Some("t".into()),
+                constant: "a".into(),
+                to: To::Scale(1.1),
+            },
+        ];
+        let changed = profile().changed(&changes).unwrap();
+        assert_eq!(
+            value(&changed, "m"),
+            Value::Table([("b".to_owned(), Value::Integer(7))].into_iter().collect())
+        );
+        assert_eq!(value(&changed, "new"), Value::Boolean(true));
+        assert_eq!(value(&changed, "a"), Value::Integer(11));
+        assert_eq!(changed.name(), "t");
+    }
+
+    #[test]
+    fn what_cannot_be_changed_is_said() {
+        assert!(Change::set("nic.a", 1).unwrap_err().contains("kinds are"));
+        assert!(Change::set("driver", 1).is_err());
+        let into = |path: &str| profile().changed(&[Change::set(path, 1).unwrap()]).unwrap_err().to_string();
+        assert!(into("driver.a.b").contains("no table"));
+        assert!(into("driver.zz.b").contains("no such"));
+        let scale = Change { kind: Kind::Driver, profile: None, constant: "m".into(), to: To::Scale(2.0) };
+        assert!(profile().changed(&[scale]).unwrap_err().to_string().contains("no number"));
+    }
+}
