@@ -108,7 +108,8 @@ impl Options {
     }
 }
 
-/// One card in a QEMU of its own, which is killed when this is dropped.
+/// One card in a QEMU of its own, which is killed when this is dropped, and when the thread that
+/// started it ends.
 #[derive(Debug)]
 pub struct Qemu {
     place: Place,

@@ -5,9 +5,12 @@
 
 use crate::socket::PATIENCE;
 use crate::{Error, Options, Timers};
+use rustix::io::Errno;
+use rustix::process::Signal;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -71,6 +74,7 @@ pub(crate) fn start(options: &Options) -> Result<Started, Error> {
     }
     let stderr = tempfile::tempfile()?;
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr.try_clone()?);
+    die_with_parent(&mut command);
     let child = command.spawn().map_err(|error| match error.kind() {
         ErrorKind::NotFound => Error::NotInstalled { program: options.program.clone() },
         _ => error.into(),
@@ -84,6 +88,19 @@ pub(crate) fn start(options: &Options) -> Result<Started, Error> {
         ram,
         directory,
     })
+}
+
+/// Makes the child end with the thread that starts it, however that ends: nobody else would end
+/// a QEMU whose parent was killed.
+fn die_with_parent(command: &mut Command) {
+    let parent = rustix::process::getpid();
+    let before_exec = move || {
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        // It may have died before that.
+        if rustix::process::getppid() == Some(parent) { Ok(()) } else { Err(Errno::SRCH.into()) }
+    };
+    // SAFETY: between fork and exec only two system calls are made; nothing is allocated or locked.
+    unsafe { command.pre_exec(before_exec) };
 }
 
 /// In memory if the system has a place for that: the guest's memory lies in it.

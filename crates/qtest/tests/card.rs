@@ -150,3 +150,11 @@ fn what_does_not_start_says_why() {
     let wrong = start("false").unwrap_err();
     assert!(matches!(wrong, Error::Ended { .. }), "{wrong}");
 }
+
+/// Whatever happens to whoever started it.
+#[test]
+fn qemu_ends_with_the_thread_that_started_it() {
+    let start = || Qemu::start(&Options::new(Model::I82540Em)).unwrap();
+    let orphan = std::thread::spawn(start).join().unwrap();
+    within("its end", || matches!(orphan.check(), Err(Error::Ended { .. })));
+}

@@ -139,6 +139,13 @@ impl<'b, B: Bench> Rig<'b, B> {
         }
     }
 
+    /// Waits until a frame from the wire comes through: a device may be deaf for a while after a
+    /// write of RCTL, and what is sent to it meanwhile is not counted as it otherwise would be.
+    pub fn hears(&mut self) -> Result<(), Failure> {
+        self.bench.inject(&plain([0xff; 6], PEER, 60, 0))?;
+        self.received().map(drop)
+    }
+
     /// Gives `frame` to the driver in about `pieces` buffers; the device hears of it with
     /// `tx.flush()`. Waits for room if there is none.
     pub fn send(&mut self, frame: &[u8], pieces: usize, meta: &TxMeta) -> Result<(), Failure> {

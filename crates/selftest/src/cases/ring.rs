@@ -127,6 +127,7 @@ fn receive_empty<B: Bench>(bench: &mut B) -> CaseResult {
     const RING: usize = 16;
     let late = bench.departs(&departure::MISSED_LATE);
     let mut rig = Rig::open(bench, |config| config.rx_ring = RING as u16)?;
+    rig.hears()?;
     rig.control.causes()?;
     let mut missed = Missed::new(&rig);
     rig.regs.read(stat::RNBC);

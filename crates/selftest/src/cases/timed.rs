@@ -30,8 +30,7 @@ fn ready<'b, B: Bench>(
     change: impl FnOnce(&mut kpps_driver::Config),
 ) -> Result<Rig<'b, B>, Failure> {
     let mut rig = Rig::open(bench, change)?;
-    rig.bench.inject(&plain([0xff; 6], PEER, 60, 0))?;
-    rig.received()?;
+    rig.hears()?;
     rig.bench.settle(5 * MS)?;
     rig.regs.read(reg::ICR);
     Ok(rig)
