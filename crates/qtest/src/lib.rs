@@ -2,7 +2,7 @@
 //! that driver and model can be held against something other than each other.
 //!
 //! [`Qemu::start`] runs `qemu-system-x86_64` with one card and a halted processor. The guest's
-//! memory is mapped here ([`Ram`]), so rings and buffers cost nothing; each register access is
+//! memory is mapped here ([`Memory`]), so rings and buffers cost nothing; each register access is
 //! a message on QEMU's test socket (a read some 10–50 µs, a write a few, as it is posted). The
 //! cable ends here too: [`Qemu::inject`], [`Qemu::collect`], [`Qemu::set_link`].
 //!
@@ -16,13 +16,11 @@ mod error;
 mod pci;
 mod process;
 mod qmp;
-mod ram;
 mod socket;
-mod span;
 mod wire;
 
 pub use error::Error;
-pub use ram::{BufferPool, Ram, RamBuffer, RingMemory};
+pub use kpps_dma::{BufferPool, Memory, PoolBuffer, RingMemory};
 
 use kpps_platform::{DmaSpec, OutOfMemory, Platform, Registers};
 use socket::Qtest;
@@ -149,7 +147,7 @@ impl Qemu {
         qtest.ask("irq_intercept_in ioapic");
         qtest.check()?;
         pci::open(&qtest, INTEL, options.model.device_id())?;
-        let place = Place { qtest: Arc::new(qtest), ram: Ram::shared(ram)?, since: Instant::now() };
+        let place = Place { qtest: Arc::new(qtest), ram: Memory::shared(ram)?, since: Instant::now() };
         let mut monitor = qmp::Monitor::new(monitor)?;
         monitor.await_wire()?;
         Ok((place, wire::Wire::new(wire)?, monitor))
@@ -161,7 +159,7 @@ impl Qemu {
     }
 
     /// The memory that the card sees.
-    pub fn ram(&self) -> &Ram {
+    pub fn ram(&self) -> &Memory {
         &self.place.ram
     }
 
@@ -248,7 +246,7 @@ impl Qemu {
 #[derive(Clone, Debug)]
 pub struct Place {
     qtest: Arc<Qtest>,
-    ram: Ram,
+    ram: Memory,
     since: Instant,
 }
 

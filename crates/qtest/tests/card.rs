@@ -37,7 +37,7 @@ fn within(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-fn receiver(card: &Qemu) -> (kpps_qtest::RingMemory, kpps_qtest::RamBuffer) {
+fn receiver(card: &Qemu) -> (kpps_qtest::RingMemory, kpps_qtest::PoolBuffer) {
     let regs = card.platform().registers();
     let rx = ring(card, RDBAL);
     let buffer = card.ram().pool(1, 2048, None).unwrap().take().unwrap();

@@ -7,7 +7,7 @@ use crate::{Bench, Departure, Failure};
 use kpps_datasheet::Chip;
 use kpps_device::{BurstKind, Host, Nic, Params, Purpose};
 use kpps_platform::{DmaSpec, OutOfMemory, Platform, Registers};
-use kpps_qtest::{BufferPool, Ram, RingMemory};
+use kpps_qtest::{BufferPool, Memory, RingMemory};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -32,7 +32,7 @@ const ADDRESS: [u8; 6] = [0x02, 0x00, 0x00, 0x82, 0x54, 0x01];
 /// The machine around the card.
 #[derive(Debug)]
 struct Flat {
-    ram: Ram,
+    ram: Memory,
     bus_free_ps: u64,
     sent: VecDeque<Vec<u8>>,
     /// Frames that left with a wrong FCS.
@@ -109,7 +109,7 @@ impl World {
 #[derive(Clone, Debug)]
 pub struct ModelPlace {
     world: Rc<RefCell<World>>,
-    ram: Ram,
+    ram: Memory,
 }
 
 impl Platform for ModelPlace {
@@ -160,7 +160,7 @@ impl ModelBench {
     /// # Errors
     /// If the system has no memory for the machine.
     pub fn new(chip: Chip) -> std::io::Result<Self> {
-        let ram = Ram::private(RAM_BYTES)?;
+        let ram = Memory::private(RAM_BYTES)?;
         let host = Flat { ram: ram.clone(), bus_free_ps: 0, sent: VecDeque::new(), spoiled: 0 };
         let world = World {
             nic: Nic::new(Params::of(chip), ADDRESS),

@@ -1,0 +1,343 @@
+//! A mapping with bus addresses: rings and buffers are plain memory for both sides.
+//!
+//! [`Memory`] hands out disjoint spans; a span is reachable from Rust only through the one object
+//! that owns it, a [`RingMemory`] (whose words are atomics, because the device writes them at any
+//! time) or a buffer of a [`BufferPool`] (whose bytes are looked at only while the device does
+//! not own them: [`kpps_platform::Buffer::bytes`]).
+
+use crate::{BufferPool, Mapping, span::Spans};
+use kpps_platform::{DmaMemory, DmaSpec, OutOfMemory};
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Below this address a PC has holes (VGA, ROMs); nothing is allocated there.
+const LOWEST: u64 = 1 << 20;
+
+/// A cache line: packet buffers start on one.
+const CACHE_LINE: usize = 64;
+
+/// A part of a [`Mapping`] that the device sees as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Where in the mapping it begins, in bytes, a multiple of 8.
+    pub offset: usize,
+    /// Its size in bytes.
+    pub bytes: usize,
+    /// The address at which the device sees its first byte, a multiple of 8.
+    pub bus: u64,
+}
+
+impl Piece {
+    fn range(&self) -> Range<u64> {
+        self.bus..self.bus + self.bytes as u64
+    }
+}
+
+/// Memory at known bus addresses. A handle: clones are the same memory.
+#[derive(Clone, Debug)]
+pub struct Memory(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    mapping: Mapping,
+    regions: Vec<Region>,
+}
+
+#[derive(Debug)]
+struct Region {
+    piece: Piece,
+    free: Mutex<Spans>,
+}
+
+impl Region {
+    fn lock(&self) -> MutexGuard<'_, Spans> {
+        // Nothing in there can be left half done: every method completes or changes nothing.
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Memory {
+    /// The memory of a machine that `file` is: the device sees its first byte at 0.
+    ///
+    /// # Errors
+    /// Those of `mmap`.
+    pub fn shared(file: &File) -> io::Result<Self> {
+        Self::machine(Mapping::file(file)?)
+    }
+
+    /// Fresh memory of this process alone, for a device that is modelled in it and sees the
+    /// first byte at 0.
+    ///
+    /// # Errors
+    /// Those of `mmap`.
+    pub fn private(bytes: usize) -> io::Result<Self> {
+        Self::machine(Mapping::ordinary(bytes)?)
+    }
+
+    fn machine(mapping: Mapping) -> io::Result<Self> {
+        let piece = Piece { offset: 0, bytes: mapping.bytes(), bus: 0 };
+        let free = LOWEST..piece.range().end;
+        Ok(Self::with(mapping, vec![Region { piece, free: Mutex::new(Spans::new(free)) }]))
+    }
+
+    /// Memory that the device sees in pieces. Nothing that is handed out crosses from one into
+    /// another, even if their bus addresses touch.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] if a piece is not within the mapping or not aligned to 8
+    /// bytes, or if two overlap.
+    pub fn new(mapping: Mapping, pieces: &[Piece]) -> io::Result<Self> {
+        let refuse = |why| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        let mut pieces = pieces.to_vec();
+        for piece in &pieces {
+            if piece.offset.checked_add(piece.bytes).is_none_or(|end| end > mapping.bytes())
+                || piece.bus.checked_add(piece.bytes as u64).is_none()
+            {
+                return refuse("a piece of memory that is not within the mapping");
+            }
+            if !piece.offset.is_multiple_of(8) || !piece.bus.is_multiple_of(8) {
+                return refuse("a piece of memory that is not aligned to 8 bytes");
+            }
+        }
+        pieces.sort_unstable_by_key(|piece| piece.offset);
+        if pieces.windows(2).any(|two| two[0].offset + two[0].bytes > two[1].offset) {
+            return refuse("pieces of memory that overlap in the mapping");
+        }
+        pieces.sort_unstable_by_key(|piece| piece.bus);
+        if pieces.windows(2).any(|two| two[0].range().end > two[1].bus) {
+            return refuse("pieces of memory that overlap on the bus");
+        }
+        let region = |piece: Piece| Region { piece, free: Mutex::new(Spans::new(piece.range())) };
+        Ok(Self::with(mapping, pieces.into_iter().map(region).collect()))
+    }
+
+    fn with(mapping: Mapping, regions: Vec<Region>) -> Self {
+        Self(Arc::new(Inner { mapping, regions }))
+    }
+
+    /// Size of all pieces in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.pieces().map(|piece| piece.bytes as u64).sum()
+    }
+
+    /// What the device sees, in order of bus address.
+    pub fn pieces(&self) -> impl Iterator<Item = Piece> {
+        self.0.regions.iter().map(|region| region.piece)
+    }
+
+    /// The mapping that the pieces are of.
+    pub fn mapping(&self) -> &Mapping {
+        &self.0.mapping
+    }
+
+    /// Allocates zeroed ring memory.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] if there is none of this kind, or its size is not a multiple of 8.
+    pub fn ring(&self, spec: DmaSpec) -> Result<RingMemory, OutOfMemory> {
+        if !spec.bytes.is_multiple_of(8) {
+            return Err(OutOfMemory);
+        }
+        // The words are atomics of 8 bytes.
+        let memory = RingMemory(self.span(DmaSpec { align: spec.align.max(8), ..spec })?);
+        for word in memory.words() {
+            word.store(0, Ordering::Relaxed);
+        }
+        Ok(memory)
+    }
+
+    /// A pool of `count` buffers of `bytes` each, none of which crosses a multiple of
+    /// `boundary`, if given (errata of the 82545 and 82546, revision 1: 64 KiB).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] if there is not enough.
+    pub fn pool(&self, count: usize, bytes: usize, boundary: Option<u64>) -> Result<BufferPool, OutOfMemory> {
+        let spec = DmaSpec { bytes, align: CACHE_LINE, boundary, max_address: u64::MAX };
+        let spans = (0..count).map(|_| self.span(spec)).collect::<Result<Vec<_>, _>>()?;
+        Ok(BufferPool::new(spans))
+    }
+
+    fn span(&self, spec: DmaSpec) -> Result<Span, OutOfMemory> {
+        let mut regions = self.0.regions.iter().enumerate();
+        let (region, bus) = regions
+            .find_map(|(index, region)| Some((index, region.lock().take(spec)?.start)))
+            .ok_or(OutOfMemory)?;
+        let piece = self.0.regions[region].piece;
+        let offset = piece.offset + (bus - piece.bus) as usize;
+        // SAFETY: the span was taken from within the piece, and that lies within the mapping.
+        let start = unsafe { self.0.mapping.0.as_mut_ptr().add(offset) };
+        let start = NonNull::new(start).ok_or(OutOfMemory)?;
+        Ok(Span { start, bus, bytes: spec.bytes, region, memory: self.clone() })
+    }
+
+    /// The first byte of `len` bytes at `bus`, if they lie within one piece.
+    fn at(&self, bus: u64, len: usize) -> Option<*mut u8> {
+        let after = self.0.regions.partition_point(|region| region.piece.bus <= bus);
+        let piece = self.0.regions.get(after.checked_sub(1)?)?.piece;
+        let start = usize::try_from(bus - piece.bus).ok()?;
+        if start.checked_add(len)? > piece.bytes {
+            return None;
+        }
+        // SAFETY: the piece lies within the mapping, which lives as long as `self.0`.
+        Some(unsafe { self.0.mapping.0.as_mut_ptr().add(piece.offset + start) })
+    }
+
+    /// A device's read of `into.len()` bytes at `bus`; `false` if there is no such memory.
+    pub fn device_read(&self, bus: u64, into: &mut [u8]) -> bool {
+        let Some(from) = self.at(bus, into.len()) else { return false };
+        // SAFETY: source and length are within the mapping; `into` is somebody's exclusive
+        // slice, so they overlap only if that somebody breaks the rule that a buffer given
+        // to the device is not looked at. No reference into the mapping is formed.
+        unsafe { into.as_mut_ptr().copy_from(from, into.len()) };
+        true
+    }
+
+    /// A device's write of `bytes` at `bus`; `false` if there is no such memory.
+    pub fn device_write(&self, bus: u64, bytes: &[u8]) -> bool {
+        let Some(to) = self.at(bus, bytes.len()) else { return false };
+        // SAFETY: destination and length are within the mapping. The span belongs to a ring
+        // (read through atomics only) or to a buffer that was given to the device, into
+        // which the driver does not look; no reference into the mapping is formed.
+        unsafe { to.copy_from(bytes.as_ptr(), bytes.len()) };
+        true
+    }
+}
+
+/// A piece of [`Memory`] with one owner; free again when dropped.
+#[derive(Debug)]
+pub(crate) struct Span {
+    start: NonNull<u8>,
+    bus: u64,
+    bytes: usize,
+    region: usize,
+    memory: Memory,
+}
+
+// SAFETY: a span is the only way to its bytes, wherever it goes; all else in it is `Send`.
+unsafe impl Send for Span {}
+// SAFETY: through `&Span` come atomics or a pointer, whose use is justified where it is used.
+unsafe impl Sync for Span {}
+
+impl Span {
+    #[inline]
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+    #[inline]
+    pub(crate) fn bus(&self) -> u64 {
+        self.bus
+    }
+    #[inline]
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for Span {
+    fn drop(&mut self) {
+        self.memory.0.regions[self.region].lock().give(self.bus..self.bus + self.bytes as u64);
+    }
+}
+
+/// A descriptor ring in [`Memory`].
+#[derive(Debug)]
+pub struct RingMemory(Span);
+
+impl DmaMemory for RingMemory {
+    #[inline]
+    fn bus(&self) -> u64 {
+        self.0.bus
+    }
+    #[inline]
+    fn words(&self) -> &[AtomicU64] {
+        // SAFETY: the span is aligned to 8 bytes (`Memory::ring`), lies within the mapping and
+        // stays ours while `self` lives; atomics may be changed by others at any time.
+        unsafe { std::slice::from_raw_parts(self.0.start.as_ptr().cast(), self.0.bytes / 8) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use kpps_platform::{Buffer, BufferSource};
+
+    const RING: DmaSpec = DmaSpec { bytes: 128, align: 16, boundary: None, max_address: u64::MAX };
+
+    #[test]
+    fn both_sides_see_the_same_bytes() {
+        let memory = Memory::private(2 << 20).unwrap();
+        let ring = memory.ring(DmaSpec { max_address: u32::MAX.into(), ..RING }).unwrap();
+        assert!(ring.bus() >= LOWEST);
+        ring.words()[1].store(0x0807_0605_0403_0201_u64.to_le(), Ordering::Relaxed);
+        let mut seen = [0; 8];
+        assert!(memory.device_read(ring.bus() + 8, &mut seen));
+        assert_eq!(seen, [1, 2, 3, 4, 5, 6, 7, 8]);
+
+        let mut pool = memory.pool(2, 2048, Some(65536)).unwrap();
+        let buffer = pool.take().unwrap();
+        assert!(memory.device_write(buffer.bus(), b"frame"));
+        assert_eq!(&buffer.bytes()[..5], b"frame");
+        assert_eq!((buffer.capacity(), buffer.bus() % 64), (2048, 0));
+    }
+
+    #[test]
+    fn there_is_nothing_outside() {
+        let memory = Memory::private(2 << 20).unwrap();
+        let mut seen = [0; 4];
+        assert!(!memory.device_read(memory.bytes() - 2, &mut seen));
+        assert!(!memory.device_write(u64::MAX, &[1]));
+    }
+
+    /// Pages in any order on the bus, two of them touching: each address leads to the right
+    /// byte, and nothing spans two pages.
+    #[test]
+    fn pieces_are_where_the_bus_has_them() {
+        let page = 4096;
+        let bus = [0x9000, 0x3000, 0x4000];
+        let pieces: Vec<_> = bus
+            .iter()
+            .enumerate()
+            .map(|(index, &bus)| Piece { offset: index * page, bytes: page, bus })
+            .collect();
+        let memory = Memory::new(Mapping::ordinary(3 * page).unwrap(), &pieces).unwrap();
+        assert_eq!(memory.bytes(), 3 * 4096);
+        assert!(memory.device_write(0x9008, &[7]));
+        assert!(!memory.device_write(0x3fff, &[1, 2]), "crosses two pages");
+        assert!(!memory.device_write(0x2fff, &[1]) && !memory.device_write(0xa000, &[1]));
+
+        let rings: Vec<_> = (0..3).map(|_| memory.ring(DmaSpec { bytes: 3000, ..RING }).unwrap()).collect();
+        let starts: Vec<_> = rings.iter().map(DmaMemory::bus).collect();
+        assert_eq!(starts, [0x3000, 0x4000, 0x9000]);
+        assert!(memory.ring(DmaSpec { bytes: 3000, ..RING }).is_err());
+        rings[2].words()[0].store(u64::from_le_bytes(*b"ninepage"), Ordering::Relaxed);
+        let mut seen = [0; 8];
+        assert!(memory.device_read(0x9000, &mut seen));
+        assert_eq!(seen, u64::from_le_bytes(*b"ninepage").to_ne_bytes());
+        drop(rings);
+        let low = DmaSpec { bytes: 4096, max_address: 0x8fff, ..RING };
+        let two = [memory.ring(low).unwrap(), memory.ring(low).unwrap()];
+        assert!(memory.ring(low).is_err(), "the third is above the highest address: {two:?}");
+    }
+
+    #[test]
+    fn pieces_that_cannot_be_are_refused() {
+        let piece = |offset, bytes, bus| Piece { offset, bytes, bus };
+        for wrong in [
+            &[piece(0, 8192, 0)][..],
+            &[piece(4, 8, 0)],
+            &[piece(8, 8, 4)],
+            &[piece(usize::MAX - 7, 16, 0)],
+            &[piece(0, 16, u64::MAX - 7)],
+            &[piece(0, 16, 0), piece(8, 16, 64)],
+            &[piece(0, 16, 0), piece(16, 16, 8)],
+        ] {
+            let mapping = Mapping::ordinary(4096).unwrap();
+            assert!(Memory::new(mapping, wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! Packet buffers, for several threads, without a lock or an atomic for each frame.
+//!
+//! A pool has a fixed number of *slots*; a [`PoolBuffer`] is a pointer to its slot and nothing
+//! else, so that a ring's shadow and a frame are small. A [`BufferPool`] is a handle with a stack
+//! of its own, which trades with the shared one in batches.
+//!
+//! Soundness: a slot lives as long as its pool's [`Shared`], and that owns a reference to itself
+//! until there is neither a handle nor a buffer outside ([`Home::leave`]).
+
+use crate::memory::Span;
+use kpps_platform::{Buffer, BufferSource};
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// Buffers that a handle trades at once with the pool; its own stack holds twice as many.
+const BATCH: usize = 32;
+
+/// Pools with fewer buffers than this have no stacks in their handles: what lies in one handle's
+/// stack is missing elsewhere.
+const SMALL: usize = 16 * BATCH;
+
+/// One packet buffer: memory, and the way home.
+#[derive(Debug)]
+struct Slot {
+    span: Span,
+    pool: Weak<Shared>,
+}
+
+/// What all handles of a pool share.
+#[derive(Debug)]
+struct Shared {
+    slots: Box<[Slot]>,
+    home: Mutex<Home>,
+}
+
+#[derive(Debug)]
+struct Home {
+    /// Buffers that are in no handle's stack and with no user.
+    free: Vec<ManuallyDrop<PoolBuffer>>,
+    /// How many handles there are.
+    handles: usize,
+    /// What keeps the pool alive: there until no handle and no buffer is left outside.
+    alive: Option<Arc<Shared>>,
+}
+
+impl Home {
+    /// To be called, and its result to be dropped *after* unlocking, when a handle or buffer
+    /// has come home.
+    #[must_use]
+    fn leave(&mut self) -> Option<Arc<Shared>> {
+        let slots = self.alive.as_ref()?.slots.len();
+        if self.handles == 0 && self.free.len() == slots { self.alive.take() } else { None }
+    }
+}
+
+impl Shared {
+    fn with<T>(&self, act: impl FnOnce(&mut Home) -> T) -> T {
+        // Nothing in there can be left half done by a panic: pushes and pops change nothing then.
+        act(&mut self.home.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A packet buffer of a pool, aligned to a cache line. Dropping it gives it back, more slowly
+/// than [`BufferSource::give`].
+#[derive(Debug)]
+pub struct PoolBuffer(NonNull<Slot>);
+
+// SAFETY: the buffer is the only way to its bytes, and a `Slot` may be shared and sent.
+unsafe impl Send for PoolBuffer {}
+// SAFETY: as for `Send`; through `&PoolBuffer` bytes can only be read.
+unsafe impl Sync for PoolBuffer {}
+
+impl PoolBuffer {
+    #[inline]
+    fn slot(&self) -> &Slot {
+        // SAFETY: the slot lives, and is never written, as long as any buffer of its pool is
+        // outside (`Home::leave`), and this one is.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Drop for PoolBuffer {
+    fn drop(&mut self) {
+        let Some(pool) = self.slot().pool.upgrade() else { return };
+        let _last = pool.with(|home| {
+            home.free.push(ManuallyDrop::new(Self(self.0)));
+            home.leave()
+        });
+    }
+}
+
+impl Buffer for PoolBuffer {
+    #[inline]
+    fn bus(&self) -> u64 {
+        self.slot().span.bus()
+    }
+    #[inline]
+    fn capacity(&self) -> usize {
+        self.slot().span.bytes()
+    }
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        let span = &self.slot().span;
+        // SAFETY: within the mapping and owned by `self`; the device does not write it while
+        // it is lent out (contract of `Buffer::bytes`).
+        unsafe { std::slice::from_raw_parts(span.start().as_ptr(), span.bytes()) }
+    }
+    #[inline]
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        let span = &self.slot().span;
+        // SAFETY: as in `bytes`, and `self` is borrowed exclusively.
+        unsafe { std::slice::from_raw_parts_mut(span.start().as_ptr(), span.bytes()) }
+    }
+}
+
+/// A handle to a fixed number of [`PoolBuffer`]s, last given first taken.
+///
+/// Each handle may keep up to 64 buffers to itself (none if the pool has fewer than 512), so a
+/// pool should have that many more than are needed for each handle beside the first.
+#[derive(Debug)]
+pub struct BufferPool {
+    /// This handle's own; never grows beyond its capacity.
+    own: Vec<PoolBuffer>,
+    shared: Arc<Shared>,
+}
+
+impl BufferPool {
+    pub(crate) fn new(spans: Vec<Span>) -> Self {
+        let shared = Arc::new_cyclic(|pool| Shared {
+            slots: spans.into_iter().map(|span| Slot { span, pool: pool.clone() }).collect(),
+            home: Mutex::new(Home { free: Vec::new(), handles: 0, alive: None }),
+        });
+        shared.with(|home| {
+            // The lowest first, so that neighbours in a ring are neighbours in memory.
+            let slots = shared.slots.iter().rev();
+            home.free = slots.map(|slot| ManuallyDrop::new(PoolBuffer(NonNull::from(slot)))).collect();
+            home.alive = Some(shared.clone());
+        });
+        Self::handle(shared)
+    }
+
+    fn handle(shared: Arc<Shared>) -> Self {
+        shared.with(|home| home.handles += 1);
+        let own = if shared.slots.len() < SMALL { 0 } else { 2 * BATCH };
+        Self { own: Vec::with_capacity(own), shared }
+    }
+
+    /// How many buffers this handle could take just now: its own and the shared ones.
+    pub fn available(&self) -> usize {
+        self.own.len() + self.shared.with(|home| home.free.len())
+    }
+
+    /// How many buffers there are, wherever they are.
+    pub fn count(&self) -> usize {
+        self.shared.slots.len()
+    }
+
+    /// Takes one from the shared stack, and some more to have.
+    #[cold]
+    #[inline(never)]
+    fn fetch(&mut self) -> Option<PoolBuffer> {
+        let more = self.own.capacity() / 2;
+        self.shared.with(|home| {
+            let first = home.free.pop().map(ManuallyDrop::into_inner)?;
+            let rest = home.free.len() - more.min(home.free.len());
+            self.own.extend(home.free.drain(rest..).map(ManuallyDrop::into_inner));
+            Some(first)
+        })
+    }
+
+    /// Gives `buffer` and all but `keep` of this handle's own to the shared stack; those of other pools go home.
+    #[cold]
+    #[inline(never)]
+    fn spill(&mut self, buffer: Option<PoolBuffer>, keep: usize) {
+        let keep = keep.min(self.own.len());
+        let ours = Arc::as_ptr(&self.shared);
+        let leaving = self.own.drain(keep..).chain(buffer);
+        let (ours, others): (Vec<_>, Vec<_>) = leaving.partition(|b| b.slot().pool.as_ptr() == ours);
+        self.shared.with(|home| home.free.extend(ours.into_iter().map(ManuallyDrop::new)));
+        drop(others);
+    }
+}
+
+impl Clone for BufferPool {
+    fn clone(&self) -> Self {
+        Self::handle(self.shared.clone())
+    }
+}
+
+impl Drop for BufferPool {
+    fn drop(&mut self) {
+        self.spill(None, 0);
+        let _last = self.shared.with(|home| {
+            home.handles -= 1;
+            home.leave()
+        });
+    }
+}
+
+impl BufferSource for BufferPool {
+    type Buf = PoolBuffer;
+
+    #[inline]
+    fn take(&mut self) -> Option<PoolBuffer> {
+        match self.own.pop() {
+            Some(buffer) => Some(buffer),
+            None => self.fetch(),
+        }
+    }
+
+    #[inline]
+    fn give(&mut self, buffer: PoolBuffer) {
+        if self.own.len() == self.own.capacity() {
+            self.spill(Some(buffer), BATCH);
+        } else {
+            self.own.push(buffer);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::Memory;
+    use kpps_platform::DmaSpec;
+    use proptest::prelude::*;
+    use std::collections::HashSet;
+
+    fn memory() -> Memory {
+        Memory::private(8 << 20).unwrap()
+    }
+
+    /// Whether all of a memory is free again.
+    fn whole(memory: &Memory) -> bool {
+        let bytes = (7 << 20) as usize;
+        memory.ring(DmaSpec { bytes, align: 8, boundary: None, max_address: u64::MAX }).is_ok()
+    }
+
+    #[test]
+    fn a_buffer_is_one_pointer() {
+        assert_eq!(size_of::<Option<PoolBuffer>>(), size_of::<usize>());
+    }
+
+    #[test]
+    fn dropped_buffers_and_strangers_go_home() {
+        let memory = memory();
+        let mut pool = memory.pool(600, 256, None).unwrap();
+        let mut other = memory.pool(600, 256, None).unwrap();
+        drop(pool.take());
+        assert_eq!(pool.available(), 600);
+        for _ in 0..100 {
+            other.give(pool.take().unwrap());
+        }
+        drop(other.clone());
+        drop(other);
+        assert_eq!((pool.available(), pool.count()), (600, 600));
+        drop(pool);
+        assert!(whole(&memory));
+    }
+
+    #[test]
+    fn a_buffer_may_outlive_all_handles() {
+        let memory = memory();
+        for count in [3, 600] {
+            let mut pool = memory.pool(count, 2048, None).unwrap();
+            let mut buffer = pool.take().unwrap();
+            drop(pool);
+            assert!(!whole(&memory));
+            buffer.bytes_mut()[2047] = 1;
+            let elsewhere = std::thread::spawn(move || buffer.bytes()[2047]);
+            assert_eq!(elsewhere.join().unwrap(), 1);
+            assert!(whole(&memory));
+        }
+    }
+
+    /// A small pool can be used up by one handle whatever others there are.
+    #[test]
+    fn small_pools_have_no_stacks() {
+        let mut pool = memory().pool(8, 256, None).unwrap();
+        let mut other = pool.clone();
+        other.give(pool.take().unwrap());
+        let all: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
+        assert_eq!(all.len(), 8);
+        assert!(other.take().is_none());
+    }
+
+    #[test]
+    fn buffers_travel_between_threads() {
+        let memory = memory();
+        let mut pool = memory.pool(1024, 256, None).unwrap();
+        let mut far = pool.clone();
+        let (to, from) = std::sync::mpsc::sync_channel(64);
+        let thread = std::thread::spawn(move || {
+            let mut sum = 0;
+            for buffer in from {
+                let buffer: PoolBuffer = buffer;
+                sum += u64::from(buffer.bytes()[0]);
+                far.give(buffer);
+            }
+            sum
+        });
+        let mut sum = 0;
+        for value in 0..20_000_u32 {
+            let mut buffer = std::iter::repeat_with(|| pool.take()).flatten().next().unwrap();
+            buffer.bytes_mut()[0] = value as u8;
+            sum += u64::from(value as u8);
+            to.send(buffer).unwrap();
+        }
+        drop(to);
+        assert_eq!(thread.join().unwrap(), sum);
+        assert_eq!(pool.available(), 1024);
+        drop(pool);
+        assert!(whole(&memory));
+    }
+
+    proptest! {
+        /// Whatever handles do: no buffer is out twice, none is lost, and all memory comes back.
+        #[test]
+        fn none_twice_none_lost(
+            count in 1_usize..700, acts in prop::collection::vec((0_usize..3, 0_u8..4, 1_usize..80), 0..60),
+        ) {
+            let memory = memory();
+            let first = memory.pool(count, 512, None).unwrap();
+            let mut handles = vec![first.clone(), first.clone(), first];
+            let mut out: Vec<PoolBuffer> = Vec::new();
+            for (handle, act, times) in acts {
+                match act {
+                    0 | 1 => out.extend((0..times).map_while(|_| handles[handle].take())),
+                    2 => for _ in 0..times.min(out.len()) {
+                        let at = times % out.len();
+                        handles[handle].give(out.swap_remove(at));
+                    },
+                    _ => {
+                        handles[handle] = handles[(handle + 1) % 3].clone();
+                        out.truncate(out.len().saturating_sub(times));
+                    }
+                }
+                let different: HashSet<_> = out.iter().map(Buffer::bus).collect();
+                prop_assert_eq!(different.len(), out.len());
+                prop_assert!(handles.iter().all(|h| h.available() + out.len() <= count));
+            }
+            out.extend(handles.iter_mut().flat_map(|h| std::iter::from_fn(|| h.take()).collect::<Vec<_>>()));
+            prop_assert_eq!(out.len(), count);
+            drop(handles);
+            drop(out);
+            prop_assert!(whole(&memory));
+        }
+    }
+}
