@@ -1,9 +1,25 @@
 //! What stands on a driver, composed of small elements with the names and semantics of the Click modular router
 //! (Kohler et al., TOCS 2000): frames are *pushed* towards a sink or *pulled* from a source.
 //!
-//! The elements know neither where a frame comes from nor what a step costs. A frame is anything with bytes; its
-//! buffer belongs to whoever pushed it, so a push gives back what ended here.
+//! The elements know neither where a frame comes from nor what a step costs, they do no input or output and ask
+//! for no time: the caller says what time it is. A frame is anything with bytes; its buffer belongs to whoever
+//! pushed it, so a push gives back what ended here.
+//!
+//! - One way: [`InfiniteSource`], [`Counter`], [`Discard`].
+//! - Several ports: the learning bridge [`EtherSwitch`] and the [`Router`] for IPv4. They are [`App`]s, and what
+//!   becomes of each frame is counted: `received + made = sent + ended + held` ([`Ledger`]).
 #![forbid(unsafe_code)]
+
+mod app;
+mod basic;
+mod route;
+mod switch;
+
+pub use app::{App, Ledger, Outputs, Reason};
+pub use basic::{Counter, Discard, InfiniteSource};
+pub use ipnet::Ipv4Net;
+pub use route::{Interface, Misconfigured, Route, Router};
+pub use switch::EtherSwitch;
 
 /// An element that frames are pushed into.
 pub trait Push<F> {
@@ -20,106 +36,4 @@ pub trait Pull {
     fn pull(&mut self, buffer: &mut [u8]) -> Option<usize>;
     /// How many elements a frame has passed up to here, this one included.
     fn elements(&self) -> u32;
-}
-
-/// Counts frames and bytes, and passes them on.
-#[derive(Debug, Default)]
-pub struct Counter<N> {
-    frames: u64,
-    bytes: u64,
-    next: N,
-}
-
-impl<N> Counter<N> {
-    /// Counts what goes to `next`.
-    pub fn new(next: N) -> Self {
-        Self { frames: 0, bytes: 0, next }
-    }
-    /// Frames so far.
-    pub fn frames(&self) -> u64 {
-        self.frames
-    }
-    /// Their bytes, without FCS.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-}
-
-impl<F: AsRef<[u8]>, N: Push<F>> Push<F> for Counter<N> {
-    #[inline]
-    fn push(&mut self, frame: F) -> Option<F> {
-        self.frames += 1;
-        self.bytes += frame.as_ref().len() as u64;
-        self.next.push(frame)
-    }
-    fn elements(&self) -> u32 {
-        1 + self.next.elements()
-    }
-}
-
-/// The end of the way.
-#[derive(Debug, Default)]
-pub struct Discard;
-
-impl<F> Push<F> for Discard {
-    #[inline]
-    fn push(&mut self, frame: F) -> Option<F> {
-        Some(frame)
-    }
-    fn elements(&self) -> u32 {
-        1
-    }
-}
-
-/// Always has another copy of the same frame.
-#[derive(Clone, Debug)]
-pub struct InfiniteSource {
-    frame: Vec<u8>,
-    frames: u64,
-}
-
-impl InfiniteSource {
-    /// Repeats `frame` (without FCS).
-    pub fn new(frame: Vec<u8>) -> Self {
-        Self { frame, frames: 0 }
-    }
-    /// Frames pulled so far.
-    pub fn frames(&self) -> u64 {
-        self.frames
-    }
-}
-
-impl Pull for InfiniteSource {
-    fn pull(&mut self, buffer: &mut [u8]) -> Option<usize> {
-        buffer.get_mut(..self.frame.len())?.copy_from_slice(&self.frame);
-        self.frames += 1;
-        Some(self.frame.len())
-    }
-    fn elements(&self) -> u32 {
-        1
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_counter_counts_and_a_discard_gives_the_frame_back() {
-        let mut chain = Counter::new(Counter::new(Discard));
-        assert_eq!(chain.push(vec![0; 60]), Some(vec![0; 60]));
-        chain.push(vec![0; 100]);
-        assert_eq!((chain.frames(), chain.bytes()), (2, 160));
-        assert_eq!(Push::<Vec<u8>>::elements(&chain), 3);
-    }
-
-    #[test]
-    fn a_source_repeats_its_frame_but_not_into_too_small_a_buffer() {
-        let mut source = InfiniteSource::new(vec![7; 60]);
-        let mut buffer = [0; 64];
-        assert_eq!(source.pull(&mut buffer), Some(60));
-        assert_eq!(buffer[..60], [7; 60]);
-        assert_eq!(source.pull(&mut buffer[..59]), None);
-        assert_eq!(source.frames(), 1);
-    }
 }

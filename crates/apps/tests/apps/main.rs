@@ -1,0 +1,6 @@
+//! The apps byte by byte, with etherparse as the second opinion, and under whatever frames there may be.
+#![allow(clippy::unwrap_used)]
+
+mod bridge;
+mod router;
+mod wires;
