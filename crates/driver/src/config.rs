@@ -30,6 +30,10 @@ pub struct Config {
     pub moderation: Moderation,
     /// The causes that interrupt.
     pub interrupts: Interrupts,
+    /// After unmasking read a register, which pushes the write out of the bridges on its way: the device
+    /// hears of it at once, and the CPU waits for that.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub flush_unmask: bool,
     /// Free receive descriptors at which RXDMT0 is raised.
     pub rx_low: RxLow,
     /// Receive thresholds (RXDCTL); `None` leaves what the reset gives.
@@ -343,6 +347,7 @@ impl Config {
                 tx_done: true,
                 tx_empty: false,
             },
+            flush_unmask: false,
             rx_low: RxLow::Half,
             rx_thresholds: None,
             tx_thresholds: None,

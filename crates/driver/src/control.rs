@@ -341,10 +341,14 @@ impl<P: Platform> Control<P> {
         self.regs.write(reg::IMC, cause::ALL);
     }
 
-    /// Unmasks the configured interrupts: one register write.
+    /// Unmasks the configured interrupts: one register write, and a read of STATUS if the configuration
+    /// [wants it](Config::flush_unmask).
     #[inline]
     pub fn unmask(&self) {
         self.regs.write(reg::IMS, self.config.interrupts.mask());
+        if self.config.flush_unmask {
+            self.regs.read(reg::STATUS);
+        }
     }
 
     /// Makes the device interrupt for these causes.

@@ -318,3 +318,46 @@ fn polling_touches_only_tails() {
     }
     assert_eq!((counts.reads() - before.0, counts.writes() - before.1), (0, 2));
 }
+
+/// A part of a device that others may use when nobody holds it.
+struct Shared<'a, T>(&'a std::cell::RefCell<T>);
+
+impl<T> Exclusive<T> for Shared<'_, T> {
+    fn with<R>(&mut self, look: impl FnOnce(&mut T) -> R) -> R {
+        look(&mut self.0.borrow_mut())
+    }
+}
+
+#[test]
+fn while_napi_receives_others_may_send_and_read_causes() {
+    for exit in [NapiExit::BothIdle, NapiExit::EitherIdle, NapiExit::ReceiveFirst] {
+        let (nic, counts, pool) = (Nic::new(Chip::I82546eb), Counts::new(), Pool::new(500, 2048));
+        let mut dev = start(&nic, &counts, stock(), &pool);
+        let (control, tx) = (std::cell::RefCell::new(dev.control), std::cell::RefCell::new(dev.tx));
+        let mut service = Napi::new(64, exit, false);
+        for _ in 0..10 {
+            nic.receive_frame(60);
+        }
+        nic.set(reg::ICR, cause::RXT0);
+        service.interrupt(&mut control.borrow_mut()).unwrap();
+        let polled = service.poll(Shared(&control), &mut dev.rx, Shared(&tx), 300, |r| {
+            control.borrow_mut().causes().unwrap();
+            tx.borrow_mut().send(r.buffer, 60).unwrap();
+            tx.borrow_mut().flush();
+            None
+        });
+        assert_eq!((polled.received, tx.borrow().counters().frames), (10, 10), "{exit:?}");
+    }
+}
+
+#[test]
+fn unmasking_is_pushed_out_if_wanted() {
+    for (flush_unmask, reads) in [(false, 0), (true, 1)] {
+        let (nic, counts, pool) = (Nic::new(Chip::I82546eb), Counts::new(), Pool::new(500, 2048));
+        let dev = start(&nic, &counts, Config { flush_unmask, ..stock() }, &pool);
+        let before = (counts.reads(), counts.writes());
+        dev.control.unmask();
+        assert_eq!((counts.reads() - before.0, counts.writes() - before.1), (reads, 1));
+        assert_eq!(nic.get(reg::IMS), 0xDD);
+    }
+}

@@ -8,9 +8,16 @@
 //! This is one of the two files of this crate with `unsafe`: a context reaches its coroutine's
 //! way out through a raw pointer, because the call to `spend` comes from deep inside a driver.
 
+mod function;
+mod several;
+
+pub use function::{Function, Profile};
+pub use several::{Line, Lock};
+
 use crate::memory::Memory;
 use crate::{host, world::World};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
+use several::Cpu;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -46,8 +53,11 @@ enum State {
 type Way = Yielder<(), ()>;
 
 struct Context {
+    cpu: usize,
     level: Level,
     state: State,
+    /// Not ready before, though its state may say so: it was woken by a CPU that is ahead in time.
+    ready_ps: u64,
     turn: u64,
     /// Was woken while it was not waiting: its next wait returns at once.
     woken: bool,
@@ -56,7 +66,7 @@ struct Context {
     busy_ps: u64,
 }
 
-/// How the CPU has spent its time so far, in picoseconds. What is missing to the elapsed time, it idled.
+/// How a CPU has spent its time so far, in picoseconds. What is missing to the elapsed time, it idled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// In interrupt handlers.
@@ -76,7 +86,7 @@ impl Usage {
     }
 }
 
-/// How often the CPU did what costs much.
+/// How often the CPUs did what costs much.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Interrupt handlers entered.
@@ -85,13 +95,18 @@ pub struct Counters {
     pub register_reads: u64,
     /// Device registers written.
     pub register_writes: u64,
+    /// Of these, interrupt masks.
+    pub mask_writes: u64,
     /// Cache lines fetched because a card had written them.
     pub cache_misses: u64,
+    /// Cache lines fetched from another CPU's cache.
+    pub line_transfers: u64,
     /// Packet buffers taken from the allocator.
     pub allocations: u64,
 }
 
 struct Inner {
+    /// The time of the running CPU.
     now_ps: Cell<u64>,
     /// Nothing before this can concern the running code.
     horizon_ps: Cell<u64>,
@@ -104,19 +119,29 @@ struct Inner {
     turns: Cell<u64>,
     empty_poll_ps: Cell<u64>,
     counters: Cell<Counters>,
+    profile: function::Table,
+    /// The running CPU, and what the others are at; empty on a machine with one.
+    cpu: Cell<usize>,
+    cpus: RefCell<Vec<Cpu>>,
+    several: bool,
     world: RefCell<World>,
     contexts: RefCell<Vec<Context>>,
     host: host::Params,
     memory: Rc<Memory>,
 }
 
-/// A machine with one CPU. A handle: clones are the same machine.
+/// A machine with one CPU, or several. A handle: clones are the same machine.
 #[derive(Clone)]
 pub struct Machine(Rc<Inner>);
 
 impl Machine {
-    /// A machine at time zero, around `world`.
+    /// A machine with one CPU at time zero, around `world`.
     pub fn new(host: host::Params, world: World) -> Self {
+        Self::with_cpus(host, world, 1)
+    }
+
+    /// A machine with `cpus` CPUs (at least one) at time zero, around `world`.
+    pub fn with_cpus(host: host::Params, world: World, cpus: usize) -> Self {
         let memory = Rc::clone(world.memory());
         Self(Rc::new(Inner {
             now_ps: Cell::new(0),
@@ -129,6 +154,10 @@ impl Machine {
             turns: Cell::new(0),
             empty_poll_ps: Cell::new(0),
             counters: Cell::default(),
+            profile: function::Table::default(),
+            cpu: Cell::new(0),
+            cpus: RefCell::new((0..cpus.max(1)).map(|_| Cpu::default()).collect()),
+            several: cpus > 1,
             world: RefCell::new(world),
             contexts: RefCell::new(Vec::new()),
             host,
@@ -173,10 +202,19 @@ impl Machine {
         self.0.counters.set(counters);
     }
 
-    /// How the CPU's time has gone so far.
+    /// How the CPUs' time has gone so far, all together.
     pub fn usage(&self) -> Usage {
+        self.usage_where(|_| true)
+    }
+
+    /// How one CPU's time has gone so far; `empty_poll_ps` is that of all.
+    pub fn usage_of(&self, cpu: usize) -> Usage {
+        self.usage_where(|context| context.cpu == cpu)
+    }
+
+    fn usage_where(&self, which: impl Fn(&Context) -> bool) -> Usage {
         let mut usage = Usage { empty_poll_ps: self.0.empty_poll_ps.get(), ..Usage::default() };
-        for context in self.0.contexts.borrow().iter() {
+        for context in self.0.contexts.borrow().iter().filter(|context| which(context)) {
             *match context.level {
                 Level::Hardirq => &mut usage.hardirq_ps,
                 Level::Softirq => &mut usage.softirq_ps,
@@ -186,8 +224,19 @@ impl Machine {
         usage
     }
 
-    /// Adds a context; it is ready to run `body` at once.
+    /// What the time went for, by level and function.
+    pub fn profile(&self) -> Profile {
+        self.0.profile.read(&self.usage())
+    }
+
+    /// Adds a context to the first CPU; it is ready to run `body` at once.
     pub fn spawn(&self, level: Level, body: impl FnOnce(&Machine) + 'static) -> ContextId {
+        self.spawn_on(0, level, body)
+    }
+
+    /// Adds a context to `cpu`; it is ready to run `body` at once.
+    pub fn spawn_on(&self, cpu: usize, level: Level, body: impl FnOnce(&Machine) + 'static) -> ContextId {
+        debug_assert!(cpu < self.cpus());
         let id = self.0.contexts.borrow().len();
         let machine = self.clone();
         let coroutine = Coroutine::new(move |way_out: &Way, ()| {
@@ -195,8 +244,10 @@ impl Machine {
             body(&machine);
         });
         self.0.contexts.borrow_mut().push(Context {
+            cpu,
             level,
             state: State::Ready,
+            ready_ps: self.now_ps(),
             turn: self.next_turn(),
             woken: false,
             coroutine: Some(coroutine),
@@ -231,6 +282,13 @@ impl Machine {
         }
     }
 
+    /// As [`Machine::spend`], on behalf of a `function` that a profile names.
+    #[inline]
+    pub fn spend_on(&self, function: Function, cost_ps: u64) {
+        self.0.profile.add(self.0.level.get(), function, cost_ps);
+        self.spend(cost_ps);
+    }
+
     #[cold]
     fn spend_slowly(&self, cost_ps: u64) {
         let mut rest = cost_ps;
@@ -249,7 +307,7 @@ impl Machine {
             }
             // The horizon: an event of the world, a higher level's time, or the end of the run.
             self.0.world.borrow_mut().run(self.now_ps());
-            if self.now_ps() >= self.0.until_ps.get() || self.higher_level_ready() {
+            if self.now_ps() >= self.0.until_ps.get() || self.higher_level_ready() || self.is_ahead() {
                 self.suspend(State::Preempted);
             }
         }
@@ -260,8 +318,8 @@ impl Machine {
         let now = self.now_ps();
         let level = self.0.level.get();
         let mut horizon = self.0.until_ps.get().max(now);
-        let world = self.0.world.borrow();
-        for context in self.0.contexts.borrow().iter().filter(|c| c.level > level) {
+        let (world, cpu) = (self.0.world.borrow(), self.0.cpu.get());
+        for context in self.0.contexts.borrow().iter().filter(|c| c.level > level && c.cpu == cpu) {
             match context.state {
                 State::Ready | State::Preempted => horizon = now,
                 State::Waiting { until_ps } => horizon = horizon.min(until_ps.max(now)),
@@ -275,10 +333,17 @@ impl Machine {
                 State::Interrupt { .. } | State::Done => {}
             }
         }
+        if self.0.several {
+            horizon = horizon.min(self.others_allow_ps(&world)).max(now);
+        }
         self.0.horizon_ps.set(horizon);
     }
 
+    /// Whether a context of this CPU can run now.
     fn is_ready(&self, context: &Context, world: &World) -> bool {
+        if context.cpu != self.0.cpu.get() || context.ready_ps > self.now_ps() {
+            return false;
+        }
         match context.state {
             State::Ready | State::Preempted => true,
             State::Waiting { until_ps } => until_ps <= self.now_ps(),
@@ -349,7 +414,8 @@ impl Machine {
         if let State::Waiting { .. } = context.state {
             context.state = State::Ready;
             context.turn = self.next_turn();
-            if context.level > self.0.level.get() {
+            context.ready_ps = self.now_ps();
+            if context.level > self.0.level.get() || context.cpu != self.0.cpu.get() {
                 self.0.horizon_ps.set(self.now_ps());
             }
         } else {
@@ -392,7 +458,7 @@ impl Machine {
         if others > now {
             let next = self.0.world.borrow_mut().run_unseen(others);
             skipped = next.saturating_sub(now) / poll * poll;
-            self.spend(skipped);
+            self.spend_on(Function::EmptyPoll, skipped);
         }
         self.0.empty_poll_ps.set(self.0.empty_poll_ps.get() + (now - began_ps) + skipped);
     }
@@ -403,13 +469,13 @@ impl Machine {
         self.0.world.borrow_mut().run(self.now_ps());
     }
 
-    /// The CPU touches `bytes` of memory at `address`, and pays for the lines it has to fetch.
+    /// The CPU, in `function`, touches `bytes` of memory at `address`, and pays for the lines it has to fetch.
     #[inline]
-    pub fn touch(&self, address: u64, bytes: usize) {
+    pub fn touch(&self, function: Function, address: u64, bytes: usize) {
         let misses = self.0.memory.touch(address, bytes);
         if misses > 0 {
             self.count(|c| c.cache_misses += u64::from(misses));
-            self.spend(u64::from(misses) * self.0.host.cache_miss_ps);
+            self.spend_on(function, u64::from(misses) * self.0.host.cache_miss_ps);
         }
     }
 
@@ -421,7 +487,7 @@ impl Machine {
             world.run(now);
             world.bus_mut().register_read(now)
         };
-        self.spend(answer_ps - now);
+        self.spend_on(Function::RegisterRead, answer_ps - now);
         self.count(|c| c.register_reads += 1);
         let mut world = self.0.world.borrow_mut();
         world.run(self.now_ps());
@@ -438,8 +504,11 @@ impl Machine {
             world.run(now);
             world.bus_mut().register_write(now)
         };
-        self.spend(goes_on_ps - now);
-        self.count(|c| c.register_writes += 1);
+        self.spend_on(Function::RegisterWrite, goes_on_ps - now);
+        let mask = offset == kpps_datasheet::reg::IMS || offset == kpps_datasheet::reg::IMC;
+        self.count(|c| {
+            (c.register_writes, c.mask_writes) = (c.register_writes + 1, c.mask_writes + u64::from(mask))
+        });
         let mut world = self.0.world.borrow_mut();
         world.run(self.now_ps());
         world.register_write(self.now_ps(), slot, offset, value);
@@ -449,6 +518,9 @@ impl Machine {
     /// Runs the machine until `until_ps`, or until nothing will ever happen again.
     pub fn run(&self, until_ps: u64) {
         self.0.until_ps.set(until_ps);
+        if self.0.several {
+            self.run_several(until_ps);
+        }
         while self.now_ps() < until_ps {
             self.0.world.borrow_mut().run(self.now_ps());
             match self.choose() {
@@ -518,6 +590,10 @@ mod tests {
     use crate::{NS, US, bus};
 
     fn machine() -> Machine {
+        machine_with(1)
+    }
+
+    pub(super) fn machine_with(cpus: usize) -> Machine {
         let bus = bus::Params {
             clock_ps: 15_000,
             width_bytes: 8,
@@ -538,8 +614,12 @@ mod tests {
             allocate_ps: 0,
             free_ps: 0,
             recycle_ps: 0,
+            checksum_ps: 0,
+            cycle_ps: 1250,
+            line_transfer_ps: 200 * NS,
+            buffer_lines: 3,
         };
-        Machine::new(host, World::new(Memory::new(4096, 32), bus))
+        Machine::with_cpus(host, World::new(Memory::new(4096, 32), bus), cpus)
     }
 
     /// Lists what happened when.

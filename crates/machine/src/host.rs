@@ -30,6 +30,14 @@ pub struct Params {
     pub free_ps: u64,
     /// Taking one from, or giving one to, a list of recycled buffers.
     pub recycle_ps: u64,
+    /// The driver's instructions to pass a card's verdict on a checksum on, for one frame.
+    pub checksum_ps: u64,
+    /// One clock cycle: for costs that are known in cycles of any such CPU.
+    pub cycle_ps: u64,
+    /// Fetching one line that another CPU has written.
+    pub line_transfer_ps: u64,
+    /// Cache lines of a packet buffer and its structure that freeing it touches.
+    pub buffer_lines: u32,
 }
 
 impl Params {
@@ -48,6 +56,10 @@ impl Params {
             ("allocate_ps", self.allocate_ps, STEP_PS),
             ("free_ps", self.free_ps, STEP_PS),
             ("recycle_ps", self.recycle_ps, STEP_PS),
+            ("checksum_ps", self.checksum_ps, STEP_PS),
+            ("cycle_ps", self.cycle_ps, 50..=1_000_000),
+            ("line_transfer_ps", self.line_transfer_ps, STEP_PS),
+            ("buffer_lines", self.buffer_lines.into(), 0..=256),
         ])
     }
 }

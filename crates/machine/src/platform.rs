@@ -1,6 +1,6 @@
 //! The machine as a driver sees it: the [`kpps_platform`] traits, with the costs of this host.
 
-use crate::cpu::Machine;
+use crate::cpu::{Function, Machine};
 use crate::memory::{BASE, Bytes, Words};
 use kpps_platform::{Buffer, BufferSource, DmaMemory, DmaSpec, OutOfMemory, Platform, Registers};
 use std::cell::RefCell;
@@ -19,6 +19,16 @@ impl Card {
     /// The card in `slot`.
     pub fn new(machine: &Machine, slot: usize) -> Self {
         Self { machine: machine.clone(), slot }
+    }
+
+    /// The machine that the slot is in.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// The slot.
+    pub fn slot(&self) -> usize {
+        self.slot
     }
 }
 
@@ -66,13 +76,13 @@ impl DmaMemory for Ring {
     }
     #[inline]
     fn sync_for_cpu(&self, bytes: Range<usize>) {
-        self.machine.spend(self.machine.host().examine_ps);
+        self.machine.spend_on(Function::Examine, self.machine.host().examine_ps);
         self.machine.catch_up();
-        self.machine.touch(self.words.address() + bytes.start as u64, bytes.len());
+        self.machine.touch(Function::Examine, self.words.address() + bytes.start as u64, bytes.len());
     }
     #[inline]
     fn sync_for_device(&self, _bytes: Range<usize>) {
-        self.machine.spend(self.machine.host().fill_ps);
+        self.machine.spend_on(Function::Fill, self.machine.host().fill_ps);
     }
 }
 
@@ -80,6 +90,8 @@ impl DmaMemory for Ring {
 pub struct Buf {
     bytes: Bytes,
     machine: Machine,
+    /// The CPU that set up its packet structure.
+    cpu: usize,
 }
 
 impl Buffer for Buf {
@@ -101,8 +113,12 @@ impl Buffer for Buf {
     /// does not matter: a buffer is theirs or the driver's, and whose it is the descriptor has told.
     #[inline]
     fn sync_for_cpu(&self, len: usize) {
-        self.machine.spend(self.machine.host().frame_ps);
-        self.machine.touch(self.bytes.address(), len.min(self.machine.memory().line_bytes()));
+        self.machine.spend_on(Function::Frame, self.machine.host().frame_ps);
+        self.machine.touch(
+            Function::Frame,
+            self.bytes.address(),
+            len.min(self.machine.memory().line_bytes()),
+        );
     }
 }
 
@@ -124,7 +140,7 @@ impl Allocator {
         let align = if bytes.is_power_of_two() { bytes } else { 16 };
         let free = (0..buffers)
             .map_while(|_| Bytes::allocate(machine.memory(), bytes, align))
-            .map(|bytes| Buf { bytes, machine: machine.clone() })
+            .map(|bytes| Buf { bytes, machine: machine.clone(), cpu: 0 })
             .collect();
         Self { machine: machine.clone(), free: Rc::new(RefCell::new(free)), recycling: false }
     }
@@ -138,17 +154,28 @@ impl Allocator {
 impl BufferSource for Allocator {
     type Buf = Buf;
     fn take(&mut self) -> Option<Buf> {
+        let host = self.machine.host();
         if self.recycling {
-            self.machine.spend(self.machine.host().recycle_ps);
+            self.machine.spend_on(Function::Recycle, host.recycle_ps);
         } else {
-            self.machine.spend(self.machine.host().allocate_ps);
+            self.machine.spend_on(Function::Allocate, host.allocate_ps);
             self.machine.count(|c| c.allocations += 1);
         }
-        self.free.borrow_mut().pop()
+        let mut buffer = self.free.borrow_mut().pop()?;
+        buffer.cpu = self.machine.cpu();
+        Some(buffer)
     }
     fn give(&mut self, buffer: Buf) {
-        let host = self.machine.host();
-        self.machine.spend(if self.recycling { host.recycle_ps } else { host.free_ps });
+        let (machine, host) = (&self.machine, self.machine.host());
+        if self.recycling {
+            machine.spend_on(Function::Recycle, host.recycle_ps);
+        } else {
+            machine.spend_on(Function::Free, host.free_ps);
+        }
+        if buffer.cpu != machine.cpu() {
+            machine.count(|c| c.line_transfers += u64::from(host.buffer_lines));
+            machine.spend_on(Function::Transfer, u64::from(host.buffer_lines) * host.line_transfer_ps);
+        }
         self.free.borrow_mut().push(buffer);
     }
 }

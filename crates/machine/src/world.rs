@@ -39,6 +39,8 @@ pub struct World {
     bus: Bus,
     slots: Vec<Slot>,
     next_ps: u64,
+    /// How far it has run: CPUs that share it need not come in the order of time.
+    now_ps: u64,
 }
 
 /// What a card sees of the machine while it acts.
@@ -73,7 +75,7 @@ impl Host for Side<'_> {
 impl World {
     /// A machine without cards.
     pub fn new(memory: Rc<Memory>, bus: bus::Params) -> Self {
-        Self { memory, bus: Bus::new(bus), slots: Vec::new(), next_ps: u64::MAX }
+        Self { memory, bus: Bus::new(bus), slots: Vec::new(), next_ps: u64::MAX, now_ps: 0 }
     }
 
     /// Puts a card into the next free slot and returns the slot's number.
@@ -129,6 +131,7 @@ impl World {
     }
 
     fn run_events(&mut self, until_ps: u64) {
+        self.now_ps = self.now_ps.max(until_ps);
         if let [slot] = &mut self.slots[..] {
             slot.run(until_ps, &self.memory, &mut self.bus);
         } else {
@@ -158,6 +161,7 @@ impl World {
 
     /// The CPU reads a register of the card in `slot`; [`World::run`] has been called for `now_ps`.
     pub fn register_read(&mut self, now_ps: u64, slot: usize, offset: u32) -> u32 {
+        let now_ps = now_ps.max(self.now_ps);
         let Slot { nic, receiver, .. } = &mut self.slots[slot];
         let mut side = Side { memory: &self.memory, bus: &mut self.bus, receiver: receiver.as_mut() };
         let value = nic.read(now_ps, offset, &mut side);
@@ -167,6 +171,7 @@ impl World {
 
     /// The CPU writes a register of the card in `slot`; [`World::run`] has been called for `now_ps`.
     pub fn register_write(&mut self, now_ps: u64, slot: usize, offset: u32, value: u32) {
+        let now_ps = now_ps.max(self.now_ps);
         let Slot { nic, receiver, .. } = &mut self.slots[slot];
         let mut side = Side { memory: &self.memory, bus: &mut self.bus, receiver: receiver.as_mut() };
         nic.write(now_ps, offset, value, &mut side);

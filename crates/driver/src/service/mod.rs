@@ -20,6 +20,19 @@ pub use self_pacing::{Next, SelfPacing};
 use crate::{Causes, Control, RxQueue, TxQueue};
 use kpps_platform::{BufferSource, Platform};
 
+/// A part of a device that others use too, one at a time: a plain `&mut`, or a lock.
+pub trait Exclusive<T> {
+    /// Looks at it, or changes it, while nobody else does.
+    fn with<R>(&mut self, look: impl FnOnce(&mut T) -> R) -> R;
+}
+
+impl<T> Exclusive<T> for &mut T {
+    #[inline]
+    fn with<R>(&mut self, look: impl FnOnce(&mut T) -> R) -> R {
+        look(self)
+    }
+}
+
 /// What an interrupt handler did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Handled {

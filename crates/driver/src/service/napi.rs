@@ -1,6 +1,6 @@
 //! The interrupt schedules a poll; the poll has a budget and decides when interrupts come back.
 
-use super::{Meter, Polled};
+use super::{Exclusive, Meter, Polled};
 use crate::{Control, Error, Received, RxQueue, TxQueue, config::NapiExit};
 use kpps_platform::{BufferSource, Platform};
 
@@ -36,43 +36,57 @@ impl Napi {
     /// One poll: reclaims what was sent, receives at most `budget` and at most the weight, and ends
     /// polling (unmasks) if its exit rule says so. Call again later unless
     /// [`done`](Polled::done).
+    ///
+    /// The control half and the transmit queue are only held while they are used, not while frames are received: an
+    /// interrupt handler may read ICR meanwhile, and other CPUs (or `sink`) may send.
     pub fn poll<P: Platform, S: BufferSource>(
         &mut self,
-        control: &mut Control<P>,
+        mut control: impl Exclusive<Control<P>>,
         rx: &mut RxQueue<P, S>,
-        tx: &mut TxQueue<P, S>,
+        mut tx: impl Exclusive<TxQueue<P, S>>,
         budget: usize,
         sink: impl FnMut(Received<S::Buf>) -> Option<S::Buf>,
     ) -> Polled {
         let limit = budget.min(self.weight.into());
-        tx.attend(true);
+        let reclaim = |tx: &mut TxQueue<P, S>| {
+            tx.attend(true);
+            tx.reclaim(usize::MAX)
+        };
         let (received, reclaimed, done);
         match self.exit {
             NapiExit::BothIdle => {
-                reclaimed = tx.reclaim(usize::MAX);
+                reclaimed = tx.with(reclaim);
                 received = rx.receive(limit, sink);
                 done = reclaimed == 0 && received < limit;
             }
             NapiExit::EitherIdle => {
-                reclaimed = tx.reclaim(usize::MAX);
+                reclaimed = tx.with(reclaim);
                 received = rx.receive(limit, sink);
                 done = reclaimed == 0 || received < limit;
             }
             NapiExit::ReceiveFirst => {
+                tx.with(|tx| tx.attend(true));
                 received = rx.receive(limit, sink);
-                reclaimed = if received == 0 { tx.reclaim(usize::MAX) } else { 0 };
+                reclaimed = if received == 0 { tx.with(reclaim) } else { 0 };
                 done = received == 0 && reclaimed == 0;
             }
         }
-        tx.settle_if_idle();
         if done {
             self.scheduled = false;
-            tx.attend(false);
-            tx.settle();
-            self.meter.report(control, rx, tx);
-            if self.mask {
-                control.unmask();
-            }
+            let Self { meter, mask, .. } = self;
+            tx.with(|tx| {
+                tx.settle_if_idle();
+                tx.attend(false);
+                tx.settle();
+                control.with(|control| {
+                    meter.report(control, rx, tx);
+                    if *mask {
+                        control.unmask();
+                    }
+                });
+            });
+        } else {
+            tx.with(TxQueue::settle_if_idle);
         }
         Polled { received, reclaimed, done }
     }

@@ -9,7 +9,7 @@
 //! of the kernels that had it.
 
 use super::{IntoBuffer, Netdev, Next, Polled, Raised, Service};
-use crate::cpu::{ContextId, Level, Machine};
+use crate::cpu::{ContextId, Function, Level, Machine};
 use crate::limits::{QUEUE, STEP_PS, check};
 use serde::Deserialize;
 use std::cell::{Cell, RefCell};
@@ -123,7 +123,7 @@ impl<N: Netdev, C: Consumer<N>> Shared<N, C> {
 
     /// `netif_rx`.
     fn backlog(&self, machine: &Machine, frame: N::Frame) -> Option<N::Frame> {
-        machine.spend(self.params.netif_rx_ps);
+        machine.spend_on(Function::NetifRx, self.params.netif_rx_ps);
         let mut backlog = self.backlog.borrow_mut();
         if backlog.len() >= self.params.backlog {
             self.count(|t| (t.from_driver, t.dropped_backlog) = (t.from_driver + 1, t.dropped_backlog + 1));
@@ -150,7 +150,7 @@ impl<N: Netdev, C: Consumer<N>> Shared<N, C> {
     fn consume(&self, machine: &Machine, frame: N::Frame) -> Option<N::Buffer> {
         self.count(|t| t.in_hand += 1);
         let mut consumer = self.consumer.borrow_mut();
-        machine.spend(u64::from(consumer.elements()) * self.params.element_ps);
+        machine.spend_on(Function::Element, u64::from(consumer.elements()) * self.params.element_ps);
         let buffer = consumer.consume(machine.now_ps(), frame);
         self.count(|t| (t.in_hand, t.consumed) = (t.in_hand - 1, t.consumed + 1));
         buffer
@@ -214,12 +214,15 @@ impl<N: Netdev, C: Consumer<N>> Stack<N, C> {
         machine.spawn(Level::Thread, move |machine| {
             loop {
                 let began = machine.now_ps();
-                machine.spend(shared.params.task_ps);
+                machine.spend_on(Function::Task, shared.params.task_ps);
                 let sent = machine.without_interrupts(|| {
                     let mut device = shared.device.borrow_mut();
                     let mut sent = 0;
                     while sent < shared.params.to_device_burst && device.has_room() {
-                        machine.spend(u64::from(producer.elements()) * shared.params.element_ps);
+                        machine.spend_on(
+                            Function::Element,
+                            u64::from(producer.elements()) * shared.params.element_ps,
+                        );
                         if !device.send(&mut |buffer| producer.produce(machine.now_ps(), buffer)) {
                             break;
                         }
@@ -262,7 +265,7 @@ fn spawn_handler<N: Netdev, C: Consumer<N>>(
     machine.spawn(Level::Hardirq, move |machine| {
         loop {
             machine.wait_for_interrupt(shared.slot);
-            machine.spend(machine.host().interrupt_entry_ps);
+            machine.spend_on(Function::InterruptEntry, machine.host().interrupt_entry_ps);
             shared
                 .device
                 .borrow_mut()
@@ -270,7 +273,7 @@ fn spawn_handler<N: Netdev, C: Consumer<N>>(
             if shared.tally.get().in_backlog > 0 {
                 machine.wake(bottom_half);
             }
-            machine.spend(machine.host().interrupt_exit_ps);
+            machine.spend_on(Function::InterruptExit, machine.host().interrupt_exit_ps);
         }
     });
 }
@@ -285,11 +288,11 @@ fn spawn_net_bh<N: Netdev, C: Consumer<N>>(
     machine.spawn(Level::Softirq, move |machine| {
         loop {
             machine.wait();
-            machine.spend(shared.params.bottom_half_ps);
+            machine.spend_on(Function::Softirq, shared.params.bottom_half_ps);
             loop {
                 let Some(frame) = shared.backlog.borrow_mut().pop_front() else { break };
                 shared.count(|t| (t.in_backlog, t.in_hand) = (t.in_backlog - 1, t.in_hand + 1));
-                machine.spend(shared.params.net_bh_ps);
+                machine.spend_on(Function::Receive, shared.params.net_bh_ps);
                 shared.count(|t| t.in_hand -= 1);
                 let dropped = shared.enqueue(frame);
                 if let Some(frame) = dropped {
@@ -321,7 +324,7 @@ fn spawn_from_device<N: Netdev, C: Consumer<N>>(machine: &Machine, shared: &Rc<S
 
 /// One turn of the `FromDevice` task.
 fn from_device<N: Netdev, C: Consumer<N>>(machine: &Machine, shared: &Shared<N, C>) {
-    machine.spend(shared.params.task_ps);
+    machine.spend_on(Function::Task, shared.params.task_ps);
     for _ in 0..shared.params.from_device_burst {
         let Some(frame) = shared.queue.borrow_mut().pop_front() else { break };
         shared.count(|t| t.in_queue -= 1);
@@ -341,12 +344,12 @@ fn spawn_poll_handler<N: Netdev, C: Consumer<N>>(
     machine.spawn(Level::Hardirq, move |machine| {
         loop {
             machine.wait_for_interrupt(shared.slot);
-            machine.spend(machine.host().interrupt_entry_ps);
+            machine.spend_on(Function::InterruptEntry, machine.host().interrupt_entry_ps);
             let mut up = |frame: N::Frame| Some(frame.into_buffer());
             if shared.device.borrow_mut().interrupt(&mut up) == Raised::Poll {
                 machine.wake(poller);
             }
-            machine.spend(machine.host().interrupt_exit_ps);
+            machine.spend_on(Function::InterruptExit, machine.host().interrupt_exit_ps);
         }
     });
 }
@@ -367,7 +370,7 @@ fn spawn_softirq<N: Netdev, C: Consumer<N>>(
             if deferred.get() {
                 continue;
             }
-            machine.spend(shared.params.bottom_half_ps);
+            machine.spend_on(Function::Softirq, shared.params.bottom_half_ps);
             let done = (0..=shared.params.softirq_restarts)
                 .any(|_| poll_with_budget(machine, &shared, weight, thread) == Progress::Done);
             if !done {
@@ -412,13 +415,13 @@ fn poll_with_budget<N: Netdev, C: Consumer<N>>(
 ) -> Progress {
     let mut budget = shared.params.softirq_budget;
     while budget > 0 {
-        machine.spend(shared.params.task_ps);
+        machine.spend_on(Function::Softirq, shared.params.task_ps);
         // The card's own interrupt is masked while it is polled, so keeping the CPU's off too changes only that
         // one raised by the unmask at the end waits for the poll to return.
         let Polled { frames, next, .. } = machine.without_interrupts(|| {
             shared.device.borrow_mut().poll(weight.min(budget), &mut |frame| {
                 shared.count(|t| (t.from_driver, t.in_hand) = (t.from_driver + 1, t.in_hand + 1));
-                machine.spend(shared.params.net_bh_ps);
+                machine.spend_on(Function::Receive, shared.params.net_bh_ps);
                 shared.count(|t| t.in_hand -= 1);
                 shared.enqueue(frame).map(IntoBuffer::into_buffer)
             })
@@ -448,7 +451,7 @@ fn spawn_poller<N: Netdev, C: Consumer<N>>(
         }
         loop {
             let began = machine.now_ps();
-            machine.spend(shared.params.task_ps);
+            machine.spend_on(Function::Task, shared.params.task_ps);
             let polled = machine.without_interrupts(|| {
                 shared.device.borrow_mut().poll(burst, &mut |frame| {
                     shared.count(|t| t.from_driver += 1);
