@@ -175,10 +175,20 @@ impl BufferPool {
     fn spill(&mut self, buffer: Option<PoolBuffer>, keep: usize) {
         let keep = keep.min(self.own.len());
         let ours = Arc::as_ptr(&self.shared);
-        let leaving = self.own.drain(keep..).chain(buffer);
-        let (ours, others): (Vec<_>, Vec<_>) = leaving.partition(|b| b.slot().pool.as_ptr() == ours);
-        self.shared.with(|home| home.free.extend(ours.into_iter().map(ManuallyDrop::new)));
-        drop(others);
+        let is_ours = |buffer: &PoolBuffer| buffer.slot().pool.as_ptr() == ours;
+        // Others go by themselves: their pool's lock is not taken inside ours.
+        let buffer = buffer.filter(is_ours);
+        let mut at = keep;
+        while let Some(buffer) = self.own.get(at) {
+            if is_ours(buffer) {
+                at += 1;
+            } else {
+                drop(self.own.swap_remove(at));
+            }
+        }
+        // There is room for every slot: nothing is allocated here.
+        let leaving = self.own.drain(keep..).chain(buffer).map(ManuallyDrop::new);
+        self.shared.with(|home| home.free.extend(leaving));
     }
 }
 
