@@ -63,13 +63,13 @@ pub fn print(text: &str) -> Result<(), Failure> {
     })
 }
 
-/// Results go by the names of presets: each may stand for one only.
+/// Results go by the names of presets or studies: each may stand for one only.
 pub fn refuse_twice<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), Failure> {
     let mut seen = std::collections::BTreeSet::new();
     for name in names {
         if !seen.insert(name) {
             return Err(Failure::Input(format!(
-                "driver preset '{name}' is given twice: rename one of the files"
+                "'{name}' is given twice: results go by name, so rename one"
             )));
         }
     }

@@ -9,6 +9,7 @@ mod interrupt;
 mod list;
 mod output;
 mod selftest;
+mod study;
 mod transmit;
 mod units;
 
@@ -26,6 +27,7 @@ use std::process::ExitCode;
   kpps curve --driver kpps --load 50%..100%/10%
   kpps curve --json | jq '.series[].name'
   kpps transmit --chip 82542               the other direction
+  kpps study morris2000                    what a paper claimed, checked claim by claim
   kpps selftest --on qemu --chip 82540em   the driver against QEMU's card
   kpps list drivers                        the presets
   kpps list chip 82542                     a chip's constants and their sources
@@ -44,6 +46,8 @@ enum Command {
     Curve(curve::Arguments),
     /// How many frames each driver sends when its application always has another
     Transmit(transmit::Arguments),
+    /// What documents claim, and what the machine room says to it
+    Study(study::Arguments),
     /// One functional suite for the driver, on the model's cards or on QEMU's
     Selftest(selftest::Arguments),
     /// The machines, chips, buses, hosts, stacks and drivers there are; with a name, its constants and their sources
@@ -69,6 +73,7 @@ fn main() -> ExitCode {
     let result = match arguments.command {
         Command::Curve(arguments) => curve::run(&arguments),
         Command::Transmit(arguments) => transmit::run(&arguments),
+        Command::Study(arguments) => study::run(&arguments),
         Command::Selftest(arguments) => selftest::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
         Command::Schema => error::print(&kpps_report::schema()),

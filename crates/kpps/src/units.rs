@@ -163,10 +163,27 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
+/// A share below one: `10%` or `0.1`.
+pub fn share(text: &str) -> Result<f64, String> {
+    let help = || format!("'{text}' is not a share: give 10% or 0.1, above 0 and below 100%");
+    let share = match number(text).ok_or_else(help)? {
+        (percent, "%") => percent / 100.0,
+        (share, "") => share,
+        _ => return Err(help()),
+    };
+    if share > 0.0 && share < 1.0 { Ok(share) } else { Err(help()) }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn shares_are_below_one() {
+        assert_eq!((share("10%"), share("0.25")), (Ok(0.1), Ok(0.25)));
+        assert!(["0", "100%", "1", "ten", "5 kpps"].iter().all(|text| share(text).is_err()));
+    }
 
     #[test]
     fn loads_as_people_type_them() {

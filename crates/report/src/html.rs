@@ -9,10 +9,10 @@ const PLOTS_JS: &str = include_str!("../assets/uplot-1.6.32.min.js");
 const PLOTS_CSS: &str = include_str!("../assets/uplot-1.6.32.min.css");
 const PLOTS_LICENCE: &str = include_str!("../assets/uplot-LICENSE");
 const PAGE_JS: &str = include_str!("../assets/page.js");
-const PAGE_CSS: &str = include_str!("../assets/page.css");
+pub(crate) const PAGE_CSS: &str = include_str!("../assets/page.css");
 
 /// The browser itself sees to it that the page asks nothing of any network.
-const POLICY: &str =
+pub(crate) const POLICY: &str =
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:";
 
 /// The document as one self-contained HTML page: the two sentences, plots to be explored with

@@ -15,6 +15,7 @@ mod html;
 mod places;
 mod schema;
 mod sentences;
+pub mod study;
 pub mod text;
 
 pub use csv::csv;

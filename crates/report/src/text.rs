@@ -4,6 +4,7 @@ mod plot;
 mod table;
 
 pub use plot::plot;
+pub(crate) use plot::to_text as painted;
 pub use table::table;
 
 /// How text is to look.
@@ -26,7 +27,7 @@ impl Default for Look {
 
 impl Look {
     /// The mark of the `index`-th series.
-    fn mark(self, index: usize) -> char {
+    pub(crate) fn mark(self, index: usize) -> char {
         let marks = if self.ascii {
             ['o', 'x', '+', '*', '#', '@', '%', '&']
         } else {
@@ -36,13 +37,13 @@ impl Look {
     }
 
     /// The `index`-th series' place in the terminal's table of 256 colours: the hues of the page.
-    fn hue(index: usize) -> u8 {
+    pub(crate) fn hue(index: usize) -> u8 {
         const HUES: [u8; 8] = [33, 208, 36, 170, 178, 74, 160, 245];
         HUES[index % HUES.len()]
     }
 
     /// `text` in the colour of the `index`-th series, or as it is.
-    fn paint(self, index: usize, text: &str) -> String {
+    pub(crate) fn paint(self, index: usize, text: &str) -> String {
         if self.colour { format!("\x1b[38;5;{}m{text}\x1b[0m", Self::hue(index)) } else { text.to_owned() }
     }
 }

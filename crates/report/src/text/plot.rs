@@ -238,7 +238,8 @@ fn facts(series: &Series, line_rate_pps: f64) -> [String; 4] {
     [kpps(peak.delivered_pps), kpps(peak.offered_pps), kpps(last.delivered_pps), load]
 }
 
-fn to_text(buffer: &Buffer, look: Look) -> String {
+/// What was drawn, in the colours that it was drawn in.
+pub(crate) fn to_text(buffer: &Buffer, look: Look) -> String {
     let mut text = String::new();
     for y in 0..buffer.area.height {
         let mut line = String::new();

@@ -1,0 +1,193 @@
+//! `kpps study`: what documents claim, and what the machine room says to it.
+
+use crate::error::{Failure, print};
+use crate::interrupt;
+use crate::output::Output;
+use crate::units;
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use kpps_report::study::{self as report, Verdict};
+use kpps_report::{Schema, text};
+use kpps_study::{Context, Error, Study, fitted_constants, measure, named, names, turns};
+use std::io::IsTerminal;
+use std::path::PathBuf;
+
+/// Arguments of `kpps study`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  kpps study                         every claim of every study
+  kpps study morris2000 --report     and a page to read, morris2000.html
+  kpps study --claim M14             one claim
+  kpps study --perturb 10%           which verdicts turn when fitted constants move
+
+Verdicts: pass, miss, predicted (the document's result is not known here), failed (could not be judged).
+Exit code 1 if a claim that is arithmetic or was fitted on is missed, or any has failed.")]
+pub struct Arguments {
+    /// Studies, by name [default: all]
+    #[arg(value_name = "NAME")]
+    studies: Vec<String>,
+    /// Only these claims, by id
+    #[arg(long, value_delimiter = ',', value_name = "ID")]
+    claim: Vec<String>,
+    /// Move each fitted constant up and down by this share and list the verdicts that turn
+    #[arg(long, value_name = "SHARE", value_parser = units::share, conflicts_with_all = ["claim", "json", "report"])]
+    perturb: Option<f64>,
+    /// Print the results as one JSON document
+    #[arg(long)]
+    json: bool,
+    /// Write one HTML page for each study into this folder
+    #[arg(long, value_name = "FOLDER", num_args = 0..=1, default_missing_value = ".")]
+    report: Option<PathBuf>,
+}
+
+/// Runs `kpps study`.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let studies = chosen(arguments)?;
+    interrupt::watch();
+    if let Some(share) = arguments.perturb {
+        return perturb(&studies, share);
+    }
+    let mut pages = Vec::new();
+    if let Some(folder) = &arguments.report {
+        for study in &studies {
+            pages.push((study.name.clone(), Output::open(&folder.join(format!("{}.html", study.name)))?));
+        }
+    }
+    let go_on = || !interrupt::asked();
+    let context = Context { changes: Vec::new(), go_on: &go_on };
+    let wanted = studies.iter().flat_map(|study| match arguments.claim.is_empty() {
+        true => study.measurements(None),
+        false => study.claims.values().flat_map(|claim| claim.measure.values()).collect(),
+    });
+    let progress = progress();
+    let outcomes = measure(wanted, &context, &|done, of| {
+        progress.set_length(of as u64);
+        progress.set_position(done as u64);
+    });
+    progress.finish_and_clear();
+
+    let asked: usize = studies.iter().map(|study| study.claims.len()).sum();
+    let claims: Vec<_> = studies
+        .iter()
+        .flat_map(|study| study.claims.iter().filter_map(|(id, claim)| outcomes.verdict(study, id, claim)))
+        .collect();
+    let articles = studies.iter().map(|study| report::Article {
+        name: study.name.clone(),
+        title: study.title.clone(),
+        asked: study.asked.clone(),
+        setting: study.setting.clone(),
+        figures: match arguments.claim.is_empty() {
+            true => study.figures.iter().map(|figure| outcomes.figure(figure)).collect(),
+            false => Vec::new(),
+        },
+    });
+    let results = report::Study {
+        schema: Schema::Kpps1,
+        kind: report::Kind::Study,
+        kpps_version: env!("CARGO_PKG_VERSION").into(),
+        profiles_hash: kpps_profiles::hash([]),
+        articles: articles.collect(),
+        complete: claims.len() == asked,
+        claims,
+    };
+    for (article, (_, output)) in results.articles.iter().zip(&mut pages) {
+        output.write(&report::page(&results, article))?;
+    }
+    if arguments.json {
+        let json = results.to_json();
+        print(&json.map_err(|e| Failure::Check(format!("the results cannot be written as JSON: {e}")))?)?;
+    } else {
+        let look = text::Look {
+            colour: std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
+            ..text::Look::default()
+        };
+        let mut screen = report::screen(&results, look);
+        for (_, output) in &pages {
+            screen += &format!("written: {}\n", output.path().display());
+        }
+        print(&screen)?;
+    }
+    if interrupt::asked() {
+        let done = results.claims.len();
+        return Err(Failure::Interrupted(format!("interrupted: {done} of {asked} claims judged")));
+    }
+    verdict(&results)
+}
+
+/// The studies that were asked for, with the claims that were asked for.
+fn chosen(arguments: &Arguments) -> Result<Vec<Study>, Failure> {
+    let input = |error: Error| Failure::Input(error.to_string());
+    let all = if arguments.studies.is_empty() { names() } else { arguments.studies.clone() };
+    crate::error::refuse_twice(all.iter().map(String::as_str))?;
+    let mut studies = all.iter().map(|name| named(name).map_err(input)).collect::<Result<Vec<_>, _>>()?;
+    if let Some(id) = arguments.claim.iter().find(|id| !studies.iter().any(|s| s.claims.contains_key(*id))) {
+        return Err(input(Error::NoClaim(id.clone(), all.join(", "))));
+    }
+    if !arguments.claim.is_empty() {
+        for study in &mut studies {
+            study.claims.retain(|id, _| arguments.claim.contains(id));
+        }
+        studies.retain(|study| !study.claims.is_empty());
+    }
+    Ok(studies)
+}
+
+/// What the claims say as an exit code.
+fn verdict(results: &report::Study) -> Result<(), Failure> {
+    let bad: Vec<&str> = results
+        .claims
+        .iter()
+        .filter(|claim| match claim.verdict {
+            Verdict::Failed => true,
+            Verdict::Miss => matches!(claim.kind.as_str(), "exact" | "fit"),
+            Verdict::Pass | Verdict::Predicted => false,
+        })
+        .map(|claim| claim.id.as_str())
+        .collect();
+    match bad.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::Check(format!("missed or failed: {}", bad.join(", ")))),
+    }
+}
+
+fn perturb(studies: &[Study], share: f64) -> Result<(), Failure> {
+    let input = |error: kpps_profiles::Error| Failure::Input(error.to_string());
+    let mut nudges = fitted_constants(1.0 - share).map_err(input)?;
+    nudges.extend(fitted_constants(1.0 + share).map_err(input)?);
+    let go_on = || !interrupt::asked();
+    let context = Context { changes: Vec::new(), go_on: &go_on };
+    let (mut turned, mut done) = (0, 0);
+    let mut result = Ok(());
+    turns(studies, &nudges, &context, |nudge, turns| {
+        done += 1;
+        turned += turns.len();
+        let change = &nudge.change;
+        let by = match &change.to {
+            kpps_profiles::To::Scale(factor) => format!("{:+.0} %", (factor - 1.0) * 100.0),
+            kpps_profiles::To::Set(value) => value.to_string(),
+        };
+        let name =
+            format!("{} {}.{}", change.kind, change.profile.as_deref().unwrap_or("*"), change.constant);
+        let list: Vec<_> = turns.iter().map(|t| format!("{} {} -> {}", t.id, t.from, t.to)).collect();
+        let list = if list.is_empty() { "nothing turns".to_owned() } else { list.join(", ") };
+        let line = format!("{name:<48} {by:>6}  {list}\n");
+        if result.is_ok() {
+            result = print(&line);
+        }
+    });
+    result?;
+    print(&format!("{done} of {} changes tried, {turned} verdicts turned\n", nudges.len()))?;
+    match interrupt::asked() {
+        true => Err(Failure::Interrupted(format!("interrupted: {done} of {} changes tried", nudges.len()))),
+        false => Ok(()),
+    }
+}
+
+/// A bar on the terminal's error stream; nothing where nobody looks.
+fn progress() -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} measurements  {eta} left");
+    ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}

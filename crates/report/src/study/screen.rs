@@ -1,0 +1,139 @@
+//! Claims and figures on a terminal.
+
+use super::{Figure, Study, Verdict, value};
+use crate::text::Look;
+use ratatui_core::buffer::Buffer;
+use ratatui_core::layout::Rect;
+use ratatui_core::style::{Color, Style};
+use ratatui_core::symbols::Marker;
+use ratatui_core::widgets::Widget;
+use ratatui_widgets::canvas::{Canvas, Line};
+
+/// Where the words of a claim begin.
+const INDENT: &str = "                 ";
+
+/// The claims of each study with their verdicts, and a count at the end.
+pub fn screen(study: &Study, look: Look) -> String {
+    let mut text = String::new();
+    for article in &study.articles {
+        text += &format!("{}: {}\n\n", article.name, article.title);
+        for drawn in &article.figures {
+            text += &figure(drawn, look);
+            text.push('\n');
+        }
+        for claim in study.of(&article.name) {
+            let verdict = coloured(claim.verdict, look);
+            text += &format!("{:<5} {verdict} ", claim.id);
+            text += &wrapped(&claim.says, look.width, 0);
+            if !claim.expected.is_empty() {
+                text += &format!("{INDENT}expected  {}", wrapped(&claim.expected, look.width, 10));
+            }
+            if !claim.values.is_empty() {
+                let values: Vec<_> =
+                    claim.values.iter().map(|(name, number)| format!("{name} {}", value(*number))).collect();
+                text += &format!("{INDENT}measured  {}", wrapped(&values.join(", "), look.width, 10));
+            }
+            if !claim.why.is_empty() {
+                text += &format!("{INDENT}why       {}", wrapped(&claim.why, look.width, 10));
+            }
+        }
+        text.push('\n');
+    }
+    let kinds = [Verdict::Pass, Verdict::Miss, Verdict::Predicted, Verdict::Failed];
+    let counts: Vec<_> = kinds
+        .into_iter()
+        .map(|verdict| (study.count(verdict), verdict))
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, verdict)| format!("{count} {verdict}"))
+        .collect();
+    text += &format!("{} claims: {}\n", study.claims.len(), counts.join(", "));
+    text
+}
+
+fn coloured(verdict: Verdict, look: Look) -> String {
+    let hue = match verdict {
+        Verdict::Pass => 36,
+        Verdict::Predicted => 33,
+        Verdict::Miss => 208,
+        Verdict::Failed => 160,
+    };
+    if look.colour { format!("\x1b[38;5;{hue}m{verdict:<10}\x1b[0m") } else { format!("{verdict:<10}") }
+}
+
+/// `text` in lines that end before `width`, the second and later ones indented, the first beginning where it stands.
+fn wrapped(text: &str, width: usize, hang: usize) -> String {
+    let margin = INDENT.len() + hang;
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last().map_or(0, |line| line.chars().count());
+        if line > 0 && margin + line + 1 + word.chars().count() > width {
+            lines.push(String::new());
+        }
+        if let Some(line) = lines.last_mut() {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines.join(&format!("\n{}", " ".repeat(margin))) + "\n"
+}
+
+/// A figure in characters: its lines, their names, and the ends of the axes.
+pub fn figure(figure: &Figure, look: Look) -> String {
+    let points = || figure.lines.iter().flat_map(|line| &line.points);
+    let (most_x, most_y) = points().fold((0.0f64, 0.0f64), |(x, y), p| (x.max(p.0), y.max(p.1)));
+    let mut text = format!("{}\n", figure.title);
+    if most_x <= 0.0 || most_y <= 0.0 {
+        return text + "  nothing was measured\n";
+    }
+    let least_x = points().map(|p| p.0).fold(f64::INFINITY, f64::min).min(most_x / 4.0);
+    let least_x = if least_x < most_x / 4.0 { 0.0 } else { least_x };
+    let width = u16::try_from(look.width.clamp(40, 160)).unwrap_or(160);
+    let area = Rect::new(9, 0, width - 11, 14);
+    let mut buffer = Buffer::empty(Rect::new(0, 0, width, area.height + 2));
+    let plain = Style::new();
+    let [upright, level, corner] = if look.ascii { ["|", "-", "+"] } else { ["│", "─", "└"] };
+    for row in 0..area.height {
+        buffer.set_string(8, row, upright, plain);
+    }
+    for part in 0..=2u16 {
+        let row = (area.height - 1) - part * (area.height - 1) / 2;
+        let label = value(most_y * 1.04 * f64::from(part) / 2.0);
+        buffer.set_string(0, row, format!("{label:>7}"), plain);
+    }
+    buffer.set_string(8, area.height, corner, plain);
+    for column in area.left()..area.right() {
+        buffer.set_string(column, area.height, level, plain);
+    }
+    buffer.set_string(9, area.height + 1, value(least_x), plain);
+    let right = value(most_x);
+    buffer.set_string(area.right() - right.len() as u16, area.height + 1, &right, plain);
+    for (index, line) in figure.lines.iter().enumerate() {
+        let color = Color::Indexed(Look::hue(index));
+        Canvas::default()
+            .x_bounds([least_x, most_x])
+            .y_bounds([0.0, most_y * 1.04])
+            .marker(if look.ascii { Marker::Custom('.') } else { Marker::Braille })
+            .paint(|context| {
+                for pair in line.points.windows(2) {
+                    let [(x1, y1), (x2, y2)] = [pair[0], pair[1]];
+                    context.draw(&Line { x1, y1, x2, y2, color });
+                }
+            })
+            .render(area, &mut buffer);
+        for &(x, y) in &line.points {
+            let share = |at: f64, from: f64, to: f64| ((at - from) / (to - from)).clamp(0.0, 1.0);
+            let column = area.left() + (share(x, least_x, most_x) * f64::from(area.width - 1)).round() as u16;
+            let row = (area.height - 1)
+                - (share(y, 0.0, most_y * 1.04) * f64::from(area.height - 1)).round() as u16;
+            buffer.set_string(column, row, look.mark(index).to_string(), Style::new().fg(color));
+        }
+    }
+    text += &format!("{}\n{}", figure.y, crate::text::painted(&buffer, look));
+    text += &format!("{:>width$}\n", figure.x, width = usize::from(area.right()));
+    for (index, line) in figure.lines.iter().enumerate() {
+        text += &format!("  {}\n", look.paint(index, &format!("{} {}", look.mark(index), line.name)));
+    }
+    text
+}

@@ -1,0 +1,180 @@
+//! The files of `studies/`.
+
+use include_dir::{Dir, include_dir};
+use indexmap::IndexMap;
+use serde::Deserialize;
+
+static BUILT_IN: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../studies");
+
+/// How a claim is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Constants of the model may be fitted on it.
+    Fit,
+    /// Arithmetic: holds to rounding.
+    Exact,
+    /// A shape, an ordering, a cause and its effect.
+    Order,
+    /// A fact about the configuration.
+    Setup,
+    /// The document has a result that is not told here: a prediction.
+    KeptBack,
+}
+
+impl Kind {
+    /// The word for it in files and documents.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Fit => "fit",
+            Self::Exact => "exact",
+            Self::Order => "order",
+            Self::Setup => "setup",
+            Self::KeptBack => "kept-back",
+        }
+    }
+}
+
+/// A metric with its configuration.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Measurement {
+    /// The name of the metric.
+    pub metric: String,
+    /// What the metric is to be taken of; the metric knows what it needs.
+    #[serde(flatten)]
+    pub of: toml::Table,
+}
+
+impl Measurement {
+    /// The same text for the same measurement.
+    pub(crate) fn key(&self) -> String {
+        format!("{} {}", self.metric, toml::Value::Table(self.of.clone()))
+    }
+}
+
+/// A claim.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// How it is used.
+    pub kind: Kind,
+    /// What it says, in our words.
+    pub says: String,
+    /// What is expected, in words and figures.
+    #[serde(default)]
+    pub expected: String,
+    /// What is measured for it, by a name of its own.
+    #[serde(default)]
+    pub measure: IndexMap<String, Measurement>,
+    /// Conditions on what was measured, all of which must hold.
+    #[serde(default)]
+    pub holds: Vec<String>,
+    /// Figures to publish: names and expressions.
+    #[serde(default)]
+    pub values: IndexMap<String, String>,
+    /// What there is to say about the outcome: the mechanism behind a miss, above all.
+    #[serde(default)]
+    pub why: String,
+}
+
+/// A line of a figure.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Line {
+    /// Its name.
+    pub name: String,
+    /// What is measured for it.
+    pub measure: Measurement,
+    /// The list of the measurement that goes along the figure's x axis.
+    pub x: String,
+    /// The list that goes up.
+    pub y: String,
+}
+
+/// A figure.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    /// Its title.
+    pub title: String,
+    /// What is along the x axis, with its unit.
+    pub x: String,
+    /// What goes up, with its unit.
+    pub y: String,
+    /// What x values are multiplied by for that unit.
+    #[serde(default = "one")]
+    pub x_scale: f64,
+    /// What y values are multiplied by for that unit.
+    #[serde(default = "one")]
+    pub y_scale: f64,
+    /// The lines.
+    pub lines: Vec<Line>,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+/// A study.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Study {
+    /// Its name: that of its file.
+    #[serde(skip)]
+    pub name: String,
+    /// Title, author, year.
+    pub title: String,
+    /// What was asked.
+    #[serde(default)]
+    pub asked: String,
+    /// What it was asked of.
+    #[serde(default)]
+    pub setting: String,
+    /// What the document's figures showed.
+    #[serde(default)]
+    pub figures: Vec<Figure>,
+    /// The claims by their ids.
+    pub claims: IndexMap<String, Claim>,
+}
+
+/// Why there is no study, or nothing of it.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is none of this name.
+    #[error("there is no study called '{0}': known are {known}", known = names().join(", "))]
+    Unknown(String),
+    /// There is no claim of this id.
+    #[error("there is no claim '{0}' in {1}")]
+    NoClaim(String, String),
+    /// A file is not as it should be.
+    #[error("study '{name}': {problem}")]
+    Bad {
+        /// The study.
+        name: String,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+/// The names of the studies.
+pub fn names() -> Vec<String> {
+    let mut names: Vec<String> =
+        BUILT_IN.files().filter_map(|file| Some(file.path().file_stem()?.to_str()?.to_owned())).collect();
+    names.sort();
+    names
+}
+
+/// The study called `name`.
+///
+/// # Errors
+/// If there is none.
+pub fn named(name: &str) -> Result<Study, Error> {
+    let text = BUILT_IN
+        .get_file(format!("{name}.toml"))
+        .and_then(|file| file.contents_utf8())
+        .ok_or_else(|| Error::Unknown(name.into()))?;
+    let mut study: Study = toml::from_str(text)
+        .map_err(|error| Error::Bad { name: name.into(), problem: error.to_string().replace('\n', " ") })?;
+    study.name = name.into();
+    Ok(study)
+}

@@ -1,0 +1,113 @@
+//! Conditions and figures of a claim: expressions over what was measured.
+
+use crate::{Value, Values};
+use rhai::{Array, Dynamic, Engine, FLOAT, Map, Scope};
+use std::collections::BTreeMap;
+
+/// An engine that knows arithmetic and, of our own:
+/// `within(x, of, share)`, `between(x, low, high)`, `min(list)`, `max(list)`, `first(list)`, `last(list)`,
+/// `falling(list, slack)`, `rising(list, slack)` and `ratio(a, b)`, which is 0 where nothing can be divided.
+fn engine() -> Engine {
+    let mut engine = Engine::new();
+    engine.set_max_operations(1_000_000).set_fail_on_invalid_map_property(true);
+    engine.register_fn("within", |x: FLOAT, of: FLOAT, share: FLOAT| (x - of).abs() <= of.abs() * share);
+    engine.register_fn("between", |x: FLOAT, low: FLOAT, high: FLOAT| (low..=high).contains(&x));
+    engine.register_fn("ratio", |a: FLOAT, b: FLOAT| if b == 0.0 { 0.0 } else { a / b });
+    engine.register_fn("min", |list: Array| numbers(&list).into_iter().fold(FLOAT::INFINITY, FLOAT::min));
+    engine.register_fn("max", |list: Array| numbers(&list).into_iter().fold(FLOAT::NEG_INFINITY, FLOAT::max));
+    engine.register_fn("first", |list: Array| numbers(&list).first().copied().unwrap_or(FLOAT::NAN));
+    engine.register_fn("last", |list: Array| numbers(&list).last().copied().unwrap_or(FLOAT::NAN));
+    engine.register_fn("falling", |list: Array, slack: FLOAT| {
+        numbers(&list).windows(2).all(|pair| pair[1] <= pair[0] * (1.0 + slack))
+    });
+    engine.register_fn("rising", |list: Array, slack: FLOAT| {
+        numbers(&list).windows(2).all(|pair| pair[1] >= pair[0] * (1.0 - slack))
+    });
+    engine
+}
+
+fn numbers(list: &Array) -> Vec<FLOAT> {
+    list.iter().filter_map(|item| item.as_float().ok()).collect()
+}
+
+fn dynamic(value: &Value) -> Dynamic {
+    match value {
+        Value::Number(number) => Dynamic::from_float(*number),
+        Value::List(list) => list.iter().copied().map(Dynamic::from_float).collect::<Array>().into(),
+    }
+}
+
+fn scope(measured: &BTreeMap<String, Values>) -> Scope<'static> {
+    let mut scope = Scope::new();
+    for (name, values) in measured {
+        let map: Map = values.iter().map(|(name, value)| (name.as_str().into(), dynamic(value))).collect();
+        scope.push(name.clone(), map);
+    }
+    scope
+}
+
+/// Whether all of `conditions` hold for what was measured, each measurement by its name.
+///
+/// # Errors
+/// A condition that is no condition, or asks for what was not measured; the message names it.
+pub fn judge(conditions: &[String], measured: &BTreeMap<String, Values>) -> Result<bool, String> {
+    let (engine, mut scope) = (engine(), scope(measured));
+    for condition in conditions {
+        match engine.eval_expression_with_scope::<bool>(&mut scope, condition) {
+            Ok(true) => {}
+            Ok(false) => return Ok(false),
+            Err(error) => return Err(format!("the condition `{condition}` makes no sense: {error}")),
+        }
+    }
+    Ok(true)
+}
+
+/// The figure that `expression` gives.
+///
+/// # Errors
+/// An expression that is no number, or asks for what was not measured; the message names it.
+pub fn figure(expression: &str, measured: &BTreeMap<String, Values>) -> Result<f64, String> {
+    let value: Dynamic = engine()
+        .eval_expression_with_scope(&mut scope(measured), expression)
+        .map_err(|error| format!("the value `{expression}` makes no sense: {error}"))?;
+    match (value.as_float(), value.as_int(), value.as_bool()) {
+        (Ok(number), _, _) => Ok(number),
+        (_, Ok(whole), _) => Ok(whole as f64),
+        (_, _, Ok(truth)) => Ok(f64::from(u8::from(truth))),
+        _ => Err(format!("the value `{expression}` is no number")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn measured() -> BTreeMap<String, Values> {
+        let values = [
+            ("pps".to_owned(), Value::Number(680e3)),
+            ("curve".to_owned(), Value::List(vec![3.0, 2.0, 2.01])),
+        ];
+        [("a".to_owned(), values.into_iter().collect())].into()
+    }
+
+    #[test]
+    fn conditions_hold_or_do_not() {
+        let holds = |condition: &str| judge(&[condition.to_owned()], &measured());
+        assert_eq!(holds("within(a.pps, 700e3, 0.05) && a.pps > 1"), Ok(true));
+        assert_eq!(holds("between(a.pps, 690e3, 700e3)"), Ok(false));
+        assert_eq!(holds("falling(a.curve, 0.01) && max(a.curve) == 3.0"), Ok(true));
+        assert_eq!(holds("falling(a.curve, 0.0)"), Ok(false));
+        assert_eq!(holds("last(a.curve) >= 2.0 && a.curve[0] == 3.0"), Ok(true));
+    }
+
+    #[test]
+    fn nonsense_is_named() {
+        for nonsense in ["a.nothing > 1", "b.pps > 1", "a.pps", "within(1)", "(("] {
+            let error = judge(&[nonsense.to_owned()], &measured()).unwrap_err();
+            assert!(error.contains(nonsense), "{error}");
+        }
+        assert_eq!(figure("a.pps / 2", &measured()), Ok(340e3));
+        assert!(figure("a.zz", &measured()).unwrap_err().contains("a.zz"));
+    }
+}

@@ -1,0 +1,227 @@
+//! Receiving: trials at one load or many.
+
+use super::setting::{Setting, configuration};
+use super::{Context, Value, Values};
+use kpps_bench::{Load, Testbed, Trial, point};
+use kpps_profiles::Change;
+use kpps_report::Point;
+use kpps_testbed::{Setup, Simulated};
+use serde::Deserialize;
+
+/// The loads of a measurement, in frames per second.
+#[derive(Clone, Deserialize)]
+#[serde(untagged)]
+enum Offered {
+    One(f64),
+    Word(Word),
+    Many(Vec<OneOffered>),
+    Range { from: f64, to: f64, step: f64 },
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(untagged)]
+enum OneOffered {
+    Pps(f64),
+    Word(Word),
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Word {
+    /// The line rate.
+    Line,
+}
+
+impl Offered {
+    fn pps(&self, line: f64) -> Vec<f64> {
+        match self {
+            Self::One(pps) => vec![*pps],
+            Self::Word(Word::Line) => vec![line],
+            Self::Many(many) => many
+                .iter()
+                .map(|one| match one {
+                    OneOffered::Pps(pps) => *pps,
+                    OneOffered::Word(Word::Line) => line,
+                })
+                .collect(),
+            Self::Range { from, to, step } => {
+                (0..).map(|k| from + f64::from(k) * step).take_while(|pps| *pps <= to + step * 1e-6).collect()
+            }
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Of {
+    #[serde(flatten)]
+    setting: Setting,
+    offered: Offered,
+    #[serde(flatten)]
+    times: Times,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+struct Times {
+    #[serde(default = "warmup_ms")]
+    warmup_ms: u32,
+    #[serde(default = "duration_ms")]
+    duration_ms: u32,
+}
+
+fn warmup_ms() -> u32 {
+    10
+}
+
+fn duration_ms() -> u32 {
+    30
+}
+
+fn trials(
+    setup: &Setup,
+    setting: &Setting,
+    offered: &Offered,
+    times: Times,
+    context: &Context,
+) -> Result<Vec<(Trial, Point)>, String> {
+    let mut testbed = Simulated::new(setup.clone());
+    let size = setting.size();
+    let line = testbed.line_rate_pps(size);
+    let trial = |offered_pps| {
+        let load =
+            Load { offered_pps, size, warmup_ms: times.warmup_ms, duration_ms: times.duration_ms, seed: 1 };
+        let trial = testbed.trial_while(&load, context.go_on).map_err(|error| error.to_string())?;
+        let point = point(&load, &trial);
+        Ok((trial, point))
+    };
+    offered.pps(line).into_iter().map(trial).collect()
+}
+
+/// One value for each load, as a number if there is one load.
+fn column(trials: &[(Trial, Point)], of: impl Fn(&Trial, &Point) -> f64) -> Value {
+    match trials {
+        [(trial, point)] => Value::Number(of(trial, point)),
+        many => Value::List(many.iter().map(|(trial, point)| of(trial, point)).collect()),
+    }
+}
+
+/// For each load: `offered_pps`, `sent_pps`, `delivered_pps`, `seconds`, `cpu_busy`, `cpu_left`, `empty_polls`, `bus_busy`,
+/// `interrupts_per_s`, `interrupts_per_packet` (of those delivered), `reads_per_packet`, `writes_per_packet`,
+/// `allocations_per_packet` (of those taken), `dropped` and `dropped_PLACE` as shares of what was sent, `latency_p50_ns`,
+/// `latency_p99_ns`; and over all of them `peak_pps` and `peak_at_pps`.
+pub(super) fn receive(of: toml::Table, context: &Context) -> Result<Values, String> {
+    let of: Of = configuration(of)?;
+    let setup = of.setting.setup(context)?;
+    let trials = trials(&setup, &of.setting, &of.offered, of.times, context)?;
+    type Of1 = fn(&Trial, &Point) -> f64;
+    let columns: [(&str, Of1); 16] = [
+        ("offered_pps", |_, point| point.offered_pps),
+        ("sent_pps", |_, point| point.sent_pps),
+        ("delivered_pps", |_, point| point.delivered_pps),
+        ("seconds", |trial, _| trial.seconds),
+        ("cpu_busy", |_, point| point.cpu_busy),
+        ("cpu_left", |_, point| point.cpu_left()),
+        ("empty_polls", |_, point| point.cpu.empty_polls),
+        ("bus_busy", |_, point| point.bus_busy),
+        ("interrupts_per_s", |_, point| point.interrupts_per_s),
+        ("interrupts_per_packet", |trial, _| trial.interrupts as f64 / trial.delivered.max(1) as f64),
+        ("reads_per_packet", |_, point| point.registers_per_packet.read),
+        ("writes_per_packet", |_, point| point.registers_per_packet.write),
+        ("allocations_per_packet", |_, point| point.allocations_per_packet),
+        ("dropped", |trial, _| {
+            trial.ledger.dropped.values().sum::<u64>() as f64 / trial.ledger.sent.max(1) as f64
+        }),
+        ("latency_p50_ns", |_, point| point.latency_ns.p50.unwrap_or(0) as f64),
+        ("latency_p99_ns", |_, point| point.latency_ns.p99.unwrap_or(0) as f64),
+    ];
+    let mut values: Values =
+        columns.into_iter().map(|(name, of)| (name.to_owned(), column(&trials, of))).collect();
+    for place in trials.iter().flat_map(|(trial, _)| trial.ledger.dropped.keys()) {
+        let share = |trial: &Trial, _: &Point| {
+            *trial.ledger.dropped.get(place).unwrap_or(&0) as f64 / trial.ledger.sent.max(1) as f64
+        };
+        values.entry(format!("dropped_{place}")).or_insert_with(|| column(&trials, share));
+    }
+    let (peak_pps, at) = peak(&trials);
+    values.insert("peak_pps".into(), peak_pps.into());
+    values.insert("peak_at_pps".into(), at.into());
+    Ok(values)
+}
+
+/// The highest delivered rate, and the lowest load at which it is reached.
+fn peak(trials: &[(Trial, Point)]) -> (f64, f64) {
+    trials.iter().fold((0.0, 0.0), |best, (_, point)| {
+        if point.delivered_pps > best.0 { (point.delivered_pps, point.offered_pps) } else { best }
+    })
+}
+
+#[derive(Deserialize)]
+struct Grid {
+    #[serde(flatten)]
+    setting: Setting,
+    offered: Offered,
+    /// Two constants and their values.
+    vary: toml::map::Map<String, toml::Value>,
+    /// What the rate at the highest load is below of the peak's to count as a decline.
+    decline: f64,
+    #[serde(flatten)]
+    times: Times,
+}
+
+/// Over all combinations of the varied constants' values: `cells`, `cells_declining` (delivered at the last load is less
+/// than the share `decline` of the peak), `cells_not_declining`, and of the best cell its `best_peak_pps`; for each
+/// constant the list `best_CONSTANT` of one value; lists `peak_pps` and `last_pps` with one entry a cell.
+pub(super) fn grid(of: toml::Table, context: &Context) -> Result<Values, String> {
+    let of: Grid = configuration(of)?;
+    let axes: Vec<(String, Vec<toml::Value>)> = of
+        .vary
+        .iter()
+        .map(|(path, values)| match values {
+            toml::Value::Array(list) if !list.is_empty() => Ok((path.clone(), list.clone())),
+            _ => Err(format!("'{path}' is to vary: give a list of values")),
+        })
+        .collect::<Result<_, String>>()?;
+    let mut cells: Vec<Vec<Change>> = vec![Vec::new()];
+    for (path, values) in &axes {
+        let mut longer = Vec::with_capacity(cells.len() * values.len());
+        for cell in &cells {
+            for value in values {
+                let change = Change::set(path, value.clone())?;
+                longer.push(cell.iter().cloned().chain([change]).collect());
+            }
+        }
+        cells = longer;
+    }
+    let (mut peaks, mut lasts, mut best) = (Vec::new(), Vec::new(), (0.0, 0));
+    for (index, cell) in cells.iter().enumerate() {
+        let setup = of.setting.setup_with(context, cell)?;
+        let trials = trials(&setup, &of.setting, &of.offered, of.times, context)?;
+        let peak = peak(&trials).0;
+        let last = trials.last().map_or(0.0, |(_, point)| point.delivered_pps);
+        if last > best.0 {
+            best = (last, index);
+        }
+        peaks.push(peak);
+        lasts.push(last);
+    }
+    let declining =
+        peaks.iter().zip(&lasts).filter(|(peak, last)| **last < of.decline * **peak).count() as f64;
+    let mut values: Values = [
+        ("cells", Value::Number(cells.len() as f64)),
+        ("cells_declining", declining.into()),
+        ("cells_not_declining", (cells.len() as f64 - declining).into()),
+        ("best_last_pps", best.0.into()),
+        ("peak_pps", Value::List(peaks)),
+        ("last_pps", Value::List(lasts)),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_owned(), value))
+    .collect();
+    for change in &cells[best.1] {
+        let kpps_profiles::To::Set(value) = &change.to else { continue };
+        let number = value.as_integer().map(|whole| whole as f64).or(value.as_float());
+        if let Some(number) = number {
+            values.insert(format!("best_{}", change.constant.replace('.', "_")), number.into());
+        }
+    }
+    Ok(values)
+}

@@ -1,0 +1,53 @@
+//! What most metrics are taken of: a machine, a chip, a driver, and constants that are different.
+
+use super::Context;
+use kpps_frames::Size;
+use kpps_profiles::Change;
+use kpps_testbed::Setup;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+/// A machine, a chip and a driver.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Setting {
+    machine: String,
+    chip: Option<String>,
+    driver: String,
+    /// Constants that are different, as `"driver.rx_ring" = 80`.
+    #[serde(default)]
+    set: toml::Table,
+    /// Frame size in bytes with FCS.
+    #[serde(default = "minimum")]
+    pub size: u16,
+}
+
+fn minimum() -> u16 {
+    Size::MIN.bytes_with_fcs() as u16
+}
+
+impl Setting {
+    /// The setup, with the context's changes.
+    pub fn setup(&self, context: &Context) -> Result<Setup, String> {
+        self.setup_with(context, &[])
+    }
+
+    /// The same with some more changes.
+    pub fn setup_with(&self, context: &Context, more: &[Change]) -> Result<Setup, String> {
+        let own = self.set.iter().map(|(path, value)| Change::set(path, value.clone()));
+        let mut changes = own.collect::<Result<Vec<_>, _>>()?;
+        changes.extend_from_slice(more);
+        changes.extend_from_slice(&context.changes);
+        Setup::changed(&self.machine, self.chip.as_deref(), &self.driver, &changes)
+            .map_err(|error| error.to_string())
+    }
+
+    /// The frame size.
+    pub fn size(&self) -> Size {
+        Size::with_fcs(self.size)
+    }
+}
+
+/// A metric's configuration as a `T`.
+pub(super) fn configuration<T: DeserializeOwned>(table: toml::Table) -> Result<T, String> {
+    T::deserialize(table).map_err(|error| error.message().replace('\n', "; "))
+}

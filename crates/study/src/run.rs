@@ -1,0 +1,134 @@
+//! Measures what claims and figures ask for, each thing once, on all cores.
+
+use crate::metric::{self, Context, Values};
+use crate::{Claim, Figure, Measurement, Study};
+use kpps_report::study as report;
+use kpps_report::study::Verdict;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Told of each measurement as it ends: how many of how many.
+pub type Progress<'a> = &'a (dyn Fn(usize, usize) + Sync);
+
+/// What was measured: a result, or why there is none, for each measurement.
+#[derive(Debug, Default)]
+pub struct Outcomes(BTreeMap<String, Result<Values, String>>);
+
+/// Takes every measurement that `wanted` names, each once, on as many threads as there are processors. Those
+/// that `context` cuts short are missing.
+pub fn measure<'a>(
+    wanted: impl IntoIterator<Item = &'a Measurement>,
+    context: &Context,
+    progress: Progress,
+) -> Outcomes {
+    let distinct: BTreeMap<String, &Measurement> =
+        wanted.into_iter().map(|measurement| (measurement.key(), measurement)).collect();
+    let work: Vec<(&String, &&Measurement)> = distinct.iter().collect();
+    let (next, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let outcomes = Mutex::new(BTreeMap::new());
+    let worker = || {
+        while (context.go_on)() {
+            let Some((key, measurement)) = work.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
+            let result = metric::take(measurement, context);
+            if !(context.go_on)() {
+                break; // cut short: no result
+            }
+            if let Ok(mut outcomes) = outcomes.lock() {
+                outcomes.insert((*key).clone(), result);
+            }
+            progress(ended.fetch_add(1, Ordering::Relaxed) + 1, work.len());
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(work.len().max(1));
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(worker);
+        }
+    });
+    Outcomes(outcomes.into_inner().unwrap_or_default())
+}
+
+impl Study {
+    /// Every measurement that the study asks for: of all claims and figures, or of one claim.
+    pub fn measurements(&self, only: Option<&str>) -> Vec<&Measurement> {
+        let claims = self.claims.iter().filter(|(id, _)| only.is_none_or(|only| *id == only));
+        let of_claims = claims.flat_map(|(_, claim)| claim.measure.values());
+        let of_figures = self.figures.iter().flat_map(|figure| figure.lines.iter().map(|line| &line.measure));
+        of_claims.chain(of_figures.filter(|_| only.is_none())).collect()
+    }
+}
+
+impl Outcomes {
+    /// What these outcomes say to a claim; `None` if not everything was measured that it needs.
+    pub fn verdict(&self, study: &Study, id: &str, claim: &Claim) -> Option<report::Claim> {
+        let mut measured = BTreeMap::new();
+        let mut problem = None;
+        for (name, measurement) in &claim.measure {
+            match self.0.get(&measurement.key())? {
+                Ok(values) => {
+                    measured.insert(name.clone(), values.clone());
+                }
+                Err(error) => problem = Some(format!("{}: {error}", measurement.metric)),
+            }
+        }
+        let (mut verdict, mut values) = (Verdict::Failed, BTreeMap::new());
+        if problem.is_none() {
+            match self.judged(claim, &measured) {
+                Ok(judged) => (verdict, values) = judged,
+                Err(error) => problem = Some(error),
+            }
+        }
+        Some(report::Claim {
+            study: study.name.clone(),
+            id: id.to_owned(),
+            says: claim.says.clone(),
+            kind: claim.kind.word().to_owned(),
+            expected: claim.expected.clone(),
+            verdict,
+            values,
+            why: problem.unwrap_or_else(|| claim.why.clone()),
+        })
+    }
+
+    fn judged(
+        &self,
+        claim: &Claim,
+        measured: &BTreeMap<String, Values>,
+    ) -> Result<(Verdict, BTreeMap<String, f64>), String> {
+        let values = claim
+            .values
+            .iter()
+            .map(|(name, expression)| Ok((name.clone(), crate::judge::figure(expression, measured)?)))
+            .collect::<Result<_, String>>()?;
+        let verdict = if claim.kind == crate::Kind::KeptBack {
+            Verdict::Predicted
+        } else if claim.holds.is_empty() {
+            return Err("nothing is checked: the claim has no conditions".into());
+        } else if crate::judge(&claim.holds, measured)? {
+            Verdict::Pass
+        } else {
+            Verdict::Miss
+        };
+        Ok((verdict, values))
+    }
+
+    /// A figure with the lines that were measured.
+    pub fn figure(&self, figure: &Figure) -> report::Figure {
+        let line = |line: &crate::Line| {
+            let values = self.0.get(&line.measure.key())?.as_ref().ok()?;
+            let list = |name: &str, scale: f64| match values.get(name)? {
+                crate::Value::List(list) => Some(list.iter().map(|v| v * scale).collect::<Vec<_>>()),
+                crate::Value::Number(number) => Some(vec![number * scale]),
+            };
+            let points = list(&line.x, figure.x_scale)?.into_iter().zip(list(&line.y, figure.y_scale)?);
+            Some(report::Line { name: line.name.clone(), points: points.collect() })
+        };
+        report::Figure {
+            title: figure.title.clone(),
+            x: figure.x.clone(),
+            y: figure.y.clone(),
+            lines: figure.lines.iter().filter_map(line).collect(),
+        }
+    }
+}
