@@ -18,6 +18,9 @@ pub enum Chip {
     I82545em,
     /// 82546EB: two (or, on a card with a bridge, four) 82545s (PRO/1000 MT dual and quad).
     I82546eb,
+    /// 82574L: PCI Express, copper; two queues each way with RSS, MSI-X, extended receive
+    /// descriptors, header split (Gigabit CT Desktop; QEMU's `e1000e`).
+    I82574l,
 }
 
 /// The physical medium.
@@ -63,7 +66,9 @@ use Chip::*;
 
 impl Chip {
     /// All chips.
-    pub const ALL: [Self; 6] = [I82542, I82543gc, I82544, I82540em, I82545em, I82546eb];
+    pub const ALL: [Self; 7] = [I82542, I82543gc, I82544, I82540em, I82545em, I82546eb, I82574l];
+    /// Those on PCI and PCI-X: the 8254x.
+    pub const PCI: [Self; 6] = [I82542, I82543gc, I82544, I82540em, I82545em, I82546eb];
 
     /// The name used in profiles and on the command line.
     pub const fn name(self) -> &'static str {
@@ -74,11 +79,13 @@ impl Chip {
             I82540em => "82540em",
             I82545em => "82545em",
             I82546eb => "82546eb",
+            I82574l => "82574l",
         }
     }
 
     /// PCI device identifiers, the commonest first (SDM table 5-1; 82542, 82543 and 82544 from the
-    /// public drivers: the table's 1107h and 1112h for the 82544 are known to none of them).
+    /// public drivers: the table's 1107h and 1112h for the 82544 are known to none of them; 82574 from
+    /// the public drivers).
     pub const fn device_ids(self) -> &'static [u16] {
         match self {
             I82542 => &[0x1000],
@@ -87,6 +94,7 @@ impl Chip {
             I82540em => &[0x100E, 0x1015],
             I82545em => &[0x100F, 0x1011],
             I82546eb => &[0x1010, 0x1012, 0x101D],
+            I82574l => &[0x10D3, 0x10F6],
         }
     }
 
@@ -114,7 +122,36 @@ impl Chip {
 
     /// Has RADV, TADV and ITR (SDM 13.4.18, .31, .44: not on the 82544 and before).
     pub const fn has_radv_tadv_itr(self) -> bool {
-        matches!(self, I82540em | I82545em | I82546eb)
+        matches!(self, I82540em | I82545em | I82546eb | I82574l)
+    }
+    /// Sits on PCI Express.
+    pub const fn is_pci_express(self) -> bool {
+        matches!(self, I82574l)
+    }
+    /// Receive queues, and as many transmit queues (82574 data sheet 7.1.1, 7.2.1: two).
+    pub const fn queues(self) -> u8 {
+        if self.is_pci_express() { 2 } else { 1 }
+    }
+    /// MSI-X vectors (82574 data sheet 7.4: five); 0 without MSI-X.
+    pub const fn vectors(self) -> u8 {
+        if self.is_pci_express() { 5 } else { 0 }
+    }
+    /// Has extended receive descriptors and, with them, RSS and header split (82574 data sheet
+    /// 7.1.4 to 7.1.8).
+    pub const fn has_extended_rx(self) -> bool {
+        self.is_pci_express()
+    }
+    /// EERD and EEWR have DONE in bit 1 and the address from bit 2 on (82571 and later).
+    pub const fn has_late_eerd(self) -> bool {
+        self.is_pci_express()
+    }
+    /// The serial pins of EECD lead to a Microwire EEPROM (SDM 5.3). Later chips have SPI, or a flash.
+    pub const fn has_microwire(self) -> bool {
+        !self.is_pci_express()
+    }
+    /// Firmware may use the PHY, too: MDIO must be owned (EXTCNF_CTRL) while it is accessed.
+    pub const fn shares_mdio(self) -> bool {
+        self.is_pci_express()
     }
     /// Has EERD (SDM 13.4.4: not on the 82544 and before); others bit-bang EECD.
     pub const fn has_eerd(self) -> bool {
@@ -172,13 +209,20 @@ impl Chip {
     pub const fn min_ring(self) -> u16 {
         8
     }
-    /// Packet buffer, receive and transmit together, in bytes (SDM 13.4.16).
+    /// Packet buffer, receive and transmit together, in bytes (SDM 13.4.16; 82574 data sheet 7.1.2).
     pub const fn packet_buffer_bytes(self) -> u32 {
-        64 * 1024
+        match self {
+            I82574l => 40 * 1024,
+            _ => 64 * 1024,
+        }
     }
-    /// The receive part of the packet buffer after reset, in bytes (SDM 13.4.16).
+    /// The receive part of the packet buffer after reset, in bytes (SDM 13.4.16; on the 82574
+    /// PBA's reset value 0014_0014h).
     pub const fn default_rx_buffer_bytes(self) -> u32 {
-        48 * 1024
+        match self {
+            I82574l => 20 * 1024,
+            _ => 48 * 1024,
+        }
     }
     /// Descriptors cached on chip, for each direction (SDM 3.2.4, 3.4.1).
     pub const fn descriptor_cache(self) -> u16 {
@@ -235,6 +279,7 @@ impl Chip {
             I82545em | I82546eb => {
                 &[No64KCrossing, ResetThroughIo, FirstDescriptor2015, SegmentationSentinel, PadInSoftware]
             }
+            I82574l => &[CompletionTimeout, NoLinkPowerStates, ReceiverStaysEnabled, PhyStall, PadInSoftware],
         }
     }
 
@@ -290,6 +335,7 @@ mod tests {
                 assert_eq!(Chip::from_device_id(id), Some(chip));
             }
         }
+        assert_eq!(Chip::from_device_id(0x10D3), Some(I82574l));
         assert_eq!("82599".parse::<Chip>(), Err(UnknownChip));
     }
 

@@ -3,6 +3,8 @@
 //! Each type packs into and unpacks from `[u64; 2]`; nothing is validated here. A descriptor
 //! that the device wrote may hold anything.
 
+pub mod extended;
+
 /// Bytes in a descriptor.
 pub const BYTES: usize = 16;
 

@@ -38,6 +38,20 @@ pub enum Erratum {
     SegmentationSentinel,
     /// Frames below 60 bytes (without FCS) must be padded by software: TCTL.PSP is not dependable.
     PadInSoftware,
+    /// Unreliable PCI Express completions, above all with ASPM on, end in transmit time-outs: set
+    /// GCR bit 22 and GCR2 bit 0 (public Linux driver e1000e, after the 82574 Specification Update).
+    CompletionTimeout,
+    /// The link must not use the ASPM states L0s and L1: the device may vanish from the bus. The
+    /// *system* switches them off in the Link Control registers (public Linux driver e1000e,
+    /// flags DISABLE_ASPM_L0S and _L1 of the 82574).
+    NoLinkPowerStates,
+    /// The receiver must not be disabled only to change its timers and thresholds: write them
+    /// before it is first enabled (public Linux driver e1000e, flag NO_DISABLE_RX of the 82574).
+    ReceiverStaysEnabled,
+    /// The PHY can stall: its receive error counter and the idle error count of MII register 10
+    /// both stand at their ends. Only a reset of the PHY helps (public Linux driver e1000e, flag
+    /// CHECK_PHY_HANG of the 82574).
+    PhyStall,
 }
 
 impl Erratum {
@@ -57,6 +71,10 @@ impl Erratum {
             Self::FirstDescriptor2015 => "first-descriptor-2015",
             Self::SegmentationSentinel => "segmentation-sentinel",
             Self::PadInSoftware => "pad-in-software",
+            Self::CompletionTimeout => "completion-timeout",
+            Self::NoLinkPowerStates => "no-link-power-states",
+            Self::ReceiverStaysEnabled => "receiver-stays-enabled",
+            Self::PhyStall => "phy-stall",
         }
     }
 }

@@ -93,3 +93,5 @@ pub mod specific {
 
 /// The identifier of the Marvell PHY inside the 82540, 82545 and 82546, without its revision.
 pub const ID_M88E1011: u32 = 0x0141_0C20;
+/// The identifier of the PHY inside the 82574, without its revision (public drivers).
+pub const ID_82574: u32 = 0x0141_0CB0;

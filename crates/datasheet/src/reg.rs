@@ -134,6 +134,37 @@ pub const WUC: u32 = 0x5800;
 pub const WUFC: u32 = 0x5808;
 /// Wakeup Status (SDM 13.6.3).
 pub const WUS: u32 = 0x5810;
+/// Extended Interrupt Throttling of vector 0, 82574; the others follow ([`eitr`]). Unit as [`ITR`].
+pub const EITR0: u32 = 0x00E8;
+/// Extended Interrupt Auto Clear, 82574: causes that clear when their vector fires.
+pub const EIAC: u32 = 0x00DC;
+/// Interrupt Acknowledge Auto Mask, 82574.
+pub const IAM: u32 = 0x00E0;
+/// Interrupt Vector Allocation, 82574; bits in [`ivar`](crate::express::ivar).
+pub const IVAR: u32 = 0x00E4;
+/// Extended Configuration Control, 82574; bits in [`extcnf`](crate::express::extcnf).
+pub const EXTCNF_CTRL: u32 = 0x0F00;
+/// Packet Split Receive Control, 82574; fields in [`psrctl`](crate::express::psrctl).
+pub const PSRCTL: u32 = 0x2170;
+/// Distance in bytes of one queue's ring registers from the next's, 82574.
+pub const QUEUE_STRIDE: u32 = 0x100;
+/// Transmit Arbitration Count of queue 0, 82574; the other's is [`QUEUE_STRIDE`] on. Bits in
+/// [`tarc`](crate::express::tarc).
+pub const TARC0: u32 = 0x3840;
+/// Receive Filter Control, 82574; bits in [`rfctl`](crate::express::rfctl).
+pub const RFCTL: u32 = 0x5008;
+/// Multiple Receive Queues Command, 82574; bits in [`mrqc`](crate::express::mrqc).
+pub const MRQC: u32 = 0x5818;
+/// PCI Express Control, 82574; bits in [`gcr`](crate::express::gcr).
+pub const GCR: u32 = 0x5B00;
+/// Software Semaphore, 82574: bit 0 is taken by reading it as 0, bit 1 by writing 1 and reading it back.
+pub const SWSM: u32 = 0x5B50;
+/// PCI Express Control 2, 82574.
+pub const GCR2: u32 = 0x5B64;
+/// RSS redirection table, [`RETA_ENTRIES`] bytes, four a register, 82574.
+pub const RETA: u32 = 0x5C00;
+/// RSS random key, [`RSSRK_BYTES`] bytes, four a register, 82574.
+pub const RSSRK: u32 = 0x5C80;
 /// Packet Buffer Memory, 64 KB (SDM 13.8.11).
 pub const PBM: u32 = 0x1_0000;
 
@@ -143,6 +174,20 @@ pub const MTA_WORDS: u32 = 128;
 pub const VFTA_WORDS: u32 = 128;
 /// Entries in the receive address table (SDM 13.5.2).
 pub const RAR_ENTRIES: u32 = 16;
+
+/// Entries in the RSS redirection table; bit 7 of each is the queue.
+pub const RETA_ENTRIES: usize = 128;
+/// Bytes of the RSS random key.
+pub const RSSRK_BYTES: usize = 40;
+
+/// The ring register `canonical` (RDBAL … RXDCTL, TDBAL … TARC0) of `queue`.
+pub const fn of_queue(canonical: u32, queue: u8) -> u32 {
+    canonical + QUEUE_STRIDE * queue as u32
+}
+/// Extended Interrupt Throttling of MSI-X vector `n` (below [`Chip::vectors`](crate::Chip::vectors)).
+pub const fn eitr(n: u8) -> u32 {
+    EITR0 + 4 * n as u32
+}
 
 /// Receive Address Low of entry `n` (below [`RAR_ENTRIES`]).
 pub const fn ral(n: u32) -> u32 {

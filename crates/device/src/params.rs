@@ -69,7 +69,12 @@ pub struct Params {
 }
 
 impl Params {
-    /// The defaults for `chip`.
+    /// Whether `chip` is modelled: those of [`Chip::PCI`] are.
+    pub const fn models(chip: Chip) -> bool {
+        !chip.is_pci_express()
+    }
+
+    /// The defaults for `chip`, one that [is modelled](Self::models).
     pub const fn of(chip: Chip) -> Self {
         let (rx_engine_ps, tx_engine_ps) = match chip {
             Chip::I82542 => (1_470_000, 1_450_000),
@@ -178,6 +183,9 @@ mod read {
         type Error = String;
         fn try_from(t: Table) -> Result<Self, String> {
             let chip: Chip = t.chip.parse().map_err(|e| format!("chip {:?}: {e}", t.chip))?;
+            if !Self::models(chip) {
+                return Err(format!("chip {:?}: PCI Express chips are not modelled", t.chip));
+            }
             let mut p = Self::of(chip);
             if let Some(media) = t.media {
                 p.media = match media {

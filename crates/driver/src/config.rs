@@ -3,6 +3,10 @@
 //! The code has mechanisms; which of them run, and when, is one value of [`Config`]. A historical
 //! driver is such a value, and so is ours ([`Config::kpps`]).
 
+mod queues;
+
+pub use queues::{Rss, RxFormat};
+
 use crate::Error;
 use kpps_datasheet::{Chip, Erratum, bit};
 
@@ -57,6 +61,16 @@ pub struct Config {
     pub rescue: bool,
     /// The station address; `None` takes that of the EEPROM.
     pub address: Option<[u8; 6]>,
+    /// Receive queues, and as many transmit queues: 1, or 2 on the 82574 ([`probe_queues`](crate::probe_queues)).
+    #[cfg_attr(feature = "serde", serde(default = "queues::one", skip_serializing_if = "queues::is_one"))]
+    pub queues: u8,
+    /// How received frames are described.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "RxFormat::is_best"))]
+    pub rx_format: RxFormat,
+    /// How frames are spread over receive queues; `None` is [`Rss::DEFAULT`] with two queues, and no
+    /// hash with one.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub rss: Option<Rss>,
 }
 
 /// How the device is served; see [`service`](crate::service) for the machines behind the names.
@@ -359,6 +373,9 @@ impl Config {
             flow_control: FlowControl::Off,
             rescue: true,
             address: None,
+            queues: 1,
+            rx_format: RxFormat::Best,
+            rss: None,
         }
     }
 
@@ -410,10 +427,12 @@ impl Config {
             reports == 1 || tx_wthresh == 0,
             "tx_thresholds.wthresh: must be 0 when not every frame is reported",
         )?;
+        let most_kb = chip.packet_buffer_bytes() / 1024 - 8;
         check(
-            self.rx_fifo_kb.is_none_or(|kb| kb.is_multiple_of(8) && (8..=56).contains(&kb)),
-            "rx_fifo_kb: not a multiple of 8 within 8 to 56",
+            self.rx_fifo_kb.is_none_or(|kb| kb.is_multiple_of(8) && (8..=most_kb).contains(&kb.into())),
+            "rx_fifo_kb: not a multiple of 8 that leaves 8 for transmission",
         )?;
+        self.validate_queues(chip)?;
         check(self.address.is_none_or(|a| a[0] & 1 == 0 && a != [0; 6]), "address: not a station address")
     }
 }

@@ -3,18 +3,18 @@
 use crate::{
     Error, RxQueue, TxQueue,
     config::{Config, Itr},
-    eeprom,
+    eeprom, express,
     link::{Link, Loopback},
     moderation::Throttle,
     regs::Regs,
-    ring::Ring,
     stats::Stats,
     tx::{Progress, Quirks},
+    vector::{Routing, Vector},
 };
 use kpps_datasheet::{
-    Chip, Erratum, Media,
-    bit::{self, cause, ctrl, dctl, rctl, rxcsum, status, tctl},
-    eeprom as words, reg,
+    Chip, Media,
+    bit::{cause, ctrl, status, tctl},
+    eeprom as words, express as express_bits, reg,
 };
 use kpps_platform::{BufferSource, Platform};
 
@@ -33,11 +33,13 @@ impl Causes {
     }
     /// Frames were received, or missed, or descriptors are few.
     pub const fn receive(self) -> bool {
-        self.0 & (cause::RXT0 | cause::RXDMT0 | cause::RXO) != 0
+        use express_bits::cause::{RXQ0, RXQ1};
+        self.0 & (cause::RXT0 | cause::RXDMT0 | cause::RXO | RXQ0 | RXQ1) != 0
     }
     /// Frames were sent.
     pub const fn transmit(self) -> bool {
-        self.0 & (cause::TXDW | cause::TXQE) != 0
+        use express_bits::cause::{TXQ0, TXQ1};
+        self.0 & (cause::TXDW | cause::TXQE | TXQ0 | TXQ1) != 0
     }
 }
 
@@ -77,10 +79,11 @@ pub struct Control<P: Platform> {
     pub(crate) link_forced: bool,
     pub(crate) link_waited: bool,
     pub(crate) stats: Stats,
-    throttle: Throttle,
-    link_event: bool,
+    pub(crate) routing: Routing,
+    pub(crate) throttle: Throttle,
+    pub(crate) link_event: bool,
     /// The last progress seen, and when it was made.
-    progress: Option<(Progress, u64)>,
+    pub(crate) progress: Option<(Progress, u64)>,
 }
 
 impl<P: Platform> Control<P> {
@@ -90,6 +93,7 @@ impl<P: Platform> Control<P> {
         let regs = Regs::new(platform.registers(), chip);
         let mut control = Self {
             regs,
+            routing: Routing::new(chip, platform.vectors(), &config),
             platform,
             chip,
             media: chip.media(),
@@ -117,12 +121,17 @@ impl<P: Platform> Control<P> {
         Ok(control)
     }
 
+    /// The interrupt of a pair of queues.
+    pub(crate) fn vector(&self, queue: u8) -> Vector<P::Regs> {
+        Vector::new(self.regs.clone(), &self.routing, queue)
+    }
+
     /// What the transmit queue must know about the bus.
     pub(crate) fn quirks(&self) -> Quirks {
         Quirks::of(self.chip, self.pcix)
     }
 
-    fn reset_chip(&mut self) -> Result<(), Error> {
+    pub(crate) fn reset_chip(&mut self) -> Result<(), Error> {
         let (platform, regs) = (&self.platform, &self.regs);
         regs.get(reg::STATUS)?;
         regs.write(reg::IMC, cause::ALL);
@@ -131,10 +140,12 @@ impl<P: Platform> Control<P> {
         // Lets transfers under way on the bus end.
         regs.get(reg::STATUS)?;
         platform.wait_ns(10_000_000);
+        express::before_reset(platform, regs, self.chip)?;
         regs.modify(reg::CTRL, 0, ctrl::RST)?;
         // No access for a while (SDM 13.4.1 says 1 µs; EEPROM words are loaded after it).
         platform.wait_ns(5_000_000);
         regs.wait(platform, reg::CTRL, (ctrl::RST, 0), (100_000, 20_000_000), "reset")?;
+        express::after_reset(platform, regs, self.chip)?;
         regs.write(reg::IMC, cause::ALL);
         regs.read(reg::ICR);
         let status = regs.get(reg::STATUS)?;
@@ -145,6 +156,7 @@ impl<P: Platform> Control<P> {
             _ => Media::Copper,
         };
         self.receiving = false;
+        (self.loopback, self.loopback_mode) = (Loopback::Off, 0);
         Ok(())
     }
 
@@ -165,128 +177,15 @@ impl<P: Platform> Control<P> {
         Ok(address)
     }
 
-    /// Writes every register and starts both directions. Interrupts stay masked.
-    pub(crate) fn start<S: BufferSource>(
-        &mut self,
-        rx: &mut RxQueue<P, S>,
-        tx: &mut TxQueue<P, S>,
-    ) -> Result<(), Error> {
-        let receiver_reset = self.chip.has(Erratum::ReceiverResetForFilters);
-        if receiver_reset {
-            self.regs.write(reg::RCTL, rctl::RST);
-            self.regs.get(reg::STATUS)?;
-            self.platform.wait_ns(5_000_000);
-        }
-        self.write_filters();
-        if receiver_reset {
-            self.regs.write(reg::RCTL, 0);
-            self.regs.get(reg::STATUS)?;
-            self.platform.wait_ns(5_000_000);
-        }
-        self.clear_stats();
-        self.start_flow_control();
-        self.start_vlan()?;
-        if let Some(kb) = self.config.rx_fifo_kb {
-            self.regs.write(reg::PBA, kb.into());
-        }
-        self.start_link()?;
-        rx.restart();
-        tx.restart();
-        self.start_transmit(tx.ring());
-        self.start_receive(rx.ring());
-        rx.flush();
-        self.progress = None;
-        self.link_event = true;
-        self.regs.get(reg::STATUS).map(drop)
-    }
-
-    fn start_flow_control(&self) {
-        let regs = &self.regs;
-        regs.write(reg::FCAL, bit::flow::ADDRESS_LOW);
-        regs.write(reg::FCAH, bit::flow::ADDRESS_HIGH);
-        regs.write(reg::FCT, bit::flow::TYPE);
-        let (high, low) = if self.config.flow_control.transmits() {
-            // XOFF with two long frames of room left, XON at half the FIFO.
-            let fifo =
-                self.config.rx_fifo_kb.map_or(self.chip.default_rx_buffer_bytes(), |kb| u32::from(kb) * 1024);
-            let high =
-                fifo.saturating_sub(2 * u32::from(self.config.max_frame_bytes).max(1522)).max(fifo / 4);
-            let xone = if self.chip.has_xone() { bit::flow::XONE } else { 0 };
-            (high & !7, (high / 2) & !7 | xone)
-        } else {
-            (0, 0)
-        };
-        regs.write(reg::FCTTV, 0x100);
-        regs.write(reg::FCRTL, low);
-        regs.write(reg::FCRTH, high);
-    }
-
-    fn start_vlan(&self) -> Result<(), Error> {
-        if !self.chip.has_vlan() {
-            return Ok(());
-        }
-        self.regs.write(reg::VET, bit::VLAN_ETHERTYPE);
-        let vme = if self.config.vlan { ctrl::VME } else { 0 };
-        self.regs.modify(reg::CTRL, ctrl::VME, vme).map(drop)
-    }
-
-    fn start_transmit(&self, ring: &Ring<P::Mem>) {
-        let (regs, config) = (&self.regs, &self.config);
-        regs.write(reg::TDBAL, ring.bus() as u32);
-        regs.write(reg::TDBAH, (ring.bus() >> 32) as u32);
-        regs.write(reg::TDLEN, ring.size() as u32 * 16);
-        regs.write(reg::TDH, 0);
-        regs.write(reg::TDT, 0);
-        regs.write(reg::TIPG, self.chip.tipg(self.media).pack());
-        if let (true, Some(t)) = (self.chip.has_descriptor_control(), config.tx_thresholds) {
-            let wthresh = if self.chip.has(Erratum::TransmitWriteBackThreshold) { 0 } else { t.wthresh };
-            regs.write(reg::TXDCTL, dctl::descriptors(t.pthresh, t.hthresh, wthresh));
-        }
-        // 0 is not allowed (SDM 13.4.41), also when nothing is delayed.
-        regs.write(reg::TIDV, config.moderation.tidv.max(1).into());
-        if self.chip.has_radv_tadv_itr() {
-            regs.write(reg::TADV, config.moderation.tadv.into());
-        }
-        let control =
-            tctl::EN | tctl::PSP | tctl::CT_DEFAULT << tctl::CT_SHIFT | tctl::COLD_FULL << tctl::COLD_SHIFT;
-        regs.write(reg::TCTL, control);
-    }
-
-    fn start_receive(&mut self, ring: &Ring<P::Mem>) {
-        let (regs, config) = (&self.regs, &self.config);
-        regs.write(reg::RDBAL, ring.bus() as u32);
-        regs.write(reg::RDBAH, (ring.bus() >> 32) as u32);
-        regs.write(reg::RDLEN, ring.size() as u32 * 16);
-        regs.write(reg::RDH, 0);
-        regs.write(reg::RDT, 0);
-        if let (true, Some(t)) = (self.chip.has_descriptor_control(), config.rx_thresholds) {
-            regs.write(reg::RXDCTL, dctl::descriptors(t.pthresh, t.hthresh, t.wthresh));
-        }
-        regs.write(reg::RDTR, config.moderation.rdtr.into());
-        if self.chip.has_radv_tadv_itr() {
-            regs.write(reg::RADV, config.moderation.radv.into());
-            regs.write(reg::ITR, self.throttle.register());
-        }
-        if self.chip.has_checksum_offload() {
-            let on = if config.rx_checksum { rxcsum::IPOFLD | rxcsum::TUOFLD } else { 0 };
-            regs.write(reg::RXCSUM, on);
-        }
-        self.receiving = true;
-        self.write_rctl();
-    }
-
-    /// Resets the device and starts it anew with both queues. Frames in them are lost; buffers are not.
+    /// Resets the device and starts it anew with its queue each way ([`Queues::reset`](crate::Queues::reset)
+    /// with several). Frames in them are lost; buffers are not.
     pub fn reset<S: BufferSource>(
         &mut self,
         rx: &mut RxQueue<P, S>,
         tx: &mut TxQueue<P, S>,
     ) -> Result<(), Error> {
         self.reset_chip()?;
-        if self.loopback != Loopback::Off {
-            self.loopback = Loopback::Off;
-            self.loopback_mode = 0;
-        }
-        self.start(rx, tx)
+        self.start(&mut [(rx, tx)])
     }
 
     /// Stops both directions and all interrupts. The device touches no memory afterwards (unless
@@ -321,10 +220,14 @@ impl<P: Platform> Control<P> {
         &self.platform
     }
 
-    /// Reads, and by that clears, the interrupt causes: one register read.
+    /// Reads, and by that clears, the interrupt causes: one register read. With MSI-X they are
+    /// cleared by a register write, and those that a [`Vector`](crate::Vector) stands for are not seen.
     #[inline]
     pub fn causes(&mut self) -> Result<Causes, Error> {
-        let causes = Causes(self.regs.get(reg::ICR)?);
+        let causes = Causes(self.regs.get(reg::ICR)? & !express_bits::cause::ASSERTED);
+        if self.routing.is_msix() && causes.any() {
+            self.regs.write(reg::ICR, causes.0);
+        }
         self.link_event |= causes.link();
         Ok(causes)
     }
@@ -345,7 +248,7 @@ impl<P: Platform> Control<P> {
     /// [wants it](Config::flush_unmask).
     #[inline]
     pub fn unmask(&self) {
-        self.regs.write(reg::IMS, self.config.interrupts.mask());
+        self.regs.write(reg::IMS, self.routing.all());
         if self.config.flush_unmask {
             self.regs.read(reg::STATUS);
         }
@@ -361,7 +264,7 @@ impl<P: Platform> Control<P> {
     #[inline]
     pub fn note_traffic(&mut self, rx: (u32, u32), tx: (u32, u32)) {
         if let Some(value) = self.throttle.note(rx, tx) {
-            self.regs.write(reg::ITR, value);
+            self.write_throttle(value);
         }
     }
 
@@ -372,7 +275,7 @@ impl<P: Platform> Control<P> {
         }
         self.config.moderation.itr = itr;
         self.throttle = Throttle::new(itr);
-        self.regs.write(reg::ITR, self.throttle.register());
+        self.write_throttle(self.throttle.register());
         Ok(())
     }
 
@@ -382,7 +285,7 @@ impl<P: Platform> Control<P> {
     pub fn watchdog(&mut self, now_ns: u64, transmit: Progress) -> Result<Health, Error> {
         let link = self.update_link()?;
         if let Some(value) = self.throttle.tick() {
-            self.regs.write(reg::ITR, value);
+            self.write_throttle(value);
         }
         if self.config.rescue {
             self.raise(Causes(cause::RXDMT0));

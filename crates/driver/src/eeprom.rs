@@ -4,7 +4,7 @@ use crate::{Error, regs::Regs};
 use kpps_datasheet::{
     Chip,
     bit::{eecd, eerd},
-    eeprom, reg,
+    eeprom, express, reg,
 };
 use kpps_platform::Platform;
 
@@ -22,7 +22,7 @@ pub(crate) fn read<P: Platform>(
     let mut words = [0; eeprom::SUMMED_WORDS];
     if chip.has_eerd() {
         for (address, word) in (0u32..).zip(&mut words) {
-            *word = read_register(platform, regs, address)?;
+            *word = read_register(platform, regs, chip, address)?;
         }
     } else {
         let pins = Pins { platform, regs };
@@ -33,10 +33,18 @@ pub(crate) fn read<P: Platform>(
     Ok(words)
 }
 
-fn read_register<P: Platform>(platform: &P, regs: &Regs<P::Regs>, address: u32) -> Result<u16, Error> {
-    regs.write(reg::EERD, address << eerd::ADDR_SHIFT | eerd::START);
-    let value =
-        regs.wait(platform, reg::EERD, (eerd::DONE, eerd::DONE), (5_000, LIMIT_NS), "EEPROM read (EERD)")?;
+fn read_register<P: Platform>(
+    platform: &P,
+    regs: &Regs<P::Regs>,
+    chip: Chip,
+    address: u32,
+) -> Result<u16, Error> {
+    let (done, shift) = match chip.has_late_eerd() {
+        true => (express::eerd::DONE, express::eerd::ADDR_SHIFT),
+        false => (eerd::DONE, eerd::ADDR_SHIFT),
+    };
+    regs.write(reg::EERD, address << shift | eerd::START);
+    let value = regs.wait(platform, reg::EERD, (done, done), (5_000, LIMIT_NS), "EEPROM read (EERD)")?;
     Ok((value >> eerd::DATA_SHIFT) as u16)
 }
 

@@ -4,7 +4,7 @@ use crate::{Control, Error};
 use kpps_datasheet::{
     Erratum,
     bit::{rah, rctl},
-    reg,
+    express, reg,
 };
 use kpps_platform::Platform;
 
@@ -117,7 +117,7 @@ impl<P: Platform> Control<P> {
 
     /// Writes RCTL as configured.
     pub(crate) fn write_rctl(&self) {
-        use crate::config::RxLow;
+        use crate::config::{RxFormat, RxLow};
         let c = &self.config;
         let select = |on: bool, bits: u32| if on { bits } else { 0 };
         let low = match c.rx_low {
@@ -125,6 +125,7 @@ impl<P: Platform> Control<P> {
             RxLow::Quarter => rctl::RDMTS_QUARTER,
             RxLow::Eighth => rctl::RDMTS_EIGHTH,
         };
+        let split = matches!(c.rx_format.on(self.chip), RxFormat::Split { .. });
         let value = select(self.receiving, rctl::EN)
             | rctl::BAM
             | low
@@ -134,7 +135,8 @@ impl<P: Platform> Control<P> {
             | select(c.promiscuous, rctl::UPE | rctl::MPE)
             | select(self.all_multicast, rctl::MPE)
             | select(c.max_frame_bytes > 1522, rctl::LPE)
-            | select(c.strip_fcs && self.chip.has_fcs_strip(), rctl::SECRC)
+            | select(split, express::rctl::DTYP_SPLIT)
+            | select((c.strip_fcs || split) && self.chip.has_fcs_strip(), rctl::SECRC)
             | select(self.vlan_filter, rctl::VFE);
         self.regs.write(reg::RCTL, value);
     }

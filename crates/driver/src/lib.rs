@@ -1,10 +1,11 @@
 //! The e1000 driver: rings, bursts, moderation, offloads, service policies.
 //!
-//! It drives the 82542 to 82546 on any [`Platform`], and never asks which. What it does is
+//! It drives the 82542 to 82546 and the 82574 on any [`Platform`], and never asks which. What it does is
 //! mechanism; what it shall do is a [`Config`].
 //!
 //! - [`probe`] resets a chip and returns a [`Device`] of three halves that can be moved apart, to
 //!   other interrupt levels and other cores: [`Control`], [`RxQueue`], [`TxQueue`].
+//!   [`probe_queues`] does the same for the 82574's two queues each way.
 //! - A packet path reads no register. A burst costs at most one tail write each way, an empty one
 //!   none ([`RxQueue::receive`], [`TxQueue::flush`]).
 //! - [`service`] has the machines that decide when to look: per-interrupt loop, NAPI, polling, and
@@ -25,6 +26,7 @@ pub mod config;
 mod control;
 mod eeprom;
 mod error;
+mod express;
 mod filter;
 mod link;
 mod moderation;
@@ -34,8 +36,10 @@ mod regs;
 mod ring;
 mod rx;
 pub mod service;
+mod start;
 mod stats;
 mod tx;
+mod vector;
 
 pub use config::Config;
 pub use control::{Causes, Control, Health};
@@ -43,10 +47,14 @@ pub use error::Error;
 pub use kpps_datasheet::{Chip, Media};
 pub use link::{Link, Loopback};
 pub use offload::{Checksums, Offload, Segmentation, Sum, TxMeta};
-pub use rx::{Checksum, Received, RxCounters, RxQueue};
+pub use rx::{Checksum, Hash, Received, RxCounters, RxQueue};
 pub use stats::Stats;
 pub use tx::{Fragment, Progress, Refusal, Refused, TxCounters, TxQueue};
+pub use vector::Vector;
 
+use alloc::vec::Vec;
+use config::RxFormat;
+use kpps_datasheet::desc;
 use kpps_platform::{BufferSource, Platform};
 use ring::Ring;
 
@@ -73,15 +81,13 @@ where
     P: Platform,
     S: BufferSource + Clone,
 {
+    if config.queues != 1 {
+        return Err(Error::Config("queues: several are for probe_queues"));
+    }
     let control = Control::new(platform, chip, config)?;
-    let platform = &control.platform;
-    let config = &control.config;
-    let rx_ring = Ring::allocate(platform, chip, config.rx_ring)?;
-    let tx_ring = Ring::allocate(platform, chip, config.tx_ring)?;
-    let rx = RxQueue::new(platform.registers(), chip, config, rx_ring, buffers.clone());
-    let tx = TxQueue::new(platform.registers(), chip, config, control.quirks(), tx_ring, buffers);
+    let (rx, tx) = pair(&control, 0, &buffers, None)?;
     let mut device = Device { control, rx, tx };
-    device.control.start(&mut device.rx, &mut device.tx)?;
+    device.control.start(&mut [(&mut device.rx, &mut device.tx)])?;
     Ok(device)
 }
 
@@ -91,4 +97,86 @@ impl<P: Platform, S: BufferSource> Device<P, S> {
     pub fn reset(&mut self) -> Result<(), Error> {
         self.control.reset(&mut self.rx, &mut self.tx)
     }
+}
+
+/// A receive and a transmit queue of the same number, and the interrupt that is about them.
+pub struct Pair<P: Platform, S: BufferSource> {
+    /// Receiving.
+    pub rx: RxQueue<P, S>,
+    /// Transmitting.
+    pub tx: TxQueue<P, S>,
+    /// Their interrupt.
+    pub vector: Vector<P::Regs>,
+}
+
+/// A device that was probed with [`Config::queues`] pairs of queues, which can be moved to as many cores.
+///
+/// Drop order matters as for [`Device`].
+pub struct Queues<P: Platform, S: BufferSource> {
+    /// What is not one queue's: link, filters, statistics, health.
+    pub control: Control<P>,
+    /// The pairs, by number.
+    pub pairs: Vec<Pair<P, S>>,
+}
+
+/// [`probe`] with [`Config::queues`] pairs of queues. With header split
+/// ([`RxFormat::Split`](config::RxFormat::Split)) header buffers come from `headers`, or from
+/// `buffers` if that is `None`.
+pub fn probe_queues<P, S>(
+    platform: P,
+    chip: Chip,
+    config: Config,
+    buffers: S,
+    headers: Option<S>,
+) -> Result<Queues<P, S>, Error>
+where
+    P: Platform,
+    S: BufferSource + Clone,
+{
+    let control = Control::new(platform, chip, config)?;
+    let mut pairs = Vec::new();
+    for queue in 0..control.config.queues {
+        let (rx, tx) = pair(&control, queue, &buffers, headers.as_ref())?;
+        pairs.push(Pair { rx, tx, vector: control.vector(queue) });
+    }
+    let mut device = Queues { control, pairs };
+    device.start()?;
+    Ok(device)
+}
+
+impl<P: Platform, S: BufferSource> Queues<P, S> {
+    /// As [`Device::reset`].
+    pub fn reset(&mut self) -> Result<(), Error> {
+        self.control.reset_chip()?;
+        self.start()
+    }
+
+    fn start(&mut self) -> Result<(), Error> {
+        let mut pairs: Vec<_> = self.pairs.iter_mut().map(|pair| (&mut pair.rx, &mut pair.tx)).collect();
+        self.control.start(&mut pairs)
+    }
+}
+
+/// Makes the queues of one number.
+#[allow(clippy::type_complexity)]
+fn pair<P: Platform, S: BufferSource + Clone>(
+    control: &Control<P>,
+    queue: u8,
+    buffers: &S,
+    headers: Option<&S>,
+) -> Result<(RxQueue<P, S>, TxQueue<P, S>), Error> {
+    let Control { platform, chip, config, .. } = control;
+    let chip = *chip;
+    let stride = match config.rx_format.on(chip) {
+        RxFormat::Split { .. } => desc::extended::SPLIT_BYTES / desc::BYTES,
+        _ => 1,
+    };
+    let rx_ring = Ring::allocate(platform, chip, config.rx_ring, stride)?;
+    let tx_ring = Ring::allocate(platform, chip, config.tx_ring, 1)?;
+    let source = || headers.unwrap_or(buffers).clone();
+    let regs = || platform.registers();
+    Ok((
+        RxQueue::new(regs(), (chip, queue), config, rx_ring, buffers.clone(), source),
+        TxQueue::new(regs(), (chip, queue), config, control.quirks(), tx_ring, buffers.clone()),
+    ))
 }

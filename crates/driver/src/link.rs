@@ -68,7 +68,9 @@ impl<P: Platform> Control<P> {
             // The MAC of these does not hear the speed from the PHY: it is told in `update_link`.
             self.regs.modify(reg::CTRL, 0, ctrl::SLU | ctrl::FRCSPD | ctrl::FRCDPLX)?;
         } else {
-            self.regs.modify(reg::CTRL, ctrl::FRCSPD | ctrl::FRCDPLX, ctrl::SLU | ctrl::ASDE)?;
+            // The 82574's MAC takes the speed from its PHY without being told to detect it.
+            let detect = if self.chip.is_pci_express() { 0 } else { ctrl::ASDE };
+            self.regs.modify(reg::CTRL, ctrl::FRCSPD | ctrl::FRCDPLX, ctrl::SLU | detect)?;
         }
         let phy = self.phy();
         let id = u32::from(phy.read(mii::ID1)?) << 16 | u32::from(phy.read(mii::ID2)?);

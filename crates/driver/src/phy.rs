@@ -4,6 +4,7 @@ use crate::{Error, regs::Regs};
 use kpps_datasheet::{
     Chip,
     bit::{ctrl, mdic},
+    express::extcnf,
     reg,
 };
 use kpps_platform::Platform;
@@ -12,6 +13,36 @@ use kpps_platform::Platform;
 const LIMIT_NS: u64 = 2_000_000;
 /// Half a management clock.
 const HALF_CLOCK_NS: u64 = 1_000;
+
+/// How long the firmware may use MDIO, in ns.
+const OWNER_LIMIT_NS: u64 = 20_000_000;
+
+/// Takes MDIO from the firmware, on chips that share it: the bit sticks once the firmware lets go.
+pub(crate) fn own_mdio<P: Platform>(platform: &P, regs: &Regs<P::Regs>, chip: Chip) -> Result<(), Error> {
+    if !chip.shares_mdio() {
+        return Ok(());
+    }
+    let mut waited = 0;
+    while regs.modify(reg::EXTCNF_CTRL, 0, extcnf::MDIO_SW_OWNERSHIP).is_ok() {
+        if regs.get(reg::EXTCNF_CTRL)? & extcnf::MDIO_SW_OWNERSHIP != 0 {
+            return Ok(());
+        }
+        if waited >= OWNER_LIMIT_NS {
+            return Err(Error::Timeout("MDIO from the firmware"));
+        }
+        platform.wait_ns(1_000_000);
+        waited += 1_000_000;
+    }
+    Err(Error::Gone)
+}
+
+/// Gives MDIO back.
+pub(crate) fn disown_mdio<R: kpps_platform::Registers>(regs: &Regs<R>, chip: Chip) -> Result<(), Error> {
+    if chip.shares_mdio() {
+        regs.modify(reg::EXTCNF_CTRL, extcnf::MDIO_SW_OWNERSHIP, 0)?;
+    }
+    Ok(())
+}
 
 /// Access to one PHY.
 pub(crate) struct Phy<'a, P: Platform> {
@@ -25,11 +56,8 @@ impl<P: Platform> Phy<'_, P> {
         if !self.chip.has_mdic() {
             return self.read_pins(register);
         }
-        self.regs.write(
-            reg::MDIC,
-            mdic::OP_READ | mdic::INTERNAL_PHY << mdic::PHY_SHIFT | register << mdic::REG_SHIFT,
-        );
-        let value = self.ready("PHY read (MDIC)")?;
+        let command = mdic::OP_READ | mdic::INTERNAL_PHY << mdic::PHY_SHIFT | register << mdic::REG_SHIFT;
+        let value = self.access(command, "PHY read (MDIC)")?;
         if value & mdic::ERROR != 0 { Err(Error::Phy) } else { Ok(value as u16) }
     }
 
@@ -37,18 +65,17 @@ impl<P: Platform> Phy<'_, P> {
         if !self.chip.has_mdic() {
             return self.write_pins(register, value);
         }
-        self.regs.write(
-            reg::MDIC,
-            mdic::OP_WRITE
-                | mdic::INTERNAL_PHY << mdic::PHY_SHIFT
-                | register << mdic::REG_SHIFT
-                | u32::from(value),
-        );
-        self.ready("PHY write (MDIC)").map(drop)
+        let command = mdic::OP_WRITE | mdic::INTERNAL_PHY << mdic::PHY_SHIFT | register << mdic::REG_SHIFT;
+        self.access(command | u32::from(value), "PHY write (MDIC)").map(drop)
     }
 
-    fn ready(&self, what: &'static str) -> Result<u32, Error> {
-        self.regs.wait(self.platform, reg::MDIC, (mdic::READY, mdic::READY), (10_000, LIMIT_NS), what)
+    fn access(&self, command: u32, what: &'static str) -> Result<u32, Error> {
+        own_mdio(self.platform, self.regs, self.chip)?;
+        self.regs.write(reg::MDIC, command);
+        let done =
+            self.regs.wait(self.platform, reg::MDIC, (mdic::READY, mdic::READY), (10_000, LIMIT_NS), what);
+        disown_mdio(self.regs, self.chip)?;
+        done
     }
 
     // IEEE 802.3 clause 22 over two software-defined pins: 32 ones, start 01, opcode 10 (read) or

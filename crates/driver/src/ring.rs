@@ -11,15 +11,23 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use kpps_datasheet::{Chip, Erratum, desc};
 use kpps_platform::{DmaMemory, DmaSpec, Platform};
 
+/// Indices are in units of 16 bytes, which is a descriptor but for those of [`stride`](Ring::stride) 2.
 pub(crate) struct Ring<M> {
     memory: M,
     size: usize,
+    stride: usize,
 }
 
 impl<M: DmaMemory> Ring<M> {
-    pub(crate) fn allocate<P: Platform<Mem = M>>(platform: &P, chip: Chip, size: u16) -> Result<Self, Error> {
+    /// A ring of `size` descriptors of `stride` times 16 bytes.
+    pub(crate) fn allocate<P: Platform<Mem = M>>(
+        platform: &P,
+        chip: Chip,
+        size: u16,
+        stride: usize,
+    ) -> Result<Self, Error> {
         let size = usize::from(size);
-        let bytes = size * desc::BYTES;
+        let bytes = size * desc::BYTES * stride;
         let spec = DmaSpec {
             bytes,
             // Rings are 16-byte aligned (SDM 13.4.25); a cache line keeps four descriptors together.
@@ -31,13 +39,24 @@ impl<M: DmaMemory> Ring<M> {
         if memory.words().len() < bytes / 8 || !memory.bus().is_multiple_of(16) {
             return Err(Error::OutOfMemory);
         }
-        Ok(Self { memory, size })
+        Ok(Self { memory, size, stride })
+    }
+
+    /// Units of 16 bytes in a descriptor, which is also what heads and tails count.
+    pub(crate) fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// Bytes of all descriptors.
+    pub(crate) fn bytes(&self) -> u32 {
+        (self.size * self.stride * desc::BYTES) as u32
     }
 
     pub(crate) fn bus(&self) -> u64 {
         self.memory.bus()
     }
 
+    /// Descriptors.
     #[inline]
     pub(crate) fn size(&self) -> usize {
         self.size
@@ -112,7 +131,7 @@ impl<M: DmaMemory> Ring<M> {
 
     /// Clears all descriptors.
     pub(crate) fn clear(&self) {
-        for index in 0..self.size {
+        for index in 0..self.size * self.stride {
             self.store(index, [0, 0]);
         }
     }

@@ -5,21 +5,25 @@
 //! only length, status and errors are used, and [`judge`] checks those.
 
 mod feed;
+mod format;
 mod judge;
 mod received;
+mod split;
 
-pub use received::{Checksum, Received};
+pub use received::{Checksum, Hash, Received};
 
-use crate::{config::Config, ring::Ring};
-use alloc::boxed::Box;
-use core::sync::atomic::{
-    Ordering::{self, Relaxed},
-    fence,
+use crate::{
+    config::{Config, RxFormat},
+    ring::Ring,
 };
+use alloc::boxed::Box;
+use core::sync::atomic::{Ordering, fence};
 use feed::Feed;
+use format::{Extended, Format, Legacy, Written};
 use judge::Judge;
 use kpps_datasheet::{Chip, desc, reg};
 use kpps_platform::{Buffer, BufferSource, Platform, Registers};
+use split::Headers;
 
 /// What a receive queue has counted since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,7 +78,9 @@ impl Cursor {
 struct Doorbell<R> {
     regs: R,
     offset: u32,
-    /// What was written last.
+    /// What the register counts for each descriptor: 2 where they have 32 bytes.
+    unit: usize,
+    /// The last tail told, in descriptors.
     told: usize,
     /// How often.
     count: u64,
@@ -87,7 +93,7 @@ impl<R: Registers> Doorbell<R> {
         self.count += 1;
         // The descriptors are in memory before the device hears of them.
         fence(Ordering::Release);
-        self.regs.write(self.offset, tail as u32);
+        self.regs.write(self.offset, (tail * self.unit) as u32);
     }
 }
 
@@ -102,12 +108,36 @@ pub struct RxQueue<P: Platform, S: BufferSource> {
     feed: Feed<S>,
     /// Slots filled for each tail write; very many for one at the end of a burst.
     group: usize,
+    /// Descriptors are extended.
+    extended: bool,
+    /// The header buffers, if descriptors have them.
+    headers: Option<Headers<S>>,
 }
 
 impl<P: Platform, S: BufferSource> RxQueue<P, S> {
-    pub(crate) fn new(regs: P::Regs, chip: Chip, config: &Config, ring: Ring<P::Mem>, source: S) -> Self {
+    /// `headers` is where header buffers come from, if the configuration wants them.
+    pub(crate) fn new(
+        regs: P::Regs,
+        (chip, queue): (Chip, u8),
+        config: &Config,
+        ring: Ring<P::Mem>,
+        source: S,
+        headers: impl FnOnce() -> S,
+    ) -> Self {
+        let format = config.rx_format.on(chip);
         Self {
-            bell: Doorbell { regs, offset: chip.offset(reg::RDT), told: 0, count: 0 },
+            bell: Doorbell {
+                regs,
+                offset: chip.offset(reg::of_queue(reg::RDT, queue)),
+                unit: ring.stride(),
+                told: 0,
+                count: 0,
+            },
+            extended: format == RxFormat::Extended,
+            headers: match format {
+                RxFormat::Split { header_bytes } => Some(Headers::new(ring.size(), header_bytes, headers())),
+                _ => None,
+            },
             buffers: (0..ring.size()).map(|_| None).collect(),
             ring,
             cursor: Cursor::default(),
@@ -135,10 +165,16 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
                 kept += 1;
             }
         }
+        if let Some(headers) = &mut self.headers {
+            headers.restart();
+        }
         for slot in 0..kept {
             if let Some(buffer) = &self.buffers[slot] {
                 buffer.sync_for_device(self.feed.bytes());
-                self.ring.store(slot, desc::rx_read(buffer.bus()));
+                match &self.headers {
+                    Some(headers) => headers.store(&self.ring, slot, buffer.bus()),
+                    None => self.ring.store(slot, desc::rx_read(buffer.bus())),
+                }
             }
         }
         let fill = if kept == self.ring.size() { 0 } else { kept };
@@ -163,17 +199,33 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         budget: usize,
         mut sink: impl FnMut(Received<S::Buf>) -> Option<S::Buf>,
     ) -> usize {
+        if self.extended {
+            self.receive_as::<Extended>(budget, &mut sink)
+        } else if self.headers.is_none() {
+            self.receive_as::<Legacy>(budget, &mut sink)
+        } else {
+            self.receive_split(budget, &mut sink)
+        }
+    }
+
+    /// [`receive`](Self::receive) for descriptors of one buffer.
+    #[inline]
+    fn receive_as<F: Format>(
+        &mut self,
+        budget: usize,
+        sink: &mut impl FnMut(Received<S::Buf>) -> Option<S::Buf>,
+    ) -> usize {
         let size = self.ring.size();
         let mut taken = 0;
         while taken < budget {
             let next = if self.feed.recycle && self.cursor.filled == size {
-                self.recycle(budget, &mut taken, &mut sink)
+                self.recycle::<F>(budget, &mut taken, sink)
             } else {
-                self.look()
+                self.look::<F>()
             };
-            let Some(word) = next else { break };
+            let Some(written) = next else { break };
             taken += 1;
-            self.take(word, &mut sink);
+            self.take(written, sink);
         }
         if taken > 0 || self.cursor.filled < size {
             self.end_of_burst();
@@ -181,32 +233,27 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         taken
     }
 
-    /// The next descriptor's second word, if the device is done with it.
+    /// The next descriptor, if the device is done with it.
     #[inline]
-    fn look(&self) -> Option<u64> {
+    fn look<F: Format>(&self) -> Option<Written> {
         if self.cursor.filled == 0 {
             return None;
         }
-        let word = self.ring.status(self.cursor.next);
-        if word & desc::RX_DD == 0 {
-            return None;
-        }
-        // Pairs with the device's order of writes: data, then descriptor.
-        fence(Ordering::Acquire);
-        Some(word)
+        self.ring.sync_for_cpu(self.cursor.next);
+        F::written(self.ring.pairs().get(self.cursor.next)?)
     }
 
-    /// Takes the next descriptor, whose second word is `word`.
-    fn take(&mut self, word: u64, sink: &mut impl FnMut(Received<S::Buf>) -> Option<S::Buf>) {
+    /// Takes the next descriptor.
+    fn take(&mut self, written: Written, sink: &mut impl FnMut(Received<S::Buf>) -> Option<S::Buf>) {
         let slot = self.cursor.next;
         self.cursor.next = self.ring.after(slot);
         self.cursor.filled -= 1;
         let Some(buffer) = self.buffers.get_mut(slot).and_then(Option::take) else {
             return; // `filled` says that there is one
         };
-        let refill = match self.judge.whole(word) {
-            Some(length) => self.feed.pass_whole(word, length, buffer, sink),
-            None => self.feed.pass_unusual(&mut self.judge, word, buffer, sink),
+        let refill = match self.judge.whole(written.word) {
+            Some(length) => self.feed.pass_whole(written, length, buffer, sink),
+            None => self.feed.pass_unusual(&mut self.judge, written, buffer, sink),
         };
         if let Some(buffer) = refill {
             self.put(buffer);
@@ -217,14 +264,14 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
     /// buffer each, and the consumer returns the buffers, which go back where they were.
     ///
     /// Ends at `budget`, at the end of what was received, or before a descriptor that is unlike
-    /// that; then its second word is returned.
+    /// that; then what stands in it is returned.
     #[inline]
-    fn recycle(
+    fn recycle<F: Format>(
         &mut self,
         budget: usize,
         taken: &mut usize,
         sink: &mut impl FnMut(Received<S::Buf>) -> Option<S::Buf>,
-    ) -> Option<u64> {
+    ) -> Option<Written> {
         loop {
             let Self { ring, buffers, cursor, judge, feed, .. } = self;
             let (pairs, size) = (ring.pairs(), ring.size());
@@ -234,19 +281,14 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
             while count < limit {
                 let (Some(pair), Some(shadow)) = (pairs.get(slot), buffers.get_mut(slot)) else { break };
                 ring.sync_for_cpu(slot);
-                let word = u64::from_le(pair[1].load(Relaxed));
-                if word & desc::RX_DD == 0 {
-                    break;
-                }
-                // As in `look`.
-                fence(Ordering::Acquire);
-                let Some(length) = judge.whole(word) else {
-                    unusual = Some(word);
+                let Some(written) = F::written(pair) else { break };
+                let Some(length) = judge.whole(written.word) else {
+                    unusual = Some(written);
                     break;
                 };
                 let Some(buffer) = shadow.take() else { break };
                 bytes += u64::from(length.without_fcs);
-                match sink(Received::whole(word, length, buffer)) {
+                match sink(Received::whole(written, length, buffer)) {
                     Some(buffer) => {
                         buffer.sync_for_device(feed.bytes());
                         ring.store_in(pair, slot, desc::rx_read(buffer.bus()));
@@ -276,7 +318,7 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
             match (kept, ended) {
                 (false, true) => return unusual,
                 _ if *taken == budget => return None,
-                (true, _) if self.cursor.filled < self.ring.size() => return self.look(),
+                (true, _) if self.cursor.filled < self.ring.size() => return self.look::<F>(),
                 _ => {}
             }
         }
@@ -317,6 +359,9 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         if self.empty_slots() == 0 || !self.feed.accepts(&buffer) {
             return Some(buffer);
         }
+        if self.headers.is_some() {
+            return self.put_split(buffer);
+        }
         self.put(buffer);
         None
     }
@@ -347,6 +392,9 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
     }
 
     fn fill_from_source(&mut self) {
+        if self.headers.is_some() {
+            return self.fill_split();
+        }
         while self.empty_slots() > 0 {
             let Some(buffer) = self.feed.take() else { break };
             self.put(buffer);
@@ -374,6 +422,9 @@ impl<P: Platform, S: BufferSource> Drop for RxQueue<P, S> {
             if let Some(buffer) = shadow.take() {
                 self.feed.source.give(buffer);
             }
+        }
+        if let Some(headers) = &mut self.headers {
+            headers.give_back();
         }
     }
 }

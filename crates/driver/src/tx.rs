@@ -157,7 +157,7 @@ pub struct TxQueue<P: Platform, S: BufferSource> {
 impl<P: Platform, S: BufferSource> TxQueue<P, S> {
     pub(crate) fn new(
         regs: P::Regs,
-        chip: Chip,
+        (chip, queue): (Chip, u8),
         config: &Config,
         quirks: Quirks,
         ring: Ring<P::Mem>,
@@ -169,7 +169,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         };
         Self {
             regs,
-            tail: chip.offset(reg::TDT),
+            tail: chip.offset(reg::of_queue(reg::TDT, queue)),
             buffers: (0..ring.size()).map(|_| None).collect(),
             reports: (0..ring.size()).collect(),
             ring,

@@ -89,6 +89,11 @@ pub trait Platform {
     fn allocate(&self, spec: DmaSpec) -> Result<Self::Mem, OutOfMemory>;
     /// Nanoseconds since some fixed moment; never goes back.
     fn now_ns(&self) -> u64;
+    /// MSI-X vectors that the platform has enabled for the device; 0: it has one interrupt (a line,
+    /// or MSI), which is all that most places and chips have.
+    fn vectors(&self) -> u8 {
+        0
+    }
     /// Waits at least `ns` nanoseconds. Used while resetting and probing, never on a packet path.
     fn wait_ns(&self, ns: u64);
 }

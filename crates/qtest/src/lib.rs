@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 /// Intel's PCI vendor id (SDM 4.1).
 const INTEL: u16 = 0x8086;
 
-/// The cards that QEMU's `e1000` emulation offers.
+/// The cards that QEMU's `e1000` and `e1000e` emulations offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Model {
     /// 82540EM, QEMU's default.
@@ -42,11 +42,13 @@ pub enum Model {
     I82544Gc,
     /// 82545EM.
     I82545Em,
+    /// 82574L.
+    I82574L,
 }
 
 impl Model {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::I82540Em, Self::I82544Gc, Self::I82545Em];
+    pub const ALL: [Self; 4] = [Self::I82540Em, Self::I82544Gc, Self::I82545Em, Self::I82574L];
 
     /// QEMU's name of the card.
     pub const fn name(self) -> &'static str {
@@ -54,15 +56,17 @@ impl Model {
             Self::I82540Em => "e1000",
             Self::I82544Gc => "e1000-82544gc",
             Self::I82545Em => "e1000-82545em",
+            Self::I82574L => "e1000e",
         }
     }
 
-    /// The PCI device id (SDM 5.2).
+    /// The PCI device id (SDM 5.2; the 82574's from its data sheet).
     pub const fn device_id(self) -> u16 {
         match self {
             Self::I82540Em => 0x100e,
             Self::I82544Gc => 0x100c,
             Self::I82545Em => 0x100f,
+            Self::I82574L => 0x10d3,
         }
     }
 }

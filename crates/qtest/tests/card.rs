@@ -51,7 +51,8 @@ fn receiver(card: &Qemu) -> (kpps_qtest::RingMemory, kpps_qtest::PoolBuffer) {
 fn frame() -> Vec<u8> {
     let mut frame = vec![0xff; 6];
     frame.extend([2; 6]);
-    frame.extend([0x08, 0x00]);
+    // IEEE 802: local experimental EtherType 1. QEMU's e1000e parses IP and does not send nonsense.
+    frame.extend([0x88, 0xb5]);
     frame.extend(0..100);
     frame
 }

@@ -79,8 +79,11 @@ impl FromStr for On {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// QEMU has no card with this chip.
-    #[error("QEMU has no {0}; it has 82540em, 82544 and 82545em")]
+    #[error("QEMU has no {0}; it has 82540em, 82544, 82545em and 82574l")]
     NoSuchCard(Chip),
+    /// The model has no card with this chip.
+    #[error("the model has no {0}: it is of PCI chips, 82542 to 82546eb")]
+    NotModelled(Chip),
     /// QEMU is not there or does not run.
     #[error(transparent)]
     Qemu(#[from] kpps_qtest::Error),
@@ -97,6 +100,9 @@ pub enum Error {
 pub fn run(on: On, chip: Chip, progress: &mut dyn FnMut(&Case)) -> Result<Report, Error> {
     match on {
         On::Model => {
+            if !kpps_device::Params::models(chip) {
+                return Err(Error::NotModelled(chip));
+            }
             let mut bench = ModelBench::new(chip)?;
             let mut report = run_on(&mut bench, progress);
             report.cases.extend(run_timed_on(&mut bench, progress).cases);

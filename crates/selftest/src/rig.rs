@@ -16,9 +16,9 @@ const PATIENCE_NS: u64 = 5_000_000_000;
 const STEP_NS: u64 = 100_000;
 /// What has not come after this long, in ns, does not come: every bench delivers within it.
 pub const QUIET_NS: u64 = 5_000_000;
-/// Buffers of a bench: enough for two full rings and what a case holds, each for any piece of
+/// Buffers of a bench: enough for two full rings, what a case and the handles hold, each for any piece of
 /// any frame.
-const BUFFERS: usize = 640;
+const BUFFERS: usize = 1024;
 /// Bytes of a buffer.
 pub const BUFFER_BYTES: usize = 16384;
 

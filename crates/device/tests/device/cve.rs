@@ -323,7 +323,7 @@ fn cve_2024_3567_checksum_on_a_short_fragment() {
 /// Frames shorter than a header, looped.
 #[test]
 fn cve_2025_12464_short_frame_in_loopback() {
-    for chip in Chip::ALL {
+    for chip in Chip::PCI {
         let mut b = Bench::ready(Bench::params(chip), 64);
         b.set(reg::TCTL, tctl::EN);
         let all = rctl::EN | rctl::SBP | rctl::UPE | rctl::MPE | rctl::BAM | rctl::LBM_TRANSCEIVER;

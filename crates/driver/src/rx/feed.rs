@@ -2,6 +2,7 @@
 
 use super::{
     Received, RxCounters,
+    format::Written,
     judge::{Judge, Whole},
 };
 use crate::config::{Buffers, Config, RefillWhen};
@@ -87,14 +88,14 @@ impl<S: BufferSource> Feed<S> {
     #[inline]
     pub(super) fn pass_whole(
         &mut self,
-        word: u64,
+        written: Written,
         length: Whole,
         buffer: S::Buf,
         sink: &mut impl FnMut(Received<S::Buf>) -> Option<S::Buf>,
     ) -> Option<S::Buf> {
         self.counters.frames += 1;
         self.counters.bytes += u64::from(length.without_fcs);
-        self.pass(Received::whole(word, length, buffer), sink)
+        self.pass(Received::whole(written, length, buffer), sink)
     }
 
     /// [`pass`](Self::pass) for what is not a good frame in one buffer.
@@ -103,11 +104,11 @@ impl<S: BufferSource> Feed<S> {
     pub(super) fn pass_unusual(
         &mut self,
         judge: &mut Judge,
-        word: u64,
+        written: Written,
         buffer: S::Buf,
         sink: &mut impl FnMut(Received<S::Buf>) -> Option<S::Buf>,
     ) -> Option<S::Buf> {
-        match judge.unusual(&mut self.counters, word, buffer) {
+        match judge.unusual(&mut self.counters, written, buffer) {
             Ok(received) => self.pass(received, sink),
             Err(buffer) => Some(buffer),
         }

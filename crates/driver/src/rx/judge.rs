@@ -1,7 +1,7 @@
 //! Checks what the device writes, and puts frames in several buffers together.
 
-use super::{Received, RxCounters};
-use crate::config::Config;
+use super::{Received, RxCounters, format::Written};
+use crate::config::{Config, RxFormat};
 use kpps_datasheet::{
     Chip,
     desc::{RxWriteback, rx_error, rx_status},
@@ -38,7 +38,8 @@ pub(super) struct Whole {
 
 impl Judge {
     pub(super) fn new(chip: Chip, config: &Config) -> Self {
-        let fcs = if config.strip_fcs && chip.has_fcs_strip() { 0 } else { FCS_BYTES };
+        let split = matches!(config.rx_format.on(chip), RxFormat::Split { .. });
+        let fcs = if (config.strip_fcs || split) && chip.has_fcs_strip() { 0 } else { FCS_BYTES };
         let mut judge = Self {
             buffer_bytes: config.rx_buffer_bytes,
             max_frame_bytes: config.max_frame_bytes.into(),
@@ -79,25 +80,44 @@ impl Judge {
     pub(super) fn unusual<B: Buffer>(
         &mut self,
         counters: &mut RxCounters,
-        word: u64,
+        written: Written,
         buffer: B,
     ) -> Result<Received<B>, B> {
-        let wb = RxWriteback::unpack(word);
-        let ends = wb.status & rx_status::EOP != 0;
+        let wb = RxWriteback::unpack(written.word);
+        match self.part(counters, wb, wb.length.into(), wb.length <= self.buffer_bytes) {
+            Part::Skipped => Err(buffer),
+            Part::Ruined => Ok(Received { error: true, ..Received::part(written, buffer, 0, (false, true)) }),
+            Part::Good { first, last } => {
+                let fcs = if last { self.fcs } else { 0 };
+                let excess = fcs.saturating_sub(wb.length) as u8;
+                buffer.sync_for_cpu(wb.length.into());
+                let bytes = wb.length.saturating_sub(fcs);
+                Ok(Received { excess, ..Received::part(written, buffer, bytes, (first, last)) })
+            }
+        }
+    }
+
+    /// Judges a descriptor with `bytes` of a frame, which its buffers can hold or not.
+    pub(super) fn part(
+        &mut self,
+        counters: &mut RxCounters,
+        wb: RxWriteback,
+        bytes: u32,
+        fits: bool,
+    ) -> Part {
+        let last = wb.status & rx_status::EOP != 0;
         if self.partial == SKIPPING {
-            if ends {
+            if last {
                 self.set_partial(0);
             }
-            return Err(buffer);
+            return Part::Skipped;
         }
         let first = self.partial == 0;
-        let total = self.partial + u32::from(wb.length);
-        let nonsense = wb.length == 0
-            || wb.length > self.buffer_bytes
-            || total > self.max_frame_bytes
-            || ends && total <= self.fcs.into();
-        let bad = nonsense || ends && wb.errors & rx_error::FRAME != 0;
-        self.set_partial(match (ends, bad) {
+        let total = self.partial + bytes;
+        let nonsense =
+            bytes == 0 || !fits || total > self.max_frame_bytes || last && total <= self.fcs.into();
+        let bad = nonsense || last && wb.errors & rx_error::FRAME != 0;
+        self.set_partial(match (last, bad) {
             (true, _) => 0,
             (false, true) => SKIPPING,
             (false, false) => total,
@@ -108,20 +128,27 @@ impl Judge {
             } else {
                 counters.frame_errors += 1;
             }
-            if first {
-                return Err(buffer);
-            }
-            // The consumer has the beginning already: tell it that the frame came to nothing.
-            return Ok(Received { buffer, bytes: 0, excess: 0, first, last: true, error: true, word });
+            return if first { Part::Skipped } else { Part::Ruined };
         }
-        let fcs = if ends { self.fcs } else { 0 };
-        let bytes = wb.length.saturating_sub(fcs);
-        let excess = fcs.saturating_sub(wb.length) as u8;
-        buffer.sync_for_cpu(wb.length.into());
-        if ends {
+        if last {
             counters.frames += 1;
             counters.bytes += u64::from(total - u32::from(self.fcs));
         }
-        Ok(Received { buffer, bytes, excess, first, last: ends, error: false, word })
+        Part::Good { first, last }
     }
+}
+
+/// What becomes of what a descriptor holds.
+pub(super) enum Part {
+    /// Nothing: the consumer does not see it.
+    Skipped,
+    /// The consumer has the beginning already, and is told that the frame came to nothing.
+    Ruined,
+    /// The consumer gets it.
+    Good {
+        /// The frame starts here.
+        first: bool,
+        /// The frame ends here.
+        last: bool,
+    },
 }

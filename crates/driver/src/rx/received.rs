@@ -1,7 +1,11 @@
 //! What the consumer of received frames gets.
 
-use super::judge::Whole;
-use kpps_datasheet::desc::{RxWriteback, rx_error, rx_status};
+use super::{format::Written, judge::Whole};
+use kpps_datasheet::desc::{
+    RxWriteback,
+    extended::{self, RssType},
+    rx_error, rx_status,
+};
 use kpps_platform::Buffer;
 
 /// A received frame, or a part of one that is longer than a buffer.
@@ -21,7 +25,19 @@ pub struct Received<B> {
     /// With [`last`](Self::last): the frame is bad, forget its earlier parts. Bad frames of one
     /// buffer are dropped by the driver and never get here.
     pub error: bool,
-    pub(super) word: u64,
+    /// The buffer is one of those for headers ([`RxFormat::Split`](crate::config::RxFormat::Split)),
+    /// and what is in it are headers, unless the frame has none that the device knows.
+    pub header: bool,
+    pub(super) written: Written,
+}
+
+/// The hash by which the device chose a receive queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hash {
+    /// The Toeplitz hash.
+    pub value: u32,
+    /// What it was taken over.
+    pub over: RssType,
 }
 
 /// What the device says about a checksum.
@@ -38,15 +54,23 @@ pub enum Checksum {
 impl<B: Buffer> Received<B> {
     /// A good frame in one buffer.
     #[inline]
-    pub(super) fn whole(word: u64, length: Whole, buffer: B) -> Self {
+    pub(super) fn whole(written: Written, length: Whole, buffer: B) -> Self {
         buffer.sync_for_cpu(length.length.into());
-        Self { buffer, bytes: length.without_fcs, excess: 0, first: true, last: true, error: false, word }
+        Self::part(written, buffer, length.without_fcs, (true, true))
+    }
+}
+
+impl<B> Received<B> {
+    /// A part of a frame, from all that is usual.
+    #[inline]
+    pub(super) fn part(written: Written, buffer: B, bytes: u16, (first, last): (bool, bool)) -> Self {
+        Self { buffer, bytes, excess: 0, first, last, error: false, header: false, written }
     }
 }
 
 impl<B> Received<B> {
     fn verdict(&self, calculated: u8, error: u8) -> Checksum {
-        let wb = RxWriteback::unpack(self.word);
+        let wb = RxWriteback::unpack(self.written.word);
         if !self.last || wb.status & rx_status::IXSM != 0 || wb.status & calculated == 0 {
             Checksum::Unknown
         } else if wb.errors & error != 0 {
@@ -65,11 +89,19 @@ impl<B> Received<B> {
     }
     /// The VLAN tag that the device stripped; known at the end of a frame.
     pub fn vlan(&self) -> Option<u16> {
-        let wb = RxWriteback::unpack(self.word);
+        let wb = RxWriteback::unpack(self.written.word);
         (self.last && wb.status & rx_status::VP != 0).then_some(wb.special)
+    }
+    /// The RSS hash, if the device took one ([`Config::rss`](crate::Config::rss)); known at the end of a frame.
+    pub fn hash(&self) -> Option<Hash> {
+        match RssType::of(self.written.hash) {
+            RssType::None | RssType::Reserved => None,
+            _ if !self.last => None,
+            over => Some(Hash { value: extended::rss_hash(self.written.hash), over }),
+        }
     }
     /// The frame passed only an inexact (multicast hash) filter; known at the end of a frame.
     pub fn is_inexact(&self) -> bool {
-        self.last && RxWriteback::unpack(self.word).status & rx_status::PIF != 0
+        self.last && RxWriteback::unpack(self.written.word).status & rx_status::PIF != 0
     }
 }

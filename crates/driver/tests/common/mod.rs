@@ -2,7 +2,7 @@
 //! are served when the test says so, and a pool that knows where each buffer is.
 #![allow(dead_code, clippy::unwrap_used)]
 
-use kpps_datasheet::{Chip, bit, desc, eeprom, mii, reg};
+use kpps_datasheet::{Chip, bit, desc, eeprom, express, mii, reg};
 use kpps_driver::{Config, Device, Error, config::*, probe};
 use kpps_platform::{
     Buffer, BufferSource, DmaMemory, DmaSpec, OutOfMemory, Platform, Registers,
@@ -78,6 +78,8 @@ pub struct Nic {
     pub specs: RefCell<Vec<DmaSpec>>,
     pub rx_head: Cell<u32>,
     pub tx_head: Cell<u32>,
+    /// Type and value of the RSS hash of the next frame.
+    pub hash: Cell<(u32, u32)>,
     /// All descriptors that the device was given to send.
     pub sent: RefCell<Vec<desc::Tx>>,
     wire: RefCell<Microwire>,
@@ -108,6 +110,7 @@ impl Nic {
             specs: RefCell::default(),
             rx_head: Cell::new(0),
             tx_head: Cell::new(0),
+            hash: Cell::default(),
             sent: RefCell::default(),
             wire: RefCell::default(),
             mdio: RefCell::default(),
@@ -140,7 +143,8 @@ impl Nic {
             }
             reg::EECD => {
                 let out = if self.wire.borrow().out >> 16 & 1 != 0 { bit::eecd::DO } else { 0 };
-                regs.get(&offset).copied().unwrap_or(0) & !bit::eecd::DO | out
+                let loaded = if self.chip.is_pci_express() { express::eecd::AUTO_RD } else { 0 };
+                regs.get(&offset).copied().unwrap_or(0) & !bit::eecd::DO | out | loaded
             }
             _ => regs.get(&offset).copied().unwrap_or(0),
         }
@@ -159,6 +163,10 @@ impl Nic {
                     self.mdio_clock(value);
                 }
                 value
+            }
+            reg::EERD if self.chip.has_late_eerd() => {
+                let word = self.eeprom.borrow()[(value >> express::eerd::ADDR_SHIFT) as usize & 0x3F];
+                u32::from(word) << bit::eerd::DATA_SHIFT | value & 0xFFFC | express::eerd::DONE
             }
             reg::EERD => {
                 let word = self.eeprom.borrow()[(value >> bit::eerd::ADDR_SHIFT) as usize & 0x3F];
@@ -259,7 +267,21 @@ impl Nic {
         let at = head as usize * 2;
         assert_ne!(memory.words[at].load(Relaxed), 0, "a descriptor without buffer");
         assert_eq!(memory.words[at + 1].load(Relaxed), 0, "a descriptor not cleared");
-        memory.words[at + 1].store(wb.pack(), Relaxed);
+        if self.get(reg::RFCTL) & express::rfctl::EXSTEN != 0 {
+            let wb = desc::extended::Writeback {
+                mrq: self.hash.get().0,
+                rss: self.hash.get().1,
+                status: wb.status.into(),
+                errors: u16::from(wb.errors) << 4,
+                length: wb.length,
+                vlan: wb.special,
+            };
+            let [first, second] = wb.pack();
+            memory.words[at].store(first, Relaxed);
+            memory.words[at + 1].store(second, Relaxed);
+        } else {
+            memory.words[at + 1].store(wb.pack(), Relaxed);
+        }
         self.rx_head.set((head + 1) % size);
         true
     }

@@ -1,0 +1,123 @@
+//! Several queues, and the descriptors that they need.
+
+use super::Config;
+use crate::Error;
+use kpps_datasheet::{Chip, express::psrctl, reg};
+
+#[cfg(feature = "serde")]
+pub(super) const fn one() -> u8 {
+    1
+}
+#[cfg(feature = "serde")]
+pub(super) const fn is_one(queues: &u8) -> bool {
+    *queues == 1
+}
+
+/// How received frames are described. What a chip has not is [`RxFormat::Legacy`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields, rename_all = "kebab-case")
+)]
+pub enum RxFormat {
+    /// Extended where the chip has it.
+    #[default]
+    Best,
+    /// The 8254x's, which every chip has.
+    Legacy,
+    /// With the RSS hash, on the 82574.
+    Extended,
+    /// Packet split descriptors, on the 82574: the headers of IP frames come in a buffer of their
+    /// own, as the first part of a frame.
+    Split {
+        /// Bytes of a header buffer that the device may fill, a multiple of 128. A frame without
+        /// such headers, or with longer ones, fills the header buffer before the other.
+        header_bytes: u16,
+    },
+}
+
+impl RxFormat {
+    #[cfg(feature = "serde")]
+    pub(super) fn is_best(&self) -> bool {
+        *self == Self::Best
+    }
+    /// What it is on `chip`.
+    pub(crate) const fn on(self, chip: Chip) -> Self {
+        match self {
+            _ if !chip.has_extended_rx() => Self::Legacy,
+            Self::Best => Self::Extended,
+            other => other,
+        }
+    }
+}
+
+/// Receive side scaling: the Toeplitz hash of addresses (and TCP ports), whose low seven bits
+/// choose an entry of the table, which names the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rss {
+    /// The random key.
+    pub key: [u8; reg::RSSRK_BYTES],
+    /// The queue for each value of the hash's low seven bits, modulo the number of queues.
+    pub table: [u8; reg::RETA_ENTRIES],
+}
+
+impl Rss {
+    /// The key of Microsoft's verification suite for RSS, both queues in turn.
+    pub const DEFAULT: Self = Self {
+        key: [
+            0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0,
+            0xd0, 0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c,
+            0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
+        ],
+        table: Self::IN_TURN,
+    };
+    /// A key of period 16 bits, under which both directions of a flow have the same hash.
+    pub const SYMMETRIC: Self = {
+        let mut key = [0x5a; reg::RSSRK_BYTES];
+        let mut i = 0;
+        while i < key.len() {
+            key[i] = 0x6d;
+            i += 2;
+        }
+        Self { key, table: Self::IN_TURN }
+    };
+    /// Both queues in turn.
+    const IN_TURN: [u8; reg::RETA_ENTRIES] = {
+        let mut table = [0; reg::RETA_ENTRIES];
+        let mut i = 1;
+        while i < table.len() {
+            table[i] = 1;
+            i += 2;
+        }
+        table
+    };
+}
+
+impl Config {
+    /// The part of [`validate`](Self::validate) that is about queues.
+    pub(super) fn validate_queues(&self, chip: Chip) -> Result<(), Error> {
+        let check = |good: bool, what: &'static str| if good { Ok(()) } else { Err(Error::Config(what)) };
+        check((1..=chip.queues()).contains(&self.queues), "queues: more than the chip has, or none")?;
+        let format = self.rx_format.on(chip);
+        check(
+            format != RxFormat::Legacy || self.queues == 1,
+            "rx_format: several queues need extended descriptors",
+        )?;
+        if let RxFormat::Split { header_bytes } = format {
+            let header = u32::from(header_bytes);
+            check(
+                header.is_multiple_of(psrctl::HEADER_UNIT)
+                    && (psrctl::HEADER_UNIT..=psrctl::HEADER_MOST).contains(&header),
+                "rx_format.split.header_bytes: not a multiple of 128 within 128 to 16256",
+            )?;
+            check(
+                u32::from(self.rx_buffer_bytes).is_multiple_of(psrctl::DATA_UNIT),
+                "rx_buffer_bytes: not a multiple of 1024, as header split needs",
+            )?;
+            // A descriptor is 32 bytes, and RDT counts 16.
+            check(self.rx_ring <= chip.max_ring() / 2, "rx_ring: too large for header split")?;
+        }
+        Ok(())
+    }
+}
