@@ -38,11 +38,17 @@ pub struct Params {
     pub cache_line_bytes: u32,
     /// The most descriptors in one fetch burst, 1 to 64.
     pub fetch_max_descriptors: u32,
+    /// The most receive descriptors in one bus burst, 1 to 64: when a fetch would move more, further bursts follow it
+    /// until the on-chip memory is full or the tail is reached.
+    pub rx_burst_descriptors: u32,
     /// Descriptor fetches move whole cache lines (SDM 4.2), not just the descriptors wanted.
     pub fetch_whole_lines: bool,
     /// Bytes that the report of one transmit descriptor moves when TXDCTL.WTHRESH is 0
     /// (SDM 3.4.2: the status byte), 1 to 16.
     pub tx_status_bytes: u32,
+    /// With RDTR = 0, how long after the last frame an incomplete cache line of descriptors is written back, in ps; 0:
+    /// at once when nothing follows the frame (SDM 3.2.7.1).
+    pub rx_idle_report_ps: u64,
     /// What RDTR counts from.
     pub rx_delay: DelayTimer,
     /// What TIDV counts from (SDM 3.3.3.1: each packet; SDM 3.4.2: the first).
@@ -93,8 +99,10 @@ impl Params {
             tx_fifo_overhead_bytes: 16,
             cache_line_bytes: 64,
             fetch_max_descriptors: 64,
+            rx_burst_descriptors: 64,
             fetch_whole_lines: true,
             tx_status_bytes: 1,
+            rx_idle_report_ps: 0,
             rx_delay: chip.delay_timer(),
             tx_delay: DelayTimer::EachPacket,
             report_packet_sent: matches!(chip, Chip::I82542 | Chip::I82543gc | Chip::I82544),
@@ -119,6 +127,7 @@ impl Params {
     pub(crate) fn sane(mut self) -> Self {
         self.cache_line_bytes = self.cache_line_bytes.clamp(16, 128).next_power_of_two();
         self.fetch_max_descriptors = self.fetch_max_descriptors.clamp(1, 64);
+        self.rx_burst_descriptors = self.rx_burst_descriptors.clamp(1, 64);
         self.tx_status_bytes = self.tx_status_bytes.clamp(1, 16);
         self
     }
@@ -141,8 +150,10 @@ mod read {
         tx_fifo_overhead_bytes: Option<u32>,
         cache_line_bytes: Option<u32>,
         fetch_max_descriptors: Option<u32>,
+        rx_burst_descriptors: Option<u32>,
         fetch_whole_lines: Option<bool>,
         tx_status_bytes: Option<u32>,
+        rx_idle_report_ps: Option<u64>,
         rx_delay: Option<DelayName>,
         tx_delay: Option<DelayName>,
         report_packet_sent: Option<bool>,
@@ -197,11 +208,12 @@ mod read {
                 ($($field:ident)*) => { $(if let Some(value) = t.$field { p.$field = value.into(); })* };
             }
             take!(rx_engine_ps tx_engine_ps tx_context_ps rx_fifo_overhead_bytes tx_fifo_overhead_bytes
-                cache_line_bytes fetch_max_descriptors fetch_whole_lines tx_status_bytes rx_delay tx_delay
-                report_packet_sent link_ps mdi_ps eeprom_ps bus_66mhz bus_64bit bus_pcix bus_pcix_speed port);
+                cache_line_bytes fetch_max_descriptors rx_burst_descriptors fetch_whole_lines tx_status_bytes
+                rx_idle_report_ps rx_delay tx_delay report_packet_sent link_ps mdi_ps eeprom_ps bus_66mhz bus_64bit bus_pcix bus_pcix_speed port);
             for (name, value, range) in [
                 ("cache_line_bytes", p.cache_line_bytes, 16..=128),
                 ("fetch_max_descriptors", p.fetch_max_descriptors, 1..=64),
+                ("rx_burst_descriptors", p.rx_burst_descriptors, 1..=64),
                 ("tx_status_bytes", p.tx_status_bytes, 1..=16),
                 ("bus_pcix_speed", p.bus_pcix_speed.into(), 0..=2),
                 ("port", p.port.into(), 0..=1),

@@ -27,6 +27,8 @@ pub(crate) struct Fetch {
 /// When and how much to fetch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FetchRule {
+    /// A fetch of more descriptors than fit into one burst is under way: this is its next burst.
+    pub(crate) goes_on: bool,
     /// Prefetch below this many cached descriptors (PTHRESH) …
     pub(crate) prefetch: u32,
     /// … if the host has at least this many (HTHRESH) …
@@ -183,6 +185,12 @@ impl Queue {
         (self.fetched - self.taken) as u32
     }
 
+    /// The host has no descriptor that is not fetched, but there is room for one.
+    #[inline]
+    pub(crate) fn fetched_all(&self) -> bool {
+        self.to_tail(self.fetched_index) == 0 && self.fetched - self.written < u64::from(ON_CHIP)
+    }
+
     /// Nothing is on chip, on its way or waiting in the host.
     #[inline]
     pub(crate) fn starved(&self) -> bool {
@@ -222,12 +230,12 @@ impl Queue {
             return None;
         }
         let cached = self.cached();
-        if cached != 0 && (rule.bus_wanted || cached >= rule.prefetch) {
+        if !rule.goes_on && cached != 0 && (rule.bus_wanted || cached >= rule.prefetch) {
             return None;
         }
         let waiting = self.to_tail(self.fetched_index);
         let free = ON_CHIP - (self.fetched - self.written) as u32;
-        if waiting == 0 || free == 0 || (cached != 0 && waiting < rule.host) {
+        if waiting == 0 || free == 0 || (!rule.goes_on && cached != 0 && waiting < rule.host) {
             return None;
         }
         // A burst ends at the end of the ring, and if more is to follow, at the end of a line.

@@ -56,6 +56,8 @@ pub(crate) struct Receive {
     pub(crate) fetch_below: u32,
     pub(crate) fetch_least: u32,
     pub(crate) write_at: u32,
+    /// Descriptors that the fetch under way has asked for so far, in all its bursts; 0 = none is.
+    pub(crate) filling: u32,
     /// The frame that the engine is moving.
     pub(crate) transfer: Option<Transfer>,
     /// The engine may not start a frame before this.
@@ -89,6 +91,7 @@ impl Receive {
             fetch_below: 0,
             fetch_least: 0,
             write_at: 1,
+            filling: 0,
             transfer: None,
             engine_free_ps: 0,
             flush_causes: 0,
@@ -315,6 +318,7 @@ impl Nic {
     pub(crate) fn set_receive_ring(&mut self, set: impl FnOnce(&mut Queue)) {
         set(&mut self.rx.queue);
         self.deadlines.clear(Source::RxFetch);
+        self.rx.filling = 0;
         self.deadlines.clear(Source::RxWriteBack);
         self.rx.flush_causes = 0;
         self.rx.flush_mark = 0;

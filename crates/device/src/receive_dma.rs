@@ -202,6 +202,8 @@ impl Nic {
                 self.rx_flush(now, cause::SRPD | cause::RXT0, host);
             } else if self.rx.packet_delay != 0 {
                 self.start_receive_timers(now);
+            } else if self.params.rx_idle_report_ps != 0 {
+                self.deadlines.set(Source::RxPacketTimer, now + self.params.rx_idle_report_ps);
             }
         }
         // Data first, then what reports it, then what prepares for more.
@@ -248,9 +250,16 @@ impl Nic {
 
     /// RDTR or RADV has expired: each cancels the other (SDM 13.4.30, 13.4.31).
     pub(crate) fn rx_timer<H: Host>(&mut self, now: u64, host: &mut H) {
+        // Without a delay every write-back of a packet interrupts, and nothing else does.
+        let causes = if self.rx.packet_delay == 0 { 0 } else { cause::RXT0 };
+        self.rx_timers_over(now, causes, host);
+    }
+
+    /// Ends both timers' time (also RDTR.FPD, SDM 3.2.7.1.1).
+    pub(crate) fn rx_timers_over<H: Host>(&mut self, now: u64, causes: u32, host: &mut H) {
         self.deadlines.clear(Source::RxPacketTimer);
         self.deadlines.clear(Source::RxAbsoluteTimer);
-        self.rx_flush(now, cause::RXT0, host);
+        self.rx_flush(now, causes, host);
     }
 
     /// Writes back all that is done, then sets `causes`.
@@ -286,7 +295,11 @@ impl Nic {
                 // a lone packet is reported at once (SDM 3.2.7.1), when nothing follows it.
                 1 => {
                     let idle = rx.transfer.is_none() && (rx.fifo.is_empty() || rx.queue.cached() == 0);
-                    if rx.packet_delay == 0 && idle { unwritten } else { rx.queue.whole_lines(line) }
+                    if rx.packet_delay == 0 && idle && self.params.rx_idle_report_ps == 0 {
+                        unwritten
+                    } else {
+                        rx.queue.whole_lines(line)
+                    }
                 }
                 threshold if unwritten >= threshold => unwritten,
                 _ => 0,
@@ -326,16 +339,18 @@ impl Nic {
 
     fn rx_fetch_by_rule<H: Host>(&mut self, now: u64, host: &mut H) {
         let rule = FetchRule {
+            goes_on: self.rx.filling != 0,
             prefetch: self.rx.fetch_below,
             host: self.rx.fetch_least,
             bus_wanted: self.rx.fetch_below != 0 && self.bus_wanted(),
-            max: self.params.fetch_max_descriptors,
+            max: self.params.fetch_max_descriptors.min(self.params.rx_burst_descriptors),
             line: self.params.cache_line_bytes / 16,
             whole_lines: self.params.fetch_whole_lines,
         };
         if let Some(f) = self.rx.queue.plan_fetch(&rule) {
             let end = host.burst(now, BurstKind::Read, Purpose::RxDescriptorFetch, f.addr, f.bytes).max(now);
             self.tally.rx_fetches += 1;
+            self.rx.filling += f.count;
             self.deadlines.set(Source::RxFetch, end);
         }
     }
@@ -345,7 +360,21 @@ impl Nic {
         if !self.rx.queue.fetched(|addr, into| host.load(addr, into)) {
             self.tally.master_aborts += 1;
         }
+        self.rx_fill_on(now, host);
         self.rx_engine(now, host);
         self.prefetch(now, host);
+    }
+
+    /// The next burst of a fetch that does not fit into one, or its end.
+    fn rx_fill_on<H: Host>(&mut self, now: u64, host: &mut H) {
+        let on_chip = crate::queue::ON_CHIP;
+        if self.params.rx_burst_descriptors < on_chip && self.rx.filling < on_chip {
+            self.rx_fetch_by_rule(now, host);
+            if self.deadlines.pending(Source::RxFetch) {
+                return;
+            }
+        }
+        self.tally.rx_fetches_cut += u64::from(self.rx.filling < on_chip && self.rx.queue.fetched_all());
+        self.rx.filling = 0;
     }
 }

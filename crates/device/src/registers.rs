@@ -69,6 +69,11 @@ fn canonical(chip: Chip, offset: u32) -> Option<u32> {
 }
 
 impl Nic {
+    /// Whether a write to `offset` moves a ring's tail.
+    pub fn is_tail(&self, offset: u32) -> bool {
+        matches!(canonical(self.params.chip, offset & !3), Some(reg::RDT | reg::TDT))
+    }
+
     /// Reads the register at byte `offset` of BAR 0. An offset without a register reads 0.
     pub fn read<H: Host>(&mut self, now_ps: u64, offset: u32, host: &mut H) -> u32 {
         let now = self.catch_up(now_ps, host);
@@ -186,7 +191,7 @@ impl Nic {
             reg::RDTR => {
                 self.rx.packet_delay = value & rdtr::DELAY_MASK;
                 if value & rdtr::FPD != 0 {
-                    self.rx_timer(now, host);
+                    self.rx_timers_over(now, cause::RXT0, host);
                 }
             }
             reg::RADV if late => self.rx.absolute_delay = value & 0xFFFF,

@@ -75,6 +75,9 @@ pub struct Tally {
     pub interrupts: u64,
     /// Bursts that fetched receive descriptors.
     pub rx_fetches: u64,
+    /// Fetches of receive descriptors, of one burst or several, that brought fewer than there was room for, because the
+    /// tail was reached.
+    pub rx_fetches_cut: u64,
     /// Bursts that wrote receive descriptors back.
     pub rx_write_backs: u64,
     /// Bursts that fetched transmit descriptors.

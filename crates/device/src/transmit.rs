@@ -310,6 +310,7 @@ impl Nic {
     /// Fetches transmit descriptors if there are none on chip, or if the thresholds say so.
     pub(crate) fn tx_fetch<H: Host>(&mut self, now: u64, host: &mut H) {
         let rule = FetchRule {
+            goes_on: false,
             prefetch: self.tx.fetch_below,
             host: self.tx.fetch_least,
             bus_wanted: self.tx.fetch_below != 0 && self.bus_wanted(),

@@ -1,7 +1,13 @@
 //! The I/O bus: PCI and PCI-X as bursts on one shared, first-come-first-served resource.
 //!
 //! A burst takes an overhead in clocks plus one clock for every bus-width of data; a read also waits
-//! for the target. That is what a bus trace shows at the level that matters for packets.
+//! for the target. A master needs a gap before its next burst, in which others may have theirs; the target may end
+//! (disconnect) a burst, and its rest is another one. That is what a bus trace shows at the level that matters for
+//! packets, and [`Bus::start_log`] shows it.
+
+mod log;
+
+pub use log::{Event, EventKind, Log, Master, Transaction, What};
 
 use crate::limits::{STEP_PS, check};
 use serde::Deserialize;
@@ -14,12 +20,24 @@ pub struct Params {
     pub clock_ps: u64,
     /// Bytes that cross in one clock, a power of two.
     pub width_bytes: u32,
-    /// Arbitration, address and turnaround of a burst, in clocks.
+    /// Address, turnaround and the target's first wait of a burst, in clocks; with `gap_clocks` = 0 also arbitration.
     pub overhead_clocks: u32,
+    /// Clocks from the end of a card's burst to the start of its next: its own turn, request and grant. Others may use
+    /// the bus meanwhile.
+    #[serde(default)]
+    pub gap_clocks: u32,
     /// What a memory read by a card waits for its first word, beside the overhead.
     pub read_latency_ps: u64,
-    /// Whether the bus is free for others during that wait (PCI-X split transactions).
+    /// Whether the bus is free for others during that wait (PCI-X split transactions). Request and completion are a
+    /// burst each then, the request without data.
     pub split_reads: bool,
+    /// The target disconnects a card's write at multiples of so many bytes; 0: never.
+    #[serde(default)]
+    pub write_disconnect_bytes: u32,
+    /// The target disconnects a card's read at multiples of so many bytes, and the rest waits for its first word again;
+    /// 0: never.
+    #[serde(default)]
+    pub read_disconnect_bytes: u32,
     /// What a register read by the CPU takes beside its burst: bridge, and the card's own answer.
     pub register_read_ps: u64,
     /// What a register write costs the CPU: a posted write leaves through the bridge's buffer.
@@ -29,13 +47,28 @@ pub struct Params {
 impl Params {
     /// Whether a bus can be like this; the error names what is out of range.
     pub fn check(&self) -> Result<(), String> {
-        if !self.width_bytes.is_power_of_two() {
-            return Err(format!("width_bytes = {} is not a power of two", self.width_bytes));
+        for (name, bytes) in [
+            ("width_bytes", self.width_bytes),
+            ("write_disconnect_bytes", self.write_disconnect_bytes.max(1)),
+            ("read_disconnect_bytes", self.read_disconnect_bytes.max(1)),
+        ] {
+            if !bytes.is_power_of_two() {
+                return Err(format!("{name} = {bytes} is not a power of two"));
+            }
+        }
+        for (name, bytes) in [
+            ("write_disconnect_bytes", self.write_disconnect_bytes),
+            ("read_disconnect_bytes", self.read_disconnect_bytes),
+        ] {
+            if bytes != 0 {
+                check(&[(name, bytes, 16..=4096)])?;
+            }
         }
         check(&[
             ("clock_ps", self.clock_ps, 100..=1_000_000),
             ("width_bytes", self.width_bytes.into(), 1..=64),
             ("overhead_clocks", self.overhead_clocks.into(), 0..=1000),
+            ("gap_clocks", self.gap_clocks.into(), 0..=1000),
             ("read_latency_ps", self.read_latency_ps, STEP_PS),
             ("register_read_ps", self.register_read_ps, STEP_PS),
             ("register_write_ps", self.register_write_ps, STEP_PS),
@@ -43,21 +76,77 @@ impl Params {
     }
 }
 
+/// A transfer that a master asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    /// Who asks.
+    pub master: Master,
+    /// What for.
+    pub what: What,
+    /// Where.
+    pub address: u64,
+    /// How much, in bytes.
+    pub bytes: u32,
+}
+
+/// A device that writes bursts of `bytes` once in `period_ps`, whatever happens: another master on the bus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Background {
+    /// From one burst's request to the next.
+    pub period_ps: u64,
+    /// Bytes in a burst.
+    pub bytes: u32,
+}
+
+/// What became of a [`Background`] device's bursts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BackgroundTally {
+    /// Bursts asked for.
+    pub bursts: u64,
+    /// From request to last byte, all together.
+    pub latency_ps: u64,
+    /// The longest of these.
+    pub latency_max_ps: u64,
+}
+
+/// Cards with a gap of their own; those in higher slots share the last.
+const CARDS: usize = 8;
+
 /// The state of a bus.
 #[derive(Debug)]
 pub struct Bus {
     params: Params,
     width_shift: u32,
+    gap_ps: u64,
     free_at_ps: u64,
+    /// Before this a card's next burst cannot start.
+    ready_ps: [u64; CARDS],
     busy_ps: u64,
     transactions: u64,
+    background: Option<Background>,
+    background_next_ps: u64,
+    background_tally: BackgroundTally,
+    log: Option<Box<Log>>,
 }
 
 impl Bus {
     /// An idle bus.
     pub fn new(params: Params) -> Self {
         let width_shift = params.width_bytes.next_power_of_two().trailing_zeros();
-        Self { params, width_shift, free_at_ps: 0, busy_ps: 0, transactions: 0 }
+        let gap_ps = u64::from(params.gap_clocks) * params.clock_ps;
+        Self {
+            params,
+            width_shift,
+            gap_ps,
+            free_at_ps: 0,
+            ready_ps: [0; CARDS],
+            busy_ps: 0,
+            transactions: 0,
+            background: None,
+            background_next_ps: u64::MAX,
+            background_tally: BackgroundTally::default(),
+            log: None,
+        }
     }
 
     /// The constants.
@@ -72,43 +161,93 @@ impl Bus {
         (u64::from(self.params.overhead_clocks) + data_clocks) * self.params.clock_ps
     }
 
-    /// Reserves the bus for a write burst at or after `now_ps`; returns when its last byte has crossed.
+    /// Reserves the bus for `request` at or after `now_ps`; returns when its last byte has crossed, or, of a read, has
+    /// arrived.
     #[inline]
-    pub fn write(&mut self, now_ps: u64, bytes: u32) -> u64 {
-        let start = now_ps.max(self.free_at_ps);
-        let busy = self.burst_ps(bytes);
-        self.occupy(start, busy)
+    pub fn transfer(&mut self, now_ps: u64, request: Request) -> u64 {
+        if now_ps >= self.background_next_ps {
+            self.run_background(now_ps);
+        }
+        let limit = if request.what.reads_memory() {
+            self.params.read_disconnect_bytes
+        } else {
+            self.params.write_disconnect_bytes
+        };
+        if limit == 0 { self.burst(now_ps, request, false) } else { self.in_pieces(now_ps, request, limit) }
     }
 
-    /// Reserves the bus for a read burst at or after `now_ps`; returns when its last byte has arrived.
-    #[inline]
-    pub fn read(&mut self, now_ps: u64, bytes: u32) -> u64 {
-        let start = now_ps.max(self.free_at_ps);
-        let burst = self.burst_ps(bytes);
-        if self.params.split_reads {
-            self.occupy(start, burst) + self.params.read_latency_ps
-        } else {
-            self.occupy(start, burst + self.params.read_latency_ps)
+    /// A transfer that the target disconnects at multiples of `limit` bytes.
+    #[cold]
+    fn in_pieces(&mut self, now_ps: u64, request: Request, limit: u32) -> u64 {
+        let (mut at, mut left, mut end) = (request.address, request.bytes, now_ps);
+        loop {
+            let piece = left.min(limit - (at % u64::from(limit)) as u32);
+            left -= piece;
+            end = self.burst(end, Request { address: at, bytes: piece, ..request }, left > 0);
+            if left == 0 {
+                return end;
+            }
+            at += u64::from(piece);
         }
     }
 
-    fn occupy(&mut self, start_ps: u64, busy_ps: u64) -> u64 {
-        self.free_at_ps = start_ps + busy_ps;
-        self.busy_ps += busy_ps;
+    /// One burst.
+    #[inline]
+    fn burst(&mut self, now_ps: u64, request: Request, cut: bool) -> u64 {
+        let mut start = now_ps.max(self.free_at_ps);
+        let card = match request.master {
+            Master::Card(slot) => {
+                let card = usize::from(slot).min(CARDS - 1);
+                start = start.max(self.ready_ps[card]);
+                Some(card)
+            }
+            Master::Bridge | Master::Background => None,
+        };
+        let burst = self.burst_ps(request.bytes);
+        let (busy, after) = match (request.what.reads_memory(), self.params.split_reads) {
+            (false, _) => (burst, 0),
+            (true, false) => (burst + self.params.read_latency_ps, 0),
+            (true, true) => (self.burst_ps(0) + burst, self.params.read_latency_ps),
+        };
+        let end = start + busy;
+        self.free_at_ps = end;
+        if let Some(card) = card {
+            self.ready_ps[card] = end + self.gap_ps;
+        }
+        self.busy_ps += busy;
         self.transactions += 1;
-        self.free_at_ps
+        if self.log.is_some() {
+            self.note_burst(start, end, request, cut);
+        }
+        end + after
+    }
+
+    #[cold]
+    fn note_burst(&mut self, start_ps: u64, end_ps: u64, request: Request, cut: bool) {
+        if let Some(log) = &mut self.log {
+            let Request { master, what, address, bytes } = request;
+            log.add(Transaction { start_ps, end_ps, what, master, address, bytes, cut });
+        }
     }
 
     /// A register read by the CPU, begun at `now_ps`: returns when the answer is there.
-    pub fn register_read(&mut self, now_ps: u64) -> u64 {
-        self.write(now_ps, 4) + self.params.register_read_ps
+    pub fn register_read(&mut self, now_ps: u64, offset: u32) -> u64 {
+        self.register(now_ps, What::RegisterRead, offset) + self.params.register_read_ps
     }
 
     /// A register write by the CPU, begun at `now_ps`: returns when the CPU goes on. The
-    /// write itself crosses the bus behind what is already there.
-    pub fn register_write(&mut self, now_ps: u64) -> u64 {
-        self.write(now_ps, 4);
+    /// write itself crosses the bus behind what is already there. `tail`: it is a ring's tail.
+    pub fn register_write(&mut self, now_ps: u64, offset: u32, tail: bool) -> u64 {
+        self.register(now_ps, if tail { What::TailWrite } else { What::RegisterWrite }, offset);
         now_ps + self.params.register_write_ps
+    }
+
+    fn register(&mut self, now_ps: u64, what: What, offset: u32) -> u64 {
+        if now_ps >= self.background_next_ps {
+            self.run_background(now_ps);
+        }
+        let request = Request { master: Master::Bridge, what, address: offset.into(), bytes: 4 };
+        self.burst(now_ps, request, false)
     }
 
     /// Time for which the bus has been occupied.
@@ -120,50 +259,62 @@ impl Bus {
     pub fn transactions(&self) -> u64 {
         self.transactions
     }
+
+    // ---- Another master ----
+
+    /// Puts a background device on the bus, whose first burst is due at `first_ps`.
+    pub fn set_background(&mut self, first_ps: u64, background: Background) {
+        self.background = Some(Background { period_ps: background.period_ps.max(1), ..background });
+        self.background_next_ps = first_ps;
+    }
+
+    /// What became of the background device's bursts that were due by `now_ps`, which is no earlier than any
+    /// [`Bus::transfer`] so far.
+    pub fn background_tally(&mut self, now_ps: u64) -> BackgroundTally {
+        self.run_background(now_ps);
+        self.background_tally
+    }
+
+    #[cold]
+    fn run_background(&mut self, now_ps: u64) {
+        let Some(background) = self.background else { return };
+        while self.background_next_ps <= now_ps {
+            let asked = self.background_next_ps;
+            let request = Request {
+                master: Master::Background,
+                what: What::Background,
+                address: 0,
+                bytes: background.bytes,
+            };
+            let latency = self.burst(asked, request, false) - asked;
+            let tally = &mut self.background_tally;
+            tally.bursts += 1;
+            tally.latency_ps += latency;
+            tally.latency_max_ps = tally.latency_max_ps.max(latency);
+            self.background_next_ps = asked + background.period_ps;
+        }
+    }
+
+    // ---- The log ----
+
+    /// Keeps the latest `capacity` transactions and events from now on.
+    pub fn start_log(&mut self, capacity: usize) {
+        self.log = Some(Box::new(Log::new(capacity)));
+    }
+
+    /// Ends the log and returns it.
+    pub fn take_log(&mut self) -> Option<Log> {
+        self.log.take().map(|log| *log)
+    }
+
+    /// Adds an event to the log, if there is one.
+    #[inline]
+    pub fn note(&mut self, at_ps: u64, slot: usize, kind: EventKind) {
+        if let Some(log) = &mut self.log {
+            log.add_event(Event { at_ps, slot: slot.try_into().unwrap_or(u8::MAX), kind });
+        }
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn pci_64_66() -> Bus {
-        Bus::new(Params {
-            clock_ps: 15_000,
-            width_bytes: 8,
-            overhead_clocks: 4,
-            read_latency_ps: 100_000,
-            split_reads: false,
-            register_read_ps: 400_000,
-            register_write_ps: 100_000,
-        })
-    }
-
-    #[test]
-    fn bursts_queue_in_order() {
-        let mut bus = pci_64_66();
-        assert_eq!(bus.write(0, 64), 12 * 15_000);
-        // Asked for while the first is under way: starts behind it.
-        assert_eq!(bus.write(15_000, 1), (12 + 5) * 15_000);
-        // Asked for later: starts at once.
-        assert_eq!(bus.read(1_000_000, 16), 1_000_000 + 6 * 15_000 + 100_000);
-        assert_eq!(bus.busy_ps(), (12 + 5 + 6) * 15_000 + 100_000);
-        assert_eq!(bus.transactions(), 3);
-    }
-
-    #[test]
-    fn a_split_read_leaves_the_bus_to_others() {
-        let mut bus = pci_64_66();
-        bus.params.split_reads = true;
-        let answer = bus.read(0, 64);
-        assert_eq!(answer, 12 * 15_000 + 100_000);
-        assert!(bus.write(0, 8) < answer);
-    }
-
-    #[test]
-    fn a_posted_write_does_not_wait_but_a_read_does() {
-        let mut bus = pci_64_66();
-        let busy_until = bus.write(0, 1024);
-        assert_eq!(bus.register_write(0), 100_000);
-        assert!(bus.register_read(0) > busy_until + 400_000);
-    }
-}
+mod tests;

@@ -379,6 +379,7 @@ impl Machine {
         self.0.handlers.set(true);
         self.suspend(State::Interrupt { slot });
         self.count(|c| c.interrupts += 1);
+        self.0.world.borrow_mut().interrupt_taken(self.now_ps(), slot);
     }
 
     /// Waits to be woken. Returns at once if that has happened since the last wait: no wake-up is lost.
@@ -485,7 +486,7 @@ impl Machine {
         let answer_ps = {
             let mut world = self.0.world.borrow_mut();
             world.run(now);
-            world.bus_mut().register_read(now)
+            world.begin_register_read(now, slot, offset)
         };
         self.spend_on(Function::RegisterRead, answer_ps - now);
         self.count(|c| c.register_reads += 1);
@@ -502,7 +503,7 @@ impl Machine {
         let goes_on_ps = {
             let mut world = self.0.world.borrow_mut();
             world.run(now);
-            world.bus_mut().register_write(now)
+            world.begin_register_write(now, slot, offset)
         };
         self.spend_on(Function::RegisterWrite, goes_on_ps - now);
         let mask = offset == kpps_datasheet::reg::IMS || offset == kpps_datasheet::reg::IMC;
@@ -598,6 +599,9 @@ mod tests {
             clock_ps: 15_000,
             width_bytes: 8,
             overhead_clocks: 4,
+            gap_clocks: 0,
+            write_disconnect_bytes: 0,
+            read_disconnect_bytes: 0,
             read_latency_ps: 0,
             split_reads: false,
             register_read_ps: 0,

@@ -1,6 +1,6 @@
 //! Everything outside the CPU: bus, memory, cards and their wires, advanced in time order.
 
-use crate::bus::{self, Bus};
+use crate::bus::{self, Bus, EventKind, Master, Request, What};
 use crate::memory::Memory;
 use crate::wire::{Receiver, Traffic};
 use kpps_device::{BurstKind, Host, Nic, Purpose};
@@ -9,6 +9,7 @@ use std::rc::Rc;
 /// A card in a slot, with what hangs on its wire.
 struct Slot {
     nic: Nic,
+    master: Master,
     traffic: Box<dyn Traffic>,
     /// When its next frame arrives: [`Traffic::next_ps`], remembered.
     arrival_ps: u64,
@@ -24,7 +25,7 @@ impl Slot {
     /// Lets everything happen here that happens until `until_ps`.
     #[inline(always)]
     fn run(&mut self, until_ps: u64, memory: &Memory, bus: &mut Bus) {
-        let mut side = Side { memory, bus, receiver: self.receiver.as_mut() };
+        let mut side = Side { memory, bus, master: self.master, receiver: self.receiver.as_mut() };
         while self.arrival_ps <= until_ps {
             self.nic.frame_arrives(self.arrival_ps, self.traffic.frame(), &mut side);
             self.arrival_ps = self.traffic.next_ps();
@@ -47,16 +48,22 @@ pub struct World {
 struct Side<'a> {
     memory: &'a Memory,
     bus: &'a mut Bus,
+    master: Master,
     receiver: &'a mut dyn Receiver,
 }
 
 impl Host for Side<'_> {
     #[inline]
-    fn burst(&mut self, now_ps: u64, kind: BurstKind, _purpose: Purpose, _address: u64, bytes: u32) -> u64 {
-        match kind {
-            BurstKind::Read => self.bus.read(now_ps, bytes),
-            BurstKind::Write => self.bus.write(now_ps, bytes),
-        }
+    fn burst(&mut self, now_ps: u64, _kind: BurstKind, purpose: Purpose, address: u64, bytes: u32) -> u64 {
+        let what = match purpose {
+            Purpose::RxDescriptorFetch => What::RxDescriptorFetch,
+            Purpose::RxData => What::RxData,
+            Purpose::RxWriteBack => What::RxWriteBack,
+            Purpose::TxDescriptorFetch => What::TxDescriptorFetch,
+            Purpose::TxData => What::TxData,
+            Purpose::TxWriteBack => What::TxWriteBack,
+        };
+        self.bus.transfer(now_ps, Request { master: self.master, what, address, bytes })
     }
     #[inline]
     fn load(&mut self, address: u64, into: &mut [u8]) -> bool {
@@ -81,7 +88,8 @@ impl World {
     /// Puts a card into the next free slot and returns the slot's number.
     pub fn plug(&mut self, nic: Nic, traffic: Box<dyn Traffic>, receiver: Box<dyn Receiver>) -> usize {
         let arrival_ps = traffic.next_ps();
-        self.slots.push(Slot { nic, traffic, arrival_ps, receiver });
+        let master = Master::Card(self.slots.len().try_into().unwrap_or(u8::MAX));
+        self.slots.push(Slot { nic, master, traffic, arrival_ps, receiver });
         self.update_next();
         self.slots.len() - 1
     }
@@ -159,12 +167,30 @@ impl World {
         }
     }
 
+    /// The CPU begins to read a register of the card in `slot`: returns when the answer will be there.
+    pub fn begin_register_read(&mut self, now_ps: u64, _slot: usize, offset: u32) -> u64 {
+        self.bus.register_read(now_ps, offset)
+    }
+
+    /// The CPU begins to write a register of the card in `slot`: returns when it goes on.
+    pub fn begin_register_write(&mut self, now_ps: u64, slot: usize, offset: u32) -> u64 {
+        let tail = self.slots[slot].nic.is_tail(offset);
+        self.bus.register_write(now_ps, offset, tail)
+    }
+
+    /// The CPU enters the interrupt handler of the card in `slot`.
+    pub fn interrupt_taken(&mut self, now_ps: u64, slot: usize) {
+        self.bus.note(now_ps, slot, EventKind::Interrupt);
+    }
+
     /// The CPU reads a register of the card in `slot`; [`World::run`] has been called for `now_ps`.
     pub fn register_read(&mut self, now_ps: u64, slot: usize, offset: u32) -> u32 {
         let now_ps = now_ps.max(self.now_ps);
-        let Slot { nic, receiver, .. } = &mut self.slots[slot];
-        let mut side = Side { memory: &self.memory, bus: &mut self.bus, receiver: receiver.as_mut() };
+        let Slot { nic, master, receiver, .. } = &mut self.slots[slot];
+        let mut side =
+            Side { memory: &self.memory, bus: &mut self.bus, master: *master, receiver: receiver.as_mut() };
         let value = nic.read(now_ps, offset, &mut side);
+        self.bus.note(now_ps, slot, EventKind::Read { offset, value });
         self.update_next();
         value
     }
@@ -172,8 +198,10 @@ impl World {
     /// The CPU writes a register of the card in `slot`; [`World::run`] has been called for `now_ps`.
     pub fn register_write(&mut self, now_ps: u64, slot: usize, offset: u32, value: u32) {
         let now_ps = now_ps.max(self.now_ps);
-        let Slot { nic, receiver, .. } = &mut self.slots[slot];
-        let mut side = Side { memory: &self.memory, bus: &mut self.bus, receiver: receiver.as_mut() };
+        let Slot { nic, master, receiver, .. } = &mut self.slots[slot];
+        self.bus.note(now_ps, slot, EventKind::Write { offset, value });
+        let mut side =
+            Side { memory: &self.memory, bus: &mut self.bus, master: *master, receiver: receiver.as_mut() };
         nic.write(now_ps, offset, value, &mut side);
         self.update_next();
     }
@@ -246,6 +274,9 @@ mod tests {
             clock_ps: 15_000,
             width_bytes: 8,
             overhead_clocks: 4,
+            gap_clocks: 0,
+            write_disconnect_bytes: 0,
+            read_disconnect_bytes: 0,
             read_latency_ps: 0,
             split_reads: false,
             register_read_ps: 0,

@@ -52,6 +52,7 @@ fn check_card(card: &kpps_device::Params) -> Result<(), String> {
         ("rx_engine_ps", card.rx_engine_ps, limits::STEP_PS),
         ("tx_engine_ps", card.tx_engine_ps, limits::STEP_PS),
         ("tx_context_ps", card.tx_context_ps, limits::STEP_PS),
+        ("rx_idle_report_ps", card.rx_idle_report_ps, limits::STEP_PS),
         ("rx_fifo_overhead_bytes", card.rx_fifo_overhead_bytes.into(), 0..=4096),
         ("tx_fifo_overhead_bytes", card.tx_fifo_overhead_bytes.into(), 0..=4096),
         ("link_ps", card.link_ps, 0..=4 * S),

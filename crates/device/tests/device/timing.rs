@@ -289,3 +289,57 @@ fn throttle_keeps_interrupts_apart() {
         assert!((128 * US..129 * US).contains(&(pair[1] - pair[0])), "{}", pair[1] - pair[0]);
     }
 }
+
+#[test]
+fn a_fetch_takes_several_bursts_until_the_chip_is_full_or_the_tail_is_reached() {
+    let params = Params { rx_burst_descriptors: 16, ..chip_with(0, 0) };
+    let mut b = Bench::ready(params, 256);
+    // What `ready` fetched is used up, 64 frames; then four bursts fetch the next 64.
+    for i in 0..64 {
+        b.arrive(&frame(i, 60));
+        b.pass(US);
+    }
+    b.pass(US);
+    let bursts =
+        |b: &Bench| b.m.bursts(Purpose::RxDescriptorFetch).iter().map(|f| f.bytes / 16).collect::<Vec<_>>();
+    assert_eq!(bursts(&b), [16; 4]);
+    assert_eq!(b.nic.tally().rx_fetches_cut, 0);
+    // 191 are left until the tail: two more fetches fill the chip, and the third, at 60, is cut short by the tail.
+    for i in 0..191 {
+        b.arrive(&frame(i, 60));
+        b.pass(US);
+    }
+    assert_eq!(bursts(&b), [16; 12], "whole lines, though the last descriptor is not the card's yet");
+    assert_eq!(b.nic.tally().rx_fetches_cut, 1);
+    // Starved, it fetches what each tail update gives.
+    for tail in [15, 31] {
+        b.set(reg::RDT, tail);
+        b.pass(US);
+    }
+    assert_eq!(bursts(&b)[12..], [4, 16], "the ring ends a burst");
+    assert_eq!(b.nic.tally().rx_fetches_cut, 2);
+}
+
+#[test]
+fn an_incomplete_line_waits_for_the_next_frame_or_for_its_time() {
+    let params = Params { rx_idle_report_ps: 1_024 * NS, ..chip_with(0, 0) };
+    let mut b = Bench::ready(params, 64);
+    b.set(reg::IMS, cause::RXT0);
+    // Four frames 900 ns apart: one write-back, one interrupt.
+    for i in 0..4 {
+        b.arrive(&frame(i, 60));
+        b.pass(900 * NS);
+        assert_eq!(b.visible(), if i == 3 { 4 } else { 0 });
+    }
+    assert_eq!(b.get(reg::ICR) & cause::RXT0, cause::RXT0);
+    b.pass(10 * US);
+    assert_eq!(b.get(reg::ICR), 0, "nothing was left to report");
+    // A lone frame: after its time, with its interrupt.
+    let t = b.now;
+    b.arrive(&frame(9, 60));
+    b.run(t + DATA + 1_024 * NS);
+    assert_eq!(b.visible(), 4);
+    b.pass(116 * NS);
+    assert_eq!((b.visible(), b.nic.interrupt_line()), (5, true));
+    assert_eq!(b.nic.tally().rx_write_backs, 2);
+}
