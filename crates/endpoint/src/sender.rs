@@ -1,0 +1,139 @@
+//! Frames to send: written into a driver buffer, told to the device in bursts.
+
+use crate::checksum;
+use kpps_driver::{Fragment, Offload, Refusal, TxMeta, TxQueue};
+use kpps_platform::{Buffer, BufferSource, Platform};
+
+/// Descriptors that a frame of one buffer may need: its context, and twice the pieces that errata
+/// make of a buffer.
+const DESCRIPTORS: usize = 7;
+
+/// Frames written by the stack that were not sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TransmitCounters {
+    /// Frames of no bytes, or of more than fit: the stack ignores the MTU.
+    pub invalid: u64,
+    /// Large segments for which the ring had no room.
+    pub full: u64,
+}
+
+/// The transmit queue, and the buffer that the next frame goes into.
+pub(crate) struct Sender<P: Platform, S: BufferSource> {
+    pub(crate) queue: TxQueue<P, S>,
+    spare: Option<S::Buf>,
+    /// Bytes that the spare buffer must have.
+    frame_bytes: usize,
+    /// Descriptors free below which sent frames are taken back.
+    low: usize,
+    insert: bool,
+    pub(crate) counters: TransmitCounters,
+}
+
+impl<P: Platform, S: BufferSource> Sender<P, S> {
+    pub(crate) fn new(queue: TxQueue<P, S>, frame_bytes: u16, insert: bool) -> Self {
+        let low = (queue.free() / 2).max(DESCRIPTORS);
+        let counters = TransmitCounters::default();
+        Self { queue, spare: None, frame_bytes: frame_bytes.into(), low, insert, counters }
+    }
+
+    /// Makes sure of a buffer and descriptors for one frame; false if there are none now.
+    pub(crate) fn make_room(&mut self) -> bool {
+        if self.queue.free() < self.low {
+            self.queue.reclaim(usize::MAX);
+        }
+        if self.queue.free() >= DESCRIPTORS && self.fill_spare() {
+            return true;
+        }
+        // What the device does not know of will not be sent, and not come back.
+        self.queue.flush();
+        self.queue.reclaim(usize::MAX);
+        self.queue.free() >= DESCRIPTORS && self.fill_spare()
+    }
+
+    fn fill_spare(&mut self) -> bool {
+        if self.spare.is_none() {
+            let source = self.queue.source_mut();
+            match source.take() {
+                Some(buffer) if buffer.capacity() >= self.frame_bytes => self.spare = Some(buffer),
+                Some(unfit) => source.give(unfit),
+                None => {}
+            }
+        }
+        self.spare.is_some()
+    }
+
+    /// Bytes of the largest frame that a buffer holds.
+    pub(crate) fn buffer_bytes(&mut self) -> usize {
+        self.fill_spare();
+        self.spare.as_ref().map_or(0, Buffer::capacity)
+    }
+}
+
+impl<P: Platform, S: BufferSource> Drop for Sender<P, S> {
+    fn drop(&mut self) {
+        if let Some(buffer) = self.spare.take() {
+            self.queue.source_mut().give(buffer);
+        }
+    }
+}
+
+/// Room for a frame. Dropped without [`consume`](Self::consume), nothing is sent.
+pub struct Slot<'a, P: Platform, S: BufferSource>(pub(crate) &'a mut Sender<P, S>);
+
+impl<P: Platform, S: BufferSource> Slot<'_, P, S> {
+    /// Lets the frame of so many bytes (without FCS) be written into a buffer of the driver. The
+    /// device hears of it at the next [`flush`](crate::Endpoint::flush).
+    ///
+    /// What `write` finds in the buffer is what was in it before.
+    pub fn consume<R>(self, bytes: usize, write: impl FnOnce(&mut [u8]) -> R) -> R {
+        self.send(bytes, None, write)
+    }
+
+    /// As [`consume`](Self::consume), for a large TCP segment that the device shall cut into
+    /// segments of `mss` payload bytes each; its length in the IP header does not matter.
+    pub fn consume_large<R>(self, bytes: usize, mss: u16, write: impl FnOnce(&mut [u8]) -> R) -> R {
+        self.send(bytes, Some(mss), write)
+    }
+
+    fn send<R>(self, bytes: usize, mss: Option<u16>, write: impl FnOnce(&mut [u8]) -> R) -> R {
+        let sender = self.0;
+        let mut spare = sender.spare.take();
+        let frame = spare.as_mut().and_then(|buffer| buffer.bytes_mut().get_mut(..bytes));
+        let (Some(frame), Ok(length)) = (frame, u16::try_from(bytes)) else {
+            sender.spare = spare;
+            sender.counters.invalid += 1;
+            return refuse(bytes, write);
+        };
+        let result = write(frame);
+        let offload = if sender.insert { checksum::prepare(frame, mss) } else { Offload::None };
+        if let Some(buffer) = spare {
+            sender.hand_over(Fragment { buffer, bytes: length }, offload);
+        }
+        result
+    }
+}
+
+impl<P: Platform, S: BufferSource> Sender<P, S> {
+    fn hand_over(&mut self, fragment: Fragment<S::Buf>, offload: Offload) {
+        let refused = if offload == Offload::None {
+            self.queue.send(fragment.buffer, fragment.bytes).map_err(|r| (r.reason, Some(r.frame)))
+        } else {
+            let meta = TxMeta { vlan: None, offload };
+            self.queue.enqueue(core::iter::once(fragment), &meta).map_err(|mut r| (r.reason, r.frame.next()))
+        };
+        if let Err((reason, fragment)) = refused {
+            self.spare = fragment.map(|fragment| fragment.buffer);
+            match reason {
+                Refusal::Full => self.counters.full += 1,
+                Refusal::Invalid | Refusal::Unsupported => self.counters.invalid += 1,
+            }
+        }
+    }
+}
+
+/// A stack that ignores the MTU writes its frame nowhere.
+#[cold]
+fn refuse<R>(bytes: usize, write: impl FnOnce(&mut [u8]) -> R) -> R {
+    let mut nowhere = alloc::vec![0; bytes];
+    write(&mut nowhere)
+}

@@ -1,0 +1,174 @@
+//! e1000 cards as devices of the [smoltcp] network stack.
+//!
+//! A [`Nic`] is a probed [`Device`](kpps_driver::Device) behind smoltcp's [`phy::Device`]. The
+//! stack reads received frames where the card has put them and writes those to send into the
+//! driver's buffers. Received frames are taken out of the ring in bursts; [`Nic::poll`] tells
+//! the card of all that a poll has sent with one tail write. IPv4, TCP and UDP checksums are the
+//! card's work where it can do it ([`Offload`]). Nothing on the packet path allocates or reads a
+//! register. `no_std`.
+//!
+//! ```ignore
+//! let device = kpps_driver::probe(platform, chip, config, pool)?;
+//! let mut nic = kpps_smoltcp::Nic::new(device, kpps_smoltcp::Offload::ALL);
+//! let mut interface = Interface::new(Config::new(nic.hardware_address()), &mut nic, now);
+//! loop {
+//!     nic.endpoint.look_after()?;
+//!     nic.poll(now(), &mut interface, &mut sockets);
+//! }
+//! ```
+//!
+//! With the feature `segmentation`, cards that can cut TCP segments do, if the driver's buffers
+//! hold two frames or more (16384 bytes are a good size).
+#![no_std]
+#![forbid(unsafe_code)]
+
+pub use kpps_endpoint::{Endpoint, Offload, buffers_needed};
+
+use kpps_driver::Device;
+use kpps_platform::{BufferSource, Platform};
+use smoltcp::iface::{Interface, PollResult, SocketSet};
+use smoltcp::phy::{self, Checksum, DeviceCapabilities, Medium};
+use smoltcp::time::Instant;
+use smoltcp::wire::{EthernetAddress, HardwareAddress};
+
+/// A card as a device of smoltcp.
+pub struct Nic<P: Platform, S: BufferSource> {
+    /// The card behind it: link, interrupts, counters.
+    pub endpoint: Endpoint<P, S>,
+    /// The largest segment that the card cuts, in bytes.
+    #[cfg(feature = "segmentation")]
+    large_bytes: Option<core::num::NonZeroUsize>,
+}
+
+impl<P: Platform, S: BufferSource> Nic<P, S> {
+    /// Takes a probed device over.
+    ///
+    /// The pool behind the device should have [`buffers_needed`] buffers; with fewer it has to
+    /// wait for some now and then.
+    pub fn new(device: Device<P, S>, offload: Offload) -> Self {
+        #[cfg_attr(not(feature = "segmentation"), expect(unused_mut))]
+        let mut endpoint = Endpoint::new(device, offload);
+        #[cfg(feature = "segmentation")]
+        let large_bytes = {
+            let frame_bytes = usize::from(endpoint.frame_bytes());
+            // For less than two frames it is not worth its context.
+            let large = endpoint.large_bytes().filter(|&bytes| bytes >= 2 * frame_bytes);
+            large.and_then(core::num::NonZeroUsize::new)
+        };
+        Self {
+            endpoint,
+            #[cfg(feature = "segmentation")]
+            large_bytes,
+        }
+    }
+
+    /// The card's address, as smoltcp's configuration wants it.
+    pub fn hardware_address(&self) -> HardwareAddress {
+        HardwareAddress::Ethernet(EthernetAddress(self.endpoint.control().address()))
+    }
+
+    /// [`Interface::poll`], then tells the card of everything sent with one tail write.
+    ///
+    /// With [`Interface::poll`] by itself, frames wait for the next poll or for
+    /// [`Endpoint::flush`].
+    pub fn poll(
+        &mut self,
+        now: Instant,
+        interface: &mut Interface,
+        sockets: &mut SocketSet<'_>,
+    ) -> PollResult {
+        let result = interface.poll(now, self, sockets);
+        self.endpoint.flush();
+        result
+    }
+}
+
+impl<P: Platform, S: BufferSource> phy::Device for Nic<P, S> {
+    type RxToken<'a>
+        = RxToken<'a, P, S>
+    where
+        Self: 'a;
+    type TxToken<'a>
+        = TxToken<'a, P, S>
+    where
+        Self: 'a;
+
+    #[inline]
+    fn receive(&mut self, _: Instant) -> Option<(Self::RxToken<'_>, Self::TxToken<'_>)> {
+        let (received, slot) = self.endpoint.receive()?;
+        Some((RxToken(received), TxToken::new(slot)))
+    }
+
+    #[inline]
+    fn transmit(&mut self, _: Instant) -> Option<Self::TxToken<'_>> {
+        self.endpoint.transmit().map(TxToken::new)
+    }
+
+    fn capabilities(&self) -> DeviceCapabilities {
+        let mut capabilities = DeviceCapabilities::default();
+        capabilities.medium = Medium::Ethernet;
+        capabilities.max_transmission_unit = self.endpoint.frame_bytes().into();
+        capabilities.max_burst_size = Some(self.endpoint.burst_frames());
+        // What is left to the stack.
+        let Offload { receive, transmit } = self.endpoint.offload();
+        let left = match (receive, transmit) {
+            (false, false) => Checksum::Both,
+            (false, true) => Checksum::Rx,
+            (true, false) => Checksum::Tx,
+            (true, true) => Checksum::None,
+        };
+        capabilities.checksum.ipv4 = left;
+        capabilities.checksum.tcp = left;
+        capabilities.checksum.udp = left;
+        #[cfg(feature = "segmentation")]
+        {
+            capabilities.segmentation.tcpv4 = self.large_bytes;
+            capabilities.segmentation.tcpv6 = self.large_bytes;
+        }
+        capabilities
+    }
+}
+
+/// A received frame, in the buffer that the card has put it into.
+pub struct RxToken<'a, P: Platform, S: BufferSource>(kpps_endpoint::Received<'a, P, S>);
+
+impl<P: Platform, S: BufferSource> phy::RxToken for RxToken<'_, P, S> {
+    #[inline]
+    fn consume<R, F: FnOnce(&[u8]) -> R>(self, look: F) -> R {
+        self.0.consume(|frame| look(frame))
+    }
+}
+
+/// Room for a frame in a buffer of the driver.
+pub struct TxToken<'a, P: Platform, S: BufferSource> {
+    slot: kpps_endpoint::Slot<'a, P, S>,
+    #[cfg(feature = "segmentation")]
+    mss: Option<core::num::NonZeroU16>,
+}
+
+impl<'a, P: Platform, S: BufferSource> TxToken<'a, P, S> {
+    #[inline]
+    fn new(slot: kpps_endpoint::Slot<'a, P, S>) -> Self {
+        Self {
+            slot,
+            #[cfg(feature = "segmentation")]
+            mss: None,
+        }
+    }
+}
+
+impl<P: Platform, S: BufferSource> phy::TxToken for TxToken<'_, P, S> {
+    #[inline]
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, bytes: usize, write: F) -> R {
+        #[cfg(feature = "segmentation")]
+        if let Some(mss) = self.mss {
+            return self.slot.consume_large(bytes, mss.get(), write);
+        }
+        self.slot.consume(bytes, write)
+    }
+
+    #[cfg(feature = "segmentation")]
+    fn set_meta(&mut self, meta: phy::PacketMeta) {
+        self.mss = meta.segmentation_offload_size;
+    }
+}
