@@ -1,0 +1,359 @@
+//! Our driver on a card as a port.
+//!
+//! The service decides when the card is looked at; it is asked at every [`Port::receive`], once a burst. While it is
+//! asleep, a program that runs anyway (because another port is busy) looks into the rings all the same, which costs a
+//! load from memory; only [`rest`](super::rest()) waits for the interrupt. An interrupt is taken in this order:
+//! read ICR and mask (the driver), so that the card lowers its line; then let the line interrupt again (the
+//! kernel had masked it); then poll.
+
+use super::counted::Counted;
+use super::missed::Tally;
+use super::{Counters, Frame, Link, Next, Port, Trouble, Wake};
+use kpps_datasheet::stat;
+use kpps_dma::{BufferPool, PoolBuffer};
+use kpps_driver::config::{Config, Service};
+use kpps_driver::service::{Napi, Polling, SelfPacing};
+use kpps_driver::{Chip, Device, Fragment, Health, Received, probe, service};
+use kpps_platform::{Platform, Registers};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// How often the device is looked after, in ns.
+const WATCH_NS: u64 = 2_000_000_000;
+
+/// A card's interrupt line, as its user sees it.
+pub trait Line {
+    /// Takes an interrupt in, if there is one within this time. The line is masked from then on.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn wait(&mut self, at_most: Duration) -> io::Result<bool>;
+    /// Lets the line interrupt again.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn enable(&self) -> io::Result<()>;
+    /// What becomes readable with an interrupt.
+    fn fd(&self) -> Option<BorrowedFd<'_>>;
+}
+
+/// The service, as it stands.
+enum Server {
+    Polling(Polling),
+    Napi(Napi),
+    SelfPacing(SelfPacing),
+}
+
+impl Server {
+    fn new(service: Service) -> Option<Self> {
+        match service {
+            Service::Polling { burst } => Some(Self::Polling(Polling::new(burst))),
+            Service::Napi { weight, exit, mask: true } => Some(Self::Napi(Napi::new(weight, exit, true))),
+            Service::SelfPacing { burst } => Some(Self::SelfPacing(SelfPacing::new(burst))),
+            Service::Napi { mask: false, .. } | Service::InterruptLoop { .. } => None,
+        }
+    }
+
+    #[inline]
+    fn is_asleep(&self) -> bool {
+        match self {
+            Self::Polling(_) => false,
+            Self::Napi(napi) => !napi.is_scheduled(),
+            Self::SelfPacing(pacing) => pacing.is_asleep(),
+        }
+    }
+}
+
+/// Our driver on a card.
+pub struct CardPort<P: Platform, L> {
+    device: Device<Counted<P>, BufferPool>,
+    platform: Counted<P>,
+    line: L,
+    server: Server,
+    next: Next,
+    /// An interrupt may have been signalled that nobody took in.
+    unheard: bool,
+    interrupts: u64,
+    resets: u64,
+    errors: u64,
+    missed: Tally,
+    no_buffer: Tally,
+    watched_ns: u64,
+}
+
+impl<P: Platform + Clone, L: Line> CardPort<P, L> {
+    /// Probes the chip and starts it. Buffers are from `pool`: two rings full, and what the program holds.
+    ///
+    /// # Errors
+    /// [`Trouble`]: the driver's, or a service that needs code in an interrupt handler.
+    pub fn open(platform: P, line: L, chip: Chip, config: Config, pool: BufferPool) -> Result<Self, Trouble> {
+        let server = Server::new(config.service)
+            .ok_or(kpps_driver::Error::Config("service: a port has polling, napi (masked) or self-pacing"))?;
+        let platform = Counted::new(platform);
+        let device = probe(platform.clone(), chip, config, pool)?;
+        let mut port = Self {
+            watched_ns: platform.now_ns(),
+            device,
+            platform,
+            line,
+            server,
+            next: Next::Now,
+            unheard: false,
+            interrupts: 0,
+            resets: 0,
+            errors: 0,
+            missed: Tally::default(),
+            no_buffer: Tally::default(),
+        };
+        let (registers, chip) = (port.platform.registers(), chip);
+        port.missed.start(|| registers.read(chip.offset(stat::MPC)));
+        port.no_buffer.start(|| registers.read(chip.offset(stat::RNBC)));
+        port.start()?;
+        // What starting took is not the traffic's.
+        port.platform.accesses.reads.store(0, Relaxed);
+        port.platform.accesses.writes.store(0, Relaxed);
+        Ok(port)
+    }
+
+    /// The chip.
+    pub fn chip(&self) -> Chip {
+        self.device.control.chip()
+    }
+
+    /// The station address.
+    pub fn address(&self) -> [u8; 6] {
+        self.device.control.address()
+    }
+
+    /// The configuration in use.
+    pub fn config(&self) -> &Config {
+        self.device.control.config()
+    }
+
+    /// Lets interrupts come, if the service wants any.
+    fn start(&mut self) -> Result<(), Trouble> {
+        if let Some(server) = Server::new(self.device.control.config().service) {
+            self.server = server;
+        }
+        self.next = Next::Now;
+        if self.server.is_asleep() {
+            self.line.enable().map_err(Trouble::system("cannot let the card interrupt"))?;
+            self.unheard = true;
+            self.device.control.unmask();
+        }
+        Ok(())
+    }
+
+    /// Takes an interrupt in, if there was one.
+    fn hear(&mut self) -> Result<bool, Trouble> {
+        self.unheard = false;
+        if !self.line.wait(Duration::ZERO).map_err(Trouble::system("cannot wait for an interrupt"))? {
+            return Ok(false);
+        }
+        self.interrupts += 1;
+        self.wake()?;
+        self.line.enable().map_err(Trouble::system("cannot let the card interrupt"))?;
+        Ok(true)
+    }
+
+    /// Tells the service that there may be work.
+    fn wake(&mut self) -> Result<(), Trouble> {
+        let control = &mut self.device.control;
+        let ours = match &mut self.server {
+            Server::Polling(_) => false,
+            Server::Napi(napi) => napi.interrupt(control)?,
+            Server::SelfPacing(pacing) => pacing.interrupt(control)?,
+        };
+        if ours {
+            self.next = Next::Now;
+        }
+        Ok(())
+    }
+
+    /// Looks into the rings of a card that is asleep.
+    #[cold]
+    fn peek(
+        &mut self,
+        budget: usize,
+        sink: impl FnMut(Received<PoolBuffer>) -> Option<PoolBuffer>,
+    ) -> Result<usize, Trouble> {
+        let reclaimed = self.device.tx.reclaim(usize::MAX);
+        let received = self.device.rx.receive(budget, sink);
+        self.next = Next::Asleep;
+        if received + reclaimed > 0 {
+            // The interrupt for these is on its way, or was signalled and not taken in.
+            self.unheard = true;
+            self.wake()?;
+        } else if self.unheard {
+            self.hear()?;
+        }
+        Ok(received)
+    }
+
+    fn update_missed(&mut self) {
+        let (registers, chip) = (self.platform.registers(), self.device.control.chip());
+        self.missed.update(|| registers.read(chip.offset(stat::MPC)));
+        self.no_buffer.update(|| registers.read(chip.offset(stat::RNBC)));
+    }
+}
+
+impl<P: Platform, L: Line> Wake for CardPort<P, L> {
+    #[inline]
+    fn next(&self) -> Next {
+        self.next
+    }
+    fn now_ns(&self) -> u64 {
+        self.platform.now_ns()
+    }
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.line.fd()
+    }
+}
+
+impl<P: Platform + Clone, L: Line> Port for CardPort<P, L> {
+    #[inline]
+    fn receive(
+        &mut self,
+        budget: usize,
+        mut sink: impl FnMut(Frame) -> Option<PoolBuffer>,
+    ) -> Result<usize, Trouble> {
+        let mut taken = 0;
+        let mut broken = 0;
+        let pass = |received: Received<PoolBuffer>| {
+            // A frame that is longer than a buffer comes in parts; none is accepted here.
+            if !(received.first && received.last) || received.error {
+                broken += u64::from(received.last);
+                return Some(received.buffer);
+            }
+            taken += 1;
+            sink(Frame { buffer: received.buffer, bytes: received.bytes })
+        };
+        if self.server.is_asleep() {
+            self.peek(budget, pass)?;
+        } else {
+            let Device { control, rx, tx } = &mut self.device;
+            self.next = match &mut self.server {
+                Server::Polling(polling) => {
+                    polling.poll(rx, tx, pass);
+                    Next::Now
+                }
+                Server::Napi(napi) => match napi.poll(control, rx, tx, budget, pass).done {
+                    true => Next::Asleep,
+                    false => Next::Now,
+                },
+                Server::SelfPacing(pacing) => match pacing.poll(control, rx, tx, budget, pass)?.1 {
+                    service::Next::Now => Next::Now,
+                    service::Next::At(ns) => Next::At(ns),
+                    service::Next::Asleep => Next::Asleep,
+                },
+            };
+            if self.next == Next::Asleep && self.unheard {
+                self.hear()?;
+            }
+        }
+        self.errors += broken;
+        Ok(taken)
+    }
+
+    #[inline]
+    fn send(&mut self, frame: Frame) -> Result<(), Frame> {
+        self.device.tx.send(frame.buffer, frame.bytes).map_err(|refused| {
+            let Fragment { buffer, bytes } = refused.frame;
+            Frame { buffer, bytes }
+        })
+    }
+
+    #[inline]
+    fn flush(&mut self) -> Result<(), Trouble> {
+        self.device.tx.flush();
+        Ok(())
+    }
+
+    #[inline]
+    fn room(&mut self) -> usize {
+        let tx = &mut self.device.tx;
+        // Half a ring of frames in flight: taking back less often costs nothing.
+        if tx.free() <= tx.pending() {
+            tx.reclaim(usize::MAX);
+        }
+        tx.free()
+    }
+
+    fn in_flight(&mut self) -> usize {
+        self.device.tx.settle();
+        self.device.tx.reclaim(usize::MAX);
+        self.device.tx.pending()
+    }
+
+    fn woken(&mut self) -> Result<(), Trouble> {
+        if self.server.is_asleep() {
+            self.hear()?;
+        }
+        Ok(())
+    }
+
+    fn look_after(&mut self) -> Result<(), Trouble> {
+        let now_ns = self.platform.now_ns();
+        let control = &mut self.device.control;
+        if control.take_link_event() {
+            control.update_link()?;
+        }
+        if now_ns.saturating_sub(self.watched_ns) < WATCH_NS {
+            return Ok(());
+        }
+        self.watched_ns = now_ns;
+        if control.watchdog(now_ns, self.device.tx.progress())? == Health::Hung {
+            self.resets += 1;
+            self.device.reset()?;
+            self.start()?;
+        }
+        self.update_missed();
+        Ok(())
+    }
+
+    fn counters(&mut self) -> Result<Counters, Trouble> {
+        // Its own reads are not the traffic's.
+        let reads = self.platform.accesses.reads.load(Relaxed);
+        self.update_missed();
+        self.platform.accesses.reads.store(reads, Relaxed);
+        let (rx, tx) = (self.device.rx.counters(), self.device.tx.counters());
+        Ok(Counters {
+            received: rx.frames,
+            received_bytes: rx.bytes,
+            sent: tx.frames,
+            sent_bytes: tx.bytes,
+            full: tx.full,
+            missed: self.missed.total(),
+            no_buffer: self.no_buffer.total(),
+            errors: rx.frame_errors + rx.nonsense + self.errors,
+            unsent: tx.abandoned,
+            interrupts: self.interrupts,
+            register_reads: reads,
+            register_writes: self.platform.accesses.writes.load(Relaxed),
+            doorbells: rx.doorbells + tx.doorbells,
+            nudges: tx.nudges,
+            system_calls: 0,
+            resets: self.resets,
+        })
+    }
+
+    fn frames(&self) -> (u64, u64) {
+        (self.device.rx.counters().frames, self.device.tx.counters().frames)
+    }
+
+    fn refresh_link(&mut self) -> Result<(), Trouble> {
+        self.device.control.update_link()?;
+        Ok(())
+    }
+
+    fn link(&self) -> Link {
+        let link = self.device.control.link();
+        Link { up: link.up, speed_mbps: Some(link.speed_mbps.into()) }
+    }
+
+    fn pool(&mut self) -> &mut BufferPool {
+        self.device.tx.source_mut()
+    }
+}

@@ -1,0 +1,224 @@
+//! Ports: where a program takes frames in and sends them out, whatever is behind.
+//!
+//! - [`CardPort`] is our driver on a card: the driver's halves, a service that says when to look, and interrupts.
+//! - [`PacketPort`] is an interface of the kernel, through `AF_PACKET`.
+//! - [`AnyPort`] is either; [`open`] makes them from their names.
+//!
+//! Frames go in bursts and lie in buffers of one pool per process, so that between two cards nothing is copied.
+//! Nothing here locks, allocates or asks for the time for each frame; a burst costs a card one tail write each way.
+//! A port never waits by itself: who has nothing to do calls [`rest`], which sleeps until a port wants attention.
+
+mod any;
+mod card;
+mod counted;
+mod missed;
+mod packet;
+mod rest;
+pub mod run;
+
+pub use any::{AnyPort, Options, ServiceKind, open};
+pub use card::{CardPort, Line};
+pub use packet::PacketPort;
+pub use rest::rest;
+
+use kpps_dma::{BufferPool, PoolBuffer};
+use kpps_platform::Buffer;
+use std::os::fd::BorrowedFd;
+
+/// A frame in its buffer.
+#[derive(Debug)]
+pub struct Frame {
+    /// The buffer.
+    pub buffer: PoolBuffer,
+    /// Length in bytes, without FCS. Never more than the buffer holds.
+    pub bytes: u16,
+}
+
+impl AsRef<[u8]> for Frame {
+    #[inline]
+    fn as_ref(&self) -> &[u8] {
+        let bytes = self.buffer.bytes();
+        bytes.get(..self.bytes.into()).unwrap_or(bytes)
+    }
+}
+
+impl AsMut<[u8]> for Frame {
+    #[inline]
+    fn as_mut(&mut self) -> &mut [u8] {
+        let bytes = self.buffer.bytes_mut();
+        let end = bytes.len().min(self.bytes.into());
+        &mut bytes[..end]
+    }
+}
+
+/// When a port wants to be looked at again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Next {
+    /// At once.
+    Now,
+    /// At this time, in ns of the port's clock.
+    At(u64),
+    /// When its file descriptor is readable.
+    Asleep,
+}
+
+/// What a port has counted since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Frames received.
+    pub received: u64,
+    /// Their bytes, without FCS.
+    pub received_bytes: u64,
+    /// Frames sent: a card has them in its ring, a kernel has taken them.
+    pub sent: u64,
+    /// Their bytes, without FCS.
+    pub sent_bytes: u64,
+    /// Times that a frame was not taken because there was no room.
+    pub full: u64,
+    /// Frames that came but were lost for lack of room, before any software saw them: MPC of a card, `tp_drops`
+    /// of a packet socket.
+    pub missed: u64,
+    /// Times that a frame found no receive descriptor (RNBC). It then waits in the card's FIFO, so it is not lost by
+    /// that; QEMU's e1000 drops it at once and counts it as missed too.
+    pub no_buffer: u64,
+    /// Received frames dropped because they were damaged, or made no sense.
+    pub errors: u64,
+    /// Frames taken for sending that the device or the kernel then did not send.
+    pub unsent: u64,
+    /// Interrupts that were taken.
+    pub interrupts: u64,
+    /// Register reads.
+    pub register_reads: u64,
+    /// Register writes.
+    pub register_writes: u64,
+    /// Tail writes, of both directions.
+    pub doorbells: u64,
+    /// Descriptors written only to get a report.
+    pub nudges: u64,
+    /// System calls for frames.
+    pub system_calls: u64,
+    /// Resets because the device hung.
+    pub resets: u64,
+}
+
+/// The state of a port's link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Link {
+    /// Frames can pass.
+    pub up: bool,
+    /// Mb/s, if known.
+    pub speed_mbps: Option<u32>,
+}
+
+/// What a port cannot recover from.
+#[derive(Debug, thiserror::Error)]
+pub enum Trouble {
+    /// The device has left the bus, or the interface is gone.
+    #[error("the device has gone: it no longer answers")]
+    Gone,
+    /// The driver gave up.
+    #[error("the driver gave up: {0}")]
+    Driver(kpps_driver::Error),
+    /// The system refused.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+impl From<kpps_driver::Error> for Trouble {
+    fn from(error: kpps_driver::Error) -> Self {
+        match error {
+            kpps_driver::Error::Gone => Self::Gone,
+            other => Self::Driver(other),
+        }
+    }
+}
+
+impl Trouble {
+    fn system(what: &'static str) -> impl Fn(std::io::Error) -> Self {
+        move |source| Self::System { what, source }
+    }
+}
+
+/// What [`rest`] needs of a port.
+pub trait Wake {
+    /// When the port wants to be looked at.
+    fn next(&self) -> Next;
+    /// The port's clock, in ns.
+    fn now_ns(&self) -> u64;
+    /// What becomes readable when a port that is [`Next::Asleep`] wants to be looked at; `None` if nothing does.
+    fn fd(&self) -> Option<BorrowedFd<'_>>;
+    /// Whether to be woken as well when the descriptor becomes writable: there is something left to send.
+    fn wants_to_send(&self) -> bool {
+        false
+    }
+}
+
+/// Where frames come in and go out.
+pub trait Port: Wake {
+    /// Takes frames in, at most `budget`, the room that their consumers have; returns how many. `sink` returns a
+    /// buffer for the next frame: that of this one if it is done with it, another if it has one, or `None`.
+    ///
+    /// # Errors
+    /// [`Trouble`]; frames may have been taken nevertheless.
+    fn receive(
+        &mut self,
+        budget: usize,
+        sink: impl FnMut(Frame) -> Option<PoolBuffer>,
+    ) -> Result<usize, Trouble>;
+
+    /// Takes a frame to send; it goes out at the next [`flush`](Self::flush). Given back if there is no room.
+    ///
+    /// # Errors
+    /// The frame, if it was not taken.
+    fn send(&mut self, frame: Frame) -> Result<(), Frame>;
+
+    /// Sends what was taken.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    fn flush(&mut self) -> Result<(), Trouble>;
+
+    /// How many frames could be taken for sending now. Takes buffers of sent frames back.
+    fn room(&mut self) -> usize;
+
+    /// Frames taken that are not known to be sent yet. Takes buffers of sent frames back.
+    fn in_flight(&mut self) -> usize;
+
+    /// Takes a wake-up in, if there was one: to be called after [`rest`].
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    fn woken(&mut self) -> Result<(), Trouble>;
+
+    /// Looks after link and device; to be called some times a second, it does what is due.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    fn look_after(&mut self) -> Result<(), Trouble>;
+
+    /// What was counted so far. Reads statistics of the device or the kernel.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    fn counters(&mut self) -> Result<Counters, Trouble>;
+
+    /// Frames received and sent so far, as cheaply as it goes.
+    fn frames(&self) -> (u64, u64);
+
+    /// The link as last seen.
+    fn link(&self) -> Link;
+
+    /// Looks at the link.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    fn refresh_link(&mut self) -> Result<(), Trouble>;
+
+    /// The port's handle to the pool: buffers of sent frames come back here.
+    fn pool(&mut self) -> &mut BufferPool;
+}

@@ -1,0 +1,53 @@
+//! Doing nothing until there is something to do.
+
+use super::{Next, Wake};
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+use std::io;
+use std::time::Duration;
+
+/// Up to this far ahead one waits spinning. To sleep and be woken by a timer takes a Linux kernel 50 µs and more (its
+/// timers have a slack of that much, prctl(2) `PR_SET_TIMERSLACK`, and then the scheduler has its turn); whoever
+/// slept for less would come late. The pauses of our service are below it, those of a slow source above.
+const SPIN_NS: u64 = 60_000;
+
+/// Waits until one of the ports wants to be looked at, or for `at_most`.
+///
+/// It sleeps, and wakes up with an interrupt or a frame, unless a port wants to be looked at very soon or one polls.
+/// [`Port::woken`](super::Port::woken) is to be called afterwards, of every port.
+///
+/// # Errors
+/// Those of `ppoll`.
+pub fn rest(ports: &[&dyn Wake], at_most: Duration) -> io::Result<()> {
+    let mut left_ns = u64::try_from(at_most.as_nanos()).unwrap_or(u64::MAX);
+    for port in ports {
+        match port.next() {
+            Next::Now => return Ok(()),
+            Next::At(ns) => left_ns = left_ns.min(ns.saturating_sub(port.now_ns())),
+            Next::Asleep => {}
+        }
+    }
+    if left_ns <= SPIN_NS {
+        let Some(clock) = ports.first() else { return Ok(()) };
+        let until_ns = clock.now_ns().saturating_add(left_ns);
+        while clock.now_ns() < until_ns {
+            std::hint::spin_loop();
+        }
+        return Ok(());
+    }
+    let mut fds = Vec::with_capacity(ports.len());
+    for port in ports {
+        if let Some(fd) = port.fd() {
+            let send = if port.wants_to_send() { PollFlags::POLLOUT } else { PollFlags::empty() };
+            let receive = if port.next() == Next::Asleep { PollFlags::POLLIN } else { PollFlags::empty() };
+            fds.push(PollFd::new(fd, send | receive));
+        }
+    }
+    // Early by the slack, and the rest spinning: a timed port is due then.
+    let sleep = Duration::from_nanos(left_ns - SPIN_NS / 2);
+    match ppoll(&mut fds, Some(TimeSpec::from_duration(sleep)), None) {
+        // A signal, for one Ctrl-C, ends a rest too.
+        Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

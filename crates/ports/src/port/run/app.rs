@@ -1,0 +1,106 @@
+//! An app on several ports.
+
+use super::{BURST, Shift, Watch};
+use crate::port::{AnyPort, Frame, Port, Trouble};
+use kpps_apps::{App, Outputs};
+use kpps_dma::BufferPool;
+use kpps_platform::{Buffer, BufferSource};
+use std::time::{Duration, Instant};
+
+/// How often an app does what has become due, in ns.
+const TICK_NS: u64 = 50_000_000;
+
+/// The ports as an app sees them.
+struct Out<'a> {
+    ports: &'a mut [AnyPort],
+    pool: &'a mut BufferPool,
+}
+
+impl Outputs<Frame> for Out<'_> {
+    #[inline]
+    fn send(&mut self, port: usize, frame: Frame) {
+        // A port without room has counted the frame.
+        if let Some(port) = self.ports.get_mut(port)
+            && let Err(refused) = port.send(frame)
+        {
+            self.pool.give(refused.buffer);
+        }
+    }
+    fn make(&mut self, bytes: &[u8]) -> Option<Frame> {
+        let mut buffer = self.pool.take()?;
+        match buffer.bytes_mut().get_mut(..bytes.len()) {
+            Some(place) => {
+                place.copy_from_slice(bytes);
+                Some(Frame { buffer, bytes: bytes.len() as u16 })
+            }
+            None => {
+                self.pool.give(buffer);
+                None
+            }
+        }
+    }
+    fn discard(&mut self, frame: Frame) {
+        self.pool.give(frame.buffer);
+    }
+}
+
+/// Lets an app have the frames of all ports until the watch has enough. Returns how long it took.
+///
+/// # Errors
+/// [`Trouble`].
+pub fn app(
+    ports: &mut [AnyPort],
+    app: &mut impl App<Frame>,
+    watch: &mut impl Watch,
+) -> Result<Duration, Trouble> {
+    let Some(first) = ports.first_mut() else { return Ok(Duration::ZERO) };
+    let mut pool = first.pool().clone();
+    let mut shift = Shift::start(watch);
+    let epoch = Instant::now();
+    let mut burst: Vec<Frame> = Vec::with_capacity(2 * BURST);
+    let (mut now_ns, mut ticked_ns) = (0, 0);
+    loop {
+        let mut taken = 0;
+        for from in 0..ports.len() {
+            // All ports need room, since the app may send anywhere; and a received frame needs its place taken.
+            taken += ports[from].receive(BURST, |frame| {
+                burst.push(frame);
+                pool.take()
+            })?;
+            if burst.is_empty() {
+                continue;
+            }
+            let mut out = Out { ports: &mut *ports, pool: &mut pool };
+            for port in &mut *out.ports {
+                port.room();
+            }
+            for frame in burst.drain(..) {
+                if let Some(ended) = app.push(from, frame, now_ns, &mut out) {
+                    out.pool.give(ended.buffer);
+                }
+            }
+            for port in &mut *ports {
+                port.flush()?;
+            }
+        }
+        if !shift.is_due(taken > 0) {
+            continue;
+        }
+        now_ns = epoch.elapsed().as_nanos() as u64;
+        if now_ns - ticked_ns >= TICK_NS {
+            ticked_ns = now_ns;
+            app.tick(now_ns, &mut Out { ports: &mut *ports, pool: &mut pool });
+            for port in &mut *ports {
+                port.flush()?;
+            }
+        }
+        let mut all: Vec<&mut AnyPort> = ports.iter_mut().collect();
+        if !shift.go_on(&mut all)? {
+            break;
+        }
+        if taken == 0 {
+            shift.rest(&mut all, None)?;
+        }
+    }
+    Ok(shift.elapsed())
+}

@@ -1,0 +1,41 @@
+//! Receiving, and accounting for what comes.
+
+use super::{BURST, Shift, Streams, Watch};
+use crate::port::{Frame, Port, Trouble};
+use std::time::Duration;
+
+/// Receives until the watch has enough, or until `expect` test frames have come, each counted once. Returns how
+/// long it took.
+///
+/// # Errors
+/// [`Trouble`].
+pub fn count<P: Port>(
+    port: &mut P,
+    streams: &mut Streams,
+    expect: Option<u64>,
+    watch: &mut impl Watch,
+) -> Result<Duration, Trouble> {
+    let mut shift = Shift::start(watch);
+    let mut received = 0_u64;
+    loop {
+        let taken = port.receive(BURST, |frame: Frame| {
+            streams.take(frame.as_ref());
+            Some(frame.buffer)
+        })?;
+        received += taken as u64;
+        if !shift.is_due(taken > 0) {
+            continue;
+        }
+        // Counting each frame once is dearer than counting them.
+        if expect.is_some_and(|expect| received >= expect && streams.unique() >= expect) {
+            break;
+        }
+        if !shift.go_on(&mut [port])? {
+            break;
+        }
+        if taken == 0 {
+            shift.rest(&mut [port], None)?;
+        }
+    }
+    Ok(shift.elapsed())
+}

@@ -1,0 +1,74 @@
+//! From one port to the other, both ways, without looking at frames.
+
+use super::{BURST, Shift, Watch};
+use crate::port::{Frame, Port, Trouble};
+use kpps_dma::PoolBuffer;
+use kpps_frames::build::{Flow, udp_test};
+use kpps_frames::{Size, Tag, tag};
+use kpps_platform::{Buffer, BufferSource};
+use std::time::Duration;
+
+/// Passes frames on until the watch has enough. Returns how long it took. A frame for which the other port has no
+/// room is dropped, and that port counts it as `full`.
+///
+/// # Errors
+/// [`Trouble`].
+pub fn forward<P: Port>(a: &mut P, b: &mut P, watch: &mut impl Watch) -> Result<Duration, Trouble> {
+    let mut shift = Shift::start(watch);
+    loop {
+        let taken = pass(a, b)? + pass(b, a)?;
+        if !shift.is_due(taken > 0) {
+            continue;
+        }
+        if !shift.go_on(&mut [a, b])? {
+            break;
+        }
+        if taken == 0 {
+            shift.rest(&mut [a, b], None)?;
+        }
+    }
+    Ok(shift.elapsed())
+}
+
+/// One burst from one port to the other. Each frame's buffer goes with it, and one of a frame that the other port
+/// has sent takes its place.
+#[inline]
+fn pass<P: Port>(from: &mut P, to: &mut P) -> Result<usize, Trouble> {
+    // Taking sent frames' buffers back here is what there is to swap.
+    to.room();
+    let taken = from.receive(BURST, |frame| match to.send(frame) {
+        Ok(()) => to.pool().take(),
+        Err(refused) => Some(refused.buffer),
+    })?;
+    if taken > 0 {
+        to.flush()?;
+    }
+    Ok(taken)
+}
+
+/// Sends `count` test frames of `size` on a port: on a wire between two ports that are forwarded to each other, they
+/// go round and round. Returns how many were sent.
+///
+/// # Errors
+/// [`Trouble`].
+pub fn prime<P: Port>(port: &mut P, count: u32, size: Size) -> Result<u32, Trouble> {
+    let Ok(frame) = udp_test(&Flow::default(), size) else { return Ok(0) };
+    for sequence in 0..count {
+        let Some(buffer) = primed(port.pool().take(), &frame, sequence) else { return Ok(sequence) };
+        if let Err(refused) = port.send(Frame { buffer, bytes: frame.len() as u16 }) {
+            port.pool().give(refused.buffer);
+            port.flush()?;
+            return Ok(sequence);
+        }
+    }
+    port.flush()?;
+    Ok(count)
+}
+
+fn primed(buffer: Option<PoolBuffer>, frame: &[u8], sequence: u32) -> Option<PoolBuffer> {
+    let mut buffer = buffer?;
+    let bytes = buffer.bytes_mut().get_mut(..frame.len())?;
+    bytes.copy_from_slice(frame);
+    tag::write(bytes, Tag { stream: 0, sequence, sent_ps: 0 }).ok()?;
+    Some(buffer)
+}

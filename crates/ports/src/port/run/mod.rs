@@ -1,0 +1,137 @@
+//! The loops of the commands: send, count, forward, and an app on several ports.
+//!
+//! Each runs until its [`Watch`] has enough, looks after its ports meanwhile, and rests when there is nothing to do.
+
+mod app;
+mod count;
+mod forward;
+mod send;
+mod tally;
+
+pub use app::app;
+pub use count::count;
+pub use forward::{forward, prime};
+pub use send::{Load, Plan, Sent, send};
+pub use tally::{Streams, Tally};
+
+use super::{AnyPort, Port, Trouble, Wake, rest};
+use std::time::{Duration, Instant};
+
+/// Frames in one burst: as many as one tail write or system call is for.
+pub const BURST: usize = 32;
+
+/// How often ports are looked after and the watch is asked.
+const SLOW: Duration = Duration::from_millis(20);
+/// Loops that found work between two looks at the clock.
+const BUSY_LOOPS: u32 = 32;
+
+/// What a run looks like while it goes on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Glance {
+    /// Since the start.
+    pub elapsed: Duration,
+    /// Frames received by all ports.
+    pub received: u64,
+    /// Frames sent by all ports.
+    pub sent: u64,
+}
+
+/// Who says how long a run goes on.
+pub trait Watch {
+    /// The longest time.
+    fn at_most(&self) -> Option<Duration>;
+    /// Whether to go on; asked some times a second.
+    fn go_on(&mut self, glance: &Glance) -> bool;
+}
+
+/// Looks after the ports of a loop in time.
+struct Shift<'w, W> {
+    watch: &'w mut W,
+    started: Instant,
+    next: Instant,
+    end: Option<Instant>,
+    busy: u32,
+}
+
+impl<'w, W: Watch> Shift<'w, W> {
+    fn start(watch: &'w mut W) -> Self {
+        let started = Instant::now();
+        let end = watch.at_most().map(|most| started + most);
+        Self { watch, started, next: started, end, busy: 0 }
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Whether it is time to look at the clock: not after each of many busy loops.
+    #[inline]
+    fn is_due(&mut self, worked: bool) -> bool {
+        self.busy += 1;
+        if worked && self.busy < BUSY_LOOPS {
+            return false;
+        }
+        self.busy = 0;
+        true
+    }
+
+    /// Looks after the ports if it is time for it; false at the end.
+    fn go_on<P: Port>(&mut self, ports: &mut [&mut P]) -> Result<bool, Trouble> {
+        let now = Instant::now();
+        if self.end.is_some_and(|end| now >= end) {
+            return Ok(false);
+        }
+        if now < self.next {
+            return Ok(true);
+        }
+        self.next = now + SLOW;
+        let mut glance = Glance { elapsed: now - self.started, ..Glance::default() };
+        for port in ports {
+            port.look_after()?;
+            let (received, sent) = port.frames();
+            glance.received += received;
+            glance.sent += sent;
+        }
+        Ok(self.watch.go_on(&glance))
+    }
+
+    /// Rests until a port wants something, or it is time to look after them, or `at_most`.
+    fn rest<P: Port>(&self, ports: &mut [&mut P], at_most: Option<Duration>) -> Result<(), Trouble> {
+        let now = Instant::now();
+        let mut left = self.next.saturating_duration_since(now);
+        if let Some(end) = self.end {
+            left = left.min(end.saturating_duration_since(now));
+        }
+        if let Some(most) = at_most {
+            left = left.min(most);
+        }
+        {
+            let resting: Vec<&dyn Wake> = ports.iter().map(|port| &**port as &dyn Wake).collect();
+            rest(&resting, left).map_err(Trouble::system("cannot wait"))?;
+        }
+        for port in ports {
+            port.woken()?;
+        }
+        Ok(())
+    }
+}
+
+/// Waits until the links of all ports are up, at most this long; says whether they are.
+///
+/// # Errors
+/// [`Trouble`].
+pub fn wait_for_links(ports: &mut [AnyPort], at_most: Duration) -> Result<bool, Trouble> {
+    let end = Instant::now() + at_most;
+    loop {
+        for port in ports.iter_mut() {
+            port.refresh_link()?;
+        }
+        if ports.iter().all(|port| port.link().up) {
+            return Ok(true);
+        }
+        if Instant::now() >= end {
+            return Ok(false);
+        }
+        std::thread::sleep(SLOW);
+    }
+}

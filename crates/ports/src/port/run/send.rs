@@ -1,0 +1,211 @@
+//! Sending test frames at an exact rate, or as fast as the port takes them.
+
+use super::{BURST, Shift, Watch};
+use crate::port::{Frame, Port, Trouble};
+use kpps_frames::{Tag, tag};
+use kpps_platform::{Buffer, BufferSource};
+use std::time::{Duration, Instant};
+
+/// How fast.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Load {
+    /// This many frames a second, each at its time, whatever became of those before (an open loop).
+    Pps(f64),
+    /// Always another.
+    Max,
+}
+
+/// What to send.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// How fast.
+    pub load: Load,
+    /// The frames of one period, in order, without tags: for one size one frame.
+    pub frames: Vec<Vec<u8>>,
+    /// Write each frame anew as a whole; otherwise, if there is but one, only its tag.
+    pub rewrite: bool,
+    /// Stop after this many.
+    pub count: Option<u64>,
+    /// The number of the stream.
+    pub stream: u16,
+}
+
+/// What was sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sent {
+    /// Frames that were due.
+    pub intended: u64,
+    /// Those that were sent.
+    pub sent: u64,
+    /// Those that could not be sent in time.
+    pub unsent: u64,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+/// A frame that could not be sent at its time may still be sent this much later; after that it counts as unsent. So
+/// the load is never stretched over a longer time, and no burst catches up what a pause has left.
+const LATE: Duration = Duration::from_millis(1);
+/// Sent frames that nobody takes from the device for this long are not waited for.
+const DRAIN: Duration = Duration::from_millis(200);
+
+/// A plan under way.
+struct Source<'p> {
+    plan: &'p Plan,
+    rewrite: bool,
+    /// The next frame in the period.
+    next: usize,
+    sequence: u32,
+    sent: u64,
+}
+
+impl Source<'_> {
+    /// Sends at most `most` frames now; returns how many.
+    #[inline]
+    fn burst<P: Port>(&mut self, port: &mut P, most: usize, now_ps: u64) -> Result<usize, Trouble> {
+        let most = most.min(port.room());
+        let mut count = 0;
+        while count < most {
+            let Some(mut buffer) = port.pool().take() else { break };
+            let template = &self.plan.frames[self.next];
+            let Some(bytes) = buffer.bytes_mut().get_mut(..template.len()) else { break };
+            if self.rewrite {
+                bytes.copy_from_slice(template);
+            }
+            let tag = Tag { stream: self.plan.stream, sequence: self.sequence, sent_ps: now_ps };
+            // Every template has room for a tag.
+            let _ = tag::write(bytes, tag);
+            let length = template.len() as u16;
+            if let Err(refused) = port.send(Frame { buffer, bytes: length }) {
+                port.pool().give(refused.buffer);
+                break;
+            }
+            self.sequence = self.sequence.wrapping_add(1);
+            self.next += 1;
+            if self.next == self.plan.frames.len() {
+                self.next = 0;
+            }
+            count += 1;
+        }
+        if count > 0 {
+            port.flush()?;
+        }
+        self.sent += count as u64;
+        Ok(count)
+    }
+}
+
+/// Writes the only frame of a plan into every buffer that is free now: received frames go back into the ring in
+/// their own, so that whatever is taken for sending later has the frame in it already.
+fn prepare<P: Port>(port: &mut P, frame: &[u8]) {
+    let pool = port.pool();
+    let mut all: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
+    for buffer in &mut all {
+        if let Some(place) = buffer.bytes_mut().get_mut(..frame.len()) {
+            place.copy_from_slice(frame);
+        }
+    }
+    for buffer in all {
+        pool.give(buffer);
+    }
+}
+
+/// Sends until the watch has enough, or the plan's number of frames is sent. What comes in meanwhile is discarded.
+///
+/// # Errors
+/// [`Trouble`].
+pub fn send<P: Port>(port: &mut P, plan: &Plan, watch: &mut impl Watch) -> Result<Sent, Trouble> {
+    let [first, rest @ ..] = &plan.frames[..] else { return Ok(Sent::default()) };
+    let rewrite = plan.rewrite || !rest.is_empty();
+    if !rewrite {
+        prepare(port, first);
+    }
+    let mut source = Source { plan, rewrite, next: 0, sequence: 0, sent: 0 };
+    let before = port.frames().1;
+    let mut shift = Shift::start(watch);
+    let most = plan.count.unwrap_or(u64::MAX);
+    let (intended, elapsed) = match plan.load {
+        Load::Max => {
+            flood(port, &mut source, most, &mut shift)?;
+            (source.sent, shift.elapsed())
+        }
+        Load::Pps(pps) => pace(port, &mut source, pps, most, &mut shift)?,
+    };
+    drain(port)?;
+    // What the port took and the kernel then did not is not sent.
+    let sent = port.frames().1 - before;
+    Ok(Sent { intended, sent, unsent: intended.saturating_sub(sent), elapsed })
+}
+
+/// As fast as the port takes frames.
+fn flood<P: Port, W: Watch>(
+    port: &mut P,
+    source: &mut Source<'_>,
+    most: u64,
+    shift: &mut Shift<'_, W>,
+) -> Result<(), Trouble> {
+    let mut now_ps = 0;
+    while source.sent < most {
+        let room = usize::try_from(most - source.sent).unwrap_or(usize::MAX);
+        let count = source.burst(port, room.min(BURST), now_ps)?;
+        if !shift.is_due(count > 0) {
+            continue;
+        }
+        port.receive(BURST, |frame| Some(frame.buffer))?;
+        now_ps = shift.elapsed().as_nanos() as u64 * 1000;
+        if !shift.go_on(&mut [port])? {
+            break;
+        }
+        if count == 0 && port.room() == 0 {
+            shift.rest(&mut [port], None)?;
+        }
+    }
+    Ok(())
+}
+
+/// Each frame at its time. Returns how many were due, and in which time.
+fn pace<P: Port, W: Watch>(
+    port: &mut P,
+    source: &mut Source<'_>,
+    pps: f64,
+    most: u64,
+    shift: &mut Shift<'_, W>,
+) -> Result<(u64, Duration), Trouble> {
+    let late = (pps * LATE.as_secs_f64()).max(BURST as f64) as u64;
+    let mut given_up = 0;
+    loop {
+        let elapsed = shift.elapsed();
+        let end = shift.end.map_or(elapsed, |end| elapsed.min(end - shift.started));
+        // The first frame is due at the start.
+        let due = ((end.as_secs_f64() * pps) as u64).saturating_add(1).min(most);
+        let backlog = due - source.sent - given_up;
+        let count =
+            source.burst(port, backlog.min(BURST as u64) as usize, elapsed.as_nanos() as u64 * 1000)?;
+        let left = backlog - count as u64;
+        given_up += left.saturating_sub(late);
+        if source.sent + given_up >= most {
+            return Ok((due, end));
+        }
+        port.receive(BURST, |frame| Some(frame.buffer))?;
+        if !shift.go_on(&mut [port])? {
+            let end = shift.end.map_or(elapsed, |end| end - shift.started);
+            let due = ((end.as_secs_f64().min(shift.elapsed().as_secs_f64()) * pps).ceil() as u64).min(most);
+            return Ok((due.max(source.sent), end));
+        }
+        if left == 0 {
+            let next = Duration::from_secs_f64(due as f64 / pps);
+            shift.rest(&mut [port], Some(next.saturating_sub(shift.elapsed())))?;
+        }
+    }
+}
+
+/// Waits until all is out.
+fn drain<P: Port>(port: &mut P) -> Result<(), Trouble> {
+    let end = Instant::now() + DRAIN;
+    while port.in_flight() > 0 && Instant::now() < end {
+        port.flush()?;
+        port.receive(BURST, |frame| Some(frame.buffer))?;
+        port.woken()?;
+    }
+    Ok(())
+}

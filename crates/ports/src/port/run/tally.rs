@@ -1,0 +1,256 @@
+//! What became of the frames of each stream, by their tags.
+
+use kpps_frames::{Tag, tag};
+use std::collections::BTreeMap;
+
+/// How far back a late frame is told from a duplicate, in frames of its stream.
+const WINDOW: u32 = 4096;
+
+/// What is known of one stream.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    /// Frames that arrived with a good tag, duplicates among them.
+    pub received: u64,
+    /// Frames that had arrived before.
+    pub duplicated: u64,
+    /// Frames that came after one sent later.
+    pub reordered: u64,
+    /// The lowest sequence number seen, and the one after the highest, both from the first frame's on.
+    first: i64,
+    next: i64,
+    /// The sequence number that `next` stands for.
+    expected: u32,
+    /// Which of the last `WINDOW` numbers have arrived, by their low bits.
+    seen: Box<[u64]>,
+}
+
+impl Tally {
+    fn new(sequence: u32) -> Self {
+        Self {
+            received: 0,
+            duplicated: 0,
+            reordered: 0,
+            first: 0,
+            next: 0,
+            expected: sequence,
+            seen: vec![0; WINDOW as usize / 64].into(),
+        }
+    }
+
+    /// Frames that are missing between the first and the last that arrived.
+    pub fn lost(&self) -> u64 {
+        let span = (self.next - self.first) as u64;
+        span.saturating_sub(self.received - self.duplicated)
+    }
+
+    #[inline]
+    fn bit(sequence: u32) -> (usize, u64) {
+        let place = sequence % WINDOW;
+        ((place / 64) as usize, 1 << (place % 64))
+    }
+
+    #[inline]
+    fn take(&mut self, sequence: u32) {
+        self.received += 1;
+        let ahead = sequence.wrapping_sub(self.expected) as i32;
+        let (word, bit) = Self::bit(sequence);
+        if ahead == 0 {
+            self.seen[word] |= bit;
+        } else if ahead > 0 {
+            // Those in between have not arrived.
+            for missing in 0..(ahead as u32).min(WINDOW) {
+                let (word, bit) = Self::bit(self.expected.wrapping_add(missing));
+                self.seen[word] &= !bit;
+            }
+            self.seen[word] |= bit;
+        } else {
+            // Beyond the window nobody knows; it counts as late.
+            let behind = ahead.unsigned_abs();
+            if behind < WINDOW && self.seen[word] & bit != 0 {
+                self.duplicated += 1;
+                return;
+            }
+            self.reordered += 1;
+            if behind < WINDOW {
+                self.seen[word] |= bit;
+            }
+            self.first = self.first.min(self.next - i64::from(behind));
+            return;
+        }
+        self.next += i64::from(ahead) + 1;
+        self.expected = sequence.wrapping_add(1);
+        // The number that left the window has made room for this one; the next one's place must be empty.
+        let (word, bit) = Self::bit(self.expected);
+        self.seen[word] &= !bit;
+    }
+}
+
+/// All streams.
+#[derive(Clone, Debug, Default)]
+pub struct Streams {
+    streams: BTreeMap<u16, Tally>,
+    /// The stream of the last frame.
+    current: Option<(u16, Box<Tally>)>,
+    /// Frames that look like test frames, but whose tag or payload is damaged.
+    pub corrupted: u64,
+    /// Frames that are no test frames.
+    pub others: u64,
+}
+
+/// Where a UDP datagram's header starts in a frame without VLAN tag, and the port that test frames go to.
+const UDP: usize = 34;
+const DISCARD: [u8; 2] = [0, 9];
+
+impl Streams {
+    /// Takes a frame, without FCS, into account.
+    #[inline]
+    pub fn take(&mut self, frame: &[u8]) {
+        match tag::read(frame) {
+            Some(tag) if is_clean(frame) => self.take_tag(tag),
+            Some(_) => self.corrupted += 1,
+            None => self.take_untagged(frame),
+        }
+    }
+
+    #[inline]
+    fn take_tag(&mut self, tag: Tag) {
+        if let Some((stream, tally)) = &mut self.current
+            && *stream == tag.stream
+        {
+            return tally.take(tag.sequence);
+        }
+        self.change_to(tag);
+    }
+
+    #[cold]
+    fn change_to(&mut self, tag: Tag) {
+        if let Some((stream, tally)) = self.current.take() {
+            self.streams.insert(stream, *tally);
+        }
+        let mut tally = self.streams.remove(&tag.stream).unwrap_or_else(|| Tally::new(tag.sequence));
+        tally.take(tag.sequence);
+        self.current = Some((tag.stream, Box::new(tally)));
+    }
+
+    #[cold]
+    fn take_untagged(&mut self, frame: &[u8]) {
+        // A damaged tag is behind good headers; anything else is not ours.
+        let ours = frame.get(12..15) == Some(&[8, 0, 0x45])
+            && frame.get(23) == Some(&17)
+            && frame.get(UDP + 2..UDP + 4) == Some(&DISCARD);
+        *(if ours { &mut self.corrupted } else { &mut self.others }) += 1;
+    }
+
+    /// The streams by number.
+    pub fn all(&self) -> BTreeMap<u16, &Tally> {
+        let current = self.current.iter().map(|(stream, tally)| (*stream, &**tally));
+        self.streams.iter().map(|(stream, tally)| (*stream, tally)).chain(current).collect()
+    }
+
+    /// Frames with good tags, of all streams, each once.
+    pub fn unique(&self) -> u64 {
+        self.all().values().map(|tally| tally.received - tally.duplicated).sum()
+    }
+}
+
+/// Whether what follows the tag is as test frames have it: zero.
+#[inline]
+fn is_clean(frame: &[u8]) -> bool {
+    let end = tag::OFFSET + tag::BYTES;
+    // Most frames end there. A VLAN tag moves the tag by 4 bytes.
+    frame.len() <= end || {
+        let vlan = if frame.get(12..14) == Some(&[0x81, 0]) { 4 } else { 0 };
+        frame.get(end + vlan..).is_none_or(|rest| rest.iter().all(|&byte| byte == 0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use kpps_frames::Size;
+    use kpps_frames::build::{Flow, udp_test};
+    use proptest::prelude::*;
+
+    fn frame(stream: u16, sequence: u32) -> Vec<u8> {
+        let mut frame = udp_test(&Flow::default(), Size::with_fcs(100)).unwrap();
+        tag::write(&mut frame, Tag { stream, sequence, sent_ps: 0 }).unwrap();
+        frame
+    }
+
+    fn one(sequences: &[u32]) -> (u64, u64, u64, u64) {
+        let mut streams = Streams::default();
+        for &sequence in sequences {
+            streams.take(&frame(1, sequence));
+        }
+        let all = streams.all();
+        let tally = all[&1];
+        (tally.received, tally.lost(), tally.duplicated, tally.reordered)
+    }
+
+    #[test]
+    fn each_mishap_has_its_name() {
+        assert_eq!(one(&[0, 1, 2, 3]), (4, 0, 0, 0));
+        assert_eq!(one(&[7, 9]), (2, 1, 0, 0));
+        assert_eq!(one(&[0, 1, 1, 2]), (4, 0, 1, 0));
+        assert_eq!(one(&[0, 2, 1, 3]), (4, 0, 0, 1));
+        assert_eq!(one(&[5, 4, 6]), (3, 0, 0, 1));
+        assert_eq!(one(&[u32::MAX, 0, 1]), (3, 0, 0, 0));
+        assert_eq!(one(&[0, 1_000_000, 999_999]), (3, 999_998, 0, 1));
+        assert_eq!(one(&[0, 4094, 0]), (3, 4093, 1, 0));
+    }
+
+    #[test]
+    fn damage_is_told_from_other_traffic() {
+        let mut streams = Streams::default();
+        let good = frame(3, 0);
+        for at in [45, 59, 60, 95] {
+            let mut bad = good.clone();
+            bad[at] ^= 0x10;
+            streams.take(&bad);
+        }
+        assert_eq!((streams.corrupted, streams.others), (4, 0));
+        let mut other = good.clone();
+        other[12] = 0x86;
+        other[45] = 1;
+        streams.take(&other);
+        streams.take(&[0; 10]);
+        streams.take(&good);
+        assert_eq!((streams.corrupted, streams.others, streams.unique()), (4, 2, 1));
+    }
+
+    proptest! {
+        /// Whatever a network does to a few hundred frames of two streams, it is counted right.
+        #[test]
+        fn counts_agree_with_sets(
+            start: u32,
+            moves in prop::collection::vec((any::<bool>(), 0i64..60), 1..400),
+        ) {
+            let mut streams = Streams::default();
+            let mut models = [(Vec::<i64>::new(), 0u64, 0u64), (Vec::new(), 0, 0)];
+            let mut position = [0i64, 0];
+            for (which, step) in moves {
+                let which = usize::from(which);
+                // Mostly on, sometimes a leap or back.
+                position[which] += match step { 0..=4 => -step, 5..=9 => step, 10..=12 => 0, _ => 1 };
+                let at = position[which];
+                let (seen, duplicated, reordered) = &mut models[which];
+                if seen.contains(&at) {
+                    *duplicated += 1;
+                } else {
+                    *reordered += u64::from(seen.iter().any(|&s| s > at));
+                    seen.push(at);
+                }
+                streams.take(&frame(which as u16, start.wrapping_add(at as u32)));
+            }
+            for (stream, tally) in streams.all() {
+                let (seen, duplicated, reordered) = &models[usize::from(stream)];
+                let span = seen.iter().max().unwrap() - seen.iter().min().unwrap() + 1;
+                prop_assert_eq!(tally.duplicated, *duplicated);
+                prop_assert_eq!(tally.reordered, *reordered);
+                prop_assert_eq!(tally.lost(), span as u64 - seen.len() as u64);
+                prop_assert_eq!(tally.received, seen.len() as u64 + duplicated);
+            }
+        }
+    }
+}
