@@ -1,1 +1,47 @@
-//! Where frames enter and leave a real system.
+//! Where frames enter and leave a real system: cards driven from Linux user space.
+//!
+//! - [`devices`] lists the network cards and hands them over: from the kernel's driver to user
+//!   space and back.
+//! - A [`Domain`] is memory that several cards share: one IOMMU address space ([`Backend::Vfio`])
+//!   or huge pages by physical address ([`Backend::Uio`]).
+//! - A [`Card`] is one open card: a [`Place`] for a driver to run in, and [`Interrupts`].
+//!
+//! ```no_run
+//! use kpps_ports::{Backend, Card, Domain, devices};
+//!
+//! let address = "0000:00:10.0".parse()?;
+//! devices::bind(address, Backend::Uio, false)?;
+//! let domain = Domain::new(Backend::Uio, 16 << 20)?;
+//! let card = Card::open(&domain, address)?;
+//! let (place, chip) = (card.platform(), card.chip());
+//! # Ok::<(), kpps_ports::Error>(())
+//! ```
+//!
+//! A card has one user at a time; its lock ends with the process, so that nothing is in the way
+//! of the next one, however this one ended. What a dead process left behind in a card is
+//! stopped before the card may touch memory again.
+//!
+//! VFIO's no-IOMMU mode is left out: UIO offers the same, and is tested.
+//!
+//! `unsafe` is in `window.rs` (registers) and `vfio/ioctl.rs` (system calls).
+
+mod card;
+mod config;
+pub mod devices;
+mod domain;
+mod error;
+mod interrupts;
+pub mod pci;
+mod physical;
+pub mod port;
+mod spec;
+mod system;
+mod vfio;
+mod window;
+
+pub use card::{Card, Place};
+pub use domain::Domain;
+pub use error::Error;
+pub use interrupts::Interrupts;
+pub use spec::{Backend, Spec};
+pub use window::Window;

@@ -1,0 +1,222 @@
+//! Network cards, and which driver has them.
+//!
+//! Everything here can be done again without harm, and leaves a card with its old driver if the
+//! new one does not take it.
+
+use crate::system::{self, System};
+use crate::{Backend, Error, pci::Address, vfio};
+use kpps_datasheet::Chip;
+use std::net::IpAddr;
+
+/// Intel's PCI vendor id (SDM 4.1).
+const INTEL: u16 = 0x8086;
+/// PCI class of network controllers (the top byte of three).
+const CLASS_NETWORK: u32 = 0x02;
+/// The kernel's IFF_UP.
+const IFF_UP: u32 = 1;
+/// What empties `driver_override`.
+const NONE: &str = "\n";
+
+/// A network card.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// Where it is.
+    pub address: Address,
+    /// PCI vendor id.
+    pub vendor: u16,
+    /// PCI device id.
+    pub device_id: u16,
+    /// Which chip of ours it is, if it is one.
+    pub chip: Option<Chip>,
+    /// The kernel's driver for it just now.
+    pub driver: Option<String>,
+    /// Its network interface, while such a driver has it.
+    pub interface: Option<Interface>,
+    /// Its IOMMU group, if there is an IOMMU.
+    pub iommu_group: Option<u32>,
+}
+
+impl Device {
+    /// The backend whose driver has it.
+    pub fn backend(&self) -> Option<Backend> {
+        Backend::ALL.into_iter().find(|backend| Some(backend.driver()) == self.driver.as_deref())
+    }
+}
+
+/// A network interface of the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Whether it is up.
+    pub up: bool,
+    /// Its addresses, without those of IPv6 that every interface gives itself (link-local).
+    pub addresses: Vec<IpAddr>,
+    /// The bridge or bond that it is a port of.
+    pub master: Option<String>,
+}
+
+impl Interface {
+    /// What it is used for, if anything.
+    fn used_for(&self) -> Option<String> {
+        let addresses = || self.addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(", ");
+        match &self.master {
+            _ if !self.up => None,
+            Some(master) => Some(format!("a port of {master}")),
+            None if self.addresses.is_empty() => None,
+            None => Some(format!("has addresses ({})", addresses())),
+        }
+    }
+}
+
+/// All network cards, in order of address.
+pub fn list() -> Vec<Device> {
+    list_in(&System::host())
+}
+
+/// Gives a card to `backend`, taking it from whatever driver has it. `force` takes it even if
+/// its interface is in use.
+///
+/// # Errors
+/// [`Error::NoDevice`], [`Error::NotE1000`], [`Error::ModuleMissing`],
+/// [`Error::NoIommuGroup`], [`Error::InterfaceInUse`], [`Error::InUse`],
+/// [`Error::Permission`], [`Error::NotTaken`].
+pub fn bind(address: Address, backend: Backend, force: bool) -> Result<Device, Error> {
+    bind_in(&System::host(), address, backend, force)
+}
+
+/// Gives a card back to the kernel's own driver for it, if there is one.
+///
+/// # Errors
+/// [`Error::NoDevice`], [`Error::InUse`], [`Error::Permission`].
+pub fn release(address: Address) -> Result<Device, Error> {
+    release_in(&System::host(), address)
+}
+
+fn list_in(system: &System) -> Vec<Device> {
+    let addresses = system::names(&system.path("sys/bus/pci/devices"));
+    let devices = addresses.iter().filter_map(|name| device(system, name.parse().ok()?).ok());
+    devices.filter(|device| device.chip.is_some() || is_network(system, device.address)).collect()
+}
+
+fn is_network(system: &System, address: Address) -> bool {
+    system::hex(&system.device(address, "class")).is_some_and(|class| class >> 16 == CLASS_NETWORK)
+}
+
+/// The device at `address`, whatever it is.
+pub(crate) fn device(system: &System, address: Address) -> Result<Device, Error> {
+    let number = |name| system::hex(&system.device(address, name)).map(|id| id as u16);
+    let (Some(vendor), Some(device_id)) = (number("vendor"), number("device")) else {
+        return Err(Error::NoDevice(address));
+    };
+    let group = system::link(&system.device(address, "iommu_group"));
+    Ok(Device {
+        address,
+        vendor,
+        device_id,
+        chip: if vendor == INTEL { Chip::from_device_id(device_id) } else { None },
+        driver: system::link(&system.device(address, "driver")),
+        interface: interface(system, address),
+        iommu_group: group.and_then(|number| number.parse().ok()),
+    })
+}
+
+fn interface(system: &System, address: Address) -> Option<Interface> {
+    let name = system::names(&system.device(address, "net")).into_iter().next()?;
+    let folder = system.device(address, "net").join(&name);
+    let link_local = |ip: &IpAddr| matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local());
+    let mut addresses = system.addresses(&name);
+    addresses.retain(|address| !link_local(address));
+    let up = system::hex(&folder.join("flags")).is_some_and(|flags| flags & IFF_UP != 0);
+    Some(Interface { name, up, addresses, master: system::link(&folder.join("master")) })
+}
+
+/// The other devices in the IOMMU group of `address` that have a driver which is not VFIO's.
+pub(crate) fn others_in_group(system: &System, address: Address) -> Vec<String> {
+    let mut names = system::names(&system.device(address, "iommu_group/devices"));
+    names.retain(|name| {
+        let driver = name.parse().ok().and_then(|other| system::link(&system.device(other, "driver")));
+        driver.is_some_and(|driver| driver != Backend::Vfio.driver() && driver != "pcieport")
+    });
+    names
+}
+
+fn bind_in(system: &System, address: Address, backend: Backend, force: bool) -> Result<Device, Error> {
+    let found = device(system, address)?;
+    if found.chip.is_none() {
+        let Device { vendor, device_id, .. } = found;
+        return Err(Error::NotE1000 { address, vendor, device_id });
+    }
+    if found.backend() == Some(backend) {
+        return Ok(found);
+    }
+    if !system.path("sys/bus/pci/drivers").join(backend.driver()).exists() {
+        return Err(Error::ModuleMissing(backend.driver()));
+    }
+    if backend == Backend::Vfio && found.iommu_group.is_none() {
+        return Err(Error::NoIommuGroup(address));
+    }
+    if let Some(interface) = found.interface.as_ref().filter(|_| !force)
+        && let Some(why) = interface.used_for()
+    {
+        return Err(Error::InterfaceInUse { address, name: interface.name.clone(), why });
+    }
+    let _lock = idle(system, &found)?;
+    system.write(&system.device(address, "driver_override"), backend.driver())?;
+    let given = change(system, &found);
+    let now = device(system, address)?;
+    if given.is_ok() && now.backend() == Some(backend) {
+        return Ok(now);
+    }
+    // As it was, as far as that goes.
+    let _ = system.write(&system.device(address, "driver_override"), NONE);
+    let _ = probe(system, address);
+    given?;
+    Err(Error::NotTaken { address, driver: backend.driver(), now: device(system, address)?.driver })
+}
+
+fn release_in(system: &System, address: Address) -> Result<Device, Error> {
+    let found = device(system, address)?;
+    let _lock = if found.backend().is_some() { Some(idle(system, &found)?) } else { None };
+    system.write(&system.device(address, "driver_override"), NONE)?;
+    if found.backend().is_some() {
+        change(system, &found)?;
+    } else if found.driver.is_none() {
+        probe(system, address)?;
+    }
+    device(system, address)
+}
+
+/// Makes sure that no process has the card open, and that none opens it meanwhile.
+fn idle(system: &System, device: &Device) -> Result<impl Sized + use<>, Error> {
+    let lock = system.lock(device.address)?;
+    // Programs other than this one know nothing of the lock. Taking a card out of a group that
+    // is open would wait until it is closed.
+    match (device.backend(), device.iommu_group) {
+        (Some(Backend::Vfio), Some(group)) if vfio::is_busy(system, group) => {
+            Err(Error::InUse(device.address))
+        }
+        _ => Ok(lock),
+    }
+}
+
+/// Takes the device from its driver and offers it to those that want it.
+fn change(system: &System, device: &Device) -> Result<(), Error> {
+    if device.driver.is_some() {
+        let path = system.device(device.address, "driver").join("unbind");
+        system.write(&path, &device.address.to_string())?;
+    }
+    probe(system, device.address)
+}
+
+fn probe(system: &System, address: Address) -> Result<(), Error> {
+    let path = system.path("sys/bus/pci/drivers_probe");
+    match system.write(&path, &address.to_string()) {
+        // A driver that refuses makes some kernels say so here; who has it tells.
+        Err(Error::Io { .. }) => Ok(()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests;

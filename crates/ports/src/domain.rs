@@ -1,0 +1,55 @@
+//! Memory that several cards share.
+
+use crate::{Backend, Error, physical, system::System, vfio};
+use kpps_dma::Memory;
+use std::sync::Arc;
+
+/// Memory that every [`Card`](crate::Card) opened in it can reach, at the same bus addresses: a
+/// frame that one card received can be sent by another as it lies there.
+///
+/// A handle: clones are the same domain. It lives as long as any of them, or any of its cards.
+#[derive(Clone, Debug)]
+pub struct Domain(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    // Closed before the memory goes.
+    container: Option<vfio::Container>,
+    memory: Memory,
+}
+
+impl Domain {
+    /// A domain with at least `bytes` of memory, rounded up to huge pages of 2 MiB.
+    ///
+    /// # Errors
+    /// [`Error::NoHugePages`], [`Error::NoPhysicalAddresses`] with UIO;
+    /// [`Error::ModuleMissing`], [`Error::Permission`] with VFIO.
+    pub fn new(backend: Backend, bytes: usize) -> Result<Self, Error> {
+        let system = System::host();
+        let inner = match backend {
+            Backend::Vfio => {
+                Inner { container: Some(vfio::Container::new(&system)?), memory: vfio::memory(bytes)? }
+            }
+            Backend::Uio => {
+                let (mapping, pieces) = physical::huge_pages(&system, bytes)?;
+                let memory = Memory::new(mapping, &pieces).map_err(Error::io("using huge pages"))?;
+                Inner { container: None, memory }
+            }
+        };
+        Ok(Self(Arc::new(inner)))
+    }
+
+    /// How its cards are reached.
+    pub fn backend(&self) -> Backend {
+        if self.0.container.is_some() { Backend::Vfio } else { Backend::Uio }
+    }
+
+    /// The memory, for pools of buffers.
+    pub fn memory(&self) -> &Memory {
+        &self.0.memory
+    }
+
+    pub(crate) fn container(&self) -> Option<&vfio::Container> {
+        self.0.container.as_ref()
+    }
+}

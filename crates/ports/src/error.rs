@@ -1,0 +1,185 @@
+//! What can go wrong: one line each, with the command that helps.
+
+use crate::{Backend, pci::Address};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a card or its memory cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Not a PCI address.
+    #[error("`{0}` is not a PCI address like 0000:00:10.0: `kpps device list` shows them")]
+    BadAddress(String),
+    /// Not a port.
+    #[error("`{0}` is not a port: vfio:ADDRESS, uio:ADDRESS or packet:INTERFACE")]
+    BadSpec(String),
+    /// Nothing has this address.
+    #[error("there is no PCI device {0}: `kpps device list` shows what there is")]
+    NoDevice(Address),
+    /// Something else has this address.
+    #[error(
+        "{address} (PCI id {vendor:04x}:{device_id:04x}) is not an e1000 that kpps drives: `kpps device list` shows which are"
+    )]
+    NotE1000 {
+        /// Where.
+        address: Address,
+        /// PCI vendor id.
+        vendor: u16,
+        /// PCI device id.
+        device_id: u16,
+    },
+    /// The card has another driver than the one needed, or none.
+    #[error("{address} is bound to {}, not to {}: `kpps device bind {address} --to {backend}`",
+        driver.as_deref().unwrap_or("no driver"), backend.driver())]
+    NotBound {
+        /// Which card.
+        address: Address,
+        /// Its driver.
+        driver: Option<String>,
+        /// How it was to be used.
+        backend: Backend,
+    },
+    /// The card was given to a driver, and that did not take it.
+    #[error("{driver} did not take {address} (it is bound to {} now): `dmesg | tail` tells why",
+        now.as_deref().unwrap_or("no driver"))]
+    NotTaken {
+        /// Which card.
+        address: Address,
+        /// The driver that should have.
+        driver: &'static str,
+        /// The driver it has instead.
+        now: Option<String>,
+    },
+    /// The card's network interface is in use.
+    #[error(
+        "{name} ({address}) is in use: it is up and {why}: `ip link set {name} down` first, or add --force"
+    )]
+    InterfaceInUse {
+        /// Which card.
+        address: Address,
+        /// Its interface.
+        name: String,
+        /// What uses it.
+        why: String,
+    },
+    /// Another process, or another part of this one, has the card open.
+    #[error(
+        "{0} is in use by another process: `fuser -v /sys/bus/pci/devices/{0}/config /dev/vfio/* /dev/uio*` shows which"
+    )]
+    InUse(Address),
+    /// Too few free huge pages.
+    #[error("{wanted} huge pages of 2 MiB are needed and {free} are free: \
+        `echo {} > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages`", (*wanted).max(64))]
+    NoHugePages {
+        /// Pages needed.
+        wanted: usize,
+        /// Pages that are free.
+        free: usize,
+    },
+    /// No right to open a file.
+    #[error("no permission for {}: run as root, or `sudo chown $USER {}`", .0.display(), .0.display())]
+    Permission(PathBuf),
+    /// Physical addresses are for the privileged only.
+    #[error(
+        "no permission to see physical addresses, which UIO needs: run as root, or use VFIO (`kpps device bind ADDRESS --to vfio`)"
+    )]
+    NoPhysicalAddresses,
+    /// The kernel lacks a driver.
+    #[error("the kernel has no driver {0} just now: `modprobe {0}`")]
+    ModuleMissing(&'static str),
+    /// The card is behind no IOMMU.
+    #[error(
+        "{0} is in no IOMMU group: boot with `intel_iommu=on` (or the like), or use UIO (`kpps device bind {0} --to uio`)"
+    )]
+    NoIommuGroup(Address),
+    /// Other devices of the group belong to the kernel.
+    #[error("IOMMU group {group} of {address} has devices with other drivers ({}): `kpps device bind {} --to vfio` each of them",
+        others.join(", "), others.first().map_or("ADDRESS", String::as_str))]
+    GroupNotViable {
+        /// Which card.
+        address: Address,
+        /// Its group.
+        group: u32,
+        /// Addresses of the others.
+        others: Vec<String>,
+    },
+    /// The kernel does not let this process lock so much memory.
+    #[error("this process may not lock {} MiB of memory: `ulimit -l unlimited`", bytes >> 20)]
+    LockedMemory {
+        /// How much is needed.
+        bytes: usize,
+    },
+    /// The card's registers read as all ones.
+    #[error("{0} does not answer: `echo 1 > /sys/bus/pci/devices/{0}/remove; echo 1 > /sys/bus/pci/rescan`")]
+    Gone(Address),
+    /// The card or its backend cannot do this.
+    #[error("{address}: {what}")]
+    Unsupported {
+        /// Which card.
+        address: Address,
+        /// What it cannot.
+        what: &'static str,
+    },
+    /// Anything else that the system refused.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// The system refused `what`.
+    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Io { what, source }
+    }
+
+    /// The system refused to do something with the file at `path`.
+    pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| match source.kind() {
+            io::ErrorKind::PermissionDenied => Self::Permission(path.to_owned()),
+            _ => Self::Io { what: path.display().to_string(), source },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn one_line_with_the_command_that_helps() {
+        let address: Address = "00:10.0".parse().unwrap();
+        let file = || Error::file(Path::new("/dev/uio0"));
+        for (error, command) in [
+            (Error::BadAddress("x".into()), "kpps device list"),
+            (Error::NoDevice(address), "kpps device list"),
+            (
+                Error::NotBound { address, driver: Some("e1000".into()), backend: Backend::Uio },
+                "bound to e1000, not to uio_pci_generic: `kpps device bind 0000:00:10.0 --to uio`",
+            ),
+            (
+                Error::NoHugePages { wanted: 8, free: 1 },
+                "echo 64 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",
+            ),
+            (Error::NoHugePages { wanted: 80, free: 1 }, "echo 80 > "),
+            (file()(io::ErrorKind::PermissionDenied.into()), "sudo chown $USER /dev/uio0"),
+            (Error::ModuleMissing("uio_pci_generic"), "modprobe uio_pci_generic"),
+            (Error::NoIommuGroup(address), "--to uio"),
+            (Error::InUse(address), "fuser -v"),
+            (Error::LockedMemory { bytes: 64 << 20 }, "lock 64 MiB"),
+            (
+                Error::GroupNotViable { address, group: 7, others: vec!["0000:00:11.0".into()] },
+                "kpps device bind 0000:00:11.0 --to vfio",
+            ),
+        ] {
+            let line = error.to_string();
+            assert!(line.contains(command) && !line.contains('\n') && !line.contains("  "), "{line}");
+        }
+        assert!(matches!(file()(io::ErrorKind::NotFound.into()), Error::Io { .. }));
+    }
+}

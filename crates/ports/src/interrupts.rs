@@ -1,0 +1,236 @@
+//! Interrupts as something to wait for.
+
+use crate::card::Inner;
+use crate::vfio::ioctl;
+use crate::{Error, pci};
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+use vfio_bindings::bindings::vfio as abi;
+
+/// The interrupts that a card has.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    source: Source,
+    /// Whether somebody has them.
+    taken: AtomicBool,
+}
+
+#[derive(Debug)]
+enum Source {
+    Uio {
+        /// `/dev/uioN`, which must stay open: the kernel takes the bus away when it is closed.
+        events: File,
+        /// How many interrupts it had counted when last read.
+        seen: AtomicU32,
+        /// Whether the card has an interrupt line at all.
+        has_line: bool,
+    },
+    Vfio(File),
+}
+
+impl Lines {
+    pub(crate) fn uio(events: File, seen: u32, has_line: bool) -> Self {
+        Self::new(Source::Uio { events, seen: AtomicU32::new(seen), has_line })
+    }
+
+    pub(crate) fn vfio(device: File) -> Self {
+        Self::new(Source::Vfio(device))
+    }
+
+    fn new(source: Source) -> Self {
+        Self { source, taken: AtomicBool::new(false) }
+    }
+
+    /// The device's file, through VFIO.
+    pub(crate) fn vfio_device(&self) -> Option<&File> {
+        match &self.source {
+            Source::Vfio(device) => Some(device),
+            Source::Uio { .. } => None,
+        }
+    }
+
+    pub(crate) fn vector_count(&self) -> usize {
+        self.vfio_device().map_or(0, |device| irqs(device, abi::VFIO_PCI_MSIX_IRQ_INDEX))
+    }
+}
+
+fn irqs(device: &File, kind: u32) -> usize {
+    ioctl::irqs(device, kind).map_or(0, |count| count as usize)
+}
+
+/// Which interrupts are on; off again when dropped.
+#[derive(Debug)]
+struct Armed {
+    card: Arc<Inner>,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// The line, through UIO.
+    Uio,
+    /// Line, MSI or MSI-X, through VFIO, by its index there.
+    Vfio(u32),
+}
+
+impl Armed {
+    /// Takes the card's interrupts for one user.
+    fn take(card: &Arc<Inner>, kind: Kind) -> Result<Self, Error> {
+        if card.lines.taken.swap(true, Ordering::Acquire) {
+            return unsupported(card, "its interrupts are in use already");
+        }
+        Ok(Self { card: card.clone(), kind })
+    }
+}
+
+impl Drop for Armed {
+    fn drop(&mut self) {
+        // Failing means that the card is gone, and its interrupts with it.
+        let _ = match (self.kind, self.card.lines.vfio_device()) {
+            (Kind::Vfio(kind), Some(device)) => ioctl::silence(device, kind).is_ok(),
+            _ => self.card.config.command(0, pci::COMMAND_INTX_DISABLE).is_ok(),
+        };
+        self.card.lines.taken.store(false, Ordering::Release);
+    }
+}
+
+fn unsupported<T>(card: &Inner, what: &'static str) -> Result<T, Error> {
+    Err(Error::Unsupported { address: card.address, what })
+}
+
+/// One interrupt of an open [`Card`](crate::Card).
+///
+/// The line (INTx) is masked by the kernel when it signals, and stays so until
+/// [`enable`](Self::enable): serve the card, then enable. If the card still wants an interrupt
+/// then, the line signals again, so that none is lost. Messages (MSI, MSI-X) need no enabling.
+///
+/// To wait for several at once, hand them to `poll`: they are [`AsFd`]; then call
+/// [`wait`](Self::wait) with no timeout to take what has come.
+#[derive(Debug)]
+pub struct Interrupts {
+    armed: Arc<Armed>,
+    events: File,
+    count: u64,
+}
+
+impl Interrupts {
+    pub(crate) fn one(card: &Arc<Inner>) -> Result<Self, Error> {
+        let device = match &card.lines.source {
+            Source::Uio { events, has_line, .. } => {
+                if !has_line {
+                    return unsupported(card, "has no interrupt line");
+                }
+                let events = events.try_clone().map_err(Error::io("/dev/uio"))?;
+                let armed = Arc::new(Armed::take(card, Kind::Uio)?);
+                let interrupts = Self { armed, events, count: 0 };
+                interrupts.enable()?;
+                return Ok(interrupts);
+            }
+            Source::Vfio(device) => device,
+        };
+        let kinds = [abi::VFIO_PCI_INTX_IRQ_INDEX, abi::VFIO_PCI_MSI_IRQ_INDEX];
+        match kinds.into_iter().find(|&kind| irqs(device, kind) > 0) {
+            Some(kind) => Self::arm(card, device, kind, 1)?
+                .pop()
+                .map_or_else(|| unsupported(card, "has no interrupt"), Ok),
+            None => unsupported(card, "has neither an interrupt line nor MSI"),
+        }
+    }
+
+    pub(crate) fn vectors(card: &Arc<Inner>, count: usize) -> Result<Vec<Self>, Error> {
+        let Some(device) = card.lines.vfio_device() else {
+            return unsupported(card, "MSI-X needs VFIO: `kpps device bind ADDRESS --to vfio`");
+        };
+        if count == 0 || count > card.lines.vector_count().min(ioctl::MAX_VECTORS) {
+            return unsupported(card, "does not have that many MSI-X vectors");
+        }
+        Self::arm(card, device, abi::VFIO_PCI_MSIX_IRQ_INDEX, count)
+    }
+
+    fn arm(card: &Arc<Inner>, device: &File, kind: u32, count: usize) -> Result<Vec<Self>, Error> {
+        let armed = Arc::new(Armed::take(card, Kind::Vfio(kind))?);
+        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+        let events: Vec<File> = (0..count)
+            .map(|_| EventFd::from_flags(flags).map(|event| File::from(OwnedFd::from(event))))
+            .collect::<Result<_, _>>()
+            .map_err(|errno| Error::io("eventfd")(errno.into()))?;
+        let borrowed: Vec<_> = events.iter().map(AsFd::as_fd).collect();
+        ioctl::signal(device, kind, &borrowed).map_err(Error::io("VFIO: enabling interrupts"))?;
+        Ok(events.into_iter().map(|events| Self { armed: armed.clone(), events, count: 0 }).collect())
+    }
+
+    /// Waits until the interrupt signals, at most `timeout` or until a signal of the operating
+    /// system arrives; whether it did.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] if the card has been taken away.
+    pub fn wait(&mut self, timeout: Duration) -> Result<bool, Error> {
+        let mut polled = [PollFd::new(self.events.as_fd(), PollFlags::POLLIN)];
+        match ppoll(&mut polled, Some(timeout.into()), None) {
+            Ok(0) | Err(nix::Error::EINTR) => return Ok(false),
+            Ok(_) => {}
+            Err(errno) => return Err(Error::io("ppoll")(errno.into())),
+        }
+        let new = self.take_events()?;
+        self.count += new;
+        Ok(new > 0)
+    }
+
+    /// How many interrupts there were since the last time. There is something to read.
+    fn take_events(&self) -> Result<u64, Error> {
+        let card = &self.armed.card;
+        let read = if let Source::Uio { seen, .. } = &card.lines.source {
+            let mut bytes = [0; 4];
+            (&self.events).read_exact(&mut bytes).map(|()| {
+                let now = u32::from_ne_bytes(bytes);
+                now.wrapping_sub(seen.swap(now, Ordering::Relaxed)).into()
+            })
+        } else {
+            let mut bytes = [0; 8];
+            (&self.events).read_exact(&mut bytes).map(|()| u64::from_ne_bytes(bytes))
+        };
+        read.or_else(|error| match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(0),
+            _ => Err(Error::Gone(card.address)),
+        })
+    }
+
+    /// Lets the line signal again, after it has.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn enable(&self) -> Result<(), Error> {
+        let card = &self.armed.card;
+        match (self.armed.kind, card.lines.vfio_device()) {
+            (Kind::Uio, _) => card.config.command(pci::COMMAND_INTX_DISABLE, 0),
+            (Kind::Vfio(abi::VFIO_PCI_INTX_IRQ_INDEX), Some(device)) => {
+                let unmasked = ioctl::unmask(device, abi::VFIO_PCI_INTX_IRQ_INDEX);
+                unmasked.map_err(Error::io("VFIO: unmasking the interrupt"))
+            }
+            (Kind::Vfio(_), _) => Ok(()),
+        }
+    }
+
+    /// Whether it is a message (MSI, MSI-X), which needs no [`enable`](Self::enable).
+    pub fn is_message(&self) -> bool {
+        !matches!(self.armed.kind, Kind::Uio | Kind::Vfio(abi::VFIO_PCI_INTX_IRQ_INDEX))
+    }
+
+    /// How many interrupts [`wait`](Self::wait) has seen. With the line each is one; messages
+    /// that come between two waits are counted, too.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+}
+
+impl AsFd for Interrupts {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.events.as_fd()
+    }
+}

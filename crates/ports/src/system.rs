@@ -1,0 +1,114 @@
+//! The files of the system: read below a root that tests put elsewhere, written through a
+//! [`Kernel`] that tests play.
+
+use crate::{Error, pci::Address};
+use nix::fcntl::{Flock, FlockArg};
+use std::fs::{self, File};
+use std::io;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+/// What the kernel does besides showing files.
+pub(crate) trait Kernel: Send + Sync {
+    /// A write to an attribute in sysfs.
+    fn write(&self, path: &Path, text: &str) -> io::Result<()>;
+    /// The addresses of a network interface.
+    fn addresses(&self, interface: &str) -> Vec<IpAddr>;
+}
+
+/// The real one.
+struct Linux;
+
+impl Kernel for Linux {
+    fn write(&self, path: &Path, text: &str) -> io::Result<()> {
+        // An attribute exists or does not; it is not made.
+        io::Write::write_all(&mut File::options().write(true).open(path)?, text.as_bytes())
+    }
+
+    fn addresses(&self, interface: &str) -> Vec<IpAddr> {
+        let Ok(all) = nix::ifaddrs::getifaddrs() else { return Vec::new() };
+        let of_this = all.filter(|entry| entry.interface_name == interface);
+        of_this
+            .filter_map(|entry| {
+                let address = entry.address?;
+                let v4 = address.as_sockaddr_in().map(|a| IpAddr::V4(a.ip()));
+                v4.or_else(|| address.as_sockaddr_in6().map(|a| IpAddr::V6(a.ip())))
+            })
+            .collect()
+    }
+}
+
+/// The system that runs here, or one that a test has made up.
+pub(crate) struct System {
+    root: PathBuf,
+    kernel: Box<dyn Kernel>,
+}
+
+impl System {
+    /// This one.
+    pub(crate) fn host() -> Self {
+        Self { root: PathBuf::from("/"), kernel: Box::new(Linux) }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn fake(root: &Path, kernel: impl Kernel + 'static) -> Self {
+        Self { root: root.to_owned(), kernel: Box::new(kernel) }
+    }
+
+    /// The file with this absolute path, given without its leading slash.
+    pub(crate) fn path(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.root.join(path)
+    }
+
+    /// A file or folder of a PCI device.
+    pub(crate) fn device(&self, address: Address, name: &str) -> PathBuf {
+        self.path(format!("sys/bus/pci/devices/{address}")).join(name)
+    }
+
+    /// Writes an attribute.
+    pub(crate) fn write(&self, path: &Path, text: &str) -> Result<(), Error> {
+        self.kernel.write(path, text).map_err(Error::file(path))
+    }
+
+    /// The addresses of a network interface.
+    pub(crate) fn addresses(&self, interface: &str) -> Vec<IpAddr> {
+        self.kernel.addresses(interface)
+    }
+
+    /// Locks a card for this process, until the result is dropped or the process ends in
+    /// whatever way. The lock is on the card's configuration space, which everybody may open.
+    pub(crate) fn lock(&self, address: Address) -> Result<Flock<File>, Error> {
+        let path = self.device(address, "config");
+        let file = File::open(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Error::NoDevice(address),
+            _ => Error::file(&path)(error),
+        })?;
+        Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| match errno {
+            nix::Error::EWOULDBLOCK => Error::InUse(address),
+            other => Error::io("flock")(other.into()),
+        })
+    }
+}
+
+/// The text of an attribute without what surrounds it.
+pub(crate) fn text(path: &Path) -> Option<String> {
+    Some(fs::read_to_string(path).ok()?.trim().to_owned())
+}
+
+/// A number in hexadecimal with 0x before it, as attributes have it.
+pub(crate) fn hex(path: &Path) -> Option<u32> {
+    u32::from_str_radix(text(path)?.strip_prefix("0x")?, 16).ok()
+}
+
+/// The last part of where a symbolic link leads.
+pub(crate) fn link(path: &Path) -> Option<String> {
+    Some(fs::read_link(path).ok()?.file_name()?.to_str()?.to_owned())
+}
+
+/// The names in a folder, sorted; none if there is no such folder.
+pub(crate) fn names(path: &Path) -> Vec<String> {
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    let mut names: Vec<_> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort_unstable();
+    names
+}

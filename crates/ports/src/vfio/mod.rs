@@ -1,0 +1,124 @@
+//! VFIO: groups of devices in a container that has one address space.
+
+pub(crate) mod ioctl;
+
+use crate::{Error, pci::Address, system::System};
+use kpps_dma::{HUGE_PAGE, Mapping, Memory, Piece};
+use std::collections::{BTreeMap, btree_map::Entry};
+use std::fs::File;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+use vfio_bindings::bindings::vfio as abi;
+
+/// Where devices see the memory: above what a PC has in low memory, below what firmware and
+/// interrupt messages (fee0_0000h) take, and within 32 bits, so that every card reaches it.
+const IOVA: u64 = 16 << 20;
+/// Above this, 32 bits do not do.
+const IOVA_END: u64 = 0xe000_0000;
+/// Where memory goes that is too large for that.
+const IOVA_HIGH: u64 = 1 << 32;
+
+/// Memory for at least `bytes`, in huge pages if there are any, and where devices will see it.
+pub(crate) fn memory(bytes: usize) -> Result<Memory, Error> {
+    let bytes = bytes.next_multiple_of(HUGE_PAGE);
+    let mapping = Mapping::huge(bytes).or_else(|_| Mapping::ordinary(bytes));
+    let mapping = mapping.map_err(Error::io("allocating memory"))?;
+    let bus = if bytes as u64 <= IOVA_END - IOVA { IOVA } else { IOVA_HIGH };
+    let piece = Piece { offset: 0, bytes: mapping.bytes(), bus };
+    Memory::new(mapping, &[piece]).map_err(Error::io("allocating memory"))
+}
+
+/// An address space, and the groups whose devices are in it.
+#[derive(Debug)]
+pub(crate) struct Container {
+    file: File,
+    groups: Mutex<Groups>,
+}
+
+#[derive(Debug, Default)]
+struct Groups {
+    /// A group can be opened only once, so it stays open for its next device.
+    open: BTreeMap<u32, File>,
+    /// Whether the container has its IOMMU and memory. It needs a group first.
+    ready: bool,
+}
+
+impl Container {
+    pub(crate) fn new(system: &System) -> Result<Self, Error> {
+        let path = system.path("dev/vfio/vfio");
+        let file = File::options().read(true).write(true).open(&path);
+        let file = file.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Error::ModuleMissing("vfio-pci"),
+            _ => match error.raw_os_error().map(nix::Error::from_raw) {
+                // The file is there, but not what is behind it.
+                Some(nix::Error::ENODEV | nix::Error::ENXIO) => Error::ModuleMissing("vfio-pci"),
+                _ => Error::file(&path)(error),
+            },
+        })?;
+        Ok(Self { file, groups: Mutex::default() })
+    }
+
+    /// Opens a device of `group`. The first one lets all of `memory` into the address space.
+    pub(crate) fn open(
+        &self,
+        system: &System,
+        address: Address,
+        group: u32,
+        memory: &Memory,
+    ) -> Result<File, Error> {
+        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        let Groups { open, ready } = &mut *groups;
+        let file = match open.entry(group) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                let file = open_group(system, address, group)?;
+                ioctl::set_container(&file, &self.file).map_err(Error::io("VFIO: adding a group"))?;
+                entry.insert(file)
+            }
+        };
+        if !*ready {
+            self.prepare(memory)?;
+            *ready = true;
+        }
+        ioctl::open_device(file, &address.to_string()).map_err(Error::io(format!("VFIO: opening {address}")))
+    }
+
+    fn prepare(&self, memory: &Memory) -> Result<(), Error> {
+        let kinds = [abi::VFIO_TYPE1v2_IOMMU, abi::VFIO_TYPE1_IOMMU];
+        let kind = kinds.into_iter().find(|kind| ioctl::has_extension(&self.file, *kind));
+        let kind = kind.ok_or(Error::ModuleMissing("vfio_iommu_type1"))?;
+        ioctl::set_iommu(&self.file, kind).map_err(Error::io(
+            "VFIO: taking the IOMMU (without interrupt remapping: `modprobe vfio_iommu_type1 allow_unsafe_interrupts=1`)",
+        ))?;
+        for piece in memory.pieces() {
+            let address = memory.mapping().address() + piece.offset;
+            ioctl::map_dma(&self.file, address, piece.bytes, piece.bus).map_err(|error| {
+                match error.kind() {
+                    io::ErrorKind::OutOfMemory => Error::LockedMemory { bytes: piece.bytes },
+                    _ => Error::io("VFIO: mapping memory for devices")(error),
+                }
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Opens a group that has been left to VFIO as a whole.
+fn open_group(system: &System, address: Address, group: u32) -> Result<File, Error> {
+    let path = system.path(format!("dev/vfio/{group}"));
+    let file = File::options().read(true).write(true).open(&path).map_err(|error| match error.kind() {
+        io::ErrorKind::ResourceBusy => Error::InUse(address),
+        _ => Error::file(&path)(error),
+    })?;
+    if ioctl::is_viable(&file).map_err(Error::io("VFIO: asking after a group"))? {
+        return Ok(file);
+    }
+    let others = crate::devices::others_in_group(system, address);
+    Err(Error::GroupNotViable { address, group, others })
+}
+
+/// Whether somebody else has the group open, as far as can be seen.
+pub(crate) fn is_busy(system: &System, group: u32) -> bool {
+    let opened = File::options().read(true).write(true).open(system.path(format!("dev/vfio/{group}")));
+    opened.is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy)
+}
