@@ -77,25 +77,23 @@ impl<P: Platform, S: BufferSource> Endpoint<P, S> {
         can.then(|| self.sender.buffer_bytes().min(u16::MAX.into()))
     }
 
-    /// The next received frame, and room for an answer; `None` if there is no frame or no room.
+    /// Whether there is a received frame, and room for an answer.
     ///
     /// A new burst is taken out of the ring when the last has been handed out; what was sent
     /// until then is flushed.
     #[inline]
-    pub fn receive(&mut self) -> Option<(Received<'_, P, S>, Slot<'_, P, S>)> {
+    pub fn is_ready(&mut self) -> bool {
         if self.receiver.is_empty() {
             self.sender.queue.flush();
             self.receiver.fetch();
         }
-        if self.receiver.is_empty() || !self.sender.make_room() {
-            return None;
-        }
-        Some((Received(&mut self.receiver), Slot(&mut self.sender)))
+        !self.receiver.is_empty() && self.sender.make_room()
     }
 
-    /// Whether a received frame waits for room to send, which [`receive`](Self::receive) wants.
-    pub fn is_blocked(&self) -> bool {
-        !self.receiver.is_empty()
+    /// The next received frame, and room for an answer; `None` if [there is none](Self::is_ready).
+    #[inline]
+    pub fn receive(&mut self) -> Option<(Received<'_, P, S>, Slot<'_, P, S>)> {
+        self.is_ready().then_some((Received(&mut self.receiver), Slot(&mut self.sender)))
     }
 
     /// Room for a frame, if there is any.
@@ -122,8 +120,7 @@ impl<P: Platform, S: BufferSource> Endpoint<P, S> {
     pub fn may_sleep(&mut self) -> Result<bool, Error> {
         self.control.causes()?;
         // What comes after this look is a new cause.
-        self.receiver.fetch();
-        if !self.receiver.is_empty() && self.sender.make_room() {
+        if self.is_ready() {
             return Ok(false);
         }
         self.control.unmask();

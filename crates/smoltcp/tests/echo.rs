@@ -3,35 +3,13 @@
 
 mod common;
 
-use common::{ALLOCATIONS, COUNTS, OURS, PEERS, Setup, World};
+use common::{ALLOCATIONS, OURS, PEERS, Setup, World};
 use kpps_datasheet::Chip;
 use kpps_driver::Config;
 use kpps_qtest::{Model, Timers};
 use kpps_selftest::{Bench, ModelBench, QemuBench};
 use kpps_smoltcp::Offload;
 use smoltcp::socket::udp;
-use std::alloc::{GlobalAlloc, Layout, System};
-
-/// The system's allocator, counting when told to.
-struct Counting;
-
-// SAFETY: every call is passed on unchanged to the system's allocator, which keeps the contract.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if COUNTS.get() {
-            ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        }
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 const MEGABYTE: usize = 1 << 20;
 
@@ -197,7 +175,7 @@ fn a_full_ring_holds_the_stack_back_and_loses_nothing() {
         from.bind(1000).unwrap();
         to.bind(2000).unwrap();
         let from = world.ours.sockets.add(from);
-        let to = world.peer.sockets.add(to);
+        let to = world.peer.stack.sockets.add(to);
         for i in 0..count {
             let datagram = vec![i as u8; 1400];
             let socket = world.ours.sockets.get_mut::<udp::Socket>(from);
@@ -211,7 +189,7 @@ fn a_full_ring_holds_the_stack_back_and_loses_nothing() {
         assert!((1..=16).contains(&taken), "{taken}");
         let mut got = 0;
         world.until("all datagrams", |world| {
-            let socket = world.peer.sockets.get_mut::<udp::Socket>(to);
+            let socket = world.peer.stack.sockets.get_mut::<udp::Socket>(to);
             while let Ok((datagram, _)) = socket.recv() {
                 assert_eq!(datagram, vec![got as u8; 1400]);
                 got += 1;
@@ -231,12 +209,12 @@ fn a_flood_of_more_than_the_ring_loses_the_rest_and_no_more() {
     let (mut from, mut to) = (datagrams(100, 4000), datagrams(100, 4000));
     from.bind(1000).unwrap();
     to.bind(2000).unwrap();
-    let from = world.peer.sockets.add(from);
+    let from = world.peer.stack.sockets.add(from);
     let to = world.ours.sockets.add(to);
     for i in 0..4000u32 {
         let mut datagram = [0; 100];
         datagram[..4].copy_from_slice(&i.to_be_bytes());
-        let socket = world.peer.sockets.get_mut::<udp::Socket>(from);
+        let socket = world.peer.stack.sockets.get_mut::<udp::Socket>(from);
         socket.send_slice(&datagram, (OURS, 2000)).unwrap();
     }
     // The whole flood passes before anybody looks.

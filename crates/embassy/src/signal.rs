@@ -1,0 +1,84 @@
+//! What interrupt handler and stack say to each other.
+
+use atomic_waker::AtomicWaker;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::task::Context;
+use kpps_datasheet::{Chip, bit, reg};
+use kpps_driver::Causes;
+use kpps_platform::Registers;
+
+/// What an interrupt handler and the stack share; usually a `static`, one for each card.
+#[derive(Debug, Default)]
+pub struct Signal {
+    waker: AtomicWaker,
+    /// Causes of interrupts that the stack has not seen yet.
+    causes: AtomicU32,
+    /// The card's interrupts are masked, because the stack is awake.
+    masked: AtomicBool,
+}
+
+impl Signal {
+    /// A signal that nobody waits for yet.
+    pub const fn new() -> Self {
+        Self { waker: AtomicWaker::new(), causes: AtomicU32::new(0), masked: AtomicBool::new(true) }
+    }
+
+    /// Has the stack polled.
+    pub fn wake(&self) {
+        self.waker.wake();
+    }
+
+    pub(crate) fn register(&self, cx: &Context) {
+        self.waker.register(cx.waker());
+    }
+
+    pub(crate) fn take_causes(&self) -> Causes {
+        // Mostly there are none; that is cheaper to see than to take.
+        match self.causes.load(Ordering::Relaxed) {
+            0 => Causes(0),
+            _ => Causes(self.causes.swap(0, Ordering::Relaxed)),
+        }
+    }
+
+    pub(crate) fn is_masked(&self) -> bool {
+        self.masked.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_masked(&self, masked: bool) {
+        self.masked.store(masked, Ordering::Release);
+    }
+}
+
+/// The half of a card that belongs into its interrupt handler.
+#[derive(Debug)]
+pub struct Interrupt<'s, R> {
+    registers: R,
+    cause: u32,
+    mask: u32,
+    signal: &'s Signal,
+}
+
+impl<'s, R: Registers> Interrupt<'s, R> {
+    pub(crate) fn new(registers: R, chip: Chip, signal: &'s Signal) -> Self {
+        Self { registers, cause: chip.offset(reg::ICR), mask: chip.offset(reg::IMC), signal }
+    }
+
+    /// Handles an interrupt: reads its causes, masks the card, and wakes the stack. False: it was
+    /// another device's. One register read and one write.
+    pub fn handle(&self) -> bool {
+        let causes = self.registers.read(self.cause);
+        if causes == 0 {
+            return false;
+        }
+        if causes == u32::MAX {
+            // The card has vanished; the stack finds out.
+            self.signal.wake();
+            return false;
+        }
+        self.registers.write(self.mask, bit::cause::ALL);
+        self.signal.causes.fetch_or(causes, Ordering::Relaxed);
+        self.signal.set_masked(true);
+        self.signal.wake();
+        true
+    }
+}
