@@ -1,0 +1,30 @@
+//! The lab: stock Debian kernels in QEMU, with one or several e1000 cards, to measure our driver, Linux's and DPDK's
+//! on the same device in the same run.
+//!
+//! - [`Cache`], [`Kernel`], [`Userland`]: what is booted, fetched through apt once and kept.
+//! - [`Guest`]: a machine with [`Card`]s; commands are run in it, its cables end at hubs or here ([`Wire`]).
+//!
+//! QEMU emulates the processor (TCG) and has no wire limit: rates above 1.488 Mpps are those of the emulation.
+
+mod apt;
+mod cache;
+mod compressed;
+mod console;
+mod cpio;
+mod elf;
+mod error;
+pub mod guest;
+mod initrd;
+mod kernel;
+mod qemu;
+mod qmp;
+mod userland;
+mod wire;
+
+pub use cache::Cache;
+pub use console::Output;
+pub use error::{Error, Result};
+pub use guest::{Cable, Card, Guest, Machine, Model, Options, address};
+pub use kernel::{Kernel, Known, Module, known};
+pub use userland::Userland;
+pub use wire::Wire;
