@@ -23,7 +23,10 @@ impl Routing {
     pub(crate) fn new(chip: Chip, available: u8, config: &Config) -> Self {
         // A vector for each pair of queues and one for the rest; more are of no use.
         let useful = chip.vectors().min(config.queues + 1);
-        Self { vectors: available.min(useful), queues: config.queues, wanted: config.interrupts.mask() }
+        // Without fibre there is no RXSEQ.
+        let absent = if chip.is_pci_express() { line::RXSEQ } else { 0 };
+        let wanted = config.interrupts.mask() & !absent;
+        Self { vectors: available.min(useful), queues: config.queues, wanted }
     }
 
     pub(crate) fn is_msix(&self) -> bool {
@@ -153,7 +156,7 @@ mod tests {
 
     #[test]
     fn causes_of_one_interrupt_and_of_several() {
-        assert_eq!(routing(0, 1).all(), Config::kpps().interrupts.mask());
+        assert_eq!(routing(0, 1).all(), Config::kpps().interrupts.mask() & !line::RXSEQ);
         let three = routing(3, 2);
         assert_eq!(three.queue_causes(1), cause::RXQ1 | cause::TXQ1);
         assert_eq!(three.all() & !three.others(), 0xF << 20);

@@ -1,6 +1,8 @@
 //! Where devices are known to leave the manual. A case that meets one checks that the device
 //! still leaves it in the same way: should that change, the case fails and says so.
 
+use kpps_datasheet::Chip;
+
 /// A known difference between a device and the manual.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Departure {
@@ -16,8 +18,6 @@ macro_rules! departures {
     ($($(#[doc = $doc:literal])* $name:ident { $what:literal, $reason:literal, $manual:literal })*) => {
         $($(#[doc = $doc])* pub static $name: Departure =
             Departure { what: $what, reason: $reason, manual: $manual };)*
-        /// Everything in which QEMU's e1000 differs, as far as this suite looks.
-        pub static QEMU: &[&Departure] = &[$(&$name),*];
     };
 }
 
@@ -142,4 +142,103 @@ departures! {
         "QEMU's network holds them back, and lets all of them go at once",
         "SDM 13.7.5, 13.4.17"
     }
+    /// No TCP segmentation.
+    SEGMENTS_ARE_FRAGMENTS {
+        "a large send over IPv4 leaves as IP fragments of one TCP segment; over IPv6 cut up, but without fragment headers",
+        "QEMU up to 8.0 has no TCP segmentation for networks without offloads and cuts at the IP layer",
+        "82574 data sheet 7.3.6"
+    }
+    /// The length field follows the padding.
+    LENGTH_WITH_PADDING {
+        "inserting the IP checksum sets the IPv4 total length, padding included",
+        "QEMU builds the IP header anew from the bytes that it was given",
+        "82574 data sheet 7.3.5"
+    }
+    /// What looks like IP must be IP.
+    NONSENSE_NOT_SENT {
+        "frames with an IP EtherType and an impossible IP header are not sent",
+        "QEMU parses each frame before it sends it and forgets those that it cannot parse",
+        "82574 data sheet 7.2"
+    }
+    /// A limit of the emulation.
+    MANY_BUFFERS_NOT_SENT {
+        "a frame of more than 64 buffers is not sent",
+        "QEMU has room for 64 and forgets the frame",
+        "82574 data sheet 7.2"
+    }
+    /// The FCS has a descriptor of its own.
+    FCS_APART {
+        "without RCTL.SECRC the FCS comes in a descriptor of its own",
+        "QEMU 7.2 ends the frame's descriptor before it adds the FCS",
+        "82574 data sheet 7.1.4"
+    }
+    /// A register that does not read back.
+    TIDV_READS_ZERO {
+        "TIDV works, but reads as 0",
+        "QEMU has no read access to it",
+        "82574 data sheet 10.2.6"
+    }
+    /// Transmit octets leave the FCS out.
+    SENT_WITHOUT_FCS {
+        "GOTC, TOT and the size classes of frames sent leave the FCS out",
+        "QEMU up to 8.0 counts what the driver gave",
+        "82574 data sheet 10.2.7"
+    }
+    /// Multicasts count twice.
+    MULTICAST_TWICE {
+        "multicasts that pass the hash filter are counted twice in MPRC",
+        "QEMU counts them in the filter and again when it has stored them",
+        "82574 data sheet 10.2.7"
+    }
+}
+
+/// Everything in which QEMU's e1000 differs, as far as this suite looks.
+pub static QEMU: &[&Departure] = &[
+    &RESET_IGNORED,
+    &REGISTERS_READ_ZERO,
+    &DEAF_AFTER_RCTL,
+    &NO_RECEIVE_DELAY,
+    &NO_TRANSMIT_DELAY,
+    &TXQE_ALWAYS,
+    &NO_TXD_LOW,
+    &NO_RECEIVE_CHECKSUM,
+    &NO_PACKET_CHECKSUM,
+    &NO_PADDING,
+    &EMPTY_LAST_SEGMENT,
+    &IPV6_LENGTH_WITH_HEADER,
+    &BROADCAST_AS_MULTICAST,
+    &LONG_WITHOUT_FCS,
+    &LOOPBACK_NEEDS_LINK,
+    &SHORT_PADDED,
+    &SIZE_CLASSES_WITHOUT_FCS,
+    &OCTETS_WITHOUT_VLAN,
+    &DROPPED_NOT_WAITING,
+    &MISSED_LATE,
+];
+
+/// Everything in which QEMU's e1000e differs.
+pub static QEMU_E1000E: &[&Departure] = &[
+    &RESET_IGNORED,
+    &TXQE_ALWAYS,
+    &NO_TXD_LOW,
+    &NO_PACKET_CHECKSUM,
+    &LONG_WITHOUT_FCS,
+    &LOOPBACK_NEEDS_LINK,
+    &SHORT_PADDED,
+    &SIZE_CLASSES_WITHOUT_FCS,
+    &OCTETS_WITHOUT_VLAN,
+    &MISSED_LATE,
+    &SEGMENTS_ARE_FRAGMENTS,
+    &LENGTH_WITH_PADDING,
+    &NONSENSE_NOT_SENT,
+    &MANY_BUFFERS_NOT_SENT,
+    &FCS_APART,
+    &TIDV_READS_ZERO,
+    &SENT_WITHOUT_FCS,
+    &MULTICAST_TWICE,
+];
+
+/// What QEMU's card of this chip is known for.
+pub fn of_qemu(chip: Chip) -> &'static [&'static Departure] {
+    if chip.is_pci_express() { QEMU_E1000E } else { QEMU }
 }

@@ -51,7 +51,7 @@ impl Bench for QemuBench {
         self.options.mac
     }
     fn departures(&self) -> &'static [&'static Departure] {
-        departure::QEMU
+        departure::of_qemu(self.chip)
     }
     fn platform(&self) -> Place {
         self.qemu.platform()

@@ -5,6 +5,7 @@ use crate::rig::Rig;
 use crate::{Bench, Failure};
 use kpps_datasheet::desc::{self, RxWriteback, rx_status};
 use kpps_datasheet::{Erratum, reg};
+use kpps_driver::config::RxFormat;
 use kpps_platform::{Buffer, BufferSource, DmaMemory, DmaSpec, Platform};
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -33,7 +34,7 @@ impl<'b, B: Bench> RawReceiver<'b, B> {
             boundary: chip.has(Erratum::No64KCrossing).then_some(1 << 16),
             max_address: u32::MAX.into(),
         })?;
-        let rig = Rig::open(bench, |_| {})?;
+        let rig = Rig::open(bench, |config| config.rx_format = RxFormat::Legacy)?;
         let control = rig.regs.read(reg::RCTL);
         rig.regs.write(reg::RCTL, 0);
         rig.bench.settle(1_000_000)?;

@@ -1,4 +1,4 @@
-//! The suite on every card there is: the model's six and QEMU's three.
+//! The suite on every card there is: the model's six and QEMU's four.
 //!
 //! QEMU must be installed; without it these tests fail and say how to install it.
 #![allow(clippy::unwrap_used)]
@@ -63,6 +63,11 @@ fn qemu_82545em() {
 }
 
 #[test]
+fn qemu_82574l() {
+    good(On::Qemu, Chip::I82574l);
+}
+
+#[test]
 fn the_same_cases_run_everywhere() {
     let names = |on, chip| {
         let report = run(on, chip, &mut |_| {}).unwrap();
@@ -77,4 +82,10 @@ fn cards_that_qemu_lacks_are_an_error() {
         let error = run(On::Qemu, chip, &mut |_| {}).unwrap_err();
         assert!(matches!(error, Error::NoSuchCard(_)), "{error}");
     }
+}
+
+#[test]
+fn a_chip_that_is_not_modelled_is_an_error() {
+    let error = run(On::Model, Chip::I82574l, &mut |_| {}).unwrap_err();
+    assert!(matches!(error, Error::NotModelled(_)), "{error}");
 }

@@ -198,9 +198,9 @@ fn receive_short_of_descriptors<B: Bench>(bench: &mut B) -> CaseResult {
         config.rx_buffer_bytes = 256;
     })?;
     let missed = Missed::new(&rig);
-    let long = plain([0xff; 6], PEER, 2000, 1);
+    let long = plain([0xff; 6], PEER, 1500, 1);
     let short = plain([0xff; 6], PEER, 60, 2);
-    // Seven descriptors: two are used, five left for a frame that needs eight.
+    // Seven descriptors: two are used, five left for a frame that needs six.
     for frame in [&short, &short, &long, &short] {
         rig.bench.inject(frame)?;
     }

@@ -19,6 +19,7 @@ pub(super) fn cases<B: Bench>() -> Vec<Entry<B>> {
         ("transmit: every size 60..=9014 in pieces", transmit_pieces),
         ("transmit: short frames are padded to 60 B", transmit_short),
         ("transmit: short frames in pieces are padded", transmit_short_pieces),
+        ("transmit: frames that only look like IP", transmit_nonsense),
         ("receive: every size 60..=9014 in one buffer", receive_whole),
         ("receive: every size 60..=9014 in 2048 B buffers", receive_2048),
         ("receive: frames in 256 B buffers", receive_256),
@@ -55,7 +56,8 @@ pub(super) fn exchange<B: Bench>(
 ) -> Result<(), Failure> {
     let buffer = usize::from(rig.control.config().rx_buffer_bytes);
     let room = usize::from(rig.control.config().rx_ring.min(rig.control.config().tx_ring)) - 2;
-    let cost = |size: usize| (size + 4).div_ceil(buffer).max(pieces * 4);
+    // One more where the FCS comes apart.
+    let cost = |size: usize| ((size + 4).div_ceil(buffer) + 1).max(pieces * 4);
     let mut rest = sizes;
     while !rest.is_empty() {
         let mut used = 0;
@@ -101,13 +103,18 @@ fn out<B: Bench>(rig: &mut Rig<'_, B>, sizes: &[usize], pieces: usize) -> Result
 fn into<B: Bench>(rig: &mut Rig<'_, B>, sizes: &[usize]) -> Result<(), Failure> {
     let buffer = usize::from(rig.control.config().rx_buffer_bytes);
     let fcs = if rig.control.config().strip_fcs && rig.control.chip().has_fcs_strip() { 0 } else { 4 };
+    let apart = fcs > 0 && rig.bench.departs(&departure::FCS_APART);
+    let pieces = |size: usize| match apart {
+        true => size.div_ceil(buffer) + 1,
+        false => (size + fcs).div_ceil(buffer),
+    };
     for &size in sizes {
         rig.bench.inject(&frame(size))?;
     }
     for &size in sizes {
         let got = rig.received()?;
         same(&format!("frame of {size} B received"), &got.bytes, &frame(size))?;
-        check_eq!(got.pieces, (size + fcs).div_ceil(buffer), "buffers for a frame of {size} B");
+        check_eq!(got.pieces, pieces(size), "buffers for a frame of {size} B");
     }
     Ok(())
 }
@@ -176,6 +183,23 @@ fn transmit_short_pieces<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
+/// Nothing was asked for but to send the bytes as they are.
+fn transmit_nonsense<B: Bench>(bench: &mut B) -> CaseResult {
+    let departs = bench.departs(&departure::NONSENSE_NOT_SENT);
+    let mut rig = Rig::open(bench, |_| {})?;
+    let mut nonsense = frame(100);
+    nonsense[12..16].copy_from_slice(&[0x08, 0x00, 0x00, 0x00]);
+    for frame in [&nonsense, &frame(101)] {
+        rig.send(frame, 1, &TxMeta::default())?;
+    }
+    rig.tx.flush();
+    if !departs {
+        same("frame with an impossible IP header", &rig.sent()?, &nonsense)?;
+    }
+    same("frame behind it", &rig.sent()?, &frame(101))?;
+    Ok(if departs { Verdict::Departs(&departure::NONSENSE_NOT_SENT) } else { Verdict::Pass })
+}
+
 fn receive_whole<B: Bench>(bench: &mut B) -> CaseResult {
     let mut rig = Rig::open(bench, |config| config.rx_buffer_bytes = 16384)?;
     exchange(&mut rig, Way::In, &every_size(), 1)?;
@@ -202,7 +226,8 @@ fn receive_with_fcs<B: Bench>(bench: &mut B) -> CaseResult {
     let near = |size: &usize| *size < 200 || (size + 8) % 2048 < 16;
     let sizes: Vec<usize> = every_size().into_iter().filter(near).collect();
     exchange(&mut rig, Way::In, &sizes, 1)?;
-    Ok(Verdict::Pass)
+    let apart = rig.bench.departs(&departure::FCS_APART);
+    Ok(if apart { Verdict::Departs(&departure::FCS_APART) } else { Verdict::Pass })
 }
 
 /// Injects a frame of each size, each behind it a frame of 60 B that shall arrive, and checks
