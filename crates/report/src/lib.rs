@@ -13,6 +13,7 @@ mod csv;
 mod format;
 mod html;
 mod places;
+mod run;
 mod schema;
 mod sentences;
 pub mod study;
@@ -20,6 +21,7 @@ pub mod text;
 
 pub use csv::csv;
 pub use html::html;
+pub use run::{AppRun, Offered, PortRun, ProcessorTime, Run, RunKind, Stream};
 pub use schema::{
     Cpu, Curve, Environment, Kind, Latency, Ledger, NOT_SENT, Point, Registers, Schema, Series, UNEXPLAINED,
     schema,

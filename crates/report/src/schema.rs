@@ -307,10 +307,19 @@ impl Ledger {
     }
 }
 
-/// The JSON Schema of [`Curve`] (draft 2020-12), ending in a newline; `schema/kpps-1.json` is
-/// this text.
+/// A document of any kind.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "its schema is what it is for")]
+enum Document {
+    Curve(Curve),
+    Run(crate::Run),
+}
+
+/// The JSON Schema of all kinds of documents (draft 2020-12), ending in a newline; `schema/kpps-1.json`
+/// is this text.
 pub fn schema() -> String {
-    let mut schema = schemars::schema_for!(Curve);
+    let mut schema = schemars::schema_for!(Document);
     schema.insert("$id".to_owned(), "urn:kpps:schema:1".into());
     schema.insert("title".to_owned(), "kpps results, version 1".into());
     format!("{:#}\n", schema.as_value())

@@ -181,9 +181,9 @@ fn a_silent_neighbour_is_asked_for_and_forgotten() {
     let frame = udp(THERE[1], 64, &[1; 18]);
     let question = arp(1, (OURS[1], HERE[1]), (Mac::BROADCAST, THERE[1]));
     let on = (1, forwarded(frame.clone(), OURS[1], HOST[1]));
-    assert_eq!(push(&mut router, 0, frame.clone(), 29 * S), [on.clone()]);
+    assert_eq!(push(&mut router, 0, frame.clone(), 29 * S), std::slice::from_ref(&on));
     assert_eq!(push(&mut router, 0, frame.clone(), 31 * S), [(1, question.clone()), on.clone()]);
-    assert_eq!(push(&mut router, 0, frame.clone(), 31 * S + 1), [on.clone()]);
+    assert_eq!(push(&mut router, 0, frame.clone(), 31 * S + 1), std::slice::from_ref(&on));
     assert_eq!(push(&mut router, 0, frame.clone(), 61 * S), [(1, question)]);
     let out = push(&mut router, 1, arp(2, (HOST[1], THERE[1]), (OURS[1], HERE[1])), 61 * S);
     assert_eq!(out, [on]);

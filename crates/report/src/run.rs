@@ -1,0 +1,176 @@
+//! A run on ports of a real system: what went in and out, and where the rest is.
+
+use crate::Schema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The kind of a [`Run`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RunKind {
+    /// Traffic on ports.
+    #[default]
+    Run,
+}
+
+/// What one of the commands `send`, `count`, `forward`, `bridge` and `route` did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Run {
+    /// The version of this document.
+    pub schema: Schema,
+    /// The kind of this document.
+    pub kind: RunKind,
+    /// The version of kpps.
+    pub kpps_version: String,
+    /// The command.
+    pub command: String,
+    /// How long it ran, in s.
+    pub seconds: f64,
+    /// False if it was interrupted before its end.
+    pub complete: bool,
+    /// What was to be sent; only for `send`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<Offered>,
+    /// The ports, in the order in which they were given.
+    pub ports: Vec<PortRun>,
+    /// Time that the processors spent for this process.
+    pub cpu: ProcessorTime,
+    /// Streams of test frames that arrived; only for `count`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streams: Option<Vec<Stream>>,
+    /// Frames that look like test frames but are damaged; only for `count`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub corrupted: Option<u64>,
+    /// Frames that are no test frames; only for `count`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others: Option<u64>,
+    /// What the app did with frames; only for `bridge` and `route`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub app: Option<AppRun>,
+}
+
+/// What was to be sent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Offered {
+    /// The size, or the mix of sizes, of frames, in bytes with FCS.
+    pub size: String,
+    /// Frames per second that were asked for; null for as many as possible.
+    pub offered_pps: Option<f64>,
+    /// Frames that were due.
+    pub intended: u64,
+    /// Frames that could not be sent in time. They count as loss.
+    pub unsent: u64,
+}
+
+/// What went through one port. Counts are since the port was opened.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PortRun {
+    /// The port's name.
+    pub port: String,
+    /// The chip, if it is a card.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chip: Option<String>,
+    /// How the card is served, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
+    /// Frames received.
+    pub received: u64,
+    /// Their bytes, without FCS.
+    pub received_bytes: u64,
+    /// Frames received, per second.
+    pub received_pps: f64,
+    /// Frames sent.
+    pub sent: u64,
+    /// Their bytes, without FCS.
+    pub sent_bytes: u64,
+    /// Frames sent, per second.
+    pub sent_pps: f64,
+    /// Frames lost here, by place: `missed` (the card or the kernel had no room), `full` (no room to send it),
+    /// `errors` (damaged, or senseless), `unsent` (taken for sending, but cut off).
+    pub drops: BTreeMap<String, u64>,
+    /// Times that a frame found no receive descriptor and had to wait in the card (RNBC): no loss by itself.
+    pub no_buffer: u64,
+    /// Interrupts that were taken.
+    pub interrupts: u64,
+    /// Register reads.
+    pub register_reads: u64,
+    /// Register writes.
+    pub register_writes: u64,
+    /// Tail writes, which are among the register writes.
+    pub doorbells: u64,
+    /// Descriptors written only to learn what has been sent.
+    pub nudges: u64,
+    /// System calls for frames.
+    pub system_calls: u64,
+    /// Resets because the card hung.
+    pub resets: u64,
+}
+
+/// Time that the processors spent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProcessorTime {
+    /// In the program, in s.
+    pub user_s: f64,
+    /// In the kernel on its behalf, in s.
+    pub system_s: f64,
+}
+
+/// What became of one stream's frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Stream {
+    /// The stream's number.
+    pub stream: u16,
+    /// Frames that arrived, duplicates among them.
+    pub received: u64,
+    /// Frames missing between the first and the last that arrived, or of those that were expected.
+    pub lost: u64,
+    /// Frames that had arrived before.
+    pub duplicated: u64,
+    /// Frames that came after one sent later.
+    pub reordered: u64,
+    /// Damaged frames: known only for all streams together, and listed with the first.
+    pub corrupted: u64,
+}
+
+/// What an app did: `received + made = sent + dropped + held`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AppRun {
+    /// Frames that came in.
+    pub received: u64,
+    /// Copies, questions and answers that it made.
+    pub made: u64,
+    /// Frames that it sent.
+    pub sent: u64,
+    /// Frames that it held at the end.
+    pub held: u64,
+    /// Frames that ended there, by reason.
+    pub dropped: BTreeMap<String, u64>,
+}
+
+impl Run {
+    /// The document with rates rounded to 0.1 and times to microseconds.
+    #[must_use]
+    pub fn rounded(mut self) -> Self {
+        let round = |value: f64, scale: f64| {
+            let rounded = (value * scale).round() / scale;
+            if rounded.is_finite() { rounded } else { 0.0 }
+        };
+        self.seconds = round(self.seconds, 1e6);
+        self.cpu.user_s = round(self.cpu.user_s, 1e6);
+        self.cpu.system_s = round(self.cpu.system_s, 1e6);
+        for port in &mut self.ports {
+            port.received_pps = round(port.received_pps, 10.0);
+            port.sent_pps = round(port.sent_pps, 10.0);
+        }
+        self
+    }
+
+    /// The document as JSON, ending in a newline.
+    ///
+    /// # Errors
+    /// None for numbers that are finite, as [`rounded`](Self::rounded) makes them.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self).map(|json| json + "\n")
+    }
+}
