@@ -3,12 +3,18 @@
 //! Exit codes: 0 done; 1 a check failed (a selftest case, a trial that does not account for its frames); 2 bad input;
 //! 130 interrupted, with what was measured kept.
 
+mod apps;
+mod count;
 mod curve;
+mod device;
 mod error;
+mod forward;
 mod interrupt;
 mod list;
 mod output;
+mod run;
 mod selftest;
+mod send;
 mod study;
 mod transmit;
 mod units;
@@ -32,8 +38,13 @@ use std::process::ExitCode;
   kpps list drivers                        the presets
   kpps list chip 82542                     a chip's constants and their sources
 
+  kpps device list                         real cards, and who drives them
+  kpps send packet:veth0 --load 10kpps     tagged test frames by a real port …
+  kpps count packet:veth1                  … and what became of them
+  kpps bridge uio:0000:00:10.0 uio:0000:00:11.0
+
 Sizes are frame sizes with FCS (64 is the 60-byte buffer of a minimum frame); rates are frames per second.
-Nothing here needs hardware or root."
+Only the commands on ports (device, send, count, forward, bridge, route) need hardware or root."
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -52,6 +63,18 @@ enum Command {
     Selftest(selftest::Arguments),
     /// The machines, chips, buses, hosts, stacks and drivers there are; with a name, its constants and their sources
     List(list::Arguments),
+    /// The network cards of this machine: list them, take them from the kernel, give them back
+    Device(device::Arguments),
+    /// Send tagged test frames by a port, at an exact rate or as fast as it goes
+    Send(send::Arguments),
+    /// Count what a port receives: lost, duplicated, reordered and corrupted test frames
+    Count(count::Arguments),
+    /// Pass frames between two ports, both ways
+    Forward(forward::Arguments),
+    /// A learning bridge on ports
+    Bridge(apps::BridgeArguments),
+    /// An IPv4 router on ports
+    Route(apps::RouteArguments),
     /// The JSON Schema of the results
     Schema,
 }
@@ -76,6 +99,12 @@ fn main() -> ExitCode {
         Command::Study(arguments) => study::run(&arguments),
         Command::Selftest(arguments) => selftest::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
+        Command::Device(arguments) => device::run(&arguments),
+        Command::Send(arguments) => send::run(&arguments),
+        Command::Count(arguments) => count::run(&arguments),
+        Command::Forward(arguments) => forward::run(&arguments),
+        Command::Bridge(arguments) => apps::bridge(&arguments),
+        Command::Route(arguments) => apps::route(&arguments),
         Command::Schema => error::print(&kpps_report::schema()),
     };
     match result {

@@ -1,0 +1,96 @@
+//! `kpps count`: what arrives, and in which state.
+
+use crate::error::Failure;
+use crate::run::{self, Common, Ends, Start};
+use crate::units;
+use clap::Args;
+use kpps_ports::Spec;
+use kpps_ports::port::AnyPort;
+use kpps_ports::port::run::{Streams, count};
+use kpps_report::Stream;
+use std::fmt::Write;
+use std::time::Duration;
+
+/// Arguments of `kpps count`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  kpps count uio:0000:00:11.0 --duration 10s
+  kpps count packet:veth1 --expect 1000 --duration 5s     exit code 1 if one is missing
+
+Frames of `kpps send` are told apart by their tags: lost, duplicated, reordered and corrupted ones are counted for each
+stream. Other frames are counted as such. After --expect frames it ends at once.
+
+Ports: uio:ADDRESS and vfio:ADDRESS (our driver; `kpps device list` shows cards), packet:INTERFACE (the kernel's).")]
+pub struct Arguments {
+    /// Where to receive: uio:ADDRESS, vfio:ADDRESS or packet:INTERFACE
+    port: Spec,
+    /// Stop after this time
+    #[arg(long, default_value = "2s", value_parser = units::duration)]
+    duration: Duration,
+    /// Test frames that are to arrive, each once and unchanged; fewer, or other mishaps, make the exit code 1
+    #[arg(long)]
+    expect: Option<u64>,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Runs `kpps count`.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let specs = std::slice::from_ref(&arguments.port);
+    let mut ports = arguments.common.open(specs, true)?;
+    let start = Start::now(&mut ports)?;
+    let mut streams = Streams::default();
+    let mut ends = Ends::after(Some(arguments.duration));
+    let elapsed = match ports.first_mut() {
+        Some(AnyPort::Card(card)) => count(&mut **card, &mut streams, arguments.expect, &mut ends),
+        Some(AnyPort::Packet(packet)) => count(&mut **packet, &mut streams, arguments.expect, &mut ends),
+        None => Ok(Duration::ZERO),
+    };
+    ends.clear();
+    let elapsed = elapsed.map_err(run::broken)?;
+    let mut results = start.results("count", &arguments.common, specs, &mut ports, elapsed)?;
+    let mut rows: Vec<Stream> = streams
+        .all()
+        .into_iter()
+        .map(|(stream, tally)| Stream {
+            stream,
+            received: tally.received,
+            lost: tally.lost(),
+            duplicated: tally.duplicated,
+            reordered: tally.reordered,
+            corrupted: 0,
+        })
+        .collect();
+    if let Some(first) = rows.first_mut() {
+        first.corrupted = streams.corrupted;
+        if let Some(expect) = arguments.expect {
+            // Also those before the first and after the last.
+            let missing = expect.saturating_sub(streams.unique());
+            first.lost = first.lost.max(missing);
+        }
+    }
+    let mut words = String::new();
+    for row in &rows {
+        let _ = writeln!(
+            words,
+            "stream {}: {} received, {} lost, {} duplicated, {} reordered",
+            row.stream, row.received, row.lost, row.duplicated, row.reordered
+        );
+    }
+    let _ = writeln!(words, "{} corrupted, {} other frames", streams.corrupted, streams.others);
+    let flaws: u64 = rows.iter().map(|row| row.lost + row.duplicated + row.reordered + row.corrupted).sum();
+    let unique = streams.unique();
+    results.corrupted = Some(streams.corrupted);
+    results.others = Some(streams.others);
+    results.streams = Some(rows);
+    run::finish(&results, &arguments.common, &words, false)?;
+    match arguments.expect {
+        Some(expect) if unique < expect => {
+            Err(Failure::Check(format!("{unique} of {expect} expected frames arrived")))
+        }
+        Some(_) if flaws > 0 => {
+            Err(Failure::Check("not every frame arrived once, in order and unchanged".into()))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,154 @@
+//! `kpps send`: test frames at an exact rate.
+
+use crate::error::Failure;
+use crate::run::{self, Common, Ends, Start};
+use crate::units::{self, Rate};
+use clap::Args;
+use kpps_frames::build::{Flow, udp_test};
+use kpps_frames::{Mac, Mix, Size, rate};
+use kpps_ports::Spec;
+use kpps_ports::port::run::{Load, Plan, Sent, send};
+use kpps_ports::port::{AnyPort, Port};
+use kpps_report::Offered;
+use std::fmt::Write;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+/// Arguments of `kpps send`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  kpps send packet:veth0 --load 10kpps --count 1000
+  kpps send uio:0000:00:10.0 --load 50% --duration 10s --size 1518
+  kpps send vfio:0000:00:10.0 --rewrite             how fast is it?
+
+Each frame carries a tag (stream, sequence, time, check), from which `kpps count` tells what was lost, duplicated,
+reordered or corrupted. At a rate each frame is sent at its time whatever became of those before; one that cannot be
+sent within a millisecond is counted as unsent, and as loss.
+
+Ports: uio:ADDRESS and vfio:ADDRESS (our driver; `kpps device list` shows cards), packet:INTERFACE (the kernel's; its
+offloads should be off: ethtool -K eth1 tx off tso off gso off gro off).")]
+pub struct Arguments {
+    /// Where to send: uio:ADDRESS, vfio:ADDRESS or packet:INTERFACE
+    port: Spec,
+    /// Frame size in bytes with FCS, or a mix: imix-csit, imix-trex, imix-linux
+    #[arg(long, default_value = "64", value_parser = sizes)]
+    size: Mix,
+    /// Frames per second (100kpps, 1.2Mpps), a share of the line rate (50%), or max: as fast as the port takes them
+    #[arg(long, default_value = "max", value_parser = load)]
+    load: Rate,
+    /// Stop after so many frames
+    #[arg(long)]
+    count: Option<u64>,
+    /// Stop after this time [default: 2s, or none with --count]
+    #[arg(long, value_parser = units::duration)]
+    duration: Option<Duration>,
+    /// Write each frame anew, byte by byte, as a program would that builds its frames (otherwise only the tag)
+    #[arg(long)]
+    rewrite: bool,
+    /// The number of the stream in the tags
+    #[arg(long, default_value_t = 0)]
+    stream: u16,
+    /// Station to send to
+    #[arg(long, default_value = "02:00:00:00:00:02", value_parser = mac)]
+    to_mac: Mac,
+    /// Address to send from
+    #[arg(long, default_value = "198.18.0.1")]
+    from: Ipv4Addr,
+    /// Address to send to
+    #[arg(long, default_value = "198.19.0.2")]
+    to: Ipv4Addr,
+    #[command(flatten)]
+    common: Common,
+}
+
+fn sizes(text: &str) -> Result<Mix, String> {
+    match units::size(text) {
+        Ok(size) if size <= Size::MAX_STANDARD => Ok(Mix::fixed(size)),
+        Ok(size) => Err(format!(
+            "frames of {} bytes do not fit a port's buffers: at most {} with FCS",
+            size.bytes_with_fcs(),
+            Size::MAX_STANDARD.bytes_with_fcs()
+        )),
+        Err(_) if text.starts_with("imix") => text.parse().map_err(|e| format!("{e}")),
+        Err(why) => Err(why),
+    }
+}
+
+fn load(text: &str) -> Result<Rate, String> {
+    // `max` is above whatever any port can do.
+    if text == "max" { Ok(Rate::Pps(f64::INFINITY)) } else { text.parse() }
+}
+
+fn mac(text: &str) -> Result<Mac, String> {
+    let parts: Vec<_> = text.split(':').map(|part| u8::from_str_radix(part, 16)).collect();
+    let bytes: Result<Vec<u8>, _> = parts.into_iter().collect();
+    bytes
+        .ok()
+        .and_then(|bytes| bytes.try_into().ok())
+        .map(Mac)
+        .ok_or_else(|| format!("'{text}' is not a station address like 02:00:00:00:00:02"))
+}
+
+/// Runs `kpps send`.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let specs = std::slice::from_ref(&arguments.port);
+    let mut ports = arguments.common.open(specs, false)?;
+    let Some(port) = ports.first() else { return Ok(()) };
+    let speed = port.link().speed_mbps.map_or(rate::GIGABIT, |mbps| u64::from(mbps) * 1_000_000);
+    let offered = Some(arguments.load.pps(arguments.size.line_rate_pps(speed))).filter(|pps| pps.is_finite());
+    let flow = Flow {
+        from_mac: Mac(port.address().map_err(|e| Failure::Check(e.to_string()))?),
+        to_mac: arguments.to_mac,
+        from: (arguments.from, 49152),
+        to: (arguments.to, 9),
+        vlan: None,
+    };
+    let frames = arguments.size.period().into_iter().map(|size| udp_test(&flow, size));
+    let plan = Plan {
+        load: offered.map_or(Load::Max, Load::Pps),
+        frames: frames.collect::<Result<_, _>>().map_err(|e| Failure::Input(e.to_string()))?,
+        rewrite: arguments.rewrite,
+        count: arguments.count,
+        stream: arguments.stream,
+    };
+    let duration = match (arguments.duration, arguments.count) {
+        (None, None) => Some(Duration::from_secs(2)),
+        (given, _) => given,
+    };
+    let start = Start::now(&mut ports)?;
+    let mut ends = Ends::after(duration);
+    // One loop for each kind of port, so that nothing is decided for each frame.
+    let sent = match ports.first_mut() {
+        Some(AnyPort::Card(card)) => send(&mut **card, &plan, &mut ends),
+        Some(AnyPort::Packet(packet)) => send(&mut **packet, &plan, &mut ends),
+        None => Ok(Sent::default()),
+    };
+    ends.clear();
+    let sent = sent.map_err(run::broken)?;
+    let mut results = start.results("send", &arguments.common, specs, &mut ports, sent.elapsed)?;
+    results.load = Some(Offered {
+        size: arguments.size.name().into(),
+        offered_pps: offered,
+        intended: sent.intended,
+        unsent: sent.unsent,
+    });
+    run::finish(&results, &arguments.common, &words(arguments, offered, &sent), false)
+}
+
+fn words(arguments: &Arguments, offered: Option<f64>, sent: &Sent) -> String {
+    let mut text = String::new();
+    let size = &arguments.size;
+    let pps = sent.sent as f64 / sent.elapsed.as_secs_f64().max(1e-9);
+    let asked = offered
+        .map_or("as fast as the port takes them".into(), |pps| format!("{:.1} kpps asked for", pps / 1e3));
+    let _ = writeln!(
+        text,
+        "frames of {} B with FCS, {asked}: {} due, {} sent, {} unsent; {:.1} Mb/s (L2)",
+        size.name(),
+        sent.intended,
+        sent.sent,
+        sent.unsent,
+        pps * size.mean_bytes_with_fcs() * 8.0 / 1e6
+    );
+    text
+}
