@@ -45,4 +45,21 @@ pub trait Bench {
     fn interrupt_line(&mut self) -> Result<bool, Failure>;
     /// How often the card has raised its interrupt.
     fn interrupts(&mut self) -> Result<u64, Failure>;
+    /// Whether the cable can be pulled here.
+    fn has_cable(&self) -> bool {
+        true
+    }
+    /// Whether a received frame is nobody's business: the far end is not ours alone.
+    fn is_noise(&self, frame: &[u8]) -> bool {
+        let _ = frame;
+        false
+    }
+    /// Whether a device that is deaf for a while is so for real: where time does not jump.
+    fn is_deaf_for_real(&self) -> bool {
+        false
+    }
+    /// How much later than it happens something may be noticed here, in ns.
+    fn slack_ns(&self) -> u64 {
+        0
+    }
 }

@@ -31,6 +31,12 @@ impl From<kpps_qtest::Error> for Failure {
     }
 }
 
+impl From<kpps_ports::Error> for Failure {
+    fn from(error: kpps_ports::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
 impl From<kpps_driver::Error> for Failure {
     fn from(error: kpps_driver::Error) -> Self {
         Self(format!("driver: {error}"))

@@ -1,7 +1,7 @@
 //! One functional suite for driver and device.
 //!
 //! The suite runs the driver of [`kpps_driver`], unchanged, on a [`Bench`]: on the model of
-//! [`kpps_device`], and on QEMU's cards, which nobody here wrote. What it expects comes from the
+//! [`kpps_device`], on QEMU's cards, which nobody here wrote, and on a real one ([`run_real`]). What it expects comes from the
 //! manual (SDM 317453); frames and checksums come from `etherparse` and a segmenter of its own.
 //!
 //! Where a device is known to leave the manual, a case says so and why ([`Outcome::Departure`]),
@@ -26,6 +26,7 @@ mod model;
 mod oracle;
 mod qemu;
 mod raw;
+mod real;
 mod report;
 mod rig;
 #[cfg(test)]
@@ -37,6 +38,7 @@ pub use case::Failure;
 pub use departure::Departure;
 pub use model::{ModelBench, ModelPlace, ModelRegisters};
 pub use qemu::QemuBench;
+pub use real::{RealBench, RealOptions};
 pub use report::{Case, Counts, Outcome, Report};
 pub use suite::{run_on, run_timed_on};
 
@@ -87,6 +89,9 @@ pub enum Error {
     /// QEMU is not there or does not run.
     #[error(transparent)]
     Qemu(#[from] kpps_qtest::Error),
+    /// The card, or the interface at the other end of its cable, cannot be used.
+    #[error("{0}")]
+    Real(String),
     /// The system refused something to the model.
     #[error("the model: {0}")]
     Model(#[from] std::io::Error),
@@ -118,4 +123,15 @@ pub fn run(on: On, chip: Chip, progress: &mut dyn FnMut(&Case)) -> Result<Report
             Ok(report)
         }
     }
+}
+
+/// Runs the whole suite on a card through VFIO or UIO; `progress` is told of each case as it ends.
+///
+/// # Errors
+/// If card or peer cannot be opened. Whatever they do wrong then is in the report.
+pub fn run_real(options: &RealOptions, progress: &mut dyn FnMut(&Case)) -> Result<Report, Error> {
+    let mut bench = RealBench::open(options).map_err(|failure| Error::Real(failure.0))?;
+    let mut report = run_on(&mut bench, progress);
+    report.cases.extend(run_timed_on(&mut bench, progress).cases);
+    Ok(report)
 }

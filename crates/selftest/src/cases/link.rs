@@ -24,8 +24,14 @@ fn comes_up<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
+/// Why a case cannot be tried on this bench.
+pub(super) const NO_CABLE: &str = "nobody here can pull the cable (no link control)";
+
 /// SDM 13.4.17: LSC on each change.
 fn goes_down_and_up<B: Bench>(bench: &mut B) -> CaseResult {
+    if !bench.has_cable() {
+        return Ok(Verdict::NotApplicable(NO_CABLE));
+    }
     let mut rig = Rig::open(bench, |_| {})?;
     rig.control.causes()?;
     rig.control.unmask();
@@ -48,6 +54,9 @@ fn goes_down_and_up<B: Bench>(bench: &mut B) -> CaseResult {
 }
 
 fn traffic_afterwards<B: Bench>(bench: &mut B) -> CaseResult {
+    if !bench.has_cable() {
+        return Ok(Verdict::NotApplicable(NO_CABLE));
+    }
     let mut rig = Rig::open(bench, |_| {})?;
     rig.bench.set_link(false)?;
     rig.wait_for_link(false)?;

@@ -325,6 +325,9 @@ fn loopback_transceiver<B: Bench>(bench: &mut B) -> CaseResult {
 
 /// SDM 15.1.3.1: inside the card, before any cable.
 fn loopback_without_cable<B: Bench>(bench: &mut B) -> CaseResult {
+    if !bench.has_cable() {
+        return Ok(Verdict::NotApplicable(super::link::NO_CABLE));
+    }
     let departs = bench.departs(&departure::LOOPBACK_NEEDS_LINK);
     let mode = if bench.chip().has_mdic() { Loopback::Phy } else { Loopback::Transceiver };
     let mut rig = Rig::open(bench, |_| {})?;

@@ -1,0 +1,257 @@
+//! The bench whose card is a real one, or a virtual machine's, driven from user space; at the
+//! other end of its cable is an interface of the kernel.
+//!
+//! The interface must be up, have an MTU of at least 9000, no IP addresses (IPv6 off, too) and no
+//! offloads of its own (`ethtool -K IFACE tx off rx off tso off gso off gro off rxvlan off txvlan
+//! off`): what it receives is seen here as it is after them. Frames of other senders than the suite
+//! are left out, but count in statistics.
+
+use crate::oracle::PEER;
+use crate::{Bench, Departure, Failure, departure};
+use kpps_datasheet::Chip;
+use kpps_dma::{BufferPool, Memory};
+use kpps_driver::{Config, probe};
+use kpps_platform::{Buffer, BufferSource, Platform};
+use kpps_ports::port::{Frame, PacketPort, Port, Trouble};
+use kpps_ports::{Card, Domain, Place, Spec};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Memory for rings and buffers, in bytes: 1024 buffers of 16 KiB and what beside them.
+const DOMAIN_BYTES: usize = 24 << 20;
+/// Frames on their way to or from the peer, and bytes of each.
+const WIRE_FRAMES: usize = 256;
+const WIRE_BYTES: usize = 16384;
+/// How long the peer may take to see its link, or to take a frame.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// What a busy machine may be late by, in ns.
+const SLACK_NS: u64 = 40_000_000;
+
+/// Which card, and what is around it.
+#[derive(Clone, Debug)]
+pub struct RealOptions {
+    /// The card: `vfio:ADDRESS` or `uio:ADDRESS`, bound already.
+    pub card: Spec,
+    /// The kernel's interface at the other end of the cable.
+    pub peer: String,
+    /// Who plugs the cable in and pulls it: lines `link up` and `link down` are written to this
+    /// file. Without it cases about that are left out, with the reason.
+    pub link_control: Option<PathBuf>,
+}
+
+/// A card in user space, cabled to an interface of the kernel.
+#[derive(Debug)]
+pub struct RealBench {
+    name: String,
+    card: Card,
+    address: [u8; 6],
+    departures: &'static [&'static Departure],
+    peer: PacketPort,
+    /// Buffers for frames at the peer's side of the wire.
+    wire: BufferPool,
+    link: Option<File>,
+    link_up: bool,
+    arrived: VecDeque<Vec<u8>>,
+    asserted: bool,
+    raised: u64,
+}
+
+impl From<Trouble> for Failure {
+    fn from(trouble: Trouble) -> Self {
+        Self(format!("the peer: {trouble}"))
+    }
+}
+
+impl RealBench {
+    /// Opens card and peer and waits until the peer has a link.
+    ///
+    /// # Errors
+    /// If either cannot be opened, with the reason and what helps.
+    pub fn open(options: &RealOptions) -> Result<Self, Failure> {
+        let Spec::Card(backend, place) = &options.card else {
+            return Err(format!("{} is no card: vfio:ADDRESS or uio:ADDRESS is wanted", options.card).into());
+        };
+        let domain = Domain::new(*backend, DOMAIN_BYTES)?;
+        let card = Card::open(&domain, *place)?;
+        let io = |what: &str| {
+            let what = what.to_owned();
+            move |error: std::io::Error| Failure(format!("{what}: {error}"))
+        };
+        let memory = Memory::private(2 * WIRE_FRAMES * WIRE_BYTES).map_err(io("memory for frames"))?;
+        let wire = memory.pool(WIRE_FRAMES, WIRE_BYTES, None)?;
+        // The peer receives into buffers of the same pool and gives back to it what it has sent.
+        let peer = PacketPort::open(&options.peer, wire.clone()).map_err(io(&options.peer))?;
+        let link = match &options.link_control {
+            Some(path) => {
+                let file = File::options().write(true).open(path);
+                Some(file.map_err(io(&path.display().to_string()))?)
+            }
+            None => None,
+        };
+        let mut bench = Self {
+            name: options.card.to_string(),
+            address: station_address(&card)?,
+            departures: if is_qemu(&place.to_string()) { departure::of_qemu(card.chip()) } else { &[] },
+            card,
+            peer,
+            wire,
+            link,
+            link_up: true,
+            arrived: VecDeque::new(),
+            asserted: false,
+            raised: 0,
+        };
+        bench.await_peer()?;
+        Ok(bench)
+    }
+
+    fn await_peer(&mut self) -> Result<(), Failure> {
+        let since = Instant::now();
+        loop {
+            self.peer.look_after()?;
+            if self.peer.link().up {
+                return Ok(());
+            }
+            if since.elapsed() > PATIENCE {
+                return Err("the peer has no link: is the interface up?".into());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Takes in what the peer has received.
+    fn pump(&mut self) -> Result<(), Failure> {
+        let Self { peer, arrived, .. } = self;
+        while peer.receive(64, |frame| {
+            if source(frame.as_ref()) == Some(&PEER) {
+                arrived.push_back(frame.as_ref().to_vec());
+            }
+            Some(frame.buffer)
+        })? > 0
+        {}
+        Ok(())
+    }
+
+    /// Looks at the interrupt line; whether it rose since the last look is counted.
+    fn sample(&mut self) -> Result<bool, Failure> {
+        let now = self.card.interrupt_pending()?;
+        self.raised += u64::from(now && !self.asserted);
+        self.asserted = now;
+        Ok(now)
+    }
+}
+
+/// The sender of a frame.
+fn source(frame: &[u8]) -> Option<&[u8; 6]> {
+    frame.get(6..)?.first_chunk()
+}
+
+/// The station address that the driver reads in the card's EEPROM.
+fn station_address(card: &Card) -> Result<[u8; 6], Failure> {
+    let config = Config { rx_ring: 8, tx_ring: 8, ..Config::kpps() };
+    let config = Config {
+        completion: kpps_driver::config::Completion { report_every: 1, ..config.completion },
+        ..config
+    };
+    let pool = card.domain().memory().pool(32, 2048, Some(1 << 16))?;
+    Ok(probe(card.platform(), card.chip(), config, pool)?.control.address())
+}
+
+/// Whether the card at `address` is emulated by QEMU: it says so in its subsystem identifiers
+/// (Red Hat's vendor, or Intel's with no device, which no card that was made has).
+fn is_qemu(address: &str) -> bool {
+    let folder = Path::new("/sys/bus/pci/devices").join(address);
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap_or_default();
+    match read("subsystem_vendor").trim() {
+        "0x1af4" => true,
+        "0x8086" => read("subsystem_device").trim() == "0x0000",
+        _ => false,
+    }
+}
+
+impl Bench for RealBench {
+    type Platform = Place;
+    type Source = BufferPool;
+
+    fn device(&self) -> String {
+        self.name.clone()
+    }
+    fn chip(&self) -> Chip {
+        self.card.chip()
+    }
+    fn address(&self) -> [u8; 6] {
+        self.address
+    }
+    fn departures(&self) -> &'static [&'static Departure] {
+        self.departures
+    }
+    fn platform(&self) -> Place {
+        self.card.platform()
+    }
+    fn buffers(&mut self, count: usize, bytes: usize) -> Result<BufferPool, Failure> {
+        Ok(self.card.domain().memory().pool(count, bytes, Some(1 << 16))?)
+    }
+    fn inject(&mut self, frame: &[u8]) -> Result<(), Failure> {
+        let mut buffer = self.wire.take().ok_or("no buffer for a frame to the card")?;
+        let place = buffer.bytes_mut().get_mut(..frame.len());
+        place.ok_or("a frame that is longer than a buffer")?.copy_from_slice(frame);
+        let mut frame = Frame { buffer, bytes: frame.len() as u16 };
+        let since = Instant::now();
+        while let Err(back) = self.peer.send(frame) {
+            if since.elapsed() > PATIENCE {
+                return Err("the peer takes no frames".into());
+            }
+            frame = back;
+            self.peer.flush()?;
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        self.peer.flush()?;
+        Ok(())
+    }
+    fn inject_spoiled(&mut self, _: &[u8]) -> Result<bool, Failure> {
+        Ok(false)
+    }
+    fn collect(&mut self) -> Result<Option<Vec<u8>>, Failure> {
+        self.pump()?;
+        Ok(self.arrived.pop_front())
+    }
+    fn settle(&mut self, ns: u64) -> Result<(), Failure> {
+        self.peer.flush()?;
+        self.pump()?;
+        self.card.platform().wait_ns(ns);
+        self.pump()
+    }
+    fn set_link(&mut self, up: bool) -> Result<(), Failure> {
+        if up == self.link_up {
+            return Ok(());
+        }
+        let control = self.link.as_mut().ok_or("there is no link control")?;
+        let line: &[u8] = if up { b"link up\n" } else { b"link down\n" };
+        let written = control.write_all(line).and_then(|()| control.flush());
+        written.map_err(|error| Failure(format!("link control: {error}")))?;
+        self.link_up = up;
+        Ok(())
+    }
+    fn interrupt_line(&mut self) -> Result<bool, Failure> {
+        self.sample()
+    }
+    fn interrupts(&mut self) -> Result<u64, Failure> {
+        self.sample()?;
+        Ok(self.raised)
+    }
+    fn has_cable(&self) -> bool {
+        self.link.is_some()
+    }
+    fn is_noise(&self, frame: &[u8]) -> bool {
+        source(frame) != Some(&PEER)
+    }
+    fn is_deaf_for_real(&self) -> bool {
+        self.departs(&departure::DEAF_AFTER_RCTL)
+    }
+    fn slack_ns(&self) -> u64 {
+        SLACK_NS
+    }
+}
