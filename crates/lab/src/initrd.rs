@@ -33,6 +33,7 @@ const MODULES: [&str; 13] = [
     "vfio_virqfd",
 ];
 const TESTPMD: &str = "/usr/bin/dpdk-testpmd";
+const LINE_BY_LINE: &str = "/usr/libexec/coreutils/libstdbuf.so";
 
 /// What goes into the file system.
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +77,7 @@ impl Contents<'_> {
         ];
         if self.dpdk {
             programs.push(("bin/testpmd", self.userland.program(TESTPMD)?));
+            programs.push(("lib/libstdbuf.so", self.userland.program(LINE_BY_LINE)?));
         }
         for (name, path) in &programs {
             archive.file(name, &program(path)?);

@@ -75,6 +75,8 @@ pub(crate) fn start(options: &Options, image: &Path, initrd: &[u8]) -> Result<St
     let mut command = Command::new(PROGRAM);
     command
         .args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-accel", "tcg"])
+        // DPDK asks for more than the default processor has. Five levels of page tables would only cost time.
+        .args(["-cpu", "max,la57=off"])
         .args(["-m", &format!("{}M", options.memory_mib), "-smp", &options.vcpus.to_string()])
         .arg("-kernel")
         .arg(image)
