@@ -58,7 +58,7 @@ impl Card {
     /// # Errors
     /// [`Error::NoDevice`], [`Error::NotE1000`], [`Error::NotBound`], [`Error::InUse`],
     /// [`Error::Permission`], [`Error::NoIommuGroup`], [`Error::GroupNotViable`],
-    /// [`Error::LockedMemory`], [`Error::Gone`].
+    /// [`Error::IommuInTheWay`], [`Error::LockedMemory`], [`Error::Gone`].
     pub fn open(domain: &Domain, address: Address) -> Result<Self, Error> {
         let system = System::host();
         let device = devices::device(&system, address)?;
@@ -73,6 +73,7 @@ impl Card {
         }
         let lock = system.lock(address)?;
         let (bar, config, lines, reset) = match domain.container() {
+            None if devices::is_translated(&system, &device) => return Err(Error::IommuInTheWay(address)),
             None => open_uio(&system, address)?,
             Some(container) => {
                 let group = device.iommu_group.ok_or(Error::NoIommuGroup(address))?;
@@ -119,8 +120,9 @@ impl Card {
         Interrupts::one(&self.0)
     }
 
-    /// `count` interrupts of their own (MSI-X), in the order of the card's vectors. The
-    /// driver must send causes to them (IVAR on the 82574).
+    /// `count` interrupts of their own (MSI-X), in the order of the card's vectors. To be called
+    /// before the driver probes the card: it then sees them ([`Platform::vectors`]) and sends
+    /// causes to them.
     ///
     /// # Errors
     /// [`Error::Unsupported`] through UIO, if the card has fewer, or if its interrupts are in
@@ -244,6 +246,9 @@ impl Platform for Place {
     #[inline]
     fn now_ns(&self) -> u64 {
         u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+    fn vectors(&self) -> u8 {
+        self.card.lines.vectors()
     }
     fn wait_ns(&self, ns: u64) {
         std::thread::sleep(Duration::from_nanos(ns));

@@ -79,7 +79,7 @@ pub fn list() -> Vec<Device> {
 ///
 /// # Errors
 /// [`Error::NoDevice`], [`Error::NotE1000`], [`Error::ModuleMissing`],
-/// [`Error::NoIommuGroup`], [`Error::InterfaceInUse`], [`Error::InUse`],
+/// [`Error::NoIommuGroup`], [`Error::IommuInTheWay`], [`Error::InterfaceInUse`], [`Error::InUse`],
 /// [`Error::Permission`], [`Error::NotTaken`].
 pub fn bind(address: Address, backend: Backend, force: bool) -> Result<Device, Error> {
     bind_in(&System::host(), address, backend, force)
@@ -131,6 +131,14 @@ fn interface(system: &System, address: Address) -> Option<Interface> {
     Some(Interface { name, up, addresses, master: system::link(&folder.join("master")) })
 }
 
+/// Whether an IOMMU stands between the device and physical addresses.
+pub(crate) fn is_translated(system: &System, device: &Device) -> bool {
+    let Some(group) = device.iommu_group else { return false };
+    // "DMA", "DMA-FQ": the kernel's own translation; "identity": none.
+    let kind = system::text(&system.path(format!("sys/kernel/iommu_groups/{group}/type")));
+    kind.is_some_and(|kind| kind.starts_with("DMA"))
+}
+
 /// The other devices in the IOMMU group of `address` that have a driver which is not VFIO's.
 pub(crate) fn others_in_group(system: &System, address: Address) -> Vec<String> {
     let mut names = system::names(&system.device(address, "iommu_group/devices"));
@@ -155,6 +163,9 @@ fn bind_in(system: &System, address: Address, backend: Backend, force: bool) -> 
     }
     if backend == Backend::Vfio && found.iommu_group.is_none() {
         return Err(Error::NoIommuGroup(address));
+    }
+    if backend == Backend::Uio && is_translated(system, &found) {
+        return Err(Error::IommuInTheWay(address));
     }
     if let Some(interface) = found.interface.as_ref().filter(|_| !force)
         && let Some(why) = interface.used_for()

@@ -77,7 +77,7 @@ pub enum Error {
         free: usize,
     },
     /// No right to open a file.
-    #[error("no permission for {}: run as root, or `sudo chown $USER {}`", .0.display(), .0.display())]
+    #[error("no permission for {}: run as root{}", .0.display(), chown(.0))]
     Permission(PathBuf),
     /// Physical addresses are for the privileged only.
     #[error(
@@ -92,6 +92,11 @@ pub enum Error {
         "{0} is in no IOMMU group: boot with `intel_iommu=on` (or the like), or use UIO (`kpps device bind {0} --to uio`)"
     )]
     NoIommuGroup(Address),
+    /// An IOMMU would translate the physical addresses that UIO gives the card.
+    #[error(
+        "{0} is behind an IOMMU, which UIO does not know of: use VFIO (`kpps device bind {0} --to vfio`) or boot with `iommu=pt`"
+    )]
+    IommuInTheWay(Address),
     /// Other devices of the group belong to the kernel.
     #[error("IOMMU group {group} of {address} has devices with other drivers ({}): `kpps device bind {} --to vfio` each of them",
         others.join(", "), others.first().map_or("ADDRESS", String::as_str))]
@@ -128,6 +133,15 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+}
+
+/// A device file can be given away; nobody gives away what is in sysfs.
+fn chown(path: &Path) -> String {
+    if path.starts_with("/dev") {
+        format!(", or `sudo chown $USER {}`", path.display())
+    } else {
+        String::new()
+    }
 }
 
 impl Error {
@@ -168,6 +182,11 @@ mod tests {
             ),
             (Error::NoHugePages { wanted: 80, free: 1 }, "echo 80 > "),
             (file()(io::ErrorKind::PermissionDenied.into()), "sudo chown $USER /dev/uio0"),
+            (
+                Error::file(Path::new("/sys/x"))(io::ErrorKind::PermissionDenied.into()),
+                "for /sys/x: run as root",
+            ),
+            (Error::IommuInTheWay(address), "--to vfio"),
             (Error::ModuleMissing("uio_pci_generic"), "modprobe uio_pci_generic"),
             (Error::NoIommuGroup(address), "--to uio"),
             (Error::InUse(address), "fuser -v"),

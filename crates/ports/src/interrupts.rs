@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::time::Duration;
 use vfio_bindings::bindings::vfio as abi;
 
@@ -19,6 +19,8 @@ pub(crate) struct Lines {
     source: Source,
     /// Whether somebody has them.
     taken: AtomicBool,
+    /// MSI-X vectors that are on.
+    vectors: AtomicU8,
 }
 
 #[derive(Debug)]
@@ -44,7 +46,7 @@ impl Lines {
     }
 
     fn new(source: Source) -> Self {
-        Self { source, taken: AtomicBool::new(false) }
+        Self { source, taken: AtomicBool::new(false), vectors: AtomicU8::new(0) }
     }
 
     /// The device's file, through VFIO.
@@ -55,6 +57,12 @@ impl Lines {
         }
     }
 
+    /// MSI-X vectors that are on.
+    pub(crate) fn vectors(&self) -> u8 {
+        self.vectors.load(Ordering::Relaxed)
+    }
+
+    /// MSI-X vectors that there are.
     pub(crate) fn vector_count(&self) -> usize {
         self.vfio_device().map_or(0, |device| irqs(device, abi::VFIO_PCI_MSIX_IRQ_INDEX))
     }
@@ -96,6 +104,7 @@ impl Drop for Armed {
             (Kind::Vfio(kind), Some(device)) => ioctl::silence(device, kind).is_ok(),
             _ => self.card.config.command(0, pci::COMMAND_INTX_DISABLE).is_ok(),
         };
+        self.card.lines.vectors.store(0, Ordering::Relaxed);
         self.card.lines.taken.store(false, Ordering::Release);
     }
 }
@@ -150,7 +159,10 @@ impl Interrupts {
         if count == 0 || count > card.lines.vector_count().min(ioctl::MAX_VECTORS) {
             return unsupported(card, "does not have that many MSI-X vectors");
         }
-        Self::arm(card, device, abi::VFIO_PCI_MSIX_IRQ_INDEX, count)
+        let vectors = Self::arm(card, device, abi::VFIO_PCI_MSIX_IRQ_INDEX, count)?;
+        // At most `MAX_VECTORS`.
+        card.lines.vectors.store(count as u8, Ordering::Relaxed);
+        Ok(vectors)
     }
 
     fn arm(card: &Arc<Inner>, device: &File, kind: u32, count: usize) -> Result<Vec<Self>, Error> {

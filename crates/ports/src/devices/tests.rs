@@ -222,3 +222,15 @@ fn others_of_the_group_are_named() {
     bind_in(&system, card(), Backend::Vfio, false).unwrap();
     assert_eq!(others_in_group(&system, card()), ["0000:00:02.0"]);
 }
+
+#[test]
+fn uio_does_not_go_through_an_iommu() {
+    let tree = Tree::new();
+    tree.group(7, &[CARD]);
+    tree.file("sys/kernel/iommu_groups/7/type", "DMA-FQ\n");
+    let refused = bind_in(&tree.system(), card(), Backend::Uio, false);
+    assert!(matches!(refused, Err(Error::IommuInTheWay(_))));
+    bind_in(&tree.system(), card(), Backend::Vfio, false).unwrap();
+    tree.file("sys/kernel/iommu_groups/7/type", "identity\n");
+    bind_in(&tree.system(), card(), Backend::Uio, false).unwrap();
+}
