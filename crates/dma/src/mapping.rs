@@ -44,7 +44,10 @@ impl Mapping {
 
     fn anonymous(options: &MmapOptions) -> io::Result<Self> {
         let map: MmapMut = options.map_anon()?;
-        map.advise(Advice::DontFork)?;
+        // Miri knows neither this call nor forks.
+        if !cfg!(miri) {
+            map.advise(Advice::DontFork)?;
+        }
         Ok(Self(map.into()))
     }
 

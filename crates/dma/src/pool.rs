@@ -234,7 +234,6 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::Memory;
-    use kpps_platform::DmaSpec;
     use proptest::prelude::*;
     use std::collections::HashSet;
 
@@ -244,8 +243,7 @@ mod tests {
 
     /// Whether all of a memory is free again.
     fn whole(memory: &Memory) -> bool {
-        let bytes = (7 << 20) as usize;
-        memory.ring(DmaSpec { bytes, align: 8, boundary: None, max_address: u64::MAX }).is_ok()
+        memory.pool(1, 7 << 20, None).is_ok()
     }
 
     #[test]
