@@ -23,7 +23,7 @@
 //!
 //! VFIO's no-IOMMU mode is left out: UIO offers the same, and is tested.
 //!
-//! `unsafe` is in `window.rs` (registers) and `vfio/ioctl.rs` (system calls).
+//! `unsafe` is in `window.rs` (registers), and in `vfio/ioctl.rs` and `port/packet/socket.rs` (system calls).
 
 mod card;
 mod config;
