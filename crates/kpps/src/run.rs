@@ -36,6 +36,9 @@ pub struct Common {
     /// Print the results as one JSON document
     #[arg(long)]
     pub json: bool,
+    /// Print the frames received and sent so far, this often, as lines of JSON on standard error
+    #[arg(long, value_name = "TIME", value_parser = crate::units::duration)]
+    every: Option<Duration>,
 }
 
 impl Common {
@@ -64,6 +67,11 @@ impl Common {
         Ok(ports)
     }
 
+    /// A run of this length, or an endless one.
+    pub fn ends(&self, at_most: Option<Duration>) -> Ends {
+        Ends { every: self.every, ..Ends::after(at_most) }
+    }
+
     /// The name of the service.
     fn service(&self) -> &'static str {
         match self.service {
@@ -83,13 +91,14 @@ pub fn broken(trouble: Trouble) -> Failure {
 pub struct Ends {
     at_most: Option<Duration>,
     shows: bool,
+    every: Option<Duration>,
     shown: Glance,
 }
 
 impl Ends {
     /// A run of this length, or an endless one.
     pub fn after(at_most: Option<Duration>) -> Self {
-        Self { at_most, shows: std::io::stderr().is_terminal(), shown: Glance::default() }
+        Self { at_most, shows: std::io::stderr().is_terminal(), every: None, shown: Glance::default() }
     }
 
     /// Removes the line that shows how it goes.
@@ -107,7 +116,14 @@ impl Watch for Ends {
 
     fn go_on(&mut self, glance: &Glance) -> bool {
         let since = glance.elapsed - self.shown.elapsed;
-        if self.shows && since >= Duration::from_secs(1) {
+        if let Some(every) = self.every {
+            if since >= every {
+                let Glance { elapsed, received, sent, .. } = glance;
+                let elapsed = elapsed.as_secs_f64();
+                eprintln!("{{\"seconds\":{elapsed:.6},\"received\":{received},\"sent\":{sent}}}");
+                self.shown = *glance;
+            }
+        } else if self.shows && since >= Duration::from_secs(1) {
             let rate = |now: u64, before: u64| (now - before) as f64 / since.as_secs_f64() / 1e3;
             eprint!(
                 "\r{:>5.0} s  received {:>9.1} kpps  sent {:>9.1} kpps\x1b[K",
