@@ -73,6 +73,8 @@ impl<P: Platform> Control<P> {
         let format = self.config.rx_format.on(self.chip);
         // Delays shall be for all frames alike, ACKs included.
         let extended = if format == RxFormat::Legacy { 0 } else { rfctl::EXSTEN };
+        // Its cause is one of OTHER's, which nobody waits for.
+        regs.write(reg::RSRPD, 0);
         regs.write(reg::RFCTL, rfctl::ACK_DIS | extended);
         if let RxFormat::Split { header_bytes } = format {
             let data = [self.config.rx_buffer_bytes.into(), 0, 0];

@@ -32,8 +32,18 @@ fn with(buffers: Buffers, refill: Refill) -> Config {
 
 #[test]
 fn bursts_cost_one_tail_write_no_read_and_no_buffer() {
-    let (nic, counts, pool) = (Nic::new(Chip::I82546eb), Counts::new(), Pool::new(64, 2048));
-    let config = Config { rx_ring: 64, tx_ring: 64, ..small() };
+    for (chip, rx_format) in [
+        (Chip::I82546eb, RxFormat::Best),
+        (Chip::I82574l, RxFormat::Legacy),
+        (Chip::I82574l, RxFormat::Extended),
+    ] {
+        bursts_cost(chip, rx_format);
+    }
+}
+
+fn bursts_cost(chip: Chip, rx_format: RxFormat) {
+    let (nic, counts, pool) = (Nic::new(chip), Counts::new(), Pool::new(64, 2048));
+    let config = Config { rx_ring: 64, tx_ring: 64, rx_format, ..small() };
     let mut dev = start(&nic, &counts, config, &pool);
     let (reads, writes, takes) = (counts.reads(), counts.writes(), pool.takes.get());
     for burst in [1, 8, 32] {

@@ -46,6 +46,9 @@ pub enum Error {
         /// PCI device id.
         device: u16,
     },
+    /// The card has no MSI-X.
+    #[error("the card has no MSI-X")]
+    NoMessages,
     /// A socket or file of ours failed.
     #[error("talking to QEMU: {0}")]
     Io(#[from] io::Error),

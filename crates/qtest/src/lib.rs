@@ -22,13 +22,17 @@ mod wire;
 pub use error::Error;
 pub use kpps_dma::{BufferPool, Memory, PoolBuffer, RingMemory};
 
-use kpps_platform::{DmaSpec, OutOfMemory, Platform, Registers};
+use kpps_platform::{DmaMemory, DmaSpec, OutOfMemory, Platform, Registers};
 use socket::Qtest;
 use std::cell::RefCell;
 use std::fs::File;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
+
+/// MSI-X vectors that can be told apart; the 82574 has five.
+const MOST_VECTORS: usize = 8;
 
 /// Intel's PCI vendor id (SDM 4.1).
 const INTEL: u16 = 0x8086;
@@ -115,6 +119,9 @@ impl Options {
 #[derive(Debug)]
 pub struct Qemu {
     place: Place,
+    slot: u8,
+    /// Where MSI-X messages arrive.
+    messages: RingMemory,
     wire: RefCell<wire::Wire>,
     monitor: RefCell<qmp::Monitor>,
     process: RefCell<process::Process>,
@@ -128,12 +135,18 @@ impl Qemu {
     /// bus lacks the card.
     pub fn start(options: &Options) -> Result<Self, Error> {
         let process::Started { mut process, ram, qtest, wire, monitor, directory } = process::start(options)?;
-        let (place, wire, monitor) =
+        let (place, slot, wire, monitor) =
             Self::open(options, &ram, qtest, wire, monitor).map_err(|error| process.reason(error))?;
         // QEMU answers only when it has set up everything: its files are open by now.
         directory.close()?;
+        let spec =
+            DmaSpec { bytes: 8 * MOST_VECTORS, align: 64, boundary: None, max_address: u32::MAX.into() };
+        let messages =
+            place.allocate(spec).map_err(|_| std::io::Error::from(std::io::ErrorKind::OutOfMemory))?;
         Ok(Self {
             place,
+            slot,
+            messages,
             wire: RefCell::new(wire),
             monitor: RefCell::new(monitor),
             process: RefCell::new(process),
@@ -146,15 +159,20 @@ impl Qemu {
         qtest: UnixStream,
         wire: UnixStream,
         monitor: UnixStream,
-    ) -> Result<(Place, wire::Wire, qmp::Monitor), Error> {
+    ) -> Result<(Place, u8, wire::Wire, qmp::Monitor), Error> {
         let qtest = Qtest::new(qtest)?;
         qtest.ask("irq_intercept_in ioapic");
         qtest.check()?;
-        pci::open(&qtest, INTEL, options.model.device_id())?;
-        let place = Place { qtest: Arc::new(qtest), ram: Memory::shared(ram)?, since: Instant::now() };
+        let slot = pci::open(&qtest, INTEL, options.model.device_id())?;
+        let place = Place {
+            qtest: Arc::new(qtest),
+            ram: Memory::shared(ram)?,
+            since: Instant::now(),
+            vectors: Arc::default(),
+        };
         let mut monitor = qmp::Monitor::new(monitor)?;
         monitor.await_wire()?;
-        Ok((place, wire::Wire::new(wire)?, monitor))
+        Ok((place, slot, wire::Wire::new(wire)?, monitor))
     }
 
     /// The place in which a driver can run this card; as many handles as wanted.
@@ -235,6 +253,26 @@ impl Qemu {
         self.place.qtest.raised()
     }
 
+    /// Gives the card so many MSI-X vectors instead of its interrupt line; 0 gives it the line back.
+    ///
+    /// # Errors
+    /// [`Error::NoMessages`] if the card has no MSI-X.
+    pub fn set_vectors(&self, vectors: u8) -> Result<(), Error> {
+        let vectors = usize::from(vectors).min(MOST_VECTORS);
+        let targets: Vec<u64> = (0..vectors as u64).map(|n| self.messages.bus() + 8 * n).collect();
+        self.messages.words().iter().for_each(|word| word.store(0, Ordering::SeqCst));
+        pci::set_messages(&self.place.qtest, self.slot, &targets)?;
+        self.place.vectors.store(vectors as u8, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Whether `vector` has fired since this was last asked, after all register accesses so far.
+    pub fn take_message(&self, vector: u8) -> bool {
+        self.place.qtest.synchronise();
+        let word = self.messages.words().get(usize::from(vector));
+        word.is_some_and(|word| word.swap(0, Ordering::SeqCst) != 0)
+    }
+
     /// Whether QEMU is alive and has answered sensibly since the last call.
     ///
     /// # Errors
@@ -252,6 +290,7 @@ pub struct Place {
     qtest: Arc<Qtest>,
     ram: Memory,
     since: Instant,
+    vectors: Arc<AtomicU8>,
 }
 
 impl Platform for Place {
@@ -266,6 +305,9 @@ impl Platform for Place {
     }
     fn now_ns(&self) -> u64 {
         u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+    fn vectors(&self) -> u8 {
+        self.vectors.load(Ordering::Relaxed)
     }
     fn wait_ns(&self, ns: u64) {
         std::thread::sleep(Duration::from_nanos(ns));

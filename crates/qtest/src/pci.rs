@@ -31,8 +31,47 @@ fn write(qtest: &Qtest, slot: u8, register: u8, value: u32) {
     qtest.post(&format!("outl 0xcfc {value:#x}"));
 }
 
-/// Finds the card on bus 0, gives it its windows and lets it master the bus.
-pub(crate) fn open(qtest: &Qtest, vendor: u16, device: u16) -> Result<(), Error> {
+/// Where BAR 3, the MSI-X table of the 82574, is put.
+const MSIX_BAR: u64 = 0xfeb0_0000;
+/// Status: there is a list of capabilities, which begins at [`FIRST_CAPABILITY`] (PCI 6.7).
+const FIRST_CAPABILITY: u8 = 0x34;
+/// The capability of MSI-X (PCI 6.8.2), and its enable bit in the register of its identifier.
+const MSIX: u32 = 0x11;
+const MSIX_ENABLE: u32 = 1 << 31;
+/// Bytes of a table entry: address, upper address, data, mask.
+const ENTRY_BYTES: u64 = 16;
+
+/// Makes vector `n` of the card in `slot` write `n + 1` to the nth of these bus addresses; none
+/// at all switches MSI-X off.
+pub(crate) fn set_messages(qtest: &Qtest, slot: u8, targets: &[u64]) -> Result<(), Error> {
+    let mut at = (read(qtest, slot, FIRST_CAPABILITY) & 0xFC) as u8;
+    // A list cannot be longer than configuration space.
+    for _ in 0..48 {
+        let header = read(qtest, slot, at);
+        if at == 0 || header & 0xFF == MSIX {
+            break;
+        }
+        at = (header >> 8 & 0xFC) as u8;
+    }
+    qtest.check()?;
+    if at == 0 {
+        return Err(Error::NoMessages);
+    }
+    write(qtest, slot, FIRST_BAR + 12, MSIX_BAR as u32);
+    for (target, (n, entry)) in targets.iter().zip((1_u32..).zip((MSIX_BAR..).step_by(ENTRY_BYTES as usize)))
+    {
+        for (offset, value) in [(0, *target as u32), (4, (*target >> 32) as u32), (8, n), (12, 0)] {
+            qtest.post(&format!("writel {:#x} {value:#x}", entry + offset));
+        }
+    }
+    let header = read(qtest, slot, at) & !MSIX_ENABLE;
+    write(qtest, slot, at, header | if targets.is_empty() { 0 } else { MSIX_ENABLE });
+    qtest.synchronise();
+    qtest.check()
+}
+
+/// Finds the card on bus 0, gives it its windows and lets it master the bus. Returns its slot.
+pub(crate) fn open(qtest: &Qtest, vendor: u16, device: u16) -> Result<u8, Error> {
     let wanted = u32::from(device) << 16 | u32::from(vendor);
     let found = (0..32).find(|&slot| read(qtest, slot, ID) == wanted);
     qtest.check()?;
@@ -41,5 +80,6 @@ pub(crate) fn open(qtest: &Qtest, vendor: u16, device: u16) -> Result<(), Error>
     write(qtest, slot, FIRST_BAR + 4, IO_BAR);
     write(qtest, slot, COMMAND, COMMAND_IO_MEMORY_MASTER);
     qtest.synchronise();
-    qtest.check()
+    qtest.check()?;
+    Ok(slot)
 }

@@ -45,6 +45,16 @@ pub trait Bench {
     fn interrupt_line(&mut self) -> Result<bool, Failure>;
     /// How often the card has raised its interrupt.
     fn interrupts(&mut self) -> Result<u64, Failure>;
+    /// Gives the card so many MSI-X vectors instead of its interrupt line, or (0) the line back;
+    /// `false` if that cannot be done here.
+    fn set_vectors(&mut self, vectors: u8) -> Result<bool, Failure> {
+        Ok(vectors == 0)
+    }
+    /// Whether an MSI-X vector has fired since this was last asked.
+    fn take_message(&mut self, vector: u8) -> Result<bool, Failure> {
+        let _ = vector;
+        Ok(false)
+    }
     /// Whether the cable can be pulled here.
     fn has_cable(&self) -> bool {
         true

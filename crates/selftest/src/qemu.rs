@@ -79,6 +79,22 @@ impl Bench for QemuBench {
         self.qemu.check()?;
         Ok(asserted)
     }
+    fn slack_ns(&self) -> u64 {
+        // QEMU is a process among others.
+        20_000_000
+    }
+    fn set_vectors(&mut self, vectors: u8) -> Result<bool, Failure> {
+        // Nothing to give back to cards that never had any.
+        if self.chip.vectors() > 0 {
+            self.qemu.set_vectors(vectors)?;
+        }
+        Ok(true)
+    }
+    fn take_message(&mut self, vector: u8) -> Result<bool, Failure> {
+        let fired = self.qemu.take_message(vector);
+        self.qemu.check()?;
+        Ok(fired)
+    }
     fn interrupts(&mut self) -> Result<u64, Failure> {
         let raised = self.qemu.interrupts();
         self.qemu.check()?;

@@ -26,8 +26,9 @@ pub(crate) fn run<B: Bench>(bench: &mut B, entries: &[Entry<B>], progress: &mut 
     };
     for &(name, case) in entries {
         let since = Instant::now();
-        // A case that failed may have left the cable out.
-        let outcome = match bench.set_link(true).and_then(|()| case(bench)) {
+        // A case that failed may have left the cable out, or vectors on.
+        let ready = bench.set_link(true).and_then(|()| bench.set_vectors(0));
+        let outcome = match ready.and_then(|_| case(bench)) {
             Ok(Verdict::Pass) => Outcome::Pass,
             Ok(Verdict::NotApplicable(reason)) => Outcome::NotApplicable { reason: reason.to_owned() },
             Ok(Verdict::Departs(&Departure { what, reason, manual })) => Outcome::Departure {

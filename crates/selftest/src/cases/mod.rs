@@ -5,6 +5,7 @@ mod filter;
 mod identity;
 mod interrupt;
 mod link;
+mod queues;
 mod ring;
 mod segment;
 mod size;
@@ -27,6 +28,7 @@ pub(crate) fn all<B: Bench>() -> Vec<Entry<B>> {
         segment::cases(),
         ring::cases(),
         interrupt::cases(),
+        queues::cases(),
         statistics::cases(),
     ]
     .concat()

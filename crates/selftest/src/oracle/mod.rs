@@ -4,6 +4,10 @@
 use etherparse::{IpNumber, Ipv4Header, Ipv6Header, PacketBuilder, SlicedPacket, TcpHeader};
 use etherparse::{NetSlice, TransportSlice};
 
+mod rss;
+
+pub use rss::{Hashed, hash};
+
 /// A locally administered station that is not the card.
 pub const PEER: [u8; 6] = [0x02, 0, 0, 0, 0, 0xbe];
 /// The broadcast address.
