@@ -66,11 +66,34 @@ pub(crate) fn prepare(frame: &mut [u8], mss: Option<u16>) -> Offload {
         put(frame, transport.field, seed.folded());
     } else {
         // Behind more extension headers than a context can point over.
-        put(frame, transport.field, 0);
-        let sum = frame.get(bytes).map_or(seed, |bytes| seed.with(bytes));
-        put(frame, transport.field, if sum.checksum() == 0 { 0xffff } else { sum.checksum() });
+        fill_transport(frame, &transport);
     }
     insert(ip, sum)
+}
+
+/// Fills in the checksums of `frame` here.
+pub(crate) fn fill(frame: &mut [u8]) {
+    let Some(Layout { ipv4, content }) = Layout::of(frame) else { return };
+    if let Some(header) = ipv4 {
+        let field = header.start + 10;
+        put(frame, field, 0);
+        let sum = frame.get(header).map_or(0, checksum);
+        put(frame, field, sum);
+    }
+    if let Content::Transport(transport) = content {
+        fill_transport(frame, &transport);
+    }
+}
+
+fn fill_transport(frame: &mut [u8], transport: &Transport) {
+    put(frame, transport.field, 0);
+    let Some(bytes) = frame.get(transport.bytes.clone()) else { return };
+    // 0 would mean "none" to UDP.
+    let sum = match transport.pseudo_header(bytes.len()).with(bytes).checksum() {
+        0 => 0xffff,
+        sum => sum,
+    };
+    put(frame, transport.field, sum);
 }
 
 /// Prepares the headers of `frame` as SDM 3.5.7 says; `None` if the card could not cut it.

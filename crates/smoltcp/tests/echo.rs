@@ -13,9 +13,22 @@ use smoltcp::socket::udp;
 
 const MEGABYTE: usize = 1 << 20;
 
+/// The chips that are modelled; the 82574 is QEMU's alone.
+fn modelled() -> impl Iterator<Item = Chip> {
+    Chip::ALL.into_iter().filter(|&chip| chip != Chip::I82574l)
+}
+
 fn model(chip: Chip) -> ModelBench {
     ModelBench::new(chip).unwrap()
 }
+
+/// QEMU's cards.
+const QEMUS: [(Chip, Model); 4] = [
+    (Chip::I82540em, Model::I82540Em),
+    (Chip::I82544, Model::I82544Gc),
+    (Chip::I82545em, Model::I82545Em),
+    (Chip::I82574l, Model::I82574L),
+];
 
 /// A card of QEMU's.
 fn qemu(chip: Chip, model: Model) -> QemuBench {
@@ -53,18 +66,14 @@ fn ping_and_echo<B: Bench>(bench: B, setup: Setup) {
 
 #[test]
 fn every_modelled_chip_answers_and_echoes() {
-    for chip in Chip::ALL {
+    for chip in modelled() {
         ping_and_echo(model(chip), Setup::usual());
     }
 }
 
 #[test]
 fn every_card_of_qemu_answers_and_echoes() {
-    for (chip, card) in [
-        (Chip::I82540em, Model::I82540Em),
-        (Chip::I82544, Model::I82544Gc),
-        (Chip::I82545em, Model::I82545Em),
-    ] {
+    for (chip, card) in QEMUS {
         ping_and_echo(qemu(chip, card), Setup::usual());
     }
 }
@@ -97,6 +106,7 @@ fn a_megabyte_survives_a_lossy_cable() {
 #[test]
 fn a_megabyte_survives_a_lossy_cable_to_qemu() {
     echo_with_loss(qemu(Chip::I82540em, Model::I82540Em), MEGABYTE);
+    echo_with_loss(qemu(Chip::I82574l, Model::I82574L), MEGABYTE);
 }
 
 /// Pulls the cable in the midst of an echo and plugs it in again, twice.
@@ -135,6 +145,7 @@ fn traffic_resumes_when_the_link_does() {
 #[test]
 fn traffic_resumes_when_the_link_does_on_qemu() {
     echo_with_link_changes(qemu(Chip::I82540em, Model::I82540Em));
+    echo_with_link_changes(qemu(Chip::I82574l, Model::I82574L));
 }
 
 #[test]
@@ -165,7 +176,7 @@ fn a_full_ring_holds_the_stack_back_and_loses_nothing() {
         completion: kpps_driver::config::Completion { report_every: 8, ..Config::kpps().completion },
         ..Config::kpps()
     };
-    for chip in Chip::ALL {
+    for chip in modelled() {
         // Fewer buffers than both rings and a burst could use.
         let setup = Setup { buffers: 40, config: config.clone(), ..Setup::usual() };
         let mut world = World::new(model(chip), setup);
@@ -295,8 +306,9 @@ fn cut_by_the_card<B: Bench>(bench: B) {
 
 #[test]
 fn large_segments_are_cut_by_the_card() {
-    for chip in Chip::ALL.into_iter().filter(|chip| chip.has_tso()) {
+    for chip in modelled().filter(|chip| chip.has_tso()) {
         cut_by_the_card(model(chip));
     }
     cut_by_the_card(qemu(Chip::I82540em, Model::I82540Em));
+    // Not its 82574, which makes IP fragments of large segments.
 }

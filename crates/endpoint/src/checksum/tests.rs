@@ -81,6 +81,13 @@ proptest! {
             insert_as_the_card(&mut prepared, ip, false);
         }
         insert_as_the_card(&mut prepared, sums.transport.unwrap(), true);
+        prop_assert_eq!(&prepared, &whole);
+        // The same without a card.
+        if v4 {
+            prepared[24..26].fill(0x5a);
+        }
+        prepared[field_at..field_at + 2].fill(0x5a);
+        fill(&mut prepared);
         prop_assert_eq!(prepared, whole);
     }
 
@@ -96,6 +103,7 @@ proptest! {
         }
         check(&bytes);
         prepare(&mut bytes, mss);
+        fill(&mut bytes);
     }
 }
 
