@@ -41,6 +41,10 @@ impl Latency {
     pub fn record(&mut self, ns: u64) {
         self.0.saturating_record(ns.max(1));
     }
+    /// Adds the frames of another.
+    pub fn add(&mut self, other: &Self) {
+        self.0 += &other.0;
+    }
     /// Frames so far.
     pub fn frames(&self) -> u64 {
         self.0.len()

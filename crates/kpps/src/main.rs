@@ -12,6 +12,7 @@ mod forward;
 mod interrupt;
 mod list;
 mod output;
+mod profile;
 mod run;
 mod selftest;
 mod send;
@@ -57,6 +58,8 @@ enum Command {
     Curve(curve::Arguments),
     /// How many frames each driver sends when its application always has another
     Transmit(transmit::Arguments),
+    /// Where a driver's and a kernel's CPU time goes, by function and level, as a profiler shows it
+    Profile(profile::Arguments),
     /// What documents claim, and what the machine room says to it
     Study(study::Arguments),
     /// One functional suite for the driver, on the model's cards or on QEMU's
@@ -96,6 +99,7 @@ fn main() -> ExitCode {
     let result = match arguments.command {
         Command::Curve(arguments) => curve::run(&arguments),
         Command::Transmit(arguments) => transmit::run(&arguments),
+        Command::Profile(arguments) => profile::run(&arguments),
         Command::Study(arguments) => study::run(&arguments),
         Command::Selftest(arguments) => selftest::run(&arguments),
         Command::List(arguments) => list::run(&arguments),

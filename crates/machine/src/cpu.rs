@@ -61,6 +61,8 @@ struct Context {
     turn: u64,
     /// Was woken while it was not waiting: its next wait returns at once.
     woken: bool,
+    /// It has the CPU's interrupts off: until it goes on, nobody else on its CPU does.
+    in_section: bool,
     coroutine: Option<Coroutine<(), (), ()>>,
     way_out: *const Way,
     busy_ps: u64,
@@ -114,8 +116,8 @@ struct Inner {
     current: Cell<Option<usize>>,
     level: Cell<Level>,
     interrupts_off: Cell<bool>,
-    /// Whether any context has ever waited for an interrupt.
-    handlers: Cell<bool>,
+    /// Whether there is any context that could preempt another.
+    preemptible: Cell<bool>,
     turns: Cell<u64>,
     empty_poll_ps: Cell<u64>,
     counters: Cell<Counters>,
@@ -150,7 +152,7 @@ impl Machine {
             current: Cell::new(None),
             level: Cell::new(Level::Thread),
             interrupts_off: Cell::new(false),
-            handlers: Cell::new(false),
+            preemptible: Cell::new(false),
             turns: Cell::new(0),
             empty_poll_ps: Cell::new(0),
             counters: Cell::default(),
@@ -237,6 +239,7 @@ impl Machine {
     /// Adds a context to `cpu`; it is ready to run `body` at once.
     pub fn spawn_on(&self, cpu: usize, level: Level, body: impl FnOnce(&Machine) + 'static) -> ContextId {
         debug_assert!(cpu < self.cpus());
+        self.0.preemptible.set(self.0.preemptible.get() || level > Level::Thread);
         let id = self.0.contexts.borrow().len();
         let machine = self.clone();
         let coroutine = Coroutine::new(move |way_out: &Way, ()| {
@@ -250,6 +253,7 @@ impl Machine {
             ready_ps: self.now_ps(),
             turn: self.next_turn(),
             woken: false,
+            in_section: false,
             coroutine: Some(coroutine),
             way_out: std::ptr::null(),
             busy_ps: 0,
@@ -319,18 +323,19 @@ impl Machine {
         let level = self.0.level.get();
         let mut horizon = self.0.until_ps.get().max(now);
         let (world, cpu) = (self.0.world.borrow(), self.0.cpu.get());
-        for context in self.0.contexts.borrow().iter().filter(|c| c.level > level && c.cpu == cpu) {
+        let preempts = |c: &&Context| c.level > level && c.cpu == cpu && !self.0.interrupts_off.get();
+        for context in self.0.contexts.borrow().iter().filter(preempts) {
             match context.state {
                 State::Ready | State::Preempted => horizon = now,
                 State::Waiting { until_ps } => horizon = horizon.min(until_ps.max(now)),
-                State::Interrupt { slot } if !self.0.interrupts_off.get() => {
+                State::Interrupt { slot } => {
                     if world.interrupt_line(slot) {
                         horizon = now;
                     } else if world.interrupts_enabled(slot) {
                         horizon = horizon.min(world.next_ps().max(now));
                     }
                 }
-                State::Interrupt { .. } | State::Done => {}
+                State::Done => {}
             }
         }
         if self.0.several {
@@ -352,7 +357,12 @@ impl Machine {
         }
     }
 
+    /// Whether the running context is to be preempted: a bottom half runs at the end of an interrupt, so not where
+    /// there are none.
     fn higher_level_ready(&self) -> bool {
+        if self.0.interrupts_off.get() {
+            return false;
+        }
         let world = self.0.world.borrow();
         let level = self.0.level.get();
         self.0.contexts.borrow().iter().any(|c| c.level > level && self.is_ready(c, &world))
@@ -365,6 +375,7 @@ impl Machine {
             let mut contexts = self.0.contexts.borrow_mut();
             contexts[id].state = state;
             contexts[id].turn = self.next_turn();
+            contexts[id].in_section = self.0.interrupts_off.get();
             contexts[id].way_out
         };
         // SAFETY: `way_out` was set by this very context when it began (only the current context gets here,
@@ -376,7 +387,6 @@ impl Machine {
     /// Waits for the card in `slot` to assert its interrupt line. Returns at once, within the
     /// machine's rules of priority, if it still does.
     pub fn wait_for_interrupt(&self, slot: usize) {
-        self.0.handlers.set(true);
         self.suspend(State::Interrupt { slot });
         self.count(|c| c.interrupts += 1);
         self.0.world.borrow_mut().interrupt_taken(self.now_ps(), slot);
@@ -424,7 +434,7 @@ impl Machine {
         }
     }
 
-    /// Runs `section` with interrupts disabled on this CPU, as `spin_lock_irqsave` does.
+    /// Runs `section` with interrupts disabled on this CPU, as `spin_lock_irqsave` does: nothing preempts it.
     pub fn without_interrupts<R>(&self, section: impl FnOnce() -> R) -> R {
         let before = self.0.interrupts_off.replace(true);
         let result = section();
@@ -436,7 +446,7 @@ impl Machine {
     /// An interrupt may come sooner than was thought.
     #[inline]
     fn look_up(&self) {
-        if self.0.handlers.get() {
+        if self.0.preemptible.get() {
             self.0.horizon_ps.set(self.now_ps());
         }
     }
@@ -540,7 +550,9 @@ impl Machine {
     fn choose(&self) -> Option<usize> {
         let world = self.0.world.borrow();
         let contexts = self.0.contexts.borrow();
-        let ready = contexts.iter().enumerate().filter(|(_, c)| self.is_ready(c, &world));
+        let off = self.0.interrupts_off.get();
+        let may = |c: &Context| self.is_ready(c, &world) && (!off || c.in_section);
+        let ready = contexts.iter().enumerate().filter(|(_, c)| may(c));
         ready
             .max_by_key(|(_, c)| (c.level, c.state == State::Preempted, std::cmp::Reverse(c.turn)))
             .map(|(id, _)| id)
@@ -622,6 +634,7 @@ mod tests {
             cycle_ps: 1250,
             line_transfer_ps: 200 * NS,
             buffer_lines: 3,
+            ring_lines: 2,
         };
         Machine::with_cpus(host, World::new(Memory::new(4096, 32), bus), cpus)
     }
@@ -726,13 +739,13 @@ mod tests {
             inside.add(m, "section over");
             m.spend(US);
         });
-        // Only device interrupts can be held off; a context of a higher level woken by time is not one.
+        // A softirq runs at the end of an interrupt, and so waits too.
         machine.spawn(Level::Softirq, move |m| {
             m.wait_until(US);
             outside.add(m, "softirq");
         });
         machine.run(10 * US);
-        assert_eq!(*log.0.borrow(), [(1000, "softirq"), (2000, "section over")]);
+        assert_eq!(*log.0.borrow(), [(2000, "section over"), (2000, "softirq")]);
         machine.halt();
     }
 

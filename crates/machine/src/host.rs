@@ -38,6 +38,8 @@ pub struct Params {
     pub line_transfer_ps: u64,
     /// Cache lines of a packet buffer and its structure that freeing it touches.
     pub buffer_lines: u32,
+    /// Cache lines of a transmit ring's lock and state.
+    pub ring_lines: u32,
 }
 
 impl Params {
@@ -60,6 +62,7 @@ impl Params {
             ("cycle_ps", self.cycle_ps, 50..=1_000_000),
             ("line_transfer_ps", self.line_transfer_ps, STEP_PS),
             ("buffer_lines", self.buffer_lines.into(), 0..=256),
+            ("ring_lines", self.ring_lines.into(), 0..=256),
         ])
     }
 }

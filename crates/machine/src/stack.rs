@@ -1,11 +1,14 @@
 //! Operating-system stacks: what runs at which level when a card has something to say.
 //!
 //! A stack sees a card only through [`Netdev`], which a driver implements with whatever service policy it
-//! was given. The one stack so far is Linux 2.2.16 with Click in the kernel ([`linux22`]).
+//! was given. There are two: Linux 2.2.16 with Click in the kernel ([`linux22`]), and Linux 2.4 and 2.6 with NAPI, several
+//! cards and several CPUs ([`linux24`]).
 
 pub mod linux22;
+pub mod linux24;
 
-/// A network device as a stack sees it: a driver bound to its card.
+/// A network device as a stack sees it: a driver bound to its card. An interrupt, or another CPU, may call it while it is
+/// being called.
 pub trait Netdev: 'static {
     /// A received frame as the driver hands it up.
     type Frame: IntoBuffer<Self::Buffer> + 'static;
@@ -14,24 +17,31 @@ pub trait Netdev: 'static {
 
     /// Serves the card's interrupt, at interrupt level. Received frames go `up`, which gives the
     /// buffer back if it is done with it.
-    fn interrupt(&mut self, up: &mut impl FnMut(Self::Frame) -> Option<Self::Buffer>) -> Raised;
+    fn interrupt(&self, up: &mut impl FnMut(Self::Frame) -> Option<Self::Buffer>) -> Raised;
 
     /// Serves the card without an interrupt: at most `budget` received frames, and whatever transmit
     /// completion there is.
-    fn poll(&mut self, budget: usize, up: &mut impl FnMut(Self::Frame) -> Option<Self::Buffer>) -> Polled;
+    fn poll(&self, budget: usize, up: &mut impl FnMut(Self::Frame) -> Option<Self::Buffer>) -> Polled;
 
     /// Whether a frame could be sent now.
     fn has_room(&self) -> bool;
 
     /// Sends a frame that `fill` writes into a fresh buffer (returning its length in bytes without FCS). `false`
     /// if there was no room or no buffer.
-    fn send(&mut self, fill: &mut impl FnMut(&mut [u8]) -> usize) -> bool;
+    fn send(&self, fill: &mut impl FnMut(&mut [u8]) -> usize) -> bool;
+
+    /// Sends a frame that was received, here or on another device. `Err`: there was no room. A driver that a thread polls
+    /// waits for [`Netdev::flush`] before it tells its card; others tell at once.
+    fn forward(&self, frame: Self::Frame) -> Result<(), Self::Frame>;
 
     /// Ends a burst of [`Netdev::send`].
-    fn flush(&mut self);
+    fn flush(&self);
+
+    /// What its driver does every two seconds.
+    fn tick(&self);
 
     /// Takes back a buffer whose frame has been consumed.
-    fn free(&mut self, buffer: Self::Buffer);
+    fn free(&self, buffer: Self::Buffer);
 }
 
 /// How a frame that is dropped gives its buffer back: the stack does not know what a frame is made of.
@@ -91,4 +101,12 @@ pub enum Service {
         /// Frames of one poll.
         burst: usize,
     },
+}
+
+/// The application that sends as fast as the device takes frames.
+pub trait Producer {
+    /// How many elements a frame passes.
+    fn elements(&self) -> u32;
+    /// Writes the next frame and returns its length in bytes without FCS.
+    fn produce(&mut self, now_ps: u64, buffer: &mut [u8]) -> usize;
 }

@@ -1,14 +1,18 @@
 //! Testbeds: a driver, a machine and an application put together so that the bench can load them.
 //!
-//! So far there is one, the [`Simulated`] machine room, set up from profiles.
+//! All are the machine room, set up from profiles: [`Simulated`] receives, [`transmit`] sends, [`bridge`] does both.
 #![forbid(unsafe_code)]
 
+pub mod bridge;
 mod netdev;
+mod running;
 mod setup;
 mod simulated;
+mod tester;
 pub mod traffic;
 mod transmit;
 
-pub use setup::{Setup, SetupError};
-pub use simulated::Simulated;
+pub use kpps_machine::cpu::{Function, Level, Profile};
+pub use setup::{Setup, SetupError, StackParams};
+pub use simulated::{Profiled, Simulated};
 pub use transmit::{Transmit, transmit};

@@ -1,13 +1,14 @@
 //! A driver bound to its card, as an operating-system stack sees it.
 
 use kpps_driver::config::{self, Buffers};
-use kpps_driver::service::{self, InterruptLoop, Napi, Polling, SelfPacing};
+use kpps_driver::service::{self, Exclusive, InterruptLoop, Napi, Polling, SelfPacing};
 use kpps_driver::{Chip, Config, Control, Device, Error, Received, RxQueue, TxQueue, probe};
-use kpps_machine::NS;
+use kpps_machine::cpu::{Function, Lock};
 use kpps_machine::platform::{Allocator, Buf, Card};
 use kpps_machine::stack::{self, IntoBuffer, Netdev, Next, Polled, Raised};
+use kpps_machine::{Machine, NS};
 use kpps_platform::{Buffer, BufferSource, Platform};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// How long a link may take: the slowest autonegotiation, twice.
@@ -46,16 +47,37 @@ pub struct Signs {
     pub error: Cell<Option<Error>>,
 }
 
-/// Driver and card.
+/// Driver and card. An interrupt may come while it is being served, and another CPU may send meanwhile.
 pub struct Bound {
-    control: Control<Card>,
-    rx: RxQueue<Card, Allocator>,
-    tx: TxQueue<Card, Allocator>,
-    policy: Policy,
+    machine: Machine,
+    control: RefCell<Control<Card>>,
+    rx: RefCell<RxQueue<Card, Allocator>>,
+    tx: Lock<TxQueue<Card, Allocator>>,
+    policy: RefCell<Policy>,
     source: Allocator,
+    /// The card checks checksums, and the driver passes its verdict on with each frame.
+    checksum: bool,
     /// The stack's way of sending tells the card about each frame, as Linux's does.
     doorbell_each_frame: bool,
     signs: Rc<Signs>,
+}
+
+/// The control half, held with interrupts off: their handler uses it too, and on the same CPU.
+struct Controls<'a>(&'a Bound);
+
+impl Exclusive<Control<Card>> for Controls<'_> {
+    fn with<R>(&mut self, look: impl FnOnce(&mut Control<Card>) -> R) -> R {
+        self.0.machine.without_interrupts(|| look(&mut self.0.control.borrow_mut()))
+    }
+}
+
+/// The transmit queue, held under its lock.
+struct Transmitter<'a>(&'a Bound);
+
+impl Exclusive<TxQueue<Card, Allocator>> for Transmitter<'_> {
+    fn with<R>(&mut self, look: impl FnOnce(&mut TxQueue<Card, Allocator>) -> R) -> R {
+        self.0.tx.with(&self.0.machine, look)
+    }
 }
 
 impl Bound {
@@ -86,12 +108,24 @@ impl Bound {
         }
         // A polling driver is called by Click, which ends a burst explicitly; others by the kernel, frame by frame.
         let doorbell_each_frame = matches!(policy, Policy::InterruptLoop(_) | Policy::Napi(_));
-        Ok(Self { control, rx, tx, policy, source, doorbell_each_frame, signs: Rc::default() })
+        let machine = card.machine().clone();
+        let ring_lines = machine.host().ring_lines;
+        Ok(Self {
+            control: RefCell::new(control),
+            rx: RefCell::new(rx),
+            tx: Lock::new(tx, ring_lines),
+            policy: RefCell::new(policy),
+            source,
+            checksum: config.rx_checksum && chip.has_checksum_offload(),
+            doorbell_each_frame,
+            signs: Rc::default(),
+            machine,
+        })
     }
 
     /// Who is to serve it.
     pub fn service(&self) -> stack::Service {
-        match self.control.config().service {
+        match self.control.borrow().config().service {
             config::Service::InterruptLoop { .. } => stack::Service::Interrupt,
             config::Service::Napi { weight, .. } => stack::Service::Softirq { weight: weight.into() },
             config::Service::Polling { burst } => stack::Service::Polling { burst: burst.into() },
@@ -106,11 +140,22 @@ impl Bound {
 
     /// Notes at the end of a turn what went wrong in it.
     fn note(&self, error: Option<Error>) {
-        let counters = self.rx.counters();
-        self.signs.dropped.set(counters.frame_errors + counters.nonsense);
+        if let Ok(rx) = self.rx.try_borrow() {
+            let counters = rx.counters();
+            self.signs.dropped.set(counters.frame_errors + counters.nonsense);
+        }
         if error.is_some() {
             self.signs.error.set(error);
         }
+    }
+
+    /// The driver's last step with a frame.
+    #[inline]
+    fn frame(&self, received: Received<Buf>) -> Frame {
+        if self.checksum {
+            self.machine.spend_on(Function::Checksum, self.machine.host().checksum_ps);
+        }
+        Frame(received)
     }
 }
 
@@ -118,71 +163,114 @@ impl Netdev for Bound {
     type Frame = Frame;
     type Buffer = Buf;
 
-    fn interrupt(&mut self, up: &mut impl FnMut(Frame) -> Option<Buf>) -> Raised {
-        let Self { control, rx, tx, policy, .. } = self;
-        let result = match policy {
-            Policy::InterruptLoop(service) => {
-                service.interrupt(control, rx, tx, |received| up(Frame(received))).map(|_| false)
-            }
-            Policy::Napi(service) => service.interrupt(control),
-            Policy::SelfPacing(service) => service.interrupt(control),
-            Policy::Polling(_) => Ok(false),
+    fn interrupt(&self, up: &mut impl FnMut(Frame) -> Option<Buf>) -> Raised {
+        let mut control = self.control.borrow_mut();
+        let sink = |received| up(self.frame(received));
+        let result = match self.policy.try_borrow_mut().as_deref_mut() {
+            Ok(Policy::InterruptLoop(service)) => self.tx.with(&self.machine, |tx| {
+                service.interrupt(&mut control, &mut self.rx.borrow_mut(), tx, sink).map(|_| false)
+            }),
+            Ok(Policy::Napi(service)) => service.interrupt(&mut control),
+            Ok(Policy::SelfPacing(service)) => service.interrupt(&mut control),
+            Ok(Policy::Polling(_)) => Ok(false),
+            // It is being polled, so it is scheduled.
+            Err(_) => control.causes().map(|_| false),
         };
+        drop(control);
         self.note(result.err());
         let poll = result.unwrap_or(false);
         if poll { Raised::Poll } else { Raised::Nothing }
     }
 
-    fn poll(&mut self, budget: usize, up: &mut impl FnMut(Frame) -> Option<Buf>) -> Polled {
-        let Self { control, rx, tx, policy, .. } = self;
-        let sink = |received| up(Frame(received));
-        let (polled, next) = match policy {
+    fn poll(&self, budget: usize, up: &mut impl FnMut(Frame) -> Option<Buf>) -> Polled {
+        let sink = |received| up(self.frame(received));
+        let mut policy = self.policy.borrow_mut();
+        let mut rx = self.rx.borrow_mut();
+        let (polled, next) = match &mut *policy {
             Policy::InterruptLoop(_) => (service::Polled::default(), Next::Interrupt),
             Policy::Napi(service) => {
-                let polled = service.poll(control, rx, tx, budget, sink);
+                let polled = service.poll(Controls(self), &mut rx, Transmitter(self), budget, sink);
                 (polled, if polled.done { Next::Interrupt } else { Next::Now })
             }
-            Policy::Polling(service) => (service.poll(rx, tx, sink), Next::Now),
-            Policy::SelfPacing(service) => match service.poll(control, rx, tx, budget, sink) {
-                Ok((polled, service::Next::Now)) => (polled, Next::Now),
-                Ok((polled, service::Next::At(ns))) => (polled, Next::At(ns * NS)),
-                Ok((polled, service::Next::Asleep)) => (polled, Next::Interrupt),
-                Err(error) => {
-                    self.note(Some(error));
-                    return Polled { frames: 0, completed: 0, next: Next::Interrupt };
+            Policy::Polling(service) => {
+                (self.tx.with(&self.machine, |tx| service.poll(&mut rx, tx, sink)), Next::Now)
+            }
+            Policy::SelfPacing(service) => {
+                let mut control = self.control.borrow_mut();
+                let result =
+                    self.tx.with(&self.machine, |tx| service.poll(&mut control, &mut rx, tx, budget, sink));
+                match result {
+                    Ok((polled, service::Next::Now)) => (polled, Next::Now),
+                    Ok((polled, service::Next::At(ns))) => (polled, Next::At(ns * NS)),
+                    Ok((polled, service::Next::Asleep)) => (polled, Next::Interrupt),
+                    Err(error) => {
+                        self.note(Some(error));
+                        return Polled { frames: 0, completed: 0, next: Next::Interrupt };
+                    }
                 }
-            },
+            }
         };
+        drop(rx);
         self.note(None);
         Polled { frames: polled.received, completed: polled.reclaimed, next }
     }
 
     fn has_room(&self) -> bool {
-        self.tx.free() > 0
+        self.tx.peek(|tx| tx.free() > 0).unwrap_or(false)
     }
 
-    fn send(&mut self, fill: &mut impl FnMut(&mut [u8]) -> usize) -> bool {
-        let Some(mut buffer) = self.source.take() else { return false };
+    fn send(&self, fill: &mut impl FnMut(&mut [u8]) -> usize) -> bool {
+        let mut source = self.source.clone();
+        let Some(mut buffer) = source.take() else { return false };
         let bytes = fill(buffer.bytes_mut());
-        match self.tx.send(buffer, bytes as u16) {
-            Ok(()) => {
-                if self.doorbell_each_frame {
-                    self.tx.flush();
-                }
-                true
+        let sent = self.tx.with(&self.machine, |tx| {
+            let sent = tx.send(buffer, bytes as u16);
+            if sent.is_ok() && self.doorbell_each_frame {
+                tx.flush();
             }
+            sent
+        });
+        match sent {
+            Ok(()) => true,
             Err(refused) => {
-                self.source.give(refused.frame.buffer);
+                source.give(refused.frame.buffer);
                 false
             }
         }
     }
 
-    fn flush(&mut self) {
-        self.tx.flush();
+    fn forward(&self, frame: Frame) -> Result<(), Frame> {
+        let Frame(mut received) = frame;
+        let (buffer, bytes) = (received.buffer, received.bytes);
+        let sent = self.tx.with(&self.machine, |tx| {
+            let sent = tx.send(buffer, bytes);
+            if sent.is_ok() && self.doorbell_each_frame {
+                tx.flush();
+            }
+            sent
+        });
+        match sent {
+            Ok(()) => Ok(()),
+            Err(refused) => {
+                received.buffer = refused.frame.buffer;
+                Err(Frame(received))
+            }
+        }
     }
 
-    fn free(&mut self, buffer: Buf) {
-        self.source.give(buffer);
+    fn flush(&self) {
+        self.tx.with(&self.machine, TxQueue::flush);
+    }
+
+    /// Looks after the link, and recomputes throttling that follows the traffic.
+    fn tick(&self) {
+        let progress = self.tx.with(&self.machine, |tx| tx.progress());
+        let now_ns = self.machine.now_ps() / NS;
+        // Whether a device hangs is for the stack to say: its watchdog looks at the transmit queue.
+        self.note(Controls(self).with(|control| control.watchdog(now_ns, progress)).err());
+    }
+
+    fn free(&self, buffer: Buf) {
+        self.source.clone().give(buffer);
     }
 }

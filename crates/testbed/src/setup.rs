@@ -2,7 +2,7 @@
 
 use kpps_driver::Config;
 use kpps_frames::Size;
-use kpps_machine::stack::linux22;
+use kpps_machine::stack::{linux22, linux24};
 use kpps_machine::{S, bus, host, limits};
 use kpps_profiles::{Change, Kind, Profile};
 use serde::Deserialize;
@@ -18,7 +18,41 @@ struct MachineProfile {
     chip: String,
     /// The bus a chip gets in this machine; `any` is for chips not listed.
     bus: BTreeMap<String, String>,
+    /// CPUs; one if it does not say.
+    cpus: Option<usize>,
 }
+
+/// The constants of an operating system's stack, by the kernel that it belongs to.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "kernel")]
+pub enum StackParams {
+    /// Linux 2.2 with Click.
+    #[serde(rename = "linux-2.2")]
+    Linux22(linux22::Params),
+    /// Linux 2.4 or 2.6.
+    #[serde(rename = "linux-2.4")]
+    Linux24(linux24::Params),
+}
+
+impl StackParams {
+    fn check(&self) -> Result<(), String> {
+        match self {
+            Self::Linux22(params) => params.check(),
+            Self::Linux24(params) => params.check(),
+        }
+    }
+
+    /// Frames that its queues hold at most, for one card.
+    pub(crate) fn most_frames(&self) -> usize {
+        match self {
+            Self::Linux22(params) => params.backlog + params.from_device_queue,
+            Self::Linux24(params) => params.backlog + params.transmit_queue,
+        }
+    }
+}
+
+/// CPUs that a machine may have.
+const CPUS: std::ops::RangeInclusive<usize> = 1..=8;
 
 impl MachineProfile {
     /// The same, with files that are named in it found beside the file at `path`.
@@ -85,7 +119,9 @@ pub struct Setup {
     /// The host.
     pub host_params: host::Params,
     /// The stack.
-    pub stack_params: linux22::Params,
+    pub stack_params: StackParams,
+    /// CPUs of the machine.
+    pub cpus: usize,
     /// The driver's choices.
     pub config: Config,
     /// The texts of those profiles that are not built in.
@@ -130,12 +166,14 @@ impl Setup {
         let stack_profile = named(Kind::Stack, &place.stack)?;
         let host_params: host::Params = host_profile.get()?;
         let bus_params: bus::Params = bus_profile.get()?;
-        let stack_params: linux22::Params = stack_profile.get()?;
+        let stack_params: StackParams = stack_profile.get()?;
+        let cpus = place.cpus.unwrap_or(1);
         for (kind, name, checked) in [
             (Kind::Chip, card_profile.name(), check_card(&card)),
             (Kind::Host, host_profile.name(), host_params.check()),
             (Kind::Bus, bus_profile.name(), bus_params.check()),
             (Kind::Stack, stack_profile.name(), stack_params.check()),
+            (Kind::Machine, machine_profile.name(), limits::check(&[("cpus", cpus, CPUS)])),
         ] {
             checked.map_err(|problem| SetupError::Mismatch(format!("{kind} profile '{name}': {problem}")))?;
         }
@@ -145,6 +183,7 @@ impl Setup {
             bus_params,
             host_params,
             stack_params,
+            cpus,
             own_profiles: [
                 &machine_profile,
                 &card_profile,

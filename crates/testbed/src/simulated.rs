@@ -1,6 +1,7 @@
 //! The machine room as a testbed: a card, its driver, a host and its stack, under a load from the wire.
 
 use crate::netdev::{Bound, Frame};
+use crate::running::{Running, Sink};
 use crate::setup::Setup;
 use crate::traffic::{ConstantRate, slot_ps};
 use kpps_apps::{Counter, Discard, Push};
@@ -8,11 +9,11 @@ use kpps_bench::{AFTERWARDS_MS, Latency, Load, Testbed, Trial, TrialError};
 use kpps_device::Nic;
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Mac, Size, rate, tag};
-use kpps_machine::cpu::{Counters, Usage};
+use kpps_machine::cpu::{Counters, Profile, Usage};
 use kpps_machine::memory::Memory;
 use kpps_machine::platform::{Allocator, Buf, Card, memory_bytes};
 use kpps_machine::stack::IntoBuffer;
-use kpps_machine::stack::linux22::{Consumer, Stack, Tally};
+use kpps_machine::stack::linux22::Tally;
 use kpps_machine::wire::{Receiver, Silence};
 use kpps_machine::{MS, Machine, NS, World};
 use kpps_report::{Cpu, Ledger};
@@ -49,22 +50,41 @@ impl Room {
     }
 
     /// Builds the machine, with the card in slot 0 and `receiver` at the far end of its wire, probes the driver and waits
-    /// for the link.
+    /// for the link. Of the machine's CPUs only the one that serves the card is simulated: the others idle.
     pub fn build(setup: &Setup, receiver: Box<dyn Receiver>) -> Result<(Self, Bound), TrialError> {
+        let (room, bound) = Self::with_cards(setup, 1, vec![(setup.card.clone(), receiver)])?;
+        let bound = bound.into_iter().next();
+        Ok((room, bound.ok_or_else(|| TrialError::Testbed("a machine without a card".into()))?))
+    }
+
+    /// The same with several cards, in slots 0, 1 …, each with what is at the far end of its wire, and `cpus` CPUs.
+    pub fn with_cards(
+        setup: &Setup,
+        cpus: usize,
+        cards: Vec<(kpps_device::Params, Box<dyn Receiver>)>,
+    ) -> Result<(Self, Vec<Bound>), TrialError> {
         let rings = usize::from(setup.config.rx_ring.max(setup.config.tx_ring));
-        let queues = setup.stack_params.backlog + setup.stack_params.from_device_queue;
         // Every place that can hold a frame is full, and then some: the allocator never runs dry.
-        let buffers = 2 * rings + queues + 512;
+        let buffers = cards.len() * (2 * rings + setup.stack_params.most_frames() + 512);
         let buffer_bytes = usize::from(setup.config.rx_buffer_bytes).max(LEAST_BUFFER_BYTES);
-        let memory = Memory::new(memory_bytes(2, buffers, buffer_bytes), setup.host_params.cache_line_bytes);
+        let bytes = memory_bytes(2 * cards.len(), buffers, buffer_bytes);
+        let memory = Memory::new(bytes, setup.host_params.cache_line_bytes);
         let mut world = World::new(memory, setup.bus_params.clone());
-        let slot = world.plug(Nic::new(setup.card.clone(), CARD.0), Box::new(Silence), receiver);
-        let room = Self(Machine::new(setup.host_params.clone(), world));
+        let mut slots = Vec::with_capacity(cards.len());
+        for (index, (card, receiver)) in cards.into_iter().enumerate() {
+            let mut address = CARD.0;
+            address[5] += index as u8;
+            let chip = card.chip;
+            slots.push((world.plug(Nic::new(card, address), Box::new(Silence), receiver), chip));
+        }
+        let room = Self(Machine::with_cpus(setup.host_params.clone(), world, cpus));
         let allocator = Allocator::new(&room.0, buffers, buffer_bytes);
-        let card = Card::new(&room.0, slot);
-        let bound = Bound::probe(card, setup.card.chip, &setup.config, allocator).map_err(|e| {
-            TrialError::Testbed(format!("the driver does not start on the {}: {e}", setup.chip))
-        })?;
+        let bound = slots.into_iter().map(|(slot, chip)| {
+            Bound::probe(Card::new(&room.0, slot), chip, &setup.config, allocator.clone()).map_err(|e| {
+                TrialError::Testbed(format!("the driver does not start on the {}: {e}", setup.chip))
+            })
+        });
+        let bound = bound.collect::<Result<_, _>>()?;
         Ok((room, bound))
     }
 }
@@ -83,7 +103,7 @@ struct CountAndDiscard {
     measured: Rc<RefCell<Measured>>,
 }
 
-impl Consumer<Bound> for CountAndDiscard {
+impl Sink for CountAndDiscard {
     fn elements(&self) -> u32 {
         Push::<Frame>::elements(&self.chain)
     }
@@ -106,6 +126,7 @@ struct Reading {
     card: kpps_device::Tally,
     stack: Tally,
     usage: Usage,
+    profile: Profile,
     counters: Counters,
     bus_busy_ps: u64,
     driver_dropped: u64,
@@ -189,8 +210,16 @@ impl Simulated {
     }
 }
 
+/// A trial, and what the CPU's time went for in it.
+pub struct Profiled {
+    /// The trial.
+    pub trial: Trial,
+    /// CPU time by level and function, in the measured time.
+    pub profile: Profile,
+}
+
 /// Where in its period the first frame falls: the one thing that a seed changes.
-fn phase_ps(seed: u64, period_ps: u64) -> u64 {
+pub(crate) fn phase_ps(seed: u64, period_ps: u64) -> u64 {
     // The finaliser of SplitMix64 (Steele et al., OOPSLA 2014).
     let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -204,6 +233,13 @@ impl Testbed for Simulated {
     }
 
     fn trial_while(&mut self, load: &Load, go_on: &dyn Fn() -> bool) -> Result<Trial, TrialError> {
+        self.profiled(load, go_on).map(|profiled| profiled.trial)
+    }
+}
+
+impl Simulated {
+    /// Offers a load, accounts for it, and says what the CPU's time went for.
+    pub fn profiled(&mut self, load: &Load, go_on: &dyn Fn() -> bool) -> Result<Profiled, TrialError> {
         let line_pps = self.line_rate_pps(load.size);
         if !(load.offered_pps > 0.0 && load.offered_pps <= line_pps) {
             return Err(TrialError::Load(format!(
@@ -229,8 +265,8 @@ impl Testbed for Simulated {
             latency: Latency::default(),
         }));
         let consumer = CountAndDiscard { chain: Counter::new(Discard), measured: Rc::clone(&measured) };
-        let (service, signs) = (bound.service(), bound.signs());
-        let stack = Stack::start(machine, 0, setup.stack_params.clone(), service, bound, consumer);
+        let signs = bound.signs();
+        let stack = Running::start(machine, setup.stack_params.clone(), bound, consumer);
 
         let sent = Rc::new(Cell::new(0));
         let first = begin + phase_ps(load.seed, (1e12 / load.offered_pps) as u64);
@@ -242,6 +278,7 @@ impl Testbed for Simulated {
             card: machine.with_world(|world| *world.nic(0).tally()),
             stack: stack.tally(),
             usage: machine.usage(),
+            profile: machine.profile(),
             counters: machine.counters(),
             bus_busy_ps: machine.with_world(|world| world.bus().busy_ps()),
             driver_dropped: signs.dropped.get(),
@@ -270,7 +307,7 @@ impl Testbed for Simulated {
         }
         let elapsed_ps = end - measure;
         let mut measured = measured.borrow_mut();
-        Ok(Trial {
+        let trial = Trial {
             seconds: elapsed_ps as f64 / 1e12,
             sent: to.sent - from.sent,
             delivered: measured.delivered,
@@ -283,6 +320,7 @@ impl Testbed for Simulated {
             bus_busy: share(from.bus_busy_ps, to.bus_busy_ps, elapsed_ps),
             latency: std::mem::take(&mut measured.latency),
             ledger,
-        })
+        };
+        Ok(Profiled { trial, profile: to.profile.since(&from.profile) })
     }
 }

@@ -15,6 +15,7 @@ pub struct ConstantRate {
     micro_pps: u64,
     /// From one frame to the next: whole picoseconds, and what is left in units of 1 / `micro_pps`.
     step: (u64, u64),
+    stream: u16,
     sequence: u64,
     /// When the next frame's last bit arrives, if it is sent at all, in the same units.
     due: (u64, u64),
@@ -29,7 +30,12 @@ impl ConstantRate {
     pub fn new(frame: Vec<u8>, pps: f64, first_ps: u64, last_ps: u64, sent: Rc<Cell<u64>>) -> Self {
         let micro_pps = ((pps * 1e6).round() as u64).max(1);
         let step = (MEGASECOND_PS / micro_pps, MEGASECOND_PS % micro_pps);
-        Self { frame, last_ps, micro_pps, step, sequence: 0, due: (first_ps, 0), sent }
+        Self { frame, last_ps, micro_pps, step, stream: 0, sequence: 0, due: (first_ps, 0), sent }
+    }
+
+    /// The same with another stream in its tags than 0.
+    pub fn in_stream(self, stream: u16) -> Self {
+        Self { stream, ..self }
     }
 
     /// Works out when the next frame's last bit arrives.
@@ -49,7 +55,7 @@ impl Traffic for ConstantRate {
 
     #[inline]
     fn frame(&mut self) -> &[u8] {
-        let tag = Tag { stream: 0, sequence: self.sequence as u32, sent_ps: self.due.0 };
+        let tag = Tag { stream: self.stream, sequence: self.sequence as u32, sent_ps: self.due.0 };
         // A test frame has room for its tag by construction.
         let _ = tag::write(&mut self.frame, tag);
         self.sequence += 1;

@@ -1,6 +1,6 @@
 //! The other direction: how many frames a driver gets out when its application always has another.
 
-use crate::netdev::{Bound, Frame};
+use crate::running::{Deaf, Running};
 use crate::setup::Setup;
 use crate::simulated::{Room, cpu_time, share};
 use kpps_apps::{InfiniteSource, Pull};
@@ -8,9 +8,7 @@ use kpps_bench::TrialError;
 use kpps_frames::Size;
 use kpps_frames::build::{Flow, udp_test};
 use kpps_machine::MS;
-use kpps_machine::platform::Buf;
-use kpps_machine::stack::IntoBuffer;
-use kpps_machine::stack::linux22::{Consumer, Producer, Stack};
+use kpps_machine::stack::Producer;
 use kpps_machine::wire::Receiver;
 use kpps_report::Cpu;
 use std::cell::Cell;
@@ -47,18 +45,6 @@ impl Receiver for FarEnd {
     }
 }
 
-/// Nothing is received.
-struct Deaf;
-
-impl Consumer<Bound> for Deaf {
-    fn elements(&self) -> u32 {
-        0
-    }
-    fn consume(&mut self, _now_ps: u64, frame: Frame) -> Option<Buf> {
-        Some(frame.into_buffer())
-    }
-}
-
 struct Source(InfiniteSource);
 
 impl Producer for Source {
@@ -78,8 +64,7 @@ pub fn transmit(setup: &Setup, size: Size, warmup_ms: u32, duration_ms: u32) -> 
     let setup = setup.clone().for_frames(size);
     let (room, bound) = Room::build(&setup, Box::new(far_end))?;
     let machine = &room.0;
-    let service = bound.service();
-    let stack = Stack::start(machine, 0, setup.stack_params.clone(), service, bound, Deaf);
+    let stack = Running::start(machine, setup.stack_params.clone(), bound, Deaf);
     stack.send_forever(machine, Source(InfiniteSource::new(frame)));
 
     let read = || {

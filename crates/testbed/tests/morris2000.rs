@@ -166,6 +166,28 @@ fn m18_polling_stays_flat() {
 }
 
 #[test]
+fn m19_m20_other_cards_by_their_pace() {
+    for (chip, pps) in [("tigon-2", 100e3), ("sk-9843", 250e3)] {
+        assert_within(chip, send(chip, "intel-2.5.11-fix").pps, pps * 0.8, pps * 1.2);
+    }
+}
+
+#[test]
+fn m21_a_program_at_user_level_is_far_slower() {
+    let user = |driver| Setup::named("morris2000-user", Some("82543gc"), driver).unwrap();
+    let sent = transmit(&user("intel-2.5.11-fix"), Size::MIN, 10, 50).unwrap().pps;
+    let received = peak(&user("intel-2.5.11")).0;
+    let (kernel_sends, kernel_receives) = (
+        send("82543gc", "intel-2.5.11-fix").pps,
+        delivered_pps(&receive(&setup("82543gc", "click-polling"), LINE_PPS)),
+    );
+    assert!(kernel_sends > 2.0 * sent, "sending: {kernel_sends} against {sent}");
+    assert!(kernel_receives > 3.0 * received, "receiving: {kernel_receives} against {received}");
+    let overload = delivered_pps(&receive(&user("intel-2.5.11"), LINE_PPS));
+    assert!(overload < 0.1 * received, "and it livelocks: {overload}");
+}
+
+#[test]
 fn nothing_is_delivered_that_was_not_sent() {
     for (chip, size, offered) in
         [("82545em", 1518, 24_382.0), ("82543gc", 64, 654_321.0), ("82540em", 64, 100e3)]

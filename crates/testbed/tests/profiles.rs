@@ -44,7 +44,8 @@ fn every_chip_and_driver_works_in_every_machine() {
         for chip in names(Kind::Chip) {
             for driver in names(Kind::Driver) {
                 let setup = Setup::named(&machine, Some(&chip), &driver).unwrap();
-                assert_eq!(setup.card.chip.name(), chip);
+                let paced = ["tigon-2", "sk-9843"].contains(&chip.as_str());
+                assert_eq!(setup.card.chip.name(), if paced { "82543gc" } else { &chip });
             }
         }
     }

@@ -1,7 +1,10 @@
 //! The interrupt schedules a poll; the poll has a budget and decides when interrupts come back.
 
 use super::{Exclusive, Meter, Polled};
-use crate::{Control, Error, Received, RxQueue, TxQueue, config::NapiExit};
+use crate::{
+    Control, Error, Received, RxQueue, TxQueue,
+    config::{Itr, NapiExit},
+};
 use kpps_platform::{BufferSource, Platform};
 
 /// NAPI, as Linux drivers have it.
@@ -86,7 +89,15 @@ impl Napi {
                 });
             });
         } else {
-            tx.with(TxQueue::settle_if_idle);
+            tx.with(|tx| {
+                tx.settle_if_idle();
+                control.with(|control| {
+                    // A ratio over two seconds wants all traffic, also that of polling without an end.
+                    if control.config().moderation.itr == Itr::Ratio {
+                        self.meter.report(control, rx, tx);
+                    }
+                });
+            });
         }
         Polled { received, reclaimed, done }
     }

@@ -144,12 +144,16 @@ impl<T> Lock<T> {
     #[inline]
     pub fn with<R>(&self, machine: &Machine, look: impl FnOnce(&mut T) -> R) -> R {
         machine.without_interrupts(|| {
-            // On one CPU nobody else can hold it: interrupts are off while it is held.
-            while machine.0.several && self.value.try_borrow_mut().is_err() {
-                machine.spend_on(Function::Spin, SPIN_PS);
-            }
+            let mut value = loop {
+                match self.value.try_borrow_mut() {
+                    Ok(value) => break value,
+                    Err(_) if machine.0.several => machine.spend_on(Function::Spin, SPIN_PS),
+                    // On one CPU nobody else can hold it: interrupts are off while it is held.
+                    Err(_) => unreachable!("a lock is taken within itself"),
+                }
+            };
             machine.own(&self.line, self.lines);
-            look(&mut self.value.borrow_mut())
+            look(&mut value)
         })
     }
 

@@ -8,7 +8,7 @@
 //! NAPI came later than 2.2; here its poll runs where `net_bh` would, with the budget and the fall-back to a thread
 //! of the kernels that had it.
 
-use super::{IntoBuffer, Netdev, Next, Polled, Raised, Service};
+use super::{IntoBuffer, Netdev, Next, Polled, Producer, Raised, Service};
 use crate::cpu::{ContextId, Function, Level, Machine};
 use crate::limits::{QUEUE, STEP_PS, check};
 use serde::Deserialize;
@@ -96,16 +96,8 @@ pub trait Consumer<N: Netdev>: 'static {
     fn consume(&mut self, now_ps: u64, frame: N::Frame) -> Option<N::Buffer>;
 }
 
-/// The application that sends as fast as the device takes frames.
-pub trait Producer {
-    /// How many Click elements a frame passes.
-    fn elements(&self) -> u32;
-    /// Writes the next frame and returns its length in bytes without FCS.
-    fn produce(&mut self, now_ps: u64, buffer: &mut [u8]) -> usize;
-}
-
 struct Shared<N: Netdev, C> {
-    device: RefCell<N>,
+    device: N,
     consumer: RefCell<C>,
     backlog: RefCell<VecDeque<N::Frame>>,
     queue: RefCell<VecDeque<N::Frame>>,
@@ -158,7 +150,7 @@ impl<N: Netdev, C: Consumer<N>> Shared<N, C> {
 
     /// A buffer goes back to the allocator that the driver shares: not while a handler is in it.
     fn free(&self, machine: &Machine, buffer: N::Buffer) {
-        machine.without_interrupts(|| self.device.borrow_mut().free(buffer));
+        machine.without_interrupts(|| self.device.free(buffer));
     }
 }
 
@@ -178,7 +170,7 @@ impl<N: Netdev, C: Consumer<N>> Stack<N, C> {
         consumer: C,
     ) -> Self {
         let shared = Rc::new(Shared {
-            device: RefCell::new(device),
+            device,
             consumer: RefCell::new(consumer),
             backlog: RefCell::new(VecDeque::with_capacity(params.backlog)),
             queue: RefCell::new(VecDeque::with_capacity(params.from_device_queue)),
@@ -216,7 +208,7 @@ impl<N: Netdev, C: Consumer<N>> Stack<N, C> {
                 let began = machine.now_ps();
                 machine.spend_on(Function::Task, shared.params.task_ps);
                 let sent = machine.without_interrupts(|| {
-                    let mut device = shared.device.borrow_mut();
+                    let device = &shared.device;
                     let mut sent = 0;
                     while sent < shared.params.to_device_burst && device.has_room() {
                         machine.spend_on(
@@ -250,8 +242,8 @@ impl<N: Netdev, C: Consumer<N>> Stack<N, C> {
     }
 
     /// Looks at the device.
-    pub fn with_device<R>(&self, look: impl FnOnce(&mut N) -> R) -> R {
-        look(&mut self.shared.device.borrow_mut())
+    pub fn device(&self) -> &N {
+        &self.shared.device
     }
 }
 
@@ -266,10 +258,7 @@ fn spawn_handler<N: Netdev, C: Consumer<N>>(
         loop {
             machine.wait_for_interrupt(shared.slot);
             machine.spend_on(Function::InterruptEntry, machine.host().interrupt_entry_ps);
-            shared
-                .device
-                .borrow_mut()
-                .interrupt(&mut |frame| shared.backlog(machine, frame).map(IntoBuffer::into_buffer));
+            shared.device.interrupt(&mut |frame| shared.backlog(machine, frame).map(IntoBuffer::into_buffer));
             if shared.tally.get().in_backlog > 0 {
                 machine.wake(bottom_half);
             }
@@ -346,7 +335,7 @@ fn spawn_poll_handler<N: Netdev, C: Consumer<N>>(
             machine.wait_for_interrupt(shared.slot);
             machine.spend_on(Function::InterruptEntry, machine.host().interrupt_entry_ps);
             let mut up = |frame: N::Frame| Some(frame.into_buffer());
-            if shared.device.borrow_mut().interrupt(&mut up) == Raised::Poll {
+            if shared.device.interrupt(&mut up) == Raised::Poll {
                 machine.wake(poller);
             }
             machine.spend_on(Function::InterruptExit, machine.host().interrupt_exit_ps);
@@ -419,7 +408,7 @@ fn poll_with_budget<N: Netdev, C: Consumer<N>>(
         // The card's own interrupt is masked while it is polled, so keeping the CPU's off too changes only that
         // one raised by the unmask at the end waits for the poll to return.
         let Polled { frames, next, .. } = machine.without_interrupts(|| {
-            shared.device.borrow_mut().poll(weight.min(budget), &mut |frame| {
+            shared.device.poll(weight.min(budget), &mut |frame| {
                 shared.count(|t| (t.from_driver, t.in_hand) = (t.from_driver + 1, t.in_hand + 1));
                 machine.spend_on(Function::Receive, shared.params.net_bh_ps);
                 shared.count(|t| t.in_hand -= 1);
@@ -453,7 +442,7 @@ fn spawn_poller<N: Netdev, C: Consumer<N>>(
             let began = machine.now_ps();
             machine.spend_on(Function::Task, shared.params.task_ps);
             let polled = machine.without_interrupts(|| {
-                shared.device.borrow_mut().poll(burst, &mut |frame| {
+                shared.device.poll(burst, &mut |frame| {
                     shared.count(|t| t.from_driver += 1);
                     shared.consume(machine, frame)
                 })

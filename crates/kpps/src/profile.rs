@@ -1,0 +1,159 @@
+//! `kpps profile`: where CPU time goes, by function and level.
+
+use crate::error::{Failure, print};
+use crate::interrupt;
+use crate::units::{self, Rate};
+use clap::Args;
+use kpps_bench::{Load, Testbed};
+use kpps_frames::{Size, rate};
+use kpps_testbed::bridge::{Affinity, BridgeLoad, bridge};
+use kpps_testbed::{Function, Level, Profile, Setup, Simulated};
+use std::fmt::Write;
+use std::time::Duration;
+
+/// Time under load before measuring begins.
+const WARMUP_MS: u32 = 20;
+
+/// Arguments of `kpps profile`.
+#[derive(Args)]
+pub struct Arguments {
+    /// The machine: a name (`kpps list machines`) or a .toml file
+    #[arg(long, default_value = "rdr2007")]
+    machine: String,
+    /// The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
+    #[arg(long)]
+    chip: Option<String>,
+    /// The driver preset: a name (`kpps list drivers`) or a .toml file
+    #[arg(long, default_value = "intel-5.7.6")]
+    driver: String,
+    /// Bridge between two ports, the load on both together, instead of receiving on one
+    #[arg(long)]
+    bridge: bool,
+    /// Frame size in bytes with FCS
+    #[arg(long, default_value = "64", value_parser = units::size)]
+    size: Size,
+    /// Offered load
+    #[arg(long, default_value = "100%")]
+    load: Rate,
+    /// How long to measure, in virtual time
+    #[arg(long, default_value = "50ms", value_parser = units::duration)]
+    duration: Duration,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was profiled.
+struct Outcome {
+    setup: Setup,
+    offered_pps: f64,
+    delivered_pps: f64,
+    frames: u64,
+    seconds: f64,
+    profile: Profile,
+}
+
+impl Outcome {
+    fn ns_per_frame(&self, ps: u64) -> f64 {
+        ps as f64 / 1e3 / self.frames.max(1) as f64
+    }
+}
+
+/// Runs `kpps profile`.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    interrupt::watch();
+    let setup = Setup::named(&arguments.machine, arguments.chip.as_deref(), &arguments.driver)?;
+    let duration_ms = u32::try_from(arguments.duration.as_millis()).unwrap_or(u32::MAX);
+    let go_on = || !interrupt::asked();
+    let size = arguments.size;
+    let outcome = if arguments.bridge {
+        let offered_pps = arguments.load.pps(BridgeLoad::line_pps(size));
+        let load = BridgeLoad { offered_pps, size, warmup_ms: WARMUP_MS, duration_ms, seed: 1 };
+        let bridged = bridge(&setup, Affinity::Bound, &load, &go_on)?;
+        let delivered_pps = bridged.forwarded_pps();
+        let (frames, seconds, profile) = (bridged.taken, bridged.seconds, bridged.profile);
+        Outcome { setup, offered_pps, delivered_pps, frames, seconds, profile }
+    } else {
+        let mut testbed = Simulated::new(setup.clone());
+        let offered_pps = arguments.load.pps(testbed.line_rate_pps(size));
+        let load = Load { offered_pps, size, warmup_ms: WARMUP_MS, duration_ms, seed: 1 };
+        let profiled = testbed.profiled(&load, &go_on)?;
+        let trial = profiled.trial;
+        let delivered_pps = trial.delivered as f64 / trial.seconds;
+        let (frames, seconds, profile) = (trial.taken, trial.seconds, profiled.profile);
+        Outcome { setup, offered_pps, delivered_pps, frames, seconds, profile }
+    };
+    print(&if arguments.json { json(arguments, &outcome) } else { table(arguments, &outcome) })
+}
+
+fn word(level: Level) -> &'static str {
+    match level {
+        Level::Thread => "thread",
+        Level::Softirq => "softirq",
+        Level::Hardirq => "interrupt",
+    }
+}
+
+fn table(arguments: &Arguments, outcome: &Outcome) -> String {
+    let Outcome { setup, profile, .. } = outcome;
+    let mut text = String::new();
+    let size = arguments.size;
+    let line_pps = rate::line_rate_pps(rate::GIGABIT, size);
+    let _ = writeln!(
+        text,
+        "{}: {} on {}, {}, frames of {} B with FCS, line rate {line_pps:.0} pps{}\n\
+         offered {:.1} kpps, {} {:.1} kpps, CPU busy {:.1} %\n",
+        setup.machine,
+        setup.chip,
+        setup.bus,
+        setup.driver,
+        size.bytes_with_fcs(),
+        if arguments.bridge { " each way" } else { "" },
+        outcome.offered_pps / 1e3,
+        if arguments.bridge { "forwarded" } else { "delivered" },
+        outcome.delivered_pps / 1e3,
+        profile.total_ps() as f64 / outcome.seconds / 1e10,
+    );
+    let total = profile.total_ps().max(1) as f64;
+    let _ = writeln!(text, "{:>6}  {:>9}  {:<9}  function", "%", "ns/frame", "level");
+    for (level, function, ps) in profile.rows() {
+        let _ = writeln!(
+            text,
+            "{:>6.1}  {:>9.1}  {:<9}  {}",
+            ps as f64 / total * 100.0,
+            outcome.ns_per_frame(ps),
+            word(level),
+            function.name()
+        );
+    }
+    text
+}
+
+fn json(arguments: &Arguments, outcome: &Outcome) -> String {
+    let Outcome { setup, profile, .. } = outcome;
+    let round = |value: f64| (value * 1e6).round() / 1e6;
+    let total = profile.total_ps().max(1) as f64;
+    let row = |function: Function, level: Option<Level>, ps: u64| {
+        serde_json::json!({
+            "function": function.name(), "level": level.map(word),
+            "share": round(ps as f64 / total), "ns_per_frame": round(outcome.ns_per_frame(ps)),
+        })
+    };
+    let document = serde_json::json!({
+        "schema": "kpps/1", "kind": "profile",
+        "environment": {
+            "kpps": env!("CARGO_PKG_VERSION"), "testbed": "sim", "machine": setup.machine, "chip": setup.chip,
+            "bus": setup.bus, "host": setup.host, "stack": setup.stack, "driver": setup.driver,
+            "bridge": arguments.bridge,
+            "frame_bytes_with_fcs": arguments.size.bytes_with_fcs(),
+            "duration_ms": arguments.duration.as_millis() as u64,
+            "profiles_hash": kpps_profiles::hash(&setup.own_profiles),
+        },
+        "offered_pps": round(outcome.offered_pps),
+        "delivered_pps": round(outcome.delivered_pps),
+        "cpu_busy": round(profile.total_ps() as f64 / outcome.seconds / 1e12),
+        "functions": profile.functions().iter().map(|&(f, ps)| row(f, None, ps)).collect::<Vec<_>>(),
+        "rows": profile.rows().iter().map(|&(l, f, ps)| row(f, Some(l), ps)).collect::<Vec<_>>(),
+    });
+    format!("{document:#}")
+}

@@ -1,0 +1,324 @@
+//! Linux 2.4 and 2.6: NAPI, the receive softirq, transmit queues; several cards, several CPUs.
+//!
+//! A NAPI driver's interrupt puts its device on the poll list of the CPU that took it; the receive softirq polls the
+//! list in turn, each device for its weight, all together for a budget, and what is left then goes to a thread
+//! (`ksoftirqd`). Other drivers hand frames to `netif_rx`, whose backlog is polled like a device. A frame goes to the
+//! [`Handler`] in the softirq itself, which consumes it or says where it leaves: through that device's transmit
+//! queue, which stops when the driver refuses a frame and goes on when it has completed some.
+
+mod port;
+mod softirq;
+
+use super::{IntoBuffer, Netdev, Next, Polled, Producer, Raised, Service};
+use crate::cpu::{Function, Level, Line, Machine};
+use crate::limits::{QUEUE, STEP_PS, check};
+use port::Port;
+pub use port::{Stall, Tally};
+use serde::Deserialize;
+use softirq::PerCpu;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// The constants of the stack: limits, and costs in clock cycles of the host's CPU.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Params {
+    /// Frames on the backlog before `netif_rx` drops.
+    pub backlog: usize,
+    /// Frames that one poll of the backlog takes.
+    pub backlog_weight: usize,
+    /// Frames one softirq run may receive before it ends.
+    pub softirq_budget: usize,
+    /// How often a softirq starts over before it leaves the rest to a thread.
+    pub softirq_restarts: usize,
+    /// How long one softirq run may poll, in picoseconds.
+    pub softirq_time_ps: u64,
+    /// How long a thread runs before others of its level, in picoseconds.
+    pub thread_slice_ps: u64,
+    /// Frames in a device's transmit queue before it drops.
+    pub transmit_queue: usize,
+    /// A transmit queue that has been stopped, with nothing sent, for longer than this is reported and its device
+    /// reset, in picoseconds.
+    pub watchdog_ps: u64,
+    /// `netif_rx`: one frame onto the backlog.
+    pub netif_rx_cycles: u64,
+    /// Starting the softirq once.
+    pub softirq_cycles: u64,
+    /// One poll of a device, beside what its driver does.
+    pub poll_cycles: u64,
+    /// `netif_receive_skb`: one frame to the protocol that wants it.
+    pub receive_cycles: u64,
+    /// One frame through the bridge, with both look-ups in its table.
+    pub bridge_cycles: u64,
+    /// `dev_queue_xmit`: one frame into and out of a transmit queue.
+    pub enqueue_cycles: u64,
+    /// `hard_start_xmit`, beside the descriptor: one frame to the driver.
+    pub transmit_cycles: u64,
+    /// An element of an application, for one frame.
+    pub element_cycles: u64,
+    /// One turn of a thread.
+    pub task_cycles: u64,
+    /// Cache lines of a transmit queue and its locks.
+    pub queue_lines: u32,
+    /// Cache lines of the bridge's table and locks that each frame changes.
+    pub bridge_lines: u32,
+}
+
+impl Params {
+    /// Whether a stack can be like this; the error names what is out of range.
+    pub fn check(&self) -> Result<(), String> {
+        check(&[
+            ("backlog", self.backlog, QUEUE),
+            ("backlog_weight", self.backlog_weight, QUEUE),
+            ("softirq_budget", self.softirq_budget, QUEUE),
+            ("softirq_restarts", self.softirq_restarts, 0..=1000),
+            ("transmit_queue", self.transmit_queue, QUEUE),
+            ("queue_lines", self.queue_lines as usize, 0..=1000),
+            ("bridge_lines", self.bridge_lines as usize, 0..=1000),
+        ])?;
+        const CYCLES: std::ops::RangeInclusive<u64> = 0..=1_000_000;
+        check(&[
+            ("softirq_time_ps", self.softirq_time_ps, crate::US..=crate::S),
+            ("thread_slice_ps", self.thread_slice_ps, crate::US..=crate::S),
+            ("watchdog_ps", self.watchdog_ps, *STEP_PS.end()..=100 * crate::S),
+            ("netif_rx_cycles", self.netif_rx_cycles, CYCLES),
+            ("softirq_cycles", self.softirq_cycles, CYCLES),
+            // A poll that costs nothing would be made for ever in the same instant.
+            ("poll_cycles", self.poll_cycles, 1..=1_000_000),
+            ("receive_cycles", self.receive_cycles, CYCLES),
+            ("bridge_cycles", self.bridge_cycles, CYCLES),
+            ("enqueue_cycles", self.enqueue_cycles, CYCLES),
+            ("transmit_cycles", self.transmit_cycles, CYCLES),
+            ("element_cycles", self.element_cycles, CYCLES),
+            ("task_cycles", self.task_cycles, 1..=1_000_000),
+        ])
+    }
+}
+
+/// What kind of work a [`Handler`] does for each frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// That of a bridge.
+    Bridge,
+    /// That of so many elements.
+    Elements(u32),
+}
+
+/// What becomes of received frames, in the kernel.
+pub trait Handler<N: Netdev>: 'static {
+    /// What it costs.
+    fn work(&self) -> Work;
+    /// Takes a frame that came in by `port` at `now_ps`; frames that leave go into `out` with their ports. Gives the
+    /// buffer back if the frame's way ended here. Lets no time pass.
+    fn handle(
+        &mut self,
+        now_ps: u64,
+        port: usize,
+        frame: N::Frame,
+        out: &mut Vec<(usize, N::Frame)>,
+    ) -> Option<N::Buffer>;
+}
+
+/// A device, where its card is plugged, who serves it, and which CPU takes its interrupts.
+pub struct Attach<N> {
+    /// The driver bound to its card.
+    pub device: N,
+    /// The card's slot.
+    pub slot: usize,
+    /// Who serves it.
+    pub service: Service,
+    /// The CPU that takes its interrupts.
+    pub cpu: usize,
+}
+
+struct Shared<N: Netdev, H> {
+    ports: Vec<Port<N>>,
+    cpus: Vec<PerCpu<N::Frame>>,
+    handler: RefCell<H>,
+    handler_line: Line,
+    params: Params,
+}
+
+/// A running stack. A handle to look at.
+pub struct Stack<N: Netdev, H> {
+    shared: Rc<Shared<N, H>>,
+}
+
+/// How often a driver's timer ticks.
+const TICK_PS: u64 = 2 * crate::S;
+
+/// Lets the cycles of a function pass.
+fn spend(machine: &Machine, function: Function, cycles: u64) {
+    machine.spend_on(function, cycles * machine.host().cycle_ps);
+}
+
+impl<N: Netdev, H: Handler<N>> Stack<N, H> {
+    /// Starts the stack for these devices, which become ports 0, 1 ….
+    pub fn start(machine: &Machine, params: Params, devices: Vec<Attach<N>>, handler: H) -> Self {
+        let shared = Rc::new(Shared {
+            ports: devices.into_iter().map(|attach| Port::new(attach, &params)).collect(),
+            cpus: (0..machine.cpus()).map(|_| PerCpu::new(params.backlog)).collect(),
+            handler: RefCell::new(handler),
+            handler_line: Line::new(),
+            params,
+        });
+        for cpu in 0..machine.cpus() {
+            softirq::spawn(machine, &shared, cpu);
+        }
+        for (index, port) in shared.ports.iter().enumerate() {
+            match port.service {
+                Service::Interrupt | Service::Softirq { .. } => {
+                    softirq::spawn_handler(machine, &shared, index);
+                }
+                Service::Polling { burst } => drop(spawn_poller(machine, &shared, index, burst, false)),
+                Service::Paced { burst } => {
+                    let thread = spawn_poller(machine, &shared, index, burst, true);
+                    softirq::spawn_waking_handler(machine, &shared, index, thread);
+                }
+            }
+        }
+        Self { shared }
+    }
+
+    /// Starts a kernel thread that sends by `port` as fast as the device takes frames.
+    pub fn send_forever(&self, machine: &Machine, port: usize, mut producer: impl Producer + 'static) {
+        let shared = Rc::clone(&self.shared);
+        machine.spawn(Level::Thread, move |machine| {
+            let (port, params) = (&shared.ports[port], &shared.params);
+            loop {
+                let began = machine.now_ps();
+                spend(machine, Function::Task, params.task_cycles);
+                let mut sent = 0;
+                let slice_ends = began + params.thread_slice_ps;
+                while machine.now_ps() < slice_ends && port.device.has_room() {
+                    let elements = u64::from(producer.elements());
+                    spend(machine, Function::Element, elements * params.element_cycles);
+                    spend(machine, Function::Transmit, params.transmit_cycles);
+                    if !port.device.send(&mut |buffer| producer.produce(machine.now_ps(), buffer)) {
+                        break;
+                    }
+                    port.sent(machine.now_ps());
+                    sent += 1;
+                }
+                port.device.flush();
+                if sent == 0 {
+                    machine.polled_in_vain(began);
+                }
+                machine.give_way();
+            }
+        });
+    }
+
+    /// Starts the drivers' timers: each ticks at `first_ps`, and every two seconds from then on.
+    pub fn start_timers(&self, machine: &Machine, first_ps: u64) {
+        for index in 0..self.shared.ports.len() {
+            let shared = Rc::clone(&self.shared);
+            machine.spawn_on(shared.ports[index].cpu, Level::Softirq, move |machine| {
+                let mut next_ps = first_ps;
+                loop {
+                    machine.wait_until(next_ps);
+                    shared.ports[index].device.tick();
+                    next_ps += TICK_PS;
+                }
+            });
+        }
+    }
+
+    /// What has become of the frames that came in, or were to leave, by `port`.
+    pub fn tally(&self, port: usize) -> Tally {
+        self.shared.ports[port].tally()
+    }
+
+    /// How `port`'s transmit queue stands.
+    pub fn stall(&self, port: usize) -> Stall {
+        self.shared.ports[port].stall()
+    }
+
+    /// Looks at the application.
+    pub fn with_handler<R>(&self, look: impl FnOnce(&H) -> R) -> R {
+        look(&self.shared.handler.borrow())
+    }
+
+    /// Looks at a device.
+    pub fn device(&self, port: usize) -> &N {
+        &self.shared.ports[port].device
+    }
+}
+
+impl<N: Netdev, H: Handler<N>> Shared<N, H> {
+    /// A frame that has come in by `port` goes to the handler, and on from there.
+    fn deliver(&self, machine: &Machine, port: usize, frame: N::Frame) -> Option<N::Buffer> {
+        let params = &self.params;
+        self.ports[port].count(|t| t.in_hand += 1);
+        spend(machine, Function::Receive, params.receive_cycles);
+        let work = self.handler.borrow().work();
+        match work {
+            Work::Bridge => {
+                spend(machine, Function::Forward, params.bridge_cycles);
+                machine.own(&self.handler_line, params.bridge_lines);
+            }
+            Work::Elements(elements) => {
+                spend(machine, Function::Element, u64::from(elements) * params.element_cycles);
+            }
+        }
+        let mut out = self.cpus[machine.cpu()].out.take();
+        let buffer = self.handler.borrow_mut().handle(machine.now_ps(), port, frame, &mut out);
+        let (ended, leave) = (u64::from(buffer.is_some()), out.len() as u64);
+        self.ports[port].count(|t| (t.in_hand, t.ended) = (t.in_hand - 1 + leave, t.ended + ended));
+        for (to, frame) in out.drain(..) {
+            self.send(machine, port, to, frame);
+        }
+        self.cpus[machine.cpu()].out.replace(out);
+        buffer
+    }
+
+    /// `dev_queue_xmit`, for a frame that came in by port `from`.
+    fn send(&self, machine: &Machine, from: usize, to: usize, frame: N::Frame) {
+        spend(machine, Function::Enqueue, self.params.enqueue_cycles);
+        let port = &self.ports[to];
+        let refused = port.enqueue(machine, frame, self.params.transmit_queue);
+        self.ports[from].count(|t| t.in_hand -= 1);
+        if let Some(frame) = refused {
+            port.device.free(frame.into_buffer());
+        }
+        port.run_queue(machine, self.params.transmit_cycles);
+    }
+}
+
+/// The thread of a driver that is polled by one.
+fn spawn_poller<N: Netdev, H: Handler<N>>(
+    machine: &Machine,
+    shared: &Rc<Shared<N, H>>,
+    index: usize,
+    burst: usize,
+    sleeps: bool,
+) -> crate::cpu::ContextId {
+    let shared = Rc::clone(shared);
+    machine.spawn(Level::Thread, move |machine| {
+        if sleeps {
+            machine.wait();
+        }
+        let port = &shared.ports[index];
+        loop {
+            let began = machine.now_ps();
+            spend(machine, Function::Task, shared.params.task_cycles);
+            let Polled { frames, completed, next } = machine.without_interrupts(|| {
+                port.device.poll(burst, &mut |frame| {
+                    port.count(|t| t.from_driver += 1);
+                    shared.deliver(machine, index, frame)
+                })
+            });
+            if port.wakes(machine.now_ps()) {
+                port.run_queue(machine, shared.params.transmit_cycles);
+            }
+            shared.ports.iter().for_each(|port| port.device.flush());
+            match next {
+                Next::Interrupt => machine.wait(),
+                Next::At(until_ps) => machine.wait_until(until_ps),
+                Next::Now if frames == 0 && completed == 0 => machine.polled_in_vain(began),
+                Next::Now => {}
+            }
+            machine.give_way();
+        }
+    })
+}

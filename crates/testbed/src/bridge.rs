@@ -1,0 +1,501 @@
+//! An Ethernet bridge of two ports between the two ports of a tester, full duplex: what comes out of the other port,
+//! counted exactly.
+
+use crate::netdev::{Bound, Frame};
+use crate::setup::{Setup, SetupError, StackParams};
+use crate::simulated::{CARD, Room, cpu_time, phase_ps, share};
+use crate::tester::{Far, Port, check};
+use crate::traffic::{ConstantRate, slot_ps};
+use kpps_apps::{App, EtherSwitch, Outputs};
+use kpps_bench::{AFTERWARDS_MS, Latency, TrialError};
+use kpps_frames::build::{Flow, udp_test};
+use kpps_frames::{Mac, Size, rate};
+use kpps_machine::cpu::{Counters, Profile, Usage};
+use kpps_machine::platform::Buf;
+use kpps_machine::stack::linux24::{Attach, Handler, Stack, Stall, Tally, Work};
+use kpps_machine::stack::{IntoBuffer, linux24};
+use kpps_machine::{MS, Machine, NS};
+use kpps_report::{Cpu, Ledger};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// Which CPU takes the interrupts of which card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Affinity {
+    /// The first takes all.
+    Bound,
+    /// Each card has its own, as far as they go.
+    Spread,
+}
+
+/// What the tester offers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BridgeLoad {
+    /// Frames per second, both directions together, half of it each; open loop at constant rates.
+    pub offered_pps: f64,
+    /// Size of the frames.
+    pub size: Size,
+    /// How long the load is on before measuring begins, in milliseconds.
+    pub warmup_ms: u32,
+    /// How long is measured, in milliseconds.
+    pub duration_ms: u32,
+    /// Whatever is random in a trial follows from this.
+    pub seed: u64,
+}
+
+impl BridgeLoad {
+    /// Frames of 64 bytes with FCS at so many a second, measured for 40 ms.
+    pub fn of(offered_pps: f64) -> Self {
+        Self { offered_pps, size: Size::MIN, warmup_ms: 20, duration_ms: 40, seed: 1 }
+    }
+
+    /// The highest rate that both wires carry together.
+    pub fn line_pps(size: Size) -> f64 {
+        2.0 * rate::line_rate_pps(rate::GIGABIT, size)
+    }
+}
+
+/// How often what costs much was done in the measured time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PerFrame {
+    /// Interrupt handlers entered.
+    pub interrupts: f64,
+    /// Device registers read by the CPU.
+    pub register_reads: f64,
+    /// Device registers written by the CPU.
+    pub register_writes: f64,
+    /// Of these, interrupt masks.
+    pub mask_writes: f64,
+    /// Bursts on the bus, register accesses among them.
+    pub bus_transactions: f64,
+    /// Packet buffers taken from the allocator.
+    pub allocations: f64,
+    /// Cache lines fetched because a card had written them.
+    pub cache_misses: f64,
+    /// Cache lines fetched from another CPU's cache.
+    pub line_transfers: f64,
+}
+
+/// One direction through the bridge.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Direction {
+    /// Frames sent into it in the measured time.
+    pub sent: u64,
+    /// Of these, frames that came out at the other end.
+    pub forwarded: u64,
+}
+
+/// What a bridge did with a load. Frames are measured as in [`kpps_bench::Trial`].
+pub struct Bridged {
+    /// Measured time in seconds.
+    pub seconds: f64,
+    /// From port 0 to port 1, and back.
+    pub directions: [Direction; 2],
+    /// Frames that came out twice, changed, where they came in, or that nobody had sent. None, or the trial fails.
+    pub wrong: u64,
+    /// Frames that came out later than ones sent after them.
+    pub overtaken: u64,
+    /// Frames the drivers took in the measured time.
+    pub taken: u64,
+    /// Counts for each of these.
+    pub per_frame: PerFrame,
+    /// Mask writes in the measured time.
+    pub mask_writes: u64,
+    /// How each simulated CPU's time went.
+    pub cpus: Vec<Cpu>,
+    /// Where it went, by level and function.
+    pub profile: Profile,
+    /// Share of the time in which the bus was occupied.
+    pub bus_busy: f64,
+    /// Latency of the frames that came out.
+    pub latency: Latency,
+    /// How the two transmit queues stood at the end.
+    pub stalls: [Stall; 2],
+    /// Where every frame of the trial ended, from the first of the warm-up on.
+    pub ledger: Ledger,
+}
+
+impl Bridged {
+    /// Frames forwarded each second, both directions together.
+    pub fn forwarded_pps(&self) -> f64 {
+        self.directions.iter().map(|d| d.forwarded).sum::<u64>() as f64 / self.seconds
+    }
+}
+
+/// A highest forwarded rate, and the load at which it is reached, in frames per second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Peak {
+    /// Offered.
+    pub offered_pps: f64,
+    /// Forwarded.
+    pub forwarded_pps: f64,
+}
+
+/// What the transmit watchdog saw.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Watchdogs {
+    /// Transmit queues that had been stopped, with nothing sent, for longer than the kernel bears: one time-out each.
+    pub timeouts: u32,
+    /// The longest time a queue was stopped with nothing sent, in milliseconds.
+    pub longest_stop_ms: f64,
+    /// Virtual time under load, in milliseconds.
+    pub simulated_ms: u32,
+}
+
+/// Under load for this long, a queue that will stay stopped has stopped.
+const WATCH_MS: u32 = 300;
+/// A queue that has been stopped for less than this at [`WATCH_MS`] is one that goes on and stops again.
+const SUSPECT_MS: u64 = 100;
+
+/// The bridge as the stack knows it.
+struct Bridge(EtherSwitch);
+
+/// Frames that leave, until the switch has returned.
+struct Leaving<'a>(&'a mut Vec<(usize, Frame)>);
+
+impl Outputs<Frame> for Leaving<'_> {
+    fn send(&mut self, port: usize, frame: Frame) {
+        self.0.push((port, frame));
+    }
+    /// Two ports need no copies.
+    fn make(&mut self, _: &[u8]) -> Option<Frame> {
+        None
+    }
+    fn discard(&mut self, _: Frame) {}
+}
+
+impl Handler<Bound> for Bridge {
+    fn work(&self) -> Work {
+        Work::Bridge
+    }
+    #[inline]
+    fn handle(
+        &mut self,
+        now_ps: u64,
+        port: usize,
+        frame: Frame,
+        out: &mut Vec<(usize, Frame)>,
+    ) -> Option<Buf> {
+        self.0.push(port, frame, now_ps / NS, &mut Leaving(out)).map(IntoBuffer::into_buffer)
+    }
+}
+
+/// The bridge with its tester.
+struct Rig {
+    room: Room,
+    stack: Stack<Bound, Bridge>,
+    ports: [Rc<Port>; 2],
+    sent: [Rc<Cell<u64>>; 2],
+    errors: Vec<Rc<crate::netdev::Signs>>,
+}
+
+/// All counters at one instant.
+struct Reading {
+    sent: [u64; 2],
+    usage: Vec<Usage>,
+    profile: Profile,
+    counters: Counters,
+    taken: u64,
+    transactions: u64,
+    bus_busy_ps: u64,
+}
+
+impl Rig {
+    fn build(setup: &Setup, affinity: Affinity, frames: &[Vec<u8>; 2]) -> Result<Self, TrialError> {
+        let StackParams::Linux24(params) = &setup.stack_params else {
+            return Err(TrialError::Testbed(format!(
+                "the stack '{}' has no bridge: use a machine with Linux 2.4 or 2.6, as lunz2003",
+                setup.stack
+            )));
+        };
+        let mut setup = setup.clone();
+        // A port of a bridge hears everybody.
+        setup.config.promiscuous = true;
+        let ports = [Rc::new(Port::default()), Rc::new(Port::default())];
+        let cards = [0, 1].map(|index| {
+            let mut card = setup.card.clone();
+            card.port = index as u8;
+            // What port 1 sent comes out of port 0, and the other way round.
+            let far = Far::new(Rc::clone(&ports[index]), frames[1 - index].clone(), 1 - index as u16);
+            (card, Box::new(far) as Box<dyn kpps_machine::wire::Receiver>)
+        });
+        let cpus = match affinity {
+            Affinity::Bound => 1,
+            Affinity::Spread => setup.cpus.clamp(1, 2),
+        };
+        let (room, bound) = Room::with_cards(&setup, cpus, cards.into())?;
+        let errors = bound.iter().map(Bound::signs).collect();
+        let attach = bound.into_iter().enumerate().map(|(slot, device)| {
+            let service = device.service();
+            Attach { device, slot, service, cpu: slot % cpus }
+        });
+        let stack = Stack::start(&room.0, params.clone(), attach.collect(), Bridge(EtherSwitch::new(2)));
+        Ok(Self { room, stack, ports, sent: Default::default(), errors })
+    }
+
+    fn machine(&self) -> &Machine {
+        &self.room.0
+    }
+
+    /// Puts the load on from `begin_ps` to `end_ps`.
+    fn load(&self, load: &BridgeLoad, frames: [Vec<u8>; 2], begin_ps: u64, end_ps: u64) {
+        let pps = load.offered_pps / 2.0;
+        for (index, frame) in frames.into_iter().enumerate() {
+            let first = begin_ps + phase_ps(load.seed + index as u64, (1e12 / pps) as u64);
+            let source = ConstantRate::new(frame, pps, first, end_ps, Rc::clone(&self.sent[index]));
+            let source = source.in_stream(index as u16);
+            self.machine().with_world(|world| world.set_traffic(index, Box::new(source)));
+        }
+    }
+
+    fn tallies(&self) -> [Tally; 2] {
+        [0, 1].map(|port| self.stack.tally(port))
+    }
+
+    fn read(&self) -> Reading {
+        let machine = self.machine();
+        Reading {
+            sent: [0, 1].map(|index| self.sent[index].get()),
+            usage: (0..machine.cpus()).map(|cpu| machine.usage_of(cpu)).collect(),
+            profile: machine.profile(),
+            counters: machine.counters(),
+            taken: self.tallies().iter().map(|t| t.from_driver).sum(),
+            transactions: machine.with_world(|world| world.bus().transactions()),
+            bus_busy_ps: machine.with_world(|world| world.bus().busy_ps()),
+        }
+    }
+
+    /// Where every frame is or ended.
+    fn ledger(&self) -> Result<Ledger, TrialError> {
+        let (mut dropped, mut in_flight_at) = (BTreeMap::new(), BTreeMap::new());
+        let add = |places: &mut BTreeMap<String, u64>, place: &str, frames: u64, always: bool| {
+            if frames > 0 || always {
+                *places.entry(place.to_owned()).or_default() += frames;
+            }
+        };
+        let mut delivered = 0;
+        for port in 0..2 {
+            let card = self.machine().with_world(|world| *world.nic(port).tally());
+            let tally = self.stack.tally(port);
+            let driver = self.errors[port].dropped.get();
+            let lost = &card.dropped;
+            let other = lost.total() - lost.fifo_engine - lost.fifo_no_descriptor - lost.filtered;
+            add(&mut dropped, "fifo", lost.fifo_engine, true);
+            add(&mut dropped, "ring", lost.fifo_no_descriptor, true);
+            add(&mut dropped, "filter", lost.filtered, false);
+            add(&mut dropped, "card_other", other + card.tx_discarded, false);
+            add(&mut dropped, "driver", driver, false);
+            add(&mut dropped, "backlog", tally.dropped_backlog, true);
+            add(&mut dropped, "bridge", tally.ended, false);
+            add(&mut dropped, "queue", tally.dropped_queue, true);
+            let missing = |more: u64, less: u64| {
+                more.checked_sub(less).ok_or_else(|| {
+                    TrialError::Testbed(format!("port {port}: {less} frames where only {more} came"))
+                })
+            };
+            add(&mut in_flight_at, "fifo", card.in_fifo, true);
+            add(&mut in_flight_at, "ring", missing(card.to_host, tally.from_driver + driver)?, true);
+            add(&mut in_flight_at, "backlog", tally.in_backlog, true);
+            add(&mut in_flight_at, "bridge", tally.in_hand, true);
+            add(&mut in_flight_at, "queue", tally.in_queue, true);
+            let on_wire = missing(tally.to_card, card.transmitted + card.tx_discarded)?;
+            add(&mut in_flight_at, "transmit", on_wire, true);
+            let came = self.ports[port].frames();
+            if came != card.transmitted {
+                return Err(TrialError::Testbed(format!(
+                    "port {port}: the tester heard {came} of {} frames",
+                    card.transmitted
+                )));
+            }
+            delivered += came;
+        }
+        let ledger = Ledger {
+            sent: self.sent.iter().map(|sent| sent.get()).sum(),
+            unsent: 0,
+            delivered,
+            dropped,
+            in_flight: in_flight_at.values().sum(),
+            in_flight_at,
+        };
+        if ledger.closes() {
+            Ok(ledger)
+        } else {
+            Err(TrialError::Testbed(format!("the ledger does not close: {ledger:?}")))
+        }
+    }
+
+    fn check(&self) -> Result<(), TrialError> {
+        match self.errors.iter().find_map(|signs| signs.error.take()) {
+            Some(error) => Err(TrialError::Testbed(format!("a driver gave up: {error}"))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The stations behind the ports 0 and 1.
+const STATIONS: [Mac; 2] = [Mac([2, 0, 0, 0, 1, 0]), Mac([2, 0, 0, 0, 1, 1])];
+
+/// The two frames that the tester repeats: from port 0, from port 1.
+fn frames(size: Size) -> Result<[Vec<u8>; 2], TrialError> {
+    let flow = Flow { from_mac: STATIONS[0], to_mac: STATIONS[1], ..Flow::default() };
+    let back =
+        Flow { from_mac: flow.to_mac, to_mac: flow.from_mac, from: flow.to, to: flow.from, vlan: None };
+    debug_assert!(STATIONS.iter().all(|station| *station != CARD));
+    let frame = |flow| udp_test(&flow, size).map_err(|e| TrialError::Load(e.to_string()));
+    Ok([frame(flow)?, frame(back)?])
+}
+
+fn check_load(load: &BridgeLoad) -> Result<(), TrialError> {
+    let line_pps = BridgeLoad::line_pps(load.size);
+    if load.offered_pps > 0.0 && load.offered_pps <= line_pps {
+        return Ok(());
+    }
+    Err(TrialError::Load(format!(
+        "a load of {:.0} pps cannot be offered: above 0 and at most two line rates, {line_pps:.0} pps",
+        load.offered_pps
+    )))
+}
+
+/// Bridges a load. The drivers' timers tick once within the warm-up, whose moment is as good as any: throttling that
+/// follows the traffic is then as this load makes it.
+pub fn bridge(
+    setup: &Setup,
+    affinity: Affinity,
+    load: &BridgeLoad,
+    go_on: &dyn Fn() -> bool,
+) -> Result<Bridged, TrialError> {
+    check_load(load)?;
+    let frames = frames(load.size)?;
+    let rig = Rig::build(&setup.clone().for_frames(load.size), affinity, &frames)?;
+    let (room, machine) = (&rig.room, rig.machine());
+    let begin = machine.now_ps() + slot_ps(load.size);
+    let measure = begin + u64::from(load.warmup_ms) * MS;
+    let end = measure + u64::from(load.duration_ms) * MS;
+    let afterwards = end + u64::from(AFTERWARDS_MS) * MS;
+    rig.ports.iter().for_each(|port| port.measure(measure, end));
+    rig.stack.start_timers(machine, begin + (measure - begin) / 2);
+    rig.load(load, frames, begin, afterwards);
+
+    room.run(measure, go_on)?;
+    let from = rig.read();
+    room.run(end, go_on)?;
+    let to = rig.read();
+    room.run(afterwards, go_on)?;
+    rig.check()?;
+    let wrong = rig.ports.iter().map(|port| port.wrong()).sum();
+    check(wrong)?;
+
+    let elapsed_ps = end - measure;
+    let taken = to.taken - from.taken;
+    let per = |after: u64, before: u64| (after - before) as f64 / taken.max(1) as f64;
+    let mut latency = Latency::default();
+    rig.ports.iter().for_each(|port| port.add_latency(&mut latency));
+    Ok(Bridged {
+        seconds: elapsed_ps as f64 / 1e12,
+        directions: [0, 1].map(|index| Direction {
+            sent: to.sent[index] - from.sent[index],
+            forwarded: rig.ports[1 - index].measured(),
+        }),
+        wrong,
+        overtaken: rig.ports.iter().map(|port| port.overtaken()).sum(),
+        taken,
+        per_frame: PerFrame {
+            interrupts: per(to.counters.interrupts, from.counters.interrupts),
+            register_reads: per(to.counters.register_reads, from.counters.register_reads),
+            register_writes: per(to.counters.register_writes, from.counters.register_writes),
+            mask_writes: per(to.counters.mask_writes, from.counters.mask_writes),
+            bus_transactions: per(to.transactions, from.transactions),
+            allocations: per(to.counters.allocations, from.counters.allocations),
+            cache_misses: per(to.counters.cache_misses, from.counters.cache_misses),
+            line_transfers: per(to.counters.line_transfers, from.counters.line_transfers),
+        },
+        mask_writes: to.counters.mask_writes - from.counters.mask_writes,
+        cpus: from.usage.iter().zip(&to.usage).map(|(a, b)| cpu_time(a, b, elapsed_ps)).collect(),
+        profile: to.profile.since(&from.profile),
+        bus_busy: share(from.bus_busy_ps, to.bus_busy_ps, elapsed_ps),
+        latency,
+        stalls: [0, 1].map(|port| rig.stack.stall(port)),
+        ledger: rig.ledger()?,
+    })
+}
+
+/// The highest forwarded rate over these loads (frames per second, both directions together), each as `load` otherwise.
+pub fn bridge_peak(
+    setup: &Setup,
+    affinity: Affinity,
+    load: &BridgeLoad,
+    loads: &[f64],
+    go_on: &dyn Fn() -> bool,
+) -> Result<Peak, TrialError> {
+    let mut best = Peak { offered_pps: 0.0, forwarded_pps: 0.0 };
+    for &offered_pps in loads {
+        let forwarded_pps =
+            bridge(setup, affinity, &BridgeLoad { offered_pps, ..*load }, go_on)?.forwarded_pps();
+        if forwarded_pps > best.forwarded_pps {
+            best = Peak { offered_pps, forwarded_pps };
+        }
+    }
+    Ok(best)
+}
+
+/// Whether a load (its times aside) makes transmit queues time out: stopped, with nothing sent, for longer than the
+/// kernel's limit of seconds.
+///
+/// Nothing is scaled. The load is on for [`WATCH_MS`]; if no queue is then in a stop of [`SUSPECT_MS`] or more, stops end
+/// by themselves, many times within that time, and none will last for seconds. Otherwise the machine runs on until
+/// the limit is over, or the queue goes on.
+pub fn watchdogs(
+    setup: &Setup,
+    affinity: Affinity,
+    load: &BridgeLoad,
+    go_on: &dyn Fn() -> bool,
+) -> Result<Watchdogs, TrialError> {
+    check_load(load)?;
+    let frames = frames(load.size)?;
+    let rig = Rig::build(&setup.clone().for_frames(load.size), affinity, &frames)?;
+    let limit_ps = match &setup.stack_params {
+        StackParams::Linux24(linux24::Params { watchdog_ps, .. }) => *watchdog_ps,
+        StackParams::Linux22(_) => u64::MAX,
+    };
+    let machine = rig.machine();
+    let begin = machine.now_ps() + slot_ps(load.size);
+    rig.stack.start_timers(machine, begin + u64::from(WATCH_MS) * MS / 2);
+    rig.load(load, frames, begin, u64::MAX);
+    rig.room.run(begin + u64::from(WATCH_MS) * MS, go_on)?;
+    let stopped_ps = |stall: Stall| {
+        if stall.stopped { machine.now_ps() - stall.last_sent_ps } else { 0 }
+    };
+    let stalls = || [0, 1].map(|port| rig.stack.stall(port));
+    // As long as a queue stays in a long stop, until the kernel would have had enough of all of them.
+    while stalls().iter().any(|&stall| (SUSPECT_MS * MS..=limit_ps).contains(&stopped_ps(stall))) {
+        rig.room.run(machine.now_ps() + SUSPECT_MS * MS, go_on)?;
+    }
+    rig.check()?;
+    rig.ledger()?;
+    let longest = stalls().iter().map(|&stall| stall.longest_ps.max(stopped_ps(stall))).max();
+    Ok(Watchdogs {
+        timeouts: stalls().iter().filter(|&&stall| stopped_ps(stall) > limit_ps).count() as u32,
+        longest_stop_ms: longest.unwrap_or(0) as f64 / MS as f64,
+        simulated_ms: ((machine.now_ps() - begin) / MS) as u32,
+    })
+}
+
+/// The variants of Lunz 2003 by the names of the study, with their presets.
+pub const VARIANTS: [(&str, &str); 6] = [
+    ("4.4.x", "intel-4.4.x"),
+    ("5.0.43-k1", "intel-5.0.43-k1"),
+    ("ro1", "ro1"),
+    ("ro2", "ro2"),
+    ("ro3", "ro3"),
+    ("sf1", "sf1"),
+];
+
+/// A variant of [`VARIANTS`], or any preset, on the machine `lunz2003`, with rings of `ring` (80: set 1, 256: set 2) and
+/// receive checksum offload on or off.
+pub fn lunz2003(preset: &str, ring: u16, rx_checksum: bool) -> Result<Setup, SetupError> {
+    let mut setup = Setup::named("lunz2003", None, preset)?;
+    (setup.config.rx_ring, setup.config.tx_ring) = (ring, ring);
+    setup.config.rx_checksum = rx_checksum;
+    Ok(setup)
+}
