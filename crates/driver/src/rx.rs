@@ -251,7 +251,7 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         let Some(buffer) = self.buffers.get_mut(slot).and_then(Option::take) else {
             return; // `filled` says that there is one
         };
-        let refill = match self.judge.whole(written.word) {
+        let refill = match self.judge.wholes().judge(written.word) {
             Some(length) => self.feed.pass_whole(written, length, buffer, sink),
             None => self.feed.pass_unusual(&mut self.judge, written, buffer, sink),
         };
@@ -274,35 +274,35 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
     ) -> Option<Written> {
         loop {
             let Self { ring, buffers, cursor, judge, feed, .. } = self;
-            let (pairs, size) = (ring.pairs(), ring.size());
-            let limit = (budget - *taken).min(cursor.until_bell);
-            let (mut slot, mut count, mut bytes, mut kept) = (cursor.next, 0, 0, false);
-            let mut unusual = None;
-            while count < limit {
-                let (Some(pair), Some(shadow)) = (pairs.get(slot), buffers.get_mut(slot)) else { break };
+            let size = ring.size();
+            // As far as the ring goes straight on.
+            let run = cursor.next..size.min(cursor.next + (budget - *taken).min(cursor.until_bell));
+            let limit = run.len();
+            let (mut count, mut bytes, mut kept, mut unusual) = (0, 0, false, None);
+            let pairs = ring.pairs().get(run.clone()).unwrap_or_default();
+            let shadows = buffers.get_mut(run.clone()).unwrap_or_default();
+            let wholes = judge.wholes();
+            for (pair, shadow) in pairs.iter().zip(shadows) {
+                let slot = run.start + count;
                 ring.sync_for_cpu(slot);
                 let Some(written) = F::written(pair) else { break };
-                let Some(length) = judge.whole(written.word) else {
+                let Some(length) = wholes.judge(written.word) else {
                     unusual = Some(written);
                     break;
                 };
                 let Some(buffer) = shadow.take() else { break };
                 bytes += u64::from(length.without_fcs);
-                match sink(Received::whole(written, length, buffer)) {
-                    Some(buffer) => {
-                        buffer.sync_for_device(feed.bytes());
-                        ring.store_in(pair, slot, desc::rx_read(buffer.bus()));
-                        *shadow = Some(buffer);
-                    }
-                    None => {
-                        kept = true;
-                        break;
-                    }
-                }
+                let Some(buffer) = sink(Received::whole(written, length, buffer)) else {
+                    kept = true;
+                    break;
+                };
+                buffer.sync_for_device(feed.bytes());
+                ring.store_in(pair, slot, desc::rx_read(buffer.bus()));
+                *shadow = Some(buffer);
                 count += 1;
-                slot = if slot + 1 == size { 0 } else { slot + 1 };
             }
             let ended = count < limit;
+            let slot = if run.start + count == size { 0 } else { run.start + count };
             feed.counters.frames += count as u64 + u64::from(kept);
             feed.counters.bytes += bytes;
             *taken += count + usize::from(kept);

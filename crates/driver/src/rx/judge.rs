@@ -36,6 +36,29 @@ pub(super) struct Whole {
     pub(super) without_fcs: u16,
 }
 
+/// The limits of good frames in one buffer.
+#[derive(Clone, Copy)]
+pub(super) struct Wholes {
+    /// Bytes of FCS in the buffer.
+    fcs: u16,
+    /// The least length, with the FCS that is in the buffer.
+    least: u32,
+    /// How many lengths there are from there on.
+    lengths: u32,
+}
+
+impl Wholes {
+    /// The length of a good frame in one buffer.
+    #[inline]
+    pub(super) fn judge(self, word: u64) -> Option<Whole> {
+        const EOP: u64 = (rx_status::EOP as u64) << 32;
+        const ERRORS: u64 = (rx_error::FRAME as u64) << 40;
+        let length = RxWriteback::unpack(word).length;
+        let good = word & (EOP | ERRORS) == EOP && u32::from(length).wrapping_sub(self.least) < self.lengths;
+        good.then_some(Whole { length, without_fcs: length.wrapping_sub(self.fcs) })
+    }
+}
+
 impl Judge {
     pub(super) fn new(chip: Chip, config: &Config) -> Self {
         let split = matches!(config.rx_format.on(chip), RxFormat::Split { .. });
@@ -64,15 +87,11 @@ impl Judge {
         self.set_partial(0);
     }
 
-    /// The length of a good frame in one buffer, which most are.
+    /// What a good frame in one buffer is like, which most are, as long as none of those comes that
+    /// is not.
     #[inline]
-    pub(super) fn whole(&self, word: u64) -> Option<Whole> {
-        const EOP: u64 = (rx_status::EOP as u64) << 32;
-        const ERRORS: u64 = (rx_error::FRAME as u64) << 40;
-        let length = RxWriteback::unpack(word).length;
-        let good = word & (EOP | ERRORS) == EOP
-            && u32::from(length).wrapping_sub(u32::from(self.fcs) + 1) < self.whole_lengths;
-        good.then_some(Whole { length, without_fcs: length.wrapping_sub(self.fcs) })
+    pub(super) fn wholes(&self) -> Wholes {
+        Wholes { fcs: self.fcs, least: u32::from(self.fcs) + 1, lengths: self.whole_lengths }
     }
 
     /// Parts of long frames, errors, and nonsense. `Err` holds the buffer of a frame, or part of
