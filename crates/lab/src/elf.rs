@@ -41,17 +41,35 @@ pub fn needed(bytes: &[u8]) -> object::Result<Vec<String>> {
     Ok(names)
 }
 
+/// What a kernel module says of itself: "name=value" entries.
+fn module_info(bytes: &[u8]) -> object::Result<Vec<(String, String)>> {
+    let file = File::parse(bytes)?;
+    let Some(section) = file.section_by_name(".modinfo") else { return Ok(vec![]) };
+    let entries = section.data()?.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+    Ok(entries.filter_map(|entry| entry.split_once('=').map(|(a, b)| (a.to_owned(), b.to_owned()))).collect())
+}
+
 /// The modules that a kernel module needs, by its own words, in their order.
 ///
 /// # Errors
 /// If the bytes are no kernel module.
 pub fn module_depends(bytes: &[u8]) -> object::Result<Vec<String>> {
-    let file = File::parse(bytes)?;
-    let Some(section) = file.section_by_name(".modinfo") else { return Ok(vec![]) };
-    let data = section.data()?;
-    let depends = data.split(|byte| *byte == 0).find_map(|entry| entry.strip_prefix(b"depends="));
-    let names = String::from_utf8_lossy(depends.unwrap_or_default()).into_owned();
+    let info = module_info(bytes)?;
+    let names = info.iter().find(|(name, _)| name == "depends").map_or("", |(_, names)| names);
     Ok(names.split(',').filter(|name| !name.is_empty()).map(|name| name.replace('-', "_")).collect())
+}
+
+/// The parameters of a kernel module, and whether each is an array.
+///
+/// # Errors
+/// If the bytes are no kernel module.
+pub fn module_parameters(bytes: &[u8]) -> object::Result<BTreeMap<String, bool>> {
+    let info = module_info(bytes)?.into_iter().filter(|(name, _)| name == "parmtype");
+    Ok(info
+        .filter_map(|(_, value)| {
+            value.split_once(':').map(|(name, kind)| (name.to_owned(), kind.starts_with("array")))
+        })
+        .collect())
 }
 
 /// A program without what it does not need to run: everything behind its last segment, which is debug information.
@@ -69,6 +87,25 @@ pub fn without_debug(mut bytes: Vec<u8>) -> Vec<u8> {
         for field in SECTION_TABLE {
             bytes[field].fill(0);
         }
+    }
+    bytes
+}
+
+/// A program that is started by the loader at `path`, which must not be longer than the name of its own loader.
+pub fn with_loader(mut bytes: Vec<u8>, path: &str) -> Vec<u8> {
+    let place = FileHeader64::<LittleEndian>::parse(&*bytes).and_then(|header| {
+        let endian = header.endian()?;
+        let segments = header.program_headers(endian, &*bytes)?.iter();
+        let loader = segments.filter(|s| s.p_type(endian) == PT_INTERP).map(|s| s.file_range(endian)).next();
+        Ok(loader.unwrap_or_default())
+    });
+    let (start, size) = place.unwrap_or_default();
+    let range = usize::try_from(start).unwrap_or(0)..usize::try_from(start.saturating_add(size)).unwrap_or(0);
+    if let Some(place) = bytes.get_mut(range)
+        && path.len() < place.len()
+    {
+        place.fill(0);
+        place[..path.len()].copy_from_slice(path.as_bytes());
     }
     bytes
 }

@@ -105,7 +105,7 @@ impl Options {
     pub(crate) fn command_line(&self) -> String {
         let iommu = if self.machine == Machine::Iommu { " intel_iommu=on" } else { "" };
         format!(
-            "console=ttyS0 quiet panic=-1 mitigations=off ipv6.disable=1 net.ifnames=0 \
+            "console=ttyS0 quiet panic=-1 mitigations=off ipv6.disable=1 net.ifnames=0 iomem=relaxed \
              hugepagesz=2M hugepages={}{iommu} {}",
             self.huge_pages, self.append
         )
@@ -130,6 +130,7 @@ pub struct Guest {
     /// The card whose cable the guest may ask to be pulled.
     linked: usize,
     kernel: Kernel,
+    dpdk_drivers: Vec<String>,
     loaded: BTreeSet<String>,
     go_on: fn() -> bool,
     /// How long it took from QEMU's start to the first command.
@@ -163,6 +164,7 @@ impl Guest {
             trace: started.trace,
             linked: 0,
             kernel: kernel.clone(),
+            dpdk_drivers: userland.dpdk_drivers().to_vec(),
             loaded: BTreeSet::new(),
             go_on: || true,
             boot_time: Duration::ZERO,
@@ -190,6 +192,11 @@ impl Guest {
     /// The kernel that runs in it.
     pub fn kernel(&self) -> &Kernel {
         &self.kernel
+    }
+
+    /// The drivers that testpmd is to load.
+    pub(crate) fn dpdk_drivers(&self) -> &[String] {
+        &self.dpdk_drivers
     }
 
     /// QEMU's version.

@@ -113,19 +113,14 @@ impl Contents<'_> {
     }
 }
 
-/// kpps with its libraries, and a command that starts it.
+/// kpps with its libraries and its loader, and a command that starts it.
 fn ours(archive: &mut Archive, kpps: &Path) -> Result<()> {
-    let libraries = elf::libraries(&[kpps], &host_libraries())?;
-    let loader = libraries.keys().find(|name| name.starts_with("ld-"));
-    let command = match loader {
-        Some(loader) => {
-            format!("#!/bin/sh\nexec /{OURS}/{loader} --library-path /{OURS} /{OURS}/kpps \"$@\"\n")
-        }
-        None => format!("#!/bin/sh\nexec /{OURS}/kpps \"$@\"\n"),
-    };
+    let command = format!("#!/bin/sh\nLD_LIBRARY_PATH=/{OURS} exec /{OURS}/kpps \"$@\"\n");
     archive.file("bin/kpps", command.as_bytes());
-    archive.file(&format!("{OURS}/kpps"), &program(kpps)?);
-    for (name, path) in &libraries {
+    let loader = format!("/{OURS}/loader");
+    archive.file(&format!("{OURS}/kpps"), &elf::with_loader(program(kpps)?, &loader));
+    for (name, path) in &elf::libraries(&[kpps], &host_libraries())? {
+        let name = if name.starts_with("ld-") { "loader" } else { name };
         archive.file(&format!("{OURS}/{name}"), &program(path)?);
     }
     Ok(())

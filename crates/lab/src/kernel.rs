@@ -131,14 +131,25 @@ impl Kernel {
         self.modules.contains_key(name) || self.builtin.contains(name)
     }
 
+    /// The parameters of a module, and whether each takes a value for each card.
+    ///
+    /// # Errors
+    /// If there is no such module.
+    pub fn parameters(&self, name: &str) -> Result<BTreeMap<String, bool>> {
+        let path = self.path(name)?;
+        elf::module_parameters(&read_module(path)?).map_err(|e| Error::file(path, e))
+    }
+
+    fn path(&self, name: &str) -> Result<&PathBuf> {
+        let path = self.modules.get(name);
+        path.ok_or_else(|| Error::Input(format!("{} has no kernel module {name}", self.version)))
+    }
+
     fn visit(&self, name: &str, under_way: &mut BTreeSet<String>, order: &mut Vec<Module>) -> Result<()> {
         if self.builtin.contains(name) || !under_way.insert(name.to_owned()) {
             return Ok(());
         }
-        let path = self
-            .modules
-            .get(name)
-            .ok_or_else(|| Error::Input(format!("{} has no kernel module {name}", self.version)))?;
+        let path = self.path(name)?;
         for needed in elf::module_depends(&read_module(path)?).map_err(|e| Error::file(path, e))? {
             self.visit(&needed, under_way, order)?;
         }

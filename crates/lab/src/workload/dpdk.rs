@@ -1,0 +1,102 @@
+//! DPDK: testpmd with its e1000 driver, controlled by its command line.
+
+use super::{Backend, Count, LOADED, Running, Work, bind, involved, load_backend, stand_in};
+use crate::counters::Snapshot;
+use crate::guest::address;
+use crate::workload::linux::MissedFrames;
+use crate::{Error, Guest, Result};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const LOG: &str = "/tmp/testpmd.log";
+const IN: &str = "/tmp/testpmd.in";
+/// Starting takes seconds: huge pages are cleared, links come up.
+const START: Duration = Duration::from_secs(60);
+/// One processor for testpmd's main thread, which sleeps, and for the one that forwards.
+const LCORES: &str = "0@0,1@0";
+
+struct Testpmd {
+    work: Work,
+    ports: usize,
+    missed: Option<MissedFrames>,
+}
+
+pub(super) fn start(guest: &mut Guest, backend: Backend, work: Work) -> Result<Box<dyn Running>> {
+    load_backend(guest, backend)?;
+    let cards = involved(work);
+    for index in &cards {
+        bind(guest, *index, stand_in(backend))?;
+    }
+    let (mode, begin) = match work {
+        Work::Transmit => ("txonly", "start"),
+        Work::Receive => ("rxonly", "start"),
+        Work::Loop => ("io", "start tx_first"),
+        Work::Forward => ("io", "start"),
+        Work::Bridge => return Err(Error::Input("testpmd is no bridge".into())),
+    };
+    let drivers: String = guest.dpdk_drivers().iter().map(|name| format!(" -d {name}")).collect();
+    let allowed: String = cards.iter().map(|index| format!(" -a {}", address(*index))).collect();
+    guest.run(&format!("rm -f {IN} {LOG}; mkfifo {IN}"))?;
+    guest.run(&format!(
+        "LD_PRELOAD=libstdbuf.so _STDBUF_O=L setsid testpmd --lcores {LCORES} -n 1{drivers}{allowed} --in-memory \
+         --no-telemetry -- -i --total-num-mbufs=8192 --txpkts=60 --forward-mode={mode} --no-lsc-interrupt \
+         <> {IN} > {LOG} 2>&1 &"
+    ))?;
+    let until = |what: &str| {
+        format!(
+            "while ! grep -q '{what}' {LOG}; do \
+             if ! pidof testpmd > /dev/null; then tail -5 {LOG}; exit 1; fi; usleep 5000; done"
+        )
+    };
+    let failed = |error| match error {
+        Error::Command { output, .. } => Error::Input(format!("testpmd does not start: {output}")),
+        other => other,
+    };
+    let ready = guest.output(&until("^Done"), START)?;
+    if ready.code != 0 {
+        return Err(Error::Input(format!("testpmd does not start: {}", ready.text.trim())));
+    }
+    let missed = if work.is_loaded() { Some(MissedFrames::of(guest, LOADED)?) } else { None };
+    guest.run(&format!("echo {begin} > {IN}; {}", until("packet forwarding"))).map_err(failed)?;
+    Ok(Box::new(Testpmd { work, ports: cards.len(), missed }))
+}
+
+impl Running for Testpmd {
+    fn counter(&self) -> String {
+        // testpmd answers when its main thread has had the processor.
+        let answers = format!("$(grep -c Tx-bps {LOG})");
+        format!(
+            "n={answers}; echo show port stats all > {IN}; i=0; \
+             while [ {answers} -lt $((n + {ports})) ] && [ $i -lt 1000 ]; do usleep 1000; i=$((i + 1)); done; \
+             tail -n {lines} {LOG}",
+            ports = self.ports,
+            lines = 14 * self.ports,
+        )
+    }
+
+    fn frames(&self, snapshot: &Snapshot) -> Result<Count> {
+        let values = |name: &str| -> Vec<u64> {
+            let after = snapshot.text.split(name).skip(1);
+            after.filter_map(|text| text.split_whitespace().next()?.parse().ok()).collect()
+        };
+        // Ports are in the order of their addresses.
+        let frames = match self.work {
+            Work::Transmit => values("TX-packets:").first().copied(),
+            Work::Receive => values("RX-packets:").first().copied(),
+            _ => Some(values("TX-packets:").iter().sum()),
+        };
+        if values("TX-packets:").len() != self.ports {
+            return Err(Error::Protocol { what: "testpmd's counters".into(), answer: snapshot.text.clone() });
+        }
+        Ok(Count { at_ns: snapshot.at_ns, frames: frames.unwrap_or(0) })
+    }
+
+    fn finish(self: Box<Self>, guest: &mut Guest) -> Result<BTreeMap<String, u64>> {
+        let missed = self.missed.map_or(Ok(0), |missed| missed.now(guest))?;
+        guest.run(&format!(
+            "echo quit > {IN}; i=0; while pidof testpmd > /dev/null && [ $i -lt 500 ]; \
+             do usleep 10000; i=$((i + 1)); done; ! pidof testpmd > /dev/null || killall -9 testpmd"
+        ))?;
+        Ok([("ring".to_owned(), missed)].into())
+    }
+}

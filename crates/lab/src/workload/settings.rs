@@ -1,0 +1,120 @@
+//! What can be set of the kernel's driver: module parameters, sysctls, and how NAPI defers its interrupts.
+
+use crate::{Error, Guest, Model, Result};
+use std::str::FromStr;
+
+/// Settings, in the order in which they were given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings(pub Vec<Setting>);
+
+/// One setting: `linux.RxDescriptors=80`, `sysctl.net.core.netdev_budget=64`, `napi.defer_hard_irqs=2`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    shelf: Shelf,
+    name: String,
+    value: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shelf {
+    /// A parameter of the driver's module.
+    Linux,
+    /// A sysctl.
+    Sysctl,
+    /// A file of the interface: `napi_defer_hard_irqs`, `gro_flush_timeout`.
+    Napi,
+}
+
+const HELP: &str = "give linux.PARAMETER=VALUE (a parameter of the driver's module, as RxDescriptors), sysctl.NAME=VALUE \
+    (as net.core.netdev_budget), napi.defer_hard_irqs=COUNT or napi.gro_flush_timeout=NS";
+
+impl FromStr for Setting {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let help = || format!("'{text}' is not a setting: {HELP}");
+        let (place, value) = text.split_once('=').ok_or_else(help)?;
+        let (shelf, name) = place.split_once('.').ok_or_else(help)?;
+        let shelf = match shelf {
+            "linux" => Shelf::Linux,
+            "sysctl" => Shelf::Sysctl,
+            "napi" => Shelf::Napi,
+            _ => return Err(help()),
+        };
+        let plain = |text: &str| {
+            !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "_.-,".contains(c))
+        };
+        if !plain(name) || !plain(value) {
+            return Err(help());
+        }
+        let name = match (shelf, name) {
+            (Shelf::Napi, "defer_hard_irqs") => "napi_defer_hard_irqs",
+            (Shelf::Napi, "gro_flush_timeout") => name,
+            (Shelf::Napi, _) => return Err(help()),
+            _ => name,
+        };
+        Ok(Self { shelf, name: name.to_owned(), value: value.to_owned() })
+    }
+}
+
+impl Settings {
+    fn of(&self, shelf: Shelf) -> impl Iterator<Item = &Setting> {
+        self.0.iter().filter(move |setting| setting.shelf == shelf)
+    }
+
+    /// Loads the driver of `model` with its parameters. A value counts for all of the `cards` cards.
+    ///
+    /// # Errors
+    /// If the driver has no such parameter.
+    pub(crate) fn load_driver(&self, guest: &mut Guest, model: Model, cards: usize) -> Result<()> {
+        let module = model.name();
+        let known = guest.kernel().parameters(module)?;
+        let mut parameters = String::new();
+        for Setting { name, value, .. } in self.of(Shelf::Linux) {
+            let Some(of_each_card) = known.get(name) else {
+                let names: Vec<_> = known.keys().map(String::as_str).collect();
+                return Err(Error::Input(format!(
+                    "the driver {module} of {} has no parameter {name}: it has {}",
+                    guest.kernel().name,
+                    names.join(", ")
+                )));
+            };
+            let times = if *of_each_card && !value.contains(',') { cards } else { 1 };
+            parameters += &format!(" {name}={}", vec![value.as_str(); times].join(","));
+        }
+        guest.load(module, parameters.trim())
+    }
+
+    /// Sets what is not of the module on `interface`.
+    ///
+    /// # Errors
+    /// If the kernel has no such setting or does not take the value.
+    pub(crate) fn apply(&self, guest: &mut Guest, interface: &str) -> Result<()> {
+        for Setting { name, value, .. } in self.of(Shelf::Sysctl) {
+            guest.run(&format!("sysctl -w {name}={value}"))?;
+        }
+        for Setting { name, value, .. } in self.of(Shelf::Napi) {
+            guest.run(&format!("echo {value} > /sys/class/net/{interface}/{name}"))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn settings_as_people_type_them() {
+        let setting: Setting = "linux.RxDescriptors=80".parse().unwrap();
+        assert_eq!((setting.shelf, &*setting.name, &*setting.value), (Shelf::Linux, "RxDescriptors", "80"));
+        assert_eq!("napi.defer_hard_irqs=2".parse::<Setting>().unwrap().name, "napi_defer_hard_irqs");
+        "sysctl.net.core.netdev_budget=64".parse::<Setting>().unwrap();
+        for text in ["", "x", "linux.", "linux.a=", "bsd.a=1", "napi.x=1", "linux.a=1;reboot", "sysctl.a b=1"]
+        {
+            let error = text.parse::<Setting>().unwrap_err();
+            assert!(error.contains("is not a setting"), "{error}");
+        }
+    }
+}
