@@ -1,7 +1,7 @@
 //! `kpps bridge` and `kpps route`: apps on ports.
 
 use crate::error::Failure;
-use crate::run::{self, Common, Ends, Start};
+use crate::run::{self, Common, Start};
 use crate::units;
 use clap::Args;
 use kpps_apps::{App, EtherSwitch, Interface, Ipv4Net, Route, Router};
@@ -20,10 +20,11 @@ use std::time::Duration;
   kpps bridge uio:0000:00:10.0 uio:0000:00:11.0           until Ctrl-C
   kpps bridge uio:0000:00:10.0 packet:veth0 packet:veth1 --duration 10s
 
-It learns behind which port each station is (4096 of them, for 300 s) and floods frames to unknown stations and groups.
-No spanning tree: a loop of cables makes a storm.
+It learns behind which port each station is (4096 of them, for 300 s) and floods frames to unknown
+stations and groups. No spanning tree: a loop of cables makes a storm.
 
-Ports: uio:ADDRESS and vfio:ADDRESS (our driver; `kpps device list` shows cards), packet:INTERFACE (the kernel's).")]
+Ports: uio:ADDRESS and vfio:ADDRESS (our driver; `kpps device list` shows cards),
+packet:INTERFACE (the kernel's, with its offloads off: ethtool -K eth1 tx off tso off gso off gro off).")]
 pub struct BridgeArguments {
     /// The ports: uio:ADDRESS, vfio:ADDRESS or packet:INTERFACE
     #[arg(required = true, num_args = 2..)]
@@ -54,12 +55,14 @@ pub fn bridge(arguments: &BridgeArguments) -> Result<(), Failure> {
 #[derive(Args)]
 #[command(after_help = "Examples:
   kpps route uio:0000:00:10.0=10.0.0.1/24 uio:0000:00:11.0=10.0.1.1/24
-  kpps route packet:a=10.0.0.1/24 packet:b=10.0.1.1/24 --route 10.9.0.0/16=10.0.1.2 --route 0.0.0.0/0=10.0.1.3
+  kpps route packet:a=10.0.0.1/24 packet:b=10.0.1.1/24 --route 0.0.0.0/0=10.0.1.2
 
-An IPv4 router: longest prefix, ARP, answers to pings, ICMP errors (at most 1000 a second). It does not cut packets
-into fragments and does not look at IP options. The addresses must not be the kernel's too, or both answer.
+An IPv4 router: longest prefix, ARP, answers to pings, ICMP errors (at most 1000 a second). It does
+not cut packets into fragments and does not look at IP options. The addresses must not be the
+kernel's too, or both answer.
 
-Ports: uio:ADDRESS and vfio:ADDRESS (our driver; `kpps device list` shows cards), packet:INTERFACE (the kernel's).")]
+Ports: uio:ADDRESS and vfio:ADDRESS (our driver; `kpps device list` shows cards),
+packet:INTERFACE (the kernel's, with its offloads off: ethtool -K eth1 tx off tso off gso off gro off).")]
 pub struct RouteArguments {
     /// The ports with their addresses: PORT=ADDRESS/BITS
     #[arg(required = true, num_args = 1.., value_parser = interface)]
@@ -128,7 +131,7 @@ fn run_app<A: App<Frame>>(
     more: impl Fn(&A) -> String,
 ) -> Result<(), Failure> {
     let start = Start::now(ports)?;
-    let mut ends = Ends::after(duration);
+    let mut ends = common.ends(duration);
     let elapsed = app(ports, program, &mut ends);
     ends.clear();
     let elapsed = elapsed.map_err(run::broken)?;

@@ -1,7 +1,7 @@
 //! `kpps count`: what arrives, and in which state.
 
 use crate::error::Failure;
-use crate::run::{self, Common, Ends, Start};
+use crate::run::{self, Common, Start};
 use crate::units;
 use clap::Args;
 use kpps_ports::Spec;
@@ -17,10 +17,11 @@ use std::time::Duration;
   kpps count uio:0000:00:11.0 --duration 10s
   kpps count packet:veth1 --expect 1000 --duration 5s     exit code 1 if one is missing
 
-Frames of `kpps send` are told apart by their tags: lost, duplicated, reordered and corrupted ones are counted for each
-stream. Other frames are counted as such. After --expect frames it ends at once.
+Frames of `kpps send` are known by their tags: lost, duplicated, reordered and corrupted ones are
+counted for each stream. Other frames are counted as such. After --expect frames it ends at once.
 
-Ports: uio:ADDRESS and vfio:ADDRESS (our driver; `kpps device list` shows cards), packet:INTERFACE (the kernel's).")]
+Ports: uio:ADDRESS and vfio:ADDRESS (our driver; `kpps device list` shows cards),
+packet:INTERFACE (the kernel's, with its offloads off: ethtool -K eth1 tx off tso off gso off gro off).")]
 pub struct Arguments {
     /// Where to receive: uio:ADDRESS, vfio:ADDRESS or packet:INTERFACE
     port: Spec,
@@ -40,7 +41,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut ports = arguments.common.open(specs, true)?;
     let start = Start::now(&mut ports)?;
     let mut streams = Streams::default();
-    let mut ends = Ends::after(Some(arguments.duration));
+    let mut ends = arguments.common.ends(Some(arguments.duration));
     let elapsed = match ports.first_mut() {
         Some(AnyPort::Card(card)) => count(&mut **card, &mut streams, arguments.expect, &mut ends),
         Some(AnyPort::Packet(packet)) => count(&mut **packet, &mut streams, arguments.expect, &mut ends),

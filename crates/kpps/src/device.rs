@@ -14,8 +14,8 @@ use std::fmt::Write;
   kpps device bind 0000:00:10.0 --to uio        needs huge pages and root to use
   kpps device release 0000:00:10.0              back to the kernel's driver
 
-A card whose interface is up and has addresses is not taken away from the kernel unless --force is given: it may be
-the one that you are connected by.")]
+A card whose interface is up and has addresses is not taken away from the kernel unless --force is
+given: it may be the one that you are connected by.")]
 pub struct Arguments {
     #[command(subcommand)]
     command: Command,

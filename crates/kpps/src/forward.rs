@@ -1,7 +1,7 @@
 //! `kpps forward`: from one port to the other, both ways.
 
 use crate::error::Failure;
-use crate::run::{self, Common, Ends, Start};
+use crate::run::{self, Common, Start};
 use crate::units;
 use clap::Args;
 use kpps_frames::Size;
@@ -15,12 +15,13 @@ use std::time::Duration;
 #[command(after_help = "Examples:
   kpps forward uio:0000:00:10.0 uio:0000:00:11.0                 until Ctrl-C
   kpps forward uio:0000:00:10.0 uio:0000:00:11.0 --prime 32 --duration 5s
-                                                                 two cards on one wire: 32 frames go round and round
+                        two cards on one wire: 32 frames go round and round
 
-Frames are passed on as they are; between two cards nothing is copied. One for which the other port has no room is
-dropped and counted there as `full`.
+Frames are passed on as they are; between two cards nothing is copied. One for which the other
+port has no room is dropped, and counted there as `full`.
 
-Ports: uio:ADDRESS and vfio:ADDRESS (our driver; `kpps device list` shows cards), packet:INTERFACE (the kernel's).")]
+Ports: uio:ADDRESS and vfio:ADDRESS (our driver; `kpps device list` shows cards),
+packet:INTERFACE (the kernel's, with its offloads off: ethtool -K eth1 tx off tso off gso off gro off).")]
 pub struct Arguments {
     /// One port: uio:ADDRESS, vfio:ADDRESS or packet:INTERFACE
     a: Spec,
@@ -44,7 +45,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let specs = [arguments.a.clone(), arguments.b.clone()];
     let mut ports = arguments.common.open(&specs, true)?;
     let start = Start::now(&mut ports)?;
-    let mut ends = Ends::after(arguments.duration);
+    let mut ends = arguments.common.ends(arguments.duration);
     let mut primed = 0;
     let elapsed = match &mut ports[..] {
         [first, second] => {

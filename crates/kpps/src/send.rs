@@ -1,7 +1,7 @@
 //! `kpps send`: test frames at an exact rate.
 
 use crate::error::Failure;
-use crate::run::{self, Common, Ends, Start};
+use crate::run::{self, Common, Start};
 use crate::units::{self, Rate};
 use clap::Args;
 use kpps_frames::build::{Flow, udp_test};
@@ -21,12 +21,12 @@ use std::time::Duration;
   kpps send uio:0000:00:10.0 --load 50% --duration 10s --size 1518
   kpps send vfio:0000:00:10.0 --rewrite             how fast is it?
 
-Each frame carries a tag (stream, sequence, time, check), from which `kpps count` tells what was lost, duplicated,
-reordered or corrupted. At a rate each frame is sent at its time whatever became of those before; one that cannot be
-sent within a millisecond is counted as unsent, and as loss.
+Each frame carries a tag (stream, sequence, time, check), from which `kpps count` tells what was
+lost, duplicated, reordered or corrupted. At a rate each frame is sent at its time whatever became
+of those before; one that cannot be sent within a millisecond is counted as unsent, and as loss.
 
-Ports: uio:ADDRESS and vfio:ADDRESS (our driver; `kpps device list` shows cards), packet:INTERFACE (the kernel's; its
-offloads should be off: ethtool -K eth1 tx off tso off gso off gro off).")]
+Ports: uio:ADDRESS and vfio:ADDRESS (our driver; `kpps device list` shows cards),
+packet:INTERFACE (the kernel's, with its offloads off: ethtool -K eth1 tx off tso off gso off gro off).")]
 pub struct Arguments {
     /// Where to send: uio:ADDRESS, vfio:ADDRESS or packet:INTERFACE
     port: Spec,
@@ -116,7 +116,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         (given, _) => given,
     };
     let start = Start::now(&mut ports)?;
-    let mut ends = Ends::after(duration);
+    let mut ends = arguments.common.ends(duration);
     // One loop for each kind of port, so that nothing is decided for each frame.
     let sent = match ports.first_mut() {
         Some(AnyPort::Card(card)) => send(&mut **card, &plan, &mut ends),

@@ -2,7 +2,7 @@
 
 use super::card::{CardPort, Line};
 use super::{Counters, Frame, Link, Next, PacketPort, Port, Trouble, Wake};
-use crate::{Backend, Card, Domain, Error, Interrupts, Place, Spec};
+use crate::{Backend, Card, Domain, Error, Interrupts, Place, Spec, devices};
 use kpps_dma::{BufferPool, Memory, PoolBuffer};
 use kpps_driver::Chip;
 use kpps_driver::config::{Config, NapiExit, Service};
@@ -107,6 +107,7 @@ pub fn open(specs: &[Spec], options: &Options) -> Result<Vec<AnyPort>, Error> {
             source: io::Error::other("each port is one end of one wire"),
         });
     }
+    check_cards(specs)?;
     let per_port = 2 * usize::from(options.ring) + SPARE_BUFFERS / 2;
     let buffers = specs.len() * per_port + SPARE_BUFFERS;
     // Rings and what alignment wastes.
@@ -134,6 +135,28 @@ pub fn open(specs: &[Spec], options: &Options) -> Result<Vec<AnyPort>, Error> {
         source: io::ErrorKind::OutOfMemory.into(),
     })?;
     specs.iter().map(|spec| open_one(spec, options, domain.as_ref(), pool.clone())).collect()
+}
+
+/// Whether the cards are there and ready: said before memory is asked for.
+fn check_cards(specs: &[Spec]) -> Result<(), Error> {
+    let cards = specs.iter().filter_map(|spec| match spec {
+        Spec::Card(backend, address) => Some((*backend, *address)),
+        Spec::Packet(_) => None,
+    });
+    let mut devices = None;
+    for (backend, address) in cards {
+        let devices = devices.get_or_insert_with(devices::list);
+        let device = devices.iter().find(|device| device.address == address);
+        let device = device.ok_or(Error::NoDevice(address))?;
+        let (vendor, device_id) = (device.vendor, device.device_id);
+        if device.chip.is_none() {
+            return Err(Error::NotE1000 { address, vendor, device_id });
+        }
+        if device.backend() != Some(backend) {
+            return Err(Error::NotBound { address, driver: device.driver.clone(), backend });
+        }
+    }
+    Ok(())
 }
 
 fn open_one(

@@ -186,6 +186,10 @@ impl<P: Platform + Clone, L: Line> CardPort<P, L> {
             // The interrupt for these is on its way, or was signalled and not taken in.
             self.unheard = true;
             self.wake()?;
+            if received > 0 {
+                // There may be more than the budget.
+                self.next = Next::Now;
+            }
         } else if self.unheard {
             self.hear()?;
         }

@@ -24,7 +24,7 @@ pub struct Plan {
     pub frames: Vec<Vec<u8>>,
     /// Write each frame anew as a whole; otherwise, if there is but one, only its tag.
     pub rewrite: bool,
-    /// Stop after this many.
+    /// Stop when this many have been sent.
     pub count: Option<u64>,
     /// The number of the stream.
     pub stream: u16,
@@ -175,22 +175,20 @@ fn pace<P: Port, W: Watch>(
     let mut given_up = 0;
     loop {
         let elapsed = shift.elapsed();
-        let end = shift.end.map_or(elapsed, |end| elapsed.min(end - shift.started));
+        let now = shift.end.map_or(elapsed, |end| elapsed.min(end - shift.started));
         // The first frame is due at the start.
-        let due = ((end.as_secs_f64() * pps) as u64).saturating_add(1).min(most);
-        let backlog = due - source.sent - given_up;
+        let due = (now.as_secs_f64() * pps) as u64 + 1;
+        let backlog = (due - source.sent - given_up).min(most - source.sent);
         let count =
             source.burst(port, backlog.min(BURST as u64) as usize, elapsed.as_nanos() as u64 * 1000)?;
         let left = backlog - count as u64;
         given_up += left.saturating_sub(late);
-        if source.sent + given_up >= most {
-            return Ok((due, end));
-        }
         port.receive(BURST, |frame| Some(frame.buffer))?;
+        if source.sent >= most {
+            return Ok((source.sent + given_up, elapsed));
+        }
         if !shift.go_on(&mut [port])? {
-            let end = shift.end.map_or(elapsed, |end| end - shift.started);
-            let due = ((end.as_secs_f64().min(shift.elapsed().as_secs_f64()) * pps).ceil() as u64).min(most);
-            return Ok((due.max(source.sent), end));
+            return Ok((((now.as_secs_f64() * pps).ceil() as u64).max(source.sent + given_up), elapsed));
         }
         if left == 0 {
             let next = Duration::from_secs_f64(due as f64 / pps);

@@ -1,0 +1,376 @@
+//! The commands on ports, over virtual cables in network namespaces. That takes root; without, these tests say so and
+//! pass.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used)]
+
+use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
+use kpps_dma::{BufferPool, Memory};
+use kpps_frames::build::{Flow, udp_test};
+use kpps_frames::{Size, Tag, tag};
+use kpps_platform::{Buffer, BufferSource};
+use kpps_ports::port::{Frame, PacketPort, Port};
+use serde_json::Value;
+use std::fs::File;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// A network namespace of its own with virtual cables; gone when dropped.
+struct Net(String);
+
+impl Net {
+    /// With these cables, both ends up; `None` without the right to make one.
+    fn new(cables: &[(&str, &str)]) -> Option<Self> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let name = format!("kpps-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        if !Command::new("ip")
+            .args(["netns", "add", &name])
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|s| s.success())
+        {
+            eprintln!("skipped: no right to make a network namespace");
+            return None;
+        }
+        let net = Self(name);
+        // Or the kernel's neighbour discovery would send frames that nobody asked for.
+        net.run(&["sh", "-c", "echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6 2>/dev/null || true"]);
+        for (a, b) in cables {
+            net.run(&["ip", "link", "add", "name", a, "type", "veth", "peer", "name", b]);
+            net.run(&["ip", "link", "set", "dev", a, "up"]);
+            net.run(&["ip", "link", "set", "dev", b, "up"]);
+        }
+        Some(net)
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.0]).args(words);
+        command
+    }
+
+    fn run(&self, words: &[&str]) {
+        assert!(self.command(words).status().unwrap().success(), "{words:?}");
+    }
+
+    /// kpps to its end.
+    fn kpps(&self, words: &[&str]) -> Output {
+        let kpps = assert_cmd::cargo::cargo_bin("kpps");
+        self.command(&[kpps.to_str().unwrap()]).args(words).output().unwrap()
+    }
+
+    /// kpps in the background, with this many ports open.
+    fn start(&self, words: &[&str], ports: usize) -> Child {
+        let kpps = assert_cmd::cargo::cargo_bin("kpps");
+        let mut command = self.command(&[kpps.to_str().unwrap()]);
+        let child = command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let table = format!("/proc/{}/net/packet", child.id());
+        let end = Instant::now() + Duration::from_secs(20);
+        // A line of heading, and one for each bound socket (its 4th column is the protocol: all).
+        let open = || {
+            let text = std::fs::read_to_string(&table).unwrap_or_default();
+            text.lines().filter(|line| line.split_whitespace().nth(3) == Some("0003")).count()
+        };
+        while open() < ports {
+            assert!(Instant::now() < end, "{words:?} does not start");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        child
+    }
+
+    /// An end of a cable in our own hands.
+    fn end(&self, interface: &str) -> End {
+        let namespace = File::open(format!("/run/netns/{}", self.0)).unwrap();
+        let interface = interface.to_owned();
+        // A socket stays in the namespace that it was made in.
+        let port = std::thread::spawn(move || {
+            nix::sched::setns(namespace, nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+            let pool: BufferPool = Memory::private(4 << 20).unwrap().pool(600, 2048, None).unwrap();
+            PacketPort::open(&interface, pool).unwrap()
+        });
+        End(port.join().unwrap())
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
+    }
+}
+
+struct End(PacketPort);
+
+impl End {
+    fn send(&mut self, bytes: &[u8]) {
+        let mut buffer = self.0.pool().take().unwrap();
+        buffer.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
+        self.0.send(Frame { buffer, bytes: bytes.len() as u16 }).unwrap();
+        self.0.flush().unwrap();
+    }
+
+    /// The next frame that `wanted` likes.
+    fn receive(&mut self, what: &str, wanted: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+        let end = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < end {
+            let mut found = None;
+            self.0
+                .receive(1, |frame| {
+                    found = Some(frame.as_ref().to_vec()).filter(|frame| wanted(frame));
+                    Some(frame.buffer)
+                })
+                .unwrap();
+            if let Some(found) = found {
+                return found;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        panic!("{what} does not come");
+    }
+
+    /// Nothing is there that was not asked for.
+    fn is_silent(&mut self) -> bool {
+        std::thread::sleep(Duration::from_millis(100));
+        self.0.receive(32, |frame| Some(frame.buffer)).unwrap() == 0
+    }
+}
+
+fn document(output: &Output) -> Value {
+    let text = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(&text)
+        .unwrap_or_else(|e| panic!("{e}: {text}{}", String::from_utf8_lossy(&output.stderr)))
+}
+
+/// Ends a command as Ctrl-C would.
+fn stop(child: Child) -> Output {
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn what_is_sent_is_counted() {
+    let Some(net) = Net::new(&[("a", "b")]) else { return };
+    for size in ["64", "imix-linux"] {
+        let count = net.start(&["count", "packet:b", "--expect", "3000", "--duration", "20s", "--json"], 1);
+        let sent =
+            net.kpps(&["send", "packet:a", "--load", "20kpps", "--count", "3000", "--size", size, "--json"]);
+        let (sent, counted) = (document(&sent), count.wait_with_output().unwrap());
+        assert!(counted.status.success(), "{}", String::from_utf8_lossy(&counted.stderr));
+        let counted = document(&counted);
+        let schema: Value = serde_json::from_slice(&net.kpps(&["schema"]).stdout).unwrap();
+        for document in [&sent, &counted] {
+            jsonschema::validate(&schema, document).unwrap();
+            assert_eq!((&document["kind"], &document["complete"]), (&"run".into(), &true.into()));
+        }
+        assert_eq!(sent["ports"][0]["sent"], 3000);
+        assert_eq!(sent["load"]["offered_pps"], 20_000.0);
+        let seconds = sent["seconds"].as_f64().unwrap();
+        let unsent = sent["load"]["unsent"].as_f64().unwrap();
+        assert!((seconds - (3000.0 + unsent) / 20e3).abs() < 0.02, "{seconds} s, {unsent} unsent");
+        let stream = &counted["streams"][0];
+        for (name, expected) in
+            [("received", 3000), ("lost", 0), ("duplicated", 0), ("reordered", 0), ("corrupted", 0)]
+        {
+            assert_eq!(stream[name], expected, "{name}");
+        }
+    }
+}
+
+#[test]
+fn mishaps_are_counted_and_an_interrupted_count_keeps_them() {
+    let Some(net) = Net::new(&[("a", "b")]) else { return };
+    let count = net.start(&["count", "packet:b", "--duration", "60s", "--json"], 1);
+    let mut a = net.end("a");
+    let frame = |sequence| {
+        let mut frame = udp_test(&Flow::default(), Size::MIN).unwrap();
+        tag::write(&mut frame, Tag { stream: 7, sequence, sent_ps: 0 }).unwrap();
+        frame
+    };
+    for sequence in [0, 1, 3, 2, 2, 6] {
+        a.send(&frame(sequence));
+    }
+    let mut bad = frame(4);
+    bad[50] ^= 1;
+    a.send(&bad);
+    a.send(&[&[0xff; 12][..], &[0x88, 0xb5], &[0; 46]].concat());
+    std::thread::sleep(Duration::from_millis(200));
+    let output = stop(count);
+    assert_eq!(output.status.code(), Some(130));
+    let document = document(&output);
+    assert_eq!(document["complete"], false);
+    let stream = &document["streams"][0];
+    for (name, expected) in
+        [("stream", 7), ("received", 6), ("lost", 2), ("duplicated", 1), ("reordered", 1), ("corrupted", 1)]
+    {
+        assert_eq!(stream[name], expected, "{name}");
+    }
+    assert_eq!((&document["corrupted"], &document["others"]), (&1.into(), &1.into()));
+}
+
+#[test]
+fn frames_are_forwarded_both_ways_as_they_are() {
+    let Some(net) = Net::new(&[("a", "p"), ("q", "b")]) else { return };
+    let forward = net.start(&["forward", "packet:p", "packet:q", "--json"], 2);
+    let (mut a, mut b) = (net.end("a"), net.end("b"));
+    for bytes in [60, 61, 1514] {
+        let mut frame = vec![0x5a; bytes];
+        frame[12..14].copy_from_slice(&[0x81, 0]);
+        a.send(&frame);
+        assert_eq!(b.receive("a frame", |_| true), frame, "{bytes} B with a VLAN tag");
+        frame[12] = 0x08;
+        b.send(&frame);
+        assert_eq!(a.receive("a frame", |_| true), frame);
+    }
+    drop((a, b));
+    let count = net.start(&["count", "packet:b", "--expect", "5000", "--duration", "20s", "--json"], 3);
+    assert!(net.kpps(&["send", "packet:a", "--count", "5000", "--load", "20kpps"]).status.success());
+    let counted = count.wait_with_output().unwrap();
+    assert!(counted.status.success(), "{}", String::from_utf8_lossy(&counted.stderr));
+    let output = stop(forward);
+    assert_eq!(output.status.code(), Some(0), "Ctrl-C is how an endless run ends");
+    let document = document(&output);
+    let ports = document["ports"].as_array().unwrap();
+    assert_eq!((&ports[0]["received"], &ports[1]["sent"]), (&5003.into(), &5003.into()));
+    assert_eq!((&ports[1]["received"], &ports[0]["sent"]), (&3.into(), &3.into()));
+    let busy = document["cpu"]["user_s"].as_f64().unwrap() + document["cpu"]["system_s"].as_f64().unwrap();
+    assert!(busy < 0.5 * document["seconds"].as_f64().unwrap(), "it sleeps when idle: {}", document["cpu"]);
+}
+
+#[test]
+fn a_bridge_learns_and_floods() {
+    let Some(net) = Net::new(&[("a", "p0"), ("b", "p1"), ("c", "p2")]) else { return };
+    let bridge = net.start(&["bridge", "packet:p0", "packet:p1", "packet:p2", "--json"], 3);
+    let (mut a, mut b, mut c) = (net.end("a"), net.end("b"), net.end("c"));
+    let frame = |to: u8, from: u8| {
+        let mut frame = Vec::new();
+        PacketBuilder::ethernet2([2, 0, 0, 0, 0, from], [2, 0, 0, 0, 0, to])
+            .ipv4([10, 0, 0, from], [10, 0, 0, to], 64)
+            .udp(1, 2)
+            .write(&mut frame, &[from; 30])
+            .unwrap();
+        frame
+    };
+    a.send(&frame(2, 1));
+    assert_eq!(b.receive("the flooded frame", |_| true), frame(2, 1));
+    let copy = c.receive("its copy", |_| true);
+    let parsed = SlicedPacket::from_ethernet(&copy).unwrap();
+    let Some(TransportSlice::Udp(udp)) = parsed.transport else { panic!("no UDP") };
+    assert_eq!((udp.destination_port(), udp.payload()), (2, &[1; 30][..]));
+    b.send(&frame(1, 2));
+    assert_eq!(a.receive("the answer", |_| true), frame(1, 2));
+    assert!(c.is_silent(), "who is not meant hears nothing");
+    let output = stop(bridge);
+    let document = document(&output);
+    assert_eq!(
+        (&document["app"]["received"], &document["app"]["sent"], &document["app"]["made"]),
+        (&2.into(), &3.into(), &1.into())
+    );
+}
+
+#[test]
+fn a_router_routes_and_a_kernel_behind_it_answers() {
+    let Some(net) = Net::new(&[("a", "p"), ("q", "host")]) else { return };
+    // The kernel is a host in the second network; all else goes by the router.
+    let inside = Net::new(&[]).unwrap();
+    net.run(&["ip", "link", "set", "host", "netns", &inside.0]);
+    inside.run(&["ip", "link", "set", "host", "up"]);
+    inside.run(&["ip", "address", "add", "10.0.1.2/24", "dev", "host"]);
+    inside.run(&["ip", "route", "add", "default", "via", "10.0.1.1"]);
+    let router = net.start(&["route", "packet:p=10.0.0.1/24", "packet:q=10.0.1.1/24", "--json"], 2);
+    let mut a = net.end("a");
+    let me = [2, 0, 0, 0, 0, 9];
+    let ask = |to: [u8; 4]| {
+        let message = etherparse::ArpPacket::new(
+            etherparse::ArpHardwareId::ETHERNET,
+            etherparse::EtherType::IPV4,
+            etherparse::ArpOperation::REQUEST,
+            &me,
+            &[10, 0, 0, 2],
+            &[0; 6],
+            &to,
+        );
+        let mut frame = Vec::new();
+        PacketBuilder::ethernet2(me, [0xff; 6]).arp(message.unwrap()).write(&mut frame).unwrap();
+        frame
+    };
+    a.send(&ask([10, 0, 0, 1]));
+    let reply = a.receive("an ARP reply", |frame| frame[12..14] == [8, 6]);
+    let Some(NetSlice::Arp(arp)) = SlicedPacket::from_ethernet(&reply).unwrap().net else { panic!("no ARP") };
+    assert_eq!((arp.sender_protocol_addr(), arp.target_hw_addr()), (&[10, 0, 0, 1][..], &me[..]));
+    let router_mac: [u8; 6] = arp.sender_hw_addr().try_into().unwrap();
+
+    // Through the router to the kernel, which it must ask for by ARP, and back.
+    let mut ping = Vec::new();
+    PacketBuilder::ethernet2(me, router_mac)
+        .ipv4([10, 0, 0, 2], [10, 0, 1, 2], 64)
+        .icmpv4_echo_request(5, 6)
+        .write(&mut ping, b"there and back")
+        .unwrap();
+    a.send(&ping);
+    let pong = a.receive("the kernel's answer", |frame| frame[12..14] == [8, 0]);
+    let packet = SlicedPacket::from_ethernet(&pong).unwrap();
+    let Some(NetSlice::Ipv4(ip)) = packet.net else { panic!("no IPv4") };
+    let header = ip.header().to_header();
+    assert_eq!(header.header_checksum, header.calc_header_checksum());
+    assert_eq!((header.source, header.time_to_live), ([10, 0, 1, 2], 63));
+    let Some(TransportSlice::Icmpv4(icmp)) = packet.transport else { panic!("no ICMP") };
+    assert_eq!(icmp.payload(), b"there and back");
+
+    // A last hop, told to its sender.
+    let mut last = ping.clone();
+    last[22] = 1;
+    let sum = etherparse::Ipv4Header::from_slice(&last[14..]).unwrap().0.calc_header_checksum();
+    last[24..26].copy_from_slice(&sum.to_be_bytes());
+    a.send(&last);
+    let told = a.receive("time exceeded", |frame| frame[12..14] == [8, 0]);
+    let Some(TransportSlice::Icmpv4(icmp)) = SlicedPacket::from_ethernet(&told).unwrap().transport else {
+        panic!("no ICMP")
+    };
+    assert!(matches!(icmp.icmp_type(), etherparse::Icmpv4Type::TimeExceeded(_)));
+    assert_eq!(icmp.payload(), &last[14..]);
+
+    let document = document(&stop(router));
+    let app = &document["app"];
+    let dropped: u64 = app["dropped"].as_object().unwrap().values().map(|v| v.as_u64().unwrap()).sum();
+    let count = |name: &str| app[name].as_u64().unwrap();
+    assert_eq!(count("received") + count("made"), count("sent") + count("held") + dropped, "{app}");
+    assert_eq!(app["dropped"]["expired"], 1);
+}
+
+#[test]
+fn a_port_that_goes_away_is_said_in_one_line() {
+    let Some(net) = Net::new(&[("a", "b")]) else { return };
+    let count = net.start(&["count", "packet:b", "--duration", "20s"], 1);
+    net.run(&["ip", "link", "del", "dev", "a"]);
+    let output = count.wait_with_output().unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), message.lines().count()), (Some(1), 1), "{message}");
+    assert!(message.contains("has gone"), "{message}");
+}
+
+#[test]
+fn bad_input_is_one_line() {
+    let kpps =
+        |words: &[&str]| Command::new(assert_cmd::cargo::cargo_bin("kpps")).args(words).output().unwrap();
+    for (words, says) in [
+        (&["send", "eth0"][..], "not a port"),
+        (&["send", "packet:no-such"], "no such interface"),
+        (&["send", "packet:lo", "--size", "9000"], "at most 1518"),
+        (&["send", "packet:lo", "--load", "0"], "above 0"),
+        (&["count", "uio:ffff:1f:1f.7"], "no PCI device ffff:1f:1f.7"),
+        (&["count", "uio:eth0"], "not a PCI address"),
+        (&["forward", "packet:lo", "packet:lo"], "given twice"),
+        (&["bridge", "packet:lo"], "2"),
+        (&["route", "packet:lo"], "10.0.0.1/24"),
+        (&["route", "packet:lo=10.0.0.1"], "10.0.0.1/24"),
+        (&["route", "packet:lo=10.0.0.1/24", "packet:x=10.0.0.9/25"], "overlap"),
+        (&["route", "packet:lo=10.0.0.1/24", "--route", "10.9.0.0/16=10.1.1.1"], "no port's network"),
+        (&["device", "bind", "ffff:1f:1f.7"], "no PCI device"),
+        (&["device", "bind", "00:10.0", "--to", "uoi"], "uoi"),
+    ] {
+        let output = kpps(words);
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {message}");
+        assert!(message.contains(says), "{words:?} says: {message}");
+        assert_eq!(message.trim_end().lines().count(), 1, "{words:?}: {message}");
+    }
+}
