@@ -10,7 +10,7 @@
 //! when valgrind is missing. Without `--bench` (as `cargo test` calls it) it only runs the loops once.
 
 use kpps_datasheet::{Chip, bit, desc, reg};
-use kpps_driver::{Config, Device, config::*, probe};
+use kpps_driver::{Config, Device, Fragment, config::*, probe};
 use kpps_platform::{Buffer, BufferSource, DmaMemory, DmaSpec, OutOfMemory, Platform, Registers};
 use std::{
     cell::{Cell, RefCell},
@@ -21,7 +21,7 @@ use std::{
 };
 
 const BURSTS: [u64; 3] = [1, 8, 32];
-const DIRECTIONS: [&str; 2] = ["receive", "transmit"];
+const DIRECTIONS: [&str; 3] = ["receive", "transmit", "send_burst"];
 /// What a packet may cost at burst 32, each way.
 const LIMIT: f64 = 60.0;
 /// Packets in the shorter of the two runs.
@@ -97,10 +97,12 @@ impl Buffer for Buf {
     }
 }
 
+/// Free buffers. A type of its own for each direction, so that the driver is compiled for each
+/// alone, as in a program that does only one thing.
 #[derive(Clone)]
-struct Stack(Rc<RefCell<Vec<Buf>>>);
+struct Stack<const DIRECTION: usize>(Rc<RefCell<Vec<Buf>>>);
 
-impl BufferSource for Stack {
+impl<const DIRECTION: usize> BufferSource for Stack<DIRECTION> {
     type Buf = Buf;
     #[inline]
     fn take(&mut self) -> Option<Buf> {
@@ -131,7 +133,7 @@ const RECEIVED: u64 = desc::RxWriteback {
 .pack();
 
 #[inline(never)]
-fn receive(device_: &mut Device<Flat, Stack>, ring: Words, bursts: u64, burst: u64, driver: bool) {
+fn receive(device_: &mut Device<Flat, Stack<0>>, ring: Words, bursts: u64, burst: u64, driver: bool) {
     let mut head = 0;
     let mut bytes = 0;
     for _ in 0..bursts {
@@ -147,17 +149,30 @@ fn receive(device_: &mut Device<Flat, Stack>, ring: Words, bursts: u64, burst: u
     black_box(bytes);
 }
 
+/// Direction 1: each frame by itself; 2: all of a burst at once.
 #[inline(never)]
-fn transmit(device_: &mut Device<Flat, Stack>, ring: Words, bursts: u64, burst: u64, driver: bool) {
+fn transmit<const DIRECTION: usize>(
+    device_: &mut Device<Flat, Stack<DIRECTION>>,
+    ring: Words,
+    bursts: u64,
+    burst: u64,
+    driver: bool,
+) {
     let mut head = 0;
-    let mut stack = Stack(device_.tx.source_mut().0.clone());
+    let mut stack = Stack::<DIRECTION>(device_.tx.source_mut().0.clone());
     for _ in 0..bursts {
-        if driver {
+        if driver && DIRECTION == 2 {
+            let mut frames =
+                (0..burst).map_while(|_| Some(Fragment { buffer: stack.take()?, bytes: black_box(FRAME) }));
+            assert!(device_.tx.send_burst(&mut frames).is_ok_and(|sent| sent as u64 == burst));
+        } else if driver {
             for _ in 0..burst {
                 let sent =
                     stack.take().is_some_and(|buffer| device_.tx.send(buffer, black_box(FRAME)).is_ok());
                 assert!(sent);
             }
+        }
+        if driver {
             device_.tx.flush();
         }
         device(ring, &mut head, burst, desc::TX_DD);
@@ -172,8 +187,9 @@ fn transmit(device_: &mut Device<Flat, Stack>, ring: Words, bursts: u64, burst: 
     }
 }
 
-/// The measured process.
-fn run(direction: &str, burst: u64, bursts: u64, driver: bool) -> Result<(), kpps_driver::Error> {
+type Opened<const DIRECTION: usize> = (Device<Flat, Stack<DIRECTION>>, Vec<Words>);
+
+fn open<const DIRECTION: usize>() -> Result<Opened<DIRECTION>, kpps_driver::Error> {
     let flat = Flat { last_write: Rc::default(), rings: Rc::default() };
     let buffers = (0..1024).map(|i| Buf(0x10_0000 + i * 2048)).collect();
     let config = Config {
@@ -183,13 +199,28 @@ fn run(direction: &str, burst: u64, bursts: u64, driver: bool) -> Result<(), kpp
         address: Some([2, 0, 0, 0, 0, 1]),
         ..Config::kpps()
     };
-    let mut device = probe(flat.clone(), Chip::I82543gc, config, Stack(Rc::new(RefCell::new(buffers))))?;
+    let device = probe(flat.clone(), Chip::I82543gc, config, Stack(Rc::new(RefCell::new(buffers))))?;
     let rings = flat.rings.borrow().clone();
+    black_box(flat.last_write);
+    Ok((device, rings))
+}
+
+/// The measured process.
+fn run(direction: &str, burst: u64, bursts: u64, driver: bool) -> Result<(), kpps_driver::Error> {
     match direction {
-        "receive" => receive(&mut device, rings[0], bursts, burst, driver),
-        _ => transmit(&mut device, rings[1], bursts, burst, driver),
+        "receive" => {
+            let (mut device, rings) = open()?;
+            receive(&mut device, rings[0], bursts, burst, driver);
+        }
+        "transmit" => {
+            let (mut device, rings) = open::<1>()?;
+            transmit(&mut device, rings[1], bursts, burst, driver);
+        }
+        _ => {
+            let (mut device, rings) = open::<2>()?;
+            transmit(&mut device, rings[1], bursts, burst, driver);
+        }
     }
-    black_box(flat.last_write.get());
     Ok(())
 }
 
@@ -223,10 +254,10 @@ fn measure(direction: &str, burst: u64) -> Result<f64, String> {
 
 fn table() -> Result<bool, String> {
     println!("instructions a packet costs the driver (callgrind; fake device and loop subtracted)\n");
-    println!("{:<10}{}", "burst", BURSTS.map(|b| format!("{b:>8}")).concat());
+    println!("{:<11}{}", "burst", BURSTS.map(|b| format!("{b:>8}")).concat());
     let mut good = true;
     for direction in DIRECTIONS {
-        let mut line = format!("{direction:<10}");
+        let mut line = format!("{direction:<11}");
         let mut last = 0.0;
         for burst in BURSTS {
             last = measure(direction, burst)?;

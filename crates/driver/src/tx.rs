@@ -16,6 +16,7 @@ use kpps_datasheet::{
 };
 use kpps_platform::{Buffer, BufferSource, Platform};
 
+mod burst;
 mod quirks;
 mod report;
 
@@ -25,6 +26,8 @@ pub(crate) use quirks::Quirks;
 const MIN_FRAME_BYTES: u16 = 60;
 /// The longest, in bytes without FCS (SDM 3.3.3).
 const MAX_FRAME_BYTES: u16 = desc::LEGACY_MAX_BYTES as u16;
+/// Command bits of a frame in one descriptor.
+const WHOLE: u64 = ((tx_cmd::EOP | tx_cmd::IFCS) as u64) << 24;
 /// Bytes that must stay free in the transmit FIFO beside a frame (SDM 3.3.6, note 2).
 const FIFO_SPARE_BYTES: u32 = 80;
 
@@ -244,7 +247,8 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
 
     /// Takes a frame of one buffer, `bytes` long without FCS; short ones are padded. The device
     /// hears of it at the next [`flush`](Self::flush).
-    #[inline]
+    // Inlined also where the compiler finds it too large: its callers are loops over frames.
+    #[inline(always)]
     pub fn send(&mut self, buffer: S::Buf, bytes: u16) -> Result<(), Refused<Fragment<S::Buf>>> {
         if self.free == 0 {
             self.counters.full += 1;
@@ -258,7 +262,6 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
             return self.send_in_pieces(buffer, bytes);
         }
         buffer.sync_for_device(bytes.into());
-        const WHOLE: u64 = ((tx_cmd::EOP | tx_cmd::IFCS) as u64) << 24;
         let word = u64::from(bytes) | WHOLE | self.report(self.next, 1);
         self.write(bus, word, Some(buffer));
         self.counters.frames += 1;
@@ -442,7 +445,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
     }
 
     /// Writes the next descriptor.
-    #[inline]
+    #[inline(always)]
     fn write(&mut self, first: u64, second: u64, buffer: Option<S::Buf>) {
         let index = self.next;
         self.ring.store(index, [first, second]);

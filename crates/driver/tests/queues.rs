@@ -413,6 +413,71 @@ fn reports_and_delays_as_configured() {
     assert_eq!(run(4, Delay::Always, false, true), "dddddddddd");
 }
 
+/// What the device sees is the same either way, whatever is between the usual frames.
+#[test]
+fn a_burst_is_taken_as_frames_one_by_one_are() {
+    let lengths = |n: usize| (0..n).map(|i| if i % 11 == 5 { 20 } else { 60 + i as u16 }).collect::<Vec<_>>();
+    for chip in [Chip::I82540em, Chip::I82546eb] {
+        for report_every in [1, 3, 8] {
+            let run = |burst: bool| {
+                let (nic, counts, pool) = (Nic::new(chip), Counts::new(), Pool::new(64, 2048));
+                let completion = Completion { report_every, delay: Delay::ExceptEvery(2) };
+                let mut dev = start(&nic, &counts, Config { completion, ..small() }, &pool);
+                let mut taken = Vec::new();
+                for size in [1, 7, 15, 20, 4] {
+                    let mut source = pool.clone();
+                    let mut frames = lengths(size)
+                        .into_iter()
+                        .map_while(|bytes| Some(Fragment { buffer: source.take()?, bytes }));
+                    let mut count = 0;
+                    if burst {
+                        count = dev.tx.send_burst(&mut frames).unwrap();
+                    } else {
+                        while dev.tx.free() > 0 {
+                            let Some(Fragment { buffer, bytes }) = frames.next() else { break };
+                            dev.tx.send(buffer, bytes).unwrap();
+                            count += 1;
+                        }
+                    }
+                    taken.push(count);
+                    drop(frames);
+                    dev.tx.flush();
+                    nic.transmit(99);
+                    dev.tx.reclaim(99);
+                }
+                let c = dev.tx.counters();
+                drop(dev);
+                (taken, nic.take_sent(), c, pool.available())
+            };
+            assert_eq!(run(true).0, [1, 7, 15, 15, 4]);
+            let (one, many) = (run(false), run(true));
+            let same = |sent: &[desc::Tx]| {
+                sent.iter()
+                    .map(|d| match *d {
+                        // Which buffer it is does not matter.
+                        desc::Tx::Legacy(d) => desc::TxLegacy { buffer: 0, ..d },
+                        _ => panic!("{d:?}"),
+                    })
+                    .collect::<Vec<_>>()
+            };
+            assert_eq!((one.0, same(&one.1), one.2, one.3), (many.0, same(&many.1), many.2, many.3));
+        }
+    }
+}
+
+#[test]
+fn a_burst_ends_at_a_frame_that_is_refused() {
+    let (nic, counts, pool) = (Nic::new(Chip::I82540em), Counts::new(), Pool::new(64, 2048));
+    let mut dev = start(&nic, &counts, small(), &pool);
+    let mut source = pool.clone();
+    let mut frames =
+        [60, 61, 0, 62].into_iter().map(|bytes| Fragment { buffer: source.take().unwrap(), bytes });
+    let refused = dev.tx.send_burst(&mut frames).unwrap_err();
+    assert_eq!((refused.reason, refused.frame.bytes, dev.tx.pending()), (Refusal::Invalid, 0, 2));
+    pool.clone().give(refused.frame.buffer);
+    assert_eq!(dev.tx.send_burst(&mut frames).unwrap(), 1);
+}
+
 #[test]
 fn an_idle_poll_bounds_the_wait_for_a_report() {
     for chip in [Chip::I82542, Chip::I82543gc, Chip::I82546eb] {

@@ -26,6 +26,12 @@ impl Quirks {
         quirks
     }
 
+    /// Whether any frame of one buffer may need more than one descriptor.
+    #[inline]
+    pub(super) fn any(&self) -> bool {
+        self.any
+    }
+
     /// Whether a frame of one buffer needs more than one descriptor.
     #[inline]
     pub(super) fn splits(&self, bus: u64, bytes: u32) -> bool {
