@@ -17,6 +17,7 @@ mod run;
 mod selftest;
 mod send;
 mod study;
+mod trace;
 mod transmit;
 mod units;
 
@@ -62,6 +63,8 @@ enum Command {
     Profile(profile::Arguments),
     /// What documents claim, and what the machine room says to it
     Study(study::Arguments),
+    /// What crosses the bus, the wire and the registers of a machine under load, and when
+    Trace(trace::Arguments),
     /// One functional suite for the driver, on the model's cards or on QEMU's
     Selftest(selftest::Arguments),
     /// The machines, chips, buses, hosts, stacks and drivers there are; with a name, its constants and their sources
@@ -101,6 +104,7 @@ fn main() -> ExitCode {
         Command::Transmit(arguments) => transmit::run(&arguments),
         Command::Profile(arguments) => profile::run(&arguments),
         Command::Study(arguments) => study::run(&arguments),
+        Command::Trace(arguments) => trace::run(&arguments),
         Command::Selftest(arguments) => selftest::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
         Command::Device(arguments) => device::run(&arguments),

@@ -29,10 +29,15 @@ impl Output {
 
     /// Replaces the contents by `text`.
     pub fn write(&mut self, text: &str) -> Result<(), Failure> {
+        self.write_bytes(text.as_bytes())
+    }
+
+    /// Replaces the contents by `bytes`.
+    pub fn write_bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.superfluous = false;
         self.file
             .set_len(0)
-            .and_then(|()| self.file.write_all(text.as_bytes()))
+            .and_then(|()| self.file.write_all(bytes))
             .map_err(|e| Failure::Check(format!("cannot write {}: {e}", self.path.display())))
     }
 }

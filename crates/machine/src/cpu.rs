@@ -99,7 +99,7 @@ pub struct Counters {
     pub register_writes: u64,
     /// Of these, interrupt masks.
     pub mask_writes: u64,
-    /// Cache lines fetched because a card had written them.
+    /// Cache lines fetched from memory: because a card had written them, or by the allocator.
     pub cache_misses: u64,
     /// Cache lines fetched from another CPU's cache.
     pub line_transfers: u64,
@@ -145,6 +145,7 @@ impl Machine {
     /// A machine with `cpus` CPUs (at least one) at time zero, around `world`.
     pub fn with_cpus(host: host::Params, world: World, cpus: usize) -> Self {
         let memory = Rc::clone(world.memory());
+        memory.channel().set_rate(host.memory_mb_per_s);
         Self(Rc::new(Inner {
             now_ps: Cell::new(0),
             horizon_ps: Cell::new(0),
@@ -485,9 +486,18 @@ impl Machine {
     pub fn touch(&self, function: Function, address: u64, bytes: usize) {
         let misses = self.0.memory.touch(address, bytes);
         if misses > 0 {
-            self.count(|c| c.cache_misses += u64::from(misses));
-            self.spend_on(function, u64::from(misses) * self.0.host.cache_miss_ps);
+            self.fetch_lines(function, misses);
         }
+    }
+
+    /// The CPU, in `function`, fetches `lines` cache lines from memory, one after the other.
+    #[inline]
+    pub fn fetch_lines(&self, function: Function, lines: u32) {
+        let lines = u64::from(lines);
+        self.count(|c| c.cache_misses += lines);
+        let moved =
+            self.0.memory.channel().transfer(self.now_ps(), lines * self.0.memory.line_bytes() as u64);
+        self.spend_on(function, lines * self.0.host.cache_miss_ps + moved);
     }
 
     /// The CPU reads a register.
@@ -635,6 +645,9 @@ mod tests {
             line_transfer_ps: 200 * NS,
             buffer_lines: 3,
             ring_lines: 2,
+            allocate_lines: 0,
+            free_lines: 0,
+            memory_mb_per_s: 0,
         };
         Machine::with_cpus(host, World::new(Memory::new(4096, 32), bus), cpus)
     }

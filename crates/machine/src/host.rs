@@ -40,6 +40,15 @@ pub struct Params {
     pub buffer_lines: u32,
     /// Cache lines of a transmit ring's lock and state.
     pub ring_lines: u32,
+    /// Cache lines that allocating a packet buffer fetches from memory, beside its instructions.
+    #[serde(default)]
+    pub allocate_lines: u32,
+    /// Cache lines that freeing one fetches from memory.
+    #[serde(default)]
+    pub free_lines: u32,
+    /// What memory moves, for CPUs and cards together, in megabytes a second; 0: no limit.
+    #[serde(default)]
+    pub memory_mb_per_s: u64,
 }
 
 impl Params {
@@ -63,6 +72,14 @@ impl Params {
             ("line_transfer_ps", self.line_transfer_ps, STEP_PS),
             ("buffer_lines", self.buffer_lines.into(), 0..=256),
             ("ring_lines", self.ring_lines.into(), 0..=256),
+            ("allocate_lines", self.allocate_lines.into(), 0..=256),
+            ("free_lines", self.free_lines.into(), 0..=256),
+            // Below this a card's own bursts would queue without end.
+            (
+                "memory_mb_per_s",
+                if self.memory_mb_per_s == 0 { 1_000 } else { self.memory_mb_per_s },
+                10..=1_000_000,
+            ),
         ])
     }
 }

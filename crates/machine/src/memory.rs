@@ -8,6 +8,10 @@
 //! confined to one allocation that lives as long as any handle to it, every access is bounds-checked,
 //! and all of it happens on one thread ([`Memory`] is neither `Send` nor `Sync`).
 
+mod channel;
+
+pub use channel::Channel;
+
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -25,6 +29,7 @@ pub struct Memory {
     line_shift: u32,
     /// One bit a cache line: a card has written it since the CPU last touched it.
     stale: Box<[Cell<u64>]>,
+    channel: Channel,
 }
 
 impl Memory {
@@ -39,7 +44,7 @@ impl Memory {
         let Some(start) = NonNull::new(unsafe { alloc_zeroed(layout) }) else { handle_alloc_error(layout) };
         let line_shift = line_bytes.next_power_of_two().trailing_zeros();
         let stale = vec![Cell::new(0); (bytes >> line_shift) / 64 + 1].into_boxed_slice();
-        Rc::new(Self { start, layout, used: Cell::new(0), line_shift, stale })
+        Rc::new(Self { start, layout, used: Cell::new(0), line_shift, stale, channel: Channel::default() })
     }
 
     /// Allocates `bytes` aligned to `align` (a power of two) that do not cross a multiple of `boundary`;
@@ -118,6 +123,12 @@ impl Memory {
             each(&self.stale[line / 64], (u64::MAX >> (63 - more)) << bit);
             line += more + 1;
         }
+    }
+
+    /// The way to it.
+    #[inline]
+    pub fn channel(&self) -> &Channel {
+        &self.channel
     }
 
     /// Size of a cache line in bytes.

@@ -159,6 +159,9 @@ impl BufferSource for Allocator {
             self.machine.spend_on(Function::Recycle, host.recycle_ps);
         } else {
             self.machine.spend_on(Function::Allocate, host.allocate_ps);
+            if host.allocate_lines > 0 {
+                self.machine.fetch_lines(Function::Allocate, host.allocate_lines);
+            }
             self.machine.count(|c| c.allocations += 1);
         }
         let mut buffer = self.free.borrow_mut().pop()?;
@@ -171,6 +174,9 @@ impl BufferSource for Allocator {
             machine.spend_on(Function::Recycle, host.recycle_ps);
         } else {
             machine.spend_on(Function::Free, host.free_ps);
+            if host.free_lines > 0 {
+                machine.fetch_lines(Function::Free, host.free_lines);
+            }
         }
         if buffer.cpu != machine.cpu() {
             machine.count(|c| c.line_transfers += u64::from(host.buffer_lines));

@@ -63,6 +63,7 @@ impl Host for Side<'_> {
             Purpose::TxData => What::TxData,
             Purpose::TxWriteBack => What::TxWriteBack,
         };
+        self.memory.channel().transfer(now_ps, bytes.into());
         self.bus.transfer(now_ps, Request { master: self.master, what, address, bytes })
     }
     #[inline]

@@ -11,6 +11,7 @@ mod simulated;
 mod tester;
 pub mod traffic;
 mod transmit;
+pub mod watch;
 
 pub use kpps_machine::cpu::{Function, Level, Profile};
 pub use setup::{Setup, SetupError, StackParams};

@@ -44,7 +44,9 @@ impl Machine {
             State::Waiting { until_ps } => now_ps.max(until_ps),
             State::Interrupt { slot } if !interrupts_off => {
                 if world.interrupt_line(slot) {
-                    now_ps.max(self.now_ps())
+                    // It rose since the running CPU last looked, which it does at least this often; to say `now` would
+                    // move with that CPU, and it would never let this one run.
+                    now_ps.max(self.now_ps().saturating_sub(LOOKAHEAD_PS))
                 } else if world.interrupts_enabled(slot) {
                     now_ps.max(world.next_ps())
                 } else {

@@ -3,6 +3,7 @@
 mod receive;
 mod setting;
 mod transmit;
+mod watch;
 
 use crate::Measurement;
 use kpps_profiles::Change;
@@ -59,6 +60,11 @@ pub const METRICS: &[Metric] = &[
         name: "transmit",
         about: "what the driver sends when there is always another frame",
         take: transmit::transmit,
+    },
+    Metric {
+        name: "watch",
+        about: "several ports at once, their bus and its regimes, the CPU by function",
+        take: watch::run,
     },
 ];
 

@@ -1,0 +1,178 @@
+//! `kpps trace`: what crosses the bus, the wire and the registers of a machine under load, and when.
+
+use crate::error::{Failure, print};
+use crate::interrupt;
+use crate::output::Output;
+use crate::units::{self, Rate};
+use clap::Args;
+use kpps_frames::{Size, pcap, rate};
+use kpps_testbed::Setup;
+use kpps_testbed::watch::{Groups, Watch, Watched, csv, plot, regimes, summary, timeline, watch};
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Frames of the wire that a capture holds.
+const CAPTURE: usize = 1 << 20;
+/// Transactions that are kept.
+const LOG: usize = 1 << 20;
+
+/// Arguments of `kpps trace`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  kpps trace                                 a flood: first smooth, then stumbling for descriptors
+  kpps trace --driver rdr --load 100%        the same with recycled descriptors
+  kpps trace --from 30000 --to 40000         a closer look, in bus clocks
+  kpps trace --csv bus.csv --timeline registers.csv --pcap wire.pcap")]
+pub struct Arguments {
+    /// The machine: a name (`kpps list machines`) or a .toml file
+    #[arg(long, default_value = "rdr2007-pci")]
+    machine: String,
+    /// The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
+    #[arg(long)]
+    chip: Option<String>,
+    /// The driver preset, one that is served by interrupts: a name (`kpps list drivers`) or a .toml file
+    #[arg(long, default_value = "linux-2.6.12-e1000")]
+    driver: String,
+    /// Frames offered to each port, per second or as a share of the line rate
+    #[arg(long, default_value = "1Mpps")]
+    load: Rate,
+    /// Frame size in bytes with FCS
+    #[arg(long, default_value = "64", value_parser = units::size)]
+    size: Size,
+    /// The source sends groups of so many frames …
+    #[arg(long, default_value_t = 1, value_name = "FRAMES")]
+    group: u32,
+    /// … so far apart
+    #[arg(long, default_value = "915ns", value_name = "TIME", value_parser = spacing)]
+    spacing: u64,
+    /// Ports under load; each interrupts one of the machine's CPUs, in turn
+    #[arg(long, default_value_t = 1)]
+    ports: usize,
+    /// How long to watch, in virtual time, from the first frame on
+    #[arg(long, default_value = "3ms", value_parser = units::duration)]
+    duration: Duration,
+    /// Plot from this bus clock on [default: three windows]
+    #[arg(long, value_name = "CLOCK", requires = "to")]
+    from: Option<u64>,
+    /// Plot until this bus clock
+    #[arg(long, value_name = "CLOCK", requires = "from")]
+    to: Option<u64>,
+    /// Columns of a plot
+    #[arg(long, default_value_t = 100)]
+    columns: usize,
+    /// Write the bus transactions as comma-separated values
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Write interrupts and register accesses as comma-separated values
+    #[arg(long, value_name = "FILE")]
+    timeline: Option<PathBuf>,
+    /// Write the first port's wire as a capture
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+}
+
+/// A time in picoseconds: `915ns`, `1.5us`.
+fn spacing(text: &str) -> Result<u64, String> {
+    let number =
+        |digits: &str, unit: f64| digits.trim().parse::<f64>().ok().map(|value| (value * unit) as u64);
+    let parsed = match text.strip_suffix("ns") {
+        Some(digits) => number(digits, 1e3),
+        None => text.strip_suffix("us").and_then(|digits| number(digits, 1e6)),
+    };
+    parsed.filter(|ps| (1..=1_000_000_000).contains(ps)).ok_or_else(|| {
+        format!("'{text}' is not a spacing: give nanoseconds or microseconds up to 1000us, as 915ns or 1.5us")
+    })
+}
+
+/// Runs `kpps trace`.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let setup = Setup::named(&arguments.machine, arguments.chip.as_deref(), &arguments.driver)?;
+    let open = |path: &Option<PathBuf>| path.as_deref().map(Output::open).transpose();
+    let (mut transactions, mut events) = (open(&arguments.csv)?, open(&arguments.timeline)?);
+    let mut wire = open(&arguments.pcap)?;
+    let line_pps = rate::line_rate_pps(rate::GIGABIT, arguments.size);
+    let what = Watch {
+        groups: Groups { frames: arguments.group.max(1), spacing_ps: arguments.spacing },
+        ports: arguments.ports,
+        log: LOG,
+        capture: if wire.is_some() { CAPTURE } else { 0 },
+        ..Watch::new(
+            arguments.size,
+            arguments.load.pps(line_pps),
+            u64::try_from(arguments.duration.as_micros()).unwrap_or(u64::MAX).clamp(1, 10_000_000),
+        )
+    };
+    interrupt::watch();
+    let watched = watch(&setup, &what, &|| !interrupt::asked())?;
+    if let Some(output) = &mut transactions {
+        output.write(&csv(&watched))?;
+    }
+    if let Some(output) = &mut events {
+        output.write(&timeline(&watched))?;
+    }
+    if let Some(output) = &mut wire {
+        output.write_bytes(&capture(&watched)?)?;
+    }
+    print(&text(arguments, &setup, &what, &watched))
+}
+
+/// The first port's wire as a capture file.
+fn capture(watched: &Watched) -> Result<Vec<u8>, Failure> {
+    let failed = |error: pcap::PcapError| Failure::Check(format!("the capture cannot be made: {error}"));
+    let mut writer = pcap::Writer::new(Vec::new()).map_err(failed)?;
+    for (at_ps, frame) in watched.wires.first().into_iter().flatten() {
+        writer.write(at_ps.saturating_sub(watched.began_ps) / 1000, frame).map_err(failed)?;
+    }
+    Ok(writer.into_inner())
+}
+
+fn text(arguments: &Arguments, setup: &Setup, what: &Watch, watched: &Watched) -> String {
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "{}: {} on {}, {}, {:.0} frames/s of {} B with FCS to each of {} port(s), {:.1} ms from the first frame on",
+        setup.machine,
+        setup.chip,
+        setup.bus,
+        setup.driver,
+        what.offered_pps,
+        arguments.size.bytes_with_fcs(),
+        what.ports,
+        watched.seconds() * 1e3,
+    );
+    for (index, port) in watched.ports.iter().enumerate() {
+        let _ = writeln!(
+            text,
+            "port {index}: {} sent, {} delivered, {} missed by the card",
+            port.sent, port.delivered, port.missed
+        );
+    }
+    let _ = writeln!(
+        text,
+        "bus busy {:.1} %, {:.0} MB/s; a clock is {} ps\n",
+        watched.bus_busy() * 100.0,
+        watched.bus_mb_per_s(),
+        watched.clock_ps
+    );
+    let regimes = regimes(watched, 0);
+    text += &summary(watched, &regimes);
+    let end = (watched.ended_ps - watched.began_ps) / watched.clock_ps;
+    let windows = match (arguments.from, arguments.to) {
+        (Some(from), Some(to)) => vec![("", from, to.max(from + 1))],
+        _ => {
+            let mut windows = vec![("\nall of it", 0, end), ("\nthe first frames", 0, end.min(800))];
+            if regimes.stumbled {
+                let from =
+                    (regimes.smooth_clocks as u64).saturating_add(20_000).min(end.saturating_sub(12_000));
+                windows.push(("\nstumbling", from, from + 12_000));
+            }
+            windows
+        }
+    };
+    for (title, from, to) in windows {
+        let _ = writeln!(text, "{title}");
+        text += &plot(watched, from, to, arguments.columns);
+    }
+    text
+}

@@ -1,0 +1,131 @@
+//! A machine under watch: its bus, its ports, its functions ([`kpps_testbed::watch`]).
+
+use super::setting::{Setting, configuration};
+use super::{Context, Value, Values};
+use kpps_frames::{Size, rate};
+use kpps_testbed::watch::{Background, Groups, Watch, values, watch};
+use serde::Deserialize;
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(untagged)]
+enum Pps {
+    Number(f64),
+    Word(Word),
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Word {
+    /// The line rate.
+    Line,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(untagged)]
+enum OneOrMany<T> {
+    One(T),
+    Many(Vec<T>),
+}
+
+impl<T: Copy> OneOrMany<T> {
+    fn list(&self) -> Vec<T> {
+        match self {
+            Self::One(one) => vec![*one],
+            Self::Many(many) => many.clone(),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OfGroups {
+    frames: u32,
+    spacing_ns: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OfBackground {
+    period_ns: u64,
+    bytes: u32,
+}
+
+#[derive(Deserialize)]
+struct Of {
+    #[serde(flatten)]
+    setting: Setting,
+    /// Loads of each port; several give lists.
+    offered: OneOrMany<Pps>,
+    /// Bytes after the Ethernet header, instead of the size; several give lists.
+    payload: Option<OneOrMany<u16>>,
+    groups: Option<OfGroups>,
+    background: Option<OfBackground>,
+    #[serde(default = "one")]
+    ports: usize,
+    #[serde(default)]
+    warmup_us: u64,
+    #[serde(default = "duration_us")]
+    duration_us: u64,
+}
+
+fn one() -> usize {
+    1
+}
+
+fn duration_us() -> u64 {
+    5_000
+}
+
+/// Ethernet header and FCS.
+const AROUND_BYTES: u16 = 18;
+/// The longest log that is kept: some 100 ms of small frames.
+const LOG: usize = 1 << 18;
+
+/// For each load (and payload) the values of [`values`]: rates of the first and the last port and of all, loss, bus, functions
+/// of the CPU, and the regimes of the first card's reception.
+pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> {
+    let of: Of = configuration(of)?;
+    let setup = of.setting.setup(context)?;
+    let sizes: Vec<Size> = match &of.payload {
+        None => vec![of.setting.size()],
+        Some(payloads) => payloads
+            .list()
+            .into_iter()
+            .map(|payload| Size::with_fcs(payload.max(46) + AROUND_BYTES))
+            .collect(),
+    };
+    let mut rows: Vec<Vec<(&str, f64)>> = Vec::new();
+    for size in sizes {
+        for pps in of.offered.list() {
+            let line = rate::line_rate_pps(rate::GIGABIT, size);
+            let offered_pps = match pps {
+                Pps::Number(pps) => pps,
+                Pps::Word(Word::Line) => line,
+            };
+            let what = Watch {
+                groups: of.groups.as_ref().map_or(Groups::EVEN, |groups| Groups {
+                    frames: groups.frames.max(1),
+                    spacing_ps: groups.spacing_ns.saturating_mul(1000),
+                }),
+                ports: of.ports,
+                warmup_us: of.warmup_us,
+                log: LOG,
+                background: of.background.as_ref().map(|background| Background {
+                    period_ps: background.period_ns.saturating_mul(1000),
+                    bytes: background.bytes,
+                }),
+                ..Watch::new(size, offered_pps, of.duration_us)
+            };
+            let watched = watch(&setup, &what, context.go_on).map_err(|error| error.to_string())?;
+            let mut row = values(&watched, size);
+            row.push(("offered_pps", offered_pps));
+            rows.push(row);
+        }
+    }
+    let Some(first) = rows.first() else { return Err("nothing is offered".into()) };
+    let value = |column: usize| match &rows[..] {
+        [row] => Value::Number(row[column].1),
+        many => Value::List(many.iter().map(|row| row[column].1).collect()),
+    };
+    Ok(first.iter().enumerate().map(|(column, (name, _))| ((*name).to_owned(), value(column))).collect())
+}
