@@ -10,6 +10,7 @@ mod device;
 mod error;
 mod forward;
 mod interrupt;
+mod lab;
 mod list;
 mod output;
 mod profile;
@@ -65,6 +66,8 @@ enum Command {
     Study(study::Arguments),
     /// What crosses the bus, the wire and the registers of a machine under load, and when
     Trace(trace::Arguments),
+    /// Our driver, Linux's and DPDK's on the same card: stock kernels in QEMU
+    Lab(lab::Arguments),
     /// One functional suite for the driver, on the model's cards or on QEMU's
     Selftest(selftest::Arguments),
     /// The machines, chips, buses, hosts, stacks and drivers there are; with a name, its constants and their sources
@@ -105,6 +108,7 @@ fn main() -> ExitCode {
         Command::Profile(arguments) => profile::run(&arguments),
         Command::Study(arguments) => study::run(&arguments),
         Command::Trace(arguments) => trace::run(&arguments),
+        Command::Lab(arguments) => lab::run(&arguments),
         Command::Selftest(arguments) => selftest::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
         Command::Device(arguments) => device::run(&arguments),

@@ -74,7 +74,7 @@ pub struct Card {
 pub enum Machine {
     /// None: for the kernel's drivers and UIO.
     Plain,
-    /// Intel's, for VFIO. The kernel's drivers pay for it too.
+    /// Intel's, for VFIO. The kernel's own drivers pass it by.
     Iommu,
 }
 
@@ -103,7 +103,8 @@ impl Options {
 
     /// The kernel's command line.
     pub(crate) fn command_line(&self) -> String {
-        let iommu = if self.machine == Machine::Iommu { " intel_iommu=on" } else { "" };
+        // Passed through for the kernel's own drivers: they are to be what they are without an IOMMU.
+        let iommu = if self.machine == Machine::Iommu { " intel_iommu=on iommu=pt" } else { "" };
         format!(
             "console=ttyS0 quiet panic=-1 mitigations=off ipv6.disable=1 net.ifnames=0 iomem=relaxed \
              hugepagesz=2M hugepages={}{iommu} {}",
@@ -115,6 +116,11 @@ impl Options {
 /// The PCI address of the `index`-th card.
 pub fn address(index: usize) -> String {
     format!("0000:00:{:02x}.0", 0x10 + index)
+}
+
+/// The station address of the `index`-th card.
+pub fn mac(index: usize) -> [u8; 6] {
+    [0x52, 0x54, 0, 0, 0, index as u8]
 }
 
 /// A running guest. It ends when this is dropped, or when the thread that booted it ends.

@@ -5,11 +5,13 @@ mod linux;
 mod ours;
 mod settings;
 
-pub use settings::Settings;
+pub use settings::{Setting, Settings};
 
 use crate::counters::Snapshot;
-use crate::guest::{Cable, Card, address};
+use crate::guest::{self, Cable, Card, address};
 use crate::{Error, Guest, Machine, Model, Result};
+use kpps_frames::build::{Flow, udp_test};
+use kpps_frames::{Mac, Size};
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
@@ -109,6 +111,16 @@ pub const LOADED: usize = 3;
 pub fn cards(model: Model) -> Vec<Card> {
     let cables = [Cable::Open, Cable::Hub(1), Cable::Hub(1), Cable::Host];
     cables.map(|cable| Card { model, cable }).into()
+}
+
+/// The frame that the host sends for a workload, without FCS. A bridge gets frames that are for somebody behind it; all
+/// others get frames for their own card.
+///
+/// # Errors
+/// If no frame of this size can be built.
+pub fn frame(work: Work, size: Size) -> Result<Vec<u8>> {
+    let mac = if work == Work::Bridge { Flow::default().to_mac } else { Mac(guest::mac(LOADED)) };
+    udp_test(&Flow { to_mac: mac, ..Flow::default() }, size).map_err(|e| Error::Input(e.to_string()))
 }
 
 /// A driver at work.

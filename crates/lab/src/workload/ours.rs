@@ -50,7 +50,7 @@ impl Running for Kpps {
     fn frames(&self, snapshot: &Snapshot) -> Result<Count> {
         let wrong = || Error::Protocol { what: "the counters of kpps".into(), answer: snapshot.text.clone() };
         // The last line may be half written.
-        let line = snapshot.text.lines().filter(|line| line.ends_with('}')).next_back().ok_or_else(wrong)?;
+        let line = snapshot.text.lines().rfind(|line| line.ends_with('}')).ok_or_else(wrong)?;
         let value: Value = serde_json::from_str(line).map_err(|_| wrong())?;
         let frames = if self.work == Work::Receive { &value["received"] } else { &value["sent"] };
         let seconds = value["seconds"].as_f64().ok_or_else(wrong)?;

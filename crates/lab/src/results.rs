@@ -1,0 +1,258 @@
+//! The results of the lab: a document and its table.
+
+use crate::workload::{Backend, Driver, Work};
+use crate::{Kernel, Model};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// The document `kpps/1` of kind "lab".
+#[derive(Clone, Debug, Serialize)]
+pub struct Lab {
+    schema: &'static str,
+    kind: &'static str,
+    /// The version of kpps.
+    pub kpps_version: String,
+    /// The kernel by its name in the lab.
+    pub kernel: String,
+    /// Its package and version.
+    pub kernel_version: String,
+    /// QEMU's version.
+    pub qemu: String,
+    /// The length of a window in ms.
+    pub window_ms: u64,
+    /// Whether everything that was asked for is there.
+    pub complete: bool,
+    /// What was measured.
+    pub rows: Vec<Row>,
+    /// kpps against the others.
+    pub ratios: Vec<Ratio>,
+    /// What could not be measured, and why.
+    pub failures: Vec<String>,
+}
+
+impl Default for Lab {
+    fn default() -> Self {
+        Self {
+            schema: "kpps/1",
+            kind: "lab",
+            kpps_version: env!("CARGO_PKG_VERSION").into(),
+            kernel: String::new(),
+            kernel_version: String::new(),
+            qemu: String::new(),
+            window_ms: 0,
+            complete: true,
+            rows: vec![],
+            ratios: vec![],
+            failures: vec![],
+        }
+    }
+}
+
+/// One driver at one workload.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// What it did.
+    pub workload: String,
+    /// Whose driver.
+    pub driver: String,
+    /// How it reached its card.
+    pub backend: String,
+    /// The card.
+    pub device: String,
+    /// Whether the machine has an IOMMU.
+    pub iommu: bool,
+    /// The guest's processors.
+    pub vcpus: u8,
+    /// Frames per second in each window: sent, taken or passed on, over both directions.
+    pub pps: Vec<f64>,
+    /// Their median.
+    pub median_pps: f64,
+    /// What the host sent per second, if it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sent_pps: Option<f64>,
+    /// Interrupts of cards per second.
+    pub interrupts_per_s: f64,
+    /// Share of the guest's processor that was not idle. A driver that polls is never idle.
+    pub cpu_busy: f64,
+    /// Register reads and writes for each frame, traced in QEMU after the windows.
+    #[serde(serialize_with = "registers")]
+    pub registers_per_packet: Option<(f64, f64)>,
+    /// Frames that the host sent in all.
+    pub sent: u64,
+    /// Frames that were due and that the host could not send.
+    pub unsent: u64,
+    /// Frames lost, by place.
+    pub drops: BTreeMap<String, u64>,
+}
+
+fn registers<S: serde::Serializer>(value: &Option<(f64, f64)>, to: S) -> Result<S::Ok, S::Error> {
+    let named = value.map(|(read, write)| BTreeMap::from([("read", read), ("write", write)]));
+    named.serialize(to)
+}
+
+/// kpps against another driver, in the same boot.
+#[derive(Clone, Debug, Serialize)]
+pub struct Ratio {
+    /// What they did.
+    pub workload: String,
+    /// The other driver.
+    pub over: String,
+    /// How kpps reached its card.
+    pub backend: String,
+    /// The card.
+    pub device: String,
+    /// The median of the rounds' ratios.
+    pub ratio: f64,
+    /// The smallest of them.
+    pub min: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+impl Ratio {
+    /// The median of `ratios`, of which there is one at least.
+    pub(crate) fn new(work: Work, over: Driver, backend: Backend, model: Model, ratios: &[f64]) -> Self {
+        let round = |value: f64| (value * 1000.0).round() / 1000.0;
+        let median = crate::plan::median(ratios.iter().copied()).unwrap_or(0.0);
+        Self {
+            workload: work.name().into(),
+            over: over.name().into(),
+            backend: backend.name().into(),
+            device: model.name().into(),
+            ratio: round(median),
+            min: round(ratios.iter().copied().fold(f64::INFINITY, f64::min)),
+            max: round(ratios.iter().copied().fold(0.0, f64::max)),
+        }
+    }
+}
+
+impl Lab {
+    /// Nothing yet, on `kernel`.
+    pub(crate) fn new(kernel: &Kernel) -> Self {
+        Self { kernel: kernel.name.clone(), kernel_version: kernel.version.clone(), ..Self::default() }
+    }
+
+    /// The document as JSON.
+    ///
+    /// # Errors
+    /// None for results of the lab.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self).map(|json| json + "\n")
+    }
+
+    /// What a person sees.
+    pub fn table(&self) -> String {
+        let mut text = format!(
+            "{} ({}) in QEMU {} (TCG, one processor, frames of 64 B with FCS)\n\
+             QEMU's cards have no wire limit: rates above 1488 kpps are those of the emulation.\n\n",
+            self.kernel, self.kernel_version, self.qemu
+        );
+        let _ = writeln!(
+            text,
+            "{:<7} {:<8} {:<6} {:<7} {:>9} {:>19}  {:>8} {:>9} {:>6} {:>9}  lost",
+            "device",
+            "workload",
+            "driver",
+            "backend",
+            "kpps",
+            "min–max",
+            "offered",
+            "IRQs/s",
+            "CPU %",
+            "regs/pkt"
+        );
+        for row in &self.rows {
+            text += &row.line();
+        }
+        if !self.ratios.is_empty() {
+            text += "\nkpps against the others, in the same boot: the median of the rounds, and min–max\n";
+        }
+        for ratio in &self.ratios {
+            let Ratio { workload, over, backend, device, ratio, min, max } = ratio;
+            let _ = writeln!(
+                text,
+                "{device:<7} {workload:<8} {backend:<4} over {over:<5} {ratio:>7.2}  {min:.2}–{max:.2}"
+            );
+        }
+        for failure in &self.failures {
+            let _ = write!(text, "\nNot measured: {failure}");
+        }
+        text
+    }
+}
+
+impl Row {
+    fn line(&self) -> String {
+        let kpps = |pps: f64| format!("{:.1}", pps / 1e3);
+        let min = self.pps.iter().copied().fold(f64::INFINITY, f64::min);
+        let max = self.pps.iter().copied().fold(0.0, f64::max);
+        let lost: Vec<_> =
+            self.drops.iter().filter(|(_, n)| **n > 0).map(|(place, n)| self.share(place, *n)).collect();
+        let unsent = (self.unsent > 0).then(|| self.share("not sent", self.unsent));
+        let iommu = if self.iommu && self.backend == "kernel" { "+iommu" } else { "" };
+        format!(
+            "{:<7} {:<8} {:<6} {:<7} {:>9} {:>19}  {:>8} {:>9.0} {:>6.0} {:>9}  {}\n",
+            self.device,
+            self.workload,
+            self.driver,
+            format!("{}{iommu}", self.backend),
+            kpps(self.median_pps),
+            format!("{}–{}", kpps(min), kpps(max)),
+            self.sent_pps.map_or_else(|| "–".into(), kpps),
+            self.interrupts_per_s,
+            self.cpu_busy * 100.0,
+            self.registers_per_packet.map_or_else(|| "–".into(), |(r, w)| format!("{:.3}", r + w)),
+            lost.into_iter().chain(unsent).collect::<Vec<_>>().join(", "),
+        )
+    }
+
+    /// "ring 12 %" of what the host was to send.
+    fn share(&self, place: &str, count: u64) -> String {
+        match self.sent + self.unsent {
+            0 => format!("{place} {count}"),
+            due => format!("{place} {:.1} %", count as f64 / due as f64 * 100.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_document_has_its_fields_and_the_table_its_lines() {
+        let row = Row {
+            workload: "receive".into(),
+            driver: "ours".into(),
+            backend: "uio".into(),
+            device: "e1000".into(),
+            iommu: false,
+            vcpus: 1,
+            pps: vec![100.0, 300.0, 200.0],
+            median_pps: 200.0,
+            sent_pps: Some(1e6),
+            interrupts_per_s: 5.0,
+            cpu_busy: 0.5,
+            registers_per_packet: Some((0.25, 0.5)),
+            sent: 1000,
+            unsent: 0,
+            drops: [("ring".to_owned(), 800)].into(),
+        };
+        let ratio = Ratio::new(Work::Receive, Driver::Linux, Backend::Uio, Model::E1000, &[2.0, 4.0]);
+        let lab =
+            Lab { rows: vec![row], ratios: vec![ratio], failures: vec!["x: y".into()], ..Lab::default() };
+        let json: serde_json::Value = serde_json::from_str(&lab.to_json().unwrap()).unwrap();
+        assert_eq!((&json["schema"], &json["kind"]), (&"kpps/1".into(), &"lab".into()));
+        assert_eq!(json["rows"][0]["median_pps"], 200.0);
+        assert_eq!(json["rows"][0]["registers_per_packet"]["read"], 0.25);
+        assert_eq!(json["ratios"][0]["ratio"], 3.0);
+        let table = lab.table();
+        assert!(
+            table.contains("ring 80.0 %") && table.contains("0.1–0.3") && table.contains("0.750"),
+            "{table}"
+        );
+        assert!(table.contains("over linux") && table.ends_with("Not measured: x: y"), "{table}");
+    }
+}
