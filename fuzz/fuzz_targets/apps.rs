@@ -1,0 +1,374 @@
+//! Bridge and router against whatever comes in by their ports: no panic, every frame accounted for and
+//! none kept, bounded work and memory, and nothing leaves that may not.
+#![no_main]
+
+use arbitrary::Arbitrary;
+use kpps_apps::{App, EtherSwitch, Interface, Ipv4Net, Outputs, Route, Router};
+use kpps_frames::{Mac, checksum, ethernet, ipv4};
+use libfuzzer_sys::fuzz_target;
+use std::cell::Cell;
+use std::net::Ipv4Addr;
+use std::rc::Rc;
+
+const PORTS: usize = 3;
+const MTU: u16 = 576;
+/// Stations that the bridge remembers.
+const STATIONS: usize = 8;
+/// Frames that one may cause: itself, an answer, a question, and four that waited for it.
+const MOST_SENT: usize = 8;
+/// The longest time that one step may pass, in ns: longer than anything is remembered.
+const LONGEST_NS: u64 = 400_000_000_000;
+/// Next hops that are waited for at a time, times packets that wait for each.
+const MOST_HELD: u64 = 256 * 4;
+const NEIGHBOURS: usize = 1024;
+
+/// Addresses of stations: groups, reserved ones, the router's own, and others.
+const MACS: [[u8; 6]; 8] = [
+    [0xff; 6],
+    [0x01, 0x80, 0xc2, 0, 0, 0x0e],
+    [0x01, 0, 0x5e, 0, 0, 1],
+    [2, 0, 0, 0, 0, 0],
+    [2, 0, 0, 0, 0, 1],
+    [2, 0, 0, 0, 0, 2],
+    [2, 0, 0, 0, 0, 0x77],
+    [0; 6],
+];
+
+/// Addresses of hosts: the router's, its neighbours', those behind routes, nobody's, and impossible ones.
+const HOSTS: [[u8; 4]; 16] = [
+    [10, 0, 0, 1],
+    [10, 0, 1, 1],
+    [10, 0, 2, 1],
+    [10, 0, 0, 2],
+    [10, 0, 1, 2],
+    [10, 0, 2, 2],
+    [10, 0, 0, 255],
+    [10, 0, 1, 0],
+    [10, 9, 8, 7],
+    [10, 9, 200, 7],
+    [192, 168, 1, 1],
+    [127, 0, 0, 1],
+    [224, 0, 0, 5],
+    [255; 4],
+    [0; 4],
+    [203, 0, 113, 5],
+];
+
+#[derive(Arbitrary, Debug)]
+enum Content {
+    /// Anything.
+    Raw(Vec<u8>),
+    /// An Ethernet header and anything.
+    Ethernet { to: Rarely<u8>, from: u8, ethertype: u16, rest: Vec<u8> },
+    /// An IPv4 packet, right but for the fields that are given.
+    Ip {
+        to: Rarely<u8>,
+        from: u8,
+        source: Host,
+        destination: Host,
+        header: Header,
+        payload: Vec<u8>,
+        padding: u8,
+    },
+    /// A message about IPv4 on Ethernet, right but for the fields that are given.
+    Arp {
+        to: Rarely<u8>,
+        from: u8,
+        operation: u8,
+        sender_mac: u8,
+        sender: Host,
+        target: Host,
+        wrong: Rarely<(u8, u8)>,
+    },
+}
+
+/// Something wrong, now and then: most frames have to be good to get anywhere.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+struct Rarely<T> {
+    when: u8,
+    what: T,
+}
+
+impl<T: Copy> Rarely<T> {
+    fn get(self) -> Option<T> {
+        (self.when % 8 == 7).then_some(self.what)
+    }
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+struct Header {
+    ttl: u8,
+    protocol: u8,
+    fragment: Rarely<u16>,
+    /// Words of options.
+    options: Rarely<u8>,
+    /// Errors of total length and checksum.
+    length_error: Rarely<i8>,
+    checksum_error: Rarely<u16>,
+    /// ICMP type and code, with a right checksum.
+    icmp: Option<(u8, u8)>,
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+enum Host {
+    Known(u8),
+    /// One of many in a network of the router.
+    Neighbour {
+        port: u8,
+        host: u8,
+    },
+    Any([u8; 4]),
+}
+
+impl Host {
+    fn address(self) -> [u8; 4] {
+        match self {
+            Self::Known(which) => HOSTS[usize::from(which) % HOSTS.len()],
+            Self::Neighbour { port, host } => [10, 0, port % PORTS as u8, host],
+            Self::Any(address) => address,
+        }
+    }
+}
+
+fn mac(which: u8) -> [u8; 6] {
+    MACS[usize::from(which) % MACS.len()]
+}
+
+/// From one of the stations to the router's, or now and then to another.
+fn header(port: usize, to: Rarely<u8>, from: u8, ethertype: u16) -> Vec<u8> {
+    let to = to.get().map_or(interface(port as u8).mac.0, mac);
+    [&to[..], &mac(from), &ethertype.to_be_bytes()].concat()
+}
+
+impl Content {
+    /// The frame that comes in by this port.
+    fn bytes(self, port: usize) -> Vec<u8> {
+        match self {
+            Self::Raw(bytes) => bytes,
+            Self::Ethernet { to, from, ethertype, rest } => {
+                [header(port, to, from, ethertype), rest].concat()
+            }
+            Self::Ip { to, from, source, destination, header: h, mut payload, padding } => {
+                let options = usize::from(h.options.get().unwrap_or(0) % 11) * 4;
+                if let (Some((kind, code)), 4..) = (h.icmp, payload.len()) {
+                    payload[..4].copy_from_slice(&[kind, code, 0, 0]);
+                    let sum = checksum::checksum(&payload);
+                    payload[2..4].copy_from_slice(&sum.to_be_bytes());
+                }
+                let total =
+                    (20 + options + payload.len()) as i32 + i32::from(h.length_error.get().unwrap_or(0));
+                let mut ip = vec![0; 20 + options];
+                ip[0] = 0x45 + (options / 4) as u8;
+                ip[2..4].copy_from_slice(&(total as u16).to_be_bytes());
+                ip[6..8].copy_from_slice(&h.fragment.get().unwrap_or(0x4000).to_be_bytes());
+                ip[8] = [64, 1, 2, 0, 255][usize::from(h.ttl) % 5];
+                ip[9] = if h.icmp.is_some() { 1 } else { h.protocol };
+                ip[12..16].copy_from_slice(&source.address());
+                ip[16..20].copy_from_slice(&destination.address());
+                let sum = checksum::checksum(&ip) ^ h.checksum_error.get().unwrap_or(0);
+                ip[10..12].copy_from_slice(&sum.to_be_bytes());
+                let padding = vec![0x5a; usize::from(padding)];
+                [header(port, to, from, ethernet::TYPE_IPV4), ip, payload, padding].concat()
+            }
+            Self::Arp { to, from, operation, sender_mac, sender, target, wrong } => {
+                let mut message = vec![0, 1, 8, 0, 6, 4, 0, operation % 4];
+                message.extend(mac(sender_mac));
+                message.extend(sender.address());
+                message.extend([0; 6]);
+                message.extend(target.address());
+                if let Some((at, value)) = wrong.get() {
+                    let at = usize::from(at) % message.len();
+                    message[at] = value;
+                }
+                [header(port, to, from, ethernet::TYPE_ARP), message, vec![0; 18]].concat()
+            }
+        }
+    }
+}
+
+#[derive(Arbitrary, Debug)]
+enum Step {
+    Frame {
+        port: u8,
+        content: Content,
+    },
+    Pass {
+        ns: u64,
+    },
+    Tick,
+    /// From now on so many buffers are to be had.
+    Buffers {
+        count: u8,
+    },
+}
+
+#[derive(Arbitrary, Debug)]
+struct Input {
+    steps: Vec<Step>,
+}
+
+/// A frame that is missed when it is gone.
+struct Frame {
+    bytes: Vec<u8>,
+    alive: Rc<Cell<i64>>,
+}
+
+impl Frame {
+    fn new(bytes: Vec<u8>, alive: &Rc<Cell<i64>>) -> Self {
+        alive.set(alive.get() + 1);
+        Self { bytes, alive: alive.clone() }
+    }
+}
+
+impl Drop for Frame {
+    fn drop(&mut self) {
+        self.alive.set(self.alive.get() - 1);
+    }
+}
+
+impl AsRef<[u8]> for Frame {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl AsMut<[u8]> for Frame {
+    fn as_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+}
+
+struct Ports {
+    alive: Rc<Cell<i64>>,
+    buffers: u8,
+    sent: Vec<(usize, Frame)>,
+}
+
+impl Outputs<Frame> for Ports {
+    fn send(&mut self, port: usize, frame: Frame) {
+        self.sent.push((port, frame));
+    }
+    fn make(&mut self, bytes: &[u8]) -> Option<Frame> {
+        self.buffers = self.buffers.checked_sub(1)?;
+        Some(Frame::new(bytes.to_vec(), &self.alive))
+    }
+    fn discard(&mut self, frame: Frame) {
+        drop(frame);
+    }
+}
+
+/// A step whose frame is made.
+enum Event {
+    Frame(usize, Vec<u8>),
+    Pass(u64),
+    Tick,
+    Buffers(u8),
+}
+
+/// Runs one app; `check` looks at what left after a frame (`Some` port and bytes) or a tick.
+fn run<A: App<Frame>>(
+    events: &[Event],
+    app: &mut A,
+    mut check: impl FnMut(&A, Option<(usize, &[u8])>, &[(usize, Frame)]),
+) {
+    let alive = Rc::new(Cell::new(0));
+    let mut out = Ports { alive: alive.clone(), buffers: u8::MAX, sent: Vec::new() };
+    let mut now_ns = 0;
+    for event in events {
+        match event {
+            Event::Frame(port, bytes) => {
+                drop(app.push(*port, Frame::new(bytes.clone(), &alive), now_ns, &mut out));
+                assert!(out.sent.len() <= MOST_SENT, "{} frames for one", out.sent.len());
+                check(app, Some((*port, bytes)), &out.sent);
+            }
+            Event::Pass(ns) => now_ns += ns,
+            Event::Tick => {
+                app.tick(now_ns, &mut out);
+                check(app, None, &out.sent);
+            }
+            Event::Buffers(count) => out.buffers = *count,
+        }
+        out.sent.clear();
+        let ledger = app.ledger();
+        assert!(ledger.closes(), "{ledger:?}");
+        assert_eq!(alive.get(), ledger.held as i64, "frames that nobody has");
+        assert!(ledger.held <= MOST_HELD);
+    }
+}
+
+fn interface(port: u8) -> Interface {
+    let net = Ipv4Net::new_assert(Ipv4Addr::new(10, 0, port, 1), 24);
+    Interface { mac: Mac([2, 0, 0, 0, 0, port]), net, mtu: MTU }
+}
+
+/// A neighbour behind each port makes itself known.
+fn introductions() -> impl Iterator<Item = Event> {
+    (0..PORTS).map(|port| {
+        let neighbour = |host| Host::Neighbour { port: port as u8, host };
+        let never = Rarely { when: 0, what: 0 };
+        let wrong = Rarely { when: 0, what: (0, 0) };
+        let (sender, target) = (neighbour(2), neighbour(1));
+        let arp = Content::Arp { to: never, from: 6, operation: 1, sender_mac: 6, sender, target, wrong };
+        Event::Frame(port, arp.bytes(port))
+    })
+}
+
+fn check_bridge(bridge: &EtherSwitch, came: Option<(usize, &[u8])>, sent: &[(usize, Frame)]) {
+    let Some((from, bytes)) = came else { return assert!(sent.is_empty()) };
+    assert!(bridge.stations() <= STATIONS);
+    assert!(sent.len() < PORTS);
+    for (index, (port, frame)) in sent.iter().enumerate() {
+        assert!(*port < PORTS && *port != from, "back where it came from");
+        assert!(!sent[..index].iter().any(|(other, _)| other == port), "twice by one port");
+        assert_eq!(frame.bytes, bytes, "a bridge changes nothing");
+    }
+}
+
+fn check_router(router: &Router<Frame>, came: Option<(usize, &[u8])>, sent: &[(usize, Frame)]) {
+    assert!(router.neighbours() <= NEIGHBOURS);
+    for (port, frame) in sent {
+        assert!(*port < PORTS);
+        let view = ethernet::Frame::new_checked(&frame.bytes[..]).unwrap();
+        assert_eq!(view.source(), interface(*port as u8).mac);
+        assert!(!view.source().is_multicast());
+        match view.ethertype() {
+            ethernet::TYPE_ARP => assert!(frame.bytes.len() >= 42),
+            ethernet::TYPE_IPV4 => {
+                let packet = ipv4::Packet::new_checked(view.payload()).unwrap();
+                assert!(packet.checksum_ok(), "a wrong checksum");
+                assert!(packet.ttl() > 0, "no hop left");
+                // From the addresses on it is what came in: this is it, one hop on.
+                if let Some((_, came)) = came
+                    && came.get(26..) == frame.bytes.get(26..)
+                {
+                    assert_eq!(packet.ttl(), came[22] - 1, "a hop is a hop");
+                }
+                assert!(packet.total_bytes() <= usize::from(MTU) || packet.ttl() == 64, "too big");
+                let destination = packet.destination().octets();
+                assert!(!matches!(destination[0], 0 | 127 | 224..=255), "to {destination:?}");
+                assert!(!view.destination().is_multicast(), "a packet to one host for all");
+            }
+            other => panic!("a router sends no {other:#06x}"),
+        }
+    }
+}
+
+fuzz_target!(|input: Input| {
+    let event = |step| match step {
+        Step::Frame { port, content } => {
+            let port = usize::from(port) % PORTS;
+            Event::Frame(port, content.bytes(port))
+        }
+        Step::Pass { ns } => Event::Pass(ns % LONGEST_NS),
+        Step::Tick => Event::Tick,
+        Step::Buffers { count } => Event::Buffers(count),
+    };
+    let events: Vec<Event> = introductions().chain(input.steps.into_iter().map(event)).collect();
+    run(&events, &mut EtherSwitch::with_table(PORTS, STATIONS, 1_000_000_000), check_bridge);
+    let routes = [
+        Route { to: "10.9.0.0/16".parse().unwrap(), via: [10, 0, 1, 2].into() },
+        Route { to: "10.9.128.0/17".parse().unwrap(), via: [10, 0, 2, 2].into() },
+    ];
+    let mut router = Router::new((0..PORTS as u8).map(interface).collect(), &routes).unwrap();
+    run(&events, &mut router, check_router);
+});

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Runs each fuzz target (or those named) for so many seconds, 10 unless told: fuzz/run.sh [SECONDS [TARGET…]]
+#
+# Needs a C++ compiler for libFuzzer, and neither cargo-fuzz nor a nightly compiler. What was found interesting
+# is kept in fuzz/corpus; an input that fails is written to fuzz/artifacts.
+set -euo pipefail
+cd "$(dirname "$0")"
+seconds=${1:-10}
+shift || true
+targets=("$@")
+[ ${#targets[@]} -gt 0 ] || targets=(device frames documents apps)
+host=$(rustc -vV | sed -n 's/^host: //p')
+# What cargo-fuzz asks for, but for the address sanitizer: there is hardly any unsafe code to watch.
+export RUSTFLAGS="--cfg fuzzing -Cdebug-assertions -Ccodegen-units=1 -Cpasses=sancov-module \
+-Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+-Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares"
+# The target is named so that build scripts are not instrumented.
+cargo build --quiet --release --target "$host"
+for target in "${targets[@]}"; do
+    mkdir -p "corpus/$target" "artifacts/$target"
+    echo "$target: $seconds s"
+    "${CARGO_TARGET_DIR:-target}/$host/release/$target" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 \
+        -print_final_stats=1 -verbosity=0 -artifact_prefix="artifacts/$target/" "corpus/$target" 2>&1 |
+        grep -v -e '^INFO' -e '^"' -e '^###' -e new_units -e slowest -e average || test "${PIPESTATUS[0]}" = 0
+done
