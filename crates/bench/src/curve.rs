@@ -13,10 +13,11 @@ pub fn default_loads(line_pps: f64) -> Vec<f64> {
 
 /// What is published of a trial.
 ///
-/// The loss ratio is that of the measured frames that did not arrive.
+/// The loss ratio is that of the measured frames that did not arrive, those that could not be sent among them.
 pub fn point(load: &Load, trial: &Trial) -> Point {
     let per_second = |frames: u64| frames as f64 / trial.seconds;
     let per_packet = |times: u64| times as f64 / trial.taken.max(1) as f64;
+    let due = trial.sent + trial.unsent;
     let any = trial.latency.frames() > 0;
     let quantile = |share| any.then(|| trial.latency.quantile_ns(share));
     let latency_ns = Latency {
@@ -29,7 +30,7 @@ pub fn point(load: &Load, trial: &Trial) -> Point {
         offered_pps: load.offered_pps,
         sent_pps: per_second(trial.sent),
         delivered_pps: per_second(trial.delivered),
-        loss_ratio: trial.sent.saturating_sub(trial.delivered) as f64 / trial.sent.max(1) as f64,
+        loss_ratio: due.saturating_sub(trial.delivered) as f64 / due.max(1) as f64,
         cpu_busy: trial.cpu.busy(),
         cpu: trial.cpu,
         bus_busy: trial.bus_busy,
@@ -76,8 +77,8 @@ mod tests {
     use kpps_report::Cpu;
     use kpps_report::Ledger;
 
-    /// Delivers up to a limit, and drops the rest.
-    struct Limit(f64);
+    /// Delivers up to a limit, and drops the rest; could not send some frames more.
+    struct Limit(f64, u64);
 
     impl Testbed for Limit {
         fn line_rate_pps(&self, _: Size) -> f64 {
@@ -92,6 +93,7 @@ mod tests {
             Ok(Trial {
                 seconds: 1.0,
                 sent,
+                unsent: self.1,
                 delivered,
                 taken: delivered,
                 interrupts: delivered / 2,
@@ -116,7 +118,7 @@ mod tests {
     #[test]
     fn a_point_for_each_load() {
         let (Series { points, .. }, end) =
-            curve("limit", &mut Limit(100.0), &LOAD, &[50.0, 100.0, 200.0], &|| true, || ());
+            curve("limit", &mut Limit(100.0, 0), &LOAD, &[50.0, 100.0, 200.0], &|| true, || ());
         assert!(end.is_ok());
         let shown: Vec<_> = points.iter().map(|p| (p.delivered_pps, p.loss_ratio)).collect();
         assert_eq!(shown, [(50.0, 0.0), (100.0, 0.0), (100.0, 0.5)]);
@@ -130,8 +132,15 @@ mod tests {
     }
 
     #[test]
+    fn what_could_not_be_sent_is_lost() {
+        let (Series { points, .. }, _) =
+            curve("limit", &mut Limit(50.0, 25), &LOAD, &[75.0], &|| true, || ());
+        assert_eq!((points[0].sent_pps, points[0].loss_ratio), (75.0, 0.5));
+    }
+
+    #[test]
     fn nothing_delivered_has_nothing_per_packet() {
-        let (Series { points, .. }, _) = curve("limit", &mut Limit(0.0), &LOAD, &[50.0], &|| true, || ());
+        let (Series { points, .. }, _) = curve("limit", &mut Limit(0.0, 0), &LOAD, &[50.0], &|| true, || ());
         assert_eq!((points[0].delivered_pps, points[0].loss_ratio), (0.0, 1.0));
         assert_eq!(
             (points[0].registers_per_packet, points[0].allocations_per_packet),
@@ -143,7 +152,7 @@ mod tests {
     fn an_interrupted_curve_keeps_its_points() {
         let done = std::cell::Cell::new(0);
         let (series, end) =
-            curve("limit", &mut Limit(100.0), &LOAD, &[50.0, 100.0, 200.0], &|| done.get() < 2, || {
+            curve("limit", &mut Limit(100.0, 0), &LOAD, &[50.0, 100.0, 200.0], &|| done.get() < 2, || {
                 done.set(done.get() + 1)
             });
         assert_eq!(series.points.len(), 2);
@@ -152,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_failed_trial_loses_none_before_it() {
-        let (series, end) = curve("limit", &mut Limit(1.0), &LOAD, &[50.0, 2000.0, 60.0], &|| true, || ());
+        let (series, end) = curve("limit", &mut Limit(1.0, 0), &LOAD, &[50.0, 2000.0, 60.0], &|| true, || ());
         assert_eq!(series.points.len(), 1);
         assert!(matches!(end, Err(TrialError::Load(_))));
     }

@@ -71,7 +71,9 @@ pub struct Trial {
     pub seconds: f64,
     /// Frames sent while measuring.
     pub sent: u64,
-    /// Of these, frames that were delivered to the application.
+    /// Frames that were due while measuring and that the source could not send. They count as lost.
+    pub unsent: u64,
+    /// Of those sent, frames that were delivered to the application.
     pub delivered: u64,
     /// Frames that the driver took from its device while measuring, whatever became of them then.
     pub taken: u64,

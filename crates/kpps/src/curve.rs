@@ -7,7 +7,9 @@ use crate::units::{self, Loads};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use kpps_bench::{Load, Testbed, TrialError, curve, default_loads};
-use kpps_frames::Size;
+use kpps_frames::{Size, rate};
+use kpps_lab::workload::{Setting, Settings};
+use kpps_lab::{Bed, BedSpec};
 use kpps_report::{Curve, Environment, Series, csv, html, text};
 use kpps_testbed::{Setup, Simulated};
 use std::io::IsTerminal;
@@ -17,9 +19,22 @@ use std::time::{Duration, Instant};
 /// Time under load before measuring begins: enough for a slight overload to fill the FIFO, which hides it until then.
 const WARMUP_MS: u32 = 50;
 
+/// How long a trial is measured if nothing else is asked for: in virtual time, and in real time.
+const DURATION: Duration = Duration::from_millis(50);
+const REAL_DURATION: Duration = Duration::from_secs(1);
+/// The loads of a guest's curve, in frames per second: kernels in QEMU give up early.
+const LAB_LOADS: [f64; 12] = [1e4, 2e4, 4e4, 6e4, 8e4, 1e5, 1.5e5, 2e5, 3e5, 4e5, 6e5, 8e5];
+
 /// Arguments of `kpps curve`.
 #[derive(Args)]
 pub struct Arguments {
+    /// Guests in QEMU instead of the machine room, in real time: lab:KERNEL/DEVICE (the kernel's driver), or
+    /// lab:KERNEL/DEVICE/DRIVER-BACKEND as lab:linux-6.1/e1000/dpdk-uio
+    #[arg(long, value_delimiter = ',', value_parser = guest, conflicts_with_all = ["machine", "chip", "driver", "seed"])]
+    testbed: Vec<BedSpec>,
+    /// A setting of a guest's kernel: see `kpps lab --help`
+    #[arg(long, value_name = "SETTING", requires = "testbed")]
+    set: Vec<Setting>,
     /// The machine: a name (`kpps list machines`) or a .toml file
     #[arg(long, default_value = "morris2000")]
     machine: String,
@@ -39,9 +54,9 @@ pub struct Arguments {
     /// Offered loads: `100kpps,80%,100%` or `FROM..TO/STEP` [default: 100kpps..100%/100kpps]
     #[arg(long)]
     load: Option<Loads>,
-    /// How long each trial is measured, in virtual time, after 50 ms of warm-up
-    #[arg(long, default_value = "50ms", value_parser = units::duration)]
-    duration: Duration,
+    /// How long each trial is measured, after 50 ms of warm-up [default: 50ms of virtual time; with --testbed 1s]
+    #[arg(long, value_parser = units::duration)]
+    duration: Option<Duration>,
     /// Shifts the frames against the machine's clock; equal seeds give equal results
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -59,24 +74,34 @@ pub struct Arguments {
     report: Option<PathBuf>,
 }
 
+fn guest(text: &str) -> Result<BedSpec, String> {
+    let Some(name) = text.strip_prefix("lab:") else {
+        return Err(format!("'{text}' is no testbed: give lab:KERNEL/DEVICE, as lab:linux-6.1/e1000"));
+    };
+    name.parse()
+}
+
+/// A testbed and the name of its series.
+struct Named {
+    name: String,
+    testbed: Box<dyn Testbed>,
+}
+
 /// Runs `kpps curve`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let mut testbeds: Vec<Simulated> = arguments
-        .driver
-        .iter()
-        .map(|driver| {
-            Ok(Simulated::new(Setup::named(&arguments.machine, arguments.chip.as_deref(), driver)?))
-        })
-        .collect::<Result<_, Failure>>()?;
-    crate::error::refuse_twice(testbeds.iter().map(|t| t.setup().driver.as_str()))?;
-    let Some(first) = testbeds.first() else { return Err(Failure::Input("no driver preset given".into())) };
-    let line_pps = first.line_rate_pps(arguments.size);
+    let line_pps = rate::line_rate_pps(rate::GIGABIT, arguments.size);
+    let (testbeds, environment) =
+        if arguments.testbed.is_empty() { simulated(arguments)? } else { in_guests(arguments)? };
+    crate::error::refuse_twice(testbeds.iter().map(|it| it.name.as_str()))?;
+    let in_real_time = !arguments.testbed.is_empty();
+    let duration = arguments.duration.unwrap_or(if in_real_time { REAL_DURATION } else { DURATION });
     let loads = match &arguments.load {
         Some(loads) => loads.pps(line_pps).map_err(Failure::Input)?,
+        None if in_real_time => LAB_LOADS.into_iter().filter(|pps| *pps < line_pps).collect(),
         None => default_loads(line_pps),
     };
-    if let Some(pps) = loads.iter().find(|pps| *pps * arguments.duration.as_secs_f64() < 1.0) {
-        let millis = arguments.duration.as_millis();
+    if let Some(pps) = loads.iter().find(|pps| *pps * duration.as_secs_f64() < 1.0) {
+        let millis = duration.as_millis();
         return Err(Failure::Input(format!(
             "a load of {pps} pps sends no frame in {millis} ms: measure longer"
         )));
@@ -85,22 +110,31 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         offered_pps: line_pps,
         size: arguments.size,
         warmup_ms: WARMUP_MS,
-        duration_ms: u32::try_from(arguments.duration.as_millis()).unwrap_or(u32::MAX),
+        duration_ms: u32::try_from(duration.as_millis()).unwrap_or(u32::MAX),
         seed: arguments.seed,
     };
     let mut outputs = Outputs::open(arguments)?;
-    let environment = environment(&testbeds, &load, line_pps);
+    let environment = Environment {
+        kpps_version: env!("CARGO_PKG_VERSION").into(),
+        size_bytes_without_fcs: load.size.bytes_without_fcs(),
+        frame_bytes_with_fcs: load.size.bytes_with_fcs(),
+        line_rate_pps: line_pps,
+        duration_ms: load.duration_ms.into(),
+        warmup_ms: load.warmup_ms.into(),
+        seed: load.seed,
+        ..environment
+    };
+    let wanted = testbeds.len() * loads.len();
 
     interrupt::watch();
     let began = Instant::now();
-    let progress = progress(testbeds.len() * loads.len());
+    let progress = progress(wanted);
     let mut series: Vec<Series> = Vec::with_capacity(testbeds.len());
     let mut end = Ok(());
-    for testbed in &mut testbeds {
-        let name = testbed.setup().driver.clone();
+    for Named { name, mut testbed } in testbeds {
         progress.set_message(name.clone());
         let (curve, ended) =
-            curve(&name, testbed, &load, &loads, &|| !interrupt::asked(), || progress.inc(1));
+            curve(&name, testbed.as_mut(), &load, &loads, &|| !interrupt::asked(), || progress.inc(1));
         series.push(curve);
         end = ended;
         if end.is_err() {
@@ -110,7 +144,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     progress.finish_and_clear();
 
     let points: usize = series.iter().map(|s| s.points.len()).sum();
-    let wanted = arguments.driver.len() * loads.len();
     let results = Curve::new(environment, series, points == wanted);
     outputs.write(&results)?;
     if arguments.json {
@@ -134,26 +167,61 @@ fn to_json(results: &Curve) -> Result<String, Failure> {
     results.to_json().map_err(|e| Failure::Check(format!("the results cannot be written as JSON: {e}")))
 }
 
-fn environment(testbeds: &[Simulated], load: &Load, line_pps: f64) -> Environment {
+/// A driver preset each, in the machine room.
+fn simulated(arguments: &Arguments) -> Result<(Vec<Named>, Environment), Failure> {
+    let testbeds: Vec<Simulated> = arguments
+        .driver
+        .iter()
+        .map(|driver| {
+            Ok(Simulated::new(Setup::named(&arguments.machine, arguments.chip.as_deref(), driver)?))
+        })
+        .collect::<Result<_, Failure>>()?;
     let presets = testbeds.iter().map(|t| (t.setup().driver.clone(), t.setup().driver_description.clone()));
-    let Some(setup) = testbeds.first().map(Simulated::setup) else { return Environment::default() };
-    Environment {
-        kpps_version: env!("CARGO_PKG_VERSION").into(),
+    let Some(setup) = testbeds.first().map(Simulated::setup) else {
+        return Err(Failure::Input("no driver preset given".into()));
+    };
+    let environment = Environment {
         testbed: "sim".into(),
         machine: setup.machine.clone(),
         chip: setup.chip.clone(),
         bus: setup.bus.clone(),
         host: setup.host.clone(),
         stack: setup.stack.clone(),
-        size_bytes_without_fcs: load.size.bytes_without_fcs(),
-        frame_bytes_with_fcs: load.size.bytes_with_fcs(),
-        line_rate_pps: line_pps,
-        duration_ms: load.duration_ms.into(),
-        warmup_ms: load.warmup_ms.into(),
-        seed: load.seed,
         profiles_hash: kpps_profiles::hash(testbeds.iter().flat_map(|t| &t.setup().own_profiles)),
         presets: presets.collect(),
-    }
+        ..Environment::default()
+    };
+    let named = |testbed: Simulated| Named {
+        name: testbed.setup().driver.clone(),
+        testbed: Box::new(testbed) as Box<dyn Testbed>,
+    };
+    Ok((testbeds.into_iter().map(named).collect(), environment))
+}
+
+/// Guests in QEMU.
+fn in_guests(arguments: &Arguments) -> Result<(Vec<Named>, Environment), Failure> {
+    let kpps = crate::lab::program()?;
+    let specs = &arguments.testbed;
+    let names = |each: fn(&BedSpec) -> &str| {
+        let names: std::collections::BTreeSet<_> = specs.iter().map(each).collect();
+        names.into_iter().collect::<Vec<_>>().join(", ")
+    };
+    let environment = Environment {
+        testbed: "lab".into(),
+        machine: "guest".into(),
+        chip: names(|spec| spec.model.name()),
+        bus: "QEMU's PCI".into(),
+        host: "QEMU (TCG, one processor, no wire limit)".into(),
+        stack: names(|spec| &spec.kernel),
+        presets: specs.iter().map(|spec| (spec.name(), spec.description())).collect(),
+        ..Environment::default()
+    };
+    let settings = Settings(arguments.set.clone());
+    let testbeds = specs.iter().map(|spec| Named {
+        name: spec.name(),
+        testbed: Box::new(Bed::new(spec.clone(), settings.clone(), kpps.clone())),
+    });
+    Ok((testbeds.collect(), environment))
 }
 
 /// A bar on the terminal's error stream; nothing where nobody looks.

@@ -1,7 +1,7 @@
 //! Measuring a workload: windows of time while a driver is at it.
 
 use crate::counters::{Snapshot, accesses};
-use crate::load::{Load, Rate};
+use crate::load::{Counts, Load, Rate};
 use crate::workload::{self, Backend, Count, Driver, Running, Settings, Work};
 use crate::{Error, Guest, Model, Result};
 use kpps_frames::Size;
@@ -118,54 +118,65 @@ impl Job<'_> {
             samples.push(now.since(&before));
             before = now;
         }
-        let registers = if self.traced {
-            let since = Instant::now();
-            let ((a, b, seconds), trace) = guest.traced(|guest| {
-                let a = look(guest)?;
-                std::thread::sleep(TRACED);
-                Ok((a, look(guest)?, since.elapsed().as_secs_f64()))
-            })?;
-            let frames = b.since(&a).pps * seconds;
-            let (reads, writes) = accesses(&trace);
-            (frames > 0.0).then(|| (reads as f64 / frames, writes as f64 / frames))
-        } else {
-            None
-        };
+        let registers = if self.traced { registers(guest, running, load)? } else { None };
         Ok((samples, registers))
     }
+}
+
+/// Register reads and writes for each frame that `running` deals with, by tracing them for a moment.
+pub(crate) fn registers(
+    guest: &mut Guest,
+    running: &dyn Running,
+    load: Option<&Load>,
+) -> Result<Option<(f64, f64)>> {
+    let since = Instant::now();
+    let ((a, b, seconds), trace) = guest.traced(|guest| {
+        let a = Look::take(guest, running, load)?;
+        std::thread::sleep(TRACED);
+        Ok((a, Look::take(guest, running, load)?, since.elapsed().as_secs_f64()))
+    })?;
+    let frames = b.since(&a).pps * seconds;
+    let (reads, writes) = accesses(&trace);
+    Ok((frames > 0.0).then(|| (reads as f64 / frames, writes as f64 / frames)))
 }
 
 /// Windows, and register reads and writes for each frame.
 type Watched = (Vec<Sample>, Option<(f64, f64)>);
 
 /// All counters at a moment.
-struct Look {
-    snapshot: Snapshot,
-    count: Count,
-    sent: u64,
+pub(crate) struct Look {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) count: Count,
+    pub(crate) counts: Counts,
     at: Instant,
 }
 
 impl Look {
-    fn take(guest: &mut Guest, running: &dyn Running, load: Option<&Load>) -> Result<Self> {
+    pub(crate) fn take(guest: &mut Guest, running: &dyn Running, load: Option<&Load>) -> Result<Self> {
         if load.is_some_and(|load| !load.is_running()) {
             return Err(Error::Input("the wire broke".into()));
         }
         let snapshot = Snapshot::take(guest, &running.counter())?;
         let count = running.frames(&snapshot)?;
-        Ok(Self { count, snapshot, sent: load.map_or(0, |load| load.counts().sent), at: Instant::now() })
+        let counts = load.map(Load::counts).unwrap_or_default();
+        Ok(Self { count, snapshot, counts, at: Instant::now() })
     }
 
-    fn since(&self, before: &Self) -> Sample {
+    /// Seconds of the host's clock since `before`.
+    pub(crate) fn host_seconds_since(&self, before: &Self) -> f64 {
+        (self.at - before.at).as_secs_f64()
+    }
+
+    pub(crate) fn since(&self, before: &Self) -> Sample {
         let rate = |now: u64, before: u64, seconds: f64| {
             if seconds > 0.0 { now.saturating_sub(before) as f64 / seconds } else { 0.0 }
         };
         let own = self.count.at_ns.saturating_sub(before.count.at_ns) as f64 / 1e9;
         let guest = self.snapshot.seconds_since(&before.snapshot);
-        let host = (self.at - before.at).as_secs_f64();
+        let host = self.host_seconds_since(before);
         Sample {
             pps: rate(self.count.frames, before.count.frames, own),
-            sent_pps: rate(self.sent, before.sent, host),
+            sent_pps: rate(self.counts.sent, before.counts.sent, host),
             interrupts_per_s: rate(self.snapshot.interrupts, before.snapshot.interrupts, guest),
             busy: self.snapshot.busy_since(&before.snapshot),
         }

@@ -310,6 +310,7 @@ impl Simulated {
         let trial = Trial {
             seconds: elapsed_ps as f64 / 1e12,
             sent: to.sent - from.sent,
+            unsent: 0,
             delivered: measured.delivered,
             taken: to.stack.from_driver - from.stack.from_driver,
             interrupts: to.counters.interrupts - from.counters.interrupts,

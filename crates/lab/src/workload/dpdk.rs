@@ -18,7 +18,7 @@ const LCORES: &str = "0@0,1@0";
 struct Testpmd {
     work: Work,
     ports: usize,
-    missed: Option<MissedFrames>,
+    missed: MissedFrames,
 }
 
 pub(super) fn start(guest: &mut Guest, backend: Backend, work: Work) -> Result<Box<dyn Running>> {
@@ -56,7 +56,7 @@ pub(super) fn start(guest: &mut Guest, backend: Backend, work: Work) -> Result<B
     if ready.code != 0 {
         return Err(Error::Input(format!("testpmd does not start: {}", ready.text.trim())));
     }
-    let missed = if work.is_loaded() { Some(MissedFrames::of(guest, LOADED)?) } else { None };
+    let missed = MissedFrames::of(guest, *cards.first().unwrap_or(&LOADED))?;
     guest.run(&format!("echo {begin} > {IN}; {}", until("packet forwarding"))).map_err(failed)?;
     Ok(Box::new(Testpmd { work, ports: cards.len(), missed }))
 }
@@ -91,12 +91,16 @@ impl Running for Testpmd {
         Ok(Count { at_ns: snapshot.at_ns, frames: frames.unwrap_or(0) })
     }
 
+    fn drops(&self, guest: &mut Guest) -> Result<BTreeMap<String, u64>> {
+        Ok([("ring".to_owned(), self.missed.now(guest)?)].into())
+    }
+
     fn finish(self: Box<Self>, guest: &mut Guest) -> Result<BTreeMap<String, u64>> {
-        let missed = self.missed.map_or(Ok(0), |missed| missed.now(guest))?;
+        let drops = self.drops(guest)?;
         guest.run(&format!(
             "echo quit > {IN}; i=0; while pidof testpmd > /dev/null && [ $i -lt 500 ]; \
              do usleep 10000; i=$((i + 1)); done; ! pidof testpmd > /dev/null || killall -9 testpmd"
         ))?;
-        Ok([("ring".to_owned(), missed)].into())
+        Ok(drops)
     }
 }

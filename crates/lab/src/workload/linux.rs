@@ -188,10 +188,14 @@ impl Running for Linux {
         Ok(Count { at_ns: snapshot.at_ns, frames })
     }
 
+    fn drops(&self, guest: &mut Guest) -> Result<BTreeMap<String, u64>> {
+        Ok([("ring".to_owned(), self.missed.now(guest)?)].into())
+    }
+
     fn finish(self: Box<Self>, guest: &mut Guest) -> Result<BTreeMap<String, u64>> {
-        let missed = self.missed.now(guest)?;
+        let drops = self.drops(guest)?;
         guest.run(&self.undo)?;
-        Ok([("ring".to_owned(), missed)].into())
+        Ok(drops)
     }
 }
 

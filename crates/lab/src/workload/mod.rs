@@ -132,6 +132,11 @@ pub trait Running {
     /// # Errors
     /// If the text is not what was expected.
     fn frames(&self, snapshot: &Snapshot) -> Result<Count>;
+    /// Frames lost so far, by place.
+    ///
+    /// # Errors
+    /// If the guest does not answer.
+    fn drops(&self, guest: &mut Guest) -> Result<BTreeMap<String, u64>>;
     /// Ends the work, and tells what was lost, by place.
     ///
     /// # Errors

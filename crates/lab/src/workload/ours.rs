@@ -3,6 +3,7 @@
 use super::{Backend, Count, LOADED, OPEN, PAIR, Running, Work, bind, involved, load_backend, stand_in};
 use crate::counters::Snapshot;
 use crate::guest::address;
+use crate::workload::linux::MissedFrames;
 use crate::{Error, Guest, Result};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ const PRIME: u32 = 64;
 
 struct Kpps {
     work: Work,
+    missed: MissedFrames,
 }
 
 pub(super) fn start(guest: &mut Guest, backend: Backend, work: Work) -> Result<Box<dyn Running>> {
@@ -39,7 +41,8 @@ pub(super) fn start(guest: &mut Guest, backend: Backend, work: Work) -> Result<B
         Error::Command { output, .. } => Error::Input(format!("kpps does not start: {output}")),
         other => other,
     })?;
-    Ok(Box::new(Kpps { work }))
+    let missed = MissedFrames::of(guest, *involved(work).first().unwrap_or(&LOADED))?;
+    Ok(Box::new(Kpps { work, missed }))
 }
 
 impl Running for Kpps {
@@ -57,7 +60,12 @@ impl Running for Kpps {
         Ok(Count { at_ns: (seconds * 1e9) as u64, frames: frames.as_u64().ok_or_else(wrong)? })
     }
 
+    fn drops(&self, guest: &mut Guest) -> Result<BTreeMap<String, u64>> {
+        Ok([("ring".to_owned(), self.missed.now(guest)?)].into())
+    }
+
     fn finish(self: Box<Self>, guest: &mut Guest) -> Result<BTreeMap<String, u64>> {
+        let mut drops = self.drops(guest)?;
         guest.run(
             "killall -INT kpps; i=0; while pidof kpps > /dev/null && [ $i -lt 500 ]; \
              do usleep 10000; i=$((i + 1)); done; ! pidof kpps > /dev/null",
@@ -65,11 +73,11 @@ impl Running for Kpps {
         let text = guest.run(&format!("cat {OUT}"))?;
         let results: Value = serde_json::from_str(&text)
             .map_err(|_| Error::Protocol { what: "the results of kpps".into(), answer: text.clone() })?;
-        let mut drops = BTreeMap::new();
         for port in results["ports"].as_array().into_iter().flatten() {
             for (place, count) in port["drops"].as_object().into_iter().flatten() {
                 let place = match place.as_str() {
-                    "missed" => "ring",
+                    // Counted above, by the card itself.
+                    "missed" => continue,
                     "full" => "transmit ring",
                     other => other,
                 };
