@@ -257,6 +257,10 @@ impl Port for AnyPort {
         either!(self, port => port.send(frame))
     }
     #[inline]
+    fn send_burst(&mut self, frames: &mut impl Iterator<Item = Frame>) -> usize {
+        either!(self, port => port.send_burst(frames))
+    }
+    #[inline]
     fn flush(&mut self) -> Result<(), Trouble> {
         either!(self, port => port.flush())
     }

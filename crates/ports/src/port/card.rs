@@ -270,6 +270,18 @@ impl<P: Platform + Clone, L: Line> Port for CardPort<P, L> {
     }
 
     #[inline]
+    fn send_burst(&mut self, frames: &mut impl Iterator<Item = Frame>) -> usize {
+        let tx = &mut self.device.tx;
+        let before = tx.counters().frames;
+        let mut fragments = frames.map(|Frame { buffer, bytes }| Fragment { buffer, bytes });
+        while let Err(refused) = tx.send_burst(&mut fragments) {
+            // No frame that a port can be given; its buffer goes home.
+            drop(refused.frame);
+        }
+        (tx.counters().frames - before) as usize
+    }
+
+    #[inline]
     fn flush(&mut self) -> Result<(), Trouble> {
         self.device.tx.flush();
         Ok(())

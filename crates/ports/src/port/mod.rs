@@ -177,6 +177,18 @@ pub trait Port: Wake {
     /// The frame, if it was not taken.
     fn send(&mut self, frame: Frame) -> Result<(), Frame>;
 
+    /// Takes frames to send until there is no more room or no more frame; returns how many. A frame is drawn from
+    /// the iterator only when there is room for it; one that the port cannot send at all is dropped and not counted.
+    fn send_burst(&mut self, frames: &mut impl Iterator<Item = Frame>) -> usize {
+        let mut count = 0;
+        while self.room() > 0
+            && let Some(frame) = frames.next()
+        {
+            count += usize::from(self.send(frame).is_ok());
+        }
+        count
+    }
+
     /// Sends what was taken.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use super::{BURST, Shift, Watch};
 use crate::port::{Frame, Port, Trouble};
+use arrayvec::ArrayVec;
 use kpps_dma::PoolBuffer;
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Size, Tag, tag};
@@ -36,11 +37,21 @@ pub fn forward<P: Port>(a: &mut P, b: &mut P, watch: &mut impl Watch) -> Result<
 fn pass<P: Port>(from: &mut P, to: &mut P) -> Result<usize, Trouble> {
     // Taking sent frames' buffers back here is what there is to swap.
     to.room();
-    let taken = from.receive(BURST, |frame| match to.send(frame) {
+    let mut batch = ArrayVec::<Frame, BURST>::new();
+    let taken = from.receive(BURST, |frame| match batch.try_push(frame) {
         Ok(()) => to.pool().take(),
-        Err(refused) => Some(refused.buffer),
+        // A port gives no more than it was asked for.
+        Err(refused) => Some(refused.element().buffer),
     })?;
     if taken > 0 {
+        let mut frames = batch.into_iter();
+        to.send_burst(&mut frames);
+        for frame in frames {
+            // The port counts what it has no room for.
+            if let Err(refused) = to.send(frame) {
+                to.pool().give(refused.buffer);
+            }
+        }
         to.flush()?;
     }
     Ok(taken)

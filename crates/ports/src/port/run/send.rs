@@ -2,6 +2,7 @@
 
 use super::{BURST, Shift, Watch};
 use crate::port::{Frame, Port, Trouble};
+use arrayvec::ArrayVec;
 use kpps_frames::{Tag, tag};
 use kpps_platform::{Buffer, BufferSource};
 use std::time::{Duration, Instant};
@@ -63,9 +64,9 @@ impl Source<'_> {
     /// Sends at most `most` frames now; returns how many.
     #[inline]
     fn burst<P: Port>(&mut self, port: &mut P, most: usize, now_ps: u64) -> Result<usize, Trouble> {
-        let most = most.min(port.room());
-        let mut count = 0;
-        while count < most {
+        let most = most.min(BURST).min(port.room());
+        let mut batch = ArrayVec::<Frame, BURST>::new();
+        while batch.len() < most {
             let Some(mut buffer) = port.pool().take() else { break };
             let template = &self.plan.frames[self.next];
             let Some(bytes) = buffer.bytes_mut().get_mut(..template.len()) else { break };
@@ -75,18 +76,15 @@ impl Source<'_> {
             let tag = Tag { stream: self.plan.stream, sequence: self.sequence, sent_ps: now_ps };
             // Every template has room for a tag.
             let _ = tag::write(bytes, tag);
-            let length = template.len() as u16;
-            if let Err(refused) = port.send(Frame { buffer, bytes: length }) {
-                port.pool().give(refused.buffer);
-                break;
-            }
+            batch.push(Frame { buffer, bytes: template.len() as u16 });
             self.sequence = self.sequence.wrapping_add(1);
             self.next += 1;
             if self.next == self.plan.frames.len() {
                 self.next = 0;
             }
-            count += 1;
         }
+        // There is room for all of them.
+        let count = port.send_burst(&mut batch.into_iter());
         if count > 0 {
             port.flush()?;
         }
