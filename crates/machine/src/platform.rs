@@ -179,8 +179,7 @@ impl BufferSource for Allocator {
             }
         }
         if buffer.cpu != machine.cpu() {
-            machine.count(|c| c.line_transfers += u64::from(host.buffer_lines));
-            machine.spend_on(Function::Transfer, u64::from(host.buffer_lines) * host.line_transfer_ps);
+            machine.move_lines(host.buffer_lines);
         }
         self.free.borrow_mut().push(buffer);
     }

@@ -101,10 +101,18 @@ impl Machine {
         if last != current {
             line.0.set(current);
             if last != Line::NOBODY {
-                self.count(|c| c.line_transfers += u64::from(lines));
-                self.spend_on(Function::Transfer, u64::from(lines) * self.0.host.line_transfer_ps);
+                self.move_lines(lines);
             }
         }
+    }
+
+    /// The CPU fetches `lines` cache lines that another has written; they pass through memory, which is brought up to date.
+    pub(crate) fn move_lines(&self, lines: u32) {
+        let lines = u64::from(lines);
+        self.count(|c| c.line_transfers += lines);
+        let moved =
+            self.0.memory.channel().transfer(self.now_ps(), lines * self.0.memory.line_bytes() as u64);
+        self.spend_on(Function::Transfer, lines * self.0.host.line_transfer_ps + moved);
     }
 }
 
