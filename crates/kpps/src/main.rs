@@ -38,6 +38,7 @@ use std::process::ExitCode;
   kpps transmit --chip 82542               the other direction
   kpps study morris2000                    what a paper claimed, checked claim by claim
   kpps selftest --on qemu --chip 82540em   the driver against QEMU's card
+  kpps trace                               the bus under a flood: smooth, then stumbling
   kpps list drivers                        the presets
   kpps list chip 82542                     a chip's constants and their sources
 

@@ -77,6 +77,14 @@ pub fn summary(watched: &Watched, regimes: &Regimes) -> String {
     if watched.log.lost() > 0 {
         let _ = writeln!(text, "({} earlier transactions and events were not kept)", watched.log.lost());
     }
+    for (index, port) in watched.ports.iter().enumerate() {
+        let (before, after) = (&port.card_before, &port.card);
+        let _ = writeln!(
+            text,
+            "port {index}: {} of its fetches were cut short by the tail",
+            after.rx_fetches_cut - before.rx_fetches_cut
+        );
+    }
     let r = regimes;
     let _ = writeln!(text, "\nsmooth for {:.0} clocks, {} frames", r.smooth_clocks, r.smooth_frames);
     let rows = [
