@@ -160,3 +160,43 @@ fn r26_freeing_and_allocating_buffers_rank_first() {
         "the profile is all of the CPU's time: {total}, {busy}"
     );
 }
+
+#[test]
+fn an_overloaded_softirq_leaves_its_work_to_a_thread_and_interrupts_stop() {
+    for machine in ["lunz2003", "rdr2007"] {
+        let trial = |offered_pps| {
+            let load = Load { offered_pps, size: Size::MIN, warmup_ms: 20, duration_ms: 20, seed: 1 };
+            let setup = Setup::named(machine, None, "intel-5.7.6").unwrap();
+            Simulated::new(setup).profiled(&load, &|| true).unwrap().trial
+        };
+        let (light, heavy) = (trial(100e3), trial(1.2e6));
+        assert!(light.cpu.softirq > 0.1 && light.cpu.thread == 0.0, "{machine}: {:?}", light.cpu);
+        assert!(heavy.cpu.thread > 0.99 && heavy.interrupts == 0, "{machine}: {:?}", heavy.cpu);
+    }
+}
+
+#[test]
+fn without_napi_an_overload_ends_on_the_backlog() {
+    let load = Load { offered_pps: 600e3, size: Size::MIN, warmup_ms: 20, duration_ms: 20, seed: 1 };
+    let setup = Setup::named("rdr2007", None, "intel-2.5.11").unwrap();
+    let trial = Simulated::new(setup).profiled(&load, &|| true).unwrap().trial;
+    assert!(trial.ledger.dropped["backlog"] > 0, "{:?}", trial.ledger);
+    assert!(trial.cpu.hardirq > 0.99 && trial.delivered == 0, "livelock: {:?}", trial.cpu);
+}
+
+#[test]
+fn o14_leaving_polling_too_often_keeps_the_interrupts() {
+    let trial = |driver| {
+        let load = Load { offered_pps: 1.2e6, size: Size::MIN, warmup_ms: 20, duration_ms: 40, seed: 1 };
+        let setup = Setup::named("rdr2007-dell", None, driver).unwrap();
+        Simulated::new(setup).profiled(&load, &|| true).unwrap().trial
+    };
+    let (bug, fixed) = (trial("intel-5.7.6-exit-bug"), trial("intel-5.7.6"));
+    assert!(
+        bug.interrupts >= 10 * fixed.interrupts.max(1),
+        "{} against {}",
+        bug.interrupts,
+        fixed.interrupts
+    );
+    assert!(fixed.ledger.dropped["ring"] > 0, "O17: dropped for lack of buffers");
+}
