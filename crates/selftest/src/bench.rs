@@ -33,6 +33,11 @@ pub trait Bench {
     /// Puts `frame`, without FCS, on the wire towards the card; it goes as fast as the wire or
     /// the device lets it, in order.
     fn inject(&mut self, frame: &[u8]) -> Result<(), Failure>;
+    /// As [`inject`](Self::inject), which may first wait until a device that is known to be deaf
+    /// for a while hears again; this does not.
+    fn inject_at_once(&mut self, frame: &[u8]) -> Result<(), Failure> {
+        self.inject(frame)
+    }
     /// As [`inject`](Self::inject), with a wrong FCS; `false` if the wire knows no FCS.
     fn inject_spoiled(&mut self, frame: &[u8]) -> Result<bool, Failure>;
     /// The next frame, without FCS, that has come out of the card.
@@ -62,10 +67,6 @@ pub trait Bench {
     /// Whether a received frame is nobody's business: the far end is not ours alone.
     fn is_noise(&self, frame: &[u8]) -> bool {
         let _ = frame;
-        false
-    }
-    /// Whether a device that is deaf for a while is so for real: where time does not jump.
-    fn is_deaf_for_real(&self) -> bool {
         false
     }
     /// How much later than it happens something may be noticed here, in ns.

@@ -38,7 +38,7 @@ pub use case::Failure;
 pub use departure::Departure;
 pub use model::{ModelBench, ModelPlace, ModelRegisters};
 pub use qemu::QemuBench;
-pub use real::{RealBench, RealOptions};
+pub use real::{RealBench, RealOptions, RealPlace, RealRegisters};
 pub use report::{Case, Counts, Outcome, Report};
 pub use suite::{run_on, run_timed_on};
 

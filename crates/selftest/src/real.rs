@@ -8,16 +8,19 @@
 
 use crate::oracle::PEER;
 use crate::{Bench, Departure, Failure, departure};
-use kpps_datasheet::Chip;
+use kpps_datasheet::{Chip, reg};
+use kpps_dma::RingMemory;
 use kpps_dma::{BufferPool, Memory};
 use kpps_driver::{Config, probe};
-use kpps_platform::{Buffer, BufferSource, Platform};
+use kpps_platform::{Buffer, BufferSource, DmaSpec, OutOfMemory, Platform, Registers};
 use kpps_ports::port::{Frame, PacketPort, Port, Trouble};
-use kpps_ports::{Card, Domain, Place, Spec};
+use kpps_ports::{Card, Domain, Interrupts, Place, Spec, Window};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// Memory for rings and buffers, in bytes: 1024 buffers of 16 KiB and what beside them.
@@ -27,6 +30,9 @@ const WIRE_FRAMES: usize = 256;
 const WIRE_BYTES: usize = 16384;
 /// How long the peer may take to see its link, or to take a frame.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a device with [`departure::DEAF_AFTER_RCTL`] hears nothing: QEMU's second, and what its
+/// clocks may differ by from the guest's.
+const DEAF: Duration = Duration::from_millis(1020);
 /// What a busy machine may be late by, in ns.
 const SLACK_NS: u64 = 40_000_000;
 
@@ -47,6 +53,9 @@ pub struct RealOptions {
 pub struct RealBench {
     name: String,
     card: Card,
+    place: RealPlace,
+    /// MSI-X vectors that are on.
+    vectors: Vec<Interrupts>,
     address: [u8; 6],
     departures: &'static [&'static Departure],
     peer: PacketPort,
@@ -94,6 +103,12 @@ impl RealBench {
         let mut bench = Self {
             name: options.card.to_string(),
             address: station_address(&card)?,
+            place: RealPlace {
+                place: card.platform(),
+                rctl: card.chip().offset(reg::RCTL),
+                written: Rc::default(),
+            },
+            vectors: Vec::new(),
             departures: if is_qemu(&place.to_string()) { departure::of_qemu(card.chip()) } else { &[] },
             card,
             peer,
@@ -144,6 +159,59 @@ impl RealBench {
     }
 }
 
+/// Where the driver runs. It remembers when RCTL was last written, after which some devices are deaf.
+#[derive(Clone, Debug)]
+pub struct RealPlace {
+    place: Place,
+    /// RCTL's offset.
+    rctl: u32,
+    written: Rc<Cell<Option<Instant>>>,
+}
+
+/// Registers of a [`RealPlace`].
+#[derive(Clone, Debug)]
+pub struct RealRegisters {
+    window: Window,
+    rctl: u32,
+    written: Rc<Cell<Option<Instant>>>,
+}
+
+impl Registers for RealRegisters {
+    #[inline]
+    fn read(&self, offset: u32) -> u32 {
+        self.window.read(offset)
+    }
+    #[inline]
+    fn write(&self, offset: u32, value: u32) {
+        self.window.write(offset, value);
+        if offset == self.rctl {
+            self.written.set(Some(Instant::now()));
+        }
+    }
+}
+
+impl Platform for RealPlace {
+    type Regs = RealRegisters;
+    type Mem = RingMemory;
+
+    fn registers(&self) -> RealRegisters {
+        let Self { place, rctl, written } = self;
+        RealRegisters { window: place.registers(), rctl: *rctl, written: written.clone() }
+    }
+    fn allocate(&self, spec: DmaSpec) -> Result<RingMemory, OutOfMemory> {
+        self.place.allocate(spec)
+    }
+    fn now_ns(&self) -> u64 {
+        self.place.now_ns()
+    }
+    fn vectors(&self) -> u8 {
+        self.place.vectors()
+    }
+    fn wait_ns(&self, ns: u64) {
+        self.place.wait_ns(ns);
+    }
+}
+
 /// The sender of a frame.
 fn source(frame: &[u8]) -> Option<&[u8; 6]> {
     frame.get(6..)?.first_chunk()
@@ -173,7 +241,7 @@ fn is_qemu(address: &str) -> bool {
 }
 
 impl Bench for RealBench {
-    type Platform = Place;
+    type Platform = RealPlace;
     type Source = BufferPool;
 
     fn device(&self) -> String {
@@ -188,13 +256,22 @@ impl Bench for RealBench {
     fn departures(&self) -> &'static [&'static Departure] {
         self.departures
     }
-    fn platform(&self) -> Place {
-        self.card.platform()
+    fn platform(&self) -> RealPlace {
+        // The same for all: they have one clock.
+        self.place.clone()
     }
     fn buffers(&mut self, count: usize, bytes: usize) -> Result<BufferPool, Failure> {
         Ok(self.card.domain().memory().pool(count, bytes, Some(1 << 16))?)
     }
     fn inject(&mut self, frame: &[u8]) -> Result<(), Failure> {
+        if self.departs(&departure::DEAF_AFTER_RCTL)
+            && let Some(written) = self.place.written.take()
+        {
+            std::thread::sleep(DEAF.saturating_sub(written.elapsed()));
+        }
+        self.inject_at_once(frame)
+    }
+    fn inject_at_once(&mut self, frame: &[u8]) -> Result<(), Failure> {
         let mut buffer = self.wire.take().ok_or("no buffer for a frame to the card")?;
         let place = buffer.bytes_mut().get_mut(..frame.len());
         place.ok_or("a frame that is longer than a buffer")?.copy_from_slice(frame);
@@ -221,7 +298,7 @@ impl Bench for RealBench {
     fn settle(&mut self, ns: u64) -> Result<(), Failure> {
         self.peer.flush()?;
         self.pump()?;
-        self.card.platform().wait_ns(ns);
+        self.place.wait_ns(ns);
         self.pump()
     }
     fn set_link(&mut self, up: bool) -> Result<(), Failure> {
@@ -248,8 +325,21 @@ impl Bench for RealBench {
     fn is_noise(&self, frame: &[u8]) -> bool {
         source(frame) != Some(&PEER)
     }
-    fn is_deaf_for_real(&self) -> bool {
-        self.departs(&departure::DEAF_AFTER_RCTL)
+    fn set_vectors(&mut self, vectors: u8) -> Result<bool, Failure> {
+        self.vectors.clear();
+        if usize::from(vectors) > self.card.vector_count() {
+            return Ok(false);
+        }
+        if vectors > 0 {
+            self.vectors = self.card.vectors(vectors.into())?;
+        }
+        Ok(true)
+    }
+    fn take_message(&mut self, vector: u8) -> Result<bool, Failure> {
+        match self.vectors.get_mut(usize::from(vector)) {
+            Some(vector) => Ok(vector.wait(Duration::ZERO)?),
+            None => Ok(false),
+        }
     }
     fn slack_ns(&self) -> u64 {
         SLACK_NS

@@ -43,7 +43,7 @@ fn receive_enable<B: Bench>(bench: &mut B) -> CaseResult {
     rig.regs.write(reg::RCTL, control);
     rig.regs.read(reg::RCTL);
     let since = rig.bench.platform().now_ns();
-    rig.bench.inject(&plain([0xff; 6], PEER, 60, 1))?;
+    rig.bench.inject_at_once(&plain([0xff; 6], PEER, 60, 1))?;
     rig.received()?;
     let took_ms = (rig.bench.platform().now_ns() - since) / MS;
     if deaf {
