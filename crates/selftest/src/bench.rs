@@ -42,6 +42,10 @@ pub trait Bench {
     fn inject_spoiled(&mut self, frame: &[u8]) -> Result<bool, Failure>;
     /// The next frame, without FCS, that has come out of the card.
     fn collect(&mut self) -> Result<Option<Vec<u8>>, Failure>;
+    /// Whether [`collect`](Self::collect) gets short frames padded to 60 B, whoever has padded them.
+    fn is_padded(&self) -> bool {
+        false
+    }
     /// Lets `ns` nanoseconds pass: real ones for a real device, its own for a modelled one.
     fn settle(&mut self, ns: u64) -> Result<(), Failure>;
     /// Plugs the cable in or pulls it.

@@ -184,6 +184,12 @@ departures! {
         "QEMU up to 8.0 counts what the driver gave",
         "82574 data sheet 10.2.7"
     }
+    /// A frame that waits is overtaken.
+    OVERTAKEN {
+        "a frame that needs more descriptors than are free is overtaken by shorter ones",
+        "QEMU's hub keeps what a card does not take and offers it the next frame meanwhile",
+        "82574 data sheet 7.1"
+    }
     /// Multicasts count twice.
     MULTICAST_TWICE {
         "multicasts that pass the hash filter are counted twice in MPRC",
@@ -237,6 +243,34 @@ pub static QEMU_E1000E: &[&Departure] = &[
     &SENT_WITHOUT_FCS,
     &MULTICAST_TWICE,
 ];
+
+/// As [`QEMU_E1000E`], behind a hub of QEMU's.
+pub static QEMU_E1000E_ON_A_HUB: &[&Departure] = &[
+    &RESET_IGNORED,
+    &TXQE_ALWAYS,
+    &NO_TXD_LOW,
+    &NO_PACKET_CHECKSUM,
+    &LONG_WITHOUT_FCS,
+    &LOOPBACK_NEEDS_LINK,
+    &SHORT_PADDED,
+    &SIZE_CLASSES_WITHOUT_FCS,
+    &OCTETS_WITHOUT_VLAN,
+    &MISSED_LATE,
+    &SEGMENTS_ARE_FRAGMENTS,
+    &LENGTH_WITH_PADDING,
+    &NONSENSE_NOT_SENT,
+    &MANY_BUFFERS_NOT_SENT,
+    &FCS_APART,
+    &TIDV_READS_ZERO,
+    &SENT_WITHOUT_FCS,
+    &MULTICAST_TWICE,
+    &OVERTAKEN,
+];
+
+/// What QEMU's card of this chip is known for whose cable ends in a hub (`hubport`).
+pub fn of_qemu_on_a_hub(chip: Chip) -> &'static [&'static Departure] {
+    if chip.is_pci_express() { QEMU_E1000E_ON_A_HUB } else { QEMU }
+}
 
 /// What QEMU's card of this chip is known for.
 pub fn of_qemu(chip: Chip) -> &'static [&'static Departure] {

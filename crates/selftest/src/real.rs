@@ -1,10 +1,9 @@
 //! The bench whose card is a real one, or a virtual machine's, driven from user space; at the
 //! other end of its cable is an interface of the kernel.
 //!
-//! The interface must be up, have an MTU of at least 9000, no IP addresses (IPv6 off, too) and no
-//! offloads of its own (`ethtool -K IFACE tx off rx off tso off gso off gro off rxvlan off txvlan
-//! off`): what it receives is seen here as it is after them. Frames of other senders than the suite
-//! are left out, but count in statistics.
+//! The interface must be up, have an MTU of at least 9000 and no IP addresses (IPv6 off, too).
+//! Offloads that would change what is seen of a frame (GRO, tags taken out) are turned off here.
+//! Frames of other senders than the suite are left out, but count in statistics.
 
 use crate::oracle::PEER;
 use crate::{Bench, Departure, Failure, departure};
@@ -93,6 +92,7 @@ impl RealBench {
         let wire = memory.pool(WIRE_FRAMES, WIRE_BYTES, None)?;
         // The peer receives into buffers of the same pool and gives back to it what it has sent.
         let peer = PacketPort::open(&options.peer, wire.clone()).map_err(io(&options.peer))?;
+        peer.as_on_the_wire().map_err(io(&format!("{}: turning off its offloads", options.peer)))?;
         let link = match &options.link_control {
             Some(path) => {
                 let file = File::options().write(true).open(path);
@@ -109,7 +109,11 @@ impl RealBench {
                 written: Rc::default(),
             },
             vectors: Vec::new(),
-            departures: if is_qemu(&place.to_string()) { departure::of_qemu(card.chip()) } else { &[] },
+            departures: if is_qemu(&place.to_string()) {
+                departure::of_qemu_on_a_hub(card.chip())
+            } else {
+                &[]
+            },
             card,
             peer,
             wire,
@@ -318,6 +322,10 @@ impl Bench for RealBench {
     fn interrupts(&mut self) -> Result<u64, Failure> {
         self.sample()?;
         Ok(self.raised)
+    }
+    fn is_padded(&self) -> bool {
+        // By the peer's card, if not by ours.
+        true
     }
     fn has_cable(&self) -> bool {
         self.link.is_some()

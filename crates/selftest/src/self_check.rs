@@ -124,7 +124,7 @@ fn failed(report: &Report) -> Vec<&str> {
 /// one of them is found to be gone.
 #[test]
 fn a_departure_that_is_gone_is_a_failure() {
-    for departures in [departure::QEMU, departure::QEMU_E1000E] {
+    for departures in [departure::QEMU, departure::QEMU_E1000E_ON_A_HUB] {
         let report = run_area(Odd { departures, ..odd() }, "");
         assert!(failed(&report).len() >= departures.len(), "{report}");
         let departed = report.cases.iter().any(|c| matches!(c.outcome, Outcome::Departure { .. }));

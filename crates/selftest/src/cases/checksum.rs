@@ -10,7 +10,7 @@ use kpps_datasheet::{Chip, reg};
 use kpps_driver::{Checksum, Checksums, Fragment, Offload, Refusal, Sum, TxMeta};
 use kpps_platform::BufferSource;
 
-const NO_OFFLOAD: &str = "the chip has no checksum offload";
+pub(super) const NO_OFFLOAD: &str = "the chip has no checksum offload";
 
 /// Payload sizes: the least, odd and even, around the longest standard frame, jumbo.
 const PAYLOADS: [usize; 12] = [1, 2, 3, 17, 18, 19, 100, 1001, 1459, 1460, 4001, 8900];
@@ -103,6 +103,13 @@ pub(super) fn exchange<B: Bench>(rig: &mut Rig<'_, B>, round: usize) -> Result<(
     Ok(())
 }
 
+/// One of many different frames to send: as it is given, with which wish, and as it shall leave.
+pub(super) fn to_insert(index: usize) -> (Vec<u8>, TxMeta, Vec<u8>) {
+    let inside = Inside::ALL[index % Inside::ALL.len()];
+    let (good, raw) = good_and_raw(inside, 20 + index * 37 % 1400);
+    (raw, TxMeta { vlan: None, offload: Offload::Checksum(sums(inside)) }, good)
+}
+
 fn inserted_with_tag<B: Bench>(bench: &mut B) -> CaseResult {
     if !bench.chip().has_checksum_offload() {
         return Ok(Verdict::NotApplicable(NO_OFFLOAD));
@@ -181,6 +188,17 @@ fn verdicts(chip: Chip, inside: Inside, spoiled: Spoiled) -> (Checksum, Checksum
     } else {
         (Checksum::Unknown, Checksum::Unknown)
     }
+}
+
+/// One of many different frames to receive, every third of them spoiled, and the verdicts on it.
+pub(super) fn to_verify(chip: Chip, index: usize) -> (Vec<u8>, (Checksum, Checksum)) {
+    let inside = Inside::ALL[index % Inside::ALL.len()];
+    let mut frame = oracle::ip(inside, [0xff; 6], PEER, &pattern(index, 20 + index * 53 % 1400));
+    let spoiled = if index % 3 == 2 { Spoiled::Transport } else { Spoiled::Nothing };
+    if let (Spoiled::Transport, Some(last)) = (spoiled, frame.last_mut()) {
+        *last ^= 0x55;
+    }
+    (frame, verdicts(chip, inside, spoiled))
 }
 
 fn receive_one<B: Bench>(rig: &mut Rig<'_, B>, frame: &[u8]) -> Result<(Checksum, Checksum), Failure> {

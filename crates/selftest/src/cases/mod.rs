@@ -11,6 +11,7 @@ mod segment;
 mod size;
 mod statistics;
 mod timed;
+mod traffic;
 mod vlan;
 
 use crate::Bench;
@@ -30,6 +31,7 @@ pub(crate) fn all<B: Bench>() -> Vec<Entry<B>> {
         interrupt::cases(),
         queues::cases(),
         statistics::cases(),
+        traffic::cases(),
     ]
     .concat()
 }

@@ -7,7 +7,6 @@ use crate::oracle::{self, Hashed, Inside, PEER, pattern, plain, tagged};
 use crate::rig::{BUFFER_BYTES, Rig, plain_config, same};
 use crate::suite::Entry;
 use crate::{Bench, Failure};
-use kpps_datasheet::Chip;
 use kpps_datasheet::desc::extended::RssType;
 use kpps_driver::config::{Rss, RxFormat};
 use kpps_driver::{Checksum, Config, Hash, Pair, Queues, TxMeta, probe_queues};
@@ -15,7 +14,8 @@ use kpps_platform::{Buffer, BufferSource, Platform};
 
 const ONE_FORMAT: &str = "the chip has legacy descriptors only";
 const ONE_QUEUE: &str = "the chip has one queue each way";
-const NO_MSIX: &str = "the chip has no MSI-X, or this bench cannot see it";
+const NO_MSIX: &str = "the chip has no MSI-X";
+const NO_MESSAGES: &str = "this bench has no MSI-X: UIO offers none";
 /// Bytes of a header buffer.
 const HEADER_BYTES: u16 = 128;
 
@@ -325,8 +325,11 @@ fn only<B: Bench>(many: &mut Many<'_, B>, vector: usize, what: &str) -> Result<(
 
 /// 82574 data sheet 7.4: RXQn, TXQn and OTHER, by IVAR.
 fn vectors<B: Bench>(bench: &mut B) -> CaseResult {
-    if bench.chip().vectors() < 3 || !bench.set_vectors(3)? {
+    if bench.chip().vectors() < 3 {
         return Ok(Verdict::NotApplicable(NO_MSIX));
+    }
+    if !bench.set_vectors(3)? {
+        return Ok(Verdict::NotApplicable(NO_MESSAGES));
     }
     let rss = Rss { table: std::array::from_fn(|entry| (entry % 2) as u8), ..Rss::DEFAULT };
     let mut many = Many::open(bench, |config| (config.queues, config.rss) = (2, Some(rss)))?;
@@ -381,8 +384,11 @@ fn vectors<B: Bench>(bench: &mut B) -> CaseResult {
 
 /// One vector is as good as a line: the services work with it.
 fn one_vector<B: Bench>(bench: &mut B) -> CaseResult {
-    if bench.chip() < Chip::I82574l || !bench.set_vectors(1)? {
+    if bench.chip().vectors() == 0 {
         return Ok(Verdict::NotApplicable(NO_MSIX));
+    }
+    if !bench.set_vectors(1)? {
+        return Ok(Verdict::NotApplicable(NO_MESSAGES));
     }
     let mut rig = Rig::open(bench, |_| {})?;
     rig.bench.settle(5_000_000)?;

@@ -63,6 +63,15 @@ impl PacketPort {
         })
     }
 
+    /// Has frames come in as they are on the wire from now on: the interface neither puts them together
+    /// (GRO) nor takes out VLAN tags, of which some drivers keep only the identifier. It stays so.
+    ///
+    /// # Errors
+    /// If the system refuses: it needs `CAP_NET_ADMIN`.
+    pub fn as_on_the_wire(&self) -> io::Result<()> {
+        self.socket.as_on_the_wire()
+    }
+
     /// The interface's station address.
     ///
     /// # Errors

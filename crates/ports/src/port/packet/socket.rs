@@ -13,6 +13,12 @@ const CONTROL: usize = 8;
 /// The kernel's buffers for this socket, in bytes.
 const KERNEL_BUFFER: libc::c_int = 8 << 20;
 
+/// Commands and a flag of linux/ethtool.h.
+const GET_FLAGS: u32 = 0x25;
+const SET_FLAGS: u32 = 0x26;
+const SET_GRO: u32 = 0x2c;
+const FLAG_RX_VLAN: u32 = 1 << 8;
+
 /// What is known of a received frame beside its bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Arrived {
@@ -112,6 +118,28 @@ impl Socket {
         // SAFETY: the kernel has filled in the address, as was asked.
         let data = unsafe { request.ifr_ifru.ifru_hwaddr.sa_data };
         Ok([0, 1, 2, 3, 4, 5].map(|at| data[at] as u8))
+    }
+
+    /// Sets an `ethtool_value` of the interface, and returns what the kernel says of it.
+    fn ethtool(&self, command: u32, value: u32) -> io::Result<u32> {
+        let mut value = [command, value];
+        // SAFETY: all zeroes is a valid value of this plain C struct.
+        let mut request: libc::ifreq = unsafe { mem::zeroed() };
+        request.ifr_name = self.name;
+        request.ifr_ifru.ifru_data = value.as_mut_ptr().cast();
+        // SAFETY: the commands of this file read and write one `ethtool_value`, which is two words; both live.
+        check(unsafe { libc::ioctl(self.fd.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) })?;
+        Ok(value[1])
+    }
+
+    /// Lets frames through as they are on the wire: not put together (GRO), their tags left in.
+    pub(super) fn as_on_the_wire(&self) -> io::Result<()> {
+        self.ethtool(SET_GRO, 0)?;
+        let flags = self.ethtool(GET_FLAGS, 0)?;
+        if flags & FLAG_RX_VLAN != 0 {
+            self.ethtool(SET_FLAGS, flags & !FLAG_RX_VLAN)?;
+        }
+        Ok(())
     }
 
     /// Whether frames can pass.
