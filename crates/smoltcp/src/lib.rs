@@ -1,6 +1,6 @@
 //! e1000 cards as devices of the [smoltcp] network stack.
 //!
-//! A [`Nic`] is a probed [`Device`](kpps_driver::Device) behind smoltcp's [`phy::Device`]. The
+//! A [`Nic`] is a probed [`Device`] behind smoltcp's [`phy::Device`]. The
 //! stack reads received frames where the card has put them and writes those to send into the
 //! driver's buffers. Received frames are taken out of the ring in bursts; [`Nic::poll`] tells
 //! the card of all that a poll has sent with one tail write. IPv4, TCP and UDP checksums are the

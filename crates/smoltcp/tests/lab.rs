@@ -127,7 +127,7 @@ fn on_real_pci(program: &Path, model: Model, backend: Backend) {
 }
 
 #[test]
-#[ignore = "boots four guests, half a minute"]
+#[ignore = "boots four guests, a minute or two"]
 fn the_example_answers_and_echoes_on_real_pci() {
     let program = example();
     for model in Model::ALL {
