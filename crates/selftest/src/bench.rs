@@ -42,6 +42,11 @@ pub trait Bench {
     fn inject_spoiled(&mut self, frame: &[u8]) -> Result<bool, Failure>;
     /// The next frame, without FCS, that has come out of the card.
     fn collect(&mut self) -> Result<Option<Vec<u8>>, Failure>;
+    /// Whether [`collect`](Self::collect) gets frames of different protocols in the order in which they
+    /// left the card.
+    fn keeps_order(&self) -> bool {
+        true
+    }
     /// Whether [`collect`](Self::collect) gets short frames padded to 60 B, whoever has padded them.
     fn is_padded(&self) -> bool {
         false

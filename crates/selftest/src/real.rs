@@ -323,6 +323,11 @@ impl Bench for RealBench {
         self.sample()?;
         Ok(self.raised)
     }
+    fn keeps_order(&self) -> bool {
+        // Linux hands a batch of received frames on by protocol, to packet sockets, too: those which
+        // only these want (no IP) come after the others.
+        false
+    }
     fn is_padded(&self) -> bool {
         // By the peer's card, if not by ours.
         true
