@@ -76,7 +76,7 @@ impl Tag {
 
 /// Where the tag of this frame is or would be.
 #[inline]
-fn offset(frame: &[u8]) -> usize {
+pub fn offset(frame: &[u8]) -> usize {
     match frame.get(12..14) {
         Some(kind) if kind == TYPE_VLAN.to_be_bytes() => OFFSET_VLAN,
         _ => OFFSET,
@@ -89,9 +89,17 @@ fn offset(frame: &[u8]) -> usize {
 /// [`Error::Truncated`] if the frame has no room for it; nothing is written.
 #[inline]
 pub fn write(frame: &mut [u8], tag: Tag) -> Result<(), Error> {
-    let at = offset(frame);
-    let place = frame.get_mut(at..at + BYTES).ok_or(Error::Truncated)?;
-    place.copy_from_slice(&tag.to_bytes());
+    write_at(frame, offset(frame), tag)
+}
+
+/// Writes a tag at byte `at`, that [`offset`] gave for a frame of the same kind.
+///
+/// # Errors
+/// As [`write`].
+#[inline]
+pub fn write_at(frame: &mut [u8], at: usize, tag: Tag) -> Result<(), Error> {
+    let place = frame.get_mut(at..).and_then(|place| place.first_chunk_mut()).ok_or(Error::Truncated)?;
+    *place = tag.to_bytes();
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use super::{BURST, Shift, Watch};
 use crate::port::{Frame, Port, Trouble};
-use arrayvec::ArrayVec;
+use kpps_dma::BufferPool;
 use kpps_frames::{Tag, tag};
 use kpps_platform::{Buffer, BufferSource};
 use std::time::{Duration, Instant};
@@ -54,6 +54,8 @@ const DRAIN: Duration = Duration::from_millis(200);
 struct Source<'p> {
     plan: &'p Plan,
     rewrite: bool,
+    /// Buffers to send, by a handle of its own: the port's is busy while frames are drawn.
+    pool: BufferPool,
     /// The next frame in the period.
     next: usize,
     sequence: u32,
@@ -64,32 +66,44 @@ impl Source<'_> {
     /// Sends at most `most` frames now; returns how many.
     #[inline]
     fn burst<P: Port>(&mut self, port: &mut P, most: usize, now_ps: u64) -> Result<usize, Trouble> {
-        let most = most.min(BURST).min(port.room());
-        let mut batch = ArrayVec::<Frame, BURST>::new();
-        while batch.len() < most {
-            let Some(mut buffer) = port.pool().take() else { break };
-            let template = &self.plan.frames[self.next];
-            let Some(bytes) = buffer.bytes_mut().get_mut(..template.len()) else { break };
-            if self.rewrite {
-                bytes.copy_from_slice(template);
-            }
-            let tag = Tag { stream: self.plan.stream, sequence: self.sequence, sent_ps: now_ps };
-            // Every template has room for a tag.
-            let _ = tag::write(bytes, tag);
-            batch.push(Frame { buffer, bytes: template.len() as u16 });
-            self.sequence = self.sequence.wrapping_add(1);
-            self.next += 1;
-            if self.next == self.plan.frames.len() {
-                self.next = 0;
-            }
-        }
-        // There is room for all of them.
-        let count = port.send_burst(&mut batch.into_iter());
+        let most = most.min(port.room());
+        let count = match &self.plan.frames[..] {
+            [only] if !self.rewrite => self.tagged(port, only, most, now_ps),
+            _ => port.send_burst(&mut std::iter::from_fn(|| self.written(now_ps)).take(most)),
+        };
         if count > 0 {
             port.flush()?;
         }
         self.sent += count as u64;
         Ok(count)
+    }
+
+    /// Sends `most` frames that are in the buffers already ([`prepare`]), up to their tags.
+    #[inline]
+    fn tagged<P: Port>(&mut self, port: &mut P, frame: &[u8], most: usize, sent_ps: u64) -> usize {
+        let Self { pool, sequence, plan, .. } = self;
+        let (at, bytes, stream) = (tag::offset(frame), frame.len() as u16, plan.stream);
+        let mut frames = std::iter::from_fn(|| {
+            let mut buffer = pool.take()?;
+            // Every frame has room for a tag.
+            let _ = tag::write_at(buffer.bytes_mut(), at, Tag { stream, sequence: *sequence, sent_ps });
+            *sequence = sequence.wrapping_add(1);
+            Some(Frame { buffer, bytes })
+        });
+        port.send_burst(&mut frames.by_ref().take(most))
+    }
+
+    /// The next frame, written as a whole.
+    fn written(&mut self, sent_ps: u64) -> Option<Frame> {
+        let mut buffer = self.pool.take()?;
+        let template = self.plan.frames.get(self.next)?;
+        let bytes = buffer.bytes_mut().get_mut(..template.len())?;
+        bytes.copy_from_slice(template);
+        // Every template has room for a tag.
+        let _ = tag::write(bytes, Tag { stream: self.plan.stream, sequence: self.sequence, sent_ps });
+        self.sequence = self.sequence.wrapping_add(1);
+        self.next = if self.next + 1 == self.plan.frames.len() { 0 } else { self.next + 1 };
+        Some(Frame { buffer, bytes: template.len() as u16 })
     }
 }
 
@@ -118,7 +132,8 @@ pub fn send<P: Port>(port: &mut P, plan: &Plan, watch: &mut impl Watch) -> Resul
     if !rewrite {
         prepare(port, first);
     }
-    let mut source = Source { plan, rewrite, next: 0, sequence: 0, sent: 0 };
+    let pool = port.pool().clone();
+    let mut source = Source { plan, rewrite, pool, next: 0, sequence: 0, sent: 0 };
     let before = port.frames().1;
     let mut shift = Shift::start(watch);
     let most = plan.count.unwrap_or(u64::MAX);
