@@ -239,15 +239,28 @@ pub fn names(kind: Kind) -> Vec<String> {
 /// A hash over all built-in profiles, names and contents, and over the texts of `own` ones: 16 hexadecimal digits that
 /// change when any constant does.
 pub fn hash<'a>(own: impl IntoIterator<Item = &'a String>) -> String {
-    let mut hash = Sha256::new();
-    for kind in Kind::ALL {
-        for name in names(kind) {
-            let path = format!("{}/{name}.toml", kind.plural());
+    hash_of(&built_in(), own)
+}
+
+/// The paths and contents of all built-in profiles.
+fn built_in() -> Vec<(String, &'static [u8])> {
+    let paths = Kind::ALL
+        .into_iter()
+        .flat_map(|kind| names(kind).into_iter().map(move |name| format!("{}/{name}.toml", kind.plural())));
+    paths
+        .map(|path| {
             let contents = BUILT_IN.get_file(&path).map(|f| f.contents()).unwrap_or_default();
-            hash.update(path.as_bytes());
-            hash.update((contents.len() as u64).to_le_bytes());
-            hash.update(contents);
-        }
+            (path, contents)
+        })
+        .collect()
+}
+
+fn hash_of<'a>(profiles: &[(String, &[u8])], own: impl IntoIterator<Item = &'a String>) -> String {
+    let mut hash = Sha256::new();
+    for (path, contents) in profiles {
+        hash.update(path.as_bytes());
+        hash.update((contents.len() as u64).to_le_bytes());
+        hash.update(contents);
     }
     for text in own {
         hash.update((text.len() as u64).to_le_bytes());
@@ -270,6 +283,25 @@ mod tests {
                 assert!(profile.description().len() > 10, "{kind} {name}: a description");
             }
         }
+    }
+
+    #[test]
+    fn the_hash_changes_with_any_profile() {
+        let all = built_in();
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../profiles");
+        let folders = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+        let files = folders.flat_map(|folder| std::fs::read_dir(folder).unwrap());
+        assert_eq!(files.count(), all.len(), "no file is left out");
+        let mut hashes = std::collections::BTreeSet::from([hash([])]);
+        for changed in 0..all.len() {
+            let contents = [all[changed].1, b"#"].concat();
+            let mut profiles = all.clone();
+            profiles[changed].1 = &contents;
+            assert!(hashes.insert(hash_of(&profiles, [])), "{}", all[changed].0);
+            profiles.remove(changed);
+            assert!(hashes.insert(hash_of(&profiles, [])), "without {}", all[changed].0);
+        }
+        assert!(hashes.insert(hash([&"an own profile".to_owned()])));
     }
 
     #[test]

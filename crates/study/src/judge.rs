@@ -1,12 +1,13 @@
 //! Conditions and figures of a claim: expressions over what was measured.
 
 use crate::{Value, Values};
-use rhai::{Array, Dynamic, Engine, FLOAT, Map, Scope};
+use rhai::{Array, Dynamic, Engine, FLOAT, INT, Map, Scope};
 use std::collections::BTreeMap;
 
 /// An engine that knows arithmetic and, of our own:
 /// `within(x, of, share)`, `between(x, low, high)`, `min(list)`, `max(list)`, `first(list)`, `last(list)`,
-/// `falling(list, slack)`, `rising(list, slack)` and `ratio(a, b)`, which is 0 where nothing can be divided.
+/// `falling(list, slack)`, `rising(list, slack)`, `peaks(list, n)`, a list of the highest of each `n`, and `ratio(a, b)`,
+/// which is 0 where nothing can be divided.
 fn engine() -> Engine {
     let mut engine = Engine::new();
     engine.set_max_operations(1_000_000).set_fail_on_invalid_map_property(true);
@@ -22,6 +23,11 @@ fn engine() -> Engine {
     });
     engine.register_fn("rising", |list: Array, slack: FLOAT| {
         numbers(&list).windows(2).all(|pair| pair[1] >= pair[0] * (1.0 - slack))
+    });
+    engine.register_fn("peaks", |list: Array, n: INT| {
+        let peak =
+            |each: &[FLOAT]| Dynamic::from_float(each.iter().copied().fold(FLOAT::NEG_INFINITY, FLOAT::max));
+        numbers(&list).chunks(usize::try_from(n).unwrap_or(1).max(1)).map(peak).collect::<Array>()
     });
     engine
 }
@@ -98,6 +104,7 @@ mod tests {
         assert_eq!(holds("between(a.pps, 690e3, 700e3)"), Ok(false));
         assert_eq!(holds("falling(a.curve, 0.01) && max(a.curve) == 3.0"), Ok(true));
         assert_eq!(holds("falling(a.curve, 0.0)"), Ok(false));
+        assert_eq!(holds("max(peaks(a.curve, 2)) == 3.0 && min(peaks(a.curve, 2)) == 2.01"), Ok(true));
         assert_eq!(holds("last(a.curve) >= 2.0 && a.curve[0] == 3.0"), Ok(true));
     }
 

@@ -1,6 +1,6 @@
 //! What the verdicts owe to fitted constants: each is moved a little, and the claims that turn are listed.
 
-use crate::{Context, Study, measure};
+use crate::{Context, Outcomes, Study, measure, metric};
 use kpps_profiles::{Change, Error, Kind, Profile, To, names};
 use kpps_report::study::Verdict;
 use std::collections::BTreeMap;
@@ -12,6 +12,8 @@ pub struct Nudge {
     pub change: Change,
     /// The claims that the constant was fitted on.
     pub fitted: Vec<String>,
+    /// Whether it moves at all: a small whole number may be rounded to what it was.
+    pub moves: bool,
 }
 
 /// A claim that turns with a constant.
@@ -45,6 +47,10 @@ pub fn fitted_constants(factor: f64) -> Result<Vec<Nudge>, Error> {
                         to: To::Scale(factor),
                     },
                     fitted: constant.fitted.clone(),
+                    moves: constant
+                        .value
+                        .as_integer()
+                        .is_none_or(|whole| (whole as f64 * factor).round() != whole as f64),
                 });
             }
         }
@@ -52,29 +58,29 @@ pub fn fitted_constants(factor: f64) -> Result<Vec<Nudge>, Error> {
     Ok(nudges)
 }
 
-/// The verdicts of `studies` under `context`, those that could be measured.
-fn verdicts(studies: &[Study], context: &Context) -> BTreeMap<(String, String), Verdict> {
-    let wanted =
-        studies.iter().flat_map(|study| study.claims.values()).flat_map(|claim| claim.measure.values());
-    let outcomes = measure(wanted, context, &|_, _| ());
-    let mut verdicts = BTreeMap::new();
-    for study in studies {
-        for (id, claim) in &study.claims {
-            if let Some(judged) = outcomes.verdict(study, id, claim) {
-                verdicts.insert((study.name.clone(), id.clone()), judged.verdict);
-            }
-        }
-    }
-    verdicts
+type Verdicts = BTreeMap<(String, String), Verdict>;
+
+/// The verdicts of `studies`, those that could be measured.
+fn verdicts(studies: &[Study], outcomes: &Outcomes) -> Verdicts {
+    let all = studies.iter().flat_map(|study| study.claims.iter().map(move |(id, claim)| (study, id, claim)));
+    all.filter_map(|(study, id, claim)| {
+        let judged = outcomes.verdict(study, id, claim)?;
+        Some(((study.name.clone(), id.clone()), judged.verdict))
+    })
+    .collect()
 }
 
-/// For each of `nudges` the claims of `studies` whose verdict turns; `told` of each as it ends. Ends early when
-/// `context` says so.
+/// For each of `nudges` the claims of `studies` whose verdict turns; `told` of each as it ends. What uses no profile with
+/// the constant is not measured again. Ends early when `context` says so.
 pub fn turns(studies: &[Study], nudges: &[Nudge], context: &Context, mut told: impl FnMut(&Nudge, &[Turn])) {
-    let before = verdicts(studies, context);
+    let claims = || studies.iter().flat_map(|study| study.claims.values());
+    let wanted: Vec<_> = claims().flat_map(|claim| claim.measure.values()).collect();
+    let outcomes = measure(wanted.iter().copied(), context, &|_, _| ());
+    let before = verdicts(studies, &outcomes);
     for nudge in nudges {
-        let context = Context { changes: vec![nudge.change.clone()], go_on: context.go_on };
-        let after = verdicts(studies, &context);
+        let touched = wanted.iter().filter(|m| nudge.moves && metric::depends(m, &nudge.change));
+        let changed = Context { changes: vec![nudge.change.clone()], go_on: context.go_on };
+        let after = verdicts(studies, &measure(touched.copied(), &changed, &|_, _| ()).or(&outcomes));
         if !(context.go_on)() {
             return;
         }

@@ -60,6 +60,14 @@ impl Study {
 }
 
 impl Outcomes {
+    /// These, and those of `others` that were not taken anew.
+    pub(crate) fn or(mut self, others: &Self) -> Self {
+        for (key, outcome) in &others.0 {
+            self.0.entry(key.clone()).or_insert_with(|| outcome.clone());
+        }
+        self
+    }
+
     /// What these outcomes say to a claim; `None` if not everything was measured that it needs.
     pub fn verdict(&self, study: &Study, id: &str, claim: &Claim) -> Option<report::Claim> {
         let mut measured = BTreeMap::new();

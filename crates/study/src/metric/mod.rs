@@ -1,5 +1,7 @@
 //! What can be measured. A metric takes a configuration, a table of a study's file, and gives named values.
 
+mod bridge;
+mod offered;
 mod receive;
 mod setting;
 mod transmit;
@@ -41,32 +43,60 @@ pub struct Metric {
     pub name: &'static str,
     /// What it gives, in a sentence.
     pub about: &'static str,
+    /// What its configuration may have beside machine, chip, driver, set and size.
+    takes: &'static [&'static str],
     take: fn(toml::Table, &Context) -> Result<Values, String>,
 }
 
 /// All metrics.
 pub const METRICS: &[Metric] = &[
     Metric {
+        name: "bridge",
+        about: "a bridge of two ports, full duplex, at one load and size or at many: forwarded rate, costs of a frame, ledger",
+        takes: &["offered", "sizes", "interrupts", "warmup_ms", "duration_ms"],
+        take: bridge::run,
+    },
+    Metric {
         name: "receive",
         about: "trials at one load or at many: delivered rate, loss by place, CPU, interrupts, register accesses",
+        takes: &["offered", "warmup_ms", "duration_ms"],
         take: receive::receive,
     },
     Metric {
         name: "receive-grid",
         about: "peak and rate at line rate over a grid of two constants",
+        takes: &["offered", "vary", "decline", "warmup_ms", "duration_ms"],
         take: receive::grid,
     },
     Metric {
         name: "transmit",
         about: "what the driver sends when there is always another frame",
+        takes: &["warmup_ms", "duration_ms"],
         take: transmit::transmit,
     },
     Metric {
         name: "watch",
         about: "several ports at once, their bus and its regimes, the CPU by function",
+        takes: &["offered", "payload", "groups", "background", "ports", "warmup_us", "duration_us"],
         take: watch::run,
     },
+    Metric {
+        name: "watchdogs",
+        about: "transmit queues of a bridge that stop for longer than the kernel bears",
+        takes: &["offered", "sizes", "interrupts"],
+        take: bridge::watchdog,
+    },
 ];
+
+/// Rows with the same names as values: numbers if there is one row, or else lists.
+fn columns(rows: Vec<Vec<(&str, f64)>>) -> Result<Values, String> {
+    let Some(first) = rows.first() else { return Err("nothing is offered".into()) };
+    let value = |column: usize| match &rows[..] {
+        [row] => Value::Number(row[column].1),
+        many => Value::List(many.iter().map(|row| row[column].1).collect()),
+    };
+    Ok(first.iter().enumerate().map(|(column, (name, _))| ((*name).to_owned(), value(column))).collect())
+}
 
 /// Takes a measurement.
 pub(crate) fn take(measurement: &Measurement, context: &Context) -> Result<Values, String> {
@@ -74,5 +104,16 @@ pub(crate) fn take(measurement: &Measurement, context: &Context) -> Result<Value
         let known = METRICS.iter().map(|metric| metric.name).collect::<Vec<_>>().join(", ");
         return Err(format!("there is no metric '{}': known are {known}", measurement.metric));
     };
+    let known = |key: &str| setting::KEYS.contains(&key) || metric.takes.contains(&key);
+    if let Some(key) = measurement.of.keys().find(|key| !known(key)) {
+        let takes = setting::KEYS.iter().chain(metric.takes).copied().collect::<Vec<_>>().join(", ");
+        return Err(format!("there is no '{key}' to set: it takes {takes}"));
+    }
     (metric.take)(measurement.of.clone(), context)
+}
+
+/// Whether what is measured may depend on a changed constant: whether a profile that it uses has it.
+pub(crate) fn depends(measurement: &Measurement, change: &Change) -> bool {
+    let setting = setting::configuration::<setting::Setting>(measurement.of.clone());
+    setting.and_then(|setting| setting.uses(change)).unwrap_or(true)
 }

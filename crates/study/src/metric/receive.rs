@@ -1,5 +1,6 @@
 //! Receiving: trials at one load or many.
 
+use super::offered::Offered;
 use super::setting::{Setting, configuration};
 use super::{Context, Value, Values};
 use kpps_bench::{Load, Testbed, Trial, point};
@@ -7,49 +8,6 @@ use kpps_profiles::Change;
 use kpps_report::Point;
 use kpps_testbed::{Setup, Simulated};
 use serde::Deserialize;
-
-/// The loads of a measurement, in frames per second.
-#[derive(Clone, Deserialize)]
-#[serde(untagged)]
-enum Offered {
-    One(f64),
-    Word(Word),
-    Many(Vec<OneOffered>),
-    Range { from: f64, to: f64, step: f64 },
-}
-
-#[derive(Clone, Deserialize)]
-#[serde(untagged)]
-enum OneOffered {
-    Pps(f64),
-    Word(Word),
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Word {
-    /// The line rate.
-    Line,
-}
-
-impl Offered {
-    fn pps(&self, line: f64) -> Vec<f64> {
-        match self {
-            Self::One(pps) => vec![*pps],
-            Self::Word(Word::Line) => vec![line],
-            Self::Many(many) => many
-                .iter()
-                .map(|one| match one {
-                    OneOffered::Pps(pps) => *pps,
-                    OneOffered::Word(Word::Line) => line,
-                })
-                .collect(),
-            Self::Range { from, to, step } => {
-                (0..).map(|k| from + f64::from(k) * step).take_while(|pps| *pps <= to + step * 1e-6).collect()
-            }
-        }
-    }
-}
 
 #[derive(Deserialize)]
 struct Of {

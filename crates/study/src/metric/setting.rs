@@ -2,7 +2,7 @@
 
 use super::Context;
 use kpps_frames::Size;
-use kpps_profiles::Change;
+use kpps_profiles::{Change, Kind};
 use kpps_testbed::Setup;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -20,6 +20,9 @@ pub(super) struct Setting {
     #[serde(default = "minimum")]
     pub size: u16,
 }
+
+/// The names of what it is made of.
+pub(super) const KEYS: &[&str] = &["machine", "chip", "driver", "set", "size"];
 
 fn minimum() -> u16 {
     Size::MIN.bytes_with_fcs() as u16
@@ -39,6 +42,21 @@ impl Setting {
         changes.extend_from_slice(&context.changes);
         Setup::changed(&self.machine, self.chip.as_deref(), &self.driver, &changes)
             .map_err(|error| error.to_string())
+    }
+
+    /// Whether the profile that `change` names is one of the setup's.
+    pub fn uses(&self, change: &Change) -> Result<bool, String> {
+        let Some(profile) = &change.profile else { return Ok(true) };
+        let setup = self.setup(&Context { changes: Vec::new(), go_on: &|| true })?;
+        let name = match change.kind {
+            Kind::Chip => setup.chip,
+            Kind::Bus => setup.bus,
+            Kind::Host => setup.host,
+            Kind::Stack => setup.stack,
+            Kind::Driver => setup.driver,
+            Kind::Machine => setup.machine,
+        };
+        Ok(name == *profile)
     }
 
     /// The frame size.

@@ -1,40 +1,11 @@
 //! A machine under watch: its bus, its ports, its functions ([`kpps_testbed::watch`]).
 
+use super::offered::{Offered, OneOrMany};
 use super::setting::{Setting, configuration};
-use super::{Context, Value, Values};
+use super::{Context, Values, columns};
 use kpps_frames::{Size, rate};
 use kpps_testbed::watch::{Background, Groups, Watch, values, watch};
 use serde::Deserialize;
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(untagged)]
-enum Pps {
-    Number(f64),
-    Word(Word),
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Word {
-    /// The line rate.
-    Line,
-}
-
-#[derive(Clone, Deserialize)]
-#[serde(untagged)]
-enum OneOrMany<T> {
-    One(T),
-    Many(Vec<T>),
-}
-
-impl<T: Copy> OneOrMany<T> {
-    fn list(&self) -> Vec<T> {
-        match self {
-            Self::One(one) => vec![*one],
-            Self::Many(many) => many.clone(),
-        }
-    }
-}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -55,7 +26,7 @@ struct Of {
     #[serde(flatten)]
     setting: Setting,
     /// Loads of each port; several give lists.
-    offered: OneOrMany<Pps>,
+    offered: Offered,
     /// Bytes after the Ethernet header, instead of the size; several give lists.
     payload: Option<OneOrMany<u16>>,
     groups: Option<OfGroups>,
@@ -96,12 +67,7 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
     };
     let mut rows: Vec<Vec<(&str, f64)>> = Vec::new();
     for size in sizes {
-        for pps in of.offered.list() {
-            let line = rate::line_rate_pps(rate::GIGABIT, size);
-            let offered_pps = match pps {
-                Pps::Number(pps) => pps,
-                Pps::Word(Word::Line) => line,
-            };
+        for offered_pps in of.offered.pps(rate::line_rate_pps(rate::GIGABIT, size)) {
             let what = Watch {
                 groups: of.groups.as_ref().map_or(Groups::EVEN, |groups| Groups {
                     frames: groups.frames.max(1),
@@ -122,10 +88,5 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
             rows.push(row);
         }
     }
-    let Some(first) = rows.first() else { return Err("nothing is offered".into()) };
-    let value = |column: usize| match &rows[..] {
-        [row] => Value::Number(row[column].1),
-        many => Value::List(many.iter().map(|row| row[column].1).collect()),
-    };
-    Ok(first.iter().enumerate().map(|(column, (name, _))| ((*name).to_owned(), value(column))).collect())
+    columns(rows)
 }

@@ -1,0 +1,133 @@
+//! A bridge of two ports under a full-duplex tester ([`kpps_testbed::bridge`]).
+
+use super::offered::{Offered, OneOrMany};
+use super::setting::{Setting, configuration};
+use super::{Context, Values, columns};
+use kpps_frames::Size;
+use kpps_testbed::bridge::{Affinity, BridgeLoad, bridge, watchdogs};
+use serde::Deserialize;
+
+/// Which CPU takes the interrupts of which card.
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Interrupts {
+    /// The first takes all.
+    #[default]
+    Bound,
+    /// Each card has its own.
+    Spread,
+}
+
+impl From<Interrupts> for Affinity {
+    fn from(interrupts: Interrupts) -> Self {
+        match interrupts {
+            Interrupts::Bound => Self::Bound,
+            Interrupts::Spread => Self::Spread,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Of {
+    #[serde(flatten)]
+    setting: Setting,
+    /// Loads of both ports together; one that the wires cannot carry is what they can.
+    offered: Offered,
+    /// Frame sizes in bytes with FCS, instead of the setting's.
+    sizes: Option<OneOrMany<u16>>,
+    #[serde(default)]
+    interrupts: Interrupts,
+    #[serde(default = "warmup_ms")]
+    warmup_ms: u32,
+    #[serde(default = "duration_ms")]
+    duration_ms: u32,
+}
+
+fn warmup_ms() -> u32 {
+    20
+}
+
+fn duration_ms() -> u32 {
+    40
+}
+
+impl Of {
+    /// The loads of every size.
+    fn loads(&self) -> Vec<BridgeLoad> {
+        let sizes = match &self.sizes {
+            None => vec![self.setting.size()],
+            Some(sizes) => sizes.list().into_iter().map(Size::with_fcs).collect(),
+        };
+        let loads = |size| {
+            let line_pps = BridgeLoad::line_pps(size);
+            self.offered.pps(line_pps).into_iter().map(move |offered_pps| BridgeLoad {
+                offered_pps: offered_pps.min(line_pps),
+                size,
+                warmup_ms: self.warmup_ms,
+                duration_ms: self.duration_ms,
+                seed: 1,
+            })
+        };
+        sizes.into_iter().flat_map(loads).collect()
+    }
+}
+
+/// For each size and load: `size`, `offered_pps`, `forwarded_pps`; of each direction `sent_0`, `forwarded_0`, `sent_1`, `forwarded_1`;
+/// `wrong` and `overtaken` frames; `ledger_sent`, `ledger_delivered`, `ledger_dropped`, `ledger_in_flight` and, of these, `unexplained` of the whole trial;
+/// `cpu_busy` of the first CPU and `cpu_busy_last` of the last; `bus_busy`; for each frame taken `interrupts_per_packet`,
+/// `reads_per_packet`, `writes_per_packet`, `transactions_per_packet`, `allocations_per_packet` and
+/// `line_transfers_per_packet`; and `mask_writes` in the measured time.
+pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> {
+    let of: Of = configuration(of)?;
+    let setup = of.setting.setup(context)?;
+    let row = |load: BridgeLoad| {
+        let bridged =
+            bridge(&setup, of.interrupts.into(), &load, context.go_on).map_err(|e| e.to_string())?;
+        let (ledger, each, [there, back]) = (&bridged.ledger, &bridged.per_frame, bridged.directions);
+        let busy = |cpu: Option<&kpps_report::Cpu>| cpu.map_or(0.0, |cpu| cpu.busy());
+        Ok(vec![
+            ("size", f64::from(load.size.bytes_with_fcs() as u32)),
+            ("offered_pps", load.offered_pps),
+            ("forwarded_pps", bridged.forwarded_pps()),
+            ("sent_0", there.sent as f64),
+            ("forwarded_0", there.forwarded as f64),
+            ("sent_1", back.sent as f64),
+            ("forwarded_1", back.forwarded as f64),
+            ("wrong", bridged.wrong as f64),
+            ("overtaken", bridged.overtaken as f64),
+            ("ledger_sent", ledger.sent as f64),
+            ("ledger_delivered", ledger.delivered as f64),
+            ("ledger_dropped", ledger.dropped.values().sum::<u64>() as f64),
+            ("ledger_in_flight", ledger.in_flight as f64),
+            ("unexplained", ledger.unexplained() as f64),
+            ("cpu_busy", busy(bridged.cpus.first())),
+            ("cpu_busy_last", busy(bridged.cpus.last())),
+            ("bus_busy", bridged.bus_busy),
+            ("interrupts_per_packet", each.interrupts),
+            ("reads_per_packet", each.register_reads),
+            ("writes_per_packet", each.register_writes),
+            ("transactions_per_packet", each.bus_transactions),
+            ("allocations_per_packet", each.allocations),
+            ("line_transfers_per_packet", each.line_transfers),
+            ("mask_writes", bridged.mask_writes as f64),
+        ])
+    };
+    columns(of.loads().into_iter().map(row).collect::<Result<Vec<_>, String>>()?)
+}
+
+/// For each size and load: `timeouts`, the transmit queues that stopped for longer than the kernel's watchdog bears;
+/// `longest_stop_ms`; and `simulated_ms` under load. The times of the configuration are not asked: it takes what it takes.
+pub(super) fn watchdog(of: toml::Table, context: &Context) -> Result<Values, String> {
+    let of: Of = configuration(of)?;
+    let setup = of.setting.setup(context)?;
+    let row = |load: BridgeLoad| {
+        let seen =
+            watchdogs(&setup, of.interrupts.into(), &load, context.go_on).map_err(|e| e.to_string())?;
+        Ok(vec![
+            ("timeouts", f64::from(seen.timeouts)),
+            ("longest_stop_ms", seen.longest_stop_ms),
+            ("simulated_ms", f64::from(seen.simulated_ms)),
+        ])
+    };
+    columns(of.loads().into_iter().map(row).collect::<Result<Vec<_>, String>>()?)
+}
