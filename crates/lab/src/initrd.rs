@@ -73,6 +73,7 @@ impl Contents<'_> {
             ("bin/busybox", self.userland.program("/bin/busybox")?),
             ("bin/tc", self.userland.program("/sbin/tc")?),
             ("bin/ip", self.userland.program("/bin/ip")?),
+            ("bin/ethtool", self.userland.program("/sbin/ethtool")?),
             ("bin/chrt", self.userland.program("/usr/bin/chrt")?),
         ];
         if self.dpdk {

@@ -2,7 +2,7 @@
 //! and nothing may be left over.
 
 use crate::ours::Ours;
-use crate::{Alone, BACKENDS, bind, boot, is_wanted, until};
+use crate::{BACKENDS, Shared, bind, boot, is_wanted, until};
 use kpps_frames::Size;
 use kpps_frames::build::{Flow, udp_test};
 use kpps_lab::load::{Load, Rate};
@@ -22,7 +22,7 @@ fn each_backend(test: fn(&mut Guest, Backend, String)) {
         return;
     }
     for backend in BACKENDS {
-        let Alone { mut guest, _turn } = boot(Model::E1000, backend.machine(), &[Cable::Host]);
+        let Shared { mut guest, _turn } = boot(Model::E1000, backend.machine(), &[Cable::Host]);
         let port = bind(&mut guest, backend, 0);
         test(&mut guest, backend, port);
     }
@@ -143,7 +143,7 @@ fn a_peer_goes_and_comes_back() {
     if !is_wanted() {
         return;
     }
-    let Alone { mut guest, _turn } =
+    let Shared { mut guest, _turn } =
         boot(Model::E1000, Backend::Uio.machine(), &[Cable::Hub(0), Cable::Hub(0)]);
     let guest = &mut guest;
     let port = bind(guest, Backend::Uio, 0);

@@ -11,12 +11,12 @@ mod services;
 
 use kpps_lab::{Cable, Cache, Card, Guest, Kernel, Machine, Model, Options, Userland, workload};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 use workload::Backend;
 
-/// Guests share the host's few processors: one at a time keeps time what it is.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+/// Guests share the host's few processors. Where time is measured, a guest is alone: it has this for writing.
+static HOST: RwLock<()> = RwLock::new(());
 
 /// Whether the lab may be used; says so if not.
 fn is_wanted() -> bool {
@@ -38,21 +38,25 @@ fn kpps() -> PathBuf {
     path
 }
 
-/// A guest that nobody shares the host with.
-struct Alone {
+/// A guest among others.
+struct Shared {
     guest: Guest,
-    _turn: MutexGuard<'static, ()>,
+    _turn: RwLockReadGuard<'static, ()>,
 }
 
 /// Boots a guest with these cables, each at a card of `model`; DPDK is not in it.
-fn boot(model: Model, machine: Machine, cables: &[Cable]) -> Alone {
-    let turn = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+fn boot(model: Model, machine: Machine, cables: &[Cable]) -> Shared {
+    boot_cards(machine, cables.iter().map(|&cable| Card { model, cable }).collect())
+}
+
+/// Boots a guest with these cards; DPDK is not in it.
+fn boot_cards(machine: Machine, cards: Vec<Card>) -> Shared {
+    let turn = HOST.read().unwrap_or_else(|poisoned| poisoned.into_inner());
     let cache = Cache::open().unwrap();
     let kernel = Kernel::get(&cache, "linux-6.1").unwrap();
     let userland = Userland::get(&cache).unwrap();
-    let cards = cables.iter().map(|&cable| Card { model, cable }).collect();
     let guest = Guest::boot(&Options::new(machine, cards), &kernel, &userland, false, Some(&kpps())).unwrap();
-    Alone { guest, _turn: turn }
+    Shared { guest, _turn: turn }
 }
 
 /// Both ways from user space to a card.

@@ -1,7 +1,7 @@
 //! Service policies with real interrupts.
 
 use crate::ours::Ours;
-use crate::{Alone, bind, boot, is_wanted};
+use crate::{Shared, bind, boot, is_wanted};
 use kpps_frames::Size;
 use kpps_frames::build::{Flow, udp_test};
 use kpps_lab::load::{Load, Rate};
@@ -38,7 +38,7 @@ fn interrupts_wake_and_get_rarer_under_load_and_idling_costs_nothing() {
         return;
     }
     for (model, backend) in [(Model::E1000, Backend::Uio), (Model::E1000e, Backend::Vfio)] {
-        let Alone { mut guest, _turn } = boot(model, backend.machine(), &[Cable::Host]);
+        let Shared { mut guest, _turn } = boot(model, backend.machine(), &[Cable::Host]);
         let port = bind(&mut guest, backend, 0);
         for service in ["napi", "kpps"] {
             let (_, idle) = serve(&mut guest, &port, service, None);
