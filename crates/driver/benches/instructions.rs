@@ -21,7 +21,7 @@ use std::{
 };
 
 const BURSTS: [u64; 3] = [1, 8, 32];
-const DIRECTIONS: [&str; 3] = ["receive", "transmit", "send_burst"];
+const DIRECTIONS: [&str; 4] = ["receive", "transmit", "send_burst", "send_again"];
 /// What a packet may cost at burst 32, each way.
 const LIMIT: f64 = 60.0;
 /// Packets in the shorter of the two runs.
@@ -149,7 +149,7 @@ fn receive(device_: &mut Device<Flat, Stack<0>>, ring: Words, bursts: u64, burst
     black_box(bytes);
 }
 
-/// Direction 1: each frame by itself; 2: all of a burst at once.
+/// Direction 1: each frame by itself; 2: all of a burst at once; 3: from the buffers of those before.
 #[inline(never)]
 fn transmit<const DIRECTION: usize>(
     device_: &mut Device<Flat, Stack<DIRECTION>>,
@@ -160,8 +160,11 @@ fn transmit<const DIRECTION: usize>(
 ) {
     let mut head = 0;
     let mut stack = Stack::<DIRECTION>(device_.tx.source_mut().0.clone());
-    for _ in 0..bursts {
-        if driver && DIRECTION == 2 {
+    for turn in 0..bursts {
+        if driver && DIRECTION == 3 && turn > 0 {
+            let sent = device_.tx.send_again(burst as usize, |_| black_box(FRAME));
+            assert_eq!(sent as u64, burst);
+        } else if driver && DIRECTION >= 2 {
             let mut frames =
                 (0..burst).map_while(|_| Some(Fragment { buffer: stack.take()?, bytes: black_box(FRAME) }));
             assert!(device_.tx.send_burst(&mut frames).is_ok_and(|sent| sent as u64 == burst));
@@ -176,7 +179,9 @@ fn transmit<const DIRECTION: usize>(
             device_.tx.flush();
         }
         device(ring, &mut head, burst, desc::TX_DD);
-        if driver {
+        if driver && DIRECTION == 3 {
+            // Taken back by sending again.
+        } else if driver {
             assert_eq!(device_.tx.reclaim(burst as usize) as u64, burst);
         } else {
             for _ in 0..burst {
@@ -216,8 +221,12 @@ fn run(direction: &str, burst: u64, bursts: u64, driver: bool) -> Result<(), kpp
             let (mut device, rings) = open::<1>()?;
             transmit(&mut device, rings[1], bursts, burst, driver);
         }
-        _ => {
+        "send_burst" => {
             let (mut device, rings) = open::<2>()?;
+            transmit(&mut device, rings[1], bursts, burst, driver);
+        }
+        _ => {
+            let (mut device, rings) = open::<3>()?;
             transmit(&mut device, rings[1], bursts, burst, driver);
         }
     }

@@ -10,7 +10,7 @@ use kpps_datasheet::{
     desc::{RxWriteback, rx_error, rx_status},
     reg,
 };
-use kpps_driver::{Checksum, Config, Fragment, Refusal, TxMeta, config::*};
+use kpps_driver::{Checksum, Checksums, Config, Fragment, Offload, Refusal, TxMeta, config::*};
 use kpps_platform::{BufferSource, wrap::Counts};
 use proptest::prelude::*;
 
@@ -463,6 +463,86 @@ fn a_burst_is_taken_as_frames_one_by_one_are() {
             assert_eq!((one.0, same(&one.1), one.2, one.3), (many.0, same(&many.1), many.2, many.3));
         }
     }
+}
+
+/// Frames in buffers of frames that are sent: each goes out once and whole, mixed with others in any way, and no buffer is lost.
+#[test]
+fn buffers_are_sent_from_again() {
+    for chip in [Chip::I82540em, Chip::I82544, Chip::I82546eb] {
+        for report_every in [1, 3, 8] {
+            let (nic, counts, pool) = (Nic::new(chip), Counts::new(), Pool::new(64, 2048));
+            let completion = Completion { report_every, delay: Delay::Never };
+            let mut dev = start(&nic, &counts, Config { completion, ..small() }, &pool);
+            let (mut next, mut again) = (0u16, 0);
+            for round in 0..200usize {
+                // Lengths count up, so that order and number can be told from them.
+                let length = |next: &mut u16| {
+                    *next += 1;
+                    60 + *next % 1000
+                };
+                if round % 7 == 3 {
+                    let checksums =
+                        TxMeta { offload: Offload::Checksum(Checksums::default()), ..TxMeta::default() };
+                    let buffer = pool.clone().take().unwrap();
+                    let fragment = Fragment { buffer, bytes: length(&mut next) };
+                    if let Err(refused) = dev.tx.enqueue(core::iter::once(fragment), &checksums) {
+                        next -= 1;
+                        refused.frame.for_each(|fragment| pool.clone().give(fragment.buffer));
+                    }
+                }
+                let recycled = dev.tx.send_again(round % 12, |_| length(&mut next));
+                again += recycled;
+                let most = (round % 5).min(dev.tx.free());
+                let mut source = pool.clone();
+                let mut fresh =
+                    (0..most).map(|_| Fragment { buffer: source.take().unwrap(), bytes: length(&mut next) });
+                assert_eq!(dev.tx.send_burst(&mut fresh).unwrap(), most);
+                dev.tx.flush();
+                nic.transmit((round % 13) as u32);
+                dev.tx.reclaim(round % 3);
+            }
+            dev.tx.flush();
+            nic.transmit(99);
+            dev.tx.settle();
+            nic.transmit(99);
+            dev.tx.reclaim(99);
+            assert_eq!(dev.tx.pending(), 0);
+            let lengths: Vec<u16> = nic
+                .take_sent()
+                .iter()
+                .filter_map(|d| match *d {
+                    desc::Tx::Legacy(d) => Some(d.length),
+                    desc::Tx::Data(d) => Some(d.length as u16),
+                    desc::Tx::Context(_) => None,
+                })
+                .collect();
+            assert_eq!(
+                lengths,
+                (1..=next).map(|n| 60 + n % 1000).collect::<Vec<_>>(),
+                "{chip} {report_every}"
+            );
+            assert_eq!(u64::from(next), dev.tx.counters().frames);
+            // The others may have to split a frame, which is not worth another path.
+            assert_eq!(again > 100, chip != Chip::I82546eb, "{chip}: {again} buffers were sent from again");
+            drop(dev);
+            assert_eq!(pool.available(), 64);
+        }
+    }
+}
+
+#[test]
+fn a_buffer_that_cannot_be_sent_from_again_goes_to_the_source() {
+    let (nic, counts, pool) = (Nic::new(Chip::I82540em), Counts::new(), Pool::new(64, 2048));
+    let mut dev = start(&nic, &counts, small(), &pool);
+    for _ in 0..3 {
+        dev.tx.send(pool.clone().take().unwrap(), 60).unwrap();
+    }
+    dev.tx.flush();
+    assert_eq!(dev.tx.send_again(9, |_| 60), 0, "nothing is sent yet");
+    nic.transmit(99);
+    let mut lengths = [60, 59].into_iter();
+    assert_eq!(dev.tx.send_again(9, |_| lengths.next().unwrap()), 1);
+    assert_eq!(dev.tx.pending(), 2, "one is still to be taken back, one is new");
 }
 
 #[test]

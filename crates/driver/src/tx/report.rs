@@ -121,7 +121,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
 
     /// Examines the oldest report.
     #[inline]
-    fn look_for_report(&mut self) -> Option<()> {
+    pub(super) fn look_for_report(&mut self) -> Option<()> {
         if self.report_count == 0 {
             return None;
         }

@@ -261,6 +261,10 @@ impl Port for AnyPort {
         either!(self, port => port.send_burst(frames))
     }
     #[inline]
+    fn send_again(&mut self, most: usize, write: impl FnMut(&mut PoolBuffer) -> u16) -> usize {
+        either!(self, port => port.send_again(most, write))
+    }
+    #[inline]
     fn flush(&mut self) -> Result<(), Trouble> {
         either!(self, port => port.flush())
     }

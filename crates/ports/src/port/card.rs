@@ -282,6 +282,11 @@ impl<P: Platform + Clone, L: Line> Port for CardPort<P, L> {
     }
 
     #[inline]
+    fn send_again(&mut self, most: usize, write: impl FnMut(&mut PoolBuffer) -> u16) -> usize {
+        self.device.tx.send_again(most, write)
+    }
+
+    #[inline]
     fn flush(&mut self) -> Result<(), Trouble> {
         self.device.tx.flush();
         Ok(())

@@ -189,6 +189,13 @@ pub trait Port: Wake {
         count
     }
 
+    /// Takes at most `most` frames that `write` puts into buffers of frames already sent, and returns how many; 0 where
+    /// a port keeps no such buffers. `write` returns the length in bytes without FCS.
+    fn send_again(&mut self, most: usize, write: impl FnMut(&mut PoolBuffer) -> u16) -> usize {
+        let _ = (most, write);
+        0
+    }
+
     /// Sends what was taken.
     ///
     /// # Errors

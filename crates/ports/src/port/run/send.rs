@@ -2,7 +2,7 @@
 
 use super::{BURST, Shift, Watch};
 use crate::port::{Frame, Port, Trouble};
-use kpps_dma::BufferPool;
+use kpps_dma::{BufferPool, PoolBuffer};
 use kpps_frames::{Tag, tag};
 use kpps_platform::{Buffer, BufferSource};
 use std::time::{Duration, Instant};
@@ -66,10 +66,12 @@ impl Source<'_> {
     /// Sends at most `most` frames now; returns how many.
     #[inline]
     fn burst<P: Port>(&mut self, port: &mut P, most: usize, now_ps: u64) -> Result<usize, Trouble> {
-        let most = most.min(port.room());
         let count = match &self.plan.frames[..] {
             [only] if !self.rewrite => self.tagged(port, only, most, now_ps),
-            _ => port.send_burst(&mut std::iter::from_fn(|| self.written(now_ps)).take(most)),
+            _ => {
+                let room = most.min(port.room());
+                port.send_burst(&mut std::iter::from_fn(|| self.written(now_ps)).take(room))
+            }
         };
         if count > 0 {
             port.flush()?;
@@ -78,19 +80,31 @@ impl Source<'_> {
         Ok(count)
     }
 
-    /// Sends `most` frames that are in the buffers already ([`prepare`]), up to their tags.
+    /// Sends at most `most` frames that are in the buffers already ([`prepare`]), up to their tags.
     #[inline]
     fn tagged<P: Port>(&mut self, port: &mut P, frame: &[u8], most: usize, sent_ps: u64) -> usize {
         let Self { pool, sequence, plan, .. } = self;
         let (at, bytes, stream) = (tag::offset(frame), frame.len() as u16, plan.stream);
-        let mut frames = std::iter::from_fn(|| {
-            let mut buffer = pool.take()?;
+        let first = *sequence;
+        let mut write = |buffer: &mut PoolBuffer| {
             // Every frame has room for a tag.
             let _ = tag::write_at(buffer.bytes_mut(), at, Tag { stream, sequence: *sequence, sent_ps });
             *sequence = sequence.wrapping_add(1);
-            Some(Frame { buffer, bytes })
-        });
-        port.send_burst(&mut frames.by_ref().take(most))
+            bytes
+        };
+        let mut count = port.send_again(most, &mut write);
+        if count < most {
+            let room = port.room().min(most - count);
+            let frames = std::iter::from_fn(|| {
+                let mut buffer = pool.take()?;
+                write(&mut buffer);
+                Some(Frame { buffer, bytes })
+            });
+            count += port.send_burst(&mut frames.take(room));
+        }
+        // A frame that was written and not taken is the next one again.
+        *sequence = first.wrapping_add(count as u32);
+        count
     }
 
     /// The next frame, written as a whole.
