@@ -86,7 +86,7 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
         let (ledger, each, [there, back]) = (&bridged.ledger, &bridged.per_frame, bridged.directions);
         let busy = |cpu: Option<&kpps_report::Cpu>| cpu.map_or(0.0, |cpu| cpu.busy());
         Ok(vec![
-            ("size", f64::from(load.size.bytes_with_fcs() as u32)),
+            ("size", f64::from(load.size.bytes_with_fcs())),
             ("offered_pps", load.offered_pps),
             ("forwarded_pps", bridged.forwarded_pps()),
             ("sent_0", there.sent as f64),
