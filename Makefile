@@ -1,6 +1,6 @@
 # `make run` shows the main job, `make test` passes the tests. Each installs what it needs on a Debian machine with Rust.
 
-.PHONY: run test bench lint install-build-tools install-test-tools
+.PHONY: run test lab bench fuzz lint install-build-tools install-test-tools
 
 # The receive curve of study morris2000: all driver presets, from 100 kpps to line rate.
 run: install-build-tools
@@ -11,6 +11,16 @@ test: install-build-tools install-test-tools lint
 	cargo test --workspace --doc
 	cargo build --release --quiet --package kpps
 	tests/same-bytes.sh
+
+# What `test` does in guests, by itself and told line by line: the functional suite on the real PCI path, traffic against the
+# kernel's driver, faults, interrupts. Kernel and packages are fetched with apt on the first run.
+lab: install-build-tools install-test-tools
+	cargo build --package kpps
+	cargo test --package kpps-lab --test guest -- --nocapture
+
+# Every fuzz target for 20 seconds.
+fuzz: install-build-tools
+	fuzz/run.sh 20
 
 # Instructions per packet (valgrind) and simulated packets per second.
 bench: install-build-tools install-test-tools
