@@ -59,7 +59,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         true => study.measurements(None),
         false => study.claims.values().flat_map(|claim| claim.measure.values()).collect(),
     });
-    let progress = progress();
+    let progress = progress("measurements");
     let outcomes = measure(wanted, &context, &|done, of| {
         progress.set_length(of as u64);
         progress.set_position(done as u64);
@@ -158,6 +158,9 @@ fn perturb(studies: &[Study], share: f64) -> Result<(), Failure> {
     let context = Context { changes: Vec::new(), go_on: &go_on };
     let (mut turned, mut done) = (0, 0);
     let mut result = Ok(());
+    let progress = progress("changes");
+    progress.set_length(nudges.len() as u64);
+    progress.tick();
     turns(studies, &nudges, &context, |nudge, turns| {
         done += 1;
         turned += turns.len();
@@ -169,12 +172,18 @@ fn perturb(studies: &[Study], share: f64) -> Result<(), Failure> {
         let name =
             format!("{} {}.{}", change.kind, change.profile.as_deref().unwrap_or("*"), change.constant);
         let list: Vec<_> = turns.iter().map(|t| format!("{} {} -> {}", t.id, t.from, t.to)).collect();
-        let list = if list.is_empty() { "nothing turns".to_owned() } else { list.join(", ") };
+        let list = match (nudge.moves, list.is_empty()) {
+            (false, _) => "a small whole number: so little does not move it".to_owned(),
+            (true, true) => "nothing turns".to_owned(),
+            (true, false) => list.join(", "),
+        };
         let line = format!("{name:<48} {by:>6}  {list}\n");
         if result.is_ok() {
-            result = print(&line);
+            result = progress.suspend(|| print(&line));
         }
+        progress.inc(1);
     });
+    progress.finish_and_clear();
     result?;
     print(&format!("{done} of {} changes tried, {turned} verdicts turned\n", nudges.len()))?;
     match interrupt::asked() {
@@ -184,10 +193,10 @@ fn perturb(studies: &[Study], share: f64) -> Result<(), Failure> {
 }
 
 /// A bar on the terminal's error stream; nothing where nobody looks.
-fn progress() -> ProgressBar {
+fn progress(of: &str) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} measurements  {eta} left");
+    let style = ProgressStyle::with_template(&format!("{{bar:40}} {{pos}}/{{len}} {of}  {{eta}} left"));
     ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }

@@ -314,6 +314,7 @@ impl Ledger {
 enum Document {
     Curve(Curve),
     Run(crate::Run),
+    Study(crate::study::Study),
 }
 
 /// The JSON Schema of all kinds of documents (draft 2020-12), ending in a newline; `schema/kpps-1.json`

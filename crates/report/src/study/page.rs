@@ -60,7 +60,13 @@ pub fn page(study: &Study, article: &Article) -> String {
 }
 
 fn paragraphs(text: &str) -> Markup {
-    markup! { @for paragraph in text.split("\n\n") { p { (paragraph) } } }
+    markup! { @for paragraph in text.split("\n\n") { p { (emphasised(paragraph)) } } }
+}
+
+/// Words between asterisks stand out.
+fn emphasised(text: &str) -> Markup {
+    let parts = text.split('*').enumerate();
+    markup! { @for (index, part) in parts { @if index % 2 == 1 { em { (part) } } @else { (part) } } }
 }
 
 fn told(claim: &Claim) -> Markup {
@@ -78,7 +84,7 @@ fn told(claim: &Claim) -> Markup {
                         span.value { code { (name) } " " (value(*number)) }
                     } }
                 }
-                @if !claim.why.is_empty() { dt { "Why" } dd { (claim.why) } }
+                @if !claim.why.is_empty() { dt { "Why" } dd { (emphasised(&claim.why)) } }
             }
         }
     }
