@@ -1,22 +1,23 @@
 # `make run` shows the main job, `make test` passes the tests. Each installs what it needs on a Debian machine with Rust.
 
-.PHONY: run test lab bench fuzz lint install-build-tools install-test-tools
+.PHONY: run test lab bench fuzz lint install-build-tools install-test-tools install-lab
 
 # The receive curve of study morris2000: all driver presets, from 100 kpps to line rate.
 run: install-build-tools
 	cargo run --release --quiet --package kpps -- curve
 
-test: install-build-tools install-test-tools lint
+test: install-build-tools install-test-tools install-lab lint
 	cargo test --workspace --all-targets
 	cargo test --workspace --doc
 	cargo build --release --quiet --package kpps
 	tests/same-bytes.sh
 
-# What `test` does in guests, by itself and told line by line: the functional suite on the real PCI path, traffic against the
-# kernel's driver, faults, interrupts. Kernel and packages are fetched with apt on the first run.
-lab: install-build-tools install-test-tools
-	cargo build --package kpps
-	cargo test --package kpps-lab --test guest -- --nocapture
+# What can only be tried in guests, told line by line: the functional suite on the real PCI path, traffic against the kernel's
+# driver, faults, interrupts. `test` has all but the slowest of it, and KPPS_NO_LAB=1 leaves it out there. Kernel and packages
+# are fetched with apt on the first run and kept in ~/.cache/kpps/lab.
+lab: install-build-tools install-test-tools install-lab
+	cargo build --profile test --package kpps
+	cargo test --package kpps-lab --test guest -- --include-ignored --nocapture
 
 # Every fuzz target for 20 seconds.
 fuzz: install-build-tools
@@ -37,6 +38,11 @@ install-build-tools:
 # QEMU is the device that nobody here wrote; valgrind counts instructions.
 install-test-tools:
 	@$(call install,qemu-system-x86_64:qemu-system-x86 valgrind:valgrind)
+
+# The lab's guests are made of Debian's packages.
+install-lab:
+	@$(call install,dpkg-deb:dpkg apt-get:apt)
+	@test -e /usr/share/keyrings/debian-archive-keyring.gpg || $(call install,debian-archive-keyring:debian-archive-keyring)
 
 # Installs the packages of those programs (program:package) that are missing.
 define install

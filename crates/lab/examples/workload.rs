@@ -38,12 +38,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
         )?;
         eprintln!("{job:?} started");
         let load = if workload::Work::is_loaded(work) {
-            let flow = kpps_frames::build::Flow {
-                to_mac: kpps_frames::Mac([0x52, 0x54, 0, 0, 0, 3]),
-                ..Default::default()
-            };
-            let frame =
-                kpps_frames::build::udp_test(&flow, kpps_frames::Size::MIN).map_err(|e| e.to_string())?;
+            let frame = workload::frame(work, kpps_frames::Size::MIN)?;
             let wire = guest.take_wire(0).ok_or("no wire")?;
             let rate = std::env::var("PPS").ok().and_then(|p| p.parse().ok()).map_or(Rate::Flood, Rate::Pps);
             Some(Load::start(wire, rate, frame)?)
@@ -84,6 +79,9 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
             let (wire, counts) = load.stop()?;
             println!("{counts:?}");
             guest.give_wire(0, wire);
+        }
+        if let Ok(command) = std::env::var("LOOK") {
+            println!("{}", guest.run(&command)?);
         }
         println!("{:?}", running.finish(&mut guest)?);
     }

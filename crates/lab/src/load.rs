@@ -176,7 +176,9 @@ impl Sender {
             sent += taken as u64;
             self.shared.sent.store(sent, Relaxed);
             self.shared.unsent.store(unsent, Relaxed);
-            if came == 0 && (taken < count || count < BURST) {
+            if taken < count {
+                self.wire.wait(REST);
+            } else if came == 0 && count < BURST {
                 std::thread::sleep(REST);
             }
         }

@@ -17,8 +17,10 @@ use std::time::{Duration, Instant};
 
 /// The shortest time under load before measuring: the wire's own buffers are full then.
 const WARMUP: Duration = Duration::from_millis(200);
-/// How long frames may trickle in when nothing more is sent, and how long silence must last to be believed.
-const DRAIN: Duration = Duration::from_secs(5);
+/// How long frames may still arrive when the load has ended: what QEMU holds back longer came too late.
+const AFTERWARDS: Duration = Duration::from_millis(kpps_bench::AFTERWARDS_MS as u64);
+/// How long such late frames may trickle in before the next trial, and how long silence must last to be believed.
+const DRAIN: Duration = Duration::from_secs(60);
 const SILENCE: Duration = Duration::from_millis(100);
 
 /// Which guest: "linux-6.1/e1000", behind another slash "ours-uio", "ours-vfio", "dpdk-uio" or "dpdk-vfio".
@@ -146,15 +148,18 @@ impl Bed {
         let sender = Sender::start(wire, Rate::Pps(load.offered_pps), frame)?;
         let window = watch(guest, running, &sender, load, go_on);
         sender.quiet();
-        let end = settled(guest, running, &sender);
+        std::thread::sleep(AFTERWARDS);
+        let end = Look::take(guest, running, Some(&sender))?;
+        let drained = settled(guest, running, &sender);
         let (wire, counts) = sender.stop()?;
         guest.give_wire(0, wire);
         let (from, to, registers) = window?;
-        let end = end?;
+        let late = drained?.count.frames - end.count.frames;
         let mut places = running.drops(guest)?;
         for (place, count) in &mut places {
             *count -= dropped.get(place).copied().unwrap_or(0).min(*count);
         }
+        places.insert("wire".into(), late);
         places.retain(|_, count| *count > 0);
         let ledger = Ledger {
             sent: counts.sent,
@@ -175,6 +180,7 @@ impl Bed {
             seconds,
             sent,
             unsent: to.counts.unsent - from.counts.unsent,
+            // The two looks are not of the same instant: a few frames of before may be counted.
             delivered: delivered.min(sent),
             taken,
             interrupts: to.snapshot.interrupts - from.snapshot.interrupts,

@@ -21,7 +21,9 @@ const WASTED: &str = "received, then thrown away (wasted work)";
 const WASTED_TOLD: &str = "after receiving them (wasted work)";
 
 #[rustfmt::skip]
-const PLACES: [Place; 9] = [
+const PLACES: [Place; 10] = [
+    place("wire", "wire", "held back for the card until after the trial",
+        "on the wire (held back until it was too late)"),
     place("fifo", "card's FIFO", "the card cannot take frames faster",
         "in the card's FIFO (it cannot take them faster)"),
     place("ring", "descriptor ring", "the driver gave the card no descriptors in time",
