@@ -123,15 +123,6 @@ impl Bridged {
     }
 }
 
-/// A highest forwarded rate, and the load at which it is reached, in frames per second.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Peak {
-    /// Offered.
-    pub offered_pps: f64,
-    /// Forwarded.
-    pub forwarded_pps: f64,
-}
-
 /// What the transmit watchdog saw.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Watchdogs {
@@ -420,25 +411,6 @@ pub fn bridge(
     })
 }
 
-/// The highest forwarded rate over these loads (frames per second, both directions together), each as `load` otherwise.
-pub fn bridge_peak(
-    setup: &Setup,
-    affinity: Affinity,
-    load: &BridgeLoad,
-    loads: &[f64],
-    go_on: &dyn Fn() -> bool,
-) -> Result<Peak, TrialError> {
-    let mut best = Peak { offered_pps: 0.0, forwarded_pps: 0.0 };
-    for &offered_pps in loads {
-        let forwarded_pps =
-            bridge(setup, affinity, &BridgeLoad { offered_pps, ..*load }, go_on)?.forwarded_pps();
-        if forwarded_pps > best.forwarded_pps {
-            best = Peak { offered_pps, forwarded_pps };
-        }
-    }
-    Ok(best)
-}
-
 /// Whether a load (its times aside) makes transmit queues time out: stopped, with nothing sent, for longer than the
 /// kernel's limit of seconds.
 ///
@@ -490,19 +462,6 @@ pub const VARIANTS: [(&str, &str); 6] = [
     ("ro3", "ro3"),
     ("sf1", "sf1"),
 ];
-
-/// Loads at which [`xsum_gain`] looks for the peak: one that every variant bears, and one that is too much for all.
-pub const XSUM_LOADS: [f64; 4] = [200e3, 225e3, 250e3, 600e3];
-
-/// What turning receive checksum offload off gains a bridge: its highest forwarded rate with the offload off over that with
-/// it on, less 1. For a variant of [`VARIANTS`], or any preset, on the machine `lunz2003`, all interrupts on one CPU.
-pub fn xsum_gain(preset: &str, ring: u16, go_on: &dyn Fn() -> bool) -> Result<f64, TrialError> {
-    let peak = |on| {
-        let setup = lunz2003(preset, ring, on).map_err(|e| TrialError::Testbed(e.to_string()))?;
-        bridge_peak(&setup, Affinity::Bound, &BridgeLoad::of(0.0), &XSUM_LOADS, go_on)
-    };
-    Ok(peak(false)?.forwarded_pps / peak(true)?.forwarded_pps - 1.0)
-}
 
 /// A variant of [`VARIANTS`], or any preset, on the machine `lunz2003`, with rings of `ring` (80: set 1, 256: set 2) and
 /// receive checksum offload on or off.

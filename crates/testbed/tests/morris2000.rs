@@ -1,14 +1,12 @@
-//! The claims of Morris 2000 (`studies/morris2000.toml`) that the machine room must show, each by its id.
-//!
-//! Constants are fitted only on M1, M2, M3, M7 and M9; the others are consequences.
+//! The machine of Morris 2000 beyond what its study claims (`studies/morris2000.toml`, judged in `crates/study`): the bound
+//! that a timer sets, and what holds for any driver.
 #![allow(clippy::unwrap_used)]
 
 use kpps_bench::{Load, Testbed, Trial};
 use kpps_frames::Size;
-use kpps_testbed::{Setup, Simulated, Transmit, transmit};
+use kpps_testbed::{Setup, Simulated};
 
 const LINE_PPS: f64 = 1_488_095.2;
-const CHIPS: [&str; 2] = ["82542", "82543gc"];
 
 fn setup(chip: &str, driver: &str) -> Setup {
     Setup::named("morris2000", Some(chip), driver).unwrap()
@@ -25,90 +23,6 @@ fn receive_after(setup: &Setup, offered_pps: f64, warmup_ms: u32) -> Trial {
 
 fn delivered_pps(trial: &Trial) -> f64 {
     trial.delivered as f64 / trial.seconds
-}
-
-fn send(chip: &str, driver: &str) -> Transmit {
-    transmit(&setup(chip, driver), Size::MIN, 10, 50).unwrap()
-}
-
-/// The highest delivered rate over loads in steps of 10,000, and the load at which it is reached.
-fn peak(setup: &Setup) -> (f64, f64) {
-    (10..60)
-        .map(|k| f64::from(k) * 1e4)
-        .map(|offered| (delivered_pps(&receive(setup, offered)), offered))
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .unwrap()
-}
-
-fn assert_within(what: &str, value: f64, low: f64, high: f64) {
-    assert!((low..=high).contains(&value), "{what}: {value}, not within {low} to {high}");
-}
-
-#[test]
-fn m1_m7_polling_receives_680_000_and_the_card_is_the_limit() {
-    for chip in CHIPS {
-        for offered in [1.0e6, 1.2e6, LINE_PPS] {
-            let trial = receive(&setup(chip, "click-polling"), offered);
-            assert_within(chip, delivered_pps(&trial), 680e3 * 0.95, 680e3 * 1.05);
-            assert!(trial.cpu.empty_polls > 0.1, "{chip}: the CPU has time left: {:?}", trial.cpu);
-            let dropped = &trial.ledger.dropped;
-            assert_eq!(dropped["fifo"], dropped.values().sum::<u64>(), "{chip}: all loss is in the card");
-        }
-    }
-}
-
-#[test]
-fn m2_m3_sending_with_the_completion_fix() {
-    assert_within("82542", send("82542", "intel-2.5.11-fix").pps, 523e3 * 0.95, 523e3 * 1.05);
-    assert_within("82543gc", send("82543gc", "intel-2.5.11-fix").pps, 840e3 * 0.95, 840e3 * 1.05);
-}
-
-#[test]
-fn m5_as_shipped_the_driver_gets_half_of_what_the_cards_can_do() {
-    for chip in CHIPS {
-        let sent = send(chip, "intel-2.5.11").pps / send(chip, "intel-2.5.11-fix").pps;
-        assert_within(&format!("{chip} sending"), sent, 0.38, 0.52);
-        let best = delivered_pps(&receive(&setup(chip, "click-polling"), LINE_PPS));
-        assert_within(&format!("{chip} receiving"), peak(&setup(chip, "intel-2.5.11")).0 / best, 0.38, 0.52);
-    }
-}
-
-#[test]
-fn m9_as_shipped_the_driver_receives_at_most_300_000() {
-    assert_within("peak", peak(&setup("82543gc", "intel-2.5.11")).0, 270e3, 330e3);
-}
-
-#[test]
-fn m10_above_the_peak_the_driver_livelocks() {
-    for chip in CHIPS {
-        let setup = setup(chip, "intel-2.5.11");
-        let (peak_pps, at) = peak(&setup);
-        let mut last = peak_pps;
-        for offered in [at + 50e3, 500e3, 700e3, 1.0e6, LINE_PPS] {
-            let trial = receive(&setup, offered);
-            let delivered = delivered_pps(&trial);
-            assert!(delivered <= last * 1.01, "{chip}: delivered rises again at {offered}");
-            assert!(trial.cpu.busy() > 0.99, "{chip}: the CPU is always busy: {:?}", trial.cpu);
-            last = delivered;
-        }
-        assert!(last <= 0.5 * peak_pps, "{chip}: {last} at line rate of a peak of {peak_pps}");
-    }
-}
-
-#[test]
-fn m11_because_each_frame_interrupts() {
-    for offered in [50e3, 100e3, 200e3, 280e3] {
-        let trial = receive(&setup("82543gc", "intel-2.5.11"), offered);
-        assert_within("interrupts per frame", trial.interrupts as f64 / trial.delivered as f64, 0.95, 1.05);
-    }
-}
-
-#[test]
-fn m12_sending_waits_for_delayed_completions() {
-    for chip in CHIPS {
-        assert!(send(chip, "intel-2.5.11").card_idle > 0.25, "{chip} as shipped");
-        assert!(send(chip, "intel-2.5.11-fix").card_idle < 0.01, "{chip} with the fix");
-    }
 }
 
 /// The tuned driver with another ring and delay (in ticks of 1.024 us).
@@ -134,57 +48,6 @@ fn m13_a_delay_bounds_the_rate_by_a_ring_for_each_delay() {
     }
     assert_eq!((80.0f64 / 128e-6).round(), 625_000.0);
     assert_eq!((80.0f64 / (128.0 * 1.024e-6)).round(), 610_352.0);
-}
-
-#[test]
-fn m16_too_short_a_delay_livelocks_and_too_long_a_delay_drops_while_idle() {
-    let short = tuned(80, 1);
-    let (peak_pps, _) = peak(&short);
-    let overload = receive(&short, LINE_PPS);
-    assert!(delivered_pps(&overload) < 0.5 * peak_pps, "too short a delay livelocks");
-    assert!(overload.cpu.busy() > 0.99);
-
-    let long = receive(&tuned(80, 1000), 300e3);
-    assert!(
-        long.ledger.dropped["ring"] > 0,
-        "too long a delay drops for lack of descriptors: {:?}",
-        long.ledger
-    );
-    assert!(long.cpu.busy() < 0.5, "while the CPU is idle: {:?}", long.cpu);
-}
-
-#[test]
-fn m18_polling_stays_flat() {
-    for chip in CHIPS {
-        let setup = setup(chip, "click-polling");
-        let best = [600e3, 700e3, 800e3, 1.0e6, 1.2e6]
-            .into_iter()
-            .map(|offered| delivered_pps(&receive(&setup, offered)))
-            .fold(0.0, f64::max);
-        assert!(delivered_pps(&receive(&setup, LINE_PPS)) >= 0.98 * best, "{chip}");
-    }
-}
-
-#[test]
-fn m19_m20_other_cards_by_their_pace() {
-    for (chip, pps) in [("tigon-2", 100e3), ("sk-9843", 250e3)] {
-        assert_within(chip, send(chip, "intel-2.5.11-fix").pps, pps * 0.8, pps * 1.2);
-    }
-}
-
-#[test]
-fn m21_a_program_at_user_level_is_far_slower() {
-    let user = |driver| Setup::named("morris2000-user", Some("82543gc"), driver).unwrap();
-    let sent = transmit(&user("intel-2.5.11-fix"), Size::MIN, 10, 50).unwrap().pps;
-    let received = peak(&user("intel-2.5.11")).0;
-    let (kernel_sends, kernel_receives) = (
-        send("82543gc", "intel-2.5.11-fix").pps,
-        delivered_pps(&receive(&setup("82543gc", "click-polling"), LINE_PPS)),
-    );
-    assert!(kernel_sends > 2.0 * sent, "sending: {kernel_sends} against {sent}");
-    assert!(kernel_receives > 3.0 * received, "receiving: {kernel_receives} against {received}");
-    let overload = delivered_pps(&receive(&user("intel-2.5.11"), LINE_PPS));
-    assert!(overload < 0.1 * received, "and it livelocks: {overload}");
 }
 
 #[test]

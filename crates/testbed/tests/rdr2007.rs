@@ -6,9 +6,8 @@
 use kpps_datasheet::reg;
 use kpps_frames::{Size, rate};
 use kpps_machine::bus::{EventKind, What};
-use kpps_machine::cpu::Function;
+use kpps_testbed::Setup;
 use kpps_testbed::watch::{self, Background, Groups, Regimes, Watch, Watched};
-use kpps_testbed::{Setup, transmit};
 
 const STOCK: &str = "linux-2.6.12-e1000";
 const RECYCLING: &str = "rdr";
@@ -129,36 +128,6 @@ fn r16_fetches_are_cut_short_the_more_the_higher_the_load() {
     }
 }
 
-#[test]
-fn r5_r6_half_a_million_frames_whatever_their_size_up_to_200_bytes() {
-    let stock = setup(PCI_X, STOCK);
-    for payload in [46, 110, 190] {
-        let seen = steady(&stock, payload, line(payload), 1);
-        assert_within("R6", seen.delivered_pps(0), 500e3, 0.05);
-        assert!(seen.ports[0].missed > 0, "R5: {payload}");
-    }
-    for payload in [225, 300, 1500] {
-        let seen = steady(&stock, payload, line(payload), 1);
-        assert_eq!(seen.ports[0].missed, 0, "R5: {payload}");
-        assert_within("R5", seen.delivered_pps(0), line(payload), 0.01);
-    }
-}
-
-#[test]
-fn r7_r25_ports_with_a_cpu_each_do_not_disturb_each_other() {
-    let stock = setup(PCI_X, STOCK);
-    for payload in [46, 190, 500] {
-        let one = steady(&stock, payload, line(payload), 1).delivered_pps(0);
-        let two = steady(&stock, payload, line(payload), 2);
-        assert_within("R7, first port", two.delivered_pps(0), one, 0.03);
-        assert_within("R7, second port", two.delivered_pps(1), one, 0.03);
-    }
-    let mut stock = stock;
-    stock.cpus = 4;
-    let four = steady(&stock, 46, line(46), 4);
-    assert!(four.bus_mb_per_s() < 533.0, "R25: {}", four.bus_mb_per_s());
-}
-
 /// The bus time of a frame of 64 bytes, in clocks, worked out by hand: its data; its share of a write-back of
 /// `together` descriptors; of a fetch of 64 in four bursts, each of which waits for memory; of a tail update of 16.
 fn clocks_per_frame(together: f64) -> f64 {
@@ -219,22 +188,6 @@ fn r24_recycling_removes_the_gaps_and_faster_memory_does_not() {
 }
 
 #[test]
-fn r26_allocating_and_freeing_rank_first() {
-    let stock = setup(PCI_X, STOCK);
-    let share = |payload| {
-        let seen = steady(&stock, payload, line(payload), 1);
-        let of = |f| seen.profile.of(f);
-        let both = of(Function::Allocate) + of(Function::Free);
-        let next = Function::ALL.iter().filter(|f| !matches!(f, Function::Allocate | Function::Free));
-        let next = next.map(|&f| of(f)).max().unwrap();
-        (both as f64 / seen.usage.busy_ps() as f64, of(Function::Allocate).min(of(Function::Free)) >= next)
-    };
-    let (small, first) = share(46);
-    assert!(first, "R26: they rank first");
-    assert!(small > share(1500).0, "R26: the more so for small payloads");
-}
-
-#[test]
 fn r30_what_is_missed_is_what_is_lost() {
     let seen = steady(&setup(PCI_X, STOCK), 46, 1e6, 1);
     let port = &seen.ports[0];
@@ -242,13 +195,6 @@ fn r30_what_is_missed_is_what_is_lost() {
     let kept = (after.in_fifo + after.to_host) - (before.in_fifo + before.to_host);
     assert!(port.missed > 0);
     assert_eq!(port.missed, port.sent - kept);
-}
-
-#[test]
-fn r4_sending_is_not_hurt_as_receiving_is() {
-    let sent = transmit(&setup(PCI_X, RECYCLING), Size::MIN, 10, 20).unwrap().pps;
-    let received = steady(&setup(PCI_X, STOCK), 46, line(46), 1).delivered_pps(0);
-    assert!(sent > 2.0 * received, "{sent} sent, {received} received");
 }
 
 #[test]

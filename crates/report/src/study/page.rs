@@ -31,8 +31,8 @@ pub fn page(study: &Study, article: &Article) -> String {
                 }
                 main {
                     div.lead { p {
-                        "Of " (claims.len()) " claims " (pass) " hold, " (miss) " do not, and " (predicted)
-                        " are predictions: the document has a result that the model was not told."
+                        "Claims: " (claims.len()) ". Held: " (pass) ", missed: " (miss) ", predicted: " (predicted)
+                        " (the document has a result that the model was not told)."
                     } }
                     @if !study.complete {
                         p.notice role="status" { "This run was interrupted: some claims are missing." }
@@ -63,6 +63,12 @@ fn paragraphs(text: &str) -> Markup {
     markup! { @for paragraph in text.split("\n\n") { p { (emphasised(paragraph)) } } }
 }
 
+/// What a claim says, as a sentence.
+fn sentence(says: &str) -> String {
+    let mut letters = says.chars();
+    letters.next().map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), letters.as_str()))
+}
+
 /// Words between asterisks stand out.
 fn emphasised(text: &str) -> Markup {
     let parts = text.split('*').enumerate();
@@ -74,7 +80,7 @@ fn told(claim: &Claim) -> Markup {
     markup! {
         article.claim id=(claim.id) {
             h3 { span.id { (claim.id) } " " span.verdict data-verdict=(verdict) { (verdict) } " " span.kind { (claim.kind) } }
-            p { (claim.says) "." }
+            p { (sentence(&claim.says)) }
             dl {
                 @if !claim.expected.is_empty() { dt { "Expected" } dd { (claim.expected) } }
                 @if !claim.values.is_empty() {
@@ -95,6 +101,13 @@ const HEIGHT: f64 = 300.0;
 const LEFT: f64 = 64.0;
 const BOTTOM: f64 = 40.0;
 
+/// A step of 1, 2 or 5 times a power of ten that goes into `most` two to five times.
+fn round_step(most: f64) -> f64 {
+    let power = 10f64.powf((most / 2.0).log10().floor());
+    let steps = [5.0, 2.0, 1.0].into_iter().map(|digit| digit * power);
+    steps.into_iter().find(|step| most / step >= 2.0).unwrap_or(power)
+}
+
 /// A figure as a drawing, with a list of its lines, and its points in a table for those who cannot see it.
 fn drawn(figure: &Figure) -> Markup {
     let points = || figure.lines.iter().flat_map(|line| &line.points);
@@ -110,7 +123,10 @@ fn drawn(figure: &Figure) -> Markup {
             .collect();
         steps.join("")
     };
-    let ticks = |most: f64| (0..=4).map(move |n| most * f64::from(n) / 4.0);
+    let ticks = |most: f64| {
+        let step = round_step(most);
+        (0..).map(move |n| step * f64::from(n)).take_while(move |tick| *tick <= most)
+    };
     markup! {
         h2 { (figure.title) }
         p.hint { (figure.y) " over " (figure.x) }
