@@ -41,6 +41,9 @@ pub struct Plan {
     pub kpps: PathBuf,
 }
 
+/// How much is told of why something could not be measured, in characters.
+const LONGEST_REASON: usize = 300;
+
 /// What is shown of the progress.
 pub trait Progress {
     /// There will be so many jobs.
@@ -150,7 +153,8 @@ impl Plan {
                     Err(Error::Interrupted) => return false,
                     Err(error) => {
                         found.lab.complete = false;
-                        found.lab.failures.push(format!("{name}: {error}"));
+                        let why: String = error.to_string().chars().take(LONGEST_REASON).collect();
+                        found.lab.failures.push(format!("{name}: {why}"));
                     }
                 }
                 found.longest = found.longest.max(begun.elapsed());
