@@ -14,9 +14,9 @@ const LONGEST: usize = (4096 + 65536) * 2;
 /// Bytes of the length before a frame.
 pub const LENGTH_BYTES: usize = 4;
 /// Bytes that may wait between host and QEMU, bookkeeping included. QEMU takes all that waits at once and hands it to the
-/// card in no time at all. With this, these bursts are of some 70 small frames: a card's ring has room for them, as it has
+/// card in no time at all. With this, these bursts are of some 150 small frames: a card's ring has room for them, as it has
 /// on a real wire; with 64 KiB they alone overran a ring of 256.
-const SEND_BUFFER: usize = 8 << 10;
+const SEND_BUFFER: usize = 16 << 10;
 const CHUNK: usize = 256 << 10;
 
 /// One end of a cable.
