@@ -1,6 +1,6 @@
 //! An app on several ports.
 
-use super::{BURST, Shift, Watch};
+use super::{BUDGET, Shift, Watch};
 use crate::port::{AnyPort, Frame, Port, Trouble};
 use kpps_apps::{App, Outputs};
 use kpps_dma::BufferPool;
@@ -57,13 +57,13 @@ pub fn app(
     let mut pool = first.pool().clone();
     let mut shift = Shift::start(watch);
     let epoch = Instant::now();
-    let mut burst: Vec<Frame> = Vec::with_capacity(2 * BURST);
+    let mut burst: Vec<Frame> = Vec::with_capacity(2 * BUDGET);
     let (mut now_ns, mut ticked_ns) = (0, 0);
     loop {
         let mut taken = 0;
         for from in 0..ports.len() {
             // All ports need room, since the app may send anywhere; and a received frame needs its place taken.
-            taken += ports[from].receive(BURST, |frame| {
+            taken += ports[from].receive(BUDGET, |frame| {
                 burst.push(frame);
                 pool.take()
             })?;

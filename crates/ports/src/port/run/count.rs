@@ -1,6 +1,6 @@
 //! Receiving, and accounting for what comes.
 
-use super::{BURST, Shift, Streams, Watch};
+use super::{BUDGET, Shift, Streams, Watch};
 use crate::port::{Frame, Port, Trouble};
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub fn count<P: Port>(
     let mut shift = Shift::start(watch);
     let mut received = 0_u64;
     loop {
-        let taken = port.receive(BURST, |frame: Frame| {
+        let taken = port.receive(BUDGET, |frame: Frame| {
             streams.take(frame.as_ref());
             Some(frame.buffer)
         })?;

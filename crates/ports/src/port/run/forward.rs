@@ -1,6 +1,6 @@
 //! From one port to the other, both ways, without looking at frames.
 
-use super::{BURST, Shift, Watch};
+use super::{BUDGET, Shift, Watch};
 use crate::port::{Frame, Port, Trouble};
 use arrayvec::ArrayVec;
 use kpps_dma::PoolBuffer;
@@ -37,8 +37,8 @@ pub fn forward<P: Port>(a: &mut P, b: &mut P, watch: &mut impl Watch) -> Result<
 fn pass<P: Port>(from: &mut P, to: &mut P) -> Result<usize, Trouble> {
     // Taking sent frames' buffers back here is what there is to swap.
     to.room();
-    let mut batch = ArrayVec::<Frame, BURST>::new();
-    let taken = from.receive(BURST, |frame| match batch.try_push(frame) {
+    let mut batch = ArrayVec::<Frame, BUDGET>::new();
+    let taken = from.receive(BUDGET, |frame| match batch.try_push(frame) {
         Ok(()) => to.pool().take(),
         // A port gives no more than it was asked for.
         Err(refused) => Some(refused.element().buffer),

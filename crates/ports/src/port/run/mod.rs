@@ -17,7 +17,11 @@ pub use tally::{Streams, Tally};
 use super::{AnyPort, Port, Trouble, Wake, rest};
 use std::time::{Duration, Instant};
 
-/// Frames in one burst: as many as one tail write or system call is for.
+/// Frames that a port is asked for at once, and that a forwarder passes on for one tail write or system call.
+pub const BUDGET: usize = 64;
+
+/// Frames that a generator sends for one tail write or system call. Fewer than a forwarder: the device has begun to
+/// send them while the next ones are written.
 pub const BURST: usize = 32;
 
 /// How often ports are looked after and the watch is asked.

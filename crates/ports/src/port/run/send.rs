@@ -1,6 +1,6 @@
 //! Sending test frames at an exact rate, or as fast as the port takes them.
 
-use super::{BURST, Shift, Watch};
+use super::{BUDGET, BURST, Shift, Watch};
 use crate::port::{Frame, Port, Trouble};
 use kpps_dma::{BufferPool, PoolBuffer};
 use kpps_frames::{Tag, tag};
@@ -178,7 +178,7 @@ fn flood<P: Port, W: Watch>(
         if !shift.is_due(count > 0) {
             continue;
         }
-        port.receive(BURST, |frame| Some(frame.buffer))?;
+        port.receive(BUDGET, |frame| Some(frame.buffer))?;
         now_ps = shift.elapsed().as_nanos() as u64 * 1000;
         if !shift.go_on(&mut [port])? {
             break;
@@ -210,7 +210,7 @@ fn pace<P: Port, W: Watch>(
             source.burst(port, backlog.min(BURST as u64) as usize, elapsed.as_nanos() as u64 * 1000)?;
         let left = backlog - count as u64;
         given_up += left.saturating_sub(late);
-        port.receive(BURST, |frame| Some(frame.buffer))?;
+        port.receive(BUDGET, |frame| Some(frame.buffer))?;
         if source.sent >= most {
             return Ok((source.sent + given_up, elapsed));
         }
@@ -229,7 +229,7 @@ fn drain<P: Port>(port: &mut P) -> Result<(), Trouble> {
     let end = Instant::now() + DRAIN;
     while port.in_flight() > 0 && Instant::now() < end {
         port.flush()?;
-        port.receive(BURST, |frame| Some(frame.buffer))?;
+        port.receive(BUDGET, |frame| Some(frame.buffer))?;
         port.woken()?;
     }
     Ok(())
