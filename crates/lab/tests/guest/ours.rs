@@ -7,6 +7,8 @@ use std::time::Duration;
 
 const OUT: &str = "/tmp/out.json";
 const LINES: &str = "/tmp/lines";
+/// Is there when the command has ended.
+const CODE: &str = "/tmp/code";
 
 /// A running command.
 pub struct Ours;
@@ -14,13 +16,16 @@ pub struct Ours;
 impl Ours {
     /// Starts `kpps COMMAND` and waits until its run has begun.
     pub fn start(guest: &mut Guest, command: &str) -> Self {
-        guest.run(&format!(": > {OUT}; : > {LINES}")).unwrap();
-        guest.run(&format!("setsid kpps {command} --every 20ms --json > {OUT} 2> {LINES} &")).unwrap();
+        let command = format!("kpps {command} --every 20ms --json");
+        guest.run(&format!(": > {OUT}; : > {LINES}; rm -f {CODE}")).unwrap();
+        guest
+            .run(&format!("(setsid {command} > {OUT} 2> {LINES}; echo $? > {CODE}) > /dev/null 2>&1 &"))
+            .unwrap();
         until("kpps to begin", Duration::from_secs(30), || {
             let lines = guest.run(&format!("cat {LINES}")).unwrap();
-            let alive = guest.output("pidof kpps", Duration::from_secs(5)).unwrap().code == 0;
-            assert!(alive || lines.contains("seconds"), "kpps {command} ended: {lines}");
-            lines.contains("seconds").then_some(())
+            let begun = lines.contains("seconds");
+            assert!(begun || !ended(guest), "{command} ended: {lines}");
+            begun.then_some(())
         });
         Self
     }
@@ -42,11 +47,14 @@ impl Ours {
     /// Ends it as Ctrl-C does, and returns its results.
     pub fn end(self, guest: &mut Guest) -> Value {
         guest.run("killall -INT kpps").unwrap();
-        until("kpps to end", Duration::from_secs(10), || {
-            (guest.output("pidof kpps", Duration::from_secs(5)).unwrap().code != 0).then_some(())
-        });
+        until("kpps to end", Duration::from_secs(10), || ended(guest).then_some(()));
         let text = guest.run(&format!("cat {OUT}")).unwrap();
         let mut last = || guest.run(&format!("tail -3 {LINES}")).unwrap();
         serde_json::from_str(&text).unwrap_or_else(|_| panic!("results {text:?}; {}", last()))
     }
+}
+
+/// Whether the command has ended.
+fn ended(guest: &mut Guest) -> bool {
+    guest.output(&format!("test -e {CODE}"), Duration::from_secs(5)).unwrap().code == 0
 }
