@@ -161,7 +161,7 @@ fn bind_in(system: &System, address: Address, backend: Backend, force: bool) -> 
     if !system.path("sys/bus/pci/drivers").join(backend.driver()).exists() {
         return Err(Error::ModuleMissing(backend.driver()));
     }
-    if backend == Backend::Vfio && found.iommu_group.is_none() {
+    if backend == Backend::Vfio && found.iommu_group.is_none() && !vfio::is_unsafe(system) {
         return Err(Error::NoIommuGroup(address));
     }
     if backend == Backend::Uio && is_translated(system, &found) {

@@ -22,14 +22,15 @@ impl Domain {
     /// A domain with at least `bytes` of memory, rounded up to huge pages of 2 MiB.
     ///
     /// # Errors
-    /// [`Error::NoHugePages`], [`Error::NoPhysicalAddresses`] with UIO;
+    /// [`Error::NoHugePages`], [`Error::NoPhysicalAddresses`] with UIO, and VFIO in no-IOMMU mode;
     /// [`Error::ModuleMissing`], [`Error::Permission`] with VFIO.
     pub fn new(backend: Backend, bytes: usize) -> Result<Self, Error> {
         let system = System::host();
         let inner = match backend {
-            Backend::Vfio => {
-                Inner { container: Some(vfio::Container::new(&system)?), memory: vfio::memory(bytes)? }
-            }
+            Backend::Vfio => Inner {
+                container: Some(vfio::Container::new(&system)?),
+                memory: vfio::memory(&system, bytes)?,
+            },
             Backend::Uio => {
                 let (mapping, pieces) = physical::huge_pages(&system, bytes)?;
                 let memory = Memory::new(mapping, &pieces).map_err(Error::io("using huge pages"))?;

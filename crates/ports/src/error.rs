@@ -89,7 +89,7 @@ pub enum Error {
     ModuleMissing(&'static str),
     /// The card is behind no IOMMU.
     #[error(
-        "{0} is in no IOMMU group: boot with `intel_iommu=on` (or the like), or use UIO (`kpps device bind {0} --to uio`)"
+        "{0} is in no IOMMU group: boot with `intel_iommu=on` (or the like), load vfio with `enable_unsafe_noiommu_mode=1`, or use UIO (`kpps device bind {0} --to uio`)"
     )]
     NoIommuGroup(Address),
     /// An IOMMU would translate the physical addresses that UIO gives the card.

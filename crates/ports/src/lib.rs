@@ -21,7 +21,8 @@
 //! of the next one, however this one ended. What a dead process left behind in a card is
 //! stopped before the card may touch memory again.
 //!
-//! VFIO's no-IOMMU mode is left out: UIO offers the same, and is tested.
+//! VFIO without an IOMMU (`enable_unsafe_noiommu_mode`) takes huge pages by physical address, as UIO does. Debian's kernels
+//! are built without it.
 //!
 //! `unsafe` is in `window.rs` (registers), and in `vfio/ioctl.rs` and `port/packet/socket.rs` (system calls).
 

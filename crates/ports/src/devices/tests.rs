@@ -191,6 +191,18 @@ fn what_is_missing_is_said_before_anything_changes() {
 }
 
 #[test]
+fn without_an_iommu_vfio_takes_a_card_only_where_that_is_allowed() {
+    let tree = Tree::new();
+    let allowed = "sys/module/vfio/parameters/enable_unsafe_noiommu_mode";
+    tree.file(allowed, "N\n");
+    let refused = bind_in(&tree.system(), card(), Backend::Vfio, false).unwrap_err();
+    assert!(matches!(refused, Error::NoIommuGroup(_)), "{refused}");
+    tree.file(allowed, "Y\n");
+    let bound = bind_in(&tree.system(), card(), Backend::Vfio, false).unwrap();
+    assert_eq!(bound.driver.as_deref(), Some("vfio-pci"));
+}
+
+#[test]
 fn a_refusing_driver_leaves_the_card_with_its_old_one() {
     let tree = Tree::new();
     let system = tree.system_with(Some("uio_pci_generic"), &[]);

@@ -2,11 +2,12 @@
 
 pub(crate) mod ioctl;
 
-use crate::{Error, pci::Address, system::System};
+use crate::{Error, pci::Address, physical, system, system::System};
 use kpps_dma::{HUGE_PAGE, Mapping, Memory, Piece};
 use std::collections::{BTreeMap, btree_map::Entry};
 use std::fs::File;
 use std::io;
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use vfio_bindings::bindings::vfio as abi;
 
@@ -19,13 +20,33 @@ const IOVA_END: u64 = 0xe000_0000;
 const IOVA_HIGH: u64 = 1 << 32;
 
 /// Memory for at least `bytes`, in huge pages if there are any, and where devices will see it.
-pub(crate) fn memory(bytes: usize) -> Result<Memory, Error> {
+pub(crate) fn memory(system: &System, bytes: usize) -> Result<Memory, Error> {
+    if is_unsafe(system) {
+        // Its physical addresses suit devices with an IOMMU in front of them and those without.
+        let (mapping, pieces) = physical::huge_pages(system, bytes)?;
+        return Memory::new(mapping, &pieces).map_err(Error::io("using huge pages"));
+    }
     let bytes = bytes.next_multiple_of(HUGE_PAGE);
     let mapping = Mapping::huge(bytes).or_else(|_| Mapping::ordinary(bytes));
     let mapping = mapping.map_err(Error::io("allocating memory"))?;
     let bus = if bytes as u64 <= IOVA_END - IOVA { IOVA } else { IOVA_HIGH };
     let piece = Piece { offset: 0, bytes: mapping.bytes(), bus };
     Memory::new(mapping, &[piece]).map_err(Error::io("allocating memory"))
+}
+
+/// Whether the administrator has allowed devices without an IOMMU: no-IOMMU mode.
+pub(crate) fn is_unsafe(system: &System) -> bool {
+    let allowed = system::text(&system.path("sys/module/vfio/parameters/enable_unsafe_noiommu_mode"));
+    allowed.is_some_and(|allowed| allowed == "Y")
+}
+
+/// The file of a group, and whether it has no IOMMU. VFIO makes such a group for a device that has none.
+fn group_file(system: &System, group: u32) -> (PathBuf, bool) {
+    let name = system::text(&system.path(format!("sys/kernel/iommu_groups/{group}/name")));
+    match name.as_deref() == Some("vfio-noiommu") {
+        true => (system.path(format!("dev/vfio/noiommu-{group}")), true),
+        false => (system.path(format!("dev/vfio/{group}")), false),
+    }
 }
 
 /// An address space, and the groups whose devices are in it.
@@ -77,12 +98,17 @@ impl Container {
             }
         };
         if !*ready {
-            self.prepare(memory)?;
+            match group_file(system, group).1 {
+                true => ioctl::set_iommu(&self.file, abi::VFIO_NOIOMMU_IOMMU)
+                    .map_err(Error::io("VFIO: doing without an IOMMU"))?,
+                false => self.prepare(memory)?,
+            }
             *ready = true;
         }
         ioctl::open_device(file, &address.to_string()).map_err(Error::io(format!("VFIO: opening {address}")))
     }
 
+    /// Takes the IOMMU and lets `memory` through it.
     fn prepare(&self, memory: &Memory) -> Result<(), Error> {
         let kinds = [abi::VFIO_TYPE1v2_IOMMU, abi::VFIO_TYPE1_IOMMU];
         let kind = kinds.into_iter().find(|kind| ioctl::has_extension(&self.file, *kind));
@@ -105,7 +131,7 @@ impl Container {
 
 /// Opens a group that has been left to VFIO as a whole.
 fn open_group(system: &System, address: Address, group: u32) -> Result<File, Error> {
-    let path = system.path(format!("dev/vfio/{group}"));
+    let (path, _) = group_file(system, group);
     let file = File::options().read(true).write(true).open(&path).map_err(|error| match error.kind() {
         io::ErrorKind::ResourceBusy => Error::InUse(address),
         _ => Error::file(&path)(error),
@@ -119,6 +145,6 @@ fn open_group(system: &System, address: Address, group: u32) -> Result<File, Err
 
 /// Whether somebody else has the group open, as far as can be seen.
 pub(crate) fn is_busy(system: &System, group: u32) -> bool {
-    let opened = File::options().read(true).write(true).open(system.path(format!("dev/vfio/{group}")));
+    let opened = File::options().read(true).write(true).open(group_file(system, group).0);
     opened.is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy)
 }
