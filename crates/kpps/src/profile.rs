@@ -1,4 +1,4 @@
-//! `kpps profile`: where CPU time goes, by function and level.
+//! `kpps profile`: where CPU time goes, by function and level, and what is counted for each frame.
 
 use crate::error::{Failure, print};
 use crate::interrupt;
@@ -7,7 +7,8 @@ use clap::Args;
 use kpps_bench::{Load, Testbed};
 use kpps_frames::{Size, rate};
 use kpps_testbed::bridge::{Affinity, BridgeLoad, bridge};
-use kpps_testbed::{Function, Level, Profile, Setup, Simulated};
+use kpps_testbed::{Function, Level, PerFrame, Profile, Setup, Simulated};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -51,11 +52,26 @@ struct Outcome {
     frames: u64,
     seconds: f64,
     profile: Profile,
+    per_frame: PerFrame,
 }
 
 impl Outcome {
     fn ns_per_frame(&self, ps: u64) -> f64 {
         ps as f64 / 1e3 / self.frames.max(1) as f64
+    }
+
+    /// What was counted for each frame that the driver took, by name.
+    fn counts(&self) -> [(&'static str, f64); 7] {
+        let each = self.per_frame;
+        [
+            ("interrupts", each.interrupts),
+            ("register_reads", each.register_reads),
+            ("register_writes", each.register_writes),
+            ("bus_transactions", each.bus_transactions),
+            ("allocations", each.allocations),
+            ("cache_misses", each.cache_misses),
+            ("line_transfers", each.line_transfers),
+        ]
     }
 }
 
@@ -72,7 +88,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let bridged = bridge(&setup, Affinity::Bound, &load, &go_on)?;
         let delivered_pps = bridged.forwarded_pps();
         let (frames, seconds, profile) = (bridged.taken, bridged.seconds, bridged.profile);
-        Outcome { setup, offered_pps, delivered_pps, frames, seconds, profile }
+        let per_frame = bridged.per_frame;
+        Outcome { setup, offered_pps, delivered_pps, frames, seconds, profile, per_frame }
     } else {
         let mut testbed = Simulated::new(setup.clone());
         let offered_pps = arguments.load.pps(testbed.line_rate_pps(size));
@@ -81,7 +98,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let trial = profiled.trial;
         let delivered_pps = trial.delivered as f64 / trial.seconds;
         let (frames, seconds, profile) = (trial.taken, trial.seconds, profiled.profile);
-        Outcome { setup, offered_pps, delivered_pps, frames, seconds, profile }
+        let per_frame = profiled.per_frame;
+        Outcome { setup, offered_pps, delivered_pps, frames, seconds, profile, per_frame }
     };
     print(&if arguments.json { json(arguments, &outcome) } else { table(arguments, &outcome) })
 }
@@ -126,6 +144,10 @@ fn table(arguments: &Arguments, outcome: &Outcome) -> String {
             function.name()
         );
     }
+    let _ = writeln!(text, "\n each frame  what is counted");
+    for (name, count) in outcome.counts() {
+        let _ = writeln!(text, "{count:>11.3}  {}", name.replace('_', " "));
+    }
     text
 }
 
@@ -152,6 +174,7 @@ fn json(arguments: &Arguments, outcome: &Outcome) -> String {
         "offered_pps": round(outcome.offered_pps),
         "delivered_pps": round(outcome.delivered_pps),
         "cpu_busy": round(profile.total_ps() as f64 / outcome.seconds / 1e12),
+        "per_frame": outcome.counts().iter().map(|&(name, count)| (name, round(count))).collect::<BTreeMap<_, _>>(),
         "functions": profile.functions().iter().map(|&(f, ps)| row(f, None, ps)).collect::<Vec<_>>(),
         "rows": profile.rows().iter().map(|&(l, f, ps)| row(f, Some(l), ps)).collect::<Vec<_>>(),
     });

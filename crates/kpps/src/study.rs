@@ -19,6 +19,7 @@ use std::path::PathBuf;
   kpps study morris2000 --report     and a page to read, morris2000.html
   kpps study --claim M14             one claim
   kpps study --perturb 10%           which verdicts turn when fitted constants move
+  kpps study --perturb 10% --claim R16
 
 Verdicts: pass, miss, predicted (the document's result is not known here), failed (could not be judged).
 Exit code 1 if a claim that is arithmetic or was fitted on is missed, or any has failed.")]
@@ -30,7 +31,7 @@ pub struct Arguments {
     #[arg(long, value_delimiter = ',', value_name = "ID")]
     claim: Vec<String>,
     /// Move each fitted constant up and down by this share and list the verdicts that turn
-    #[arg(long, value_name = "SHARE", value_parser = units::share, conflicts_with_all = ["claim", "json", "report"])]
+    #[arg(long, value_name = "SHARE", value_parser = units::share, conflicts_with_all = ["json", "report"])]
     perturb: Option<f64>,
     /// Print the results as one JSON document
     #[arg(long)]

@@ -2,6 +2,7 @@
 
 use crate::metric::{self, Context, Values};
 use crate::{Claim, Figure, Measurement, Study};
+use indexmap::IndexMap;
 use kpps_report::study as report;
 use kpps_report::study::Verdict;
 use std::collections::BTreeMap;
@@ -15,14 +16,14 @@ pub type Progress<'a> = &'a (dyn Fn(usize, usize) + Sync);
 #[derive(Debug, Default)]
 pub struct Outcomes(BTreeMap<String, Result<Values, String>>);
 
-/// Takes every measurement that `wanted` names, each once, on as many threads as there are processors. Those
-/// that `context` cuts short are missing.
+/// Takes every measurement that `wanted` names, each once and in that order, on as many threads as there are processors:
+/// what comes first is whole if `context` cuts the rest short, which is missing then.
 pub fn measure<'a>(
     wanted: impl IntoIterator<Item = &'a Measurement>,
     context: &Context,
     progress: Progress,
 ) -> Outcomes {
-    let distinct: BTreeMap<String, &Measurement> =
+    let distinct: IndexMap<String, &Measurement> =
         wanted.into_iter().map(|measurement| (measurement.key(), measurement)).collect();
     let work: Vec<(&String, &&Measurement)> = distinct.iter().collect();
     let (next, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));

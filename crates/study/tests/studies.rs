@@ -4,6 +4,7 @@
 use kpps_report::study::{Claim, Verdict};
 use kpps_study::{Context, Kind, fitted_constants, measure, metric::METRICS, named, names, turns};
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn judged(study: &str) -> Vec<Claim> {
     let study = named(study).unwrap();
@@ -155,6 +156,25 @@ fn what_was_cut_short_has_no_verdict() {
     let context = Context { changes: Vec::new(), go_on: &|| false };
     let outcomes = measure(study.claims["M2"].measure.values(), &context, &|_, _| ());
     assert!(outcomes.verdict(&study, "M2", &study.claims["M2"]).is_none());
+}
+
+#[test]
+fn what_is_asked_for_first_is_measured_first() {
+    let study = named("morris2000").unwrap();
+    let taking = |ms: i64| {
+        let mut claim = study.claims["M2"].clone();
+        claim.measure[0].of.insert("duration_ms".into(), ms.into());
+        claim
+    };
+    let claims: Vec<_> = (10..100).rev().map(taking).collect();
+    let done = AtomicUsize::new(0);
+    let context = Context { changes: Vec::new(), go_on: &|| done.load(Ordering::Relaxed) == 0 };
+    let wanted = claims.iter().flat_map(|claim| claim.measure.values());
+    let outcomes = measure(wanted, &context, &|now, _| done.store(now, Ordering::Relaxed));
+    let measured = |claim: &&kpps_study::Claim| outcomes.verdict(&study, "M2", claim).is_some();
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    assert!(claims.iter().take(threads).any(|claim| measured(&claim)));
+    assert_eq!(claims.iter().skip(threads).filter(measured).count(), 0);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! counted exactly.
 
 use crate::netdev::{Bound, Frame};
+use crate::per_frame::PerFrame;
 use crate::setup::{Setup, SetupError, StackParams};
 use crate::simulated::{CARD, Room, cpu_time, phase_ps, share};
 use crate::tester::{Far, Port, check};
@@ -54,27 +55,6 @@ impl BridgeLoad {
     pub fn line_pps(size: Size) -> f64 {
         2.0 * rate::line_rate_pps(rate::GIGABIT, size)
     }
-}
-
-/// How often what costs much was done in the measured time.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct PerFrame {
-    /// Interrupt handlers entered.
-    pub interrupts: f64,
-    /// Device registers read by the CPU.
-    pub register_reads: f64,
-    /// Device registers written by the CPU.
-    pub register_writes: f64,
-    /// Of these, interrupt masks.
-    pub mask_writes: f64,
-    /// Bursts on the bus, register accesses among them.
-    pub bus_transactions: f64,
-    /// Packet buffers taken from the allocator.
-    pub allocations: f64,
-    /// Cache lines fetched because a card had written them.
-    pub cache_misses: f64,
-    /// Cache lines fetched from another CPU's cache.
-    pub line_transfers: f64,
 }
 
 /// One direction through the bridge.
@@ -379,7 +359,6 @@ pub fn bridge(
 
     let elapsed_ps = end - measure;
     let taken = to.taken - from.taken;
-    let per = |after: u64, before: u64| (after - before) as f64 / taken.max(1) as f64;
     let mut latency = Latency::default();
     rig.ports.iter().for_each(|port| port.add_latency(&mut latency));
     Ok(Bridged {
@@ -391,16 +370,11 @@ pub fn bridge(
         wrong,
         overtaken: rig.ports.iter().map(|port| port.overtaken()).sum(),
         taken,
-        per_frame: PerFrame {
-            interrupts: per(to.counters.interrupts, from.counters.interrupts),
-            register_reads: per(to.counters.register_reads, from.counters.register_reads),
-            register_writes: per(to.counters.register_writes, from.counters.register_writes),
-            mask_writes: per(to.counters.mask_writes, from.counters.mask_writes),
-            bus_transactions: per(to.transactions, from.transactions),
-            allocations: per(to.counters.allocations, from.counters.allocations),
-            cache_misses: per(to.counters.cache_misses, from.counters.cache_misses),
-            line_transfers: per(to.counters.line_transfers, from.counters.line_transfers),
-        },
+        per_frame: PerFrame::between(
+            (from.counters, from.transactions),
+            (to.counters, to.transactions),
+            taken,
+        ),
         mask_writes: to.counters.mask_writes - from.counters.mask_writes,
         cpus: from.usage.iter().zip(&to.usage).map(|(a, b)| cpu_time(a, b, elapsed_ps)).collect(),
         profile: to.profile.since(&from.profile),

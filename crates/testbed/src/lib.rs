@@ -5,6 +5,7 @@
 
 pub mod bridge;
 mod netdev;
+mod per_frame;
 mod running;
 mod setup;
 mod simulated;
@@ -14,6 +15,7 @@ mod transmit;
 pub mod watch;
 
 pub use kpps_machine::cpu::{Function, Level, Profile};
+pub use per_frame::PerFrame;
 pub use setup::{Setup, SetupError, StackParams};
 pub use simulated::{Profiled, Simulated};
 pub use transmit::{Transmit, transmit};

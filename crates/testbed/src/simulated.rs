@@ -1,6 +1,7 @@
 //! The machine room as a testbed: a card, its driver, a host and its stack, under a load from the wire.
 
 use crate::netdev::{Bound, Frame};
+use crate::per_frame::PerFrame;
 use crate::running::{Running, Sink};
 use crate::setup::Setup;
 use crate::traffic::{ConstantRate, slot_ps};
@@ -129,6 +130,7 @@ struct Reading {
     profile: Profile,
     counters: Counters,
     bus_busy_ps: u64,
+    transactions: u64,
     driver_dropped: u64,
 }
 
@@ -216,6 +218,8 @@ pub struct Profiled {
     pub trial: Trial,
     /// CPU time by level and function, in the measured time.
     pub profile: Profile,
+    /// Counts for each frame that the driver took in the measured time.
+    pub per_frame: PerFrame,
 }
 
 /// Where in its period the first frame falls: the one thing that a seed changes.
@@ -281,6 +285,7 @@ impl Simulated {
             profile: machine.profile(),
             counters: machine.counters(),
             bus_busy_ps: machine.with_world(|world| world.bus().busy_ps()),
+            transactions: machine.with_world(|world| world.bus().transactions()),
             driver_dropped: signs.dropped.get(),
         };
         room.run(measure, go_on)?;
@@ -322,6 +327,11 @@ impl Simulated {
             latency: std::mem::take(&mut measured.latency),
             ledger,
         };
-        Ok(Profiled { trial, profile: to.profile.since(&from.profile) })
+        let per_frame = PerFrame::between(
+            (from.counters, from.transactions),
+            (to.counters, to.transactions),
+            trial.taken,
+        );
+        Ok(Profiled { trial, profile: to.profile.since(&from.profile), per_frame })
     }
 }

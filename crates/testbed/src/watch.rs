@@ -17,7 +17,7 @@ pub use plot::plot;
 pub use regime::{Regimes, regimes};
 pub use table::{csv, summary, timeline};
 pub use traffic::Groups;
-pub use values::values;
+pub use values::{crossed, values};
 
 use crate::netdev::Bound;
 use crate::setup::{Setup, StackParams};

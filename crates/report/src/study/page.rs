@@ -108,6 +108,15 @@ fn round_step(most: f64) -> f64 {
     steps.into_iter().find(|step| most / step >= 2.0).unwrap_or(power)
 }
 
+/// A round number without the noughts behind its point.
+fn round(tick: f64) -> String {
+    let text = value(tick);
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
 /// A figure as a drawing, with a list of its lines, and its points in a table for those who cannot see it.
 fn drawn(figure: &Figure) -> Markup {
     let points = || figure.lines.iter().flat_map(|line| &line.points);
@@ -133,10 +142,10 @@ fn drawn(figure: &Figure) -> Markup {
         svg.figure viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label={ (figure.title) ". The values are in the table below." } {
             @for tick in ticks(most_y / 1.05) {
                 path.grid d={ "M" (LEFT) " " (format!("{:.1}", y(tick))) "H" (WIDTH - 16.0) } {}
-                text x=(LEFT - 8.0) y=(format!("{:.1}", y(tick) + 4.0)) text-anchor="end" { (value(tick)) }
+                text x=(LEFT - 8.0) y=(format!("{:.1}", y(tick) + 4.0)) text-anchor="end" { (round(tick)) }
             }
             @for tick in ticks(most_x) {
-                text x=(format!("{:.1}", x(tick))) y=(HEIGHT - BOTTOM + 20.0) text-anchor="middle" { (value(tick)) }
+                text x=(format!("{:.1}", x(tick))) y=(HEIGHT - BOTTOM + 20.0) text-anchor="middle" { (round(tick)) }
             }
             @for (index, line) in figure.lines.iter().enumerate() {
                 path.line d=(path(&line.points)) stroke={ "var(--s" (index % 8) ")" } {}

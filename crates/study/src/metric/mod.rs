@@ -57,6 +57,12 @@ pub const METRICS: &[Metric] = &[
         take: bridge::run,
     },
     Metric {
+        name: "crossings",
+        about: "frames that have crossed the bus of a machine under watch, over the bus's clock",
+        takes: &["offered", "groups", "background", "ports", "warmup_us", "duration_us", "every_clocks"],
+        take: watch::crossings,
+    },
+    Metric {
         name: "receive",
         about: "trials at one load or at many: delivered rate, loss by place, CPU, interrupts, register accesses",
         takes: &["offered", "warmup_ms", "duration_ms"],

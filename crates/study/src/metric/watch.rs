@@ -2,9 +2,9 @@
 
 use super::offered::{Offered, OneOrMany};
 use super::setting::{Setting, configuration};
-use super::{Context, Values, columns};
+use super::{Context, Value, Values, columns};
 use kpps_frames::{Size, rate};
-use kpps_testbed::watch::{Background, Groups, Watch, values, watch};
+use kpps_testbed::watch::{Background, Groups, Watch, crossed, values, watch};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -37,6 +37,39 @@ struct Of {
     warmup_us: u64,
     #[serde(default = "duration_us")]
     duration_us: u64,
+    /// From one look at what has crossed the bus to the next.
+    #[serde(default = "every_clocks")]
+    every_clocks: u64,
+}
+
+impl Of {
+    fn sizes(&self) -> Vec<Size> {
+        match &self.payload {
+            None => vec![self.setting.size()],
+            Some(payloads) => payloads
+                .list()
+                .into_iter()
+                .map(|payload| Size::with_fcs(payload.max(46) + AROUND_BYTES))
+                .collect(),
+        }
+    }
+
+    fn watch(&self, size: Size, offered_pps: f64) -> Watch {
+        Watch {
+            groups: self.groups.as_ref().map_or(Groups::EVEN, |groups| Groups {
+                frames: groups.frames.max(1),
+                spacing_ps: groups.spacing_ns.saturating_mul(1000),
+            }),
+            ports: self.ports,
+            warmup_us: self.warmup_us,
+            log: LOG,
+            background: self.background.as_ref().map(|background| Background {
+                period_ps: background.period_ns.saturating_mul(1000),
+                bytes: background.bytes,
+            }),
+            ..Watch::new(size, offered_pps, self.duration_us)
+        }
+    }
 }
 
 fn one() -> usize {
@@ -45,6 +78,10 @@ fn one() -> usize {
 
 fn duration_us() -> u64 {
     5_000
+}
+
+fn every_clocks() -> u64 {
+    500
 }
 
 /// Ethernet header and FCS.
@@ -57,36 +94,30 @@ const LOG: usize = 1 << 18;
 pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: Of = configuration(of)?;
     let setup = of.setting.setup(context)?;
-    let sizes: Vec<Size> = match &of.payload {
-        None => vec![of.setting.size()],
-        Some(payloads) => payloads
-            .list()
-            .into_iter()
-            .map(|payload| Size::with_fcs(payload.max(46) + AROUND_BYTES))
-            .collect(),
-    };
     let mut rows: Vec<Vec<(&str, f64)>> = Vec::new();
-    for size in sizes {
+    for size in of.sizes() {
         for offered_pps in of.offered.pps(rate::line_rate_pps(rate::GIGABIT, size)) {
-            let what = Watch {
-                groups: of.groups.as_ref().map_or(Groups::EVEN, |groups| Groups {
-                    frames: groups.frames.max(1),
-                    spacing_ps: groups.spacing_ns.saturating_mul(1000),
-                }),
-                ports: of.ports,
-                warmup_us: of.warmup_us,
-                log: LOG,
-                background: of.background.as_ref().map(|background| Background {
-                    period_ps: background.period_ns.saturating_mul(1000),
-                    bytes: background.bytes,
-                }),
-                ..Watch::new(size, offered_pps, of.duration_us)
-            };
-            let watched = watch(&setup, &what, context.go_on).map_err(|error| error.to_string())?;
+            let watched = watch(&setup, &of.watch(size, offered_pps), context.go_on)
+                .map_err(|error| error.to_string())?;
             let mut row = values(&watched, size);
             row.push(("offered_pps", offered_pps));
             rows.push(row);
         }
     }
     columns(rows)
+}
+
+/// For one load: `clock`, bus clocks since the watch began, and `frames`, those to the first port that have crossed the bus by
+/// then.
+pub(super) fn crossings(of: toml::Table, context: &Context) -> Result<Values, String> {
+    let of: Of = configuration(of)?;
+    let setup = of.setting.setup(context)?;
+    let size = of.setting.size();
+    let [offered_pps] = of.offered.pps(rate::line_rate_pps(rate::GIGABIT, size))[..] else {
+        return Err("one load is to be offered".into());
+    };
+    let watched =
+        watch(&setup, &of.watch(size, offered_pps), context.go_on).map_err(|error| error.to_string())?;
+    let (clock, frames) = crossed(&watched, 0, of.every_clocks.max(1)).into_iter().unzip();
+    Ok([("clock".to_owned(), Value::List(clock)), ("frames".to_owned(), Value::List(frames))].into())
 }

@@ -2,7 +2,7 @@
 
 use super::{Regimes, Watched, regimes};
 use kpps_frames::{Size, rate};
-use kpps_machine::bus::What;
+use kpps_machine::bus::{Master, Transaction, What};
 use kpps_machine::cpu::Function;
 
 /// Ethernet header and FCS, in bytes.
@@ -87,4 +87,22 @@ pub fn values(watched: &Watched, size: Size) -> Vec<(&'static str, f64)> {
         }
     }
     columns
+}
+
+/// How many frames to the card in slot `port` had begun to cross the bus at each multiple of `every` clocks, of those in the log:
+/// clocks since the watch began, and frames.
+pub fn crossed(watched: &Watched, port: u8, every: u64) -> Vec<(f64, f64)> {
+    let mine = |t: &&Transaction| t.what == What::RxData && t.master == Master::Card(port) && !t.cut;
+    let mut frames = watched.log.transactions().filter(mine).map(|t| t.start_ps).peekable();
+    let last = (watched.ended_ps - watched.began_ps) / watched.clock_ps / every.max(1);
+    let mut count = 0.0;
+    (1..=last)
+        .map(|n| {
+            let clock = n * every;
+            while frames.next_if(|&at| at <= watched.began_ps + clock * watched.clock_ps).is_some() {
+                count += 1.0;
+            }
+            (clock as f64, count)
+        })
+        .collect()
 }
