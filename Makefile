@@ -35,9 +35,9 @@ lint:
 install-build-tools:
 	@$(call install,cc:build-essential)
 
-# QEMU is the device that nobody here wrote; valgrind counts instructions.
+# QEMU is the device that nobody here wrote; valgrind counts instructions; nft makes a NAT of Linux.
 install-test-tools:
-	@$(call install,qemu-system-x86_64:qemu-system-x86 valgrind:valgrind)
+	@$(call install,qemu-system-x86_64:qemu-system-x86 valgrind:valgrind ip:iproute2 nft:nftables)
 
 # The lab's guests are made of Debian's packages.
 install-lab:

@@ -1,9 +1,9 @@
-//! Bridge and router against whatever comes in by their ports: no panic, every frame accounted for and
+//! Bridge, router between ports and VLANs, and NAT against whatever comes in by their ports: no panic, every frame accounted for and
 //! none kept, bounded work and memory, and nothing leaves that may not.
 #![no_main]
 
 use arbitrary::Arbitrary;
-use kpps_apps::{App, EtherSwitch, Interface, Ipv4Net, Outputs, Route, Router};
+use kpps_apps::{App, EtherSwitch, Interface, Ipv4Net, Nat, Outputs, Resize, Route, Router};
 use kpps_frames::{Mac, checksum, ethernet, ipv4};
 use libfuzzer_sys::fuzz_target;
 use std::cell::Cell;
@@ -12,14 +12,19 @@ use std::rc::Rc;
 
 const PORTS: usize = 3;
 const MTU: u16 = 576;
+/// Room for a frame that becomes longer.
+const MOST_BYTES: usize = 600;
 /// Stations that the bridge remembers.
 const STATIONS: usize = 8;
-/// Frames that one may cause: itself, an answer, a question, and four that waited for it.
-const MOST_SENT: usize = 8;
+/// Frames that one may cause: itself, an answer, a question, and four that waited for it; a first fragment that for each
+/// of four others, and all of them may be refused.
+const MOST_SENT: usize = 16;
 /// The longest time that one step may pass, in ns: longer than anything is remembered.
 const LONGEST_NS: u64 = 400_000_000_000;
-/// Next hops that are waited for at a time, times packets that wait for each.
-const MOST_HELD: u64 = 256 * 4;
+/// Next hops that are waited for at a time, times packets that wait for each; and as many fragments.
+const MOST_HELD: u64 = 2 * 256 * 4;
+/// Mappings of the NAT.
+const MAPPINGS: usize = 16;
 const NEIGHBOURS: usize = 1024;
 
 /// Addresses of stations: groups, reserved ones, the router's own, and others.
@@ -190,6 +195,8 @@ impl Content {
 enum Step {
     Frame {
         port: u8,
+        /// The control field of a VLAN tag.
+        tag: Option<u16>,
         content: Content,
     },
     Pass {
@@ -217,6 +224,16 @@ impl Frame {
     fn new(bytes: Vec<u8>, alive: &Rc<Cell<i64>>) -> Self {
         alive.set(alive.get() + 1);
         Self { bytes, alive: alive.clone() }
+    }
+}
+
+impl Resize for Frame {
+    fn resize(&mut self, bytes: usize) -> bool {
+        let fits = bytes <= MOST_BYTES;
+        if fits {
+            self.bytes.resize(bytes, 0);
+        }
+        fits
     }
 }
 
@@ -298,7 +315,7 @@ fn run<A: App<Frame>>(
 
 fn interface(port: u8) -> Interface {
     let net = Ipv4Net::new_assert(Ipv4Addr::new(10, 0, port, 1), 24);
-    Interface { mac: Mac([2, 0, 0, 0, 0, port]), net, mtu: MTU }
+    Interface { port: port.into(), vlan: None, mac: Mac([2, 0, 0, 0, 0, port]), net, mtu: MTU }
 }
 
 /// A neighbour behind each port makes itself known.
@@ -353,11 +370,29 @@ fn check_router(router: &Router<Frame>, came: Option<(usize, &[u8])>, sent: &[(u
     }
 }
 
+fn check_nat(nat: &Router<Frame>, _: Option<(usize, &[u8])>, sent: &[(usize, Frame)]) {
+    assert!(nat.mappings() <= MAPPINGS);
+    for (port, frame) in sent {
+        let view = ethernet::Frame::new_checked(&frame.bytes[..]).unwrap();
+        assert!(view.vlan().is_none_or(|id| (*port, id) == (1, 1)), "a VLAN of another port");
+        if view.ethertype() == ethernet::TYPE_IPV4 {
+            let packet = ipv4::Packet::new_checked(view.payload()).unwrap();
+            assert!(packet.checksum_ok() && packet.ttl() > 0);
+            assert!(*port != 2 || packet.source().octets() == [10, 0, 2, 1], "a host inside is seen");
+        }
+    }
+}
+
 fuzz_target!(|input: Input| {
     let event = |step| match step {
-        Step::Frame { port, content } => {
+        Step::Frame { port, tag, content } => {
             let port = usize::from(port) % PORTS;
-            Event::Frame(port, content.bytes(port))
+            let mut bytes = content.bytes(port);
+            if let (Some(control), 12..) = (tag, bytes.len()) {
+                let [a, b] = (control & 0xf007).to_be_bytes();
+                bytes.splice(12..12, [0x81, 0, a, b]);
+            }
+            Event::Frame(port, bytes)
         }
         Step::Pass { ns } => Event::Pass(ns % LONGEST_NS),
         Step::Tick => Event::Tick,
@@ -371,4 +406,15 @@ fuzz_target!(|input: Input| {
     ];
     let mut router = Router::new((0..PORTS as u8).map(interface).collect(), &routes).unwrap();
     run(&events, &mut router, check_router);
+
+    // Each port's network again, in a VLAN: ports 0 and 1 are inside, in two each.
+    let vlan = |port: u8| Interface {
+        vlan: Some(port.into()),
+        net: Ipv4Net::new_assert(Ipv4Addr::new(10, 1, port, 1), 24),
+        ..interface(port)
+    };
+    let interfaces = [interface(0), interface(1), vlan(1), interface(2)];
+    let plan = Nat { mappings: MAPPINGS, ..Nat::new(3) };
+    let mut nat = Router::new(interfaces.to_vec(), &routes).unwrap().with_nat(plan).unwrap();
+    run(&events, &mut nat, check_nat);
 });

@@ -20,20 +20,61 @@ const LONGEST_PS: u32 = 1_000_000_000;
 #[derive(Arbitrary, Debug)]
 enum Step {
     /// A register of those that matter, or any.
-    Write { which: u8, value: u32 },
-    WriteAny { offset: u32, value: u32 },
-    Read { offset: u32 },
+    Write {
+        which: u8,
+        value: u32,
+    },
+    WriteAny {
+        offset: u32,
+        value: u32,
+    },
+    Read {
+        offset: u32,
+    },
     /// A descriptor in one of the two rings, or anywhere.
-    Descriptor { transmit: bool, index: u8, addr: u64, word: u64 },
+    Descriptor {
+        transmit: bool,
+        index: u8,
+        addr: u64,
+        word: u64,
+    },
     /// A transmit descriptor of fields that make sense.
-    Transmit { index: u8, addr: u16, length: u16, command: u8, kind: u8, options: u16 },
+    Transmit {
+        index: u8,
+        addr: u16,
+        length: u16,
+        command: u8,
+        kind: u8,
+        options: u16,
+    },
     /// A context descriptor of fields that make sense.
-    Context { index: u8, low: u64, payload: u16, command: u8, header: u8, segment: u16 },
-    Poke { at: u16, bytes: Vec<u8> },
-    Frame { good: bool, head: [u8; 48], len: u16 },
-    Pass { ps: u32 },
-    Link { up: bool },
-    Doorbells { receive: u8, transmit: u8 },
+    Context {
+        index: u8,
+        low: u64,
+        payload: u16,
+        command: u8,
+        header: u8,
+        segment: u16,
+    },
+    Poke {
+        at: u16,
+        bytes: Vec<u8>,
+    },
+    Frame {
+        good: bool,
+        head: [u8; 48],
+        len: u16,
+    },
+    Pass {
+        ps: u32,
+    },
+    Link {
+        up: bool,
+    },
+    Doorbells {
+        receive: u8,
+        transmit: u8,
+    },
 }
 
 #[derive(Arbitrary, Debug)]
@@ -46,10 +87,45 @@ struct Input {
 }
 
 const REGISTERS: [u32; 40] = [
-    reg::CTRL, reg::RCTL, reg::TCTL, reg::RDBAL, reg::RDBAH, reg::RDLEN, reg::RDH, reg::RDT, reg::RDTR, reg::RADV,
-    reg::RXDCTL, reg::RSRPD, reg::RXCSUM, reg::TDBAL, reg::TDBAH, reg::TDLEN, reg::TDH, reg::TDT, reg::TIDV,
-    reg::TADV, reg::TXDCTL, reg::TIPG, reg::PBA, reg::ITR, reg::ICS, reg::IMS, reg::IMC, reg::ICR, reg::VET,
-    reg::FCRTH, reg::FCRTL, reg::FCT, reg::FCTTV, reg::FCAL, reg::FCAH, reg::TXCW, reg::MDIC, reg::EECD, reg::EERD,
+    reg::CTRL,
+    reg::RCTL,
+    reg::TCTL,
+    reg::RDBAL,
+    reg::RDBAH,
+    reg::RDLEN,
+    reg::RDH,
+    reg::RDT,
+    reg::RDTR,
+    reg::RADV,
+    reg::RXDCTL,
+    reg::RSRPD,
+    reg::RXCSUM,
+    reg::TDBAL,
+    reg::TDBAH,
+    reg::TDLEN,
+    reg::TDH,
+    reg::TDT,
+    reg::TIDV,
+    reg::TADV,
+    reg::TXDCTL,
+    reg::TIPG,
+    reg::PBA,
+    reg::ITR,
+    reg::ICS,
+    reg::IMS,
+    reg::IMC,
+    reg::ICR,
+    reg::VET,
+    reg::FCRTH,
+    reg::FCRTL,
+    reg::FCT,
+    reg::FCTTV,
+    reg::FCAL,
+    reg::FCAH,
+    reg::TXCW,
+    reg::MDIC,
+    reg::EECD,
+    reg::EERD,
     reg::MTA,
 ];
 

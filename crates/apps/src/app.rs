@@ -1,5 +1,19 @@
 //! What apps with several ports have in common: where frames go, and the account of where they went.
 
+/// A frame that can become longer or shorter at its end.
+pub trait Resize: AsRef<[u8]> + AsMut<[u8]> {
+    /// Makes it this long, in bytes without FCS; what is added has any content. `false`, with nothing changed, if its
+    /// buffer has no room.
+    fn resize(&mut self, bytes: usize) -> bool;
+}
+
+impl Resize for Vec<u8> {
+    fn resize(&mut self, bytes: usize) -> bool {
+        self.resize(bytes, 0);
+        true
+    }
+}
+
 /// Where the frames of an [`App`] leave.
 pub trait Outputs<F> {
     /// Takes a frame that leaves by `port`. What becomes of it there is the port's to count.
@@ -39,6 +53,8 @@ pub enum Reason {
     NoPort,
     /// A router is not who the frame is for.
     OtherStation,
+    /// A router has no interface in its VLAN.
+    OtherVlan,
     /// Neither IPv4 nor ARP.
     OtherProtocol,
     /// It had no hop left.
@@ -47,8 +63,15 @@ pub enum Reason {
     NoRoute,
     /// The next hop does not answer ARP.
     NoNeighbour,
-    /// Too many frames wait for the answer of a next hop, or too many next hops are waited for.
+    /// Too many frames wait for the answer of a next hop, or too many next hops are waited for; or
+    /// too many fragments wait for the first.
     QueueFull,
+    /// A NAT has nobody to give it to: no mapping, or a protocol without ports.
+    NoMapping,
+    /// A NAT has no room for another mapping, or no port.
+    TableFull,
+    /// The first fragment of its packet did not come.
+    NoFirstFragment,
     /// It is longer than the way on allows.
     TooBig,
     /// No buffer for a copy, a question or an answer: it was not made.
@@ -59,7 +82,7 @@ pub enum Reason {
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 19] = [
         Self::Malformed,
         Self::BadChecksum,
         Self::BadSource,
@@ -67,11 +90,15 @@ impl Reason {
         Self::SamePort,
         Self::NoPort,
         Self::OtherStation,
+        Self::OtherVlan,
         Self::OtherProtocol,
         Self::Expired,
         Self::NoRoute,
         Self::NoNeighbour,
         Self::QueueFull,
+        Self::NoMapping,
+        Self::TableFull,
+        Self::NoFirstFragment,
         Self::TooBig,
         Self::NoBuffer,
         Self::Local,
@@ -87,11 +114,15 @@ impl Reason {
             Self::SamePort => "same_port",
             Self::NoPort => "no_port",
             Self::OtherStation => "other_station",
+            Self::OtherVlan => "other_vlan",
             Self::OtherProtocol => "other_protocol",
             Self::Expired => "expired",
             Self::NoRoute => "no_route",
             Self::NoNeighbour => "no_neighbour",
             Self::QueueFull => "queue_full",
+            Self::NoMapping => "no_mapping",
+            Self::TableFull => "table_full",
+            Self::NoFirstFragment => "no_first_fragment",
             Self::TooBig => "too_big",
             Self::NoBuffer => "no_buffer",
             Self::Local => "local",

@@ -6,7 +6,8 @@
 //! pushed it, so a push gives back what ended here.
 //!
 //! - One way: [`InfiniteSource`], [`Counter`], [`Discard`].
-//! - Several ports: the learning bridge [`EtherSwitch`] and the [`Router`] for IPv4. They are [`App`]s, and what
+//! - Several ports: the learning bridge [`EtherSwitch`] and the [`Router`] for IPv4, between ports and
+//!   VLANs, with address translation if wanted ([`Nat`]). They are [`App`]s, and what
 //!   becomes of each frame is counted: `received + made = sent + ended + held` ([`Ledger`]).
 #![forbid(unsafe_code)]
 
@@ -15,10 +16,10 @@ mod basic;
 mod route;
 mod switch;
 
-pub use app::{App, Ledger, Outputs, Reason};
+pub use app::{App, Ledger, Outputs, Reason, Resize};
 pub use basic::{Counter, Discard, InfiniteSource};
 pub use ipnet::Ipv4Net;
-pub use route::{Interface, Misconfigured, Route, Router};
+pub use route::{Interface, Misconfigured, Nat, Route, Router, Timeouts};
 pub use switch::EtherSwitch;
 
 /// An element that frames are pushed into.

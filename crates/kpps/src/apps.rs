@@ -1,10 +1,10 @@
-//! `kpps bridge` and `kpps route`: apps on ports.
+//! `kpps bridge`, `kpps route` and `kpps nat`: apps on ports.
 
 use crate::error::Failure;
 use crate::run::{self, Common, Start};
 use crate::units;
 use clap::Args;
-use kpps_apps::{App, EtherSwitch, Interface, Ipv4Net, Route, Router};
+use kpps_apps::{App, EtherSwitch, Interface, Ipv4Net, Misconfigured, Nat, Route, Router, Timeouts};
 use kpps_frames::Mac;
 use kpps_ports::Spec;
 use kpps_ports::port::run::app;
@@ -56,6 +56,7 @@ pub fn bridge(arguments: &BridgeArguments) -> Result<(), Failure> {
 #[command(after_help = "Examples:
   kpps route uio:0000:00:10.0=10.0.0.1/24 uio:0000:00:11.0=10.0.1.1/24
   kpps route packet:a=10.0.0.1/24 packet:b=10.0.1.1/24 --route 0.0.0.0/0=10.0.1.2
+  kpps route packet:a@10=10.0.0.1/24 packet:a@20=10.0.1.1/24       between the VLANs 10 and 20 of a trunk
 
 An IPv4 router: longest prefix, ARP, answers to pings, ICMP errors (at most 1000 a second). It does
 not cut packets into fragments and does not look at IP options. The addresses must not be the
@@ -64,9 +65,9 @@ kernel's too, or both answer.
 Ports: uio:ADDRESS and vfio:ADDRESS (our driver; `kpps device list` shows cards),
 packet:INTERFACE (the kernel's, with its offloads off: ethtool -K eth1 tx off tso off gso off gro off).")]
 pub struct RouteArguments {
-    /// The ports with their addresses: PORT=ADDRESS/BITS
-    #[arg(required = true, num_args = 1.., value_parser = interface)]
-    ports: Vec<(Spec, Ipv4Net)>,
+    /// The interfaces with their addresses: PORT=ADDRESS/BITS, or PORT@VLAN=ADDRESS/BITS for a VLAN of the port
+    #[arg(required = true, num_args = 1.., value_parser = link)]
+    interfaces: Vec<Link>,
     /// A route beside those to the ports' networks: NETWORK/BITS=NEXT_ROUTER
     #[arg(long, value_parser = route_to)]
     route: Vec<Route>,
@@ -80,13 +81,55 @@ pub struct RouteArguments {
 /// The longest packet that a port sends, in bytes from the IP header on.
 const MTU: u16 = 1500;
 
-fn interface(text: &str) -> Result<(Spec, Ipv4Net), String> {
-    let help = || format!("'{text}' is not a port with its address, like packet:eth1=10.0.0.1/24");
+/// An interface as on the command line.
+#[derive(Clone)]
+struct Link {
+    port: Spec,
+    vlan: Option<u16>,
+    net: Ipv4Net,
+}
+
+fn link(text: &str) -> Result<Link, String> {
+    let help = || {
+        format!(
+            "'{text}' is not a port with its address, like packet:eth1=10.0.0.1/24 or packet:eth1@10=10.0.0.1/24"
+        )
+    };
     let (port, net) = text.split_once('=').ok_or_else(help)?;
-    let spec = port.parse().map_err(|e: kpps_ports::Error| e.to_string())?;
+    let (port, vlan) = match port.rsplit_once('@') {
+        Some((port, vlan)) => (port, Some(vlan.parse().map_err(|_| help())?)),
+        None => (port, None),
+    };
+    let port = port.parse().map_err(|e: kpps_ports::Error| e.to_string())?;
     // Without its length a network would be a single host.
     let net = net.contains('/').then(|| net.parse().ok()).flatten().ok_or_else(help)?;
-    Ok((spec, net))
+    Ok(Link { port, vlan, net })
+}
+
+/// The ports of these interfaces, each once.
+fn ports_of(links: &[Link]) -> Vec<Spec> {
+    let mut ports: Vec<Spec> = Vec::new();
+    for link in links {
+        if !ports.contains(&link.port) {
+            ports.push(link.port.clone());
+        }
+    }
+    ports
+}
+
+/// The interfaces, with ports that have these station addresses.
+fn interfaces(links: &[Link], ports: &[Spec], macs: &[Mac]) -> Vec<Interface> {
+    let interface = |link: &Link| {
+        let port = ports.iter().position(|port| *port == link.port).unwrap_or(0);
+        Interface {
+            port,
+            vlan: link.vlan,
+            mac: macs.get(port).copied().unwrap_or_default(),
+            net: link.net,
+            mtu: MTU,
+        }
+    };
+    links.iter().map(interface).collect()
 }
 
 fn route_to(text: &str) -> Result<Route, String> {
@@ -98,26 +141,79 @@ fn route_to(text: &str) -> Result<Route, String> {
 
 /// Runs `kpps route`.
 pub fn route(arguments: &RouteArguments) -> Result<(), Failure> {
-    let specs: Vec<Spec> = arguments.ports.iter().map(|(spec, _)| spec.clone()).collect();
-    let plan = |macs: &[Mac]| {
-        let interfaces = arguments.ports.iter().zip(macs);
-        let interfaces = interfaces.map(|((_, net), mac)| Interface { mac: *mac, net: *net, mtu: MTU });
-        Router::<Frame>::new(interfaces.collect(), &arguments.route)
-            .map_err(|e| Failure::Input(e.to_string()))
+    run_router("route", &arguments.common, &arguments.interfaces, arguments.duration, |interfaces| {
+        Router::new(interfaces, &arguments.route)
+    })
+}
+
+/// Arguments of `kpps nat`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  kpps nat packet:lan=192.168.1.1/24 packet:wan=203.0.113.2/24 --route 0.0.0.0/0=203.0.113.1
+  kpps nat packet:lan@10=10.0.10.1/24 packet:lan@20=10.0.20.1/24 packet:wan=203.0.113.2/24
+
+The hosts of all interfaces but the last share the last one's address: UDP, TCP and ICMP by ports and
+identifiers (RFC 4787, 5382, 5508). Without a mapping nobody gets in; when the table or the ports are
+exhausted a packet is refused, and its sender told. Otherwise it is the router of `kpps route`.")]
+pub struct NatArguments {
+    /// The interfaces inside and, last, the one outside: PORT=ADDRESS/BITS or PORT@VLAN=ADDRESS/BITS
+    #[arg(required = true, num_args = 2.., value_parser = link)]
+    interfaces: Vec<Link>,
+    /// A route beside those to the ports' networks: NETWORK/BITS=NEXT_ROUTER
+    #[arg(long, value_parser = route_to)]
+    route: Vec<Route>,
+    /// The most mappings
+    #[arg(long, default_value_t = 65536)]
+    mappings: usize,
+    /// How long a UDP mapping is kept after the last packet from inside
+    #[arg(long, value_parser = units::duration, default_value = "300s")]
+    udp_timeout: Duration,
+    /// Stop after this time [default: with Ctrl-C]
+    #[arg(long, value_parser = units::duration)]
+    duration: Option<Duration>,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Runs `kpps nat`.
+pub fn nat(arguments: &NatArguments) -> Result<(), Failure> {
+    let udp_ns = u64::try_from(arguments.udp_timeout.as_nanos()).unwrap_or(u64::MAX);
+    let plan = Nat {
+        outside: arguments.interfaces.len() - 1,
+        mappings: arguments.mappings,
+        timeouts: Timeouts { udp_ns, ..Timeouts::default() },
     };
+    run_router("nat", &arguments.common, &arguments.interfaces, arguments.duration, |interfaces| {
+        Router::new(interfaces, &arguments.route)?.with_nat(plan)
+    })
+}
+
+/// Runs the router that `plan` makes of interfaces.
+fn run_router(
+    command: &str,
+    common: &Common,
+    links: &[Link],
+    duration: Option<Duration>,
+    plan: impl Fn(Vec<Interface>) -> Result<Router<Frame>, Misconfigured>,
+) -> Result<(), Failure> {
+    let specs = ports_of(links);
+    let plan =
+        |macs: &[Mac]| plan(interfaces(links, &specs, macs)).map_err(|e| Failure::Input(e.to_string()));
     // What is wrong with the addresses is said before any port is touched.
-    plan(&vec![Mac::default(); specs.len()])?;
-    let mut ports = arguments.common.open(&specs, false)?;
+    plan(&[])?;
+    let mut ports = common.open(&specs, false)?;
     let macs: Result<Vec<Mac>, _> = ports.iter().map(|port| port.address().map(Mac)).collect();
     let mut router = plan(&macs.map_err(|e| Failure::Check(e.to_string()))?)?;
     let more = |router: &Router<Frame>| {
         let (sent, limited) = router.icmp_errors();
+        let mappings =
+            if command == "nat" { format!("{} mappings; ", router.mappings()) } else { String::new() };
         format!(
-            "{} neighbours known; ICMP errors: {sent} sent, {limited} held back by the limit\n",
+            "{mappings}{} neighbours known; ICMP errors: {sent} sent, {limited} held back by the limit\n",
             router.neighbours()
         )
     };
-    run_app("route", &arguments.common, &specs, &mut ports, arguments.duration, &mut router, more)
+    run_app(command, common, &specs, &mut ports, duration, &mut router, more)
 }
 
 /// Runs an app on ports and shows what it did.

@@ -48,7 +48,8 @@ use std::process::ExitCode;
   kpps bridge uio:0000:00:10.0 uio:0000:00:11.0
 
 Sizes are frame sizes with FCS (64 is the 60-byte buffer of a minimum frame); rates are frames per second.
-Only the commands on ports (device, send, count, forward, bridge, route) need hardware or root."
+Only the commands on ports (device, send, count, forward, bridge, route, nat)
+need hardware or root."
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -83,8 +84,10 @@ enum Command {
     Forward(forward::Arguments),
     /// A learning bridge on ports
     Bridge(apps::BridgeArguments),
-    /// An IPv4 router on ports
+    /// An IPv4 router on ports, and on VLANs of them
     Route(apps::RouteArguments),
+    /// The same router with network address and port translation
+    Nat(apps::NatArguments),
     /// The JSON Schema of the results
     Schema,
 }
@@ -118,6 +121,7 @@ fn main() -> ExitCode {
         Command::Forward(arguments) => forward::run(&arguments),
         Command::Bridge(arguments) => apps::bridge(&arguments),
         Command::Route(arguments) => apps::route(&arguments),
+        Command::Nat(arguments) => apps::nat(&arguments),
         Command::Schema => error::print(&kpps_report::schema()),
     };
     match result {

@@ -41,9 +41,9 @@ pub(super) struct Message {
     pub(super) target: Ipv4Addr,
 }
 
-/// Reads the message in a frame.
-pub(super) fn parse(frame: &[u8]) -> Option<Message> {
-    let message: &[u8; MESSAGE] = frame.get(ETHERNET..)?.first_chunk()?;
+/// Reads the message in a frame's payload.
+pub(super) fn parse(payload: &[u8]) -> Option<Message> {
+    let message: &[u8; MESSAGE] = payload.first_chunk()?;
     let operation = [message[6], message[7]];
     if message[..6] != PREAMBLE || (operation != REQUEST && operation != REPLY) {
         return None;
@@ -59,38 +59,34 @@ pub(super) fn parse(frame: &[u8]) -> Option<Message> {
     })
 }
 
-/// A frame's start: header and message.
 fn write(
-    frame: &mut [u8; ETHERNET + MESSAGE],
+    message: &mut [u8; MESSAGE],
     operation: [u8; 2],
     from: (Mac, Ipv4Addr),
-    to: (Mac, Ipv4Addr),
     asked: Mac,
+    about: Ipv4Addr,
 ) {
-    frame[..6].copy_from_slice(&to.0.0);
-    frame[6..12].copy_from_slice(&from.0.0);
-    frame[12..14].copy_from_slice(&ethernet::TYPE_ARP.to_be_bytes());
-    frame[14..20].copy_from_slice(&PREAMBLE);
-    frame[20..22].copy_from_slice(&operation);
-    frame[22..28].copy_from_slice(&from.0.0);
-    frame[28..32].copy_from_slice(&from.1.octets());
-    frame[32..38].copy_from_slice(&asked.0);
-    frame[38..42].copy_from_slice(&to.1.octets());
+    message[..6].copy_from_slice(&PREAMBLE);
+    message[6..8].copy_from_slice(&operation);
+    message[8..14].copy_from_slice(&from.0.0);
+    message[14..18].copy_from_slice(&from.1.octets());
+    message[18..24].copy_from_slice(&asked.0);
+    message[24..28].copy_from_slice(&about.octets());
 }
 
-/// Turns a request into the answer to it.
-pub(super) fn respond(frame: &mut [u8], mac: Mac, address: Ipv4Addr, request: &Message) {
-    if let Some(start) = frame.first_chunk_mut() {
-        let asker = (request.sender_mac, request.sender);
-        write(start, REPLY, (mac, address), asker, request.sender_mac);
+/// Turns a request, given as a frame's payload, into the answer to it.
+pub(super) fn respond(payload: &mut [u8], mac: Mac, address: Ipv4Addr, request: &Message) {
+    if let Some(message) = payload.first_chunk_mut() {
+        write(message, REPLY, (mac, address), request.sender_mac, request.sender);
     }
 }
 
-/// The frame that asks everybody who has `wanted`.
+/// The frame that asks everybody who has `wanted`, but for its station addresses.
 pub(super) fn question(mac: Mac, address: Ipv4Addr, wanted: Ipv4Addr) -> [u8; FRAME] {
     let mut frame = [0; FRAME];
-    if let Some(start) = frame.first_chunk_mut() {
-        write(start, REQUEST, (mac, address), (Mac::BROADCAST, wanted), Mac::default());
+    frame[12..ETHERNET].copy_from_slice(&ethernet::TYPE_ARP.to_be_bytes());
+    if let Some(message) = frame[ETHERNET..].first_chunk_mut() {
+        write(message, REQUEST, (mac, address), Mac::default(), wanted);
     }
     frame
 }
@@ -112,7 +108,7 @@ enum State<F> {
 
 #[derive(Debug)]
 struct Entry<F> {
-    port: usize,
+    interface: usize,
     state: State<F>,
 }
 
@@ -203,7 +199,7 @@ impl<F> Arp<F> {
         }
         self.wanted += 1;
         let state = State::Wanted { queue: VecDeque::from([held]), next_ns: now_ns + ASK_NS, asked: 1 };
-        self.entries.insert(hop.next, Entry { port: hop.port, state });
+        self.entries.insert(hop.next, Entry { interface: hop.interface, state });
         Ok((true, None))
     }
 
@@ -223,20 +219,20 @@ impl<F> Arp<F> {
     pub(super) fn learn(
         &mut self,
         address: Ipv4Addr,
-        port: usize,
+        interface: usize,
         mac: Mac,
         for_us: bool,
         now_ns: u64,
     ) -> VecDeque<Held<F>> {
         let known = State::Known { mac, heard_ns: now_ns, asked_ns: now_ns };
         if let Some(entry) = self.entries.get_mut(&address) {
-            entry.port = port;
+            entry.interface = interface;
             if let State::Wanted { queue, .. } = std::mem::replace(&mut entry.state, known) {
                 self.wanted -= 1;
                 return queue;
             }
         } else if for_us && self.has_room(now_ns) {
-            self.entries.insert(address, Entry { port, state: known });
+            self.entries.insert(address, Entry { interface, state: known });
         }
         VecDeque::new()
     }
@@ -259,7 +255,7 @@ impl<F> Arp<F> {
             }
             *asked += 1;
             *next_ns = now_ns + ASK_NS;
-            due.ask.push(Hop { port: entry.port, next });
+            due.ask.push(Hop { interface: entry.interface, next });
             true
         });
         due

@@ -8,8 +8,8 @@ use std::net::Ipv4Addr;
 /// The next stop of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hop {
-    /// The port to leave by.
-    pub(super) port: usize,
+    /// The interface to leave by.
+    pub(super) interface: usize,
     /// The next router, or the destination itself.
     pub(super) next: Ipv4Addr,
 }
@@ -17,7 +17,7 @@ pub(super) struct Hop {
 /// What the table says of a network.
 #[derive(Clone, Copy, Debug)]
 struct Way {
-    port: usize,
+    interface: usize,
     /// `None`: its hosts are on the link.
     via: Option<Ipv4Addr>,
 }
@@ -30,7 +30,7 @@ pub(super) struct RadixIpLookup {
 impl RadixIpLookup {
     pub(super) fn new(interfaces: &[Interface], routes: &[Route]) -> Result<Self, Misconfigured> {
         let mut table = PrefixMap::new();
-        for (port, interface) in interfaces.iter().enumerate() {
+        for (index, interface) in interfaces.iter().enumerate() {
             let net = interface.net;
             let no_host =
                 net.prefix_len() < 31 && (net.addr() == net.network() || net.addr() == net.broadcast());
@@ -39,17 +39,18 @@ impl RadixIpLookup {
             }
             let overlaps =
                 |other: &&Interface| other.net.contains(&net.trunc()) || net.contains(&other.net.trunc());
-            if let Some(other) = interfaces[..port].iter().find(overlaps) {
+            if let Some(other) = interfaces[..index].iter().find(overlaps) {
                 return Err(Misconfigured::Overlap(other.net, net));
             }
-            table.insert(net.trunc(), Way { port, via: None });
+            table.insert(net.trunc(), Way { interface: index, via: None });
         }
         for route in routes {
             let on_link = |interface: &Interface| {
                 interface.net.contains(&route.via) && interface.net.addr() != route.via
             };
-            let port = interfaces.iter().position(on_link).ok_or(Misconfigured::Unreachable(route.via))?;
-            if table.insert(route.to.trunc(), Way { port, via: Some(route.via) }).is_some() {
+            let interface =
+                interfaces.iter().position(on_link).ok_or(Misconfigured::Unreachable(route.via))?;
+            if table.insert(route.to.trunc(), Way { interface, via: Some(route.via) }).is_some() {
                 return Err(Misconfigured::Twice(route.to.trunc()));
             }
         }
@@ -60,7 +61,7 @@ impl RadixIpLookup {
     #[inline]
     pub(super) fn find(&self, destination: Ipv4Addr) -> Option<Hop> {
         let (_, way) = self.table.get_lpm(&Ipv4Net::from(destination))?;
-        Some(Hop { port: way.port, next: way.via.unwrap_or(destination) })
+        Some(Hop { interface: way.interface, next: way.via.unwrap_or(destination) })
     }
 }
 
@@ -72,7 +73,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn interface(net: &str) -> Interface {
-        Interface { mac: Mac([2; 6]), net: net.parse().unwrap(), mtu: 1500 }
+        Interface { port: 0, vlan: None, mac: Mac([2; 6]), net: net.parse().unwrap(), mtu: 1500 }
     }
 
     #[test]

@@ -1,30 +1,42 @@
-//! The IPv4 router (RFC 1812, without options, fragmentation, redirects and routing protocols).
+//! The IPv4 router (RFC 1812, without options, fragmentation, redirects and routing protocols), between ports and the
+//! VLANs on them.
 //!
 //! Composed as Click's router is: `Classifier` → `CheckIPHeader` → `RadixIPLookup` → `DecIPTTL` → `ARPQuerier`, with
 //! `ARPResponder`, `ICMPPingResponder` and `ICMPError` beside them. IP options are passed on unread. A packet that is
-//! longer than the way on allows is not cut up: it ends here, with an ICMP error.
+//! longer than the way on allows is not cut up: it ends here, with an ICMP error. With [`Nat`] it translates addresses
+//! between `RadixIPLookup` and `DecIPTTL`.
 
 mod arp;
 mod check;
 mod icmp;
+mod links;
 mod lookup;
+mod nat;
 
-use crate::{App, Ledger, Outputs, Reason};
+pub use nat::{Nat, Timeouts};
+
+use crate::{App, Ledger, Outputs, Reason, Resize};
 use arp::{Arp, Held, Neighbour};
 use check::{Destination, class_of};
 use icmp::{Icmp, Trouble};
 use ipnet::Ipv4Net;
 use kpps_frames::{Mac, ethernet, ipv4};
+use links::Links;
 use lookup::{Hop, RadixIpLookup};
+use nat::{Inward, Side, Translator};
 use std::fmt;
 use std::net::Ipv4Addr;
 
-/// Bytes of an Ethernet header.
+/// Bytes of an Ethernet header without VLAN tag.
 const ETHERNET: usize = ethernet::HEADER_BYTES;
 
-/// One of the router's interfaces.
+/// One of the router's interfaces: a port, or a VLAN on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interface {
+    /// The port.
+    pub port: usize,
+    /// The VLAN whose frames it has, 1 to 4094; `None` for frames without a tag, or with one that has a priority only.
+    pub vlan: Option<u16>,
     /// Its station address.
     pub mac: Mac,
     /// Its address, and how many bits of it are the network's.
@@ -47,21 +59,32 @@ pub struct Route {
 pub enum Misconfigured {
     /// An address that no interface can have.
     Address(Ipv4Net),
+    /// No VLAN has this number.
+    Vlan(u16),
+    /// Two interfaces want the same frames: those of a port, or of one VLAN on it.
+    Shared(Ipv4Net, Ipv4Net),
     /// Two interfaces are in one network.
     Overlap(Ipv4Net, Ipv4Net),
     /// Two routes lead to one network.
     Twice(Ipv4Net),
     /// No interface is in the network of a next router.
     Unreachable(Ipv4Addr),
+    /// The outside of a NAT is no interface.
+    Outside(usize),
 }
 
 impl fmt::Display for Misconfigured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address(net) => write!(f, "{net} is no address that a router can have"),
-            Self::Overlap(a, b) => write!(f, "the networks of {a} and {b} overlap: each port needs its own"),
+            Self::Vlan(id) => write!(f, "there is no VLAN {id}: 1 to 4094"),
+            Self::Shared(a, b) => write!(f, "{a} and {b} are on one port, without a VLAN of their own"),
+            Self::Overlap(a, b) => {
+                write!(f, "the networks of {a} and {b} overlap: each interface needs its own")
+            }
             Self::Twice(net) => write!(f, "there are two routes to {net}"),
-            Self::Unreachable(via) => write!(f, "the next router {via} is in no port's network"),
+            Self::Unreachable(via) => write!(f, "the next router {via} is in no interface's network"),
+            Self::Outside(index) => write!(f, "there is no interface {index} to be the outside"),
         }
     }
 }
@@ -71,8 +94,8 @@ impl std::error::Error for Misconfigured {}
 /// Where a packet came from: who is to be told when something is wrong with it.
 #[derive(Clone, Copy, Debug)]
 enum Origin {
-    /// A port.
-    Port(usize),
+    /// This interface.
+    Interface(usize),
     /// The router itself, which tells nobody.
     Here,
 }
@@ -83,36 +106,58 @@ enum Verdict {
     End(Reason),
     /// It ends, and its sender is told.
     Tell(Reason, Trouble),
-    /// It leaves by this port as it is.
-    Reply(usize),
-    /// It leaves by the hop's port, once the next station's address is known.
+    /// It has become the answer, and leaves by the interface that it came in by to this station.
+    Reply(Mac),
+    /// It leaves by the hop's interface, once the next station's address is known.
     Forward(Hop),
+    /// It waits for the first fragment of its packet.
+    Wait(nat::Key),
 }
 
-/// A router for IPv4.
+/// A router for IPv4, with address translation if wanted.
 #[derive(Debug)]
 pub struct Router<F> {
     interfaces: Vec<Interface>,
+    links: Links,
     routes: RadixIpLookup,
     arp: Arp<F>,
     icmp: Icmp,
+    nat: Option<Translator<F>>,
     ledger: Ledger,
 }
 
-impl<F: AsRef<[u8]> + AsMut<[u8]>> Router<F> {
-    /// A router with these interfaces, port 0 first, and routes beside those to the interfaces' networks.
+impl<F: Resize> Router<F> {
+    /// A router with these interfaces, and routes beside those to the interfaces' networks.
     ///
     /// # Errors
     /// [`Misconfigured`].
     pub fn new(interfaces: Vec<Interface>, routes: &[Route]) -> Result<Self, Misconfigured> {
         let table = RadixIpLookup::new(&interfaces, routes)?;
+        let links = Links::new(&interfaces)?;
         Ok(Self {
             interfaces,
+            links,
             routes: table,
             arp: Arp::default(),
             icmp: Icmp::default(),
+            nat: None,
             ledger: Ledger::default(),
         })
+    }
+
+    /// The router with network address and port translation.
+    ///
+    /// # Errors
+    /// [`Misconfigured::Outside`].
+    pub fn with_nat(mut self, plan: Nat) -> Result<Self, Misconfigured> {
+        let outside = self.interfaces.get(plan.outside).ok_or(Misconfigured::Outside(plan.outside))?;
+        self.nat = Some(Translator::new(plan, outside.net.addr()));
+        Ok(self)
+    }
+
+    /// Mappings of the NAT, those among them that have just aged.
+    pub fn mappings(&self) -> usize {
+        self.nat.as_ref().map_or(0, Translator::mappings)
     }
 
     /// ICMP errors sent, and those not sent because there were too many.
@@ -128,55 +173,65 @@ impl<F: AsRef<[u8]> + AsMut<[u8]>> Router<F> {
     /// Click's `Classifier`, and what stands behind each of its outputs.
     fn decide(
         &mut self,
-        from: usize,
+        port: usize,
         frame: &mut [u8],
         now_ns: u64,
         out: &mut impl Outputs<F>,
-    ) -> Result<Verdict, Reason> {
+    ) -> Result<(usize, Verdict), Reason> {
+        let mut view = ethernet::Frame::new_checked(frame).map_err(|_| Reason::Malformed)?;
+        let from = self.links.find(port, view.vlan())?;
         let interface = *self.interfaces.get(from).ok_or(Reason::NoPort)?;
-        let view = ethernet::Frame::new_checked(&*frame).map_err(|_| Reason::Malformed)?;
-        let to = view.destination();
+        let (to, sender) = (view.destination(), view.source());
         if to != interface.mac && !to.is_multicast() {
             return Err(Reason::OtherStation);
         }
-        if view.source().is_multicast() {
+        if sender.is_multicast() {
             return Err(Reason::BadSource);
         }
-        match (view.vlan(), view.ethertype()) {
-            (None, ethernet::TYPE_IPV4) => self.decide_ip(from, interface, frame, to.is_multicast()),
-            (None, ethernet::TYPE_ARP) => self.take_arp(from, interface, frame, now_ns, out),
-            _ => Err(Reason::OtherProtocol),
-        }
+        let kind = view.ethertype();
+        let payload = view.payload_mut();
+        let verdict = match kind {
+            ethernet::TYPE_IPV4 => self.decide_ip(from, payload, (sender, to.is_multicast()), now_ns)?,
+            ethernet::TYPE_ARP => self.take_arp(from, interface, payload, now_ns, out)?,
+            _ => return Err(Reason::OtherProtocol),
+        };
+        Ok((from, verdict))
     }
 
     fn decide_ip(
         &mut self,
         from: usize,
-        interface: Interface,
-        frame: &mut [u8],
-        to_group: bool,
+        bytes: &mut [u8],
+        (sender, to_group): (Mac, bool),
+        now_ns: u64,
     ) -> Result<Verdict, Reason> {
-        let header = check::ip_header(frame.get(ETHERNET..).ok_or(Reason::Malformed)?)?;
+        let header = check::ip_header(bytes)?;
         if self.is_broadcast(header.source) || self.is_here(header.source) {
             return Err(Reason::BadSource);
         }
-        let here = self.is_here(header.destination);
         if to_group || class_of(header.destination) == Destination::Never {
             return Err(Reason::NotForwarded);
         }
-        if here {
-            return self.take_local(from, frame);
+        let inside =
+            match self.nat.as_mut().map(|nat| nat.inward(from, &header, bytes, now_ns)).transpose()? {
+                None | Some(Inward::Here) => None,
+                Some(Inward::To(inside)) => Some(inside),
+                Some(Inward::Wait(key)) => return Ok(Verdict::Wait(key)),
+            };
+        let destination = inside.map_or(header.destination, |(address, _)| address);
+        if self.is_here(destination) {
+            return take_local(sender, bytes);
         }
-        if self.is_broadcast(header.destination) {
+        if self.is_broadcast(destination) {
             return Err(Reason::NotForwarded);
         }
-        let Some(hop) = self.routes.find(header.destination) else {
+        let Some(hop) = self.routes.find(destination) else {
             return Ok(Verdict::Tell(Reason::NoRoute, Trouble::NetUnreachable));
         };
         if header.ttl <= 1 {
             return Ok(Verdict::Tell(Reason::Expired, Trouble::TimeExceeded));
         }
-        let mtu = self.interfaces.get(hop.port).unwrap_or(&interface).mtu;
+        let mtu = self.interfaces.get(hop.interface).map_or(u16::MAX, |interface| interface.mtu);
         if header.total_bytes > mtu {
             return Ok(if header.dont_fragment {
                 Verdict::Tell(Reason::TooBig, Trouble::TooBig(mtu))
@@ -184,40 +239,36 @@ impl<F: AsRef<[u8]> + AsMut<[u8]>> Router<F> {
                 Verdict::End(Reason::TooBig)
             });
         }
-        // Checked above: both cannot fail.
-        if let Some(Ok(mut packet)) = frame.get_mut(ETHERNET..).map(ipv4::Packet::new_checked) {
+        if let Some(nat) = &mut self.nat
+            && nat.hides(from, hop.interface, inside.is_some())
+        {
+            match nat.outward(bytes, now_ns) {
+                Ok(outside) => nat::set(bytes, Side::Source, outside),
+                Err(Reason::TableFull) => {
+                    return Ok(Verdict::Tell(Reason::TableFull, Trouble::HostUnreachable));
+                }
+                Err(reason) => return Err(reason),
+            }
+        }
+        if let Some(inside) = inside {
+            nat::set(bytes, Side::Destination, inside);
+        }
+        // Checked above: it cannot fail.
+        if let Ok(mut packet) = ipv4::Packet::new_checked(bytes) {
             packet.decrement_ttl();
         }
         Ok(Verdict::Forward(hop))
-    }
-
-    /// A packet for the router itself: an echo is answered, anything else refused.
-    fn take_local(&mut self, from: usize, frame: &mut [u8]) -> Result<Verdict, Reason> {
-        let bytes = frame.get_mut(ETHERNET..).ok_or(Reason::Malformed)?;
-        let protocol = ipv4::Packet::new_checked(&*bytes).map_err(|_| Reason::Malformed)?.protocol();
-        match protocol {
-            icmp::PROTOCOL => {
-                icmp::answer_echo(bytes)?;
-                let mut view = ethernet::Frame::new_checked(frame).map_err(|_| Reason::Malformed)?;
-                let (ours, theirs) = (view.destination(), view.source());
-                view.set_destination(theirs);
-                view.set_source(ours);
-                Ok(Verdict::Reply(from))
-            }
-            ipv4::PROTOCOL_UDP => Ok(Verdict::Tell(Reason::Local, Trouble::PortUnreachable)),
-            _ => Ok(Verdict::Tell(Reason::Local, Trouble::ProtocolUnreachable)),
-        }
     }
 
     fn take_arp(
         &mut self,
         from: usize,
         interface: Interface,
-        frame: &mut [u8],
+        bytes: &mut [u8],
         now_ns: u64,
         out: &mut impl Outputs<F>,
     ) -> Result<Verdict, Reason> {
-        let message = arp::parse(frame).ok_or(Reason::Malformed)?;
+        let message = arp::parse(bytes).ok_or(Reason::Malformed)?;
         let on_link = interface.net.contains(&message.sender) && !self.is_broadcast(message.sender);
         if !on_link || message.sender_mac.is_multicast() || self.is_here(message.sender) {
             return Err(Reason::BadSource);
@@ -227,10 +278,41 @@ impl<F: AsRef<[u8]> + AsMut<[u8]>> Router<F> {
             self.emit(from, message.sender_mac, held.frame, out);
         }
         if for_us && message.is_request {
-            arp::respond(frame, interface.mac, interface.net.addr(), &message);
-            return Ok(Verdict::Reply(from));
+            arp::respond(bytes, interface.mac, interface.net.addr(), &message);
+            return Ok(Verdict::Reply(message.sender_mac));
         }
         Err(Reason::Local)
+    }
+
+    /// Takes a frame that came in by a port. Gives it back if its way ended here.
+    #[inline]
+    fn route(&mut self, port: usize, mut frame: F, now_ns: u64, out: &mut impl Outputs<F>) -> Option<F> {
+        let (reason, frame) = match self.decide(port, frame.as_mut(), now_ns, out) {
+            Ok((from, Verdict::Forward(hop))) => {
+                match self.forward(Origin::Interface(from), hop, frame, now_ns, out) {
+                    Ok(()) => return None,
+                    Err(refused) => refused,
+                }
+            }
+            Ok((from, Verdict::Reply(to))) => {
+                self.emit(from, to, frame, out);
+                return None;
+            }
+            Ok((_, Verdict::Wait(key))) => {
+                let nat = self.nat.as_mut().map(|nat| &mut nat.fragments);
+                match nat.map(|fragments| fragments.hold(key, port, frame, now_ns)) {
+                    Some(Err(frame)) => (Reason::QueueFull, frame),
+                    _ => return None,
+                }
+            }
+            Ok((from, Verdict::Tell(reason, trouble))) => {
+                self.tell(from, trouble, frame.as_ref(), now_ns, out);
+                (reason, frame)
+            }
+            Ok((_, Verdict::End(reason))) | Err(reason) => (reason, frame),
+        };
+        self.ledger.end(reason);
+        Some(frame)
     }
 
     fn is_here(&self, address: Ipv4Addr) -> bool {
@@ -245,16 +327,19 @@ impl<F: AsRef<[u8]> + AsMut<[u8]>> Router<F> {
         })
     }
 
-    /// Gives a frame to a port, addressed to the next station.
-    fn emit(&mut self, port: usize, to: Mac, mut frame: F, out: &mut impl Outputs<F>) {
-        if let (Some(interface), Ok(mut view)) =
-            (self.interfaces.get(port), ethernet::Frame::new_checked(frame.as_mut()))
-        {
+    /// Gives a frame to an interface, addressed to the next station.
+    fn emit(&mut self, by: usize, to: Mac, mut frame: F, out: &mut impl Outputs<F>) {
+        let Some(interface) = self.interfaces.get(by) else { return out.discard(frame) };
+        if !links::tag(&mut frame, interface.vlan) {
+            self.ledger.end(Reason::TooBig);
+            return out.discard(frame);
+        }
+        if let Ok(mut view) = ethernet::Frame::new_checked(frame.as_mut()) {
             view.set_destination(to);
             view.set_source(interface.mac);
         }
         self.ledger.sent += 1;
-        out.send(port, frame);
+        out.send(interface.port, frame);
     }
 
     /// Sends a packet to its next hop: at once if the station is known, otherwise it waits for it.
@@ -267,10 +352,10 @@ impl<F: AsRef<[u8]> + AsMut<[u8]>> Router<F> {
         out: &mut impl Outputs<F>,
     ) -> Result<(), (Reason, F)> {
         match self.arp.find(hop.next, now_ns) {
-            Neighbour::Known(mac) => self.emit(hop.port, mac, frame, out),
+            Neighbour::Known(mac) => self.emit(hop.interface, mac, frame, out),
             Neighbour::Stale(mac) => {
                 self.ask(hop, out);
-                self.emit(hop.port, mac, frame, out);
+                self.emit(hop.interface, mac, frame, out);
             }
             Neighbour::Unknown => {
                 let (must_ask, displaced) =
@@ -289,14 +374,11 @@ impl<F: AsRef<[u8]> + AsMut<[u8]>> Router<F> {
 
     /// Asks who has the next hop's address.
     fn ask(&mut self, hop: Hop, out: &mut impl Outputs<F>) {
-        let Some(interface) = self.interfaces.get(hop.port) else { return };
+        let Some(interface) = self.interfaces.get(hop.interface) else { return };
         let question = arp::question(interface.mac, interface.net.addr(), hop.next);
         self.ledger.made += 1;
         match out.make(&question) {
-            Some(frame) => {
-                self.ledger.sent += 1;
-                out.send(hop.port, frame);
-            }
+            Some(frame) => self.emit(hop.interface, Mac::BROADCAST, frame, out),
             None => self.ledger.end(Reason::NoBuffer),
         }
     }
@@ -322,29 +404,31 @@ impl<F: AsRef<[u8]> + AsMut<[u8]>> Router<F> {
     }
 }
 
-impl<F: AsRef<[u8]> + AsMut<[u8]>> App<F> for Router<F> {
+/// A packet for the router itself: an echo is answered, anything else refused.
+fn take_local(sender: Mac, bytes: &mut [u8]) -> Result<Verdict, Reason> {
+    let protocol = ipv4::Packet::new_checked(&*bytes).map_err(|_| Reason::Malformed)?.protocol();
+    match protocol {
+        icmp::PROTOCOL => {
+            icmp::answer_echo(bytes)?;
+            Ok(Verdict::Reply(sender))
+        }
+        ipv4::PROTOCOL_UDP => Ok(Verdict::Tell(Reason::Local, Trouble::PortUnreachable)),
+        _ => Ok(Verdict::Tell(Reason::Local, Trouble::ProtocolUnreachable)),
+    }
+}
+
+impl<F: Resize> App<F> for Router<F> {
     #[inline]
-    fn push(&mut self, from: usize, mut frame: F, now_ns: u64, out: &mut impl Outputs<F>) -> Option<F> {
+    fn push(&mut self, from: usize, frame: F, now_ns: u64, out: &mut impl Outputs<F>) -> Option<F> {
         self.ledger.received += 1;
-        let verdict = self.decide(from, frame.as_mut(), now_ns, out).unwrap_or_else(Verdict::End);
-        let (reason, frame) = match verdict {
-            Verdict::Forward(hop) => match self.forward(Origin::Port(from), hop, frame, now_ns, out) {
-                Ok(()) => return None,
-                Err(refused) => refused,
-            },
-            Verdict::Reply(port) => {
-                self.ledger.sent += 1;
-                out.send(port, frame);
-                return None;
+        let ended = self.route(from, frame, now_ns, out);
+        // Fragments that waited for this one.
+        while let Some((port, frame)) = self.nat.as_mut().and_then(|nat| nat.fragments.next_ready()) {
+            if let Some(frame) = self.route(port, frame, now_ns, out) {
+                out.discard(frame);
             }
-            Verdict::Tell(reason, trouble) => {
-                self.tell(from, trouble, frame.as_ref(), now_ns, out);
-                (reason, frame)
-            }
-            Verdict::End(reason) => (reason, frame),
-        };
-        self.ledger.end(reason);
-        Some(frame)
+        }
+        ended
     }
 
     fn tick(&mut self, now_ns: u64, out: &mut impl Outputs<F>) {
@@ -352,18 +436,28 @@ impl<F: AsRef<[u8]> + AsMut<[u8]>> App<F> for Router<F> {
         for hop in due.ask {
             self.ask(hop, out);
         }
-        for held in due.failed {
+        for mut held in due.failed {
             self.ledger.end(Reason::NoNeighbour);
-            if let Origin::Port(from) = held.origin {
+            if let Origin::Interface(from) = held.origin {
+                if let (Some(nat), Ok(mut view)) =
+                    (&mut self.nat, ethernet::Frame::new_checked(held.frame.as_mut()))
+                {
+                    // Its sender knows it as it was.
+                    nat.restore(from, view.payload_mut(), now_ns);
+                }
                 self.tell(from, Trouble::HostUnreachable, held.frame.as_ref(), now_ns, out);
             }
             out.discard(held.frame);
+        }
+        for frame in self.nat.as_mut().map(|nat| nat.due(now_ns)).unwrap_or_default() {
+            self.ledger.end(Reason::NoFirstFragment);
+            out.discard(frame);
         }
     }
 
     fn ledger(&self) -> Ledger {
         let mut ledger = self.ledger;
-        ledger.held = self.arp.held();
+        ledger.held = self.arp.held() + self.nat.as_ref().map_or(0, |nat| nat.fragments.held());
         ledger
     }
 }

@@ -2,5 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod bridge;
+mod nat;
 mod router;
+mod vlan;
 mod wires;

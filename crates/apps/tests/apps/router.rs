@@ -6,14 +6,16 @@ use kpps_frames::{Mac, Size, Tag, tag};
 use proptest::prelude::*;
 use std::net::Ipv4Addr;
 
-const S: u64 = 1_000_000_000;
-const OURS: [Mac; 2] = [Mac([2, 0, 0, 0, 1, 0]), Mac([2, 0, 0, 0, 1, 1])];
-const HOST: [Mac; 2] = [Mac([2, 0, 0, 0, 9, 0]), Mac([2, 0, 0, 0, 9, 1])];
-const HERE: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 1, 1)];
-const THERE: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 0, 0, 2), Ipv4Addr::new(10, 0, 1, 2)];
+pub const S: u64 = 1_000_000_000;
+pub const OURS: [Mac; 2] = [Mac([2, 0, 0, 0, 1, 0]), Mac([2, 0, 0, 0, 1, 1])];
+pub const HOST: [Mac; 2] = [Mac([2, 0, 0, 0, 9, 0]), Mac([2, 0, 0, 0, 9, 1])];
+pub const HERE: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 1, 1)];
+pub const THERE: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 0, 0, 2), Ipv4Addr::new(10, 0, 1, 2)];
 
 fn router() -> Router<Frame> {
     let interfaces = [0, 1].map(|i| Interface {
+        port: i,
+        vlan: None,
         mac: OURS[i],
         net: format!("{}/24", HERE[i]).parse().unwrap(),
         mtu: 1500,
@@ -33,7 +35,7 @@ fn acquainted() -> Router<Frame> {
 }
 
 /// An ARP message in a frame, built by etherparse.
-fn arp(operation: u16, from: (Mac, Ipv4Addr), to: (Mac, Ipv4Addr)) -> Frame {
+pub fn arp(operation: u16, from: (Mac, Ipv4Addr), to: (Mac, Ipv4Addr)) -> Frame {
     let asked = if to.0 == Mac::BROADCAST { Mac::default() } else { to.0 };
     let message = etherparse::ArpPacket::new(
         etherparse::ArpHardwareId::ETHERNET,
@@ -51,7 +53,7 @@ fn arp(operation: u16, from: (Mac, Ipv4Addr), to: (Mac, Ipv4Addr)) -> Frame {
     frame
 }
 
-fn udp(to: Ipv4Addr, ttl: u8, payload: &[u8]) -> Frame {
+pub fn udp(to: Ipv4Addr, ttl: u8, payload: &[u8]) -> Frame {
     let mut frame = Vec::new();
     PacketBuilder::ethernet2(HOST[0].0, OURS[0].0)
         .ipv4(THERE[0].octets(), to.octets(), ttl)
@@ -84,7 +86,7 @@ fn forwarded(mut frame: Frame, from: Mac, to: Mac) -> Frame {
 }
 
 /// The ICMP message in a frame, with what it quotes; all its checksums are right.
-fn icmp(frame: &[u8], from: Ipv4Addr, to: Ipv4Addr) -> (Icmpv4Type, Vec<u8>) {
+pub fn icmp(frame: &[u8], from: Ipv4Addr, to: Ipv4Addr) -> (Icmpv4Type, Vec<u8>) {
     let packet = SlicedPacket::from_ethernet(frame).unwrap();
     let Some(NetSlice::Ipv4(ip)) = packet.net else { panic!("no IPv4") };
     let header = ip.header().to_header();
@@ -320,7 +322,7 @@ fn what_is_wrong_is_counted_by_its_reason() {
         (resummed(|f| f[30] = 0), Reason::NotForwarded),
         (with(|f| f[5] ^= 0x80), Reason::OtherStation),
         (with(|f| f[12..14].copy_from_slice(&[0x86, 0xdd])), Reason::OtherProtocol),
-        (with(|f| f[12..14].copy_from_slice(&[0x81, 0x00])), Reason::OtherProtocol),
+        (with(|f| f[12..14].copy_from_slice(&[0x81, 0x00])), Reason::OtherVlan),
     ] {
         let mut router = acquainted();
         let before = router.ledger().ended(reason);

@@ -51,6 +51,16 @@ impl AsMut<[u8]> for Frame {
     }
 }
 
+impl kpps_apps::Resize for Frame {
+    fn resize(&mut self, bytes: usize) -> bool {
+        let fits = bytes <= self.buffer.bytes().len();
+        if let (true, Ok(bytes)) = (fits, u16::try_from(bytes)) {
+            self.bytes = bytes;
+        }
+        fits
+    }
+}
+
 /// When a port wants to be looked at again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Next {

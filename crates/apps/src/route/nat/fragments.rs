@@ -1,0 +1,108 @@
+//! Fragments that are not the first, which say nothing of ports: they go where the first went. What comes before the first
+//! waits for it (RFC 4787, REQ-14); both the packets that are remembered and the fragments that wait are bounded.
+
+use super::packet::Endpoint;
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+
+/// A packet is remembered for this long after its first fragment that came: as long as Linux reassembles.
+const REMEMBER_NS: u64 = 30_000_000_000;
+/// The most packets that are remembered.
+const PACKETS: usize = 256;
+/// The most fragments that wait for one packet's first.
+const WAITING: usize = 4;
+
+/// Which packet a fragment is of: source, destination, protocol, identification.
+pub(in crate::route) type Key = (Ipv4Addr, Ipv4Addr, u8, u16);
+
+#[derive(Debug)]
+enum State<F> {
+    /// Where the first went.
+    Known(Endpoint),
+    /// The first has not come; these have, by these ports.
+    Waiting(Vec<(usize, F)>),
+}
+
+#[derive(Debug)]
+struct Entry<F> {
+    state: State<F>,
+    until_ns: u64,
+}
+
+/// Fragmented packets from outside.
+#[derive(Debug)]
+pub(in crate::route) struct Fragments<F> {
+    packets: HashMap<Key, Entry<F>, RandomState>,
+    /// Fragments whose first has come.
+    ready: Vec<(usize, F)>,
+}
+
+impl<F> Default for Fragments<F> {
+    fn default() -> Self {
+        Self { packets: HashMap::default(), ready: Vec::new() }
+    }
+}
+
+impl<F> Fragments<F> {
+    /// Fragments that wait.
+    pub(in crate::route) fn held(&self) -> u64 {
+        let waiting = |entry: &Entry<F>| match &entry.state {
+            State::Known(_) => 0,
+            State::Waiting(frames) => frames.len() as u64,
+        };
+        self.packets.values().map(waiting).sum::<u64>() + self.ready.len() as u64
+    }
+
+    /// Where the first fragment of this packet went.
+    pub(super) fn find(&self, key: &Key) -> Option<Endpoint> {
+        match self.packets.get(key)?.state {
+            State::Known(inside) => Some(inside),
+            State::Waiting(_) => None,
+        }
+    }
+
+    /// The first fragment goes there; what waited for it becomes ready.
+    pub(super) fn know(&mut self, key: Key, inside: Endpoint, now_ns: u64) {
+        let entry = Entry { state: State::Known(inside), until_ns: now_ns + REMEMBER_NS };
+        if self.packets.len() >= PACKETS && !self.packets.contains_key(&key) {
+            return;
+        }
+        if let Some(Entry { state: State::Waiting(frames), .. }) = self.packets.insert(key, entry) {
+            self.ready.extend(frames);
+        }
+    }
+
+    /// Lets a fragment that came by `port` wait for the first.
+    pub(in crate::route) fn hold(&mut self, key: Key, port: usize, frame: F, now_ns: u64) -> Result<(), F> {
+        if self.packets.len() >= PACKETS && !self.packets.contains_key(&key) {
+            return Err(frame);
+        }
+        let entry = self
+            .packets
+            .entry(key)
+            .or_insert_with(|| Entry { state: State::Waiting(Vec::new()), until_ns: now_ns + REMEMBER_NS });
+        match &mut entry.state {
+            State::Waiting(frames) if frames.len() < WAITING => {
+                frames.push((port, frame));
+                Ok(())
+            }
+            _ => Err(frame),
+        }
+    }
+
+    /// A fragment that waits no more, and the port that it came by; the oldest first.
+    pub(in crate::route) fn next_ready(&mut self) -> Option<(usize, F)> {
+        (!self.ready.is_empty()).then(|| self.ready.remove(0))
+    }
+
+    /// Forgets old packets; returns the fragments that waited in vain.
+    pub(in crate::route) fn due(&mut self, now_ns: u64) -> Vec<F> {
+        let old = self.packets.extract_if(|_, entry| now_ns >= entry.until_ns);
+        let frames = old.filter_map(|(_, entry)| match entry.state {
+            State::Known(_) => None,
+            State::Waiting(frames) => Some(frames),
+        });
+        frames.flatten().map(|(_, frame)| frame).collect()
+    }
+}

@@ -1,0 +1,281 @@
+//! Network address and port translation (RFC 4787 for UDP, 5382 for TCP, 5508 for ICMP): Click's `IPRewriter`, within the
+//! router.
+//!
+//! All hosts behind the other interfaces share the address of the *outside* one. A host's address and port are *mapped* to
+//! a port of that address, the same whoever is spoken to (endpoint-independent mapping), and whoever is outside may
+//! answer (endpoint-independent filtering). Hosts inside reach each other by their mappings, too (hairpinning). What
+//! comes from outside without a mapping, or not to that address, ends here.
+//!
+//! A mapping ages; what comes from inside keeps it. When the table or the ports are exhausted no mapping is taken away from
+//! anybody: the packet ends here, and its sender is told (RFC 6888, REQ-8).
+
+mod fragments;
+mod packet;
+mod ports;
+
+pub(super) use fragments::{Fragments, Key};
+pub(super) use packet::{Endpoint, Side, set};
+
+use super::check::Header;
+use crate::Reason;
+use foldhash::fast::RandomState;
+use kpps_frames::{ipv4, tcp};
+use packet::{Flow, Kind, Transport};
+use ports::Ports;
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// How long a mapping is kept after the last packet from inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// UDP, in ns.
+    pub udp_ns: u64,
+    /// TCP once both sides have spoken and until one has finished, in ns.
+    pub established_ns: u64,
+    /// TCP before and after, in ns.
+    pub transitory_ns: u64,
+    /// ICMP queries, in ns.
+    pub query_ns: u64,
+}
+
+impl Default for Timeouts {
+    /// 5 minutes (RFC 4787, REQ-5), 2 hours 4 minutes and 4 minutes (RFC 5382, REQ-5), 60 seconds (RFC 5508, REQ-2).
+    fn default() -> Self {
+        Self {
+            udp_ns: 300 * SECOND_NS,
+            established_ns: 7440 * SECOND_NS,
+            transitory_ns: 240 * SECOND_NS,
+            query_ns: 60 * SECOND_NS,
+        }
+    }
+}
+
+/// What a router is to translate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Nat {
+    /// The interface whose address the others' hosts share, by its place among the interfaces.
+    pub outside: usize,
+    /// The most mappings.
+    pub mappings: usize,
+    /// How long they are kept.
+    pub timeouts: Timeouts,
+}
+
+impl Nat {
+    /// 65,536 mappings with the timeouts of the RFCs.
+    pub fn new(outside: usize) -> Self {
+        Self { outside, mappings: 65536, timeouts: Timeouts::default() }
+    }
+}
+
+#[derive(Debug)]
+struct Mapping {
+    inside: Endpoint,
+    until_ns: u64,
+    /// TCP: the other side has spoken; one side has finished.
+    answered: bool,
+    closing: bool,
+}
+
+impl Mapping {
+    fn lasts_ns(&self, transport: Transport, timeouts: &Timeouts) -> u64 {
+        match transport {
+            Transport::Udp => timeouts.udp_ns,
+            Transport::Query => timeouts.query_ns,
+            Transport::Tcp if self.answered && !self.closing => timeouts.established_ns,
+            Transport::Tcp => timeouts.transitory_ns,
+        }
+    }
+}
+
+/// Where a packet for the outside address goes.
+pub(super) enum Inward {
+    /// Nowhere else: it is the router's own, or not for that address.
+    Here,
+    /// To this host inside.
+    To(Endpoint),
+    /// It has to wait for the first fragment of its packet.
+    Wait(Key),
+}
+
+/// The mappings.
+#[derive(Debug)]
+pub(super) struct Translator<F> {
+    plan: Nat,
+    address: Ipv4Addr,
+    by_inside: HashMap<(Transport, Endpoint), u16, RandomState>,
+    by_outside: HashMap<(Transport, u16), Mapping, RandomState>,
+    /// Of UDP, TCP and ICMP queries.
+    ports: [Ports; 3],
+    pub(super) fragments: Fragments<F>,
+    sweep_ns: u64,
+}
+
+impl<F> Translator<F> {
+    pub(super) fn new(plan: Nat, address: Ipv4Addr) -> Self {
+        Self {
+            plan,
+            address,
+            by_inside: HashMap::default(),
+            by_outside: HashMap::default(),
+            ports: [Ports::new(true), Ports::new(true), Ports::new(false)],
+            fragments: Fragments::default(),
+            sweep_ns: 0,
+        }
+    }
+
+    pub(super) fn mappings(&self) -> usize {
+        self.by_outside.len()
+    }
+
+    /// Whether the source of a packet that came in by one interface and leaves by another is translated: it leaves the
+    /// inside, or goes back there by way of the outside address.
+    pub(super) fn hides(&self, from: usize, to: usize, inward: bool) -> bool {
+        from != self.plan.outside && (to == self.plan.outside || inward)
+    }
+
+    /// Where a packet goes that came in by interface `from`.
+    pub(super) fn inward(
+        &mut self,
+        from: usize,
+        header: &Header,
+        bytes: &[u8],
+        now_ns: u64,
+    ) -> Result<Inward, Reason> {
+        if header.destination != self.address {
+            return if from == self.plan.outside { Err(Reason::NoMapping) } else { Ok(Inward::Here) };
+        }
+        let packet = ipv4::Packet::new_checked(bytes).map_err(|_| Reason::Malformed)?;
+        let key = (header.source, header.destination, packet.protocol(), packet.identification());
+        let found = match packet::read(bytes)? {
+            Kind::Flow(flow) if flow.transport == Transport::Query && !flow.answers => {
+                return Ok(Inward::Here);
+            }
+            Kind::Flow(flow) => self.answer(&flow, now_ns),
+            // It is about a packet that was sent from here.
+            Kind::Error(flow) if flow.source.0 == self.address => {
+                self.mapping(flow.transport, flow.source.1, now_ns).map(|mapping| mapping.inside)
+            }
+            Kind::Error(_) => None,
+            Kind::LaterFragment => match self.fragments.find(&key) {
+                Some(inside) => Some(inside),
+                None => return Ok(Inward::Wait(key)),
+            },
+            Kind::Other if packet.protocol() == super::icmp::PROTOCOL => return Ok(Inward::Here),
+            Kind::Other => None,
+        };
+        let inside = found.ok_or(Reason::NoMapping)?;
+        if packet::is_first_fragment(bytes) {
+            self.fragments.know(key, inside, now_ns);
+        }
+        Ok(Inward::To(inside))
+    }
+
+    /// As whom a packet from inside leaves; makes a mapping if there is none.
+    pub(super) fn outward(&mut self, bytes: &[u8], now_ns: u64) -> Result<Endpoint, Reason> {
+        let port = match packet::read(bytes)? {
+            Kind::Flow(flow) => self.ask(&flow, now_ns)?,
+            // It is about a packet that was sent to a host inside.
+            Kind::Error(flow) => {
+                *self.by_inside.get(&(flow.transport, flow.destination)).ok_or(Reason::NoMapping)?
+            }
+            // The address is all that changes, and there is but one.
+            Kind::LaterFragment => 0,
+            Kind::Other => return Err(Reason::NoMapping),
+        };
+        Ok((self.address, port))
+    }
+
+    /// Makes of a packet that was translated what it was before.
+    pub(super) fn restore(&mut self, from: usize, bytes: &mut [u8], now_ns: u64) {
+        let Ok(Kind::Flow(flow)) = packet::read(bytes) else { return };
+        if flow.source.0 == self.address
+            && let Some(mapping) = self.mapping(flow.transport, flow.source.1, now_ns)
+        {
+            set(bytes, Side::Source, mapping.inside);
+        }
+        if from == self.plan.outside
+            && let Some(&port) = self.by_inside.get(&(flow.transport, flow.destination))
+        {
+            set(bytes, Side::Destination, (self.address, port));
+        }
+    }
+
+    /// A mapping that has not aged.
+    fn mapping(&mut self, transport: Transport, port: u16, now_ns: u64) -> Option<&mut Mapping> {
+        self.by_outside.get_mut(&(transport, port)).filter(|mapping| now_ns < mapping.until_ns)
+    }
+
+    /// Whose a packet from outside is.
+    fn answer(&mut self, flow: &Flow, now_ns: u64) -> Option<Endpoint> {
+        let timeouts = self.plan.timeouts;
+        let mapping = self.mapping(flow.transport, flow.destination.1, now_ns)?;
+        mapping.answered = true;
+        if flow.flags & (tcp::FIN | tcp::RST) != 0 {
+            mapping.closing = true;
+            // What is not answered from inside ends soon.
+            mapping.until_ns = mapping.until_ns.min(now_ns + mapping.lasts_ns(flow.transport, &timeouts));
+        }
+        Some(mapping.inside)
+    }
+
+    /// The port that a packet from inside leaves by.
+    fn ask(&mut self, flow: &Flow, now_ns: u64) -> Result<u16, Reason> {
+        let (transport, timeouts) = (flow.transport, self.plan.timeouts);
+        let known = self.by_inside.get(&(transport, flow.source)).copied();
+        if let Some(port) = known
+            && let Some(mapping) = self.mapping(transport, port, now_ns)
+        {
+            if flow.flags & tcp::SYN != 0 {
+                (mapping.answered, mapping.closing) = (false, false);
+            }
+            mapping.closing |= flow.flags & (tcp::FIN | tcp::RST) != 0;
+            mapping.until_ns = now_ns.saturating_add(mapping.lasts_ns(transport, &timeouts));
+            return Ok(port);
+        }
+        if let Some(port) = known {
+            self.forget(transport, port);
+        }
+        if flow.answers {
+            // Nobody asked.
+            return Err(Reason::NoMapping);
+        }
+        if self.by_outside.len() >= self.plan.mappings {
+            return Err(Reason::TableFull);
+        }
+        let port = self.ports[transport as usize].take(flow.source.1).ok_or(Reason::TableFull)?;
+        let closing = flow.flags & (tcp::FIN | tcp::RST) != 0;
+        let mut mapping = Mapping { inside: flow.source, until_ns: 0, answered: false, closing };
+        mapping.until_ns = now_ns.saturating_add(mapping.lasts_ns(transport, &timeouts));
+        self.by_inside.insert((transport, flow.source), port);
+        self.by_outside.insert((transport, port), mapping);
+        Ok(port)
+    }
+
+    fn forget(&mut self, transport: Transport, port: u16) {
+        if let Some(mapping) = self.by_outside.remove(&(transport, port)) {
+            self.by_inside.remove(&(transport, mapping.inside));
+            self.ports[transport as usize].give(port);
+        }
+    }
+
+    /// Forgets what has aged, once a second; returns the fragments that waited in vain.
+    pub(super) fn due(&mut self, now_ns: u64) -> Vec<F> {
+        if now_ns < self.sweep_ns {
+            return Vec::new();
+        }
+        self.sweep_ns = now_ns.saturating_add(SECOND_NS);
+        let old: Vec<_> = self
+            .by_outside
+            .iter()
+            .filter(|(_, mapping)| now_ns >= mapping.until_ns)
+            .map(|(&key, _)| key)
+            .collect();
+        for (transport, port) in old {
+            self.forget(transport, port);
+        }
+        self.fragments.due(now_ns)
+    }
+}

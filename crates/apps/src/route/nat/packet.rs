@@ -1,0 +1,212 @@
+//! What a NAT reads in packets and changes in them. Checksums are updated, not computed (RFC 1624), so that one that was
+//! wrong stays wrong; only those of ICMP errors, which have to be right, are written anew.
+
+use crate::Reason;
+use crate::route::icmp;
+use kpps_frames::{checksum, ipv4, tcp, udp};
+use std::net::Ipv4Addr;
+
+/// An address, and a port or the identifier of ICMP queries.
+pub(in crate::route) type Endpoint = (Ipv4Addr, u16);
+
+/// Whose ports or identifiers they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Transport {
+    Udp,
+    Tcp,
+    /// ICMP echo and timestamp.
+    Query,
+}
+
+/// Between whom a packet is. Both ends of a query have its identifier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Flow {
+    pub(super) transport: Transport,
+    pub(super) source: Endpoint,
+    pub(super) destination: Endpoint,
+    /// TCP's.
+    pub(super) flags: u8,
+    /// Whether it is the answer to a query.
+    pub(super) answers: bool,
+}
+
+/// A packet, as a NAT sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// It is part of a flow.
+    Flow(Flow),
+    /// An ICMP error about a packet of this flow.
+    Error(Flow),
+    /// A fragment that is not the first: it says nothing of ports.
+    LaterFragment,
+    /// It has nothing that tells hosts behind one address apart.
+    Other,
+}
+
+/// Which end of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::route) enum Side {
+    Source,
+    Destination,
+}
+
+const FRAGMENT: usize = 6;
+const PROTOCOL: usize = 9;
+const HEADER_SUM: usize = 10;
+/// Bytes of an ICMP header; the identifier of a query, and the checksum.
+const ICMP_HEADER: usize = 8;
+const ICMP_ID: usize = 4;
+const ICMP_SUM: usize = 2;
+const UDP_SUM: usize = 6;
+const TCP_SUM: usize = 16;
+
+fn word(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+/// The offset of a fragment, in units of 8 bytes.
+fn offset(bytes: &[u8]) -> u16 {
+    word(bytes, FRAGMENT).unwrap_or(0) & 0x1fff
+}
+
+/// Whether a packet is the first of several fragments.
+pub(super) fn is_first_fragment(bytes: &[u8]) -> bool {
+    word(bytes, FRAGMENT).is_some_and(|word| word & 0x3fff == 0x2000)
+}
+
+const fn is_error(kind: u8) -> bool {
+    matches!(kind, 3 | 4 | 11 | 12)
+}
+
+/// The flow of a packet whose payload, or its beginning, this is; `None` if it has no ports.
+fn flow(bytes: &[u8], payload: &[u8]) -> Option<Flow> {
+    let address = |at: usize| Some(Ipv4Addr::from(*bytes.get(at..)?.first_chunk::<4>()?));
+    let (source, destination) = (address(12)?, address(16)?);
+    let (transport, from, to, flags, answers) = match *bytes.get(PROTOCOL)? {
+        ipv4::PROTOCOL_UDP => (Transport::Udp, word(payload, 0)?, word(payload, 2)?, 0, false),
+        ipv4::PROTOCOL_TCP => (
+            Transport::Tcp,
+            word(payload, 0)?,
+            word(payload, 2)?,
+            payload.get(13).copied().unwrap_or(0),
+            false,
+        ),
+        icmp::PROTOCOL => {
+            let kind = *payload.first()?;
+            if !matches!(kind, 0 | 8 | 13 | 14) {
+                return None;
+            }
+            let id = word(payload, ICMP_ID)?;
+            (Transport::Query, id, id, 0, matches!(kind, 0 | 14))
+        }
+        _ => return None,
+    };
+    Some(Flow { transport, source: (source, from), destination: (destination, to), flags, answers })
+}
+
+/// The flow of the packet that an ICMP error quotes: its header, which has to be right, and 8 bytes at least (RFC 792).
+fn quoted(bytes: &[u8]) -> Option<Flow> {
+    let header = usize::from(bytes.first()? & 15) * 4;
+    let good = bytes[0] >> 4 == 4
+        && header >= ipv4::HEADER_BYTES
+        && bytes.len() >= header + 8
+        && checksum::checksum(&bytes[..header]) == 0
+        && offset(bytes) == 0;
+    good.then(|| flow(bytes, &bytes[header..])).flatten()
+}
+
+/// Reads a packet whose header is right.
+pub(super) fn read(bytes: &[u8]) -> Result<Kind, Reason> {
+    let packet = ipv4::Packet::new_checked(bytes).map_err(|_| Reason::Malformed)?;
+    if offset(bytes) != 0 {
+        return Ok(Kind::LaterFragment);
+    }
+    let (payload, whole) = (packet.payload(), !packet.is_fragment());
+    let good = match packet.protocol() {
+        ipv4::PROTOCOL_UDP if whole => udp::Datagram::new_checked(payload).is_ok(),
+        ipv4::PROTOCOL_UDP => payload.len() >= udp::HEADER_BYTES,
+        ipv4::PROTOCOL_TCP => tcp::Segment::new_checked(payload).is_ok(),
+        icmp::PROTOCOL => payload.len() >= ICMP_HEADER,
+        _ => return Ok(Kind::Other),
+    };
+    if !good {
+        return Err(Reason::Malformed);
+    }
+    if packet.protocol() == icmp::PROTOCOL && is_error(payload[0]) {
+        // RFC 5508, REQ-3.
+        return match quoted(&payload[ICMP_HEADER..]) {
+            _ if !whole => Err(Reason::Malformed),
+            _ if checksum::checksum(payload) != 0 => Err(Reason::BadChecksum),
+            Some(flow) => Ok(Kind::Error(flow)),
+            None => Err(Reason::Malformed),
+        };
+    }
+    Ok(flow(bytes, payload).map_or(Kind::Other, Kind::Flow))
+}
+
+/// Puts a word into a packet, and brings the checksums at `sums`, as far as the packet goes, in line with it.
+fn replace(bytes: &mut [u8], at: usize, new: u16, sums: &[usize]) {
+    let Some(old) = word(bytes, at) else { return };
+    bytes[at..at + 2].copy_from_slice(&new.to_be_bytes());
+    for &at in sums {
+        if let Some(sum) = word(bytes, at) {
+            bytes[at..at + 2].copy_from_slice(&checksum::updated(sum, old, new).to_be_bytes());
+        }
+    }
+}
+
+/// Changes one end of a packet, or of what an error quotes of one.
+fn set_end(bytes: &mut [u8], side: Side, (address, port): Endpoint) {
+    let Some(&first) = bytes.first() else { return };
+    let header = usize::from(first & 15) * 4;
+    let later = offset(bytes) != 0;
+    let source = side == Side::Source;
+    let port_at = header + if source { 0 } else { 2 };
+    // Where the port is, the checksum over it, and whether that is over the addresses, too.
+    let (port_at, sum_at, over_addresses) = match bytes.get(PROTOCOL) {
+        Some(&ipv4::PROTOCOL_UDP) if !later => (Some(port_at), header + UDP_SUM, true),
+        Some(&ipv4::PROTOCOL_TCP) if !later => (Some(port_at), header + TCP_SUM, true),
+        Some(&icmp::PROTOCOL) if !later => (Some(header + ICMP_ID), header + ICMP_SUM, false),
+        _ => (None, 0, false),
+    };
+    let is_udp = bytes.get(PROTOCOL) == Some(&ipv4::PROTOCOL_UDP);
+    let summed = !(is_udp && word(bytes, sum_at) == Some(0));
+    let both = [HEADER_SUM, sum_at];
+    let over = if port_at.is_some() && over_addresses && summed { &both[..] } else { &both[..1] };
+    let address_at = if source { 12 } else { 16 };
+    let [a, b, c, d] = address.octets();
+    replace(bytes, address_at, u16::from_be_bytes([a, b]), over);
+    replace(bytes, address_at + 2, u16::from_be_bytes([c, d]), over);
+    if let Some(port_at) = port_at {
+        replace(bytes, port_at, port, if summed { &both[1..] } else { &[] });
+        // 0 would say that there is none (RFC 768).
+        if is_udp && summed && word(bytes, sum_at) == Some(0) {
+            bytes[sum_at..sum_at + 2].fill(0xff);
+        }
+    }
+}
+
+/// Gives a packet that [`read`] understood another source or destination. In an ICMP error the packet that it quotes, which
+/// went the other way, changes with it.
+pub(in crate::route) fn set(bytes: &mut [u8], side: Side, to: Endpoint) {
+    let Ok(mut packet) = ipv4::Packet::new_checked(&mut *bytes) else { return };
+    let error = packet.protocol() == icmp::PROTOCOL
+        && !packet.is_fragment()
+        && packet.payload().len() >= ICMP_HEADER
+        && is_error(packet.payload()[0]);
+    if !error {
+        // What lies behind the packet is padding.
+        let total = packet.total_bytes();
+        return set_end(&mut bytes[..total], side, to);
+    }
+    match side {
+        Side::Source => packet.set_source(to.0),
+        Side::Destination => packet.set_destination(to.0),
+    }
+    let other = if side == Side::Source { Side::Destination } else { Side::Source };
+    let message = packet.payload_mut();
+    set_end(&mut message[ICMP_HEADER..], other, to);
+    message[ICMP_SUM..ICMP_SUM + 2].fill(0);
+    let sum = checksum::checksum(message);
+    message[ICMP_SUM..ICMP_SUM + 2].copy_from_slice(&sum.to_be_bytes());
+}

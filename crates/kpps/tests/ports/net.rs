@@ -1,0 +1,152 @@
+//! Virtual cables in network namespaces, with kpps on some of their ends and ourselves on others.
+
+use kpps_dma::{BufferPool, Memory};
+use kpps_platform::{Buffer, BufferSource};
+use kpps_ports::port::{Frame, PacketPort, Port};
+use serde_json::Value;
+use std::fs::File;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// A network namespace of its own with virtual cables; gone when dropped.
+pub struct Net(pub String);
+
+impl Net {
+    /// With these cables, both ends up; `None` without the right to make one.
+    pub fn new(cables: &[(&str, &str)]) -> Option<Self> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let name = format!("kpps-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        if !Command::new("ip")
+            .args(["netns", "add", &name])
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|s| s.success())
+        {
+            eprintln!("skipped: no right to make a network namespace");
+            return None;
+        }
+        let net = Self(name);
+        // Or the kernel's neighbour discovery would send frames that nobody asked for.
+        net.run(&["sh", "-c", "echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6 2>/dev/null || true"]);
+        for (a, b) in cables {
+            net.run(&["ip", "link", "add", "name", a, "type", "veth", "peer", "name", b]);
+            net.run(&["ip", "link", "set", "dev", a, "up"]);
+            net.run(&["ip", "link", "set", "dev", b, "up"]);
+        }
+        Some(net)
+    }
+
+    pub fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.0]).args(words);
+        command
+    }
+
+    pub fn run(&self, words: &[&str]) {
+        assert!(self.command(words).status().unwrap().success(), "{words:?}");
+    }
+
+    /// kpps to its end.
+    pub fn kpps(&self, words: &[&str]) -> Output {
+        let kpps = assert_cmd::cargo::cargo_bin("kpps");
+        self.command(&[kpps.to_str().unwrap()]).args(words).output().unwrap()
+    }
+
+    /// kpps in the background, with this many ports open.
+    pub fn start(&self, words: &[&str], ports: usize) -> Child {
+        let kpps = assert_cmd::cargo::cargo_bin("kpps");
+        let mut command = self.command(&[kpps.to_str().unwrap()]);
+        let child = command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let table = format!("/proc/{}/net/packet", child.id());
+        let end = Instant::now() + Duration::from_secs(20);
+        // A line of heading, and one for each bound socket (its 4th column is the protocol: all).
+        let open = || {
+            let text = std::fs::read_to_string(&table).unwrap_or_default();
+            text.lines().filter(|line| line.split_whitespace().nth(3) == Some("0003")).count()
+        };
+        while open() < ports {
+            assert!(Instant::now() < end, "{words:?} does not start");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        child
+    }
+
+    /// An end of a cable in our own hands.
+    pub fn end(&self, interface: &str) -> End {
+        let namespace = File::open(format!("/run/netns/{}", self.0)).unwrap();
+        let interface = interface.to_owned();
+        // A socket stays in the namespace that it was made in.
+        let port = std::thread::spawn(move || {
+            nix::sched::setns(namespace, nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+            let pool: BufferPool = Memory::private(4 << 20).unwrap().pool(600, 2048, None).unwrap();
+            PacketPort::open(&interface, pool).unwrap()
+        });
+        End(port.join().unwrap())
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
+    }
+}
+
+pub struct End(PacketPort);
+
+impl End {
+    pub fn send(&mut self, bytes: &[u8]) {
+        let mut buffer = self.0.pool().take().unwrap();
+        buffer.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
+        self.0.send(Frame { buffer, bytes: bytes.len() as u16 }).unwrap();
+        self.0.flush().unwrap();
+    }
+
+    /// The next frame that `wanted` likes.
+    pub fn receive(&mut self, what: &str, wanted: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+        let end = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < end {
+            let mut found = None;
+            self.0
+                .receive(1, |frame| {
+                    found = Some(frame.as_ref().to_vec()).filter(|frame| wanted(frame));
+                    Some(frame.buffer)
+                })
+                .unwrap();
+            if let Some(found) = found {
+                return found;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        panic!("{what} does not come");
+    }
+
+    /// All frames that are there.
+    pub fn drain(&mut self) -> Vec<Vec<u8>> {
+        let mut frames = Vec::new();
+        let keep = |frame: Frame| {
+            frames.push(frame.as_ref().to_vec());
+            Some(frame.buffer)
+        };
+        self.0.receive(64, keep).unwrap();
+        frames
+    }
+
+    /// Nothing is there that was not asked for.
+    pub fn is_silent(&mut self) -> bool {
+        std::thread::sleep(Duration::from_millis(100));
+        self.0.receive(32, |frame| Some(frame.buffer)).unwrap() == 0
+    }
+}
+
+pub fn document(output: &Output) -> Value {
+    let text = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(&text)
+        .unwrap_or_else(|e| panic!("{e}: {text}{}", String::from_utf8_lossy(&output.stderr)))
+}
+
+/// Ends a command as Ctrl-C would.
+pub fn stop(child: Child) -> Output {
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    child.wait_with_output().unwrap()
+}
