@@ -24,7 +24,8 @@
 //! VFIO without an IOMMU (`enable_unsafe_noiommu_mode`) takes huge pages by physical address, as UIO does. Debian's kernels
 //! are built without it.
 //!
-//! `unsafe` is in `window.rs` (registers), and in `vfio/ioctl.rs` and `port/packet/socket.rs` (system calls).
+//! `unsafe` is in `window.rs` (registers), in `vfio/ioctl.rs`, `port/interface.rs` and `port/packet/socket.rs` (system
+//! calls), and in `port/packet/ring.rs` (memory shared with the kernel).
 
 mod card;
 mod config;

@@ -11,6 +11,7 @@
 mod any;
 mod card;
 mod counted;
+mod interface;
 mod missed;
 mod packet;
 mod rest;

@@ -1,39 +1,42 @@
-//! An interface of the kernel as a port, through a packet socket.
+//! An interface of the kernel as a port, through packet sockets with rings that the kernel shares (packet_mmap.rst).
 //!
-//! Frames are received into the pool's buffers and sent from them, a batch with each system call: one copy, which
-//! the kernel makes. VLAN tags, which the kernel takes out of frames, are put back. Checksums and segments that the
-//! kernel leaves to hardware stay undone: switch that off for an interface whose own traffic is to pass
-//! (`ethtool -K IFACE tx off tso off gso off gro off`).
+//! A frame is copied once each way between its buffer and a ring; a batch goes out with one system call, past the
+//! queueing disciplines of the interface, and what has come is taken without any. VLAN tags, which the kernel takes
+//! out of frames, are put back. Checksums and segments that the kernel leaves to hardware stay undone: switch that
+//! off for an interface whose own traffic is to pass (`ethtool -K IFACE tx off tso off gso off gro off`).
 
+mod ring;
 mod socket;
 
+use super::interface::{Interface, kick};
 use super::{Counters, Frame, Link, Next, Port, Trouble, Wake};
 use kpps_dma::{BufferPool, PoolBuffer};
 use kpps_platform::{Buffer, BufferSource};
-use socket::{Arrived, Socket};
+use ring::{Arrivals, Arrived, Departures, LONGEST};
+use socket::{DEPARTURES, Socket};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
-/// Frames for each system call.
-pub(super) const BATCH: usize = 64;
-/// Bytes of a VLAN tag.
+/// Frames that wait for a flush at most.
+const BATCH: usize = DEPARTURES / 2;
+/// Where a VLAN tag is put back: behind the addresses.
+const ADDRESSES: usize = 12;
+/// Bytes of a header without VLAN tag, and of the tag.
+const HEADER: usize = 14;
 const VLAN: usize = 4;
 
 /// An interface of the kernel.
 #[derive(Debug)]
 pub struct PacketPort {
-    socket: Socket,
+    interface: Interface,
+    arrivals: Socket<Arrivals>,
+    departures: Socket<Departures>,
     pool: BufferPool,
-    /// Buffers to receive into.
-    slots: Vec<PoolBuffer>,
-    /// Those of them that were filled, while their frames are passed on.
-    filled: Vec<PoolBuffer>,
-    arrived: Vec<Arrived>,
-    /// Frames taken for sending.
-    waiting: Vec<Frame>,
-    /// How many of them the kernel has taken.
-    gone_out: usize,
+    /// The buffer for the next received frame.
+    slot: Option<PoolBuffer>,
+    /// The longest frame that the interface sends, in bytes without FCS.
+    longest: usize,
     next: Next,
     link: Link,
     epoch: Instant,
@@ -46,21 +49,21 @@ impl PacketPort {
     /// # Errors
     /// Those of the system: no such interface, no right to open packet sockets (`CAP_NET_RAW`).
     pub fn open(interface: &str, pool: BufferPool) -> io::Result<Self> {
-        let socket = Socket::open(interface)?;
-        let link = socket.link()?;
-        Ok(Self {
-            socket,
+        let interface = Interface::find(interface)?;
+        let mut port = Self {
+            departures: Socket::sending(&interface)?,
+            arrivals: Socket::receiving(&interface)?,
+            interface,
             pool,
-            slots: Vec::with_capacity(BATCH),
-            filled: Vec::with_capacity(BATCH),
-            arrived: vec![Arrived::default(); BATCH],
-            waiting: Vec::with_capacity(BATCH),
-            gone_out: 0,
+            slot: None,
+            longest: 0,
             next: Next::Now,
-            link,
+            link: Link::default(),
             epoch: Instant::now(),
             counters: Counters::default(),
-        })
+        };
+        port.refresh()?;
+        Ok(port)
     }
 
     /// Has frames come in as they are on the wire from now on: the interface neither puts them together
@@ -69,7 +72,7 @@ impl PacketPort {
     /// # Errors
     /// If the system refuses: it needs `CAP_NET_ADMIN`.
     pub fn as_on_the_wire(&self) -> io::Result<()> {
-        self.socket.as_on_the_wire()
+        self.interface.as_on_the_wire()
     }
 
     /// The interface's station address.
@@ -77,21 +80,49 @@ impl PacketPort {
     /// # Errors
     /// Those of the system.
     pub fn address(&self) -> io::Result<[u8; 6]> {
-        self.socket.address()
+        self.interface.address()
     }
 
-    /// Puts the tag back that the kernel has taken out of the frame; false if there is no room.
-    fn restore_tag(frame: &mut Frame, tag: [u8; VLAN]) -> bool {
-        let end = usize::from(frame.bytes);
-        let bytes = frame.buffer.bytes_mut();
-        if end < 12 || end + VLAN > bytes.len() {
-            return false;
-        }
-        bytes.copy_within(12..end, 12 + VLAN);
-        bytes[12..12 + VLAN].copy_from_slice(&tag);
-        frame.bytes += VLAN as u16;
-        true
+    /// Looks at what may change with the interface.
+    fn refresh(&mut self) -> io::Result<()> {
+        self.link = self.interface.link()?;
+        self.longest = (self.interface.mtu()? + HEADER).min(LONGEST);
+        Ok(())
     }
+
+    /// Whether the interface would send this frame: one VLAN tag more than its MTU may be in it.
+    #[inline]
+    fn fits(&self, frame: &[u8]) -> bool {
+        let tagged = matches!(frame.get(ADDRESSES..HEADER), Some([0x81, 0x00] | [0x88, 0xa8]));
+        (HEADER..=self.longest + if tagged { VLAN } else { 0 }).contains(&frame.len())
+    }
+
+    /// Counts what the kernel has taken.
+    fn settle(&mut self) -> Result<(), Trouble> {
+        let taken = self.departures.ring.settle().map_err(Trouble::system("the kernel refuses a frame"))?;
+        self.counters.sent += taken.frames;
+        self.counters.sent_bytes += taken.bytes;
+        Ok(())
+    }
+}
+
+/// Copies a frame out of its slot, its VLAN tag put back; its length, or `None` if it is not all there.
+#[inline]
+fn copy(arrived: Arrived<'_>, into: &mut [u8]) -> Option<u16> {
+    let Arrived { bytes, whole, tag } = arrived;
+    let (head, tail) = match tag {
+        Some(_) => bytes.split_at_checked(ADDRESSES)?,
+        None => (&[][..], bytes),
+    };
+    let tag = tag.as_ref().map_or(&[][..], |tag| &tag[..]);
+    let length = bytes.len() + tag.len();
+    let into = into.get_mut(..length).filter(|_| whole)?;
+    let (first, rest) = into.split_at_mut(head.len());
+    let (second, third) = rest.split_at_mut(tag.len());
+    first.copy_from_slice(head);
+    second.copy_from_slice(tag);
+    third.copy_from_slice(tail);
+    u16::try_from(length).ok()
 }
 
 impl Wake for PacketPort {
@@ -103,102 +134,97 @@ impl Wake for PacketPort {
         self.epoch.elapsed().as_nanos() as u64
     }
     fn fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.socket.as_fd())
+        Some(self.arrivals.as_fd())
     }
     fn wants_to_send(&self) -> bool {
-        !self.waiting.is_empty()
+        self.departures.ring.waiting() > 0
     }
 }
 
 impl Port for PacketPort {
+    #[inline]
     fn receive(
         &mut self,
         budget: usize,
         mut sink: impl FnMut(Frame) -> Option<PoolBuffer>,
     ) -> Result<usize, Trouble> {
-        let limit = budget.min(BATCH);
-        while self.slots.len() < limit {
-            let Some(buffer) = self.pool.take() else { break };
-            self.slots.push(buffer);
-        }
-        let limit = limit.min(self.slots.len());
-        self.counters.system_calls += 1;
-        let count = match self.socket.receive(&mut self.slots[..limit], &mut self.arrived) {
-            Ok(count) => count,
-            // An interface that goes down says so once; `look_after` finds out whether it is gone.
-            Err(error) if error.raw_os_error() == Some(libc::ENETDOWN) => 0,
-            Err(error) => return Err(Trouble::system("cannot receive")(error)),
-        };
-        self.next = if count < limit { Next::Asleep } else { Next::Now };
         let mut taken = 0;
-        let Self { slots, filled, arrived, counters, .. } = self;
-        filled.extend(slots.drain(..count));
-        for (buffer, arrived) in filled.drain(..).zip(arrived.iter()) {
-            let mut frame = Frame { buffer, bytes: arrived.bytes };
-            let whole =
-                !arrived.truncated && arrived.tag.is_none_or(|tag| Self::restore_tag(&mut frame, tag));
-            if !whole {
-                counters.errors += 1;
-                slots.push(frame.buffer);
-                continue;
+        self.next = Next::Now;
+        for _ in 0..budget {
+            let Some(mut buffer) = self.slot.take().or_else(|| self.pool.take()) else { break };
+            match self.arrivals.ring.take(|arrived| copy(arrived, buffer.bytes_mut())) {
+                None => {
+                    self.slot = Some(buffer);
+                    self.next = Next::Asleep;
+                    break;
+                }
+                Some(None) => {
+                    self.counters.errors += 1;
+                    self.slot = Some(buffer);
+                }
+                Some(Some(bytes)) => {
+                    taken += 1;
+                    self.counters.received += 1;
+                    self.counters.received_bytes += u64::from(bytes);
+                    self.slot = sink(Frame { buffer, bytes });
+                }
             }
-            taken += 1;
-            counters.received += 1;
-            counters.received_bytes += u64::from(frame.bytes);
-            slots.extend(sink(frame));
         }
         Ok(taken)
     }
 
     #[inline]
     fn send(&mut self, frame: Frame) -> Result<(), Frame> {
-        if self.waiting.len() == BATCH {
+        if !self.fits(frame.as_ref()) {
+            self.counters.unsent += 1;
+        } else if self.departures.ring.waiting() >= BATCH || !self.departures.ring.put(frame.as_ref()) {
             self.counters.full += 1;
             return Err(frame);
         }
-        self.waiting.push(frame);
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<(), Trouble> {
-        while self.gone_out < self.waiting.len() {
-            self.counters.system_calls += 1;
-            match self.socket.send(&self.waiting[self.gone_out..]) {
-                Ok(count) => {
-                    for frame in &self.waiting[self.gone_out..self.gone_out + count] {
-                        self.counters.sent += 1;
-                        self.counters.sent_bytes += u64::from(frame.bytes);
-                    }
-                    self.gone_out += count;
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) => match error.raw_os_error() {
-                    // No room in the interface's queue: later.
-                    Some(libc::ENOBUFS) => break,
-                    // Too long or too short for the interface, or it is down: this frame is lost.
-                    Some(libc::EMSGSIZE | libc::EINVAL | libc::ENETDOWN) => {
-                        self.counters.unsent += 1;
-                        self.gone_out += 1;
-                    }
-                    Some(libc::ENXIO | libc::ENODEV) => return Err(Trouble::Gone),
-                    _ => return Err(Trouble::system("cannot send")(error)),
-                },
-            }
-        }
-        for frame in self.waiting.drain(..self.gone_out) {
-            self.pool.give(frame.buffer);
-        }
-        self.gone_out = 0;
+        self.pool.give(frame.buffer);
         Ok(())
     }
 
     #[inline]
+    fn send_again(&mut self, most: usize, mut write: impl FnMut(&mut PoolBuffer) -> u16) -> usize {
+        let most = self.departures.ring.room(most.min(BATCH - self.departures.ring.waiting().min(BATCH)));
+        // A frame has left its buffer when it is in the ring: one buffer is enough.
+        let Some(buffer) = self.pool.take() else { return 0 };
+        let mut frame = Frame { buffer, bytes: 0 };
+        for _ in 0..most {
+            frame.bytes = write(&mut frame.buffer);
+            if !self.fits(frame.as_ref()) || !self.departures.ring.put(frame.as_ref()) {
+                self.counters.unsent += 1;
+            }
+        }
+        self.pool.give(frame.buffer);
+        most
+    }
+
+    fn flush(&mut self) -> Result<(), Trouble> {
+        if self.departures.ring.waiting() == 0 {
+            return Ok(());
+        }
+        self.counters.system_calls += 1;
+        match kick(self.departures.as_fd()) {
+            Ok(()) => {}
+            Err(error) => match error.raw_os_error() {
+                // No room in the interface's queue, or it is down: later, if at all.
+                Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR | libc::ENETDOWN) => {}
+                Some(libc::ENXIO | libc::ENODEV) => return Err(Trouble::Gone),
+                _ => return Err(Trouble::system("cannot send")(error)),
+            },
+        }
+        self.settle()
+    }
+
+    #[inline]
     fn room(&mut self) -> usize {
-        BATCH - self.waiting.len()
+        self.departures.ring.room(BATCH - self.departures.ring.waiting().min(BATCH))
     }
 
     fn in_flight(&mut self) -> usize {
-        self.waiting.len()
+        self.departures.ring.waiting()
     }
 
     fn woken(&mut self) -> Result<(), Trouble> {
@@ -207,18 +233,17 @@ impl Port for PacketPort {
     }
 
     fn look_after(&mut self) -> Result<(), Trouble> {
-        self.link = match self.socket.link() {
-            Ok(link) => link,
+        match self.refresh() {
             Err(error) if matches!(error.raw_os_error(), Some(libc::ENODEV | libc::ENXIO)) => {
-                return Err(Trouble::Gone);
+                Err(Trouble::Gone)
             }
-            Err(error) => return Err(Trouble::system("cannot ask for the link")(error)),
-        };
-        Ok(())
+            other => other.map_err(Trouble::system("cannot ask for the link")),
+        }
     }
 
     fn counters(&mut self) -> Result<Counters, Trouble> {
-        self.counters.missed += self.socket.dropped().map_err(Trouble::system("cannot read statistics"))?;
+        let dropped = self.arrivals.dropped().map_err(Trouble::system("cannot read statistics"))?;
+        self.counters.missed += dropped;
         Ok(self.counters)
     }
 

@@ -1,0 +1,204 @@
+//! Rings of slots that the kernel and a packet socket share, as the kernel's packet_mmap.rst has them in version 2.
+//!
+//! A slot is a header, whose first word says whose the slot is, and a frame. All `unsafe` of the rings is here. It
+//! rests on one rule: whoever finds the status that makes a slot his has it to himself until he writes the other's.
+
+use crate::port::interface::set;
+use libc::{
+    TP_STATUS_AVAILABLE, TP_STATUS_KERNEL, TP_STATUS_SEND_REQUEST, TP_STATUS_USER, TP_STATUS_VLAN_TPID_VALID,
+    TP_STATUS_VLAN_VALID, tpacket2_hdr,
+};
+use memmap2::{MmapOptions, MmapRaw};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Bytes of a slot: header and frame.
+const SLOT: usize = 2048;
+/// Bytes of what the kernel allocates at once, several pages of any architecture.
+const BLOCK: usize = 1 << 16;
+/// What lies before a frame to send, for the kernel: where to cut it (`struct virtio_net_hdr`). `hdr_len`, at byte 2, is
+/// how much of the frame the kernel copies next to its own headers; of the rest it takes the page, which is dearer
+/// for small frames on both ends.
+const CUT: usize = 10;
+/// Where in a slot that starts.
+const TO_SEND: usize = size_of::<tpacket2_hdr>();
+/// The longest frame that fits a slot, both ways: the kernel puts 66 to 80 bytes before a received one.
+pub(super) const LONGEST: usize = SLOT - 128;
+
+/// A ring.
+#[derive(Debug)]
+struct Ring {
+    map: MmapRaw,
+    /// A power of two.
+    slots: usize,
+    /// The slot that is next, not wrapped.
+    next: usize,
+}
+
+impl Ring {
+    /// Asks for a ring of this kind. The socket must not have another one.
+    fn new(socket: BorrowedFd<'_>, kind: libc::c_int, slots: usize) -> io::Result<Self> {
+        let slots = slots.next_power_of_two().max(BLOCK / SLOT);
+        set(
+            socket,
+            libc::SOL_PACKET,
+            libc::PACKET_VERSION,
+            &(libc::tpacket_versions::TPACKET_V2 as libc::c_int),
+        )?;
+        let request = libc::tpacket_req {
+            tp_block_size: BLOCK as _,
+            tp_block_nr: (slots * SLOT / BLOCK) as _,
+            tp_frame_size: SLOT as _,
+            tp_frame_nr: slots as _,
+        };
+        set(socket, libc::SOL_PACKET, kind, &request)?;
+        let map = MmapOptions::new().len(slots * SLOT).populate().map_raw(&socket.as_fd())?;
+        Ok(Self { map, slots, next: 0 })
+    }
+
+    /// The first byte of a slot, of `SLOT` bytes within the mapping.
+    #[inline]
+    fn slot(&self, index: usize) -> *mut u8 {
+        // SAFETY: below `slots`, as that is a power of two; so many slots are mapped.
+        unsafe { self.map.as_mut_ptr().add((index & (self.slots - 1)) * SLOT) }
+    }
+
+    /// Whose a slot is.
+    #[inline]
+    fn status(&self, index: usize) -> &AtomicU32 {
+        // SAFETY: within the mapping, aligned, and accessed by both sides as one word.
+        unsafe { &*self.slot(index).cast::<AtomicU32>() }
+    }
+}
+
+/// Frames that come.
+#[derive(Debug)]
+pub(super) struct Arrivals(Ring);
+
+/// A received frame in its slot.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrived<'r> {
+    /// As much of it as fits a slot.
+    pub(super) bytes: &'r [u8],
+    /// Whether that is all of it.
+    pub(super) whole: bool,
+    /// The VLAN tag that the kernel took out of it, as it was on the wire.
+    pub(super) tag: Option<[u8; 4]>,
+}
+
+impl Arrivals {
+    pub(super) fn new(socket: BorrowedFd<'_>, slots: usize) -> io::Result<Self> {
+        Ring::new(socket, libc::PACKET_RX_RING, slots).map(Self)
+    }
+
+    /// Shows the next frame, if one has come, and gives its slot back.
+    #[inline]
+    pub(super) fn take<T>(&mut self, look: impl FnOnce(Arrived<'_>) -> T) -> Option<T> {
+        let status = self.0.status(self.0.next).load(Ordering::Acquire);
+        if status & TP_STATUS_USER == 0 {
+            return None;
+        }
+        let slot = self.0.slot(self.0.next);
+        // SAFETY: the slot is ours, so its header is written; it is at the slot's start, and aligned as that.
+        let header = unsafe { slot.cast::<tpacket2_hdr>().read() };
+        let from = usize::from(header.tp_mac).min(SLOT);
+        let length = (header.tp_snaplen as usize).min(SLOT - from);
+        // SAFETY: within the slot, which is ours until its status is written below.
+        let bytes = unsafe { std::slice::from_raw_parts(slot.add(from), length) };
+        let tag = (status & TP_STATUS_VLAN_VALID != 0).then(|| {
+            let kind = if status & TP_STATUS_VLAN_TPID_VALID != 0 { header.tp_vlan_tpid } else { 0x8100 };
+            let ([a, b], [c, d]) = (kind.to_be_bytes(), header.tp_vlan_tci.to_be_bytes());
+            [a, b, c, d]
+        });
+        let seen = look(Arrived { bytes, whole: header.tp_len as usize == length, tag });
+        self.0.status(self.0.next).store(TP_STATUS_KERNEL, Ordering::Release);
+        self.0.next = self.0.next.wrapping_add(1);
+        Some(seen)
+    }
+}
+
+/// Frames to send.
+#[derive(Debug)]
+pub(super) struct Departures {
+    ring: Ring,
+    /// The oldest that the kernel is not known to have taken.
+    waiting: usize,
+}
+
+/// What the kernel has done with frames to send.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Taken {
+    pub(super) frames: u64,
+    pub(super) bytes: u64,
+}
+
+impl Departures {
+    pub(super) fn new(socket: BorrowedFd<'_>, slots: usize) -> io::Result<Self> {
+        set(socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1)?;
+        Ok(Self { ring: Ring::new(socket, libc::PACKET_TX_RING, slots)?, waiting: 0 })
+    }
+
+    /// Frames that the kernel is not known to have taken.
+    #[inline]
+    pub(super) fn waiting(&self) -> usize {
+        self.ring.next.wrapping_sub(self.waiting)
+    }
+
+    /// For how many frames there is room, at most `most`: slots free one after the other.
+    pub(super) fn room(&self, most: usize) -> usize {
+        let most = most.min(self.ring.slots - self.waiting());
+        let free = |ahead: &usize| {
+            let status = self.ring.status(self.ring.next.wrapping_add(*ahead));
+            status.load(Ordering::Acquire) == TP_STATUS_AVAILABLE
+        };
+        // They are given back about in order: if the last is free, so are those before, nearly always.
+        if most > 0 && free(&(most - 1)) && free(&0) {
+            return most;
+        }
+        (0..most).take_while(free).count()
+    }
+
+    /// Puts a frame of at most [`LONGEST`] bytes into the next slot; false if there is no room.
+    #[inline]
+    pub(super) fn put(&mut self, frame: &[u8]) -> bool {
+        let status = self.ring.status(self.ring.next);
+        if frame.len() > LONGEST || status.load(Ordering::Acquire) != TP_STATUS_AVAILABLE {
+            return false;
+        }
+        let slot = self.ring.slot(self.ring.next);
+        let length = frame.len() as u32;
+        // SAFETY: the slot is ours; header, cut and frame lie within it, one behind the other; the two fields are
+        // aligned in it. The frame is somebody's slice, and no slice is ever formed of a slot to send.
+        unsafe {
+            (&raw mut (*slot.cast::<tpacket2_hdr>()).tp_len).write(length + CUT as u32);
+            let cut = slot.add(TO_SEND);
+            cut.cast::<[u8; CUT]>().write([0; CUT]);
+            cut.add(2).cast::<u16>().write(length as u16);
+            cut.add(CUT).copy_from_nonoverlapping(frame.as_ptr(), frame.len());
+        }
+        status.store(TP_STATUS_SEND_REQUEST, Ordering::Release);
+        self.ring.next = self.ring.next.wrapping_add(1);
+        true
+    }
+
+    /// Looks what the kernel has taken of the frames that wait. An error is one that it will not take.
+    pub(super) fn settle(&mut self) -> io::Result<Taken> {
+        let mut taken = Taken::default();
+        while self.waiting != self.ring.next {
+            match self.ring.status(self.waiting).load(Ordering::Acquire) {
+                TP_STATUS_SEND_REQUEST => break,
+                libc::TP_STATUS_WRONG_FORMAT => return Err(io::ErrorKind::InvalidData.into()),
+                _ => {
+                    let header = self.ring.slot(self.waiting).cast::<tpacket2_hdr>();
+                    // SAFETY: the kernel does not write this field, and we only when we fill the slot again.
+                    let length = unsafe { (&raw const (*header).tp_len).read() };
+                    taken.frames += 1;
+                    taken.bytes += u64::from(length) - CUT as u64;
+                    self.waiting = self.waiting.wrapping_add(1);
+                }
+            }
+        }
+        Ok(taken)
+    }
+}

@@ -1,0 +1,187 @@
+//! Ports on interfaces of the kernel, over a virtual cable in a network namespace of the test's own. That takes root;
+//! without, these tests say so and pass.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used)]
+
+use kpps_frames::build::{Flow, udp_test};
+use kpps_frames::{Size, Tag, tag};
+use kpps_platform::{Buffer, BufferSource};
+use kpps_ports::Spec;
+use kpps_ports::port::{AnyPort, Frame, Options, Port, open};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The ends of the cable.
+const ENDS: [&str; 2] = ["near0", "far0"];
+
+/// Runs `test` in a namespace with a cable; says so if there is no right to make one.
+fn with_cable(test: impl FnOnce() + Send + 'static) {
+    let thread = std::thread::spawn(|| {
+        // What this thread opens and starts from now on is in there, and it goes with the last of that.
+        if nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).is_err() {
+            eprintln!("skipped: no right to make a network namespace");
+            return;
+        }
+        // Or neighbour discovery would send frames of its own.
+        run("sysctl -qw net.ipv6.conf.default.disable_ipv6=1 || true");
+        run(&format!("ip link add name {} type veth peer name {}", ENDS[0], ENDS[1]));
+        for end in ENDS {
+            run(&format!("ip link set {end} up"));
+        }
+        test();
+    });
+    if let Err(panic) = thread.join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+fn run(command: &str) {
+    assert!(
+        Command::new("sh").args(["-c", command]).stderr(Stdio::null()).status().unwrap().success(),
+        "{command}"
+    );
+}
+
+fn ports(kinds: [&str; 2]) -> [AnyPort; 2] {
+    let specs = [0, 1].map(|end| format!("{}:{}", kinds[end], ENDS[end]).parse::<Spec>().unwrap());
+    open(&specs, &Options::default()).unwrap().try_into().unwrap_or_else(|_| panic!("two ports"))
+}
+
+/// A frame of this length without FCS that is like no other.
+fn frame(bytes: usize, sequence: u32, vlan: bool) -> Vec<u8> {
+    let flow = Flow { vlan: vlan.then_some(7), ..Flow::default() };
+    let mut frame = udp_test(&flow, Size::with_fcs(bytes as u16 + 4)).unwrap();
+    tag::write(&mut frame, Tag { stream: 3, sequence, sent_ps: u64::from(sequence) << 20 }).unwrap();
+    let start = frame.len().min(tag::offset(&frame) + tag::BYTES);
+    for (at, byte) in frame[start..].iter_mut().enumerate() {
+        *byte = (at as u32).wrapping_mul(sequence | 1) as u8;
+    }
+    frame
+}
+
+/// Sends all of `frames`, and takes what comes at the other end meanwhile and until nothing is missing.
+fn pass(from: &mut AnyPort, to: &mut AnyPort, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let end = Instant::now() + Duration::from_secs(20);
+    let mut arrived = Vec::new();
+    let mut waiting = frames.iter();
+    let mut next = waiting.next();
+    while arrived.len() < frames.len() && Instant::now() < end {
+        for _ in 0..from.room().min(64) {
+            let Some(bytes) = next else { break };
+            let mut buffer = from.pool().take().unwrap();
+            buffer.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
+            from.send(Frame { buffer, bytes: bytes.len() as u16 }).unwrap();
+            next = waiting.next();
+        }
+        from.flush().unwrap();
+        to.receive(64, |frame| {
+            arrived.push(frame.as_ref().to_vec());
+            Some(frame.buffer)
+        })
+        .unwrap();
+    }
+    // Nothing comes twice.
+    std::thread::sleep(Duration::from_millis(50));
+    to.receive(64, |frame| {
+        arrived.push(frame.as_ref().to_vec());
+        Some(frame.buffer)
+    })
+    .unwrap();
+    arrived
+}
+
+/// Every frame arrives once, unchanged and in order, both ways, whatever its length; and is counted.
+fn each_arrives(kinds: [&'static str; 2]) {
+    with_cable(move || {
+        let [mut near, mut far] = ports(kinds);
+        let pool = near.pool().clone();
+        let lengths = (60..1515).step_by(7).chain([60, 61, 1513, 1514]);
+        let mut frames: Vec<_> =
+            lengths.enumerate().map(|(i, bytes)| frame(bytes, i as u32, bytes >= 64 && i % 5 == 0)).collect();
+        // More than any ring holds, several times over.
+        frames.extend((0..20_000).map(|i| frame(60, 1000 + i, false)));
+        for _ in 0..2 {
+            let arrived = pass(&mut near, &mut far, &frames);
+            assert_eq!(arrived.len(), frames.len());
+            for (index, (sent, got)) in frames.iter().zip(&arrived).enumerate() {
+                assert_eq!(sent, got, "frame {index} of {} bytes", sent.len());
+            }
+            let (sent, received) = (near.counters().unwrap(), far.counters().unwrap());
+            let bytes: usize = frames.iter().map(Vec::len).sum();
+            assert_eq!((sent.sent, sent.sent_bytes), (frames.len() as u64, bytes as u64));
+            assert_eq!((received.received, received.received_bytes), (frames.len() as u64, bytes as u64));
+            assert_eq!((received.missed, received.errors, sent.unsent), (0, 0, 0));
+            std::mem::swap(&mut near, &mut far);
+        }
+        assert_eq!((near.in_flight(), far.in_flight()), (0, 0));
+        drop((near, far));
+        assert_eq!(pool.available(), pool.count(), "all buffers come back");
+    });
+}
+
+/// What does not fit the interface is not sent, and counted.
+fn too_long_is_told(kinds: [&'static str; 2]) {
+    with_cable(move || {
+        let [mut near, mut far] = ports(kinds);
+        let frames = [frame(60, 0, false), frame(1515, 1, false), vec![7; 13], frame(60, 2, false)];
+        for bytes in &frames {
+            let mut buffer = near.pool().take().unwrap();
+            buffer.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
+            near.send(Frame { buffer, bytes: bytes.len() as u16 }).unwrap();
+        }
+        near.flush().unwrap();
+        let arrived = pass(&mut near, &mut far, &[]);
+        let counters = near.counters().unwrap();
+        assert_eq!((counters.sent, counters.unsent), (2, 2));
+        assert_eq!(arrived, [frames[0].clone(), frames[3].clone()]);
+    });
+}
+
+/// More frames than there is room for are missed, not corrupted; the account closes.
+fn overflow_is_counted(kinds: [&'static str; 2]) {
+    with_cable(move || {
+        let [mut near, mut far] = ports(kinds);
+        let all = 30_000;
+        let mut sent = 0;
+        while sent < all {
+            for _ in 0..near.room().min(64) {
+                let bytes = frame(60, sent, false);
+                let mut buffer = near.pool().take().unwrap();
+                buffer.bytes_mut()[..bytes.len()].copy_from_slice(&bytes);
+                near.send(Frame { buffer, bytes: bytes.len() as u16 }).unwrap();
+                sent += 1;
+            }
+            near.flush().unwrap();
+        }
+        let (mut received, mut expected) = (0, 0);
+        while far
+            .receive(64, |frame| {
+                let tag = tag::read(frame.as_ref()).unwrap();
+                assert!(tag.sequence >= expected);
+                expected = tag.sequence + 1;
+                received += 1;
+                Some(frame.buffer)
+            })
+            .unwrap()
+            > 0
+        {}
+        let missed = far.counters().unwrap().missed;
+        assert!(missed > 0, "{received} of {sent} fit");
+        assert_eq!(received + missed, u64::from(near.counters().unwrap().sent as u32));
+    });
+}
+
+#[test]
+fn packet_each_arrives() {
+    each_arrives(["packet", "packet"]);
+}
+
+#[test]
+fn packet_too_long() {
+    too_long_is_told(["packet", "packet"]);
+}
+
+#[test]
+fn packet_overflow() {
+    overflow_is_counted(["packet", "packet"]);
+}
