@@ -1,6 +1,6 @@
 # `make run` shows the main job, `make test` passes the tests. Each installs what it needs on a Debian machine with Rust.
 
-.PHONY: run test lab bench fuzz lint install-build-tools install-test-tools install-lab
+.PHONY: run test lab bench peers fuzz lint install-build-tools install-test-tools install-lab install-peers
 
 # The receive curve of study morris2000: all driver presets, from 100 kpps to line rate.
 run: install-build-tools
@@ -27,6 +27,10 @@ fuzz: install-build-tools
 bench: install-build-tools install-test-tools
 	cargo bench --package kpps-driver --package kpps-testbed
 
+# Our ports and what others send with, taking turns over a virtual cable. Takes root.
+peers: install-build-tools install-peers
+	cargo bench --package kpps-ports --bench peers -- 5
+
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- --deny warnings
@@ -38,6 +42,12 @@ install-build-tools:
 # QEMU is the device that nobody here wrote; valgrind counts instructions; nft makes a NAT of Linux.
 install-test-tools:
 	@$(call install,qemu-system-x86_64:qemu-system-x86 valgrind:valgrind ip:iproute2 nft:nftables)
+
+# Other generators: DPDK's, netsniff-ng's, iperf3.
+install-peers:
+	@$(call install,dpdk-testpmd:dpdk-dev trafgen:netsniff-ng iperf3:iperf3 ip:iproute2 nsenter:util-linux)
+	@test -n "$$(find /usr/lib -name 'librte_net_af_xdp.so*' -print -quit)" || \
+		$(call install,no-such-program:librte-net-af-xdp23 no-such-program:librte-net-af-packet23 no-such-program:librte-mempool-ring23)
 
 # The lab's guests are made of Debian's packages.
 install-lab:

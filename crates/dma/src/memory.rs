@@ -161,6 +161,21 @@ impl Memory {
         Ok(BufferPool::new(spans))
     }
 
+    /// A pool of `count` buffers, each the end of a chunk of `chunk` bytes (a power of two) that is aligned to its own
+    /// size. The first `headroom` bytes of a chunk, a multiple of a cache line, are the device's alone (`AF_XDP`).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] if there is not enough, or a chunk cannot be so.
+    pub fn chunks(&self, count: usize, chunk: usize, headroom: usize) -> Result<BufferPool, OutOfMemory> {
+        if !chunk.is_power_of_two() || headroom >= chunk || !headroom.is_multiple_of(CACHE_LINE) {
+            return Err(OutOfMemory);
+        }
+        let spec = DmaSpec { bytes: chunk, align: chunk, boundary: None, max_address: u64::MAX };
+        let spans =
+            (0..count).map(|_| Ok(self.span(spec)?.behind(headroom))).collect::<Result<Vec<_>, _>>()?;
+        Ok(BufferPool::new(spans))
+    }
+
     fn span(&self, spec: DmaSpec) -> Result<Span, OutOfMemory> {
         let mut regions = self.0.regions.iter().enumerate();
         let (region, bus) = regions
@@ -171,7 +186,7 @@ impl Memory {
         // SAFETY: the span was taken from within the piece, and that lies within the mapping.
         let start = unsafe { self.0.mapping.0.as_mut_ptr().add(offset) };
         let start = NonNull::new(start).ok_or(OutOfMemory)?;
-        Ok(Span { start, bus, bytes: spec.bytes, region, memory: self.clone() })
+        Ok(Span { start, bus, bytes: spec.bytes, before: 0, region, memory: self.clone() })
     }
 
     /// The first byte of `len` bytes at `bus`, if they lie within one piece.
@@ -213,6 +228,8 @@ pub(crate) struct Span {
     start: NonNull<u8>,
     bus: u64,
     bytes: usize,
+    /// Bytes before the start that are the span's too.
+    before: usize,
     region: usize,
     memory: Memory,
 }
@@ -223,6 +240,16 @@ unsafe impl Send for Span {}
 unsafe impl Sync for Span {}
 
 impl Span {
+    /// All but the first `bytes`, fewer than there are, which nobody sees from now on.
+    fn behind(mut self, bytes: usize) -> Self {
+        let bytes = bytes.min(self.bytes);
+        // SAFETY: within the span, or right behind it.
+        self.start = unsafe { self.start.add(bytes) };
+        self.bus += bytes as u64;
+        self.bytes -= bytes;
+        self.before += bytes;
+        self
+    }
     #[inline]
     pub(crate) fn start(&self) -> NonNull<u8> {
         self.start
@@ -239,7 +266,9 @@ impl Span {
 
 impl Drop for Span {
     fn drop(&mut self) {
-        self.memory.0.regions[self.region].lock().give(self.bus..self.bus + self.bytes as u64);
+        self.memory.0.regions[self.region]
+            .lock()
+            .give(self.bus - self.before as u64..self.bus + self.bytes as u64);
     }
 }
 
@@ -283,6 +312,26 @@ mod tests {
         assert!(memory.device_write(buffer.bus(), b"frame"));
         assert_eq!(&buffer.bytes()[..5], b"frame");
         assert_eq!((buffer.capacity(), buffer.bus() % 64), (2048, 0));
+    }
+
+    #[test]
+    fn a_chunk_is_aligned_and_comes_back_whole() {
+        let memory = Memory::private(2 << 20).unwrap();
+        for _ in 0..2 {
+            // All that there is: nothing is lost when the first are dropped.
+            let mut pool = memory.chunks(512, 2048, 256).unwrap();
+            assert!(memory.chunks(1, 2048, 256).is_err());
+            let mut all: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
+            assert_eq!(all.len(), 512);
+            for (index, buffer) in all.iter_mut().enumerate() {
+                assert_eq!((buffer.capacity(), buffer.bus() % 2048), (2048 - 256, 256));
+                buffer.bytes_mut().fill(index as u8);
+            }
+            assert!(all.iter().enumerate().all(|(index, b)| b.bytes().iter().all(|&x| x == index as u8)));
+        }
+        for (chunk, headroom) in [(2047, 0), (2048, 2048), (2048, 100)] {
+            assert!(memory.chunks(1, chunk, headroom).is_err());
+        }
     }
 
     #[test]

@@ -24,9 +24,13 @@ It learns behind which port each station is (4096 of them, for 300 s) and floods
 stations and groups. No spanning tree: a loop of cables makes a storm.
 
 Ports: uio:ADDRESS and vfio:ADDRESS (our driver; `kpps device list` shows cards),
-packet:INTERFACE (the kernel's, with its offloads off: ethtool -K eth1 tx off tso off gso off gro off).")]
+xdp:INTERFACE[:QUEUE] (AF_XDP: its frames are taken from the kernel), packet:INTERFACE (packet sockets: the kernel
+has them too; with its offloads off: ethtool -K eth1 tx off tso off gso off gro off),
+auto:INTERFACE (the better of these two, with a word on why), udp:HOST:PORT (a socket; needs no privilege) and
+udp::PORT (one that listens).")]
 pub struct BridgeArguments {
-    /// The ports: uio:ADDRESS, vfio:ADDRESS or packet:INTERFACE
+    /// The ports: uio:ADDRESS, vfio:ADDRESS, auto:INTERFACE, xdp:INTERFACE[:QUEUE],
+    /// packet:INTERFACE, udp:HOST:PORT or udp::PORT
     #[arg(required = true, num_args = 2..)]
     ports: Vec<Spec>,
     /// Stop after this time [default: with Ctrl-C]
@@ -63,7 +67,10 @@ not cut packets into fragments and does not look at IP options. The addresses mu
 kernel's too, or both answer.
 
 Ports: uio:ADDRESS and vfio:ADDRESS (our driver; `kpps device list` shows cards),
-packet:INTERFACE (the kernel's, with its offloads off: ethtool -K eth1 tx off tso off gso off gro off).")]
+xdp:INTERFACE[:QUEUE] (AF_XDP: its frames are taken from the kernel), packet:INTERFACE (packet sockets: the kernel
+has them too; with its offloads off: ethtool -K eth1 tx off tso off gso off gro off),
+auto:INTERFACE (the better of these two, with a word on why), udp:HOST:PORT (a socket; needs no privilege) and
+udp::PORT (one that listens).")]
 pub struct RouteArguments {
     /// The interfaces with their addresses: PORT=ADDRESS/BITS, or PORT@VLAN=ADDRESS/BITS for a VLAN of the port
     #[arg(required = true, num_args = 1.., value_parser = link)]

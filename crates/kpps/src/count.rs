@@ -21,9 +21,13 @@ Frames of `kpps send` are known by their tags: lost, duplicated, reordered and c
 counted for each stream. Other frames are counted as such. After --expect frames it ends at once.
 
 Ports: uio:ADDRESS and vfio:ADDRESS (our driver; `kpps device list` shows cards),
-packet:INTERFACE (the kernel's, with its offloads off: ethtool -K eth1 tx off tso off gso off gro off).")]
+xdp:INTERFACE[:QUEUE] (AF_XDP: its frames are taken from the kernel), packet:INTERFACE (packet sockets: the kernel
+has them too; with its offloads off: ethtool -K eth1 tx off tso off gso off gro off),
+auto:INTERFACE (the better of these two, with a word on why), udp:HOST:PORT (a socket; needs no privilege) and
+udp::PORT (one that listens).")]
 pub struct Arguments {
-    /// Where to receive: uio:ADDRESS, vfio:ADDRESS or packet:INTERFACE
+    /// Where to receive: uio:ADDRESS, vfio:ADDRESS, auto:INTERFACE, xdp:INTERFACE[:QUEUE],
+    /// packet:INTERFACE, udp:HOST:PORT or udp::PORT
     port: Spec,
     /// Stop after this time
     #[arg(long, default_value = "2s", value_parser = units::duration)]
@@ -44,7 +48,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut ends = arguments.common.ends(Some(arguments.duration));
     let elapsed = match ports.first_mut() {
         Some(AnyPort::Card(card)) => count(&mut **card, &mut streams, arguments.expect, &mut ends),
-        Some(AnyPort::Packet(packet)) => count(&mut **packet, &mut streams, arguments.expect, &mut ends),
+        Some(port) => count(port, &mut streams, arguments.expect, &mut ends),
         None => Ok(Duration::ZERO),
     };
     ends.clear();

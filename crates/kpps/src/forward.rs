@@ -21,9 +21,13 @@ Frames are passed on as they are; between two cards nothing is copied. One for w
 port has no room is dropped, and counted there as `full`.
 
 Ports: uio:ADDRESS and vfio:ADDRESS (our driver; `kpps device list` shows cards),
-packet:INTERFACE (the kernel's, with its offloads off: ethtool -K eth1 tx off tso off gso off gro off).")]
+xdp:INTERFACE[:QUEUE] (AF_XDP: its frames are taken from the kernel), packet:INTERFACE (packet sockets: the kernel
+has them too; with its offloads off: ethtool -K eth1 tx off tso off gso off gro off),
+auto:INTERFACE (the better of these two, with a word on why), udp:HOST:PORT (a socket; needs no privilege) and
+udp::PORT (one that listens).")]
 pub struct Arguments {
-    /// One port: uio:ADDRESS, vfio:ADDRESS or packet:INTERFACE
+    /// One port: uio:ADDRESS, vfio:ADDRESS, auto:INTERFACE, xdp:INTERFACE[:QUEUE],
+    /// packet:INTERFACE, udp:HOST:PORT or udp::PORT
     a: Spec,
     /// The other
     b: Spec,

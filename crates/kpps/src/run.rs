@@ -50,7 +50,15 @@ impl Common {
             ServiceName::Kpps => ServiceKind::Kpps,
         };
         let options = port::Options { service, ring: self.ring, promiscuous };
-        let mut ports = port::open(specs, &options).map_err(|e| Failure::Input(e.to_string()))?;
+        let mut chosen = Vec::with_capacity(specs.len());
+        for spec in specs {
+            let (port, why) = port::choose(spec).map_err(|e| Failure::Input(e.to_string()))?;
+            if let Some(why) = why {
+                eprintln!("{spec} is {port}: {why}");
+            }
+            chosen.push(port);
+        }
+        let mut ports = port::open(&chosen, &options).map_err(|e| Failure::Input(e.to_string()))?;
         interrupt::watch();
         if !wait_for_links(&mut ports, LINK).map_err(broken)? {
             let down: Vec<_> = specs

@@ -27,9 +27,7 @@ impl FromStr for Place {
             }
             (Err(_), true) => match text.parse() {
                 Ok(spec @ Spec::Card(..)) => Ok(Self::Real(spec)),
-                Ok(Spec::Packet(_)) => {
-                    Err("the suite tests our driver: give vfio:ADDRESS or uio:ADDRESS".into())
-                }
+                Ok(_) => Err("the suite tests our driver: give vfio:ADDRESS or uio:ADDRESS".into()),
                 Err(why) => Err(why.to_string()),
             },
         }

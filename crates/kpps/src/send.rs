@@ -25,10 +25,13 @@ Each frame carries a tag (stream, sequence, time, check), from which `kpps count
 lost, duplicated, reordered or corrupted. At a rate each frame is sent at its time whatever became
 of those before; one that cannot be sent within a millisecond is counted as unsent, and as loss.
 
-Ports: uio:ADDRESS and vfio:ADDRESS (our driver; `kpps device list` shows cards),
-packet:INTERFACE (the kernel's, with its offloads off: ethtool -K eth1 tx off tso off gso off gro off).")]
+Ports: uio:ADDRESS and vfio:ADDRESS (our driver; `kpps device list` shows cards), xdp:INTERFACE[:QUEUE]
+(AF_XDP: the queue's frames are taken from the kernel), packet:INTERFACE (packet sockets: the kernel has
+them too; with its offloads off: ethtool -K eth1 tx off tso off gso off gro off). Both send past tc's queues.
+auto:INTERFACE is the better of these two, with a word on why; udp:HOST:PORT sends datagrams, without a privilege.")]
 pub struct Arguments {
-    /// Where to send: uio:ADDRESS, vfio:ADDRESS or packet:INTERFACE
+    /// Where to send: uio:ADDRESS, vfio:ADDRESS, auto:INTERFACE, xdp:INTERFACE[:QUEUE],
+    /// packet:INTERFACE, udp:HOST:PORT or udp::PORT
     port: Spec,
     /// Frame size in bytes with FCS, or a mix: imix-csit, imix-trex, imix-linux
     #[arg(long, default_value = "64", value_parser = sizes)]
@@ -117,10 +120,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let start = Start::now(&mut ports)?;
     let mut ends = arguments.common.ends(duration);
-    // One loop for each kind of port, so that nothing is decided for each frame.
+    // A card has a loop of its own, so that nothing is decided for each frame; others pay for a system call.
     let sent = match ports.first_mut() {
         Some(AnyPort::Card(card)) => send(&mut **card, &plan, &mut ends),
-        Some(AnyPort::Packet(packet)) => send(&mut **packet, &plan, &mut ends),
+        Some(port) => send(port, &plan, &mut ends),
         None => Ok(Sent::default()),
     };
     ends.clear();

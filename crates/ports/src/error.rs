@@ -11,7 +11,9 @@ pub enum Error {
     #[error("`{0}` is not a PCI address like 0000:00:10.0: `kpps device list` shows them")]
     BadAddress(String),
     /// Not a port.
-    #[error("`{0}` is not a port: vfio:ADDRESS, uio:ADDRESS or packet:INTERFACE")]
+    #[error(
+        "`{0}` is not a port: vfio:ADDRESS, uio:ADDRESS, auto:INTERFACE, xdp:INTERFACE[:QUEUE], packet:INTERFACE or udp:HOST:PORT"
+    )]
     BadSpec(String),
     /// Nothing has this address.
     #[error("there is no PCI device {0}: `kpps device list` shows what there is")]

@@ -25,7 +25,7 @@
 //! are built without it.
 //!
 //! `unsafe` is in `window.rs` (registers), in `vfio/ioctl.rs`, `port/interface.rs` and `port/packet/socket.rs` (system
-//! calls), and in `port/packet/ring.rs` (memory shared with the kernel).
+//! calls; those of `port/xdp`, too), and in `port/packet/ring.rs` and `port/xdp/ring.rs` (memory shared with the kernel).
 
 mod card;
 mod config;

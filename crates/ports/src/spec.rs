@@ -54,8 +54,30 @@ impl FromStr for Backend {
 pub enum Spec {
     /// `vfio:ADDRESS`, `uio:ADDRESS`: our driver on a card.
     Card(Backend, Address),
-    /// `packet:INTERFACE`: an interface of the kernel.
+    /// `packet:INTERFACE`: an interface of the kernel, through packet sockets.
     Packet(String),
+    /// `xdp:INTERFACE`, `xdp:INTERFACE:QUEUE`: a queue of an interface, through an `AF_XDP` socket.
+    Xdp {
+        /// The interface.
+        interface: String,
+        /// The queue; the first is 0.
+        queue: u32,
+    },
+    /// `udp:HOST:PORT`, `udp::PORT`: a UDP socket that sends there, or one that listens.
+    Udp {
+        /// The other end's name or address; empty for a socket that listens.
+        host: String,
+        /// The other end's port, or our own.
+        port: u16,
+    },
+    /// `auto:INTERFACE`: the best way that there is to an interface ([`choose`](crate::port::choose)).
+    Auto(String),
+}
+
+/// An interface's name, if it can be one: 15 bytes is what the kernel allows (IFNAMSIZ less the terminator).
+fn interface(name: &str) -> Option<String> {
+    let good = (1..=15).contains(&name.len()) && !name.contains(['/', ' ', ':', '\0']);
+    good.then(|| name.to_owned())
 }
 
 impl FromStr for Spec {
@@ -64,9 +86,25 @@ impl FromStr for Spec {
         let bad = || Error::BadSpec(text.to_owned());
         let (kind, rest) = text.split_once(':').ok_or_else(bad)?;
         match kind {
-            // 15 bytes is what the kernel allows (IFNAMSIZ less the terminator).
-            "packet" if (1..=15).contains(&rest.len()) && !rest.contains(['/', ' ']) => {
-                Ok(Self::Packet(rest.to_owned()))
+            "auto" => interface(rest).map(Self::Auto).ok_or_else(bad),
+            "udp" => {
+                let (host, port) = rest.rsplit_once(':').ok_or_else(bad)?;
+                // An IPv6 address has brackets around it.
+                let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+                match port.parse() {
+                    Ok(port) if !host.contains(['/', ' ', '[', ']']) => {
+                        Ok(Self::Udp { host: host.into(), port })
+                    }
+                    _ => Err(bad()),
+                }
+            }
+            "packet" => interface(rest).map(Self::Packet).ok_or_else(bad),
+            "xdp" => {
+                let (name, queue) = match rest.split_once(':') {
+                    Some((name, queue)) => (name, queue.parse().map_err(|_| bad())?),
+                    None => (rest, 0),
+                };
+                Ok(Self::Xdp { interface: interface(name).ok_or_else(bad)?, queue })
             }
             _ => Ok(Self::Card(kind.parse().map_err(|_| bad())?, rest.parse()?)),
         }
@@ -78,6 +116,11 @@ impl fmt::Display for Spec {
         match self {
             Self::Card(backend, address) => write!(f, "{backend}:{address}"),
             Self::Packet(interface) => write!(f, "packet:{interface}"),
+            Self::Auto(interface) => write!(f, "auto:{interface}"),
+            Self::Udp { host, port } if host.contains(':') => write!(f, "udp:[{host}]:{port}"),
+            Self::Udp { host, port } => write!(f, "udp:{host}:{port}"),
+            Self::Xdp { interface, queue: 0 } => write!(f, "xdp:{interface}"),
+            Self::Xdp { interface, queue } => write!(f, "xdp:{interface}:{queue}"),
         }
     }
 }
@@ -89,17 +132,35 @@ mod tests {
 
     #[test]
     fn what_is_shown_is_read() {
-        for text in ["vfio:0000:00:10.0", "uio:0001:3a:1f.7", "packet:eth0", "packet:br-lan.7"] {
+        for text in [
+            "vfio:0000:00:10.0",
+            "uio:0001:3a:1f.7",
+            "packet:eth0",
+            "packet:br-lan.7",
+            "xdp:eth0",
+            "xdp:eth0:3",
+        ] {
             assert_eq!(text.parse::<Spec>().unwrap().to_string(), text);
         }
+        assert_eq!("xdp:eth0:0".parse::<Spec>().unwrap().to_string(), "xdp:eth0");
         assert_eq!("uio:00:10.0".parse::<Spec>().unwrap().to_string(), "uio:0000:00:10.0");
     }
 
     #[test]
     fn others_are_refused() {
-        for text in
-            ["", "eth0", "xdp:eth0", "packet:", "packet:a-name-too-long-for-it", "packet:a/b", "00:10.0"]
-        {
+        for text in [
+            "",
+            "eth0",
+            "xdp:",
+            "xdp:eth0:",
+            "xdp:eth0:-1",
+            "xdp:a:1:2",
+            "packet:",
+            "packet:a:1",
+            "packet:a-name-too-long-for-it",
+            "packet:a/b",
+            "00:10.0",
+        ] {
             assert!(matches!(text.parse::<Spec>(), Err(Error::BadSpec(_))), "{text}");
         }
         assert!(matches!("uio:eth0".parse::<Spec>(), Err(Error::BadAddress(_))));

@@ -7,7 +7,7 @@ use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Size, Tag, tag};
 use kpps_platform::{Buffer, BufferSource};
 use kpps_ports::Spec;
-use kpps_ports::port::{AnyPort, Frame, Options, Port, open};
+use kpps_ports::port::{AnyPort, Frame, Options, Port, choose, open};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -168,6 +168,36 @@ fn overflow_is_counted(kinds: [&'static str; 2]) {
         let missed = far.counters().unwrap().missed;
         assert!(missed > 0, "{received} of {sent} fit");
         assert_eq!(received + missed, u64::from(near.counters().unwrap().sent as u32));
+    });
+}
+
+#[test]
+fn xdp_each_arrives() {
+    each_arrives(["xdp", "xdp"]);
+}
+
+#[test]
+fn xdp_too_long() {
+    too_long_is_told(["xdp", "packet"]);
+}
+
+#[test]
+fn xdp_overflow() {
+    overflow_is_counted(["packet", "xdp"]);
+}
+
+#[test]
+fn auto_chooses() {
+    with_cable(|| {
+        let (spec, why) = choose(&"auto:near0".parse().unwrap()).unwrap();
+        // Virtual cables have XDP in their driver, and one queue.
+        assert_eq!(spec.to_string(), "xdp:near0", "{why:?}");
+        assert!(why.unwrap().contains("driver"));
+        let [mut near, mut far] = ports(["auto", "auto"]);
+        let frames = [frame(60, 0, false)];
+        assert_eq!(pass(&mut near, &mut far, &frames), frames);
+        let none = choose(&"auto:nothere0".parse().unwrap()).unwrap_err();
+        assert!(none.to_string().contains("no such interface"), "{none}");
     });
 }
 

@@ -2,11 +2,13 @@
 
 use super::card::{CardPort, Line};
 use super::run::BUDGET;
-use super::{Counters, Frame, Link, Next, PacketPort, Port, Trouble, Wake};
+use super::{Counters, Frame, Link, Next, PacketPort, Port, Trouble, UdpPort, Wake, XdpPort, choose, xdp};
 use crate::{Backend, Card, Domain, Error, Interrupts, Place, Spec, devices};
 use kpps_dma::{BufferPool, Memory, PoolBuffer};
 use kpps_driver::Chip;
 use kpps_driver::config::{Config, NapiExit, Refill, RefillWhen, Service};
+use kpps_frames::build::Flow;
+use kpps_platform::OutOfMemory;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -16,6 +18,12 @@ use std::time::Duration;
 const BUFFER_BYTES: usize = 2048 + 64;
 /// Buffers that apps hold, and that lie in the stacks of the pool's handles.
 const SPARE_BUFFERS: usize = 1024;
+/// What ports need that are not for everybody, as `setcap` has it.
+const PACKET_CAPABILITIES: &str = "cap_net_raw";
+pub(super) const XDP_CAPABILITIES: &str = "cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock";
+/// Bytes of a chunk, as `AF_XDP` wants buffers: a frame and what comes before it, or a card's buffer and that.
+pub(super) const CHUNK_BYTES: usize = 2048;
+const CARD_CHUNK_BYTES: usize = 4096;
 /// The boundary that no buffer crosses: an erratum of the 82545 and 82546.
 const BOUNDARY: u64 = 1 << 16;
 
@@ -102,6 +110,42 @@ pub enum AnyPort {
     Card(Box<CardPort<Place, Option<Interrupts>>>),
     /// An interface of the kernel.
     Packet(Box<PacketPort>),
+    /// A queue of an interface.
+    Xdp(Box<XdpPort>),
+    /// A UDP socket.
+    Udp(Box<UdpPort>),
+}
+
+/// How buffers lie in memory.
+#[derive(Clone, Copy)]
+enum Layout {
+    /// One behind the other.
+    Buffers,
+    /// At the ends of chunks of so many bytes.
+    Chunks(usize),
+}
+
+impl Layout {
+    fn of(specs: &[Spec]) -> Self {
+        let any = |kind: fn(&Spec) -> bool| specs.iter().any(kind);
+        match any(|spec| matches!(spec, Spec::Xdp { .. })) {
+            false => Self::Buffers,
+            true if any(|spec| matches!(spec, Spec::Card(..))) => Self::Chunks(CARD_CHUNK_BYTES),
+            true => Self::Chunks(CHUNK_BYTES),
+        }
+    }
+    fn bytes(self) -> usize {
+        match self {
+            Self::Buffers => BUFFER_BYTES,
+            Self::Chunks(bytes) => bytes,
+        }
+    }
+    fn pool(self, memory: &Memory, count: usize) -> Result<BufferPool, OutOfMemory> {
+        match self {
+            Self::Buffers => memory.pool(count, BUFFER_BYTES, Some(BOUNDARY)),
+            Self::Chunks(bytes) => memory.chunks(count, bytes, xdp::HEADROOM),
+        }
+    }
 }
 
 /// Opens ports that share one pool of buffers.
@@ -115,14 +159,20 @@ pub fn open(specs: &[Spec], options: &Options) -> Result<Vec<AnyPort>, Error> {
             source: io::Error::other("each port is one end of one wire"),
         });
     }
+    let specs = &specs.iter().map(|spec| Ok(choose(spec)?.0)).collect::<Result<Vec<_>, Error>>()?[..];
     check_cards(specs)?;
-    let per_port = 2 * usize::from(options.ring) + SPARE_BUFFERS / 2;
-    let buffers = specs.len() * per_port + SPARE_BUFFERS;
+    let in_rings = specs.iter().map(|spec| match spec {
+        Spec::Card(..) => 2 * usize::from(options.ring),
+        Spec::Xdp { .. } => xdp::BUFFERS,
+        _ => 0,
+    });
+    let buffers = in_rings.sum::<usize>() + specs.len() * SPARE_BUFFERS / 2 + SPARE_BUFFERS;
+    let layout = Layout::of(specs);
     // Rings and what alignment wastes.
-    let bytes = buffers * BUFFER_BYTES + specs.len() * (1 << 18) + (1 << 20);
+    let bytes = buffers * layout.bytes() + specs.len() * (1 << 18) + (2 << 20);
     let mut backends = specs.iter().filter_map(|spec| match spec {
         Spec::Card(backend, _) => Some(*backend),
-        Spec::Packet(_) => None,
+        _ => None,
     });
     let domain = match backends.next() {
         None => None,
@@ -138,18 +188,19 @@ pub fn open(specs: &[Spec], options: &Options) -> Result<Vec<AnyPort>, Error> {
         Some(domain) => domain.memory().clone(),
         None => Memory::private(bytes).map_err(Error::io("memory for frames"))?,
     };
-    let pool = memory.pool(buffers, BUFFER_BYTES, Some(BOUNDARY)).map_err(|_| Error::Io {
+    let pool = layout.pool(&memory, buffers).map_err(|_| Error::Io {
         what: "memory for frames".into(),
         source: io::ErrorKind::OutOfMemory.into(),
     })?;
-    specs.iter().map(|spec| open_one(spec, options, domain.as_ref(), pool.clone())).collect()
+    let supplies = Supplies { domain: domain.as_ref(), memory: &memory, chunk: layout.bytes(), pool: &pool };
+    specs.iter().map(|spec| open_one(spec, options, &supplies)).collect()
 }
 
 /// Whether the cards are there and ready: said before memory is asked for.
 fn check_cards(specs: &[Spec]) -> Result<(), Error> {
     let cards = specs.iter().filter_map(|spec| match spec {
         Spec::Card(backend, address) => Some((*backend, *address)),
-        Spec::Packet(_) => None,
+        _ => None,
     });
     let mut devices = None;
     for (backend, address) in cards {
@@ -167,13 +218,17 @@ fn check_cards(specs: &[Spec]) -> Result<(), Error> {
     Ok(())
 }
 
-fn open_one(
-    spec: &Spec,
-    options: &Options,
-    domain: Option<&Domain>,
-    pool: BufferPool,
-) -> Result<AnyPort, Error> {
-    match (spec, domain) {
+/// What ports are opened with.
+struct Supplies<'s> {
+    domain: Option<&'s Domain>,
+    memory: &'s Memory,
+    chunk: usize,
+    pool: &'s BufferPool,
+}
+
+fn open_one(spec: &Spec, options: &Options, supplies: &Supplies<'_>) -> Result<AnyPort, Error> {
+    let pool = supplies.pool.clone();
+    match (spec, supplies.domain) {
         (Spec::Card(_, address), Some(domain)) => {
             let card = Card::open(domain, *address)?;
             let line = match options.service {
@@ -186,22 +241,47 @@ fn open_one(
             Ok(AnyPort::Card(Box::new(port)))
         }
         (Spec::Packet(name), _) => {
-            let port = PacketPort::open(name, pool).map_err(|source| packet_error(name, source))?;
+            let port = PacketPort::open(name, pool).map_err(refused(spec, PACKET_CAPABILITIES))?;
             Ok(AnyPort::Packet(Box::new(port)))
         }
+        (Spec::Xdp { interface, queue }, _) => {
+            let port = XdpPort::open(interface, *queue, supplies.memory, supplies.chunk, pool);
+            Ok(AnyPort::Xdp(Box::new(port.map_err(refused(spec, XDP_CAPABILITIES))?)))
+        }
+        (Spec::Udp { host, port }, _) => {
+            let port = UdpPort::open(host, *port, pool)
+                .map_err(|source| Error::Io { what: spec.to_string(), source })?;
+            Ok(AnyPort::Udp(Box::new(port)))
+        }
+        (Spec::Auto(_), _) => Err(Error::BadSpec(spec.to_string())),
         (Spec::Card(backend, _), None) => Err(Error::BadSpec(Backend::name(*backend).into())),
     }
 }
 
-fn packet_error(name: &str, source: io::Error) -> Error {
-    let source = match source.raw_os_error() {
-        Some(libc::ENODEV) => io::Error::other("there is no such interface: `ip -brief link` shows them"),
-        Some(libc::EPERM | libc::EACCES) => io::Error::other(
-            "no right to open packet sockets: run as root, or `sudo setcap cap_net_raw+ep $(command -v kpps)`",
-        ),
-        _ => source,
+/// Why an interface cannot be had, with what helps.
+pub(super) fn refused<'s>(spec: &'s Spec, capabilities: &'s str) -> impl FnOnce(io::Error) -> Error + 's {
+    let help = move |error: &io::Error| {
+        Some(match (error.raw_os_error()?, spec) {
+            (libc::ENODEV, _) => "there is no such interface: `ip -brief link` shows them".into(),
+            (libc::EPERM | libc::EACCES, _) => format!(
+                "no right to open such sockets: run as root, or `sudo setcap {capabilities}+ep $(command -v kpps)`"
+            ),
+            (libc::ENOBUFS, Spec::Xdp { .. }) => {
+                "this process may not lock so much memory: `ulimit -l unlimited`, or as root".into()
+            }
+            (libc::EBUSY, Spec::Xdp { interface, .. }) => format!(
+                "the queue, or the interface's XDP program, is in use: `ip link set {interface} xdp off` removes that"
+            ),
+            (libc::EINVAL, Spec::Xdp { interface, .. }) => {
+                format!("no such queue: `ethtool -l {interface}` tells how many there are")
+            }
+            _ => return None,
+        })
     };
-    Error::Io { what: format!("packet:{name}"), source }
+    move |source| {
+        let source = help(&source).map_or(source, io::Error::other);
+        Error::Io { what: spec.to_string(), source }
+    }
 }
 
 impl AnyPort {
@@ -209,11 +289,11 @@ impl AnyPort {
     pub fn chip(&self) -> Option<Chip> {
         match self {
             Self::Card(card) => Some(card.chip()),
-            Self::Packet(_) => None,
+            _ => None,
         }
     }
 
-    /// The station address.
+    /// The station address; a made-up one of a UDP socket, which sends none.
     ///
     /// # Errors
     /// Those of the system.
@@ -221,16 +301,20 @@ impl AnyPort {
         match self {
             Self::Card(card) => Ok(card.address()),
             Self::Packet(packet) => packet.address(),
+            Self::Xdp(xdp) => xdp.address(),
+            Self::Udp(_) => Ok(Flow::default().from_mac.0),
         }
     }
 }
 
-/// Does the same with either kind.
-macro_rules! either {
+/// Does the same with any kind.
+macro_rules! any {
     ($self:ident, $port:ident => $what:expr) => {
         match $self {
             AnyPort::Card($port) => $what,
             AnyPort::Packet($port) => $what,
+            AnyPort::Xdp($port) => $what,
+            AnyPort::Udp($port) => $what,
         }
     };
 }
@@ -238,16 +322,16 @@ macro_rules! either {
 impl Wake for AnyPort {
     #[inline]
     fn next(&self) -> Next {
-        either!(self, port => port.next())
+        any!(self, port => port.next())
     }
     fn now_ns(&self) -> u64 {
-        either!(self, port => port.now_ns())
+        any!(self, port => port.now_ns())
     }
     fn fd(&self) -> Option<BorrowedFd<'_>> {
-        either!(self, port => port.fd())
+        any!(self, port => port.fd())
     }
     fn wants_to_send(&self) -> bool {
-        either!(self, port => port.wants_to_send())
+        any!(self, port => port.wants_to_send())
     }
 }
 
@@ -258,51 +342,51 @@ impl Port for AnyPort {
         budget: usize,
         sink: impl FnMut(Frame) -> Option<PoolBuffer>,
     ) -> Result<usize, Trouble> {
-        either!(self, port => port.receive(budget, sink))
+        any!(self, port => port.receive(budget, sink))
     }
     #[inline]
     fn send(&mut self, frame: Frame) -> Result<(), Frame> {
-        either!(self, port => port.send(frame))
+        any!(self, port => port.send(frame))
     }
     #[inline]
     fn send_burst(&mut self, frames: &mut impl Iterator<Item = Frame>) -> usize {
-        either!(self, port => port.send_burst(frames))
+        any!(self, port => port.send_burst(frames))
     }
     #[inline]
     fn send_again(&mut self, most: usize, write: impl FnMut(&mut PoolBuffer) -> u16) -> usize {
-        either!(self, port => port.send_again(most, write))
+        any!(self, port => port.send_again(most, write))
     }
     #[inline]
     fn flush(&mut self) -> Result<(), Trouble> {
-        either!(self, port => port.flush())
+        any!(self, port => port.flush())
     }
     #[inline]
     fn room(&mut self) -> usize {
-        either!(self, port => port.room())
+        any!(self, port => port.room())
     }
     fn in_flight(&mut self) -> usize {
-        either!(self, port => port.in_flight())
+        any!(self, port => port.in_flight())
     }
     fn woken(&mut self) -> Result<(), Trouble> {
-        either!(self, port => port.woken())
+        any!(self, port => port.woken())
     }
     fn look_after(&mut self) -> Result<(), Trouble> {
-        either!(self, port => port.look_after())
+        any!(self, port => port.look_after())
     }
     fn counters(&mut self) -> Result<Counters, Trouble> {
-        either!(self, port => port.counters())
+        any!(self, port => port.counters())
     }
     fn frames(&self) -> (u64, u64) {
-        either!(self, port => port.frames())
+        any!(self, port => port.frames())
     }
     fn refresh_link(&mut self) -> Result<(), Trouble> {
-        either!(self, port => port.refresh_link())
+        any!(self, port => port.refresh_link())
     }
     fn link(&self) -> Link {
-        either!(self, port => port.link())
+        any!(self, port => port.link())
     }
     #[inline]
     fn pool(&mut self) -> &mut BufferPool {
-        either!(self, port => port.pool())
+        any!(self, port => port.pool())
     }
 }

@@ -52,6 +52,13 @@ pub(super) fn kick(fd: BorrowedFd<'_>) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// Has the kernel look for buffers to receive into, in a ring that it shares with the socket.
+pub(super) fn wake_receiver(fd: BorrowedFd<'_>) {
+    let none = std::ptr::null_mut();
+    // SAFETY: no memory is involved: there is no room for a message. That is no error that matters.
+    unsafe { libc::recvfrom(fd.as_raw_fd(), none, 0, libc::MSG_DONTWAIT, none.cast(), none.cast()) };
+}
+
 /// An interface of the kernel.
 #[derive(Debug)]
 pub(super) struct Interface {

@@ -1,8 +1,10 @@
 //! Ports: where a program takes frames in and sends them out, whatever is behind.
 //!
 //! - [`CardPort`] is our driver on a card: the driver's halves, a service that says when to look, and interrupts.
+//! - [`XdpPort`] is a queue of an interface of the kernel, through `AF_XDP`.
 //! - [`PacketPort`] is an interface of the kernel, through `AF_PACKET`.
-//! - [`AnyPort`] is either; [`open`] makes them from their names.
+//! - [`UdpPort`] is a UDP socket, which needs no privilege.
+//! - [`AnyPort`] is any of them; [`open`] makes them from their names.
 //!
 //! Frames go in bursts and lie in buffers of one pool per process, so that between two cards nothing is copied.
 //! Nothing here locks, allocates or asks for the time for each frame; a burst costs a card one tail write each way.
@@ -10,17 +12,23 @@
 
 mod any;
 mod card;
+mod choice;
 mod counted;
 mod interface;
 mod missed;
 mod packet;
 mod rest;
 pub mod run;
+mod udp;
+mod xdp;
 
 pub use any::{AnyPort, Options, ServiceKind, open};
 pub use card::{CardPort, Line};
+pub use choice::choose;
 pub use packet::PacketPort;
 pub use rest::rest;
+pub use udp::UdpPort;
+pub use xdp::XdpPort;
 
 use kpps_dma::{BufferPool, PoolBuffer};
 use kpps_platform::Buffer;
@@ -87,7 +95,7 @@ pub struct Counters {
     /// Times that a frame was not taken because there was no room.
     pub full: u64,
     /// Frames that came but were lost for lack of room, before any software saw them: MPC of a card, `tp_drops`
-    /// of a packet socket.
+    /// of a packet socket, dropped frames and a full ring of an XDP socket.
     pub missed: u64,
     /// Times that a frame found no receive descriptor (RNBC). It then waits in the card's FIFO, so it is not lost by
     /// that; QEMU's e1000 drops it at once and counts it as missed too.

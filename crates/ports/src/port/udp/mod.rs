@@ -1,0 +1,379 @@
+//! A UDP socket as a port: for anybody, on any system, without a privilege.
+//!
+//! What is behind the headers of a frame goes out as a datagram; a datagram that comes is given headers, so that its
+//! tag is where a test frame has it and its size is that of the frame that carries it over Ethernet and IPv4. The
+//! headers' addresses are not the real ones. Datagrams are never cut into fragments, and never put together or split by
+//! segmentation offload: over a virtual link that would be one frame for many datagrams.
+
+#[cfg(target_os = "linux")]
+mod batch;
+#[cfg(any(test, not(target_os = "linux")))]
+mod single;
+
+use super::{Counters, Frame, Link, Next, Port, Trouble, Wake};
+#[cfg(target_os = "linux")]
+use batch as system;
+use kpps_dma::{BufferPool, PoolBuffer};
+use kpps_frames::build::{Flow, udp_test};
+use kpps_frames::{Size, tag};
+use kpps_platform::{Buffer, BufferSource};
+#[cfg(not(target_os = "linux"))]
+use single as system;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Instant;
+use system::BATCH;
+
+/// Bytes of the headers that a datagram is given.
+pub(super) const HEADERS: usize = tag::OFFSET;
+
+/// A UDP socket.
+#[derive(Debug)]
+pub struct UdpPort {
+    socket: UdpSocket,
+    /// Whom it exchanges datagrams with: of a listening port, the first who sends one.
+    peer: Option<SocketAddr>,
+    pool: BufferPool,
+    /// Buffers to receive into.
+    slots: Vec<PoolBuffer>,
+    /// Those of them that were filled, while their frames are passed on.
+    filled: Vec<PoolBuffer>,
+    arrived: [Option<usize>; BATCH],
+    /// Headers of a frame of the length that came last.
+    headers: Vec<u8>,
+    /// Frames taken for sending, and where in each its payload begins.
+    waiting: Vec<(Frame, usize)>,
+    next: Next,
+    epoch: Instant,
+    counters: Counters,
+}
+
+impl UdpPort {
+    /// A port that sends to `host` and receives from it; with an empty host one that listens, and answers the first
+    /// who sends to it.
+    ///
+    /// # Errors
+    /// Those of the system: no such host, the port is in use.
+    pub fn open(host: &str, port: u16, pool: BufferPool) -> io::Result<Self> {
+        let (socket, peer) = if host.is_empty() {
+            (UdpSocket::bind(("0.0.0.0", port))?, None)
+        } else {
+            let peer = (host, port).to_socket_addrs()?.next().ok_or(io::ErrorKind::AddrNotAvailable)?;
+            let any = if peer.is_ipv4() { "0.0.0.0" } else { "::" };
+            let socket = UdpSocket::bind((any, 0))?;
+            socket.connect(peer)?;
+            (socket, Some(peer))
+        };
+        socket.set_nonblocking(true)?;
+        system::prepare(&socket)?;
+        Ok(Self {
+            socket,
+            peer,
+            pool,
+            slots: Vec::with_capacity(BATCH),
+            filled: Vec::with_capacity(BATCH),
+            arrived: [None; BATCH],
+            headers: Vec::new(),
+            waiting: Vec::with_capacity(BATCH),
+            next: Next::Now,
+            epoch: Instant::now(),
+            counters: Counters::default(),
+        })
+    }
+
+    /// Gives a listening port its peer, once somebody has sent.
+    fn meet(&mut self) -> io::Result<bool> {
+        if self.peer.is_none() {
+            match self.socket.peek_from(&mut [0]) {
+                Ok((_, peer)) => {
+                    self.socket.connect(peer)?;
+                    self.peer = Some(peer);
+                }
+                Err(error) if is_passing(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(self.peer.is_some())
+    }
+
+    /// Writes headers before a datagram; the length of the frame, if it can be one.
+    fn complete(headers: &mut Vec<u8>, buffer: &mut PoolBuffer, datagram: usize) -> Option<u16> {
+        let shortest = usize::from(Size::MIN.bytes_without_fcs());
+        let bytes = (HEADERS + datagram).max(shortest);
+        let place = buffer.bytes_mut().get_mut(..bytes)?;
+        if headers.len() != bytes {
+            *headers = udp_test(&Flow::default(), Size::without_fcs(u16::try_from(bytes).ok()?)).ok()?;
+        }
+        place[..HEADERS].copy_from_slice(headers.get(..HEADERS)?);
+        place[HEADERS + datagram..].fill(0);
+        u16::try_from(bytes).ok()
+    }
+}
+
+/// Nothing there yet; or an earlier datagram found nobody, which says nothing of the next one.
+fn is_passing(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionRefused, ConnectionReset, Interrupted, WouldBlock};
+    matches!(error.kind(), WouldBlock | Interrupted | ConnectionRefused | ConnectionReset)
+}
+
+impl Wake for UdpPort {
+    #[inline]
+    fn next(&self) -> Next {
+        self.next
+    }
+    fn now_ns(&self) -> u64 {
+        self.epoch.elapsed().as_nanos() as u64
+    }
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
+    }
+    fn wants_to_send(&self) -> bool {
+        !self.waiting.is_empty() && self.peer.is_some()
+    }
+}
+
+impl Port for UdpPort {
+    fn receive(
+        &mut self,
+        budget: usize,
+        mut sink: impl FnMut(Frame) -> Option<PoolBuffer>,
+    ) -> Result<usize, Trouble> {
+        let limit = budget.min(BATCH);
+        while self.slots.len() < limit {
+            let Some(buffer) = self.pool.take() else { break };
+            self.slots.push(buffer);
+        }
+        let limit = limit.min(self.slots.len());
+        self.counters.system_calls += 1;
+        let result = self.meet().and_then(|met| match met {
+            true => system::receive(&self.socket, &mut self.slots[..limit], &mut self.arrived),
+            false => Ok(0),
+        });
+        let count = match result {
+            Ok(count) => count,
+            Err(error) if is_passing(&error) => 0,
+            Err(error) => return Err(Trouble::system("cannot receive")(error)),
+        };
+        self.next = if count < limit { Next::Asleep } else { Next::Now };
+        let mut taken = 0;
+        let Self { slots, filled, arrived, headers, counters, .. } = self;
+        filled.extend(slots.drain(..count));
+        for (mut buffer, datagram) in filled.drain(..).zip(arrived.iter()) {
+            let Some(bytes) = datagram.and_then(|bytes| Self::complete(headers, &mut buffer, bytes)) else {
+                counters.errors += 1;
+                slots.push(buffer);
+                continue;
+            };
+            taken += 1;
+            counters.received += 1;
+            counters.received_bytes += u64::from(bytes);
+            slots.extend(sink(Frame { buffer, bytes }));
+        }
+        Ok(taken)
+    }
+
+    #[inline]
+    fn send(&mut self, frame: Frame) -> Result<(), Frame> {
+        if self.waiting.len() == BATCH {
+            self.counters.full += 1;
+            return Err(frame);
+        }
+        let start = tag::offset(frame.as_ref());
+        if start > frame.as_ref().len() {
+            self.counters.unsent += 1;
+            self.pool.give(frame.buffer);
+        } else {
+            self.waiting.push((frame, start));
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), Trouble> {
+        if self.waiting.is_empty() || !self.meet().map_err(Trouble::system("cannot send"))? {
+            return Ok(());
+        }
+        let mut gone = 0;
+        // A refusal tells of an earlier datagram, each time.
+        let mut refusals = 0;
+        while let Some(left) = self.waiting.get(gone..).filter(|left| !left.is_empty()) {
+            self.counters.system_calls += 1;
+            match system::send(&self.socket, left) {
+                Ok(count) => {
+                    let bytes = left.iter().take(count).map(|(frame, _)| u64::from(frame.bytes));
+                    self.counters.sent_bytes += bytes.sum::<u64>();
+                    self.counters.sent += count as u64;
+                    gone += count;
+                }
+                Err(error) if is_passing(&error) && error.kind() != io::ErrorKind::WouldBlock => {
+                    refusals += 1;
+                    if refusals > BATCH {
+                        break;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                // Too long for the way, or no way: this one is lost.
+                Err(error) if is_lost(&error) => {
+                    self.counters.unsent += 1;
+                    gone += 1;
+                }
+                Err(error) => return Err(Trouble::system("cannot send")(error)),
+            }
+        }
+        for (frame, _) in self.waiting.drain(..gone) {
+            self.pool.give(frame.buffer);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn room(&mut self) -> usize {
+        BATCH - self.waiting.len()
+    }
+
+    fn in_flight(&mut self) -> usize {
+        self.waiting.len()
+    }
+
+    fn woken(&mut self) -> Result<(), Trouble> {
+        self.next = Next::Now;
+        Ok(())
+    }
+
+    fn look_after(&mut self) -> Result<(), Trouble> {
+        Ok(())
+    }
+
+    fn counters(&mut self) -> Result<Counters, Trouble> {
+        self.counters.missed = system::dropped(&self.socket).unwrap_or(0);
+        Ok(self.counters)
+    }
+
+    fn frames(&self) -> (u64, u64) {
+        (self.counters.received, self.counters.sent)
+    }
+
+    fn refresh_link(&mut self) -> Result<(), Trouble> {
+        Ok(())
+    }
+
+    fn link(&self) -> Link {
+        Link { up: true, speed_mbps: None }
+    }
+
+    fn pool(&mut self) -> &mut BufferPool {
+        &mut self.pool
+    }
+}
+
+/// Whether an error concerns one datagram only.
+fn is_lost(error: &io::Error) -> bool {
+    use io::ErrorKind::{HostUnreachable, InvalidInput, NetworkDown, NetworkUnreachable};
+    #[cfg(unix)]
+    if matches!(error.raw_os_error(), Some(libc::EMSGSIZE | libc::ENOBUFS)) {
+        return true;
+    }
+    matches!(error.kind(), HostUnreachable | InvalidInput | NetworkDown | NetworkUnreachable)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use kpps_dma::Memory;
+    use kpps_frames::Tag;
+
+    fn pool() -> BufferPool {
+        Memory::private(4 << 20).unwrap().pool(600, 2048, None).unwrap()
+    }
+
+    fn frame(pool: &mut BufferPool, bytes: usize, sequence: u32) -> (Frame, Vec<u8>) {
+        let mut content = udp_test(&Flow::default(), Size::without_fcs(bytes as u16)).unwrap();
+        tag::write(&mut content, Tag { stream: 1, sequence, sent_ps: 5 }).unwrap();
+        let mut buffer = pool.take().unwrap();
+        buffer.bytes_mut()[..bytes].copy_from_slice(&content);
+        (Frame { buffer, bytes: bytes as u16 }, content)
+    }
+
+    /// A listening port and one that sends to it.
+    fn pair() -> (UdpPort, UdpPort) {
+        let listening = UdpPort::open("", 0, pool()).unwrap();
+        let port = listening.socket.local_addr().unwrap().port();
+        (UdpPort::open("127.0.0.1", port, pool()).unwrap(), listening)
+    }
+
+    fn next(port: &mut UdpPort) -> Vec<u8> {
+        let end = Instant::now() + std::time::Duration::from_secs(10);
+        let mut found = None;
+        while found.is_none() && Instant::now() < end {
+            port.receive(1, |frame| {
+                found = Some(frame.as_ref().to_vec());
+                Some(frame.buffer)
+            })
+            .unwrap();
+        }
+        found.unwrap()
+    }
+
+    #[test]
+    fn frames_arrive_unchanged_and_are_answered() {
+        let (mut near, mut far) = pair();
+        for (sequence, bytes) in (60..1400).step_by(33).enumerate() {
+            let (frame, content) = frame(&mut pool(), bytes, sequence as u32);
+            near.send(frame).unwrap();
+            near.flush().unwrap();
+            assert_eq!(next(&mut far), content);
+        }
+        let (frame, content) = frame(&mut pool(), 60, 99);
+        far.send(frame).unwrap();
+        far.flush().unwrap();
+        assert_eq!(next(&mut near), content);
+        let (sent, received) = (near.counters().unwrap(), far.counters().unwrap());
+        assert_eq!((sent.sent, sent.sent_bytes), (received.received, received.received_bytes));
+    }
+
+    #[test]
+    fn short_datagrams_are_filled_up_and_long_ones_refused() {
+        let (near, mut far) = pair();
+        near.socket.send(&[7]).unwrap();
+        let short = next(&mut far);
+        assert_eq!((short.len(), short[HEADERS], &short[HEADERS + 1..]), (60, 7, &[0; 17][..]));
+        // Longer than a buffer: not passed on in part.
+        near.socket.send(&[1; 4000]).unwrap();
+        near.socket.send(&[2; 18]).unwrap();
+        assert_eq!(next(&mut far)[HEADERS], 2);
+        assert_eq!(far.counters().unwrap().errors, 1);
+    }
+
+    #[test]
+    fn nobody_there_is_no_trouble() {
+        let (mut near, far) = pair();
+        drop(far);
+        for sequence in 0..100 {
+            near.send(frame(&mut pool(), 60, sequence).0).unwrap();
+            near.flush().unwrap();
+            near.receive(1, |frame| Some(frame.buffer)).unwrap();
+        }
+        assert_eq!(near.counters().unwrap().sent, 100);
+    }
+
+    /// What other systems use does the same.
+    #[test]
+    fn one_at_a_time_does_the_same() {
+        let (near, far) = pair();
+        let (mut near_pool, mut far_pool) = (pool(), pool());
+        let frames: Vec<_> =
+            (0..5).map(|sequence| (frame(&mut near_pool, 64, sequence).0, HEADERS)).collect();
+        single::prepare(&near.socket).unwrap();
+        assert_eq!(single::send(&near.socket, &frames).unwrap(), 5);
+        far.socket.set_nonblocking(false).unwrap();
+        let mut buffers: Vec<_> = (0..5).map(|_| far_pool.take().unwrap()).collect();
+        let mut arrived = [None; BATCH];
+        assert_eq!(single::receive(&far.socket, &mut buffers, &mut arrived).unwrap(), 5);
+        assert!(arrived[..5].iter().all(|bytes| *bytes == Some(64 - HEADERS)));
+        assert_eq!(single::dropped(&far.socket), None);
+        for (buffer, (frame, start)) in buffers.iter().zip(&frames) {
+            assert_eq!(buffer.bytes()[HEADERS..64], frame.as_ref()[*start..]);
+        }
+    }
+}

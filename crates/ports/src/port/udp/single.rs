@@ -1,0 +1,51 @@
+//! A datagram for each system call, where there is nothing better than the standard library.
+
+use super::HEADERS;
+use crate::port::Frame;
+use kpps_dma::PoolBuffer;
+use kpps_platform::Buffer;
+use std::io;
+use std::net::UdpSocket;
+
+/// Datagrams that are passed on at once.
+pub(super) const BATCH: usize = 64;
+
+/// As `batch::send`.
+pub(super) fn send(socket: &UdpSocket, frames: &[(Frame, usize)]) -> io::Result<usize> {
+    for (index, (frame, start)) in frames.iter().enumerate() {
+        match socket.send(frame.as_ref().get(*start..).unwrap_or_default()) {
+            Ok(_) => {}
+            Err(error) if index == 0 => return Err(error),
+            Err(_) => return Ok(index),
+        }
+    }
+    Ok(frames.len())
+}
+
+/// As `batch::receive`.
+pub(super) fn receive(
+    socket: &UdpSocket,
+    buffers: &mut [PoolBuffer],
+    arrived: &mut [Option<usize>; BATCH],
+) -> io::Result<usize> {
+    for (index, (buffer, arrived)) in buffers.iter_mut().zip(arrived.iter_mut()).enumerate() {
+        let room = buffer.bytes_mut().get_mut(HEADERS..).unwrap_or_default();
+        match socket.recv(room) {
+            // A full buffer is taken for a cut datagram.
+            Ok(bytes) => *arrived = (bytes < room.len()).then_some(bytes),
+            Err(error) if index == 0 => return Err(error),
+            Err(_) => return Ok(index),
+        }
+    }
+    Ok(buffers.len().min(BATCH))
+}
+
+/// Nothing to prepare.
+pub(super) fn prepare(_: &UdpSocket) -> io::Result<()> {
+    Ok(())
+}
+
+/// Nobody tells.
+pub(super) fn dropped(_: &UdpSocket) -> Option<u64> {
+    None
+}
