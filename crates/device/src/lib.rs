@@ -180,6 +180,11 @@ impl Nic {
         self.irq.mask != 0
     }
 
+    /// Measures [`Tally::rx_dry_longest_ps`] anew.
+    pub fn forget_longest_dry(&mut self) {
+        self.tally.rx_dry_longest_ps = 0;
+    }
+
     /// Where all frames went so far. Idle times are counted up to the last call of [`run`](Self::run).
     #[inline]
     pub fn tally(&self) -> &Tally {

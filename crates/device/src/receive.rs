@@ -65,6 +65,8 @@ pub(crate) struct Receive {
     /// Causes to be set once `flush_mark` descriptors have been written back.
     pub(crate) flush_causes: u32,
     pub(crate) flush_mark: u64,
+    /// When the engine took the last free descriptor, if there has been none since.
+    pub(crate) dry_since: Option<u64>,
 }
 
 /// RXDCTL after reset: WTHRESH 1, counted in descriptors (SDM 13.4.46).
@@ -96,6 +98,7 @@ impl Receive {
             engine_free_ps: 0,
             flush_causes: 0,
             flush_mark: 0,
+            dry_since: None,
         }
     }
 
@@ -155,6 +158,7 @@ impl Nic {
 
         if !self.rx.queue.has_untaken() {
             self.stats.bump(stat::RNBC);
+            self.tally.rx_no_buffer += 1;
         }
         let mut remember = 0;
         if !good_fcs {
@@ -309,6 +313,13 @@ impl Nic {
     /// RDT.
     pub(crate) fn set_receive_tail<H: Host>(&mut self, now: u64, value: u32, host: &mut H) {
         self.rx.queue.set_tail(value);
+        if self.rx.queue.has_untaken()
+            && let Some(since) = self.rx.dry_since.take()
+        {
+            let dry_ps = now.saturating_sub(since);
+            self.tally.rx_dry_ps += dry_ps;
+            self.tally.rx_dry_longest_ps = self.tally.rx_dry_longest_ps.max(dry_ps);
+        }
         if self.rx.control & rctl::EN != 0 {
             self.rx_fetch(now, host);
         }
@@ -317,6 +328,7 @@ impl Nic {
     /// Receive ring set-up: forgets what is on chip and under way.
     pub(crate) fn set_receive_ring(&mut self, set: impl FnOnce(&mut Queue)) {
         set(&mut self.rx.queue);
+        self.rx.dry_since = None;
         self.deadlines.clear(Source::RxFetch);
         self.rx.filling = 0;
         self.deadlines.clear(Source::RxWriteBack);

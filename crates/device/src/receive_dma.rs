@@ -64,6 +64,9 @@ impl Nic {
                 break;
             };
             self.rx.queue.take();
+            if !self.rx.queue.has_untaken() {
+                self.rx.dry_since = Some(now);
+            }
             if buffer == 0 {
                 // A null descriptor stores nothing (SDM 3.2.5.2).
                 self.rx_finish_descriptor(now, word | RX_DD);

@@ -80,8 +80,16 @@ pub struct Tally {
     pub rx_fetches_cut: u64,
     /// Bursts that wrote receive descriptors back.
     pub rx_write_backs: u64,
+    /// Frames that arrived while there was no free receive descriptor (RNBC, SDM 13.7.22): they wait in the FIFO.
+    pub rx_no_buffer: u64,
+    /// Time the enabled receiver had no free descriptor, from the last one taken to the tail write that brought more, in ps.
+    pub rx_dry_ps: u64,
+    /// The longest such time, in ps.
+    pub rx_dry_longest_ps: u64,
     /// Bursts that fetched transmit descriptors.
     pub tx_fetches: u64,
+    /// Bursts that read data to send.
+    pub tx_data_bursts: u64,
     /// Bursts that reported transmit descriptors.
     pub tx_write_backs: u64,
     /// Bursts of the card that ended in a master abort.

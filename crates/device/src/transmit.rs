@@ -255,6 +255,7 @@ impl Nic {
         let addr = data.buffer.wrapping_add(u64::from(data.read));
         self.tx.data = Some(data);
         let end = host.burst(now, BurstKind::Read, Purpose::TxData, addr, n).max(now);
+        self.tally.tx_data_bursts += 1;
         self.deadlines.set(Source::TxData, end);
         false
     }

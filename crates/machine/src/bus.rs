@@ -1,4 +1,4 @@
-//! The I/O bus: PCI and PCI-X as bursts on one shared, first-come-first-served resource.
+//! The I/O bus: PCI and PCI-X as bursts on one shared, first-come-first-served resource; PCI Express as one for each way.
 //!
 //! A burst takes an overhead in clocks plus one clock for every bus-width of data; a read also waits
 //! for the target. A master needs a gap before its next burst, in which others may have theirs; the target may end
@@ -31,6 +31,9 @@ pub struct Params {
     /// Whether the bus is free for others during that wait (PCI-X split transactions). Request and completion are a
     /// burst each then, the request without data.
     pub split_reads: bool,
+    /// The two ways are apart (PCI Express): what comes from memory or from a CPU does not wait for what goes there.
+    #[serde(default)]
+    pub duplex: bool,
     /// The target disconnects a card's write at multiples of so many bytes; 0: never.
     #[serde(default)]
     pub write_disconnect_bytes: u32,
@@ -111,6 +114,9 @@ pub struct BackgroundTally {
 
 /// Cards with a gap of their own; those in higher slots share the last.
 const CARDS: usize = 8;
+/// The two ways of a bus that has two.
+const TO_MEMORY: usize = 0;
+const TO_CARDS: usize = 1;
 
 /// The state of a bus.
 #[derive(Debug)]
@@ -118,10 +124,11 @@ pub struct Bus {
     params: Params,
     width_shift: u32,
     gap_ps: u64,
-    free_at_ps: u64,
+    /// Of the way to memory, and of that to the cards: the same one but for [`Params::duplex`].
+    free_at_ps: [u64; 2],
     /// Before this a card's next burst cannot start.
     ready_ps: [u64; CARDS],
-    busy_ps: u64,
+    busy_ps: [u64; 2],
     transactions: u64,
     background: Option<Background>,
     background_next_ps: u64,
@@ -138,9 +145,9 @@ impl Bus {
             params,
             width_shift,
             gap_ps,
-            free_at_ps: 0,
+            free_at_ps: [0; 2],
             ready_ps: [0; CARDS],
-            busy_ps: 0,
+            busy_ps: [0; 2],
             transactions: 0,
             background: None,
             background_next_ps: u64::MAX,
@@ -194,15 +201,15 @@ impl Bus {
     /// One burst.
     #[inline]
     fn burst(&mut self, now_ps: u64, request: Request, cut: bool) -> u64 {
-        let mut start = now_ps.max(self.free_at_ps);
         let card = match request.master {
-            Master::Card(slot) => {
-                let card = usize::from(slot).min(CARDS - 1);
-                start = start.max(self.ready_ps[card]);
-                Some(card)
-            }
+            Master::Card(slot) => Some(usize::from(slot).min(CARDS - 1)),
             Master::Bridge | Master::Background => None,
         };
+        let asked = card.map_or(now_ps, |card| now_ps.max(self.ready_ps[card]));
+        if self.params.duplex {
+            return self.packets(asked, request, cut);
+        }
+        let start = asked.max(self.free_at_ps[0]);
         let burst = self.burst_ps(request.bytes);
         let (busy, after) = match (request.what.reads_memory(), self.params.split_reads) {
             (false, _) => (burst, 0),
@@ -210,14 +217,41 @@ impl Bus {
             (true, true) => (self.burst_ps(0) + burst, self.params.read_latency_ps),
         };
         let end = start + busy;
-        self.free_at_ps = end;
+        self.free_at_ps[0] = end;
         if let Some(card) = card {
             self.ready_ps[card] = end + self.gap_ps;
         }
-        self.busy_ps += busy;
+        self.busy_ps[0] += busy;
         self.transactions += 1;
         if self.log.is_some() {
             self.note_burst(start, end, request, cut);
+        }
+        end + after
+    }
+
+    /// A burst where the two ways are apart: a read is a request one way and a completion the other.
+    fn packets(&mut self, asked_ps: u64, request: Request, cut: bool) -> u64 {
+        let bytes = request.bytes;
+        let ways: [Option<(usize, u32)>; 2] = match request.what {
+            What::TailWrite | What::RegisterWrite => [Some((TO_CARDS, bytes)), None],
+            What::RegisterRead => [Some((TO_CARDS, 0)), Some((TO_MEMORY, bytes))],
+            what if what.reads_memory() => [Some((TO_MEMORY, 0)), Some((TO_CARDS, bytes))],
+            _ => [Some((TO_MEMORY, bytes)), None],
+        };
+        let (mut start, mut end) = (None, asked_ps);
+        for (way, bytes) in ways.into_iter().flatten() {
+            let busy = self.burst_ps(bytes);
+            let from = end.max(self.free_at_ps[way]);
+            start = start.or(Some(from));
+            // A completion comes later than its request, and holds nobody up who has one due before.
+            self.free_at_ps[way] = from + busy;
+            self.busy_ps[way] += busy;
+            end = from + busy;
+        }
+        let after = if request.what.reads_memory() { self.params.read_latency_ps } else { 0 };
+        self.transactions += 1;
+        if self.log.is_some() {
+            self.note_burst(start.unwrap_or(asked_ps), end, request, cut);
         }
         end + after
     }
@@ -250,9 +284,9 @@ impl Bus {
         self.burst(now_ps, request, false)
     }
 
-    /// Time for which the bus has been occupied.
+    /// Time for which the bus has been occupied; of two ways that which is busier.
     pub fn busy_ps(&self) -> u64 {
-        self.busy_ps
+        self.busy_ps[0].max(self.busy_ps[1])
     }
 
     /// Bursts so far, register accesses among them.

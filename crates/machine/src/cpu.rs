@@ -626,6 +626,7 @@ mod tests {
             read_disconnect_bytes: 0,
             read_latency_ps: 0,
             split_reads: false,
+            duplex: false,
             register_read_ps: 0,
             register_write_ps: 0,
         };
@@ -647,6 +648,8 @@ mod tests {
             ring_lines: 2,
             allocate_lines: 0,
             free_lines: 0,
+            copy_byte_ps: 0,
+            copy_cached_byte_ps: 0,
             memory_mb_per_s: 0,
         };
         Machine::with_cpus(host, World::new(Memory::new(4096, 32), bus), cpus)

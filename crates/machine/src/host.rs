@@ -46,6 +46,12 @@ pub struct Params {
     /// Cache lines that freeing one fetches from memory.
     #[serde(default)]
     pub free_lines: u32,
+    /// Copying a byte that is in no cache, or summing it; 0: not known, for machines where nobody does.
+    #[serde(default)]
+    pub copy_byte_ps: u64,
+    /// The same of a byte that is in the cache.
+    #[serde(default)]
+    pub copy_cached_byte_ps: u64,
     /// What memory moves, for CPUs and cards together, in megabytes a second; 0: no limit.
     #[serde(default)]
     pub memory_mb_per_s: u64,
@@ -74,6 +80,8 @@ impl Params {
             ("ring_lines", self.ring_lines.into(), 0..=256),
             ("allocate_lines", self.allocate_lines.into(), 0..=256),
             ("free_lines", self.free_lines.into(), 0..=256),
+            ("copy_byte_ps", self.copy_byte_ps, 0..=1_000_000),
+            ("copy_cached_byte_ps", self.copy_cached_byte_ps, 0..=1_000_000),
             // Below this a card's own bursts would queue without end.
             (
                 "memory_mb_per_s",

@@ -6,6 +6,7 @@
 
 pub mod linux22;
 pub mod linux24;
+pub mod tcp;
 
 /// A network device as a stack sees it: a driver bound to its card. An interrupt, or another CPU, may call it while it is
 /// being called.

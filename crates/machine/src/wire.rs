@@ -3,8 +3,12 @@
 /// Frames that arrive at a card: something sends them, at times of its own.
 pub trait Traffic {
     /// When the last bit of the next frame arrives; `u64::MAX` if there is no next frame. Only [`Traffic::frame`]
-    /// changes it.
+    /// changes it, and, of a source that [answers](Traffic::answers), what the card sends.
     fn next_ps(&self) -> u64;
+    /// Whether it answers what the card sends, as the other end of a connection does.
+    fn answers(&self) -> bool {
+        false
+    }
     /// The next frame, without FCS. Called at [`Traffic::next_ps`].
     fn frame(&mut self) -> &[u8];
 }

@@ -13,6 +13,8 @@ struct Slot {
     traffic: Box<dyn Traffic>,
     /// When its next frame arrives: [`Traffic::next_ps`], remembered.
     arrival_ps: u64,
+    /// What arrives depends on what the card sends.
+    answers: bool,
     receiver: Box<dyn Receiver>,
 }
 
@@ -25,9 +27,30 @@ impl Slot {
     /// Lets everything happen here that happens until `until_ps`.
     #[inline(always)]
     fn run(&mut self, until_ps: u64, memory: &Memory, bus: &mut Bus) {
+        if self.answers {
+            return self.run_in_order(until_ps, memory, bus);
+        }
         let mut side = Side { memory, bus, master: self.master, receiver: self.receiver.as_mut() };
         while self.arrival_ps <= until_ps {
             self.nic.frame_arrives(self.arrival_ps, self.traffic.frame(), &mut side);
+            self.arrival_ps = self.traffic.next_ps();
+        }
+        self.nic.run(until_ps, &mut side);
+    }
+
+    /// The same, event by event: an answer may come sooner than the next frame was thought to.
+    fn run_in_order(&mut self, until_ps: u64, memory: &Memory, bus: &mut Bus) {
+        let mut side = Side { memory, bus, master: self.master, receiver: self.receiver.as_mut() };
+        loop {
+            let at = self.nic.next_event_ps().min(self.arrival_ps);
+            if at > until_ps {
+                break;
+            }
+            if self.arrival_ps <= at {
+                self.nic.frame_arrives(self.arrival_ps, self.traffic.frame(), &mut side);
+            } else {
+                self.nic.run(at, &mut side);
+            }
             self.arrival_ps = self.traffic.next_ps();
         }
         self.nic.run(until_ps, &mut side);
@@ -90,7 +113,7 @@ impl World {
     pub fn plug(&mut self, nic: Nic, traffic: Box<dyn Traffic>, receiver: Box<dyn Receiver>) -> usize {
         let arrival_ps = traffic.next_ps();
         let master = Master::Card(self.slots.len().try_into().unwrap_or(u8::MAX));
-        self.slots.push(Slot { nic, master, traffic, arrival_ps, receiver });
+        self.slots.push(Slot { nic, master, answers: traffic.answers(), traffic, arrival_ps, receiver });
         self.update_next();
         self.slots.len() - 1
     }
@@ -98,6 +121,7 @@ impl World {
     /// Replaces what arrives at the card in `slot`.
     pub fn set_traffic(&mut self, slot: usize, traffic: Box<dyn Traffic>) {
         self.slots[slot].arrival_ps = traffic.next_ps();
+        self.slots[slot].answers = traffic.answers();
         self.slots[slot].traffic = traffic;
         self.update_next();
     }
@@ -280,6 +304,7 @@ mod tests {
             read_disconnect_bytes: 0,
             read_latency_ps: 0,
             split_reads: false,
+            duplex: false,
             register_read_ps: 0,
             register_write_ps: 0,
         };

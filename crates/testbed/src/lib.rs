@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bridge;
+pub mod bulk;
 mod netdev;
 mod per_frame;
 mod running;
@@ -15,7 +16,8 @@ mod transmit;
 pub mod watch;
 
 pub use kpps_machine::cpu::{Function, Level, Profile};
+pub use netdev::Pieces;
 pub use per_frame::PerFrame;
 pub use setup::{Setup, SetupError, StackParams};
 pub use simulated::{Profiled, Simulated};
-pub use transmit::{Transmit, transmit};
+pub use transmit::{Transmit, transmit, transmit_pieces};

@@ -2,7 +2,9 @@
 
 use kpps_driver::config::{self, Buffers};
 use kpps_driver::service::{self, Exclusive, InterruptLoop, Napi, Polling, SelfPacing};
-use kpps_driver::{Chip, Config, Control, Device, Error, Received, RxQueue, TxQueue, probe};
+use kpps_driver::{
+    Chip, Config, Control, Device, Error, Fragment, Received, RxQueue, TxMeta, TxQueue, probe,
+};
 use kpps_machine::cpu::{Function, Lock};
 use kpps_machine::platform::{Allocator, Buf, Card};
 use kpps_machine::stack::{self, IntoBuffer, Netdev, Next, Polled, Raised};
@@ -43,8 +45,21 @@ enum Policy {
 pub struct Signs {
     /// Frames that it has dropped.
     pub dropped: Cell<u64>,
+    /// How often it has written the receive tail.
+    pub tail_writes: Cell<u64>,
     /// Why it cannot go on.
     pub error: Cell<Option<Error>>,
+}
+
+/// How a stack hands a frame to the driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pieces {
+    /// In one buffer, where it came to be.
+    One,
+    /// In so many buffers.
+    Many(usize),
+    /// It came to be in pieces; the driver copies them into one buffer.
+    Coalesced,
 }
 
 /// Driver and card. An interrupt may come while it is being served, and another CPU may send meanwhile.
@@ -59,6 +74,7 @@ pub struct Bound {
     checksum: bool,
     /// The stack's way of sending tells the card about each frame, as Linux's does.
     doorbell_each_frame: bool,
+    pieces: Pieces,
     signs: Rc<Signs>,
 }
 
@@ -118,6 +134,7 @@ impl Bound {
             source,
             checksum: config.rx_checksum && chip.has_checksum_offload(),
             doorbell_each_frame,
+            pieces: Pieces::One,
             signs: Rc::default(),
             machine,
         })
@@ -133,6 +150,41 @@ impl Bound {
         }
     }
 
+    /// The same with frames handed over otherwise.
+    pub fn sending(self, pieces: Pieces) -> Self {
+        Self { pieces, ..self }
+    }
+
+    /// Takes a frame of several buffers to send: the first holds it, and `pieces` share it.
+    fn send_pieces(&self, mut first: Buf, bytes: usize, pieces: usize) -> bool {
+        let mut source = self.source.clone();
+        let each = bytes.div_ceil(pieces);
+        let mut fragments = Vec::with_capacity(pieces);
+        for from in (each..bytes).step_by(each) {
+            let Some(mut buffer) = source.take() else { break };
+            let part = from..bytes.min(from + each);
+            let length = part.len();
+            buffer.bytes_mut()[..length].copy_from_slice(&first.bytes_mut()[part]);
+            fragments.push(Fragment { buffer, bytes: length as u16 });
+        }
+        fragments.insert(0, Fragment { buffer: first, bytes: each.min(bytes) as u16 });
+        let refused = self.tx.with(&self.machine, |tx| {
+            let sent = tx.enqueue(fragments.into_iter(), &TxMeta::default());
+            if sent.is_ok() && self.doorbell_each_frame {
+                tx.flush();
+            }
+            sent.err()
+        });
+        let Some(refused) = refused else { return true };
+        refused.frame.for_each(|fragment| source.give(fragment.buffer));
+        false
+    }
+
+    /// Writes of the receive tail so far; of the last time that was known while the queue is in use.
+    pub fn tail_writes(&self) -> u64 {
+        self.signs.tail_writes.get()
+    }
+
     /// Where it shows its signs.
     pub fn signs(&self) -> Rc<Signs> {
         Rc::clone(&self.signs)
@@ -142,6 +194,7 @@ impl Bound {
     fn note(&self, error: Option<Error>) {
         if let Ok(rx) = self.rx.try_borrow() {
             let counters = rx.counters();
+            self.signs.tail_writes.set(counters.doorbells);
             self.signs.dropped.set(counters.frame_errors + counters.nonsense);
         }
         if error.is_some() {
@@ -223,6 +276,13 @@ impl Netdev for Bound {
         let mut source = self.source.clone();
         let Some(mut buffer) = source.take() else { return false };
         let bytes = fill(buffer.bytes_mut());
+        match self.pieces {
+            Pieces::One => {}
+            Pieces::Many(pieces) => return self.send_pieces(buffer, bytes, pieces.max(1)),
+            Pieces::Coalesced => {
+                self.machine.spend_on(Function::Copy, bytes as u64 * self.machine.host().copy_byte_ps);
+            }
+        }
         let sent = self.tx.with(&self.machine, |tx| {
             let sent = tx.send(buffer, bytes as u16);
             if sent.is_ok() && self.doorbell_each_frame {

@@ -53,7 +53,17 @@ impl Room {
     /// Builds the machine, with the card in slot 0 and `receiver` at the far end of its wire, probes the driver and waits
     /// for the link. Of the machine's CPUs only the one that serves the card is simulated: the others idle.
     pub fn build(setup: &Setup, receiver: Box<dyn Receiver>) -> Result<(Self, Bound), TrialError> {
-        let (room, bound) = Self::with_cards(setup, 1, vec![(setup.card.clone(), receiver)])?;
+        Self::with_spare(setup, 1, 0, receiver)
+    }
+
+    /// The same with `cpus` CPUs, and so many buffers more than what driver and stack hold.
+    pub fn with_spare(
+        setup: &Setup,
+        cpus: usize,
+        spare: usize,
+        receiver: Box<dyn Receiver>,
+    ) -> Result<(Self, Bound), TrialError> {
+        let (room, bound) = Self::with_cards_and(setup, cpus, vec![(setup.card.clone(), receiver)], spare)?;
         let bound = bound.into_iter().next();
         Ok((room, bound.ok_or_else(|| TrialError::Testbed("a machine without a card".into()))?))
     }
@@ -64,9 +74,18 @@ impl Room {
         cpus: usize,
         cards: Vec<(kpps_device::Params, Box<dyn Receiver>)>,
     ) -> Result<(Self, Vec<Bound>), TrialError> {
+        Self::with_cards_and(setup, cpus, cards, 0)
+    }
+
+    fn with_cards_and(
+        setup: &Setup,
+        cpus: usize,
+        cards: Vec<(kpps_device::Params, Box<dyn Receiver>)>,
+        spare: usize,
+    ) -> Result<(Self, Vec<Bound>), TrialError> {
         let rings = usize::from(setup.config.rx_ring.max(setup.config.tx_ring));
         // Every place that can hold a frame is full, and then some: the allocator never runs dry.
-        let buffers = cards.len() * (2 * rings + setup.stack_params.most_frames() + 512);
+        let buffers = cards.len() * (2 * rings + setup.stack_params.most_frames() + 512) + spare;
         let buffer_bytes = usize::from(setup.config.rx_buffer_bytes).max(LEAST_BUFFER_BYTES);
         let bytes = memory_bytes(2 * cards.len(), buffers, buffer_bytes);
         let memory = Memory::new(bytes, setup.host_params.cache_line_bytes);

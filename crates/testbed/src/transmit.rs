@@ -1,5 +1,6 @@
 //! The other direction: how many frames a driver gets out when its application always has another.
 
+use crate::netdev::Pieces;
 use crate::running::{Deaf, Running};
 use crate::setup::Setup;
 use crate::simulated::{Room, cpu_time, share};
@@ -27,6 +28,8 @@ pub struct Transmit {
     pub interrupts_per_s: f64,
     /// Device registers read and written by the CPU, for each frame.
     pub registers_per_packet: (f64, f64),
+    /// Bursts in which the card read data, for each frame.
+    pub data_bursts_per_packet: f64,
     /// How the CPU's time went.
     pub cpu: Cpu,
 }
@@ -58,13 +61,24 @@ impl Producer for Source {
 
 /// Sends frames of `size` for `warmup_ms`, then measures for `duration_ms`.
 pub fn transmit(setup: &Setup, size: Size, warmup_ms: u32, duration_ms: u32) -> Result<Transmit, TrialError> {
+    transmit_pieces(setup, size, Pieces::One, warmup_ms, duration_ms)
+}
+
+/// The same with frames that the stack hands over in `pieces`.
+pub fn transmit_pieces(
+    setup: &Setup,
+    size: Size,
+    pieces: Pieces,
+    warmup_ms: u32,
+    duration_ms: u32,
+) -> Result<Transmit, TrialError> {
     let frame = udp_test(&Flow::default(), size).map_err(|e| TrialError::Load(e.to_string()))?;
     let (frames, wrong) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
     let far_end = FarEnd { bytes: frame.len(), frames: Rc::clone(&frames), wrong: Rc::clone(&wrong) };
     let setup = setup.clone().for_frames(size);
     let (room, bound) = Room::build(&setup, Box::new(far_end))?;
     let machine = &room.0;
-    let stack = Running::start(machine, setup.stack_params.clone(), bound, Deaf);
+    let stack = Running::start(machine, setup.stack_params.clone(), bound.sending(pieces), Deaf);
     stack.send_forever(machine, Source(InfiniteSource::new(frame)));
 
     let read = || {
@@ -94,6 +108,7 @@ pub fn transmit(setup: &Setup, size: Size, warmup_ms: u32, duration_ms: u32) -> 
             per_frame(counters_to.register_reads, counters_from.register_reads),
             per_frame(counters_to.register_writes, counters_from.register_writes),
         ),
+        data_bursts_per_packet: per_frame(card_to.tx_data_bursts, card_from.tx_data_bursts),
         cpu: cpu_time(&usage_from, &usage_to, elapsed_ps),
     })
 }

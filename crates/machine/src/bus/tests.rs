@@ -11,6 +11,7 @@ fn params() -> Params {
         gap_clocks: 0,
         read_latency_ps: 100_000,
         split_reads: false,
+        duplex: false,
         write_disconnect_bytes: 0,
         read_disconnect_bytes: 0,
         register_read_ps: 400_000,
@@ -45,6 +46,17 @@ fn a_split_read_leaves_the_bus_to_others_and_is_two_bursts() {
     let answer = bus.transfer(0, by(0, What::TxData, 64));
     assert_eq!(answer, (4 + 12) * CLOCK + 100_000);
     assert_eq!(bus.transfer(0, write(8)), (4 + 12 + 5) * CLOCK);
+}
+
+#[test]
+fn where_the_ways_are_apart_writes_to_memory_do_not_hold_up_what_comes_from_there() {
+    let mut bus = Bus::new(Params { split_reads: true, duplex: true, ..params() });
+    assert_eq!(bus.transfer(0, write(1024)), (4 + 128) * CLOCK);
+    // A read asks behind the write, and its answer has the other way for itself.
+    assert_eq!(bus.transfer(0, by(1, What::TxData, 64)), (4 + 128 + 4 + 12) * CLOCK + 100_000);
+    // A write behind both waits for the request only.
+    assert_eq!(bus.transfer(0, write(8)), (4 + 128 + 4 + 5) * CLOCK);
+    assert_eq!(bus.busy_ps(), (4 + 128 + 4 + 5) * CLOCK);
 }
 
 #[test]

@@ -46,6 +46,12 @@ functions! {
     Task = "thread", "One turn of a thread's scheduler.";
     Element = "application", "What the application does with a frame.";
     SystemCall = "system call", "Into the kernel and back, and copying a frame.";
+    Copy = "copy", "Copying data, or summing it.";
+    Ip = "IP", "`ip_rcv`: a packet to its protocol.";
+    Tcp = "TCP", "`tcp_v4_rcv`: a segment to its socket.";
+    TcpAck = "TCP acknowledgement", "Making an acknowledgement and handing it down.";
+    Timer = "timers", "The timer softirq of a tick.";
+    Schedule = "scheduling", "Waking a process, and switching to it.";
     EmptyPoll = "empty poll", "Polling that found nothing.";
     Transfer = "line from another CPU", "Waiting for a cache line that another CPU has written.";
     Spin = "spin", "Waiting for a lock that another CPU holds.";

@@ -58,6 +58,28 @@ pub struct Params {
     pub element_cycles: u64,
     /// One turn of a thread.
     pub task_cycles: u64,
+    /// A tick of the clock, in picoseconds: the grain of the kernel's timers.
+    pub tick_ps: u64,
+    /// The timer softirq, at each tick.
+    pub tick_cycles: u64,
+    /// `ip_rcv` and the routing cache: one packet to its protocol.
+    pub ip_cycles: u64,
+    /// `tcp_v4_rcv` to the socket's queue: one segment that was expected.
+    pub tcp_cycles: u64,
+    /// Making an acknowledgement and sending it as far as the transmit queue.
+    pub tcp_ack_cycles: u64,
+    /// Waking a process.
+    pub wake_cycles: u64,
+    /// From one process to another, with what it finds cold.
+    pub switch_cycles: u64,
+    /// `recv`: into the kernel, to the socket, and back.
+    pub receive_call_cycles: u64,
+    /// One segment in it, beside its bytes and its buffer.
+    pub receive_segment_cycles: u64,
+    /// Bytes that a packet buffer counts against a socket's memory beside its own.
+    pub buffer_overhead_bytes: u32,
+    /// Cache lines of a socket that softirq and process both change.
+    pub socket_lines: u32,
     /// Cache lines of a transmit queue and its locks.
     pub queue_lines: u32,
     /// Cache lines of the bridge's table and locks that each frame changes.
@@ -74,6 +96,7 @@ impl Params {
             ("softirq_restarts", self.softirq_restarts, 0..=1000),
             ("transmit_queue", self.transmit_queue, QUEUE),
             ("queue_lines", self.queue_lines as usize, 0..=1000),
+            ("socket_lines", self.socket_lines as usize, 0..=1000),
             ("bridge_lines", self.bridge_lines as usize, 0..=1000),
         ])?;
         const CYCLES: std::ops::RangeInclusive<u64> = 0..=1_000_000;
@@ -91,6 +114,16 @@ impl Params {
             ("transmit_cycles", self.transmit_cycles, CYCLES),
             ("element_cycles", self.element_cycles, CYCLES),
             ("task_cycles", self.task_cycles, 1..=1_000_000),
+            ("tick_ps", self.tick_ps, 100 * crate::US..=crate::S),
+            ("tick_cycles", self.tick_cycles, CYCLES),
+            ("ip_cycles", self.ip_cycles, CYCLES),
+            ("tcp_cycles", self.tcp_cycles, CYCLES),
+            ("tcp_ack_cycles", self.tcp_ack_cycles, CYCLES),
+            ("wake_cycles", self.wake_cycles, CYCLES),
+            ("switch_cycles", self.switch_cycles, CYCLES),
+            ("receive_call_cycles", self.receive_call_cycles, 1..=1_000_000),
+            ("receive_segment_cycles", self.receive_segment_cycles, CYCLES),
+            ("buffer_overhead_bytes", self.buffer_overhead_bytes.into(), 0..=65_536),
         ])
     }
 }
@@ -102,12 +135,20 @@ pub enum Work {
     Bridge,
     /// That of so many elements.
     Elements(u32),
+    /// Its own, in [`Handler::receive`].
+    Protocol,
 }
 
 /// What becomes of received frames, in the kernel.
 pub trait Handler<N: Netdev>: 'static {
     /// What it costs.
     fn work(&self) -> Work;
+    /// A protocol's way with a frame that came in by `port`, for [`Work::Protocol`]: it spends its own time, may send, and gives
+    /// the buffer back unless it keeps that.
+    fn receive(&self, machine: &Machine, port: &N, frame: N::Frame) -> Option<N::Buffer> {
+        let _ = (machine, port);
+        Some(frame.into_buffer())
+    }
     /// Takes a frame that came in by `port` at `now_ps`; frames that leave go into `out` with their ports. Gives the
     /// buffer back if the frame's way ended here. Lets no time pass.
     fn handle(
@@ -256,6 +297,11 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
             Work::Bridge => {
                 spend(machine, Function::Forward, params.bridge_cycles);
                 machine.own(&self.handler_line, params.bridge_lines);
+            }
+            Work::Protocol => {
+                let buffer = self.handler.borrow().receive(machine, &self.ports[port].device, frame);
+                self.ports[port].count(|t| (t.in_hand, t.ended) = (t.in_hand - 1, t.ended + 1));
+                return buffer;
             }
             Work::Elements(elements) => {
                 spend(machine, Function::Element, u64::from(elements) * params.element_cycles);

@@ -1,10 +1,12 @@
 //! What can be measured. A metric takes a configuration, a table of a study's file, and gives named values.
 
 mod bridge;
+mod bulk;
 mod offered;
 mod receive;
 mod setting;
 mod transmit;
+mod versus;
 mod watch;
 
 use crate::Measurement;
@@ -57,6 +59,21 @@ pub const METRICS: &[Metric] = &[
         take: bridge::run,
     },
     Metric {
+        name: "bulk",
+        about: "bulk TCP from several hosts into processes of the machine: throughput, drops, what descriptors do, CPU",
+        takes: &[
+            "weights",
+            "connections",
+            "host_segment_ns",
+            "host_delay_ns",
+            "ip_checksum",
+            "tcp_checksum",
+            "warmup_ms",
+            "duration_ms",
+        ],
+        take: bulk::run,
+    },
+    Metric {
         name: "crossings",
         about: "frames that have crossed the bus of a machine under watch, over the bus's clock",
         takes: &["offered", "groups", "background", "ports", "warmup_us", "duration_us", "every_clocks"],
@@ -77,8 +94,14 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "transmit",
         about: "what the driver sends when there is always another frame",
-        takes: &["warmup_ms", "duration_ms"],
+        takes: &["fragments", "coalesce", "warmup_ms", "duration_ms"],
         take: transmit::transmit,
+    },
+    Metric {
+        name: "versus",
+        about: "two drivers against each other over a grid of constants and loads: frames delivered, CPU time, latency",
+        takes: &["against", "offered", "vary", "fewer", "dearer", "warmup_ms", "duration_ms"],
+        take: versus::run,
     },
     Metric {
         name: "watch",

@@ -19,7 +19,7 @@ struct Of {
 }
 
 #[derive(Clone, Copy, Deserialize)]
-struct Times {
+pub(super) struct Times {
     #[serde(default = "warmup_ms")]
     warmup_ms: u32,
     #[serde(default = "duration_ms")]
@@ -34,7 +34,7 @@ fn duration_ms() -> u32 {
     30
 }
 
-fn trials(
+pub(super) fn trials(
     setup: &Setup,
     setting: &Setting,
     offered: &Offered,
@@ -125,13 +125,9 @@ struct Grid {
     times: Times,
 }
 
-/// Over all combinations of the varied constants' values: `cells`, `cells_declining` (delivered at the last load is less
-/// than the share `decline` of the peak), `cells_not_declining`, and of the best cell its `best_peak_pps`; for each
-/// constant the list `best_CONSTANT` of one value; lists `peak_pps` and `last_pps` with one entry a cell.
-pub(super) fn grid(of: toml::Table, context: &Context) -> Result<Values, String> {
-    let of: Grid = configuration(of)?;
-    let axes: Vec<(String, Vec<toml::Value>)> = of
-        .vary
+/// All combinations of the values that the constants of `vary` are given.
+pub(super) fn cells(vary: &toml::Table) -> Result<Vec<Vec<Change>>, String> {
+    let axes: Vec<(String, Vec<toml::Value>)> = vary
         .iter()
         .map(|(path, values)| match values {
             toml::Value::Array(list) if !list.is_empty() => Ok((path.clone(), list.clone())),
@@ -149,6 +145,15 @@ pub(super) fn grid(of: toml::Table, context: &Context) -> Result<Values, String>
         }
         cells = longer;
     }
+    Ok(cells)
+}
+
+/// Over all combinations of the varied constants' values: `cells`, `cells_declining` (delivered at the last load is less
+/// than the share `decline` of the peak), `cells_not_declining`, and of the best cell its `best_peak_pps`; for each
+/// constant the list `best_CONSTANT` of one value; lists `peak_pps` and `last_pps` with one entry a cell.
+pub(super) fn grid(of: toml::Table, context: &Context) -> Result<Values, String> {
+    let of: Grid = configuration(of)?;
+    let cells = cells(&of.vary)?;
     let (mut peaks, mut lasts, mut best) = (Vec::new(), Vec::new(), (0.0, 0));
     for (index, cell) in cells.iter().enumerate() {
         let setup = of.setting.setup_with(context, cell)?;

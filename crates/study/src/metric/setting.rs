@@ -44,6 +44,11 @@ impl Setting {
             .map_err(|error| error.to_string())
     }
 
+    /// The same with another driver.
+    pub fn with_driver(&self, driver: &str) -> Self {
+        Self { driver: driver.into(), ..self.clone() }
+    }
+
     /// Whether the profile that `change` names is one of the setup's.
     pub fn uses(&self, change: &Change) -> Result<bool, String> {
         let Some(profile) = &change.profile else { return Ok(true) };

@@ -2,16 +2,27 @@
 
 use super::setting::{Setting, configuration};
 use super::{Context, Values};
+use kpps_testbed::{Pieces, transmit_pieces};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
 struct Of {
     #[serde(flatten)]
     setting: Setting,
+    /// Buffers that a frame comes in.
+    #[serde(default = "one")]
+    fragments: usize,
+    /// The driver copies them into one.
+    #[serde(default)]
+    coalesce: bool,
     #[serde(default = "warmup_ms")]
     warmup_ms: u32,
     #[serde(default = "duration_ms")]
     duration_ms: u32,
+}
+
+fn one() -> usize {
+    1
 }
 
 fn warmup_ms() -> u32 {
@@ -23,11 +34,16 @@ fn duration_ms() -> u32 {
 }
 
 /// `pps`, `card_idle`, `wire_idle` (shares of the time), `interrupts_per_s`, `reads_per_packet`, `writes_per_packet`,
-/// `cpu_busy`.
+/// `data_bursts_per_packet`, `cpu_busy`, `cpu_used` (without what goes into looking for room in vain).
 pub(super) fn transmit(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: Of = configuration(of)?;
     let setup = of.setting.setup(context)?;
-    let sent = kpps_testbed::transmit(&setup, of.setting.size(), of.warmup_ms, of.duration_ms)
+    let pieces = match (of.fragments, of.coalesce) {
+        (1, _) => Pieces::One,
+        (_, true) => Pieces::Coalesced,
+        (many, false) => Pieces::Many(many),
+    };
+    let sent = transmit_pieces(&setup, of.setting.size(), pieces, of.warmup_ms, of.duration_ms)
         .map_err(|error| error.to_string())?;
     let (reads, writes) = sent.registers_per_packet;
     let values = [
@@ -37,7 +53,9 @@ pub(super) fn transmit(of: toml::Table, context: &Context) -> Result<Values, Str
         ("interrupts_per_s", sent.interrupts_per_s),
         ("reads_per_packet", reads),
         ("writes_per_packet", writes),
+        ("data_bursts_per_packet", sent.data_bursts_per_packet),
         ("cpu_busy", sent.cpu.busy()),
+        ("cpu_used", sent.cpu.busy() - sent.cpu.empty_polls),
     ];
     Ok(values.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect())
 }
