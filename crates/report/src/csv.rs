@@ -1,71 +1,88 @@
 //! The points as comma-separated values.
 
-use crate::Curve;
+use crate::{Curve, Point};
 use std::collections::BTreeSet;
 
 /// One line for each point of each series, under a header with units. Places have a column each:
 /// `dropped[place]` and `in_flight_at[place]`, in packets. An empty field means that there is
 /// no such value (no latency without a delivered packet).
 pub fn csv(curve: &Curve) -> String {
-    let ledgers = || curve.series.iter().flat_map(|s| &s.points).map(|p| &p.ledger);
-    let dropped: BTreeSet<&String> = ledgers().flat_map(|l| l.dropped.keys()).collect();
-    let in_flight: BTreeSet<&String> = ledgers().flat_map(|l| l.in_flight_at.keys()).collect();
-
-    let mut header: Vec<String> = [
-        "series",
-        "offered_pps",
-        "sent_pps",
-        "delivered_pps",
-        "loss_ratio",
-        "cpu_busy",
-        "cpu_hardirq",
-        "cpu_softirq",
-        "cpu_thread",
-        "cpu_empty_polls",
-        "bus_busy",
-        "interrupts_per_s",
-        "latency_p50_ns",
-        "latency_p99_ns",
-        "latency_p999_ns",
-        "latency_max_ns",
-        "register_reads_per_packet",
-        "register_writes_per_packet",
-        "allocations_per_packet",
-        "sent",
-        "unsent",
-        "delivered",
-        "in_flight",
-    ]
-    .map(String::from)
-    .into();
-    header.extend(dropped.iter().map(|place| format!("dropped[{place}]")));
-    header.extend(in_flight.iter().map(|place| format!("in_flight_at[{place}]")));
-    let mut text = line(&header);
+    let columns = Columns::of(curve.series.iter().flat_map(|series| &series.points));
+    let mut text = line(&[vec!["series".to_owned()], columns.header()].concat());
     for series in &curve.series {
-        for p in &series.points {
-            let mut row = vec![series.name.clone()];
-            let rates = [p.offered_pps, p.sent_pps, p.delivered_pps, p.loss_ratio];
-            let shares =
-                [p.cpu_busy, p.cpu.hardirq, p.cpu.softirq, p.cpu.thread, p.cpu.empty_polls, p.bus_busy];
-            row.extend(rates.into_iter().chain(shares).map(|value| value.to_string()));
-            row.push(p.interrupts_per_s.to_string());
-            let times = p.latency_ns;
-            let times = [times.p50, times.p99, times.p999, times.max];
-            row.extend(times.map(|ns| ns.map_or_else(String::new, |ns| ns.to_string())));
-            let registers = p.registers_per_packet;
-            row.extend([registers.read, registers.write, p.allocations_per_packet].map(|n| n.to_string()));
-            let l = &p.ledger;
-            row.extend([l.sent, l.unsent, l.delivered, l.in_flight].map(|n| n.to_string()));
-            row.extend(dropped.iter().map(|place| l.dropped.get(*place).unwrap_or(&0).to_string()));
-            row.extend(in_flight.iter().map(|place| l.in_flight_at.get(*place).unwrap_or(&0).to_string()));
-            text += &line(&row);
+        for point in &series.points {
+            text += &line(&[vec![series.name.clone()], columns.row(point)].concat());
         }
     }
     text
 }
 
+/// What is said of a point, where points have lost frames at these places.
+pub(crate) struct Columns<'a> {
+    dropped: BTreeSet<&'a String>,
+    in_flight: BTreeSet<&'a String>,
+}
+
+impl<'a> Columns<'a> {
+    pub(crate) fn of(points: impl Iterator<Item = &'a Point> + Clone) -> Self {
+        Self {
+            dropped: points.clone().flat_map(|p| p.ledger.dropped.keys()).collect(),
+            in_flight: points.flat_map(|p| p.ledger.in_flight_at.keys()).collect(),
+        }
+    }
+
+    pub(crate) fn header(&self) -> Vec<String> {
+        let mut header: Vec<String> = [
+            "offered_pps",
+            "sent_pps",
+            "delivered_pps",
+            "loss_ratio",
+            "cpu_busy",
+            "cpu_hardirq",
+            "cpu_softirq",
+            "cpu_thread",
+            "cpu_empty_polls",
+            "bus_busy",
+            "interrupts_per_s",
+            "latency_p50_ns",
+            "latency_p99_ns",
+            "latency_p999_ns",
+            "latency_max_ns",
+            "register_reads_per_packet",
+            "register_writes_per_packet",
+            "allocations_per_packet",
+            "sent",
+            "unsent",
+            "delivered",
+            "in_flight",
+        ]
+        .map(String::from)
+        .into();
+        header.extend(self.dropped.iter().map(|place| format!("dropped[{place}]")));
+        header.extend(self.in_flight.iter().map(|place| format!("in_flight_at[{place}]")));
+        header
+    }
+
+    pub(crate) fn row(&self, p: &Point) -> Vec<String> {
+        let rates = [p.offered_pps, p.sent_pps, p.delivered_pps, p.loss_ratio];
+        let shares = [p.cpu_busy, p.cpu.hardirq, p.cpu.softirq, p.cpu.thread, p.cpu.empty_polls, p.bus_busy];
+        let mut row: Vec<String> = rates.into_iter().chain(shares).map(|value| value.to_string()).collect();
+        row.push(p.interrupts_per_s.to_string());
+        let times = p.latency_ns;
+        let times = [times.p50, times.p99, times.p999, times.max];
+        row.extend(times.map(|ns| ns.map_or_else(String::new, |ns| ns.to_string())));
+        let registers = p.registers_per_packet;
+        row.extend([registers.read, registers.write, p.allocations_per_packet].map(|n| n.to_string()));
+        let l = &p.ledger;
+        row.extend([l.sent, l.unsent, l.delivered, l.in_flight].map(|n| n.to_string()));
+        row.extend(self.dropped.iter().map(|place| l.dropped.get(*place).unwrap_or(&0).to_string()));
+        row.extend(self.in_flight.iter().map(|place| l.in_flight_at.get(*place).unwrap_or(&0).to_string()));
+        row
+    }
+}
+
 /// One line with its fields quoted where they must be (RFC 4180), ending in a newline.
-fn line(fields: &[String]) -> String {
+pub(crate) fn line(fields: &[String]) -> String {
     let quoted = |field: &String| {
         let special = field.contains(['"', ',', '\n', '\r']);
         if special { format!("\"{}\"", field.replace('"', "\"\"")) } else { field.clone() }

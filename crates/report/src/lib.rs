@@ -11,6 +11,7 @@
 
 mod csv;
 mod format;
+pub mod grid;
 mod html;
 mod places;
 mod run;

@@ -315,6 +315,7 @@ enum Document {
     Curve(Curve),
     Run(crate::Run),
     Study(crate::study::Study),
+    Grid(crate::grid::Grid),
 }
 
 /// The JSON Schema of all kinds of documents (draft 2020-12), ending in a newline; `schema/kpps-1.json`
