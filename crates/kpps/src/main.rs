@@ -9,6 +9,7 @@ mod curve;
 mod device;
 mod error;
 mod forward;
+mod grid;
 mod interrupt;
 mod lab;
 mod list;
@@ -35,6 +36,7 @@ use std::process::ExitCode;
   kpps curve                               the receive-livelock curve of Morris 2000
   kpps curve --driver kpps --load 50%..100%/10%
   kpps curve --json | jq '.series[].name'
+  kpps grid --vary driver.rx_ring=16..1024*2 --vary load=10%..100%/10%
   kpps transmit --chip 82542               the other direction
   kpps study morris2000                    what a paper claimed, checked claim by claim
   kpps selftest --on qemu --chip 82540em   the driver against QEMU's card
@@ -60,6 +62,8 @@ struct Arguments {
 enum Command {
     /// Delivered against offered packets per second, for several drivers on one machine
     Curve(curve::Arguments),
+    /// Any parameters over ranges: a trial for each combination, on all cores, continued where it was left
+    Grid(grid::Arguments),
     /// How many frames each driver sends when its application always has another
     Transmit(transmit::Arguments),
     /// Where a driver's and a kernel's CPU time goes, by function and level, as a profiler shows it
@@ -108,6 +112,7 @@ fn main() -> ExitCode {
     };
     let result = match arguments.command {
         Command::Curve(arguments) => curve::run(&arguments),
+        Command::Grid(arguments) => grid::run(&arguments),
         Command::Transmit(arguments) => transmit::run(&arguments),
         Command::Profile(arguments) => profile::run(&arguments),
         Command::Study(arguments) => study::run(&arguments),
