@@ -4,6 +4,7 @@
 //! 130 interrupted, with what was measured kept.
 
 mod apps;
+mod certify;
 mod count;
 mod curve;
 mod device;
@@ -82,6 +83,8 @@ enum Command {
     Device(device::Arguments),
     /// Send tagged test frames by a port, at an exact rate or as fast as it goes
     Send(send::Arguments),
+    /// What a port can send at most here, and how well it keeps a rate below that
+    Certify(certify::Arguments),
     /// Count what a port receives: lost, duplicated, reordered and corrupted test frames
     Count(count::Arguments),
     /// Pass frames between two ports, both ways
@@ -122,6 +125,7 @@ fn main() -> ExitCode {
         Command::List(arguments) => list::run(&arguments),
         Command::Device(arguments) => device::run(&arguments),
         Command::Send(arguments) => send::run(&arguments),
+        Command::Certify(arguments) => certify::run(&arguments),
         Command::Count(arguments) => count::run(&arguments),
         Command::Forward(arguments) => forward::run(&arguments),
         Command::Bridge(arguments) => apps::bridge(&arguments),

@@ -7,7 +7,7 @@ use clap::Args;
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Mac, Mix, Size, rate};
 use kpps_ports::Spec;
-use kpps_ports::port::run::{Load, Plan, Sent, send};
+use kpps_ports::port::run::{Load, Plan, Sent, TOLERANCE, send};
 use kpps_ports::port::{AnyPort, Port};
 use kpps_report::Offered;
 use std::fmt::Write;
@@ -153,5 +153,28 @@ fn words(arguments: &Arguments, offered: Option<f64>, sent: &Sent) -> String {
         sent.unsent,
         pps * size.mean_bytes_with_fcs() * 8.0 / 1e6
     );
+    if let (Some(gaps), Some(asked)) = (sent.gaps, offered) {
+        let us = |ns: u64| ns as f64 / 1e3;
+        let _ = writeln!(
+            text,
+            "{:.1} kpps really sent ({:+.3} %); gaps: {:.2} % within {} us of {:.3} us; half up to {:.1} us, 99 % up to {:.1} us, 99.9 % up to {:.1} us, the longest {:.1} us",
+            pps / 1e3,
+            100.0 * (pps / asked - 1.0),
+            100.0 * gaps.within as f64 / gaps.count as f64,
+            TOLERANCE.as_micros(),
+            gaps.asked_ns / 1e3,
+            us(gaps.p50_ns),
+            us(gaps.p99_ns),
+            us(gaps.p999_ns),
+            us(gaps.longest_ns)
+        );
+    }
+    if offered.is_some() && sent.unsent > 0 {
+        let _ = writeln!(
+            text,
+            "the load was not sent as asked for: `kpps certify {}` tells what this port can send",
+            arguments.port
+        );
+    }
     text
 }

@@ -5,12 +5,14 @@
 mod app;
 mod count;
 mod forward;
+mod gaps;
 mod send;
 mod tally;
 
 pub use app::app;
 pub use count::count;
 pub use forward::{forward, prime};
+pub use gaps::{Gaps, TOLERANCE};
 pub use send::{Load, Plan, Sent, send};
 pub use tally::{Streams, Tally};
 

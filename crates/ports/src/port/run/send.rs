@@ -1,5 +1,6 @@
 //! Sending test frames at an exact rate, or as fast as the port takes them.
 
+use super::gaps::{Gaps, Recorder};
 use super::{BUDGET, BURST, Shift, Watch};
 use crate::port::{Frame, Port, Trouble};
 use kpps_dma::{BufferPool, PoolBuffer};
@@ -42,6 +43,8 @@ pub struct Sent {
     pub unsent: u64,
     /// How long it took.
     pub elapsed: Duration,
+    /// How far apart they were, if they were paced.
+    pub gaps: Option<Gaps>,
 }
 
 /// A frame that could not be sent at its time may still be sent this much later; after that it counts as unsent. So
@@ -151,17 +154,23 @@ pub fn send<P: Port>(port: &mut P, plan: &Plan, watch: &mut impl Watch) -> Resul
     let before = port.frames().1;
     let mut shift = Shift::start(watch);
     let most = plan.count.unwrap_or(u64::MAX);
+    let mut gaps = None;
     let (intended, elapsed) = match plan.load {
         Load::Max => {
             flood(port, &mut source, most, &mut shift)?;
             (source.sent, shift.elapsed())
         }
-        Load::Pps(pps) => pace(port, &mut source, pps, most, &mut shift)?,
+        Load::Pps(pps) => {
+            let mut recorder = Recorder::new(pps);
+            let result = pace(port, &mut source, pps, most, &mut shift, &mut recorder)?;
+            gaps = recorder.gaps();
+            result
+        }
     };
     drain(port)?;
     // What the port took and the kernel then did not is not sent.
     let sent = port.frames().1 - before;
-    Ok(Sent { intended, sent, unsent: intended.saturating_sub(sent), elapsed })
+    Ok(Sent { intended, sent, unsent: intended.saturating_sub(sent), elapsed, gaps })
 }
 
 /// As fast as the port takes frames.
@@ -197,6 +206,7 @@ fn pace<P: Port, W: Watch>(
     pps: f64,
     most: u64,
     shift: &mut Shift<'_, W>,
+    gaps: &mut Recorder,
 ) -> Result<(u64, Duration), Trouble> {
     let late = (pps * LATE.as_secs_f64()).max(BURST as f64) as u64;
     let mut given_up = 0;
@@ -208,6 +218,7 @@ fn pace<P: Port, W: Watch>(
         let backlog = (due - source.sent - given_up).min(most - source.sent);
         let count =
             source.burst(port, backlog.min(BURST as u64) as usize, elapsed.as_nanos() as u64 * 1000)?;
+        gaps.record(shift.elapsed().as_nanos() as u64, count);
         let left = backlog - count as u64;
         given_up += left.saturating_sub(late);
         port.receive(BUDGET, |frame| Some(frame.buffer))?;

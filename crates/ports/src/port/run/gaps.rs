@@ -1,0 +1,140 @@
+//! How far apart frames were really sent.
+
+use std::time::Duration;
+
+/// What counts as sent at its time: a gap that differs from the one asked for by no more.
+pub const TOLERANCE: Duration = Duration::from_micros(10);
+/// Parts that a power of two is divided into: a gap is known to 1 %.
+const PARTS: u64 = 64;
+const PART_BITS: u32 = PARTS.trailing_zeros();
+
+/// The distribution of the gaps between frames, by when the device or the kernel was given each.
+#[derive(Clone, Debug)]
+pub(super) struct Recorder {
+    asked_ns: f64,
+    last_ns: Option<u64>,
+    within: u64,
+    count: u64,
+    longest_ns: u64,
+    buckets: Vec<u64>,
+}
+
+/// The gaps between frames of a paced load.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gaps {
+    /// The gap that was asked for, in ns.
+    pub asked_ns: f64,
+    /// Gaps.
+    pub count: u64,
+    /// Those that differ from what was asked for by [`TOLERANCE`] at most.
+    pub within: u64,
+    /// So many are no longer: half, 99 of 100, 999 of 1000; in ns, at most 1.6 % too long.
+    pub p50_ns: u64,
+    /// See `p50_ns`.
+    pub p99_ns: u64,
+    /// See `p50_ns`.
+    pub p999_ns: u64,
+    /// The longest, in ns.
+    pub longest_ns: u64,
+}
+
+fn bucket(ns: u64) -> usize {
+    let shift = (u64::BITS - ns.leading_zeros()).saturating_sub(PART_BITS + 1);
+    // The upper bits, of which the first is always set above the first bucket.
+    (u64::from(shift) * PARTS + (ns >> shift)) as usize
+}
+
+/// The longest gap of a bucket.
+fn longest(bucket: usize) -> u64 {
+    let bucket = bucket as u64;
+    let shift = (bucket / PARTS).saturating_sub(1);
+    let start = bucket - shift * PARTS;
+    // The last bucket ends with the last number.
+    (u128::from(start + 1) << shift).saturating_sub(1).min(u64::MAX.into()) as u64
+}
+
+impl Recorder {
+    pub(super) fn new(pps: f64) -> Self {
+        let buckets = vec![0; bucket(u64::MAX) + 1];
+        Self { asked_ns: 1e9 / pps, last_ns: None, within: 0, count: 0, longest_ns: 0, buckets }
+    }
+
+    /// Frames that went out together.
+    #[inline]
+    pub(super) fn record(&mut self, now_ns: u64, frames: usize) {
+        if frames == 0 {
+            return;
+        }
+        if let Some(last) = self.last_ns {
+            self.add(now_ns.saturating_sub(last), 1);
+        }
+        self.add(0, frames as u64 - 1);
+        self.last_ns = Some(now_ns);
+    }
+
+    fn add(&mut self, gap_ns: u64, times: u64) {
+        self.count += times;
+        self.buckets[bucket(gap_ns)] += times;
+        if times > 0 {
+            self.longest_ns = self.longest_ns.max(gap_ns);
+        }
+        if (gap_ns as f64 - self.asked_ns).abs() <= TOLERANCE.as_nanos() as f64 {
+            self.within += times;
+        }
+    }
+
+    /// The distribution; `None` without a gap.
+    pub(super) fn gaps(&self) -> Option<Gaps> {
+        let quantile = |share: f64| {
+            let rank = (self.count as f64 * share).ceil() as u64;
+            let mut below = 0;
+            let found = self.buckets.iter().position(|count| {
+                below += count;
+                below >= rank
+            });
+            found.map_or(0, longest).min(self.longest_ns)
+        };
+        (self.count > 0).then(|| Gaps {
+            asked_ns: self.asked_ns,
+            count: self.count,
+            within: self.within,
+            p50_ns: quantile(0.5),
+            p99_ns: quantile(0.99),
+            p999_ns: quantile(0.999),
+            longest_ns: self.longest_ns,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_is_on_time_is_within() {
+        let mut recorder = Recorder::new(100_000.0);
+        assert_eq!(recorder.gaps(), None);
+        // 10 µs asked for: 10, 19, 2 at once, 21 late, and 400.
+        for (now, frames) in [(0, 1), (10_000, 1), (29_000, 2), (50_001, 1), (450_001, 1)] {
+            recorder.record(now, frames);
+        }
+        recorder.record(1_000_000, 0);
+        let gaps = recorder.gaps().unwrap();
+        assert_eq!((gaps.count, gaps.within, gaps.longest_ns, gaps.asked_ns), (5, 3, 400_000, 1e4));
+        assert!((19_000..19_300).contains(&gaps.p50_ns), "{gaps:?}");
+        assert_eq!((gaps.p99_ns, gaps.p999_ns), (400_000, 400_000));
+    }
+
+    proptest! {
+        /// A bucket holds its gaps, is never longer than 1.6 % of them, and buckets follow each other.
+        #[test]
+        fn buckets_are_fine_enough(ns: u64, shift in 0..64) {
+            let ns = ns >> shift;
+            let most = longest(bucket(ns));
+            prop_assert!(most >= ns && (most - ns) as f64 <= ns as f64 / PARTS as f64);
+            prop_assert!(most == u64::MAX || bucket(most + 1) == bucket(ns) + 1);
+        }
+    }
+}
