@@ -285,9 +285,18 @@ fn with_header(frame: &[u8], change: impl FnOnce(&mut Ipv4Header)) -> Vec<u8> {
     changed
 }
 
-/// What is compared of an ICMP error that the router made itself: kind, ends, type of service, time to live and what it quotes.
-/// (Its identification is its maker's to choose.) All its checksums are right.
-fn error(frame: &[u8]) -> Option<(Icmpv4Type, [[u8; 4]; 2], u8, u8, Vec<u8>)> {
+/// What is compared of an ICMP error that the router made itself. (Its identification is its maker's to choose.)
+#[derive(Debug, PartialEq)]
+struct RoutersError {
+    kind: Icmpv4Type,
+    ends: [[u8; 4]; 2],
+    tos: u8,
+    ttl: u8,
+    quoted: Vec<u8>,
+}
+
+/// An ICMP error that the router made, if the packet is one; all its checksums are right.
+fn error(frame: &[u8]) -> Option<RoutersError> {
     let packet = SlicedPacket::from_ethernet(frame).unwrap();
     let Some(NetSlice::Ipv4(ip)) = packet.net else { panic!("no IPv4") };
     let header = ip.header().to_header();
@@ -297,10 +306,12 @@ fn error(frame: &[u8]) -> Option<(Icmpv4Type, [[u8; 4]; 2], u8, u8, Vec<u8>)> {
     let error =
         matches!(icmp.icmp_type(), Icmpv4Type::DestinationUnreachable(_) | Icmpv4Type::TimeExceeded(_));
     let ours = HERE.map(|address| address.octets()).contains(&header.source);
-    (error && ours).then(|| {
-        let tos = header.dscp.value() << 2 | header.ecn.value();
-        let ends = [header.source, header.destination];
-        (icmp.icmp_type(), ends, tos, header.time_to_live, icmp.payload().to_vec())
+    (error && ours).then(|| RoutersError {
+        kind: icmp.icmp_type(),
+        ends: [header.source, header.destination],
+        tos: header.dscp.value() << 2 | header.ecn.value(),
+        ttl: header.time_to_live,
+        quoted: icmp.payload().to_vec(),
     })
 }
 
