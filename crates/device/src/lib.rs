@@ -40,6 +40,7 @@ mod queue;
 mod receive;
 mod receive_dma;
 mod registers;
+pub mod ring;
 mod segment;
 mod stats;
 mod tally;

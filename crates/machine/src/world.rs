@@ -3,12 +3,31 @@
 use crate::bus::{self, Bus, EventKind, Master, Request, What};
 use crate::memory::Memory;
 use crate::wire::{Receiver, Traffic};
+use kpps_device::ring::RingNic;
 use kpps_device::{BurstKind, Host, Nic, Purpose};
 use std::rc::Rc;
 
+/// A card.
+// There are few, and each is used in place.
+#[allow(clippy::large_enum_variant)]
+enum Plugged {
+    E1000(Nic),
+    Ring(RingNic),
+}
+
+/// Does the same with either kind of card.
+macro_rules! either {
+    ($plugged:expr, $nic:ident => $what:expr) => {
+        match $plugged {
+            Plugged::E1000($nic) => $what,
+            Plugged::Ring($nic) => $what,
+        }
+    };
+}
+
 /// A card in a slot, with what hangs on its wire.
 struct Slot {
-    nic: Nic,
+    nic: Plugged,
     master: Master,
     traffic: Box<dyn Traffic>,
     /// When its next frame arrives: [`Traffic::next_ps`], remembered.
@@ -21,7 +40,7 @@ struct Slot {
 impl Slot {
     #[inline]
     fn next_ps(&self) -> u64 {
-        self.nic.next_event_ps().min(self.arrival_ps)
+        either!(&self.nic, nic => nic.next_event_ps()).min(self.arrival_ps)
     }
 
     /// Lets everything happen here that happens until `until_ps`.
@@ -31,11 +50,23 @@ impl Slot {
             return self.run_in_order(until_ps, memory, bus);
         }
         let mut side = Side { memory, bus, master: self.master, receiver: self.receiver.as_mut() };
-        while self.arrival_ps <= until_ps {
-            self.nic.frame_arrives(self.arrival_ps, self.traffic.frame(), &mut side);
-            self.arrival_ps = self.traffic.next_ps();
+        match &mut self.nic {
+            Plugged::E1000(nic) => {
+                while self.arrival_ps <= until_ps {
+                    nic.frame_arrives(self.arrival_ps, self.traffic.frame(), &mut side);
+                    self.arrival_ps = self.traffic.next_ps();
+                }
+                nic.run(until_ps, &mut side);
+            }
+            Plugged::Ring(nic) => {
+                while self.arrival_ps <= until_ps {
+                    nic.run(self.arrival_ps, &mut side);
+                    nic.frame_arrives(self.arrival_ps, self.traffic.frame());
+                    self.arrival_ps = self.traffic.next_ps();
+                }
+                nic.run(until_ps, &mut side);
+            }
         }
-        self.nic.run(until_ps, &mut side);
     }
 
     /// The same, event by event: an answer may come sooner than the next frame was thought to.
@@ -111,6 +142,20 @@ impl World {
 
     /// Puts a card into the next free slot and returns the slot's number.
     pub fn plug(&mut self, nic: Nic, traffic: Box<dyn Traffic>, receiver: Box<dyn Receiver>) -> usize {
+        self.plug_either(Plugged::E1000(nic), traffic, receiver)
+    }
+
+    /// The same with a ring NIC.
+    pub fn plug_ring(
+        &mut self,
+        nic: RingNic,
+        traffic: Box<dyn Traffic>,
+        receiver: Box<dyn Receiver>,
+    ) -> usize {
+        self.plug_either(Plugged::Ring(nic), traffic, receiver)
+    }
+
+    fn plug_either(&mut self, nic: Plugged, traffic: Box<dyn Traffic>, receiver: Box<dyn Receiver>) -> usize {
         let arrival_ps = traffic.next_ps();
         let master = Master::Card(self.slots.len().try_into().unwrap_or(u8::MAX));
         self.slots.push(Slot { nic, master, answers: traffic.answers(), traffic, arrival_ps, receiver });
@@ -145,8 +190,9 @@ impl World {
     pub fn run_unseen(&mut self, limit_ps: u64) -> u64 {
         while self.next_ps < limit_ps {
             let next = self.next_ps;
-            let seen =
-                self.slots.iter().any(|s| s.nic.next_write_back_ps() <= next || s.nic.interrupts_enabled());
+            let seen = self.slots.iter().any(|slot| {
+                either!(&slot.nic, nic => nic.next_write_back_ps() <= next || nic.interrupts_enabled())
+            });
             if seen {
                 return next;
             }
@@ -199,7 +245,7 @@ impl World {
 
     /// The CPU begins to write a register of the card in `slot`: returns when it goes on.
     pub fn begin_register_write(&mut self, now_ps: u64, slot: usize, offset: u32) -> u64 {
-        let tail = self.slots[slot].nic.is_tail(offset);
+        let tail = either!(&self.slots[slot].nic, nic => nic.is_tail(offset));
         self.bus.register_write(now_ps, offset, tail)
     }
 
@@ -214,7 +260,10 @@ impl World {
         let Slot { nic, master, receiver, .. } = &mut self.slots[slot];
         let mut side =
             Side { memory: &self.memory, bus: &mut self.bus, master: *master, receiver: receiver.as_mut() };
-        let value = nic.read(now_ps, offset, &mut side);
+        let value = match nic {
+            Plugged::E1000(nic) => nic.read(now_ps, offset, &mut side),
+            Plugged::Ring(nic) => nic.read(offset),
+        };
         self.bus.note(now_ps, slot, EventKind::Read { offset, value });
         self.update_next();
         value
@@ -227,20 +276,23 @@ impl World {
         self.bus.note(now_ps, slot, EventKind::Write { offset, value });
         let mut side =
             Side { memory: &self.memory, bus: &mut self.bus, master: *master, receiver: receiver.as_mut() };
-        nic.write(now_ps, offset, value, &mut side);
+        match nic {
+            Plugged::E1000(nic) => nic.write(now_ps, offset, value, &mut side),
+            Plugged::Ring(nic) => nic.write(now_ps, offset, value),
+        }
         self.update_next();
     }
 
     /// Whether the card in `slot` asserts its interrupt line.
     #[inline]
     pub fn interrupt_line(&self, slot: usize) -> bool {
-        self.slots[slot].nic.interrupt_line()
+        either!(&self.slots[slot].nic, nic => nic.interrupt_line())
     }
 
     /// Whether the card in `slot` could assert its interrupt line without another register write.
     #[inline]
     pub fn interrupts_enabled(&self, slot: usize) -> bool {
-        self.slots[slot].nic.interrupts_enabled()
+        either!(&self.slots[slot].nic, nic => nic.interrupts_enabled())
     }
 
     /// The bus.
@@ -253,14 +305,28 @@ impl World {
         &mut self.bus
     }
 
-    /// The card in `slot`.
+    /// The card in `slot`, which is one of Intel's.
     pub fn nic(&self, slot: usize) -> &Nic {
-        &self.slots[slot].nic
+        match &self.slots[slot].nic {
+            Plugged::E1000(nic) => nic,
+            Plugged::Ring(_) => panic!("the card in slot {slot} is a ring NIC"),
+        }
     }
 
-    /// The card in `slot`, to pull its cable and the like.
+    /// The card in `slot`, to pull its cable and the like; one of Intel's.
     pub fn nic_mut(&mut self, slot: usize) -> &mut Nic {
-        &mut self.slots[slot].nic
+        match &mut self.slots[slot].nic {
+            Plugged::E1000(nic) => nic,
+            Plugged::Ring(_) => panic!("the card in slot {slot} is a ring NIC"),
+        }
+    }
+
+    /// The card in `slot`, which is a ring NIC.
+    pub fn ring_nic(&self, slot: usize) -> &RingNic {
+        match &self.slots[slot].nic {
+            Plugged::Ring(nic) => nic,
+            Plugged::E1000(_) => panic!("the card in slot {slot} is no ring NIC"),
+        }
     }
 
     /// The memory.
