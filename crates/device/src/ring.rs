@@ -244,6 +244,12 @@ impl RingNic {
         &self.tally
     }
 
+    /// [`Tally::tx_idle_ps`] up to `now`.
+    pub fn tx_idle_ps(&self, now: u64) -> u64 {
+        let since = if self.tx_step == Step::Idle { now.saturating_sub(self.wire_free_ps) } else { 0 };
+        self.tally.tx_idle_ps + since
+    }
+
     /// When it does something by itself next.
     pub fn next_event_ps(&self) -> u64 {
         self.tx_at_ps.min(self.rx_at_ps).min(self.tx_held.due_ps).min(self.rx_held.due_ps)

@@ -313,7 +313,7 @@ fn polling_touches_only_tails() {
     }
     let before = (counts.reads(), counts.writes());
     for received in [8, 2, 0] {
-        let polled = service.poll(&mut dev.rx, &mut dev.tx, |r| Some(r.buffer));
+        let polled = service.poll(&mut dev.rx, &mut dev.tx, 300, |r| Some(r.buffer));
         assert_eq!((polled.received, polled.done), (received, false));
     }
     assert_eq!((counts.reads() - before.0, counts.writes() - before.1), (0, 2));

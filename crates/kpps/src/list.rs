@@ -11,6 +11,8 @@ enum Shelf {
     Machines,
     #[value(alias = "chip")]
     Chips,
+    #[value(alias = "nic")]
+    Nics,
     #[value(alias = "bus")]
     Buses,
     #[value(alias = "host")]
@@ -26,6 +28,7 @@ impl Shelf {
         match self {
             Self::Machines => Kind::Machine,
             Self::Chips => Kind::Chip,
+            Self::Nics => Kind::Nic,
             Self::Buses => Kind::Bus,
             Self::Hosts => Kind::Host,
             Self::Stacks => Kind::Stack,

@@ -1,9 +1,10 @@
 //! Operating-system stacks: what runs at which level when a card has something to say.
 //!
 //! A stack sees a card only through [`Netdev`], which a driver implements with whatever service policy it
-//! was given. There are two: Linux 2.2.16 with Click in the kernel ([`linux22`]), and Linux 2.4 and 2.6 with NAPI, several
-//! cards and several CPUs ([`linux24`]).
+//! was given. There are three: Linux 2.2.16 with Click in the kernel ([`linux22`]), Linux 2.4 and 2.6 with NAPI, several
+//! cards and several CPUs ([`linux24`]), and FreeBSD 4 to 6 with polling(4) and processes that send ([`freebsd`]).
 
+pub mod freebsd;
 pub mod linux22;
 pub mod linux24;
 pub mod tcp;
@@ -34,6 +35,13 @@ pub trait Netdev: 'static {
     /// Sends a frame that was received, here or on another device. `Err`: there was no room. A driver that a thread polls
     /// waits for [`Netdev::flush`] before it tells its card; others tell at once.
     fn forward(&self, frame: Self::Frame) -> Result<(), Self::Frame>;
+
+    /// A frame that `fill` writes into a fresh buffer (returning its length in bytes without FCS), to be sent with
+    /// [`Netdev::forward`]. `None`: there was no buffer.
+    fn make(&self, fill: &mut impl FnMut(&mut [u8]) -> usize) -> Option<Self::Frame>;
+
+    /// Looks at the card's status, as polling does now and then in place of the interrupt that would tell.
+    fn check_status(&self);
 
     /// Ends a burst of [`Netdev::send`].
     fn flush(&self);

@@ -53,6 +53,7 @@ impl Kind {
     pub fn word(self) -> &'static str {
         match self {
             Kind::Chip => "chip",
+            Kind::Nic => "nic",
             Kind::Bus => "bus",
             Kind::Host => "host",
             Kind::Stack => "stack",

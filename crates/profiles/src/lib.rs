@@ -28,6 +28,8 @@ static BUILT_IN: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../profiles");
 pub enum Kind {
     /// A network chip: timing and semantics.
     Chip,
+    /// A ring NIC with its driver's choices: a card known by its pace.
+    Nic,
     /// An I/O bus.
     Bus,
     /// A CPU with its caches and memory.
@@ -42,12 +44,14 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 6] = [Kind::Machine, Kind::Chip, Kind::Bus, Kind::Host, Kind::Stack, Kind::Driver];
+    pub const ALL: [Kind; 7] =
+        [Kind::Machine, Kind::Chip, Kind::Nic, Kind::Bus, Kind::Host, Kind::Stack, Kind::Driver];
 
     /// The plural, which is also the name of the folder.
     pub fn plural(self) -> &'static str {
         match self {
             Kind::Chip => "chips",
+            Kind::Nic => "nics",
             Kind::Bus => "buses",
             Kind::Host => "hosts",
             Kind::Stack => "stacks",

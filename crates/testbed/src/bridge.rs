@@ -402,7 +402,7 @@ pub fn watchdogs(
     let rig = Rig::build(&setup.clone().for_frames(load.size), affinity, &frames)?;
     let limit_ps = match &setup.stack_params {
         StackParams::Linux24(linux24::Params { watchdog_ps, .. }) => *watchdog_ps,
-        StackParams::Linux22(_) => u64::MAX,
+        StackParams::Linux22(_) | StackParams::FreeBsd(_) => u64::MAX,
     };
     let machine = rig.machine();
     let begin = machine.now_ps() + slot_ps(load.size);

@@ -1,12 +1,15 @@
 //! Testbeds: a driver, a machine and an application put together so that the bench can load them.
 //!
-//! All are the machine room, set up from profiles: [`Simulated`] receives, [`transmit`] sends, [`bridge`] does both.
+//! All are the machine room, set up from profiles: [`Simulated`] receives, [`transmit`] sends, [`bridge`] does both,
+//! [`freebsd`] has processes.
 #![forbid(unsafe_code)]
 
 pub mod bridge;
 pub mod bulk;
+pub mod freebsd;
 mod netdev;
 mod per_frame;
+mod ring_device;
 mod running;
 mod setup;
 mod simulated;
@@ -18,6 +21,7 @@ pub mod watch;
 pub use kpps_machine::cpu::{Function, Level, Profile};
 pub use netdev::Pieces;
 pub use per_frame::PerFrame;
-pub use setup::{Setup, SetupError, StackParams};
+pub use ring_device::Config as RingConfig;
+pub use setup::{RingSetup, Setup, SetupError, StackParams};
 pub use simulated::{Profiled, Simulated};
 pub use transmit::{Transmit, transmit, transmit_pieces};

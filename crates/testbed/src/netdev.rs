@@ -26,6 +26,24 @@ impl AsRef<[u8]> for Frame {
     }
 }
 
+impl Frame {
+    /// A frame that was not received.
+    pub(crate) fn made(buffer: Buf, bytes: u16) -> Self {
+        Self(Received::made(buffer, bytes))
+    }
+
+    /// Its bytes, to be changed.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        let bytes = usize::from(self.0.bytes);
+        self.0.buffer.bytes_mut().get_mut(..bytes).unwrap_or_default()
+    }
+
+    /// Its buffer, and its length in bytes without FCS.
+    pub(crate) fn into_parts(self) -> (Buf, u16) {
+        (self.0.buffer, self.0.bytes)
+    }
+}
+
 impl IntoBuffer<Buf> for Frame {
     fn into_buffer(self) -> Buf {
         self.0.buffer
@@ -246,7 +264,7 @@ impl Netdev for Bound {
                 (polled, if polled.done { Next::Interrupt } else { Next::Now })
             }
             Policy::Polling(service) => {
-                (self.tx.with(&self.machine, |tx| service.poll(&mut rx, tx, sink)), Next::Now)
+                (self.tx.with(&self.machine, |tx| service.poll(&mut rx, tx, budget, sink)), Next::Now)
             }
             Policy::SelfPacing(service) => {
                 let mut control = self.control.borrow_mut();
@@ -316,6 +334,16 @@ impl Netdev for Bound {
                 Err(Frame(received))
             }
         }
+    }
+
+    fn make(&self, fill: &mut impl FnMut(&mut [u8]) -> usize) -> Option<Frame> {
+        let mut buffer = self.source.clone().take()?;
+        let bytes = fill(buffer.bytes_mut());
+        Some(Frame::made(buffer, bytes as u16))
+    }
+
+    fn check_status(&self) {
+        self.note(self.control.borrow_mut().causes().err());
     }
 
     fn flush(&self) {

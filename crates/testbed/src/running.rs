@@ -4,6 +4,7 @@ use crate::netdev::{Bound, Frame};
 use crate::setup::StackParams;
 use kpps_machine::Machine;
 use kpps_machine::platform::Buf;
+use kpps_machine::stack::freebsd::{self, OnFull};
 use kpps_machine::stack::linux24::{Attach, Handler, Work};
 use kpps_machine::stack::{IntoBuffer, Producer, linux22, linux24};
 
@@ -54,6 +55,7 @@ impl<S: Sink> Handler<Bound> for App<S> {
 pub(crate) enum Running<S: Sink> {
     Linux22(linux22::Stack<Bound, App<S>>),
     Linux24(linux24::Stack<Bound, App<S>>),
+    FreeBsd(freebsd::Stack<Bound, App<S>>),
 }
 
 impl<S: Sink> Running<S> {
@@ -68,6 +70,9 @@ impl<S: Sink> Running<S> {
                 let attach = Attach { device, slot: 0, service, cpu: 0 };
                 Self::Linux24(linux24::Stack::start(machine, params, vec![attach], App(sink)))
             }
+            StackParams::FreeBsd(params) => {
+                Self::FreeBsd(freebsd::Stack::start(machine, 0, params, service, device, App(sink)))
+            }
         }
     }
 
@@ -76,6 +81,10 @@ impl<S: Sink> Running<S> {
         match self {
             Self::Linux22(stack) => stack.send_forever(machine, producer),
             Self::Linux24(stack) => stack.send_forever(machine, 0, producer),
+            Self::FreeBsd(stack) => {
+                let datagram = kpps_frames::Size::MIN.bytes_with_fcs() as usize;
+                stack.send_from_process(machine, OnFull::Retry, datagram, producer);
+            }
         }
     }
 
@@ -89,6 +98,17 @@ impl<S: Sink> Running<S> {
                     from_driver: tally.from_driver,
                     dropped_backlog: tally.dropped_backlog,
                     in_backlog: tally.in_backlog,
+                    in_hand: tally.in_hand,
+                    consumed: tally.ended,
+                    ..linux22::Tally::default()
+                }
+            }
+            Self::FreeBsd(stack) => {
+                let tally = stack.tally();
+                linux22::Tally {
+                    from_driver: tally.from_driver,
+                    dropped_backlog: tally.dropped_input,
+                    in_backlog: tally.in_input,
                     in_hand: tally.in_hand,
                     consumed: tally.ended,
                     ..linux22::Tally::default()

@@ -1,8 +1,10 @@
 //! Which machine, chip and driver: names and files become parameters.
 
+use crate::ring_device;
 use kpps_driver::Config;
+use kpps_driver::config::Service;
 use kpps_frames::Size;
-use kpps_machine::stack::{linux22, linux24};
+use kpps_machine::stack::{freebsd, linux22, linux24};
 use kpps_machine::{S, bus, host, limits};
 use kpps_profiles::{Change, Kind, Profile};
 use serde::Deserialize;
@@ -16,7 +18,9 @@ struct MachineProfile {
     host: String,
     stack: String,
     chip: String,
-    /// The bus a chip gets in this machine; `any` is for chips not listed.
+    /// Its ring NIC, if it has one.
+    nic: Option<String>,
+    /// The bus a chip, or a ring NIC, gets in this machine; `any` is for chips not listed.
     bus: BTreeMap<String, String>,
     /// CPUs; one if it does not say.
     cpus: Option<usize>,
@@ -32,6 +36,9 @@ pub enum StackParams {
     /// Linux 2.4 or 2.6.
     #[serde(rename = "linux-2.4")]
     Linux24(linux24::Params),
+    /// FreeBSD 4 to 6.
+    #[serde(rename = "freebsd")]
+    FreeBsd(freebsd::Params),
 }
 
 impl StackParams {
@@ -39,6 +46,7 @@ impl StackParams {
         match self {
             Self::Linux22(params) => params.check(),
             Self::Linux24(params) => params.check(),
+            Self::FreeBsd(params) => params.check(),
         }
     }
 
@@ -47,6 +55,7 @@ impl StackParams {
         match self {
             Self::Linux22(params) => params.backlog + params.from_device_queue,
             Self::Linux24(params) => params.backlog + params.transmit_queue,
+            Self::FreeBsd(params) => params.input_queue + params.transmit_queue,
         }
     }
 }
@@ -58,8 +67,10 @@ impl MachineProfile {
     /// The same, with files that are named in it found beside the file at `path`.
     fn beside(mut self, path: &Path) -> Self {
         let folder = path.parent().unwrap_or(Path::new(""));
-        let names =
-            [&mut self.host, &mut self.stack, &mut self.chip].into_iter().chain(self.bus.values_mut());
+        let names = [&mut self.host, &mut self.stack, &mut self.chip]
+            .into_iter()
+            .chain(&mut self.nic)
+            .chain(self.bus.values_mut());
         for name in names {
             if name.ends_with(".toml") {
                 *name = folder.join(&*name).display().to_string();
@@ -177,6 +188,14 @@ impl Setup {
         ] {
             checked.map_err(|problem| SetupError::Mismatch(format!("{kind} profile '{name}': {problem}")))?;
         }
+        if let (StackParams::FreeBsd(_), Service::Napi { .. } | Service::SelfPacing { .. }) =
+            (&stack_params, config.service)
+        {
+            return Err(SetupError::Mismatch(format!(
+                "driver preset '{driver}' wants a poll after its interrupt, which FreeBSD's stack '{}' does not know: take one that works in its interrupt, or is only polled",
+                stack_profile.name()
+            )));
+        }
         // Firmware tells a card the host's cache line size (PCI 2.2, 6.2.4).
         card.cache_line_bytes = host_params.cache_line_bytes as u32;
         Ok(Self {
@@ -213,5 +232,98 @@ impl Setup {
         self.config.max_frame_bytes = self.config.max_frame_bytes.max(bytes);
         self.config.rx_buffer_bytes = self.config.rx_buffer_bytes.max(bytes.next_power_of_two());
         self
+    }
+}
+
+/// What a ring NIC's profile says: of the card and of its driver.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NicProfile {
+    tx_engine_ps: u64,
+    rx_engine_ps: u64,
+    rx_fifo_bytes: u32,
+    tick_ps: u64,
+    timer: kpps_device::ring::Timer,
+    link_mbps: u64,
+    tx_ring: u32,
+    rx_ring: u32,
+    tx_interrupt_every: u32,
+    tx_watermark: u32,
+    moderation_us: u32,
+    ticks_per_us: u32,
+    moderation_frames: [u32; 2],
+    polling: bool,
+}
+
+impl NicProfile {
+    fn split(self) -> (kpps_device::ring::Params, ring_device::Config) {
+        let card = kpps_device::ring::Params {
+            tx_engine_ps: self.tx_engine_ps,
+            rx_engine_ps: self.rx_engine_ps,
+            rx_fifo_bytes: self.rx_fifo_bytes,
+            tick_ps: self.tick_ps,
+            timer: self.timer,
+            wire_byte_ps: 8_000_000 / self.link_mbps.max(1),
+        };
+        let config = ring_device::Config {
+            tx_ring: self.tx_ring,
+            rx_ring: self.rx_ring,
+            tx_interrupt_every: self.tx_interrupt_every,
+            tx_watermark: self.tx_watermark,
+            moderation_us: self.moderation_us,
+            ticks_per_us: self.ticks_per_us,
+            moderation_frames: self.moderation_frames,
+            polling: self.polling,
+        };
+        (card, config)
+    }
+}
+
+/// Everything a testbed with a ring NIC is made of.
+#[derive(Clone, Debug)]
+pub struct RingSetup {
+    /// The card.
+    pub card: kpps_device::ring::Params,
+    /// The driver's choices.
+    pub config: ring_device::Config,
+    /// The bus.
+    pub bus_params: bus::Params,
+    /// The host.
+    pub host_params: host::Params,
+    /// The stack, which is FreeBSD's.
+    pub stack_params: freebsd::Params,
+}
+
+impl RingSetup {
+    /// Looks up `machine`, and `nic` if it is not to be the machine's own, with some constants different.
+    pub fn changed(machine: &str, nic: Option<&str>, changes: &[Change]) -> Result<Self, SetupError> {
+        let named = |kind, name: &str| Profile::named(kind, name)?.changed(changes);
+        let place: MachineProfile =
+            named(Kind::Machine, machine)?.get::<MachineProfile>()?.beside(Path::new(machine));
+        let mismatch = |what: &str| SetupError::Mismatch(format!("machine profile '{machine}': {what}"));
+        let name = nic.or(place.nic.as_deref()).ok_or_else(|| mismatch("it has no ring NIC"))?;
+        let (card, config) = named(Kind::Nic, name)?.get::<NicProfile>()?.split();
+        let bus_name = place.bus.get(name).or_else(|| place.bus.get("any"));
+        let bus_name = bus_name.ok_or_else(|| mismatch("it names no bus for a ring NIC"))?;
+        let bus_params: bus::Params = named(Kind::Bus, bus_name)?.get()?;
+        let host_params: host::Params = named(Kind::Host, &place.host)?.get()?;
+        let StackParams::FreeBsd(stack_params) = named(Kind::Stack, &place.stack)?.get()? else {
+            return Err(mismatch("a ring NIC has a driver for FreeBSD only"));
+        };
+        for checked in [
+            limits::check(&[
+                ("tx_engine_ps", card.tx_engine_ps, limits::STEP_PS),
+                ("rx_engine_ps", card.rx_engine_ps, limits::STEP_PS),
+                ("tick_ps", card.tick_ps, 1..=S),
+                ("wire_byte_ps", card.wire_byte_ps, 100..=80_000_000),
+            ]),
+            config.check(),
+            bus_params.check(),
+            host_params.check(),
+            stack_params.check(),
+        ] {
+            checked.map_err(|problem| mismatch(&problem))?;
+        }
+        Ok(Self { card, config, bus_params, host_params, stack_params })
     }
 }

@@ -61,6 +61,11 @@ impl<B: Buffer> Received<B> {
 }
 
 impl<B> Received<B> {
+    /// A frame that software has made, in one buffer, as if it had been received: the device has no verdict on it.
+    pub fn made(buffer: B, bytes: u16) -> Self {
+        Self::part(Written { word: 0, hash: 0 }, buffer, bytes, (true, true))
+    }
+
     /// A part of a frame, from all that is usual.
     #[inline]
     pub(super) fn part(written: Written, buffer: B, bytes: u16, (first, last): (bool, bool)) -> Self {

@@ -17,17 +17,18 @@ impl Polling {
         Self { burst }
     }
 
-    /// One poll: reclaims what was sent, receives at most a burst. Never done.
+    /// One poll: reclaims what was sent, receives at most a burst, or `budget` if that is less. Never done.
     #[inline]
     pub fn poll<P: Platform, S: BufferSource>(
         &mut self,
         rx: &mut RxQueue<P, S>,
         tx: &mut TxQueue<P, S>,
+        budget: usize,
         sink: impl FnMut(Received<S::Buf>) -> Option<S::Buf>,
     ) -> Polled {
         tx.attend(true);
         let reclaimed = tx.reclaim(usize::MAX);
-        let received = rx.receive(self.burst.into(), sink);
+        let received = rx.receive(budget.min(self.burst.into()), sink);
         tx.settle_if_idle();
         Polled { received, reclaimed, done: false }
     }

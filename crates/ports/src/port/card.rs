@@ -240,7 +240,7 @@ impl<P: Platform + Clone, L: Line> Port for CardPort<P, L> {
             let Device { control, rx, tx } = &mut self.device;
             self.next = match &mut self.server {
                 Server::Polling(polling) => {
-                    polling.poll(rx, tx, pass);
+                    polling.poll(rx, tx, budget, pass);
                     Next::Now
                 }
                 Server::Napi(napi) => match napi.poll(control, rx, tx, budget, pass).done {

@@ -2,6 +2,7 @@
 
 mod bridge;
 mod bulk;
+mod freebsd;
 mod offered;
 mod receive;
 mod setting;
@@ -78,6 +79,24 @@ pub const METRICS: &[Metric] = &[
         about: "frames that have crossed the bus of a machine under watch, over the bus's clock",
         takes: &["offered", "groups", "background", "ports", "warmup_us", "duration_us", "every_clocks"],
         take: watch::crossings,
+    },
+    Metric {
+        name: "freebsd-receive",
+        about: "FreeBSD's kernel receives at one load or at many: rate, interrupts, where the CPU's time went",
+        takes: &["nic", "payload", "offered", "warmup_ms", "duration_ms"],
+        take: freebsd::run_receive,
+    },
+    Metric {
+        name: "freebsd-route-vlans",
+        about: "FreeBSD routes a mix of frames between two VLANs on one wire, at one load or at many",
+        takes: &["nic", "offered", "warmup_ms", "duration_ms"],
+        take: freebsd::run_route,
+    },
+    Metric {
+        name: "freebsd-send",
+        about: "a process under FreeBSD sends datagrams as fast as it can: rate, idle card, interrupts, CPU",
+        takes: &["nic", "payload", "on_full", "sleep_us", "warmup_ms", "duration_ms"],
+        take: freebsd::run_send,
     },
     Metric {
         name: "receive",

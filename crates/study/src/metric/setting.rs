@@ -60,6 +60,7 @@ impl Setting {
             Kind::Stack => setup.stack,
             Kind::Driver => setup.driver,
             Kind::Machine => setup.machine,
+            Kind::Nic => return Ok(false),
         };
         Ok(name == *profile)
     }

@@ -1,0 +1,351 @@
+//! FreeBSD 4 to 6: interrupt handlers or threads, the network interrupt, transmit queues, polling(4), processes.
+//!
+//! A device's handler hands frames to the IP input queue, from which the software network interrupt (`netisr`) takes them to
+//! the [`Handler`]; what leaves goes through the device's transmit queue, which drops what it has no room for. The driver moves
+//! frames from there into its ring when one is queued and when its card has sent some. A process that sends into a full queue
+//! is told `ENOBUFS`, and nothing tells it when there is room again ([`process`]). With [`polling`] the clock looks after
+//! the device instead of its interrupt.
+
+mod polling;
+mod process;
+
+pub use polling::Polling;
+pub use process::{Calls, OnFull, Sender};
+
+use super::linux24::{Handler, Work};
+use super::{IntoBuffer, Netdev, Service};
+use crate::cpu::{ContextId, Function, Level, Machine};
+use crate::limits::{QUEUE, check};
+use polling::State;
+use serde::Deserialize;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// The constants of the stack: limits, and costs in clock cycles of the host's CPU.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Params {
+    /// Clock interrupts in a second.
+    pub hz: u64,
+    /// Frames in a device's transmit queue (`ifq_maxlen`), beside those in its ring.
+    pub transmit_queue: usize,
+    /// Frames in the IP input queue.
+    pub input_queue: usize,
+    /// The rules of polling(4), for devices that are polled.
+    pub polling: Polling,
+    /// Switching to an interrupt thread and back; 0 where handlers run on the stack of what they interrupt.
+    pub interrupt_thread_cycles: u64,
+    /// A clock interrupt with its time-outs.
+    pub clock_cycles: u64,
+    /// Switching to a process that was woken.
+    pub switch_cycles: u64,
+    /// `ether_input`: one frame into the IP input queue.
+    pub input_cycles: u64,
+    /// Starting the software network interrupt.
+    pub netisr_cycles: u64,
+    /// One frame from the input queue to its end: `ip_input` and the protocol.
+    pub receive_cycles: u64,
+    /// One frame from the input queue to the transmit queue: `ip_input`, `ip_forward`, `ip_output`, `ether_output`.
+    pub forward_cycles: u64,
+    /// Into the kernel and back.
+    pub system_call_cycles: u64,
+    /// One datagram from its socket to the transmit queue: `sosend`, `udp_output`, `ip_output`, `ether_output`.
+    pub output_cycles: u64,
+    /// The driver takes one frame from the transmit queue: `if_start` beside the descriptor.
+    pub start_cycles: u64,
+    /// Calling a driver to poll.
+    pub poll_cycles: u64,
+    /// An element of an application, for one frame, and a program's own work on one.
+    pub element_cycles: u64,
+}
+
+impl Params {
+    /// Whether a stack can be like this; the error names what is out of range.
+    pub fn check(&self) -> Result<(), String> {
+        const CYCLES: std::ops::RangeInclusive<u64> = 0..=1_000_000;
+        check(&[("transmit_queue", self.transmit_queue, QUEUE), ("input_queue", self.input_queue, QUEUE)])?;
+        check(&[
+            ("hz", self.hz, 10..=100_000),
+            ("interrupt_thread_cycles", self.interrupt_thread_cycles, CYCLES),
+            ("clock_cycles", self.clock_cycles, CYCLES),
+            ("switch_cycles", self.switch_cycles, CYCLES),
+            ("input_cycles", self.input_cycles, CYCLES),
+            ("netisr_cycles", self.netisr_cycles, CYCLES),
+            ("receive_cycles", self.receive_cycles, CYCLES),
+            ("forward_cycles", self.forward_cycles, CYCLES),
+            // A call or a poll that costs nothing would be made for ever in the same instant.
+            ("system_call_cycles", self.system_call_cycles, 1..=1_000_000),
+            ("output_cycles", self.output_cycles, CYCLES),
+            ("start_cycles", self.start_cycles, CYCLES),
+            ("poll_cycles", self.poll_cycles, 1..=1_000_000),
+            ("element_cycles", self.element_cycles, CYCLES),
+        ])?;
+        self.polling.check()
+    }
+
+    fn tick_ps(&self) -> u64 {
+        crate::S / self.hz
+    }
+}
+
+/// Where frames are, and where they were lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Frames the driver handed up.
+    pub from_driver: u64,
+    /// Dropped: the IP input queue was full.
+    pub dropped_input: u64,
+    /// In the input queue now.
+    pub in_input: u64,
+    /// On the way through the handler or to the transmit queue now.
+    pub in_hand: u64,
+    /// Ended in the handler.
+    pub ended: u64,
+    /// Received frames that found the transmit queue full.
+    pub dropped_transmit: u64,
+    /// Frames that went into the transmit queue.
+    pub queued: u64,
+}
+
+struct Shared<N: Netdev, H> {
+    device: N,
+    slot: usize,
+    params: Params,
+    handler: RefCell<H>,
+    /// Received frames for IP.
+    input: RefCell<VecDeque<N::Frame>>,
+    /// Frames to send.
+    transmit: RefCell<VecDeque<N::Frame>>,
+    tally: Cell<Tally>,
+    /// The software network interrupt.
+    netisr: Cell<Option<ContextId>>,
+    /// A process that is to be told of room in the transmit queue.
+    waiting: Cell<Option<ContextId>>,
+    polling: State,
+}
+
+/// A running stack with one device. A handle to look at.
+pub struct Stack<N: Netdev, H> {
+    shared: Rc<Shared<N, H>>,
+}
+
+/// Lets the cycles of a function pass.
+fn spend(machine: &Machine, function: Function, cycles: u64) {
+    machine.spend_on(function, cycles * machine.host().cycle_ps);
+}
+
+impl<N: Netdev, H: Handler<N>> Stack<N, H> {
+    /// Starts the stack for the card in `slot`. A driver without interrupts is polled by the rules of polling(4).
+    pub fn start(
+        machine: &Machine,
+        slot: usize,
+        params: Params,
+        service: Service,
+        device: N,
+        handler: H,
+    ) -> Self {
+        let polled = matches!(service, Service::Polling { .. });
+        let shared = Rc::new(Shared {
+            device,
+            slot,
+            handler: RefCell::new(handler),
+            input: RefCell::new(VecDeque::with_capacity(params.input_queue)),
+            transmit: RefCell::new(VecDeque::with_capacity(params.transmit_queue)),
+            tally: Cell::default(),
+            netisr: Cell::new(None),
+            waiting: Cell::new(None),
+            polling: State::default(),
+            params,
+        });
+        spawn_netisr(machine, &shared);
+        spawn_clock(machine, &shared, polled);
+        if polled {
+            if shared.params.polling.idle_poll {
+                polling::spawn_idle_poll(machine, &shared);
+            }
+        } else {
+            spawn_handler(machine, &shared);
+        }
+        Self { shared }
+    }
+
+    /// What has become of the frames.
+    pub fn tally(&self) -> Tally {
+        self.shared.tally.get()
+    }
+
+    /// Looks at the application in the kernel.
+    pub fn with_handler<R>(&self, look: impl FnOnce(&H) -> R) -> R {
+        look(&self.shared.handler.borrow())
+    }
+
+    /// Looks at the device.
+    pub fn device(&self) -> &N {
+        &self.shared.device
+    }
+}
+
+impl<N: Netdev, H: Handler<N>> Shared<N, H> {
+    fn count(&self, change: impl FnOnce(&mut Tally)) {
+        let mut tally = self.tally.get();
+        change(&mut tally);
+        self.tally.set(tally);
+    }
+
+    /// `ether_input`: a frame into the IP input queue, or its buffer back.
+    fn input(&self, machine: &Machine, frame: N::Frame) -> Option<N::Buffer> {
+        spend(machine, Function::NetifRx, self.params.input_cycles);
+        let mut input = self.input.borrow_mut();
+        if input.len() >= self.params.input_queue {
+            self.count(|t| (t.from_driver, t.dropped_input) = (t.from_driver + 1, t.dropped_input + 1));
+            return Some(frame.into_buffer());
+        }
+        input.push_back(frame);
+        self.count(|t| (t.from_driver, t.in_input) = (t.from_driver + 1, t.in_input + 1));
+        None
+    }
+
+    /// Has the software network interrupt run, if there is anything for it.
+    fn schedule_netisr(&self, machine: &Machine) {
+        if let Some(netisr) = self.netisr.get() {
+            machine.wake(netisr);
+        }
+    }
+
+    /// A frame into the transmit queue, and on to the driver. `Err`: there was no room (`ENOBUFS`). To be called with
+    /// interrupts off.
+    fn output(&self, machine: &Machine, frame: N::Frame) -> Result<(), N::Frame> {
+        {
+            let mut transmit = self.transmit.borrow_mut();
+            if transmit.len() >= self.params.transmit_queue {
+                return Err(frame);
+            }
+            transmit.push_back(frame);
+        }
+        self.count(|t| t.queued += 1);
+        self.start_output(machine);
+        Ok(())
+    }
+
+    /// `if_start`: frames from the transmit queue into the ring, as many as there is room for.
+    fn start_output(&self, machine: &Machine) {
+        let mut moved = false;
+        while self.device.has_room() {
+            let Some(frame) = self.transmit.borrow_mut().pop_front() else { break };
+            spend(machine, Function::Transmit, self.params.start_cycles);
+            if let Err(frame) = self.device.forward(frame) {
+                self.transmit.borrow_mut().push_front(frame);
+                break;
+            }
+            moved = true;
+        }
+        if moved {
+            self.device.flush();
+        }
+    }
+
+    /// What a driver does after its card has sent or received: it sends more, and has the rest of the kernel go on.
+    fn go_on(&self, machine: &Machine) {
+        self.start_output(machine);
+        if !self.input.borrow().is_empty() {
+            self.schedule_netisr(machine);
+        }
+        if self.transmit.borrow().len() <= self.params.transmit_queue / 2
+            && let Some(process) = self.waiting.take()
+        {
+            machine.wake(process);
+        }
+    }
+
+    /// Takes every frame out of the input queue.
+    fn run_input(&self, machine: &Machine) {
+        let mut out = Vec::new();
+        loop {
+            let Some(frame) = self.input.borrow_mut().pop_front() else { return };
+            self.count(|t| (t.in_input, t.in_hand) = (t.in_input - 1, t.in_hand + 1));
+            let elements = match self.handler.borrow().work() {
+                Work::Bridge => 0,
+                Work::Elements(elements) => elements,
+            };
+            spend(machine, Function::Element, u64::from(elements) * self.params.element_cycles);
+            let ended = self.handler.borrow_mut().handle(machine.now_ps(), 0, frame, &mut out);
+            let ended_here = u64::from(ended.is_some());
+            self.count(|t| {
+                (t.in_hand, t.ended) = (t.in_hand - 1 + out.len() as u64, t.ended + ended_here);
+            });
+            if out.is_empty() {
+                spend(machine, Function::Receive, self.params.receive_cycles);
+            }
+            machine.without_interrupts(|| {
+                if let Some(buffer) = ended {
+                    self.device.free(buffer);
+                }
+            });
+            for (_, frame) in out.drain(..) {
+                spend(machine, Function::Forward, self.params.forward_cycles);
+                machine.without_interrupts(|| {
+                    self.count(|t| t.in_hand -= 1);
+                    if let Err(frame) = self.output(machine, frame) {
+                        self.count(|t| t.dropped_transmit += 1);
+                        self.device.free(frame.into_buffer());
+                    }
+                });
+            }
+        }
+    }
+}
+
+/// The interrupt handler, or the thread that its interrupt wakes: either way above everything else that matters here.
+fn spawn_handler<N: Netdev, H: Handler<N>>(machine: &Machine, shared: &Rc<Shared<N, H>>) {
+    let shared = Rc::clone(shared);
+    machine.spawn(Level::Hardirq, move |machine| {
+        loop {
+            machine.wait_for_interrupt(shared.slot);
+            machine.spend_on(Function::InterruptEntry, machine.host().interrupt_entry_ps);
+            spend(machine, Function::InterruptEntry, shared.params.interrupt_thread_cycles);
+            shared.device.interrupt(&mut |frame| shared.input(machine, frame));
+            shared.go_on(machine);
+            machine.spend_on(Function::InterruptExit, machine.host().interrupt_exit_ps);
+        }
+    });
+}
+
+/// The clock: its interrupts are at whole multiples of a tick.
+fn spawn_clock<N: Netdev, H: Handler<N>>(machine: &Machine, shared: &Rc<Shared<N, H>>, polled: bool) {
+    let shared = Rc::clone(shared);
+    machine.spawn(Level::Hardirq, move |machine| {
+        let tick_ps = shared.params.tick_ps();
+        loop {
+            machine.wait_until((machine.now_ps() / tick_ps + 1) * tick_ps);
+            machine.spend_on(Function::InterruptEntry, machine.host().interrupt_entry_ps);
+            machine.spend(shared.params.clock_cycles * machine.host().cycle_ps);
+            if polled && shared.polling.clock() {
+                shared.schedule_netisr(machine);
+            }
+            machine.spend_on(Function::InterruptExit, machine.host().interrupt_exit_ps);
+        }
+    });
+}
+
+/// The software network interrupt: first polling, then IP, then what polling has to say about the time that took.
+fn spawn_netisr<N: Netdev, H: Handler<N>>(machine: &Machine, shared: &Rc<Shared<N, H>>) {
+    let stack = Rc::clone(shared);
+    let id = machine.spawn(Level::Softirq, move |machine| {
+        loop {
+            if !stack.polling.is_scheduled() && stack.input.borrow().is_empty() {
+                machine.wait();
+                spend(machine, Function::Softirq, stack.params.netisr_cycles);
+            }
+            let poll = stack.polling.begin(machine.now_ps(), &stack.params.polling);
+            if let Some(poll) = &poll {
+                stack.poll(machine, poll.frames, poll.check_status);
+            }
+            stack.run_input(machine);
+            if poll.is_some() {
+                stack.polling.end(machine.now_ps(), &stack.params.polling, stack.params.tick_ps());
+            }
+        }
+    });
+    shared.netisr.set(Some(id));
+}

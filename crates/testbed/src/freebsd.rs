@@ -1,0 +1,486 @@
+//! Machines with FreeBSD: processes that send, the kernel that receives, a router between VLANs.
+//!
+//! The card is a ring NIC or one of Intel's with the project's driver. Either way the stack is the same.
+
+use crate::netdev::{Bound, Frame};
+use crate::ring_device::RingDevice;
+use crate::setup::{RingSetup, Setup, StackParams};
+use crate::simulated::{CARD, Room, share};
+use crate::traffic::{ConstantRate, slot_ps};
+use kpps_bench::TrialError;
+use kpps_device::ring::RingNic;
+use kpps_frames::build::{Flow, udp_test};
+use kpps_frames::{Mac, Mix, Size, checksum, ethernet, ipv4, rate};
+use kpps_machine::cpu::{Counters, Function, Level, Profile, Usage};
+use kpps_machine::memory::Memory;
+use kpps_machine::platform::{Allocator, Buf, Card, memory_bytes};
+use kpps_machine::stack::freebsd::{Calls, Sender, Stack, Tally};
+use kpps_machine::stack::linux24::{Handler, Work};
+use kpps_machine::stack::{IntoBuffer, Netdev, Producer};
+use kpps_machine::wire::{Receiver, Silence, Traffic};
+use kpps_machine::{MS, Machine, World};
+use std::cell::Cell;
+use std::rc::Rc;
+
+pub use kpps_machine::stack::freebsd::OnFull;
+
+/// A machine with FreeBSD and its card.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// With a ring NIC.
+    Ring(Box<RingSetup>),
+    /// With one of Intel's cards.
+    Intel(Box<Setup>),
+}
+
+/// Bytes of a packet buffer: a cluster.
+const CLUSTER_BYTES: usize = 2048;
+/// Ethernet, IPv4 and UDP headers.
+const HEADER_BYTES: u16 = 42;
+
+/// Where the CPU's time went, as shares of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Load {
+    /// Interrupt handlers or threads, the clock and the software network interrupt.
+    pub interrupt: f64,
+    /// Of the handlers' time, that which is not entering and leaving them.
+    pub useful: f64,
+    /// System calls.
+    pub system: f64,
+    /// Programs' own work.
+    pub user: f64,
+    /// Polls of an idle CPU that found nothing.
+    pub empty_polls: f64,
+}
+
+impl Load {
+    /// All that was not idle, empty polls among it.
+    pub fn busy(&self) -> f64 {
+        self.interrupt + self.system + self.user + self.empty_polls
+    }
+}
+
+/// What a process sent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sent {
+    /// Frames on the wire in a second.
+    pub pps: f64,
+    /// Share of the time in which the card had nothing to send and its wire carried nothing.
+    pub idle: f64,
+    /// Interrupts of the card in a second.
+    pub interrupts_per_s: f64,
+    /// System calls that were refused for each that was not.
+    pub refused: f64,
+    /// Where the CPU's time went.
+    pub load: Load,
+}
+
+/// What a machine received, or passed on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Received {
+    /// Offered in a second.
+    pub offered_pps: f64,
+    /// Of these, that the driver handed to the kernel.
+    pub taken_pps: f64,
+    /// Of these, that reached their end.
+    pub pps: f64,
+    /// The same in bits of frames with their FCS, in millions.
+    pub mbps: f64,
+    /// Interrupts of the card in a second.
+    pub interrupts_per_s: f64,
+    /// Where the CPU's time went.
+    pub load: Load,
+}
+
+/// Counts whole frames at the far end.
+#[derive(Clone, Default)]
+struct FarEnd {
+    frames: Rc<Cell<u64>>,
+    bytes: Rc<Cell<u64>>,
+    wrong: Rc<Cell<u64>>,
+    check: Option<fn(&[u8]) -> bool>,
+}
+
+impl Receiver for FarEnd {
+    fn receive(&mut self, _now_ps: u64, frame: &[u8]) {
+        if self.check.is_none_or(|check| check(frame)) {
+            self.frames.set(self.frames.get() + 1);
+            self.bytes.set(self.bytes.get() + frame.len() as u64 + 4);
+        } else {
+            self.wrong.set(self.wrong.get() + 1);
+        }
+    }
+}
+
+struct Datagrams(Vec<u8>);
+
+impl Producer for Datagrams {
+    fn elements(&self) -> u32 {
+        1
+    }
+    fn produce(&mut self, _now_ps: u64, buffer: &mut [u8]) -> usize {
+        match buffer.get_mut(..self.0.len()) {
+            Some(room) => {
+                room.copy_from_slice(&self.0);
+                self.0.len()
+            }
+            None => 0,
+        }
+    }
+}
+
+/// Frames end in the kernel.
+struct Kernel;
+
+impl<N: Netdev<Frame = Frame, Buffer = Buf>> Handler<N> for Kernel {
+    fn work(&self) -> Work {
+        Work::Elements(0)
+    }
+    fn handle(&mut self, _: u64, _: usize, frame: Frame, _: &mut Vec<(usize, Frame)>) -> Option<Buf> {
+        Some(frame.into_buffer())
+    }
+}
+
+/// The router's two VLANs, both on its one wire, and who is in the second.
+const VLANS: [u16; 2] = [10, 20];
+const BEYOND: Mac = Mac([2, 0, 0, 0, 0, 9]);
+/// Where an IP header begins in a tagged frame.
+const TAGGED_IP: usize = ethernet::HEADER_BYTES + ethernet::VLAN_BYTES;
+
+/// Routes from the first VLAN to the second.
+struct VlanRouter;
+
+impl<N: Netdev<Frame = Frame, Buffer = Buf>> Handler<N> for VlanRouter {
+    fn work(&self) -> Work {
+        Work::Elements(0)
+    }
+    fn handle(&mut self, _: u64, _: usize, mut frame: Frame, out: &mut Vec<(usize, Frame)>) -> Option<Buf> {
+        if !route(frame.bytes_mut()) {
+            return Some(frame.into_buffer());
+        }
+        out.push((0, frame));
+        None
+    }
+}
+
+/// Rewrites a frame of the first VLAN for the second; `false` if it is to be dropped.
+fn route(frame: &mut [u8]) -> bool {
+    const TTL: usize = TAGGED_IP + 8;
+    const CHECKSUM: usize = TAGGED_IP + 10;
+    let Some(ip) = frame.get(TAGGED_IP..) else { return false };
+    let Ok(header) = ipv4::Packet::new_checked(ip) else { return false };
+    if vlan(frame) != Some(VLANS[0]) || !header.checksum_ok() || header.ttl() <= 1 {
+        return false;
+    }
+    let word = |frame: &[u8], at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
+    let old = word(frame, TTL);
+    frame[TTL] -= 1;
+    let updated = checksum::updated(word(frame, CHECKSUM), old, word(frame, TTL));
+    frame[CHECKSUM..CHECKSUM + 2].copy_from_slice(&updated.to_be_bytes());
+    frame[..6].copy_from_slice(&BEYOND.0);
+    frame[6..12].copy_from_slice(&CARD.0);
+    frame[14..16].copy_from_slice(&VLANS[1].to_be_bytes());
+    true
+}
+
+fn vlan(frame: &[u8]) -> Option<u16> {
+    let tag = frame.get(12..16)?;
+    (tag[..2] == [0x81, 0]).then(|| u16::from_be_bytes([tag[2], tag[3]]) & 0xfff)
+}
+
+/// Whether a frame is as the router should have made it.
+fn routed(frame: &[u8]) -> bool {
+    let header = frame.get(TAGGED_IP..).map(ipv4::Packet::new_checked);
+    vlan(frame) == Some(VLANS[1])
+        && frame[..6] == BEYOND.0
+        && matches!(header, Some(Ok(header)) if header.checksum_ok() && header.ttl() == 63)
+}
+
+/// A mix of frames at a constant rate, none before the one ahead of it has passed.
+struct MixedRate {
+    frames: Vec<Vec<u8>>,
+    pace: ConstantRate,
+    next: usize,
+    /// Before this the next frame's last bit cannot arrive.
+    wire_ps: u64,
+}
+
+impl Traffic for MixedRate {
+    fn next_ps(&self) -> u64 {
+        self.pace.next_ps().max(self.wire_ps)
+    }
+    fn frame(&mut self) -> &[u8] {
+        let at = self.next_ps();
+        let _ = self.pace.frame();
+        let current = self.next;
+        self.next = (current + 1) % self.frames.len();
+        self.wire_ps = at + slot_ps(Size::without_fcs(self.frames[self.next].len() as u16));
+        &self.frames[current]
+    }
+}
+
+/// A running stack on either card.
+enum Running<H> {
+    Ring(Stack<RingDevice, H>),
+    Intel(Stack<Bound, H>),
+}
+
+impl<H: Handler<Bound> + Handler<RingDevice>> Running<H> {
+    fn send(&self, machine: &Machine, on_full: OnFull, bytes: usize, datagrams: Datagrams) -> Sender {
+        match self {
+            Self::Ring(stack) => stack.send_from_process(machine, on_full, bytes, datagrams),
+            Self::Intel(stack) => stack.send_from_process(machine, on_full, bytes, datagrams),
+        }
+    }
+
+    fn tally(&self) -> Tally {
+        match self {
+            Self::Ring(stack) => stack.tally(),
+            Self::Intel(stack) => stack.tally(),
+        }
+    }
+}
+
+struct Bench<H> {
+    room: Room,
+    running: Running<H>,
+    far_end: FarEnd,
+}
+
+/// All counters at one instant.
+struct Reading {
+    at_ps: u64,
+    frames: u64,
+    bytes: u64,
+    taken: u64,
+    ended: u64,
+    idle_ps: u64,
+    usage: Usage,
+    profile: Profile,
+    counters: Counters,
+}
+
+impl<H: Handler<Bound> + Handler<RingDevice>> Bench<H> {
+    fn build(place: &Place, size: Size, far_end: FarEnd, handler: H) -> Result<Self, TrialError> {
+        let receiver = Box::new(far_end.clone());
+        let (room, running) = match place {
+            Place::Ring(setup) => {
+                let RingSetup { config, stack_params, host_params, .. } = &**setup;
+                let rings = config.tx_ring + config.rx_ring;
+                let buffers = rings as usize + stack_params.transmit_queue + stack_params.input_queue + 64;
+                let bytes = memory_bytes(2, buffers, CLUSTER_BYTES);
+                let memory = Memory::new(bytes, host_params.cache_line_bytes);
+                let mut world = World::new(memory, setup.bus_params.clone());
+                let slot = world.plug_ring(RingNic::new(setup.card.clone()), Box::new(Silence), receiver);
+                let room = Room(Machine::new(host_params.clone(), world));
+                let allocator = Allocator::new(&room.0, buffers, CLUSTER_BYTES);
+                let device = RingDevice::attach(Card::new(&room.0, slot), config, allocator)
+                    .map_err(|_| TrialError::Testbed("no memory for the rings".into()))?;
+                let service = device.service();
+                let stack = Stack::start(&room.0, slot, stack_params.clone(), service, device, handler);
+                (room, Running::Ring(stack))
+            }
+            Place::Intel(setup) => {
+                let StackParams::FreeBsd(params) = setup.stack_params.clone() else {
+                    return Err(TrialError::Testbed(format!("{} has no FreeBSD", setup.machine)));
+                };
+                let (room, bound) = Room::build(&(**setup).clone().for_frames(size), receiver)?;
+                let service = bound.service();
+                let stack = Stack::start(&room.0, 0, params, service, bound, handler);
+                (room, Running::Intel(stack))
+            }
+        };
+        Ok(Self { room, running, far_end })
+    }
+
+    fn machine(&self) -> &Machine {
+        &self.room.0
+    }
+
+    fn read(&self) -> Reading {
+        let machine = self.machine();
+        let at_ps = machine.now_ps();
+        let idle_ps = machine.with_world(|world| match self.running {
+            Running::Ring(_) => world.ring_nic(0).tx_idle_ps(at_ps),
+            Running::Intel(_) => world.nic(0).tally().wire_idle_without_work_ps,
+        });
+        Reading {
+            at_ps,
+            frames: self.far_end.frames.get(),
+            bytes: self.far_end.bytes.get(),
+            taken: self.running.tally().from_driver,
+            ended: self.running.tally().ended,
+            idle_ps,
+            usage: machine.usage(),
+            profile: machine.profile(),
+            counters: machine.counters(),
+        }
+    }
+
+    /// Warms up, then measures: what the counters stood at before and after.
+    fn measure(
+        &self,
+        times_ms: (u32, u32),
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<(Reading, Reading), TrialError> {
+        let (warmup_ps, duration_ps) = (u64::from(times_ms.0) * MS, u64::from(times_ms.1) * MS);
+        self.room.run(self.machine().now_ps() + warmup_ps, go_on)?;
+        let from = self.read();
+        self.room.run(from.at_ps + duration_ps, go_on)?;
+        let to = self.read();
+        if self.far_end.wrong.get() > 0 {
+            let wrong = self.far_end.wrong.get();
+            return Err(TrialError::Testbed(format!("{wrong} frames left the card that are wrong")));
+        }
+        let closes = self.machine().with_world(|world| match self.running {
+            Running::Ring(_) => world.ring_nic(0).tally().closes(),
+            Running::Intel(_) => world.nic(0).tally().closes(),
+        });
+        if !closes {
+            return Err(TrialError::Testbed("the card's ledger does not close".into()));
+        }
+        Ok((from, to))
+    }
+}
+
+fn load(from: &Reading, to: &Reading) -> Load {
+    let elapsed = to.at_ps - from.at_ps;
+    let profile = to.profile.since(&from.profile);
+    let at = |level, function| profile.at(level, function) as f64 / elapsed as f64;
+    let hardirq = share(from.usage.hardirq_ps, to.usage.hardirq_ps, elapsed);
+    let softirq = share(from.usage.softirq_ps, to.usage.softirq_ps, elapsed);
+    let thread = share(from.usage.thread_ps, to.usage.thread_ps, elapsed);
+    let empty_polls = share(from.usage.empty_poll_ps, to.usage.empty_poll_ps, elapsed);
+    let around = at(Level::Hardirq, Function::InterruptEntry) + at(Level::Hardirq, Function::InterruptExit);
+    let user = at(Level::Thread, Function::Element);
+    Load {
+        interrupt: hardirq + softirq,
+        useful: if hardirq > 0.0 { (hardirq - around) / hardirq } else { 0.0 },
+        system: thread - user - empty_polls,
+        user,
+        empty_polls,
+    }
+}
+
+fn per_second(from: u64, to: u64, elapsed_ps: u64) -> f64 {
+    (to - from) as f64 * 1e12 / elapsed_ps as f64
+}
+
+/// A process sends datagrams of `payload` bytes as fast as it can, and does `on_full` when the transmit queue is full.
+pub fn send(
+    place: &Place,
+    payload: u16,
+    on_full: OnFull,
+    times_ms: (u32, u32),
+    go_on: &dyn Fn() -> bool,
+) -> Result<Sent, TrialError> {
+    let size = Size::without_fcs((payload + HEADER_BYTES).max(Size::MIN.bytes_without_fcs()));
+    let frame = udp_test(&Flow::default(), size).map_err(|e| TrialError::Load(e.to_string()))?;
+    let bench = Bench::build(place, size, FarEnd::default(), Kernel)?;
+    let sender = bench.running.send(bench.machine(), on_full, payload.into(), Datagrams(frame));
+    let (from, to) = bench.measure(times_ms, go_on)?;
+    let Calls { sent, refused } = sender.calls();
+    let elapsed = to.at_ps - from.at_ps;
+    Ok(Sent {
+        pps: per_second(from.frames, to.frames, elapsed),
+        idle: share(from.idle_ps, to.idle_ps, elapsed),
+        interrupts_per_s: per_second(from.counters.interrupts, to.counters.interrupts, elapsed),
+        refused: refused as f64 / sent.max(1) as f64,
+        load: load(&from, &to),
+    })
+}
+
+/// The first frame comes so long after the machine is set up.
+const FIRST_PS: u64 = MS;
+
+/// Frames of `size` arrive at a constant rate and end in the kernel.
+pub fn receive(
+    place: &Place,
+    size: Size,
+    offered_pps: f64,
+    times_ms: (u32, u32),
+    go_on: &dyn Fn() -> bool,
+) -> Result<Received, TrialError> {
+    let line_pps = rate::line_rate_pps(rate::GIGABIT, size);
+    if !(offered_pps > 0.0 && offered_pps <= line_pps) {
+        return Err(TrialError::Load(format!("a load of {offered_pps} pps cannot be offered")));
+    }
+    let flow = Flow { to_mac: CARD, ..Flow::default() };
+    let frame = udp_test(&flow, size).map_err(|e| TrialError::Load(e.to_string()))?;
+    let bench = Bench::build(place, size, FarEnd::default(), Kernel)?;
+    let first = bench.machine().now_ps() + FIRST_PS;
+    let source = ConstantRate::new(frame, offered_pps, first, u64::MAX - 1, Rc::default());
+    bench.machine().with_world(|world| world.set_traffic(0, Box::new(source)));
+    let (from, to) = bench.measure(times_ms, go_on)?;
+    let elapsed = to.at_ps - from.at_ps;
+    let pps = per_second(from.ended, to.ended, elapsed);
+    Ok(Received {
+        offered_pps,
+        taken_pps: per_second(from.taken, to.taken, elapsed),
+        pps,
+        mbps: pps * f64::from(size.bytes_with_fcs()) * 8e-6,
+        interrupts_per_s: per_second(from.counters.interrupts, to.counters.interrupts, elapsed),
+        load: load(&from, &to),
+    })
+}
+
+/// A mix of tagged frames arrives at a constant rate in one VLAN and is routed into another on the same wire; the sizes of the
+/// mix are without the tag.
+pub fn route_vlans(
+    place: &Place,
+    mix: &Mix,
+    offered_pps: f64,
+    times_ms: (u32, u32),
+    go_on: &dyn Fn() -> bool,
+) -> Result<Received, TrialError> {
+    let flow = Flow { to_mac: CARD, vlan: Some(VLANS[0]), ..Flow::default() };
+    let tagged = |size: &Size| Size::without_fcs(size.bytes_without_fcs() + ethernet::VLAN_BYTES as u16);
+    let sizes: Vec<Size> = mix.period().iter().map(tagged).collect();
+    let frames = sizes.iter().map(|size| udp_test(&flow, *size)).collect::<Result<Vec<_>, _>>();
+    let frames = frames.map_err(|e| TrialError::Load(e.to_string()))?;
+    let (Some(longest), Some(frame)) = (sizes.iter().max().copied(), frames.iter().max_by_key(|f| f.len()))
+    else {
+        return Err(TrialError::Load("an empty mix".into()));
+    };
+    let mean_slot_ps = sizes.iter().map(|size| slot_ps(*size)).sum::<u64>() / sizes.len() as u64;
+    if !(offered_pps > 0.0 && offered_pps <= 1e12 / mean_slot_ps as f64) {
+        return Err(TrialError::Load(format!("a load of {offered_pps} pps of this mix cannot be offered")));
+    }
+    let far_end = FarEnd { check: Some(routed), ..FarEnd::default() };
+    let bench = Bench::build(place, longest, far_end, VlanRouter)?;
+    let first = bench.machine().now_ps() + FIRST_PS;
+    let pace = ConstantRate::new(frame.clone(), offered_pps, first, u64::MAX - 1, Rc::default());
+    let traffic = MixedRate { frames: frames.clone(), pace, next: 0, wire_ps: 0 };
+    bench.machine().with_world(|world| world.set_traffic(0, Box::new(traffic)));
+    let (from, to) = bench.measure(times_ms, go_on)?;
+    let elapsed = to.at_ps - from.at_ps;
+    Ok(Received {
+        offered_pps,
+        taken_pps: per_second(from.taken, to.taken, elapsed),
+        pps: per_second(from.frames, to.frames, elapsed),
+        mbps: per_second(from.bytes, to.bytes, elapsed) * 8e-6,
+        interrupts_per_s: per_second(from.counters.interrupts, to.counters.interrupts, elapsed),
+        load: load(&from, &to),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_router_changes_what_a_router_changes() {
+        let flow = Flow { to_mac: CARD, vlan: Some(VLANS[0]), ..Flow::default() };
+        let before = udp_test(&flow, Size::without_fcs(100)).unwrap();
+        let mut frame = before.clone();
+        assert!(!routed(&frame));
+        assert!(route(&mut frame) && routed(&frame));
+        assert_eq!(frame[TAGGED_IP + 12..], before[TAGGED_IP + 12..]);
+        assert!(!route(&mut frame), "it is in the other VLAN now");
+        let mut bad = before.clone();
+        bad[TAGGED_IP + 10] ^= 1;
+        assert!(!route(&mut bad), "a wrong checksum");
+        assert!(!route(&mut before[..30].to_vec()), "no whole header");
+    }
+}
