@@ -77,7 +77,7 @@ enum Command {
     Lab(lab::Arguments),
     /// One functional suite for the driver, on the model's cards or on QEMU's
     Selftest(selftest::Arguments),
-    /// The machines, chips, buses, hosts, stacks and drivers there are; with a name, its constants and their sources
+    /// The machines, chips, ring NICs, buses, hosts, stacks and drivers there are; with a name, its constants and their sources
     List(list::Arguments),
     /// The network cards of this machine: list them, take them from the kernel, give them back
     Device(device::Arguments),

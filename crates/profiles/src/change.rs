@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_changed_is_said() {
-        assert!(Change::set("nic.a", 1).unwrap_err().contains("kinds are"));
+        assert!(Change::set("card.a", 1).unwrap_err().contains("kinds are"));
         assert!(Change::set("driver", 1).is_err());
         let into = |path: &str| profile().changed(&[Change::set(path, 1).unwrap()]).unwrap_err().to_string();
         assert!(into("driver.a.b").contains("no table"));

@@ -265,7 +265,7 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
             let Some(frame) = self.input.borrow_mut().pop_front() else { return };
             self.count(|t| (t.in_input, t.in_hand) = (t.in_input - 1, t.in_hand + 1));
             let elements = match self.handler.borrow().work() {
-                Work::Bridge => 0,
+                Work::Bridge | Work::Protocol => 0,
                 Work::Elements(elements) => elements,
             };
             spend(machine, Function::Element, u64::from(elements) * self.params.element_cycles);
