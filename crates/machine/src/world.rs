@@ -25,6 +25,29 @@ macro_rules! either {
     };
 }
 
+impl Plugged {
+    #[inline]
+    fn next_event_ps(&self) -> u64 {
+        either!(self, nic => nic.next_event_ps())
+    }
+
+    #[inline]
+    fn frame_arrives(&mut self, now_ps: u64, frame: &[u8], side: &mut Side) {
+        match self {
+            Self::E1000(nic) => nic.frame_arrives(now_ps, frame, side),
+            Self::Ring(nic) => {
+                nic.run(now_ps, side);
+                nic.frame_arrives(now_ps, frame);
+            }
+        }
+    }
+
+    #[inline]
+    fn run(&mut self, until_ps: u64, side: &mut Side) {
+        either!(self, nic => nic.run(until_ps, side));
+    }
+}
+
 /// A card in a slot, with what hangs on its wire.
 struct Slot {
     nic: Plugged,
@@ -40,7 +63,7 @@ struct Slot {
 impl Slot {
     #[inline]
     fn next_ps(&self) -> u64 {
-        either!(&self.nic, nic => nic.next_event_ps()).min(self.arrival_ps)
+        self.nic.next_event_ps().min(self.arrival_ps)
     }
 
     /// Lets everything happen here that happens until `until_ps`.
@@ -50,23 +73,11 @@ impl Slot {
             return self.run_in_order(until_ps, memory, bus);
         }
         let mut side = Side { memory, bus, master: self.master, receiver: self.receiver.as_mut() };
-        match &mut self.nic {
-            Plugged::E1000(nic) => {
-                while self.arrival_ps <= until_ps {
-                    nic.frame_arrives(self.arrival_ps, self.traffic.frame(), &mut side);
-                    self.arrival_ps = self.traffic.next_ps();
-                }
-                nic.run(until_ps, &mut side);
-            }
-            Plugged::Ring(nic) => {
-                while self.arrival_ps <= until_ps {
-                    nic.run(self.arrival_ps, &mut side);
-                    nic.frame_arrives(self.arrival_ps, self.traffic.frame());
-                    self.arrival_ps = self.traffic.next_ps();
-                }
-                nic.run(until_ps, &mut side);
-            }
+        while self.arrival_ps <= until_ps {
+            self.nic.frame_arrives(self.arrival_ps, self.traffic.frame(), &mut side);
+            self.arrival_ps = self.traffic.next_ps();
         }
+        self.nic.run(until_ps, &mut side);
     }
 
     /// The same, event by event: an answer may come sooner than the next frame was thought to.

@@ -264,9 +264,19 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
         loop {
             let Some(frame) = self.input.borrow_mut().pop_front() else { return };
             self.count(|t| (t.in_input, t.in_hand) = (t.in_input - 1, t.in_hand + 1));
-            let elements = match self.handler.borrow().work() {
-                Work::Bridge | Work::Protocol => 0,
+            let work = self.handler.borrow().work();
+            let elements = match work {
+                Work::Bridge => 0,
                 Work::Elements(elements) => elements,
+                Work::Protocol => {
+                    spend(machine, Function::Receive, self.params.receive_cycles);
+                    let buffer = self.handler.borrow().receive(machine, &self.device, frame);
+                    self.count(|t| (t.in_hand, t.ended) = (t.in_hand - 1, t.ended + 1));
+                    if let Some(buffer) = buffer {
+                        machine.without_interrupts(|| self.device.free(buffer));
+                    }
+                    continue;
+                }
             };
             spend(machine, Function::Element, u64::from(elements) * self.params.element_cycles);
             let ended = self.handler.borrow_mut().handle(machine.now_ps(), 0, frame, &mut out);
