@@ -81,6 +81,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             true => study.figures.iter().map(|figure| outcomes.figure(figure)).collect(),
             false => Vec::new(),
         },
+        maps: match arguments.claim.is_empty() {
+            true => study.maps.iter().filter_map(|map| outcomes.map(map)).collect(),
+            false => Vec::new(),
+        },
     });
     let results = report::Study {
         schema: Schema::Kpps1,

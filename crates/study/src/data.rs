@@ -115,6 +115,20 @@ fn one() -> f64 {
     1.0
 }
 
+/// A map: one value of every cell of a grid that a measurement goes over.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Map {
+    /// Its title.
+    pub title: String,
+    /// What a cell's value is, and what 1 means.
+    pub cell: String,
+    /// The measurement: its `vary` are the rows, its `offered` the columns.
+    pub measure: Measurement,
+    /// The list of the measurement that is drawn.
+    pub value: String,
+}
+
 /// A study.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -133,6 +147,9 @@ pub struct Study {
     /// What the document's figures showed.
     #[serde(default)]
     pub figures: Vec<Figure>,
+    /// What is to be seen of a grid.
+    #[serde(default)]
+    pub maps: Vec<Map>,
     /// The claims by their ids.
     pub claims: IndexMap<String, Claim>,
 }

@@ -1,7 +1,7 @@
 //! Measures what claims and figures ask for, each thing once, on all cores.
 
 use crate::metric::{self, Context, Values};
-use crate::{Claim, Figure, Measurement, Study};
+use crate::{Claim, Figure, Map, Measurement, Study};
 use indexmap::IndexMap;
 use kpps_report::study as report;
 use kpps_report::study::Verdict;
@@ -50,13 +50,23 @@ pub fn measure<'a>(
     Outcomes(outcomes.into_inner().unwrap_or_default())
 }
 
+/// A value of a configuration as a name.
+fn word(value: &toml::Value) -> String {
+    match value {
+        toml::Value::String(text) => text.clone(),
+        toml::Value::Float(number) => number.to_string(),
+        other => other.to_string(),
+    }
+}
+
 impl Study {
     /// Every measurement that the study asks for: of all claims and figures, or of one claim.
     pub fn measurements(&self, only: Option<&str>) -> Vec<&Measurement> {
         let claims = self.claims.iter().filter(|(id, _)| only.is_none_or(|only| *id == only));
         let of_claims = claims.flat_map(|(_, claim)| claim.measure.values());
         let of_figures = self.figures.iter().flat_map(|figure| figure.lines.iter().map(|line| &line.measure));
-        of_claims.chain(of_figures.filter(|_| only.is_none())).collect()
+        let of_maps = self.maps.iter().map(|map| &map.measure);
+        of_claims.chain(of_figures.chain(of_maps).filter(|_| only.is_none())).collect()
     }
 }
 
@@ -120,6 +130,32 @@ impl Outcomes {
             Verdict::Miss
         };
         Ok((verdict, values))
+    }
+
+    /// A map, if it was measured.
+    pub fn map(&self, map: &Map) -> Option<report::Map> {
+        let crate::Value::List(values) = self.0.get(&map.measure.key())?.as_ref().ok()?.get(&map.value)?
+        else {
+            return None;
+        };
+        let columns: Vec<String> = map.measure.of.get("offered")?.as_array()?.iter().map(word).collect();
+        let mut names = vec![String::new()];
+        for (_, axis) in map.measure.of.get("vary")?.as_table()? {
+            let axis = axis.as_array()?;
+            let longer = |name: &String| {
+                let gap = if name.is_empty() { "" } else { ", " };
+                axis.iter().map(|value| format!("{name}{gap}{}", word(value))).collect::<Vec<_>>()
+            };
+            names = names.iter().flat_map(longer).collect();
+        }
+        let rows = names.into_iter().zip(values.chunks(columns.len().max(1)));
+        Some(report::Map {
+            title: map.title.clone(),
+            cell: map.cell.clone(),
+            columns_of: "offered, frames/s".into(),
+            rows: rows.map(|(name, cells)| report::Row { name, cells: cells.to_vec() }).collect(),
+            columns,
+        })
     }
 
     /// A figure with the lines that were measured.

@@ -242,6 +242,23 @@ fn figures_draw_what_metrics_give() {
 }
 
 #[test]
+fn a_map_has_a_row_for_each_setting_and_a_column_for_each_load() {
+    let mut map = named("ols2005").unwrap().maps.remove(0);
+    map.measure.of.insert("offered".into(), vec![toml::Value::Float(1e4), "line".into()].into());
+    let vary = map.measure.of["vary"].as_table_mut().unwrap();
+    vary.insert("machine.host".into(), vec!["xeon-1.8", "xeon-2.8"].into());
+    vary.insert("machine.bus.any".into(), vec!["pci-64-66"].into());
+    let context = Context { changes: Vec::new(), go_on: &|| true };
+    let outcomes = measure([&map.measure], &context, &|_, _| ());
+    let drawn = outcomes.map(&map).unwrap();
+    assert_eq!(drawn.columns, ["10000", "line"]);
+    let names: Vec<_> = drawn.rows.iter().map(|row| row.name.as_str()).collect();
+    assert_eq!(names, ["xeon-1.8, pci-64-66", "xeon-2.8, pci-64-66"]);
+    // Few frames cost about the same either way; a flood is where plain interrupts livelock.
+    assert!(drawn.rows.iter().all(|row| row.cells[0] > 0.5 && row.cells[1] < 0.5), "{drawn:?}");
+}
+
+#[test]
 fn a_verdict_turns_with_the_constant_it_was_fitted_with_and_no_other() {
     let mut study = named("morris2000").unwrap();
     study.claims.retain(|id, _| ["M2", "M3", "M19"].contains(&id.as_str()));

@@ -82,6 +82,44 @@ pub struct Figure {
     pub lines: Vec<Line>,
 }
 
+/// A map: one value of every cell of a grid.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Map {
+    /// Its title.
+    pub title: String,
+    /// What a cell's value is, and what 1 means.
+    pub cell: String,
+    /// What the columns are of, with its unit.
+    pub columns_of: String,
+    /// The columns' names.
+    pub columns: Vec<String>,
+    /// The rows, with their names.
+    pub rows: Vec<Row>,
+}
+
+/// A row of a map.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Row {
+    /// Its name.
+    pub name: String,
+    /// One value for each column.
+    pub cells: Vec<f64>,
+}
+
+impl Map {
+    /// Above this share of 1 a cell is worse, below its inverse better.
+    const WORSE: f64 = 1.02;
+
+    /// "worse", "same" or "better", of a ratio that had better be small.
+    pub(crate) fn side(value: f64) -> &'static str {
+        match value {
+            more if more > Self::WORSE => "worse",
+            less if less * Self::WORSE < 1.0 => "better",
+            _ => "same",
+        }
+    }
+}
+
 /// A study in words and figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Article {
@@ -95,6 +133,9 @@ pub struct Article {
     pub setting: String,
     /// What was measured here, drawn as the document drew it.
     pub figures: Vec<Figure>,
+    /// What was measured over grids.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub maps: Vec<Map>,
 }
 
 /// What kind of document this is.

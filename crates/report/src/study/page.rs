@@ -1,6 +1,6 @@
 //! A study as a page to read.
 
-use super::{Article, Claim, Figure, Study, Verdict, value};
+use super::{Article, Claim, Figure, Map, Study, Verdict, value};
 use crate::html::{PAGE_CSS, POLICY};
 use maud::{DOCTYPE, Markup, PreEscaped, html as markup};
 
@@ -44,6 +44,7 @@ pub fn page(study: &Study, article: &Article) -> String {
                         section { h2 { "The setting" } (paragraphs(&article.setting)) }
                     }
                     @for figure in &article.figures { section { (drawn(figure)) } }
+                    @for map in &article.maps { section { (grid(map)) } }
                     section {
                         h2 { "The claims" }
                         @for claim in &claims { (told(claim)) }
@@ -114,6 +115,20 @@ fn round(tick: f64) -> String {
     match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
         false => text,
+    }
+}
+
+/// A map as a table whose cells tell by their colour on which side of 1 they are.
+fn grid(map: &Map) -> Markup {
+    markup! {
+        h2 { (map.title) }
+        p.hint { (map.cell) }
+        table.map {
+            thead { tr { th { (map.columns_of) } @for column in &map.columns { th { (column) } } } }
+            tbody { @for row in &map.rows {
+                tr { th { (row.name) } @for &cell in &row.cells { td data-side=(Map::side(cell)) { (format!("{cell:.2}")) } } }
+            } }
+        }
     }
 }
 

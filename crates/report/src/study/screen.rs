@@ -1,6 +1,6 @@
 //! Claims and figures on a terminal.
 
-use super::{Figure, Study, Verdict, value};
+use super::{Figure, Map, Study, Verdict, value};
 use crate::text::Look;
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
@@ -19,6 +19,10 @@ pub fn screen(study: &Study, look: Look) -> String {
         text += &format!("{}: {}\n\n", article.name, article.title);
         for drawn in &article.figures {
             text += &figure(drawn, look);
+            text.push('\n');
+        }
+        for map in &article.maps {
+            text += &grid(map);
             text.push('\n');
         }
         for claim in study.of(&article.name) {
@@ -47,6 +51,27 @@ pub fn screen(study: &Study, look: Look) -> String {
         .map(|(count, verdict)| format!("{count} {verdict}"))
         .collect();
     text += &format!("{} claims: {}\n", study.claims.len(), counts.join(", "));
+    text
+}
+
+/// A map as a table: `+` before a cell that is worse, `-` before one that is better.
+fn grid(map: &Map) -> String {
+    let names = map.rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
+    let mut text = format!("{}\n{}\n", map.title, map.cell);
+    let line = |name: &str, cells: &[String]| {
+        let cells: String = cells.iter().map(|cell| format!(" {cell:>8}")).collect();
+        format!("  {name:<names$}{cells}\n")
+    };
+    text += &line(&map.columns_of, &map.columns);
+    for row in &map.rows {
+        let sign = |cell: f64| match Map::side(cell) {
+            "worse" => "+",
+            "better" => "-",
+            _ => "",
+        };
+        let cells: Vec<_> = row.cells.iter().map(|&cell| format!("{}{cell:.2}", sign(cell))).collect();
+        text += &line(&row.name, &cells);
+    }
     text
 }
 

@@ -24,7 +24,7 @@ struct Of {
 }
 
 /// One cell for each combination of the varied constants' values and each load: lists `delivered_ratio`, `cpu_ratio` and
-/// `latency_ratio`, the driver's value over that of the one it is held against, and `delivered_pps`, `cpu_busy`; `cells`,
+/// `latency_ratio`, the driver's value (of CPU time: for each frame) over that of the one it is held against, and `delivered_pps`, `cpu_busy`; `cells`,
 /// `cells_fewer`, `cells_more`, `cells_dearer`; and `cells_worse`: those with fewer frames, and those that are dearer.
 pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: Of = configuration(of)?;
@@ -38,9 +38,10 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
         let theirs = trials(&other.setup_with(context, &cell)?, &other, &of.offered, of.times, context)?;
         for ((_, ours), (_, theirs)) in ours.iter().zip(&theirs) {
             let latency = |point: &kpps_report::Point| point.latency_ns.p50.unwrap_or(0) as f64;
+            let each = |point: &kpps_report::Point| point.cpu_busy / point.delivered_pps.max(1.0);
             let row = [
                 ours.delivered_pps / theirs.delivered_pps.max(1.0),
-                ours.cpu_busy / theirs.cpu_busy.max(1e-9),
+                each(ours) / each(theirs).max(1e-15),
                 latency(ours) / latency(theirs).max(1.0),
                 ours.delivered_pps,
                 ours.cpu_busy,
