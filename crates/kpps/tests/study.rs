@@ -99,6 +99,21 @@ fn what_is_not_there_is_one_line() {
 }
 
 #[test]
+fn a_few_claims_can_be_perturbed() {
+    let here = tempfile::tempdir().unwrap();
+    let output = kpps(&here, &["study", "--perturb", "50%", "--claim", "M2,M19"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let shown = text(&output.stdout);
+    for line in ["chip 82542.tx_engine_ps", "chip tigon-2.tx_engine_ps"] {
+        let turned = shown.lines().filter(|told| told.starts_with(line) && told.contains("pass -> miss"));
+        assert_eq!(turned.count(), 2, "{line}, down and up:\n{shown}");
+    }
+    let other =
+        shown.lines().filter(|told| told.starts_with("chip 82543gc") && told.contains("nothing turns"));
+    assert_eq!(other.count(), 4, "{shown}");
+}
+
+#[test]
 #[cfg(unix)]
 fn an_interrupted_study_keeps_what_it_has() {
     let here = tempfile::tempdir().unwrap();

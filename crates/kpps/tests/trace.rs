@@ -43,3 +43,31 @@ fn what_cannot_be_watched_is_said_in_one_line() {
         assert_eq!(error.trim_end().lines().count(), 1, "{error}");
     }
 }
+
+fn profile(arguments: &[&str]) -> serde_json::Value {
+    let mut command = Command::cargo_bin("kpps").unwrap();
+    let output = command.args(["profile", "--duration", "10ms", "--json"]).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_profile_tells_where_the_time_goes_and_what_a_frame_costs() {
+    let each = |document: &serde_json::Value, name: &str| document["per_frame"][name].as_f64().unwrap();
+    let stock = profile(&["--load", "300kpps", "--driver", "linux-2.6.12-e1000"]);
+    let recycled = profile(&["--load", "300kpps", "--driver", "rdr"]);
+    let shares = stock["functions"].as_array().unwrap().iter().map(|row| row["share"].as_f64().unwrap());
+    assert!((shares.sum::<f64>() - 1.0).abs() < 1e-3, "all of the time: {stock}");
+    assert_eq!(stock["functions"][0]["function"], "allocate a buffer");
+    assert!((each(&stock, "allocations") - 1.0).abs() < 0.05, "{stock}");
+    assert_eq!(each(&recycled, "allocations"), 0.0);
+    // Five lines of the allocator's, and those of frame and descriptor, which the card has written.
+    assert!(each(&stock, "cache_misses") - each(&recycled, "cache_misses") > 4.5, "{stock} {recycled}");
+    // A frame crosses the bus, and at this pace each descriptor goes back alone; they come in bursts. Few registers.
+    assert!((2.0..2.5).contains(&each(&stock, "bus_transactions")), "{stock}");
+    for name in ["interrupts", "register_reads", "register_writes"] {
+        assert!(each(&stock, name) > 0.0 && each(&stock, name) < 2.0, "{name}: {stock}");
+    }
+    let bridged = profile(&["--bridge", "--machine", "lunz2003", "--load", "100kpps"]);
+    assert!(each(&bridged, "bus_transactions") > 2.0, "in and out: {bridged}");
+}
