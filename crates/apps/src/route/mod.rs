@@ -218,6 +218,13 @@ impl<F: Resize> Router<F> {
                 Some(Inward::To(inside)) => Some(inside),
                 Some(Inward::Wait(key)) => return Ok(Verdict::Wait(key)),
             };
+        // Each side of a NAT has its own addresses: who uses one of the other side could be answered there.
+        if let Some(nat) = &self.nat
+            && let Some(back) = self.routes.find(header.source)
+            && nat.is_outside(back.interface) != nat.is_outside(from)
+        {
+            return Err(Reason::BadSource);
+        }
         let destination = inside.map_or(header.destination, |(address, _)| address);
         if self.is_here(destination) {
             return take_local(sender, bytes);

@@ -130,6 +130,10 @@ impl<F> Translator<F> {
         self.by_outside.len()
     }
 
+    pub(super) fn is_outside(&self, interface: usize) -> bool {
+        interface == self.plan.outside
+    }
+
     /// Whether the source of a packet that came in by one interface and leaves by another is translated: it leaves the
     /// inside, or goes back there by way of the outside address.
     pub(super) fn hides(&self, from: usize, to: usize, inward: bool) -> bool {
