@@ -1,7 +1,7 @@
 //! A curve: one trial for each load.
 
 use crate::trial::{Load, Testbed, Trial, TrialError};
-use kpps_report::{Latency, Point, Registers, Series};
+use kpps_report::{Point, Registers, Series};
 
 /// The loads of a curve in frames per second: steps of 100,000 from 100,000 up, and the line rate.
 pub fn default_loads(line_pps: f64) -> Vec<f64> {
@@ -18,14 +18,6 @@ pub fn point(load: &Load, trial: &Trial) -> Point {
     let per_second = |frames: u64| frames as f64 / trial.seconds;
     let per_packet = |times: u64| times as f64 / trial.taken.max(1) as f64;
     let due = trial.sent + trial.unsent;
-    let any = trial.latency.frames() > 0;
-    let quantile = |share| any.then(|| trial.latency.quantile_ns(share));
-    let latency_ns = Latency {
-        p50: quantile(0.5),
-        p99: quantile(0.99),
-        p999: quantile(0.999),
-        max: any.then(|| trial.latency.max_ns()),
-    };
     Point {
         offered_pps: load.offered_pps,
         sent_pps: per_second(trial.sent),
@@ -35,7 +27,7 @@ pub fn point(load: &Load, trial: &Trial) -> Point {
         cpu: trial.cpu,
         bus_busy: trial.bus_busy,
         interrupts_per_s: per_second(trial.interrupts),
-        latency_ns,
+        latency_ns: trial.latency.quantiles(),
         registers_per_packet: Registers {
             read: per_packet(trial.register_reads),
             write: per_packet(trial.register_writes),
@@ -74,8 +66,7 @@ pub fn curve(
 mod tests {
     use super::*;
     use kpps_frames::Size;
-    use kpps_report::Cpu;
-    use kpps_report::Ledger;
+    use kpps_report::{Cpu, Latency, Ledger};
 
     /// Delivers up to a limit, and drops the rest; could not send some frames more.
     struct Limit(f64, u64);

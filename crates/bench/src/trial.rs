@@ -53,6 +53,17 @@ impl Latency {
     pub fn quantile_ns(&self, share: f64) -> u64 {
         self.0.value_at_quantile(share)
     }
+    /// The percentiles that are published.
+    pub fn quantiles(&self) -> kpps_report::Latency {
+        let any = self.frames() > 0;
+        let quantile = |share| any.then(|| self.quantile_ns(share));
+        kpps_report::Latency {
+            p50: quantile(0.5),
+            p99: quantile(0.99),
+            p999: quantile(0.999),
+            max: any.then(|| self.max_ns()),
+        }
+    }
     /// The longest time in nanoseconds, within the histogram's three digits.
     pub fn max_ns(&self) -> u64 {
         self.0.max()

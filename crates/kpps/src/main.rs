@@ -22,6 +22,7 @@ mod send;
 mod study;
 mod trace;
 mod transmit;
+mod trial;
 mod units;
 
 use clap::error::ErrorKind;
@@ -48,10 +49,11 @@ use std::process::ExitCode;
   kpps device list                         real cards, and who drives them
   kpps send packet:veth0 --load 10kpps     tagged test frames by a real port …
   kpps count packet:veth1                  … and what became of them
+  kpps trial --testbed packet:veth0,packet:veth1 --load 50kpps    a device between two ports
   kpps bridge uio:0000:00:10.0 uio:0000:00:11.0
 
 Sizes are frame sizes with FCS (64 is the 60-byte buffer of a minimum frame); rates are frames per second.
-Only the commands on ports (device, send, count, forward, bridge, route, nat)
+Only the commands on ports (device, send, count, trial, ndr, forward, bridge, route, nat)
 need hardware or root."
 )]
 struct Arguments {
@@ -87,6 +89,8 @@ enum Command {
     Certify(certify::Arguments),
     /// Count what a port receives: lost, duplicated, reordered and corrupted test frames
     Count(count::Arguments),
+    /// One load between two ports with a device under test between them, and where every frame went
+    Trial(trial::Arguments),
     /// Pass frames between two ports, both ways
     Forward(forward::Arguments),
     /// A learning bridge on ports
@@ -127,6 +131,7 @@ fn main() -> ExitCode {
         Command::Send(arguments) => send::run(&arguments),
         Command::Certify(arguments) => certify::run(&arguments),
         Command::Count(arguments) => count::run(&arguments),
+        Command::Trial(arguments) => trial::run(&arguments),
         Command::Forward(arguments) => forward::run(&arguments),
         Command::Bridge(arguments) => apps::bridge(&arguments),
         Command::Route(arguments) => apps::route(&arguments),

@@ -77,12 +77,14 @@ fn sizes(text: &str) -> Result<Mix, String> {
     }
 }
 
-fn load(text: &str) -> Result<Rate, String> {
+/// A load, or `max`.
+pub fn load(text: &str) -> Result<Rate, String> {
     // `max` is above whatever any port can do.
     if text == "max" { Ok(Rate::Pps(f64::INFINITY)) } else { text.parse() }
 }
 
-fn mac(text: &str) -> Result<Mac, String> {
+/// A station address.
+pub fn mac(text: &str) -> Result<Mac, String> {
     let parts: Vec<_> = text.split(':').map(|part| u8::from_str_radix(part, 16)).collect();
     let bytes: Result<Vec<u8>, _> = parts.into_iter().collect();
     bytes
@@ -113,6 +115,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         rewrite: arguments.rewrite,
         count: arguments.count,
         stream: arguments.stream,
+        epoch: None,
     };
     let duration = match (arguments.duration, arguments.count) {
         (None, None) => Some(Duration::from_secs(2)),

@@ -19,6 +19,7 @@ mod schema;
 mod sentences;
 pub mod study;
 pub mod text;
+pub mod trial;
 
 pub use csv::csv;
 pub use html::html;

@@ -316,6 +316,7 @@ enum Document {
     Run(crate::Run),
     Study(crate::study::Study),
     Grid(crate::grid::Grid),
+    Trial(crate::trial::Trial),
 }
 
 /// The JSON Schema of all kinds of documents (draft 2020-12), ending in a newline; `schema/kpps-1.json`

@@ -13,7 +13,7 @@ pub use app::app;
 pub use count::count;
 pub use forward::{forward, prime};
 pub use gaps::{Gaps, TOLERANCE};
-pub use send::{Load, Plan, Sent, send};
+pub use send::{Load, Plan, Sent, send, send_and_listen};
 pub use tally::{Streams, Tally};
 
 use super::{AnyPort, Port, Trouble, Wake, rest};

@@ -30,6 +30,8 @@ pub struct Plan {
     pub count: Option<u64>,
     /// The number of the stream.
     pub stream: u16,
+    /// What the times in the tags are counted from, if not from the start: one clock for sender and receiver.
+    pub epoch: Option<Instant>,
 }
 
 /// What was sent.
@@ -63,12 +65,15 @@ struct Source<'p> {
     next: usize,
     sequence: u32,
     sent: u64,
+    /// How long before the start the epoch was.
+    since_epoch: Duration,
 }
 
 impl Source<'_> {
     /// Sends at most `most` frames now; returns how many.
     #[inline]
-    fn burst<P: Port>(&mut self, port: &mut P, most: usize, now_ps: u64) -> Result<usize, Trouble> {
+    fn burst<P: Port>(&mut self, port: &mut P, most: usize, now: Duration) -> Result<usize, Trouble> {
+        let now_ps = (self.since_epoch + now).as_nanos() as u64 * 1000;
         let count = match &self.plan.frames[..] {
             [only] if !self.rewrite => self.tagged(port, only, most, now_ps),
             _ => {
@@ -144,30 +149,46 @@ fn prepare<P: Port>(port: &mut P, frame: &[u8]) {
 /// # Errors
 /// [`Trouble`].
 pub fn send<P: Port>(port: &mut P, plan: &Plan, watch: &mut impl Watch) -> Result<Sent, Trouble> {
+    send_and_listen(port, plan, watch, &mut |port: &mut P| {
+        port.receive(BUDGET, |frame| Some(frame.buffer)).map(drop)
+    })
+}
+
+/// The same, with someone who takes what comes in, at most [`BUDGET`] frames each time that he is asked.
+///
+/// # Errors
+/// [`Trouble`].
+pub fn send_and_listen<P: Port>(
+    port: &mut P,
+    plan: &Plan,
+    watch: &mut impl Watch,
+    listen: &mut impl FnMut(&mut P) -> Result<(), Trouble>,
+) -> Result<Sent, Trouble> {
     let [first, rest @ ..] = &plan.frames[..] else { return Ok(Sent::default()) };
     let rewrite = plan.rewrite || !rest.is_empty();
     if !rewrite {
         prepare(port, first);
     }
     let pool = port.pool().clone();
-    let mut source = Source { plan, rewrite, pool, next: 0, sequence: 0, sent: 0 };
     let before = port.frames().1;
     let mut shift = Shift::start(watch);
+    let since_epoch = plan.epoch.map_or(Duration::ZERO, |epoch| shift.started.duration_since(epoch));
+    let mut source = Source { plan, rewrite, pool, next: 0, sequence: 0, sent: 0, since_epoch };
     let most = plan.count.unwrap_or(u64::MAX);
     let mut gaps = None;
     let (intended, elapsed) = match plan.load {
         Load::Max => {
-            flood(port, &mut source, most, &mut shift)?;
+            flood(port, &mut source, most, &mut shift, listen)?;
             (source.sent, shift.elapsed())
         }
         Load::Pps(pps) => {
             let mut recorder = Recorder::new(pps);
-            let result = pace(port, &mut source, pps, most, &mut shift, &mut recorder)?;
+            let result = pace(port, &mut source, pps, most, &mut shift, (&mut recorder, listen))?;
             gaps = recorder.gaps();
             result
         }
     };
-    drain(port)?;
+    drain(port, listen)?;
     // What the port took and the kernel then did not is not sent.
     let sent = port.frames().1 - before;
     Ok(Sent { intended, sent, unsent: intended.saturating_sub(sent), elapsed, gaps })
@@ -179,16 +200,17 @@ fn flood<P: Port, W: Watch>(
     source: &mut Source<'_>,
     most: u64,
     shift: &mut Shift<'_, W>,
+    listen: &mut impl FnMut(&mut P) -> Result<(), Trouble>,
 ) -> Result<(), Trouble> {
-    let mut now_ps = 0;
+    let mut now = Duration::ZERO;
     while source.sent < most {
         let room = usize::try_from(most - source.sent).unwrap_or(usize::MAX);
-        let count = source.burst(port, room.min(BURST), now_ps)?;
+        let count = source.burst(port, room.min(BURST), now)?;
         if !shift.is_due(count > 0) {
             continue;
         }
-        port.receive(BUDGET, |frame| Some(frame.buffer))?;
-        now_ps = shift.elapsed().as_nanos() as u64 * 1000;
+        listen(port)?;
+        now = shift.elapsed();
         if !shift.go_on(&mut [port])? {
             break;
         }
@@ -206,7 +228,7 @@ fn pace<P: Port, W: Watch>(
     pps: f64,
     most: u64,
     shift: &mut Shift<'_, W>,
-    gaps: &mut Recorder,
+    (gaps, listen): (&mut Recorder, &mut impl FnMut(&mut P) -> Result<(), Trouble>),
 ) -> Result<(u64, Duration), Trouble> {
     let late = (pps * LATE.as_secs_f64()).max(BURST as f64) as u64;
     let mut given_up = 0;
@@ -216,12 +238,11 @@ fn pace<P: Port, W: Watch>(
         // The first frame is due at the start.
         let due = (now.as_secs_f64() * pps) as u64 + 1;
         let backlog = (due - source.sent - given_up).min(most - source.sent);
-        let count =
-            source.burst(port, backlog.min(BURST as u64) as usize, elapsed.as_nanos() as u64 * 1000)?;
+        let count = source.burst(port, backlog.min(BURST as u64) as usize, elapsed)?;
         gaps.record(shift.elapsed().as_nanos() as u64, count);
         let left = backlog - count as u64;
         given_up += left.saturating_sub(late);
-        port.receive(BUDGET, |frame| Some(frame.buffer))?;
+        listen(port)?;
         if source.sent >= most {
             return Ok((source.sent + given_up, elapsed));
         }
@@ -236,11 +257,14 @@ fn pace<P: Port, W: Watch>(
 }
 
 /// Waits until all is out.
-fn drain<P: Port>(port: &mut P) -> Result<(), Trouble> {
+fn drain<P: Port>(
+    port: &mut P,
+    listen: &mut impl FnMut(&mut P) -> Result<(), Trouble>,
+) -> Result<(), Trouble> {
     let end = Instant::now() + DRAIN;
     while port.in_flight() > 0 && Instant::now() < end {
         port.flush()?;
-        port.receive(BUDGET, |frame| Some(frame.buffer))?;
+        listen(port)?;
         port.woken()?;
     }
     Ok(())

@@ -1,0 +1,207 @@
+//! `kpps trial`: one load between two ports, and where every frame went.
+
+use crate::error::{Failure, print};
+use crate::interrupt;
+use crate::run::Common;
+use crate::units::{self, Rate};
+use clap::Args;
+use kpps_frames::{Mac, Size, rate};
+use kpps_ports::Spec;
+use kpps_ports::port::run::Load;
+use kpps_report::trial::Trial;
+use kpps_tester::look::Place;
+use kpps_tester::{Address, Error, Offer, Tester, document};
+use std::fmt::Write;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+/// Two ports, how they are addressed, and what is looked at.
+#[derive(Args)]
+pub struct Bench {
+    /// Address of the first port, and of its frames
+    #[arg(long, default_value = "198.18.0.1")]
+    from: Ipv4Addr,
+    /// Address of the second port
+    #[arg(long, default_value = "198.19.0.2")]
+    to: Ipv4Addr,
+    /// The routers that the ports send to, the first port's first: they are asked for by ARP [default: the other port]
+    #[arg(long, value_delimiter = ',', value_name = "ADDRESS")]
+    gateway: Vec<Ipv4Addr>,
+    /// The station that the first port sends to, if not the second port or a gateway
+    #[arg(long, value_parser = crate::send::mac, conflicts_with = "gateway")]
+    to_mac: Option<Mac>,
+    /// Look at this interface of the device under test, too: IFACE; NAMESPACE/IFACE for one of another network namespace
+    /// (`ip netns`), NAMESPACE/ for all of them. Virtual cables' ends and bridges in the own namespace are found
+    #[arg(long, alias = "watch-interface", value_delimiter = ',', value_name = "PLACE")]
+    watch: Vec<Place>,
+    /// How long frames may still arrive when the last one was sent; less if none is missing
+    #[arg(long, default_value = "1s", value_parser = units::duration)]
+    settle: Duration,
+    /// From the second port to the first, too, with the same load
+    #[arg(long)]
+    both: bool,
+}
+
+impl Bench {
+    /// Opens the ports.
+    pub fn open(&self, testbed: &[Spec], common: &Common) -> Result<Tester, Failure> {
+        let specs: [Spec; 2] = testbed.to_vec().try_into().map_err(|_| {
+            Failure::Input("a testbed has two ports: --testbed packet:A,packet:B".into())
+        })?;
+        let ports = common.open(&specs, true)?;
+        let ports = ports.try_into().map_err(|_| Failure::Input("a testbed has two ports".into()))?;
+        let gateway = |at: usize| self.gateway.get(at).copied();
+        let addresses = [
+            Address { ip: self.from, gateway: gateway(0), to: self.to_mac },
+            Address { ip: self.to, gateway: gateway(1), to: None },
+        ];
+        Ok(Tester::new(specs, ports, addresses, &self.watch)?)
+    }
+
+    /// The load as an offer.
+    pub fn offer(&self, tester: &Tester, load: Rate, size: Size, duration: Duration) -> Offer {
+        let line_pps = tester.line_rate_pps(size).unwrap_or(rate::line_rate_pps(rate::GIGABIT, size));
+        let pps = load.pps(line_pps);
+        let load = if pps.is_finite() { Load::Pps(pps) } else { Load::Max };
+        Offer { load, size, duration, settle: self.settle, both_ways: self.both }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Trouble(_) => Self::Check(error.to_string()),
+            _ => Self::Input(error.to_string()),
+        }
+    }
+}
+
+/// Arguments of `kpps trial`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  kpps trial --testbed packet:A,packet:B --load 50kpps --duration 2s
+  kpps trial --testbed packet:A,packet:B --load 10% --size 1518 --both --json
+  kpps trial --testbed packet:A,packet:B --gateway 198.18.0.254 --watch router/     through a router
+
+The device under test lies between the two ports. Frames are offered in an open loop: one that cannot be sent within a
+millisecond of its time is unsent, and counts against the load. Sent = received + lost; duplicates are counted apart,
+damaged frames are received ones. The ledger says which place lost how many frames, by the counters of all interfaces
+that are looked at, before the trial and after it; what no place has counted is unexplained.")]
+pub struct Arguments {
+    /// The two ports: packet:INTERFACE, uio:ADDRESS or vfio:ADDRESS each
+    #[arg(long, value_delimiter = ',', required = true, value_name = "PORT,PORT")]
+    testbed: Vec<Spec>,
+    /// Frame size in bytes with FCS
+    #[arg(long, default_value = "64", value_parser = size)]
+    size: Size,
+    /// Frames per second (50kpps, 1.2Mpps), a share of the line rate (50%), or max: as fast as the port takes them
+    #[arg(long, value_parser = crate::send::load)]
+    load: Rate,
+    /// How long frames are sent
+    #[arg(long, default_value = "2s", value_parser = units::duration)]
+    duration: Duration,
+    #[command(flatten)]
+    bench: Bench,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// A size that a port's buffers hold.
+pub fn size(text: &str) -> Result<Size, String> {
+    match units::size(text)? {
+        size if size <= Size::MAX_STANDARD => Ok(size),
+        size => Err(format!(
+            "frames of {} bytes do not fit a port's buffers: at most {} with FCS",
+            size.bytes_with_fcs(),
+            Size::MAX_STANDARD.bytes_with_fcs()
+        )),
+    }
+}
+
+/// Runs `kpps trial`.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let mut tester = arguments.bench.open(&arguments.testbed, &arguments.common)?;
+    let offer = arguments.bench.offer(&tester, arguments.load, arguments.size, arguments.duration);
+    let outcome = tester.trial(&offer, &|| !interrupt::asked())?;
+    let trial = document(&tester, &offer, &outcome);
+    if arguments.common.json {
+        let json = trial.to_json().map_err(|e| Failure::Check(format!("no JSON of the results: {e}")))?;
+        print(&json)?;
+    } else {
+        print(&screen(&trial))?;
+    }
+    match (trial.trouble, interrupt::asked()) {
+        (Some(trouble), _) => Err(Failure::Check(trouble)),
+        (None, true) => Err(Failure::Interrupted(format!("interrupted after {:.1} s", trial.seconds))),
+        (None, false) => Ok(()),
+    }
+}
+
+/// What a person sees.
+fn screen(trial: &Trial) -> String {
+    let mut text = String::new();
+    let load = trial.offered_pps.map_or("as many as possible".into(), |pps| format!("{:.1} kpps", pps / 1e3));
+    let _ = writeln!(
+        text,
+        "{}: frames of {} B with FCS, {load} for {:.3} s\n",
+        trial.testbed.join(" and "),
+        trial.frame_bytes_with_fcs,
+        trial.seconds
+    );
+    if !trial.learned {
+        text += "No frame came through before the trial: is the device under test on, and the right way round?\n\n";
+    }
+    let rows = [
+        ("intended", trial.intended, ""),
+        ("sent", trial.sent, ""),
+        ("unsent", trial.unsent, "could not be sent at their time"),
+        ("received", trial.received, ""),
+        ("lost", trial.lost, ""),
+        ("duplicated", trial.duplicated, ""),
+        ("reordered", trial.reordered, ""),
+        ("corrupted", trial.corrupted, ""),
+        ("foreign", trial.foreign, "not of this trial"),
+    ];
+    for (name, count, what) in rows {
+        let _ = writeln!(text, "{}", format!("{name:<12}{count:>12}  {what}").trim_end());
+    }
+    let _ = writeln!(
+        text,
+        "\n{:.1} kpps sent, {:.1} kpps received; loss {:.4} % (unsent and corrupted frames among them)",
+        trial.sent_pps / 1e3,
+        trial.received_pps / 1e3,
+        trial.loss_ratio * 100.0
+    );
+    let latency = trial.latency_ns;
+    if let (Some(p50), Some(p99), Some(p999), Some(max)) =
+        (latency.p50, latency.p99, latency.p999, latency.max)
+    {
+        let us = |ns: u64| ns as f64 / 1e3;
+        let _ = writeln!(
+            text,
+            "latency: half within {:.1} µs, 99 % {:.1} µs, 99.9 % {:.1} µs, all {:.1} µs",
+            us(p50),
+            us(p99),
+            us(p999),
+            us(max)
+        );
+    }
+    let ledger = &trial.ledger;
+    let _ = writeln!(text, "\nwhere {} of {} sent frames ended:", trial.lost, trial.sent);
+    for (place, frames) in &ledger.dropped {
+        let _ = writeln!(text, "{frames:>12}  {place}");
+    }
+    for (place, frames) in &ledger.in_flight_at {
+        let _ = writeln!(text, "{frames:>12}  still queued at {place}");
+    }
+    let _ = writeln!(text, "{:>12}  unexplained", ledger.unexplained);
+    let _ = writeln!(text, "\n{:>4} {:>8} {:>8} {:>8} {:>8} {:>8}", "CPU", "user", "system", "irq", "softirq", "idle");
+    for (number, cpu) in trial.processors.iter().enumerate() {
+        let _ = writeln!(
+            text,
+            "{number:>4} {:>6.2} s {:>6.2} s {:>6.2} s {:>6.2} s {:>6.2} s",
+            cpu.user_s, cpu.system_s, cpu.irq_s, cpu.softirq_s, cpu.idle_s
+        );
+    }
+    text
+}

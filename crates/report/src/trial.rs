@@ -1,0 +1,225 @@
+//! A trial on real ports: what was offered, what came, and where the rest is.
+
+use crate::{Latency, Schema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The kind of a [`Trial`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TrialKind {
+    /// One trial.
+    #[default]
+    Trial,
+}
+
+/// One trial between two ports with the device under test between them. `sent = received + lost`; duplicates are counted
+/// apart, damaged frames are received ones.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Trial {
+    /// The version of this document.
+    pub schema: Schema,
+    /// The kind of this document.
+    pub kind: TrialKind,
+    /// The version of kpps.
+    pub kpps_version: String,
+    /// The two ports, by name.
+    pub testbed: Vec<String>,
+    /// Size of each frame in bytes with FCS.
+    pub frame_bytes_with_fcs: u32,
+    /// Frames per second that were asked for, in each direction; null for as many as possible.
+    pub offered_pps: Option<f64>,
+    /// Frames of this size per second on the slower of the two links, if the speed is known.
+    pub line_rate_pps: Option<f64>,
+    /// How long frames were to be sent, in s.
+    pub duration_s: f64,
+    /// How long frames were sent, in s.
+    pub seconds: f64,
+    /// False if it was interrupted, or a port failed.
+    pub complete: bool,
+    /// What failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+    /// Learning frames came through each direction before the trial.
+    pub learned: bool,
+    /// Frames that were due.
+    pub intended: u64,
+    /// Frames that were sent.
+    pub sent: u64,
+    /// Frames that could not be sent at their time. They count as lost against the load, but not in `lost`.
+    pub unsent: u64,
+    /// Frames that arrived, each counted once; damaged ones are among them.
+    pub received: u64,
+    /// Frames that were sent and did not arrive.
+    pub lost: u64,
+    /// Frames that arrived again.
+    pub duplicated: u64,
+    /// Frames that came after one sent later (RFC 4737).
+    pub reordered: u64,
+    /// Damaged frames.
+    pub corrupted: u64,
+    /// Frames that came and are not of this trial.
+    pub foreign: u64,
+    /// Frames that did not arrive whole, unsent ones among them, over frames that were due: 0 to 1.
+    pub loss_ratio: f64,
+    /// Frames sent, per second.
+    pub sent_pps: f64,
+    /// Frames received, per second of sending.
+    pub received_pps: f64,
+    /// Time from giving a frame to the port until the receiver has it, of frames that came whole.
+    pub latency_ns: Latency,
+    /// Each direction by itself.
+    pub directions: Vec<Direction>,
+    /// Where each frame ended.
+    pub ledger: TrialLedger,
+    /// What was counted at each interface that was looked at, from before the trial until after it, without zeros.
+    pub interfaces: BTreeMap<String, BTreeMap<String, u64>>,
+    /// What IP dropped in each other network namespace that was looked at.
+    pub ip: BTreeMap<String, BTreeMap<String, u64>>,
+    /// What each processor spent its time on, all programs together.
+    pub processors: Vec<Processor>,
+    /// Frames through the processors' backlogs and polls, those dropped there, and polls cut short, of the whole machine.
+    pub softnet: BTreeMap<String, u64>,
+    /// Interrupts of the whole machine, by their line in `/proc/interrupts`.
+    pub interrupts: BTreeMap<String, u64>,
+    /// Softirqs of the whole machine, by kind.
+    pub softirqs: BTreeMap<String, u64>,
+}
+
+/// One direction of a trial.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Direction {
+    /// The port that sends.
+    pub from: String,
+    /// The port that receives.
+    pub to: String,
+    /// Frames that were due.
+    pub intended: u64,
+    /// Frames that were sent.
+    pub sent: u64,
+    /// Frames that could not be sent at their time.
+    pub unsent: u64,
+    /// Frames that arrived, each counted once.
+    pub received: u64,
+    /// Frames that were sent and did not arrive.
+    pub lost: u64,
+    /// Frames that arrived again.
+    pub duplicated: u64,
+    /// Frames that came after one sent later.
+    pub reordered: u64,
+    /// Damaged frames.
+    pub corrupted: u64,
+    /// Frames that are not of this trial.
+    pub foreign: u64,
+    /// Time from sending to receiving.
+    pub latency_ns: Latency,
+}
+
+/// Where each frame of a trial on a real system ended:
+/// `intended = sent + unsent`, `sent = delivered + dropped + in flight + unexplained`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TrialLedger {
+    /// Frames that were due.
+    pub intended: u64,
+    /// Frames that were sent.
+    pub sent: u64,
+    /// Frames that could not be sent at their time.
+    pub unsent: u64,
+    /// Frames that arrived, each counted once.
+    pub delivered: u64,
+    /// Frames lost, by the place that counted them.
+    pub dropped: BTreeMap<String, u64>,
+    /// Frames that queues still held when all was counted.
+    pub in_flight: u64,
+    /// The same frames by place.
+    pub in_flight_at: BTreeMap<String, u64>,
+    /// Frames that no place has counted; below 0 if places have counted more, frames of others among them.
+    pub unexplained: i64,
+}
+
+/// What a processor spent its time on, in s.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Processor {
+    /// In programs.
+    pub user_s: f64,
+    /// In the kernel on behalf of programs.
+    pub system_s: f64,
+    /// In interrupt handlers.
+    pub irq_s: f64,
+    /// In softirqs.
+    pub softirq_s: f64,
+    /// Idle.
+    pub idle_s: f64,
+    /// Taken by the host of a virtual machine.
+    pub steal_s: f64,
+}
+
+impl TrialLedger {
+    /// What no place accounts for, from the rest.
+    #[must_use]
+    pub fn closed(self) -> Self {
+        let dropped: u64 = self.dropped.values().sum();
+        let in_flight = self.in_flight_at.values().sum();
+        let ended = i128::from(self.delivered) + i128::from(dropped) + i128::from(in_flight);
+        let unexplained = (i128::from(self.sent) - ended).clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+        Self { in_flight, unexplained, ..self }
+    }
+}
+
+impl Trial {
+    /// The document with rates rounded to 0.1, ratios and times to a millionth. What is no number becomes 0.
+    #[must_use]
+    pub fn rounded(mut self) -> Self {
+        let round = |value: f64, scale: f64| {
+            let rounded = (value * scale).round() / scale;
+            if rounded.is_finite() { rounded } else { 0.0 }
+        };
+        for rate in [&mut self.sent_pps, &mut self.received_pps] {
+            *rate = round(*rate, 10.0);
+        }
+        for rate in [&mut self.offered_pps, &mut self.line_rate_pps].into_iter().flatten() {
+            *rate = round(*rate, 10.0);
+        }
+        self.loss_ratio = round(self.loss_ratio, 1e9);
+        self.seconds = round(self.seconds, 1e6);
+        self.duration_s = round(self.duration_s, 1e6);
+        for processor in &mut self.processors {
+            let Processor { user_s, system_s, irq_s, softirq_s, idle_s, steal_s } = processor;
+            for time in [user_s, system_s, irq_s, softirq_s, idle_s, steal_s] {
+                *time = round(*time, 100.0);
+            }
+        }
+        self
+    }
+
+    /// The document as JSON, ending in a newline.
+    ///
+    /// # Errors
+    /// None for numbers that are finite, as [`rounded`](Self::rounded) makes them.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self).map(|json| json + "\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_place_accounts_for_is_unexplained() {
+        let ledger = TrialLedger {
+            intended: 110,
+            unsent: 10,
+            sent: 100,
+            delivered: 80,
+            dropped: [("a netem".to_owned(), 15)].into(),
+            in_flight_at: [("a".to_owned(), 2)].into(),
+            ..TrialLedger::default()
+        };
+        let closed = ledger.clone().closed();
+        assert_eq!((closed.in_flight, closed.unexplained), (2, 3));
+        let closed = TrialLedger { delivered: 90, ..ledger }.closed();
+        assert_eq!(closed.unexplained, -7);
+    }
+}

@@ -1,0 +1,153 @@
+//! A trial as it is published.
+
+use crate::look::{Interface, Look};
+use crate::trial::{Offer, Outcome, Tester, Way};
+use kpps_bench::Latency;
+use kpps_ports::port::run::Load;
+use kpps_report::trial::{Direction, Processor, Trial, TrialLedger};
+use std::collections::BTreeMap;
+
+/// The document of a trial.
+pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Trial {
+    let sum = |count: fn(&Way) -> u64| outcome.ways.iter().map(count).sum::<u64>();
+    let (intended, sent) = (sum(|way| way.intended), sum(|way| way.sent));
+    let received = sum(|way| way.arrived.received);
+    let corrupted = sum(|way| way.arrived.corrupted);
+    let mut latency = Latency::default();
+    for way in &outcome.ways {
+        latency.add(&way.latency);
+    }
+    let seconds = outcome.ways.iter().map(|way| way.elapsed.as_secs_f64()).fold(0.0, f64::max);
+    // A trial that went on to its end has offered its frames in its time.
+    let over = if outcome.complete { offer.duration.as_secs_f64() } else { seconds };
+    let whole = received.saturating_sub(corrupted);
+    let ledger = TrialLedger {
+        intended,
+        sent,
+        unsent: sum(Way::unsent),
+        delivered: received,
+        dropped: outcome.accounts.dropped.clone(),
+        in_flight_at: outcome.accounts.in_flight_at.clone(),
+        ..TrialLedger::default()
+    };
+    let direction = |way: &Way| Direction {
+        from: tester.specs()[way.from].to_string(),
+        to: tester.specs()[1 - way.from].to_string(),
+        intended: way.intended,
+        sent: way.sent,
+        unsent: way.unsent(),
+        received: way.arrived.received,
+        lost: way.lost(),
+        duplicated: way.arrived.duplicated,
+        reordered: way.arrived.reordered,
+        corrupted: way.arrived.corrupted,
+        foreign: way.arrived.foreign,
+        latency_ns: way.latency.quantiles(),
+    };
+    Trial {
+        kpps_version: env!("CARGO_PKG_VERSION").into(),
+        testbed: tester.specs().iter().map(ToString::to_string).collect(),
+        frame_bytes_with_fcs: offer.size.bytes_with_fcs(),
+        offered_pps: match offer.load {
+            Load::Pps(pps) => Some(pps),
+            Load::Max => None,
+        },
+        line_rate_pps: tester.line_rate_pps(offer.size),
+        duration_s: offer.duration.as_secs_f64(),
+        seconds: over,
+        complete: outcome.complete,
+        trouble: outcome.trouble.as_ref().map(ToString::to_string),
+        learned: outcome.learned,
+        intended,
+        sent,
+        unsent: ledger.unsent,
+        received,
+        lost: sum(Way::lost),
+        duplicated: sum(|way| way.arrived.duplicated),
+        reordered: sum(|way| way.arrived.reordered),
+        corrupted,
+        foreign: sum(|way| way.arrived.foreign),
+        loss_ratio: intended.saturating_sub(whole) as f64 / intended.max(1) as f64,
+        sent_pps: sent as f64 / over,
+        received_pps: received as f64 / over,
+        latency_ns: latency.quantiles(),
+        directions: outcome.ways.iter().map(direction).collect(),
+        ledger: ledger.closed(),
+        ..system(&outcome.before, &outcome.after)
+    }
+    .rounded()
+}
+
+/// What the system counted between two looks.
+fn system(before: &Look, after: &Look) -> Trial {
+    let mut interfaces = BTreeMap::new();
+    let mut ip = BTreeMap::new();
+    for (name, namespace) in &after.namespaces {
+        let Some(was) = before.namespaces.get(name) else { continue };
+        for interface in &namespace.interfaces {
+            let Some(before) = was.interfaces.iter().find(|it| it.index == interface.index) else { continue };
+            let label = match name {
+                Some(namespace) => format!("{namespace}/{}", interface.name),
+                None => interface.name.clone(),
+            };
+            interfaces.insert(label, counted(before, interface));
+        }
+        if let Some(name) = name {
+            ip.insert(name.clone(), since(&was.ip, &namespace.ip));
+        }
+    }
+    let processors = before.processors.iter().zip(&after.processors).map(|(from, to)| Processor {
+        user_s: to.user_s - from.user_s,
+        system_s: to.system_s - from.system_s,
+        irq_s: to.irq_s - from.irq_s,
+        softirq_s: to.softirq_s - from.softirq_s,
+        idle_s: to.idle_s - from.idle_s,
+        steal_s: to.steal_s - from.steal_s,
+    });
+    let (from, to) = (before.softnet, after.softnet);
+    let softnet = [
+        ("processed", to.processed - from.processed),
+        ("dropped", to.dropped - from.dropped),
+        ("squeezed", to.squeezed - from.squeezed),
+    ];
+    Trial {
+        interfaces,
+        ip,
+        processors: processors.collect(),
+        softnet: softnet.into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
+        interrupts: since(&before.interrupts, &after.interrupts),
+        softirqs: since(&before.softirqs, &after.softirqs),
+        ..Trial::default()
+    }
+}
+
+/// What has changed, without zeros.
+fn since(before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    let change = |(name, count): (&String, &u64)| {
+        let was = before.get(name).copied().unwrap_or(0);
+        (name.clone(), count.saturating_sub(was))
+    };
+    after.iter().map(change).filter(|(_, count)| *count > 0).collect()
+}
+
+/// An interface's counters, those of its driver and of its disciplines.
+fn counted(before: &Interface, after: &Interface) -> BTreeMap<String, u64> {
+    let mut counters = since(&before.counters, &after.counters);
+    let driver = since(&before.driver, &after.driver).into_iter();
+    counters.extend(driver.map(|(name, count)| (format!("driver {name}"), count)));
+    for qdisc in &after.qdiscs {
+        let was = before.qdiscs.iter().find(|it| (&it.kind, it.ingress) == (&qdisc.kind, qdisc.ingress));
+        let was = was.cloned().unwrap_or_default();
+        for (name, count) in [
+            ("packets", (qdisc.packets as u32).wrapping_sub(was.packets as u32)),
+            ("drops", (qdisc.drops as u32).wrapping_sub(was.drops as u32)),
+            ("requeues", (qdisc.requeues as u32).wrapping_sub(was.requeues as u32)),
+            ("overlimits", (qdisc.overlimits as u32).wrapping_sub(was.overlimits as u32)),
+        ] {
+            if count > 0 {
+                counters.insert(format!("{} {name}", qdisc.kind), count.into());
+            }
+        }
+    }
+    counters
+}

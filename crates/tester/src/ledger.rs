@@ -1,0 +1,302 @@
+//! Where frames went, by what the system counted between two looks.
+//!
+//! A frame that is dropped may be counted in more than one place, and one that was refused and sent again is counted as
+//! dropped nevertheless. So counters are not just added up:
+//!
+//! - A backlog of a processor that is full counts a frame three times: as `dropped` of the processor, as `rx_dropped` of the
+//!   virtual cable's far end and as `tx_dropped` of its near end. It is put down once, as `backlog` of the far end.
+//! - On the port that sends, a packet socket may be told of a drop, and tries again. What was really lost between the
+//!   port and the wire is what the port sent less what the interface sent; no more than that is put down there. Only
+//!   netem, which drops and duplicates without telling, is taken at its word.
+//! - Of the root discipline and its children only the root counts: its drops are those of its children, too.
+//! - A bridge's own interface counts what its host takes part in; IP's counters are of a whole namespace, and are used
+//!   only where no port of the tester is.
+
+use crate::look::{Interface, Look, Namespace, Qdisc};
+use std::collections::BTreeMap;
+
+/// Counters under which frames are lost on their way in. `rx_over_errors` and `rx_fifo_errors` are among the others.
+const RECEIVE: [&str; 4] = ["rx_dropped", "rx_errors", "rx_missed_errors", "rx_nohandler"];
+/// Counters under which frames are lost on their way out.
+const TRANSMIT: [&str; 2] = ["tx_dropped", "tx_errors"];
+
+/// What a port of the tester did in a trial.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PortCount {
+    /// The port's name.
+    pub port: String,
+    /// The kernel's interface, if it is one; in the tester's namespace.
+    pub interface: Option<String>,
+    /// Frames sent, if it sends.
+    pub sent: Option<u64>,
+    /// It receives frames of the trial.
+    pub receives: bool,
+    /// Frames that came but found no room in the port.
+    pub missed: u64,
+    /// Frames that the port dropped because they were cut off.
+    pub errors: u64,
+}
+
+/// Frames that did not arrive, by place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Accounts {
+    /// Lost.
+    pub dropped: BTreeMap<String, u64>,
+    /// Still held by a queue at the end.
+    pub in_flight_at: BTreeMap<String, u64>,
+}
+
+/// An interface at both looks.
+struct Between<'l> {
+    namespace: Option<&'l str>,
+    before: &'l Interface,
+    after: &'l Interface,
+    port: Option<&'l PortCount>,
+}
+
+impl Between<'_> {
+    fn label(&self) -> String {
+        match self.namespace {
+            Some(namespace) => format!("{namespace}/{}", self.after.name),
+            None => self.after.name.clone(),
+        }
+    }
+    fn count(&self, counter: &str) -> u64 {
+        let of = |interface: &Interface| interface.counters.get(counter).copied().unwrap_or(0);
+        of(self.after).saturating_sub(of(self.before))
+    }
+    /// Frames of the trial go in here.
+    fn takes_in(&self) -> bool {
+        self.port.is_none_or(|port| port.receives)
+    }
+    /// Frames of the trial go out here.
+    fn gives_out(&self) -> bool {
+        self.port.is_none_or(|port| port.sent.is_some())
+    }
+    /// Drops of the disciplines at the root or at the ingress, with the kind.
+    fn qdiscs(&self, ingress: bool) -> impl Iterator<Item = (&str, u64)> {
+        self.after.qdiscs.iter().filter(move |qdisc| qdisc.ingress == ingress).map(|qdisc| {
+            let is_it = |it: &&Qdisc| (&it.kind, it.ingress) == (&qdisc.kind, qdisc.ingress);
+            let before = self.before.qdiscs.iter().find(is_it);
+            // The kernel counts in 32 bits.
+            let drops = (qdisc.drops as u32).wrapping_sub(before.map_or(0, |it| it.drops as u32));
+            (&*qdisc.kind, drops.into())
+        })
+    }
+    /// Whether the other end of this virtual cable is that interface.
+    fn is_peer_of(&self, other: &Self) -> bool {
+        let to = |from: &Self, to: &Self| {
+            let elsewhere = from.namespace != to.namespace;
+            from.after.link == Some(to.after.index) && from.after.link_is_elsewhere == elsewhere
+        };
+        self.after.kind.as_deref() == Some("veth") && to(self, other) && to(other, self)
+    }
+}
+
+/// Accounts for what was dropped between two looks while these ports sent and received.
+pub fn account(before: &Look, after: &Look, ports: &[PortCount]) -> Accounts {
+    let mut accounts = Accounts::default();
+    let interfaces = interfaces(before, after, ports);
+    let mut backlog = after.softnet.dropped.saturating_sub(before.softnet.dropped);
+    for one in &interfaces {
+        // Its way in: what the other end could not give it is put down here, once.
+        let sender = interfaces.iter().find(|other| one.is_peer_of(other));
+        let shared = |other: &Between<'_>| other.count("tx_dropped").min(one.count("rx_dropped")).min(backlog);
+        let in_backlog = sender.map_or(0, shared);
+        backlog -= in_backlog;
+        let label = one.label();
+        if one.takes_in() {
+            for counter in RECEIVE {
+                let twice = if counter == "rx_dropped" { in_backlog } else { 0 };
+                accounts.drop(format!("{label} {counter}"), one.count(counter) - twice);
+            }
+            for (kind, drops) in one.qdiscs(true) {
+                accounts.drop(format!("{label} {kind}"), drops);
+            }
+        }
+        // The way out of the other end, with the cable.
+        if let Some(sender) = sender
+            && sender.gives_out()
+        {
+            put_down_way_out(&mut accounts, sender, Some((label, in_backlog)));
+        }
+    }
+    // Ways out whose other end is not seen.
+    for one in &interfaces {
+        if one.gives_out() && !interfaces.iter().any(|other| other.is_peer_of(one)) {
+            put_down_way_out(&mut accounts, one, None);
+        }
+    }
+    for port in ports.iter().filter(|port| port.receives) {
+        accounts.drop(format!("{} missed", port.port), port.missed);
+        accounts.drop(format!("{} errors", port.port), port.errors);
+    }
+    for (name, namespace) in &after.namespaces {
+        if let (Some(name), Some(before)) = (name, before.namespaces.get(name)) {
+            for (counter, count) in ip(before, namespace) {
+                accounts.drop(format!("{name} IP {counter}"), count);
+            }
+        }
+    }
+    accounts
+}
+
+impl Accounts {
+    fn drop(&mut self, place: String, frames: u64) {
+        if frames > 0 {
+            *self.dropped.entry(place).or_insert(0) += frames;
+        }
+    }
+    /// Frames lost.
+    pub fn total(&self) -> u64 {
+        self.dropped.values().sum()
+    }
+}
+
+/// The interfaces that frames of the trial go through.
+fn interfaces<'l>(before: &'l Look, after: &'l Look, ports: &'l [PortCount]) -> Vec<Between<'l>> {
+    let mut interfaces = Vec::new();
+    for (name, namespace) in &after.namespaces {
+        let Some(was) = before.namespaces.get(name) else { continue };
+        for after in &namespace.interfaces {
+            let Some(before) = was.interfaces.iter().find(|it| it.index == after.index) else { continue };
+            if after.kind.as_deref() == Some("bridge") {
+                continue;
+            }
+            let is_ours = |port: &&PortCount| name.is_none() && port.interface.as_ref() == Some(&after.name);
+            let port = ports.iter().find(is_ours);
+            interfaces.push(Between { namespace: name.as_deref(), before, after, port });
+        }
+    }
+    interfaces
+}
+
+/// Drops on the way out of an interface: its discipline, its driver, and the backlog behind its cable.
+fn put_down_way_out(accounts: &mut Accounts, one: &Between<'_>, behind: Option<(String, u64)>) {
+    let label = one.label();
+    let (far, in_backlog) = behind.unwrap_or_default();
+    let mut places: Vec<(String, u64)> = one.qdiscs(false).map(|(kind, n)| (format!("{label} {kind}"), n)).collect();
+    for counter in TRANSMIT {
+        let twice = if counter == "tx_dropped" { in_backlog } else { 0 };
+        places.push((format!("{label} {counter}"), one.count(counter) - twice));
+    }
+    places.push((format!("{far} backlog"), in_backlog));
+    let is_netem = one.after.qdiscs.iter().any(|qdisc| !qdisc.ingress && qdisc.kind == "netem");
+    // Refused frames were sent again: what a port sent, and its interface did not, is lost here, and no more.
+    let mut lost = match one.port.and_then(|port| port.sent) {
+        Some(sent) if !is_netem => sent.saturating_sub(one.count("tx_packets")),
+        _ => u64::MAX,
+    };
+    for (place, frames) in places {
+        let frames = frames.min(lost);
+        lost -= frames;
+        accounts.drop(place, frames);
+    }
+    let queued: u64 = one.after.qdiscs.iter().filter(|qdisc| !qdisc.ingress).map(|qdisc| qdisc.queued).sum();
+    if queued > 0 {
+        accounts.in_flight_at.insert(label, queued);
+    }
+}
+
+fn ip<'l>(before: &'l Namespace, after: &'l Namespace) -> impl Iterator<Item = (&'l String, u64)> {
+    after.ip.iter().map(|(counter, &count)| {
+        let was = before.ip.get(counter).copied().unwrap_or(0);
+        (counter, count.saturating_sub(was))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::look::Softnet;
+
+    fn cable(index: u32, name: &str, link: u32) -> Interface {
+        let kind = Some("veth".into());
+        Interface { index, name: name.into(), kind, link: Some(link), ..Interface::default() }
+    }
+
+    /// a–pa, a bridge, pb–b.
+    fn look() -> Look {
+        let mut look = Look::default();
+        let own = look.namespaces.entry(None).or_default();
+        own.interfaces = vec![cable(1, "a", 2), cable(2, "pa", 1), cable(3, "b", 4), cable(4, "pb", 3)];
+        look
+    }
+
+    fn set(look: &mut Look, index: usize, counters: &[(&str, u64)]) {
+        let interface = &mut look.namespaces.get_mut(&None).unwrap().interfaces[index];
+        interface.counters.extend(counters.iter().map(|(name, n)| ((*name).to_owned(), *n)));
+    }
+
+    fn ports(sent: u64, missed: u64) -> [PortCount; 2] {
+        [
+            PortCount { port: "packet:a".into(), interface: Some("a".into()), sent: Some(sent), ..Default::default() },
+            PortCount {
+                port: "packet:b".into(),
+                interface: Some("b".into()),
+                receives: true,
+                missed,
+                ..Default::default()
+            },
+        ]
+    }
+
+    fn dropped(look: &Look, sent: u64, missed: u64) -> Vec<(String, u64)> {
+        account(&self::look(), look, &ports(sent, missed)).dropped.into_iter().collect()
+    }
+
+    #[test]
+    fn a_full_backlog_counts_once() {
+        let mut after = look();
+        set(&mut after, 3, &[("tx_dropped", 7)]);
+        set(&mut after, 2, &[("rx_dropped", 7)]);
+        after.softnet = Softnet { dropped: 7, ..Softnet::default() };
+        set(&mut after, 0, &[("tx_packets", 100)]);
+        assert_eq!(dropped(&after, 100, 2), [("b backlog".to_owned(), 7), ("packet:b missed".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn a_refused_frame_that_was_sent_again_is_not_lost() {
+        let mut after = look();
+        set(&mut after, 0, &[("tx_dropped", 7), ("tx_packets", 98)]);
+        set(&mut after, 1, &[("rx_dropped", 7)]);
+        after.softnet = Softnet { dropped: 7, ..Softnet::default() };
+        assert_eq!(dropped(&after, 100, 0), [("pa backlog".to_owned(), 2)]);
+        set(&mut after, 0, &[("tx_packets", 100)]);
+        assert_eq!(dropped(&after, 100, 0), []);
+    }
+
+    #[test]
+    fn disciplines_and_what_they_hold() {
+        let mut after = look();
+        let qdisc = |drops, queued| Qdisc { kind: "netem".into(), drops, queued, ..Qdisc::default() };
+        after.namespaces.get_mut(&None).unwrap().interfaces[3].qdiscs = vec![qdisc(5, 3)];
+        after.namespaces.get_mut(&None).unwrap().interfaces[0].qdiscs = vec![qdisc(4, 0)];
+        // netem has doubled frames, so that more went out than came in.
+        set(&mut after, 0, &[("tx_packets", 120)]);
+        let accounts = account(&look(), &after, &ports(100, 0));
+        assert_eq!(accounts.dropped, [("a netem".to_owned(), 4), ("pb netem".to_owned(), 5)].into());
+        assert_eq!(accounts.in_flight_at, [("pb".to_owned(), 3)].into());
+    }
+
+    #[test]
+    fn ways_that_frames_do_not_go_are_not_counted() {
+        let mut after = look();
+        set(&mut after, 0, &[("rx_dropped", 5), ("rx_nohandler", 5)]);
+        set(&mut after, 2, &[("tx_dropped", 5), ("tx_errors", 5)]);
+        assert_eq!(dropped(&after, 0, 0), []);
+    }
+
+    #[test]
+    fn ip_counts_where_the_tester_is_not() {
+        let mut after = look();
+        let ip = || [("InHdrErrors".to_owned(), 5)].into();
+        after.namespaces.get_mut(&None).unwrap().ip = ip();
+        let mut before = look();
+        before.namespaces.insert(Some("r".into()), Namespace::default());
+        after.namespaces.insert(Some("r".into()), Namespace { ip: ip(), ..Namespace::default() });
+        let accounts = account(&before, &after, &ports(100, 0));
+        assert_eq!(accounts.dropped, [("r IP InHdrErrors".to_owned(), 5)].into());
+    }
+}

@@ -1,0 +1,18 @@
+//! The open tester: two ports of a real system with a device under test between them.
+//!
+//! A [`Tester`] offers a load by one port or both, each on a thread of its own, and accounts for every frame: what its tag
+//! says ([`Arrivals`]), and where the missing ones went, by what the system counted before and after ([`ledger`]). It
+//! does not know how its results are shown, nor which search asks for them.
+#![forbid(unsafe_code)]
+
+pub mod arp;
+mod arrivals;
+mod document;
+mod learn;
+pub mod ledger;
+pub mod look;
+mod trial;
+
+pub use arrivals::{Arrivals, Arrived};
+pub use document::document;
+pub use trial::{Address, Error, Offer, Outcome, Tester, Way, interface};

@@ -1,0 +1,318 @@
+//! A look at all that a system counts: interfaces, queueing disciplines, drivers, IP, backlogs, processors.
+//!
+//! Two looks, one before a trial and one after it, say where frames went. A look at another network namespace is taken by
+//! a thread that enters it.
+
+mod netlink;
+mod proc;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::str::FromStr;
+
+/// Where named network namespaces are (ip-netns(8)).
+const NAMESPACES: &str = "/run/netns";
+
+/// An interface, or a whole namespace, to look at.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The namespace by name, if it is not the tester's own.
+    pub namespace: Option<String>,
+    /// The interface; all of the namespace if none is named.
+    pub interface: Option<String>,
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let named = |name: &str| Some(name.to_owned()).filter(|name| !name.is_empty());
+        let place = match text.split_once('/') {
+            None => Self { namespace: None, interface: named(text) },
+            Some((namespace, interface)) => {
+                Self { namespace: named(namespace), interface: named(interface) }
+            }
+        };
+        let is_namespace = place.namespace.is_some() || !text.contains('/');
+        let is_one = place.interface.as_ref().is_none_or(|name| !name.contains(['/', ' ']));
+        if text.is_empty() || !is_namespace || !is_one {
+            return Err(format!(
+                "'{text}' is no place to look at: give IFACE, NAMESPACE/IFACE, or NAMESPACE/ for all of its interfaces"
+            ));
+        }
+        Ok(place)
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(namespace) = &self.namespace {
+            write!(f, "{namespace}/")?;
+        }
+        f.write_str(self.interface.as_deref().unwrap_or_default())
+    }
+}
+
+/// A queueing discipline at the root of an interface, or at its ingress.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Qdisc {
+    /// Its kind: `netem`, `fq_codel`, …
+    pub kind: String,
+    /// At the ingress, not at the root.
+    pub ingress: bool,
+    /// Frames that it passed on.
+    pub packets: u64,
+    /// Frames that it dropped.
+    pub drops: u64,
+    /// Frames that it holds.
+    pub queued: u64,
+    /// Frames that it took back because the interface had no room.
+    pub requeues: u64,
+    /// Times that a limit was reached.
+    pub overlimits: u64,
+}
+
+/// What is known of an interface.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Its number in its namespace.
+    pub index: u32,
+    /// What it is: `veth`, `bridge`, …; a card has no kind.
+    pub kind: Option<String>,
+    /// The largest packet in bytes, without Ethernet header.
+    pub mtu: u32,
+    /// The number of the interface that it hangs on: of a veth the other end.
+    pub link: Option<u32>,
+    /// That one is in another namespace.
+    pub link_is_elsewhere: bool,
+    /// The number of the bridge that it is a port of.
+    pub master: Option<u32>,
+    /// The kernel's counters (`ip -s -s link`).
+    pub counters: BTreeMap<String, u64>,
+    /// The driver's own counters (`ethtool -S`).
+    pub driver: BTreeMap<String, u64>,
+    /// Its queueing disciplines.
+    pub qdiscs: Vec<Qdisc>,
+}
+
+/// What is known of a namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Namespace {
+    /// Interfaces that are looked at.
+    pub interfaces: Vec<Interface>,
+    /// Packets that IP dropped, by counter (`nstat`).
+    pub ip: BTreeMap<String, u64>,
+}
+
+/// What a processor has spent its time on, in s (`/proc/stat`).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Processor {
+    /// In programs.
+    pub user_s: f64,
+    /// In the kernel on behalf of programs.
+    pub system_s: f64,
+    /// In interrupt handlers.
+    pub irq_s: f64,
+    /// In softirqs.
+    pub softirq_s: f64,
+    /// Doing nothing, or waiting for a disk.
+    pub idle_s: f64,
+    /// Taken by the host of a virtual machine.
+    pub steal_s: f64,
+}
+
+/// What all processors together did for the network (`/proc/net/softnet_stat`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Softnet {
+    /// Frames that went through a backlog or a poll.
+    pub processed: u64,
+    /// Frames dropped because a backlog was full.
+    pub dropped: u64,
+    /// Times that a poll ended with work left.
+    pub squeezed: u64,
+}
+
+/// All of it at one time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Look {
+    /// Namespaces by name; the tester's own has none.
+    pub namespaces: BTreeMap<Option<String>, Namespace>,
+    /// Backlogs of the whole machine.
+    pub softnet: Softnet,
+    /// Processors by number.
+    pub processors: Vec<Processor>,
+    /// Interrupts of the whole machine, by their line in `/proc/interrupts`.
+    pub interrupts: BTreeMap<String, u64>,
+    /// Softirqs of the whole machine, by kind.
+    pub softirqs: BTreeMap<String, u64>,
+}
+
+/// The places that are looked at.
+#[derive(Clone, Debug, Default)]
+pub struct Watched {
+    places: BTreeSet<Place>,
+}
+
+impl Watched {
+    /// These places, and what can be found around the tester's own interfaces in its namespace: the other ends of
+    /// virtual cables, the bridges that these are ports of, and the bridges' other ports.
+    ///
+    /// # Errors
+    /// Which place does not exist, and why nothing can be looked at.
+    pub fn around(own: &[String], given: &[Place]) -> io::Result<Self> {
+        let here = netlink::interfaces()?;
+        let found = connected(&here, own);
+        let own = own.iter().chain(&found).map(|name| Place { namespace: None, interface: Some(name.clone()) });
+        let watched = Self { places: own.chain(given.iter().cloned()).collect() };
+        let look = watched.look()?;
+        let missing = watched.places.iter().find(|place| {
+            let namespace = look.namespaces.get(&place.namespace);
+            let has = |name: &String| namespace.is_some_and(|it| it.interfaces.iter().any(|i| i.name == *name));
+            place.interface.as_ref().is_some_and(|name| !has(name))
+        });
+        match missing {
+            Some(place) => Err(io::Error::new(io::ErrorKind::NotFound, format!("{place}: no such interface"))),
+            None => Ok(watched),
+        }
+    }
+
+    fn wants(&self, namespace: Option<&String>, interface: &str) -> bool {
+        let of_it = |place: &&Place| place.namespace.as_ref() == namespace;
+        let named = |place: &Place| place.interface.as_ref().is_none_or(|name| name == interface);
+        self.places.iter().filter(of_it).any(named)
+    }
+
+    /// Looks at them now.
+    ///
+    /// # Errors
+    /// Those of the system: a namespace that is not there, or no right to enter it.
+    pub fn look(&self) -> io::Result<Look> {
+        let names: BTreeSet<_> = self.places.iter().map(|place| place.namespace.as_ref()).collect();
+        let mut look = Look::default();
+        for name in names {
+            let namespace = match name {
+                None => self.here(None),
+                Some(other) => self.elsewhere(other),
+            }?;
+            look.namespaces.insert(name.cloned(), namespace);
+        }
+        look.softnet = proc::softnet();
+        look.processors = proc::processors();
+        look.interrupts = proc::interrupts("/proc/interrupts");
+        look.softirqs = proc::interrupts("/proc/softirqs");
+        Ok(look)
+    }
+
+    /// The namespace of this thread.
+    fn here(&self, name: Option<&String>) -> io::Result<Namespace> {
+        let mut interfaces = netlink::interfaces()?;
+        interfaces.retain(|interface| self.wants(name, &interface.name));
+        for interface in &mut interfaces {
+            // Many drivers have no counters of their own.
+            interface.driver = kpps_ports::ethtool::statistics(&interface.name).unwrap_or_default();
+        }
+        Ok(Namespace { interfaces, ip: proc::ip() })
+    }
+
+    fn elsewhere(&self, name: &String) -> io::Result<Namespace> {
+        let path = format!("{NAMESPACES}/{name}");
+        let because =
+            |error: io::Error| io::Error::new(error.kind(), format!("network namespace {name}: {error}"));
+        let file = File::open(path).map_err(because)?;
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                nix::sched::setns(&file, nix::sched::CloneFlags::CLONE_NEWNET).map_err(io::Error::from)?;
+                self.here(Some(name))
+            });
+            thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that looked there died")))
+        })
+        .map_err(because)
+    }
+}
+
+/// What hangs together with these interfaces within their namespace.
+fn connected(all: &[Interface], own: &[String]) -> Vec<String> {
+    let mut found: BTreeSet<u32> = all.iter().filter(|it| own.contains(&it.name)).map(|it| it.index).collect();
+    loop {
+        let next: BTreeSet<u32> = all
+            .iter()
+            .filter(|it| {
+                let peer = it.link.filter(|_| !it.link_is_elsewhere && it.kind.as_deref() == Some("veth"));
+                let is_peer = peer.is_some_and(|peer| found.contains(&peer));
+                let is_port = it.master.is_some_and(|master| found.contains(&master));
+                let is_bridge = all.iter().any(|port| found.contains(&port.index) && port.master == Some(it.index));
+                is_peer || is_port || is_bridge
+            })
+            .map(|it| it.index)
+            .collect();
+        let before = found.len();
+        found.extend(next);
+        if found.len() == before {
+            break;
+        }
+    }
+    all.iter().filter(|it| found.contains(&it.index)).map(|it| it.name.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn places_as_people_type_them() {
+        for (text, namespace, interface) in [
+            ("eth0", None, Some("eth0")),
+            ("router/eth1", Some("router"), Some("eth1")),
+            ("router/", Some("router"), None),
+        ] {
+            let place: Place = text.parse().unwrap();
+            assert_eq!((place.namespace.as_deref(), place.interface.as_deref()), (namespace, interface));
+            assert_eq!(place.to_string(), text);
+        }
+        assert!(["", "/eth0", "a/b/c", "/"].iter().all(|text| text.parse::<Place>().is_err()));
+    }
+
+    #[test]
+    fn a_bridge_between_two_cables_is_found() {
+        let cable = |index, name: &str, link, master| Interface {
+            index,
+            name: name.into(),
+            kind: Some("veth".into()),
+            link: Some(link),
+            master,
+            ..Interface::default()
+        };
+        let all = [
+            cable(1, "a", 2, None),
+            cable(2, "pa", 1, Some(9)),
+            cable(3, "b", 4, None),
+            cable(4, "pb", 3, Some(9)),
+            Interface { index: 9, name: "br".into(), kind: Some("bridge".into()), ..Interface::default() },
+            cable(5, "x", 6, None),
+            cable(6, "y", 5, None),
+            Interface { link_is_elsewhere: true, ..cable(7, "z", 1, None) },
+        ];
+        assert_eq!(connected(&all, &["a".into()]), ["a", "pa", "b", "pb", "br"]);
+        assert_eq!(connected(&all, &["x".into()]), ["x", "y"]);
+        assert_eq!(connected(&all, &["lo".into()]), [""; 0]);
+    }
+
+    #[test]
+    fn this_machine_can_be_looked_at() {
+        let watched = Watched::around(&["lo".into()], &[]).unwrap();
+        let look = watched.look().unwrap();
+        let own = &look.namespaces[&None];
+        assert_eq!(own.interfaces[0].name, "lo");
+        assert!(own.interfaces[0].counters.contains_key("rx_dropped"));
+        assert!(own.ip.contains_key("InHdrErrors"));
+        let busy: f64 = look.processors.iter().map(|p| p.user_s + p.system_s + p.idle_s).sum();
+        assert!(busy > 1.0 && !look.interrupts.is_empty() && look.softirqs.contains_key("NET_RX"));
+        let error = Watched::around(&["lo".into()], &["no-such".parse().unwrap()]).unwrap_err();
+        assert!(error.to_string().contains("no-such"));
+    }
+}

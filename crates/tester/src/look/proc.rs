@@ -1,0 +1,137 @@
+//! What the kernel tells in text: proc(5).
+
+use super::{Processor, Softnet};
+use std::collections::BTreeMap;
+use std::fs::read_to_string;
+
+/// Counters of `/proc/net/snmp` and `/proc/net/netstat` under which IP drops a packet, each in one of them only. Bad
+/// checksums are among `InHdrErrors`.
+const IP_DROPS: [(&str, &str); 11] = [
+    ("Ip", "InHdrErrors"),
+    ("Ip", "InAddrErrors"),
+    ("Ip", "InUnknownProtos"),
+    ("Ip", "InDiscards"),
+    ("Ip", "OutDiscards"),
+    ("Ip", "OutNoRoutes"),
+    ("Ip", "ReasmFails"),
+    ("Ip", "FragFails"),
+    ("IpExt", "InNoRoutes"),
+    ("IpExt", "InTruncatedPkts"),
+    ("TcpExt", "IPReversePathFilter"),
+];
+
+/// What IP has dropped in the namespace of this thread.
+pub(super) fn ip() -> BTreeMap<String, u64> {
+    ["snmp", "netstat"]
+        .iter()
+        .flat_map(|file| {
+            parse_ip(&read_to_string(format!("/proc/thread-self/net/{file}")).unwrap_or_default())
+        })
+        .collect()
+}
+
+/// A line of names and a line of values for each protocol.
+fn parse_ip(text: &str) -> BTreeMap<String, u64> {
+    let mut counters = BTreeMap::new();
+    let lines: Vec<_> = text.lines().collect();
+    for pair in lines.chunks_exact(2) {
+        let protocol = pair[0].split(':').next().unwrap_or_default();
+        let values = pair[1].split_whitespace();
+        for (name, value) in pair[0].split_whitespace().zip(values).skip(1) {
+            if IP_DROPS.contains(&(protocol, name)) {
+                counters.insert(name.to_owned(), value.parse().unwrap_or(0));
+            }
+        }
+    }
+    counters
+}
+
+/// Sums of `/proc/net/softnet_stat`: a line for each processor, in hexadecimal.
+pub(super) fn softnet() -> Softnet {
+    parse_softnet(&read_to_string("/proc/thread-self/net/softnet_stat").unwrap_or_default())
+}
+
+fn parse_softnet(text: &str) -> Softnet {
+    let mut sum = Softnet::default();
+    for line in text.lines() {
+        let mut values = line.split_whitespace().map(|hex| u64::from_str_radix(hex, 16).unwrap_or(0));
+        sum.processed += values.next().unwrap_or(0);
+        sum.dropped += values.next().unwrap_or(0);
+        sum.squeezed += values.next().unwrap_or(0);
+    }
+    sum
+}
+
+/// The lines `cpu0`, `cpu1`, … of `/proc/stat`.
+pub(super) fn processors() -> Vec<Processor> {
+    parse_processors(&read_to_string("/proc/stat").unwrap_or_default())
+}
+
+fn parse_processors(text: &str) -> Vec<Processor> {
+    // `USER_HZ`: 100 in every kernel's interface to programs.
+    const TICK_S: f64 = 0.01;
+    let lines = text.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu "));
+    lines
+        .map(|line| {
+            let ticks: Vec<f64> =
+                line.split_whitespace().skip(1).map(|ticks| ticks.parse().unwrap_or(0.0)).collect();
+            let time = |at: usize| ticks.get(at).copied().unwrap_or(0.0) * TICK_S;
+            Processor {
+                user_s: time(0) + time(1),
+                system_s: time(2),
+                idle_s: time(3) + time(4),
+                irq_s: time(5),
+                softirq_s: time(6),
+                steal_s: time(7),
+            }
+        })
+        .collect()
+}
+
+/// A table of counts: a line for each kind, a column for each processor.
+pub(super) fn interrupts(path: &str) -> BTreeMap<String, u64> {
+    parse_interrupts(&read_to_string(path).unwrap_or_default())
+}
+
+fn parse_interrupts(text: &str) -> BTreeMap<String, u64> {
+    let mut lines = text.lines();
+    let columns = lines.next().unwrap_or_default().split_whitespace().count();
+    let line = |line: &str| {
+        let (name, rest) = line.split_once(':')?;
+        let words: Vec<_> = rest.split_whitespace().collect();
+        let (counts, words) = words.split_at(columns.min(words.len()));
+        let sum = counts.iter().map_while(|count| count.parse::<u64>().ok()).sum();
+        // A numbered line is known by its device, the last of the words behind the counts.
+        let name = name.trim();
+        let numbered = name.bytes().all(|byte| byte.is_ascii_digit());
+        let device = words.last().filter(|_| numbered).map(|device| format!(" {device}"));
+        Some((format!("{name}{}", device.unwrap_or_default()), sum))
+    };
+    lines.filter_map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_read() {
+        let text = "Ip: Forwarding InHdrErrors InDiscards\nIp: 1 5 2\nUdp: InErrors\nUdp: 7\n";
+        assert_eq!(parse_ip(text), [("InHdrErrors".to_owned(), 5), ("InDiscards".to_owned(), 2)].into());
+        let softnet = parse_softnet("0000000a 00000001 00000002 0\n00000010 00000003 00000000 0\n");
+        assert_eq!(softnet, Softnet { processed: 26, dropped: 4, squeezed: 2 });
+        let processors = parse_processors("cpu  9 9 9 9 9 9 9 9\ncpu0 100 50 25 400 10 5 20 1 0 0\nintr 5\n");
+        let expected = Processor {
+            user_s: 1.5,
+            system_s: 0.25,
+            irq_s: 0.05,
+            softirq_s: 0.2,
+            idle_s: 4.1,
+            steal_s: 0.01,
+        };
+        assert_eq!(processors, [expected]);
+        let text = "      CPU0 CPU1\n 24:   5  7  PCI-MSI 1-edge virtio0-input.0\nLOC:  1 2 Local timer interrupts\nERR: 3\n";
+        let names = [("24 virtio0-input.0", 12), ("LOC", 3), ("ERR", 3)];
+        assert_eq!(parse_interrupts(text), names.map(|(name, n)| (name.to_owned(), n)).into());
+    }
+}
