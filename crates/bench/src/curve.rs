@@ -17,12 +17,11 @@ pub fn default_loads(line_pps: f64) -> Vec<f64> {
 pub fn point(load: &Load, trial: &Trial) -> Point {
     let per_second = |frames: u64| frames as f64 / trial.seconds;
     let per_packet = |times: u64| times as f64 / trial.taken.max(1) as f64;
-    let due = trial.sent + trial.unsent;
     Point {
         offered_pps: load.offered_pps,
         sent_pps: per_second(trial.sent),
         delivered_pps: per_second(trial.delivered),
-        loss_ratio: due.saturating_sub(trial.delivered) as f64 / due.max(1) as f64,
+        loss_ratio: trial.loss_ratio(),
         cpu_busy: trial.cpu.busy(),
         cpu: trial.cpu,
         bus_busy: trial.bus_busy,

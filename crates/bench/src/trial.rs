@@ -106,6 +106,14 @@ pub struct Trial {
     pub ledger: Ledger,
 }
 
+impl Trial {
+    /// Frames that were due and not delivered, over those that were due: 0 to 1.
+    pub fn loss_ratio(&self) -> f64 {
+        let due = self.sent + self.unsent;
+        due.saturating_sub(self.delivered) as f64 / due.max(1) as f64
+    }
+}
+
 /// Why a trial has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum TrialError {

@@ -45,9 +45,10 @@ pub struct Bench {
 impl Bench {
     /// Opens the ports.
     pub fn open(&self, testbed: &[Spec], common: &Common) -> Result<Tester, Failure> {
-        let specs: [Spec; 2] = testbed.to_vec().try_into().map_err(|_| {
-            Failure::Input("a testbed has two ports: --testbed packet:A,packet:B".into())
-        })?;
+        let specs: [Spec; 2] = testbed
+            .to_vec()
+            .try_into()
+            .map_err(|_| Failure::Input("a testbed has two ports: --testbed packet:A,packet:B".into()))?;
         let ports = common.open(&specs, true)?;
         let ports = ports.try_into().map_err(|_| Failure::Input("a testbed has two ports".into()))?;
         let gateway = |at: usize| self.gateway.get(at).copied();
@@ -195,7 +196,11 @@ fn screen(trial: &Trial) -> String {
         let _ = writeln!(text, "{frames:>12}  still queued at {place}");
     }
     let _ = writeln!(text, "{:>12}  unexplained", ledger.unexplained);
-    let _ = writeln!(text, "\n{:>4} {:>8} {:>8} {:>8} {:>8} {:>8}", "CPU", "user", "system", "irq", "softirq", "idle");
+    let _ = writeln!(
+        text,
+        "\n{:>4} {:>8} {:>8} {:>8} {:>8} {:>8}",
+        "CPU", "user", "system", "irq", "softirq", "idle"
+    );
     for (number, cpu) in trial.processors.iter().enumerate() {
         let _ = writeln!(
             text,

@@ -1,9 +1,10 @@
-//! What a driver counts by itself: `ethtool -S` (linux/ethtool.h, `ETHTOOL_GSTATS`).
+//! What a driver counts by itself, and how fast its link is: `ethtool -S`, `ethtool` (linux/ethtool.h).
 
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+const GET_SETTINGS: u32 = 0x01;
 const GET_STRINGS: u32 = 0x1b;
 const GET_STATISTICS: u32 = 0x1d;
 const GET_COUNTS: u32 = 0x37;
@@ -56,6 +57,20 @@ fn pair(first: u32, second: u32) -> u64 {
     let [a, b, c, d] = first.to_ne_bytes();
     let [e, f, g, h] = second.to_ne_bytes();
     u64::from_ne_bytes([a, b, c, d, e, f, g, h])
+}
+
+/// The speed of an interface's link in Mb/s, if it has one now.
+///
+/// # Errors
+/// No such interface, or its driver does not tell.
+pub fn speed_mbps(interface: &str) -> io::Result<Option<u32>> {
+    // `struct ethtool_cmd`: 44 bytes, the speed in two halves at 12 and 28.
+    let mut words = [pair(GET_SETTINGS, 0), 0, 0, 0, 0, 0];
+    Request::open(interface)?.ask(&mut words)?;
+    let half = |word: u64| u32::from(u16::from_ne_bytes([word.to_ne_bytes()[4], word.to_ne_bytes()[5]]));
+    let mbps = half(words[3]) << 16 | half(words[1]);
+    // All ones: unknown.
+    Ok((mbps != 0 && mbps != u32::MAX && mbps != u32::from(u16::MAX)).then_some(mbps))
 }
 
 /// The driver's counters by name. Of counters with the same name the sum is returned.

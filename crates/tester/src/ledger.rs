@@ -101,7 +101,8 @@ pub fn account(before: &Look, after: &Look, ports: &[PortCount]) -> Accounts {
     for one in &interfaces {
         // Its way in: what the other end could not give it is put down here, once.
         let sender = interfaces.iter().find(|other| one.is_peer_of(other));
-        let shared = |other: &Between<'_>| other.count("tx_dropped").min(one.count("rx_dropped")).min(backlog);
+        let shared =
+            |other: &Between<'_>| other.count("tx_dropped").min(one.count("rx_dropped")).min(backlog);
         let in_backlog = sender.map_or(0, shared);
         backlog -= in_backlog;
         let label = one.label();
@@ -175,7 +176,8 @@ fn interfaces<'l>(before: &'l Look, after: &'l Look, ports: &'l [PortCount]) -> 
 fn put_down_way_out(accounts: &mut Accounts, one: &Between<'_>, behind: Option<(String, u64)>) {
     let label = one.label();
     let (far, in_backlog) = behind.unwrap_or_default();
-    let mut places: Vec<(String, u64)> = one.qdiscs(false).map(|(kind, n)| (format!("{label} {kind}"), n)).collect();
+    let mut places: Vec<(String, u64)> =
+        one.qdiscs(false).map(|(kind, n)| (format!("{label} {kind}"), n)).collect();
     for counter in TRANSMIT {
         let twice = if counter == "tx_dropped" { in_backlog } else { 0 };
         places.push((format!("{label} {counter}"), one.count(counter) - twice));
@@ -231,7 +233,12 @@ mod tests {
 
     fn ports(sent: u64, missed: u64) -> [PortCount; 2] {
         [
-            PortCount { port: "packet:a".into(), interface: Some("a".into()), sent: Some(sent), ..Default::default() },
+            PortCount {
+                port: "packet:a".into(),
+                interface: Some("a".into()),
+                sent: Some(sent),
+                ..Default::default()
+            },
             PortCount {
                 port: "packet:b".into(),
                 interface: Some("b".into()),

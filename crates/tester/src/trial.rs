@@ -170,10 +170,8 @@ impl Tester {
     /// The speed of the slower link in Mb/s, if it is known.
     pub fn speed_mbps(&self) -> Option<u32> {
         let speed = |(spec, port): (&Spec, &AnyPort)| {
-            port.link().speed_mbps.or_else(|| {
-                let text = std::fs::read_to_string(format!("/sys/class/net/{}/speed", interface(spec)?));
-                text.ok()?.trim().parse().ok().filter(|&mbps| mbps > 0)
-            })
+            let told = || kpps_ports::ethtool::speed_mbps(&interface(spec)?).ok().flatten();
+            port.link().speed_mbps.or_else(told)
         };
         self.specs.iter().zip(&self.ports).filter_map(speed).min()
     }
@@ -212,12 +210,12 @@ impl Tester {
             let flow = learn::flow(&self.ends[from], &self.ends[to], macs[from]);
             let frame = udp_test(&flow, offer.size).map_err(Error::Frame)?;
             let stream = stream + from as u16;
-            arrivals[to] =
-                Some(Arrivals::new(stream, frame.clone(), epoch, expected.unwrap_or(1 << 20)));
+            arrivals[to] = Some(Arrivals::new(stream, frame.clone(), epoch, expected.unwrap_or(1 << 20)));
             plans[from] = Some(Plan {
                 load: offer.load,
                 frames: vec![frame],
-                rewrite: false,
+                // The pool is shared: a buffer may hold what the other port had in it.
+                rewrite: true,
                 count: expected,
                 stream,
                 epoch: Some(epoch),

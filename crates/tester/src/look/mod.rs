@@ -31,9 +31,7 @@ impl FromStr for Place {
         let named = |name: &str| Some(name.to_owned()).filter(|name| !name.is_empty());
         let place = match text.split_once('/') {
             None => Self { namespace: None, interface: named(text) },
-            Some((namespace, interface)) => {
-                Self { namespace: named(namespace), interface: named(interface) }
-            }
+            Some((namespace, interface)) => Self { namespace: named(namespace), interface: named(interface) },
         };
         let is_namespace = place.namespace.is_some() || !text.contains('/');
         let is_one = place.interface.as_ref().is_none_or(|name| !name.contains(['/', ' ']));
@@ -166,16 +164,20 @@ impl Watched {
     pub fn around(own: &[String], given: &[Place]) -> io::Result<Self> {
         let here = netlink::interfaces()?;
         let found = connected(&here, own);
-        let own = own.iter().chain(&found).map(|name| Place { namespace: None, interface: Some(name.clone()) });
+        let own =
+            own.iter().chain(&found).map(|name| Place { namespace: None, interface: Some(name.clone()) });
         let watched = Self { places: own.chain(given.iter().cloned()).collect() };
         let look = watched.look()?;
         let missing = watched.places.iter().find(|place| {
             let namespace = look.namespaces.get(&place.namespace);
-            let has = |name: &String| namespace.is_some_and(|it| it.interfaces.iter().any(|i| i.name == *name));
+            let has =
+                |name: &String| namespace.is_some_and(|it| it.interfaces.iter().any(|i| i.name == *name));
             place.interface.as_ref().is_some_and(|name| !has(name))
         });
         match missing {
-            Some(place) => Err(io::Error::new(io::ErrorKind::NotFound, format!("{place}: no such interface"))),
+            Some(place) => {
+                Err(io::Error::new(io::ErrorKind::NotFound, format!("{place}: no such interface")))
+            }
             None => Ok(watched),
         }
     }
@@ -236,7 +238,8 @@ impl Watched {
 
 /// What hangs together with these interfaces within their namespace.
 fn connected(all: &[Interface], own: &[String]) -> Vec<String> {
-    let mut found: BTreeSet<u32> = all.iter().filter(|it| own.contains(&it.name)).map(|it| it.index).collect();
+    let mut found: BTreeSet<u32> =
+        all.iter().filter(|it| own.contains(&it.name)).map(|it| it.index).collect();
     loop {
         let next: BTreeSet<u32> = all
             .iter()
@@ -244,7 +247,8 @@ fn connected(all: &[Interface], own: &[String]) -> Vec<String> {
                 let peer = it.link.filter(|_| !it.link_is_elsewhere && it.kind.as_deref() == Some("veth"));
                 let is_peer = peer.is_some_and(|peer| found.contains(&peer));
                 let is_port = it.master.is_some_and(|master| found.contains(&master));
-                let is_bridge = all.iter().any(|port| found.contains(&port.index) && port.master == Some(it.index));
+                let is_bridge =
+                    all.iter().any(|port| found.contains(&port.index) && port.master == Some(it.index));
                 is_peer || is_port || is_bridge
             })
             .map(|it| it.index)

@@ -130,8 +130,7 @@ pub(super) fn interfaces() -> io::Result<Vec<Interface>> {
         })
         .collect();
     // A kernel without traffic control has none to tell of.
-    let disciplines =
-        dump(RouteNetlinkMessage::GetQueueDiscipline(TcMessage::default())).unwrap_or_default();
+    let disciplines = dump(RouteNetlinkMessage::GetQueueDiscipline(TcMessage::default())).unwrap_or_default();
     for answer in disciplines {
         if let RouteNetlinkMessage::NewQueueDiscipline(message) = answer
             && let Some((index, qdisc)) = qdisc(message)

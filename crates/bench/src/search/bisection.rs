@@ -1,0 +1,53 @@
+//! Plain bisection, as RFC 2544 suggests it: one trial decides a load for ever.
+
+use super::{Goal, Measured};
+
+/// A bisection for the highest load without loss.
+#[derive(Clone, Debug)]
+pub struct Bisection {
+    loss_ratio: f64,
+    width: f64,
+    lower: f64,
+    upper: f64,
+    max_pps: f64,
+    met: bool,
+    trials: Vec<Measured>,
+}
+
+impl Bisection {
+    /// For the loss ratio and the width of a goal, between two loads in frames per second.
+    pub fn new(goal: &Goal, min_pps: f64, max_pps: f64) -> Self {
+        let (loss_ratio, width) = (goal.loss_ratio, goal.width);
+        Self { loss_ratio, width, lower: min_pps, upper: max_pps, max_pps, met: false, trials: Vec::new() }
+    }
+
+    /// The load to measure next; `None` at the end.
+    pub fn next(&self) -> Option<f64> {
+        if self.trials.is_empty() {
+            return Some(self.max_pps);
+        }
+        let near = (self.upper - self.lower) / self.upper <= self.width;
+        (!near).then_some((self.lower + self.upper) / 2.0)
+    }
+
+    /// Takes a trial into account.
+    pub fn add(&mut self, trial: Measured) {
+        if trial.loss_ratio <= self.loss_ratio {
+            self.lower = trial.load_pps;
+            self.met = true;
+        } else {
+            self.upper = trial.load_pps;
+        }
+        self.trials.push(trial);
+    }
+
+    /// The highest load at which a trial met the goal.
+    pub fn lower_pps(&self) -> Option<f64> {
+        self.met.then_some(self.lower)
+    }
+
+    /// All trials.
+    pub fn trials(&self) -> &[Measured] {
+        &self.trials
+    }
+}

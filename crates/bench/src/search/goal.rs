@@ -1,0 +1,177 @@
+//! What is searched for, and what trials at one load say of it (draft-ietf-bmwg-mlrsearch-15).
+
+/// A trial as a search sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Measured {
+    /// The intended load in frames per second.
+    pub load_pps: f64,
+    /// The intended duration in s.
+    pub seconds: f64,
+    /// Frames that were not delivered over frames that were due: 0 to 1.
+    pub loss_ratio: f64,
+}
+
+impl Measured {
+    /// Frames per second that were delivered.
+    pub fn forwarding_pps(&self) -> f64 {
+        self.load_pps * (1.0 - self.loss_ratio)
+    }
+}
+
+/// A search goal.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Goal {
+    /// The loss ratio up to which a trial is one of low loss.
+    pub loss_ratio: f64,
+    /// The share of the time at a load that may be trials of high loss.
+    pub exceed_ratio: f64,
+    /// The largest distance of the bounds, relative to the upper one.
+    pub width: f64,
+    /// The length of a full-length trial in s.
+    pub trial_s: f64,
+    /// How long a load must be measured for to be decided, in s.
+    pub sum_s: f64,
+}
+
+/// How many targets, ever longer and narrower, lead to a goal.
+pub(super) const LEVELS: u32 = 3;
+
+impl Goal {
+    /// No drop: CSIT's NDR.
+    pub const NDR: Self =
+        Self { loss_ratio: 0.0, exceed_ratio: 0.5, width: 0.005, trial_s: 1.0, sum_s: 21.0 };
+    /// Half a per cent may be lost: CSIT's PDR.
+    pub const PDR: Self = Self { loss_ratio: 0.005, ..Self::NDR };
+
+    /// The goal with its durations scaled so that a full-length trial takes `trial_s`.
+    #[must_use]
+    pub fn with_trials_of(self, trial_s: f64) -> Self {
+        Self { trial_s, sum_s: self.sum_s * trial_s / self.trial_s, ..self }
+    }
+
+    /// A target on the way: its width is a multiple of two, its duration sum a geometric mean. The last is the goal.
+    pub(super) fn target(self, level: u32) -> Self {
+        let ahead = LEVELS - 1 - level.min(LEVELS - 1);
+        let share = 1.0 - f64::from(ahead) / f64::from(LEVELS - 1);
+        Self {
+            width: (self.width * f64::from(1 << ahead)).min(0.5),
+            sum_s: self.trial_s * (self.sum_s / self.trial_s).powf(share),
+            ..self
+        }
+    }
+
+    /// What `trials`, all at one load, say of it.
+    pub fn judge(&self, trials: impl IntoIterator<Item = Measured>) -> Bound {
+        // Sums of durations: full-length and short ones, of low and of high loss.
+        let (mut fl, mut fh, mut sl, mut sh) = (0.0, 0.0, 0.0, 0.0);
+        for trial in trials {
+            let full = trial.seconds >= self.trial_s * (1.0 - SLACK);
+            let low = trial.loss_ratio <= self.loss_ratio;
+            *match (full, low) {
+                (true, true) => &mut fl,
+                (true, false) => &mut fh,
+                (false, true) => &mut sl,
+                (false, false) => &mut sh,
+            } += trial.seconds;
+        }
+        let e = self.exceed_ratio;
+        let high = fh + f64::max(0.0, sh - sl * e / (1.0 - e));
+        let whole = f64::max(fl + high, self.sum_s);
+        let slack = whole * SLACK;
+        if whole - fl <= whole * e + slack {
+            Bound::Lower
+        } else if high > whole * e + slack {
+            Bound::Upper
+        } else {
+            Bound::Undecided
+        }
+    }
+
+    /// The conditional throughput at a load with these trials: what is delivered in all but the worst trials, as many of
+    /// them as the exceed ratio allows.
+    pub fn conditional_pps(&self, load_pps: f64, trials: impl IntoIterator<Item = Measured>) -> f64 {
+        let full = |trial: &Measured| trial.seconds >= self.trial_s * (1.0 - SLACK);
+        let mut trials: Vec<_> = trials.into_iter().filter(full).collect();
+        trials.sort_by(|a, b| a.loss_ratio.total_cmp(&b.loss_ratio));
+        let whole = f64::max(self.sum_s, trials.iter().map(|trial| trial.seconds).sum());
+        let mut left = (1.0 - self.exceed_ratio) * whole;
+        let mut worst = 0.0;
+        for trial in &trials {
+            if left <= whole * SLACK {
+                break;
+            }
+            left -= trial.seconds;
+            worst = trial.loss_ratio;
+        }
+        if left > whole * SLACK {
+            worst = 1.0;
+        }
+        load_pps * (1.0 - worst)
+    }
+}
+
+/// Sums of durations are equal up to this: 21 times a tenth is not 2.1.
+const SLACK: f64 = 1e-9;
+
+/// What a load is for a goal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// The goal is met here.
+    Lower,
+    /// It is not.
+    Upper,
+    /// It takes more trials.
+    Undecided,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trials(of: &[(u32, f64, f64)]) -> Vec<Measured> {
+        let each = |&(count, seconds, loss_ratio): &(u32, f64, f64)| {
+            (0..count).map(move |_| Measured { load_pps: 1000.0, seconds, loss_ratio })
+        };
+        of.iter().flat_map(each).collect()
+    }
+
+    #[test]
+    fn half_of_21_seconds_decide() {
+        for (of, expected) in [
+            (&[(10, 1.0, 0.0)][..], Bound::Undecided),
+            (&[(11, 1.0, 0.0)], Bound::Lower),
+            (&[(10, 1.0, 0.0), (10, 1.0, 0.1)], Bound::Undecided),
+            (&[(11, 1.0, 0.0), (10, 1.0, 0.1)], Bound::Lower),
+            (&[(10, 1.0, 0.0), (11, 1.0, 0.1)], Bound::Upper),
+            (&[(11, 1.0, 0.1)], Bound::Upper),
+            (&[(10, 1.0, 0.1)], Bound::Undecided),
+            // Short trials of low loss forgive short ones of high loss, and prove nothing by themselves.
+            (&[(22, 0.5, 0.1)], Bound::Upper),
+            (&[(22, 0.5, 0.1), (22, 0.5, 0.0)], Bound::Undecided),
+            (&[(100, 0.5, 0.0)], Bound::Undecided),
+            (&[], Bound::Undecided),
+        ] {
+            assert_eq!(Goal::NDR.judge(trials(of)), expected, "{of:?}");
+        }
+        let strict = Goal { exceed_ratio: 0.0, sum_s: 1.0, ..Goal::NDR };
+        assert_eq!(strict.judge(trials(&[(1, 1.0, 0.0)])), Bound::Lower);
+        assert_eq!(strict.judge(trials(&[(9, 1.0, 0.0), (1, 1.0, 1e-9)])), Bound::Upper);
+        let tenth = Goal::NDR.with_trials_of(0.1);
+        assert_eq!(tenth.judge(trials(&[(11, 0.1, 0.0), (10, 0.1, 0.1)])), Bound::Lower);
+    }
+
+    #[test]
+    fn targets_are_those_of_csit() {
+        let targets = [0, 1, 2].map(|level| Goal::NDR.target(level));
+        assert_eq!(targets.map(|target| target.width), [0.02, 0.01, 0.005]);
+        assert_eq!(targets.map(|target| (target.sum_s * 100.0).round() / 100.0), [1.0, 4.58, 21.0]);
+    }
+
+    #[test]
+    fn the_conditional_throughput_leaves_out_the_worst() {
+        let of = |of| Goal::NDR.conditional_pps(1000.0, trials(of));
+        assert_eq!(of(&[(11, 1.0, 0.0), (10, 1.0, 0.5)]), 1000.0);
+        assert_eq!(of(&[(10, 1.0, 0.0), (11, 1.0, 0.5)]), 500.0);
+        assert_eq!(of(&[(10, 1.0, 0.0)]), 0.0, "too few trials promise nothing");
+    }
+}

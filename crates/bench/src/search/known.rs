@@ -1,0 +1,84 @@
+//! A system whose rate is known, to try searches on.
+
+use crate::trial::{Latency, Load, Testbed, Trial, TrialError};
+use kpps_frames::{Size, rate};
+use kpps_report::{Cpu, Ledger};
+
+/// Share of seconds that lose frames whatever the load.
+const NOISY_SECONDS: f64 = 0.05;
+/// The most frames that such a second loses.
+const NOISE_FRAMES: u64 = 2000;
+
+/// Delivers so many frames a second, and drops the rest. If it is noisy, one second in twenty loses up to 2000 frames more.
+pub struct Known {
+    pps: f64,
+    noise: Option<u64>,
+}
+
+impl Known {
+    /// A system that delivers all up to its rate.
+    pub fn quiet(pps: f64) -> Self {
+        Self { pps, noise: None }
+    }
+
+    /// A noisy one; its noise follows from the seed.
+    pub fn noisy(pps: f64, seed: u64) -> Self {
+        Self { pps, noise: Some(seed) }
+    }
+
+    /// Frames that are lost by noise in a time.
+    fn disturbed(&mut self, seconds: f64) -> u64 {
+        let Some(state) = &mut self.noise else { return 0 };
+        // SplitMix64 (Steele et al., OOPSLA 2014).
+        let mut random = || {
+            *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = *state;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            z ^ (z >> 31)
+        };
+        let mut unit = || (random() >> 11) as f64 / (1_u64 << 53) as f64;
+        let mut lost = 0;
+        let mut left = seconds;
+        while left > 0.0 {
+            // A part of a second is noisy in proportion.
+            if unit() < NOISY_SECONDS * left.min(1.0) {
+                lost += (unit() * NOISE_FRAMES as f64) as u64 + 1;
+            }
+            left -= 1.0;
+        }
+        lost
+    }
+}
+
+impl Testbed for Known {
+    fn line_rate_pps(&self, size: Size) -> f64 {
+        rate::line_rate_pps(rate::GIGABIT, size)
+    }
+
+    fn trial_while(&mut self, load: &Load, go_on: &dyn Fn() -> bool) -> Result<Trial, TrialError> {
+        if !go_on() {
+            return Err(TrialError::Interrupted);
+        }
+        let seconds = f64::from(load.duration_ms) / 1000.0;
+        let sent = (load.offered_pps * seconds).round() as u64;
+        let carried = sent.min((self.pps * seconds).round() as u64);
+        let delivered = carried.saturating_sub(self.disturbed(seconds));
+        let dropped = [("overload".to_owned(), sent - carried), ("noise".to_owned(), carried - delivered)];
+        Ok(Trial {
+            seconds,
+            sent,
+            unsent: 0,
+            delivered,
+            taken: delivered,
+            interrupts: 0,
+            register_reads: 0,
+            register_writes: 0,
+            allocations: 0,
+            cpu: Cpu::default(),
+            bus_busy: 0.0,
+            latency: Latency::default(),
+            ledger: Ledger { sent, delivered, dropped: dropped.into(), ..Ledger::default() },
+        })
+    }
+}

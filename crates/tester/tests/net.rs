@@ -1,0 +1,248 @@
+//! Trials over virtual cables, through the kernel's bridge and its router. That takes root; without, these tests say so
+//! and pass. They send little, and do not judge what a busy machine sends in time: the counts must agree whatever it does.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used)]
+
+use kpps_frames::Size;
+use kpps_ports::Spec;
+use kpps_ports::port::run::Load;
+use kpps_ports::port::{Options, open};
+use kpps_report::trial::Trial;
+use kpps_tester::look::Place;
+use kpps_tester::{Address, Offer, Tester, document};
+use std::fs::File;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// A network namespace; gone when dropped.
+struct Net(String);
+
+impl Net {
+    fn new() -> Option<Self> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let name = format!("kpps-t{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let made = Command::new("ip").args(["netns", "add", &name]).stderr(Stdio::null()).status();
+        if !made.is_ok_and(|status| status.success()) {
+            eprintln!("skipped: no right to make a network namespace");
+            return None;
+        }
+        let net = Self(name);
+        // Or the kernel's neighbour discovery would send frames that nobody asked for.
+        net.run(
+            "sh -c 'for all in all default; do echo 1 > /proc/sys/net/ipv6/conf/$all/disable_ipv6; done'",
+        );
+        Some(net)
+    }
+
+    /// Whether a line of shell succeeds there.
+    fn can(&self, line: &str) -> bool {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.0, "sh", "-c", line]).stderr(Stdio::null());
+        command.status().unwrap().success()
+    }
+
+    fn run(&self, line: &str) {
+        assert!(self.can(line), "{line}");
+    }
+
+    fn output(&self, line: &str) -> String {
+        let output = Command::new("ip").args(["netns", "exec", &self.0, "sh", "-c", line]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// This thread works there from now on.
+    fn enter(&self) {
+        let namespace = File::open(format!("/run/netns/{}", self.0)).unwrap();
+        nix::sched::setns(namespace, nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+    }
+
+    /// a–pa, a bridge, pb–b.
+    fn with_bridge() -> Option<Self> {
+        let net = Self::new()?;
+        net.run(
+            "ip link add name a type veth peer name pa && ip link add name b type veth peer name pb &&
+             ip link add name br type bridge mcast_snooping 0 &&
+             ip link set dev pa master br && ip link set dev pb master br &&
+             for i in a pa pb b br; do ip link set dev $i up; done",
+        );
+        net.enter();
+        Some(net)
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
+    }
+}
+
+/// Ports `a` and `b`, with these routers and places.
+fn tester(gateway: [Option<&str>; 2], places: &[&str]) -> Tester {
+    let specs = ["packet:a", "packet:b"].map(|name| name.parse::<Spec>().unwrap());
+    let ports = open(&specs, &Options::default()).unwrap();
+    let address = |ip: &str, at: usize| Address {
+        ip: ip.parse().unwrap(),
+        gateway: gateway[at].map(|text| text.parse().unwrap()),
+        to: None,
+    };
+    let places: Vec<Place> = places.iter().map(|place| place.parse().unwrap()).collect();
+    let ports = ports.try_into().ok().unwrap();
+    Tester::new(specs, ports, [address("198.18.0.1", 0), address("198.19.0.2", 1)], &places).unwrap()
+}
+
+fn offer(pps: f64, bytes: u16, both_ways: bool) -> Offer {
+    Offer {
+        load: Load::Pps(pps),
+        size: Size::with_fcs(bytes),
+        duration: Duration::from_millis(250),
+        settle: Duration::from_secs(3),
+        both_ways,
+    }
+}
+
+fn trial(tester: &mut Tester, offer: &Offer) -> Trial {
+    let outcome = tester.trial(offer, &|| true).unwrap();
+    let trial = document(tester, offer, &outcome);
+    assert!(trial.complete && trial.learned, "{trial:?}");
+    assert_eq!(trial.intended, trial.sent + trial.unsent);
+    assert_eq!(trial.sent, trial.received + trial.lost, "{trial:?}");
+    trial
+}
+
+/// Nothing but unsent frames is missing, and nothing is unexplained; drops that a busy machine makes are explained.
+fn is_clean(trial: &Trial) {
+    assert_eq!((trial.duplicated, trial.reordered, trial.corrupted), (0, 0, 0), "{trial:?}");
+    assert_eq!(trial.ledger.unexplained, 0, "{trial:?}");
+    assert!(trial.received > 0 && trial.latency_ns.p50.is_some(), "{trial:?}");
+}
+
+#[test]
+fn a_bridge_passes_all_sizes_and_the_ledger_closes() {
+    let Some(_net) = Net::with_bridge() else { return };
+    let mut tester = tester([None, None], &[]);
+    for bytes in [64, 65, 128, 256, 512, 1024, 1280, 1518] {
+        for both in [false, true] {
+            let trial = trial(&mut tester, &offer(4000.0, bytes, both));
+            assert_eq!(trial.intended, if both { 2000 } else { 1000 });
+            is_clean(&trial);
+        }
+    }
+}
+
+#[test]
+fn a_router_in_another_namespace() {
+    let Some(net) = Net::new() else { return };
+    let router = Net::new().unwrap();
+    let name = &router.0;
+    net.run(&format!(
+        "ip link add name a type veth peer name ra netns {name} && ip link add name b type veth peer name rb netns {name} &&
+         ip link set dev a up && ip link set dev b up"
+    ));
+    router.run(
+        "ip address add 198.18.0.254/24 dev ra && ip address add 198.19.0.254/24 dev rb &&
+         ip link set dev ra up && ip link set dev rb up && echo 1 > /proc/sys/net/ipv4/ip_forward",
+    );
+    net.enter();
+    let places = format!("{name}/");
+    let mut tester = tester([Some("198.18.0.254"), Some("198.19.0.254")], &[&places]);
+    for (bytes, both) in [(64, false), (64, true), (512, true), (1518, false)] {
+        let trial = trial(&mut tester, &offer(4000.0, bytes, both));
+        is_clean(&trial);
+        assert!(trial.interfaces.contains_key(&format!("{name}/rb")));
+    }
+    // A router that does not know the way counts what it drops.
+    router.run("ip route add blackhole 198.19.0.2/32");
+    let offer = offer(4000.0, 64, false);
+    let outcome = tester.trial(&offer, &|| true).unwrap();
+    let trial = document(&tester, &offer, &outcome);
+    assert!(!trial.learned);
+    assert_eq!((trial.received, trial.lost), (0, trial.sent));
+}
+
+/// Whether `count` of `of` is what a chance of `share` gives: within 4.9 standard deviations, so that one good run in a
+/// million fails.
+fn binomial(count: u64, of: u64, share: f64) -> bool {
+    let (of, mean) = (of as f64, of as f64 * share);
+    (count as f64 - mean).abs() <= 4.9 * (mean * (1.0 - share)).sqrt() + 0.5 && of > 0.0
+}
+
+/// Frames dropped by the root discipline of an interface, as `tc` shows them.
+fn dropped_by_qdisc(net: &Net, interface: &str) -> u64 {
+    let text = net.output(&format!("tc -s qdisc show dev {interface} root"));
+    let (_, rest) = text.split_once("dropped ").unwrap();
+    rest.split(',').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_queue_that_overflows_says_how_much() {
+    let Some(net) = Net::with_bridge() else { return };
+    let mut tester = tester([None, None], &[]);
+    // 1 Mb/s carries 2000 frames of 60 B a second; 4 frames' worth of room.
+    if !net.can("tc qdisc add dev pb root tbf rate 1mbit burst 1600 limit 300") {
+        return eprintln!("skipped: this kernel has no tbf");
+    }
+    let trial = trial(&mut tester, &offer(8000.0, 64, false));
+    assert!(trial.lost > 500, "{trial:?}");
+    assert_eq!(trial.ledger.unexplained, 0, "{trial:?}");
+    // The learning frames went through, too, but met no full queue.
+    assert_eq!(trial.ledger.dropped["pb tbf"], dropped_by_qdisc(&net, "pb"));
+}
+
+#[test]
+fn what_netem_does_is_measured() {
+    let Some(net) = Net::with_bridge() else { return };
+    if !net.can("tc qdisc add dev pb root netem loss 0.1%") {
+        return eprintln!("skipped: this kernel has no netem");
+    }
+    let mut tester = tester([None, None], &[]);
+    for (share, loss) in [(0.001, "0.1%"), (0.01, "1%"), (0.1, "10%")] {
+        net.run(&format!("tc qdisc replace dev pb root netem loss {loss} limit 100000"));
+        let before = dropped_by_qdisc(&net, "pb");
+        let trial = trial(&mut tester, &offer(40_000.0, 64, false));
+        assert_eq!(trial.ledger.unexplained, 0, "{trial:?}");
+        let by_netem = trial.ledger.dropped.get("pb netem").copied().unwrap_or(0);
+        // Learning frames, a few, may have been dropped before the trial began.
+        let said = dropped_by_qdisc(&net, "pb") - before;
+        assert!(by_netem <= said && said <= by_netem + 3, "{by_netem} of {said}");
+        assert!(trial.lost >= by_netem && binomial(by_netem, trial.sent, share), "{trial:?}");
+    }
+    net.run("tc qdisc replace dev pb root netem duplicate 2% limit 100000");
+    let doubled = trial(&mut tester, &offer(40_000.0, 64, false));
+    assert!(binomial(doubled.duplicated, doubled.sent, 0.02), "{doubled:?}");
+    assert_eq!((doubled.corrupted, doubled.ledger.unexplained), (0, 0));
+
+    net.run("tc qdisc replace dev pb root netem corrupt 2% limit 100000");
+    let damaged = trial(&mut tester, &offer(40_000.0, 64, false));
+    assert!(binomial(damaged.corrupted, damaged.sent, 0.02), "{damaged:?}");
+    assert_eq!((damaged.duplicated, damaged.ledger.unexplained), (0, 0));
+
+    // A frame out of 100 overtakes those that wait: it is not late, they are.
+    net.run("tc qdisc replace dev pb root netem delay 1ms reorder 1% limit 100000");
+    let mixed = trial(&mut tester, &offer(10_000.0, 64, false));
+    assert!(mixed.reordered > 0 && mixed.lost == 0, "{mixed:?}");
+}
+
+#[test]
+fn an_end_in_the_middle_keeps_what_was_measured() {
+    let Some(_net) = Net::with_bridge() else { return };
+    let mut tester = tester([None, None], &[]);
+    let begin = std::time::Instant::now();
+    let offer = Offer { duration: Duration::from_secs(60), ..offer(2000.0, 64, false) };
+    let enough = || begin.elapsed() < Duration::from_millis(500);
+    let outcome = tester.trial(&offer, &enough).unwrap();
+    let trial = document(&tester, &offer, &outcome);
+    assert!(!trial.complete && trial.seconds < 20.0, "{trial:?}");
+    assert!(trial.sent > 0 && trial.received > 0 && trial.ledger.unexplained == 0, "{trial:?}");
+    assert!(trial.intended < 40_000, "only what was due until then: {trial:?}");
+}
+
+#[test]
+fn a_load_above_line_rate_is_refused() {
+    let Some(_net) = Net::with_bridge() else { return };
+    let mut tester = tester([None, None], &[]);
+    // The kernel says that virtual cables have 10 Gb/s.
+    assert_eq!(tester.speed_mbps(), Some(10_000));
+    let error = tester.trial(&offer(15e6, 64, false), &|| true).err().unwrap();
+    assert!(error.to_string().contains("14880952"), "{error}");
+}
