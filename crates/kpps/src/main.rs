@@ -14,6 +14,7 @@ mod grid;
 mod interrupt;
 mod lab;
 mod list;
+mod ndr;
 mod output;
 mod profile;
 mod run;
@@ -91,6 +92,8 @@ enum Command {
     Count(count::Arguments),
     /// One load between two ports with a device under test between them, and where every frame went
     Trial(trial::Arguments),
+    /// The highest load without loss (NDR), and with little (PDR): between two ports, or in the machine room
+    Ndr(ndr::Arguments),
     /// Pass frames between two ports, both ways
     Forward(forward::Arguments),
     /// A learning bridge on ports
@@ -132,6 +135,7 @@ fn main() -> ExitCode {
         Command::Certify(arguments) => certify::run(&arguments),
         Command::Count(arguments) => count::run(&arguments),
         Command::Trial(arguments) => trial::run(&arguments),
+        Command::Ndr(arguments) => ndr::run(&arguments),
         Command::Forward(arguments) => forward::run(&arguments),
         Command::Bridge(arguments) => apps::bridge(&arguments),
         Command::Route(arguments) => apps::route(&arguments),

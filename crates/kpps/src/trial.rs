@@ -36,10 +36,10 @@ pub struct Bench {
     watch: Vec<Place>,
     /// How long frames may still arrive when the last one was sent; less if none is missing
     #[arg(long, default_value = "1s", value_parser = units::duration)]
-    settle: Duration,
+    pub settle: Duration,
     /// From the second port to the first, too, with the same load
     #[arg(long)]
-    both: bool,
+    pub both: bool,
 }
 
 impl Bench {

@@ -13,6 +13,7 @@ mod csv;
 mod format;
 pub mod grid;
 mod html;
+pub mod ndr;
 mod places;
 mod run;
 mod schema;

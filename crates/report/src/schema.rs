@@ -317,6 +317,7 @@ enum Document {
     Study(crate::study::Study),
     Grid(crate::grid::Grid),
     Trial(crate::trial::Trial),
+    Ndr(crate::ndr::Ndr),
 }
 
 /// The JSON Schema of all kinds of documents (draft 2020-12), ending in a newline; `schema/kpps-1.json`

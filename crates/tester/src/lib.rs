@@ -7,6 +7,7 @@
 
 pub mod arp;
 mod arrivals;
+mod bed;
 mod document;
 mod learn;
 pub mod ledger;
@@ -14,5 +15,6 @@ pub mod look;
 mod trial;
 
 pub use arrivals::{Arrivals, Arrived};
+pub use bed::Bed;
 pub use document::document;
 pub use trial::{Address, Error, Offer, Outcome, Tester, Way, interface};

@@ -38,12 +38,18 @@ pub struct Found {
 impl Search {
     /// A search for these goals between two loads, in frames per second.
     pub fn new(goals: Vec<Goal>, min_pps: f64, max_pps: f64) -> Self {
-        Self { goals, min_pps: min_pps.min(max_pps), max_pps, trials: Vec::new() }
+        let (min_pps, max_pps) = (grid(min_pps.min(max_pps), f64::floor), grid(max_pps, f64::floor));
+        Self { goals, min_pps, max_pps, trials: Vec::new() }
     }
 
     /// Takes a trial into account.
     pub fn add(&mut self, trial: Measured) {
         self.trials.push(trial);
+    }
+
+    /// The highest load that is measured: the one asked for, on the grid.
+    pub fn max_pps(&self) -> f64 {
+        self.max_pps
     }
 
     /// All trials so far.
@@ -104,7 +110,7 @@ impl Search {
         let Some(at_most) = self.at(self.max_pps).next() else { return (None, None) };
         let upper = (at_most.forwarding_pps() / (1.0 - goal.loss_ratio)).clamp(self.min_pps, self.max_pps);
         let lower = (upper * (1.0 - goal.target(0).width)).max(self.min_pps);
-        (Some(lower), Some(upper))
+        (Some(grid(lower, f64::round)), Some(grid(upper, f64::round)))
     }
 
     /// The load that brings a goal on at this level.
@@ -135,7 +141,7 @@ impl Search {
 
     /// A load that halves the distance of the bounds, as a ratio; one that was measured already if it is near.
     fn between(&self, target: &Goal, lower: f64, upper: f64) -> f64 {
-        let middle = (lower * upper).sqrt();
+        let middle = grid((lower * upper).sqrt(), f64::round);
         let far = |load: f64| (load / middle).ln().abs();
         let near = (upper / lower).ln() / 4.0;
         let undecided = self.judged(target).into_iter().filter(|(load, bound)| {
@@ -149,7 +155,7 @@ impl Search {
         let judged = self.judged(target);
         let next = judged.iter().find(|(load, bound)| *bound == Bound::Upper && *load > upper);
         let step = next.map_or(1.0, |(load, _)| load / upper).max(1.0 / (1.0 - target.width));
-        (upper / (step * step)).max(self.min_pps)
+        grid(upper / (step * step), f64::round).max(self.min_pps)
     }
 
     /// The same above all lower bounds.
@@ -157,8 +163,14 @@ impl Search {
         let judged = self.judged(target);
         let next = judged.iter().rev().find(|(load, bound)| *bound == Bound::Lower && *load < lower);
         let step = next.map_or(1.0, |(load, _)| lower / load).max(1.0 / (1.0 - target.width));
-        (lower * step * step).min(self.max_pps)
+        grid(lower * step * step, f64::round).min(self.max_pps)
     }
+}
+
+/// Loads have 12 digits: they are the same again when they were written and read.
+fn grid(pps: f64, to_whole: fn(f64) -> f64) -> f64 {
+    let scale = 10_f64.powi(11 - pps.max(1e-9).log10().floor() as i32);
+    to_whole(pps * scale) / scale
 }
 
 #[cfg(test)]
@@ -253,6 +265,10 @@ mod tests {
         let whole = search(&[Goal::NDR], &mut Known::quiet(2e6));
         let found = whole.found(&Goal::NDR);
         assert_eq!((found.lower_pps, found.upper_pps, found.done), (Some(LINE), None, true));
+        assert_eq!(
+            [1e7 / 3.0, 0.1, 1e9 + 0.01].map(|x| grid(x, f64::floor)),
+            [3_333_333.333_33, 0.1, 1e9 + 0.01]
+        );
         let none = search(&[Goal::NDR], &mut Known::quiet(100.0)).found(&Goal::NDR);
         assert_eq!((none.lower_pps, none.done), (None, false));
         assert_eq!(none.upper_pps, Some(10_000.0));
