@@ -316,7 +316,7 @@ enum Document {
     Run(crate::Run),
     Study(crate::study::Study),
     Grid(crate::grid::Grid),
-    Trial(crate::trial::Trial),
+    Trial(Box<crate::trial::Trial>),
     Ndr(crate::ndr::Ndr),
 }
 

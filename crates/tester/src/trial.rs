@@ -429,7 +429,7 @@ fn receive(
     loop {
         let (taken, received) = listen(port)?;
         loops += 1;
-        if taken > 0 && loops % 32 != 0 {
+        if taken > 0 && !loops.is_multiple_of(32) {
             continue;
         }
         let now = Instant::now();
