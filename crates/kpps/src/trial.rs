@@ -89,7 +89,7 @@ millisecond of its time is unsent, and counts against the load. Sent = received 
 damaged frames are received ones. The ledger says which place lost how many frames, by the counters of all interfaces
 that are looked at, before the trial and after it; what no place has counted is unexplained.")]
 pub struct Arguments {
-    /// The two ports: packet:INTERFACE, uio:ADDRESS or vfio:ADDRESS each
+    /// The two ports: auto:INTERFACE, packet:INTERFACE, xdp:INTERFACE, uio:ADDRESS or vfio:ADDRESS each
     #[arg(long, value_delimiter = ',', required = true, value_name = "PORT,PORT")]
     testbed: Vec<Spec>,
     /// Frame size in bytes with FCS

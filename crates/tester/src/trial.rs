@@ -122,8 +122,8 @@ pub struct Tester {
 /// The kernel's interface behind a port.
 pub fn interface(spec: &Spec) -> Option<String> {
     match spec {
-        Spec::Packet(name) => Some(name.clone()),
-        Spec::Card(..) => None,
+        Spec::Packet(name) | Spec::Auto(name) | Spec::Xdp { interface: name, .. } => Some(name.clone()),
+        Spec::Card(..) | Spec::Udp { .. } => None,
     }
 }
 
