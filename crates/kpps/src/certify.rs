@@ -48,7 +48,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let frame = udp_test(&Flow { from_mac, ..Flow::default() }, arguments.size)
         .map_err(|e| Failure::Input(e.to_string()))?;
     let mut measure = |load| -> Result<(Sent, f64), Failure> {
-        let plan = Plan { load, frames: vec![frame.clone()], rewrite: false, count: None, stream: 0 };
+        let plan =
+            Plan { load, frames: vec![frame.clone()], rewrite: false, count: None, stream: 0, epoch: None };
         let mut ends = arguments.common.ends(Some(arguments.duration));
         let sent = match &mut *port {
             AnyPort::Card(card) => send(&mut **card, &plan, &mut ends),
