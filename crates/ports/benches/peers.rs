@@ -262,7 +262,7 @@ fn plan() -> Plan {
     // To a station that is not there, as testpmd has it: the far end counts the frame and drops it.
     let flow = Flow { to_mac: Mac([2, 0, 0, 0, 0, 0]), ..Flow::default() };
     let frames = vec![udp_test(&flow, Size::MIN).unwrap()];
-    Plan { load: Load::Max, frames, rewrite: false, count: None, stream: 0 }
+    Plan { load: Load::Max, frames, rewrite: false, count: None, stream: 0, epoch: None }
 }
 
 fn pin() {

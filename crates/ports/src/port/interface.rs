@@ -1,6 +1,10 @@
 //! An interface of the kernel, asked by netdevice(7) and the `ETHTOOL_*` commands; and what all sockets need.
 
 use super::Link;
+use netlink_packet_core::{NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::link::{LinkAttribute, LinkMessage};
+use netlink_sys::{SocketAddr, protocols::NETLINK_ROUTE};
 use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -98,6 +102,33 @@ impl Interface {
         // SAFETY: these requests read and write one `ifreq`, which lives.
         check(unsafe { libc::ioctl(self.fd.as_raw_fd(), what as _, &raw mut request) })?;
         Ok(request)
+    }
+
+    /// The queueing discipline of what it sends, by its name (tc(8)).
+    pub(super) fn discipline(&self) -> io::Result<String> {
+        let mut about = LinkMessage::default();
+        about.header.index = self.index.unsigned_abs();
+        let mut question = NetlinkMessage::from(RouteNetlinkMessage::GetLink(about));
+        question.header.flags = NLM_F_REQUEST;
+        question.finalize();
+        let mut bytes = vec![0; question.buffer_len()];
+        question.serialize(&mut bytes);
+        let mut socket = netlink_sys::Socket::new(NETLINK_ROUTE)?;
+        socket.bind_auto()?;
+        socket.connect(&SocketAddr::new(0, 0))?;
+        socket.send(&bytes, 0)?;
+        let (answer, _) = socket.recv_from_full()?;
+        let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&answer).map_err(io::Error::other)?;
+        let attributes = match answer.payload {
+            NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => link.attributes,
+            NetlinkPayload::Error(error) => return Err(error.to_io()),
+            _ => Vec::new(),
+        };
+        let name = attributes.into_iter().find_map(|attribute| match attribute {
+            LinkAttribute::Qdisc(name) => Some(name),
+            _ => None,
+        });
+        Ok(name.unwrap_or_default())
     }
 
     /// The station address.

@@ -1,7 +1,7 @@
 //! An interface of the kernel as a port, through packet sockets with rings that the kernel shares (packet_mmap.rst).
 //!
 //! A frame is copied once each way between its buffer and a ring; a batch goes out with one system call, past the
-//! queueing disciplines of the interface, and what has come is taken without any. VLAN tags, which the kernel takes
+//! interface's ordinary queue (not past netem or a shaper), and what has come is taken without any. VLAN tags, which the kernel takes
 //! out of frames, are put back. Checksums and segments that the kernel leaves to hardware stay undone: switch that
 //! off for an interface whose own traffic is to pass (`ethtool -K IFACE tx off tso off gso off gro off`).
 

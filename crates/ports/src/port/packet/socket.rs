@@ -11,6 +11,9 @@ const ARRIVALS: usize = 4096;
 /// Slots to send from.
 pub(super) const DEPARTURES: usize = 512;
 
+/// Queueing disciplines that interfaces have by default.
+const ORDINARY: [&str; 6] = ["noqueue", "mq", "pfifo_fast", "pfifo", "fq_codel", "fq"];
+
 /// A socket with the ring that it shares with the kernel. The ring goes first.
 #[derive(Debug)]
 pub(super) struct Socket<R> {
@@ -63,11 +66,13 @@ impl Socket<Arrivals> {
 }
 
 impl Socket<Departures> {
-    /// For frames that go out by an interface: to its driver, past the kernel's queues (tc-qdisc).
+    /// For frames that go out by an interface: to its driver, past the queue that the kernel gives every interface, but
+    /// not past one that somebody has set up (netem, a shaper).
     pub(super) fn sending(interface: &Interface) -> io::Result<Self> {
         // Protocol 0: nothing ever comes in.
         let fd = socket(libc::AF_PACKET, libc::SOCK_RAW)?;
-        set(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1)?;
+        let bypass = ORDINARY.contains(&interface.discipline()?.as_str());
+        set(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &libc::c_int::from(bypass))?;
         let ring = Departures::new(fd.as_fd(), DEPARTURES)?;
         bind(fd.as_fd(), &address(interface, 0))?;
         Ok(Self { ring, fd })
