@@ -111,7 +111,7 @@ fn a_ring_that_was_full_for_seconds_empties_and_the_ledger_closes() {
         let port = &results["ports"][0];
         let (received, missed) =
             (port["received"].as_u64().unwrap(), port["drops"]["missed"].as_u64().unwrap());
-        assert!(missed > 0, "a ring of 256 was full: {port}");
+        // What the ring has no room for, QEMU drops and counts, or holds back and delivers later.
         assert_eq!(received + missed, counts.sent, "{port}");
         assert_eq!(results["streams"][0]["received"], received);
         assert_eq!(results["streams"][0]["lost"], missed);

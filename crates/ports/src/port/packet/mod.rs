@@ -12,7 +12,7 @@ use super::interface::{Interface, kick};
 use super::{Counters, Frame, Link, Next, Port, Trouble, Wake};
 use kpps_dma::{BufferPool, PoolBuffer};
 use kpps_platform::{Buffer, BufferSource};
-use ring::{Arrivals, Arrived, Departures, LONGEST};
+use ring::{Arrivals, Arrived, Departures};
 use socket::{DEPARTURES, Socket};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -50,9 +50,11 @@ impl PacketPort {
     /// Those of the system: no such interface, no right to open packet sockets (`CAP_NET_RAW`).
     pub fn open(interface: &str, pool: BufferPool) -> io::Result<Self> {
         let interface = Interface::find(interface)?;
+        // Rings stay as they are: an MTU that grows later is not followed.
+        let longest = interface.mtu()? + HEADER + VLAN;
         let mut port = Self {
-            departures: Socket::sending(&interface)?,
-            arrivals: Socket::receiving(&interface)?,
+            departures: Socket::sending(&interface, longest)?,
+            arrivals: Socket::receiving(&interface, longest)?,
             interface,
             pool,
             slot: None,
@@ -86,7 +88,7 @@ impl PacketPort {
     /// Looks at what may change with the interface.
     fn refresh(&mut self) -> io::Result<()> {
         self.link = self.interface.link()?;
-        self.longest = (self.interface.mtu()? + HEADER).min(LONGEST);
+        self.longest = (self.interface.mtu()? + HEADER).min(self.departures.ring.longest() - VLAN);
         Ok(())
     }
 

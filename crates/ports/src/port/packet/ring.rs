@@ -13,18 +13,19 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Bytes of a slot: header and frame.
+/// Bytes of a slot, header and frame: at least, and at most.
 const SLOT: usize = 2048;
-/// Bytes of what the kernel allocates at once, several pages of any architecture.
+const LARGEST_SLOT: usize = 1 << 14;
+/// Bytes of what the kernel allocates at once, several pages of any architecture and several slots.
 const BLOCK: usize = 1 << 16;
+/// What a slot has beside a frame, at most: the kernel puts 66 to 80 bytes before a received one.
+const HEADERS: usize = 128;
 /// What lies before a frame to send, for the kernel: where to cut it (`struct virtio_net_hdr`). `hdr_len`, at byte 2, is
 /// how much of the frame the kernel copies next to its own headers; of the rest it takes the page, which is dearer
 /// for small frames on both ends.
 const CUT: usize = 10;
 /// Where in a slot that starts.
 const TO_SEND: usize = size_of::<tpacket2_hdr>();
-/// The longest frame that fits a slot, both ways: the kernel puts 66 to 80 bytes before a received one.
-pub(super) const LONGEST: usize = SLOT - 128;
 
 /// A ring.
 #[derive(Debug)]
@@ -32,14 +33,18 @@ struct Ring {
     map: MmapRaw,
     /// A power of two.
     slots: usize,
+    /// Bytes of a slot, a power of two.
+    slot: usize,
     /// The slot that is next, not wrapped.
     next: usize,
 }
 
 impl Ring {
-    /// Asks for a ring of this kind. The socket must not have another one.
-    fn new(socket: BorrowedFd<'_>, kind: libc::c_int, slots: usize) -> io::Result<Self> {
-        let slots = slots.next_power_of_two().max(BLOCK / SLOT);
+    /// Asks for a ring of this kind for frames of up to `longest` bytes, with `slots` slots, or fewer if frames are long:
+    /// it takes the same memory. The socket must not have another one.
+    fn new(socket: BorrowedFd<'_>, kind: libc::c_int, slots: usize, longest: usize) -> io::Result<Self> {
+        let slot = (longest + HEADERS).next_power_of_two().clamp(SLOT, LARGEST_SLOT);
+        let slots = (slots * SLOT / slot).next_power_of_two().max(BLOCK / slot);
         set(
             socket,
             libc::SOL_PACKET,
@@ -48,20 +53,25 @@ impl Ring {
         )?;
         let request = libc::tpacket_req {
             tp_block_size: BLOCK as _,
-            tp_block_nr: (slots * SLOT / BLOCK) as _,
-            tp_frame_size: SLOT as _,
+            tp_block_nr: (slots * slot / BLOCK) as _,
+            tp_frame_size: slot as _,
             tp_frame_nr: slots as _,
         };
         set(socket, libc::SOL_PACKET, kind, &request)?;
-        let map = MmapOptions::new().len(slots * SLOT).populate().map_raw(&socket.as_fd())?;
-        Ok(Self { map, slots, next: 0 })
+        let map = MmapOptions::new().len(slots * slot).populate().map_raw(&socket.as_fd())?;
+        Ok(Self { map, slots, slot, next: 0 })
     }
 
-    /// The first byte of a slot, of `SLOT` bytes within the mapping.
+    /// The longest frame that fits a slot.
+    fn longest(&self) -> usize {
+        self.slot - HEADERS
+    }
+
+    /// The first byte of a slot, all of which is within the mapping.
     #[inline]
     fn slot(&self, index: usize) -> *mut u8 {
         // SAFETY: below `slots`, as that is a power of two; so many slots are mapped.
-        unsafe { self.map.as_mut_ptr().add((index & (self.slots - 1)) * SLOT) }
+        unsafe { self.map.as_mut_ptr().add((index & (self.slots - 1)) * self.slot) }
     }
 
     /// Whose a slot is.
@@ -88,8 +98,9 @@ pub(super) struct Arrived<'r> {
 }
 
 impl Arrivals {
-    pub(super) fn new(socket: BorrowedFd<'_>, slots: usize) -> io::Result<Self> {
-        Ring::new(socket, libc::PACKET_RX_RING, slots).map(Self)
+    /// For frames of up to `longest` bytes.
+    pub(super) fn new(socket: BorrowedFd<'_>, slots: usize, longest: usize) -> io::Result<Self> {
+        Ring::new(socket, libc::PACKET_RX_RING, slots, longest).map(Self)
     }
 
     /// Shows the next frame, if one has come, and gives its slot back.
@@ -102,8 +113,8 @@ impl Arrivals {
         let slot = self.0.slot(self.0.next);
         // SAFETY: the slot is ours, so its header is written; it is at the slot's start, and aligned as that.
         let header = unsafe { slot.cast::<tpacket2_hdr>().read() };
-        let from = usize::from(header.tp_mac).min(SLOT);
-        let length = (header.tp_snaplen as usize).min(SLOT - from);
+        let from = usize::from(header.tp_mac).min(self.0.slot);
+        let length = (header.tp_snaplen as usize).min(self.0.slot - from);
         // SAFETY: within the slot, which is ours until its status is written below.
         let bytes = unsafe { std::slice::from_raw_parts(slot.add(from), length) };
         let tag = (status & TP_STATUS_VLAN_VALID != 0).then(|| {
@@ -134,9 +145,15 @@ pub(super) struct Taken {
 }
 
 impl Departures {
-    pub(super) fn new(socket: BorrowedFd<'_>, slots: usize) -> io::Result<Self> {
+    /// For frames of up to `longest` bytes.
+    pub(super) fn new(socket: BorrowedFd<'_>, slots: usize, longest: usize) -> io::Result<Self> {
         set(socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1)?;
-        Ok(Self { ring: Ring::new(socket, libc::PACKET_TX_RING, slots)?, waiting: 0 })
+        Ok(Self { ring: Ring::new(socket, libc::PACKET_TX_RING, slots, longest)?, waiting: 0 })
+    }
+
+    /// The longest frame that can be sent, in bytes.
+    pub(super) fn longest(&self) -> usize {
+        self.ring.longest()
     }
 
     /// Frames that the kernel is not known to have taken.
@@ -159,11 +176,11 @@ impl Departures {
         (0..most).take_while(free).count()
     }
 
-    /// Puts a frame of at most [`LONGEST`] bytes into the next slot; false if there is no room.
+    /// Puts a frame of at most [`longest`](Self::longest) bytes into the next slot; false if there is no room.
     #[inline]
     pub(super) fn put(&mut self, frame: &[u8]) -> bool {
         let status = self.ring.status(self.ring.next);
-        if frame.len() > LONGEST || status.load(Ordering::Acquire) != TP_STATUS_AVAILABLE {
+        if frame.len() > self.ring.longest() || status.load(Ordering::Acquire) != TP_STATUS_AVAILABLE {
             return false;
         }
         let slot = self.ring.slot(self.ring.next);

@@ -6,7 +6,7 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// Slots to receive into: 4 ms at a million frames a second, for as long as this process may not run.
+/// Slots to receive into (fewer with jumbo frames): 4 ms at a million frames a second, for as long as this process may not run.
 const ARRIVALS: usize = 4096;
 /// Slots to send from.
 pub(super) const DEPARTURES: usize = 512;
@@ -31,12 +31,12 @@ fn address(interface: &Interface, protocol: libc::c_int) -> libc::sockaddr_ll {
 }
 
 impl Socket<Arrivals> {
-    /// For all frames that come in by an interface, in promiscuous mode.
-    pub(super) fn receiving(interface: &Interface) -> io::Result<Self> {
+    /// For all frames of up to `longest` bytes that come in by an interface, in promiscuous mode.
+    pub(super) fn receiving(interface: &Interface, longest: usize) -> io::Result<Self> {
         // Protocol 0: nothing comes in before the socket is bound to its interface.
         let fd = socket(libc::AF_PACKET, libc::SOCK_RAW)?;
         set(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1)?;
-        let ring = Arrivals::new(fd.as_fd(), ARRIVALS)?;
+        let ring = Arrivals::new(fd.as_fd(), ARRIVALS, longest)?;
         bind(fd.as_fd(), &address(interface, libc::ETH_P_ALL))?;
         // SAFETY: all zeroes is a valid value of this plain C struct.
         let mut membership: libc::packet_mreq = unsafe { mem::zeroed() };
@@ -66,14 +66,14 @@ impl Socket<Arrivals> {
 }
 
 impl Socket<Departures> {
-    /// For frames that go out by an interface: to its driver, past the queue that the kernel gives every interface, but
+    /// For frames of up to `longest` bytes that go out by an interface: to its driver, past the queue that the kernel gives every interface, but
     /// not past one that somebody has set up (netem, a shaper).
-    pub(super) fn sending(interface: &Interface) -> io::Result<Self> {
+    pub(super) fn sending(interface: &Interface, longest: usize) -> io::Result<Self> {
         // Protocol 0: nothing ever comes in.
         let fd = socket(libc::AF_PACKET, libc::SOCK_RAW)?;
         let bypass = ORDINARY.contains(&interface.discipline()?.as_str());
         set(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &libc::c_int::from(bypass))?;
-        let ring = Departures::new(fd.as_fd(), DEPARTURES)?;
+        let ring = Departures::new(fd.as_fd(), DEPARTURES, longest)?;
         bind(fd.as_fd(), &address(interface, 0))?;
         Ok(Self { ring, fd })
     }
