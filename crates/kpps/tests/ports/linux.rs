@@ -393,7 +393,8 @@ fn route_the_same(mut rigs: [Rig; 2]) {
     for source in [[127, 0, 0, 1], [224, 0, 0, 1], [255; 4]] {
         same("an impossible source", rigs_, 0, &with_header(&plain, |h| h.source = source), 0);
     }
-    for destination in [[127, 0, 0, 1], [240, 0, 0, 1], [10, 0, 1, 255]] {
+    // Not 240.0.0.1: Linux answers that one now and then (its limit for errors of this kind cannot be set to none).
+    for destination in [[127, 0, 0, 1], [10, 0, 1, 255]] {
         same("an impossible destination", rigs_, 0, &with_header(&plain, |h| h.destination = destination), 0);
     }
     let mut version = plain.clone();
