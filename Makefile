@@ -13,7 +13,7 @@ test: install-build-tools install-test-tools install-lab lint
 	tests/same-bytes.sh
 
 # What can only be tried in guests, told line by line: the functional suite on the real PCI path, traffic against the kernel's
-# driver, faults, interrupts. `test` does the same but for two of the suite's four combinations. Kernel and packages are fetched
+# driver, faults, interrupts. `test` runs the suite on e1000 through UIO and on e1000e through VFIO, traffic and bad input. Kernel and packages are fetched
 # with apt on the first run and kept in ~/.cache/kpps/lab; KPPS_NO_LAB=1 leaves it out.
 lab: install-build-tools install-test-tools install-lab
 	cargo build --profile test --package kpps

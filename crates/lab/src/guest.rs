@@ -102,12 +102,13 @@ impl Options {
     }
 
     /// The kernel's command line. On a busy host the kernel finds the processor's clock unstable and takes another, which
-    /// costs microseconds each time and jumps: it is told to rely on it. Registers are to be seen by `devmem`.
+    /// costs microseconds each time and jumps: it is told to rely on it. Nor is it to check its timer's interrupts, which
+    /// may come too late. Registers are to be seen by `devmem`.
     pub(crate) fn command_line(&self) -> String {
         // Passed through for the kernel's own drivers: they are to be what they are without an IOMMU.
         let iommu = if self.machine == Machine::Iommu { " intel_iommu=on iommu=pt" } else { "" };
         format!(
-            "console=ttyS0 quiet panic=-1 mitigations=off ipv6.disable=1 net.ifnames=0 iomem=relaxed tsc=reliable \
+            "console=ttyS0 quiet panic=-1 mitigations=off ipv6.disable=1 net.ifnames=0 iomem=relaxed tsc=reliable no_timer_check \
              hugepagesz=2M hugepages={}{iommu} {}",
             self.huge_pages, self.append
         )

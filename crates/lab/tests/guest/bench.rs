@@ -17,6 +17,7 @@ impl Progress for Silent {
 }
 
 #[test]
+#[ignore = "`make lab` runs it"]
 fn every_driver_does_every_workload_and_has_a_row() {
     if !is_wanted() {
         return;
@@ -55,6 +56,7 @@ fn every_driver_does_every_workload_and_has_a_row() {
 }
 
 #[test]
+#[ignore = "`make lab` runs it"]
 fn a_guest_is_a_testbed_whose_ledger_closes() {
     if !is_wanted() {
         return;

@@ -33,6 +33,7 @@ fn free_pages(guest: &mut Guest) -> String {
 }
 
 #[test]
+#[ignore = "`make lab` runs it"]
 fn a_cable_is_pulled_and_plugged_in_under_load() {
     each_backend(|guest, _, port| {
         let ours = Ours::start(guest, &format!("count {port} --duration 1h"));
@@ -54,6 +55,7 @@ fn a_cable_is_pulled_and_plugged_in_under_load() {
 }
 
 #[test]
+#[ignore = "`make lab` runs it"]
 fn a_sender_outlives_its_cable() {
     each_backend(|guest, _, port| {
         let ours = Ours::start(guest, &format!("send {port} --load 5kpps --duration 1h"));
@@ -68,6 +70,7 @@ fn a_sender_outlives_its_cable() {
 }
 
 #[test]
+#[ignore = "`make lab` runs it"]
 fn after_kill_9_the_next_start_works_and_nothing_is_left() {
     each_backend(|guest, _, port| {
         let before = free_pages(guest);
@@ -89,6 +92,7 @@ fn after_kill_9_the_next_start_works_and_nothing_is_left() {
 }
 
 #[test]
+#[ignore = "`make lab` runs it"]
 fn a_ring_that_was_full_for_seconds_empties_and_the_ledger_closes() {
     each_backend(|guest, _, port| {
         let ours = Ours::start(guest, &format!("count {port} --duration 1h"));
@@ -119,6 +123,7 @@ fn a_ring_that_was_full_for_seconds_empties_and_the_ledger_closes() {
 }
 
 #[test]
+#[ignore = "`make lab` runs it"]
 fn a_card_that_stops_sending_is_reset() {
     each_backend(|guest, _, port| {
         let base = guest.run("head -1 /sys/bus/pci/devices/0000:00:10.0/resource").unwrap();
@@ -139,6 +144,7 @@ fn a_card_that_stops_sending_is_reset() {
 }
 
 #[test]
+#[ignore = "`make lab` runs it"]
 fn a_peer_goes_and_comes_back() {
     if !is_wanted() {
         return;
@@ -168,6 +174,7 @@ fn a_peer_goes_and_comes_back() {
 }
 
 #[test]
+#[ignore = "`make lab` runs it"]
 fn under_flood_frames_are_taken_and_the_console_answers() {
     each_backend(|guest, _, port| {
         let ours = Ours::start(guest, &format!("count {port} --duration 1h"));

@@ -33,6 +33,7 @@ fn serve(guest: &mut Guest, port: &str, service: &str, pps: Option<f64>) -> (f64
 }
 
 #[test]
+#[ignore = "`make lab` runs it"]
 fn interrupts_wake_and_get_rarer_under_load_and_idling_costs_nothing() {
     if !is_wanted() {
         return;
