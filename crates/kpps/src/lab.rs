@@ -56,8 +56,8 @@ pub struct Arguments {
     /// What the host sends for receive, forward and bridge: 400kpps, …, or max
     #[arg(long, default_value = "max", value_parser = load)]
     load: load::Rate,
-    /// A setting of the kernel's driver: linux.RxDescriptors=80, sysctl.net.core.netdev_budget=64,
-    /// napi.defer_hard_irqs=2, napi.gro_flush_timeout=20000
+    /// A setting of a driver: linux.RxDescriptors=80, sysctl.net.core.netdev_budget=64, napi.defer_hard_irqs=2,
+    /// napi.gro_flush_timeout=20000; ours.ring=256, dpdk.ring=256 (both have 2048 if nothing is set)
     #[arg(long, value_name = "SETTING")]
     set: Vec<Setting>,
     /// Print the results as one JSON document

@@ -15,13 +15,16 @@ const START: Duration = Duration::from_secs(60);
 /// One processor for testpmd's main thread, which sleeps, and for the one that forwards.
 const LCORES: &str = "0@0,1@0";
 
+/// Room for two cards with rings of 4096, and for what is under way: 36 MiB.
+const BUFFERS: u32 = 17408;
+
 struct Testpmd {
     work: Work,
     ports: usize,
     missed: MissedFrames,
 }
 
-pub(super) fn start(guest: &mut Guest, backend: Backend, work: Work) -> Result<Box<dyn Running>> {
+pub(super) fn start(guest: &mut Guest, backend: Backend, work: Work, ring: u16) -> Result<Box<dyn Running>> {
     load_backend(guest, backend)?;
     let cards = involved(work);
     for index in &cards {
@@ -39,7 +42,7 @@ pub(super) fn start(guest: &mut Guest, backend: Backend, work: Work) -> Result<B
     guest.run(&format!("rm -f {IN} {LOG}; mkfifo {IN}"))?;
     guest.run(&format!(
         "LD_PRELOAD=libstdbuf.so _STDBUF_O=L setsid testpmd --lcores {LCORES} -n 1{drivers}{allowed} --in-memory \
-         --no-telemetry -- -i --total-num-mbufs=8192 --txpkts=60 --forward-mode={mode} --no-lsc-interrupt \
+         --no-telemetry -- -i --total-num-mbufs={BUFFERS} --rxd={ring} --txd={ring} --txpkts=60 --forward-mode={mode} --no-lsc-interrupt \
          <> {IN} > {LOG} 2>&1 &"
     ))?;
     let until = |what: &str| {

@@ -181,8 +181,8 @@ pub fn start(
     }
     match driver {
         Driver::Linux => linux::start(guest, model, work, settings),
-        Driver::Dpdk => dpdk::start(guest, backend, work),
-        Driver::Ours => ours::start(guest, backend, work),
+        Driver::Dpdk => dpdk::start(guest, backend, work, settings.dpdk_ring()),
+        Driver::Ours => ours::start(guest, backend, work, settings.our_ring()),
     }
 }
 

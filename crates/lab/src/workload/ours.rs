@@ -18,7 +18,7 @@ struct Kpps {
     missed: MissedFrames,
 }
 
-pub(super) fn start(guest: &mut Guest, backend: Backend, work: Work) -> Result<Box<dyn Running>> {
+pub(super) fn start(guest: &mut Guest, backend: Backend, work: Work, ring: u16) -> Result<Box<dyn Running>> {
     load_backend(guest, backend)?;
     for index in involved(work) {
         bind(guest, index, stand_in(backend))?;
@@ -32,7 +32,9 @@ pub(super) fn start(guest: &mut Guest, backend: Backend, work: Work) -> Result<B
         Work::Bridge => format!("bridge {} {}", port(LOADED), port(OPEN)),
     };
     guest.run(&format!("rm -f {OUT} {SO_FAR}"))?;
-    guest.run(&format!("setsid kpps {command} --duration 1h --every 20ms --json > {OUT} 2> {SO_FAR} &"))?;
+    guest.run(&format!(
+        "setsid kpps {command} --ring {ring} --duration 1h --every 20ms --json > {OUT} 2> {SO_FAR} &"
+    ))?;
     let begun = guest.run(&format!(
         "i=0; while ! grep -q seconds {SO_FAR}; do i=$((i + 1)); \
          if [ $i -gt 2000 ] || ! pidof kpps > /dev/null; then tail -3 {SO_FAR}; exit 1; fi; usleep 5000; done"

@@ -1,7 +1,11 @@
-//! What can be set of the kernel's driver: module parameters, sysctls, and how NAPI defers its interrupts.
+//! What can be set of the kernel's driver (module parameters, sysctls, how NAPI defers its interrupts), and the rings of the
+//! other two.
 
 use crate::{Error, Guest, Model, Result};
 use std::str::FromStr;
+
+/// Descriptors in each ring of ours and DPDK's, so that the drivers are compared and not their defaults: those of kpps's ports.
+const RING: u16 = 2048;
 
 /// Settings, in the order in which they were given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,10 +27,14 @@ enum Shelf {
     Sysctl,
     /// A file of the interface: `napi_defer_hard_irqs`, `gro_flush_timeout`.
     Napi,
+    /// The rings of kpps.
+    Ours,
+    /// The rings of testpmd.
+    Dpdk,
 }
 
 const HELP: &str = "give linux.PARAMETER=VALUE (a parameter of the driver's module, as RxDescriptors), sysctl.NAME=VALUE \
-    (as net.core.netdev_budget), napi.defer_hard_irqs=COUNT or napi.gro_flush_timeout=NS";
+    (as net.core.netdev_budget), napi.defer_hard_irqs=COUNT, napi.gro_flush_timeout=NS, ours.ring=DESCRIPTORS or dpdk.ring=DESCRIPTORS";
 
 impl FromStr for Setting {
     type Err = String;
@@ -39,6 +47,8 @@ impl FromStr for Setting {
             "linux" => Shelf::Linux,
             "sysctl" => Shelf::Sysctl,
             "napi" => Shelf::Napi,
+            "ours" => Shelf::Ours,
+            "dpdk" => Shelf::Dpdk,
             _ => return Err(help()),
         };
         let plain = |text: &str| {
@@ -50,7 +60,8 @@ impl FromStr for Setting {
         let name = match (shelf, name) {
             (Shelf::Napi, "defer_hard_irqs") => "napi_defer_hard_irqs",
             (Shelf::Napi, "gro_flush_timeout") => name,
-            (Shelf::Napi, _) => return Err(help()),
+            (Shelf::Ours | Shelf::Dpdk, "ring") if value.parse::<u16>().is_ok() => name,
+            (Shelf::Napi | Shelf::Ours | Shelf::Dpdk, _) => return Err(help()),
             _ => name,
         };
         Ok(Self { shelf, name: name.to_owned(), value: value.to_owned() })
@@ -60,6 +71,21 @@ impl FromStr for Setting {
 impl Settings {
     fn of(&self, shelf: Shelf) -> impl Iterator<Item = &Setting> {
         self.0.iter().filter(move |setting| setting.shelf == shelf)
+    }
+
+    /// Descriptors in each ring of kpps.
+    pub(crate) fn our_ring(&self) -> u16 {
+        self.ring(Shelf::Ours)
+    }
+
+    /// Descriptors in each ring of testpmd.
+    pub(crate) fn dpdk_ring(&self) -> u16 {
+        self.ring(Shelf::Dpdk)
+    }
+
+    /// The last one given.
+    fn ring(&self, shelf: Shelf) -> u16 {
+        self.of(shelf).filter_map(|setting| setting.value.parse().ok()).last().unwrap_or(RING)
     }
 
     /// Loads the driver of `model` with its parameters. A value counts for all of the `cards` cards.
@@ -111,8 +137,20 @@ mod tests {
         assert_eq!((setting.shelf, &*setting.name, &*setting.value), (Shelf::Linux, "RxDescriptors", "80"));
         assert_eq!("napi.defer_hard_irqs=2".parse::<Setting>().unwrap().name, "napi_defer_hard_irqs");
         "sysctl.net.core.netdev_budget=64".parse::<Setting>().unwrap();
-        for text in ["", "x", "linux.", "linux.a=", "bsd.a=1", "napi.x=1", "linux.a=1;reboot", "sysctl.a b=1"]
-        {
+        let rings = Settings(vec!["dpdk.ring=256".parse().unwrap(), "dpdk.ring=512".parse().unwrap()]);
+        assert_eq!((rings.our_ring(), rings.dpdk_ring()), (RING, 512));
+        for text in [
+            "",
+            "x",
+            "linux.",
+            "linux.a=",
+            "bsd.a=1",
+            "napi.x=1",
+            "linux.a=1;reboot",
+            "sysctl.a b=1",
+            "ours.ring=x",
+            "dpdk.a=1",
+        ] {
             let error = text.parse::<Setting>().unwrap_err();
             assert!(error.contains("is not a setting"), "{error}");
         }
