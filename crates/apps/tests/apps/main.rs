@@ -3,6 +3,7 @@
 
 mod bridge;
 mod nat;
+mod network;
 mod router;
 mod vlan;
 mod wires;

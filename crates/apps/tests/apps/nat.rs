@@ -1,11 +1,12 @@
 //! The NAT byte by byte: what etherparse reads of a packet before and behind it.
 
-use crate::router::{HERE, HOST, OURS, S, THERE, arp};
+use crate::network::{HERE, HOST, OURS, S, THERE, interfaces};
+use crate::router::arp;
 use crate::wires::{Frame, push, tick};
 use etherparse::{
     Icmpv4Type, IpFragOffset, Ipv4Header, NetSlice, PacketBuilder, SlicedPacket, TransportSlice, icmpv4,
 };
-use kpps_apps::{App, Interface, Nat, Reason, Router, Timeouts};
+use kpps_apps::{App, Nat, Reason, Router, Timeouts};
 use kpps_frames::Mac;
 use proptest::prelude::*;
 use std::net::Ipv4Addr;
@@ -14,14 +15,7 @@ use std::net::Ipv4Addr;
 const SECOND: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 3);
 
 fn nat_with(plan: Nat) -> Router<Frame> {
-    let interfaces = [0, 1].map(|i| Interface {
-        port: i,
-        vlan: None,
-        mac: OURS[i],
-        net: format!("{}/24", HERE[i]).parse().unwrap(),
-        mtu: 1500,
-    });
-    let mut router = Router::new(interfaces.to_vec(), &[]).unwrap().with_nat(plan).unwrap();
+    let mut router = Router::new(interfaces(), &[]).unwrap().with_nat(plan).unwrap();
     introduce(&mut router, 0);
     router
 }

@@ -1,27 +1,15 @@
+use crate::network::{HERE, HOST, OURS, S, THERE, interfaces};
 use crate::wires::{Frame, push, tick};
 use etherparse::{Icmpv4Type, NetSlice, PacketBuilder, SlicedPacket, TransportSlice, icmpv4};
-use kpps_apps::{App, Interface, Reason, Route, Router};
+use kpps_apps::{App, Reason, Route, Router};
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Mac, Size, Tag, tag};
 use proptest::prelude::*;
 use std::net::Ipv4Addr;
 
-pub const S: u64 = 1_000_000_000;
-pub const OURS: [Mac; 2] = [Mac([2, 0, 0, 0, 1, 0]), Mac([2, 0, 0, 0, 1, 1])];
-pub const HOST: [Mac; 2] = [Mac([2, 0, 0, 0, 9, 0]), Mac([2, 0, 0, 0, 9, 1])];
-pub const HERE: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 1, 1)];
-pub const THERE: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 0, 0, 2), Ipv4Addr::new(10, 0, 1, 2)];
-
 fn router() -> Router<Frame> {
-    let interfaces = [0, 1].map(|i| Interface {
-        port: i,
-        vlan: None,
-        mac: OURS[i],
-        net: format!("{}/24", HERE[i]).parse().unwrap(),
-        mtu: 1500,
-    });
     let routes = [Route { to: "10.9.0.0/16".parse().unwrap(), via: THERE[1] }];
-    Router::new(interfaces.to_vec(), &routes).unwrap()
+    Router::new(interfaces(), &routes).unwrap()
 }
 
 /// A router that has heard of both hosts.

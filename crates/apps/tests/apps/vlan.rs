@@ -1,9 +1,10 @@
 //! The router between VLANs: three of them on a trunk, and a port without tags.
 
-use crate::router::{HERE, HOST, OURS, S, THERE, arp, icmp, udp};
+use crate::network::{HERE, HOST, OURS, S, THERE, interface};
+use crate::router::{arp, icmp, udp};
 use crate::wires::{Frame, push};
 use etherparse::{Icmpv4Type, LinkExtSlice, NetSlice, SlicedPacket, TransportSlice, icmpv4};
-use kpps_apps::{App, Interface, Reason, Router};
+use kpps_apps::{App, Reason, Router};
 use kpps_frames::Mac;
 use proptest::prelude::*;
 use std::net::Ipv4Addr;
@@ -21,13 +22,7 @@ fn mac(interface: usize) -> Mac {
 
 /// A router that has heard of host 2 behind each interface.
 fn router() -> Router<Frame> {
-    let interfaces = (0..4).map(|index| Interface {
-        port: VLANS[index].0,
-        vlan: VLANS[index].1,
-        mac: OURS[VLANS[index].0],
-        net: format!("{}/24", address(index, 1)).parse().unwrap(),
-        mtu: 1500,
-    });
+    let interfaces = (0..4).map(|index| interface(VLANS[index].0, VLANS[index].1, address(index, 1)));
     let mut router = Router::new(interfaces.collect(), &[]).unwrap();
     for (index, (port, vlan)) in VLANS.into_iter().enumerate() {
         let (from, to) = ((mac(index), address(index, 2)), (Mac::BROADCAST, address(index, 1)));
