@@ -1,5 +1,6 @@
 //! Bridge, router between ports and VLANs, and NAT against whatever comes in by their ports: no panic, every frame accounted for and
-//! none kept, bounded work and memory, and nothing leaves that may not.
+//! none kept, bounded work and memory, and nothing leaves that may not. It starts from the frames in
+//! `crates/apps/tests/corpus`.
 #![no_main]
 
 use arbitrary::Arbitrary;
@@ -9,6 +10,7 @@ use libfuzzer_sys::fuzz_target;
 use std::cell::Cell;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
+use std::sync::LazyLock;
 
 const PORTS: usize = 3;
 const MTU: u16 = 576;
@@ -32,10 +34,10 @@ const MACS: [[u8; 6]; 8] = [
     [0xff; 6],
     [0x01, 0x80, 0xc2, 0, 0, 0x0e],
     [0x01, 0, 0x5e, 0, 0, 1],
-    [2, 0, 0, 0, 0, 0],
-    [2, 0, 0, 0, 0, 1],
-    [2, 0, 0, 0, 0, 2],
-    [2, 0, 0, 0, 0, 0x77],
+    [2, 0, 0, 0, 1, 0],
+    [2, 0, 0, 0, 1, 1],
+    [2, 0, 0, 0, 1, 2],
+    [2, 0, 0, 0, 9, 0],
     [0; 6],
 ];
 
@@ -59,10 +61,25 @@ const HOSTS: [[u8; 4]; 16] = [
     [203, 0, 113, 5],
 ];
 
+/// The frames with something wrong that the tests have, in the order of their names.
+static CORPUS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/apps/tests/corpus");
+    let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let frame = |path| {
+        let text = std::fs::read_to_string(path).unwrap();
+        let hex = text.split_once("\n\n").map_or("", |(_, hex)| hex);
+        hex.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect()
+    };
+    paths.into_iter().map(frame).collect()
+});
+
 #[derive(Arbitrary, Debug)]
 enum Content {
     /// Anything.
     Raw(Vec<u8>),
+    /// A frame of the corpus, a byte of it changed or its end cut off now and then.
+    Known { which: u8, spoilt: Rarely<(u8, u8)>, cut: Rarely<u8> },
     /// An Ethernet header and anything.
     Ethernet { to: Rarely<u8>, from: u8, ethertype: u16, rest: Vec<u8> },
     /// An IPv4 packet, right but for the fields that are given.
@@ -150,6 +167,16 @@ impl Content {
     fn bytes(self, port: usize) -> Vec<u8> {
         match self {
             Self::Raw(bytes) => bytes,
+            Self::Known { which, spoilt, cut } => {
+                let mut frame = CORPUS[usize::from(which) % CORPUS.len()].clone();
+                if let Some((at, value)) = spoilt.get()
+                    && let Some(byte) = frame.get_mut(usize::from(at))
+                {
+                    *byte = value;
+                }
+                frame.truncate(cut.get().map_or(frame.len(), usize::from));
+                frame
+            }
             Self::Ethernet { to, from, ethertype, rest } => {
                 [header(port, to, from, ethertype), rest].concat()
             }
@@ -315,7 +342,7 @@ fn run<A: App<Frame>>(
 
 fn interface(port: u8) -> Interface {
     let net = Ipv4Net::new_assert(Ipv4Addr::new(10, 0, port, 1), 24);
-    Interface { port: port.into(), vlan: None, mac: Mac([2, 0, 0, 0, 0, port]), net, mtu: MTU }
+    Interface { port: port.into(), vlan: None, mac: Mac([2, 0, 0, 0, 1, port]), net, mtu: MTU }
 }
 
 /// A neighbour behind each port makes itself known.

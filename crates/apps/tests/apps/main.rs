@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod bridge;
+mod corpus;
 mod nat;
 mod network;
 mod router;
