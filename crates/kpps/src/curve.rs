@@ -3,6 +3,7 @@
 use crate::error::{Failure, print};
 use crate::interrupt;
 use crate::output::Output;
+use crate::room::Room;
 use crate::units::{self, Loads};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -11,7 +12,7 @@ use kpps_frames::{Size, rate};
 use kpps_lab::workload::{Setting, Settings};
 use kpps_lab::{Bed, BedSpec};
 use kpps_report::{Curve, Environment, Series, csv, html, text};
-use kpps_testbed::{Setup, Simulated};
+use kpps_testbed::Setup;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -30,14 +31,16 @@ const LAB_LOADS: [f64; 12] = [1e4, 2e4, 4e4, 6e4, 8e4, 1e5, 1.5e5, 2e5, 3e5, 4e5
 pub struct Arguments {
     /// Guests in QEMU instead of the machine room, in real time: lab:KERNEL/DEVICE (the kernel's driver), or
     /// lab:KERNEL/DEVICE/DRIVER-BACKEND as lab:linux-6.1/e1000/dpdk-uio
-    #[arg(long, value_delimiter = ',', value_parser = guest, conflicts_with_all = ["machine", "chip", "driver", "seed"])]
+    #[arg(long, value_delimiter = ',', value_parser = guest, conflicts_with_all = ["app", "machine", "chip", "driver", "seed"])]
     testbed: Vec<BedSpec>,
     /// A setting of a guest's kernel: see `kpps lab --help`
     #[arg(long, value_name = "SETTING", requires = "testbed")]
     set: Vec<Setting>,
-    /// The machine: a name (`kpps list machines`) or a .toml file
-    #[arg(long, default_value = "morris2000")]
-    machine: String,
+    #[command(flatten)]
+    room: Room,
+    /// The machine: a name (`kpps list machines`) or a .toml file [default: morris2000; with --app lunz2003]
+    #[arg(long)]
+    machine: Option<String>,
     /// The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
     #[arg(long)]
     chip: Option<String>,
@@ -48,9 +51,9 @@ pub struct Arguments {
         default_values = ["intel-2.5.11", "intel-2.5.11-tuned", "click-polling", "intel-5.7.6", "kpps"]
     )]
     driver: Vec<String>,
-    /// Frame size in bytes with FCS
-    #[arg(long, default_value = "64", value_parser = units::size)]
-    size: Size,
+    /// Frame size in bytes with FCS [default: 64; with --app vlan-route 68]
+    #[arg(long, value_parser = units::size)]
+    size: Option<Size>,
     /// Offered loads: `100kpps,80%,100%` or `FROM..TO/STEP` [default: 100kpps..100%/100kpps]
     #[arg(long)]
     load: Option<Loads>,
@@ -89,9 +92,13 @@ struct Named {
 
 /// Runs `kpps curve`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let line_pps = rate::line_rate_pps(rate::GIGABIT, arguments.size);
+    let size = arguments.room.size(arguments.size);
     let (testbeds, environment) =
         if arguments.testbed.is_empty() { simulated(arguments)? } else { in_guests(arguments)? };
+    // What both wires carry, where there are two.
+    let line_pps = testbeds
+        .first()
+        .map_or(rate::line_rate_pps(rate::GIGABIT, size), |it| it.testbed.line_rate_pps(size));
     crate::error::refuse_twice(testbeds.iter().map(|it| it.name.as_str()))?;
     let in_real_time = !arguments.testbed.is_empty();
     let duration = arguments.duration.unwrap_or(if in_real_time { REAL_DURATION } else { DURATION });
@@ -108,7 +115,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let load = Load {
         offered_pps: line_pps,
-        size: arguments.size,
+        size,
         warmup_ms: WARMUP_MS,
         duration_ms: u32::try_from(duration.as_millis()).unwrap_or(u32::MAX),
         seed: arguments.seed,
@@ -169,15 +176,15 @@ fn to_json(results: &Curve) -> Result<String, Failure> {
 
 /// A driver preset each, in the machine room.
 fn simulated(arguments: &Arguments) -> Result<(Vec<Named>, Environment), Failure> {
-    let testbeds: Vec<Simulated> = arguments
+    let room = arguments.room;
+    let machine = room.machine(arguments.machine.as_deref());
+    let setups: Vec<Setup> = arguments
         .driver
         .iter()
-        .map(|driver| {
-            Ok(Simulated::new(Setup::named(&arguments.machine, arguments.chip.as_deref(), driver)?))
-        })
+        .map(|driver| Ok(Setup::named(machine, arguments.chip.as_deref(), driver)?))
         .collect::<Result<_, Failure>>()?;
-    let presets = testbeds.iter().map(|t| (t.setup().driver.clone(), t.setup().driver_description.clone()));
-    let Some(setup) = testbeds.first().map(Simulated::setup) else {
+    let presets = setups.iter().map(|setup| (setup.driver.clone(), setup.driver_description.clone()));
+    let Some(setup) = setups.first() else {
         return Err(Failure::Input("no driver preset given".into()));
     };
     let environment = Environment {
@@ -187,15 +194,13 @@ fn simulated(arguments: &Arguments) -> Result<(Vec<Named>, Environment), Failure
         bus: setup.bus.clone(),
         host: setup.host.clone(),
         stack: setup.stack.clone(),
-        profiles_hash: kpps_profiles::hash(testbeds.iter().flat_map(|t| &t.setup().own_profiles)),
+        app: room.app_name(),
+        profiles_hash: kpps_profiles::hash(setups.iter().flat_map(|setup| &setup.own_profiles)),
         presets: presets.collect(),
         ..Environment::default()
     };
-    let named = |testbed: Simulated| Named {
-        name: testbed.setup().driver.clone(),
-        testbed: Box::new(testbed) as Box<dyn Testbed>,
-    };
-    Ok((testbeds.into_iter().map(named).collect(), environment))
+    let named = |setup: Setup| Named { name: setup.driver.clone(), testbed: room.testbed(setup) };
+    Ok((setups.into_iter().map(named).collect(), environment))
 }
 
 /// Guests in QEMU.
@@ -246,10 +251,11 @@ fn screen(results: &Curve, outputs: &Outputs, took: Duration) -> String {
         files += &format!("\n  {}", output.path().display());
     }
     format!(
-        "{machine}: {chip} on {bus}, {host}, {stack}\n\
+        "{machine}: {chip} on {bus}, {host}, {stack}{app}\n\
          frames of {with} B ({without} B without FCS), line rate {line:.0} pps\n\n\
          {plot}\n{table}\n{first}\n{second}\n\n{trials} trials in {took:.1} s{files}\n",
         machine = environment.machine,
+        app = environment.app.as_ref().map(|app| format!(", {app} between two cards")).unwrap_or_default(),
         chip = environment.chip,
         bus = environment.bus,
         host = environment.host,

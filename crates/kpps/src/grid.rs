@@ -6,15 +6,16 @@ mod range;
 use crate::error::{Failure, print};
 use crate::interrupt;
 use crate::output::Output;
+use crate::room::Room;
 use crate::units;
 use cells::Cells;
 use clap::Args;
-use kpps_bench::{Load, Testbed, TrialError, point};
-use kpps_frames::{Size, rate};
+use kpps_bench::{Load, TrialError, point};
+use kpps_frames::Size;
 use kpps_profiles::Change;
 use kpps_report::grid::{Axis, Cell, Grid, Setting, page, screen};
 use kpps_report::{Environment, Point};
-use kpps_testbed::{Setup, Simulated};
+use kpps_testbed::Setup;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,7 +34,7 @@ const MOST: usize = 1_000_000;
   kpps grid --vary driver=kpps,click-polling --vary size=64,128,256 --vary load=50%,100% --csv
 
 What varies is a constant by its path (`kpps list KIND NAME` shows them: driver.rx_ring,
-driver.moderation.rdtr, chip.…, bus.…, host.…, stack.…, machine.…), or load, size, driver, chip, machine.
+driver.moderation.rdtr, chip.…, bus.…, host.…, stack.…, machine.…), or load, size, driver, chip, machine, app.
 Values: 16,32,64; 1..64 in steps of 1; 10..100/30 in steps; 16..1024*2 by a factor.
 
 Finished cells are kept in a file. The same command goes on after an interruption; one with more values
@@ -45,18 +46,20 @@ pub struct Arguments {
     /// Another value for a constant
     #[arg(long, value_name = "CONSTANT=VALUE", value_parser = range::change)]
     set: Vec<(String, Setting)>,
-    /// The machine: a name (`kpps list machines`) or a .toml file
-    #[arg(long, default_value = "morris2000")]
-    machine: String,
+    #[command(flatten)]
+    room: Room,
+    /// The machine: a name (`kpps list machines`) or a .toml file [default: morris2000; with --app lunz2003]
+    #[arg(long)]
+    machine: Option<String>,
     /// The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
     #[arg(long)]
     chip: Option<String>,
     /// The driver preset: a name (`kpps list drivers`) or a .toml file
     #[arg(long, default_value = "kpps")]
     driver: String,
-    /// Frame size in bytes with FCS
-    #[arg(long, default_value = "64", value_parser = units::size)]
-    size: Size,
+    /// Frame size in bytes with FCS [default: 64; with --app vlan-route 68]
+    #[arg(long, value_parser = units::size)]
+    size: Option<Size>,
     /// The offered load
     #[arg(long, default_value = "100%")]
     load: units::Rate,
@@ -85,6 +88,7 @@ pub struct Arguments {
 
 /// What one cell is to measure.
 struct Plan {
+    room: Room,
     setup: Setup,
     load: Load,
 }
@@ -94,29 +98,32 @@ impl Arguments {
     fn plan(&self, values: &[(&str, &Setting)]) -> Result<Plan, String> {
         let (mut machine, mut chip, mut driver) =
             (self.machine.clone(), self.chip.clone(), self.driver.clone());
-        let (mut size, mut offered, mut changes) = (self.size, self.load, Vec::new());
+        let (mut room, mut size, mut offered, mut changes) = (self.room, self.size, self.load, Vec::new());
         let own = self.set.iter().map(|(path, value)| (path.as_str(), value));
         for (parameter, value) in own.chain(values.iter().copied()) {
             let text = value.to_string();
             match parameter {
-                "machine" => machine = text,
+                "app" => room.app = Some(text.parse()?),
+                "machine" => machine = Some(text),
                 "chip" => chip = Some(text),
                 "driver" => driver = text,
-                "size" => size = units::size(&text)?,
+                "size" => size = Some(units::size(&text)?),
                 "load" => offered = text.parse()?,
                 path => changes.push(Change::set(path, range::value(value))?),
             }
         }
-        let setup = Setup::changed(&machine, chip.as_deref(), &driver, &changes)
-            .map_err(|error| error.to_string())?;
+        let machine = room.machine(machine.as_deref());
+        let setup =
+            Setup::changed(machine, chip.as_deref(), &driver, &changes).map_err(|error| error.to_string())?;
+        let size = room.size(size);
         let load = Load {
-            offered_pps: offered.pps(rate::line_rate_pps(rate::GIGABIT, size)),
+            offered_pps: offered.pps(room.line_rate_pps(size)),
             size,
             warmup_ms: WARMUP_MS,
             duration_ms: u32::try_from(self.duration.as_millis()).unwrap_or(u32::MAX),
             seed: self.seed,
         };
-        Ok(Plan { setup, load })
+        Ok(Plan { room, setup, load })
     }
 
     /// The values of a cell, by name.
@@ -130,6 +137,7 @@ impl Arguments {
         let setup = &plan.setup;
         let mut settings: Vec<_> = self.set.iter().map(|(path, value)| format!("{path}={value}")).collect();
         settings.extend(values.iter().map(|(path, value)| format!("{path}={value}")));
+        settings.extend(self.room.app.map(|app| format!("app={app}")));
         settings.sort_unstable();
         let (size, load) = (plan.load.size.bytes_with_fcs(), plan.load.offered_pps);
         format!(
@@ -157,7 +165,7 @@ fn combinations(lengths: &[usize]) -> Vec<Vec<usize>> {
 
 /// Offers a cell its load.
 fn measure(plan: Plan) -> Result<Point, TrialError> {
-    let trial = Simulated::new(plan.setup).trial_while(&plan.load, &|| !interrupt::asked())?;
+    let trial = plan.room.testbed(plan.setup).trial_while(&plan.load, &|| !interrupt::asked())?;
     Ok(point(&plan.load, &trial).rounded())
 }
 
@@ -294,9 +302,10 @@ fn environment(first: &Plan) -> Environment {
         bus: setup.bus.clone(),
         host: setup.host.clone(),
         stack: setup.stack.clone(),
+        app: first.room.app_name(),
         size_bytes_without_fcs: load.size.bytes_without_fcs(),
         frame_bytes_with_fcs: load.size.bytes_with_fcs(),
-        line_rate_pps: rate::line_rate_pps(rate::GIGABIT, load.size),
+        line_rate_pps: first.room.line_rate_pps(load.size),
         duration_ms: load.duration_ms.into(),
         warmup_ms: load.warmup_ms.into(),
         seed: load.seed,

@@ -17,6 +17,7 @@ mod list;
 mod ndr;
 mod output;
 mod profile;
+mod room;
 mod run;
 mod selftest;
 mod send;
@@ -38,6 +39,7 @@ use std::process::ExitCode;
     after_help = "Examples:
   kpps curve                               the receive-livelock curve of Morris 2000
   kpps curve --driver kpps --load 50%..100%/10%
+  kpps curve --app nat                     a NAT between two cards: also bridge, route, vlan-route
   kpps curve --json | jq '.series[].name'
   kpps grid --vary driver.rx_ring=16..1024*2 --vary load=10%..100%/10%
   kpps transmit --chip 82542               the other direction

@@ -2,6 +2,7 @@
 
 use crate::error::{Failure, print};
 use crate::interrupt;
+use crate::room::Room;
 use crate::run::Common;
 use crate::trial::Bench;
 use crate::units::{self, Rate};
@@ -11,7 +12,7 @@ use kpps_bench::{Load, Testbed, TrialError};
 use kpps_frames::Size;
 use kpps_ports::Spec;
 use kpps_report::ndr::{Ndr, PlainBisection, SearchGoal, SearchTrial};
-use kpps_testbed::{Setup, Simulated};
+use kpps_testbed::Setup;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufRead, BufReader, IsTerminal, Write as _};
@@ -27,7 +28,7 @@ use std::time::Duration;
 
 NDR: no frame lost; PDR: at most 0.5 %. A load is decided by the trials of 21 times one trial's length, most of which
 must agree, so that a single disturbed second misleads nobody (MLRsearch, draft-ietf-bmwg-mlrsearch). Frames that could
-not be sent at their time count as lost. Loads are those of each direction.")]
+not be sent at their time count as lost. Loads are those of each direction; with --app those of both together.")]
 pub struct Arguments {
     /// The two ports, or known:RATE for a system that delivers so much [default: the machine room]
     #[arg(long, value_delimiter = ',', value_name = "PORT,PORT")]
@@ -35,18 +36,20 @@ pub struct Arguments {
     /// With known:RATE: one second in twenty loses up to 2000 frames more
     #[arg(long)]
     noise: bool,
-    /// The machine of the machine room
-    #[arg(long, default_value = "morris2000")]
-    machine: String,
+    #[command(flatten)]
+    room: Room,
+    /// The machine of the machine room [default: morris2000; with --app lunz2003]
+    #[arg(long)]
+    machine: Option<String>,
     /// The driver preset in the machine room
     #[arg(long, default_value = "kpps")]
     driver: String,
     /// Seed of what is random in the machine room, and of the noise
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Frame size in bytes with FCS
-    #[arg(long, default_value = "64", value_parser = crate::trial::size)]
-    size: Size,
+    /// Frame size in bytes with FCS [default: 64; with --app vlan-route 68]
+    #[arg(long, value_parser = crate::trial::size)]
+    size: Option<Size>,
     /// Length of one trial [default: 1s; in the machine room 50ms]
     #[arg(long, value_parser = units::duration)]
     duration: Option<Duration>,
@@ -80,7 +83,8 @@ pub struct Arguments {
 /// Runs `kpps ndr`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (mut testbed, simulated) = testbed(arguments)?;
-    let line_pps = testbed.line_rate_pps(arguments.size);
+    let size = arguments.room.size(arguments.size);
+    let line_pps = testbed.line_rate_pps(size);
     let (min_pps, max_pps) = (arguments.min.pps(line_pps), arguments.max.pps(line_pps).min(line_pps));
     if min_pps >= max_pps {
         return Err(Failure::Input(format!(
@@ -94,11 +98,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut document = Ndr {
         kpps_version: env!("CARGO_PKG_VERSION").into(),
         testbed: if arguments.testbed.is_empty() {
-            vec![format!("sim: {}, {}", arguments.machine, arguments.driver)]
+            let room = arguments.room;
+            let app = room.app.map(|app| format!(", {app}")).unwrap_or_default();
+            vec![format!("sim: {}, {}{app}", room.machine(arguments.machine.as_deref()), arguments.driver)]
         } else {
             arguments.testbed.clone()
         },
-        frame_bytes_with_fcs: arguments.size.bytes_with_fcs(),
+        frame_bytes_with_fcs: size.bytes_with_fcs(),
         both_ways: arguments.bench.both,
         min_pps: tenths(min_pps),
         max_pps: tenths(max_pps),
@@ -119,8 +125,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 fn testbed(arguments: &Arguments) -> Result<(Box<dyn Testbed>, bool), Failure> {
     if arguments.testbed.is_empty() {
-        let setup = Setup::named(&arguments.machine, None, &arguments.driver)?;
-        return Ok((Box::new(Simulated::new(setup)), true));
+        let machine = arguments.room.machine(arguments.machine.as_deref());
+        let setup = Setup::named(machine, None, &arguments.driver)?;
+        return Ok((arguments.room.testbed(setup), true));
     }
     if let [known] = &arguments.testbed[..]
         && let Some(pps) = known.strip_prefix("known:")
@@ -144,7 +151,7 @@ fn testbed(arguments: &Arguments) -> Result<(Box<dyn Testbed>, bool), Failure> {
 fn load(arguments: &Arguments, trial: Duration) -> Load {
     Load {
         offered_pps: 0.0,
-        size: arguments.size,
+        size: arguments.room.size(arguments.size),
         warmup_ms: 50,
         duration_ms: u32::try_from(trial.as_millis()).unwrap_or(u32::MAX),
         seed: arguments.seed,

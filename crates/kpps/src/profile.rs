@@ -2,12 +2,12 @@
 
 use crate::error::{Failure, print};
 use crate::interrupt;
+use crate::room::Room;
 use crate::units::{self, Rate};
 use clap::Args;
-use kpps_bench::{Load, Testbed};
+use kpps_bench::Load;
 use kpps_frames::{Size, rate};
-use kpps_testbed::bridge::{Affinity, BridgeLoad, bridge};
-use kpps_testbed::{Function, Level, PerFrame, Profile, Setup, Simulated};
+use kpps_testbed::{Forwarding, Function, Level, PerFrame, Profile, Setup, Simulated};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
@@ -27,12 +27,11 @@ pub struct Arguments {
     /// The driver preset: a name (`kpps list drivers`) or a .toml file
     #[arg(long, default_value = "intel-5.7.6")]
     driver: String,
-    /// Bridge between two ports, the load on both together, instead of receiving on one
-    #[arg(long)]
-    bridge: bool,
-    /// Frame size in bytes with FCS
-    #[arg(long, default_value = "64", value_parser = units::size)]
-    size: Size,
+    #[command(flatten)]
+    room: Room,
+    /// Frame size in bytes with FCS [default: 64; with --app vlan-route 68]
+    #[arg(long, value_parser = units::size)]
+    size: Option<Size>,
     /// Offered load
     #[arg(long, default_value = "100%")]
     load: Rate,
@@ -81,26 +80,23 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let setup = Setup::named(&arguments.machine, arguments.chip.as_deref(), &arguments.driver)?;
     let duration_ms = u32::try_from(arguments.duration.as_millis()).unwrap_or(u32::MAX);
     let go_on = || !interrupt::asked();
-    let size = arguments.size;
-    let outcome = if arguments.bridge {
-        let offered_pps = arguments.load.pps(BridgeLoad::line_pps(size));
-        let load = BridgeLoad { offered_pps, size, warmup_ms: WARMUP_MS, duration_ms, seed: 1 };
-        let bridged = bridge(&setup, Affinity::Bound, &load, &go_on)?;
-        let delivered_pps = bridged.forwarded_pps();
-        let (frames, seconds, profile) = (bridged.taken, bridged.seconds, bridged.profile);
-        let per_frame = bridged.per_frame;
-        Outcome { setup, offered_pps, delivered_pps, frames, seconds, profile, per_frame }
-    } else {
-        let mut testbed = Simulated::new(setup.clone());
-        let offered_pps = arguments.load.pps(testbed.line_rate_pps(size));
-        let load = Load { offered_pps, size, warmup_ms: WARMUP_MS, duration_ms, seed: 1 };
-        let profiled = testbed.profiled(&load, &go_on)?;
-        let trial = profiled.trial;
-        let delivered_pps = trial.delivered as f64 / trial.seconds;
-        let (frames, seconds, profile) = (trial.taken, trial.seconds, profiled.profile);
-        let per_frame = profiled.per_frame;
-        Outcome { setup, offered_pps, delivered_pps, frames, seconds, profile, per_frame }
+    let room = arguments.room;
+    let size = room.size(arguments.size);
+    let offered_pps = arguments.load.pps(room.line_rate_pps(size));
+    let load = Load { offered_pps, size, warmup_ms: WARMUP_MS, duration_ms, seed: 1 };
+    let (trial, profile, per_frame) = match room.app {
+        Some(app) => {
+            let forwarded = Forwarding::new(setup.clone(), app).forwarded(&load, &go_on)?;
+            (forwarded.trial, forwarded.profile, forwarded.per_frame)
+        }
+        None => {
+            let profiled = Simulated::new(setup.clone()).profiled(&load, &go_on)?;
+            (profiled.trial, profiled.profile, profiled.per_frame)
+        }
     };
+    let delivered_pps = trial.delivered as f64 / trial.seconds;
+    let (frames, seconds) = (trial.taken, trial.seconds);
+    let outcome = Outcome { setup, offered_pps, delivered_pps, frames, seconds, profile, per_frame };
     print(&if arguments.json { json(arguments, &outcome) } else { table(arguments, &outcome) })
 }
 
@@ -115,20 +111,21 @@ fn word(level: Level) -> &'static str {
 fn table(arguments: &Arguments, outcome: &Outcome) -> String {
     let Outcome { setup, profile, .. } = outcome;
     let mut text = String::new();
-    let size = arguments.size;
+    let size = arguments.room.size(arguments.size);
     let line_pps = rate::line_rate_pps(rate::GIGABIT, size);
     let _ = writeln!(
         text,
-        "{}: {} on {}, {}, frames of {} B with FCS, line rate {line_pps:.0} pps{}\n\
+        "{}: {} on {}, {}{}, frames of {} B with FCS, line rate {line_pps:.0} pps{}\n\
          offered {:.1} kpps, {} {:.1} kpps, CPU busy {:.1} %\n",
         setup.machine,
         setup.chip,
         setup.bus,
         setup.driver,
+        arguments.room.app.map(|app| format!(", {app}")).unwrap_or_default(),
         size.bytes_with_fcs(),
-        if arguments.bridge { " each way" } else { "" },
+        if arguments.room.app.is_some() { " each way" } else { "" },
         outcome.offered_pps / 1e3,
-        if arguments.bridge { "forwarded" } else { "delivered" },
+        if arguments.room.app.is_some() { "forwarded" } else { "delivered" },
         outcome.delivered_pps / 1e3,
         profile.total_ps() as f64 / outcome.seconds / 1e10,
     );
@@ -166,8 +163,8 @@ fn json(arguments: &Arguments, outcome: &Outcome) -> String {
         "environment": {
             "kpps": env!("CARGO_PKG_VERSION"), "testbed": "sim", "machine": setup.machine, "chip": setup.chip,
             "bus": setup.bus, "host": setup.host, "stack": setup.stack, "driver": setup.driver,
-            "bridge": arguments.bridge,
-            "frame_bytes_with_fcs": arguments.size.bytes_with_fcs(),
+            "app": arguments.room.app_name(),
+            "frame_bytes_with_fcs": arguments.room.size(arguments.size).bytes_with_fcs(),
             "duration_ms": arguments.duration.as_millis() as u64,
             "profiles_hash": kpps_profiles::hash(&setup.own_profiles),
         },

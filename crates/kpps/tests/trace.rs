@@ -68,6 +68,6 @@ fn a_profile_tells_where_the_time_goes_and_what_a_frame_costs() {
     for name in ["interrupts", "register_reads", "register_writes"] {
         assert!(each(&stock, name) > 0.0 && each(&stock, name) < 2.0, "{name}: {stock}");
     }
-    let bridged = profile(&["--bridge", "--machine", "lunz2003", "--load", "100kpps"]);
+    let bridged = profile(&["--app", "bridge", "--machine", "lunz2003", "--load", "100kpps"]);
     assert!(each(&bridged, "bus_transactions") > 2.0, "in and out: {bridged}");
 }

@@ -293,6 +293,7 @@ fn setup(e: &Environment) -> Markup {
             p.hint { "What it takes to measure this again." }
             dl {
                 @for (name, value) in &facts { dt { (name) } dd { (value) } }
+                @if let Some(app) = &e.app { dt { "App" } dd { (app) ", between two cards; loads are of both directions together" } }
                 @for (name, stands_for) in &e.presets { dt { "Preset " (name) } dd { (stands_for) } }
             }
         }

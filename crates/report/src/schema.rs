@@ -100,6 +100,9 @@ pub struct Environment {
     pub host: String,
     /// The operating-system stack on top of the driver.
     pub stack: String,
+    /// The app between two cards, if there is one; loads are then those of both directions together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub app: Option<String>,
     /// Size of each frame in a buffer, in bytes without FCS.
     pub size_bytes_without_fcs: u16,
     /// Size of each frame as standards count it, in bytes with FCS.

@@ -1,11 +1,12 @@
 //! Testbeds: a driver, a machine and an application put together so that the bench can load them.
 //!
-//! All are the machine room, set up from profiles: [`Simulated`] receives, [`transmit`] sends, [`bridge`] does both,
+//! All are the machine room, set up from profiles: [`Simulated`] receives, [`transmit`] sends, [`forwarding`] does both,
 //! [`freebsd`] has processes.
 #![forbid(unsafe_code)]
 
-pub mod bridge;
 pub mod bulk;
+mod forwarder;
+pub mod forwarding;
 pub mod freebsd;
 mod netdev;
 mod per_frame;
@@ -18,6 +19,8 @@ pub mod traffic;
 mod transmit;
 pub mod watch;
 
+pub use forwarder::Forwarder;
+pub use forwarding::{Forwarded, Forwarding};
 pub use kpps_machine::cpu::{Function, Level, Profile};
 pub use netdev::Pieces;
 pub use per_frame::PerFrame;

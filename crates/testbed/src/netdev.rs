@@ -38,6 +38,13 @@ impl Frame {
         self.0.buffer.bytes_mut().get_mut(..bytes).unwrap_or_default()
     }
 
+    /// Makes it this long; `false`, with nothing changed, if its buffer has no room.
+    pub(crate) fn set_bytes(&mut self, bytes: usize) -> bool {
+        let fits = u16::try_from(bytes).ok().filter(|_| bytes <= self.0.buffer.bytes().len());
+        self.0.bytes = fits.unwrap_or(self.0.bytes);
+        fits.is_some()
+    }
+
     /// Its buffer, and its length in bytes without FCS.
     pub(crate) fn into_parts(self) -> (Buf, u16) {
         (self.0.buffer, self.0.bytes)

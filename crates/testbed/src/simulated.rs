@@ -93,7 +93,8 @@ impl Room {
         let mut slots = Vec::with_capacity(cards.len());
         for (index, (card, receiver)) in cards.into_iter().enumerate() {
             let mut address = CARD.0;
-            address[5] += index as u8;
+            // In the EEPROM of a card with two ports is the first one's address, of which drivers make the other's.
+            address[5] = (address[5] + index as u8) ^ card.port;
             let chip = card.chip;
             slots.push((world.plug(Nic::new(card, address), Box::new(Silence), receiver), chip));
         }

@@ -50,8 +50,8 @@ impl Port {
 /// The far end of a wire.
 pub(crate) struct Far {
     port: Rc<Port>,
-    /// What was sent, but for the tag.
-    sent: Vec<u8>,
+    /// What is to come out, but for the tag: flows that take turns.
+    flows: Vec<Vec<u8>>,
     stream: u16,
     /// One bit for each sequence number seen: no frame comes twice.
     seen: Vec<u64>,
@@ -59,14 +59,16 @@ pub(crate) struct Far {
 }
 
 impl Far {
-    /// Hears the frames of `stream`, copies of `sent` with tags of their own.
-    pub fn new(port: Rc<Port>, sent: Vec<u8>, stream: u16) -> Self {
-        Self { port, sent, stream, seen: Vec::new(), next: 0 }
+    /// Hears the frames of `stream`, copies of these in turn with tags of their own.
+    pub fn new(port: Rc<Port>, flows: Vec<Vec<u8>>, stream: u16) -> Self {
+        Self { port, flows, stream, seen: Vec::new(), next: 0 }
     }
 
-    /// Whether this is a frame that was sent, and has not come before.
+    /// Whether this is a frame that was sent, as it must come out, and has not come before.
     fn is_right(&mut self, frame: &[u8], tag: kpps_frames::Tag) -> bool {
-        if tag.stream != self.stream || tag::write(&mut self.sent, tag).is_err() || frame != self.sent {
+        let turn = tag.sequence as usize % self.flows.len().max(1);
+        let Some(right) = self.flows.get_mut(turn) else { return false };
+        if tag.stream != self.stream || tag::write(right, tag).is_err() || frame != right {
             return false;
         }
         let (word, bit) = ((tag.sequence / 64) as usize, 1 << (tag.sequence % 64));
@@ -99,7 +101,7 @@ impl Receiver for Far {
     }
 }
 
-/// A bridge that changes, doubles or misdirects frames is none.
+/// What doubles, misdirects or changes frames, but as it has to, is broken.
 pub(crate) fn check(wrong: u64) -> Result<(), TrialError> {
     if wrong == 0 {
         return Ok(());
@@ -118,7 +120,7 @@ mod tests {
     fn wrong_frames_are_seen() {
         let template = udp_test(&Flow::default(), Size::MIN).unwrap();
         let port = Rc::new(Port::default());
-        let mut far = Far::new(Rc::clone(&port), template.clone(), 1);
+        let mut far = Far::new(Rc::clone(&port), vec![template.clone()], 1);
         port.measure(0, 100);
         let frame = |stream, sequence, sent_ps| {
             let mut frame = template.clone();

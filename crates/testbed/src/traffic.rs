@@ -5,11 +5,13 @@ use kpps_machine::wire::Traffic;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Constant-rate UDP frames, each with a tag: sequence and the time of its last bit.
+/// Constant-rate UDP frames, of one flow or of several in turn, each with a tag: sequence and the time of its last bit.
 ///
 /// The times are exact: frame *k* arrives at `first + ⌊k · 10¹² / pps⌋` ps, so rounding never accumulates.
 pub struct ConstantRate {
-    frame: Vec<u8>,
+    frames: Vec<Vec<u8>>,
+    /// Of these, the next.
+    turn: usize,
     last_ps: u64,
     /// Frames in a million seconds: a rate with six decimals.
     micro_pps: u64,
@@ -28,9 +30,21 @@ const MEGASECOND_PS: u64 = 1_000_000_000_000_000_000;
 impl ConstantRate {
     /// Frames of `size` at `pps` (more than 0) from `first_ps` on, none after `last_ps`; `sent` counts them.
     pub fn new(frame: Vec<u8>, pps: f64, first_ps: u64, last_ps: u64, sent: Rc<Cell<u64>>) -> Self {
+        Self::of_flows(vec![frame], pps, first_ps, last_ps, sent)
+    }
+
+    /// The same of several flows, a frame of each in turn.
+    pub fn of_flows(
+        frames: Vec<Vec<u8>>,
+        pps: f64,
+        first_ps: u64,
+        last_ps: u64,
+        sent: Rc<Cell<u64>>,
+    ) -> Self {
         let micro_pps = ((pps * 1e6).round() as u64).max(1);
         let step = (MEGASECOND_PS / micro_pps, MEGASECOND_PS % micro_pps);
-        Self { frame, last_ps, micro_pps, step, stream: 0, sequence: 0, due: (first_ps, 0), sent }
+        let due = (first_ps, 0);
+        Self { frames, turn: 0, last_ps, micro_pps, step, stream: 0, sequence: 0, due, sent }
     }
 
     /// The same with another stream in its tags than 0.
@@ -56,12 +70,15 @@ impl Traffic for ConstantRate {
     #[inline]
     fn frame(&mut self) -> &[u8] {
         let tag = Tag { stream: self.stream, sequence: self.sequence as u32, sent_ps: self.due.0 };
-        // A test frame has room for its tag by construction.
-        let _ = tag::write(&mut self.frame, tag);
         self.sequence += 1;
         self.sent.set(self.sequence);
         self.schedule();
-        &self.frame
+        let turn = self.turn;
+        self.turn = if turn + 1 >= self.frames.len() { 0 } else { turn + 1 };
+        let Some(frame) = self.frames.get_mut(turn) else { return &[] };
+        // A test frame has room for its tag by construction.
+        let _ = tag::write(frame, tag);
+        frame
     }
 }
 

@@ -4,28 +4,34 @@
 
 use kpps_bench::Load;
 use kpps_frames::Size;
-use kpps_testbed::bridge::{Affinity, BridgeLoad, Bridged, VARIANTS, bridge, lunz2003};
-use kpps_testbed::{Function, Setup, Simulated};
+use kpps_testbed::forwarding::{Affinity, VARIANTS, lunz2003};
+use kpps_testbed::{Forwarded, Forwarder, Forwarding, Function, Setup, Simulated};
 
 /// Well above what this host forwards.
 const OVERLOAD_PPS: f64 = 600e3;
 
-fn run(setup: &Setup, affinity: Affinity, load: &BridgeLoad) -> Bridged {
-    bridge(setup, affinity, load, &|| true).unwrap()
+/// The load of both directions together.
+fn load(offered_pps: f64) -> Load {
+    Load { offered_pps, size: Size::MIN, warmup_ms: 20, duration_ms: 40, seed: 1 }
+}
+
+fn run(setup: &Setup, affinity: Affinity, load: &Load) -> Forwarded {
+    let testbed = Forwarding::new(setup.clone(), Forwarder::Bridge).with(affinity);
+    testbed.forwarded(load, &|| true).unwrap()
 }
 
 #[test]
 fn l1_a_second_cpu_moves_lines_between_caches_and_hardly_forwards_more() {
     let setup = lunz2003("intel-4.4.x", 256, true).unwrap();
-    let load = BridgeLoad::of(OVERLOAD_PPS);
+    let load = load(OVERLOAD_PPS);
     let (bound, spread) = (run(&setup, Affinity::Bound, &load), run(&setup, Affinity::Spread, &load));
     assert_eq!((bound.cpus.len(), spread.cpus.len()), (1, 2));
     assert!(spread.cpus.iter().all(|cpu| cpu.busy() > 0.99), "{:?}", spread.cpus);
     assert_eq!(bound.per_frame.line_transfers, 0.0);
     assert!(spread.per_frame.line_transfers > 8.0, "{:?}", spread.per_frame);
     // The claim is that binding is best. Here a second CPU is worth a tenth of the first at most: see the study.
-    assert!(spread.forwarded_pps() < 1.15 * bound.forwarded_pps(), "{}", spread.forwarded_pps());
-    assert!(spread.forwarded_pps() / 2.0 < bound.forwarded_pps());
+    assert!(spread.pps() < 1.15 * bound.pps(), "{}", spread.pps());
+    assert!(spread.pps() / 2.0 < bound.pps());
 }
 
 #[test]
@@ -36,11 +42,11 @@ fn l10_the_tester_counts_every_frame_in_both_directions() {
             [(Affinity::Bound, 50e3), (Affinity::Bound, 2.9e6), (Affinity::Spread, 100e3)]
         {
             let setup = lunz2003(preset, 80, true).unwrap();
-            let load = BridgeLoad { duration_ms: 20, ..BridgeLoad::of(offered_pps) };
+            let load = Load { duration_ms: 20, ..load(offered_pps) };
             let bridged = run(&setup, affinity, &load);
-            assert!(bridged.ledger.closes());
+            assert!(bridged.trial.ledger.closes());
             for direction in bridged.directions {
-                assert!((direction.sent as f64 - offered_pps / 2.0 * bridged.seconds).abs() <= 1.0);
+                assert!((direction.sent as f64 - offered_pps / 2.0 * bridged.trial.seconds).abs() <= 1.0);
                 assert!(direction.forwarded <= direction.sent, "{preset}: {direction:?}");
             }
             if offered_pps <= 100e3 && preset != "intel-2.5.11" {
@@ -61,9 +67,14 @@ fn equal_seeds_give_equal_trials() {
     let setup = lunz2003("sf1", 256, true).unwrap();
     for affinity in [Affinity::Bound, Affinity::Spread] {
         let run = |seed| {
-            let load = BridgeLoad { seed, duration_ms: 10, ..BridgeLoad::of(333_333.0) };
+            let load = Load { seed, duration_ms: 10, ..load(333_333.0) };
             let bridged = run(&setup, affinity, &load);
-            (bridged.directions, bridged.ledger, bridged.per_frame, bridged.latency.quantile_ns(0.5))
+            (
+                bridged.directions,
+                bridged.trial.ledger,
+                bridged.per_frame,
+                bridged.trial.latency.quantile_ns(0.5),
+            )
         };
         assert_eq!(run(1), run(1));
         assert_ne!(run(1), run(2));
@@ -73,10 +84,10 @@ fn equal_seeds_give_equal_trials() {
 #[test]
 fn what_cannot_be_bridged_is_said() {
     let setup = Setup::named("morris2000", None, "intel-5.7.6").unwrap();
-    let error =
-        |load: &BridgeLoad| bridge(&setup, Affinity::Bound, load, &|| true).err().unwrap().to_string();
-    assert!(error(&BridgeLoad::of(1e5)).contains("lunz2003"));
-    assert!(error(&BridgeLoad::of(3e6)).contains("two line rates"));
+    let testbed = Forwarding::new(setup, Forwarder::Bridge);
+    let error = |load: &Load| testbed.forwarded(load, &|| true).err().unwrap().to_string();
+    assert!(error(&load(1e5)).contains("lunz2003"));
+    assert!(error(&load(3e6)).contains("two line rates"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! ARP (RFC 826): Click's `ARPResponder` and `ARPQuerier`.
 //!
-//! A neighbour is *known* after it has spoken, *stale* some time later, when it is used on but asked for, and
+//! A neighbour can be configured. Otherwise it is *known* after it has spoken, *stale* some time later, when it is used on but asked for, and
 //! forgotten when it does not answer. Packets to one that is not known wait; both the number of neighbours and of
 //! packets that wait are bounded, so that a scan of a network cannot take all buffers.
 
@@ -100,6 +100,8 @@ pub(super) struct Held<F> {
 
 #[derive(Debug)]
 enum State<F> {
+    /// As it was configured.
+    Fixed(Mac),
     /// Since when it is known, and when it was last asked for.
     Known { mac: Mac, heard_ns: u64, asked_ns: u64 },
     /// What waits for it, when it is to be asked for again, and how often it was.
@@ -152,16 +154,22 @@ impl<F> Arp<F> {
     /// Packets that wait.
     pub(super) fn held(&self) -> u64 {
         let waiting = |entry: &Entry<F>| match &entry.state {
-            State::Known { .. } => 0,
+            State::Fixed(_) | State::Known { .. } => 0,
             State::Wanted { queue, .. } => queue.len() as u64,
         };
         self.entries.values().map(waiting).sum()
+    }
+
+    /// Configures a neighbour: it is not asked for, does not age, and what it says of itself changes nothing.
+    pub(super) fn fix(&mut self, address: Ipv4Addr, interface: usize, mac: Mac) {
+        self.entries.insert(address, Entry { interface, state: State::Fixed(mac) });
     }
 
     /// Looks a neighbour up.
     #[inline]
     pub(super) fn find(&mut self, address: Ipv4Addr, now_ns: u64) -> Neighbour {
         match self.entries.get_mut(&address).map(|entry| &mut entry.state) {
+            Some(State::Fixed(mac)) => Neighbour::Known(*mac),
             Some(State::Known { mac, heard_ns, asked_ns }) => {
                 let since_ns = now_ns.saturating_sub(*heard_ns);
                 if since_ns < FRESH_NS {
@@ -209,7 +217,7 @@ impl<F> Arp<F> {
         }
         self.entries.retain(|_, entry| match entry.state {
             State::Known { heard_ns, .. } => now_ns.saturating_sub(heard_ns) < FORGET_NS,
-            State::Wanted { .. } => true,
+            State::Fixed(_) | State::Wanted { .. } => true,
         });
         self.entries.len() < NEIGHBOURS
     }
@@ -226,6 +234,9 @@ impl<F> Arp<F> {
     ) -> VecDeque<Held<F>> {
         let known = State::Known { mac, heard_ns: now_ns, asked_ns: now_ns };
         if let Some(entry) = self.entries.get_mut(&address) {
+            if let State::Fixed(_) = entry.state {
+                return VecDeque::new();
+            }
             entry.interface = interface;
             if let State::Wanted { queue, .. } = std::mem::replace(&mut entry.state, known) {
                 self.wanted -= 1;

@@ -67,7 +67,7 @@ pub enum Misconfigured {
     Overlap(Ipv4Net, Ipv4Net),
     /// Two routes lead to one network.
     Twice(Ipv4Net),
-    /// No interface is in the network of a next router.
+    /// No interface is in the network of a next router, or of a neighbour.
     Unreachable(Ipv4Addr),
     /// The outside of a NAT is no interface.
     Outside(usize),
@@ -83,7 +83,7 @@ impl fmt::Display for Misconfigured {
                 write!(f, "the networks of {a} and {b} overlap: each interface needs its own")
             }
             Self::Twice(net) => write!(f, "there are two routes to {net}"),
-            Self::Unreachable(via) => write!(f, "the next router {via} is in no interface's network"),
+            Self::Unreachable(via) => write!(f, "no interface is in the network of {via}"),
             Self::Outside(index) => write!(f, "there is no interface {index} to be the outside"),
         }
     }
@@ -152,6 +152,17 @@ impl<F: Resize> Router<F> {
     pub fn with_nat(mut self, plan: Nat) -> Result<Self, Misconfigured> {
         let outside = self.interfaces.get(plan.outside).ok_or(Misconfigured::Outside(plan.outside))?;
         self.nat = Some(Translator::new(plan, outside.net.addr()));
+        Ok(self)
+    }
+
+    /// The router with a neighbour whose station address is configured: it is neither asked for nor forgotten.
+    ///
+    /// # Errors
+    /// [`Misconfigured::Unreachable`].
+    pub fn with_neighbour(mut self, address: Ipv4Addr, mac: Mac) -> Result<Self, Misconfigured> {
+        let hop = self.routes.find(address).filter(|hop| hop.next == address && !self.is_here(address));
+        let hop = hop.ok_or(Misconfigured::Unreachable(address))?;
+        self.arp.fix(address, hop.interface, mac);
         Ok(self)
     }
 

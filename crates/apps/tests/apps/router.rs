@@ -1,7 +1,7 @@
 use crate::network::{HERE, HOST, OURS, S, THERE, interfaces};
 use crate::wires::{Frame, push, tick};
 use etherparse::{Icmpv4Type, NetSlice, PacketBuilder, SlicedPacket, TransportSlice, icmpv4};
-use kpps_apps::{App, Reason, Route, Router};
+use kpps_apps::{App, Misconfigured, Reason, Route, Router};
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Mac, Size, Tag, tag};
 use proptest::prelude::*;
@@ -177,6 +177,22 @@ fn a_silent_neighbour_is_asked_for_and_forgotten() {
     assert_eq!(push(&mut router, 0, frame.clone(), 61 * S), [(1, question)]);
     let out = push(&mut router, 1, arp(2, (HOST[1], THERE[1]), (OURS[1], HERE[1])), 61 * S);
     assert_eq!(out, [on]);
+}
+
+#[test]
+fn a_neighbour_that_is_configured_is_neither_asked_nor_forgotten() {
+    let mut router = router().with_neighbour(THERE[1], HOST[1]).unwrap();
+    let frame = udp(THERE[1], 64, &[1; 18]);
+    let on = (1, forwarded(frame.clone(), OURS[1], HOST[1]));
+    push(&mut router, 1, arp(2, (HOST[0], THERE[1]), (OURS[1], HERE[1])), 0);
+    for at in [0, 31 * S, 3600 * S] {
+        tick(&mut router, at);
+        assert_eq!(push(&mut router, 0, frame.clone(), at), std::slice::from_ref(&on));
+    }
+    for nowhere in [HERE[1], [10, 9, 0, 1].into(), [192, 168, 0, 1].into()] {
+        let refused = crate::router::router().with_neighbour(nowhere, HOST[1]);
+        assert_eq!(refused.err(), Some(Misconfigured::Unreachable(nowhere)));
+    }
 }
 
 #[test]

@@ -47,6 +47,9 @@ functions! {
     Element = "application", "What the application does with a frame.";
     SystemCall = "system call", "Into the kernel and back, and copying a frame.";
     Copy = "copy", "Copying data, or summing it.";
+    Route = "IP forwarding", "`ip_forward` to the neighbour's station address: a packet on its way.";
+    Vlan = "VLAN", "A VLAN's device: a frame out of its VLAN and into another.";
+    Translate = "address translation", "Connection tracking, and rewriting addresses and ports.";
     Ip = "IP", "`ip_rcv`: a packet to its protocol.";
     Tcp = "TCP", "`tcp_v4_rcv`: a segment to its socket.";
     TcpAck = "TCP acknowledgement", "Making an acknowledgement and handing it down.";
@@ -62,8 +65,13 @@ const FUNCTIONS: usize = Function::ALL.len();
 const LEVELS: [Level; 3] = [Level::Thread, Level::Softirq, Level::Hardirq];
 
 /// Time spent, as it is added up.
-#[derive(Default)]
 pub(super) struct Table([[Cell<u64>; FUNCTIONS]; LEVELS.len()]);
+
+impl Default for Table {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| std::array::from_fn(|_| Cell::new(0))))
+    }
+}
 
 impl Table {
     #[inline]

@@ -266,7 +266,8 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
             self.count(|t| (t.in_input, t.in_hand) = (t.in_input - 1, t.in_hand + 1));
             let work = self.handler.borrow().work();
             let elements = match work {
-                Work::Bridge => 0,
+                // What leaves costs `forward_cycles`.
+                Work::Bridge | Work::Route { .. } => 0,
                 Work::Elements(elements) => elements,
                 Work::Protocol => {
                     spend(machine, Function::Receive, self.params.receive_cycles);

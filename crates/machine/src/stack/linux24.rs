@@ -62,8 +62,14 @@ pub struct Params {
     pub tick_ps: u64,
     /// The timer softirq, at each tick.
     pub tick_cycles: u64,
-    /// `ip_rcv` and the routing cache: one packet to its protocol.
+    /// `ip_rcv` and the routing cache: one packet to its protocol, or to its way on.
     pub ip_cycles: u64,
+    /// `ip_forward` to the neighbour's station address: one packet on its way.
+    pub forward_cycles: u64,
+    /// A VLAN's device: one frame out of its VLAN and into another.
+    pub vlan_cycles: u64,
+    /// Connection tracking and translation: one packet of a connection that is known.
+    pub nat_cycles: u64,
     /// `tcp_v4_rcv` to the socket's queue: one segment that was expected.
     pub tcp_cycles: u64,
     /// Making an acknowledgement and sending it as far as the transmit queue.
@@ -84,6 +90,10 @@ pub struct Params {
     pub queue_lines: u32,
     /// Cache lines of the bridge's table and locks that each frame changes.
     pub bridge_lines: u32,
+    /// Cache lines of routes and neighbours that each packet changes.
+    pub route_lines: u32,
+    /// Cache lines of the connections' table, its locks and the connection that each packet changes.
+    pub nat_lines: u32,
 }
 
 impl Params {
@@ -98,6 +108,8 @@ impl Params {
             ("queue_lines", self.queue_lines as usize, 0..=1000),
             ("socket_lines", self.socket_lines as usize, 0..=1000),
             ("bridge_lines", self.bridge_lines as usize, 0..=1000),
+            ("route_lines", self.route_lines as usize, 0..=1000),
+            ("nat_lines", self.nat_lines as usize, 0..=1000),
         ])?;
         const CYCLES: std::ops::RangeInclusive<u64> = 0..=1_000_000;
         check(&[
@@ -117,6 +129,9 @@ impl Params {
             ("tick_ps", self.tick_ps, 100 * crate::US..=crate::S),
             ("tick_cycles", self.tick_cycles, CYCLES),
             ("ip_cycles", self.ip_cycles, CYCLES),
+            ("forward_cycles", self.forward_cycles, CYCLES),
+            ("vlan_cycles", self.vlan_cycles, CYCLES),
+            ("nat_cycles", self.nat_cycles, CYCLES),
             ("tcp_cycles", self.tcp_cycles, CYCLES),
             ("tcp_ack_cycles", self.tcp_ack_cycles, CYCLES),
             ("wake_cycles", self.wake_cycles, CYCLES),
@@ -133,6 +148,13 @@ impl Params {
 pub enum Work {
     /// That of a bridge.
     Bridge,
+    /// That of an IPv4 router.
+    Route {
+        /// Between VLANs.
+        vlans: bool,
+        /// With address translation.
+        translates: bool,
+    },
     /// That of so many elements.
     Elements(u32),
     /// Its own, in [`Handler::receive`].
@@ -158,6 +180,10 @@ pub trait Handler<N: Netdev>: 'static {
         frame: N::Frame,
         out: &mut Vec<(usize, N::Frame)>,
     ) -> Option<N::Buffer>;
+    /// Frames that it had kept, and whose way ended in [`Handler::handle`].
+    fn released(&mut self) -> Vec<N::Buffer> {
+        Vec::new()
+    }
 }
 
 /// A device, where its card is plugged, who serves it, and which CPU takes its interrupts.
@@ -298,6 +324,18 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
                 spend(machine, Function::Forward, params.bridge_cycles);
                 machine.own(&self.handler_line, params.bridge_lines);
             }
+            Work::Route { vlans, translates } => {
+                spend(machine, Function::Ip, params.ip_cycles);
+                spend(machine, Function::Route, params.forward_cycles);
+                if vlans {
+                    spend(machine, Function::Vlan, params.vlan_cycles);
+                }
+                if translates {
+                    spend(machine, Function::Translate, params.nat_cycles);
+                }
+                let lines = params.route_lines + if translates { params.nat_lines } else { 0 };
+                machine.own(&self.handler_line, lines);
+            }
             Work::Protocol => {
                 let buffer = self.handler.borrow().receive(machine, &self.ports[port].device, frame);
                 self.ports[port].count(|t| (t.in_hand, t.ended) = (t.in_hand - 1, t.ended + 1));
@@ -311,6 +349,9 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
         let buffer = self.handler.borrow_mut().handle(machine.now_ps(), port, frame, &mut out);
         let (ended, leave) = (u64::from(buffer.is_some()), out.len() as u64);
         self.ports[port].count(|t| (t.in_hand, t.ended) = (t.in_hand - 1 + leave, t.ended + ended));
+        let released = self.handler.borrow_mut().released();
+        self.ports[port].count(|t| t.ended += released.len() as u64);
+        released.into_iter().for_each(|buffer| self.ports[port].device.free(buffer));
         for (to, frame) in out.drain(..) {
             self.send(machine, port, to, frame);
         }

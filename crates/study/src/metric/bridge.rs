@@ -1,10 +1,12 @@
-//! A bridge of two ports under a full-duplex tester ([`kpps_testbed::bridge`]).
+//! A bridge of two ports under a full-duplex tester ([`kpps_testbed::forwarding`]).
 
 use super::offered::{Offered, OneOrMany};
 use super::setting::{Setting, configuration};
 use super::{Context, Values, columns};
+use kpps_bench::Load;
 use kpps_frames::Size;
-use kpps_testbed::bridge::{Affinity, BridgeLoad, bridge, watchdogs};
+use kpps_testbed::forwarding::{Affinity, line_pps};
+use kpps_testbed::{Forwarder, Forwarding};
 use serde::Deserialize;
 
 /// Which CPU takes the interrupts of which card.
@@ -52,15 +54,20 @@ fn duration_ms() -> u32 {
 }
 
 impl Of {
+    fn testbed(&self, context: &Context) -> Result<Forwarding, String> {
+        let setup = self.setting.setup(context)?;
+        Ok(Forwarding::new(setup, Forwarder::Bridge).with(self.interrupts.into()))
+    }
+
     /// The loads of every size.
-    fn loads(&self) -> Vec<BridgeLoad> {
+    fn loads(&self) -> Vec<Load> {
         let sizes = match &self.sizes {
             None => vec![self.setting.size()],
             Some(sizes) => sizes.list().into_iter().map(Size::with_fcs).collect(),
         };
         let loads = |size| {
-            let line_pps = BridgeLoad::line_pps(size);
-            self.offered.pps(line_pps).into_iter().map(move |offered_pps| BridgeLoad {
+            let line_pps = line_pps(size);
+            self.offered.pps(line_pps).into_iter().map(move |offered_pps| Load {
                 offered_pps: offered_pps.min(line_pps),
                 size,
                 warmup_ms: self.warmup_ms,
@@ -79,16 +86,16 @@ impl Of {
 /// `line_transfers_per_packet`; and `mask_writes` in the measured time.
 pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: Of = configuration(of)?;
-    let setup = of.setting.setup(context)?;
-    let row = |load: BridgeLoad| {
-        let bridged =
-            bridge(&setup, of.interrupts.into(), &load, context.go_on).map_err(|e| e.to_string())?;
-        let (ledger, each, [there, back]) = (&bridged.ledger, &bridged.per_frame, bridged.directions);
+    let testbed = of.testbed(context)?;
+    let row = |load: Load| {
+        let bridged = testbed.forwarded(&load, context.go_on).map_err(|e| e.to_string())?;
+        let (trial, each, [there, back]) = (&bridged.trial, &bridged.per_frame, bridged.directions);
+        let ledger = &trial.ledger;
         let busy = |cpu: Option<&kpps_report::Cpu>| cpu.map_or(0.0, |cpu| cpu.busy());
         Ok(vec![
             ("size", f64::from(load.size.bytes_with_fcs())),
             ("offered_pps", load.offered_pps),
-            ("forwarded_pps", bridged.forwarded_pps()),
+            ("forwarded_pps", bridged.pps()),
             ("sent_0", there.sent as f64),
             ("forwarded_0", there.forwarded as f64),
             ("sent_1", back.sent as f64),
@@ -102,7 +109,7 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
             ("unexplained", ledger.unexplained() as f64),
             ("cpu_busy", busy(bridged.cpus.first())),
             ("cpu_busy_last", busy(bridged.cpus.last())),
-            ("bus_busy", bridged.bus_busy),
+            ("bus_busy", trial.bus_busy),
             ("interrupts_per_packet", each.interrupts),
             ("reads_per_packet", each.register_reads),
             ("writes_per_packet", each.register_writes),
@@ -119,10 +126,9 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
 /// `longest_stop_ms`; and `simulated_ms` under load. The times of the configuration are not asked: it takes what it takes.
 pub(super) fn watchdog(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: Of = configuration(of)?;
-    let setup = of.setting.setup(context)?;
-    let row = |load: BridgeLoad| {
-        let seen =
-            watchdogs(&setup, of.interrupts.into(), &load, context.go_on).map_err(|e| e.to_string())?;
+    let testbed = of.testbed(context)?;
+    let row = |load: Load| {
+        let seen = testbed.watchdogs(&load, context.go_on).map_err(|e| e.to_string())?;
         Ok(vec![
             ("timeouts", f64::from(seen.timeouts)),
             ("longest_stop_ms", seen.longest_stop_ms),
