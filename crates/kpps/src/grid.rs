@@ -1,14 +1,13 @@
 //! `kpps grid`: any parameter over ranges, on all cores, continued where it was left.
 
-mod cells;
 mod range;
 
 use crate::error::{Failure, print};
 use crate::interrupt;
+use crate::journal::Journal;
 use crate::output::Output;
 use crate::room::Room;
 use crate::units;
-use cells::Cells;
 use clap::Args;
 use kpps_bench::{Load, TrialError, point};
 use kpps_frames::Size;
@@ -203,7 +202,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let mut results = open(&arguments.results, "grid.json")?;
     let mut report = open(&arguments.report, "grid.html")?;
-    let kept = Mutex::new(Cells::open(&arguments.cells)?);
+    let kept = Mutex::new(Journal::open(&arguments.cells)?);
 
     interrupt::watch();
     let began = Instant::now();
@@ -216,7 +215,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             let values = arguments.values(at);
             let outcome = arguments.plan(&values).and_then(|plan| {
                 let key = arguments.key(&plan, &values);
-                if let Some(point) = kept.lock().ok().and_then(|kept| kept.find(&key)) {
+                if let Some(point) = kept.lock().ok().and_then(|kept| kept.of(&key).last().cloned()) {
                     return Ok(Some(point));
                 }
                 match measure(plan) {

@@ -12,6 +12,7 @@ mod error;
 mod forward;
 mod grid;
 mod interrupt;
+mod journal;
 mod lab;
 mod list;
 mod ndr;

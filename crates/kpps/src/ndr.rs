@@ -2,6 +2,7 @@
 
 use crate::error::{Failure, print};
 use crate::interrupt;
+use crate::journal::Journal;
 use crate::room::Room;
 use crate::run::Common;
 use crate::trial::Bench;
@@ -14,9 +15,8 @@ use kpps_ports::Spec;
 use kpps_report::ndr::{Ndr, PlainBisection, SearchGoal, SearchTrial};
 use kpps_testbed::Setup;
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{BufRead, BufReader, IsTerminal, Write as _};
-use std::path::{Path, PathBuf};
+use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Arguments of `kpps ndr`.
@@ -71,7 +71,7 @@ pub struct Arguments {
     /// A plain bisection beside it
     #[arg(long)]
     bisection: bool,
-    /// Keep every trial in this file, and go on from those that are in it
+    /// Keep every trial in this file, and go on from those in it that are of the same search
     #[arg(long, value_name = "FILE")]
     trials: Option<PathBuf>,
     #[command(flatten)]
@@ -199,9 +199,9 @@ fn search(
         "{:?} {} B both ways: {}, {min_pps} to {max_pps} pps, {} ms",
         document.testbed, document.frame_bytes_with_fcs, document.both_ways, bench.load.duration_ms
     );
-    let mut journal = arguments.trials.as_deref().map(|path| Journal::open(path, &what)).transpose()?;
+    let mut journal = arguments.trials.as_deref().map(Journal::open).transpose()?;
     let mut search = Search::new(goals.iter().map(|(_, goal)| *goal).collect(), min_pps, max_pps);
-    let mut trials = journal.as_mut().map(|journal| std::mem::take(&mut journal.trials)).unwrap_or_default();
+    let mut trials = journal.as_ref().map(|journal| journal.of(&what).to_vec()).unwrap_or_default();
     for trial in &trials {
         search.add(measured(trial));
     }
@@ -218,7 +218,7 @@ fn search(
             search.add(measured(&trial));
             trials.push(trial);
             show(&trial, trials.len());
-            journal.as_mut().map_or(Ok(()), |journal| journal.keep(&trial))
+            journal.as_mut().map_or(Ok(()), |journal| journal.keep(&what, &trial))
         });
     }
     clear();
@@ -270,59 +270,6 @@ fn search(
             Err(Failure::Interrupted(format!("interrupted: {count} trials measured{kept}")))
         }
         end => end,
-    }
-}
-
-/// Trials on disk: a line that says of what, and a line for each.
-struct Journal {
-    file: File,
-    path: PathBuf,
-    trials: Vec<SearchTrial>,
-}
-
-impl Journal {
-    /// Opens a file, and reads the trials in it, which must be of the same system. A last line that was cut off is forgotten.
-    fn open(path: &Path, what: &str) -> Result<Self, Failure> {
-        let cannot = |e: std::io::Error| Failure::Input(format!("cannot use {}: {e}", path.display()));
-        let file = File::options().read(true).append(true).create(true).open(path).map_err(cannot)?;
-        let mut whole = 0;
-        let mut trials = Vec::new();
-        let mut reader = BufReader::new(&file);
-        let mut line = String::new();
-        while reader.read_line(&mut line).map_err(cannot)? > 0 {
-            let text = line.trim_end();
-            if whole == 0 && serde_json::from_str::<String>(text).ok().as_deref() != Some(what) {
-                return Err(Failure::Input(format!(
-                    "{} holds trials of something else: {text}; this would be {what}",
-                    path.display()
-                )));
-            }
-            if whole > 0 {
-                match serde_json::from_str(text) {
-                    Ok(trial) if line.ends_with('\n') => trials.push(trial),
-                    _ => break,
-                }
-            }
-            whole += line.len() as u64;
-            line.clear();
-        }
-        file.set_len(whole).map_err(cannot)?;
-        let mut journal = Self { file, path: path.to_owned(), trials };
-        if whole == 0 {
-            journal.line(&what)?;
-        }
-        Ok(journal)
-    }
-
-    fn keep(&mut self, trial: &SearchTrial) -> Result<(), Failure> {
-        self.line(trial)
-    }
-
-    fn line(&mut self, value: &impl serde::Serialize) -> Result<(), Failure> {
-        let cannot =
-            |e: &dyn std::fmt::Display| Failure::Check(format!("cannot write {}: {e}", self.path.display()));
-        let text = serde_json::to_string(value).map_err(|e| cannot(&e))? + "\n";
-        self.file.write_all(text.as_bytes()).map_err(|e| cannot(&e))
     }
 }
 
@@ -383,28 +330,4 @@ fn screen(document: &Ndr) -> String {
         document.goals.first().map_or(0.0, |goal| goal.exceed_ratio * 100.0)
     );
     text
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    #[test]
-    fn a_journal_gives_back_whole_lines_and_refuses_another_system() {
-        let here = tempfile::tempdir().unwrap();
-        let path = here.path().join("trials.jsonl");
-        let trial =
-            SearchTrial { load_pps: 33_333.333_333_3, seconds: 1.0, sent: 5, ..SearchTrial::default() };
-        let mut journal = Journal::open(&path, "a").unwrap();
-        journal.keep(&trial).unwrap();
-        journal.keep(&trial).unwrap();
-        journal.file.write_all(b"{\"load_pps\":12").unwrap();
-        drop(journal);
-        let mut again = Journal::open(&path, "a").unwrap();
-        assert_eq!(again.trials, [trial, trial]);
-        again.keep(&trial).unwrap();
-        assert_eq!(Journal::open(&path, "a").unwrap().trials.len(), 3);
-        assert!(matches!(Journal::open(&path, "b"), Err(Failure::Input(_))));
-    }
 }

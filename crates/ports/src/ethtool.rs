@@ -1,8 +1,8 @@
 //! What a driver counts by itself, and how fast its link is: `ethtool -S`, `ethtool` (linux/ethtool.h).
 
+use crate::interface::{Interface, pair};
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 const GET_SETTINGS: u32 = 0x01;
 const GET_STRINGS: u32 = 0x1b;
@@ -15,50 +15,6 @@ const NAME: usize = 32;
 /// More than any driver has; a driver that says otherwise is not believed.
 const MOST: usize = 1 << 14;
 
-/// A request to the driver of one interface.
-struct Request {
-    fd: OwnedFd,
-    name: [libc::c_char; libc::IFNAMSIZ],
-}
-
-impl Request {
-    fn open(interface: &str) -> io::Result<Self> {
-        let mut name = [0; libc::IFNAMSIZ];
-        if interface.len() >= name.len() || interface.contains('\0') {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        for (to, from) in name.iter_mut().zip(interface.bytes()) {
-            *to = from as libc::c_char;
-        }
-        // SAFETY: no memory is involved.
-        let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: a new descriptor that is nobody else's.
-        Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) }, name })
-    }
-
-    /// Asks with `words`, a command and its arguments, which the driver overwrites. Their length must be that of the
-    /// command's structure, with all that the driver adds to it.
-    fn ask(&self, words: &mut [u64]) -> io::Result<()> {
-        // SAFETY: all zeroes is a valid value of this plain C struct.
-        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-        request.ifr_name = self.name;
-        request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
-        // SAFETY: the callers below give each command room for all that it writes; request and words live.
-        let result = unsafe { libc::ioctl(self.fd.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
-        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-    }
-}
-
-/// Two words of 32 bits in one.
-fn pair(first: u32, second: u32) -> u64 {
-    let [a, b, c, d] = first.to_ne_bytes();
-    let [e, f, g, h] = second.to_ne_bytes();
-    u64::from_ne_bytes([a, b, c, d, e, f, g, h])
-}
-
 /// The speed of an interface's link in Mb/s, if it has one now.
 ///
 /// # Errors
@@ -66,7 +22,7 @@ fn pair(first: u32, second: u32) -> u64 {
 pub fn speed_mbps(interface: &str) -> io::Result<Option<u32>> {
     // `struct ethtool_cmd`: 44 bytes, the speed in two halves at 12 and 28.
     let mut words = [pair(GET_SETTINGS, 0), 0, 0, 0, 0, 0];
-    Request::open(interface)?.ask(&mut words)?;
+    Interface::find(interface)?.ethtool(&mut words)?;
     let half = |word: u64| u32::from(u16::from_ne_bytes([word.to_ne_bytes()[4], word.to_ne_bytes()[5]]));
     let mbps = half(words[3]) << 16 | half(words[1]);
     // All ones: unknown.
@@ -78,10 +34,10 @@ pub fn speed_mbps(interface: &str) -> io::Result<Option<u32>> {
 /// # Errors
 /// No such interface, or its driver has none.
 pub fn statistics(interface: &str) -> io::Result<BTreeMap<String, u64>> {
-    let request = Request::open(interface)?;
+    let interface = Interface::find(interface)?;
     // `struct ethtool_sset_info`: command, reserved, a mask of 64 bits, and one count.
     let mut counts = [pair(GET_COUNTS, 0), 1 << STATISTICS, 0];
-    request.ask(&mut counts)?;
+    interface.ethtool(&mut counts)?;
     let count = match counts {
         [_, mask, count] if mask != 0 => {
             let [a, b, c, d, ..] = count.to_ne_bytes();
@@ -97,11 +53,11 @@ pub fn statistics(interface: &str) -> io::Result<BTreeMap<String, u64>> {
     let mut names = vec![0_u64; 2 + 2 * count * NAME / 8];
     names[0] = pair(GET_STRINGS, STATISTICS);
     names[1] = pair(count as u32, 0);
-    request.ask(&mut names)?;
+    interface.ethtool(&mut names)?;
     // `struct ethtool_stats`: command, count, and the values.
     let mut values = vec![0_u64; 1 + 2 * count];
     values[0] = pair(GET_STATISTICS, count as u32);
-    request.ask(&mut values)?;
+    interface.ethtool(&mut values)?;
     let bytes: Vec<u8> = names.iter().flat_map(|word| word.to_ne_bytes()).collect();
     let mut statistics = BTreeMap::new();
     for (name, value) in bytes[12..].chunks_exact(NAME).zip(&values[1..]).take(count) {

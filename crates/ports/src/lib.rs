@@ -24,7 +24,7 @@
 //! VFIO without an IOMMU (`enable_unsafe_noiommu_mode`) takes huge pages by physical address, as UIO does. Debian's kernels
 //! are built without it.
 //!
-//! `unsafe` is in `window.rs` (registers), in `vfio/ioctl.rs`, `port/interface.rs`, `ethtool.rs` and `port/packet/socket.rs` (system
+//! `unsafe` is in `window.rs` (registers), in `vfio/ioctl.rs`, `interface.rs`, `socket.rs` and `port/packet/socket.rs` (system
 //! calls; those of `port/xdp`, too), and in `port/packet/ring.rs` and `port/xdp/ring.rs` (memory shared with the kernel).
 
 mod card;
@@ -33,10 +33,13 @@ pub mod devices;
 mod domain;
 mod error;
 pub mod ethtool;
+mod interface;
 mod interrupts;
+pub mod netlink;
 pub mod pci;
 mod physical;
 pub mod port;
+mod socket;
 mod spec;
 mod system;
 mod vfio;

@@ -1,7 +1,7 @@
 //! One page for those who would rather look than read.
 
-use crate::{Curve, Environment, Point, Series, places};
-use maud::{DOCTYPE, Markup, PreEscaped, html as markup};
+use crate::{Curve, Environment, Point, Series, page, places};
+use maud::{Markup, PreEscaped, html as markup};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,11 +9,6 @@ const PLOTS_JS: &str = include_str!("../assets/uplot-1.6.32.min.js");
 const PLOTS_CSS: &str = include_str!("../assets/uplot-1.6.32.min.css");
 const PLOTS_LICENCE: &str = include_str!("../assets/uplot-LICENSE");
 const PAGE_JS: &str = include_str!("../assets/page.js");
-pub(crate) const PAGE_CSS: &str = include_str!("../assets/page.css");
-
-/// The browser itself sees to it that the page asks nothing of any network.
-pub(crate) const POLICY: &str =
-    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:";
 
 /// The document as one self-contained HTML page: the two sentences, plots to be explored with
 /// mouse, finger or arrow keys, a table of every point, and the environment. Light and dark.
@@ -30,49 +25,38 @@ pub fn html(curve: &Curve) -> String {
         ),
         format!("{} ms for each point", environment.duration_ms),
     ];
-    markup! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                title { "kpps: " (environment.machine) ", delivered against offered load" }
-                style { (PreEscaped(PLOTS_CSS)) (PreEscaped(PAGE_CSS)) }
+    let title = format!("{}, delivered against offered load", environment.machine);
+    let body = markup! {
+        header {
+            div {
+                h1 { "Delivered against offered load" }
+                p.setting { (setting.join(" · ")) }
             }
-            body {
-                header {
-                    div {
-                        h1 { "Delivered against offered load" }
-                        p.setting { (setting.join(" · ")) }
-                    }
-                    button.plain #theme type="button" aria-label="Switch between light and dark" { "Dark" }
-                }
-                main {
-                    div.lead { @for sentence in &curve.summary { p { (sentence.replace(" %", "\u{a0}%")) } } }
-                    @if !curve.complete {
-                        p.notice role="status" { "This run was interrupted: some points are missing." }
-                    }
-                    noscript { p.notice { "The plots need JavaScript. Every number is in the tables below." } }
-                    (legend(curve))
-                    (plots(curve))
-                    (points(curve))
-                    (setup(environment))
-                }
-                footer {
-                    p {
-                        "Made by kpps " (environment.kpps_version) ". "
-                        button.plain #save type="button" { "Save the data (JSON)" }
-                    }
-                }
-                script type="application/json" #data { (PreEscaped(in_script(curve))) }
-                script type="application/json" #words { (PreEscaped(words(curve))) }
-                script { (PreEscaped(format!("/*\n{PLOTS_LICENCE}*/\n{PLOTS_JS}"))) }
-                script { (PreEscaped(PAGE_JS)) }
+            button.plain #theme type="button" aria-label="Switch between light and dark" { "Dark" }
+        }
+        main {
+            div.lead { @for sentence in &curve.summary { p { (sentence.replace(" %", "\u{a0}%")) } } }
+            @if !curve.complete {
+                p.notice role="status" { "This run was interrupted: some points are missing." }
+            }
+            noscript { p.notice { "The plots need JavaScript. Every number is in the tables below." } }
+            (legend(curve))
+            (plots(curve))
+            (points(curve))
+            (setup(environment))
+        }
+        footer {
+            p {
+                "Made by kpps " (environment.kpps_version) ". "
+                button.plain #save type="button" { "Save the data (JSON)" }
             }
         }
-    }
-    .into_string()
+        script type="application/json" #data { (PreEscaped(in_script(curve))) }
+        script type="application/json" #words { (PreEscaped(words(curve))) }
+        script { (PreEscaped(format!("/*\n{PLOTS_LICENCE}*/\n{PLOTS_JS}"))) }
+        script { (PreEscaped(PAGE_JS)) }
+    };
+    page::page(&title, &[PLOTS_CSS, page::CSS], &body)
 }
 
 /// JSON that cannot end its own script element: `<` occurs only inside strings, where `\u003c` means the same.

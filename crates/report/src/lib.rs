@@ -14,6 +14,7 @@ mod format;
 pub mod grid;
 mod html;
 pub mod ndr;
+mod page;
 mod places;
 mod run;
 mod schema;

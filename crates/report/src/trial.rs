@@ -155,6 +155,21 @@ pub struct Processor {
     pub steal_s: f64,
 }
 
+impl Processor {
+    /// What it has spent since an earlier look.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            user_s: self.user_s - before.user_s,
+            system_s: self.system_s - before.system_s,
+            irq_s: self.irq_s - before.irq_s,
+            softirq_s: self.softirq_s - before.softirq_s,
+            idle_s: self.idle_s - before.idle_s,
+            steal_s: self.steal_s - before.steal_s,
+        }
+    }
+}
+
 impl TrialLedger {
     /// What no place accounts for, from the rest.
     #[must_use]

@@ -50,10 +50,11 @@ impl Testbed for Bed {
         let seconds = offer.duration.as_secs_f64();
         let (mut cpu, mut processors) = (Cpu::default(), 0.0);
         for (from, to) in outcome.before.processors.iter().zip(&outcome.after.processors) {
-            cpu.hardirq += to.irq_s - from.irq_s;
-            cpu.softirq += to.softirq_s - from.softirq_s;
-            cpu.thread += to.user_s - from.user_s + to.system_s - from.system_s;
-            processors += to.idle_s - from.idle_s + to.steal_s - from.steal_s;
+            let spent = to.since(from);
+            cpu.hardirq += spent.irq_s;
+            cpu.softirq += spent.softirq_s;
+            cpu.thread += spent.user_s + spent.system_s;
+            processors += spent.idle_s + spent.steal_s;
         }
         let whole = cpu.busy() + processors;
         let share = |part: f64| if whole > 0.0 { part / whole } else { 0.0 };

@@ -4,7 +4,7 @@ use crate::look::{Interface, Look};
 use crate::trial::{Offer, Outcome, Tester, Way};
 use kpps_bench::Latency;
 use kpps_ports::port::run::Load;
-use kpps_report::trial::{Direction, Processor, Trial, TrialLedger};
+use kpps_report::trial::{Direction, Trial, TrialLedger};
 use std::collections::BTreeMap;
 
 /// The document of a trial.
@@ -96,14 +96,7 @@ fn system(before: &Look, after: &Look) -> Trial {
             ip.insert(name.clone(), since(&was.ip, &namespace.ip));
         }
     }
-    let processors = before.processors.iter().zip(&after.processors).map(|(from, to)| Processor {
-        user_s: to.user_s - from.user_s,
-        system_s: to.system_s - from.system_s,
-        irq_s: to.irq_s - from.irq_s,
-        softirq_s: to.softirq_s - from.softirq_s,
-        idle_s: to.idle_s - from.idle_s,
-        steal_s: to.steal_s - from.steal_s,
-    });
+    let processors = before.processors.iter().zip(&after.processors).map(|(from, to)| to.since(from));
     let (from, to) = (before.softnet, after.softnet);
     let softnet = [
         ("processed", to.processed - from.processed),

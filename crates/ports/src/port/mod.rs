@@ -11,10 +11,10 @@
 //! A port never waits by itself: who has nothing to do calls [`rest`], which sleeps until a port wants attention.
 
 mod any;
+mod attached;
 mod card;
 mod choice;
 mod counted;
-mod interface;
 mod missed;
 mod packet;
 mod rest;

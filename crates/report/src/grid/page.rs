@@ -2,9 +2,8 @@
 
 use super::{Cell, Grid, Map};
 use crate::format::{kpps, percent};
-use crate::html::{PAGE_CSS, POLICY};
-use crate::{NOT_SENT, Point};
-use maud::{DOCTYPE, Markup, PreEscaped, html as markup};
+use crate::{NOT_SENT, Point, page};
+use maud::{Markup, html as markup};
 
 const GRID_CSS: &str = include_str!("../../assets/grid.css");
 
@@ -17,45 +16,33 @@ pub fn page(grid: &Grid) -> String {
     let e = &grid.environment;
     let names: Vec<_> = grid.axes.iter().map(|axis| axis.parameter.as_str()).collect();
     let title = format!("{}: {} cells over {}", e.machine, grid.cells.len(), names.join(", "));
-    markup! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                title { "kpps: " (title) }
-                style { (PreEscaped(PAGE_CSS)) (PreEscaped(GRID_CSS)) }
-            }
-            body {
-                header { div {
-                    h1 { (title) }
-                    p.setting { (e.chip) " on " (e.bus) ", " (e.host) ", " (e.stack) "; line rate "
-                        (kpps(e.line_rate_pps)) " kpps with frames of " (e.frame_bytes_with_fcs) " B" }
-                } }
-                main {
-                    div.lead { p {
-                        @match grid.extremes() {
-                            Some([(most, high), (least, low)]) => {
-                                "Most is delivered with " (grid.name(most)) ": " (kpps(high)) " kpps. Least with "
-                                (grid.name(least)) ": " (kpps(low)) " kpps."
-                            }
-                            None => "Nothing was measured.",
-                        }
-                    } }
-                    @if !grid.complete {
-                        p.notice role="status" { "This run was interrupted: some cells are missing." }
+    let body = markup! {
+        header { div {
+            h1 { (title) }
+            p.setting { (e.chip) " on " (e.bus) ", " (e.host) ", " (e.stack) "; line rate "
+                (kpps(e.line_rate_pps)) " kpps with frames of " (e.frame_bytes_with_fcs) " B" }
+        } }
+        main {
+            div.lead { p {
+                @match grid.extremes() {
+                    Some([(most, high), (least, low)]) => {
+                        "Most is delivered with " (grid.name(most)) ": " (kpps(high)) " kpps. Least with "
+                        (grid.name(least)) ": " (kpps(low)) " kpps."
                     }
-                    (maps(grid, "Delivered, kpps", 210, |point| (point.delivered_pps, kpps(point.delivered_pps))))
-                    (maps(grid, "Lost of what was offered", 10, |point| (point.loss_ratio, percent(point.loss_ratio))))
-                    section { h2 { "Every cell" } (table(grid)) }
+                    None => "Nothing was measured.",
                 }
-                footer { p { "Made by kpps " (e.kpps_version) " with profiles " code { (e.profiles_hash) }
-                    "; " (e.duration_ms) " ms measured, seed " (e.seed) "." } }
+            } }
+            @if !grid.complete {
+                p.notice role="status" { "This run was interrupted: some cells are missing." }
             }
+            (maps(grid, "Delivered, kpps", 210, |point| (point.delivered_pps, kpps(point.delivered_pps))))
+            (maps(grid, "Lost of what was offered", 10, |point| (point.loss_ratio, percent(point.loss_ratio))))
+            section { h2 { "Every cell" } (table(grid)) }
         }
-    }
-    .into_string()
+        footer { p { "Made by kpps " (e.kpps_version) " with profiles " code { (e.profiles_hash) }
+            "; " (e.duration_ms) " ms measured, seed " (e.seed) "." } }
+    };
+    page::page(&title, &[page::CSS, GRID_CSS], &body)
 }
 
 /// Side of a cell, and room for what is written beside the cells.

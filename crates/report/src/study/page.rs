@@ -1,8 +1,8 @@
 //! A study as a page to read.
 
 use super::{Article, Claim, Figure, Map, Study, Verdict, value};
-use crate::html::{PAGE_CSS, POLICY};
-use maud::{DOCTYPE, Markup, PreEscaped, html as markup};
+use crate::page;
+use maud::{Markup, html as markup};
 
 const STUDY_CSS: &str = include_str!("../../assets/study.css");
 
@@ -12,52 +12,40 @@ pub fn page(study: &Study, article: &Article) -> String {
     let claims: Vec<&Claim> = study.of(&article.name).collect();
     let count = |verdict| claims.iter().filter(|claim| claim.verdict == verdict).count();
     let (pass, miss, predicted) = (count(Verdict::Pass), count(Verdict::Miss), count(Verdict::Predicted));
-    markup! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                title { "kpps: " (article.title) }
-                style { (PreEscaped(PAGE_CSS)) (PreEscaped(STUDY_CSS)) }
-            }
-            body {
-                header {
-                    div {
-                        h1 { (article.title) }
-                        p.setting { "Study " code { (article.name) } ", run in the machine room of kpps" }
-                    }
-                }
-                main {
-                    div.lead { p {
-                        "Claims: " (claims.len()) ". Held: " (pass) ", missed: " (miss) ", predicted: " (predicted)
-                        " (the document has a result that the model was not told)."
-                    } }
-                    @if !study.complete {
-                        p.notice role="status" { "This run was interrupted: some claims are missing." }
-                    }
-                    @if !article.asked.is_empty() {
-                        section { h2 { "What was asked" } (paragraphs(&article.asked)) }
-                    }
-                    @if !article.setting.is_empty() {
-                        section { h2 { "The setting" } (paragraphs(&article.setting)) }
-                    }
-                    @for figure in &article.figures { section { (drawn(figure)) } }
-                    @for map in &article.maps { section { (grid(map)) } }
-                    section {
-                        h2 { "The claims" }
-                        @for claim in &claims { (told(claim)) }
-                    }
-                }
-                footer {
-                    p { "Made by kpps " (study.kpps_version) " with profiles " code { (study.profiles_hash) }
-                        ". To see it again: " code { "kpps study " (article.name) " --report" } }
-                }
+    let body = markup! {
+        header {
+            div {
+                h1 { (article.title) }
+                p.setting { "Study " code { (article.name) } ", run in the machine room of kpps" }
             }
         }
-    }
-    .into_string()
+        main {
+            div.lead { p {
+                "Claims: " (claims.len()) ". Held: " (pass) ", missed: " (miss) ", predicted: " (predicted)
+                " (the document has a result that the model was not told)."
+            } }
+            @if !study.complete {
+                p.notice role="status" { "This run was interrupted: some claims are missing." }
+            }
+            @if !article.asked.is_empty() {
+                section { h2 { "What was asked" } (paragraphs(&article.asked)) }
+            }
+            @if !article.setting.is_empty() {
+                section { h2 { "The setting" } (paragraphs(&article.setting)) }
+            }
+            @for figure in &article.figures { section { (drawn(figure)) } }
+            @for map in &article.maps { section { (grid(map)) } }
+            section {
+                h2 { "The claims" }
+                @for claim in &claims { (told(claim)) }
+            }
+        }
+        footer {
+            p { "Made by kpps " (study.kpps_version) " with profiles " code { (study.profiles_hash) }
+                ". To see it again: " code { "kpps study " (article.name) " --report" } }
+        }
+    };
+    page::page(&article.title, &[page::CSS, STUDY_CSS], &body)
 }
 
 fn paragraphs(text: &str) -> Markup {

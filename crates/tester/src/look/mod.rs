@@ -6,6 +6,7 @@
 mod netlink;
 mod proc;
 
+use kpps_report::trial::Processor;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::File;
@@ -106,23 +107,6 @@ pub struct Namespace {
     pub ip: BTreeMap<String, u64>,
 }
 
-/// What a processor has spent its time on, in s (`/proc/stat`).
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Processor {
-    /// In programs.
-    pub user_s: f64,
-    /// In the kernel on behalf of programs.
-    pub system_s: f64,
-    /// In interrupt handlers.
-    pub irq_s: f64,
-    /// In softirqs.
-    pub softirq_s: f64,
-    /// Doing nothing, or waiting for a disk.
-    pub idle_s: f64,
-    /// Taken by the host of a virtual machine.
-    pub steal_s: f64,
-}
-
 /// What all processors together did for the network (`/proc/net/softnet_stat`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Softnet {
@@ -141,7 +125,7 @@ pub struct Look {
     pub namespaces: BTreeMap<Option<String>, Namespace>,
     /// Backlogs of the whole machine.
     pub softnet: Softnet,
-    /// Processors by number.
+    /// What each processor has spent its time on since the system was started.
     pub processors: Vec<Processor>,
     /// Interrupts of the whole machine, by their line in `/proc/interrupts`.
     pub interrupts: BTreeMap<String, u64>,

@@ -1,45 +1,11 @@
 //! What the kernel says of interfaces and queueing disciplines: rtnetlink(7).
 
 use super::{Interface, Qdisc};
-use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
+use kpps_ports::netlink::dump;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{InfoKind, LinkAttribute, LinkInfo, LinkMessage, Stats64};
 use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcStats2};
-use netlink_sys::protocols::NETLINK_ROUTE;
-use netlink_sys::{Socket, SocketAddr};
 use std::io;
-
-/// Everything of one sort. A message that makes no sense to us is passed over.
-fn dump(question: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
-    let mut socket = Socket::new(NETLINK_ROUTE)?;
-    socket.bind_auto()?;
-    socket.connect(&SocketAddr::new(0, 0))?;
-    let mut question = NetlinkMessage::from(question);
-    question.header.flags = NLM_F_DUMP | NLM_F_REQUEST;
-    question.header.sequence_number = 1;
-    question.finalize();
-    let mut bytes = vec![0; question.buffer_len()];
-    question.serialize(&mut bytes);
-    socket.send(&bytes, 0)?;
-    let mut answers = Vec::new();
-    loop {
-        let (datagram, _) = socket.recv_from_full()?;
-        let mut rest = &datagram[..];
-        while let Some(length) = rest.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes) as usize) {
-            let Some(one) = rest.get(..length).filter(|_| length >= 16) else { break };
-            if let Ok(message) = NetlinkMessage::<RouteNetlinkMessage>::deserialize(one) {
-                match message.payload {
-                    NetlinkPayload::InnerMessage(answer) => answers.push(answer),
-                    NetlinkPayload::Done(_) => return Ok(answers),
-                    NetlinkPayload::Error(error) => return Err(error.to_io()),
-                    _ => {}
-                }
-            }
-            // Messages are aligned to 4 bytes.
-            rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
-        }
-    }
-}
 
 fn counters(stats: &Stats64) -> Vec<(&'static str, u64)> {
     vec![

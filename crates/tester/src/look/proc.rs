@@ -1,6 +1,7 @@
 //! What the kernel tells in text: proc(5).
 
-use super::{Processor, Softnet};
+use super::Softnet;
+use kpps_report::trial::Processor;
 use std::collections::BTreeMap;
 use std::fs::read_to_string;
 

@@ -8,8 +8,10 @@
 mod ring;
 mod socket;
 
-use super::interface::{Interface, kick};
+use super::attached::{ADDRESSES, Attached, HEADER, VLAN};
 use super::{Counters, Frame, Link, Next, Port, Trouble, Wake};
+use crate::interface::Interface;
+use crate::socket::kick;
 use kpps_dma::{BufferPool, PoolBuffer};
 use kpps_platform::{Buffer, BufferSource};
 use ring::{Arrivals, Arrived, Departures};
@@ -20,25 +22,17 @@ use std::time::Instant;
 
 /// Frames that wait for a flush at most.
 const BATCH: usize = DEPARTURES / 2;
-/// Where a VLAN tag is put back: behind the addresses.
-const ADDRESSES: usize = 12;
-/// Bytes of a header without VLAN tag, and of the tag.
-const HEADER: usize = 14;
-const VLAN: usize = 4;
 
 /// An interface of the kernel.
 #[derive(Debug)]
 pub struct PacketPort {
-    interface: Interface,
+    attached: Attached,
     arrivals: Socket<Arrivals>,
     departures: Socket<Departures>,
     pool: BufferPool,
     /// The buffer for the next received frame.
     slot: Option<PoolBuffer>,
-    /// The longest frame that the interface sends, in bytes without FCS.
-    longest: usize,
     next: Next,
-    link: Link,
     epoch: Instant,
     counters: Counters,
 }
@@ -52,20 +46,17 @@ impl PacketPort {
         let interface = Interface::find(interface)?;
         // Rings stay as they are: an MTU that grows later is not followed.
         let longest = interface.mtu()? + HEADER + VLAN;
-        let mut port = Self {
-            departures: Socket::sending(&interface, longest)?,
+        let departures = Socket::sending(&interface, longest)?;
+        Ok(Self {
             arrivals: Socket::receiving(&interface, longest)?,
-            interface,
+            attached: Attached::to(interface, departures.ring.longest() - VLAN)?,
+            departures,
             pool,
             slot: None,
-            longest: 0,
             next: Next::Now,
-            link: Link::default(),
             epoch: Instant::now(),
             counters: Counters::default(),
-        };
-        port.refresh()?;
-        Ok(port)
+        })
     }
 
     /// Has frames come in as they are on the wire from now on: the interface neither puts them together
@@ -74,7 +65,7 @@ impl PacketPort {
     /// # Errors
     /// If the system refuses: it needs `CAP_NET_ADMIN`.
     pub fn as_on_the_wire(&self) -> io::Result<()> {
-        self.interface.as_on_the_wire()
+        self.attached.interface().as_on_the_wire()
     }
 
     /// The interface's station address.
@@ -82,21 +73,7 @@ impl PacketPort {
     /// # Errors
     /// Those of the system.
     pub fn address(&self) -> io::Result<[u8; 6]> {
-        self.interface.address()
-    }
-
-    /// Looks at what may change with the interface.
-    fn refresh(&mut self) -> io::Result<()> {
-        self.link = self.interface.link()?;
-        self.longest = (self.interface.mtu()? + HEADER).min(self.departures.ring.longest() - VLAN);
-        Ok(())
-    }
-
-    /// Whether the interface would send this frame: one VLAN tag more than its MTU may be in it.
-    #[inline]
-    fn fits(&self, frame: &[u8]) -> bool {
-        let tagged = matches!(frame.get(ADDRESSES..HEADER), Some([0x81, 0x00] | [0x88, 0xa8]));
-        (HEADER..=self.longest + if tagged { VLAN } else { 0 }).contains(&frame.len())
+        self.attached.interface().address()
     }
 
     /// Counts what the kernel has taken.
@@ -177,7 +154,7 @@ impl Port for PacketPort {
 
     #[inline]
     fn send(&mut self, frame: Frame) -> Result<(), Frame> {
-        if !self.fits(frame.as_ref()) {
+        if !self.attached.fits(frame.as_ref()) {
             self.counters.unsent += 1;
         } else if self.departures.ring.waiting() >= BATCH || !self.departures.ring.put(frame.as_ref()) {
             self.counters.full += 1;
@@ -195,7 +172,7 @@ impl Port for PacketPort {
         let mut frame = Frame { buffer, bytes: 0 };
         for _ in 0..most {
             frame.bytes = write(&mut frame.buffer);
-            if !self.fits(frame.as_ref()) || !self.departures.ring.put(frame.as_ref()) {
+            if !self.attached.fits(frame.as_ref()) || !self.departures.ring.put(frame.as_ref()) {
                 self.counters.unsent += 1;
             }
         }
@@ -235,12 +212,7 @@ impl Port for PacketPort {
     }
 
     fn look_after(&mut self) -> Result<(), Trouble> {
-        match self.refresh() {
-            Err(error) if matches!(error.raw_os_error(), Some(libc::ENODEV | libc::ENXIO)) => {
-                Err(Trouble::Gone)
-            }
-            other => other.map_err(Trouble::system("cannot ask for the link")),
-        }
+        self.attached.look_after()
     }
 
     fn counters(&mut self) -> Result<Counters, Trouble> {
@@ -254,11 +226,11 @@ impl Port for PacketPort {
     }
 
     fn refresh_link(&mut self) -> Result<(), Trouble> {
-        self.look_after()
+        self.attached.look_after()
     }
 
     fn link(&self) -> Link {
-        self.link
+        self.attached.link()
     }
 
     fn pool(&mut self) -> &mut BufferPool {

@@ -3,7 +3,7 @@
 //! A slot is a header, whose first word says whose the slot is, and a frame. All `unsafe` of the rings is here. It
 //! rests on one rule: whoever finds the status that makes a slot his has it to himself until he writes the other's.
 
-use crate::port::interface::set;
+use crate::socket::set;
 use libc::{
     TP_STATUS_AVAILABLE, TP_STATUS_KERNEL, TP_STATUS_SEND_REQUEST, TP_STATUS_USER, TP_STATUS_VLAN_TPID_VALID,
     TP_STATUS_VLAN_VALID, tpacket2_hdr,

@@ -1,7 +1,8 @@
 //! Packet sockets: packet(7).
 
 use super::ring::{Arrivals, Departures};
-use crate::port::interface::{Interface, bind, check, set, socket};
+use crate::interface::Interface;
+use crate::socket::{bind, check, set, socket};
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};

@@ -2,7 +2,7 @@
 
 use super::HEADERS;
 use crate::port::Frame;
-use crate::port::interface::check;
+use crate::socket::check;
 use kpps_dma::PoolBuffer;
 use kpps_platform::Buffer;
 use std::io;
@@ -81,7 +81,7 @@ pub(super) fn receive(
 
 /// As much room as the system gives for datagrams that wait, and none of them ever in parts.
 pub(super) fn prepare(socket: &UdpSocket) -> io::Result<()> {
-    use crate::port::interface::set;
+    use crate::socket::set;
     use std::os::fd::AsFd;
     const KERNEL_BUFFER: libc::c_int = 8 << 20;
     for (forced, polite) in [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)]

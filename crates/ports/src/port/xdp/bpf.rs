@@ -2,7 +2,8 @@
 //!
 //! It is six instructions long, so it is here as such: no compiler, no file, no library.
 
-use crate::port::interface::{Interface, check};
+use crate::interface::Interface;
+use crate::socket::check;
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::io;

@@ -9,8 +9,10 @@ mod bpf;
 mod ring;
 mod socket;
 
-use super::interface::{Interface, kick, wake_receiver};
+use super::attached::Attached;
 use super::{Counters, Frame, Link, Next, Port, Trouble, Wake};
+use crate::interface::Interface;
+use crate::socket::{kick, wake_receiver};
 use bpf::Program;
 use kpps_dma::{BufferPool, Memory, PoolBuffer};
 use kpps_platform::{Buffer, BufferSource};
@@ -28,9 +30,6 @@ pub(super) const BUFFERS: usize = (RECEIVING + SENDING) as usize;
 const LET_GO: Duration = Duration::from_millis(500);
 /// System calls that send all of a ring, at 32 frames each.
 const CALLS: u32 = SENDING / 32;
-/// Bytes of an Ethernet header, and of a VLAN tag.
-const HEADER: usize = 14;
-const VLAN: usize = 4;
 
 /// The buffers that the kernel has, each at its chunk.
 #[derive(Debug)]
@@ -68,7 +67,7 @@ pub struct XdpPort {
     socket: Socket,
     program: Arc<Program>,
     queue: u32,
-    interface: Interface,
+    attached: Attached,
     zero_copy: bool,
     lent: Lent,
     pool: BufferPool,
@@ -76,10 +75,7 @@ pub struct XdpPort {
     slots: Vec<PoolBuffer>,
     /// Frames that were not sent yet, as far as is known.
     pending: usize,
-    /// The longest frame that the interface sends, in bytes without FCS.
-    longest: usize,
     next: Next,
-    link: Link,
     epoch: Instant,
     counters: Counters,
 }
@@ -109,19 +105,16 @@ impl XdpPort {
             socket,
             program,
             queue,
-            interface,
+            attached: Attached::to(interface, chunk - HEADROOM)?,
             lent,
             pool,
             slots: Vec::with_capacity(RECEIVING as usize),
             pending: 0,
-            longest: 0,
             next: Next::Now,
-            link: Link::default(),
             epoch: Instant::now(),
             counters: Counters::default(),
         };
         port.refill();
-        port.refresh()?;
         port.program.give(queue, port.socket.as_fd())?;
         Ok(port)
     }
@@ -141,19 +134,7 @@ impl XdpPort {
     /// # Errors
     /// Those of the system.
     pub fn address(&self) -> io::Result<[u8; 6]> {
-        self.interface.address()
-    }
-
-    fn refresh(&mut self) -> io::Result<()> {
-        self.link = self.interface.link()?;
-        self.longest = (self.interface.mtu()? + HEADER).min(self.lent.chunk - HEADROOM);
-        Ok(())
-    }
-
-    #[inline]
-    fn fits(&self, frame: &[u8]) -> bool {
-        let tagged = matches!(frame.get(12..HEADER), Some([0x81, 0x00] | [0x88, 0xa8]));
-        (HEADER..=self.longest + if tagged { VLAN } else { 0 }).contains(&frame.len())
+        self.attached.interface().address()
     }
 
     /// Gives the kernel buffers to receive into, as many as it has places for.
@@ -292,7 +273,7 @@ impl Port for XdpPort {
 
     #[inline]
     fn send(&mut self, frame: Frame) -> Result<(), Frame> {
-        if !self.fits(frame.as_ref()) {
+        if !self.attached.fits(frame.as_ref()) {
             self.counters.unsent += 1;
             self.pool.give(frame.buffer);
             return Ok(());
@@ -361,12 +342,7 @@ impl Port for XdpPort {
     }
 
     fn look_after(&mut self) -> Result<(), Trouble> {
-        match self.refresh() {
-            Err(error) if matches!(error.raw_os_error(), Some(libc::ENODEV | libc::ENXIO)) => {
-                Err(Trouble::Gone)
-            }
-            other => other.map_err(Trouble::system("cannot ask for the link")),
-        }
+        self.attached.look_after()
     }
 
     fn counters(&mut self) -> Result<Counters, Trouble> {
@@ -385,11 +361,11 @@ impl Port for XdpPort {
     }
 
     fn refresh_link(&mut self) -> Result<(), Trouble> {
-        self.look_after()
+        self.attached.look_after()
     }
 
     fn link(&self) -> Link {
-        self.link
+        self.attached.link()
     }
 
     fn pool(&mut self) -> &mut BufferPool {

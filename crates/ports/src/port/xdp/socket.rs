@@ -1,7 +1,8 @@
 //! An `AF_XDP` socket: af_xdp.rst.
 
 use super::ring::{Consumer, Producer};
-use crate::port::interface::{Interface, bind, check, set, socket};
+use crate::interface::Interface;
+use crate::socket::{bind, check, set, socket};
 use kpps_dma::Mapping;
 use libc::{SOL_XDP, xdp_desc};
 use std::io;

@@ -1,0 +1,61 @@
+//! Questions to the kernel about links and disciplines: rtnetlink(7).
+
+use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_sys::protocols::NETLINK_ROUTE;
+use netlink_sys::{Socket, SocketAddr};
+use std::io;
+
+/// Bytes of a message's header, and what messages are aligned to.
+const HEADER: usize = 16;
+const ALIGNMENT: usize = 4;
+
+/// About one thing.
+///
+/// # Errors
+/// Those of the system: there is no such thing.
+pub fn ask(question: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
+    // The acknowledgement is the end of the answer.
+    exchange(question, NLM_F_REQUEST | NLM_F_ACK)
+}
+
+/// About everything of one sort.
+///
+/// # Errors
+/// Those of the system.
+pub fn dump(question: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
+    exchange(question, NLM_F_REQUEST | NLM_F_DUMP)
+}
+
+/// A question, and all of the answer. A message that makes no sense to us is passed over.
+fn exchange(question: RouteNetlinkMessage, flags: u16) -> io::Result<Vec<RouteNetlinkMessage>> {
+    let mut socket = Socket::new(NETLINK_ROUTE)?;
+    socket.bind_auto()?;
+    socket.connect(&SocketAddr::new(0, 0))?;
+    let mut question = NetlinkMessage::from(question);
+    question.header.flags = flags;
+    question.header.sequence_number = 1;
+    question.finalize();
+    let mut bytes = vec![0; question.buffer_len()];
+    question.serialize(&mut bytes);
+    socket.send(&bytes, 0)?;
+    let mut answers = Vec::new();
+    loop {
+        let (datagram, _) = socket.recv_from_full()?;
+        let mut rest = &datagram[..];
+        while let Some(length) = rest.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes) as usize) {
+            let Some(one) = rest.get(..length).filter(|_| length >= HEADER) else { break };
+            if let Ok(message) = NetlinkMessage::<RouteNetlinkMessage>::deserialize(one) {
+                match message.payload {
+                    NetlinkPayload::InnerMessage(answer) => answers.push(answer),
+                    NetlinkPayload::Done(_) => return Ok(answers),
+                    // An error without a code is an acknowledgement.
+                    NetlinkPayload::Error(error) if error.code.is_none() => return Ok(answers),
+                    NetlinkPayload::Error(error) => return Err(error.to_io()),
+                    _ => {}
+                }
+            }
+            rest = rest.get(length.next_multiple_of(ALIGNMENT)..).unwrap_or_default();
+        }
+    }
+}

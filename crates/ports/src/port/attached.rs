@@ -1,0 +1,65 @@
+//! What a port on an interface of the kernel knows of it.
+
+use super::{Link, Trouble};
+use crate::interface::Interface;
+use std::io;
+
+/// Bytes of an Ethernet header, and of a VLAN tag.
+pub(super) const HEADER: usize = 14;
+pub(super) const VLAN: usize = 4;
+/// Where a VLAN tag is: behind the addresses.
+pub(super) const ADDRESSES: usize = 12;
+
+/// An interface as it was when it was last looked at.
+#[derive(Debug)]
+pub(super) struct Attached {
+    interface: Interface,
+    link: Link,
+    /// The longest frame that the interface sends, in bytes without FCS and VLAN tag.
+    longest: usize,
+    /// The longest that the port has room for.
+    room: usize,
+}
+
+impl Attached {
+    /// To an interface, with room for frames of so many bytes without a VLAN tag.
+    pub(super) fn to(interface: Interface, room: usize) -> io::Result<Self> {
+        let mut attached = Self { interface, link: Link::default(), longest: 0, room };
+        attached.refresh()?;
+        Ok(attached)
+    }
+
+    /// The interface.
+    pub(super) fn interface(&self) -> &Interface {
+        &self.interface
+    }
+
+    /// Its link.
+    pub(super) fn link(&self) -> Link {
+        self.link
+    }
+
+    /// Looks at what may change with the interface.
+    fn refresh(&mut self) -> io::Result<()> {
+        self.link = self.interface.link()?;
+        self.longest = (self.interface.mtu()? + HEADER).min(self.room);
+        Ok(())
+    }
+
+    /// Whether the interface would send this frame: one VLAN tag more than its MTU may be in it.
+    #[inline]
+    pub(super) fn fits(&self, frame: &[u8]) -> bool {
+        let tagged = matches!(frame.get(ADDRESSES..HEADER), Some([0x81, 0x00] | [0x88, 0xa8]));
+        (HEADER..=self.longest + if tagged { VLAN } else { 0 }).contains(&frame.len())
+    }
+
+    /// Looks at the interface, which may have gone.
+    pub(super) fn look_after(&mut self) -> Result<(), Trouble> {
+        match self.refresh() {
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ENODEV | libc::ENXIO)) => {
+                Err(Trouble::Gone)
+            }
+            other => other.map_err(Trouble::system("cannot ask for the link")),
+        }
+    }
+}
