@@ -1,9 +1,10 @@
-//! Trials, the ledger, curves, searches: what is measured and how, the same for every testbed.
+//! Trials, the ledger, curves, searches, comparisons: what is measured and how, the same for every testbed.
 //!
 //! A [`Testbed`] takes a [`Load`] and returns a [`Trial`]. Everything above a trial is here and does not know
 //! whether the testbed is simulated or real.
 #![forbid(unsafe_code)]
 
+pub mod compare;
 mod curve;
 pub mod search;
 mod trial;

@@ -5,6 +5,7 @@
 
 mod apps;
 mod certify;
+mod compare;
 mod count;
 mod curve;
 mod device;
@@ -97,6 +98,8 @@ enum Command {
     Trial(trial::Arguments),
     /// The highest load without loss (NDR), and with little (PDR): between two ports, or in the machine room
     Ndr(ndr::Arguments),
+    /// Whether results differ, by statistics; ends with 1 if something is worse
+    Compare(compare::Arguments),
     /// Pass frames between two ports, both ways
     Forward(forward::Arguments),
     /// A learning bridge on ports
@@ -139,6 +142,7 @@ fn main() -> ExitCode {
         Command::Count(arguments) => count::run(&arguments),
         Command::Trial(arguments) => trial::run(&arguments),
         Command::Ndr(arguments) => ndr::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
         Command::Forward(arguments) => forward::run(&arguments),
         Command::Bridge(arguments) => apps::bridge(&arguments),
         Command::Route(arguments) => apps::route(&arguments),

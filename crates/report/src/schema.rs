@@ -321,6 +321,7 @@ enum Document {
     Grid(crate::grid::Grid),
     Trial(Box<crate::trial::Trial>),
     Ndr(crate::ndr::Ndr),
+    Comparison(crate::comparison::Comparison),
 }
 
 /// The JSON Schema of all kinds of documents (draft 2020-12), ending in a newline; `schema/kpps-1.json`

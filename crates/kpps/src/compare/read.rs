@@ -1,0 +1,265 @@
+//! Results from files, as samples of quantities.
+
+use crate::error::Failure;
+use kpps_report::comparison::Better;
+use kpps_report::grid::Grid;
+use kpps_report::ndr::Ndr;
+use kpps_report::trial::Trial;
+use kpps_report::{Curve, Point};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+
+/// The values of a quantity at one size and load.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// Of what: a driver, two ports.
+    pub of: String,
+    /// At which size and load.
+    pub what: String,
+    /// The quantity.
+    pub quantity: String,
+    /// Its unit.
+    pub unit: &'static str,
+    /// Which way is better.
+    pub better: Better,
+    /// One value for each time that it was measured.
+    pub values: Vec<f64>,
+}
+
+impl Measured {
+    /// The same quantity, of the same thing if names matter.
+    pub fn is_like(&self, other: &Self, named: bool) -> bool {
+        self.what == other.what && self.quantity == other.quantity && (!named || self.of == other.of)
+    }
+
+    /// Its name in a message.
+    pub fn title(&self, named: bool) -> String {
+        let of = if named { format!("{}, ", self.of) } else { String::new() };
+        format!("{of}{}: {}", self.what, self.quantity)
+    }
+}
+
+/// All results of one side.
+pub struct Results {
+    /// As it was given.
+    pub name: String,
+    /// The kind of all documents.
+    pub kind: String,
+    /// How many there are.
+    pub documents: usize,
+    all: Vec<Measured>,
+    places: HashMap<[String; 3], usize>,
+}
+
+/// Rows of the lab, as far as they are compared.
+#[derive(Deserialize)]
+struct Lab {
+    rows: Vec<LabRow>,
+}
+
+#[derive(Deserialize)]
+struct LabRow {
+    workload: String,
+    driver: String,
+    backend: String,
+    device: String,
+    pps: Vec<f64>,
+}
+
+impl Results {
+    /// Reads what a side's name stands for.
+    pub fn read(name: &str) -> Result<Self, Failure> {
+        let mut results = Self {
+            name: name.to_owned(),
+            kind: String::new(),
+            documents: 0,
+            all: Vec::new(),
+            places: HashMap::new(),
+        };
+        for path in files(name)? {
+            let cannot = |e: &dyn std::fmt::Display| {
+                Failure::Input(format!("cannot read results of {}: {e}", path.display()))
+            };
+            let text = std::fs::read_to_string(&path).map_err(|e| cannot(&e))?;
+            for document in serde_json::Deserializer::from_str(&text).into_iter::<Value>() {
+                document.map_err(|e| e.to_string()).and_then(|it| results.add(it)).map_err(|e| cannot(&e))?;
+            }
+        }
+        if results.all.is_empty() {
+            return Err(Failure::Input(format!("{name} holds no results")));
+        }
+        Ok(results)
+    }
+
+    /// What was measured: of how many things.
+    pub fn of(&self) -> BTreeSet<&str> {
+        self.all.iter().map(|it| it.of.as_str()).collect()
+    }
+
+    /// Everything, in the order in which it came first.
+    pub fn measured(&self) -> impl Iterator<Item = &Measured> {
+        self.all.iter()
+    }
+
+    fn add(&mut self, document: Value) -> Result<(), String> {
+        let text = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        if text("schema") != "kpps/1" {
+            return Err("a document without \"schema\": \"kpps/1\"".into());
+        }
+        let kind = text("kind");
+        if self.documents == 0 {
+            self.kind.clone_from(&kind);
+        } else if kind != self.kind {
+            return Err(format!("documents of kind {} and {kind} in one", self.kind));
+        }
+        self.documents += 1;
+        match kind.as_str() {
+            "trial" => self.trial(&of_kind(document)?),
+            "curve" => self.curve(&of_kind(document)?),
+            "grid" => self.grid(&of_kind(document)?),
+            "ndr" => self.search(&of_kind(document)?),
+            "lab" => self.lab(of_kind(document)?),
+            _ => Err(format!(
+                "documents of kind {kind:?} cannot be compared: trial, curve, grid, ndr, lab can"
+            )),
+        }
+    }
+
+    fn value(&mut self, (of, what): (&str, &str), (quantity, unit, better): Quantity<'_>, value: f64) {
+        let key = [of.to_owned(), what.to_owned(), quantity.to_owned()];
+        let at = *self.places.entry(key).or_insert_with(|| {
+            let (of, what, quantity) = (of.to_owned(), what.to_owned(), quantity.to_owned());
+            self.all.push(Measured { of, what, quantity, unit, better, values: Vec::new() });
+            self.all.len() - 1
+        });
+        self.all[at].values.push(value);
+    }
+
+    fn latency(&mut self, of: (&str, &str), latency: kpps_report::Latency) {
+        for (quantity, ns) in [("median latency", latency.p50), ("99 % latency", latency.p99)] {
+            if let Some(ns) = ns {
+                self.value(of, (quantity, "us", Better::Lower), ns as f64 / 1e3);
+            }
+        }
+    }
+
+    fn trial(&mut self, trial: &Trial) -> Result<(), String> {
+        if !trial.complete {
+            return Err("a trial that was interrupted: leave it out".into());
+        }
+        let load =
+            trial.offered_pps.map_or("as many as possible".into(), |pps| format!("{:.1} kpps", pps / 1e3));
+        let what = format!(
+            "{} B, {load}{}, {} s",
+            trial.frame_bytes_with_fcs,
+            if trial.directions.len() > 1 { " each way" } else { "" },
+            trial.duration_s
+        );
+        let testbed = trial.testbed.join(" and ");
+        let of = (&testbed[..], &what[..]);
+        let whole = trial.received.saturating_sub(trial.corrupted);
+        self.value(of, DELIVERED, whole as f64 / trial.seconds.max(1e-9) / 1e3);
+        self.latency(of, trial.latency_ns);
+        let busy: f64 = trial.processors.iter().map(|p| p.user_s + p.system_s + p.irq_s + p.softirq_s).sum();
+        if whole > 0 && !trial.processors.is_empty() {
+            self.value(of, PROCESSOR, busy * 1e9 / whole as f64);
+        }
+        Ok(())
+    }
+
+    fn point(&mut self, of: (&str, &str), point: &Point) {
+        self.value(of, DELIVERED, point.delivered_pps / 1e3);
+        self.latency(of, point.latency_ns);
+        if point.delivered_pps > 0.0 {
+            let busy = (point.cpu_busy - point.cpu.empty_polls).max(0.0);
+            self.value(of, PROCESSOR, busy * 1e9 / point.delivered_pps);
+        }
+    }
+
+    fn curve(&mut self, curve: &Curve) -> Result<(), String> {
+        let e = &curve.environment;
+        for series in &curve.series {
+            for point in &series.points {
+                let load = point.offered_pps / 1e3;
+                let what = format!("{} B, {load:.1} kpps, {} ms", e.frame_bytes_with_fcs, e.duration_ms);
+                self.point((&series.name, &what), point);
+            }
+        }
+        Ok(())
+    }
+
+    fn grid(&mut self, grid: &Grid) -> Result<(), String> {
+        for cell in &grid.cells {
+            let values = grid.axes.iter().zip(grid.values(cell));
+            let names: Vec<_> = values.map(|(axis, value)| format!("{} {value}", axis.parameter)).collect();
+            if let Some(point) = &cell.point {
+                self.point((&grid.environment.machine, &names.join(", ")), point);
+            }
+        }
+        Ok(())
+    }
+
+    fn search(&mut self, search: &Ndr) -> Result<(), String> {
+        if !search.complete {
+            return Err("a search that was not finished: let it go on".into());
+        }
+        let testbed = search.testbed.join(" and ");
+        let both = if search.both_ways { ", both ways" } else { "" };
+        let what = format!("{} B{both}", search.frame_bytes_with_fcs);
+        let of = (&testbed[..], &what[..]);
+        for goal in &search.goals {
+            if let Some(pps) = goal.lower_pps {
+                self.value(of, (&goal.name, "kpps", Better::Higher), pps / 1e3);
+            }
+        }
+        let most = search.trials.iter().map(|trial| trial.load_pps).fold(0.0, f64::max);
+        for trial in search.trials.iter().filter(|trial| trial.load_pps == most) {
+            self.value(of, ("MRR", "kpps", Better::Higher), most * (1.0 - trial.loss_ratio) / 1e3);
+        }
+        Ok(())
+    }
+
+    fn lab(&mut self, lab: Lab) -> Result<(), String> {
+        for row in lab.rows {
+            let of = format!("{} by {}", row.driver, row.backend);
+            let what = format!("{} on {}", row.workload, row.device);
+            for pps in row.pps {
+                self.value((&of, &what), DELIVERED, pps / 1e3);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A name, a unit, and which way is better.
+type Quantity<'q> = (&'q str, &'static str, Better);
+const DELIVERED: Quantity<'_> = ("delivered", "kpps", Better::Higher);
+const PROCESSOR: Quantity<'_> = ("processor", "ns a frame", Better::Lower);
+
+fn of_kind<T: DeserializeOwned>(document: Value) -> Result<T, String> {
+    serde_json::from_value(document).map_err(|e| e.to_string())
+}
+
+/// The files that a side's name stands for.
+fn files(name: &str) -> Result<Vec<PathBuf>, Failure> {
+    let mut files = Vec::new();
+    for part in name.split(',') {
+        let path = Path::new(part);
+        if !path.is_dir() {
+            files.push(path.to_owned());
+            continue;
+        }
+        let cannot = |e: std::io::Error| Failure::Input(format!("cannot read {part}: {e}"));
+        let mut within = Vec::new();
+        for entry in std::fs::read_dir(path).map_err(cannot)? {
+            within.push(entry.map_err(cannot)?.path());
+        }
+        within.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+        within.sort();
+        files.append(&mut within);
+    }
+    Ok(files)
+}
