@@ -3,16 +3,31 @@
 //! For cards whose manual is not at hand but whose behaviour is on record: it has as few registers as a driver
 //! can do with, one descriptor format, and works on one frame at a time in each direction:
 //! descriptor, data, its own work, status. A sent frame interrupts if its descriptor asks for that.
+//!
+//! It may have several receive queues, each with an interrupt of its own, over which it spreads frames by the hash of their flow
+//! (receive side scaling, [`rss`]), and may store headers apart from what follows them.
+
+mod queue;
+pub mod rss;
 
 use crate::{BurstKind, Host, Purpose};
+use queue::{Held, NEVER, Queue, Ring};
 use std::collections::VecDeque;
+
+/// Receive queues that a card can have at most.
+pub const QUEUES: u32 = 16;
 
 /// Registers, 32 bits each.
 pub mod reg {
+    /// From the registers of a receive queue to those of the next. Each has a cause, a mask and what begins with `RX_`;
+    /// everything else is among the first queue's only.
+    pub const QUEUE: u32 = 0x400;
     /// What has happened since it was last read ([`cause`](super::cause)); reading clears it.
     pub const CAUSE: u32 = 0x00;
     /// The causes that assert the interrupt line.
     pub const MASK: u32 = 0x04;
+    /// Not zero: an interrupt that is taken clears its cause and its mask by itself, as messages do (MSI-X).
+    pub const AUTO: u32 = 0x08;
     /// Transmit ring: bus address of the first descriptor.
     pub const TX_BASE: u32 = 0x10;
     /// Transmit ring: descriptors. Writing it empties the ring.
@@ -33,6 +48,16 @@ pub mod reg {
     pub const RX_DELAY: u32 = 0x3c;
     /// As [`TX_FRAMES`].
     pub const RX_FRAMES: u32 = 0x40;
+    /// Header buffers, one after the other, for the descriptors of the receive ring: bus address of the first.
+    pub const RX_HEADERS: u32 = 0x44;
+    /// Bytes of each; 0: headers stay with the rest of their frame.
+    pub const RX_HEADER_BYTES: u32 = 0x48;
+    /// Not zero: frames are spread over receive queues, or else all are the first's.
+    pub const RSS: u32 = 0x80;
+    /// The key of the hash, ten words: the first byte is the lowest of the first.
+    pub const RSS_KEY: u32 = 0x100;
+    /// The queue of each value of the hash's low seven bits: four to a word, the first in the lowest byte.
+    pub const RSS_TABLE: u32 = 0x180;
 }
 
 /// Bits of [`reg::CAUSE`] and [`reg::MASK`].
@@ -53,6 +78,8 @@ pub mod descriptor {
     pub const INTERRUPT: u64 = 1 << 16;
     /// The card has done with it.
     pub const DONE: u64 = 1 << 17;
+    /// Receive: where in the word the bytes of a header begin that lies in a buffer of its own, 16 bits; 0: it does not.
+    pub const HEADER_SHIFT: u32 = 32;
 }
 
 /// What the timer that holds interrupts back counts from.
@@ -75,6 +102,11 @@ pub struct Params {
     pub rx_engine_ps: u64,
     /// Bytes of its receive FIFO.
     pub rx_fifo_bytes: u32,
+    /// Receive queues, 1 to [`QUEUES`]. With several a frame whose queue has no descriptor is dropped when its turn comes: it
+    /// would hold up the others.
+    pub rx_queues: u32,
+    /// Receive descriptors that it fetches at once, if there are so many.
+    pub rx_fetch: u32,
     /// A tick of the timer that holds interrupts back, in ps.
     pub tick_ps: u64,
     /// What that timer counts from.
@@ -104,6 +136,8 @@ pub struct Tally {
     pub dropped_other: u64,
     /// In the FIFO now.
     pub in_fifo: u64,
+    /// Time in which it was at work on a received frame, waiting for the bus among it, in ps.
+    pub rx_busy_ps: u64,
 }
 
 impl Tally {
@@ -114,41 +148,12 @@ impl Tally {
     }
 }
 
-/// No event.
-const NEVER: u64 = u64::MAX;
 /// The longest frame that it takes, without FCS.
 const FRAME_BYTES: usize = 9018;
 /// Preamble, FCS and gap.
 const AROUND_BYTES: u64 = 24;
 /// The shortest frame without FCS.
 const LEAST_BYTES: u64 = 60;
-
-/// A ring: what the driver has given, and how far the card is.
-#[derive(Clone, Copy, Debug, Default)]
-struct Ring {
-    base: u64,
-    size: u32,
-    head: u32,
-    tail: u32,
-}
-
-impl Ring {
-    fn is_empty(&self) -> bool {
-        self.head == self.tail
-    }
-    fn descriptor(&self) -> u64 {
-        self.base + u64::from(self.head) * descriptor::BYTES as u64
-    }
-    fn advance(&mut self) {
-        self.head = if self.head + 1 == self.size { 0 } else { self.head + 1 };
-    }
-    fn set_size(&mut self, size: u32) {
-        *self = Self { base: self.base, size, head: 0, tail: 0 };
-    }
-    fn set_tail(&mut self, tail: u32) {
-        self.tail = if tail < self.size { tail } else { self.head };
-    }
-}
 
 /// What one direction is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,41 +168,17 @@ enum Step {
     },
 }
 
-/// Interrupts of one direction on their way to the driver.
-#[derive(Clone, Copy, Debug)]
-struct Held {
-    delay: u32,
-    frames: u32,
-    count: u32,
-    due_ps: u64,
-}
-
-impl Held {
-    const NONE: Self = Self { delay: 0, frames: 0, count: 0, due_ps: NEVER };
-
-    /// A frame to be told of, at `now`: whether at once.
-    fn note(&mut self, now: u64, params: &Params) -> bool {
-        self.count += 1;
-        if self.delay == 0 || (self.frames > 0 && self.count >= self.frames) {
-            return true;
-        }
-        if self.due_ps == NEVER {
-            let period = u64::from(self.delay) * params.tick_ps.max(1);
-            self.due_ps = match params.timer {
-                Timer::FreeRunning => (now / period + 1) * period,
-                Timer::FirstFrame => now + period,
-            };
-        }
-        false
-    }
+/// A frame in the FIFO.
+#[derive(Clone, Debug)]
+struct Waiting {
+    queue: usize,
+    frame: Vec<u8>,
 }
 
 /// One port of such a card.
 #[derive(Clone, Debug)]
 pub struct RingNic {
     params: Params,
-    cause: u32,
-    mask: u32,
     tx: Ring,
     tx_step: Step,
     tx_at_ps: u64,
@@ -205,11 +186,13 @@ pub struct RingNic {
     tx_frame: Vec<u8>,
     /// When the wire has carried all that was sent.
     wire_free_ps: u64,
-    rx: Ring,
+    queues: Vec<Queue>,
+    /// How frames are spread over them, if they are.
+    spread: rss::Spread,
     rx_step: Step,
     rx_at_ps: u64,
-    rx_held: Held,
-    fifo: VecDeque<Vec<u8>>,
+    rx_began_ps: u64,
+    fifo: VecDeque<Waiting>,
     fifo_bytes: u32,
     spare: Vec<Vec<u8>>,
     tally: Tally,
@@ -218,20 +201,20 @@ pub struct RingNic {
 impl RingNic {
     /// A card as after a reset.
     pub fn new(params: Params) -> Self {
+        let queues = params.rx_queues.clamp(1, QUEUES) as usize;
         Self {
             params,
-            cause: 0,
-            mask: 0,
             tx: Ring::default(),
             tx_step: Step::Idle,
             tx_at_ps: NEVER,
             tx_held: Held::NONE,
             tx_frame: Vec::with_capacity(FRAME_BYTES),
             wire_free_ps: 0,
-            rx: Ring::default(),
+            queues: vec![Queue::NEW; queues],
+            spread: rss::Spread::default(),
             rx_step: Step::Idle,
             rx_at_ps: NEVER,
-            rx_held: Held::NONE,
+            rx_began_ps: 0,
             fifo: VecDeque::new(),
             fifo_bytes: 0,
             spare: Vec::new(),
@@ -252,7 +235,12 @@ impl RingNic {
 
     /// When it does something by itself next.
     pub fn next_event_ps(&self) -> u64 {
-        self.tx_at_ps.min(self.rx_at_ps).min(self.tx_held.due_ps).min(self.rx_held.due_ps)
+        self.tx_at_ps.min(self.rx_at_ps).min(self.tx_held.due_ps).min(self.rx_held_due_ps())
+    }
+
+    /// When the next interrupt of a receive queue is due that is held back.
+    fn rx_held_due_ps(&self) -> u64 {
+        self.queues.iter().map(|queue| queue.held.due_ps).min().unwrap_or(NEVER)
     }
 
     /// When it writes a descriptor next.
@@ -261,28 +249,48 @@ impl RingNic {
         finish(self.tx_step, self.tx_at_ps).min(finish(self.rx_step, self.rx_at_ps))
     }
 
-    /// Whether it asserts its interrupt line.
-    pub fn interrupt_line(&self) -> bool {
-        self.cause & self.mask != 0
+    /// Whether it asserts the interrupt of the receive queue `number`; the first is also that of transmit.
+    pub fn interrupt_line(&self, number: usize) -> bool {
+        self.queues.get(number).is_some_and(|queue| queue.cause & queue.mask != 0)
     }
 
     /// Whether it could without another register write.
+    pub fn interrupt_enabled(&self, number: usize) -> bool {
+        self.queues.get(number).is_some_and(|queue| queue.mask != 0)
+    }
+
+    /// Whether it could assert any.
     pub fn interrupts_enabled(&self) -> bool {
-        self.mask != 0
+        self.queues.iter().any(|queue| queue.mask != 0)
+    }
+
+    /// The CPU takes the interrupt of the receive queue `number`.
+    pub fn interrupt_taken(&mut self, number: usize) {
+        if let Some(queue) = self.queues.get_mut(number).filter(|queue| queue.auto) {
+            (queue.cause, queue.mask) = (0, 0);
+        }
     }
 
     /// Whether `offset` is a ring's tail.
     pub fn is_tail(&self, offset: u32) -> bool {
-        matches!(offset, reg::TX_TAIL | reg::RX_TAIL)
+        offset == reg::TX_TAIL || offset % reg::QUEUE == reg::RX_TAIL
+    }
+
+    /// The queue that a register belongs to, and the register as the first queue has it.
+    fn queue_of(&mut self, offset: u32) -> Option<(&mut Queue, u32)> {
+        Some((self.queues.get_mut((offset / reg::QUEUE) as usize)?, offset % reg::QUEUE))
     }
 
     /// The CPU reads a register.
     pub fn read(&mut self, offset: u32) -> u32 {
-        match offset {
-            reg::CAUSE => std::mem::take(&mut self.cause),
-            reg::MASK => self.mask,
-            reg::TX_TAIL => self.tx.tail,
-            reg::RX_TAIL => self.rx.tail,
+        if offset == reg::TX_TAIL {
+            return self.tx.tail;
+        }
+        let Some((queue, register)) = self.queue_of(offset) else { return 0 };
+        match register {
+            reg::CAUSE => std::mem::take(&mut queue.cause),
+            reg::MASK => queue.mask,
+            reg::RX_TAIL => queue.ring.tail,
             _ => 0,
         }
     }
@@ -290,24 +298,37 @@ impl RingNic {
     /// The CPU writes a register at `now`.
     pub fn write(&mut self, now: u64, offset: u32, value: u32) {
         match offset {
-            reg::MASK => self.mask = value,
-            reg::TX_BASE => self.tx.base = value.into(),
-            reg::TX_SIZE => self.tx.set_size(value),
-            reg::TX_DELAY => self.tx_held.delay = value,
-            reg::TX_FRAMES => self.tx_held.frames = value,
-            reg::RX_BASE => self.rx.base = value.into(),
-            reg::RX_SIZE => self.rx.set_size(value),
-            reg::RX_DELAY => self.rx_held.delay = value,
-            reg::RX_FRAMES => self.rx_held.frames = value,
+            reg::TX_BASE => return self.tx.base = value.into(),
+            reg::TX_SIZE => return self.tx.set_size(value),
+            reg::TX_DELAY => return self.tx_held.delay = value,
+            reg::TX_FRAMES => return self.tx_held.frames = value,
             reg::TX_TAIL => {
                 self.tx.set_tail(value);
                 if self.tx_step == Step::Idle && !self.tx.is_empty() {
                     self.tally.tx_idle_ps += now.saturating_sub(self.wire_free_ps);
                     (self.tx_step, self.tx_at_ps) = (Step::Start, now);
                 }
+                return;
             }
+            reg::RSS => return self.spread.set(value != 0),
+            _ if self.spread.write(offset, value) => return,
+            _ => {}
+        }
+        let Some((queue, register)) = self.queue_of(offset) else { return };
+        match register {
+            reg::MASK => queue.mask = value,
+            reg::AUTO => queue.auto = value != 0,
+            reg::RX_BASE => queue.ring.base = value.into(),
+            reg::RX_SIZE => {
+                queue.ring.set_size(value);
+                queue.fetched = 0;
+            }
+            reg::RX_DELAY => queue.held.delay = value,
+            reg::RX_FRAMES => queue.held.frames = value,
+            reg::RX_HEADERS => queue.headers = value.into(),
+            reg::RX_HEADER_BYTES => queue.header_bytes = value,
             reg::RX_TAIL => {
-                self.rx.set_tail(value);
+                queue.ring.set_tail(value);
                 self.take_up(now);
             }
             _ => {}
@@ -318,10 +339,11 @@ impl RingNic {
     pub fn frame_arrives(&mut self, now: u64, frame: &[u8]) {
         self.tally.arrived += 1;
         let bytes = frame.len() as u32;
+        let queue = self.spread.queue(frame) % self.queues.len();
         if frame.len() > FRAME_BYTES {
             self.tally.dropped_other += 1;
         } else if self.fifo_bytes + bytes > self.params.rx_fifo_bytes {
-            let without = self.rx.is_empty() && self.rx_step == Step::Idle;
+            let without = self.queues[queue].ring.is_empty() && self.rx_step == Step::Idle;
             *(if without {
                 &mut self.tally.dropped_no_descriptor
             } else {
@@ -331,7 +353,7 @@ impl RingNic {
             let mut copy = self.spare.pop().unwrap_or_default();
             copy.clear();
             copy.extend_from_slice(frame);
-            self.fifo.push_back(copy);
+            self.fifo.push_back(Waiting { queue, frame: copy });
             self.fifo_bytes += bytes;
             self.tally.in_fifo += 1;
             self.take_up(now);
@@ -340,8 +362,28 @@ impl RingNic {
 
     /// The receiver begins if it waits and there are a frame and a descriptor.
     fn take_up(&mut self, now: u64) {
-        if self.rx_step == Step::Idle && !self.fifo.is_empty() && !self.rx.is_empty() {
-            (self.rx_step, self.rx_at_ps) = (Step::Start, now);
+        if self.rx_step != Step::Idle {
+            return;
+        }
+        while let Some(Waiting { queue, .. }) = self.fifo.front() {
+            if !self.queues[*queue].ring.is_empty() {
+                (self.rx_step, self.rx_at_ps, self.rx_began_ps) = (Step::Start, now, now);
+                return;
+            }
+            if self.queues.len() == 1 {
+                return;
+            }
+            self.tally.dropped_no_descriptor += 1;
+            self.forget_first();
+        }
+    }
+
+    /// The first frame of the FIFO leaves it.
+    fn forget_first(&mut self) {
+        if let Some(Waiting { frame, .. }) = self.fifo.pop_front() {
+            self.fifo_bytes -= frame.len() as u32;
+            self.tally.in_fifo -= 1;
+            self.spare.push(frame);
         }
     }
 
@@ -353,9 +395,9 @@ impl RingNic {
                 return;
             }
             if self.tx_held.due_ps == next {
-                self.tell(cause::SENT);
-            } else if self.rx_held.due_ps == next {
-                self.tell(cause::RECEIVED);
+                self.tell(0, cause::SENT);
+            } else if let Some(queue) = self.queues.iter().position(|queue| queue.held.due_ps == next) {
+                self.tell(queue, cause::RECEIVED);
             } else if self.tx_at_ps == next {
                 self.transmit(next, host);
             } else {
@@ -364,10 +406,10 @@ impl RingNic {
         }
     }
 
-    fn tell(&mut self, cause: u32) {
-        let held = if cause == cause::SENT { &mut self.tx_held } else { &mut self.rx_held };
+    fn tell(&mut self, queue: usize, cause: u32) {
+        let held = if cause == cause::SENT { &mut self.tx_held } else { &mut self.queues[queue].held };
         (held.count, held.due_ps) = (0, NEVER);
-        self.cause |= cause;
+        self.queues[queue].cause |= cause;
     }
 
     fn transmit<H: Host>(&mut self, now: u64, host: &mut H) {
@@ -386,7 +428,7 @@ impl RingNic {
                 self.tally.tx_discarded += 1;
             }
             if word & descriptor::INTERRUPT != 0 && self.tx_held.note(now, &self.params) {
-                self.tell(cause::SENT);
+                self.tell(0, cause::SENT);
             }
             (self.tx_step, self.tx_at_ps) =
                 if self.tx.is_empty() { (Step::Idle, NEVER) } else { (Step::Start, after) };
@@ -415,43 +457,54 @@ impl RingNic {
     }
 
     fn receive<H: Host>(&mut self, now: u64, host: &mut H) {
-        if let Step::Finish { good, .. } = self.rx_step {
-            if let Some(frame) = self.fifo.pop_front() {
-                let at = self.rx.descriptor() + 8;
-                let word = frame.len() as u64 | descriptor::DONE;
-                let after = host.burst(now, BurstKind::Write, Purpose::RxWriteBack, at, 8);
-                self.fifo_bytes -= frame.len() as u32;
-                self.spare.push(frame);
-                self.tally.in_fifo -= 1;
-                if good {
-                    host.store(at, &word.to_le_bytes());
-                    self.rx.advance();
-                    self.tally.to_host += 1;
-                    if self.rx_held.note(now, &self.params) {
-                        self.tell(cause::RECEIVED);
-                    }
-                } else {
-                    self.tally.dropped_other += 1;
+        let Some(Waiting { queue: number, frame }) = self.fifo.front() else { return };
+        let number = *number;
+        let queue = &mut self.queues[number];
+        if let Step::Finish { word, good } = self.rx_step {
+            let at = queue.ring.descriptor() + 8;
+            let after = host.burst(now, BurstKind::Write, Purpose::RxWriteBack, at, 8);
+            if good {
+                host.store(at, &(word | descriptor::DONE).to_le_bytes());
+                queue.ring.advance();
+                self.tally.to_host += 1;
+                if queue.held.note(now, &self.params) {
+                    self.tell(number, cause::RECEIVED);
                 }
-                (self.rx_step, self.rx_at_ps) = (Step::Idle, NEVER);
-                self.take_up(after);
+            } else {
+                self.tally.dropped_other += 1;
             }
+            self.forget_first();
+            self.tally.rx_busy_ps += after - self.rx_began_ps;
+            (self.rx_step, self.rx_at_ps) = (Step::Idle, NEVER);
+            self.take_up(after);
             return;
         }
-        let Some(frame) = self.fifo.front() else { return };
+        let (at, mut ready) = (queue.ring.descriptor(), now);
+        if queue.fetched == 0 {
+            queue.fetched = queue.ring.in_a_row().clamp(1, self.params.rx_fetch.max(1));
+            let bytes = queue.fetched * descriptor::BYTES as u32;
+            ready = host.burst(now, BurstKind::Read, Purpose::RxDescriptorFetch, at, bytes);
+        }
+        queue.fetched -= 1;
         let mut words = [0; descriptor::BYTES];
-        let at = self.rx.descriptor();
-        let fetched =
-            host.burst(now, BurstKind::Read, Purpose::RxDescriptorFetch, at, descriptor::BYTES as u32);
         let known = host.load(at, &mut words);
         let (address, word) = split(&words);
-        let fits = known && frame.len() as u64 <= word & descriptor::LENGTH;
-        let mut ready = fetched;
-        let mut good = fits;
-        if fits {
-            ready = host.burst(fetched, BurstKind::Write, Purpose::RxData, address, frame.len() as u32);
-            good = host.store(address, frame);
+        let header = match queue.header_bytes {
+            0 => 0,
+            most => rss::header_bytes(frame).filter(|&bytes| bytes <= most as usize).unwrap_or(0),
+        };
+        let (before, rest) = frame.split_at(header);
+        let mut good = known && rest.len() as u64 <= word & descriptor::LENGTH;
+        if good && header > 0 {
+            let to = queue.headers + u64::from(queue.ring.head) * u64::from(queue.header_bytes);
+            ready = host.burst(ready, BurstKind::Write, Purpose::RxData, to, header as u32);
+            good = host.store(to, before);
         }
+        if good && !rest.is_empty() {
+            ready = host.burst(ready, BurstKind::Write, Purpose::RxData, address, rest.len() as u32);
+            good = host.store(address, rest);
+        }
+        let word = frame.len() as u64 | (header as u64) << descriptor::HEADER_SHIFT;
         (self.rx_step, self.rx_at_ps) = (Step::Finish { word, good }, ready + self.params.rx_engine_ps);
     }
 }
@@ -463,154 +516,4 @@ fn split(bytes: &[u8; descriptor::BYTES]) -> (u64, u64) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A bus on which a burst takes 100 ns, and a little memory.
-    struct Room {
-        memory: Vec<u8>,
-        sent: Vec<(u64, Vec<u8>)>,
-    }
-
-    impl Host for Room {
-        fn burst(&mut self, now_ps: u64, _: BurstKind, _: Purpose, _: u64, _: u32) -> u64 {
-            now_ps + 100_000
-        }
-        fn load(&mut self, address: u64, into: &mut [u8]) -> bool {
-            let at = address as usize;
-            self.memory.get(at..at + into.len()).map(|from| into.copy_from_slice(from)).is_some()
-        }
-        fn store(&mut self, address: u64, from: &[u8]) -> bool {
-            let at = address as usize;
-            self.memory.get_mut(at..at + from.len()).map(|to| to.copy_from_slice(from)).is_some()
-        }
-        fn transmitted(&mut self, now_ps: u64, frame: &[u8]) {
-            self.sent.push((now_ps, frame.to_vec()));
-        }
-    }
-
-    impl Room {
-        fn new() -> Self {
-            Self { memory: vec![0; 65_536], sent: Vec::new() }
-        }
-        fn word(&mut self, at: usize, word: u64) {
-            self.memory[at..at + 8].copy_from_slice(&word.to_le_bytes());
-        }
-        fn done(&self, ring: usize, index: usize) -> bool {
-            let at = ring + index * 16 + 8;
-            self.memory[at + 2] & 2 != 0
-        }
-    }
-
-    const TX: usize = 0x1000;
-    const RX: usize = 0x2000;
-
-    fn nic(timer: Timer) -> RingNic {
-        RingNic::new(Params {
-            tx_engine_ps: 1_700_000,
-            rx_engine_ps: 1_000_000,
-            rx_fifo_bytes: 128,
-            tick_ps: 1_000_000,
-            timer,
-            wire_byte_ps: 8_000,
-        })
-    }
-
-    fn give(room: &mut Room, nic: &mut RingNic, now: u64, frames: u32, interrupt: u64) {
-        for index in 0..frames as usize {
-            room.word(TX + index * 16, 0x4000);
-            room.word(TX + index * 16 + 8, 60 | interrupt);
-        }
-        nic.write(now, reg::TX_BASE, TX as u32);
-        nic.write(now, reg::TX_SIZE, 8);
-        nic.write(now, reg::TX_TAIL, frames);
-    }
-
-    #[test]
-    fn frames_leave_at_the_cards_pace_and_their_descriptors_are_done() {
-        let (mut room, mut nic) = (Room::new(), nic(Timer::FirstFrame));
-        room.memory[0x4000..0x403c].fill(7);
-        give(&mut room, &mut nic, 1_000_000, 3, 0);
-        nic.run(20_000_000, &mut room);
-        // Two reads, its own work, the report of the one before: 2 us a frame.
-        let times: Vec<_> = room.sent.iter().map(|(at, _)| *at).collect();
-        assert_eq!(times, [2_900_000, 4_900_000, 6_900_000]);
-        assert!(room.sent.iter().all(|(_, frame)| frame[..] == [7; 60]));
-        assert!((0..3).all(|index| room.done(TX, index)) && !room.done(TX, 3));
-        // It was idle for the first microsecond, and is again when the wire has carried the last.
-        assert_eq!(nic.tally().tx_idle_ps, 1_000_000);
-        nic.write(10_000_000, reg::TX_TAIL, 4);
-        assert_eq!(nic.tally().tx_idle_ps, 1_000_000 + 10_000_000 - 6_900_000 - 672_000);
-        assert_eq!(nic.read(reg::CAUSE), 0, "nobody asked for an interrupt");
-    }
-
-    #[test]
-    fn interrupts_wait_for_the_timer() {
-        for (timer, told) in [(Timer::FreeRunning, 5_000_000), (Timer::FirstFrame, 7_900_000)] {
-            let (mut room, mut nic) = (Room::new(), nic(timer));
-            nic.write(0, reg::TX_DELAY, 5);
-            nic.write(0, reg::MASK, cause::SENT);
-            give(&mut room, &mut nic, 1_000_000, 3, descriptor::INTERRUPT);
-            nic.run(told - 1, &mut room);
-            assert!(!nic.interrupt_line(), "{timer:?}");
-            nic.run(told, &mut room);
-            assert!(nic.interrupt_line(), "{timer:?}");
-            assert_eq!(nic.read(reg::CAUSE), cause::SENT);
-            assert!(!nic.interrupt_line());
-        }
-        let (mut room, mut nic) = (Room::new(), nic(Timer::FirstFrame));
-        nic.write(0, reg::TX_DELAY, 1000);
-        nic.write(0, reg::TX_FRAMES, 2);
-        give(&mut room, &mut nic, 1_000_000, 3, descriptor::INTERRUPT);
-        nic.run(4_899_999, &mut room);
-        assert_eq!(nic.read(reg::CAUSE), 0);
-        nic.run(4_900_000, &mut room);
-        assert_eq!(nic.read(reg::CAUSE), cause::SENT, "two frames end the wait");
-    }
-
-    #[test]
-    fn received_frames_are_stored_or_counted_where_they_end() {
-        let (mut room, mut nic) = (Room::new(), nic(Timer::FirstFrame));
-        room.word(RX, 0x5000);
-        room.word(RX + 8, 2048);
-        nic.write(0, reg::RX_BASE, RX as u32);
-        nic.write(0, reg::RX_SIZE, 8);
-        nic.write(0, reg::RX_TAIL, 1);
-        for (at, byte) in [(10, 1), (20, 2), (30, 3)] {
-            nic.run(at, &mut room);
-            nic.frame_arrives(at, &[byte; 60]);
-        }
-        nic.run(5_000_000, &mut room);
-        nic.frame_arrives(5_000_000, &[4; 60]);
-        nic.frame_arrives(5_000_001, &[5; 60]);
-        // Two fit the FIFO; the third came too soon, the fifth found no descriptor and a full FIFO.
-        let tally = *nic.tally();
-        assert_eq!((tally.to_host, tally.in_fifo), (1, 2));
-        assert_eq!((tally.dropped_engine, tally.dropped_no_descriptor), (1, 1));
-        assert!(tally.closes());
-        assert_eq!(room.memory[0x5000..0x503c], [1; 60]);
-        assert!(room.done(RX, 0));
-        assert_eq!(nic.read(reg::CAUSE), cause::RECEIVED);
-    }
-
-    #[test]
-    fn nonsense_is_counted_and_ends() {
-        let (mut room, mut nic) = (Room::new(), nic(Timer::FreeRunning));
-        room.word(TX, 1 << 40);
-        room.word(TX + 8, 60);
-        room.word(TX + 16, 0x4000);
-        room.word(TX + 24, 0);
-        nic.write(0, reg::TX_BASE, TX as u32);
-        nic.write(0, reg::TX_SIZE, 8);
-        nic.write(0, reg::TX_TAIL, 2);
-        nic.write(0, reg::TX_TAIL, 99);
-        nic.write(0, reg::TX_TAIL, 2);
-        nic.run(1_000_000_000, &mut room);
-        assert_eq!((nic.tally().tx_discarded, nic.tally().transmitted), (2, 0));
-        nic.write(0, reg::RX_SIZE, 0);
-        nic.write(0, reg::RX_TAIL, 5);
-        nic.frame_arrives(2_000_000_000, &[0; 60]);
-        nic.run(3_000_000_000, &mut room);
-        assert!(nic.tally().closes());
-    }
-}
+mod tests;

@@ -1,6 +1,6 @@
 //! `kpps grid`: any parameter over ranges, on all cores, continued where it was left.
 
-mod range;
+pub(crate) mod range;
 
 use crate::error::{Failure, print};
 use crate::interrupt;

@@ -21,6 +21,7 @@ mod output;
 mod profile;
 mod room;
 mod run;
+mod scale;
 mod selftest;
 mod send;
 mod study;
@@ -45,6 +46,7 @@ use std::process::ExitCode;
   kpps curve --json | jq '.series[].name'
   kpps grid --vary driver.rx_ring=16..1024*2 --vary load=10%..100%/10%
   kpps transmit --chip 82542               the other direction
+  kpps scale --cpus 1..8                   one card, several queues and CPUs: where it stops
   kpps study morris2000                    what a paper claimed, checked claim by claim
   kpps selftest --on qemu --chip 82540em   the driver against QEMU's card
   kpps trace                               the bus under a flood: smooth, then stumbling
@@ -74,6 +76,8 @@ enum Command {
     Grid(grid::Arguments),
     /// How many frames each driver sends when its application always has another
     Transmit(transmit::Arguments),
+    /// Packets per second against CPUs, with receive side scaling, and what stops them
+    Scale(scale::Arguments),
     /// Where a driver's and a kernel's CPU time goes, by function and level, as a profiler shows it
     Profile(profile::Arguments),
     /// What documents claim, and what the machine room says to it
@@ -130,6 +134,7 @@ fn main() -> ExitCode {
         Command::Curve(arguments) => curve::run(&arguments),
         Command::Grid(arguments) => grid::run(&arguments),
         Command::Transmit(arguments) => transmit::run(&arguments),
+        Command::Scale(arguments) => scale::run(&arguments),
         Command::Profile(arguments) => profile::run(&arguments),
         Command::Study(arguments) => study::run(&arguments),
         Command::Trace(arguments) => trace::run(&arguments),

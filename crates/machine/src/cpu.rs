@@ -14,8 +14,9 @@ mod several;
 pub use function::{Function, Profile};
 pub use several::{Line, Lock};
 
+use crate::host;
 use crate::memory::Memory;
-use crate::{host, world::World};
+use crate::world::{Vector, World};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use several::Cpu;
 use std::cell::{Cell, RefCell};
@@ -44,8 +45,8 @@ enum State {
     Preempted,
     /// Wants the CPU when woken, or at this time.
     Waiting { until_ps: u64 },
-    /// Wants the CPU when the card in this slot asserts its line.
-    Interrupt { slot: usize },
+    /// Wants the CPU when this interrupt is asserted.
+    Interrupt { from: Vector },
     /// Ran to its end.
     Done,
 }
@@ -329,10 +330,10 @@ impl Machine {
             match context.state {
                 State::Ready | State::Preempted => horizon = now,
                 State::Waiting { until_ps } => horizon = horizon.min(until_ps.max(now)),
-                State::Interrupt { slot } => {
-                    if world.interrupt_line(slot) {
+                State::Interrupt { from } => {
+                    if world.interrupt_line(from) {
                         horizon = now;
-                    } else if world.interrupts_enabled(slot) {
+                    } else if world.interrupts_enabled(from) {
                         horizon = horizon.min(world.next_ps().max(now));
                     }
                 }
@@ -353,7 +354,7 @@ impl Machine {
         match context.state {
             State::Ready | State::Preempted => true,
             State::Waiting { until_ps } => until_ps <= self.now_ps(),
-            State::Interrupt { slot } => !self.0.interrupts_off.get() && world.interrupt_line(slot),
+            State::Interrupt { from } => !self.0.interrupts_off.get() && world.interrupt_line(from),
             State::Done => false,
         }
     }
@@ -385,12 +386,13 @@ impl Machine {
         unsafe { &*way_out }.suspend(());
     }
 
-    /// Waits for the card in `slot` to assert its interrupt line. Returns at once, within the
-    /// machine's rules of priority, if it still does.
-    pub fn wait_for_interrupt(&self, slot: usize) {
-        self.suspend(State::Interrupt { slot });
+    /// Waits for an interrupt: that of the card in a slot, or a [`Vector`]. Returns at once, within the
+    /// machine's rules of priority, if it is still asserted.
+    pub fn wait_for_interrupt(&self, from: impl Into<Vector>) {
+        let from = from.into();
+        self.suspend(State::Interrupt { from });
         self.count(|c| c.interrupts += 1);
-        self.0.world.borrow_mut().interrupt_taken(self.now_ps(), slot);
+        self.0.world.borrow_mut().interrupt_taken(self.now_ps(), from);
     }
 
     /// Waits to be woken. Returns at once if that has happened since the last wait: no wake-up is lost.
@@ -481,13 +483,14 @@ impl Machine {
         self.0.world.borrow_mut().run(self.now_ps());
     }
 
-    /// The CPU, in `function`, touches `bytes` of memory at `address`, and pays for the lines it has to fetch.
+    /// The CPU, in `function`, touches `bytes` of memory at `address`, and pays for the lines it has to fetch: so many.
     #[inline]
-    pub fn touch(&self, function: Function, address: u64, bytes: usize) {
+    pub fn touch(&self, function: Function, address: u64, bytes: usize) -> u32 {
         let misses = self.0.memory.touch(address, bytes);
         if misses > 0 {
             self.fetch_lines(function, misses);
         }
+        misses
     }
 
     /// The CPU, in `function`, fetches `lines` cache lines from memory, one after the other.

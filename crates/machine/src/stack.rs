@@ -51,6 +51,11 @@ pub trait Netdev: 'static {
 
     /// Takes back a buffer whose frame has been consumed.
     fn free(&self, buffer: Self::Buffer);
+
+    /// Which of its card's interrupts is its own: a card with several has a device for each of its queues.
+    fn vector(&self) -> usize {
+        0
+    }
 }
 
 /// How a frame that is dropped gives its buffer back: the stack does not know what a frame is made of.

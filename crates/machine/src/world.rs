@@ -7,6 +7,21 @@ use kpps_device::ring::RingNic;
 use kpps_device::{BurstKind, Host, Nic, Purpose};
 use std::rc::Rc;
 
+/// One of a card's interrupts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Vector {
+    /// The card's slot.
+    pub slot: usize,
+    /// Its number on that card: 0 unless the card has several.
+    pub number: usize,
+}
+
+impl From<usize> for Vector {
+    fn from(slot: usize) -> Self {
+        Self { slot, number: 0 }
+    }
+}
+
 /// A card.
 // There are few, and each is used in place.
 #[allow(clippy::large_enum_variant)]
@@ -260,8 +275,11 @@ impl World {
         self.bus.register_write(now_ps, offset, tail)
     }
 
-    /// The CPU enters the interrupt handler of the card in `slot`.
-    pub fn interrupt_taken(&mut self, now_ps: u64, slot: usize) {
+    /// The CPU enters an interrupt's handler.
+    pub fn interrupt_taken(&mut self, now_ps: u64, Vector { slot, number }: Vector) {
+        if let Plugged::Ring(nic) = &mut self.slots[slot].nic {
+            nic.interrupt_taken(number);
+        }
         self.bus.note(now_ps, slot, EventKind::Interrupt);
     }
 
@@ -294,16 +312,22 @@ impl World {
         self.update_next();
     }
 
-    /// Whether the card in `slot` asserts its interrupt line.
+    /// Whether an interrupt is asserted.
     #[inline]
-    pub fn interrupt_line(&self, slot: usize) -> bool {
-        either!(&self.slots[slot].nic, nic => nic.interrupt_line())
+    pub fn interrupt_line(&self, Vector { slot, number }: Vector) -> bool {
+        match &self.slots[slot].nic {
+            Plugged::E1000(nic) => nic.interrupt_line(),
+            Plugged::Ring(nic) => nic.interrupt_line(number),
+        }
     }
 
-    /// Whether the card in `slot` could assert its interrupt line without another register write.
+    /// Whether an interrupt could be asserted without another register write.
     #[inline]
-    pub fn interrupts_enabled(&self, slot: usize) -> bool {
-        either!(&self.slots[slot].nic, nic => nic.interrupts_enabled())
+    pub fn interrupts_enabled(&self, Vector { slot, number }: Vector) -> bool {
+        match &self.slots[slot].nic {
+            Plugged::E1000(nic) => nic.interrupts_enabled(),
+            Plugged::Ring(nic) => nic.interrupt_enabled(number),
+        }
     }
 
     /// The bus.

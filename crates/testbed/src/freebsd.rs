@@ -266,6 +266,9 @@ impl<H: Handler<Bound> + Handler<RingDevice>> Bench<H> {
         let (room, running) = match place {
             Place::Ring(setup) => {
                 let RingSetup { config, stack_params, host_params, .. } = &**setup;
+                let StackParams::FreeBsd(stack_params) = stack_params else {
+                    return Err(TrialError::Testbed(format!("{} has no FreeBSD", setup.machine)));
+                };
                 let rings = config.tx_ring + config.rx_ring;
                 let buffers = rings as usize + stack_params.transmit_queue + stack_params.input_queue + 64;
                 let bytes = memory_bytes(2, buffers, CLUSTER_BYTES);

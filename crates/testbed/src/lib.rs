@@ -1,7 +1,7 @@
 //! Testbeds: a driver, a machine and an application put together so that the bench can load them.
 //!
 //! All are the machine room, set up from profiles: [`Simulated`] receives, [`transmit`] sends, [`forwarding`] does both,
-//! [`freebsd`] has processes.
+//! [`freebsd`] has processes, [`scale`] several CPUs.
 #![forbid(unsafe_code)]
 
 pub mod bulk;
@@ -12,6 +12,7 @@ mod netdev;
 mod per_frame;
 mod ring_device;
 mod running;
+pub mod scale;
 mod setup;
 mod simulated;
 mod tester;

@@ -28,6 +28,10 @@ pub struct Config {
     pub moderation_frames: [u32; 2],
     /// No interrupts: polling(4) looks after the card.
     pub polling: bool,
+    /// Frames that a poll takes from a queue (NAPI).
+    pub weight: u32,
+    /// Bytes of a buffer for headers alone; 0: they stay with the rest of their frame. With NAPI only.
+    pub header_bytes: u32,
 }
 
 impl Config {
@@ -40,6 +44,8 @@ impl Config {
             ("tx_watermark", self.tx_watermark, 0..=self.tx_ring - 2),
             ("moderation_us", self.moderation_us, 0..=100_000),
             ("ticks_per_us", self.ticks_per_us, 1..=1000),
+            ("weight", self.weight, 1..=4096),
+            ("header_bytes", self.header_bytes, 0..=1024),
         ])
     }
 
@@ -53,7 +59,7 @@ impl Config {
 }
 
 /// A ring as its driver keeps it.
-struct Queue {
+pub(crate) struct Queue {
     memory: Ring,
     /// What each descriptor points to.
     buffers: Vec<Option<Buf>>,
@@ -64,7 +70,8 @@ struct Queue {
 }
 
 impl Queue {
-    fn new(card: &Card, size: u32, base: u32, size_register: u32) -> Result<Self, OutOfMemory> {
+    /// A ring of `size` descriptors, told to the card in these registers.
+    pub fn new(card: &Card, size: u32, base: u32, size_register: u32) -> Result<Self, OutOfMemory> {
         let bytes = size as usize * descriptor::BYTES;
         let spec = DmaSpec { bytes, align: 128, boundary: None, max_address: u32::MAX.into() };
         let memory = card.allocate(spec)?;
@@ -83,7 +90,7 @@ impl Queue {
     }
 
     /// Gives the card a buffer.
-    fn fill(&mut self, buffer: Buf, word: u64) {
+    pub fn fill(&mut self, buffer: Buf, word: u64) {
         let words = self.memory.words();
         words[2 * self.next].store(buffer.bus(), Ordering::Relaxed);
         words[2 * self.next + 1].store(word, Ordering::Release);
@@ -94,8 +101,27 @@ impl Queue {
         self.filled += 1;
     }
 
+    /// Fills a receive ring, and writes its `tail` if there was anything to fill.
+    pub fn refill(&mut self, source: &Allocator, card: &Card, tail: u32) {
+        let mut filled = false;
+        while self.free() > 0 {
+            let Some(buffer) = source.clone().take() else { break };
+            let room = (buffer.capacity() as u64).min(descriptor::LENGTH);
+            self.fill(buffer, room);
+            filled = true;
+        }
+        if filled {
+            card.write(tail, self.next as u32);
+        }
+    }
+
+    /// The descriptor that is to be taken next.
+    pub fn oldest(&self) -> usize {
+        self.oldest
+    }
+
     /// The oldest buffer if the card is done with it, and its descriptor's second word.
-    fn take(&mut self) -> Option<(Buf, u64)> {
+    pub fn take(&mut self) -> Option<(Buf, u64)> {
         if self.filled == 0 {
             return None;
         }
@@ -165,17 +191,7 @@ impl RingDevice {
 
     /// Fills the receive ring and tells the card.
     fn refill(&self) {
-        let mut rx = self.rx.borrow_mut();
-        let mut filled = false;
-        while rx.free() > 0 {
-            let Some(buffer) = self.source.clone().take() else { break };
-            let room = (buffer.capacity() as u64).min(descriptor::LENGTH);
-            rx.fill(buffer, room);
-            filled = true;
-        }
-        if filled {
-            self.card.write(reg::RX_TAIL, rx.next as u32);
-        }
+        self.rx.borrow_mut().refill(&self.source, &self.card, reg::RX_TAIL);
     }
 
     /// Takes back what has been sent.

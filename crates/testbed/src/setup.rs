@@ -253,6 +253,23 @@ struct NicProfile {
     ticks_per_us: u32,
     moderation_frames: [u32; 2],
     polling: bool,
+    /// Receive queues; without them it has one.
+    #[serde(default = "one")]
+    rx_queues: u32,
+    #[serde(default = "one")]
+    rx_fetch: u32,
+    #[serde(default = "weight")]
+    weight: u32,
+    #[serde(default)]
+    header_bytes: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn weight() -> u32 {
+    64
 }
 
 impl NicProfile {
@@ -261,6 +278,8 @@ impl NicProfile {
             tx_engine_ps: self.tx_engine_ps,
             rx_engine_ps: self.rx_engine_ps,
             rx_fifo_bytes: self.rx_fifo_bytes,
+            rx_queues: self.rx_queues,
+            rx_fetch: self.rx_fetch,
             tick_ps: self.tick_ps,
             timer: self.timer,
             wire_byte_ps: 8_000_000 / self.link_mbps.max(1),
@@ -274,14 +293,26 @@ impl NicProfile {
             ticks_per_us: self.ticks_per_us,
             moderation_frames: self.moderation_frames,
             polling: self.polling,
+            weight: self.weight,
+            header_bytes: self.header_bytes,
         };
         (card, config)
     }
 }
 
-/// Everything a testbed with a ring NIC is made of.
+/// Everything a testbed with a ring NIC is made of, with the names that it came from.
 #[derive(Clone, Debug)]
 pub struct RingSetup {
+    /// The machine's name.
+    pub machine: String,
+    /// The ring NIC's name.
+    pub nic: String,
+    /// The bus's name.
+    pub bus: String,
+    /// The host's name.
+    pub host: String,
+    /// The stack's name.
+    pub stack: String,
     /// The card.
     pub card: kpps_device::ring::Params,
     /// The driver's choices.
@@ -290,26 +321,36 @@ pub struct RingSetup {
     pub bus_params: bus::Params,
     /// The host.
     pub host_params: host::Params,
-    /// The stack, which is FreeBSD's.
-    pub stack_params: freebsd::Params,
+    /// The stack: FreeBSD's, or that of Linux 2.4 or 2.6.
+    pub stack_params: StackParams,
+    /// CPUs of the machine.
+    pub cpus: usize,
+    /// The texts of those profiles that are not built in.
+    pub own_profiles: Vec<String>,
 }
 
 impl RingSetup {
     /// Looks up `machine`, and `nic` if it is not to be the machine's own, with some constants different.
     pub fn changed(machine: &str, nic: Option<&str>, changes: &[Change]) -> Result<Self, SetupError> {
         let named = |kind, name: &str| Profile::named(kind, name)?.changed(changes);
-        let place: MachineProfile =
-            named(Kind::Machine, machine)?.get::<MachineProfile>()?.beside(Path::new(machine));
+        let machine_profile = named(Kind::Machine, machine)?;
+        let place: MachineProfile = machine_profile.get::<MachineProfile>()?.beside(Path::new(machine));
         let mismatch = |what: &str| SetupError::Mismatch(format!("machine profile '{machine}': {what}"));
         let name = nic.or(place.nic.as_deref()).ok_or_else(|| mismatch("it has no ring NIC"))?;
-        let (card, config) = named(Kind::Nic, name)?.get::<NicProfile>()?.split();
+        let nic_profile = named(Kind::Nic, name)?;
+        let (card, config) = nic_profile.get::<NicProfile>()?.split();
         let bus_name = place.bus.get(name).or_else(|| place.bus.get("any"));
         let bus_name = bus_name.ok_or_else(|| mismatch("it names no bus for a ring NIC"))?;
-        let bus_params: bus::Params = named(Kind::Bus, bus_name)?.get()?;
-        let host_params: host::Params = named(Kind::Host, &place.host)?.get()?;
-        let StackParams::FreeBsd(stack_params) = named(Kind::Stack, &place.stack)?.get()? else {
-            return Err(mismatch("a ring NIC has a driver for FreeBSD only"));
-        };
+        let bus_profile = named(Kind::Bus, bus_name)?;
+        let host_profile = named(Kind::Host, &place.host)?;
+        let stack_profile = named(Kind::Stack, &place.stack)?;
+        let bus_params: bus::Params = bus_profile.get()?;
+        let host_params: host::Params = host_profile.get()?;
+        let stack_params: StackParams = stack_profile.get()?;
+        let cpus = place.cpus.unwrap_or(1);
+        if let StackParams::Linux22(_) = stack_params {
+            return Err(mismatch("a ring NIC has a driver for FreeBSD and for Linux 2.4 and 2.6 only"));
+        }
         for checked in [
             limits::check(&[
                 ("tx_engine_ps", card.tx_engine_ps, limits::STEP_PS),
@@ -317,6 +358,11 @@ impl RingSetup {
                 ("tick_ps", card.tick_ps, 1..=S),
                 ("wire_byte_ps", card.wire_byte_ps, 100..=80_000_000),
             ]),
+            limits::check(&[
+                ("rx_queues", card.rx_queues, 1..=kpps_device::ring::QUEUES),
+                ("rx_fetch", card.rx_fetch, 1..=256),
+            ]),
+            limits::check(&[("cpus", cpus, CPUS)]),
             config.check(),
             bus_params.check(),
             host_params.check(),
@@ -324,6 +370,25 @@ impl RingSetup {
         ] {
             checked.map_err(|problem| mismatch(&problem))?;
         }
-        Ok(Self { card, config, bus_params, host_params, stack_params })
+        let profiles = [&machine_profile, &nic_profile, &bus_profile, &host_profile, &stack_profile];
+        Ok(Self {
+            machine: machine_profile.name().into(),
+            nic: nic_profile.name().into(),
+            bus: bus_profile.name().into(),
+            host: host_profile.name().into(),
+            stack: stack_profile.name().into(),
+            card,
+            config,
+            bus_params,
+            host_params,
+            stack_params,
+            cpus,
+            own_profiles: profiles.iter().filter_map(|p| p.own_text().map(String::from)).collect(),
+        })
+    }
+
+    /// Bits that its wire carries in a second.
+    pub fn link_bits_per_s(&self) -> u64 {
+        8_000_000_000_000 / self.card.wire_byte_ps
     }
 }

@@ -111,11 +111,29 @@ impl Room {
 }
 
 /// What is seen of the frames that were sent after `from_ps` and until `to_ps`.
-struct Measured {
+pub(crate) struct Measured {
     from_ps: u64,
     to_ps: u64,
-    delivered: u64,
-    latency: Latency,
+    pub delivered: u64,
+    pub latency: Latency,
+}
+
+impl Measured {
+    pub fn between(from_ps: u64, to_ps: u64) -> Self {
+        Self { from_ps, to_ps, delivered: 0, latency: Latency::default() }
+    }
+
+    /// A frame has reached its end at `now_ps`.
+    #[inline]
+    pub fn note(&mut self, now_ps: u64, frame: &[u8]) {
+        if let Some(tag) = tag::read(frame)
+            && tag.sent_ps > self.from_ps
+            && tag.sent_ps <= self.to_ps
+        {
+            self.delivered += 1;
+            self.latency.record((now_ps - tag.sent_ps) / NS);
+        }
+    }
 }
 
 /// `Counter -> Discard`, with an instrument at its end that costs no simulated time.
@@ -130,13 +148,7 @@ impl Sink for CountAndDiscard {
     }
     #[inline]
     fn consume(&mut self, now_ps: u64, frame: Frame) -> Option<Buf> {
-        if let Some(tag) = tag::read(frame.as_ref()) {
-            let mut measured = self.measured.borrow_mut();
-            if tag.sent_ps > measured.from_ps && tag.sent_ps <= measured.to_ps {
-                measured.delivered += 1;
-                measured.latency.record((now_ps - tag.sent_ps) / NS);
-            }
-        }
+        self.measured.borrow_mut().note(now_ps, frame.as_ref());
         self.chain.push(frame).map(IntoBuffer::into_buffer)
     }
 }
@@ -282,12 +294,7 @@ impl Simulated {
         let measure = begin + u64::from(load.warmup_ms) * MS;
         let end = measure + u64::from(load.duration_ms) * MS;
         let afterwards = end + u64::from(AFTERWARDS_MS) * MS;
-        let measured = Rc::new(RefCell::new(Measured {
-            from_ps: measure,
-            to_ps: end,
-            delivered: 0,
-            latency: Latency::default(),
-        }));
+        let measured = Rc::new(RefCell::new(Measured::between(measure, end)));
         let consumer = CountAndDiscard { chain: Counter::new(Discard), measured: Rc::clone(&measured) };
         let signs = bound.signs();
         let stack = Running::start(machine, setup.stack_params.clone(), bound, consumer);

@@ -42,12 +42,12 @@ impl Machine {
         let times = contexts.iter().filter(|c| c.cpu == cpu).map(|context| match context.state {
             State::Ready | State::Preempted => now_ps.max(context.ready_ps),
             State::Waiting { until_ps } => now_ps.max(until_ps),
-            State::Interrupt { slot } if !interrupts_off => {
-                if world.interrupt_line(slot) {
+            State::Interrupt { from } if !interrupts_off => {
+                if world.interrupt_line(from) {
                     // It rose since the running CPU last looked, which it does at least this often; to say `now` would
                     // move with that CPU, and it would never let this one run.
                     now_ps.max(self.now_ps().saturating_sub(LOOKAHEAD_PS))
-                } else if world.interrupts_enabled(slot) {
+                } else if world.interrupts_enabled(from) {
                     now_ps.max(world.next_ps())
                 } else {
                     u64::MAX

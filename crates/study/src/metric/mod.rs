@@ -5,6 +5,7 @@ mod bulk;
 mod freebsd;
 mod offered;
 mod receive;
+mod scale;
 mod setting;
 mod transmit;
 mod versus;
@@ -109,6 +110,12 @@ pub const METRICS: &[Metric] = &[
         about: "peak and rate at line rate over a grid of two constants",
         takes: &["offered", "vary", "decline", "warmup_ms", "duration_ms"],
         take: receive::grid,
+    },
+    Metric {
+        name: "scale",
+        about: "a card with several receive queues, each with a CPU of its own: packets against CPUs, and what stops them",
+        takes: &["nic", "offered", "flows", "cpus", "shared_lines", "warmup_ms", "duration_ms"],
+        take: scale::run,
     },
     Metric {
         name: "transmit",

@@ -3,6 +3,7 @@
 use super::{Function, Handler, Level, Netdev, Next, Polled, Raised, Service, Shared, spend};
 use crate::cpu::{ContextId, Machine};
 use crate::stack::IntoBuffer;
+use crate::world::Vector;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -221,8 +222,9 @@ pub(super) fn spawn_handler<N: Netdev, H: Handler<N>>(
     let cpu = shared.ports[index].cpu;
     machine.spawn_on(cpu, Level::Hardirq, move |machine| {
         let (port, per_cpu) = (&shared.ports[index], &shared.cpus[cpu]);
+        let from = Vector { slot: port.slot, number: port.device.vector() };
         loop {
-            machine.wait_for_interrupt(port.slot);
+            machine.wait_for_interrupt(from);
             machine.spend_on(Function::InterruptEntry, machine.host().interrupt_entry_ps);
             let raised = port.device.interrupt(&mut |frame| {
                 netif_rx(machine, &shared, index, frame).map(IntoBuffer::into_buffer)

@@ -1,0 +1,236 @@
+//! Receive side scaling: the hash of a flow chooses the receive queue, so that a flow's frames stay in order on one CPU. And where
+//! headers end, for cards that store them apart.
+//!
+//! The hash is Toeplitz's, as Microsoft's "RSS Hashing Functions" define it: over both addresses, and both ports of TCP and UDP
+//! where the frame has them.
+
+use super::reg;
+
+/// Bytes of the key.
+pub const KEY_BYTES: usize = 40;
+/// Entries of the table, one for each value of the hash's low seven bits.
+pub const ENTRIES: usize = 128;
+
+/// The Toeplitz hash of `input`, at most 36 bytes: for each bit that is set, from the left, the 32 bits of the key that begin there.
+pub fn toeplitz(key: &[u8; KEY_BYTES], input: &[u8]) -> u32 {
+    // The 32 bits on the left are those that begin at the current bit of the input.
+    let mut window = key[..8].iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
+    let mut hash = 0;
+    for (byte, next) in input.iter().zip(key[8..].iter().chain(&[0; 4])) {
+        for bit in (0..8).rev() {
+            hash ^= (window >> 32) as u32 * u32::from(byte >> bit & 1);
+            window <<= 1;
+        }
+        window |= u64::from(*next);
+    }
+    hash
+}
+
+/// What a card knows of a frame of IP.
+struct Ip {
+    /// Where its two addresses begin, and the bytes of both.
+    addresses: (usize, usize),
+    /// Where its transport header begins, if it is TCP or UDP and not a fragment.
+    transport: Option<usize>,
+    tcp: bool,
+}
+
+/// A frame of IPv4, or of IPv6 without extension headers, behind a VLAN tag or not.
+fn ip(frame: &[u8]) -> Option<Ip> {
+    let word = |at: usize| Some(u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?]));
+    let (kind, at) = match word(12)? {
+        0x8100 => (word(16)?, 18),
+        kind => (kind, 14),
+    };
+    let (protocol, addresses, end, whole) = match kind {
+        0x0800 => {
+            let header = usize::from(frame.get(at)? & 15) * 4;
+            (*frame.get(at + 9)?, (at + 12, 8), at + header.max(20), word(at + 6)? & 0x3fff == 0)
+        }
+        0x86dd => (*frame.get(at + 6)?, (at + 8, 32), at + 40, true),
+        _ => return None,
+    };
+    let known = whole && matches!(protocol, 6 | 17) && frame.len() >= end + 8;
+    (frame.len() >= addresses.0 + addresses.1).then_some(Ip {
+        addresses,
+        transport: known.then_some(end),
+        tcp: protocol == 6,
+    })
+}
+
+/// The hash of a frame's flow; `None` for what is not IP.
+pub fn hash(key: &[u8; KEY_BYTES], frame: &[u8]) -> Option<u32> {
+    let Ip { addresses: (at, bytes), transport, .. } = ip(frame)?;
+    let mut input = [0; 36];
+    input[..bytes].copy_from_slice(frame.get(at..at + bytes)?);
+    let Some(ports) = transport else { return Some(toeplitz(key, &input[..bytes])) };
+    input[bytes..bytes + 4].copy_from_slice(frame.get(ports..ports + 4)?);
+    Some(toeplitz(key, &input[..bytes + 4]))
+}
+
+/// Bytes of a frame's headers up to that of TCP or UDP; `None` for other frames.
+pub fn header_bytes(frame: &[u8]) -> Option<usize> {
+    let Ip { transport, tcp, .. } = ip(frame)?;
+    let at = transport?;
+    let header = if tcp { usize::from(frame.get(at + 12)? >> 4).max(5) * 4 } else { 8 };
+    Some(at + header).filter(|end| *end <= frame.len())
+}
+
+/// Key and table as the driver has set them.
+#[derive(Clone, Debug)]
+pub(super) struct Spread {
+    on: bool,
+    key: [u8; KEY_BYTES],
+    table: [u8; ENTRIES],
+}
+
+impl Default for Spread {
+    fn default() -> Self {
+        Self { on: false, key: [0; KEY_BYTES], table: [0; ENTRIES] }
+    }
+}
+
+impl Spread {
+    pub(super) fn set(&mut self, on: bool) {
+        self.on = on;
+    }
+
+    /// Whether the register at `offset` is one of its own.
+    pub(super) fn write(&mut self, offset: u32, value: u32) -> bool {
+        let within = |first: u32, bytes: usize| {
+            let at = offset.checked_sub(first)? as usize;
+            (at.is_multiple_of(4) && at < bytes).then_some(at)
+        };
+        if let Some(at) = within(reg::RSS_KEY, KEY_BYTES) {
+            self.key[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        } else if let Some(at) = within(reg::RSS_TABLE, ENTRIES) {
+            self.table[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// The queue of a frame; the first is that of all that have no hash.
+    #[inline]
+    pub(super) fn queue(&self, frame: &[u8]) -> usize {
+        if !self.on {
+            return 0;
+        }
+        hash(&self.key, frame).map_or(0, |hash| self.table[hash as usize % ENTRIES].into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    /// Microsoft, "Verifying the RSS Hash Calculation": the key, and for each flow the hash of its addresses alone and
+    /// with its ports.
+    const KEY: [u8; KEY_BYTES] = [
+        0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0,
+        0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42,
+        0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
+    ];
+    const IPV4: [(&str, u16, &str, u16, u32, u32); 5] = [
+        ("66.9.149.187", 2794, "161.142.100.80", 1766, 0x323e_8fc2, 0x51cc_c178),
+        ("199.92.111.2", 14230, "65.69.140.83", 4739, 0xd718_262a, 0xc626_b0ea),
+        ("24.19.198.95", 12898, "12.22.207.184", 38024, 0xd2d0_a5de, 0x5c2b_394a),
+        ("38.27.205.30", 48228, "209.142.163.6", 2217, 0x8298_9176, 0xafc7_327f),
+        ("153.39.163.191", 44251, "202.188.127.2", 1303, 0x5d18_09c5, 0x10e8_28a2),
+    ];
+    const IPV6: [(&str, u16, &str, u16, u32, u32); 3] = [
+        ("3ffe:2501:200:1fff::7", 2794, "3ffe:2501:200:3::1", 1766, 0x2cc1_8cd5, 0x4020_7d3d),
+        ("3ffe:501:8::260:97ff:fe40:efab", 14230, "ff02::1", 4739, 0x0f0c_461c, 0xdde5_1bbf),
+        (
+            "3ffe:1900:4545:3:200:f8ff:fe21:67cf",
+            44251,
+            "fe80::200:f8ff:fe21:67cf",
+            38024,
+            0x4b61_e985,
+            0x02d1_feef,
+        ),
+    ];
+
+    fn frame(kind: u16, vlan: bool, ip: &[u8], protocol: u8, ports: (u16, u16)) -> Vec<u8> {
+        let mut frame = vec![0; 12];
+        if vlan {
+            frame.extend([0x81, 0, 0, 7]);
+        }
+        frame.extend(kind.to_be_bytes());
+        frame.extend(ip);
+        frame.extend(ports.0.to_be_bytes());
+        frame.extend(ports.1.to_be_bytes());
+        frame.extend([0; 8]);
+        frame.extend(if protocol == 6 { [0x80, 0x10] } else { [0, 0] });
+        frame.extend([0; 40]);
+        frame
+    }
+
+    fn ipv4(from: &str, to: &str, protocol: u8, fragment: u16) -> Vec<u8> {
+        let mut header = vec![0x45, 0, 0, 0, 0, 0];
+        header.extend(fragment.to_be_bytes());
+        header.extend([64, protocol, 0, 0]);
+        header.extend(from.parse::<Ipv4Addr>().unwrap().octets());
+        header.extend(to.parse::<Ipv4Addr>().unwrap().octets());
+        header
+    }
+
+    fn ipv6(from: &str, to: &str, protocol: u8) -> Vec<u8> {
+        let mut header = vec![0x60, 0, 0, 0, 0, 0, protocol, 64];
+        header.extend(from.parse::<Ipv6Addr>().unwrap().octets());
+        header.extend(to.parse::<Ipv6Addr>().unwrap().octets());
+        header
+    }
+
+    #[test]
+    fn hashes_are_those_of_the_verification_suite() {
+        for vlan in [false, true] {
+            for (from, from_port, to, to_port, addresses, ports) in IPV4 {
+                let of = |protocol, fragment| {
+                    let ip = ipv4(from, to, protocol, fragment);
+                    hash(&KEY, &frame(0x0800, vlan, &ip, protocol, (from_port, to_port)))
+                };
+                assert_eq!(of(6, 0), Some(ports), "{from}");
+                assert_eq!(of(17, 0x4000), Some(ports), "{from}, not to be fragmented");
+                assert_eq!(of(17, 0x2000), Some(addresses), "{from}, a fragment");
+                assert_eq!(of(1, 0), Some(addresses), "{from}, neither TCP nor UDP");
+            }
+            for (from, from_port, to, to_port, addresses, ports) in IPV6 {
+                let of = |protocol| {
+                    let ip = ipv6(from, to, protocol);
+                    hash(&KEY, &frame(0x86dd, vlan, &ip, protocol, (from_port, to_port)))
+                };
+                assert_eq!((of(6), of(58)), (Some(ports), Some(addresses)), "{from}");
+            }
+        }
+        assert_eq!(hash(&KEY, &frame(0x0806, false, &[0; 28], 0, (0, 0))), None, "ARP");
+    }
+
+    #[test]
+    fn headers_end_where_data_begins() {
+        let udp = ipv4("10.0.0.1", "10.0.0.2", 17, 0);
+        let tcp = ipv6("::1", "::2", 6);
+        assert_eq!(header_bytes(&frame(0x0800, false, &udp, 17, (1, 2))), Some(14 + 20 + 8));
+        // A TCP header of eight words.
+        assert_eq!(header_bytes(&frame(0x86dd, true, &tcp, 6, (1, 2))), Some(18 + 40 + 32));
+        let fragment = ipv4("10.0.0.1", "10.0.0.2", 17, 100);
+        assert_eq!(header_bytes(&frame(0x0800, false, &fragment, 17, (1, 2))), None);
+        assert_eq!(header_bytes(&frame(0x0800, false, &udp, 17, (1, 2))[..41]), None, "cut off");
+    }
+
+    proptest! {
+        #[test]
+        fn no_frame_is_too_strange(bytes in proptest::collection::vec(any::<u8>(), 0..120), kind in 0..4usize) {
+            let mut frame = bytes;
+            if let Some(place) = frame.get_mut(12..14) {
+                place.copy_from_slice(&[[8, 0], [0x86, 0xdd], [0x81, 0], [0x12, 0x34]][kind]);
+            }
+            let _ = hash(&KEY, &frame);
+            prop_assert!(header_bytes(&frame).is_none_or(|bytes| (22..=frame.len()).contains(&bytes)));
+        }
+    }
+}

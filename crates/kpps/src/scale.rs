@@ -1,0 +1,198 @@
+//! `kpps scale`: packets against CPUs, and what stops them.
+
+use crate::error::{Failure, print};
+use crate::grid::range;
+use crate::interrupt;
+use crate::units::{self, Rate};
+use clap::Args;
+use kpps_bench::Load;
+use kpps_frames::{Size, rate};
+use kpps_profiles::Change;
+use kpps_report::grid::Setting;
+use kpps_testbed::RingSetup;
+use kpps_testbed::scale::{Scaled, Scaling, scale, stop};
+use std::fmt::Write;
+use std::time::Duration;
+
+/// Arguments of `kpps scale`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  kpps scale                                         a gigabit card: the wire stops it
+  kpps scale --nic 82598                             10 gigabit
+  kpps scale --nic 82598 --set machine.bus.any=pcie-x1 --set machine.bus.82598=pcie-x1
+  kpps scale --nic 82598 --shared-lines 4            all flows end in one socket
+  kpps scale --flows 1                               one flow is one queue's
+  kpps scale --set nic.header_bytes=64               headers apart, side by side
+
+Each CPU has a receive queue of its own with its interrupt and its polls. What stops more packets is what was in use all
+the time: the columns say of each part how much of its time it was.")]
+pub struct Arguments {
+    /// The machine: a name (`kpps list machines`) or a .toml file
+    #[arg(long, default_value = "rss")]
+    machine: String,
+    /// The ring NIC, if not the machine's own: a name (`kpps list nics`) or a .toml file
+    #[arg(long)]
+    nic: Option<String>,
+    /// Numbers of CPUs: `1,2,4` or `1..8`
+    #[arg(long, default_value = "1..8", value_parser = cpus)]
+    cpus: Cpus,
+    /// UDP flows that the load consists of
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..))]
+    flows: u16,
+    /// Cache lines that every frame changes under one lock, whichever CPU it is on: those of a socket that all flows end in
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1000))]
+    shared_lines: u32,
+    /// Another value for a constant
+    #[arg(long, value_name = "CONSTANT=VALUE", value_parser = range::change)]
+    set: Vec<(String, Setting)>,
+    /// Frame size in bytes with FCS
+    #[arg(long, default_value = "64", value_parser = units::size)]
+    size: Size,
+    /// The offered load
+    #[arg(long, default_value = "100%")]
+    load: Rate,
+    /// How long each trial is measured, after as much warm-up, in virtual time
+    #[arg(long, default_value = "10ms", value_parser = units::duration)]
+    duration: Duration,
+    /// Shifts the frames against the machine's clock; equal seeds give equal results
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Numbers of CPUs, as they are to be tried.
+#[derive(Clone)]
+struct Cpus(Vec<usize>);
+
+fn cpus(text: &str) -> Result<Cpus, String> {
+    let number = |value: &Setting| match value {
+        Setting::Whole(whole) => usize::try_from(*whole).ok().filter(|cpus| *cpus > 0),
+        _ => None,
+    };
+    let axis = range::axis(&format!("cpus={text}"))?;
+    let numbers: Option<Vec<_>> = axis.values.iter().map(number).collect();
+    let mut numbers =
+        numbers.ok_or_else(|| format!("'{text}' are no numbers of CPUs, like 1..8 or 1,2,4"))?;
+    numbers.sort_unstable();
+    numbers.dedup();
+    Ok(Cpus(numbers))
+}
+
+/// Runs `kpps scale`.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let changes = arguments.set.iter().map(|(path, value)| Change::set(path, range::value(value)));
+    let changes = changes.collect::<Result<Vec<_>, _>>().map_err(Failure::Input)?;
+    let setup = RingSetup::changed(&arguments.machine, arguments.nic.as_deref(), &changes)?;
+    let millis = u32::try_from(arguments.duration.as_millis()).unwrap_or(u32::MAX);
+    let load = Load {
+        offered_pps: arguments.load.pps(rate::line_rate_pps(setup.link_bits_per_s(), arguments.size)),
+        size: arguments.size,
+        warmup_ms: millis,
+        duration_ms: millis,
+        seed: arguments.seed,
+    };
+    interrupt::watch();
+    let trial = |&cpus: &usize| {
+        let what = Scaling { load, flows: arguments.flows, cpus, shared_lines: arguments.shared_lines };
+        scale(&setup, &what, &|| !interrupt::asked())
+    };
+    let rows = arguments.cpus.0.iter().map(trial).collect::<Result<Vec<_>, _>>()?;
+    print(&if arguments.json { json(arguments, &setup, &rows) } else { table(arguments, &setup, &rows) })
+}
+
+fn least_and_most(row: &Scaled) -> (f64, f64) {
+    let cpus = || row.busy.cpus.iter().copied();
+    (cpus().fold(f64::INFINITY, f64::min), cpus().fold(0.0, f64::max))
+}
+
+/// Where it stops, in a sentence.
+fn sentence(rows: &[Scaled]) -> String {
+    match (stop(rows), rows.last()) {
+        (Some(row), _) if row.cpus == 1 => format!("One CPU is enough: what stops it is {}.", row.limit),
+        (Some(row), _) => {
+            format!("From {} CPUs on more bring nothing: what stops it is {}.", row.cpus, row.limit)
+        }
+        (None, Some(row)) => {
+            format!("With {} CPUs it still goes on: what stops it is {}.", row.cpus, row.limit)
+        }
+        (None, None) => String::new(),
+    }
+}
+
+fn table(arguments: &Arguments, setup: &RingSetup, rows: &[Scaled]) -> String {
+    let mut text = format!(
+        "{}: {} on {}, {}, {}\nframes of {} B with FCS in {} flows, offered {:.0} pps\n\n",
+        setup.machine,
+        setup.nic,
+        setup.bus,
+        setup.host,
+        setup.stack,
+        arguments.size.bytes_with_fcs(),
+        arguments.flows,
+        rows.first().map_or(0.0, |row| row.offered_pps),
+    );
+    text += "CPUs  delivered   wire   card    bus  memory     CPUs busy    waiting   header  stopped by\n";
+    text += "           kpps      %      %      %       %   least %  most %         %   misses\n";
+    for row in rows {
+        let busy = &row.busy;
+        let (least, most) = least_and_most(row);
+        let _ = writeln!(
+            text,
+            "{:>4}  {:>9.1}  {:>5.1}  {:>5.1}  {:>5.1}  {:>6.1}  {:>8.1}  {:>6.1}  {:>8.1}  {:>7.3}  {}",
+            row.cpus,
+            row.delivered_pps / 1e3,
+            busy.wire * 100.0,
+            busy.card * 100.0,
+            busy.bus * 100.0,
+            busy.memory * 100.0,
+            least * 100.0,
+            most * 100.0,
+            busy.shared * 100.0,
+            row.header_misses,
+            row.limit
+        );
+    }
+    let _ = writeln!(text, "\n{}", sentence(rows));
+    text
+}
+
+fn json(arguments: &Arguments, setup: &RingSetup, rows: &[Scaled]) -> String {
+    let round = |value: f64| (value * 1e6).round() / 1e6;
+    let environment = serde_json::json!({
+        "kpps": env!("CARGO_PKG_VERSION"), "testbed": "sim", "machine": setup.machine, "nic": setup.nic,
+        "bus": setup.bus, "host": setup.host, "stack": setup.stack,
+        "frame_bytes_with_fcs": arguments.size.bytes_with_fcs(),
+        "flows": arguments.flows, "shared_lines": arguments.shared_lines, "seed": arguments.seed,
+        "duration_ms": arguments.duration.as_millis() as u64,
+        "profiles_hash": kpps_profiles::hash(&setup.own_profiles),
+    });
+    let each = rows.iter().map(|row| {
+        let busy = &row.busy;
+        serde_json::json!({
+            "cpus": row.cpus,
+            "offered_pps": round(row.offered_pps),
+            "delivered_pps": round(row.delivered_pps),
+            "stopped_by": row.limit.to_string(),
+            "latency_p50_ns": row.latency.quantile_ns(0.5),
+            "busy": {
+                "wire": round(busy.wire), "card": round(busy.card), "card_engine": round(busy.engine), "bus": round(busy.bus),
+                "memory": round(busy.memory), "cpus": busy.cpus.iter().map(|&it| round(it)).collect::<Vec<_>>(),
+            },
+            "cpus_waiting": round(busy.shared),
+            "header_misses_per_packet": round(row.header_misses),
+            "cache_misses_per_packet": round(row.per_frame.cache_misses),
+            "bus_transactions_per_packet": round(row.per_frame.bus_transactions),
+            "ledger": row.ledger,
+        })
+    });
+    let document = serde_json::json!({
+        "kind": "scale",
+        "environment": environment,
+        "rows": each.collect::<Vec<_>>(),
+        "stops_at_cpus": stop(rows).map(|row| row.cpus),
+        "summary": sentence(rows),
+    });
+    format!("{document:#}")
+}
