@@ -2,7 +2,7 @@
 
 use super::offered::{Offered, OneOrMany};
 use super::setting::{Setting, configuration};
-use super::{Context, Values, columns};
+use super::{Context, Values, columns, ms};
 use kpps_bench::Load;
 use kpps_frames::Size;
 use kpps_testbed::forwarding::{Affinity, line_pps};
@@ -39,18 +39,10 @@ struct Of {
     sizes: Option<OneOrMany<u16>>,
     #[serde(default)]
     interrupts: Interrupts,
-    #[serde(default = "warmup_ms")]
+    #[serde(default = "ms::<20>")]
     warmup_ms: u32,
-    #[serde(default = "duration_ms")]
+    #[serde(default = "ms::<40>")]
     duration_ms: u32,
-}
-
-fn warmup_ms() -> u32 {
-    20
-}
-
-fn duration_ms() -> u32 {
-    40
 }
 
 impl Of {

@@ -1,7 +1,7 @@
 //! Bulk TCP into a machine ([`kpps_testbed::bulk`]).
 
 use super::setting::{Setting, configuration};
-use super::{Context, Values, columns};
+use super::{Context, Values, columns, ms};
 use kpps_profiles::Change;
 use kpps_testbed::bulk::{Bulk, Checksums, bulk};
 use serde::Deserialize;
@@ -23,9 +23,9 @@ struct Of {
     ip_checksum: bool,
     #[serde(default = "yes")]
     tcp_checksum: bool,
-    #[serde(default = "warmup_ms")]
+    #[serde(default = "ms::<300>")]
     warmup_ms: u32,
-    #[serde(default = "duration_ms")]
+    #[serde(default = "ms::<1_000>")]
     duration_ms: u32,
 }
 
@@ -42,14 +42,6 @@ fn host_segment_ns() -> u64 {
 /// Two passes of a switch, an interrupt and the way through the host: tens of microseconds.
 fn host_delay_ns() -> u64 {
     60_000
-}
-
-fn warmup_ms() -> u32 {
-    300
-}
-
-fn duration_ms() -> u32 {
-    1_000
 }
 
 /// For each weight: `weight`, `mbps` of payload that processes read, `drops` (frames a second that the card had no room for),

@@ -2,7 +2,7 @@
 
 use super::offered::Offered;
 use super::setting::configuration;
-use super::{Context, Values, columns};
+use super::{Context, Values, columns, ms};
 use kpps_frames::{Mix, Size, rate};
 use kpps_profiles::Change;
 use kpps_testbed::freebsd::{OnFull, Place, Received, receive, route_vlans, send};
@@ -18,18 +18,10 @@ struct Setting {
     driver: Option<String>,
     #[serde(default)]
     set: toml::Table,
-    #[serde(default = "warmup_ms")]
+    #[serde(default = "ms::<50>")]
     warmup_ms: u32,
-    #[serde(default = "duration_ms")]
+    #[serde(default = "ms::<200>")]
     duration_ms: u32,
-}
-
-fn warmup_ms() -> u32 {
-    50
-}
-
-fn duration_ms() -> u32 {
-    200
 }
 
 impl Setting {

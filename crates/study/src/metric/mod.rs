@@ -143,6 +143,11 @@ pub const METRICS: &[Metric] = &[
     },
 ];
 
+/// A time in milliseconds that a configuration need not give.
+fn ms<const N: u32>() -> u32 {
+    N
+}
+
 /// Rows with the same names as values: numbers if there is one row, or else lists.
 fn columns(rows: Vec<Vec<(&str, f64)>>) -> Result<Values, String> {
     let Some(first) = rows.first() else { return Err("nothing is offered".into()) };

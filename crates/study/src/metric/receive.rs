@@ -2,7 +2,7 @@
 
 use super::offered::Offered;
 use super::setting::{Setting, configuration};
-use super::{Context, Value, Values};
+use super::{Context, Value, Values, ms};
 use kpps_bench::{Load, Testbed, Trial, point};
 use kpps_profiles::Change;
 use kpps_report::Point;
@@ -20,18 +20,10 @@ struct Of {
 
 #[derive(Clone, Copy, Deserialize)]
 pub(super) struct Times {
-    #[serde(default = "warmup_ms")]
+    #[serde(default = "ms::<10>")]
     warmup_ms: u32,
-    #[serde(default = "duration_ms")]
+    #[serde(default = "ms::<30>")]
     duration_ms: u32,
-}
-
-fn warmup_ms() -> u32 {
-    10
-}
-
-fn duration_ms() -> u32 {
-    30
 }
 
 pub(super) fn trials(

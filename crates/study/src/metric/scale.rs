@@ -2,7 +2,7 @@
 
 use super::offered::{Offered, OneOrMany};
 use super::setting::configuration;
-use super::{Context, Value, Values, columns};
+use super::{Context, Value, Values, columns, ms};
 use kpps_bench::Load;
 use kpps_frames::{Size, rate};
 use kpps_profiles::Change;
@@ -27,9 +27,9 @@ struct Of {
     cpus: OneOrMany<usize>,
     #[serde(default)]
     shared_lines: u32,
-    #[serde(default = "ms")]
+    #[serde(default = "ms::<10>")]
     warmup_ms: u32,
-    #[serde(default = "ms")]
+    #[serde(default = "ms::<10>")]
     duration_ms: u32,
 }
 
@@ -39,10 +39,6 @@ fn size() -> u16 {
 
 fn flows() -> u16 {
     256
-}
-
-fn ms() -> u32 {
-    10
 }
 
 /// For each number of CPUs: `cpus`, `offered_pps`, `delivered_pps`; `latency_p50_ns`; for each frame `header_misses` (cache lines fetched to

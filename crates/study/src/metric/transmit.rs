@@ -1,7 +1,7 @@
 //! Sending.
 
 use super::setting::{Setting, configuration};
-use super::{Context, Values};
+use super::{Context, Values, ms};
 use kpps_testbed::{Pieces, transmit_pieces};
 use serde::Deserialize;
 
@@ -15,22 +15,14 @@ struct Of {
     /// The driver copies them into one.
     #[serde(default)]
     coalesce: bool,
-    #[serde(default = "warmup_ms")]
+    #[serde(default = "ms::<10>")]
     warmup_ms: u32,
-    #[serde(default = "duration_ms")]
+    #[serde(default = "ms::<50>")]
     duration_ms: u32,
 }
 
 fn one() -> usize {
     1
-}
-
-fn warmup_ms() -> u32 {
-    10
-}
-
-fn duration_ms() -> u32 {
-    50
 }
 
 /// `pps`, `card_idle`, `wire_idle` (shares of the time), `interrupts_per_s`, `reads_per_packet`, `writes_per_packet`,
