@@ -6,6 +6,7 @@
 
 pub mod compare;
 mod curve;
+pub mod rfc2544;
 pub mod search;
 mod trial;
 

@@ -135,6 +135,33 @@ pub trait Testbed {
     /// Offers a load and accounts for it. Asks every now and then whether to `go_on`; otherwise the
     /// trial ends as [`TrialError::Interrupted`].
     fn trial_while(&mut self, load: &Load, go_on: &dyn Fn() -> bool) -> Result<Trial, TrialError>;
+    /// Sends so many frames at the load's rate, whatever its duration, and then nothing.
+    ///
+    /// # Errors
+    /// [`TrialError::Load`] from a testbed that cannot.
+    fn burst_while(
+        &mut self,
+        load: &Load,
+        frames: u64,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Trial, TrialError> {
+        let _ = (load, frames, go_on);
+        Err(TrialError::Load("this testbed sends no single bursts".into()))
+    }
+    /// Offers a load, and then for as long another, in frames per second. Returns how long after that change a frame was
+    /// sent last that did not arrive, in s; 0 if there was none.
+    ///
+    /// # Errors
+    /// [`TrialError::Load`] from a testbed that cannot.
+    fn recovery_while(
+        &mut self,
+        load: &Load,
+        then_pps: f64,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<(Trial, f64), TrialError> {
+        let _ = (load, then_pps, go_on);
+        Err(TrialError::Load("this testbed does not change its load within a trial".into()))
+    }
     /// Offers a load and accounts for it.
     fn trial(&mut self, load: &Load) -> Result<Trial, TrialError> {
         self.trial_while(load, &|| true)

@@ -8,7 +8,7 @@ use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Mac, Size};
 use kpps_ports::Spec;
 use kpps_ports::port::AnyPort;
-use kpps_ports::port::run::{Load, Plan, Sent, TOLERANCE, send};
+use kpps_ports::port::run::{Load, Plan, Sent, Shape, TOLERANCE, send};
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -48,8 +48,15 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let frame = udp_test(&Flow { from_mac, ..Flow::default() }, arguments.size)
         .map_err(|e| Failure::Input(e.to_string()))?;
     let mut measure = |load| -> Result<(Sent, f64), Failure> {
-        let plan =
-            Plan { load, frames: vec![frame.clone()], rewrite: false, count: None, stream: 0, epoch: None };
+        let plan = Plan {
+            load,
+            shape: Shape::Constant,
+            frames: vec![frame.clone()],
+            rewrite: false,
+            count: None,
+            stream: 0,
+            epoch: None,
+        };
         let mut ends = arguments.common.ends(Some(arguments.duration));
         let sent = match &mut *port {
             AnyPort::Card(card) => send(&mut **card, &plan, &mut ends),

@@ -23,7 +23,7 @@ const INTERVAL_ERROR: f64 = 0.05;
   kpps compare before.json after.json --threshold 2%   ends with 1 if something is worse by more
 
 Each side is a file, several with commas between them, or a folder of .json files; a file may hold several documents one
-after the other. Compared are trials, curves, grids, searches (ndr) and rows of the lab, each with the same sizes, loads and
+after the other. Compared are trials, curves, grids, searches (ndr, sizes) and rows of the lab, each with the same sizes, loads and
 durations on all sides. Names of what was measured need not agree where each side has but one.
 
 Quantities: what was delivered per second, latency (median and 99 %), busy processor time for each frame delivered (empty

@@ -19,12 +19,16 @@ mod list;
 mod ndr;
 mod output;
 mod profile;
+mod rfc2544;
 mod room;
 mod run;
 mod scale;
+mod search;
 mod selftest;
 mod send;
+mod sizes;
 mod study;
+mod testbed;
 mod trace;
 mod transmit;
 mod trial;
@@ -102,6 +106,10 @@ enum Command {
     Trial(trial::Arguments),
     /// The highest load without loss (NDR), and with little (PDR): between two ports, or in the machine room
     Ndr(ndr::Arguments),
+    /// The same at each frame size of RFC 2544
+    Sizes(sizes::Arguments),
+    /// The tests of RFC 2544: throughput, latency, frame loss, back-to-back frames, recovery, reset
+    Rfc2544(rfc2544::Arguments),
     /// Whether results differ, by statistics; ends with 1 if something is worse
     Compare(compare::Arguments),
     /// Pass frames between two ports, both ways
@@ -147,6 +155,8 @@ fn main() -> ExitCode {
         Command::Count(arguments) => count::run(&arguments),
         Command::Trial(arguments) => trial::run(&arguments),
         Command::Ndr(arguments) => ndr::run(&arguments),
+        Command::Sizes(arguments) => sizes::run(&arguments),
+        Command::Rfc2544(arguments) => rfc2544::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Forward(arguments) => forward::run(&arguments),
         Command::Bridge(arguments) => apps::bridge(&arguments),

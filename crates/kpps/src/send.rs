@@ -7,7 +7,7 @@ use clap::Args;
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Mac, Mix, Size, rate};
 use kpps_ports::Spec;
-use kpps_ports::port::run::{Load, Plan, Sent, TOLERANCE, send};
+use kpps_ports::port::run::{Load, Plan, Sent, Shape, TOLERANCE, send};
 use kpps_ports::port::{AnyPort, Port};
 use kpps_report::Offered;
 use std::fmt::Write;
@@ -111,6 +111,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let frames = arguments.size.period().into_iter().map(|size| udp_test(&flow, size));
     let plan = Plan {
         load: offered.map_or(Load::Max, Load::Pps),
+        shape: Shape::Constant,
         frames: frames.collect::<Result<_, _>>().map_err(|e| Failure::Input(e.to_string()))?,
         rewrite: arguments.rewrite,
         count: arguments.count,
@@ -165,7 +166,7 @@ fn words(arguments: &Arguments, offered: Option<f64>, sent: &Sent) -> String {
             100.0 * (pps / asked - 1.0),
             100.0 * gaps.within as f64 / gaps.count as f64,
             TOLERANCE.as_micros(),
-            gaps.asked_ns / 1e3,
+            1e6 / asked,
             us(gaps.p50_ns),
             us(gaps.p99_ns),
             us(gaps.p999_ns),

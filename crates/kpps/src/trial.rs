@@ -7,7 +7,7 @@ use crate::units::{self, Rate};
 use clap::Args;
 use kpps_frames::{Mac, Size, rate};
 use kpps_ports::Spec;
-use kpps_ports::port::run::Load;
+use kpps_ports::port::run::{Load, Shape};
 use kpps_report::trial::Trial;
 use kpps_tester::look::Place;
 use kpps_tester::{Address, Error, Offer, Tester, document};
@@ -64,7 +64,8 @@ impl Bench {
         let line_pps = tester.line_rate_pps(size).unwrap_or(rate::line_rate_pps(rate::GIGABIT, size));
         let pps = load.pps(line_pps);
         let load = if pps.is_finite() { Load::Pps(pps) } else { Load::Max };
-        Offer { load, size, duration, settle: self.settle, both_ways: self.both }
+        let shape = Shape::Constant;
+        Offer { load, shape, count: None, size, duration, settle: self.settle, both_ways: self.both }
     }
 }
 

@@ -10,7 +10,7 @@ use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Mac, Size, Tag, tag};
 use kpps_platform::{Buffer, BufferSource};
 use kpps_ports::Spec;
-use kpps_ports::port::run::{BURST, Glance, Load, Plan, Streams, Watch, send};
+use kpps_ports::port::run::{BURST, Glance, Load, Plan, Shape, Streams, Watch, send};
 use kpps_ports::port::{AnyPort, Frame, Options, Port, open};
 use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, setns, unshare};
 use nix::sys::signal::{Signal, kill};
@@ -262,7 +262,15 @@ fn plan() -> Plan {
     // To a station that is not there, as testpmd has it: the far end counts the frame and drops it.
     let flow = Flow { to_mac: Mac([2, 0, 0, 0, 0, 0]), ..Flow::default() };
     let frames = vec![udp_test(&flow, Size::MIN).unwrap()];
-    Plan { load: Load::Max, frames, rewrite: false, count: None, stream: 0, epoch: None }
+    Plan {
+        load: Load::Max,
+        shape: Shape::Constant,
+        frames,
+        rewrite: false,
+        count: None,
+        stream: 0,
+        epoch: None,
+    }
 }
 
 fn pin() {

@@ -17,6 +17,7 @@ mod html;
 pub mod ndr;
 mod page;
 mod places;
+pub mod rfc2544;
 mod run;
 mod schema;
 mod sentences;

@@ -1,6 +1,6 @@
 //! A search for the highest load that is delivered, with all of its trials.
 
-use crate::Schema;
+use crate::{Latency, Schema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -99,6 +99,12 @@ pub struct SearchTrial {
     pub delivered: u64,
     /// Frames that were not delivered, over frames that were due: 0 to 1.
     pub loss_ratio: f64,
+    /// Time from sending to delivery.
+    #[serde(default)]
+    pub latency_ns: Latency,
+    /// How long after an overload a frame was lost last, in s, if that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovery_s: Option<f64>,
 }
 
 impl Ndr {

@@ -322,6 +322,8 @@ enum Document {
     Trial(Box<crate::trial::Trial>),
     Ndr(crate::ndr::Ndr),
     Comparison(crate::comparison::Comparison),
+    Sizes(crate::rfc2544::Sizes),
+    Rfc2544(crate::rfc2544::Rfc2544),
 }
 
 /// The JSON Schema of all kinds of documents (draft 2020-12), ending in a newline; `schema/kpps-1.json`

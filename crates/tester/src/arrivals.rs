@@ -33,6 +33,9 @@ pub struct Arrivals {
     now: Option<Duration>,
     seen: Vec<u64>,
     highest: Option<u32>,
+    /// When the first frame was sent, and the one behind the last gap, in ps of the tags.
+    first_ps: Option<u64>,
+    behind_gap_ps: Option<u64>,
     distinct: u64,
     duplicated: u64,
     reordered: u64,
@@ -71,6 +74,8 @@ impl Arrivals {
             now: None,
             seen: vec![0; words],
             highest: None,
+            first_ps: None,
+            behind_gap_ps: None,
             distinct: 0,
             duplicated: 0,
             reordered: 0,
@@ -96,7 +101,7 @@ impl Arrivals {
             self.foreign += 1;
             return false;
         }
-        let first = self.mark(tag.sequence);
+        let first = self.mark(tag.sequence, tag.sent_ps);
         let (header, rest) = frame.split_at(tag::offset(frame));
         // `tag::read` has found all of the tag there.
         let rest = &rest[tag::BYTES..];
@@ -116,7 +121,7 @@ impl Arrivals {
 
     /// Marks a sequence number; true if it had not come yet.
     #[inline]
-    fn mark(&mut self, sequence: u32) -> bool {
+    fn mark(&mut self, sequence: u32, sent_ps: u64) -> bool {
         let (word, bit) = (sequence as usize / 64, 1 << (sequence % 64));
         if word >= self.seen.len() {
             self.seen.resize((word + 1).next_power_of_two(), 0);
@@ -129,7 +134,13 @@ impl Arrivals {
         self.distinct += 1;
         match self.highest {
             Some(highest) if sequence < highest => self.reordered += 1,
-            _ => self.highest = Some(sequence),
+            highest => {
+                if sequence > highest.map_or(0, |highest| highest + 1) {
+                    self.behind_gap_ps = Some(sent_ps);
+                }
+                self.first_ps.get_or_insert(sent_ps);
+                self.highest = Some(sequence);
+            }
         }
         true
     }
@@ -193,6 +204,16 @@ impl Arrivals {
             corrupted: self.damaged + self.nameless + rare,
             foreign: self.foreign,
         }
+    }
+
+    /// How long after the first frame that came one was sent that closed the last gap: nothing was lost after that, late
+    /// frames aside. `None` if there was no gap; the end of time if the last of `sent` frames are missing.
+    pub fn last_gap(&self, sent: u64) -> Option<Duration> {
+        if self.highest.map_or(0, |highest| u64::from(highest) + 1) < sent {
+            return Some(Duration::MAX);
+        }
+        let since_ps = self.behind_gap_ps?.saturating_sub(self.first_ps?);
+        Some(Duration::from_nanos(since_ps / 1000))
     }
 
     /// Times from sending to receiving, of whole frames that came for the first time.
@@ -267,6 +288,24 @@ mod tests {
             all.take(&frame);
         }
         assert_eq!(all.arrived(), Arrived { received: 100, ..Arrived::default() });
+    }
+
+    #[test]
+    fn the_last_gap_is_where_frames_were_lost_last() {
+        let mut all = arrivals();
+        let mut send = |sequence: u32| {
+            let mut frame = template();
+            tag::write(&mut frame, Tag { stream: 7, sequence, sent_ps: u64::from(sequence) * 1_000_000 })
+                .unwrap();
+            all.take(&frame);
+        };
+        for sequence in [0, 1, 4, 5, 9, 10, 11] {
+            send(sequence);
+        }
+        assert_eq!(all.last_gap(12), Some(Duration::from_micros(9)));
+        assert_eq!(all.last_gap(13), Some(Duration::MAX), "the last one has not come");
+        assert_eq!(arrivals().last_gap(1), Some(Duration::MAX));
+        assert_eq!(arrivals().last_gap(0), None);
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! The tester as a testbed of the bench: searches and curves run on it as they do on the machine room.
 
+use crate::look::Look;
 use crate::trial::{Offer, Tester, Way};
 use kpps_bench::{Latency, Load, Testbed, Trial, TrialError};
 use kpps_frames::{Size, rate};
-use kpps_ports::port::run;
+use kpps_ports::port::run::{self, Shape};
 use kpps_report::{Cpu, Ledger};
 use std::time::Duration;
 
@@ -17,23 +18,23 @@ pub struct Bed {
     pub both_ways: bool,
 }
 
-impl Testbed for Bed {
-    /// That of the slower link; of a gigabit wire if no speed is known.
-    fn line_rate_pps(&self, size: Size) -> f64 {
-        self.tester.line_rate_pps(size).unwrap_or(rate::line_rate_pps(rate::GIGABIT, size))
-    }
-
-    /// There is no warm-up: learning frames came before. Damaged frames are not delivered.
-    fn trial_while(&mut self, load: &Load, go_on: &dyn Fn() -> bool) -> Result<Trial, TrialError> {
-        let offer = Offer {
+impl Bed {
+    fn offer(&self, load: &Load) -> Offer {
+        Offer {
             load: run::Load::Pps(load.offered_pps),
+            shape: Shape::Constant,
+            count: None,
             size: load.size,
             duration: Duration::from_millis(load.duration_ms.into()),
             settle: self.settle,
             both_ways: self.both_ways,
-        };
+        }
+    }
+
+    /// There is no warm-up: learning frames came before. Damaged frames are not delivered.
+    fn measure(&mut self, offer: &Offer, go_on: &dyn Fn() -> bool) -> Result<(Trial, Vec<Way>), TrialError> {
         let outcome =
-            self.tester.trial(&offer, go_on).map_err(|error| TrialError::Testbed(error.to_string()))?;
+            self.tester.trial(offer, go_on).map_err(|error| TrialError::Testbed(error.to_string()))?;
         if let Some(trouble) = outcome.trouble {
             return Err(TrialError::Testbed(trouble.to_string()));
         }
@@ -47,25 +48,8 @@ impl Testbed for Bed {
         for way in &outcome.ways {
             latency.add(&way.latency);
         }
-        let seconds = offer.duration.as_secs_f64();
-        let (mut cpu, mut processors) = (Cpu::default(), 0.0);
-        for (from, to) in outcome.before.processors.iter().zip(&outcome.after.processors) {
-            let spent = to.since(from);
-            cpu.hardirq += spent.irq_s;
-            cpu.softirq += spent.softirq_s;
-            cpu.thread += spent.user_s + spent.system_s;
-            processors += spent.idle_s + spent.steal_s;
-        }
-        let whole = cpu.busy() + processors;
-        let share = |part: f64| if whole > 0.0 { part / whole } else { 0.0 };
-        let cpu = Cpu {
-            hardirq: share(cpu.hardirq),
-            softirq: share(cpu.softirq),
-            thread: share(cpu.thread),
-            empty_polls: 0.0,
-        };
-        Ok(Trial {
-            seconds,
+        let trial = Trial {
+            seconds: offer.duration.as_secs_f64(),
             sent,
             unsent,
             delivered: received.saturating_sub(sum(|way| way.arrived.corrupted)),
@@ -74,7 +58,7 @@ impl Testbed for Bed {
             register_reads: 0,
             register_writes: 0,
             allocations: 0,
-            cpu,
+            cpu: cpu(&outcome.before, &outcome.after),
             bus_busy: 0.0,
             latency,
             ledger: Ledger {
@@ -85,6 +69,64 @@ impl Testbed for Bed {
                 dropped: outcome.accounts.dropped,
                 in_flight_at: outcome.accounts.in_flight_at,
             },
-        })
+        };
+        Ok((trial, outcome.ways))
+    }
+}
+
+/// What all processors together spent their time on, between two looks.
+fn cpu(before: &Look, after: &Look) -> Cpu {
+    let (mut cpu, mut idle) = (Cpu::default(), 0.0);
+    for (from, to) in before.processors.iter().zip(&after.processors) {
+        let spent = to.since(from);
+        cpu.hardirq += spent.irq_s;
+        cpu.softirq += spent.softirq_s;
+        cpu.thread += spent.user_s + spent.system_s;
+        idle += spent.idle_s + spent.steal_s;
+    }
+    let whole = cpu.busy() + idle;
+    let share = |part: f64| if whole > 0.0 { part / whole } else { 0.0 };
+    Cpu {
+        hardirq: share(cpu.hardirq),
+        softirq: share(cpu.softirq),
+        thread: share(cpu.thread),
+        empty_polls: 0.0,
+    }
+}
+
+impl Testbed for Bed {
+    /// That of the slower link; of a gigabit wire if no speed is known.
+    fn line_rate_pps(&self, size: Size) -> f64 {
+        self.tester.line_rate_pps(size).unwrap_or(rate::line_rate_pps(rate::GIGABIT, size))
+    }
+
+    fn trial_while(&mut self, load: &Load, go_on: &dyn Fn() -> bool) -> Result<Trial, TrialError> {
+        self.measure(&self.offer(load), go_on).map(|(trial, _)| trial)
+    }
+
+    fn burst_while(
+        &mut self,
+        load: &Load,
+        frames: u64,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Trial, TrialError> {
+        // A little more than it takes: the last frame may be as late as any.
+        let duration = Duration::from_secs_f64(frames as f64 / load.offered_pps) + Duration::from_millis(2);
+        let offer = Offer { count: Some(frames), duration, ..self.offer(load) };
+        self.measure(&offer, go_on).map(|(trial, _)| trial)
+    }
+
+    fn recovery_while(
+        &mut self,
+        load: &Load,
+        then_pps: f64,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<(Trial, f64), TrialError> {
+        let offer = self.offer(load);
+        let (half, whole) = (offer.duration, 2 * offer.duration);
+        let offer = Offer { shape: Shape::Then(half, then_pps), duration: whole, ..offer };
+        let (trial, ways) = self.measure(&offer, go_on)?;
+        let last = ways.iter().filter_map(|way| way.last_gap).max().unwrap_or(Duration::ZERO);
+        Ok((trial, last.min(whole).saturating_sub(half).as_secs_f64()))
     }
 }

@@ -9,7 +9,7 @@ use kpps_bench::Latency;
 use kpps_frames::build::udp_test;
 use kpps_frames::{Mac, Size, rate};
 use kpps_ports::Spec;
-use kpps_ports::port::run::{BUDGET, Glance, Load, Plan, Watch, send_and_listen};
+use kpps_ports::port::run::{BUDGET, Glance, Load, Plan, Shape, Timetable, Watch, send_and_listen};
 use kpps_ports::port::{AnyPort, Counters, Port, Trouble, rest};
 use std::cell::Cell;
 use std::net::Ipv4Addr;
@@ -27,6 +27,10 @@ const SLOW: Duration = Duration::from_millis(20);
 pub struct Offer {
     /// How fast, in each direction.
     pub load: Load,
+    /// How frames follow each other.
+    pub shape: Shape,
+    /// No more frames than this in each direction.
+    pub count: Option<u64>,
     /// Size of the frames.
     pub size: Size,
     /// How long frames are sent.
@@ -49,6 +53,8 @@ pub struct Way {
     pub elapsed: Duration,
     /// What arrived.
     pub arrived: Arrived,
+    /// When frames were lost last ([`Arrivals::last_gap`]).
+    pub last_gap: Option<Duration>,
     /// Times from sending to receiving.
     pub latency: Latency,
 }
@@ -201,8 +207,11 @@ impl Tester {
         let (macs, learned) = learn::learn(&mut self.ports, &self.ends, ways, stream + 2, go_on)?;
         let epoch = Instant::now();
         let expected = match offer.load {
-            Load::Pps(pps) => Some((pps * offer.duration.as_secs_f64()).round() as u64),
-            Load::Max => None,
+            Load::Pps(pps) => {
+                let due = Timetable::new(pps, offer.shape).before(offer.duration.as_secs_f64());
+                Some((due.round() as u64).min(offer.count.unwrap_or(u64::MAX)))
+            }
+            Load::Max => offer.count,
         };
         let mut plans = [None, None];
         let mut arrivals = [None, None];
@@ -213,6 +222,7 @@ impl Tester {
             arrivals[to] = Some(Arrivals::new(stream, frame.clone(), epoch, expected.unwrap_or(1 << 20)));
             plans[from] = Some(Plan {
                 load: offer.load,
+                shape: offer.shape,
                 frames: vec![frame],
                 // The pool is shared: a buffer may hold what the other port had in it.
                 rewrite: true,
@@ -243,8 +253,9 @@ impl Tester {
                 None => sent,
             };
             let arrived = arrivals.arrived();
+            let last_gap = arrivals.last_gap(sent);
             let latency = arrivals.into_latency();
-            done.push(Way { from, intended, sent, elapsed, arrived, latency });
+            done.push(Way { from, intended, sent, elapsed, arrived, last_gap, latency });
         }
         let counts: Vec<_> = (0..2)
             .map(|at| PortCount {

@@ -3,13 +3,14 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
+use kpps_bench::Testbed;
 use kpps_frames::Size;
 use kpps_ports::Spec;
-use kpps_ports::port::run::Load;
+use kpps_ports::port::run::{Load, Shape};
 use kpps_ports::port::{Options, open};
 use kpps_report::trial::Trial;
 use kpps_tester::look::Place;
-use kpps_tester::{Address, Offer, Tester, document};
+use kpps_tester::{Address, Bed, Offer, Tester, document};
 use std::fs::File;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -94,6 +95,8 @@ fn tester(gateway: [Option<&str>; 2], places: &[&str]) -> Tester {
 fn offer(pps: f64, bytes: u16, both_ways: bool) -> Offer {
     Offer {
         load: Load::Pps(pps),
+        shape: Shape::Constant,
+        count: None,
         size: Size::with_fcs(bytes),
         duration: Duration::from_millis(250),
         settle: Duration::from_secs(3),
@@ -187,6 +190,33 @@ fn a_queue_that_overflows_says_how_much() {
     assert_eq!(trial.ledger.unexplained, 0, "{trial:?}");
     // The learning frames went through, too, but met no full queue.
     assert_eq!(trial.ledger.dropped["pb tbf"], dropped_by_qdisc(&net, "pb"));
+}
+
+#[test]
+fn a_short_burst_fits_a_queue_and_an_overload_is_over_when_it_ends() {
+    let Some(net) = Net::with_bridge() else { return };
+    let tester = tester([None, None], &[]);
+    // 10 Mb/s carry 20,000 frames of 60 B a second; there is room for 100 of them, and 26 more may go at once.
+    if !net.can("tc qdisc add dev pb root tbf rate 10mbit burst 1600 limit 6000") {
+        return eprintln!("skipped: this kernel has no tbf");
+    }
+    let mut bed = Bed { tester, settle: Duration::from_secs(3), both_ways: false };
+    let load =
+        kpps_bench::Load { offered_pps: 40_000.0, size: Size::MIN, warmup_ms: 0, duration_ms: 250, seed: 0 };
+    let mut burst = |frames| {
+        let trial = bed.burst_while(&load, frames, &|| true).unwrap();
+        assert_eq!(trial.sent + trial.unsent, frames, "no more, no less");
+        (trial.sent, trial.sent - trial.delivered)
+    };
+    assert_eq!(burst(50).1, 0);
+    // Of what is sent in 25 ms 500 frames can go on, 126 more at most.
+    let (sent, lost) = burst(1000);
+    assert!(sent < 700 || lost >= sent - 700 && lost > 0, "{lost} of {sent}");
+    let (trial, recovery_s) = bed.recovery_while(&load, 2000.0, &|| true).unwrap();
+    assert_eq!(trial.sent + trial.unsent, 10_500);
+    assert!(trial.sent < 8000 || trial.sent > trial.delivered, "{} of {}", trial.delivered, trial.sent);
+    // A queue that is emptied ten times as fast as it is filled loses nothing more.
+    assert!((0.0..0.1).contains(&recovery_s), "{recovery_s}");
 }
 
 #[test]

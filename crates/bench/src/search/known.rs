@@ -51,17 +51,12 @@ impl Known {
     }
 }
 
-impl Testbed for Known {
-    fn line_rate_pps(&self, size: Size) -> f64 {
-        rate::line_rate_pps(rate::GIGABIT, size)
-    }
-
-    fn trial_while(&mut self, load: &Load, go_on: &dyn Fn() -> bool) -> Result<Trial, TrialError> {
+impl Known {
+    fn offer(&mut self, pps: f64, seconds: f64, go_on: &dyn Fn() -> bool) -> Result<Trial, TrialError> {
         if !go_on() {
             return Err(TrialError::Interrupted);
         }
-        let seconds = f64::from(load.duration_ms) / 1000.0;
-        let sent = (load.offered_pps * seconds).round() as u64;
+        let sent = (pps * seconds).round() as u64;
         let carried = sent.min((self.pps * seconds).round() as u64);
         let delivered = carried.saturating_sub(self.disturbed(seconds));
         let dropped = [("overload".to_owned(), sent - carried), ("noise".to_owned(), carried - delivered)];
@@ -80,5 +75,25 @@ impl Testbed for Known {
             latency: Latency::default(),
             ledger: Ledger { sent, delivered, dropped: dropped.into(), ..Ledger::default() },
         })
+    }
+}
+
+impl Testbed for Known {
+    fn line_rate_pps(&self, size: Size) -> f64 {
+        rate::line_rate_pps(rate::GIGABIT, size)
+    }
+
+    fn trial_while(&mut self, load: &Load, go_on: &dyn Fn() -> bool) -> Result<Trial, TrialError> {
+        self.offer(load.offered_pps, f64::from(load.duration_ms) / 1000.0, go_on)
+    }
+
+    /// There is no buffer: what is above the rate is lost.
+    fn burst_while(
+        &mut self,
+        load: &Load,
+        frames: u64,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Trial, TrialError> {
+        self.offer(load.offered_pps, frames as f64 / load.offered_pps, go_on)
     }
 }

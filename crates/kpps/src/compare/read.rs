@@ -4,6 +4,7 @@ use crate::error::Failure;
 use kpps_report::comparison::Better;
 use kpps_report::grid::Grid;
 use kpps_report::ndr::Ndr;
+use kpps_report::rfc2544::Sizes;
 use kpps_report::trial::Trial;
 use kpps_report::{Curve, Point};
 use serde::Deserialize;
@@ -121,9 +122,10 @@ impl Results {
             "curve" => self.curve(&of_kind(document)?),
             "grid" => self.grid(&of_kind(document)?),
             "ndr" => self.search(&of_kind(document)?),
+            "sizes" => of_kind::<Sizes>(document)?.sizes.iter().try_for_each(|search| self.search(search)),
             "lab" => self.lab(of_kind(document)?),
             _ => Err(format!(
-                "documents of kind {kind:?} cannot be compared: trial, curve, grid, ndr, lab can"
+                "documents of kind {kind:?} cannot be compared: trial, curve, grid, ndr, sizes and lab can"
             )),
         }
     }

@@ -11,7 +11,8 @@ const PART_BITS: u32 = PARTS.trailing_zeros();
 /// The distribution of the gaps between frames, by when the device or the kernel was given each.
 #[derive(Clone, Debug)]
 pub(super) struct Recorder {
-    asked_ns: f64,
+    /// The same for all; `None` if they are to differ.
+    asked_ns: Option<f64>,
     last_ns: Option<u64>,
     within: u64,
     count: u64,
@@ -22,11 +23,11 @@ pub(super) struct Recorder {
 /// The gaps between frames of a paced load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gaps {
-    /// The gap that was asked for, in ns.
-    pub asked_ns: f64,
+    /// The gap that was asked for, in ns; `None` if they were to differ.
+    pub asked_ns: Option<f64>,
     /// Gaps.
     pub count: u64,
-    /// Those that differ from what was asked for by [`TOLERANCE`] at most.
+    /// Those that differ from what was asked for by [`TOLERANCE`] at most; 0 if they were to differ.
     pub within: u64,
     /// So many are no longer: half, 99 of 100, 999 of 1000; in ns, at most 1.6 % too long.
     pub p50_ns: u64,
@@ -54,9 +55,9 @@ fn longest(bucket: usize) -> u64 {
 }
 
 impl Recorder {
-    pub(super) fn new(pps: f64) -> Self {
+    pub(super) fn new(asked_ns: Option<f64>) -> Self {
         let buckets = vec![0; bucket(u64::MAX) + 1];
-        Self { asked_ns: 1e9 / pps, last_ns: None, within: 0, count: 0, longest_ns: 0, buckets }
+        Self { asked_ns, last_ns: None, within: 0, count: 0, longest_ns: 0, buckets }
     }
 
     /// Frames that went out together.
@@ -78,7 +79,8 @@ impl Recorder {
         if times > 0 {
             self.longest_ns = self.longest_ns.max(gap_ns);
         }
-        if (gap_ns as f64 - self.asked_ns).abs() <= TOLERANCE.as_nanos() as f64 {
+        let tolerance = TOLERANCE.as_nanos() as f64;
+        if self.asked_ns.is_some_and(|asked| (gap_ns as f64 - asked).abs() <= tolerance) {
             self.within += times;
         }
     }
@@ -114,7 +116,7 @@ mod tests {
 
     #[test]
     fn what_is_on_time_is_within() {
-        let mut recorder = Recorder::new(100_000.0);
+        let mut recorder = Recorder::new(Some(10_000.0));
         assert_eq!(recorder.gaps(), None);
         // 10 µs asked for: 10, 19, 2 at once, 21 late, and 400.
         for (now, frames) in [(0, 1), (10_000, 1), (29_000, 2), (50_001, 1), (450_001, 1)] {
@@ -122,7 +124,7 @@ mod tests {
         }
         recorder.record(1_000_000, 0);
         let gaps = recorder.gaps().unwrap();
-        assert_eq!((gaps.count, gaps.within, gaps.longest_ns, gaps.asked_ns), (5, 3, 400_000, 1e4));
+        assert_eq!((gaps.count, gaps.within, gaps.longest_ns, gaps.asked_ns), (5, 3, 400_000, Some(1e4)));
         assert!((19_000..19_300).contains(&gaps.p50_ns), "{gaps:?}");
         assert_eq!((gaps.p99_ns, gaps.p999_ns), (400_000, 400_000));
     }

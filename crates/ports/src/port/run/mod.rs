@@ -7,6 +7,7 @@ mod count;
 mod forward;
 mod gaps;
 mod send;
+mod shape;
 mod tally;
 
 pub use app::app;
@@ -14,6 +15,7 @@ pub use count::count;
 pub use forward::{forward, prime};
 pub use gaps::{Gaps, TOLERANCE};
 pub use send::{Load, Plan, Sent, send, send_and_listen};
+pub use shape::{Shape, Timetable};
 pub use tally::{Streams, Tally};
 
 use super::{AnyPort, Port, Trouble, Wake, rest};

@@ -1,6 +1,7 @@
 //! Sending test frames at an exact rate, or as fast as the port takes them.
 
 use super::gaps::{Gaps, Recorder};
+use super::shape::{Shape, Timetable};
 use super::{BUDGET, BURST, Shift, Watch};
 use crate::port::{Frame, Port, Trouble};
 use kpps_dma::{BufferPool, PoolBuffer};
@@ -22,6 +23,8 @@ pub enum Load {
 pub struct Plan {
     /// How fast.
     pub load: Load,
+    /// How the frames of a paced load follow each other.
+    pub shape: Shape,
     /// The frames of one period, in order, without tags: for one size one frame.
     pub frames: Vec<Vec<u8>>,
     /// Write each frame anew as a whole; otherwise, if there is but one, only its tag.
@@ -182,8 +185,9 @@ pub fn send_and_listen<P: Port>(
             (source.sent, shift.elapsed())
         }
         Load::Pps(pps) => {
-            let mut recorder = Recorder::new(pps);
-            let result = pace(port, &mut source, pps, most, &mut shift, (&mut recorder, listen))?;
+            let timetable = Timetable::new(pps, plan.shape);
+            let mut recorder = Recorder::new(timetable.gap_ns());
+            let result = pace(port, &mut source, timetable, most, &mut shift, (&mut recorder, listen))?;
             gaps = recorder.gaps();
             result
         }
@@ -225,32 +229,34 @@ fn flood<P: Port, W: Watch>(
 fn pace<P: Port, W: Watch>(
     port: &mut P,
     source: &mut Source<'_>,
-    pps: f64,
+    mut timetable: Timetable,
     most: u64,
     shift: &mut Shift<'_, W>,
     (gaps, listen): (&mut Recorder, &mut impl FnMut(&mut P) -> Result<(), Trouble>),
 ) -> Result<(u64, Duration), Trouble> {
-    let late = (pps * LATE.as_secs_f64()).max(BURST as f64) as u64;
+    // The same table, read a little later.
+    let mut behind = timetable.clone();
     let mut given_up = 0;
     loop {
         let elapsed = shift.elapsed();
         let now = shift.end.map_or(elapsed, |end| elapsed.min(end - shift.started));
-        // The first frame is due at the start.
-        let due = (now.as_secs_f64() * pps) as u64 + 1;
+        let due = timetable.due(now.as_secs_f64());
+        let lately = now.checked_sub(LATE).map_or(due, |then| due - behind.due(then.as_secs_f64()));
         let backlog = (due - source.sent - given_up).min(most - source.sent);
         let count = source.burst(port, backlog.min(BURST as u64) as usize, elapsed)?;
         gaps.record(shift.elapsed().as_nanos() as u64, count);
         let left = backlog - count as u64;
-        given_up += left.saturating_sub(late);
+        given_up += left.saturating_sub(lately.max(BURST as u64));
         listen(port)?;
         if source.sent >= most {
             return Ok((source.sent + given_up, elapsed));
         }
         if !shift.go_on(&mut [port])? {
-            return Ok((((now.as_secs_f64() * pps).ceil() as u64).max(source.sent + given_up), elapsed));
+            let due = timetable.before(now.as_secs_f64()).ceil() as u64;
+            return Ok((due.max(source.sent + given_up), elapsed));
         }
         if left == 0 {
-            let next = Duration::from_secs_f64(due as f64 / pps);
+            let next = Duration::from_secs_f64(timetable.next_s(due));
             shift.rest(&mut [port], Some(next.saturating_sub(shift.elapsed())))?;
         }
     }

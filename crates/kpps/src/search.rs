@@ -1,0 +1,273 @@
+//! Searches on a testbed, with every trial kept.
+
+use crate::error::Failure;
+use crate::interrupt;
+use crate::journal::Journal;
+use crate::testbed::Target;
+use crate::units::{self, Rate};
+use clap::Args;
+use kpps_bench::rfc2544::Ask;
+use kpps_bench::search::{Goal, Measured, Search};
+use kpps_bench::{Load, Testbed, Trial};
+use kpps_frames::Size;
+use kpps_report::ndr::{Ndr, SearchGoal, SearchTrial};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The range of a search, and where its trials are kept.
+#[derive(Args)]
+pub struct Range {
+    /// The lowest load to try
+    #[arg(long, default_value = "1kpps")]
+    min: Rate,
+    /// The highest load to try
+    #[arg(long, default_value = "100%")]
+    max: Rate,
+    /// Largest distance of the bounds, relative to the upper one
+    #[arg(long, default_value = "0.5%", value_parser = units::share)]
+    pub width: f64,
+    /// The longest time that all trials of a search may take together
+    #[arg(long, default_value = "20min", value_parser = units::duration)]
+    limit: Duration,
+    /// Keep every trial in this file, and go on from those in it that are of the same measurement
+    #[arg(long, value_name = "FILE")]
+    pub trials: Option<PathBuf>,
+}
+
+impl Range {
+    /// The lowest and the highest load, in frames per second.
+    fn pps(&self, line_pps: f64) -> Result<(f64, f64), Failure> {
+        let (min_pps, max_pps) = (self.min.pps(line_pps), self.max.pps(line_pps).min(line_pps));
+        if min_pps >= max_pps {
+            return Err(Failure::Input(format!(
+                "from {min_pps:.0} to {max_pps:.0} pps there is nothing to search"
+            )));
+        }
+        Ok((min_pps, max_pps))
+    }
+
+    /// How a trial kept in a file says that all is over.
+    pub fn kept(&self) -> String {
+        self.trials.as_ref().map_or_else(String::new, |path| format!(" and kept in {}", path.display()))
+    }
+}
+
+/// A testbed whose trials are kept. What a file holds of an earlier run is not measured again: the same questions in the
+/// same order get the same answers.
+pub struct Bench {
+    testbed: Box<dyn Testbed>,
+    name: Vec<String>,
+    both_ways: bool,
+    seed: u64,
+    journal: Option<Journal<SearchTrial>>,
+    /// What resets the system: a command for the shell.
+    pub reset: Option<String>,
+    /// How many trials of each name were asked for.
+    asked: HashMap<String, usize>,
+    trials: usize,
+}
+
+impl Bench {
+    /// Sets a testbed up, and opens the file.
+    pub fn open(target: &Target, range: &Range) -> Result<Self, Failure> {
+        Ok(Self {
+            testbed: target.open()?,
+            name: target.name(),
+            both_ways: target.bench.both,
+            seed: target.seed,
+            journal: range.trials.as_deref().map(Journal::open).transpose()?,
+            reset: None,
+            asked: HashMap::new(),
+            trials: 0,
+        })
+    }
+
+    /// The highest load in frames per second that its wire carries.
+    pub fn line_rate_pps(&self, size: Size) -> f64 {
+        self.testbed.line_rate_pps(size)
+    }
+
+    /// One trial of a measurement of this name, of an earlier run if there is one.
+    pub fn trial(&mut self, name: &str, size: Size, ask: Ask) -> Result<SearchTrial, Failure> {
+        let name =
+            format!("{:?} {} B both ways: {}, {name}", self.name, size.bytes_with_fcs(), self.both_ways);
+        let number = self.asked.entry(name.clone()).or_default();
+        let known = self.journal.as_ref().and_then(|journal| journal.of(&name).get(*number).copied());
+        *number += 1;
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let trial = self.measure(size, ask)?;
+        self.trials += 1;
+        show(&trial, self.trials);
+        if let Some(journal) = &mut self.journal {
+            journal.keep(&name, &trial)?;
+        }
+        Ok(trial)
+    }
+
+    fn measure(&mut self, size: Size, ask: Ask) -> Result<SearchTrial, Failure> {
+        let load = |offered_pps: f64, seconds: f64| Load {
+            offered_pps,
+            size,
+            warmup_ms: 50,
+            duration_ms: (seconds * 1e3).round() as u32,
+            seed: self.seed,
+        };
+        let go_on = || !interrupt::asked();
+        Ok(match ask {
+            Ask::Rate(pps, seconds) => kept(pps, &self.testbed.trial_while(&load(pps, seconds), &go_on)?),
+            Ask::Burst(pps, frames) => {
+                kept(pps, &self.testbed.burst_while(&load(pps, frames as f64 / pps), frames, &go_on)?)
+            }
+            Ask::Recovery(pps, then_pps, seconds) => {
+                let (trial, recovery_s) =
+                    self.testbed.recovery_while(&load(pps, seconds), then_pps, &go_on)?;
+                SearchTrial { recovery_s: Some(recovery_s), ..kept(pps, &trial) }
+            }
+            Ask::Reset(pps, seconds) => {
+                let command = self.reset.clone().unwrap_or_default();
+                kept(pps, &reset(&mut *self.testbed, &load(pps, seconds), &command)?)
+            }
+        })
+    }
+
+    /// Searches for goals by trials of a length. Returns what was found, whatever the end.
+    pub fn search(
+        &mut self,
+        size: Size,
+        goals: &[(&str, Goal)],
+        range: &Range,
+    ) -> Result<(Ndr, Result<(), Failure>), Failure> {
+        let (min_pps, max_pps) = range.pps(self.line_rate_pps(size))?;
+        let trial_s = goals.iter().map(|(_, goal)| goal.trial_s).fold(0.0, f64::max);
+        let name = format!("{min_pps} to {max_pps} pps, {} ms", (trial_s * 1e3).round());
+        let mut search = Search::new(goals.iter().map(|(_, goal)| *goal).collect(), min_pps, max_pps);
+        let mut trials: Vec<SearchTrial> = Vec::new();
+        let time = |trials: &[SearchTrial]| trials.iter().map(|trial| trial.seconds).sum::<f64>();
+        let mut end = Ok(());
+        while end.is_ok()
+            && let Some(load_pps) = search.next()
+        {
+            if time(&trials) >= range.limit.as_secs_f64() {
+                end = Err(Failure::Check(format!("not found within {:.0} s of trials", time(&trials))));
+                break;
+            }
+            end = self.trial(&name, size, Ask::Rate(load_pps, trial_s)).map(|trial| {
+                search.add(measured(&trial));
+                trials.push(trial);
+            });
+        }
+        clear();
+        let at_most: Vec<_> = trials.iter().filter(|trial| trial.load_pps == search.max_pps()).collect();
+        let delivered: f64 = at_most.iter().map(|trial| measured(trial).forwarding_pps()).sum();
+        let goals = goals.iter().map(|(name, goal)| {
+            let found = search.found(goal);
+            SearchGoal {
+                name: (*name).into(),
+                loss_ratio: goal.loss_ratio,
+                exceed_ratio: goal.exceed_ratio,
+                width: goal.width,
+                trial_s: goal.trial_s,
+                sum_s: goal.sum_s,
+                lower_pps: found.lower_pps.map(tenths),
+                upper_pps: found.upper_pps.map(tenths),
+                conditional_pps: found.conditional_pps.map(tenths),
+                done: found.done,
+            }
+        });
+        let goals: Vec<_> = goals.collect();
+        let complete = goals.iter().all(|goal| goal.done);
+        if end.is_ok() && !complete {
+            let low = format!("the lowest load, {min_pps:.0} pps, is above what a goal allows");
+            end = Err(Failure::Check(low));
+        }
+        if let Err(Failure::Interrupted(why)) = &mut end {
+            *why = format!("interrupted: {} trials measured{}", trials.len(), range.kept());
+        }
+        let found = Ndr {
+            kpps_version: env!("CARGO_PKG_VERSION").into(),
+            testbed: self.name.clone(),
+            frame_bytes_with_fcs: size.bytes_with_fcs(),
+            both_ways: self.both_ways,
+            min_pps: tenths(min_pps),
+            max_pps: tenths(max_pps),
+            goals,
+            mrr_pps: (!at_most.is_empty()).then(|| tenths(delivered / at_most.len() as f64)),
+            measured_s: (time(&trials) * 1e3).round() / 1e3,
+            complete,
+            trouble: trouble(&end),
+            trials,
+            ..Ndr::default()
+        };
+        Ok((found, end))
+    }
+}
+
+/// A trial in the middle of which a command resets the system.
+fn reset(testbed: &mut dyn Testbed, load: &Load, command: &str) -> Result<Trial, Failure> {
+    let begin = Instant::now();
+    let half = Duration::from_millis(load.duration_ms.into()) / 2;
+    let running: RefCell<Option<std::io::Result<Child>>> = RefCell::default();
+    let go_on = || {
+        if begin.elapsed() >= half {
+            let start = || Command::new("sh").args(["-c", command]).stdin(Stdio::null()).spawn();
+            running.borrow_mut().get_or_insert_with(start);
+        }
+        !interrupt::asked()
+    };
+    let trial = testbed.trial_while(load, &go_on)?;
+    let cannot = |why: &dyn std::fmt::Display| Failure::Check(format!("cannot reset by '{command}': {why}"));
+    match running.into_inner().map(|child| child.and_then(|mut child| child.wait())) {
+        Some(Ok(status)) if status.success() => Ok(trial),
+        Some(Ok(status)) => Err(cannot(&status)),
+        Some(Err(error)) => Err(cannot(&error)),
+        None => Err(cannot(&"the trial was over before it could begin")),
+    }
+}
+
+/// What failed; an interruption is no failure.
+pub fn trouble(end: &Result<(), Failure>) -> Option<String> {
+    end.as_ref().err().filter(|end| !matches!(end, Failure::Interrupted(_))).map(ToString::to_string)
+}
+
+/// What is kept of a trial.
+fn kept(load_pps: f64, trial: &Trial) -> SearchTrial {
+    SearchTrial {
+        load_pps,
+        seconds: trial.seconds,
+        sent: trial.sent,
+        unsent: trial.unsent,
+        delivered: trial.delivered,
+        loss_ratio: trial.loss_ratio(),
+        latency_ns: trial.latency.quantiles(),
+        recovery_s: None,
+    }
+}
+
+/// A trial as a search sees it.
+pub fn measured(trial: &SearchTrial) -> Measured {
+    Measured { load_pps: trial.load_pps, seconds: trial.seconds, loss_ratio: trial.loss_ratio }
+}
+
+/// A rate as it is published.
+pub fn tenths(pps: f64) -> f64 {
+    (pps * 10.0).round() / 10.0
+}
+
+fn show(trial: &SearchTrial, number: usize) {
+    if std::io::stderr().is_terminal() {
+        let (kpps, loss) = (trial.load_pps / 1e3, 100.0 * trial.loss_ratio);
+        eprint!("\r{number:>5} trials  {kpps:>9.1} kpps  {loss:.4} % lost\x1b[K");
+    }
+}
+
+fn clear() {
+    if std::io::stderr().is_terminal() {
+        eprint!("\r\x1b[K");
+    }
+}
