@@ -135,6 +135,15 @@ pub trait Testbed {
     /// Offers a load and accounts for it. Asks every now and then whether to `go_on`; otherwise the
     /// trial ends as [`TrialError::Interrupted`].
     fn trial_while(&mut self, load: &Load, go_on: &dyn Fn() -> bool) -> Result<Trial, TrialError>;
+    /// The highest rate in frames per second that the sender can send here in each direction; `None` if it can send whatever
+    /// its wire carries.
+    ///
+    /// # Errors
+    /// Those of a trial.
+    fn ceiling_pps(&mut self, size: Size, go_on: &dyn Fn() -> bool) -> Result<Option<f64>, TrialError> {
+        let _ = (size, go_on);
+        Ok(None)
+    }
     /// Sends so many frames at the load's rate, whatever its duration, and then nothing.
     ///
     /// # Errors

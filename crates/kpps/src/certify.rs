@@ -2,14 +2,16 @@
 
 use crate::error::{Failure, print};
 use crate::run::{self, Common};
+use crate::search::tenths;
 use crate::units;
 use clap::Args;
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Mac, Size};
 use kpps_ports::Spec;
 use kpps_ports::port::AnyPort;
-use kpps_ports::port::run::{Load, Plan, Sent, Shape, TOLERANCE, send};
-use std::fmt::Write;
+use kpps_ports::port::run::{Load, Plan, Sent, Shape, send};
+use kpps_report::certificate::{Certificate, Paced};
+use kpps_tester::gaps;
 use std::time::Duration;
 
 /// Times that the ceiling is measured; the lowest counts.
@@ -19,8 +21,9 @@ const SHARES: [f64; 4] = [0.1, 0.5, 0.8, 0.95];
 
 /// Arguments of `kpps certify`.
 #[derive(Args)]
-#[command(after_help = "Example:
+#[command(after_help = "Examples:
   kpps certify xdp:eth1 --size 64
+  kpps certify packet:a --json > a.json        for kpps trial --certificate a.json
 
 The ceiling is the lowest of three rates at which this machine gave frames to the port as fast as it took them. A load
 above it cannot be sent as asked for; one near it may not be sent evenly: the table tells.")]
@@ -39,9 +42,6 @@ pub struct Arguments {
 
 /// Runs `kpps certify`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    if arguments.common.json {
-        return Err(Failure::Input("a certificate is for people so far: leave --json away".into()));
-    }
     let mut ports = arguments.common.open(std::slice::from_ref(&arguments.port), false)?;
     let Some(port) = ports.first_mut() else { return Ok(()) };
     let from_mac = Mac(port.address().map_err(|e| Failure::Check(e.to_string()))?);
@@ -66,38 +66,35 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let sent = sent.map_err(run::broken)?;
         Ok((sent, sent.sent as f64 / sent.elapsed.as_secs_f64().max(1e-9)))
     };
-    let mut ceiling = f64::INFINITY;
+    let mut rounds_pps = Vec::new();
     for _ in 0..ROUNDS {
-        ceiling = ceiling.min(measure(Load::Max)?.1);
+        rounds_pps.push(tenths(measure(Load::Max)?.1));
     }
-    let mut text = format!(
-        "{} sends {:.1} kpps of {} B frames (with FCS) at most\n\n{:>12} {:>12} {:>10} {:>9} {:>14} {:>10} {:>10}\n",
-        arguments.port,
-        ceiling / 1e3,
-        arguments.size.bytes_with_fcs(),
-        "asked, kpps",
-        "sent, kpps",
-        "off by, %",
-        "unsent",
-        format!("within {} us", TOLERANCE.as_micros()),
-        "99 %, us",
-        "most, us"
-    );
+    let ceiling_pps = rounds_pps.iter().copied().fold(f64::INFINITY, f64::min);
+    let mut paced = Vec::new();
     for share in SHARES {
-        let pps = ceiling * share;
-        let (sent, really) = measure(Load::Pps(pps))?;
-        let Some(gaps) = sent.gaps else { continue };
-        let _ = writeln!(
-            text,
-            "{:>12.1} {:>12.1} {:>10.3} {:>9} {:>12.2} % {:>10.1} {:>10.1}",
-            pps / 1e3,
-            really / 1e3,
-            100.0 * (really / pps - 1.0),
-            sent.unsent,
-            100.0 * gaps.within as f64 / gaps.count as f64,
-            gaps.p99_ns as f64 / 1e3,
-            gaps.longest_ns as f64 / 1e3
-        );
+        let (sent, sent_pps) = measure(Load::Pps(ceiling_pps * share))?;
+        paced.push(Paced {
+            asked_pps: tenths(ceiling_pps * share),
+            sent_pps: tenths(sent_pps),
+            unsent: sent.unsent,
+            gaps: sent.gaps.as_ref().map(gaps),
+        });
     }
-    print(&text)
+    let certificate = Certificate {
+        kpps_version: env!("CARGO_PKG_VERSION").into(),
+        port: arguments.port.to_string(),
+        frame_bytes_with_fcs: arguments.size.bytes_with_fcs(),
+        duration_s: arguments.duration.as_secs_f64(),
+        ceiling_pps,
+        rounds_pps,
+        paced,
+        ..Certificate::default()
+    };
+    if arguments.common.json {
+        let json =
+            certificate.to_json().map_err(|e| Failure::Check(format!("no JSON of the results: {e}")))?;
+        return print(&json);
+    }
+    print(&certificate.screen())
 }

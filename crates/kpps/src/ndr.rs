@@ -140,5 +140,18 @@ fn screen(document: &Ndr) -> String {
         document.measured_s,
         document.goals.first().map_or(0.0, |goal| goal.exceed_ratio * 100.0)
     );
+    if let Some(ceiling) = document.ceiling_pps {
+        let _ =
+            writeln!(text, "the sender can send {:.1} kpps here{}", ceiling / 1e3, limits(document, ceiling));
+    }
     text
+}
+
+/// Whether a search found the sender and not what it looked for.
+fn limits(document: &Ndr, ceiling: f64) -> &'static str {
+    let bounds = document.goals.iter().filter_map(|goal| goal.upper_pps);
+    match bounds.reduce(f64::max).is_some_and(|upper| upper > ceiling) {
+        true => ": it is the limit of what was found, not what is between the ports",
+        false => "",
+    }
 }

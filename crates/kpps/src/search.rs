@@ -149,6 +149,7 @@ impl Bench {
         let mut search = Search::new(goals.iter().map(|(_, goal)| *goal).collect(), min_pps, max_pps);
         let mut trials: Vec<SearchTrial> = Vec::new();
         let time = |trials: &[SearchTrial]| trials.iter().map(|trial| trial.seconds).sum::<f64>();
+        let ceiling_pps = self.testbed.ceiling_pps(size, &|| !interrupt::asked())?;
         let mut end = Ok(());
         while end.is_ok()
             && let Some(load_pps) = search.next()
@@ -196,6 +197,7 @@ impl Bench {
             both_ways: self.both_ways,
             min_pps: tenths(min_pps),
             max_pps: tenths(max_pps),
+            ceiling_pps: ceiling_pps.map(tenths),
             goals,
             mrr_pps: (!at_most.is_empty()).then(|| tenths(delivered / at_most.len() as f64)),
             measured_s: (time(&trials) * 1e3).round() / 1e3,

@@ -3,16 +3,19 @@
 use crate::error::{Failure, print};
 use crate::interrupt;
 use crate::run::Common;
+use crate::search::tenths;
 use crate::units::{self, Rate};
 use clap::Args;
 use kpps_frames::{Mac, Size, rate};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Load, Shape};
+use kpps_report::certificate::{Certificate, Sender};
 use kpps_report::trial::Trial;
 use kpps_tester::look::Place;
 use kpps_tester::{Address, Error, Offer, Tester, document};
 use std::fmt::Write;
 use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Two ports, how they are addressed, and what is looked at.
@@ -102,6 +105,10 @@ pub struct Arguments {
     /// How long frames are sent
     #[arg(long, default_value = "2s", value_parser = units::duration)]
     duration: Duration,
+    /// What the sending ports can send, by `kpps certify --json`, one file for each direction [default: it is measured
+    /// before the trial, through the device under test]
+    #[arg(long, value_delimiter = ',', value_name = "FILE")]
+    certificate: Vec<PathBuf>,
     #[command(flatten)]
     bench: Bench,
     #[command(flatten)]
@@ -124,8 +131,9 @@ pub fn size(text: &str) -> Result<Size, String> {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut tester = arguments.bench.open(&arguments.testbed, &arguments.common)?;
     let offer = arguments.bench.offer(&tester, arguments.load, arguments.size, arguments.duration);
+    let sender = sender(arguments, &mut tester, &offer)?;
     let outcome = tester.trial(&offer, &|| !interrupt::asked())?;
-    let trial = document(&tester, &offer, &outcome);
+    let trial = Trial { sender, ..document(&tester, &offer, &outcome) };
     if arguments.common.json {
         let json = trial.to_json().map_err(|e| Failure::Check(format!("no JSON of the results: {e}")))?;
         print(&json)?;
@@ -137,6 +145,47 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         (None, true) => Err(Failure::Interrupted(format!("interrupted after {:.1} s", trial.seconds))),
         (None, false) => Ok(()),
     }
+}
+
+/// What the sender can do, if a rate was asked for.
+fn sender(arguments: &Arguments, tester: &mut Tester, offer: &Offer) -> Result<Option<Sender>, Failure> {
+    let Load::Pps(asked) = offer.load else { return Ok(None) };
+    let (ceilings_pps, source) = match &arguments.certificate[..] {
+        [] => (tester.ceilings(offer, &|| !interrupt::asked())?, "measured".to_owned()),
+        files => {
+            let ways = if offer.both_ways { 2 } else { 1 };
+            if files.len() != ways {
+                return Err(Failure::Input(format!(
+                    "{ways} certificates are needed, one for each direction"
+                )));
+            }
+            let certified = files
+                .iter()
+                .zip(tester.specs())
+                .map(|(file, port)| certified(file, &port.to_string(), offer));
+            let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
+            (certified.collect::<Result<_, _>>()?, names.join(", "))
+        }
+    };
+    let exceeded = ceilings_pps.iter().any(|ceiling| asked > *ceiling);
+    Ok(Some(Sender { ceilings_pps: ceilings_pps.into_iter().map(tenths).collect(), source, exceeded }))
+}
+
+/// The ceiling that a file certifies.
+fn certified(file: &Path, port: &str, offer: &Offer) -> Result<f64, Failure> {
+    let cannot =
+        |why: &dyn std::fmt::Display| Failure::Input(format!("{} is no certificate: {why}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(|e| cannot(&e))?;
+    let certificate: Certificate = serde_json::from_str(&text).map_err(|e| cannot(&e))?;
+    let bytes = offer.size.bytes_with_fcs();
+    if certificate.port != port || certificate.frame_bytes_with_fcs != bytes {
+        let Certificate { port: other, frame_bytes_with_fcs, .. } = certificate;
+        return Err(Failure::Input(format!(
+            "{} is of {other} with frames of {frame_bytes_with_fcs} B, not of {port} with {bytes} B",
+            file.display()
+        )));
+    }
+    Ok(certificate.ceiling_pps)
 }
 
 /// What a person sees.
@@ -174,6 +223,29 @@ fn screen(trial: &Trial) -> String {
         trial.received_pps / 1e3,
         trial.loss_ratio * 100.0
     );
+    if let Some(sender) = &trial.sender {
+        let ceilings: Vec<_> = sender.ceilings_pps.iter().map(|pps| format!("{:.1}", pps / 1e3)).collect();
+        let above = if sender.exceeded {
+            ": the load is above that, and so is part of the loss the sender's"
+        } else {
+            ""
+        };
+        let _ =
+            writeln!(text, "sender: at most {} kpps here ({}){above}", ceilings.join(" and "), sender.source);
+    }
+    for direction in &trial.directions {
+        if let Some((gaps, within)) = direction.gaps.and_then(|gaps| Some((gaps, gaps.share_within()?))) {
+            let _ = writeln!(
+                text,
+                "gaps of {}: {:.2} % within 10 µs of {:.3} µs, 99 % up to {:.1} µs, the longest {:.1} µs",
+                direction.from,
+                100.0 * within,
+                gaps.asked_ns.unwrap_or(0.0) / 1e3,
+                gaps.p99_ns as f64 / 1e3,
+                gaps.longest_ns as f64 / 1e3
+            );
+        }
+    }
     let latency = trial.latency_ns;
     if let (Some(p50), Some(p99), Some(p999), Some(max)) =
         (latency.p50, latency.p99, latency.p999, latency.max)

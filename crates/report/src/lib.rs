@@ -9,6 +9,7 @@
 //! on: the same document gives the same bytes everywhere.
 #![forbid(unsafe_code)]
 
+pub mod certificate;
 pub mod comparison;
 mod csv;
 mod format;

@@ -32,6 +32,10 @@ pub struct Ndr {
     pub min_pps: f64,
     /// The highest, in frames per second.
     pub max_pps: f64,
+    /// The highest rate that the sender can send in each direction, in frames per second, measured before the search through
+    /// what is between the ports; null where that does not limit it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ceiling_pps: Option<f64>,
     /// The goals and what was found.
     pub goals: Vec<SearchGoal>,
     /// What was delivered at the highest load (MRR), in frames per second: the mean of its trials.

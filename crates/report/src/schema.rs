@@ -321,6 +321,7 @@ enum Document {
     Grid(crate::grid::Grid),
     Trial(Box<crate::trial::Trial>),
     Ndr(crate::ndr::Ndr),
+    Certificate(crate::certificate::Certificate),
     Comparison(crate::comparison::Comparison),
     Sizes(crate::rfc2544::Sizes),
     Rfc2544(crate::rfc2544::Rfc2544),

@@ -1,5 +1,6 @@
 //! A trial on real ports: what was offered, what came, and where the rest is.
 
+use crate::certificate::{Gaps, Sender};
 use crate::{Latency, Schema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -69,6 +70,9 @@ pub struct Trial {
     pub received_pps: f64,
     /// Time from giving a frame to the port until the receiver has it, of frames that came whole.
     pub latency_ns: Latency,
+    /// What the sender can do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sender: Option<Sender>,
     /// Each direction by itself.
     pub directions: Vec<Direction>,
     /// Where each frame ended.
@@ -114,6 +118,9 @@ pub struct Direction {
     pub foreign: u64,
     /// Time from sending to receiving.
     pub latency_ns: Latency,
+    /// How far apart frames were sent, if they were paced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gaps: Option<Gaps>,
 }
 
 /// Where each frame of a trial on a real system ended:

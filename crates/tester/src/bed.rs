@@ -100,6 +100,13 @@ impl Testbed for Bed {
         self.tester.line_rate_pps(size).unwrap_or(rate::line_rate_pps(rate::GIGABIT, size))
     }
 
+    fn ceiling_pps(&mut self, size: Size, go_on: &dyn Fn() -> bool) -> Result<Option<f64>, TrialError> {
+        let load = Load { offered_pps: 0.0, size, warmup_ms: 0, duration_ms: 0, seed: 0 };
+        let ceilings = self.tester.ceilings(&self.offer(&load), go_on);
+        let ceilings = ceilings.map_err(|error| TrialError::Testbed(error.to_string()))?;
+        Ok(ceilings.into_iter().reduce(f64::min))
+    }
+
     fn trial_while(&mut self, load: &Load, go_on: &dyn Fn() -> bool) -> Result<Trial, TrialError> {
         self.measure(&self.offer(load), go_on).map(|(trial, _)| trial)
     }

@@ -3,7 +3,8 @@
 use crate::look::{Interface, Look};
 use crate::trial::{Offer, Outcome, Tester, Way};
 use kpps_bench::Latency;
-use kpps_ports::port::run::Load;
+use kpps_ports::port::run::{self, Load};
+use kpps_report::certificate::Gaps;
 use kpps_report::trial::{Direction, Trial, TrialLedger};
 use std::collections::BTreeMap;
 
@@ -43,6 +44,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Trial {
         corrupted: way.arrived.corrupted,
         foreign: way.arrived.foreign,
         latency_ns: way.latency.quantiles(),
+        gaps: way.gaps.as_ref().map(gaps),
     };
     Trial {
         kpps_version: env!("CARGO_PKG_VERSION").into(),
@@ -76,6 +78,19 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Trial {
         ..system(&outcome.before, &outcome.after)
     }
     .rounded()
+}
+
+/// Gaps as they are published.
+pub fn gaps(gaps: &run::Gaps) -> Gaps {
+    Gaps {
+        asked_ns: gaps.asked_ns.map(|ns| (ns * 10.0).round() / 10.0),
+        count: gaps.count,
+        within_10us: gaps.asked_ns.map(|_| gaps.within),
+        p50_ns: gaps.p50_ns,
+        p99_ns: gaps.p99_ns,
+        p999_ns: gaps.p999_ns,
+        longest_ns: gaps.longest_ns,
+    }
 }
 
 /// What the system counted between two looks.

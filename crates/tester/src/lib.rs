@@ -16,5 +16,5 @@ mod trial;
 
 pub use arrivals::{Arrivals, Arrived};
 pub use bed::Bed;
-pub use document::document;
+pub use document::{document, gaps};
 pub use trial::{Address, Error, Offer, Outcome, Tester, Way, interface};

@@ -9,7 +9,7 @@ use kpps_bench::Latency;
 use kpps_frames::build::udp_test;
 use kpps_frames::{Mac, Size, rate};
 use kpps_ports::Spec;
-use kpps_ports::port::run::{BUDGET, Glance, Load, Plan, Shape, Timetable, Watch, send_and_listen};
+use kpps_ports::port::run::{BUDGET, Gaps, Glance, Load, Plan, Shape, Timetable, Watch, send_and_listen};
 use kpps_ports::port::{AnyPort, Counters, Port, Trouble, rest};
 use std::cell::Cell;
 use std::net::Ipv4Addr;
@@ -19,6 +19,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// A receiver to whom nothing is missing waits only this long for duplicates.
 const QUIET: Duration = Duration::from_millis(50);
+/// Times that a ceiling is measured, and how long each.
+const ROUNDS: u32 = 3;
+const CEILING: Duration = Duration::from_millis(100);
 /// How often a receiver looks after its port, and how long it rests at most.
 const SLOW: Duration = Duration::from_millis(20);
 
@@ -51,6 +54,8 @@ pub struct Way {
     pub sent: u64,
     /// How long it took.
     pub elapsed: Duration,
+    /// How far apart they were, if they were paced.
+    pub gaps: Option<Gaps>,
     /// What arrived.
     pub arrived: Arrived,
     /// When frames were lost last ([`Arrivals::last_gap`]).
@@ -246,7 +251,7 @@ impl Tester {
         }
         for &(from, to) in ways {
             let Some(arrivals) = arrivals[to].take() else { continue };
-            let Duty { sent, intended, elapsed, .. } = results[from];
+            let Duty { sent, intended, elapsed, gaps, .. } = results[from];
             let intended = match expected {
                 Some(all) if complete => all,
                 Some(all) => intended.min(all).max(sent),
@@ -255,7 +260,7 @@ impl Tester {
             let arrived = arrivals.arrived();
             let last_gap = arrivals.last_gap(sent);
             let latency = arrivals.into_latency();
-            done.push(Way { from, intended, sent, elapsed, arrived, last_gap, latency });
+            done.push(Way { from, intended, sent, elapsed, gaps, arrived, last_gap, latency });
         }
         let counts: Vec<_> = (0..2)
             .map(|at| PortCount {
@@ -269,6 +274,34 @@ impl Tester {
             .collect();
         let accounts = account(&before, &after, &counts);
         Ok(Outcome { ways: done, complete, trouble, learned, accounts, before, after })
+    }
+
+    /// The highest rate that the sender of each direction can send here, in frames per second: the lowest of a few short
+    /// trials with as many frames as the ports take, through what is between them.
+    ///
+    /// # Errors
+    /// [`Error`], if it does not come to a trial.
+    pub fn ceilings(&mut self, offer: &Offer, go_on: &dyn Fn() -> bool) -> Result<Vec<f64>, Error> {
+        let short = Offer {
+            load: Load::Max,
+            shape: Shape::Constant,
+            count: None,
+            duration: CEILING,
+            settle: offer.settle.min(2 * CEILING),
+            ..*offer
+        };
+        let mut lowest: Vec<f64> = Vec::new();
+        for _ in 0..ROUNDS {
+            let outcome = self.trial(&short, go_on)?;
+            if let Some(trouble) = outcome.trouble {
+                return Err(trouble.into());
+            }
+            lowest.resize(outcome.ways.len(), f64::INFINITY);
+            for (lowest, way) in lowest.iter_mut().zip(&outcome.ways) {
+                *lowest = lowest.min(way.sent as f64 / way.elapsed.as_secs_f64().max(1e-9));
+            }
+        }
+        Ok(lowest)
     }
 
     fn counters(&mut self) -> Result<[Counters; 2], Trouble> {
@@ -336,6 +369,7 @@ struct Duty {
     intended: u64,
     sent: u64,
     elapsed: Duration,
+    gaps: Option<Gaps>,
     trouble: Option<Trouble>,
 }
 
@@ -405,7 +439,7 @@ fn duty(
         // Answers to questions are no frames of the trial.
         duty.sent = (port.frames().1 - before).saturating_sub(answered.get());
         match sent {
-            Ok(sent) => (duty.intended, duty.elapsed) = (sent.intended, sent.elapsed),
+            Ok(sent) => (duty.intended, duty.elapsed, duty.gaps) = (sent.intended, sent.elapsed, sent.gaps),
             Err(trouble) => {
                 duty.elapsed = begin.elapsed().min(stage.duration);
                 duty.intended = match plan.load {

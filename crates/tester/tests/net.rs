@@ -268,6 +268,25 @@ fn an_end_in_the_middle_keeps_what_was_measured() {
 }
 
 #[test]
+fn a_ceiling_is_what_the_ports_take_and_gaps_are_told() {
+    let Some(_net) = Net::with_bridge() else { return };
+    let mut tester = tester([None, None], &[]);
+    let offer = offer(4000.0, 64, true);
+    let ceilings = tester.ceilings(&offer, &|| true).unwrap();
+    assert!(
+        ceilings.len() == 2 && ceilings.iter().all(|pps| (1000.0..14_880_953.0).contains(pps)),
+        "{ceilings:?}"
+    );
+    let trial = trial(&mut tester, &offer);
+    for direction in &trial.directions {
+        let gaps = direction.gaps.unwrap();
+        // A gap between every two that were sent.
+        assert_eq!((gaps.count, gaps.asked_ns), (direction.sent - 1, Some(250_000.0)));
+        assert!(gaps.within_10us.unwrap() <= gaps.count && gaps.p50_ns <= gaps.longest_ns, "{gaps:?}");
+    }
+}
+
+#[test]
 fn a_load_above_line_rate_is_refused() {
     let Some(_net) = Net::with_bridge() else { return };
     let mut tester = tester([None, None], &[]);
