@@ -118,7 +118,7 @@ impl fmt::Display for UnknownMix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "no mix {:?}: a frame size of 64 to 9018 bytes with FCS, or imix-csit, imix-trex, imix-linux",
+            "no mix {:?}: a frame size of 64 to 9018 bytes with FCS, imix-csit, imix-trex, imix-linux, or sizes with weights as 64:7,570:4,1518:1",
             self.0
         )
     }
@@ -126,12 +126,25 @@ impl fmt::Display for UnknownMix {
 
 impl core::error::Error for UnknownMix {}
 
+/// The largest weight: a period holds each size as often.
+const MOST_WEIGHT: u32 = 10_000;
+
 impl FromStr for Mix {
     type Err = UnknownMix;
 
-    /// A frame size with FCS ("64"), or the name of a mix.
+    /// A frame size with FCS ("64"), the name of a mix, or sizes with FCS and their weights ("64:7,570:4,1518:1").
     fn from_str(text: &str) -> Result<Self, UnknownMix> {
         let unknown = || UnknownMix(text.to_string());
+        if text.contains(':') {
+            let part = |part: &str| {
+                let (size, weight) = part.split_once(':')?;
+                let size = Size::with_fcs(size.parse().ok()?);
+                let weight = weight.parse().ok().filter(|weight| (1..=MOST_WEIGHT).contains(weight))?;
+                (Size::MIN..=Size::MAX).contains(&size).then_some((size, weight))
+            };
+            let parts: Option<Vec<_>> = text.split(',').map(part).collect();
+            return Ok(Self { name: Cow::Owned(text.to_string()), parts: parts.ok_or_else(unknown)? });
+        }
         match text {
             "imix-csit" => Ok(Self::imix_csit()),
             "imix-trex" => Ok(Self::imix_trex()),
@@ -157,7 +170,12 @@ mod tests {
             assert_eq!(mix.name().parse::<Mix>().unwrap(), mix);
         }
         assert_eq!(Mix::fixed(Size::without_fcs(60)).name(), "64");
-        for bad in ["", "imix", "63", "60", "9019", "65536", "-64", "64 "] {
+        let own: Mix = "64:7,570:4,1518:1".parse().unwrap();
+        assert_eq!(own.name().parse::<Mix>().unwrap(), own);
+        assert_eq!((own.parts().len(), own.period().len()), (3, 12));
+        for bad in
+            ["", "imix", "63", "60", "9019", "65536", "-64", "64 ", "64:0", "64:1,", ":", "63:1", "64:1:1"]
+        {
             assert!(bad.parse::<Mix>().is_err(), "{bad:?}");
         }
     }

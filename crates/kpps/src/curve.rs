@@ -103,7 +103,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let in_real_time = !arguments.testbed.is_empty();
     let duration = arguments.duration.unwrap_or(if in_real_time { REAL_DURATION } else { DURATION });
     let loads = match &arguments.load {
-        Some(loads) => loads.pps(line_pps).map_err(Failure::Input)?,
+        Some(loads) => loads.pps(line_pps, f64::from(size.bytes_with_fcs())).map_err(Failure::Input)?,
         None if in_real_time => LAB_LOADS.into_iter().filter(|pps| *pps < line_pps).collect(),
         None => default_loads(line_pps),
     };

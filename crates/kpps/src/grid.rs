@@ -116,7 +116,7 @@ impl Arguments {
             Setup::changed(machine, chip.as_deref(), &driver, &changes).map_err(|error| error.to_string())?;
         let size = room.size(size);
         let load = Load {
-            offered_pps: offered.pps(room.line_rate_pps(size)),
+            offered_pps: offered.pps(room.line_rate_pps(size), size.bytes_with_fcs().into()),
             size,
             warmup_ms: WARMUP_MS,
             duration_ms: u32::try_from(self.duration.as_millis()).unwrap_or(u32::MAX),

@@ -78,6 +78,7 @@ fn load(text: &str) -> Result<load::Rate, String> {
     }
     match text.parse()? {
         Rate::Pps(pps) => Ok(load::Rate::Pps(pps)),
+        Rate::L1(_) | Rate::L2(_) => Err(format!("'{text}': give frames per second, or max")),
         Rate::Percent(_) => {
             Err(format!("'{text}': QEMU's wire has no line rate; give frames per second, or max"))
         }

@@ -82,7 +82,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let go_on = || !interrupt::asked();
     let room = arguments.room;
     let size = room.size(arguments.size);
-    let offered_pps = arguments.load.pps(room.line_rate_pps(size));
+    let offered_pps = arguments.load.pps(room.line_rate_pps(size), size.bytes_with_fcs().into());
     let load = Load { offered_pps, size, warmup_ms: WARMUP_MS, duration_ms, seed: 1 };
     let (trial, profile, per_frame) = match room.app {
         Some(app) => {

@@ -87,7 +87,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let setup = RingSetup::changed(&arguments.machine, arguments.nic.as_deref(), &changes)?;
     let millis = u32::try_from(arguments.duration.as_millis()).unwrap_or(u32::MAX);
     let load = Load {
-        offered_pps: arguments.load.pps(rate::line_rate_pps(setup.link_bits_per_s(), arguments.size)),
+        offered_pps: arguments.load.pps(
+            rate::line_rate_pps(setup.link_bits_per_s(), arguments.size),
+            arguments.size.bytes_with_fcs().into(),
+        ),
         size: arguments.size,
         warmup_ms: millis,
         duration_ms: millis,

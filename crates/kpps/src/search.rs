@@ -40,8 +40,9 @@ pub struct Range {
 
 impl Range {
     /// The lowest and the highest load, in frames per second.
-    fn pps(&self, line_pps: f64) -> Result<(f64, f64), Failure> {
-        let (min_pps, max_pps) = (self.min.pps(line_pps), self.max.pps(line_pps).min(line_pps));
+    fn pps(&self, line_pps: f64, size: Size) -> Result<(f64, f64), Failure> {
+        let pps = |rate: Rate| rate.pps(line_pps, size.bytes_with_fcs().into());
+        let (min_pps, max_pps) = (pps(self.min), pps(self.max).min(line_pps));
         if min_pps >= max_pps {
             return Err(Failure::Input(format!(
                 "from {min_pps:.0} to {max_pps:.0} pps there is nothing to search"
@@ -143,7 +144,7 @@ impl Bench {
         goals: &[(&str, Goal)],
         range: &Range,
     ) -> Result<(Ndr, Result<(), Failure>), Failure> {
-        let (min_pps, max_pps) = range.pps(self.line_rate_pps(size))?;
+        let (min_pps, max_pps) = range.pps(self.line_rate_pps(size), size)?;
         let trial_s = goals.iter().map(|(_, goal)| goal.trial_s).fold(0.0, f64::max);
         let name = format!("{min_pps} to {max_pps} pps, {} ms", (trial_s * 1e3).round());
         let mut search = Search::new(goals.iter().map(|(_, goal)| *goal).collect(), min_pps, max_pps);

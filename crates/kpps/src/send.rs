@@ -33,12 +33,16 @@ pub struct Arguments {
     /// Where to send: uio:ADDRESS, vfio:ADDRESS, auto:INTERFACE, xdp:INTERFACE[:QUEUE],
     /// packet:INTERFACE, udp:HOST:PORT or udp::PORT
     port: Spec,
-    /// Frame size in bytes with FCS, or a mix: imix-csit, imix-trex, imix-linux
+    /// Frame size in bytes with FCS, or a mix: imix-csit, imix-trex, imix-linux, or sizes with weights as 64:7,570:4,1518:1
     #[arg(long, default_value = "64", value_parser = sizes)]
     size: Mix,
-    /// Frames per second (100kpps, 1.2Mpps), a share of the line rate (50%), or max: as fast as the port takes them
+    /// Frames per second (100kpps, 1.2Mpps), a share of the line rate (50%), bits per second on layer 1 or 2 (500MbpsL1), or
+    /// max: as fast as the port takes them
     #[arg(long, default_value = "max", value_parser = load)]
     load: Rate,
+    /// How frames follow each other: constant; poisson; bursts:FRAMES at once; ramp:FROM/TIME up or down to the load
+    #[arg(long, default_value = "constant", value_parser = units::shape)]
+    shape: Shape,
     /// Stop after so many frames
     #[arg(long)]
     count: Option<u64>,
@@ -60,8 +64,26 @@ pub struct Arguments {
     /// Address to send to
     #[arg(long, default_value = "198.19.0.2")]
     to: Ipv4Addr,
+    /// So many flows in turns: source ports from 49152 up, then addresses to send from, upwards
+    #[arg(long, default_value = "1", value_parser = clap::value_parser!(u32).range(1..=MOST_FLOWS))]
+    flows: u32,
+    /// The VLAN of the frames: 1 to 4094
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=4094))]
+    vlan: Option<u16>,
     #[command(flatten)]
     common: Common,
+}
+
+/// The most flows: each has frames of its own in memory.
+const MOST_FLOWS: i64 = 100_000;
+/// Ports from the first dynamic one up.
+const PORTS: u32 = 16_384;
+
+/// The flow of this number: another port, and after all ports another address.
+fn nth(flow: &Flow, number: u32) -> Flow {
+    let (address, port) = flow.from;
+    let address = Ipv4Addr::from(u32::from(address).wrapping_add(number / PORTS));
+    Flow { from: (address, port.wrapping_add((number % PORTS) as u16)), ..*flow }
 }
 
 fn sizes(text: &str) -> Result<Mix, String> {
@@ -72,7 +94,15 @@ fn sizes(text: &str) -> Result<Mix, String> {
             size.bytes_with_fcs(),
             Size::MAX_STANDARD.bytes_with_fcs()
         )),
-        Err(_) if text.starts_with("imix") => text.parse().map_err(|e| format!("{e}")),
+        Err(_) if text.starts_with("imix") || text.contains(':') => {
+            let mix: Mix = text.parse().map_err(|e| format!("{e}"))?;
+            match mix.parts().iter().find(|(size, _)| *size > Size::MAX_STANDARD) {
+                None => Ok(mix),
+                Some((size, _)) => {
+                    Err(format!("frames of {} bytes do not fit a port's buffers", size.bytes_with_fcs()))
+                }
+            }
+        }
         Err(why) => Err(why),
     }
 }
@@ -100,18 +130,22 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut ports = arguments.common.open(specs, false)?;
     let Some(port) = ports.first() else { return Ok(()) };
     let speed = port.link().speed_mbps.map_or(rate::GIGABIT, |mbps| u64::from(mbps) * 1_000_000);
-    let offered = Some(arguments.load.pps(arguments.size.line_rate_pps(speed))).filter(|pps| pps.is_finite());
+    let (line_pps, bytes) = (arguments.size.line_rate_pps(speed), arguments.size.mean_bytes_with_fcs());
+    let offered = Some(arguments.load.pps(line_pps, bytes)).filter(|pps| pps.is_finite());
     let flow = Flow {
         from_mac: Mac(port.address().map_err(|e| Failure::Check(e.to_string()))?),
         to_mac: arguments.to_mac,
         from: (arguments.from, 49152),
         to: (arguments.to, 9),
-        vlan: None,
+        vlan: arguments.vlan,
     };
-    let frames = arguments.size.period().into_iter().map(|size| udp_test(&flow, size));
+    let sizes = arguments.size.period();
+    // Each flow has a whole period of sizes, then it is the next one.
+    let frames = (0..arguments.flows as usize * sizes.len())
+        .map(|number| udp_test(&nth(&flow, (number / sizes.len()) as u32), sizes[number % sizes.len()]));
     let plan = Plan {
         load: offered.map_or(Load::Max, Load::Pps),
-        shape: Shape::Constant,
+        shape: arguments.shape,
         frames: frames.collect::<Result<_, _>>().map_err(|e| Failure::Input(e.to_string()))?,
         rewrite: arguments.rewrite,
         count: arguments.count,

@@ -99,7 +99,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         capture: if wire.is_some() { CAPTURE } else { 0 },
         ..Watch::new(
             arguments.size,
-            arguments.load.pps(line_pps),
+            arguments.load.pps(line_pps, arguments.size.bytes_with_fcs().into()),
             u64::try_from(arguments.duration.as_micros()).unwrap_or(u64::MAX).clamp(1, 10_000_000),
         )
     };

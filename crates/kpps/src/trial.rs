@@ -63,11 +63,10 @@ impl Bench {
     }
 
     /// The load as an offer.
-    pub fn offer(&self, tester: &Tester, load: Rate, size: Size, duration: Duration) -> Offer {
+    pub fn offer(&self, tester: &Tester, load: Rate, shape: Shape, size: Size, duration: Duration) -> Offer {
         let line_pps = tester.line_rate_pps(size).unwrap_or(rate::line_rate_pps(rate::GIGABIT, size));
-        let pps = load.pps(line_pps);
+        let pps = load.pps(line_pps, size.bytes_with_fcs().into());
         let load = if pps.is_finite() { Load::Pps(pps) } else { Load::Max };
-        let shape = Shape::Constant;
         Offer { load, shape, count: None, size, duration, settle: self.settle, both_ways: self.both }
     }
 }
@@ -99,9 +98,13 @@ pub struct Arguments {
     /// Frame size in bytes with FCS
     #[arg(long, default_value = "64", value_parser = size)]
     size: Size,
-    /// Frames per second (50kpps, 1.2Mpps), a share of the line rate (50%), or max: as fast as the port takes them
+    /// Frames per second (50kpps, 1.2Mpps), a share of the line rate (50%), bits per second on layer 1 or 2 (500MbpsL1), or max:
+    /// as fast as the port takes them
     #[arg(long, value_parser = crate::send::load)]
     load: Rate,
+    /// How frames follow each other: constant; poisson; bursts:FRAMES at once; ramp:FROM/TIME up or down to the load
+    #[arg(long, default_value = "constant", value_parser = units::shape)]
+    shape: Shape,
     /// How long frames are sent
     #[arg(long, default_value = "2s", value_parser = units::duration)]
     duration: Duration,
@@ -130,7 +133,8 @@ pub fn size(text: &str) -> Result<Size, String> {
 /// Runs `kpps trial`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut tester = arguments.bench.open(&arguments.testbed, &arguments.common)?;
-    let offer = arguments.bench.offer(&tester, arguments.load, arguments.size, arguments.duration);
+    let offer =
+        arguments.bench.offer(&tester, arguments.load, arguments.shape, arguments.size, arguments.duration);
     let sender = sender(arguments, &mut tester, &offer)?;
     let outcome = tester.trial(&offer, &|| !interrupt::asked())?;
     let trial = Trial { sender, ..document(&tester, &offer, &outcome) };

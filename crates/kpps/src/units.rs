@@ -1,6 +1,7 @@
 //! What people type: loads, sizes and times with their units.
 
 use kpps_frames::Size;
+use kpps_ports::port::run::Shape;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -11,14 +12,23 @@ pub enum Rate {
     Pps(f64),
     /// Per cent of the line rate.
     Percent(f64),
+    /// Bits per second of frames with FCS (layer 2).
+    L2(f64),
+    /// Bits per second of frames with FCS, preamble and gap (layer 1).
+    L1(f64),
 }
 
+/// Bytes between two frames on a wire: gap, preamble, start of frame.
+const BETWEEN: f64 = 20.0;
+
 impl Rate {
-    /// Frames per second on a wire that carries `line_pps`.
-    pub fn pps(self, line_pps: f64) -> f64 {
+    /// Frames per second on a wire that carries `line_pps` frames, of so many bytes with FCS in the mean.
+    pub fn pps(self, line_pps: f64, bytes: f64) -> f64 {
         match self {
             Self::Pps(pps) => pps,
             Self::Percent(percent) => line_pps * percent / 100.0,
+            Self::L2(bps) => bps / (bytes * 8.0),
+            Self::L1(bps) => bps / ((bytes + BETWEEN) * 8.0),
         }
     }
 }
@@ -38,7 +48,7 @@ impl FromStr for Rate {
     fn from_str(text: &str) -> Result<Self, String> {
         let help = || {
             format!(
-                "'{text}' is not a load: give frames per second (700kpps, 1.2Mpps, 50000) or a share of the line rate (80%)"
+                "'{text}' is not a load: give frames per second (700kpps, 1.2Mpps, 50000), a share of the line rate (80%), or bits per second with the layer that they are counted on (500MbpsL1 with preamble and gap, 400MbpsL2 without)"
             )
         };
         let (value, unit) = number(text).ok_or_else(help)?;
@@ -47,10 +57,16 @@ impl FromStr for Rate {
             "" | "pps" => Self::Pps(value),
             "k" | "kpps" => Self::Pps(value * 1e3),
             "m" | "mpps" => Self::Pps(value * 1e6),
+            "kbpsl2" => Self::L2(value * 1e3),
+            "mbpsl2" => Self::L2(value * 1e6),
+            "gbpsl2" => Self::L2(value * 1e9),
+            "kbpsl1" => Self::L1(value * 1e3),
+            "mbpsl1" => Self::L1(value * 1e6),
+            "gbpsl1" => Self::L1(value * 1e9),
             _ => return Err(help()),
         };
         match rate {
-            Self::Percent(0.0) | Self::Pps(0.0) => {
+            Self::Percent(0.0) | Self::Pps(0.0) | Self::L2(0.0) | Self::L1(0.0) => {
                 Err(format!("a load of {text} sends nothing: it must be above 0"))
             }
             Self::Percent(percent) if percent > 100.0 => {
@@ -78,12 +94,14 @@ pub enum Loads {
 }
 
 impl Loads {
-    /// Frames per second on a wire that carries `line_pps`, ascending. The error names the load above line rate.
-    pub fn pps(&self, line_pps: f64) -> Result<Vec<f64>, String> {
+    /// Frames per second on a wire that carries `line_pps` frames, of so many bytes with FCS, ascending. The error names the
+    /// load above line rate.
+    pub fn pps(&self, line_pps: f64, bytes: f64) -> Result<Vec<f64>, String> {
+        let pps = |rate: &Rate| rate.pps(line_pps, bytes);
         let mut loads = match self {
-            Self::List(rates) => rates.iter().map(|r| r.pps(line_pps)).collect(),
+            Self::List(rates) => rates.iter().map(pps).collect(),
             Self::Range { from, to, step } => {
-                let (from, to, step) = (from.pps(line_pps), to.pps(line_pps), step.pps(line_pps));
+                let (from, to, step) = (pps(from), pps(to), pps(step));
                 if from > to {
                     return Err(format!("the range of loads goes down: from {from:.0} to {to:.0} pps"));
                 }
@@ -163,6 +181,33 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
+/// How the frames of a paced load follow each other: `constant`, `poisson`, `bursts:32`, `ramp:10kpps/2s`.
+pub fn shape(text: &str) -> Result<Shape, String> {
+    let help = || {
+        format!(
+            "'{text}' is not a shape: give constant, poisson or poisson:SEED, bursts:FRAMES, or ramp:FROM/TIME as ramp:10kpps/2s"
+        )
+    };
+    let (name, rest) = text.split_once(':').unwrap_or((text, ""));
+    match (name, rest) {
+        ("constant", "") => Ok(Shape::Constant),
+        ("poisson", "") => Ok(Shape::Poisson { seed: 1 }),
+        ("poisson", seed) => seed.parse().map(|seed| Shape::Poisson { seed }).map_err(|_| help()),
+        ("bursts", frames) => match frames.parse() {
+            Ok(frames) if (1..=1_000_000).contains(&frames) => Ok(Shape::Bursts(frames)),
+            _ => Err(help()),
+        },
+        ("ramp", rest) => {
+            let (from, over) = rest.split_once('/').ok_or_else(help)?;
+            match from.parse()? {
+                Rate::Pps(from) => Ok(Shape::Ramp(from, duration(over)?)),
+                _ => Err(help()),
+            }
+        }
+        _ => Err(help()),
+    }
+}
+
 /// A share below one: `10%` or `0.1`.
 pub fn share(text: &str) -> Result<f64, String> {
     let help = || format!("'{text}' is not a share: give 10% or 0.1, above 0 and below 100%");
@@ -195,16 +240,38 @@ mod tests {
             ("100%", 1_488_095.0),
             ("12k", 12e3),
         ] {
-            assert_eq!(text.parse::<Rate>().unwrap().pps(1_488_095.0), pps, "{text}");
+            assert_eq!(text.parse::<Rate>().unwrap().pps(1_488_095.0, 64.0), pps, "{text}");
         }
+        // A gigabit of frames with all that is between them is line rate.
+        for (text, pps) in [("1GbpsL1", 1e9 / 672.0), ("512kbpsL2", 1000.0), ("67.2MbpsL1", 100_000.0)] {
+            let asked = text.parse::<Rate>().unwrap().pps(1.0, 64.0);
+            assert!((asked / pps - 1.0).abs() < 1e-12, "{text}: {asked}");
+        }
+        assert!("100Mbps".parse::<Rate>().unwrap_err().contains("layer"));
         for text in ["", "fast", "-1", "0", "0%", "101%", "3 parsecs", "1e5", "..."] {
             assert!(text.parse::<Rate>().is_err(), "{text}");
         }
     }
 
     #[test]
+    fn shapes_as_people_type_them() {
+        assert_eq!(shape("constant"), Ok(Shape::Constant));
+        assert_eq!(
+            (shape("poisson"), shape("poisson:7")),
+            (Ok(Shape::Poisson { seed: 1 }), Ok(Shape::Poisson { seed: 7 }))
+        );
+        assert_eq!(shape("bursts:32"), Ok(Shape::Bursts(32)));
+        assert_eq!(shape("ramp:10kpps/2s"), Ok(Shape::Ramp(1e4, Duration::from_secs(2))));
+        for text in
+            ["", "sine", "bursts", "bursts:0", "ramp:10%/2s", "ramp:10kpps", "poisson:x", "constant:1"]
+        {
+            assert!(shape(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
     fn lists_and_ranges() {
-        let loads = |text: &str| text.parse::<Loads>().unwrap().pps(1_000_000.0);
+        let loads = |text: &str| text.parse::<Loads>().unwrap().pps(1_000_000.0, 64.0);
         assert_eq!(loads("50%,100kpps,50%").unwrap(), [1e5, 5e5]);
         assert_eq!(loads("800kpps..100%").unwrap(), [8e5, 9e5, 1e6]);
         assert_eq!(loads("100kpps..350kpps/100kpps").unwrap(), [1e5, 2e5, 3e5, 3.5e5]);

@@ -231,7 +231,10 @@ fn bad_input_is_one_line() {
         (&["route", "packet:lo"], "10.0.0.1/24"),
         (&["route", "packet:lo=10.0.0.1"], "10.0.0.1/24"),
         (&["route", "packet:lo=10.0.0.1/24", "packet:x=10.0.0.9/25"], "overlap"),
-        (&["route", "packet:lo=10.0.0.1/24", "--route", "10.9.0.0/16=10.1.1.1"], "no interface's network"),
+        (
+            &["route", "packet:lo=10.0.0.1/24", "--route", "10.9.0.0/16=10.1.1.1"],
+            "no interface is in the network",
+        ),
         (&["route", "packet:lo@ten=10.0.0.1/24"], "eth1@10"),
         (&["route", "packet:lo@4095=10.0.0.1/24"], "1 to 4094"),
         (&["route", "packet:lo@7=10.0.0.1/24", "packet:lo@7=10.0.1.1/24"], "VLAN of their own"),
