@@ -249,3 +249,70 @@ fn bad_input_is_one_line() {
         assert_eq!(message.trim_end().lines().count(), 1, "{words:?}: {message}");
     }
 }
+
+#[test]
+fn a_certificate_is_measured_kept_and_held_against_a_load() {
+    let Some(net) = Net::new(&[("a", "b")]) else { return };
+    let schema: Value = serde_json::from_slice(&net.kpps(&["schema"]).stdout).unwrap();
+    let certificate = document(&net.kpps(&["certify", "packet:a", "--duration", "100ms", "--json"]));
+    jsonschema::validate(&schema, &certificate).unwrap();
+    let ceiling = certificate["ceiling_pps"].as_f64().unwrap();
+    let rounds: Vec<f64> =
+        certificate["rounds_pps"].as_array().unwrap().iter().map(|pps| pps.as_f64().unwrap()).collect();
+    assert!(rounds.len() == 3 && rounds.iter().all(|pps| *pps >= ceiling) && ceiling > 1000.0, "{rounds:?}");
+    assert_eq!(certificate["paced"].as_array().unwrap().len(), 4);
+    let gaps = &certificate["paced"][0]["gaps"];
+    assert!(gaps["count"].as_u64().unwrap() > 0 && gaps["p50_ns"].as_u64() <= gaps["longest_ns"].as_u64());
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.json");
+    std::fs::write(&file, certificate.to_string()).unwrap();
+    let file = file.to_str().unwrap();
+    let trial = |more: &[&str]| {
+        let words = ["trial", "--testbed", "packet:a,packet:b", "--duration", "200ms", "--json"];
+        net.kpps(&[&words[..], more].concat())
+    };
+    let below = document(&trial(&["--load", "1kpps", "--certificate", file]));
+    jsonschema::validate(&schema, &below).unwrap();
+    assert_eq!(below["sender"]["ceilings_pps"][0], certificate["ceiling_pps"]);
+    assert_eq!((&below["sender"]["source"], &below["sender"]["exceeded"]), (&file.into(), &false.into()));
+    assert_eq!(below["directions"][0]["gaps"]["asked_ns"], 1e6);
+    // More than anything here can send, and still below the ten gigabits that the kernel tells of a virtual cable.
+    let above = document(&trial(&["--load", "14Mpps"]));
+    assert_eq!(
+        (&above["sender"]["source"], &above["sender"]["exceeded"]),
+        (&"measured".into(), &true.into())
+    );
+    let other = trial(&["--load", "1kpps", "--size", "128", "--certificate", file]);
+    assert_eq!(other.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&other.stderr).contains("not of packet:a with 128 B"));
+}
+
+#[test]
+fn shapes_flows_and_vlans_are_sent() {
+    let Some(net) = Net::new(&[("a", "b")]) else { return };
+    let mut b = net.end("b");
+    let words = ["send", "packet:a", "--load", "2kpps", "--count", "60", "--shape", "bursts:20"];
+    let more = ["--flows", "3", "--vlan", "7", "--size", "68:2,100:1", "--json"];
+    let sent = document(&net.kpps(&[&words[..], &more].concat()));
+    assert_eq!(sent["ports"][0]["sent"], 60);
+    let frames: Vec<Vec<u8>> = std::iter::from_fn(|| Some(b.drain())).take(4).flatten().collect();
+    assert_eq!(frames.len(), 60);
+    for (number, frame) in frames.iter().enumerate() {
+        let sliced = SlicedPacket::from_ethernet(frame).unwrap();
+        let vlan = sliced.vlan_ids()[0];
+        let Some(TransportSlice::Udp(udp)) = &sliced.transport else { panic!("{sliced:?}") };
+        // Three frames of a flow, and then the next flow.
+        assert_eq!((vlan.value(), udp.source_port()), (7, 49152 + (number / 3 % 3) as u16), "{number}");
+    }
+    assert_eq!(frames.iter().filter(|frame| frame.len() == 96).count(), 20);
+    for shape in ["poisson", "ramp:100/500ms"] {
+        let words =
+            ["send", "packet:a", "--load", "2kpps", "--duration", "500ms", "--shape", shape, "--json"];
+        let sent = document(&net.kpps(&words));
+        let intended = sent["load"]["intended"].as_f64().unwrap();
+        // 1000 within five standard deviations; a ramp from 100 to 2000 has half of it and a little more.
+        let (mean, off) = if shape == "poisson" { (1000.0, 160.0) } else { (525.0, 2.0) };
+        assert!((intended - mean).abs() <= off, "{shape}: {intended}");
+    }
+}
