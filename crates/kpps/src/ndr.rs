@@ -2,6 +2,7 @@
 
 use crate::error::{Failure, print};
 use crate::interrupt;
+use crate::output::Output;
 use crate::search::{self, Bench, Range, measured, tenths};
 use crate::testbed::Target;
 use crate::units;
@@ -9,8 +10,9 @@ use clap::Args;
 use kpps_bench::rfc2544::Ask;
 use kpps_bench::search::{Bisection, Goal};
 use kpps_frames::Size;
-use kpps_report::ndr::{Ndr, PlainBisection};
+use kpps_report::ndr::{Ndr, PlainBisection, page};
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Arguments of `kpps ndr`.
@@ -30,6 +32,9 @@ pub struct Arguments {
     /// A plain bisection beside it
     #[arg(long)]
     bisection: bool,
+    /// Write a page to look at, too
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     #[command(flatten)]
     goals: Goals,
     #[command(flatten)]
@@ -61,6 +66,7 @@ impl Goals {
 /// Runs `kpps ndr`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let goals = arguments.goals.both(&arguments.target, &arguments.range);
+    let mut report = arguments.report.as_deref().map(Output::open).transpose()?;
     let mut bench = Bench::open(&arguments.target, &arguments.range)?;
     interrupt::watch();
     let size = arguments.target.room.size(arguments.size);
@@ -70,6 +76,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         document.bisection = Some(plain);
         end = ended;
         document.trouble = search::trouble(&end);
+    }
+    if let Some(report) = &mut report {
+        report.write(&page(&document))?;
     }
     if arguments.target.common.json {
         let json = document.to_json().map_err(|e| Failure::Check(format!("no JSON of the results: {e}")))?;

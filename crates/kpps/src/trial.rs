@@ -2,6 +2,7 @@
 
 use crate::error::{Failure, print};
 use crate::interrupt;
+use crate::output::Output;
 use crate::run::Common;
 use crate::search::tenths;
 use crate::units::{self, Rate};
@@ -10,7 +11,7 @@ use kpps_frames::{Mac, Size, rate};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Load, Shape};
 use kpps_report::certificate::{Certificate, Sender};
-use kpps_report::trial::Trial;
+use kpps_report::trial::{Trial, page};
 use kpps_tester::look::Place;
 use kpps_tester::{Address, Error, Offer, Tester, document};
 use std::fmt::Write;
@@ -112,6 +113,9 @@ pub struct Arguments {
     /// before the trial, through the device under test]
     #[arg(long, value_delimiter = ',', value_name = "FILE")]
     certificate: Vec<PathBuf>,
+    /// Write a page to look at, too
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     #[command(flatten)]
     bench: Bench,
     #[command(flatten)]
@@ -135,9 +139,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut tester = arguments.bench.open(&arguments.testbed, &arguments.common)?;
     let offer =
         arguments.bench.offer(&tester, arguments.load, arguments.shape, arguments.size, arguments.duration);
+    let mut report = arguments.report.as_deref().map(Output::open).transpose()?;
     let sender = sender(arguments, &mut tester, &offer)?;
     let outcome = tester.trial(&offer, &|| !interrupt::asked())?;
     let trial = Trial { sender, ..document(&tester, &offer, &outcome) };
+    if let Some(report) = &mut report {
+        report.write(&page(&trial))?;
+    }
     if arguments.common.json {
         let json = trial.to_json().map_err(|e| Failure::Check(format!("no JSON of the results: {e}")))?;
         print(&json)?;

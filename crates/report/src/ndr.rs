@@ -1,5 +1,9 @@
 //! A search for the highest load that is delivered, with all of its trials.
 
+mod page;
+
+pub use page::page;
+
 use crate::{Latency, Schema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,9 @@
 //! A trial on real ports: what was offered, what came, and where the rest is.
 
+mod page;
+
+pub use page::page;
+
 use crate::certificate::{Gaps, Sender};
 use crate::{Latency, Schema};
 use schemars::JsonSchema;

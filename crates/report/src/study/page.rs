@@ -121,7 +121,7 @@ fn grid(map: &Map) -> Markup {
 }
 
 /// A figure as a drawing, with a list of its lines, and its points in a table for those who cannot see it.
-fn drawn(figure: &Figure) -> Markup {
+pub(crate) fn drawn(figure: &Figure) -> Markup {
     let points = || figure.lines.iter().flat_map(|line| &line.points);
     let (most_x, most_y) = points().fold((0.0f64, 0.0f64), |(x, y), p| (x.max(p.0), y.max(p.1)));
     let (most_x, most_y) = (most_x.max(f64::MIN_POSITIVE), most_y.max(f64::MIN_POSITIVE) * 1.05);

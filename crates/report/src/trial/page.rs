@@ -1,0 +1,284 @@
+//! A trial as a page to look at.
+
+use super::{Direction, Trial};
+use crate::page;
+use maud::{Markup, html as markup};
+use std::collections::BTreeMap;
+
+/// Of figures in the line, and tables whose cells do not fill the page.
+const CSS: &str = include_str!("../../assets/study.css");
+
+/// The trial as one self-contained HTML page without script: where its frames ended, latency, what the processors did, what
+/// the sender can do, each direction, and all that was counted. Light and dark follow the reader's system.
+pub fn page(trial: &Trial) -> String {
+    let load = trial.offered_pps.map_or("as many as possible".into(), |pps| format!("{} kpps", kpps(pps)));
+    let title = format!("{}: {load} of {} B", trial.testbed.join(" and "), trial.frame_bytes_with_fcs);
+    let body = markup! {
+        header { div {
+            h1 { (trial.testbed.join(" and ")) }
+            p.setting { "Frames of " (trial.frame_bytes_with_fcs) " B with FCS, " (load) " for " (trial.duration_s) " s"
+                @if trial.directions.len() > 1 { ", each way" } }
+        } }
+        main {
+            div.lead { p {
+                (trial.received) " of " (trial.intended) " frames arrived, " (kpps(trial.received_pps)) " kpps; lost "
+                (trial.lost) ", not sent in time " (trial.unsent) "."
+            } }
+            @for notice in notices(trial) { p.notice role="status" { (notice) } }
+            section { h2 { "Where frames ended" } (ended(trial)) }
+            section { h2 { "Latency" } (latency(trial)) }
+            section { h2 { "What the processors did" } (processors(trial)) }
+            section { h2 { "The sender" } (sender(trial)) }
+            section { h2 { "Each direction" } div.scroll { (directions(&trial.directions)) } }
+            section { h2 { "All that was counted" } (counted(trial)) }
+        }
+        footer { p { "Made by kpps " (trial.kpps_version) "." } }
+    };
+    page::page(&title, &[page::CSS, CSS], &body)
+}
+
+fn kpps(pps: f64) -> String {
+    format!("{:.1}", pps / 1e3)
+}
+
+/// What a reader must know before anything else.
+fn notices(trial: &Trial) -> Vec<String> {
+    let mut notices = Vec::new();
+    if let Some(trouble) = &trial.trouble {
+        notices.push(format!("The trial failed: {trouble}."));
+    } else if !trial.complete {
+        notices.push("The trial was interrupted.".into());
+    }
+    if !trial.learned {
+        notices.push("No frame came through before the trial.".into());
+    }
+    if trial.sender.as_ref().is_some_and(|sender| sender.exceeded) {
+        notices.push("The load is above what the sender can send: part of the loss is the sender's.".into());
+    }
+    if trial.ledger.unexplained != 0 {
+        notices.push(format!("No place accounts for {} frames.", trial.ledger.unexplained));
+    }
+    notices
+}
+
+/// A name, how much, and a colour.
+type Part = (String, f64, String);
+
+const WIDTH: f64 = 720.0;
+const BAND: f64 = 26.0;
+
+/// Parts of a whole side by side, as wide as they are much.
+fn band(parts: &[Part], whole: f64) -> Markup {
+    let mut at = 0.0;
+    let mut placed = Vec::new();
+    for (name, much, colour) in parts.iter().filter(|part| part.1 > 0.0) {
+        let width = much / whole.max(f64::MIN_POSITIVE) * WIDTH;
+        placed.push((name, much, colour, at, width));
+        at += width;
+    }
+    markup! {
+        svg.figure viewBox={ "0 0 " (WIDTH) " " (BAND) } role="img" aria-label="The parts are listed below." {
+            @for (name, much, colour, x, width) in placed {
+                rect x=(format!("{x:.2}")) y="0" width=(format!("{width:.2}")) height=(BAND) fill={ "var(--" (colour) ")" } {
+                    title { (name) ": " (much) }
+                }
+            }
+        }
+    }
+}
+
+/// What the colours of a band mean.
+fn legend(parts: &[Part], unit: &str) -> Markup {
+    markup! {
+        ul.lines {
+            @for (name, much, colour) in parts.iter().filter(|part| part.1 != 0.0) {
+                li {
+                    svg.dot viewBox="0 0 10 10" aria-hidden="true" { circle cx="5" cy="5" r="4" fill={ "var(--" (colour) ")" } {} }
+                    (name) " " b { (much) } (unit)
+                }
+            }
+        }
+    }
+}
+
+fn ended(trial: &Trial) -> Markup {
+    let ledger = &trial.ledger;
+    let mut parts: Vec<Part> = vec![("arrived".into(), ledger.delivered as f64, "ok".into())];
+    let dropped = ledger.dropped.iter().enumerate();
+    parts.extend(
+        dropped.map(|(index, (place, &frames))| (place.clone(), frames as f64, format!("p{}", index % 8))),
+    );
+    parts.push(("still queued".into(), ledger.in_flight as f64, "flight".into()));
+    parts.push(("unexplained".into(), ledger.unexplained.max(0) as f64, "warn".into()));
+    parts.push(("not sent in time".into(), ledger.unsent as f64, "line".into()));
+    markup! {
+        p.hint { "All " (ledger.intended) " frames that were due, by the place that lost them." }
+        (band(&parts, ledger.intended as f64))
+        (legend(&parts, ""))
+        @let losses: Vec<Part> = parts.into_iter().skip(1).collect();
+        @let lost: f64 = losses.iter().map(|part| part.1).sum();
+        @if lost > 0.0 {
+            p.hint { "The " (lost) " of them that did not arrive, alone:" }
+            (band(&losses, lost))
+        }
+    }
+}
+
+fn latency(trial: &Trial) -> Markup {
+    let times = trial.latency_ns;
+    let all = [("half within", times.p50), ("99 %", times.p99), ("99.9 %", times.p999), ("all", times.max)];
+    // On a logarithmic axis from a microsecond up.
+    let most = all.iter().filter_map(|(_, ns)| *ns).max().unwrap_or(1).max(10_000) as f64;
+    let width = |ns: u64| ((ns as f64 / 1e3).max(1.0).ln() / (most / 1e3).ln() * (WIDTH - 190.0)).max(1.0);
+    markup! {
+        p.hint { "From giving a frame to the port until the receiver has it, on a logarithmic axis." }
+        svg.figure viewBox={ "0 0 " (WIDTH) " " (4.0 * BAND) } role="img" aria-label="Latency percentiles" {
+            @for (row, (name, ns)) in all.iter().enumerate() {
+                @let y = row as f64 * BAND;
+                text x="0" y=(y + 17.0) { (name) }
+                @if let Some(ns) = ns {
+                    rect x="90" y=(y + 4.0) width=(format!("{:.1}", width(*ns))) height=(BAND - 8.0) fill="var(--s0)" {}
+                    text x=(format!("{:.1}", width(*ns) + 96.0)) y=(y + 17.0) { (format!("{:.1} µs", *ns as f64 / 1e3)) }
+                } @else {
+                    text x="90" y=(y + 17.0) { "–" }
+                }
+            }
+        }
+    }
+}
+
+fn processors(trial: &Trial) -> Markup {
+    markup! {
+        p.hint { "The whole machine, all programs together, in s." }
+        @for (number, processor) in trial.processors.iter().enumerate() {
+            @let parts: Vec<Part> = [
+                ("interrupts", processor.irq_s, "k0"),
+                ("softirqs", processor.softirq_s, "k1"),
+                ("kernel", processor.system_s, "k2"),
+                ("programs", processor.user_s, "p2"),
+                ("taken by a host", processor.steal_s, "flight"),
+                ("idle", processor.idle_s, "k3"),
+            ].map(|(name, s, colour)| (name.to_owned(), s, colour.to_owned())).into();
+            h3 { "Processor " (number) }
+            (band(&parts, parts.iter().map(|part| part.1).sum()))
+            (legend(&parts, " s"))
+        }
+    }
+}
+
+fn sender(trial: &Trial) -> Markup {
+    markup! {
+        @match &trial.sender {
+            Some(sender) => p {
+                "At most " (sender.ceilings_pps.iter().map(|pps| kpps(*pps)).collect::<Vec<_>>().join(" and "))
+                " kpps (" (sender.source) ")."
+            },
+            None => p { "As many frames as the ports took." },
+        }
+        div.scroll { table {
+            thead { tr { @for name in ["port", "gaps", "asked, µs", "within 10 µs", "p50, µs", "p99, µs", "p99.9, µs", "longest, µs"] { th scope="col" { (name) } } } }
+            tbody { @for (direction, gaps) in trial.directions.iter().filter_map(|it| Some((it, it.gaps?))) {
+                tr {
+                    th scope="row" { (direction.from) } td { (gaps.count) }
+                    td { (gaps.asked_ns.map_or("–".into(), |ns| format!("{:.3}", ns / 1e3))) }
+                    td { (gaps.share_within().map_or("–".into(), |share| format!("{:.2} %", share * 100.0))) }
+                    @for ns in [gaps.p50_ns, gaps.p99_ns, gaps.p999_ns, gaps.longest_ns] { td { (format!("{:.1}", ns as f64 / 1e3)) } }
+                }
+            } }
+        } }
+    }
+}
+
+fn directions(directions: &[Direction]) -> Markup {
+    let names = [
+        "",
+        "intended",
+        "sent",
+        "unsent",
+        "received",
+        "lost",
+        "duplicated",
+        "reordered",
+        "corrupted",
+        "foreign",
+    ];
+    markup! {
+        table {
+            thead { tr { @for name in names { th scope="col" { (name) } } } }
+            tbody { @for it in directions {
+                tr {
+                    th scope="row" { (it.from) " → " (it.to) }
+                    @for count in [it.intended, it.sent, it.unsent, it.received, it.lost, it.duplicated, it.reordered, it.corrupted, it.foreign] {
+                        td { (count) }
+                    }
+                }
+            } }
+        }
+    }
+}
+
+fn counted(trial: &Trial) -> Markup {
+    let list = |counters: &BTreeMap<String, u64>| {
+        markup! { dl { @for (name, count) in counters { dt { (name) } dd { (count) } } } }
+    };
+    markup! {
+        @for (name, counters) in trial.interfaces.iter().chain(&trial.ip) {
+            details { summary { b { (name) } } (list(counters)) }
+        }
+        @for (name, counters) in [("backlogs", &trial.softnet), ("interrupts", &trial.interrupts), ("softirqs", &trial.softirqs)] {
+            details { summary { b { (name) } } (list(counters)) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Latency;
+    use crate::certificate::{Gaps, Sender};
+    use crate::trial::{Processor, TrialLedger};
+
+    #[test]
+    fn every_frame_has_its_place_on_the_page() {
+        let dropped = [("a netem".to_owned(), 150), ("pb backlog".to_owned(), 50)];
+        let ledger = TrialLedger {
+            intended: 1000,
+            sent: 900,
+            unsent: 100,
+            delivered: 690,
+            dropped: dropped.into(),
+            ..TrialLedger::default()
+        };
+        let gaps = Gaps { asked_ns: Some(20_000.0), count: 899, within_10us: Some(880), ..Gaps::default() };
+        let trial = Trial {
+            testbed: vec!["packet:<a>".into(), "packet:b".into()],
+            offered_pps: Some(50e3),
+            complete: true,
+            learned: true,
+            latency_ns: Latency { p50: Some(12_500), p99: Some(80_000), p999: None, max: Some(2_000_000) },
+            ledger: ledger.closed(),
+            processors: vec![Processor { user_s: 0.5, idle_s: 1.5, ..Processor::default() }],
+            sender: Some(Sender { ceilings_pps: vec![40e3], source: "measured".into(), exceeded: true }),
+            directions: vec![Direction { gaps: Some(gaps), ..Direction::default() }],
+            interfaces: [("pb".to_owned(), [("rx_dropped".to_owned(), 50)].into())].into(),
+            ..Trial::default()
+        };
+        let text = page(&trial);
+        // The shares of the first band are those of all frames: 690, 150, 50, 10 and 100 of 1000.
+        for width in ["496.80", "108.00", "36.00", "7.20", "72.00"] {
+            assert!(text.contains(&format!("width=\"{width}\"")), "{width}");
+        }
+        for words in [
+            "a netem",
+            "pb backlog",
+            "unexplained",
+            "12.5 µs",
+            "97.89 %",
+            "part of the loss is the sender's",
+            "No place accounts for 10 frames",
+        ] {
+            assert!(text.contains(words), "{words}");
+        }
+        assert!(text.contains("packet:&lt;a&gt;") && !text.contains("<script"));
+    }
+}
