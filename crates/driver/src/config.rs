@@ -54,6 +54,9 @@ pub struct Config {
     pub vlan: bool,
     /// Accept frames for any address.
     pub promiscuous: bool,
+    /// Byte times between frames that are sent back to back, at least the 12 of IEEE 802.3 (TIPG).
+    #[cfg_attr(feature = "serde", serde(default = "least_gap", skip_serializing_if = "is_least_gap"))]
+    pub tx_gap_bytes: u16,
     /// IEEE 802.3x flow control.
     pub flow_control: FlowControl,
     /// Let [`Control::watchdog`](crate::Control::watchdog) raise RXDMT0, so that a lost receive
@@ -71,6 +74,19 @@ pub struct Config {
     /// hash with one.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub rss: Option<Rss>,
+}
+
+/// Byte times between frames at least (IEEE 802.3, 4.4.2), and at most: IPGT has ten bits.
+pub(crate) const LEAST_GAP_BYTES: u16 = 12;
+const MOST_GAP_BYTES: u16 = 1000;
+
+#[cfg(feature = "serde")]
+const fn least_gap() -> u16 {
+    LEAST_GAP_BYTES
+}
+#[cfg(feature = "serde")]
+const fn is_least_gap(bytes: &u16) -> bool {
+    *bytes == LEAST_GAP_BYTES
 }
 
 /// How the device is served; see [`service`](crate::service) for the machines behind the names.
@@ -370,6 +386,7 @@ impl Config {
             strip_fcs: true,
             vlan: false,
             promiscuous: false,
+            tx_gap_bytes: LEAST_GAP_BYTES,
             flow_control: FlowControl::Off,
             rescue: true,
             address: None,
@@ -388,6 +405,10 @@ impl Config {
         check(
             bit::rctl::buffer_size(self.rx_buffer_bytes.into()).is_some(),
             "rx_buffer_bytes: not 256, 512, 1024, 2048, 4096, 8192 or 16384",
+        )?;
+        check(
+            (LEAST_GAP_BYTES..=MOST_GAP_BYTES).contains(&self.tx_gap_bytes),
+            "tx_gap_bytes: not within 12 to 1000",
         )?;
         check((64..=16288).contains(&self.max_frame_bytes), "max_frame_bytes: not within 64 to 16288")?;
         let turns = match self.service {

@@ -118,7 +118,9 @@ impl<P: Platform> Control<P> {
 
     fn start_transmit(&self) {
         let (regs, config) = (&self.regs, &self.config);
-        regs.write(reg::TIPG, self.chip.tipg(self.media).pack());
+        let mut gap = self.chip.tipg(self.media);
+        gap.ipgt += config.tx_gap_bytes.saturating_sub(crate::config::LEAST_GAP_BYTES);
+        regs.write(reg::TIPG, gap.pack());
         // 0 is not allowed (SDM 13.4.41), also when nothing is delayed.
         regs.write(reg::TIDV, config.moderation.tidv.max(1).into());
         if self.chip.has_radv_tadv_itr() {

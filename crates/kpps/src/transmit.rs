@@ -1,15 +1,29 @@
 //! `kpps transmit`: how many frames each driver sends.
 
 use crate::error::{Failure, print};
+use crate::grid::range;
 use crate::units;
 use clap::Args;
 use kpps_frames::{Size, rate};
-use kpps_testbed::{Setup, Transmit, transmit};
+use kpps_profiles::Change;
+use kpps_report::grid::Setting;
+use kpps_testbed::{By, Features, Pieces, Setup, Transmit, transmit_with};
 use std::fmt::Write;
 use std::time::Duration;
 
 /// Arguments of `kpps transmit`.
 #[derive(Args)]
+#[command(after_help = "Examples:
+  kpps transmit --chip 82542
+  kpps transmit --machine ols2005 --size 1518 --checksum cpu       and card, or none
+  kpps transmit --machine ols2005 --size 1518 --segments 10        TSO: ten segments handed over as one
+  kpps transmit --machine ols2005 --size 256 --fragments 4         and --coalesce
+  kpps transmit --machine ols2005 --size 1518 --set driver.tx_gap_bytes=96
+
+Features, and what they do to the counts: fragments cost bursts on the bus, copying them into one buffer costs CPU time; a
+checksum costs the CPU each byte, or the card a pass over the frame before it leaves; a tag that the card inserts does not cross the bus;
+segments cut up by the card cost the CPU one frame's work for all; a longer gap lowers line rate; frames of 9018 bytes
+(--size) spread a frame's cost over six times the bytes. What leaves the card is checked: tags, headers, checksums.")]
 pub struct Arguments {
     /// The machine: a name (`kpps list machines`) or a .toml file
     #[arg(long, default_value = "morris2000")]
@@ -23,6 +37,24 @@ pub struct Arguments {
     /// Frame size in bytes with FCS
     #[arg(long, default_value = "64", value_parser = units::size)]
     size: Size,
+    /// Buffers that the stack hands a frame over in
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
+    fragments: u8,
+    /// The driver copies them into one buffer
+    #[arg(long, requires = "fragments")]
+    coalesce: bool,
+    /// Who sums the UDP datagram: none (it has no checksum), cpu or card
+    #[arg(long, default_value = "none", value_name = "BY")]
+    checksum: By,
+    /// Who inserts a VLAN tag: none (frames have none), cpu or card
+    #[arg(long, default_value = "none", value_name = "BY")]
+    vlan: By,
+    /// TCP segments that the stack hands over as one, for the card to cut up and sum (TSO); above 1 frames are TCP's
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64), conflicts_with = "checksum")]
+    segments: u16,
+    /// Another value for a constant, as driver.tx_gap_bytes=24 (`kpps list KIND NAME` shows them)
+    #[arg(long, value_name = "CONSTANT=VALUE", value_parser = range::change)]
+    set: Vec<(String, Setting)>,
     /// How long to measure, in virtual time
     #[arg(long, default_value = "50ms", value_parser = units::duration)]
     duration: Duration,
@@ -31,18 +63,33 @@ pub struct Arguments {
     json: bool,
 }
 
+impl Arguments {
+    fn features(&self) -> Features {
+        let pieces = match (self.fragments, self.coalesce) {
+            (1, _) => Pieces::One,
+            (_, true) => Pieces::Coalesced,
+            (many, false) => Pieces::Many(many.into()),
+        };
+        Features { pieces, checksum: self.checksum, vlan: self.vlan, segments: self.segments }
+    }
+}
+
 /// Runs `kpps transmit`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let change = |(path, value): &(String, Setting)| Change::set(path, range::value(value));
+    let changes: Vec<_> =
+        arguments.set.iter().map(change).collect::<Result<_, _>>().map_err(Failure::Input)?;
     let setups: Vec<Setup> = arguments
         .driver
         .iter()
-        .map(|driver| Setup::named(&arguments.machine, arguments.chip.as_deref(), driver))
+        .map(|driver| Setup::changed(&arguments.machine, arguments.chip.as_deref(), driver, &changes))
         .collect::<Result<_, _>>()?;
+    let features = arguments.features();
     crate::error::refuse_twice(setups.iter().map(|s| s.driver.as_str()))?;
     let millis = u32::try_from(arguments.duration.as_millis()).unwrap_or(u32::MAX);
     let rows: Vec<(&Setup, Transmit)> = setups
         .iter()
-        .map(|setup| Ok((setup, transmit(setup, arguments.size, 10, millis)?)))
+        .map(|setup| Ok((setup, transmit_with(setup, arguments.size, &features, 10, millis)?)))
         .collect::<Result<_, Failure>>()?;
     print(&if arguments.json { json(arguments, &rows) } else { table(arguments, &rows) })
 }
@@ -63,26 +110,38 @@ fn table(arguments: &Arguments, rows: &[(&Setup, Transmit)]) -> String {
     let width = rows.iter().map(|(s, _)| s.driver.len()).max().unwrap_or(0).max(6);
     let _ = writeln!(
         text,
-        "{:width$}  {:>9}  {:>9}  {:>9}  {:>8}  {:>12}  {:>12}",
-        "driver", "sent", "card idle", "CPU busy", "inter-", "registers/", "of which"
+        "{:width$}  {:>9}  {:>9}  {:>9}  {:>9}  {:>8}  {:>12}  {:>12}  {:>9}  {:>9}",
+        "driver",
+        "sent",
+        "card idle",
+        "CPU busy",
+        "CPU used",
+        "inter-",
+        "registers/",
+        "of which",
+        "bursts/",
+        "bus busy"
     );
     let _ = writeln!(
         text,
-        "{:width$}  {:>9}  {:>9}  {:>9}  {:>8}  {:>12}  {:>12}",
-        "", "kpps", "%", "%", "rupts/s", "packet", "reads"
+        "{:width$}  {:>9}  {:>9}  {:>9}  {:>9}  {:>8}  {:>12}  {:>12}  {:>9}  {:>9}",
+        "", "kpps", "%", "%", "%", "rupts/s", "packet", "reads", "packet", "%"
     );
     for (setup, sent) in rows {
         let (reads, writes) = sent.registers_per_packet;
         let _ = writeln!(
             text,
-            "{:width$}  {:>9.1}  {:>9.1}  {:>9.1}  {:>8.0}  {:>12.3}  {:>12.3}",
+            "{:width$}  {:>9.1}  {:>9.1}  {:>9.1}  {:>9.1}  {:>8.0}  {:>12.3}  {:>12.3}  {:>9.3}  {:>9.1}",
             setup.driver,
             sent.pps / 1e3,
             sent.card_idle * 100.0,
             sent.cpu.busy() * 100.0,
+            (sent.cpu.busy() - sent.cpu.empty_polls) * 100.0,
             sent.interrupts_per_s,
             reads + writes,
-            reads
+            reads,
+            sent.data_bursts_per_packet,
+            sent.bus_busy * 100.0
         );
     }
     text
@@ -108,6 +167,9 @@ fn json(arguments: &Arguments, rows: &[(&Setup, Transmit)]) -> String {
                 "card_idle": round(sent.card_idle),
                 "wire_idle": round(sent.wire_idle),
                 "cpu_busy": round(sent.cpu.busy()),
+                "cpu_used": round(sent.cpu.busy() - sent.cpu.empty_polls),
+                "bus_busy": round(sent.bus_busy),
+                "data_bursts_per_packet": round(sent.data_bursts_per_packet),
                 "interrupts_per_s": round(sent.interrupts_per_s),
                 "registers_per_packet": {
                     "read": round(sent.registers_per_packet.0), "write": round(sent.registers_per_packet.1),

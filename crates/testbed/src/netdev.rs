@@ -3,7 +3,8 @@
 use kpps_driver::config::{self, Buffers};
 use kpps_driver::service::{self, Exclusive, InterruptLoop, Napi, Polling, SelfPacing};
 use kpps_driver::{
-    Chip, Config, Control, Device, Error, Fragment, Received, RxQueue, TxMeta, TxQueue, probe,
+    Checksums, Chip, Config, Control, Device, Error, Fragment, Offload, Received, RxQueue, Segmentation, Sum,
+    TxMeta, TxQueue, probe,
 };
 use kpps_machine::cpu::{Function, Lock};
 use kpps_machine::platform::{Allocator, Buf, Card};
@@ -76,6 +77,69 @@ pub struct Signs {
     pub error: Cell<Option<Error>>,
 }
 
+/// Who does a part of the work of sending.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum By {
+    /// Nobody: it is left out.
+    #[default]
+    Nobody,
+    /// The host's CPU.
+    Cpu,
+    /// The card, told by descriptors.
+    Card,
+}
+
+impl std::str::FromStr for By {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "none" => Ok(Self::Nobody),
+            "cpu" => Ok(Self::Cpu),
+            "card" => Ok(Self::Card),
+            other => Err(format!("'{other}' is not none, cpu or card")),
+        }
+    }
+}
+
+/// What stack, driver and card do with a frame to send, beside sending it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Features {
+    /// The buffers that it comes in.
+    pub pieces: Pieces,
+    /// Who sums it: the datagram, or the segment.
+    pub checksum: By,
+    /// Who inserts the tag of a VLAN.
+    pub vlan: By,
+    /// TCP segments that the stack hands over as one, for the card to cut up (TSO); 1: each by itself.
+    pub segments: u16,
+}
+
+impl Features {
+    /// Descriptors without which there is no use in trying: one; where the card is to do something, what a context, errata
+    /// and the most of the segments may take.
+    fn least_descriptors(&self) -> usize {
+        let plain = Self { pieces: self.pieces, ..Self::default() };
+        if *self == plain || self.checksum == By::Cpu && self.vlan != By::Card && self.segments == 1 {
+            return 1;
+        }
+        8 + usize::from(self.segments) / 2
+    }
+}
+
+impl Default for Features {
+    fn default() -> Self {
+        Self { pieces: Pieces::One, checksum: By::Nobody, vlan: By::Nobody, segments: 1 }
+    }
+}
+
+/// Bytes before the tag of a VLAN, of an Ethernet header without one, and of the tag.
+const ADDRESSES: usize = 12;
+const ETHERNET: usize = 14;
+const VLAN_TAG: u8 = 4;
+
+/// The VLAN of frames with a tag.
+pub(crate) const VLAN: u16 = 10;
+
 /// How a stack hands a frame to the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pieces {
@@ -99,7 +163,7 @@ pub struct Bound {
     checksum: bool,
     /// The stack's way of sending tells the card about each frame, as Linux's does.
     doorbell_each_frame: bool,
-    pieces: Pieces,
+    features: Features,
     signs: Rc<Signs>,
 }
 
@@ -159,7 +223,7 @@ impl Bound {
             source,
             checksum: config.rx_checksum && chip.has_checksum_offload(),
             doorbell_each_frame,
-            pieces: Pieces::One,
+            features: Features::default(),
             signs: Rc::default(),
             machine,
         })
@@ -175,9 +239,51 @@ impl Bound {
         }
     }
 
-    /// The same with frames handed over otherwise.
-    pub fn sending(self, pieces: Pieces) -> Self {
-        Self { pieces, ..self }
+    /// The same with frames sent otherwise.
+    pub fn sending(self, features: Features) -> Self {
+        Self { features, ..self }
+    }
+
+    /// What the CPU does with a frame's bytes before the driver has it.
+    fn prepare(&self, bytes: usize) {
+        let host = self.machine.host();
+        let copied =
+            if self.features.pieces == Pieces::Coalesced { bytes as u64 * host.copy_byte_ps } else { 0 };
+        // What it has just written, or is about to send, is in its cache.
+        let summed = if self.features.checksum == By::Cpu { bytes - ETHERNET } else { 0 };
+        let moved = if self.features.vlan == By::Cpu { ADDRESSES } else { 0 };
+        let cached = (summed + moved) as u64 * host.copy_cached_byte_ps;
+        if copied + cached > 0 {
+            self.machine.spend_on(Function::Copy, copied + cached);
+        }
+    }
+
+    /// What the card is to do with a frame of so many bytes.
+    fn meta(&self, bytes: usize) -> TxMeta {
+        let Features { checksum, vlan, segments, .. } = self.features;
+        let ethernet = ETHERNET as u8 + if vlan == By::Cpu { VLAN_TAG } else { 0 };
+        let (udp, tcp) = (ethernet + 20, ethernet + 20);
+        let offload = if segments > 1 {
+            let header_bytes = tcp + 20;
+            let payload_bytes = bytes.saturating_sub(header_bytes.into()) as u32;
+            Offload::Segment(Segmentation {
+                ip: Sum { start: ethernet, field: ethernet + 10, end: u16::from(tcp) - 1 },
+                transport: Sum { start: tcp, field: tcp + 16, end: 0 },
+                is_ipv4: true,
+                is_tcp: true,
+                header_bytes,
+                payload_bytes,
+                mss: (payload_bytes / u32::from(segments)) as u16,
+            })
+        } else if checksum == By::Card {
+            Offload::Checksum(Checksums {
+                ip: None,
+                transport: Some(Sum { start: udp, field: udp + 6, end: 0 }),
+            })
+        } else {
+            Offload::None
+        };
+        TxMeta { vlan: (vlan == By::Card).then_some(VLAN), offload }
     }
 
     /// Takes a frame of several buffers to send: the first holds it, and `pieces` share it.
@@ -192,9 +298,10 @@ impl Bound {
             buffer.bytes_mut()[..length].copy_from_slice(&first.bytes_mut()[part]);
             fragments.push(Fragment { buffer, bytes: length as u16 });
         }
+        let meta = self.meta(bytes);
         fragments.insert(0, Fragment { buffer: first, bytes: each.min(bytes) as u16 });
         let refused = self.tx.with(&self.machine, |tx| {
-            let sent = tx.enqueue(fragments.into_iter(), &TxMeta::default());
+            let sent = tx.enqueue(fragments.into_iter(), &meta);
             if sent.is_ok() && self.doorbell_each_frame {
                 tx.flush();
             }
@@ -294,18 +401,18 @@ impl Netdev for Bound {
     }
 
     fn has_room(&self) -> bool {
-        self.tx.peek(|tx| tx.free() > 0).unwrap_or(false)
+        self.tx.peek(|tx| tx.free() >= self.features.least_descriptors()).unwrap_or(false)
     }
 
     fn send(&self, fill: &mut impl FnMut(&mut [u8]) -> usize) -> bool {
         let mut source = self.source.clone();
         let Some(mut buffer) = source.take() else { return false };
         let bytes = fill(buffer.bytes_mut());
-        match self.pieces {
-            Pieces::One => {}
-            Pieces::Many(pieces) => return self.send_pieces(buffer, bytes, pieces.max(1)),
-            Pieces::Coalesced => {
-                self.machine.spend_on(Function::Copy, bytes as u64 * self.machine.host().copy_byte_ps);
+        if self.features != Features::default() {
+            self.prepare(bytes);
+            let pieces = if let Pieces::Many(pieces) = self.features.pieces { pieces.max(1) } else { 1 };
+            if pieces > 1 || self.meta(bytes) != TxMeta::default() {
+                return self.send_pieces(buffer, bytes, pieces);
             }
         }
         let sent = self.tx.with(&self.machine, |tx| {

@@ -2,7 +2,7 @@
 
 use super::setting::{Setting, configuration};
 use super::{Context, Values, ms};
-use kpps_testbed::{Pieces, transmit_pieces};
+use kpps_testbed::{Features, Pieces, transmit_with};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -35,7 +35,8 @@ pub(super) fn transmit(of: toml::Table, context: &Context) -> Result<Values, Str
         (_, true) => Pieces::Coalesced,
         (many, false) => Pieces::Many(many),
     };
-    let sent = transmit_pieces(&setup, of.setting.size(), pieces, of.warmup_ms, of.duration_ms)
+    let features = Features { pieces, ..Features::default() };
+    let sent = transmit_with(&setup, of.setting.size(), &features, of.warmup_ms, of.duration_ms)
         .map_err(|error| error.to_string())?;
     let (reads, writes) = sent.registers_per_packet;
     let values = [
