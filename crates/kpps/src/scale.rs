@@ -113,9 +113,12 @@ fn least_and_most(row: &Scaled) -> (f64, f64) {
 /// Where it stops, in a sentence.
 fn sentence(rows: &[Scaled]) -> String {
     match (stop(rows), rows.last()) {
-        (Some(row), _) if row.cpus == 1 => format!("One CPU is enough: what stops it is {}.", row.limit),
-        (Some(row), _) => {
-            format!("From {} CPUs on more bring nothing: what stops it is {}.", row.cpus, row.limit)
+        (Some((1, limit)), _) => format!("More than one CPU brings nothing: what stops it is {limit}."),
+        (Some((enough, limit)), _) => {
+            format!("More than {enough} CPUs bring nothing: what stops it is {limit}.")
+        }
+        (None, Some(row)) if row.cpus == 1 => {
+            format!("One CPU is all there was: what stops it is {}.", row.limit)
         }
         (None, Some(row)) => {
             format!("With {} CPUs it still goes on: what stops it is {}.", row.cpus, row.limit)
@@ -194,7 +197,7 @@ fn json(arguments: &Arguments, setup: &RingSetup, rows: &[Scaled]) -> String {
         "kind": "scale",
         "environment": environment,
         "rows": each.collect::<Vec<_>>(),
-        "stops_at_cpus": stop(rows).map(|row| row.cpus),
+        "stops_at_cpus": stop(rows).map(|(cpus, _)| cpus),
         "summary": sentence(rows),
     });
     format!("{document:#}")

@@ -127,7 +127,7 @@ impl fmt::Display for Limit {
             Self::Card => "the card",
             Self::Shared => "what CPUs share",
             Self::Cpus => "the CPUs",
-            Self::SomeCpus => "some CPUs: flows are uneven",
+            Self::SomeCpus => "some CPUs, as flows are uneven",
             Self::None => "nothing all the time: bursts",
         })
     }
@@ -157,13 +157,14 @@ pub struct Scaled {
     pub ledger: Ledger,
 }
 
-/// Where more CPUs bring no more packets: the first of `rows`, which are in the order of their CPUs, from which none gains a
-/// hundredth; `None` if the last still gains.
-pub fn stop(rows: &[Scaled]) -> Option<&Scaled> {
+/// Where more CPUs bring no more packets, and what stops the last of `rows`, which are in the order of their CPUs: the first from
+/// which none gains a hundredth; `None` if the last still gains.
+pub fn stop(rows: &[Scaled]) -> Option<(usize, Limit)> {
     let most = rows.iter().map(|row| row.delivered_pps).fold(0.0, f64::max);
-    let first = rows.iter().position(|row| row.delivered_pps >= 0.99 * most)?;
-    let goes_on = first + 1 == rows.len() && rows[first].limit.is_cpus();
-    (!goes_on).then_some(&rows[first])
+    let first = rows.iter().find(|row| row.delivered_pps >= 0.99 * most)?;
+    let last = rows.last()?;
+    let goes_on = first.cpus == last.cpus && last.limit.is_cpus();
+    (!goes_on).then_some((first.cpus, last.limit))
 }
 
 /// A frame of each flow: from hosts of the network for benchmarks, each by ports of its own.
@@ -232,13 +233,11 @@ impl Rig {
     ) -> Result<Self, TrialError> {
         let StackParams::Linux24(params) = &setup.stack_params else {
             let stack = &setup.stack;
-            return Err(TrialError::Testbed(format!(
-                "'{stack}' has no receive queues: Linux 2.4 and 2.6 have"
-            )));
+            return Err(TrialError::Load(format!("'{stack}' has no receive queues: Linux 2.4 and 2.6 have")));
         };
         if !(1..=setup.cpus).contains(&what.cpus) {
             let (machine, cpus) = (&setup.machine, setup.cpus);
-            return Err(TrialError::Testbed(format!("{} CPUs: {machine} has 1 to {cpus}", what.cpus)));
+            return Err(TrialError::Load(format!("{} CPUs: {machine} has 1 to {cpus}", what.cpus)));
         }
         let (host, config) = (&setup.host_params, &setup.config);
         let queues = what.cpus.min(setup.card.rx_queues as usize);

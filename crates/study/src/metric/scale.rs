@@ -90,7 +90,7 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
         ]
     });
     let mut values = columns(rows.collect())?;
-    let stops_at = stop(&trials).map_or(0, |it| it.cpus);
+    let stops_at = stop(&trials).map_or(0, |(cpus, _)| cpus);
     values.insert("stops_at".into(), Value::Number(stops_at as f64));
     Ok(values)
 }
