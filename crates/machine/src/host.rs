@@ -52,6 +52,12 @@ pub struct Params {
     /// The same of a byte that is in the cache.
     #[serde(default)]
     pub copy_cached_byte_ps: u64,
+    /// Having the chipset's engine copy a piece and asking whether it has, for one piece; 0: it has none.
+    #[serde(default)]
+    pub dma_copy_ps: u64,
+    /// The engine's time for a byte.
+    #[serde(default)]
+    pub dma_copy_byte_ps: u64,
     /// What memory moves, for CPUs and cards together, in megabytes a second; 0: no limit.
     #[serde(default)]
     pub memory_mb_per_s: u64,
@@ -82,6 +88,8 @@ impl Params {
             ("free_lines", self.free_lines.into(), 0..=256),
             ("copy_byte_ps", self.copy_byte_ps, 0..=1_000_000),
             ("copy_cached_byte_ps", self.copy_cached_byte_ps, 0..=1_000_000),
+            ("dma_copy_ps", self.dma_copy_ps, STEP_PS),
+            ("dma_copy_byte_ps", self.dma_copy_byte_ps, 0..=1_000_000),
             // Below this a card's own bursts would queue without end.
             (
                 "memory_mb_per_s",

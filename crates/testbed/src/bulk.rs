@@ -49,6 +49,8 @@ pub struct Bulk {
     pub host_delay_ns: u64,
     /// Who takes checksums.
     pub checksums: Checksums,
+    /// Whether the chipset's engine copies to the processes, not the CPU.
+    pub dma_copy: bool,
     /// Before the measurement.
     pub warmup_ms: u32,
     /// The measurement.
@@ -121,6 +123,12 @@ pub fn bulk(setup: &Setup, what: &Bulk, go_on: &dyn Fn() -> bool) -> Result<Tran
     if setup.host_params.copy_byte_ps == 0 {
         return Err(TrialError::Testbed(format!("host {}: what copying costs is not known", setup.host)));
     }
+    if what.dma_copy && setup.host_params.dma_copy_ps == 0 {
+        return Err(TrialError::Testbed(format!(
+            "host {}: its chipset copies nothing (dma_copy_ps)",
+            setup.host
+        )));
+    }
     let headers = AROUND_BYTES + (ipv4::HEADER_BYTES + tcp::HEADER_BYTES) as u32;
     let segment_bytes = what.size.bytes_with_fcs().saturating_sub(headers);
     if segment_bytes < 6 || !(1..=256).contains(&what.connections) || what.duration_ms == 0 {
@@ -136,7 +144,7 @@ pub fn bulk(setup: &Setup, what: &Bulk, go_on: &dyn Fn() -> bool) -> Result<Tran
     let (room, bound) = Room::with_spare(&setup, setup.cpus, sockets, Box::new(Hearing(Rc::clone(&heard))))?;
     let machine = &room.0;
     let signs = bound.signs();
-    let endpoints = Endpoints::new(flow, params.clone(), what.checksums, what.connections);
+    let endpoints = Endpoints::new(flow, params.clone(), what);
     let attach = Attach { service: bound.service(), device: bound, slot: 0, cpu: 0 };
     let stack: Rc<Stack<Bound, Endpoints>> =
         Rc::new(Stack::start(machine, params, vec![attach], endpoints.clone()));

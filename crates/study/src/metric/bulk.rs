@@ -23,6 +23,9 @@ struct Of {
     ip_checksum: bool,
     #[serde(default = "yes")]
     tcp_checksum: bool,
+    /// The chipset's engine copies to the processes.
+    #[serde(default)]
+    dma_copy: bool,
     #[serde(default = "ms::<300>")]
     warmup_ms: u32,
     #[serde(default = "ms::<1_000>")]
@@ -61,6 +64,7 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
             host_segment_ns: of.host_segment_ns,
             host_delay_ns: of.host_delay_ns,
             checksums: Checksums { ip: of.ip_checksum, tcp: of.tcp_checksum },
+            dma_copy: of.dma_copy,
             warmup_ms: of.warmup_ms,
             duration_ms: of.duration_ms,
         };

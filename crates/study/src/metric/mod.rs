@@ -70,6 +70,7 @@ pub const METRICS: &[Metric] = &[
             "host_delay_ns",
             "ip_checksum",
             "tcp_checksum",
+            "dma_copy",
             "warmup_ms",
             "duration_ms",
         ],

@@ -1,7 +1,7 @@
 //! The receiving end: the kernel's TCP in the receive softirq, and processes that read.
 
-use super::Checksums;
 use super::clients::{FIRST_BYTE, FIRST_PORT};
+use super::{Bulk, Checksums};
 use crate::netdev::{Bound, Frame};
 use kpps_frames::build::{self, Flow};
 use kpps_frames::{ethernet, ipv4, tcp};
@@ -47,6 +47,8 @@ struct Shared {
     flow: Flow,
     params: Params,
     checksums: Checksums,
+    /// Until when the chipset's engine is copying, if it does that.
+    engine_ps: Option<Cell<u64>>,
     read_bytes: Cell<u64>,
     reads: Cell<u64>,
     unsent_acks: Cell<u64>,
@@ -70,8 +72,8 @@ fn segment(frame: &[u8]) -> Option<Segment> {
 }
 
 impl Endpoints {
-    /// `connections` that receive `flow`, whose client ports differ.
-    pub fn new(flow: Flow, params: Params, checksums: Checksums, connections: u16) -> Self {
+    /// Connections that receive `flow`, whose client ports differ.
+    pub fn new(flow: Flow, params: Params, what: &Bulk) -> Self {
         let socket = |_| Socket {
             connection: RefCell::new(Connection::new(FIRST_BYTE)),
             due_ps: Cell::new(None),
@@ -79,12 +81,13 @@ impl Endpoints {
             line: Line::new(),
         };
         Self(Rc::new(Shared {
-            sockets: (0..connections).map(socket).collect(),
+            sockets: (0..what.connections).map(socket).collect(),
             ready: RefCell::default(),
             processes: Cell::new(None),
             flow,
             params,
-            checksums,
+            checksums: what.checksums,
+            engine_ps: what.dma_copy.then(Cell::default),
             read_bytes: Cell::new(0),
             reads: Cell::new(0),
             unsent_acks: Cell::new(0),
@@ -187,6 +190,24 @@ impl Shared {
         if self.checksums.tcp || machine.cpus() > 1 { host.copy_byte_ps } else { host.copy_cached_byte_ps }
     }
 
+    /// The process gets what a segment holds: the CPU copies it, or has it copied meanwhile.
+    fn copy(&self, machine: &Machine, bytes: u64) {
+        let Some(engine_ps) = &self.engine_ps else {
+            return machine.spend_on(Function::Copy, bytes * self.copy_byte_ps(machine));
+        };
+        let host = machine.host();
+        machine.spend_on(Function::Copy, host.dma_copy_ps);
+        engine_ps.set(engine_ps.get().max(machine.now_ps()) + bytes * host.dma_copy_byte_ps);
+    }
+
+    /// A call does not return before all is copied.
+    fn await_engine(&self, machine: &Machine) {
+        let until_ps = self.engine_ps.as_ref().map_or(0, Cell::get);
+        while machine.now_ps() < until_ps {
+            machine.wait_until(until_ps);
+        }
+    }
+
     /// One packet, in the softirq.
     fn receive(&self, machine: &Machine, device: &Bound, frame: Frame) -> Option<Buf> {
         let params = &self.params;
@@ -274,10 +295,11 @@ impl Shared {
             while read < READ_BYTES {
                 let Some((bytes, buffer)) = this.connection.borrow_mut().read() else { break };
                 self.spend(machine, Function::SystemCall, params.receive_segment_cycles);
-                machine.spend_on(Function::Copy, u64::from(bytes) * self.copy_byte_ps(machine));
+                self.copy(machine, bytes.into());
                 device.free(buffer);
                 read += bytes;
             }
+            self.await_engine(machine);
             self.read_bytes.set(self.read_bytes.get() + u64::from(read));
             if this.connection.borrow().read_calls_for_ack() {
                 self.acknowledge(machine, device, socket);
