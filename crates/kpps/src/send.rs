@@ -172,6 +172,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         offered_pps: offered,
         intended: sent.intended,
         unsent: sent.unsent,
+        shape: arguments.shape.unusual(),
+        gaps: sent.gaps.as_ref().map(kpps_tester::gaps),
     });
     run::finish(&results, &arguments.common, &words(arguments, offered, &sent), false)
 }

@@ -61,6 +61,12 @@ pub struct Offered {
     pub intended: u64,
     /// Frames that could not be sent in time. They count as loss.
     pub unsent: u64,
+    /// How frames followed each other, if not evenly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shape: Option<String>,
+    /// How far apart they were really sent, if they were paced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gaps: Option<crate::certificate::Gaps>,
 }
 
 /// What went through one port. Counts are since the port was opened.

@@ -35,6 +35,9 @@ pub struct Trial {
     pub frame_bytes_with_fcs: u32,
     /// Frames per second that were asked for, in each direction; null for as many as possible.
     pub offered_pps: Option<f64>,
+    /// How frames followed each other, if not evenly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shape: Option<String>,
     /// Frames of this size per second on the slower of the two links, if the speed is known.
     pub line_rate_pps: Option<f64>,
     /// How long frames were to be sent, in s.

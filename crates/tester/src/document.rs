@@ -54,6 +54,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Trial {
             Load::Pps(pps) => Some(pps),
             Load::Max => None,
         },
+        shape: offer.shape.unusual(),
         line_rate_pps: tester.line_rate_pps(offer.size),
         duration_s: offer.duration.as_secs_f64(),
         seconds: over,

@@ -155,8 +155,9 @@ impl Results {
         let load =
             trial.offered_pps.map_or("as many as possible".into(), |pps| format!("{:.1} kpps", pps / 1e3));
         let what = format!(
-            "{} B, {load}{}, {} s",
+            "{} B, {load}{}{}, {} s",
             trial.frame_bytes_with_fcs,
+            trial.shape.as_ref().map(|shape| format!(" {shape}")).unwrap_or_default(),
             if trial.directions.len() > 1 { " each way" } else { "" },
             trial.duration_s
         );

@@ -21,6 +21,19 @@ pub enum Shape {
     Then(Duration, f64),
 }
 
+impl Shape {
+    /// As it is typed, if it is not the usual one.
+    pub fn unusual(self) -> Option<String> {
+        match self {
+            Self::Constant => None,
+            Self::Poisson { seed } => Some(format!("poisson:{seed}")),
+            Self::Bursts(frames) => Some(format!("bursts:{frames}")),
+            Self::Ramp(from, over) => Some(format!("ramp:{from}/{}s", over.as_secs_f64())),
+            Self::Then(after, pps) => Some(format!("then:{}s/{pps}", after.as_secs_f64())),
+        }
+    }
+}
+
 /// When each frame of a load is due, in s from its start.
 #[derive(Clone, Debug)]
 pub struct Timetable {
