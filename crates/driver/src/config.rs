@@ -89,6 +89,9 @@ const fn is_least_gap(bytes: &u16) -> bool {
     *bytes == LEAST_GAP_BYTES
 }
 
+/// What polling may leave to others at most, in percent: the rest has to be enough to take frames at all.
+pub(crate) const MOST_RESERVED: u8 = 90;
+
 /// How the device is served; see [`service`](crate::service) for the machines behind the names.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(
@@ -124,6 +127,9 @@ pub enum Service {
     SelfPacing {
         /// Frames at most received in one poll.
         burst: u16,
+        /// The share of the CPU, in percent, that polling leaves to others whenever they want it, at whatever load.
+        #[cfg_attr(feature = "serde", serde(default))]
+        reserve: u8,
     },
 }
 
@@ -178,8 +184,8 @@ pub enum Buffers {
 pub struct Refill {
     /// Fill when.
     pub when: RefillWhen,
-    /// Tell the device (write the tail) each time this many have been filled, holding fewer back;
-    /// 0: once at the end of each burst.
+    /// Tell the device (write the tail) each time this many have been filled, or half of the ring if that is less,
+    /// holding fewer back; 0: once at the end of each burst.
     pub group: u16,
 }
 
@@ -356,16 +362,16 @@ impl FlowControl {
 }
 
 impl Config {
-    /// Our own driver: self-pacing, recycled buffers, one tail write a burst, few reports.
+    /// Our own driver: self-pacing, recycled buffers, one tail write for 32 frames, few reports.
     pub const fn kpps() -> Self {
         Self {
             rx_ring: 256,
             tx_ring: 256,
             rx_buffer_bytes: 2048,
             max_frame_bytes: 1522,
-            service: Service::SelfPacing { burst: 32 },
+            service: Service::SelfPacing { burst: 32, reserve: 0 },
             buffers: Buffers::Recycled,
-            refill: Refill { when: RefillWhen::EachFrame, group: 0 },
+            refill: Refill { when: RefillWhen::EachFrame, group: 32 },
             completion: Completion { report_every: 32, delay: Delay::Never },
             moderation: Moderation { rdtr: 0, radv: 0, tidv: 32, tadv: 64, itr: Itr::Off },
             interrupts: Interrupts {
@@ -414,10 +420,13 @@ impl Config {
         let turns = match self.service {
             Service::InterruptLoop { max_loops, .. } => max_loops,
             Service::Napi { weight, .. } => weight,
-            Service::Polling { burst } | Service::SelfPacing { burst } => burst,
+            Service::Polling { burst } | Service::SelfPacing { burst, .. } => burst,
         };
         check(turns > 0, "service: a limit of 0")?;
-        check(self.refill.group < self.rx_ring, "refill.group: not below rx_ring")?;
+        check(
+            !matches!(self.service, Service::SelfPacing { reserve, .. } if reserve > MOST_RESERVED),
+            "service: a reserve above 90 percent",
+        )?;
         let reports = self.completion.report_every;
         check(
             reports > 0 && (reports == 1 || reports <= self.tx_ring / 2),
@@ -472,12 +481,13 @@ mod tests {
 
     #[test]
     fn impossible_configs_are_refused() {
-        let bad: [fn(&mut Config); 12] = [
+        let bad: [fn(&mut Config); 13] = [
             |c| c.rx_ring = 81,
             |c| c.tx_ring = 512,
             |c| c.rx_buffer_bytes = 1500,
             |c| c.max_frame_bytes = 63,
             |c| c.service = Service::Polling { burst: 0 },
+            |c| c.service = Service::SelfPacing { burst: 8, reserve: 91 },
             |c| c.completion.report_every = 200,
             |c| {
                 c.completion.delay = Delay::Always;

@@ -254,6 +254,12 @@ impl<P: Platform> Control<P> {
         }
     }
 
+    /// Unmasks the configured interrupts without those of sent frames.
+    #[inline]
+    pub fn unmask_receive(&self) {
+        self.regs.write(reg::IMS, self.routing.all() & !(cause::TXDW | cause::TXQE));
+    }
+
     /// Makes the device interrupt for these causes.
     pub fn raise(&self, causes: Causes) {
         self.regs.write(reg::ICS, causes.0);

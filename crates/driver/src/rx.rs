@@ -125,6 +125,7 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         headers: impl FnOnce() -> S,
     ) -> Self {
         let format = config.rx_format.on(chip);
+        let ring_size = ring.size();
         Self {
             bell: Doorbell {
                 regs,
@@ -145,7 +146,7 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
             feed: Feed::new(chip, config, source),
             group: match config.refill.group {
                 0 => ONE_A_BURST,
-                group => group.into(),
+                group => usize::from(group).min(ring_size / 2),
             },
         }
     }

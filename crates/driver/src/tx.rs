@@ -17,9 +17,11 @@ use kpps_datasheet::{
 use kpps_platform::{Buffer, BufferSource, Platform};
 
 mod burst;
+mod gate;
 mod quirks;
 mod report;
 
+pub use gate::TxGate;
 pub(crate) use quirks::Quirks;
 
 /// The shortest frame that goes out as it is, in bytes without FCS.

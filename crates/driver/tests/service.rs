@@ -75,7 +75,7 @@ fn an_interrupt_of_another_device_costs_one_read() {
         .unwrap();
     assert!(!handled.causes.any());
     assert!(!Napi::new(64, NapiExit::BothIdle, true).interrupt(&mut dev.control).unwrap());
-    assert!(!SelfPacing::new(32).interrupt(&mut dev.control).unwrap());
+    assert!(!SelfPacing::new(32, 0).interrupt(&mut dev.control).unwrap());
     assert_eq!((counts.reads() - before.0, counts.writes() - before.1), (3, 0));
 }
 
@@ -213,7 +213,7 @@ impl World<'_> {
                 self.received += polled.received as u64;
                 next_poll = match next {
                     Next::Now => Some(nic.now_ns.get()),
-                    Next::At(at) => Some(at),
+                    Next::At(at) | Next::Yield(at) => Some(at),
                     Next::Asleep => None,
                 };
                 continue;
@@ -232,7 +232,7 @@ fn self_pacing_polls_under_load_sleeps_when_idle_and_does_not_thrash() {
     let dev = start(&nic, &counts, config, &pool);
     dev.control.unmask();
     nic.set(reg::ICR, 0);
-    let service = SelfPacing::new(32);
+    let service = SelfPacing::new(32, 0);
     let mut world =
         World { nic: nic.clone(), dev, service, interrupts: 0, polls: 0, received: 0, worst_wait_ns: 0 };
     let mut phase = |frames, gap_ns| {
@@ -271,7 +271,7 @@ fn self_pacing_reads_registers_for_interrupts_only() {
             let dev = start(&nic, &counts, Config::kpps(), &pool);
             dev.control.unmask();
             nic.set(reg::ICR, 0);
-            let service = SelfPacing::new(32);
+            let service = SelfPacing::new(32, 0);
             let (nic, before) = (nic.clone(), counts.reads());
             let mut world =
                 World { nic, dev, service, interrupts: 0, polls: 0, received: 0, worst_wait_ns: 0 };
@@ -287,7 +287,7 @@ fn self_pacing_reads_registers_for_interrupts_only() {
 fn self_pacing_leaves_frames_to_the_device_when_its_consumers_have_no_room() {
     let (nic, counts, pool) = (Nic::new(Chip::I82546eb), Counts::new(), Pool::new(500, 2048));
     let mut dev = start(&nic, &counts, stock(), &pool);
-    let mut service = SelfPacing::new(32);
+    let mut service = SelfPacing::new(32, 0);
     nic.set(reg::ICR, cause::RXT0);
     nic.receive_frame(60);
     service.interrupt(&mut dev.control).unwrap();

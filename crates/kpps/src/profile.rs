@@ -102,6 +102,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 fn word(level: Level) -> &'static str {
     match level {
+        Level::Process => "process",
         Level::Thread => "thread",
         Level::Softirq => "softirq",
         Level::Hardirq => "interrupt",

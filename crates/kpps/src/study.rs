@@ -8,14 +8,15 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use kpps_report::study::{self as report, Verdict};
 use kpps_report::{Schema, text};
-use kpps_study::{Context, Error, Study, fitted_constants, measure, named, names, turns};
+use kpps_study::{Context, Error, Study, documents, fitted_constants, measure, named, turns};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
 /// Arguments of `kpps study`.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  kpps study                         every claim of every study
+  kpps study                         every claim of every document
+  kpps study beyond                  our driver on machines drawn at random
   kpps study morris2000 --report     and a page to read, morris2000.html
   kpps study --claim M14             one claim
   kpps study --perturb 10%           which verdicts turn when fitted constants move
@@ -24,7 +25,7 @@ use std::path::PathBuf;
 Verdicts: pass, miss, predicted (the document's result is not known here), failed (could not be judged).
 Exit code 1 if a claim that is arithmetic or was fitted on is missed, or any has failed.")]
 pub struct Arguments {
-    /// Studies, by name [default: all]
+    /// Studies, by name [default: those of documents]
     #[arg(value_name = "NAME")]
     studies: Vec<String>,
     /// Only these claims, by id
@@ -122,7 +123,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 /// The studies that were asked for, with the claims that were asked for.
 fn chosen(arguments: &Arguments) -> Result<Vec<Study>, Failure> {
     let input = |error: Error| Failure::Input(error.to_string());
-    let all = if arguments.studies.is_empty() { names() } else { arguments.studies.clone() };
+    let all =
+        if arguments.studies.is_empty() { documents().map_err(input)? } else { arguments.studies.clone() };
     crate::error::refuse_twice(all.iter().map(String::as_str))?;
     let mut studies = all.iter().map(|name| named(name).map_err(input)).collect::<Result<Vec<_>, _>>()?;
     if let Some(id) = arguments.claim.iter().find(|id| !studies.iter().any(|s| s.claims.contains_key(*id))) {

@@ -25,7 +25,9 @@ use std::rc::Rc;
 /// Interrupt levels, lowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// A kernel thread or process.
+    /// A process that computes, below everything that has to do with frames.
+    Process,
+    /// A kernel thread, or a process that sends or receives.
     Thread,
     /// Bottom half or softirq.
     Softirq,
@@ -80,10 +82,12 @@ pub struct Usage {
     pub thread_ps: u64,
     /// Polling that found nothing.
     pub empty_poll_ps: u64,
+    /// In processes that compute: what is left to them.
+    pub process_ps: u64,
 }
 
 impl Usage {
-    /// Time not idle.
+    /// Time neither idle nor left to processes that compute.
     pub fn busy_ps(&self) -> u64 {
         self.hardirq_ps + self.softirq_ps + self.thread_ps
     }
@@ -223,6 +227,7 @@ impl Machine {
                 Level::Hardirq => &mut usage.hardirq_ps,
                 Level::Softirq => &mut usage.softirq_ps,
                 Level::Thread => &mut usage.thread_ps,
+                Level::Process => &mut usage.process_ps,
             } += context.busy_ps;
         }
         usage
@@ -241,7 +246,7 @@ impl Machine {
     /// Adds a context to `cpu`; it is ready to run `body` at once.
     pub fn spawn_on(&self, cpu: usize, level: Level, body: impl FnOnce(&Machine) + 'static) -> ContextId {
         debug_assert!(cpu < self.cpus());
-        self.0.preemptible.set(self.0.preemptible.get() || level > Level::Thread);
+        self.0.preemptible.set(self.0.preemptible.get() || level != Level::Thread);
         let id = self.0.contexts.borrow().len();
         let machine = self.clone();
         let coroutine = Coroutine::new(move |way_out: &Way, ()| {
@@ -410,15 +415,23 @@ impl Machine {
 
     /// Lets other ready contexts of the same level go first.
     pub fn give_way(&self) {
-        let others = {
-            let world = self.0.world.borrow();
-            let contexts = self.0.contexts.borrow();
-            let current = self.0.current.get();
-            contexts.iter().enumerate().any(|(id, c)| Some(id) != current && self.is_ready(c, &world))
-        };
-        if others || self.now_ps() >= self.0.until_ps.get() {
+        if self.others_want_cpu() || self.now_ps() >= self.0.until_ps.get() {
             self.suspend(State::Ready);
         }
+    }
+
+    /// Leaves the CPU to others, those of lower levels too, until `until_ps`. Goes on at once if none of them wants it now.
+    pub fn give_way_until(&self, until_ps: u64) {
+        if self.others_want_cpu() {
+            self.wait_until(until_ps);
+        }
+    }
+
+    fn others_want_cpu(&self) -> bool {
+        let world = self.0.world.borrow();
+        let contexts = self.0.contexts.borrow();
+        let current = self.0.current.get();
+        contexts.iter().enumerate().any(|(id, c)| Some(id) != current && self.is_ready(c, &world))
     }
 
     /// Wakes a context: it becomes ready if it waits, or does not wait the next time it wants to.
@@ -689,6 +702,38 @@ mod tests {
         let usage = machine.usage();
         assert_eq!((usage.thread_ps, usage.hardirq_ps, usage.softirq_ps), (3 * US, 500 * NS, 0));
         assert_eq!(machine.now_ps(), 10 * US);
+        machine.halt();
+    }
+
+    #[test]
+    fn a_process_that_computes_gets_what_threads_leave() {
+        let machine = machine();
+        machine.spawn(Level::Process, |m| {
+            loop {
+                m.spend(crate::MS);
+            }
+        });
+        machine.spawn(Level::Thread, |m| {
+            m.give_way_until(3 * US);
+            m.spend(4 * US);
+            m.give_way();
+            m.spend(US);
+        });
+        machine.run(10 * US);
+        let usage = machine.usage();
+        assert_eq!((usage.process_ps, usage.thread_ps, usage.busy_ps()), (5 * US, 5 * US, 5 * US));
+        machine.halt();
+    }
+
+    #[test]
+    fn nobody_waits_for_others_that_are_not_there() {
+        let machine = machine();
+        machine.spawn(Level::Thread, |m| {
+            m.give_way_until(3 * US);
+            m.spend(US);
+        });
+        machine.run(2 * US);
+        assert_eq!(machine.usage().thread_ps, US);
         machine.halt();
     }
 

@@ -80,6 +80,8 @@ pub enum Next {
     Now,
     /// Not before this time, in picoseconds.
     At(u64),
+    /// As soon as nobody else wants the CPU, and at this time, in picoseconds, in any case.
+    Yield(u64),
     /// After its next interrupt.
     Interrupt,
 }

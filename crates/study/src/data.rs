@@ -35,7 +35,15 @@ impl Kind {
     }
 }
 
-/// A metric with its configuration.
+/// The seeds for each of which something is measured.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Seeds {
+    from: i64,
+    to: i64,
+}
+
+/// A metric with its configuration. With `seeds = { from = 1, to = 100 }` it is taken once for each, and what it gives becomes lists.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Measurement {
     /// The name of the metric.
@@ -46,6 +54,21 @@ pub struct Measurement {
 }
 
 impl Measurement {
+    /// The measurements that it consists of: one for each of its `seeds`, with that `seed`, or itself.
+    pub(crate) fn parts(&self) -> Vec<Self> {
+        let Some(seeds) = self.of.get("seeds").and_then(|seeds| seeds.clone().try_into::<Seeds>().ok())
+        else {
+            return vec![self.clone()];
+        };
+        let part = |seed: i64| {
+            let mut part = self.clone();
+            part.of.remove("seeds");
+            part.of.insert("seed".into(), seed.into());
+            part
+        };
+        (seeds.from..=seeds.to).map(part).collect()
+    }
+
     /// The same text for the same measurement.
     pub(crate) fn key(&self) -> String {
         format!("{} {}", self.metric, toml::Value::Table(self.of.clone()))
@@ -66,6 +89,9 @@ pub struct Claim {
     /// What is measured for it, by a name of its own.
     #[serde(default)]
     pub measure: IndexMap<String, Measurement>,
+    /// Names of the study's measurements that it shares with other claims.
+    #[serde(default)]
+    uses: Vec<String>,
     /// Conditions on what was measured, all of which must hold.
     #[serde(default)]
     pub holds: Vec<String>,
@@ -150,8 +176,14 @@ pub struct Study {
     /// What is to be seen of a grid.
     #[serde(default)]
     pub maps: Vec<Map>,
+    /// What several claims are measured by.
+    #[serde(default)]
+    measure: IndexMap<String, Measurement>,
     /// The claims by their ids.
     pub claims: IndexMap<String, Claim>,
+    /// No document's: only for who asks for it.
+    #[serde(default)]
+    on_request: bool,
 }
 
 /// Why there is no study, or nothing of it.
@@ -181,6 +213,15 @@ pub fn names() -> Vec<String> {
     names
 }
 
+/// The names of the studies of documents: all but those that are only for who asks for them.
+///
+/// # Errors
+/// If one makes no sense.
+pub fn documents() -> Result<Vec<String>, Error> {
+    let all = names().into_iter().map(|name| named(&name)).collect::<Result<Vec<_>, _>>()?;
+    Ok(all.into_iter().filter(|study| !study.on_request).map(|study| study.name).collect())
+}
+
 /// The study called `name`.
 ///
 /// # Errors
@@ -190,8 +231,16 @@ pub fn named(name: &str) -> Result<Study, Error> {
         .get_file(format!("{name}.toml"))
         .and_then(|file| file.contents_utf8())
         .ok_or_else(|| Error::Unknown(name.into()))?;
-    let mut study: Study = toml::from_str(text)
-        .map_err(|error| Error::Bad { name: name.into(), problem: error.to_string().replace('\n', " ") })?;
+    let bad = |problem: String| Error::Bad { name: name.into(), problem };
+    let mut study: Study = toml::from_str(text).map_err(|error| bad(error.to_string().replace('\n', " ")))?;
     study.name = name.into();
+    for (id, claim) in &mut study.claims {
+        for shared in &claim.uses {
+            let measurement = study.measure.get(shared);
+            let measurement =
+                measurement.ok_or_else(|| bad(format!("{id} uses '{shared}', which is not measured")))?;
+            claim.measure.insert(shared.clone(), measurement.clone());
+        }
+    }
     Ok(study)
 }

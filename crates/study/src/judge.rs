@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 
 /// An engine that knows arithmetic and, of our own:
 /// `within(x, of, share)`, `between(x, low, high)`, `min(list)`, `max(list)`, `first(list)`, `last(list)`,
-/// `falling(list, slack)`, `rising(list, slack)`, `peaks(list, n)`, a list of the highest of each `n`, and `ratio(a, b)`,
-/// which is 0 where nothing can be divided.
+/// `falling(list, slack)`, `rising(list, slack)`, `peaks(list, n)`, a list of the highest of each `n`, `below(list, x)` and
+/// `above(list, x)`, how many are, `at_min(list, other)` and `at_max(list, other)`, of `other` what stands where `list` is lowest
+/// or highest, and `ratio(a, b)`, which is 0 where nothing can be divided.
 fn engine() -> Engine {
     let mut engine = Engine::new();
     engine.set_max_operations(1_000_000).set_fail_on_invalid_map_property(true);
@@ -18,6 +19,18 @@ fn engine() -> Engine {
     engine.register_fn("max", |list: Array| numbers(&list).into_iter().fold(FLOAT::NEG_INFINITY, FLOAT::max));
     engine.register_fn("first", |list: Array| numbers(&list).first().copied().unwrap_or(FLOAT::NAN));
     engine.register_fn("last", |list: Array| numbers(&list).last().copied().unwrap_or(FLOAT::NAN));
+    engine.register_fn("below", |list: Array, x: FLOAT| {
+        numbers(&list).into_iter().filter(|number| *number < x).count() as FLOAT
+    });
+    engine.register_fn("above", |list: Array, x: FLOAT| {
+        numbers(&list).into_iter().filter(|number| *number > x).count() as FLOAT
+    });
+    let at = |list: &Array, other: &Array, sign: FLOAT| {
+        let pairs = numbers(list).into_iter().zip(numbers(other));
+        pairs.min_by(|a, b| (sign * a.0).total_cmp(&(sign * b.0))).map_or(FLOAT::NAN, |pair| pair.1)
+    };
+    engine.register_fn("at_min", move |list: Array, other: Array| at(&list, &other, 1.0));
+    engine.register_fn("at_max", move |list: Array, other: Array| at(&list, &other, -1.0));
     engine.register_fn("falling", |list: Array, slack: FLOAT| {
         numbers(&list).windows(2).all(|pair| pair[1] <= pair[0] * (1.0 + slack))
     });
@@ -105,6 +118,9 @@ mod tests {
         assert_eq!(holds("falling(a.curve, 0.01) && max(a.curve) == 3.0"), Ok(true));
         assert_eq!(holds("falling(a.curve, 0.0)"), Ok(false));
         assert_eq!(holds("max(peaks(a.curve, 2)) == 3.0 && min(peaks(a.curve, 2)) == 2.01"), Ok(true));
+        assert_eq!(holds("below(a.curve, 2.5) == 2.0 && above(a.curve, 3.0) == 0.0"), Ok(true));
+        assert_eq!(holds("at_min(a.curve, [7.0, 8.0, 9.0]) == 8.0"), Ok(true));
+        assert_eq!(holds("at_max(a.curve, [7.0, 8.0, 9.0]) == 7.0"), Ok(true));
         assert_eq!(holds("last(a.curve) >= 2.0 && a.curve[0] == 3.0"), Ok(true));
     }
 

@@ -23,7 +23,7 @@ pub mod metric;
 mod perturb;
 mod run;
 
-pub use data::{Claim, Error, Figure, Kind, Line, Map, Measurement, Study, named, names};
+pub use data::{Claim, Error, Figure, Kind, Line, Map, Measurement, Study, documents, named, names};
 pub use judge::judge;
 pub use metric::{Context, Value, Values};
 pub use perturb::{Nudge, Turn, fitted_constants, turns};

@@ -1,6 +1,6 @@
 //! Measures what claims and figures ask for, each thing once, on all cores.
 
-use crate::metric::{self, Context, Values};
+use crate::metric::{self, Context, Value, Values};
 use crate::{Claim, Figure, Map, Measurement, Study};
 use indexmap::IndexMap;
 use kpps_report::study as report;
@@ -25,18 +25,22 @@ pub fn measure<'a>(
 ) -> Outcomes {
     let distinct: IndexMap<String, &Measurement> =
         wanted.into_iter().map(|measurement| (measurement.key(), measurement)).collect();
-    let work: Vec<(&String, &&Measurement)> = distinct.iter().collect();
+    let work: Vec<(&String, Measurement)> = distinct
+        .iter()
+        .flat_map(|(key, whole)| whole.parts().into_iter().map(move |part| (key, part)))
+        .collect();
     let (next, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let outcomes = Mutex::new(BTreeMap::new());
+    let taken = Mutex::new(BTreeMap::new());
     let worker = || {
         while (context.go_on)() {
-            let Some((key, measurement)) = work.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some((_, measurement)) = work.get(index) else { break };
             let result = metric::take(measurement, context);
             if !(context.go_on)() {
                 break; // cut short: no result
             }
-            if let Ok(mut outcomes) = outcomes.lock() {
-                outcomes.insert((*key).clone(), result);
+            if let Ok(mut taken) = taken.lock() {
+                taken.insert(index, result);
             }
             progress(ended.fetch_add(1, Ordering::Relaxed) + 1, work.len());
         }
@@ -47,7 +51,31 @@ pub fn measure<'a>(
             scope.spawn(worker);
         }
     });
-    Outcomes(outcomes.into_inner().unwrap_or_default())
+    let mut taken = taken.into_inner().unwrap_or_default();
+    let mut outcomes: BTreeMap<String, Vec<_>> = BTreeMap::new();
+    for (index, (key, _)) in work.iter().enumerate() {
+        outcomes.entry((*key).clone()).or_default().push(taken.remove(&index));
+    }
+    // What was cut short in a part is missing as a whole.
+    let whole = |parts: Vec<Option<_>>| parts.into_iter().collect::<Option<Vec<_>>>().map(joined);
+    Outcomes(outcomes.into_iter().filter_map(|(key, parts)| Some((key, whole(parts)?))).collect())
+}
+
+/// The values of a measurement from those of its parts: as they are if there is one, or else lists.
+fn joined(parts: Vec<Result<Values, String>>) -> Result<Values, String> {
+    let parts = parts.into_iter().collect::<Result<Vec<_>, _>>()?;
+    if let [one] = &parts[..] {
+        return Ok(one.clone());
+    }
+    let mut lists: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for (name, value) in parts.into_iter().flatten() {
+        let list = lists.entry(name).or_default();
+        match value {
+            Value::Number(number) => list.push(number),
+            Value::List(numbers) => list.extend(numbers),
+        }
+    }
+    Ok(lists.into_iter().map(|(name, list)| (name, Value::List(list))).collect())
 }
 
 /// A value of a configuration as a name.

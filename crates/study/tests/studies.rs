@@ -127,6 +127,41 @@ fn lunz2003() {
     explained(&claims, 1);
 }
 
+/// What no document answers: three machines and three senders of each hundred, and what is published of the worst.
+#[test]
+fn beyond() {
+    let mut study = named("beyond").unwrap();
+    let ids = "W1 W2 W3 W4 W5 W6 W8 W11";
+    assert_eq!(study.claims.keys().map(String::as_str).collect::<Vec<_>>().join(" "), ids);
+    let few: toml::Value = "from = 1\nto = 3".parse::<toml::Table>().unwrap().into();
+    for measurement in study.claims.values_mut().flat_map(|claim| claim.measure.values_mut()) {
+        measurement.of.insert("seeds".into(), few.clone());
+    }
+    let context = Context { changes: Vec::new(), go_on: &|| true };
+    let parts = AtomicUsize::new(0);
+    let claims = study.claims.values().flat_map(|claim| claim.measure.values());
+    let outcomes = measure(claims, &context, &|_, of| parts.store(of, Ordering::Relaxed));
+    assert_eq!(parts.load(Ordering::Relaxed), 6, "what claims share is measured once, each seed by itself");
+    for (id, claim) in &study.claims {
+        let judged = outcomes.verdict(&study, id, claim).unwrap();
+        let explained = judged.verdict == Verdict::Miss && !judged.why.is_empty();
+        assert!(judged.verdict == Verdict::Pass || explained, "{id} {}: {:?}", judged.verdict, judged.values);
+        let seeds = judged.values.iter().filter(|(name, _)| name.ends_with("seed"));
+        assert!(
+            seeds.map(|(_, seed)| *seed).all(|seed| (1.0..=3.0).contains(&seed)),
+            "{id}: {:?}",
+            judged.values
+        );
+    }
+}
+
+#[test]
+fn documents_are_all_but_what_is_on_request() {
+    let documents: Vec<_> = IDS.iter().map(|(name, _)| (*name).to_owned()).collect();
+    assert_eq!(kpps_study::documents().unwrap(), documents);
+    assert!(names().contains(&"beyond".to_owned()));
+}
+
 #[test]
 fn every_claim_and_every_prediction_is_there() {
     for (name, ids) in IDS {

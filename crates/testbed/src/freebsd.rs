@@ -16,9 +16,9 @@ use kpps_machine::memory::Memory;
 use kpps_machine::platform::{Allocator, Buf, Card, memory_bytes};
 use kpps_machine::stack::freebsd::{Calls, Sender, Stack, Tally};
 use kpps_machine::stack::linux24::{Handler, Work};
-use kpps_machine::stack::{IntoBuffer, Netdev, Producer};
+use kpps_machine::stack::{IntoBuffer, Netdev, Producer, Service};
 use kpps_machine::wire::{Receiver, Silence, Traffic};
-use kpps_machine::{MS, Machine, World};
+use kpps_machine::{MS, Machine, NS, World};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -33,6 +33,8 @@ pub enum Place {
     Intel(Box<Setup>),
 }
 
+/// How long after the last frame everything should have been taken back.
+const SETTLED_PS: u64 = MS;
 /// Bytes of a packet buffer: a cluster.
 const CLUSTER_BYTES: usize = 2048;
 /// Ethernet, IPv4 and UDP headers.
@@ -71,6 +73,11 @@ pub struct Sent {
     pub interrupts_per_s: f64,
     /// System calls that were refused for each that was not.
     pub refused: f64,
+    /// Share of the CPU that went into refused calls, polls that found nothing by the driver's own books, and switching to what was woken.
+    pub wasted: f64,
+    /// Frames that the transmit queue may hold, that of the driver, and what was not taken back a millisecond after the last; of one of
+    /// Intel's cards.
+    pub queue: Option<(usize, usize)>,
     /// Where the CPU's time went.
     pub load: Load,
 }
@@ -258,6 +265,8 @@ struct Reading {
     usage: Usage,
     profile: Profile,
     counters: Counters,
+    /// Polls that found nothing, by the driver's own books.
+    vain_ps: u64,
 }
 
 impl<H: Handler<Bound> + Handler<RingDevice>> Bench<H> {
@@ -289,6 +298,8 @@ impl<H: Handler<Bound> + Handler<RingDevice>> Bench<H> {
                 };
                 let (room, bound) = Room::build(&(**setup).clone().for_frames(size), receiver)?;
                 let service = bound.service();
+                let bound =
+                    if matches!(service, Service::Paced { .. }) { bound.self_sizing() } else { bound };
                 let stack = Stack::start(&room.0, 0, params, service, bound, handler);
                 (room, Running::Intel(stack))
             }
@@ -317,6 +328,10 @@ impl<H: Handler<Bound> + Handler<RingDevice>> Bench<H> {
             usage: machine.usage(),
             profile: machine.profile(),
             counters: machine.counters(),
+            vain_ps: match &self.running {
+                Running::Ring(_) => 0,
+                Running::Intel(stack) => stack.device().signs().spent.get().vain_ns * NS,
+            },
         }
     }
 
@@ -384,7 +399,22 @@ pub fn send(
     let (from, to) = bench.measure(times_ms, go_on)?;
     let Calls { sent, refused } = sender.calls();
     let elapsed = to.at_ps - from.at_ps;
+    sender.stop();
+    bench.room.run(to.at_ps + SETTLED_PS, go_on)?;
+    let queue = match &bench.running {
+        Running::Ring(_) => None,
+        Running::Intel(stack) => Some(stack.device().transmit_queue()),
+    };
+    let profile = to.profile.since(&from.profile);
+    let of_cpu = |ps: u64| ps as f64 / elapsed as f64;
+    let calls =
+        [Function::SystemCall, Function::Enqueue, Function::Allocate, Function::Free, Function::Element];
+    let calls: u64 = calls.into_iter().map(|function| profile.at(Level::Thread, function)).sum();
     Ok(Sent {
+        wasted: of_cpu(calls) * refused as f64 / (sent + refused).max(1) as f64
+            + of_cpu(profile.of(Function::Task))
+            + share(from.vain_ps, to.vain_ps, elapsed),
+        queue,
         pps: per_second(from.frames, to.frames, elapsed),
         idle: share(from.idle_ps, to.idle_ps, elapsed),
         interrupts_per_s: per_second(from.counters.interrupts, to.counters.interrupts, elapsed),

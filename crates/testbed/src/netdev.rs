@@ -1,10 +1,10 @@
 //! A driver bound to its card, as an operating-system stack sees it.
 
 use kpps_driver::config::{self, Buffers};
-use kpps_driver::service::{self, Exclusive, InterruptLoop, Napi, Polling, SelfPacing};
+use kpps_driver::service::{self, Exclusive, InterruptLoop, Napi, Polling, SelfPacing, Spent};
 use kpps_driver::{
     Checksums, Chip, Config, Control, Device, Error, Fragment, Offload, Received, RxQueue, Segmentation, Sum,
-    TxMeta, TxQueue, probe,
+    TxGate, TxMeta, TxQueue, probe,
 };
 use kpps_machine::cpu::{Function, Lock};
 use kpps_machine::platform::{Allocator, Buf, Card};
@@ -73,6 +73,8 @@ pub struct Signs {
     pub dropped: Cell<u64>,
     /// How often it has written the receive tail.
     pub tail_writes: Cell<u64>,
+    /// What it says that it has taken of its CPU, if its service knows.
+    pub spent: Cell<Spent>,
     /// Why it cannot go on.
     pub error: Cell<Option<Error>>,
 }
@@ -164,6 +166,8 @@ pub struct Bound {
     /// The stack's way of sending tells the card about each frame, as Linux's does.
     doorbell_each_frame: bool,
     features: Features,
+    /// How long the transmit queue is, if not as long as its ring.
+    gate: Option<RefCell<TxGate>>,
     signs: Rc<Signs>,
 }
 
@@ -206,7 +210,9 @@ impl Bound {
             }
             config::Service::Napi { weight, exit, mask } => Policy::Napi(Napi::new(weight, exit, mask)),
             config::Service::Polling { burst } => Policy::Polling(Polling::new(burst)),
-            config::Service::SelfPacing { burst } => Policy::SelfPacing(SelfPacing::new(burst)),
+            config::Service::SelfPacing { burst, reserve } => {
+                Policy::SelfPacing(SelfPacing::new(burst, reserve).napping())
+            }
         };
         if !matches!(policy, Policy::Polling(_)) {
             control.unmask();
@@ -224,6 +230,7 @@ impl Bound {
             checksum: config.rx_checksum && chip.has_checksum_offload(),
             doorbell_each_frame,
             features: Features::default(),
+            gate: None,
             signs: Rc::default(),
             machine,
         })
@@ -235,7 +242,7 @@ impl Bound {
             config::Service::InterruptLoop { .. } => stack::Service::Interrupt,
             config::Service::Napi { weight, .. } => stack::Service::Softirq { weight: weight.into() },
             config::Service::Polling { burst } => stack::Service::Polling { burst: burst.into() },
-            config::Service::SelfPacing { burst } => stack::Service::Paced { burst: burst.into() },
+            config::Service::SelfPacing { burst, .. } => stack::Service::Paced { burst: burst.into() },
         }
     }
 
@@ -284,6 +291,18 @@ impl Bound {
             Offload::None
         };
         TxMeta { vlan: (vlan == By::Card).then_some(VLAN), offload }
+    }
+
+    /// The same with a transmit queue that finds its length itself.
+    pub fn self_sizing(self) -> Self {
+        let ring = self.control.borrow().config().tx_ring;
+        Self { gate: Some(RefCell::new(TxGate::new(ring))), ..self }
+    }
+
+    /// Descriptors that the transmit queue may use, and that are in use.
+    pub fn transmit_queue(&self) -> (usize, usize) {
+        let (pending, room) = self.tx.peek(|tx| (tx.pending(), tx.free())).unwrap_or_default();
+        (self.gate.as_ref().map_or(pending + room, |gate| gate.borrow().limit()), pending)
     }
 
     /// Takes a frame of several buffers to send: the first holds it, and `pieces` share it.
@@ -384,9 +403,11 @@ impl Netdev for Bound {
                 let mut control = self.control.borrow_mut();
                 let result =
                     self.tx.with(&self.machine, |tx| service.poll(&mut control, &mut rx, tx, budget, sink));
+                self.signs.spent.set(service.spent());
                 match result {
                     Ok((polled, service::Next::Now)) => (polled, Next::Now),
                     Ok((polled, service::Next::At(ns))) => (polled, Next::At(ns * NS)),
+                    Ok((polled, service::Next::Yield(ns))) => (polled, Next::Yield(ns * NS)),
                     Ok((polled, service::Next::Asleep)) => (polled, Next::Interrupt),
                     Err(error) => {
                         self.note(Some(error));
@@ -396,12 +417,17 @@ impl Netdev for Bound {
             }
         };
         drop(rx);
+        if let Some(gate) = &self.gate {
+            gate.borrow_mut().opens(self.tx.peek(|tx| tx.pending()).unwrap_or(0));
+        }
         self.note(None);
         Polled { frames: polled.received, completed: polled.reclaimed, next }
     }
 
     fn has_room(&self) -> bool {
-        self.tx.peek(|tx| tx.free() >= self.features.least_descriptors()).unwrap_or(false)
+        let (free, pending) = self.tx.peek(|tx| (tx.free(), tx.pending())).unwrap_or_default();
+        let gate = self.gate.as_ref();
+        free >= self.features.least_descriptors() && gate.is_none_or(|gate| gate.borrow_mut().admits(pending))
     }
 
     fn send(&self, fill: &mut impl FnMut(&mut [u8]) -> usize) -> bool {

@@ -188,11 +188,9 @@ impl Setup {
         ] {
             checked.map_err(|problem| SetupError::Mismatch(format!("{kind} profile '{name}': {problem}")))?;
         }
-        if let (StackParams::FreeBsd(_), Service::Napi { .. } | Service::SelfPacing { .. }) =
-            (&stack_params, config.service)
-        {
+        if let (StackParams::FreeBsd(_), Service::Napi { .. }) = (&stack_params, config.service) {
             return Err(SetupError::Mismatch(format!(
-                "driver preset '{driver}' wants a poll after its interrupt, which FreeBSD's stack '{}' does not know: take one that works in its interrupt, or is only polled",
+                "driver preset '{driver}' is NAPI's, which FreeBSD's stack '{}' does not know: take one that works in its interrupt, is only polled, or paces itself",
                 stack_profile.name()
             )));
         }
@@ -225,6 +223,14 @@ impl Setup {
             config,
         })
     }
+    /// The share of the CPU that the driver leaves to others.
+    pub fn reserve(&self) -> f64 {
+        match self.config.service {
+            Service::SelfPacing { reserve, .. } => f64::from(reserve) / 100.0,
+            _ => 0.0,
+        }
+    }
+
     /// The same, with the driver set to frames of `size` where its preset is not: as its administrator would raise
     /// the MTU, each frame in one buffer.
     pub fn for_frames(mut self, size: Size) -> Self {

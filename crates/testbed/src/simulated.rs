@@ -8,9 +8,10 @@ use crate::traffic::{ConstantRate, slot_ps};
 use kpps_apps::{Counter, Discard, Push};
 use kpps_bench::{AFTERWARDS_MS, Latency, Load, Testbed, Trial, TrialError};
 use kpps_device::Nic;
+use kpps_driver::service::Spent;
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Mac, Size, rate, tag};
-use kpps_machine::cpu::{Counters, Profile, Usage};
+use kpps_machine::cpu::{Counters, Function, Level, Profile, Usage};
 use kpps_machine::memory::Memory;
 use kpps_machine::platform::{Allocator, Buf, Card, memory_bytes};
 use kpps_machine::stack::IntoBuffer;
@@ -164,6 +165,8 @@ struct Reading {
     bus_busy_ps: u64,
     transactions: u64,
     driver_dropped: u64,
+    spent: Spent,
+    tail_writes: u64,
 }
 
 impl Reading {
@@ -230,12 +233,18 @@ pub(crate) fn cpu_time(from: &Usage, to: &Usage, elapsed_ps: u64) -> Cpu {
 /// A simulated testbed.
 pub struct Simulated {
     setup: Setup,
+    computes: bool,
 }
 
 impl Simulated {
     /// A testbed with this set-up.
     pub fn new(setup: Setup) -> Self {
-        Self { setup }
+        Self { setup, computes: false }
+    }
+
+    /// The same with a process that computes all the time that is left to it.
+    pub fn computing(self) -> Self {
+        Self { computes: true, ..self }
     }
 
     /// What it is made of.
@@ -252,6 +261,14 @@ pub struct Profiled {
     pub profile: Profile,
     /// Counts for each frame that the driver took in the measured time.
     pub per_frame: PerFrame,
+    /// Frames that the application consumed in the measured time, whenever they were sent.
+    pub consumed: u64,
+    /// Share of the CPU that a process got which computes.
+    pub process: f64,
+    /// Shares of the CPU that the driver says it took, with frames and in vain, if its service keeps books.
+    pub accounted: (f64, f64),
+    /// Writes of the receive tail for each frame that the driver took.
+    pub tail_writes_per_frame: f64,
 }
 
 /// Where in its period the first frame falls: the one thing that a seed changes.
@@ -299,6 +316,13 @@ impl Simulated {
         let signs = bound.signs();
         let stack = Running::start(machine, setup.stack_params.clone(), bound, consumer);
 
+        if self.computes {
+            machine.spawn(Level::Process, |machine| {
+                loop {
+                    machine.spend_on(Function::Element, MS);
+                }
+            });
+        }
         let sent = Rc::new(Cell::new(0));
         let first = begin + phase_ps(load.seed, (1e12 / load.offered_pps) as u64);
         let source = ConstantRate::new(frame, load.offered_pps, first, afterwards, Rc::clone(&sent));
@@ -314,6 +338,8 @@ impl Simulated {
             bus_busy_ps: machine.with_world(|world| world.bus().busy_ps()),
             transactions: machine.with_world(|world| world.bus().transactions()),
             driver_dropped: signs.dropped.get(),
+            spent: signs.spent.get(),
+            tail_writes: signs.tail_writes.get(),
         };
         room.run(measure, go_on)?;
         let from = read();
@@ -359,6 +385,17 @@ impl Simulated {
             (to.counters, to.transactions),
             trial.taken,
         );
-        Ok(Profiled { trial, profile: to.profile.since(&from.profile), per_frame })
+        Ok(Profiled {
+            profile: to.profile.since(&from.profile),
+            per_frame,
+            consumed: to.stack.consumed - from.stack.consumed,
+            process: share(from.usage.process_ps, to.usage.process_ps, elapsed_ps),
+            accounted: (
+                share(from.spent.useful_ns * NS, to.spent.useful_ns * NS, elapsed_ps),
+                share(from.spent.vain_ns * NS, to.spent.vain_ns * NS, elapsed_ps),
+            ),
+            tail_writes_per_frame: (to.tail_writes - from.tail_writes) as f64 / trial.taken.max(1) as f64,
+            trial,
+        })
     }
 }

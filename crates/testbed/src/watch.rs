@@ -165,6 +165,7 @@ fn usage_since(now: Usage, before: Usage) -> Usage {
         softirq_ps: now.softirq_ps - before.softirq_ps,
         thread_ps: now.thread_ps - before.thread_ps,
         empty_poll_ps: now.empty_poll_ps - before.empty_poll_ps,
+        process_ps: now.process_ps - before.process_ps,
     }
 }
 

@@ -15,7 +15,7 @@ mod self_pacing;
 pub use interrupt_loop::InterruptLoop;
 pub use napi::Napi;
 pub use polling::Polling;
-pub use self_pacing::{Next, SelfPacing};
+pub use self_pacing::{Next, SelfPacing, Spent};
 
 use crate::{Causes, Control, RxQueue, TxQueue};
 use kpps_platform::{BufferSource, Platform};

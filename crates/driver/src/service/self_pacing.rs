@@ -2,8 +2,8 @@
 //!
 //! Three questions, each answered from what the machine measures on line:
 //!
-//! *How long to go on polling an idle device?* Going to sleep and being woken costs an interrupt.
-//! As in renting or buying skis, waiting about as long as that cost is never much worse than
+//! *How long to go on polling an idle device?* Going to sleep and being woken costs an interrupt; polling in vain costs a
+//! ninth of the time, the rest being pauses. As in renting or buying skis, polling until that has cost an interrupt is never much worse than
 //! knowing the future. The window starts there; it doubles when the device woke us sooner than it
 //! lasts (we should have waited), and shrinks by an eighth when it did not. Its ceiling is
 //! [`OVERHEAD`] times the cost of an interrupt, so interrupts take at most that share of the CPU.
@@ -18,12 +18,21 @@
 //! that its consumers have. With none, frames are left to the device, which drops them for free:
 //! receiving cannot starve the consumers, whatever the load.
 //!
+//! *How much to leave to others?* A set share of the CPU, the reserve, if they want it. For what a poll took others are owed
+//! time in proportion; the next poll waits that long, or for an idle CPU: [`Next::Yield`]. So a reserve that nobody wants
+//! costs nothing. The same clock readings tell what polling takes, with frames and in vain ([`SelfPacing::spent`]), which a
+//! system's own accounts do not. What it takes to get to a poll shows in how late one begins.
+//!
+//! *How to wait for sent frames?* Not by polling as for received ones: nobody waits for a buffer as for a frame. Where the caller's timers can be
+//! cut short by the interrupt ([`SelfPacing::napping`]) it sleeps as soon as nothing was received for a window, lets received frames
+//! interrupt but not sent ones, and wakes up each time about [`BATCH`] frames later, until a nap in which nothing was sent.
+//!
 //! Before it sleeps it reads ICR, which holds the causes of the frames that were polled: they
 //! would interrupt at once for nothing. Then it looks at the rings a last time. What comes later
 //! is a new cause and interrupts when unmasked.
 
 use super::Polled;
-use crate::{Control, Error, Received, RxQueue, TxQueue};
+use crate::{Control, Error, Received, RxQueue, TxQueue, config::MOST_RESERVED};
 use kpps_platform::{BufferSource, Platform};
 
 /// The ceiling of the window, in interrupts' costs.
@@ -36,6 +45,12 @@ const WHOLE_INTERRUPT: u64 = 4;
 const LEAST_NS: u64 = 50;
 /// A frame of 64 bytes at 1 Gb/s.
 const SLOT_NS: u64 = 672;
+/// Frames that are sent in a nap: about as many as are reported at once.
+const BATCH: u64 = 32;
+/// The longest nap: how long a sent frame may wait to be taken back.
+const NAP_NS: u64 = 500_000;
+/// The longest debt: what took longer than this makes was interrupted.
+const MOST_OWED_NS: u64 = 2_000_000;
 
 /// When to call [`SelfPacing::poll`] again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,14 +59,35 @@ pub enum Next {
     Now,
     /// At this time, in nanoseconds of the platform's clock.
     At(u64),
+    /// As soon as nobody else wants the CPU, and at this time in any case.
+    Yield(u64),
     /// Not before the next interrupt.
     Asleep,
+}
+
+/// What a [`SelfPacing`] service has taken of its CPU so far, in nanoseconds: its calls, with whatever interrupts them, and what
+/// it takes to get there, as far as that shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// Interrupts, and polls that received or reclaimed something.
+    pub useful_ns: u64,
+    /// Polls that found nothing.
+    pub vain_ns: u64,
 }
 
 /// Interrupts when idle, otherwise polling at its own pace.
 #[derive(Clone, Debug)]
 pub struct SelfPacing {
     burst: u16,
+    /// Time owed to others for each nanosecond taken, in 1/1024, and a sixty-fourth more for what no clock here shows.
+    rate: u64,
+    /// Owed for interrupts since the last poll.
+    owed_ns: u64,
+    spent: Spent,
+    /// When the next poll is due; 0 if at no certain time.
+    due_ns: u64,
+    /// Measured time from when a poll is due to its beginning.
+    turn_ns: u64,
     asleep: bool,
     /// How long to go on polling without work.
     window_ns: u64,
@@ -62,14 +98,25 @@ pub struct SelfPacing {
     empty_ns: u64,
     slept_at_ns: u64,
     worked_at_ns: u64,
+    /// Whether it may nap, whether it does, for how long, and the frames taken to send when it began.
+    naps: bool,
+    napping: bool,
+    nap_ns: u64,
+    sent: u64,
 }
 
 impl SelfPacing {
-    /// See [`Service::SelfPacing`](crate::config::Service::SelfPacing). It starts asleep:
+    /// See [`Service::SelfPacing`](crate::config::Service::SelfPacing); `reserve` in percent. It starts asleep:
     /// [`Control::unmask`] after [`probe`](crate::probe).
-    pub fn new(burst: u16) -> Self {
+    pub fn new(burst: u16, reserve: u8) -> Self {
+        let reserve = u64::from(reserve.min(MOST_RESERVED));
         Self {
             burst,
+            rate: (1024 * reserve * 65).div_ceil(64 * (100 - reserve)),
+            owed_ns: 0,
+            spent: Spent::default(),
+            due_ns: 0,
+            turn_ns: 0,
             asleep: true,
             window_ns: 0,
             pause_ns: 0,
@@ -77,7 +124,22 @@ impl SelfPacing {
             empty_ns: LEAST_NS,
             slept_at_ns: 0,
             worked_at_ns: 0,
+            naps: false,
+            napping: false,
+            nap_ns: 0,
+            sent: 0,
         }
+    }
+
+    /// The same for a caller that calls [`poll`](Self::poll) at once when [`interrupt`](Self::interrupt) says so, even
+    /// if it was to be called [`At`](Next::At) some time: sent frames are waited for with interrupts enabled.
+    pub fn napping(self) -> Self {
+        Self { naps: true, ..self }
+    }
+
+    /// What it has taken of its CPU so far.
+    pub fn spent(&self) -> Spent {
+        self.spent
     }
 
     /// Whether it waits for an interrupt.
@@ -100,6 +162,7 @@ impl SelfPacing {
         control.mask();
         let now = control.platform().now_ns();
         average(&mut self.interrupt_ns, (now - start).max(LEAST_NS) * WHOLE_INTERRUPT);
+        self.owed_ns = self.account(self.interrupt_ns, true);
         let slept = start.saturating_sub(self.slept_at_ns);
         self.window_ns = self.bounded(if slept < self.window_ns {
             self.window_ns * 2
@@ -107,7 +170,7 @@ impl SelfPacing {
             self.window_ns - self.window_ns / 8
         });
         self.worked_at_ns = now;
-        self.asleep = false;
+        (self.asleep, self.napping) = (false, false);
         Ok(true)
     }
 
@@ -121,49 +184,121 @@ impl SelfPacing {
         budget: usize,
         mut sink: impl FnMut(Received<S::Buf>) -> Option<S::Buf>,
     ) -> Result<(Polled, Next), Error> {
+        if self.napping {
+            return Ok(self.wake_from_nap(control, rx, tx, budget, sink));
+        }
         if self.asleep {
             return Ok((Polled { done: true, ..Polled::default() }, Next::Asleep));
         }
         let burst = usize::from(self.burst);
         let limit = budget.min(burst);
         let start = control.platform().now_ns();
+        self.note_turn(start);
         tx.attend(true);
         let mut reclaimed = tx.reclaim(usize::MAX);
         let mut received = rx.receive(limit, &mut sink);
         tx.settle_if_idle();
         let mut now = control.platform().now_ns();
-        let idle = received + reclaimed == 0 && limit > 0;
+        let idle = received == 0 && limit > 0 && (reclaimed == 0 || self.naps);
         if idle {
-            average(&mut self.empty_ns, (now - start).max(LEAST_NS));
+            if reclaimed == 0 {
+                average(&mut self.empty_ns, (now - start).max(LEAST_NS));
+            }
             if now.saturating_sub(self.worked_at_ns) >= self.window_ns {
                 // The only register read outside interrupts. It ends in sleep, or in another window.
                 control.causes()?;
-                reclaimed = tx.reclaim(usize::MAX);
+                reclaimed += tx.reclaim(usize::MAX);
                 received = rx.receive(limit, &mut sink);
                 now = control.platform().now_ns();
-                if received + reclaimed == 0 {
+                if self.naps && received == 0 && tx.pending() > 0 {
+                    (self.asleep, self.napping, self.slept_at_ns) = (true, true, now);
+                    (self.nap_ns, self.sent) = (self.interrupt_ns, tx.counters().frames);
+                    control.unmask_receive();
+                    self.account(self.turn_ns + (now - start), reclaimed > 0);
+                    return Ok((Polled { received, reclaimed, done: false }, Next::At(now + self.nap_ns)));
+                }
+                if received == 0 && (reclaimed == 0 || self.naps) {
                     tx.attend(false);
                     tx.settle();
                     self.asleep = true;
                     self.slept_at_ns = now;
                     control.unmask();
+                    self.account(self.turn_ns + (now - start), false);
                     return Ok((Polled { done: true, ..Polled::default() }, Next::Asleep));
                 }
                 self.near_miss();
             }
         }
         // Without room for frames there is no telling whether the device is idle.
-        if received + reclaimed > 0 || limit == 0 {
+        if received > 0 || (reclaimed > 0 && !self.naps) || limit == 0 {
             self.worked_at_ns = now;
         }
         self.adapt_pause(received, control.config().rx_ring);
-        let next = if received == burst { Next::Now } else { Next::At(now + self.pause_ns) };
+        let owed_ns = self.account(self.turn_ns + (now - start), received + reclaimed > 0);
+        let pause_ns = if received == burst { 0 } else { self.pause_ns };
+        let next = if owed_ns > pause_ns {
+            Next::Yield(now + owed_ns)
+        } else if received == burst {
+            Next::Now
+        } else {
+            Next::At(now + pause_ns)
+        };
+        self.due_ns = if next == Next::Now { 0 } else { now + owed_ns.max(pause_ns) };
         Ok((Polled { received, reclaimed, done: false }, next))
+    }
+
+    /// A nap is over: takes back what was sent, and looks for received frames nevertheless.
+    fn wake_from_nap<P: Platform, S: BufferSource>(
+        &mut self,
+        control: &mut Control<P>,
+        rx: &mut RxQueue<P, S>,
+        tx: &mut TxQueue<P, S>,
+        budget: usize,
+        sink: impl FnMut(Received<S::Buf>) -> Option<S::Buf>,
+    ) -> (Polled, Next) {
+        let start = control.platform().now_ns();
+        let reclaimed = tx.reclaim(usize::MAX);
+        let received = rx.receive(budget.min(self.burst.into()), sink);
+        tx.settle_if_idle();
+        let frames = tx.counters().frames;
+        let sent = frames - core::mem::replace(&mut self.sent, frames);
+        let now = control.platform().now_ns();
+        self.account(self.turn_ns + (now - start), received + reclaimed > 0);
+        if received > 0 {
+            control.mask();
+            (self.asleep, self.napping, self.worked_at_ns) = (false, false, now);
+            return (Polled { received, reclaimed, done: false }, Next::Now);
+        }
+        if sent == 0 && tx.pending() == 0 {
+            self.napping = false;
+            tx.attend(false);
+            control.unmask();
+            return (Polled { received, reclaimed, done: true }, Next::Asleep);
+        }
+        let moved = sent.max(reclaimed as u64).max(BATCH / 2);
+        self.nap_ns = (self.nap_ns * BATCH / moved).clamp(self.interrupt_ns, NAP_NS);
+        (Polled { received, reclaimed, done: false }, Next::At(now + self.nap_ns))
+    }
+
+    /// Enters what a call took in the books. Returns what others are owed for it, and for interrupts before it.
+    fn account(&mut self, took_ns: u64, useful: bool) -> u64 {
+        *(if useful { &mut self.spent.useful_ns } else { &mut self.spent.vain_ns }) += took_ns;
+        let owed_ns = core::mem::take(&mut self.owed_ns) + (took_ns * self.rate >> 10);
+        owed_ns.min(MOST_OWED_NS)
+    }
+
+    /// How late a poll begins tells what it takes to get there. One that begins early was not waited with: others
+    /// did not want the CPU.
+    fn note_turn(&mut self, start: u64) {
+        if self.due_ns > 0 && start >= self.due_ns {
+            average(&mut self.turn_ns, (start - self.due_ns).min(self.interrupt_ns));
+        }
+        self.due_ns = 0;
     }
 
     /// A window within its limits.
     fn bounded(&self, window_ns: u64) -> u64 {
-        window_ns.clamp(self.interrupt_ns, self.interrupt_ns * OVERHEAD)
+        window_ns.clamp(self.interrupt_ns * (1 + PAUSE), self.interrupt_ns * OVERHEAD)
     }
 
     /// Work was found on the way to sleep: frames come about a window apart. It doubles, if need be

@@ -62,7 +62,7 @@ functions! {
 }
 
 const FUNCTIONS: usize = Function::ALL.len();
-const LEVELS: [Level; 3] = [Level::Thread, Level::Softirq, Level::Hardirq];
+const LEVELS: [Level; 4] = [Level::Process, Level::Thread, Level::Softirq, Level::Hardirq];
 
 /// Time spent, as it is added up.
 pub(super) struct Table([[Cell<u64>; FUNCTIONS]; LEVELS.len()]);
@@ -91,6 +91,7 @@ impl Table {
                 Level::Hardirq => usage.hardirq_ps,
                 Level::Softirq => usage.softirq_ps,
                 Level::Thread => usage.thread_ps,
+                Level::Process => usage.process_ps,
             };
             let labelled: u64 = spent_ps[level].iter().sum();
             spent_ps[level][Function::Other as usize] += busy.saturating_sub(labelled);

@@ -13,7 +13,7 @@ pub use polling::Polling;
 pub use process::{Calls, OnFull, Sender};
 
 use super::linux24::{Handler, Work};
-use super::{IntoBuffer, Netdev, Service};
+use super::{IntoBuffer, Netdev, Next, Raised, Service};
 use crate::cpu::{ContextId, Function, Level, Machine};
 use crate::limits::{QUEUE, check};
 use polling::State;
@@ -136,7 +136,8 @@ fn spend(machine: &Machine, function: Function, cycles: u64) {
 }
 
 impl<N: Netdev, H: Handler<N>> Stack<N, H> {
-    /// Starts the stack for the card in `slot`. A driver without interrupts is polled by the rules of polling(4).
+    /// Starts the stack for the card in `slot`. A driver without interrupts is polled by the rules of polling(4); one that wants to be polled
+    /// after its interrupt has a thread for that, with timers as fine as the CPU's.
     pub fn start(
         machine: &Machine,
         slot: usize,
@@ -165,7 +166,11 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
                 polling::spawn_idle_poll(machine, &shared);
             }
         } else {
-            spawn_handler(machine, &shared);
+            let thread = match service {
+                Service::Paced { burst } => Some(spawn_taskqueue(machine, &shared, burst)),
+                _ => None,
+            };
+            spawn_handler(machine, &shared, thread);
         }
         Self { shared }
     }
@@ -307,16 +312,55 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
     }
 }
 
-/// The interrupt handler, or the thread that its interrupt wakes: either way above everything else that matters here.
-fn spawn_handler<N: Netdev, H: Handler<N>>(machine: &Machine, shared: &Rc<Shared<N, H>>) {
+/// The thread of a driver that wants to be polled, as high as the software network interrupt.
+fn spawn_taskqueue<N: Netdev, H: Handler<N>>(
+    machine: &Machine,
+    shared: &Rc<Shared<N, H>>,
+    burst: usize,
+) -> ContextId {
+    let shared = Rc::clone(shared);
+    machine.spawn(Level::Softirq, move |machine| {
+        machine.wait();
+        spend(machine, Function::Task, shared.params.switch_cycles);
+        loop {
+            spend(machine, Function::Softirq, shared.params.poll_cycles);
+            let polled = machine.without_interrupts(|| {
+                let polled = shared.device.poll(burst, &mut |frame| shared.input(machine, frame));
+                shared.go_on(machine);
+                polled
+            });
+            match polled.next {
+                Next::Interrupt => {
+                    machine.wait();
+                    spend(machine, Function::Task, shared.params.switch_cycles);
+                }
+                Next::At(until_ps) => machine.wait_until(until_ps),
+                Next::Yield(until_ps) => machine.give_way_until(until_ps),
+                Next::Now => {}
+            }
+            machine.give_way();
+        }
+    })
+}
+
+/// The interrupt handler, or the thread that its interrupt wakes: either way above everything else that matters here. It wakes `poller` if the driver
+/// wants to be polled.
+fn spawn_handler<N: Netdev, H: Handler<N>>(
+    machine: &Machine,
+    shared: &Rc<Shared<N, H>>,
+    poller: Option<ContextId>,
+) {
     let shared = Rc::clone(shared);
     machine.spawn(Level::Hardirq, move |machine| {
         loop {
             machine.wait_for_interrupt(shared.slot);
             machine.spend_on(Function::InterruptEntry, machine.host().interrupt_entry_ps);
             spend(machine, Function::InterruptEntry, shared.params.interrupt_thread_cycles);
-            shared.device.interrupt(&mut |frame| shared.input(machine, frame));
-            shared.go_on(machine);
+            let raised = shared.device.interrupt(&mut |frame| shared.input(machine, frame));
+            match (raised, poller) {
+                (Raised::Poll, Some(poller)) => machine.wake(poller),
+                _ => shared.go_on(machine),
+            }
             machine.spend_on(Function::InterruptExit, machine.host().interrupt_exit_ps);
         }
     });

@@ -402,6 +402,7 @@ fn spawn_poller<N: Netdev, H: Handler<N>>(
             match next {
                 Next::Interrupt => machine.wait(),
                 Next::At(until_ps) => machine.wait_until(until_ps),
+                Next::Yield(until_ps) => machine.give_way_until(until_ps),
                 Next::Now if frames == 0 && completed == 0 => machine.polled_in_vain(began),
                 Next::Now => {}
             }

@@ -52,7 +52,7 @@ impl ServiceKind {
         match self {
             Self::Polling => Service::Polling { burst: BUDGET as u16 },
             Self::Napi => Service::Napi { weight: 64, exit: NapiExit::BothIdle, mask: true },
-            Self::Kpps => Service::SelfPacing { burst: BUDGET as u16 },
+            Self::Kpps => Service::SelfPacing { burst: BUDGET as u16, reserve: 0 },
         }
     }
 }

@@ -51,7 +51,7 @@ impl Server {
         match service {
             Service::Polling { burst } => Some(Self::Polling(Polling::new(burst))),
             Service::Napi { weight, exit, mask: true } => Some(Self::Napi(Napi::new(weight, exit, true))),
-            Service::SelfPacing { burst } => Some(Self::SelfPacing(SelfPacing::new(burst))),
+            Service::SelfPacing { burst, reserve } => Some(Self::SelfPacing(SelfPacing::new(burst, reserve))),
             Service::Napi { mask: false, .. } | Service::InterruptLoop { .. } => None,
         }
     }
@@ -249,7 +249,8 @@ impl<P: Platform + Clone, L: Line> Port for CardPort<P, L> {
                 },
                 Server::SelfPacing(pacing) => match pacing.poll(control, rx, tx, budget, pass)?.1 {
                     service::Next::Now => Next::Now,
-                    service::Next::At(ns) => Next::At(ns),
+                    // What is reserved for others here is for the system's scheduler to give away.
+                    service::Next::At(ns) | service::Next::Yield(ns) => Next::At(ns),
                     service::Next::Asleep => Next::Asleep,
                 },
             };

@@ -1,10 +1,11 @@
 //! Machines with FreeBSD: a process that sends, the kernel that receives, a router between VLANs ([`kpps_testbed::freebsd`]).
 
 use super::offered::Offered;
+use super::random;
 use super::setting::configuration;
 use super::{Context, Values, columns, ms};
 use kpps_frames::{Mix, Size, rate};
-use kpps_profiles::Change;
+use kpps_profiles::{Change, To};
 use kpps_testbed::freebsd::{OnFull, Place, Received, receive, route_vlans, send};
 use kpps_testbed::{RingSetup, Setup};
 use serde::Deserialize;
@@ -68,7 +69,7 @@ fn sleep_us() -> u64 {
 }
 
 /// `pps`, `idle` (share of the time in which the card and its wire had nothing), `interrupts_per_s`, `packets_per_interrupt`; `refused`
-/// system calls for each that was not; shares of the CPU's time `interrupt_load`, `system_load`, `user_load`, `cpu_busy`, and of the
+/// system calls for each that was not; `wasted` CPU, `queue` and `unreclaimed` frames of one of Intel's cards ([`kpps_testbed::freebsd::Sent`]); shares of the CPU's time `interrupt_load`, `system_load`, `user_load`, `cpu_busy`, and of the
 /// handlers' time `useful`; CPU time of a frame in nanoseconds, all of it, of interrupts and of system calls: `cpu_ns`, `interrupt_ns`, `system_ns`.
 pub(super) fn run_send(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: OfSend = configuration(of)?;
@@ -82,12 +83,16 @@ pub(super) fn run_send(of: toml::Table, context: &Context) -> Result<Values, Str
         .map_err(|error| error.to_string())?;
     let each_ns = |share: f64| share * 1e9 / sent.pps.max(1e-3);
     let load = &sent.load;
+    let (queue, unreclaimed) = sent.queue.unwrap_or_default();
     columns(vec![vec![
+        ("queue", queue as f64),
+        ("unreclaimed", unreclaimed as f64),
         ("pps", sent.pps),
         ("idle", sent.idle),
         ("interrupts_per_s", sent.interrupts_per_s),
         ("packets_per_interrupt", sent.pps / sent.interrupts_per_s.max(1e-3)),
         ("refused", sent.refused),
+        ("wasted", sent.wasted),
         ("interrupt_load", load.interrupt),
         ("system_load", load.system),
         ("user_load", load.user),
@@ -97,6 +102,57 @@ pub(super) fn run_send(of: toml::Table, context: &Context) -> Result<Values, Str
         ("interrupt_ns", each_ns(load.interrupt)),
         ("system_ns", each_ns(load.system)),
     ]])
+}
+
+#[derive(Deserialize)]
+struct OfSender {
+    #[serde(flatten)]
+    setting: Setting,
+    payload: u16,
+    seed: u64,
+    /// Constants, and what they may be.
+    random: toml::Table,
+}
+
+/// A process on a machine drawn at random, once trying again at once when the transmit queue is full, once waiting to be told of room: `seed`, and each
+/// number that was drawn, by its constant's name (`hz`). `most_pps` is what the first sends; of the second `pps`, `of_most` (of the first's), `wasted`,
+/// `idle`, `interrupts_per_packet`, `queue`, `unreclaimed`, and `of_rule`: `queue` over an eighth of FreeBSD's rule, or 64 if that is more.
+pub(super) fn run_sender(of: toml::Table, context: &Context) -> Result<Values, String> {
+    let of: OfSender = configuration(of)?;
+    let drawn = random::changes(&of.random, of.seed)?;
+    let send = |on_full, more: &[Change]| {
+        let changes = [&context.changes[..], &drawn, more].concat();
+        let place = of.setting.place(&Context { changes, ..*context })?;
+        send(&place, of.payload, on_full, of.setting.times_ms(), context.go_on)
+            .map_err(|error| error.to_string())
+    };
+    // Who tries again at once has a long queue before the driver's: then the card never waits.
+    let most = send(OnFull::Retry, &[Change::set("stack.transmit_queue", 511)?])?;
+    let sent = send(OnFull::Wait, &[])?;
+    let mut row: Vec<(String, f64)> = Vec::new();
+    for change in drawn {
+        if let To::Set(toml::Value::Integer(number)) = change.to {
+            row.push((change.constant.replace(['.', '-'], "_"), number as f64));
+        }
+    }
+    let number = |name: &str| row.iter().find(|(other, _)| other == name).map_or(0.0, |(_, number)| *number);
+    // Evans 2005: the ring, and frames of 4 us for two ticks or 10 ms.
+    let rule = number("tx_ring") + (2e6 / number("hz").max(1.0)).max(10_000.0) / 4.0;
+    let (queue, unreclaimed) = sent.queue.unwrap_or_default();
+    let values = [
+        ("seed", of.seed as f64),
+        ("most_pps", most.pps),
+        ("pps", sent.pps),
+        ("of_most", sent.pps / most.pps.max(1e-3)),
+        ("wasted", sent.wasted),
+        ("idle", sent.idle),
+        ("interrupts_per_packet", sent.interrupts_per_s / sent.pps.max(1e-3)),
+        ("queue", queue as f64),
+        ("of_rule", queue as f64 / (rule / 8.0).max(64.0)),
+        ("unreclaimed", unreclaimed as f64),
+    ];
+    row.extend(values.map(|(name, number)| (name.to_owned(), number)));
+    Ok(row.into_iter().map(|(name, number)| (name, number.into())).collect())
 }
 
 fn row(received: &Received) -> Vec<(&'static str, f64)> {

@@ -3,7 +3,9 @@
 mod bridge;
 mod bulk;
 mod freebsd;
+mod machine;
 mod offered;
+mod random;
 mod receive;
 mod scale;
 mod setting;
@@ -101,6 +103,23 @@ pub const METRICS: &[Metric] = &[
         take: freebsd::run_send,
     },
     Metric {
+        name: "machine",
+        about: "a machine drawn at random, at loads up to line rate: what is held under overload, what is left to a process, interrupts, latency, and what other drivers deliver",
+        takes: &[
+            "seed",
+            "random",
+            "own",
+            "offered",
+            "around",
+            "computing",
+            "bursts",
+            "against",
+            "warmup_ms",
+            "duration_ms",
+        ],
+        take: machine::run,
+    },
+    Metric {
         name: "receive",
         about: "trials at one load or at many: delivered rate, loss by place, CPU, interrupts, register accesses",
         takes: &["offered", "warmup_ms", "duration_ms"],
@@ -117,6 +136,12 @@ pub const METRICS: &[Metric] = &[
         about: "a card with several receive queues, each with a CPU of its own: packets against CPUs, and what stops them",
         takes: &["nic", "offered", "flows", "cpus", "shared_lines", "warmup_ms", "duration_ms"],
         take: scale::run,
+    },
+    Metric {
+        name: "sender",
+        about: "a process under FreeBSD on a machine drawn at random, told when it may send again: rate, waste, interrupts, length of the queue",
+        takes: &["seed", "random", "payload", "warmup_ms", "duration_ms"],
+        take: freebsd::run_sender,
     },
     Metric {
         name: "transmit",

@@ -21,9 +21,9 @@ struct Of {
 #[derive(Clone, Copy, Deserialize)]
 pub(super) struct Times {
     #[serde(default = "ms::<10>")]
-    warmup_ms: u32,
+    pub warmup_ms: u32,
     #[serde(default = "ms::<30>")]
-    duration_ms: u32,
+    pub duration_ms: u32,
 }
 
 pub(super) fn trials(

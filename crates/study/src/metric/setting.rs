@@ -49,6 +49,11 @@ impl Setting {
         Self { driver: driver.into(), ..self.clone() }
     }
 
+    /// The driver preset's name.
+    pub fn driver(&self) -> &str {
+        &self.driver
+    }
+
     /// Whether the profile that `change` names is one of the setup's.
     pub fn uses(&self, change: &Change) -> Result<bool, String> {
         let Some(profile) = &change.profile else { return Ok(true) };

@@ -29,12 +29,20 @@ pub struct Calls {
 
 /// A process that sends. A handle to look at.
 #[derive(Clone, Debug)]
-pub struct Sender(Rc<Cell<Calls>>);
+pub struct Sender {
+    calls: Rc<Cell<Calls>>,
+    stopped: Rc<Cell<bool>>,
+}
 
 impl Sender {
     /// What came of its system calls so far.
     pub fn calls(&self) -> Calls {
-        self.0.get()
+        self.calls.get()
+    }
+
+    /// Makes its next system call its last.
+    pub fn stop(&self) {
+        self.stopped.set(true);
     }
 }
 
@@ -49,10 +57,12 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
     ) -> Sender {
         let calls = Rc::new(Cell::new(Calls::default()));
         let (shared, counted) = (Rc::clone(&self.shared), Rc::clone(&calls));
+        let stopped = Rc::new(Cell::new(false));
+        let stop = Rc::clone(&stopped);
         let me = Rc::new(Cell::new(None));
         let id = Rc::clone(&me);
         let process = machine.spawn(Level::Thread, move |machine| {
-            loop {
+            while !stop.get() {
                 let elements = u64::from(producer.elements());
                 spend(machine, Function::Element, elements * shared.params.element_cycles);
                 let mut calls = counted.get();
@@ -81,7 +91,7 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
             }
         });
         me.set(Some(process));
-        Sender(calls)
+        Sender { calls, stopped }
     }
 }
 

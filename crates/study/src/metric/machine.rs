@@ -1,0 +1,229 @@
+//! A machine drawn at random, and what a driver makes of it from an idle wire to a full one.
+
+use super::offered::Offered;
+use super::random;
+use super::receive::Times;
+use super::setting::{Setting, configuration};
+use super::{Context, Value, Values};
+use kpps_bench::{Load, Testbed, point};
+use kpps_profiles::{Change, To};
+use kpps_report::Point;
+use kpps_testbed::{Profiled, Setup, Simulated};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Of {
+    #[serde(flatten)]
+    setting: Setting,
+    seed: u64,
+    /// Constants of the machine, and of any driver on it, and what they may be.
+    random: toml::Table,
+    /// Those of the setting's driver alone.
+    #[serde(default)]
+    own: toml::Table,
+    offered: Offered,
+    /// Loads as shares of what is delivered at the last of `offered`, the capacity.
+    around: Vec<f64>,
+    /// The same with a process that computes.
+    computing: Vec<f64>,
+    /// Values of the driver's burst to compare at the last of `offered`.
+    bursts: Vec<i64>,
+    /// Other drivers to compare with.
+    against: Vec<String>,
+    #[serde(flatten)]
+    times: Times,
+}
+
+/// Loads from which on frames come closer than any window of polling is long: interrupts are no more needed.
+const POLLED_PPS: f64 = 50e3;
+/// Up to this share of the capacity latency is that of a driver that is not overloaded.
+const EASY: f64 = 0.8;
+/// A driver that delivers this share of what is offered cannot be beaten by more than what is missing.
+const ALL: f64 = 0.99;
+
+/// A trial and its load.
+struct Taken {
+    offered_pps: f64,
+    /// Frames consumed in a second: with a long ring a frame may wait longer than a trial takes.
+    pps: f64,
+    point: Point,
+    interrupts_per_packet: f64,
+    process: f64,
+    accounted: (f64, f64),
+    tail_writes: f64,
+}
+
+impl Taken {
+    /// CPU time of a frame that the driver accounts for as useful.
+    fn useful_of_frame(&self) -> f64 {
+        self.accounted.0 / self.pps.max(1.0)
+    }
+
+    /// What the driver's books and the machine's differ by, as a share of the latter.
+    fn misstated(&self) -> f64 {
+        let cpu = &self.point.cpu;
+        let spent = cpu.thread + cpu.empty_polls + cpu.hardirq;
+        (self.accounted.0 + self.accounted.1 - spent).abs() / spent.max(1e-9)
+    }
+}
+
+/// A wake-up and a poll, and the frames of a burst: what a frame may have to wait for.
+const WAKE_US: f64 = 20.0;
+const WAIT_FRAMES: f64 = 32.0;
+
+struct Trials<'a> {
+    of: &'a Of,
+    context: &'a Context<'a>,
+}
+
+impl Trials<'_> {
+    /// A change of the setting's driver alone.
+    fn own(&self, change: Change) -> Change {
+        Change { profile: Some(self.of.setting.driver().to_owned()), ..change }
+    }
+
+    fn take_all(&self, setup: &Setup, loads: &[f64], computing: bool) -> Result<Vec<Taken>, String> {
+        loads.iter().map(|pps| self.take(setup, *pps, computing)).collect()
+    }
+
+    /// The least over the most that is delivered, and tail writes for a frame, whatever the burst.
+    fn bursts(&self, changes: &[Change], offered_pps: f64) -> Result<[f64; 2], String> {
+        let with = |burst: &i64| {
+            let change = self.own(Change::set("driver.service.self-pacing.burst", *burst)?);
+            let changes: Vec<_> = changes.iter().cloned().chain([change]).collect();
+            self.take(&self.of.setting.setup_with(self.context, &changes)?, offered_pps, false)
+        };
+        let taken = self.of.bursts.iter().map(with).collect::<Result<Vec<_>, _>>()?;
+        let spread =
+            |of: fn(&Taken) -> f64| least(taken.iter().map(of)) / most(taken.iter().map(of)).max(1e-9);
+        Ok([spread(|taken| taken.pps), spread(|taken| taken.tail_writes)])
+    }
+
+    /// The least of what is `taken` over what the best other driver delivers at the same load on the same machine.
+    fn of_best(&self, machine: &[Change], taken: &[Taken]) -> Result<f64, String> {
+        let mut worst: f64 = 1.0;
+        for ours in taken.iter().filter(|ours| ours.pps < ALL * ours.offered_pps) {
+            for driver in &self.of.against {
+                let setup = self.of.setting.with_driver(driver).setup_with(self.context, machine)?;
+                let theirs = self.take(&setup, ours.offered_pps, false)?;
+                worst = worst.min(ours.pps / theirs.pps.max(1.0));
+            }
+        }
+        Ok(worst)
+    }
+
+    fn take(&self, setup: &Setup, offered_pps: f64, computing: bool) -> Result<Taken, String> {
+        let mut testbed = Simulated::new(setup.clone());
+        if computing {
+            testbed = testbed.computing();
+        }
+        let Times { warmup_ms, duration_ms } = self.of.times;
+        let load =
+            Load { offered_pps, size: self.of.setting.size(), warmup_ms, duration_ms, seed: self.of.seed };
+        let profiled = testbed.profiled(&load, self.context.go_on).map_err(|error| error.to_string())?;
+        let Profiled { trial, consumed, process, accounted, tail_writes_per_frame, .. } = profiled;
+        Ok(Taken {
+            offered_pps,
+            pps: consumed as f64 / trial.seconds,
+            point: point(&load, &trial),
+            interrupts_per_packet: trial.interrupts as f64 / consumed.max(1) as f64,
+            process,
+            accounted,
+            tail_writes: tail_writes_per_frame,
+        })
+    }
+}
+
+fn peak(taken: &[Taken]) -> f64 {
+    most(taken.iter().map(|taken| taken.pps))
+}
+
+/// The worst share of what could have been delivered: all that is offered, or the peak.
+fn held(taken: &[Taken]) -> f64 {
+    let peak = peak(taken);
+    least(taken.iter().map(|taken| taken.pps / taken.offered_pps.min(peak)))
+}
+
+fn least(numbers: impl Iterator<Item = f64>) -> f64 {
+    numbers.fold(f64::INFINITY, f64::min)
+}
+
+fn most(numbers: impl Iterator<Item = f64>) -> f64 {
+    numbers.fold(0.0, f64::max)
+}
+
+/// Of the machine: `seed`, `capacity_pps` (delivered at the last load) and each number that was drawn, by its constant's name (`rx_ring`).
+///
+/// Overload: `peak_pps`; `held`, the least of what is delivered as a share of what is offered or of the peak, whichever is less. With a process that
+/// computes: `held_computing`, the same; `process`, the least share of the CPU that it gets, and `process_of_reserve`, that over the driver's reserve.
+///
+/// Without overload (at most 0.8 of the capacity): `latency_us`, the highest 99th percentile, and `latency_of_bound`, that over 20 us and the time of 32
+/// frames. `interrupts_per_packet`, the most at 50,000 frames/s and more; `interrupts_per_packet_idle`, the most at any load; `interrupt_load`, the most
+/// of the CPU that they take.
+///
+/// The driver's books: `misstated`, the most that they differ from the machine's, at 50,000 frames/s and more; `useful_ratio`, useful time of a frame at
+/// the lowest such load over that at the last load.
+///
+/// `burst_spread`, `tail_writes_spread`: with any of `bursts` at the last load, the least over the most frames delivered, and tail writes for a frame.
+///
+/// `of_best`: the least of what is delivered over what the best of the drivers of `against` delivers.
+pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> {
+    let of: Of = configuration(of)?;
+    let trials = Trials { of: &of, context };
+    let drawn = random::changes(&of.random, of.seed)?;
+    let own = random::changes(&of.own, of.seed)?.into_iter().map(|change| trials.own(change));
+    let own: Vec<Change> = drawn.iter().cloned().chain(own).collect();
+    let setup = of.setting.setup_with(context, &own)?;
+
+    let mut loads = of.offered.pps(Simulated::new(setup.clone()).line_rate_pps(of.setting.size()));
+    let last_pps = loads.pop().ok_or("nothing is offered")?;
+    let last = trials.take(&setup, last_pps, false)?;
+    let capacity_pps = last.pps;
+    let shares = |shares: &[f64]| {
+        let pps = shares.iter().map(|share| share * capacity_pps);
+        pps.filter(|pps| *pps > 0.0 && *pps < last_pps).collect::<Vec<_>>()
+    };
+    loads.extend(shares(&of.around));
+    loads.sort_by(f64::total_cmp);
+    let mut taken = trials.take_all(&setup, &loads, false)?;
+    taken.push(last);
+    let mut loads = shares(&of.computing);
+    loads.push(last_pps);
+    let computing = trials.take_all(&setup, &loads, true)?;
+    let process = least(computing.iter().map(|taken| taken.process));
+
+    let easy = || taken.iter().filter(|taken| taken.offered_pps <= EASY * capacity_pps);
+    let latency_us = most(easy().map(|taken| taken.point.latency_ns.p99.unwrap_or(0) as f64 / 1e3));
+    let polled = || taken.iter().filter(|taken| taken.offered_pps >= POLLED_PPS);
+    let useful = || polled().map(Taken::useful_of_frame);
+    let [burst_spread, tail_writes_spread] = trials.bursts(&own, last_pps)?;
+
+    let mut values: Values = [
+        ("seed", of.seed as f64),
+        ("capacity_pps", capacity_pps),
+        ("peak_pps", peak(&taken)),
+        ("held", held(&taken)),
+        ("held_computing", held(&computing)),
+        ("process", process),
+        ("process_of_reserve", process / setup.reserve().max(1e-9)),
+        ("latency_us", latency_us),
+        ("latency_of_bound", latency_us / (WAKE_US + WAIT_FRAMES * 1e6 / capacity_pps.max(1.0))),
+        ("interrupts_per_packet", most(polled().map(|taken| taken.interrupts_per_packet))),
+        ("interrupts_per_packet_idle", most(taken.iter().map(|taken| taken.interrupts_per_packet))),
+        ("interrupt_load", most(taken.iter().map(|taken| taken.point.cpu.hardirq))),
+        ("misstated", most(polled().map(Taken::misstated))),
+        ("useful_ratio", useful().next().unwrap_or(0.0) / useful().last().unwrap_or(0.0).max(1e-15)),
+        ("burst_spread", burst_spread),
+        ("tail_writes_spread", tail_writes_spread),
+        ("of_best", trials.of_best(&drawn, &taken)?),
+    ]
+    .into_iter()
+    .map(|(name, number)| (name.to_owned(), number.into()))
+    .collect();
+    for change in own {
+        if let To::Set(toml::Value::Integer(number)) = change.to {
+            values.insert(change.constant.replace(['.', '-'], "_"), Value::Number(number as f64));
+        }
+    }
+    Ok(values)
+}

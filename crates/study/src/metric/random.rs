@@ -1,0 +1,113 @@
+//! Constants at random, all of which follow from one seed.
+
+use kpps_profiles::Change;
+use serde::Deserialize;
+
+/// What a constant may be.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Choice {
+    /// One of these.
+    Of(Vec<toml::Value>),
+    /// A whole number between these, as likely in one octave as in another, and a multiple of `step`.
+    #[serde(rename_all = "kebab-case")]
+    Between {
+        from: u32,
+        to: u32,
+        #[serde(default = "one")]
+        step: u32,
+    },
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// SplitMix64 (Steele et al., OOPSLA 2014): one step.
+fn mixed(state: u64) -> u64 {
+    let mut z = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// From 0 to below 1. A constant's own: what others there are makes no difference.
+fn share(seed: u64, name: &str) -> f64 {
+    let bits = name.bytes().fold(mixed(seed), |state, byte| mixed(state ^ u64::from(byte)));
+    (bits >> 11) as f64 / (1u64 << 53) as f64
+}
+
+impl Choice {
+    fn draw(&self, share: f64) -> Option<toml::Value> {
+        match self {
+            Self::Of(values) => values.get((share * values.len() as f64) as usize).cloned(),
+            Self::Between { from, to, step } => {
+                let (low, high) = (f64::from((*from).max(1)), f64::from(*to));
+                let drawn = low * (high / low).powf(share) / f64::from((*step).max(1));
+                Some(toml::Value::Integer(drawn.round() as i64 * i64::from(*step)))
+            }
+        }
+    }
+}
+
+/// Each constant of `of` drawn from what it may be: a list to choose from, or `{ from = 64, to = 4096, step = 8 }`.
+pub(super) fn changes(of: &toml::Table, seed: u64) -> Result<Vec<Change>, String> {
+    let change = |(path, choice): (&String, &toml::Value)| {
+        let choice: Choice = choice
+            .clone()
+            .try_into()
+            .map_err(|_| format!("'{path}' is to be drawn: give a list, or {{ from = …, to = … }}"))?;
+        let value =
+            choice.draw(share(seed, path)).ok_or_else(|| format!("'{path}': nothing to choose from"))?;
+        Change::set(path, value)
+    };
+    of.iter().map(change).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use kpps_profiles::To;
+
+    fn drawn(text: &str, seed: u64) -> Vec<toml::Value> {
+        let changes = changes(&text.parse().unwrap(), seed).unwrap();
+        let value = |change: Change| match change.to {
+            To::Set(value) => value,
+            To::Scale(_) => panic!("a value"),
+        };
+        changes.into_iter().map(value).collect()
+    }
+
+    #[test]
+    fn draws_stay_within_their_ranges_and_reach_their_ends() {
+        let rings: Vec<_> = (1..=2000)
+            .map(|seed| {
+                drawn("'driver.rx_ring' = { from = 64, to = 4096, step = 8 }", seed)[0].as_integer().unwrap()
+            })
+            .collect();
+        assert!(rings.iter().all(|ring| (64..=4096).contains(ring) && ring % 8 == 0));
+        assert!(rings.contains(&64) && rings.iter().any(|ring| *ring > 4000));
+        let low = rings.iter().filter(|ring| **ring < 512).count();
+        assert!((900..1100).contains(&low), "half of the octaves: {low}");
+        let hosts: std::collections::BTreeSet<_> =
+            (1..=50).map(|seed| drawn("'machine.host' = ['a', 'b', 'c']", seed)[0].to_string()).collect();
+        assert_eq!(hosts.len(), 3);
+    }
+
+    #[test]
+    fn a_draw_depends_on_its_seed_and_its_name_only() {
+        let both = "'host.a' = { from = 1, to = 1000000 }\n'host.b' = { from = 1, to = 1000000 }";
+        let alone = "'host.b' = { from = 1, to = 1000000 }";
+        assert_eq!(drawn(both, 7)[1], drawn(alone, 7)[0]);
+        assert_ne!(drawn(both, 7)[0], drawn(both, 7)[1]);
+        assert_ne!(drawn(alone, 7), drawn(alone, 8));
+    }
+
+    #[test]
+    fn what_cannot_be_drawn_is_named() {
+        for text in ["'host.a' = 3", "'host.a' = []", "'a' = [1]"] {
+            assert!(changes(&text.parse().unwrap(), 1).unwrap_err().contains("'"), "{text}");
+        }
+    }
+}
