@@ -14,7 +14,7 @@ use std::time::Duration;
 /// All of a quick run, boots included.
 const QUICK: Duration = Duration::from_secs(170);
 /// Windows for each driver in a quick run, and how long they are.
-const QUICK_WINDOWS: (u32, Duration) = (5, Duration::from_millis(100));
+const QUICK_WINDOWS: (u32, Duration) = (4, Duration::from_millis(200));
 
 /// Arguments of `kpps lab`.
 #[derive(Args)]

@@ -66,6 +66,8 @@ pub struct Measured {
     pub unsent: u64,
     /// Frames lost, by place.
     pub drops: BTreeMap<String, u64>,
+    /// Frames that ended somewhere beyond those that were sent.
+    pub surplus: u64,
 }
 
 impl Job<'_> {
@@ -113,8 +115,11 @@ impl Job<'_> {
         (measured.samples, measured.registers) = result?;
         measured.drops = finished?;
         let accounted = dealt_with + measured.drops.values().sum::<u64>();
-        if let Some(rest @ 1..) = measured.sent.checked_sub(accounted) {
-            measured.drops.insert(self.elsewhere().into(), rest);
+        if self.work.is_loaded() {
+            measured.surplus = accounted.saturating_sub(measured.sent);
+            if let Some(rest @ 1..) = measured.sent.checked_sub(accounted) {
+                measured.drops.insert(self.elsewhere().into(), rest);
+            }
         }
         Ok(measured)
     }

@@ -5,9 +5,10 @@
 
 use crate::load::Rate;
 use crate::measure::{Job, Measured, Sample};
-use crate::results::{Lab, Ratio, Row};
 use crate::workload::{self, Backend, Driver, Settings, Work};
 use crate::{Cache, Error, Guest, Kernel, Machine, Model, Options, Result, Userland};
+use kpps_report::Registers;
+use kpps_report::lab::{Lab, Ratio, Row, median};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -91,7 +92,23 @@ impl Plan {
         let userland = Userland::get(&cache)?;
         // Time is for measuring: what is fetched once does not count.
         let since = if since.elapsed() > Duration::from_secs(20) { Instant::now() } else { since };
-        let mut found = Found { lab: Lab::new(&kernel), ..Found::default() };
+        let lab = Lab {
+            kpps_version: env!("CARGO_PKG_VERSION").into(),
+            kernel: kernel.name.clone(),
+            kernel_version: kernel.version.clone(),
+            rounds: self.rounds,
+            window_ms: u64::try_from(self.window.as_millis()).unwrap_or(u64::MAX),
+            load_pps: match self.rate {
+                Rate::Pps(pps) => Some(pps),
+                Rate::Flood => None,
+            },
+            our_ring: self.settings.our_ring(),
+            dpdk_ring: self.settings.dpdk_ring(),
+            settings: self.settings.0.iter().map(ToString::to_string).collect(),
+            complete: true,
+            ..Lab::default()
+        };
+        let mut found = Found { lab, ..Found::default() };
         for boot in boots {
             if !go_on() {
                 found.lab.complete = false;
@@ -105,17 +122,22 @@ impl Plan {
             let options = Options::new(boot.machine, workload::cards(boot.model));
             let dpdk = self.drivers.contains(&Driver::Dpdk);
             let ours = self.drivers.contains(&Driver::Ours).then_some(self.kpps.as_path());
-            let mut guest = Guest::boot(&options, &kernel, &userland, dpdk, ours)?;
-            guest.interruptible(go_on);
+            let start = || {
+                let mut guest = Guest::boot(&options, &kernel, &userland, dpdk, ours)?;
+                guest.interruptible(go_on);
+                Ok(guest)
+            };
+            let again = |guest: &mut Guest| start().map(|fresh| *guest = fresh);
+            let mut guest = start()?;
             if found.lab.qemu.is_empty() {
                 found.lab.qemu = guest.qemu_version()?;
             }
-            if !self.rounds(&mut guest, &boot, since, &mut found, progress) {
+            if !self.rounds(&mut guest, &boot, since, &mut found, progress, &again) {
                 found.lab.complete = false;
                 break;
             }
         }
-        found.conclude(self);
+        found.conclude();
         Ok(found.lab)
     }
 
@@ -127,6 +149,7 @@ impl Plan {
         since: Instant,
         found: &mut Found,
         progress: &mut dyn Progress,
+        again: &dyn Fn(&mut Guest) -> Result<()>,
     ) -> bool {
         for round in 0..self.rounds {
             for task in &boot.tasks {
@@ -155,6 +178,11 @@ impl Plan {
                         found.lab.complete = false;
                         let why: String = error.to_string().chars().take(LONGEST_REASON).collect();
                         found.lab.failures.push(format!("{name}: {why}"));
+                        // Whatever still runs there would be measured with the next.
+                        if let Err(error) = again(guest) {
+                            found.lab.failures.push(format!("{name}: no guest any more: {error}"));
+                            return true;
+                        }
                     }
                 }
                 found.longest = found.longest.max(begun.elapsed());
@@ -232,7 +260,7 @@ impl Found {
     }
 
     /// Rows and ratios of what was measured.
-    fn conclude(&mut self, plan: &Plan) {
+    fn conclude(&mut self) {
         for (&(model, iommu, task), rounds) in &self.measured {
             self.lab.rows.push(row(model, iommu, task, rounds));
         }
@@ -244,12 +272,9 @@ impl Found {
                 let other = Task { driver: over, backend, ..task };
                 let Some(others) = self.measured.get(&(model, iommu, other)) else { continue };
                 let ratios = ratios(ours, others);
-                if !ratios.is_empty() {
-                    self.lab.ratios.push(Ratio::new(task.work, over, task.backend, model, &ratios));
-                }
+                self.lab.ratios.extend(Ratio::of(&row(model, iommu, task, ours), over.name(), &ratios));
             }
         }
-        self.lab.window_ms = u64::try_from(plan.window.as_millis()).unwrap_or(u64::MAX);
     }
 }
 
@@ -284,22 +309,14 @@ fn row(model: Model, iommu: bool, task: Task, rounds: &BTreeMap<u32, Measured>) 
         sent_pps: work.is_loaded().then(|| middle(|sample| sample.sent_pps).round()),
         interrupts_per_s: middle(|sample| sample.interrupts_per_s).round(),
         cpu_busy: middle(|sample| sample.busy),
-        registers_per_packet: rounds.values().find_map(|measured| measured.registers),
+        registers_per_packet: rounds
+            .values()
+            .find_map(|measured| measured.registers)
+            .map(|(read, write)| Registers { read, write }),
         sent: rounds.values().map(|measured| measured.sent).sum(),
         unsent: rounds.values().map(|measured| measured.unsent).sum(),
         drops,
-    }
-}
-
-/// The middle value.
-pub(crate) fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() % 2 {
-        _ if values.is_empty() => None,
-        1 => Some(values[middle]),
-        _ => Some((values[middle - 1] + values[middle]) / 2.0),
+        surplus: rounds.values().map(|measured| measured.surplus).sum(),
     }
 }
 
@@ -351,7 +368,7 @@ mod tests {
         }
         // A round in which only one of them worked says nothing.
         found.add(&boot, &task(Driver::Ours), 3, measured(&[300.0]));
-        found.conclude(&plan());
+        found.conclude();
         let [ratio] = &found.lab.ratios[..] else { panic!("{:?}", found.lab.ratios) };
         assert_eq!((ratio.ratio, ratio.min, ratio.max, &*ratio.over), (3.0, 1.0, 4.0, "dpdk"));
         // Drops are summed over all rounds, that one among them.

@@ -250,7 +250,11 @@ impl Testbed for Bed {
     ) -> std::result::Result<Trial, TrialError> {
         self.measure(load, go_on).map_err(|error| match error {
             Error::Interrupted => TrialError::Interrupted,
-            other => TrialError::Testbed(other.to_string()),
+            other => {
+                // Whatever still runs there: the next trial begins with another guest.
+                self.up = None;
+                TrialError::Testbed(other.to_string())
+            }
         })
     }
 }

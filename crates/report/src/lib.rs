@@ -15,6 +15,7 @@ mod csv;
 mod format;
 pub mod grid;
 mod html;
+pub mod lab;
 pub mod ndr;
 mod page;
 mod places;

@@ -325,6 +325,7 @@ enum Document {
     Comparison(crate::comparison::Comparison),
     Sizes(crate::rfc2544::Sizes),
     Rfc2544(crate::rfc2544::Rfc2544),
+    Lab(crate::lab::Lab),
 }
 
 /// The JSON Schema of all kinds of documents (draft 2020-12), ending in a newline; `schema/kpps-1.json`

@@ -1,5 +1,6 @@
 //! The kernel's own driver: pktgen, early drop, routing, bridging.
 
+use super::card::MissedFrames;
 use super::{Count, LOADED, OPEN, Running, Settings, Work, bind, cards, involved};
 use crate::counters::Snapshot;
 use crate::guest::address;
@@ -11,9 +12,6 @@ use std::time::{Duration, Instant};
 const LINK: Duration = Duration::from_secs(15);
 /// Frames that pktgen hands to the driver before it rings the doorbell.
 const BURST: u32 = 32;
-/// The card's count of frames for which there was no descriptor (SDM 13.7.3). QEMU does not clear it when it is read, as
-/// the driver believes, so that the driver's own sum is worthless.
-const MPC: u64 = 0x4010;
 
 /// Reads a number that follows `words` in `text`.
 fn number(text: &str, words: &[&str]) -> Option<u64> {
@@ -53,39 +51,6 @@ struct Linux {
     /// What undoes the setup.
     undo: String,
     missed: MissedFrames,
-}
-
-/// Frames that a card's ring had no room for.
-pub(crate) struct MissedFrames {
-    register: String,
-    before: u64,
-}
-
-impl MissedFrames {
-    /// Counts from now on.
-    pub(crate) fn of(guest: &mut Guest, index: usize) -> Result<Self> {
-        let resource = guest.run(&format!("head -1 /sys/bus/pci/devices/{}/resource", address(index)))?;
-        let base = resource.split_whitespace().next().and_then(|word| word.strip_prefix("0x"));
-        let base = base.and_then(|digits| u64::from_str_radix(digits, 16).ok());
-        let base = base.ok_or(Error::Protocol { what: "a card's registers".into(), answer: resource })?;
-        let mut missed = Self { register: format!("{:#x}", base + MPC), before: 0 };
-        missed.before = missed.read(guest)?;
-        Ok(missed)
-    }
-
-    fn read(&self, guest: &mut Guest) -> Result<u64> {
-        let answer = guest.at_once(&format!("devmem {}", self.register))?;
-        let digits = answer.trim().trim_start_matches("0x");
-        u64::from_str_radix(digits, 16)
-            .map_err(|_| Error::Protocol { what: "frames missed".into(), answer: answer.clone() })
-    }
-
-    /// Frames since then.
-    pub(crate) fn now(&self, guest: &mut Guest) -> Result<u64> {
-        let now = self.read(guest)?;
-        // A reset clears it.
-        Ok(if now < self.before { now } else { now - self.before })
-    }
 }
 
 pub(super) fn start(

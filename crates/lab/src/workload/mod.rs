@@ -1,5 +1,6 @@
 //! What is run in a guest: a driver at a kind of work, which can be looked at while it goes on.
 
+mod card;
 mod dpdk;
 mod linux;
 mod ours;

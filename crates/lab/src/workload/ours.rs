@@ -3,7 +3,7 @@
 use super::{Backend, Count, LOADED, OPEN, PAIR, Running, Work, bind, involved, load_backend, stand_in};
 use crate::counters::Snapshot;
 use crate::guest::address;
-use crate::workload::linux::MissedFrames;
+use crate::workload::card::MissedFrames;
 use crate::{Error, Guest, Result};
 use serde_json::Value;
 use std::collections::BTreeMap;

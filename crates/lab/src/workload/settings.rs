@@ -2,10 +2,14 @@
 //! other two.
 
 use crate::{Error, Guest, Model, Result};
+use std::fmt;
 use std::str::FromStr;
 
 /// Descriptors in each ring of ours and DPDK's, so that the drivers are compared and not their defaults: those of kpps's ports.
 const RING: u16 = 2048;
+
+/// What both programs take on both cards.
+const RINGS: std::ops::RangeInclusive<u16> = 80..=4096;
 
 /// Settings, in the order in which they were given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,11 +64,31 @@ impl FromStr for Setting {
         let name = match (shelf, name) {
             (Shelf::Napi, "defer_hard_irqs") => "napi_defer_hard_irqs",
             (Shelf::Napi, "gro_flush_timeout") => name,
-            (Shelf::Ours | Shelf::Dpdk, "ring") if value.parse::<u16>().is_ok() => name,
+            (Shelf::Ours | Shelf::Dpdk, "ring") => {
+                let length = value.parse::<u16>().ok();
+                length.filter(|n| n % 8 == 0 && RINGS.contains(n)).ok_or_else(|| {
+                    let (least, most) = (RINGS.start(), RINGS.end());
+                    format!("'{text}': a ring has a multiple of 8 of descriptors, {least} to {most}")
+                })?;
+                name
+            }
             (Shelf::Napi | Shelf::Ours | Shelf::Dpdk, _) => return Err(help()),
             _ => name,
         };
         Ok(Self { shelf, name: name.to_owned(), value: value.to_owned() })
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shelf = match self.shelf {
+            Shelf::Linux => "linux",
+            Shelf::Sysctl => "sysctl",
+            Shelf::Napi => "napi",
+            Shelf::Ours => "ours",
+            Shelf::Dpdk => "dpdk",
+        };
+        write!(f, "{shelf}.{}={}", self.name, self.value)
     }
 }
 
@@ -148,11 +172,14 @@ mod tests {
             "napi.x=1",
             "linux.a=1;reboot",
             "sysctl.a b=1",
-            "ours.ring=x",
             "dpdk.a=1",
         ] {
             let error = text.parse::<Setting>().unwrap_err();
             assert!(error.contains("is not a setting"), "{error}");
+        }
+        for text in ["ours.ring=x", "ours.ring=72", "dpdk.ring=100", "dpdk.ring=8192"] {
+            let error = text.parse::<Setting>().unwrap_err();
+            assert!(error.contains("80 to 4096"), "{error}");
         }
     }
 }

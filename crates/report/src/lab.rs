@@ -1,16 +1,27 @@
-//! The results of the lab: a document and its table.
+//! Drivers that took turns on the same card in a guest.
 
-use crate::workload::{Backend, Driver, Work};
-use crate::{Kernel, Model};
-use serde::Serialize;
+use crate::{Registers, Schema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The document `kpps/1` of kind "lab".
-#[derive(Clone, Debug, Serialize)]
+/// The kind of a [`Lab`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LabKind {
+    /// Drivers on one card.
+    #[default]
+    Lab,
+}
+
+/// Drivers on the same cards, and ours against the others.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Lab {
-    schema: &'static str,
-    kind: &'static str,
+    /// The version of this document.
+    pub schema: Schema,
+    /// The kind of this document.
+    pub kind: LabKind,
     /// The version of kpps.
     pub kpps_version: String,
     /// The kernel by its name in the lab.
@@ -19,8 +30,18 @@ pub struct Lab {
     pub kernel_version: String,
     /// QEMU's version.
     pub qemu: String,
+    /// How often each driver was started anew.
+    pub rounds: u32,
     /// The length of a window in ms.
     pub window_ms: u64,
+    /// What the host offered in frames per second; nothing if it sent as fast as it could.
+    pub load_pps: Option<f64>,
+    /// Descriptors in each ring of kpps.
+    pub our_ring: u16,
+    /// Descriptors in each ring of testpmd.
+    pub dpdk_ring: u16,
+    /// What else was set, as it was asked for. Linux's drivers are as they come, with rings of 256, where nothing is.
+    pub settings: Vec<String>,
     /// Whether everything that was asked for is there.
     pub complete: bool,
     /// What was measured.
@@ -31,26 +52,8 @@ pub struct Lab {
     pub failures: Vec<String>,
 }
 
-impl Default for Lab {
-    fn default() -> Self {
-        Self {
-            schema: "kpps/1",
-            kind: "lab",
-            kpps_version: env!("CARGO_PKG_VERSION").into(),
-            kernel: String::new(),
-            kernel_version: String::new(),
-            qemu: String::new(),
-            window_ms: 0,
-            complete: true,
-            rows: vec![],
-            ratios: vec![],
-            failures: vec![],
-        }
-    }
-}
-
 /// One driver at one workload.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Row {
     /// What it did.
     pub workload: String,
@@ -69,30 +72,26 @@ pub struct Row {
     /// Their median.
     pub median_pps: f64,
     /// What the host sent per second, if it did.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_pps: Option<f64>,
     /// Interrupts of cards per second.
     pub interrupts_per_s: f64,
     /// Share of the guest's processor that was not idle. A driver that polls is never idle.
     pub cpu_busy: f64,
     /// Register reads and writes for each frame, traced in QEMU after the windows.
-    #[serde(serialize_with = "registers")]
-    pub registers_per_packet: Option<(f64, f64)>,
+    pub registers_per_packet: Option<Registers>,
     /// Frames that the host sent in all.
     pub sent: u64,
     /// Frames that were due and that the host could not send.
     pub unsent: u64,
     /// Frames lost, by place.
     pub drops: BTreeMap<String, u64>,
-}
-
-fn registers<S: serde::Serializer>(value: &Option<(f64, f64)>, to: S) -> Result<S::Ok, S::Error> {
-    let named = value.map(|(read, write)| BTreeMap::from([("read", read), ("write", write)]));
-    named.serialize(to)
+    /// Frames that ended somewhere beyond those that were sent: counters that overlap, or traffic of others.
+    pub surplus: u64,
 }
 
 /// kpps against another driver, in the same boot.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ratio {
     /// What they did.
     pub workload: String,
@@ -111,28 +110,34 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// The median of `ratios`, of which there is one at least.
-    pub(crate) fn new(work: Work, over: Driver, backend: Backend, model: Model, ratios: &[f64]) -> Self {
+    /// Of `row`, which is kpps's, over the driver `over`: the median of `ratios`; nothing if there are none.
+    pub fn of(row: &Row, over: &str, ratios: &[f64]) -> Option<Self> {
         let round = |value: f64| (value * 1000.0).round() / 1000.0;
-        let median = crate::plan::median(ratios.iter().copied()).unwrap_or(0.0);
-        Self {
-            workload: work.name().into(),
-            over: over.name().into(),
-            backend: backend.name().into(),
-            device: model.name().into(),
-            ratio: round(median),
+        Some(Self {
+            workload: row.workload.clone(),
+            over: over.into(),
+            backend: row.backend.clone(),
+            device: row.device.clone(),
+            ratio: round(median(ratios.iter().copied())?),
             min: round(ratios.iter().copied().fold(f64::INFINITY, f64::min)),
             max: round(ratios.iter().copied().fold(0.0, f64::max)),
-        }
+        })
+    }
+}
+
+/// The middle value.
+pub fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() % 2 {
+        _ if values.is_empty() => None,
+        1 => Some(values[middle]),
+        _ => Some((values[middle - 1] + values[middle]) / 2.0),
     }
 }
 
 impl Lab {
-    /// Nothing yet, on `kernel`.
-    pub(crate) fn new(kernel: &Kernel) -> Self {
-        Self { kernel: kernel.name.clone(), kernel_version: kernel.version.clone(), ..Self::default() }
-    }
-
     /// The document as JSON.
     ///
     /// # Errors
@@ -145,8 +150,14 @@ impl Lab {
     pub fn table(&self) -> String {
         let mut text = format!(
             "{} ({}) in QEMU {} (TCG, one processor, frames of 64 B with FCS)\n\
-             QEMU's cards have no wire limit: rates above 1488 kpps are those of the emulation.\n\n",
-            self.kernel, self.kernel_version, self.qemu
+             QEMU's cards have no wire limit: rates above 1488 kpps are those of the emulation.\n\
+             rings: kpps {}, DPDK {}{}\n\n",
+            self.kernel,
+            self.kernel_version,
+            self.qemu,
+            self.our_ring,
+            self.dpdk_ring,
+            self.settings.iter().map(|setting| format!("; {setting}")).collect::<String>()
         );
         let _ = writeln!(
             text,
@@ -190,6 +201,7 @@ impl Row {
         let lost: Vec<_> =
             self.drops.iter().filter(|(_, n)| **n > 0).map(|(place, n)| self.share(place, *n)).collect();
         let unsent = (self.unsent > 0).then(|| self.share("not sent", self.unsent));
+        let surplus = (self.surplus > 0).then(|| self.share("more than sent", self.surplus));
         let iommu = if self.iommu && self.backend == "kernel" { "+iommu" } else { "" };
         format!(
             "{:<7} {:<8} {:<6} {:<7} {:>9} {:>19}  {:>8} {:>9.0} {:>6.0} {:>9}  {}\n",
@@ -202,8 +214,9 @@ impl Row {
             self.sent_pps.map_or_else(|| "–".into(), kpps),
             self.interrupts_per_s,
             self.cpu_busy * 100.0,
-            self.registers_per_packet.map_or_else(|| "–".into(), |(r, w)| format!("{:.3}", r + w)),
-            lost.into_iter().chain(unsent).collect::<Vec<_>>().join(", "),
+            self.registers_per_packet
+                .map_or_else(|| "–".into(), |each| format!("{:.3}", each.read + each.write)),
+            lost.into_iter().chain(unsent).chain(surplus).collect::<Vec<_>>().join(", "),
         )
     }
 
@@ -235,12 +248,14 @@ mod tests {
             sent_pps: Some(1e6),
             interrupts_per_s: 5.0,
             cpu_busy: 0.5,
-            registers_per_packet: Some((0.25, 0.5)),
+            registers_per_packet: Some(Registers { read: 0.25, write: 0.5 }),
             sent: 1000,
             unsent: 0,
             drops: [("ring".to_owned(), 800)].into(),
+            surplus: 0,
         };
-        let ratio = Ratio::new(Work::Receive, Driver::Linux, Backend::Uio, Model::E1000, &[2.0, 4.0]);
+        let ratio = Ratio::of(&row, "linux", &[2.0, 4.0]).unwrap();
+        assert_eq!(Ratio::of(&row, "linux", &[]), None);
         let lab =
             Lab { rows: vec![row], ratios: vec![ratio], failures: vec!["x: y".into()], ..Lab::default() };
         let json: serde_json::Value = serde_json::from_str(&lab.to_json().unwrap()).unwrap();
