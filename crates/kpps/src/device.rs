@@ -5,6 +5,7 @@ use clap::{Args, Subcommand};
 use kpps_ports::devices::{self, Device};
 use kpps_ports::{Backend, pci::Address};
 use std::fmt::Write;
+use std::net::IpAddr;
 
 /// Arguments of `kpps device`.
 #[derive(Args)]
@@ -14,8 +15,9 @@ use std::fmt::Write;
   kpps device bind 0000:00:10.0 --to uio        needs huge pages and root to use
   kpps device release 0000:00:10.0              back to the kernel's driver
 
-A card whose interface is up and has addresses is not taken away from the kernel unless --force is
-given: it may be the one that you are connected by.")]
+A card whose interface is up and has addresses, or carries others (VLANs, a bridge), or is in another network
+namespace, is not taken away from the kernel unless --force is given: it may be the one that you are
+connected by.")]
 pub struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -109,14 +111,20 @@ fn state(device: &Device) -> String {
     match (&device.interface, device.backend(), device.chip) {
         (_, Some(backend), Some(_)) => format!("ready: {backend}:{}", device.address),
         (_, _, None) => "not an e1000".into(),
+        _ if device.elsewhere => "in another network namespace".into(),
         (Some(interface), ..) if interface.up => {
-            let addresses: Vec<_> = interface.addresses.iter().map(ToString::to_string).collect();
+            let addresses = interface.addresses.as_deref().map_or(vec!["addresses unknown".into()], texts);
             let master = interface.master.iter().map(|master| format!("part of {master}"));
-            let uses: Vec<_> = addresses.into_iter().chain(master).collect();
+            let carries = interface.carries.iter().map(|name| format!("carries {name}"));
+            let uses: Vec<_> = addresses.into_iter().chain(master).chain(carries).collect();
             if uses.is_empty() { "up, unused".into() } else { format!("up: {}", uses.join(", ")) }
         }
         _ => "unused".into(),
     }
+}
+
+fn texts(addresses: &[IpAddr]) -> Vec<String> {
+    addresses.iter().map(ToString::to_string).collect()
 }
 
 fn json(devices: &[Device]) -> String {
@@ -131,8 +139,9 @@ fn json(devices: &[Device]) -> String {
                 "driver": device.driver,
                 "interface": device.interface.as_ref().map(|interface| serde_json::json!({
                     "name": interface.name, "up": interface.up, "master": interface.master,
-                    "addresses": interface.addresses.iter().map(ToString::to_string).collect::<Vec<_>>(),
+                    "carries": interface.carries, "addresses": interface.addresses.as_deref().map(texts),
                 })),
+                "elsewhere": device.elsewhere,
                 "iommu_group": device.iommu_group,
                 "port": device.backend().map(|backend| format!("{backend}:{}", device.address)),
             })

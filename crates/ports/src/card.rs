@@ -62,11 +62,7 @@ impl Card {
     pub fn open(domain: &Domain, address: Address) -> Result<Self, Error> {
         let system = System::host();
         let device = devices::device(&system, address)?;
-        let chip = device.chip.ok_or(Error::NotE1000 {
-            address,
-            vendor: device.vendor,
-            device_id: device.device_id,
-        })?;
+        let chip = device.e1000()?;
         let backend = domain.backend();
         if device.driver.as_deref() != Some(backend.driver()) {
             return Err(Error::NotBound { address, driver: device.driver, backend });

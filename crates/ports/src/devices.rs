@@ -32,11 +32,22 @@ pub struct Device {
     pub driver: Option<String>,
     /// Its network interface, while such a driver has it.
     pub interface: Option<Interface>,
+    /// Whether such a driver's interface is in another network namespace, where nothing of it is seen from here.
+    pub elsewhere: bool,
     /// Its IOMMU group, if there is an IOMMU.
     pub iommu_group: Option<u32>,
 }
 
 impl Device {
+    /// The chip.
+    ///
+    /// # Errors
+    /// [`Error::NotE1000`] if it is none of ours.
+    pub fn e1000(&self) -> Result<Chip, Error> {
+        let &Self { address, vendor, device_id, chip, .. } = self;
+        chip.ok_or(Error::NotE1000 { address, vendor, device_id })
+    }
+
     /// The backend whose driver has it.
     pub fn backend(&self) -> Option<Backend> {
         Backend::ALL.into_iter().find(|backend| Some(backend.driver()) == self.driver.as_deref())
@@ -50,22 +61,32 @@ pub struct Interface {
     pub name: String,
     /// Whether it is up.
     pub up: bool,
-    /// Its addresses, without those of IPv6 that every interface gives itself (link-local).
-    pub addresses: Vec<IpAddr>,
+    /// Its addresses, without those of IPv6 that every interface gives itself (link-local); `None` if the system
+    /// does not tell.
+    pub addresses: Option<Vec<IpAddr>>,
     /// The bridge or bond that it is a port of.
     pub master: Option<String>,
+    /// Other interfaces on top of it, as VLANs: they may have addresses.
+    pub carries: Vec<String>,
 }
 
 impl Interface {
     /// What it is used for, if anything.
     fn used_for(&self) -> Option<String> {
-        let addresses = || self.addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(", ");
-        match &self.master {
-            _ if !self.up => None,
-            Some(master) => Some(format!("a port of {master}")),
-            None if self.addresses.is_empty() => None,
-            None => Some(format!("has addresses ({})", addresses())),
+        if !self.up {
+            return None;
         }
+        if let Some(master) = &self.master {
+            return Some(format!("a port of {master}"));
+        }
+        if !self.carries.is_empty() {
+            return Some(format!("carries {}", self.carries.join(", ")));
+        }
+        let Some(addresses) = &self.addresses else {
+            return Some("perhaps has addresses, which cannot be listed".into());
+        };
+        let addresses: Vec<_> = addresses.iter().map(IpAddr::to_string).collect();
+        (!addresses.is_empty()).then(|| format!("has addresses ({})", addresses.join(", ")))
     }
 }
 
@@ -79,8 +100,8 @@ pub fn list() -> Vec<Device> {
 ///
 /// # Errors
 /// [`Error::NoDevice`], [`Error::NotE1000`], [`Error::ModuleMissing`],
-/// [`Error::NoIommuGroup`], [`Error::IommuInTheWay`], [`Error::InterfaceInUse`], [`Error::InUse`],
-/// [`Error::Permission`], [`Error::NotTaken`].
+/// [`Error::NoIommuGroup`], [`Error::IommuInTheWay`], [`Error::InterfaceInUse`], [`Error::InterfaceElsewhere`],
+/// [`Error::InUse`], [`Error::Permission`], [`Error::NotTaken`].
 pub fn bind(address: Address, backend: Backend, force: bool) -> Result<Device, Error> {
     bind_in(&System::host(), address, backend, force)
 }
@@ -110,13 +131,17 @@ pub(crate) fn device(system: &System, address: Address) -> Result<Device, Error>
         return Err(Error::NoDevice(address));
     };
     let group = system::link(&system.device(address, "iommu_group"));
+    let interface = interface(system, address);
+    // The kernel makes this folder with the first interface, and shows in it those of one namespace.
+    let elsewhere = interface.is_none() && system.device(address, "net").exists();
     Ok(Device {
         address,
         vendor,
         device_id,
         chip: if vendor == INTEL { Chip::from_device_id(device_id) } else { None },
         driver: system::link(&system.device(address, "driver")),
-        interface: interface(system, address),
+        interface,
+        elsewhere,
         iommu_group: group.and_then(|number| number.parse().ok()),
     })
 }
@@ -125,10 +150,17 @@ fn interface(system: &System, address: Address) -> Option<Interface> {
     let name = system::names(&system.device(address, "net")).into_iter().next()?;
     let folder = system.device(address, "net").join(&name);
     let link_local = |ip: &IpAddr| matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local());
-    let mut addresses = system.addresses(&name);
-    addresses.retain(|address| !link_local(address));
+    let mut addresses = system.addresses(&name).ok();
+    if let Some(addresses) = &mut addresses {
+        addresses.retain(|address| !link_local(address));
+    }
     let up = system::hex(&folder.join("flags")).is_some_and(|flags| flags & IFF_UP != 0);
-    Some(Interface { name, up, addresses, master: system::link(&folder.join("master")) })
+    let master = system::link(&folder.join("master"));
+    // The kernel links to all that is on top, a master among them.
+    let upper =
+        system::names(&folder).into_iter().filter_map(|link| Some(link.strip_prefix("upper_")?.to_owned()));
+    let carries = upper.filter(|name| Some(name) != master.as_ref()).collect();
+    Some(Interface { name, up, addresses, master, carries })
 }
 
 /// Whether an IOMMU stands between the device and physical addresses.
@@ -151,10 +183,7 @@ pub(crate) fn others_in_group(system: &System, address: Address) -> Vec<String> 
 
 fn bind_in(system: &System, address: Address, backend: Backend, force: bool) -> Result<Device, Error> {
     let found = device(system, address)?;
-    if found.chip.is_none() {
-        let Device { vendor, device_id, .. } = found;
-        return Err(Error::NotE1000 { address, vendor, device_id });
-    }
+    found.e1000()?;
     if found.backend() == Some(backend) {
         return Ok(found);
     }
@@ -171,6 +200,9 @@ fn bind_in(system: &System, address: Address, backend: Backend, force: bool) -> 
         && let Some(why) = interface.used_for()
     {
         return Err(Error::InterfaceInUse { address, name: interface.name.clone(), why });
+    }
+    if found.elsewhere && !force {
+        return Err(Error::InterfaceElsewhere(address));
     }
     let _lock = idle(system, &found)?;
     system.write(&system.device(address, "driver_override"), backend.driver())?;

@@ -64,6 +64,12 @@ pub enum Error {
         /// What uses it.
         why: String,
     },
+    /// The card's network interface is where nobody here sees whether it is in use.
+    #[error(
+        "the interface of {0} is in another network namespace and may be in use: \
+        `ip -n NAMESPACE link set INTERFACE netns $$` gets it back, or add --force"
+    )]
+    InterfaceElsewhere(Address),
     /// Another process, or another part of this one, has the card open.
     #[error(
         "{0} is in use by another process: `fuser -v /sys/bus/pci/devices/{0}/config /dev/vfio/* /dev/uio*` shows which"
@@ -191,6 +197,7 @@ mod tests {
             (Error::IommuInTheWay(address), "--to vfio"),
             (Error::ModuleMissing("uio_pci_generic"), "modprobe uio_pci_generic"),
             (Error::NoIommuGroup(address), "--to uio"),
+            (Error::InterfaceElsewhere(address), "link set INTERFACE netns $$"),
             (Error::InUse(address), "fuser -v"),
             (Error::LockedMemory { bytes: 64 << 20 }, "lock 64 MiB"),
             (

@@ -13,7 +13,7 @@ pub(crate) trait Kernel: Send + Sync {
     /// A write to an attribute in sysfs.
     fn write(&self, path: &Path, text: &str) -> io::Result<()>;
     /// The addresses of a network interface.
-    fn addresses(&self, interface: &str) -> Vec<IpAddr>;
+    fn addresses(&self, interface: &str) -> io::Result<Vec<IpAddr>>;
 }
 
 /// The real one.
@@ -25,16 +25,15 @@ impl Kernel for Linux {
         io::Write::write_all(&mut File::options().write(true).open(path)?, text.as_bytes())
     }
 
-    fn addresses(&self, interface: &str) -> Vec<IpAddr> {
-        let Ok(all) = nix::ifaddrs::getifaddrs() else { return Vec::new() };
-        let of_this = all.filter(|entry| entry.interface_name == interface);
-        of_this
+    fn addresses(&self, interface: &str) -> io::Result<Vec<IpAddr>> {
+        let of_this = nix::ifaddrs::getifaddrs()?.filter(|entry| entry.interface_name == interface);
+        Ok(of_this
             .filter_map(|entry| {
                 let address = entry.address?;
                 let v4 = address.as_sockaddr_in().map(|a| IpAddr::V4(a.ip()));
                 v4.or_else(|| address.as_sockaddr_in6().map(|a| IpAddr::V6(a.ip())))
             })
-            .collect()
+            .collect())
     }
 }
 
@@ -71,7 +70,7 @@ impl System {
     }
 
     /// The addresses of a network interface.
-    pub(crate) fn addresses(&self, interface: &str) -> Vec<IpAddr> {
+    pub(crate) fn addresses(&self, interface: &str) -> io::Result<Vec<IpAddr>> {
         self.kernel.addresses(interface)
     }
 

@@ -14,7 +14,8 @@ struct Fake {
     root: PathBuf,
     /// This one refuses.
     refuses: Option<&'static str>,
-    addresses: Vec<IpAddr>,
+    /// Those of eth0; `None` if it does not tell.
+    addresses: Option<Vec<IpAddr>>,
 }
 
 impl Kernel for Fake {
@@ -43,8 +44,9 @@ impl Kernel for Fake {
         }
     }
 
-    fn addresses(&self, interface: &str) -> Vec<IpAddr> {
-        if interface == "eth0" { self.addresses.clone() } else { Vec::new() }
+    fn addresses(&self, interface: &str) -> io::Result<Vec<IpAddr>> {
+        let addresses = self.addresses.clone().ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(if interface == "eth0" { addresses } else { Vec::new() })
     }
 }
 
@@ -113,9 +115,21 @@ impl Tree {
     }
 
     fn system_with(&self, refuses: Option<&'static str>, addresses: &[&str]) -> System {
+        self.fake(refuses, Some(addresses.iter().map(|text| text.parse().unwrap()).collect()))
+    }
+
+    fn fake(&self, refuses: Option<&'static str>, addresses: Option<Vec<IpAddr>>) -> System {
         let root = self.folder.path().to_owned();
-        let addresses = addresses.iter().map(|text| text.parse().unwrap()).collect();
         System::fake(self.folder.path(), Fake { root, refuses, addresses })
+    }
+
+    /// A link in sysfs's folder of eth0.
+    fn eth0(&self, to: &str, name: &str) {
+        self.link(&format!("sys/class/net/{to}"), &format!("sys/bus/pci/devices/{CARD}/net/eth0/{name}"));
+    }
+
+    fn driver(&self) -> Option<String> {
+        device(&self.system(), card()).unwrap().driver
     }
 
     fn wanted(&self) -> String {
@@ -132,7 +146,7 @@ fn network_cards_are_listed() {
     assert_eq!((found[0].chip, &found[0].driver, found[0].iommu_group), (None, &None, None));
     let interface = found[1].interface.clone().unwrap();
     assert_eq!((interface.name.as_str(), interface.up), ("eth0", true));
-    assert_eq!(interface.addresses, ["10.0.0.1".parse::<IpAddr>().unwrap()]);
+    assert_eq!(interface.addresses, Some(vec!["10.0.0.1".parse().unwrap()]));
     assert_eq!((found[1].chip, found[1].iommu_group), (Some(Chip::I82540em), Some(7)));
     assert_eq!((found[1].driver.as_deref(), found[1].backend()), (Some("e1000"), None));
 }
@@ -159,11 +173,51 @@ fn interfaces_in_use_are_refused() {
         |addresses: &[&str], force| bind_in(&tree.system_with(None, addresses), card(), Backend::Uio, force);
     let line = bind(&["10.0.0.1", "2001:db8::1"], false).unwrap_err().to_string();
     assert!(line.contains("eth0") && line.contains("(10.0.0.1, 2001:db8::1)"), "{line}");
-    tree.link("sys/class/net/br0", &format!("sys/bus/pci/devices/{CARD}/net/eth0/master"));
+    tree.eth0("br0", "master");
+    tree.eth0("br0", "upper_br0");
     let line = bind(&["fe80::1"], false).unwrap_err().to_string();
     assert!(line.contains("a port of br0"), "{line}");
-    assert_eq!(device(&tree.system(), card()).unwrap().driver.as_deref(), Some("e1000"));
+    assert_eq!(tree.driver().as_deref(), Some("e1000"));
     bind(&["10.0.0.1"], true).unwrap();
+}
+
+#[test]
+fn what_is_on_top_of_an_interface_is_its_use_while_it_is_up() {
+    let tree = Tree::new();
+    tree.eth0("eth0.5", "upper_eth0.5");
+    tree.eth0("macvlan0", "upper_macvlan0");
+    let interface = device(&tree.system(), card()).unwrap().interface.unwrap();
+    assert_eq!((interface.master, interface.carries), (None, vec!["eth0.5".into(), "macvlan0".into()]));
+    let line = bind_in(&tree.system(), card(), Backend::Uio, false).unwrap_err().to_string();
+    assert!(line.contains("eth0 (") && line.contains("carries eth0.5, macvlan0"), "{line}");
+    assert_eq!(tree.driver().as_deref(), Some("e1000"));
+    tree.file(&format!("sys/bus/pci/devices/{CARD}/net/eth0/flags"), "0x1002\n");
+    bind_in(&tree.system(), card(), Backend::Uio, false).unwrap();
+}
+
+#[test]
+fn addresses_that_cannot_be_listed_may_be_there() {
+    let tree = Tree::new();
+    let line = bind_in(&tree.fake(None, None), card(), Backend::Uio, false).unwrap_err().to_string();
+    assert!(line.contains("cannot be listed"), "{line}");
+    assert_eq!(tree.driver().as_deref(), Some("e1000"));
+    bind_in(&tree.fake(None, None), card(), Backend::Uio, true).unwrap();
+}
+
+#[test]
+fn an_interface_in_another_namespace_may_be_in_use() {
+    let tree = Tree::new();
+    fs::remove_dir_all(tree.path(&format!("sys/bus/pci/devices/{CARD}/net/eth0"))).unwrap();
+    let found = device(&tree.system(), card()).unwrap();
+    assert_eq!((found.interface, found.elsewhere), (None, true));
+    let refused = bind_in(&tree.system(), card(), Backend::Uio, false).unwrap_err();
+    assert!(matches!(refused, Error::InterfaceElsewhere(_)), "{refused}");
+    assert_eq!(tree.driver().as_deref(), Some("e1000"));
+    assert!(!bind_in(&tree.system(), card(), Backend::Uio, true).unwrap().elsewhere);
+    assert!(
+        bind_in(&tree.system(), card(), Backend::Vfio, false)
+            .is_err_and(|e| matches!(e, Error::NoIommuGroup(_)))
+    );
 }
 
 #[test]
