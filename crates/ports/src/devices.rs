@@ -109,7 +109,7 @@ pub fn bind(address: Address, backend: Backend, force: bool) -> Result<Device, E
 /// Gives a card back to the kernel's own driver for it, if there is one.
 ///
 /// # Errors
-/// [`Error::NoDevice`], [`Error::InUse`], [`Error::Permission`].
+/// [`Error::NoDevice`], [`Error::NotE1000`], [`Error::InUse`], [`Error::Permission`].
 pub fn release(address: Address) -> Result<Device, Error> {
     release_in(&System::host(), address)
 }
@@ -220,6 +220,7 @@ fn bind_in(system: &System, address: Address, backend: Backend, force: bool) -> 
 
 fn release_in(system: &System, address: Address) -> Result<Device, Error> {
     let found = device(system, address)?;
+    found.e1000()?;
     let _lock = if found.backend().is_some() { Some(idle(system, &found)?) } else { None };
     system.write(&system.device(address, "driver_override"), NONE)?;
     if found.backend().is_some() {

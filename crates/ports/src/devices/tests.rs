@@ -257,6 +257,19 @@ fn without_an_iommu_vfio_takes_a_card_only_where_that_is_allowed() {
 }
 
 #[test]
+fn what_is_no_card_of_ours_is_not_released() {
+    let tree = Tree::new();
+    let wanted = |address| tree.path(&format!("sys/bus/pci/devices/{address}/driver_override"));
+    for address in ["0000:00:02.0", "0000:00:01.0"] {
+        fs::write(wanted(address), "vfio-pci").unwrap();
+        let refused = release_in(&tree.system(), address.parse().unwrap()).unwrap_err();
+        assert!(matches!(refused, Error::NotE1000 { .. }), "{refused}");
+        assert_eq!(fs::read_to_string(wanted(address)).unwrap(), "vfio-pci");
+    }
+    assert!(matches!(release_in(&tree.system(), "0000:00:1f.0".parse().unwrap()), Err(Error::NoDevice(_))));
+}
+
+#[test]
 fn a_refusing_driver_leaves_the_card_with_its_old_one() {
     let tree = Tree::new();
     let system = tree.system_with(Some("uio_pci_generic"), &[]);
