@@ -147,5 +147,5 @@ fn json(devices: &[Device]) -> String {
             })
         })
         .collect();
-    format!("{:#}", serde_json::json!({"kind": "devices", "devices": rows}))
+    format!("{:#}", serde_json::json!({"schema": "kpps/1", "kind": "devices", "devices": rows}))
 }
