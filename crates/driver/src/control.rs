@@ -13,7 +13,7 @@ use crate::{
 };
 use kpps_datasheet::{
     Chip, Media,
-    bit::{cause, ctrl, status, tctl},
+    bit::{cause, ctrl, rctl, status, tctl},
     eeprom as words, express as express_bits, reg,
 };
 use kpps_platform::{BufferSource, Platform};
@@ -313,6 +313,13 @@ impl<P: Platform> Control<P> {
         // A paused transmitter is slow, not hung.
         let paused = self.regs.get(reg::STATUS)? & status::TXOFF != 0;
         Ok(if paused { Health::Well } else { Health::Hung })
+    }
+
+    /// Whether the receiver is off though it was turned on, as after a reset behind the driver's back: reset the device.
+    /// One register read. From the ring such a device looks like an idle one, and its link may be down for good. To be
+    /// asked along with the [`watchdog`](Self::watchdog), which is that of the drivers of old.
+    pub fn has_lost_receiver(&self) -> Result<bool, Error> {
+        Ok(self.receiving && self.regs.get(reg::RCTL)? & rctl::EN == 0)
     }
 }
 

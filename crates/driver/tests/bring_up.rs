@@ -282,6 +282,26 @@ fn the_watchdog_tells_a_hang_and_a_reset_mends_it() {
     assert_eq!(pool.available(), 40);
 }
 
+#[test]
+fn a_receiver_that_is_off_is_told_and_a_reset_mends_it() {
+    let (nic, counts, pool) = (Nic::new(Chip::I82540em), Counts::new(), Pool::new(40, 2048));
+    let mut dev = start(&nic, &counts, small(), &pool);
+    assert_eq!(dev.control.has_lost_receiver(), Ok(false));
+    for _ in 0..2 {
+        nic.set(reg::RCTL, 0);
+        assert_eq!(dev.control.has_lost_receiver(), Ok(true));
+        dev.reset().unwrap();
+        assert_ne!(nic.get(reg::RCTL) & bit::rctl::EN, 0);
+        assert_eq!(dev.control.has_lost_receiver(), Ok(false));
+        assert_eq!(nic.rx_owned(), 15);
+    }
+    dev.control.stop();
+    assert_eq!(dev.control.has_lost_receiver(), Ok(false), "it is off because it was told to");
+    dev.reset().unwrap();
+    nic.gone.set(true);
+    assert_eq!(dev.control.has_lost_receiver(), Err(Error::Gone));
+}
+
 /// Takes a buffer from the queue's own source.
 trait Take {
     fn source_mut_take(&mut self) -> Buf;

@@ -326,7 +326,8 @@ impl<P: Platform + Clone, L: Line> Port for CardPort<P, L> {
             return Ok(());
         }
         self.watched_ns = now_ns;
-        if control.watchdog(now_ns, self.device.tx.progress())? == Health::Hung {
+        let hung = control.watchdog(now_ns, self.device.tx.progress())? == Health::Hung;
+        if hung || control.has_lost_receiver()? {
             self.resets += 1;
             self.device.reset()?;
             self.start()?;
