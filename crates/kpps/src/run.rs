@@ -30,7 +30,8 @@ pub struct Common {
     /// its own pace and sleeps when idle
     #[arg(long, value_enum, default_value = "kpps")]
     service: ServiceName,
-    /// Descriptors in each ring of a card, a multiple of 8 [default: 2048, or the most that its chip can have]
+    /// Descriptors in each ring of a card, a multiple of 8 [default: 2048, or the most that its chip can have or
+    /// that this user may lock memory for]
     #[arg(long, value_name = "DESCRIPTORS")]
     ring: Option<u16>,
     /// Print the results as one JSON document

@@ -1,6 +1,7 @@
 //! What can go wrong: one line each, with the command that helps.
 
 use crate::{Backend, pci::Address};
+use kpps_datasheet::Chip;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -117,10 +118,25 @@ pub enum Error {
         others: Vec<String>,
     },
     /// The kernel does not let this process lock so much memory.
-    #[error("this process may not lock {} MiB of memory: `ulimit -l unlimited`", bytes >> 20)]
+    #[error("this process may not lock {} MiB of memory: {}{UNLOCK}", bytes >> 20,
+        smaller.map_or(String::new(), |ring| format!("`--ring {ring}` needs less, or ")))]
     LockedMemory {
         /// How much is needed.
         bytes: usize,
+        /// Descriptors of smaller rings, if larger ones were asked for.
+        smaller: Option<u16>,
+    },
+    /// The card cannot have such rings.
+    #[error("--ring {ring}: a multiple of 8 from {least} to {most} on the {}", chip.name())]
+    Ring {
+        /// Descriptors asked for.
+        ring: u16,
+        /// The card's chip.
+        chip: Chip,
+        /// The fewest.
+        least: u16,
+        /// The most.
+        most: u16,
     },
     /// The card's registers read as all ones.
     #[error("{0} does not answer: `echo 1 > /sys/bus/pci/devices/{0}/remove; echo 1 > /sys/bus/pci/rescan`")]
@@ -142,6 +158,10 @@ pub enum Error {
         source: io::Error,
     },
 }
+
+/// How a user gets more memory locked than the system lets him by default. He may not raise the limit himself.
+pub(crate) const UNLOCK: &str = "`sudo prlimit --memlock=unlimited --pid $$`, \
+    or for good a line `USER - memlock unlimited` in /etc/security/limits.d/kpps.conf";
 
 /// A device file can be given away; nobody gives away what is in sysfs.
 fn chown(path: &Path) -> String {
@@ -199,7 +219,18 @@ mod tests {
             (Error::NoIommuGroup(address), "--to uio"),
             (Error::InterfaceElsewhere(address), "link set INTERFACE netns $$"),
             (Error::InUse(address), "fuser -v"),
-            (Error::LockedMemory { bytes: 64 << 20 }, "lock 64 MiB"),
+            (
+                Error::LockedMemory { bytes: 64 << 20, smaller: None },
+                "lock 64 MiB of memory: `sudo prlimit --memlock=unlimited --pid $$`",
+            ),
+            (
+                Error::LockedMemory { bytes: 14 << 20, smaller: Some(256) },
+                ": `--ring 256` needs less, or `sudo ",
+            ),
+            (
+                Error::Ring { ring: 8, chip: Chip::I82540em, least: 64, most: 4096 },
+                "--ring 8: a multiple of 8 from 64 to 4096 on the 82540em",
+            ),
             (
                 Error::GroupNotViable { address, group: 7, others: vec!["0000:00:11.0".into()] },
                 "kpps device bind 0000:00:11.0 --to vfio",

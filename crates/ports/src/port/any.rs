@@ -3,6 +3,7 @@
 use super::card::{CardPort, Line};
 use super::run::BUDGET;
 use super::{Counters, Frame, Link, Next, PacketPort, Port, Trouble, UdpPort, Wake, XdpPort, choose, xdp};
+use crate::error::UNLOCK;
 use crate::{Backend, Card, Domain, Error, Interrupts, Place, Spec, devices};
 use kpps_dma::{BufferPool, Memory, PoolBuffer};
 use kpps_driver::Chip;
@@ -68,7 +69,8 @@ pub const RING: u16 = 2048;
 pub struct Options {
     /// How cards are served.
     pub service: ServiceKind,
-    /// Descriptors in each ring of a card; if nothing is said, [`RING`], or as many as its chip can have.
+    /// Descriptors in each ring of a card; if nothing is said, [`RING`], or as many as its chip can have, or as this
+    /// process may lock memory for.
     pub ring: Option<u16>,
     /// Take frames for any station.
     pub promiscuous: bool,
@@ -81,8 +83,9 @@ impl Default for Options {
 }
 
 impl Options {
-    fn config(&self, chip: Chip) -> Config {
-        let ring = self.ring.unwrap_or(RING.min(chip.max_ring()));
+    /// The driver's configuration, with rings of at most `most` descriptors if nothing is said.
+    fn config(&self, chip: Chip, most: u16) -> Config {
+        let ring = self.ring.unwrap_or(most.min(chip.max_ring()));
         // A tail write is an exit of a virtual machine, and in QEMU it wakes the main loop: half a ring pays for one.
         let refill = Refill { when: RefillWhen::EachFrame, group: ring / 2 };
         Config {
@@ -94,6 +97,21 @@ impl Options {
             // Nobody asks a port for its verdict; what emulates the card would sum every frame for it.
             rx_checksum: false,
             ..Config::kpps()
+        }
+    }
+
+    /// Whether `chip` can have such rings.
+    fn check_ring(&self, chip: Chip) -> Result<(), Error> {
+        let suits = |ring: &u16| {
+            let options = Self { ring: Some(*ring), ..*self };
+            options.config(chip, RING).validate(chip).is_ok()
+        };
+        let Some(ring) = self.ring.filter(|ring| !suits(ring)) else { return Ok(()) };
+        let mut all = (1..=chip.max_ring()).filter(suits);
+        match (all.next(), all.next_back()) {
+            (Some(least), Some(most)) => Err(Error::Ring { ring, chip, least, most }),
+            // It is not the rings: the driver tells.
+            _ => Ok(()),
         }
     }
 }
@@ -166,9 +184,26 @@ pub fn open(specs: &[Spec], options: &Options) -> Result<Vec<AnyPort>, Error> {
         });
     }
     let specs = &specs.iter().map(|spec| Ok(choose(spec)?.0)).collect::<Result<Vec<_>, Error>>()?[..];
-    check_cards(specs)?;
+    let chips = check_cards(specs, options)?;
+    let possible = |most| chips.iter().all(|&chip| options.config(chip, most).validate(chip).is_ok());
+    let mut most = RING;
+    loop {
+        match open_all(specs, options, most) {
+            // A user may lock 8 MiB if nobody says otherwise.
+            Err(Error::LockedMemory { .. }) if options.ring.is_none() && possible(most / 2) => most /= 2,
+            Err(Error::LockedMemory { bytes, .. }) => {
+                let smaller = Some(Config::kpps().rx_ring).filter(|smaller| options.ring > Some(*smaller));
+                return Err(Error::LockedMemory { bytes, smaller });
+            }
+            other => return other,
+        }
+    }
+}
+
+/// Opens ports, with rings of at most `most` descriptors if nothing is said.
+fn open_all(specs: &[Spec], options: &Options, most: u16) -> Result<Vec<AnyPort>, Error> {
     let in_rings = specs.iter().map(|spec| match spec {
-        Spec::Card(..) => 2 * usize::from(options.ring.unwrap_or(RING)),
+        Spec::Card(..) => 2 * usize::from(options.ring.unwrap_or(most)),
         Spec::Xdp { .. } => xdp::BUFFERS,
         _ => 0,
     });
@@ -198,30 +233,31 @@ pub fn open(specs: &[Spec], options: &Options) -> Result<Vec<AnyPort>, Error> {
         what: "memory for frames".into(),
         source: io::ErrorKind::OutOfMemory.into(),
     })?;
-    let supplies = Supplies { domain: domain.as_ref(), memory: &memory, chunk: layout.bytes(), pool: &pool };
+    let supplies =
+        Supplies { domain: domain.as_ref(), memory: &memory, chunk: layout.bytes(), pool: &pool, most };
     specs.iter().map(|spec| open_one(spec, options, &supplies)).collect()
 }
 
-/// Whether the cards are there and ready: said before memory is asked for.
-fn check_cards(specs: &[Spec]) -> Result<(), Error> {
+/// Whether the cards are there and ready, and can do what is wanted: said before memory is asked for. Their chips.
+fn check_cards(specs: &[Spec], options: &Options) -> Result<Vec<Chip>, Error> {
     let cards = specs.iter().filter_map(|spec| match spec {
         Spec::Card(backend, address) => Some((*backend, *address)),
         _ => None,
     });
     let mut devices = None;
+    let mut chips = Vec::new();
     for (backend, address) in cards {
         let devices = devices.get_or_insert_with(devices::list);
         let device = devices.iter().find(|device| device.address == address);
         let device = device.ok_or(Error::NoDevice(address))?;
-        let (vendor, device_id) = (device.vendor, device.device_id);
-        if device.chip.is_none() {
-            return Err(Error::NotE1000 { address, vendor, device_id });
-        }
+        let chip = device.e1000()?;
         if device.backend() != Some(backend) {
             return Err(Error::NotBound { address, driver: device.driver.clone(), backend });
         }
+        options.check_ring(chip)?;
+        chips.push(chip);
     }
-    Ok(())
+    Ok(chips)
 }
 
 /// What ports are opened with.
@@ -230,6 +266,7 @@ struct Supplies<'s> {
     memory: &'s Memory,
     chunk: usize,
     pool: &'s BufferPool,
+    most: u16,
 }
 
 fn open_one(spec: &Spec, options: &Options, supplies: &Supplies<'_>) -> Result<AnyPort, Error> {
@@ -241,7 +278,8 @@ fn open_one(spec: &Spec, options: &Options, supplies: &Supplies<'_>) -> Result<A
                 ServiceKind::Polling => None,
                 ServiceKind::Napi | ServiceKind::Kpps => Some(card.interrupts()?),
             };
-            let port = CardPort::open(card.platform(), line, card.chip(), options.config(card.chip()), pool);
+            let config = options.config(card.chip(), supplies.most);
+            let port = CardPort::open(card.platform(), line, card.chip(), config, pool);
             let port = port
                 .map_err(|trouble| Error::Io { what: spec.to_string(), source: io::Error::other(trouble) })?;
             Ok(AnyPort::Card(Box::new(port)))
@@ -273,7 +311,7 @@ pub(super) fn refused<'s>(spec: &'s Spec, capabilities: &'s str) -> impl FnOnce(
                 "no right to open such sockets: run as root, or `sudo setcap {capabilities}+ep $(command -v kpps)`"
             ),
             (libc::ENOBUFS, Spec::Xdp { .. }) => {
-                "this process may not lock so much memory: `ulimit -l unlimited`, or as root".into()
+                format!("this process may not lock so much memory: run as root, or {UNLOCK}")
             }
             (libc::EBUSY, Spec::Xdp { interface, .. }) => format!(
                 "the queue, or the interface's XDP program, is in use: `ip link set {interface} xdp off` removes that"
@@ -394,5 +432,28 @@ impl Port for AnyPort {
     #[inline]
     fn pool(&mut self) -> &mut BufferPool {
         any!(self, port => port.pool())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rings_that_no_chip_can_have_are_refused_with_those_it_can() {
+        for chip in Chip::ALL {
+            let of = |ring| Options { ring, ..Options::default() };
+            let check = |ring| of(Some(ring)).check_ring(chip);
+            assert!(of(None).check_ring(chip).is_ok());
+            assert!(of(None).config(chip, RING).validate(chip).is_ok());
+            for wrong in [0, 1, 8, chip.max_ring() - 4, chip.max_ring() + 8, u16::MAX] {
+                let Err(Error::Ring { ring, least, most, .. }) = check(wrong) else {
+                    panic!("{chip} {wrong}")
+                };
+                assert_eq!((ring, most), (wrong, chip.max_ring()));
+                assert!(check(least).is_ok() && check(least - 8).is_err() && check(most).is_ok());
+                assert!((least..=most).step_by(8).all(|ring| check(ring).is_ok()));
+            }
+        }
     }
 }

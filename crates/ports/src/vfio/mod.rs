@@ -120,7 +120,7 @@ impl Container {
             let address = memory.mapping().address() + piece.offset;
             ioctl::map_dma(&self.file, address, piece.bytes, piece.bus).map_err(|error| {
                 match error.kind() {
-                    io::ErrorKind::OutOfMemory => Error::LockedMemory { bytes: piece.bytes },
+                    io::ErrorKind::OutOfMemory => Error::LockedMemory { bytes: piece.bytes, smaller: None },
                     _ => Error::io("VFIO: mapping memory for devices")(error),
                 }
             })?;
