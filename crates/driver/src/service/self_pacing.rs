@@ -283,7 +283,7 @@ impl SelfPacing {
     /// Enters what a call took in the books. Returns what others are owed for it, and for interrupts before it.
     fn account(&mut self, took_ns: u64, useful: bool) -> u64 {
         *(if useful { &mut self.spent.useful_ns } else { &mut self.spent.vain_ns }) += took_ns;
-        let owed_ns = core::mem::take(&mut self.owed_ns) + (took_ns * self.rate >> 10);
+        let owed_ns = core::mem::take(&mut self.owed_ns) + ((took_ns * self.rate) >> 10);
         owed_ns.min(MOST_OWED_NS)
     }
 
