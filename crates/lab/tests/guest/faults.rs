@@ -11,6 +11,10 @@ use kpps_lab::{Cable, Guest, Model};
 use std::time::Duration;
 
 const PPS: Rate = Rate::Pps(5000.0);
+/// Registers that turn the receiver and the transmitter on, and the bit of both that does.
+const RCTL: u32 = 0x100;
+const TCTL: u32 = 0x400;
+const ENABLE: u32 = 2;
 
 fn load(guest: &mut Guest, rate: Rate) -> Load {
     let frame = udp_test(&Flow::default(), Size::MIN).unwrap();
@@ -28,8 +32,35 @@ fn each_backend(test: fn(&mut Guest, Backend, String)) {
     }
 }
 
-fn free_pages(guest: &mut Guest) -> String {
-    guest.run("grep HugePages_Free /proc/meminfo").unwrap()
+/// The guest's free huge pages, and its interrupt handlers of user space.
+fn left(guest: &mut Guest) -> (u64, String) {
+    let pages = guest.run("grep HugePages_Free /proc/meminfo | tr -cd 0-9").unwrap();
+    let handlers = guest.run("grep -o -e vfio.* -e uio.* /proc/interrupts || true").unwrap();
+    (pages.trim().parse().unwrap(), handlers)
+}
+
+/// What the running kpps has open.
+fn open_files(guest: &mut Guest) -> String {
+    let files = guest.run("ls -l /proc/$(pidof kpps)/fd | sed -n 's/.* -> //p' | sort").unwrap();
+    assert!(files.contains("eventfd") || files.contains("uio"), "{files}");
+    files
+}
+
+/// Where the guest has a register of the first card.
+fn register(guest: &mut Guest, offset: u32) -> u64 {
+    let base = guest.run("head -1 /sys/bus/pci/devices/0000:00:10.0/resource").unwrap();
+    let base = base.split_whitespace().next().unwrap().trim_start_matches("0x").to_owned();
+    u64::from_str_radix(&base, 16).unwrap() + u64::from(offset)
+}
+
+/// Writes 0 to a register, RCTL or TCTL, behind the driver's back, and waits until the driver has reset the card.
+fn turn_off_until_reset(guest: &mut Guest, offset: u32) {
+    let register = register(guest, offset);
+    guest.run(&format!("devmem {register:#x} 32 0")).unwrap();
+    until("the card to be reset", Duration::from_secs(20), || {
+        let value = guest.run(&format!("devmem {register:#x}")).unwrap();
+        (u32::from_str_radix(value.trim().trim_start_matches("0x"), 16).unwrap() & ENABLE != 0).then_some(())
+    });
 }
 
 #[test]
@@ -73,21 +104,29 @@ fn a_sender_outlives_its_cable() {
 #[ignore = "`make lab` runs it"]
 fn after_kill_9_the_next_start_works_and_nothing_is_left() {
     each_backend(|guest, _, port| {
-        let before = free_pages(guest);
-        for round in 0..3 {
+        let before = left(guest);
+        let mut files = None;
+        for round in 0..4 {
             let ours = Ours::start(guest, &format!("count {port} --duration 1h"));
             let load = load(guest, PPS);
             ours.moves(guest);
-            guest.run("killall -9 kpps").unwrap();
-            until("huge pages to be free again", Duration::from_secs(10), || {
-                (free_pages(guest) == before).then_some(())
+            assert!(left(guest).0 < before.0, "kpps has no huge pages: {before:?}");
+            let opened = open_files(guest).lines().count();
+            assert_eq!(*files.get_or_insert(opened), opened, "round {round}");
+            if round < 3 {
+                guest.run("killall -9 kpps").unwrap();
+            } else {
+                assert!(ours.end(guest)["ports"][0]["received"].as_u64().unwrap() > 0);
+            }
+            until("all to be as before", Duration::from_secs(10), || {
+                let now = left(guest);
+                println!("round {round}: {before:?}, now {now:?}");
+                (now == before).then_some(())
             });
             let (wire, counts) = load.stop().unwrap();
             guest.give_wire(0, wire);
             assert!(counts.sent > 0, "round {round}");
         }
-        let left = guest.run("ls /dev/hugepages /tmp /dev/shm").unwrap();
-        assert!(!left.contains("kpps"), "left behind: {left}");
     });
 }
 
@@ -126,20 +165,32 @@ fn a_ring_that_was_full_for_seconds_empties_and_the_ledger_closes() {
 #[ignore = "`make lab` runs it"]
 fn a_card_that_stops_sending_is_reset() {
     each_backend(|guest, _, port| {
-        let base = guest.run("head -1 /sys/bus/pci/devices/0000:00:10.0/resource").unwrap();
-        let base = base.split_whitespace().next().unwrap().trim_start_matches("0x").to_owned();
-        let base = u64::from_str_radix(&base, 16).unwrap();
         let ours = Ours::start(guest, &format!("send {port} --load 5kpps --duration 1h"));
         ours.moves(guest);
-        // TCTL: the transmitter is off, behind the driver's back.
-        guest.run(&format!("devmem {:#x} 32 0", base + 0x400)).unwrap();
-        until("the card to be reset", Duration::from_secs(20), || {
-            let tctl = guest.run(&format!("devmem {:#x}", base + 0x400)).unwrap();
-            (u32::from_str_radix(tctl.trim().trim_start_matches("0x"), 16).unwrap() & 2 != 0).then_some(())
-        });
+        turn_off_until_reset(guest, TCTL);
         ours.moves(guest);
         let results = ours.end(guest);
         assert!(results["ports"][0]["resets"].as_u64().unwrap() >= 1, "{results}");
+    });
+}
+
+#[test]
+#[ignore = "`make lab` runs it"]
+fn a_card_that_stops_receiving_is_reset_and_resets_leave_nothing_open() {
+    each_backend(|guest, _, port| {
+        let ours = Ours::start(guest, &format!("count {port} --duration 1h"));
+        let load = load(guest, PPS);
+        ours.moves(guest);
+        let before = (left(guest), open_files(guest));
+        for _ in 0..3 {
+            turn_off_until_reset(guest, RCTL);
+            ours.moves(guest);
+        }
+        assert_eq!((left(guest), open_files(guest)), before);
+        let results = ours.end(guest);
+        assert_eq!(results["ports"][0]["resets"], 3, "{results}");
+        assert_eq!(results["streams"][0]["duplicated"], 0, "{results}");
+        load.stop().unwrap();
     });
 }
 

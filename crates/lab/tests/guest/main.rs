@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod bench;
+mod cards;
 mod faults;
 mod functional;
 mod ours;
