@@ -184,8 +184,8 @@ pub enum Buffers {
 pub struct Refill {
     /// Fill when.
     pub when: RefillWhen,
-    /// Tell the device (write the tail) each time this many have been filled, or half of the ring if that is less,
-    /// holding fewer back; 0: once at the end of each burst.
+    /// Tell the device (write the tail) each time this many have been filled, holding fewer back; if that is less, half of
+    /// the ring, or what leaves room for the longest frame. 0: once at the end of each burst.
     pub group: u16,
 }
 

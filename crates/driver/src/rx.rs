@@ -114,6 +114,11 @@ pub struct RxQueue<P: Platform, S: BufferSource> {
     headers: Option<Headers<S>>,
 }
 
+/// Descriptors of the longest frame, in buffers of the configured size.
+fn longest_frame(config: &Config) -> usize {
+    usize::from(config.max_frame_bytes).div_ceil(usize::from(config.rx_buffer_bytes).max(1))
+}
+
 impl<P: Platform, S: BufferSource> RxQueue<P, S> {
     /// `headers` is where header buffers come from, if the configuration wants them.
     pub(crate) fn new(
@@ -146,7 +151,11 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
             feed: Feed::new(chip, config, source),
             group: match config.refill.group {
                 0 => ONE_A_BURST,
-                group => usize::from(group).min(ring_size / 2),
+                // With more held back the longest frame would wait for room that only the next frame brings.
+                group => usize::from(group)
+                    .min(ring_size / 2)
+                    .min((ring_size - 1).saturating_sub(longest_frame(config)))
+                    .max(1),
             },
         }
     }

@@ -381,7 +381,8 @@ fn spawn_poller<N: Netdev, H: Handler<N>>(
     sleeps: bool,
 ) -> crate::cpu::ContextId {
     let shared = Rc::clone(shared);
-    machine.spawn(Level::Thread, move |machine| {
+    // Where the card's interrupts and its driver's timer are: all three share the driver's state, and take no lock.
+    machine.spawn_on(shared.ports[index].cpu, Level::Thread, move |machine| {
         if sleeps {
             machine.wait();
         }
