@@ -160,6 +160,11 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         }
     }
 
+    /// Descriptors that were filled and that the device may not have been told of between bursts, at most.
+    pub fn held_back(&self) -> usize {
+        if self.group == ONE_A_BURST { 0 } else { self.group - 1 }
+    }
+
     pub(crate) fn ring(&self) -> &Ring<P::Mem> {
         &self.ring
     }

@@ -54,8 +54,10 @@ pub(super) fn exchange<B: Bench>(
     sizes: &[usize],
     pieces: usize,
 ) -> Result<(), Failure> {
-    let buffer = usize::from(rig.control.config().rx_buffer_bytes);
-    let room = usize::from(rig.control.config().rx_ring.min(rig.control.config().tx_ring)) - 2;
+    let config = rig.control.config();
+    let buffer = usize::from(config.rx_buffer_bytes);
+    let receive = usize::from(config.rx_ring) - rig.rx.held_back();
+    let room = receive.min(config.tx_ring.into()) - 2;
     // One more where the FCS comes apart.
     let cost = |size: usize| ((size + 4).div_ceil(buffer) + 1).max(pieces * 4);
     let mut rest = sizes;
