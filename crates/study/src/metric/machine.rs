@@ -212,7 +212,7 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
         ("interrupts_per_packet_idle", most(taken.iter().map(|taken| taken.interrupts_per_packet))),
         ("interrupt_load", most(taken.iter().map(|taken| taken.point.cpu.hardirq))),
         ("misstated", most(polled().map(Taken::misstated))),
-        ("useful_ratio", useful().next().unwrap_or(0.0) / useful().last().unwrap_or(0.0).max(1e-15)),
+        ("useful_ratio", useful().next().unwrap_or(0.0) / useful().next_back().unwrap_or(0.0).max(1e-15)),
         ("burst_spread", burst_spread),
         ("tail_writes_spread", tail_writes_spread),
         ("of_best", trials.of_best(&drawn, &taken)?),
