@@ -55,7 +55,7 @@ fn every_driver_does_every_workload_and_has_a_row() {
     assert_eq!(lab.ratios.len(), 8, "{:?}", lab.ratios);
 }
 
-/// What our driver takes, or passes on, at a load: by card and workload, in frames per second.
+/// What our driver takes, or passes on, at a load: by card and workload, the best of its rounds in frames per second.
 fn delivered(rate: Rate) -> Vec<(String, f64)> {
     let plan = Plan {
         kernel: "linux-6.1".into(),
@@ -73,11 +73,12 @@ fn delivered(rate: Rate) -> Vec<(String, f64)> {
     };
     let lab = plan.run(&mut Silent, || true).unwrap();
     assert!(lab.failures.is_empty(), "{:?}", lab.failures);
-    lab.rows.iter().map(|row| (format!("{} {}", row.device, row.workload), row.median_pps)).collect()
+    let best = |pps: &[f64]| pps.iter().copied().fold(0.0, f64::max);
+    lab.rows.iter().map(|row| (format!("{} {}", row.device, row.workload), best(&row.pps))).collect()
 }
 
 /// A flood lowers nothing. It is to be no more than 5 %; the other 10 are what a shared host makes of two runs that are the
-/// same. With rings of 256 it was 30 %.
+/// same, although each is the best of its rounds, for a neighbour can only take. With rings of 256 it was 30 %.
 #[test]
 #[ignore = "`make lab` runs it"]
 fn a_flood_takes_nothing_from_what_gets_through() {
