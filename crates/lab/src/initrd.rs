@@ -16,15 +16,17 @@ const OURS: &str = "ours";
 /// Modules of the command channel, which are loaded before anything else.
 const BOOT_MODULES: [&str; 2] = ["virtio_pci", "virtio_console"];
 /// Modules that workloads load when they need them.
-const MODULES: [&str; 13] = [
+const MODULES: [&str; 15] = [
     "e1000",
     "e1000e",
     "af_packet",
     "pktgen",
     "sch_ingress",
+    "sch_netem",
     "cls_matchall",
     "act_gact",
     "bridge",
+    "veth",
     "8021q",
     "uio_pci_generic",
     "vfio_iommu_type1",

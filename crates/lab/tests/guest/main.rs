@@ -7,6 +7,7 @@ mod bench;
 mod cards;
 mod faults;
 mod functional;
+mod netem;
 mod ours;
 mod services;
 
