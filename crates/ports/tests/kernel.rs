@@ -215,3 +215,35 @@ fn packet_too_long() {
 fn packet_overflow() {
     overflow_is_counted(["packet", "packet"]);
 }
+
+/// A packet socket knows when the kernel had a frame, long before it is read.
+#[test]
+fn packet_stamps_are_of_the_arrival() {
+    with_cable(|| {
+        let [mut near, mut far] = ports(["packet", "packet"]);
+        let now = || std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
+        let begin = now();
+        send_one(&mut near, &frame(60, 0, false));
+        std::thread::sleep(Duration::from_millis(200));
+        let read = now();
+        let mut stamps = Vec::new();
+        let patience = Instant::now();
+        while stamps.is_empty() && patience.elapsed() < Duration::from_secs(5) {
+            let see = |frame: Frame, stamp: Option<u64>| {
+                stamps.push(stamp.unwrap());
+                Some(frame.buffer)
+            };
+            far.receive_stamped(64, see).unwrap();
+        }
+        assert_eq!(stamps.len(), 1);
+        assert!((begin..read).contains(&stamps[0]), "{begin} {stamps:?} {read}");
+    });
+}
+
+/// Sends a frame and does not look for it.
+fn send_one(near: &mut AnyPort, bytes: &[u8]) {
+    let mut buffer = near.pool().take().unwrap();
+    buffer.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
+    near.send(Frame { buffer, bytes: bytes.len() as u16 }).unwrap();
+    near.flush().unwrap();
+}

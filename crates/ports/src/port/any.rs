@@ -389,6 +389,14 @@ impl Port for AnyPort {
         any!(self, port => port.receive(budget, sink))
     }
     #[inline]
+    fn receive_stamped(
+        &mut self,
+        budget: usize,
+        sink: impl FnMut(Frame, Option<u64>) -> Option<PoolBuffer>,
+    ) -> Result<usize, Trouble> {
+        any!(self, port => port.receive_stamped(budget, sink))
+    }
+    #[inline]
     fn send(&mut self, frame: Frame) -> Result<(), Frame> {
         any!(self, port => port.send(frame))
     }

@@ -190,6 +190,19 @@ pub trait Port: Wake {
         sink: impl FnMut(Frame) -> Option<PoolBuffer>,
     ) -> Result<usize, Trouble>;
 
+    /// The same, and with each frame when the kernel took it in, in ns since 1970, where a port knows: before whoever reads it
+    /// was woken, or had time.
+    ///
+    /// # Errors
+    /// As of [`receive`](Self::receive).
+    fn receive_stamped(
+        &mut self,
+        budget: usize,
+        mut sink: impl FnMut(Frame, Option<u64>) -> Option<PoolBuffer>,
+    ) -> Result<usize, Trouble> {
+        self.receive(budget, |frame| sink(frame, None))
+    }
+
     /// Takes a frame to send; it goes out at the next [`flush`](Self::flush). Given back if there is no room.
     ///
     /// # Errors

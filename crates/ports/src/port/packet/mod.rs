@@ -88,7 +88,7 @@ impl PacketPort {
 /// Copies a frame out of its slot, its VLAN tag put back; its length, or `None` if it is not all there.
 #[inline]
 fn copy(arrived: Arrived<'_>, into: &mut [u8]) -> Option<u16> {
-    let Arrived { bytes, whole, tag } = arrived;
+    let Arrived { bytes, whole, tag, .. } = arrived;
     let (head, tail) = match tag {
         Some(_) => bytes.split_at_checked(ADDRESSES)?,
         None => (&[][..], bytes),
@@ -127,11 +127,25 @@ impl Port for PacketPort {
         budget: usize,
         mut sink: impl FnMut(Frame) -> Option<PoolBuffer>,
     ) -> Result<usize, Trouble> {
+        self.receive_stamped(budget, |frame, _| sink(frame))
+    }
+
+    #[inline]
+    fn receive_stamped(
+        &mut self,
+        budget: usize,
+        mut sink: impl FnMut(Frame, Option<u64>) -> Option<PoolBuffer>,
+    ) -> Result<usize, Trouble> {
         let mut taken = 0;
         self.next = Next::Now;
         for _ in 0..budget {
             let Some(mut buffer) = self.slot.take().or_else(|| self.pool.take()) else { break };
-            match self.arrivals.ring.take(|arrived| copy(arrived, buffer.bytes_mut())) {
+            let mut stamp = 0;
+            let copied = self.arrivals.ring.take(|arrived| {
+                stamp = arrived.stamp;
+                copy(arrived, buffer.bytes_mut())
+            });
+            match copied {
                 None => {
                     self.slot = Some(buffer);
                     self.next = Next::Asleep;
@@ -145,7 +159,7 @@ impl Port for PacketPort {
                     taken += 1;
                     self.counters.received += 1;
                     self.counters.received_bytes += u64::from(bytes);
-                    self.slot = sink(Frame { buffer, bytes });
+                    self.slot = sink(Frame { buffer, bytes }, Some(stamp));
                 }
             }
         }

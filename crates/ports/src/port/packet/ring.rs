@@ -95,6 +95,8 @@ pub(super) struct Arrived<'r> {
     pub(super) whole: bool,
     /// The VLAN tag that the kernel took out of it, as it was on the wire.
     pub(super) tag: Option<[u8; 4]>,
+    /// When the kernel put it here, in ns since 1970.
+    pub(super) stamp: u64,
 }
 
 impl Arrivals {
@@ -122,7 +124,8 @@ impl Arrivals {
             let ([a, b], [c, d]) = (kind.to_be_bytes(), header.tp_vlan_tci.to_be_bytes());
             [a, b, c, d]
         });
-        let seen = look(Arrived { bytes, whole: header.tp_len as usize == length, tag });
+        let stamp = u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec);
+        let seen = look(Arrived { bytes, whole: header.tp_len as usize == length, tag, stamp });
         self.0.status(self.0.next).store(TP_STATUS_KERNEL, Ordering::Release);
         self.0.next = self.0.next.wrapping_add(1);
         Some(seen)
