@@ -26,6 +26,8 @@ pub mod ipv4;
 pub mod mix;
 #[cfg(feature = "pcap")]
 pub mod pcap;
+#[cfg(feature = "pcap")]
+pub mod pcapng;
 pub mod rate;
 mod size;
 pub mod tag;
