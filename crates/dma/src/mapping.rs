@@ -1,7 +1,7 @@
 //! Memory of this process, before it has bus addresses.
 
 use crate::HUGE_PAGE;
-use memmap2::{Advice, MmapMut, MmapOptions, MmapRaw};
+use memmap2::{MmapMut, MmapOptions, MmapRaw};
 use std::fs::File;
 use std::io;
 
@@ -45,9 +45,8 @@ impl Mapping {
     fn anonymous(options: &MmapOptions) -> io::Result<Self> {
         let map: MmapMut = options.map_anon()?;
         // Miri knows neither this call nor forks.
-        if !cfg!(miri) {
-            map.advise(Advice::DontFork)?;
-        }
+        #[cfg(all(target_os = "linux", not(miri)))]
+        map.advise(memmap2::Advice::DontFork)?;
         Ok(Self(map.into()))
     }
 

@@ -1,6 +1,6 @@
 //! What can go wrong: one line each, with the command that helps.
 
-use crate::{Backend, pci::Address};
+use crate::{Backend, Spec, pci::Address};
 use kpps_datasheet::Chip;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -149,6 +149,9 @@ pub enum Error {
         /// What it cannot.
         what: &'static str,
     },
+    /// This system has no such ports.
+    #[error("{0}: such ports are there on Linux only; on this system there is udp:HOST:PORT")]
+    OnlyOnLinux(Spec),
     /// Anything else that the system refused.
     #[error("{what}: {source}")]
     Io {
@@ -179,6 +182,7 @@ impl Error {
         move |source| Self::Io { what, source }
     }
 
+    #[cfg(target_os = "linux")]
     /// The system refused to do something with the file at `path`.
     pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| match source.kind() {

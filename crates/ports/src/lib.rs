@@ -7,6 +7,7 @@
 //! - A [`Card`] is one open card: a [`Place`] for a driver to run in, and [`Interrupts`].
 //!
 //! ```no_run
+//! # #[cfg(target_os = "linux")] {
 //! use kpps_ports::{Backend, Card, Domain, devices};
 //!
 //! let address = "0000:00:10.0".parse()?;
@@ -14,6 +15,7 @@
 //! let domain = Domain::new(Backend::Uio, 16 << 20)?;
 //! let card = Card::open(&domain, address)?;
 //! let (place, chip) = (card.platform(), card.chip());
+//! # }
 //! # Ok::<(), kpps_ports::Error>(())
 //! ```
 //!
@@ -24,30 +26,49 @@
 //! VFIO without an IOMMU (`enable_unsafe_noiommu_mode`) takes huge pages by physical address, as UIO does. Debian's kernels
 //! are built without it.
 //!
+//! All of this is for Linux; elsewhere there are [`UdpPort`](port::UdpPort)s only.
+//!
 //! `unsafe` is in `window.rs` (registers), in `vfio/ioctl.rs`, `interface.rs`, `socket.rs` and `port/packet/socket.rs` (system
 //! calls; those of `port/xdp`, too), and in `port/packet/ring.rs` and `port/xdp/ring.rs` (memory shared with the kernel).
 
+#[cfg(target_os = "linux")]
 mod card;
+#[cfg(target_os = "linux")]
 mod config;
+#[cfg(target_os = "linux")]
 pub mod devices;
+#[cfg(target_os = "linux")]
 mod domain;
 mod error;
+#[cfg(target_os = "linux")]
 pub mod ethtool;
+#[cfg(target_os = "linux")]
 mod interface;
+#[cfg(target_os = "linux")]
 mod interrupts;
+#[cfg(target_os = "linux")]
 pub mod netlink;
 pub mod pci;
+#[cfg(target_os = "linux")]
 mod physical;
 pub mod port;
+#[cfg(target_os = "linux")]
 mod socket;
 mod spec;
+#[cfg(target_os = "linux")]
 mod system;
+#[cfg(target_os = "linux")]
 mod vfio;
+#[cfg(target_os = "linux")]
 mod window;
 
+#[cfg(target_os = "linux")]
 pub use card::{Card, Place};
+#[cfg(target_os = "linux")]
 pub use domain::Domain;
 pub use error::Error;
+#[cfg(target_os = "linux")]
 pub use interrupts::Interrupts;
 pub use spec::{Backend, Spec};
+#[cfg(target_os = "linux")]
 pub use window::Window;

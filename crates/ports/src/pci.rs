@@ -54,18 +54,25 @@ impl fmt::Display for Address {
     }
 }
 
-/// Command register (PCI 2.3, 6.2.2), 16 bits.
-pub(crate) const COMMAND: u64 = 0x04;
-/// Command: answer accesses to memory.
-pub(crate) const COMMAND_MEMORY: u16 = 1 << 1;
-/// Command: the device may be a bus master, which is to say: do DMA and MSI.
-pub(crate) const COMMAND_MASTER: u16 = 1 << 2;
-/// Command: the interrupt line stays quiet.
-pub(crate) const COMMAND_INTX_DISABLE: u16 = 1 << 10;
-/// Status register (PCI 2.3, 6.2.3), 16 bits.
-pub(crate) const STATUS: u64 = 0x06;
-/// Status: the device wants the interrupt line asserted, whether or not it is disabled.
-pub(crate) const STATUS_INTERRUPT: u16 = 1 << 3;
+#[cfg(target_os = "linux")]
+pub(crate) use registers::*;
+
+/// Registers of the configuration space, and their bits.
+#[cfg(target_os = "linux")]
+mod registers {
+    /// Command register (PCI 2.3, 6.2.2), 16 bits.
+    pub(crate) const COMMAND: u64 = 0x04;
+    /// Command: answer accesses to memory.
+    pub(crate) const COMMAND_MEMORY: u16 = 1 << 1;
+    /// Command: the device may be a bus master, which is to say: do DMA and MSI.
+    pub(crate) const COMMAND_MASTER: u16 = 1 << 2;
+    /// Command: the interrupt line stays quiet.
+    pub(crate) const COMMAND_INTX_DISABLE: u16 = 1 << 10;
+    /// Status register (PCI 2.3, 6.2.3), 16 bits.
+    pub(crate) const STATUS: u64 = 0x06;
+    /// Status: the device wants the interrupt line asserted, whether or not it is disabled.
+    pub(crate) const STATUS_INTERRUPT: u16 = 1 << 3;
+}
 
 #[cfg(test)]
 mod tests {

@@ -1,32 +1,22 @@
 //! Ports by name.
 
-use super::card::{CardPort, Line};
-use super::run::BUDGET;
-use super::{Counters, Frame, Link, Next, PacketPort, Port, Trouble, UdpPort, Wake, XdpPort, choose, xdp};
-use crate::error::UNLOCK;
-use crate::{Backend, Card, Domain, Error, Interrupts, Place, Spec, devices};
-use kpps_dma::{BufferPool, Memory, PoolBuffer};
+#[cfg(target_os = "linux")]
+use super::card::CardPort;
+use super::{Counters, Descriptor, Frame, Link, Next, Port, Trouble, UdpPort, Wake};
+#[cfg(target_os = "linux")]
+use super::{PacketPort, XdpPort};
+#[cfg(target_os = "linux")]
+use crate::{Interrupts, Place};
+use kpps_dma::{BufferPool, PoolBuffer};
 use kpps_driver::Chip;
-use kpps_driver::config::{Config, NapiExit, Refill, RefillWhen, Service};
 use kpps_frames::build::Flow;
-use kpps_platform::OutOfMemory;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Duration;
 
 /// Bytes of a buffer; a frame is in one buffer. The card uses 2048 of them. One cache line more lets the first lines of
 /// the buffers fall into all sets of a cache, instead of every thirty-second one.
-const BUFFER_BYTES: usize = 2048 + 64;
+pub(super) const BUFFER_BYTES: usize = 2048 + 64;
 /// Buffers that apps hold, and that lie in the stacks of the pool's handles.
-const SPARE_BUFFERS: usize = 1024;
-/// What ports need that are not for everybody, as `setcap` has it.
-const PACKET_CAPABILITIES: &str = "cap_net_raw";
-pub(super) const XDP_CAPABILITIES: &str = "cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock";
-/// Bytes of a chunk, as `AF_XDP` wants buffers: a frame and what comes before it, or a card's buffer and that.
-pub(super) const CHUNK_BYTES: usize = 2048;
-const CARD_CHUNK_BYTES: usize = 4096;
-/// The boundary that no buffer crosses: an erratum of the 82545 and 82546.
-const BOUNDARY: u64 = 1 << 16;
+pub(super) const SPARE_BUFFERS: usize = 1024;
 
 /// How a card is served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,13 +37,6 @@ impl ServiceKind {
             Self::Polling => "polling",
             Self::Napi => "napi",
             Self::Kpps => "kpps",
-        }
-    }
-    fn service(self) -> Service {
-        match self {
-            Self::Polling => Service::Polling { burst: BUDGET as u16 },
-            Self::Napi => Service::Napi { weight: 64, exit: NapiExit::BothIdle, mask: true },
-            Self::Kpps => Service::SelfPacing { burst: BUDGET as u16, reserve: 0 },
         }
     }
 }
@@ -82,256 +65,26 @@ impl Default for Options {
     }
 }
 
-impl Options {
-    /// The driver's configuration, with rings of at most `most` descriptors if nothing is said.
-    fn config(&self, chip: Chip, most: u16) -> Config {
-        let ring = self.ring.unwrap_or(most.min(chip.max_ring()));
-        // A tail write is an exit of a virtual machine, and in QEMU it wakes the main loop: half a ring pays for one.
-        let refill = Refill { when: RefillWhen::EachFrame, group: ring / 2 };
-        Config {
-            refill,
-            rx_ring: ring,
-            tx_ring: ring,
-            service: self.service.service(),
-            promiscuous: self.promiscuous,
-            // Nobody asks a port for its verdict; what emulates the card would sum every frame for it.
-            rx_checksum: false,
-            ..Config::kpps()
-        }
-    }
-
-    /// Whether `chip` can have such rings.
-    fn check_ring(&self, chip: Chip) -> Result<(), Error> {
-        let suits = |ring: &u16| {
-            let options = Self { ring: Some(*ring), ..*self };
-            options.config(chip, RING).validate(chip).is_ok()
-        };
-        let Some(ring) = self.ring.filter(|ring| !suits(ring)) else { return Ok(()) };
-        let mut all = (1..=chip.max_ring()).filter(suits);
-        match (all.next(), all.next_back()) {
-            (Some(least), Some(most)) => Err(Error::Ring { ring, chip, least, most }),
-            // It is not the rings: the driver tells.
-            _ => Ok(()),
-        }
-    }
-}
-
-impl Line for Option<Interrupts> {
-    fn wait(&mut self, at_most: Duration) -> io::Result<bool> {
-        self.as_mut().map_or(Ok(false), |line| line.wait(at_most).map_err(io::Error::other))
-    }
-    fn enable(&self) -> io::Result<()> {
-        self.as_ref().map_or(Ok(()), |line| line.enable().map_err(io::Error::other))
-    }
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.as_ref().map(AsFd::as_fd)
-    }
-}
-
 /// A port of any kind.
 pub enum AnyPort {
     /// Our driver on a card.
+    #[cfg(target_os = "linux")]
     Card(Box<CardPort<Place, Option<Interrupts>>>),
     /// An interface of the kernel.
+    #[cfg(target_os = "linux")]
     Packet(Box<PacketPort>),
     /// A queue of an interface.
+    #[cfg(target_os = "linux")]
     Xdp(Box<XdpPort>),
     /// A UDP socket.
     Udp(Box<UdpPort>),
-}
-
-/// How buffers lie in memory.
-#[derive(Clone, Copy)]
-enum Layout {
-    /// One behind the other.
-    Buffers,
-    /// At the ends of chunks of so many bytes.
-    Chunks(usize),
-}
-
-impl Layout {
-    fn of(specs: &[Spec]) -> Self {
-        let any = |kind: fn(&Spec) -> bool| specs.iter().any(kind);
-        match any(|spec| matches!(spec, Spec::Xdp { .. })) {
-            false => Self::Buffers,
-            true if any(|spec| matches!(spec, Spec::Card(..))) => Self::Chunks(CARD_CHUNK_BYTES),
-            true => Self::Chunks(CHUNK_BYTES),
-        }
-    }
-    fn bytes(self) -> usize {
-        match self {
-            Self::Buffers => BUFFER_BYTES,
-            Self::Chunks(bytes) => bytes,
-        }
-    }
-    fn pool(self, memory: &Memory, count: usize) -> Result<BufferPool, OutOfMemory> {
-        match self {
-            Self::Buffers => memory.pool(count, BUFFER_BYTES, Some(BOUNDARY)),
-            Self::Chunks(bytes) => memory.chunks(count, bytes, xdp::HEADROOM),
-        }
-    }
-}
-
-/// Opens ports that share one pool of buffers.
-///
-/// # Errors
-/// [`Error`] in one line, with what helps.
-pub fn open(specs: &[Spec], options: &Options) -> Result<Vec<AnyPort>, Error> {
-    if let Some(twice) = specs.iter().enumerate().find(|(i, spec)| specs[..*i].contains(spec)) {
-        return Err(Error::Io {
-            what: format!("{} is given twice", twice.1),
-            source: io::Error::other("each port is one end of one wire"),
-        });
-    }
-    let specs = &specs.iter().map(|spec| Ok(choose(spec)?.0)).collect::<Result<Vec<_>, Error>>()?[..];
-    let chips = check_cards(specs, options)?;
-    let possible = |most| chips.iter().all(|&chip| options.config(chip, most).validate(chip).is_ok());
-    let mut most = RING;
-    loop {
-        match open_all(specs, options, most) {
-            // A user may lock 8 MiB if nobody says otherwise.
-            Err(Error::LockedMemory { .. }) if options.ring.is_none() && possible(most / 2) => most /= 2,
-            Err(Error::LockedMemory { bytes, .. }) => {
-                let smaller = Some(Config::kpps().rx_ring).filter(|smaller| options.ring > Some(*smaller));
-                return Err(Error::LockedMemory { bytes, smaller });
-            }
-            other => return other,
-        }
-    }
-}
-
-/// Opens ports, with rings of at most `most` descriptors if nothing is said.
-fn open_all(specs: &[Spec], options: &Options, most: u16) -> Result<Vec<AnyPort>, Error> {
-    let in_rings = specs.iter().map(|spec| match spec {
-        Spec::Card(..) => 2 * usize::from(options.ring.unwrap_or(most)),
-        Spec::Xdp { .. } => xdp::BUFFERS,
-        _ => 0,
-    });
-    let buffers = in_rings.sum::<usize>() + specs.len() * SPARE_BUFFERS / 2 + SPARE_BUFFERS;
-    let layout = Layout::of(specs);
-    // Rings and what alignment wastes.
-    let bytes = buffers * layout.bytes() + specs.len() * (1 << 18) + (2 << 20);
-    let mut backends = specs.iter().filter_map(|spec| match spec {
-        Spec::Card(backend, _) => Some(*backend),
-        _ => None,
-    });
-    let domain = match backends.next() {
-        None => None,
-        Some(backend) if backends.all(|other| other == backend) => Some(Domain::new(backend, bytes)?),
-        Some(_) => {
-            return Err(Error::Io {
-                what: "vfio: and uio: ports together".into(),
-                source: io::Error::other("cards that exchange frames share memory: bind all to one of them"),
-            });
-        }
-    };
-    let memory = match &domain {
-        Some(domain) => domain.memory().clone(),
-        None => Memory::private(bytes).map_err(Error::io("memory for frames"))?,
-    };
-    let pool = layout.pool(&memory, buffers).map_err(|_| Error::Io {
-        what: "memory for frames".into(),
-        source: io::ErrorKind::OutOfMemory.into(),
-    })?;
-    let supplies =
-        Supplies { domain: domain.as_ref(), memory: &memory, chunk: layout.bytes(), pool: &pool, most };
-    specs.iter().map(|spec| open_one(spec, options, &supplies)).collect()
-}
-
-/// Whether the cards are there and ready, and can do what is wanted: said before memory is asked for. Their chips.
-fn check_cards(specs: &[Spec], options: &Options) -> Result<Vec<Chip>, Error> {
-    let cards = specs.iter().filter_map(|spec| match spec {
-        Spec::Card(backend, address) => Some((*backend, *address)),
-        _ => None,
-    });
-    let mut devices = None;
-    let mut chips = Vec::new();
-    for (backend, address) in cards {
-        let devices = devices.get_or_insert_with(devices::list);
-        let device = devices.iter().find(|device| device.address == address);
-        let device = device.ok_or(Error::NoDevice(address))?;
-        let chip = device.e1000()?;
-        if device.backend() != Some(backend) {
-            return Err(Error::NotBound { address, driver: device.driver.clone(), backend });
-        }
-        options.check_ring(chip)?;
-        chips.push(chip);
-    }
-    Ok(chips)
-}
-
-/// What ports are opened with.
-struct Supplies<'s> {
-    domain: Option<&'s Domain>,
-    memory: &'s Memory,
-    chunk: usize,
-    pool: &'s BufferPool,
-    most: u16,
-}
-
-fn open_one(spec: &Spec, options: &Options, supplies: &Supplies<'_>) -> Result<AnyPort, Error> {
-    let pool = supplies.pool.clone();
-    match (spec, supplies.domain) {
-        (Spec::Card(_, address), Some(domain)) => {
-            let card = Card::open(domain, *address)?;
-            let line = match options.service {
-                ServiceKind::Polling => None,
-                ServiceKind::Napi | ServiceKind::Kpps => Some(card.interrupts()?),
-            };
-            let config = options.config(card.chip(), supplies.most);
-            let port = CardPort::open(card.platform(), line, card.chip(), config, pool);
-            let port = port
-                .map_err(|trouble| Error::Io { what: spec.to_string(), source: io::Error::other(trouble) })?;
-            Ok(AnyPort::Card(Box::new(port)))
-        }
-        (Spec::Packet(name), _) => {
-            let port = PacketPort::open(name, pool).map_err(refused(spec, PACKET_CAPABILITIES))?;
-            Ok(AnyPort::Packet(Box::new(port)))
-        }
-        (Spec::Xdp { interface, queue }, _) => {
-            let port = XdpPort::open(interface, *queue, supplies.memory, supplies.chunk, pool);
-            Ok(AnyPort::Xdp(Box::new(port.map_err(refused(spec, XDP_CAPABILITIES))?)))
-        }
-        (Spec::Udp { host, port }, _) => {
-            let port = UdpPort::open(host, *port, pool)
-                .map_err(|source| Error::Io { what: spec.to_string(), source })?;
-            Ok(AnyPort::Udp(Box::new(port)))
-        }
-        (Spec::Auto(_), _) => Err(Error::BadSpec(spec.to_string())),
-        (Spec::Card(backend, _), None) => Err(Error::BadSpec(Backend::name(*backend).into())),
-    }
-}
-
-/// Why an interface cannot be had, with what helps.
-pub(super) fn refused<'s>(spec: &'s Spec, capabilities: &'s str) -> impl FnOnce(io::Error) -> Error + 's {
-    let help = move |error: &io::Error| {
-        Some(match (error.raw_os_error()?, spec) {
-            (libc::ENODEV, _) => "there is no such interface: `ip -brief link` shows them".into(),
-            (libc::EPERM | libc::EACCES, _) => format!(
-                "no right to open such sockets: run as root, or `sudo setcap {capabilities}+ep $(command -v kpps)`"
-            ),
-            (libc::ENOBUFS, Spec::Xdp { .. }) => {
-                format!("this process may not lock so much memory: run as root, or {UNLOCK}")
-            }
-            (libc::EBUSY, Spec::Xdp { interface, .. }) => format!(
-                "the queue, or the interface's XDP program, is in use: `ip link set {interface} xdp off` removes that"
-            ),
-            (libc::EINVAL, Spec::Xdp { interface, .. }) => {
-                format!("no such queue: `ethtool -l {interface}` tells how many there are")
-            }
-            _ => return None,
-        })
-    };
-    move |source| {
-        let source = help(&source).map_or(source, io::Error::other);
-        Error::Io { what: spec.to_string(), source }
-    }
 }
 
 impl AnyPort {
     /// The chip, if it is a card.
     pub fn chip(&self) -> Option<Chip> {
         match self {
+            #[cfg(target_os = "linux")]
             Self::Card(card) => Some(card.chip()),
             _ => None,
         }
@@ -343,8 +96,11 @@ impl AnyPort {
     /// Those of the system.
     pub fn address(&self) -> io::Result<[u8; 6]> {
         match self {
+            #[cfg(target_os = "linux")]
             Self::Card(card) => Ok(card.address()),
+            #[cfg(target_os = "linux")]
             Self::Packet(packet) => packet.address(),
+            #[cfg(target_os = "linux")]
             Self::Xdp(xdp) => xdp.address(),
             Self::Udp(_) => Ok(Flow::default().from_mac.0),
         }
@@ -355,8 +111,11 @@ impl AnyPort {
 macro_rules! any {
     ($self:ident, $port:ident => $what:expr) => {
         match $self {
+            #[cfg(target_os = "linux")]
             AnyPort::Card($port) => $what,
+            #[cfg(target_os = "linux")]
             AnyPort::Packet($port) => $what,
+            #[cfg(target_os = "linux")]
             AnyPort::Xdp($port) => $what,
             AnyPort::Udp($port) => $what,
         }
@@ -371,7 +130,7 @@ impl Wake for AnyPort {
     fn now_ns(&self) -> u64 {
         any!(self, port => port.now_ns())
     }
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
+    fn fd(&self) -> Option<Descriptor<'_>> {
         any!(self, port => port.fd())
     }
     fn wants_to_send(&self) -> bool {
@@ -440,28 +199,5 @@ impl Port for AnyPort {
     #[inline]
     fn pool(&mut self) -> &mut BufferPool {
         any!(self, port => port.pool())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rings_that_no_chip_can_have_are_refused_with_those_it_can() {
-        for chip in Chip::ALL {
-            let of = |ring| Options { ring, ..Options::default() };
-            let check = |ring| of(Some(ring)).check_ring(chip);
-            assert!(of(None).check_ring(chip).is_ok());
-            assert!(of(None).config(chip, RING).validate(chip).is_ok());
-            for wrong in [0, 1, 8, chip.max_ring() - 4, chip.max_ring() + 8, u16::MAX] {
-                let Err(Error::Ring { ring, least, most, .. }) = check(wrong) else {
-                    panic!("{chip} {wrong}")
-                };
-                assert_eq!((ring, most), (wrong, chip.max_ring()));
-                assert!(check(least).is_ok() && check(least - 8).is_err() && check(most).is_ok());
-                assert!((least..=most).step_by(8).all(|ring| check(ring).is_ok()));
-            }
-        }
     }
 }

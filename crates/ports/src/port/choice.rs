@@ -1,6 +1,6 @@
 //! Which way to an interface is the best.
 
-use super::any::{CHUNK_BYTES, XDP_CAPABILITIES, refused};
+use super::open::{CHUNK_BYTES, XDP_CAPABILITIES, refused};
 use super::{XdpPort, xdp};
 use crate::{Error, Spec};
 use kpps_dma::Memory;

@@ -11,28 +11,53 @@
 //! A port never waits by itself: who has nothing to do calls [`rest`], which sleeps until a port wants attention.
 
 mod any;
+#[cfg(target_os = "linux")]
 mod attached;
+#[cfg(target_os = "linux")]
 mod card;
+#[cfg(target_os = "linux")]
 mod choice;
+#[cfg(target_os = "linux")]
 mod counted;
+#[cfg(not(target_os = "linux"))]
+mod elsewhere;
+#[cfg(target_os = "linux")]
 mod missed;
+#[cfg(target_os = "linux")]
+mod open;
+#[cfg(target_os = "linux")]
 mod packet;
 mod rest;
 pub mod run;
 mod udp;
+#[cfg(target_os = "linux")]
 mod xdp;
 
-pub use any::{AnyPort, Options, ServiceKind, open};
+pub use any::{AnyPort, Options, RING, ServiceKind};
+#[cfg(target_os = "linux")]
 pub use card::{CardPort, Line};
+#[cfg(target_os = "linux")]
 pub use choice::choose;
+#[cfg(not(target_os = "linux"))]
+pub use elsewhere::{choose, open};
+#[cfg(target_os = "linux")]
+pub use open::open;
+#[cfg(target_os = "linux")]
 pub use packet::PacketPort;
 pub use rest::rest;
 pub use udp::UdpPort;
+#[cfg(target_os = "linux")]
 pub use xdp::XdpPort;
 
 use kpps_dma::{BufferPool, PoolBuffer};
 use kpps_platform::Buffer;
-use std::os::fd::BorrowedFd;
+
+/// What becomes readable when something has come, as the system has it.
+#[cfg(unix)]
+pub type Descriptor<'p> = std::os::fd::BorrowedFd<'p>;
+/// What becomes readable when something has come, as the system has it.
+#[cfg(windows)]
+pub type Descriptor<'p> = std::os::windows::io::BorrowedSocket<'p>;
 
 /// A frame in its buffer.
 #[derive(Debug)]
@@ -170,7 +195,7 @@ pub trait Wake {
     /// The port's clock, in ns.
     fn now_ns(&self) -> u64;
     /// What becomes readable when a port that is [`Next::Asleep`] wants to be looked at; `None` if nothing does.
-    fn fd(&self) -> Option<BorrowedFd<'_>>;
+    fn fd(&self) -> Option<Descriptor<'_>>;
     /// Whether to be woken as well when the descriptor becomes writable: there is something left to send.
     fn wants_to_send(&self) -> bool {
         false

@@ -1,8 +1,6 @@
 //! Doing nothing until there is something to do.
 
 use super::{Next, Wake};
-use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::time::TimeSpec;
 use std::io;
 use std::time::Duration;
 
@@ -17,7 +15,7 @@ const SPIN_NS: u64 = 60_000;
 /// [`Port::woken`](super::Port::woken) is to be called afterwards, of every port.
 ///
 /// # Errors
-/// Those of `ppoll`.
+/// Those of the system.
 pub fn rest(ports: &[&dyn Wake], at_most: Duration) -> io::Result<()> {
     let mut left_ns = u64::try_from(at_most.as_nanos()).unwrap_or(u64::MAX);
     for port in ports {
@@ -35,6 +33,15 @@ pub fn rest(ports: &[&dyn Wake], at_most: Duration) -> io::Result<()> {
         }
         return Ok(());
     }
+    // Early by the slack, and the rest spinning: a timed port is due then.
+    sleep(ports, Duration::from_nanos(left_ns - SPIN_NS / 2))
+}
+
+/// Sleeps until something has come to one of the ports, or there is room for what one has left to send.
+#[cfg(target_os = "linux")]
+fn sleep(ports: &[&dyn Wake], at_most: Duration) -> io::Result<()> {
+    use nix::poll::{PollFd, PollFlags, ppoll};
+    use nix::sys::time::TimeSpec;
     let mut fds = Vec::with_capacity(ports.len());
     for port in ports {
         if let Some(fd) = port.fd() {
@@ -43,11 +50,17 @@ pub fn rest(ports: &[&dyn Wake], at_most: Duration) -> io::Result<()> {
             fds.push(PollFd::new(fd, send | receive));
         }
     }
-    // Early by the slack, and the rest spinning: a timed port is due then.
-    let sleep = Duration::from_nanos(left_ns - SPIN_NS / 2);
-    match ppoll(&mut fds, Some(TimeSpec::from_duration(sleep)), None) {
+    match ppoll(&mut fds, Some(TimeSpec::from_duration(at_most)), None) {
         // A signal, for one Ctrl-C, ends a rest too.
         Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Sleeps a little: the standard library waits for no socket.
+#[cfg(not(target_os = "linux"))]
+fn sleep(_: &[&dyn Wake], at_most: Duration) -> io::Result<()> {
+    const LITTLE: Duration = Duration::from_millis(1);
+    std::thread::sleep(at_most.min(LITTLE));
+    Ok(())
 }

@@ -10,7 +10,7 @@ mod batch;
 #[cfg(any(test, not(target_os = "linux")))]
 mod single;
 
-use super::{Counters, Frame, Link, Next, Port, Trouble, Wake};
+use super::{Counters, Descriptor, Frame, Link, Next, Port, Trouble, Wake};
 #[cfg(target_os = "linux")]
 use batch as system;
 use kpps_dma::{BufferPool, PoolBuffer};
@@ -21,7 +21,6 @@ use kpps_platform::{Buffer, BufferSource};
 use single as system;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
-use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 use system::BATCH;
 
@@ -125,8 +124,15 @@ impl Wake for UdpPort {
     fn now_ns(&self) -> u64 {
         self.epoch.elapsed().as_nanos() as u64
     }
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.socket.as_fd())
+    fn fd(&self) -> Option<Descriptor<'_>> {
+        #[cfg(unix)]
+        use std::os::fd::AsFd;
+        #[cfg(windows)]
+        use std::os::windows::io::AsSocket;
+        #[cfg(unix)]
+        return Some(self.socket.as_fd());
+        #[cfg(windows)]
+        return Some(self.socket.as_socket());
     }
     fn wants_to_send(&self) -> bool {
         !self.waiting.is_empty() && self.peer.is_some()

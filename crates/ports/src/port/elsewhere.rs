@@ -1,0 +1,34 @@
+//! Opening ports on systems other than Linux: UDP sockets, which all have.
+
+use super::any::{AnyPort, BUFFER_BYTES, Options, SPARE_BUFFERS};
+use super::{UdpPort, run};
+use crate::{Error, Spec};
+use kpps_dma::Memory;
+use std::io;
+
+/// What a port's name stands for: itself.
+///
+/// # Errors
+/// None here.
+pub fn choose(spec: &Spec) -> Result<(Spec, Option<String>), Error> {
+    Ok((spec.clone(), None))
+}
+
+/// Opens ports that share one pool of buffers.
+///
+/// # Errors
+/// [`Error`] in one line: of any other kind than `udp:`, or what the system refuses.
+pub fn open(specs: &[Spec], _: &Options) -> Result<Vec<AnyPort>, Error> {
+    let buffers = specs.len() * (SPARE_BUFFERS / 2 + 2 * run::BUDGET) + SPARE_BUFFERS;
+    let memory = Memory::private(buffers * BUFFER_BYTES).map_err(Error::io("memory for frames"))?;
+    let no_memory = |_| Error::io("memory for frames")(io::ErrorKind::OutOfMemory.into());
+    let pool = memory.pool(buffers, BUFFER_BYTES, None).map_err(no_memory)?;
+    let open = |spec: &Spec| match spec {
+        Spec::Udp { host, port } => {
+            let port = UdpPort::open(host, *port, pool.clone()).map_err(Error::io(spec.to_string()))?;
+            Ok(AnyPort::Udp(Box::new(port)))
+        }
+        other => Err(Error::OnlyOnLinux(other.clone())),
+    };
+    specs.iter().map(open).collect()
+}
