@@ -45,6 +45,14 @@ impl Latency {
     pub fn add(&mut self, other: &Self) {
         self.0 += &other.0;
     }
+    /// Adds so many frames of the same time.
+    pub fn record_times(&mut self, ns: u64, frames: u64) {
+        self.0.saturating_record_n(ns.max(1), frames);
+    }
+    /// The times that there were, within the histogram's three digits, and how many frames had each.
+    pub fn recorded(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.0.iter_recorded().map(|value| (value.value_iterated_to(), value.count_at_value()))
+    }
     /// Frames so far.
     pub fn frames(&self) -> u64 {
         self.0.len()

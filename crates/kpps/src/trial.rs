@@ -171,10 +171,7 @@ fn sender(arguments: &Arguments, tester: &mut Tester, offer: &Offer) -> Result<O
                     "{ways} certificates are needed, one for each direction"
                 )));
             }
-            let certified = files
-                .iter()
-                .zip(tester.specs())
-                .map(|(file, port)| certified(file, &port.to_string(), offer));
+            let certified = files.iter().zip(tester.names()).map(|(file, port)| certified(file, port, offer));
             let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
             (certified.collect::<Result<_, _>>()?, names.join(", "))
         }
@@ -272,6 +269,9 @@ fn screen(trial: &Trial) -> String {
             us(max)
         );
     }
+    if let Some(clocks) = &trial.clocks {
+        let _ = writeln!(text, "{}", clocks.sentence());
+    }
     let ledger = &trial.ledger;
     let _ = writeln!(text, "\nwhere {} of {} sent frames ended:", trial.lost, trial.sent);
     for (place, frames) in &ledger.dropped {
@@ -281,15 +281,17 @@ fn screen(trial: &Trial) -> String {
         let _ = writeln!(text, "{frames:>12}  still queued at {place}");
     }
     let _ = writeln!(text, "{:>12}  unexplained", ledger.unexplained);
+    let names = trial.processor_names();
+    let width = names.iter().map(String::len).max().unwrap_or(0).max(4);
     let _ = writeln!(
         text,
-        "\n{:>4} {:>8} {:>8} {:>8} {:>8} {:>8}",
+        "\n{:>width$} {:>8} {:>8} {:>8} {:>8} {:>8}",
         "CPU", "user", "system", "irq", "softirq", "idle"
     );
-    for (number, cpu) in trial.processors.iter().enumerate() {
+    for (name, cpu) in names.iter().zip(&trial.processors) {
         let _ = writeln!(
             text,
-            "{number:>4} {:>6.2} s {:>6.2} s {:>6.2} s {:>6.2} s {:>6.2} s",
+            "{name:>width$} {:>6.2} s {:>6.2} s {:>6.2} s {:>6.2} s {:>6.2} s",
             cpu.user_s, cpu.system_s, cpu.irq_s, cpu.softirq_s, cpu.idle_s
         );
     }

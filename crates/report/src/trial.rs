@@ -77,6 +77,9 @@ pub struct Trial {
     pub received_pps: f64,
     /// Time from giving a frame to the port until the receiver has it, of frames that came whole.
     pub latency_ns: Latency,
+    /// The clocks that latencies go by, if those of the two ports are not the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clocks: Option<Clocks>,
     /// What the sender can do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender: Option<Sender>,
@@ -90,12 +93,41 @@ pub struct Trial {
     pub ip: BTreeMap<String, BTreeMap<String, u64>>,
     /// What each processor spent its time on, all programs together.
     pub processors: Vec<Processor>,
+    /// Whose they are, one host after the other, if there are others than the one that this was measured from.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<TrialHost>,
     /// Frames through the processors' backlogs and polls, those dropped there, and polls cut short, of the whole machine.
     pub softnet: BTreeMap<String, u64>,
     /// Interrupts of the whole machine, by their line in `/proc/interrupts`.
     pub interrupts: BTreeMap<String, u64>,
     /// Softirqs of the whole machine, by kind.
     pub softirqs: BTreeMap<String, u64>,
+}
+
+/// The clocks of two ports on two hosts. Times from one to the other are corrected by what is known of their difference, and
+/// are as wrong as that may be.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Clocks {
+    /// How far the second port's clock was ahead of the first one's before the trial, in ns. Where they begin says nothing.
+    pub offset_ns: i64,
+    /// How wrong that may be, up or down, in ns: half of what the best question and its answer took on their way, for each
+    /// clock that is not this machine's.
+    pub error_ns: u64,
+    /// What the second clock gained on the first during the trial, in ns per s; null if it could not be read afterwards.
+    pub drift_ns_per_s: Option<f64>,
+    /// Questions asked, before and after.
+    pub pings: u64,
+    /// How they were asked: `udp`, or `grpc` where no datagrams come through.
+    pub over: String,
+}
+
+/// A host that takes part in a trial.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TrialHost {
+    /// Its agent's address; null for the host that this was measured from.
+    pub agent: Option<String>,
+    /// How many processors it has.
+    pub processors: usize,
 }
 
 /// One direction of a trial.
@@ -196,7 +228,37 @@ impl TrialLedger {
     }
 }
 
+impl Clocks {
+    /// What a reader must know of them.
+    pub fn sentence(&self) -> String {
+        let us = |ns: f64| ns / 1e3;
+        let drift = self.drift_ns_per_s.map_or("how it drifts is not known".into(), |drift| {
+            format!("it gained {:.3} µs a second", us(drift))
+        });
+        format!(
+            "two clocks: the second port's is {:.1} µs ahead, within ±{:.1} µs, and {drift} ({} questions over {}); latencies from \
+             one host to the other are corrected by that, and as uncertain",
+            us(self.offset_ns as f64),
+            us(self.error_ns as f64),
+            self.pings,
+            self.over
+        )
+    }
+}
+
 impl Trial {
+    /// The processors' names: numbers, behind the agent's address where there are agents.
+    pub fn processor_names(&self) -> Vec<String> {
+        let of = |host: &TrialHost| {
+            let agent = host.agent.as_ref().map(|agent| format!("{agent} ")).unwrap_or_default();
+            (0..host.processors).map(move |number| format!("{agent}{number}")).collect::<Vec<_>>()
+        };
+        match &self.hosts[..] {
+            [] => (0..self.processors.len()).map(|number| number.to_string()).collect(),
+            hosts => hosts.iter().flat_map(of).collect(),
+        }
+    }
+
     /// The document with rates rounded to 0.1, ratios and times to a millionth. What is no number becomes 0.
     #[must_use]
     pub fn rounded(mut self) -> Self {

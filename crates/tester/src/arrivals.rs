@@ -45,7 +45,9 @@ pub struct Arrivals {
     /// Frames whose tag is damaged: which ones they were is not known.
     nameless: u64,
     foreign: u64,
-    latency: Latency,
+    /// Kept apart by when frames came, if they are to be.
+    latency: Vec<Latency>,
+    part_ns: u64,
 }
 
 /// What has arrived.
@@ -83,8 +85,18 @@ impl Arrivals {
             damaged: 0,
             nameless: 0,
             foreign: 0,
-            latency: Latency::default(),
+            latency: vec![Latency::default()],
+            part_ns: u64::MAX,
         }
+    }
+
+    /// Latencies are kept apart in so many parts of a trial of this length.
+    #[must_use]
+    pub fn in_parts(mut self, parts: usize, length: Duration) -> Self {
+        let parts = parts.max(1);
+        self.latency.resize_with(parts, Latency::default);
+        self.part_ns = (length.as_nanos() as u64 / parts as u64).max(1);
+        self
     }
 
     /// A new burst begins: the next frame tells when.
@@ -114,7 +126,9 @@ impl Arrivals {
         if first && whole {
             let epoch = self.epoch;
             let now = *self.now.get_or_insert_with(|| epoch.elapsed());
-            self.latency.record((now.as_nanos() as u64).saturating_sub(tag.sent_ps / 1000));
+            let (now_ns, last) = (now.as_nanos() as u64, self.latency.len() - 1);
+            let part = if last == 0 { 0 } else { ((now_ns / self.part_ns) as usize).min(last) };
+            self.latency[part].record(now_ns.saturating_sub(tag.sent_ps / 1000));
         }
         true
     }
@@ -217,7 +231,7 @@ impl Arrivals {
     }
 
     /// Times from sending to receiving, of whole frames that came for the first time.
-    pub fn into_latency(self) -> Latency {
+    pub fn into_latency(self) -> Vec<Latency> {
         self.latency
     }
 }
@@ -251,7 +265,7 @@ mod tests {
         }
         let expected = Arrived { received: 6, duplicated: 2, reordered: 2, ..Arrived::default() };
         assert_eq!(all.arrived(), expected);
-        assert_eq!(all.into_latency().frames(), 6);
+        assert_eq!(all.into_latency()[0].frames(), 6);
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! The tester as a testbed of the bench: searches and curves run on it as they do on the machine room.
 
-use crate::look::Look;
 use crate::trial::{Offer, Tester, Way};
 use kpps_bench::{Latency, Load, Testbed, Trial, TrialError};
 use kpps_frames::{Size, rate};
 use kpps_ports::port::run::{self, Shape};
+use kpps_report::trial::Processor;
 use kpps_report::{Cpu, Ledger};
 use std::time::Duration;
 
@@ -58,27 +58,26 @@ impl Bed {
             register_reads: 0,
             register_writes: 0,
             allocations: 0,
-            cpu: cpu(&outcome.before, &outcome.after),
+            cpu: cpu(&outcome.counted.processors),
             bus_busy: 0.0,
             latency,
             ledger: Ledger {
                 sent,
                 unsent,
                 delivered: received,
-                in_flight: outcome.accounts.in_flight_at.values().sum(),
-                dropped: outcome.accounts.dropped,
-                in_flight_at: outcome.accounts.in_flight_at,
+                in_flight: outcome.counted.accounts.in_flight_at.values().sum(),
+                dropped: outcome.counted.accounts.dropped,
+                in_flight_at: outcome.counted.accounts.in_flight_at,
             },
         };
         Ok((trial, outcome.ways))
     }
 }
 
-/// What all processors together spent their time on, between two looks.
-fn cpu(before: &Look, after: &Look) -> Cpu {
+/// What all processors together spent their time on.
+fn cpu(processors: &[Processor]) -> Cpu {
     let (mut cpu, mut idle) = (Cpu::default(), 0.0);
-    for (from, to) in before.processors.iter().zip(&after.processors) {
-        let spent = to.since(from);
+    for spent in processors {
         cpu.hardirq += spent.irq_s;
         cpu.softirq += spent.softirq_s;
         cpu.thread += spent.user_s + spent.system_s;

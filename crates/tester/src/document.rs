@@ -1,11 +1,12 @@
 //! A trial as it is published.
 
+use crate::ledger::{Accounts, PortCount, account};
 use crate::look::{Interface, Look};
 use crate::trial::{Offer, Outcome, Tester, Way};
 use kpps_bench::Latency;
 use kpps_ports::port::run::{self, Load};
 use kpps_report::certificate::Gaps;
-use kpps_report::trial::{Direction, Trial, TrialLedger};
+use kpps_report::trial::{Direction, Processor, Trial, TrialHost, TrialLedger};
 use std::collections::BTreeMap;
 
 /// The document of a trial.
@@ -27,13 +28,13 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Trial {
         sent,
         unsent: sum(Way::unsent),
         delivered: received,
-        dropped: outcome.accounts.dropped.clone(),
-        in_flight_at: outcome.accounts.in_flight_at.clone(),
+        dropped: outcome.counted.accounts.dropped.clone(),
+        in_flight_at: outcome.counted.accounts.in_flight_at.clone(),
         ..TrialLedger::default()
     };
     let direction = |way: &Way| Direction {
-        from: tester.specs()[way.from].to_string(),
-        to: tester.specs()[1 - way.from].to_string(),
+        from: tester.names()[way.from].to_owned(),
+        to: tester.names()[1 - way.from].to_owned(),
         intended: way.intended,
         sent: way.sent,
         unsent: way.unsent(),
@@ -48,7 +49,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Trial {
     };
     Trial {
         kpps_version: env!("CARGO_PKG_VERSION").into(),
-        testbed: tester.specs().iter().map(ToString::to_string).collect(),
+        testbed: tester.names().map(ToOwned::to_owned).to_vec(),
         frame_bytes_with_fcs: offer.size.bytes_with_fcs(),
         offered_pps: match offer.load {
             Load::Pps(pps) => Some(pps),
@@ -74,9 +75,21 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Trial {
         sent_pps: sent as f64 / over,
         received_pps: received as f64 / over,
         latency_ns: latency.quantiles(),
+        clocks: outcome.clocks.clone(),
         directions: outcome.ways.iter().map(direction).collect(),
         ledger: ledger.closed(),
-        ..system(&outcome.before, &outcome.after)
+        interfaces: outcome.counted.interfaces.clone(),
+        ip: outcome.counted.ip.clone(),
+        processors: outcome.counted.processors.clone(),
+        hosts: if outcome.counted.hosts.iter().all(|host| host.agent.is_none()) {
+            Vec::new()
+        } else {
+            outcome.counted.hosts.clone()
+        },
+        softnet: outcome.counted.softnet.clone(),
+        interrupts: outcome.counted.interrupts.clone(),
+        softirqs: outcome.counted.softirqs.clone(),
+        ..Trial::default()
     }
     .rounded()
 }
@@ -94,8 +107,54 @@ pub fn gaps(gaps: &run::Gaps) -> Gaps {
     }
 }
 
-/// What the system counted between two looks.
-fn system(before: &Look, after: &Look) -> Trial {
+/// Counters by name, without zeros.
+pub type Counts = BTreeMap<String, u64>;
+
+/// What systems counted in a trial.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Counted {
+    /// Frames that did not arrive, by place.
+    pub accounts: Accounts,
+    /// The counters of each interface.
+    pub interfaces: BTreeMap<String, Counts>,
+    /// What IP dropped in each other network namespace.
+    pub ip: BTreeMap<String, Counts>,
+    /// What each processor spent its time on.
+    pub processors: Vec<Processor>,
+    /// Whose processors they are.
+    pub hosts: Vec<TrialHost>,
+    /// Backlogs and polls of all processors.
+    pub softnet: Counts,
+    /// Interrupts by line.
+    pub interrupts: Counts,
+    /// Softirqs by kind.
+    pub softirqs: Counts,
+}
+
+impl Counted {
+    /// Puts what another system has counted beside it; places of one that has a name are named after it.
+    pub fn add(&mut self, system: Option<&str>, other: Self) {
+        let place = |name: String| system.map_or(name.clone(), |system| format!("{system}/{name}"));
+        let add = |to: &mut Counts, from: Counts, named: bool| {
+            for (name, count) in from {
+                *to.entry(if named { place(name) } else { name }).or_default() += count;
+            }
+        };
+        add(&mut self.accounts.dropped, other.accounts.dropped, true);
+        add(&mut self.accounts.in_flight_at, other.accounts.in_flight_at, true);
+        self.interfaces.extend(other.interfaces.into_iter().map(|(name, counts)| (place(name), counts)));
+        self.ip.extend(other.ip.into_iter().map(|(name, counts)| (place(name), counts)));
+        let agent = system.map(ToOwned::to_owned);
+        self.hosts.push(TrialHost { agent, processors: other.processors.len() });
+        self.processors.extend(other.processors);
+        add(&mut self.softnet, other.softnet, false);
+        add(&mut self.interrupts, other.interrupts, true);
+        add(&mut self.softirqs, other.softirqs, false);
+    }
+}
+
+/// What a system counted between two looks, while these ports sent and received.
+pub fn counted(before: &Look, after: &Look, ports: &[PortCount]) -> Counted {
     let mut interfaces = BTreeMap::new();
     let mut ip = BTreeMap::new();
     for (name, namespace) in &after.namespaces {
@@ -106,7 +165,7 @@ fn system(before: &Look, after: &Look) -> Trial {
                 Some(namespace) => format!("{namespace}/{}", interface.name),
                 None => interface.name.clone(),
             };
-            interfaces.insert(label, counted(before, interface));
+            interfaces.insert(label, changed(before, interface));
         }
         if let Some(name) = name {
             ip.insert(name.clone(), since(&was.ip, &namespace.ip));
@@ -119,14 +178,15 @@ fn system(before: &Look, after: &Look) -> Trial {
         ("dropped", to.dropped - from.dropped),
         ("squeezed", to.squeezed - from.squeezed),
     ];
-    Trial {
+    Counted {
+        accounts: account(before, after, ports),
         interfaces,
         ip,
         processors: processors.collect(),
+        hosts: Vec::new(),
         softnet: softnet.into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
         interrupts: since(&before.interrupts, &after.interrupts),
         softirqs: since(&before.softirqs, &after.softirqs),
-        ..Trial::default()
     }
 }
 
@@ -140,7 +200,7 @@ fn since(before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>) -> BTree
 }
 
 /// An interface's counters, those of its driver and of its disciplines.
-fn counted(before: &Interface, after: &Interface) -> BTreeMap<String, u64> {
+fn changed(before: &Interface, after: &Interface) -> BTreeMap<String, u64> {
     let mut counters = since(&before.counters, &after.counters);
     let driver = since(&before.driver, &after.driver).into_iter();
     counters.extend(driver.map(|(name, count)| (format!("driver {name}"), count)));

@@ -1,10 +1,10 @@
 //! Before a trial: what is between the ports learns where its stations are, and the way is seen to be open.
 
 use crate::arp::{self, Station};
+use crate::test_port::TestPort;
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Mac, Size, Tag, tag};
-use kpps_platform::{Buffer, BufferSource};
-use kpps_ports::port::{Frame, Port, Trouble};
+use kpps_ports::port::Trouble;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
@@ -24,16 +24,6 @@ pub struct End {
     pub to: Option<Mac>,
 }
 
-/// Sends one frame now. One that is not taken is lost: it is asked for again.
-pub(crate) fn send_one<P: Port>(port: &mut P, bytes: &[u8]) -> Result<bool, Trouble> {
-    let Some(mut buffer) = port.pool().take() else { return Ok(false) };
-    let Some(place) = buffer.bytes_mut().get_mut(..bytes.len()) else { return Ok(false) };
-    place.copy_from_slice(bytes);
-    let taken = port.send(Frame { buffer, bytes: bytes.len() as u16 }).is_ok();
-    port.flush()?;
-    Ok(taken)
-}
-
 /// The flow of the trial from one end to the other.
 pub(crate) fn flow(from: &End, to: &End, to_mac: Mac) -> Flow {
     Flow {
@@ -47,8 +37,8 @@ pub(crate) fn flow(from: &End, to: &End, to_mac: Mac) -> Flow {
 
 /// Makes both ends known, finds out whom each must send to, and sends frames of `stream` until one has come through each
 /// `way` (from, to). Returns the stations, and whether all ways are open.
-pub(crate) fn learn<P: Port>(
-    ports: &mut [P; 2],
+pub(crate) fn learn(
+    ports: &mut [Box<dyn TestPort>; 2],
     ends: &[End; 2],
     ways: &[(usize, usize)],
     stream: u16,
@@ -67,9 +57,9 @@ pub(crate) fn learn<P: Port>(
             next += AGAIN;
             for (at, port) in ports.iter_mut().enumerate() {
                 let station = ends[at].station;
-                send_one(port, &arp::question(station, station.ip))?;
+                port.send_one(&arp::question(station, station.ip))?;
                 if let (None, Some(gateway)) = (to[at], ends[at].gateway) {
-                    send_one(port, &arp::question(station, gateway))?;
+                    port.send_one(&arp::question(station, gateway))?;
                 }
             }
             for &(from, other) in ways {
@@ -77,14 +67,13 @@ pub(crate) fn learn<P: Port>(
                     && let Ok(mut frame) = udp_test(&flow(&ends[from], &ends[other], mac), Size::MIN)
                     && tag::write(&mut frame, Tag { stream, sequence: from as u32, sent_ps: 0 }).is_ok()
                 {
-                    send_one(&mut ports[from], &frame)?;
+                    ports[from].send_one(&frame)?;
                 }
             }
         }
         for (at, port) in ports.iter_mut().enumerate() {
             let mut answers = Vec::new();
-            port.receive(kpps_ports::port::run::BUDGET, |frame| {
-                let bytes = frame.as_ref();
+            port.receive(&mut |bytes| {
                 if let Some(tag) = tag::read(bytes) {
                     if tag.stream == stream && tag.sequence as usize == 1 - at {
                         through[at] = true;
@@ -93,18 +82,16 @@ pub(crate) fn learn<P: Port>(
                     answers.extend(arp::answer(ends[at].station, bytes));
                     to[at] = to[at].or_else(|| arp::said(bytes, ends[at].gateway?));
                 }
-                Some(frame.buffer)
             })?;
             for answer in answers {
-                send_one(port, &answer)?;
+                port.send_one(&answer)?;
             }
-            port.woken()?;
         }
         if ways.iter().all(|&(_, other)| through[other]) {
             // What else is under way, copies of a flood among it, arrives before the trial.
             std::thread::sleep(Duration::from_millis(20));
             for port in ports.iter_mut() {
-                while port.receive(kpps_ports::port::run::BUDGET, |frame| Some(frame.buffer))? > 0 {}
+                while port.receive(&mut |_| {})? > 0 {}
             }
             break;
         }

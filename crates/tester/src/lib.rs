@@ -8,13 +8,20 @@
 pub mod arp;
 mod arrivals;
 mod bed;
+pub mod clock;
 mod document;
 mod learn;
 pub mod ledger;
+mod local;
 pub mod look;
+mod stage;
+mod test_port;
 mod trial;
 
 pub use arrivals::{Arrivals, Arrived};
 pub use bed::Bed;
-pub use document::{document, gaps};
-pub use trial::{Address, Error, Offer, Outcome, Tester, Way, interface};
+pub use document::{Counted, Counts, document, gaps};
+pub use local::{LocalHost, LocalPort, interface};
+pub use stage::Stage;
+pub use test_port::{Allowed, Done, Duty, Expect, Host, Received, TestPort};
+pub use trial::{Address, Error, Offer, Outcome, Site, Tester, Way};

@@ -1,29 +1,27 @@
 //! One trial: ports, threads, and what became of every frame.
 
-use crate::arp::{self, Station};
-use crate::arrivals::{Arrivals, Arrived};
-use crate::learn::{self, End, send_one};
-use crate::ledger::{Accounts, PortCount, account};
-use crate::look::{Look, Place, Watched};
+use crate::arp::Station;
+use crate::arrivals::Arrived;
+use crate::clock::{Clocks, Reading};
+use crate::document::Counted;
+use crate::learn::{self, End};
+use crate::ledger::PortCount;
+use crate::local::{LocalHost, LocalPort, SLOW, interface};
+use crate::look::Place;
+use crate::stage::Stage;
+use crate::test_port::{Done, Duty, Expect, Host, TestPort};
 use kpps_bench::Latency;
 use kpps_frames::build::udp_test;
 use kpps_frames::{Mac, Size, rate};
 use kpps_ports::Spec;
-use kpps_ports::port::run::{BUDGET, Gaps, Glance, Load, Plan, Shape, Timetable, Watch, send_and_listen};
-use kpps_ports::port::{AnyPort, Counters, Port, Trouble, rest};
-use std::cell::Cell;
+use kpps_ports::port::run::{Gaps, Load, Plan, Shape, Timetable};
+use kpps_ports::port::{AnyPort, Trouble};
 use std::net::Ipv4Addr;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
-/// A receiver to whom nothing is missing waits only this long for duplicates.
-const QUIET: Duration = Duration::from_millis(50);
 /// Times that a ceiling is measured, and how long each.
 const ROUNDS: u32 = 3;
 const CEILING: Duration = Duration::from_millis(100);
-/// How often a receiver looks after its port, and how long it rests at most.
-const SLOW: Duration = Duration::from_millis(20);
 
 /// What is offered, and how long.
 #[derive(Clone, Copy, Debug)]
@@ -85,12 +83,10 @@ pub struct Outcome {
     pub trouble: Option<Trouble>,
     /// The way was open before it began.
     pub learned: bool,
-    /// Frames that did not arrive, by place.
-    pub accounts: Accounts,
-    /// What the system had counted before.
-    pub before: Look,
-    /// And after.
-    pub after: Look,
+    /// What the systems around the ports counted, frames that did not arrive among it.
+    pub counted: Counted,
+    /// The clocks that latencies go by, if there is more than one.
+    pub clocks: Option<kpps_report::trial::Clocks>,
 }
 
 /// Why there is no trial.
@@ -108,6 +104,17 @@ pub enum Error {
     /// The frames cannot be built.
     #[error("no test frames of this size: {0}")]
     Frame(kpps_frames::Error),
+    /// The operator of a port's host does not allow it.
+    #[error("{port} must not send {what} by those who operate it")]
+    NotAllowed {
+        /// The port.
+        port: String,
+        /// What was asked for, and what is allowed.
+        what: String,
+    },
+    /// An agent cannot be had, or refuses.
+    #[error("{0}")]
+    Agent(String),
     /// The load is above what the link carries.
     #[error("a load of {asked:.0} pps is above line rate: {size} B at {mbps} Mb/s are {most:.0} pps")]
     AboveLineRate {
@@ -124,18 +131,19 @@ pub enum Error {
 
 /// Two ports with something between them.
 pub struct Tester {
-    specs: [Spec; 2],
-    ports: [AnyPort; 2],
+    ports: [Box<dyn TestPort>; 2],
     ends: [End; 2],
-    watched: Watched,
+    sites: Vec<Site>,
 }
 
-/// The kernel's interface behind a port.
-pub fn interface(spec: &Spec) -> Option<String> {
-    match spec {
-        Spec::Packet(name) | Spec::Auto(name) | Spec::Xdp { interface: name, .. } => Some(name.clone()),
-        Spec::Card(..) | Spec::Udp { .. } => None,
-    }
+/// A system with ports.
+pub struct Site {
+    /// Its name, if it is not the one that this process runs on.
+    pub name: Option<String>,
+    /// What it counts.
+    pub host: Box<dyn Host>,
+    /// Which of both ports are there.
+    pub ports: Vec<usize>,
 }
 
 /// How an end is addressed.
@@ -150,7 +158,7 @@ pub struct Address {
 }
 
 impl Tester {
-    /// With these ports, open and up, addressed so; what is around them and at `places` is looked at.
+    /// With these ports of this process, open and up, addressed so; what is around them and at `places` is looked at.
     ///
     /// # Errors
     /// [`Error::Look`].
@@ -161,30 +169,30 @@ impl Tester {
         places: &[Place],
     ) -> Result<Self, Error> {
         let own: Vec<_> = specs.iter().filter_map(interface).collect();
-        let watched = Watched::around(&own, places)?;
-        let mut macs = [Mac([0; 6]); 2];
-        for (mac, port) in macs.iter_mut().zip(&ports) {
-            *mac = Mac(port.address()?);
-        }
+        let host = LocalHost::around(&own, places)?;
+        let [a, b] = ports;
+        let ports: [Box<dyn TestPort>; 2] =
+            [Box::new(LocalPort::new(&specs[0], a)?), Box::new(LocalPort::new(&specs[1], b)?)];
+        Ok(Self::with(ports, addresses, vec![Site { name: None, host: Box::new(host), ports: vec![0, 1] }]))
+    }
+
+    /// With these ports, wherever they are, addressed so, and the systems that they are part of.
+    pub fn with(ports: [Box<dyn TestPort>; 2], addresses: [Address; 2], sites: Vec<Site>) -> Self {
         let ends = [0, 1].map(|at| {
             let Address { ip, gateway, to } = addresses[at];
-            End { station: Station { mac: macs[at], ip }, gateway, to }
+            End { station: Station { mac: ports[at].mac(), ip }, gateway, to }
         });
-        Ok(Self { specs, ports, ends, watched })
+        Self { ports, ends, sites }
     }
 
     /// The ports' names.
-    pub fn specs(&self) -> &[Spec; 2] {
-        &self.specs
+    pub fn names(&self) -> [&str; 2] {
+        [self.ports[0].name(), self.ports[1].name()]
     }
 
     /// The speed of the slower link in Mb/s, if it is known.
     pub fn speed_mbps(&self) -> Option<u32> {
-        let speed = |(spec, port): (&Spec, &AnyPort)| {
-            let told = || kpps_ports::ethtool::speed_mbps(&interface(spec)?).ok().flatten();
-            port.link().speed_mbps.or_else(told)
-        };
-        self.specs.iter().zip(&self.ports).filter_map(speed).min()
+        self.ports.iter().filter_map(|port| port.speed_mbps()).min()
     }
 
     /// Frames of this size per second on the slower link, if its speed is known.
@@ -206,11 +214,14 @@ impl Tester {
             }
         }
         let ways: &[(usize, usize)] = if offer.both_ways { &[(0, 1), (1, 0)] } else { &[(0, 1)] };
+        for &(from, _) in ways {
+            let allowed = self.ports[from].allowed().check(offer.load, offer.shape, offer.duration);
+            allowed.map_err(|what| Error::NotAllowed { port: self.ports[from].name().to_owned(), what })?;
+        }
         // Another number for each trial: what is left of one is foreign to the next.
         let nanos = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| time.subsec_nanos());
         let stream = (nanos / 4) as u16 & !3;
         let (macs, learned) = learn::learn(&mut self.ports, &self.ends, ways, stream + 2, go_on)?;
-        let epoch = Instant::now();
         let expected = match offer.load {
             Load::Pps(pps) => {
                 let due = Timetable::new(pps, offer.shape).before(offer.duration.as_secs_f64());
@@ -218,14 +229,24 @@ impl Tester {
             }
             Load::Max => offer.count,
         };
-        let mut plans = [None, None];
-        let mut arrivals = [None, None];
+        let mut clocks = Clocks::before(self.read_clocks()?);
+        let (margin_ns, parts) = clocks.margin(offer.duration + offer.settle);
+        let mut duties = [0, 1].map(|at| Duty {
+            at,
+            station: self.ends[at].station,
+            plan: None,
+            expect: None,
+            duration: offer.duration,
+            settle: offer.settle,
+            epoch_ns: clocks.epoch_ns(at),
+        });
         for &(from, to) in ways {
             let flow = learn::flow(&self.ends[from], &self.ends[to], macs[from]);
             let frame = udp_test(&flow, offer.size).map_err(Error::Frame)?;
             let stream = stream + from as u16;
-            arrivals[to] = Some(Arrivals::new(stream, frame.clone(), epoch, expected.unwrap_or(1 << 20)));
-            plans[from] = Some(Plan {
+            let frames = expected.unwrap_or(1 << 20);
+            duties[to].expect = Some(Expect { stream, frame: frame.clone(), frames, margin_ns, parts });
+            duties[from].plan = Some(Plan {
                 load: offer.load,
                 shape: offer.shape,
                 frames: vec![frame],
@@ -233,47 +254,63 @@ impl Tester {
                 rewrite: true,
                 count: expected,
                 stream,
-                epoch: Some(epoch),
+                epoch: None,
             });
         }
-        let before_ports = self.counters()?;
-        let before = self.watched.look()?;
-        let stage = Stage::new(offer, ways.len());
-        let mut results = run(&mut self.ports, &plans, &mut arrivals, &self.ends, &stage, go_on);
-        let after = self.watched.look().unwrap_or_else(|_| before.clone());
-        let after_ports = self.counters().unwrap_or(before_ports);
-
-        let complete = !stage.abandoned.load(Ordering::Relaxed);
-        let mut done = Vec::with_capacity(ways.len());
+        for site in &mut self.sites {
+            site.host.before()?;
+        }
+        let stage = Stage::new(ways.len());
+        let mut results = run(&mut self.ports, &duties, &stage, go_on);
+        let counts = [0, 1].map(|at| PortCount {
+            port: self.ports[at].name().to_owned(),
+            interface: self.ports[at].interface().map(ToOwned::to_owned),
+            sent: duties[at].plan.as_ref().map(|_| results[at].sent),
+            receives: duties[at].expect.is_some(),
+            missed: results[at].missed,
+            errors: results[at].errors,
+        });
         let mut trouble = None;
         for result in &mut results {
             trouble = trouble.or(result.trouble.take());
         }
+        let mut counted = Counted::default();
+        for site in &mut self.sites {
+            let there: Vec<_> = site.ports.iter().map(|&at| counts[at].clone()).collect();
+            match site.host.after(&there) {
+                Ok(more) => counted.add(site.name.as_deref(), more),
+                // What an agent has counted is lost with it, but not what else was measured.
+                Err(Error::Trouble(lost)) => trouble = trouble.or(Some(lost)),
+                Err(error) => return Err(error),
+            }
+        }
+        if trouble.is_none() {
+            match self.read_clocks() {
+                Ok(after) => clocks.after(after),
+                Err(lost) => trouble = Some(lost),
+            }
+        }
+
+        let complete = !stage.is_abandoned() && trouble.is_none();
+        let mut done = Vec::with_capacity(ways.len());
         for &(from, to) in ways {
-            let Some(arrivals) = arrivals[to].take() else { continue };
-            let Duty { sent, intended, elapsed, gaps, .. } = results[from];
+            let Done { sent, intended, elapsed, gaps, .. } = results[from];
             let intended = match expected {
                 Some(all) if complete => all,
                 Some(all) => intended.min(all).max(sent),
                 None => sent,
             };
-            let arrived = arrivals.arrived();
-            let last_gap = arrivals.last_gap(sent);
-            let latency = arrivals.into_latency();
+            let received = std::mem::take(&mut results[to].received);
+            let latency = clocks.correct(to, received.latency, offer.duration, margin_ns);
+            let (arrived, last_gap) = (received.arrived, received.last_gap);
             done.push(Way { from, intended, sent, elapsed, gaps, arrived, last_gap, latency });
         }
-        let counts: Vec<_> = (0..2)
-            .map(|at| PortCount {
-                port: self.specs[at].to_string(),
-                interface: interface(&self.specs[at]),
-                sent: plans[at].as_ref().map(|_| results[at].sent),
-                receives: ways.iter().any(|&(_, to)| to == at),
-                missed: after_ports[at].missed - before_ports[at].missed,
-                errors: after_ports[at].errors - before_ports[at].errors,
-            })
-            .collect();
-        let accounts = account(&before, &after, &counts);
-        Ok(Outcome { ways: done, complete, trouble, learned, accounts, before, after })
+        Ok(Outcome { ways: done, complete, trouble, learned, counted, clocks: clocks.document() })
+    }
+
+    fn read_clocks(&mut self) -> Result<[Reading; 2], Trouble> {
+        let [a, b] = &mut self.ports;
+        Ok([a.read_clock()?, b.read_clock()?])
     }
 
     /// The highest rate that the sender of each direction can send here, in frames per second: the lowest of a few short
@@ -282,8 +319,10 @@ impl Tester {
     /// # Errors
     /// [`Error`], if it does not come to a trial.
     pub fn ceilings(&mut self, offer: &Offer, go_on: &dyn Fn() -> bool) -> Result<Vec<f64>, Error> {
+        // As many as the operators of the ports allow.
+        let most = self.ports.iter().map(|port| port.allowed().load_pps).fold(f64::INFINITY, f64::min);
         let short = Offer {
-            load: Load::Max,
+            load: if most.is_finite() { Load::Pps(most) } else { Load::Max },
             shape: Shape::Constant,
             count: None,
             duration: CEILING,
@@ -303,194 +342,27 @@ impl Tester {
         }
         Ok(lowest)
     }
-
-    fn counters(&mut self) -> Result<[Counters; 2], Trouble> {
-        let [a, b] = &mut self.ports;
-        Ok([a.counters()?, b.counters()?])
-    }
-}
-
-/// What all threads of a trial know.
-struct Stage {
-    duration: Duration,
-    settle: Duration,
-    /// Threads that still send.
-    sending: AtomicUsize,
-    /// When the last of them ended.
-    ended: OnceLock<Instant>,
-    /// What each port has sent, once it has ended.
-    sent: [AtomicU64; 2],
-    /// Someone had enough, or something failed.
-    abandoned: AtomicBool,
-}
-
-impl Stage {
-    fn new(offer: &Offer, senders: usize) -> Self {
-        Self {
-            duration: offer.duration,
-            settle: offer.settle,
-            sending: AtomicUsize::new(senders),
-            ended: OnceLock::new(),
-            sent: [const { AtomicU64::new(u64::MAX) }; 2],
-            abandoned: AtomicBool::new(false),
-        }
-    }
-
-    fn has_sent(&self, port: usize, frames: u64) {
-        self.sent[port].store(frames, Ordering::Relaxed);
-        if self.sending.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.ended.get_or_init(Instant::now);
-        }
-    }
-
-    /// Whether the receiver at `port` need not wait any longer; it has `received` so many, the last one `quiet` ago.
-    fn is_over(&self, port: usize, received: u64, quiet: Duration) -> bool {
-        let Some(ended) = self.ended.get() else { return false };
-        let nothing_missing = received >= self.sent[1 - port].load(Ordering::Relaxed);
-        ended.elapsed() >= self.settle || nothing_missing && quiet >= QUIET
-    }
-}
-
-/// A sender's watch.
-struct Until<'s>(&'s Stage);
-
-impl Watch for Until<'_> {
-    fn at_most(&self) -> Option<Duration> {
-        Some(self.0.duration)
-    }
-    fn go_on(&mut self, _: &Glance) -> bool {
-        !self.0.abandoned.load(Ordering::Relaxed)
-    }
-}
-
-/// What a port's thread did.
-#[derive(Default)]
-struct Duty {
-    intended: u64,
-    sent: u64,
-    elapsed: Duration,
-    gaps: Option<Gaps>,
-    trouble: Option<Trouble>,
 }
 
 /// A thread for each port, until all is sent and received.
 fn run(
-    ports: &mut [AnyPort; 2],
-    plans: &[Option<Plan>; 2],
-    arrivals: &mut [Option<Arrivals>; 2],
-    ends: &[End; 2],
+    ports: &mut [Box<dyn TestPort>; 2],
+    duties: &[Duty; 2],
     stage: &Stage,
     go_on: &dyn Fn() -> bool,
-) -> [Duty; 2] {
-    let mut results = [Duty::default(), Duty::default()];
+) -> [Done; 2] {
+    let mut results = [Done::default(), Done::default()];
     std::thread::scope(|scope| {
-        let each = ports.iter_mut().zip(plans).zip(arrivals).zip(&mut results).enumerate();
+        let each = ports.iter_mut().zip(duties).zip(&mut results);
         let threads: Vec<_> = each
-            .map(|(at, (((port, plan), arrivals), result))| {
-                let station = ends[at].station;
-                scope.spawn(move || *result = duty(at, port, plan.as_ref(), arrivals, station, stage))
-            })
+            .map(|((port, duty), result)| scope.spawn(move || *result = port.work(duty, stage)))
             .collect();
         while !threads.iter().all(|thread| thread.is_finished()) {
             if !go_on() {
-                stage.abandoned.store(true, Ordering::Relaxed);
+                stage.abandon();
             }
             std::thread::sleep(SLOW / 4);
         }
     });
     results
-}
-
-/// Sends, if there is something to send, and receives until nothing more can come.
-fn duty(
-    at: usize,
-    port: &mut AnyPort,
-    plan: Option<&Plan>,
-    arrivals: &mut Option<Arrivals>,
-    station: Station,
-    stage: &Stage,
-) -> Duty {
-    let answered = Cell::new(0);
-    let mut listen = |port: &mut AnyPort| {
-        let mut answers = Vec::new();
-        if let Some(arrivals) = arrivals {
-            arrivals.burst();
-        }
-        let taken = port.receive(BUDGET, |frame| {
-            let bytes = frame.as_ref();
-            let ours = arrivals.as_mut().is_some_and(|arrivals| arrivals.take(bytes));
-            if !ours {
-                answers.extend(arp::answer(station, bytes));
-            }
-            Some(frame.buffer)
-        })?;
-        for answer in answers {
-            answered.set(answered.get() + u64::from(send_one(port, &answer)?));
-        }
-        let received = arrivals.as_ref().map_or(u64::MAX, Arrivals::received);
-        Ok((taken, received))
-    };
-    let mut duty = Duty::default();
-    if let Some(plan) = plan {
-        let begin = Instant::now();
-        let before = port.frames().1;
-        let mut listen_only = |port: &mut AnyPort| listen(port).map(drop);
-        let sent = send_and_listen(port, plan, &mut Until(stage), &mut listen_only);
-        // Answers to questions are no frames of the trial.
-        duty.sent = (port.frames().1 - before).saturating_sub(answered.get());
-        match sent {
-            Ok(sent) => (duty.intended, duty.elapsed, duty.gaps) = (sent.intended, sent.elapsed, sent.gaps),
-            Err(trouble) => {
-                duty.elapsed = begin.elapsed().min(stage.duration);
-                duty.intended = match plan.load {
-                    Load::Pps(pps) => (duty.elapsed.as_secs_f64() * pps) as u64,
-                    Load::Max => duty.sent,
-                };
-                duty.trouble = Some(trouble);
-                stage.abandoned.store(true, Ordering::Relaxed);
-            }
-        }
-        stage.has_sent(at, duty.sent);
-    }
-    if duty.trouble.is_none()
-        && let Err(trouble) = receive(at, port, &mut listen, stage)
-    {
-        duty.trouble = Some(trouble);
-        stage.abandoned.store(true, Ordering::Relaxed);
-    }
-    duty
-}
-
-/// Receives until nothing more can come.
-fn receive(
-    at: usize,
-    port: &mut AnyPort,
-    listen: &mut impl FnMut(&mut AnyPort) -> Result<(usize, u64), Trouble>,
-    stage: &Stage,
-) -> Result<(), Trouble> {
-    let mut last = Instant::now();
-    let mut looked_after = last;
-    let mut loops = 0_u32;
-    loop {
-        let (taken, received) = listen(port)?;
-        loops += 1;
-        if taken > 0 && !loops.is_multiple_of(32) {
-            continue;
-        }
-        let now = Instant::now();
-        if taken > 0 {
-            last = now;
-        }
-        if stage.is_over(at, received, now - last) {
-            return Ok(());
-        }
-        if now - looked_after > SLOW {
-            looked_after = now;
-            port.look_after()?;
-        }
-        if taken == 0 {
-            rest(&[&*port], SLOW / 4).map_err(|source| Trouble::System { what: "cannot wait", source })?;
-            port.woken()?;
-        }
-    }
 }

@@ -132,6 +132,7 @@ fn latency(trial: &Trial) -> Markup {
     let width = |ns: u64| ((ns as f64 / 1e3).max(1.0).ln() / (most / 1e3).ln() * (WIDTH - 190.0)).max(1.0);
     markup! {
         p.hint { "From giving a frame to the port until the receiver has it, on a logarithmic axis." }
+        @if let Some(clocks) = &trial.clocks { p { (clocks.sentence()) "." } }
         svg.figure viewBox={ "0 0 " (WIDTH) " " (4.0 * BAND) } role="img" aria-label="Latency percentiles" {
             @for (row, (name, ns)) in all.iter().enumerate() {
                 @let y = row as f64 * BAND;
@@ -150,7 +151,7 @@ fn latency(trial: &Trial) -> Markup {
 fn processors(trial: &Trial) -> Markup {
     markup! {
         p.hint { "The whole machine, all programs together, in s." }
-        @for (number, processor) in trial.processors.iter().enumerate() {
+        @for (name, processor) in trial.processor_names().iter().zip(&trial.processors) {
             @let parts: Vec<Part> = [
                 ("interrupts", processor.irq_s, "k0"),
                 ("softirqs", processor.softirq_s, "k1"),
@@ -159,7 +160,7 @@ fn processors(trial: &Trial) -> Markup {
                 ("taken by a host", processor.steal_s, "flight"),
                 ("idle", processor.idle_s, "k3"),
             ].map(|(name, s, colour)| (name.to_owned(), s, colour.to_owned())).into();
-            h3 { "Processor " (number) }
+            h3 { "Processor " (name) }
             (band(&parts, parts.iter().map(|part| part.1).sum()))
             (legend(&parts, " s"))
         }

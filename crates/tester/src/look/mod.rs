@@ -3,17 +3,21 @@
 //! Two looks, one before a trial and one after it, say where frames went. A look at another network namespace is taken by
 //! a thread that enters it.
 
+#[cfg(target_os = "linux")]
 mod netlink;
+#[cfg(target_os = "linux")]
 mod proc;
 
 use kpps_report::trial::Processor;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+#[cfg(target_os = "linux")]
 use std::fs::File;
 use std::io;
 use std::str::FromStr;
 
 /// Where named network namespaces are (ip-netns(8)).
+#[cfg(target_os = "linux")]
 const NAMESPACES: &str = "/run/netns";
 
 /// An interface, or a whole namespace, to look at.
@@ -136,9 +140,32 @@ pub struct Look {
 /// The places that are looked at.
 #[derive(Clone, Debug, Default)]
 pub struct Watched {
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code))]
     places: BTreeSet<Place>,
 }
 
+#[cfg(not(target_os = "linux"))]
+impl Watched {
+    /// Nothing: only Linux is looked at.
+    ///
+    /// # Errors
+    /// A place is given.
+    pub fn around(_: &[String], given: &[Place]) -> io::Result<Self> {
+        let Some(place) = given.first() else { return Ok(Self::default()) };
+        let why = format!("{place}: what interfaces count is read on Linux only");
+        Err(io::Error::new(io::ErrorKind::Unsupported, why))
+    }
+
+    /// Sees nothing.
+    ///
+    /// # Errors
+    /// None.
+    pub fn look(&self) -> io::Result<Look> {
+        Ok(Look::default())
+    }
+}
+
+#[cfg(target_os = "linux")]
 impl Watched {
     /// These places, and what can be found around the tester's own interfaces in its namespace: the other ends of
     /// virtual cables, the bridges that these are ports of, and the bridges' other ports.
@@ -221,6 +248,7 @@ impl Watched {
 }
 
 /// What hangs together with these interfaces within their namespace.
+#[cfg(any(test, target_os = "linux"))]
 fn connected(all: &[Interface], own: &[String]) -> Vec<String> {
     let mut found: BTreeSet<u32> =
         all.iter().filter(|it| own.contains(&it.name)).map(|it| it.index).collect();

@@ -1,0 +1,328 @@
+//! Clocks: that of this process, and how far those of others are ahead of it.
+//!
+//! Two hosts have two clocks. A trial between them begins at one moment of both, as far as that is known, and the ends' times
+//! in ns since then are compared. How far one clock is ahead of the other is read before the trial and after it; in between
+//! the difference is taken to have grown evenly, because clocks drift by their temperature, which changes within minutes.
+
+use kpps_bench::Latency;
+use kpps_report::trial::Clocks as Document;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// More than quartz and what disciplines it ever make of a second: 200 ppm.
+const DRIFT: f64 = 200e-6;
+/// Parts of a trial whose latencies are kept apart where a clock may drift.
+const SLICES: usize = 16;
+
+/// The clock of this process, in ns.
+#[derive(Clone, Debug)]
+pub struct Clock {
+    id: String,
+    origin: Instant,
+    origin_ns: u64,
+}
+
+impl Clock {
+    /// The one that all of this process use. Processes of one Linux system have the same.
+    pub fn here() -> &'static Self {
+        static HERE: OnceLock<Clock> = OnceLock::new();
+        HERE.get_or_init(|| {
+            let (id, now_ns) = system().unwrap_or_else(|| (unique(), 0));
+            Self { id, origin: Instant::now(), origin_ns: now_ns }
+        })
+    }
+
+    /// One that shows this now, and is nobody else's.
+    pub fn showing(now_ns: u64) -> Self {
+        Self { id: unique(), origin: Instant::now(), origin_ns: now_ns }
+    }
+
+    /// What is the same for those who have the same clock.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Now.
+    pub fn now_ns(&self) -> u64 {
+        self.origin_ns + self.origin.elapsed().as_nanos() as u64
+    }
+
+    /// When it shows this, as far as that can be said.
+    pub fn when(&self, ns: u64) -> Instant {
+        let since = Duration::from_nanos(ns.abs_diff(self.origin_ns));
+        let when = match ns >= self.origin_ns {
+            true => self.origin.checked_add(since),
+            false => self.origin.checked_sub(since),
+        };
+        when.unwrap_or(self.origin)
+    }
+}
+
+/// The monotonic clock of the system, which all its processes see, and what it shows.
+#[cfg(target_os = "linux")]
+fn system() -> Option<(String, u64)> {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    // Containers may have a clock of their own.
+    let namespace = std::fs::read_link("/proc/self/ns/time").unwrap_or_default();
+    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).ok()?;
+    Some((format!("{} {}", boot.trim(), namespace.display()), Duration::from(now).as_nanos() as u64))
+}
+
+/// What the standard library has begins where it likes.
+#[cfg(not(target_os = "linux"))]
+fn system() -> Option<(String, u64)> {
+    None
+}
+
+/// What no other clock has.
+fn unique() -> String {
+    use std::hash::{BuildHasher, RandomState};
+    format!("{} {:016x}", std::process::id(), RandomState::new().hash_one(Instant::now()))
+}
+
+/// Where another clock is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    /// Whose it is: [`Clock::id`].
+    pub id: String,
+    /// When it was read, by the clock of this process.
+    pub at_ns: u64,
+    /// How far it was ahead of that.
+    pub ahead_ns: i64,
+    /// How wrong that may be, up or down.
+    pub error_ns: u64,
+    /// How often it was asked.
+    pub pings: u64,
+    /// By which way: `udp` or `grpc`.
+    pub over: String,
+}
+
+impl Reading {
+    /// The clock of this process.
+    pub fn here() -> Self {
+        let clock = Clock::here();
+        Self {
+            id: clock.id.clone(),
+            at_ns: clock.now_ns(),
+            ahead_ns: 0,
+            error_ns: 0,
+            pings: 0,
+            over: String::new(),
+        }
+    }
+
+    /// The best of some pings: the one that was away the shortest time, because what makes one longer is seldom the same in
+    /// both directions. The answer was given within that time, so the error is half of it. `None` without a ping.
+    pub fn best_of(id: &str, over: &str, pings: &[Ping]) -> Option<Self> {
+        let best = pings.iter().min_by_key(|ping| ping.away_ns())?;
+        // In the middle of what it says: there before the other end has it, back after it has left.
+        let [sent, came, left, back] =
+            [best.sent_ns, best.came_ns, best.left_ns, best.back_ns].map(i128::from);
+        let ahead = ((came - sent) + (left - back)) / 2;
+        Some(Self {
+            id: id.into(),
+            at_ns: best.sent_ns + (best.back_ns - best.sent_ns) / 2,
+            ahead_ns: i64::try_from(ahead).unwrap_or(0),
+            error_ns: best.away_ns().div_ceil(2),
+            pings: pings.len() as u64,
+            over: over.into(),
+        })
+    }
+}
+
+/// A question to another clock, and its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ping {
+    /// When it was sent and when the answer was back, by the clock of this process.
+    pub sent_ns: u64,
+    /// See `sent_ns`.
+    pub back_ns: u64,
+    /// When it came and when the answer left, by the other clock.
+    pub came_ns: u64,
+    /// See `came_ns`.
+    pub left_ns: u64,
+}
+
+impl Ping {
+    /// How long it was on its way, there and back.
+    fn away_ns(&self) -> u64 {
+        (self.back_ns.saturating_sub(self.sent_ns)).saturating_sub(self.left_ns.saturating_sub(self.came_ns))
+    }
+}
+
+/// The clocks of both ends of a trial.
+pub(crate) struct Clocks {
+    before: [Reading; 2],
+    after: Option<[Reading; 2]>,
+    /// The moment that times are counted from, by the clock of this process.
+    epoch_ns: u64,
+}
+
+impl Clocks {
+    /// As they were read before a trial that begins now.
+    pub fn before(before: [Reading; 2]) -> Self {
+        Self { before, after: None, epoch_ns: Clock::here().now_ns() }
+    }
+
+    /// As they were read after it.
+    pub fn after(&mut self, after: [Reading; 2]) {
+        self.after = Some(after);
+    }
+
+    /// Both ends have the same clock.
+    fn is_one(&self) -> bool {
+        self.before[0].id == self.before[1].id
+    }
+
+    /// The moment that times are counted from, by the clock of an end.
+    pub fn epoch_ns(&self, at: usize) -> u64 {
+        // One clock is read once.
+        let ahead = self.before[if self.is_one() { 0 } else { at }].ahead_ns;
+        self.epoch_ns.saturating_add_signed(ahead)
+    }
+
+    fn error_ns(&self) -> u64 {
+        let of = |both: &[Reading; 2]| both[0].error_ns + both[1].error_ns;
+        of(&self.before).max(self.after.as_ref().map_or(0, of))
+    }
+
+    /// How much a receiver adds to its times, so that none is below 0 whatever the clocks do in a trial of this length, and
+    /// in how many parts it keeps them.
+    pub fn margin(&self, length: Duration) -> (u64, usize) {
+        match self.is_one() {
+            true => (0, 1),
+            false => (2 * self.error_ns() + (length.as_nanos() as f64 * DRIFT) as u64, SLICES),
+        }
+    }
+
+    /// How much the second clock gains on the first, in s per s.
+    fn drift(&self) -> f64 {
+        let Some(after) = &self.after else { return 0.0 };
+        let ahead = |both: &[Reading; 2]| (both[1].ahead_ns - both[0].ahead_ns) as f64;
+        let at = |both: &[Reading; 2]| (both[0].at_ns as f64 + both[1].at_ns as f64) / 2.0;
+        let over = at(after) - at(&self.before);
+        if over > 0.0 { (ahead(after) - ahead(&self.before)) / over } else { 0.0 }
+    }
+
+    /// Latencies as they are, from those that the receiver `to` has measured in parts of `length`, with `margin`.
+    pub fn correct(&self, to: usize, parts: Vec<Latency>, length: Duration, margin_ns: u64) -> Latency {
+        let [one] = &parts[..] else {
+            let mut all = Latency::default();
+            let each = length.as_nanos() as f64 / parts.len().max(1) as f64;
+            let read_ns = (self.before[0].at_ns as f64 + self.before[1].at_ns as f64) / 2.0;
+            for (number, part) in parts.iter().enumerate() {
+                let since = self.epoch_ns as f64 - read_ns + (number as f64 + 0.5) * each;
+                let gained = self.drift() * since * if to == 1 { 1.0 } else { -1.0 };
+                let wrong = margin_ns as f64 + gained;
+                for (ns, frames) in part.recorded() {
+                    all.record_times((ns as f64 - wrong).max(0.0).round() as u64, frames);
+                }
+            }
+            return all;
+        };
+        let mut all = Latency::default();
+        all.add(one);
+        all
+    }
+
+    /// As they are published: nothing, if there is but one.
+    pub fn document(&self) -> Option<Document> {
+        if self.is_one() {
+            return None;
+        }
+        let pings = |both: &[Reading; 2]| both[0].pings + both[1].pings;
+        let mut over: Vec<_> =
+            self.before.iter().map(|it| it.over.clone()).filter(|it| !it.is_empty()).collect();
+        over.dedup();
+        Some(Document {
+            offset_ns: self.before[1].ahead_ns - self.before[0].ahead_ns,
+            error_ns: self.error_ns(),
+            drift_ns_per_s: self.after.is_some().then(|| (self.drift() * 1e10).round() / 10.0),
+            pings: pings(&self.before) + self.after.as_ref().map_or(0, pings),
+            over: over.join(", "),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn reading(id: &str, at_ns: u64, ahead_ns: i64, error_ns: u64) -> Reading {
+        Reading { id: id.into(), at_ns, ahead_ns, error_ns, pings: 8, over: "udp".into() }
+    }
+
+    #[test]
+    fn the_shortest_ping_tells_and_the_truth_is_within_its_error() {
+        // The other clock is 1 s ahead; ways there and back of different lengths, and time spent there.
+        for (there, back) in [(10, 10), (0, 40), (33, 1)] {
+            let ping = |there: u64, back: u64| {
+                let came_ns = 5_000 + there + 1_000_000_000;
+                Ping { sent_ns: 5_000, came_ns, left_ns: came_ns + 700, back_ns: 5_000 + there + 700 + back }
+            };
+            let pings = [ping(500, 3), ping(there, back), ping(90, 90)];
+            let reading = Reading::best_of("x", "udp", &pings).unwrap();
+            assert!(reading.ahead_ns.abs_diff(1_000_000_000) <= reading.error_ns, "{reading:?}");
+            assert_eq!((reading.error_ns, reading.pings), ((there + back).div_ceil(2), 3));
+        }
+        assert_eq!(Reading::best_of("x", "udp", &[]), None);
+    }
+
+    #[test]
+    fn drift_is_taken_out_of_latencies() {
+        let here = Clock::here().now_ns();
+        // The second clock is 5 ms ahead, and gains 50 us in a second; truth: 100 us each way.
+        let mut clocks = Clocks::before([reading("a", here, 0, 0), reading("b", here, 5_000_000, 1000)]);
+        let length = Duration::from_secs(1);
+        let (margin_ns, parts) = clocks.margin(length);
+        assert!(parts > 1 && margin_ns >= 200_000);
+        assert_eq!(clocks.epoch_ns(1) - clocks.epoch_ns(0), 5_000_000);
+        clocks.after([
+            reading("a", here + 1_000_000_000, 0, 0),
+            reading("b", here + 1_000_000_000, 5_050_000, 1000),
+        ]);
+        for to in [0, 1] {
+            let sign = if to == 1 { 1.0 } else { -1.0 };
+            let mut measured: Vec<Latency> = (0..parts).map(|_| Latency::default()).collect();
+            for frame in 0..1000 {
+                let gained = sign * 50_000.0 * f64::from(frame) / 1000.0;
+                let part = frame as usize * parts / 1000;
+                measured[part].record((100_000.0 + margin_ns as f64 + gained) as u64);
+            }
+            let latency = clocks.correct(to, measured, length, margin_ns);
+            assert_eq!(latency.frames(), 1000);
+            for share in [0.001, 0.5, 1.0] {
+                // Half a part's drift, and the histogram's three digits.
+                let ns = latency.quantile_ns(share);
+                assert!(ns.abs_diff(100_000) < 2500, "{to} {share} {ns}");
+            }
+        }
+        let document = clocks.document().unwrap();
+        assert_eq!((document.offset_ns, document.error_ns, document.pings), (5_000_000, 1000, 32));
+        assert!((document.drift_ns_per_s.unwrap() - 50_000.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn one_clock_has_no_offset() {
+        let clocks = Clocks::before([Reading::here(), Reading::here()]);
+        assert_eq!(clocks.document(), None);
+        assert_eq!(clocks.margin(Duration::from_secs(60)), (0, 1));
+        assert_eq!(clocks.epoch_ns(0), clocks.epoch_ns(1));
+        // Read twice through two connections to one agent, it is still the same.
+        let elsewhere = Clocks::before([reading("x", 1, 700, 30), reading("x", 2, 720, 30)]);
+        assert_eq!(elsewhere.epoch_ns(0), elsewhere.epoch_ns(1));
+        assert_eq!(elsewhere.document(), None);
+    }
+
+    #[test]
+    fn a_clock_tells_when_it_shows_a_time() {
+        let clock = Clock::showing(1_000_000_000);
+        for ns in [0, 999_000_000, 1_000_000_000, 2_000_000_000] {
+            let behind = clock.when(2_000_000_000).duration_since(clock.when(ns));
+            assert_eq!(behind.as_nanos() as u64, 2_000_000_000 - ns);
+        }
+        assert!(clock.now_ns() >= 1_000_000_000 && clock.id() != Clock::showing(0).id());
+        assert_eq!(Clock::here().id(), Clock::here().id());
+    }
+}

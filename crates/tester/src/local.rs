@@ -1,0 +1,293 @@
+//! Ports and the system around them in this process.
+
+use crate::arp;
+use crate::arrivals::Arrivals;
+use crate::clock::Clock;
+use crate::document::{Counted, counted};
+use crate::ledger::PortCount;
+use crate::look::{Look, Place, Watched};
+use crate::stage::Stage;
+use crate::test_port::{Done, Duty, Host, Received, TestPort};
+use crate::trial::Error;
+use kpps_frames::Mac;
+use kpps_platform::{Buffer, BufferSource};
+use kpps_ports::Spec;
+use kpps_ports::port::run::{BUDGET, Glance, Load, Plan, Watch, send_and_listen};
+use kpps_ports::port::{AnyPort, Frame, Port, Trouble, rest};
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+/// How often a receiver looks after its port, and how long it rests at most.
+pub(crate) const SLOW: Duration = Duration::from_millis(20);
+
+/// The kernel's interface behind a port.
+pub fn interface(spec: &Spec) -> Option<String> {
+    match spec {
+        Spec::Packet(name) | Spec::Auto(name) | Spec::Xdp { interface: name, .. } => Some(name.clone()),
+        Spec::Card(..) | Spec::Udp { .. } => None,
+    }
+}
+
+/// A port that is open in this process.
+pub struct LocalPort {
+    name: String,
+    interface: Option<String>,
+    mac: Mac,
+    port: AnyPort,
+    clock: Clock,
+}
+
+impl LocalPort {
+    /// This one, open and up.
+    ///
+    /// # Errors
+    /// Those of the system: its address is not to be had.
+    pub fn new(spec: &Spec, port: AnyPort) -> Result<Self, Error> {
+        let mac = Mac(port.address()?);
+        Ok(Self {
+            name: spec.to_string(),
+            interface: interface(spec),
+            mac,
+            port,
+            clock: Clock::here().clone(),
+        })
+    }
+
+    /// With another clock than all of this process use.
+    #[must_use]
+    pub fn with_clock(self, clock: Clock) -> Self {
+        Self { clock, ..self }
+    }
+}
+
+impl TestPort for LocalPort {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn interface(&self) -> Option<&str> {
+        self.interface.as_deref()
+    }
+
+    fn mac(&self) -> Mac {
+        self.mac
+    }
+
+    fn speed_mbps(&self) -> Option<u32> {
+        self.port.link().speed_mbps.or_else(|| told(self.interface.as_deref()?))
+    }
+
+    fn send_one(&mut self, frame: &[u8]) -> Result<bool, Trouble> {
+        send_one(&mut self.port, frame)
+    }
+
+    fn receive(&mut self, sink: &mut dyn FnMut(&[u8])) -> Result<usize, Trouble> {
+        self.port.woken()?;
+        self.port.receive(BUDGET, |frame| {
+            sink(frame.as_ref());
+            Some(frame.buffer)
+        })
+    }
+
+    fn work(&mut self, duty: &Duty, stage: &Stage) -> Done {
+        let before = match self.port.counters() {
+            Ok(counters) => counters,
+            Err(trouble) => return failed(duty, stage, trouble),
+        };
+        let epoch = self.clock.when(duty.epoch_ns);
+        let mut arrivals = duty.expect.as_ref().map(|expect| {
+            let margin = Duration::from_nanos(expect.margin_ns);
+            let from = epoch.checked_sub(margin).unwrap_or(epoch);
+            Arrivals::new(expect.stream, expect.frame.clone(), from, expect.frames)
+                .in_parts(expect.parts, duty.duration)
+        });
+        let plan = duty.plan.as_ref().map(|plan| Plan { epoch: Some(epoch), ..plan.clone() });
+        let mut done = work(&mut self.port, duty, plan.as_ref(), &mut arrivals, stage);
+        if let Some(arrivals) = arrivals {
+            let arrived = arrivals.arrived();
+            let last_gap = arrivals.last_gap(stage.sent(1 - duty.at).unwrap_or(0));
+            done.received = Received { arrived, last_gap, latency: arrivals.into_latency() };
+        }
+        let after = self.port.counters().unwrap_or(before);
+        (done.missed, done.errors) = (after.missed - before.missed, after.errors - before.errors);
+        done
+    }
+}
+
+/// The speed of an interface's link in Mb/s, as its driver tells it.
+#[cfg(target_os = "linux")]
+fn told(interface: &str) -> Option<u32> {
+    kpps_ports::ethtool::speed_mbps(interface).ok().flatten()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn told(_: &str) -> Option<u32> {
+    None
+}
+
+/// Sends one frame now. One that is not taken is lost: it is asked for again.
+fn send_one<P: Port>(port: &mut P, bytes: &[u8]) -> Result<bool, Trouble> {
+    let Some(mut buffer) = port.pool().take() else { return Ok(false) };
+    let Some(place) = buffer.bytes_mut().get_mut(..bytes.len()) else { return Ok(false) };
+    place.copy_from_slice(bytes);
+    let taken = port.send(Frame { buffer, bytes: bytes.len() as u16 }).is_ok();
+    port.flush()?;
+    Ok(taken)
+}
+
+/// A port that can do nothing.
+fn failed(duty: &Duty, stage: &Stage, trouble: Trouble) -> Done {
+    stage.abandon();
+    if duty.plan.is_some() {
+        stage.has_sent(duty.at, 0);
+    }
+    Done { trouble: Some(trouble), ..Done::default() }
+}
+
+/// A sender's watch.
+struct Until<'s> {
+    stage: &'s Stage,
+    at: usize,
+    duration: Duration,
+    /// What the port had sent before.
+    before: u64,
+}
+
+impl Watch for Until<'_> {
+    fn at_most(&self) -> Option<Duration> {
+        Some(self.duration)
+    }
+    fn go_on(&mut self, glance: &Glance) -> bool {
+        self.stage.sends(self.at, glance.sent - self.before);
+        !self.stage.is_abandoned()
+    }
+}
+
+/// Sends, if there is something to send, and receives until nothing more can come.
+fn work(
+    port: &mut AnyPort,
+    duty: &Duty,
+    plan: Option<&Plan>,
+    arrivals: &mut Option<Arrivals>,
+    stage: &Stage,
+) -> Done {
+    let answered = Cell::new(0);
+    let mut listen = |port: &mut AnyPort| {
+        let mut answers = Vec::new();
+        if let Some(arrivals) = arrivals {
+            arrivals.burst();
+        }
+        let taken = port.receive(BUDGET, |frame| {
+            let bytes = frame.as_ref();
+            let ours = arrivals.as_mut().is_some_and(|arrivals| arrivals.take(bytes));
+            if !ours {
+                answers.extend(arp::answer(duty.station, bytes));
+            }
+            Some(frame.buffer)
+        })?;
+        for answer in answers {
+            answered.set(answered.get() + u64::from(send_one(port, &answer)?));
+        }
+        let received = match arrivals {
+            Some(arrivals) => {
+                stage.receives(duty.at, arrivals.received());
+                arrivals.received()
+            }
+            None => u64::MAX,
+        };
+        Ok((taken, received))
+    };
+    let mut done = Done::default();
+    if let Some(plan) = plan {
+        let begin = Instant::now();
+        let before = port.frames().1;
+        let mut until = Until { stage, at: duty.at, duration: duty.duration, before };
+        let mut listen_only = |port: &mut AnyPort| listen(port).map(drop);
+        let sent = send_and_listen(port, plan, &mut until, &mut listen_only);
+        // Answers to questions are no frames of the trial.
+        done.sent = (port.frames().1 - before).saturating_sub(answered.get());
+        match sent {
+            Ok(sent) => (done.intended, done.elapsed, done.gaps) = (sent.intended, sent.elapsed, sent.gaps),
+            Err(trouble) => {
+                done.elapsed = begin.elapsed().min(duty.duration);
+                done.intended = match plan.load {
+                    Load::Pps(pps) => (done.elapsed.as_secs_f64() * pps) as u64,
+                    Load::Max => done.sent,
+                };
+                done.trouble = Some(trouble);
+                stage.abandon();
+            }
+        }
+        stage.sends(duty.at, done.sent);
+        stage.has_sent(duty.at, done.sent);
+    }
+    if done.trouble.is_none()
+        && let Err(trouble) = receive(port, duty, &mut listen, stage)
+    {
+        done.trouble = Some(trouble);
+        stage.abandon();
+    }
+    done
+}
+
+/// Receives until nothing more can come.
+fn receive(
+    port: &mut AnyPort,
+    duty: &Duty,
+    listen: &mut impl FnMut(&mut AnyPort) -> Result<(usize, u64), Trouble>,
+    stage: &Stage,
+) -> Result<(), Trouble> {
+    let mut last = Instant::now();
+    let mut looked_after = last;
+    let mut loops = 0_u32;
+    loop {
+        let (taken, received) = listen(port)?;
+        loops += 1;
+        if taken > 0 && !loops.is_multiple_of(32) {
+            continue;
+        }
+        let now = Instant::now();
+        if taken > 0 {
+            last = now;
+        }
+        if stage.is_over(duty.at, received, now - last, duty.settle) {
+            return Ok(());
+        }
+        if now - looked_after > SLOW {
+            looked_after = now;
+            port.look_after()?;
+        }
+        if taken == 0 {
+            rest(&[&*port], SLOW / 4).map_err(|source| Trouble::System { what: "cannot wait", source })?;
+            port.woken()?;
+        }
+    }
+}
+
+/// The system that this process is part of.
+pub struct LocalHost {
+    watched: Watched,
+    before: Look,
+}
+
+impl LocalHost {
+    /// What is around these interfaces, and at these places, is looked at.
+    ///
+    /// # Errors
+    /// [`Error::Look`].
+    pub fn around(own: &[String], places: &[Place]) -> Result<Self, Error> {
+        Ok(Self { watched: Watched::around(own, places)?, before: Look::default() })
+    }
+}
+
+impl Host for LocalHost {
+    fn before(&mut self) -> Result<(), Error> {
+        self.before = self.watched.look()?;
+        Ok(())
+    }
+
+    fn after(&mut self, ports: &[PortCount]) -> Result<Counted, Error> {
+        let after = self.watched.look().unwrap_or_else(|_| self.before.clone());
+        Ok(counted(&self.before, &after, ports))
+    }
+}
