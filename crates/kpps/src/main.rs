@@ -3,6 +3,7 @@
 //! Exit codes: 0 done; 1 a check failed (a selftest case, a trial that does not account for its frames); 2 bad input;
 //! 130 interrupted, with what was measured kept.
 
+mod agent;
 mod apps;
 mod certify;
 mod compare;
@@ -64,7 +65,7 @@ use std::process::ExitCode;
   kpps bridge uio:0000:00:10.0 uio:0000:00:11.0
 
 Sizes are frame sizes with FCS (64 is the 60-byte buffer of a minimum frame); rates are frames per second.
-Only the commands on ports (device, send, count, trial, ndr, forward, bridge, route, nat)
+Only the commands on ports (device, send, count, trial, ndr, agent, forward, bridge, route, nat)
 need hardware or root."
 )]
 struct Arguments {
@@ -110,6 +111,8 @@ enum Command {
     Sizes(sizes::Arguments),
     /// The tests of RFC 2544: throughput, latency, frame loss, back-to-back frames, recovery, reset
     Rfc2544(rfc2544::Arguments),
+    /// Lend ports of this host to a tester elsewhere
+    Agent(agent::Arguments),
     /// Whether results differ, by statistics; ends with 1 if something is worse
     Compare(compare::Arguments),
     /// Pass frames between two ports, both ways
@@ -157,6 +160,7 @@ fn main() -> ExitCode {
         Command::Ndr(arguments) => ndr::run(&arguments),
         Command::Sizes(arguments) => sizes::run(&arguments),
         Command::Rfc2544(arguments) => rfc2544::run(&arguments),
+        Command::Agent(arguments) => agent::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Forward(arguments) => forward::run(&arguments),
         Command::Bridge(arguments) => apps::bridge(&arguments),

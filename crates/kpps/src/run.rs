@@ -43,14 +43,19 @@ pub struct Common {
 }
 
 impl Common {
-    /// Opens the ports and waits for their links.
-    pub fn open(&self, specs: &[Spec], promiscuous: bool) -> Result<Vec<AnyPort>, Failure> {
+    /// How ports are opened.
+    pub fn options(&self, promiscuous: bool) -> port::Options {
         let service = match self.service {
             ServiceName::Polling => ServiceKind::Polling,
             ServiceName::Napi => ServiceKind::Napi,
             ServiceName::Kpps => ServiceKind::Kpps,
         };
-        let options = port::Options { service, ring: self.ring, promiscuous };
+        port::Options { service, ring: self.ring, promiscuous }
+    }
+
+    /// Opens the ports and waits for their links.
+    pub fn open(&self, specs: &[Spec], promiscuous: bool) -> Result<Vec<AnyPort>, Failure> {
+        let options = self.options(promiscuous);
         let mut chosen = Vec::with_capacity(specs.len());
         for spec in specs {
             let (port, why) = port::choose(spec).map_err(|e| Failure::Input(e.to_string()))?;

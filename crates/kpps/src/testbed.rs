@@ -82,7 +82,7 @@ impl Target {
                 let app = self.room.app.map(|app| format!(", {app}")).unwrap_or_default();
                 vec![format!("sim: {machine}, {}{app}", self.driver)]
             }
-            false => self.testbed.clone(),
+            false => self.bench.names(&self.testbed),
         }
     }
 

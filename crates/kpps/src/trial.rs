@@ -1,5 +1,6 @@
 //! `kpps trial`: one load between two ports, and where every frame went.
 
+use crate::agent::{self, Credentials};
 use crate::error::{Failure, print};
 use crate::interrupt;
 use crate::output::Output;
@@ -22,12 +23,20 @@ use std::time::Duration;
 /// Two ports, how they are addressed, and what is looked at.
 #[derive(Args)]
 pub struct Bench {
+    /// The host of the first port, where `kpps agent` runs [default: this one]
+    #[arg(long, value_name = "HOST[:PORT]")]
+    from: Option<kpps_agent::Host>,
+    /// The host of the second port [default: this one]
+    #[arg(long, value_name = "HOST[:PORT]")]
+    to: Option<kpps_agent::Host>,
+    #[command(flatten)]
+    credentials: Credentials,
     /// Address of the first port, and of its frames
     #[arg(long, default_value = "198.18.0.1")]
-    from: Ipv4Addr,
+    src: Ipv4Addr,
     /// Address of the second port
     #[arg(long, default_value = "198.19.0.2")]
-    to: Ipv4Addr,
+    dst: Ipv4Addr,
     /// The routers that the ports send to, the first port's first: they are asked for by ARP [default: the other port]
     #[arg(long, value_delimiter = ',', value_name = "ADDRESS")]
     gateway: Vec<Ipv4Addr>,
@@ -53,14 +62,33 @@ impl Bench {
             .to_vec()
             .try_into()
             .map_err(|_| Failure::Input("a testbed has two ports: --testbed packet:A,packet:B".into()))?;
-        let ports = common.open(&specs, true)?;
-        let ports = ports.try_into().map_err(|_| Failure::Input("a testbed has two ports".into()))?;
         let gateway = |at: usize| self.gateway.get(at).copied();
         let addresses = [
-            Address { ip: self.from, gateway: gateway(0), to: self.to_mac },
-            Address { ip: self.to, gateway: gateway(1), to: None },
+            Address { ip: self.src, gateway: gateway(0), to: self.to_mac },
+            Address { ip: self.dst, gateway: gateway(1), to: None },
         ];
+        if self.hosts().iter().any(Option::is_some) {
+            let (ports, sites) = agent::ports(&specs, self.hosts(), &self.credentials, common, &self.watch)?;
+            return Ok(Tester::with(ports, addresses, sites));
+        }
+        let ports = common.open(&specs, true)?;
+        let ports = ports.try_into().map_err(|_| Failure::Input("a testbed has two ports".into()))?;
         Ok(Tester::new(specs, ports, addresses, &self.watch)?)
+    }
+
+    /// The hosts of both ports, if they are others.
+    fn hosts(&self) -> [Option<&kpps_agent::Host>; 2] {
+        [self.from.as_ref(), self.to.as_ref()]
+    }
+
+    /// The ports' names in results.
+    pub fn names(&self, testbed: &[String]) -> Vec<String> {
+        let mut hosts = self.hosts().into_iter();
+        let name = |port: &String| match hosts.next().flatten() {
+            Some(host) => format!("{host}/{port}"),
+            None => port.clone(),
+        };
+        testbed.iter().map(name).collect()
     }
 
     /// The load as an offer.
@@ -87,6 +115,7 @@ impl From<Error> for Failure {
   kpps trial --testbed packet:A,packet:B --load 50kpps --duration 2s
   kpps trial --testbed packet:A,packet:B --load 10% --size 1518 --both --json
   kpps trial --testbed packet:A,packet:B --gateway 198.18.0.254 --watch router/     through a router
+  kpps trial --testbed packet:A,packet:B --from H1 --to H2 --token-file FILE        A on H1, B on H2: see kpps agent
 
 The device under test lies between the two ports. Frames are offered in an open loop: one that cannot be sent within a
 millisecond of its time is unsent, and counts against the load. Sent = received + lost; duplicates are counted apart,
@@ -187,6 +216,8 @@ fn certified(file: &Path, port: &str, offer: &Offer) -> Result<f64, Failure> {
     let text = std::fs::read_to_string(file).map_err(|e| cannot(&e))?;
     let certificate: Certificate = serde_json::from_str(&text).map_err(|e| cannot(&e))?;
     let bytes = offer.size.bytes_with_fcs();
+    // On its own host it has no host before it.
+    let port = port.rsplit_once('/').map_or(port, |(_, port)| port);
     if certificate.port != port || certificate.frame_bytes_with_fcs != bytes {
         let Certificate { port: other, frame_bytes_with_fcs, .. } = certificate;
         return Err(Failure::Input(format!(

@@ -1,0 +1,362 @@
+//! The tester's types as messages, and back. What comes from elsewhere is not believed before it is looked at.
+
+use crate::proto;
+use kpps_bench::Latency;
+use kpps_frames::{Mac, Size};
+use kpps_ports::port::run::{Gaps, Load, Plan, Shape};
+use kpps_report::trial::Processor;
+use kpps_tester::arp::Station;
+use kpps_tester::ledger::{Accounts, PortCount};
+use kpps_tester::{Arrived, Counted, Done, Duty, Expect, Received};
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+/// More parts than latencies are ever kept in.
+const PARTS: u32 = 64;
+
+fn ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+pub(crate) fn mac(bytes: &[u8]) -> Result<Mac, String> {
+    bytes.try_into().map(Mac).map_err(|_| "an Ethernet address has 6 bytes".to_owned())
+}
+
+/// A frame that a port can send.
+pub(crate) fn frame(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
+    match bytes.len() <= Size::MAX.bytes_without_fcs().into() {
+        true => Ok(bytes),
+        false => Err(format!("a frame of {} bytes is too long", bytes.len())),
+    }
+}
+
+fn number<T: TryFrom<u32>>(what: &str, number: u32) -> Result<T, String> {
+    number.try_into().map_err(|_| format!("{what} {number} is too large"))
+}
+
+pub(crate) fn work(duty: &Duty, senders: usize) -> proto::Work {
+    proto::Work {
+        at: duty.at as u32,
+        senders: senders as u32,
+        mac: duty.station.mac.0.to_vec(),
+        ip: duty.station.ip.into(),
+        plan: duty.plan.as_ref().map(plan),
+        expect: duty.expect.as_ref().map(|expect| proto::Expect {
+            stream: expect.stream.into(),
+            frame: expect.frame.clone(),
+            frames: expect.frames,
+            margin_ns: expect.margin_ns,
+            parts: expect.parts as u32,
+        }),
+        duration_ns: ns(duty.duration),
+        settle_ns: ns(duty.settle),
+        epoch_ns: duty.epoch_ns,
+    }
+}
+
+fn plan(plan: &Plan) -> proto::Plan {
+    use proto::shape::Shape as Kind;
+    let shape = match plan.shape {
+        Shape::Constant => None,
+        Shape::Poisson { seed } => Some(Kind::PoissonSeed(seed)),
+        Shape::Bursts(frames) => Some(Kind::BurstFrames(frames)),
+        Shape::Ramp(from_pps, over) => Some(Kind::Ramp(proto::Ramp { from_pps, over_ns: ns(over) })),
+        Shape::Then(after, pps) => Some(Kind::Then(proto::Then { after_ns: ns(after), pps })),
+    };
+    proto::Plan {
+        pps: match plan.load {
+            Load::Pps(pps) => Some(pps),
+            Load::Max => None,
+        },
+        shape: shape.map(|shape| proto::Shape { shape: Some(shape) }),
+        frames: plan.frames.clone(),
+        rewrite: plan.rewrite,
+        count: plan.count,
+        stream: plan.stream.into(),
+    }
+}
+
+/// What a port is to do, and how many ports send.
+pub(crate) fn duty(work: proto::Work) -> Result<(Duty, usize), String> {
+    let at = match work.at {
+        at @ (0 | 1) => at as usize,
+        other => return Err(format!("a testbed has the ports 0 and 1, not {other}")),
+    };
+    let expect = work.expect.map(|expect| {
+        Ok::<_, String>(Expect {
+            stream: number("stream", expect.stream)?,
+            frame: frame(expect.frame)?,
+            frames: expect.frames,
+            margin_ns: expect.margin_ns,
+            parts: expect.parts.clamp(1, PARTS) as usize,
+        })
+    });
+    let duty = Duty {
+        at,
+        station: Station { mac: mac(&work.mac)?, ip: Ipv4Addr::from(work.ip) },
+        plan: work.plan.map(planned).transpose()?,
+        expect: expect.transpose()?,
+        duration: Duration::from_nanos(work.duration_ns),
+        settle: Duration::from_nanos(work.settle_ns),
+        epoch_ns: work.epoch_ns,
+    };
+    Ok((duty, work.senders.clamp(1, 2) as usize))
+}
+
+fn planned(plan: proto::Plan) -> Result<Plan, String> {
+    use proto::shape::Shape as Kind;
+    let rate = |pps: f64| match pps.is_finite() && pps >= 0.0 {
+        true => Ok(pps),
+        false => Err(format!("{pps} is no rate")),
+    };
+    let shape = match plan.shape.and_then(|shape| shape.shape) {
+        None => Shape::Constant,
+        Some(Kind::PoissonSeed(seed)) => Shape::Poisson { seed },
+        Some(Kind::BurstFrames(frames)) => Shape::Bursts(frames.max(1)),
+        Some(Kind::Ramp(ramp)) => Shape::Ramp(rate(ramp.from_pps)?, Duration::from_nanos(ramp.over_ns)),
+        Some(Kind::Then(then)) => Shape::Then(Duration::from_nanos(then.after_ns), rate(then.pps)?),
+    };
+    Ok(Plan {
+        load: match plan.pps {
+            Some(pps) if pps > 0.0 => Load::Pps(rate(pps)?),
+            Some(pps) => return Err(format!("{pps} is no rate")),
+            None => Load::Max,
+        },
+        shape,
+        frames: plan.frames.into_iter().map(frame).collect::<Result<_, _>>()?,
+        rewrite: plan.rewrite,
+        count: plan.count,
+        stream: number("stream", plan.stream)?,
+        epoch: None,
+    })
+}
+
+pub(crate) fn done(done: Done) -> proto::Done {
+    let Arrived { received, duplicated, reordered, corrupted, foreign } = done.received.arrived;
+    proto::Done {
+        intended: done.intended,
+        sent: done.sent,
+        elapsed_ns: ns(done.elapsed),
+        gaps: done.gaps.map(|gaps| proto::Gaps {
+            asked_ns: gaps.asked_ns,
+            count: gaps.count,
+            within: gaps.within,
+            p50_ns: gaps.p50_ns,
+            p99_ns: gaps.p99_ns,
+            p999_ns: gaps.p999_ns,
+            longest_ns: gaps.longest_ns,
+        }),
+        arrived: Some(proto::Arrived { received, duplicated, reordered, corrupted, foreign }),
+        last_gap_ns: done.received.last_gap.map(ns),
+        latency: done.received.latency.iter().map(latency).collect(),
+        missed: done.missed,
+        errors: done.errors,
+        trouble: done.trouble.map(|trouble| trouble.to_string()),
+    }
+}
+
+fn latency(latency: &Latency) -> proto::Latency {
+    let (ns, frames) = latency.recorded().unzip();
+    proto::Latency { ns, frames }
+}
+
+/// What a port has done; its trouble is left to the caller.
+pub(crate) fn was_done(done: proto::Done) -> Done {
+    let arrived = done.arrived.unwrap_or_default();
+    Done {
+        intended: done.intended,
+        sent: done.sent,
+        elapsed: Duration::from_nanos(done.elapsed_ns),
+        gaps: done.gaps.map(|gaps| Gaps {
+            asked_ns: gaps.asked_ns,
+            count: gaps.count,
+            within: gaps.within,
+            p50_ns: gaps.p50_ns,
+            p99_ns: gaps.p99_ns,
+            p999_ns: gaps.p999_ns,
+            longest_ns: gaps.longest_ns,
+        }),
+        received: Received {
+            arrived: Arrived {
+                received: arrived.received,
+                duplicated: arrived.duplicated,
+                reordered: arrived.reordered,
+                corrupted: arrived.corrupted,
+                foreign: arrived.foreign,
+            },
+            last_gap: done.last_gap_ns.map(Duration::from_nanos),
+            latency: done.latency.iter().map(recorded).collect(),
+        },
+        missed: done.missed,
+        errors: done.errors,
+        trouble: None,
+    }
+}
+
+fn recorded(recorded: &proto::Latency) -> Latency {
+    let mut latency = Latency::default();
+    for (&ns, &frames) in recorded.ns.iter().zip(&recorded.frames) {
+        latency.record_times(ns, frames);
+    }
+    latency
+}
+
+pub(crate) fn port_count(count: &PortCount) -> proto::PortCount {
+    proto::PortCount {
+        port: count.port.clone(),
+        interface: count.interface.clone(),
+        sent: count.sent,
+        receives: count.receives,
+        missed: count.missed,
+        errors: count.errors,
+    }
+}
+
+pub(crate) fn counted_port(count: proto::PortCount) -> PortCount {
+    PortCount {
+        port: count.port,
+        interface: count.interface,
+        sent: count.sent,
+        receives: count.receives,
+        missed: count.missed,
+        errors: count.errors,
+    }
+}
+
+pub(crate) fn counted(counted: Counted) -> proto::Counted {
+    let processor = |processor: &Processor| proto::Processor {
+        user_s: processor.user_s,
+        system_s: processor.system_s,
+        irq_s: processor.irq_s,
+        softirq_s: processor.softirq_s,
+        idle_s: processor.idle_s,
+        steal_s: processor.steal_s,
+    };
+    proto::Counted {
+        dropped: counted.accounts.dropped,
+        in_flight_at: counted.accounts.in_flight_at,
+        interfaces: counted
+            .interfaces
+            .into_iter()
+            .map(|(name, counts)| (name, proto::Counts { counts }))
+            .collect(),
+        ip: counted.ip.into_iter().map(|(name, counts)| (name, proto::Counts { counts })).collect(),
+        processors: counted.processors.iter().map(processor).collect(),
+        softnet: counted.softnet,
+        interrupts: counted.interrupts,
+        softirqs: counted.softirqs,
+    }
+}
+
+pub(crate) fn was_counted(counted: proto::Counted) -> Counted {
+    let processor = |processor: &proto::Processor| Processor {
+        user_s: processor.user_s,
+        system_s: processor.system_s,
+        irq_s: processor.irq_s,
+        softirq_s: processor.softirq_s,
+        idle_s: processor.idle_s,
+        steal_s: processor.steal_s,
+    };
+    Counted {
+        accounts: Accounts { dropped: counted.dropped, in_flight_at: counted.in_flight_at },
+        interfaces: counted.interfaces.into_iter().map(|(name, it)| (name, it.counts)).collect(),
+        ip: counted.ip.into_iter().map(|(name, it)| (name, it.counts)).collect(),
+        processors: counted.processors.iter().map(processor).collect(),
+        hosts: Vec::new(),
+        softnet: counted.softnet,
+        interrupts: counted.interrupts,
+        softirqs: counted.softirqs,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn a_duty(shape: Shape) -> Duty {
+        Duty {
+            at: 1,
+            station: Station { mac: Mac([2, 0, 0, 0, 0, 7]), ip: Ipv4Addr::new(198, 19, 0, 2) },
+            plan: Some(Plan {
+                load: Load::Pps(50_000.0),
+                shape,
+                frames: vec![vec![1; 60], vec![2; 1514]],
+                rewrite: true,
+                count: Some(77),
+                stream: 65_535,
+                epoch: None,
+            }),
+            expect: Some(Expect { stream: 4, frame: vec![3; 60], frames: 9, margin_ns: 8, parts: 16 }),
+            duration: Duration::from_millis(250),
+            settle: Duration::from_secs(1),
+            epoch_ns: u64::MAX / 3,
+        }
+    }
+
+    #[test]
+    fn a_duty_arrives_as_it_was() {
+        for shape in [
+            Shape::Constant,
+            Shape::Poisson { seed: 3 },
+            Shape::Bursts(50),
+            Shape::Ramp(10.5, Duration::from_secs(2)),
+            Shape::Then(Duration::from_millis(125), 7.0),
+        ] {
+            let sent = a_duty(shape);
+            let (came, senders) = duty(work(&sent, 2)).unwrap();
+            assert_eq!((format!("{came:?}"), senders), (format!("{sent:?}"), 2));
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let bad = |change: fn(&mut proto::Work)| {
+            let mut work = work(&a_duty(Shape::Constant), 1);
+            change(&mut work);
+            duty(work).unwrap_err()
+        };
+        assert!(bad(|work| work.at = 2).contains("not 2"));
+        assert!(bad(|work| work.mac.clear()).contains("6 bytes"));
+        assert!(bad(|work| work.plan.as_mut().unwrap().stream = 70_000).contains("70000"));
+        assert!(bad(|work| work.plan.as_mut().unwrap().frames[0] = vec![0; 1 << 17]).contains("too long"));
+        for pps in [f64::NAN, f64::INFINITY, -1.0, 0.0] {
+            let mut work = work(&a_duty(Shape::Constant), 1);
+            work.plan.as_mut().unwrap().pps = Some(pps);
+            assert!(duty(work).unwrap_err().contains("no rate"));
+        }
+    }
+
+    #[test]
+    fn results_arrive_as_they_were() {
+        let mut latency = Latency::default();
+        for ns in [1, 900, 1_000_000, 2_000_003, 70_000_000_000] {
+            latency.record_times(ns, ns % 7 + 1);
+        }
+        let quantiles = latency.quantiles();
+        let arrived = Arrived { received: 10, duplicated: 1, reordered: 2, corrupted: 3, foreign: 4 };
+        let sent = Done {
+            intended: 12,
+            sent: 11,
+            received: Received { arrived, last_gap: Some(Duration::MAX), latency: vec![latency] },
+            missed: 5,
+            ..Done::default()
+        };
+        let came = was_done(done(sent));
+        assert_eq!((came.intended, came.sent, came.missed), (12, 11, 5));
+        assert_eq!(
+            (came.received.arrived, came.received.last_gap),
+            (arrived, Some(Duration::from_nanos(u64::MAX)))
+        );
+        assert_eq!(came.received.latency[0].quantiles(), quantiles);
+
+        let mut all = Counted::default();
+        all.accounts.dropped = [("a netem".to_owned(), 3)].into();
+        all.interfaces = [("a".to_owned(), [("rx_packets".to_owned(), 9)].into())].into();
+        all.processors = vec![Processor { user_s: 0.5, steal_s: 0.25, ..Processor::default() }];
+        assert_eq!(was_counted(counted(all.clone())), all);
+        let count =
+            PortCount { port: "packet:a".into(), sent: Some(4), receives: true, ..PortCount::default() };
+        assert_eq!(counted_port(port_count(&count)), count);
+    }
+}

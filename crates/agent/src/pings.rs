@@ -1,0 +1,168 @@
+//! Asking for the time by datagrams, which wait for nothing but each other.
+//!
+//! A question and its answer have the same 40 bytes: the session's cookie, a number, and when the question came and the
+//! answer left by the agent's clock. Who does not know a cookie is not answered.
+
+use kpps_tester::clock::{Clock, Ping};
+use std::collections::HashSet;
+use std::io;
+use std::net::UdpSocket;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+/// Shows that a question is of an open session.
+pub(crate) type Cookie = [u8; 16];
+/// Bytes of a datagram.
+const BYTES: usize = 40;
+/// Questions for one reading, and how long they may take.
+const PINGS: u64 = 40;
+const AT_MOST: Duration = Duration::from_millis(500);
+/// How long an answer may take; two questions without one mean that none will come.
+const PATIENCE: Duration = Duration::from_millis(150);
+/// How often who answers looks whether it is needed still.
+const SLOW: Duration = Duration::from_millis(500);
+
+type Cookies = Mutex<HashSet<Cookie>>;
+
+fn lock(cookies: &Cookies) -> MutexGuard<'_, HashSet<Cookie>> {
+    cookies.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Answers questions for a clock, on a thread of its own.
+pub(crate) struct Responder {
+    cookies: Arc<Cookies>,
+    /// Where it listens.
+    pub port: u16,
+}
+
+/// A cookie that is known as long as this lives.
+pub(crate) struct Known {
+    cookies: Arc<Cookies>,
+    pub cookie: Cookie,
+}
+
+impl Drop for Known {
+    fn drop(&mut self) {
+        lock(&self.cookies).remove(&self.cookie);
+    }
+}
+
+impl Responder {
+    /// At this socket.
+    pub fn start(socket: UdpSocket, clock: Clock) -> io::Result<Self> {
+        socket.set_read_timeout(Some(SLOW))?;
+        let port = socket.local_addr()?.port();
+        let cookies = Arc::new(Cookies::default());
+        let weak = Arc::downgrade(&cookies);
+        std::thread::Builder::new().name("clock".into()).spawn(move || respond(&socket, &clock, &weak))?;
+        Ok(Self { cookies, port })
+    }
+
+    /// A new cookie; `None` if the system has no random numbers.
+    pub fn cookie(&self) -> Option<Known> {
+        let mut cookie = Cookie::default();
+        getrandom::fill(&mut cookie).ok()?;
+        lock(&self.cookies).insert(cookie);
+        Some(Known { cookies: self.cookies.clone(), cookie })
+    }
+}
+
+fn respond(socket: &UdpSocket, clock: &Clock, cookies: &Weak<Cookies>) {
+    let mut bytes = [0; BYTES + 1];
+    loop {
+        let received = socket.recv_from(&mut bytes);
+        let came_ns = clock.now_ns();
+        let Some(cookies) = cookies.upgrade() else { return };
+        // A refusal tells of an earlier answer that found nobody.
+        let Ok((BYTES, from)) = received else { continue };
+        let (question, times) = bytes.split_at_mut(24);
+        if !question.first_chunk().is_some_and(|cookie| lock(&cookies).contains::<Cookie>(cookie)) {
+            continue;
+        }
+        times[..8].copy_from_slice(&came_ns.to_be_bytes());
+        times[8..16].copy_from_slice(&clock.now_ns().to_be_bytes());
+        // Who gets no answer asks again.
+        let _ = socket.send_to(&bytes[..BYTES], from);
+    }
+}
+
+/// Asks for the time, by a socket that is connected to who answers. Empty if no datagrams come through.
+pub(crate) fn ask(socket: &UdpSocket, cookie: &Cookie) -> io::Result<Vec<Ping>> {
+    let clock = Clock::here();
+    let begin = Instant::now();
+    let mut pings = Vec::new();
+    let mut unanswered = 0;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    for number in 0..PINGS {
+        let mut question = [0; BYTES];
+        question[..16].copy_from_slice(cookie);
+        question[16..24].copy_from_slice(&number.to_be_bytes());
+        let sent_ns = clock.now_ns();
+        socket.send(&question)?;
+        match answer(socket, &question[..24]) {
+            Some((came_ns, left_ns, back_ns)) => pings.push(Ping { sent_ns, back_ns, came_ns, left_ns }),
+            None => unanswered += 1,
+        }
+        if begin.elapsed() > AT_MOST || unanswered >= 2 && pings.is_empty() {
+            break;
+        }
+    }
+    Ok(pings)
+}
+
+/// Waits for the answer to this question: when it came and left, and when the answer was back.
+fn answer(socket: &UdpSocket, question: &[u8]) -> Option<(u64, u64, u64)> {
+    let begin = Instant::now();
+    // Answers to earlier questions may come late.
+    while begin.elapsed() < PATIENCE {
+        let mut bytes = [0; BYTES + 1];
+        let received = socket.recv(&mut bytes).ok()?;
+        let back_ns = Clock::here().now_ns();
+        if received == BYTES && bytes[..24] == *question {
+            let number = |at: usize| Some(u64::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
+            return Some((number(24)?, number(32)?, back_ns));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use kpps_tester::clock::Reading;
+
+    fn pair() -> (Responder, UdpSocket, Clock) {
+        // Another origin than this process's clock has.
+        let clock = Clock::showing(1_000_000_000_000);
+        let responder = Responder::start(UdpSocket::bind("127.0.0.1:0").unwrap(), clock.clone()).unwrap();
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(("127.0.0.1", responder.port)).unwrap();
+        (responder, socket, clock)
+    }
+
+    #[test]
+    fn the_offset_is_found_within_its_error() {
+        let (responder, socket, clock) = pair();
+        let known = responder.cookie().unwrap();
+        let pings = ask(&socket, &known.cookie).unwrap();
+        assert!(pings.len() > 10, "{}", pings.len());
+        let reading = Reading::best_of(clock.id(), "udp", &pings).unwrap();
+        // Both clocks are this machine's, so the truth is known, but for the time between two looks.
+        let (before, there, after) = (Clock::here().now_ns(), clock.now_ns(), Clock::here().now_ns());
+        let truth = there as i64 - ((before + after) / 2) as i64;
+        let wrong = reading.ahead_ns.abs_diff(truth);
+        assert!(wrong <= reading.error_ns + (after - before), "{wrong} of {reading:?}");
+    }
+
+    #[test]
+    fn strangers_are_not_answered() {
+        let (responder, socket, _) = pair();
+        assert!(ask(&socket, &[7; 16]).unwrap().is_empty());
+        let known = responder.cookie().unwrap();
+        assert!(!ask(&socket, &known.cookie).unwrap().is_empty());
+        let cookie = known.cookie;
+        drop(known);
+        assert!(ask(&socket, &cookie).unwrap().is_empty(), "a session that is over");
+    }
+}

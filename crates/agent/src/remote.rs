@@ -1,0 +1,443 @@
+//! The tester's side of a session: a port of another host.
+
+use crate::agent::{KEEP_ALIVE, LONGEST};
+use crate::proto::agent_client::AgentClient;
+use crate::proto::answer::Answer as Says;
+use crate::proto::question::Question as Asks;
+use crate::proto::{self, Answer, Question};
+use crate::session::LEASE;
+use crate::{Error, Security, convert, pings};
+use kpps_frames::Mac;
+use kpps_ports::Spec;
+use kpps_ports::port::run::Load;
+use kpps_ports::port::{Options, Trouble};
+use kpps_tester::clock::{Clock, Ping, Reading};
+use kpps_tester::ledger::PortCount;
+use kpps_tester::{Allowed, Arrived, Counted, Done, Duty, Received, Stage, TestPort};
+use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Streaming};
+
+/// Where agents listen if nothing else is said: "kpps" on a telephone.
+pub const PORT: u16 = 5777;
+/// How long connecting and opening a port may take.
+const CONNECT: Duration = Duration::from_secs(5);
+const OPEN: Duration = Duration::from_secs(20);
+/// How often a working port is asked how it goes.
+const ASK: Duration = Duration::from_millis(20);
+/// Questions for the time, where datagrams do not come through.
+const PINGS: usize = 40;
+
+/// A host with an agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// Its name or address.
+    pub name: String,
+    /// Where its agent listens.
+    pub port: u16,
+}
+
+impl FromStr for Host {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bad = || format!("'{text}' is no host: HOST or HOST:PORT, an IPv6 address in brackets");
+        let (name, port) = match text.strip_prefix('[') {
+            Some(rest) => {
+                let (name, rest) = rest.split_once(']').ok_or_else(bad)?;
+                (name, if rest.is_empty() { None } else { Some(rest.strip_prefix(':').ok_or_else(bad)?) })
+            }
+            None => match text.rsplit_once(':') {
+                Some((name, _)) if name.contains(':') => return Err(bad()),
+                Some((name, port)) => (name, Some(port)),
+                None => (text, None),
+            },
+        };
+        if name.is_empty() || name.contains(['/', ' ', '@', '[', ']']) {
+            return Err(bad());
+        }
+        let port = port.map_or(Ok(PORT), |port| port.parse().map_err(|_| bad()))?;
+        Ok(Self { name: name.to_owned(), port })
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let brackets = self.name.contains(':');
+        match (brackets, self.port) {
+            (false, PORT) => f.write_str(&self.name),
+            (true, PORT) => write!(f, "[{}]", self.name),
+            (false, port) => write!(f, "{}:{port}", self.name),
+            (true, port) => write!(f, "[{}]:{port}", self.name),
+        }
+    }
+}
+
+/// Opens a port of another host; `others` are interfaces of that host that the tester uses, too. Returns it, and the host
+/// as far as it counts.
+///
+/// # Errors
+/// In one line: there is no agent, it does not know us or we not it, or it refuses.
+pub fn connect(
+    host: &Host,
+    spec: &Spec,
+    options: &Options,
+    others: &[String],
+    security: &Security,
+) -> Result<(impl TestPort + use<>, impl kpps_tester::Host + use<>), Error> {
+    let cannot = |error: &dyn std::error::Error| Error::because(format!("agent {host}"), error);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = runtime.map_err(|e| cannot(&e))?;
+    let addresses = (host.name.as_str(), host.port).to_socket_addrs().map_err(|e| cannot(&e))?;
+    let mut last = Error(format!("agent {host}: it has no address"));
+    let mut found = None;
+    for address in addresses {
+        match runtime.block_on(session(host, address, security)) {
+            Ok(session) => found = Some((address, session)),
+            Err(error) => {
+                last = error;
+                continue;
+            }
+        }
+        break;
+    }
+    let Some((address, (questions, answers))) = found else { return Err(last) };
+    let mut conversation =
+        Conversation { agent: host.to_string(), questions, answers, lost: None, runtime: Some(runtime) };
+    let open = Asks::Open(proto::Open {
+        version: env!("CARGO_PKG_VERSION").into(),
+        port: spec.to_string(),
+        service: options.service.name().into(),
+        ring: options.ring.map(Into::into),
+        others: others.to_vec(),
+    });
+    let opened = match conversation.ask(open, OPEN) {
+        Ok(Says::Opened(opened)) => opened,
+        Ok(Says::Refused(why)) => return Err(Error(format!("agent {host}: {why}"))),
+        Ok(_) => return Err(Error(format!("agent {host} does not speak as this kpps does"))),
+        Err(trouble) => return Err(Error(trouble.to_string())),
+    };
+    let clock: Option<(UdpSocket, pings::Cookie)> = (|| {
+        let socket = UdpSocket::bind(if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }).ok()?;
+        socket.connect((address.ip(), u16::try_from(opened.udp_port).ok()?)).ok()?;
+        Some((socket, opened.cookie.try_into().ok()?))
+    })();
+    let conversation = Arc::new(Mutex::new(conversation));
+    let port = RemotePort {
+        name: format!("{host}/{spec}"),
+        interface: opened.interface,
+        mac: convert::mac(&opened.mac).map_err(|why| Error(format!("agent {host}: {why}")))?,
+        speed_mbps: opened.speed_mbps,
+        allowed: Allowed {
+            load_pps: opened.max_load_pps,
+            duration: Duration::from_nanos(opened.max_duration_ns),
+        },
+        clock_id: opened.clock_id,
+        clock,
+        heard: Vec::new(),
+        conversation: conversation.clone(),
+    };
+    Ok((port, RemoteHost { prefix: format!("{host}/"), conversation }))
+}
+
+type Session = (mpsc::Sender<Question>, Streaming<Answer>);
+
+/// Begins a session.
+async fn session(host: &Host, address: SocketAddr, security: &Security) -> Result<Session, Error> {
+    let cannot = |error: &dyn std::error::Error| Error::because(format!("agent {host}"), error);
+    let tls = security.client(&host.name);
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let mut endpoint = Endpoint::from_shared(format!("{scheme}://{address}"))
+        .map_err(|e| cannot(&e))?
+        .connect_timeout(CONNECT)
+        .tcp_nodelay(true)
+        .http2_keep_alive_interval(KEEP_ALIVE)
+        .keep_alive_timeout(LEASE)
+        .keep_alive_while_idle(true);
+    if let Some(tls) = tls {
+        endpoint = endpoint.tls_config(tls).map_err(|e| cannot(&e))?;
+    }
+    let channel: Channel = endpoint.connect().await.map_err(|e| cannot(&e))?;
+    let (questions, stream) = mpsc::channel(4);
+    let call = security.show(Request::new(ReceiverStream::new(stream)));
+    let mut client =
+        AgentClient::new(channel).max_encoding_message_size(LONGEST).max_decoding_message_size(LONGEST);
+    let answers = tokio::time::timeout(CONNECT, client.session(call)).await;
+    let answers = answers.map_err(|_| Error(format!("agent {host} does not answer")))?;
+    Ok((questions, answers.map_err(|status| said(&format!("agent {host}"), &status))?.into_inner()))
+}
+
+/// What a status says, and what lies behind it.
+fn said(who: &str, status: &tonic::Status) -> Error {
+    match std::error::Error::source(status) {
+        Some(source) => Error::because(who, source),
+        None => Error(format!("{who}: {}", status.message())),
+    }
+}
+
+/// Questions and answers, one after the other.
+struct Conversation {
+    agent: String,
+    questions: mpsc::Sender<Question>,
+    answers: Streaming<Answer>,
+    /// Why there are no more.
+    lost: Option<String>,
+    /// Always there but when dropped.
+    runtime: Option<Runtime>,
+}
+
+impl Drop for Conversation {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Conversation {
+    fn ask(&mut self, asks: Asks, patience: Duration) -> Result<Says, Trouble> {
+        if self.lost.is_none() {
+            match self.try_ask(asks, patience) {
+                Ok(says) => return Ok(says),
+                Err(Error(why)) => self.lost = Some(why),
+            }
+        }
+        Err(trouble(self.lost.clone().unwrap_or_default()))
+    }
+
+    fn try_ask(&mut self, asks: Asks, patience: Duration) -> Result<Says, Error> {
+        let Self { agent, questions, answers, runtime, .. } = self;
+        let gone = || Error(format!("{agent} is lost: it has ended the session"));
+        let exchange = async {
+            questions.send(Question { question: Some(asks) }).await.map_err(|_| gone())?;
+            let answer = answers.message().await;
+            answer.map_err(|status| said(&format!("{agent} is lost"), &status))?.ok_or_else(gone)
+        };
+        let answer = runtime.as_ref().ok_or_else(gone)?.block_on(async {
+            // Within the runtime: that is where its clock is.
+            tokio::time::timeout(patience, exchange).await
+        });
+        let silent = || Error(format!("{agent} is lost: no answer for {} s", patience.as_secs()));
+        answer.map_err(|_| silent())??.answer.ok_or_else(gone)
+    }
+}
+
+fn trouble(what: String) -> Trouble {
+    Trouble::System { what: "agent", source: std::io::Error::other(what) }
+}
+
+/// A port of another host.
+struct RemotePort {
+    name: String,
+    interface: Option<String>,
+    mac: Mac,
+    speed_mbps: Option<u32>,
+    allowed: Allowed,
+    clock_id: String,
+    /// Where its clock is asked for, and by which cookie.
+    clock: Option<(UdpSocket, pings::Cookie)>,
+    /// Frames that have come while one was sent.
+    heard: Vec<Vec<u8>>,
+    conversation: Arc<Mutex<Conversation>>,
+}
+
+impl RemotePort {
+    fn ask(&mut self, asks: Asks) -> Result<Says, Trouble> {
+        ask(&self.conversation, asks)
+    }
+
+    fn relay(&mut self, send: Vec<Vec<u8>>) -> Result<proto::Relayed, Trouble> {
+        match self.ask(Asks::Relay(proto::Relay { send }))? {
+            Says::Relayed(relayed) => Ok(relayed),
+            other => Err(self.unexpected(other)),
+        }
+    }
+
+    fn unexpected(&self, says: Says) -> Trouble {
+        match says {
+            Says::Refused(why) => trouble(format!("{}: {why}", self.name)),
+            _ => trouble(format!("{}: an answer to another question", self.name)),
+        }
+    }
+
+    /// Asks for the time in the session itself.
+    fn ping(&mut self) -> Result<Vec<Ping>, Trouble> {
+        let mut pings = Vec::with_capacity(PINGS);
+        for _ in 0..PINGS {
+            let sent_ns = Clock::here().now_ns();
+            match self.ask(Asks::ReadClock(proto::ReadClock {}))? {
+                Says::Clock(proto::Clock { came_ns, left_ns }) => {
+                    pings.push(Ping { sent_ns, back_ns: Clock::here().now_ns(), came_ns, left_ns });
+                }
+                other => return Err(self.unexpected(other)),
+            }
+        }
+        Ok(pings)
+    }
+}
+
+fn ask(conversation: &Mutex<Conversation>, asks: Asks) -> Result<Says, Trouble> {
+    conversation.lock().unwrap_or_else(PoisonError::into_inner).ask(asks, LEASE)
+}
+
+impl TestPort for RemotePort {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn interface(&self) -> Option<&str> {
+        self.interface.as_deref()
+    }
+
+    fn mac(&self) -> Mac {
+        self.mac
+    }
+
+    fn speed_mbps(&self) -> Option<u32> {
+        self.speed_mbps
+    }
+
+    fn allowed(&self) -> Allowed {
+        self.allowed
+    }
+
+    fn send_one(&mut self, frame: &[u8]) -> Result<bool, Trouble> {
+        let relayed = self.relay(vec![frame.to_vec()])?;
+        self.heard.extend(relayed.received);
+        Ok(relayed.taken > 0)
+    }
+
+    fn receive(&mut self, sink: &mut dyn FnMut(&[u8])) -> Result<usize, Trouble> {
+        let relayed = self.relay(Vec::new())?;
+        self.heard.extend(relayed.received);
+        self.heard.iter().for_each(|frame| sink(frame));
+        Ok(self.heard.drain(..).count())
+    }
+
+    fn read_clock(&mut self) -> Result<Reading, Trouble> {
+        let by_datagrams = self.clock.as_ref().and_then(|(socket, cookie)| pings::ask(socket, cookie).ok());
+        if let Some(reading) = Reading::best_of(&self.clock_id, "udp", &by_datagrams.unwrap_or_default()) {
+            return Ok(reading);
+        }
+        self.clock = None;
+        let pings = self.ping()?;
+        Reading::best_of(&self.clock_id, "grpc", &pings)
+            .ok_or_else(|| trouble(format!("{}: no time", self.name)))
+    }
+
+    fn work(&mut self, duty: &Duty, stage: &Stage) -> Done {
+        let begin = Instant::now();
+        let senders = stage.senders();
+        let mut asks = Asks::Work(convert::work(duty, senders));
+        let trouble = loop {
+            match self.ask(asks) {
+                Ok(Says::Progress(progress)) => {
+                    stage.sends(duty.at, progress.sent);
+                    stage.receives(duty.at, progress.received);
+                    if progress.sent_all {
+                        stage.has_sent(duty.at, progress.sent);
+                    }
+                }
+                Ok(Says::Done(mut done)) => {
+                    let failed = done.trouble.take().map(|what| trouble(format!("{}: {what}", self.name)));
+                    if failed.is_some() {
+                        stage.abandon();
+                    }
+                    if duty.plan.is_some() {
+                        stage.has_sent(duty.at, done.sent);
+                    }
+                    stage.receives(duty.at, done.arrived.as_ref().map_or(0, |arrived| arrived.received));
+                    return Done { trouble: failed, ..convert::was_done(done) };
+                }
+                Ok(other) => break self.unexpected(other),
+                Err(trouble) => break trouble,
+            }
+            std::thread::sleep(ASK);
+            let other_sent = stage.sent(1 - duty.at);
+            asks = Asks::News(proto::News { abandoned: stage.is_abandoned(), other_sent });
+        };
+        // What it has told last is what is known.
+        stage.abandon();
+        let (sent, received) = stage.so_far(duty.at);
+        let elapsed = begin.elapsed().min(duty.duration);
+        let due = duty.plan.as_ref().map_or(0, |plan| match plan.load {
+            Load::Pps(pps) => (elapsed.as_secs_f64() * pps) as u64,
+            Load::Max => sent,
+        });
+        if duty.plan.is_some() {
+            stage.has_sent(duty.at, sent);
+        }
+        Done {
+            intended: due.max(sent),
+            sent,
+            elapsed,
+            received: Received { arrived: Arrived { received, ..Arrived::default() }, ..Received::default() },
+            trouble: Some(trouble),
+            ..Done::default()
+        }
+    }
+}
+
+/// Another host, as far as it counts.
+struct RemoteHost {
+    /// What the names of its ports begin with here.
+    prefix: String,
+    conversation: Arc<Mutex<Conversation>>,
+}
+
+impl RemoteHost {
+    fn ask(&self, asks: Asks) -> Result<Says, kpps_tester::Error> {
+        match ask(&self.conversation, asks)? {
+            Says::Refused(why) => Err(kpps_tester::Error::Agent(format!("{}: {why}", self.prefix))),
+            says => Ok(says),
+        }
+    }
+}
+
+impl kpps_tester::Host for RemoteHost {
+    fn before(&mut self) -> Result<(), kpps_tester::Error> {
+        self.ask(Asks::Before(proto::Before {})).map(drop)
+    }
+
+    fn after(&mut self, ports: &[PortCount]) -> Result<Counted, kpps_tester::Error> {
+        let own = |count: &PortCount| {
+            let port = count.port.strip_prefix(&self.prefix).unwrap_or(&count.port).to_owned();
+            convert::port_count(&PortCount { port, ..count.clone() })
+        };
+        match self.ask(Asks::After(proto::After { ports: ports.iter().map(own).collect() }))? {
+            Says::Counted(counted) => Ok(convert::was_counted(counted)),
+            _ => Err(kpps_tester::Error::Agent(format!("{}: an answer to another question", self.prefix))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn hosts_as_people_type_them() {
+        for (text, name, port) in [
+            ("h1", "h1", PORT),
+            ("h1:99", "h1", 99),
+            ("10.0.0.2", "10.0.0.2", PORT),
+            ("[fe80::1]", "fe80::1", PORT),
+            ("[::1]:7", "::1", 7),
+        ] {
+            let host: Host = text.parse().unwrap();
+            assert_eq!((host.name.as_str(), host.port), (name, port));
+            assert_eq!(host.to_string(), text);
+        }
+        for bad in ["", ":7", "h1:", "h1:x", "fe80::1", "[::1", "[::1]7", "a b", "http://h1"] {
+            assert!(bad.parse::<Host>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! How tester and agent know each other.
+
+use crate::Error;
+use std::path::Path;
+use subtle::ConstantTimeEq;
+use tonic::transport::{Certificate, ClientTlsConfig, Identity, ServerTlsConfig};
+use tonic::{Request, Status};
+
+/// A token of fewer characters can be guessed.
+const SHORTEST: usize = 16;
+/// Where a token is in a call (RFC 6750).
+const HEADER: &str = "authorization";
+
+/// What both ends know, for networks that nobody listens to.
+#[derive(Clone)]
+pub struct Token(String);
+
+impl Token {
+    /// From a file, without the white space around it.
+    ///
+    /// # Errors
+    /// It cannot be read, is too short, or has characters that no header may have.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let text = std::fs::read_to_string(path).map_err(|e| Error::because(path.display(), &e))?;
+        let token = text.trim();
+        if token.len() < SHORTEST || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(Error(format!(
+                "{}: a token has at least {SHORTEST} characters, letters and digits, in one line: `openssl rand -hex 16 > FILE` makes one",
+                path.display()
+            )));
+        }
+        Ok(Self(token.to_owned()))
+    }
+}
+
+/// What shows who is who.
+#[derive(Clone)]
+pub enum Security {
+    /// A token; nothing is encrypted.
+    Token(Token),
+    /// Certificates on both sides.
+    Tls {
+        /// Who has signed the other side's.
+        authority: Certificate,
+        /// One's own, with its key.
+        identity: Identity,
+    },
+}
+
+impl Security {
+    /// Certificates by their files, in PEM.
+    ///
+    /// # Errors
+    /// Which file cannot be read.
+    pub fn tls(authority: &Path, certificate: &Path, key: &Path) -> Result<Self, Error> {
+        let read = |path: &Path| std::fs::read(path).map_err(|e| Error::because(path.display(), &e));
+        let identity = Identity::from_pem(read(certificate)?, read(key)?);
+        Ok(Self::Tls { authority: Certificate::from_pem(read(authority)?), identity })
+    }
+
+    /// What the agent demands of its clients, if it is certificates.
+    pub(crate) fn server(&self) -> Option<ServerTlsConfig> {
+        match self {
+            Self::Token(_) => None,
+            Self::Tls { authority, identity } => {
+                Some(ServerTlsConfig::new().identity(identity.clone()).client_ca_root(authority.clone()))
+            }
+        }
+    }
+
+    /// What a client demands of the agent with this name, if it is certificates.
+    pub(crate) fn client(&self, name: &str) -> Option<ClientTlsConfig> {
+        match self {
+            Self::Token(_) => None,
+            Self::Tls { authority, identity } => {
+                let config = ClientTlsConfig::new().domain_name(name);
+                Some(config.ca_certificate(authority.clone()).identity(identity.clone()))
+            }
+        }
+    }
+
+    /// Puts the token into a call.
+    pub(crate) fn show<T>(&self, mut call: Request<T>) -> Request<T> {
+        if let Self::Token(Token(token)) = self
+            && let Ok(value) = format!("Bearer {token}").parse()
+        {
+            call.metadata_mut().insert(HEADER, value);
+        }
+        call
+    }
+
+    /// Whether a call has the token. It takes the same time however much of it is right.
+    pub(crate) fn check<T>(&self, call: &Request<T>) -> Result<(), Status> {
+        let Self::Token(Token(token)) = self else { return Ok(()) };
+        let shown = call.metadata().get(HEADER).map(|value| value.as_bytes()).unwrap_or_default();
+        match shown.ct_eq(format!("Bearer {token}").as_bytes()).into() {
+            true => Ok(()),
+            false if shown.is_empty() => Err(Status::unauthenticated("it wants a token: --token-file")),
+            false => Err(Status::unauthenticated("it does not know this token")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn token(text: &str) -> Result<Token, Error> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        Token::read(file.path())
+    }
+
+    #[test]
+    fn only_the_same_token_is_let_in() {
+        let mine = Security::Token(token("0123456789abcdef\n").unwrap());
+        let check = |other: &Security| mine.check(&other.show(Request::new(()))).is_ok();
+        assert!(check(&Security::Token(token("  0123456789abcdef").unwrap())));
+        for other in ["0123456789abcdeF", "0123456789abcdef0", "1123456789abcdef"] {
+            assert!(!check(&Security::Token(token(other).unwrap())), "{other}");
+        }
+        assert!(mine.check(&Request::new(())).is_err());
+    }
+
+    #[test]
+    fn tokens_that_are_none_are_refused() {
+        for bad in ["", "short", "with a space in its middle", "häßlich-0123456789"] {
+            assert!(token(bad).is_err(), "{bad}");
+        }
+        assert!(Token::read(Path::new("/no/such")).is_err());
+    }
+}

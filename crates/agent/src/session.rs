@@ -1,0 +1,262 @@
+//! The agent's side of a session: a port, opened, asked and closed.
+
+use crate::convert;
+use crate::pings::{Known, Responder};
+use crate::proto::answer::Answer as Says;
+use crate::proto::question::Question as Asks;
+use crate::proto::{self, Answer, Question};
+use crate::rules::Rules;
+use kpps_ports::Spec;
+use kpps_ports::port::run::wait_for_links;
+use kpps_ports::port::{Options, ServiceKind, choose, open};
+use kpps_tester::clock::Clock;
+use kpps_tester::{Host as _, LocalHost, LocalPort, Stage, TestPort, interface};
+use std::collections::BTreeSet;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc::Sender;
+use tonic::Status;
+
+/// A tester that has not been heard of for this long during a trial is not there any longer.
+pub(crate) const LEASE: Duration = Duration::from_secs(3);
+/// How long a link may take to come up.
+const LINK: Duration = Duration::from_secs(8);
+/// Frames that are relayed before a trial: so many at once, and so many a second, if no fewer are allowed.
+const RELAYED: f64 = 64.0;
+const RELAYED_PPS: f64 = 1000.0;
+
+/// What all sessions of an agent share.
+pub(crate) struct Shared {
+    pub rules: Rules,
+    pub clock: Clock,
+    pub responder: Responder,
+    pub in_use: Mutex<BTreeSet<String>>,
+    /// Who is told what happens, in lines.
+    pub log: fn(&str),
+}
+
+impl Shared {
+    fn in_use(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.in_use.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A port that is a tester's, until it is dropped.
+struct Lent {
+    shared: Arc<Shared>,
+    name: String,
+    port: LocalPort,
+    host: LocalHost,
+    known: Known,
+    opened: Instant,
+    relayed: f64,
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.shared.in_use().remove(&self.name);
+    }
+}
+
+impl Lent {
+    /// Opens a port, if it may be.
+    fn open(shared: &Arc<Shared>, ask: &proto::Open) -> Result<Self, String> {
+        let ours = env!("CARGO_PKG_VERSION");
+        if ask.version != ours {
+            return Err(format!("it is kpps {ours}, and the tester {}", ask.version));
+        }
+        let spec: Spec = ask.port.parse().map_err(|e: kpps_ports::Error| e.to_string())?;
+        shared.rules.check(&spec)?;
+        let service = [ServiceKind::Polling, ServiceKind::Napi, ServiceKind::Kpps];
+        let service = service.into_iter().find(|kind| kind.name() == ask.service);
+        let ring =
+            ask.ring.map(u16::try_from).transpose().map_err(|_| "such a ring is too large".to_owned())?;
+        let options = Options { service: service.unwrap_or_default(), ring, promiscuous: true };
+        let name = spec.to_string();
+        if !shared.in_use().insert(name.clone()) {
+            return Err(format!("{name} is in use by another tester"));
+        }
+        // From here on the name is given back whatever happens.
+        let name = InUse { shared, name };
+        let (chosen, why) = choose(&spec).map_err(|e| e.to_string())?;
+        if let Some(why) = why {
+            (shared.log)(&format!("{spec} is {chosen}: {why}"));
+        }
+        let mut ports = open(std::slice::from_ref(&chosen), &options).map_err(|e| e.to_string())?;
+        if !wait_for_links(&mut ports, LINK).map_err(|e| e.to_string())? {
+            return Err(format!("the link of {spec} does not come up"));
+        }
+        let port = ports.pop().ok_or("no port was opened")?;
+        let port = LocalPort::new(&spec, port).map_err(|e| e.to_string())?.with_clock(shared.clock.clone());
+        let around: Vec<String> = interface(&spec).into_iter().chain(ask.others.iter().cloned()).collect();
+        let host = LocalHost::around(&around, &[]).map_err(|e| e.to_string())?;
+        let known = shared.responder.cookie().ok_or("this system has no random numbers")?;
+        let shared = shared.clone();
+        Ok(Self { shared, name: name.keep(), port, host, known, opened: Instant::now(), relayed: 0.0 })
+    }
+
+    fn about(&self) -> proto::Opened {
+        let allowed = self.shared.rules.allowed;
+        proto::Opened {
+            mac: self.port.mac().0.to_vec(),
+            interface: self.port.interface().map(ToOwned::to_owned),
+            speed_mbps: self.port.speed_mbps(),
+            max_load_pps: allowed.load_pps,
+            max_duration_ns: u64::try_from(allowed.duration.as_nanos()).unwrap_or(u64::MAX),
+            clock_id: self.shared.clock.id().into(),
+            udp_port: self.shared.responder.port.into(),
+            cookie: self.known.cookie.to_vec(),
+        }
+    }
+
+    /// Answers what is no trial.
+    fn answer(&mut self, asks: Asks) -> Result<Says, String> {
+        Ok(match asks {
+            Asks::Open(_) => return Err("a session has one port".into()),
+            Asks::ReadClock(proto::ReadClock {}) => {
+                let came_ns = self.shared.clock.now_ns();
+                Says::Clock(proto::Clock { came_ns, left_ns: self.shared.clock.now_ns() })
+            }
+            Asks::Relay(relay) => Says::Relayed(self.relay(relay.send)?),
+            Asks::Before(proto::Before {}) => {
+                self.host.before().map_err(|e| e.to_string())?;
+                Says::Looked(proto::Looked {})
+            }
+            Asks::After(after) => {
+                let ports: Vec<_> = after.ports.into_iter().map(convert::counted_port).collect();
+                Says::Counted(convert::counted(self.host.after(&ports).map_err(|e| e.to_string())?))
+            }
+            // The answer to the last news has crossed them.
+            Asks::News(_) | Asks::Work(_) => return Err("no trial is under way".into()),
+        })
+    }
+
+    fn relay(&mut self, send: Vec<Vec<u8>>) -> Result<proto::Relayed, String> {
+        let mut relayed = proto::Relayed::default();
+        let a_second = self.shared.rules.allowed.load_pps.min(RELAYED_PPS);
+        for frame in send {
+            let frame = convert::frame(frame)?;
+            if self.relayed < RELAYED + a_second * self.opened.elapsed().as_secs_f64() {
+                self.relayed += 1.0;
+                relayed.taken += u32::from(self.port.send_one(&frame).map_err(|e| e.to_string())?);
+            }
+        }
+        let mut sink = |frame: &[u8]| relayed.received.push(frame.to_vec());
+        self.port.receive(&mut sink).map_err(|e| e.to_string())?;
+        Ok(relayed)
+    }
+
+    /// A trial. The tester is told how it goes each time that it tells what it knows, and at last what was done; false if
+    /// it is not there any longer.
+    fn work(
+        &mut self,
+        work: proto::Work,
+        questions: &Receiver<Question>,
+        say: &dyn Fn(Says) -> bool,
+    ) -> bool {
+        let (duty, senders) = match convert::duty(work) {
+            Ok(known) => known,
+            Err(why) => return say(Says::Refused(why)),
+        };
+        if let Some(plan) = &duty.plan {
+            // The tester knows the rules, but need not keep them.
+            if let Err(what) = self.shared.rules.allowed.check(plan.load, plan.shape, duty.duration) {
+                return say(Says::Refused(format!(
+                    "{} must not send {what} by those who operate it",
+                    self.name
+                )));
+            }
+        }
+        let stage = Stage::new(senders);
+        let port = &mut self.port;
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| port.work(&duty, &stage));
+            let progress = || {
+                let (sent, received) = stage.so_far(duty.at);
+                let sent_all = stage.sent(duty.at).is_some();
+                Says::Progress(proto::Progress { sent, received, sent_all })
+            };
+            let mut there = say(progress());
+            while there {
+                let question = match questions.recv_timeout(LEASE) {
+                    Ok(question) => question.question,
+                    Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+                };
+                let Some(Asks::News(news)) = question else {
+                    there = say(Says::Refused("a trial is under way".into()));
+                    continue;
+                };
+                if let Some(sent) = news.other_sent {
+                    stage.has_sent(1 - duty.at, sent);
+                }
+                if news.abandoned {
+                    stage.abandon();
+                }
+                if thread.is_finished() {
+                    let done = thread.join().map(convert::done);
+                    return match done {
+                        Ok(done) => say(Says::Done(done)),
+                        Err(_) => say(Says::Refused("the thread that worked there died".into())),
+                    };
+                }
+                there = say(progress());
+            }
+            stage.close();
+            false
+        })
+    }
+}
+
+/// A name among those in use, until it is kept or dropped.
+struct InUse<'s> {
+    shared: &'s Shared,
+    name: String,
+}
+
+impl InUse<'_> {
+    fn keep(mut self) -> String {
+        std::mem::take(&mut self.name)
+    }
+}
+
+impl Drop for InUse<'_> {
+    fn drop(&mut self) {
+        self.shared.in_use().remove(&self.name);
+    }
+}
+
+/// Answers a tester until it has enough, or is gone.
+pub(crate) fn run(
+    shared: &Arc<Shared>,
+    peer: &str,
+    questions: &Receiver<Question>,
+    answers: &Sender<Result<Answer, Status>>,
+) {
+    let say = |says: Says| answers.blocking_send(Ok(Answer { answer: Some(says) })).is_ok();
+    let Ok(Question { question: Some(Asks::Open(ask)) }) = questions.recv() else { return };
+    let mut lent = match Lent::open(shared, &ask) {
+        Ok(lent) => lent,
+        Err(why) => {
+            (shared.log)(&format!("{peer}: {} is refused: {why}", ask.port));
+            say(Says::Refused(why));
+            return;
+        }
+    };
+    (shared.log)(&format!("{peer}: {} is open", lent.name));
+    let mut there = say(Says::Opened(lent.about()));
+    let mut gone = false;
+    while there && let Ok(question) = questions.recv() {
+        there = match question.question {
+            Some(Asks::Work(work)) => {
+                gone = !lent.work(work, questions, &say);
+                !gone
+            }
+            Some(asks) => say(lent.answer(asks).unwrap_or_else(Says::Refused)),
+            None => say(Says::Refused("it does not know this question".into())),
+        };
+    }
+    let how =
+        if gone { ", and what it sent has ended: the tester is gone in the middle of a trial" } else { "" };
+    (shared.log)(&format!("{peer}: {} is closed{how}", lent.name));
+}

@@ -1,0 +1,162 @@
+//! `kpps agent`: ports of this host for a tester elsewhere; and the tester's side of it.
+
+use crate::error::{Failure, print};
+use crate::interrupt;
+use crate::run::Common;
+use crate::units::{self, Rate};
+use clap::{Args, Subcommand};
+use kpps_agent::{Agent, Host, Kind, Rules, Security, Token, keys};
+use kpps_ports::Spec;
+use kpps_tester::clock::Clock;
+use kpps_tester::look::Place;
+use kpps_tester::{Allowed, LocalHost, LocalPort, Site, TestPort, interface};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What shows an agent and a tester who the other is.
+#[derive(Args)]
+pub struct Credentials {
+    /// A file with a token that agent and tester both know, of 16 characters or more: for networks that nobody else listens to
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["tls_ca", "tls_cert", "tls_key"])]
+    token_file: Option<PathBuf>,
+    /// The certificate of the authority that has signed the other side's (PEM): `kpps agent keys` makes all of them
+    #[arg(long, value_name = "FILE", requires_all = ["tls_cert", "tls_key"])]
+    tls_ca: Option<PathBuf>,
+    /// One's own certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_ca")]
+    tls_cert: Option<PathBuf>,
+    /// Its key (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_ca")]
+    tls_key: Option<PathBuf>,
+}
+
+impl Credentials {
+    fn security(&self) -> Result<Security, Failure> {
+        let Self { token_file, tls_ca, tls_cert, tls_key } = self;
+        match (token_file, tls_ca, tls_cert, tls_key) {
+            (Some(token), ..) => Ok(Security::Token(Token::read(token)?)),
+            (None, Some(ca), Some(cert), Some(key)) => Ok(Security::tls(ca, cert, key)?),
+            _ => Err(Failure::Input(
+                "agent and tester must know each other: --token-file FILE, or --tls-ca, --tls-cert and --tls-key".into(),
+            )),
+        }
+    }
+}
+
+impl From<kpps_agent::Error> for Failure {
+    fn from(error: kpps_agent::Error) -> Self {
+        Self::Input(error.to_string())
+    }
+}
+
+/// Arguments of `kpps agent`.
+#[derive(Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = "Examples:
+  kpps agent keys lab-keys h1 h2                              an authority, certificates of two agents and of a tester
+  kpps agent --allow-ports packet:eth1 --max-load 100kpps --tls-ca ca.pem --tls-cert h1.pem --tls-key h1.key       on h1
+  kpps agent --allow-ports udp: --token-file token            on a network that nobody else listens to
+  kpps trial --testbed packet:eth1,packet:eth1 --from h1 --to h2 --load 50kpps --tls-ca ca.pem --tls-cert tester.pem --tls-key tester.key
+
+An agent sends only what its operator allows, on the ports that are allowed, and nothing for more than three seconds after it
+has heard from the tester last. It listens for TCP, and on the same port for datagrams that ask for the time."
+)]
+pub struct Arguments {
+    #[command(subcommand)]
+    task: Option<Task>,
+    /// Where to listen
+    #[arg(long, default_value_t = SocketAddr::from(([0, 0, 0, 0], kpps_agent::PORT)))]
+    listen: SocketAddr,
+    /// Ports that may be used; `udp:`, `packet:` and so on for all of a kind
+    #[arg(long, value_delimiter = ',', required = true, value_name = "PORT,…")]
+    allow_ports: Vec<Kind>,
+    /// The highest load that a port may send, in frames per second (50kpps) [default: any]
+    #[arg(long, value_name = "LOAD")]
+    max_load: Option<Rate>,
+    /// The longest time that a load may last [default: any]
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    max_duration: Option<Duration>,
+    #[command(flatten)]
+    credentials: Credentials,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Make an authority, and certificates of agents and a tester, for a lab
+    Keys {
+        /// The folder; what is in it already stays
+        folder: PathBuf,
+        /// The agents' hosts, by the names or addresses that testers call them
+        #[arg(required = true, value_name = "HOST")]
+        hosts: Vec<String>,
+    },
+}
+
+/// Runs `kpps agent`.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if let Some(Task::Keys { folder, hosts }) = &arguments.task {
+        let made = keys::make(folder, hosts)?;
+        let lines: Vec<_> = made.iter().map(|path| path.display().to_string()).collect();
+        return print(&lines.join("\n"));
+    }
+    let load_pps = match arguments.max_load {
+        None => f64::INFINITY,
+        Some(Rate::Pps(pps)) => pps,
+        Some(_) => return Err(Failure::Input("give --max-load in frames per second: 50kpps".into())),
+    };
+    let allowed = Allowed { load_pps, duration: arguments.max_duration.unwrap_or(Duration::MAX) };
+    let rules = Rules { ports: arguments.allow_ports.clone(), allowed };
+    interrupt::watch();
+    let security = arguments.credentials.security()?;
+    let log = |line: &str| eprintln!("{line}");
+    let agent = Agent::start(arguments.listen, rules, security, Clock::here().clone(), log)?;
+    eprintln!("listening on {}", agent.address());
+    while !interrupt::asked() {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}
+
+type Ports = ([Box<dyn TestPort>; 2], Vec<Site>);
+
+/// The ports of a testbed, each on its host, and the hosts.
+pub fn ports(
+    specs: &[Spec; 2],
+    hosts: [Option<&Host>; 2],
+    credentials: &Credentials,
+    common: &Common,
+    places: &[Place],
+) -> Result<Ports, Failure> {
+    let security = credentials.security()?;
+    let mut sites: Vec<Site> = Vec::new();
+    let here: Vec<_> = [0, 1].into_iter().filter(|&at| hosts[at].is_none()).collect();
+    if !here.is_empty() || !places.is_empty() {
+        let own: Vec<_> = here.iter().filter_map(|&at| interface(&specs[at])).collect();
+        let host = LocalHost::around(&own, places)?;
+        sites.push(Site { name: None, host: Box::new(host), ports: here });
+    }
+    let mut ports: Vec<Box<dyn TestPort>> = Vec::with_capacity(2);
+    for (at, spec) in specs.iter().enumerate() {
+        let Some(host) = hosts[at] else {
+            for port in common.open(std::slice::from_ref(spec), true)? {
+                ports.push(Box::new(LocalPort::new(spec, port)?));
+            }
+            continue;
+        };
+        let other = Some(1 - at).filter(|&other| hosts[other] == hosts[at]);
+        let others: Vec<_> = other.and_then(|other| interface(&specs[other])).into_iter().collect();
+        let (port, there) = kpps_agent::connect(host, spec, &common.options(true), &others, &security)?;
+        ports.push(Box::new(port));
+        let name = Some(host.to_string());
+        match sites.iter_mut().find(|site| site.name == name) {
+            Some(site) => site.ports.push(at),
+            None => sites.push(Site { name, host: Box::new(there), ports: vec![at] }),
+        }
+    }
+    interrupt::watch();
+    let ports = ports.try_into().map_err(|_| Failure::Input("a testbed has two ports".into()))?;
+    Ok((ports, sites))
+}
