@@ -1,9 +1,10 @@
 //! `kpps device`: the cards, and who drives them.
 
-use crate::error::{Failure, print};
+use crate::error::{Failure, print, print_json};
 use clap::{Args, Subcommand};
 use kpps_ports::devices::{self, Device};
 use kpps_ports::{Backend, pci::Address};
+use kpps_report::inventory;
 use std::fmt::Write;
 use std::net::IpAddr;
 
@@ -53,7 +54,7 @@ enum Command {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let input = |e: kpps_ports::Error| Failure::Input(e.to_string());
     match &arguments.command {
-        Command::List { json: true } => print(&json(&devices::list())),
+        Command::List { json: true } => print_json(&document(&devices::list())),
         Command::List { json: false } => print(&table(&devices::list())),
         Command::Bind { address, to, force } => {
             let has_group = || {
@@ -127,25 +128,23 @@ fn texts(addresses: &[IpAddr]) -> Vec<String> {
     addresses.iter().map(ToString::to_string).collect()
 }
 
-fn json(devices: &[Device]) -> String {
-    let rows: Vec<_> = devices
-        .iter()
-        .map(|device| {
-            serde_json::json!({
-                "address": device.address.to_string(),
-                "vendor": format!("{:04x}", device.vendor),
-                "device": format!("{:04x}", device.device_id),
-                "chip": device.chip.map(|chip| chip.name()),
-                "driver": device.driver,
-                "interface": device.interface.as_ref().map(|interface| serde_json::json!({
-                    "name": interface.name, "up": interface.up, "master": interface.master,
-                    "carries": interface.carries, "addresses": interface.addresses.as_deref().map(texts),
-                })),
-                "elsewhere": device.elsewhere,
-                "iommu_group": device.iommu_group,
-                "port": device.backend().map(|backend| format!("{backend}:{}", device.address)),
-            })
-        })
-        .collect();
-    format!("{:#}", serde_json::json!({"schema": "kpps/1", "kind": "devices", "devices": rows}))
+fn document(devices: &[Device]) -> inventory::Devices {
+    let entry = |device: &Device| inventory::DeviceEntry {
+        address: device.address.to_string(),
+        vendor: format!("{:04x}", device.vendor),
+        device: format!("{:04x}", device.device_id),
+        chip: device.chip.map(|chip| chip.name().into()),
+        driver: device.driver.clone(),
+        interface: device.interface.as_ref().map(|interface| inventory::DeviceInterface {
+            name: interface.name.clone(),
+            up: interface.up,
+            master: interface.master.clone(),
+            carries: interface.carries.clone(),
+            addresses: interface.addresses.as_deref().map(texts),
+        }),
+        elsewhere: device.elsewhere,
+        iommu_group: device.iommu_group,
+        port: device.backend().map(|backend| format!("{backend}:{}", device.address)),
+    };
+    inventory::Devices { devices: devices.iter().map(entry).collect(), ..inventory::Devices::default() }
 }

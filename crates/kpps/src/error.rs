@@ -63,6 +63,12 @@ pub fn print(text: &str) -> Result<(), Failure> {
     })
 }
 
+/// Prints a document as JSON.
+pub fn print_json(document: &impl serde::Serialize) -> Result<(), Failure> {
+    let json = kpps_report::to_json(document);
+    print(&json.map_err(|e| Failure::Check(format!("the results cannot be written as JSON: {e}")))?)
+}
+
 /// Results go by the names of presets or studies: each may stand for one only.
 pub fn refuse_twice<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), Failure> {
     let mut seen = std::collections::BTreeSet::new();

@@ -1,8 +1,9 @@
 //! `kpps list`: the profiles.
 
-use crate::error::{Failure, print};
+use crate::error::{Failure, print, print_json};
 use clap::{Args, ValueEnum};
 use kpps_profiles::{Kind, Profile, names};
+use kpps_report::inventory as report;
 use std::fmt::Write;
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -63,7 +64,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     };
     if arguments.json {
-        return print(&json(&profiles));
+        return print_json(&document(&profiles)?);
     }
     match (&arguments.name, profiles.first()) {
         (Some(_), Some((_, profile))) => print(&constants(profile)),
@@ -98,23 +99,27 @@ fn constants(profile: &Profile) -> String {
     text
 }
 
-fn json(profiles: &[(Kind, Profile)]) -> String {
-    let list: Vec<_> = profiles
-        .iter()
-        .map(|(kind, profile)| {
-            let constants: Vec<_> = profile
-                .constants()
-                .iter()
-                .map(|c| serde_json::json!({"name": c.name, "value": c.value, "source": c.source, "fitted": c.fitted}))
-                .collect();
-            serde_json::json!({
-                "kind": kind.to_string(), "name": profile.name(), "description": profile.description(),
-                "constants": constants,
-            })
+fn document(profiles: &[(Kind, Profile)]) -> Result<report::Profiles, Failure> {
+    let constant = |constant: &kpps_profiles::Constant| {
+        let value = serde_json::to_value(&constant.value);
+        Ok(report::Constant {
+            name: constant.name.clone(),
+            value: value.map_err(|e| Failure::Check(format!("{} is no JSON: {e}", constant.name)))?,
+            source: constant.source.clone(),
+            fitted: constant.fitted.clone(),
         })
-        .collect();
-    let document = serde_json::json!({
-        "kind": "profiles", "profiles_hash": kpps_profiles::hash(&[]), "profiles": list,
-    });
-    format!("{document:#}")
+    };
+    let entry = |(kind, profile): &(Kind, Profile)| {
+        Ok(report::ProfileEntry {
+            kind: kind.to_string(),
+            name: profile.name().into(),
+            description: profile.description().into(),
+            constants: profile.constants().iter().map(constant).collect::<Result<_, Failure>>()?,
+        })
+    };
+    Ok(report::Profiles {
+        profiles_hash: kpps_profiles::hash(&[]),
+        profiles: profiles.iter().map(entry).collect::<Result<_, Failure>>()?,
+        ..report::Profiles::default()
+    })
 }

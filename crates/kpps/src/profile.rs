@@ -1,14 +1,17 @@
 //! `kpps profile`: where CPU time goes, by function and level, and what is counted for each frame.
 
-use crate::error::{Failure, print};
+use crate::error::{Failure, print, print_json};
+use crate::grid::range;
 use crate::interrupt;
 use crate::room::Room;
 use crate::units::{self, Rate};
 use clap::Args;
 use kpps_bench::Load;
 use kpps_frames::{Size, rate};
+use kpps_profiles::Change;
+use kpps_report::grid::Setting;
+use kpps_report::{room as report, rounded};
 use kpps_testbed::{Forwarding, Function, Level, PerFrame, Profile, Setup, Simulated};
-use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -27,6 +30,9 @@ pub struct Arguments {
     /// The driver preset: a name (`kpps list drivers`) or a .toml file
     #[arg(long, default_value = "intel-5.7.6")]
     driver: String,
+    /// Another value for a constant, as host.ring_offset_bytes=16 (`kpps list KIND NAME` shows them)
+    #[arg(long, value_name = "CONSTANT=VALUE", value_parser = range::change)]
+    set: Vec<(String, Setting)>,
     #[command(flatten)]
     room: Room,
     /// Frame size in bytes with FCS [default: 64; with --app vlan-route 68]
@@ -77,7 +83,10 @@ impl Outcome {
 /// Runs `kpps profile`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     interrupt::watch();
-    let setup = Setup::named(&arguments.machine, arguments.chip.as_deref(), &arguments.driver)?;
+    let change = |(path, value): &(String, Setting)| Change::set(path, range::value(value));
+    let changes: Vec<_> =
+        arguments.set.iter().map(change).collect::<Result<_, _>>().map_err(Failure::Input)?;
+    let setup = Setup::changed(&arguments.machine, arguments.chip.as_deref(), &arguments.driver, &changes)?;
     let duration_ms = u32::try_from(arguments.duration.as_millis()).unwrap_or(u32::MAX);
     let go_on = || !interrupt::asked();
     let room = arguments.room;
@@ -97,7 +106,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let delivered_pps = trial.delivered as f64 / trial.seconds;
     let (frames, seconds) = (trial.taken, trial.seconds);
     let outcome = Outcome { setup, offered_pps, delivered_pps, frames, seconds, profile, per_frame };
-    print(&if arguments.json { json(arguments, &outcome) } else { table(arguments, &outcome) })
+    match arguments.json {
+        true => print_json(&document(arguments, &outcome)),
+        false => print(&table(arguments, &outcome)),
+    }
 }
 
 fn word(level: Level) -> &'static str {
@@ -149,32 +161,37 @@ fn table(arguments: &Arguments, outcome: &Outcome) -> String {
     text
 }
 
-fn json(arguments: &Arguments, outcome: &Outcome) -> String {
+fn document(arguments: &Arguments, outcome: &Outcome) -> report::Profile {
     let Outcome { setup, profile, .. } = outcome;
-    let round = |value: f64| (value * 1e6).round() / 1e6;
     let total = profile.total_ps().max(1) as f64;
-    let row = |function: Function, level: Option<Level>, ps: u64| {
-        serde_json::json!({
-            "function": function.name(), "level": level.map(word),
-            "share": round(ps as f64 / total), "ns_per_frame": round(outcome.ns_per_frame(ps)),
-        })
+    let row = |function: Function, level: Option<Level>, ps: u64| report::ProfileRow {
+        function: function.name().into(),
+        level: level.map(|level| word(level).into()),
+        share: rounded(ps as f64 / total),
+        ns_per_frame: rounded(outcome.ns_per_frame(ps)),
     };
-    let document = serde_json::json!({
-        "schema": "kpps/1", "kind": "profile",
-        "environment": {
-            "kpps": env!("CARGO_PKG_VERSION"), "testbed": "sim", "machine": setup.machine, "chip": setup.chip,
-            "bus": setup.bus, "host": setup.host, "stack": setup.stack, "driver": setup.driver,
-            "app": arguments.room.app_name(),
-            "frame_bytes_with_fcs": arguments.room.size(arguments.size).bytes_with_fcs(),
-            "duration_ms": arguments.duration.as_millis() as u64,
-            "profiles_hash": kpps_profiles::hash(&setup.own_profiles),
+    report::Profile {
+        environment: report::Room {
+            kpps: env!("CARGO_PKG_VERSION").into(),
+            testbed: "sim".into(),
+            machine: setup.machine.clone(),
+            chip: Some(setup.chip.clone()),
+            bus: setup.bus.clone(),
+            host: setup.host.clone(),
+            stack: setup.stack.clone(),
+            driver: Some(setup.driver.clone()),
+            app: arguments.room.app_name(),
+            frame_bytes_with_fcs: arguments.room.size(arguments.size).bytes_with_fcs(),
+            duration_ms: arguments.duration.as_millis() as u64,
+            profiles_hash: kpps_profiles::hash(&setup.own_profiles),
+            ..report::Room::default()
         },
-        "offered_pps": round(outcome.offered_pps),
-        "delivered_pps": round(outcome.delivered_pps),
-        "cpu_busy": round(profile.total_ps() as f64 / outcome.seconds / 1e12),
-        "per_frame": outcome.counts().iter().map(|&(name, count)| (name, round(count))).collect::<BTreeMap<_, _>>(),
-        "functions": profile.functions().iter().map(|&(f, ps)| row(f, None, ps)).collect::<Vec<_>>(),
-        "rows": profile.rows().iter().map(|&(l, f, ps)| row(f, Some(l), ps)).collect::<Vec<_>>(),
-    });
-    format!("{document:#}")
+        offered_pps: rounded(outcome.offered_pps),
+        delivered_pps: rounded(outcome.delivered_pps),
+        cpu_busy: rounded(profile.total_ps() as f64 / outcome.seconds / 1e12),
+        per_frame: outcome.counts().iter().map(|&(name, count)| (name.into(), rounded(count))).collect(),
+        functions: profile.functions().iter().map(|&(f, ps)| row(f, None, ps)).collect(),
+        rows: profile.rows().iter().map(|&(l, f, ps)| row(f, Some(l), ps)).collect(),
+        ..report::Profile::default()
+    }
 }

@@ -1,6 +1,6 @@
 //! `kpps scale`: packets against CPUs, and what stops them.
 
-use crate::error::{Failure, print};
+use crate::error::{Failure, print, print_json};
 use crate::grid::range;
 use crate::interrupt;
 use crate::units::{self, Rate};
@@ -9,6 +9,7 @@ use kpps_bench::Load;
 use kpps_frames::{Size, rate};
 use kpps_profiles::Change;
 use kpps_report::grid::Setting;
+use kpps_report::{room as report, rounded};
 use kpps_testbed::RingSetup;
 use kpps_testbed::scale::{Scaled, Scaling, scale, stop};
 use std::fmt::Write;
@@ -102,7 +103,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         scale(&setup, &what, &|| !interrupt::asked())
     };
     let rows = arguments.cpus.0.iter().map(trial).collect::<Result<Vec<_>, _>>()?;
-    print(&if arguments.json { json(arguments, &setup, &rows) } else { table(arguments, &setup, &rows) })
+    match arguments.json {
+        true => print_json(&document(arguments, &setup, &rows)),
+        false => print(&table(arguments, &setup, &rows)),
+    }
 }
 
 fn least_and_most(row: &Scaled) -> (f64, f64) {
@@ -164,41 +168,51 @@ fn table(arguments: &Arguments, setup: &RingSetup, rows: &[Scaled]) -> String {
     text
 }
 
-fn json(arguments: &Arguments, setup: &RingSetup, rows: &[Scaled]) -> String {
-    let round = |value: f64| (value * 1e6).round() / 1e6;
-    let environment = serde_json::json!({
-        "kpps": env!("CARGO_PKG_VERSION"), "testbed": "sim", "machine": setup.machine, "nic": setup.nic,
-        "bus": setup.bus, "host": setup.host, "stack": setup.stack,
-        "frame_bytes_with_fcs": arguments.size.bytes_with_fcs(),
-        "flows": arguments.flows, "shared_lines": arguments.shared_lines, "seed": arguments.seed,
-        "duration_ms": arguments.duration.as_millis() as u64,
-        "profiles_hash": kpps_profiles::hash(&setup.own_profiles),
-    });
-    let each = rows.iter().map(|row| {
+fn document(arguments: &Arguments, setup: &RingSetup, rows: &[Scaled]) -> report::Scale {
+    let environment = report::Room {
+        kpps: env!("CARGO_PKG_VERSION").into(),
+        testbed: "sim".into(),
+        machine: setup.machine.clone(),
+        nic: Some(setup.nic.clone()),
+        bus: setup.bus.clone(),
+        host: setup.host.clone(),
+        stack: setup.stack.clone(),
+        frame_bytes_with_fcs: arguments.size.bytes_with_fcs(),
+        flows: Some(arguments.flows),
+        shared_lines: Some(arguments.shared_lines),
+        seed: Some(arguments.seed),
+        duration_ms: arguments.duration.as_millis() as u64,
+        profiles_hash: kpps_profiles::hash(&setup.own_profiles),
+        ..report::Room::default()
+    };
+    let each = |row: &Scaled| {
         let busy = &row.busy;
-        serde_json::json!({
-            "cpus": row.cpus,
-            "offered_pps": round(row.offered_pps),
-            "delivered_pps": round(row.delivered_pps),
-            "stopped_by": row.limit.to_string(),
-            "latency_p50_ns": row.latency.quantile_ns(0.5),
-            "busy": {
-                "wire": round(busy.wire), "card": round(busy.card), "card_engine": round(busy.engine), "bus": round(busy.bus),
-                "memory": round(busy.memory), "cpus": busy.cpus.iter().map(|&it| round(it)).collect::<Vec<_>>(),
+        report::ScaleRow {
+            cpus: row.cpus,
+            offered_pps: rounded(row.offered_pps),
+            delivered_pps: rounded(row.delivered_pps),
+            stopped_by: row.limit.to_string(),
+            latency_p50_ns: row.latency.quantile_ns(0.5),
+            busy: report::ScaleBusy {
+                wire: rounded(busy.wire),
+                card: rounded(busy.card),
+                card_engine: rounded(busy.engine),
+                bus: rounded(busy.bus),
+                memory: rounded(busy.memory),
+                cpus: busy.cpus.iter().copied().map(rounded).collect(),
             },
-            "cpus_waiting": round(busy.shared),
-            "header_misses_per_packet": round(row.header_misses),
-            "cache_misses_per_packet": round(row.per_frame.cache_misses),
-            "bus_transactions_per_packet": round(row.per_frame.bus_transactions),
-            "ledger": row.ledger,
-        })
-    });
-    let document = serde_json::json!({
-        "kind": "scale",
-        "environment": environment,
-        "rows": each.collect::<Vec<_>>(),
-        "stops_at_cpus": stop(rows).map(|(cpus, _)| cpus),
-        "summary": sentence(rows),
-    });
-    format!("{document:#}")
+            cpus_waiting: rounded(busy.shared),
+            header_misses_per_packet: rounded(row.header_misses),
+            cache_misses_per_packet: rounded(row.per_frame.cache_misses),
+            bus_transactions_per_packet: rounded(row.per_frame.bus_transactions),
+            ledger: row.ledger.clone(),
+        }
+    };
+    report::Scale {
+        environment,
+        rows: rows.iter().map(each).collect(),
+        stops_at_cpus: stop(rows).map(|(cpus, _)| cpus),
+        summary: sentence(rows),
+        ..report::Scale::default()
+    }
 }

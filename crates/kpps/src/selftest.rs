@@ -1,10 +1,11 @@
 //! `kpps selftest`: the functional suite.
 
-use crate::error::{Failure, print};
+use crate::error::{Failure, print, print_json};
 use clap::Args;
 use kpps_datasheet::Chip;
 use kpps_ports::Spec;
-use kpps_selftest::{Case, Error, On, RealOptions, Report};
+use kpps_report::inventory::{self, SelftestResult};
+use kpps_selftest::{Case, Error, On, Outcome, RealOptions, Report};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -88,18 +89,45 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         broken => Failure::Check(broken.to_string()),
     })?;
     closed?;
-    print(&if arguments.json { json(&report) } else { report.summary() })?;
-    match report.is_good() {
+    let verdict = match report.is_good() {
         true => Ok(()),
         false => {
             Err(Failure::Check(format!("{} of {} cases failed", report.counts().failed, report.cases.len())))
         }
+    };
+    match arguments.json {
+        true => print_json(&document(report))?,
+        false => print(&report.summary())?,
     }
+    verdict
 }
 
-fn json(report: &kpps_selftest::Report) -> String {
-    let document = serde_json::json!({
-        "kind": "selftest", "device": report.device, "chip": report.chip, "cases": report.cases,
-    });
-    format!("{document:#}")
+fn document(report: Report) -> inventory::Selftest {
+    let case = |Case { name, outcome, millis }| {
+        let case = inventory::SelftestCase { name, millis, ..inventory::SelftestCase::default() };
+        match outcome {
+            Outcome::Pass => case,
+            Outcome::Fail { reason } => {
+                inventory::SelftestCase { result: SelftestResult::Fail, reason: Some(reason), ..case }
+            }
+            Outcome::Departure { what, reason, manual } => inventory::SelftestCase {
+                result: SelftestResult::Departure,
+                what: Some(what),
+                reason: Some(reason),
+                manual: Some(manual),
+                ..case
+            },
+            Outcome::NotApplicable { reason } => inventory::SelftestCase {
+                result: SelftestResult::NotApplicable,
+                reason: Some(reason),
+                ..case
+            },
+        }
+    };
+    inventory::Selftest {
+        device: report.device,
+        chip: report.chip,
+        cases: report.cases.into_iter().map(case).collect(),
+        ..inventory::Selftest::default()
+    }
 }

@@ -1,12 +1,13 @@
 //! `kpps transmit`: how many frames each driver sends.
 
-use crate::error::{Failure, print};
+use crate::error::{Failure, print, print_json};
 use crate::grid::range;
 use crate::units;
 use clap::Args;
 use kpps_frames::{Size, rate};
 use kpps_profiles::Change;
 use kpps_report::grid::Setting;
+use kpps_report::{Registers, room as report, rounded};
 use kpps_testbed::{By, Features, Pieces, Setup, Transmit, transmit_with};
 use std::fmt::Write;
 use std::time::Duration;
@@ -91,7 +92,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         .iter()
         .map(|setup| Ok((setup, transmit_with(setup, arguments.size, &features, 10, millis)?)))
         .collect::<Result<_, Failure>>()?;
-    print(&if arguments.json { json(arguments, &rows) } else { table(arguments, &rows) })
+    match arguments.json {
+        true => print_json(&document(arguments, &rows)),
+        false => print(&table(arguments, &rows)),
+    }
 }
 
 fn table(arguments: &Arguments, rows: &[(&Setup, Transmit)]) -> String {
@@ -147,36 +151,38 @@ fn table(arguments: &Arguments, rows: &[(&Setup, Transmit)]) -> String {
     text
 }
 
-fn json(arguments: &Arguments, rows: &[(&Setup, Transmit)]) -> String {
-    let round = |value: f64| (value * 1e6).round() / 1e6;
-    let environment = rows.first().map(|(setup, _)| {
-        serde_json::json!({
-            "kpps": env!("CARGO_PKG_VERSION"), "testbed": "sim", "machine": setup.machine, "chip": setup.chip,
-            "bus": setup.bus, "host": setup.host, "stack": setup.stack,
-            "frame_bytes_with_fcs": arguments.size.bytes_with_fcs(),
-            "duration_ms": arguments.duration.as_millis() as u64,
-            "profiles_hash": kpps_profiles::hash(&setup.own_profiles),
-        })
+fn document(arguments: &Arguments, rows: &[(&Setup, Transmit)]) -> report::Transmit {
+    let environment = rows.first().map(|(setup, _)| report::Room {
+        kpps: env!("CARGO_PKG_VERSION").into(),
+        testbed: "sim".into(),
+        machine: setup.machine.clone(),
+        chip: Some(setup.chip.clone()),
+        bus: setup.bus.clone(),
+        host: setup.host.clone(),
+        stack: setup.stack.clone(),
+        frame_bytes_with_fcs: arguments.size.bytes_with_fcs(),
+        duration_ms: arguments.duration.as_millis() as u64,
+        profiles_hash: kpps_profiles::hash(&setup.own_profiles),
+        ..report::Room::default()
     });
-    let rows: Vec<_> = rows
-        .iter()
-        .map(|(setup, sent)| {
-            serde_json::json!({
-                "name": setup.driver,
-                "sent_pps": round(sent.pps),
-                "card_idle": round(sent.card_idle),
-                "wire_idle": round(sent.wire_idle),
-                "cpu_busy": round(sent.cpu.busy()),
-                "cpu_used": round(sent.cpu.busy() - sent.cpu.empty_polls),
-                "bus_busy": round(sent.bus_busy),
-                "data_bursts_per_packet": round(sent.data_bursts_per_packet),
-                "interrupts_per_s": round(sent.interrupts_per_s),
-                "registers_per_packet": {
-                    "read": round(sent.registers_per_packet.0), "write": round(sent.registers_per_packet.1),
-                },
-            })
-        })
-        .collect();
-    let document = serde_json::json!({"kind": "transmit", "environment": environment, "rows": rows});
-    format!("{document:#}")
+    let row = |(setup, sent): &(&Setup, Transmit)| report::TransmitRow {
+        name: setup.driver.clone(),
+        sent_pps: rounded(sent.pps),
+        card_idle: rounded(sent.card_idle),
+        wire_idle: rounded(sent.wire_idle),
+        cpu_busy: rounded(sent.cpu.busy()),
+        cpu_used: rounded(sent.cpu.busy() - sent.cpu.empty_polls),
+        bus_busy: rounded(sent.bus_busy),
+        data_bursts_per_packet: rounded(sent.data_bursts_per_packet),
+        interrupts_per_s: rounded(sent.interrupts_per_s),
+        registers_per_packet: Registers {
+            read: rounded(sent.registers_per_packet.0),
+            write: rounded(sent.registers_per_packet.1),
+        },
+    };
+    report::Transmit {
+        environment: environment.unwrap_or_default(),
+        rows: rows.iter().map(row).collect(),
+        ..report::Transmit::default()
+    }
 }

@@ -15,11 +15,13 @@ mod csv;
 mod format;
 pub mod grid;
 mod html;
+pub mod inventory;
 pub mod lab;
 pub mod ndr;
 mod page;
 mod places;
 pub mod rfc2544;
+pub mod room;
 mod run;
 mod schema;
 mod sentences;
@@ -32,6 +34,6 @@ pub use html::html;
 pub use run::{AppRun, Offered, PortRun, ProcessorTime, Run, RunKind, Stream};
 pub use schema::{
     Cpu, Curve, Environment, Kind, Latency, Ledger, NOT_SENT, Point, Registers, Schema, Series, UNEXPLAINED,
-    schema,
+    rounded, schema, to_json,
 };
 pub use sentences::two_sentences;

@@ -215,6 +215,19 @@ fn rounded_to(value: f64, scale: f64) -> f64 {
     if rounded.is_finite() { rounded + 0.0 } else { 0.0 }
 }
 
+/// The value to 6 decimals; 0 if it is not finite.
+pub fn rounded(value: f64) -> f64 {
+    rounded_to(value, MILLIONTHS)
+}
+
+/// A document as JSON, ending in a newline.
+///
+/// # Errors
+/// None for documents whose values are finite.
+pub fn to_json(document: &impl Serialize) -> serde_json::Result<String> {
+    serde_json::to_string_pretty(document).map(|json| json + "\n")
+}
+
 /// What a processor was busy with, as shares of its time, 0 to 1 each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cpu {
@@ -326,6 +339,12 @@ enum Document {
     Sizes(crate::rfc2544::Sizes),
     Rfc2544(crate::rfc2544::Rfc2544),
     Lab(crate::lab::Lab),
+    Transmit(crate::room::Transmit),
+    Profile(crate::room::Profile),
+    Scale(crate::room::Scale),
+    Profiles(crate::inventory::Profiles),
+    Devices(crate::inventory::Devices),
+    Selftest(crate::inventory::Selftest),
 }
 
 /// The JSON Schema of all kinds of documents (draft 2020-12), ending in a newline; `schema/kpps-1.json`

@@ -1,0 +1,213 @@
+//! What commands measure in the machine room beside curves and grids: what a driver sends, where CPU time goes, what
+//! more CPUs bring.
+
+use crate::{Ledger, Registers, Schema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What was measured, and where.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Room {
+    /// The version of kpps.
+    pub kpps: String,
+    /// What carried the load: "sim" for the machine room.
+    pub testbed: String,
+    /// The machine by name.
+    pub machine: String,
+    /// The network controller.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chip: Option<String>,
+    /// The ring NIC, in place of a controller.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nic: Option<String>,
+    /// The bus between host and controller.
+    pub bus: String,
+    /// Processor, memory and chip set.
+    pub host: String,
+    /// The operating-system stack on top of the driver.
+    pub stack: String,
+    /// The driver preset, if there is one for all rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
+    /// The app between two cards, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub app: Option<String>,
+    /// Size of each frame in bytes with FCS.
+    pub frame_bytes_with_fcs: u32,
+    /// Length of the measured part in ms.
+    pub duration_ms: u64,
+    /// Flows that the load consists of, if that was chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flows: Option<u16>,
+    /// Cache lines that every frame changes under one lock, if that was chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_lines: Option<u32>,
+    /// Seed of everything random, if anything is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// Hash of the profiles, with all their constants, that were in force.
+    pub profiles_hash: String,
+}
+
+/// The kind of a [`Transmit`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TransmitKind {
+    /// What drivers send.
+    #[default]
+    Transmit,
+}
+
+/// What drivers send when there is always another frame.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Transmit {
+    /// The version of this document.
+    pub schema: Schema,
+    /// The kind of this document.
+    pub kind: TransmitKind,
+    /// What was measured, and where.
+    pub environment: Room,
+    /// The drivers.
+    pub rows: Vec<TransmitRow>,
+}
+
+/// What one driver sends.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TransmitRow {
+    /// The driver preset.
+    pub name: String,
+    /// Frames on the wire in a second.
+    pub sent_pps: f64,
+    /// Share of the time in which the card had nothing to send, 0 to 1.
+    pub card_idle: f64,
+    /// Share of the time in which the wire carried nothing, 0 to 1.
+    pub wire_idle: f64,
+    /// Share of the time in which the processor was not idle, 0 to 1.
+    pub cpu_busy: f64,
+    /// The same without polls that found nothing.
+    pub cpu_used: f64,
+    /// Share of the time in which the bus was occupied, 0 to 1.
+    pub bus_busy: f64,
+    /// Bursts in which the card read data, for each frame.
+    pub data_bursts_per_packet: f64,
+    /// Interrupts in a second.
+    pub interrupts_per_s: f64,
+    /// Register accesses for each frame.
+    pub registers_per_packet: Registers,
+}
+
+/// The kind of a [`Profile`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ProfileKind {
+    /// CPU time by function.
+    #[default]
+    Profile,
+}
+
+/// Where CPU time goes, and what is counted for each frame.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Profile {
+    /// The version of this document.
+    pub schema: Schema,
+    /// The kind of this document.
+    pub kind: ProfileKind,
+    /// What was measured, and where.
+    pub environment: Room,
+    /// The load that was asked for, in frames per second.
+    pub offered_pps: f64,
+    /// What arrived, in frames per second.
+    pub delivered_pps: f64,
+    /// Share of the time in which processors were not idle: with two, up to 2.
+    pub cpu_busy: f64,
+    /// What was counted for each frame that the driver took, by name: interrupts, register accesses, bus transactions …
+    pub per_frame: BTreeMap<String, f64>,
+    /// CPU time by function.
+    pub functions: Vec<ProfileRow>,
+    /// CPU time by function and level.
+    pub rows: Vec<ProfileRow>,
+}
+
+/// The CPU time of one function.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProfileRow {
+    /// The function.
+    pub function: String,
+    /// Its level; null for all together.
+    pub level: Option<String>,
+    /// Its share of the CPU time that was used, 0 to 1.
+    pub share: f64,
+    /// Its time for each frame that the driver took, in ns.
+    pub ns_per_frame: f64,
+}
+
+/// The kind of a [`Scale`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ScaleKind {
+    /// Packets against CPUs.
+    #[default]
+    Scale,
+}
+
+/// Packets against CPUs, and what stops them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Scale {
+    /// The version of this document.
+    pub schema: Schema,
+    /// The kind of this document.
+    pub kind: ScaleKind,
+    /// What was measured, and where.
+    pub environment: Room,
+    /// One for each number of CPUs.
+    pub rows: Vec<ScaleRow>,
+    /// The number of CPUs beyond which more bring nothing; null if it still goes on.
+    pub stops_at_cpus: Option<usize>,
+    /// Where it stops, and why, in a sentence.
+    pub summary: String,
+}
+
+/// What so many CPUs deliver.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ScaleRow {
+    /// Receive queues, each with a CPU of its own.
+    pub cpus: usize,
+    /// The load that was asked for, in frames per second.
+    pub offered_pps: f64,
+    /// What arrived, in frames per second.
+    pub delivered_pps: f64,
+    /// What stops more.
+    pub stopped_by: String,
+    /// Half of the frames took no longer, in ns; 0 if none arrived.
+    pub latency_p50_ns: u64,
+    /// How busy each part was.
+    pub busy: ScaleBusy,
+    /// Share of the CPUs' time that they waited for each other, 0 to 1.
+    pub cpus_waiting: f64,
+    /// Cache misses on headers for each frame.
+    pub header_misses_per_packet: f64,
+    /// Cache misses for each frame.
+    pub cache_misses_per_packet: f64,
+    /// Bursts on the bus for each frame.
+    pub bus_transactions_per_packet: f64,
+    /// Where each frame ended.
+    pub ledger: Ledger,
+}
+
+/// How busy each part was, as shares of the time, 0 to 1.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ScaleBusy {
+    /// The wire.
+    pub wire: f64,
+    /// The card: its engine, or waiting for the bus.
+    pub card: f64,
+    /// The card's engine.
+    pub card_engine: f64,
+    /// The bus.
+    pub bus: f64,
+    /// The memory channel.
+    pub memory: f64,
+    /// Each CPU.
+    pub cpus: Vec<f64>,
+}
