@@ -28,12 +28,12 @@ const MOST: usize = 1_000_000;
 /// Arguments of `kpps grid`.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  kpps grid --driver intel-5.7.6 --vary driver.rx_ring=64,128,256 --vary load=10%..100%/10%
+  kpps grid --driver intel-5.7.6 --vary driver.weight=1..64*2 --vary load=10%..100%/10%
   kpps grid --vary driver.rx_ring=16..1024*2 --vary host.interrupt_ps=1000000..9000000/2000000 --load 100%
   kpps grid --vary driver=kpps,click-polling --vary size=64,128,256 --vary load=50%,100% --csv
 
 What varies is a constant by its path (`kpps list KIND NAME` shows them: driver.rx_ring,
-driver.moderation.rdtr, chip.…, bus.…, host.…, stack.…, machine.…), or load, size, driver, chip, machine, app.
+driver.moderation.rdtr or short driver.rdtr, chip.…, bus.…, host.…, stack.…, machine.…), or load, size, driver, chip, machine, app.
 Values: 16,32,64; 1..64 in steps of 1; 10..100/30 in steps; 16..1024*2 by a factor.
 
 Finished cells are kept in a file. The same command goes on after an interruption; one with more values

@@ -44,6 +44,38 @@ fn a_grid_goes_on_where_it_was_left() {
     jsonschema::validate(&serde_json::from_slice(&schema).unwrap(), &more).unwrap();
 }
 
+/// Not a file that looks as if: the process itself, in the middle of its work.
+#[test]
+#[cfg(unix)]
+fn a_grid_that_was_killed_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let words =
+        ["--driver", "intel-5.7.6", "--vary", "driver.weight=1..64*2", "--vary", "load=10%..100%/10%"];
+    let words = [&words[..], &["--json", "--duration", "20ms"]].concat();
+    let kept = || std::fs::read_to_string(folder.join("grid.cells")).unwrap_or_default().lines().count();
+    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin("kpps"))
+        .current_dir(folder)
+        .arg("grid")
+        .args(&words)
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    while kept() < 5 {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it was killed");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let before = kept();
+    assert!(before < 70, "it was not in the middle of its work: {before}");
+    let resumed = kpps(folder, &words);
+    assert!((70..=71).contains(&kept()), "half a line, and those that were missing: {}", kept());
+    let whole = tempfile::tempdir().unwrap();
+    assert_eq!(resumed, kpps(whole.path(), &words), "as if it had never been killed");
+    assert_eq!((resumed.0, &resumed.2[..]), (0, ""));
+}
+
 #[test]
 fn a_grid_is_shown_and_what_cannot_be_is_said() {
     let folder = tempfile::tempdir().unwrap();

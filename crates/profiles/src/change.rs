@@ -19,7 +19,8 @@ pub struct Change {
     pub kind: Kind,
     /// Only the profile of this name; any of its kind otherwise.
     pub profile: Option<String>,
-    /// The constant's name, with dots into its value: `moderation.rdtr`.
+    /// The constant's name, with dots into its value: `moderation.rdtr`. A single name that is no constant's stands for the only
+    /// entry of that name: `weight` for `service.napi.weight`.
     pub constant: String,
     /// What it becomes.
     pub to: To,
@@ -80,8 +81,35 @@ impl Profile {
         Ok(self)
     }
 
+    /// Where entries of this name are within constants.
+    fn entries(&self, name: &str) -> Vec<String> {
+        fn within(path: &str, value: &Value, name: &str, found: &mut Vec<String>) {
+            for (key, value) in value.as_table().into_iter().flatten() {
+                let path = format!("{path}.{key}");
+                if key == name {
+                    found.push(path.clone());
+                }
+                within(&path, value, name, found);
+            }
+        }
+        let mut found = Vec::new();
+        for constant in &self.constants {
+            within(&constant.name, &constant.value, name, &mut found);
+        }
+        found
+    }
+
     fn apply(&mut self, change: &Change) -> Result<(), String> {
-        let mut steps = change.constant.split('.');
+        let known = |name: &str| self.constants.iter().any(|constant| constant.name == name);
+        let path = match change.constant.contains('.') || known(&change.constant) {
+            true => change.constant.clone(),
+            false => match &self.entries(&change.constant)[..] {
+                [] => change.constant.clone(),
+                [only] => only.clone(),
+                several => return Err(format!("it may be {}", several.join(" or "))),
+            },
+        };
+        let mut steps = path.split('.');
         let name = steps.next().unwrap_or_default();
         let inner: Vec<_> = steps.collect();
         match self.constants.iter_mut().find(|constant| constant.name == name) {
@@ -161,6 +189,19 @@ mod tests {
         assert_eq!(value(&changed, "new"), Value::Boolean(true));
         assert_eq!(value(&changed, "a"), Value::Integer(11));
         assert_eq!(changed.name(), "t");
+    }
+
+    #[test]
+    fn the_only_entry_of_a_name_needs_no_path() {
+        let text = "description = 'x'\nservice = { value = { napi = { weight = 64, mask = true } }, source = 's' }\n\
+                    a = { value = { low = 1 }, source = 's' }\nb = { value = { low = 2 }, source = 's' }";
+        let profile = || Profile::parse(Kind::Driver, "t", text).unwrap();
+        let changed = profile().changed(&[Change::set("driver.weight", 7).unwrap()]).unwrap();
+        let napi = value(&changed, "service")["napi"].clone();
+        assert_eq!((&napi["weight"], &napi["mask"]), (&Value::Integer(7), &Value::Boolean(true)));
+        assert_eq!(changed.constants().len(), 3, "nothing is added");
+        let error = profile().changed(&[Change::set("driver.low", 7).unwrap()]).unwrap_err().to_string();
+        assert!(error.contains("a.low or b.low"), "{error}");
     }
 
     #[test]
