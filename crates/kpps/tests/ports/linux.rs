@@ -55,7 +55,7 @@ impl Rig {
         Some(Self { links, stations, ends, job, kpps: None, _wires: wires, router })
     }
 
-    fn kpps(job: Job) -> Option<Self> {
+    fn kpps(job: Job, more: &[&str]) -> Option<Self> {
         let (links, command, inside, outside) = match job {
             Job::Route => ([(0, None), (1, None)], "route", "packet:p=10.0.0.1/24", "packet:q=10.0.1.1/24"),
             Job::Nat => ([(0, None), (1, None)], "nat", "packet:p=10.0.0.1/24", "packet:q=10.0.1.1/24"),
@@ -68,12 +68,12 @@ impl Rig {
         };
         let mut rig = Self::new(job, links)?;
         let ports = if job == Job::Vlan { 1 } else { 2 };
-        rig.kpps = Some(rig.router.start(&[command, inside, outside, "--json"], ports));
+        rig.kpps = Some(rig.router.start(&[&[command, inside, outside, "--json"], more].concat(), ports));
         rig.introduce();
         Some(rig)
     }
 
-    fn linux(job: Job) -> Option<Self> {
+    fn linux(job: Job, settings: &[&str], ports: &str) -> Option<Self> {
         let cables = [(0, None), (1, None)];
         let vlan = |rig: &Self, id: &str| {
             let name = format!("p.{id}");
@@ -99,25 +99,22 @@ impl Rig {
             let host = THERE[index].to_string();
             router.run(&["ip", "neigh", "add", &host, "lladdr", &station, "dev", name, "nud", "permanent"]);
         }
-        let set = |what: &str| {
-            router.run(&[
-                "sh",
-                "-c",
-                &format!(
-                    "echo {} > /proc/sys/net/ipv4/{}",
-                    what.split('=').nth(1).unwrap(),
-                    what.split('=').next().unwrap()
-                ),
-            ])
+        let write = |folder: &str, what: &str| {
+            let (name, value) = what.split_once('=').unwrap();
+            router.run(&["sh", "-c", &format!("echo {value} > /proc/sys/net/{folder}/{name}")]);
         };
-        ["ip_forward=1", "icmp_ratelimit=0", "icmp_msgs_per_sec=100000"].into_iter().for_each(set);
+        let set = |what: &&str| write("ipv4", what);
+        ["ip_forward=1", "icmp_ratelimit=0", "icmp_msgs_per_sec=100000"].iter().for_each(set);
         if job == Job::Nat {
             let rules = format!(
                 "add table ip t; add chain ip t c {{ type nat hook postrouting priority 100; }}; \
-                 add rule ip t c oifname {} masquerade",
-                names[1]
+                 add rule ip t c oifname {} {} masquerade{ports}",
+                names[1],
+                if ports.is_empty() { "" } else { "meta l4proto udp" }
             );
             router.run(&["nft", &rules]);
+            // There once something is translated.
+            settings.iter().for_each(|what| write("netfilter", what));
         }
         Some(rig)
     }
@@ -125,18 +122,7 @@ impl Rig {
     /// Both hosts make themselves known by ARP.
     fn introduce(&mut self) {
         for link in [0, 1] {
-            let message = etherparse::ArpPacket::new(
-                etherparse::ArpHardwareId::ETHERNET,
-                etherparse::EtherType::IPV4,
-                etherparse::ArpOperation::REQUEST,
-                &HOST[link],
-                &THERE[link].octets(),
-                &[0; 6],
-                &HERE[link].octets(),
-            );
-            let mut frame = Vec::new();
-            PacketBuilder::ethernet2(HOST[link], [0xff; 6]).arp(message.unwrap()).write(&mut frame).unwrap();
-            self.send(link, &frame);
+            self.send(link, &arp_question((HOST[link], THERE[link]), HERE[link]));
             let tag = usize::from(self.links[link].1.is_some()) * 4;
             let reply =
                 self.ends[self.links[link].0].receive("an ARP reply", |f| f[12 + tag..14 + tag] == [8, 6]);
@@ -214,6 +200,29 @@ impl Rig {
     }
 }
 
+type Station = ([u8; 6], Ipv4Addr);
+
+fn arp(operation: etherparse::ArpOperation, from: Station, to: Station, station: [u8; 6]) -> Vec<u8> {
+    let (ethernet, ipv4) = (etherparse::ArpHardwareId::ETHERNET, etherparse::EtherType::IPV4);
+    let (sender, target) = (from.1.octets(), to.1.octets());
+    let message =
+        etherparse::ArpPacket::new(ethernet, ipv4, operation, &from.0, &sender, &to.0, &target).unwrap();
+    let mut frame = Vec::new();
+    PacketBuilder::ethernet2(from.0, station).arp(message).write(&mut frame).unwrap();
+    finish(&mut frame);
+    frame
+}
+
+/// Somebody asks everybody who has an address.
+fn arp_question(from: Station, wanted: Ipv4Addr) -> Vec<u8> {
+    arp(etherparse::ArpOperation::REQUEST, from, ([0; 6], wanted), [0xff; 6])
+}
+
+/// Somebody tells the router on link 1 who it is.
+fn arp_answer(from: Station, router: [u8; 6]) -> Vec<u8> {
+    arp(etherparse::ArpOperation::REPLY, from, (router, HERE[1]), router)
+}
+
 fn finish(frame: &mut Vec<u8>) {
     frame.resize(frame.len().max(60), 0);
 }
@@ -285,9 +294,10 @@ fn with_header(frame: &[u8], change: impl FnOnce(&mut Ipv4Header)) -> Vec<u8> {
     changed
 }
 
-/// What is compared of an ICMP error that the router made itself. (Its identification is its maker's to choose.)
+/// What is compared of an ICMP error, or an answer to a ping, that the router made itself. (Its identification, and whether an answer
+/// may be cut up, are its maker's to choose.)
 #[derive(Debug, PartialEq)]
-struct RoutersError {
+struct RoutersOwn {
     kind: Icmpv4Type,
     ends: [[u8; 4]; 2],
     tos: u8,
@@ -295,18 +305,20 @@ struct RoutersError {
     quoted: Vec<u8>,
 }
 
-/// An ICMP error that the router made, if the packet is one; all its checksums are right.
-fn error(frame: &[u8]) -> Option<RoutersError> {
+/// What the router itself says by ICMP, if the packet is that; all its checksums are right.
+fn own(frame: &[u8]) -> Option<RoutersOwn> {
     let packet = SlicedPacket::from_ethernet(frame).unwrap();
     let Some(NetSlice::Ipv4(ip)) = packet.net else { panic!("no IPv4") };
     let header = ip.header().to_header();
     assert_eq!(header.header_checksum, header.calc_header_checksum());
     let Some(TransportSlice::Icmpv4(icmp)) = packet.transport else { return None };
     assert_eq!(icmp.checksum(), icmp.icmp_type().calc_checksum(icmp.payload()));
-    let error =
-        matches!(icmp.icmp_type(), Icmpv4Type::DestinationUnreachable(_) | Icmpv4Type::TimeExceeded(_));
+    let own = matches!(
+        icmp.icmp_type(),
+        Icmpv4Type::DestinationUnreachable(_) | Icmpv4Type::TimeExceeded(_) | Icmpv4Type::EchoReply(_)
+    );
     let ours = HERE.map(|address| address.octets()).contains(&header.source);
-    (error && ours).then(|| RoutersError {
+    (own && ours).then(|| RoutersOwn {
         kind: icmp.icmp_type(),
         ends: [header.source, header.destination],
         tos: header.dscp.value() << 2 | header.ecn.value(),
@@ -327,7 +339,7 @@ fn same(
     assert_eq!((ours.len(), theirs.len()), (expected, expected), "{what}: {ours:02x?} {theirs:02x?}");
     for ((link, ours), (there, theirs)) in ours.iter().zip(&theirs) {
         assert_eq!(link, there, "{what}");
-        match (error(ours), error(theirs)) {
+        match (own(ours), own(theirs)) {
             (Some(one), Some(other)) => assert_eq!((one, &ours[..14]), (other, &theirs[..14]), "{what}"),
             _ => assert_eq!(ours, theirs, "{what}"),
         }
@@ -336,7 +348,16 @@ fn same(
 }
 
 fn rigs(job: Job) -> Option<[Rig; 2]> {
-    Some([Rig::kpps(job)?, Rig::linux(job)?])
+    Some([Rig::kpps(job, &[])?, Rig::linux(job, &[], "")?])
+}
+
+/// NATs with these settings: of kpps as arguments, of Linux's connections, and of its rule.
+fn nats(ours: &[&str], theirs: &[&str], ports: &str) -> Option<[Rig; 2]> {
+    if !Command::new("nft").arg("--version").stdout(Stdio::null()).status().is_ok_and(|s| s.success()) {
+        eprintln!("skipped: no nft (make install-test-tools)");
+        return None;
+    }
+    Some([Rig::kpps(Job::Nat, ours)?, Rig::linux(Job::Nat, theirs, ports)?])
 }
 
 /// Ends kpps and checks that it knows where every frame is.
@@ -403,6 +424,81 @@ fn route_the_same(mut rigs: [Rig; 2]) {
     account(rigs);
 }
 
+impl Rig {
+    /// The next ARP message that comes out at a link, without tag and padding.
+    fn arp(&mut self, link: usize, what: &str) -> Vec<u8> {
+        let (end, vlan) = self.links[link];
+        let frame = self.ends[end].receive(what, |frame| match vlan {
+            None => frame[12..14] == [8, 6],
+            Some(id) => {
+                frame[12..16] == [&[0x81, 0][..], &id.to_be_bytes()].concat() && frame[16..18] == [8, 6]
+            }
+        });
+        self.untagged(end, vlan, link, frame).1[..42].to_vec()
+    }
+
+    /// The next ICMP message of the router's own that comes out at a link.
+    fn own(&mut self, link: usize, what: &str) -> RoutersOwn {
+        let (end, vlan) = self.links[link];
+        let at = if vlan.is_some() { 16 } else { 12 };
+        let frame = self.ends[end].receive(what, |frame| frame[at..at + 2] == [8, 0] && frame[at + 11] == 1);
+        let (_, frame) = self.untagged(end, vlan, link, frame);
+        own(&frame).unwrap_or_else(|| panic!("{what}: {frame:02x?}"))
+    }
+}
+
+/// What a router says itself: to those who ask who it is or ping it, want something else of it, or send to nobody.
+fn speak_the_same(mut rigs: [Rig; 2]) {
+    for link in [0, 1] {
+        let stranger = ([2, 0, 0, 0, 9, 7], Ipv4Addr::from(u32::from(THERE[link]) + 5));
+        let question = arp_question(stranger, HERE[link]);
+        let [ours, theirs] = rigs.each_mut().map(|rig| {
+            rig.send(link, &question);
+            rig.arp(link, "an ARP reply")
+        });
+        assert_eq!(ours, theirs, "who the router is, at link {link}");
+    }
+    let a = (THERE[0], 4000);
+    let rigs_ = &mut rigs;
+    let asked_for_another = arp_question((HOST[0], THERE[0]), Ipv4Addr::new(10, 0, 0, 200));
+    same("a question for somebody else", rigs_, 0, &asked_for_another, 0);
+    same("a ping", rigs_, 0, &echo(0, HERE[0], 7, false, 64), 1);
+    same("a ping at the last hop", rigs_, 0, &echo(0, HERE[0], 7, false, 1), 1);
+    same("a ping of its other side", rigs_, 0, &echo(0, HERE[1], 7, false, 64), 1);
+    same("a port of the router", rigs_, 0, &udp(0, a, (HERE[0], 9), 64, b"discard"), 1);
+    // At its own side: at the other Linux answers with the address that it was asked for, ours with that of the interface by which the
+    // error leaves (RFC 1812 4.3.2.4).
+    same("much for a port", rigs_, 1, &udp(1, (THERE[1], 53), (HERE[1], 9), 64, &[3; 900]), 1);
+    let plain = udp(0, a, (HERE[0], 9), 64, &[1; 64]);
+    same("another protocol", rigs_, 0, &with_header(&plain, |h| h.protocol = 253.into()), 1);
+    let mut bad = echo(0, HERE[0], 7, false, 64);
+    bad[36] ^= 1;
+    same("a ping with a wrong checksum", rigs_, 0, &bad, 0);
+    same("an answer that nobody asked for", rigs_, 0, &echo(0, HERE[0], 7, true, 64), 0);
+
+    // A host that is not there: asked for, and after some questions its sender is told.
+    let absent = udp(0, a, (Ipv4Addr::new(10, 0, 1, 99), 53), 64, b"anybody?");
+    rigs.iter_mut().for_each(|rig| rig.send(0, &absent));
+    let [ours, theirs] = rigs.each_mut().map(|rig| rig.arp(1, "a question for the host"));
+    assert_eq!(ours, theirs);
+    let [ours, theirs] = rigs.each_mut().map(|rig| rig.own(0, "word of the host that is not there"));
+    assert_eq!(ours, theirs);
+    let host = icmpv4::DestUnreachableHeader::Host;
+    assert_eq!((ours.kind, ours.ends[0]), (Icmpv4Type::DestinationUnreachable(host), HERE[0].octets()));
+
+    // One that is late gets what waited for it.
+    let late = ([2, 0, 0, 0, 9, 8], Ipv4Addr::new(10, 0, 1, 98));
+    let waits = udp(0, a, (late.1, 53), 64, b"you?");
+    rigs.iter_mut().for_each(|rig| rig.send(0, &waits));
+    let [ours, theirs] = rigs.each_mut().map(|rig| {
+        rig.arp(1, "a question for the host");
+        rig.outcome(1, &arp_answer(late, rig.stations[1]))
+    });
+    assert_eq!((ours.len(), &ours), (1, &theirs));
+    assert_eq!((ours[0].0, &ours[0].1[..6]), (1, &late.0[..]));
+    account(rigs);
+}
+
 #[test]
 fn the_router_routes_as_linux_does() {
     let Some(rigs) = rigs(Job::Route) else { return };
@@ -416,12 +512,20 @@ fn the_vlan_router_routes_as_linux_does() {
 }
 
 #[test]
+fn the_router_speaks_as_linux_does() {
+    let Some(rigs) = rigs(Job::Route) else { return };
+    speak_the_same(rigs);
+}
+
+#[test]
+fn the_vlan_router_speaks_as_linux_does() {
+    let Some(rigs) = rigs(Job::Vlan) else { return };
+    speak_the_same(rigs);
+}
+
+#[test]
 fn the_nat_translates_as_linux_does() {
-    if !Command::new("nft").arg("--version").stdout(Stdio::null()).status().is_ok_and(|s| s.success()) {
-        eprintln!("skipped: no nft (make install-test-tools)");
-        return;
-    }
-    let Some(mut rigs) = rigs(Job::Nat) else { return };
+    let Some(mut rigs) = nats(&[], &[], "") else { return };
     let rigs_ = &mut rigs;
     let (a, b, outside) = ((THERE[0], 4000), (THERE[1], 53), (HERE[1], 4000));
     for bytes in [0, 18, 700, 1472] {
@@ -449,5 +553,68 @@ fn the_nat_translates_as_linux_does() {
     let syn = tcp(0, (THERE[0], 5001), far, (1, 0), "S", b"");
     let left = same("SYN", rigs_, 0, &syn, 1).remove(0).1;
     same("a refused connection", rigs_, 1, &refused(1, HERE[1], &left), 1);
+    account(rigs);
+}
+
+/// Two may speak, from ports 4998 and 4999 (whence the mark comes, too); a third finds all taken.
+#[test]
+fn a_nat_with_no_room_lets_nobody_else_out_as_linux_does() {
+    let Some(mut rigs) = nats(&["--mappings", "2"], &[], " to :4998-4999") else { return };
+    let (far, rigs_) = ((THERE[1], 53), &mut rigs);
+    for port in [4998, 4999] {
+        let left = same("one of two", rigs_, 0, &udp(0, (THERE[0], port), far, 64, b"room"), 1).remove(0);
+        assert_eq!(
+            (left.0, &left.1[34..36]),
+            (1, &port.to_be_bytes()[..]),
+            "ports are kept where they can be"
+        );
+    }
+    let third = udp(0, (THERE[0], 5000), far, 64, b"no room");
+    let [ours, theirs] = rigs.each_mut().map(|rig| rig.outcome(0, &third));
+    assert_eq!(theirs, [], "Linux drops it in silence");
+    // Ours tells the sender (RFC 6888, REQ-8).
+    let [(0, refusal)] = &ours[..] else { panic!("{ours:02x?}") };
+    let refusal = own(refusal).unwrap();
+    let host = icmpv4::DestUnreachableHeader::Host;
+    assert_eq!(
+        (refusal.kind, &refusal.quoted[..]),
+        (Icmpv4Type::DestinationUnreachable(host), &third[14..49])
+    );
+    // Those who had room keep it.
+    for port in [4998, 4999] {
+        let back = udp(1, far, (HERE[1], port), 64, b"still there?");
+        let came = same("an answer", &mut rigs, 1, &back, 1).remove(0);
+        assert_eq!((came.0, &came.1[30..34]), (0, &THERE[0].octets()[..]));
+    }
+    account(rigs);
+}
+
+/// After two seconds of silence nobody outside gets in any more, and after a new word from inside again.
+#[test]
+fn a_nat_forgets_as_linux_does() {
+    let forget = ["nf_conntrack_udp_timeout=2", "nf_conntrack_udp_timeout_stream=2"];
+    let Some(mut rigs) = nats(&["--udp-timeout", "2s"], &forget, "") else { return };
+    let (near, far, outside) = ((THERE[0], 4000), (THERE[1], 53), (HERE[1], 4000));
+    let (question, answer) = (udp(0, near, far, 64, b"question"), udp(1, far, outside, 64, b"answer"));
+    same("out", &mut rigs, 0, &question, 1);
+    same("in time", &mut rigs, 1, &answer, 1);
+    std::thread::sleep(Duration::from_secs(5));
+    for rig in &mut rigs {
+        rig.send(1, &answer);
+        std::thread::sleep(Duration::from_millis(100));
+        let out = rig.outcome(0, &udp(0, (THERE[0], 4100), far, 64, b"another"));
+        let inside: Vec<_> = out.iter().filter(|(link, _)| *link == 0).collect();
+        assert!(inside.is_empty(), "too late, and still let in: {inside:02x?}");
+        assert_eq!(out.iter().filter(|(_, frame)| frame.ends_with(b"another")).count(), 1, "{out:02x?}");
+    }
+    for rig in &mut rigs {
+        // Linux has seen the late answer, and takes another port.
+        let out = rig.outcome(0, &question);
+        let [(1, left)] = &out[..] else { panic!("{out:02x?}") };
+        let port = u16::from_be_bytes([left[34], left[35]]);
+        let came = rig.outcome(1, &udp(1, far, (HERE[1], port), 64, b"answer"));
+        let [(0, came)] = &came[..] else { panic!("{came:02x?}") };
+        assert_eq!((&came[30..34], &came[36..38]), (&THERE[0].octets()[..], &4000u16.to_be_bytes()[..]));
+    }
     account(rigs);
 }

@@ -5,6 +5,7 @@
 
 mod linux;
 mod net;
+mod overload;
 
 use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
 use kpps_frames::build::{Flow, udp_test};
