@@ -2,7 +2,8 @@
 # Runs each fuzz target (or those named) for so many seconds, 10 unless told: fuzz/run.sh [SECONDS [TARGET…]]
 #
 # Needs a C++ compiler for libFuzzer, and neither cargo-fuzz nor a nightly compiler. What was found interesting
-# is kept in fuzz/corpus; an input that fails is written to fuzz/artifacts.
+# is kept in fuzz/corpus; an input that fails is written to fuzz/artifacts. Targets start from what the tests have: parsers from the
+# malformed frames, readers of documents from profiles and results (apps has the frames built in).
 set -euo pipefail
 cd "$(dirname "$0")"
 seconds=${1:-10}
@@ -14,12 +15,21 @@ host=$(rustc -vV | sed -n 's/^host: //p')
 export RUSTFLAGS="--cfg fuzzing -Cdebug-assertions -Ccodegen-units=1 -Cpasses=sancov-module \
 -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
 -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares"
+seeds=$(mktemp -d)
+trap 'rm -rf "$seeds"' EXIT
+mkdir "$seeds/device" "$seeds/frames" "$seeds/documents" "$seeds/apps"
+for file in ../crates/apps/tests/corpus/*.hex; do
+    # The frame is what follows the empty line.
+    hex=$(sed '1,/^$/d' "$file" | tr -d ' \n' | sed 's/../\\x&/g')
+    printf '%b' "$hex" > "$seeds/frames/$(basename "$file" .hex)"
+done
+cp ../profiles/*/*.toml ../crates/report/tests/fixtures/*.json "$seeds/documents"
 # The target is named so that build scripts are not instrumented.
 cargo build --quiet --release --target "$host"
 for target in "${targets[@]}"; do
     mkdir -p "corpus/$target" "artifacts/$target"
     echo "$target: $seconds s"
     "${CARGO_TARGET_DIR:-target}/$host/release/$target" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 \
-        -print_final_stats=1 -verbosity=0 -artifact_prefix="artifacts/$target/" "corpus/$target" 2>&1 |
+        -print_final_stats=1 -verbosity=0 -artifact_prefix="artifacts/$target/" "corpus/$target" "$seeds/$target" 2>&1 |
         grep -v -e '^INFO' -e '^"' -e '^###' -e new_units -e slowest -e average || test "${PIPESTATUS[0]}" = 0
 done

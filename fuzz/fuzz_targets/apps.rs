@@ -410,7 +410,37 @@ fn check_nat(nat: &Router<Frame>, _: Option<(usize, &[u8])>, sent: &[(usize, Fra
     }
 }
 
-fuzz_target!(|input: Input| {
+/// Every app has these.
+fn run_all(events: &[Event]) {
+    run(events, &mut EtherSwitch::with_table(PORTS, STATIONS, 1_000_000_000), check_bridge);
+    let routes = [
+        Route { to: "10.9.0.0/16".parse().unwrap(), via: [10, 0, 1, 2].into() },
+        Route { to: "10.9.128.0/17".parse().unwrap(), via: [10, 0, 2, 2].into() },
+    ];
+    let mut router = Router::new((0..PORTS as u8).map(interface).collect(), &routes).unwrap();
+    run(events, &mut router, check_router);
+
+    // Each port's network again, in a VLAN: ports 0 and 1 are inside, in two each.
+    let vlan = |port: u8| Interface {
+        vlan: Some(port.into()),
+        net: Ipv4Net::new_assert(Ipv4Addr::new(10, 1, port, 1), 24),
+        ..interface(port)
+    };
+    let interfaces = [interface(0), interface(1), vlan(1), interface(2)];
+    let plan = Nat { mappings: MAPPINGS, ..Nat::new(3) };
+    let mut nat = Router::new(interfaces.to_vec(), &routes).unwrap().with_nat(plan).unwrap();
+    run(events, &mut nat, check_nat);
+}
+
+/// All of the corpus as it is, each frame by each port: before anything is made up.
+fn run_corpus() {
+    for port in 0..PORTS {
+        let frames = CORPUS.iter().flat_map(|frame| [Event::Frame(port, frame.clone()), Event::Pass(1_000_000_000), Event::Tick]);
+        run_all(&introductions().chain(frames).collect::<Vec<_>>());
+    }
+}
+
+fuzz_target!(init: run_corpus(), |input: Input| {
     let event = |step| match step {
         Step::Frame { port, tag, content } => {
             let port = usize::from(port) % PORTS;
@@ -425,23 +455,5 @@ fuzz_target!(|input: Input| {
         Step::Tick => Event::Tick,
         Step::Buffers { count } => Event::Buffers(count),
     };
-    let events: Vec<Event> = introductions().chain(input.steps.into_iter().map(event)).collect();
-    run(&events, &mut EtherSwitch::with_table(PORTS, STATIONS, 1_000_000_000), check_bridge);
-    let routes = [
-        Route { to: "10.9.0.0/16".parse().unwrap(), via: [10, 0, 1, 2].into() },
-        Route { to: "10.9.128.0/17".parse().unwrap(), via: [10, 0, 2, 2].into() },
-    ];
-    let mut router = Router::new((0..PORTS as u8).map(interface).collect(), &routes).unwrap();
-    run(&events, &mut router, check_router);
-
-    // Each port's network again, in a VLAN: ports 0 and 1 are inside, in two each.
-    let vlan = |port: u8| Interface {
-        vlan: Some(port.into()),
-        net: Ipv4Net::new_assert(Ipv4Addr::new(10, 1, port, 1), 24),
-        ..interface(port)
-    };
-    let interfaces = [interface(0), interface(1), vlan(1), interface(2)];
-    let plan = Nat { mappings: MAPPINGS, ..Nat::new(3) };
-    let mut nat = Router::new(interfaces.to_vec(), &routes).unwrap().with_nat(plan).unwrap();
-    run(&events, &mut nat, check_nat);
+    run_all(&introductions().chain(input.steps.into_iter().map(event)).collect::<Vec<_>>());
 });
