@@ -668,6 +668,7 @@ mod tests {
             copy_cached_byte_ps: 0,
             dma_copy_ps: 0,
             dma_copy_byte_ps: 0,
+            ring_offset_bytes: 0,
             memory_mb_per_s: 0,
         };
         Machine::with_cpus(host, World::new(Memory::new(4096, 32), bus), cpus)

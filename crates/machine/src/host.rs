@@ -58,6 +58,10 @@ pub struct Params {
     /// The engine's time for a byte.
     #[serde(default)]
     pub dma_copy_byte_ps: u64,
+    /// Where a descriptor ring begins behind the beginning of a cache line, in bytes: 0 where its allocator aligns it to lines, and
+    /// otherwise a multiple of 16, to which cards want it aligned.
+    #[serde(default)]
+    pub ring_offset_bytes: usize,
     /// What memory moves, for CPUs and cards together, in megabytes a second; 0: no limit.
     #[serde(default)]
     pub memory_mb_per_s: u64,
@@ -68,6 +72,13 @@ impl Params {
     pub fn check(&self) -> Result<(), String> {
         if !(16..=128).contains(&self.cache_line_bytes) || !self.cache_line_bytes.is_power_of_two() {
             return Err(format!("cache_line_bytes = {} is not 16, 32, 64 or 128", self.cache_line_bytes));
+        }
+        if !self.ring_offset_bytes.is_multiple_of(16) || self.ring_offset_bytes >= self.cache_line_bytes {
+            let most = self.cache_line_bytes - 16;
+            return Err(format!(
+                "ring_offset_bytes = {} is no multiple of 16 up to {most}",
+                self.ring_offset_bytes
+            ));
         }
         check(&[
             ("cache_miss_ps", self.cache_miss_ps, STEP_PS),

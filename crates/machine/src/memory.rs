@@ -157,6 +157,12 @@ impl Words {
         let address = memory.allocate(bytes, align.max(8), boundary)?;
         Some(Self { memory: Rc::clone(memory), address, words: bytes / 8 })
     }
+    /// The same without the first `bytes` (a multiple of 8).
+    #[must_use]
+    pub fn skip(self, bytes: usize) -> Self {
+        let words = (bytes / 8).min(self.words);
+        Self { address: self.address + 8 * words as u64, words: self.words - words, ..self }
+    }
     /// The bus address.
     #[inline]
     pub fn address(&self) -> u64 {

@@ -49,7 +49,9 @@ impl Platform for Card {
         self.clone()
     }
     fn allocate(&self, spec: DmaSpec) -> Result<Ring, OutOfMemory> {
-        let words = Words::allocate(self.machine.memory(), spec.bytes, spec.align, spec.boundary);
+        let offset = self.machine.host().ring_offset_bytes;
+        let words = Words::allocate(self.machine.memory(), spec.bytes + offset, spec.align, spec.boundary);
+        let words = words.map(|words| words.skip(offset));
         let words = words.filter(|w| w.address() + spec.bytes as u64 - 1 <= spec.max_address);
         Ok(Ring { words: words.ok_or(OutOfMemory)?, machine: self.machine.clone() })
     }
@@ -143,6 +145,14 @@ impl Allocator {
             .map(|bytes| Buf { bytes, machine: machine.clone(), cpu: 0 })
             .collect();
         Self { machine: machine.clone(), free: Rc::new(RefCell::new(free)), recycling: false }
+    }
+
+    /// Takes buffers out for good, at no cost: what somebody has set aside before the machine was started.
+    pub fn set_aside(&self, buffers: usize) -> Vec<Buf> {
+        let mut free = self.free.borrow_mut();
+        // The ones that would be taken last.
+        let most = buffers.min(free.len());
+        free.drain(..most).collect()
     }
 
     /// The same buffers without the allocator's work: taking and giving is a list operation.

@@ -2,12 +2,14 @@
 //!
 //! A stack sees a card only through [`Netdev`], which a driver implements with whatever service policy it
 //! was given. There are three: Linux 2.2.16 with Click in the kernel ([`linux22`]), Linux 2.4 and 2.6 with NAPI, several
-//! cards and several CPUs ([`linux24`]), and FreeBSD 4 to 6 with polling(4) and processes that send ([`freebsd`]).
+//! cards and several CPUs ([`linux24`]), and FreeBSD 4 to 6 with polling(4) and processes that send ([`freebsd`]). On both of the
+//! latter a process may receive ([`udp`], [`tcp`]).
 
 pub mod freebsd;
 pub mod linux22;
 pub mod linux24;
 pub mod tcp;
+pub mod udp;
 
 /// A network device as a stack sees it: a driver bound to its card. An interrupt, or another CPU, may call it while it is
 /// being called.

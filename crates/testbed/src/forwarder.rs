@@ -170,7 +170,11 @@ impl Forwarder {
         Ok(Program::Router(Box::new(router)))
     }
 
-    fn router(self, size: Size) -> Result<Router<Frame>, Misconfigured> {
+    /// The router, for frames of `size`; that of [`Forwarder::Bridge`] routes plainly.
+    ///
+    /// # Errors
+    /// None for the networks that are used here.
+    pub fn router<F: Resize>(self, size: Size) -> Result<Router<F>, Misconfigured> {
         let interface = |side: usize| Interface {
             port: side,
             vlan: self.flow(side, 0).0.vlan,
@@ -250,19 +254,34 @@ impl Program {
     }
 }
 
-/// Frames that leave, until the app has returned, and those that it has kept and then dropped.
-struct Leaving<'a>(&'a mut Vec<(usize, Frame)>, &'a mut Vec<Buf>);
+/// Empty frames that an app has for what it says itself: one frame may cause a question and, of those that wait with it, four errors.
+pub(crate) const STOCK: usize = 8;
+
+/// Where an app's frames go until it has returned.
+struct Leaving<'a> {
+    /// Those that leave.
+    out: &'a mut Vec<(usize, Frame)>,
+    /// Of those that it had kept and has dropped.
+    released: &'a mut Vec<Buf>,
+    /// What it makes frames of.
+    stock: &'a mut Vec<Frame>,
+}
 
 impl Outputs<Frame> for Leaving<'_> {
     fn send(&mut self, port: usize, frame: Frame) {
-        self.0.push((port, frame));
+        self.out.push((port, frame));
     }
-    /// Two ports need no copies, and who is asked for or told something is not simulated.
-    fn make(&mut self, _: &[u8]) -> Option<Frame> {
-        None
+    fn make(&mut self, bytes: &[u8]) -> Option<Frame> {
+        let mut frame = self.stock.pop()?;
+        if !frame.set_bytes(bytes.len()) {
+            self.stock.push(frame);
+            return None;
+        }
+        frame.bytes_mut().copy_from_slice(bytes);
+        Some(frame)
     }
     fn discard(&mut self, frame: Frame) {
-        self.1.push(frame.into_buffer());
+        self.released.push(frame.into_buffer());
     }
 }
 
@@ -274,6 +293,7 @@ pub(crate) struct Forwards {
     work: Work,
     program: Program,
     released: Vec<Buf>,
+    stock: Vec<Frame>,
     next_tick_ps: u64,
 }
 
@@ -288,7 +308,7 @@ impl Forwards {
         now_ps: u64,
     ) -> Result<Self, TrialError> {
         let mut program = forwarder.program(size)?;
-        let (mut out, mut released) = (Vec::new(), Vec::new());
+        let (mut out, mut released, mut stock) = (Vec::new(), Vec::new(), device.set_aside(STOCK));
         for bytes in connections {
             let mut fill = |buffer: &mut [u8]| {
                 buffer.get_mut(..bytes.len()).map_or(0, |room| {
@@ -299,22 +319,35 @@ impl Forwards {
             let frame = device
                 .make(&mut fill)
                 .ok_or_else(|| TrialError::Testbed("no buffer for a connection to begin with".into()))?;
-            let ended = program.push(0, frame, now_ps / NS, &mut Leaving(&mut out, &mut released));
+            let mut leaving = Leaving { out: &mut out, released: &mut released, stock: &mut stock };
+            let ended = program.push(0, frame, now_ps / NS, &mut leaving);
             for frame in ended.into_iter().chain(out.drain(..).map(|(_, frame)| frame)) {
                 device.free(frame.into_buffer());
             }
         }
-        Ok(Self { work: forwarder.work(), program, released, next_tick_ps: now_ps + TICK_PS })
+        Ok(Self { work: forwarder.work(), program, released, stock, next_tick_ps: now_ps + TICK_PS })
     }
 
-    /// Frames that ended in the app, by reason, and those that it holds. What it would have made is not among them.
+    /// A router between the VLANs of one port, with a stock of empty frames.
+    pub fn between_vlans(router: Router<Frame>, stock: Vec<Frame>) -> Self {
+        let work = Work::Route { vlans: true, translates: false };
+        let program = Program::Router(Box::new(router));
+        Self { work, program, released: Vec::new(), stock, next_tick_ps: TICK_PS }
+    }
+
+    /// The app's own account.
+    pub fn ledger(&self) -> Ledger {
+        self.program.ledger()
+    }
+
+    /// Frames that ended in the app, by reason, and those that it holds. What it could not make is not among them.
     pub fn account(&self) -> (Vec<(Reason, u64)>, u64) {
         let ledger = self.program.ledger();
         (ledger.reasons().filter(|(reason, _)| *reason != Reason::NoBuffer).collect(), ledger.held)
     }
 }
 
-impl Handler<Bound> for Forwards {
+impl<N: Netdev<Frame = Frame, Buffer = Buf>> Handler<N> for Forwards {
     fn work(&self) -> Work {
         self.work
     }
@@ -326,7 +359,7 @@ impl Handler<Bound> for Forwards {
         frame: Frame,
         out: &mut Vec<(usize, Frame)>,
     ) -> Option<Buf> {
-        let mut out = Leaving(out, &mut self.released);
+        let mut out = Leaving { out, released: &mut self.released, stock: &mut self.stock };
         if now_ps >= self.next_tick_ps {
             self.next_tick_ps = now_ps + TICK_PS;
             self.program.tick(now_ps / NS, &mut out);
@@ -336,5 +369,12 @@ impl Handler<Bound> for Forwards {
     #[inline]
     fn released(&mut self) -> Vec<Buf> {
         std::mem::take(&mut self.released)
+    }
+    #[inline]
+    fn wants(&self) -> usize {
+        STOCK.saturating_sub(self.stock.len())
+    }
+    fn supply(&mut self, empty: Frame) {
+        self.stock.push(empty);
     }
 }

@@ -12,9 +12,10 @@ use kpps_bench::{AFTERWARDS_MS, Latency, Load, Testbed, Trial, TrialError};
 use kpps_frames::{Size, rate};
 use kpps_machine::cpu::{Counters, Profile, Usage};
 use kpps_machine::stack::linux24::{self, Attach, Stack, Stall, Tally};
+use kpps_machine::wire::{Receiver, Traffic};
 use kpps_machine::{MS, Machine};
 use kpps_report::{Cpu, Ledger};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -66,6 +67,45 @@ impl Forwarded {
     }
 }
 
+/// A frame without FCS, and the port that it came in or left by.
+pub type AtPort = (usize, Vec<u8>);
+
+/// What an app did with frames that came in one after the other.
+pub struct Conversation {
+    /// For each of them what left because of it.
+    pub left: Vec<Vec<AtPort>>,
+    /// The app's account.
+    pub ledger: kpps_apps::Ledger,
+}
+
+/// Keeps what comes out of a port.
+struct Hearing {
+    port: usize,
+    heard: Rc<RefCell<Vec<AtPort>>>,
+}
+
+impl Receiver for Hearing {
+    fn receive(&mut self, _now_ps: u64, frame: &[u8]) {
+        self.heard.borrow_mut().push((self.port, frame.to_vec()));
+    }
+}
+
+/// One frame, whose last bit arrives at `at_ps`.
+struct Once {
+    frame: Vec<u8>,
+    at_ps: u64,
+}
+
+impl Traffic for Once {
+    fn next_ps(&self) -> u64 {
+        self.at_ps
+    }
+    fn frame(&mut self) -> &[u8] {
+        self.at_ps = u64::MAX;
+        &self.frame
+    }
+}
+
 /// What the transmit watchdog saw.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Watchdogs {
@@ -104,9 +144,18 @@ struct Reading {
     bus_busy_ps: u64,
 }
 
-impl Rig {
-    fn build(testbed: &Forwarding, size: Size) -> Result<Self, TrialError> {
-        let Forwarding { setup, app, affinity } = testbed;
+/// A machine with the app on it, before anything has come in.
+type Assembled = (Room, Stack<Bound, Forwards>, Vec<Rc<crate::netdev::Signs>>);
+
+impl Forwarding {
+    /// Puts it together: `far` hears what comes out of each port, and `connections` have been made.
+    fn assemble(
+        &self,
+        size: Size,
+        far: [Box<dyn Receiver>; 2],
+        connections: &[Vec<u8>],
+    ) -> Result<Assembled, TrialError> {
+        let Self { setup, app, affinity } = self;
         let StackParams::Linux24(params) = &setup.stack_params else {
             return Err(TrialError::Testbed(format!(
                 "the stack '{}' does not forward between two cards: use a machine with Linux 2.4 or 2.6, as lunz2003",
@@ -115,33 +164,44 @@ impl Rig {
         };
         let mut setup = setup.clone().for_frames(size);
         setup.config.promiscuous |= app.is_promiscuous();
-        let pairs = [app.frames(0, size)?, app.frames(1, size)?];
-        let [(there, there_out), (back, back_out)] = pairs.map(|pairs| {
-            pairs.into_iter().map(|[came, leaves]| (came, leaves)).unzip::<_, _, Vec<_>, Vec<_>>()
-        });
-        let ports = [Rc::new(Port::default()), Rc::new(Port::default())];
-        // What port 1 sent comes out of port 0, and the other way round.
-        let mut out = [back_out, there_out].into_iter();
-        let cards = [0, 1].map(|index| {
+        let mut cards = Vec::with_capacity(far.len());
+        for (index, far) in far.into_iter().enumerate() {
             let mut card = setup.card.clone();
             card.port = index as u8;
-            let flows = out.next().unwrap_or_default();
-            let far = Far::new(Rc::clone(&ports[index]), flows, 1 - index as u16);
-            (card, Box::new(far) as Box<dyn kpps_machine::wire::Receiver>)
-        });
+            cards.push((card, far));
+        }
         let cpus = match affinity {
             Affinity::Bound => 1,
             Affinity::Spread => setup.cpus.clamp(1, 2),
         };
-        let (room, bound) = Room::with_cards(&setup, cpus, cards.into())?;
+        let (room, bound) = Room::with_cards(&setup, cpus, cards)?;
         let errors = bound.iter().map(Bound::signs).collect();
-        let connections = there.iter().map(Vec::as_slice).filter(|_| *app == Forwarder::Nat);
+        let connections = connections.iter().map(Vec::as_slice);
         let forwards = Forwards::new(*app, size, &bound[0], connections, room.0.now_ps())?;
         let attach = bound.into_iter().enumerate().map(|(slot, device)| {
             let service = device.service();
             Attach { device, slot, service, cpu: slot % cpus }
         });
         let stack = Stack::start(&room.0, params.clone(), attach.collect(), forwards);
+        Ok((room, stack, errors))
+    }
+}
+
+impl Rig {
+    fn build(testbed: &Forwarding, size: Size) -> Result<Self, TrialError> {
+        let app = testbed.app;
+        let pairs = [app.frames(0, size)?, app.frames(1, size)?];
+        let [(there, there_out), (back, back_out)] = pairs.map(|pairs| {
+            pairs.into_iter().map(|[came, leaves]| (came, leaves)).unzip::<_, _, Vec<_>, Vec<_>>()
+        });
+        let ports = [Rc::new(Port::default()), Rc::new(Port::default())];
+        // What port 1 sent comes out of port 0, and the other way round.
+        let far = |index: usize, flows| {
+            Box::new(Far::new(Rc::clone(&ports[index]), flows, 1 - index as u16)) as Box<dyn Receiver>
+        };
+        let far = [far(0, back_out), far(1, there_out)];
+        let connections = if app == Forwarder::Nat { &there[..] } else { &[] };
+        let (room, stack, errors) = testbed.assemble(size, far, connections)?;
         Ok(Self { room, stack, ports, frames: [there, back], sent: Default::default(), errors })
     }
 
@@ -277,6 +337,44 @@ impl Forwarding {
     /// What it is made of.
     pub fn setup(&self) -> &Setup {
         &self.setup
+    }
+
+    /// Frames come in by a port each, one every `every_ms`, and what leaves because of each is heard: the app in its machine, beside any
+    /// load, with ARP questions and ICMP errors of its own. An error if a frame is lost on its way to the app or from it.
+    pub fn conversation(
+        &self,
+        size: Size,
+        frames: &[AtPort],
+        every_ms: u32,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Conversation, TrialError> {
+        let heard = Rc::new(RefCell::new(Vec::new()));
+        let far =
+            [0, 1].map(|port| Box::new(Hearing { port, heard: Rc::clone(&heard) }) as Box<dyn Receiver>);
+        let (room, stack, errors) = self.assemble(size, far, &[])?;
+        let mut left = Vec::with_capacity(frames.len());
+        if let Some((port, _)) = frames.iter().find(|(port, _)| *port > 1) {
+            return Err(TrialError::Load(format!("there is no port {port}: 0 and 1")));
+        }
+        for (port, frame) in frames {
+            let now_ps = room.0.now_ps();
+            let once = Once { frame: frame.clone(), at_ps: now_ps + slot_ps(size) };
+            room.0.with_world(|world| world.set_traffic(*port, Box::new(once)));
+            room.run(now_ps + u64::from(every_ms) * MS, go_on)?;
+            left.push(heard.take());
+        }
+        if let Some(error) = errors.iter().find_map(|signs| signs.error.take()) {
+            return Err(TrialError::Testbed(format!("a driver gave up: {error}")));
+        }
+        let ledger = stack.with_handler(Forwards::ledger);
+        let came_out = left.iter().map(Vec::len).sum::<usize>() as u64;
+        if !ledger.closes() || ledger.received != frames.len() as u64 || ledger.sent != came_out {
+            let (came, ledger) = (frames.len(), format!("{ledger:?}"));
+            return Err(TrialError::Testbed(format!(
+                "{came} frames came, {came_out} left, the app says {ledger}"
+            )));
+        }
+        Ok(Conversation { left, ledger })
     }
 
     fn check(&self, load: &Load) -> Result<(), TrialError> {

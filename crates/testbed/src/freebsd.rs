@@ -1,28 +1,34 @@
-//! Machines with FreeBSD: processes that send, the kernel that receives, a router between VLANs.
+//! Machines with FreeBSD: processes that send or receive, the kernel that receives, a router between VLANs.
 //!
 //! The card is a ring NIC or one of Intel's with the project's driver. Either way the stack is the same.
 
-use crate::netdev::{Bound, Frame};
+mod vlans;
+
+pub use vlans::route_vlans;
+
+use crate::forwarder::STOCK;
+use crate::netdev::{Bound, Frame, set_aside};
 use crate::ring_device::RingDevice;
 use crate::setup::{RingSetup, Setup, StackParams};
 use crate::simulated::{CARD, Room, share};
-use crate::traffic::{ConstantRate, slot_ps};
+use crate::traffic::ConstantRate;
 use kpps_bench::TrialError;
 use kpps_device::ring::RingNic;
 use kpps_frames::build::{Flow, udp_test};
-use kpps_frames::{Mac, Mix, Size, checksum, ethernet, ipv4, rate};
+use kpps_frames::{Size, rate};
 use kpps_machine::cpu::{Counters, Function, Level, Profile, Usage};
 use kpps_machine::memory::Memory;
 use kpps_machine::platform::{Allocator, Buf, Card, memory_bytes};
-use kpps_machine::stack::freebsd::{Calls, Sender, Stack, Tally};
+use kpps_machine::stack::freebsd::{Calls, Params, Sender, Stack, Tally};
 use kpps_machine::stack::linux24::{Handler, Work};
+use kpps_machine::stack::udp::{self, Socket};
 use kpps_machine::stack::{IntoBuffer, Netdev, Producer, Service};
-use kpps_machine::wire::{Receiver, Silence, Traffic};
+use kpps_machine::wire::{Receiver, Silence};
 use kpps_machine::{MS, Machine, NS, World};
 use std::cell::Cell;
 use std::rc::Rc;
 
-pub use kpps_machine::stack::freebsd::OnFull;
+pub use kpps_machine::stack::freebsd::Program;
 
 /// A machine with FreeBSD and its card.
 #[derive(Clone, Debug)]
@@ -91,6 +97,10 @@ pub struct Received {
     pub taken_pps: f64,
     /// Of these, that reached their end.
     pub pps: f64,
+    /// In a second, those that the IP input queue had no room for.
+    pub dropped_input_pps: f64,
+    /// In a second, those that the socket had no room for.
+    pub dropped_socket_pps: f64,
     /// The same in bits of frames with their FCS, in millions.
     pub mbps: f64,
     /// Interrupts of the card in a second.
@@ -148,82 +158,13 @@ impl<N: Netdev<Frame = Frame, Buffer = Buf>> Handler<N> for Kernel {
     }
 }
 
-/// The router's two VLANs, both on its one wire, and who is in the second.
-const VLANS: [u16; 2] = [10, 20];
-const BEYOND: Mac = Mac([2, 0, 0, 0, 0, 9]);
-/// Where an IP header begins in a tagged frame.
-const TAGGED_IP: usize = ethernet::HEADER_BYTES + ethernet::VLAN_BYTES;
-
-/// Routes from the first VLAN to the second.
-struct VlanRouter;
-
-impl<N: Netdev<Frame = Frame, Buffer = Buf>> Handler<N> for VlanRouter {
-    fn work(&self) -> Work {
-        Work::Elements(0)
-    }
-    fn handle(&mut self, _: u64, _: usize, mut frame: Frame, out: &mut Vec<(usize, Frame)>) -> Option<Buf> {
-        if !route(frame.bytes_mut()) {
-            return Some(frame.into_buffer());
-        }
-        out.push((0, frame));
-        None
-    }
-}
-
-/// Rewrites a frame of the first VLAN for the second; `false` if it is to be dropped.
-fn route(frame: &mut [u8]) -> bool {
-    const TTL: usize = TAGGED_IP + 8;
-    const CHECKSUM: usize = TAGGED_IP + 10;
-    let Some(ip) = frame.get(TAGGED_IP..) else { return false };
-    let Ok(header) = ipv4::Packet::new_checked(ip) else { return false };
-    if vlan(frame) != Some(VLANS[0]) || !header.checksum_ok() || header.ttl() <= 1 {
-        return false;
-    }
-    let word = |frame: &[u8], at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
-    let old = word(frame, TTL);
-    frame[TTL] -= 1;
-    let updated = checksum::updated(word(frame, CHECKSUM), old, word(frame, TTL));
-    frame[CHECKSUM..CHECKSUM + 2].copy_from_slice(&updated.to_be_bytes());
-    frame[..6].copy_from_slice(&BEYOND.0);
-    frame[6..12].copy_from_slice(&CARD.0);
-    frame[14..16].copy_from_slice(&VLANS[1].to_be_bytes());
-    true
-}
-
-fn vlan(frame: &[u8]) -> Option<u16> {
-    let tag = frame.get(12..16)?;
-    (tag[..2] == [0x81, 0]).then(|| u16::from_be_bytes([tag[2], tag[3]]) & 0xfff)
-}
-
-/// Whether a frame is as the router should have made it.
-fn routed(frame: &[u8]) -> bool {
-    let header = frame.get(TAGGED_IP..).map(ipv4::Packet::new_checked);
-    vlan(frame) == Some(VLANS[1])
-        && frame[..6] == BEYOND.0
-        && matches!(header, Some(Ok(header)) if header.checksum_ok() && header.ttl() == 63)
-}
-
-/// A mix of frames at a constant rate, none before the one ahead of it has passed.
-struct MixedRate {
-    frames: Vec<Vec<u8>>,
-    pace: ConstantRate,
-    next: usize,
-    /// Before this the next frame's last bit cannot arrive.
-    wire_ps: u64,
-}
-
-impl Traffic for MixedRate {
-    fn next_ps(&self) -> u64 {
-        self.pace.next_ps().max(self.wire_ps)
-    }
-    fn frame(&mut self) -> &[u8] {
-        let at = self.next_ps();
-        let _ = self.pace.frame();
-        let current = self.next;
-        self.next = (current + 1) % self.frames.len();
-        self.wire_ps = at + slot_ps(Size::without_fcs(self.frames[self.next].len() as u16));
-        &self.frames[current]
-    }
+/// Where received datagrams end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// In the kernel.
+    Kernel,
+    /// In a process, as netreceive: it takes one with each system call.
+    Process,
 }
 
 /// A running stack on either card.
@@ -233,10 +174,17 @@ enum Running<H> {
 }
 
 impl<H: Handler<Bound> + Handler<RingDevice>> Running<H> {
-    fn send(&self, machine: &Machine, on_full: OnFull, bytes: usize, datagrams: Datagrams) -> Sender {
+    fn send(&self, machine: &Machine, program: Program, bytes: usize, datagrams: Datagrams) -> Sender {
         match self {
-            Self::Ring(stack) => stack.send_from_process(machine, on_full, bytes, datagrams),
-            Self::Intel(stack) => stack.send_from_process(machine, on_full, bytes, datagrams),
+            Self::Ring(stack) => stack.send_from_process(machine, program, bytes, datagrams),
+            Self::Intel(stack) => stack.send_from_process(machine, program, bytes, datagrams),
+        }
+    }
+
+    fn read(&self, machine: &Machine, socket: &Socket<Frame>) {
+        match self {
+            Self::Ring(stack) => stack.read_from_process(machine, socket),
+            Self::Intel(stack) => stack.read_from_process(machine, socket),
         }
     }
 
@@ -252,6 +200,8 @@ struct Bench<H> {
     room: Room,
     running: Running<H>,
     far_end: FarEnd,
+    /// The one that a process reads.
+    socket: Option<Socket<Frame>>,
 }
 
 /// All counters at one instant.
@@ -259,8 +209,8 @@ struct Reading {
     at_ps: u64,
     frames: u64,
     bytes: u64,
-    taken: u64,
-    ended: u64,
+    tally: Tally,
+    socket: udp::Tally,
     idle_ps: u64,
     usage: Usage,
     profile: Profile,
@@ -269,23 +219,44 @@ struct Reading {
     vain_ps: u64,
 }
 
+impl Place {
+    /// The constants of its system.
+    fn system(&self) -> Result<&Params, TrialError> {
+        let (stack, machine) = match self {
+            Self::Ring(setup) => (&setup.stack_params, &setup.machine),
+            Self::Intel(setup) => (&setup.stack_params, &setup.machine),
+        };
+        match stack {
+            StackParams::FreeBsd(params) => Ok(params),
+            StackParams::Linux22(_) | StackParams::Linux24(_) => {
+                Err(TrialError::Testbed(format!("{machine} has no FreeBSD")))
+            }
+        }
+    }
+}
+
 impl<H: Handler<Bound> + Handler<RingDevice>> Bench<H> {
-    fn build(place: &Place, size: Size, far_end: FarEnd, handler: H) -> Result<Self, TrialError> {
+    /// `handler` is given buffers to say something with.
+    fn build(
+        place: &Place,
+        size: Size,
+        far_end: FarEnd,
+        handler: impl FnOnce(Vec<Frame>) -> H,
+    ) -> Result<Self, TrialError> {
         let receiver = Box::new(far_end.clone());
+        let stack_params = place.system()?;
         let (room, running) = match place {
             Place::Ring(setup) => {
-                let RingSetup { config, stack_params, host_params, .. } = &**setup;
-                let StackParams::FreeBsd(stack_params) = stack_params else {
-                    return Err(TrialError::Testbed(format!("{} has no FreeBSD", setup.machine)));
-                };
+                let RingSetup { config, host_params, .. } = &**setup;
                 let rings = config.tx_ring + config.rx_ring;
-                let buffers = rings as usize + stack_params.transmit_queue + stack_params.input_queue + 64;
+                let buffers = rings as usize + stack_params.most_frames() + 64;
                 let bytes = memory_bytes(2, buffers, CLUSTER_BYTES);
                 let memory = Memory::new(bytes, host_params.cache_line_bytes);
                 let mut world = World::new(memory, setup.bus_params.clone());
                 let slot = world.plug_ring(RingNic::new(setup.card.clone()), Box::new(Silence), receiver);
                 let room = Room(Machine::new(host_params.clone(), world));
                 let allocator = Allocator::new(&room.0, buffers, CLUSTER_BYTES);
+                let handler = handler(set_aside(&allocator, STOCK));
                 let device = RingDevice::attach(Card::new(&room.0, slot), config, allocator)
                     .map_err(|_| TrialError::Testbed("no memory for the rings".into()))?;
                 let service = device.service();
@@ -293,18 +264,16 @@ impl<H: Handler<Bound> + Handler<RingDevice>> Bench<H> {
                 (room, Running::Ring(stack))
             }
             Place::Intel(setup) => {
-                let StackParams::FreeBsd(params) = setup.stack_params.clone() else {
-                    return Err(TrialError::Testbed(format!("{} has no FreeBSD", setup.machine)));
-                };
                 let (room, bound) = Room::build(&(**setup).clone().for_frames(size), receiver)?;
+                let handler = handler(bound.set_aside(STOCK));
                 let service = bound.service();
                 let bound =
                     if matches!(service, Service::Paced { .. }) { bound.self_sizing() } else { bound };
-                let stack = Stack::start(&room.0, 0, params, service, bound, handler);
+                let stack = Stack::start(&room.0, 0, stack_params.clone(), service, bound, handler);
                 (room, Running::Intel(stack))
             }
         };
-        Ok(Self { room, running, far_end })
+        Ok(Self { room, running, far_end, socket: None })
     }
 
     fn machine(&self) -> &Machine {
@@ -322,8 +291,8 @@ impl<H: Handler<Bound> + Handler<RingDevice>> Bench<H> {
             at_ps,
             frames: self.far_end.frames.get(),
             bytes: self.far_end.bytes.get(),
-            taken: self.running.tally().from_driver,
-            ended: self.running.tally().ended,
+            tally: self.running.tally(),
+            socket: self.socket.as_ref().map(Socket::tally).unwrap_or_default(),
             idle_ps,
             usage: machine.usage(),
             profile: machine.profile(),
@@ -333,6 +302,22 @@ impl<H: Handler<Bound> + Handler<RingDevice>> Bench<H> {
                 Running::Intel(stack) => stack.device().signs().spent.get().vain_ns * NS,
             },
         }
+    }
+
+    /// Puts frames of `size` on the wire, and measures.
+    fn arrivals(
+        &self,
+        size: Size,
+        offered_pps: f64,
+        times_ms: (u32, u32),
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<(Reading, Reading), TrialError> {
+        let flow = Flow { to_mac: CARD, ..Flow::default() };
+        let frame = udp_test(&flow, size).map_err(|e| TrialError::Load(e.to_string()))?;
+        let first = self.machine().now_ps() + FIRST_PS;
+        let source = ConstantRate::new(frame, offered_pps, first, u64::MAX - 1, Rc::default());
+        self.machine().with_world(|world| world.set_traffic(0, Box::new(source)));
+        self.measure(times_ms, go_on)
     }
 
     /// Warms up, then measures: what the counters stood at before and after.
@@ -384,18 +369,18 @@ fn per_second(from: u64, to: u64, elapsed_ps: u64) -> f64 {
     (to - from) as f64 * 1e12 / elapsed_ps as f64
 }
 
-/// A process sends datagrams of `payload` bytes as fast as it can, and does `on_full` when the transmit queue is full.
+/// A program sends datagrams of `payload` bytes.
 pub fn send(
     place: &Place,
     payload: u16,
-    on_full: OnFull,
+    program: Program,
     times_ms: (u32, u32),
     go_on: &dyn Fn() -> bool,
 ) -> Result<Sent, TrialError> {
     let size = Size::without_fcs((payload + HEADER_BYTES).max(Size::MIN.bytes_without_fcs()));
     let frame = udp_test(&Flow::default(), size).map_err(|e| TrialError::Load(e.to_string()))?;
-    let bench = Bench::build(place, size, FarEnd::default(), Kernel)?;
-    let sender = bench.running.send(bench.machine(), on_full, payload.into(), Datagrams(frame));
+    let bench = Bench::build(place, size, FarEnd::default(), |_| Kernel)?;
+    let sender = bench.running.send(bench.machine(), program, payload.into(), Datagrams(frame));
     let (from, to) = bench.measure(times_ms, go_on)?;
     let Calls { sent, refused } = sender.calls();
     let elapsed = to.at_ps - from.at_ps;
@@ -426,9 +411,10 @@ pub fn send(
 /// The first frame comes so long after the machine is set up.
 const FIRST_PS: u64 = MS;
 
-/// Frames of `size` arrive at a constant rate and end in the kernel.
+/// Frames of `size` arrive at a constant rate.
 pub fn receive(
     place: &Place,
+    until: Until,
     size: Size,
     offered_pps: f64,
     times_ms: (u32, u32),
@@ -438,82 +424,42 @@ pub fn receive(
     if !(offered_pps > 0.0 && offered_pps <= line_pps) {
         return Err(TrialError::Load(format!("a load of {offered_pps} pps cannot be offered")));
     }
-    let flow = Flow { to_mac: CARD, ..Flow::default() };
-    let frame = udp_test(&flow, size).map_err(|e| TrialError::Load(e.to_string()))?;
-    let bench = Bench::build(place, size, FarEnd::default(), Kernel)?;
-    let first = bench.machine().now_ps() + FIRST_PS;
-    let source = ConstantRate::new(frame, offered_pps, first, u64::MAX - 1, Rc::default());
-    bench.machine().with_world(|world| world.set_traffic(0, Box::new(source)));
-    let (from, to) = bench.measure(times_ms, go_on)?;
+    let (from, to) = match until {
+        Until::Kernel => {
+            let bench = Bench::build(place, size, FarEnd::default(), |_| Kernel)?;
+            bench.arrivals(size, offered_pps, times_ms, go_on)?
+        }
+        Until::Process => {
+            let socket = place.system()?.socket();
+            let bench = Bench::build(place, size, FarEnd::default(), |_| socket.clone())?;
+            if bench.machine().host().copy_byte_ps == 0 {
+                return Err(TrialError::Testbed("what copying costs on this host is not known".into()));
+            }
+            bench.running.read(bench.machine(), &socket);
+            let bench = Bench { socket: Some(socket), ..bench };
+            bench.arrivals(size, offered_pps, times_ms, go_on)?
+        }
+    };
+    let ended = |reading: &Reading| match until {
+        Until::Kernel => reading.tally.ended,
+        Until::Process => reading.socket.read,
+    };
+    // A datagram is the socket's a little before the stack is done with it.
+    let astray = to.socket.arrived.saturating_sub(to.tally.ended) > to.tally.in_hand;
+    if !to.tally.ends_here() || !to.socket.closes() || astray {
+        let books = (to.tally, to.socket);
+        return Err(TrialError::Testbed(format!("the books of stack and socket do not close: {books:?}")));
+    }
     let elapsed = to.at_ps - from.at_ps;
-    let pps = per_second(from.ended, to.ended, elapsed);
+    let pps = per_second(ended(&from), ended(&to), elapsed);
     Ok(Received {
         offered_pps,
-        taken_pps: per_second(from.taken, to.taken, elapsed),
+        taken_pps: per_second(from.tally.from_driver, to.tally.from_driver, elapsed),
         pps,
+        dropped_input_pps: per_second(from.tally.dropped_input, to.tally.dropped_input, elapsed),
+        dropped_socket_pps: per_second(from.socket.dropped, to.socket.dropped, elapsed),
         mbps: pps * f64::from(size.bytes_with_fcs()) * 8e-6,
         interrupts_per_s: per_second(from.counters.interrupts, to.counters.interrupts, elapsed),
         load: load(&from, &to),
     })
-}
-
-/// A mix of tagged frames arrives at a constant rate in one VLAN and is routed into another on the same wire; the sizes of the
-/// mix are without the tag.
-pub fn route_vlans(
-    place: &Place,
-    mix: &Mix,
-    offered_pps: f64,
-    times_ms: (u32, u32),
-    go_on: &dyn Fn() -> bool,
-) -> Result<Received, TrialError> {
-    let flow = Flow { to_mac: CARD, vlan: Some(VLANS[0]), ..Flow::default() };
-    let tagged = |size: &Size| Size::without_fcs(size.bytes_without_fcs() + ethernet::VLAN_BYTES as u16);
-    let sizes: Vec<Size> = mix.period().iter().map(tagged).collect();
-    let frames = sizes.iter().map(|size| udp_test(&flow, *size)).collect::<Result<Vec<_>, _>>();
-    let frames = frames.map_err(|e| TrialError::Load(e.to_string()))?;
-    let (Some(longest), Some(frame)) = (sizes.iter().max().copied(), frames.iter().max_by_key(|f| f.len()))
-    else {
-        return Err(TrialError::Load("an empty mix".into()));
-    };
-    let mean_slot_ps = sizes.iter().map(|size| slot_ps(*size)).sum::<u64>() / sizes.len() as u64;
-    if !(offered_pps > 0.0 && offered_pps <= 1e12 / mean_slot_ps as f64) {
-        return Err(TrialError::Load(format!("a load of {offered_pps} pps of this mix cannot be offered")));
-    }
-    let far_end = FarEnd { check: Some(routed), ..FarEnd::default() };
-    let bench = Bench::build(place, longest, far_end, VlanRouter)?;
-    let first = bench.machine().now_ps() + FIRST_PS;
-    let pace = ConstantRate::new(frame.clone(), offered_pps, first, u64::MAX - 1, Rc::default());
-    let traffic = MixedRate { frames: frames.clone(), pace, next: 0, wire_ps: 0 };
-    bench.machine().with_world(|world| world.set_traffic(0, Box::new(traffic)));
-    let (from, to) = bench.measure(times_ms, go_on)?;
-    let elapsed = to.at_ps - from.at_ps;
-    Ok(Received {
-        offered_pps,
-        taken_pps: per_second(from.taken, to.taken, elapsed),
-        pps: per_second(from.frames, to.frames, elapsed),
-        mbps: per_second(from.bytes, to.bytes, elapsed) * 8e-6,
-        interrupts_per_s: per_second(from.counters.interrupts, to.counters.interrupts, elapsed),
-        load: load(&from, &to),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    #[test]
-    fn the_router_changes_what_a_router_changes() {
-        let flow = Flow { to_mac: CARD, vlan: Some(VLANS[0]), ..Flow::default() };
-        let before = udp_test(&flow, Size::without_fcs(100)).unwrap();
-        let mut frame = before.clone();
-        assert!(!routed(&frame));
-        assert!(route(&mut frame) && routed(&frame));
-        assert_eq!(frame[TAGGED_IP + 12..], before[TAGGED_IP + 12..]);
-        assert!(!route(&mut frame), "it is in the other VLAN now");
-        let mut bad = before.clone();
-        bad[TAGGED_IP + 10] ^= 1;
-        assert!(!route(&mut bad), "a wrong checksum");
-        assert!(!route(&mut before[..30].to_vec()), "no whole header");
-    }
 }

@@ -1,7 +1,7 @@
 //! Testbeds: a driver, a machine and an application put together so that the bench can load them.
 //!
 //! All are the machine room, set up from profiles: [`Simulated`] receives, [`transmit`] sends, [`forwarding`] does both,
-//! [`freebsd`] has processes, [`scale`] several CPUs.
+//! [`freebsd`] has processes, as have [`netreceive`] and [`bulk`] under Linux, [`scale`] several CPUs.
 #![forbid(unsafe_code)]
 
 pub mod bulk;
@@ -9,6 +9,7 @@ mod forwarder;
 pub mod forwarding;
 pub mod freebsd;
 mod netdev;
+pub mod netreceive;
 mod per_frame;
 mod ring_device;
 mod running;
@@ -21,7 +22,7 @@ mod transmit;
 pub mod watch;
 
 pub use forwarder::Forwarder;
-pub use forwarding::{Forwarded, Forwarding};
+pub use forwarding::{Conversation, Forwarded, Forwarding};
 pub use kpps_machine::cpu::{Function, Level, Profile};
 pub use netdev::{By, Features, Pieces};
 pub use per_frame::PerFrame;

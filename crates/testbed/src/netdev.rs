@@ -52,6 +52,11 @@ impl Frame {
     }
 }
 
+/// So many empty frames, at no cost: before the machine is started.
+pub(crate) fn set_aside(source: &Allocator, frames: usize) -> Vec<Frame> {
+    source.set_aside(frames).into_iter().map(|buffer| Frame::made(buffer, 0)).collect()
+}
+
 impl IntoBuffer<Buf> for Frame {
     fn into_buffer(self) -> Buf {
         self.0.buffer
@@ -159,6 +164,8 @@ pub struct Bound {
     control: RefCell<Control<Card>>,
     rx: RefCell<RxQueue<Card, Allocator>>,
     tx: Lock<TxQueue<Card, Allocator>>,
+    /// The CPU whose poll has the transmit queue from beginning to end: what is to leave because of a frame that it hands up has to wait.
+    polls_on: Cell<Option<usize>>,
     policy: RefCell<Policy>,
     source: Allocator,
     /// The card checks checksums, and the driver passes its verdict on with each frame.
@@ -225,6 +232,7 @@ impl Bound {
             control: RefCell::new(control),
             rx: RefCell::new(rx),
             tx: Lock::new(tx, ring_lines),
+            polls_on: Cell::new(None),
             policy: RefCell::new(policy),
             source,
             checksum: config.rx_checksum && chip.has_checksum_offload(),
@@ -331,6 +339,11 @@ impl Bound {
         false
     }
 
+    /// So many empty frames, at no cost: before the machine is started.
+    pub(crate) fn set_aside(&self, frames: usize) -> Vec<Frame> {
+        set_aside(&self.source, frames)
+    }
+
     /// Writes of the receive tail so far; of the last time that was known while the queue is in use.
     pub fn tail_writes(&self) -> u64 {
         self.signs.tail_writes.get()
@@ -339,6 +352,17 @@ impl Bound {
     /// Where it shows its signs.
     pub fn signs(&self) -> Rc<Signs> {
         Rc::clone(&self.signs)
+    }
+
+    /// Has a poll use the transmit queue all the time.
+    #[inline]
+    fn with_own_tx<R>(&self, poll: impl FnOnce(&mut TxQueue<Card, Allocator>) -> R) -> R {
+        self.tx.with(&self.machine, |tx| {
+            self.polls_on.set(Some(self.machine.cpu()));
+            let result = poll(tx);
+            self.polls_on.set(None);
+            result
+        })
     }
 
     /// Notes at the end of a turn what went wrong in it.
@@ -397,12 +421,11 @@ impl Netdev for Bound {
                 (polled, if polled.done { Next::Interrupt } else { Next::Now })
             }
             Policy::Polling(service) => {
-                (self.tx.with(&self.machine, |tx| service.poll(&mut rx, tx, budget, sink)), Next::Now)
+                (self.with_own_tx(|tx| service.poll(&mut rx, tx, budget, sink)), Next::Now)
             }
             Policy::SelfPacing(service) => {
                 let mut control = self.control.borrow_mut();
-                let result =
-                    self.tx.with(&self.machine, |tx| service.poll(&mut control, &mut rx, tx, budget, sink));
+                let result = self.with_own_tx(|tx| service.poll(&mut control, &mut rx, tx, budget, sink));
                 self.signs.spent.set(service.spent());
                 match result {
                     Ok((polled, service::Next::Now)) => (polled, Next::Now),
@@ -458,6 +481,9 @@ impl Netdev for Bound {
     }
 
     fn forward(&self, frame: Frame) -> Result<(), Frame> {
+        if self.polls_on.get() == Some(self.machine.cpu()) {
+            return Err(frame);
+        }
         let Frame(mut received) = frame;
         let (buffer, bytes) = (received.buffer, received.bytes);
         let sent = self.tx.with(&self.machine, |tx| {

@@ -4,7 +4,7 @@ use crate::netdev::{Bound, Frame};
 use crate::setup::StackParams;
 use kpps_machine::Machine;
 use kpps_machine::platform::Buf;
-use kpps_machine::stack::freebsd::{self, OnFull};
+use kpps_machine::stack::freebsd::{self, Program};
 use kpps_machine::stack::linux24::{Attach, Handler, Work};
 use kpps_machine::stack::{IntoBuffer, Producer, linux22, linux24};
 
@@ -83,7 +83,7 @@ impl<S: Sink> Running<S> {
             Self::Linux24(stack) => stack.send_forever(machine, 0, producer),
             Self::FreeBsd(stack) => {
                 let datagram = kpps_frames::Size::MIN.bytes_with_fcs() as usize;
-                stack.send_from_process(machine, OnFull::Retry, datagram, producer);
+                stack.send_from_process(machine, Program::NETBLAST, datagram, producer);
             }
         }
     }

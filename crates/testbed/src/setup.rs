@@ -55,7 +55,7 @@ impl StackParams {
         match self {
             Self::Linux22(params) => params.backlog + params.from_device_queue,
             Self::Linux24(params) => params.backlog + params.transmit_queue,
-            Self::FreeBsd(params) => params.input_queue + params.transmit_queue,
+            Self::FreeBsd(params) => params.most_frames(),
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Features of driver and card, each a switch, and that it does to the counts what it is for.
 #![allow(clippy::unwrap_used)]
 
+use kpps_bench::Load;
 use kpps_frames::{Size, rate};
 use kpps_profiles::Change;
-use kpps_testbed::{By, Features, Pieces, Setup, Transmit, transmit_with};
+use kpps_testbed::{By, Features, Pieces, Setup, Simulated, Transmit, transmit_with};
 
 fn sent_with(size: u16, features: Features, changes: &[(&str, i64)]) -> Transmit {
     let changes: Vec<_> = changes.iter().map(|&(path, value)| Change::set(path, value).unwrap()).collect();
@@ -99,6 +100,26 @@ fn fragments_cost_bursts_and_coalescing_them_cpu_time() {
     assert_near(bursts[1], 4.0, 0.01);
     assert_near(bursts[2], 1.0, 0.01);
     assert!(cpu_ns(&copied) > cpu_ns(&one) + 300.0, "{} {}", cpu_ns(&copied), cpu_ns(&one));
+}
+
+/// A ring of 80 descriptors fills 20 lines, or parts of 21: each time round one more is fetched.
+#[test]
+fn a_ring_that_begins_within_a_line_costs_misses() {
+    let misses = |offset: i64| {
+        let change = Change::set("host.ring_offset_bytes", offset).unwrap();
+        let setup = Setup::changed("rdr2007", None, "click-polling", &[change]).unwrap();
+        let load = Load { offered_pps: 7e5, size: Size::MIN, warmup_ms: 2, duration_ms: 10, seed: 1 };
+        Simulated::new(setup).profiled(&load, &|| true).unwrap().per_frame.cache_misses
+    };
+    let aligned = misses(0);
+    for offset in [16, 32, 48] {
+        assert_near((misses(offset) - aligned) * 80.0, 1.0, 0.05);
+    }
+    for offset in [8, 64] {
+        let change = Change::set("host.ring_offset_bytes", offset).unwrap();
+        let error = Setup::changed("rdr2007", None, "intel-5.7.6", &[change]).err().unwrap().to_string();
+        assert!(error.contains("multiple of 16 up to 48"), "{error}");
+    }
 }
 
 #[test]

@@ -59,6 +59,28 @@ fn the_more_is_done_with_a_frame_the_fewer_are_forwarded() {
     assert!(peaks.windows(2).all(|pair| pair[0] > 1.03 * pair[1]), "{peaks:?}");
 }
 
+/// At line rate both ways no app keeps up: what it does not pass on is in the ledger, frame by frame.
+#[test]
+fn in_an_overload_every_frame_is_somewhere() {
+    for (app, driver) in Forwarder::ALL.into_iter().flat_map(|app| [(app, "intel-5.7.6"), (app, "kpps")]) {
+        let testbed = Forwarding::new(lunz2003(driver, 256, true).unwrap(), app);
+        let load = load(app, line_pps(app.least_size()));
+        let forwarded = testbed.forwarded(&load, &|| true).unwrap();
+        let ledger = &forwarded.trial.ledger;
+        let dropped: u64 = ledger.dropped.values().sum();
+        let under_way: u64 = ledger.in_flight_at.values().sum();
+        assert_eq!(ledger.sent, ledger.delivered + dropped + under_way, "{app}, {driver}: {ledger:?}");
+        // Warm-up, measurement, and 20 ms in which the last ones may arrive.
+        let due = load.offered_pps * 0.035;
+        assert!((ledger.sent as f64 - due).abs() < 10.0, "{app}, {driver}: {} of {due}", ledger.sent);
+        assert!(
+            ledger.dropped["fifo"] + ledger.dropped["ring"] > ledger.sent / 2,
+            "{app}, {driver}: {ledger:?}"
+        );
+        assert!(ledger.delivered > 1000 && forwarded.wrong == 0, "{app}, {driver}: {ledger:?}");
+    }
+}
+
 #[test]
 fn two_cpus_share_what_a_router_writes() {
     let spread = |app| {

@@ -10,9 +10,10 @@ mod polling;
 mod process;
 
 pub use polling::Polling;
-pub use process::{Calls, OnFull, Sender};
+pub use process::{Calls, OnFull, Program, Sender};
 
-use super::linux24::{Handler, Work};
+use super::linux24::{Handler, Work, supply};
+use super::udp::{self, Socket};
 use super::{IntoBuffer, Netdev, Next, Raised, Service};
 use crate::cpu::{ContextId, Function, Level, Machine};
 use crate::limits::{QUEUE, check};
@@ -32,6 +33,8 @@ pub struct Params {
     pub transmit_queue: usize,
     /// Frames in the IP input queue.
     pub input_queue: usize,
+    /// Datagrams in the buffer of a socket.
+    pub socket_queue: usize,
     /// The rules of polling(4), for devices that are polled.
     pub polling: Polling,
     /// Switching to an interrupt thread and back; 0 where handlers run on the stack of what they interrupt.
@@ -50,6 +53,8 @@ pub struct Params {
     pub forward_cycles: u64,
     /// Into the kernel and back.
     pub system_call_cycles: u64,
+    /// `recvfrom`: into the kernel and back with one datagram, beside copying it.
+    pub receive_call_cycles: u64,
     /// One datagram from its socket to the transmit queue: `sosend`, `udp_output`, `ip_output`, `ether_output`.
     pub output_cycles: u64,
     /// The driver takes one frame from the transmit queue: `if_start` beside the descriptor.
@@ -64,7 +69,11 @@ impl Params {
     /// Whether a stack can be like this; the error names what is out of range.
     pub fn check(&self) -> Result<(), String> {
         const CYCLES: std::ops::RangeInclusive<u64> = 0..=1_000_000;
-        check(&[("transmit_queue", self.transmit_queue, QUEUE), ("input_queue", self.input_queue, QUEUE)])?;
+        check(&[
+            ("transmit_queue", self.transmit_queue, QUEUE),
+            ("input_queue", self.input_queue, QUEUE),
+            ("socket_queue", self.socket_queue, QUEUE),
+        ])?;
         check(&[
             ("hz", self.hz, 10..=100_000),
             ("interrupt_thread_cycles", self.interrupt_thread_cycles, CYCLES),
@@ -76,6 +85,7 @@ impl Params {
             ("forward_cycles", self.forward_cycles, CYCLES),
             // A call or a poll that costs nothing would be made for ever in the same instant.
             ("system_call_cycles", self.system_call_cycles, 1..=1_000_000),
+            ("receive_call_cycles", self.receive_call_cycles, 1..=1_000_000),
             ("output_cycles", self.output_cycles, CYCLES),
             ("start_cycles", self.start_cycles, CYCLES),
             ("poll_cycles", self.poll_cycles, 1..=1_000_000),
@@ -86,6 +96,24 @@ impl Params {
 
     fn tick_ps(&self) -> u64 {
         crate::S / self.hz
+    }
+
+    /// Frames that its queues hold at most.
+    pub fn most_frames(&self) -> usize {
+        self.input_queue + self.transmit_queue + self.socket_queue
+    }
+
+    /// A socket of this system: `ip_input` and the protocol put a datagram into it within `receive_cycles`.
+    pub fn socket<F: AsRef<[u8]> + 'static>(&self) -> Socket<F> {
+        Socket::new(udp::Costs {
+            room: self.socket_queue,
+            protocol_cycles: 0,
+            wake_cycles: 0,
+            switch_cycles: self.switch_cycles,
+            call_cycles: self.receive_call_cycles,
+            program_cycles: self.element_cycles,
+            lines: 0,
+        })
     }
 }
 
@@ -106,6 +134,13 @@ pub struct Tally {
     pub dropped_transmit: u64,
     /// Frames that went into the transmit queue.
     pub queued: u64,
+}
+
+impl Tally {
+    /// Whether every received frame is somewhere, if none of them leaves again.
+    pub fn ends_here(&self) -> bool {
+        self.from_driver == self.dropped_input + self.in_input + self.in_hand + self.ended
+    }
 }
 
 struct Shared<N: Netdev, H> {
@@ -183,6 +218,17 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
     /// Looks at the application in the kernel.
     pub fn with_handler<R>(&self, look: impl FnOnce(&H) -> R) -> R {
         look(&self.shared.handler.borrow())
+    }
+
+    /// Starts a process that reads `socket`, into which datagrams come if it is the handler.
+    pub fn read_from_process(&self, machine: &Machine, socket: &Socket<N::Frame>)
+    where
+        N::Frame: AsRef<[u8]>,
+    {
+        let shared = Rc::clone(&self.shared);
+        socket.read_from_process(machine, 0, move |machine, frame| {
+            machine.without_interrupts(|| shared.device.free(frame.into_buffer()));
+        });
     }
 
     /// Looks at the device.
@@ -293,10 +339,11 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
             if out.is_empty() {
                 spend(machine, Function::Receive, self.params.receive_cycles);
             }
+            let released = self.handler.borrow_mut().released();
+            self.count(|t| t.ended += released.len() as u64);
             machine.without_interrupts(|| {
-                if let Some(buffer) = ended {
-                    self.device.free(buffer);
-                }
+                ended.into_iter().chain(released).for_each(|buffer| self.device.free(buffer));
+                supply(&self.handler, &self.device);
             });
             for (_, frame) in out.drain(..) {
                 spend(machine, Function::Forward, self.params.forward_cycles);

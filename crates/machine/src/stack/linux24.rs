@@ -9,6 +9,7 @@
 mod port;
 mod softirq;
 
+use super::udp::{self, Socket};
 use super::{IntoBuffer, Netdev, Next, Polled, Producer, Raised, Service};
 use crate::cpu::{Function, Level, Line, Machine};
 use crate::limits::{QUEUE, STEP_PS, check};
@@ -70,6 +71,8 @@ pub struct Params {
     pub vlan_cycles: u64,
     /// Connection tracking and translation: one packet of a connection that is known.
     pub nat_cycles: u64,
+    /// `udp_rcv` to the socket's queue: one datagram.
+    pub udp_cycles: u64,
     /// `tcp_v4_rcv` to the socket's queue: one segment that was expected.
     pub tcp_cycles: u64,
     /// Making an acknowledgement and sending it as far as the transmit queue.
@@ -84,6 +87,8 @@ pub struct Params {
     pub receive_segment_cycles: u64,
     /// Bytes that a packet buffer counts against a socket's memory beside its own.
     pub buffer_overhead_bytes: u32,
+    /// Bytes that the datagrams of a socket may take, each with its buffer.
+    pub datagram_bytes: u32,
     /// Cache lines of a socket that softirq and process both change.
     pub socket_lines: u32,
     /// Cache lines of a transmit queue and its locks.
@@ -132,6 +137,7 @@ impl Params {
             ("forward_cycles", self.forward_cycles, CYCLES),
             ("vlan_cycles", self.vlan_cycles, CYCLES),
             ("nat_cycles", self.nat_cycles, CYCLES),
+            ("udp_cycles", self.udp_cycles, CYCLES),
             ("tcp_cycles", self.tcp_cycles, CYCLES),
             ("tcp_ack_cycles", self.tcp_ack_cycles, CYCLES),
             ("wake_cycles", self.wake_cycles, CYCLES),
@@ -139,7 +145,23 @@ impl Params {
             ("receive_call_cycles", self.receive_call_cycles, 1..=1_000_000),
             ("receive_segment_cycles", self.receive_segment_cycles, CYCLES),
             ("buffer_overhead_bytes", self.buffer_overhead_bytes.into(), 0..=65_536),
+            ("datagram_bytes", self.datagram_bytes.into(), 0..=1 << 24),
         ])
+    }
+
+    /// A UDP socket of this system, for datagrams in buffers of so many bytes.
+    pub fn udp_socket<F: AsRef<[u8]> + 'static>(&self, buffer_bytes: u32) -> Socket<F> {
+        let each = (buffer_bytes + self.buffer_overhead_bytes).max(1);
+        Socket::new(udp::Costs {
+            // The last one may exceed what is left.
+            room: self.datagram_bytes as usize / each as usize + 1,
+            protocol_cycles: self.ip_cycles + self.udp_cycles,
+            wake_cycles: self.wake_cycles,
+            switch_cycles: self.switch_cycles,
+            call_cycles: self.receive_call_cycles + self.receive_segment_cycles,
+            program_cycles: self.element_cycles,
+            lines: self.socket_lines,
+        })
     }
 }
 
@@ -183,6 +205,14 @@ pub trait Handler<N: Netdev>: 'static {
     /// Frames that it had kept, and whose way ended in [`Handler::handle`].
     fn released(&mut self) -> Vec<N::Buffer> {
         Vec::new()
+    }
+    /// Empty frames that it wants beside those it has, for what it may have to say itself.
+    fn wants(&self) -> usize {
+        0
+    }
+    /// Takes a frame that it wants.
+    fn supply(&mut self, empty: N::Frame) {
+        let _ = empty;
     }
 }
 
@@ -247,7 +277,7 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
         Self { shared }
     }
 
-    /// Starts a kernel thread that sends by `port` as fast as the device takes frames.
+    /// Starts a kernel thread that sends by `port` as fast as the device takes frames, as pktgen does.
     pub fn send_forever(&self, machine: &Machine, port: usize, mut producer: impl Producer + 'static) {
         let shared = Rc::clone(&self.shared);
         machine.spawn(Level::Thread, move |machine| {
@@ -352,6 +382,7 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
         let released = self.handler.borrow_mut().released();
         self.ports[port].count(|t| t.ended += released.len() as u64);
         released.into_iter().for_each(|buffer| self.ports[port].device.free(buffer));
+        supply(&self.handler, &self.ports[port].device);
         for (to, frame) in out.drain(..) {
             self.send(machine, port, to, frame);
         }
@@ -369,6 +400,15 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
             port.device.free(frame.into_buffer());
         }
         port.run_queue(machine, self.params.transmit_cycles);
+    }
+}
+
+/// Gives a handler what it has used of its stock.
+pub(super) fn supply<N: Netdev, H: Handler<N>>(handler: &RefCell<H>, device: &N) {
+    let wants = handler.borrow().wants();
+    for _ in 0..wants {
+        let Some(empty) = device.make(&mut |_| 0) else { return };
+        handler.borrow_mut().supply(empty);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Machines with FreeBSD: a process that sends, the kernel that receives, a router between VLANs ([`kpps_testbed::freebsd`]).
+//! Machines with FreeBSD: programs that send and receive, the kernel that receives, a router between VLANs ([`kpps_testbed::freebsd`]).
 
 use super::offered::Offered;
 use super::random;
@@ -6,7 +6,7 @@ use super::setting::configuration;
 use super::{Context, Values, columns, ms};
 use kpps_frames::{Mix, Size, rate};
 use kpps_profiles::{Change, To};
-use kpps_testbed::freebsd::{OnFull, Place, Received, receive, route_vlans, send};
+use kpps_testbed::freebsd::{Place, Program, Received, Until, receive, route_vlans, send};
 use kpps_testbed::{RingSetup, Setup};
 use serde::Deserialize;
 
@@ -44,13 +44,16 @@ impl Setting {
     }
 }
 
-/// What the program does when the transmit queue is full.
+/// A program that sends.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum WhenFull {
-    Sleep,
-    Retry,
-    Wait,
+enum Sends {
+    TtcpOld,
+    TtcpNew,
+    Netblast,
+    Netsend,
+    Selecting,
+    Told,
 }
 
 #[derive(Deserialize)]
@@ -59,9 +62,27 @@ struct OfSend {
     setting: Setting,
     /// Bytes of a datagram.
     payload: u16,
-    on_full: WhenFull,
+    program: Sends,
+    /// What `ttcp-old` sleeps.
     #[serde(default = "sleep_us")]
     sleep_us: u64,
+    /// Datagrams a second that `netsend` is to send.
+    pps: Option<f64>,
+}
+
+impl OfSend {
+    fn program(&self) -> Result<Program, String> {
+        Ok(match (self.program, self.pps) {
+            (Sends::Netsend, Some(pps)) if pps > 0.0 && pps.is_finite() => Program::netsend(pps),
+            (Sends::Netsend, _) => return Err("netsend takes a rate above 0: pps".into()),
+            (_, Some(_)) => return Err("only netsend takes a rate: pps".into()),
+            (Sends::TtcpOld, None) => Program::ttcp_old(self.sleep_us),
+            (Sends::TtcpNew, None) => Program::TTCP_NEW,
+            (Sends::Netblast, None) => Program::NETBLAST,
+            (Sends::Selecting, None) => Program::SELECTING,
+            (Sends::Told, None) => Program::TOLD,
+        })
+    }
 }
 
 fn sleep_us() -> u64 {
@@ -73,13 +94,8 @@ fn sleep_us() -> u64 {
 /// handlers' time `useful`; CPU time of a frame in nanoseconds, all of it, of interrupts and of system calls: `cpu_ns`, `interrupt_ns`, `system_ns`.
 pub(super) fn run_send(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: OfSend = configuration(of)?;
-    let on_full = match of.on_full {
-        WhenFull::Sleep => OnFull::Sleep(of.sleep_us),
-        WhenFull::Retry => OnFull::Retry,
-        WhenFull::Wait => OnFull::Wait,
-    };
     let place = of.setting.place(context)?;
-    let sent = send(&place, of.payload, on_full, of.setting.times_ms(), context.go_on)
+    let sent = send(&place, of.payload, of.program()?, of.setting.times_ms(), context.go_on)
         .map_err(|error| error.to_string())?;
     let each_ns = |share: f64| share * 1e9 / sent.pps.max(1e-3);
     let load = &sent.load;
@@ -120,15 +136,15 @@ struct OfSender {
 pub(super) fn run_sender(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: OfSender = configuration(of)?;
     let drawn = random::changes(&of.random, of.seed)?;
-    let send = |on_full, more: &[Change]| {
+    let send = |program, more: &[Change]| {
         let changes = [&context.changes[..], &drawn, more].concat();
         let place = of.setting.place(&Context { changes, ..*context })?;
-        send(&place, of.payload, on_full, of.setting.times_ms(), context.go_on)
+        send(&place, of.payload, program, of.setting.times_ms(), context.go_on)
             .map_err(|error| error.to_string())
     };
     // Who tries again at once has a long queue before the driver's: then the card never waits.
-    let most = send(OnFull::Retry, &[Change::set("stack.transmit_queue", 511)?])?;
-    let sent = send(OnFull::Wait, &[])?;
+    let most = send(Program::NETBLAST, &[Change::set("stack.transmit_queue", 511)?])?;
+    let sent = send(Program::TOLD, &[])?;
     let mut row: Vec<(String, f64)> = Vec::new();
     for change in drawn {
         if let To::Set(toml::Value::Integer(number)) = change.to {
@@ -161,6 +177,8 @@ fn row(received: &Received) -> Vec<(&'static str, f64)> {
         ("offered_pps", received.offered_pps),
         ("taken_pps", received.taken_pps),
         ("pps", received.pps),
+        ("dropped_input_pps", received.dropped_input_pps),
+        ("dropped_socket_pps", received.dropped_socket_pps),
         ("mbps", received.mbps),
         ("interrupts_per_s", received.interrupts_per_s),
         ("interrupt_load", load.interrupt),
@@ -178,7 +196,16 @@ struct OfReceive {
     /// Bytes of a datagram.
     #[serde(default = "least")]
     payload: u16,
+    /// A program that the datagrams are for; without one they end in the kernel.
+    program: Option<Receives>,
     offered: Offered,
+}
+
+/// A program that receives.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Receives {
+    Netreceive,
 }
 
 /// What fills the smallest frame.
@@ -189,14 +216,15 @@ fn least() -> u16 {
 /// Ethernet, IPv4 and UDP headers.
 const HEADER_BYTES: u16 = 42;
 
-/// For each load: `offered_pps`, `taken_pps` (by the kernel from the driver), `pps`, `mbps` (frames with FCS), `interrupts_per_s`; shares of the CPU's time `interrupt_load`, `system_load`,
+/// For each load: `offered_pps`, `taken_pps` (by the kernel from the driver), `pps` (at their end), `dropped_input_pps`, `dropped_socket_pps`, `mbps` (frames with FCS), `interrupts_per_s`; shares of the CPU's time `interrupt_load`, `system_load`,
 /// `cpu_busy`, of these `empty_polls`, and `cpu_left`.
 pub(super) fn run_receive(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: OfReceive = configuration(of)?;
     let place = of.setting.place(context)?;
     let size = Size::without_fcs((of.payload + HEADER_BYTES).max(Size::MIN.bytes_without_fcs()));
+    let until = of.program.map_or(Until::Kernel, |Receives::Netreceive| Until::Process);
     let rows = of.offered.pps(rate::line_rate_pps(rate::GIGABIT, size)).into_iter().map(|offered_pps| {
-        let received = receive(&place, size, offered_pps, of.setting.times_ms(), context.go_on);
+        let received = receive(&place, until, size, offered_pps, of.setting.times_ms(), context.go_on);
         received.map(|received| row(&received)).map_err(|error| error.to_string())
     });
     columns(rows.collect::<Result<_, _>>()?)
@@ -227,25 +255,83 @@ mod tests {
     use super::*;
     use crate::Value;
 
-    fn sent(on_full: &str, hz: i64, queue: i64) -> Values {
-        let text = format!(
-            "machine = 'evans2005-xp'\npayload = 5\non_full = '{on_full}'\nset = {{ 'stack.hz' = {hz}, 'stack.transmit_queue' = {queue} }}\nwarmup_ms = 20\nduration_ms = 60"
+    fn measured(run: fn(toml::Table, &Context) -> Result<Values, String>, of: &str) -> Values {
+        run(of.parse().unwrap(), &Context { changes: Vec::new(), go_on: &|| true }).unwrap()
+    }
+
+    fn sent(program: &str, hz: i64, queue: i64) -> Values {
+        let of = format!(
+            "machine = 'evans2005-xp'\npayload = 5\n{program}\nset = {{ 'stack.hz' = {hz}, 'stack.transmit_queue' = {queue} }}\nwarmup_ms = 20\nduration_ms = 60"
         );
-        run_send(text.parse().unwrap(), &Context { changes: Vec::new(), go_on: &|| true }).unwrap()
+        measured(run_send, &of)
+    }
+
+    fn of(values: &Values, name: &str) -> f64 {
+        match values[name] {
+            Value::Number(number) => number,
+            Value::List(_) => panic!("one number"),
+        }
     }
 
     #[test]
     fn who_sleeps_on_a_full_queue_loses_time_and_who_does_not_spins() {
-        let of = |values: &Values, name: &str| match values[name] {
-            Value::Number(number) => number,
-            Value::List(_) => panic!("one number"),
-        };
-        let (sleeps, retries, waits) =
-            (sent("sleep", 100, 50), sent("retry", 100, 50), sent("wait", 100, 50));
+        let programs = ["ttcp-old", "ttcp-new", "selecting", "told"];
+        let [sleeps, retries, selects, told] =
+            programs.map(|name| sent(&format!("program = '{name}'"), 100, 50));
         assert!(of(&sleeps, "idle") > 0.5, "{sleeps:?}");
-        assert!(of(&retries, "idle") == 0.0 && of(&retries, "cpu_busy") > 0.99, "{retries:?}");
-        assert!(of(&waits, "idle") == 0.0 && of(&waits, "cpu_busy") < 0.8, "{waits:?}");
-        let quick = sent("sleep", 1000, 511);
+        for spins in [&retries, &selects] {
+            assert!(of(spins, "idle") == 0.0 && of(spins, "cpu_busy") > 0.99, "{spins:?}");
+        }
+        // To believe `select` is to ask for the same more dearly.
+        assert!(of(&selects, "refused") < 0.99 * of(&retries, "refused"), "{selects:?} {retries:?}");
+        assert!(of(&selects, "refused") > 0.1, "{selects:?}");
+        assert!(of(&told, "idle") == 0.0 && of(&told, "cpu_busy") < 0.8, "{told:?}");
+        let quick = sent("program = 'ttcp-old'", 1000, 511);
         assert!(of(&quick, "idle") == 0.0, "two ticks are shorter than the queue: {quick:?}");
+    }
+
+    #[test]
+    fn netsend_keeps_its_rate_and_loses_what_is_refused() {
+        let slow = sent("program = 'netsend'\npps = 1e5", 1000, 511);
+        assert!((of(&slow, "pps") - 1e5).abs() < 1e5 * 0.001, "{slow:?}");
+        assert!(
+            of(&slow, "refused") == 0.0 && of(&slow, "cpu_busy") > 0.99,
+            "it looks at the clock: {slow:?}"
+        );
+        // The card takes 4 us for a frame.
+        let fast = sent("program = 'netsend'\npps = 3e5", 1000, 511);
+        let sent = of(&fast, "pps");
+        assert!((sent - 2.5e5).abs() < 0.1e5, "{fast:?}");
+        // The queue took some more before it was full.
+        let lost = 3e5 / sent - 1.0;
+        assert!((0.7 * lost..lost).contains(&of(&fast, "refused")), "{fast:?}");
+        for wrong in
+            ["program = 'netsend'", "program = 'netsend'\npps = 0.0", "program = 'ttcp-new'\npps = 1e5"]
+        {
+            let table = format!("machine = 'evans2005-xp'\npayload = 5\n{wrong}").parse().unwrap();
+            let error = run_send(table, &Context { changes: Vec::new(), go_on: &|| true }).unwrap_err();
+            assert!(error.contains("pps"), "{error}");
+        }
+    }
+
+    #[test]
+    fn netreceive_gets_what_is_left_and_polling_leaves_it_something() {
+        let at = |offered: f64, driver: &str, more: &str| {
+            let of = format!(
+                "machine = 'evans2005-em'\ndriver = '{driver}'\noffered = {offered:?}\nwarmup_ms = 300\nduration_ms = 100\n{more}"
+            );
+            measured(run_receive, &of)
+        };
+        let process = "program = 'netreceive'";
+        let quiet = at(2e4, "em-1.7.35", process);
+        assert!((of(&quiet, "pps") - 2e4).abs() < 50.0, "{quiet:?}");
+        assert!(of(&quiet, "dropped_socket_pps") + of(&quiet, "dropped_input_pps") == 0.0, "{quiet:?}");
+        // Above what the kernel itself can do, interrupt threads leave nothing.
+        let flooded = at(6e5, "em-1.7.35", process);
+        assert!(of(&flooded, "pps") < 0.1 * of(&at(6e5, "em-1.7.35", ""), "taken_pps"), "{flooded:?}");
+        // polling(4) reserves half of the time.
+        let polling = format!("{process}\nset = {{ 'stack.hz' = 1000 }}");
+        let polled = at(6e5, "em-1.7.35-polling", &polling);
+        assert!(of(&polled, "pps") > 5.0 * of(&flooded, "pps").max(1e4), "{polled:?} {flooded:?}");
     }
 }

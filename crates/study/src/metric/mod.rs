@@ -4,6 +4,7 @@ mod bridge;
 mod bulk;
 mod freebsd;
 mod machine;
+mod netreceive;
 mod offered;
 mod random;
 mod receive;
@@ -86,8 +87,8 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         name: "freebsd-receive",
-        about: "FreeBSD's kernel receives at one load or at many: rate, interrupts, where the CPU's time went",
-        takes: &["nic", "payload", "offered", "warmup_ms", "duration_ms"],
+        about: "FreeBSD's kernel, or a process, receives at one load or at many: rate, drops, interrupts, where the CPU's time went",
+        takes: &["nic", "payload", "program", "offered", "warmup_ms", "duration_ms"],
         take: freebsd::run_receive,
     },
     Metric {
@@ -98,8 +99,8 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         name: "freebsd-send",
-        about: "a process under FreeBSD sends datagrams as fast as it can: rate, idle card, interrupts, CPU",
-        takes: &["nic", "payload", "on_full", "sleep_us", "warmup_ms", "duration_ms"],
+        about: "a program under FreeBSD sends datagrams: rate, idle card, interrupts, CPU",
+        takes: &["nic", "payload", "program", "sleep_us", "pps", "warmup_ms", "duration_ms"],
         take: freebsd::run_send,
     },
     Metric {
@@ -118,6 +119,12 @@ pub const METRICS: &[Metric] = &[
             "duration_ms",
         ],
         take: machine::run,
+    },
+    Metric {
+        name: "netreceive",
+        about: "a process under Linux 2.4 or 2.6 reads a UDP socket, at one load or at many: rate, drops, CPUs",
+        takes: &["offered", "warmup_ms", "duration_ms"],
+        take: netreceive::run,
     },
     Metric {
         name: "receive",

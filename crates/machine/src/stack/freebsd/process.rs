@@ -1,4 +1,4 @@
-//! Processes that send: what ttcp and netblast do.
+//! Processes that send: what ttcp, netblast and netsend do.
 
 use super::{Handler, IntoBuffer, Netdev, Shared, Stack, spend};
 use crate::cpu::{Function, Level, Machine};
@@ -14,8 +14,45 @@ pub enum OnFull {
     Sleep(u64),
     /// It tries again at once, as the new ttcp and netblast.
     Retry,
+    /// It asks `select` first. That looks at the socket's own buffer, where a datagram never stays: it says yes at once, so that
+    /// a turn takes two system calls in place of one.
+    Select,
     /// It sleeps until the queue is half empty and it is told so. No FreeBSD of the time could.
     Wait,
+}
+
+/// A program that sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// What it does about a datagram that was refused.
+    pub on_full: OnFull,
+    /// From one datagram's time to the next's, in picoseconds, for which it looks at the clock again and again, as netsend: what was
+    /// refused is then lost, and the next is sent at its own time. `None`: as fast as it can.
+    pub every_ps: Option<u64>,
+}
+
+impl Program {
+    /// ttcp as it was: it sleeps when the queue is full, for so many microseconds.
+    pub const fn ttcp_old(sleep_us: u64) -> Self {
+        Self { on_full: OnFull::Sleep(sleep_us), every_ps: None }
+    }
+
+    /// ttcp as Evans changed it: it tries again at once.
+    pub const TTCP_NEW: Self = Self { on_full: OnFull::Retry, every_ps: None };
+
+    /// netblast of netrate: it sends on, whatever became of the last datagram.
+    pub const NETBLAST: Self = Self { on_full: OnFull::Retry, every_ps: None };
+
+    /// netsend of netrate: so many datagrams a second, by the clock.
+    pub fn netsend(pps: f64) -> Self {
+        Self { on_full: OnFull::Retry, every_ps: Some((crate::S as f64 / pps.max(1e-3)) as u64) }
+    }
+
+    /// A program that believes `select`.
+    pub const SELECTING: Self = Self { on_full: OnFull::Select, every_ps: None };
+
+    /// A program that is told when there is room. No FreeBSD of the time could.
+    pub const TOLD: Self = Self { on_full: OnFull::Wait, every_ps: None };
 }
 
 /// What came of a program's system calls.
@@ -47,11 +84,11 @@ impl Sender {
 }
 
 impl<N: Netdev, H: Handler<N>> Stack<N, H> {
-    /// Starts a process that sends one datagram of `bytes` with each system call, as fast as it can.
+    /// Starts a process that sends one datagram of `bytes` with each system call.
     pub fn send_from_process(
         &self,
         machine: &Machine,
-        on_full: OnFull,
+        program: Program,
         bytes: usize,
         mut producer: impl Producer + 'static,
     ) -> Sender {
@@ -62,7 +99,16 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
         let me = Rc::new(Cell::new(None));
         let id = Rc::clone(&me);
         let process = machine.spawn(Level::Thread, move |machine| {
+            let mut due_ps = machine.now_ps();
             while !stop.get() {
+                if let Some(every_ps) = program.every_ps {
+                    due_ps += every_ps;
+                    // The clock is the kernel's: each look is a system call.
+                    while machine.now_ps() < due_ps && !stop.get() {
+                        spend(machine, Function::SystemCall, shared.params.system_call_cycles);
+                        machine.give_way();
+                    }
+                }
                 let elements = u64::from(producer.elements());
                 spend(machine, Function::Element, elements * shared.params.element_cycles);
                 let mut calls = counted.get();
@@ -74,8 +120,12 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
                 }
                 calls.refused += 1;
                 counted.set(calls);
-                match on_full {
+                match program.on_full {
                     OnFull::Retry => machine.give_way(),
+                    OnFull::Select => {
+                        spend(machine, Function::SystemCall, shared.params.system_call_cycles);
+                        machine.give_way();
+                    }
                     OnFull::Sleep(us) => {
                         let tick_ps = shared.params.tick_ps();
                         let ticks = (us * crate::US).div_ceil(tick_ps) + 1;

@@ -1,0 +1,167 @@
+//! A UDP socket and the process that reads it, as netreceive and ttcp do.
+//!
+//! The protocol puts datagrams into the socket's buffer and drops those that it has no room for. The process takes one with each
+//! system call, and sleeps in it while there is none.
+
+use super::linux24::{Handler, Work};
+use super::{IntoBuffer, Netdev};
+use crate::cpu::{ContextId, Function, Level, Line, Machine};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// Ethernet, IPv4 and UDP headers, which no process gets to see.
+const HEADER_BYTES: usize = 42;
+
+/// What a socket holds, and what is done for a datagram, in clock cycles of the host's CPU.
+#[derive(Clone, Copy, Debug)]
+pub struct Costs {
+    /// Datagrams that its buffer has room for.
+    pub room: usize,
+    /// The protocol, as far as the stack has not done it before.
+    pub protocol_cycles: u64,
+    /// Waking the process.
+    pub wake_cycles: u64,
+    /// Switching to it.
+    pub switch_cycles: u64,
+    /// The system call that takes a datagram, beside copying it.
+    pub call_cycles: u64,
+    /// What the program itself does with one.
+    pub program_cycles: u64,
+    /// Cache lines of the socket that protocol and process both change.
+    pub lines: u32,
+}
+
+/// Where a socket's datagrams are: `arrived = dropped + held + read`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Datagrams that came to the socket.
+    pub arrived: u64,
+    /// Dropped: its buffer was full.
+    pub dropped: u64,
+    /// In the buffer, or in the process's hands.
+    pub held: u64,
+    /// The process has them.
+    pub read: u64,
+}
+
+impl Tally {
+    /// Whether every datagram is somewhere.
+    pub fn closes(&self) -> bool {
+        self.arrived == self.dropped + self.held + self.read
+    }
+}
+
+struct Shared<F> {
+    costs: Costs,
+    buffer: RefCell<VecDeque<F>>,
+    tally: Cell<Tally>,
+    /// The process, while it sleeps.
+    asleep: Cell<Option<ContextId>>,
+    line: Line,
+}
+
+/// A socket. A handle.
+pub struct Socket<F>(Rc<Shared<F>>);
+
+impl<F> Clone for Socket<F> {
+    fn clone(&self) -> Self {
+        Self(Rc::clone(&self.0))
+    }
+}
+
+impl<F> Shared<F> {
+    fn count(&self, change: impl FnOnce(&mut Tally)) {
+        let mut tally = self.tally.get();
+        change(&mut tally);
+        self.tally.set(tally);
+    }
+
+    fn spend(&self, machine: &Machine, function: Function, cycles: u64) {
+        machine.spend_on(function, cycles * machine.host().cycle_ps);
+    }
+}
+
+impl<F: AsRef<[u8]> + 'static> Socket<F> {
+    /// A socket that nobody reads yet.
+    pub fn new(costs: Costs) -> Self {
+        Self(Rc::new(Shared {
+            buffer: RefCell::new(VecDeque::with_capacity(costs.room)),
+            costs,
+            tally: Cell::default(),
+            asleep: Cell::new(None),
+            line: Line::new(),
+        }))
+    }
+
+    /// Datagrams that its buffer has room for.
+    pub fn room(&self) -> usize {
+        self.0.costs.room
+    }
+
+    /// What has become of its datagrams.
+    pub fn tally(&self) -> Tally {
+        self.0.tally.get()
+    }
+
+    /// Starts the process that reads it, on `cpu`; `free` takes frames that have been read.
+    pub fn read_from_process(&self, machine: &Machine, cpu: usize, free: impl Fn(&Machine, F) + 'static) {
+        let (shared, me) = (Rc::clone(&self.0), Rc::new(Cell::new(None)));
+        let id = Rc::clone(&me);
+        let process = machine.spawn_on(cpu, Level::Thread, move |machine| {
+            let costs = shared.costs;
+            loop {
+                shared.spend(machine, Function::SystemCall, costs.call_cycles);
+                machine.own(&shared.line, costs.lines);
+                let frame = loop {
+                    if let Some(frame) = shared.buffer.borrow_mut().pop_front() {
+                        break frame;
+                    }
+                    shared.asleep.set(id.get());
+                    machine.wait();
+                    shared.spend(machine, Function::Schedule, costs.switch_cycles);
+                };
+                let bytes = frame.as_ref().len().saturating_sub(HEADER_BYTES) as u64;
+                machine.spend_on(Function::Copy, bytes * machine.host().copy_byte_ps);
+                free(machine, frame);
+                shared.count(|t| (t.held, t.read) = (t.held - 1, t.read + 1));
+                shared.spend(machine, Function::Element, costs.program_cycles);
+                machine.give_way();
+            }
+        });
+        me.set(Some(process));
+    }
+}
+
+impl<N: Netdev> Handler<N> for Socket<N::Frame> {
+    fn work(&self) -> Work {
+        Work::Protocol
+    }
+
+    fn receive(&self, machine: &Machine, _: &N, frame: N::Frame) -> Option<N::Buffer> {
+        let shared = &self.0;
+        shared.spend(machine, Function::Receive, shared.costs.protocol_cycles);
+        machine.own(&shared.line, shared.costs.lines);
+        if shared.buffer.borrow().len() >= shared.costs.room {
+            shared.count(|t| (t.arrived, t.dropped) = (t.arrived + 1, t.dropped + 1));
+            return Some(frame.into_buffer());
+        }
+        shared.buffer.borrow_mut().push_back(frame);
+        shared.count(|t| (t.arrived, t.held) = (t.arrived + 1, t.held + 1));
+        if let Some(process) = shared.asleep.take() {
+            shared.spend(machine, Function::Schedule, shared.costs.wake_cycles);
+            machine.wake(process);
+        }
+        None
+    }
+
+    fn handle(
+        &mut self,
+        _: u64,
+        _: usize,
+        frame: N::Frame,
+        _: &mut Vec<(usize, N::Frame)>,
+    ) -> Option<N::Buffer> {
+        Some(frame.into_buffer())
+    }
+}
