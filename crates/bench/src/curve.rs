@@ -36,7 +36,7 @@ pub fn point(load: &Load, trial: &Trial) -> Point {
     }
 }
 
-/// Runs one trial for each of `loads` (frames per second), each as `load` otherwise, and calls `step` after each.
+/// Runs one trial for each of `loads` (frames per second), each as `load` otherwise, and tells `step` of each point.
 /// The series ends early, with what it has, when `go_on` says no or a trial fails; the error tells.
 pub fn curve(
     name: &str,
@@ -44,7 +44,7 @@ pub fn curve(
     load: &Load,
     loads: &[f64],
     go_on: &dyn Fn() -> bool,
-    mut step: impl FnMut(),
+    mut step: impl FnMut(&Point),
 ) -> (Series, Result<(), TrialError>) {
     let mut series = Series { name: name.into(), points: Vec::with_capacity(loads.len()) };
     for &offered_pps in loads {
@@ -53,10 +53,13 @@ pub fn curve(
         }
         let load = Load { offered_pps, ..*load };
         match testbed.trial_while(&load, go_on) {
-            Ok(trial) => series.points.push(point(&load, &trial)),
+            Ok(trial) => {
+                let point = point(&load, &trial);
+                step(&point);
+                series.points.push(point);
+            }
             Err(error) => return (series, Err(error)),
         }
-        step();
     }
     (series, Ok(()))
 }
@@ -108,7 +111,7 @@ mod tests {
     #[test]
     fn a_point_for_each_load() {
         let (Series { points, .. }, end) =
-            curve("limit", &mut Limit(100.0, 0), &LOAD, &[50.0, 100.0, 200.0], &|| true, || ());
+            curve("limit", &mut Limit(100.0, 0), &LOAD, &[50.0, 100.0, 200.0], &|| true, |_| ());
         assert!(end.is_ok());
         let shown: Vec<_> = points.iter().map(|p| (p.delivered_pps, p.loss_ratio)).collect();
         assert_eq!(shown, [(50.0, 0.0), (100.0, 0.0), (100.0, 0.5)]);
@@ -124,13 +127,13 @@ mod tests {
     #[test]
     fn what_could_not_be_sent_is_lost() {
         let (Series { points, .. }, _) =
-            curve("limit", &mut Limit(50.0, 25), &LOAD, &[75.0], &|| true, || ());
+            curve("limit", &mut Limit(50.0, 25), &LOAD, &[75.0], &|| true, |_| ());
         assert_eq!((points[0].sent_pps, points[0].loss_ratio), (75.0, 0.5));
     }
 
     #[test]
     fn nothing_delivered_has_nothing_per_packet() {
-        let (Series { points, .. }, _) = curve("limit", &mut Limit(0.0, 0), &LOAD, &[50.0], &|| true, || ());
+        let (Series { points, .. }, _) = curve("limit", &mut Limit(0.0, 0), &LOAD, &[50.0], &|| true, |_| ());
         assert_eq!((points[0].delivered_pps, points[0].loss_ratio), (0.0, 1.0));
         assert_eq!(
             (points[0].registers_per_packet, points[0].allocations_per_packet),
@@ -142,7 +145,7 @@ mod tests {
     fn an_interrupted_curve_keeps_its_points() {
         let done = std::cell::Cell::new(0);
         let (series, end) =
-            curve("limit", &mut Limit(100.0, 0), &LOAD, &[50.0, 100.0, 200.0], &|| done.get() < 2, || {
+            curve("limit", &mut Limit(100.0, 0), &LOAD, &[50.0, 100.0, 200.0], &|| done.get() < 2, |_| {
                 done.set(done.get() + 1)
             });
         assert_eq!(series.points.len(), 2);
@@ -151,7 +154,8 @@ mod tests {
 
     #[test]
     fn a_failed_trial_loses_none_before_it() {
-        let (series, end) = curve("limit", &mut Limit(1.0, 0), &LOAD, &[50.0, 2000.0, 60.0], &|| true, || ());
+        let (series, end) =
+            curve("limit", &mut Limit(1.0, 0), &LOAD, &[50.0, 2000.0, 60.0], &|| true, |_| ());
         assert_eq!(series.points.len(), 1);
         assert!(matches!(end, Err(TrialError::Load(_))));
     }

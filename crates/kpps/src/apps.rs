@@ -234,9 +234,10 @@ fn run_app<A: App<Frame>>(
     more: impl Fn(&A) -> String,
 ) -> Result<(), Failure> {
     let start = Start::now(ports)?;
-    let mut ends = common.ends(duration);
+    let (meter, view) = common.show(format!("kpps {command}"), None)?;
+    let mut ends = common.ends(duration, &meter);
     let elapsed = app(ports, program, &mut ends);
-    ends.clear();
+    drop(view);
     let elapsed = elapsed.map_err(run::broken)?;
     let mut results = start.results(command, common, specs, ports, elapsed)?;
     let ledger = program.ledger();

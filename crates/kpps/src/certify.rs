@@ -47,6 +47,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let from_mac = Mac(port.address().map_err(|e| Failure::Check(e.to_string()))?);
     let frame = udp_test(&Flow { from_mac, ..Flow::default() }, arguments.size)
         .map_err(|e| Failure::Input(e.to_string()))?;
+    let (meter, view) = arguments.common.show(format!("kpps certify {}", arguments.port), None)?;
     let mut measure = |load| -> Result<(Sent, f64), Failure> {
         let plan = Plan {
             load,
@@ -57,12 +58,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             stream: 0,
             epoch: None,
         };
-        let mut ends = arguments.common.ends(Some(arguments.duration));
+        let mut ends = arguments.common.ends(Some(arguments.duration), &meter);
         let sent = match &mut *port {
             AnyPort::Card(card) => send(&mut **card, &plan, &mut ends),
             port => send(port, &plan, &mut ends),
         };
-        ends.clear();
         let sent = sent.map_err(run::broken)?;
         Ok((sent, sent.sent as f64 / sent.elapsed.as_secs_f64().max(1e-9)))
     };
@@ -81,6 +81,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             gaps: sent.gaps.as_ref().map(gaps),
         });
     }
+    drop(view);
     let certificate = Certificate {
         kpps_version: env!("CARGO_PKG_VERSION").into(),
         port: arguments.port.to_string(),

@@ -45,13 +45,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut ports = arguments.common.open(specs, true)?;
     let start = Start::now(&mut ports)?;
     let mut streams = Streams::default();
-    let mut ends = arguments.common.ends(Some(arguments.duration));
+    let (meter, view) = arguments.common.show(format!("kpps count {}", arguments.port), None)?;
+    let mut ends = arguments.common.ends(Some(arguments.duration), &meter);
     let elapsed = match ports.first_mut() {
         Some(AnyPort::Card(card)) => count(&mut **card, &mut streams, arguments.expect, &mut ends),
         Some(port) => count(port, &mut streams, arguments.expect, &mut ends),
         None => Ok(Duration::ZERO),
     };
-    ends.clear();
+    drop(view);
     let elapsed = elapsed.map_err(run::broken)?;
     let mut results = start.results("count", &arguments.common, specs, &mut ports, elapsed)?;
     let mut rows: Vec<Stream> = streams

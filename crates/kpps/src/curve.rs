@@ -2,16 +2,17 @@
 
 use crate::error::{Failure, print};
 use crate::interrupt;
+use crate::live::{self, Live};
 use crate::output::Output;
 use crate::room::Room;
 use crate::units::{self, Loads};
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use kpps_bench::{Load, Testbed, TrialError, curve, default_loads};
 use kpps_frames::{Size, rate};
 use kpps_lab::workload::{Setting, Settings};
 use kpps_lab::{Bed, BedSpec};
-use kpps_report::{Curve, Environment, Series, csv, html, text};
+use kpps_live::Progress;
+use kpps_report::{Curve, Environment, Point, Series, csv, html, text};
 use kpps_testbed::Setup;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -75,6 +76,8 @@ pub struct Arguments {
     /// Where to write the HTML report [default: report.html]
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    #[command(flatten)]
+    live: Live,
 }
 
 fn guest(text: &str) -> Result<BedSpec, String> {
@@ -135,20 +138,23 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
     interrupt::watch();
     let began = Instant::now();
-    let progress = progress(wanted);
+    let progress = Progress::of(format!("kpps curve: {} on {}", environment.chip, environment.machine));
+    progress.wants(wanted);
+    let quiet = arguments.json || arguments.csv;
+    let view = arguments.live.view(progress.clone(), Box::new(()), quiet)?;
     let mut series: Vec<Series> = Vec::with_capacity(testbeds.len());
     let mut end = Ok(());
     for Named { name, mut testbed } in testbeds {
-        progress.set_message(name.clone());
-        let (curve, ended) =
-            curve(&name, testbed.as_mut(), &load, &loads, &|| !interrupt::asked(), || progress.inc(1));
+        progress.begins(&*name, None);
+        let step = |point: &Point| progress.ended(live::ended(point));
+        let (curve, ended) = curve(&name, testbed.as_mut(), &load, &loads, &|| !interrupt::asked(), step);
         series.push(curve);
         end = ended;
         if end.is_err() {
             break;
         }
     }
-    progress.finish_and_clear();
+    drop(view);
 
     let points: usize = series.iter().map(|s| s.points.len()).sum();
     let results = Curve::new(environment, series, points == wanted);
@@ -227,15 +233,6 @@ fn in_guests(arguments: &Arguments) -> Result<(Vec<Named>, Environment), Failure
         testbed: Box::new(Bed::new(spec.clone(), settings.clone(), kpps.clone())),
     });
     Ok((testbeds.collect(), environment))
-}
-
-/// A bar on the terminal's error stream; nothing where nobody looks.
-fn progress(trials: usize) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} trials  {msg}  {eta} left");
-    ProgressBar::new(trials as u64).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
 /// What a person at a terminal sees.

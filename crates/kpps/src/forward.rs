@@ -49,7 +49,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let specs = [arguments.a.clone(), arguments.b.clone()];
     let mut ports = arguments.common.open(&specs, true)?;
     let start = Start::now(&mut ports)?;
-    let mut ends = arguments.common.ends(arguments.duration);
+    let title = format!("kpps forward {} {}", arguments.a, arguments.b);
+    let (meter, view) = arguments.common.show(title, None)?;
+    let mut ends = arguments.common.ends(arguments.duration, &meter);
     let mut primed = 0;
     let elapsed = match &mut ports[..] {
         [first, second] => {
@@ -61,7 +63,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         _ => Ok(Duration::ZERO),
     };
-    ends.clear();
+    drop(view);
     let elapsed = elapsed.map_err(run::broken)?;
     let results = start.results("forward", &arguments.common, &specs, &mut ports, elapsed)?;
     let words = if arguments.prime > 0 { format!("{primed} frames to begin with\n") } else { String::new() };

@@ -5,12 +5,14 @@ pub(crate) mod range;
 use crate::error::{Failure, print};
 use crate::interrupt;
 use crate::journal::Journal;
+use crate::live::{self, Live};
 use crate::output::Output;
 use crate::room::Room;
 use crate::units;
 use clap::Args;
 use kpps_bench::{Load, TrialError, point};
 use kpps_frames::Size;
+use kpps_live::Progress;
 use kpps_profiles::Change;
 use kpps_report::grid::{Axis, Cell, Grid, Setting, page, screen};
 use kpps_report::{Environment, Point};
@@ -83,6 +85,8 @@ pub struct Arguments {
     /// Where to write the HTML report [default: grid.html]
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    #[command(flatten)]
+    live: Live,
 }
 
 /// What one cell is to measure.
@@ -205,6 +209,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let kept = Mutex::new(Journal::open(&arguments.cells)?);
 
     interrupt::watch();
+    let progress = Progress::of(format!("kpps grid: {}", environment.machine));
+    progress.wants(all.len());
+    let view = arguments.live.view(progress.clone(), Box::new(()), quiet)?;
     let began = Instant::now();
     let (next, measured) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let done: Mutex<Vec<Cell>> = Mutex::default();
@@ -238,6 +245,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
                 Ok(point) => Cell { at, point, problem: None },
                 Err(problem) => Cell { at, point: None, problem: Some(problem) },
             };
+            match &cell.point {
+                Some(point) => progress.ended(live::ended(point)),
+                None => progress.done(),
+            }
             if let Ok(mut done) = done.lock() {
                 done.push(cell);
             }
@@ -249,6 +260,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             scope.spawn(work);
         }
     });
+    drop(view);
     if let Ok(Some(failure)) = broken.into_inner() {
         return Err(failure);
     }

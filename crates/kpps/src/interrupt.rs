@@ -7,11 +7,15 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// From now on Ctrl-C (or SIGTERM) asks the work to end; a second one ends the process.
 pub fn watch() {
     // If the handler cannot be set, Ctrl-C ends the process as it does by default.
-    let _ = ctrlc::set_handler(|| {
-        if INTERRUPTED.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
-        }
-    });
+    let _ = ctrlc::set_handler(ask);
+}
+
+/// Asks the work to end; the second time ends the process.
+pub fn ask() {
+    if INTERRUPTED.swap(true, Ordering::Relaxed) {
+        kpps_live::restore();
+        std::process::exit(130);
+    }
 }
 
 /// Whether the user has asked.

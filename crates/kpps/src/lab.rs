@@ -2,12 +2,11 @@
 
 use crate::error::{Failure, print};
 use crate::interrupt;
+use crate::live;
 use crate::units::{self, Rate};
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use kpps_lab::workload::{Backend, Driver, Setting, Settings, Work};
 use kpps_lab::{Error, Model, Plan, Progress, load};
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -124,9 +123,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         kpps: program()?,
     };
     interrupt::watch();
-    let mut progress = Bar(bar());
+    let mut progress = Jobs(kpps_live::Progress::default());
+    let view = live::line(progress.0.clone());
     let results = plan.run(&mut progress, || !interrupt::asked());
-    progress.0.finish_and_clear();
+    drop(view);
     let results = results?;
     let json = || results.to_json().map_err(|e| Failure::Check(format!("no JSON of the results: {e}")));
     print(&if arguments.json { json()? } else { results.table() })?;
@@ -140,27 +140,17 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-struct Bar(ProgressBar);
+/// The jobs of a plan as a run shows them.
+struct Jobs(kpps_live::Progress);
 
-impl Progress for Bar {
+impl Progress for Jobs {
     fn jobs(&mut self, count: usize) {
-        self.0.set_length(count as u64);
+        self.0.wants(count);
     }
     fn now(&mut self, what: &str) {
-        self.0.set_message(what.to_owned());
+        self.0.begins(what, None);
     }
     fn done(&mut self) {
-        self.0.inc(1);
+        self.0.done();
     }
-}
-
-/// A bar on the terminal's error stream; nothing where nobody looks.
-fn bar() -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}  {eta} left");
-    let bar = ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar.enable_steady_tick(Duration::from_millis(200));
-    bar
 }

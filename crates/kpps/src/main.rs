@@ -17,6 +17,7 @@ mod interrupt;
 mod journal;
 mod lab;
 mod list;
+mod live;
 mod ndr;
 mod output;
 mod profile;

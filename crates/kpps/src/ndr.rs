@@ -67,7 +67,7 @@ impl Goals {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let goals = arguments.goals.both(&arguments.target, &arguments.range);
     let mut report = arguments.report.as_deref().map(Output::open).transpose()?;
-    let mut bench = Bench::open(&arguments.target, &arguments.range)?;
+    let mut bench = Bench::open("ndr", &arguments.target, &arguments.range)?;
     interrupt::watch();
     let size = arguments.target.room.size(arguments.size);
     let (mut document, mut end) = bench.search(size, &goals, &arguments.range)?;
@@ -77,6 +77,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         end = ended;
         document.trouble = search::trouble(&end);
     }
+    drop(bench);
     if let Some(report) = &mut report {
         report.write(&page(&document))?;
     }

@@ -2,6 +2,7 @@
 
 use crate::error::{Failure, print};
 use crate::interrupt;
+use crate::output::Output;
 use crate::search::{Bench, Range, tenths, trouble};
 use crate::testbed::{SIZES, Target, distinct};
 use crate::units;
@@ -11,7 +12,8 @@ use kpps_bench::search::Goal;
 use kpps_frames::Size;
 use kpps_report::Latency;
 use kpps_report::ndr::SearchTrial;
-use kpps_report::rfc2544::{BackToBack, LatencyAt, Rfc2544, SizeTests, Times};
+use kpps_report::rfc2544::{BackToBack, LatencyAt, Rfc2544, SizeTests, Times, page};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Loads at which latency is measured, over the throughput.
@@ -64,6 +66,9 @@ pub struct Arguments {
     /// Resets the device under test: a command for the shell
     #[arg(long, value_name = "COMMAND")]
     reset: Option<String>,
+    /// Write a page to look at, too
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     #[command(flatten)]
     range: Range,
     #[command(flatten)]
@@ -117,7 +122,8 @@ impl Extent {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     distinct(&arguments.size)?;
     let extent = Extent::of(arguments);
-    let mut bench = Bench::open(&arguments.target, &arguments.range)?;
+    let mut report = arguments.report.as_deref().map(Output::open).transpose()?;
+    let mut bench = Bench::open("rfc2544", &arguments.target, &arguments.range)?;
     bench.reset.clone_from(&arguments.reset);
     interrupt::watch();
     let mut document = Rfc2544 {
@@ -142,10 +148,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             break;
         }
     }
+    drop(bench);
     document.complete = end.is_ok();
     document.trouble = trouble(&end);
     if let Err(Failure::Interrupted(why)) = &mut end {
         *why = format!("interrupted: what was measured is above{}", arguments.range.kept());
+    }
+    if let Some(report) = &mut report {
+        report.write(&page(&document))?;
     }
     if arguments.target.common.json {
         let json = document.to_json().map_err(|e| Failure::Check(format!("no JSON of the results: {e}")))?;
@@ -184,9 +194,11 @@ impl Tests<'_> {
             ..Goal::NDR
         };
         let (search, ended) = self.bench.search(self.size, &[("throughput", goal)], &self.arguments.range)?;
-        let (throughput, max_pps) = (search.lower_pps("throughput"), search.max_pps);
+        let throughput = search.lower_pps("throughput");
+        // What is published is rounded, and may be more than the wire carries.
+        let max_pps = search.max_pps.min(self.bench.line_rate_pps(self.size));
         let met_at_most = search.goals.iter().all(|goal| goal.done && goal.upper_pps.is_none());
-        self.found.max_pps = max_pps;
+        self.found.max_pps = search.max_pps;
         self.found.throughput = Some(search);
         let bytes = self.size.bytes_with_fcs();
         let mut leave_out = |why: String| departures.push(format!("{bytes} B: {why}"));

@@ -2,7 +2,9 @@
 
 use crate::error::{Failure, print};
 use crate::interrupt;
+use crate::live::{self, Live};
 use clap::{Args, ValueEnum};
+use kpps_live::{Counts, Meter, Progress, View};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Glance, Watch, wait_for_links};
 use kpps_ports::port::{self, AnyPort, Counters, Port, ServiceKind, Trouble};
@@ -10,7 +12,7 @@ use kpps_report::{PortRun, ProcessorTime, Run};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use std::fmt::Write;
-use std::io::IsTerminal;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a link may take to come up: autonegotiation and a switch that thinks.
@@ -40,6 +42,8 @@ pub struct Common {
     /// Print the frames received and sent so far, this often, as lines of JSON on standard error
     #[arg(long, value_name = "TIME", value_parser = crate::units::duration)]
     every: Option<Duration>,
+    #[command(flatten)]
+    pub live: Live,
 }
 
 impl Common {
@@ -81,9 +85,22 @@ impl Common {
         Ok(ports)
     }
 
-    /// A run of this length, or an endless one.
-    pub fn ends(&self, at_most: Option<Duration>) -> Ends {
-        Ends { every: self.every, ..Ends::after(at_most) }
+    /// Shows how a run goes: what the meter shows.
+    pub fn show(&self, title: String, offered_pps: Option<f64>) -> Result<(Arc<Meter>, View), Failure> {
+        let (progress, meter) = (Progress::of(title), Arc::new(Meter::default()));
+        progress.offers(offered_pps);
+        let source = Box::new(live::Metered(meter.clone()));
+        // Lines of JSON on the same stream show enough.
+        let view = match self.every {
+            None => self.live.view(progress, source, self.json)?,
+            Some(_) => View::none(),
+        };
+        Ok((meter, view))
+    }
+
+    /// A run of this length, or an endless one, that can be seen on the meter.
+    pub fn ends(&self, at_most: Option<Duration>, meter: &Arc<Meter>) -> Ends {
+        Ends { at_most, meter: meter.clone(), begun: None, every: self.every, told: Duration::ZERO }
     }
 
     /// The name of the service.
@@ -101,26 +118,15 @@ pub fn broken(trouble: Trouble) -> Failure {
     Failure::Check(trouble.to_string())
 }
 
-/// Ends a run at its time or when the user has enough, and shows once a second how it goes.
+/// Ends a run at its time or when the user has enough, and lets it be seen how it goes.
 pub struct Ends {
     at_most: Option<Duration>,
-    shows: bool,
+    meter: Arc<Meter>,
+    /// The first glance: the ports may have been used before.
+    begun: Option<Glance>,
     every: Option<Duration>,
-    shown: Glance,
-}
-
-impl Ends {
-    /// A run of this length, or an endless one.
-    pub fn after(at_most: Option<Duration>) -> Self {
-        Self { at_most, shows: std::io::stderr().is_terminal(), every: None, shown: Glance::default() }
-    }
-
-    /// Removes the line that shows how it goes.
-    pub fn clear(&self) {
-        if self.shows {
-            eprint!("\r\x1b[K");
-        }
-    }
+    /// When it was last told how it goes.
+    told: Duration,
 }
 
 impl Watch for Ends {
@@ -129,23 +135,16 @@ impl Watch for Ends {
     }
 
     fn go_on(&mut self, glance: &Glance) -> bool {
-        let since = glance.elapsed - self.shown.elapsed;
-        if let Some(every) = self.every {
-            if since >= every {
-                let Glance { elapsed, received, sent, .. } = glance;
-                let elapsed = elapsed.as_secs_f64();
-                eprintln!("{{\"seconds\":{elapsed:.6},\"received\":{received},\"sent\":{sent}}}");
-                self.shown = *glance;
-            }
-        } else if self.shows && since >= Duration::from_secs(1) {
-            let rate = |now: u64, before: u64| (now - before) as f64 / since.as_secs_f64() / 1e3;
-            eprint!(
-                "\r{:>5.0} s  received {:>9.1} kpps  sent {:>9.1} kpps\x1b[K",
-                glance.elapsed.as_secs_f64(),
-                rate(glance.received, self.shown.received),
-                rate(glance.sent, self.shown.sent),
-            );
-            self.shown = *glance;
+        let Glance { elapsed, received, sent, .. } = *glance;
+        let begun = self.begun.get_or_insert(*glance);
+        let (so_far, came) = (sent - begun.sent, received - begun.received);
+        self.meter.show(Counts { elapsed, sent: so_far, received: came });
+        if let Some(every) = self.every
+            && elapsed - self.told >= every
+        {
+            let elapsed_s = elapsed.as_secs_f64();
+            eprintln!("{{\"seconds\":{elapsed_s:.6},\"received\":{received},\"sent\":{sent}}}");
+            self.told = elapsed;
         }
         !interrupt::asked()
     }

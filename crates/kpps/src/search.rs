@@ -3,17 +3,18 @@
 use crate::error::Failure;
 use crate::interrupt;
 use crate::journal::Journal;
-use crate::testbed::Target;
+use crate::live;
+use crate::testbed::{Opened, Target};
 use crate::units::{self, Rate};
 use clap::Args;
 use kpps_bench::rfc2544::Ask;
 use kpps_bench::search::{Goal, Measured, Search};
-use kpps_bench::{Load, Testbed, Trial};
+use kpps_bench::{Load, Testbed, Trial, point};
 use kpps_frames::Size;
+use kpps_live::{Progress, View};
 use kpps_report::ndr::{Ndr, SearchGoal, SearchTrial};
 use std::cell::RefCell;
-use std::collections::HashMap;
-use std::io::IsTerminal;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -62,6 +63,7 @@ impl Range {
 pub struct Bench {
     testbed: Box<dyn Testbed>,
     name: Vec<String>,
+    environment: BTreeMap<String, String>,
     both_ways: bool,
     seed: u64,
     journal: Option<Journal<SearchTrial>>,
@@ -69,21 +71,28 @@ pub struct Bench {
     pub reset: Option<String>,
     /// How many trials of each name were asked for.
     asked: HashMap<String, usize>,
-    trials: usize,
+    progress: Progress,
+    /// Shows the progress; gone with the bench.
+    _view: View,
 }
 
 impl Bench {
-    /// Sets a testbed up, and opens the file.
-    pub fn open(target: &Target, range: &Range) -> Result<Self, Failure> {
+    /// Sets a testbed up, opens the file, and shows from now on how it goes.
+    pub fn open(command: &str, target: &Target, range: &Range) -> Result<Self, Failure> {
+        let Opened { testbed, source, environment } = target.open()?;
+        let journal = range.trials.as_deref().map(Journal::open).transpose()?;
+        let progress = Progress::of(format!("kpps {command}: {}", target.name().join(" and ")));
         Ok(Self {
-            testbed: target.open()?,
+            testbed,
             name: target.name(),
+            environment,
             both_ways: target.bench.both,
             seed: target.seed,
-            journal: range.trials.as_deref().map(Journal::open).transpose()?,
+            journal,
             reset: None,
             asked: HashMap::new(),
-            trials: 0,
+            _view: target.common.live.view(progress.clone(), source, target.common.json)?,
+            progress,
         })
     }
 
@@ -97,14 +106,12 @@ impl Bench {
         let name =
             format!("{:?} {} B both ways: {}, {name}", self.name, size.bytes_with_fcs(), self.both_ways);
         let number = self.asked.entry(name.clone()).or_default();
-        let known = self.journal.as_ref().and_then(|journal| journal.of(&name).get(*number).copied());
+        let known = self.journal.as_ref().and_then(|journal| journal.of(&name).get(*number).cloned());
         *number += 1;
         if let Some(known) = known {
             return Ok(known);
         }
         let trial = self.measure(size, ask)?;
-        self.trials += 1;
-        show(&trial, self.trials);
         if let Some(journal) = &mut self.journal {
             journal.keep(&name, &trial)?;
         }
@@ -120,21 +127,33 @@ impl Bench {
             seed: self.seed,
         };
         let go_on = || !interrupt::asked();
-        Ok(match ask {
-            Ask::Rate(pps, seconds) => kept(pps, &self.testbed.trial_while(&load(pps, seconds), &go_on)?),
-            Ask::Burst(pps, frames) => {
-                kept(pps, &self.testbed.burst_while(&load(pps, frames as f64 / pps), frames, &go_on)?)
-            }
+        let (load, words) = match ask {
+            Ask::Rate(pps, seconds) => (load(pps, seconds), String::new()),
+            Ask::Burst(pps, frames) => (load(pps, frames as f64 / pps), format!(", a burst of {frames}")),
             Ask::Recovery(pps, then_pps, seconds) => {
-                let (trial, recovery_s) =
-                    self.testbed.recovery_while(&load(pps, seconds), then_pps, &go_on)?;
-                SearchTrial { recovery_s: Some(recovery_s), ..kept(pps, &trial) }
+                (load(pps, seconds), format!(", then {:.1} kpps", then_pps / 1e3))
             }
-            Ask::Reset(pps, seconds) => {
+            Ask::Reset(pps, seconds) => (load(pps, seconds), ", with a reset".into()),
+        };
+        let (pps, seconds) = (load.offered_pps, f64::from(load.duration_ms) / 1e3);
+        self.progress.begins(in_words(size, Some(pps), seconds) + &*words, Some(pps));
+        let mut recovered = None;
+        let trial = match ask {
+            Ask::Rate(..) => self.testbed.trial_while(&load, &go_on)?,
+            Ask::Burst(_, frames) => self.testbed.burst_while(&load, frames, &go_on)?,
+            Ask::Recovery(_, then_pps, _) => {
+                let (trial, recovery_s) = self.testbed.recovery_while(&load, then_pps, &go_on)?;
+                recovered = Some(recovery_s);
+                trial
+            }
+            Ask::Reset(..) => {
                 let command = self.reset.clone().unwrap_or_default();
-                kept(pps, &reset(&mut *self.testbed, &load(pps, seconds), &command)?)
+                reset(&mut *self.testbed, &load, &command)?
             }
-        })
+        };
+        let point = point(&load, &trial).rounded();
+        self.progress.ended(live::ended(&point));
+        Ok(SearchTrial { recovery_s: recovered, ledger: point.ledger, cpu: point.cpu, ..kept(pps, &trial) })
     }
 
     /// Searches for goals by trials of a length. Returns what was found, whatever the end.
@@ -150,6 +169,7 @@ impl Bench {
         let mut search = Search::new(goals.iter().map(|(_, goal)| *goal).collect(), min_pps, max_pps);
         let mut trials: Vec<SearchTrial> = Vec::new();
         let time = |trials: &[SearchTrial]| trials.iter().map(|trial| trial.seconds).sum::<f64>();
+        self.progress.begins("what the sender can send", None);
         let ceiling_pps = self.testbed.ceiling_pps(size, &|| !interrupt::asked())?;
         let mut end = Ok(());
         while end.is_ok()
@@ -164,7 +184,6 @@ impl Bench {
                 trials.push(trial);
             });
         }
-        clear();
         let at_most: Vec<_> = trials.iter().filter(|trial| trial.load_pps == search.max_pps()).collect();
         let delivered: f64 = at_most.iter().map(|trial| measured(trial).forwarding_pps()).sum();
         let goals = goals.iter().map(|(name, goal)| {
@@ -199,6 +218,7 @@ impl Bench {
             min_pps: tenths(min_pps),
             max_pps: tenths(max_pps),
             ceiling_pps: ceiling_pps.map(tenths),
+            environment: self.environment.clone(),
             goals,
             mrr_pps: (!at_most.is_empty()).then(|| tenths(delivered / at_most.len() as f64)),
             measured_s: (time(&trials) * 1e3).round() / 1e3,
@@ -238,7 +258,7 @@ pub fn trouble(end: &Result<(), Failure>) -> Option<String> {
     end.as_ref().err().filter(|end| !matches!(end, Failure::Interrupted(_))).map(ToString::to_string)
 }
 
-/// What is kept of a trial.
+/// What is kept of a trial, but for its ledger and the processors.
 fn kept(load_pps: f64, trial: &Trial) -> SearchTrial {
     SearchTrial {
         load_pps,
@@ -248,7 +268,7 @@ fn kept(load_pps: f64, trial: &Trial) -> SearchTrial {
         delivered: trial.delivered,
         loss_ratio: trial.loss_ratio(),
         latency_ns: trial.latency.quantiles(),
-        recovery_s: None,
+        ..SearchTrial::default()
     }
 }
 
@@ -262,15 +282,8 @@ pub fn tenths(pps: f64) -> f64 {
     (pps * 10.0).round() / 10.0
 }
 
-fn show(trial: &SearchTrial, number: usize) {
-    if std::io::stderr().is_terminal() {
-        let (kpps, loss) = (trial.load_pps / 1e3, 100.0 * trial.loss_ratio);
-        eprint!("\r{number:>5} trials  {kpps:>9.1} kpps  {loss:.4} % lost\x1b[K");
-    }
-}
-
-fn clear() {
-    if std::io::stderr().is_terminal() {
-        eprint!("\r\x1b[K");
-    }
+/// A trial in words, before it has begun.
+pub fn in_words(size: Size, offered_pps: Option<f64>, seconds: f64) -> String {
+    let load = offered_pps.map_or("as much as goes".into(), |pps| format!("{:.1} kpps", pps / 1e3));
+    format!("{} B: {load} for {seconds} s", size.bytes_with_fcs())
 }

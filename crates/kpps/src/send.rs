@@ -157,14 +157,15 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         (given, _) => given,
     };
     let start = Start::now(&mut ports)?;
-    let mut ends = arguments.common.ends(duration);
+    let (meter, view) = arguments.common.show(format!("kpps send {}", arguments.port), offered)?;
+    let mut ends = arguments.common.ends(duration, &meter);
     // A card has a loop of its own, so that nothing is decided for each frame; others pay for a system call.
     let sent = match ports.first_mut() {
         Some(AnyPort::Card(card)) => send(&mut **card, &plan, &mut ends),
         Some(port) => send(port, &plan, &mut ends),
         None => Ok(Sent::default()),
     };
-    ends.clear();
+    drop(view);
     let sent = sent.map_err(run::broken)?;
     let mut results = start.results("send", &arguments.common, specs, &mut ports, sent.elapsed)?;
     results.load = Some(Offered {

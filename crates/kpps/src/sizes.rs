@@ -3,11 +3,13 @@
 use crate::error::{Failure, print};
 use crate::interrupt;
 use crate::ndr::Goals;
+use crate::output::Output;
 use crate::search::{Bench, Range};
 use crate::testbed::{SIZES, Target, distinct};
 use clap::Args;
 use kpps_frames::Size;
-use kpps_report::rfc2544::Sizes;
+use kpps_report::rfc2544::{Sizes, sizes_page};
+use std::path::PathBuf;
 
 /// Arguments of `kpps sizes`.
 #[derive(Args)]
@@ -21,6 +23,9 @@ pub struct Arguments {
     /// Frame sizes in bytes with FCS: those of RFC 2544, if no others are given
     #[arg(long, value_delimiter = ',', default_values = SIZES, value_parser = crate::trial::size)]
     size: Vec<Size>,
+    /// Write a page to look at, too
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     #[command(flatten)]
     goals: Goals,
     #[command(flatten)]
@@ -33,7 +38,8 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     distinct(&arguments.size)?;
     let goals = arguments.goals.both(&arguments.target, &arguments.range);
-    let mut bench = Bench::open(&arguments.target, &arguments.range)?;
+    let mut report = arguments.report.as_deref().map(Output::open).transpose()?;
+    let mut bench = Bench::open("sizes", &arguments.target, &arguments.range)?;
     interrupt::watch();
     let mut document = Sizes { kpps_version: env!("CARGO_PKG_VERSION").into(), ..Sizes::default() };
     let mut end = Ok(());
@@ -49,8 +55,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             }
         }
     }
+    drop(bench);
     let finished = document.sizes.iter().filter(|search| search.complete).count();
     document.complete = finished == arguments.size.len();
+    if let Some(report) = &mut report {
+        report.write(&sizes_page(&document))?;
+    }
     if arguments.target.common.json {
         let json = document.to_json().map_err(|e| Failure::Check(format!("no JSON of the results: {e}")))?;
         print(&json)?;

@@ -2,10 +2,11 @@
 
 use crate::error::{Failure, print};
 use crate::interrupt;
+use crate::live;
 use crate::output::Output;
 use crate::units;
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
+use kpps_live::Progress;
 use kpps_report::study::{self as report, Verdict};
 use kpps_report::{Schema, text};
 use kpps_study::{Context, Error, Study, documents, fitted_constants, measure, named, turns};
@@ -61,12 +62,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         true => study.measurements(None),
         false => study.claims.values().flat_map(|claim| claim.measure.values()).collect(),
     });
-    let progress = progress("measurements");
+    let progress = Progress::default();
+    let view = live::line(progress.clone());
     let outcomes = measure(wanted, &context, &|done, of| {
-        progress.set_length(of as u64);
-        progress.set_position(done as u64);
+        progress.wants(of);
+        progress.stands_at(done);
     });
-    progress.finish_and_clear();
+    drop(view);
 
     let asked: usize = studies.iter().map(|study| study.claims.len()).sum();
     let claims: Vec<_> = studies
@@ -163,9 +165,6 @@ fn perturb(studies: &[Study], share: f64) -> Result<(), Failure> {
     let context = Context { changes: Vec::new(), go_on: &go_on };
     let (mut turned, mut done) = (0, 0);
     let mut result = Ok(());
-    let progress = progress("changes");
-    progress.set_length(nudges.len() as u64);
-    progress.tick();
     turns(studies, &nudges, &context, |nudge, turns| {
         done += 1;
         turned += turns.len();
@@ -184,24 +183,13 @@ fn perturb(studies: &[Study], share: f64) -> Result<(), Failure> {
         };
         let line = format!("{name:<48} {by:>6}  {list}\n");
         if result.is_ok() {
-            result = progress.suspend(|| print(&line));
+            result = print(&line);
         }
-        progress.inc(1);
     });
-    progress.finish_and_clear();
     result?;
     print(&format!("{done} of {} changes tried, {turned} verdicts turned\n", nudges.len()))?;
     match interrupt::asked() {
         true => Err(Failure::Interrupted(format!("interrupted: {done} of {} changes tried", nudges.len()))),
         false => Ok(()),
     }
-}
-
-/// A bar on the terminal's error stream; nothing where nobody looks.
-fn progress(of: &str) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template(&format!("{{bar:40}} {{pos}}/{{len}} {of}  {{eta}} left"));
-    ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }

@@ -1,6 +1,7 @@
 //! What is measured: two ports, a guest, the machine room, or a system whose rate is known.
 
 use crate::error::Failure;
+use crate::live::Trials;
 use crate::room::Room;
 use crate::run::Common;
 use crate::trial::Bench;
@@ -11,8 +12,10 @@ use kpps_bench::search::Known;
 use kpps_frames::Size;
 use kpps_lab::workload::Settings;
 use kpps_lab::{Bed, BedSpec};
+use kpps_live::Source;
 use kpps_ports::Spec;
 use kpps_testbed::Setup;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What is measured.
@@ -42,12 +45,35 @@ pub struct Target {
     pub common: Common,
 }
 
+/// A testbed that is set up.
+pub struct Opened {
+    pub testbed: Box<dyn Testbed>,
+    /// What can be asked while a trial goes on.
+    pub source: Box<dyn Source>,
+    /// What there is to say of it, by name.
+    pub environment: BTreeMap<String, String>,
+}
+
 impl Target {
     /// Sets it up.
-    pub fn open(&self) -> Result<Box<dyn Testbed>, Failure> {
+    pub fn open(&self) -> Result<Opened, Failure> {
+        let quiet = |testbed: Box<dyn Testbed>, environment: &[(&str, &str)]| Opened {
+            testbed,
+            source: Box::new(()),
+            environment: environment.iter().map(|&(name, what)| (name.to_owned(), what.to_owned())).collect(),
+        };
         if self.is_simulated() {
             let setup = Setup::named(self.room.machine(self.machine.as_deref()), None, &self.driver)?;
-            return Ok(self.room.testbed(setup));
+            let parts = [
+                ("machine", setup.machine.clone()),
+                ("card", setup.chip.clone()),
+                ("bus", setup.bus.clone()),
+                ("host", setup.host.clone()),
+                ("stack", setup.stack.clone()),
+                ("driver", format!("{}: {}", setup.driver, setup.driver_description)),
+            ];
+            let parts = parts.each_ref().map(|(name, what)| (*name, &**what));
+            return Ok(quiet(self.room.testbed(setup), &parts));
         }
         if let [one] = &self.testbed[..] {
             if let Some(pps) = one.strip_prefix("known:") {
@@ -57,11 +83,13 @@ impl Target {
                     ));
                 };
                 let known = if self.noise { Known::noisy(pps, self.seed) } else { Known::quiet(pps) };
-                return Ok(Box::new(known));
+                return Ok(quiet(Box::new(known), &[]));
             }
             if let Some(guest) = one.strip_prefix("lab:") {
                 let spec: BedSpec = guest.parse().map_err(Failure::Input)?;
-                return Ok(Box::new(Bed::new(spec, Settings(Vec::new()), crate::lab::program()?)));
+                let what = spec.description();
+                let bed = Bed::new(spec, Settings(Vec::new()), crate::lab::program()?);
+                return Ok(quiet(Box::new(bed), &[("guest in QEMU", &what)]));
             }
         }
         let specs: Vec<Spec> = self
@@ -71,7 +99,11 @@ impl Target {
             .collect::<Result<_, _>>()?;
         let tester = self.bench.open(&specs, &self.common)?;
         let (settle, both_ways) = (self.bench.settle, self.bench.both);
-        Ok(Box::new(kpps_tester::Bed { tester, settle, both_ways }))
+        Ok(Opened {
+            source: Box::new(Trials(tester.gauges())),
+            environment: tester.environment(),
+            testbed: Box::new(kpps_tester::Bed { tester, settle, both_ways }),
+        })
     }
 
     /// Its name in results.

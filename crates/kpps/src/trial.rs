@@ -3,12 +3,14 @@
 use crate::agent::{self, Credentials};
 use crate::error::{Failure, print};
 use crate::interrupt;
+use crate::live::Trials;
 use crate::output::Output;
 use crate::run::Common;
-use crate::search::tenths;
+use crate::search::{self, tenths};
 use crate::units::{self, Rate};
 use clap::Args;
 use kpps_frames::{Mac, Size, rate};
+use kpps_live::Progress;
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Load, Shape};
 use kpps_report::certificate::{Certificate, Sender};
@@ -169,8 +171,19 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let offer =
         arguments.bench.offer(&tester, arguments.load, arguments.shape, arguments.size, arguments.duration);
     let mut report = arguments.report.as_deref().map(Output::open).transpose()?;
+    let ports = tester.names().join(" and ");
+    let progress = Progress::of(format!("kpps trial: {ports}"));
+    let source = Box::new(Trials(tester.gauges()));
+    let view = arguments.common.live.view(progress.clone(), source, arguments.common.json)?;
+    progress.begins("what the sender can send", None);
     let sender = sender(arguments, &mut tester, &offer)?;
+    let asked = match offer.load {
+        Load::Pps(pps) => Some(pps),
+        Load::Max => None,
+    };
+    progress.begins(search::in_words(offer.size, asked, arguments.duration.as_secs_f64()), asked);
     let outcome = tester.trial(&offer, &|| !interrupt::asked())?;
+    drop(view);
     let trial = Trial { sender, ..document(&tester, &offer, &outcome) };
     if let Some(report) = &mut report {
         report.write(&page(&trial))?;

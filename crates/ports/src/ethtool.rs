@@ -1,10 +1,14 @@
-//! What a driver counts by itself, and how fast its link is: `ethtool -S`, `ethtool` (linux/ethtool.h).
+//! What a driver is, how it is set, what it counts by itself, and how fast its link is: `ethtool -i`, `-g`, `-c`, `-S`, `ethtool`
+//! (linux/ethtool.h).
 
 use crate::interface::{Interface, pair};
 use std::collections::BTreeMap;
 use std::io;
 
 const GET_SETTINGS: u32 = 0x01;
+const GET_DRIVER: u32 = 0x03;
+const GET_COALESCING: u32 = 0x0e;
+const GET_RINGS: u32 = 0x10;
 const GET_STRINGS: u32 = 0x1b;
 const GET_STATISTICS: u32 = 0x1d;
 const GET_COUNTS: u32 = 0x37;
@@ -27,6 +31,50 @@ pub fn speed_mbps(interface: &str) -> io::Result<Option<u32>> {
     let mbps = half(words[3]) << 16 | half(words[1]);
     // All ones: unknown.
     Ok((mbps != 0 && mbps != u32::MAX && mbps != u32::from(u16::MAX)).then_some(mbps))
+}
+
+/// A word of 32 bits in a structure of them.
+fn word(structure: &[u64], at: usize) -> u32 {
+    let [a, b, c, d, e, f, g, h] = structure[at / 2].to_ne_bytes();
+    u32::from_ne_bytes(if at.is_multiple_of(2) { [a, b, c, d] } else { [e, f, g, h] })
+}
+
+/// The driver's name.
+///
+/// # Errors
+/// No such interface, or its driver does not tell.
+pub fn driver(interface: &str) -> io::Result<String> {
+    // `struct ethtool_drvinfo`: 196 bytes, the name behind the command.
+    let mut words = [0; 25];
+    words[0] = pair(GET_DRIVER, 0);
+    Interface::find(interface)?.ethtool(&mut words)?;
+    let bytes = words.iter().flat_map(|word| word.to_ne_bytes()).skip(4).take(NAME);
+    let name: Vec<u8> = bytes.take_while(|&byte| byte != 0).collect();
+    Ok(String::from_utf8_lossy(&name).into_owned())
+}
+
+/// Descriptors in its rings, to receive and to transmit.
+///
+/// # Errors
+/// No such interface, or its driver has no rings.
+pub fn rings(interface: &str) -> io::Result<(u32, u32)> {
+    // `struct ethtool_ringparam`: 9 words, the most of four kinds and then what is set.
+    let mut words = [0; 5];
+    words[0] = pair(GET_RINGS, 0);
+    Interface::find(interface)?.ethtool(&mut words)?;
+    Ok((word(&words, 5), word(&words, 8)))
+}
+
+/// How long interrupts wait for more frames at most, in us, to receive and to transmit.
+///
+/// # Errors
+/// No such interface, or its driver does not make them wait.
+pub fn coalescing_us(interface: &str) -> io::Result<(u32, u32)> {
+    // `struct ethtool_coalesce`: 23 words.
+    let mut words = [0; 12];
+    words[0] = pair(GET_COALESCING, 0);
+    Interface::find(interface)?.ethtool(&mut words)?;
+    Ok((word(&words, 1), word(&words, 5)))
 }
 
 /// The driver's counters by name. Of counters with the same name the sum is returned.

@@ -12,6 +12,7 @@
 pub mod certificate;
 pub mod comparison;
 mod csv;
+mod drawing;
 mod format;
 pub mod grid;
 mod html;

@@ -1,12 +1,18 @@
 //! A search for the highest load that is delivered, with all of its trials.
 
-mod page;
+pub(crate) mod page;
 
 pub use page::page;
 
-use crate::{Latency, Schema};
+use crate::{Cpu, Latency, Ledger, Schema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Nothing is known of it.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
 
 /// The kind of an [`Ndr`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -40,6 +46,9 @@ pub struct Ndr {
     /// what is between the ports; null where that does not limit it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling_pps: Option<f64>,
+    /// What it was measured on, by name: kernel, processors, ports; machine, chip, driver.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
     /// The goals and what was found.
     pub goals: Vec<SearchGoal>,
     /// What was delivered at the highest load (MRR), in frames per second: the mean of its trials.
@@ -93,7 +102,7 @@ pub struct PlainBisection {
 }
 
 /// A trial of a search.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SearchTrial {
     /// The intended load, in frames per second.
     pub load_pps: f64,
@@ -110,6 +119,12 @@ pub struct SearchTrial {
     /// Time from sending to delivery.
     #[serde(default)]
     pub latency_ns: Latency,
+    /// Where each frame of the trial ended, those of a warm-up among them.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub ledger: Ledger,
+    /// What the processors did, all of the testbed's together.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub cpu: Cpu,
     /// How long after an overload a frame was lost last, in s, if that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery_s: Option<f64>,

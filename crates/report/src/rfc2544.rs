@@ -1,5 +1,9 @@
 //! Throughput over frame sizes, and the other tests of RFC 2544.
 
+mod page;
+
+pub use page::{rfc2544 as page, sizes as sizes_page};
+
 use crate::ndr::{Ndr, SearchTrial};
 use crate::{Latency, Schema};
 use schemars::JsonSchema;

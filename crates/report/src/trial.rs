@@ -83,6 +83,9 @@ pub struct Trial {
     /// What the sender can do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender: Option<Sender>,
+    /// What it was measured on, by name: kernel, processors, ports.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
     /// Each direction by itself.
     pub directions: Vec<Direction>,
     /// Where each frame ended.

@@ -76,6 +76,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Trial {
         received_pps: received as f64 / over,
         latency_ns: latency.quantiles(),
         clocks: outcome.clocks.clone(),
+        environment: tester.environment(),
         directions: outcome.ways.iter().map(direction).collect(),
         ledger: ledger.closed(),
         interfaces: outcome.counted.interfaces.clone(),

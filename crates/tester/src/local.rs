@@ -7,7 +7,7 @@ use crate::document::{Counted, counted};
 use crate::ledger::PortCount;
 use crate::look::{Look, Place, Watched};
 use crate::stage::Stage;
-use crate::test_port::{Done, Duty, Host, Received, TestPort};
+use crate::test_port::{Done, Duty, Host, Peek, Received, TestPort};
 use crate::trial::Error;
 use kpps_frames::Mac;
 use kpps_platform::{Buffer, BufferSource};
@@ -15,6 +15,7 @@ use kpps_ports::Spec;
 use kpps_ports::port::run::{BUDGET, Glance, Load, Plan, Watch, send_and_listen};
 use kpps_ports::port::{AnyPort, Frame, Port, Trouble, rest};
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// How often a receiver looks after its port, and how long it rests at most.
@@ -289,5 +290,16 @@ impl Host for LocalHost {
     fn after(&mut self, ports: &[PortCount]) -> Result<Counted, Error> {
         let after = self.watched.look().unwrap_or_else(|_| self.before.clone());
         Ok(counted(&self.before, &after, ports))
+    }
+
+    fn peek(&self) -> Option<Peek> {
+        let (watched, before) = (self.watched.clone(), self.before.clone());
+        Some(Box::new(move |ports| {
+            watched.look().map_or_else(|_| Counted::default(), |now| counted(&before, &now, ports))
+        }))
+    }
+
+    fn environment(&self, ports: &[(&str, Option<&str>)]) -> BTreeMap<String, String> {
+        crate::host::environment(ports)
     }
 }

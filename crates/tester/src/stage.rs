@@ -54,6 +54,11 @@ impl Stage {
         }
     }
 
+    /// When the last end that sends was done.
+    pub(crate) fn ended(&self) -> Option<Instant> {
+        self.ended.get().copied()
+    }
+
     /// What an end has sent in all, once it is done.
     pub fn sent(&self, at: usize) -> Option<u64> {
         Some(self.sent[at].load(Ordering::Relaxed)).filter(|&frames| frames != u64::MAX)

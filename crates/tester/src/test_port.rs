@@ -15,6 +15,7 @@ use kpps_bench::Latency;
 use kpps_frames::Mac;
 use kpps_ports::port::Trouble;
 use kpps_ports::port::run::{Gaps, Load, Plan, Shape};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What a port's operator allows.
@@ -171,4 +172,16 @@ pub trait Host: Send {
     /// # Errors
     /// [`Error`].
     fn after(&mut self, ports: &[PortCount]) -> Result<Counted, Error>;
+    /// How another thread can look while the trial goes on, if it can.
+    fn peek(&self) -> Option<Peek> {
+        None
+    }
+    /// What a measurement there was made on, by name: kernel, processors, and its ports with their interfaces.
+    fn environment(&self, ports: &[(&str, Option<&str>)]) -> BTreeMap<String, String> {
+        let _ = ports;
+        BTreeMap::new()
+    }
 }
+
+/// Says what a system has counted since the trial began while these of its ports sent and received.
+pub type Peek = Box<dyn Fn(&[PortCount]) -> Counted + Send + Sync>;

@@ -4,6 +4,7 @@ use crate::arp::Station;
 use crate::arrivals::Arrived;
 use crate::clock::{Clocks, Reading};
 use crate::document::Counted;
+use crate::gauges::{Gauges, Running, Seen};
 use crate::learn::{self, End};
 use crate::ledger::PortCount;
 use crate::local::{LocalHost, LocalPort, SLOW, interface};
@@ -16,8 +17,10 @@ use kpps_frames::{Mac, Size, rate};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Gaps, Load, Plan, Shape, Timetable};
 use kpps_ports::port::{AnyPort, Trouble};
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use std::time::{Duration, SystemTime};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
 
 /// Times that a ceiling is measured, and how long each.
 const ROUNDS: u32 = 3;
@@ -134,6 +137,7 @@ pub struct Tester {
     ports: [Box<dyn TestPort>; 2],
     ends: [End; 2],
     sites: Vec<Site>,
+    gauges: Arc<Gauges>,
 }
 
 /// A system with ports.
@@ -182,12 +186,28 @@ impl Tester {
             let Address { ip, gateway, to } = addresses[at];
             End { station: Station { mac: ports[at].mac(), ip }, gateway, to }
         });
-        Self { ports, ends, sites }
+        Self { ports, ends, sites, gauges: Arc::default() }
     }
 
     /// The ports' names.
     pub fn names(&self) -> [&str; 2] {
         [self.ports[0].name(), self.ports[1].name()]
+    }
+
+    /// What can be seen of a trial while it goes on.
+    pub fn gauges(&self) -> Arc<Gauges> {
+        self.gauges.clone()
+    }
+
+    /// What trials here are measured on, by name.
+    pub fn environment(&self) -> BTreeMap<String, String> {
+        let of = |site: &Site| {
+            let ports = site.ports.iter().map(|&at| (self.ports[at].name(), self.ports[at].interface()));
+            let all = site.host.environment(&ports.collect::<Vec<_>>());
+            let place = site.name.as_ref().map_or_else(String::new, |name| format!("{name}: "));
+            all.into_iter().map(move |(name, what)| (format!("{place}{name}"), what)).collect::<Vec<_>>()
+        };
+        self.sites.iter().flat_map(of).collect()
     }
 
     /// The speed of the slower link in Mb/s, if it is known.
@@ -260,16 +280,20 @@ impl Tester {
         for site in &mut self.sites {
             site.host.before()?;
         }
-        let stage = Stage::new(ways.len());
-        let mut results = run(&mut self.ports, &duties, &stage, go_on);
-        let counts = [0, 1].map(|at| PortCount {
+        let mut counts = [0, 1].map(|at| PortCount {
             port: self.ports[at].name().to_owned(),
             interface: self.ports[at].interface().map(ToOwned::to_owned),
-            sent: duties[at].plan.as_ref().map(|_| results[at].sent),
+            sent: duties[at].plan.as_ref().map(|_| 0),
             receives: duties[at].expect.is_some(),
-            missed: results[at].missed,
-            errors: results[at].errors,
+            ..PortCount::default()
         });
+        let stage = Arc::new(Stage::new(ways.len()));
+        self.gauges.begin(self.running(&stage, &counts));
+        let mut results = run(&mut self.ports, &duties, &stage, go_on);
+        for (count, done) in counts.iter_mut().zip(&results) {
+            count.sent = count.sent.map(|_| done.sent);
+            (count.missed, count.errors) = (done.missed, done.errors);
+        }
         let mut trouble = None;
         for result in &mut results {
             trouble = trouble.or(result.trouble.take());
@@ -306,6 +330,19 @@ impl Tester {
             done.push(Way { from, intended, sent, elapsed, gaps, arrived, last_gap, latency });
         }
         Ok(Outcome { ways: done, complete, trouble, learned, counted, clocks: clocks.document() })
+    }
+
+    /// What can be seen of a trial that begins now.
+    fn running(&self, stage: &Arc<Stage>, ports: &[PortCount; 2]) -> Running {
+        let seen = |site: &Site| {
+            Some(Seen { name: site.name.clone(), peek: site.host.peek()?, ports: site.ports.clone() })
+        };
+        Running {
+            begun: Instant::now(),
+            stage: stage.clone(),
+            ports: ports.clone(),
+            systems: self.sites.iter().filter_map(seen).collect(),
+        }
     }
 
     fn read_clocks(&mut self) -> Result<[Reading; 2], Trouble> {

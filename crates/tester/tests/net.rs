@@ -11,6 +11,8 @@ use kpps_ports::port::{Options, open};
 use kpps_report::trial::Trial;
 use kpps_tester::look::Place;
 use kpps_tester::{Address, Bed, Offer, Tester, document};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -284,6 +286,36 @@ fn a_ceiling_is_what_the_ports_take_and_gaps_are_told() {
         assert_eq!((gaps.count, gaps.asked_ns), (direction.sent - 1, Some(250_000.0)));
         assert!(gaps.within_10us.unwrap() <= gaps.count && gaps.p50_ns <= gaps.longest_ns, "{gaps:?}");
     }
+}
+
+#[test]
+fn a_trial_can_be_seen_while_it_goes_on() {
+    let Some(net) = Net::with_bridge() else { return };
+    // A queue that holds nothing for long, and drops the rest.
+    if !net.can("tc qdisc add dev pb root tbf rate 1mbit burst 1600 limit 300") {
+        return eprintln!("skipped: this kernel has no tbf");
+    }
+    let mut tester = tester([None, None], &[]);
+    let gauges = tester.gauges();
+    let seen = RefCell::new(Vec::new());
+    let offer = Offer { duration: Duration::from_millis(500), ..offer(8000.0, 64, false) };
+    let look = || {
+        seen.borrow_mut().push((gauges.so_far().unwrap(), gauges.dropped()));
+        true
+    };
+    let outcome = tester.trial(&offer, &look).unwrap();
+    let (sent, received) = (outcome.ways[0].sent, outcome.ways[0].arrived.received);
+    let seen = seen.into_inner();
+    let part = |count: u64, of: u64| count > of / 10 && count < of * 9 / 10;
+    assert!(seen.iter().any(|((_, count, _), _)| part(*count, sent)), "{seen:?}");
+    assert!(seen.iter().any(|((_, _, count), _)| part(*count, received)), "{seen:?}");
+    let lost = |dropped: &BTreeMap<String, u64>| dropped.get("pb tbf").copied().unwrap_or(0);
+    let all = lost(&outcome.counted.accounts.dropped);
+    assert!(all > sent / 2 && seen.iter().any(|(_, dropped)| part(lost(dropped), all)), "{seen:?}");
+    // At the end it is what the trial says.
+    let (elapsed, at_last, came) = gauges.so_far().unwrap();
+    assert_eq!((at_last, came), (sent, received));
+    assert!(elapsed >= offer.duration && elapsed < offer.duration + offer.settle, "{elapsed:?}");
 }
 
 #[test]

@@ -1,27 +1,16 @@
 //! A search as a page to look at.
 
 use super::{Ndr, SearchTrial};
-use crate::page;
-use crate::study::{Figure, Line, drawn};
+use crate::study::{Figure, Line};
+use crate::{Ledger, UNEXPLAINED, drawing, page};
 use maud::{Markup, html as markup};
+use std::collections::{BTreeMap, BTreeSet};
 
-const CSS: &str = include_str!("../../assets/study.css");
-
-/// The search as one self-contained HTML page without script: what was found, delivered against offered load, loss and
-/// latency over the load, and every trial. Light and dark follow the reader's system.
+/// The search as one self-contained HTML page without script: what was found, delivered against offered load, loss by
+/// place, latency and what the processors did over the load, on what it was measured, and every trial. Light and dark
+/// follow the reader's system.
 pub fn page(search: &Ndr) -> String {
     let title = format!("{}: {} B", search.testbed.join(" and "), search.frame_bytes_with_fcs);
-    let found: Vec<_> = search
-        .goals
-        .iter()
-        .map(|goal| {
-            format!(
-                "{} {}",
-                goal.name,
-                goal.lower_pps.map_or("not found".into(), |pps| format!("{} kpps", kpps(pps)))
-            )
-        })
-        .collect();
     let body = markup! {
         header { div {
             h1 { (search.testbed.join(" and ")) }
@@ -29,28 +18,76 @@ pub fn page(search: &Ndr) -> String {
                 (kpps(search.max_pps)) " kpps" @if search.both_ways { " each way" } }
         } }
         main {
-            div.lead { p { (found.join(", ")) "." } }
-            @if !search.complete { p.notice role="status" { "The search is not finished: the same command goes on." } }
-            @if let Some(trouble) = &search.trouble { p.notice role="status" { (trouble) } }
-            @if let Some(ceiling) = search.ceiling_pps { p { "The sender can send " (kpps(ceiling)) " kpps here." } }
+            div.lead { p { (found(search)) "." } }
+            @for notice in notices(search) { p.notice role="status" { (notice) } }
             section { h2 { "What was found" } div.scroll { (goals(search)) } }
-            section { (drawn(&delivered(search))) }
-            section { (drawn(&lost(search))) }
-            @if search.trials.iter().any(|trial| trial.latency_ns.p50.is_some()) {
-                section { (drawn(&latency(search))) }
-            }
+            @for drawing in drawings(search) { section { (drawing) } }
+            (environment(&search.environment))
             section { h2 { "Every trial" } div.scroll { (trials(&search.trials)) } }
         }
         footer { p { "Made by kpps " (search.kpps_version) "; " (search.trials.len()) " trials, " (search.measured_s) " s of load." } }
     };
-    page::page(&title, &[page::CSS, CSS], &body)
+    page::page(&title, &[page::CSS, drawing::CSS], &body)
 }
 
-fn kpps(pps: f64) -> String {
+pub(crate) fn kpps(pps: f64) -> String {
     format!("{:.1}", pps / 1e3)
 }
 
-fn goals(search: &Ndr) -> Markup {
+/// What was found, in one line.
+pub(crate) fn found(search: &Ndr) -> String {
+    let goals = search.goals.iter().map(|goal| match goal.lower_pps {
+        Some(pps) => format!("{} {} kpps", goal.name, kpps(pps)),
+        None => format!("{} not found", goal.name),
+    });
+    goals.collect::<Vec<_>>().join(", ")
+}
+
+/// What a reader must know before anything else.
+pub(crate) fn notices(search: &Ndr) -> Vec<String> {
+    let mut notices = Vec::new();
+    if !search.complete {
+        notices.push("The search is not finished: the same command goes on.".into());
+    }
+    notices.extend(search.trouble.clone());
+    let upper = search.goals.iter().filter_map(|goal| goal.upper_pps).reduce(f64::max);
+    if let (Some(ceiling), Some(upper)) = (search.ceiling_pps, upper)
+        && upper > ceiling
+    {
+        notices.push(format!(
+            "The sender can send {} kpps here: it is the limit of what was found, not what is between the ports.",
+            kpps(ceiling)
+        ));
+    }
+    let unexplained: i128 = search.trials.iter().map(|trial| trial.ledger.unexplained().max(0)).sum();
+    if unexplained > 0 {
+        notices.push(format!("No place accounts for {unexplained} frames."));
+    }
+    notices
+}
+
+/// What it was measured on.
+pub(crate) fn environment(environment: &BTreeMap<String, String>) -> Markup {
+    markup! {
+        @if !environment.is_empty() {
+            section { h2 { "Measured on" } dl { @for (name, what) in environment { dt { (name) } dd { (what) } } } }
+        }
+    }
+}
+
+/// What the trials show over their loads.
+pub(crate) fn drawings(search: &Ndr) -> Vec<Markup> {
+    let mut drawings = vec![drawing::lines(&delivered(search)), lost(search)];
+    if search.trials.iter().any(|trial| trial.latency_ns.p50.is_some()) {
+        drawings.push(drawing::lines(&latency(search)));
+    }
+    if search.trials.iter().any(|trial| trial.cpu.busy() > 0.0) {
+        drawings.push(processors(search));
+    }
+    drawings
+}
+
+pub(crate) fn goals(search: &Ndr) -> Markup {
     let names = ["goal", "loss up to", "exceed ratio", "lower, kpps", "upper, kpps", "conditional, kpps"];
     let or_dash = |pps: Option<f64>| pps.map_or("–".into(), kpps);
     markup! {
@@ -67,6 +104,9 @@ fn goals(search: &Ndr) -> Markup {
                 tr { th scope="row" { "MRR" } td {} td {} td { (or_dash(search.mrr_pps)) } td {} td {} }
                 @if let Some(plain) = &search.bisection {
                     tr { th scope="row" { "bisection" } td {} td {} td { (or_dash(plain.lower_pps)) } td {} td {} }
+                }
+                @if let Some(ceiling) = search.ceiling_pps {
+                    tr { th scope="row" { "the sender can" } td {} td {} td { (kpps(ceiling)) } td {} td {} }
                 }
             }
         }
@@ -92,20 +132,79 @@ fn delivered(search: &Ndr) -> Figure {
     }
 }
 
-fn lost(search: &Ndr) -> Figure {
-    let share = |frames: u64, trial: &SearchTrial| {
-        let due = trial.sent + trial.unsent;
-        Some(100.0 * frames as f64 / due.max(1) as f64)
+/// Everything that was lost at each load, by place.
+fn lost(search: &Ndr) -> Markup {
+    let ledger = |trial: &SearchTrial| match trial.ledger.sent {
+        // Of an earlier version nothing is known but how much.
+        0 => Ledger {
+            sent: trial.sent,
+            unsent: trial.unsent,
+            delivered: trial.delivered,
+            dropped: [("between the ports".to_owned(), trial.sent.saturating_sub(trial.delivered))].into(),
+            ..Ledger::default()
+        },
+        _ => trial.ledger.clone(),
     };
-    Figure {
-        title: "Lost, by where".into(),
+    let ledgers: Vec<_> = search.trials.iter().map(|trial| (trial.load_pps, ledger(trial))).collect();
+    let places: BTreeSet<String> =
+        ledgers.iter().flat_map(|(_, it)| it.losses()).map(|(place, _)| place.to_owned()).collect();
+    let share = |place: &str| {
+        piled(&ledgers, |it| {
+            let frames = it.losses().iter().find(|loss| loss.0 == place).map_or(0, |loss| loss.1);
+            100.0 * frames as f64 / (it.sent + it.unsent).max(1) as f64
+        })
+    };
+    let figure = Figure {
+        title: "Lost, by place".into(),
         x: "offered, kpps".into(),
-        y: "%".into(),
-        lines: vec![
-            over_load(search, "between the ports", |it| share(it.sent.saturating_sub(it.delivered), it)),
-            over_load(search, "not sent in time", |it| share(it.unsent, it)),
-        ],
+        y: "% of the frames that were due".into(),
+        lines: places.iter().map(|place| Line { points: share(place), name: place.clone() }).collect(),
+    };
+    let colours: Vec<_> = places.iter().enumerate().map(|(index, place)| colour(index, place)).collect();
+    markup! {
+        @if places.is_empty() { h2 { (figure.title) } p.hint { "Nothing was lost at any load." } }
+        @else { (drawing::layers(&figure, &colours, None)) }
     }
+}
+
+/// The colour of a place, by its number.
+pub(crate) fn colour(index: usize, place: &str) -> String {
+    if place == UNEXPLAINED { "warn".into() } else { format!("p{}", index % 8) }
+}
+
+/// The mean of a quantity at each load, by load in kpps.
+fn piled<T>(all: &[(f64, T)], of: impl Fn(&T) -> f64) -> Vec<(f64, f64)> {
+    let mut loads: Vec<f64> = all.iter().map(|(load, _)| *load).collect();
+    loads.sort_by(f64::total_cmp);
+    loads.dedup();
+    let mean = |load: f64| {
+        let at: Vec<f64> = all.iter().filter(|(it, _)| *it == load).map(|(_, it)| of(it)).collect();
+        at.iter().sum::<f64>() / at.len().max(1) as f64
+    };
+    loads.into_iter().map(|load| (load / 1e3, mean(load))).collect()
+}
+
+/// What the processors did at each load, by kind.
+fn processors(search: &Ndr) -> Markup {
+    type Kind = (&'static str, &'static str, fn(&crate::Cpu) -> f64);
+    let kinds: [Kind; 4] = [
+        ("interrupts", "k0", |cpu| cpu.hardirq),
+        ("softirqs", "k1", |cpu| cpu.softirq),
+        ("threads", "k2", |cpu| cpu.thread),
+        ("polls that found nothing", "k3", |cpu| cpu.empty_polls),
+    ];
+    let all: Vec<_> = search.trials.iter().map(|trial| (trial.load_pps, trial.cpu)).collect();
+    let kinds = kinds.iter().filter(|(.., of)| all.iter().any(|(_, cpu)| of(cpu) > 0.0));
+    let line =
+        |(name, _, of): &Kind| Line { name: (*name).into(), points: piled(&all, |cpu| 100.0 * of(cpu)) };
+    let figure = Figure {
+        title: "What the processors did".into(),
+        x: "offered, kpps".into(),
+        y: "% of their time".into(),
+        lines: kinds.clone().map(line).collect(),
+    };
+    let colours: Vec<_> = kinds.map(|(_, colour, _)| (*colour).to_owned()).collect();
+    drawing::layers(&figure, &colours, Some(100.0 / 1.05))
 }
 
 fn latency(search: &Ndr) -> Figure {
@@ -121,7 +220,7 @@ fn latency(search: &Ndr) -> Figure {
     }
 }
 
-fn trials(trials: &[SearchTrial]) -> Markup {
+pub(crate) fn trials<'t>(trials: impl IntoIterator<Item = &'t SearchTrial>) -> Markup {
     let names = ["load, kpps", "s", "sent", "unsent", "delivered", "loss, %", "p50, µs", "p99, µs"];
     let us = |ns: Option<u64>| ns.map_or("–".into(), |ns| format!("{:.1}", ns as f64 / 1e3));
     markup! {
@@ -142,6 +241,7 @@ fn trials(trials: &[SearchTrial]) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::NOT_SENT;
     use crate::ndr::SearchGoal;
 
     #[test]
@@ -161,7 +261,7 @@ mod tests {
             upper_pps: Some(300e3),
             ..SearchGoal::default()
         };
-        let search = Ndr {
+        let mut search = Ndr {
             testbed: vec!["packet:a".into(), "packet:b".into()],
             goals: vec![goal],
             trials: vec![trial(400, 100, 50), trial(200, 0, 0), trial(300, 10, 0)],
@@ -169,11 +269,20 @@ mod tests {
             ..Ndr::default()
         };
         let text = page(&search);
-        for words in ["NDR 200.0 kpps", "not sent in time", "15.0000", "410.0 kpps here", "not finished"] {
+        for words in ["NDR 200.0 kpps", NOT_SENT, "15.0000", "410.0", "not finished", "between the ports"] {
             assert!(text.contains(words), "{words}");
         }
-        // Three points on each of four lines, and none without latency.
-        assert_eq!(text.matches("r=\"2.6\"").count(), 12);
-        assert!(!text.contains("<script"));
+        // Three points on each of two lines, and none without latency.
+        assert_eq!(text.matches("r=\"2.6\"").count(), 6);
+        assert!(!text.contains("<script") && !text.contains("What the processors did"));
+        // With what is known of places and processors.
+        let ledger = Ledger { sent: 950, unsent: 50, delivered: 850, ..Ledger::default() };
+        search.trials[0].ledger = Ledger { dropped: [("pb backlog".to_owned(), 70)].into(), ..ledger };
+        search.trials[0].cpu = crate::Cpu { softirq: 0.25, ..crate::Cpu::default() };
+        let text = page(&search);
+        for words in ["pb backlog", UNEXPLAINED, "No place accounts for 30 frames", "What the processors did"]
+        {
+            assert!(text.contains(words), "{words}");
+        }
     }
 }

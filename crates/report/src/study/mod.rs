@@ -3,7 +3,6 @@
 mod page;
 mod screen;
 
-pub(crate) use page::drawn;
 pub use page::page;
 pub use screen::{figure, screen};
 

@@ -1,12 +1,11 @@
 //! A trial as a page to look at.
 
 use super::{Direction, Trial};
+use crate::drawing::{self, Part, band, bars, legend, percentiles};
+use crate::ndr::page::environment;
 use crate::page;
 use maud::{Markup, html as markup};
 use std::collections::BTreeMap;
-
-/// Of figures in the line, and tables whose cells do not fill the page.
-const CSS: &str = include_str!("../../assets/study.css");
 
 /// The trial as one self-contained HTML page without script: where its frames ended, latency, what the processors did, what
 /// the sender can do, each direction, and all that was counted. Light and dark follow the reader's system.
@@ -29,12 +28,13 @@ pub fn page(trial: &Trial) -> String {
             section { h2 { "Latency" } (latency(trial)) }
             section { h2 { "What the processors did" } (processors(trial)) }
             section { h2 { "The sender" } (sender(trial)) }
+            (environment(&trial.environment))
             section { h2 { "Each direction" } div.scroll { (directions(&trial.directions)) } }
             section { h2 { "All that was counted" } (counted(trial)) }
         }
         footer { p { "Made by kpps " (trial.kpps_version) "." } }
     };
-    page::page(&title, &[page::CSS, CSS], &body)
+    page::page(&title, &[page::CSS, drawing::CSS], &body)
 }
 
 fn kpps(pps: f64) -> String {
@@ -61,46 +61,6 @@ fn notices(trial: &Trial) -> Vec<String> {
     notices
 }
 
-/// A name, how much, and a colour.
-type Part = (String, f64, String);
-
-const WIDTH: f64 = 720.0;
-const BAND: f64 = 26.0;
-
-/// Parts of a whole side by side, as wide as they are much.
-fn band(parts: &[Part], whole: f64) -> Markup {
-    let mut at = 0.0;
-    let mut placed = Vec::new();
-    for (name, much, colour) in parts.iter().filter(|part| part.1 > 0.0) {
-        let width = much / whole.max(f64::MIN_POSITIVE) * WIDTH;
-        placed.push((name, much, colour, at, width));
-        at += width;
-    }
-    markup! {
-        svg.figure viewBox={ "0 0 " (WIDTH) " " (BAND) } role="img" aria-label="The parts are listed below." {
-            @for (name, much, colour, x, width) in placed {
-                rect x=(format!("{x:.2}")) y="0" width=(format!("{width:.2}")) height=(BAND) fill={ "var(--" (colour) ")" } {
-                    title { (name) ": " (much) }
-                }
-            }
-        }
-    }
-}
-
-/// What the colours of a band mean.
-fn legend(parts: &[Part], unit: &str) -> Markup {
-    markup! {
-        ul.lines {
-            @for (name, much, colour) in parts.iter().filter(|part| part.1 != 0.0) {
-                li {
-                    svg.dot viewBox="0 0 10 10" aria-hidden="true" { circle cx="5" cy="5" r="4" fill={ "var(--" (colour) ")" } {} }
-                    (name) " " b { (much) } (unit)
-                }
-            }
-        }
-    }
-}
-
 fn ended(trial: &Trial) -> Markup {
     let ledger = &trial.ledger;
     let mut parts: Vec<Part> = vec![("arrived".into(), ledger.delivered as f64, "ok".into())];
@@ -125,26 +85,11 @@ fn ended(trial: &Trial) -> Markup {
 }
 
 fn latency(trial: &Trial) -> Markup {
-    let times = trial.latency_ns;
-    let all = [("half within", times.p50), ("99 %", times.p99), ("99.9 %", times.p999), ("all", times.max)];
-    // On a logarithmic axis from a microsecond up.
-    let most = all.iter().filter_map(|(_, ns)| *ns).max().unwrap_or(1).max(10_000) as f64;
-    let width = |ns: u64| ((ns as f64 / 1e3).max(1.0).ln() / (most / 1e3).ln() * (WIDTH - 190.0)).max(1.0);
+    let most_ns = trial.latency_ns.max.unwrap_or(0);
     markup! {
         p.hint { "From giving a frame to the port until the receiver has it, on a logarithmic axis." }
         @if let Some(clocks) = &trial.clocks { p { (clocks.sentence()) "." } }
-        svg.figure viewBox={ "0 0 " (WIDTH) " " (4.0 * BAND) } role="img" aria-label="Latency percentiles" {
-            @for (row, (name, ns)) in all.iter().enumerate() {
-                @let y = row as f64 * BAND;
-                text x="0" y=(y + 17.0) { (name) }
-                @if let Some(ns) = ns {
-                    rect x="90" y=(y + 4.0) width=(format!("{:.1}", width(*ns))) height=(BAND - 8.0) fill="var(--s0)" {}
-                    text x=(format!("{:.1}", width(*ns) + 96.0)) y=(y + 17.0) { (format!("{:.1} µs", *ns as f64 / 1e3)) }
-                } @else {
-                    text x="90" y=(y + 17.0) { "–" }
-                }
-            }
-        }
+        (bars(&[(String::new(), percentiles(&trial.latency_ns, most_ns))]))
     }
 }
 
@@ -176,7 +121,7 @@ fn sender(trial: &Trial) -> Markup {
             },
             None => p { "As many frames as the ports took." },
         }
-        div.scroll { table {
+        @if trial.directions.iter().any(|it| it.gaps.is_some()) { div.scroll { table {
             thead { tr { @for name in ["port", "gaps", "asked, µs", "within 10 µs", "p50, µs", "p99, µs", "p99.9, µs", "longest, µs"] { th scope="col" { (name) } } } }
             tbody { @for (direction, gaps) in trial.directions.iter().filter_map(|it| Some((it, it.gaps?))) {
                 tr {
@@ -185,7 +130,7 @@ fn sender(trial: &Trial) -> Markup {
                     td { (gaps.share_within().map_or("–".into(), |share| format!("{:.2} %", share * 100.0))) }
                     @for ns in [gaps.p50_ns, gaps.p99_ns, gaps.p999_ns, gaps.longest_ns] { td { (format!("{:.1}", ns as f64 / 1e3)) } }
                 }
-            } }
+            } } }
         } }
     }
 }

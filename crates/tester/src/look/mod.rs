@@ -8,6 +8,8 @@ mod netlink;
 #[cfg(target_os = "linux")]
 mod proc;
 
+pub use proc::processors;
+
 use kpps_report::trial::Processor;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -63,8 +63,8 @@ fn parse_softnet(text: &str) -> Softnet {
     sum
 }
 
-/// The lines `cpu0`, `cpu1`, … of `/proc/stat`.
-pub(super) fn processors() -> Vec<Processor> {
+/// What each processor has spent its time on since the system was started: the lines `cpu0`, `cpu1`, … of `/proc/stat`.
+pub fn processors() -> Vec<Processor> {
     parse_processors(&read_to_string("/proc/stat").unwrap_or_default())
 }
 

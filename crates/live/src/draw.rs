@@ -1,0 +1,274 @@
+//! A snapshot on a whole screen.
+//!
+//! What matters most comes first and stays when there is little room: rates, losses, processors, then the last trials.
+
+use crate::line::{done, duration, share};
+use crate::sample::MINUTE;
+use crate::{Lost, Processor, Snapshot};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Sparkline, Widget};
+
+/// What parts of a bar are drawn with, so that they can be told apart without colours.
+const PARTS: [(&str, Color); 5] = [
+    ("█", Color::Red),
+    ("▓", Color::Yellow),
+    ("▒", Color::Blue),
+    ("░", Color::Magenta),
+    ("·", Color::DarkGray),
+];
+/// Columns of names and numbers before a bar.
+const LABEL: u16 = 24;
+/// Rows below which there is no room for empty ones.
+const ROOMY: u16 = 18;
+
+/// Draws into an area; without colours where they are not wanted.
+pub fn draw(snapshot: &Snapshot, area: Rect, buffer: &mut Buffer, colour: bool) {
+    let look = Look { colour };
+    let mut rows = Rows { area, next: area.top() };
+    let roomy = area.height >= ROOMY;
+    let gap = u16::from(roomy);
+    let (title, doing) = (Span::styled(&*snapshot.title, look.strong()), Span::raw(&*snapshot.doing));
+    rows.two_ends(buffer, title, Span::raw(duration(snapshot.elapsed)));
+    rows.two_ends(buffer, doing, Span::styled(done(snapshot), look.soft()));
+    rows.skip(gap);
+    rates(snapshot, rows.take(3), buffer, look);
+    rows.skip(gap);
+    // The last row says how it ends.
+    let Some(mut left) = (area.bottom().saturating_sub(rows.next)).checked_sub(1) else { return };
+    // Of a tight screen the processors get half of what is left: a row for each and one for what they mean, or less.
+    let cores = match snapshot.processors.len() as u16 {
+        0 => 0,
+        cores => cores.saturating_add(1),
+    };
+    let for_cores = cores.min((left / 2).max(1));
+    left = left.saturating_sub(for_cores + 2 * gap);
+    // Where nothing was sent nothing is lost.
+    let places = match &snapshot.lost {
+        Lost { due: 0, .. } => 0,
+        lost => lost.places.len() as u16 + 1 + u16::from(unexplained(lost) > 0),
+    };
+    let for_places = places.min(if roomy { left.saturating_sub(4).max(2) } else { left });
+    lost(&snapshot.lost, rows.take(for_places), buffer, look);
+    rows.skip(gap.min(places));
+    processors(&snapshot.processors, rows.take(for_cores), buffer, look);
+    rows.skip(gap);
+    let end = Rect { y: area.bottom() - 1, height: 1, ..area };
+    trials(snapshot, Rect { y: rows.next, height: end.y.saturating_sub(rows.next), ..area }, buffer, look);
+    let words = match snapshot.ending {
+        false => "q ends it; what was measured is kept",
+        true => "ending … Ctrl-C again does not wait",
+    };
+    Line::styled(words, look.soft()).render(end, buffer);
+}
+
+#[derive(Clone, Copy)]
+struct Look {
+    colour: bool,
+}
+
+impl Look {
+    fn strong(self) -> Style {
+        Style::default().add_modifier(Modifier::BOLD)
+    }
+    fn soft(self) -> Style {
+        Style::default().add_modifier(Modifier::DIM)
+    }
+    fn in_colour(self, colour: Color) -> Style {
+        if self.colour { Style::default().fg(colour) } else { Style::default() }
+    }
+}
+
+/// Rows from the top of an area down.
+struct Rows {
+    area: Rect,
+    next: u16,
+}
+
+impl Rows {
+    fn take(&mut self, rows: u16) -> Rect {
+        let rows = rows.min(self.area.bottom().saturating_sub(self.next));
+        let taken = Rect { y: self.next, height: rows, ..self.area };
+        self.next += rows;
+        taken
+    }
+
+    fn skip(&mut self, rows: u16) {
+        self.take(rows);
+    }
+
+    /// A row with words at both ends. The right ones stay whole.
+    fn two_ends(&mut self, buffer: &mut Buffer, left: Span<'_>, right: Span<'_>) {
+        let row = self.take(1);
+        let width = (right.width() as u16).min(row.width);
+        let place = Rect { width: row.width.saturating_sub(width + 1), ..row };
+        left.render(place, buffer);
+        right.render(Rect { x: row.right() - width, width, ..row }, buffer);
+    }
+}
+
+/// Names and numbers, and the last minute beside them.
+fn rates(snapshot: &Snapshot, area: Rect, buffer: &mut Buffer, look: Look) {
+    let kpps = |pps: Option<f64>| {
+        pps.map_or_else(|| format!("{:>15}", "-"), |pps| format!("{:>10.1} kpps", pps / 1e3))
+    };
+    let rates = snapshot.rates;
+    let rows = [
+        ("offered", kpps(rates.and_then(|rates| rates.offered_pps))),
+        ("sent", kpps(rates.map(|rates| rates.sent_pps))),
+        ("received", kpps(rates.map(|rates| rates.received_pps))),
+    ];
+    for ((name, rate), y) in rows.into_iter().zip(area.top()..area.bottom()) {
+        let words = Line::from(vec![Span::raw(format!("{name:<8}")), Span::styled(rate, look.strong())]);
+        words.render(Rect { y, height: 1, width: LABEL.min(area.width), ..area }, buffer);
+    }
+    let width = area.width.saturating_sub(LABEL + 1).min(MINUTE as u16);
+    let place = Rect { x: area.x + LABEL + 1, width, ..area };
+    if width == 0 {
+        return;
+    }
+    let bars = last_minute(&snapshot.minute, width.into());
+    Sparkline::default().data(&bars).style(look.in_colour(Color::Cyan)).render(place, buffer);
+}
+
+/// The last minute in so many columns, the latest at the right; a column is the mean of its seconds.
+fn last_minute(minute: &[f64], columns: usize) -> Vec<u64> {
+    let columns = columns.min(MINUTE);
+    let mut seconds = vec![None; MINUTE - minute.len().min(MINUTE)];
+    seconds.extend(minute.iter().rev().take(MINUTE).rev().map(|pps| Some(*pps)));
+    let of = |column: usize| {
+        let range = column * MINUTE / columns..(column + 1) * MINUTE / columns;
+        let known: Vec<f64> = seconds[range].iter().copied().flatten().collect();
+        (known.iter().sum::<f64>() / known.len().max(1) as f64).round() as u64
+    };
+    (0..columns).map(of).collect()
+}
+
+/// Lost frames that no place has counted.
+fn unexplained(lost: &Lost) -> u64 {
+    lost.frames.saturating_sub(lost.places.iter().map(|place| place.1).sum())
+}
+
+fn lost(lost: &Lost, area: Rect, buffer: &mut Buffer, look: Look) {
+    if area.height == 0 {
+        return;
+    }
+    let mut rows = Rows { area, next: area.top() };
+    let when = if lost.so_far { "missing so far" } else { "lost" };
+    let Lost { frames, due, .. } = lost;
+    let words = format!("{when}: {frames} of {due}, {:.4} %", share(*frames, *due) * 100.0);
+    rows.two_ends(buffer, Span::styled(words, look.strong()), Span::raw(""));
+    let rest = if lost.so_far { "under way, or not counted yet" } else { "unexplained" };
+    let unexplained = Some((rest.to_owned(), unexplained(lost))).filter(|(_, frames)| *frames > 0);
+    let all: Vec<_> = lost.places.iter().chain(&unexplained).collect();
+    let most = all.iter().map(|(_, frames)| *frames).max().unwrap_or(0);
+    let fit = usize::from(area.bottom().saturating_sub(rows.next));
+    let name_width = usize::from(area.width).saturating_sub(14).clamp(10, 30);
+    // If there is no room for all, what is least goes last and is not shown.
+    for (place, frames) in all.into_iter().take(fit) {
+        let row = rows.take(1);
+        let label = Span::raw(format!("  {:<name_width$} {frames:>10}  ", cut(place, name_width)));
+        let from = (label.width() as u16).min(row.width);
+        label.render(row, buffer);
+        let length = (share(*frames, most) * f64::from(row.width - from)).round() as usize;
+        let bar = Span::styled("█".repeat(length), look.in_colour(Color::LightRed));
+        bar.render(Rect { x: row.x + from, width: row.width - from, ..row }, buffer);
+    }
+}
+
+/// The beginning of a text, so long at most.
+fn cut(text: &str, columns: usize) -> String {
+    match text.chars().count() <= columns {
+        true => text.to_owned(),
+        false => text.chars().take(columns.saturating_sub(1)).chain(['…']).collect(),
+    }
+}
+
+/// A bar for each processor, and what its parts mean; where there are more than rows only how busy each is.
+fn processors(processors: &[Processor], area: Rect, buffer: &mut Buffer, look: Look) {
+    let row = |y: u16| Rect { y: area.y + y, height: 1, ..area }.intersection(area);
+    if processors.len() >= usize::from(area.height) {
+        return crowd(processors, area, buffer);
+    }
+    let parts = || processors.iter().flat_map(|processor| &processor.busy);
+    let width = area.width.saturating_sub(14).min(64);
+    for (number, (processor, y)) in processors.iter().zip(0..).enumerate() {
+        let mut spans = vec![Span::raw(format!("CPU {number:<3}{:>3.0} % ", busy(processor) * 100.0))];
+        let (mut drawn, mut reached) = (0, 0.0);
+        for ((_, part), (symbol, colour)) in processor.busy.iter().zip(PARTS) {
+            reached += part;
+            let to = (reached * f64::from(width)).round() as usize;
+            spans.push(Span::styled(symbol.repeat(to.saturating_sub(drawn)), look.in_colour(colour)));
+            drawn = drawn.max(to);
+        }
+        Line::from(spans).render(row(y), buffer);
+    }
+    // Only of what there is anything to see.
+    let mut spans = Vec::new();
+    if let Some(first) = processors.first() {
+        for ((name, _), (symbol, colour)) in first.busy.iter().zip(PARTS) {
+            if parts().any(|(other, part)| other == name && *part >= 0.005) {
+                spans.push(Span::styled(symbol, look.in_colour(colour)));
+                spans.push(Span::styled(format!("{name} "), look.soft()));
+            }
+        }
+    }
+    Line::from(spans).render(row(processors.len() as u16), buffer);
+}
+
+/// Many processors: all of them in a line, then as many as there is room for.
+fn crowd(processors: &[Processor], area: Rect, buffer: &mut Buffer) {
+    let most = processors.iter().map(busy).fold(0.0, f64::max);
+    let mean = processors.iter().map(busy).sum::<f64>() / processors.len().max(1) as f64;
+    let words = format!("{} CPUs: mean {:.0} %, most {:.0} %", processors.len(), mean * 100.0, most * 100.0);
+    if area.height > 0 {
+        Span::raw(words).render(Rect { height: 1, ..area }, buffer);
+    }
+    let column = 9;
+    let columns = (area.width / column).max(1);
+    for (number, processor) in processors.iter().enumerate() {
+        let (row, at) = (1 + number as u16 / columns, number as u16 % columns);
+        let place = Rect { x: area.x + at * column, y: area.y + row, width: column, height: 1 };
+        let words = format!("{number:>3}{:>4.0}%", busy(processor) * 100.0);
+        Span::raw(words).render(place.intersection(area), buffer);
+    }
+}
+
+fn busy(processor: &Processor) -> f64 {
+    processor.busy.iter().map(|part| part.1).sum()
+}
+
+fn trials(snapshot: &Snapshot, area: Rect, buffer: &mut Buffer, look: Look) {
+    // A heading with nothing below it says nothing.
+    if snapshot.trials.is_empty() || area.height < 2 {
+        return;
+    }
+    let heading = format!("{:>14} {:>14} {:>10}", "offered, kpps", "received, kpps", "lost, %");
+    Line::styled(heading, look.soft()).render(Rect { height: 1, ..area }, buffer);
+    for (trial, y) in snapshot.trials.iter().zip(area.top() + 1..area.bottom()) {
+        let offered = trial.offered_pps.map_or("-".into(), |pps| format!("{:.1}", pps / 1e3));
+        let (received, lost) = (trial.received_pps / 1e3, trial.loss_ratio * 100.0);
+        let words = format!("{offered:>14} {received:>14.1} {lost:>10.4}");
+        Span::raw(words).render(Rect { y, height: 1, ..area }, buffer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::last_minute;
+
+    #[test]
+    fn a_minute_has_its_columns() {
+        let minute: Vec<f64> = (1..=30).map(f64::from).collect();
+        let wide = last_minute(&minute, 60);
+        assert_eq!((wide.len(), wide[29], wide[30], wide[59]), (60, 0, 1, 30));
+        let narrow = last_minute(&minute, 15);
+        // Four seconds each: the mean of 27, 28, 29 and 30 is 28.5.
+        assert_eq!((narrow.len(), narrow[6], narrow[14]), (15, 0, 29));
+        assert_eq!(last_minute(&minute, 100).len(), 60);
+        let longer: Vec<f64> = (1..=100).map(f64::from).collect();
+        assert_eq!(last_minute(&longer, 60)[0], 41);
+    }
+}

@@ -1,0 +1,393 @@
+//! Frame sizes beside each other, as pages to look at.
+
+use super::{Rfc2544, SizeTests, Sizes, Times, mbps};
+use crate::drawing::{self, Bar, bars, percentiles};
+use crate::ndr::page::{drawings, environment, found, goals, kpps, notices, trials};
+use crate::ndr::{Ndr, SearchTrial};
+use crate::page;
+use crate::study::{Figure, Line};
+use maud::{Markup, html as markup};
+
+/// The searches at all frame sizes as one self-contained HTML page without script: what was found at each size, as rates
+/// and over line rate, latency, and the curves and trials behind it. Light and dark follow the reader's system.
+pub fn sizes(sizes: &Sizes) -> String {
+    let first = sizes.sizes.first();
+    let testbed = first.map_or_else(String::new, |search| search.testbed.join(" and "));
+    let both_ways = first.is_some_and(|search| search.both_ways);
+    let body = markup! {
+        header { div {
+            h1 { (testbed) }
+            p.setting { "What is delivered at each frame size" @if both_ways { ", each way" } }
+        } }
+        main {
+            div.lead { @for words in lead(&sizes.sizes) { p { (words) } } }
+            @if !sizes.complete { p.notice role="status" { "Not every size has a result: the same command goes on." } }
+            section {
+                h2 { "Throughput by frame size, over line rate" }
+                p.hint { "A full bar is the highest load that was tried: line rate, if not less was asked for. MRR is what arrives at that load." }
+                (bars(&sizes.sizes.iter().map(rates).collect::<Vec<_>>()))
+            }
+            section {
+                h2 { "Megabits per second by frame size" }
+                p.hint { "Without loss, with preamble and gaps (layer 1); over the most of all sizes." }
+                (bars(&megabits(sizes.sizes.iter().map(|it| (it.frame_bytes_with_fcs, best(it))))))
+            }
+            @let timed: Vec<_> = sizes.sizes.iter().filter_map(|it| Some((it, latency_near(it)?))).collect();
+            @if !timed.is_empty() {
+                section {
+                    h2 { "Latency by frame size" }
+                    p.hint { "At the highest load at which nothing was lost, on a logarithmic axis." }
+                    (latencies(timed.iter().map(|(it, trial)| (format!("{} B", it.frame_bytes_with_fcs), trial.latency_ns))))
+                }
+            }
+            @if let Some(search) = first { (environment(&search.environment)) }
+            @for search in &sizes.sizes { (behind(search)) }
+        }
+        footer { p { "Made by kpps " (sizes.kpps_version) "; sizes in bytes with FCS." } }
+    };
+    page::page(&format!("{testbed}: frame sizes"), &[page::CSS, drawing::CSS], &body)
+}
+
+/// The tests of RFC 2544 as one self-contained HTML page without script: each test over all frame sizes, where the tests
+/// depart from it, and every trial. Light and dark follow the reader's system.
+pub fn rfc2544(document: &Rfc2544) -> String {
+    let testbed = document.testbed.join(" and ");
+    let searches: Vec<_> = document.sizes.iter().filter_map(|tests| tests.throughput.as_ref()).collect();
+    let body = markup! {
+        header { div {
+            h1 { (testbed) }
+            p.setting { "The tests of RFC 2544" @if document.both_ways { ", each way" } }
+        } }
+        main {
+            div.lead { @for words in lead(searches.iter().copied()) { p { (words) } } }
+            @if let Some(trouble) = &document.trouble { p.notice role="status" { (trouble) } }
+            @else if !document.complete { p.notice role="status" { "The tests are not finished: the same command goes on." } }
+            section {
+                h2 { "Throughput (26.1), over line rate" }
+                p.hint { "The highest load at which one trial loses nothing. A full bar is the highest load that was tried." }
+                (bars(&searches.iter().map(|search| rates(search)).collect::<Vec<_>>()))
+                h3 { "In megabits per second, with preamble and gaps" }
+                (bars(&megabits(searches.iter().map(|it| (it.frame_bytes_with_fcs, best(it))))))
+            }
+            (latency(document))
+            (frame_loss(document))
+            (back_to_back(document))
+            (times("Recovery from overload (26.5)", "From the change to half of the overload until the last lost frame.", document, |tests| tests.recovery.as_ref()))
+            (times("Reset (26.6)", "By the frames that were lost.", document, |tests| tests.reset.as_ref()))
+            @if !document.departures.is_empty() {
+                section {
+                    h2 { "Where this is not what RFC 2544 asks for" }
+                    ul { @for departure in &document.departures { li { (departure) } } }
+                }
+            }
+            @if let Some(search) = searches.first() { (environment(&search.environment)) }
+            @for tests in &document.sizes { (all_trials(tests)) }
+        }
+        footer { p { "Made by kpps " (document.kpps_version) "; sizes in bytes with FCS." } }
+    };
+    page::page(&format!("{testbed}: RFC 2544"), &[page::CSS, drawing::CSS], &body)
+}
+
+/// The highest load at which a search's strictest goal is met.
+fn best(search: &Ndr) -> Option<f64> {
+    search.goals.first()?.lower_pps
+}
+
+/// What the smallest and the largest frames came to.
+fn lead<'s>(searches: impl IntoIterator<Item = &'s Ndr>) -> Vec<String> {
+    let mut found: Vec<_> = searches.into_iter().filter_map(|it| Some((it, best(it)?))).collect();
+    found.sort_by_key(|(search, _)| search.frame_bytes_with_fcs);
+    let words = |(search, pps): &(&Ndr, f64)| {
+        let share = crate::format::percent(pps / search.max_pps.max(f64::MIN_POSITIVE));
+        let size = search.frame_bytes_with_fcs;
+        format!("{size} B: {} kpps without loss, {share} of the most that was tried.", kpps(*pps))
+    };
+    match &found[..] {
+        [] => vec!["No load was found at which nothing is lost.".into()],
+        [only] => vec![words(only)],
+        [first, .., last] => vec![words(first), words(last)],
+    }
+}
+
+/// Every goal of a search, and what is delivered at the highest load, over that.
+fn rates(search: &Ndr) -> (String, Vec<Bar>) {
+    let bar = |name: &str, pps: Option<f64>, colour| Bar {
+        name: name.into(),
+        share: pps.unwrap_or(0.0) / search.max_pps.max(f64::MIN_POSITIVE),
+        colour,
+        says: pps
+            .map_or("–".into(), |pps| format!("{} kpps, {:.1} %", kpps(pps), 100.0 * pps / search.max_pps)),
+    };
+    let colours = ["s0", "s2", "s3"].into_iter().cycle();
+    let goals =
+        search.goals.iter().zip(colours).map(|(goal, colour)| bar(&goal.name, goal.lower_pps, colour));
+    let mrr = bar("MRR", search.mrr_pps, "flight");
+    (format!("{} B", search.frame_bytes_with_fcs), goals.chain([mrr]).collect())
+}
+
+/// Rates by frame size in bits, as bars.
+fn megabits(rates: impl Iterator<Item = (u32, Option<f64>)>) -> Vec<(String, Vec<Bar>)> {
+    let bits: Vec<_> = rates.map(|(size, pps)| (size, mbps(pps, size))).collect();
+    let number = |text: &str| text.parse::<f64>().unwrap_or(0.0);
+    let most = bits.iter().map(|(_, [_, l1])| number(l1)).fold(f64::MIN_POSITIVE, f64::max);
+    let bar = |(size, [l2, l1]): (u32, [String; 2])| {
+        let bar = Bar {
+            name: "layer 1".into(),
+            share: number(&l1) / most,
+            colour: "s0",
+            says: format!("{l1} Mb/s"),
+        };
+        let inner = Bar {
+            name: "layer 2".into(),
+            share: number(&l2) / most,
+            colour: "s5",
+            says: format!("{l2} Mb/s"),
+        };
+        (format!("{size} B"), vec![bar, inner])
+    };
+    bits.into_iter().map(bar).collect()
+}
+
+/// Of the trials that lost nothing, that of the highest load in which something arrived.
+fn latency_near(search: &Ndr) -> Option<&SearchTrial> {
+    let clean = search.trials.iter().filter(|it| it.loss_ratio == 0.0 && it.latency_ns.p50.is_some());
+    clean.max_by(|a, b| a.load_pps.total_cmp(&b.load_pps))
+}
+
+/// Latencies with names, on one axis.
+fn latencies(all: impl Iterator<Item = (String, crate::Latency)>) -> Markup {
+    let all: Vec<_> = all.collect();
+    let most = all.iter().filter_map(|(_, it)| it.max).max().unwrap_or(0);
+    bars(&all.into_iter().map(|(name, it)| (name, percentiles(&it, most))).collect::<Vec<_>>())
+}
+
+/// A search with its curves and trials, folded up.
+fn behind(search: &Ndr) -> Markup {
+    markup! {
+        section { details {
+            summary { b { (search.frame_bytes_with_fcs) " B" } " " span { (found(search)) "; " (search.trials.len()) " trials" } }
+            @for notice in notices(search) { p.notice { (notice) } }
+            div.scroll { (goals(search)) }
+            @for drawing in drawings(search) { (drawing) }
+            h2 { "Every trial" }
+            div.scroll { (trials(&search.trials)) }
+        } }
+    }
+}
+
+fn latency(document: &Rfc2544) -> Markup {
+    let measured = || document.sizes.iter().filter(|tests| !tests.latency.is_empty());
+    let line = |tests: &SizeTests| Line {
+        name: format!("{} B", tests.frame_bytes_with_fcs),
+        points: tests
+            .latency
+            .iter()
+            .filter_map(|at| Some((at.share * 100.0, at.latency_ns.p50? as f64 / 1e3)))
+            .collect(),
+    };
+    let figure = Figure {
+        title: "Latency (26.2)".into(),
+        x: "load, % of the throughput".into(),
+        y: "half within, µs".into(),
+        lines: measured().map(line).collect(),
+    };
+    markup! {
+        @if measured().next().is_some() {
+            section {
+                (drawing::lines(&figure))
+                @for tests in measured() { details {
+                    summary { b { (tests.frame_bytes_with_fcs) " B" } " " span { "all percentiles, on a logarithmic axis" } }
+                    (latencies(tests.latency.iter().map(|at| (format!("{:.0} %", at.share * 100.0), at.latency_ns))))
+                } }
+            }
+        }
+    }
+}
+
+fn frame_loss(document: &Rfc2544) -> Markup {
+    let measured: Vec<_> = document.sizes.iter().filter(|tests| !tests.frame_loss.is_empty()).collect();
+    let line = |tests: &&SizeTests| {
+        let of_most = |load_pps: f64| 100.0 * load_pps / tests.max_pps.max(f64::MIN_POSITIVE);
+        let points = tests.frame_loss.iter().rev().map(|it| (of_most(it.load_pps), it.loss_ratio * 100.0));
+        Line { name: format!("{} B", tests.frame_bytes_with_fcs), points: points.collect() }
+    };
+    let figure = Figure {
+        title: "Frame loss rate (26.3)".into(),
+        x: "offered, % of the most that was tried".into(),
+        y: "lost, %".into(),
+        lines: measured.iter().map(line).collect(),
+    };
+    markup! { @if !measured.is_empty() { section { (drawing::lines(&figure)) } } }
+}
+
+fn back_to_back(document: &Rfc2544) -> Markup {
+    let found: Vec<_> = document
+        .sizes
+        .iter()
+        .filter_map(|it| Some((it.frame_bytes_with_fcs, it.back_to_back.as_ref()?)))
+        .collect();
+    let most = found.iter().map(|(_, it)| it.implied_s).fold(f64::MIN_POSITIVE, f64::max);
+    let groups = found.iter().map(|(size, it)| {
+        let bar = |name: &str, seconds: f64, colour| Bar {
+            name: name.into(),
+            share: seconds / most,
+            colour,
+            says: format!("{:.3} ms", seconds * 1e3),
+        };
+        let bars = vec![bar("implied", it.implied_s, "flight"), bar("corrected", it.corrected_s, "s0")];
+        (format!("{size} B"), bars)
+    });
+    markup! {
+        @if !found.is_empty() {
+            section {
+                h2 { "Back-to-back frames (26.4)" }
+                p.hint { "How long the buffer lasts, as the longest burst implies, and less what was forwarded meanwhile (RFC 9004)." }
+                (bars(&groups.collect::<Vec<_>>()))
+                div.scroll { table {
+                    thead { tr { @for name in ["size, B", "at, kpps", "longest burst, frames", "from", "to", "bursts"] { th scope="col" { (name) } } } }
+                    tbody { @for (size, it) in &found { tr {
+                        th scope="row" { (size) } td { (kpps(it.pps)) } td { (format!("{:.0}", it.mean_frames)) }
+                        td { (it.frames.iter().min().copied().unwrap_or(0)) } td { (it.frames.iter().max().copied().unwrap_or(0)) }
+                        td { (it.frames.len()) }
+                    } } }
+                } }
+            }
+        }
+    }
+}
+
+fn times(title: &str, hint: &str, document: &Rfc2544, of: fn(&SizeTests) -> Option<&Times>) -> Markup {
+    let found: Vec<_> =
+        document.sizes.iter().filter_map(|it| Some((it.frame_bytes_with_fcs, of(it)?))).collect();
+    let most = found.iter().map(|(_, it)| it.mean_s).fold(f64::MIN_POSITIVE, f64::max);
+    let groups = found.iter().map(|(size, it)| {
+        let says = format!("{:.3} ms", it.mean_s * 1e3);
+        let name = format!("{} times", it.seconds.len());
+        (format!("{size} B"), vec![Bar { name, share: it.mean_s / most, colour: "s0", says }])
+    });
+    markup! {
+        @if !found.is_empty() {
+            section { h2 { (title) } p.hint { (hint) } (bars(&groups.collect::<Vec<_>>())) }
+        }
+    }
+}
+
+/// Every trial of a frame size, by test, folded up.
+fn all_trials(tests: &SizeTests) -> Markup {
+    markup! {
+        @if let Some(search) = &tests.throughput { (behind(search)) }
+        @if !tests.frame_loss.is_empty() || !tests.latency.is_empty() {
+            section { details {
+                summary { b { (tests.frame_bytes_with_fcs) " B" } " " span { "trials of frame loss rate and latency" } }
+                h3 { "Frame loss rate" }
+                div.scroll { (trials(&tests.frame_loss)) }
+                h3 { "Latency" }
+                div.scroll { (trials(tests.latency.iter().flat_map(|at| &at.trials))) }
+            } }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Latency;
+    use crate::ndr::SearchGoal;
+    use crate::rfc2544::{BackToBack, LatencyAt};
+
+    fn search(size: u32, ndr: f64, most: f64) -> Ndr {
+        let goal =
+            |name: &str, pps| SearchGoal { name: name.into(), lower_pps: Some(pps), ..SearchGoal::default() };
+        let trial = |load_pps: f64, loss_ratio, us: u64| SearchTrial {
+            load_pps,
+            loss_ratio,
+            latency_ns: Latency { p50: Some(us * 1000), p99: None, p999: None, max: Some(us * 4000) },
+            ..SearchTrial::default()
+        };
+        Ndr {
+            testbed: vec!["packet:<a>".into(), "packet:b".into()],
+            frame_bytes_with_fcs: size,
+            max_pps: most,
+            goals: vec![goal("NDR", ndr), goal("PDR", ndr * 1.1)],
+            mrr_pps: Some(ndr / 2.0),
+            trials: vec![trial(ndr / 2.0, 0.0, 7), trial(ndr, 0.0, 11), trial(most, 0.5, 900)],
+            complete: true,
+            ..Ndr::default()
+        }
+    }
+
+    #[test]
+    fn sizes_lie_beside_each_other() {
+        let document =
+            Sizes { sizes: vec![search(64, 400e3, 1.6e6), search(1518, 80e3, 80e3)], ..Sizes::default() };
+        let text = sizes(&document);
+        for words in [
+            "64 B: 400.0 kpps without loss, 25 % of the most that was tried.",
+            "1518 B: 80.0 kpps without loss, 100 %",
+            // NDR, PDR, MRR of 64 B over line rate; and 984 of 984 Mb/s on layer 1 of the largest frames.
+            "width:25.00%",
+            "width:27.50%",
+            "width:12.50%",
+            "984.3 Mb/s",
+            "268.8 Mb/s",
+            "Not every size has a result",
+            "11.0 µs",
+        ] {
+            assert!(text.contains(words), "{words}");
+        }
+        assert!(text.contains("packet:&lt;a&gt;") && !text.contains("<script"));
+        let bars =
+            text.split("Latency by frame size").nth(1).and_then(|text| text.split("</section>").next());
+        assert!(bars.is_some_and(|text| !text.contains("900.0")), "of what lost nothing");
+    }
+
+    #[test]
+    fn every_test_of_rfc_2544_is_on_its_page() {
+        let loss = |load_pps: f64, loss_ratio| SearchTrial { load_pps, loss_ratio, ..SearchTrial::default() };
+        let at = |share, us: u64| LatencyAt {
+            share,
+            latency_ns: Latency { p50: Some(us * 1000), ..Latency::default() },
+            trials: vec![SearchTrial::default()],
+        };
+        let times = Times { load_pps: 1e5, seconds: vec![0.25, 0.75], mean_s: 0.5 };
+        let tests = SizeTests {
+            frame_bytes_with_fcs: 64,
+            max_pps: 1e6,
+            throughput: Some(search(64, 400e3, 1e6)),
+            latency: vec![at(0.1, 10), at(1.0, 90)],
+            frame_loss: vec![loss(1e6, 0.6), loss(9e5, 0.5)],
+            back_to_back: Some(BackToBack {
+                pps: 1e6,
+                frames: vec![900, 1100],
+                mean_frames: 1000.0,
+                most_frames: 5000,
+                implied_s: 1e-3,
+                corrected_s: 6e-4,
+            }),
+            recovery: Some(times.clone()),
+            reset: Some(times),
+        };
+        let document =
+            Rfc2544 { sizes: vec![tests], departures: vec!["trials of 1 s".into()], ..Rfc2544::default() };
+        let text = rfc2544(&document);
+        for words in [
+            "26.1",
+            "26.2",
+            "26.3",
+            "26.4",
+            "26.5",
+            "26.6",
+            "trials of 1 s",
+            "0.600 ms",
+            "width:60.00%",
+            "1100",
+            "500.000 ms",
+            "not finished",
+            "40 % of the most",
+        ] {
+            assert!(text.contains(words), "{words}");
+        }
+        let empty = rfc2544(&Rfc2544 { complete: true, ..Rfc2544::default() });
+        assert!(empty.contains("No load was found") && !empty.contains("26.3"));
+    }
+}

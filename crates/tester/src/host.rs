@@ -1,0 +1,83 @@
+//! What a measurement was made on: kernel, processors, and the interfaces behind the ports.
+
+#[cfg(target_os = "linux")]
+use kpps_ports::ethtool;
+use std::collections::BTreeMap;
+use std::fs::{read_dir, read_to_string};
+use std::path::PathBuf;
+
+/// What can be said of this machine and these ports with their interfaces, by name. What the system does not tell is left out.
+pub fn environment(ports: &[(&str, Option<&str>)]) -> BTreeMap<String, String> {
+    let read = |path: &str| read_to_string(path).map(|text| text.trim().to_owned()).unwrap_or_default();
+    let kernel = format!("{} {}", read("/proc/sys/kernel/ostype"), read("/proc/sys/kernel/osrelease"));
+    let mut environment = BTreeMap::new();
+    let mut say = |name: &str, what: String| {
+        if !what.trim().is_empty() {
+            environment.insert(name.to_owned(), what);
+        }
+    };
+    say("kernel", kernel);
+    say("processors", processors(&read("/proc/cpuinfo")));
+    for (port, interface) in ports {
+        say(port, interface.map_or_else(String::new, described));
+    }
+    environment
+}
+
+/// How many, and of which model.
+fn processors(cpuinfo: &str) -> String {
+    let of = |key: &'static str| {
+        let lines = cpuinfo.lines().filter_map(|line| line.split_once(':'));
+        lines.filter(move |(name, _)| name.trim() == key).map(|(_, value)| value.trim().to_owned())
+    };
+    let count = of("processor").count();
+    match of("model name").next() {
+        Some(model) => format!("{count} × {model}"),
+        None if count > 0 => count.to_string(),
+        None => String::new(),
+    }
+}
+
+/// Driver, speed, MTU, queues, rings and coalescing of an interface, by what the kernel says.
+fn described(interface: &str) -> String {
+    let at = PathBuf::from("/sys/class/net").join(interface);
+    let number = |name: &str| read_to_string(at.join(name)).ok()?.trim().parse::<i64>().ok();
+    let queues = |kind: &str| {
+        let names = read_dir(at.join("queues")).into_iter().flatten().flatten();
+        names.filter(|entry| entry.file_name().to_string_lossy().starts_with(kind)).count()
+    };
+    let Some(mtu) = number("mtu") else { return String::new() };
+    let mut words = Vec::new();
+    #[cfg(target_os = "linux")]
+    words.extend(ethtool::driver(interface).ok().map(|driver| format!("driver {driver}")));
+    // A link that is down, or has no speed, says -1.
+    words.extend(number("speed").filter(|mbps| *mbps > 0).map(|mbps| format!("{mbps} Mb/s")));
+    words.push(format!("MTU {mtu}"));
+    words.push(format!("{} receive and {} transmit queues", queues("rx-"), queues("tx-")));
+    #[cfg(target_os = "linux")]
+    if let Ok((receive, transmit)) = ethtool::rings(interface) {
+        words.push(format!("rings of {receive} and {transmit} descriptors"));
+    }
+    #[cfg(target_os = "linux")]
+    if let Ok((receive, transmit)) = ethtool::coalescing_us(interface) {
+        words.push(format!("interrupts up to {receive} and {transmit} µs late"));
+    }
+    words.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_describes_itself() {
+        let said =
+            environment(&[("packet:lo", Some("lo")), ("packet:no-such", Some("no-such")), ("udp::9", None)]);
+        assert!(said["kernel"].starts_with("Linux "), "{said:?}");
+        assert!(said["packet:lo"].contains("MTU 65536, 1 receive and 1 transmit"), "{said:?}");
+        assert!(!said.contains_key("packet:no-such"), "{said:?}");
+        let two = "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nprocessor\t: 1\nmodel name\t: Some CPU @ 2 GHz\n";
+        assert_eq!(processors(two), "2 × Some CPU @ 2 GHz");
+        assert_eq!((processors("processor : 0\n"), processors("")), ("1".into(), String::new()));
+    }
+}
