@@ -49,9 +49,11 @@ other-systems:
 install-build-tools:
 	@$(call install,cc:build-essential)
 
-# QEMU is the device that nobody here wrote; valgrind counts instructions; nft makes a NAT of Linux.
+# QEMU is the device that nobody here wrote; valgrind counts instructions; nft makes a NAT of Linux; Chromium shows the pages
+# as readers see them (KPPS_NO_BROWSER=1 leaves that out).
 install-test-tools:
-	@$(call install,qemu-system-x86_64:qemu-system-x86 valgrind:valgrind ip:iproute2 nft:nftables)
+	@$(call install,qemu-system-x86_64:qemu-system-x86 valgrind:valgrind ip:iproute2 nft:nftables setsid:util-linux \
+		$(if $(KPPS_NO_BROWSER),,chromium:chromium))
 
 # Other generators: DPDK's, netsniff-ng's, iperf3.
 install-peers:
