@@ -11,6 +11,7 @@ mod bed;
 pub mod clock;
 mod document;
 mod gauges;
+#[cfg(target_os = "linux")]
 mod host;
 mod learn;
 pub mod ledger;

@@ -15,6 +15,7 @@ use kpps_ports::Spec;
 use kpps_ports::port::run::{BUDGET, Glance, Load, Plan, Watch, send_and_listen};
 use kpps_ports::port::{AnyPort, Frame, Port, Trouble, rest};
 use std::cell::Cell;
+#[cfg(target_os = "linux")]
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -299,6 +300,7 @@ impl Host for LocalHost {
         }))
     }
 
+    #[cfg(target_os = "linux")]
     fn environment(&self, ports: &[(&str, Option<&str>)]) -> BTreeMap<String, String> {
         crate::host::environment(ports)
     }

@@ -8,6 +8,7 @@ mod netlink;
 #[cfg(target_os = "linux")]
 mod proc;
 
+#[cfg(target_os = "linux")]
 pub use proc::processors;
 
 use kpps_report::trial::Processor;
