@@ -8,7 +8,7 @@ pub(crate) const CSS: &str = include_str!("../assets/drawing.css");
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 300.0;
-const LEFT: f64 = 64.0;
+const LEFT: f64 = 76.0;
 const BOTTOM: f64 = 40.0;
 const BAND: f64 = 26.0;
 
@@ -67,7 +67,9 @@ impl Axes {
                 text x=(LEFT - 8.0) y=(format!("{:.1}", self.y(tick) + 4.0)) text-anchor="end" { (round(tick)) }
             }
             @for tick in ticks(self.most_x) {
-                text x=(format!("{:.1}", self.x(tick))) y=(HEIGHT - BOTTOM + 20.0) text-anchor="middle" { (round(tick)) }
+                // The last number ends where the drawing does.
+                @let (x, anchor) = if self.x(tick) > WIDTH - 40.0 { (WIDTH - 2.0, "end") } else { (self.x(tick), "middle") };
+                text x=(format!("{x:.1}")) y=(HEIGHT - BOTTOM + 20.0) text-anchor=(anchor) { (round(tick)) }
             }
         }
     }
@@ -158,8 +160,8 @@ pub(crate) struct Bar {
 pub(crate) fn bars(groups: &[(String, Vec<Bar>)]) -> Markup {
     markup! {
         div.bars { @for (name, bars) in groups {
-            div.group {
-                b { (name) }
+            div.group[!name.is_empty()] {
+                @if !name.is_empty() { b { (name) } }
                 div { @for bar in bars {
                     div.bar {
                         span { (bar.name) }

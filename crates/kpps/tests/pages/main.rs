@@ -143,7 +143,7 @@ fn every_page_can_be_looked_at() {
 /// The places of elements on the page, in px.
 fn places(of: &str) -> String {
     format!(
-        "[...document.querySelectorAll('{of}')].map(it => it.getBoundingClientRect()).filter(it => it.width > 0)\
+        "[...document.querySelectorAll('{of}')].filter(it => !it.closest('details:not([open])')).map(it => it.getBoundingClientRect()).filter(it => it.width > 0)\
          .map(it => [it.left + scrollX, it.top + scrollY, it.width, it.height])"
     )
 }
