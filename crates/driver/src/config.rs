@@ -20,6 +20,10 @@ pub struct Config {
     pub tx_ring: u16,
     /// Bytes of a receive buffer that the device may fill: 256, 512 … 16384.
     pub rx_buffer_bytes: u16,
+    /// Received frames of at most this many bytes without FCS are copied into a small buffer, and the one that the device filled goes
+    /// back into the ring (copybreak); 0: none. What is longer is handed on in the buffer that it came in.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_zero"))]
+    pub rx_copybreak_bytes: u16,
     /// The longest frame to accept, in bytes with FCS; above 1522 the device is told to.
     pub max_frame_bytes: u16,
     /// How the device is served.
@@ -79,6 +83,11 @@ pub struct Config {
 /// Byte times between frames at least (IEEE 802.3, 4.4.2), and at most: IPGT has ten bits.
 pub(crate) const LEAST_GAP_BYTES: u16 = 12;
 const MOST_GAP_BYTES: u16 = 1000;
+
+#[cfg(feature = "serde")]
+const fn is_zero(bytes: &u16) -> bool {
+    *bytes == 0
+}
 
 #[cfg(feature = "serde")]
 const fn least_gap() -> u16 {
@@ -368,6 +377,7 @@ impl Config {
             rx_ring: 256,
             tx_ring: 256,
             rx_buffer_bytes: 2048,
+            rx_copybreak_bytes: 0,
             max_frame_bytes: 1522,
             service: Service::SelfPacing { burst: 32, reserve: 0 },
             buffers: Buffers::Recycled,
@@ -411,6 +421,10 @@ impl Config {
         check(
             bit::rctl::buffer_size(self.rx_buffer_bytes.into()).is_some(),
             "rx_buffer_bytes: not 256, 512, 1024, 2048, 4096, 8192 or 16384",
+        )?;
+        check(
+            self.rx_copybreak_bytes == 0 || !matches!(self.rx_format.on(chip), RxFormat::Split { .. }),
+            "rx_copybreak_bytes: frames are split already",
         )?;
         check(
             (LEAST_GAP_BYTES..=MOST_GAP_BYTES).contains(&self.tx_gap_bytes),

@@ -260,6 +260,15 @@ impl<P: Platform> Control<P> {
         self.regs.write(reg::IMS, self.routing.all() & !(cause::TXDW | cause::TXQE));
     }
 
+    /// Lets the device wait for a whole cache line of received descriptors before it writes them back, for a microsecond after the
+    /// last frame at most, or no longer than is configured: one register write, and none if the configuration wants a delay.
+    #[inline]
+    pub fn gather_reports(&self, gather: bool) {
+        if self.config.moderation.rdtr == 0 {
+            self.regs.write(reg::RDTR, gather.into());
+        }
+    }
+
     /// Makes the device interrupt for these causes.
     pub fn raise(&self, causes: Causes) {
         self.regs.write(reg::ICS, causes.0);

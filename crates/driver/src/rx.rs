@@ -37,6 +37,8 @@ pub struct RxCounters {
     /// Frames dropped because what the device wrote made no sense: a length of nothing or beyond
     /// the buffer, a frame that does not end.
     pub nonsense: u64,
+    /// Frames that were copied into a small buffer.
+    pub copied: u64,
     /// Times that a slot could not be filled because the source had no buffer.
     pub no_buffer: u64,
     /// Buffers of the source that the device cannot use: too small, or across 64 KiB where that is an erratum.

@@ -361,3 +361,49 @@ fn unmasking_is_pushed_out_if_wanted() {
         assert_eq!(nic.get(reg::IMS), 0xDD);
     }
 }
+
+/// One interrupt is enough to know what it costs: frames that then come at a steady pace are polled.
+#[test]
+fn self_pacing_learns_the_cost_of_an_interrupt_from_the_first() {
+    let (nic, counts, pool) = (Nic::new(Chip::I82546eb), Counts::new(), Pool::new(500, 2048));
+    nic.read_ns.set(900);
+    let dev = start(&nic, &counts, Config::kpps(), &pool);
+    dev.control.unmask();
+    nic.set(reg::ICR, 0);
+    let service = SelfPacing::new(32, 0);
+    let mut world = World { nic, dev, service, interrupts: 0, polls: 0, received: 0, worst_wait_ns: 0 };
+    world.run(1, 1_000);
+    let (window_ns, _) = world.service.found_ns();
+    assert!(
+        (9 * 3_600..=16 * 3_600).contains(&window_ns),
+        "four times a register read, 9 to 16 times: {window_ns}"
+    );
+    assert_eq!(world.interrupts, 1);
+}
+
+/// What frames take is told apart from what looking for them takes, and all of it is told.
+#[test]
+fn self_pacing_keeps_books() {
+    let (nic, counts, pool) = (Nic::new(Chip::I82546eb), Counts::new(), Pool::new(500, 2048));
+    nic.read_ns.set(900);
+    let dev = start(&nic, &counts, Config::kpps(), &pool);
+    dev.control.unmask();
+    nic.set(reg::ICR, 0);
+    let service = SelfPacing::new(32, 0);
+    let mut world = World { nic, dev, service, interrupts: 0, polls: 0, received: 0, worst_wait_ns: 0 };
+    let mut useful_of_frame = [10_000, 700].map(|gap_ns| {
+        world.run(500, 1_000);
+        let (before, interrupts, polls) = (world.service.spent(), world.interrupts, world.polls);
+        world.run(2_000, gap_ns);
+        let spent = world.service.spent();
+        let useful_ns = spent.useful_ns - before.useful_ns;
+        let looking_ns = spent.looking_ns - before.looking_ns + spent.vain_ns - before.vain_ns;
+        let (interrupts, polls) = (world.interrupts - interrupts, world.polls - polls);
+        // 300 ns before each poll are seen as its being late.
+        assert!((250 * polls..400 * polls).contains(&looking_ns), "{looking_ns} in {polls} polls");
+        (useful_ns - interrupts * 3_600) as f64 / 2_000.0
+    });
+    useful_of_frame.sort_by(f64::total_cmp);
+    // A poll that finds nothing takes no time here, and is taken to take the 50 ns that a clock can tell.
+    assert!(useful_of_frame[0] >= 449.0 && useful_of_frame[1] <= 501.0, "500 ns each: {useful_of_frame:?}");
+}

@@ -41,6 +41,9 @@ pub struct Arguments {
     /// Offered load
     #[arg(long, default_value = "100%")]
     load: Rate,
+    /// Another value for a constant, as driver.rx_copybreak_bytes=256 (`kpps list KIND NAME` shows them)
+    #[arg(long, value_name = "CONSTANT=VALUE", value_parser = range::change)]
+    set: Vec<(String, Setting)>,
     /// How long to measure, in virtual time
     #[arg(long, default_value = "50ms", value_parser = units::duration)]
     duration: Duration,
@@ -66,7 +69,7 @@ impl Outcome {
     }
 
     /// What was counted for each frame that the driver took, by name.
-    fn counts(&self) -> [(&'static str, f64); 7] {
+    fn counts(&self) -> [(&'static str, f64); 8] {
         let each = self.per_frame;
         [
             ("interrupts", each.interrupts),
@@ -74,6 +77,7 @@ impl Outcome {
             ("register_writes", each.register_writes),
             ("bus_transactions", each.bus_transactions),
             ("allocations", each.allocations),
+            ("allocated_bytes", each.allocated_bytes),
             ("cache_misses", each.cache_misses),
             ("line_transfers", each.line_transfers),
         ]

@@ -110,6 +110,8 @@ pub struct Counters {
     pub line_transfers: u64,
     /// Packet buffers taken from the allocator.
     pub allocations: u64,
+    /// Their bytes.
+    pub allocated_bytes: u64,
 }
 
 struct Inner {

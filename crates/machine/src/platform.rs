@@ -111,6 +111,14 @@ impl Buffer for Buf {
     fn bytes_mut(&mut self) -> &mut [u8] {
         self.bytes.as_mut_slice()
     }
+    fn copy_from(&mut self, other: &Self, len: usize) -> bool {
+        match (self.bytes.as_mut_slice().get_mut(..len), other.bytes.as_slice().get(..len)) {
+            (Some(to), Some(from)) => to.copy_from_slice(from),
+            _ => return false,
+        }
+        self.machine.spend_on(Function::Copy, len as u64 * self.machine.host().copy_byte_ps);
+        true
+    }
     /// The driver and its stack look at the headers: they pay for the frame's first cache line. What cards do meanwhile
     /// does not matter: a buffer is theirs or the driver's, and whose it is the descriptor has told.
     #[inline]
@@ -132,19 +140,25 @@ impl Buffer for Buf {
 pub struct Allocator {
     machine: Machine,
     free: Rc<RefCell<Vec<Buf>>>,
+    small: Rc<RefCell<Vec<Buf>>>,
     recycling: bool,
 }
+
+/// Bytes of a small buffer.
+pub const SMALL_BYTES: usize = 256;
 
 impl Allocator {
     /// An allocator of `buffers` buffers of `bytes` each, aligned to their size if that is a power of two, so
     /// that none crosses 64 KiB; fewer if memory does not suffice.
     pub fn new(machine: &Machine, buffers: usize, bytes: usize) -> Self {
-        let align = if bytes.is_power_of_two() { bytes } else { 16 };
-        let free = (0..buffers)
-            .map_while(|_| Bytes::allocate(machine.memory(), bytes, align))
-            .map(|bytes| Buf { bytes, machine: machine.clone(), cpu: 0 })
-            .collect();
-        Self { machine: machine.clone(), free: Rc::new(RefCell::new(free)), recycling: false }
+        let free = made(machine, buffers, bytes);
+        Self { machine: machine.clone(), free, small: Rc::default(), recycling: false }
+    }
+
+    /// The same, and as many as `buffers` of [`SMALL_BYTES`]. To the allocator one is as dear as the other: most of its work
+    /// is the packet structure.
+    pub fn with_small(self, buffers: usize) -> Self {
+        Self { small: made(&self.machine, buffers, SMALL_BYTES), ..self }
     }
 
     /// Takes buffers out for good, at no cost: what somebody has set aside before the machine was started.
@@ -161,9 +175,14 @@ impl Allocator {
     }
 }
 
-impl BufferSource for Allocator {
-    type Buf = Buf;
-    fn take(&mut self) -> Option<Buf> {
+fn made(machine: &Machine, buffers: usize, bytes: usize) -> Rc<RefCell<Vec<Buf>>> {
+    let align = if bytes.is_power_of_two() { bytes } else { 16 };
+    let bytes = (0..buffers).map_while(|_| Bytes::allocate(machine.memory(), bytes, align));
+    Rc::new(RefCell::new(bytes.map(|bytes| Buf { bytes, machine: machine.clone(), cpu: 0 }).collect()))
+}
+
+impl Allocator {
+    fn take_from(&self, free: &RefCell<Vec<Buf>>) -> Option<Buf> {
         let host = self.machine.host();
         if self.recycling {
             self.machine.spend_on(Function::Recycle, host.recycle_ps);
@@ -174,9 +193,22 @@ impl BufferSource for Allocator {
             }
             self.machine.count(|c| c.allocations += 1);
         }
-        let mut buffer = self.free.borrow_mut().pop()?;
+        let mut buffer = free.borrow_mut().pop()?;
+        if !self.recycling {
+            self.machine.count(|c| c.allocated_bytes += buffer.capacity() as u64);
+        }
         buffer.cpu = self.machine.cpu();
         Some(buffer)
+    }
+}
+
+impl BufferSource for Allocator {
+    type Buf = Buf;
+    fn take(&mut self) -> Option<Buf> {
+        self.take_from(&self.free)
+    }
+    fn take_small(&mut self, bytes: usize) -> Option<Buf> {
+        self.take_from(if bytes <= SMALL_BYTES { &self.small } else { &self.free })
     }
     fn give(&mut self, buffer: Buf) {
         let (machine, host) = (&self.machine, self.machine.host());
@@ -191,7 +223,8 @@ impl BufferSource for Allocator {
         if buffer.cpu != machine.cpu() {
             machine.move_lines(host.buffer_lines);
         }
-        self.free.borrow_mut().push(buffer);
+        let pool = if buffer.capacity() == SMALL_BYTES { &self.small } else { &self.free };
+        pool.borrow_mut().push(buffer);
     }
 }
 

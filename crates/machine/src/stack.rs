@@ -30,6 +30,17 @@ pub trait Netdev: 'static {
     /// Whether a frame could be sent now.
     fn has_room(&self) -> bool;
 
+    /// Whether a frame may join `queued` others that wait before the device, where a system keeps at most `most`: a driver may find
+    /// fewer enough.
+    fn admits(&self, queued: usize, most: usize) -> bool {
+        queued < most
+    }
+
+    /// Whether who was not admitted is to be told that it may come back.
+    fn readmits(&self, queued: usize, most: usize) -> bool {
+        queued <= most / 2
+    }
+
     /// Sends a frame that `fill` writes into a fresh buffer (returning its length in bytes without FCS). `false`
     /// if there was no room or no buffer.
     fn send(&self, fill: &mut impl FnMut(&mut [u8]) -> usize) -> bool;

@@ -122,6 +122,17 @@ pub trait Buffer {
     fn sync_for_device(&self, len: usize) {
         let _ = len;
     }
+    /// Copies the first `len` bytes of another buffer into this one; `false`, with nothing changed, if either is shorter.
+    fn copy_from(&mut self, other: &Self, len: usize) -> bool
+    where
+        Self: Sized,
+    {
+        match (self.bytes_mut().get_mut(..len), other.bytes().get(..len)) {
+            (Some(to), Some(from)) => to.copy_from_slice(from),
+            _ => return false,
+        }
+        true
+    }
 }
 
 /// Where packet buffers come from and go to: a kernel's allocator, or a pool.
@@ -130,6 +141,11 @@ pub trait BufferSource {
     type Buf: Buffer;
     /// Takes a buffer; `None` when there is none left just now.
     fn take(&mut self) -> Option<Self::Buf>;
+    /// Takes a buffer for a copy of `bytes` bytes: a small one, where the source has any.
+    fn take_small(&mut self, bytes: usize) -> Option<Self::Buf> {
+        let _ = bytes;
+        self.take()
+    }
     /// Gives a buffer back.
     fn give(&mut self, buffer: Self::Buf);
 }

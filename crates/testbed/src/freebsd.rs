@@ -236,12 +236,14 @@ impl Place {
 }
 
 impl<H: Handler<Bound> + Handler<RingDevice>> Bench<H> {
-    /// `handler` is given buffers to say something with.
+    /// `handler` is given buffers to say something with. Senders that wait to be `told` of room are told by our own driver, whose queue
+    /// finds its length.
     fn build(
         place: &Place,
         size: Size,
         far_end: FarEnd,
         handler: impl FnOnce(Vec<Frame>) -> H,
+        told: bool,
     ) -> Result<Self, TrialError> {
         let receiver = Box::new(far_end.clone());
         let stack_params = place.system()?;
@@ -267,8 +269,10 @@ impl<H: Handler<Bound> + Handler<RingDevice>> Bench<H> {
                 let (room, bound) = Room::build(&(**setup).clone().for_frames(size), receiver)?;
                 let handler = handler(bound.set_aside(STOCK));
                 let service = bound.service();
-                let bound =
-                    if matches!(service, Service::Paced { .. }) { bound.self_sizing() } else { bound };
+                let bound = match service {
+                    Service::Paced { .. } if told => bound.self_sizing(stack_params.transmit_queue),
+                    _ => bound,
+                };
                 let stack = Stack::start(&room.0, 0, stack_params.clone(), service, bound, handler);
                 (room, Running::Intel(stack))
             }
@@ -379,13 +383,21 @@ pub fn send(
 ) -> Result<Sent, TrialError> {
     let size = Size::without_fcs((payload + HEADER_BYTES).max(Size::MIN.bytes_without_fcs()));
     let frame = udp_test(&Flow::default(), size).map_err(|e| TrialError::Load(e.to_string()))?;
-    let bench = Bench::build(place, size, FarEnd::default(), |_| Kernel)?;
+    let told = matches!(program.on_full, kpps_machine::stack::freebsd::OnFull::Wait);
+    let bench = Bench::build(place, size, FarEnd::default(), |_| Kernel, told)?;
     let sender = bench.running.send(bench.machine(), program, payload.into(), Datagrams(frame));
     let (from, to) = bench.measure(times_ms, go_on)?;
     let Calls { sent, refused } = sender.calls();
     let elapsed = to.at_ps - from.at_ps;
     sender.stop();
-    bench.room.run(to.at_ps + SETTLED_PS, go_on)?;
+    // What still waits in queue and ring is sent.
+    let (mut frames, mut last_ps) = (to.frames, to.at_ps);
+    while bench.machine().now_ps() < last_ps + SETTLED_PS {
+        bench.room.run(bench.machine().now_ps() + SETTLED_PS / 20, go_on)?;
+        if bench.far_end.frames.get() != frames {
+            (frames, last_ps) = (bench.far_end.frames.get(), bench.machine().now_ps());
+        }
+    }
     let queue = match &bench.running {
         Running::Ring(_) => None,
         Running::Intel(stack) => Some(stack.device().transmit_queue()),
@@ -426,12 +438,12 @@ pub fn receive(
     }
     let (from, to) = match until {
         Until::Kernel => {
-            let bench = Bench::build(place, size, FarEnd::default(), |_| Kernel)?;
+            let bench = Bench::build(place, size, FarEnd::default(), |_| Kernel, false)?;
             bench.arrivals(size, offered_pps, times_ms, go_on)?
         }
         Until::Process => {
             let socket = place.system()?.socket();
-            let bench = Bench::build(place, size, FarEnd::default(), |_| socket.clone())?;
+            let bench = Bench::build(place, size, FarEnd::default(), |_| socket.clone(), false)?;
             if bench.machine().host().copy_byte_ps == 0 {
                 return Err(TrialError::Testbed("what copying costs on this host is not known".into()));
             }

@@ -28,5 +28,5 @@ pub use netdev::{By, Features, Pieces};
 pub use per_frame::PerFrame;
 pub use ring_device::Config as RingConfig;
 pub use setup::{RingSetup, Setup, SetupError, StackParams};
-pub use simulated::{Profiled, Simulated};
+pub use simulated::{Accounted, Profiled, Simulated};
 pub use transmit::{Transmit, transmit, transmit_with};

@@ -168,12 +168,12 @@ pub struct Bound {
     polls_on: Cell<Option<usize>>,
     policy: RefCell<Policy>,
     source: Allocator,
-    /// The card checks checksums, and the driver passes its verdict on with each frame.
+    /// The card checks checksums, and its verdict on each frame is read.
     checksum: bool,
     /// The stack's way of sending tells the card about each frame, as Linux's does.
     doorbell_each_frame: bool,
     features: Features,
-    /// How long the transmit queue is, if not as long as its ring.
+    /// How long the transmit queue is, if the driver finds that.
     gate: Option<RefCell<TxGate>>,
     signs: Rc<Signs>,
 }
@@ -244,6 +244,13 @@ impl Bound {
         })
     }
 
+    /// The same for frames of whom nobody asks the card's verdict: our own driver leaves it in the descriptor's copy for who does
+    /// ([`Received::transport_checksum`]). The others write it into each frame's structure, asked or not.
+    pub fn unasked(self) -> Self {
+        let writes = !matches!(*self.policy.borrow(), Policy::SelfPacing(_));
+        Self { checksum: self.checksum && writes, ..self }
+    }
+
     /// Who is to serve it.
     pub fn service(&self) -> stack::Service {
         match self.control.borrow().config().service {
@@ -301,16 +308,21 @@ impl Bound {
         TxMeta { vlan: (vlan == By::Card).then_some(VLAN), offload }
     }
 
-    /// The same with a transmit queue that finds its length itself.
-    pub fn self_sizing(self) -> Self {
-        let ring = self.control.borrow().config().tx_ring;
-        Self { gate: Some(RefCell::new(TxGate::new(ring))), ..self }
+    /// The same with a transmit queue that finds its length itself: its ring, and of the `queue` before it what it needs.
+    pub fn self_sizing(self, queue: usize) -> Self {
+        let most = usize::from(self.control.borrow().config().tx_ring) - 1 + queue;
+        Self { gate: Some(RefCell::new(TxGate::new(most))), ..self }
     }
 
-    /// Descriptors that the transmit queue may use, and that are in use.
+    /// Frames that the transmit queue may hold, and descriptors that are in use.
     pub fn transmit_queue(&self) -> (usize, usize) {
         let (pending, room) = self.tx.peek(|tx| (tx.pending(), tx.free())).unwrap_or_default();
         (self.gate.as_ref().map_or(pending + room, |gate| gate.borrow().limit()), pending)
+    }
+
+    /// Frames that wait to be sent, `queued` of them before the ring.
+    fn waiting(&self, queued: usize) -> usize {
+        queued + self.tx.peek(|tx| tx.pending()).unwrap_or(0)
     }
 
     /// Takes a frame of several buffers to send: the first holds it, and `pieces` share it.
@@ -425,7 +437,7 @@ impl Netdev for Bound {
             }
             Policy::SelfPacing(service) => {
                 let mut control = self.control.borrow_mut();
-                let result = self.with_own_tx(|tx| service.poll(&mut control, &mut rx, tx, budget, sink));
+                let result = service.poll(&mut control, &mut rx, Transmitter(self), budget, sink);
                 self.signs.spent.set(service.spent());
                 match result {
                     Ok((polled, service::Next::Now)) => (polled, Next::Now),
@@ -440,17 +452,32 @@ impl Netdev for Bound {
             }
         };
         drop(rx);
-        if let Some(gate) = &self.gate {
-            gate.borrow_mut().opens(self.tx.peek(|tx| tx.pending()).unwrap_or(0));
-        }
         self.note(None);
         Polled { frames: polled.received, completed: polled.reclaimed, next }
     }
 
     fn has_room(&self) -> bool {
-        let (free, pending) = self.tx.peek(|tx| (tx.free(), tx.pending())).unwrap_or_default();
-        let gate = self.gate.as_ref();
-        free >= self.features.least_descriptors() && gate.is_none_or(|gate| gate.borrow_mut().admits(pending))
+        self.tx.peek(|tx| tx.free()).unwrap_or_default() >= self.features.least_descriptors()
+    }
+
+    fn admits(&self, queued: usize, most: usize) -> bool {
+        let Some(gate) = &self.gate else { return queued < most };
+        let waiting = self.waiting(queued);
+        let back = || {
+            let owes = self.tx.with(&self.machine, |tx| {
+                tx.reclaim(usize::MAX);
+                tx.progress().waiting
+            });
+            (self.machine.now_ps() / NS, owes || queued > 0)
+        };
+        gate.borrow_mut().admits(if queued < most { waiting } else { usize::MAX }, back)
+    }
+
+    fn readmits(&self, queued: usize, most: usize) -> bool {
+        let Some(gate) = &self.gate else { return queued <= most / 2 };
+        let (waiting, mut gate) = (self.waiting(queued), gate.borrow_mut());
+        gate.opens(waiting, || self.machine.now_ps() / NS);
+        gate.is_open()
     }
 
     fn send(&self, fill: &mut impl FnMut(&mut [u8]) -> usize) -> bool {

@@ -17,6 +17,8 @@ pub struct PerFrame {
     pub bus_transactions: f64,
     /// Packet buffers taken from the allocator.
     pub allocations: f64,
+    /// Their bytes.
+    pub allocated_bytes: f64,
     /// Cache lines fetched from memory: because a card had written them, or by the allocator.
     pub cache_misses: f64,
     /// Cache lines fetched from another CPU's cache.
@@ -35,6 +37,7 @@ impl PerFrame {
             mask_writes: per(after.mask_writes, before.mask_writes),
             bus_transactions: per(transactions, transactions_before),
             allocations: per(after.allocations, before.allocations),
+            allocated_bytes: per(after.allocated_bytes, before.allocated_bytes),
             cache_misses: per(after.cache_misses, before.cache_misses),
             line_transfers: per(after.line_transfers, before.line_transfers),
         }

@@ -194,6 +194,12 @@ impl Setup {
                 stack_profile.name()
             )));
         }
+        if config.rx_copybreak_bytes > 0 && host_params.copy_byte_ps == 0 {
+            return Err(SetupError::Mismatch(format!(
+                "host profile '{}': what copying costs is not known (copy_byte_ps)",
+                host_profile.name()
+            )));
+        }
         // Firmware tells a card the host's cache line size (PCI 2.2, 6.2.4).
         card.cache_line_bytes = host_params.cache_line_bytes as u32;
         Ok(Self {

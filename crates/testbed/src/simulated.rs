@@ -13,7 +13,7 @@ use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Mac, Size, rate, tag};
 use kpps_machine::cpu::{Counters, Function, Level, Profile, Usage};
 use kpps_machine::memory::Memory;
-use kpps_machine::platform::{Allocator, Buf, Card, memory_bytes};
+use kpps_machine::platform::{Allocator, Buf, Card, SMALL_BYTES, memory_bytes};
 use kpps_machine::stack::IntoBuffer;
 use kpps_machine::stack::linux22::Tally;
 use kpps_machine::wire::{Receiver, Silence};
@@ -88,7 +88,9 @@ impl Room {
         // Every place that can hold a frame is full, and then some: the allocator never runs dry.
         let buffers = cards.len() * (2 * rings + setup.stack_params.most_frames() + 512) + spare;
         let buffer_bytes = usize::from(setup.config.rx_buffer_bytes).max(LEAST_BUFFER_BYTES);
-        let bytes = memory_bytes(2 * cards.len(), buffers, buffer_bytes);
+        let small = if setup.config.rx_copybreak_bytes > 0 { buffers } else { 0 };
+        let bytes =
+            memory_bytes(2 * cards.len(), buffers, buffer_bytes) + memory_bytes(0, small, SMALL_BYTES);
         let memory = Memory::new(bytes, setup.host_params.cache_line_bytes);
         let mut world = World::new(memory, setup.bus_params.clone());
         let mut slots = Vec::with_capacity(cards.len());
@@ -100,7 +102,7 @@ impl Room {
             slots.push((world.plug(Nic::new(card, address), Box::new(Silence), receiver), chip));
         }
         let room = Self(Machine::with_cpus(setup.host_params.clone(), world, cpus));
-        let allocator = Allocator::new(&room.0, buffers, buffer_bytes);
+        let allocator = Allocator::new(&room.0, buffers, buffer_bytes).with_small(small);
         let bound = slots.into_iter().map(|(slot, chip)| {
             Bound::probe(Card::new(&room.0, slot), chip, &setup.config, allocator.clone()).map_err(|e| {
                 TrialError::Testbed(format!("the driver does not start on the {}: {e}", setup.chip))
@@ -253,6 +255,17 @@ impl Simulated {
     }
 }
 
+/// What a driver's books say, as shares of the CPU's time: [`Spent`].
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Accounted {
+    /// Interrupts and frames.
+    pub useful: f64,
+    /// Looking for them.
+    pub looking: f64,
+    /// Polls that found nothing.
+    pub vain: f64,
+}
+
 /// A trial, and what the CPU's time went for in it.
 pub struct Profiled {
     /// The trial.
@@ -265,8 +278,8 @@ pub struct Profiled {
     pub consumed: u64,
     /// Share of the CPU that a process got which computes.
     pub process: f64,
-    /// Shares of the CPU that the driver says it took, with frames and in vain, if its service keeps books.
-    pub accounted: (f64, f64),
+    /// Shares of the CPU that the driver says it took, if its service keeps books.
+    pub accounted: Accounted,
     /// Writes of the receive tail for each frame that the driver took.
     pub tail_writes_per_frame: f64,
 }
@@ -314,7 +327,8 @@ impl Simulated {
         let measured = Rc::new(RefCell::new(Measured::between(measure, end)));
         let consumer = CountAndDiscard { chain: Counter::new(Discard), measured: Rc::clone(&measured) };
         let signs = bound.signs();
-        let stack = Running::start(machine, setup.stack_params.clone(), bound, consumer);
+        // Neither element asks what the card says of a checksum.
+        let stack = Running::start(machine, setup.stack_params.clone(), bound.unasked(), consumer);
 
         if self.computes {
             machine.spawn(Level::Process, |machine| {
@@ -390,10 +404,15 @@ impl Simulated {
             per_frame,
             consumed: to.stack.consumed - from.stack.consumed,
             process: share(from.usage.process_ps, to.usage.process_ps, elapsed_ps),
-            accounted: (
-                share(from.spent.useful_ns * NS, to.spent.useful_ns * NS, elapsed_ps),
-                share(from.spent.vain_ns * NS, to.spent.vain_ns * NS, elapsed_ps),
-            ),
+            accounted: {
+                let of =
+                    |part: fn(&Spent) -> u64| share(part(&from.spent) * NS, part(&to.spent) * NS, elapsed_ps);
+                Accounted {
+                    useful: of(|spent| spent.useful_ns),
+                    looking: of(|spent| spent.looking_ns),
+                    vain: of(|spent| spent.vain_ns),
+                }
+            },
             tail_writes_per_frame: (to.tail_writes - from.tail_writes) as f64 / trial.taken.max(1) as f64,
             trial,
         })

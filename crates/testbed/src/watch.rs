@@ -156,6 +156,7 @@ fn counters_since(now: Counters, before: Counters) -> Counters {
         cache_misses: now.cache_misses - before.cache_misses,
         line_transfers: now.line_transfers - before.line_transfers,
         allocations: now.allocations - before.allocations,
+        allocated_bytes: now.allocated_bytes - before.allocated_bytes,
     }
 }
 

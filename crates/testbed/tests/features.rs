@@ -4,7 +4,7 @@
 use kpps_bench::Load;
 use kpps_frames::{Size, rate};
 use kpps_profiles::Change;
-use kpps_testbed::{By, Features, Pieces, Setup, Simulated, Transmit, transmit_with};
+use kpps_testbed::{By, Features, Pieces, Profiled, Setup, Simulated, Transmit, transmit_with};
 
 fn sent_with(size: u16, features: Features, changes: &[(&str, i64)]) -> Transmit {
     let changes: Vec<_> = changes.iter().map(|&(path, value)| Change::set(path, value).unwrap()).collect();
@@ -135,6 +135,32 @@ fn features_go_together() {
     }
 }
 
+fn received(size: u16, offered_pps: f64, changes: &[(&str, i64)]) -> Profiled {
+    let changes: Vec<_> = changes.iter().map(|&(path, value)| Change::set(path, value).unwrap()).collect();
+    let setup = Setup::changed("ols2005", None, "intel-5.7.6", &changes).unwrap();
+    let load = Load { offered_pps, size: Size::with_fcs(size), warmup_ms: 2, duration_ms: 20, seed: 1 };
+    Simulated::new(setup).profiled(&load, &|| true).unwrap()
+}
+
+fn busy_ns(received: &Profiled) -> f64 {
+    received.profile.total_ps() as f64 / 1e3 / received.trial.taken as f64
+}
+
+#[test]
+fn copies_of_small_frames_take_a_small_buffer_and_the_cpus_time() {
+    let of = |size, most| received(size, 5e4, &[("driver.rx_copybreak_bytes", most)]);
+    let (plain, copied) = (of(128, 0), of(128, 256));
+    assert_near(plain.per_frame.allocated_bytes, 2048.0, 1e-3);
+    assert_near(copied.per_frame.allocated_bytes, 256.0, 1e-3);
+    assert_near(copied.per_frame.allocations, plain.per_frame.allocations, 1e-3);
+    // 124 bytes at 1.5 ns.
+    assert_near(busy_ns(&copied) - busy_ns(&plain), 124.0 * 1.5, 0.05);
+    assert_eq!((copied.trial.delivered, plain.trial.delivered), (1000, 1000));
+    // What is longer stays where it is.
+    let (plain, longer) = (of(512, 0), of(512, 256));
+    assert_eq!((plain.per_frame, busy_ns(&plain)), (longer.per_frame, busy_ns(&longer)));
+}
+
 #[test]
 fn what_a_chip_or_host_cannot_is_said() {
     let error = |machine: &str, chip, features| {
@@ -150,6 +176,9 @@ fn what_a_chip_or_host_cannot_is_said() {
     assert!(
         error("morris2000", None, Features { checksum: By::Cpu, ..PLAIN }).contains("copy_cached_byte_ps")
     );
+    let copies = Change::set("driver.rx_copybreak_bytes", 256).unwrap();
+    let error = Setup::changed("morris2000", None, "intel-5.7.6", &[copies]).err().unwrap().to_string();
+    assert!(error.contains("what copying costs is not known"), "{error}");
     let large = Features { segments: 12, ..PLAIN };
     let setup = Setup::named("ols2005", None, "intel-5.7.6").unwrap();
     let refused = transmit_with(&setup, Size::with_fcs(1518), &large, 1, 1).err().unwrap().to_string();

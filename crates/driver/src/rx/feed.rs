@@ -98,7 +98,26 @@ impl<S: BufferSource> Feed<S> {
         self.pass(Received::whole(written, length, buffer), sink)
     }
 
-    /// [`pass`](Self::pass) for what is not a good frame in one buffer.
+    /// Passes a copy of a frame on, if there is a small buffer for it. `Ok` is the buffer that it came in, for its slot.
+    fn pass_copy(
+        &mut self,
+        received: Received<S::Buf>,
+        sink: &mut impl FnMut(Received<S::Buf>) -> Option<S::Buf>,
+    ) -> Result<S::Buf, Received<S::Buf>> {
+        let bytes = usize::from(received.bytes);
+        let Some(mut small) = self.source.take_small(bytes) else { return Err(received) };
+        if !small.copy_from(&received.buffer, bytes) {
+            self.source.give(small);
+            return Err(received);
+        }
+        self.counters.copied += 1;
+        if let Some(back) = sink(Received { buffer: small, ..received }) {
+            self.source.give(back);
+        }
+        Ok(received.buffer)
+    }
+
+    /// [`pass`](Self::pass) for what is not a good frame in one buffer, or small enough to be copied.
     #[cold]
     #[inline(never)]
     pub(super) fn pass_unusual(
@@ -108,9 +127,16 @@ impl<S: BufferSource> Feed<S> {
         buffer: S::Buf,
         sink: &mut impl FnMut(Received<S::Buf>) -> Option<S::Buf>,
     ) -> Option<S::Buf> {
-        match judge.unusual(&mut self.counters, written, buffer) {
-            Ok(received) => self.pass(received, sink),
-            Err(buffer) => Some(buffer),
+        let received = match judge.unusual(&mut self.counters, written, buffer) {
+            Ok(received) => received,
+            Err(buffer) => return Some(buffer),
+        };
+        if !judge.is_small(&received) {
+            return self.pass(received, sink);
+        }
+        match self.pass_copy(received, sink) {
+            Ok(buffer) => Some(buffer),
+            Err(received) => self.pass(received, sink),
         }
     }
 }

@@ -19,7 +19,9 @@ pub(super) struct Judge {
     max_frame_bytes: u32,
     /// Bytes of FCS that the device leaves in the buffer.
     fcs: u16,
-    /// Lengths of whole frames in one buffer start at `fcs + 1`; there are this many, and none
+    /// What is to be handed on as it is starts above this length without FCS.
+    copybreak: u16,
+    /// Lengths of whole frames in one buffer start at `fcs + copybreak + 1`; there are this many, and none
     /// within a longer frame.
     whole_lengths: u32,
     /// Bytes of the frame so far, when the last descriptor did not end one; [`SKIPPING`] when the
@@ -67,6 +69,7 @@ impl Judge {
             buffer_bytes: config.rx_buffer_bytes,
             max_frame_bytes: config.max_frame_bytes.into(),
             fcs,
+            copybreak: config.rx_copybreak_bytes,
             whole_lengths: 0,
             partial: 0,
         };
@@ -77,7 +80,9 @@ impl Judge {
     fn set_partial(&mut self, bytes: u32) {
         self.partial = bytes;
         self.whole_lengths = match bytes {
-            0 => u32::from(self.buffer_bytes).min(self.max_frame_bytes) - u32::from(self.fcs),
+            0 => u32::from(self.buffer_bytes)
+                .min(self.max_frame_bytes)
+                .saturating_sub(u32::from(self.fcs) + u32::from(self.copybreak)),
             _ => 0,
         };
     }
@@ -87,14 +92,20 @@ impl Judge {
         self.set_partial(0);
     }
 
-    /// What a good frame in one buffer is like, which most are, as long as none of those comes that
+    /// What a good frame in one buffer is like that is not to be copied, as most are, as long as none of those comes that
     /// is not.
     #[inline]
     pub(super) fn wholes(&self) -> Wholes {
-        Wholes { fcs: self.fcs, least: u32::from(self.fcs) + 1, lengths: self.whole_lengths }
+        let least = u32::from(self.fcs) + u32::from(self.copybreak) + 1;
+        Wholes { fcs: self.fcs, least, lengths: self.whole_lengths }
     }
 
-    /// Parts of long frames, errors, and nonsense. `Err` holds the buffer of a frame, or part of
+    /// Whether a frame is to be copied.
+    pub(super) fn is_small<B>(&self, received: &Received<B>) -> bool {
+        received.first && received.last && !received.error && received.bytes <= self.copybreak
+    }
+
+    /// Parts of long frames, small ones where those are copied, errors, and nonsense. `Err` holds the buffer of a frame, or part of
     /// one, that the consumer shall not see.
     pub(super) fn unusual<B: Buffer>(
         &mut self,

@@ -20,18 +20,22 @@
 //!
 //! *How much to leave to others?* A set share of the CPU, the reserve, if they want it. For what a poll took others are owed
 //! time in proportion; the next poll waits that long, or for an idle CPU: [`Next::Yield`]. So a reserve that nobody wants
-//! costs nothing. The same clock readings tell what polling takes, with frames and in vain ([`SelfPacing::spent`]), which a
-//! system's own accounts do not. What it takes to get to a poll shows in how late one begins.
+//! costs nothing. The same clock readings tell what frames take, what looking for them takes, and what is polled in vain
+//! ([`SelfPacing::spent`]), which a system's own accounts do not. What it takes to get to a poll shows in how late one begins.
 //!
 //! *How to wait for sent frames?* Not by polling as for received ones: nobody waits for a buffer as for a frame. Where the caller's timers can be
 //! cut short by the interrupt ([`SelfPacing::napping`]) it sleeps as soon as nothing was received for a window, lets received frames
-//! interrupt but not sent ones, and wakes up each time about [`BATCH`] frames later, until a nap in which nothing was sent.
+//! interrupt but not sent ones, and wakes up about when the next [`BATCH`] of them is reported: after three quarters of the time that the
+//! last took, and, if it was too early, a quarter later. It goes on like that until nothing was sent for a window.
+//!
+//! *When shall the device report?* At once while it is what wakes us. While polls find several frames nobody waits for the single one: from
+//! then until it sleeps the device may gather a cache line of descriptors first, which leaves more of the bus to frames.
 //!
 //! Before it sleeps it reads ICR, which holds the causes of the frames that were polled: they
 //! would interrupt at once for nothing. Then it looks at the rings a last time. What comes later
 //! is a new cause and interrupts when unmasked.
 
-use super::Polled;
+use super::{Exclusive, Polled};
 use crate::{Control, Error, Received, RxQueue, TxQueue, config::MOST_RESERVED};
 use kpps_platform::{BufferSource, Platform};
 
@@ -45,8 +49,10 @@ const WHOLE_INTERRUPT: u64 = 4;
 const LEAST_NS: u64 = 50;
 /// A frame of 64 bytes at 1 Gb/s.
 const SLOT_NS: u64 = 672;
-/// Frames that are sent in a nap: about as many as are reported at once.
+/// About as many frames as are reported at once.
 const BATCH: u64 = 32;
+/// Descriptors of a cache line of 64 bytes.
+const LINE: usize = 4;
 /// The longest nap: how long a sent frame may wait to be taken back.
 const NAP_NS: u64 = 500_000;
 /// The longest debt: what took longer than this makes was interrupted.
@@ -69,8 +75,10 @@ pub enum Next {
 /// it takes to get there, as far as that shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// Interrupts, and polls that received or reclaimed something.
+    /// Interrupts, and what polls that received or reclaimed something took for that.
     pub useful_ns: u64,
+    /// What looking took in these polls: as much as in one that finds nothing.
+    pub looking_ns: u64,
     /// Polls that found nothing.
     pub vain_ns: u64,
 }
@@ -93,16 +101,22 @@ pub struct SelfPacing {
     window_ns: u64,
     /// The pause between polls.
     pause_ns: u64,
-    /// Measured cost of an interrupt, and of an empty poll.
+    /// Measured cost of an interrupt, and of an empty poll; 0 before the first.
     interrupt_ns: u64,
     empty_ns: u64,
     slept_at_ns: u64,
     worked_at_ns: u64,
-    /// Whether it may nap, whether it does, for how long, and the frames taken to send when it began.
+    /// The device gathers its reports.
+    gathers: bool,
+    /// Whether it may nap, and whether it does.
     naps: bool,
     napping: bool,
-    nap_ns: u64,
+    /// Frames taken to send when last looked at, and when there were more than before.
     sent: u64,
+    sent_at_ns: u64,
+    /// When frames were last reported, and how long a [`BATCH`] takes.
+    reported_at_ns: u64,
+    batch_ns: u64,
 }
 
 impl SelfPacing {
@@ -120,14 +134,17 @@ impl SelfPacing {
             asleep: true,
             window_ns: 0,
             pause_ns: 0,
-            interrupt_ns: LEAST_NS * WHOLE_INTERRUPT,
-            empty_ns: LEAST_NS,
+            interrupt_ns: 0,
+            empty_ns: 0,
             slept_at_ns: 0,
             worked_at_ns: 0,
+            gathers: false,
             naps: false,
             napping: false,
-            nap_ns: 0,
             sent: 0,
+            sent_at_ns: 0,
+            reported_at_ns: 0,
+            batch_ns: 0,
         }
     }
 
@@ -161,8 +178,9 @@ impl SelfPacing {
         }
         control.mask();
         let now = control.platform().now_ns();
-        average(&mut self.interrupt_ns, (now - start).max(LEAST_NS) * WHOLE_INTERRUPT);
-        self.owed_ns = self.account(self.interrupt_ns, true);
+        learn(&mut self.interrupt_ns, (now - start).max(LEAST_NS) * WHOLE_INTERRUPT);
+        self.spent.useful_ns += self.interrupt_ns;
+        self.owed_ns = self.owed_for(self.interrupt_ns);
         let slept = start.saturating_sub(self.slept_at_ns);
         self.window_ns = self.bounded(if slept < self.window_ns {
             self.window_ns * 2
@@ -175,12 +193,13 @@ impl SelfPacing {
     }
 
     /// One poll: reclaims what was sent, receives at most a burst and at most `budget`, the room
-    /// that the consumers of `sink` have. Goes to sleep (unmasks) when its window is over.
+    /// that the consumers of `sink` have. Goes to sleep (unmasks) when its window is over. Others may have `tx` while
+    /// `sink` runs.
     pub fn poll<P: Platform, S: BufferSource>(
         &mut self,
         control: &mut Control<P>,
         rx: &mut RxQueue<P, S>,
-        tx: &mut TxQueue<P, S>,
+        mut tx: impl Exclusive<TxQueue<P, S>>,
         budget: usize,
         mut sink: impl FnMut(Received<S::Buf>) -> Option<S::Buf>,
     ) -> Result<(Polled, Next), Error> {
@@ -194,32 +213,43 @@ impl SelfPacing {
         let limit = budget.min(burst);
         let start = control.platform().now_ns();
         self.note_turn(start);
-        tx.attend(true);
-        let mut reclaimed = tx.reclaim(usize::MAX);
+        let mut reclaimed = tx.with(|tx| {
+            tx.attend(true);
+            tx.reclaim(usize::MAX)
+        });
         let mut received = rx.receive(limit, &mut sink);
-        tx.settle_if_idle();
+        let sent = settle_if_idle(&mut tx);
         let mut now = control.platform().now_ns();
+        self.note_sent(sent, now);
         let idle = received == 0 && limit > 0 && (reclaimed == 0 || self.naps);
         if idle {
             if reclaimed == 0 {
-                average(&mut self.empty_ns, (now - start).max(LEAST_NS));
+                learn(&mut self.empty_ns, (now - start).max(LEAST_NS));
             }
             if now.saturating_sub(self.worked_at_ns) >= self.window_ns {
                 // The only register read outside interrupts. It ends in sleep, or in another window.
                 control.causes()?;
-                reclaimed += tx.reclaim(usize::MAX);
+                reclaimed += tx.with(|tx| tx.reclaim(usize::MAX));
                 received = rx.receive(limit, &mut sink);
                 now = control.platform().now_ns();
-                if self.naps && received == 0 && tx.pending() > 0 {
+                if received == 0 {
+                    self.gather(control, false);
+                }
+                if self.naps && received == 0 && (self.is_sending(now) || tx.with(|tx| tx.pending() > 0)) {
                     (self.asleep, self.napping, self.slept_at_ns) = (true, true, now);
-                    (self.nap_ns, self.sent) = (self.interrupt_ns, tx.counters().frames);
+                    (self.reported_at_ns, self.batch_ns) = (now, 0);
                     control.unmask_receive();
                     self.account(self.turn_ns + (now - start), reclaimed > 0);
-                    return Ok((Polled { received, reclaimed, done: false }, Next::At(now + self.nap_ns)));
+                    return Ok((
+                        Polled { received, reclaimed, done: false },
+                        Next::At(now + self.interrupt_ns),
+                    ));
                 }
                 if received == 0 && (reclaimed == 0 || self.naps) {
-                    tx.attend(false);
-                    tx.settle();
+                    tx.with(|tx| {
+                        tx.attend(false);
+                        tx.settle();
+                    });
                     self.asleep = true;
                     self.slept_at_ns = now;
                     control.unmask();
@@ -228,6 +258,9 @@ impl SelfPacing {
                 }
                 self.near_miss();
             }
+        }
+        if received >= LINE {
+            self.gather(control, true);
         }
         // Without room for frames there is no telling whether the device is idle.
         if received > 0 || (reclaimed > 0 && !self.naps) || limit == 0 {
@@ -252,39 +285,85 @@ impl SelfPacing {
         &mut self,
         control: &mut Control<P>,
         rx: &mut RxQueue<P, S>,
-        tx: &mut TxQueue<P, S>,
+        mut tx: impl Exclusive<TxQueue<P, S>>,
         budget: usize,
         sink: impl FnMut(Received<S::Buf>) -> Option<S::Buf>,
     ) -> (Polled, Next) {
         let start = control.platform().now_ns();
-        let reclaimed = tx.reclaim(usize::MAX);
+        let reclaimed = tx.with(|tx| tx.reclaim(usize::MAX));
         let received = rx.receive(budget.min(self.burst.into()), sink);
-        tx.settle_if_idle();
-        let frames = tx.counters().frames;
-        let sent = frames - core::mem::replace(&mut self.sent, frames);
+        let sent = settle_if_idle(&mut tx);
         let now = control.platform().now_ns();
+        self.note_sent(sent, now);
         self.account(self.turn_ns + (now - start), received + reclaimed > 0);
         if received > 0 {
             control.mask();
             (self.asleep, self.napping, self.worked_at_ns) = (false, false, now);
             return (Polled { received, reclaimed, done: false }, Next::Now);
         }
-        if sent == 0 && tx.pending() == 0 {
+        let over = !self.is_sending(now)
+            && tx.with(|tx| {
+                let over = tx.pending() == 0;
+                tx.attend(!over);
+                over
+            });
+        if over {
             self.napping = false;
-            tx.attend(false);
             control.unmask();
             return (Polled { received, reclaimed, done: true }, Next::Asleep);
         }
-        let moved = sent.max(reclaimed as u64).max(BATCH / 2);
-        self.nap_ns = (self.nap_ns * BATCH / moved).clamp(self.interrupt_ns, NAP_NS);
-        (Polled { received, reclaimed, done: false }, Next::At(now + self.nap_ns))
+        let nap_ns = self.nap_ns(reclaimed as u64, now).clamp(self.interrupt_ns, NAP_NS);
+        (Polled { received, reclaimed, done: false }, Next::At(now + nap_ns))
     }
 
-    /// Enters what a call took in the books. Returns what others are owed for it, and for interrupts before it.
+    /// Has the device gather its reports, or not.
+    fn gather<P: Platform>(&mut self, control: &Control<P>, gather: bool) {
+        if self.gathers != gather {
+            self.gathers = gather;
+            control.gather_reports(gather);
+        }
+    }
+
+    /// When to expect the next report.
+    fn nap_ns(&mut self, reclaimed: u64, now: u64) -> u64 {
+        let waited_ns = now - self.reported_at_ns;
+        if reclaimed == 0 {
+            return if self.batch_ns > 0 { self.batch_ns } else { waited_ns } / 4;
+        }
+        let batch_ns = waited_ns * BATCH / reclaimed;
+        self.reported_at_ns = now;
+        self.batch_ns = if self.batch_ns > 0 { (3 * self.batch_ns + batch_ns) / 4 } else { batch_ns };
+        self.batch_ns / 4 * 3
+    }
+
+    /// Takes note of frames that were taken to send.
+    fn note_sent(&mut self, frames: u64, now: u64) {
+        if frames != self.sent {
+            (self.sent, self.sent_at_ns) = (frames, now);
+        }
+    }
+
+    /// Whether frames were sent within a window.
+    fn is_sending(&self, now: u64) -> bool {
+        now.saturating_sub(self.sent_at_ns) < self.window_ns
+    }
+
+    /// Enters what a poll took in the books. Returns what others are owed for it, and for interrupts before it.
     fn account(&mut self, took_ns: u64, useful: bool) -> u64 {
-        *(if useful { &mut self.spent.useful_ns } else { &mut self.spent.vain_ns }) += took_ns;
-        let owed_ns = core::mem::take(&mut self.owed_ns) + ((took_ns * self.rate) >> 10);
+        if useful {
+            let looking_ns = (self.turn_ns + self.empty_ns).min(took_ns);
+            self.spent.looking_ns += looking_ns;
+            self.spent.useful_ns += took_ns - looking_ns;
+        } else {
+            self.spent.vain_ns += took_ns;
+        }
+        let owed_ns = core::mem::take(&mut self.owed_ns) + self.owed_for(took_ns);
         owed_ns.min(MOST_OWED_NS)
+    }
+
+    /// What others are owed for so much time.
+    fn owed_for(&self, took_ns: u64) -> u64 {
+        (took_ns * self.rate) >> 10
     }
 
     /// How late a poll begins tells what it takes to get there. One that begins early was not waited with: others
@@ -321,6 +400,23 @@ impl SelfPacing {
         }
         self.pause_ns = self.pause_ns.clamp(least, most).min(u64::from(rx_ring / 4) * SLOT_NS);
     }
+}
+
+/// [`TxQueue::settle_if_idle`]; the frames taken to send so far.
+fn settle_if_idle<P: Platform, S: BufferSource>(tx: &mut impl Exclusive<TxQueue<P, S>>) -> u64 {
+    tx.with(|tx| {
+        tx.settle_if_idle();
+        tx.counters().frames
+    })
+}
+
+/// As [`average`], and the first measurement counts whole: any other beginning would be a guess, from which a
+/// cost that is rarely measured gets away slowly.
+fn learn(cost: &mut u64, measured: u64) {
+    if *cost == 0 {
+        *cost = measured;
+    }
+    average(cost, measured);
 }
 
 /// Moves an average an eighth of the way, and at once when it is too high: a measured cost may

@@ -1,78 +1,91 @@
 //! How long a transmit queue is, and when who waits for it is told: what a sender in front of [`TxQueue`](crate::TxQueue) asks.
 //!
-//! A queue must hold what the device sends between the moment at which a waiting sender is told of room and the moment at which it is
-//! back: otherwise the device waits. And it should hold several times that, for each such event costs CPU time. More is only delay.
-//! Nobody knows that time beforehand, so it is found, in frames: of half a queue, at which a sender is told, so many are gone
-//! when it is back. If that is more than a [`SHORT`]th the queue becomes twice as long; if it is less than a quarter of that, an
-//! eighth shorter. An empty queue tells that the sender was told too late, too.
+//! The queue is all that waits to be sent: frames in the ring, and before it where a system has a queue of its own. It must
+//! hold what the device sends between the moment at which a waiting sender is told of room and the moment at which it is
+//! back: otherwise the device waits. And it should last several times that, for being told costs a sender about the time
+//! until it is back. More is only delay. Nobody knows that time beforehand, so it is measured: if a sender was away for more
+//! than a [`SHORT`]th of the time from one telling to the next the queue becomes a quarter longer; if for less than a quarter of
+//! that, shorter, but slowly: too short a queue costs at once, too long a one only delays. A device that owes no report when the sender is back may have waited for it: told too late, too. The
+//! clock is read twice for each telling, not for each frame.
 
-/// The shortest queue: frames are reported as done in batches of this order.
-const LEAST: usize = 64;
-/// A sender should be away for at most this part of the time that half a queue lasts.
-const SHORT: usize = 16;
+/// Frames are reported as done in batches of this order.
+const BATCH: usize = 32;
+/// The shortest queue: a batch is being sent, another one waits, and a third is being made.
+const LEAST: usize = 3 * BATCH;
+/// A sender should be away for at most this part of the time: with what its last call costs, which is refused, that leaves it less
+/// than a twentieth.
+const SHORT: u64 = 32;
 
 /// The length of a transmit queue, found on line, and its event: there is room again.
 #[derive(Clone, Debug)]
 pub struct TxGate {
-    /// Descriptors that may be in use.
+    /// Frames that may wait.
     limit: usize,
     most: usize,
     /// A sender waits.
     shut: bool,
-    /// It was told, and has not filled the queue since.
-    told: bool,
-    /// Descriptors that were in use then, and the fewest since.
-    opened: usize,
-    least: usize,
+    /// When it was told last.
+    told_ns: Option<u64>,
+    /// How long it was away then, if it is back, and whether the device was sure to have work all the time.
+    away: Option<(u64, bool)>,
 }
 
 impl TxGate {
-    /// For a ring of `ring` descriptors. It starts short.
-    pub fn new(ring: u16) -> Self {
-        let most = usize::from(ring).saturating_sub(1).max(1);
-        Self { limit: LEAST.min(most), most, shut: false, told: false, opened: 0, least: 0 }
+    /// For a queue of at most `most` frames. It starts short.
+    pub fn new(most: usize) -> Self {
+        let most = most.max(1);
+        Self { limit: LEAST.min(most), most, shut: false, told_ns: None, away: None }
     }
 
-    /// Descriptors that may be in use, as found so far.
+    /// Frames that may wait, as found so far.
     pub fn limit(&self) -> usize {
         self.limit
     }
 
-    /// Whether a frame may be sent with `pending` descriptors in use. If not, [`opens`](Self::opens) will tell.
-    #[inline]
-    pub fn admits(&mut self, pending: usize) -> bool {
-        if self.shut {
-            return false;
-        }
-        self.least = self.least.min(pending);
-        if pending >= self.limit {
-            self.fill_up(pending);
-        }
+    /// Whether nobody has to wait.
+    pub fn is_open(&self) -> bool {
         !self.shut
     }
 
-    /// The queue is full: was it long enough while its sender was away?
-    fn fill_up(&mut self, pending: usize) {
-        if core::mem::take(&mut self.told) {
-            let half = self.limit / 2;
-            let gone = self.opened.saturating_sub(self.least);
-            if self.least == 0 || gone * SHORT > half {
-                self.limit = (self.limit * 2).min(self.most);
-            } else if gone * SHORT * 4 < half {
-                self.limit = (self.limit - self.limit / 8).max(LEAST.min(self.most));
-            }
+    /// Whether another frame may be sent behind `pending` that wait, or are being sent. If not, [`opens`](Self::opens) will tell.
+    /// Of a sender that was told `back` is asked: the time, in nanoseconds, and whether the device still has to report something.
+    #[inline]
+    pub fn admits(&mut self, pending: usize, back: impl FnOnce() -> (u64, bool)) -> bool {
+        if self.shut {
+            return false;
+        }
+        if self.away.is_none() {
+            let (now_ns, busy) = back();
+            self.away = Some((now_ns.saturating_sub(self.told_ns.unwrap_or(now_ns)), busy));
         }
         self.shut = pending >= self.limit;
+        !self.shut
     }
 
-    /// To be called after [`reclaim`](crate::TxQueue::reclaim), with what is still in use: whether senders that wait are to be told.
+    /// To be called when frames were sent, with those that still wait or may: whether senders that wait are to be told. The
+    /// clock is read if so.
     #[inline]
-    pub fn opens(&mut self, pending: usize) -> bool {
-        let opens = self.shut && pending <= self.limit / 2;
+    pub fn opens(&mut self, pending: usize, now_ns: impl FnOnce() -> u64) -> bool {
+        // Half of the queue, give or take half a batch.
+        let opens = self.shut && pending <= self.limit / 2 + BATCH / 2;
         if opens {
-            (self.shut, self.told, self.opened, self.least) = (false, true, pending, pending);
+            let now_ns = now_ns();
+            if let (Some(told_ns), Some((away_ns, busy))) = (self.told_ns, self.away) {
+                self.fit(away_ns, busy, now_ns.saturating_sub(told_ns));
+            }
+            (self.shut, self.told_ns, self.away) = (false, Some(now_ns), None);
         }
         opens
+    }
+
+    /// The queue was full, and is half empty again `cycle_ns` after the last time: was it long enough while its sender was
+    /// away?
+    fn fit(&mut self, away_ns: u64, busy: bool, cycle_ns: u64) {
+        if !busy || away_ns * SHORT > cycle_ns {
+            self.limit = (self.limit + self.limit / 4).min(self.most);
+        } else if away_ns * SHORT * 4 < cycle_ns {
+            self.limit = (self.limit - self.limit / 64).max(LEAST.min(self.most));
+        }
     }
 }
 
@@ -80,53 +93,72 @@ impl TxGate {
 mod tests {
     use super::*;
 
-    /// Sends through a gate: the device sends a frame in each unit of time, a sender that is told is back after `delay` of them.
-    /// Units in which the device had nothing, of the last half, and the limit found.
-    fn idle(ring: u16, delay: u32) -> (u32, usize) {
-        const UNITS: u32 = 100_000;
-        let mut gate = TxGate::new(ring);
-        let (mut pending, mut back_at, mut idle) = (0usize, Some(0), 0);
+    /// Sends through a gate: the device sends a frame in each unit of time, a sender that is told is back after `delay` of them and
+    /// then sends one in `pace` of a unit. Of the last half: units in which the device had nothing, and those that the sender
+    /// was away, both as shares; and the limit found.
+    fn found(most: usize, delay: u64, pace: f64) -> (f64, f64, usize) {
+        const UNITS: u64 = 200_000;
+        let mut gate = TxGate::new(most);
+        let (mut pending, mut back_at, mut idle, mut away) = (0usize, Some(0), 0, 0);
+        let mut credit = 0.0;
         for now in 0..UNITS {
-            if back_at.is_some_and(|at| at <= now) {
-                while gate.admits(pending) {
-                    pending += 1;
+            let late = now > UNITS / 2;
+            credit += 1.0 / pace;
+            while credit >= 1.0 {
+                credit -= 1.0;
+                if back_at.is_some_and(|at| at <= now) {
+                    match gate.admits(pending, || (now, pending > 0)) {
+                        true => pending += 1,
+                        false => back_at = None,
+                    }
                 }
-                back_at = None;
             }
             if pending == 0 {
-                idle += u32::from(now > UNITS / 2);
+                idle += u64::from(late);
             } else {
                 pending -= 1;
             }
-            if gate.opens(pending) {
+            if gate.opens(pending, || now) {
                 back_at = Some(now + delay);
+                away += u64::from(late) * delay;
             }
         }
-        (idle, gate.limit())
+        let share = |units: u64| units as f64 * 2.0 / UNITS as f64;
+        (share(idle), share(away), gate.limit())
     }
 
     #[test]
     fn a_queue_is_as_long_as_its_senders_take_to_come_back() {
-        for delay in [1, 10, 100, 1000] {
-            let (idle, limit) = idle(4096, delay);
-            assert!(idle < 500, "a delay of {delay}: idle {idle} of 50000, limit {limit}");
-            let needed = 2 * SHORT * delay as usize;
-            assert!(limit <= 4 * needed.max(LEAST), "a delay of {delay}: a limit of {limit}");
+        for delay in [1, 10, 100] {
+            for pace in [0.1, 0.8] {
+                let (idle, away, limit) = found(16384, delay, pace);
+                assert!(idle == 0.0, "a delay of {delay}: idle {idle}, limit {limit}");
+                assert!(away <= 1.0 / SHORT as f64, "a delay of {delay}: away {away}, limit {limit}");
+                let needed = 2 * SHORT as usize * delay as usize;
+                assert!(limit <= (2 * needed).max(LEAST), "a delay of {delay}: a limit of {limit}");
+            }
         }
     }
 
     #[test]
-    fn a_ring_that_is_too_short_is_used_whole() {
-        let (idle, limit) = idle(64, 100);
-        assert!(idle > 0 && limit == 63);
+    fn a_sender_that_hardly_keeps_up_needs_a_shorter_queue() {
+        let [(_, _, quick), (_, _, slow)] = [0.1, 0.9].map(|pace| found(16384, 50, pace));
+        assert!(slow * 4 <= quick, "{slow} against {quick}");
+    }
+
+    #[test]
+    fn a_queue_that_is_too_short_is_used_whole() {
+        let (idle, _, limit) = found(63, 100, 0.1);
+        assert!(idle > 0.0 && limit == 63);
     }
 
     #[test]
     fn who_waits_is_told_once() {
         let mut gate = TxGate::new(256);
-        assert!(gate.admits(63) && !gate.opens(0), "nobody waits");
-        assert!(!gate.admits(64) && !gate.admits(3), "shut until it opens");
-        assert!(!gate.opens(33) && gate.opens(32) && !gate.opens(0));
-        assert!(gate.admits(1));
+        let (now, back) = (|| 0, || (0, true));
+        assert!(gate.admits(95, back) && !gate.opens(0, now), "nobody waits");
+        assert!(!gate.admits(96, back) && !gate.admits(3, back), "shut until it opens");
+        assert!(!gate.opens(65, now) && gate.opens(64, now) && !gate.opens(0, now));
+        assert!(gate.admits(1, back));
     }
 }

@@ -109,11 +109,12 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         true
     }
 
-    /// [`settle`](Self::settle)s if no frame was taken since the last call. Called once a poll, it
-    /// bounds the wait of a frame by one poll.
+    /// [`settle`](Self::settle)s if no frame was taken since the last call, unless an earlier report is still to come, which
+    /// will be looked for anyway. Called once a poll, it bounds the wait of a frame by one poll.
     #[inline]
     pub fn settle_if_idle(&mut self) {
-        if self.unreported > 0 && self.seen_frames == self.counters.frames {
+        let idle = self.seen_frames == self.counters.frames && self.report_count == 0;
+        if self.unreported > 0 && idle {
             self.settle();
         }
         self.seen_frames = self.counters.frames;

@@ -269,7 +269,7 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
     fn output(&self, machine: &Machine, frame: N::Frame) -> Result<(), N::Frame> {
         {
             let mut transmit = self.transmit.borrow_mut();
-            if transmit.len() >= self.params.transmit_queue {
+            if !self.device.admits(transmit.len(), self.params.transmit_queue) {
                 return Err(frame);
             }
             transmit.push_back(frame);
@@ -302,7 +302,7 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
         if !self.input.borrow().is_empty() {
             self.schedule_netisr(machine);
         }
-        if self.transmit.borrow().len() <= self.params.transmit_queue / 2
+        if self.device.readmits(self.transmit.borrow().len(), self.params.transmit_queue)
             && let Some(process) = self.waiting.take()
         {
             machine.wake(process);

@@ -8,7 +8,7 @@ use super::{Context, Value, Values};
 use kpps_bench::{Load, Testbed, point};
 use kpps_profiles::{Change, To};
 use kpps_report::Point;
-use kpps_testbed::{Profiled, Setup, Simulated};
+use kpps_testbed::{Accounted, Profiled, Setup, Simulated};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -49,21 +49,22 @@ struct Taken {
     point: Point,
     interrupts_per_packet: f64,
     process: f64,
-    accounted: (f64, f64),
+    accounted: Accounted,
     tail_writes: f64,
 }
 
 impl Taken {
     /// CPU time of a frame that the driver accounts for as useful.
     fn useful_of_frame(&self) -> f64 {
-        self.accounted.0 / self.pps.max(1.0)
+        self.accounted.useful / self.pps.max(1.0)
     }
 
     /// What the driver's books and the machine's differ by, as a share of the latter.
     fn misstated(&self) -> f64 {
         let cpu = &self.point.cpu;
         let spent = cpu.thread + cpu.empty_polls + cpu.hardirq;
-        (self.accounted.0 + self.accounted.1 - spent).abs() / spent.max(1e-9)
+        let Accounted { useful, looking, vain } = self.accounted;
+        (useful + looking + vain - spent).abs() / spent.max(1e-9)
     }
 }
 

@@ -92,7 +92,7 @@ pub fn route_vlans(
     }
     let far_end = FarEnd { check: Some(routed), ..FarEnd::default() };
     let router = router().map_err(|e| TrialError::Testbed(format!("the router cannot be set up: {e}")))?;
-    let bench = Bench::build(place, longest, far_end, |stock| Forwards::between_vlans(router, stock))?;
+    let bench = Bench::build(place, longest, far_end, |stock| Forwards::between_vlans(router, stock), false)?;
     let first = bench.machine().now_ps() + FIRST_PS;
     let pace = ConstantRate::new(frame.clone(), offered_pps, first, u64::MAX - 1, Rc::default());
     let traffic = MixedRate { frames: frames.clone(), pace, next: 0, wire_ps: 0 };

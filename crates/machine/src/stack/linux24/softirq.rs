@@ -260,7 +260,7 @@ pub(super) fn spawn_waking_handler<N: Netdev, H: Handler<N>>(
     poller: ContextId,
 ) {
     let shared = Rc::clone(shared);
-    machine.spawn(Level::Hardirq, move |machine| {
+    machine.spawn_on(shared.ports[index].cpu, Level::Hardirq, move |machine| {
         let port = &shared.ports[index];
         loop {
             machine.wait_for_interrupt(port.slot);
