@@ -2,6 +2,7 @@
 
 use crate::error::{Failure, print};
 use crate::interrupt;
+use crate::journal::Journal;
 use crate::live;
 use crate::output::Output;
 use crate::units;
@@ -9,9 +10,12 @@ use clap::Args;
 use kpps_live::Progress;
 use kpps_report::study::{self as report, Verdict};
 use kpps_report::{Schema, text};
-use kpps_study::{Context, Error, Study, documents, fitted_constants, measure, named, turns};
+use kpps_study::{
+    Context, Error, Kept, Study, Values, documents, fitted_constants, measure_or_find, named, turns,
+};
 use std::io::IsTerminal;
 use std::path::PathBuf;
+use std::sync::Mutex;
 
 /// Arguments of `kpps study`.
 #[derive(Args)]
@@ -19,6 +23,7 @@ use std::path::PathBuf;
   kpps study                         every claim of every document
   kpps study beyond                  our driver on machines drawn at random
   kpps study morris2000 --report     and a page to read, morris2000.html
+  kpps study beyond --kept beyond.kept    goes on there if it is interrupted
   kpps study --claim M14             one claim
   kpps study --perturb 10%           which verdicts turn when fitted constants move
   kpps study --perturb 10% --claim R16
@@ -35,12 +40,45 @@ pub struct Arguments {
     /// Move each fitted constant up and down by this share and list the verdicts that turn
     #[arg(long, value_name = "SHARE", value_parser = units::share, conflicts_with_all = ["json", "report"])]
     perturb: Option<f64>,
+    /// Keep finished measurements in this file; what is in it is not measured again, if kpps and all profiles are the same
+    #[arg(long, value_name = "FILE", conflicts_with = "perturb")]
+    kept: Option<PathBuf>,
     /// Print the results as one JSON document
     #[arg(long)]
     json: bool,
     /// Write one HTML page for each study into this folder
     #[arg(long, value_name = "FOLDER", num_args = 0..=1, default_missing_value = ".")]
     report: Option<PathBuf>,
+}
+
+/// Finished measurements in a file.
+struct File {
+    journal: Mutex<Journal<Values>>,
+    /// What all of them depend on.
+    program: String,
+    broken: Mutex<Option<Failure>>,
+}
+
+impl File {
+    fn open(path: &std::path::Path) -> Result<Self, Failure> {
+        let program = format!("{} {}", env!("CARGO_PKG_VERSION"), kpps_profiles::hash([]));
+        Ok(Self { journal: Mutex::new(Journal::open(path)?), program, broken: Mutex::default() })
+    }
+}
+
+impl Kept for File {
+    fn find(&self, name: &str) -> Option<Values> {
+        self.journal.lock().ok()?.of(&format!("{} {name}", self.program)).last().cloned()
+    }
+
+    fn keep(&self, name: &str, values: &Values) {
+        let Ok(mut journal) = self.journal.lock() else { return };
+        if let Err(failure) = journal.keep(&format!("{} {name}", self.program), values)
+            && let Ok(mut broken) = self.broken.lock()
+        {
+            *broken = Some(failure);
+        }
+    }
 }
 
 /// Runs `kpps study`.
@@ -62,13 +100,22 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         true => study.measurements(None),
         false => study.claims.values().flat_map(|claim| claim.measure.values()).collect(),
     });
+    let file = arguments.kept.as_deref().map(File::open).transpose()?;
+    let kept: &dyn Kept = match &file {
+        Some(file) => file,
+        None => &(),
+    };
     let progress = Progress::default();
     let view = live::line(progress.clone());
-    let outcomes = measure(wanted, &context, &|done, of| {
+    let told = |done, of| {
         progress.wants(of);
         progress.stands_at(done);
-    });
+    };
+    let outcomes = measure_or_find(wanted, &context, &told, kept);
     drop(view);
+    if let Some(failure) = file.and_then(|file| file.broken.into_inner().ok()?) {
+        return Err(failure);
+    }
 
     let asked: usize = studies.iter().map(|study| study.claims.len()).sum();
     let claims: Vec<_> = studies
@@ -115,7 +162,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     if interrupt::asked() {
         let done = results.claims.len();
-        return Err(Failure::Interrupted(format!("interrupted: {done} of {asked} claims judged")));
+        let on = if arguments.kept.is_some() { "; the same command goes on" } else { "" };
+        return Err(Failure::Interrupted(format!("interrupted: {done} of {asked} claims judged{on}")));
     }
     verdict(&results)
 }

@@ -139,3 +139,26 @@ fn an_interrupted_study_keeps_what_it_has() {
     assert_eq!(document["complete"], false);
     jsonschema::validate(&schema(&here), &document).unwrap();
 }
+
+#[test]
+fn what_was_kept_is_not_measured_again() {
+    let here = tempfile::tempdir().unwrap();
+    let arguments = ["study", "--claim", "M2,R2", "--kept", "kept", "--json"];
+    let first = kpps(&here, &arguments);
+    assert!(first.status.success(), "{}", text(&first.stderr));
+    let path = here.path().join("kept");
+    let lines = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(kpps(&here, &arguments).stdout, first.stdout, "the same results, to the last digit");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), lines, "and nothing was measured");
+
+    // What is found is what is told, so it was not measured; of another version it is not found.
+    let document: Value = serde_json::from_slice(&first.stdout).unwrap();
+    let pps = document["claims"][0]["values"]["tx_pps"].as_f64().unwrap();
+    let told = format!("\"pps\":{pps:?}");
+    assert!(lines.contains(&told), "{told} in {lines}");
+    std::fs::write(&path, lines.replace(&told, "\"pps\":123.0")).unwrap();
+    let document: Value = serde_json::from_slice(&kpps(&here, &arguments).stdout).unwrap();
+    assert_eq!(document["claims"][0]["values"]["tx_pps"], 123.0);
+    std::fs::write(&path, lines.replace("[\"", "[\"other ")).unwrap();
+    assert_eq!(kpps(&here, &arguments).stdout, first.stdout);
+}

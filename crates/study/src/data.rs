@@ -37,13 +37,23 @@ impl Kind {
 
 /// The seeds for each of which something is measured.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Seeds {
-    from: i64,
-    to: i64,
+#[serde(untagged)]
+enum Seeds {
+    These(Vec<i64>),
+    Range { from: i64, to: i64 },
 }
 
-/// A metric with its configuration. With `seeds = { from = 1, to = 100 }` it is taken once for each, and what it gives becomes lists.
+impl Seeds {
+    fn all(self) -> Vec<i64> {
+        match self {
+            Self::These(seeds) => seeds,
+            Self::Range { from, to } => (from..=to).collect(),
+        }
+    }
+}
+
+/// A metric with its configuration. With `seeds = { from = 1, to = 100 }`, or `seeds = [7, 58]`, it is taken once for each, and what
+/// it gives becomes lists.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Measurement {
     /// The name of the metric.
@@ -66,7 +76,7 @@ impl Measurement {
             part.of.insert("seed".into(), seed.into());
             part
         };
-        (seeds.from..=seeds.to).map(part).collect()
+        seeds.all().into_iter().map(part).collect()
     }
 
     /// The same text for the same measurement.

@@ -27,4 +27,4 @@ pub use data::{Claim, Error, Figure, Kind, Line, Map, Measurement, Study, docume
 pub use judge::judge;
 pub use metric::{Context, Value, Values};
 pub use perturb::{Nudge, Turn, fitted_constants, turns};
-pub use run::{Outcomes, Progress, measure};
+pub use run::{Kept, Outcomes, Progress, measure, measure_or_find};

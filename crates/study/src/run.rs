@@ -12,6 +12,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Told of each measurement as it ends: how many of how many.
 pub type Progress<'a> = &'a (dyn Fn(usize, usize) + Sync);
 
+/// Where results stay when a run ends, by a name that says all that they depend on but this program and its profiles.
+pub trait Kept: Sync {
+    /// The result of this name, if there is one.
+    fn find(&self, name: &str) -> Option<Values>;
+    /// Keeps a result.
+    fn keep(&self, name: &str, values: &Values);
+}
+
+/// Keeps nothing.
+impl Kept for () {
+    fn find(&self, _: &str) -> Option<Values> {
+        None
+    }
+    fn keep(&self, _: &str, _: &Values) {}
+}
+
 /// What was measured: a result, or why there is none, for each measurement.
 #[derive(Debug, Default)]
 pub struct Outcomes(BTreeMap<String, Result<Values, String>>);
@@ -22,6 +38,16 @@ pub fn measure<'a>(
     wanted: impl IntoIterator<Item = &'a Measurement>,
     context: &Context,
     progress: Progress,
+) -> Outcomes {
+    measure_or_find(wanted, context, progress, &())
+}
+
+/// The same, but what is `kept` already is not measured again; with `context` no constant is to be different.
+pub fn measure_or_find<'a>(
+    wanted: impl IntoIterator<Item = &'a Measurement>,
+    context: &Context,
+    progress: Progress,
+    kept: &dyn Kept,
 ) -> Outcomes {
     let distinct: IndexMap<String, &Measurement> =
         wanted.into_iter().map(|measurement| (measurement.key(), measurement)).collect();
@@ -35,10 +61,20 @@ pub fn measure<'a>(
         while (context.go_on)() {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some((_, measurement)) = work.get(index) else { break };
-            let result = metric::take(measurement, context);
-            if !(context.go_on)() {
-                break; // cut short: no result
-            }
+            let name = measurement.key();
+            let result = match kept.find(&name) {
+                Some(values) => Ok(values),
+                None => {
+                    let result = metric::take(measurement, context);
+                    if !(context.go_on)() {
+                        break; // cut short: no result
+                    }
+                    if let Ok(values) = &result {
+                        kept.keep(&name, values);
+                    }
+                    result
+                }
+            };
             if let Ok(mut taken) = taken.lock() {
                 taken.insert(index, result);
             }

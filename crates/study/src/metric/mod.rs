@@ -16,10 +16,12 @@ mod watch;
 
 use crate::Measurement;
 use kpps_profiles::Change;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A measured value.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
 pub enum Value {
     /// One number.
     Number(f64),
