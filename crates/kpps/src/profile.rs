@@ -41,9 +41,6 @@ pub struct Arguments {
     /// Offered load
     #[arg(long, default_value = "100%")]
     load: Rate,
-    /// Another value for a constant, as driver.rx_copybreak_bytes=256 (`kpps list KIND NAME` shows them)
-    #[arg(long, value_name = "CONSTANT=VALUE", value_parser = range::change)]
-    set: Vec<(String, Setting)>,
     /// How long to measure, in virtual time
     #[arg(long, default_value = "50ms", value_parser = units::duration)]
     duration: Duration,
