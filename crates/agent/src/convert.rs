@@ -2,13 +2,14 @@
 
 use crate::proto;
 use kpps_bench::Latency;
-use kpps_frames::{Mac, Size};
+use kpps_frames::templates::Parts;
+use kpps_frames::{Mac, Size, Templates};
 use kpps_ports::port::run::{Gaps, Load, Plan, Shape};
 use kpps_report::trial::Processor;
-use kpps_tester::arp::Station;
 use kpps_tester::ledger::{Accounts, PortCount};
-use kpps_tester::{Arrived, Counted, Done, Duty, Expect, Received};
-use std::net::Ipv4Addr;
+use kpps_tester::neighbours::Station;
+use kpps_tester::{Arrived, Counted, Done, Duty, Expect, OfFlow, Received};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// More parts than latencies are ever kept in.
@@ -39,12 +40,13 @@ pub(crate) fn work(duty: &Duty, senders: usize) -> proto::Work {
         at: duty.at as u32,
         senders: senders as u32,
         mac: duty.station.mac.0.to_vec(),
-        ip: duty.station.ip.into(),
+        ips: duty.station.ips.to_string(),
+        vlan: duty.station.vlan.map(u32::from),
         plan: duty.plan.as_ref().map(plan),
         expect: duty.expect.as_ref().map(|expect| proto::Expect {
             stream: expect.stream.into(),
-            frame: expect.frame.clone(),
-            frames: expect.frames,
+            frames: Some(frames(&expect.frames)),
+            count: expect.count,
             margin_ns: expect.margin_ns,
             parts: expect.parts as u32,
         }),
@@ -52,6 +54,23 @@ pub(crate) fn work(duty: &Duty, senders: usize) -> proto::Work {
         settle_ns: ns(duty.settle),
         epoch_ns: duty.epoch_ns,
     }
+}
+
+fn frames(templates: &Templates) -> proto::Frames {
+    let Parts { heads, bytes, order, flows } = templates.parts();
+    proto::Frames { heads, bytes: bytes.into_iter().map(u32::from).collect(), order, flows }
+}
+
+/// Frames that a port can send.
+fn templates(frames: Option<proto::Frames>) -> Result<Arc<Templates>, String> {
+    let proto::Frames { heads, bytes, order, flows } = frames.unwrap_or_default();
+    let length = |bytes: u32| match bytes <= Size::MAX.bytes_without_fcs().into() {
+        true => Ok(bytes as u16),
+        false => Err(format!("a frame of {bytes} bytes is too long")),
+    };
+    let bytes = bytes.into_iter().map(length).collect::<Result<_, _>>()?;
+    let templates = Templates::from_parts(&Parts { heads, bytes, order, flows });
+    templates.map(Arc::new).ok_or_else(|| "frames, flows and sizes do not fit together".into())
 }
 
 fn plan(plan: &Plan) -> proto::Plan {
@@ -69,7 +88,7 @@ fn plan(plan: &Plan) -> proto::Plan {
             Load::Max => None,
         },
         shape: shape.map(|shape| proto::Shape { shape: Some(shape) }),
-        frames: plan.frames.clone(),
+        frames: Some(frames(&plan.frames)),
         rewrite: plan.rewrite,
         count: plan.count,
         stream: plan.stream.into(),
@@ -85,15 +104,19 @@ pub(crate) fn duty(work: proto::Work) -> Result<(Duty, usize), String> {
     let expect = work.expect.map(|expect| {
         Ok::<_, String>(Expect {
             stream: number("stream", expect.stream)?,
-            frame: frame(expect.frame)?,
-            frames: expect.frames,
+            frames: templates(expect.frames)?,
+            count: expect.count,
             margin_ns: expect.margin_ns,
             parts: expect.parts.clamp(1, PARTS) as usize,
         })
     });
     let duty = Duty {
         at,
-        station: Station { mac: mac(&work.mac)?, ip: Ipv4Addr::from(work.ip) },
+        station: Station {
+            mac: mac(&work.mac)?,
+            vlan: work.vlan.map(|vlan| number("VLAN", vlan)).transpose()?,
+            ips: work.ips.parse().map_err(|e| format!("{e}"))?,
+        },
         plan: work.plan.map(planned).transpose()?,
         expect: expect.transpose()?,
         duration: Duration::from_nanos(work.duration_ns),
@@ -123,7 +146,9 @@ fn planned(plan: proto::Plan) -> Result<Plan, String> {
             None => Load::Max,
         },
         shape,
-        frames: plan.frames.into_iter().map(frame).collect::<Result<_, _>>()?,
+        times: None,
+        as_they_are: false,
+        frames: templates(plan.frames)?,
         rewrite: plan.rewrite,
         count: plan.count,
         stream: number("stream", plan.stream)?,
@@ -145,6 +170,7 @@ pub(crate) fn done(done: Done) -> proto::Done {
             p99_ns: gaps.p99_ns,
             p999_ns: gaps.p999_ns,
             longest_ns: gaps.longest_ns,
+            waited_ns: gaps.waited_ns,
         }),
         arrived: Some(proto::Arrived { received, duplicated, reordered, corrupted, foreign }),
         last_gap_ns: done.received.last_gap.map(ns),
@@ -152,7 +178,13 @@ pub(crate) fn done(done: Done) -> proto::Done {
         missed: done.missed,
         errors: done.errors,
         trouble: done.trouble.map(|trouble| trouble.to_string()),
+        flows: done.received.flows.iter().map(flow).collect(),
+        sizes: done.received.sizes.iter().map(|&(sent, received)| proto::OfSize { sent, received }).collect(),
     }
+}
+
+fn flow(of: &OfFlow) -> proto::Flow {
+    proto::Flow { sent: of.sent, received: of.received, reordered: of.reordered }
 }
 
 fn latency(latency: &Latency) -> proto::Latency {
@@ -175,6 +207,7 @@ pub(crate) fn was_done(done: proto::Done) -> Done {
             p99_ns: gaps.p99_ns,
             p999_ns: gaps.p999_ns,
             longest_ns: gaps.longest_ns,
+            waited_ns: gaps.waited_ns,
         }),
         received: Received {
             arrived: Arrived {
@@ -186,6 +219,17 @@ pub(crate) fn was_done(done: proto::Done) -> Done {
             },
             last_gap: done.last_gap_ns.map(Duration::from_nanos),
             latency: done.latency.iter().map(recorded).collect(),
+            flows: (0..)
+                .zip(&done.flows)
+                // Nothing is more than what was sent.
+                .map(|(flow, of)| OfFlow {
+                    flow,
+                    sent: of.sent,
+                    received: of.received.min(of.sent),
+                    reordered: of.reordered,
+                })
+                .collect(),
+            sizes: done.sizes.iter().map(|of| (of.sent, of.received.min(of.sent))).collect(),
         },
         missed: done.missed,
         errors: done.errors,
@@ -277,17 +321,29 @@ mod tests {
     fn a_duty(shape: Shape) -> Duty {
         Duty {
             at: 1,
-            station: Station { mac: Mac([2, 0, 0, 0, 0, 7]), ip: Ipv4Addr::new(198, 19, 0, 2) },
+            station: Station {
+                mac: Mac([2, 0, 0, 0, 0, 7]),
+                vlan: Some(7),
+                ips: "2001:2::1-2001:2::9".parse().unwrap(),
+            },
             plan: Some(Plan {
                 load: Load::Pps(50_000.0),
                 shape,
-                frames: vec![vec![1; 60], vec![2; 1514]],
+                times: None,
+                as_they_are: false,
+                frames: Arc::new(Templates::each([&[1; 60][..], &[2; 1514]])),
                 rewrite: true,
                 count: Some(77),
                 stream: 65_535,
                 epoch: None,
             }),
-            expect: Some(Expect { stream: 4, frame: vec![3; 60], frames: 9, margin_ns: 8, parts: 16 }),
+            expect: Some(Expect {
+                stream: 4,
+                frames: Arc::new(Templates::one(&[3; 60])),
+                count: 9,
+                margin_ns: 8,
+                parts: 16,
+            }),
             duration: Duration::from_millis(250),
             settle: Duration::from_secs(1),
             epoch_ns: u64::MAX / 3,
@@ -309,6 +365,10 @@ mod tests {
         }
     }
 
+    fn frames_of(work: &mut proto::Work) -> &mut proto::Frames {
+        work.plan.as_mut().unwrap().frames.as_mut().unwrap()
+    }
+
     #[test]
     fn nonsense_is_refused() {
         let bad = |change: fn(&mut proto::Work)| {
@@ -319,7 +379,9 @@ mod tests {
         assert!(bad(|work| work.at = 2).contains("not 2"));
         assert!(bad(|work| work.mac.clear()).contains("6 bytes"));
         assert!(bad(|work| work.plan.as_mut().unwrap().stream = 70_000).contains("70000"));
-        assert!(bad(|work| work.plan.as_mut().unwrap().frames[0] = vec![0; 1 << 17]).contains("too long"));
+        assert!(bad(|work| frames_of(work).bytes[0] = 1 << 17).contains("too long"));
+        assert!(bad(|work| frames_of(work).flows = 3).contains("fit together"));
+        assert!(bad(|work| work.ips.clear()).contains("range of addresses"));
         for pps in [f64::NAN, f64::INFINITY, -1.0, 0.0] {
             let mut work = work(&a_duty(Shape::Constant), 1);
             work.plan.as_mut().unwrap().pps = Some(pps);
@@ -335,10 +397,18 @@ mod tests {
         }
         let quantiles = latency.quantiles();
         let arrived = Arrived { received: 10, duplicated: 1, reordered: 2, corrupted: 3, foreign: 4 };
+        let flows: Vec<_> =
+            (0..2).map(|flow| OfFlow { flow, sent: 6, received: 5, reordered: flow.into() }).collect();
         let sent = Done {
             intended: 12,
             sent: 11,
-            received: Received { arrived, last_gap: Some(Duration::MAX), latency: vec![latency] },
+            received: Received {
+                arrived,
+                last_gap: Some(Duration::MAX),
+                latency: vec![latency],
+                flows: flows.clone(),
+                sizes: vec![(6, 5), (5, 5)],
+            },
             missed: 5,
             ..Done::default()
         };
@@ -349,6 +419,7 @@ mod tests {
             (arrived, Some(Duration::from_nanos(u64::MAX)))
         );
         assert_eq!(came.received.latency[0].quantiles(), quantiles);
+        assert_eq!((came.received.flows, came.received.sizes), (flows, vec![(6, 5), (5, 5)]));
 
         let mut all = Counted::default();
         all.accounts.dropped = [("a netem".to_owned(), 3)].into();

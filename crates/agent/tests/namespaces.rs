@@ -4,7 +4,8 @@
 #![allow(clippy::unwrap_used)]
 
 use kpps_agent::{Agent, Host, Rules, Security, Token, connect, keys};
-use kpps_frames::Size;
+use kpps_frames::flows::Addresses;
+use kpps_frames::{Mix, Size};
 use kpps_ports::port::Options;
 use kpps_ports::port::run::{Load, Shape};
 use kpps_report::trial::Trial;
@@ -147,14 +148,23 @@ fn tester(security: &Security) -> Tester {
         ports.push(Box::new(port));
         sites.push(Site { name: Some(host.into()), host: Box::new(there), ports: vec![at] });
     }
-    let address = |ip: [u8; 4]| Address { ip: ip.into(), gateway: None, to: None };
+    let address =
+        |ip: [u8; 4]| Address { ips: Addresses::from(ip.into(), 1), gateway: None, to: None, vlan: None };
     let ports = ports.try_into().ok().unwrap();
     Tester::with(ports, [address([198, 18, 0, 1]), address([198, 19, 0, 2])], sites)
 }
 
 fn offer(pps: f64, duration: Duration) -> Offer {
     let (load, settle) = (Load::Pps(pps), Duration::from_secs(3));
-    Offer { load, shape: Shape::Constant, count: None, size: Size::MIN, duration, settle, both_ways: false }
+    Offer {
+        load,
+        shape: Shape::Constant,
+        count: None,
+        sizes: Mix::fixed(Size::MIN),
+        duration,
+        settle,
+        both_ways: false,
+    }
 }
 
 /// This test program in a namespace, as an agent or as a tester, and what it says.

@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use kpps_agent::{Agent, Host, Rules, Security, Token, connect, keys};
-use kpps_frames::Size;
+use kpps_frames::flows::Addresses;
+use kpps_frames::{Mix, Size, Templates};
 use kpps_ports::Spec;
 use kpps_ports::port::Options;
 use kpps_ports::port::run::{Load, Shape};
@@ -11,6 +12,7 @@ use kpps_tester::clock::Clock;
 use kpps_tester::{Address, Allowed, Error, Offer, Outcome, Site, TestPort, Tester};
 use std::net::UdpSocket;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 fn token(text: &str) -> Security {
@@ -47,14 +49,23 @@ fn tester(agents: [&Agent; 2]) -> Tester {
         ports.push(Box::new(port));
         sites.push(Site { name: Some(host.to_string()), host: Box::new(there), ports: vec![at] });
     }
-    let address = |ip: [u8; 4]| Address { ip: ip.into(), gateway: None, to: None };
+    let address =
+        |ip: [u8; 4]| Address { ips: Addresses::from(ip.into(), 1), gateway: None, to: None, vlan: None };
     let ports = ports.try_into().ok().unwrap();
     Tester::with(ports, [address([198, 18, 0, 1]), address([198, 19, 0, 2])], sites)
 }
 
 fn offer(load: Load, duration: Duration) -> Offer {
     let settle = Duration::from_secs(2);
-    Offer { load, shape: Shape::Constant, count: None, size: Size::MIN, duration, settle, both_ways: false }
+    Offer {
+        load,
+        shape: Shape::Constant,
+        count: None,
+        sizes: Mix::fixed(Size::MIN),
+        duration,
+        settle,
+        both_ways: false,
+    }
 }
 
 const SHORT: Duration = Duration::from_millis(300);
@@ -131,11 +142,17 @@ fn what_the_operator_does_not_allow_is_refused_by_both_sides() {
     let (mut port, _) = connect(&host(&agents[0]), &spec, &Options::default(), &[], &good()).unwrap();
     let duty = kpps_tester::Duty {
         at: 0,
-        station: kpps_tester::arp::Station { mac: port.mac(), ip: [198, 18, 0, 1].into() },
+        station: kpps_tester::neighbours::Station {
+            mac: port.mac(),
+            vlan: None,
+            ips: Addresses::from([198, 18, 0, 1].into(), 1),
+        },
         plan: Some(kpps_ports::port::run::Plan {
             load: Load::Pps(50_000.0),
             shape: Shape::Constant,
-            frames: vec![vec![0; 60]],
+            times: None,
+            as_they_are: false,
+            frames: Arc::new(Templates::one(&[1; 60])),
             rewrite: true,
             count: None,
             stream: 0,

@@ -1,7 +1,7 @@
 //! One trial: a load for a time, and what became of every frame.
 
 use hdrhistogram::Histogram;
-use kpps_frames::Size;
+use kpps_frames::{Mix, Size};
 use kpps_report::{Cpu, Ledger};
 
 /// How long after the measured time its frames may still arrive, in milliseconds.
@@ -140,6 +140,18 @@ pub enum TrialError {
 pub trait Testbed {
     /// The highest load in frames per second that its wire carries.
     fn line_rate_pps(&self, size: Size) -> f64;
+    /// From now on frames are of these sizes, whatever a load asks for; or of its size again.
+    ///
+    /// # Errors
+    /// [`TrialError::Load`] from a testbed whose frames are all of one size.
+    fn use_mix(&mut self, mix: Option<&Mix>) -> Result<(), TrialError> {
+        match mix {
+            None => Ok(()),
+            Some(mix) => Err(TrialError::Load(format!(
+                "{mix}: this testbed sends frames of one size; mixes are for two ports"
+            ))),
+        }
+    }
     /// Offers a load and accounts for it. Asks every now and then whether to `go_on`; otherwise the
     /// trial ends as [`TrialError::Interrupted`].
     fn trial_while(&mut self, load: &Load, go_on: &dyn Fn() -> bool) -> Result<Trial, TrialError>;

@@ -1,14 +1,42 @@
-//! Whole frames: UDP test frames and TCP segments over IPv4.
+//! Whole frames: UDP test frames over IPv4 and IPv6, and TCP segments over IPv4.
 
-use crate::ethernet::{HEADER_BYTES, TYPE_IPV4, VLAN_BYTES};
-use crate::{Error, Mac, Size, ethernet, ipv4, tag, tcp, udp};
+use crate::checksum::Sum;
+use crate::ethernet::{HEADER_BYTES, TYPE_IPV4, TYPE_IPV6, VLAN_BYTES};
+use crate::{Error, Mac, Size, ethernet, ipv4, ipv6, tag, tcp, udp};
 use alloc::vec;
 use alloc::vec::Vec;
-use core::net::Ipv4Addr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Hops that a test frame may go.
+const HOPS: u8 = 64;
+
+/// An address of one of the two versions of IP, or of either.
+pub trait Ip: Copy {
+    /// The same, as one of either.
+    fn either(self) -> IpAddr;
+}
+
+impl Ip for Ipv4Addr {
+    fn either(self) -> IpAddr {
+        self.into()
+    }
+}
+
+impl Ip for Ipv6Addr {
+    fn either(self) -> IpAddr {
+        self.into()
+    }
+}
+
+impl Ip for IpAddr {
+    fn either(self) -> IpAddr {
+        self
+    }
+}
 
 /// From whom to whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flow {
+pub struct Flow<A = Ipv4Addr> {
     /// Source station.
     pub from_mac: Mac,
     /// Destination station.
@@ -16,9 +44,9 @@ pub struct Flow {
     /// The VLAN tag's control field, for a tagged frame.
     pub vlan: Option<u16>,
     /// Source address and port.
-    pub from: (Ipv4Addr, u16),
+    pub from: (A, u16),
     /// Destination address and port.
-    pub to: (Ipv4Addr, u16),
+    pub to: (A, u16),
 }
 
 impl Default for Flow {
@@ -35,20 +63,22 @@ impl Default for Flow {
     }
 }
 
-impl Flow {
+impl<A: Ip> Flow<A> {
     fn ethernet_bytes(&self) -> usize {
         HEADER_BYTES + if self.vlan.is_some() { VLAN_BYTES } else { 0 }
     }
 
-    /// The smallest UDP test frame of this flow: room for headers and tag.
+    /// The smallest UDP test frame of this flow: room for headers and tag. 64 bytes with FCS over IPv4, 84 over IPv6, 4 more
+    /// with a VLAN tag.
     pub fn least_test_size(&self) -> Size {
-        let headers = self.ethernet_bytes() + ipv4::HEADER_BYTES + udp::HEADER_BYTES;
-        Size::without_fcs((headers + tag::BYTES) as u16)
+        let ip = if self.to.0.either().is_ipv4() { ipv4::HEADER_BYTES } else { ipv6::HEADER_BYTES };
+        Size::without_fcs((self.ethernet_bytes() + ip + udp::HEADER_BYTES + tag::BYTES) as u16)
     }
 }
 
 /// A UDP test frame that fills `size`, its payload zero and without a tag yet: write one with
-/// [`tag::write`]. The UDP checksum is 0 (none), because the tag changes with every frame.
+/// [`tag::write`]. Over IPv4 the UDP checksum is 0 (none), because the tag changes with every frame; over IPv6 there must
+/// be one, and writing a tag updates it.
 ///
 /// ```
 /// use kpps_frames::{Size, Tag, build, tag};
@@ -60,8 +90,8 @@ impl Flow {
 ///
 /// # Errors
 /// [`Error::Size`] outside 60 to 9014 bytes without FCS (4 more with a VLAN tag), or without room
-/// for the tag.
-pub fn udp_test(flow: &Flow, size: Size) -> Result<Vec<u8>, Error> {
+/// for the tag; [`Error::Protocol`] if the addresses are of two versions of IP.
+pub fn udp_test<A: Ip>(flow: &Flow<A>, size: Size) -> Result<Vec<u8>, Error> {
     let ethernet = flow.ethernet_bytes();
     let most = usize::from(Size::MAX.bytes_without_fcs()) - HEADER_BYTES + ethernet;
     if size < flow.least_test_size() || usize::from(size.bytes_without_fcs()) > most {
@@ -69,11 +99,25 @@ pub fn udp_test(flow: &Flow, size: Size) -> Result<Vec<u8>, Error> {
     }
     let mut frame = vec![0; usize::from(size.bytes_without_fcs())];
     let ip_bytes = frame.len() - ethernet;
-    ethernet::write_header(&mut frame, flow.to_mac, flow.from_mac, flow.vlan, TYPE_IPV4);
-    let ip = &mut frame[ethernet..];
-    ipv4::write_header(ip, flow.from.0, flow.to.0, ipv4::PROTOCOL_UDP, ip_bytes as u16);
-    let udp_bytes = ip_bytes - ipv4::HEADER_BYTES;
-    udp::write_header(&mut ip[ipv4::HEADER_BYTES..], flow.from.1, flow.to.1, udp_bytes as u16);
+    let (header, kind) = match flow.to.0.either() {
+        IpAddr::V4(_) => (ipv4::HEADER_BYTES, TYPE_IPV4),
+        IpAddr::V6(_) => (ipv6::HEADER_BYTES, TYPE_IPV6),
+    };
+    let udp_bytes = (ip_bytes - header) as u16;
+    ethernet::write_header(&mut frame, flow.to_mac, flow.from_mac, flow.vlan, kind);
+    let (ip, datagram) = frame[ethernet..].split_at_mut(header);
+    udp::write_header(datagram, flow.from.1, flow.to.1, udp_bytes);
+    match (flow.from.0.either(), flow.to.0.either()) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            ipv4::write_header(ip, from, to, ipv4::PROTOCOL_UDP, ip_bytes as u16);
+        }
+        (IpAddr::V6(from), IpAddr::V6(to)) => {
+            ipv6::write_header(ip, from, to, ipv4::PROTOCOL_UDP, HOPS, udp_bytes);
+            let pseudo: Sum = ipv6::pseudo_header(from, to, ipv4::PROTOCOL_UDP, udp_bytes);
+            udp::put_checksum(datagram, pseudo.with(datagram).checksum());
+        }
+        _ => return Err(Error::Protocol),
+    }
     Ok(frame)
 }
 

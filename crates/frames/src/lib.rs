@@ -6,7 +6,8 @@
 //! - [`ethernet`], [`ipv4`], [`udp`] and [`tcp`] are views over bytes: `new_checked` finds out once
 //!   whether every length is good, after which no accessor can fail.
 //! - [`build`] makes whole frames; [`tag`] marks one as the n-th of its stream.
-//! - [`mix`] names the mixes of sizes that testers use.
+//! - [`mix`] names the mixes of sizes that testers use; [`flows`] are ranges of addresses and ports;
+//!   [`Templates`] are the frames of both, in the order in which they are sent.
 //!
 //! A *frame* in memory is what software sees: from the destination address to the end of the
 //! payload, without preamble and FCS.
@@ -22,7 +23,9 @@ extern crate std;
 pub mod build;
 pub mod checksum;
 pub mod ethernet;
+pub mod flows;
 pub mod ipv4;
+pub mod ipv6;
 pub mod mix;
 #[cfg(feature = "pcap")]
 pub mod pcap;
@@ -32,12 +35,14 @@ pub mod rate;
 mod size;
 pub mod tag;
 pub mod tcp;
+pub mod templates;
 pub mod udp;
 
 pub use ethernet::Mac;
 pub use mix::Mix;
 pub use size::Size;
 pub use tag::Tag;
+pub use templates::Templates;
 
 /// Why bytes are not the frame that they were taken for, or cannot be made into one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use crate::Size;
 use alloc::borrow::Cow;
+use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -53,7 +54,20 @@ impl Mix {
         )
     }
 
-    /// The mix's name, which [`FromStr`] reads back.
+    /// The sizes of these frames under a name; `None` if there is no frame, or one of a size below the least. The order in which
+    /// they come is not kept.
+    pub fn of_frames(name: String, sizes: impl IntoIterator<Item = Size>) -> Option<Self> {
+        let mut counts = BTreeMap::new();
+        for size in sizes {
+            if size < Size::MIN {
+                return None;
+            }
+            *counts.entry(size).or_insert(0_u32) += 1;
+        }
+        (!counts.is_empty()).then(|| Self { name: Cow::Owned(name), parts: counts.into_iter().collect() })
+    }
+
+    /// The mix's name, which [`FromStr`] reads back (not that of a capture).
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -83,6 +97,24 @@ impl Mix {
             .collect()
     }
 
+    /// The same with each size so many bytes larger, as behind a switch that adds a tag or takes one out.
+    #[must_use]
+    pub fn resized(&self, by: i16) -> Self {
+        let resize = |size: Size| Size::without_fcs(size.bytes_without_fcs().saturating_add_signed(by));
+        Self {
+            name: self.name.clone(),
+            parts: self.parts.iter().map(|&(size, weight)| (resize(size), weight)).collect(),
+        }
+    }
+
+    /// The only size, if there is but one.
+    pub fn only(&self) -> Option<Size> {
+        match self.parts[..] {
+            [(size, _)] => Some(size),
+            _ => None,
+        }
+    }
+
     fn mean(&self, bytes: impl Fn(Size) -> u32) -> f64 {
         let total: u64 = self.parts.iter().map(|part| u64::from(part.1)).sum();
         let sum: u64 =
@@ -93,6 +125,16 @@ impl Mix {
     /// The mean size of a frame in bytes, with FCS.
     pub fn mean_bytes_with_fcs(&self) -> f64 {
         self.mean(Size::bytes_with_fcs)
+    }
+
+    /// The L1 rate in bit/s of `pps` frames per second: with FCS, preamble and gap.
+    pub fn l1_bits_per_s(&self, pps: f64) -> f64 {
+        pps * self.mean(Size::bytes_on_wire) * 8.0
+    }
+
+    /// The L2 rate in bit/s of `pps` frames per second: with FCS, without preamble and gap.
+    pub fn l2_bits_per_s(&self, pps: f64) -> f64 {
+        pps * self.mean_bytes_with_fcs() * 8.0
     }
 
     /// Frames per second on a full link of `bits_per_s`.
@@ -211,5 +253,11 @@ mod tests {
         let fixed = Mix::fixed(Size::MIN);
         assert_eq!(fixed.line_rate_pps(GIGABIT), line_rate_pps(GIGABIT, Size::MIN));
         assert!((Mix::imix_csit().line_rate_pps(GIGABIT) - 334_374.0).abs() < 1.0);
+        for mix in [Mix::imix_csit(), Mix::imix_trex(), fixed] {
+            let pps = mix.line_rate_pps(GIGABIT);
+            assert!((mix.l1_bits_per_s(pps) - 1e9).abs() < 1e-3);
+            // 20 bytes of preamble and gap are all that is between the layers.
+            assert!((mix.l1_bits_per_s(pps) - mix.l2_bits_per_s(pps) - pps * 160.0).abs() < 1e-3);
+        }
     }
 }

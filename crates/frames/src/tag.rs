@@ -8,18 +8,20 @@
 //!  | stream |  sequence  |          sent_ps          |    check    |    big-endian
 //! ```
 //!
-//! The tag lies behind Ethernet, an IPv4 header without options, and UDP: at byte 42 of the frame,
-//! at byte 46 behind a VLAN tag. Neither reading nor writing looks at those headers beyond the VLAN
-//! type, so that a frame that was routed or translated keeps its tag.
+//! The tag lies behind Ethernet, an IP header without options, and UDP: at byte 42 of an IPv4 frame,
+//! at byte 62 of an IPv6 frame, 4 bytes further behind a VLAN tag. Neither reading nor writing looks
+//! at those headers beyond the types, so that a frame that was routed or translated keeps its tag.
 //!
 //! The check word is a multiply-and-fold mix of the other fields, no cryptography and no CRC: a tag
 //! of random or damaged bytes passes with a chance of 2⁻³². It covers the tag only; the frame as a
 //! whole has its FCS. Zeroed bytes are no tag.
 //!
-//! Tags change from frame to frame, so test frames carry no UDP checksum (0, allowed by RFC 768).
+//! Tags change from frame to frame, so test frames carry no UDP checksum over IPv4 (0, allowed by RFC 768). Over IPv6,
+//! where it is mandatory (RFC 8200, 8.1), writing a tag updates it.
 
-use crate::ethernet::{HEADER_BYTES, TYPE_VLAN, VLAN_BYTES};
-use crate::{Error, ipv4, udp};
+use crate::checksum::Sum;
+use crate::ethernet::{HEADER_BYTES, TYPE_IPV6, TYPE_VLAN, VLAN_BYTES};
+use crate::{Error, field, ipv4, ipv6, udp};
 
 /// Bytes of a tag.
 pub const BYTES: usize = 18;
@@ -27,6 +29,10 @@ pub const BYTES: usize = 18;
 pub const OFFSET: usize = HEADER_BYTES + ipv4::HEADER_BYTES + udp::HEADER_BYTES;
 /// Where the tag starts behind a VLAN tag.
 pub const OFFSET_VLAN: usize = OFFSET + VLAN_BYTES;
+/// Where the tag starts in an IPv6 frame without VLAN tag.
+pub const OFFSET_IPV6: usize = HEADER_BYTES + ipv6::HEADER_BYTES + udp::HEADER_BYTES;
+/// The UDP checksum is so many bytes before the tag.
+const CHECKSUM_BEFORE: usize = 2;
 
 /// What a test frame says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,10 +83,9 @@ impl Tag {
 /// Where the tag of this frame is or would be.
 #[inline]
 pub fn offset(frame: &[u8]) -> usize {
-    match frame.get(12..14) {
-        Some(kind) if kind == TYPE_VLAN.to_be_bytes() => OFFSET_VLAN,
-        _ => OFFSET,
-    }
+    let is = |at: usize, kind: u16| frame.get(at..at + 2).is_some_and(|bytes| bytes == kind.to_be_bytes());
+    let vlan = if is(12, TYPE_VLAN) { VLAN_BYTES } else { 0 };
+    vlan + if is(12 + vlan, TYPE_IPV6) { OFFSET_IPV6 } else { OFFSET }
 }
 
 /// Writes a tag into a test frame made by [`build`](crate::build).
@@ -98,9 +103,22 @@ pub fn write(frame: &mut [u8], tag: Tag) -> Result<(), Error> {
 /// As [`write`].
 #[inline]
 pub fn write_at(frame: &mut [u8], at: usize, tag: Tag) -> Result<(), Error> {
-    let place = frame.get_mut(at..).and_then(|place| place.first_chunk_mut()).ok_or(Error::Truncated)?;
+    let place: &mut [u8; BYTES] =
+        frame.get_mut(at..).and_then(|place| place.first_chunk_mut()).ok_or(Error::Truncated)?;
+    let old = *place;
     *place = tag.to_bytes();
+    if at >= OFFSET_IPV6 {
+        update_checksum(frame, at, old);
+    }
     Ok(())
+}
+
+/// Updates the UDP checksum of an IPv6 frame whose tag at `at` was `old` (RFC 1624, equation 3).
+#[inline]
+fn update_checksum(frame: &mut [u8], at: usize, old: [u8; BYTES]) {
+    let sum = !field::u16(frame, at - CHECKSUM_BEFORE);
+    let sum = Sum::new().with(&sum.to_be_bytes()).with(&old.map(|byte| !byte)).with(&frame[at..at + BYTES]);
+    udp::put_checksum(&mut frame[at - udp::HEADER_BYTES..], sum.checksum());
 }
 
 /// Reads the tag of a received frame: `None` when it has none, or none that is whole.
@@ -151,6 +169,24 @@ mod tests {
             let mut frame = udp_test(&flow, Size::without_fcs(64 + extra)).unwrap();
             write(&mut frame, tag).unwrap();
             prop_assert_eq!(read(&frame), Some(tag));
+        }
+
+        /// However often a tag is written anew, the checksum is that of the whole datagram.
+        #[test]
+        fn ipv6_frames_have_good_checksums(all in proptest::collection::vec(tags(), 1..4), vlan: bool, extra in 0u16..200) {
+            let address = |last| core::net::Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, last);
+            let Flow { from_mac, to_mac, .. } = Flow::default();
+            let flow =
+                Flow { from_mac, to_mac, vlan: vlan.then_some(5), from: (address(1), 49152), to: (address(2), 9) };
+            let mut frame = udp_test(&flow, Size::without_fcs(84 + extra)).unwrap();
+            prop_assert_eq!(udp_test(&flow, flow.least_test_size()).unwrap().len(), 80 + if vlan { 4 } else { 0 });
+            for tag in all {
+                write(&mut frame, tag).unwrap();
+                prop_assert_eq!(read(&frame), Some(tag));
+                let datagram = &frame[offset(&frame) - udp::HEADER_BYTES..];
+                let sum = ipv6::pseudo_header(address(1), address(2), 17, datagram.len() as u16).with(datagram);
+                prop_assert_eq!(sum.checksum(), 0);
+            }
         }
 
         #[test]

@@ -1,4 +1,4 @@
-//! UDP (RFC 768) over IPv4.
+//! UDP (RFC 768).
 
 use crate::checksum::{Sum, updated};
 use crate::{Error, field, ipv4};
@@ -93,14 +93,16 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Datagram<T> {
     /// addresses, which the pseudo-header holds.
     pub fn update_checksum(&mut self, old: u16, new: u16) {
         if self.checksum() != 0 {
-            // 0 is sent as its other form, since a plain 0 would say "none" (RFC 768).
-            let sum = match updated(self.checksum(), old, new) {
-                0 => 0xffff,
-                sum => sum,
-            };
-            field::put_u16(self.bytes.as_mut(), CHECKSUM, sum);
+            let sum = updated(self.checksum(), old, new);
+            put_checksum(self.bytes.as_mut(), sum);
         }
     }
+}
+
+/// Puts a checksum into a header at the start of `bytes`.
+pub(crate) fn put_checksum(bytes: &mut [u8], sum: u16) {
+    // 0 is sent as its other form, since a plain 0 would say "none" (RFC 768).
+    field::put_u16(bytes, CHECKSUM, if sum == 0 { 0xffff } else { sum });
 }
 
 /// Writes a header without checksum at the start of `bytes`, which must have room for it.

@@ -6,12 +6,13 @@ use crate::search::tenths;
 use crate::units;
 use clap::Args;
 use kpps_frames::build::{Flow, udp_test};
-use kpps_frames::{Mac, Size};
+use kpps_frames::{Mac, Size, Templates};
 use kpps_ports::Spec;
 use kpps_ports::port::AnyPort;
 use kpps_ports::port::run::{Load, Plan, Sent, Shape, send};
 use kpps_report::certificate::{Certificate, Paced};
 use kpps_tester::gaps;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Times that the ceiling is measured; the lowest counts.
@@ -48,11 +49,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let frame = udp_test(&Flow { from_mac, ..Flow::default() }, arguments.size)
         .map_err(|e| Failure::Input(e.to_string()))?;
     let (meter, view) = arguments.common.show(format!("kpps certify {}", arguments.port), None)?;
+    let frames = Arc::new(Templates::one(&frame));
     let mut measure = |load| -> Result<(Sent, f64), Failure> {
         let plan = Plan {
             load,
             shape: Shape::Constant,
-            frames: vec![frame.clone()],
+            times: None,
+            as_they_are: false,
+            frames: frames.clone(),
             rewrite: false,
             count: None,
             stream: 0,

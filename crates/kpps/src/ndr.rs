@@ -9,7 +9,7 @@ use crate::units;
 use clap::Args;
 use kpps_bench::rfc2544::Ask;
 use kpps_bench::search::{Bisection, Goal};
-use kpps_frames::Size;
+use kpps_frames::Mix;
 use kpps_report::ndr::{Ndr, PlainBisection, page};
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -26,9 +26,10 @@ NDR: no frame lost; PDR: at most 0.5 %. A load is decided by the trials of 21 ti
 must agree, so that a single disturbed second misleads nobody (MLRsearch, draft-ietf-bmwg-mlrsearch). Frames that could
 not be sent at their time count as lost. Loads are those of each direction; with --app those of both together.")]
 pub struct Arguments {
-    /// Frame size in bytes with FCS [default: 64; with --app vlan-route 68]
-    #[arg(long, value_parser = crate::trial::size)]
-    size: Option<Size>,
+    /// Frame size in bytes with FCS; between two ports a mix, too: imix-csit, imix-trex, imix-linux, or sizes with weights as
+    /// 64:7,570:4,1518:1 [default: 64; with --app vlan-route 68]
+    #[arg(long, value_parser = crate::traffic::sizes)]
+    size: Option<Mix>,
     /// A plain bisection beside it
     #[arg(long)]
     bisection: bool,
@@ -69,10 +70,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut report = arguments.report.as_deref().map(Output::open).transpose()?;
     let mut bench = Bench::open("ndr", &arguments.target, &arguments.range)?;
     interrupt::watch();
-    let size = arguments.target.room.size(arguments.size);
-    let (mut document, mut end) = bench.search(size, &goals, &arguments.range)?;
+    let sizes = arguments.size.clone().unwrap_or_else(|| Mix::fixed(arguments.target.room.size(None)));
+    let (mut document, mut end) = bench.search(&sizes, &goals, &arguments.range)?;
     if end.is_ok() && arguments.bisection {
-        let (plain, ended) = bisection(&mut bench, size, &goals[0].1, &document);
+        let (plain, ended) = bisection(&mut bench, &sizes, &goals[0].1, &document);
         document.bisection = Some(plain);
         end = ended;
         document.trouble = search::trouble(&end);
@@ -91,7 +92,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// A plain bisection over the range of a search.
-fn bisection(bench: &mut Bench, size: Size, goal: &Goal, of: &Ndr) -> (PlainBisection, Result<(), Failure>) {
+fn bisection(bench: &mut Bench, sizes: &Mix, goal: &Goal, of: &Ndr) -> (PlainBisection, Result<(), Failure>) {
     let mut plain = Bisection::new(goal, of.min_pps, of.max_pps);
     let mut trials = Vec::new();
     let name = format!("bisection, {} to {} pps, {} ms", of.min_pps, of.max_pps, goal.trial_s * 1e3);
@@ -99,7 +100,7 @@ fn bisection(bench: &mut Bench, size: Size, goal: &Goal, of: &Ndr) -> (PlainBise
     while end.is_ok()
         && let Some(load_pps) = plain.next()
     {
-        end = bench.trial(&name, size, Ask::Rate(load_pps, goal.trial_s)).map(|trial| {
+        end = bench.trial(&name, sizes, Ask::Rate(load_pps, goal.trial_s)).map(|trial| {
             plain.add(measured(&trial));
             trials.push(trial);
         });
@@ -115,7 +116,7 @@ fn screen(document: &Ndr) -> String {
         text,
         "{}: frames of {} B with FCS, {:.1} to {:.1} kpps{}\n",
         document.testbed.join(" and "),
-        document.frame_bytes_with_fcs,
+        document.sizes_name(),
         document.min_pps / 1e3,
         document.max_pps / 1e3,
         if document.both_ways { " each way" } else { "" }

@@ -9,7 +9,7 @@ use crate::units;
 use clap::{Args, ValueEnum};
 use kpps_bench::rfc2544::{Ask, corrected_buffer_s, frame_loss, longest_burst, mean};
 use kpps_bench::search::Goal;
-use kpps_frames::Size;
+use kpps_frames::Mix;
 use kpps_report::Latency;
 use kpps_report::ndr::SearchTrial;
 use kpps_report::rfc2544::{BackToBack, LatencyAt, Rfc2544, SizeTests, Times, page};
@@ -48,9 +48,10 @@ RFC 9004 (26.4); recovery: from 110 % of the throughput to half of that, until t
 from lost frames (26.6, RFC 6201). What a testbed cannot do is said, and so is where trials were shorter or fewer than
 RFC 2544 asks for. For systems that lose a frame now and then use `kpps sizes`.")]
 pub struct Arguments {
-    /// Frame sizes in bytes with FCS: those of RFC 2544, if no others are given
-    #[arg(long, value_delimiter = ',', default_values = SIZES, value_parser = crate::trial::size)]
-    size: Vec<Size>,
+    /// Frame sizes in bytes with FCS: those of RFC 2544, if no others are given; between two ports imix-csit, imix-trex and
+    /// imix-linux, too
+    #[arg(long, value_delimiter = ',', default_values = SIZES, value_parser = crate::traffic::sizes)]
+    size: Vec<Mix>,
     /// Only these tests; each but throughput needs that [default: all]
     #[arg(long, value_enum, value_delimiter = ',')]
     test: Vec<Test>,
@@ -134,13 +135,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         ..Rfc2544::default()
     };
     let mut end = Ok(());
-    for &size in &arguments.size {
+    for sizes in &arguments.size {
         let mut tests = SizeTests {
-            frame_bytes_with_fcs: size.bytes_with_fcs(),
-            max_pps: tenths(bench.line_rate_pps(size)),
+            frame_bytes_with_fcs: sizes.mean_bytes_with_fcs().round() as u32,
+            max_pps: tenths(bench.sizes(sizes)?.0),
             ..SizeTests::default()
         };
-        let mut at = Tests { arguments, extent: &extent, bench: &mut bench, size, found: &mut tests };
+        let mut at = Tests { arguments, extent: &extent, bench: &mut bench, sizes, found: &mut tests };
         let ended = at.run(&mut document.departures);
         document.sizes.push(tests);
         if let Err(stopped) = ended {
@@ -171,7 +172,7 @@ struct Tests<'t> {
     arguments: &'t Arguments,
     extent: &'t Extent,
     bench: &'t mut Bench,
-    size: Size,
+    sizes: &'t Mix,
     found: &'t mut SizeTests,
 }
 
@@ -181,7 +182,7 @@ impl Tests<'_> {
     }
 
     fn trial(&mut self, name: &str, ask: Ask) -> Result<SearchTrial, Failure> {
-        self.bench.trial(name, self.size, ask)
+        self.bench.trial(name, self.sizes, ask)
     }
 
     fn run(&mut self, departures: &mut Vec<String>) -> Result<(), Failure> {
@@ -193,15 +194,16 @@ impl Tests<'_> {
             exceed_ratio: 0.0,
             ..Goal::NDR
         };
-        let (search, ended) = self.bench.search(self.size, &[("throughput", goal)], &self.arguments.range)?;
+        let (search, ended) =
+            self.bench.search(self.sizes, &[("throughput", goal)], &self.arguments.range)?;
         let throughput = search.lower_pps("throughput");
         // What is published is rounded, and may be more than the wire carries.
-        let max_pps = search.max_pps.min(self.bench.line_rate_pps(self.size));
+        let max_pps = search.max_pps.min(self.bench.sizes(self.sizes)?.0);
         let met_at_most = search.goals.iter().all(|goal| goal.done && goal.upper_pps.is_none());
         self.found.max_pps = search.max_pps;
         self.found.throughput = Some(search);
-        let bytes = self.size.bytes_with_fcs();
-        let mut leave_out = |why: String| departures.push(format!("{bytes} B: {why}"));
+        let sizes = self.sizes;
+        let mut leave_out = |why: String| departures.push(format!("{sizes} B: {why}"));
         match (ended, throughput) {
             (Ok(()), _) => {}
             (Err(Failure::Check(why)), None) => {

@@ -10,7 +10,7 @@ use clap::Args;
 use kpps_bench::rfc2544::Ask;
 use kpps_bench::search::{Goal, Measured, Search};
 use kpps_bench::{Load, Testbed, Trial, point};
-use kpps_frames::Size;
+use kpps_frames::{Mix, Size};
 use kpps_live::{Progress, View};
 use kpps_report::ndr::{Ndr, SearchGoal, SearchTrial};
 use std::cell::RefCell;
@@ -41,8 +41,8 @@ pub struct Range {
 
 impl Range {
     /// The lowest and the highest load, in frames per second.
-    fn pps(&self, line_pps: f64, size: Size) -> Result<(f64, f64), Failure> {
-        let pps = |rate: Rate| rate.pps(line_pps, size.bytes_with_fcs().into());
+    fn pps(&self, line_pps: f64, sizes: &Mix) -> Result<(f64, f64), Failure> {
+        let pps = |rate: Rate| rate.pps(line_pps, sizes.mean_bytes_with_fcs());
         let (min_pps, max_pps) = (pps(self.min), pps(self.max).min(line_pps));
         if min_pps >= max_pps {
             return Err(Failure::Input(format!(
@@ -65,6 +65,8 @@ pub struct Bench {
     name: Vec<String>,
     environment: BTreeMap<String, String>,
     both_ways: bool,
+    /// How frames differ from the usual ones.
+    traffic: Option<String>,
     seed: u64,
     journal: Option<Journal<SearchTrial>>,
     /// What resets the system: a command for the shell.
@@ -87,6 +89,7 @@ impl Bench {
             name: target.name(),
             environment,
             both_ways: target.bench.both,
+            traffic: target.bench.unusual(),
             seed: target.seed,
             journal,
             reset: None,
@@ -96,29 +99,33 @@ impl Bench {
         })
     }
 
-    /// The highest load in frames per second that its wire carries.
-    pub fn line_rate_pps(&self, size: Size) -> f64 {
-        self.testbed.line_rate_pps(size)
+    /// Frames are of these sizes from now on. Returns the highest load in frames per second that the wire carries, and
+    /// the size to ask for.
+    pub fn sizes(&mut self, sizes: &Mix) -> Result<(f64, Size), Failure> {
+        self.testbed.use_mix(sizes.only().is_none().then_some(sizes))?;
+        let size = sizes.only().unwrap_or(Size::MIN);
+        Ok((self.testbed.line_rate_pps(size), size))
     }
 
     /// One trial of a measurement of this name, of an earlier run if there is one.
-    pub fn trial(&mut self, name: &str, size: Size, ask: Ask) -> Result<SearchTrial, Failure> {
-        let name =
-            format!("{:?} {} B both ways: {}, {name}", self.name, size.bytes_with_fcs(), self.both_ways);
+    pub fn trial(&mut self, name: &str, sizes: &Mix, ask: Ask) -> Result<SearchTrial, Failure> {
+        let traffic = self.traffic.as_ref().map(|traffic| format!(", {traffic}")).unwrap_or_default();
+        let name = format!("{:?} {sizes} B both ways: {}{traffic}, {name}", self.name, self.both_ways);
         let number = self.asked.entry(name.clone()).or_default();
         let known = self.journal.as_ref().and_then(|journal| journal.of(&name).get(*number).cloned());
         *number += 1;
         if let Some(known) = known {
             return Ok(known);
         }
-        let trial = self.measure(size, ask)?;
+        let trial = self.measure(sizes, ask)?;
         if let Some(journal) = &mut self.journal {
             journal.keep(&name, &trial)?;
         }
         Ok(trial)
     }
 
-    fn measure(&mut self, size: Size, ask: Ask) -> Result<SearchTrial, Failure> {
+    fn measure(&mut self, sizes: &Mix, ask: Ask) -> Result<SearchTrial, Failure> {
+        let (_, size) = self.sizes(sizes)?;
         let load = |offered_pps: f64, seconds: f64| Load {
             offered_pps,
             size,
@@ -136,7 +143,7 @@ impl Bench {
             Ask::Reset(pps, seconds) => (load(pps, seconds), ", with a reset".into()),
         };
         let (pps, seconds) = (load.offered_pps, f64::from(load.duration_ms) / 1e3);
-        self.progress.begins(in_words(size, Some(pps), seconds) + &*words, Some(pps));
+        self.progress.begins(in_words(sizes, Some(pps), seconds) + &*words, Some(pps));
         let mut recovered = None;
         let trial = match ask {
             Ask::Rate(..) => self.testbed.trial_while(&load, &go_on)?,
@@ -159,11 +166,12 @@ impl Bench {
     /// Searches for goals by trials of a length. Returns what was found, whatever the end.
     pub fn search(
         &mut self,
-        size: Size,
+        sizes: &Mix,
         goals: &[(&str, Goal)],
         range: &Range,
     ) -> Result<(Ndr, Result<(), Failure>), Failure> {
-        let (min_pps, max_pps) = range.pps(self.line_rate_pps(size), size)?;
+        let (line_pps, size) = self.sizes(sizes)?;
+        let (min_pps, max_pps) = range.pps(line_pps, sizes)?;
         let trial_s = goals.iter().map(|(_, goal)| goal.trial_s).fold(0.0, f64::max);
         let name = format!("{min_pps} to {max_pps} pps, {} ms", (trial_s * 1e3).round());
         let mut search = Search::new(goals.iter().map(|(_, goal)| *goal).collect(), min_pps, max_pps);
@@ -179,7 +187,7 @@ impl Bench {
                 end = Err(Failure::Check(format!("not found within {:.0} s of trials", time(&trials))));
                 break;
             }
-            end = self.trial(&name, size, Ask::Rate(load_pps, trial_s)).map(|trial| {
+            end = self.trial(&name, sizes, Ask::Rate(load_pps, trial_s)).map(|trial| {
                 search.add(measured(&trial));
                 trials.push(trial);
             });
@@ -213,7 +221,9 @@ impl Bench {
         let found = Ndr {
             kpps_version: env!("CARGO_PKG_VERSION").into(),
             testbed: self.name.clone(),
-            frame_bytes_with_fcs: size.bytes_with_fcs(),
+            frame_bytes_with_fcs: sizes.mean_bytes_with_fcs().round() as u32,
+            mix: kpps_tester::mix(sizes),
+            traffic: self.traffic.clone(),
             both_ways: self.both_ways,
             min_pps: tenths(min_pps),
             max_pps: tenths(max_pps),
@@ -283,7 +293,7 @@ pub fn tenths(pps: f64) -> f64 {
 }
 
 /// A trial in words, before it has begun.
-pub fn in_words(size: Size, offered_pps: Option<f64>, seconds: f64) -> String {
+pub fn in_words(sizes: &Mix, offered_pps: Option<f64>, seconds: f64) -> String {
     let load = offered_pps.map_or("as much as goes".into(), |pps| format!("{:.1} kpps", pps / 1e3));
-    format!("{} B: {load} for {seconds} s", size.bytes_with_fcs())
+    format!("{sizes} B: {load} for {seconds} s")
 }

@@ -7,7 +7,7 @@ use crate::output::Output;
 use crate::search::{Bench, Range};
 use crate::testbed::{SIZES, Target, distinct};
 use clap::Args;
-use kpps_frames::Size;
+use kpps_frames::Mix;
 use kpps_report::rfc2544::{Sizes, sizes_page};
 use std::path::PathBuf;
 
@@ -20,9 +20,10 @@ use std::path::PathBuf;
 
 For each size the search of `kpps ndr`: NDR, PDR, and what is delivered at the highest load (MRR).")]
 pub struct Arguments {
-    /// Frame sizes in bytes with FCS: those of RFC 2544, if no others are given
-    #[arg(long, value_delimiter = ',', default_values = SIZES, value_parser = crate::trial::size)]
-    size: Vec<Size>,
+    /// Frame sizes in bytes with FCS: those of RFC 2544, if no others are given; between two ports imix-csit, imix-trex and
+    /// imix-linux, too
+    #[arg(long, value_delimiter = ',', default_values = SIZES, value_parser = crate::traffic::sizes)]
+    size: Vec<Mix>,
     /// Write a page to look at, too
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -43,8 +44,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     interrupt::watch();
     let mut document = Sizes { kpps_version: env!("CARGO_PKG_VERSION").into(), ..Sizes::default() };
     let mut end = Ok(());
-    for &size in &arguments.size {
-        let (found, ended) = bench.search(size, &goals, &arguments.range)?;
+    for sizes in &arguments.size {
+        let (found, ended) = bench.search(sizes, &goals, &arguments.range)?;
         document.sizes.push(found);
         match ended {
             // A size that meets no goal is a result; the next one may.

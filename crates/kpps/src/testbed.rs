@@ -9,7 +9,7 @@ use crate::units::Rate;
 use clap::Args;
 use kpps_bench::Testbed;
 use kpps_bench::search::Known;
-use kpps_frames::Size;
+use kpps_frames::Mix;
 use kpps_lab::workload::Settings;
 use kpps_lab::{Bed, BedSpec};
 use kpps_live::Source;
@@ -102,7 +102,7 @@ impl Target {
         Ok(Opened {
             source: Box::new(Trials(tester.gauges())),
             environment: tester.environment(),
-            testbed: Box::new(kpps_tester::Bed { tester, settle, both_ways }),
+            testbed: Box::new(kpps_tester::Bed { tester, settle, both_ways, mix: None }),
         })
     }
 
@@ -133,7 +133,6 @@ impl Target {
 pub const SIZES: [&str; 7] = ["64", "128", "256", "512", "1024", "1280", "1518"];
 
 /// Refuses a size that is given twice.
-pub fn distinct(sizes: &[Size]) -> Result<(), Failure> {
-    let names: Vec<_> = sizes.iter().map(|size| size.bytes_with_fcs().to_string()).collect();
-    crate::error::refuse_twice(names.iter().map(String::as_str))
+pub fn distinct(sizes: &[Mix]) -> Result<(), Failure> {
+    crate::error::refuse_twice(sizes.iter().map(Mix::name))
 }

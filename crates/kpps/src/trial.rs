@@ -7,18 +7,19 @@ use crate::live::Trials;
 use crate::output::Output;
 use crate::run::Common;
 use crate::search::{self, tenths};
+use crate::traffic::{self, Traffic};
 use crate::units::{self, Rate};
 use clap::Args;
-use kpps_frames::{Mac, Size, rate};
+use kpps_frames::{Mac, Mix, Size, rate};
 use kpps_live::Progress;
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Load, Shape};
 use kpps_report::certificate::{Certificate, Sender};
-use kpps_report::trial::{Trial, page};
+use kpps_report::trial::{Direction, FlowCount, Flows, SizeCount, Trial, page};
 use kpps_tester::look::Place;
 use kpps_tester::{Address, Error, Offer, Tester, document};
 use std::fmt::Write;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -33,15 +34,15 @@ pub struct Bench {
     to: Option<kpps_agent::Host>,
     #[command(flatten)]
     credentials: Credentials,
-    /// Address of the first port, and of its frames
-    #[arg(long, default_value = "198.18.0.1")]
-    src: Ipv4Addr,
-    /// Address of the second port
-    #[arg(long, default_value = "198.19.0.2")]
-    dst: Ipv4Addr,
-    /// The routers that the ports send to, the first port's first: they are asked for by ARP [default: the other port]
+    #[command(flatten)]
+    traffic: Traffic,
+    /// The VLAN of each port's frames, the first port's first, 0 for none; one for both
+    #[arg(long, value_delimiter = ',', num_args = 1..=2, value_name = "VLAN", value_parser = clap::value_parser!(u16).range(..=4094))]
+    vlan: Vec<u16>,
+    /// The routers that the ports send to, the first port's first: they are asked for by ARP or neighbour discovery [default: the
+    /// other port]
     #[arg(long, value_delimiter = ',', value_name = "ADDRESS")]
-    gateway: Vec<Ipv4Addr>,
+    gateway: Vec<IpAddr>,
     /// The station that the first port sends to, if not the second port or a gateway
     #[arg(long, value_parser = crate::send::mac, conflicts_with = "gateway")]
     to_mac: Option<Mac>,
@@ -64,18 +65,33 @@ impl Bench {
             .to_vec()
             .try_into()
             .map_err(|_| Failure::Input("a testbed has two ports: --testbed packet:A,packet:B".into()))?;
-        let gateway = |at: usize| self.gateway.get(at).copied();
-        let addresses = [
-            Address { ip: self.src, gateway: gateway(0), to: self.to_mac },
-            Address { ip: self.dst, gateway: gateway(1), to: None },
-        ];
-        if self.hosts().iter().any(Option::is_some) {
-            let (ports, sites) = agent::ports(&specs, self.hosts(), &self.credentials, common, &self.watch)?;
-            return Ok(Tester::with(ports, addresses, sites));
+        // Nothing is opened for flows that there are not.
+        self.traffic.flows()?;
+        let ips = self.traffic.addresses();
+        if self.gateway.iter().any(|gateway| gateway.is_ipv4() != ips[0].first().is_ipv4()) {
+            return Err(Failure::Input(format!("the gateway and {} are of two versions of IP", ips[0])));
         }
-        let ports = common.open(&specs, true)?;
-        let ports = ports.try_into().map_err(|_| Failure::Input("a testbed has two ports".into()))?;
-        Ok(Tester::new(specs, ports, addresses, &self.watch)?)
+        let addresses = [0, 1].map(|at: usize| Address {
+            ips: ips[at],
+            gateway: self.gateway.get(at).copied(),
+            to: self.to_mac.filter(|_| at == 0),
+            vlan: self.vlan.get(at).or(self.vlan.first()).copied().filter(|vlan| *vlan > 0),
+        });
+        let mut tester = if self.hosts().iter().any(Option::is_some) {
+            let (ports, sites) = agent::ports(&specs, self.hosts(), &self.credentials, common, &self.watch)?;
+            Tester::with(ports, addresses, sites)
+        } else {
+            let ports = common.open(&specs, true)?;
+            let ports = ports.try_into().map_err(|_| Failure::Input("a testbed has two ports".into()))?;
+            Tester::new(specs, ports, addresses, &self.watch)?
+        };
+        tester.flows = self.traffic.plan();
+        Ok(tester)
+    }
+
+    /// How frames differ from the usual ones, in words.
+    pub fn unusual(&self) -> Option<String> {
+        Some(self.traffic.unusual(&self.vlan)).filter(|text| !text.is_empty())
     }
 
     /// The hosts of both ports, if they are others.
@@ -94,11 +110,12 @@ impl Bench {
     }
 
     /// The load as an offer.
-    pub fn offer(&self, tester: &Tester, load: Rate, shape: Shape, size: Size, duration: Duration) -> Offer {
-        let line_pps = tester.line_rate_pps(size).unwrap_or(rate::line_rate_pps(rate::GIGABIT, size));
-        let pps = load.pps(line_pps, size.bytes_with_fcs().into());
+    pub fn offer(&self, tester: &Tester, load: Rate, shape: Shape, sizes: &Mix, duration: Duration) -> Offer {
+        let line_pps = tester.line_rate_pps(sizes).unwrap_or_else(|| sizes.line_rate_pps(rate::GIGABIT));
+        let pps = load.pps(line_pps, sizes.mean_bytes_with_fcs());
         let load = if pps.is_finite() { Load::Pps(pps) } else { Load::Max };
-        Offer { load, shape, count: None, size, duration, settle: self.settle, both_ways: self.both }
+        let sizes = sizes.clone();
+        Offer { load, shape, count: None, sizes, duration, settle: self.settle, both_ways: self.both }
     }
 }
 
@@ -118,6 +135,7 @@ impl From<Error> for Failure {
   kpps trial --testbed packet:A,packet:B --load 10% --size 1518 --both --json
   kpps trial --testbed packet:A,packet:B --gateway 198.18.0.254 --watch router/     through a router
   kpps trial --testbed packet:A,packet:B --from H1 --to H2 --token-file FILE        A on H1, B on H2: see kpps agent
+  kpps trial --testbed packet:A,packet:B --load 200MbpsL1 --size imix-csit --src 10.0.0.1-10.0.0.200 --vlan 7
 
 The device under test lies between the two ports. Frames are offered in an open loop: one that cannot be sent within a
 millisecond of its time is unsent, and counts against the load. Sent = received + lost; duplicates are counted apart,
@@ -127,9 +145,9 @@ pub struct Arguments {
     /// The two ports: auto:INTERFACE, packet:INTERFACE, xdp:INTERFACE, uio:ADDRESS or vfio:ADDRESS each
     #[arg(long, value_delimiter = ',', required = true, value_name = "PORT,PORT")]
     testbed: Vec<Spec>,
-    /// Frame size in bytes with FCS
-    #[arg(long, default_value = "64", value_parser = size)]
-    size: Size,
+    /// Frame size in bytes with FCS, or a mix: imix-csit, imix-trex, imix-linux, or sizes with weights as 64:7,570:4,1518:1
+    #[arg(long, default_value = "64", value_parser = traffic::sizes)]
+    size: Mix,
     /// Frames per second (50kpps, 1.2Mpps), a share of the line rate (50%), bits per second on layer 1 or 2 (500MbpsL1), or max:
     /// as fast as the port takes them
     #[arg(long, value_parser = crate::send::load)]
@@ -144,6 +162,9 @@ pub struct Arguments {
     /// before the trial, through the device under test]
     #[arg(long, value_delimiter = ',', value_name = "FILE")]
     certificate: Vec<PathBuf>,
+    /// Send nothing, and end with 1, if the load is above what a sender can send; otherwise the result only says so
+    #[arg(long)]
+    strict: bool,
     /// Write a page to look at, too
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -153,23 +174,11 @@ pub struct Arguments {
     common: Common,
 }
 
-/// A size that a port's buffers hold.
-pub fn size(text: &str) -> Result<Size, String> {
-    match units::size(text)? {
-        size if size <= Size::MAX_STANDARD => Ok(size),
-        size => Err(format!(
-            "frames of {} bytes do not fit a port's buffers: at most {} with FCS",
-            size.bytes_with_fcs(),
-            Size::MAX_STANDARD.bytes_with_fcs()
-        )),
-    }
-}
-
 /// Runs `kpps trial`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut tester = arguments.bench.open(&arguments.testbed, &arguments.common)?;
     let offer =
-        arguments.bench.offer(&tester, arguments.load, arguments.shape, arguments.size, arguments.duration);
+        arguments.bench.offer(&tester, arguments.load, arguments.shape, &arguments.size, arguments.duration);
     let mut report = arguments.report.as_deref().map(Output::open).transpose()?;
     let ports = tester.names().join(" and ");
     let progress = Progress::of(format!("kpps trial: {ports}"));
@@ -177,14 +186,26 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let view = arguments.common.live.view(progress.clone(), source, arguments.common.json)?;
     progress.begins("what the sender can send", None);
     let sender = sender(arguments, &mut tester, &offer)?;
+    if let (true, Some(sender), Load::Pps(asked)) = (arguments.strict, &sender, offer.load)
+        && sender.exceeded
+    {
+        let lowest = sender.ceilings_pps.iter().copied().fold(f64::INFINITY, f64::min);
+        return Err(Failure::Check(format!(
+            "a load of {:.1} kpps is above what the sender can send here, {:.1} kpps ({}): without --strict it is tried, and flagged",
+            asked / 1e3,
+            lowest / 1e3,
+            sender.source
+        )));
+    }
     let asked = match offer.load {
         Load::Pps(pps) => Some(pps),
         Load::Max => None,
     };
-    progress.begins(search::in_words(offer.size, asked, arguments.duration.as_secs_f64()), asked);
+    progress.begins(search::in_words(&offer.sizes, asked, arguments.duration.as_secs_f64()), asked);
     let outcome = tester.trial(&offer, &|| !interrupt::asked())?;
     drop(view);
-    let trial = Trial { sender, ..document(&tester, &offer, &outcome) };
+    let traffic = arguments.bench.unusual();
+    let trial = Trial { sender, traffic, ..document(&tester, &offer, &outcome) };
     if let Some(report) = &mut report {
         report.write(&page(&trial))?;
     }
@@ -228,9 +249,11 @@ fn certified(file: &Path, port: &str, offer: &Offer) -> Result<f64, Failure> {
         |why: &dyn std::fmt::Display| Failure::Input(format!("{} is no certificate: {why}", file.display()));
     let text = std::fs::read_to_string(file).map_err(|e| cannot(&e))?;
     let certificate: Certificate = serde_json::from_str(&text).map_err(|e| cannot(&e))?;
-    let bytes = offer.size.bytes_with_fcs();
     // On its own host it has no host before it.
     let port = port.rsplit_once('/').map_or(port, |(_, port)| port);
+    let bytes = offer.sizes.only().map(Size::bytes_with_fcs).ok_or_else(|| {
+        Failure::Input("a certificate is of frames of one size: leave it out, and the mix is measured".into())
+    })?;
     if certificate.port != port || certificate.frame_bytes_with_fcs != bytes {
         let Certificate { port: other, frame_bytes_with_fcs, .. } = certificate;
         return Err(Failure::Input(format!(
@@ -241,15 +264,41 @@ fn certified(file: &Path, port: &str, offer: &Offer) -> Result<f64, Failure> {
     Ok(certificate.ceiling_pps)
 }
 
+/// Sizes and flows of a direction.
+fn parts(direction: &Direction) -> String {
+    let mut text = String::new();
+    for size in &direction.sizes {
+        let SizeCount { frame_bytes_with_fcs, sent, received, lost } = size;
+        let _ = writeln!(text, "{frame_bytes_with_fcs:>6} B: {sent} sent, {received} received, {lost} lost");
+    }
+    if let Some(flows) = &direction.flows {
+        let Flows { count, lossy, silent, worst } = flows;
+        let _ = writeln!(
+            text,
+            "{count} flows from {}: {lossy} lost frames, of {silent} nothing arrived",
+            direction.from
+        );
+        for flow in worst.iter().take(SHOWN) {
+            let FlowCount { flow, sent, lost, reordered, .. } = flow;
+            let _ = writeln!(text, "  {flow}: {lost} of {sent} lost, {reordered} out of order");
+        }
+    }
+    text
+}
+
+/// Flows that a person is shown: the worst.
+const SHOWN: usize = 4;
+
 /// What a person sees.
 fn screen(trial: &Trial) -> String {
     let mut text = String::new();
     let load = trial.offered_pps.map_or("as many as possible".into(), |pps| format!("{:.1} kpps", pps / 1e3));
     let _ = writeln!(
         text,
-        "{}: frames of {} B with FCS, {load} for {:.3} s\n",
+        "{}: frames of {} B with FCS{}, {load} for {:.3} s\n",
         trial.testbed.join(" and "),
-        trial.frame_bytes_with_fcs,
+        trial.sizes_name(),
+        trial.traffic.as_ref().map(|traffic| format!(", {traffic}")).unwrap_or_default(),
         trial.seconds
     );
     if !trial.learned {
@@ -271,11 +320,16 @@ fn screen(trial: &Trial) -> String {
     }
     let _ = writeln!(
         text,
-        "\n{:.1} kpps sent, {:.1} kpps received; loss {:.4} % (unsent and corrupted frames among them)",
+        "\n{:.1} kpps sent ({:.1} Mb/s on layer 1, {:.1} Mb/s on layer 2), {:.1} kpps received; loss {:.4} % (unsent and corrupted frames among them)",
         trial.sent_pps / 1e3,
+        trial.sent_bps.l1 / 1e6,
+        trial.sent_bps.l2 / 1e6,
         trial.received_pps / 1e3,
         trial.loss_ratio * 100.0
     );
+    for direction in &trial.directions {
+        text += &parts(direction);
+    }
     if let Some(sender) = &trial.sender {
         let ceilings: Vec<_> = sender.ceilings_pps.iter().map(|pps| format!("{:.1}", pps / 1e3)).collect();
         let above = if sender.exceeded {
@@ -297,6 +351,7 @@ fn screen(trial: &Trial) -> String {
                 gaps.p99_ns as f64 / 1e3,
                 gaps.longest_ns as f64 / 1e3
             );
+            text += &crate::send::waited(gaps.waited_ns, trial.seconds);
         }
     }
     let latency = trial.latency_ns;

@@ -34,7 +34,7 @@ impl Rate {
 }
 
 /// Splits `text` into its number and its unit.
-fn number(text: &str) -> Option<(f64, &str)> {
+pub fn number(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());
     let (digits, unit) = text.split_at(end);

@@ -3,14 +3,15 @@
 //!
 //! Each rate is what the far interface counted in a second, and it is related to the processor time that the sender got,
 //! so that others on the machine take little of it away. Ratios are taken within a round, between neighbours, because a
-//! shared host drifts. The median of all rounds is shown, and the lowest and the highest ratio.
+//! shared host drifts. The median of all rounds is shown, and the lowest and the highest ratio. Then how evenly ours and others
+//! send at 100 and 500 kpps, as the far end sees it; `… --bench peers -- 3 pacing` does only that.
 #![allow(clippy::unwrap_used)]
 
 use kpps_frames::build::{Flow, udp_test};
-use kpps_frames::{Mac, Size, Tag, tag};
+use kpps_frames::{Mac, Size, Tag, Templates, tag};
 use kpps_platform::{Buffer, BufferSource};
 use kpps_ports::Spec;
-use kpps_ports::port::run::{BURST, Glance, Load, Plan, Shape, Streams, Watch, send};
+use kpps_ports::port::run::{BURST, Gaps, Glance, Load, Plan, Recorder, Shape, Streams, Watch, send};
 use kpps_ports::port::{AnyPort, Frame, Options, Port, open};
 use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, setns, unshare};
 use nix::sys::signal::{Signal, kill};
@@ -18,6 +19,7 @@ use nix::unistd::Pid;
 use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -100,6 +102,11 @@ impl Bench {
 
     /// The rate at which a program sends.
     fn program(&self, command: &str) -> Rate {
+        self.while_program(command, |group| self.rate(|| time_of_group(group))).unwrap_or_default()
+    }
+
+    /// What is measured while a program sends.
+    fn while_program<T>(&self, command: &str, measure: impl FnOnce(u32) -> T) -> Option<T> {
         let child = Command::new("sh")
             .args(["-c", &format!("exec {command}")])
             .process_group(0)
@@ -107,8 +114,8 @@ impl Bench {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn();
-        let Ok(mut child) = child else { return Rate::default() };
-        let rate = self.rate(|| time_of_group(child.id()));
+        let mut child = child.ok()?;
+        let measured = measure(child.id());
         let group = Pid::from_raw(-(child.id() as i32));
         let _ = kill(group, Signal::SIGINT);
         let end = Instant::now() + Duration::from_secs(3);
@@ -117,11 +124,16 @@ impl Bench {
         }
         let _ = kill(group, Signal::SIGKILL);
         let _ = child.wait();
-        rate
+        Some(measured)
     }
 
     /// The rate at which our port sends.
     fn ours(&self, port: &str) -> Rate {
+        self.while_ours(port, Load::Max, |thread| self.rate(|| time_of(thread)))
+    }
+
+    /// What is measured while our port sends.
+    fn while_ours<T>(&self, port: &str, load: Load, measure: impl FnOnce(&str) -> T) -> T {
         let stop = AtomicBool::new(false);
         let (tell, told) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
@@ -133,19 +145,86 @@ impl Bench {
                 tell.send(nix::unistd::gettid()).unwrap();
                 let spec: Spec = port.parse().unwrap();
                 let mut ports = open(&[spec], &Options::default()).unwrap();
+                let plan = Plan { load, ..plan() };
                 let sent = match &mut ports[0] {
-                    AnyPort::Packet(port) => send(&mut **port, &plan(), &mut Until(&stop)),
-                    AnyPort::Xdp(port) => send(&mut **port, &plan(), &mut Until(&stop)),
-                    port => send(port, &plan(), &mut Until(&stop)),
+                    AnyPort::Packet(port) => send(&mut **port, &plan, &mut Until(&stop)),
+                    AnyPort::Xdp(port) => send(&mut **port, &plan, &mut Until(&stop)),
+                    port => send(port, &plan, &mut Until(&stop)),
                 };
                 sent.unwrap();
             });
             let thread = format!("/proc/self/task/{}", told.recv().unwrap());
-            let rate = self.rate(|| time_of(&thread));
+            let measured = measure(&thread);
             stop.store(true, Ordering::Relaxed);
             sender.join().unwrap();
-            rate
+            measured
         })
+    }
+
+    /// How evenly frames of a rate arrive, by somebody who always looks, on the other core. Datagrams are frames there, too.
+    fn pace(&self, pps: f64) -> Option<(f64, Gaps)> {
+        let receiver = || {
+            self.enter_here();
+            pin_to(0);
+            let mut ports = open(&["packet:far0".parse().unwrap()], &Options::default()).unwrap();
+            let port = &mut ports[0];
+            let mut seen = |recorder: &mut Recorder, length: Duration| {
+                let (start, mut frames) = (Instant::now(), 0);
+                while start.elapsed() < length {
+                    // Of the sender's, that is: of a connection that iperf3 has beside it there is hardly a frame.
+                    let count = port.receive(64, |frame| Some(frame.buffer)).unwrap();
+                    recorder.record(start.elapsed().as_nanos() as u64, count);
+                    frames += count;
+                }
+                frames as f64 / start.elapsed().as_secs_f64()
+            };
+            let begin = Instant::now();
+            while seen(&mut Recorder::new(None), WARM_UP) < pps / 10.0 {
+                if begin.elapsed() > PATIENCE {
+                    return None;
+                }
+            }
+            let mut recorder = Recorder::new(Some(1e9 / pps));
+            let mean = seen(&mut recorder, 3 * MEASURED);
+            Some((mean, recorder.gaps()?))
+        };
+        std::thread::scope(|scope| scope.spawn(receiver).join()).unwrap()
+    }
+
+    /// Ours and others at the same rates, in turns.
+    fn paces(&self, rounds: usize) {
+        println!(
+            "\n{:>6} {:14} {:>9} {:>9} {:>12} {:>9} {:>10}   (median of {rounds}; gaps as they arrive)",
+            "kpps", "sender", "kpps", "off by %", "within 10 us", "99 %, us", "most, us"
+        );
+        for kpps in [100, 500] {
+            let pps = f64::from(kpps) * 1e3;
+            let load = Load::Pps(pps);
+            let gap_ns = 1_000_000 / kpps;
+            let trafgen = format!("{TRAFGEN} --gap {gap_ns}ns {TRAFGEN_FRAME}");
+            let iperf3 = format!(
+                "iperf3 --client 198.18.0.2 --udp --length 18 --bandwidth {}k --pacing-timer 10 --time 20 --affinity 1",
+                kpps * 18 * 8
+            );
+            let mut turns: [Vec<_>; 4] = Default::default();
+            for _ in 0..rounds {
+                turns[0].extend(self.while_ours("packet:near0", load, |_| self.pace(pps)));
+                turns[1].extend(self.while_ours("xdp:near0", load, |_| self.pace(pps)));
+                turns[2].extend(self.while_program(&trafgen, |_| self.pace(pps)).flatten());
+                turns[3].extend(self.while_program(&iperf3, |_| self.pace(pps)).flatten());
+            }
+            for (name, turns) in ["packet:near0", "xdp:near0", "trafgen", "iperf3"].iter().zip(&turns) {
+                let of = |what: fn(&(f64, Gaps)) -> f64| median(turns.iter().map(what));
+                println!(
+                    "{kpps:>6} {name:14} {:>9.2} {:>+9.3} {:>10.2} % {:>9.1} {:>10.1}",
+                    of(|(mean, _)| *mean) / 1e3,
+                    100.0 * (of(|(mean, _)| *mean) / pps - 1.0),
+                    of(|(_, gaps)| 100.0 * gaps.within as f64 / gaps.count as f64),
+                    of(|(_, gaps)| gaps.p99_ns as f64 / 1e3),
+                    of(|(_, gaps)| gaps.longest_ns as f64 / 1e3)
+                );
+            }
+        }
     }
 
     /// Receives datagrams at the far end.
@@ -178,17 +257,18 @@ impl Bench {
             opened.join().unwrap()
         });
         let (near, far) = (&mut near[0], &mut far[0]);
-        let frame = &plan().frames[0];
+        let plan = plan();
+        let template = plan.frames.only().unwrap();
         let (mut streams, mut sequence) = (Streams::default(), 0);
         let thread = format!("/proc/self/task/{}", nix::unistd::gettid());
         let (start, idle) = (Instant::now(), time_of(&thread));
         while start.elapsed() < MEASURED {
             for _ in 0..near.room().min(BURST) {
                 let mut buffer = near.pool().take().unwrap();
-                let bytes = &mut buffer.bytes_mut()[..frame.len()];
-                bytes.copy_from_slice(frame);
-                tag::write(bytes, Tag { stream: 0, sequence, sent_ps: 0 }).unwrap();
-                near.send(Frame { buffer, bytes: frame.len() as u16 }).unwrap();
+                let bytes = template.write(buffer.bytes_mut()).unwrap();
+                let tag = Tag { stream: 0, sequence, sent_ps: 0 };
+                tag::write(&mut buffer.bytes_mut()[..bytes.into()], tag).unwrap();
+                near.send(Frame { buffer, bytes }).unwrap();
                 sequence += 1;
             }
             near.flush().unwrap();
@@ -261,10 +341,12 @@ impl Watch for Until<'_> {
 fn plan() -> Plan {
     // To a station that is not there, as testpmd has it: the far end counts the frame and drops it.
     let flow = Flow { to_mac: Mac([2, 0, 0, 0, 0, 0]), ..Flow::default() };
-    let frames = vec![udp_test(&flow, Size::MIN).unwrap()];
+    let frames = Arc::new(Templates::one(&udp_test(&flow, Size::MIN).unwrap()));
     Plan {
         load: Load::Max,
         shape: Shape::Constant,
+        times: None,
+        as_they_are: false,
         frames,
         rewrite: false,
         count: None,
@@ -274,8 +356,12 @@ fn plan() -> Plan {
 }
 
 fn pin() {
+    pin_to(CORE);
+}
+
+fn pin_to(core: usize) {
     let mut cores = CpuSet::new();
-    if cores.set(CORE).is_ok() {
+    if cores.set(core).is_ok() {
         // On a machine with one core there is nothing to choose.
         let _ = sched_setaffinity(Pid::from_raw(0), &cores);
     }
@@ -287,6 +373,9 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
+const TRAFGEN: &str = "trafgen --dev near0 --cpus 1 --num 0";
+const TRAFGEN_FRAME: &str = "'{ eth(da=02:00:00:00:00:00, sa=02:00:00:00:00:01), \
+    ipv4(saddr=198.18.0.1, daddr=198.18.0.2), udp(sp=49152, dp=9), fill(0, 18) }'";
 const TESTPMD: &str = "dpdk-testpmd -l 0,1 --no-huge -m 512 --no-pci --no-telemetry";
 const TXONLY: &str = "-- --forward-mode=txonly --auto-start --total-num-mbufs=16384 --no-lsc-interrupt";
 
@@ -304,13 +393,7 @@ fn main() {
     let peers = [
         ("xdp:near0", "net_af_xdp", format!("{TESTPMD} --vdev=net_af_xdp0,iface=near0 {TXONLY}")),
         ("packet:near0", "net_af_packet", format!("{TESTPMD} --vdev=net_af_packet0,iface=near0 {TXONLY}")),
-        (
-            "packet:near0",
-            "trafgen",
-            "trafgen --dev near0 --cpus 1 --num 0 '{ eth(da=02:00:00:00:00:00, sa=02:00:00:00:00:01), \
-             ipv4(saddr=198.18.0.1, daddr=198.18.0.2), udp(sp=49152, dp=9), fill(0, 18) }'"
-                .into(),
-        ),
+        ("packet:near0", "trafgen", format!("{TRAFGEN} {TRAFGEN_FRAME}")),
         (
             "udp:198.18.0.2:9",
             "iperf3",
@@ -326,7 +409,9 @@ fn main() {
         "{:14} {:>8} {:>8}   {:14} {:>8} {:>8}   {:>6}  lowest  highest",
         "port", "kpps", "a core", "peer", "kpps", "a core", "ratio"
     );
-    for (port, peer, command) in &peers {
+    // `make peers` asks for both; `pacing` alone is quicker.
+    let only_pacing = std::env::args().any(|word| word == "pacing");
+    for (port, peer, command) in peers.iter().filter(|_| !only_pacing) {
         let turns: Vec<_> = (0..rounds).map(|_| (bench.ours(port), bench.program(command))).collect();
         let ours = |what: fn(&Rate) -> f64| median(turns.iter().map(|turn| what(&turn.0)));
         let theirs = |what: fn(&Rate) -> f64| median(turns.iter().map(|turn| what(&turn.1)));
@@ -342,11 +427,12 @@ fn main() {
             ratios.fold(0.0, f64::max),
         );
     }
+    bench.paces(rounds);
     if let Ok(mut server) = server {
         let _ = server.kill();
         let _ = server.wait();
     }
-    for port in ["packet", "xdp"] {
+    for port in ["packet", "xdp"].iter().filter(|_| !only_pacing) {
         let [near, far] = ["near0", "far0"].map(|end| format!("{port}:{end}"));
         let turns: Vec<_> = (0..rounds)
             .map(|_| {

@@ -90,7 +90,7 @@ pub enum Error {
     Permission(PathBuf),
     /// Physical addresses are for the privileged only.
     #[error(
-        "no permission to see physical addresses, which UIO needs: run as root, or use VFIO (`kpps device bind ADDRESS --to vfio`)"
+        "no permission to see physical addresses, which UIO needs (cap_sys_admin): run as root, or use VFIO (`kpps device bind ADDRESS --to vfio`)"
     )]
     NoPhysicalAddresses,
     /// The kernel lacks a driver.
@@ -218,6 +218,7 @@ mod tests {
                 Error::file(Path::new("/sys/x"))(io::ErrorKind::PermissionDenied.into()),
                 "for /sys/x: run as root",
             ),
+            (Error::NoPhysicalAddresses, "cap_sys_admin"),
             (Error::IommuInTheWay(address), "--to vfio"),
             (Error::ModuleMissing("uio_pci_generic"), "modprobe uio_pci_generic"),
             (Error::NoIommuGroup(address), "--to uio"),

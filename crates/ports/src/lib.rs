@@ -29,7 +29,7 @@
 //! All of this is for Linux; elsewhere there are [`UdpPort`](port::UdpPort)s only.
 //!
 //! `unsafe` is in `window.rs` (registers), in `vfio/ioctl.rs`, `interface.rs`, `socket.rs` and `port/packet/socket.rs` (system
-//! calls; those of `port/xdp`, too), and in `port/packet/ring.rs` and `port/xdp/ring.rs` (memory shared with the kernel).
+//! calls; those of `port/xdp` and `port/run/steady.rs`, too), and in `port/packet/ring.rs` and `port/xdp/ring.rs` (memory shared with the kernel).
 
 #[cfg(target_os = "linux")]
 mod card;

@@ -67,6 +67,10 @@ pub struct Gaps {
     pub p999_ns: u64,
     /// The longest, in ns.
     pub longest_ns: u64,
+    /// How long the sending thread was ready to go on but waited for a processor, all times together, in ns: what it was
+    /// late by that is not the sender's. Not all that a virtual machine's host takes is in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waited_ns: Option<u64>,
 }
 
 /// What a sender can do, with the result of what it sent.

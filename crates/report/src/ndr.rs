@@ -34,8 +34,14 @@ pub struct Ndr {
     pub kpps_version: String,
     /// What was measured.
     pub testbed: Vec<String>,
-    /// Size of each frame in bytes with FCS.
+    /// Size of each frame in bytes with FCS; of a mix the mean, rounded.
     pub frame_bytes_with_fcs: u32,
+    /// The mix of sizes, if they differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mix: Option<crate::trial::Mix>,
+    /// How frames differ from the usual ones: addresses, flows, VLANs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<String>,
     /// Frames were offered in both directions.
     pub both_ways: bool,
     /// The lowest load that was asked for, in frames per second.

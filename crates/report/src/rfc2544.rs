@@ -133,14 +133,24 @@ fn kpps(pps: Option<f64>) -> String {
 }
 
 /// Megabits per second of frames: on layer 2, and with preamble and gap.
-fn mbps(pps: Option<f64>, frame_bytes_with_fcs: u32) -> [String; 2] {
+fn mbps(pps: Option<f64>, frame_bytes_with_fcs: f64) -> [String; 2] {
     /// Preamble, start of frame, gap between frames.
-    const BETWEEN: u32 = 20;
+    const BETWEEN: f64 = 20.0;
     [frame_bytes_with_fcs, frame_bytes_with_fcs + BETWEEN]
-        .map(|bytes| pps.map_or("-".into(), |pps| format!("{:.1}", pps * f64::from(bytes) * 8.0 / 1e6)))
+        .map(|bytes| pps.map_or("-".into(), |pps| format!("{:.1}", pps * bytes * 8.0 / 1e6)))
 }
 
 impl Ndr {
+    /// The size in bytes with FCS, or the mix, as it is typed.
+    pub fn sizes_name(&self) -> String {
+        self.mix.as_ref().map_or_else(|| self.frame_bytes_with_fcs.to_string(), |mix| mix.name.clone())
+    }
+
+    /// The mean size in bytes with FCS.
+    pub fn mean_bytes_with_fcs(&self) -> f64 {
+        self.mix.as_ref().map_or(self.frame_bytes_with_fcs.into(), |mix| mix.mean_bytes_with_fcs)
+    }
+
     /// The largest load at which a goal is met.
     pub fn lower_pps(&self, goal: &str) -> Option<f64> {
         self.goals.iter().find(|it| it.name == goal)?.lower_pps
@@ -163,7 +173,7 @@ impl Sizes {
         let _ = writeln!(text, "{}\n", first.testbed.join(" and "));
         let _ = writeln!(
             text,
-            "{:>6} {:>22} {:>22} {:>10} {:>10} {:>10} {:>10}",
+            "{:>9} {:>22} {:>22} {:>10} {:>10} {:>10} {:>10}",
             "size", "NDR, kpps", "PDR, kpps", "MRR, kpps", "of most, %", "L2, Mb/s", "L1, Mb/s"
         );
         for search in &self.sizes {
@@ -176,11 +186,11 @@ impl Sizes {
                 }
             };
             let ndr = search.lower_pps("NDR");
-            let [l2, l1] = mbps(ndr, search.frame_bytes_with_fcs);
+            let [l2, l1] = mbps(ndr, search.mean_bytes_with_fcs());
             let _ = writeln!(
                 text,
-                "{:>6} {:>22} {:>22} {:>10} {:>10} {l2:>10} {l1:>10}{}",
-                search.frame_bytes_with_fcs,
+                "{:>9} {:>22} {:>22} {:>10} {:>10} {l2:>10} {l1:>10}{}",
+                search.sizes_name(),
                 bounds("NDR"),
                 bounds("PDR"),
                 kpps(search.mrr_pps),
@@ -217,7 +227,7 @@ impl Rfc2544 {
                 writeln!(text, "\nframes of {size} B with FCS, at most {} kpps", kpps(Some(tests.max_pps)));
             if let Some(search) = &tests.throughput {
                 let found = search.lower_pps("throughput");
-                let [l2, l1] = mbps(found, size);
+                let [l2, l1] = mbps(found, search.mean_bytes_with_fcs());
                 let _ = writeln!(
                     text,
                     "  throughput    {} kpps; {l2} Mb/s on layer 2, {l1} with preamble and gap",

@@ -53,7 +53,7 @@ pub struct Run {
 /// What was to be sent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Offered {
-    /// The size, or the mix of sizes, of frames, in bytes with FCS.
+    /// The size, or the mix of sizes, of frames, in bytes with FCS; or the capture that they are of.
     pub size: String,
     /// Frames per second that were asked for; null for as many as possible.
     pub offered_pps: Option<f64>,
@@ -67,6 +67,9 @@ pub struct Offered {
     /// How far apart they were really sent, if they were paced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gaps: Option<crate::certificate::Gaps>,
+    /// Where frames of a capture were not sent as they had been seen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub departures: Vec<String>,
 }
 
 /// What went through one port. Counts are since the port was opened.

@@ -31,8 +31,14 @@ pub struct Trial {
     pub kpps_version: String,
     /// The two ports, by name.
     pub testbed: Vec<String>,
-    /// Size of each frame in bytes with FCS.
+    /// Size of each frame in bytes with FCS; of a mix the mean, rounded.
     pub frame_bytes_with_fcs: u32,
+    /// The mix of sizes, if they differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mix: Option<Mix>,
+    /// How frames differ from the usual ones: addresses, flows, VLANs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<String>,
     /// Frames per second that were asked for, in each direction; null for as many as possible.
     pub offered_pps: Option<f64>,
     /// How frames followed each other, if not evenly.
@@ -63,7 +69,7 @@ pub struct Trial {
     pub lost: u64,
     /// Frames that arrived again.
     pub duplicated: u64,
-    /// Frames that came after one sent later (RFC 4737).
+    /// Frames that came after one of the same flow sent later (RFC 4737).
     pub reordered: u64,
     /// Damaged frames.
     pub corrupted: u64,
@@ -75,6 +81,9 @@ pub struct Trial {
     pub sent_pps: f64,
     /// Frames received, per second of sending.
     pub received_pps: f64,
+    /// Bits sent per second.
+    #[serde(default)]
+    pub sent_bps: BitRates,
     /// Time from giving a frame to the port until the receiver has it, of frames that came whole.
     pub latency_ns: Latency,
     /// The clocks that latencies go by, if those of the two ports are not the same.
@@ -133,6 +142,66 @@ pub struct TrialHost {
     pub processors: usize,
 }
 
+/// Frames of several sizes that take turns.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Mix {
+    /// Its name, or its sizes in bytes with FCS with their weights.
+    pub name: String,
+    /// The mean size in bytes with FCS.
+    pub mean_bytes_with_fcs: f64,
+}
+
+/// Bits per second, by what is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BitRates {
+    /// On layer 1: frames with FCS, preamble and the least gap.
+    pub l1: f64,
+    /// On layer 2: frames with FCS.
+    pub l2: f64,
+}
+
+/// What became of the flows of one direction. A frame whose tag was damaged is of an unknown flow, and so is not among the
+/// received ones here.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Flows {
+    /// How many there are.
+    pub count: u32,
+    /// Those that lost frames.
+    pub lossy: u32,
+    /// Those of which nothing arrived.
+    pub silent: u32,
+    /// The 16 that lost most, or had frames out of order; the worst first.
+    pub worst: Vec<FlowCount>,
+}
+
+/// What became of one flow.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FlowCount {
+    /// Its addresses and ports, as they were sent.
+    pub flow: String,
+    /// Frames that were sent.
+    pub sent: u64,
+    /// Frames that arrived, each counted once.
+    pub received: u64,
+    /// Frames that did not.
+    pub lost: u64,
+    /// Frames that came after one of the flow sent later.
+    pub reordered: u64,
+}
+
+/// What became of the frames of one size.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SizeCount {
+    /// The size in bytes with FCS.
+    pub frame_bytes_with_fcs: u32,
+    /// Frames that were sent.
+    pub sent: u64,
+    /// Frames that arrived, each counted once; without those whose tag was damaged.
+    pub received: u64,
+    /// Frames that did not.
+    pub lost: u64,
+}
+
 /// One direction of a trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Direction {
@@ -163,6 +232,12 @@ pub struct Direction {
     /// How far apart frames were sent, if they were paced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gaps: Option<Gaps>,
+    /// What became of the flows, if there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flows: Option<Flows>,
+    /// What became of the sizes of a mix.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sizes: Vec<SizeCount>,
 }
 
 /// Where each frame of a trial on a real system ended:
@@ -262,6 +337,11 @@ impl Trial {
         }
     }
 
+    /// The size in bytes with FCS, or the mix, as it is typed.
+    pub fn sizes_name(&self) -> String {
+        self.mix.as_ref().map_or_else(|| self.frame_bytes_with_fcs.to_string(), |mix| mix.name.clone())
+    }
+
     /// The document with rates rounded to 0.1, ratios and times to a millionth. What is no number becomes 0.
     #[must_use]
     pub fn rounded(mut self) -> Self {
@@ -269,7 +349,8 @@ impl Trial {
             let rounded = (value * scale).round() / scale;
             if rounded.is_finite() { rounded } else { 0.0 }
         };
-        for rate in [&mut self.sent_pps, &mut self.received_pps] {
+        let BitRates { l1, l2 } = &mut self.sent_bps;
+        for rate in [&mut self.sent_pps, &mut self.received_pps, l1, l2] {
             *rate = round(*rate, 10.0);
         }
         for rate in [&mut self.offered_pps, &mut self.line_rate_pps].into_iter().flatten() {

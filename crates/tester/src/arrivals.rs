@@ -1,33 +1,49 @@
 //! What arrives of one stream, frame by frame.
 //!
-//! Every sequence number has a bit of its own, so that a duplicate is told from a late frame however late it is. A frame
-//! is whole if its tag is, if the zeros behind the tag are, and if all that lies before the tag is as in most frames of
-//! the stream: a router may rewrite addresses and TTL, but of all frames alike.
+//! Every sequence number has a bit of its own, so that a duplicate is told from a late frame however late it is. It also
+//! says of which flow and of which size its frame is, and how that should look ([`Templates`]). A frame is whole if its tag
+//! is, if the zeros behind the tag are, and if all that lies before the tag differs from what was sent as it does in most
+//! frames: a router may rewrite addresses and TTL, but of all frames alike. Checksums may differ as long as they are right.
 
 use kpps_bench::Latency;
-use kpps_frames::tag;
+use kpps_frames::checksum::{Sum, checksum};
+use kpps_frames::{Templates, ipv4, ipv6, tag, udp};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Different headers that are kept apart; a frame with a rarer one is damaged in any case.
-const HEADERS: usize = 256;
+/// Different changes of headers that are kept apart; a frame with a rarer one is damaged in any case.
+const CHANGES: usize = 256;
 /// Bytes of a header that may differ in a frame that is still taken for a damaged one of ours.
 const DAMAGED_BYTES: usize = 4;
 /// Where the Ethernet addresses end.
 const ADDRESSES: usize = 12;
 /// Where the UDP ports begin in a frame without VLAN tag.
 const PORTS: usize = 34;
+/// Bytes of the longest headers: Ethernet with a VLAN tag, IPv6, UDP.
+const LONGEST: usize = 66;
+/// Where the checksums are: so far before the tag.
+const IP_CHECKSUM: usize = udp::HEADER_BYTES + 10;
+const UDP_CHECKSUM: usize = 2;
 
-/// A header, and how many frames had it.
-struct Header {
-    bytes: Vec<u8>,
-    frames: u64,
+/// How headers differ from what was sent, bit by bit.
+type Change = [u8; LONGEST];
+
+/// What has arrived of a flow.
+#[derive(Clone, Copy, Debug, Default)]
+struct FlowTally {
+    /// One more than the highest sequence number.
+    next: u64,
+    received: u64,
+    reordered: u64,
 }
 
 /// The frames of one stream that arrived.
 pub struct Arrivals {
     stream: u16,
-    /// A frame as it is sent, without its tag.
-    template: Vec<u8>,
+    /// The frames as they should arrive, without their tags.
+    templates: Arc<Templates>,
+    /// Bytes of headers that are not the same in all of them.
+    varies: [bool; LONGEST],
     epoch: Instant,
     /// The time of the burst that is being taken in.
     now: Option<Duration>,
@@ -38,8 +54,11 @@ pub struct Arrivals {
     behind_gap_ps: Option<u64>,
     distinct: u64,
     duplicated: u64,
-    reordered: u64,
-    headers: Vec<Header>,
+    flows: Vec<FlowTally>,
+    /// Frames of each size, each counted once.
+    sizes: Vec<u64>,
+    /// The most frequent first.
+    changes: Vec<(Change, u64)>,
     /// Frames with a whole tag and something else damaged.
     damaged: u64,
     /// Frames whose tag is damaged: which ones they were is not known.
@@ -50,6 +69,19 @@ pub struct Arrivals {
     part_ns: u64,
 }
 
+/// What became of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OfFlow {
+    /// Its number.
+    pub flow: u32,
+    /// Frames that were sent.
+    pub sent: u64,
+    /// Frames with a whole tag that arrived, each counted once.
+    pub received: u64,
+    /// Frames that came after one of the flow that was sent later.
+    pub reordered: u64,
+}
+
 /// What has arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrived {
@@ -57,7 +89,7 @@ pub struct Arrived {
     pub received: u64,
     /// Frames that had arrived before.
     pub duplicated: u64,
-    /// Frames that came after one sent later.
+    /// Frames that came after one of their flow sent later.
     pub reordered: u64,
     /// Damaged frames, duplicates among them.
     pub corrupted: u64,
@@ -66,12 +98,15 @@ pub struct Arrived {
 }
 
 impl Arrivals {
-    /// For a stream of frames like `template`, whose tags count from `epoch`; room for about `expected` of them.
-    pub fn new(stream: u16, template: Vec<u8>, epoch: Instant, expected: u64) -> Self {
+    /// For a stream of frames like these, whose tags count from `epoch`; room for about `expected` of them.
+    pub fn new(stream: u16, templates: Arc<Templates>, epoch: Instant, expected: u64) -> Self {
         let words = usize::try_from(expected / 64 + 1).unwrap_or(usize::MAX).min(1 << 24);
         Self {
             stream,
-            template,
+            varies: varies(&templates),
+            flows: vec![FlowTally::default(); templates.flows() as usize],
+            sizes: vec![0; templates.sizes()],
+            templates,
             epoch,
             now: None,
             seen: vec![0; words],
@@ -80,8 +115,7 @@ impl Arrivals {
             behind_gap_ps: None,
             distinct: 0,
             duplicated: 0,
-            reordered: 0,
-            headers: Vec::new(),
+            changes: Vec::new(),
             damaged: 0,
             nameless: 0,
             foreign: 0,
@@ -113,16 +147,20 @@ impl Arrivals {
             self.foreign += 1;
             return false;
         }
-        let first = self.mark(tag.sequence, tag.sent_ps);
+        let Some(template) = self.templates.at(tag.sequence) else { return false };
         let (header, rest) = frame.split_at(tag::offset(frame));
         // `tag::read` has found all of the tag there.
-        let rest = &rest[tag::BYTES..];
-        let whole = frame.len() == self.template.len() && rest.iter().all(|&byte| byte == 0);
-        if !whole {
-            self.damaged += 1;
-        } else {
-            self.note(header);
+        let zeros = &rest[tag::BYTES..];
+        let whole = frame.len() == usize::from(template.bytes)
+            && header.len() == template.head.len()
+            && zeros.iter().all(|&byte| byte == 0);
+        let change = whole.then(|| change(frame, header, template.head));
+        let (flow, size) = (template.flow, template.size);
+        match change {
+            Some(change) => self.note(&change),
+            None => self.damaged += 1,
         }
+        let first = self.mark(tag.sequence, tag.sent_ps, flow, size);
         if first && whole {
             let epoch = self.epoch;
             let now = *self.now.get_or_insert_with(|| epoch.elapsed());
@@ -135,7 +173,7 @@ impl Arrivals {
 
     /// Marks a sequence number; true if it had not come yet.
     #[inline]
-    fn mark(&mut self, sequence: u32, sent_ps: u64) -> bool {
+    fn mark(&mut self, sequence: u32, sent_ps: u64, flow: u32, size: usize) -> bool {
         let (word, bit) = (sequence as usize / 64, 1 << (sequence % 64));
         if word >= self.seen.len() {
             self.seen.resize((word + 1).next_power_of_two(), 0);
@@ -146,58 +184,59 @@ impl Arrivals {
         }
         self.seen[word] |= bit;
         self.distinct += 1;
-        match self.highest {
-            Some(highest) if sequence < highest => self.reordered += 1,
-            highest => {
-                if sequence > highest.map_or(0, |highest| highest + 1) {
-                    self.behind_gap_ps = Some(sent_ps);
-                }
-                self.first_ps.get_or_insert(sent_ps);
-                self.highest = Some(sequence);
+        if let Some(size) = self.sizes.get_mut(size) {
+            *size += 1;
+        }
+        if let Some(flow) = self.flows.get_mut(flow as usize) {
+            let next = u64::from(sequence) + 1;
+            flow.received += 1;
+            flow.reordered += u64::from(next < flow.next);
+            flow.next = flow.next.max(next);
+        }
+        if self.highest.is_none_or(|highest| sequence > highest) {
+            if sequence > self.highest.map_or(0, |highest| highest + 1) {
+                self.behind_gap_ps = Some(sent_ps);
             }
+            self.first_ps.get_or_insert(sent_ps);
+            self.highest = Some(sequence);
         }
         true
     }
 
-    /// Counts a header. The most frequent one is looked at first.
+    /// Counts a change. The most frequent one is looked at first.
     #[inline]
-    fn note(&mut self, header: &[u8]) {
-        match self.headers.first_mut() {
-            Some(most) if most.bytes == header => most.frames += 1,
-            _ => self.note_another(header),
+    fn note(&mut self, change: &Change) {
+        match self.changes.first_mut() {
+            Some((most, frames)) if most == change => *frames += 1,
+            _ => self.note_another(change),
         }
     }
 
     #[cold]
-    fn note_another(&mut self, header: &[u8]) {
-        let Some(at) = self.headers.iter().position(|known| known.bytes == header) else {
-            if self.headers.len() < HEADERS {
-                self.headers.push(Header { bytes: header.to_vec(), frames: 1 });
+    fn note_another(&mut self, change: &Change) {
+        let Some(at) = self.changes.iter().position(|(known, _)| known == change) else {
+            if self.changes.len() < CHANGES {
+                self.changes.push((*change, 1));
             } else {
                 self.damaged += 1;
             }
             return;
         };
-        self.headers[at].frames += 1;
-        if self.headers[at].frames > self.headers[0].frames {
-            self.headers.swap(0, at);
+        self.changes[at].1 += 1;
+        if self.changes[at].1 > self.changes[0].1 {
+            self.changes.swap(0, at);
         }
     }
 
     /// A frame without a whole tag: damaged, if what is before the tag is ours but for a few bytes.
     #[cold]
     fn take_untagged(&mut self, frame: &[u8]) -> bool {
-        let end = tag::OFFSET.min(frame.len());
-        let differ = |known: &[u8], from: usize| {
-            let pairs = known.iter().zip(frame).take(end).skip(from);
-            pairs.filter(|(a, b)| a != b).count()
-        };
-        let ours = frame.len() > PORTS
-            && match self.headers.first() {
-                Some(known) => differ(&known.bytes, 0) <= DAMAGED_BYTES,
-                // No frame has come whole: addresses, TTL and checksum may have been rewritten.
-                None => differ(&self.template, ADDRESSES) <= DAMAGED_BYTES,
-            };
+        let sent = self.templates.at(0).map_or(&[][..], |template| template.head);
+        // If no frame has come whole, addresses, TTL and checksum may have been rewritten.
+        let (usual, from) = self.changes.first().map_or((&[0; LONGEST], ADDRESSES), |(most, _)| (most, 0));
+        let bytes = sent.iter().zip(usual).zip(&self.varies).zip(frame).skip(from);
+        let differ = bytes.filter(|(((sent, change), varies), byte)| !**varies && *sent ^ *change != **byte);
+        let ours = frame.len() > PORTS && differ.count() <= DAMAGED_BYTES;
         *(if ours { &mut self.nameless } else { &mut self.foreign }) += 1;
         ours
     }
@@ -210,14 +249,34 @@ impl Arrivals {
 
     /// What has arrived so far.
     pub fn arrived(&self) -> Arrived {
-        let rare: u64 = self.headers.iter().skip(1).map(|header| header.frames).sum();
+        let rare: u64 = self.changes.iter().skip(1).map(|(_, frames)| frames).sum();
         Arrived {
             received: self.received(),
             duplicated: self.duplicated,
-            reordered: self.reordered,
+            reordered: self.flows.iter().map(|flow| flow.reordered).sum(),
             corrupted: self.damaged + self.nameless + rare,
             foreign: self.foreign,
         }
+    }
+
+    /// What became of each flow, if there are several, of so many frames that were sent.
+    pub fn by_flow(&self, sent: u64) -> Vec<OfFlow> {
+        let several = self.flows.len() > 1;
+        let each = |(flow, tally): (usize, &FlowTally)| {
+            let flow = flow as u32;
+            let FlowTally { received, reordered, .. } = *tally;
+            OfFlow { flow, sent: self.templates.of_flow(flow, sent).max(received), received, reordered }
+        };
+        self.flows.iter().enumerate().filter(|_| several).map(each).collect()
+    }
+
+    /// Of each size, in the order of the mix, how many were sent and how many with whole tags arrived, each counted once; if
+    /// there are several sizes.
+    pub fn by_size(&self, sent: u64) -> Vec<(u64, u64)> {
+        let several = self.sizes.len() > 1;
+        let sent = self.templates.of_sizes(sent);
+        let each = |(sent, received): (u64, &u64)| (sent.max(*received), *received);
+        sent.into_iter().zip(&self.sizes).filter(|_| several).map(each).collect()
     }
 
     /// How long after the first frame that came one was sent that closed the last gap: nothing was lost after that, late
@@ -236,15 +295,85 @@ impl Arrivals {
     }
 }
 
+/// Where the headers of frames differ. Checksums do in any case.
+fn varies(templates: &Templates) -> [bool; LONGEST] {
+    let mut varies = [false; LONGEST];
+    let Some(first) = templates.at(0) else { return varies };
+    for head in templates.heads() {
+        for ((varies, one), other) in varies.iter_mut().zip(head).zip(first.head) {
+            *varies |= one != other;
+        }
+    }
+    let end = first.head.len();
+    for before in [IP_CHECKSUM, IP_CHECKSUM - 1, UDP_CHECKSUM, UDP_CHECKSUM - 1] {
+        if let Some(varies) = end.checked_sub(before).and_then(|at| varies.get_mut(at)) {
+            *varies = true;
+        }
+    }
+    varies
+}
+
+/// How a header differs from what was sent. A checksum that is right does not; of one that is wrong all bits do.
+#[inline]
+fn change(frame: &[u8], header: &[u8], sent: &[u8]) -> Change {
+    let mut change = [0; LONGEST];
+    for ((change, came), sent) in change.iter_mut().zip(header).zip(sent) {
+        *change = came ^ sent;
+    }
+    let end = header.len();
+    // IPv6 has none in its header, but then UDP must have one, which no two tags share.
+    let (at, right) = if end >= tag::OFFSET_IPV6 {
+        (end - UDP_CHECKSUM, udp_checksum_is_right(frame, end))
+    } else {
+        let ip = end - udp::HEADER_BYTES - ipv4::HEADER_BYTES..end - udp::HEADER_BYTES;
+        let as_sent = change[ip].iter().all(|&bits| bits == 0);
+        (end - IP_CHECKSUM, as_sent || ip_checksum_is_right(header))
+    };
+    change[at..at + 2].fill(if right { 0 } else { 0xff });
+    change
+}
+
+fn ip_checksum_is_right(header: &[u8]) -> bool {
+    let end = header.len() - udp::HEADER_BYTES;
+    checksum(&header[end - ipv4::HEADER_BYTES..end]) == 0
+}
+
+/// Of an IPv6 frame whose tag is at `at`, with zeros behind it. The pseudo-header has the addresses as they are.
+fn udp_checksum_is_right(frame: &[u8], at: usize) -> bool {
+    let (ip, datagram) = frame.split_at(at - udp::HEADER_BYTES);
+    let addresses = &ip[ip.len() - ipv6::HEADER_BYTES + 8..];
+    let length = (datagram.len() as u32).to_be_bytes();
+    let pseudo_header = Sum::new().with(addresses).with(&length).with(&[0, 0, 0, ipv4::PROTOCOL_UDP]);
+    pseudo_header.with(&datagram[..udp::HEADER_BYTES + tag::BYTES]).checksum() == 0
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use kpps_frames::build::{Flow, udp_test};
-    use kpps_frames::{Size, Tag};
+    use kpps_frames::flows::{Addresses, Flows, Ports};
+    use kpps_frames::{Mac, Mix, Size, Tag};
 
     fn template() -> Vec<u8> {
         udp_test(&Flow::default(), Size::with_fcs(80)).unwrap()
+    }
+
+    /// Ten flows of an own mix, tagged frames by number.
+    fn many(from: &str, to: &str) -> (Arc<Templates>, impl Fn(u32) -> Vec<u8>) {
+        let addresses = [from, to].map(|text| text.parse::<Addresses>().unwrap());
+        let flows = Flows::new(Some(10), addresses, [Ports::from(49152, 2), Ports::from(9, 1)]).unwrap();
+        let mix: Mix = "100:2,120:1".parse().unwrap();
+        let all = Arc::new(Templates::tests(&flows, [Mac([2; 6]), Mac([4; 6])], Some(7), &mix).unwrap());
+        let templates = all.clone();
+        let frame = move |sequence| {
+            let mut frame = vec![0; 200];
+            let bytes = templates.at(sequence).unwrap().write(&mut frame).unwrap();
+            frame.truncate(bytes.into());
+            tag::write(&mut frame, Tag { stream: 7, sequence, sent_ps: 1 }).unwrap();
+            frame
+        };
+        (all, frame)
     }
 
     fn frame(sequence: u32) -> Vec<u8> {
@@ -253,8 +382,21 @@ mod tests {
         frame
     }
 
+    const MACS: [Mac; 2] = [Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2])];
+
+    /// The default flow.
+    fn flow() -> Flows {
+        let addresses = ["198.18.0.1", "198.19.0.2"].map(|text| text.parse::<Addresses>().unwrap());
+        Flows::new(None, addresses, [Ports::from(49152, 1), Ports::from(9, 1)]).unwrap()
+    }
+
     fn arrivals() -> Arrivals {
-        Arrivals::new(7, template(), Instant::now(), 10)
+        Arrivals::new(
+            7,
+            Arc::new(Templates::tests(&flow(), MACS, None, &Mix::fixed(Size::with_fcs(80))).unwrap()),
+            Instant::now(),
+            10,
+        )
     }
 
     #[test]
@@ -289,6 +431,61 @@ mod tests {
             assert_eq!((arrived.received, arrived.corrupted), (2 * bits as u64, bits as u64));
             assert_eq!((arrived.foreign, arrived.duplicated), (0, 0));
         }
+    }
+
+    #[test]
+    fn flows_and_sizes_are_told_apart_and_any_flipped_bit_is_damage() {
+        for (from, to) in [("10.0.0.1-10.0.0.9", "10.1.0.1"), ("2001:2::1-2001:2::9", "2001:2:0:1::2")] {
+            let (templates, frame) = many(from, to);
+            let mut all = Arrivals::new(7, templates, Instant::now(), 10);
+            // As a router leaves them: other stations, a hop less, the checksum of IPv4 to match.
+            let routed = |sequence| {
+                let mut frame = frame(sequence);
+                frame[..12].fill(6);
+                if from.contains(':') {
+                    frame[18 + 7] -= 1;
+                } else {
+                    frame[18 + 8] -= 1;
+                    let sum = kpps_frames::checksum::updated(
+                        u16::from_be_bytes([frame[28], frame[29]]),
+                        u16::from_be_bytes([64, 17]),
+                        u16::from_be_bytes([63, 17]),
+                    );
+                    frame[28..30].copy_from_slice(&sum.to_be_bytes());
+                }
+                frame
+            };
+            let bits = routed(0).len() * 8;
+            for bit in 0..bits as u32 {
+                all.take(&routed(2 * bit));
+                let mut damaged = routed(2 * bit + 1);
+                damaged[bit as usize / 8] ^= 1 << (bit % 8);
+                all.take(&damaged);
+            }
+            let arrived = all.arrived();
+            let sent = 2 * bits as u64;
+            assert_eq!((arrived.received, arrived.corrupted), (sent, bits as u64), "{from}");
+            assert_eq!((arrived.foreign, arrived.duplicated, arrived.reordered), (0, 0, 0));
+            // Whose tag was damaged is not known to be of a flow.
+            let flows = all.by_flow(sent);
+            assert_eq!((flows.len(), flows.iter().map(|flow| flow.sent).sum()), (10, sent));
+            let known: u64 = flows.iter().map(|flow| flow.received).sum();
+            let sizes = all.by_size(sent);
+            assert_eq!((sizes.len(), sizes[0].0 + sizes[1].0, sizes[0].1 + sizes[1].1), (2, sent, known));
+            assert_eq!(known, sent - all.nameless);
+        }
+    }
+
+    #[test]
+    fn flows_may_overtake_each_other_but_frames_of_one_may_not() {
+        let (templates, frame) = many("10.0.0.1-10.0.0.9", "10.1.0.1");
+        let mut all = Arrivals::new(7, templates, Instant::now(), 10);
+        // 0 and 10 are of one flow.
+        for sequence in [1, 0, 3, 2, 11, 10, 21, 20, 30, 40, 31, 29, 19] {
+            all.take(&frame(sequence));
+        }
+        assert_eq!((all.arrived().received, all.arrived().reordered), (13, 1));
+        assert_eq!(all.by_flow(41)[9], OfFlow { flow: 9, sent: 4, received: 2, reordered: 1 });
     }
 
     #[test]

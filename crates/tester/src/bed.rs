@@ -2,7 +2,7 @@
 
 use crate::trial::{Offer, Tester, Way};
 use kpps_bench::{Latency, Load, Testbed, Trial, TrialError};
-use kpps_frames::{Size, rate};
+use kpps_frames::{Mix, Size, rate};
 use kpps_ports::port::run::{self, Shape};
 use kpps_report::trial::Processor;
 use kpps_report::{Cpu, Ledger};
@@ -16,15 +16,21 @@ pub struct Bed {
     pub settle: Duration,
     /// Frames go both ways.
     pub both_ways: bool,
+    /// Sizes of all frames, in place of those that loads ask for.
+    pub mix: Option<Mix>,
 }
 
 impl Bed {
+    fn sizes(&self, size: Size) -> Mix {
+        self.mix.clone().unwrap_or_else(|| Mix::fixed(size))
+    }
+
     fn offer(&self, load: &Load) -> Offer {
         Offer {
             load: run::Load::Pps(load.offered_pps),
             shape: Shape::Constant,
             count: None,
-            size: load.size,
+            sizes: self.sizes(load.size),
             duration: Duration::from_millis(load.duration_ms.into()),
             settle: self.settle,
             both_ways: self.both_ways,
@@ -40,6 +46,22 @@ impl Bed {
         }
         if !outcome.complete {
             return Err(TrialError::Interrupted);
+        }
+        // A system that has gone measures nothing: it is no loss of the load.
+        let cut_off = outcome.ways.iter().any(|way| way.last_gap == Some(Duration::MAX));
+        let open = outcome.learned
+            && (!cut_off
+                || self
+                    .tester
+                    .is_open(offer.both_ways, go_on)
+                    .map_err(|error| TrialError::Testbed(error.to_string()))?);
+        if !open {
+            return Err(match go_on() {
+                true => {
+                    TrialError::Testbed("no frame comes through: is what is between the ports on?".into())
+                }
+                false => TrialError::Interrupted,
+            });
         }
         let sum = |count: fn(&Way) -> u64| outcome.ways.iter().map(count).sum::<u64>();
         let (sent, unsent) = (sum(|way| way.sent), sum(Way::unsent));
@@ -96,7 +118,13 @@ fn cpu(processors: &[Processor]) -> Cpu {
 impl Testbed for Bed {
     /// That of the slower link; of a gigabit wire if no speed is known.
     fn line_rate_pps(&self, size: Size) -> f64 {
-        self.tester.line_rate_pps(size).unwrap_or(rate::line_rate_pps(rate::GIGABIT, size))
+        let sizes = self.sizes(size);
+        self.tester.line_rate_pps(&sizes).unwrap_or_else(|| sizes.line_rate_pps(rate::GIGABIT))
+    }
+
+    fn use_mix(&mut self, mix: Option<&Mix>) -> Result<(), TrialError> {
+        self.mix = mix.cloned();
+        Ok(())
     }
 
     fn ceiling_pps(&mut self, size: Size, go_on: &dyn Fn() -> bool) -> Result<Option<f64>, TrialError> {

@@ -1,12 +1,15 @@
 //! A trial as it is published.
 
+use crate::arrivals::OfFlow;
 use crate::ledger::{Accounts, PortCount, account};
 use crate::look::{Interface, Look};
 use crate::trial::{Offer, Outcome, Tester, Way};
 use kpps_bench::Latency;
 use kpps_ports::port::run::{self, Load};
 use kpps_report::certificate::Gaps;
-use kpps_report::trial::{Direction, Processor, Trial, TrialHost, TrialLedger};
+use kpps_report::trial::{
+    BitRates, Direction, FlowCount, Flows, Mix, Processor, SizeCount, Trial, TrialHost, TrialLedger,
+};
 use std::collections::BTreeMap;
 
 /// The document of a trial.
@@ -46,17 +49,20 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Trial {
         foreign: way.arrived.foreign,
         latency_ns: way.latency.quantiles(),
         gaps: way.gaps.as_ref().map(gaps),
+        flows: flows(tester, way),
+        sizes: sizes(offer, way),
     };
     Trial {
         kpps_version: env!("CARGO_PKG_VERSION").into(),
         testbed: tester.names().map(ToOwned::to_owned).to_vec(),
-        frame_bytes_with_fcs: offer.size.bytes_with_fcs(),
+        frame_bytes_with_fcs: offer.sizes.mean_bytes_with_fcs().round() as u32,
+        mix: mix(&offer.sizes),
         offered_pps: match offer.load {
             Load::Pps(pps) => Some(pps),
             Load::Max => None,
         },
         shape: offer.shape.unusual(),
-        line_rate_pps: tester.line_rate_pps(offer.size),
+        line_rate_pps: tester.line_rate_pps(&offer.sizes),
         duration_s: offer.duration.as_secs_f64(),
         seconds: over,
         complete: outcome.complete,
@@ -74,6 +80,10 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Trial {
         loss_ratio: intended.saturating_sub(whole) as f64 / intended.max(1) as f64,
         sent_pps: sent as f64 / over,
         received_pps: received as f64 / over,
+        sent_bps: BitRates {
+            l1: offer.sizes.l1_bits_per_s(sent as f64 / over),
+            l2: offer.sizes.l2_bits_per_s(sent as f64 / over),
+        },
         latency_ns: latency.quantiles(),
         clocks: outcome.clocks.clone(),
         environment: tester.environment(),
@@ -95,6 +105,46 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Trial {
     .rounded()
 }
 
+/// A mix of sizes as it is published; none for one size.
+pub fn mix(sizes: &kpps_frames::Mix) -> Option<Mix> {
+    let mean_bytes_with_fcs = (sizes.mean_bytes_with_fcs() * 1e3).round() / 1e3;
+    sizes.only().is_none().then(|| Mix { name: sizes.to_string(), mean_bytes_with_fcs })
+}
+
+/// Flows that are told of: those that lost most.
+const WORST: usize = 16;
+
+/// What became of flows, if there are several.
+fn flows(tester: &Tester, way: &Way) -> Option<Flows> {
+    let lost = |flow: &OfFlow| flow.sent - flow.received;
+    let mut bad: Vec<_> = way.flows.iter().filter(|flow| lost(flow) + flow.reordered > 0).copied().collect();
+    bad.sort_by_key(|flow| (std::cmp::Reverse((lost(flow), flow.reordered)), flow.flow));
+    let told = |flow: &OfFlow| FlowCount {
+        flow: tester.flow_name(way.from, flow.flow),
+        sent: flow.sent,
+        received: flow.received,
+        lost: lost(flow),
+        reordered: flow.reordered,
+    };
+    (!way.flows.is_empty()).then(|| Flows {
+        count: way.flows.len() as u32,
+        lossy: way.flows.iter().filter(|flow| lost(flow) > 0).count() as u32,
+        silent: way.flows.iter().filter(|flow| flow.sent > 0 && flow.received == 0).count() as u32,
+        worst: bad.iter().take(WORST).map(told).collect(),
+    })
+}
+
+/// What became of each size of a mix.
+fn sizes(offer: &Offer, way: &Way) -> Vec<SizeCount> {
+    let told = |(&(size, _), &(sent, received)): (&(kpps_frames::Size, u32), &(u64, u64))| SizeCount {
+        frame_bytes_with_fcs: size.bytes_with_fcs(),
+        sent,
+        received,
+        lost: sent - received,
+    };
+    offer.sizes.parts().iter().zip(&way.sizes).map(told).collect()
+}
+
 /// Gaps as they are published.
 pub fn gaps(gaps: &run::Gaps) -> Gaps {
     Gaps {
@@ -105,6 +155,7 @@ pub fn gaps(gaps: &run::Gaps) -> Gaps {
         p99_ns: gaps.p99_ns,
         p999_ns: gaps.p999_ns,
         longest_ns: gaps.longest_ns,
+        waited_ns: gaps.waited_ns,
     }
 }
 

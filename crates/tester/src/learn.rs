@@ -1,15 +1,18 @@
 //! Before a trial: what is between the ports learns where its stations are, and the way is seen to be open.
 
-use crate::arp::{self, Station};
+use crate::neighbours::{self, Station};
 use crate::test_port::TestPort;
-use kpps_frames::build::{Flow, udp_test};
+use kpps_frames::build::udp_test;
+use kpps_frames::flows::{Flows, Ports};
 use kpps_frames::{Mac, Size, Tag, tag};
 use kpps_ports::port::Trouble;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 /// How often what was not answered is asked again.
 const AGAIN: Duration = Duration::from_millis(100);
+/// Nothing more is under way if nothing comes for so long.
+const QUIET: Duration = Duration::from_millis(20);
 /// How long learning may take (RFC 2544 allows 2 s).
 const AT_MOST: Duration = Duration::from_secs(2);
 
@@ -19,20 +22,47 @@ pub struct End {
     /// The port as a station.
     pub station: Station,
     /// The router that its frames go to; to the other end if there is none.
-    pub gateway: Option<Ipv4Addr>,
+    pub gateway: Option<IpAddr>,
     /// The station that its frames go to, if it is known beforehand.
     pub to: Option<Mac>,
 }
 
-/// The flow of the trial from one end to the other.
-pub(crate) fn flow(from: &End, to: &End, to_mac: Mac) -> Flow {
-    Flow {
-        from_mac: from.station.mac,
-        to_mac,
-        vlan: None,
-        from: (from.station.ip, 49152),
-        to: (to.station.ip, 9),
+/// How many flows, and their ports, in each direction.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowPlan {
+    /// So many; all that there are with the ends' addresses and these ports, if it is not said.
+    pub count: Option<u32>,
+    /// Source ports.
+    pub sports: Ports,
+    /// Destination ports.
+    pub dports: Ports,
+}
+
+impl Default for FlowPlan {
+    /// One flow for each pair of addresses, to the discard port.
+    fn default() -> Self {
+        Self { count: None, sports: Ports::from(49152, 1), dports: Ports::from(9, 1) }
     }
+}
+
+impl FlowPlan {
+    /// The flows from one end to the other; `None` if there are too few or too many.
+    pub(crate) fn between(&self, from: &End, to: &End) -> Option<Flows> {
+        Flows::new(self.count, [from.station.ips, to.station.ips], [self.sports, self.dports])
+    }
+}
+
+/// Frames of the first learning are sent to so many addresses: what is between the ports asks who has them.
+const DESTINATIONS: u32 = 1024;
+
+/// A learning frame for an address, from 0, as small as it can be.
+fn probe(plan: &FlowPlan, [from, to]: [&End; 2], to_mac: Mac, destination: u32, tag: Tag) -> Option<Vec<u8>> {
+    let first = plan.between(from, to)?;
+    let mut flow = first.nth(0, [from.station.mac, to_mac], from.station.vlan);
+    flow.to.0 = to.station.ips.nth(destination);
+    let mut frame = udp_test(&flow, flow.least_test_size().max(Size::MIN)).ok()?;
+    tag::write(&mut frame, tag).ok()?;
+    Some(frame)
 }
 
 /// Makes both ends known, finds out whom each must send to, and sends frames of `stream` until one has come through each
@@ -40,7 +70,7 @@ pub(crate) fn flow(from: &End, to: &End, to_mac: Mac) -> Flow {
 pub(crate) fn learn(
     ports: &mut [Box<dyn TestPort>; 2],
     ends: &[End; 2],
-    ways: &[(usize, usize)],
+    (ways, plan): (&[(usize, usize)], &FlowPlan),
     stream: u16,
     go_on: &dyn Fn() -> bool,
 ) -> Result<([Mac; 2], bool), Trouble> {
@@ -50,6 +80,7 @@ pub(crate) fn learn(
         (None, Some(_)) => None,
     });
     let mut through = [false; 2];
+    let mut known = [false; 2];
     let begin = Instant::now();
     let mut next = begin;
     while begin.elapsed() < AT_MOST && go_on() {
@@ -57,41 +88,30 @@ pub(crate) fn learn(
             next += AGAIN;
             for (at, port) in ports.iter_mut().enumerate() {
                 let station = ends[at].station;
-                port.send_one(&arp::question(station, station.ip))?;
+                port.send_one(&neighbours::question(&station, station.ips.first()))?;
                 if let (None, Some(gateway)) = (to[at], ends[at].gateway) {
-                    port.send_one(&arp::question(station, gateway))?;
+                    port.send_one(&neighbours::question(&station, gateway))?;
                 }
             }
             for &(from, other) in ways {
-                if let Some(mac) = to[from]
-                    && let Ok(mut frame) = udp_test(&flow(&ends[from], &ends[other], mac), Size::MIN)
-                    && tag::write(&mut frame, Tag { stream, sequence: from as u32, sent_ps: 0 }).is_ok()
-                {
-                    ports[from].send_one(&frame)?;
-                }
-            }
-        }
-        for (at, port) in ports.iter_mut().enumerate() {
-            let mut answers = Vec::new();
-            port.receive(&mut |bytes| {
-                if let Some(tag) = tag::read(bytes) {
-                    if tag.stream == stream && tag.sequence as usize == 1 - at {
-                        through[at] = true;
+                let Some(mac) = to[from] else { continue };
+                // Each address once; the first one until it has come through.
+                let all = if known[from] { 1 } else { ends[other].station.ips.count().min(DESTINATIONS) };
+                known[from] = true;
+                let tag = Tag { stream, sequence: from as u32, sent_ps: 0 };
+                for destination in (0..all).rev() {
+                    if let Some(frame) = probe(plan, [&ends[from], &ends[other]], mac, destination, tag) {
+                        ports[from].send_one(&frame)?;
                     }
-                } else {
-                    answers.extend(arp::answer(ends[at].station, bytes));
-                    to[at] = to[at].or_else(|| arp::said(bytes, ends[at].gateway?));
                 }
-            })?;
-            for answer in answers {
-                port.send_one(&answer)?;
             }
         }
+        hear(ports, ends, stream, &mut to, &mut through)?;
         if ways.iter().all(|&(_, other)| through[other]) {
-            // What else is under way, copies of a flood among it, arrives before the trial.
-            std::thread::sleep(Duration::from_millis(20));
-            for port in ports.iter_mut() {
-                while port.receive(&mut |_| {})? > 0 {}
+            // What else is under way, questions and copies of a flood, arrives before the trial.
+            std::thread::sleep(QUIET);
+            while hear(ports, ends, stream, &mut to, &mut through)? && begin.elapsed() < AT_MOST {
+                std::thread::sleep(QUIET);
             }
             break;
         }
@@ -99,4 +119,33 @@ pub(crate) fn learn(
     }
     let known = [0, 1].map(|at| to[at].unwrap_or(ends[1 - at].station.mac));
     Ok((known, ways.iter().all(|&(_, other)| through[other])))
+}
+
+/// Takes in what has come to both ports, and answers questions. Returns whether anything has come.
+fn hear(
+    ports: &mut [Box<dyn TestPort>; 2],
+    ends: &[End; 2],
+    stream: u16,
+    to: &mut [Option<Mac>; 2],
+    through: &mut [bool; 2],
+) -> Result<bool, Trouble> {
+    let mut any = false;
+    for (at, port) in ports.iter_mut().enumerate() {
+        let mut answers = Vec::new();
+        let mut listen = |bytes: &[u8]| {
+            if let Some(tag) = tag::read(bytes) {
+                through[at] |= tag.stream == stream && tag.sequence as usize == 1 - at;
+            } else {
+                answers.extend(neighbours::answer(&ends[at].station, bytes));
+                to[at] = to[at].or_else(|| neighbours::said(bytes, ends[at].gateway?));
+            }
+        };
+        while port.receive(&mut listen)? > 0 {
+            any = true;
+        }
+        for answer in answers {
+            port.send_one(&answer)?;
+        }
+    }
+    Ok(any)
 }

@@ -5,7 +5,6 @@
 //! does not know how its results are shown, nor which search asks for them.
 #![forbid(unsafe_code)]
 
-pub mod arp;
 mod arrivals;
 mod bed;
 pub mod clock;
@@ -17,14 +16,16 @@ mod learn;
 pub mod ledger;
 mod local;
 pub mod look;
+pub mod neighbours;
 mod stage;
 mod test_port;
 mod trial;
 
-pub use arrivals::{Arrivals, Arrived};
+pub use arrivals::{Arrivals, Arrived, OfFlow};
 pub use bed::Bed;
-pub use document::{Counted, Counts, document, gaps};
+pub use document::{Counted, Counts, document, gaps, mix};
 pub use gauges::Gauges;
+pub use learn::FlowPlan;
 pub use local::{LocalHost, LocalPort, interface};
 pub use stage::Stage;
 pub use test_port::{Allowed, Done, Duty, Expect, Host, Peek, Received, TestPort};

@@ -1,18 +1,18 @@
 //! Ports and the system around them in this process.
 
-use crate::arp;
 use crate::arrivals::Arrivals;
 use crate::clock::Clock;
 use crate::document::{Counted, counted};
 use crate::ledger::PortCount;
 use crate::look::{Look, Place, Watched};
+use crate::neighbours;
 use crate::stage::Stage;
 use crate::test_port::{Done, Duty, Host, Peek, Received, TestPort};
 use crate::trial::Error;
 use kpps_frames::Mac;
 use kpps_platform::{Buffer, BufferSource};
 use kpps_ports::Spec;
-use kpps_ports::port::run::{BUDGET, Glance, Load, Plan, Watch, send_and_listen};
+use kpps_ports::port::run::{Aside, BUDGET, Glance, Load, Plan, Steady, Watch, send_and_listen};
 use kpps_ports::port::{AnyPort, Frame, Port, Trouble, rest};
 use std::cell::Cell;
 #[cfg(target_os = "linux")]
@@ -100,15 +100,20 @@ impl TestPort for LocalPort {
         let mut arrivals = duty.expect.as_ref().map(|expect| {
             let margin = Duration::from_nanos(expect.margin_ns);
             let from = epoch.checked_sub(margin).unwrap_or(epoch);
-            Arrivals::new(expect.stream, expect.frame.clone(), from, expect.frames)
+            Arrivals::new(expect.stream, expect.frames.clone(), from, expect.count)
                 .in_parts(expect.parts, duty.duration)
         });
         let plan = duty.plan.as_ref().map(|plan| Plan { epoch: Some(epoch), ..plan.clone() });
         let mut done = work(&mut self.port, duty, plan.as_ref(), &mut arrivals, stage);
         if let Some(arrivals) = arrivals {
-            let arrived = arrivals.arrived();
-            let last_gap = arrivals.last_gap(stage.sent(1 - duty.at).unwrap_or(0));
-            done.received = Received { arrived, last_gap, latency: arrivals.into_latency() };
+            let sent = stage.sent(1 - duty.at).unwrap_or(0);
+            done.received = Received {
+                arrived: arrivals.arrived(),
+                last_gap: arrivals.last_gap(sent),
+                flows: arrivals.by_flow(sent),
+                sizes: arrivals.by_size(sent),
+                latency: arrivals.into_latency(),
+            };
         }
         let after = self.port.counters().unwrap_or(before);
         (done.missed, done.errors) = (after.missed - before.missed, after.errors - before.errors);
@@ -183,7 +188,7 @@ fn work(
             let bytes = frame.as_ref();
             let ours = arrivals.as_mut().is_some_and(|arrivals| arrivals.take(bytes));
             if !ours {
-                answers.extend(arp::answer(duty.station, bytes));
+                answers.extend(neighbours::answer(&duty.station, bytes));
             }
             Some(frame.buffer)
         })?;
@@ -200,6 +205,10 @@ fn work(
         Ok((taken, received))
     };
     let mut done = Done::default();
+    let (_steady, _aside) = match plan {
+        Some(_) => (Some(Steady::now()), None),
+        None => (None, Some(Aside::receiving())),
+    };
     if let Some(plan) = plan {
         let begin = Instant::now();
         let before = port.frames().1;

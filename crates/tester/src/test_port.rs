@@ -4,18 +4,19 @@
 //! the system that it is part of, which counts. [`LocalPort`](crate::LocalPort) and [`LocalHost`](crate::LocalHost) are in
 //! this process; what is behind an agent looks the same.
 
-use crate::arp::Station;
-use crate::arrivals::Arrived;
+use crate::arrivals::{Arrived, OfFlow};
 use crate::clock::Reading;
 use crate::document::Counted;
 use crate::ledger::PortCount;
+use crate::neighbours::Station;
 use crate::stage::Stage;
 use crate::trial::Error;
 use kpps_bench::Latency;
-use kpps_frames::Mac;
+use kpps_frames::{Mac, Templates};
 use kpps_ports::port::Trouble;
 use kpps_ports::port::run::{Gaps, Load, Plan, Shape};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What a port's operator allows.
@@ -83,10 +84,10 @@ pub struct Duty {
 pub struct Expect {
     /// The number of the stream.
     pub stream: u16,
-    /// A frame as it is sent, without its tag.
-    pub frame: Vec<u8>,
+    /// The frames as they should come, without their tags.
+    pub frames: Arc<Templates>,
     /// About so many of them.
-    pub frames: u64,
+    pub count: u64,
     /// What is added to each latency.
     pub margin_ns: u64,
     /// Latencies are kept apart in so many parts of the duration.
@@ -123,6 +124,10 @@ pub struct Received {
     pub last_gap: Option<Duration>,
     /// Times from sending to receiving, in parts, with their margin.
     pub latency: Vec<Latency>,
+    /// What became of each flow, if there are several.
+    pub flows: Vec<OfFlow>,
+    /// Of each size of a mix, how many frames were sent and how many came.
+    pub sizes: Vec<(u64, u64)>,
 }
 
 /// A port with all that a trial has it do.

@@ -1,24 +1,25 @@
 //! One trial: ports, threads, and what became of every frame.
 
-use crate::arp::Station;
-use crate::arrivals::Arrived;
+use crate::arrivals::{Arrived, OfFlow};
 use crate::clock::{Clocks, Reading};
 use crate::document::Counted;
 use crate::gauges::{Gauges, Running, Seen};
-use crate::learn::{self, End};
+use crate::learn::{self, End, FlowPlan};
 use crate::ledger::PortCount;
 use crate::local::{LocalHost, LocalPort, SLOW, interface};
 use crate::look::Place;
+use crate::neighbours::Station;
 use crate::stage::Stage;
-use crate::test_port::{Done, Duty, Expect, Host, TestPort};
+use crate::test_port::{Done, Duty, Expect, Host, Received, TestPort};
 use kpps_bench::Latency;
-use kpps_frames::build::udp_test;
-use kpps_frames::{Mac, Size, rate};
+use kpps_frames::ethernet::VLAN_BYTES;
+use kpps_frames::flows::Addresses;
+use kpps_frames::{Mac, Mix, Templates};
 use kpps_ports::Spec;
-use kpps_ports::port::run::{Gaps, Load, Plan, Shape, Timetable};
+use kpps_ports::port::run::{Aside, Gaps, Load, Plan, Shape, Timetable};
 use kpps_ports::port::{AnyPort, Trouble};
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -27,7 +28,7 @@ const ROUNDS: u32 = 3;
 const CEILING: Duration = Duration::from_millis(100);
 
 /// What is offered, and how long.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Offer {
     /// How fast, in each direction.
     pub load: Load,
@@ -35,8 +36,8 @@ pub struct Offer {
     pub shape: Shape,
     /// No more frames than this in each direction.
     pub count: Option<u64>,
-    /// Size of the frames.
-    pub size: Size,
+    /// Sizes of the frames.
+    pub sizes: Mix,
     /// How long frames are sent.
     pub duration: Duration,
     /// How long frames may still arrive when the last one was sent.
@@ -63,6 +64,10 @@ pub struct Way {
     pub last_gap: Option<Duration>,
     /// Times from sending to receiving.
     pub latency: Latency,
+    /// What became of each flow, if there are several.
+    pub flows: Vec<OfFlow>,
+    /// Of each size of a mix, how many frames were sent and how many came.
+    pub sizes: Vec<(u64, u64)>,
 }
 
 impl Way {
@@ -105,8 +110,22 @@ pub enum Error {
     #[error("cannot look at {0}")]
     Look(#[from] std::io::Error),
     /// The frames cannot be built.
-    #[error("no test frames of this size: {0}")]
-    Frame(kpps_frames::Error),
+    #[error(
+        "no test frames of {size} B with FCS: {why}; with IPv6 they have 84 B at least, with a VLAN 4 B more, and 1518 B at most"
+    )]
+    Frame {
+        /// The size, or mix of sizes.
+        size: String,
+        /// What is wrong.
+        why: kpps_frames::Error,
+    },
+    /// There are not so many flows, or too many.
+    #[error("{} flows between these addresses and ports: 1 to {}, and no more than the ranges have",
+        count.map_or("too many".into(), |count| count.to_string()), kpps_frames::flows::MOST_FLOWS)]
+    Flows {
+        /// How many were asked for.
+        count: Option<u32>,
+    },
     /// The operator of a port's host does not allow it.
     #[error("{port} must not send {what} by those who operate it")]
     NotAllowed {
@@ -123,13 +142,20 @@ pub enum Error {
     AboveLineRate {
         /// Frames per second that were asked for.
         asked: f64,
-        /// Bytes with FCS.
-        size: u32,
+        /// Bytes with FCS, or the mix.
+        size: String,
         /// The link's speed in Mb/s.
         mbps: u32,
         /// Frames per second that it carries.
         most: f64,
     },
+}
+
+impl Error {
+    /// Frames of these sizes cannot be built.
+    pub fn frame(sizes: &Mix, why: kpps_frames::Error) -> Self {
+        Self::Frame { size: sizes.to_string(), why }
+    }
 }
 
 /// Two ports with something between them.
@@ -138,6 +164,8 @@ pub struct Tester {
     ends: [End; 2],
     sites: Vec<Site>,
     gauges: Arc<Gauges>,
+    /// The flows of each direction.
+    pub flows: FlowPlan,
 }
 
 /// A system with ports.
@@ -153,12 +181,14 @@ pub struct Site {
 /// How an end is addressed.
 #[derive(Clone, Copy, Debug)]
 pub struct Address {
-    /// Its IP address.
-    pub ip: Ipv4Addr,
+    /// Its IP addresses.
+    pub ips: Addresses,
     /// The router that its frames go to.
-    pub gateway: Option<Ipv4Addr>,
+    pub gateway: Option<IpAddr>,
     /// The station that its frames go to, if it need not be asked for.
     pub to: Option<Mac>,
+    /// The VLAN of its frames.
+    pub vlan: Option<u16>,
 }
 
 impl Tester {
@@ -183,10 +213,10 @@ impl Tester {
     /// With these ports, wherever they are, addressed so, and the systems that they are part of.
     pub fn with(ports: [Box<dyn TestPort>; 2], addresses: [Address; 2], sites: Vec<Site>) -> Self {
         let ends = [0, 1].map(|at| {
-            let Address { ip, gateway, to } = addresses[at];
-            End { station: Station { mac: ports[at].mac(), ip }, gateway, to }
+            let Address { ips, gateway, to, vlan } = addresses[at];
+            End { station: Station { mac: ports[at].mac(), vlan, ips }, gateway, to }
         });
-        Self { ports, ends, sites, gauges: Arc::default() }
+        Self { ports, ends, sites, gauges: Arc::default(), flows: FlowPlan::default() }
     }
 
     /// The ports' names.
@@ -215,9 +245,35 @@ impl Tester {
         self.ports.iter().filter_map(|port| port.speed_mbps()).min()
     }
 
-    /// Frames of this size per second on the slower link, if its speed is known.
-    pub fn line_rate_pps(&self, size: Size) -> Option<f64> {
-        self.speed_mbps().map(|mbps| rate::line_rate_pps(u64::from(mbps) * 1_000_000, size))
+    /// Frames of these sizes per second on the slower link, if its speed is known.
+    pub fn line_rate_pps(&self, sizes: &Mix) -> Option<f64> {
+        self.speed_mbps().map(|mbps| sizes.line_rate_pps(u64::from(mbps) * 1_000_000))
+    }
+
+    /// What a flow of the direction from this port is called.
+    pub fn flow_name(&self, from: usize, flow: u32) -> String {
+        let flows = self.flows.between(&self.ends[from], &self.ends[1 - from]);
+        let flow = flows.map(|flows| flows.nth(flow, [Mac::default(); 2], None));
+        flow.map_or_else(String::new, |flow| {
+            format!("{} to {}", SocketAddr::from(flow.from), SocketAddr::from(flow.to))
+        })
+    }
+
+    /// The frames of one direction as they are sent, or as they should arrive where VLANs differ.
+    fn templates(
+        &self,
+        (from, to): (usize, usize),
+        to_mac: Mac,
+        at: usize,
+        sizes: &Mix,
+    ) -> Result<Templates, Error> {
+        let count = self.flows.count;
+        let flows = self.flows.between(&self.ends[from], &self.ends[to]).ok_or(Error::Flows { count })?;
+        let macs = [self.ends[from].station.mac, to_mac];
+        let tag = |end: usize| if self.ends[end].station.vlan.is_some() { VLAN_BYTES as i16 } else { 0 };
+        let arriving = sizes.resized(tag(at) - tag(from));
+        Templates::tests(&flows, macs, self.ends[at].station.vlan, &arriving)
+            .map_err(|why| Error::frame(sizes, why))
     }
 
     /// Offers a load and accounts for it. Asks some times a second whether to go on; what was measured is returned in
@@ -227,10 +283,10 @@ impl Tester {
     /// [`Error`], if it does not come to a trial.
     pub fn trial(&mut self, offer: &Offer, go_on: &dyn Fn() -> bool) -> Result<Outcome, Error> {
         if let (Load::Pps(asked), Some(mbps)) = (offer.load, self.speed_mbps()) {
-            let most = rate::line_rate_pps(u64::from(mbps) * 1_000_000, offer.size);
+            let most = offer.sizes.line_rate_pps(u64::from(mbps) * 1_000_000);
             // A load typed as the rounded-up line rate is the line rate.
             if asked > most.ceil() {
-                return Err(Error::AboveLineRate { asked, size: offer.size.bytes_with_fcs(), mbps, most });
+                return Err(Error::AboveLineRate { asked, size: offer.sizes.to_string(), mbps, most });
             }
         }
         let ways: &[(usize, usize)] = if offer.both_ways { &[(0, 1), (1, 0)] } else { &[(0, 1)] };
@@ -238,10 +294,13 @@ impl Tester {
             let allowed = self.ports[from].allowed().check(offer.load, offer.shape, offer.duration);
             allowed.map_err(|what| Error::NotAllowed { port: self.ports[from].name().to_owned(), what })?;
         }
-        // Another number for each trial: what is left of one is foreign to the next.
-        let nanos = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| time.subsec_nanos());
-        let stream = (nanos / 4) as u16 & !3;
-        let (macs, learned) = learn::learn(&mut self.ports, &self.ends, ways, stream + 2, go_on)?;
+        for &(from, to) in ways {
+            // Before anything is sent.
+            self.templates((from, to), Mac::default(), from, &offer.sizes)?;
+        }
+        let stream = stream();
+        let (macs, learned) =
+            learn::learn(&mut self.ports, &self.ends, (ways, &self.flows), stream + 2, go_on)?;
         let expected = match offer.load {
             Load::Pps(pps) => {
                 let due = Timetable::new(pps, offer.shape).before(offer.duration.as_secs_f64());
@@ -261,15 +320,22 @@ impl Tester {
             epoch_ns: clocks.epoch_ns(at),
         });
         for &(from, to) in ways {
-            let flow = learn::flow(&self.ends[from], &self.ends[to], macs[from]);
-            let frame = udp_test(&flow, offer.size).map_err(Error::Frame)?;
+            let sent = Arc::new(self.templates((from, to), macs[from], from, &offer.sizes)?);
+            let tagged = |end: usize| self.ends[end].station.vlan.is_some();
+            let frames = match tagged(from) == tagged(to) {
+                true => sent.clone(),
+                // What is between the ports puts a tag into each frame, or takes it out.
+                false => Arc::new(self.templates((from, to), macs[from], to, &offer.sizes)?),
+            };
             let stream = stream + from as u16;
-            let frames = expected.unwrap_or(1 << 20);
-            duties[to].expect = Some(Expect { stream, frame: frame.clone(), frames, margin_ns, parts });
+            let count = expected.unwrap_or(1 << 20);
+            duties[to].expect = Some(Expect { stream, frames, count, margin_ns, parts });
             duties[from].plan = Some(Plan {
                 load: offer.load,
                 shape: offer.shape,
-                frames: vec![frame],
+                times: None,
+                as_they_are: false,
+                frames: sent,
                 // The pool is shared: a buffer may hold what the other port had in it.
                 rewrite: true,
                 count: expected,
@@ -324,10 +390,11 @@ impl Tester {
                 Some(all) => intended.min(all).max(sent),
                 None => sent,
             };
-            let received = std::mem::take(&mut results[to].received);
-            let latency = clocks.correct(to, received.latency, offer.duration, margin_ns);
-            let (arrived, last_gap) = (received.arrived, received.last_gap);
-            done.push(Way { from, intended, sent, elapsed, gaps, arrived, last_gap, latency });
+            let mut received = std::mem::take(&mut results[to].received);
+            let latency =
+                clocks.correct(to, std::mem::take(&mut received.latency), offer.duration, margin_ns);
+            let Received { arrived, last_gap, flows, sizes, .. } = received;
+            done.push(Way { from, intended, sent, elapsed, gaps, arrived, last_gap, latency, flows, sizes });
         }
         Ok(Outcome { ways: done, complete, trouble, learned, counted, clocks: clocks.document() })
     }
@@ -350,6 +417,16 @@ impl Tester {
         Ok([a.read_clock()?, b.read_clock()?])
     }
 
+    /// Whether frames come through now, in all directions of an offer.
+    ///
+    /// # Errors
+    /// [`Error::Trouble`].
+    pub fn is_open(&mut self, both_ways: bool, go_on: &dyn Fn() -> bool) -> Result<bool, Error> {
+        let ways: &[(usize, usize)] = if both_ways { &[(0, 1), (1, 0)] } else { &[(0, 1)] };
+        let (_, open) = learn::learn(&mut self.ports, &self.ends, (ways, &self.flows), stream() + 2, go_on)?;
+        Ok(open)
+    }
+
     /// The highest rate that the sender of each direction can send here, in frames per second: the lowest of a few short
     /// trials with as many frames as the ports take, through what is between them.
     ///
@@ -364,7 +441,7 @@ impl Tester {
             count: None,
             duration: CEILING,
             settle: offer.settle.min(2 * CEILING),
-            ..*offer
+            ..offer.clone()
         };
         let mut lowest: Vec<f64> = Vec::new();
         for _ in 0..ROUNDS {
@@ -381,6 +458,12 @@ impl Tester {
     }
 }
 
+/// Another number for each trial: what is left of one is foreign to the next.
+fn stream() -> u16 {
+    let nanos = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| time.subsec_nanos());
+    (nanos / 4) as u16 & !3
+}
+
 /// A thread for each port, until all is sent and received.
 fn run(
     ports: &mut [Box<dyn TestPort>; 2],
@@ -394,6 +477,7 @@ fn run(
         let threads: Vec<_> = each
             .map(|((port, duty), result)| scope.spawn(move || *result = port.work(duty, stage)))
             .collect();
+        let _aside = Aside::now();
         while !threads.iter().all(|thread| thread.is_finished()) {
             if !go_on() {
                 stage.abandon();

@@ -4,13 +4,14 @@
 #![allow(clippy::unwrap_used)]
 
 use kpps_bench::Testbed;
-use kpps_frames::Size;
+use kpps_frames::flows::Ports;
+use kpps_frames::{Mix, Size};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Load, Shape};
 use kpps_ports::port::{Options, open};
-use kpps_report::trial::Trial;
+use kpps_report::trial::{SizeCount, Trial};
 use kpps_tester::look::Place;
-use kpps_tester::{Address, Bed, Offer, Tester, document};
+use kpps_tester::{Address, Bed, FlowPlan, Offer, Tester, document};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -82,16 +83,22 @@ impl Drop for Net {
 
 /// Ports `a` and `b`, with these routers and places.
 fn tester(gateway: [Option<&str>; 2], places: &[&str]) -> Tester {
+    tester_of(["198.18.0.1", "198.19.0.2"], [None, None], gateway, places)
+}
+
+/// The same with these addresses and VLANs.
+fn tester_of(ips: [&str; 2], vlans: [Option<u16>; 2], gateway: [Option<&str>; 2], places: &[&str]) -> Tester {
     let specs = ["packet:a", "packet:b"].map(|name| name.parse::<Spec>().unwrap());
     let ports = open(&specs, &Options::default()).unwrap();
-    let address = |ip: &str, at: usize| Address {
-        ip: ip.parse().unwrap(),
+    let addresses = [0, 1].map(|at| Address {
+        ips: ips[at].parse().unwrap(),
         gateway: gateway[at].map(|text| text.parse().unwrap()),
         to: None,
-    };
+        vlan: vlans[at],
+    });
     let places: Vec<Place> = places.iter().map(|place| place.parse().unwrap()).collect();
     let ports = ports.try_into().ok().unwrap();
-    Tester::new(specs, ports, [address("198.18.0.1", 0), address("198.19.0.2", 1)], &places).unwrap()
+    Tester::new(specs, ports, addresses, &places).unwrap()
 }
 
 fn offer(pps: f64, bytes: u16, both_ways: bool) -> Offer {
@@ -99,7 +106,7 @@ fn offer(pps: f64, bytes: u16, both_ways: bool) -> Offer {
         load: Load::Pps(pps),
         shape: Shape::Constant,
         count: None,
-        size: Size::with_fcs(bytes),
+        sizes: Mix::fixed(Size::with_fcs(bytes)),
         duration: Duration::from_millis(250),
         settle: Duration::from_secs(3),
         both_ways,
@@ -165,6 +172,86 @@ fn a_router_in_another_namespace() {
     assert_eq!((trial.received, trial.lost), (0, trial.sent));
 }
 
+#[test]
+fn a_mix_of_sizes_and_flows_through_a_bridge_with_vlans() {
+    let Some(net) = Net::with_bridge() else { return };
+    // Tagged on one side; on the other side the bridge takes the tag out.
+    let vlans = "ip link set dev br type bridge vlan_filtering 1 &&
+         bridge vlan add dev pa vid 7 && bridge vlan add dev pb vid 7 pvid untagged && bridge vlan del dev pb vid 1";
+    let ends = if net.can(vlans) { [Some(7), None] } else { [Some(7), Some(7)] };
+    let mut tester = tester_of(["10.0.0.1-10.0.0.10", "10.1.0.1-10.1.0.5"], ends, [None, None], &[]);
+    tester.flows = FlowPlan { sports: Ports::from(49152, 2), ..FlowPlan::default() };
+    let mix: Mix = "68:2,570:1,1518:1".parse().unwrap();
+    for both in [false, true] {
+        let trial = trial(&mut tester, &Offer { sizes: mix.clone(), ..offer(4000.0, 68, both) });
+        is_clean(&trial);
+        assert_eq!(trial.mix.as_ref().unwrap().name, "68:2,570:1,1518:1");
+        for direction in &trial.directions {
+            let flows = direction.flows.as_ref().unwrap();
+            let few = direction.lost + direction.unsent;
+            assert_eq!((flows.count, flows.silent), (100, 0), "{flows:?}");
+            assert!(u64::from(flows.lossy) <= few && (few > 0 || flows.worst.is_empty()), "{flows:?}");
+            let sizes: Vec<_> = direction.sizes.iter().map(|size| size.frame_bytes_with_fcs).collect();
+            assert_eq!(sizes, [68, 570, 1518]);
+            let sum = |of: fn(&SizeCount) -> u64| direction.sizes.iter().map(of).sum::<u64>();
+            assert_eq!(
+                (sum(|size| size.sent), sum(|size| size.received)),
+                (direction.sent, direction.received)
+            );
+            assert!(direction.sizes[0].sent.abs_diff(2 * direction.sizes[1].sent) <= 4, "{direction:?}");
+        }
+        // 556 bytes and what is between frames, but for whole frames that were not sent.
+        let (sent, frames) = (trial.sent_bps, trial.sent_pps);
+        assert!((sent.l2 - frames * 556.0 * 8.0).abs() < 50.0, "{sent:?}");
+        assert!((sent.l1 - sent.l2 - frames * 160.0).abs() < 50.0, "{sent:?}");
+    }
+    // A bridge that does not know the VLAN passes nothing.
+    if ends[1].is_none() {
+        net.run("bridge vlan del dev pa vid 7");
+        let offer = offer(4000.0, 68, false);
+        let outcome = tester.trial(&offer, &|| true).unwrap();
+        assert!(!outcome.learned && outcome.ways[0].arrived.received == 0);
+        let trial = document(&tester, &offer, &outcome);
+        assert_eq!(trial.directions[0].flows.as_ref().unwrap().silent, 100);
+    }
+}
+
+#[test]
+fn ipv6_flows_through_a_router() {
+    let Some(net) = Net::new() else { return };
+    let router = Net::new().unwrap();
+    let name = &router.0;
+    net.run(&format!(
+        "ip link add name a type veth peer name ra netns {name} && ip link add name b type veth peer name rb netns {name} &&
+         ip link set dev a up && ip link set dev b up"
+    ));
+    let set = "for all in all ra rb; do echo 0 > /proc/sys/net/ipv6/conf/$all/disable_ipv6; done &&
+         echo 0 > /proc/sys/net/ipv6/conf/ra/accept_dad && echo 0 > /proc/sys/net/ipv6/conf/rb/accept_dad &&
+         ip link set dev ra up && ip link set dev rb up &&
+         ip address add 2001:2:0:1::fe/64 dev ra nodad && ip address add 2001:2:0:2::fe/64 dev rb nodad &&
+         echo 1 > /proc/sys/net/ipv6/conf/all/forwarding";
+    if !router.can(set) {
+        return eprintln!("skipped: this kernel has no IPv6");
+    }
+    net.enter();
+    let places = format!("{name}/");
+    let ips = ["2001:2:0:1::1-2001:2:0:1::8", "2001:2:0:2::1-2001:2:0:2::8"];
+    let gateways = [Some("2001:2:0:1::fe"), Some("2001:2:0:2::fe")];
+    let mut tester = tester_of(ips, [None, None], gateways, &[&places]);
+    for (bytes, both) in [(84, false), (84, true), (1518, true)] {
+        let trial = trial(&mut tester, &offer(4000.0, bytes, both));
+        assert_eq!((trial.duplicated, trial.reordered, trial.corrupted), (0, 0, 0), "{trial:?}");
+        assert_eq!(trial.directions[0].flows.as_ref().unwrap().count, 64);
+        assert!(trial.received > 0 && trial.latency_ns.p50.is_some(), "{trial:?}");
+        assert_eq!(trial.ledger.unexplained, 0, "{trial:?}");
+    }
+    let error = tester.trial(&offer(4000.0, 64, false), &|| true).err().unwrap();
+    assert!(error.to_string().contains("84 B at least"), "{error}");
+    tester.flows.count = Some(65);
+    let error = tester.trial(&offer(4000.0, 84, false), &|| true).err().unwrap();
+    assert!(error.to_string().contains("65 flows"), "{error}");
+}
+
 /// Whether `count` of `of` is what a chance of `share` gives: within 4.9 standard deviations, so that one good run in a
 /// million fails.
 fn binomial(count: u64, of: u64, share: f64) -> bool {
@@ -202,7 +289,7 @@ fn a_short_burst_fits_a_queue_and_an_overload_is_over_when_it_ends() {
     if !net.can("tc qdisc add dev pb root tbf rate 10mbit burst 1600 limit 6000") {
         return eprintln!("skipped: this kernel has no tbf");
     }
-    let mut bed = Bed { tester, settle: Duration::from_secs(3), both_ways: false };
+    let mut bed = Bed { tester, settle: Duration::from_secs(3), both_ways: false, mix: None };
     let load =
         kpps_bench::Load { offered_pps: 40_000.0, size: Size::MIN, warmup_ms: 0, duration_ms: 250, seed: 0 };
     let mut burst = |frames| {

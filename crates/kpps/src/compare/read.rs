@@ -155,8 +155,9 @@ impl Results {
         let load =
             trial.offered_pps.map_or("as many as possible".into(), |pps| format!("{:.1} kpps", pps / 1e3));
         let what = format!(
-            "{} B, {load}{}{}, {} s",
-            trial.frame_bytes_with_fcs,
+            "{} B{}, {load}{}{}, {} s",
+            trial.sizes_name(),
+            trial.traffic.as_ref().map(|traffic| format!(" {traffic}")).unwrap_or_default(),
             trial.shape.as_ref().map(|shape| format!(" {shape}")).unwrap_or_default(),
             if trial.directions.len() > 1 { " each way" } else { "" },
             trial.duration_s
@@ -211,7 +212,8 @@ impl Results {
         }
         let testbed = search.testbed.join(" and ");
         let both = if search.both_ways { ", both ways" } else { "" };
-        let what = format!("{} B{both}", search.frame_bytes_with_fcs);
+        let traffic = search.traffic.as_ref().map(|traffic| format!(" {traffic}")).unwrap_or_default();
+        let what = format!("{} B{traffic}{both}", search.sizes_name());
         let of = (&testbed[..], &what[..]);
         for goal in &search.goals {
             if let Some(pps) = goal.lower_pps {

@@ -3,9 +3,11 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
+mod interrupted;
 mod linux;
 mod net;
 mod overload;
+mod unprivileged;
 
 use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
 use kpps_frames::build::{Flow, udp_test};
@@ -303,8 +305,8 @@ fn shapes_flows_and_vlans_are_sent() {
         let sliced = SlicedPacket::from_ethernet(frame).unwrap();
         let vlan = sliced.vlan_ids()[0];
         let Some(TransportSlice::Udp(udp)) = &sliced.transport else { panic!("{sliced:?}") };
-        // Three frames of a flow, and then the next flow.
-        assert_eq!((vlan.value(), udp.source_port()), (7, 49152 + (number / 3 % 3) as u16), "{number}");
+        // Flows take turns frame by frame.
+        assert_eq!((vlan.value(), udp.source_port()), (7, 49152 + (number % 3) as u16), "{number}");
     }
     assert_eq!(frames.iter().filter(|frame| frame.len() == 96).count(), 20);
     for shape in ["poisson", "ramp:100/500ms"] {
@@ -326,4 +328,42 @@ fn the_list_of_cards_says_what_document_it_is() {
     let document: serde_json::Value = serde_json::from_slice(&kpps.unwrap().stdout).unwrap();
     assert_eq!((&document["schema"], &document["kind"]), (&"kpps/1".into(), &"devices".into()));
     assert!(document["devices"].is_array(), "{document}");
+}
+
+#[test]
+fn a_capture_is_sent_again_as_it_was() {
+    let Some(net) = Net::new(&[("a", "b")]) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("seen.pcap");
+    // Frames of others, 20 ms apart, of different sizes.
+    let frames: Vec<Vec<u8>> =
+        (0..5_u8).map(|n| [&[n; 14][..], &vec![n + 1; 46 + 100 * usize::from(n)]].concat()).collect();
+    let mut writer = kpps_frames::pcap::Writer::new(Vec::new()).unwrap();
+    for (n, frame) in (0..).zip(&frames) {
+        writer.write(n * 20_000_000, frame).unwrap();
+    }
+    std::fs::write(&file, writer.into_inner()).unwrap();
+    let file = file.to_str().unwrap();
+    for (more, times, least_s) in
+        [(&[][..], 1, 0.08), (&["--speed", "2x", "--repeat", "3"], 3, 0.14), (&["--load", "1kpps"], 1, 0.004)]
+    {
+        let mut b = net.end("b");
+        let sent = document(&net.kpps(&[&["send", "packet:a", "--replay", file, "--json"], more].concat()));
+        assert_eq!(
+            (&sent["ports"][0]["sent"], &sent["load"]["unsent"]),
+            (&(5 * times).into(), &0.into()),
+            "{sent}"
+        );
+        let seconds = sent["seconds"].as_f64().unwrap();
+        assert!((least_s..least_s + 1.0).contains(&seconds), "{seconds}");
+        for _ in 0..times {
+            for frame in &frames {
+                assert_eq!(&b.receive("a frame of the capture", |_| true), frame);
+            }
+        }
+        assert!(b.is_silent());
+    }
+    let output = net.kpps(&["send", "packet:a", "--replay", "/etc/hostname"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("neither pcap nor pcapng"));
 }

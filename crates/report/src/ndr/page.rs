@@ -10,11 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// place, latency and what the processors did over the load, on what it was measured, and every trial. Light and dark
 /// follow the reader's system.
 pub fn page(search: &Ndr) -> String {
-    let title = format!("{}: {} B", search.testbed.join(" and "), search.frame_bytes_with_fcs);
+    let title = format!("{}: {} B", search.testbed.join(" and "), search.sizes_name());
     let body = markup! {
         header { div {
             h1 { (search.testbed.join(" and ")) }
-            p.setting { "Frames of " (search.frame_bytes_with_fcs) " B with FCS, " (kpps(search.min_pps)) " to "
+            p.setting { "Frames of " (search.sizes_name()) " B with FCS" @if let Some(traffic) = &search.traffic { ", " (traffic) } ", " (kpps(search.min_pps)) " to "
                 (kpps(search.max_pps)) " kpps" @if search.both_ways { " each way" } }
         } }
         main {

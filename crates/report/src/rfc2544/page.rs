@@ -127,7 +127,7 @@ fn rates(search: &Ndr) -> (String, Vec<Bar>) {
 
 /// Rates by frame size in bits, as bars.
 fn megabits(rates: impl Iterator<Item = (u32, Option<f64>)>) -> Vec<(String, Vec<Bar>)> {
-    let bits: Vec<_> = rates.map(|(size, pps)| (size, mbps(pps, size))).collect();
+    let bits: Vec<_> = rates.map(|(size, pps)| (size, mbps(pps, size.into()))).collect();
     let number = |text: &str| text.parse::<f64>().unwrap_or(0.0);
     let most = bits.iter().map(|(_, [_, l1])| number(l1)).fold(f64::MIN_POSITIVE, f64::max);
     let bar = |(size, [l2, l1]): (u32, [String; 2])| {

@@ -10,7 +10,7 @@ const PART_BITS: u32 = PARTS.trailing_zeros();
 
 /// The distribution of the gaps between frames, by when the device or the kernel was given each.
 #[derive(Clone, Debug)]
-pub(super) struct Recorder {
+pub struct Recorder {
     /// The same for all; `None` if they are to differ.
     asked_ns: Option<f64>,
     last_ns: Option<u64>,
@@ -37,6 +37,8 @@ pub struct Gaps {
     pub p999_ns: u64,
     /// The longest, in ns.
     pub longest_ns: u64,
+    /// How long the sender was ready to go on and had no processor, in ns, if the system tells. That is others' doing.
+    pub waited_ns: Option<u64>,
 }
 
 fn bucket(ns: u64) -> usize {
@@ -55,14 +57,15 @@ fn longest(bucket: usize) -> u64 {
 }
 
 impl Recorder {
-    pub(super) fn new(asked_ns: Option<f64>) -> Self {
+    /// For gaps of so many ns; `None` if they are to differ.
+    pub fn new(asked_ns: Option<f64>) -> Self {
         let buckets = vec![0; bucket(u64::MAX) + 1];
         Self { asked_ns, last_ns: None, within: 0, count: 0, longest_ns: 0, buckets }
     }
 
     /// Frames that went out together.
     #[inline]
-    pub(super) fn record(&mut self, now_ns: u64, frames: usize) {
+    pub fn record(&mut self, now_ns: u64, frames: usize) {
         if frames == 0 {
             return;
         }
@@ -86,7 +89,7 @@ impl Recorder {
     }
 
     /// The distribution; `None` without a gap.
-    pub(super) fn gaps(&self) -> Option<Gaps> {
+    pub fn gaps(&self) -> Option<Gaps> {
         let quantile = |share: f64| {
             let rank = (self.count as f64 * share).ceil() as u64;
             let mut below = 0;
@@ -104,6 +107,7 @@ impl Recorder {
             p99_ns: quantile(0.99),
             p999_ns: quantile(0.999),
             longest_ns: self.longest_ns,
+            waited_ns: None,
         })
     }
 }

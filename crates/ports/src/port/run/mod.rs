@@ -8,14 +8,20 @@ mod forward;
 mod gaps;
 mod send;
 mod shape;
+#[cfg(target_os = "linux")]
+mod steady;
+#[cfg(not(target_os = "linux"))]
+#[path = "unsteady.rs"]
+mod steady;
 mod tally;
 
 pub use app::app;
 pub use count::count;
 pub use forward::{forward, prime};
-pub use gaps::{Gaps, TOLERANCE};
+pub use gaps::{Gaps, Recorder, TOLERANCE};
 pub use send::{Load, Plan, Sent, send, send_and_listen};
-pub use shape::{Shape, Timetable};
+pub use shape::{Shape, Times, Timetable};
+pub use steady::{Aside, Steady, waited};
 pub use tally::{Streams, Tally};
 
 use super::{AnyPort, Port, Trouble, Wake, rest};

@@ -1,12 +1,15 @@
 //! Sending test frames at an exact rate, or as fast as the port takes them.
 
 use super::gaps::{Gaps, Recorder};
-use super::shape::{Shape, Timetable};
+use super::shape::{Shape, Times, Timetable};
+use super::steady::{self, Steady};
 use super::{BUDGET, BURST, Shift, Watch};
 use crate::port::{Frame, Port, Trouble};
 use kpps_dma::{BufferPool, PoolBuffer};
-use kpps_frames::{Tag, tag};
+use kpps_frames::templates::Template;
+use kpps_frames::{Tag, Templates, tag};
 use kpps_platform::{Buffer, BufferSource};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How fast.
@@ -25,8 +28,12 @@ pub struct Plan {
     pub load: Load,
     /// How the frames of a paced load follow each other.
     pub shape: Shape,
-    /// The frames of one period, in order, without tags: for one size one frame.
-    pub frames: Vec<Vec<u8>>,
+    /// When each of them is due, in place of load and shape.
+    pub times: Option<Arc<Times>>,
+    /// Frames go out as they are, without tags.
+    pub as_they_are: bool,
+    /// The frames, without tags.
+    pub frames: Arc<Templates>,
     /// Write each frame anew as a whole; otherwise, if there is but one, only its tag.
     pub rewrite: bool,
     /// Stop when this many have been sent.
@@ -64,8 +71,6 @@ struct Source<'p> {
     rewrite: bool,
     /// Buffers to send, by a handle of its own: the port's is busy while frames are drawn.
     pool: BufferPool,
-    /// The next frame in the period.
-    next: usize,
     sequence: u32,
     sent: u64,
     /// How long before the start the epoch was.
@@ -77,8 +82,8 @@ impl Source<'_> {
     #[inline]
     fn burst<P: Port>(&mut self, port: &mut P, most: usize, now: Duration) -> Result<usize, Trouble> {
         let now_ps = (self.since_epoch + now).as_nanos() as u64 * 1000;
-        let count = match &self.plan.frames[..] {
-            [only] if !self.rewrite => self.tagged(port, only, most, now_ps),
+        let count = match self.plan.frames.only() {
+            Some(only) if !self.rewrite => self.tagged(port, only, most, now_ps),
             _ => {
                 let room = most.min(port.room());
                 port.send_burst(&mut std::iter::from_fn(|| self.written(now_ps)).take(room))
@@ -93,9 +98,9 @@ impl Source<'_> {
 
     /// Sends at most `most` frames that are in the buffers already ([`prepare`]), up to their tags.
     #[inline]
-    fn tagged<P: Port>(&mut self, port: &mut P, frame: &[u8], most: usize, sent_ps: u64) -> usize {
+    fn tagged<P: Port>(&mut self, port: &mut P, frame: Template<'_>, most: usize, sent_ps: u64) -> usize {
         let Self { pool, sequence, plan, .. } = self;
-        let (at, bytes, stream) = (tag::offset(frame), frame.len() as u16, plan.stream);
+        let (at, bytes, stream) = (tag::offset(frame.head), frame.bytes, plan.stream);
         let first = *sequence;
         let mut write = |buffer: &mut PoolBuffer| {
             // Every frame has room for a tag.
@@ -121,26 +126,25 @@ impl Source<'_> {
     /// The next frame, written as a whole.
     fn written(&mut self, sent_ps: u64) -> Option<Frame> {
         let mut buffer = self.pool.take()?;
-        let template = self.plan.frames.get(self.next)?;
-        let bytes = buffer.bytes_mut().get_mut(..template.len())?;
-        bytes.copy_from_slice(template);
+        let bytes = self.plan.frames.at(self.sequence)?.write(buffer.bytes_mut())?;
         // Every template has room for a tag.
-        let _ = tag::write(bytes, Tag { stream: self.plan.stream, sequence: self.sequence, sent_ps });
+        if !self.plan.as_they_are {
+            let tag = Tag { stream: self.plan.stream, sequence: self.sequence, sent_ps };
+            let _ = tag::write(&mut buffer.bytes_mut()[..bytes.into()], tag);
+        }
         self.sequence = self.sequence.wrapping_add(1);
-        self.next = if self.next + 1 == self.plan.frames.len() { 0 } else { self.next + 1 };
-        Some(Frame { buffer, bytes: template.len() as u16 })
+        Some(Frame { buffer, bytes })
     }
 }
 
 /// Writes the only frame of a plan into every buffer that is free now: received frames go back into the ring in
 /// their own, so that whatever is taken for sending later has the frame in it already.
-fn prepare<P: Port>(port: &mut P, frame: &[u8]) {
+fn prepare<P: Port>(port: &mut P, frame: Template<'_>) {
     let pool = port.pool();
     let mut all: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
     for buffer in &mut all {
-        if let Some(place) = buffer.bytes_mut().get_mut(..frame.len()) {
-            place.copy_from_slice(frame);
-        }
+        // Buffers hold the longest frames that ports send.
+        let _ = frame.write(buffer.bytes_mut());
     }
     for buffer in all {
         pool.give(buffer);
@@ -167,28 +171,40 @@ pub fn send_and_listen<P: Port>(
     watch: &mut impl Watch,
     listen: &mut impl FnMut(&mut P) -> Result<(), Trouble>,
 ) -> Result<Sent, Trouble> {
-    let [first, rest @ ..] = &plan.frames[..] else { return Ok(Sent::default()) };
-    let rewrite = plan.rewrite || !rest.is_empty();
-    if !rewrite {
-        prepare(port, first);
+    if plan.frames.is_empty() {
+        return Ok(Sent::default());
     }
+    let rewrite = match plan.frames.only() {
+        Some(only) if !plan.rewrite && !plan.as_they_are => {
+            prepare(port, only);
+            false
+        }
+        _ => true,
+    };
     let pool = port.pool().clone();
     let before = port.frames().1;
+    let _steady = (plan.times.is_some() || plan.load != Load::Max).then(Steady::now);
+    let waited = steady::waited();
     let mut shift = Shift::start(watch);
     let since_epoch = plan.epoch.map_or(Duration::ZERO, |epoch| shift.started.duration_since(epoch));
-    let mut source = Source { plan, rewrite, pool, next: 0, sequence: 0, sent: 0, since_epoch };
+    let mut source = Source { plan, rewrite, pool, sequence: 0, sent: 0, since_epoch };
     let most = plan.count.unwrap_or(u64::MAX);
     let mut gaps = None;
-    let (intended, elapsed) = match plan.load {
-        Load::Max => {
+    let timetable = match (&plan.times, plan.load) {
+        (Some(times), _) => Some(Timetable::of(times.clone())),
+        (None, Load::Pps(pps)) => Some(Timetable::new(pps, plan.shape)),
+        (None, Load::Max) => None,
+    };
+    let (intended, elapsed) = match timetable {
+        None => {
             flood(port, &mut source, most, &mut shift, listen)?;
             (source.sent, shift.elapsed())
         }
-        Load::Pps(pps) => {
-            let timetable = Timetable::new(pps, plan.shape);
+        Some(timetable) => {
             let mut recorder = Recorder::new(timetable.gap_ns());
             let result = pace(port, &mut source, timetable, most, &mut shift, (&mut recorder, listen))?;
-            gaps = recorder.gaps();
+            let waited_ns = waited.and_then(|before| Some((steady::waited()? - before).as_nanos() as u64));
+            gaps = recorder.gaps().map(|gaps| Gaps { waited_ns, ..gaps });
             result
         }
     };
@@ -246,7 +262,12 @@ fn pace<P: Port, W: Watch>(
         let count = source.burst(port, backlog.min(BURST as u64) as usize, elapsed)?;
         gaps.record(shift.elapsed().as_nanos() as u64, count);
         let left = backlog - count as u64;
-        given_up += left.saturating_sub(lately.max(BURST as u64));
+        let late = left.saturating_sub(lately.max(BURST as u64));
+        given_up += late;
+        if source.plan.as_they_are {
+            // Those that follow keep their own times.
+            source.sequence = source.sequence.wrapping_add(late as u32);
+        }
         listen(port)?;
         if source.sent >= most {
             return Ok((source.sent + given_up, elapsed));

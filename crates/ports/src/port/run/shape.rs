@@ -1,5 +1,6 @@
 //! When the frames of a paced load are due.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How the frames of a paced load follow each other.
@@ -34,11 +35,52 @@ impl Shape {
     }
 }
 
+/// Times at which frames were seen once, to be sent so again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Times {
+    /// When each frame is due, in s from the start; never falling.
+    at_s: Vec<f64>,
+    /// When it begins anew.
+    period_s: f64,
+}
+
+impl Times {
+    /// These times in ns, `speed` times as fast. What comes after the last frame, when it begins anew, is a gap as they are
+    /// in the mean. `None` if no time passes, or there is no frame.
+    pub fn new(at_ns: &[u64], speed: f64) -> Option<Self> {
+        let (first, last) = (*at_ns.first()?, *at_ns.last()?);
+        let at_s: Vec<_> = at_ns.iter().map(|at| at.saturating_sub(first) as f64 / 1e9 / speed).collect();
+        let whole = last.saturating_sub(first) as f64 / 1e9 / speed;
+        let period_s = whole * at_ns.len() as f64 / (at_ns.len() as f64 - 1.0);
+        (period_s > 0.0 && period_s.is_finite() && at_ns.is_sorted()).then_some(Self { at_s, period_s })
+    }
+
+    /// Frames per second in the mean.
+    pub fn mean_pps(&self) -> f64 {
+        self.at_s.len() as f64 / self.period_s
+    }
+
+    /// When a frame is due, from 0.
+    fn at(&self, frame: u64) -> f64 {
+        let all = self.at_s.len() as u64;
+        (frame / all) as f64 * self.period_s + self.at_s[(frame % all) as usize]
+    }
+
+    /// How many frames are due before a time, or at it, too.
+    fn before(&self, s: f64, or_at: bool) -> u64 {
+        let periods = (s / self.period_s).floor().max(0.0);
+        let rest = s - periods * self.period_s;
+        let due = self.at_s.partition_point(|at| if or_at { *at <= rest } else { *at < rest });
+        periods as u64 * self.at_s.len() as u64 + due as u64
+    }
+}
+
 /// When each frame of a load is due, in s from its start.
 #[derive(Clone, Debug)]
 pub struct Timetable {
     pps: f64,
     shape: Shape,
+    times: Option<Arc<Times>>,
     /// Of a Poisson process: frames so far, when the next is due, and what the gaps follow from.
     drawn: (u64, f64, u64),
 }
@@ -47,14 +89,20 @@ impl Timetable {
     /// Of a load of so many frames per second.
     pub fn new(pps: f64, shape: Shape) -> Self {
         let seed = if let Shape::Poisson { seed } = shape { seed } else { 0 };
-        let mut table = Self { pps, shape, drawn: (0, 0.0, seed) };
+        let mut table = Self { pps, shape, times: None, drawn: (0, 0.0, seed) };
         table.drawn.1 = table.draw();
         table
     }
 
+    /// Of frames that are due at these times.
+    pub fn of(times: Arc<Times>) -> Self {
+        let pps = times.mean_pps();
+        Self { times: Some(times), ..Self::new(pps, Shape::Constant) }
+    }
+
     /// The gap of frames that are equally far apart, in ns; `None` if they are not.
     pub fn gap_ns(&self) -> Option<f64> {
-        (self.shape == Shape::Constant).then(|| 1e9 / self.pps)
+        (self.shape == Shape::Constant && self.times.is_none()).then(|| 1e9 / self.pps)
     }
 
     /// The next gap of a Poisson process, in s.
@@ -72,6 +120,9 @@ impl Timetable {
     /// Frames that are due before a time. Time never goes back.
     #[inline]
     pub fn before(&mut self, s: f64) -> f64 {
+        if let Some(times) = &self.times {
+            return times.before(s, false) as f64;
+        }
         match self.shape {
             Shape::Constant => s * self.pps,
             Shape::Bursts(frames) => (s * self.pps / frames as f64).ceil() * frames as f64,
@@ -92,6 +143,9 @@ impl Timetable {
     /// Frames that are due at a time, or were before.
     #[inline]
     pub fn due(&mut self, s: f64) -> u64 {
+        if let Some(times) = &self.times {
+            return times.before(s, true);
+        }
         match self.shape {
             Shape::Bursts(frames) => ((s * self.pps / frames as f64) as u64 + 1) * frames,
             Shape::Poisson { .. } => self.drawn(s),
@@ -110,6 +164,9 @@ impl Timetable {
 
     /// When the frame behind those that are due is due.
     pub fn next_s(&self, due: u64) -> f64 {
+        if let Some(times) = &self.times {
+            return times.at(due);
+        }
         let due = due as f64;
         match self.shape {
             Shape::Constant | Shape::Bursts(_) => due / self.pps,
@@ -174,6 +231,30 @@ mod tests {
         // A rate that falls at half of the time.
         let then = times(1000.0, Shape::Then(SECOND / 2, 10.0), 1.0);
         assert!((then[501] - then[500] - 0.1).abs() < 1e-9 && (then[499] - 0.499).abs() < 1e-9);
+    }
+
+    #[test]
+    fn frames_are_sent_as_they_were_seen_and_begin_anew() {
+        // Three at once, one a millisecond later: a gap of 1/3 ms in the mean.
+        let seen = [5, 5, 5, 1_000_005];
+        for speed in [1.0, 2.0, 0.5] {
+            let times = Arc::new(Times::new(&seen, speed).unwrap());
+            let mut table = Timetable::of(times.clone());
+            let period = 4.0 / 3e3 / speed;
+            assert!((times.mean_pps() * period - 4.0).abs() < 1e-9);
+            for turn in 0..3 {
+                let begin = f64::from(turn) * period + 1e-9;
+                let first = turn as u64 * 4;
+                assert_eq!((table.before(begin - 2e-9).round() as u64, table.due(begin)), (first, first + 3));
+                assert!((table.next_s(first + 3) - begin - 1e-3 / speed).abs() < 1e-8);
+                assert_eq!(table.due(begin + 1e-3 / speed), first + 4);
+                assert!((table.next_s(first + 4) - begin - period).abs() < 1e-8);
+            }
+            assert_eq!(table.gap_ns(), None);
+        }
+        for bad in [&[][..], &[7], &[7, 7]] {
+            assert_eq!(Times::new(bad, 1.0), None);
+        }
     }
 
     #[test]

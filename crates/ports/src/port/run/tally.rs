@@ -1,5 +1,6 @@
 //! What became of the frames of each stream, by their tags.
 
+use kpps_frames::ethernet::{TYPE_IPV4, TYPE_IPV6};
 use kpps_frames::{Tag, tag};
 use std::collections::BTreeMap;
 
@@ -97,9 +98,13 @@ pub struct Streams {
     pub others: u64,
 }
 
-/// Where a UDP datagram's header starts in a frame without VLAN tag, and the port that test frames go to.
-const UDP: usize = 34;
+/// The port that test frames go to, and where it is before their tags.
 const DISCARD: [u8; 2] = [0, 9];
+const TO_PORT: usize = 6;
+const PROTOCOL_UDP: u8 = 17;
+/// Of an IP header: its first byte, how far before that port it is, and where in it the protocol is.
+const IPV4: (u8, usize, usize) = (0x45, 22, 9);
+const IPV6: (u8, usize, usize) = (0x60, 42, 6);
 
 impl Streams {
     /// Takes a frame, without FCS, into account.
@@ -135,9 +140,15 @@ impl Streams {
     #[cold]
     fn take_untagged(&mut self, frame: &[u8]) {
         // A damaged tag is behind good headers; anything else is not ours.
-        let ours = frame.get(12..15) == Some(&[8, 0, 0x45])
-            && frame.get(23) == Some(&17)
-            && frame.get(UDP + 2..UDP + 4) == Some(&DISCARD);
+        let port = tag::offset(frame) - TO_PORT;
+        let header = |kind: [u8; 2], (version, before, protocol): (u8, usize, usize)| {
+            let Some(at) = port.checked_sub(before) else { return false };
+            frame.get(at - 2..at) == Some(&kind)
+                && frame.get(at) == Some(&version)
+                && frame.get(at + protocol) == Some(&PROTOCOL_UDP)
+        };
+        let ip = header(TYPE_IPV4.to_be_bytes(), IPV4) || header(TYPE_IPV6.to_be_bytes(), IPV6);
+        let ours = ip && frame.get(port..port + 2) == Some(&DISCARD);
         *(if ours { &mut self.corrupted } else { &mut self.others }) += 1;
     }
 
@@ -156,12 +167,9 @@ impl Streams {
 /// Whether what follows the tag is as test frames have it: zero.
 #[inline]
 fn is_clean(frame: &[u8]) -> bool {
-    let end = tag::OFFSET + tag::BYTES;
-    // Most frames end there. A VLAN tag moves the tag by 4 bytes.
-    frame.len() <= end || {
-        let vlan = if frame.get(12..14) == Some(&[0x81, 0]) { 4 } else { 0 };
-        frame.get(end + vlan..).is_none_or(|rest| rest.iter().all(|&byte| byte == 0))
-    }
+    // Most frames end there.
+    frame.len() <= tag::OFFSET + tag::BYTES
+        || frame.get(tag::offset(frame) + tag::BYTES..).is_none_or(|rest| rest.iter().all(|&byte| byte == 0))
 }
 
 #[cfg(test)]

@@ -1,0 +1,240 @@
+//! Many flows: ranges of addresses and ports, and the order in which flows take turns.
+
+use crate::Mac;
+use crate::build::Flow;
+use alloc::string::{String, ToString};
+use core::fmt;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::str::FromStr;
+
+/// The most flows: each has headers of its own in memory.
+pub const MOST_FLOWS: u32 = 100_000;
+
+/// Addresses of one version of IP from one to another, both among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    first: IpAddr,
+    last: IpAddr,
+}
+
+/// Ports from one to another, both among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ports {
+    first: u16,
+    last: u16,
+}
+
+/// What is no range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadRange {
+    text: String,
+    what: &'static str,
+}
+
+impl fmt::Display for BadRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}' is no {}", self.text, self.what)
+    }
+}
+
+impl core::error::Error for BadRange {}
+
+fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => u128::from(u32::from(address)),
+        IpAddr::V6(address) => address.into(),
+    }
+}
+
+impl Addresses {
+    /// So many from one on; fewer if there are no more.
+    pub fn from(first: IpAddr, count: u32) -> Self {
+        let more = count.saturating_sub(1);
+        let last = match first {
+            IpAddr::V4(address) => Ipv4Addr::from(u32::from(address).saturating_add(more)).into(),
+            IpAddr::V6(address) => Ipv6Addr::from(u128::from(address).saturating_add(more.into())).into(),
+        };
+        Self { first, last }
+    }
+
+    /// The first one.
+    pub fn first(&self) -> IpAddr {
+        self.first
+    }
+
+    /// How many there are, at most `u32::MAX`.
+    pub fn count(&self) -> u32 {
+        u32::try_from(number(self.last) - number(self.first)).unwrap_or(u32::MAX).saturating_add(1)
+    }
+
+    /// One of them; the first one follows the last.
+    pub fn nth(&self, n: u32) -> IpAddr {
+        match self.first {
+            IpAddr::V4(first) => Ipv4Addr::from(u32::from(first) + n % self.count()).into(),
+            IpAddr::V6(first) => Ipv6Addr::from(u128::from(first) + u128::from(n % self.count())).into(),
+        }
+    }
+
+    /// Whether this is one of them.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        address.is_ipv4() == self.first.is_ipv4() && (self.first..=self.last).contains(&address)
+    }
+}
+
+impl fmt::Display for Addresses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.first)?;
+        if self.last == self.first { Ok(()) } else { write!(f, "-{}", self.last) }
+    }
+}
+
+impl FromStr for Addresses {
+    type Err = BadRange;
+
+    /// `198.18.0.1`, `198.18.0.1-198.18.0.200`, the same with IPv6 addresses.
+    fn from_str(text: &str) -> Result<Self, BadRange> {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        let range = || {
+            let (first, last): (IpAddr, IpAddr) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+            (first.is_ipv4() == last.is_ipv4() && first <= last).then_some(Self { first, last })
+        };
+        range().ok_or_else(|| BadRange {
+            text: text.to_string(),
+            what: "range of addresses: give ADDRESS or FIRST-LAST, as 198.18.0.1-198.18.0.200",
+        })
+    }
+}
+
+impl Ports {
+    /// So many from one on; fewer if there are no more.
+    pub fn from(first: u16, count: u16) -> Self {
+        Self { first, last: first.saturating_add(count.saturating_sub(1)) }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u32 {
+        u32::from(self.last - self.first) + 1
+    }
+
+    /// One of them; the first one follows the last.
+    pub fn nth(&self, n: u32) -> u16 {
+        self.first + (n % self.count()) as u16
+    }
+}
+
+impl fmt::Display for Ports {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.first)?;
+        if self.last == self.first { Ok(()) } else { write!(f, "-{}", self.last) }
+    }
+}
+
+impl FromStr for Ports {
+    type Err = BadRange;
+
+    /// `9`, `49152-65535`.
+    fn from_str(text: &str) -> Result<Self, BadRange> {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        let range = || {
+            let (first, last) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+            (first <= last).then_some(Self { first, last })
+        };
+        range().ok_or_else(|| BadRange {
+            text: text.to_string(),
+            what: "range of ports: give PORT or FIRST-LAST, as 49152-65535",
+        })
+    }
+}
+
+/// Flows by number. The source port goes up first, then the source address, the destination address, the destination port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flows {
+    /// How many; after the last one it is the first one's turn again.
+    pub count: u32,
+    /// Source addresses.
+    pub from: Addresses,
+    /// Destination addresses.
+    pub to: Addresses,
+    /// Source ports.
+    pub sports: Ports,
+    /// Destination ports.
+    pub dports: Ports,
+}
+
+impl Flows {
+    /// All that there are with these ranges, or so many; `None` if there are not so many, none at all, or too many.
+    pub fn new(count: Option<u32>, [from, to]: [Addresses; 2], [sports, dports]: [Ports; 2]) -> Option<Self> {
+        let all = [from.count(), to.count(), sports.count(), dports.count()]
+            .into_iter()
+            .fold(1_u64, |all, count| all.saturating_mul(count.into()));
+        let count = count.map_or(all, u64::from);
+        let count = u32::try_from(count).ok().filter(|count| (1..=MOST_FLOWS).contains(count))?;
+        (u64::from(count) <= all).then_some(Self { count, from, to, sports, dports })
+    }
+
+    /// The flow of this number, from 0, between two stations.
+    pub fn nth(&self, n: u32, [from_mac, to_mac]: [Mac; 2], vlan: Option<u16>) -> Flow<IpAddr> {
+        let (sport, n) = (self.sports.nth(n), n / self.sports.count());
+        let (from, n) = (self.from.nth(n), n / self.from.count());
+        let (to, n) = (self.to.nth(n), n / self.to.count());
+        Flow { from_mac, to_mac, vlan, from: (from, sport), to: (to, self.dports.nth(n)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use alloc::collections::BTreeSet;
+
+    fn addresses(text: &str) -> Addresses {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn ranges_as_people_type_them() {
+        for (text, count, last) in [
+            ("10.0.0.1", 1, "10.0.0.1"),
+            ("10.0.0.1-10.0.1.0", 256, "10.0.1.0"),
+            ("0.0.0.0-255.255.255.255", u32::MAX, "255.255.255.254"),
+            ("2001:2::1-2001:2::1:0", 65536, "2001:2::1:0"),
+        ] {
+            let range = addresses(text);
+            assert_eq!(
+                (range.count(), range.nth(range.count() - 1)),
+                (count, last.parse().unwrap()),
+                "{text}"
+            );
+            assert_eq!(range.to_string(), text);
+        }
+        assert!(addresses("10.0.0.1-10.0.0.9").contains([10, 0, 0, 9].into()));
+        assert!(!addresses("10.0.0.1-10.0.0.9").contains([10, 0, 0, 10].into()));
+        assert!(!addresses("10.0.0.1").contains("::a00:1".parse().unwrap()));
+        for bad in ["", "10.0.0.2-10.0.0.1", "10.0.0.1-", "10.0.0.0/24", "10.0.0.1-::1", "a-b"] {
+            assert!(bad.parse::<Addresses>().is_err(), "{bad}");
+        }
+        let ports: Ports = "49152-65535".parse().unwrap();
+        assert_eq!((ports.count(), ports.nth(16383), ports.nth(16384)), (16384, 65535, 49152));
+        assert!(["", "2-1", "65536", "1-2-3"].iter().all(|bad| bad.parse::<Ports>().is_err()));
+    }
+
+    #[test]
+    fn all_flows_differ_and_ports_go_first() {
+        let ranges = [addresses("10.0.0.1-10.0.0.3"), addresses("10.1.0.1-10.1.0.2")];
+        let ports = ["7-8".parse().unwrap(), "9".parse().unwrap()];
+        let flows = Flows::new(None, ranges, ports).unwrap();
+        assert_eq!(flows.count, 12);
+        let all: Vec<_> = (0..12).map(|n| flows.nth(n, [Mac::default(); 2], None)).collect();
+        let different: BTreeSet<_> = all.iter().map(|flow| (flow.from, flow.to)).collect();
+        assert_eq!(different.len(), 12);
+        assert_eq!((all[1].from, all[2].from.1), ((IpAddr::from([10, 0, 0, 1]), 8), 7));
+        assert_eq!(all[11].to.0, IpAddr::from([10, 1, 0, 2]));
+        assert_eq!(Flows::new(Some(13), ranges, ports), None);
+        assert_eq!(Flows::new(Some(0), ranges, ports), None);
+        let many = [addresses("10.0.0.0-10.255.255.255"), ranges[1]];
+        assert_eq!(Flows::new(None, many, ports), None);
+        assert_eq!(Flows::new(Some(1000), many, ports).unwrap().count, 1000);
+    }
+
+    use alloc::vec::Vec;
+}

@@ -1,0 +1,308 @@
+//! The frames of a load, in the order in which they are sent: flows take turns, and so do the sizes of a mix.
+//!
+//! The n-th frame is known from `n` alone, so that a receiver knows what each sequence number should look like. Only what
+//! comes before the zeros at a frame's end is kept: a hundred thousand flows fit into a few megabytes.
+
+use crate::build::udp_test;
+use crate::flows::Flows;
+use crate::{Error, Mac, Mix, Size, tag};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// A frame: its beginning, and how long it is. The rest is zero.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    at: u32,
+    head: u16,
+    bytes: u16,
+}
+
+/// Frames by number.
+#[derive(Clone, Debug, Default)]
+pub struct Templates {
+    heads: Vec<u8>,
+    /// One flow after another, in each one the sizes.
+    places: Vec<Place>,
+    /// How many sizes.
+    sizes: usize,
+    /// Which size each frame of a period has.
+    order: Vec<u32>,
+    flows: u32,
+    /// After so many frames all flows have had their turn, and so has all of the order.
+    round: u64,
+}
+
+/// All that templates consist of, to be told elsewhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parts {
+    /// The beginning of each frame: one flow after another, in each one the sizes.
+    pub heads: Vec<Vec<u8>>,
+    /// The length of each frame in bytes, without FCS.
+    pub bytes: Vec<u16>,
+    /// Which size each frame of a period has.
+    pub order: Vec<u32>,
+    /// How many flows.
+    pub flows: u32,
+}
+
+/// The n-th frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Template<'t> {
+    /// Its beginning: all headers of a test frame.
+    pub head: &'t [u8],
+    /// Its length in bytes, without FCS. What is behind the head is zero.
+    pub bytes: u16,
+    /// The number of its flow.
+    pub flow: u32,
+    /// The number of its size, in the order of the mix.
+    pub size: usize,
+}
+
+fn common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { common_divisor(b, a % b) }
+}
+
+impl Templates {
+    /// Test frames of a mix, of flows between two stations.
+    ///
+    /// # Errors
+    /// As [`udp_test`].
+    pub fn tests(flows: &Flows, macs: [Mac; 2], vlan: Option<u16>, mix: &Mix) -> Result<Self, Error> {
+        let sizes: Vec<Size> = mix.parts().iter().map(|part| part.0).collect();
+        let number = |size: Size| sizes.iter().position(|other| *other == size).unwrap_or(0) as u32;
+        let order = mix.period().into_iter().map(number).collect();
+        let mut all = Self::ordered(sizes.len(), order, flows.count);
+        for n in 0..flows.count {
+            let flow = flows.nth(n, macs, vlan);
+            for &size in &sizes {
+                let frame = udp_test(&flow, size)?;
+                all.add(&frame, tag::offset(&frame));
+            }
+        }
+        Ok(all)
+    }
+
+    /// One frame again and again.
+    pub fn one(frame: &[u8]) -> Self {
+        Self::each([frame])
+    }
+
+    /// These frames one after another.
+    pub fn each<'f>(frames: impl IntoIterator<Item = &'f [u8]>) -> Self {
+        let mut all = Self::default();
+        for frame in frames {
+            let zeros = frame.iter().rev().take_while(|byte| **byte == 0).count();
+            all.add(frame, frame.len() - zeros);
+        }
+        let frames = all.places.len();
+        Self {
+            heads: all.heads,
+            places: all.places,
+            ..Self::ordered(frames, (0..frames).map(|n| n as u32).collect(), 1)
+        }
+    }
+
+    fn ordered(sizes: usize, order: Vec<u32>, flows: u32) -> Self {
+        let (period, flows_64) = (order.len() as u64, u64::from(flows));
+        let round = match flows {
+            // The only flow has all sizes in any case.
+            1 => u64::MAX,
+            _ => (period / common_divisor(period, flows_64).max(1) * flows_64).max(1),
+        };
+        Self { heads: Vec::new(), places: Vec::new(), sizes, order, flows, round }
+    }
+
+    fn add(&mut self, frame: &[u8], head: usize) {
+        let at = self.heads.len() as u32;
+        self.heads.extend_from_slice(&frame[..head]);
+        self.places.push(Place { at, head: head as u16, bytes: frame.len() as u16 });
+    }
+
+    /// What they consist of.
+    pub fn parts(&self) -> Parts {
+        Parts {
+            heads: self.heads().map(<[u8]>::to_vec).collect(),
+            bytes: self.places.iter().map(|place| place.bytes).collect(),
+            order: self.order.clone(),
+            flows: self.flows,
+        }
+    }
+
+    /// Those that consist of this; `None` if it does not fit together.
+    pub fn from_parts(parts: &Parts) -> Option<Self> {
+        let Parts { heads, bytes, order, flows } = parts;
+        let sizes = heads.len().checked_div(*flows as usize)?;
+        let fits = heads.len() == bytes.len()
+            && sizes * *flows as usize == heads.len()
+            && !order.is_empty()
+            && order.iter().all(|size| (*size as usize) < sizes)
+            && heads.iter().zip(bytes).all(|(head, bytes)| head.len() <= usize::from(*bytes))
+            && heads.iter().map(Vec::len).sum::<usize>() <= u32::MAX as usize;
+        let mut all = fits.then(|| Self::ordered(sizes, order.clone(), *flows))?;
+        for (head, bytes) in heads.iter().zip(bytes) {
+            let place = Place { at: all.heads.len() as u32, head: head.len() as u16, bytes: *bytes };
+            all.heads.extend_from_slice(head);
+            all.places.push(place);
+        }
+        Some(all)
+    }
+
+    /// Whether there is no frame.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// The only frame, if there is but one.
+    pub fn only(&self) -> Option<Template<'_>> {
+        (self.places.len() == 1).then(|| self.at(0)).flatten()
+    }
+
+    /// How many flows take turns.
+    pub fn flows(&self) -> u32 {
+        self.flows
+    }
+
+    /// How many sizes there are.
+    pub fn sizes(&self) -> usize {
+        self.sizes
+    }
+
+    /// The frame of this sequence number; `None` only if there is none at all.
+    #[inline]
+    pub fn at(&self, n: u32) -> Option<Template<'_>> {
+        let (flow, size) = if self.places.len() == 1 {
+            (0, 0)
+        } else {
+            let n = u64::from(n);
+            // After a round it would all be the same again: each flow begins with another size then.
+            let turn = (n + n / self.round.max(1)) % self.order.len().max(1) as u64;
+            ((n % u64::from(self.flows.max(1))) as u32, *self.order.get(turn as usize)? as usize)
+        };
+        let place = self.places.get(flow as usize * self.sizes + size)?;
+        let head = self.heads.get(place.at as usize..)?.get(..place.head.into())?;
+        Some(Template { head, bytes: place.bytes, flow, size })
+    }
+
+    /// Of the first `frames` frames, how many are of this flow.
+    pub fn of_flow(&self, flow: u32, frames: u64) -> u64 {
+        let flows = u64::from(self.flows.max(1));
+        frames / flows + u64::from(u64::from(flow) < frames % flows)
+    }
+
+    /// Of the first `frames` frames, how many are of each size.
+    pub fn of_sizes(&self, frames: u64) -> Vec<u64> {
+        let mut counts = vec![0; self.sizes];
+        let period = self.order.len() as u64;
+        if period == 0 {
+            return counts;
+        }
+        let (rounds, rest) = (frames / self.round, frames % self.round);
+        // A round is a multiple of the period.
+        let periods = rounds.saturating_mul(self.round / period) + rest / period;
+        for size in &self.order {
+            counts[*size as usize] += periods;
+        }
+        for n in 0..rest % period {
+            counts[self.order[((n + rounds) % period) as usize] as usize] += 1;
+        }
+        counts
+    }
+
+    /// All frames that differ, in no particular order: their beginnings.
+    pub fn heads(&self) -> impl Iterator<Item = &[u8]> {
+        let head = |place: &Place| self.heads.get(place.at as usize..)?.get(..place.head.into());
+        self.places.iter().filter_map(head)
+    }
+}
+
+impl Template<'_> {
+    /// Writes the frame to the start of `bytes`, without a tag; its length, or `None` if there is no room.
+    #[inline]
+    pub fn write(&self, bytes: &mut [u8]) -> Option<u16> {
+        let (head, rest) = bytes.get_mut(..self.bytes.into())?.split_at_mut_checked(self.head.len())?;
+        head.copy_from_slice(self.head);
+        rest.fill(0);
+        Some(self.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::flows::{Addresses, Ports};
+    use alloc::collections::BTreeMap;
+    use proptest::prelude::*;
+
+    fn flows(count: u32) -> Flows {
+        let address = |last: u8| Addresses::from([198, 18, 0, last].into(), 1);
+        Flows::new(Some(count), [address(1), address(2)], [Ports::from(49152, 16384), Ports::from(9, 1)])
+            .unwrap()
+    }
+
+    proptest! {
+        /// Every flow has every size as often as the mix says, neighbours are of different flows, and what is counted
+        /// without looking is what one sees.
+        #[test]
+        fn flows_and_sizes_take_turns(count in 1u32..40, weights in prop::collection::vec(1u32..5, 1..4), frames in 0u32..3000) {
+            let text: Vec<_> = weights.iter().enumerate().map(|(i, w)| alloc::format!("{}:{w}", 64 + 100 * i)).collect();
+            let mix: Mix = text.join(",").parse().unwrap();
+            let all = Templates::tests(&flows(count), [Mac::default(); 2], None, &mix).unwrap();
+            let whole = count * mix.period().len() as u32;
+            let mut seen = BTreeMap::new();
+            for n in 0..whole {
+                let template = all.at(n).unwrap();
+                *seen.entry((template.flow, template.size)).or_insert(0) += 1;
+                prop_assert!(count == 1 || all.at(n + 1).unwrap().flow != template.flow);
+                let mut bytes = [0xff; 400];
+                let length = template.write(&mut bytes).unwrap();
+                let size = mix.parts()[template.size].0;
+                let flow = flows(count).nth(template.flow, [Mac::default(); 2], None);
+                prop_assert_eq!(&bytes[..length.into()], &udp_test(&flow, size).unwrap()[..]);
+            }
+            for ((_, size), times) in seen {
+                prop_assert_eq!(times, weights[size]);
+            }
+            let mut sizes = vec![0; weights.len()];
+            let mut of_first = 0;
+            for n in 0..frames {
+                let template = all.at(n).unwrap();
+                sizes[template.size] += 1;
+                of_first += u64::from(template.flow == 0);
+            }
+            let again = Templates::from_parts(&all.parts()).unwrap();
+            prop_assert_eq!(again.at(frames), all.at(frames));
+            prop_assert_eq!(again.parts(), all.parts());
+            prop_assert_eq!(all.of_sizes(frames.into()), sizes);
+            prop_assert_eq!(all.of_flow(0, frames.into()), of_first);
+        }
+    }
+
+    #[test]
+    fn parts_that_do_not_fit_are_refused() {
+        let good = Templates::tests(&flows(2), [Mac::default(); 2], None, &Mix::imix_csit()).unwrap().parts();
+        let bad = |change: fn(&mut Parts)| {
+            let mut parts = good.clone();
+            change(&mut parts);
+            Templates::from_parts(&parts).is_none()
+        };
+        assert!(
+            bad(|parts| parts.flows = 0) && bad(|parts| parts.flows = 4) && bad(|parts| parts.order.clear())
+        );
+        assert!(bad(|parts| parts.order[0] = 3) && bad(|parts| parts.bytes[0] = 3));
+        assert!(bad(|parts| parts.heads.truncate(3)) && bad(|parts| parts.heads.clear()));
+    }
+
+    #[test]
+    fn frames_are_whole_again() {
+        let frames = [vec![1, 2, 3, 0, 0], vec![0; 60], vec![9; 4]];
+        let all = Templates::each(frames.iter().map(Vec::as_slice));
+        for n in 0..7 {
+            let mut bytes = [7; 64];
+            let length = all.at(n).unwrap().write(&mut bytes).unwrap();
+            assert_eq!(bytes[..length.into()], frames[n as usize % 3]);
+        }
+        assert!(all.at(0).unwrap().write(&mut [0; 4]).is_none() && all.only().is_none());
+        assert!(Templates::one(&frames[0]).only().is_some() && Templates::default().at(0).is_none());
+    }
+}

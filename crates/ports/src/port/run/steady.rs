@@ -1,0 +1,178 @@
+//! A thread that keeps a pace: a processor of its own, and ahead of other programs there, as far as the system allows.
+//!
+//! A sender that waits for its turn behind other programs is late by whole turns of theirs, 3 ms each. What helps is a
+//! real-time policy (`SCHED_FIFO`, sched(7); it takes `CAP_SYS_NICE`), on a processor that the receiving thread, which the
+//! kernel likes to wake next to the sender, does not share. One processor at least stays with the others; without a second one,
+//! or without the right, nothing changes. How long the sender nevertheless waited for a processor is told ([`waited`]).
+
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// This thread, as nix has it.
+const SELF: Pid = Pid::from_raw(0);
+/// Above all ordinary programs, below everything else in real time.
+const PRIORITY: libc::c_int = 1;
+
+/// Processors that senders of this process have.
+static TAKEN: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
+/// While it lives, this thread has a processor of its own.
+#[derive(Debug)]
+pub struct Steady {
+    given: Option<Given>,
+}
+
+#[derive(Debug)]
+struct Given {
+    cpu: usize,
+    /// Where the thread might run before.
+    before: CpuSet,
+}
+
+/// The processors of a set, the last one first: the first one is where the system does most of its own work.
+fn members(set: &CpuSet) -> Vec<usize> {
+    (0..CpuSet::count()).rev().filter(|&cpu| set.is_set(cpu).unwrap_or(false)).collect()
+}
+
+fn only(cpus: impl IntoIterator<Item = usize>) -> CpuSet {
+    let mut set = CpuSet::new();
+    for cpu in cpus {
+        // Processors come from a set of the same size.
+        let _ = set.set(cpu);
+    }
+    set
+}
+
+/// Gives this thread a policy and a priority; whether the system allowed it.
+fn schedule(policy: libc::c_int, priority: libc::c_int) -> bool {
+    let parameters = libc::sched_param { sched_priority: priority };
+    // SAFETY: the kernel reads one `sched_param`, which lives.
+    unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) == 0 }
+}
+
+impl Steady {
+    /// From now on.
+    pub fn now() -> Self {
+        Self { given: Self::give() }
+    }
+
+    fn give() -> Option<Given> {
+        let before = sched_getaffinity(SELF).ok()?;
+        let mut taken = TAKEN.lock().ok()?;
+        let free: Vec<_> = members(&before).into_iter().filter(|cpu| !taken.contains(cpu)).collect();
+        // Somebody must receive, and heed Ctrl-C.
+        let [cpu, _, ..] = free[..] else { return None };
+        sched_setaffinity(SELF, &only([cpu])).ok()?;
+        schedule(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, PRIORITY);
+        taken.push(cpu);
+        Some(Given { cpu, before })
+    }
+}
+
+impl Drop for Steady {
+    fn drop(&mut self) {
+        let Some(Given { cpu, before }) = &self.given else { return };
+        schedule(libc::SCHED_OTHER, 0);
+        let _ = sched_setaffinity(SELF, before);
+        if let Ok(mut taken) = TAKEN.lock() {
+            taken.retain(|taken| taken != cpu);
+        }
+    }
+}
+
+/// While it lives, this thread is off the processor that a sender gets first, if there is another.
+#[derive(Debug)]
+pub struct Aside {
+    before: Option<CpuSet>,
+}
+
+impl Aside {
+    /// From now on. Threads that it starts meanwhile are, too.
+    pub fn now() -> Self {
+        let aside = |before: &CpuSet| match &members(before)[..] {
+            [_, rest @ ..] if !rest.is_empty() => {
+                sched_setaffinity(SELF, &only(rest.iter().copied())).is_ok()
+            }
+            _ => false,
+        };
+        Self { before: sched_getaffinity(SELF).ok().filter(aside) }
+    }
+
+    /// The same for a receiver, which has the right of way, too: what it is late for is lost, and it sleeps when nothing comes.
+    pub fn receiving() -> Self {
+        let aside = Self::now();
+        if aside.before.is_some() {
+            schedule(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, PRIORITY);
+        }
+        aside
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before {
+            schedule(libc::SCHED_OTHER, 0);
+            let _ = sched_setaffinity(SELF, before);
+        }
+    }
+}
+
+/// How long this thread has been ready to run and had no processor, since it began; `None` where the system does not tell.
+pub fn waited() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let ns = text.split_whitespace().nth(1)?.parse().ok()?;
+    Some(Duration::from_nanos(ns))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// One at a time: all share the list.
+    #[test]
+    fn a_processor_stays_with_the_others_and_all_is_as_before() {
+        let before = members(&sched_getaffinity(SELF).unwrap());
+        let mine = || members(&sched_getaffinity(SELF).unwrap());
+        let senders: Vec<_> = (0..before.len() + 1)
+            .map(|number| {
+                std::thread::spawn(move || {
+                    let steady = Steady::now();
+                    let mine = members(&sched_getaffinity(SELF).unwrap());
+                    // Others come before it has gone.
+                    std::thread::sleep(Duration::from_millis(200));
+                    drop(steady);
+                    (number, mine, members(&sched_getaffinity(SELF).unwrap()))
+                })
+            })
+            .collect();
+        let all: Vec<_> = senders.into_iter().map(|sender| sender.join().unwrap()).collect();
+        let mut own: Vec<_> =
+            all.iter().filter(|(_, mine, _)| mine.len() == 1).map(|(_, mine, _)| mine[0]).collect();
+        if before.len() > 1 {
+            own.sort_unstable();
+            own.dedup();
+            assert_eq!(own.len(), before.len() - 1, "{all:?}");
+            assert!(!own.contains(before.last().unwrap()), "the first one stays");
+        }
+        assert!(all.iter().all(|(.., after)| *after == before), "{all:?}");
+        assert!(TAKEN.lock().unwrap().is_empty());
+        let beside = std::thread::spawn(move || {
+            let aside = Aside::now();
+            let meanwhile = mine();
+            drop(aside);
+            (meanwhile, mine())
+        });
+        let rest = if before.len() > 1 { before[1..].to_vec() } else { before.clone() };
+        assert_eq!(beside.join().unwrap(), (rest, before));
+    }
+
+    #[test]
+    fn waiting_is_told() {
+        let Some(before) = waited() else { return };
+        std::thread::yield_now();
+        assert!(waited().unwrap() >= before);
+    }
+}
