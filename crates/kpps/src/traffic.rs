@@ -53,7 +53,7 @@ impl Traffic {
         // More flows than one address has ports come from several.
         if let (Some(flows), None, 1) = (self.flows, self.sport, from.count()) {
             let others = self
-                .to
+                .dst
                 .map_or(1, |to| to.count())
                 .saturating_mul(self.dport.map_or(1, |ports| ports.count()));
             from = Addresses::from(

@@ -192,6 +192,7 @@ impl Timetable {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
