@@ -40,10 +40,10 @@ lint: other-systems
 # UDP sockets, and trials on them, must not assume Linux. Rust's libraries for other systems come by rustup.
 OTHER_SYSTEMS = x86_64-pc-windows-gnu x86_64-apple-darwin
 other-systems:
-	@if command -v rustup >/dev/null; then rustup --quiet target add $(OTHER_SYSTEMS); \
-	for system in $(OTHER_SYSTEMS); do \
+	@for system in $(OTHER_SYSTEMS); do \
+		rustup --quiet target add $$system || { echo "skipped: no Rust library for $$system"; continue; }; \
 		cargo clippy --quiet --target $$system --package kpps-ports --package kpps-tester -- --deny warnings || exit 1; \
-	done; fi
+	done
 
 # A linker: Rust brings everything else.
 install-build-tools:

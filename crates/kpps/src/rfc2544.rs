@@ -214,7 +214,7 @@ impl Tests<'_> {
         if self.wants(Test::FrameLoss) {
             self.frame_loss(max_pps)?;
         }
-        let Some(throughput) = throughput else { return Ok(()) };
+        let Some(throughput) = throughput.map(|pps| pps.min(max_pps)) else { return Ok(()) };
         if self.wants(Test::Latency) {
             self.latency(throughput)?;
         }
