@@ -1,8 +1,9 @@
 //! A thread that keeps a pace: a processor of its own, and ahead of other programs there, as far as the system allows.
 //!
-//! A sender that waits for its turn behind other programs is late by whole turns of theirs, 3 ms each. What helps is a
-//! real-time policy (`SCHED_FIFO`, sched(7); it takes `CAP_SYS_NICE`), on a processor that the receiving thread, which the
-//! kernel likes to wake next to the sender, does not share. One processor at least stays with the others; without a second one,
+//! A sender that waits for its turn behind other programs is late by whole turns of theirs, 3 ms each. What helps is the
+//! highest priority of ordinary programs (setpriority(2); it takes `CAP_SYS_NICE`), on a processor that the receiving thread, which
+//! the kernel likes to wake next to the sender, does not share. A real-time policy would be worse: a sender never sleeps,
+//! and of such a thread the kernel takes 50 ms in each second (`sched_rt_runtime_us`, sched(7)). One processor at least stays with the others; without a second one,
 //! or without the right, nothing changes. How long the sender nevertheless waited for a processor is told ([`waited`]).
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -14,6 +15,9 @@ use std::time::Duration;
 const SELF: Pid = Pid::from_raw(0);
 /// Above all ordinary programs, below everything else in real time.
 const PRIORITY: libc::c_int = 1;
+
+/// The highest priority of ordinary programs, as nice(1) counts.
+const PREFERRED: libc::c_int = -20;
 
 /// Processors that senders of this process have.
 static TAKEN: Mutex<Vec<usize>> = Mutex::new(Vec::new());
@@ -52,6 +56,12 @@ fn schedule(policy: libc::c_int, priority: libc::c_int) -> bool {
     unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) == 0 }
 }
 
+/// Puts this thread before other ordinary programs, or back among them, if the system allows it.
+fn prefer(niceness: libc::c_int) {
+    // SAFETY: three numbers; 0 is the calling thread.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, niceness) };
+}
+
 impl Steady {
     /// From now on.
     pub fn now() -> Self {
@@ -65,7 +75,7 @@ impl Steady {
         // Somebody must receive, and heed Ctrl-C.
         let [cpu, _, ..] = free[..] else { return None };
         sched_setaffinity(SELF, &only([cpu])).ok()?;
-        schedule(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, PRIORITY);
+        prefer(PREFERRED);
         taken.push(cpu);
         Some(Given { cpu, before })
     }
@@ -74,7 +84,7 @@ impl Steady {
 impl Drop for Steady {
     fn drop(&mut self) {
         let Some(Given { cpu, before }) = &self.given else { return };
-        schedule(libc::SCHED_OTHER, 0);
+        prefer(0);
         let _ = sched_setaffinity(SELF, before);
         if let Ok(mut taken) = TAKEN.lock() {
             taken.retain(|taken| taken != cpu);
