@@ -58,6 +58,10 @@ pub enum Health {
 const HANG_NS: u64 = 1_000_000_000;
 const HANG_10_NS: u64 = 16_000_000_000;
 
+/// For how long a device that gathers reports waits for the next frame, in units of RDTR, 1.024 us: several times as long as frames are
+/// apart on the slowest bus when it is full (about 1 us on PCI of 32 bits at 33 MHz), where what is gathered counts most.
+const GATHERING: u32 = 4;
+
 /// The control half of a device: everything that is not a queue.
 pub struct Control<P: Platform> {
     pub(crate) platform: P,
@@ -260,12 +264,13 @@ impl<P: Platform> Control<P> {
         self.regs.write(reg::IMS, self.routing.all() & !(cause::TXDW | cause::TXQE));
     }
 
-    /// Lets the device wait for a whole cache line of received descriptors before it writes them back, for a microsecond after the
-    /// last frame at most, or no longer than is configured: one register write, and none if the configuration wants a delay.
+    /// Lets the device wait for a whole cache line of received descriptors before it writes them back, for [`GATHERING`]
+    /// after the last frame at most, or no longer than is configured: one register write, and none if the configuration
+    /// wants a delay.
     #[inline]
     pub fn gather_reports(&self, gather: bool) {
         if self.config.moderation.rdtr == 0 {
-            self.regs.write(reg::RDTR, gather.into());
+            self.regs.write(reg::RDTR, if gather { GATHERING } else { 0 });
         }
     }
 

@@ -283,6 +283,36 @@ fn self_pacing_reads_registers_for_interrupts_only() {
     }
 }
 
+/// SDM 13.4.30: RDTR in units of 1.024 us. While it is polled nobody waits for a single descriptor; asleep it is what wakes us.
+#[test]
+fn self_pacing_has_the_device_gather_reports_while_it_polls() {
+    for (configured, busy, idle) in [(0, 4, 0), (32, 32, 32)] {
+        let (nic, counts, pool) = (Nic::new(Chip::I82546eb), Counts::new(), Pool::new(500, 2048));
+        let mut config = Config::kpps();
+        config.moderation.rdtr = configured;
+        let mut dev = start(&nic, &counts, config, &pool);
+        let mut service = SelfPacing::new(32, 0);
+        dev.control.unmask();
+        nic.set(reg::ICR, cause::RXT0);
+        service.interrupt(&mut dev.control).unwrap();
+        let mut poll = |frames| {
+            for _ in 0..frames {
+                nic.receive_frame(60);
+            }
+            nic.now_ns.set(nic.now_ns.get() + 1_000_000);
+            let before = counts.writes();
+            service.poll(&mut dev.control, &mut dev.rx, &mut dev.tx, 64, |r| Some(r.buffer)).unwrap();
+            (nic.get(reg::RDTR), counts.writes() - before)
+        };
+        assert_eq!(poll(1), (idle, 0), "a frame alone is waited for");
+        let (rdtr, writes) = poll(4);
+        assert_eq!(rdtr, busy);
+        assert_eq!((poll(4), writes), ((busy, 0), u64::from(configured == 0)), "written once");
+        assert_eq!(poll(0).0, idle, "on the way to sleep");
+        assert!(service.is_asleep());
+    }
+}
+
 #[test]
 fn self_pacing_leaves_frames_to_the_device_when_its_consumers_have_no_room() {
     let (nic, counts, pool) = (Nic::new(Chip::I82546eb), Counts::new(), Pool::new(500, 2048));

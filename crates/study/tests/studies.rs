@@ -55,8 +55,9 @@ const IDS: [(&str, &str); 5] = [
     ),
 ];
 
-/// Machines of `beyond`, by their seeds: the worst in books, share for others, comparison, bursts and what they hold.
-const MACHINES: [i64; 6] = [1, 24, 44, 58, 62, 83];
+/// Machines of `beyond`, by their seeds: the worst in comparison, share for others, books, bursts and what they hold, and one
+/// whose bus is full before its CPU is.
+const MACHINES: [i64; 7] = [21, 23, 44, 48, 58, 62, 83];
 
 /// The names under which predictions are published.
 const PREDICTIONS: [(&str, &str); 16] = [
@@ -141,7 +142,7 @@ fn beyond() {
     let judged: Vec<_> =
         study.claims.iter().map(|(id, claim)| outcomes.verdict(&study, id, claim).unwrap()).collect();
     insta::assert_snapshot!(table(&judged));
-    missed(&judged, &["W11"]);
+    missed(&judged, &[]);
 }
 
 #[test]
