@@ -8,7 +8,7 @@ use kpps_ports::port::run::{Gaps, Load, Plan, Shape};
 use kpps_report::trial::Processor;
 use kpps_tester::ledger::{Accounts, PortCount};
 use kpps_tester::neighbours::Station;
-use kpps_tester::{Arrived, Counted, Done, Duty, Expect, OfFlow, Received};
+use kpps_tester::{Arrived, Counted, Done, Duty, Expect, Kept, OfFlow, Offender, Received};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,6 +49,7 @@ pub(crate) fn work(duty: &Duty, senders: usize) -> proto::Work {
             count: expect.count,
             margin_ns: expect.margin_ns,
             parts: expect.parts as u32,
+            keep: expect.keep,
         }),
         duration_ns: ns(duty.duration),
         settle_ns: ns(duty.settle),
@@ -108,6 +109,7 @@ pub(crate) fn duty(work: proto::Work) -> Result<(Duty, usize), String> {
             count: expect.count,
             margin_ns: expect.margin_ns,
             parts: expect.parts.clamp(1, PARTS) as usize,
+            keep: expect.keep,
         })
     });
     let duty = Duty {
@@ -180,11 +182,17 @@ pub(crate) fn done(done: Done) -> proto::Done {
         trouble: done.trouble.map(|trouble| trouble.to_string()),
         flows: done.received.flows.iter().map(flow).collect(),
         sizes: done.received.sizes.iter().map(|&(sent, received)| proto::OfSize { sent, received }).collect(),
+        kept: done.received.kept.frames.into_iter().map(offender).collect(),
+        not_kept: done.received.kept.not_kept,
     }
 }
 
 fn flow(of: &OfFlow) -> proto::Flow {
     proto::Flow { sent: of.sent, received: of.received, reordered: of.reordered }
+}
+
+fn offender(Offender { at_ns, frame, why }: Offender) -> proto::Offender {
+    proto::Offender { at_ns, frame, why }
 }
 
 fn latency(latency: &Latency) -> proto::Latency {
@@ -230,11 +238,16 @@ pub(crate) fn was_done(done: proto::Done) -> Done {
                 })
                 .collect(),
             sizes: done.sizes.iter().map(|of| (of.sent, of.received.min(of.sent))).collect(),
+            kept: Kept { frames: done.kept.into_iter().map(was_offender).collect(), not_kept: done.not_kept },
         },
         missed: done.missed,
         errors: done.errors,
         trouble: None,
     }
+}
+
+fn was_offender(proto::Offender { at_ns, frame, why }: proto::Offender) -> Offender {
+    Offender { at_ns, frame, why }
 }
 
 fn recorded(recorded: &proto::Latency) -> Latency {
@@ -343,6 +356,7 @@ mod tests {
                 count: 9,
                 margin_ns: 8,
                 parts: 16,
+                keep: true,
             }),
             duration: Duration::from_millis(250),
             settle: Duration::from_secs(1),
@@ -399,6 +413,8 @@ mod tests {
         let arrived = Arrived { received: 10, duplicated: 1, reordered: 2, corrupted: 3, foreign: 4 };
         let flows: Vec<_> =
             (0..2).map(|flow| OfFlow { flow, sent: 6, received: 5, reordered: flow.into() }).collect();
+        let offender = Offender { at_ns: 1 << 60, frame: vec![9; 60], why: "foreign".into() };
+        let kept = Kept { frames: vec![offender], not_kept: 5 };
         let sent = Done {
             intended: 12,
             sent: 11,
@@ -408,6 +424,7 @@ mod tests {
                 latency: vec![latency],
                 flows: flows.clone(),
                 sizes: vec![(6, 5), (5, 5)],
+                kept: kept.clone(),
             },
             missed: 5,
             ..Done::default()
@@ -419,6 +436,7 @@ mod tests {
             (arrived, Some(Duration::from_nanos(u64::MAX)))
         );
         assert_eq!(came.received.latency[0].quantiles(), quantiles);
+        assert_eq!(came.received.kept, kept);
         assert_eq!((came.received.flows, came.received.sizes), (flows, vec![(6, 5), (5, 5)]));
 
         let mut all = Counted::default();

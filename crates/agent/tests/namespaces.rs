@@ -164,6 +164,7 @@ fn offer(pps: f64, duration: Duration) -> Offer {
         duration,
         settle,
         both_ways: false,
+        keep: false,
     }
 }
 

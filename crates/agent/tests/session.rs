@@ -65,6 +65,7 @@ fn offer(load: Load, duration: Duration) -> Offer {
         duration,
         settle,
         both_ways: false,
+        keep: false,
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod agent;
 mod apps;
+mod capture;
 mod certify;
 mod compare;
 mod count;

@@ -1,6 +1,7 @@
 //! `kpps trial`: one load between two ports, and where every frame went.
 
 use crate::agent::{self, Credentials};
+use crate::capture;
 use crate::error::{Failure, print};
 use crate::interrupt;
 use crate::live::Trials;
@@ -115,7 +116,16 @@ impl Bench {
         let pps = load.pps(line_pps, sizes.mean_bytes_with_fcs());
         let load = if pps.is_finite() { Load::Pps(pps) } else { Load::Max };
         let sizes = sizes.clone();
-        Offer { load, shape, count: None, sizes, duration, settle: self.settle, both_ways: self.both }
+        Offer {
+            load,
+            shape,
+            count: None,
+            sizes,
+            duration,
+            settle: self.settle,
+            both_ways: self.both,
+            keep: false,
+        }
     }
 }
 
@@ -168,6 +178,10 @@ pub struct Arguments {
     /// Write a page to look at, too
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    /// Keep frames that were duplicated, reordered, corrupted or foreign in this file (pcapng), each with why as its comment:
+    /// of each direction the first 1000 of each kind
+    #[arg(long, value_name = "FILE")]
+    capture: Option<PathBuf>,
     #[command(flatten)]
     bench: Bench,
     #[command(flatten)]
@@ -179,7 +193,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut tester = arguments.bench.open(&arguments.testbed, &arguments.common)?;
     let offer =
         arguments.bench.offer(&tester, arguments.load, arguments.shape, &arguments.size, arguments.duration);
+    let offer = Offer { keep: arguments.capture.is_some(), ..offer };
     let mut report = arguments.report.as_deref().map(Output::open).transpose()?;
+    let mut capture = arguments.capture.as_deref().map(Output::open).transpose()?;
     let ports = tester.names().join(" and ");
     let progress = Progress::of(format!("kpps trial: {ports}"));
     let source = Box::new(Trials(tester.gauges()));
@@ -205,7 +221,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let outcome = tester.trial(&offer, &|| !interrupt::asked())?;
     drop(view);
     let traffic = arguments.bench.unusual();
-    let trial = Trial { sender, traffic, ..document(&tester, &offer, &outcome) };
+    let capture = capture.as_mut().map(|file| capture::write(file, &tester.names(), &outcome.ways));
+    let capture = capture.transpose()?;
+    let trial = Trial { sender, traffic, capture, ..document(&tester, &offer, &outcome) };
     if let Some(report) = &mut report {
         report.write(&page(&trial))?;
     }
@@ -367,6 +385,9 @@ fn screen(trial: &Trial) -> String {
             us(p999),
             us(max)
         );
+    }
+    if let Some(capture) = &trial.capture {
+        let _ = writeln!(text, "{}", capture.sentence());
     }
     if let Some(clocks) = &trial.clocks {
         let _ = writeln!(text, "{}", clocks.sentence());

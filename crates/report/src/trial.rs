@@ -92,6 +92,9 @@ pub struct Trial {
     /// What the sender can do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender: Option<Sender>,
+    /// The file that has the frames to which something happened, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capture: Option<Capture>,
     /// What it was measured on, by name: kernel, processors, ports.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
@@ -131,6 +134,17 @@ pub struct Clocks {
     pub pings: u64,
     /// How they were asked: `udp`, or `grpc` where no datagrams come through.
     pub over: String,
+}
+
+/// A file with the frames that were duplicated, reordered, corrupted or foreign, each with why as its comment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Capture {
+    /// Its path (pcapng).
+    pub file: String,
+    /// Frames that are in it.
+    pub frames: u64,
+    /// How many more there were: of each direction it has the first 1000 of each kind.
+    pub not_kept: u64,
 }
 
 /// A host that takes part in a trial.
@@ -320,6 +334,20 @@ impl Clocks {
             us(self.error_ns as f64),
             self.pings,
             self.over
+        )
+    }
+}
+
+impl Capture {
+    /// What a reader must know of it.
+    pub fn sentence(&self) -> String {
+        let more = match self.not_kept {
+            0 => String::new(),
+            more => format!("; {more} more were not kept"),
+        };
+        format!(
+            "{} has the {} frames that something happened to, each with what{more}",
+            self.file, self.frames
         )
     }
 }

@@ -5,6 +5,7 @@
 //! is, if the zeros behind the tag are, and if all that lies before the tag differs from what was sent as it does in most
 //! frames: a router may rewrite addresses and TTL, but of all frames alike. Checksums may differ as long as they are right.
 
+use crate::kept::{Keeper, Kept, Mishaps};
 use kpps_bench::Latency;
 use kpps_frames::checksum::{Sum, checksum};
 use kpps_frames::{Templates, ipv4, ipv6, tag, udp};
@@ -26,7 +27,17 @@ const IP_CHECKSUM: usize = udp::HEADER_BYTES + 10;
 const UDP_CHECKSUM: usize = 2;
 
 /// How headers differ from what was sent, bit by bit.
-type Change = [u8; LONGEST];
+pub(crate) type Change = [u8; LONGEST];
+
+/// What a header says of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// It is as in most frames so far.
+    Usual,
+    /// It is not; whether that is damage is known when all have come.
+    Unusual,
+    Damaged,
+}
 
 /// What has arrived of a flow.
 #[derive(Clone, Copy, Debug, Default)]
@@ -67,6 +78,8 @@ pub struct Arrivals {
     /// Kept apart by when frames came, if they are to be.
     latency: Vec<Latency>,
     part_ns: u64,
+    /// Keeps frames that something happened to, if they are to be kept.
+    keeper: Option<Keeper>,
 }
 
 /// What became of a flow.
@@ -121,6 +134,7 @@ impl Arrivals {
             foreign: 0,
             latency: vec![Latency::default()],
             part_ns: u64::MAX,
+            keeper: None,
         }
     }
 
@@ -130,6 +144,13 @@ impl Arrivals {
         let parts = parts.max(1);
         self.latency.resize_with(parts, Latency::default);
         self.part_ns = (length.as_nanos() as u64 / parts as u64).max(1);
+        self
+    }
+
+    /// Frames that something happened to are kept, some of them.
+    #[must_use]
+    pub fn keeping(mut self) -> Self {
+        self.keeper = Some(Keeper::new());
         self
     }
 
@@ -145,6 +166,7 @@ impl Arrivals {
         let Some(tag) = tag::read(frame) else { return self.take_untagged(frame) };
         if tag.stream != self.stream {
             self.foreign += 1;
+            self.keep(frame, None, Mishaps { foreign: true, ..Mishaps::default() }, None);
             return false;
         }
         let Some(template) = self.templates.at(tag.sequence) else { return false };
@@ -156,11 +178,18 @@ impl Arrivals {
             && zeros.iter().all(|&byte| byte == 0);
         let change = whole.then(|| change(frame, header, template.head));
         let (flow, size) = (template.flow, template.size);
-        match change {
+        let verdict = match change {
             Some(change) => self.note(&change),
-            None => self.damaged += 1,
+            None => Verdict::Damaged,
+        };
+        self.damaged += u64::from(verdict == Verdict::Damaged);
+        let (first, late) = self.mark(tag.sequence, tag.sent_ps, flow, size);
+        if !first || late || verdict != Verdict::Usual {
+            let corrupted = verdict != Verdict::Usual;
+            let mishaps = Mishaps { duplicated: !first, reordered: late, corrupted, foreign: false };
+            let change = change.filter(|_| verdict != Verdict::Damaged);
+            self.keep(frame, Some(tag.sequence), mishaps, change);
         }
-        let first = self.mark(tag.sequence, tag.sent_ps, flow, size);
         if first && whole {
             let epoch = self.epoch;
             let now = *self.now.get_or_insert_with(|| epoch.elapsed());
@@ -171,26 +200,36 @@ impl Arrivals {
         true
     }
 
-    /// Marks a sequence number; true if it had not come yet.
+    /// Keeps a frame that something happened to, if such frames are kept.
+    #[cold]
+    fn keep(&mut self, frame: &[u8], sequence: Option<u32>, mishaps: Mishaps, change: Option<Change>) {
+        if let Some(keeper) = &mut self.keeper {
+            keeper.keep((frame, None), sequence, mishaps, change);
+        }
+    }
+
+    /// Marks a sequence number: whether it had not come yet, and whether a later one of its flow had.
     #[inline]
-    fn mark(&mut self, sequence: u32, sent_ps: u64, flow: u32, size: usize) -> bool {
+    fn mark(&mut self, sequence: u32, sent_ps: u64, flow: u32, size: usize) -> (bool, bool) {
         let (word, bit) = (sequence as usize / 64, 1 << (sequence % 64));
         if word >= self.seen.len() {
             self.seen.resize((word + 1).next_power_of_two(), 0);
         }
         if self.seen[word] & bit != 0 {
             self.duplicated += 1;
-            return false;
+            return (false, false);
         }
         self.seen[word] |= bit;
         self.distinct += 1;
         if let Some(size) = self.sizes.get_mut(size) {
             *size += 1;
         }
+        let mut late = false;
         if let Some(flow) = self.flows.get_mut(flow as usize) {
             let next = u64::from(sequence) + 1;
+            late = next < flow.next;
             flow.received += 1;
-            flow.reordered += u64::from(next < flow.next);
+            flow.reordered += u64::from(late);
             flow.next = flow.next.max(next);
         }
         if self.highest.is_none_or(|highest| sequence > highest) {
@@ -200,32 +239,35 @@ impl Arrivals {
             self.first_ps.get_or_insert(sent_ps);
             self.highest = Some(sequence);
         }
-        true
+        (true, late)
     }
 
     /// Counts a change. The most frequent one is looked at first.
     #[inline]
-    fn note(&mut self, change: &Change) {
+    fn note(&mut self, change: &Change) -> Verdict {
         match self.changes.first_mut() {
-            Some((most, frames)) if most == change => *frames += 1,
+            Some((most, frames)) if most == change => {
+                *frames += 1;
+                Verdict::Usual
+            }
             _ => self.note_another(change),
         }
     }
 
     #[cold]
-    fn note_another(&mut self, change: &Change) {
+    fn note_another(&mut self, change: &Change) -> Verdict {
         let Some(at) = self.changes.iter().position(|(known, _)| known == change) else {
             if self.changes.len() < CHANGES {
                 self.changes.push((*change, 1));
-            } else {
-                self.damaged += 1;
+                return Verdict::Unusual;
             }
-            return;
+            return Verdict::Damaged;
         };
         self.changes[at].1 += 1;
         if self.changes[at].1 > self.changes[0].1 {
             self.changes.swap(0, at);
         }
+        Verdict::Unusual
     }
 
     /// A frame without a whole tag: damaged, if what is before the tag is ours but for a few bytes.
@@ -238,6 +280,8 @@ impl Arrivals {
         let differ = bytes.filter(|(((sent, change), varies), byte)| !**varies && *sent ^ *change != **byte);
         let ours = frame.len() > PORTS && differ.count() <= DAMAGED_BYTES;
         *(if ours { &mut self.nameless } else { &mut self.foreign }) += 1;
+        let mishaps = Mishaps { corrupted: ours, foreign: !ours, ..Mishaps::default() };
+        self.keep(frame, None, mishaps, None);
         ours
     }
 
@@ -287,6 +331,11 @@ impl Arrivals {
         }
         let since_ps = self.behind_gap_ps?.saturating_sub(self.first_ps?);
         Some(Duration::from_nanos(since_ps / 1000))
+    }
+
+    /// Frames that something happened to, as far as they were kept.
+    pub fn take_kept(&mut self) -> Kept {
+        self.keeper.take().map(|keeper| keeper.finish(&self.changes)).unwrap_or_default()
     }
 
     /// Times from sending to receiving, of whole frames that came for the first time.
@@ -408,6 +457,77 @@ mod tests {
         let expected = Arrived { received: 6, duplicated: 2, reordered: 2, ..Arrived::default() };
         assert_eq!(all.arrived(), expected);
         assert_eq!(all.into_latency()[0].frames(), 6);
+    }
+
+    /// Why each kept frame was kept, and its length.
+    fn reasons(kept: &Kept) -> Vec<(&str, usize)> {
+        kept.frames.iter().map(|it| (it.why.as_str(), it.frame.len())).collect()
+    }
+
+    #[test]
+    fn frames_that_something_happened_to_are_kept_with_why() {
+        let mut all = arrivals().keeping();
+        // The first one is damaged, which is known only when others have come.
+        let mut damaged = frame(0);
+        damaged[20] ^= 1;
+        let odd = frame(4);
+        for frame in [&damaged, &frame(1), &frame(3), &frame(2), &frame(2), &odd] {
+            all.take(frame);
+        }
+        damaged = frame(5);
+        damaged[15] ^= 1;
+        all.take(&damaged);
+        all.take(&damaged);
+        all.take(&frame(6)[..50]);
+        all.take(&[0xff; 60]);
+        let kept = all.take_kept();
+        assert_eq!(
+            reasons(&kept),
+            [
+                ("number 0: corrupted", 76),
+                ("number 2: reordered", 76),
+                ("number 2: duplicated", 76),
+                ("number 5: corrupted", 76),
+                ("number 5: duplicated, corrupted", 76),
+                ("corrupted", 50),
+                ("foreign", 60),
+            ]
+        );
+        assert_eq!(kept.frames[3].frame, damaged);
+        let since_1970 = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
+        assert!(kept.frames.iter().all(|it| since_1970 - it.at_ns < 60_000_000_000));
+        assert_eq!((kept.not_kept, all.take_kept()), (0, Kept::default()));
+        let mut all = arrivals();
+        all.take(&[0xff; 60]);
+        assert_eq!(all.take_kept(), Kept::default(), "only on demand");
+    }
+
+    #[test]
+    fn a_flood_of_one_mishap_leaves_room_for_others() {
+        let mut all = arrivals().keeping();
+        for _ in 0..3000 {
+            all.take(&[0xff; 60]);
+        }
+        // Which header is usual is known at the end: first it is one, then another, and frames of both are damaged in truth.
+        let mut sequence = 0;
+        for (station, frames) in [(7, 700), (8, 600), (9, 1200), (7, 200)] {
+            for _ in 0..frames {
+                let mut frame = frame(sequence);
+                frame[..6].fill(station);
+                all.take(&frame);
+                sequence += 1;
+            }
+        }
+        // The last one again.
+        let mut last = frame(sequence - 1);
+        last[..6].fill(7);
+        all.take(&last);
+        let kept = all.take_kept();
+        let count = |why: &str| kept.frames.iter().filter(|it| it.why.contains(why)).count() as u64;
+        assert_eq!((count("foreign"), count("duplicated")), (1000, 1));
+        assert_eq!(all.arrived().corrupted, 700 + 600 + 200 + 1);
+        assert!((601..=1000).contains(&count("corrupted")), "{}", count("corrupted"));
+        assert_eq!(kept.not_kept, 2000 + 1501 - count("corrupted"));
     }
 
     #[test]

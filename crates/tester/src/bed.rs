@@ -34,6 +34,7 @@ impl Bed {
             duration: Duration::from_millis(load.duration_ms.into()),
             settle: self.settle,
             both_ways: self.both_ways,
+            keep: false,
         }
     }
 

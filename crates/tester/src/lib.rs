@@ -12,6 +12,7 @@ mod document;
 mod gauges;
 #[cfg(target_os = "linux")]
 mod host;
+mod kept;
 mod learn;
 pub mod ledger;
 mod local;
@@ -25,6 +26,7 @@ pub use arrivals::{Arrivals, Arrived, OfFlow};
 pub use bed::Bed;
 pub use document::{Counted, Counts, document, gaps, mix};
 pub use gauges::Gauges;
+pub use kept::{Kept, Offender};
 pub use learn::FlowPlan;
 pub use local::{LocalHost, LocalPort, interface};
 pub use stage::Stage;

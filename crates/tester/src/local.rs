@@ -100,18 +100,20 @@ impl TestPort for LocalPort {
         let mut arrivals = duty.expect.as_ref().map(|expect| {
             let margin = Duration::from_nanos(expect.margin_ns);
             let from = epoch.checked_sub(margin).unwrap_or(epoch);
-            Arrivals::new(expect.stream, expect.frames.clone(), from, expect.count)
-                .in_parts(expect.parts, duty.duration)
+            let arrivals = Arrivals::new(expect.stream, expect.frames.clone(), from, expect.count)
+                .in_parts(expect.parts, duty.duration);
+            if expect.keep { arrivals.keeping() } else { arrivals }
         });
         let plan = duty.plan.as_ref().map(|plan| Plan { epoch: Some(epoch), ..plan.clone() });
         let mut done = work(&mut self.port, duty, plan.as_ref(), &mut arrivals, stage);
-        if let Some(arrivals) = arrivals {
+        if let Some(mut arrivals) = arrivals {
             let sent = stage.sent(1 - duty.at).unwrap_or(0);
             done.received = Received {
                 arrived: arrivals.arrived(),
                 last_gap: arrivals.last_gap(sent),
                 flows: arrivals.by_flow(sent),
                 sizes: arrivals.by_size(sent),
+                kept: arrivals.take_kept(),
                 latency: arrivals.into_latency(),
             };
         }

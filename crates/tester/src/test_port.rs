@@ -7,6 +7,7 @@
 use crate::arrivals::{Arrived, OfFlow};
 use crate::clock::Reading;
 use crate::document::Counted;
+use crate::kept::Kept;
 use crate::ledger::PortCount;
 use crate::neighbours::Station;
 use crate::stage::Stage;
@@ -92,6 +93,8 @@ pub struct Expect {
     pub margin_ns: u64,
     /// Latencies are kept apart in so many parts of the duration.
     pub parts: usize,
+    /// Frames that something happened to are kept.
+    pub keep: bool,
 }
 
 /// What a port has done in a trial.
@@ -128,6 +131,8 @@ pub struct Received {
     pub flows: Vec<OfFlow>,
     /// Of each size of a mix, how many frames were sent and how many came.
     pub sizes: Vec<(u64, u64)>,
+    /// Frames that something happened to, if they were to be kept.
+    pub kept: Kept,
 }
 
 /// A port with all that a trial has it do.

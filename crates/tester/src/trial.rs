@@ -4,6 +4,7 @@ use crate::arrivals::{Arrived, OfFlow};
 use crate::clock::{Clocks, Reading};
 use crate::document::Counted;
 use crate::gauges::{Gauges, Running, Seen};
+use crate::kept::Kept;
 use crate::learn::{self, End, FlowPlan};
 use crate::ledger::PortCount;
 use crate::local::{LocalHost, LocalPort, SLOW, interface};
@@ -44,6 +45,8 @@ pub struct Offer {
     pub settle: Duration,
     /// From the second port to the first, too.
     pub both_ways: bool,
+    /// Frames that something happened to are kept.
+    pub keep: bool,
 }
 
 /// One direction of a trial.
@@ -68,6 +71,8 @@ pub struct Way {
     pub flows: Vec<OfFlow>,
     /// Of each size of a mix, how many frames were sent and how many came.
     pub sizes: Vec<(u64, u64)>,
+    /// Frames that something happened to, if they were to be kept.
+    pub kept: Kept,
 }
 
 impl Way {
@@ -329,7 +334,7 @@ impl Tester {
             };
             let stream = stream + from as u16;
             let count = expected.unwrap_or(1 << 20);
-            duties[to].expect = Some(Expect { stream, frames, count, margin_ns, parts });
+            duties[to].expect = Some(Expect { stream, frames, count, margin_ns, parts, keep: offer.keep });
             duties[from].plan = Some(Plan {
                 load: offer.load,
                 shape: offer.shape,
@@ -393,8 +398,20 @@ impl Tester {
             let mut received = std::mem::take(&mut results[to].received);
             let latency =
                 clocks.correct(to, std::mem::take(&mut received.latency), offer.duration, margin_ns);
-            let Received { arrived, last_gap, flows, sizes, .. } = received;
-            done.push(Way { from, intended, sent, elapsed, gaps, arrived, last_gap, latency, flows, sizes });
+            let Received { arrived, last_gap, flows, sizes, kept, .. } = received;
+            done.push(Way {
+                from,
+                intended,
+                sent,
+                elapsed,
+                gaps,
+                arrived,
+                last_gap,
+                latency,
+                flows,
+                sizes,
+                kept,
+            });
         }
         Ok(Outcome { ways: done, complete, trouble, learned, counted, clocks: clocks.document() })
     }
@@ -441,6 +458,7 @@ impl Tester {
             count: None,
             duration: CEILING,
             settle: offer.settle.min(2 * CEILING),
+            keep: false,
             ..offer.clone()
         };
         let mut lowest: Vec<f64> = Vec::new();

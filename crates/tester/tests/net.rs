@@ -110,6 +110,7 @@ fn offer(pps: f64, bytes: u16, both_ways: bool) -> Offer {
         duration: Duration::from_millis(250),
         settle: Duration::from_secs(3),
         both_ways,
+        keep: false,
     }
 }
 

@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
+mod capture;
 mod interrupted;
 mod linux;
 mod net;

@@ -37,6 +37,22 @@ impl Net {
         Some(net)
     }
 
+    /// a–pa, a bridge, pb–b; frames to b go through this discipline. `None` if the kernel has it not.
+    pub fn bridge(discipline: &[&str]) -> Option<Self> {
+        let net = Self::new(&[("a", "pa"), ("b", "pb")])?;
+        net.run(&["ip", "link", "add", "name", "br", "type", "bridge", "mcast_snooping", "0"]);
+        for port in ["pa", "pb"] {
+            net.run(&["ip", "link", "set", "dev", port, "master", "br"]);
+        }
+        net.run(&["ip", "link", "set", "dev", "br", "up"]);
+        let set = [&["tc", "qdisc", "add", "dev", "pb", "root"], discipline].concat();
+        if !discipline.is_empty() && !net.command(&set).stderr(Stdio::null()).status().unwrap().success() {
+            eprintln!("skipped: this kernel has no {}", discipline[0]);
+            return None;
+        }
+        Some(net)
+    }
+
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.0]).args(words);

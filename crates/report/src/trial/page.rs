@@ -88,6 +88,7 @@ fn latency(trial: &Trial) -> Markup {
     let most_ns = trial.latency_ns.max.unwrap_or(0);
     markup! {
         p.hint { "From giving a frame to the port until the receiver has it, on a logarithmic axis." }
+        @if let Some(capture) = &trial.capture { p { (capture.sentence()) "." } }
         @if let Some(clocks) = &trial.clocks { p { (clocks.sentence()) "." } }
         (bars(&[(String::new(), percentiles(&trial.latency_ns, most_ns))]))
     }

@@ -1,0 +1,138 @@
+//! Frames that something happened to on their way, kept to be looked at.
+
+use crate::arrivals::Change;
+use std::collections::HashMap;
+use std::time::SystemTime;
+
+/// Frames that are kept of each mishap: a flood of one kind leaves room for the others.
+const MOST: u32 = 1000;
+/// Bytes that most frames have at most.
+const ROOM: usize = 1 << 21;
+
+/// What happened to a frame; several things may.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Mishaps {
+    /// It had come before.
+    pub duplicated: bool,
+    /// One of its flow that was sent later came before.
+    pub reordered: bool,
+    /// It is damaged.
+    pub corrupted: bool,
+    /// It is not of this trial.
+    pub foreign: bool,
+}
+
+impl Mishaps {
+    const NAMES: [&str; 4] = ["duplicated", "reordered", "corrupted", "foreign"];
+
+    fn each(self) -> [bool; 4] {
+        [self.duplicated, self.reordered, self.corrupted, self.foreign]
+    }
+}
+
+/// A frame that something happened to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Offender {
+    /// When it came, in ns since 1970.
+    pub at_ns: u64,
+    /// Its bytes, without FCS.
+    pub frame: Vec<u8>,
+    /// What happened to it, in words.
+    pub why: String,
+}
+
+/// Frames that something happened to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// In the order in which they came.
+    pub frames: Vec<Offender>,
+    /// How many more there were: the first thousand of each mishap are kept.
+    pub not_kept: u64,
+}
+
+/// A frame, and all that is known of it when it comes.
+struct Suspect {
+    at_ns: u64,
+    /// Where its bytes begin, and how many they are.
+    bytes: (usize, usize),
+    sequence: Option<u32>,
+    mishaps: Mishaps,
+    change: Option<Change>,
+}
+
+/// Keeps frames while they come.
+pub(crate) struct Keeper {
+    bytes: Vec<u8>,
+    suspects: Vec<Suspect>,
+    /// Frames kept for each mishap.
+    kept: [u32; 4],
+    not_kept: u64,
+    /// Of each change of headers, how many frames are among those kept, or counted as not kept.
+    told: HashMap<Change, u64>,
+}
+
+impl Keeper {
+    pub fn new() -> Self {
+        Self {
+            bytes: Vec::with_capacity(ROOM),
+            suspects: Vec::with_capacity(MOST as usize),
+            kept: [0; 4],
+            not_kept: 0,
+            told: HashMap::new(),
+        }
+    }
+
+    /// Keeps a frame while there is room; it came at this time, or now. How its header differs from what was sent, if that is
+    /// known, is damage unless most frames turn out to differ so.
+    pub fn keep(
+        &mut self,
+        (frame, at_ns): (&[u8], Option<u64>),
+        sequence: Option<u32>,
+        mishaps: Mishaps,
+        change: Option<Change>,
+    ) {
+        let each = mishaps.each();
+        let room = each.iter().zip(&self.kept).any(|(it, kept)| *it && *kept < MOST);
+        let undecided = Mishaps { corrupted: true, ..Mishaps::default() } == mishaps && change.is_some();
+        if !room && undecided {
+            return;
+        }
+        if let Some(change) = change {
+            *self.told.entry(change).or_default() += 1;
+        }
+        if !room {
+            self.not_kept += 1;
+            return;
+        }
+        for (it, kept) in each.into_iter().zip(&mut self.kept) {
+            *kept += u32::from(it);
+        }
+        let now = || SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64);
+        let at_ns = at_ns.unwrap_or_else(now);
+        let bytes = (self.bytes.len(), frame.len());
+        self.bytes.extend_from_slice(frame);
+        self.suspects.push(Suspect { at_ns, bytes, sequence, mishaps, change });
+    }
+
+    /// What was kept, now that it is known how often headers differ how from what was sent: the most frequent first.
+    pub fn finish(self, changes: &[(Change, u64)]) -> Kept {
+        let usual = changes.first().map(|(change, _)| change);
+        let offender = |suspect: &Suspect| {
+            let Suspect { at_ns, bytes: (from, length), sequence, mut mishaps, change } = *suspect;
+            if change.is_some() {
+                mishaps.corrupted = change.as_ref() != usual;
+            }
+            let names = mishaps.each().into_iter().zip(Mishaps::NAMES).filter(|(it, _)| *it);
+            let names = names.map(|(_, name)| name).collect::<Vec<_>>().join(", ");
+            let number = sequence.map_or_else(String::new, |sequence| format!("number {sequence}: "));
+            let frame = self.bytes.get(from..from + length)?.to_vec();
+            (mishaps != Mishaps::default()).then(|| Offender { at_ns, frame, why: number + &names })
+        };
+        let told = |change| self.told.get(change).copied().unwrap_or(0);
+        let damaged = changes.iter().skip(1).map(|(change, frames)| frames.saturating_sub(told(change)));
+        Kept {
+            frames: self.suspects.iter().filter_map(offender).collect(),
+            not_kept: self.not_kept + damaged.sum::<u64>(),
+        }
+    }
+}
