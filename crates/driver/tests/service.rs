@@ -308,7 +308,8 @@ fn self_pacing_has_the_device_gather_reports_while_it_polls() {
         let (rdtr, writes) = poll(4);
         assert_eq!(rdtr, busy);
         assert_eq!((poll(4), writes), ((busy, 0), u64::from(configured == 0)), "written once");
-        assert_eq!(poll(0).0, idle, "on the way to sleep");
+        assert_eq!(poll(1).0, idle, "frames come alone again");
+        assert_eq!((poll(4).0, poll(0).0), (busy, idle), "on the way to sleep");
         assert!(service.is_asleep());
     }
 }

@@ -29,7 +29,7 @@
 //! last took, and, if it was too early, a quarter later. It goes on like that until nothing was sent for a window.
 //!
 //! *When shall the device report?* At once while it is what wakes us. While polls find several frames nobody waits for the single one: from
-//! then until it sleeps the device may gather a cache line of descriptors first, which leaves more of the bus to frames.
+//! then until none has done so for a window the device may gather a cache line of descriptors first, which leaves more of the bus to frames.
 //!
 //! Before it sleeps it reads ICR, which holds the causes of the frames that were polled: they
 //! would interrupt at once for nothing. Then it looks at the rings a last time. What comes later
@@ -106,8 +106,9 @@ pub struct SelfPacing {
     empty_ns: u64,
     slept_at_ns: u64,
     worked_at_ns: u64,
-    /// The device gathers its reports.
+    /// The device gathers its reports, and when a poll last found a line of them.
     gathers: bool,
+    line_at_ns: u64,
     /// Whether it may nap, and whether it does.
     naps: bool,
     napping: bool,
@@ -139,6 +140,7 @@ impl SelfPacing {
             slept_at_ns: 0,
             worked_at_ns: 0,
             gathers: false,
+            line_at_ns: 0,
             naps: false,
             napping: false,
             sent: 0,
@@ -260,7 +262,10 @@ impl SelfPacing {
             }
         }
         if received >= LINE {
+            self.line_at_ns = now;
             self.gather(control, true);
+        } else if now.saturating_sub(self.line_at_ns) >= self.window_ns {
+            self.gather(control, false);
         }
         // Without room for frames there is no telling whether the device is idle.
         if received > 0 || (reclaimed > 0 && !self.naps) || limit == 0 {
