@@ -52,12 +52,12 @@ install-build-tools:
 # QEMU is the device that nobody here wrote; valgrind counts instructions; nft makes a NAT of Linux; Chromium shows the pages
 # as readers see them (KPPS_NO_BROWSER=1 leaves that out).
 install-test-tools:
-	@$(call install,qemu-system-x86_64:qemu-system-x86 valgrind:valgrind ip:iproute2 nft:nftables setsid:util-linux \
+	@$(call install,qemu-system-x86_64:qemu-system-x86 valgrind:valgrind ip:iproute2 ethtool:ethtool nft:nftables setsid:util-linux \
 		$(if $(KPPS_NO_BROWSER),,chromium:chromium))
 
 # Other generators: DPDK's, netsniff-ng's, iperf3.
 install-peers:
-	@$(call install,dpdk-testpmd:dpdk-dev trafgen:netsniff-ng iperf3:iperf3 ip:iproute2 nsenter:util-linux)
+	@$(call install,dpdk-testpmd:dpdk-dev trafgen:netsniff-ng iperf3:iperf3 ip:iproute2 ethtool:ethtool nsenter:util-linux)
 	@test -n "$$(find /usr/lib -name 'librte_net_af_xdp.so*' -print -quit)" || \
 		$(call install,no-such-program:librte-net-af-xdp23 no-such-program:librte-net-af-packet23 no-such-program:librte-mempool-ring23)
 

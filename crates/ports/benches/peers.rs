@@ -4,7 +4,8 @@
 //! Each rate is what the far interface counted in a second, and it is related to the processor time that the sender got,
 //! so that others on the machine take little of it away. Ratios are taken within a round, between neighbours, because a
 //! shared host drifts. The median of all rounds is shown, and the lowest and the highest ratio. Then how evenly ours and others
-//! send at 100 and 500 kpps, as the far end sees it; `… --bench peers -- 3 pacing` does only that.
+//! send at 100 and 500 kpps, as the far end sees it, and what a core receives. `… --bench peers -- 3 iperf3 pacing` does three rounds
+//! of these parts: `net_af_xdp`, `net_af_packet`, `trafgen`, `iperf3`, `pacing`, `receiving`.
 #![allow(clippy::unwrap_used)]
 
 use kpps_frames::build::{Flow, udp_test};
@@ -31,7 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(8);
 /// The core that sends.
 const CORE: usize = 1;
 
-/// Two namespaces with a cable between them: ours with `near0`, and that of a child process with `far0`.
+/// Two namespaces with a cable between them: ours with `near0`, and that of a child process with `far0`. As of a card without
+/// such hardware, the kernel cuts messages into datagrams before the interface.
 struct Bench {
     far: Child,
 }
@@ -61,6 +63,7 @@ impl Bench {
              ip link set far0 netns {pid}
              ip addr add 198.18.0.1/24 dev near0; ip link set near0 up
              ip neigh replace 198.18.0.2 lladdr 02:00:00:00:00:02 dev near0
+             ethtool -K near0 tx-udp-segmentation off >/dev/null
              {enter} sh -ec '{quiet}; ip link set lo up; ip addr add 198.18.0.2/24 dev far0; ip link set far0 up'",
             enter = bench.enter()
         ))
@@ -427,9 +430,10 @@ fn main() {
         "{:14} {:>8} {:>8}   {:14} {:>8} {:>8}   {:>6}  lowest  highest",
         "port", "kpps", "a core", "peer", "kpps", "a core", "ratio"
     );
-    // `make peers` asks for both; `pacing` alone is quicker.
-    let only_pacing = std::env::args().any(|word| word == "pacing");
-    for (port, peer, command) in peers.iter().filter(|_| !only_pacing) {
+    let named: Vec<_> =
+        std::env::args().skip(1).filter(|word| word.starts_with(char::is_alphabetic)).collect();
+    let wanted = |name: &str| named.is_empty() || named.iter().any(|word| word == name);
+    for (port, peer, command) in peers.iter().filter(|(_, peer, _)| wanted(peer)) {
         let turns: Vec<_> = (0..rounds).map(|_| (bench.ours(port), bench.program(command))).collect();
         let ours = |what: fn(&Rate) -> f64| median(turns.iter().map(|turn| what(&turn.0)));
         let theirs = |what: fn(&Rate) -> f64| median(turns.iter().map(|turn| what(&turn.1)));
@@ -445,12 +449,14 @@ fn main() {
             ratios.fold(0.0, f64::max),
         );
     }
-    bench.paces(rounds);
+    if wanted("pacing") {
+        bench.paces(rounds);
+    }
     if let Ok(mut server) = server {
         let _ = server.kill();
         let _ = server.wait();
     }
-    for port in ["packet", "xdp"].iter().filter(|_| !only_pacing) {
+    for port in ["packet", "xdp"].iter().filter(|_| wanted("receiving")) {
         let [near, far] = ["near0", "far0"].map(|end| format!("{port}:{end}"));
         let turns: Vec<_> = (0..rounds)
             .map(|_| {

@@ -1,4 +1,4 @@
-//! What a driver is, how it is set, what it counts by itself, and how fast its link is: `ethtool -i`, `-g`, `-c`, `-S`, `ethtool`
+//! What a driver is, how it is set, what it counts by itself, what it can, and how fast its link is: `ethtool -i`, `-g`, `-c`, `-S`, `-k`, `ethtool`
 //! (linux/ethtool.h).
 
 use crate::interface::{Interface, pair};
@@ -12,8 +12,10 @@ const GET_RINGS: u32 = 0x10;
 const GET_STRINGS: u32 = 0x1b;
 const GET_STATISTICS: u32 = 0x1d;
 const GET_COUNTS: u32 = 0x37;
-/// The set of strings that names statistics.
+const GET_FEATURES: u32 = 0x3a;
+/// Sets of strings: what names statistics, and features.
 const STATISTICS: u32 = 1;
+const FEATURES: u32 = 4;
 /// Bytes of a name.
 const NAME: usize = 32;
 /// More than any driver has; a driver that says otherwise is not believed.
@@ -77,14 +79,10 @@ pub fn coalescing_us(interface: &str) -> io::Result<(u32, u32)> {
     Ok((word(&words, 1), word(&words, 5)))
 }
 
-/// The driver's counters by name. Of counters with the same name the sum is returned.
-///
-/// # Errors
-/// No such interface, or its driver has none.
-pub fn statistics(interface: &str) -> io::Result<BTreeMap<String, u64>> {
-    let interface = Interface::find(interface)?;
+/// The names of a set.
+fn names(interface: &Interface, set: u32) -> io::Result<Vec<String>> {
     // `struct ethtool_sset_info`: command, reserved, a mask of 64 bits, and one count.
-    let mut counts = [pair(GET_COUNTS, 0), 1 << STATISTICS, 0];
+    let mut counts = [pair(GET_COUNTS, 0), 1 << set, 0];
     interface.ethtool(&mut counts)?;
     let count = match counts {
         [_, mask, count] if mask != 0 => {
@@ -94,23 +92,54 @@ pub fn statistics(interface: &str) -> io::Result<BTreeMap<String, u64>> {
         _ => 0,
     };
     if count == 0 || count > MOST {
-        return Ok(BTreeMap::new());
+        return Ok(Vec::new());
     }
     // `struct ethtool_gstrings`: command, set, count, and the names right behind these three words of 32 bits. The driver
     // writes as many as it has now: twice the room, in case there are more than a moment ago.
     let mut names = vec![0_u64; 2 + 2 * count * NAME / 8];
-    names[0] = pair(GET_STRINGS, STATISTICS);
+    names[0] = pair(GET_STRINGS, set);
     names[1] = pair(count as u32, 0);
     interface.ethtool(&mut names)?;
-    // `struct ethtool_stats`: command, count, and the values.
-    let mut values = vec![0_u64; 1 + 2 * count];
-    values[0] = pair(GET_STATISTICS, count as u32);
-    interface.ethtool(&mut values)?;
     let bytes: Vec<u8> = names.iter().flat_map(|word| word.to_ne_bytes()).collect();
-    let mut statistics = BTreeMap::new();
-    for (name, value) in bytes[12..].chunks_exact(NAME).zip(&values[1..]).take(count) {
+    let name = |name: &[u8]| {
         let end = name.iter().position(|&byte| byte == 0).unwrap_or(NAME);
-        let name = String::from_utf8_lossy(&name[..end]).trim().to_owned();
+        String::from_utf8_lossy(&name[..end]).trim().to_owned()
+    };
+    Ok(bytes[12..].chunks_exact(NAME).take(count).map(name).collect())
+}
+
+/// Whether a feature is on (`ethtool -k`); `None` if there is none of this name.
+///
+/// # Errors
+/// No such interface.
+pub fn feature(interface: &str, name: &str) -> io::Result<Option<bool>> {
+    let interface = Interface::find(interface)?;
+    let names = names(&interface, FEATURES)?;
+    let Some(bit) = names.iter().position(|feature| feature == name) else { return Ok(None) };
+    // `struct ethtool_gfeatures`: command, count, and four words for each 32 features: available, requested, active, never changed.
+    let blocks = names.len().div_ceil(32);
+    let mut words = vec![0_u64; 1 + 2 * blocks];
+    words[0] = pair(GET_FEATURES, blocks as u32);
+    interface.ethtool(&mut words)?;
+    Ok(Some(word(&words, 2 + bit / 32 * 4 + 2) & 1 << (bit % 32) != 0))
+}
+
+/// The driver's counters by name. Of counters with the same name the sum is returned.
+///
+/// # Errors
+/// No such interface, or its driver has none.
+pub fn statistics(interface: &str) -> io::Result<BTreeMap<String, u64>> {
+    let interface = Interface::find(interface)?;
+    let names = names(&interface, STATISTICS)?;
+    let mut statistics = BTreeMap::new();
+    if names.is_empty() {
+        return Ok(statistics);
+    }
+    // `struct ethtool_stats`: command, count, and the values. Room for twice as many, as of names.
+    let mut values = vec![0_u64; 1 + 2 * names.len()];
+    values[0] = pair(GET_STATISTICS, names.len() as u32);
+    interface.ethtool(&mut values)?;
+    for (name, value) in names.into_iter().zip(&values[1..]) {
         *statistics.entry(name).or_insert(0) += value;
     }
     Ok(statistics)

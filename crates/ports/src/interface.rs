@@ -126,6 +126,11 @@ impl Interface {
     }
 }
 
+/// The name of the interface with this number.
+pub(crate) fn name_of(index: u32) -> io::Result<String> {
+    Ok(nix::net::if_::if_indextoname(index)?.to_string_lossy().into_owned())
+}
+
 /// Two words of 32 bits in one, as they lie in memory.
 pub(crate) fn pair(first: u32, second: u32) -> u64 {
     let [a, b, c, d] = first.to_ne_bytes();

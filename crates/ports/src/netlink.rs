@@ -1,10 +1,12 @@
-//! Questions to the kernel about links and disciplines: rtnetlink(7).
+//! Questions to the kernel about links, disciplines and ways: rtnetlink(7).
 
 use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
-use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::route::{RouteAttribute, RouteMessage};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
 use std::io;
+use std::net::IpAddr;
 
 /// Bytes of a message's header, and what messages are aligned to.
 const HEADER: usize = 16;
@@ -25,6 +27,29 @@ pub fn ask(question: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>
 /// Those of the system.
 pub fn dump(question: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
     exchange(question, NLM_F_REQUEST | NLM_F_DUMP)
+}
+
+/// The number of the interface by which datagrams to an address leave.
+///
+/// # Errors
+/// Those of the system: there is no way to it.
+pub fn way_to(address: IpAddr) -> io::Result<u32> {
+    let mut about = RouteMessage::default();
+    (about.header.address_family, about.header.destination_prefix_length) = match address {
+        IpAddr::V4(_) => (AddressFamily::Inet, 32),
+        IpAddr::V6(_) => (AddressFamily::Inet6, 128),
+    };
+    about.attributes.push(RouteAttribute::Destination(address.into()));
+    let answers = ask(RouteNetlinkMessage::GetRoute(about))?;
+    let mut attributes = answers.into_iter().flat_map(|answer| match answer {
+        RouteNetlinkMessage::NewRoute(route) => route.attributes,
+        _ => Vec::new(),
+    });
+    let way = attributes.find_map(|attribute| match attribute {
+        RouteAttribute::Oif(index) => Some(index),
+        _ => None,
+    });
+    way.ok_or_else(|| io::ErrorKind::NetworkUnreachable.into())
 }
 
 /// A question, and all of the answer. A message that makes no sense to us is passed over.

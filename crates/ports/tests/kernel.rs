@@ -247,3 +247,70 @@ fn send_one(near: &mut AnyPort, bytes: &[u8]) {
     near.send(Frame { buffer, bytes: bytes.len() as u16 }).unwrap();
     near.flush().unwrap();
 }
+
+/// Messages that UDP sockets of this namespace have sent (proc_pid_net(5)).
+fn messages_sent() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/net/snmp").unwrap();
+    let lines: Vec<Vec<_>> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("Udp: "))
+        .map(|line| line.split(' ').collect())
+        .collect();
+    let column = lines[0].iter().position(|name| *name == "OutDatagrams").unwrap();
+    lines[1][column].parse().unwrap()
+}
+
+/// Where it is the kernel that cuts messages, datagrams of equal length go as one, and arrive as they would otherwise: each is a frame of the
+/// interface. An interface that would hand on the whole is not given any.
+#[test]
+fn datagrams_that_the_kernel_cuts_are_frames_each() {
+    for cut in [true, false] {
+        with_cable(move || {
+            run("ip link set lo up && ip addr add 198.18.0.1/24 dev near0 && ip link set far0 arp off");
+            run("ip neigh replace 198.18.0.2 lladdr 02:00:00:00:00:02 dev near0");
+            if cut
+                && !Command::new("ethtool")
+                    .args(["-K", "near0", "tx-udp-segmentation", "off"])
+                    .status()
+                    .is_ok_and(|s| s.success())
+            {
+                eprintln!("skipped: no ethtool");
+                return;
+            }
+            let [mut near] = open(&["udp:198.18.0.2:9".parse().unwrap()], &Options::default())
+                .unwrap()
+                .try_into()
+                .ok()
+                .unwrap();
+            let [mut far] = open(&["packet:far0".parse().unwrap()], &Options::default())
+                .unwrap()
+                .try_into()
+                .ok()
+                .unwrap();
+            // Runs of one length, of two lengths in turns, and one alone.
+            let lengths = std::iter::repeat_n(60, 300)
+                .chain((0..100).map(|i| if i % 2 == 0 { 64 } else { 1514 }))
+                .chain(std::iter::repeat_n(1514, 200))
+                .chain([100]);
+            let frames: Vec<_> =
+                lengths.enumerate().map(|(i, bytes)| frame(bytes, i as u32, false)).collect();
+            let arrived = pass(&mut near, &mut far, &frames);
+            assert_eq!(arrived.len(), frames.len());
+            for (index, (sent, got)) in frames.iter().zip(&arrived).enumerate() {
+                assert_eq!(sent[tag::OFFSET..], got[tag::OFFSET..], "datagram {index}");
+            }
+            let counters = near.counters().unwrap();
+            assert_eq!((counters.sent, counters.unsent), (frames.len() as u64, 0));
+            assert_eq!(near.in_flight(), 0);
+            let messages = messages_sent();
+            if cut {
+                assert!(
+                    (100..200).contains(&messages),
+                    "one for each that has another length, a few for each run: {messages}"
+                );
+            } else {
+                assert_eq!(messages, frames.len() as u64);
+            }
+        });
+    }
+}

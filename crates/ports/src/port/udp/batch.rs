@@ -1,56 +1,110 @@
-//! Many datagrams in one system call: sendmmsg(2), recvmmsg(2).
+//! Many datagrams in one system call: sendmmsg(2), recvmmsg(2); and, sent, in one message, which the kernel cuts (udp(7)).
 
 use super::HEADERS;
+use crate::interface::name_of;
 use crate::port::Frame;
 use crate::socket::check;
+use crate::{ethtool, netlink};
 use kpps_dma::PoolBuffer;
 use kpps_platform::Buffer;
 use std::io;
 use std::mem;
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 
 /// Datagrams for each system call.
 pub(super) const BATCH: usize = 64;
 
 const NOTHING: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+/// Has the kernel cut a message into datagrams of this length (linux/udp.h).
+const UDP_SEGMENT: libc::c_int = 103;
+/// What a message that is cut holds at most, in bytes.
+const LONGEST: usize = 65_507;
+/// The feature of an interface that is given such messages uncut.
+const CUTS: &str = "tx-udp-segmentation";
 
-/// Messages of one piece each.
+/// A control message that says `UDP_SEGMENT`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Segment {
+    header: libc::cmsghdr,
+    bytes: u16,
+    /// Up to the alignment of the next one, of which there is none.
+    padding: [u8; 6],
+}
+
+/// Messages of one piece or more each.
 struct Messages {
     vectors: [libc::iovec; BATCH],
     headers: [libc::mmsghdr; BATCH],
+    segments: [Segment; BATCH],
+    /// How many pieces each has, and how many messages there are.
+    pieces: [usize; BATCH],
+    count: usize,
 }
 
 impl Messages {
     fn new() -> Self {
-        // SAFETY: all zeroes is a valid value of this plain C struct.
-        Self { vectors: [NOTHING; BATCH], headers: unsafe { mem::zeroed() } }
+        // SAFETY: all zeroes is a valid value of these plain C structs.
+        let (headers, segments) = unsafe { mem::zeroed() };
+        Self { vectors: [NOTHING; BATCH], headers, segments, pieces: [0; BATCH], count: 0 }
     }
-    fn set(&mut self, index: usize, start: *mut u8, bytes: usize) {
+    /// Puts down a piece, as a message of its own or as one more of the last.
+    fn set(&mut self, index: usize, start: *mut u8, bytes: usize, joins: bool) {
         self.vectors[index] = libc::iovec { iov_base: start.cast(), iov_len: bytes };
-        self.headers[index].msg_hdr.msg_iovlen = 1;
+        self.count += usize::from(!joins);
+        self.pieces[self.count - 1] += 1;
     }
     /// The messages; not to be moved from now on.
     fn ready(&mut self) -> *mut libc::mmsghdr {
-        for (header, vector) in self.headers.iter_mut().zip(&mut self.vectors) {
-            header.msg_hdr.msg_iov = &raw mut *vector;
+        let mut first = 0;
+        for (message, header) in self.headers.iter_mut().take(self.count).enumerate() {
+            let (header, count) = (&mut header.msg_hdr, self.pieces[message]);
+            let pieces = &mut self.vectors[first..first + count];
+            first += count;
+            if count > 1 {
+                let segment = &mut self.segments[message];
+                segment.header.cmsg_level = libc::SOL_UDP;
+                segment.header.cmsg_type = UDP_SEGMENT;
+                segment.header.cmsg_len = mem::offset_of!(Segment, padding) as _;
+                // No longer than a message.
+                segment.bytes = pieces[0].iov_len as u16;
+                header.msg_control = (&raw mut *segment).cast();
+                header.msg_controllen = size_of::<Segment>() as _;
+            }
+            header.msg_iov = pieces.as_mut_ptr();
+            header.msg_iovlen = count as _;
         }
         self.headers.as_mut_ptr()
     }
 }
 
-/// Sends what is behind the headers of frames; returns how many were taken, at least one.
-pub(super) fn send(socket: &UdpSocket, frames: &[(Frame, usize)]) -> io::Result<usize> {
+/// Sends what is behind the headers of frames; returns how many were taken, at least one. If the kernel `cuts` messages, those of
+/// equal length that follow each other are one.
+pub(super) fn send(socket: &UdpSocket, frames: &[(Frame, usize)], cuts: bool) -> io::Result<usize> {
     let mut messages = Messages::new();
-    let count = frames.len().min(BATCH);
-    for (index, (frame, start)) in frames.iter().take(count).enumerate() {
+    // Length of a datagram of the message so far, and of the message.
+    let (mut each, mut whole) = (0, 0);
+    for (index, (frame, start)) in frames.iter().take(BATCH).enumerate() {
         let bytes = frame.as_ref().get(*start..).unwrap_or_default();
-        messages.set(index, bytes.as_ptr().cast_mut(), bytes.len());
+        let joins = cuts && index > 0 && bytes.len() == each && each > 0 && whole + each <= LONGEST;
+        (each, whole) = (bytes.len(), if joins { whole + each } else { bytes.len() });
+        messages.set(index, bytes.as_ptr().cast_mut(), bytes.len(), joins);
     }
-    let list = messages.ready();
-    // SAFETY: `count` messages, whose one piece each is a frame that the kernel only reads; all of them live.
+    let (list, count) = (messages.ready(), messages.count);
+    // SAFETY: `count` messages, whose pieces are frames that the kernel only reads; all of them live.
     let result = unsafe { libc::sendmmsg(socket.as_raw_fd(), list, count as _, libc::MSG_DONTWAIT as _) };
-    check(result).map(|sent| sent as usize)
+    check(result).map(|sent| messages.pieces.iter().take(sent as usize).sum())
+}
+
+/// Whether it is the kernel that cuts messages to this peer, so that each datagram is a frame of its own for the interface. One
+/// that does it itself, as those without hardware do by handing the whole to the next, is not given any.
+pub(super) fn cuts(peer: SocketAddr) -> bool {
+    let feature = || {
+        let interface = name_of(netlink::way_to(peer.ip())?)?;
+        ethtool::feature(&interface, CUTS)
+    };
+    feature().is_ok_and(|on| on == Some(false))
 }
 
 /// Receives datagrams, one into each buffer as far as they go, behind room for headers. Puts down the length of each, or
@@ -64,7 +118,7 @@ pub(super) fn receive(
     let count = buffers.len().min(BATCH);
     for (index, buffer) in buffers.iter_mut().take(count).enumerate() {
         let room = buffer.bytes_mut().get_mut(HEADERS..).unwrap_or_default();
-        messages.set(index, room.as_mut_ptr(), room.len());
+        messages.set(index, room.as_mut_ptr(), room.len(), false);
     }
     let list = messages.ready();
     // SAFETY: `count` messages, whose one piece each is a buffer of ours, borrowed exclusively; all of them live.

@@ -5,13 +5,13 @@ use crate::port::Frame;
 use kpps_dma::PoolBuffer;
 use kpps_platform::Buffer;
 use std::io;
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 
 /// Datagrams that are passed on at once.
 pub(super) const BATCH: usize = 64;
 
-/// As `batch::send`.
-pub(super) fn send(socket: &UdpSocket, frames: &[(Frame, usize)]) -> io::Result<usize> {
+/// As `batch::send`, never cut.
+pub(super) fn send(socket: &UdpSocket, frames: &[(Frame, usize)], _: bool) -> io::Result<usize> {
     for (index, (frame, start)) in frames.iter().enumerate() {
         match socket.send(frame.as_ref().get(*start..).unwrap_or_default()) {
             Ok(_) => {}
@@ -38,6 +38,11 @@ pub(super) fn receive(
         }
     }
     Ok(buffers.len().min(BATCH))
+}
+
+/// Not known.
+pub(super) fn cuts(_: SocketAddr) -> bool {
+    false
 }
 
 /// Nothing to prepare.
