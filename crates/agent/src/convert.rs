@@ -5,7 +5,7 @@ use kpps_bench::Latency;
 use kpps_frames::templates::Parts;
 use kpps_frames::{Mac, Size, Templates};
 use kpps_ports::port::run::{Gaps, Load, Plan, Shape};
-use kpps_report::trial::Processor;
+use kpps_report::trial::{Arrival, ArrivalBy, Processor};
 use kpps_tester::ledger::{Accounts, PortCount};
 use kpps_tester::neighbours::Station;
 use kpps_tester::{Arrived, Counted, Done, Duty, Expect, Kept, OfFlow, Offender, Received};
@@ -184,6 +184,8 @@ pub(crate) fn done(done: Done) -> proto::Done {
         sizes: done.received.sizes.iter().map(|&(sent, received)| proto::OfSize { sent, received }).collect(),
         kept: done.received.kept.frames.into_iter().map(offender).collect(),
         not_kept: done.received.kept.not_kept,
+        by_kernel: done.received.arrival.by == ArrivalBy::Kernel,
+        clock_set_ns: done.received.arrival.clock_set_ns,
     }
 }
 
@@ -227,6 +229,10 @@ pub(crate) fn was_done(done: proto::Done) -> Done {
             },
             last_gap: done.last_gap_ns.map(Duration::from_nanos),
             latency: done.latency.iter().map(recorded).collect(),
+            arrival: Arrival {
+                by: if done.by_kernel { ArrivalBy::Kernel } else { ArrivalBy::Program },
+                clock_set_ns: done.clock_set_ns,
+            },
             flows: (0..)
                 .zip(&done.flows)
                 // Nothing is more than what was sent.
@@ -415,6 +421,7 @@ mod tests {
             (0..2).map(|flow| OfFlow { flow, sent: 6, received: 5, reordered: flow.into() }).collect();
         let offender = Offender { at_ns: 1 << 60, frame: vec![9; 60], why: "foreign".into() };
         let kept = Kept { frames: vec![offender], not_kept: 5 };
+        let arrival = Arrival { by: ArrivalBy::Kernel, clock_set_ns: Some(-7) };
         let sent = Done {
             intended: 12,
             sent: 11,
@@ -425,6 +432,7 @@ mod tests {
                 flows: flows.clone(),
                 sizes: vec![(6, 5), (5, 5)],
                 kept: kept.clone(),
+                arrival,
             },
             missed: 5,
             ..Done::default()
@@ -436,7 +444,7 @@ mod tests {
             (arrived, Some(Duration::from_nanos(u64::MAX)))
         );
         assert_eq!(came.received.latency[0].quantiles(), quantiles);
-        assert_eq!(came.received.kept, kept);
+        assert_eq!((came.received.kept, came.received.arrival), (kept, arrival));
         assert_eq!((came.received.flows, came.received.sizes), (flows, vec![(6, 5), (5, 5)]));
 
         let mut all = Counted::default();

@@ -379,12 +379,16 @@ fn screen(trial: &Trial) -> String {
         let us = |ns: u64| ns as f64 / 1e3;
         let _ = writeln!(
             text,
-            "latency: half within {:.1} µs, 99 % {:.1} µs, 99.9 % {:.1} µs, all {:.1} µs",
+            "latency ({}): half within {:.1} µs, 99 % {:.1} µs, 99.9 % {:.1} µs, all {:.1} µs",
+            trial.arrival(),
             us(p50),
             us(p99),
             us(p999),
             us(max)
         );
+    }
+    for missing in trial.clocks_set() {
+        let _ = writeln!(text, "{missing}");
     }
     if let Some(capture) = &trial.capture {
         let _ = writeln!(text, "{}", capture.sentence());

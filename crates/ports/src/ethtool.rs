@@ -13,6 +13,9 @@ const GET_STRINGS: u32 = 0x1b;
 const GET_STATISTICS: u32 = 0x1d;
 const GET_COUNTS: u32 = 0x37;
 const GET_FEATURES: u32 = 0x3a;
+const GET_STAMPS: u32 = 0x41;
+/// Received frames get a time by the card, and that can be had as it is (linux/net_tstamp.h).
+const RECEIVED_BY_HARDWARE: u32 = 1 << 2 | 1 << 6;
 /// Sets of strings: what names statistics, and features.
 const STATISTICS: u32 = 1;
 const FEATURES: u32 = 4;
@@ -77,6 +80,19 @@ pub fn coalescing_us(interface: &str) -> io::Result<(u32, u32)> {
     words[0] = pair(GET_COALESCING, 0);
     Interface::find(interface)?.ethtool(&mut words)?;
     Ok((word(&words, 1), word(&words, 5)))
+}
+
+/// The clock by which its card can stamp received frames, by its number (`/dev/ptp0`), if it can.
+///
+/// # Errors
+/// No such interface.
+pub fn stamping_clock(interface: &str) -> io::Result<Option<u32>> {
+    // `struct ethtool_ts_info`: 11 words, behind the command what it can and the clock's number, below 0 for none.
+    let mut words = [0; 6];
+    words[0] = pair(GET_STAMPS, 0);
+    Interface::find(interface)?.ethtool(&mut words)?;
+    let can = word(&words, 1) & RECEIVED_BY_HARDWARE == RECEIVED_BY_HARDWARE;
+    Ok(u32::try_from(word(&words, 2).cast_signed()).ok().filter(|_| can))
 }
 
 /// The names of a set.
@@ -147,10 +163,12 @@ pub fn statistics(interface: &str) -> io::Result<BTreeMap<String, u64>> {
 
 #[cfg(test)]
 mod tests {
-    use super::statistics;
+    use super::{stamping_clock, statistics};
 
     #[test]
     fn no_interface_has_no_statistics() {
+        assert_eq!(stamping_clock("lo").ok(), Some(None), "there is no card behind it");
+        assert!(stamping_clock("no-such").is_err());
         assert!(statistics("no-such").is_err() && statistics("a name that is too long").is_err());
     }
 }

@@ -84,7 +84,7 @@ pub struct Trial {
     /// Bits sent per second.
     #[serde(default)]
     pub sent_bps: BitRates,
-    /// Time from giving a frame to the port until the receiver has it, of frames that came whole.
+    /// Time from giving a frame to the port until its arrival, of frames that came whole; each direction says by whose time.
     pub latency_ns: Latency,
     /// The clocks that latencies go by, if those of the two ports are not the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -134,6 +134,28 @@ pub struct Clocks {
     pub pings: u64,
     /// How they were asked: `udp`, or `grpc` where no datagrams come through.
     pub over: String,
+}
+
+/// Whose time a frame's arrival is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ArrivalBy {
+    /// That of the program that receives: when it took the frame in, after it was woken.
+    #[default]
+    Program,
+    /// The kernel's: when it took the frame in from the interface.
+    Kernel,
+}
+
+/// How the times of arrival were taken that latencies go by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Arrival {
+    /// Whose time it is.
+    pub by: ArrivalBy,
+    /// How much the clock of these times was set forward during the trial (back, below 0), in ns, if it was: then there are no
+    /// latencies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_set_ns: Option<i64>,
 }
 
 /// A file with the frames that were duplicated, reordered, corrupted or foreign, each with why as its comment.
@@ -243,6 +265,9 @@ pub struct Direction {
     pub foreign: u64,
     /// Time from sending to receiving.
     pub latency_ns: Latency,
+    /// How the times of arrival were taken.
+    #[serde(default)]
+    pub arrival: Arrival,
     /// How far apart frames were sent, if they were paced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gaps: Option<Gaps>,
@@ -352,7 +377,44 @@ impl Capture {
     }
 }
 
+impl ArrivalBy {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Program => "by the program",
+            Self::Kernel => "by the kernel",
+        }
+    }
+}
+
 impl Trial {
+    /// By whose time frames arrived: what a reader of latencies must know.
+    pub fn arrival(&self) -> String {
+        let mut all: Vec<_> =
+            self.directions.iter().map(|it| (it.arrival.by.name(), it.to.as_str())).collect();
+        match &all[..] {
+            [(first, _), rest @ ..] if rest.iter().any(|(by, _)| by != first) => {
+                all.sort_unstable();
+                let each = all.iter().map(|(by, port)| format!("{by} at {port}"));
+                format!("arrival {}", each.collect::<Vec<_>>().join(", "))
+            }
+            [(by, _), ..] => format!("arrival {by}"),
+            [] => String::new(),
+        }
+    }
+
+    /// Why latencies are missing: clocks that were set.
+    pub fn clocks_set(&self) -> Vec<String> {
+        let set = |way: &Direction| {
+            let us = way.arrival.clock_set_ns? as f64 / 1e3;
+            Some(format!(
+                "no latency at {}: the clock of the kernel's times was set by {us:+.1} µs during the trial",
+                way.to
+            ))
+        };
+        self.directions.iter().filter_map(set).collect()
+    }
+
     /// The processors' names: numbers, behind the agent's address where there are agents.
     pub fn processor_names(&self) -> Vec<String> {
         let of = |host: &TrialHost| {

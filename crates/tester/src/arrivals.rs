@@ -5,10 +5,12 @@
 //! is, if the zeros behind the tag are, and if all that lies before the tag differs from what was sent as it does in most
 //! frames: a router may rewrite addresses and TTL, but of all frames alike. Checksums may differ as long as they are right.
 
+use crate::clock::TimeOfDay;
 use crate::kept::{Keeper, Kept, Mishaps};
 use kpps_bench::Latency;
 use kpps_frames::checksum::{Sum, checksum};
 use kpps_frames::{Templates, ipv4, ipv6, tag, udp};
+use kpps_report::trial::{Arrival, ArrivalBy};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -56,6 +58,10 @@ pub struct Arrivals {
     /// Bytes of headers that are not the same in all of them.
     varies: [bool; LONGEST],
     epoch: Instant,
+    /// The epoch as kernels stamp frames.
+    epoch_of_day: TimeOfDay,
+    /// Frames have come with the kernel's time.
+    stamped: bool,
     /// The time of the burst that is being taken in.
     now: Option<Duration>,
     seen: Vec<u64>,
@@ -121,6 +127,8 @@ impl Arrivals {
             sizes: vec![0; templates.sizes()],
             templates,
             epoch,
+            epoch_of_day: TimeOfDay::at(epoch),
+            stamped: false,
             now: None,
             seen: vec![0; words],
             highest: None,
@@ -160,13 +168,14 @@ impl Arrivals {
         self.now = None;
     }
 
-    /// Takes a frame, without FCS, into account; false if it is not of this stream.
+    /// Takes a frame, without FCS, into account, with when the kernel took it in, in ns since 1970, if that is known; false if it
+    /// is not of this stream.
     #[inline]
-    pub fn take(&mut self, frame: &[u8]) -> bool {
-        let Some(tag) = tag::read(frame) else { return self.take_untagged(frame) };
+    pub fn take(&mut self, frame: &[u8], stamp: Option<u64>) -> bool {
+        let Some(tag) = tag::read(frame) else { return self.take_untagged(frame, stamp) };
         if tag.stream != self.stream {
             self.foreign += 1;
-            self.keep(frame, None, Mishaps { foreign: true, ..Mishaps::default() }, None);
+            self.keep((frame, stamp), None, Mishaps { foreign: true, ..Mishaps::default() }, None);
             return false;
         }
         let Some(template) = self.templates.at(tag.sequence) else { return false };
@@ -188,12 +197,20 @@ impl Arrivals {
             let corrupted = verdict != Verdict::Usual;
             let mishaps = Mishaps { duplicated: !first, reordered: late, corrupted, foreign: false };
             let change = change.filter(|_| verdict != Verdict::Damaged);
-            self.keep(frame, Some(tag.sequence), mishaps, change);
+            self.keep((frame, stamp), Some(tag.sequence), mishaps, change);
         }
         if first && whole {
-            let epoch = self.epoch;
-            let now = *self.now.get_or_insert_with(|| epoch.elapsed());
-            let (now_ns, last) = (now.as_nanos() as u64, self.latency.len() - 1);
+            let now_ns = match stamp {
+                Some(stamp) => {
+                    self.stamped = true;
+                    stamp.saturating_sub(self.epoch_of_day.ns)
+                }
+                None => {
+                    let epoch = self.epoch;
+                    self.now.get_or_insert_with(|| epoch.elapsed()).as_nanos() as u64
+                }
+            };
+            let last = self.latency.len() - 1;
             let part = if last == 0 { 0 } else { ((now_ns / self.part_ns) as usize).min(last) };
             self.latency[part].record(now_ns.saturating_sub(tag.sent_ps / 1000));
         }
@@ -202,9 +219,15 @@ impl Arrivals {
 
     /// Keeps a frame that something happened to, if such frames are kept.
     #[cold]
-    fn keep(&mut self, frame: &[u8], sequence: Option<u32>, mishaps: Mishaps, change: Option<Change>) {
+    fn keep(
+        &mut self,
+        frame: (&[u8], Option<u64>),
+        sequence: Option<u32>,
+        mishaps: Mishaps,
+        change: Option<Change>,
+    ) {
         if let Some(keeper) = &mut self.keeper {
-            keeper.keep((frame, None), sequence, mishaps, change);
+            keeper.keep(frame, sequence, mishaps, change);
         }
     }
 
@@ -272,7 +295,7 @@ impl Arrivals {
 
     /// A frame without a whole tag: damaged, if what is before the tag is ours but for a few bytes.
     #[cold]
-    fn take_untagged(&mut self, frame: &[u8]) -> bool {
+    fn take_untagged(&mut self, frame: &[u8], stamp: Option<u64>) -> bool {
         let sent = self.templates.at(0).map_or(&[][..], |template| template.head);
         // If no frame has come whole, addresses, TTL and checksum may have been rewritten.
         let (usual, from) = self.changes.first().map_or((&[0; LONGEST], ADDRESSES), |(most, _)| (most, 0));
@@ -281,7 +304,7 @@ impl Arrivals {
         let ours = frame.len() > PORTS && differ.count() <= DAMAGED_BYTES;
         *(if ours { &mut self.nameless } else { &mut self.foreign }) += 1;
         let mishaps = Mishaps { corrupted: ours, foreign: !ours, ..Mishaps::default() };
-        self.keep(frame, None, mishaps, None);
+        self.keep((frame, stamp), None, mishaps, None);
         ours
     }
 
@@ -338,9 +361,18 @@ impl Arrivals {
         self.keeper.take().map(|keeper| keeper.finish(&self.changes)).unwrap_or_default()
     }
 
-    /// Times from sending to receiving, of whole frames that came for the first time.
-    pub fn into_latency(self) -> Vec<Latency> {
-        self.latency
+    /// Times from sending to receiving, of whole frames that came for the first time, and by whose clock: none if that was set
+    /// meanwhile.
+    pub fn into_latency(mut self) -> (Vec<Latency>, Arrival) {
+        if !self.stamped {
+            return (self.latency, Arrival::default());
+        }
+        let clock_set_ns = TimeOfDay::at(self.epoch).set_since(&self.epoch_of_day);
+        let arrival = Arrival { by: ArrivalBy::Kernel, clock_set_ns };
+        if clock_set_ns.is_some() {
+            self.latency.fill_with(Latency::default);
+        }
+        (self.latency, arrival)
     }
 }
 
@@ -452,11 +484,39 @@ mod tests {
     fn each_mishap_has_its_name() {
         let mut all = arrivals();
         for sequence in [0, 1, 3, 2, 2, 100_000, 1, 4] {
-            assert!(all.take(&frame(sequence)));
+            assert!(all.take(&frame(sequence), None));
         }
         let expected = Arrived { received: 6, duplicated: 2, reordered: 2, ..Arrived::default() };
         assert_eq!(all.arrived(), expected);
-        assert_eq!(all.into_latency()[0].frames(), 6);
+        let (latency, arrival) = all.into_latency();
+        assert_eq!((latency[0].frames(), arrival), (6, Arrival::default()));
+    }
+
+    #[test]
+    fn latency_is_by_the_kernels_time_unless_its_clock_was_set() {
+        let stamped = || {
+            let mut all = arrivals();
+            for sequence in 0..100 {
+                let mut frame = template();
+                let sent_ps = u64::from(sequence) * 1_000_000_000;
+                tag::write(&mut frame, Tag { stream: 7, sequence, sent_ps }).unwrap();
+                // The program sees it much later.
+                let stamp = all.epoch_of_day.ns + sent_ps / 1000 + 7_000;
+                all.take(&frame, Some(stamp));
+            }
+            all
+        };
+        let (latency, arrival) = stamped().into_latency();
+        assert_eq!(arrival, Arrival { by: ArrivalBy::Kernel, clock_set_ns: None });
+        for share in [0.0, 1.0] {
+            assert!(latency[0].quantile_ns(share).abs_diff(7_000) < 10, "within what a histogram keeps");
+        }
+        let mut set = stamped();
+        set.epoch_of_day.ns -= 2_000_000;
+        let (latency, arrival) = set.into_latency();
+        let noticed = arrival.clock_set_ns.unwrap();
+        assert!(noticed.abs_diff(2_000_000) < 100_000, "{noticed}");
+        assert_eq!((latency.len(), latency[0].frames()), (1, 0));
     }
 
     /// Why each kept frame was kept, and its length.
@@ -472,14 +532,14 @@ mod tests {
         damaged[20] ^= 1;
         let odd = frame(4);
         for frame in [&damaged, &frame(1), &frame(3), &frame(2), &frame(2), &odd] {
-            all.take(frame);
+            all.take(frame, None);
         }
         damaged = frame(5);
         damaged[15] ^= 1;
-        all.take(&damaged);
-        all.take(&damaged);
-        all.take(&frame(6)[..50]);
-        all.take(&[0xff; 60]);
+        all.take(&damaged, None);
+        all.take(&damaged, None);
+        all.take(&frame(6)[..50], None);
+        all.take(&[0xff; 60], None);
         let kept = all.take_kept();
         assert_eq!(
             reasons(&kept),
@@ -498,7 +558,7 @@ mod tests {
         assert!(kept.frames.iter().all(|it| since_1970 - it.at_ns < 60_000_000_000));
         assert_eq!((kept.not_kept, all.take_kept()), (0, Kept::default()));
         let mut all = arrivals();
-        all.take(&[0xff; 60]);
+        all.take(&[0xff; 60], None);
         assert_eq!(all.take_kept(), Kept::default(), "only on demand");
     }
 
@@ -506,7 +566,7 @@ mod tests {
     fn a_flood_of_one_mishap_leaves_room_for_others() {
         let mut all = arrivals().keeping();
         for _ in 0..3000 {
-            all.take(&[0xff; 60]);
+            all.take(&[0xff; 60], None);
         }
         // Which header is usual is known at the end: first it is one, then another, and frames of both are damaged in truth.
         let mut sequence = 0;
@@ -514,14 +574,14 @@ mod tests {
             for _ in 0..frames {
                 let mut frame = frame(sequence);
                 frame[..6].fill(station);
-                all.take(&frame);
+                all.take(&frame, None);
                 sequence += 1;
             }
         }
         // The last one again.
         let mut last = frame(sequence - 1);
         last[..6].fill(7);
-        all.take(&last);
+        all.take(&last, None);
         let kept = all.take_kept();
         let count = |why: &str| kept.frames.iter().filter(|it| it.why.contains(why)).count() as u64;
         assert_eq!((count("foreign"), count("duplicated")), (1000, 1));
@@ -544,7 +604,7 @@ mod tests {
                     if damaged {
                         frame[bit / 8] ^= 1 << (bit % 8);
                     }
-                    all.take(&frame);
+                    all.take(&frame, None);
                 }
             }
             let arrived = all.arrived();
@@ -577,10 +637,10 @@ mod tests {
             };
             let bits = routed(0).len() * 8;
             for bit in 0..bits as u32 {
-                all.take(&routed(2 * bit));
+                all.take(&routed(2 * bit), None);
                 let mut damaged = routed(2 * bit + 1);
                 damaged[bit as usize / 8] ^= 1 << (bit % 8);
-                all.take(&damaged);
+                all.take(&damaged, None);
             }
             let arrived = all.arrived();
             let sent = 2 * bits as u64;
@@ -602,7 +662,7 @@ mod tests {
         let mut all = Arrivals::new(7, templates, Instant::now(), 10);
         // 0 and 10 are of one flow.
         for sequence in [1, 0, 3, 2, 11, 10, 21, 20, 30, 40, 31, 29, 19] {
-            all.take(&frame(sequence));
+            all.take(&frame(sequence), None);
         }
         assert_eq!((all.arrived().received, all.arrived().reordered), (13, 1));
         assert_eq!(all.by_flow(41)[9], OfFlow { flow: 9, sent: 4, received: 2, reordered: 1 });
@@ -616,7 +676,7 @@ mod tests {
             frame[..6].copy_from_slice(&[9; 6]);
             frame[22] -= 1;
             frame[24] += 1;
-            all.take(&frame);
+            all.take(&frame, None);
         }
         assert_eq!(all.arrived(), Arrived { received: 100, ..Arrived::default() });
     }
@@ -628,7 +688,7 @@ mod tests {
             let mut frame = template();
             tag::write(&mut frame, Tag { stream: 7, sequence, sent_ps: u64::from(sequence) * 1_000_000 })
                 .unwrap();
-            all.take(&frame);
+            all.take(&frame, None);
         };
         for sequence in [0, 1, 4, 5, 9, 10, 11] {
             send(sequence);
@@ -642,13 +702,13 @@ mod tests {
     #[test]
     fn other_traffic_is_foreign() {
         let mut all = arrivals();
-        all.take(&frame(0));
-        assert!(!all.take(&[0xff; 60]) && !all.take(&[]));
+        all.take(&frame(0), None);
+        assert!(!all.take(&[0xff; 60], None) && !all.take(&[], None));
         let mut other = frame(1);
         tag::write(&mut other, Tag { stream: 8, sequence: 1, sent_ps: 0 }).unwrap();
-        assert!(!all.take(&other), "of an earlier trial, or of another tester");
+        assert!(!all.take(&other, None), "of an earlier trial, or of another tester");
         let cut = &frame(2)[..50];
-        assert!(all.take(cut), "a frame that was cut off");
+        assert!(all.take(cut, None), "a frame that was cut off");
         let expected = Arrived { received: 2, corrupted: 1, foreign: 3, ..Arrived::default() };
         assert_eq!(all.arrived(), expected);
     }

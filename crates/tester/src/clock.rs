@@ -7,7 +7,7 @@
 use kpps_bench::Latency;
 use kpps_report::trial::Clocks as Document;
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// More than quartz and what disciplines it ever make of a second: 200 ppm.
 const DRIFT: f64 = 200e-6;
@@ -55,6 +55,45 @@ impl Clock {
             false => self.origin.checked_sub(since),
         };
         when.unwrap_or(self.origin)
+    }
+}
+
+/// The clock that shows the time of day, in which kernels stamp frames. It may be set at any time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TimeOfDay {
+    /// What it showed, or would have, at some moment, in ns since 1970.
+    pub ns: u64,
+    /// How wrong that may be, up or down.
+    error_ns: u64,
+}
+
+impl TimeOfDay {
+    /// Readings of both clocks, of which the shortest counts.
+    const READINGS: usize = 16;
+    /// A change that nobody minds.
+    const SLACK_NS: u64 = 1000;
+
+    /// What it shows at a moment, by what it shows now.
+    pub fn at(moment: Instant) -> Self {
+        let read = |_| {
+            let before = Instant::now();
+            let now = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64);
+            (before.elapsed(), before, now)
+        };
+        let (took, before, now) = (1..Self::READINGS).map(read).fold(read(0), |best, it| best.min(it));
+        let middle = before + took / 2;
+        let ns = match middle.checked_duration_since(moment) {
+            Some(since) => now.saturating_sub(since.as_nanos() as u64),
+            None => now + (moment - middle).as_nanos() as u64,
+        };
+        Self { ns, error_ns: (took.as_nanos() as u64).div_ceil(2) }
+    }
+
+    /// How much it was set forward between a reading and a later one of the same moment, if it was. The monotonic clock runs at the
+    /// same pace, however that is corrected.
+    pub fn set_since(&self, before: &Self) -> Option<i64> {
+        let set = self.ns.abs_diff(before.ns) > self.error_ns + before.error_ns + Self::SLACK_NS;
+        set.then(|| self.ns.wrapping_sub(before.ns) as i64)
     }
 }
 
@@ -313,6 +352,23 @@ mod tests {
         let elsewhere = Clocks::before([reading("x", 1, 700, 30), reading("x", 2, 720, 30)]);
         assert_eq!(elsewhere.epoch_ns(0), elsewhere.epoch_ns(1));
         assert_eq!(elsewhere.document(), None);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_is_noticed_and_one_that_is_not_is_not() {
+        let moment = Instant::now();
+        let before = TimeOfDay::at(moment);
+        std::thread::sleep(Duration::from_millis(20));
+        let after = TimeOfDay::at(moment);
+        assert_eq!(after.set_since(&before), None, "{before:?} {after:?}");
+        assert!(before.error_ns < 1_000_000, "{before:?}");
+        let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
+        assert!(TimeOfDay::at(Instant::now() + Duration::from_secs(1)).ns > now + 999_000_000);
+        for set in [5_000_000, -5_000_000] {
+            let then = TimeOfDay { ns: after.ns.wrapping_add_signed(set), ..after };
+            let noticed = then.set_since(&before).unwrap();
+            assert!(noticed.abs_diff(set) < 100_000, "{noticed}");
+        }
     }
 
     #[test]

@@ -48,6 +48,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Trial {
         corrupted: way.arrived.corrupted,
         foreign: way.arrived.foreign,
         latency_ns: way.latency.quantiles(),
+        arrival: way.arrival,
         gaps: way.gaps.as_ref().map(gaps),
         flows: flows(tester, way),
         sizes: sizes(offer, way),

@@ -62,6 +62,10 @@ fn described(interface: &str) -> String {
     if let Ok((receive, transmit)) = ethtool::coalescing_us(interface) {
         words.push(format!("interrupts up to {receive} and {transmit} µs late"));
     }
+    #[cfg(target_os = "linux")]
+    if let Ok(Some(clock)) = ethtool::stamping_clock(interface) {
+        words.push(format!("stamps received frames by its own clock (/dev/ptp{clock}), which is not used"));
+    }
     words.join(", ")
 }
 

@@ -108,14 +108,11 @@ impl TestPort for LocalPort {
         let mut done = work(&mut self.port, duty, plan.as_ref(), &mut arrivals, stage);
         if let Some(mut arrivals) = arrivals {
             let sent = stage.sent(1 - duty.at).unwrap_or(0);
-            done.received = Received {
-                arrived: arrivals.arrived(),
-                last_gap: arrivals.last_gap(sent),
-                flows: arrivals.by_flow(sent),
-                sizes: arrivals.by_size(sent),
-                kept: arrivals.take_kept(),
-                latency: arrivals.into_latency(),
-            };
+            let (arrived, last_gap) = (arrivals.arrived(), arrivals.last_gap(sent));
+            let (flows, sizes) = (arrivals.by_flow(sent), arrivals.by_size(sent));
+            let kept = arrivals.take_kept();
+            let (latency, arrival) = arrivals.into_latency();
+            done.received = Received { arrived, last_gap, flows, sizes, kept, latency, arrival };
         }
         let after = self.port.counters().unwrap_or(before);
         (done.missed, done.errors) = (after.missed - before.missed, after.errors - before.errors);
@@ -186,9 +183,9 @@ fn work(
         if let Some(arrivals) = arrivals {
             arrivals.burst();
         }
-        let taken = port.receive(BUDGET, |frame| {
+        let taken = port.receive_stamped(BUDGET, |frame, stamp| {
             let bytes = frame.as_ref();
-            let ours = arrivals.as_mut().is_some_and(|arrivals| arrivals.take(bytes));
+            let ours = arrivals.as_mut().is_some_and(|arrivals| arrivals.take(bytes, stamp));
             if !ours {
                 answers.extend(neighbours::answer(&duty.station, bytes));
             }

@@ -16,6 +16,7 @@ use kpps_bench::Latency;
 use kpps_frames::{Mac, Templates};
 use kpps_ports::port::Trouble;
 use kpps_ports::port::run::{Gaps, Load, Plan, Shape};
+use kpps_report::trial::Arrival;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -127,6 +128,8 @@ pub struct Received {
     pub last_gap: Option<Duration>,
     /// Times from sending to receiving, in parts, with their margin.
     pub latency: Vec<Latency>,
+    /// By whose clock frames arrived.
+    pub arrival: Arrival,
     /// What became of each flow, if there are several.
     pub flows: Vec<OfFlow>,
     /// Of each size of a mix, how many frames were sent and how many came.

@@ -19,6 +19,7 @@ use kpps_frames::{Mac, Mix, Templates};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Aside, Gaps, Load, Plan, Shape, Timetable};
 use kpps_ports::port::{AnyPort, Trouble};
+use kpps_report::trial::Arrival;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -67,6 +68,8 @@ pub struct Way {
     pub last_gap: Option<Duration>,
     /// Times from sending to receiving.
     pub latency: Latency,
+    /// By whose clock frames arrived.
+    pub arrival: Arrival,
     /// What became of each flow, if there are several.
     pub flows: Vec<OfFlow>,
     /// Of each size of a mix, how many frames were sent and how many came.
@@ -398,7 +401,7 @@ impl Tester {
             let mut received = std::mem::take(&mut results[to].received);
             let latency =
                 clocks.correct(to, std::mem::take(&mut received.latency), offer.duration, margin_ns);
-            let Received { arrived, last_gap, flows, sizes, kept, .. } = received;
+            let Received { arrived, last_gap, flows, sizes, kept, arrival, .. } = received;
             done.push(Way {
                 from,
                 intended,
@@ -408,6 +411,7 @@ impl Tester {
                 arrived,
                 last_gap,
                 latency,
+                arrival,
                 flows,
                 sizes,
                 kept,

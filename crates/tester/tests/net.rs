@@ -9,7 +9,7 @@ use kpps_frames::{Mix, Size};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Load, Shape};
 use kpps_ports::port::{Options, open};
-use kpps_report::trial::{SizeCount, Trial};
+use kpps_report::trial::{Arrival, ArrivalBy, SizeCount, Trial};
 use kpps_tester::look::Place;
 use kpps_tester::{Address, Bed, FlowPlan, Offer, Tester, document};
 use std::cell::RefCell;
@@ -128,6 +128,9 @@ fn is_clean(trial: &Trial) {
     assert_eq!((trial.duplicated, trial.reordered, trial.corrupted), (0, 0, 0), "{trial:?}");
     assert_eq!(trial.ledger.unexplained, 0, "{trial:?}");
     assert!(trial.received > 0 && trial.latency_ns.p50.is_some(), "{trial:?}");
+    // Packet sockets have the kernel's times; nobody sets the clock here.
+    let arrival = Arrival { by: ArrivalBy::Kernel, clock_set_ns: None };
+    assert!(trial.directions.iter().all(|way| way.arrival == arrival), "{trial:?}");
 }
 
 #[test]

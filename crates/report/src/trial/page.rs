@@ -58,6 +58,7 @@ fn notices(trial: &Trial) -> Vec<String> {
     if trial.ledger.unexplained != 0 {
         notices.push(format!("No place accounts for {} frames.", trial.ledger.unexplained));
     }
+    notices.extend(trial.clocks_set());
     notices
 }
 
@@ -81,14 +82,14 @@ fn ended(trial: &Trial) -> Markup {
             p.hint { "The " (lost) " of them that did not arrive, alone:" }
             (band(&losses, lost))
         }
+        @if let Some(capture) = &trial.capture { p { (capture.sentence()) "." } }
     }
 }
 
 fn latency(trial: &Trial) -> Markup {
     let most_ns = trial.latency_ns.max.unwrap_or(0);
     markup! {
-        p.hint { "From giving a frame to the port until the receiver has it, on a logarithmic axis." }
-        @if let Some(capture) = &trial.capture { p { (capture.sentence()) "." } }
+        p.hint { "From giving a frame to the port until its arrival (" (trial.arrival()) "), on a logarithmic axis." }
         @if let Some(clocks) = &trial.clocks { p { (clocks.sentence()) "." } }
         (bars(&[(String::new(), percentiles(&trial.latency_ns, most_ns))]))
     }
