@@ -110,6 +110,8 @@ pub(crate) fn duty(work: proto::Work) -> Result<(Duty, usize), String> {
             margin_ns: expect.margin_ns,
             parts: expect.parts.clamp(1, PARTS) as usize,
             keep: expect.keep,
+            // Nobody asks for that here.
+            recognise: None,
         })
     });
     let duty = Duty {
@@ -245,10 +247,12 @@ pub(crate) fn was_done(done: proto::Done) -> Done {
                 .collect(),
             sizes: done.sizes.iter().map(|of| (of.sent, of.received.min(of.sent))).collect(),
             kept: Kept { frames: done.kept.into_iter().map(was_offender).collect(), not_kept: done.not_kept },
+            classes: Vec::new(),
         },
         missed: done.missed,
         errors: done.errors,
         trouble: None,
+        skipped: Vec::new(),
     }
 }
 
@@ -363,6 +367,7 @@ mod tests {
                 margin_ns: 8,
                 parts: 16,
                 keep: true,
+                recognise: None,
             }),
             duration: Duration::from_millis(250),
             settle: Duration::from_secs(1),
@@ -433,6 +438,7 @@ mod tests {
                 sizes: vec![(6, 5), (5, 5)],
                 kept: kept.clone(),
                 arrival,
+                classes: Vec::new(),
             },
             missed: 5,
             ..Done::default()

@@ -308,6 +308,10 @@ impl TestPort for RemotePort {
         self.allowed
     }
 
+    fn can_replay(&self) -> bool {
+        false
+    }
+
     fn send_one(&mut self, frame: &[u8]) -> Result<bool, Trouble> {
         let relayed = self.relay(vec![frame.to_vec()])?;
         self.heard.extend(relayed.received);

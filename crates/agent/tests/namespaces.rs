@@ -165,6 +165,7 @@ fn offer(pps: f64, duration: Duration) -> Offer {
         settle,
         both_ways: false,
         keep: false,
+        replay: None,
     }
 }
 

@@ -66,6 +66,7 @@ fn offer(load: Load, duration: Duration) -> Offer {
         settle,
         both_ways: false,
         keep: false,
+        replay: None,
     }
 }
 

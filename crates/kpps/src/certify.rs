@@ -68,7 +68,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             port => send(port, &plan, &mut ends),
         };
         let sent = sent.map_err(run::broken)?;
-        Ok((sent, sent.sent as f64 / sent.elapsed.as_secs_f64().max(1e-9)))
+        let pps = sent.sent as f64 / sent.elapsed.as_secs_f64().max(1e-9);
+        Ok((sent, pps))
     };
     let mut rounds_pps = Vec::new();
     for _ in 0..ROUNDS {

@@ -16,9 +16,7 @@ use std::time::Duration;
 pub struct ReplayArguments {
     /// Send the frames of this capture (pcap or pcapng) as they are, without tags, at the times at which they were seen; with
     /// --load at that rate
-    #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "size", "shape", "rewrite", "stream", "to_mac", "vlan", "src", "dst", "ipv6", "sport", "dport", "flows",
-    ])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["size", "shape", "to_mac", "sport", "dport", "flows"])]
     replay: Option<PathBuf>,
     /// So much faster than it was seen: 2x, 0.5x
     #[arg(long, default_value = "1x", value_parser = speed, requires = "replay", conflicts_with = "load")]
@@ -39,6 +37,8 @@ fn speed(text: &str) -> Result<f64, String> {
 /// Frames to be sent again.
 #[derive(Debug)]
 pub struct Replay {
+    /// The file that they are from.
+    pub file: PathBuf,
     /// The frames.
     pub frames: Arc<Templates>,
     /// Their sizes.
@@ -100,7 +100,15 @@ impl Replay {
         let sizes = captured.iter().map(|frame| Size::without_fcs(frame.bytes.len() as u16));
         let sizes = Mix::of_frames(path.display().to_string(), sizes).ok_or("has no frames")?;
         let frames = Arc::new(Templates::each(captured.iter().map(|frame| &frame.bytes[..])));
-        Ok(Self { frames, sizes, times, count: captured.len() as u64, repeat: None, departures })
+        Ok(Self {
+            file: path.to_owned(),
+            frames,
+            sizes,
+            times,
+            count: captured.len() as u64,
+            repeat: None,
+            departures,
+        })
     }
 
     /// How many frames are sent, and how long that may take at most, if it is said in no other way.

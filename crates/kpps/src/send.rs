@@ -54,10 +54,10 @@ pub struct Arguments {
     #[arg(long, value_parser = units::duration)]
     duration: Option<Duration>,
     /// Write each frame anew, byte by byte, as a program would that builds its frames (otherwise only the tag)
-    #[arg(long)]
+    #[arg(long, conflicts_with = "replay")]
     rewrite: bool,
     /// The number of the stream in the tags
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, conflicts_with = "replay")]
     stream: u16,
     /// Station to send to
     #[arg(long, default_value = "02:00:00:00:00:02", value_parser = mac)]
@@ -67,7 +67,7 @@ pub struct Arguments {
     #[command(flatten)]
     replay: ReplayArguments,
     /// The VLAN of the frames: 1 to 4094
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=4094))]
+    #[arg(long, conflicts_with = "replay", value_parser = clap::value_parser!(u16).range(1..=4094))]
     vlan: Option<u16>,
     #[command(flatten)]
     common: Common,
@@ -94,6 +94,9 @@ pub fn mac(text: &str) -> Result<Mac, String> {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let specs = std::slice::from_ref(&arguments.port);
     let replay = arguments.replay.read(arguments.load.is_none())?;
+    if replay.is_some() && !arguments.traffic.unusual(&[]).is_empty() {
+        return Err(Failure::Input("--replay sends frames as they are, with their own addresses".into()));
+    }
     let flows = arguments.traffic.flows()?;
     let mut ports = arguments.common.open(specs, false)?;
     let Some(port) = ports.first() else { return Ok(()) };

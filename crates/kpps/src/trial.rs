@@ -6,6 +6,7 @@ use crate::error::{Failure, print};
 use crate::interrupt;
 use crate::live::Trials;
 use crate::output::Output;
+use crate::replay::{Replay, ReplayArguments};
 use crate::run::Common;
 use crate::search::{self, tenths};
 use crate::traffic::{self, Traffic};
@@ -16,12 +17,13 @@ use kpps_live::Progress;
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Load, Shape};
 use kpps_report::certificate::{Certificate, Sender};
-use kpps_report::trial::{Direction, FlowCount, Flows, SizeCount, Trial, page};
+use kpps_report::trial::{Direction, FlowCount, Flows, SizeCount, Trial, TrialReplay, page};
 use kpps_tester::look::Place;
-use kpps_tester::{Address, Error, Offer, Tester, document};
+use kpps_tester::{Address, Classes, Error, Offer, Tester, document};
 use std::fmt::Write;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Two ports, how they are addressed, and what is looked at.
@@ -125,6 +127,7 @@ impl Bench {
             settle: self.settle,
             both_ways: self.both,
             keep: false,
+            replay: None,
         }
     }
 }
@@ -149,7 +152,9 @@ impl From<Error> for Failure {
 
 The device under test lies between the two ports. Frames are offered in an open loop: one that cannot be sent within a
 millisecond of its time is unsent, and counts against the load. Sent = received + lost; duplicates are counted apart,
-damaged frames are received ones. The ledger says which place lost how many frames, by the counters of all interfaces
+damaged frames are received ones. Frames of --replay have no tags: each is recognised behind bridges and routers by its bytes from
+the network layer on, equal ones are counted together, a damaged one is foreign and its original lost, order is judged by frames
+that the capture has once, and there are no latencies; --src and --dst say whose addresses the ports answer for. The ledger says which place lost how many frames, by the counters of all interfaces
 that are looked at, before the trial and after it; what no place has counted is unexplained.")]
 pub struct Arguments {
     /// The two ports: auto:INTERFACE, packet:INTERFACE, xdp:INTERFACE, uio:ADDRESS or vfio:ADDRESS each
@@ -159,15 +164,17 @@ pub struct Arguments {
     #[arg(long, default_value = "64", value_parser = traffic::sizes)]
     size: Mix,
     /// Frames per second (50kpps, 1.2Mpps), a share of the line rate (50%), bits per second on layer 1 or 2 (500MbpsL1), or max:
-    /// as fast as the port takes them
-    #[arg(long, value_parser = crate::send::load)]
-    load: Rate,
+    /// as fast as the port takes them [with --replay: the times at which frames were seen]
+    #[arg(long, value_parser = crate::send::load, required_unless_present = "replay")]
+    load: Option<Rate>,
     /// How frames follow each other: constant; poisson; bursts:FRAMES at once; ramp:FROM/TIME up or down to the load
     #[arg(long, default_value = "constant", value_parser = units::shape)]
     shape: Shape,
-    /// How long frames are sent
-    #[arg(long, default_value = "2s", value_parser = units::duration)]
-    duration: Duration,
+    /// How long frames are sent [default: 2s; with --replay as long as it takes]
+    #[arg(long, value_parser = units::duration)]
+    duration: Option<Duration>,
+    #[command(flatten)]
+    replay: ReplayArguments,
     /// What the sending ports can send, by `kpps certify --json`, one file for each direction [default: it is measured
     /// before the trial, through the device under test]
     #[arg(long, value_delimiter = ',', value_name = "FILE")]
@@ -190,10 +197,14 @@ pub struct Arguments {
 
 /// Runs `kpps trial`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let replay = arguments.replay.read(arguments.load.is_none())?;
+    if replay.is_some() && arguments.bench.both {
+        return Err(Failure::Input(
+            "--replay goes one way: the frames have the addresses of one side".into(),
+        ));
+    }
     let mut tester = arguments.bench.open(&arguments.testbed, &arguments.common)?;
-    let offer =
-        arguments.bench.offer(&tester, arguments.load, arguments.shape, &arguments.size, arguments.duration);
-    let offer = Offer { keep: arguments.capture.is_some(), ..offer };
+    let offer = offer(arguments, &tester, replay.as_ref())?;
     let mut report = arguments.report.as_deref().map(Output::open).transpose()?;
     let mut capture = arguments.capture.as_deref().map(Output::open).transpose()?;
     let ports = tester.names().join(" and ");
@@ -217,13 +228,19 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Load::Pps(pps) => Some(pps),
         Load::Max => None,
     };
-    progress.begins(search::in_words(&offer.sizes, asked, arguments.duration.as_secs_f64()), asked);
+    progress.begins(search::in_words(&offer.sizes, asked, offer.duration.as_secs_f64()), asked);
     let outcome = tester.trial(&offer, &|| !interrupt::asked())?;
     drop(view);
     let traffic = arguments.bench.unusual();
     let capture = capture.as_mut().map(|file| capture::write(file, &tester.names(), &outcome.ways));
     let capture = capture.transpose()?;
-    let trial = Trial { sender, traffic, capture, ..document(&tester, &offer, &outcome) };
+    let replay = replay.map(|replay| TrialReplay {
+        file: replay.file.display().to_string(),
+        frames: replay.count,
+        with_equals: offer.replay.as_ref().map_or(0, |replay| replay.classes.with_equals()),
+        departures: replay.departures,
+    });
+    let trial = Trial { sender, traffic, capture, replay, ..document(&tester, &offer, &outcome) };
     if let Some(report) = &mut report {
         report.write(&page(&trial))?;
     }
@@ -238,6 +255,30 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         (None, true) => Err(Failure::Interrupted(format!("interrupted after {:.1} s", trial.seconds))),
         (None, false) => Ok(()),
     }
+}
+
+/// What is offered, and for how long.
+fn offer(arguments: &Arguments, tester: &Tester, replay: Option<&Replay>) -> Result<Offer, Failure> {
+    let Arguments { bench, shape, size, .. } = arguments;
+    let keep = arguments.capture.is_some();
+    let load = arguments.load.unwrap_or(Rate::Pps(f64::INFINITY));
+    let Some(replay) = replay else {
+        let duration = arguments.duration.unwrap_or(Duration::from_secs(2));
+        return Ok(Offer { keep, ..bench.offer(tester, load, *shape, size, duration) });
+    };
+    let (count, whole) = replay.extent(arguments.duration.is_some());
+    let offer = bench.offer(tester, load, *shape, &replay.sizes, Duration::ZERO);
+    let load = replay.times.as_ref().map_or(offer.load, |times| Load::Pps(times.mean_pps()));
+    let rated = match (load, count) {
+        (Load::Pps(pps), Some(count)) => Some(Duration::from_secs_f64(count as f64 / pps)),
+        _ => None,
+    };
+    let duration = arguments.duration.or(whole).or(rated);
+    let duration =
+        duration.ok_or_else(|| Failure::Input("--replay with --load max needs --duration".into()))?;
+    let classes = Arc::new(Classes::new(&replay.frames, replay.count));
+    let replay = kpps_tester::Replay { frames: replay.frames.clone(), times: replay.times.clone(), classes };
+    Ok(Offer { load, duration, count, keep, replay: Some(replay), ..offer })
 }
 
 /// What the sender can do, if a rate was asked for.
@@ -313,12 +354,15 @@ fn screen(trial: &Trial) -> String {
     let load = trial.offered_pps.map_or("as many as possible".into(), |pps| format!("{:.1} kpps", pps / 1e3));
     let _ = writeln!(
         text,
-        "{}: frames of {} B with FCS{}, {load} for {:.3} s\n",
+        "{}: frames of {}{}, {load} for {:.3} s\n",
         trial.testbed.join(" and "),
-        trial.sizes_name(),
+        trial.frames_name(),
         trial.traffic.as_ref().map(|traffic| format!(", {traffic}")).unwrap_or_default(),
         trial.seconds
     );
+    for departure in trial.replay.iter().flat_map(|replay| &replay.departures) {
+        let _ = writeln!(text, "{departure}\n");
+    }
     if !trial.learned {
         text += "No frame came through before the trial: is the device under test on, and the right way round?\n\n";
     }

@@ -39,6 +39,9 @@ pub struct Trial {
     /// How frames differ from the usual ones: addresses, flows, VLANs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traffic: Option<String>,
+    /// The frames are those of a capture.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<TrialReplay>,
     /// Frames per second that were asked for, in each direction; null for as many as possible.
     pub offered_pps: Option<f64>,
     /// How frames followed each other, if not evenly.
@@ -156,6 +159,20 @@ pub struct Arrival {
     /// latencies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_set_ns: Option<i64>,
+}
+
+/// A capture that was sent as it is. Its frames carry no tags and are recognised by what they are: equal ones are counted together,
+/// damaged ones are foreign, and there are no latencies.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TrialReplay {
+    /// The file that it is from.
+    pub file: String,
+    /// How many frames it has.
+    pub frames: u64,
+    /// How many of them have equals among the others, so that their order is not judged.
+    pub with_equals: u64,
+    /// What is not as it was seen, in words.
+    pub departures: Vec<String>,
 }
 
 /// A file with the frames that were duplicated, reordered, corrupted or foreign, each with why as its comment.
@@ -430,6 +447,14 @@ impl Trial {
     /// The size in bytes with FCS, or the mix, as it is typed.
     pub fn sizes_name(&self) -> String {
         self.mix.as_ref().map_or_else(|| self.frame_bytes_with_fcs.to_string(), |mix| mix.name.clone())
+    }
+
+    /// The frames, in words: their size, or the capture that they are of.
+    pub fn frames_name(&self) -> String {
+        match &self.replay {
+            Some(replay) => format!("{}, as they are", replay.file),
+            None => format!("{} B with FCS", self.sizes_name()),
+        }
     }
 
     /// The document with rates rounded to 0.1, ratios and times to a millionth. What is no number becomes 0.

@@ -35,6 +35,7 @@ impl Bed {
             settle: self.settle,
             both_ways: self.both_ways,
             keep: false,
+            replay: None,
         }
     }
 

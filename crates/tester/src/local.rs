@@ -6,6 +6,7 @@ use crate::document::{Counted, counted};
 use crate::ledger::PortCount;
 use crate::look::{Look, Place, Watched};
 use crate::neighbours;
+use crate::recognised::Recognised;
 use crate::stage::Stage;
 use crate::test_port::{Done, Duty, Host, Peek, Received, TestPort};
 use crate::trial::Error;
@@ -97,22 +98,21 @@ impl TestPort for LocalPort {
             Err(trouble) => return failed(duty, stage, trouble),
         };
         let epoch = self.clock.when(duty.epoch_ns);
-        let mut arrivals = duty.expect.as_ref().map(|expect| {
+        let mut incoming = duty.expect.as_ref().map(|expect| {
+            if let Some(classes) = &expect.recognise {
+                let recognised = Recognised::new(classes.clone(), expect.count);
+                return Incoming::Recognised(if expect.keep { recognised.keeping() } else { recognised });
+            }
             let margin = Duration::from_nanos(expect.margin_ns);
             let from = epoch.checked_sub(margin).unwrap_or(epoch);
             let arrivals = Arrivals::new(expect.stream, expect.frames.clone(), from, expect.count)
                 .in_parts(expect.parts, duty.duration);
-            if expect.keep { arrivals.keeping() } else { arrivals }
+            Incoming::Tagged(if expect.keep { arrivals.keeping() } else { arrivals })
         });
         let plan = duty.plan.as_ref().map(|plan| Plan { epoch: Some(epoch), ..plan.clone() });
-        let mut done = work(&mut self.port, duty, plan.as_ref(), &mut arrivals, stage);
-        if let Some(mut arrivals) = arrivals {
-            let sent = stage.sent(1 - duty.at).unwrap_or(0);
-            let (arrived, last_gap) = (arrivals.arrived(), arrivals.last_gap(sent));
-            let (flows, sizes) = (arrivals.by_flow(sent), arrivals.by_size(sent));
-            let kept = arrivals.take_kept();
-            let (latency, arrival) = arrivals.into_latency();
-            done.received = Received { arrived, last_gap, flows, sizes, kept, latency, arrival };
+        let mut done = work(&mut self.port, duty, plan.as_ref(), &mut incoming, stage);
+        if let Some(incoming) = incoming {
+            done.received = incoming.received(stage.sent(1 - duty.at).unwrap_or(0));
         }
         let after = self.port.counters().unwrap_or(before);
         (done.missed, done.errors) = (after.missed - before.missed, after.errors - before.errors);
@@ -169,23 +169,70 @@ impl Watch for Until<'_> {
     }
 }
 
+/// What comes to a port in a trial.
+#[expect(clippy::large_enum_variant, reason = "a port has one")]
+enum Incoming {
+    Tagged(Arrivals),
+    Recognised(Recognised),
+}
+
+impl Incoming {
+    fn burst(&mut self) {
+        if let Self::Tagged(arrivals) = self {
+            arrivals.burst();
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, frame: &[u8], stamp: Option<u64>) -> bool {
+        match self {
+            Self::Tagged(arrivals) => arrivals.take(frame, stamp),
+            Self::Recognised(recognised) => recognised.take(frame, stamp),
+        }
+    }
+
+    fn count(&self) -> u64 {
+        match self {
+            Self::Tagged(arrivals) => arrivals.received(),
+            Self::Recognised(recognised) => recognised.received(),
+        }
+    }
+
+    /// All that came of so many frames that were sent.
+    fn received(self, sent: u64) -> Received {
+        match self {
+            Self::Tagged(mut arrivals) => {
+                let (arrived, last_gap) = (arrivals.arrived(), arrivals.last_gap(sent));
+                let (flows, sizes) = (arrivals.by_flow(sent), arrivals.by_size(sent));
+                let kept = arrivals.take_kept();
+                let (latency, arrival) = arrivals.into_latency();
+                Received { arrived, last_gap, flows, sizes, kept, latency, arrival, classes: Vec::new() }
+            }
+            Self::Recognised(mut recognised) => {
+                let (arrived, kept) = (recognised.arrived(), recognised.take_kept());
+                Received { arrived, kept, classes: recognised.into_classes(), ..Received::default() }
+            }
+        }
+    }
+}
+
 /// Sends, if there is something to send, and receives until nothing more can come.
 fn work(
     port: &mut AnyPort,
     duty: &Duty,
     plan: Option<&Plan>,
-    arrivals: &mut Option<Arrivals>,
+    incoming: &mut Option<Incoming>,
     stage: &Stage,
 ) -> Done {
     let answered = Cell::new(0);
     let mut listen = |port: &mut AnyPort| {
         let mut answers = Vec::new();
-        if let Some(arrivals) = arrivals {
-            arrivals.burst();
+        if let Some(incoming) = incoming {
+            incoming.burst();
         }
         let taken = port.receive_stamped(BUDGET, |frame, stamp| {
             let bytes = frame.as_ref();
-            let ours = arrivals.as_mut().is_some_and(|arrivals| arrivals.take(bytes, stamp));
+            let ours = incoming.as_mut().is_some_and(|incoming| incoming.take(bytes, stamp));
             if !ours {
                 answers.extend(neighbours::answer(&duty.station, bytes));
             }
@@ -194,10 +241,10 @@ fn work(
         for answer in answers {
             answered.set(answered.get() + u64::from(send_one(port, &answer)?));
         }
-        let received = match arrivals {
-            Some(arrivals) => {
-                stage.receives(duty.at, arrivals.received());
-                arrivals.received()
+        let received = match incoming {
+            Some(incoming) => {
+                stage.receives(duty.at, incoming.count());
+                incoming.count()
             }
             None => u64::MAX,
         };
@@ -217,7 +264,10 @@ fn work(
         // Answers to questions are no frames of the trial.
         done.sent = (port.frames().1 - before).saturating_sub(answered.get());
         match sent {
-            Ok(sent) => (done.intended, done.elapsed, done.gaps) = (sent.intended, sent.elapsed, sent.gaps),
+            Ok(sent) => {
+                (done.intended, done.elapsed, done.gaps) = (sent.intended, sent.elapsed, sent.gaps);
+                done.skipped = sent.skipped;
+            }
             Err(trouble) => {
                 done.elapsed = begin.elapsed().min(duty.duration);
                 done.intended = match plan.load {

@@ -10,6 +10,7 @@ use crate::document::Counted;
 use crate::kept::Kept;
 use crate::ledger::PortCount;
 use crate::neighbours::Station;
+use crate::recognised::{Classes, Skipped};
 use crate::stage::Stage;
 use crate::trial::Error;
 use kpps_bench::Latency;
@@ -96,6 +97,8 @@ pub struct Expect {
     pub parts: usize,
     /// Frames that something happened to are kept.
     pub keep: bool,
+    /// The frames have no tags, but are recognised by what they are.
+    pub recognise: Option<Arc<Classes>>,
 }
 
 /// What a port has done in a trial.
@@ -117,6 +120,8 @@ pub struct Done {
     pub errors: u64,
     /// What failed.
     pub trouble: Option<Trouble>,
+    /// Frames of a capture that were left out because they were late.
+    pub skipped: Vec<Skipped>,
 }
 
 /// What has come to a port in a trial.
@@ -136,6 +141,8 @@ pub struct Received {
     pub sizes: Vec<(u64, u64)>,
     /// Frames that something happened to, if they were to be kept.
     pub kept: Kept,
+    /// Of frames that are recognised by what they are, how many came of each class ([`Classes::tally`]).
+    pub classes: Vec<u64>,
 }
 
 /// A port with all that a trial has it do.
@@ -151,6 +158,10 @@ pub trait TestPort: Send {
     /// What may be asked of it.
     fn allowed(&self) -> Allowed {
         Allowed::ALL
+    }
+    /// Whether frames without tags can be sent and recognised by it.
+    fn can_replay(&self) -> bool {
+        true
     }
     /// Sends a frame now, if it is taken: one that is not is lost.
     ///

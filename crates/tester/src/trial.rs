@@ -10,6 +10,7 @@ use crate::ledger::PortCount;
 use crate::local::{LocalHost, LocalPort, SLOW, interface};
 use crate::look::Place;
 use crate::neighbours::Station;
+use crate::recognised::Classes;
 use crate::stage::Stage;
 use crate::test_port::{Done, Duty, Expect, Host, Received, TestPort};
 use kpps_bench::Latency;
@@ -17,7 +18,7 @@ use kpps_frames::ethernet::VLAN_BYTES;
 use kpps_frames::flows::Addresses;
 use kpps_frames::{Mac, Mix, Templates};
 use kpps_ports::Spec;
-use kpps_ports::port::run::{Aside, Gaps, Load, Plan, Shape, Timetable};
+use kpps_ports::port::run::{Aside, Gaps, Load, Plan, Shape, Times, Timetable};
 use kpps_ports::port::{AnyPort, Trouble};
 use kpps_report::trial::Arrival;
 use std::collections::BTreeMap;
@@ -48,6 +49,19 @@ pub struct Offer {
     pub both_ways: bool,
     /// Frames that something happened to are kept.
     pub keep: bool,
+    /// Frames to be sent as they are, in place of test frames of these sizes.
+    pub replay: Option<Replay>,
+}
+
+/// Frames to be sent as they are, without tags.
+#[derive(Clone, Debug)]
+pub struct Replay {
+    /// The frames.
+    pub frames: Arc<Templates>,
+    /// When each is due, in place of load and shape.
+    pub times: Option<Arc<Times>>,
+    /// What they are recognised by.
+    pub classes: Arc<Classes>,
 }
 
 /// One direction of a trial.
@@ -142,6 +156,11 @@ pub enum Error {
         /// What was asked for, and what is allowed.
         what: String,
     },
+    /// A port cannot send frames without tags and recognise them.
+    #[error(
+        "{0} cannot take part in a replay: frames without tags are recognised by ports of this host only"
+    )]
+    NoReplay(String),
     /// An agent cannot be had, or refuses.
     #[error("{0}")]
     Agent(String),
@@ -302,7 +321,12 @@ impl Tester {
             let allowed = self.ports[from].allowed().check(offer.load, offer.shape, offer.duration);
             allowed.map_err(|what| Error::NotAllowed { port: self.ports[from].name().to_owned(), what })?;
         }
-        for &(from, to) in ways {
+        if offer.replay.is_some()
+            && let Some(port) = self.ports.iter().find(|port| !port.can_replay())
+        {
+            return Err(Error::NoReplay(port.name().to_owned()));
+        }
+        for &(from, to) in ways.iter().filter(|_| offer.replay.is_none()) {
             // Before anything is sent.
             self.templates((from, to), Mac::default(), from, &offer.sizes)?;
         }
@@ -311,7 +335,11 @@ impl Tester {
             learn::learn(&mut self.ports, &self.ends, (ways, &self.flows), stream + 2, go_on)?;
         let expected = match offer.load {
             Load::Pps(pps) => {
-                let due = Timetable::new(pps, offer.shape).before(offer.duration.as_secs_f64());
+                let mut timetable = match offer.replay.as_ref().and_then(|replay| replay.times.clone()) {
+                    Some(times) => Timetable::of(times),
+                    None => Timetable::new(pps, offer.shape),
+                };
+                let due = timetable.before(offer.duration.as_secs_f64());
                 Some((due.round() as u64).min(offer.count.unwrap_or(u64::MAX)))
             }
             Load::Max => offer.count,
@@ -328,21 +356,29 @@ impl Tester {
             epoch_ns: clocks.epoch_ns(at),
         });
         for &(from, to) in ways {
-            let sent = Arc::new(self.templates((from, to), macs[from], from, &offer.sizes)?);
             let tagged = |end: usize| self.ends[end].station.vlan.is_some();
-            let frames = match tagged(from) == tagged(to) {
-                true => sent.clone(),
-                // What is between the ports puts a tag into each frame, or takes it out.
-                false => Arc::new(self.templates((from, to), macs[from], to, &offer.sizes)?),
+            let (sent, frames) = match &offer.replay {
+                Some(replay) => (replay.frames.clone(), replay.frames.clone()),
+                None => {
+                    let sent = Arc::new(self.templates((from, to), macs[from], from, &offer.sizes)?);
+                    let frames = match tagged(from) == tagged(to) {
+                        true => sent.clone(),
+                        // What is between the ports puts a tag into each frame, or takes it out.
+                        false => Arc::new(self.templates((from, to), macs[from], to, &offer.sizes)?),
+                    };
+                    (sent, frames)
+                }
             };
+            let recognise = offer.replay.as_ref().map(|replay| replay.classes.clone());
             let stream = stream + from as u16;
             let count = expected.unwrap_or(1 << 20);
-            duties[to].expect = Some(Expect { stream, frames, count, margin_ns, parts, keep: offer.keep });
+            duties[to].expect =
+                Some(Expect { stream, frames, count, margin_ns, parts, keep: offer.keep, recognise });
             duties[from].plan = Some(Plan {
                 load: offer.load,
                 shape: offer.shape,
-                times: None,
-                as_they_are: false,
+                times: offer.replay.as_ref().and_then(|replay| replay.times.clone()),
+                as_they_are: offer.replay.is_some(),
                 frames: sent,
                 // The pool is shared: a buffer may hold what the other port had in it.
                 rewrite: true,
@@ -401,6 +437,11 @@ impl Tester {
             let mut received = std::mem::take(&mut results[to].received);
             let latency =
                 clocks.correct(to, std::mem::take(&mut received.latency), offer.duration, margin_ns);
+            if let Some(replay) = &offer.replay {
+                let Received { arrived, classes, .. } = &mut received;
+                (arrived.received, arrived.duplicated) =
+                    replay.classes.tally(classes, sent, &results[from].skipped);
+            }
             let Received { arrived, last_gap, flows, sizes, kept, arrival, .. } = received;
             done.push(Way {
                 from,
@@ -463,6 +504,7 @@ impl Tester {
             duration: CEILING,
             settle: offer.settle.min(2 * CEILING),
             keep: false,
+            replay: offer.replay.clone().map(|replay| Replay { times: None, ..replay }),
             ..offer.clone()
         };
         let mut lowest: Vec<f64> = Vec::new();

@@ -111,6 +111,7 @@ fn offer(pps: f64, bytes: u16, both_ways: bool) -> Offer {
         settle: Duration::from_secs(3),
         both_ways,
         keep: false,
+        replay: None,
     }
 }
 

@@ -8,6 +8,7 @@ mod interrupted;
 mod linux;
 mod net;
 mod overload;
+mod trial;
 mod unprivileged;
 
 use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice};

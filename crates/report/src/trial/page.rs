@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 /// the sender can do, each direction, and all that was counted. Light and dark follow the reader's system.
 pub fn page(trial: &Trial) -> String {
     let load = trial.offered_pps.map_or("as many as possible".into(), |pps| format!("{} kpps", kpps(pps)));
-    let title = format!("{}: {load} of {} B", trial.testbed.join(" and "), trial.sizes_name());
+    let title = format!("{}: {load}, frames of {}", trial.testbed.join(" and "), trial.frames_name());
     let body = markup! {
         header { div {
             h1 { (trial.testbed.join(" and ")) }
-            p.setting { "Frames of " (trial.sizes_name()) " B with FCS" @if let Some(traffic) = &trial.traffic { ", " (traffic) } ", " (load) " for " (trial.duration_s) " s"
+            p.setting { "Frames of " (trial.frames_name()) @if let Some(traffic) = &trial.traffic { ", " (traffic) } ", " (load) " for " (trial.duration_s) " s"
                 @if trial.directions.len() > 1 { ", each way" } }
         } }
         main {

@@ -45,7 +45,7 @@ pub struct Plan {
 }
 
 /// What was sent.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Sent {
     /// Frames that were due.
     pub intended: u64,
@@ -57,6 +57,8 @@ pub struct Sent {
     pub elapsed: Duration,
     /// How far apart they were, if they were paced.
     pub gaps: Option<Gaps>,
+    /// Of frames that go out as they are those that were left out because they were late: the number of the first, and how many.
+    pub skipped: Vec<(u64, u64)>,
 }
 
 /// A frame that could not be sent at its time may still be sent this much later; after that it counts as unsent. So
@@ -73,6 +75,7 @@ struct Source<'p> {
     pool: BufferPool,
     sequence: u32,
     sent: u64,
+    skipped: Vec<(u64, u64)>,
     /// How long before the start the epoch was.
     since_epoch: Duration,
 }
@@ -121,6 +124,17 @@ impl Source<'_> {
         // A frame that was written and not taken is the next one again.
         *sequence = first.wrapping_add(count as u32);
         count
+    }
+
+    /// Leaves frames out, so that those that follow keep their own times.
+    fn skip(&mut self, frames: u64) {
+        let next = u64::from(self.sequence);
+        match self.skipped.last_mut() {
+            _ if frames == 0 => return,
+            Some((first, count)) if *first + *count == next => *count += frames,
+            _ => self.skipped.push((next, frames)),
+        }
+        self.sequence = self.sequence.wrapping_add(frames as u32);
     }
 
     /// The next frame, written as a whole.
@@ -187,7 +201,7 @@ pub fn send_and_listen<P: Port>(
     let waited = steady::waited();
     let mut shift = Shift::start(watch);
     let since_epoch = plan.epoch.map_or(Duration::ZERO, |epoch| shift.started.duration_since(epoch));
-    let mut source = Source { plan, rewrite, pool, sequence: 0, sent: 0, since_epoch };
+    let mut source = Source { plan, rewrite, pool, sequence: 0, sent: 0, skipped: Vec::new(), since_epoch };
     let most = plan.count.unwrap_or(u64::MAX);
     let mut gaps = None;
     let timetable = match (&plan.times, plan.load) {
@@ -211,7 +225,7 @@ pub fn send_and_listen<P: Port>(
     drain(port, listen)?;
     // What the port took and the kernel then did not is not sent.
     let sent = port.frames().1 - before;
-    Ok(Sent { intended, sent, unsent: intended.saturating_sub(sent), elapsed, gaps })
+    Ok(Sent { intended, sent, unsent: intended.saturating_sub(sent), elapsed, gaps, skipped: source.skipped })
 }
 
 /// As fast as the port takes frames.
@@ -265,8 +279,7 @@ fn pace<P: Port, W: Watch>(
         let late = left.saturating_sub(lately.max(BURST as u64));
         given_up += late;
         if source.plan.as_they_are {
-            // Those that follow keep their own times.
-            source.sequence = source.sequence.wrapping_add(late as u32);
+            source.skip(late);
         }
         listen(port)?;
         if source.sent >= most {

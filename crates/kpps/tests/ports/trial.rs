@@ -1,0 +1,219 @@
+//! What `kpps trial` can be asked for beside a load: captures in place of test frames, a sender that must manage, patience.
+
+use crate::net::{End, Middle, Net, document};
+use kpps_frames::build::{Flow, udp_test};
+use kpps_frames::{Size, tag};
+use kpps_report::certificate::Certificate;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::time::{Duration, Instant};
+
+/// Frames of each pass; of the last hundred each has 24 equals.
+const FRAMES: u16 = 400;
+const EQUAL: u16 = 100;
+
+/// The n-th frame of a capture: of two flows in turns, known by two bytes.
+fn frame(n: u16) -> Vec<u8> {
+    let flow = Flow { from: ([10, 0, 0, 1].into(), 1 + n % 2), ..Flow::default() };
+    let mut frame = udp_test(&flow, Size::with_fcs(80)).unwrap();
+    let name = if n < FRAMES - EQUAL { n } else { FRAMES + n % 4 };
+    frame[70..72].copy_from_slice(&name.to_be_bytes());
+    frame
+}
+
+/// Of a frame of the capture, its name.
+fn name(frame: &[u8]) -> Option<u16> {
+    let is_one = frame.len() == 76 && frame[26..30] == [10, 0, 0, 1] && tag::read(frame).is_none();
+    is_one.then(|| u16::from_be_bytes([frame[70], frame[71]]))
+}
+
+/// A capture of 0.1 s.
+fn capture(folder: &Path) -> PathBuf {
+    let mut writer = kpps_frames::pcap::Writer::new(Vec::new()).unwrap();
+    for n in 0..FRAMES {
+        writer.write(u64::from(n) * 250_000, &frame(n)).unwrap();
+    }
+    let path = folder.join("seen.pcap");
+    std::fs::write(&path, writer.into_inner()).unwrap();
+    path
+}
+
+fn kpps_trial(net: &Net, more: &[&str]) -> Output {
+    net.kpps(&[&["trial", "--testbed", "packet:a,packet:b", "--json"], more].concat())
+}
+
+fn trial(net: &Net, more: &[&str]) -> Value {
+    let output = kpps_trial(net, more);
+    let trial = document(&output);
+    let schema: Value = serde_json::from_slice(&net.kpps(&["schema"]).stdout).unwrap();
+    jsonschema::validate(&schema, &trial).unwrap();
+    assert!(output.status.success(), "{trial}");
+    trial
+}
+
+fn number(trial: &Value, name: &str) -> u64 {
+    trial[name].as_u64().unwrap()
+}
+
+#[test]
+fn a_capture_comes_through_a_bridge() {
+    let Some(net) = Net::bridge() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = capture(folder.path());
+    let file = file.to_str().unwrap();
+    for (more, passes) in
+        [(&[][..], 1), (&["--speed", "0.5x", "--repeat", "2"], 2), (&["--load", "2kpps"], 1)]
+    {
+        let trial = trial(&net, &[&["--replay", file], more].concat());
+        assert_eq!(number(&trial, "intended"), passes * u64::from(FRAMES), "{trial}");
+        assert_eq!(number(&trial, "sent"), number(&trial, "received") + number(&trial, "lost"), "{trial}");
+        for name in ["lost", "duplicated", "reordered", "corrupted"] {
+            assert_eq!(trial[name], 0, "{name}: {trial}");
+        }
+        let replay =
+            serde_json::json!({ "file": file, "frames": FRAMES, "with_equals": EQUAL, "departures": [] });
+        assert_eq!((&trial["replay"], &trial["latency_ns"]["p50"]), (&replay, &Value::Null));
+    }
+}
+
+/// What happens to some frames of the capture, always to the same.
+fn mischief(held: &mut Option<Vec<u8>>, frame: Option<Vec<u8>>, to: &mut End) {
+    let Some(mut frame) = frame else { return };
+    let name = name(&frame);
+    match name {
+        // The last but one is one of 25 equal ones.
+        Some(10 | 11 | 200 | 400) => return,
+        Some(20 | 21 | 401) => to.send(&frame),
+        Some(30) => frame[65] ^= 1,
+        Some(50) => return *held = Some(frame),
+        _ => {}
+    }
+    to.send(&frame);
+    // Behind the next of its own flow.
+    if name == Some(52) {
+        held.take().iter().for_each(|frame| to.send(frame));
+    }
+}
+
+#[test]
+fn what_happens_to_a_capture_is_told_frame_by_frame() {
+    let Some(net) = Net::new(&[("a", "pa"), ("b", "pb")]) else { return };
+    let middle = Middle::between(net.end("pa"), net.end("pb"), None, mischief);
+    let folder = tempfile::tempdir().unwrap();
+    let (file, odd) = (capture(folder.path()), folder.path().join("odd.pcapng"));
+    let words = ["--replay", file.to_str().unwrap(), "--capture", odd.to_str().unwrap(), "--repeat"];
+    for passes in [1, 3] {
+        let trial = trial(&net, &[&words[..], &[&passes.to_string()]].concat());
+        assert_eq!(number(&trial, "intended"), passes * 400, "{trial}");
+        let unsent = number(&trial, "unsent");
+        // Three, one that was damaged, and one kind of equal ones; what was not sent could not be lost.
+        for (name, each) in [("lost", 3 + 1 + 25), ("duplicated", 2 + 25), ("reordered", 1)] {
+            let least = (passes * each).saturating_sub(unsent);
+            assert!((least..=passes * each).contains(&number(&trial, name)), "{name}: {trial}");
+        }
+        assert!(number(&trial, "foreign") + unsent >= passes, "damaged frames are foreign: {trial}");
+        assert_eq!(number(&trial, "corrupted"), 0);
+        let kept = kpps_frames::pcap::capture(std::fs::File::open(&odd).unwrap()).unwrap();
+        let count = |what: &[u8]| kept.iter().filter(|it| it.bytes == what).count() as u64;
+        let mut damaged = frame(30);
+        damaged[65] ^= 1;
+        assert!(count(&damaged) + unsent >= passes && count(&damaged) <= passes, "{}", kept.len());
+        assert!(count(&frame(50)) + unsent >= passes && count(&frame(10)) == 0, "{}", kept.len());
+    }
+    middle.stop();
+}
+
+#[test]
+fn replays_that_make_no_sense_are_refused() {
+    let Some(net) = Net::bridge() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = capture(folder.path());
+    for (more, why) in [
+        (&["--both"][..], "one way"),
+        (&["--size", "128"], "--size"),
+        (&["--flows", "3"], "--flows"),
+        (&["--load", "max"], "needs --duration"),
+        (&["--load", "1kpps", "--speed", "2x"], "--speed"),
+    ] {
+        let output = kpps_trial(&net, &[&["--replay", file.to_str().unwrap()], more].concat());
+        assert_eq!(output.status.code(), Some(2), "{more:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(why) && output.stdout.is_empty(), "{more:?}: {said}");
+    }
+    let output = kpps_trial(&net, &[]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--load"), "a load is needed without a capture");
+}
+
+/// A certificate of the first port.
+fn certificate(folder: &Path, ceiling_pps: f64) -> PathBuf {
+    let (port, frame_bytes_with_fcs) = ("packet:a".into(), 64);
+    let certificate = Certificate { port, frame_bytes_with_fcs, ceiling_pps, ..Certificate::default() };
+    let file = folder.join("certificate.json");
+    std::fs::write(&file, serde_json::to_string(&certificate).unwrap()).unwrap();
+    file
+}
+
+/// Frames that an interface has sent.
+fn sent(net: &Net, interface: &str) -> u64 {
+    let file = format!("/sys/class/net/{interface}/statistics/tx_packets");
+    String::from_utf8(net.command(&["cat", &file]).output().unwrap().stdout).unwrap().trim().parse().unwrap()
+}
+
+#[test]
+fn a_strict_trial_sends_nothing_above_what_the_sender_can_send() {
+    let Some(net) = Net::bridge() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = certificate(folder.path(), 1000.0);
+    let words = ["--certificate", file.to_str().unwrap(), "--duration", "100ms", "--load"];
+    let before = sent(&net, "a");
+    let refused = kpps_trial(&net, &[&words[..], &["2kpps", "--strict"]].concat());
+    assert_eq!((refused.status.code(), refused.stdout.is_empty()), (Some(1), true));
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("2.0 kpps is above what the sender can send here, 1.0 kpps"), "{said}");
+    assert_eq!(sent(&net, "a"), before);
+    // Without it is tried and flagged; below the ceiling it says nothing.
+    let flagged = trial(&net, &[&words[..], &["2kpps"]].concat());
+    assert_eq!((&flagged["sender"]["exceeded"], &flagged["intended"]), (&true.into(), &200.into()));
+    let below = trial(&net, &[&words[..], &["900pps", "--strict"]].concat());
+    assert_eq!((&below["sender"]["exceeded"], &below["intended"]), (&false.into(), &90.into()));
+    // Nor does it let a load pass that is above what is measured: nobody sends at a tenth of a microsecond from here.
+    let refused = kpps_trial(&net, &["--load", "14Mpps", "--duration", "100ms", "--strict"]);
+    assert_eq!((refused.status.code(), refused.stdout.is_empty()), (Some(1), true));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("(measured)"));
+}
+
+#[test]
+fn frames_that_are_late_are_lost_or_waited_for_as_asked() {
+    let Some(net) = Net::new(&[("a", "pa"), ("b", "pb")]) else { return };
+    // The fiftieth frame of each trial is held for 1.5 s.
+    let hold = |held: &mut Option<(Instant, Vec<u8>)>, frame: Option<Vec<u8>>, to: &mut End| {
+        if held.as_ref().is_some_and(|(since, _)| since.elapsed() > Duration::from_millis(1500)) {
+            held.take().iter().for_each(|(_, frame)| to.send(frame));
+        }
+        match frame {
+            Some(frame) if tag::read(&frame).is_some_and(|tag| tag.sequence == 50) => {
+                *held = Some((Instant::now(), frame));
+            }
+            Some(frame) => to.send(&frame),
+            None => {}
+        }
+    };
+    let middle = Middle::between(net.end("pa"), net.end("pb"), None, hold);
+    let folder = tempfile::tempdir().unwrap();
+    // No ceiling is measured: a frame of that would be held, too.
+    let (page, file) = (folder.path().join("page.html"), certificate(folder.path(), 1e5));
+    let words = ["--load", "1kpps", "--shape", "bursts:10", "--duration", "100ms", "--certificate"];
+    let words =
+        [&words[..], &[file.to_str().unwrap(), "--report", page.to_str().unwrap(), "--settle"]].concat();
+    for (settle, late) in [("500ms", 0), ("8s", 1)] {
+        let trial = trial(&net, &[&words[..], &[settle]].concat());
+        assert_eq!((&trial["intended"], &trial["shape"]), (&100.into(), &"bursts:10".into()), "{trial}");
+        assert_eq!((number(&trial, "lost") == 0, number(&trial, "reordered")), (late == 1, late), "{trial}");
+        let html = std::fs::read_to_string(&page).unwrap();
+        assert!(html.contains("packet:a and packet:b") && html.contains("by the kernel"), "{}", &html[..500]);
+        // What was held comes before the next trial.
+        std::thread::sleep(Duration::from_millis(1500));
+    }
+    middle.stop();
+}

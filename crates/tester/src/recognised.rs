@@ -1,0 +1,396 @@
+//! What arrives of a capture that is sent again. Its frames carry no tags, so each is recognised by what it is: a hash of its
+//! bytes from the network layer on, without what a router changes (hops left, IPv4's checksum) and without what switches change
+//! (Ethernet addresses, VLAN tags).
+//!
+//! Equal frames are counted together: when as many came as were sent, none is missing, and what came beyond that are
+//! duplicates. So a loss and a duplicate of equal frames cancel out, as do those of one frame in two passes of the capture. When
+//! a frame was sent is not known: there are no latencies. One that was damaged, or rewritten in any other way, is foreign, and
+//! missing. Order is judged by frames that the capture has once, each by where it was in the nearest pass: that is right for
+//! gaps and delays of less than half of the capture.
+
+use crate::arrivals::Arrived;
+use crate::kept::{Keeper, Kept, Mishaps};
+use kpps_frames::Templates;
+use kpps_frames::ethernet::{TYPE_IPV4, TYPE_IPV6, TYPE_VLAN};
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+/// Protocols whose headers begin with two ports: TCP, UDP, SCTP.
+const WITH_PORTS: [u8; 3] = [6, 17, 132];
+
+/// The network packet of a frame, with its type before it; VLAN tags are left out.
+fn packet(frame: &[u8]) -> &[u8] {
+    let mut at = 12;
+    while number(frame, at) == Some(TYPE_VLAN) {
+        at += 4;
+    }
+    frame.get(at..).unwrap_or_default()
+}
+
+fn number(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..at + 2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
+}
+
+/// What stays of a frame on its way.
+fn fingerprint(frame: &[u8]) -> u64 {
+    let packet = packet(frame);
+    // Within the type and what is behind it. What is longer than its header says is padded.
+    let (changes, length): (&[usize], _) = match number(packet, 0) {
+        Some(TYPE_IPV4) => (&[2 + 8, 2 + 10, 2 + 11], number(packet, 4).map(|bytes| 2 + usize::from(bytes))),
+        Some(TYPE_IPV6) => (&[2 + 7], number(packet, 6).map(|bytes| 2 + 40 + usize::from(bytes))),
+        _ => (&[], None),
+    };
+    let length = length.filter(|length| (22..packet.len()).contains(length)).unwrap_or(packet.len());
+    let packet = &packet[..length];
+    let mut hash = DefaultHasher::new();
+    let mut from = 0;
+    for &change in changes {
+        hash.write(packet.get(from..change).unwrap_or_default());
+        from = change + 1;
+    }
+    hash.write(packet.get(from..).unwrap_or_default());
+    hash.finish()
+}
+
+/// What the flow of a frame is known by: addresses, protocol and ports; of frames that are not IP the type.
+fn flow(frame: &[u8]) -> u64 {
+    let packet = packet(frame);
+    let kind = number(packet, 0);
+    let ip = packet.get(2..).unwrap_or_default();
+    let (protocol, addresses, ports) = match kind {
+        Some(TYPE_IPV4) => {
+            let whole = number(ip, 6).is_some_and(|fragment| fragment & 0x3fff == 0);
+            let header = 4 * usize::from(ip.first().map_or(0, |byte| byte & 0xf));
+            (ip.get(9), ip.get(12..20), ip.get(header..header + 4).filter(|_| whole))
+        }
+        Some(TYPE_IPV6) => (ip.get(6), ip.get(8..40), ip.get(40..44)),
+        _ => (None, None, None),
+    };
+    let ports = ports.filter(|_| protocol.is_some_and(|protocol| WITH_PORTS.contains(protocol)));
+    let mut hash = DefaultHasher::new();
+    (kind, protocol, addresses, ports).hash(&mut hash);
+    hash.finish()
+}
+
+/// Equal frames of a capture.
+#[derive(Clone, Copy, Debug)]
+struct Class {
+    /// How many of them a pass has.
+    in_a_pass: u64,
+    /// Where the first one is.
+    at: u64,
+    /// Which flow they are of.
+    flow: usize,
+}
+
+/// The frames of a capture, by what they are recognised by.
+#[derive(Debug, Default)]
+pub struct Classes {
+    known: HashMap<u64, u32>,
+    classes: Vec<Class>,
+    /// The class of each frame, in order.
+    order: Vec<u32>,
+    flows: usize,
+}
+
+/// Frames of a plan that were given up: the number of the first, and how many.
+pub type Skipped = (u64, u64);
+
+impl Classes {
+    /// Those of these frames, `count` of them, which are sent one after the other and then anew.
+    pub fn new(frames: &Templates, count: u64) -> Self {
+        let mut all = Self::default();
+        let mut flows = HashMap::new();
+        let mut bytes = vec![0; usize::from(u16::MAX)];
+        for n in 0..u32::try_from(count).unwrap_or(u32::MAX) {
+            let Some(length) = frames.at(n).and_then(|frame| frame.write(&mut bytes)) else { break };
+            let frame = &bytes[..length.into()];
+            let next = all.classes.len() as u32;
+            let class = *all.known.entry(fingerprint(frame)).or_insert(next);
+            if class == next {
+                let next = flows.len();
+                let flow = *flows.entry(flow(frame)).or_insert(next);
+                all.classes.push(Class { in_a_pass: 0, at: n.into(), flow });
+            }
+            all.classes[class as usize].in_a_pass += 1;
+            all.order.push(class);
+        }
+        all.flows = flows.len();
+        all
+    }
+
+    /// Frames of one pass.
+    fn pass(&self) -> u64 {
+        (self.order.len() as u64).max(1)
+    }
+
+    /// Frames of a pass that have equals in it, so that their order is not judged.
+    pub fn with_equals(&self) -> u64 {
+        self.classes.iter().map(|class| class.in_a_pass).filter(|frames| *frames > 1).sum()
+    }
+
+    /// What has arrived, if so many frames of each class did, of `sent` frames with these left out in between: frames, each
+    /// counted once, and those beyond what was sent.
+    pub fn tally(&self, arrived: &[u64], sent: u64, skipped: &[Skipped]) -> (u64, u64) {
+        let all = sent + skipped.iter().map(|(_, frames)| frames).sum::<u64>();
+        let mut of_each: Vec<u64> =
+            self.classes.iter().map(|class| class.in_a_pass * (all / self.pass())).collect();
+        for class in &self.order[..(all % self.pass()) as usize] {
+            of_each[*class as usize] += 1;
+        }
+        for &(first, frames) in skipped {
+            for n in first..first + frames {
+                if let Some(class) = self.order.get((n % self.pass()) as usize) {
+                    of_each[*class as usize] = of_each[*class as usize].saturating_sub(1);
+                }
+            }
+        }
+        let each = || arrived.iter().zip(&of_each);
+        (
+            each().map(|(came, sent)| *came.min(sent)).sum(),
+            each().map(|(came, sent)| came.saturating_sub(*sent)).sum(),
+        )
+    }
+}
+
+/// The frames that arrive.
+pub struct Recognised {
+    classes: Arc<Classes>,
+    /// Frames of each class, and behind which pass the last one was taken to be.
+    arrived: Vec<u64>,
+    passes: Vec<u64>,
+    /// No more passes are sent.
+    most_passes: u64,
+    /// The latest frame, by number, and of each flow one more than its latest.
+    latest: u64,
+    next: Vec<u64>,
+    known: u64,
+    reordered: u64,
+    foreign: u64,
+    keeper: Option<Keeper>,
+}
+
+impl Recognised {
+    /// For frames of these classes, of which `count` are sent.
+    pub fn new(classes: Arc<Classes>, count: u64) -> Self {
+        Self {
+            arrived: vec![0; classes.classes.len()],
+            passes: vec![0; classes.classes.len()],
+            most_passes: count.div_ceil(classes.pass()).max(1),
+            latest: 0,
+            next: vec![0; classes.flows],
+            classes,
+            known: 0,
+            reordered: 0,
+            foreign: 0,
+            keeper: None,
+        }
+    }
+
+    /// Frames that are foreign, out of order, or more than were sent are kept, some of them.
+    #[must_use]
+    pub fn keeping(mut self) -> Self {
+        self.keeper = Some(Keeper::new());
+        self
+    }
+
+    /// Takes a frame, without FCS, into account, with when the kernel took it in, in ns since 1970, if that is known; false if it
+    /// is none of the capture's.
+    pub fn take(&mut self, frame: &[u8], stamp: Option<u64>) -> bool {
+        let class = self.classes.known.get(&fingerprint(frame)).map(|class| *class as usize);
+        let mut mishaps = Mishaps { foreign: class.is_none(), ..Mishaps::default() };
+        match class {
+            None => self.foreign += 1,
+            Some(class) => {
+                self.known += 1;
+                self.arrived[class] += 1;
+                let of = self.classes.classes[class];
+                mishaps.duplicated = self.arrived[class] > of.in_a_pass * self.most_passes;
+                mishaps.reordered = of.in_a_pass == 1 && self.is_late(class, of);
+                self.reordered += u64::from(mishaps.reordered);
+            }
+        }
+        if mishaps != Mishaps::default()
+            && let Some(keeper) = &mut self.keeper
+        {
+            keeper.keep((frame, stamp), None, mishaps, None);
+        }
+        class.is_some()
+    }
+
+    /// Whether a frame came after one of its flow that was sent later. One that has come before in the nearest pass is a
+    /// duplicate, or of another pass: nothing can be said of it.
+    fn is_late(&mut self, class: usize, of: Class) -> bool {
+        let pass = self.classes.pass();
+        let nearest = ((self.latest + pass / 2).saturating_sub(of.at) / pass).min(self.most_passes - 1);
+        if self.passes[class] > nearest {
+            return false;
+        }
+        self.passes[class] = nearest + 1;
+        let number = of.at + nearest * pass;
+        self.latest = self.latest.max(number);
+        let next = &mut self.next[of.flow];
+        let late = number < *next;
+        *next = (*next).max(number + 1);
+        late
+    }
+
+    /// Frames of the capture so far, those that came twice, too.
+    pub fn received(&self) -> u64 {
+        self.known
+    }
+
+    /// What has arrived so far: all that is known, as long as it is not known what was sent.
+    pub fn arrived(&self) -> Arrived {
+        let Self { known, reordered, foreign, .. } = *self;
+        Arrived { received: known, reordered, foreign, ..Arrived::default() }
+    }
+
+    /// Frames that something happened to, as far as they were kept.
+    pub fn take_kept(&mut self) -> Kept {
+        self.keeper.take().map(|keeper| keeper.finish(&[])).unwrap_or_default()
+    }
+
+    /// How many frames of each class have arrived, for [`Classes::tally`].
+    pub fn into_classes(self) -> Vec<u64> {
+        self.arrived
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use kpps_frames::build::{Flow, udp_test};
+    use kpps_frames::{Size, checksum};
+    use proptest::prelude::*;
+
+    fn frame(port: u16, sequence: u8) -> Vec<u8> {
+        let flow = Flow { from: ([10, 0, 0, 1].into(), port), ..Flow::default() };
+        let mut frame = udp_test(&flow, Size::with_fcs(80)).unwrap();
+        frame[70] = sequence;
+        frame
+    }
+
+    fn classes(frames: &[Vec<u8>]) -> Arc<Classes> {
+        let templates = Templates::each(frames.iter().map(Vec::as_slice));
+        Arc::new(Classes::new(&templates, frames.len() as u64))
+    }
+
+    #[test]
+    fn frames_are_known_behind_a_router_and_counted_each_once() {
+        let frames = [frame(1, 0), frame(2, 0), frame(1, 0), vec![9; 60]];
+        let classes = classes(&frames);
+        let mut all = Recognised::new(classes.clone(), 6).keeping();
+        let mut routed = frame(1, 0);
+        routed[..12].fill(3);
+        routed[22] -= 1;
+        routed[24..26].fill(0);
+        let sum = checksum::checksum(&routed[14..34]);
+        routed[24..26].copy_from_slice(&sum.to_be_bytes());
+        // Sent tagged, and padded on the way.
+        let tagged = [&frames[1][..12], &[0x81, 0, 0, 7], &frames[1][12..], &[0; 4]].concat();
+        for frame in [&routed, &frames[0], &tagged, &frames[3]] {
+            assert!(all.take(frame, None));
+        }
+        assert_eq!(classes.tally(&all.arrived, 4, &[]), (4, 0));
+        let mut damaged = frame(1, 0);
+        damaged[50] ^= 1;
+        assert!(!all.take(&damaged, Some(7)) && !all.take(&[], None) && !all.take(&frame(3, 0), None));
+        assert!(all.take(&frames[1], None));
+        assert_eq!(classes.tally(&all.arrived, 4, &[]), (4, 1));
+        assert_eq!(classes.tally(&all.arrived, 6, &[]), (5, 0));
+        assert_eq!(
+            classes.tally(&all.arrived, 5, &[(1, 1)]),
+            (4, 1),
+            "the second one was not sent in the first pass"
+        );
+        assert_eq!((all.arrived().received, all.arrived().foreign, classes.with_equals()), (5, 3, 2));
+        let kept = all.take_kept();
+        assert_eq!((kept.frames.len(), kept.frames[0].at_ns, &kept.frames[0].frame), (3, 7, &damaged));
+    }
+
+    #[test]
+    fn headers_that_make_no_sense_are_frames_like_others() {
+        let mut short = frame(1, 0);
+        short[16..18].fill(0);
+        let mut other = short.clone();
+        other[70] = 9;
+        assert_ne!(fingerprint(&short), fingerprint(&other), "a length of 0 leaves nothing out");
+        for length in 0..short.len() {
+            fingerprint(&short[..length]);
+            flow(&short[..length]);
+        }
+    }
+
+    #[test]
+    fn order_is_that_of_each_flow() {
+        // Two flows in turns, three passes.
+        let frames: Vec<_> = (0..20).map(|n| frame(1 + n % 2, n as u8)).collect();
+        let mut all = Recognised::new(classes(&frames), 60);
+        let sent: Vec<usize> = (0..60).map(|n| n % 20).collect();
+        let mut came = sent.clone();
+        // Neighbours are of different flows and may overtake each other; 25 comes after 27 and is late; 33 is lost, 36 comes twice,
+        // and from 41 to 48 all are lost.
+        came.swap(2, 3);
+        came.swap(25, 27);
+        came.drain(41..49);
+        came.insert(37, 36 % 20);
+        came.remove(33);
+        for n in came {
+            assert!(all.take(&frames[n], None));
+        }
+        assert_eq!(all.arrived().reordered, 1);
+    }
+
+    proptest! {
+        /// Whatever is lost and doubled, of frames that differ all is told, and of equal ones as much as can be.
+        #[test]
+        fn losses_and_duplicates_are_counted(
+            kinds in prop::collection::vec(0u8..6, 1..30),
+            fate in prop::collection::vec(0u8..3, 1..90),
+            skip in 0u64..20,
+        ) {
+            let frames: Vec<_> = kinds.iter().map(|kind| frame(1, *kind)).collect();
+            let classes = classes(&frames);
+            let mut all = Recognised::new(classes.clone(), fate.len() as u64);
+            let skipped = [(skip, 3)];
+            let mut of_each = [(0u64, 0u64); 6];
+            let mut sent = 0;
+            for (n, fate) in (0u64..).zip(&fate) {
+                if (skip..skip + 3).contains(&n) {
+                    continue;
+                }
+                let kind = (n % frames.len() as u64) as usize;
+                sent += 1;
+                of_each[usize::from(kinds[kind])].0 += 1;
+                for _ in 0..*fate {
+                    of_each[usize::from(kinds[kind])].1 += 1;
+                    prop_assert!(all.take(&frames[kind], None));
+                }
+            }
+            prop_assume!(fate.len() as u64 >= skip + 3);
+            let received = of_each.iter().map(|(sent, came)| came.min(sent)).sum::<u64>();
+            let doubled = of_each.iter().map(|(sent, came)| came.saturating_sub(*sent)).sum::<u64>();
+            prop_assert_eq!(classes.tally(&all.into_classes(), sent, &skipped), (received, doubled));
+        }
+
+        /// In one pass of frames that differ, each that comes after a later one is late, and no other.
+        #[test]
+        fn order_in_one_pass_is_exact(came in prop::collection::vec(0usize..20, 0..40)) {
+            let frames: Vec<_> = (0..20).map(|n| frame(1, n)).collect();
+            let mut all = Recognised::new(classes(&frames), 20);
+            let (mut seen, mut highest, mut late) = ([false; 20], 0, 0);
+            for n in came {
+                all.take(&frames[n], None);
+                if !seen[n] {
+                    seen[n] = true;
+                    late += u64::from(n < highest);
+                    highest = highest.max(n);
+                }
+            }
+            prop_assert_eq!(all.arrived().reordered, late);
+        }
+    }
+}
