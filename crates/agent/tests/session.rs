@@ -8,8 +8,9 @@ use kpps_frames::{Mix, Size, Templates};
 use kpps_ports::Spec;
 use kpps_ports::port::Options;
 use kpps_ports::port::run::{Load, Shape};
+use kpps_report::trial::{Arrival, ArrivalBy};
 use kpps_tester::clock::Clock;
-use kpps_tester::{Address, Allowed, Error, Offer, Outcome, Site, TestPort, Tester};
+use kpps_tester::{Address, Allowed, Classes, Error, Offer, Outcome, Replay, Site, TestPort, Tester};
 use std::net::UdpSocket;
 use std::path::Path;
 use std::sync::Arc;
@@ -99,6 +100,8 @@ fn a_trial_across_two_agents_is_as_one_at_home() {
             // One way over a loopback interface, however busy the machine is; without correction it would be 77,000 s.
             let half_ns = way.latency.quantile_ns(0.5);
             assert!(half_ns < 500_000_000, "{half_ns}");
+            let by = if cfg!(target_os = "linux") { ArrivalBy::Kernel } else { ArrivalBy::Program };
+            assert_eq!(way.arrival, Arrival { by, clock_set_ns: None });
             assert!(way.gaps.is_some_and(|gaps| gaps.count == way.sent - 1));
         }
         // Both are this machine's clocks, so the truth is known.
@@ -119,6 +122,12 @@ fn agents_with_one_clock_have_no_offset() {
     let outcome = tester.trial(&offer(Load::Pps(1000.0), SHORT), &|| true).unwrap();
     assert!(outcome.complete && outcome.clocks.is_none());
     assert_eq!(outcome.ways[0].latency.frames(), outcome.ways[0].sent);
+
+    let frames = Arc::new(Templates::one(&[7; 60]));
+    let classes = Arc::new(Classes::new(&frames, 1));
+    let replay = Some(Replay { frames, times: None, classes });
+    let said = refused(tester.trial(&Offer { replay, ..offer(Load::Pps(1000.0), SHORT) }, &|| true));
+    assert!(said.contains("ports of this host only"), "{said}");
 }
 
 #[test]

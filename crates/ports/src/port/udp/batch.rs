@@ -1,6 +1,6 @@
 //! Many datagrams in one system call: sendmmsg(2), recvmmsg(2); and, sent, in one message, which the kernel cuts (udp(7)).
 
-use super::HEADERS;
+use super::{Datagram, HEADERS};
 use crate::interface::name_of;
 use crate::port::Frame;
 use crate::socket::check;
@@ -107,28 +107,63 @@ pub(super) fn cuts(peer: SocketAddr) -> bool {
     feature().is_ok_and(|on| on == Some(false))
 }
 
-/// Receives datagrams, one into each buffer as far as they go, behind room for headers. Puts down the length of each, or
-/// `None` if it was longer than the buffer; never waits.
+/// A control message that says when the kernel took a datagram in.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Stamp {
+    header: libc::cmsghdr,
+    time: libc::timespec,
+}
+
+impl Stamp {
+    /// The time in ns since 1970, if the kernel has put it down here: there is room for nothing else.
+    fn ns(&self) -> Option<u64> {
+        let Self { header, time } = self;
+        let is_one = (header.cmsg_level, header.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS);
+        let (seconds, rest) = (u64::try_from(time.tv_sec).ok()?, u64::try_from(time.tv_nsec).ok()?);
+        is_one.then_some(seconds * 1_000_000_000 + rest)
+    }
+}
+
+/// Has the kernel say from now on when it took each datagram in.
+pub(super) fn stamp(socket: &UdpSocket) -> io::Result<()> {
+    use std::os::fd::AsFd;
+    crate::socket::set(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1)
+}
+
+/// Receives datagrams, one into each buffer as far as they go, behind room for headers. Puts down the length of each and, where it
+/// is `stamped`, when it came, or `None` if it was longer than the buffer; never waits.
 pub(super) fn receive(
     socket: &UdpSocket,
     buffers: &mut [PoolBuffer],
-    arrived: &mut [Option<usize>; BATCH],
+    arrived: &mut [Option<Datagram>; BATCH],
+    stamped: bool,
 ) -> io::Result<usize> {
     let mut messages = Messages::new();
+    // SAFETY: all zeroes is a valid value of this plain C struct.
+    let mut stamps: [Stamp; BATCH] = unsafe { mem::zeroed() };
     let count = buffers.len().min(BATCH);
     for (index, buffer) in buffers.iter_mut().take(count).enumerate() {
         let room = buffer.bytes_mut().get_mut(HEADERS..).unwrap_or_default();
         messages.set(index, room.as_mut_ptr(), room.len(), false);
+        if stamped {
+            let header = &mut messages.headers[index].msg_hdr;
+            header.msg_control = (&raw mut stamps[index]).cast();
+            header.msg_controllen = size_of::<Stamp>() as _;
+        }
     }
     let list = messages.ready();
-    // SAFETY: `count` messages, whose one piece each is a buffer of ours, borrowed exclusively; all of them live.
+    // SAFETY: `count` messages, whose one piece each is a buffer of ours, borrowed exclusively, and so is the room for what the kernel
+    // says of it; all of them live.
     let result = unsafe {
         libc::recvmmsg(socket.as_raw_fd(), list, count as _, libc::MSG_DONTWAIT as _, std::ptr::null_mut())
     };
     let received = check(result)? as usize;
-    for (message, arrived) in messages.headers.iter().zip(arrived.iter_mut()).take(received) {
+    let each = messages.headers.iter().zip(&stamps).zip(arrived.iter_mut());
+    for ((message, stamp), arrived) in each.take(received) {
         let whole = message.msg_hdr.msg_flags & libc::MSG_TRUNC == 0;
-        *arrived = whole.then_some(message.msg_len as usize);
+        let stamp = stamp.ns();
+        *arrived = whole.then_some(Datagram { bytes: message.msg_len as usize, stamp });
     }
     Ok(received)
 }

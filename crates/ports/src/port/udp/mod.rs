@@ -28,6 +28,14 @@ use system::BATCH;
 /// Bytes of the headers that a datagram is given.
 pub(super) const HEADERS: usize = tag::OFFSET;
 
+/// A datagram that has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Datagram {
+    bytes: usize,
+    /// When the kernel took it in, in ns since 1970, if it says so.
+    stamp: Option<u64>,
+}
+
 /// A UDP socket.
 #[derive(Debug)]
 pub struct UdpPort {
@@ -41,7 +49,9 @@ pub struct UdpPort {
     slots: Vec<PoolBuffer>,
     /// Those of them that were filled, while their frames are passed on.
     filled: Vec<PoolBuffer>,
-    arrived: [Option<usize>; BATCH],
+    arrived: [Option<Datagram>; BATCH],
+    /// Whether the kernel says when datagrams came, once somebody has wanted to know.
+    stamps: Option<bool>,
     /// Headers of a frame of the length that came last.
     headers: Vec<u8>,
     /// Frames taken for sending, and where in each its payload begins.
@@ -77,6 +87,7 @@ impl UdpPort {
             slots: Vec::with_capacity(BATCH),
             filled: Vec::with_capacity(BATCH),
             arrived: [None; BATCH],
+            stamps: None,
             headers: Vec::new(),
             waiting: Vec::with_capacity(BATCH),
             next: Next::Now,
@@ -144,11 +155,12 @@ impl Wake for UdpPort {
     }
 }
 
-impl Port for UdpPort {
-    fn receive(
+impl UdpPort {
+    /// Takes datagrams in, with their times if the kernel says them.
+    fn take_in(
         &mut self,
         budget: usize,
-        mut sink: impl FnMut(Frame) -> Option<PoolBuffer>,
+        mut sink: impl FnMut(Frame, Option<u64>) -> Option<PoolBuffer>,
     ) -> Result<usize, Trouble> {
         let limit = budget.min(BATCH);
         while self.slots.len() < limit {
@@ -158,7 +170,10 @@ impl Port for UdpPort {
         let limit = limit.min(self.slots.len());
         self.counters.system_calls += 1;
         let result = self.meet().and_then(|met| match met {
-            true => system::receive(&self.socket, &mut self.slots[..limit], &mut self.arrived),
+            true => {
+                let stamped = self.stamps == Some(true);
+                system::receive(&self.socket, &mut self.slots[..limit], &mut self.arrived, stamped)
+            }
             false => Ok(0),
         });
         let count = match result {
@@ -171,7 +186,8 @@ impl Port for UdpPort {
         let Self { slots, filled, arrived, headers, counters, .. } = self;
         filled.extend(slots.drain(..count));
         for (mut buffer, datagram) in filled.drain(..).zip(arrived.iter()) {
-            let Some(bytes) = datagram.and_then(|bytes| Self::complete(headers, &mut buffer, bytes)) else {
+            let complete = |it: &Datagram| Some((Self::complete(headers, &mut buffer, it.bytes)?, it.stamp));
+            let Some((bytes, stamp)) = datagram.as_ref().and_then(complete) else {
                 counters.errors += 1;
                 slots.push(buffer);
                 continue;
@@ -179,9 +195,30 @@ impl Port for UdpPort {
             taken += 1;
             counters.received += 1;
             counters.received_bytes += u64::from(bytes);
-            slots.extend(sink(Frame { buffer, bytes }));
+            slots.extend(sink(Frame { buffer, bytes }, stamp));
         }
         Ok(taken)
+    }
+}
+
+impl Port for UdpPort {
+    fn receive(
+        &mut self,
+        budget: usize,
+        mut sink: impl FnMut(Frame) -> Option<PoolBuffer>,
+    ) -> Result<usize, Trouble> {
+        self.take_in(budget, |frame, _| sink(frame))
+    }
+
+    /// From the first call on the kernel looks at the clock for each datagram.
+    fn receive_stamped(
+        &mut self,
+        budget: usize,
+        sink: impl FnMut(Frame, Option<u64>) -> Option<PoolBuffer>,
+    ) -> Result<usize, Trouble> {
+        let Self { stamps, socket, .. } = self;
+        stamps.get_or_insert_with(|| system::stamp(socket).is_ok());
+        self.take_in(budget, sink)
     }
 
     #[inline]
@@ -346,6 +383,39 @@ mod tests {
     }
 
     #[test]
+    #[cfg(target_os = "linux")]
+    fn the_kernel_says_when_datagrams_came_once_somebody_asks() {
+        let (mut near, mut far) = pair();
+        let now = || std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
+        let mut next = |far: &mut UdpPort| {
+            let before = now();
+            near.send(frame(&mut pool(), 64, 1).0).unwrap();
+            near.flush().unwrap();
+            let sent = now();
+            // A receiver that has no time.
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            let mut stamps = Vec::new();
+            let mut keep = |frame: Frame, stamp| {
+                stamps.push(stamp);
+                Some(frame.buffer)
+            };
+            far.receive_stamped(4, &mut keep).unwrap();
+            (before, sent, stamps)
+        };
+        // The kernel begins some time after it was asked to; until then it is the time of reading.
+        let end = Instant::now() + std::time::Duration::from_secs(10);
+        loop {
+            let (before, sent, stamps) = next(&mut far);
+            let [Some(stamp)] = stamps[..] else { panic!("{stamps:?}") };
+            assert!(stamp >= before && stamp <= now(), "{before} {stamp}");
+            if stamp <= sent + 10_000_000 {
+                break;
+            }
+            assert!(Instant::now() < end, "{before} {sent} {stamp}");
+        }
+    }
+
+    #[test]
     fn short_datagrams_are_filled_up_and_long_ones_refused() {
         let (near, mut far) = pair();
         near.socket.send(&[7]).unwrap();
@@ -382,8 +452,9 @@ mod tests {
         far.socket.set_nonblocking(false).unwrap();
         let mut buffers: Vec<_> = (0..5).map(|_| far_pool.take().unwrap()).collect();
         let mut arrived = [None; BATCH];
-        assert_eq!(single::receive(&far.socket, &mut buffers, &mut arrived).unwrap(), 5);
-        assert!(arrived[..5].iter().all(|bytes| *bytes == Some(64 - HEADERS)));
+        assert_eq!(single::receive(&far.socket, &mut buffers, &mut arrived, false).unwrap(), 5);
+        assert!(arrived[..5].iter().all(|it| *it == Some(Datagram { bytes: 64 - HEADERS, stamp: None })));
+        assert!(single::stamp(&far.socket).is_err());
         assert_eq!(single::dropped(&far.socket), None);
         assert!(!single::cuts(far.socket.local_addr().unwrap()));
         for (buffer, (frame, start)) in buffers.iter().zip(&frames) {

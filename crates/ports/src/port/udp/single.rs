@@ -1,6 +1,6 @@
 //! A datagram for each system call, where there is nothing better than the standard library.
 
-use super::HEADERS;
+use super::{Datagram, HEADERS};
 use crate::port::Frame;
 use kpps_dma::PoolBuffer;
 use kpps_platform::Buffer;
@@ -26,13 +26,14 @@ pub(super) fn send(socket: &UdpSocket, frames: &[(Frame, usize)], _: bool) -> io
 pub(super) fn receive(
     socket: &UdpSocket,
     buffers: &mut [PoolBuffer],
-    arrived: &mut [Option<usize>; BATCH],
+    arrived: &mut [Option<Datagram>; BATCH],
+    _: bool,
 ) -> io::Result<usize> {
     for (index, (buffer, arrived)) in buffers.iter_mut().zip(arrived.iter_mut()).enumerate() {
         let room = buffer.bytes_mut().get_mut(HEADERS..).unwrap_or_default();
         match socket.recv(room) {
             // A full buffer is taken for a cut datagram.
-            Ok(bytes) => *arrived = (bytes < room.len()).then_some(bytes),
+            Ok(bytes) => *arrived = (bytes < room.len()).then_some(Datagram { bytes, stamp: None }),
             Err(error) if index == 0 => return Err(error),
             Err(_) => return Ok(index),
         }
@@ -43,6 +44,11 @@ pub(super) fn receive(
 /// Not known.
 pub(super) fn cuts(_: SocketAddr) -> bool {
     false
+}
+
+/// Nobody says when a datagram came.
+pub(super) fn stamp(_: &UdpSocket) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// Nothing to prepare.
