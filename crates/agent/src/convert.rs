@@ -298,6 +298,7 @@ pub(crate) fn counted(counted: Counted) -> proto::Counted {
         softirq_s: processor.softirq_s,
         idle_s: processor.idle_s,
         steal_s: processor.steal_s,
+        cycles: processor.cycles,
     };
     proto::Counted {
         dropped: counted.accounts.dropped,
@@ -323,6 +324,7 @@ pub(crate) fn was_counted(counted: proto::Counted) -> Counted {
         softirq_s: processor.softirq_s,
         idle_s: processor.idle_s,
         steal_s: processor.steal_s,
+        cycles: processor.cycles,
     };
     Counted {
         accounts: Accounts { dropped: counted.dropped, in_flight_at: counted.in_flight_at },
@@ -456,7 +458,8 @@ mod tests {
         let mut all = Counted::default();
         all.accounts.dropped = [("a netem".to_owned(), 3)].into();
         all.interfaces = [("a".to_owned(), [("rx_packets".to_owned(), 9)].into())].into();
-        all.processors = vec![Processor { user_s: 0.5, steal_s: 0.25, ..Processor::default() }];
+        all.processors =
+            vec![Processor { user_s: 0.5, steal_s: 0.25, cycles: Some(7), ..Processor::default() }];
         assert_eq!(was_counted(counted(all.clone())), all);
         let count =
             PortCount { port: "packet:a".into(), sent: Some(4), receives: true, ..PortCount::default() };

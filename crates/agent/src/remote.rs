@@ -19,6 +19,7 @@ use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -30,6 +31,8 @@ pub const PORT: u16 = 5777;
 /// How long connecting and opening a port may take.
 const CONNECT: Duration = Duration::from_secs(5);
 const OPEN: Duration = Duration::from_secs(20);
+/// How long one may take to say which protocol it speaks.
+const PROBE: Duration = Duration::from_secs(1);
 /// How often a working port is asked how it goes.
 const ASK: Duration = Duration::from_millis(20);
 /// Questions for the time, where datagrams do not come through.
@@ -102,7 +105,9 @@ pub fn connect(
         match runtime.block_on(session(host, address, security)) {
             Ok(session) => found = Some((address, session)),
             Err(error) => {
-                last = error;
+                last = runtime
+                    .block_on(mismatch(address, security))
+                    .map_or(error, |wants| Error(format!("agent {host}: it wants {wants}")));
                 continue;
             }
         }
@@ -172,6 +177,32 @@ async fn session(host: &Host, address: SocketAddr, security: &Security) -> Resul
     let answers = tokio::time::timeout(CONNECT, client.session(call)).await;
     let answers = answers.map_err(|_| Error(format!("agent {host} does not answer")))?;
     Ok((questions, answers.map_err(|status| said(&format!("agent {host}"), &status))?.into_inner()))
+}
+
+/// What the other side wants, if it is something else than what it is shown.
+async fn mismatch(address: SocketAddr, security: &Security) -> Option<&'static str> {
+    let speaks_tls = tokio::time::timeout(PROBE, speaks_tls(address)).await.ok()?.ok()??;
+    match (speaks_tls, security) {
+        (true, Security::Token(_)) => {
+            Some("certificates (--tls-ca, --tls-cert, --tls-key), and was shown a token")
+        }
+        (false, Security::Tls { .. }) => Some("a token (--token-file), and was shown certificates"),
+        _ => None,
+    }
+}
+
+/// Whether who listens there answers the beginning of HTTP/2 in the clear (RFC 9113, 3.4) by an alert of TLS (RFC 8446, 5.1), or by
+/// settings of its own; `None` if by neither.
+async fn speaks_tls(address: SocketAddr) -> std::io::Result<Option<bool>> {
+    let mut stream = tokio::net::TcpStream::connect(address).await?;
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await?;
+    let mut head = [0; 4];
+    stream.read_exact(&mut head).await?;
+    Ok(match head {
+        [0x15, 0x03, ..] => Some(true),
+        [.., 0x04] => Some(false),
+        _ => None,
+    })
 }
 
 /// What a status says, and what lies behind it.

@@ -1,6 +1,6 @@
 //! A curve: one trial for each load.
 
-use crate::trial::{Load, Testbed, Trial, TrialError};
+use crate::trial::{Load, Trial, TrialError};
 use kpps_report::{Point, Registers, Series};
 
 /// The loads of a curve in frames per second: steps of 100,000 from 100,000 up, and the line rate.
@@ -20,6 +20,7 @@ pub fn point(load: &Load, trial: &Trial) -> Point {
     Point {
         offered_pps: load.offered_pps,
         sent_pps: per_second(trial.sent),
+        ceiling_pps: None,
         delivered_pps: per_second(trial.delivered),
         loss_ratio: trial.loss_ratio(),
         cpu_busy: trial.cpu.busy(),
@@ -36,28 +37,22 @@ pub fn point(load: &Load, trial: &Trial) -> Point {
     }
 }
 
-/// Runs one trial for each of `loads` (frames per second), each as `load` otherwise, and tells `step` of each point.
-/// The series ends early, with what it has, when `go_on` says no or a trial fails; the error tells.
-pub fn curve(
+/// Measures one point for each of `loads` (frames per second), each as `load` otherwise. The series ends early, with what it
+/// has, when `go_on` says no or a point cannot be measured; the error tells.
+pub fn curve<E: From<TrialError>>(
     name: &str,
-    testbed: &mut dyn Testbed,
     load: &Load,
     loads: &[f64],
     go_on: &dyn Fn() -> bool,
-    mut step: impl FnMut(&Point),
-) -> (Series, Result<(), TrialError>) {
+    mut measure: impl FnMut(&Load) -> Result<Point, E>,
+) -> (Series, Result<(), E>) {
     let mut series = Series { name: name.into(), points: Vec::with_capacity(loads.len()) };
     for &offered_pps in loads {
         if !go_on() {
-            return (series, Err(TrialError::Interrupted));
+            return (series, Err(TrialError::Interrupted.into()));
         }
-        let load = Load { offered_pps, ..*load };
-        match testbed.trial_while(&load, go_on) {
-            Ok(trial) => {
-                let point = point(&load, &trial);
-                step(&point);
-                series.points.push(point);
-            }
+        match measure(&Load { offered_pps, ..*load }) {
+            Ok(point) => series.points.push(point),
             Err(error) => return (series, Err(error)),
         }
     }
@@ -67,8 +62,10 @@ pub fn curve(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Testbed;
     use kpps_frames::Size;
     use kpps_report::{Cpu, Latency, Ledger};
+    use std::cell::Cell;
 
     /// Delivers up to a limit, and drops the rest; could not send some frames more.
     struct Limit(f64, u64);
@@ -106,12 +103,26 @@ mod tests {
         }
     }
 
+    /// The curve of a testbed.
+    fn of(
+        mut testbed: Limit,
+        loads: &[f64],
+        go_on: &dyn Fn() -> bool,
+        done: &Cell<u32>,
+    ) -> (Series, Result<(), TrialError>) {
+        curve("limit", &LOAD, loads, go_on, |load| {
+            let trial = testbed.trial_while(load, go_on)?;
+            done.set(done.get() + 1);
+            Ok(point(load, &trial))
+        })
+    }
+
     const LOAD: Load = Load { offered_pps: 0.0, size: Size::MIN, warmup_ms: 0, duration_ms: 1000, seed: 0 };
 
     #[test]
     fn a_point_for_each_load() {
         let (Series { points, .. }, end) =
-            curve("limit", &mut Limit(100.0, 0), &LOAD, &[50.0, 100.0, 200.0], &|| true, |_| ());
+            of(Limit(100.0, 0), &[50.0, 100.0, 200.0], &|| true, &Cell::default());
         assert!(end.is_ok());
         let shown: Vec<_> = points.iter().map(|p| (p.delivered_pps, p.loss_ratio)).collect();
         assert_eq!(shown, [(50.0, 0.0), (100.0, 0.0), (100.0, 0.5)]);
@@ -126,14 +137,13 @@ mod tests {
 
     #[test]
     fn what_could_not_be_sent_is_lost() {
-        let (Series { points, .. }, _) =
-            curve("limit", &mut Limit(50.0, 25), &LOAD, &[75.0], &|| true, |_| ());
+        let (Series { points, .. }, _) = of(Limit(50.0, 25), &[75.0], &|| true, &Cell::default());
         assert_eq!((points[0].sent_pps, points[0].loss_ratio), (75.0, 0.5));
     }
 
     #[test]
     fn nothing_delivered_has_nothing_per_packet() {
-        let (Series { points, .. }, _) = curve("limit", &mut Limit(0.0, 0), &LOAD, &[50.0], &|| true, |_| ());
+        let (Series { points, .. }, _) = of(Limit(0.0, 0), &[50.0], &|| true, &Cell::default());
         assert_eq!((points[0].delivered_pps, points[0].loss_ratio), (0.0, 1.0));
         assert_eq!(
             (points[0].registers_per_packet, points[0].allocations_per_packet),
@@ -143,19 +153,15 @@ mod tests {
 
     #[test]
     fn an_interrupted_curve_keeps_its_points() {
-        let done = std::cell::Cell::new(0);
-        let (series, end) =
-            curve("limit", &mut Limit(100.0, 0), &LOAD, &[50.0, 100.0, 200.0], &|| done.get() < 2, |_| {
-                done.set(done.get() + 1)
-            });
+        let done = Cell::new(0);
+        let (series, end) = of(Limit(100.0, 0), &[50.0, 100.0, 200.0], &|| done.get() < 2, &done);
         assert_eq!(series.points.len(), 2);
         assert!(matches!(end, Err(TrialError::Interrupted)));
     }
 
     #[test]
     fn a_failed_trial_loses_none_before_it() {
-        let (series, end) =
-            curve("limit", &mut Limit(1.0, 0), &LOAD, &[50.0, 2000.0, 60.0], &|| true, |_| ());
+        let (series, end) = of(Limit(1.0, 0), &[50.0, 2000.0, 60.0], &|| true, &Cell::default());
         assert_eq!(series.points.len(), 1);
         assert!(matches!(end, Err(TrialError::Load(_))));
     }

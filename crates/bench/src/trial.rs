@@ -23,13 +23,17 @@ pub struct Load {
 }
 
 /// Times from a frame's last bit on the wire to its consumption, in nanoseconds.
-pub struct Latency(Histogram<u64>);
+pub struct Latency {
+    times: Histogram<u64>,
+    /// How wrong all of them may be, up or down, if they are by two clocks.
+    pub error_ns: Option<u64>,
+}
 
 impl Default for Latency {
     fn default() -> Self {
         // Bounds and precision that the crate accepts: 1 ns to 100 s, three digits.
         match Histogram::new_with_bounds(1, 100_000_000_000, 3) {
-            Ok(histogram) => Self(histogram),
+            Ok(times) => Self { times, error_ns: None },
             Err(_) => unreachable!("constant bounds"),
         }
     }
@@ -39,27 +43,28 @@ impl Latency {
     /// Adds one frame's time.
     #[inline]
     pub fn record(&mut self, ns: u64) {
-        self.0.saturating_record(ns.max(1));
+        self.times.saturating_record(ns.max(1));
     }
     /// Adds the frames of another.
     pub fn add(&mut self, other: &Self) {
-        self.0 += &other.0;
+        self.times += &other.times;
+        self.error_ns = self.error_ns.max(other.error_ns);
     }
     /// Adds so many frames of the same time.
     pub fn record_times(&mut self, ns: u64, frames: u64) {
-        self.0.saturating_record_n(ns.max(1), frames);
+        self.times.saturating_record_n(ns.max(1), frames);
     }
     /// The times that there were, within the histogram's three digits, and how many frames had each.
     pub fn recorded(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.0.iter_recorded().map(|value| (value.value_iterated_to(), value.count_at_value()))
+        self.times.iter_recorded().map(|value| (value.value_iterated_to(), value.count_at_value()))
     }
     /// Frames so far.
     pub fn frames(&self) -> u64 {
-        self.0.len()
+        self.times.len()
     }
     /// The time that a share of all frames did not exceed, in nanoseconds; 0 if there were none.
     pub fn quantile_ns(&self, share: f64) -> u64 {
-        self.0.value_at_quantile(share)
+        self.times.value_at_quantile(share)
     }
     /// The percentiles that are published.
     pub fn quantiles(&self) -> kpps_report::Latency {
@@ -70,11 +75,12 @@ impl Latency {
             p99: quantile(0.99),
             p999: quantile(0.999),
             max: any.then(|| self.max_ns()),
+            error_ns: self.error_ns.filter(|_| any),
         }
     }
     /// The longest time in nanoseconds, within the histogram's three digits.
     pub fn max_ns(&self) -> u64 {
-        self.0.max()
+        self.times.max()
     }
 }
 

@@ -2,18 +2,24 @@
 
 use crate::error::{Failure, print};
 use crate::interrupt;
-use crate::live::{self, Live};
+use crate::journal::Journal;
+use crate::live;
 use crate::output::Output;
+use crate::points::{Points, of_frames};
 use crate::room::Room;
+use crate::search;
+use crate::testbed::{Elsewhere, LAB, REAL_TRIAL, VIRTUAL_TRIAL};
+use crate::traffic;
 use crate::units::{self, Loads};
 use clap::Args;
-use kpps_bench::{Load, Testbed, TrialError, curve, default_loads};
-use kpps_frames::{Size, rate};
+use kpps_bench::{Load, curve, default_loads};
+use kpps_frames::{Mix, Size};
 use kpps_lab::workload::{Setting, Settings};
 use kpps_lab::{Bed, BedSpec};
-use kpps_live::Progress;
-use kpps_report::{Curve, Environment, Point, Series, csv, html, text};
+use kpps_live::{Progress, Source};
+use kpps_report::{Curve, Environment, Point, Series, csv, html, remarks, text};
 use kpps_testbed::Setup;
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -21,19 +27,23 @@ use std::time::{Duration, Instant};
 /// Time under load before measuring begins: enough for a slight overload to fill the FIFO, which hides it until then.
 const WARMUP_MS: u32 = 50;
 
-/// How long a trial is measured if nothing else is asked for: in virtual time, and in real time.
-const DURATION: Duration = Duration::from_millis(50);
-const REAL_DURATION: Duration = Duration::from_secs(1);
-/// The loads of a guest's curve, in frames per second: kernels in QEMU give up early.
-const LAB_LOADS: [f64; 12] = [1e4, 2e4, 4e4, 6e4, 8e4, 1e5, 1.5e5, 2e5, 3e5, 4e5, 6e5, 8e5];
+/// The loads of a curve in real time, in frames per second.
+const REAL_LOADS: [f64; 20] =
+    [1e4, 2e4, 4e4, 6e4, 8e4, 1e5, 1.5e5, 2e5, 3e5, 4e5, 6e5, 8e5, 1e6, 1.5e6, 2e6, 3e6, 4e6, 6e6, 8e6, 1e7];
+/// How many of them for a guest: kernels in QEMU give up early.
+const LAB_LOADS: usize = 12;
 
 /// Arguments of `kpps curve`.
 #[derive(Args)]
+#[command(after_help = "Examples:
+  kpps curve --driver kpps --load 50%..100%/10%                        in the machine room
+  kpps curve --testbed packet:A,packet:B --load 100kpps..1Mpps/100kpps --trials curve.jsonl    goes on there if interrupted
+  kpps curve --testbed packet:A,packet:B --size imix-csit --both --flows 1000
+  kpps curve --testbed lab:linux-6.1/e1000,lab:linux-6.1/e1000/dpdk-uio
+
+Guests in QEMU may be several, each with the kernel's driver (lab:KERNEL/DEVICE) or another (lab:KERNEL/DEVICE/DRIVER-BACKEND).
+With --both, loads are those of each direction, and results of both together.")]
 pub struct Arguments {
-    /// Guests in QEMU instead of the machine room, in real time: lab:KERNEL/DEVICE (the kernel's driver), or
-    /// lab:KERNEL/DEVICE/DRIVER-BACKEND as lab:linux-6.1/e1000/dpdk-uio
-    #[arg(long, value_delimiter = ',', value_parser = guest, conflicts_with_all = ["app", "machine", "chip", "driver", "seed"])]
-    testbed: Vec<BedSpec>,
     /// A setting of a guest's kernel: see `kpps lab --help`
     #[arg(long, value_name = "SETTING", requires = "testbed")]
     set: Vec<Setting>,
@@ -43,7 +53,7 @@ pub struct Arguments {
     #[arg(long)]
     machine: Option<String>,
     /// The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
-    #[arg(long)]
+    #[arg(long, conflicts_with = "testbed")]
     chip: Option<String>,
     /// Driver presets to compare: names (`kpps list drivers`) or .toml files
     #[arg(
@@ -52,10 +62,12 @@ pub struct Arguments {
         default_values = ["intel-2.5.11", "intel-2.5.11-tuned", "click-polling", "intel-5.7.6", "kpps"]
     )]
     driver: Vec<String>,
-    /// Frame size in bytes with FCS [default: 64; with --app vlan-route 68]
-    #[arg(long, value_parser = units::size)]
-    size: Option<Size>,
-    /// Offered loads: `100kpps,80%,100%` or `FROM..TO/STEP` [default: 100kpps..100%/100kpps]
+    /// Frame size in bytes with FCS; between two ports a mix, too: imix-csit, imix-trex, imix-linux, or sizes with weights as
+    /// 64:7,570:4,1518:1 [default: 64; with --app vlan-route 68]
+    #[arg(long, value_parser = traffic::any_sizes)]
+    size: Option<Mix>,
+    /// Offered loads: `100kpps,80%,100%` or `FROM..TO/STEP` [default: 100kpps..100%/100kpps; with --testbed from 10kpps up in
+    /// growing steps, between two ports to the first that is more than the sender can send]
     #[arg(long)]
     load: Option<Loads>,
     /// How long each trial is measured, after 50 ms of warm-up [default: 50ms of virtual time; with --testbed 1s]
@@ -64,9 +76,9 @@ pub struct Arguments {
     /// Shifts the frames against the machine's clock; equal seeds give equal results
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Print the results as one JSON document, and write files only where asked to
-    #[arg(long)]
-    json: bool,
+    /// Keep every point in this file, and go on from those in it that are of the same measurement
+    #[arg(long, value_name = "FILE")]
+    trials: Option<PathBuf>,
     /// Print the results as CSV, and write files only where asked to
     #[arg(long, conflicts_with = "json")]
     csv: bool,
@@ -77,37 +89,56 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
     #[command(flatten)]
-    live: Live,
+    elsewhere: Elsewhere,
 }
 
-fn guest(text: &str) -> Result<BedSpec, String> {
-    let Some(name) = text.strip_prefix("lab:") else {
-        return Err(format!("'{text}' is no testbed: give lab:KERNEL/DEVICE, as lab:linux-6.1/e1000"));
-    };
-    name.parse()
+impl Arguments {
+    fn json(&self) -> bool {
+        self.elsewhere.common.json
+    }
 }
 
 /// A testbed and the name of its series.
 struct Named {
     name: String,
-    testbed: Box<dyn Testbed>,
+    points: Points,
+}
+
+/// What a curve is measured on.
+struct Ready {
+    testbeds: Vec<Named>,
+    source: Box<dyn Source>,
+    environment: Environment,
 }
 
 /// Runs `kpps curve`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let size = arguments.room.size(arguments.size);
-    let (testbeds, environment) =
-        if arguments.testbed.is_empty() { simulated(arguments)? } else { in_guests(arguments)? };
-    // What both wires carry, where there are two.
-    let line_pps = testbeds
-        .first()
-        .map_or(rate::line_rate_pps(rate::GIGABIT, size), |it| it.testbed.line_rate_pps(size));
+    let sizes = arguments.size.clone().unwrap_or_else(|| Mix::fixed(arguments.room.size(None)));
+    let mut outputs = Outputs::open(arguments)?;
+    let mut kept = arguments.trials.as_deref().map(Journal::<Point>::open).transpose()?;
+    let in_real_time = arguments.elsewhere.is_given();
+    let Ready { mut testbeds, source, environment } = match in_real_time {
+        false => simulated(arguments)?,
+        true if arguments.elsewhere.testbed.iter().all(|name| name.starts_with(LAB)) => in_guests(arguments)?,
+        true => elsewhere(arguments, &sizes)?,
+    };
     crate::error::refuse_twice(testbeds.iter().map(|it| it.name.as_str()))?;
-    let in_real_time = !arguments.testbed.is_empty();
-    let duration = arguments.duration.unwrap_or(if in_real_time { REAL_DURATION } else { DURATION });
+    interrupt::watch();
+    let Some(first) = testbeds.first_mut() else { return Err(Failure::Input("there is no testbed".into())) };
+    let line_pps = first.points.line_rate_pps(&sizes)?;
+    let usual = if in_real_time { REAL_TRIAL } else { VIRTUAL_TRIAL };
+    let duration = arguments.duration.unwrap_or(usual);
     let loads = match &arguments.load {
-        Some(loads) => loads.pps(line_pps, f64::from(size.bytes_with_fcs())).map_err(Failure::Input)?,
-        None if in_real_time => LAB_LOADS.into_iter().filter(|pps| *pps < line_pps).collect(),
+        Some(loads) => loads.pps(line_pps, sizes.mean_bytes_with_fcs()).map_err(Failure::Input)?,
+        None if in_real_time => {
+            let (most, count) = match first.points.ceiling_pps(&sizes)? {
+                Some(ceiling_pps) => (ceiling_pps, REAL_LOADS.len()),
+                None => (line_pps, LAB_LOADS),
+            };
+            let below = REAL_LOADS.into_iter().take(count).filter(|pps| *pps < line_pps).collect::<Vec<_>>();
+            let above = below.iter().position(|pps| *pps > most).map_or(below.len(), |at| at + 1);
+            below[..above].to_vec()
+        }
         None => default_loads(line_pps),
     };
     if let Some(pps) = loads.iter().find(|pps| *pps * duration.as_secs_f64() < 1.0) {
@@ -118,36 +149,49 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let load = Load {
         offered_pps: line_pps,
-        size,
+        size: sizes.only().unwrap_or(Size::MIN),
         warmup_ms: WARMUP_MS,
         duration_ms: u32::try_from(duration.as_millis()).unwrap_or(u32::MAX),
         seed: arguments.seed,
     };
-    let mut outputs = Outputs::open(arguments)?;
-    let environment = Environment {
-        kpps_version: env!("CARGO_PKG_VERSION").into(),
-        size_bytes_without_fcs: load.size.bytes_without_fcs(),
-        frame_bytes_with_fcs: load.size.bytes_with_fcs(),
-        line_rate_pps: line_pps,
-        duration_ms: load.duration_ms.into(),
-        warmup_ms: load.warmup_ms.into(),
-        seed: load.seed,
-        ..environment
-    };
+    let environment = of_frames(environment, &sizes, &load, line_pps);
+    // One more preset beside it changes no point.
+    let same = Environment { presets: BTreeMap::new(), ..environment.clone() };
     let wanted = testbeds.len() * loads.len();
 
-    interrupt::watch();
     let began = Instant::now();
-    let progress = Progress::of(format!("kpps curve: {} on {}", environment.chip, environment.machine));
+    let what = [&environment.chip, &environment.machine].map(String::as_str);
+    let what = what.into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>().join(" on ");
+    let progress = Progress::of(format!("kpps curve: {what}"));
     progress.wants(wanted);
-    let quiet = arguments.json || arguments.csv;
-    let view = arguments.live.view(progress.clone(), Box::new(()), quiet)?;
+    let quiet = arguments.json() || arguments.csv;
+    let view = arguments.elsewhere.common.live.view(progress.clone(), source, quiet)?;
     let mut series: Vec<Series> = Vec::with_capacity(testbeds.len());
     let mut end = Ok(());
-    for Named { name, mut testbed } in testbeds {
+    for Named { name, mut points } in testbeds {
         progress.begins(&*name, None);
-        let step = |point: &Point| progress.ended(live::ended(point));
-        let (curve, ended) = curve(&name, testbed.as_mut(), &load, &loads, &|| !interrupt::asked(), step);
+        let measure = |load: &Load| {
+            let key = serde_json::to_string(&(&same, &name, load.offered_pps))
+                .map_err(|error| Failure::Check(error.to_string()))?;
+            let known = kept.as_ref().and_then(|kept| kept.of(&key).last().cloned());
+            if in_real_time && known.is_none() {
+                let words = search::in_words(&sizes, Some(load.offered_pps), duration.as_secs_f64());
+                progress.begins(words, Some(load.offered_pps));
+            }
+            let point = match known {
+                Some(point) => point,
+                None => {
+                    let point = points.measure(&sizes, load)?;
+                    if let Some(kept) = &mut kept {
+                        kept.keep(&key, &point)?;
+                    }
+                    point
+                }
+            };
+            progress.ended(live::ended(&point));
+            Ok::<_, Failure>(point)
+        };
+        let (curve, ended) = curve(&name, &load, &loads, &|| !interrupt::asked(), measure);
         series.push(curve);
         end = ended;
         if end.is_err() {
@@ -159,20 +203,19 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let points: usize = series.iter().map(|s| s.points.len()).sum();
     let results = Curve::new(environment, series, points == wanted);
     outputs.write(&results)?;
-    if arguments.json {
+    if arguments.json() {
         print(&to_json(&results)?)?;
     } else if arguments.csv {
         print(&csv(&results))?;
     } else {
         print(&screen(&results, &outputs, began.elapsed()))?;
     }
-    let kept = outputs.kept();
+    let measured = format!("{points} of {wanted} points measured{}", outputs.kept());
     match end {
         Ok(()) => Ok(()),
-        Err(TrialError::Interrupted) => {
-            Err(Failure::Interrupted(format!("interrupted: {points} of {wanted} points measured{kept}")))
-        }
-        Err(error) => Err(Failure::Check(format!("{error}; {points} of {wanted} points measured{kept}"))),
+        Err(Failure::Interrupted(_)) => Err(Failure::Interrupted(format!("interrupted: {measured}"))),
+        Err(Failure::Input(why)) => Err(Failure::Input(format!("{why}; {measured}"))),
+        Err(error) => Err(Failure::Check(format!("{error}; {measured}"))),
     }
 }
 
@@ -181,7 +224,7 @@ fn to_json(results: &Curve) -> Result<String, Failure> {
 }
 
 /// A driver preset each, in the machine room.
-fn simulated(arguments: &Arguments) -> Result<(Vec<Named>, Environment), Failure> {
+fn simulated(arguments: &Arguments) -> Result<Ready, Failure> {
     let room = arguments.room;
     let machine = room.machine(arguments.machine.as_deref());
     let setups: Vec<Setup> = arguments
@@ -194,6 +237,7 @@ fn simulated(arguments: &Arguments) -> Result<(Vec<Named>, Environment), Failure
         return Err(Failure::Input("no driver preset given".into()));
     };
     let environment = Environment {
+        kpps_version: env!("CARGO_PKG_VERSION").into(),
         testbed: "sim".into(),
         machine: setup.machine.clone(),
         chip: setup.chip.clone(),
@@ -205,19 +249,23 @@ fn simulated(arguments: &Arguments) -> Result<(Vec<Named>, Environment), Failure
         presets: presets.collect(),
         ..Environment::default()
     };
-    let named = |setup: Setup| Named { name: setup.driver.clone(), testbed: room.testbed(setup) };
-    Ok((setups.into_iter().map(named).collect(), environment))
+    let named =
+        |setup: Setup| Named { name: setup.driver.clone(), points: Points::new(room.testbed(setup), false) };
+    Ok(Ready { testbeds: setups.into_iter().map(named).collect(), source: Box::new(()), environment })
 }
 
 /// Guests in QEMU.
-fn in_guests(arguments: &Arguments) -> Result<(Vec<Named>, Environment), Failure> {
+fn in_guests(arguments: &Arguments) -> Result<Ready, Failure> {
     let kpps = crate::lab::program()?;
-    let specs = &arguments.testbed;
+    let names = arguments.elsewhere.testbed.iter().filter_map(|name| name.strip_prefix(LAB));
+    let specs: Vec<BedSpec> =
+        names.map(|name| name.parse().map_err(Failure::Input)).collect::<Result<_, _>>()?;
     let names = |each: fn(&BedSpec) -> &str| {
         let names: std::collections::BTreeSet<_> = specs.iter().map(each).collect();
         names.into_iter().collect::<Vec<_>>().join(", ")
     };
     let environment = Environment {
+        kpps_version: env!("CARGO_PKG_VERSION").into(),
         testbed: "lab".into(),
         machine: "guest".into(),
         chip: names(|spec| spec.model.name()),
@@ -230,9 +278,19 @@ fn in_guests(arguments: &Arguments) -> Result<(Vec<Named>, Environment), Failure
     let settings = Settings(arguments.set.clone());
     let testbeds = specs.iter().map(|spec| Named {
         name: spec.name(),
-        testbed: Box::new(Bed::new(spec.clone(), settings.clone(), kpps.clone())),
+        points: Points::new(Box::new(Bed::new(spec.clone(), settings.clone(), kpps.clone())), false),
     });
-    Ok((testbeds.collect(), environment))
+    Ok(Ready { testbeds: testbeds.collect(), source: Box::new(()), environment })
+}
+
+/// Two ports, or a system whose rate is known: one series.
+fn elsewhere(arguments: &Arguments, sizes: &Mix) -> Result<Ready, Failure> {
+    traffic::fits(sizes.clone()).map_err(Failure::Input)?;
+    let opened = arguments.elsewhere.open(arguments.seed)?;
+    let environment = arguments.elsewhere.described(&opened);
+    let points = Points::new(opened.testbed, environment.both_ways);
+    let name = environment.machine.clone();
+    Ok(Ready { testbeds: vec![Named { name, points }], source: opened.source, environment })
 }
 
 /// What a person at a terminal sees.
@@ -247,21 +305,19 @@ fn screen(results: &Curve, outputs: &Outputs, took: Duration) -> String {
     for output in [&outputs.results, &outputs.report].into_iter().flatten() {
         files += &format!("\n  {}", output.path().display());
     }
+    let parts = environment.parts();
+    let remarks = remarks(results.series.iter().flat_map(|series| &series.points));
     format!(
-        "{machine}: {chip} on {bus}, {host}, {stack}{app}\n\
-         frames of {with} B ({without} B without FCS), line rate {line:.0} pps\n\n\
-         {plot}\n{table}\n{first}\n{second}\n\n{trials} trials in {took:.1} s{files}\n",
+        "{machine}{parts}\n\
+         frames of {frames}, line rate {line:.0} pps\n\n\
+         {plot}\n{table}\n{first}\n{second}\n{remarks}\n{trials} trials in {took:.1} s{files}\n",
         machine = environment.machine,
-        app = environment.app.as_ref().map(|app| format!(", {app} between two cards")).unwrap_or_default(),
-        chip = environment.chip,
-        bus = environment.bus,
-        host = environment.host,
-        stack = environment.stack,
-        with = environment.frame_bytes_with_fcs,
-        without = environment.size_bytes_without_fcs,
+        parts = if parts.is_empty() { parts } else { format!(": {parts}") },
+        frames = environment.frames(),
         line = environment.line_rate_pps.floor(),
         plot = text::plot(results, look),
         table = text::table(results, look),
+        remarks = remarks.iter().map(|remark| format!("{remark}\n")).collect::<String>(),
         trials = results.series.iter().map(|s| s.points.len()).sum::<usize>(),
         took = took.as_secs_f64(),
         files = if files.is_empty() { String::new() } else { format!("; written:{files}") },
@@ -276,7 +332,7 @@ struct Outputs {
 
 impl Outputs {
     fn open(arguments: &Arguments) -> Result<Self, Failure> {
-        let quiet = arguments.json || arguments.csv;
+        let quiet = arguments.json() || arguments.csv;
         let open = |given: &Option<PathBuf>, default: &str| match given {
             None if quiet => Ok(None),
             None => Output::open(Path::new(default)).map(Some),

@@ -5,21 +5,26 @@ pub(crate) mod range;
 use crate::error::{Failure, print};
 use crate::interrupt;
 use crate::journal::Journal;
-use crate::live::{self, Live};
+use crate::live;
 use crate::output::Output;
+use crate::points::{Points, of_frames};
 use crate::room::Room;
+use crate::search;
+use crate::testbed::{Elsewhere, REAL_TRIAL, VIRTUAL_TRIAL};
+use crate::traffic;
 use crate::units;
 use clap::Args;
-use kpps_bench::{Load, TrialError, point};
-use kpps_frames::Size;
-use kpps_live::Progress;
+use kpps_bench::{Load, TrialError};
+use kpps_frames::{Mix, Size};
+use kpps_live::{Progress, Source};
 use kpps_profiles::Change;
 use kpps_report::grid::{Axis, Cell, Grid, Setting, page, screen};
 use kpps_report::{Environment, Point};
 use kpps_testbed::Setup;
+use std::cell::RefCell;
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Time under load before measuring begins.
@@ -33,19 +38,22 @@ const MOST: usize = 1_000_000;
   kpps grid --driver intel-5.7.6 --vary driver.weight=1..64*2 --vary load=10%..100%/10%
   kpps grid --vary driver.rx_ring=16..1024*2 --vary host.interrupt_ps=1000000..9000000/2000000 --load 100%
   kpps grid --vary driver=kpps,click-polling --vary size=64,128,256 --vary load=50%,100% --csv
+  kpps grid --testbed packet:A,packet:B --vary size=64,512,imix-csit --vary load=50kpps..500kpps/50kpps
 
 What varies is a constant by its path (`kpps list KIND NAME` shows them: driver.rx_ring,
 driver.moderation.rdtr or short driver.rdtr, chip.…, bus.…, host.…, stack.…, machine.…), or load, size, driver, chip, machine, app.
+Between two ports, and on other testbeds than the machine room: load and size, a mix of sizes among them.
 Values: 16,32,64; 1..64 in steps of 1; 10..100/30 in steps; 16..1024*2 by a factor.
 
 Finished cells are kept in a file. The same command goes on after an interruption; one with more values
-measures those that are missing. A cell is found again only if kpps and all profiles are the same.")]
+measures those that are missing. A cell is found again only if kpps and all profiles are the same; between two ports, if kernel,
+drivers and their settings are.")]
 pub struct Arguments {
     /// A parameter and its values; the last one given goes to the right in maps
     #[arg(long, required = true, value_name = "PARAMETER=VALUES", value_parser = range::axis)]
     vary: Vec<Axis>,
     /// Another value for a constant
-    #[arg(long, value_name = "CONSTANT=VALUE", value_parser = range::change)]
+    #[arg(long, value_name = "CONSTANT=VALUE", value_parser = range::change, conflicts_with = "testbed")]
     set: Vec<(String, Setting)>,
     #[command(flatten)]
     room: Room,
@@ -53,29 +61,26 @@ pub struct Arguments {
     #[arg(long)]
     machine: Option<String>,
     /// The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
-    #[arg(long)]
+    #[arg(long, conflicts_with = "testbed")]
     chip: Option<String>,
     /// The driver preset: a name (`kpps list drivers`) or a .toml file
     #[arg(long, default_value = "kpps")]
     driver: String,
-    /// Frame size in bytes with FCS [default: 64; with --app vlan-route 68]
-    #[arg(long, value_parser = units::size)]
-    size: Option<Size>,
+    /// Frame size in bytes with FCS, or between two ports a mix [default: 64; with --app vlan-route 68]
+    #[arg(long, value_parser = traffic::any_sizes)]
+    size: Option<Mix>,
     /// The offered load
     #[arg(long, default_value = "100%")]
     load: units::Rate,
-    /// How long each trial is measured, after 50 ms of warm-up
-    #[arg(long, default_value = "50ms", value_parser = units::duration)]
-    duration: Duration,
+    /// How long each trial is measured [default: 50ms of virtual time after as much of warm-up; with --testbed 1s]
+    #[arg(long, value_parser = units::duration)]
+    duration: Option<Duration>,
     /// Shifts the frames against the machine's clock; equal seeds give equal results
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Where finished cells are kept
     #[arg(long, value_name = "FILE", default_value = "grid.cells")]
     cells: PathBuf,
-    /// Print the results as one JSON document, and write files only where asked to
-    #[arg(long)]
-    json: bool,
     /// Print the results as CSV, and write files only where asked to
     #[arg(long, conflicts_with = "json")]
     csv: bool,
@@ -86,47 +91,86 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
     #[command(flatten)]
-    live: Live,
+    elsewhere: Elsewhere,
+}
+
+/// A testbed on which cells are measured one after the other.
+struct There {
+    points: RefCell<Points>,
+    environment: Environment,
+}
+
+/// What a cell is measured on.
+enum On<'t> {
+    /// A machine room of its own.
+    Room(Room, Box<Setup>),
+    There(&'t There),
 }
 
 /// What one cell is to measure.
-struct Plan {
-    room: Room,
-    setup: Setup,
+struct Plan<'t> {
+    sizes: Mix,
     load: Load,
+    line_rate_pps: f64,
+    on: On<'t>,
 }
 
 impl Arguments {
     /// The plan of the cell with these values.
-    fn plan(&self, values: &[(&str, &Setting)]) -> Result<Plan, String> {
+    fn plan<'t>(&self, there: Option<&'t There>, values: &[(&str, &Setting)]) -> Result<Plan<'t>, String> {
         let (mut machine, mut chip, mut driver) =
             (self.machine.clone(), self.chip.clone(), self.driver.clone());
-        let (mut room, mut size, mut offered, mut changes) = (self.room, self.size, self.load, Vec::new());
+        let (mut room, mut sizes, mut offered, mut changes) =
+            (self.room, self.size.clone(), self.load, Vec::new());
         let own = self.set.iter().map(|(path, value)| (path.as_str(), value));
         for (parameter, value) in own.chain(values.iter().copied()) {
             let text = value.to_string();
-            match parameter {
-                "app" => room.app = Some(text.parse()?),
-                "machine" => machine = Some(text),
-                "chip" => chip = Some(text),
-                "driver" => driver = text,
-                "size" => size = Some(units::size(&text)?),
-                "load" => offered = text.parse()?,
-                path => changes.push(Change::set(path, range::value(value))?),
+            match (parameter, there) {
+                ("size", _) => sizes = Some(traffic::any_sizes(&text)?),
+                ("load", _) => offered = text.parse()?,
+                (other, Some(_)) => return Err(format!("{other} is not of this testbed: load and size are")),
+                ("app", _) => room.app = Some(text.parse()?),
+                ("machine", _) => machine = Some(text),
+                ("chip", _) => chip = Some(text),
+                ("driver", _) => driver = text,
+                (path, _) => changes.push(Change::set(path, range::value(value))?),
             }
         }
-        let machine = room.machine(machine.as_deref());
-        let setup =
-            Setup::changed(machine, chip.as_deref(), &driver, &changes).map_err(|error| error.to_string())?;
-        let size = room.size(size);
+        let sizes = sizes.unwrap_or_else(|| Mix::fixed(room.size(None)));
+        let (on, line_rate_pps) = match there {
+            None => {
+                let size = sizes.only();
+                let size = size.ok_or_else(|| format!("{sizes}: mixes are for two ports (--testbed)"))?;
+                let machine = room.machine(machine.as_deref());
+                let setup = Setup::changed(machine, chip.as_deref(), &driver, &changes);
+                let setup = setup.map_err(|error| error.to_string())?;
+                (On::Room(room, Box::new(setup)), room.line_rate_pps(size))
+            }
+            Some(there) => {
+                let line_pps = there.points.borrow_mut().line_rate_pps(&traffic::fits(sizes.clone())?);
+                (On::There(there), line_pps.map_err(|error| error.to_string())?)
+            }
+        };
+        let usual = if there.is_some() { REAL_TRIAL } else { VIRTUAL_TRIAL };
         let load = Load {
-            offered_pps: offered.pps(room.line_rate_pps(size), size.bytes_with_fcs().into()),
-            size,
+            offered_pps: offered.pps(line_rate_pps, sizes.mean_bytes_with_fcs()),
+            size: sizes.only().unwrap_or(Size::MIN),
             warmup_ms: WARMUP_MS,
-            duration_ms: u32::try_from(self.duration.as_millis()).unwrap_or(u32::MAX),
+            duration_ms: u32::try_from(self.duration.unwrap_or(usual).as_millis()).unwrap_or(u32::MAX),
             seed: self.seed,
         };
-        Ok(Plan { room, setup, load })
+        Ok(Plan { sizes, load, line_rate_pps, on })
+    }
+
+    /// The testbed, if it is not the machine room, and what can be asked of it while a trial goes on.
+    fn there(&self) -> Result<(Option<There>, Box<dyn Source>), Failure> {
+        if !self.elsewhere.is_given() {
+            return Ok((None, Box::new(())));
+        }
+        let opened = self.elsewhere.open(self.seed)?;
+        let environment = self.elsewhere.described(&opened);
+        let points = RefCell::new(Points::new(opened.testbed, environment.both_ways));
+        Ok((Some(There { points, environment }), opened.source))
     }
 
     /// The values of a cell, by name.
@@ -137,19 +181,22 @@ impl Arguments {
 
     /// What a cell's result depends on, beside the profiles: its name in the file.
     fn key(&self, plan: &Plan, values: &[(&str, &Setting)]) -> String {
-        let setup = &plan.setup;
+        let load = plan.load.offered_pps;
+        let On::Room(_, setup) = &plan.on else {
+            return format!("{} {load}", serde_json::to_string(&environment(plan)).unwrap_or_default());
+        };
         let mut settings: Vec<_> = self.set.iter().map(|(path, value)| format!("{path}={value}")).collect();
         settings.extend(values.iter().map(|(path, value)| format!("{path}={value}")));
         settings.extend(self.room.app.map(|app| format!("app={app}")));
         settings.sort_unstable();
-        let (size, load) = (plan.load.size.bytes_with_fcs(), plan.load.offered_pps);
         format!(
-            "{} {} {} {} {} {size} {load} {} {} {}",
+            "{} {} {} {} {} {} {load} {} {} {}",
             env!("CARGO_PKG_VERSION"),
             kpps_profiles::hash(&setup.own_profiles),
             setup.machine,
             setup.chip,
             setup.driver,
+            plan.load.size.bytes_with_fcs(),
             plan.load.duration_ms,
             plan.load.seed,
             settings.join(" ")
@@ -167,9 +214,17 @@ fn combinations(lengths: &[usize]) -> Vec<Vec<usize>> {
 }
 
 /// Offers a cell its load.
-fn measure(plan: Plan) -> Result<Point, TrialError> {
-    let trial = plan.room.testbed(plan.setup).trial_while(&plan.load, &|| !interrupt::asked())?;
-    Ok(point(&plan.load, &trial).rounded())
+fn measure(plan: Plan, progress: &Progress) -> Result<Point, TrialError> {
+    let Plan { sizes, load, on, .. } = plan;
+    match on {
+        On::Room(room, setup) => Points::new(room.testbed(*setup), false).measure(&sizes, &load),
+        On::There(there) => {
+            let seconds = f64::from(load.duration_ms) / 1e3;
+            progress
+                .begins(search::in_words(&sizes, Some(load.offered_pps), seconds), Some(load.offered_pps));
+            there.points.borrow_mut().measure(&sizes, &load)
+        }
+    }
 }
 
 /// Runs `kpps grid`.
@@ -181,8 +236,17 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     crate::error::refuse_twice(arguments.vary.iter().map(|axis| axis.parameter.as_str()))?;
     let all = combinations(&lengths);
+    let quiet = arguments.elsewhere.common.json || arguments.csv;
+    let open = |path: &Option<PathBuf>, default: &str| {
+        let path = path.clone().or_else(|| (!quiet).then(|| default.into()));
+        path.map(|path| Output::open(&path)).transpose()
+    };
+    let mut results = open(&arguments.results, "grid.json")?;
+    let mut report = open(&arguments.report, "grid.html")?;
+    let (there, source) = arguments.there()?;
+    let there = there.as_ref();
     // What is wrong with all of them is said before anything is measured.
-    let plans = all.iter().map(|at| arguments.plan(&arguments.values(at)));
+    let plans = all.iter().map(|at| arguments.plan(there, &arguments.values(at)));
     let mut first = None;
     for plan in plans {
         match plan {
@@ -199,43 +263,40 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         None => return Err(Failure::Input("there are no values".into())),
     };
     let environment = environment(&first);
-    let quiet = arguments.json || arguments.csv;
-    let open = |path: &Option<PathBuf>, default: &str| {
-        let path = path.clone().or_else(|| (!quiet).then(|| default.into()));
-        path.map(|path| Output::open(&path)).transpose()
-    };
-    let mut results = open(&arguments.results, "grid.json")?;
-    let mut report = open(&arguments.report, "grid.html")?;
     let kept = Mutex::new(Journal::open(&arguments.cells)?);
 
     interrupt::watch();
     let progress = Progress::of(format!("kpps grid: {}", environment.machine));
     progress.wants(all.len());
-    let view = arguments.live.view(progress.clone(), Box::new(()), quiet)?;
+    let view = arguments.elsewhere.common.live.view(progress.clone(), source, quiet)?;
     let began = Instant::now();
     let (next, measured) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let done: Mutex<Vec<Cell>> = Mutex::default();
     let broken: Mutex<Option<Failure>> = Mutex::default();
-    let work = || {
+    let breaks = |failure| *broken.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
+    let work = |there: Option<&There>| {
         while !interrupt::asked() {
             let Some(at) = all.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
             let values = arguments.values(at);
-            let outcome = arguments.plan(&values).and_then(|plan| {
+            let outcome = arguments.plan(there, &values).and_then(|plan| {
                 let key = arguments.key(&plan, &values);
                 if let Some(point) = kept.lock().ok().and_then(|kept| kept.of(&key).last().cloned()) {
                     return Ok(Some(point));
                 }
-                match measure(plan) {
+                match measure(plan, &progress) {
                     Ok(point) => {
                         measured.fetch_add(1, Ordering::Relaxed);
-                        if let Some(Err(failure)) = kept.lock().ok().map(|mut kept| kept.keep(&key, &point))
-                            && let Ok(mut broken) = broken.lock()
-                        {
-                            *broken = Some(failure);
+                        if let Some(Err(failure)) = kept.lock().ok().map(|mut kept| kept.keep(&key, &point)) {
+                            breaks(failure);
                         }
                         Ok(Some(point))
                     }
                     Err(TrialError::Interrupted) => Ok(None),
+                    // A testbed that is gone would say the same of every other cell.
+                    Err(error @ TrialError::Testbed(_)) if there.is_some() => {
+                        breaks(error.into());
+                        Ok(None)
+                    }
                     Err(error) => Err(error.to_string()),
                 }
             });
@@ -254,16 +315,16 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             }
         }
     };
-    let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(all.len());
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(work);
-        }
-    });
-    drop(view);
-    if let Ok(Some(failure)) = broken.into_inner() {
-        return Err(failure);
+    match there {
+        Some(_) => work(there),
+        None => std::thread::scope(|scope| {
+            let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(all.len());
+            for _ in 0..threads {
+                scope.spawn(|| work(None));
+            }
+        }),
     }
+    drop(view);
     let grid = Grid::new(environment, arguments.vary.clone(), done.into_inner().unwrap_or_default());
     let json =
         grid.to_json().map_err(|e| Failure::Check(format!("the results cannot be written as JSON: {e}")))?;
@@ -273,7 +334,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(report) = &mut report {
         report.write(&page(&grid))?;
     }
-    if arguments.json {
+    if arguments.elsewhere.common.json {
         print(&json)?;
     } else if arguments.csv {
         print(&grid.csv())?;
@@ -292,35 +353,31 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             arguments.cells.display()
         ))?;
     }
-    if grid.complete {
-        return Ok(());
+    let cells = format!("{} of {} cells; the same command goes on", grid.cells.len(), all.len());
+    match broken.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(failure) => Err(Failure::Check(format!("{failure}: {cells}"))),
+        None if grid.complete => Ok(()),
+        None => Err(Failure::Interrupted(format!("interrupted: {cells}"))),
     }
-    Err(Failure::Interrupted(format!(
-        "interrupted: {} of {} cells; the same command goes on",
-        grid.cells.len(),
-        all.len()
-    )))
 }
 
-/// What the cells have in common, as far as the first one tells.
-fn environment(first: &Plan) -> Environment {
-    let (setup, load) = (&first.setup, &first.load);
-    Environment {
-        kpps_version: env!("CARGO_PKG_VERSION").into(),
-        testbed: "sim".into(),
-        machine: setup.machine.clone(),
-        chip: setup.chip.clone(),
-        bus: setup.bus.clone(),
-        host: setup.host.clone(),
-        stack: setup.stack.clone(),
-        app: first.room.app_name(),
-        size_bytes_without_fcs: load.size.bytes_without_fcs(),
-        frame_bytes_with_fcs: load.size.bytes_with_fcs(),
-        line_rate_pps: first.room.line_rate_pps(load.size),
-        duration_ms: load.duration_ms.into(),
-        warmup_ms: load.warmup_ms.into(),
-        seed: load.seed,
-        profiles_hash: kpps_profiles::hash(&setup.own_profiles),
-        presets: [(setup.driver.clone(), setup.driver_description.clone())].into(),
-    }
+/// What is known of a cell but its load; of the first one, what the cells have in common.
+fn environment(plan: &Plan) -> Environment {
+    let environment = match &plan.on {
+        On::There(there) => there.environment.clone(),
+        On::Room(room, setup) => Environment {
+            kpps_version: env!("CARGO_PKG_VERSION").into(),
+            testbed: "sim".into(),
+            machine: setup.machine.clone(),
+            chip: setup.chip.clone(),
+            bus: setup.bus.clone(),
+            host: setup.host.clone(),
+            stack: setup.stack.clone(),
+            app: room.app_name(),
+            profiles_hash: kpps_profiles::hash(&setup.own_profiles),
+            presets: [(setup.driver.clone(), setup.driver_description.clone())].into(),
+            ..Environment::default()
+        },
+    };
+    of_frames(environment, &plan.sizes, &plan.load, plan.line_rate_pps)
 }

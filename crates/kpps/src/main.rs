@@ -21,6 +21,7 @@ mod list;
 mod live;
 mod ndr;
 mod output;
+mod points;
 mod profile;
 mod replay;
 mod rfc2544;
@@ -65,7 +66,7 @@ use std::process::ExitCode;
   kpps device list                         real cards, and who drives them
   kpps send packet:veth0 --load 10kpps     tagged test frames by a real port …
   kpps count packet:veth1                  … and what became of them
-  kpps trial --testbed packet:veth0,packet:veth1 --load 50kpps    a device between two ports
+  kpps trial --testbed packet:veth0,packet:veth1 --load 50kpps    a device between two ports; also ndr, curve, grid …
   kpps bridge uio:0000:00:10.0 uio:0000:00:11.0
 
 Sizes are frame sizes with FCS (64 is the 60-byte buffer of a minimum frame); rates are frames per second.
@@ -79,9 +80,9 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Delivered against offered packets per second, for several drivers on one machine
+    /// Delivered against offered packets per second: several drivers on one machine, or a device between two ports
     Curve(curve::Arguments),
-    /// Any parameters over ranges: a trial for each combination, on all cores, continued where it was left
+    /// Any parameters over ranges: a trial for each combination, continued where it was left
     Grid(grid::Arguments),
     /// How many frames each driver sends when its application always has another
     Transmit(transmit::Arguments),

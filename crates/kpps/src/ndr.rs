@@ -82,7 +82,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(report) = &mut report {
         report.write(&page(&document))?;
     }
-    if arguments.target.common.json {
+    if arguments.target.elsewhere.common.json {
         let json = document.to_json().map_err(|e| Failure::Check(format!("no JSON of the results: {e}")))?;
         print(&json)?;
     } else {
@@ -154,6 +154,9 @@ fn screen(document: &Ndr) -> String {
     if let Some(ceiling) = document.ceiling_pps {
         let _ =
             writeln!(text, "the sender can send {:.1} kpps here{}", ceiling / 1e3, limits(document, ceiling));
+    }
+    if let Some(clocks) = document.clock_error() {
+        let _ = writeln!(text, "{clocks}");
     }
     text
 }

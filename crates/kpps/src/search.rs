@@ -4,6 +4,7 @@ use crate::error::Failure;
 use crate::interrupt;
 use crate::journal::Journal;
 use crate::live;
+use crate::points::use_sizes;
 use crate::testbed::{Opened, Target};
 use crate::units::{self, Rate};
 use clap::Args;
@@ -88,13 +89,17 @@ impl Bench {
             testbed,
             name: target.name(),
             environment,
-            both_ways: target.bench.both,
-            traffic: target.bench.unusual(),
+            both_ways: target.elsewhere.bench.both,
+            traffic: target.elsewhere.bench.unusual(),
             seed: target.seed,
             journal,
             reset: None,
             asked: HashMap::new(),
-            _view: target.common.live.view(progress.clone(), source, target.common.json)?,
+            _view: target.elsewhere.common.live.view(
+                progress.clone(),
+                source,
+                target.elsewhere.common.json,
+            )?,
             progress,
         })
     }
@@ -102,9 +107,7 @@ impl Bench {
     /// Frames are of these sizes from now on. Returns the highest load in frames per second that the wire carries, and
     /// the size to ask for.
     pub fn sizes(&mut self, sizes: &Mix) -> Result<(f64, Size), Failure> {
-        self.testbed.use_mix(sizes.only().is_none().then_some(sizes))?;
-        let size = sizes.only().unwrap_or(Size::MIN);
-        Ok((self.testbed.line_rate_pps(size), size))
+        Ok(use_sizes(&mut *self.testbed, sizes)?)
     }
 
     /// One trial of a measurement of this name, of an earlier run if there is one.

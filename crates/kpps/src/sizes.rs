@@ -62,7 +62,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(report) = &mut report {
         report.write(&sizes_page(&document))?;
     }
-    if arguments.target.common.json {
+    if arguments.target.elsewhere.common.json {
         let json = document.to_json().map_err(|e| Failure::Check(format!("no JSON of the results: {e}")))?;
         print(&json)?;
     } else {

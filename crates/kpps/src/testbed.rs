@@ -14,20 +14,32 @@ use kpps_lab::workload::Settings;
 use kpps_lab::{Bed, BedSpec};
 use kpps_live::Source;
 use kpps_ports::Spec;
+use kpps_report::Environment;
 use kpps_testbed::Setup;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// A testbed other than the machine room.
+#[derive(Args)]
+pub struct Elsewhere {
+    /// The two ports; lab:KERNEL/DEVICE for a guest in QEMU; known:RATE for a system that delivers so much [default: the
+    /// machine room]
+    #[arg(long, value_delimiter = ',', value_name = "PORT,PORT", conflicts_with_all = ["app", "machine", "driver"])]
+    pub testbed: Vec<String>,
+    /// With known:RATE: one second in twenty loses up to 2000 frames more
+    #[arg(long, requires = "testbed")]
+    noise: bool,
+    #[command(flatten)]
+    pub bench: Bench,
+    #[command(flatten)]
+    pub common: Common,
+}
+
 /// What is measured.
 #[derive(Args)]
 pub struct Target {
-    /// The two ports; lab:KERNEL/DEVICE for a guest in QEMU; known:RATE for a system that delivers so much [default: the
-    /// machine room]
-    #[arg(long, value_delimiter = ',', value_name = "PORT,PORT")]
-    testbed: Vec<String>,
-    /// With known:RATE: one second in twenty loses up to 2000 frames more
-    #[arg(long)]
-    noise: bool,
+    #[command(flatten)]
+    pub elsewhere: Elsewhere,
     #[command(flatten)]
     pub room: Room,
     /// The machine of the machine room [default: morris2000; with --app lunz2003]
@@ -39,10 +51,6 @@ pub struct Target {
     /// Seed of what is random in the machine room, and of the noise
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    #[command(flatten)]
-    pub bench: Bench,
-    #[command(flatten)]
-    pub common: Common,
 }
 
 /// A testbed that is set up.
@@ -54,27 +62,14 @@ pub struct Opened {
     pub environment: BTreeMap<String, String>,
 }
 
-impl Target {
+impl Elsewhere {
+    /// Whether it is asked for.
+    pub fn is_given(&self) -> bool {
+        !self.testbed.is_empty()
+    }
+
     /// Sets it up.
-    pub fn open(&self) -> Result<Opened, Failure> {
-        let quiet = |testbed: Box<dyn Testbed>, environment: &[(&str, &str)]| Opened {
-            testbed,
-            source: Box::new(()),
-            environment: environment.iter().map(|&(name, what)| (name.to_owned(), what.to_owned())).collect(),
-        };
-        if self.is_simulated() {
-            let setup = Setup::named(self.room.machine(self.machine.as_deref()), None, &self.driver)?;
-            let parts = [
-                ("machine", setup.machine.clone()),
-                ("card", setup.chip.clone()),
-                ("bus", setup.bus.clone()),
-                ("host", setup.host.clone()),
-                ("stack", setup.stack.clone()),
-                ("driver", format!("{}: {}", setup.driver, setup.driver_description)),
-            ];
-            let parts = parts.each_ref().map(|(name, what)| (*name, &**what));
-            return Ok(quiet(self.room.testbed(setup), &parts));
-        }
+    pub fn open(&self, seed: u64) -> Result<Opened, Failure> {
         if let [one] = &self.testbed[..] {
             if let Some(pps) = one.strip_prefix("known:") {
                 let Rate::Pps(pps) = pps.parse().map_err(Failure::Input)? else {
@@ -82,14 +77,14 @@ impl Target {
                         "give the known rate in frames per second: known:700kpps".into(),
                     ));
                 };
-                let known = if self.noise { Known::noisy(pps, self.seed) } else { Known::quiet(pps) };
-                return Ok(quiet(Box::new(known), &[]));
+                let known = if self.noise { Known::noisy(pps, seed) } else { Known::quiet(pps) };
+                return Ok(Opened::quiet(Box::new(known), &[]));
             }
-            if let Some(guest) = one.strip_prefix("lab:") {
+            if let Some(guest) = one.strip_prefix(LAB) {
                 let spec: BedSpec = guest.parse().map_err(Failure::Input)?;
                 let what = spec.description();
                 let bed = Bed::new(spec, Settings(Vec::new()), crate::lab::program()?);
-                return Ok(quiet(Box::new(bed), &[("guest in QEMU", &what)]));
+                return Ok(Opened::quiet(Box::new(bed), &[("guest in QEMU", &what)]));
             }
         }
         let specs: Vec<Spec> = self
@@ -108,26 +103,89 @@ impl Target {
 
     /// Its name in results.
     pub fn name(&self) -> Vec<String> {
+        self.bench.names(&self.testbed)
+    }
+
+    /// What there is to say of it in curves and grids, but for their frames.
+    pub fn described(&self, opened: &Opened) -> Environment {
+        let name = self.name().join(" and ");
+        Environment {
+            kpps_version: env!("CARGO_PKG_VERSION").into(),
+            testbed: name
+                .split_once(':')
+                .map_or("ports", |(kind, _)| match kind {
+                    "known" | "lab" => kind,
+                    _ => "ports",
+                })
+                .into(),
+            machine: name,
+            measured_on: opened.environment.clone(),
+            both_ways: self.bench.both,
+            traffic: self.bench.unusual(),
+            ..Environment::default()
+        }
+    }
+}
+
+/// What the names of guests begin with.
+pub const LAB: &str = "lab:";
+
+impl Opened {
+    /// One of which nothing can be asked while a trial goes on.
+    fn quiet(testbed: Box<dyn Testbed>, environment: &[(&str, &str)]) -> Self {
+        Self {
+            testbed,
+            source: Box::new(()),
+            environment: environment.iter().map(|&(name, what)| (name.to_owned(), what.to_owned())).collect(),
+        }
+    }
+}
+
+impl Target {
+    /// Sets it up.
+    pub fn open(&self) -> Result<Opened, Failure> {
+        if !self.is_simulated() {
+            return self.elsewhere.open(self.seed);
+        }
+        let setup = Setup::named(self.room.machine(self.machine.as_deref()), None, &self.driver)?;
+        let parts = [
+            ("machine", setup.machine.clone()),
+            ("card", setup.chip.clone()),
+            ("bus", setup.bus.clone()),
+            ("host", setup.host.clone()),
+            ("stack", setup.stack.clone()),
+            ("driver", format!("{}: {}", setup.driver, setup.driver_description)),
+        ];
+        let parts = parts.each_ref().map(|(name, what)| (*name, &**what));
+        Ok(Opened::quiet(self.room.testbed(setup), &parts))
+    }
+
+    /// Its name in results.
+    pub fn name(&self) -> Vec<String> {
         match self.is_simulated() {
             true => {
                 let machine = self.room.machine(self.machine.as_deref());
                 let app = self.room.app.map(|app| format!(", {app}")).unwrap_or_default();
                 vec![format!("sim: {machine}, {}{app}", self.driver)]
             }
-            false => self.bench.names(&self.testbed),
+            false => self.elsewhere.name(),
         }
     }
 
     /// Whether time is virtual.
     pub fn is_simulated(&self) -> bool {
-        self.testbed.is_empty()
+        !self.elsewhere.is_given()
     }
 
     /// The length of a trial if none is asked for: virtual time is cheap to wait for, but not to compute.
     pub fn usual_trial(&self) -> Duration {
-        Duration::from_millis(if self.is_simulated() { 50 } else { 1000 })
+        if self.is_simulated() { VIRTUAL_TRIAL } else { REAL_TRIAL }
     }
 }
+
+/// How long a trial is measured if nothing else is asked for: in virtual time, and in real time.
+pub const VIRTUAL_TRIAL: Duration = Duration::from_millis(50);
+pub const REAL_TRIAL: Duration = Duration::from_secs(1);
 
 /// The frame sizes of RFC 2544, 9.1, for Ethernet.
 pub const SIZES: [&str; 7] = ["64", "128", "256", "512", "1024", "1280", "1518"];

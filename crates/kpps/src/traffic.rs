@@ -117,11 +117,20 @@ impl Traffic {
 
 /// A frame size, or a mix of sizes, that a port's buffers hold.
 pub fn sizes(text: &str) -> Result<Mix, String> {
-    let mix = if text.starts_with("imix") || text.contains(':') {
-        text.parse().map_err(|e| format!("{e}"))?
+    any_sizes(text).and_then(fits)
+}
+
+/// A frame size, or a mix of sizes.
+pub fn any_sizes(text: &str) -> Result<Mix, String> {
+    if text.starts_with("imix") || text.contains(':') {
+        text.parse().map_err(|e| format!("{e}"))
     } else {
-        Mix::fixed(units::size(text)?)
-    };
+        Ok(Mix::fixed(units::size(text)?))
+    }
+}
+
+/// Sizes that a port's buffers hold.
+pub fn fits(mix: Mix) -> Result<Mix, String> {
     match mix.parts().iter().find(|(size, _)| *size > Size::MAX_STANDARD) {
         None => Ok(mix),
         Some((size, _)) => Err(format!(

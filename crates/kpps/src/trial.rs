@@ -463,5 +463,8 @@ fn screen(trial: &Trial) -> String {
             cpu.user_s, cpu.system_s, cpu.irq_s, cpu.softirq_s, cpu.idle_s
         );
     }
+    if let Some(cycles) = trial.cycles_per_frame() {
+        let _ = writeln!(text, "{cycles:.0} cycles for each frame that arrived, of all processors together");
+    }
     text
 }

@@ -124,20 +124,28 @@ fn names(interface: &Interface, set: u32) -> io::Result<Vec<String>> {
     Ok(bytes[12..].chunks_exact(NAME).take(count).map(name).collect())
 }
 
-/// Whether a feature is on (`ethtool -k`); `None` if there is none of this name.
+/// Offloads and other features by the kernel's names, and whether each is on (`ethtool -k`).
 ///
 /// # Errors
 /// No such interface.
-pub fn feature(interface: &str, name: &str) -> io::Result<Option<bool>> {
+pub fn features(interface: &str) -> io::Result<BTreeMap<String, bool>> {
     let interface = Interface::find(interface)?;
     let names = names(&interface, FEATURES)?;
-    let Some(bit) = names.iter().position(|feature| feature == name) else { return Ok(None) };
     // `struct ethtool_gfeatures`: command, count, and four words for each 32 features: available, requested, active, never changed.
     let blocks = names.len().div_ceil(32);
     let mut words = vec![0_u64; 1 + 2 * blocks];
     words[0] = pair(GET_FEATURES, blocks as u32);
     interface.ethtool(&mut words)?;
-    Ok(Some(word(&words, 2 + bit / 32 * 4 + 2) & 1 << (bit % 32) != 0))
+    let is_on = |bit: usize| word(&words, 2 + bit / 32 * 4 + 2) & 1 << (bit % 32) != 0;
+    Ok(names.into_iter().enumerate().map(|(bit, name)| (name, is_on(bit))).collect())
+}
+
+/// Whether a feature is on; `None` if there is none of this name.
+///
+/// # Errors
+/// No such interface.
+pub fn feature(interface: &str, name: &str) -> io::Result<Option<bool>> {
+    Ok(features(interface)?.get(name).copied())
 }
 
 /// The driver's counters by name. Of counters with the same name the sum is returned.
@@ -163,12 +171,21 @@ pub fn statistics(interface: &str) -> io::Result<BTreeMap<String, u64>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{stamping_clock, statistics};
+    use super::{feature, features, stamping_clock, statistics};
 
     #[test]
     fn no_interface_has_no_statistics() {
         assert_eq!(stamping_clock("lo").ok(), Some(None), "there is no card behind it");
         assert!(stamping_clock("no-such").is_err());
         assert!(statistics("no-such").is_err() && statistics("a name that is too long").is_err());
+    }
+
+    #[test]
+    fn the_loop_has_offloads_that_are_always_on() {
+        // Fixed in drivers/net/loopback.c.
+        let all = features("lo").unwrap_or_default();
+        assert_eq!((all.get("rx-checksum"), all.get("rx-lro")), (Some(&true), Some(&false)), "{all:?}");
+        assert_eq!(feature("lo", "no-such-feature").ok(), Some(None));
+        assert!(features("no-such").is_err());
     }
 }

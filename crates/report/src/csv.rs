@@ -21,13 +21,16 @@ pub fn csv(curve: &Curve) -> String {
 pub(crate) struct Columns<'a> {
     dropped: BTreeSet<&'a String>,
     in_flight: BTreeSet<&'a String>,
+    /// What the sender can send is known of some of them.
+    ceiling: bool,
 }
 
 impl<'a> Columns<'a> {
     pub(crate) fn of(points: impl Iterator<Item = &'a Point> + Clone) -> Self {
         Self {
             dropped: points.clone().flat_map(|p| p.ledger.dropped.keys()).collect(),
-            in_flight: points.flat_map(|p| p.ledger.in_flight_at.keys()).collect(),
+            in_flight: points.clone().flat_map(|p| p.ledger.in_flight_at.keys()).collect(),
+            ceiling: points.clone().any(|p| p.ceiling_pps.is_some()),
         }
     }
 
@@ -58,6 +61,7 @@ impl<'a> Columns<'a> {
         ]
         .map(String::from)
         .into();
+        header.extend(self.ceiling.then(|| "ceiling_pps".to_owned()));
         header.extend(self.dropped.iter().map(|place| format!("dropped[{place}]")));
         header.extend(self.in_flight.iter().map(|place| format!("in_flight_at[{place}]")));
         header
@@ -75,6 +79,7 @@ impl<'a> Columns<'a> {
         row.extend([registers.read, registers.write, p.allocations_per_packet].map(|n| n.to_string()));
         let l = &p.ledger;
         row.extend([l.sent, l.unsent, l.delivered, l.in_flight].map(|n| n.to_string()));
+        row.extend(self.ceiling.then(|| p.ceiling_pps.map_or_else(String::new, |pps| pps.to_string())));
         row.extend(self.dropped.iter().map(|place| l.dropped.get(*place).unwrap_or(&0).to_string()));
         row.extend(self.in_flight.iter().map(|place| l.in_flight_at.get(*place).unwrap_or(&0).to_string()));
         row

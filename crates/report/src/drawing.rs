@@ -251,8 +251,13 @@ mod tests {
 
     #[test]
     fn bars_are_as_long_as_they_say() {
-        let latency =
-            crate::Latency { p50: Some(1_000), p99: Some(31_623), p999: None, max: Some(1_000_000) };
+        let latency = crate::Latency {
+            p50: Some(1_000),
+            p99: Some(31_623),
+            p999: None,
+            max: Some(1_000_000),
+            error_ns: None,
+        };
         let bars = percentiles(&latency, 1_000_000);
         let shares: Vec<_> = bars.iter().map(|bar| (bar.share * 1000.0).round()).collect();
         assert_eq!(shares, [3.0, 500.0, 0.0, 1000.0]);

@@ -1,6 +1,6 @@
 //! One page for those who would rather look than read.
 
-use crate::{Curve, Environment, Point, Series, page, places};
+use crate::{Curve, Environment, Point, Series, page, places, remarks};
 use maud::{Markup, PreEscaped, html as markup};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,12 +19,16 @@ pub fn html(curve: &Curve) -> String {
     let setting = [
         environment.machine.clone(),
         environment.chip.clone(),
-        format!(
-            "{}-byte frames ({} without FCS)",
-            environment.frame_bytes_with_fcs, environment.size_bytes_without_fcs
-        ),
+        match environment.is_usual() {
+            true => format!(
+                "{}-byte frames ({} without FCS)",
+                environment.frame_bytes_with_fcs, environment.size_bytes_without_fcs
+            ),
+            false => format!("frames of {}", environment.frames()),
+        },
         format!("{} ms for each point", environment.duration_ms),
     ];
+    let setting: Vec<_> = setting.into_iter().filter(|part| !part.is_empty()).collect();
     let title = format!("{}, delivered against offered load", environment.machine);
     let body = markup! {
         header {
@@ -38,6 +42,9 @@ pub fn html(curve: &Curve) -> String {
             div.lead { @for sentence in &curve.summary { p { (sentence.replace(" %", "\u{a0}%")) } } }
             @if !curve.complete {
                 p.notice role="status" { "This run was interrupted: some points are missing." }
+            }
+            @for remark in remarks(curve.series.iter().flat_map(|series| &series.points)) {
+                p.notice role="status" { (remark) }
             }
             noscript { p.notice { "The plots need JavaScript. Every number is in the tables below." } }
             (legend(curve))
@@ -264,7 +271,15 @@ fn setup(e: &Environment) -> Markup {
         ("Bus", e.bus.clone()),
         ("Host", e.host.clone()),
         ("Stack", e.stack.clone()),
-        ("Frame", format!("{} bytes with FCS, {} without", e.frame_bytes_with_fcs, e.size_bytes_without_fcs)),
+        (
+            "Frame",
+            match e.is_usual() {
+                true => {
+                    format!("{} bytes with FCS, {} without", e.frame_bytes_with_fcs, e.size_bytes_without_fcs)
+                }
+                false => e.frames(),
+            },
+        ),
         ("Line rate", format!("{:.1} packets per second", e.line_rate_pps)),
         ("Each point", format!("{} ms after {} ms of warming up", e.duration_ms, e.warmup_ms)),
         ("Seed", e.seed.to_string()),
@@ -276,7 +291,8 @@ fn setup(e: &Environment) -> Markup {
             h2 { "Environment" }
             p.hint { "What it takes to measure this again." }
             dl {
-                @for (name, value) in &facts { dt { (name) } dd { (value) } }
+                @for (name, value) in facts.iter().filter(|(_, value)| !value.is_empty()) { dt { (name) } dd { (value) } }
+                @for (name, what) in &e.measured_on { dt { (name) } dd { (what) } }
                 @if let Some(app) = &e.app { dt { "App" } dd { (app) ", between two cards; loads are of both directions together" } }
                 @for (name, stands_for) in &e.presets { dt { "Preset " (name) } dd { (stands_for) } }
             }

@@ -35,6 +35,6 @@ pub use html::html;
 pub use run::{AppRun, Offered, PortRun, ProcessorTime, Run, RunKind, Stream};
 pub use schema::{
     Cpu, Curve, Environment, Kind, Latency, Ledger, NOT_SENT, Point, Registers, Schema, Series, UNEXPLAINED,
-    rounded, schema, to_json,
+    clock_error, remarks, rounded, schema, to_json,
 };
 pub use sentences::two_sentences;

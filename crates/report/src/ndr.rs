@@ -137,6 +137,11 @@ pub struct SearchTrial {
 }
 
 impl Ndr {
+    /// What is to be said of its latencies, if they are by two clocks.
+    pub fn clock_error(&self) -> Option<String> {
+        crate::clock_error(self.trials.iter().map(|trial| trial.latency_ns))
+    }
+
     /// The document as JSON, ending in a newline.
     ///
     /// # Errors

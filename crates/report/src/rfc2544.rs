@@ -5,7 +5,7 @@ mod page;
 pub use page::{rfc2544 as page, sizes as sizes_page};
 
 use crate::ndr::{Ndr, SearchTrial};
-use crate::{Latency, Schema};
+use crate::{Latency, Schema, clock_error};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
@@ -205,7 +205,19 @@ impl Sizes {
             "\nsizes in bytes with FCS; Mb/s at the NDR; {trials} trials, {seconds:.1} s of load{}",
             if first.both_ways { ", each way" } else { "" }
         );
+        let timed = self.sizes.iter().flat_map(|search| &search.trials);
+        if let Some(clocks) = clock_error(timed.map(|trial| trial.latency_ns)) {
+            let _ = writeln!(text, "{clocks}");
+        }
         text
+    }
+}
+
+impl SizeTests {
+    /// The size in bytes with FCS, or the mix, as it is typed.
+    pub fn sizes_name(&self) -> String {
+        let size = self.frame_bytes_with_fcs;
+        self.throughput.as_ref().map_or_else(|| size.to_string(), Ndr::sizes_name)
     }
 }
 
@@ -222,7 +234,7 @@ impl Rfc2544 {
     pub fn screen(&self) -> String {
         let mut text = format!("{}\n", self.testbed.join(" and "));
         for tests in &self.sizes {
-            let size = tests.frame_bytes_with_fcs;
+            let size = tests.sizes_name();
             let _ =
                 writeln!(text, "\nframes of {size} B with FCS, at most {} kpps", kpps(Some(tests.max_pps)));
             if let Some(search) = &tests.throughput {
@@ -236,7 +248,7 @@ impl Rfc2544 {
             }
             for at in &tests.latency {
                 let us = |ns: Option<u64>| ns.map_or("-".into(), |ns| format!("{:.1}", ns as f64 / 1e3));
-                let Latency { p50, p99, p999, max } = at.latency_ns;
+                let Latency { p50, p99, p999, max, .. } = at.latency_ns;
                 let _ = writeln!(
                     text,
                     "  latency       at {:>3.0} %: median {} us, 99 % {}, 99.9 % {}, longest {}; mean of {} trials",
@@ -284,6 +296,10 @@ impl Rfc2544 {
                     );
                 }
             }
+        }
+        let timed = self.sizes.iter().flat_map(|tests| &tests.latency);
+        if let Some(clocks) = clock_error(timed.map(|at| at.latency_ns)) {
+            let _ = write!(text, "\n{clocks}\n");
         }
         for departure in &self.departures {
             let _ = write!(text, "\n{departure}");

@@ -90,7 +90,8 @@ pub struct Environment {
     pub kpps_version: String,
     /// What carried the load: "sim" for the machine room.
     pub testbed: String,
-    /// The machine by name: chip, bus, host and stack together.
+    /// The machine by name: chip, bus, host and stack together. Of another testbed its name, and then chip, bus, host and stack
+    /// may be empty.
     pub machine: String,
     /// The network controller.
     pub chip: String,
@@ -103,9 +104,21 @@ pub struct Environment {
     /// The app between two cards, if there is one; loads are then those of both directions together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app: Option<String>,
-    /// Size of each frame in a buffer, in bytes without FCS.
+    /// What it was measured on, by name, where that is not a machine of profiles: kernel, processors, ports.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub measured_on: BTreeMap<String, String>,
+    /// Frames were offered in both directions; loads are then those of both together.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub both_ways: bool,
+    /// How frames differ from the usual ones: addresses, flows, VLANs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<String>,
+    /// The mix of sizes, if they differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mix: Option<crate::trial::Mix>,
+    /// Size of each frame in a buffer, in bytes without FCS; of a mix the mean, rounded.
     pub size_bytes_without_fcs: u16,
-    /// Size of each frame as standards count it, in bytes with FCS.
+    /// Size of each frame as standards count it, in bytes with FCS; of a mix the mean, rounded.
     pub frame_bytes_with_fcs: u32,
     /// Frames of this size per second on a full link.
     pub line_rate_pps: f64,
@@ -119,6 +132,51 @@ pub struct Environment {
     pub profiles_hash: String,
     /// What each preset, named as its series is, stands for.
     pub presets: BTreeMap<String, String>,
+}
+
+impl Environment {
+    /// What the machine consists of, in words; empty if nothing is known of that.
+    pub fn parts(&self) -> String {
+        let Self { chip, bus, host, stack, .. } = self;
+        let card = if bus.is_empty() { chip.clone() } else { format!("{chip} on {bus}") };
+        let app = self.app.as_ref().map(|app| format!("{app} between two cards")).unwrap_or_default();
+        let parts = [card, host.clone(), stack.clone(), app];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Whether frames are of one size, all of one flow, and go one way.
+    pub(crate) fn is_usual(&self) -> bool {
+        self.mix.is_none() && self.traffic.is_none() && !self.both_ways
+    }
+
+    /// The frames, in words.
+    pub fn frames(&self) -> String {
+        let sizes = match &self.mix {
+            Some(mix) => format!("{} B with FCS ({:.1} B in the mean)", mix.name, mix.mean_bytes_with_fcs),
+            None => {
+                format!("{} B ({} B without FCS)", self.frame_bytes_with_fcs, self.size_bytes_without_fcs)
+            }
+        };
+        let traffic = self.traffic.as_ref().map(|traffic| format!(", {traffic}")).unwrap_or_default();
+        format!("{sizes}{traffic}{}", if self.both_ways { ", both ways" } else { "" })
+    }
+}
+
+/// What a reader of points must know: loads that the sender could not send, clocks that differ.
+pub fn remarks<'p>(points: impl Iterator<Item = &'p Point> + Clone) -> Vec<String> {
+    let clocks = clock_error(points.clone().map(|point| point.latency_ns));
+    above_ceiling(points).into_iter().chain(clocks).collect()
+}
+
+fn above_ceiling<'p>(points: impl Iterator<Item = &'p Point>) -> Option<String> {
+    let above = points.filter_map(|point| Some((point.offered_pps, point.ceiling_pps?)));
+    let above: Vec<_> = above.filter(|(offered, ceiling)| offered > ceiling).map(|(_, pps)| pps).collect();
+    let least = above.iter().copied().reduce(f64::min)?;
+    Some(format!(
+        "The sender can send {:.1} kpps here: of {} loads that are above, part of the loss is the sender's.",
+        least / 1e3,
+        above.len()
+    ))
 }
 
 /// One curve: a preset under rising load.
@@ -146,6 +204,9 @@ pub struct Point {
     pub offered_pps: f64,
     /// The load that the source really put on the wire, in packets per second.
     pub sent_pps: f64,
+    /// The highest that it can send here, in packets per second, measured before; not there if the wire alone limits it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ceiling_pps: Option<f64>,
     /// What arrived at the consumer, in packets per second.
     pub delivered_pps: f64,
     /// Lost packets, those that the source could not send among them, over packets asked for: 0 to 1.
@@ -177,6 +238,7 @@ impl Point {
         Self {
             offered_pps: rounded_to(self.offered_pps, TENTHS),
             sent_pps: rounded_to(self.sent_pps, TENTHS),
+            ceiling_pps: self.ceiling_pps.map(|pps| rounded_to(pps, TENTHS)),
             delivered_pps: rounded_to(self.delivered_pps, TENTHS),
             loss_ratio: rounded_to(self.loss_ratio, MILLIONTHS),
             cpu_busy: rounded_to(self.cpu_busy, MILLIONTHS),
@@ -259,6 +321,18 @@ pub struct Latency {
     pub p999: Option<u64>,
     /// The slowest packet, in ns.
     pub max: Option<u64>,
+    /// How wrong they may be, up or down, in ns, where sender and receiver have clocks of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_ns: Option<u64>,
+}
+
+/// What is to be said of latencies by two clocks; of several the worst.
+pub fn clock_error(latencies: impl Iterator<Item = Latency>) -> Option<String> {
+    let worst = latencies.filter_map(|latency| latency.error_ns).max()?;
+    Some(format!(
+        "Latencies are by the clocks of two hosts, compared before and after each trial: within ±{:.1} µs.",
+        worst as f64 / 1e3
+    ))
 }
 
 /// Register accesses for each packet.

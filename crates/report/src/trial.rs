@@ -333,6 +333,9 @@ pub struct Processor {
     pub idle_s: f64,
     /// Taken by the host of a virtual machine.
     pub steal_s: f64,
+    /// Cycles of its clock in which it was not idle; not there where they cannot be counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cycles: Option<u64>,
 }
 
 impl Processor {
@@ -346,6 +349,7 @@ impl Processor {
             softirq_s: self.softirq_s - before.softirq_s,
             idle_s: self.idle_s - before.idle_s,
             steal_s: self.steal_s - before.steal_s,
+            cycles: self.cycles.zip(before.cycles).map(|(now, then)| now.saturating_sub(then)),
         }
     }
 }
@@ -444,6 +448,13 @@ impl Trial {
         }
     }
 
+    /// Cycles of all processors together for each frame that arrived, whatever else they did; `None` where some do not count
+    /// them, or nothing arrived.
+    pub fn cycles_per_frame(&self) -> Option<f64> {
+        let cycles = self.processors.iter().map(|processor| processor.cycles).sum::<Option<u64>>()?;
+        (self.received > 0 && !self.processors.is_empty()).then(|| cycles as f64 / self.received as f64)
+    }
+
     /// The size in bytes with FCS, or the mix, as it is typed.
     pub fn sizes_name(&self) -> String {
         self.mix.as_ref().map_or_else(|| self.frame_bytes_with_fcs.to_string(), |mix| mix.name.clone())
@@ -475,7 +486,7 @@ impl Trial {
         self.seconds = round(self.seconds, 1e6);
         self.duration_s = round(self.duration_s, 1e6);
         for processor in &mut self.processors {
-            let Processor { user_s, system_s, irq_s, softirq_s, idle_s, steal_s } = processor;
+            let Processor { user_s, system_s, irq_s, softirq_s, idle_s, steal_s, cycles: _ } = processor;
             for time in [user_s, system_s, irq_s, softirq_s, idle_s, steal_s] {
                 *time = round(*time, 100.0);
             }
@@ -495,6 +506,19 @@ impl Trial {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cycles_are_those_of_all_processors_or_none() {
+        let processor = |cycles| Processor { cycles, ..Processor::default() };
+        let trial = |processors| Trial { received: 100, processors, ..Trial::default() };
+        let all = trial(vec![processor(Some(3000)), processor(Some(1000))]);
+        assert_eq!(all.cycles_per_frame(), Some(40.0));
+        assert_eq!(Trial { received: 0, ..all }.cycles_per_frame(), None);
+        assert_eq!(trial(vec![processor(Some(3000)), processor(None)]).cycles_per_frame(), None);
+        assert_eq!(trial(Vec::new()).cycles_per_frame(), None);
+        assert_eq!(processor(Some(5)).since(&processor(Some(2))).cycles, Some(3));
+        assert_eq!(processor(Some(5)).since(&processor(None)).cycles, None);
+    }
 
     #[test]
     fn what_no_place_accounts_for_is_unexplained() {

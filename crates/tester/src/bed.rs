@@ -1,6 +1,6 @@
 //! The tester as a testbed of the bench: searches and curves run on it as they do on the machine room.
 
-use crate::trial::{Offer, Tester, Way};
+use crate::trial::{Error, Offer, Tester, Way};
 use kpps_bench::{Latency, Load, Testbed, Trial, TrialError};
 use kpps_frames::{Mix, Size, rate};
 use kpps_ports::port::run::{self, Shape};
@@ -41,8 +41,7 @@ impl Bed {
 
     /// There is no warm-up: learning frames came before. Damaged frames are not delivered.
     fn measure(&mut self, offer: &Offer, go_on: &dyn Fn() -> bool) -> Result<(Trial, Vec<Way>), TrialError> {
-        let outcome =
-            self.tester.trial(offer, go_on).map_err(|error| TrialError::Testbed(error.to_string()))?;
+        let outcome = self.tester.trial(offer, go_on).map_err(failed)?;
         if let Some(trouble) = outcome.trouble {
             return Err(TrialError::Testbed(trouble.to_string()));
         }
@@ -51,12 +50,8 @@ impl Bed {
         }
         // A system that has gone measures nothing: it is no loss of the load.
         let cut_off = outcome.ways.iter().any(|way| way.last_gap == Some(Duration::MAX));
-        let open = outcome.learned
-            && (!cut_off
-                || self
-                    .tester
-                    .is_open(offer.both_ways, go_on)
-                    .map_err(|error| TrialError::Testbed(error.to_string()))?);
+        let open =
+            outcome.learned && (!cut_off || self.tester.is_open(offer.both_ways, go_on).map_err(failed)?);
         if !open {
             return Err(match go_on() {
                 true => {
@@ -98,6 +93,17 @@ impl Bed {
     }
 }
 
+/// Whether it is the load that cannot be, or a testbed that does not work.
+fn failed(error: Error) -> TrialError {
+    match error {
+        Error::Frame { .. }
+        | Error::Flows { .. }
+        | Error::NotAllowed { .. }
+        | Error::AboveLineRate { .. } => TrialError::Load(error.to_string()),
+        other => TrialError::Testbed(other.to_string()),
+    }
+}
+
 /// What all processors together spent their time on.
 fn cpu(processors: &[Processor]) -> Cpu {
     let (mut cpu, mut idle) = (Cpu::default(), 0.0);
@@ -132,7 +138,7 @@ impl Testbed for Bed {
     fn ceiling_pps(&mut self, size: Size, go_on: &dyn Fn() -> bool) -> Result<Option<f64>, TrialError> {
         let load = Load { offered_pps: 0.0, size, warmup_ms: 0, duration_ms: 0, seed: 0 };
         let ceilings = self.tester.ceilings(&self.offer(&load), go_on);
-        let ceilings = ceilings.map_err(|error| TrialError::Testbed(error.to_string()))?;
+        let ceilings = ceilings.map_err(failed)?;
         Ok(ceilings.into_iter().reduce(f64::min))
     }
 

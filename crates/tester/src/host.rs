@@ -1,6 +1,5 @@
 //! What a measurement was made on: kernel, processors, and the interfaces behind the ports.
 
-#[cfg(target_os = "linux")]
 use kpps_ports::ethtool;
 use std::collections::BTreeMap;
 use std::fs::{read_dir, read_to_string};
@@ -38,7 +37,19 @@ fn processors(cpuinfo: &str) -> String {
     }
 }
 
-/// Driver, speed, MTU, queues, rings and coalescing of an interface, by what the kernel says.
+/// Offloads that change what becomes of frames or what they cost, by the kernel's names, or what these begin with.
+const OFFLOADS: [(&str, &str); 8] = [
+    ("receive checksums", "rx-checksum"),
+    ("transmit checksums", "tx-checksum-"),
+    ("TSO", "tx-tcp-segmentation"),
+    ("GSO", "tx-generic-segmentation"),
+    ("GRO", "rx-gro"),
+    ("LRO", "rx-lro"),
+    ("VLAN tags", "rx-vlan-hw-parse"),
+    ("flow hashes", "rx-hashing"),
+];
+
+/// Driver, speed, MTU, queues, rings, coalescing and offloads of an interface, by what the kernel says.
 fn described(interface: &str) -> String {
     let at = PathBuf::from("/sys/class/net").join(interface);
     let number = |name: &str| read_to_string(at.join(name)).ok()?.trim().parse::<i64>().ok();
@@ -48,23 +59,30 @@ fn described(interface: &str) -> String {
     };
     let Some(mtu) = number("mtu") else { return String::new() };
     let mut words = Vec::new();
-    #[cfg(target_os = "linux")]
     words.extend(ethtool::driver(interface).ok().map(|driver| format!("driver {driver}")));
     // A link that is down, or has no speed, says -1.
     words.extend(number("speed").filter(|mbps| *mbps > 0).map(|mbps| format!("{mbps} Mb/s")));
     words.push(format!("MTU {mtu}"));
     words.push(format!("{} receive and {} transmit queues", queues("rx-"), queues("tx-")));
-    #[cfg(target_os = "linux")]
     if let Ok((receive, transmit)) = ethtool::rings(interface) {
         words.push(format!("rings of {receive} and {transmit} descriptors"));
     }
-    #[cfg(target_os = "linux")]
     if let Ok((receive, transmit)) = ethtool::coalescing_us(interface) {
         words.push(format!("interrupts up to {receive} and {transmit} µs late"));
     }
-    #[cfg(target_os = "linux")]
     if let Ok(Some(clock)) = ethtool::stamping_clock(interface) {
         words.push(format!("stamps received frames by its own clock (/dev/ptp{clock}), which is not used"));
+    }
+    if let Ok(features) = ethtool::features(interface) {
+        let is =
+            |name: &str, wanted: &str| name == wanted || wanted.ends_with('-') && name.starts_with(wanted);
+        let is_on = |wanted: &str| features.iter().any(|(name, on)| *on && is(name, wanted));
+        let offloads: Vec<_> =
+            OFFLOADS.iter().filter(|(_, wanted)| is_on(wanted)).map(|(name, _)| *name).collect();
+        words.push(match offloads.is_empty() {
+            true => "no offloads".into(),
+            false => format!("offloads: {}", offloads.join(", ")),
+        });
     }
     words.join(", ")
 }
@@ -79,6 +97,7 @@ mod tests {
             environment(&[("packet:lo", Some("lo")), ("packet:no-such", Some("no-such")), ("udp::9", None)]);
         assert!(said["kernel"].starts_with("Linux "), "{said:?}");
         assert!(said["packet:lo"].contains("MTU 65536, 1 receive and 1 transmit"), "{said:?}");
+        assert!(said["packet:lo"].contains("offloads: receive checksums, transmit checksums"), "{said:?}");
         assert!(!said.contains_key("packet:no-such"), "{said:?}");
         let two = "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nprocessor\t: 1\nmodel name\t: Some CPU @ 2 GHz\n";
         assert_eq!(processors(two), "2 × Some CPU @ 2 GHz");

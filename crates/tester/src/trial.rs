@@ -425,6 +425,7 @@ impl Tester {
             }
         }
 
+        let told = clocks.document();
         let complete = !stage.is_abandoned() && trouble.is_none();
         let mut done = Vec::with_capacity(ways.len());
         for &(from, to) in ways {
@@ -435,8 +436,9 @@ impl Tester {
                 None => sent,
             };
             let mut received = std::mem::take(&mut results[to].received);
-            let latency =
+            let mut latency =
                 clocks.correct(to, std::mem::take(&mut received.latency), offer.duration, margin_ns);
+            latency.error_ns = told.as_ref().map(|clocks| clocks.error_ns);
             if let Some(replay) = &offer.replay {
                 let Received { arrived, classes, .. } = &mut received;
                 (arrived.received, arrived.duplicated) =
@@ -458,7 +460,7 @@ impl Tester {
                 kept,
             });
         }
-        Ok(Outcome { ways: done, complete, trouble, learned, counted, clocks: clocks.document() })
+        Ok(Outcome { ways: done, complete, trouble, learned, counted, clocks: told })
     }
 
     /// What can be seen of a trial that begins now.

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// Two ends with a bridge between them.
-fn net() -> Option<Net> {
+pub fn bridged() -> Option<Net> {
     let net = Net::new(&[("a", "pa"), ("pb", "b")])?;
     net.run(&["ip", "link", "add", "name", "br", "type", "bridge", "mcast_snooping", "0"]);
     for words in [["pa", "master"], ["pb", "master"]] {
@@ -27,7 +27,7 @@ fn search(net: &Net, trials: &Path) -> Child {
 }
 
 /// Whole lines of the file: the trials in it.
-fn lines(trials: &Path) -> Vec<Value> {
+pub fn lines(trials: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(trials).unwrap_or_default();
     let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
     whole
@@ -38,7 +38,7 @@ fn lines(trials: &Path) -> Vec<Value> {
 }
 
 /// Waits for so many trials.
-fn measured(trials: &Path, count: usize) {
+pub fn measured(trials: &Path, count: usize) {
     let end = Instant::now() + Duration::from_secs(60);
     while lines(trials).len() < count {
         assert!(Instant::now() < end, "{} of {count} trials", lines(trials).len());
@@ -63,7 +63,7 @@ fn kill(child: &Child, signal: &str) {
 
 #[test]
 fn a_search_that_is_killed_goes_on_where_it_was() {
-    let Some(net) = net() else { return };
+    let Some(net) = bridged() else { return };
     let folder = tempfile::tempdir().unwrap();
     for (signal, code) in [("-INT", Some(130)), ("-TERM", Some(130)), ("-KILL", None)] {
         let trials = folder.path().join(signal);
@@ -97,7 +97,7 @@ fn gives_up(child: Child, why: &str) -> Output {
 
 #[test]
 fn a_device_that_goes_away_leaves_what_was_measured() {
-    let Some(net) = net() else { return };
+    let Some(net) = bridged() else { return };
     let folder = tempfile::tempdir().unwrap();
     let trials = folder.path().join("trials");
     // The bridge goes: nothing comes through any more.

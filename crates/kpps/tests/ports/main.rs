@@ -8,6 +8,7 @@ mod interrupted;
 mod linux;
 mod net;
 mod overload;
+mod points;
 mod trial;
 mod unprivileged;
 

@@ -2,7 +2,8 @@
 
 use super::{Cell, Grid, Map};
 use crate::format::{kpps, percent};
-use crate::{NOT_SENT, Point, page};
+use crate::ndr::page::environment;
+use crate::{NOT_SENT, Point, page, remarks};
 use maud::{Markup, html as markup};
 
 const GRID_CSS: &str = include_str!("../../assets/grid.css");
@@ -19,8 +20,7 @@ pub fn page(grid: &Grid) -> String {
     let body = markup! {
         header { div {
             h1 { (title) }
-            p.setting { (e.chip) " on " (e.bus) ", " (e.host) ", " (e.stack) "; line rate "
-                (kpps(e.line_rate_pps)) " kpps with frames of " (e.frame_bytes_with_fcs) " B" }
+            p.setting { @if !e.parts().is_empty() { (e.parts()) "; " } "line rate " (kpps(e.line_rate_pps)) " kpps with frames of " (e.frames()) }
         } }
         main {
             div.lead { p {
@@ -35,12 +35,16 @@ pub fn page(grid: &Grid) -> String {
             @if !grid.complete {
                 p.notice role="status" { "This run was interrupted: some cells are missing." }
             }
+            @for remark in remarks(grid.cells.iter().filter_map(|cell| cell.point.as_ref())) {
+                p.notice role="status" { (remark) }
+            }
             (maps(grid, "Delivered, kpps", 210, |point| (point.delivered_pps, kpps(point.delivered_pps))))
             (maps(grid, "Lost of what was offered", 10, |point| (point.loss_ratio, percent(point.loss_ratio))))
+            (environment(&e.measured_on))
             section { h2 { "Every cell" } (table(grid)) }
         }
-        footer { p { "Made by kpps " (e.kpps_version) " with profiles " code { (e.profiles_hash) }
-            "; " (e.duration_ms) " ms measured, seed " (e.seed) "." } }
+        footer { p { "Made by kpps " (e.kpps_version)
+            @if !e.profiles_hash.is_empty() { " with profiles " code { (e.profiles_hash) } } "; " (e.duration_ms) " ms measured, seed " (e.seed) "." } }
     };
     page::page(&title, &[page::CSS, GRID_CSS], &body)
 }

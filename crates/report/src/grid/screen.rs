@@ -2,6 +2,7 @@
 
 use super::Grid;
 use crate::format::kpps;
+use crate::remarks;
 use std::fmt::Write;
 
 /// From nothing delivered to the most.
@@ -46,6 +47,9 @@ pub fn screen(grid: &Grid) -> String {
     }
     let _ = writeln!(text, "most:  {} kpps at {}", kpps(most_pps), grid.name(most));
     let _ = writeln!(text, "least: {} kpps at {}", kpps(least_pps), grid.name(least));
+    for remark in remarks(grid.cells.iter().filter_map(|cell| cell.point.as_ref())) {
+        let _ = writeln!(text, "{remark}");
+    }
     let problems = grid.cells.iter().filter_map(|cell| Some((cell, cell.problem.as_ref()?)));
     let count = problems.clone().count();
     if let Some((cell, problem)) = problems.clone().next() {

@@ -4,8 +4,8 @@ use super::{Rfc2544, SizeTests, Sizes, Times, mbps};
 use crate::drawing::{self, Bar, bars, percentiles};
 use crate::ndr::page::{drawings, environment, found, goals, kpps, notices, trials};
 use crate::ndr::{Ndr, SearchTrial};
-use crate::page;
 use crate::study::{Figure, Line};
+use crate::{clock_error, page};
 use maud::{Markup, html as markup};
 
 /// The searches at all frame sizes as one self-contained HTML page without script: what was found at each size, as rates
@@ -37,7 +37,10 @@ pub fn sizes(sizes: &Sizes) -> String {
                 section {
                     h2 { "Latency by frame size" }
                     p.hint { "At the highest load at which nothing was lost, on a logarithmic axis." }
-                    (latencies(timed.iter().map(|(it, trial)| (format!("{} B", it.frame_bytes_with_fcs), trial.latency_ns))))
+                    @if let Some(clocks) = clock_error(timed.iter().map(|(_, trial)| trial.latency_ns)) {
+                        p.notice { (clocks) }
+                    }
+                    (latencies(timed.iter().map(|(it, trial)| (format!("{} B", it.sizes_name()), trial.latency_ns))))
                 }
             }
             @if let Some(search) = first { (environment(&search.environment)) }
@@ -122,7 +125,7 @@ fn rates(search: &Ndr) -> (String, Vec<Bar>) {
     let goals =
         search.goals.iter().zip(colours).map(|(goal, colour)| bar(&goal.name, goal.lower_pps, colour));
     let mrr = bar("MRR", search.mrr_pps, "flight");
-    (format!("{} B", search.frame_bytes_with_fcs), goals.chain([mrr]).collect())
+    (format!("{} B", search.sizes_name()), goals.chain([mrr]).collect())
 }
 
 /// Rates by frame size in bits, as bars.
@@ -165,7 +168,7 @@ fn latencies(all: impl Iterator<Item = (String, crate::Latency)>) -> Markup {
 fn behind(search: &Ndr) -> Markup {
     markup! {
         section { details {
-            summary { b { (search.frame_bytes_with_fcs) " B" } " " span { (found(search)) "; " (search.trials.len()) " trials" } }
+            summary { b { (search.sizes_name()) " B" } " " span { (found(search)) "; " (search.trials.len()) " trials" } }
             @for notice in notices(search) { p.notice { (notice) } }
             div.scroll { (goals(search)) }
             @for drawing in drawings(search) { (drawing) }
@@ -178,7 +181,7 @@ fn behind(search: &Ndr) -> Markup {
 fn latency(document: &Rfc2544) -> Markup {
     let measured = || document.sizes.iter().filter(|tests| !tests.latency.is_empty());
     let line = |tests: &SizeTests| Line {
-        name: format!("{} B", tests.frame_bytes_with_fcs),
+        name: format!("{} B", tests.sizes_name()),
         points: tests
             .latency
             .iter()
@@ -195,8 +198,11 @@ fn latency(document: &Rfc2544) -> Markup {
         @if measured().next().is_some() {
             section {
                 (drawing::lines(&figure))
+                @if let Some(clocks) = clock_error(measured().flat_map(|it| &it.latency).map(|at| at.latency_ns)) {
+                    p.notice { (clocks) }
+                }
                 @for tests in measured() { details {
-                    summary { b { (tests.frame_bytes_with_fcs) " B" } " " span { "all percentiles, on a logarithmic axis" } }
+                    summary { b { (tests.sizes_name()) " B" } " " span { "all percentiles, on a logarithmic axis" } }
                     (latencies(tests.latency.iter().map(|at| (format!("{:.0} %", at.share * 100.0), at.latency_ns))))
                 } }
             }
@@ -209,7 +215,7 @@ fn frame_loss(document: &Rfc2544) -> Markup {
     let line = |tests: &&SizeTests| {
         let of_most = |load_pps: f64| 100.0 * load_pps / tests.max_pps.max(f64::MIN_POSITIVE);
         let points = tests.frame_loss.iter().rev().map(|it| (of_most(it.load_pps), it.loss_ratio * 100.0));
-        Line { name: format!("{} B", tests.frame_bytes_with_fcs), points: points.collect() }
+        Line { name: format!("{} B", tests.sizes_name()), points: points.collect() }
     };
     let figure = Figure {
         title: "Frame loss rate (26.3)".into(),
@@ -278,7 +284,7 @@ fn all_trials(tests: &SizeTests) -> Markup {
         @if let Some(search) = &tests.throughput { (behind(search)) }
         @if !tests.frame_loss.is_empty() || !tests.latency.is_empty() {
             section { details {
-                summary { b { (tests.frame_bytes_with_fcs) " B" } " " span { "trials of frame loss rate and latency" } }
+                summary { b { (tests.sizes_name()) " B" } " " span { "trials of frame loss rate and latency" } }
                 h3 { "Frame loss rate" }
                 div.scroll { (trials(&tests.frame_loss)) }
                 h3 { "Latency" }
@@ -301,7 +307,13 @@ mod tests {
         let trial = |load_pps: f64, loss_ratio, us: u64| SearchTrial {
             load_pps,
             loss_ratio,
-            latency_ns: Latency { p50: Some(us * 1000), p99: None, p999: None, max: Some(us * 4000) },
+            latency_ns: Latency {
+                p50: Some(us * 1000),
+                p99: None,
+                p999: None,
+                max: Some(us * 4000),
+                error_ns: None,
+            },
             ..SearchTrial::default()
         };
         Ndr {

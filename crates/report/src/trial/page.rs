@@ -98,6 +98,9 @@ fn latency(trial: &Trial) -> Markup {
 fn processors(trial: &Trial) -> Markup {
     markup! {
         p.hint { "The whole machine, all programs together, in s." }
+        @if let Some(cycles) = trial.cycles_per_frame() {
+            p { (format!("{cycles:.0}")) " cycles for each frame that arrived, of all processors together." }
+        }
         @for (name, processor) in trial.processor_names().iter().zip(&trial.processors) {
             @let parts: Vec<Part> = [
                 ("interrupts", processor.irq_s, "k0"),
@@ -203,9 +206,20 @@ mod tests {
             offered_pps: Some(50e3),
             complete: true,
             learned: true,
-            latency_ns: Latency { p50: Some(12_500), p99: Some(80_000), p999: None, max: Some(2_000_000) },
+            latency_ns: Latency {
+                p50: Some(12_500),
+                p99: Some(80_000),
+                p999: None,
+                max: Some(2_000_000),
+                error_ns: None,
+            },
             ledger: ledger.closed(),
-            processors: vec![Processor { user_s: 0.5, idle_s: 1.5, ..Processor::default() }],
+            processors: vec![Processor {
+                user_s: 0.5,
+                idle_s: 1.5,
+                cycles: Some(7_000_000),
+                ..Processor::default()
+            }],
             sender: Some(Sender { ceilings_pps: vec![40e3], source: "measured".into(), exceeded: true }),
             directions: vec![Direction { gaps: Some(gaps), ..Direction::default() }],
             interfaces: [("pb".to_owned(), [("rx_dropped".to_owned(), 50)].into())].into(),

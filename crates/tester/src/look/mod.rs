@@ -4,6 +4,8 @@
 //! a thread that enters it.
 
 #[cfg(target_os = "linux")]
+mod cycles;
+#[cfg(target_os = "linux")]
 mod netlink;
 #[cfg(target_os = "linux")]
 mod proc;
@@ -145,6 +147,8 @@ pub struct Look {
 pub struct Watched {
     #[cfg_attr(not(target_os = "linux"), expect(dead_code))]
     places: BTreeSet<Place>,
+    #[cfg(target_os = "linux")]
+    cycles: Option<cycles::Cycles>,
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -180,7 +184,8 @@ impl Watched {
         let found = connected(&here, own);
         let own =
             own.iter().chain(&found).map(|name| Place { namespace: None, interface: Some(name.clone()) });
-        let watched = Self { places: own.chain(given.iter().cloned()).collect() };
+        let cycles = cycles::Cycles::start(&proc::numbers());
+        let watched = Self { places: own.chain(given.iter().cloned()).collect(), cycles };
         let look = watched.look()?;
         let missing = watched.places.iter().find(|place| {
             let namespace = look.namespaces.get(&place.namespace);
@@ -218,6 +223,10 @@ impl Watched {
         }
         look.softnet = proc::softnet();
         look.processors = proc::processors();
+        let cycles = self.cycles.as_ref().and_then(|cycles| cycles.read().ok()).unwrap_or_default();
+        for (processor, cycles) in look.processors.iter_mut().zip(cycles) {
+            processor.cycles = Some(cycles);
+        }
         look.interrupts = proc::interrupts("/proc/interrupts");
         look.softirqs = proc::interrupts("/proc/softirqs");
         Ok(look)
@@ -329,6 +338,7 @@ mod tests {
         assert_eq!(own.interfaces[0].name, "lo");
         assert!(own.interfaces[0].counters.contains_key("rx_dropped"));
         assert!(own.ip.contains_key("InHdrErrors"));
+        assert_eq!(proc::numbers().len(), look.processors.len());
         let busy: f64 = look.processors.iter().map(|p| p.user_s + p.system_s + p.idle_s).sum();
         assert!(busy > 1.0 && !look.interrupts.is_empty() && look.softirqs.contains_key("NET_RX"));
         let error = Watched::around(&["lo".into()], &["no-such".parse().unwrap()]).unwrap_err();

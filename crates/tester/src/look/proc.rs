@@ -68,11 +68,22 @@ pub fn processors() -> Vec<Processor> {
     parse_processors(&read_to_string("/proc/stat").unwrap_or_default())
 }
 
+/// Their numbers, in the same order.
+pub(super) fn numbers() -> Vec<usize> {
+    let text = read_to_string("/proc/stat").unwrap_or_default();
+    lines(&text)
+        .filter_map(|line| line.split_whitespace().next()?.strip_prefix("cpu")?.parse().ok())
+        .collect()
+}
+
+fn lines(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu "))
+}
+
 fn parse_processors(text: &str) -> Vec<Processor> {
     // `USER_HZ`: 100 in every kernel's interface to programs.
     const TICK_S: f64 = 0.01;
-    let lines = text.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu "));
-    lines
+    lines(text)
         .map(|line| {
             let ticks: Vec<f64> =
                 line.split_whitespace().skip(1).map(|ticks| ticks.parse().unwrap_or(0.0)).collect();
@@ -84,6 +95,7 @@ fn parse_processors(text: &str) -> Vec<Processor> {
                 irq_s: time(5),
                 softirq_s: time(6),
                 steal_s: time(7),
+                cycles: None,
             }
         })
         .collect()
@@ -129,6 +141,7 @@ mod tests {
             softirq_s: 0.2,
             idle_s: 4.1,
             steal_s: 0.01,
+            ..Processor::default()
         };
         assert_eq!(processors, [expected]);
         let text = "      CPU0 CPU1\n 24:   5  7  PCI-MSI 1-edge virtio0-input.0\nLOC:  1 2 Local timer interrupts\nERR: 3\n";

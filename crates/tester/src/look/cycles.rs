@@ -1,0 +1,85 @@
+//! Cycles of processors, by the kernel's performance counters (perf_event_open(2)).
+
+use perf_event::events::{Event, Hardware};
+use perf_event::{Builder, Counter};
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A counter of each processor's cycles, in all programs and in the kernel; an idle processor has none.
+#[derive(Clone)]
+pub(super) struct Cycles(Arc<Mutex<Vec<Counter>>>);
+
+impl Cycles {
+    /// Begins to count on these processors, if the machine has such counters, and this user may read them (cap_perfmon, or
+    /// `kernel.perf_event_paranoid` of 0 at most).
+    pub fn start(processors: &[usize]) -> Option<Self> {
+        Self::of(&Hardware::CPU_CYCLES, processors).ok()
+    }
+
+    fn of(event: &(impl Event + Clone), processors: &[usize]) -> io::Result<Self> {
+        let count = |&processor: &usize| {
+            let mut counter =
+                Builder::new(event.clone()).any_pid().one_cpu(processor).include_kernel().build()?;
+            counter.enable()?;
+            Ok(counter)
+        };
+        processors
+            .iter()
+            .map(count)
+            .collect::<io::Result<_>>()
+            .map(|counters| Self(Arc::new(Mutex::new(counters))))
+    }
+
+    /// The cycles so far, a value for each processor. A counter that had to take turns with others is scaled up.
+    pub fn read(&self) -> io::Result<Vec<u64>> {
+        let mut counters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = |counter: &mut Counter| {
+            let now = counter.read_full()?;
+            Ok(match (now.time_enabled(), now.time_running()) {
+                (Some(enabled), Some(running)) if !running.is_zero() && running < enabled => {
+                    (now.count() as f64 * enabled.as_secs_f64() / running.as_secs_f64()) as u64
+                }
+                _ => now.count(),
+            })
+        };
+        counters.iter_mut().map(read).collect()
+    }
+}
+
+impl fmt::Debug for Cycles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Cycles")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use perf_event::events::Software;
+    use std::time::Duration;
+
+    #[test]
+    fn counters_of_processors_go_on() {
+        // What every machine has: a clock, in ns.
+        let Ok(clock) = Cycles::of(&Software::CPU_CLOCK, &[0]) else {
+            eprintln!("skipped: no right to count what a processor does");
+            return;
+        };
+        let before = clock.read().unwrap()[0];
+        std::thread::sleep(Duration::from_millis(50));
+        let passed = clock.read().unwrap()[0] - before;
+        assert!((50_000_000..5_000_000_000).contains(&passed), "{passed} ns");
+    }
+
+    #[test]
+    fn there_are_cycles_of_all_processors_or_of_none() {
+        let Some(cycles) = Cycles::start(&[0]) else { return };
+        let before = cycles.read().unwrap()[0];
+        let end = std::time::Instant::now() + Duration::from_millis(20);
+        while std::time::Instant::now() < end {}
+        assert_eq!(cycles.read().unwrap().len(), 1);
+        assert!(Cycles::start(&[100_000]).is_none() && cycles.read().unwrap()[0] >= before);
+    }
+}
