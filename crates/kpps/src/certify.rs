@@ -8,7 +8,6 @@ use clap::Args;
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Mac, Size, Templates};
 use kpps_ports::Spec;
-use kpps_ports::port::AnyPort;
 use kpps_ports::port::run::{Load, Plan, Sent, Shape, send};
 use kpps_report::certificate::{Certificate, Paced};
 use kpps_tester::gaps;
@@ -64,7 +63,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         };
         let mut ends = arguments.common.ends(Some(arguments.duration), &meter);
         let sent = match &mut *port {
-            AnyPort::Card(card) => send(&mut **card, &plan, &mut ends),
+            #[cfg(target_os = "linux")]
+            kpps_ports::port::AnyPort::Card(card) => send(&mut **card, &plan, &mut ends),
             port => send(port, &plan, &mut ends),
         };
         let sent = sent.map_err(run::broken)?;

@@ -5,7 +5,6 @@ use crate::run::{self, Common, Start};
 use crate::units;
 use clap::Args;
 use kpps_ports::Spec;
-use kpps_ports::port::AnyPort;
 use kpps_ports::port::run::{Streams, count};
 use kpps_report::Stream;
 use std::fmt::Write;
@@ -48,7 +47,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (meter, view) = arguments.common.show(format!("kpps count {}", arguments.port), None)?;
     let mut ends = arguments.common.ends(Some(arguments.duration), &meter);
     let elapsed = match ports.first_mut() {
-        Some(AnyPort::Card(card)) => count(&mut **card, &mut streams, arguments.expect, &mut ends),
+        #[cfg(target_os = "linux")]
+        Some(kpps_ports::port::AnyPort::Card(card)) => {
+            count(&mut **card, &mut streams, arguments.expect, &mut ends)
+        }
         Some(port) => count(port, &mut streams, arguments.expect, &mut ends),
         None => Ok(Duration::ZERO),
     };

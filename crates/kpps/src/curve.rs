@@ -3,19 +3,19 @@
 use crate::error::{Failure, print};
 use crate::interrupt;
 use crate::journal::Journal;
+#[cfg(target_os = "linux")]
+use crate::linux::guests;
 use crate::live;
 use crate::output::Output;
 use crate::points::{Points, of_frames};
 use crate::room::Room;
 use crate::search;
-use crate::testbed::{Elsewhere, LAB, REAL_TRIAL, VIRTUAL_TRIAL};
+use crate::testbed::{Elsewhere, REAL_TRIAL, VIRTUAL_TRIAL};
 use crate::traffic;
 use crate::units::{self, Loads};
 use clap::Args;
 use kpps_bench::{Load, curve, default_loads};
 use kpps_frames::{Mix, Size};
-use kpps_lab::workload::{Setting, Settings};
-use kpps_lab::{Bed, BedSpec};
 use kpps_live::{Progress, Source};
 use kpps_report::{Curve, Environment, Point, Series, csv, html, remarks, text};
 use kpps_testbed::Setup;
@@ -44,9 +44,10 @@ const LAB_LOADS: usize = 12;
 Guests in QEMU may be several, each with the kernel's driver (lab:KERNEL/DEVICE) or another (lab:KERNEL/DEVICE/DRIVER-BACKEND).
 With --both, loads are those of each direction, and results of both together.")]
 pub struct Arguments {
+    #[cfg(target_os = "linux")]
     /// A setting of a guest's kernel: see `kpps lab --help`
     #[arg(long, value_name = "SETTING", requires = "testbed")]
-    set: Vec<Setting>,
+    set: Vec<guests::Setting>,
     #[command(flatten)]
     room: Room,
     /// The machine: a name (`kpps list machines`) or a .toml file [default: morris2000; with --app lunz2003]
@@ -119,7 +120,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let in_real_time = arguments.elsewhere.is_given();
     let Ready { mut testbeds, source, environment } = match in_real_time {
         false => simulated(arguments)?,
-        true if arguments.elsewhere.testbed.iter().all(|name| name.starts_with(LAB)) => in_guests(arguments)?,
+        #[cfg(target_os = "linux")]
+        true if guests::are_meant(&arguments.elsewhere.testbed) => {
+            let (testbeds, environment) = guests::open(&arguments.elsewhere.testbed, &arguments.set)?;
+            let named = |(name, testbed)| Named { name, points: Points::new(testbed, false) };
+            Ready { testbeds: testbeds.into_iter().map(named).collect(), source: Box::new(()), environment }
+        }
         true => elsewhere(arguments, &sizes)?,
     };
     crate::error::refuse_twice(testbeds.iter().map(|it| it.name.as_str()))?;
@@ -252,35 +258,6 @@ fn simulated(arguments: &Arguments) -> Result<Ready, Failure> {
     let named =
         |setup: Setup| Named { name: setup.driver.clone(), points: Points::new(room.testbed(setup), false) };
     Ok(Ready { testbeds: setups.into_iter().map(named).collect(), source: Box::new(()), environment })
-}
-
-/// Guests in QEMU.
-fn in_guests(arguments: &Arguments) -> Result<Ready, Failure> {
-    let kpps = crate::lab::program()?;
-    let names = arguments.elsewhere.testbed.iter().filter_map(|name| name.strip_prefix(LAB));
-    let specs: Vec<BedSpec> =
-        names.map(|name| name.parse().map_err(Failure::Input)).collect::<Result<_, _>>()?;
-    let names = |each: fn(&BedSpec) -> &str| {
-        let names: std::collections::BTreeSet<_> = specs.iter().map(each).collect();
-        names.into_iter().collect::<Vec<_>>().join(", ")
-    };
-    let environment = Environment {
-        kpps_version: env!("CARGO_PKG_VERSION").into(),
-        testbed: "lab".into(),
-        machine: "guest".into(),
-        chip: names(|spec| spec.model.name()),
-        bus: "QEMU's PCI".into(),
-        host: "QEMU (TCG, one processor, no wire limit)".into(),
-        stack: names(|spec| &spec.kernel),
-        presets: specs.iter().map(|spec| (spec.name(), spec.description())).collect(),
-        ..Environment::default()
-    };
-    let settings = Settings(arguments.set.clone());
-    let testbeds = specs.iter().map(|spec| Named {
-        name: spec.name(),
-        points: Points::new(Box::new(Bed::new(spec.clone(), settings.clone(), kpps.clone())), false),
-    });
-    Ok(Ready { testbeds: testbeds.collect(), source: Box::new(()), environment })
 }
 
 /// Two ports, or a system whose rate is known: one series.

@@ -6,7 +6,6 @@ use crate::units;
 use clap::Args;
 use kpps_frames::Size;
 use kpps_ports::Spec;
-use kpps_ports::port::AnyPort;
 use kpps_ports::port::run::{forward, prime};
 use std::time::Duration;
 
@@ -57,7 +56,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         [first, second] => {
             primed = prime(first, arguments.prime, arguments.size).map_err(run::broken)?;
             match (first, second) {
-                (AnyPort::Card(a), AnyPort::Card(b)) => forward(&mut **a, &mut **b, &mut ends),
+                #[cfg(target_os = "linux")]
+                (kpps_ports::port::AnyPort::Card(a), kpps_ports::port::AnyPort::Card(b)) => {
+                    forward(&mut **a, &mut **b, &mut ends)
+                }
                 (a, b) => forward(a, b, &mut ends),
             }
         }

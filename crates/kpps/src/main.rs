@@ -10,13 +10,13 @@ mod certify;
 mod compare;
 mod count;
 mod curve;
-mod device;
 mod error;
 mod forward;
 mod grid;
 mod interrupt;
 mod journal;
-mod lab;
+#[cfg(target_os = "linux")]
+mod linux;
 mod list;
 mod live;
 mod ndr;
@@ -29,7 +29,6 @@ mod room;
 mod run;
 mod scale;
 mod search;
-mod selftest;
 mod send;
 mod sizes;
 mod study;
@@ -94,14 +93,11 @@ enum Command {
     Study(study::Arguments),
     /// What crosses the bus, the wire and the registers of a machine under load, and when
     Trace(trace::Arguments),
-    /// Our driver, Linux's and DPDK's on the same card: stock kernels in QEMU
-    Lab(lab::Arguments),
-    /// One functional suite for the driver, on the model's cards or on QEMU's
-    Selftest(selftest::Arguments),
+    #[cfg(target_os = "linux")]
+    #[command(flatten)]
+    Linux(linux::Command),
     /// The machines, chips, ring NICs, buses, hosts, stacks and drivers there are; with a name, its constants and their sources
     List(list::Arguments),
-    /// The network cards of this machine: list them, take them from the kernel, give them back
-    Device(device::Arguments),
     /// Send tagged test frames by a port, at an exact rate or as fast as it goes
     Send(send::Arguments),
     /// What a port can send at most here, and how well it keeps a rate below that
@@ -154,10 +150,9 @@ fn main() -> ExitCode {
         Command::Profile(arguments) => profile::run(&arguments),
         Command::Study(arguments) => study::run(&arguments),
         Command::Trace(arguments) => trace::run(&arguments),
-        Command::Lab(arguments) => lab::run(&arguments),
-        Command::Selftest(arguments) => selftest::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
-        Command::Device(arguments) => device::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Linux(command) => command.run(),
         Command::Send(arguments) => send::run(&arguments),
         Command::Certify(arguments) => certify::run(&arguments),
         Command::Count(arguments) => count::run(&arguments),

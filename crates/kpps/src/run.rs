@@ -9,7 +9,9 @@ use kpps_ports::Spec;
 use kpps_ports::port::run::{Glance, Watch, wait_for_links};
 use kpps_ports::port::{self, AnyPort, Counters, Port, ServiceKind, Trouble};
 use kpps_report::{PortRun, ProcessorTime, Run};
+#[cfg(unix)]
 use nix::sys::resource::{UsageWho, getrusage};
+#[cfg(unix)]
 use nix::sys::time::TimeValLike;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -150,17 +152,23 @@ impl Watch for Ends {
     }
 }
 
-/// Time that the processors have spent for this process so far.
-fn processor_time() -> ProcessorTime {
-    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return ProcessorTime::default() };
+/// Time that the processors have spent for this process so far, where the system tells.
+#[cfg(unix)]
+fn processor_time() -> Option<ProcessorTime> {
+    let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
     let seconds = |time: nix::sys::time::TimeVal| time.num_microseconds() as f64 / 1e6;
-    ProcessorTime { user_s: seconds(usage.user_time()), system_s: seconds(usage.system_time()) }
+    Some(ProcessorTime { user_s: seconds(usage.user_time()), system_s: seconds(usage.system_time()) })
+}
+
+#[cfg(not(unix))]
+fn processor_time() -> Option<ProcessorTime> {
+    None
 }
 
 /// The state of things when a run begins: what its results are counted from.
 pub struct Start {
     counters: Vec<Counters>,
-    cpu: ProcessorTime,
+    cpu: Option<ProcessorTime>,
 }
 
 impl Start {
@@ -191,10 +199,10 @@ impl Start {
             seconds: elapsed.as_secs_f64(),
             complete: !interrupt::asked(),
             ports: rows,
-            cpu: ProcessorTime {
-                user_s: cpu.user_s - self.cpu.user_s,
-                system_s: cpu.system_s - self.cpu.system_s,
-            },
+            cpu: cpu.zip(self.cpu).map(|(now, then)| ProcessorTime {
+                user_s: now.user_s - then.user_s,
+                system_s: now.system_s - then.system_s,
+            }),
             ..Run::default()
         }
         .rounded())
@@ -306,12 +314,13 @@ fn screen(run: &Run, more: &str) -> String {
             let _ = writeln!(text, "{}: hung, and was reset {} times", port.port, port.resets);
         }
     }
-    let busy = 100.0 * (run.cpu.user_s + run.cpu.system_s) / run.seconds.max(1e-9);
-    let _ = writeln!(
-        text,
-        "{:.3} s; CPU {busy:.0} %: {:.3} s in the program, {:.3} s in the kernel",
-        run.seconds, run.cpu.user_s, run.cpu.system_s
-    );
+    let _ = write!(text, "{:.3} s", run.seconds);
+    if let Some(ProcessorTime { user_s, system_s }) = run.cpu {
+        let busy = 100.0 * (user_s + system_s) / run.seconds.max(1e-9);
+        let _ =
+            write!(text, "; CPU {busy:.0} %: {user_s:.3} s in the program, {system_s:.3} s in the kernel");
+    }
+    text.push('\n');
     text
 }
 

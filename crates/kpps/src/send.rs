@@ -8,8 +8,8 @@ use crate::units::{self, Rate};
 use clap::Args;
 use kpps_frames::{Mac, Mix, Templates, rate};
 use kpps_ports::Spec;
+use kpps_ports::port::Port;
 use kpps_ports::port::run::{Load, Plan, Sent, Shape, TOLERANCE, send};
-use kpps_ports::port::{AnyPort, Port};
 use kpps_report::Offered;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -138,7 +138,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut ends = arguments.common.ends(duration, &meter);
     // A card has a loop of its own, so that nothing is decided for each frame; others pay for a system call.
     let sent = match ports.first_mut() {
-        Some(AnyPort::Card(card)) => send(&mut **card, &plan, &mut ends),
+        #[cfg(target_os = "linux")]
+        Some(kpps_ports::port::AnyPort::Card(card)) => send(&mut **card, &plan, &mut ends),
         Some(port) => send(port, &plan, &mut ends),
         None => Ok(Sent::default()),
     };

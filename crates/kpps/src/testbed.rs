@@ -1,6 +1,8 @@
 //! What is measured: two ports, a guest, the machine room, or a system whose rate is known.
 
 use crate::error::Failure;
+#[cfg(target_os = "linux")]
+use crate::linux::guests;
 use crate::live::Trials;
 use crate::room::Room;
 use crate::run::Common;
@@ -10,8 +12,6 @@ use clap::Args;
 use kpps_bench::Testbed;
 use kpps_bench::search::Known;
 use kpps_frames::Mix;
-use kpps_lab::workload::Settings;
-use kpps_lab::{Bed, BedSpec};
 use kpps_live::Source;
 use kpps_ports::Spec;
 use kpps_report::Environment;
@@ -70,21 +70,20 @@ impl Elsewhere {
 
     /// Sets it up.
     pub fn open(&self, seed: u64) -> Result<Opened, Failure> {
-        if let [one] = &self.testbed[..] {
-            if let Some(pps) = one.strip_prefix("known:") {
-                let Rate::Pps(pps) = pps.parse().map_err(Failure::Input)? else {
-                    return Err(Failure::Input(
-                        "give the known rate in frames per second: known:700kpps".into(),
-                    ));
-                };
-                let known = if self.noise { Known::noisy(pps, seed) } else { Known::quiet(pps) };
-                return Ok(Opened::quiet(Box::new(known), &[]));
-            }
-            if let Some(guest) = one.strip_prefix(LAB) {
-                let spec: BedSpec = guest.parse().map_err(Failure::Input)?;
-                let what = spec.description();
-                let bed = Bed::new(spec, Settings(Vec::new()), crate::lab::program()?);
-                return Ok(Opened::quiet(Box::new(bed), &[("guest in QEMU", &what)]));
+        if let [one] = &self.testbed[..]
+            && let Some(pps) = one.strip_prefix("known:")
+        {
+            let Rate::Pps(pps) = pps.parse().map_err(Failure::Input)? else {
+                return Err(Failure::Input("give the known rate in frames per second: known:700kpps".into()));
+            };
+            let known = if self.noise { Known::noisy(pps, seed) } else { Known::quiet(pps) };
+            return Ok(Opened::quiet(Box::new(known), &[]));
+        }
+        #[cfg(target_os = "linux")]
+        if self.testbed.len() == 1 && guests::are_meant(&self.testbed) {
+            let (guests, environment) = guests::open(&self.testbed, &[])?;
+            if let Some(((_, testbed), what)) = guests.into_iter().zip(environment.presets.values()).next() {
+                return Ok(Opened::quiet(testbed, &[("guest in QEMU", what)]));
             }
         }
         let specs: Vec<Spec> = self
@@ -126,9 +125,6 @@ impl Elsewhere {
         }
     }
 }
-
-/// What the names of guests begin with.
-pub const LAB: &str = "lab:";
 
 impl Opened {
     /// One of which nothing can be asked while a trial goes on.

@@ -34,8 +34,9 @@ pub struct Run {
     pub load: Option<Offered>,
     /// The ports, in the order in which they were given.
     pub ports: Vec<PortRun>,
-    /// Time that the processors spent for this process.
-    pub cpu: ProcessorTime,
+    /// Time that the processors spent for this process; not there where the system does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<ProcessorTime>,
     /// Streams of test frames that arrived; only for `count`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streams: Option<Vec<Stream>>,
@@ -166,8 +167,9 @@ impl Run {
             if rounded.is_finite() { rounded } else { 0.0 }
         };
         self.seconds = round(self.seconds, 1e6);
-        self.cpu.user_s = round(self.cpu.user_s, 1e6);
-        self.cpu.system_s = round(self.cpu.system_s, 1e6);
+        if let Some(ProcessorTime { user_s, system_s }) = &mut self.cpu {
+            (*user_s, *system_s) = (round(*user_s, 1e6), round(*system_s, 1e6));
+        }
         for port in &mut self.ports {
             port.received_pps = round(port.received_pps, 10.0);
             port.sent_pps = round(port.sent_pps, 10.0);

@@ -13,6 +13,12 @@ mod proc;
 #[cfg(target_os = "linux")]
 pub use proc::processors;
 
+/// Nothing: only Linux is asked.
+#[cfg(not(target_os = "linux"))]
+pub fn processors() -> Vec<Processor> {
+    Vec::new()
+}
+
 use kpps_report::trial::Processor;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
