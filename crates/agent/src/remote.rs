@@ -14,6 +14,7 @@ use kpps_ports::port::{Options, Trouble};
 use kpps_tester::clock::{Clock, Ping, Reading};
 use kpps_tester::ledger::PortCount;
 use kpps_tester::{Allowed, Arrived, Counted, Done, Duty, Received, Stage, TestPort};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 use std::str::FromStr;
@@ -449,6 +450,18 @@ impl kpps_tester::Host for RemoteHost {
         match self.ask(Asks::After(proto::After { ports: ports.iter().map(own).collect() }))? {
             Says::Counted(counted) => Ok(convert::was_counted(counted)),
             _ => Err(kpps_tester::Error::Agent(format!("{}: an answer to another question", self.prefix))),
+        }
+    }
+
+    fn environment(&self, ports: &[(&str, Option<&str>)]) -> BTreeMap<String, String> {
+        let own = |&(port, interface): &(&str, Option<&str>)| {
+            Some((port.strip_prefix(&self.prefix).unwrap_or(port).to_owned(), interface?.to_owned()))
+        };
+        let interfaces = ports.iter().filter_map(own).collect();
+        match ask(&self.conversation, Asks::Describe(proto::Describe { interfaces })) {
+            Ok(Says::Described(described)) => described.environment,
+            // What is lost is told by the trial.
+            _ => BTreeMap::new(),
         }
     }
 }

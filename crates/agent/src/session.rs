@@ -48,6 +48,8 @@ struct Lent {
     name: String,
     port: LocalPort,
     host: LocalHost,
+    /// The interfaces that are used here, this port's and others'.
+    around: Vec<String>,
     known: Known,
     opened: Instant,
     relayed: f64,
@@ -93,7 +95,8 @@ impl Lent {
         let host = LocalHost::around(&around, &[]).map_err(|e| e.to_string())?;
         let known = shared.responder.cookie().ok_or("this system has no random numbers")?;
         let shared = shared.clone();
-        Ok(Self { shared, name: name.keep(), port, host, known, opened: Instant::now(), relayed: 0.0 })
+        let name = name.keep();
+        Ok(Self { shared, name, port, host, around, known, opened: Instant::now(), relayed: 0.0 })
     }
 
     fn about(&self) -> proto::Opened {
@@ -126,6 +129,13 @@ impl Lent {
             Asks::After(after) => {
                 let ports: Vec<_> = after.ports.into_iter().map(convert::counted_port).collect();
                 Says::Counted(convert::counted(self.host.after(&ports).map_err(|e| e.to_string())?))
+            }
+            Asks::Describe(proto::Describe { interfaces }) => {
+                // Of no others than those that are used.
+                let ports = interfaces.iter().filter(|(_, interface)| self.around.contains(interface));
+                let ports: Vec<_> =
+                    ports.map(|(port, interface)| (port.as_str(), Some(interface.as_str()))).collect();
+                Says::Described(proto::Described { environment: self.host.environment(&ports) })
             }
             // The answer to the last news has crossed them.
             Asks::News(_) | Asks::Work(_) => return Err("no trial is under way".into()),
