@@ -10,7 +10,7 @@ use crate::output::Output;
 use crate::points::{Points, of_frames};
 use crate::room::Room;
 use crate::search;
-use crate::testbed::{Elsewhere, REAL_TRIAL, VIRTUAL_TRIAL};
+use crate::testbed::{Elsewhere, REAL_TRIAL, VIRTUAL_TRIAL, WARMUP_MS};
 use crate::traffic;
 use crate::units::{self, Loads};
 use clap::Args;
@@ -23,9 +23,6 @@ use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-
-/// Time under load before measuring begins: enough for a slight overload to fill the FIFO, which hides it until then.
-const WARMUP_MS: u32 = 50;
 
 /// The loads of a curve in real time, in frames per second.
 const REAL_LOADS: [f64; 20] =
@@ -44,8 +41,8 @@ const LAB_LOADS: usize = 12;
 Guests in QEMU may be several, each with the kernel's driver (lab:KERNEL/DEVICE) or another (lab:KERNEL/DEVICE/DRIVER-BACKEND).
 With --both, loads are those of each direction, and results of both together.")]
 pub struct Arguments {
-    #[cfg(target_os = "linux")]
     /// A setting of a guest's kernel: see `kpps lab --help`
+    #[cfg(target_os = "linux")]
     #[arg(long, value_name = "SETTING", requires = "testbed")]
     set: Vec<guests::Setting>,
     #[command(flatten)]
@@ -71,7 +68,7 @@ pub struct Arguments {
     /// growing steps, between two ports to the first that is more than the sender can send]
     #[arg(long)]
     load: Option<Loads>,
-    /// How long each trial is measured, after 50 ms of warm-up [default: 50ms of virtual time; with --testbed 1s]
+    /// How long each trial is measured [default: 50ms of virtual time after as much of warm-up; with --testbed 1s]
     #[arg(long, value_parser = units::duration)]
     duration: Option<Duration>,
     /// Shifts the frames against the machine's clock; equal seeds give equal results
@@ -156,7 +153,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let load = Load {
         offered_pps: line_pps,
         size: sizes.only().unwrap_or(Size::MIN),
-        warmup_ms: WARMUP_MS,
+        warmup_ms: if in_real_time { arguments.elsewhere.warmup_ms() } else { WARMUP_MS },
         duration_ms: u32::try_from(duration.as_millis()).unwrap_or(u32::MAX),
         seed: arguments.seed,
     };

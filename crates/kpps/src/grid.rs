@@ -10,7 +10,7 @@ use crate::output::Output;
 use crate::points::{Points, of_frames};
 use crate::room::Room;
 use crate::search;
-use crate::testbed::{Elsewhere, REAL_TRIAL, VIRTUAL_TRIAL};
+use crate::testbed::{Elsewhere, REAL_TRIAL, VIRTUAL_TRIAL, WARMUP_MS};
 use crate::traffic;
 use crate::units;
 use clap::Args;
@@ -27,8 +27,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Time under load before measuring begins.
-const WARMUP_MS: u32 = 50;
 /// The most cells.
 const MOST: usize = 1_000_000;
 
@@ -151,11 +149,14 @@ impl Arguments {
                 (On::There(there), line_pps.map_err(|error| error.to_string())?)
             }
         };
-        let usual = if there.is_some() { REAL_TRIAL } else { VIRTUAL_TRIAL };
+        let (usual, warmup_ms) = match there {
+            Some(_) => (REAL_TRIAL, self.elsewhere.warmup_ms()),
+            None => (VIRTUAL_TRIAL, WARMUP_MS),
+        };
         let load = Load {
             offered_pps: offered.pps(line_rate_pps, sizes.mean_bytes_with_fcs()),
             size: sizes.only().unwrap_or(Size::MIN),
-            warmup_ms: WARMUP_MS,
+            warmup_ms,
             duration_ms: u32::try_from(self.duration.unwrap_or(usual).as_millis()).unwrap_or(u32::MAX),
             seed: self.seed,
         };

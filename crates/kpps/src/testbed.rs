@@ -105,21 +105,28 @@ impl Elsewhere {
         self.bench.names(&self.testbed)
     }
 
+    /// What kind of testbed it is, in results.
+    fn kind(&self) -> &'static str {
+        match self.testbed.first().and_then(|name| name.split_once(':')) {
+            Some(("known", _)) => "known",
+            Some(("lab", _)) => "lab",
+            _ => "ports",
+        }
+    }
+
+    /// How long a load is on before measuring begins, in ms: only a guest needs that.
+    pub fn warmup_ms(&self) -> u32 {
+        if self.kind() == "lab" { WARMUP_MS } else { 0 }
+    }
+
     /// What there is to say of it in curves and grids, but for their frames.
     pub fn described(&self, opened: &Opened) -> Environment {
-        let name = self.name().join(" and ");
         Environment {
             kpps_version: env!("CARGO_PKG_VERSION").into(),
-            testbed: name
-                .split_once(':')
-                .map_or("ports", |(kind, _)| match kind {
-                    "known" | "lab" => kind,
-                    _ => "ports",
-                })
-                .into(),
-            machine: name,
+            testbed: self.kind().into(),
+            machine: self.name().join(" and "),
             measured_on: opened.environment.clone(),
-            both_ways: self.bench.both,
+            both_ways: self.kind() == "ports" && self.bench.both,
             traffic: self.bench.unusual(),
             ..Environment::default()
         }
@@ -178,6 +185,9 @@ impl Target {
         if self.is_simulated() { VIRTUAL_TRIAL } else { REAL_TRIAL }
     }
 }
+
+/// Time under load before measuring begins, in ms: enough for a slight overload to fill a card's FIFO, which hides it until then.
+pub const WARMUP_MS: u32 = 50;
 
 /// How long a trial is measured if nothing else is asked for: in virtual time, and in real time.
 pub const VIRTUAL_TRIAL: Duration = Duration::from_millis(50);

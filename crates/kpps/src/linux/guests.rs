@@ -31,6 +31,7 @@ pub fn open(names: &[String], settings: &[Setting]) -> Result<Guests, Failure> {
         let names: BTreeSet<_> = specs.iter().map(each).collect();
         names.into_iter().collect::<Vec<_>>().join(", ")
     };
+    let set: Vec<_> = settings.iter().map(ToString::to_string).collect();
     let environment = Environment {
         kpps_version: env!("CARGO_PKG_VERSION").into(),
         testbed: "lab".into(),
@@ -39,6 +40,7 @@ pub fn open(names: &[String], settings: &[Setting]) -> Result<Guests, Failure> {
         bus: "QEMU's PCI".into(),
         host: "QEMU (TCG, one processor, no wire limit)".into(),
         stack: names(|spec| &spec.kernel),
+        measured_on: (!set.is_empty()).then(|| ("set".to_owned(), set.join(", "))).into_iter().collect(),
         presets: specs.iter().map(|spec| (spec.name(), spec.description())).collect(),
         ..Environment::default()
     };
