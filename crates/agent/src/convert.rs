@@ -252,6 +252,7 @@ pub(crate) fn was_done(done: proto::Done) -> Done {
         missed: done.missed,
         errors: done.errors,
         trouble: None,
+        given: done.sent,
         skipped: Vec::new(),
     }
 }

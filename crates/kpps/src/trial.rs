@@ -148,14 +148,17 @@ impl From<Error> for Failure {
   kpps trial --testbed packet:A,packet:B --load 10% --size 1518 --both --json
   kpps trial --testbed packet:A,packet:B --gateway 198.18.0.254 --watch router/     through a router
   kpps trial --testbed packet:A,packet:B --from H1 --to H2 --token-file FILE        A on H1, B on H2: see kpps agent
+  kpps trial --testbed packet:A,packet:B --replay seen.pcapng --capture odd.pcapng   a capture; what went wrong is kept
   kpps trial --testbed packet:A,packet:B --load 200MbpsL1 --size imix-csit --src 10.0.0.1-10.0.0.200 --vlan 7
 
 The device under test lies between the two ports. Frames are offered in an open loop: one that cannot be sent within a
 millisecond of its time is unsent, and counts against the load. Sent = received + lost; duplicates are counted apart,
-damaged frames are received ones. Frames of --replay have no tags: each is recognised behind bridges and routers by its bytes from
-the network layer on, equal ones are counted together, a damaged one is foreign and its original lost, order is judged by frames
-that the capture has once, and there are no latencies; --src and --dst say whose addresses the ports answer for. The ledger says which place lost how many frames, by the counters of all interfaces
-that are looked at, before the trial and after it; what no place has counted is unexplained.")]
+damaged frames are received ones. The ledger says which place lost how many frames, by the counters of all interfaces
+that are looked at, before the trial and after it; what no place has counted is unexplained.
+
+Frames of --replay have no tags. Each is recognised by its bytes from the network layer on, behind bridges and routers, too:
+equal ones are counted together, a damaged one is foreign and its original lost, order is judged by frames that the capture has
+once, and there are no latencies. --src and --dst say for whose addresses the ports answer.")]
 pub struct Arguments {
     /// The two ports: auto:INTERFACE, packet:INTERFACE, xdp:INTERFACE, uio:ADDRESS or vfio:ADDRESS each
     #[arg(long, value_delimiter = ',', required = true, value_name = "PORT,PORT")]

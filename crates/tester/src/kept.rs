@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 /// Frames that are kept of each mishap: a flood of one kind leaves room for the others.
 const MOST: u32 = 1000;
-/// Bytes that most frames have at most.
+/// Bytes that are reserved: enough for a thousand of the longest frames that ports send.
 const ROOM: usize = 1 << 21;
 
 /// What happened to a frame; several things may.

@@ -267,7 +267,7 @@ fn work(
         match sent {
             Ok(sent) => {
                 (done.intended, done.elapsed, done.gaps) = (sent.intended, sent.elapsed, sent.gaps);
-                done.skipped = sent.skipped;
+                (done.given, done.skipped) = (sent.given, sent.skipped);
             }
             Err(trouble) => {
                 done.elapsed = begin.elapsed().min(duty.duration);
@@ -275,6 +275,7 @@ fn work(
                     Load::Pps(pps) => (done.elapsed.as_secs_f64() * pps) as u64,
                     Load::Max => done.sent,
                 };
+                done.given = done.sent;
                 done.trouble = Some(trouble);
                 stage.abandon();
             }

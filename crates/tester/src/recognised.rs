@@ -130,10 +130,10 @@ impl Classes {
         self.classes.iter().map(|class| class.in_a_pass).filter(|frames| *frames > 1).sum()
     }
 
-    /// What has arrived, if so many frames of each class did, of `sent` frames with these left out in between: frames, each
-    /// counted once, and those beyond what was sent.
-    pub fn tally(&self, arrived: &[u64], sent: u64, skipped: &[Skipped]) -> (u64, u64) {
-        let all = sent + skipped.iter().map(|(_, frames)| frames).sum::<u64>();
+    /// What has arrived, if so many frames of each class did, of frames that were `given` to a port with these left out in between:
+    /// frames, each counted once, and those beyond what was given.
+    pub fn tally(&self, arrived: &[u64], given: u64, skipped: &[Skipped]) -> (u64, u64) {
+        let all = given + skipped.iter().map(|(_, frames)| frames).sum::<u64>();
         let mut of_each: Vec<u64> =
             self.classes.iter().map(|class| class.in_a_pass * (all / self.pass())).collect();
         for class in &self.order[..(all % self.pass()) as usize] {

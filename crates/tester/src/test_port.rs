@@ -120,6 +120,8 @@ pub struct Done {
     pub errors: u64,
     /// What failed.
     pub trouble: Option<Trouble>,
+    /// Frames that the port was given, even if it could not send them.
+    pub given: u64,
     /// Frames of a capture that were left out because they were late.
     pub skipped: Vec<Skipped>,
 }

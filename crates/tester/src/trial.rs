@@ -442,7 +442,7 @@ impl Tester {
             if let Some(replay) = &offer.replay {
                 let Received { arrived, classes, .. } = &mut received;
                 (arrived.received, arrived.duplicated) =
-                    replay.classes.tally(classes, sent, &results[from].skipped);
+                    replay.classes.tally(classes, results[from].given, &results[from].skipped);
             }
             let Received { arrived, last_gap, flows, sizes, kept, arrival, .. } = received;
             done.push(Way {

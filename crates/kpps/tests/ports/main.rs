@@ -366,6 +366,10 @@ fn a_capture_is_sent_again_as_it_was() {
         }
         assert!(b.is_silent());
     }
+    for other in [["--src", "10.0.0.1"], ["--vlan", "7"], ["--stream", "3"]] {
+        let output = net.kpps(&[&["send", "packet:a", "--replay", file][..], &other].concat());
+        assert_eq!((output.status.code(), output.stdout.is_empty()), (Some(2), true), "{other:?}");
+    }
     let output = net.kpps(&["send", "packet:a", "--replay", "/etc/hostname"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("neither pcap nor pcapng"));

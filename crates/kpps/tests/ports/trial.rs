@@ -125,6 +125,25 @@ fn what_happens_to_a_capture_is_told_frame_by_frame() {
 }
 
 #[test]
+fn a_frame_that_a_port_cannot_send_is_unsent_and_no_other_is_missed_for_it() {
+    let Some(net) = Net::bridge() else { return };
+    net.run(&["ip", "link", "set", "dev", "a", "mtu", "1000"]);
+    let folder = tempfile::tempdir().unwrap();
+    let mut writer = kpps_frames::pcap::Writer::new(Vec::new()).unwrap();
+    for n in 0..40_u16 {
+        let long = || udp_test(&Flow::default(), Size::MAX_STANDARD).unwrap();
+        let frame = if n == 7 { long() } else { frame(n) };
+        writer.write(u64::from(n) * 1_000_000, &frame).unwrap();
+    }
+    let file = folder.path().join("long.pcap");
+    std::fs::write(&file, writer.into_inner()).unwrap();
+    let trial = trial(&net, &["--replay", file.to_str().unwrap()]);
+    assert_eq!((number(&trial, "intended"), number(&trial, "sent") + number(&trial, "unsent")), (40, 40));
+    assert!(number(&trial, "unsent") > 0 && number(&trial, "received") == number(&trial, "sent"), "{trial}");
+    assert_eq!((number(&trial, "lost"), number(&trial, "duplicated")), (0, 0), "{trial}");
+}
+
+#[test]
 fn replays_that_make_no_sense_are_refused() {
     let Some(net) = Net::bridge() else { return };
     let folder = tempfile::tempdir().unwrap();

@@ -57,6 +57,8 @@ pub struct Sent {
     pub elapsed: Duration,
     /// How far apart they were, if they were paced.
     pub gaps: Option<Gaps>,
+    /// Frames that the port was given; one that is too long for it, or that the kernel refuses, is none of those that were sent.
+    pub given: u64,
     /// Of frames that go out as they are those that were left out because they were late: the number of the first, and how many.
     pub skipped: Vec<(u64, u64)>,
 }
@@ -225,7 +227,15 @@ pub fn send_and_listen<P: Port>(
     drain(port, listen)?;
     // What the port took and the kernel then did not is not sent.
     let sent = port.frames().1 - before;
-    Ok(Sent { intended, sent, unsent: intended.saturating_sub(sent), elapsed, gaps, skipped: source.skipped })
+    Ok(Sent {
+        intended,
+        sent,
+        unsent: intended.saturating_sub(sent),
+        elapsed,
+        gaps,
+        given: source.sent,
+        skipped: source.skipped,
+    })
 }
 
 /// As fast as the port takes frames.
