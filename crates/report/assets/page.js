@@ -149,8 +149,9 @@
     charts.push({ u, lines: Boolean(options.lines), drop });
   };
 
-  // A line for each series.
+  // A line for each series, where there is a place for it.
   const lines = (id, value, unit, { scale, y, under }) => {
+    if (!byId(id)) return;
     const styles = doc.series.map((_, i) => style(i));
     const data = [xs, ...doc.series.map((s) => column(s.points, value))];
     const peaks = data.slice(1).map((values) => values.findIndex((v) => v != null && v >= 0.999 * Math.max(...values)));

@@ -1,6 +1,6 @@
 //! One page for those who would rather look than read.
 
-use crate::{Curve, Environment, Point, Series, page, places, remarks};
+use crate::{Curve, Environment, Point, Registers, Series, page, places, remarks};
 use maud::{Markup, PreEscaped, html as markup};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -163,20 +163,31 @@ fn plots(curve: &Curve) -> Markup {
         }
         div.pair {
             (plot("cpu", false, "Processor, % busy", "Empty polls included: a poller is always busy.", markup! {}))
-            (plot("interrupts", false, "Interrupts, thousands per second", "As taken by the processor.", markup! {}))
+            @if sees_the_driver(curve) {
+                (plot("interrupts", false, "Interrupts, thousands per second", "As taken by the processor.", markup! {}))
+            }
         }
         (plot("latency", true, "Latency, µs", "From sending to delivery, on a logarithmic axis; none where nothing was delivered.", markup! {
             (choice("percentile", "Not exceeded by", percentiles.map(owned)))
         }))
-        div.pair {
+        @if sees_the_driver(curve) { div.pair {
             (plot("reads", false, "Register reads per packet", "That the driver took; the processor waits for each.", markup! {}))
             (plot("writes", false, "Register writes per packet", "Posted; they cost the bus.", markup! {}))
         }
         div.pair {
             (plot("bus", false, "Bus, % busy", "Data, descriptors and register accesses.", markup! {}))
             (plot("allocations", false, "Allocations per packet", "Packet buffers, per packet that the driver took; 0 where they are recycled.", markup! {}))
-        }
+        } }
     }
+}
+
+/// Whether anything is known of interrupts, bus, registers and buffers: between two ports of a running system nothing is.
+fn sees_the_driver(curve: &Curve) -> bool {
+    let counted = |p: &Point| {
+        let Registers { read, write } = p.registers_per_packet;
+        p.interrupts_per_s + p.bus_busy + read + write + p.allocations_per_packet > 0.0
+    };
+    curve.series.iter().flat_map(|series| &series.points).any(counted)
 }
 
 fn points(curve: &Curve) -> Markup {

@@ -436,6 +436,39 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
+    fn readers_are_told_what_limits_points() {
+        let point = |offered_pps, ceiling_pps, error_ns| Point {
+            offered_pps,
+            ceiling_pps,
+            latency_ns: Latency { error_ns, ..Latency::default() },
+            ..Point::default()
+        };
+        let points = [point(1e5, Some(2e5), None), point(1e5, None, None)];
+        assert_eq!(remarks(points.iter()), [""; 0]);
+        let points =
+            [point(3e5, Some(2e5), Some(1500)), point(4e5, Some(1.9e5), Some(9000)), points[0].clone()];
+        let [sender, clocks] = &remarks(points.iter())[..] else { panic!("two remarks") };
+        assert!(sender.contains("190.0 kpps") && sender.contains("2 loads"), "{sender}");
+        assert!(clocks.contains("±9.0 µs"), "{clocks}");
+    }
+
+    #[test]
+    fn an_environment_says_what_it_knows() {
+        let of = |words: [&str; 4]| {
+            let [chip, bus, host, stack] = words.map(str::to_owned);
+            Environment { chip, bus, host, stack, ..Environment::default() }.parts()
+        };
+        assert_eq!(of(["82543", "PCI", "PIII", "Linux"]), "82543 on PCI, PIII, Linux");
+        assert_eq!((of(["", "", "", "Linux"]), of([""; 4])), ("Linux".to_owned(), String::new()));
+        let usual =
+            Environment { size_bytes_without_fcs: 60, frame_bytes_with_fcs: 64, ..Environment::default() };
+        assert_eq!(usual.frames(), "64 B (60 B without FCS)");
+        let mix = Some(crate::trial::Mix { name: "64:1,128:1".into(), mean_bytes_with_fcs: 96.0 });
+        let mixed = Environment { mix, traffic: Some("5 flows".into()), both_ways: true, ..usual };
+        assert_eq!(mixed.frames(), "64:1,128:1 B with FCS (96.0 B in the mean), 5 flows, both ways");
+    }
+
+    #[test]
     fn a_ledger_closes_when_each_packet_is_somewhere() {
         let mut ledger = Ledger {
             sent: 100,

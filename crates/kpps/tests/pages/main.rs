@@ -25,7 +25,7 @@ fn kpps(words: &[&str], here: &Path) -> Output {
     Command::new(assert_cmd::cargo::cargo_bin("kpps")).args(words).current_dir(here).output().unwrap()
 }
 
-/// A page of each kind, of real measurements in the machine room, and of a trial if there is the right to make ports.
+/// A page of each kind, of real measurements in the machine room, and of two ports if there is the right to make them.
 fn pages(here: &Path) -> Vec<PathBuf> {
     let runs: [&[&str]; 6] = [
         &["curve", "--load", "10%..100%/15%", "--duration", "10ms", "--report", "curve.html"],
@@ -77,12 +77,20 @@ fn pages(here: &Path) -> Vec<PathBuf> {
     let mut pages =
         ["curve", "grid", "ndr", "sizes", "rfc2544", "rdr2007"].map(|name| here.join(name)).to_vec();
     if let Some(net) = Net::new(&[("a", "b")]) {
-        let page = here.join("trial.html");
-        let report = page.to_str().unwrap();
-        let words =
-            ["trial", "--testbed", "packet:a,packet:b", "--load", "20kpps", "--both", "--report", report];
-        assert!(net.kpps(&words).status.success());
-        pages.push(page);
+        let runs = [
+            ("trial", &["--load", "20kpps"][..]),
+            ("curve-of-ports", &["--load", "2kpps..8kpps/2kpps", "--duration", "100ms"]),
+        ];
+        for (name, words) in runs {
+            let page = here.join(name);
+            let report = page.with_extension("html");
+            let command = name.split('-').next().unwrap();
+            let report = report.to_str().unwrap();
+            let ports = ["--testbed", "packet:a,packet:b", "--both", "--json", "--report", report];
+            let output = net.kpps(&[&[command], words, &ports].concat());
+            assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+            pages.push(page);
+        }
     }
     pages.iter().map(|page| page.with_extension("html")).collect()
 }
