@@ -260,9 +260,14 @@ impl Nic {
 
     /// Ends both timers' time (also RDTR.FPD, SDM 3.2.7.1.1).
     pub(crate) fn rx_timers_over<H: Host>(&mut self, now: u64, causes: u32, host: &mut H) {
+        self.stop_receive_timers();
+        self.rx_flush(now, causes, host);
+    }
+
+    /// Neither of the timers will expire.
+    pub(crate) fn stop_receive_timers(&mut self) {
         self.deadlines.clear(Source::RxPacketTimer);
         self.deadlines.clear(Source::RxAbsoluteTimer);
-        self.rx_flush(now, causes, host);
     }
 
     /// Writes back all that is done, then sets `causes`.

@@ -192,6 +192,9 @@ impl Nic {
                 self.rx.packet_delay = value & rdtr::DELAY_MASK;
                 if value & rdtr::FPD != 0 {
                     self.rx_timers_over(now, cause::RXT0, host);
+                } else if self.rx.packet_delay == 0 {
+                    // SDM 3.2.7.1.1: disables both timers; what waits for them goes on waiting, for the next frame.
+                    self.stop_receive_timers();
                 }
             }
             reg::RADV if late => self.rx.absolute_delay = value & 0xFFFF,

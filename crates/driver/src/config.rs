@@ -139,6 +139,11 @@ pub enum Service {
         /// The share of the CPU, in percent, that polling leaves to others whenever they want it, at whatever load.
         #[cfg_attr(feature = "serde", serde(default))]
         reserve: u8,
+        /// RDTR, in 1.024 µs, while polls find several frames: for how long the device waits for a cache line of descriptors before it
+        /// reports them. 0: no longer than [`Moderation::rdtr`] says, which also rules if it is not 0, and on chips whose timer
+        /// [locks up](kpps_datasheet::Erratum::ReceiveDelayLockUp).
+        #[cfg_attr(feature = "serde", serde(default))]
+        gather: u16,
     },
 }
 
@@ -379,7 +384,7 @@ impl Config {
             rx_buffer_bytes: 2048,
             rx_copybreak_bytes: 0,
             max_frame_bytes: 1522,
-            service: Service::SelfPacing { burst: 32, reserve: 0 },
+            service: Service::SelfPacing { burst: 32, reserve: 0, gather: 4 },
             buffers: Buffers::Recycled,
             refill: Refill { when: RefillWhen::EachFrame, group: 32 },
             completion: Completion { report_every: 32, delay: Delay::Never },
@@ -501,7 +506,7 @@ mod tests {
             |c| c.rx_buffer_bytes = 1500,
             |c| c.max_frame_bytes = 63,
             |c| c.service = Service::Polling { burst: 0 },
-            |c| c.service = Service::SelfPacing { burst: 8, reserve: 91 },
+            |c| c.service = Service::SelfPacing { burst: 8, reserve: 91, gather: 0 },
             |c| c.completion.report_every = 200,
             |c| {
                 c.completion.delay = Delay::Always;

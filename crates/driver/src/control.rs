@@ -12,8 +12,8 @@ use crate::{
     vector::{Routing, Vector},
 };
 use kpps_datasheet::{
-    Chip, Media,
-    bit::{cause, ctrl, rctl, status, tctl},
+    Chip, Erratum, Media,
+    bit::{cause, ctrl, rctl, rdtr, status, tctl},
     eeprom as words, express as express_bits, reg,
 };
 use kpps_platform::{BufferSource, Platform};
@@ -57,10 +57,6 @@ pub enum Health {
 /// How long a frame may take at 100 Mb/s and above, and at 10 Mb/s (the public Linux driver's figures).
 const HANG_NS: u64 = 1_000_000_000;
 const HANG_10_NS: u64 = 16_000_000_000;
-
-/// For how long a device that gathers reports waits for the next frame, in units of RDTR, 1.024 us: several times as long as frames are
-/// apart on the slowest bus when it is full (about 1 us on PCI of 32 bits at 33 MHz), where what is gathered counts most.
-const GATHERING: u32 = 4;
 
 /// The control half of a device: everything that is not a queue.
 pub struct Control<P: Platform> {
@@ -264,14 +260,18 @@ impl<P: Platform> Control<P> {
         self.regs.write(reg::IMS, self.routing.all() & !(cause::TXDW | cause::TXQE));
     }
 
-    /// Lets the device wait for a whole cache line of received descriptors before it writes them back, for [`GATHERING`]
-    /// after the last frame at most, or no longer than is configured: one register write, and none if the configuration
-    /// wants a delay.
+    /// Whether [`gather_reports`](Self::gather_reports) may be used: the configuration wants no delay of its own, and the chip's timer
+    /// does not lock up.
+    pub(crate) fn can_gather(&self) -> bool {
+        self.config.moderation.rdtr == 0 && !self.chip.has(Erratum::ReceiveDelayLockUp)
+    }
+
+    /// Lets the device wait for a whole cache line of received descriptors before it writes them back, but no longer than so many
+    /// units of RDTR, 1.024 µs, after the last frame; 0: not any more, and what waits is written back now. That raises RXT0 (SDM
+    /// 3.2.7.1.1), so who is about to unmask reads the causes after it. One register write.
     #[inline]
-    pub fn gather_reports(&self, gather: bool) {
-        if self.config.moderation.rdtr == 0 {
-            self.regs.write(reg::RDTR, if gather { GATHERING } else { 0 });
-        }
+    pub(crate) fn gather_reports(&self, units: u16) {
+        self.regs.write(reg::RDTR, if units == 0 { rdtr::FPD } else { units.into() });
     }
 
     /// Makes the device interrupt for these causes.

@@ -96,7 +96,7 @@ impl Usage {
 /// How often the CPUs did what costs much.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Interrupt handlers entered.
+    /// Interrupt handlers entered, those of timers among them.
     pub interrupts: u64,
     /// Device registers read.
     pub register_reads: u64,
@@ -415,6 +415,28 @@ impl Machine {
         }
     }
 
+    /// The same by a soft timer (Aron and Druschel, SOSP 1999): an idle CPU looks at its clock, and so does the kernel at the end of what
+    /// processes have it do. Only a process that computes must be interrupted, whose cost passes before this context goes on. Whether it was.
+    pub fn nap_until(&self, until_ps: u64) -> bool {
+        self.wait_until(until_ps);
+        let interrupts = self.now_ps() >= until_ps && self.is_computing();
+        if interrupts {
+            self.count(|c| c.interrupts += 1);
+            self.spend_on(Function::InterruptEntry, self.host().interrupt_entry_ps);
+            self.spend_on(Function::InterruptExit, self.host().interrupt_exit_ps);
+        }
+        interrupts
+    }
+
+    /// Whether a process that computes has the CPU, but for this context.
+    fn is_computing(&self) -> bool {
+        let world = self.0.world.borrow();
+        let contexts = self.0.contexts.borrow();
+        let current = self.0.current.get();
+        let others = contexts.iter().enumerate().filter(|(id, c)| Some(*id) != current && self.is_ready(c, &world));
+        others.map(|(_, context)| context.level).max() == Some(Level::Process)
+    }
+
     /// Lets other ready contexts of the same level go first.
     pub fn give_way(&self) {
         if self.others_want_cpu() || self.now_ps() >= self.0.until_ps.get() {
@@ -422,11 +444,10 @@ impl Machine {
         }
     }
 
-    /// Leaves the CPU to others, those of lower levels too, until `until_ps`. Goes on at once if none of them wants it now.
-    pub fn give_way_until(&self, until_ps: u64) {
-        if self.others_want_cpu() {
-            self.wait_until(until_ps);
-        }
+    /// Leaves the CPU to others, those of lower levels too, until `until_ps`, as [`nap_until`](Self::nap_until). Goes on at once if none of
+    /// them wants it now.
+    pub fn give_way_until(&self, until_ps: u64) -> bool {
+        self.others_want_cpu() && self.nap_until(until_ps)
     }
 
     fn others_want_cpu(&self) -> bool {
@@ -726,6 +747,28 @@ mod tests {
         let usage = machine.usage();
         assert_eq!((usage.process_ps, usage.thread_ps, usage.busy_ps()), (5 * US, 5 * US, 5 * US));
         machine.halt();
+    }
+
+    #[test]
+    fn only_a_process_that_computes_is_interrupted_by_timers() {
+        for (other, interrupts) in [(None, 0), (Some(Level::Thread), 0), (Some(Level::Process), 3)] {
+            let machine = machine();
+            if let Some(level) = other {
+                machine.spawn(level, |m| {
+                    loop {
+                        m.spend(crate::MS);
+                    }
+                });
+            }
+            machine.spawn(Level::Softirq, move |m| {
+                for nap in 1..=3 {
+                    assert_eq!(m.nap_until(nap * US), other == Some(Level::Process));
+                }
+            });
+            machine.run(10 * US);
+            assert_eq!(machine.counters().interrupts, interrupts);
+            machine.halt();
+        }
     }
 
     #[test]

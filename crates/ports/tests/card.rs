@@ -84,7 +84,7 @@ struct Rig {
     empty: Rc<Cell<bool>>,
 }
 
-const KPPS: Service = Service::SelfPacing { burst: 32, reserve: 0 };
+const KPPS: Service = Service::SelfPacing { burst: 32, reserve: 0, gather: 0 };
 const NAPI: Service = Service::Napi { weight: 64, exit: NapiExit::BothIdle, mask: true };
 const POLLING: Service = Service::Polling { burst: 32 };
 

@@ -217,8 +217,8 @@ impl Bound {
             }
             config::Service::Napi { weight, exit, mask } => Policy::Napi(Napi::new(weight, exit, mask)),
             config::Service::Polling { burst } => Policy::Polling(Polling::new(burst)),
-            config::Service::SelfPacing { burst, reserve } => {
-                Policy::SelfPacing(SelfPacing::new(burst, reserve).napping())
+            config::Service::SelfPacing { burst, reserve, gather } => {
+                Policy::SelfPacing(SelfPacing::new(burst, reserve).gathering(gather).napping())
             }
         };
         if !matches!(policy, Policy::Polling(_)) {

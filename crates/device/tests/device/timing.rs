@@ -190,6 +190,23 @@ fn flush_now() {
     assert_eq!(b.get(reg::ICR), 0);
 }
 
+/// SDM 3.2.7.1.1: a timer that is disabled does not expire any more. What waited for it waits for the next frame.
+#[test]
+fn a_delay_of_none_ends_a_delay_under_way_and_reports_nothing() {
+    for (flush, reported) in [(0, 0), (rdtr::FPD, 1)] {
+        let mut b = Bench::ready(chip_with(0, 0), 64);
+        b.set(reg::RDTR, 10);
+        b.arrive(&frame(1, 60));
+        b.pass(US);
+        b.set(reg::RDTR, flush);
+        b.pass(1000 * US);
+        assert_eq!(b.visible(), reported);
+        b.arrive(&frame(2, 60));
+        b.pass(10 * US);
+        assert_eq!(b.visible(), 2);
+    }
+}
+
 #[test]
 fn descriptors_come_in_cache_lines_and_ahead() {
     let mut b = Bench::new(chip_with(0, 0));

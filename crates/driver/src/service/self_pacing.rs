@@ -106,7 +106,8 @@ pub struct SelfPacing {
     empty_ns: u64,
     slept_at_ns: u64,
     worked_at_ns: u64,
-    /// The device gathers its reports, and when a poll last found a line of them.
+    /// How long the device may gather its reports, in units of RDTR; whether it does; and when a poll last found a line of them.
+    gather: u16,
     gathers: bool,
     line_at_ns: u64,
     /// Whether it may nap, and whether it does.
@@ -139,6 +140,7 @@ impl SelfPacing {
             empty_ns: 0,
             slept_at_ns: 0,
             worked_at_ns: 0,
+            gather: 0,
             gathers: false,
             line_at_ns: 0,
             naps: false,
@@ -154,6 +156,12 @@ impl SelfPacing {
     /// if it was to be called [`At`](Next::At) some time: sent frames are waited for with interrupts enabled.
     pub fn napping(self) -> Self {
         Self { naps: true, ..self }
+    }
+
+    /// The same that has the device gather its reports for up to `units` of 1.024 µs while polls find several frames, where the chip
+    /// can; see [`Service::SelfPacing`](crate::config::Service::SelfPacing). It must be the only service of the device.
+    pub fn gathering(self, units: u16) -> Self {
+        Self { gather: units, ..self }
     }
 
     /// What it has taken of its CPU so far.
@@ -229,14 +237,13 @@ impl SelfPacing {
                 learn(&mut self.empty_ns, (now - start).max(LEAST_NS));
             }
             if now.saturating_sub(self.worked_at_ns) >= self.window_ns {
+                // Before the causes are read, for it raises one.
+                self.gather(control, false);
                 // The only register read outside interrupts. It ends in sleep, or in another window.
                 control.causes()?;
                 reclaimed += tx.with(|tx| tx.reclaim(usize::MAX));
                 received = rx.receive(limit, &mut sink);
                 now = control.platform().now_ns();
-                if received == 0 {
-                    self.gather(control, false);
-                }
                 if self.naps && received == 0 && (self.is_sending(now) || tx.with(|tx| tx.pending() > 0)) {
                     (self.asleep, self.napping, self.slept_at_ns) = (true, true, now);
                     (self.reported_at_ns, self.batch_ns) = (now, 0);
@@ -323,9 +330,9 @@ impl SelfPacing {
 
     /// Has the device gather its reports, or not.
     fn gather<P: Platform>(&mut self, control: &Control<P>, gather: bool) {
-        if self.gathers != gather {
+        if self.gathers != gather && self.gather > 0 && control.can_gather() {
             self.gathers = gather;
-            control.gather_reports(gather);
+            control.gather_reports(if gather { self.gather } else { 0 });
         }
     }
 

@@ -188,6 +188,11 @@ impl Nic {
                 self.set(reg::ICR, pending | value);
                 value
             }
+            // What waits is written back, which is a cause.
+            reg::RDTR if value & bit::rdtr::FPD != 0 => {
+                self.set(reg::ICR, self.get(reg::ICR) | bit::cause::RXT0);
+                value
+            }
             reg::IMS => old | value,
             reg::IMC => {
                 let mask = self.get(reg::IMS);

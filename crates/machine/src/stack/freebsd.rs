@@ -158,7 +158,12 @@ struct Shared<N: Netdev, H> {
     /// A process that is to be told of room in the transmit queue.
     waiting: Cell<Option<ContextId>>,
     polling: State,
+    /// System calls look at the clock: the driver has timers of its own.
+    soft_timers: bool,
 }
+
+/// A look at the clock at the end of a system call, in cycles: RDTSC takes 80 on a Pentium 4 (Fog, Instruction tables).
+const CLOCK_CYCLES: u64 = 100;
 
 /// A running stack with one device. A handle to look at.
 pub struct Stack<N: Netdev, H> {
@@ -172,7 +177,7 @@ fn spend(machine: &Machine, function: Function, cycles: u64) {
 
 impl<N: Netdev, H: Handler<N>> Stack<N, H> {
     /// Starts the stack for the card in `slot`. A driver without interrupts is polled by the rules of polling(4); one that wants to be polled
-    /// after its interrupt has a thread for that, with timers as fine as the CPU's.
+    /// after its interrupt has a thread for that, with [soft timers](Machine::nap_until), for which system calls look at the clock.
     pub fn start(
         machine: &Machine,
         slot: usize,
@@ -192,6 +197,7 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
             netisr: Cell::new(None),
             waiting: Cell::new(None),
             polling: State::default(),
+            soft_timers: matches!(service, Service::Paced { .. }),
             params,
         });
         spawn_netisr(machine, &shared);
@@ -376,14 +382,17 @@ fn spawn_taskqueue<N: Netdev, H: Handler<N>>(
                 shared.go_on(machine);
                 polled
             });
-            match polled.next {
+            let switched = match polled.next {
                 Next::Interrupt => {
                     machine.wait();
-                    spend(machine, Function::Task, shared.params.switch_cycles);
+                    true
                 }
-                Next::At(until_ps) => machine.wait_until(until_ps),
+                Next::At(until_ps) => machine.nap_until(until_ps),
                 Next::Yield(until_ps) => machine.give_way_until(until_ps),
-                Next::Now => {}
+                Next::Now => false,
+            };
+            if switched {
+                spend(machine, Function::Task, shared.params.switch_cycles);
             }
             machine.give_way();
         }

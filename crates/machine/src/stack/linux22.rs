@@ -449,8 +449,12 @@ fn spawn_poller<N: Netdev, C: Consumer<N>>(
             });
             match polled.next {
                 Next::Interrupt => machine.wait(),
-                Next::At(until_ps) => machine.wait_until(until_ps),
-                Next::Yield(until_ps) => machine.give_way_until(until_ps),
+                Next::At(until_ps) => {
+                    machine.nap_until(until_ps);
+                }
+                Next::Yield(until_ps) => {
+                    machine.give_way_until(until_ps);
+                }
                 Next::Now if polled.frames == 0 && polled.completed == 0 => machine.polled_in_vain(began),
                 Next::Now => {}
             }

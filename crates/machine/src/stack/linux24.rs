@@ -442,8 +442,12 @@ fn spawn_poller<N: Netdev, H: Handler<N>>(
             shared.ports.iter().for_each(|port| port.device.flush());
             match next {
                 Next::Interrupt => machine.wait(),
-                Next::At(until_ps) => machine.wait_until(until_ps),
-                Next::Yield(until_ps) => machine.give_way_until(until_ps),
+                Next::At(until_ps) => {
+                    machine.nap_until(until_ps);
+                }
+                Next::Yield(until_ps) => {
+                    machine.give_way_until(until_ps);
+                }
                 Next::Now if frames == 0 && completed == 0 => machine.polled_in_vain(began),
                 Next::Now => {}
             }

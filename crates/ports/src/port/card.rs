@@ -51,7 +51,9 @@ impl Server {
         match service {
             Service::Polling { burst } => Some(Self::Polling(Polling::new(burst))),
             Service::Napi { weight, exit, mask: true } => Some(Self::Napi(Napi::new(weight, exit, true))),
-            Service::SelfPacing { burst, reserve } => Some(Self::SelfPacing(SelfPacing::new(burst, reserve))),
+            Service::SelfPacing { burst, reserve, gather } => {
+                Some(Self::SelfPacing(SelfPacing::new(burst, reserve).gathering(gather)))
+            }
             Service::Napi { mask: false, .. } | Service::InterruptLoop { .. } => None,
         }
     }

@@ -29,7 +29,8 @@ impl ServiceKind {
         match self {
             Self::Polling => Service::Polling { burst: BUDGET as u16 },
             Self::Napi => Service::Napi { weight: 64, exit: NapiExit::BothIdle, mask: true },
-            Self::Kpps => Service::SelfPacing { burst: BUDGET as u16, reserve: 0 },
+            // RDTR other than 0 was not tried on silicon: public drivers warn that it may hang a card (e1000.rst, RxIntDelay).
+            Self::Kpps => Service::SelfPacing { burst: BUDGET as u16, reserve: 0, gather: 0 },
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Processes that send: what ttcp, netblast and netsend do.
 
-use super::{Handler, IntoBuffer, Netdev, Shared, Stack, spend};
+use super::{CLOCK_CYCLES, Handler, IntoBuffer, Netdev, Shared, Stack, spend};
 use crate::cpu::{Function, Level, Machine};
 use crate::stack::Producer;
 use std::cell::Cell;
@@ -148,7 +148,8 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
 impl<N: Netdev, H: Handler<N>> Shared<N, H> {
     /// The system call: `false` is `ENOBUFS`.
     fn send(&self, machine: &Machine, bytes: usize, producer: &mut impl Producer) -> bool {
-        spend(machine, Function::SystemCall, self.params.system_call_cycles);
+        let clock_cycles = if self.soft_timers { CLOCK_CYCLES } else { 0 };
+        spend(machine, Function::SystemCall, self.params.system_call_cycles + clock_cycles);
         let made = machine.without_interrupts(|| {
             self.device.make(&mut |buffer| producer.produce(machine.now_ps(), buffer))
         });
