@@ -45,6 +45,8 @@ const OVERHEAD: u64 = 16;
 const PAUSE: u64 = 8;
 /// An interrupt costs about this many times its register accesses: entry, exit, cold caches.
 const WHOLE_INTERRUPT: u64 = 4;
+/// A timer's interrupt and the way from there to a poll take no longer than so many interrupts' costs, which are estimates.
+const LATE: u64 = 4;
 /// What any cost is at least, for clocks too coarse to tell.
 const LEAST_NS: u64 = 50;
 /// A frame of 64 bytes at 1 Gb/s.
@@ -222,7 +224,7 @@ impl SelfPacing {
         let burst = usize::from(self.burst);
         let limit = budget.min(burst);
         let start = control.platform().now_ns();
-        self.note_turn(start);
+        let turn_ns = self.turn(start);
         let mut reclaimed = tx.with(|tx| {
             tx.attend(true);
             tx.reclaim(usize::MAX)
@@ -248,7 +250,7 @@ impl SelfPacing {
                     (self.asleep, self.napping, self.slept_at_ns) = (true, true, now);
                     (self.reported_at_ns, self.batch_ns) = (now, 0);
                     control.unmask_receive();
-                    self.account(self.turn_ns + (now - start), reclaimed > 0);
+                    self.account(turn_ns + (now - start), reclaimed > 0);
                     return Ok((
                         Polled { received, reclaimed, done: false },
                         Next::At(now + self.interrupt_ns),
@@ -262,7 +264,7 @@ impl SelfPacing {
                     self.asleep = true;
                     self.slept_at_ns = now;
                     control.unmask();
-                    self.account(self.turn_ns + (now - start), false);
+                    self.account(turn_ns + (now - start), false);
                     return Ok((Polled { done: true, ..Polled::default() }, Next::Asleep));
                 }
                 self.near_miss();
@@ -279,7 +281,7 @@ impl SelfPacing {
             self.worked_at_ns = now;
         }
         self.adapt_pause(received, control.config().rx_ring);
-        let owed_ns = self.account(self.turn_ns + (now - start), received + reclaimed > 0);
+        let owed_ns = self.account(turn_ns + (now - start), received + reclaimed > 0);
         let pause_ns = if received == burst { 0 } else { self.pause_ns };
         let next = if owed_ns > pause_ns {
             Next::Yield(now + owed_ns)
@@ -378,13 +380,16 @@ impl SelfPacing {
         (took_ns * self.rate) >> 10
     }
 
-    /// How late a poll begins tells what it takes to get there. One that begins early was not waited with: others
-    /// did not want the CPU.
-    fn note_turn(&mut self, start: u64) {
-        if self.due_ns > 0 && start >= self.due_ns {
-            average(&mut self.turn_ns, (start - self.due_ns).min(self.interrupt_ns));
+    /// What it took to get to a poll: how late it begins, if it was due at some time, otherwise as much as usual. One that begins early was
+    /// not waited with: others did not want the CPU. What is later than [`LATE`] was somebody else's.
+    fn turn(&mut self, start: u64) -> u64 {
+        let due_ns = core::mem::take(&mut self.due_ns);
+        if due_ns == 0 || start < due_ns {
+            return self.turn_ns;
         }
-        self.due_ns = 0;
+        let late_ns = (start - due_ns).min(self.interrupt_ns * LATE);
+        average(&mut self.turn_ns, late_ns);
+        late_ns
     }
 
     /// A window within its limits.
