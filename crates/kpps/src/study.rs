@@ -24,6 +24,8 @@ use std::sync::Mutex;
   kpps study beyond                  our driver on machines drawn at random
   kpps study morris2000 --report     and a page to read, morris2000.html
   kpps study beyond --kept beyond.kept    goes on there if it is interrupted
+  kpps study beyond --seeds 101..200      other machines
+  kpps study beyond --drawn 44       what was drawn for one: kpps grid takes it as it is
   kpps study --claim M14             one claim
   kpps study --perturb 10%           which verdicts turn when fitted constants move
   kpps study --perturb 10% --claim R16
@@ -43,12 +45,46 @@ pub struct Arguments {
     /// Keep finished measurements in this file; what is in it is not measured again, if kpps and all profiles are the same
     #[arg(long, value_name = "FILE", conflicts_with = "perturb")]
     kept: Option<PathBuf>,
+    /// What is drawn at random is drawn by these seeds instead
+    #[arg(long, value_name = "FIRST..LAST", value_parser = seeds, conflicts_with = "perturb")]
+    seeds: Option<(i64, i64)>,
+    /// Print the constants that are drawn by this seed, and measure nothing
+    #[arg(long, value_name = "SEED", conflicts_with_all = ["perturb", "seeds", "json", "report", "kept"])]
+    drawn: Option<u32>,
     /// Print the results as one JSON document
     #[arg(long)]
     json: bool,
     /// Write one HTML page for each study into this folder
     #[arg(long, value_name = "FOLDER", num_args = 0..=1, default_missing_value = ".")]
     report: Option<PathBuf>,
+}
+
+/// Seeds as they are typed.
+fn seeds(text: &str) -> Result<(i64, i64), String> {
+    let pair =
+        text.split_once("..").and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
+    pair.filter(|(first, last): &(u32, u32)| first <= last)
+        .map(|(first, last)| (first.into(), last.into()))
+        .ok_or_else(|| "write FIRST..LAST, as 101..200".into())
+}
+
+/// What is drawn by a seed for the measurements of some studies, each once, as arguments of `kpps grid`.
+fn drawn(studies: &[Study], seed: u32) -> Result<(), Failure> {
+    let mut screen = String::new();
+    for study in studies {
+        for (name, measurement) in study.claims.values().flat_map(|claim| &claim.measure) {
+            let drawn = measurement.drawn(seed.into()).map_err(Failure::Input)?;
+            let constants = drawn.iter().flatten().map(|constant| format!(" --set {constant}"));
+            let line = format!("{name}:{}\n", constants.collect::<String>());
+            if drawn.is_some() && !screen.contains(&line) {
+                screen += &line;
+            }
+        }
+    }
+    if screen.is_empty() {
+        return Err(Failure::Input("nothing is drawn at random there; it is in study beyond".into()));
+    }
+    print(&screen)
 }
 
 /// Finished measurements in a file.
@@ -83,7 +119,13 @@ impl Kept for File {
 
 /// Runs `kpps study`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let studies = chosen(arguments)?;
+    let mut studies = chosen(arguments)?;
+    if let Some(seed) = arguments.drawn {
+        return drawn(&studies, seed);
+    }
+    if let Some((first, last)) = arguments.seeds {
+        studies.iter_mut().for_each(|study| study.reseed(first, last));
+    }
     interrupt::watch();
     if let Some(share) = arguments.perturb {
         return perturb(&studies, share);

@@ -89,6 +89,8 @@ fn what_is_not_there_is_one_line() {
         (&["study", "rdr2007", "--claim", "M2"], "no claim 'M2' in rdr2007"),
         (&["study", "rdr2007", "rdr2007"], "given twice"),
         (&["study", "--perturb", "much"], "much"),
+        (&["study", "beyond", "--seeds", "9..3"], "FIRST..LAST"),
+        (&["study", "rdr2007", "--drawn", "44"], "nothing is drawn"),
     ] {
         let output = kpps(&here, arguments);
         let message = text(&output.stderr);
@@ -96,6 +98,31 @@ fn what_is_not_there_is_one_line() {
         assert!(message.contains(says), "{arguments:?} says: {message}");
         assert_eq!(message.trim_end().lines().count(), 1, "{arguments:?} says more than a line: {message}");
     }
+}
+
+/// What is drawn for a machine is what `grid` takes, and it is another one for another seed.
+#[test]
+fn machines_that_are_drawn_can_be_looked_at() {
+    let here = tempfile::tempdir().unwrap();
+    let drawn = |seed: &str| {
+        let output = kpps(&here, &["study", "beyond", "--claim", "W11", "--drawn", seed]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    // A chip's name may be a number.
+    let chip = (1..20).find(|seed| drawn(&seed.to_string()).contains("machine.chip=82544 ")).unwrap();
+    let shown = drawn(&chip.to_string());
+    assert_ne!(shown, drawn("44"));
+    let constants = shown.trim().strip_prefix("machines: ").unwrap();
+    let grid = "grid --vary load=100% --duration 5ms --no-live --csv";
+    let arguments: Vec<_> = grid.split(' ').chain(constants.split(' ')).collect();
+    let output = kpps(&here, &arguments);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout).trim().lines().count(), 2);
+    // One sender in place of a hundred.
+    let output = kpps(&here, &["study", "beyond", "--claim", "W4", "--seeds", "101..101", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["claims"][0]["values"]["interrupts_seed"], 101.0);
 }
 
 #[test]

@@ -433,7 +433,8 @@ impl Machine {
         let world = self.0.world.borrow();
         let contexts = self.0.contexts.borrow();
         let current = self.0.current.get();
-        let others = contexts.iter().enumerate().filter(|(id, c)| Some(*id) != current && self.is_ready(c, &world));
+        let others =
+            contexts.iter().enumerate().filter(|(id, c)| Some(*id) != current && self.is_ready(c, &world));
         others.map(|(_, context)| context.level).max() == Some(Level::Process)
     }
 

@@ -119,6 +119,8 @@ impl Profile {
                     other => Err(format!("{other} is no table")),
                 })?;
                 *value = match &change.to {
+                    // A name may be a number: a chip's.
+                    To::Set(Value::Integer(name)) if value.is_str() => name.to_string().into(),
                     To::Set(new) => new.clone(),
                     To::Scale(factor) => scaled(value, *factor)?,
                 };

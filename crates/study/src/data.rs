@@ -64,6 +64,30 @@ pub struct Measurement {
 }
 
 impl Measurement {
+    /// The same for other seeds, if it is taken for any.
+    pub(crate) fn reseed(&mut self, from: i64, to: i64) {
+        if let Some(seeds) = self.of.get_mut("seeds") {
+            *seeds = toml::Table::from_iter([("from".into(), from.into()), ("to".into(), to.into())]).into();
+        }
+    }
+
+    /// The constants that follow from a seed, as `driver.rx_ring=256`: of all, and of the setting's driver alone. `None` if none do.
+    ///
+    /// # Errors
+    /// If what is to be drawn makes no sense.
+    pub fn drawn(&self, seed: i64) -> Result<Option<Vec<String>>, String> {
+        let tables: Vec<_> =
+            ["random", "own"].iter().filter_map(|name| self.of.get(*name)?.as_table()).collect();
+        let changes = tables.iter().map(|table| crate::metric::drawn(table, seed.unsigned_abs()));
+        let changes = changes.collect::<Result<Vec<_>, _>>()?.concat();
+        Ok((!tables.is_empty()).then_some(changes))
+    }
+
+    /// Whether it is taken for each of some seeds, so that what it gives are lists.
+    pub(crate) fn has_seeds(&self) -> bool {
+        self.of.contains_key("seeds")
+    }
+
     /// The measurements that it consists of: one for each of its `seeds`, with that `seed`, or itself.
     pub(crate) fn parts(&self) -> Vec<Self> {
         let Some(seeds) = self.of.get("seeds").and_then(|seeds| seeds.clone().try_into::<Seeds>().ok())

@@ -93,14 +93,19 @@ pub fn measure_or_find<'a>(
         outcomes.entry((*key).clone()).or_default().push(taken.remove(&index));
     }
     // What was cut short in a part is missing as a whole.
-    let whole = |parts: Vec<Option<_>>| parts.into_iter().collect::<Option<Vec<_>>>().map(joined);
-    Outcomes(outcomes.into_iter().filter_map(|(key, parts)| Some((key, whole(parts)?))).collect())
+    let whole = |key: &String, parts: Vec<Option<_>>| {
+        let listed = distinct.get(key)?.has_seeds();
+        Some(joined(parts.into_iter().collect::<Option<Vec<_>>>()?, listed))
+    };
+    let outcomes =
+        outcomes.into_iter().filter_map(|(key, parts)| whole(&key, parts).map(|whole| (key, whole)));
+    Outcomes(outcomes.collect())
 }
 
-/// The values of a measurement from those of its parts: as they are if there is one, or else lists.
-fn joined(parts: Vec<Result<Values, String>>) -> Result<Values, String> {
+/// The values of a measurement from those of its parts: lists if it is `listed`, or else as they are.
+fn joined(parts: Vec<Result<Values, String>>, listed: bool) -> Result<Values, String> {
     let parts = parts.into_iter().collect::<Result<Vec<_>, _>>()?;
-    if let [one] = &parts[..] {
+    if let ([one], false) = (&parts[..], listed) {
         return Ok(one.clone());
     }
     let mut lists: BTreeMap<String, Vec<f64>> = BTreeMap::new();
@@ -124,6 +129,12 @@ fn word(value: &toml::Value) -> String {
 }
 
 impl Study {
+    /// What is taken for seeds is taken for these, from the first to the last.
+    pub fn reseed(&mut self, from: i64, to: i64) {
+        let measurements = self.claims.values_mut().flat_map(|claim| claim.measure.values_mut());
+        measurements.for_each(|measurement| measurement.reseed(from, to));
+    }
+
     /// Every measurement that the study asks for: of all claims and figures, or of one claim.
     pub fn measurements(&self, only: Option<&str>) -> Vec<&Measurement> {
         let claims = self.claims.iter().filter(|(id, _)| only.is_none_or(|only| *id == only));

@@ -15,9 +15,22 @@ mod versus;
 mod watch;
 
 use crate::Measurement;
-use kpps_profiles::Change;
+use kpps_profiles::{Change, To};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+/// The constants that a table of what they may be gives for a seed, as `driver.rx_ring=256`.
+pub(crate) fn drawn(of: &toml::Table, seed: u64) -> Result<Vec<String>, String> {
+    let changes = random::changes(of, seed)?.into_iter();
+    let text = |change: Change| match change.to {
+        To::Set(value) => {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            Some(format!("{}.{}={value}", change.kind.word(), change.constant))
+        }
+        To::Scale(_) => None,
+    };
+    Ok(changes.filter_map(text).collect())
+}
 
 /// A measured value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
