@@ -11,6 +11,7 @@ test: install-build-tools install-test-tools install-lab lint
 	cargo test --workspace --doc
 	cargo build --release --quiet --package kpps
 	tests/same-bytes.sh
+	tests/hundred-machines.sh
 
 # What can only be tried in guests, told line by line: the functional suite on the real PCI path, traffic against the kernel's
 # driver, faults, interrupts. `test` runs the suite on e1000 through UIO and on e1000e through VFIO, traffic and bad input. Kernel and packages are fetched

@@ -69,8 +69,7 @@ use std::process::ExitCode;
   kpps bridge uio:0000:00:10.0 uio:0000:00:11.0
 
 Sizes are frame sizes with FCS (64 is the 60-byte buffer of a minimum frame); rates are frames per second.
-Only the commands on ports (device, send, count, trial, ndr, agent, forward, bridge, route, nat)
-need hardware or root."
+Only ports need hardware or root (packet:, xdp:, auto:, uio:, vfio:): udp: and everything else do without."
 )]
 struct Arguments {
     #[command(subcommand)]

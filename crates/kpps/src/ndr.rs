@@ -155,6 +155,9 @@ fn screen(document: &Ndr) -> String {
         let _ =
             writeln!(text, "the sender can send {:.1} kpps here{}", ceiling / 1e3, limits(document, ceiling));
     }
+    if let Some(limit) = document.sender_limit() {
+        let _ = writeln!(text, "{limit}");
+    }
     if let Some(clocks) = document.clock_error() {
         let _ = writeln!(text, "{clocks}");
     }

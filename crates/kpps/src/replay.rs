@@ -64,7 +64,11 @@ impl ReplayArguments {
             true => {
                 let at_ns: Vec<_> = captured.iter().map(|frame| frame.at_ns).collect();
                 let times = Times::new(&at_ns, self.speed);
-                Some(times.ok_or_else(|| unusable(&"has no two frames at different times: give --load"))?)
+                Some(times.ok_or_else(|| {
+                    unusable(
+                        &"has no frames, or not two at different times, one after the other: give --load",
+                    )
+                })?)
             }
             false => None,
         };

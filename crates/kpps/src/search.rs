@@ -9,7 +9,7 @@ use crate::testbed::{Opened, Target};
 use crate::units::{self, Rate};
 use clap::Args;
 use kpps_bench::rfc2544::Ask;
-use kpps_bench::search::{Goal, Measured, Search};
+use kpps_bench::search::{Found, Goal, Measured, Search};
 use kpps_bench::{Load, Testbed, Trial, point};
 use kpps_frames::{Mix, Size};
 use kpps_live::{Progress, View};
@@ -113,7 +113,11 @@ impl Bench {
     /// One trial of a measurement of this name, of an earlier run if there is one.
     pub fn trial(&mut self, name: &str, sizes: &Mix, ask: Ask) -> Result<SearchTrial, Failure> {
         let traffic = self.traffic.as_ref().map(|traffic| format!(", {traffic}")).unwrap_or_default();
-        let name = format!("{:?} {sizes} B both ways: {}{traffic}, {name}", self.name, self.both_ways);
+        // Another kernel, driver or setting is another system.
+        let name = format!(
+            "{:?} {sizes} B both ways: {}{traffic}, {name}, on {:?}",
+            self.name, self.both_ways, self.environment
+        );
         let number = self.asked.entry(name.clone()).or_default();
         let known = self.journal.as_ref().and_then(|journal| journal.of(&name).get(*number).cloned());
         *number += 1;
@@ -200,6 +204,7 @@ impl Bench {
         let goals = goals.iter().map(|(name, goal)| {
             let found = search.found(goal);
             SearchGoal {
+                limited_by_sender: is_senders(&found, &trials),
                 name: (*name).into(),
                 loss_ratio: goal.loss_ratio,
                 exceed_ratio: goal.exceed_ratio,
@@ -242,6 +247,18 @@ impl Bench {
         };
         Ok((found, end))
     }
+}
+
+/// Whether at least half of the frames that were missing between the bounds, and at the upper one, had not been sent.
+fn is_senders(found: &Found, trials: &[SearchTrial]) -> bool {
+    let above_lower = |pps: f64| found.lower_pps.is_none_or(|lower| pps > lower);
+    let up_to_upper = |pps: f64| found.upper_pps.is_some_and(|upper| pps <= upper);
+    let there = trials.iter().filter(|trial| above_lower(trial.load_pps) && up_to_upper(trial.load_pps));
+    let (missing, unsent) = there.fold((0, 0), |(missing, unsent), trial| {
+        let due = trial.sent + trial.unsent;
+        (missing + due.saturating_sub(trial.delivered), unsent + trial.unsent)
+    });
+    unsent > 0 && 2 * unsent >= missing
 }
 
 /// A trial in the middle of which a command resets the system.
@@ -299,4 +316,30 @@ pub fn tenths(pps: f64) -> f64 {
 pub fn in_words(sizes: &Mix, offered_pps: Option<f64>, seconds: f64) -> String {
     let load = offered_pps.map_or("as much as goes".into(), |pps| format!("{:.1} kpps", pps / 1e3));
     format!("{sizes} B: {load} for {seconds} s")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_is_the_senders_if_most_of_what_is_missing_there_was_never_sent() {
+        let found =
+            Found { lower_pps: Some(100.0), upper_pps: Some(110.0), conditional_pps: None, done: true };
+        // What was due is 1000 frames each time.
+        let trial = |load_pps, unsent, lost| SearchTrial {
+            load_pps,
+            sent: 1000 - unsent,
+            unsent,
+            delivered: 1000 - unsent - lost,
+            ..SearchTrial::default()
+        };
+        let far = [trial(200.0, 500, 0), trial(90.0, 5, 0)];
+        let senders = |near: &[SearchTrial]| is_senders(&found, &[&far[..], near].concat());
+        assert!(!senders(&[]), "neither above the bound nor below it");
+        assert!(senders(&[trial(110.0, 30, 0)]));
+        assert!(senders(&[trial(110.0, 30, 30)]));
+        assert!(!senders(&[trial(110.0, 30, 31)]));
+        assert!(!senders(&[trial(105.0, 0, 9)]));
+    }
 }

@@ -160,7 +160,7 @@ Frames of --replay have no tags. Each is recognised by its bytes from the networ
 equal ones are counted together, a damaged one is foreign and its original lost, order is judged by frames that the capture has
 once, and there are no latencies. --src and --dst say for whose addresses the ports answer.")]
 pub struct Arguments {
-    /// The two ports: auto:INTERFACE, packet:INTERFACE, xdp:INTERFACE, uio:ADDRESS or vfio:ADDRESS each
+    /// The two ports: auto:INTERFACE, packet:INTERFACE, xdp:INTERFACE, udp:HOST:PORT, uio:ADDRESS or vfio:ADDRESS each
     #[arg(long, value_delimiter = ',', required = true, value_name = "PORT,PORT")]
     testbed: Vec<Spec>,
     /// Frame size in bytes with FCS, or a mix: imix-csit, imix-trex, imix-linux, or sizes with weights as 64:7,570:4,1518:1

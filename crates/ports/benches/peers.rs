@@ -4,7 +4,7 @@
 //! Each rate is what the far interface counted in a second, and it is related to the processor time that the sender got,
 //! so that others on the machine take little of it away. Ratios are taken within a round, between neighbours, because a
 //! shared host drifts. The median of all rounds is shown, and the lowest and the highest ratio. Then how evenly ours and others
-//! send at 100 and 500 kpps, as the far end sees it, and what a core receives. `… --bench peers -- 3 iperf3 pacing` does three rounds
+//! send at 10, 100 and 500 kpps, as the far end sees it, and what a core receives. `… --bench peers -- 3 iperf3 pacing` does three rounds
 //! of these parts: `net_af_xdp`, `net_af_packet`, `trafgen`, `iperf3`, `pacing`, `receiving`.
 #![allow(clippy::unwrap_used)]
 
@@ -212,7 +212,7 @@ impl Bench {
             "\n{:>6} {:14} {:>9} {:>9} {:>12} {:>9} {:>10}   (median of {rounds}; gaps as they arrive)",
             "kpps", "sender", "kpps", "off by %", "within 10 us", "99 %, us", "most, us"
         );
-        for kpps in [100, 500] {
+        for kpps in [10, 100, 500] {
             let pps = f64::from(kpps) * 1e3;
             let load = Load::Pps(pps);
             let gap_ns = 1_000_000 / kpps;

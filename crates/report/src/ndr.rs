@@ -94,6 +94,10 @@ pub struct SearchGoal {
     pub upper_pps: Option<f64>,
     /// The conditional throughput at the lower bound, in frames per second.
     pub conditional_pps: Option<f64>,
+    /// Of the frames that were missing above the lower bound, at least half had not been sent: the bound is the sender's, and what is between the ports
+    /// may do better.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub limited_by_sender: bool,
     /// The bounds are as close as asked.
     pub done: bool,
 }
@@ -137,6 +141,18 @@ pub struct SearchTrial {
 }
 
 impl Ndr {
+    /// What is to be said if the sender was the limit.
+    pub fn sender_limit(&self) -> Option<String> {
+        let goals: Vec<_> =
+            self.goals.iter().filter(|goal| goal.limited_by_sender).map(|goal| goal.name.as_str()).collect();
+        (!goals.is_empty()).then(|| {
+            format!(
+                "{} tell the sender's limit, not that of what is between the ports: most of the frames missing there were never sent.",
+                goals.join(" and ")
+            )
+        })
+    }
+
     /// What is to be said of its latencies, if they are by two clocks.
     pub fn clock_error(&self) -> Option<String> {
         crate::clock_error(self.trials.iter().map(|trial| trial.latency_ns))

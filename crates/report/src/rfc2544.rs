@@ -263,11 +263,15 @@ impl Rfc2544 {
             for trial in &tests.frame_loss {
                 let _ = writeln!(
                     text,
-                    "  frame loss    {:>8.1} kpps: {} of {} lost, {:.4} %",
+                    "  frame loss    {:>8.1} kpps: {} of {} lost, {:.4} %{}",
                     trial.load_pps / 1e3,
                     trial.sent + trial.unsent - trial.delivered.min(trial.sent),
                     trial.sent + trial.unsent,
-                    trial.loss_ratio * 100.0
+                    trial.loss_ratio * 100.0,
+                    match trial.unsent {
+                        0 => String::new(),
+                        unsent => format!(", {unsent} of them never sent"),
+                    }
                 );
             }
             if let Some(found) = &tests.back_to_back {

@@ -17,6 +17,9 @@ use std::collections::BTreeMap;
 
 /// Counters under which frames are lost on their way in. `rx_over_errors` and `rx_fifo_errors` are among the others.
 const RECEIVE: [&str; 4] = ["rx_dropped", "rx_errors", "rx_missed_errors", "rx_nohandler"];
+/// The same of frames for other stations. It counts in other namespaces than the tester's: in its own a port takes in everything, and what a bridge
+/// floods is for others there.
+const FOR_OTHERS: &str = "rx_otherhost_dropped";
 /// Counters under which frames are lost on their way out.
 const TRANSMIT: [&str; 2] = ["tx_dropped", "tx_errors"];
 
@@ -110,6 +113,9 @@ pub fn account(before: &Look, after: &Look, ports: &[PortCount]) -> Accounts {
             for counter in RECEIVE {
                 let twice = if counter == "rx_dropped" { in_backlog } else { 0 };
                 accounts.drop(format!("{label} {counter}"), one.count(counter) - twice);
+            }
+            if one.namespace.is_some() && one.after.kind.as_deref() != Some("bridge") {
+                accounts.drop(format!("{label} {FOR_OTHERS}"), one.count(FOR_OTHERS));
             }
             for (kind, drops) in one.qdiscs(true) {
                 accounts.drop(format!("{label} {kind}"), drops);
@@ -293,6 +299,23 @@ mod tests {
         set(&mut after, 0, &[("rx_dropped", 5), ("rx_nohandler", 5)]);
         set(&mut after, 2, &[("tx_dropped", 5), ("tx_errors", 5)]);
         assert_eq!(dropped(&after, 0, 0), []);
+    }
+
+    #[test]
+    fn frames_for_others_are_lost_where_the_tester_is_not() {
+        let mut after = look();
+        let router = |frames| {
+            let mut interface = cable(1, "ra", 9);
+            interface.counters.insert(FOR_OTHERS.into(), frames);
+            Some(("r".to_owned(), Namespace { interfaces: vec![interface], ..Namespace::default() }))
+        };
+        let mut before = look();
+        before.namespaces.extend(router(3).map(|(name, space)| (Some(name), space)));
+        after.namespaces.extend(router(10).map(|(name, space)| (Some(name), space)));
+        // A bridge's port in the tester's own.
+        set(&mut after, 1, &[(FOR_OTHERS, 5)]);
+        let accounts = account(&before, &after, &ports(100, 0));
+        assert_eq!(accounts.dropped, [(format!("r/ra {FOR_OTHERS}"), 7)].into());
     }
 
     #[test]

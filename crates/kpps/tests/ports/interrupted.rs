@@ -85,6 +85,23 @@ fn a_search_that_is_killed_goes_on_where_it_was() {
     }
 }
 
+/// What was measured on other settings is no answer: it stays in the file, and all is measured anew.
+#[test]
+fn other_settings_are_another_system() {
+    let Some(net) = bridged() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let trials = folder.path().join("trials");
+    let child = search(&net, &trials);
+    measured(&trials, 3);
+    stop(child);
+    let before = lines(&trials).len();
+    net.run(&["ip", "link", "set", "dev", "a", "mtu", "1400"]);
+    let child = search(&net, &trials);
+    measured(&trials, before + 2);
+    let found = document(&stop(child))["trials"].as_array().unwrap().clone();
+    assert_eq!(found[..], lines(&trials)[before..]);
+}
+
 /// A search that is left alone until it gives up.
 fn gives_up(child: Child, why: &str) -> Output {
     let output = child.wait_with_output().unwrap();
@@ -121,6 +138,6 @@ fn a_device_that_goes_away_leaves_what_was_measured() {
     measured(&trials, lines(&trials).len() + 2);
     let before = lines(&trials).len();
     net.run(&["ip", "link", "del", "dev", "a"]);
-    gives_up(child, "");
+    gives_up(child, "the device has gone");
     assert!(lines(&trials).len() >= before);
 }

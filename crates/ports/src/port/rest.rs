@@ -5,9 +5,9 @@ use std::io;
 use std::time::Duration;
 
 /// Up to this far ahead one waits spinning. To sleep and be woken by a timer takes a Linux kernel 50 µs and more (its
-/// timers have a slack of that much, prctl(2) `PR_SET_TIMERSLACK`, and then the scheduler has its turn); whoever
-/// slept for less would come late. The pauses of our service are below it, those of a slow source above.
-const SPIN_NS: u64 = 60_000;
+/// timers have a slack of that much, prctl(2) `PR_SET_TIMERSLACK`, and then the scheduler has its turn), in a virtual machine up to twice that; whoever
+/// slept for less would come late. The pauses of our service are below it, those of a source of less than 5 kpps above.
+const SPIN_NS: u64 = 200_000;
 
 /// Waits until one of the ports wants to be looked at, or for `at_most`.
 ///

@@ -59,6 +59,7 @@ pub(crate) fn notices(search: &Ndr) -> Vec<String> {
             kpps(ceiling)
         ));
     }
+    notices.extend(search.sender_limit());
     notices.extend(search.clock_error());
     let unexplained: i128 = search.trials.iter().map(|trial| trial.ledger.unexplained().max(0)).sum();
     if unexplained > 0 {
