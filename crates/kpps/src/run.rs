@@ -65,8 +65,10 @@ impl Common {
         let mut chosen = Vec::with_capacity(specs.len());
         for spec in specs {
             let (port, why) = port::choose(spec).map_err(|e| Failure::Input(e.to_string()))?;
-            if let Some(why) = why {
-                eprintln!("{spec} is {port}: {why}");
+            match why {
+                Some(word) if port == *spec => eprintln!("{spec}: {word}"),
+                Some(why) => eprintln!("{spec} is {port}: {why}"),
+                None => {}
             }
             chosen.push(port);
         }

@@ -196,6 +196,7 @@ fn auto_chooses() {
         let [mut near, mut far] = ports(["auto", "auto"]);
         let frames = [frame(60, 0, false)];
         assert_eq!(pass(&mut near, &mut far, &frames), frames);
+        assert_eq!(choose(&"xdp:near0".parse().unwrap()).unwrap().1, None);
         let none = choose(&"auto:nothere0".parse().unwrap()).unwrap_err();
         assert!(none.to_string().contains("no such interface"), "{none}");
     });

@@ -7,14 +7,18 @@ use kpps_dma::Memory;
 use std::path::Path;
 
 /// What a port's name stands for: `auto:INTERFACE` for the best that the system, the driver and this user's rights
-/// allow, with a word on why; any other for itself.
+/// allow, with a word on why; any other for itself, with a word if it sees only a part of what comes.
 ///
 /// It is found out by trying, which takes the interface's first queue from the kernel for a moment.
 ///
 /// # Errors
 /// [`Error`]: there is no such interface, or no memory to try with.
 pub fn choose(spec: &Spec) -> Result<(Spec, Option<String>), Error> {
-    let Spec::Auto(interface) = spec else { return Ok((spec.clone(), None)) };
+    let interface = match spec {
+        Spec::Auto(interface) => interface,
+        Spec::Xdp { interface, queue } => return Ok((spec.clone(), of_several(interface, *queue))),
+        _ => return Ok((spec.clone(), None)),
+    };
     let packet = |why: String| Ok((Spec::Packet(interface.clone()), Some(why)));
     let queues = receive_queues(interface);
     let queue = Spec::Xdp { interface: interface.clone(), queue: 0 };
@@ -39,6 +43,16 @@ pub fn choose(spec: &Spec) -> Result<(Spec, Option<String>), Error> {
         }
         Ok(_) => packet("its driver knows nothing of XDP".into()),
     }
+}
+
+/// A word for who asked for one queue of several.
+fn of_several(interface: &str, queue: u32) -> Option<String> {
+    let queues = receive_queues(interface);
+    (queues > 1).then(|| {
+        format!(
+            "it sees queue {queue} of {queues} only: packet:{interface} sees all, and so does this one after `ethtool -L {interface} combined 1`"
+        )
+    })
 }
 
 /// How many queues an interface receives by; 1 where the system does not tell.
