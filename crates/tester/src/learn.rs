@@ -66,14 +66,14 @@ fn probe(plan: &FlowPlan, [from, to]: [&End; 2], to_mac: Mac, destination: u32, 
 }
 
 /// Makes both ends known, finds out whom each must send to, and sends frames of `stream` until one has come through each
-/// `way` (from, to). Returns the stations, and whether all ways are open.
+/// `way` (from, to). Returns the stations, `None` for a router that did not answer, and whether all ways are open.
 pub(crate) fn learn(
     ports: &mut [Box<dyn TestPort>; 2],
     ends: &[End; 2],
     (ways, plan): (&[(usize, usize)], &FlowPlan),
     stream: u16,
     go_on: &dyn Fn() -> bool,
-) -> Result<([Mac; 2], bool), Trouble> {
+) -> Result<([Option<Mac>; 2], bool), Trouble> {
     let mut to: [Option<Mac>; 2] = [0, 1].map(|at| match (ends[at].to, ends[at].gateway) {
         (Some(mac), _) => Some(mac),
         (None, None) => Some(ends[1 - at].station.mac),
@@ -117,8 +117,7 @@ pub(crate) fn learn(
         }
         std::thread::sleep(Duration::from_micros(200));
     }
-    let known = [0, 1].map(|at| to[at].unwrap_or(ends[1 - at].station.mac));
-    Ok((known, ways.iter().all(|&(_, other)| through[other])))
+    Ok((to, ways.iter().all(|&(_, other)| through[other])))
 }
 
 /// Takes in what has come to both ports, and answers questions. Returns whether anything has come.

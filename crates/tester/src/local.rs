@@ -81,22 +81,24 @@ impl TestPort for LocalPort {
     }
 
     fn send_one(&mut self, frame: &[u8]) -> Result<bool, Trouble> {
-        send_one(&mut self.port, frame)
+        send_one(&mut self.port, frame).map_err(|trouble| trouble.at(&self.name))
     }
 
     fn receive(&mut self, sink: &mut dyn FnMut(&[u8])) -> Result<usize, Trouble> {
-        self.port.woken()?;
         // With times from now on: some kernels take a moment until they have them.
-        self.port.receive_stamped(BUDGET, |frame, _| {
-            sink(frame.as_ref());
-            Some(frame.buffer)
-        })
+        let received = self.port.woken().and_then(|()| {
+            self.port.receive_stamped(BUDGET, |frame, _| {
+                sink(frame.as_ref());
+                Some(frame.buffer)
+            })
+        });
+        received.map_err(|trouble| trouble.at(&self.name))
     }
 
     fn work(&mut self, duty: &Duty, stage: &Stage) -> Done {
         let before = match self.port.counters() {
             Ok(counters) => counters,
-            Err(trouble) => return failed(duty, stage, trouble),
+            Err(trouble) => return failed(duty, stage, trouble.at(&self.name)),
         };
         let epoch = self.clock.when(duty.epoch_ns);
         let mut incoming = duty.expect.as_ref().map(|expect| {
@@ -115,6 +117,7 @@ impl TestPort for LocalPort {
         if let Some(incoming) = incoming {
             done.received = incoming.received(stage.sent(1 - duty.at).unwrap_or(0));
         }
+        done.trouble = done.trouble.map(|trouble| trouble.at(&self.name));
         let after = self.port.counters().unwrap_or(before);
         (done.missed, done.errors) = (after.missed - before.missed, after.errors - before.errors);
         done

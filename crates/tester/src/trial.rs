@@ -141,6 +141,16 @@ pub enum Error {
         /// What is wrong.
         why: kpps_frames::Error,
     },
+    /// A router does not say which station it is.
+    #[error(
+        "{port}: the router {gateway} does not answer: is it there, and is that its address on this side?"
+    )]
+    Silent {
+        /// The port that asked.
+        port: String,
+        /// The router's address.
+        gateway: std::net::IpAddr,
+    },
     /// There are not so many flows, or too many.
     #[error("{} flows between these addresses and ports: 1 to {}, and no more than the ranges have",
         count.map_or("too many".into(), |count| count.to_string()), kpps_frames::flows::MOST_FLOWS)]
@@ -333,6 +343,12 @@ impl Tester {
         let stream = stream();
         let (macs, learned) =
             learn::learn(&mut self.ports, &self.ends, (ways, &self.flows), stream + 2, go_on)?;
+        if let Some(&(from, _)) = ways.iter().find(|(from, _)| macs[*from].is_none() && go_on())
+            && let Some(gateway) = self.ends[from].gateway
+        {
+            return Err(Error::Silent { port: self.ports[from].name().to_owned(), gateway });
+        }
+        let macs = [0, 1].map(|at| macs[at].unwrap_or(self.ends[1 - at].station.mac));
         let expected = match offer.load {
             Load::Pps(pps) => {
                 let mut timetable = match offer.replay.as_ref().and_then(|replay| replay.times.clone()) {

@@ -168,13 +168,18 @@ fn a_router_in_another_namespace() {
         is_clean(&trial);
         assert!(trial.interfaces.contains_key(&format!("{name}/rb")));
     }
-    // A router that does not know the way counts what it drops.
+    // A router that does not know the way drops what comes.
     router.run("ip route add blackhole 198.19.0.2/32");
     let offer = offer(4000.0, 64, false);
     let outcome = tester.trial(&offer, &|| true).unwrap();
     let trial = document(&tester, &offer, &outcome);
     assert!(!trial.learned);
     assert_eq!((trial.received, trial.lost), (0, trial.sent));
+    // One that is not there is named, and nothing is sent to nobody.
+    drop(tester);
+    let mut tester = self::tester([Some("198.18.0.77"), Some("198.19.0.254")], &[]);
+    let Err(silent) = tester.trial(&offer, &|| true) else { panic!("a trial with nobody") };
+    assert!(silent.to_string().contains("packet:a: the router 198.18.0.77 does not answer"), "{silent}");
 }
 
 #[test]

@@ -138,6 +138,6 @@ fn a_device_that_goes_away_leaves_what_was_measured() {
     measured(&trials, lines(&trials).len() + 2);
     let before = lines(&trials).len();
     net.run(&["ip", "link", "del", "dev", "a"]);
-    gives_up(child, "the device has gone");
+    gives_up(child, "packet:a: the device has gone");
     assert!(lines(&trials).len() >= before);
 }

@@ -171,6 +171,21 @@ pub enum Trouble {
         /// What the system said.
         source: std::io::Error,
     },
+    /// One of these at one port of several.
+    #[error("{port}: {trouble}")]
+    At {
+        /// The port's name.
+        port: String,
+        /// What is the matter.
+        trouble: Box<Trouble>,
+    },
+}
+
+impl Trouble {
+    /// The same, with the name of the port.
+    pub fn at(self, port: &str) -> Self {
+        Self::At { port: port.to_owned(), trouble: Box::new(self) }
+    }
 }
 
 impl From<kpps_driver::Error> for Trouble {
