@@ -6,104 +6,30 @@
 use kpps_agent::{Agent, Host, Rules, Security, Token, connect, keys};
 use kpps_frames::flows::Addresses;
 use kpps_frames::{Mix, Size};
+use kpps_namespaces::{Agents, Net, Process};
 use kpps_ports::port::Options;
 use kpps_ports::port::run::{Load, Shape};
 use kpps_report::trial::Trial;
 use kpps_tester::clock::Clock;
 use kpps_tester::look::Place;
 use kpps_tester::{Address, Allowed, LocalHost, Offer, Site, TestPort, Tester, document};
-use std::fs::File;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// A network namespace; gone when dropped.
-struct Net(String);
-
-impl Net {
-    fn new() -> Option<Self> {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let name = format!("kpps-a{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-        let made = Command::new("ip").args(["netns", "add", &name]).stderr(Stdio::null()).status();
-        if !made.is_ok_and(|status| status.success()) {
-            eprintln!("skipped: no right to make a network namespace");
-            return None;
-        }
-        let net = Self(name);
-        // Or the kernel's neighbour discovery would send frames that nobody asked for.
-        net.run(
-            "for all in all default; do echo 1 > /proc/sys/net/ipv6/conf/$all/disable_ipv6; done; ip link set dev lo up",
-        );
-        Some(net)
-    }
-
-    fn command(&self, program: &Path) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.0]).arg(program);
-        command
-    }
-
-    fn run(&self, line: &str) {
-        assert!(self.command(Path::new("sh")).args(["-c", line]).status().unwrap().success(), "{line}");
-    }
-
-    /// How many frames an interface has sent.
-    fn sent(&self, interface: &str) -> u64 {
-        let path = format!("/sys/class/net/{interface}/statistics/tx_packets");
-        let output = self.command(Path::new("cat")).arg(path).output().unwrap();
-        String::from_utf8_lossy(&output.stdout).trim().parse().unwrap()
-    }
-
-    /// This thread works there from now on, and those that it starts.
-    fn enter(&self) {
-        let namespace = File::open(format!("/run/netns/{}", self.0)).unwrap();
-        nix::sched::setns(namespace, nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
-    }
-}
-
-impl Drop for Net {
-    fn drop(&mut self) {
-        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
-    }
-}
-
-/// The tester's namespace, with the device under test, a bridge, and another network to reach the agents by; and the
-/// namespaces of two agents, 10.9.0.1 with port `a` and 10.9.0.2 with port `b`.
+/// Namespaces of a tester and of two agents with ports `a` and `b`, and what they know each other by.
 struct Lab {
-    tester: Net,
-    agents: [Net; 2],
+    nets: Agents,
     files: tempfile::TempDir,
 }
 
 impl Lab {
     fn new() -> Option<Self> {
-        let tester = Net::new()?;
-        let agents = [Net::new()?, Net::new()?];
-        for bridge in ["dut", "mgmt"] {
-            tester.run(&format!(
-                "ip link add name {bridge} type bridge mcast_snooping 0 && ip link set dev {bridge} up"
-            ));
-        }
-        tester.run("ip address add 10.9.0.254/24 dev mgmt");
-        for (agent, (port, number)) in agents.iter().zip([("a", 1), ("b", 2)]) {
-            for (end, bridge) in [(port, "dut"), ("m", "mgmt")] {
-                let here = format!("{bridge}{number}");
-                tester.run(&format!(
-                    "ip link add name {here} type veth peer name {end} netns {} &&
-                     ip link set dev {here} master {bridge} && ip link set dev {here} up",
-                    agent.0
-                ));
-                agent.run(&format!("ip link set dev {end} up"));
-            }
-            agent.run(&format!("ip address add 10.9.0.{number}/24 dev m"));
-        }
+        let nets = Agents::new(["a", "b"])?;
         let files = tempfile::tempdir().unwrap();
         std::fs::write(files.path().join("token"), "0123456789abcdef0123").unwrap();
         keys::make(&files.path().join("keys"), &["10.9.0.1".into(), "10.9.0.2".into()]).unwrap();
-        Some(Self { tester, agents, files })
+        Some(Self { nets, files })
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -117,7 +43,7 @@ impl Lab {
 
     fn agent(&self, at: usize, with: &str) -> Process {
         let says = [("PORT", ["packet:a", "packet:b"][at]), ("SECURITY", with)];
-        Process::start(&self.agents[at], "an_agent", self.files.path(), &says)
+        start(&self.nets.agents[at], "an_agent", self.files.path(), &says)
     }
 
     fn agents(&self, with: [&str; 2]) -> [Process; 2] {
@@ -169,56 +95,12 @@ fn offer(pps: f64, duration: Duration) -> Offer {
     }
 }
 
-/// This test program in a namespace, as an agent or as a tester, and what it says.
-struct Process {
-    child: Child,
-    said: Arc<Mutex<String>>,
-}
-
-impl Process {
-    fn start(net: &Net, role: &str, folder: &Path, environment: &[(&str, &str)]) -> Self {
-        let mut command = net.command(&std::env::current_exe().unwrap());
-        command.args(["--exact", role, "--ignored", "--nocapture"]).env("FOLDER", folder);
-        command
-            .envs(environment.iter().copied())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let said = Arc::new(Mutex::new(String::new()));
-        let to = said.clone();
-        std::thread::spawn(move || {
-            for line in lines.map_while(Result::ok) {
-                *to.lock().unwrap() += &format!("{line}\n");
-            }
-        });
-        let process = Self { child, said };
-        process.says("ready");
-        process
-    }
-
-    /// Waits until it has said this.
-    fn says(&self, what: &str) {
-        let end = Instant::now() + Duration::from_secs(60);
-        while !self.said.lock().unwrap().contains(what) {
-            assert!(Instant::now() < end, "'{what}' is not in: {}", self.said.lock().unwrap());
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    fn signal(&self, signal: &str) {
-        assert!(
-            Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap().success()
-        );
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// This test program in a namespace, as an agent or as a tester.
+fn start(net: &Net, role: &str, folder: &Path, environment: &[(&str, &str)]) -> Process {
+    let mut command = net.command(std::env::current_exe().unwrap());
+    command.args(["--exact", role, "--ignored", "--nocapture"]).env("FOLDER", folder);
+    command.envs(environment.iter().copied()).stdout(Stdio::null());
+    Process::start(command, "ready", Duration::from_secs(60))
 }
 
 fn said(name: &str) -> String {
@@ -267,7 +149,7 @@ fn closes(trial: &Trial, intended: u64) {
 #[test]
 fn a_trial_across_two_hosts_closes_with_a_token_and_with_certificates() {
     let Some(lab) = Lab::new() else { return };
-    lab.tester.enter();
+    lab.nets.tester.enter();
     for (agents, own) in [(["token"; 2], "token"), (["10.9.0.1", "10.9.0.2"], "tester")] {
         let _agents = lab.agents(agents);
         let mut tester = tester(&lab.security(own));
@@ -291,17 +173,17 @@ fn a_trial_across_two_hosts_closes_with_a_token_and_with_certificates() {
 #[test]
 fn an_agent_that_is_lost_ends_the_trial_with_what_was_measured() {
     let Some(lab) = Lab::new() else { return };
-    lab.tester.enter();
+    lab.nets.tester.enter();
     // Killed; and stopped, which is as if the network no longer reached it.
     for (lost, signal) in [(1, "-KILL"), (0, "-STOP")] {
         let agents = lab.agents(["token"; 2]);
         let mut tester = tester(&lab.security("token"));
-        let (begin, before) = (Instant::now(), lab.agents[0].sent("a"));
+        let (begin, before) = (Instant::now(), lab.nets.agents[0].sent("a"));
         let signalled = std::cell::Cell::new(false);
         let offer = offer(2000.0, Duration::from_secs(60));
         let outcome = tester.trial(&offer, &|| {
             // Learning is over, and much has been sent.
-            if !signalled.get() && lab.agents[0].sent("a") > before + 1000 {
+            if !signalled.get() && lab.nets.agents[0].sent("a") > before + 1000 {
                 signalled.set(true);
                 agents[lost].signal(signal);
             }
@@ -320,17 +202,17 @@ fn an_agent_that_is_lost_ends_the_trial_with_what_was_measured() {
 fn who_no_longer_hears_from_the_tester_stops_sending() {
     let Some(lab) = Lab::new() else { return };
     let agents = lab.agents(["token"; 2]);
-    let tester = Process::start(&lab.tester, "a_tester", lab.files.path(), &[]);
+    let tester = start(&lab.nets.tester, "a_tester", lab.files.path(), &[]);
     let end = Instant::now() + Duration::from_secs(60);
-    while lab.agents[0].sent("a") < 1000 {
-        assert!(Instant::now() < end, "nothing is sent: {}", tester.said.lock().unwrap());
+    while lab.nets.agents[0].sent("a") < 1000 {
+        assert!(Instant::now() < end, "nothing is sent: {}", tester.said());
         std::thread::sleep(Duration::from_millis(20));
     }
     tester.signal("-STOP");
     for agent in &agents {
         agent.says("the tester is gone in the middle of a trial");
     }
-    let then = lab.agents[0].sent("a");
+    let then = lab.nets.agents[0].sent("a");
     std::thread::sleep(Duration::from_millis(500));
-    assert!(lab.agents[0].sent("a") - then <= 2, "nothing is sent any longer");
+    assert!(lab.nets.agents[0].sent("a") - then <= 2, "nothing is sent any longer");
 }

@@ -240,17 +240,9 @@ fn simulated(arguments: &Arguments) -> Result<Ready, Failure> {
         return Err(Failure::Input("no driver preset given".into()));
     };
     let environment = Environment {
-        kpps_version: env!("CARGO_PKG_VERSION").into(),
-        testbed: "sim".into(),
-        machine: setup.machine.clone(),
-        chip: setup.chip.clone(),
-        bus: setup.bus.clone(),
-        host: setup.host.clone(),
-        stack: setup.stack.clone(),
-        app: room.app_name(),
         profiles_hash: kpps_profiles::hash(setups.iter().flat_map(|setup| &setup.own_profiles)),
         presets: presets.collect(),
-        ..Environment::default()
+        ..room.described(setup)
     };
     let named =
         |setup: Setup| Named { name: setup.driver.clone(), points: Points::new(room.testbed(setup), false) };

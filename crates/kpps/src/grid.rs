@@ -366,19 +366,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn environment(plan: &Plan) -> Environment {
     let environment = match &plan.on {
         On::There(there) => there.environment.clone(),
-        On::Room(room, setup) => Environment {
-            kpps_version: env!("CARGO_PKG_VERSION").into(),
-            testbed: "sim".into(),
-            machine: setup.machine.clone(),
-            chip: setup.chip.clone(),
-            bus: setup.bus.clone(),
-            host: setup.host.clone(),
-            stack: setup.stack.clone(),
-            app: room.app_name(),
-            profiles_hash: kpps_profiles::hash(&setup.own_profiles),
-            presets: [(setup.driver.clone(), setup.driver_description.clone())].into(),
-            ..Environment::default()
-        },
+        On::Room(room, setup) => room.described(setup),
     };
     of_frames(environment, &plan.sizes, &plan.load, plan.line_rate_pps)
 }

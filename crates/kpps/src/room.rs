@@ -3,6 +3,7 @@
 use clap::Args;
 use kpps_bench::Testbed;
 use kpps_frames::{Size, rate};
+use kpps_report::Environment;
 use kpps_testbed::forwarding::line_pps;
 use kpps_testbed::{Forwarder, Forwarding, Setup, Simulated};
 
@@ -45,5 +46,22 @@ impl Room {
     /// The name of the app, for results.
     pub fn app_name(self) -> Option<String> {
         self.app.map(|app| app.to_string())
+    }
+
+    /// What there is to say of this set-up in curves and grids, but for their frames.
+    pub fn described(self, setup: &Setup) -> Environment {
+        Environment {
+            kpps_version: env!("CARGO_PKG_VERSION").into(),
+            testbed: "sim".into(),
+            machine: setup.machine.clone(),
+            chip: setup.chip.clone(),
+            bus: setup.bus.clone(),
+            host: setup.host.clone(),
+            stack: setup.stack.clone(),
+            app: self.app_name(),
+            profiles_hash: kpps_profiles::hash(&setup.own_profiles),
+            presets: [(setup.driver.clone(), setup.driver_description.clone())].into(),
+            ..Environment::default()
+        }
     }
 }

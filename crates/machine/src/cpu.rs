@@ -419,23 +419,15 @@ impl Machine {
     /// processes have it do. Only a process that computes must be interrupted, whose cost passes before this context goes on. Whether it was.
     pub fn nap_until(&self, until_ps: u64) -> bool {
         self.wait_until(until_ps);
-        let interrupts = self.now_ps() >= until_ps && self.is_computing();
+        let interrupts = self.now_ps() >= until_ps
+            && self.others_want_cpu()
+            && !self.any_other(|level| level > Level::Process);
         if interrupts {
             self.count(|c| c.interrupts += 1);
             self.spend_on(Function::InterruptEntry, self.host().interrupt_entry_ps);
             self.spend_on(Function::InterruptExit, self.host().interrupt_exit_ps);
         }
         interrupts
-    }
-
-    /// Whether a process that computes has the CPU, but for this context.
-    fn is_computing(&self) -> bool {
-        let world = self.0.world.borrow();
-        let contexts = self.0.contexts.borrow();
-        let current = self.0.current.get();
-        let others =
-            contexts.iter().enumerate().filter(|(id, c)| Some(*id) != current && self.is_ready(c, &world));
-        others.map(|(_, context)| context.level).max() == Some(Level::Process)
     }
 
     /// Lets other ready contexts of the same level go first.
@@ -452,10 +444,18 @@ impl Machine {
     }
 
     fn others_want_cpu(&self) -> bool {
+        self.any_other(|_| true)
+    }
+
+    /// Whether any context but the current one is ready, at such a level.
+    fn any_other(&self, at: impl Fn(Level) -> bool) -> bool {
         let world = self.0.world.borrow();
         let contexts = self.0.contexts.borrow();
         let current = self.0.current.get();
-        contexts.iter().enumerate().any(|(id, c)| Some(id) != current && self.is_ready(c, &world))
+        contexts
+            .iter()
+            .enumerate()
+            .any(|(id, c)| Some(id) != current && at(c.level) && self.is_ready(c, &world))
     }
 
     /// Wakes a context: it becomes ready if it waits, or does not wait the next time it wants to.

@@ -6,6 +6,7 @@
 use kpps_bench::Testbed;
 use kpps_frames::flows::Ports;
 use kpps_frames::{Mix, Size};
+use kpps_namespaces::Net;
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Load, Shape};
 use kpps_ports::port::{Options, open};
@@ -14,71 +15,19 @@ use kpps_tester::look::Place;
 use kpps_tester::{Address, Bed, FlowPlan, Offer, Tester, document};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// A network namespace; gone when dropped.
-struct Net(String);
-
-impl Net {
-    fn new() -> Option<Self> {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let name = format!("kpps-t{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-        let made = Command::new("ip").args(["netns", "add", &name]).stderr(Stdio::null()).status();
-        if !made.is_ok_and(|status| status.success()) {
-            eprintln!("skipped: no right to make a network namespace");
-            return None;
-        }
-        let net = Self(name);
-        // Or the kernel's neighbour discovery would send frames that nobody asked for.
-        net.run(
-            "sh -c 'for all in all default; do echo 1 > /proc/sys/net/ipv6/conf/$all/disable_ipv6; done'",
-        );
-        Some(net)
-    }
-
-    /// Whether a line of shell succeeds there.
-    fn can(&self, line: &str) -> bool {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.0, "sh", "-c", line]).stderr(Stdio::null());
-        command.status().unwrap().success()
-    }
-
-    fn run(&self, line: &str) {
-        assert!(self.can(line), "{line}");
-    }
-
-    fn output(&self, line: &str) -> String {
-        let output = Command::new("ip").args(["netns", "exec", &self.0, "sh", "-c", line]).output().unwrap();
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    /// This thread works there from now on.
-    fn enter(&self) {
-        let namespace = File::open(format!("/run/netns/{}", self.0)).unwrap();
-        nix::sched::setns(namespace, nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
-    }
-
-    /// a–pa, a bridge, pb–b.
-    fn with_bridge() -> Option<Self> {
-        let net = Self::new()?;
-        net.run(
-            "ip link add name a type veth peer name pa && ip link add name b type veth peer name pb &&
-             ip link add name br type bridge mcast_snooping 0 &&
-             ip link set dev pa master br && ip link set dev pb master br &&
-             for i in a pa pb b br; do ip link set dev $i up; done",
-        );
-        net.enter();
-        Some(net)
-    }
-}
-
-impl Drop for Net {
-    fn drop(&mut self) {
-        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
-    }
+/// a–pa, a bridge, pb–b, in a namespace that this thread works in from now on.
+fn with_bridge() -> Option<Net> {
+    let net = Net::new()?;
+    net.run(
+        "ip link add name a type veth peer name pa && ip link add name b type veth peer name pb &&
+         ip link add name br type bridge mcast_snooping 0 &&
+         ip link set dev pa master br && ip link set dev pb master br &&
+         for i in a pa pb b br; do ip link set dev $i up; done",
+    );
+    net.enter();
+    Some(net)
 }
 
 /// Ports `a` and `b`, with these routers and places.
@@ -136,7 +85,7 @@ fn is_clean(trial: &Trial) {
 
 #[test]
 fn a_bridge_passes_all_sizes_and_the_ledger_closes() {
-    let Some(_net) = Net::with_bridge() else { return };
+    let Some(_net) = with_bridge() else { return };
     let mut tester = tester([None, None], &[]);
     for bytes in [64, 65, 128, 256, 512, 1024, 1280, 1518] {
         for both in [false, true] {
@@ -151,7 +100,7 @@ fn a_bridge_passes_all_sizes_and_the_ledger_closes() {
 fn a_router_in_another_namespace() {
     let Some(net) = Net::new() else { return };
     let router = Net::new().unwrap();
-    let name = &router.0;
+    let name = router.name();
     net.run(&format!(
         "ip link add name a type veth peer name ra netns {name} && ip link add name b type veth peer name rb netns {name} &&
          ip link set dev a up && ip link set dev b up"
@@ -184,7 +133,7 @@ fn a_router_in_another_namespace() {
 
 #[test]
 fn a_mix_of_sizes_and_flows_through_a_bridge_with_vlans() {
-    let Some(net) = Net::with_bridge() else { return };
+    let Some(net) = with_bridge() else { return };
     // Tagged on one side; on the other side the bridge takes the tag out.
     let vlans = "ip link set dev br type bridge vlan_filtering 1 &&
          bridge vlan add dev pa vid 7 && bridge vlan add dev pb vid 7 pvid untagged && bridge vlan del dev pb vid 1";
@@ -230,7 +179,7 @@ fn a_mix_of_sizes_and_flows_through_a_bridge_with_vlans() {
 fn ipv6_flows_through_a_router() {
     let Some(net) = Net::new() else { return };
     let router = Net::new().unwrap();
-    let name = &router.0;
+    let name = router.name();
     net.run(&format!(
         "ip link add name a type veth peer name ra netns {name} && ip link add name b type veth peer name rb netns {name} &&
          ip link set dev a up && ip link set dev b up"
@@ -278,7 +227,7 @@ fn dropped_by_qdisc(net: &Net, interface: &str) -> u64 {
 
 #[test]
 fn a_queue_that_overflows_says_how_much() {
-    let Some(net) = Net::with_bridge() else { return };
+    let Some(net) = with_bridge() else { return };
     let mut tester = tester([None, None], &[]);
     // 1 Mb/s carries 2000 frames of 60 B a second; 4 frames' worth of room.
     if !net.can("tc qdisc add dev pb root tbf rate 1mbit burst 1600 limit 300") {
@@ -293,7 +242,7 @@ fn a_queue_that_overflows_says_how_much() {
 
 #[test]
 fn a_short_burst_fits_a_queue_and_an_overload_is_over_when_it_ends() {
-    let Some(net) = Net::with_bridge() else { return };
+    let Some(net) = with_bridge() else { return };
     let tester = tester([None, None], &[]);
     // 10 Mb/s carry 20,000 frames of 60 B a second; there is room for 100 of them, and 26 more may go at once.
     if !net.can("tc qdisc add dev pb root tbf rate 10mbit burst 1600 limit 6000") {
@@ -320,7 +269,7 @@ fn a_short_burst_fits_a_queue_and_an_overload_is_over_when_it_ends() {
 
 #[test]
 fn what_netem_does_is_measured() {
-    let Some(net) = Net::with_bridge() else { return };
+    let Some(net) = with_bridge() else { return };
     if !net.can("tc qdisc add dev pb root netem loss 0.1%") {
         return eprintln!("skipped: this kernel has no netem");
     }
@@ -354,7 +303,7 @@ fn what_netem_does_is_measured() {
 
 #[test]
 fn an_end_in_the_middle_keeps_what_was_measured() {
-    let Some(_net) = Net::with_bridge() else { return };
+    let Some(_net) = with_bridge() else { return };
     let mut tester = tester([None, None], &[]);
     let begin = std::time::Instant::now();
     let offer = Offer { duration: Duration::from_secs(60), ..offer(2000.0, 64, false) };
@@ -368,7 +317,7 @@ fn an_end_in_the_middle_keeps_what_was_measured() {
 
 #[test]
 fn a_ceiling_is_what_the_ports_take_and_gaps_are_told() {
-    let Some(_net) = Net::with_bridge() else { return };
+    let Some(_net) = with_bridge() else { return };
     let mut tester = tester([None, None], &[]);
     let offer = offer(4000.0, 64, true);
     let ceilings = tester.ceilings(&offer, &|| true).unwrap();
@@ -387,7 +336,7 @@ fn a_ceiling_is_what_the_ports_take_and_gaps_are_told() {
 
 #[test]
 fn a_trial_can_be_seen_while_it_goes_on() {
-    let Some(net) = Net::with_bridge() else { return };
+    let Some(net) = with_bridge() else { return };
     // A queue that holds nothing for long, and drops the rest.
     if !net.can("tc qdisc add dev pb root tbf rate 1mbit burst 1600 limit 300") {
         return eprintln!("skipped: this kernel has no tbf");
@@ -418,7 +367,7 @@ fn a_trial_can_be_seen_while_it_goes_on() {
 
 #[test]
 fn a_load_above_line_rate_is_refused() {
-    let Some(_net) = Net::with_bridge() else { return };
+    let Some(_net) = with_bridge() else { return };
     let mut tester = tester([None, None], &[]);
     // The kernel says that virtual cables have 10 Gb/s.
     assert_eq!(tester.speed_mbps(), Some(10_000));

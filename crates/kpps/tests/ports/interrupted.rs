@@ -3,7 +3,7 @@
 use super::net::{Net, document, stop};
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// Two ends with a bridge between them.
@@ -57,10 +57,6 @@ fn goes_on(net: &Net, trials: &Path) {
     assert_eq!(found[..before.len()], before[..]);
 }
 
-fn kill(child: &Child, signal: &str) {
-    assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
-}
-
 #[test]
 fn a_search_that_is_killed_goes_on_where_it_was() {
     let Some(net) = bridged() else { return };
@@ -69,7 +65,7 @@ fn a_search_that_is_killed_goes_on_where_it_was() {
         let trials = folder.path().join(signal);
         let child = search(&net, &trials);
         measured(&trials, 3);
-        kill(&child, signal);
+        kpps_namespaces::signal(&child, signal);
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), code, "{signal}: {output:?}");
         if code.is_some() {

@@ -46,7 +46,7 @@ impl Rig {
         let stations = if job == Job::Vlan { [ROUTER[0]; 2] } else { ROUTER };
         for (index, name) in ["p", "q"].into_iter().enumerate() {
             let station = stations[index].map(|byte| format!("{byte:02x}")).join(":");
-            wires.run(&["ip", "link", "set", name, "netns", &router.0]);
+            wires.run(&["ip", "link", "set", name, "netns", router.name()]);
             router.run(&["ip", "link", "set", name, "address", &station]);
             if !(trunk && index == 1) {
                 router.run(&["ip", "link", "set", name, "up"]);

@@ -162,7 +162,7 @@ fn a_router_routes_and_a_kernel_behind_it_answers() {
     let Some(net) = Net::new(&[("a", "p"), ("q", "host")]) else { return };
     // The kernel is a host in the second network; all else goes by the router.
     let inside = Net::new(&[]).unwrap();
-    net.run(&["ip", "link", "set", "host", "netns", &inside.0]);
+    net.run(&["ip", "link", "set", "host", "netns", inside.name()]);
     inside.run(&["ip", "link", "set", "host", "up"]);
     inside.run(&["ip", "address", "add", "10.0.1.2/24", "dev", "host"]);
     inside.run(&["ip", "route", "add", "default", "via", "10.0.1.1"]);

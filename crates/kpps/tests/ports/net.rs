@@ -1,36 +1,24 @@
 //! Virtual cables in network namespaces, with kpps on some of their ends and ourselves on others.
 
 use kpps_dma::{BufferPool, Memory};
+use kpps_namespaces::signal;
 use kpps_platform::{Buffer, BufferSource};
 use kpps_ports::port::{Frame, PacketPort, Port};
 use serde_json::Value;
 use std::fs::File;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// A network namespace of its own with virtual cables; gone when dropped.
-pub struct Net(pub String);
+pub struct Net(kpps_namespaces::Net);
 
 impl Net {
     /// With these cables, both ends up; `None` without the right to make one.
     pub fn new(cables: &[(&str, &str)]) -> Option<Self> {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let name = format!("kpps-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-        if !Command::new("ip")
-            .args(["netns", "add", &name])
-            .stderr(Stdio::null())
-            .status()
-            .is_ok_and(|s| s.success())
-        {
-            eprintln!("skipped: no right to make a network namespace");
-            return None;
-        }
-        let net = Self(name);
-        // Or the kernel's neighbour discovery would send frames that nobody asked for.
-        net.run(&["sh", "-c", "echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6 2>/dev/null || true"]);
+        let net = Self(kpps_namespaces::Net::new()?);
         for (a, b) in cables {
             net.run(&["ip", "link", "add", "name", a, "type", "veth", "peer", "name", b]);
             net.run(&["ip", "link", "set", "dev", a, "up"]);
@@ -50,9 +38,14 @@ impl Net {
         Some(net)
     }
 
+    /// Its name, as `ip` knows it.
+    pub fn name(&self) -> &str {
+        self.0.name()
+    }
+
     pub fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.0]).args(words);
+        let mut command = self.0.command(words[0]);
+        command.args(&words[1..]);
         command
     }
 
@@ -87,7 +80,7 @@ impl Net {
 
     /// An end of a cable in our own hands.
     pub fn end(&self, interface: &str) -> End {
-        let namespace = File::open(format!("/run/netns/{}", self.0)).unwrap();
+        let namespace = File::open(format!("/run/netns/{}", self.name())).unwrap();
         let interface = interface.to_owned();
         // A socket stays in the namespace that it was made in.
         let port = std::thread::spawn(move || {
@@ -96,12 +89,6 @@ impl Net {
             PacketPort::open(&interface, pool).unwrap()
         });
         End(port.join().unwrap())
-    }
-}
-
-impl Drop for Net {
-    fn drop(&mut self) {
-        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
     }
 }
 
@@ -199,6 +186,6 @@ pub fn document(output: &Output) -> Value {
 
 /// Ends a command as Ctrl-C would.
 pub fn stop(child: Child) -> Output {
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    signal(&child, "-INT");
     child.wait_with_output().unwrap()
 }
