@@ -10,7 +10,7 @@ use crate::output::Output;
 use crate::points::{Points, of_frames};
 use crate::room::Room;
 use crate::search;
-use crate::testbed::{Elsewhere, REAL_TRIAL, VIRTUAL_TRIAL, WARMUP_MS};
+use crate::testbed::{Elsewhere, Named, REAL_TRIAL, VIRTUAL_TRIAL, WARMUP_MS};
 use crate::traffic;
 use crate::units::{self, Loads};
 use clap::Args;
@@ -97,20 +97,25 @@ impl Arguments {
 }
 
 /// A testbed and the name of its series.
-struct Named {
+struct Row {
     name: String,
     points: Points,
 }
 
 /// What a curve is measured on.
 struct Ready {
-    testbeds: Vec<Named>,
+    testbeds: Vec<Row>,
     source: Box<dyn Source>,
     environment: Environment,
 }
 
 /// Runs `kpps curve`.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
+    if let Some(Named { machine, driver, app }) = arguments.elsewhere.take_room()? {
+        (arguments.machine, arguments.room.app) = (machine, app);
+        arguments.driver = driver.map_or(arguments.driver, |driver| vec![driver]);
+    }
+    let arguments = &arguments;
     let sizes = arguments.size.clone().unwrap_or_else(|| Mix::fixed(arguments.room.size(None)));
     let mut outputs = Outputs::open(arguments)?;
     let mut kept = arguments.trials.as_deref().map(Journal::<Point>::open).transpose()?;
@@ -120,7 +125,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         #[cfg(target_os = "linux")]
         true if guests::are_meant(&arguments.elsewhere.testbed) => {
             let (testbeds, environment) = guests::open(&arguments.elsewhere.testbed, &arguments.set)?;
-            let named = |(name, testbed)| Named { name, points: Points::new(testbed, false) };
+            let named = |(name, testbed)| Row { name, points: Points::new(testbed, false) };
             Ready { testbeds: testbeds.into_iter().map(named).collect(), source: Box::new(()), environment }
         }
         true => elsewhere(arguments, &sizes)?,
@@ -171,7 +176,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let view = arguments.elsewhere.common.live.view(progress.clone(), source, quiet)?;
     let mut series: Vec<Series> = Vec::with_capacity(testbeds.len());
     let mut end = Ok(());
-    for Named { name, mut points } in testbeds {
+    for Row { name, mut points } in testbeds {
         progress.begins(&*name, None);
         let measure = |load: &Load| {
             let key = serde_json::to_string(&(&same, &name, load.offered_pps))
@@ -245,7 +250,7 @@ fn simulated(arguments: &Arguments) -> Result<Ready, Failure> {
         ..room.described(setup)
     };
     let named =
-        |setup: Setup| Named { name: setup.driver.clone(), points: Points::new(room.testbed(setup), false) };
+        |setup: Setup| Row { name: setup.driver.clone(), points: Points::new(room.testbed(setup), false) };
     Ok(Ready { testbeds: setups.into_iter().map(named).collect(), source: Box::new(()), environment })
 }
 
@@ -256,7 +261,7 @@ fn elsewhere(arguments: &Arguments, sizes: &Mix) -> Result<Ready, Failure> {
     let environment = arguments.elsewhere.described(&opened);
     let points = Points::new(opened.testbed, environment.both_ways);
     let name = environment.machine.clone();
-    Ok(Ready { testbeds: vec![Named { name, points }], source: opened.source, environment })
+    Ok(Ready { testbeds: vec![Row { name, points }], source: opened.source, environment })
 }
 
 /// What a person at a terminal sees.

@@ -142,8 +142,8 @@ fn main() -> ExitCode {
         }
     };
     let result = match arguments.command {
-        Command::Curve(arguments) => curve::run(&arguments),
-        Command::Grid(arguments) => grid::run(&arguments),
+        Command::Curve(arguments) => curve::run(arguments),
+        Command::Grid(arguments) => grid::run(arguments),
         Command::Transmit(arguments) => transmit::run(&arguments),
         Command::Scale(arguments) => scale::run(&arguments),
         Command::Profile(arguments) => profile::run(&arguments),
@@ -156,9 +156,9 @@ fn main() -> ExitCode {
         Command::Certify(arguments) => certify::run(&arguments),
         Command::Count(arguments) => count::run(&arguments),
         Command::Trial(arguments) => trial::run(&arguments),
-        Command::Ndr(arguments) => ndr::run(&arguments),
-        Command::Sizes(arguments) => sizes::run(&arguments),
-        Command::Rfc2544(arguments) => rfc2544::run(&arguments),
+        Command::Ndr(arguments) => ndr::run(arguments),
+        Command::Sizes(arguments) => sizes::run(arguments),
+        Command::Rfc2544(arguments) => rfc2544::run(arguments),
         Command::Agent(arguments) => agent::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Forward(arguments) => forward::run(&arguments),

@@ -65,7 +65,9 @@ impl Goals {
 }
 
 /// Runs `kpps ndr`.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
+    arguments.target.resolve()?;
+    let arguments = &arguments;
     let goals = arguments.goals.both(&arguments.target, &arguments.range);
     let mut report = arguments.report.as_deref().map(Output::open).transpose()?;
     let mut bench = Bench::open("ndr", &arguments.target, &arguments.range)?;

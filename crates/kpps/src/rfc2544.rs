@@ -122,7 +122,9 @@ impl Extent {
 }
 
 /// Runs `kpps rfc2544`.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
+    arguments.target.resolve()?;
+    let arguments = &arguments;
     distinct(&arguments.size)?;
     let extent = Extent::of(arguments);
     let mut report = arguments.report.as_deref().map(Output::open).transpose()?;

@@ -36,7 +36,9 @@ pub struct Arguments {
 }
 
 /// Runs `kpps sizes`.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
+    arguments.target.resolve()?;
+    let arguments = &arguments;
     distinct(&arguments.size)?;
     let goals = arguments.goals.both(&arguments.target, &arguments.range);
     let mut report = arguments.report.as_deref().map(Output::open).transpose()?;

@@ -15,15 +15,16 @@ use kpps_frames::Mix;
 use kpps_live::Source;
 use kpps_ports::Spec;
 use kpps_report::Environment;
-use kpps_testbed::Setup;
+use kpps_testbed::{Forwarder, Setup};
 use std::collections::BTreeMap;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// A testbed other than the machine room.
 #[derive(Args)]
 pub struct Elsewhere {
-    /// The two ports; lab:KERNEL/DEVICE for a guest in QEMU; known:RATE for a system that delivers so much [default: the
-    /// machine room]
+    /// The two ports; lab:KERNEL/DEVICE for a guest in QEMU; sim:MACHINE/DRIVER/APP for the machine room, as --machine, --driver and
+    /// --app; known:RATE for a system that delivers so much [default: the machine room]
     #[arg(long, value_delimiter = ',', value_name = "PORT,PORT", conflicts_with_all = ["app", "machine", "driver"])]
     pub testbed: Vec<String>,
     /// With known:RATE: one second in twenty loses up to 2000 frames more
@@ -33,6 +34,32 @@ pub struct Elsewhere {
     pub bench: Bench,
     #[command(flatten)]
     pub common: Common,
+}
+
+/// A machine room by its name as a testbed: `sim:`, then what its usual parts are not to be.
+#[derive(Debug, Default, PartialEq)]
+pub struct Named {
+    pub machine: Option<String>,
+    pub driver: Option<String>,
+    pub app: Option<Forwarder>,
+}
+
+/// What such a name begins with.
+const SIM: &str = "sim:";
+
+impl FromStr for Named {
+    type Err = Failure;
+    fn from_str(text: &str) -> Result<Self, Failure> {
+        let rest = text.strip_prefix(SIM).unwrap_or(text);
+        let mut parts = rest.split('/').map(|part| (!part.is_empty()).then(|| part.to_owned()));
+        let mut part = || parts.next().flatten();
+        let (machine, driver, app) = (part(), part(), part());
+        if parts.next().is_some() {
+            return Err(Failure::Input(format!("{text}: a machine room is sim:MACHINE/DRIVER/APP")));
+        }
+        let app = app.map(|app| app.parse().map_err(Failure::Input)).transpose()?;
+        Ok(Self { machine, driver, app })
+    }
 }
 
 /// What is measured.
@@ -46,7 +73,7 @@ pub struct Target {
     #[arg(long)]
     machine: Option<String>,
     /// The driver preset in the machine room
-    #[arg(long, default_value = "kpps")]
+    #[arg(long, default_value = DRIVER)]
     driver: String,
     /// Seed of what is random in the machine room, and of the noise
     #[arg(long, default_value_t = 1)]
@@ -63,6 +90,18 @@ pub struct Opened {
 }
 
 impl Elsewhere {
+    /// The machine room, if it was asked for by name: then nothing else is, from now on.
+    pub fn take_room(&mut self) -> Result<Option<Named>, Failure> {
+        match &self.testbed[..] {
+            [one] if is_virtual(one) => one.parse().map(Some),
+            [.., one] if is_virtual(one) => {
+                Err(Failure::Input(format!("{one} is a testbed by itself, not one of two ports")))
+            }
+            _ => return Ok(None),
+        }
+        .inspect(|_| self.testbed.clear())
+    }
+
     /// Whether it is asked for.
     pub fn is_given(&self) -> bool {
         !self.testbed.is_empty()
@@ -70,27 +109,10 @@ impl Elsewhere {
 
     /// Sets it up.
     pub fn open(&self, seed: u64) -> Result<Opened, Failure> {
-        if let [one] = &self.testbed[..]
-            && let Some(pps) = one.strip_prefix("known:")
-        {
-            let Rate::Pps(pps) = pps.parse().map_err(Failure::Input)? else {
-                return Err(Failure::Input("give the known rate in frames per second: known:700kpps".into()));
-            };
-            let known = if self.noise { Known::noisy(pps, seed) } else { Known::quiet(pps) };
-            return Ok(Opened::quiet(Box::new(known), &[]));
+        if let Some(opened) = without_ports(&self.testbed, self.noise, seed)? {
+            return Ok(opened);
         }
-        #[cfg(target_os = "linux")]
-        if self.testbed.len() == 1 && guests::are_meant(&self.testbed) {
-            let (guests, environment) = guests::open(&self.testbed, &[])?;
-            if let Some(((_, testbed), what)) = guests.into_iter().zip(environment.presets.values()).next() {
-                return Ok(Opened::quiet(testbed, &[("guest in QEMU", what)]));
-            }
-        }
-        let specs: Vec<Spec> = self
-            .testbed
-            .iter()
-            .map(|text| text.parse().map_err(|e: kpps_ports::Error| Failure::Input(e.to_string())))
-            .collect::<Result<_, _>>()?;
+        let specs = ports(&self.testbed)?;
         let tester = self.bench.open(&specs, &self.common)?;
         let (settle, both_ways) = (self.bench.settle, self.bench.both);
         Ok(Opened {
@@ -133,7 +155,62 @@ impl Elsewhere {
     }
 }
 
+/// Whether time is virtual on the testbed with this name.
+pub fn is_virtual(name: &str) -> bool {
+    name.starts_with(SIM)
+}
+
+/// The ports with these names.
+pub fn ports(names: &[String]) -> Result<Vec<Spec>, Failure> {
+    let parse = |text: &String| text.parse().map_err(|e: kpps_ports::Error| Failure::Input(e.to_string()));
+    names.iter().map(parse).collect()
+}
+
+/// The testbed with this name, if it is one by itself and not two ports.
+pub fn without_ports(names: &[String], noise: bool, seed: u64) -> Result<Option<Opened>, Failure> {
+    let [one] = names else { return Ok(None) };
+    if let Some(pps) = one.strip_prefix("known:") {
+        let Rate::Pps(pps) = pps.parse().map_err(Failure::Input)? else {
+            return Err(Failure::Input("give the known rate in frames per second: known:700kpps".into()));
+        };
+        let known = if noise { Known::noisy(pps, seed) } else { Known::quiet(pps) };
+        return Ok(Some(Opened::quiet(Box::new(known), &[])));
+    }
+    #[cfg(target_os = "linux")]
+    if guests::are_meant(names) {
+        let (guests, environment) = guests::open(names, &[])?;
+        let what = guests.into_iter().zip(environment.presets.values()).next();
+        return Ok(what.map(|((_, testbed), what)| Opened::quiet(testbed, &[("guest in QEMU", what)])));
+    }
+    if is_virtual(one) {
+        let Named { machine, driver, app } = one.parse()?;
+        let room = Room { app };
+        return Opened::simulated(
+            room,
+            room.machine(machine.as_deref()),
+            driver.as_deref().unwrap_or(DRIVER),
+        )
+        .map(Some);
+    }
+    Ok(None)
+}
+
 impl Opened {
+    /// The machine room.
+    fn simulated(room: Room, machine: &str, driver: &str) -> Result<Self, Failure> {
+        let setup = Setup::named(machine, None, driver)?;
+        let parts = [
+            ("machine", setup.machine.clone()),
+            ("card", setup.chip.clone()),
+            ("bus", setup.bus.clone()),
+            ("host", setup.host.clone()),
+            ("stack", setup.stack.clone()),
+            ("driver", format!("{}: {}", setup.driver, setup.driver_description)),
+        ];
+        let parts = parts.each_ref().map(|(name, what)| (*name, &**what));
+        Ok(Self::quiet(room.testbed(setup), &parts))
+    }
+
     /// One of which nothing can be asked while a trial goes on.
     fn quiet(testbed: Box<dyn Testbed>, environment: &[(&str, &str)]) -> Self {
         Self {
@@ -145,22 +222,22 @@ impl Opened {
 }
 
 impl Target {
+    /// What a machine room's name says becomes its parts.
+    pub fn resolve(&mut self) -> Result<(), Failure> {
+        if let Some(Named { machine, driver, app }) = self.elsewhere.take_room()? {
+            self.machine = machine;
+            self.driver = driver.unwrap_or(DRIVER.into());
+            self.room.app = app;
+        }
+        Ok(())
+    }
+
     /// Sets it up.
     pub fn open(&self) -> Result<Opened, Failure> {
         if !self.is_simulated() {
             return self.elsewhere.open(self.seed);
         }
-        let setup = Setup::named(self.room.machine(self.machine.as_deref()), None, &self.driver)?;
-        let parts = [
-            ("machine", setup.machine.clone()),
-            ("card", setup.chip.clone()),
-            ("bus", setup.bus.clone()),
-            ("host", setup.host.clone()),
-            ("stack", setup.stack.clone()),
-            ("driver", format!("{}: {}", setup.driver, setup.driver_description)),
-        ];
-        let parts = parts.each_ref().map(|(name, what)| (*name, &**what));
-        Ok(Opened::quiet(self.room.testbed(setup), &parts))
+        Opened::simulated(self.room, self.room.machine(self.machine.as_deref()), &self.driver)
     }
 
     /// Its name in results.
@@ -185,6 +262,9 @@ impl Target {
         if self.is_simulated() { VIRTUAL_TRIAL } else { REAL_TRIAL }
     }
 }
+
+/// The driver preset that is measured if none is named.
+const DRIVER: &str = "kpps";
 
 /// Time under load before measuring begins, in ms: enough for a slight overload to fill a card's FIFO, which hides it until then.
 pub const WARMUP_MS: u32 = 50;

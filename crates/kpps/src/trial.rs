@@ -1,5 +1,7 @@
 //! `kpps trial`: one load between two ports, and where every frame went.
 
+mod portless;
+
 use crate::agent::{self, Credentials};
 use crate::capture;
 use crate::error::{Failure, print};
@@ -9,6 +11,7 @@ use crate::output::Output;
 use crate::replay::{Replay, ReplayArguments};
 use crate::run::Common;
 use crate::search::{self, tenths};
+use crate::testbed;
 use crate::traffic::{self, Traffic};
 use crate::units::{self, Rate};
 use clap::Args;
@@ -97,6 +100,19 @@ impl Bench {
         Some(self.traffic.unusual(&self.vlan)).filter(|text| !text.is_empty())
     }
 
+    /// What of this is asked for that takes two ports.
+    pub fn asked(&self) -> Option<&'static str> {
+        let asked = [
+            ("--both", self.both),
+            ("--from and --to", self.hosts().iter().any(Option::is_some)),
+            ("--gateway", !self.gateway.is_empty()),
+            ("--to-mac", self.to_mac.is_some()),
+            ("--watch", !self.watch.is_empty()),
+            ("a choice of flows or VLANs", self.unusual().is_some()),
+        ];
+        asked.into_iter().find_map(|(name, asked)| asked.then_some(name))
+    }
+
     /// The hosts of both ports, if they are others.
     fn hosts(&self) -> [Option<&kpps_agent::Host>; 2] {
         [self.from.as_ref(), self.to.as_ref()]
@@ -150,6 +166,7 @@ impl From<Error> for Failure {
   kpps trial --testbed packet:A,packet:B --from H1 --to H2 --token-file FILE        A on H1, B on H2: see kpps agent
   kpps trial --testbed packet:A,packet:B --replay seen.pcapng --capture odd.pcapng   a capture; what went wrong is kept
   kpps trial --testbed packet:A,packet:B --load 200MbpsL1 --size imix-csit --src 10.0.0.1-10.0.0.200 --vlan 7
+  kpps trial --testbed sim:morris2000/click-polling --load 700kpps                  in the machine room, in virtual time
 
 The device under test lies between the two ports. Frames are offered in an open loop: one that cannot be sent within a
 millisecond of its time is unsent, and counts against the load. Sent = received + lost; duplicates are counted apart,
@@ -160,9 +177,10 @@ Frames of --replay have no tags. Each is recognised by its bytes from the networ
 equal ones are counted together, a damaged one is foreign and its original lost, order is judged by frames that the capture has
 once, and there are no latencies. --src and --dst say for whose addresses the ports answer.")]
 pub struct Arguments {
-    /// The two ports: auto:INTERFACE, packet:INTERFACE, xdp:INTERFACE, udp:HOST:PORT, uio:ADDRESS or vfio:ADDRESS each
+    /// The two ports: auto:INTERFACE, packet:INTERFACE, xdp:INTERFACE, udp:HOST:PORT, uio:ADDRESS or vfio:ADDRESS each; or by itself
+    /// sim:MACHINE/DRIVER/APP for the machine room, lab:KERNEL/DEVICE for a guest in QEMU
     #[arg(long, value_delimiter = ',', required = true, value_name = "PORT,PORT")]
-    testbed: Vec<Spec>,
+    testbed: Vec<String>,
     /// Frame size in bytes with FCS, or a mix: imix-csit, imix-trex, imix-linux, or sizes with weights as 64:7,570:4,1518:1
     #[arg(long, default_value = "64", value_parser = traffic::sizes)]
     size: Mix,
@@ -173,7 +191,7 @@ pub struct Arguments {
     /// How frames follow each other: constant; poisson; bursts:FRAMES at once; ramp:FROM/TIME up or down to the load
     #[arg(long, default_value = "constant", value_parser = units::shape)]
     shape: Shape,
-    /// How long frames are sent [default: 2s; with --replay as long as it takes]
+    /// How long frames are sent [default: 2s; with --replay as long as it takes; in the machine room 50ms of virtual time]
     #[arg(long, value_parser = units::duration)]
     duration: Option<Duration>,
     #[command(flatten)]
@@ -198,17 +216,23 @@ pub struct Arguments {
     common: Common,
 }
 
+/// How long frames are sent in real time if nothing else is asked for.
+const REAL: Duration = Duration::from_secs(2);
+
 /// Runs `kpps trial`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if let Some(opened) = testbed::without_ports(&arguments.testbed, false, 1)? {
+        return portless::run(arguments, opened);
+    }
     let replay = arguments.replay.read(arguments.load.is_none())?;
     if replay.is_some() && arguments.bench.both {
         return Err(Failure::Input(
             "--replay goes one way: the frames have the addresses of one side".into(),
         ));
     }
-    let mut tester = arguments.bench.open(&arguments.testbed, &arguments.common)?;
+    let mut tester = arguments.bench.open(&testbed::ports(&arguments.testbed)?, &arguments.common)?;
     let offer = offer(arguments, &tester, replay.as_ref())?;
-    let mut report = arguments.report.as_deref().map(Output::open).transpose()?;
+    let report = arguments.report.as_deref().map(Output::open).transpose()?;
     let mut capture = arguments.capture.as_deref().map(Output::open).transpose()?;
     let ports = tester.names().join(" and ");
     let progress = Progress::of(format!("kpps trial: {ports}"));
@@ -243,17 +267,27 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         with_equals: offer.replay.as_ref().map_or(0, |replay| replay.classes.with_equals()),
         departures: replay.departures,
     });
-    let trial = Trial { sender, traffic, capture, replay, ..document(&tester, &offer, &outcome) };
+    let trial = Trial { traffic, capture, replay, ..document(&tester, &offer, &outcome) };
+    let sender = match arguments.certificate[..] {
+        [] => sender.map(|sender| surpassed(sender, &trial)),
+        _ => sender,
+    };
+    let trial = Trial { sender, ..trial };
+    publish(arguments, &trial, report)
+}
+
+/// Writes the page, if there is to be one, and prints the trial. What failed in it is the end.
+fn publish(arguments: &Arguments, trial: &Trial, mut report: Option<Output>) -> Result<(), Failure> {
     if let Some(report) = &mut report {
-        report.write(&page(&trial))?;
+        report.write(&page(trial))?;
     }
     if arguments.common.json {
         let json = trial.to_json().map_err(|e| Failure::Check(format!("no JSON of the results: {e}")))?;
         print(&json)?;
     } else {
-        print(&screen(&trial))?;
+        print(&screen(trial))?;
     }
-    match (trial.trouble, interrupt::asked()) {
+    match (trial.trouble.clone(), interrupt::asked()) {
         (Some(trouble), _) => Err(Failure::Check(trouble)),
         (None, true) => Err(Failure::Interrupted(format!("interrupted after {:.1} s", trial.seconds))),
         (None, false) => Ok(()),
@@ -266,7 +300,7 @@ fn offer(arguments: &Arguments, tester: &Tester, replay: Option<&Replay>) -> Res
     let keep = arguments.capture.is_some();
     let load = arguments.load.unwrap_or(Rate::Pps(f64::INFINITY));
     let Some(replay) = replay else {
-        let duration = arguments.duration.unwrap_or(Duration::from_secs(2));
+        let duration = arguments.duration.unwrap_or(REAL);
         return Ok(Offer { keep, ..bench.offer(tester, load, *shape, size, duration) });
     };
     let (count, whole) = replay.extent(arguments.duration.is_some());
@@ -305,11 +339,25 @@ fn sender(arguments: &Arguments, tester: &mut Tester, offer: &Offer) -> Result<O
     Ok(Some(Sender { ceilings_pps: ceilings_pps.into_iter().map(tenths).collect(), source, exceeded }))
 }
 
+/// What a sender has sent it can send, whatever was measured just before.
+fn surpassed(sender: Sender, trial: &Trial) -> Sender {
+    let sent = trial.directions.iter().map(|way| way.sent as f64 / trial.seconds.max(f64::MIN_POSITIVE));
+    let raised = |(ceiling, sent): (&f64, f64)| ceiling.max(tenths(sent));
+    let ceilings_pps: Vec<f64> = sender.ceilings_pps.iter().zip(sent).map(raised).collect();
+    let exceeded = trial.offered_pps.is_some_and(|asked| ceilings_pps.iter().any(|ceiling| asked > *ceiling));
+    Sender { ceilings_pps, exceeded, ..sender }
+}
+
 /// The ceiling that a file certifies.
 fn certified(file: &Path, port: &str, offer: &Offer) -> Result<f64, Failure> {
     let cannot =
         |why: &dyn std::fmt::Display| Failure::Input(format!("{} is no certificate: {why}", file.display()));
-    let text = std::fs::read_to_string(file).map_err(|e| cannot(&e))?;
+    let text = std::fs::read_to_string(file).map_err(|e| {
+        Failure::Input(format!(
+            "cannot read the certificate {} (kpps certify --json writes one): {e}",
+            file.display()
+        ))
+    })?;
     let certificate: Certificate = serde_json::from_str(&text).map_err(|e| cannot(&e))?;
     // On its own host it has no host before it.
     let port = port.rsplit_once('/').map_or(port, |(_, port)| port);
@@ -424,10 +472,11 @@ fn screen(trial: &Trial) -> String {
         (latency.p50, latency.p99, latency.p999, latency.max)
     {
         let us = |ns: u64| ns as f64 / 1e3;
+        let arrival = trial.arrival().map(|arrival| format!(" ({arrival})")).unwrap_or_default();
         let _ = writeln!(
             text,
-            "latency ({}): half within {:.1} µs, 99 % {:.1} µs, 99.9 % {:.1} µs, all {:.1} µs",
-            trial.arrival(),
+            "latency{}: half within {:.1} µs, 99 % {:.1} µs, 99.9 % {:.1} µs, all {:.1} µs",
+            arrival,
             us(p50),
             us(p99),
             us(p999),
@@ -444,7 +493,9 @@ fn screen(trial: &Trial) -> String {
         let _ = writeln!(text, "{}", clocks.sentence());
     }
     let ledger = &trial.ledger;
-    let _ = writeln!(text, "\nwhere {} of {} sent frames ended:", trial.lost, trial.sent);
+    let missing = ledger.sent.saturating_sub(ledger.delivered);
+    let whole = if trial.directions.is_empty() { ", its warm-up and end among them" } else { "" };
+    let _ = writeln!(text, "\nwhere {missing} of {} sent frames ended{whole}:", ledger.sent);
     for (place, frames) in &ledger.dropped {
         let _ = writeln!(text, "{frames:>12}  {place}");
     }
@@ -453,6 +504,9 @@ fn screen(trial: &Trial) -> String {
     }
     let _ = writeln!(text, "{:>12}  unexplained", ledger.unexplained);
     let names = trial.processor_names();
+    if names.is_empty() {
+        return text;
+    }
     let width = names.iter().map(String::len).max().unwrap_or(0).max(4);
     let _ = writeln!(
         text,
@@ -462,7 +516,7 @@ fn screen(trial: &Trial) -> String {
     for (name, cpu) in names.iter().zip(&trial.processors) {
         let _ = writeln!(
             text,
-            "{name:>width$} {:>6.2} s {:>6.2} s {:>6.2} s {:>6.2} s {:>6.2} s",
+            "{name:>width$} {:>6.3} s {:>6.3} s {:>6.3} s {:>6.3} s {:>6.3} s",
             cpu.user_s, cpu.system_s, cpu.irq_s, cpu.softirq_s, cpu.idle_s
         );
     }

@@ -156,6 +156,50 @@ fn a_curve_prints_one_document_that_its_schema_allows() {
 }
 
 #[test]
+fn the_machine_room_is_a_testbed_by_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let json = |arguments: &[&str]| -> serde_json::Value {
+        let output = kpps(&directory, arguments);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let room = ["--testbed", "sim:morris2000/intel-2.5.11"];
+    let flags = ["--machine", "morris2000", "--driver", "intel-2.5.11"];
+    let load = ["--load", "700kpps", "--duration", "10ms", "--json"];
+    let trial = json(&[&["trial"][..], &room, &load].concat());
+    let curve = json(&[&["curve"][..], &flags, &load].concat());
+    assert_eq!(json(&[&["curve"][..], &room, &load].concat()), curve);
+    // The same trial as the curve's, with the same loss, and all of it explained.
+    let (point, ledger) = (&curve["series"][0]["points"][0], &trial["ledger"]);
+    assert_eq!(
+        (&trial["sent_pps"], &trial["received_pps"], &trial["latency_ns"]),
+        (&point["sent_pps"], &point["delivered_pps"], &point["latency_ns"])
+    );
+    assert!(trial["lost"].as_u64().unwrap() > 1000, "{trial}");
+    for (place, frames) in point["ledger"]["dropped"].as_object().unwrap() {
+        assert_eq!(ledger["dropped"][place].as_u64().unwrap_or(0), frames.as_u64().unwrap(), "{place}");
+    }
+    assert_eq!(ledger["unexplained"], 0);
+    assert!(trial["sent"].as_u64() > trial["received"].as_u64());
+    jsonschema::validate(&json(&["schema"]), &trial).unwrap();
+
+    let search = ["--duration", "5ms", "--json"];
+    let by_name = json(&[&["ndr", "--testbed", "sim:lunz2003//route"][..], &search].concat());
+    assert_eq!(by_name, json(&[&["ndr", "--app", "route"][..], &search].concat()));
+
+    for (arguments, says) in [
+        (&["trial", "--testbed", "sim:nowhere", "--load", "1kpps"][..], "nowhere"),
+        (&["trial", "--testbed", "sim:a/b/c/d", "--load", "1kpps"], "sim:MACHINE/DRIVER/APP"),
+        (&["trial", "--testbed", "sim:morris2000", "--load", "1kpps", "--both"], "--both takes two ports"),
+        (&["ndr", "--testbed", "packet:a,sim:morris2000"], "by itself"),
+    ] {
+        let output = kpps(&directory, arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&output.stderr).contains(says), "{arguments:?}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
 fn a_curve_shows_and_writes_its_results() {
     let here = tempfile::tempdir().unwrap();
     let output =

@@ -92,7 +92,7 @@ impl FromStr for Spec {
                 // An IPv6 address has brackets around it.
                 let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
                 match port.parse() {
-                    Ok(port) if !host.contains(['/', ' ', '[', ']']) => {
+                    Ok(port) if port > 0 && !host.contains(['/', ' ', '[', ']']) => {
                         Ok(Self::Udp { host: host.into(), port })
                     }
                     _ => Err(bad()),
@@ -160,6 +160,8 @@ mod tests {
             "packet:a-name-too-long-for-it",
             "packet:a/b",
             "00:10.0",
+            "udp:host:0",
+            "udp:host:65536",
         ] {
             assert!(matches!(text.parse::<Spec>(), Err(Error::BadSpec(_))), "{text}");
         }

@@ -76,7 +76,7 @@ pub struct Gaps {
 /// What a sender can do, with the result of what it sent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sender {
-    /// The highest rate of each direction, in frames per second.
+    /// The highest rate of each direction, in frames per second; if it was measured what the trial itself sent, if that was more.
     pub ceilings_pps: Vec<f64>,
     /// Where that is known from: "measured" just before, through what is between the ports, or the name of a file.
     pub source: String,

@@ -29,7 +29,7 @@ pub struct Trial {
     pub kind: TrialKind,
     /// The version of kpps.
     pub kpps_version: String,
-    /// The two ports, by name.
+    /// The two ports by name, or one testbed that has none: the machine room, a guest.
     pub testbed: Vec<String>,
     /// Size of each frame in bytes with FCS; of a mix the mean, rounded.
     pub frame_bytes_with_fcs: u32,
@@ -101,7 +101,8 @@ pub struct Trial {
     /// What it was measured on, by name: kernel, processors, ports.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
-    /// Each direction by itself.
+    /// Each direction by itself. None where there are no ports: then what is counted belongs to the measured time, and the ledger to
+    /// the whole trial, its warm-up and end among them.
     pub directions: Vec<Direction>,
     /// Where each frame ended.
     pub ledger: TrialLedger,
@@ -409,18 +410,18 @@ impl ArrivalBy {
 }
 
 impl Trial {
-    /// By whose time frames arrived: what a reader of latencies must know.
-    pub fn arrival(&self) -> String {
+    /// By whose time frames arrived: what a reader of latencies must know. None in virtual time, where there is just one.
+    pub fn arrival(&self) -> Option<String> {
         let mut all: Vec<_> =
             self.directions.iter().map(|it| (it.arrival.by.name(), it.to.as_str())).collect();
         match &all[..] {
             [(first, _), rest @ ..] if rest.iter().any(|(by, _)| by != first) => {
                 all.sort_unstable();
                 let each = all.iter().map(|(by, port)| format!("{by} at {port}"));
-                format!("arrival {}", each.collect::<Vec<_>>().join(", "))
+                Some(format!("arrival {}", each.collect::<Vec<_>>().join(", ")))
             }
-            [(by, _), ..] => format!("arrival {by}"),
-            [] => String::new(),
+            [(by, _), ..] => Some(format!("arrival {by}")),
+            [] => None,
         }
     }
 
@@ -488,7 +489,7 @@ impl Trial {
         for processor in &mut self.processors {
             let Processor { user_s, system_s, irq_s, softirq_s, idle_s, steal_s, cycles: _ } = processor;
             for time in [user_s, system_s, irq_s, softirq_s, idle_s, steal_s] {
-                *time = round(*time, 100.0);
+                *time = round(*time, 1e6);
             }
         }
         self

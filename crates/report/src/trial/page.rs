@@ -26,10 +26,12 @@ pub fn page(trial: &Trial) -> String {
             @for notice in notices(trial) { p.notice role="status" { (notice) } }
             section { h2 { "Where frames ended" } (ended(trial)) }
             section { h2 { "Latency" } (latency(trial)) }
-            section { h2 { "What the processors did" } (processors(trial)) }
-            section { h2 { "The sender" } (sender(trial)) }
+            @if !trial.processors.is_empty() { section { h2 { "What the processors did" } (processors(trial)) } }
+            @if !trial.directions.is_empty() { section { h2 { "The sender" } (sender(trial)) } }
             (environment(&trial.environment))
-            section { h2 { "Each direction" } div.scroll { (directions(&trial.directions)) } }
+            @if !trial.directions.is_empty() {
+                section { h2 { "Each direction" } div.scroll { (directions(&trial.directions)) } }
+            }
             section { h2 { "All that was counted" } (counted(trial)) }
         }
         footer { p { "Made by kpps " (trial.kpps_version) "." } }
@@ -89,7 +91,13 @@ fn ended(trial: &Trial) -> Markup {
 fn latency(trial: &Trial) -> Markup {
     let most_ns = trial.latency_ns.max.unwrap_or(0);
     markup! {
-        p.hint { "From giving a frame to the port until its arrival (" (trial.arrival()) "), on a logarithmic axis." }
+        p.hint {
+            @match trial.arrival() {
+                Some(arrival) => { "From giving a frame to the port until its arrival (" (arrival) ")" },
+                None => "From a frame's last bit on the wire to its consumption",
+            }
+            ", on a logarithmic axis."
+        }
         @if let Some(clocks) = &trial.clocks { p { (clocks.sentence()) "." } }
         (bars(&[(String::new(), percentiles(&trial.latency_ns, most_ns))]))
     }
