@@ -8,6 +8,8 @@
 //! - On the port that sends, a packet socket may be told of a drop, and tries again. What was really lost between the
 //!   port and the wire is what the port sent less what the interface sent; no more than that is put down there. Only
 //!   netem, which drops and duplicates without telling, is taken at its word.
+//! - A frame that found no room in the socket of an XDP program is `missed` by the port, and `rx_dropped` by some drivers, too. It is put
+//!   down once, as missed.
 //! - Of the root discipline and its children only the root counts: its drops are those of its children, too.
 //! - A bridge's own interface counts what its host takes part in; IP's counters are of a whole namespace, and are used
 //!   only where no port of the tester is.
@@ -110,9 +112,10 @@ pub fn account(before: &Look, after: &Look, ports: &[PortCount]) -> Accounts {
         backlog -= in_backlog;
         let label = one.label();
         if one.takes_in() {
+            let missed = one.port.filter(|_| one.after.has_program).map_or(0, |port| port.missed);
             for counter in RECEIVE {
-                let twice = if counter == "rx_dropped" { in_backlog } else { 0 };
-                accounts.drop(format!("{label} {counter}"), one.count(counter) - twice);
+                let twice = if counter == "rx_dropped" { in_backlog + missed } else { 0 };
+                accounts.drop(format!("{label} {counter}"), one.count(counter).saturating_sub(twice));
             }
             if one.namespace.is_some() && one.after.kind.as_deref() != Some("bridge") {
                 accounts.drop(format!("{label} {FOR_OTHERS}"), one.count(FOR_OTHERS));
@@ -267,6 +270,19 @@ mod tests {
         after.softnet = Softnet { dropped: 7, ..Softnet::default() };
         set(&mut after, 0, &[("tx_packets", 100)]);
         assert_eq!(dropped(&after, 100, 2), [("b backlog".to_owned(), 7), ("packet:b missed".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn a_full_socket_of_a_program_counts_once() {
+        let mut after = look();
+        set(&mut after, 2, &[("rx_dropped", 9)]);
+        set(&mut after, 0, &[("tx_packets", 100)]);
+        let missed = ("packet:b missed".to_owned(), 7);
+        assert_eq!(dropped(&after, 100, 7), [("b rx_dropped".to_owned(), 9), missed.clone()]);
+        after.namespaces.get_mut(&None).unwrap().interfaces[2].has_program = true;
+        assert_eq!(dropped(&after, 100, 7), [("b rx_dropped".to_owned(), 2), missed]);
+        // Not every driver counts them.
+        assert_eq!(dropped(&after, 100, 12), [("packet:b missed".to_owned(), 12)]);
     }
 
     #[test]

@@ -105,6 +105,8 @@ pub struct Interface {
     pub link_is_elsewhere: bool,
     /// The number of the bridge that it is a port of.
     pub master: Option<u32>,
+    /// An XDP program has its frames.
+    pub has_program: bool,
     /// The kernel's counters (`ip -s -s link`).
     pub counters: BTreeMap<String, u64>,
     /// The driver's own counters (`ethtool -S`).

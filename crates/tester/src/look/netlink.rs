@@ -3,7 +3,9 @@
 use super::{Interface, Qdisc};
 use kpps_ports::netlink::dump;
 use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::link::{InfoKind, LinkAttribute, LinkInfo, LinkMessage, Stats64};
+use netlink_packet_route::link::{
+    InfoKind, LinkAttribute, LinkInfo, LinkMessage, LinkXdp, Stats64, XdpAttached,
+};
 use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcStats2};
 use std::io;
 
@@ -37,6 +39,11 @@ fn interface(message: LinkMessage) -> Interface {
             LinkAttribute::LinkNetNsId(_) => interface.link_is_elsewhere = true,
             LinkAttribute::Controller(index) => interface.master = Some(index),
             LinkAttribute::Mtu(mtu) => interface.mtu = mtu,
+            LinkAttribute::Xdp(xdp) => {
+                let none = LinkXdp::Attached(XdpAttached::None);
+                interface.has_program =
+                    xdp.iter().any(|it| matches!(it, LinkXdp::Attached(_)) && *it != none);
+            }
             LinkAttribute::Stats64(stats) => {
                 let counters = counters(&stats);
                 interface.counters.extend(counters.into_iter().map(|(name, n)| (name.to_owned(), n)));
