@@ -9,6 +9,7 @@ mod linux;
 mod net;
 mod overload;
 mod points;
+mod rfc2544;
 mod trial;
 mod unprivileged;
 

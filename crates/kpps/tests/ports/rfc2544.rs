@@ -1,0 +1,53 @@
+//! Back-to-back frames between two ports: a buffer whose length is known is found.
+
+use crate::net::{Net, document};
+use serde_json::Value;
+
+/// What goes out of the bridge: 10 Mb/s are so many frames of 60 B a second.
+const CARRIED_PPS: f64 = 1e7 / (60.0 * 8.0);
+/// Frames that may go out at once, 1600 B, with one that is under way.
+const AT_ONCE: f64 = 27.0;
+/// The rate of the bursts.
+const PPS: f64 = 100_000.0;
+/// Frames that a sender which has been held up may still send then: those of the last millisecond, and a handful.
+const LATE: f64 = 132.0;
+
+/// The tests at 64 B, if the machine let kpps find a longest burst. It sends no burst that it cannot send in time, and says so.
+fn found(net: &Net) -> Option<Value> {
+    let words = "rfc2544 --testbed packet:a,packet:b --test back-to-back --size 64 --min 1kpps --max 100kpps --duration 50ms \
+        --width 20% --settle 200ms --repeat 1 --json";
+    let output = net.kpps(&words.split_whitespace().collect::<Vec<_>>());
+    let mut found = document(&output);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let departures = found["departures"].to_string();
+    let found = found["sizes"][0].take();
+    let is_there = !found["back_to_back"].is_null();
+    assert!(
+        is_there || departures.contains("sender cannot keep") || departures.contains("no throughput"),
+        "{departures}"
+    );
+    is_there.then_some(found)
+}
+
+#[test]
+fn the_longest_burst_is_what_the_buffer_holds_and_what_goes_on_meanwhile() {
+    let Some(net) = Net::bridge() else { return };
+    for held in [100_u32, 400] {
+        let bound = format!("tc qdisc replace dev pb root tbf rate 10mbit burst 1600 limit {}", 60 * held);
+        if !net.command(&bound.split(' ').collect::<Vec<_>>()).status().unwrap().success() {
+            return eprintln!("skipped: this kernel has no tbf");
+        }
+        let found = (0..5).find_map(|_| found(&net)).expect("a machine that can send a burst now and then");
+        let burst = &found["back_to_back"];
+        let [longest] = &burst["frames"].as_array().unwrap()[..] else { panic!("{burst}") };
+        let longest = longest.as_f64().unwrap();
+        // What fits goes through, however busy the machine is; more does not.
+        let most = (f64::from(held) + AT_ONCE) / (1.0 - CARRIED_PPS / PPS) + LATE;
+        assert!((f64::from(held)..=most).contains(&longest), "{held} held: {longest}, at most {most}");
+        // RFC 9004: what went on meanwhile was not in the buffer.
+        let seconds = |name: &str| burst[name].as_f64().unwrap();
+        let throughput = found["throughput"]["goals"][0]["lower_pps"].as_f64().unwrap();
+        assert!((seconds("implied_s") - longest / PPS).abs() < 1e-7, "{burst}");
+        assert!((seconds("corrected_s") - longest / PPS * (1.0 - throughput / PPS)).abs() < 1e-7, "{burst}");
+    }
+}
