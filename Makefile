@@ -1,6 +1,6 @@
 # `make run` shows the main job, `make test` passes the tests. Each installs what it needs on a Debian machine with Rust.
 
-.PHONY: run test lab bench peers fuzz lint other-systems install-build-tools install-test-tools install-lab install-peers
+.PHONY: run test lab bench peers systems fuzz lint other-systems install-build-tools install-test-tools install-lab install-peers
 
 # The receive curve of study morris2000: all driver presets, from 100 kpps to line rate.
 run: install-build-tools
@@ -33,6 +33,11 @@ bench: install-build-tools install-test-tools
 # Our ports and what others send with, taking turns over a virtual cable. Takes root.
 peers: install-build-tools install-peers
 	cargo bench --package kpps-ports --bench peers -- 5
+
+# Linux's bridge and router as devices under test, frames of all sizes, every lost one accounted for: a quarter of an hour. Takes root.
+systems: install-build-tools
+	@$(call install,ip:iproute2 ethtool:ethtool)
+	cargo bench --package kpps --bench systems
 
 lint: other-systems
 	cargo fmt --all --check

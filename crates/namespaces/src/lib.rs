@@ -38,6 +38,35 @@ impl Net {
         Some(net)
     }
 
+    /// A new one with the ends `a` and `b` of two cables, and a bridge between the other ends, `pa` and `pb`.
+    pub fn with_bridge() -> Option<Self> {
+        let net = Self::new()?;
+        net.run(
+            "ip link add name a type veth peer name pa && ip link add name b type veth peer name pb &&
+             ip link add name br type bridge mcast_snooping 0 &&
+             ip link set dev pa master br && ip link set dev pb master br &&
+             for i in a pa pb b br; do ip link set dev $i up; done",
+        );
+        Some(net)
+    }
+
+    /// Two new ones: with the ends `a` and `b` of two cables, which have no addresses, and with a router between the other ends, `ra`
+    /// (198.18.0.254) and `rb` (198.19.0.254).
+    pub fn with_router() -> Option<(Self, Self)> {
+        let (ends, router) = (Self::new()?, Self::new()?);
+        for (end, port, network) in [("a", "ra", 18), ("b", "rb", 19)] {
+            ends.run(&format!(
+                "ip link add name {end} type veth peer name {port} netns {} && ip link set dev {end} up",
+                router.name()
+            ));
+            router.run(&format!(
+                "ip address add 198.{network}.0.254/24 dev {port} && ip link set dev {port} up"
+            ));
+        }
+        router.run("echo 1 > /proc/sys/net/ipv4/ip_forward");
+        Some((ends, router))
+    }
+
     /// Its name, as `ip` knows it.
     pub fn name(&self) -> &str {
         &self.0

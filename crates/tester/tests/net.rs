@@ -17,15 +17,9 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// a–pa, a bridge, pb–b, in a namespace that this thread works in from now on.
+/// A bridge between `a` and `b`, in a namespace that this thread works in from now on.
 fn with_bridge() -> Option<Net> {
-    let net = Net::new()?;
-    net.run(
-        "ip link add name a type veth peer name pa && ip link add name b type veth peer name pb &&
-         ip link add name br type bridge mcast_snooping 0 &&
-         ip link set dev pa master br && ip link set dev pb master br &&
-         for i in a pa pb b br; do ip link set dev $i up; done",
-    );
+    let net = Net::with_bridge()?;
     net.enter();
     Some(net)
 }
@@ -98,17 +92,8 @@ fn a_bridge_passes_all_sizes_and_the_ledger_closes() {
 
 #[test]
 fn a_router_in_another_namespace() {
-    let Some(net) = Net::new() else { return };
-    let router = Net::new().unwrap();
+    let Some((net, router)) = Net::with_router() else { return };
     let name = router.name();
-    net.run(&format!(
-        "ip link add name a type veth peer name ra netns {name} && ip link add name b type veth peer name rb netns {name} &&
-         ip link set dev a up && ip link set dev b up"
-    ));
-    router.run(
-        "ip address add 198.18.0.254/24 dev ra && ip address add 198.19.0.254/24 dev rb &&
-         ip link set dev ra up && ip link set dev rb up && echo 1 > /proc/sys/net/ipv4/ip_forward",
-    );
     net.enter();
     let places = format!("{name}/");
     let mut tester = tester([Some("198.18.0.254"), Some("198.19.0.254")], &[&places]);
@@ -177,16 +162,10 @@ fn a_mix_of_sizes_and_flows_through_a_bridge_with_vlans() {
 
 #[test]
 fn ipv6_flows_through_a_router() {
-    let Some(net) = Net::new() else { return };
-    let router = Net::new().unwrap();
+    let Some((net, router)) = Net::with_router() else { return };
     let name = router.name();
-    net.run(&format!(
-        "ip link add name a type veth peer name ra netns {name} && ip link add name b type veth peer name rb netns {name} &&
-         ip link set dev a up && ip link set dev b up"
-    ));
     let set = "for all in all ra rb; do echo 0 > /proc/sys/net/ipv6/conf/$all/disable_ipv6; done &&
          echo 0 > /proc/sys/net/ipv6/conf/ra/accept_dad && echo 0 > /proc/sys/net/ipv6/conf/rb/accept_dad &&
-         ip link set dev ra up && ip link set dev rb up &&
          ip address add 2001:2:0:1::fe/64 dev ra nodad && ip address add 2001:2:0:2::fe/64 dev rb nodad &&
          echo 1 > /proc/sys/net/ipv6/conf/all/forwarding";
     if !router.can(set) {

@@ -6,17 +6,6 @@ use std::path::Path;
 use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Two ends with a bridge between them.
-pub fn bridged() -> Option<Net> {
-    let net = Net::new(&[("a", "pa"), ("pb", "b")])?;
-    net.run(&["ip", "link", "add", "name", "br", "type", "bridge", "mcast_snooping", "0"]);
-    for words in [["pa", "master"], ["pb", "master"]] {
-        net.run(&["ip", "link", "set", "dev", words[0], words[1], "br"]);
-    }
-    net.run(&["ip", "link", "set", "dev", "br", "up"]);
-    Some(net)
-}
-
 fn search(net: &Net, trials: &Path) -> Child {
     let kpps = assert_cmd::cargo::cargo_bin("kpps");
     let words = "ndr --testbed packet:a,packet:b --min 1kpps --max 30kpps --duration 50ms --settle 1s --json --trials";
@@ -59,7 +48,7 @@ fn goes_on(net: &Net, trials: &Path) {
 
 #[test]
 fn a_search_that_is_killed_goes_on_where_it_was() {
-    let Some(net) = bridged() else { return };
+    let Some(net) = Net::bridge() else { return };
     let folder = tempfile::tempdir().unwrap();
     for (signal, code) in [("-INT", Some(130)), ("-TERM", Some(130)), ("-KILL", None)] {
         let trials = folder.path().join(signal);
@@ -84,7 +73,7 @@ fn a_search_that_is_killed_goes_on_where_it_was() {
 /// What was measured on other settings is no answer: it stays in the file, and all is measured anew.
 #[test]
 fn other_settings_are_another_system() {
-    let Some(net) = bridged() else { return };
+    let Some(net) = Net::bridge() else { return };
     let folder = tempfile::tempdir().unwrap();
     let trials = folder.path().join("trials");
     let child = search(&net, &trials);
@@ -110,7 +99,7 @@ fn gives_up(child: Child, why: &str) -> Output {
 
 #[test]
 fn a_device_that_goes_away_leaves_what_was_measured() {
-    let Some(net) = bridged() else { return };
+    let Some(net) = Net::bridge() else { return };
     let folder = tempfile::tempdir().unwrap();
     let trials = folder.path().join("trials");
     // The bridge goes: nothing comes through any more.

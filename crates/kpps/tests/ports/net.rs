@@ -27,15 +27,9 @@ impl Net {
         Some(net)
     }
 
-    /// a–pa, a bridge, pb–b.
+    /// A bridge between `a` and `b`.
     pub fn bridge() -> Option<Self> {
-        let net = Self::new(&[("a", "pa"), ("b", "pb")])?;
-        net.run(&["ip", "link", "add", "name", "br", "type", "bridge", "mcast_snooping", "0"]);
-        for port in ["pa", "pb"] {
-            net.run(&["ip", "link", "set", "dev", port, "master", "br"]);
-        }
-        net.run(&["ip", "link", "set", "dev", "br", "up"]);
-        Some(net)
+        kpps_namespaces::Net::with_bridge().map(Self)
     }
 
     /// Its name, as `ip` knows it.

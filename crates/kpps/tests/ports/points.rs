@@ -1,6 +1,6 @@
 //! Curves and grids between two ports.
 
-use super::interrupted::{bridged, lines, measured};
+use super::interrupted::{lines, measured};
 use super::net::{Net, document, stop};
 use serde_json::Value;
 use std::path::Path;
@@ -35,7 +35,7 @@ fn closes(point: &Value) {
 
 #[test]
 fn a_curve_between_two_ports_goes_on_where_it_was() {
-    let Some(net) = bridged() else { return };
+    let Some(net) = Net::bridge() else { return };
     let here = tempfile::tempdir().unwrap();
     let here = here.path();
     let trials = here.join("curve.jsonl");
@@ -78,7 +78,7 @@ fn a_curve_between_two_ports_goes_on_where_it_was() {
 
 #[test]
 fn a_grid_between_two_ports_goes_on_where_it_was() {
-    let Some(net) = bridged() else { return };
+    let Some(net) = Net::bridge() else { return };
     let here = tempfile::tempdir().unwrap();
     let here = here.path();
     let words =
