@@ -11,6 +11,7 @@ use kpps_bench::Latency;
 use kpps_frames::checksum::{Sum, checksum};
 use kpps_frames::{Templates, ipv4, ipv6, tag, udp};
 use kpps_report::trial::{Arrival, ArrivalBy};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -41,6 +42,18 @@ enum Verdict {
     Damaged,
 }
 
+/// Gaps that are remembered. Those that frames of other queues leave are filled a few bursts later.
+const GAPS: usize = 4096;
+
+/// Frames that had not come when a later one did.
+#[derive(Clone, Copy, Debug)]
+struct Gap {
+    /// The first of them, and the one behind them, which was sent then.
+    first: u32,
+    end: u32,
+    behind_ps: u64,
+}
+
 /// What has arrived of a flow.
 #[derive(Clone, Copy, Debug, Default)]
 struct FlowTally {
@@ -66,9 +79,10 @@ pub struct Arrivals {
     now: Option<Duration>,
     seen: Vec<u64>,
     highest: Option<u32>,
-    /// When the first frame was sent, and the one behind the last gap, in ps of the tags.
+    /// When the first frame was sent, in ps of the tags.
     first_ps: Option<u64>,
-    behind_gap_ps: Option<u64>,
+    /// Gaps that may have been filled meanwhile: another queue's or a late one's frames. The latest are last.
+    gaps: VecDeque<Gap>,
     distinct: u64,
     duplicated: u64,
     flows: Vec<FlowTally>,
@@ -133,7 +147,7 @@ impl Arrivals {
             seen: vec![0; words],
             highest: None,
             first_ps: None,
-            behind_gap_ps: None,
+            gaps: VecDeque::new(),
             distinct: 0,
             duplicated: 0,
             changes: Vec::new(),
@@ -256,13 +270,32 @@ impl Arrivals {
             flow.next = flow.next.max(next);
         }
         if self.highest.is_none_or(|highest| sequence > highest) {
-            if sequence > self.highest.map_or(0, |highest| highest + 1) {
-                self.behind_gap_ps = Some(sent_ps);
+            let first = self.highest.map_or(0, |highest| highest + 1);
+            if sequence > first {
+                self.open_gap(Gap { first, end: sequence, behind_ps: sent_ps });
             }
             self.first_ps.get_or_insert(sent_ps);
             self.highest = Some(sequence);
         }
         (true, late)
+    }
+
+    /// Notes a gap down. Which of the ones before it is the last that stays open is not known yet.
+    #[cold]
+    fn open_gap(&mut self, gap: Gap) {
+        while self.gaps.back().is_some_and(|gap| self.is_filled(gap)) {
+            self.gaps.pop_back();
+        }
+        if self.gaps.len() == GAPS {
+            self.gaps.pop_front();
+        }
+        self.gaps.push_back(gap);
+    }
+
+    /// Whether all frames of a gap have come after all.
+    fn is_filled(&self, gap: &Gap) -> bool {
+        let seen = |n: u32| self.seen.get(n as usize / 64).is_some_and(|word| word & 1 << (n % 64) != 0);
+        (gap.first..gap.end).all(seen)
     }
 
     /// Counts a change. The most frequent one is looked at first.
@@ -346,13 +379,14 @@ impl Arrivals {
         sent.into_iter().zip(&self.sizes).filter(|_| several).map(each).collect()
     }
 
-    /// How long after the first frame that came one was sent that closed the last gap: nothing was lost after that, late
-    /// frames aside. `None` if there was no gap; the end of time if the last of `sent` frames are missing.
+    /// How long after the first frame that came one was sent that closed the last gap: nothing was lost after that. `None` if
+    /// there was no gap; the end of time if the last of `sent` frames are missing.
     pub fn last_gap(&self, sent: u64) -> Option<Duration> {
         if self.highest.map_or(0, |highest| u64::from(highest) + 1) < sent {
             return Some(Duration::MAX);
         }
-        let since_ps = self.behind_gap_ps?.saturating_sub(self.first_ps?);
+        let last = self.gaps.iter().rev().find(|gap| !self.is_filled(gap))?;
+        let since_ps = last.behind_ps.saturating_sub(self.first_ps?);
         Some(Duration::from_nanos(since_ps / 1000))
     }
 
@@ -684,14 +718,24 @@ mod tests {
     #[test]
     fn the_last_gap_is_where_frames_were_lost_last() {
         let mut all = arrivals();
-        let mut send = |sequence: u32| {
+        let send = |all: &mut Arrivals, sequence: u32| {
             let mut frame = template();
             tag::write(&mut frame, Tag { stream: 7, sequence, sent_ps: u64::from(sequence) * 1_000_000 })
                 .unwrap();
             all.take(&frame, None);
         };
+        // Two queues that are looked at in turns: 7 and 8 are missing.
+        for sequence in [0, 2, 4, 6, 1, 3, 5, 10, 9, 11] {
+            send(&mut all, sequence);
+        }
+        assert_eq!(all.last_gap(12), Some(Duration::from_micros(10)));
+        send(&mut all, 7);
+        assert_eq!(all.last_gap(12), Some(Duration::from_micros(10)), "8 is missing");
+        send(&mut all, 8);
+        assert_eq!(all.last_gap(12), None);
+        let mut all = arrivals();
         for sequence in [0, 1, 4, 5, 9, 10, 11] {
-            send(sequence);
+            send(&mut all, sequence);
         }
         assert_eq!(all.last_gap(12), Some(Duration::from_micros(9)));
         assert_eq!(all.last_gap(13), Some(Duration::MAX), "the last one has not come");
