@@ -18,6 +18,7 @@ use std::time::Duration;
 
 Frames of `kpps send` are known by their tags: lost, duplicated, reordered and corrupted ones are
 counted for each stream. Other frames are counted as such. After --expect frames it ends at once.
+A frame is out of order if it came after a later one of its stream, or, of an xdp: port with several queues, of its flow.
 
 Ports: uio:ADDRESS and vfio:ADDRESS (our driver; `kpps device list` shows cards),
 xdp:INTERFACE[:QUEUE] (AF_XDP: its frames are taken from the kernel), packet:INTERFACE (packet sockets: the kernel
@@ -43,7 +44,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let specs = std::slice::from_ref(&arguments.port);
     let mut ports = arguments.common.open(specs, true)?;
     let start = Start::now(&mut ports)?;
-    let mut streams = Streams::default();
+    // Queues are looked at in turn, and only frames of one flow come by the same.
+    let several = ports.first().is_some_and(|port| port.queues() > 1);
+    let mut streams = if several { Streams::by_flow() } else { Streams::default() };
     let (meter, view) = arguments.common.show(format!("kpps count {}", arguments.port), None)?;
     let mut ends = arguments.common.ends(Some(arguments.duration), &meter);
     let elapsed = match ports.first_mut() {

@@ -29,7 +29,7 @@ lost, duplicated, reordered or corrupted. At a rate each frame is sent at its ti
 of those before; one that cannot be sent within a millisecond is counted as unsent, and as loss.
 
 Ports: uio:ADDRESS and vfio:ADDRESS (our driver; `kpps device list` shows cards), xdp:INTERFACE[:QUEUE]
-(AF_XDP: the queue's frames are taken from the kernel), packet:INTERFACE (packet sockets: the kernel has
+(AF_XDP: its frames are taken from the kernel), packet:INTERFACE (packet sockets: the kernel has
 them too; with its offloads off: ethtool -K eth1 tx off tso off gso off gro off). Both send past tc's queues.
 auto:INTERFACE is the better of these two, with a word on why; udp:HOST:PORT sends datagrams, without a privilege.")]
 pub struct Arguments {

@@ -40,13 +40,20 @@ impl Net {
 
     /// A new one with the ends `a` and `b` of two cables, and a bridge between the other ends, `pa` and `pb`.
     pub fn with_bridge() -> Option<Self> {
+        Self::with_bridge_of_queues(1)
+    }
+
+    /// The same with cables of so many queues, of which the n-th ones belong together.
+    pub fn with_bridge_of_queues(queues: u32) -> Option<Self> {
         let net = Self::new()?;
-        net.run(
-            "ip link add name a type veth peer name pa && ip link add name b type veth peer name pb &&
+        net.run(&format!(
+            "queues='numtxqueues {queues} numrxqueues {queues}'
+             ip link add name a $queues type veth peer name pa $queues &&
+             ip link add name b $queues type veth peer name pb $queues &&
              ip link add name br type bridge mcast_snooping 0 &&
              ip link set dev pa master br && ip link set dev pb master br &&
-             for i in a pa pb b br; do ip link set dev $i up; done",
-        );
+             for i in a pa pb b br; do ip link set dev $i up; done"
+        ));
         Some(net)
     }
 

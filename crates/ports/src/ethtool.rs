@@ -4,6 +4,7 @@
 use crate::interface::{Interface, pair};
 use std::collections::BTreeMap;
 use std::io;
+use std::path::Path;
 
 const GET_SETTINGS: u32 = 0x01;
 const GET_DRIVER: u32 = 0x03;
@@ -13,6 +14,7 @@ const GET_STRINGS: u32 = 0x1b;
 const GET_STATISTICS: u32 = 0x1d;
 const GET_COUNTS: u32 = 0x37;
 const GET_FEATURES: u32 = 0x3a;
+const GET_CHANNELS: u32 = 0x3c;
 const GET_STAMPS: u32 = 0x41;
 /// Received frames get a time by the card, and that can be had as it is (linux/net_tstamp.h).
 const RECEIVED_BY_HARDWARE: u32 = 1 << 2 | 1 << 6;
@@ -68,6 +70,33 @@ pub fn rings(interface: &str) -> io::Result<(u32, u32)> {
     words[0] = pair(GET_RINGS, 0);
     Interface::find(interface)?.ethtool(&mut words)?;
     Ok((word(&words, 5), word(&words, 8)))
+}
+
+/// Queues that it receives by, as its driver says, or else the system; 1 if neither does.
+///
+/// # Errors
+/// No such interface.
+pub fn receive_queues(interface: &str) -> io::Result<u32> {
+    let asked = Interface::find(interface)?;
+    // `struct ethtool_channels`: 9 words, the most of four kinds and then what is set: to receive, to transmit, others, for both.
+    let mut words = [0; 5];
+    words[0] = pair(GET_CHANNELS, 0);
+    let told = asked.ethtool(&mut words).map(|()| word(&words, 5).saturating_add(word(&words, 8)));
+    Ok(told
+        .ok()
+        .filter(|queues| *queues > 0)
+        .or_else(|| queues_in_sysfs(interface, &asked))
+        .unwrap_or(1)
+        .max(1))
+}
+
+/// The same by sysfs, which shows the interfaces of the network namespace that it was mounted in: ours, if the number is right.
+fn queues_in_sysfs(name: &str, interface: &Interface) -> Option<u32> {
+    let folder = Path::new("/sys/class/net").join(name);
+    let number = std::fs::read_to_string(folder.join("ifindex")).ok()?;
+    let entries = std::fs::read_dir(folder.join("queues")).ok()?.flatten();
+    let queues = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("rx-")).count();
+    (number.trim().parse() == Ok(interface.index())).then_some(queues as u32)
 }
 
 /// How long interrupts wait for more frames at most, in us, to receive and to transmit.
@@ -171,12 +200,14 @@ pub fn statistics(interface: &str) -> io::Result<BTreeMap<String, u64>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{feature, features, stamping_clock, statistics};
+    use super::{feature, features, receive_queues, stamping_clock, statistics};
 
     #[test]
     fn no_interface_has_no_statistics() {
         assert_eq!(stamping_clock("lo").ok(), Some(None), "there is no card behind it");
         assert!(stamping_clock("no-such").is_err());
+        assert_eq!(receive_queues("lo").ok(), Some(1), "its driver tells nothing");
+        assert!(receive_queues("no-such").is_err());
         assert!(statistics("no-such").is_err() && statistics("a name that is too long").is_err());
     }
 

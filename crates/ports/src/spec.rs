@@ -56,12 +56,12 @@ pub enum Spec {
     Card(Backend, Address),
     /// `packet:INTERFACE`: an interface of the kernel, through packet sockets.
     Packet(String),
-    /// `xdp:INTERFACE`, `xdp:INTERFACE:QUEUE`: a queue of an interface, through an `AF_XDP` socket.
+    /// `xdp:INTERFACE`, `xdp:INTERFACE:QUEUE`: all queues of an interface or one, through `AF_XDP` sockets.
     Xdp {
         /// The interface.
         interface: String,
-        /// The queue; the first is 0.
-        queue: u32,
+        /// The queue, if it is one; the first is 0.
+        queue: Option<u32>,
     },
     /// `udp:HOST:PORT`, `udp::PORT`: a UDP socket that sends there, or one that listens.
     Udp {
@@ -72,6 +72,18 @@ pub enum Spec {
     },
     /// `auto:INTERFACE`: the best way that there is to an interface ([`choose`](crate::port::choose)).
     Auto(String),
+}
+
+impl Spec {
+    /// Whether this is also, or a part of, the other's: two ports cannot have it.
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Xdp { interface, queue }, Self::Xdp { interface: others, queue: theirs }) => {
+                interface == others && (queue == theirs || queue.is_none() || theirs.is_none())
+            }
+            _ => self == other,
+        }
+    }
 }
 
 /// An interface's name, if it can be one: 15 bytes is what the kernel allows (IFNAMSIZ less the terminator).
@@ -101,8 +113,8 @@ impl FromStr for Spec {
             "packet" => interface(rest).map(Self::Packet).ok_or_else(bad),
             "xdp" => {
                 let (name, queue) = match rest.split_once(':') {
-                    Some((name, queue)) => (name, queue.parse().map_err(|_| bad())?),
-                    None => (rest, 0),
+                    Some((name, queue)) => (name, Some(queue.parse().map_err(|_| bad())?)),
+                    None => (rest, None),
                 };
                 Ok(Self::Xdp { interface: interface(name).ok_or_else(bad)?, queue })
             }
@@ -119,8 +131,8 @@ impl fmt::Display for Spec {
             Self::Auto(interface) => write!(f, "auto:{interface}"),
             Self::Udp { host, port } if host.contains(':') => write!(f, "udp:[{host}]:{port}"),
             Self::Udp { host, port } => write!(f, "udp:{host}:{port}"),
-            Self::Xdp { interface, queue: 0 } => write!(f, "xdp:{interface}"),
-            Self::Xdp { interface, queue } => write!(f, "xdp:{interface}:{queue}"),
+            Self::Xdp { interface, queue: None } => write!(f, "xdp:{interface}"),
+            Self::Xdp { interface, queue: Some(queue) } => write!(f, "xdp:{interface}:{queue}"),
         }
     }
 }
@@ -138,12 +150,28 @@ mod tests {
             "packet:eth0",
             "packet:br-lan.7",
             "xdp:eth0",
+            "xdp:eth0:0",
             "xdp:eth0:3",
         ] {
             assert_eq!(text.parse::<Spec>().unwrap().to_string(), text);
         }
-        assert_eq!("xdp:eth0:0".parse::<Spec>().unwrap().to_string(), "xdp:eth0");
         assert_eq!("uio:00:10.0".parse::<Spec>().unwrap().to_string(), "uio:0000:00:10.0");
+    }
+
+    #[test]
+    fn all_queues_are_each_of_them() {
+        let overlap = |a: &str, b: &str| a.parse::<Spec>().unwrap().overlaps(&b.parse().unwrap());
+        for (a, b, expected) in [
+            ("xdp:a", "xdp:a:1", true),
+            ("xdp:a:1", "xdp:a", true),
+            ("xdp:a:1", "xdp:a:1", true),
+            ("xdp:a:0", "xdp:a:1", false),
+            ("xdp:a", "xdp:b", false),
+            ("packet:a", "packet:a", true),
+            ("packet:a", "xdp:a", false),
+        ] {
+            assert_eq!(overlap(a, b), expected, "{a} {b}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Size, Tag, tag};
 use kpps_platform::{Buffer, BufferSource};
 use kpps_ports::Spec;
-use kpps_ports::port::{AnyPort, Frame, Options, Port, choose, open};
+use kpps_ports::port::{AnyPort, Frame, Options, Port, choose, open, rest};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,12 @@ const ENDS: [&str; 2] = ["near0", "far0"];
 
 /// Runs `test` in a namespace with a cable; says so if there is no right to make one.
 fn with_cable(test: impl FnOnce() + Send + 'static) {
-    let thread = std::thread::spawn(|| {
+    with_queues(1, test);
+}
+
+/// The same with a cable of several queues, of which the n-th ones belong together.
+fn with_queues(queues: u32, test: impl FnOnce() + Send + 'static) {
+    let thread = std::thread::spawn(move || {
         // What this thread opens and starts from now on is in there, and it goes with the last of that.
         if nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).is_err() {
             eprintln!("skipped: no right to make a network namespace");
@@ -24,7 +29,9 @@ fn with_cable(test: impl FnOnce() + Send + 'static) {
         }
         // Or neighbour discovery would send frames of its own.
         run("sysctl -qw net.ipv6.conf.default.disable_ipv6=1 || true");
-        run(&format!("ip link add name {} type veth peer name {}", ENDS[0], ENDS[1]));
+        let several = format!("numtxqueues {queues} numrxqueues {queues}");
+        let [near, far] = ENDS;
+        run(&format!("ip link add name {near} {several} type veth peer name {far} {several}"));
         for end in ENDS {
             run(&format!("ip link set {end} up"));
         }
@@ -43,8 +50,13 @@ fn run(command: &str) {
 }
 
 fn ports(kinds: [&str; 2]) -> [AnyPort; 2] {
-    let specs = [0, 1].map(|end| format!("{}:{}", kinds[end], ENDS[end]).parse::<Spec>().unwrap());
-    open(&specs, &Options::default()).unwrap().try_into().unwrap_or_else(|_| panic!("two ports"))
+    let names = [0, 1].map(|end| format!("{}:{}", kinds[end], ENDS[end]));
+    named(names.each_ref().map(String::as_str))
+}
+
+fn named<const N: usize>(names: [&str; N]) -> [AnyPort; N] {
+    let specs = names.map(|name| name.parse::<Spec>().unwrap());
+    open(&specs, &Options::default()).unwrap().try_into().unwrap_or_else(|_| panic!("{N} ports"))
 }
 
 /// A frame of this length without FCS that is like no other.
@@ -91,8 +103,8 @@ fn pass(from: &mut AnyPort, to: &mut AnyPort, frames: &[Vec<u8>]) -> Vec<Vec<u8>
 }
 
 /// Every frame arrives once, unchanged and in order, both ways, whatever its length; and is counted.
-fn each_arrives(kinds: [&'static str; 2]) {
-    with_cable(move || {
+fn each_arrives(kinds: [&'static str; 2], queues: u32) {
+    with_queues(queues, move || {
         let [mut near, mut far] = ports(kinds);
         let pool = near.pool().clone();
         let lengths = (60..1515).step_by(7).chain([60, 61, 1513, 1514]);
@@ -173,7 +185,147 @@ fn overflow_is_counted(kinds: [&'static str; 2]) {
 
 #[test]
 fn xdp_each_arrives() {
-    each_arrives(["xdp", "xdp"]);
+    each_arrives(["xdp", "xdp"], 1);
+    each_arrives(["xdp", "xdp"], 3);
+}
+
+/// Frames to `to` by each of its queues: the streams of those that come, and nothing else does.
+fn by_each_queue(to: &str) -> Vec<u16> {
+    let [mut to, from @ ..] = named([to, "xdp:near0:0", "xdp:near0:1", "xdp:near0:2", "xdp:near0:3"]);
+    for (stream, mut from) in from.into_iter().enumerate() {
+        for sequence in 0..100 {
+            send_one(&mut from, &frame_of(stream as u16, sequence));
+        }
+    }
+    let mut streams = vec![0; 4];
+    for _ in 0..40 {
+        to.receive(64, |frame| {
+            let tag = tag::read(frame.as_ref()).unwrap();
+            let next = &mut streams[usize::from(tag.stream)];
+            assert_eq!(tag.sequence, u32::from(*next), "in order within a queue");
+            *next += 1;
+            Some(frame.buffer)
+        })
+        .unwrap();
+    }
+    assert_eq!(to.counters().unwrap().received, streams.iter().map(|&frames| u64::from(frames)).sum());
+    streams
+}
+
+/// A frame of a stream.
+fn frame_of(stream: u16, sequence: u32) -> Vec<u8> {
+    let mut frame = udp_test(&Flow::default(), Size::MIN).unwrap();
+    tag::write(&mut frame, Tag { stream, sequence, sent_ps: 0 }).unwrap();
+    frame
+}
+
+#[test]
+fn xdp_sees_all_queues_or_the_one_that_is_named() {
+    with_queues(4, || {
+        assert_eq!(by_each_queue("xdp:far0"), [100; 4]);
+        assert_eq!(by_each_queue("xdp:far0:2"), [0, 0, 100, 0]);
+        // Closed ports have given the queues back, and no frame of theirs is left.
+        assert_eq!(by_each_queue("auto:far0"), [100; 4]);
+        let word = |name: &str| choose(&name.parse().unwrap()).unwrap();
+        assert_eq!((word("auto:near0").0.to_string(), word("xdp:near0").1), ("xdp:near0".into(), None));
+        assert!(word("xdp:near0:3").1.unwrap().contains("queue 3 of 4"));
+    });
+}
+
+/// A flood of one queue leaves the others their turn, however small the budget.
+#[test]
+fn xdp_queues_take_turns() {
+    with_queues(3, || {
+        let [mut flood, mut other, mut to] = named(["xdp:near0:1", "xdp:near0:2", "xdp:far0"]);
+        for round in 0..10 {
+            for sequence in 0..2000 {
+                send_one(&mut flood, &frame_of(1, sequence));
+            }
+            for sequence in 0..40 {
+                send_one(&mut other, &frame_of(2, sequence));
+            }
+            // Each time a queue has the budget at most.
+            let (mut calls, mut found) = (0, 0);
+            while found < 40 {
+                calls += 1;
+                assert!(calls <= 3 * 40 / 8, "{found} of 40 after {calls} calls, round {round}");
+                let taken = to.receive(8, |frame| {
+                    found += u32::from(tag::read(frame.as_ref()).unwrap().stream == 2);
+                    Some(frame.buffer)
+                });
+                assert!(taken.unwrap() <= 8);
+            }
+            while to.receive(64, |frame| Some(frame.buffer)).unwrap() > 0 {}
+        }
+    });
+}
+
+/// What has once waited to be received leaves those who send their buffers.
+#[test]
+fn xdp_floods_leave_buffers_to_send() {
+    with_queues(3, || {
+        let [mut far, mut from @ ..] = named(["xdp:far0", "xdp:near0:0", "xdp:near0:1", "xdp:near0:2"]);
+        for _ in 0..3 {
+            for _ in 0..40 {
+                // All queues are full, but a few frames are taken each time.
+                for from in &mut from {
+                    for sequence in 0..200 {
+                        send_one(from, &frame_of(0, sequence));
+                    }
+                }
+                far.receive(64, |frame| Some(frame.buffer)).unwrap();
+            }
+            assert!(far.counters().unwrap().missed > 0, "they are full");
+            while far.receive(64, |frame| Some(frame.buffer)).unwrap() > 0 {}
+        }
+        // The kernel has 3 × 2048 at one end, a queue's for each port at the other, and those to send. The rest is free, but for what lies in
+        // the stacks of other handles.
+        let mut pool = far.pool().clone();
+        let rest = pool.count() - 6 * 2048 - 4 * 512;
+        let free: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
+        assert!(free.len() > rest / 2, "{} of {rest} are free", free.len());
+    });
+}
+
+/// Who sleeps wakes up with a frame of any queue, and not without.
+#[test]
+fn xdp_wakes_for_each_queue() {
+    with_queues(3, || {
+        let [mut to, mut from @ ..] = named(["xdp:far0", "xdp:near0:0", "xdp:near0:1", "xdp:near0:2"]);
+        let pause = Duration::from_millis(100);
+        for _ in 0..3 {
+            for from in &mut from {
+                assert_eq!(to.receive(64, |frame| Some(frame.buffer)).unwrap(), 0);
+                let start = Instant::now();
+                rest(&[&to], pause).unwrap();
+                assert!(start.elapsed() > pause / 2, "nothing has come: {:?}", start.elapsed());
+                send_one(from, &frame(60, 0, false));
+                let start = Instant::now();
+                rest(&[&to], 100 * pause).unwrap();
+                assert!(start.elapsed() < 50 * pause, "something has: {:?}", start.elapsed());
+                assert_eq!(to.receive(64, |frame| Some(frame.buffer)).unwrap(), 1);
+            }
+        }
+    });
+}
+
+#[test]
+fn xdp_refusals_say_why() {
+    with_queues(4, || {
+        let open = |names: &[&str]| {
+            let specs: Vec<Spec> = names.iter().map(|name| name.parse().unwrap()).collect();
+            open(&specs, &Options::default())
+        };
+        let refused = |names: &[&str]| open(names).map(drop).unwrap_err().to_string();
+        assert!(refused(&["xdp:near0:4"]).contains("no such queue: near0 has 4, numbered from 0"));
+        assert!(refused(&["xdp:near0", "xdp:near0:1"]).contains("xdp:near0:1 is given twice"));
+        assert!(refused(&["xdp:nothere0"]).contains("no such interface"));
+        let one = open(&["xdp:near0:3"]).unwrap();
+        let said = refused(&["xdp:near0"]);
+        assert!(said.contains("in use"), "{said}");
+        drop(one);
+        assert_eq!(open(&["xdp:near0"]).unwrap()[0].queues(), 4);
+    });
 }
 
 #[test]
@@ -204,7 +356,7 @@ fn auto_chooses() {
 
 #[test]
 fn packet_each_arrives() {
-    each_arrives(["packet", "packet"]);
+    each_arrives(["packet", "packet"], 1);
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod points;
 mod rfc2544;
 mod trial;
 mod unprivileged;
+mod xdp;
 
 use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
 use kpps_frames::build::{Flow, udp_test};
@@ -20,23 +21,6 @@ use net::{Net, document, stop};
 use serde_json::Value;
 use std::process::Command;
 use std::time::Duration;
-
-/// An AF_XDP socket sees one queue: who has more is told.
-#[test]
-fn one_queue_of_several_is_said_to_be() {
-    let Some(net) = Net::new(&[("a", "b")]) else { return };
-    let several = "link add name many numrxqueues 3 numtxqueues 3 type veth peer name more";
-    net.run(&["ip"].into_iter().chain(several.split(' ')).collect::<Vec<_>>());
-    for end in ["many", "more"] {
-        net.run(&["ip", "link", "set", "dev", end, "up"]);
-    }
-    for (port, word) in [("xdp:many:1", "queue 1 of 3"), ("xdp:a", "")] {
-        let output = net.kpps(&["send", port, "--count", "1"]);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{said}");
-        assert!(said.contains(word) && (word.is_empty() != said.contains("queue")), "{port}: {said}");
-    }
-}
 
 #[test]
 fn what_is_sent_is_counted() {

@@ -18,9 +18,15 @@ pub struct Net(kpps_namespaces::Net);
 impl Net {
     /// With these cables, both ends up; `None` without the right to make one.
     pub fn new(cables: &[(&str, &str)]) -> Option<Self> {
+        Self::with_queues(cables, 1)
+    }
+
+    /// The same with interfaces of several queues, of which the n-th ones of a cable belong together.
+    pub fn with_queues(cables: &[(&str, &str)], queues: u32) -> Option<Self> {
         let net = Self(kpps_namespaces::Net::new()?);
+        let several = format!("numtxqueues {queues} numrxqueues {queues}");
         for (a, b) in cables {
-            net.run(&["ip", "link", "add", "name", a, "type", "veth", "peer", "name", b]);
+            net.0.run(&format!("ip link add name {a} {several} type veth peer name {b} {several}"));
             net.run(&["ip", "link", "set", "dev", a, "up"]);
             net.run(&["ip", "link", "set", "dev", b, "up"]);
         }
@@ -30,6 +36,11 @@ impl Net {
     /// A bridge between `a` and `b`.
     pub fn bridge() -> Option<Self> {
         kpps_namespaces::Net::with_bridge().map(Self)
+    }
+
+    /// The same with interfaces of several queues.
+    pub fn bridge_of_queues(queues: u32) -> Option<Self> {
+        kpps_namespaces::Net::with_bridge_of_queues(queues).map(Self)
     }
 
     /// Its name, as `ip` knows it.

@@ -73,7 +73,7 @@ pub enum AnyPort {
     /// An interface of the kernel.
     #[cfg(target_os = "linux")]
     Packet(Box<PacketPort>),
-    /// A queue of an interface.
+    /// An interface, or a queue of it.
     #[cfg(target_os = "linux")]
     Xdp(Box<XdpPort>),
     /// A UDP socket.
@@ -87,6 +87,15 @@ impl AnyPort {
             #[cfg(target_os = "linux")]
             Self::Card(card) => Some(card.chip()),
             _ => None,
+        }
+    }
+
+    /// How many queues of its interface it looks at in turn: frames that came by different ones may have overtaken each other there.
+    pub fn queues(&self) -> usize {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Xdp(xdp) => xdp.queues(),
+            _ => 1,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Ports: where a program takes frames in and sends them out, whatever is behind.
 //!
 //! - [`CardPort`] is our driver on a card: the driver's halves, a service that says when to look, and interrupts.
-//! - [`XdpPort`] is a queue of an interface of the kernel, through `AF_XDP`.
+//! - [`XdpPort`] is an interface of the kernel, or a queue of it, through `AF_XDP`.
 //! - [`PacketPort`] is an interface of the kernel, through `AF_PACKET`.
 //! - [`UdpPort`] is a UDP socket, which needs no privilege.
 //! - [`AnyPort`] is any of them; [`open`] makes them from their names.

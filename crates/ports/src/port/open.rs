@@ -5,7 +5,7 @@ use super::card::{CardPort, Line};
 use super::run::BUDGET;
 use super::{PacketPort, UdpPort, XdpPort, choose, xdp};
 use crate::error::UNLOCK;
-use crate::{Backend, Card, Domain, Error, Interrupts, Spec, devices};
+use crate::{Backend, Card, Domain, Error, Interrupts, Spec, devices, ethtool};
 use kpps_dma::{BufferPool, Memory};
 use kpps_driver::Chip;
 use kpps_driver::config::{Config, NapiExit, Refill, RefillWhen, Service};
@@ -118,9 +118,10 @@ impl Layout {
 /// # Errors
 /// [`Error`] in one line, with what helps.
 pub fn open(specs: &[Spec], options: &Options) -> Result<Vec<AnyPort>, Error> {
-    if let Some(twice) = specs.iter().enumerate().find(|(i, spec)| specs[..*i].contains(spec)) {
+    let overlap = |(i, spec): &(usize, &Spec)| specs[..*i].iter().any(|other| other.overlaps(spec));
+    if let Some((_, twice)) = specs.iter().enumerate().find(overlap) {
         return Err(Error::Io {
-            what: format!("{} is given twice", twice.1),
+            what: format!("{twice} is given twice"),
             source: io::Error::other("each port is one end of one wire"),
         });
     }
@@ -145,7 +146,7 @@ pub fn open(specs: &[Spec], options: &Options) -> Result<Vec<AnyPort>, Error> {
 fn open_all(specs: &[Spec], options: &Options, most: u16) -> Result<Vec<AnyPort>, Error> {
     let in_rings = specs.iter().map(|spec| match spec {
         Spec::Card(..) => 2 * usize::from(options.ring.unwrap_or(most)),
-        Spec::Xdp { .. } => xdp::BUFFERS,
+        Spec::Xdp { interface, queue } => xdp::buffers(interface, *queue),
         _ => 0,
     });
     let buffers = in_rings.sum::<usize>() + specs.len() * SPARE_BUFFERS / 2 + SPARE_BUFFERS;
@@ -251,14 +252,21 @@ pub(super) fn refused<'s>(spec: &'s Spec, capabilities: &'s str) -> impl FnOnce(
             (libc::EPERM | libc::EACCES, _) => format!(
                 "no right to open such sockets: run as root, or `sudo setcap {capabilities}+ep $(command -v kpps)`"
             ),
-            (libc::ENOBUFS, Spec::Xdp { .. }) => {
-                format!("this process may not lock so much memory: run as root, or {UNLOCK}")
+            (libc::ENOBUFS, Spec::Xdp { interface, queue }) => {
+                let several = queue.is_none() && ethtool::receive_queues(interface).unwrap_or(1) > 1;
+                let less = if several {
+                    format!("; xdp:{interface}:0 is one queue and takes less")
+                } else {
+                    String::new()
+                };
+                format!("this process may not lock so much memory: run as root, or {UNLOCK}{less}")
             }
             (libc::EBUSY, Spec::Xdp { interface, .. }) => format!(
-                "the queue, or the interface's XDP program, is in use: `ip link set {interface} xdp off` removes that"
+                "a queue, or the interface's XDP program, is in use: `ip link set {interface} xdp off` removes that"
             ),
-            (libc::EINVAL, Spec::Xdp { interface, .. }) => {
-                format!("no such queue: `ethtool -l {interface}` tells how many there are")
+            (libc::EINVAL, Spec::Xdp { interface, queue: Some(_) }) => {
+                let queues = ethtool::receive_queues(interface).unwrap_or(1);
+                format!("no such queue: {interface} has {queues}, numbered from 0")
             }
             _ => return None,
         })

@@ -1,8 +1,8 @@
 //! What became of the frames of each stream, by their tags.
 
-use kpps_frames::ethernet::{TYPE_IPV4, TYPE_IPV6};
-use kpps_frames::{Tag, tag};
-use std::collections::BTreeMap;
+use kpps_frames::ethernet::{self, TYPE_IPV4, TYPE_IPV6};
+use kpps_frames::{Tag, ipv6, tag, udp};
+use std::collections::{BTreeMap, HashMap};
 
 /// How far back a late frame is told from a duplicate, in frames of its stream.
 const WINDOW: u32 = 4096;
@@ -50,8 +50,9 @@ impl Tally {
         ((place / 64) as usize, 1 << (place % 64))
     }
 
+    /// Takes a frame into account, but for its order; whether it comes after one sent later.
     #[inline]
-    fn take(&mut self, sequence: u32) {
+    fn take(&mut self, sequence: u32) -> bool {
         self.received += 1;
         let ahead = sequence.wrapping_sub(self.expected) as i32;
         let (word, bit) = Self::bit(sequence);
@@ -69,20 +70,42 @@ impl Tally {
             let behind = ahead.unsigned_abs();
             if behind < WINDOW && self.seen[word] & bit != 0 {
                 self.duplicated += 1;
-                return;
+                return false;
             }
-            self.reordered += 1;
             if behind < WINDOW {
                 self.seen[word] |= bit;
             }
             self.first = self.first.min(self.next - i64::from(behind));
-            return;
+            return true;
         }
         self.next += i64::from(ahead) + 1;
         self.expected = sequence.wrapping_add(1);
         // The number that left the window has made room for this one; the next one's place must be empty.
         let (word, bit) = Self::bit(self.expected);
         self.seen[word] &= !bit;
+        false
+    }
+}
+
+/// The latest frame of each flow: of its stream, addresses and ports.
+#[derive(Clone, Debug, Default)]
+struct Flows(HashMap<(u16, [u8; 36]), u32>);
+
+impl Flows {
+    /// Whether a frame with a tag comes after one of its flow sent later.
+    fn is_late(&mut self, frame: &[u8], tag: Tag) -> bool {
+        let ports = tag::offset(frame) - udp::HEADER_BYTES;
+        // Addresses end where ports begin. There is room for an IPv6 header only where there is one.
+        let is_ipv6 = ports >= ethernet::HEADER_BYTES + ipv6::HEADER_BYTES;
+        let from = ports - if is_ipv6 { 32 } else { 8 };
+        let mut key = [0; 36];
+        key.iter_mut().zip(&frame[from..ports + 4]).for_each(|(to, byte)| *to = *byte);
+        let latest = self.0.entry((tag.stream, key)).or_insert(tag.sequence);
+        let late = (tag.sequence.wrapping_sub(*latest) as i32) < 0;
+        if !late {
+            *latest = tag.sequence;
+        }
+        late
     }
 }
 
@@ -96,6 +119,8 @@ pub struct Streams {
     pub corrupted: u64,
     /// Frames that are no test frames.
     pub others: u64,
+    /// If order is that of each flow.
+    flows: Option<Flows>,
 }
 
 /// The port that test frames go to, and where it is before their tags.
@@ -107,24 +132,34 @@ const IPV4: (u8, usize, usize) = (0x45, 22, 9);
 const IPV6: (u8, usize, usize) = (0x60, 42, 6);
 
 impl Streams {
+    /// Judges the order of each flow, and not that of all of a stream: where its flows may overtake each other.
+    #[must_use]
+    pub fn by_flow() -> Self {
+        Self { flows: Some(Flows::default()), ..Self::default() }
+    }
+
     /// Takes a frame, without FCS, into account.
     #[inline]
     pub fn take(&mut self, frame: &[u8]) {
         match tag::read(frame) {
-            Some(tag) if is_clean(frame) => self.take_tag(tag),
+            Some(tag) if is_clean(frame) => {
+                let of_flow = self.flows.as_mut().map(|flows| flows.is_late(frame, tag));
+                let tally = self.of(tag);
+                let late = tally.take(tag.sequence);
+                tally.reordered += u64::from(late && of_flow.unwrap_or(true));
+            }
             Some(_) => self.corrupted += 1,
             None => self.take_untagged(frame),
         }
     }
 
+    /// The stream of a tag.
     #[inline]
-    fn take_tag(&mut self, tag: Tag) {
-        if let Some((stream, tally)) = &mut self.current
-            && *stream == tag.stream
-        {
-            return tally.take(tag.sequence);
+    fn of(&mut self, tag: Tag) -> &mut Tally {
+        if self.current.as_ref().is_none_or(|(stream, _)| *stream != tag.stream) {
+            self.change_to(tag);
         }
-        self.change_to(tag);
+        &mut self.current.get_or_insert_with(|| (tag.stream, Box::new(Tally::new(tag.sequence)))).1
     }
 
     #[cold]
@@ -132,9 +167,7 @@ impl Streams {
         if let Some((stream, tally)) = self.current.take() {
             self.streams.insert(stream, *tally);
         }
-        let mut tally = self.streams.remove(&tag.stream).unwrap_or_else(|| Tally::new(tag.sequence));
-        tally.take(tag.sequence);
-        self.current = Some((tag.stream, Box::new(tally)));
+        self.current = self.streams.remove(&tag.stream).map(|tally| (tag.stream, Box::new(tally)));
     }
 
     #[cold]
@@ -176,9 +209,12 @@ fn is_clean(frame: &[u8]) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use kpps_frames::Size;
     use kpps_frames::build::{Flow, udp_test};
+    use kpps_frames::{Mac, Size};
     use proptest::prelude::*;
+    use std::net::Ipv6Addr;
+
+    const MACS: [Mac; 2] = [Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2])];
 
     fn frame(stream: u16, sequence: u32) -> Vec<u8> {
         let mut frame = udp_test(&Flow::default(), Size::with_fcs(100)).unwrap();
@@ -206,6 +242,36 @@ mod tests {
         assert_eq!(one(&[u32::MAX, 0, 1]), (3, 0, 0, 0));
         assert_eq!(one(&[0, 1_000_000, 999_999]), (3, 999_998, 0, 1));
         assert_eq!(one(&[0, 4094, 0]), (3, 4093, 1, 0));
+    }
+
+    /// A frame of a flow.
+    fn of_flow(flow: u16, sequence: u32, ipv6: bool, vlan: Option<u16>) -> Vec<u8> {
+        let size = Size::with_fcs(100);
+        let mut frame = if ipv6 {
+            let [from, to] = [1, 2].map(|n| Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, n));
+            let flow = Flow { from_mac: MACS[0], to_mac: MACS[1], vlan, from: (from, 1 + flow), to: (to, 9) };
+            udp_test(&flow, size).unwrap()
+        } else {
+            udp_test(&Flow { from: ([10, 0, 0, 1].into(), 1 + flow), vlan, ..Flow::default() }, size).unwrap()
+        };
+        tag::write(&mut frame, Tag { stream: 1, sequence, sent_ps: 0 }).unwrap();
+        frame
+    }
+
+    #[test]
+    fn flows_may_overtake_each_other_where_it_is_said_that_they_may() {
+        for (ipv6, vlan) in [(false, None), (false, Some(7)), (true, None), (true, Some(7))] {
+            for (mut streams, reordered) in [(Streams::default(), 3), (Streams::by_flow(), 1)] {
+                // The second flow is late, and its 3 comes after its 5.
+                for (flow, sequence) in [(0, 0), (0, 2), (1, 1), (1, 5), (0, 4), (1, 3), (1, 3), (0, 6)] {
+                    streams.take(&of_flow(flow, sequence, ipv6, vlan));
+                }
+                let all = streams.all();
+                let tally = all[&1];
+                assert_eq!((tally.received, tally.lost(), tally.duplicated), (8, 0, 1), "{ipv6} {vlan:?}");
+                assert_eq!(tally.reordered, reordered, "{ipv6} {vlan:?}");
+            }
+        }
     }
 
     #[test]

@@ -1,35 +1,67 @@
-//! A queue of an interface as a port, through an `AF_XDP` socket.
+//! An interface as a port, or one queue of it, through `AF_XDP` sockets: one for each queue, all with the same memory.
 //!
-//! The pool's memory is the socket's: where the driver can, the card reads and writes the buffers themselves, and a frame
+//! The pool's memory is the sockets': where the driver can, the card reads and writes the buffers themselves, and a frame
 //! goes from one such port to another, or to a card of ours, without a copy. Elsewhere the kernel copies once. The
-//! queue's frames come here and not to the kernel any more; with several queues it is the card that spreads them (`ethtool
-//! -X`, `ethtool -N`), and each needs a port of its own to be seen.
+//! queues' frames come here and not to the kernel any more.
+//!
+//! With several queues it is the card that spreads frames (`ethtool -X`, `ethtool -N`), those of a flow to one. They are looked at in
+//! turn, so frames are in order within a queue, and of different queues nobody knows. Sending is by the first queue alone: there frames
+//! stay in the order in which they were taken, one system call is for all of them, and one core sends no more by two.
 
 mod bpf;
 mod ring;
 mod socket;
+mod wake;
 
 use super::attached::Attached;
 use super::{Counters, Frame, Link, Next, Port, Trouble, Wake};
+use crate::ethtool;
 use crate::interface::Interface;
 use crate::socket::{kick, wake_receiver};
 use bpf::Program;
 use kpps_dma::{BufferPool, Memory, PoolBuffer};
 use kpps_platform::{Buffer, BufferSource};
-use socket::{RECEIVING, SENDING, Socket};
+use socket::{Outlet, SENDING, Socket};
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use wake::Any;
 
 /// What a pool for such ports is made of: the first bytes of each chunk are the kernel's.
 pub(super) const HEADROOM: usize = socket::KERNEL_HEADROOM;
-/// Buffers that a port keeps to receive into and to send from.
-pub(super) const BUFFERS: usize = (RECEIVING + SENDING) as usize;
+/// Entries of the rings by which a queue receives: 2 ms at a million frames a second.
+const RECEIVING: u32 = 2048;
+/// Entries of these rings of all queues: there is a buffer for each. With more queues each has less of what comes.
+const RECEIVING_IN_ALL: u32 = 4 * RECEIVING;
+/// A queue has as many as its driver takes in one go in any case.
+const RECEIVING_LEAST: u32 = 64;
 /// How long a queue may still be in use by a socket that was closed.
 const LET_GO: Duration = Duration::from_millis(500);
 /// System calls that send all of a ring, at 32 frames each.
 const CALLS: u32 = SENDING / 32;
+
+/// Entries of the rings by which each of so many queues receives: a power of two.
+fn receiving(queues: u32) -> u32 {
+    let share = RECEIVING_IN_ALL / queues.clamp(1, RECEIVING_IN_ALL / RECEIVING_LEAST);
+    (1 << share.ilog2()).min(RECEIVING)
+}
+
+/// The queues that are meant: this one, or all of the interface.
+fn queues_of(interface: &str, queue: Option<u32>) -> io::Result<Range<u32>> {
+    Ok(match queue {
+        Some(queue) => queue..queue.checked_add(1).ok_or(io::ErrorKind::InvalidInput)?,
+        None => 0..ethtool::receive_queues(interface)?,
+    })
+}
+
+/// Buffers that a port keeps to receive into and to send from.
+pub(super) fn buffers(interface: &str, queue: Option<u32>) -> usize {
+    // Who opens it is told what is wrong.
+    let queues = queues_of(interface, queue).map_or(1, |queues| queues.len() as u32);
+    (queues * receiving(queues) + SENDING) as usize
+}
 
 /// The buffers that the kernel has, each at its chunk.
 #[derive(Debug)]
@@ -61,12 +93,27 @@ impl Lent {
     }
 }
 
-/// A queue of an interface.
+/// A queue, by its number, and its socket.
+#[derive(Debug)]
+struct Queue {
+    number: u32,
+    socket: Socket,
+    /// Buffers to receive into that the kernel lacks: with all, it has one for each entry, whether a frame is in it or not. More would be
+    /// taken from those who send, and a queue could not hold more frames by it.
+    wanted: u32,
+}
+
+/// An interface, or a queue of it.
 #[derive(Debug)]
 pub struct XdpPort {
-    socket: Socket,
+    /// At least one; the first one sends.
+    queues: Box<[Queue]>,
+    outlet: Outlet,
+    /// The queue that is looked at next.
+    turn: usize,
+    /// What becomes readable, of several.
+    any: Option<Any>,
     program: Arc<Program>,
-    queue: u32,
     attached: Attached,
     zero_copy: bool,
     lent: Lent,
@@ -81,30 +128,46 @@ pub struct XdpPort {
 }
 
 impl XdpPort {
-    /// Opens a queue of an interface. `pool` is made of `memory`'s chunks of `chunk` bytes ([`Memory::chunks`]) with
-    /// a headroom of 256.
+    /// Opens an interface with all queues that it receives by, or with one. `pool` is made of `memory`'s chunks of `chunk` bytes
+    /// ([`Memory::chunks`]) with a headroom of 256.
     ///
     /// # Errors
     /// Those of the system: no such interface or queue; no right (`CAP_NET_RAW` for the socket, `CAP_BPF` and
     /// `CAP_NET_ADMIN` for the program, `CAP_IPC_LOCK` or `ulimit -l` for the memory); `EBUSY` if another program has
-    /// the interface.
+    /// the interface, or another socket one of the queues.
     pub fn open(
         interface: &str,
-        queue: u32,
+        queue: Option<u32>,
         memory: &Memory,
         chunk: usize,
         pool: BufferPool,
     ) -> io::Result<Self> {
+        let mut numbers = queues_of(interface, queue)?;
         let interface = Interface::find(interface)?;
-        let socket = Socket::new(memory.mapping(), chunk, HEADROOM)?;
+        let entries = receiving(numbers.len() as u32);
+        let (socket, outlet) = Socket::new(memory.mapping(), chunk, HEADROOM, entries)?;
         let program = Program::on(&interface)?;
+        let first = numbers.next().unwrap_or(0);
+        patiently(|| socket.bind(&interface, first))?;
+        let mut queues = vec![Queue { number: first, socket, wanted: entries }];
+        for number in numbers {
+            let socket = Socket::receiver(entries)?;
+            patiently(|| socket.bind_beside(&queues[0].socket, &interface, number))?;
+            queues.push(Queue { number, socket, wanted: entries });
+        }
         let chunks = memory.mapping().bytes() / chunk;
         let lent = Lent { memory: memory.clone(), chunk, buffers: (0..chunks).map(|_| None).collect() };
         let mut port = Self {
-            zero_copy: bind(&socket, &interface, queue)?,
-            socket,
+            zero_copy: queues[0].socket.is_zero_copy()?,
+            any: if queues.len() > 1 {
+                Some(Any::of(queues.iter().map(|queue| queue.socket.as_fd()))?)
+            } else {
+                None
+            },
+            queues: queues.into(),
+            outlet,
+            turn: 0,
             program,
-            queue,
             attached: Attached::to(interface, chunk - HEADROOM)?,
             lent,
             pool,
@@ -114,12 +177,21 @@ impl XdpPort {
             epoch: Instant::now(),
             counters: Counters::default(),
         };
-        port.refill();
-        port.program.give(queue, port.socket.as_fd())?;
+        for queue in 0..port.queues.len() {
+            port.refill(queue);
+        }
+        for Queue { number, socket, .. } in &port.queues {
+            port.program.give(*number, socket.as_fd())?;
+        }
         Ok(port)
     }
 
-    /// Whether the driver uses the buffers themselves.
+    /// How many queues it receives by. Frames of different ones may have overtaken each other.
+    pub fn queues(&self) -> usize {
+        self.queues.len()
+    }
+
+    /// Whether the driver uses the buffers themselves: for all queues or for none, as they share them.
     pub fn is_zero_copy(&self) -> bool {
         self.zero_copy
     }
@@ -137,37 +209,86 @@ impl XdpPort {
         self.attached.interface().address()
     }
 
-    /// Gives the kernel buffers to receive into, as many as it has places for.
+    /// Gives the kernel the buffers to receive into that it lacks at a queue, as far as there are any.
     #[inline]
-    fn refill(&mut self) {
-        let room = self.socket.fill.room() as usize;
-        let mut added = false;
-        for _ in 0..room {
+    fn refill(&mut self, queue: usize) {
+        let Queue { socket: Socket { fill, .. }, wanted, .. } = &mut self.queues[queue];
+        let before = *wanted;
+        for _ in 0..before {
             let Some(buffer) = self.slots.pop().or_else(|| self.pool.take()) else { break };
             match self.lent.lend(buffer) {
-                // There was room.
-                Ok(address) => added |= self.socket.fill.put(address),
+                // There is room: the ring has an entry for each.
+                Ok(address) => *wanted -= u32::from(fill.put(address)),
                 // Another pool's: it goes home.
                 Err(buffer) => drop(buffer),
             }
         }
-        if added {
-            self.socket.fill.publish();
+        if *wanted < before {
+            fill.publish();
         }
+    }
+
+    /// Takes frames in by a queue, at most so many; how many, and whether none is left.
+    #[inline]
+    fn receive_by(
+        &mut self,
+        queue: usize,
+        budget: usize,
+        sink: &mut impl FnMut(Frame) -> Option<PoolBuffer>,
+    ) -> (usize, bool) {
+        let (mut taken, mut damaged, mut emptied) = (0, 0, false);
+        let Queue { socket, wanted, .. } = &mut self.queues[queue];
+        for _ in 0..budget {
+            let Some(descriptor) = socket.received.take() else {
+                emptied = true;
+                break;
+            };
+            let Some(buffer) = self.lent.take_back(descriptor.addr) else {
+                damaged += 1;
+                continue;
+            };
+            let bytes = descriptor.len as usize;
+            // In one piece, and where a frame begins.
+            let whole = descriptor.addr as usize % self.lent.chunk == HEADROOM
+                && bytes <= buffer.capacity()
+                && descriptor.options & libc::XDP_PKT_CONTD == 0;
+            if !whole {
+                damaged += 1;
+                self.slots.push(buffer);
+                continue;
+            }
+            taken += 1;
+            self.counters.received += 1;
+            self.counters.received_bytes += bytes as u64;
+            self.slots.extend(sink(Frame { buffer, bytes: bytes as u16 }));
+        }
+        if taken + damaged > 0 {
+            self.counters.errors += damaged as u64;
+            *wanted += (taken + damaged) as u32;
+            socket.received.release();
+            self.refill(queue);
+        }
+        let socket = &self.queues[queue].socket;
+        if emptied && socket.fill.needs_wakeup() {
+            // A driver that has run out of buffers waits to be told that there are some.
+            self.counters.system_calls += 1;
+            wake_receiver(socket.as_fd());
+        }
+        (taken, emptied)
     }
 
     /// Takes buffers of sent frames back.
     #[inline]
     fn reclaim(&mut self) {
         let before = self.pending;
-        while let Some(address) = self.socket.sent.take() {
+        while let Some(address) = self.outlet.sent.take() {
             self.pending = self.pending.saturating_sub(1);
             if let Some(buffer) = self.lent.take_back(address) {
                 self.pool.give(buffer);
             }
         }
         if self.pending < before {
-            self.socket.sent.release();
+            self.outlet.sent.release();
         }
     }
 
@@ -176,7 +297,7 @@ impl XdpPort {
     fn put(&mut self, frame: Frame) -> Result<(), Frame> {
         let Frame { buffer, bytes } = frame;
         match self.lent.lend(buffer) {
-            Ok(addr) if self.socket.send.put(libc::xdp_desc { addr, len: bytes.into(), options: 0 }) => {
+            Ok(addr) if self.outlet.send.put(libc::xdp_desc { addr, len: bytes.into(), options: 0 }) => {
                 self.pending += 1;
                 self.counters.sent += 1;
                 self.counters.sent_bytes += u64::from(bytes);
@@ -191,11 +312,11 @@ impl XdpPort {
     }
 }
 
-/// Binds the socket. The kernel takes its time to let go of a queue whose socket has been closed.
-fn bind(socket: &Socket, interface: &Interface, queue: u32) -> io::Result<bool> {
+/// Binds a socket. The kernel takes its time to let go of a queue whose socket has been closed.
+fn patiently(bind: impl Fn() -> io::Result<()>) -> io::Result<()> {
     let end = Instant::now() + LET_GO;
     loop {
-        match socket.bind(interface, queue) {
+        match bind() {
             Err(error) if error.raw_os_error() == Some(libc::EBUSY) && Instant::now() < end => {
                 std::thread::sleep(LET_GO / 50);
             }
@@ -206,7 +327,9 @@ fn bind(socket: &Socket, interface: &Interface, queue: u32) -> io::Result<bool> 
 
 impl Drop for XdpPort {
     fn drop(&mut self) {
-        self.program.take_back(self.queue);
+        for queue in &self.queues {
+            self.program.take_back(queue.number);
+        }
     }
 }
 
@@ -219,10 +342,13 @@ impl Wake for XdpPort {
         self.epoch.elapsed().as_nanos() as u64
     }
     fn fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.socket.as_fd())
+        Some(match &self.any {
+            None => self.queues[0].socket.as_fd(),
+            Some(any) => any.fd(self.wants_to_send()),
+        })
     }
     fn wants_to_send(&self) -> bool {
-        !self.socket.send.is_empty()
+        !self.outlet.send.is_empty()
     }
 }
 
@@ -235,39 +361,17 @@ impl Port for XdpPort {
     ) -> Result<usize, Trouble> {
         let mut taken = 0;
         self.next = Next::Now;
-        for _ in 0..budget {
-            let Some(descriptor) = self.socket.received.take() else {
-                self.next = Next::Asleep;
-                break;
-            };
-            let Some(buffer) = self.lent.take_back(descriptor.addr) else {
-                self.counters.errors += 1;
-                continue;
-            };
-            let bytes = descriptor.len as usize;
-            // In one piece, and where a frame begins.
-            let whole = descriptor.addr as usize % self.lent.chunk == HEADROOM
-                && bytes <= buffer.capacity()
-                && descriptor.options & libc::XDP_PKT_CONTD == 0;
-            if !whole {
-                self.counters.errors += 1;
-                self.slots.push(buffer);
-                continue;
+        // Who has been looked at comes after all others, and has had no more than the budget: a flood of one leaves them theirs.
+        for _ in 0..self.queues.len() {
+            let queue = self.turn;
+            self.turn = if queue + 1 < self.queues.len() { queue + 1 } else { 0 };
+            let (frames, emptied) = self.receive_by(queue, budget - taken, &mut sink);
+            taken += frames;
+            if !emptied {
+                return Ok(taken);
             }
-            taken += 1;
-            self.counters.received += 1;
-            self.counters.received_bytes += bytes as u64;
-            self.slots.extend(sink(Frame { buffer, bytes: bytes as u16 }));
         }
-        if taken > 0 {
-            self.socket.received.release();
-            self.refill();
-        }
-        if self.socket.fill.needs_wakeup() && self.next == Next::Asleep {
-            // A driver that has run out of buffers waits to be told that there are some.
-            self.counters.system_calls += 1;
-            wake_receiver(self.socket.as_fd());
-        }
+        self.next = Next::Asleep;
         Ok(taken)
     }
 
@@ -303,14 +407,14 @@ impl Port for XdpPort {
     }
 
     fn flush(&mut self) -> Result<(), Trouble> {
-        self.socket.send.publish();
+        self.outlet.send.publish();
         // Where it copies, the kernel sends only so many frames in one call.
         for _ in 0..CALLS {
-            if self.socket.send.is_empty() || !self.socket.send.needs_wakeup() {
+            if self.outlet.send.is_empty() || !self.outlet.send.needs_wakeup() {
                 break;
             }
             self.counters.system_calls += 1;
-            match kick(self.socket.as_fd()) {
+            match kick(self.queues[0].socket.as_fd()) {
                 Ok(()) => break,
                 Err(error) => match error.raw_os_error() {
                     // More to send than it does at once.
@@ -346,13 +450,15 @@ impl Port for XdpPort {
     }
 
     fn counters(&mut self) -> Result<Counters, Trouble> {
-        let statistics = self.socket.statistics().map_err(Trouble::system("cannot read statistics"))?;
-        self.counters.missed = statistics.rx_dropped + statistics.rx_ring_full;
-        self.counters.no_buffer = statistics.rx_fill_ring_empty_descs;
-        let mut counters = self.counters;
-        // What is in the transmit ring is not sent, nor what the kernel found wrong there.
-        counters.unsent += statistics.tx_invalid_descs;
-        counters.sent = counters.sent.saturating_sub(statistics.tx_invalid_descs);
+        let mut counters = Counters { missed: 0, no_buffer: 0, ..self.counters };
+        for queue in &self.queues {
+            let statistics = queue.socket.statistics().map_err(Trouble::system("cannot read statistics"))?;
+            counters.missed += statistics.rx_dropped + statistics.rx_ring_full;
+            counters.no_buffer += statistics.rx_fill_ring_empty_descs;
+            // What is in the transmit ring is not sent, nor what the kernel found wrong there.
+            counters.unsent += statistics.tx_invalid_descs;
+            counters.sent = counters.sent.saturating_sub(statistics.tx_invalid_descs);
+        }
         Ok(counters)
     }
 
@@ -370,5 +476,22 @@ impl Port for XdpPort {
 
     fn pool(&mut self) -> &mut BufferPool {
         &mut self.pool
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_queues_share_the_buffers() {
+        for (queues, entries) in
+            [(1, 2048), (4, 2048), (5, 1024), (8, 1024), (9, 512), (64, 128), (128, 64), (1000, 64)]
+        {
+            assert_eq!(receiving(queues), entries, "{queues}");
+        }
+        assert_eq!(buffers("no-such", None), (RECEIVING + SENDING) as usize);
+        assert_eq!(queues_of("no-such", Some(3)).ok(), Some(3..4), "who binds it is told");
+        assert!(queues_of("no-such", None).is_err() && queues_of("lo", Some(u32::MAX)).is_err());
     }
 }

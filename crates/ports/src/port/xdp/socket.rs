@@ -9,8 +9,7 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// Entries of the rings for receiving: 2 ms at a million frames a second, and of those for sending.
-pub(super) const RECEIVING: u32 = 2048;
+/// Entries of the ring for sending.
 pub(super) const SENDING: u32 = 512;
 
 /// Frames that the kernel sends in one system call where it copies them (linux/if_xdp.h, from 6.17 on; 32 before).
@@ -19,21 +18,32 @@ const BUDGET: u32 = 128;
 /// What may lie in the kernel to be sent, in bytes with what it adds to each frame.
 const KERNEL_BUFFER: libc::c_int = 8 << 20;
 
-/// The socket and its four rings, which go first.
+/// A socket on a queue, and the rings by which it receives, which go first.
 #[derive(Debug)]
 pub(super) struct Socket {
     /// Buffers to receive into.
     pub(super) fill: Producer<u64>,
     pub(super) received: Consumer<xdp_desc>,
-    pub(super) send: Producer<xdp_desc>,
-    /// Buffers of frames that were sent.
-    pub(super) sent: Consumer<u64>,
     fd: OwnedFd,
 }
 
+/// The rings by which a socket sends.
+#[derive(Debug)]
+pub(super) struct Outlet {
+    pub(super) send: Producer<xdp_desc>,
+    /// Buffers of frames that were sent.
+    pub(super) sent: Consumer<u64>,
+}
+
 impl Socket {
-    /// A socket whose buffers are the chunks of a mapping, of which the first `headroom` bytes stay the kernel's.
-    pub(super) fn new(memory: &Mapping, chunk: usize, headroom: usize) -> io::Result<Self> {
+    /// A socket whose buffers are the chunks of a mapping, of which the first `headroom` bytes stay the kernel's. Its rings for
+    /// receiving have `receiving` entries.
+    pub(super) fn new(
+        memory: &Mapping,
+        chunk: usize,
+        headroom: usize,
+        receiving: u32,
+    ) -> io::Result<(Self, Outlet)> {
         let owned = socket(libc::AF_XDP, libc::SOCK_RAW)?;
         let fd = owned.as_fd();
         let umem = libc::xdp_umem_reg {
@@ -45,9 +55,6 @@ impl Socket {
             tx_metadata_len: 0,
         };
         set(fd, SOL_XDP, libc::XDP_UMEM_REG, &umem)?;
-        set(fd, SOL_XDP, libc::XDP_UMEM_FILL_RING, &RECEIVING)?;
-        set(fd, SOL_XDP, libc::XDP_RX_RING, &RECEIVING)?;
-        set(fd, SOL_XDP, libc::XDP_UMEM_COMPLETION_RING, &SENDING)?;
         set(fd, SOL_XDP, libc::XDP_TX_RING, &SENDING)?;
         for option in [libc::SO_SNDBUFFORCE, libc::SO_SNDBUF] {
             // Without CAP_NET_ADMIN as much as the system allows.
@@ -57,28 +64,60 @@ impl Socket {
         }
         // An older kernel has no such option.
         let _ = set(fd, SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &BUDGET);
+        let (socket, offsets) = Self::with_rings(owned, receiving)?;
+        let outlet = Outlet {
+            send: Producer::new(socket.as_fd(), libc::XDP_PGOFF_TX_RING as u64, &offsets.tx, SENDING)?,
+            sent: Consumer::new(socket.as_fd(), libc::XDP_UMEM_PGOFF_COMPLETION_RING, &offsets.cr, SENDING)?,
+        };
+        Ok((socket, outlet))
+    }
+
+    /// A socket that only receives, into another's buffers once it is bound [beside](Self::bind_beside) it.
+    pub(super) fn receiver(receiving: u32) -> io::Result<Self> {
+        let owned = socket(libc::AF_XDP, libc::SOCK_RAW)?;
+        Ok(Self::with_rings(owned, receiving)?.0)
+    }
+
+    /// With the rings that each queue must have, one for buffers of sent frames among them.
+    fn with_rings(owned: OwnedFd, receiving: u32) -> io::Result<(Self, libc::xdp_mmap_offsets)> {
+        let fd = owned.as_fd();
+        set(fd, SOL_XDP, libc::XDP_UMEM_FILL_RING, &receiving)?;
+        set(fd, SOL_XDP, libc::XDP_RX_RING, &receiving)?;
+        set(fd, SOL_XDP, libc::XDP_UMEM_COMPLETION_RING, &SENDING)?;
         // SAFETY: all zeroes is a valid value of this plain C struct.
         let mut offsets: libc::xdp_mmap_offsets = unsafe { mem::zeroed() };
         get(fd, libc::XDP_MMAP_OFFSETS, &mut offsets)?;
-        Ok(Self {
-            fill: Producer::new(fd, libc::XDP_UMEM_PGOFF_FILL_RING, &offsets.fr, RECEIVING)?,
-            received: Consumer::new(fd, libc::XDP_PGOFF_RX_RING as u64, &offsets.rx, RECEIVING)?,
-            send: Producer::new(fd, libc::XDP_PGOFF_TX_RING as u64, &offsets.tx, SENDING)?,
-            sent: Consumer::new(fd, libc::XDP_UMEM_PGOFF_COMPLETION_RING, &offsets.cr, SENDING)?,
+        let socket = Self {
+            fill: Producer::new(fd, libc::XDP_UMEM_PGOFF_FILL_RING, &offsets.fr, receiving)?,
+            received: Consumer::new(fd, libc::XDP_PGOFF_RX_RING as u64, &offsets.rx, receiving)?,
             fd: owned,
-        })
+        };
+        Ok((socket, offsets))
     }
 
-    /// Binds it to a queue, without copies if the driver can; says whether it can.
-    pub(super) fn bind(&self, interface: &Interface, queue: u32) -> io::Result<bool> {
+    /// Binds it to a queue, without copies if the driver can.
+    pub(super) fn bind(&self, interface: &Interface, queue: u32) -> io::Result<()> {
+        self.bind_with(interface, queue, libc::XDP_USE_NEED_WAKEUP, 0)
+    }
+
+    /// Binds it to another queue, with the first one's buffers: the kernel copies as it does there, or does not.
+    pub(super) fn bind_beside(&self, first: &Self, interface: &Interface, queue: u32) -> io::Result<()> {
+        self.bind_with(interface, queue, libc::XDP_SHARED_UMEM, first.fd.as_raw_fd() as u32)
+    }
+
+    fn bind_with(&self, interface: &Interface, queue: u32, flags: u16, memory_of: u32) -> io::Result<()> {
         let address = libc::sockaddr_xdp {
             sxdp_family: libc::AF_XDP as u16,
-            sxdp_flags: libc::XDP_USE_NEED_WAKEUP,
+            sxdp_flags: flags,
             sxdp_ifindex: interface.index() as u32,
             sxdp_queue_id: queue,
-            sxdp_shared_umem_fd: 0,
+            sxdp_shared_umem_fd: memory_of,
         };
-        bind(self.fd.as_fd(), &address)?;
+        bind(self.fd.as_fd(), &address)
+    }
+
+    /// Whether the driver uses the buffers themselves, of a bound socket.
+    pub(super) fn is_zero_copy(&self) -> io::Result<bool> {
         let mut options = libc::xdp_options { flags: 0 };
         get(self.fd.as_fd(), libc::XDP_OPTIONS, &mut options)?;
         Ok(options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0)

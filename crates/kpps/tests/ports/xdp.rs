@@ -1,0 +1,100 @@
+//! AF_XDP ports on interfaces with one queue and with several.
+
+use crate::net::{Net, document, stop};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Who asks for one queue of several is told, and why it is not to be had.
+#[test]
+fn what_is_to_be_said_about_queues_is() {
+    let Some(net) = Net::with_queues(&[("a", "b")], 3) else { return };
+    for (port, word) in [("xdp:a:1", "queue 1 of 3"), ("xdp:a", ""), ("xdp:a:2", "xdp:a sees all")] {
+        let output = net.kpps(&["send", port, "--count", "1"]);
+        let said = said(&output);
+        assert!(output.status.success(), "{said}");
+        assert!(said.contains(word) && (word.is_empty() != said.contains("queue")), "{port}: {said}");
+    }
+    let refused = net.kpps(&["send", "xdp:a:3", "--count", "1"]);
+    assert!(said(&refused).contains("no such queue: a has 3, numbered from 0"), "{}", said(&refused));
+}
+
+/// Who may not lock the memory is told so, and of several queues that one takes less.
+#[test]
+fn memory_that_may_not_be_locked_is_named() {
+    let Some(net) = Net::with_queues(&[("a", "b")], 3) else { return };
+    let kpps = assert_cmd::cargo::cargo_bin("kpps");
+    let limit = ["prlimit", "--memlock=1048576", "setpriv", "--bounding-set=-ipc_lock"];
+    for port in ["xdp:a", "xdp:a:0"] {
+        let words = [&limit[..], &[kpps.to_str().unwrap(), "send", port, "--count", "1"]].concat();
+        let output = net.command(&words).output().unwrap();
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("may not lock so much memory") && said.contains("prlimit"), "{said}");
+        assert_eq!(said.contains("xdp:a:0 is one queue"), port == "xdp:a", "{said}");
+    }
+}
+
+/// How many queues of an interface have handed frames over.
+fn used(net: &Net, interface: &str) -> usize {
+    let text = net.command(&["ethtool", "-S", interface]).output().unwrap().stdout;
+    let text = String::from_utf8(text).unwrap();
+    let counts = text.lines().filter_map(|line| line.trim().split_once(": "));
+    counts.filter(|(name, count)| name.ends_with("_xdp_redirect") && *count != "0").count()
+}
+
+/// A bridge spreads flows over the queues of its ports: none of their frames is missed, and none comes out of its order. All would find room
+/// at once, so that it does not matter whether anybody has time for them.
+#[test]
+fn trials_account_for_the_frames_of_all_queues() {
+    for queues in [1, 4] {
+        let Some(net) = Net::bridge_of_queues(queues) else { return };
+        let schema: Value = serde_json::from_slice(&net.kpps(&["schema"]).stdout).unwrap();
+        for both in [&[][..], &["--both"]] {
+            let words = ["trial", "--testbed", "xdp:a,xdp:b", "--load", "2kpps", "--duration", "1s"];
+            let more = ["--shape", "bursts:200", "--flows", "50", "--json"];
+            let output = net.kpps(&[&words[..], &more, both].concat());
+            let trial = document(&output);
+            assert!(output.status.success(), "{trial}");
+            jsonschema::validate(&schema, &trial).unwrap();
+            let sent = trial["sent"].as_u64().unwrap();
+            assert!(sent >= 200 && trial["received"] == sent, "{trial}");
+            for name in ["lost", "duplicated", "reordered", "corrupted"] {
+                assert_eq!(trial[name], 0, "{name}: {trial}");
+            }
+            assert_eq!(trial["ledger"]["unexplained"], 0, "{trial}");
+        }
+        assert_eq!((used(&net, "a"), used(&net, "b")), (queues as usize, queues as usize));
+    }
+}
+
+/// Frames of flows that overtook each other between queues are in order for `kpps count`, too.
+#[test]
+fn flows_are_counted_in_order_whatever_their_queue() {
+    let Some(net) = Net::bridge_of_queues(4) else { return };
+    let kpps = assert_cmd::cargo::cargo_bin("kpps");
+    let words = [kpps.to_str().unwrap(), "count", "xdp:b", "--duration", "60s", "--json", "--every", "50ms"];
+    let mut count = net.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // It counts when it first says how much.
+    let mut said = BufReader::new(count.stderr.take().unwrap()).lines();
+    assert!(said.next().unwrap().unwrap().starts_with('{'));
+    let said = std::thread::spawn(move || said.count());
+    let words = ["send", "xdp:a", "--count", "2000", "--load", "2kpps", "--shape", "bursts:200", "--json"];
+    let sent = document(&net.kpps(&[&words[..], &["--flows", "50"]].concat()));
+    std::thread::sleep(Duration::from_millis(200));
+    let counted = document(&stop(count));
+    said.join().unwrap();
+    let stream = &counted["streams"][0];
+    assert!(sent["ports"][0]["sent"].as_u64().unwrap() >= 200, "{sent}");
+    assert_eq!(
+        (&stream["received"], &stream["reordered"]),
+        (&sent["ports"][0]["sent"], &0.into()),
+        "{counted}"
+    );
+    assert_eq!(used(&net, "b"), 4);
+}

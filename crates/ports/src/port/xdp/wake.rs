@@ -1,0 +1,65 @@
+//! One descriptor for several sockets.
+
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// What becomes readable when one of several sockets has something. An epoll descriptor is never writable, so there are two.
+#[derive(Debug)]
+pub(super) struct Any {
+    received: Epoll,
+    /// Also when the first socket, which sends, has room.
+    received_or_room: Epoll,
+}
+
+impl Any {
+    /// Of these.
+    pub(super) fn of<'s>(sockets: impl IntoIterator<Item = BorrowedFd<'s>>) -> io::Result<Self> {
+        let new = || Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC);
+        let (received, received_or_room) = (new()?, new()?);
+        received_or_room.add(&received.0, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
+        for (number, socket) in sockets.into_iter().enumerate() {
+            received.add(socket, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
+            if number == 0 {
+                received_or_room.add(socket, EpollEvent::new(EpollFlags::EPOLLOUT, 0))?;
+            }
+        }
+        Ok(Self { received, received_or_room })
+    }
+
+    /// To be asked whether it is readable.
+    pub(super) fn fd(&self, room: bool) -> BorrowedFd<'_> {
+        if room { self.received_or_room.0.as_fd() } else { self.received.0.as_fd() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    use std::os::unix::net::UnixDatagram;
+
+    fn readable(fd: BorrowedFd<'_>) -> bool {
+        poll(&mut [PollFd::new(fd, PollFlags::POLLIN)], PollTimeout::ZERO).unwrap() > 0
+    }
+
+    #[test]
+    fn it_is_readable_when_one_of_them_is_or_when_the_first_has_room() {
+        let pairs = [0, 1, 2].map(|_| UnixDatagram::pair().unwrap());
+        let any = Any::of(pairs.iter().map(|(here, _)| here.as_fd())).unwrap();
+        assert!(!readable(any.fd(false)) && readable(any.fd(true)), "there is room");
+        // No more room at the first.
+        pairs[0].0.set_nonblocking(true).unwrap();
+        while pairs[0].0.send(&[0; 1 << 10]).is_ok() {}
+        assert!(!readable(any.fd(false)) && !readable(any.fd(true)));
+        for (here, there) in &pairs {
+            there.send(b"frame").unwrap();
+            assert!(readable(any.fd(false)) && readable(any.fd(true)));
+            here.recv(&mut [0; 9]).unwrap();
+            assert!(!readable(any.fd(false)) && !readable(any.fd(true)));
+        }
+        while pairs[0].1.recv(&mut [0; 1 << 10]).is_ok_and(|bytes| bytes > 0) && !readable(any.fd(true)) {}
+        assert!(!readable(any.fd(false)) && readable(any.fd(true)), "there is room again");
+    }
+}
