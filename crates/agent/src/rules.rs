@@ -52,7 +52,7 @@ impl Rules {
     pub fn check(&self, spec: &Spec) -> Result<(), String> {
         let name = spec.to_string();
         let may = |kind: &Kind| match kind {
-            Kind::One(one) => one == spec,
+            Kind::One(one) => one.includes(spec),
             Kind::All(kind) => name.starts_with(kind.as_str()),
         };
         match self.ports.iter().any(may) {
@@ -72,19 +72,26 @@ mod tests {
 
     #[test]
     fn ports_are_allowed_by_name_or_by_kind() {
-        let ports = ["packet:eth1", "udp:"].map(|text| text.parse().unwrap()).to_vec();
+        let ports =
+            ["packet:eth1", "udp:", "xdp:eth2", "xdp:eth3:1"].map(|text| text.parse().unwrap()).to_vec();
         let rules = Rules { ports, allowed: Allowed::ALL };
         for (port, may) in [
             ("packet:eth1", true),
             ("packet:eth10", false),
             ("xdp:eth1", false),
+            ("xdp:eth2:3", true),
+            ("xdp:eth3:1", true),
+            ("xdp:eth3", false),
             ("udp::9000", true),
             ("udp:10.0.0.1:9", true),
         ] {
             assert_eq!(rules.check(&port.parse().unwrap()).is_ok(), may, "{port}");
         }
         let said = rules.check(&"packet:eth0".parse().unwrap()).unwrap_err();
-        assert_eq!(said, "packet:eth0 is not among the allowed ports: packet:eth1, udp:");
+        assert_eq!(
+            said,
+            "packet:eth0 is not among the allowed ports: packet:eth1, udp:, xdp:eth2, xdp:eth3:1"
+        );
         assert!("eth0".parse::<Kind>().is_err() && "tcp:".parse::<Kind>().is_err());
     }
 }

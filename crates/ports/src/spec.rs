@@ -75,12 +75,10 @@ pub enum Spec {
 }
 
 impl Spec {
-    /// Whether this is also, or a part of, the other's: two ports cannot have it.
-    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+    /// Whether this is the other one, or all queues of an interface of which the other one is a queue.
+    pub fn includes(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Xdp { interface, queue }, Self::Xdp { interface: others, queue: theirs }) => {
-                interface == others && (queue == theirs || queue.is_none() || theirs.is_none())
-            }
+            (Self::Xdp { interface, queue: None }, Self::Xdp { interface: same, .. }) => interface == same,
             _ => self == other,
         }
     }
@@ -159,18 +157,20 @@ mod tests {
     }
 
     #[test]
-    fn all_queues_are_each_of_them() {
-        let overlap = |a: &str, b: &str| a.parse::<Spec>().unwrap().overlaps(&b.parse().unwrap());
+    fn all_queues_include_each() {
+        let includes = |a: &str, b: &str| a.parse::<Spec>().unwrap().includes(&b.parse().unwrap());
         for (a, b, expected) in [
+            ("xdp:a", "xdp:a", true),
             ("xdp:a", "xdp:a:1", true),
-            ("xdp:a:1", "xdp:a", true),
+            ("xdp:a:1", "xdp:a", false),
             ("xdp:a:1", "xdp:a:1", true),
             ("xdp:a:0", "xdp:a:1", false),
             ("xdp:a", "xdp:b", false),
+            ("xdp:a", "xdp:b:1", false),
             ("packet:a", "packet:a", true),
             ("packet:a", "xdp:a", false),
         ] {
-            assert_eq!(overlap(a, b), expected, "{a} {b}");
+            assert_eq!(includes(a, b), expected, "{a} {b}");
         }
     }
 

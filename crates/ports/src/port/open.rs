@@ -118,8 +118,9 @@ impl Layout {
 /// # Errors
 /// [`Error`] in one line, with what helps.
 pub fn open(specs: &[Spec], options: &Options) -> Result<Vec<AnyPort>, Error> {
-    let overlap = |(i, spec): &(usize, &Spec)| specs[..*i].iter().any(|other| other.overlaps(spec));
-    if let Some((_, twice)) = specs.iter().enumerate().find(overlap) {
+    let overlap = |a: &Spec, b: &Spec| a.includes(b) || b.includes(a);
+    let is_again = |(i, spec): &(usize, &Spec)| specs[..*i].iter().any(|other| overlap(other, spec));
+    if let Some((_, twice)) = specs.iter().enumerate().find(is_again) {
         return Err(Error::Io {
             what: format!("{twice} is given twice"),
             source: io::Error::other("each port is one end of one wire"),
