@@ -67,7 +67,7 @@ impl Rig {
         kpps.args(["trial", "--json", "--load", load, "--duration", duration, "--size", &size.to_string()]);
         let output = kpps.args(&self.words).output().unwrap();
         let said = |text: &[u8]| {
-            let text = String::from_utf8_lossy(text).into_owned();
+            let text = String::from_utf8_lossy(text).trim().to_owned();
             self.router.as_ref().map_or(text.clone(), |router| text.replace(router.name(), "router"))
         };
         if !output.status.success() {
