@@ -263,7 +263,7 @@ fn work(
         let begin = Instant::now();
         let before = port.frames().1;
         let mut until = Until { stage, at: duty.at, duration: duty.duration, before };
-        let mut listen_only = |port: &mut AnyPort| listen(port).map(drop);
+        let mut listen_only = |port: &mut AnyPort| listen(port).map(|(taken, _)| taken);
         let sent = send_and_listen(port, plan, &mut until, &mut listen_only);
         // Answers to questions are no frames of the trial.
         done.sent = (port.frames().1 - before).saturating_sub(answered.get());

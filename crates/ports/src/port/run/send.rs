@@ -172,12 +172,10 @@ fn prepare<P: Port>(port: &mut P, frame: Template<'_>) {
 /// # Errors
 /// [`Trouble`].
 pub fn send<P: Port>(port: &mut P, plan: &Plan, watch: &mut impl Watch) -> Result<Sent, Trouble> {
-    send_and_listen(port, plan, watch, &mut |port: &mut P| {
-        port.receive(BUDGET, |frame| Some(frame.buffer)).map(drop)
-    })
+    send_and_listen(port, plan, watch, &mut |port: &mut P| port.receive(BUDGET, |frame| Some(frame.buffer)))
 }
 
-/// The same, with someone who takes what comes in, at most [`BUDGET`] frames each time that he is asked.
+/// The same, with someone who takes what comes in, at most [`BUDGET`] frames each time that he is asked, and says how many.
 ///
 /// # Errors
 /// [`Trouble`].
@@ -185,7 +183,7 @@ pub fn send_and_listen<P: Port>(
     port: &mut P,
     plan: &Plan,
     watch: &mut impl Watch,
-    listen: &mut impl FnMut(&mut P) -> Result<(), Trouble>,
+    listen: &mut impl FnMut(&mut P) -> Result<usize, Trouble>,
 ) -> Result<Sent, Trouble> {
     if plan.frames.is_empty() {
         return Ok(Sent::default());
@@ -244,17 +242,20 @@ fn flood<P: Port, W: Watch>(
     source: &mut Source<'_>,
     most: u64,
     shift: &mut Shift<'_, W>,
-    listen: &mut impl FnMut(&mut P) -> Result<(), Trouble>,
+    listen: &mut impl FnMut(&mut P) -> Result<usize, Trouble>,
 ) -> Result<(), Trouble> {
-    let mut now = Duration::ZERO;
+    let mut coming = false;
     while source.sent < most {
         let room = usize::try_from(most - source.sent).unwrap_or(usize::MAX);
-        let count = source.burst(port, room.min(BURST), now)?;
-        if !shift.is_due(count > 0) {
+        let count = source.burst(port, room.min(BURST), shift.elapsed())?;
+        let due = shift.is_due(count > 0);
+        if due || coming {
+            // Where frames come in they are not to wait, or be lost, for those that go out.
+            coming = listen(port)? > 0;
+        }
+        if !due {
             continue;
         }
-        listen(port)?;
-        now = shift.elapsed();
         if !shift.go_on(&mut [port])? {
             break;
         }
@@ -272,7 +273,7 @@ fn pace<P: Port, W: Watch>(
     mut timetable: Timetable,
     most: u64,
     shift: &mut Shift<'_, W>,
-    (gaps, listen): (&mut Recorder, &mut impl FnMut(&mut P) -> Result<(), Trouble>),
+    (gaps, listen): (&mut Recorder, &mut impl FnMut(&mut P) -> Result<usize, Trouble>),
 ) -> Result<(u64, Duration), Trouble> {
     // The same table, read a little later.
     let mut behind = timetable.clone();
@@ -309,7 +310,7 @@ fn pace<P: Port, W: Watch>(
 /// Waits until all is out.
 fn drain<P: Port>(
     port: &mut P,
-    listen: &mut impl FnMut(&mut P) -> Result<(), Trouble>,
+    listen: &mut impl FnMut(&mut P) -> Result<usize, Trouble>,
 ) -> Result<(), Trouble> {
     let end = Instant::now() + DRAIN;
     while port.in_flight() > 0 && Instant::now() < end {
@@ -319,3 +320,6 @@ fn drain<P: Port>(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

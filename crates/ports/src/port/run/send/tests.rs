@@ -1,0 +1,125 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::port::{Counters, Descriptor, Link, Next, Wake};
+use kpps_dma::Memory;
+use kpps_frames::Size;
+use kpps_frames::build::{Flow, udp_test};
+use std::collections::BTreeSet;
+
+/// For each frame that is sent another comes in; there is room for 256 of them, as in a ring.
+struct Mirror {
+    pool: BufferPool,
+    waiting: u64,
+    counters: Counters,
+    /// The times in the tags of what was sent.
+    times_ps: BTreeSet<u64>,
+}
+
+impl Wake for Mirror {
+    fn next(&self) -> Next {
+        Next::Now
+    }
+    fn now_ns(&self) -> u64 {
+        0
+    }
+    fn fd(&self) -> Option<Descriptor<'_>> {
+        None
+    }
+}
+
+impl Port for Mirror {
+    fn receive(
+        &mut self,
+        budget: usize,
+        mut sink: impl FnMut(Frame) -> Option<PoolBuffer>,
+    ) -> Result<usize, Trouble> {
+        let taken = self.waiting.min(budget as u64);
+        for _ in 0..taken {
+            let buffer = self.pool.take().unwrap();
+            self.pool.give(sink(Frame { buffer, bytes: 60 }).unwrap());
+        }
+        self.waiting -= taken;
+        self.counters.received += taken;
+        Ok(taken as usize)
+    }
+    fn send(&mut self, frame: Frame) -> Result<(), Frame> {
+        self.times_ps.insert(tag::read(frame.as_ref()).unwrap().sent_ps);
+        self.pool.give(frame.buffer);
+        self.counters.sent += 1;
+        match self.waiting {
+            256 => self.counters.missed += 1,
+            _ => self.waiting += 1,
+        }
+        Ok(())
+    }
+    fn flush(&mut self) -> Result<(), Trouble> {
+        Ok(())
+    }
+    fn room(&mut self) -> usize {
+        64
+    }
+    fn in_flight(&mut self) -> usize {
+        0
+    }
+    fn woken(&mut self) -> Result<(), Trouble> {
+        Ok(())
+    }
+    fn look_after(&mut self) -> Result<(), Trouble> {
+        Ok(())
+    }
+    fn counters(&mut self) -> Result<Counters, Trouble> {
+        Ok(self.counters)
+    }
+    fn frames(&self) -> (u64, u64) {
+        (self.counters.received, self.counters.sent)
+    }
+    fn link(&self) -> Link {
+        Link::default()
+    }
+    fn refresh_link(&mut self) -> Result<(), Trouble> {
+        Ok(())
+    }
+    fn pool(&mut self) -> &mut BufferPool {
+        &mut self.pool
+    }
+}
+
+/// No end but that of the plan.
+struct Always;
+
+impl Watch for Always {
+    fn at_most(&self) -> Option<Duration> {
+        None
+    }
+    fn go_on(&mut self, _: &crate::port::run::Glance) -> bool {
+        true
+    }
+}
+
+/// Who sends as fast as it goes takes what comes in as fast, and the time in a tag is that of its burst.
+#[test]
+fn a_flood_goes_both_ways() {
+    const FRAMES: u64 = 64_000;
+    let pool = Memory::private(4 << 20).unwrap().pool(128, 2048, None).unwrap();
+    let mut port = Mirror { pool, waiting: 0, counters: Counters::default(), times_ps: BTreeSet::new() };
+    let plan = Plan {
+        load: Load::Max,
+        shape: Shape::Constant,
+        times: None,
+        as_they_are: false,
+        frames: Arc::new(Templates::one(&udp_test(&Flow::default(), Size::MIN).unwrap())),
+        rewrite: true,
+        count: Some(FRAMES),
+        stream: 1,
+        epoch: None,
+    };
+    let sent = send(&mut port, &plan, &mut Always).unwrap();
+    assert_eq!((sent.sent, port.counters.sent), (FRAMES, FRAMES));
+    // Before the first look nobody knows that frames come.
+    let first = 32 * BURST as u64;
+    assert!(port.counters.missed <= first, "{} missed", port.counters.missed);
+    // Clocks have their steps.
+    let bursts = FRAMES / BURST as u64;
+    assert!(port.times_ps.len() as u64 > bursts / 2, "{} times for {bursts} bursts", port.times_ps.len());
+}
