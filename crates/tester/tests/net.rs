@@ -236,9 +236,9 @@ fn a_short_burst_fits_a_queue_and_an_overload_is_over_when_it_ends() {
         (trial.sent, trial.sent - trial.delivered)
     };
     assert_eq!(burst(50).1, 0);
-    // Of what is sent in 25 ms 500 frames can go on, 126 more at most.
-    let (sent, lost) = burst(1000);
-    assert!(sent < 700 || lost >= sent - 700 && lost > 0, "{lost} of {sent}");
+    // Of what is sent in 100 ms 2000 frames can go on, 126 more at most; another 400 if others have the processors for 20 ms.
+    let (sent, lost) = burst(4000);
+    assert!(sent <= 2600 || lost >= sent - 2526, "{lost} of {sent}");
     let (trial, recovery_s) = bed.recovery_while(&load, 2000.0, &|| true).unwrap();
     assert_eq!(trial.sent + trial.unsent, 10_500);
     assert!(trial.sent < 8000 || trial.sent > trial.delivered, "{} of {}", trial.delivered, trial.sent);
