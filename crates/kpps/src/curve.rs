@@ -10,7 +10,7 @@ use crate::output::Output;
 use crate::points::{Points, of_frames};
 use crate::room::Room;
 use crate::search;
-use crate::testbed::{Elsewhere, Named, REAL_TRIAL, VIRTUAL_TRIAL, WARMUP_MS};
+use crate::testbed::{Elsewhere, REAL_TRIAL, VIRTUAL_TRIAL, WARMUP_MS};
 use crate::traffic;
 use crate::units::{self, Loads};
 use clap::Args;
@@ -97,23 +97,22 @@ impl Arguments {
 }
 
 /// A testbed and the name of its series.
-struct Row {
+struct Named {
     name: String,
     points: Points,
 }
 
 /// What a curve is measured on.
 struct Ready {
-    testbeds: Vec<Row>,
+    testbeds: Vec<Named>,
     source: Box<dyn Source>,
     environment: Environment,
 }
 
 /// Runs `kpps curve`.
 pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
-    if let Some(Named { machine, driver, app }) = arguments.elsewhere.take_room()? {
-        (arguments.machine, arguments.room.app) = (machine, app);
-        arguments.driver = driver.map_or(arguments.driver, |driver| vec![driver]);
+    if let Some(driver) = arguments.elsewhere.take_room(&mut arguments.machine, &mut arguments.room)? {
+        arguments.driver = vec![driver];
     }
     let arguments = &arguments;
     let sizes = arguments.size.clone().unwrap_or_else(|| Mix::fixed(arguments.room.size(None)));
@@ -125,7 +124,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
         #[cfg(target_os = "linux")]
         true if guests::are_meant(&arguments.elsewhere.testbed) => {
             let (testbeds, environment) = guests::open(&arguments.elsewhere.testbed, &arguments.set)?;
-            let named = |(name, testbed)| Row { name, points: Points::new(testbed, false) };
+            let named = |(name, testbed)| Named { name, points: Points::new(testbed, false) };
             Ready { testbeds: testbeds.into_iter().map(named).collect(), source: Box::new(()), environment }
         }
         true => elsewhere(arguments, &sizes)?,
@@ -176,7 +175,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     let view = arguments.elsewhere.common.live.view(progress.clone(), source, quiet)?;
     let mut series: Vec<Series> = Vec::with_capacity(testbeds.len());
     let mut end = Ok(());
-    for Row { name, mut points } in testbeds {
+    for Named { name, mut points } in testbeds {
         progress.begins(&*name, None);
         let measure = |load: &Load| {
             let key = serde_json::to_string(&(&same, &name, load.offered_pps))
@@ -250,7 +249,7 @@ fn simulated(arguments: &Arguments) -> Result<Ready, Failure> {
         ..room.described(setup)
     };
     let named =
-        |setup: Setup| Row { name: setup.driver.clone(), points: Points::new(room.testbed(setup), false) };
+        |setup: Setup| Named { name: setup.driver.clone(), points: Points::new(room.testbed(setup), false) };
     Ok(Ready { testbeds: setups.into_iter().map(named).collect(), source: Box::new(()), environment })
 }
 
@@ -261,7 +260,7 @@ fn elsewhere(arguments: &Arguments, sizes: &Mix) -> Result<Ready, Failure> {
     let environment = arguments.elsewhere.described(&opened);
     let points = Points::new(opened.testbed, environment.both_ways);
     let name = environment.machine.clone();
-    Ok(Ready { testbeds: vec![Row { name, points }], source: opened.source, environment })
+    Ok(Ready { testbeds: vec![Named { name, points }], source: opened.source, environment })
 }
 
 /// What a person at a terminal sees.

@@ -10,7 +10,7 @@ use crate::output::Output;
 use crate::points::{Points, of_frames};
 use crate::room::Room;
 use crate::search;
-use crate::testbed::{Elsewhere, Named, REAL_TRIAL, VIRTUAL_TRIAL, WARMUP_MS};
+use crate::testbed::{Elsewhere, REAL_TRIAL, VIRTUAL_TRIAL, WARMUP_MS};
 use crate::traffic;
 use crate::units;
 use clap::Args;
@@ -230,9 +230,8 @@ fn measure(plan: Plan, progress: &Progress) -> Result<Point, TrialError> {
 
 /// Runs `kpps grid`.
 pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
-    if let Some(Named { machine, driver, app }) = arguments.elsewhere.take_room()? {
-        (arguments.machine, arguments.room.app) = (machine, app);
-        arguments.driver = driver.unwrap_or(arguments.driver);
+    if let Some(driver) = arguments.elsewhere.take_room(&mut arguments.machine, &mut arguments.room)? {
+        arguments.driver = driver;
     }
     let arguments = &arguments;
     let lengths: Vec<usize> = arguments.vary.iter().map(|axis| axis.values.len()).collect();

@@ -37,11 +37,10 @@ pub struct Elsewhere {
 }
 
 /// A machine room by its name as a testbed: `sim:`, then what its usual parts are not to be.
-#[derive(Debug, Default, PartialEq)]
-pub struct Named {
-    pub machine: Option<String>,
-    pub driver: Option<String>,
-    pub app: Option<Forwarder>,
+struct Named {
+    machine: Option<String>,
+    driver: Option<String>,
+    app: Option<Forwarder>,
 }
 
 /// What such a name begins with.
@@ -90,16 +89,23 @@ pub struct Opened {
 }
 
 impl Elsewhere {
-    /// The machine room, if it was asked for by name: then nothing else is, from now on.
-    pub fn take_room(&mut self) -> Result<Option<Named>, Failure> {
-        match &self.testbed[..] {
-            [one] if is_virtual(one) => one.parse().map(Some),
+    /// If the machine room was asked for by name that is what `machine` and `room` are, and nothing else is asked for, from now on.
+    /// Returns the driver, if one was named.
+    pub fn take_room(
+        &mut self,
+        machine: &mut Option<String>,
+        room: &mut Room,
+    ) -> Result<Option<String>, Failure> {
+        let named: Named = match &self.testbed[..] {
+            [one] if is_virtual(one) => one.parse()?,
             [.., one] if is_virtual(one) => {
-                Err(Failure::Input(format!("{one} is a testbed by itself, not one of two ports")))
+                return Err(Failure::Input(format!("{one} is a testbed by itself, not one of two ports")));
             }
             _ => return Ok(None),
-        }
-        .inspect(|_| self.testbed.clear())
+        };
+        self.testbed.clear();
+        (*machine, room.app) = (named.machine, named.app);
+        Ok(named.driver)
     }
 
     /// Whether it is asked for.
@@ -224,10 +230,8 @@ impl Opened {
 impl Target {
     /// What a machine room's name says becomes its parts.
     pub fn resolve(&mut self) -> Result<(), Failure> {
-        if let Some(Named { machine, driver, app }) = self.elsewhere.take_room()? {
-            self.machine = machine;
-            self.driver = driver.unwrap_or(DRIVER.into());
-            self.room.app = app;
+        if let Some(driver) = self.elsewhere.take_room(&mut self.machine, &mut self.room)? {
+            self.driver = driver;
         }
         Ok(())
     }

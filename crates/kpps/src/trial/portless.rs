@@ -8,7 +8,6 @@ use crate::points::use_sizes;
 use crate::search::in_words;
 use crate::testbed::{self, Opened};
 use kpps_bench::Load;
-use kpps_frames::{Mix, Size};
 use kpps_live::Progress;
 use kpps_ports::port::run::Shape;
 use kpps_report::trial::{BitRates, Processor, Trial, TrialLedger};
@@ -30,7 +29,8 @@ pub fn run(arguments: &Arguments, opened: Opened) -> Result<(), Failure> {
     }
     let Opened { mut testbed, source, environment } = opened;
     let (line_pps, size) = use_sizes(&mut *testbed, &arguments.size)?;
-    let asked_pps = arguments.load.map_or(f64::INFINITY, |load| load.pps(line_pps, mean(size)));
+    let asked_pps =
+        arguments.load.map_or(f64::INFINITY, |load| load.pps(line_pps, arguments.size.mean_bytes_with_fcs()));
     let usual = if testbed::is_virtual(&name) { testbed::VIRTUAL_TRIAL } else { REAL };
     let load = Load {
         // As much as goes is what the wire carries.
@@ -40,11 +40,12 @@ pub fn run(arguments: &Arguments, opened: Opened) -> Result<(), Failure> {
         duration_ms: u32::try_from(arguments.duration.unwrap_or(usual).as_millis()).unwrap_or(u32::MAX),
         seed: 1,
     };
+    let report = arguments.report.as_deref().map(Output::open).transpose()?;
+    interrupt::watch();
     let duration_s = f64::from(load.duration_ms) / 1e3;
     let progress = Progress::of(format!("kpps trial: {name}"));
     let view = arguments.common.live.view(progress.clone(), source, arguments.common.json)?;
     progress.begins(in_words(&arguments.size, Some(load.offered_pps), duration_s), Some(load.offered_pps));
-    let report = arguments.report.as_deref().map(Output::open).transpose()?;
     let trial = testbed.trial_while(&load, &|| !interrupt::asked())?;
     drop(view);
     let intended = trial.sent + trial.unsent;
@@ -69,7 +70,6 @@ pub fn run(arguments: &Arguments, opened: Opened) -> Result<(), Failure> {
     };
     // A system whose rate is known has no processor.
     let processors = (trial.cpu.busy() > 0.0).then(|| processor(&trial.cpu, seconds));
-    let sizes = Mix::fixed(size);
     let document = Trial {
         kpps_version: env!("CARGO_PKG_VERSION").into(),
         testbed: vec![name],
@@ -88,7 +88,10 @@ pub fn run(arguments: &Arguments, opened: Opened) -> Result<(), Failure> {
         loss_ratio: trial.loss_ratio(),
         sent_pps,
         received_pps,
-        sent_bps: BitRates { l1: sizes.l1_bits_per_s(sent_pps), l2: sizes.l2_bits_per_s(sent_pps) },
+        sent_bps: BitRates {
+            l1: arguments.size.l1_bits_per_s(sent_pps),
+            l2: arguments.size.l2_bits_per_s(sent_pps),
+        },
         latency_ns: trial.latency.quantiles(),
         environment,
         ledger: ledger.closed(),
@@ -97,11 +100,6 @@ pub fn run(arguments: &Arguments, opened: Opened) -> Result<(), Failure> {
         ..Trial::default()
     };
     publish(arguments, &document.rounded(), report)
-}
-
-/// Bytes with FCS, for rates in bits.
-fn mean(size: Size) -> f64 {
-    f64::from(size.bytes_with_fcs())
 }
 
 /// What the processor spent its time on. Polls that find nothing are time that others could have: it counts as idle.
