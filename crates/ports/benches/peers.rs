@@ -9,10 +9,11 @@
 #![allow(clippy::unwrap_used)]
 
 use kpps_frames::build::{Flow, udp_test};
-use kpps_frames::{Mac, Size, Tag, Templates, tag};
-use kpps_platform::{Buffer, BufferSource};
+use kpps_frames::{Mac, Size, Templates};
 use kpps_ports::Spec;
-use kpps_ports::port::run::{BURST, Gaps, Glance, Load, Plan, Recorder, Shape, Streams, Watch, send};
+use kpps_ports::port::run::{
+    BUDGET, BURST, Gaps, Glance, Load, Plan, Recorder, Shape, Streams, Watch, send, send_and_listen,
+};
 use kpps_ports::port::{AnyPort, Frame, Options, Port, open};
 use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, setns, unshare};
 use nix::sys::signal::{Signal, kill};
@@ -272,28 +273,16 @@ impl Bench {
             opened.join().unwrap()
         });
         let (near, far) = (&mut near[0], &mut far[0]);
-        let plan = plan();
-        let template = plan.frames.only().unwrap();
-        let (mut streams, mut sequence) = (Streams::default(), 0);
+        let mut streams = Streams::default();
+        let mut take = |frame: Frame| {
+            streams.take(frame.as_ref());
+            Some(frame.buffer)
+        };
         let thread = format!("/proc/self/task/{}", nix::unistd::gettid());
-        let (start, idle) = (Instant::now(), time_of(&thread));
-        while start.elapsed() < MEASURED {
-            for _ in 0..near.room().min(BURST) {
-                let mut buffer = near.pool().take().unwrap();
-                let bytes = template.write(buffer.bytes_mut()).unwrap();
-                let tag = Tag { stream: 0, sequence, sent_ps: 0 };
-                tag::write(&mut buffer.bytes_mut()[..bytes.into()], tag).unwrap();
-                near.send(Frame { buffer, bytes }).unwrap();
-                sequence += 1;
-            }
-            near.flush().unwrap();
-            far.receive(2 * BURST, |frame| {
-                streams.take(frame.as_ref());
-                Some(frame.buffer)
-            })
-            .unwrap();
-        }
-        let (elapsed, busy) = (start.elapsed(), time_of(&thread).saturating_sub(idle));
+        let idle = time_of(&thread);
+        let sent =
+            send_and_listen(near, &plan(), &mut For(MEASURED), &mut |_| far.receive(BUDGET, &mut take));
+        let (elapsed, busy) = (sent.unwrap().elapsed, time_of(&thread).saturating_sub(idle));
         let all = streams.all();
         let Some(stream) = all.get(&0) else { return Rate::default() };
         if stream.lost() + stream.duplicated + stream.reordered + streams.corrupted > 0 {
@@ -350,6 +339,18 @@ impl Watch for Until<'_> {
     }
     fn go_on(&mut self, _: &Glance) -> bool {
         !self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Runs for so long.
+struct For(Duration);
+
+impl Watch for For {
+    fn at_most(&self) -> Option<Duration> {
+        Some(self.0)
+    }
+    fn go_on(&mut self, _: &Glance) -> bool {
+        true
     }
 }
 

@@ -413,6 +413,9 @@ fn messages_sent() -> u64 {
     lines[1][column].parse().unwrap()
 }
 
+/// Has the kernel cut messages before the interface, as of a card that cannot.
+const CUT: &str = "ethtool -K near0 tx-udp-segmentation off > /dev/null";
+
 /// Where it is the kernel that cuts messages, datagrams of equal length go as one, and arrive as they would otherwise: each is a frame of the
 /// interface. An interface that would hand on the whole is not given any.
 #[test]
@@ -421,14 +424,8 @@ fn datagrams_that_the_kernel_cuts_are_frames_each() {
         with_cable(move || {
             run("ip link set lo up && ip addr add 198.18.0.1/24 dev near0 && ip link set far0 arp off");
             run("ip neigh replace 198.18.0.2 lladdr 02:00:00:00:00:02 dev near0");
-            if cut
-                && !Command::new("ethtool")
-                    .args(["-K", "near0", "tx-udp-segmentation", "off"])
-                    .status()
-                    .is_ok_and(|s| s.success())
-            {
-                eprintln!("skipped: no ethtool");
-                return;
+            if cut {
+                run(CUT);
             }
             let [mut near] = open(&["udp:198.18.0.2:9".parse().unwrap()], &Options::default())
                 .unwrap()
@@ -464,6 +461,70 @@ fn datagrams_that_the_kernel_cuts_are_frames_each() {
             } else {
                 assert_eq!(messages, frames.len() as u64);
             }
+        });
+    }
+}
+
+/// Test frames that are alike are one message where the kernel cuts them apart again, and are the same frames at the other end, with
+/// what cutting adds to them; all others are as they were.
+#[test]
+fn test_frames_that_the_kernel_cuts_arrive_as_frames() {
+    for cut in [true, false] {
+        with_cable(move || {
+            if cut {
+                run(CUT);
+            }
+            let [mut near, mut far] = ports(["packet"; 2]);
+            let lengths = std::iter::repeat_n(60, 3000)
+                .chain((0..100).map(|i| if i % 2 == 0 { 64 } else { 1514 }))
+                .chain(std::iter::repeat_n(300, 500))
+                .chain(std::iter::repeat_n(1514, 300));
+            let mut frames: Vec<_> =
+                lengths.enumerate().map(|(i, bytes)| frame(bytes, i as u32, false)).collect();
+            frames.extend((0..100).map(|i| frame(100, 5000 + i, true)));
+            let mut waiting = frames.iter();
+            let (mut arrived, end) = (Vec::new(), Instant::now() + Duration::from_secs(20));
+            while arrived.len() < frames.len() && Instant::now() < end {
+                let most = waiting.len().min(40);
+                let taken = near.send_again(most, |buffer| {
+                    let bytes = waiting.next().unwrap();
+                    buffer.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
+                    bytes.len() as u16
+                });
+                assert!(taken <= most);
+                near.flush().unwrap();
+                let mut keep = |frame: Frame| {
+                    arrived.push(frame.as_ref().to_vec());
+                    Some(frame.buffer)
+                };
+                far.receive(64, &mut keep).unwrap();
+            }
+            assert_eq!((arrived.len(), near.in_flight()), (frames.len(), 0));
+            let counters = near.counters().unwrap();
+            let bytes: usize = frames.iter().map(Vec::len).sum();
+            assert_eq!(
+                (counters.sent, counters.sent_bytes, counters.unsent),
+                (frames.len() as u64, bytes as u64, 0)
+            );
+            let mut joined = 0;
+            for (index, (sent, got)) in frames.iter().zip(&mut arrived).enumerate() {
+                let header = kpps_frames::ipv4::Packet::new_checked(&got[14..]);
+                assert!(
+                    sent.len() == got.len() && header.is_ok_and(|header| header.checksum_ok())
+                        || tag::offset(sent) == tag::OFFSET_VLAN
+                );
+                if sent != got {
+                    joined += 1;
+                    // Identification, checksum of the header, and that of the datagram.
+                    for place in [18..20, 24..26, 40..42] {
+                        got[place.clone()].copy_from_slice(&sent[place]);
+                    }
+                }
+                assert_eq!(sent, got, "frame {index} of {} bytes", sent.len());
+            }
+            // Frames of a run, 40 at once; none of two lengths in turns, none that fills a slot, none that is tagged.
+            assert_eq!(joined > 0, cut);
+            assert!(!cut || (3400..=3500).contains(&joined), "{joined}");
         });
     }
 }

@@ -3,13 +3,15 @@
 //! Every sequence number has a bit of its own, so that a duplicate is told from a late frame however late it is. It also
 //! says of which flow and of which size its frame is, and how that should look ([`Templates`]). A frame is whole if its tag
 //! is, if the zeros behind the tag are, and if all that lies before the tag differs from what was sent as it does in most
-//! frames: a router may rewrite addresses and TTL, but of all frames alike. Checksums may differ as long as they are right.
+//! frames: a router may rewrite addresses and TTL, but of all frames alike. Checksums may differ as long as they are right, and
+//! identifications in any case: of packets that are no fragments they mean nothing (RFC 6864, 4.1), and who cuts messages apart
+//! counts them up.
 
 use crate::clock::TimeOfDay;
 use crate::kept::{Keeper, Kept, Mishaps};
 use kpps_bench::Latency;
 use kpps_frames::checksum::{Sum, checksum};
-use kpps_frames::{Templates, ipv4, ipv6, tag, udp};
+use kpps_frames::{Templates, ipv4, tag, udp};
 use kpps_report::trial::{Arrival, ArrivalBy};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,6 +30,8 @@ const LONGEST: usize = 66;
 /// Where the checksums are: so far before the tag.
 const IP_CHECKSUM: usize = udp::HEADER_BYTES + 10;
 const UDP_CHECKSUM: usize = 2;
+/// Where the identification of IPv4 is: so far before the tag.
+const IDENTIFICATION: usize = udp::HEADER_BYTES + 16;
 
 /// How headers differ from what was sent, bit by bit.
 pub(crate) type Change = [u8; LONGEST];
@@ -410,7 +414,7 @@ impl Arrivals {
     }
 }
 
-/// Where the headers of frames differ. Checksums do in any case.
+/// Where the headers of frames differ. Checksums and identifications do in any case.
 fn varies(templates: &Templates) -> [bool; LONGEST] {
     let mut varies = [false; LONGEST];
     let Some(first) = templates.at(0) else { return varies };
@@ -420,15 +424,17 @@ fn varies(templates: &Templates) -> [bool; LONGEST] {
         }
     }
     let end = first.head.len();
-    for before in [IP_CHECKSUM, IP_CHECKSUM - 1, UDP_CHECKSUM, UDP_CHECKSUM - 1] {
-        if let Some(varies) = end.checked_sub(before).and_then(|at| varies.get_mut(at)) {
-            *varies = true;
+    let counts_up = if end < tag::OFFSET_IPV6 { Some(IDENTIFICATION) } else { None };
+    for before in [IP_CHECKSUM, UDP_CHECKSUM].into_iter().chain(counts_up) {
+        if let Some(varies) = end.checked_sub(before).and_then(|at| varies.get_mut(at..at + 2)) {
+            varies.fill(true);
         }
     }
     varies
 }
 
-/// How a header differs from what was sent. A checksum that is right does not; of one that is wrong all bits do.
+/// How a header differs from what was sent. A checksum that is right does not; of one that is wrong all bits do. Of identifications
+/// nothing is said: if they were damaged the checksum is wrong.
 #[inline]
 fn change(frame: &[u8], header: &[u8], sent: &[u8]) -> Change {
     let mut change = [0; LONGEST];
@@ -436,15 +442,23 @@ fn change(frame: &[u8], header: &[u8], sent: &[u8]) -> Change {
         *change = came ^ sent;
     }
     let end = header.len();
-    // IPv6 has none in its header, but then UDP must have one, which no two tags share.
-    let (at, right) = if end >= tag::OFFSET_IPV6 {
-        (end - UDP_CHECKSUM, udp_checksum_is_right(frame, end))
-    } else {
-        let ip = end - udp::HEADER_BYTES - ipv4::HEADER_BYTES..end - udp::HEADER_BYTES;
-        let as_sent = change[ip].iter().all(|&bits| bits == 0);
-        (end - IP_CHECKSUM, as_sent || ip_checksum_is_right(header))
+    let set = |change: &mut Change, before: usize, right: bool| {
+        change[end - before..][..2].fill(if right { 0 } else { 0xff });
     };
-    change[at..at + 2].fill(if right { 0 } else { 0xff });
+    // IPv6 has none in its header, but then UDP must have one, which no two tags share.
+    if end >= tag::OFFSET_IPV6 {
+        set(&mut change, UDP_CHECKSUM, udp_checksum_is_right(frame, end));
+        return change;
+    }
+    let ip = end - udp::HEADER_BYTES - ipv4::HEADER_BYTES..end - udp::HEADER_BYTES;
+    if change[ip].iter().any(|&bits| bits != 0) {
+        set(&mut change, IP_CHECKSUM, ip_checksum_is_right(header));
+        set(&mut change, IDENTIFICATION, true);
+    }
+    if change[end - UDP_CHECKSUM..end] != [0; 2] {
+        let right = udp_checksum_is_left(frame, end) || udp_checksum_is_right(frame, end);
+        set(&mut change, UDP_CHECKSUM, right);
+    }
     change
 }
 
@@ -453,13 +467,24 @@ fn ip_checksum_is_right(header: &[u8]) -> bool {
     checksum(&header[end - ipv4::HEADER_BYTES..end]) == 0
 }
 
-/// Of an IPv6 frame whose tag is at `at`, with zeros behind it. The pseudo-header has the addresses as they are.
-fn udp_checksum_is_right(frame: &[u8], at: usize) -> bool {
+/// The sum of the pseudo-header of a frame whose tag is at `at`, with the addresses as they came.
+fn pseudo_header(frame: &[u8], at: usize) -> Sum {
     let (ip, datagram) = frame.split_at(at - udp::HEADER_BYTES);
-    let addresses = &ip[ip.len() - ipv6::HEADER_BYTES + 8..];
+    let addresses = if at >= tag::OFFSET_IPV6 { 2 * 16 } else { 2 * 4 };
     let length = (datagram.len() as u32).to_be_bytes();
-    let pseudo_header = Sum::new().with(addresses).with(&length).with(&[0, 0, 0, ipv4::PROTOCOL_UDP]);
-    pseudo_header.with(&datagram[..udp::HEADER_BYTES + tag::BYTES]).checksum() == 0
+    Sum::new().with(&ip[ip.len() - addresses..]).with(&length).with(&[0, 0, 0, ipv4::PROTOCOL_UDP])
+}
+
+/// Of a frame whose tag is at `at`, with zeros behind it.
+fn udp_checksum_is_right(frame: &[u8], at: usize) -> bool {
+    let datagram = &frame[at - udp::HEADER_BYTES..at + tag::BYTES];
+    pseudo_header(frame, at).with(datagram).checksum() == 0
+}
+
+/// Whether there is the sum of the pseudo-header in place of the checksum: the kernel leaves the rest to hardware, which a virtual
+/// interface has not.
+fn udp_checksum_is_left(frame: &[u8], at: usize) -> bool {
+    frame[at - UDP_CHECKSUM..at] == pseudo_header(frame, at).folded().to_be_bytes()
 }
 
 #[cfg(test)]
@@ -643,6 +668,38 @@ mod tests {
             }
             let arrived = all.arrived();
             assert_eq!((arrived.received, arrived.corrupted), (2 * bits as u64, bits as u64));
+            assert_eq!((arrived.foreign, arrived.duplicated), (0, 0));
+        }
+    }
+
+    /// A frame as one of a message that somebody cut apart, with the whole checksum or just the pseudo-header's sum.
+    fn cut(sequence: u32, left: bool) -> Vec<u8> {
+        let mut frame = frame(sequence);
+        let at = tag::OFFSET;
+        frame[at - IDENTIFICATION..][..2].copy_from_slice(&(sequence as u16 % 40).to_be_bytes());
+        let header = at - udp::HEADER_BYTES - ipv4::HEADER_BYTES..at - udp::HEADER_BYTES;
+        frame[at - IP_CHECKSUM..][..2].fill(0);
+        let sum = checksum(&frame[header]);
+        frame[at - IP_CHECKSUM..][..2].copy_from_slice(&sum.to_be_bytes());
+        let sum = pseudo_header(&frame, at);
+        let sum = if left { sum.folded() } else { sum.with(&frame[at - udp::HEADER_BYTES..]).checksum() };
+        frame[at - UDP_CHECKSUM..at].copy_from_slice(&sum.to_be_bytes());
+        frame
+    }
+
+    #[test]
+    fn frames_of_messages_that_were_cut_are_whole_and_any_flipped_bit_is_damage() {
+        for left in [false, true] {
+            let mut all = arrivals();
+            let bits = template().len() * 8;
+            for bit in 0..bits {
+                all.take(&cut(2 * bit as u32, left), None);
+                let mut damaged = cut(2 * bit as u32 + 1, left);
+                damaged[bit / 8] ^= 1 << (bit % 8);
+                all.take(&damaged, None);
+            }
+            let arrived = all.arrived();
+            assert_eq!((arrived.received, arrived.corrupted), (2 * bits as u64, bits as u64), "{left}");
             assert_eq!((arrived.foreign, arrived.duplicated), (0, 0));
         }
     }

@@ -3,6 +3,7 @@
 //! A slot is a header, whose first word says whose the slot is, and a frame. All `unsafe` of the rings is here. It
 //! rests on one rule: whoever finds the status that makes a slot his has it to himself until he writes the other's.
 
+use super::message::{CUT, Cut, Message};
 use crate::socket::set;
 use libc::{
     TP_STATUS_AVAILABLE, TP_STATUS_KERNEL, TP_STATUS_SEND_REQUEST, TP_STATUS_USER, TP_STATUS_VLAN_TPID_VALID,
@@ -20,11 +21,7 @@ const LARGEST_SLOT: usize = 1 << 14;
 const BLOCK: usize = 1 << 16;
 /// What a slot has beside a frame, at most: the kernel puts 66 to 80 bytes before a received one.
 const HEADERS: usize = 128;
-/// What lies before a frame to send, for the kernel: where to cut it (`struct virtio_net_hdr`). `hdr_len`, at byte 2, is
-/// how much of the frame the kernel copies next to its own headers; of the rest it takes the page, which is dearer
-/// for small frames on both ends.
-const CUT: usize = 10;
-/// Where in a slot that starts.
+/// Where in a slot to send that starts which lies before the frame.
 const TO_SEND: usize = size_of::<tpacket2_hdr>();
 
 /// A ring.
@@ -136,7 +133,10 @@ impl Arrivals {
 #[derive(Debug)]
 pub(super) struct Departures {
     ring: Ring,
-    /// The oldest that the kernel is not known to have taken.
+    /// What is in each slot.
+    contents: Box<[Taken]>,
+    /// The oldest slot that the kernel is not known to have taken, and the frames in those from there on.
+    oldest: usize,
     waiting: usize,
 }
 
@@ -151,7 +151,8 @@ impl Departures {
     /// For frames of up to `longest` bytes.
     pub(super) fn new(socket: BorrowedFd<'_>, slots: usize, longest: usize) -> io::Result<Self> {
         set(socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1)?;
-        Ok(Self { ring: Ring::new(socket, libc::PACKET_TX_RING, slots, longest)?, waiting: 0 })
+        let ring = Ring::new(socket, libc::PACKET_TX_RING, slots, longest)?;
+        Ok(Self { contents: vec![Taken::default(); ring.slots].into(), ring, oldest: 0, waiting: 0 })
     }
 
     /// The longest frame that can be sent, in bytes.
@@ -162,12 +163,12 @@ impl Departures {
     /// Frames that the kernel is not known to have taken.
     #[inline]
     pub(super) fn waiting(&self) -> usize {
-        self.ring.next.wrapping_sub(self.waiting)
+        self.waiting
     }
 
     /// For how many frames there is room, at most `most`: slots free one after the other.
     pub(super) fn room(&self, most: usize) -> usize {
-        let most = most.min(self.ring.slots - self.waiting());
+        let most = most.min(self.ring.slots - self.ring.next.wrapping_sub(self.oldest));
         let free = |ahead: &usize| {
             let status = self.ring.status(self.ring.next.wrapping_add(*ahead));
             status.load(Ordering::Acquire) == TP_STATUS_AVAILABLE
@@ -182,22 +183,34 @@ impl Departures {
     /// Puts a frame of at most [`longest`](Self::longest) bytes into the next slot; false if there is no room.
     #[inline]
     pub(super) fn put(&mut self, frame: &[u8]) -> bool {
+        self.put_cut(frame, Cut::none(frame.len()), Taken { frames: 1, bytes: frame.len() as u64 })
+    }
+
+    /// Puts frames that the kernel is given as one message into the next slot, as [`put`](Self::put).
+    #[inline]
+    pub(super) fn put_message(&mut self, message: &Message) -> bool {
+        let contents = Taken { frames: message.frames() as u64, bytes: message.bytes_cut() as u64 };
+        self.put_cut(message.bytes(), message.cut(), contents)
+    }
+
+    #[inline]
+    fn put_cut(&mut self, bytes: &[u8], cut: Cut, contents: Taken) -> bool {
         let status = self.ring.status(self.ring.next);
-        if frame.len() > self.ring.longest() || status.load(Ordering::Acquire) != TP_STATUS_AVAILABLE {
+        if bytes.len() > self.ring.longest() || status.load(Ordering::Acquire) != TP_STATUS_AVAILABLE {
             return false;
         }
         let slot = self.ring.slot(self.ring.next);
-        let length = frame.len() as u32;
-        // SAFETY: the slot is ours; header, cut and frame lie within it, one behind the other; the two fields are
-        // aligned in it. The frame is somebody's slice, and no slice is ever formed of a slot to send.
+        // SAFETY: the slot is ours; header, cut and frame lie within it, one behind the other; the length is aligned in
+        // it. The frame is somebody's slice, and no slice is ever formed of a slot to send.
         unsafe {
-            (&raw mut (*slot.cast::<tpacket2_hdr>()).tp_len).write(length + CUT as u32);
-            let cut = slot.add(TO_SEND);
-            cut.cast::<[u8; CUT]>().write([0; CUT]);
-            cut.add(2).cast::<u16>().write(length as u16);
-            cut.add(CUT).copy_from_nonoverlapping(frame.as_ptr(), frame.len());
+            (&raw mut (*slot.cast::<tpacket2_hdr>()).tp_len).write((CUT + bytes.len()) as u32);
+            let before = slot.add(TO_SEND);
+            before.cast::<[u8; CUT]>().write(cut.to_bytes());
+            before.add(CUT).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
         }
         status.store(TP_STATUS_SEND_REQUEST, Ordering::Release);
+        self.contents[self.ring.next & (self.ring.slots - 1)] = contents;
+        self.waiting += contents.frames as usize;
         self.ring.next = self.ring.next.wrapping_add(1);
         true
     }
@@ -205,17 +218,16 @@ impl Departures {
     /// Looks what the kernel has taken of the frames that wait. An error is one that it will not take.
     pub(super) fn settle(&mut self) -> io::Result<Taken> {
         let mut taken = Taken::default();
-        while self.waiting != self.ring.next {
-            match self.ring.status(self.waiting).load(Ordering::Acquire) {
+        while self.oldest != self.ring.next {
+            match self.ring.status(self.oldest).load(Ordering::Acquire) {
                 TP_STATUS_SEND_REQUEST => break,
                 libc::TP_STATUS_WRONG_FORMAT => return Err(io::ErrorKind::InvalidData.into()),
                 _ => {
-                    let header = self.ring.slot(self.waiting).cast::<tpacket2_hdr>();
-                    // SAFETY: the kernel does not write this field, and we only when we fill the slot again.
-                    let length = unsafe { (&raw const (*header).tp_len).read() };
-                    taken.frames += 1;
-                    taken.bytes += u64::from(length) - CUT as u64;
-                    self.waiting = self.waiting.wrapping_add(1);
+                    let Taken { frames, bytes } = self.contents[self.oldest & (self.ring.slots - 1)];
+                    taken.frames += frames;
+                    taken.bytes += bytes;
+                    self.waiting -= frames as usize;
+                    self.oldest = self.oldest.wrapping_add(1);
                 }
             }
         }

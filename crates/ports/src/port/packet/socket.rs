@@ -1,6 +1,7 @@
 //! Packet sockets: packet(7).
 
 use super::ring::{Arrivals, Departures};
+use crate::ethtool;
 use crate::interface::Interface;
 use crate::socket::{bind, check, set, socket};
 use std::io;
@@ -12,8 +13,11 @@ const ARRIVALS: usize = 4096;
 /// Slots to send from.
 pub(super) const DEPARTURES: usize = 512;
 
-/// Queueing disciplines that interfaces have by default.
-const ORDINARY: [&str; 6] = ["noqueue", "mq", "pfifo_fast", "pfifo", "fq_codel", "fq"];
+/// Queueing disciplines that interfaces have by default, and the one of those that have none.
+const ORDINARY: [&str; 6] = [NONE, "mq", "pfifo_fast", "pfifo", "fq_codel", "fq"];
+const NONE: &str = "noqueue";
+/// The first kernel that takes messages of UDP from a packet socket.
+const CUTTING: (u32, u32) = (6, 2);
 
 /// A socket with the ring that it shares with the kernel. The ring goes first.
 #[derive(Debug)]
@@ -66,13 +70,31 @@ impl Socket<Arrivals> {
     }
 }
 
+/// Whether the kernel cuts messages of UDP right before this interface. Not behind a queue: it would count a message as one frame, and one that
+/// found no room would be lost in it.
+pub(super) fn cuts(name: &str, interface: &Interface) -> io::Result<bool> {
+    Ok(interface.discipline()? == NONE && ethtool::cut_before(name)? && kernel()? >= CUTTING)
+}
+
+/// The kernel's version.
+fn kernel() -> io::Result<(u32, u32)> {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease")?;
+    Ok(version(&release).unwrap_or((0, 0)))
+}
+
+/// The first two numbers of a kernel's release.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|it: char| !it.is_ascii_digit()).map(|number| number.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
+}
+
 impl Socket<Departures> {
     /// For frames of up to `longest` bytes that go out by an interface: to its driver, past the queue that the kernel gives every interface, but
-    /// not past one that somebody has set up (netem, a shaper).
-    pub(super) fn sending(interface: &Interface, longest: usize) -> io::Result<Self> {
+    /// not past one that somebody has set up (netem, a shaper). What the kernel `cuts` does not get past it, either.
+    pub(super) fn sending(interface: &Interface, longest: usize, cuts: bool) -> io::Result<Self> {
         // Protocol 0: nothing ever comes in.
         let fd = socket(libc::AF_PACKET, libc::SOCK_RAW)?;
-        let bypass = ORDINARY.contains(&interface.discipline()?.as_str());
+        let bypass = !cuts && ORDINARY.contains(&interface.discipline()?.as_str());
         set(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &libc::c_int::from(bypass))?;
         let ring = Departures::new(fd.as_fd(), DEPARTURES, longest)?;
         bind(fd.as_fd(), &address(interface, 0))?;
@@ -83,5 +105,18 @@ impl Socket<Departures> {
 impl<R> AsFd for Socket<R> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::version;
+
+    #[test]
+    fn a_release_begins_with_two_numbers() {
+        assert_eq!(version("6.1.0-56-amd64"), Some((6, 1)));
+        assert_eq!(version("6.18.44-fc\n"), Some((6, 18)));
+        assert_eq!(version("5.10"), Some((5, 10)));
+        assert!(["", "6", "x.y", "6.x"].iter().all(|release| version(release).is_none()));
     }
 }

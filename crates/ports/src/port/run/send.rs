@@ -69,6 +69,9 @@ const LATE: Duration = Duration::from_millis(1);
 /// Sent frames that nobody takes from the device for this long are not waited for.
 const DRAIN: Duration = Duration::from_millis(200);
 
+/// So long after there was no room a flood looks again.
+const AGAIN: Duration = Duration::from_micros(10);
+
 /// A plan under way.
 struct Source<'p> {
     plan: &'p Plan,
@@ -88,7 +91,7 @@ impl Source<'_> {
     fn burst<P: Port>(&mut self, port: &mut P, most: usize, now: Duration) -> Result<usize, Trouble> {
         let now_ps = (self.since_epoch + now).as_nanos() as u64 * 1000;
         let count = match self.plan.frames.only() {
-            Some(only) if !self.rewrite => self.tagged(port, only, most, now_ps),
+            Some(only) if !self.plan.as_they_are => self.tagged(port, only, most, now_ps),
             _ => {
                 let room = most.min(port.room());
                 port.send_burst(&mut std::iter::from_fn(|| self.written(now_ps)).take(room))
@@ -101,14 +104,18 @@ impl Source<'_> {
         Ok(count)
     }
 
-    /// Sends at most `most` frames that are in the buffers already ([`prepare`]), up to their tags.
+    /// Sends at most `most` frames that are all this one, up to their tags. Unless they are to be written anew it is in the buffers
+    /// already ([`prepare`]).
     #[inline]
     fn tagged<P: Port>(&mut self, port: &mut P, frame: Template<'_>, most: usize, sent_ps: u64) -> usize {
-        let Self { pool, sequence, plan, .. } = self;
+        let Self { pool, sequence, plan, rewrite, .. } = self;
         let (at, bytes, stream) = (tag::offset(frame.head), frame.bytes, plan.stream);
         let first = *sequence;
         let mut write = |buffer: &mut PoolBuffer| {
-            // Every frame has room for a tag.
+            if *rewrite {
+                // Buffers hold the longest frames that ports send, and every frame has room for a tag.
+                let _ = frame.write(buffer.bytes_mut());
+            }
             let _ = tag::write_at(buffer.bytes_mut(), at, Tag { stream, sequence: *sequence, sent_ps });
             *sequence = sequence.wrapping_add(1);
             bytes
@@ -260,7 +267,9 @@ fn flood<P: Port, W: Watch>(
             break;
         }
         if count == 0 && port.room() == 0 {
-            shift.rest(&mut [port], None)?;
+            // Of frames that the port has handed on nobody tells when there is room again.
+            let most = if port.wants_to_send() { None } else { Some(AGAIN) };
+            shift.rest(&mut [port], most)?;
         }
     }
     Ok(())

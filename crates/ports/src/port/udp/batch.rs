@@ -20,8 +20,6 @@ const NOTHING: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_l
 const UDP_SEGMENT: libc::c_int = 103;
 /// What a message that is cut holds at most, in bytes.
 const LONGEST: usize = 65_507;
-/// The feature of an interface that is given such messages uncut.
-const CUTS: &str = "tx-udp-segmentation";
 
 /// A control message that says `UDP_SEGMENT`.
 #[repr(C)]
@@ -97,14 +95,10 @@ pub(super) fn send(socket: &UdpSocket, frames: &[(Frame, usize)], cuts: bool) ->
     check(result).map(|sent| messages.pieces.iter().take(sent as usize).sum())
 }
 
-/// Whether it is the kernel that cuts messages to this peer, so that each datagram is a frame of its own for the interface. One
-/// that does it itself, as those without hardware do by handing the whole to the next, is not given any.
+/// Whether it is the kernel that cuts messages to this peer, so that each datagram is a frame of its own for the interface.
 pub(super) fn cuts(peer: SocketAddr) -> bool {
-    let feature = || {
-        let interface = name_of(netlink::way_to(peer.ip())?)?;
-        ethtool::feature(&interface, CUTS)
-    };
-    feature().is_ok_and(|on| on == Some(false))
+    let before = || ethtool::cut_before(&name_of(netlink::way_to(peer.ip())?)?);
+    before().unwrap_or(false)
 }
 
 /// A control message that says when the kernel took a datagram in.

@@ -11,6 +11,10 @@ use std::collections::BTreeSet;
 struct Mirror {
     pool: BufferPool,
     waiting: u64,
+    /// How long there is no room to send after each burst, and until when that is now.
+    pause: Duration,
+    full_until: Instant,
+    epoch: Instant,
     counters: Counters,
     /// The times in the tags of what was sent.
     times_ps: BTreeSet<u64>,
@@ -18,10 +22,10 @@ struct Mirror {
 
 impl Wake for Mirror {
     fn next(&self) -> Next {
-        Next::Now
+        if self.waiting > 0 { Next::Now } else { Next::Asleep }
     }
     fn now_ns(&self) -> u64 {
-        0
+        self.epoch.elapsed().as_nanos() as u64
     }
     fn fd(&self) -> Option<Descriptor<'_>> {
         None
@@ -54,10 +58,11 @@ impl Port for Mirror {
         Ok(())
     }
     fn flush(&mut self) -> Result<(), Trouble> {
+        self.full_until = Instant::now() + self.pause;
         Ok(())
     }
     fn room(&mut self) -> usize {
-        64
+        if Instant::now() < self.full_until { 0 } else { 64 }
     }
     fn in_flight(&mut self) -> usize {
         0
@@ -97,24 +102,38 @@ impl Watch for Always {
     }
 }
 
-/// Who sends as fast as it goes takes what comes in as fast, and the time in a tag is that of its burst.
-#[test]
-fn a_flood_goes_both_ways() {
-    const FRAMES: u64 = 64_000;
-    let pool = Memory::private(4 << 20).unwrap().pool(128, 2048, None).unwrap();
-    let mut port = Mirror { pool, waiting: 0, counters: Counters::default(), times_ps: BTreeSet::new() };
-    let plan = Plan {
+fn mirror(pause: Duration) -> Mirror {
+    Mirror {
+        pool: Memory::private(4 << 20).unwrap().pool(128, 2048, None).unwrap(),
+        waiting: 0,
+        pause,
+        full_until: Instant::now(),
+        epoch: Instant::now(),
+        counters: Counters::default(),
+        times_ps: BTreeSet::new(),
+    }
+}
+
+fn flood(frames: u64) -> Plan {
+    Plan {
         load: Load::Max,
         shape: Shape::Constant,
         times: None,
         as_they_are: false,
         frames: Arc::new(Templates::one(&udp_test(&Flow::default(), Size::MIN).unwrap())),
         rewrite: true,
-        count: Some(FRAMES),
+        count: Some(frames),
         stream: 1,
         epoch: None,
-    };
-    let sent = send(&mut port, &plan, &mut Always).unwrap();
+    }
+}
+
+/// Who sends as fast as it goes takes what comes in as fast, and the time in a tag is that of its burst.
+#[test]
+fn a_flood_goes_both_ways() {
+    const FRAMES: u64 = 64_000;
+    let mut port = mirror(Duration::ZERO);
+    let sent = send(&mut port, &flood(FRAMES), &mut Always).unwrap();
     assert_eq!((sent.sent, port.counters.sent), (FRAMES, FRAMES));
     // Before the first look nobody knows that frames come.
     let first = 32 * BURST as u64;
@@ -122,4 +141,15 @@ fn a_flood_goes_both_ways() {
     // Clocks have their steps.
     let bursts = FRAMES / BURST as u64;
     assert!(port.times_ps.len() as u64 > bursts / 2, "{} times for {bursts} bursts", port.times_ps.len());
+}
+
+/// Nobody wakes a sender whose frames others still have: it looks again soon.
+#[test]
+fn a_flood_goes_on_when_there_is_room_again() {
+    const BURSTS: u64 = 300;
+    let mut port = mirror(Duration::from_micros(100));
+    let sent = send(&mut port, &flood(BURSTS * BURST as u64), &mut Always).unwrap();
+    assert_eq!(sent.sent, BURSTS * BURST as u64);
+    // Until the links are looked after again it would be 20 ms each time, 6 s.
+    assert!(sent.elapsed < Duration::from_secs(3), "{:?}", sent.elapsed);
 }

@@ -1,0 +1,266 @@
+//! Frames that are alike, given to the kernel as one message.
+//!
+//! The kernel cuts it into the frames again before their interface: generic segmentation offload of UDP, in software. A
+//! frame's way through the kernel is paid for once for all of them. Only datagrams over IPv4 without a checksum of their own
+//! are put together. Cut apart they differ in two fields from what they were, as the kernel's own do: identifications count up,
+//! and there is a UDP checksum, or, where the interface takes that for its work, the sum of the pseudo-header alone.
+
+use kpps_frames::checksum::{Sum, updated};
+use kpps_frames::{ethernet, ipv4, tag};
+use std::ops::Range;
+
+/// Bytes of a [`Cut`].
+pub(super) const CUT: usize = 10;
+/// What a cut says (linux/virtio_net.h): the sum in the checksum's place is to be completed; the frames are datagrams.
+const NEEDS_CHECKSUM: u8 = 1;
+const DATAGRAMS: u8 = 5;
+
+/// Where the headers of a frame without VLAN tag are.
+const IP: usize = ethernet::HEADER_BYTES;
+const UDP: usize = IP + ipv4::HEADER_BYTES;
+const PAYLOAD: usize = tag::OFFSET;
+const IP_LENGTH: Range<usize> = IP + 2..IP + 4;
+const FRAGMENT: Range<usize> = IP + 6..IP + 8;
+const PROTOCOL: usize = IP + 9;
+const IP_CHECKSUM: Range<usize> = IP + 10..IP + 12;
+const ADDRESSES: Range<usize> = IP + 12..IP + 20;
+const UDP_LENGTH: Range<usize> = UDP + 4..UDP + 6;
+const UDP_CHECKSUM: Range<usize> = UDP + 6..UDP + 8;
+
+/// What lies before a frame or a message for the kernel: `struct virtio_net_hdr`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cut {
+    flags: u8,
+    kind: u8,
+    /// How much of it the kernel copies next to its own headers; of the rest it takes the page, which is dearer for small
+    /// frames on both ends.
+    copied: u16,
+    /// Payload of each frame, in bytes.
+    each: u16,
+    /// Where the sum begins, and where it belongs, from there.
+    sum_from: u16,
+    sum_at: u16,
+}
+
+impl Cut {
+    /// For a frame as it is.
+    pub(super) fn none(bytes: usize) -> Self {
+        Self { copied: bytes as u16, ..Self::default() }
+    }
+
+    pub(super) fn to_bytes(self) -> [u8; CUT] {
+        let [a, b] = self.copied.to_ne_bytes();
+        let [c, d] = self.each.to_ne_bytes();
+        let [e, f] = self.sum_from.to_ne_bytes();
+        let [g, h] = self.sum_at.to_ne_bytes();
+        [self.flags, self.kind, a, b, c, d, e, f, g, h]
+    }
+}
+
+/// A message: the headers of its first frame, and the payloads of all.
+#[derive(Debug)]
+pub(super) struct Message {
+    bytes: Vec<u8>,
+    /// The bytes that fit.
+    most: usize,
+    frames: usize,
+    /// Bytes of each frame.
+    each: usize,
+    /// Whether others may be joined to the first one.
+    open: bool,
+}
+
+impl Message {
+    /// An empty one, that never has more than `most` bytes.
+    pub(super) fn new(most: usize) -> Self {
+        Self { bytes: Vec::with_capacity(most), most, frames: 0, each: 0, open: false }
+    }
+
+    /// Adds a frame, if it can be the next one: as long as the first, with the same headers.
+    #[inline]
+    pub(super) fn add(&mut self, frame: &[u8]) -> bool {
+        if self.frames == 0 {
+            self.bytes.extend_from_slice(frame);
+            (self.frames, self.each, self.open) = (1, frame.len(), can_be_joined(frame));
+            return true;
+        }
+        let fits =
+            self.open && frame.len() == self.each && self.bytes.len() + self.each - PAYLOAD <= self.most;
+        if !fits || frame[..PAYLOAD] != self.bytes[..PAYLOAD] {
+            return false;
+        }
+        self.bytes.extend_from_slice(&frame[PAYLOAD..]);
+        self.frames += 1;
+        true
+    }
+
+    /// Makes the headers those of the whole: no frame is added after this.
+    pub(super) fn close(&mut self) {
+        if self.frames < 2 {
+            return;
+        }
+        let length_from = |at: usize| (self.bytes.len() - at) as u16;
+        let (ip_length, udp_length) = (length_from(IP), length_from(UDP));
+        let now =
+            |place: Range<usize>| u16::from_be_bytes([self.bytes[place.start], self.bytes[place.start + 1]]);
+        let sum = updated(now(IP_CHECKSUM), now(IP_LENGTH), ip_length);
+        let pseudo_header = Sum::new()
+            .with(&self.bytes[ADDRESSES])
+            .with(&[0, ipv4::PROTOCOL_UDP])
+            .with(&udp_length.to_be_bytes());
+        for (place, value) in [
+            (IP_LENGTH, ip_length),
+            (IP_CHECKSUM, sum),
+            (UDP_LENGTH, udp_length),
+            (UDP_CHECKSUM, pseudo_header.folded()),
+        ] {
+            self.bytes[place].copy_from_slice(&value.to_be_bytes());
+        }
+    }
+
+    /// Makes it empty.
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.frames = 0;
+    }
+
+    /// Frames in it.
+    pub(super) fn frames(&self) -> usize {
+        self.frames
+    }
+
+    /// Bytes of all frames once they are cut.
+    pub(super) fn bytes_cut(&self) -> usize {
+        self.frames * self.each
+    }
+
+    /// It, as one frame.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// How the kernel is to cut it.
+    pub(super) fn cut(&self) -> Cut {
+        if self.frames < 2 {
+            return Cut::none(self.bytes.len());
+        }
+        Cut {
+            flags: NEEDS_CHECKSUM,
+            kind: DATAGRAMS,
+            copied: self.bytes.len() as u16,
+            each: (self.each - PAYLOAD) as u16,
+            sum_from: UDP as u16,
+            sum_at: (UDP_CHECKSUM.start - UDP) as u16,
+        }
+    }
+}
+
+/// Whether a frame is a datagram over IPv4, whole, without options, padding, VLAN tag or checksum.
+fn can_be_joined(frame: &[u8]) -> bool {
+    let is = |place: Range<usize>, value: usize| {
+        frame
+            .get(place)
+            .is_some_and(|bytes| u16::try_from(value).is_ok_and(|value| bytes == value.to_be_bytes()))
+    };
+    let more_or_offset = |bytes: &[u8]| u16::from_be_bytes([bytes[0], bytes[1]]) & 0x3fff != 0;
+    frame.len() > PAYLOAD
+        && is(IP - 2..IP, ethernet::TYPE_IPV4.into())
+        && frame[IP] == 0x45
+        && frame[PROTOCOL] == ipv4::PROTOCOL_UDP
+        && !more_or_offset(&frame[FRAGMENT])
+        && is(IP_LENGTH, frame.len() - IP)
+        && is(UDP_LENGTH, frame.len() - UDP)
+        && is(UDP_CHECKSUM, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use kpps_frames::build::{Flow, udp_test};
+    use kpps_frames::{Size, Tag, udp};
+    use proptest::prelude::*;
+
+    fn frame(bytes: u16, sequence: u32) -> Vec<u8> {
+        let mut frame = udp_test(&Flow::default(), Size::without_fcs(bytes)).unwrap();
+        tag::write(&mut frame, Tag { stream: 1, sequence, sent_ps: 7 }).unwrap();
+        frame
+    }
+
+    proptest! {
+        /// The headers are those of one packet, the payloads those of the frames, in order, and it never grows longer than it may.
+        #[test]
+        fn a_message_is_a_packet_with_all_payloads(bytes in 60u16..1515, count in 1u32..200, most in 1600usize..4000) {
+            let mut message = Message::new(most);
+            let added = (0..count).take_while(|sequence| message.add(&frame(bytes, *sequence))).count();
+            message.close();
+            prop_assert!(added == message.frames() && message.bytes().len() <= most);
+            prop_assert!(added == count as usize || message.bytes().len() + usize::from(bytes) - PAYLOAD > most);
+            prop_assert_eq!(message.bytes_cut(), added * usize::from(bytes));
+            let packet = ipv4::Packet::new_checked(&message.bytes()[IP..]).unwrap();
+            prop_assert!(packet.checksum_ok());
+            prop_assert_eq!(packet.total_bytes(), message.bytes().len() - IP);
+            let datagram = udp::Datagram::new_checked(packet.payload()).unwrap();
+            let payloads: Vec<u8> = (0..added as u32).flat_map(|it| frame(bytes, it)[PAYLOAD..].to_vec()).collect();
+            prop_assert_eq!(datagram.payload(), &payloads[..]);
+            if added > 1 {
+                // The complement over the rest, added to the sum that is in its place, is the checksum.
+                let rest = Sum::new().with(&packet.payload()[..6]).with(datagram.payload());
+                let whole = Sum::pseudo_header(packet.source(), packet.destination(), 17, datagram.length() as u16)
+                    .with(&packet.payload()[..6]).with(datagram.payload());
+                let kept = rest.with(&datagram.checksum().to_be_bytes());
+                prop_assert_eq!(kept.checksum(), whole.checksum());
+            }
+            message.clear();
+            prop_assert!(message.add(&frame(60, 1)) && message.frames() == 1);
+        }
+    }
+
+    #[test]
+    fn only_frames_alike_are_joined() {
+        let joins = |one: &[u8], other: &[u8]| {
+            let mut message = Message::new(2000);
+            assert!(message.add(one));
+            message.add(other)
+        };
+        let first = frame(100, 1);
+        assert!(joins(&first, &frame(100, 2)));
+        assert!(!joins(&first, &frame(101, 2)), "another length");
+        let other = Flow { to: ([198, 18, 1, 9].into(), 9), ..Flow::default() };
+        assert!(!joins(&first, &udp_test(&other, Size::without_fcs(100)).unwrap()), "another flow");
+        let with = |at: usize, byte: u8| {
+            let mut frame = first.clone();
+            frame[at] = byte;
+            frame
+        };
+        for (place, why) in [
+            (12, "not IPv4"),
+            (IP, "options"),
+            (IP_LENGTH.start + 1, "padding"),
+            (FRAGMENT.start, "a fragment"),
+            (FRAGMENT.start + 1, "a later fragment"),
+            (PROTOCOL, "not UDP"),
+            (UDP_LENGTH.start, "another length"),
+            (UDP_CHECKSUM.start, "a checksum"),
+        ] {
+            let odd = with(place, 0x27);
+            assert!(!joins(&odd, &odd), "{why}");
+        }
+        let tagged = udp_test(&Flow { vlan: Some(5), ..Flow::default() }, Size::without_fcs(100)).unwrap();
+        assert!(!joins(&tagged, &tagged));
+        assert!(!joins(&first[..20], &first[..20]) && !joins(&[], &[]));
+    }
+
+    #[test]
+    fn the_kernel_is_told_where_to_cut() {
+        let mut message = Message::new(2000);
+        message.add(&frame(60, 1));
+        message.close();
+        assert_eq!(message.cut().to_bytes(), Cut::none(60).to_bytes());
+        message.add(&frame(60, 2));
+        message.close();
+        let ([a, b], [c, d]) = (78_u16.to_ne_bytes(), 18_u16.to_ne_bytes());
+        let ([e, f], [g, h]) = (34_u16.to_ne_bytes(), 6_u16.to_ne_bytes());
+        assert_eq!(message.cut().to_bytes(), [1, 5, a, b, c, d, e, f, g, h]);
+    }
+}
