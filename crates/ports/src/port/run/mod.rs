@@ -36,7 +36,7 @@ pub const BURST: usize = 32;
 
 /// How often ports are looked after and the watch is asked.
 const SLOW: Duration = Duration::from_millis(20);
-/// Loops that found work between two looks at the clock.
+/// Loops that found work between two looks at anything else: whether frames come, whether it is time for ports and watch.
 const BUSY_LOOPS: u32 = 32;
 
 /// What a run looks like while it goes on.
@@ -78,7 +78,7 @@ impl<'w, W: Watch> Shift<'w, W> {
         self.started.elapsed()
     }
 
-    /// Whether it is time to look at the clock: not after each of many busy loops.
+    /// Whether it is time to look at anything but work: not after each of many busy loops.
     #[inline]
     fn is_due(&mut self, worked: bool) -> bool {
         self.busy += 1;
