@@ -92,7 +92,7 @@ fn as_two_hosts(ends: &Net) {
          done",
     );
     // As with a card: the kernel cuts messages into datagrams before the interface.
-    ends.run("ethtool -K a tx-udp-segmentation off > /dev/null");
+    ends.run("ethtool -K a tx off > /dev/null");
 }
 
 fn number(trial: &Value, name: &str) -> u64 {

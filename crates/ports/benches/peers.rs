@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(8);
 const CORE: usize = 1;
 
 /// Two namespaces with a cable between them: ours with `near0`, and that of a child process with `far0`. As of a card without
-/// such hardware, the kernel cuts messages into datagrams before the interface.
+/// such hardware, the kernel cuts messages into datagrams before the interface, and completes checksums.
 struct Bench {
     far: Child,
 }
@@ -64,7 +64,7 @@ impl Bench {
              ip link set far0 netns {pid}
              ip addr add 198.18.0.1/24 dev near0; ip link set near0 up
              ip neigh replace 198.18.0.2 lladdr 02:00:00:00:00:02 dev near0
-             ethtool -K near0 tx-udp-segmentation off >/dev/null
+             ethtool -K near0 tx off >/dev/null
              {enter} sh -ec '{quiet}; ip link set lo up; ip addr add 198.18.0.2/24 dev far0; ip link set far0 up'",
             enter = bench.enter()
         ))

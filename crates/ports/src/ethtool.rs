@@ -178,6 +178,15 @@ pub(crate) fn cut_before(interface: &str) -> io::Result<bool> {
     Ok(features(interface)?.get("tx-udp-segmentation") == Some(&false))
 }
 
+/// Whether checksums of what an interface sends are whole before it: nothing is left to hardware.
+///
+/// # Errors
+/// No such interface.
+pub(crate) fn summed_before(interface: &str) -> io::Result<bool> {
+    let features = features(interface)?;
+    Ok(!features.iter().any(|(name, on)| *on && name.starts_with("tx-checksum-")))
+}
+
 /// The driver's counters by name. Of counters with the same name the sum is returned.
 ///
 /// # Errors
@@ -201,7 +210,7 @@ pub fn statistics(interface: &str) -> io::Result<BTreeMap<String, u64>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{cut_before, features, receive_queues, stamping_clock, statistics};
+    use super::{cut_before, features, receive_queues, stamping_clock, statistics, summed_before};
 
     #[test]
     fn no_interface_has_no_statistics() {
@@ -217,6 +226,12 @@ mod tests {
         // Fixed in drivers/net/loopback.c.
         let all = features("lo").unwrap_or_default();
         assert_eq!((all.get("rx-checksum"), all.get("rx-lro")), (Some(&true), Some(&false)), "{all:?}");
-        assert!(features("no-such").is_err() && cut_before("no-such").is_err());
+        assert!(
+            features("no-such").is_err()
+                && cut_before("no-such").is_err()
+                && summed_before("no-such").is_err()
+        );
+        // What never leaves the machine needs no checksum.
+        assert_eq!(summed_before("lo").ok(), Some(false));
     }
 }

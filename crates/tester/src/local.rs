@@ -298,7 +298,8 @@ fn work(
 
 /// How long one does not look where frames come one after the other. A receiver that waits for the next one is woken by whoever brings
 /// it, on another processor: that takes a virtual machine 4 us, which for a sender by a virtual cable is the time of three frames.
-/// A nap ends by itself. What comes meanwhile must have room: the smallest ring that the kernel fills has it for 2 ms at two million frames a second.
+/// A nap ends by itself. What comes meanwhile must have room: at two million frames a second a packet socket's ring has it for 2 ms, and the least room that
+/// a system gives a UDP socket for a quarter of one.
 const NAP: Duration = Duration::from_micros(100);
 
 /// Receives until nothing more can come. Where the kernel says when each frame came (`stamped`) it need not be taken at once.
@@ -320,7 +321,7 @@ fn receive(
             continue;
         }
         let now = Instant::now();
-        if taken > 0 {
+        if since_rest > 0 {
             last = now;
         }
         if stage.is_over(duty.at, received, now - last, duty.settle) {
@@ -331,6 +332,7 @@ fn receive(
             port.look_after()?;
         }
         if taken == 0 {
+            // One frame by itself: the next may be long in coming.
             if stamped.get() && since_rest > 1 {
                 std::thread::sleep(NAP);
             } else {

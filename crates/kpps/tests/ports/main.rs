@@ -99,11 +99,10 @@ fn frames_are_forwarded_both_ways_as_they_are() {
     drop((a, b));
     let count = net.start(&["count", "packet:b", "--expect", "5000", "--duration", "20s", "--json"], 3);
     assert!(net.kpps(&["send", "packet:a", "--count", "5000", "--load", "20kpps"]).status.success());
-    let counted = count.wait_with_output().unwrap();
-    assert!(counted.status.success(), "{}", String::from_utf8_lossy(&counted.stderr));
-    let output = stop(forward);
+    let (counted, output) = (count.wait_with_output().unwrap(), stop(forward));
     assert_eq!(output.status.code(), Some(0), "Ctrl-C is how an endless run ends");
     let document = document(&output);
+    assert!(counted.status.success(), "{} {document}", String::from_utf8_lossy(&counted.stderr));
     let ports = document["ports"].as_array().unwrap();
     assert_eq!((&ports[0]["received"], &ports[1]["sent"]), (&5003.into(), &5003.into()));
     assert_eq!((&ports[1]["received"], &ports[0]["sent"]), (&3.into(), &3.into()));

@@ -145,6 +145,9 @@ impl Wake for AnyPort {
     fn wants_to_send(&self) -> bool {
         any!(self, port => port.wants_to_send())
     }
+    fn hears_of_room(&self) -> bool {
+        any!(self, port => port.hears_of_room())
+    }
 }
 
 impl Port for AnyPort {

@@ -215,6 +215,10 @@ pub trait Wake {
     fn wants_to_send(&self) -> bool {
         false
     }
+    /// Whether a port that has no room to send is woken when there is some again.
+    fn hears_of_room(&self) -> bool {
+        true
+    }
 }
 
 /// Where frames come in and go out.

@@ -3,7 +3,7 @@
 //! The kernel cuts it into the frames again before their interface: generic segmentation offload of UDP, in software. A
 //! frame's way through the kernel is paid for once for all of them. Only datagrams over IPv4 without a checksum of their own
 //! are put together. Cut apart they differ in two fields from what they were, as the kernel's own do: identifications count up,
-//! and there is a UDP checksum, or, where the interface takes that for its work, the sum of the pseudo-header alone.
+//! and there is a UDP checksum.
 
 use kpps_frames::checksum::{Sum, updated};
 use kpps_frames::{ethernet, ipv4, tag};

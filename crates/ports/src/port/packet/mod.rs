@@ -2,8 +2,8 @@
 //!
 //! A frame is copied once each way between its buffer and a ring; a batch goes out with one system call, past the
 //! interface's ordinary queue (not past netem or a shaper), and what has come is taken without any. Where the kernel itself
-//! cuts messages of UDP before an interface without a queue (`tx-udp-segmentation` is off, from Linux 6.2 on), test frames that are alike
-//! go through the kernel as one message, in half of the time. VLAN tags, which the kernel takes
+//! cuts messages of UDP before an interface without a queue, and completes their checksums (`ethtool -K IFACE tx off`, from Linux 6.2 on), test frames
+//! that are alike go through it as one message, in half of the time. VLAN tags, which the kernel takes
 //! out of frames, are put back. Checksums and segments that the kernel leaves to hardware stay undone: switch that
 //! off for an interface whose own traffic is to pass (`ethtool -K IFACE tx off tso off gso off gro off`).
 
@@ -50,9 +50,9 @@ impl PacketPort {
     /// Those of the system: no such interface, no right to open packet sockets (`CAP_NET_RAW`).
     pub fn open(name: &str, pool: BufferPool) -> io::Result<Self> {
         let interface = Interface::find(name)?;
-        // Rings stay as they are: an MTU that grows later is not followed.
+        // Rings stay as they are: an MTU that grows later is not followed, nor what becomes of features and disciplines.
         let longest = interface.mtu()? + HEADER + VLAN;
-        let cuts = socket::cuts(name, &interface)?;
+        let cuts = socket::cuts(name, &interface);
         let departures = Socket::sending(&interface, longest, cuts)?;
         Ok(Self {
             message: cuts.then(|| Message::new(departures.ring.longest())),
@@ -136,6 +136,10 @@ impl Wake for PacketPort {
     fn wants_to_send(&self) -> bool {
         self.departures.ring.waiting() > 0
     }
+    /// The kernel takes slots, and gives them back when their frames are gone, without a word.
+    fn hears_of_room(&self) -> bool {
+        false
+    }
 }
 
 impl Port for PacketPort {
@@ -212,6 +216,7 @@ impl Port for PacketPort {
                 Some(message) => {
                     if !message.add(bytes) {
                         *unsent += put(message, ring);
+                        // The first one always is.
                         message.add(bytes);
                     }
                 }
@@ -233,7 +238,7 @@ impl Port for PacketPort {
             Ok(()) => {}
             Err(error) => match error.raw_os_error() {
                 // No room in the interface's queue, or it is down: later, if at all.
-                Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR | libc::ENETDOWN) => {}
+                Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM | libc::EINTR | libc::ENETDOWN) => {}
                 Some(libc::ENXIO | libc::ENODEV) => return Err(Trouble::Gone),
                 _ => return Err(Trouble::system("cannot send")(error)),
             },

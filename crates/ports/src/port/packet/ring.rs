@@ -135,8 +135,9 @@ pub(super) struct Departures {
     ring: Ring,
     /// What is in each slot.
     contents: Box<[Taken]>,
-    /// The oldest slot that the kernel is not known to have taken, and the frames in those from there on.
+    /// The oldest slot that the kernel is not known to have taken.
     oldest: usize,
+    /// Frames in those from there on.
     waiting: usize,
 }
 

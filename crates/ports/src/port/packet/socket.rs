@@ -70,16 +70,19 @@ impl Socket<Arrivals> {
     }
 }
 
-/// Whether the kernel cuts messages of UDP right before this interface. Not behind a queue: it would count a message as one frame, and one that
-/// found no room would be lost in it.
-pub(super) fn cuts(name: &str, interface: &Interface) -> io::Result<bool> {
-    Ok(interface.discipline()? == NONE && ethtool::cut_before(name)? && kernel()? >= CUTTING)
+/// Whether the kernel cuts messages of UDP right before this interface, and completes the checksums: a virtual one would hand them on as they
+/// are. Not behind a queue: it would count a message as one frame, and one that found no room would be lost in it.
+pub(super) fn cuts(name: &str, interface: &Interface) -> bool {
+    interface.discipline().is_ok_and(|name| name == NONE)
+        && ethtool::cut_before(name).unwrap_or(false)
+        && ethtool::summed_before(name).unwrap_or(false)
+        && kernel() >= CUTTING
 }
 
-/// The kernel's version.
-fn kernel() -> io::Result<(u32, u32)> {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease")?;
-    Ok(version(&release).unwrap_or((0, 0)))
+/// The kernel's version; nothing if it does not tell.
+fn kernel() -> (u32, u32) {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease");
+    release.ok().and_then(|release| version(&release)).unwrap_or_default()
 }
 
 /// The first two numbers of a kernel's release.

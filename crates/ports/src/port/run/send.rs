@@ -69,7 +69,7 @@ const LATE: Duration = Duration::from_millis(1);
 /// Sent frames that nobody takes from the device for this long are not waited for.
 const DRAIN: Duration = Duration::from_millis(200);
 
-/// So long after there was no room a flood looks again.
+/// So long after there was no room a flood looks again, if nobody tells when there is: spinning, as any such short wait.
 const AGAIN: Duration = Duration::from_micros(10);
 
 /// A plan under way.
@@ -112,10 +112,9 @@ impl Source<'_> {
         let (at, bytes, stream) = (tag::offset(frame.head), frame.bytes, plan.stream);
         let first = *sequence;
         let mut write = |buffer: &mut PoolBuffer| {
-            if *rewrite {
-                // Buffers hold the longest frames that ports send, and every frame has room for a tag.
-                let _ = frame.write(buffer.bytes_mut());
-            }
+            // A frame that no buffer holds is none that a port would send, and has no length.
+            let bytes = if *rewrite { frame.write(buffer.bytes_mut()).unwrap_or(0) } else { bytes };
+            // Every frame has room for a tag.
             let _ = tag::write_at(buffer.bytes_mut(), at, Tag { stream, sequence: *sequence, sent_ps });
             *sequence = sequence.wrapping_add(1);
             bytes
@@ -125,7 +124,7 @@ impl Source<'_> {
             let room = port.room().min(most - count);
             let frames = std::iter::from_fn(|| {
                 let mut buffer = pool.take()?;
-                write(&mut buffer);
+                let bytes = write(&mut buffer);
                 Some(Frame { buffer, bytes })
             });
             count += port.send_burst(&mut frames.take(room));
@@ -267,8 +266,7 @@ fn flood<P: Port, W: Watch>(
             break;
         }
         if count == 0 && port.room() == 0 {
-            // Of frames that the port has handed on nobody tells when there is room again.
-            let most = if port.wants_to_send() { None } else { Some(AGAIN) };
+            let most = if port.hears_of_room() { None } else { Some(AGAIN) };
             shift.rest(&mut [port], most)?;
         }
     }

@@ -350,6 +350,10 @@ impl Wake for XdpPort {
     fn wants_to_send(&self) -> bool {
         !self.outlet.send.is_empty()
     }
+    /// Of frames that the kernel has taken nobody tells when they are gone.
+    fn hears_of_room(&self) -> bool {
+        self.wants_to_send()
+    }
 }
 
 impl Port for XdpPort {

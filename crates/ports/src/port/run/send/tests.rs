@@ -18,11 +18,19 @@ struct Mirror {
     counters: Counters,
     /// The times in the tags of what was sent.
     times_ps: BTreeSet<u64>,
+    /// What frames are but for their tags, and how many were not.
+    template: Vec<u8>,
+    damaged: u64,
+    /// Sends from buffers that it keeps, with anything in them.
+    keeps: bool,
 }
 
 impl Wake for Mirror {
     fn next(&self) -> Next {
         if self.waiting > 0 { Next::Now } else { Next::Asleep }
+    }
+    fn hears_of_room(&self) -> bool {
+        false
     }
     fn now_ns(&self) -> u64 {
         self.epoch.elapsed().as_nanos() as u64
@@ -49,6 +57,7 @@ impl Port for Mirror {
     }
     fn send(&mut self, frame: Frame) -> Result<(), Frame> {
         self.times_ps.insert(tag::read(frame.as_ref()).unwrap().sent_ps);
+        self.damaged += u64::from(frame.as_ref()[..tag::OFFSET] != self.template[..tag::OFFSET]);
         self.pool.give(frame.buffer);
         self.counters.sent += 1;
         match self.waiting {
@@ -56,6 +65,16 @@ impl Port for Mirror {
             _ => self.waiting += 1,
         }
         Ok(())
+    }
+    fn send_again(&mut self, most: usize, mut write: impl FnMut(&mut PoolBuffer) -> u16) -> usize {
+        let most = if self.keeps { most.min(self.room()) } else { 0 };
+        for _ in 0..most {
+            let mut buffer = self.pool.take().unwrap();
+            buffer.bytes_mut().fill(0xee);
+            let bytes = write(&mut buffer);
+            self.send(Frame { buffer, bytes }).unwrap();
+        }
+        most
     }
     fn flush(&mut self) -> Result<(), Trouble> {
         self.full_until = Instant::now() + self.pause;
@@ -111,6 +130,9 @@ fn mirror(pause: Duration) -> Mirror {
         epoch: Instant::now(),
         counters: Counters::default(),
         times_ps: BTreeSet::new(),
+        template: udp_test(&Flow::default(), Size::MIN).unwrap(),
+        damaged: 0,
+        keeps: false,
     }
 }
 
@@ -152,4 +174,14 @@ fn a_flood_goes_on_when_there_is_room_again() {
     assert_eq!(sent.sent, BURSTS * BURST as u64);
     // Until the links are looked after again it would be 20 ms each time, 6 s.
     assert!(sent.elapsed < Duration::from_secs(3), "{:?}", sent.elapsed);
+}
+
+/// A port may keep buffers of its own, with anything in them: frames are written as a whole where that is asked for.
+#[test]
+fn kept_buffers_have_the_frame_written_into_them() {
+    for keeps in [false, true] {
+        let mut port = Mirror { keeps, ..mirror(Duration::ZERO) };
+        let sent = send(&mut port, &flood(1000), &mut Always).unwrap();
+        assert_eq!((sent.sent, sent.unsent, port.damaged), (1000, 0, 0), "{keeps}");
+    }
 }
