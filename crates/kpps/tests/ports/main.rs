@@ -97,14 +97,15 @@ fn frames_are_forwarded_both_ways_as_they_are() {
         assert_eq!(a.receive("a frame", |_| true), frame);
     }
     drop((a, b));
-    let count = net.start(&["count", "packet:b", "--expect", "5000", "--duration", "20s", "--json"], 3);
-    assert!(net.kpps(&["send", "packet:a", "--count", "5000", "--load", "20kpps"]).status.success());
+    // No more than rings hold: on a busy machine the forwarder may not run while the sender does.
+    let count = net.start(&["count", "packet:b", "--expect", "4000", "--duration", "20s", "--json"], 3);
+    assert!(net.kpps(&["send", "packet:a", "--count", "4000", "--load", "20kpps"]).status.success());
     let (counted, output) = (count.wait_with_output().unwrap(), stop(forward));
     assert_eq!(output.status.code(), Some(0), "Ctrl-C is how an endless run ends");
     let document = document(&output);
     assert!(counted.status.success(), "{} {document}", String::from_utf8_lossy(&counted.stderr));
     let ports = document["ports"].as_array().unwrap();
-    assert_eq!((&ports[0]["received"], &ports[1]["sent"]), (&5003.into(), &5003.into()));
+    assert_eq!((&ports[0]["received"], &ports[1]["sent"]), (&4003.into(), &4003.into()));
     assert_eq!((&ports[1]["received"], &ports[0]["sent"]), (&3.into(), &3.into()));
     let busy = document["cpu"]["user_s"].as_f64().unwrap() + document["cpu"]["system_s"].as_f64().unwrap();
     assert!(busy < 0.5 * document["seconds"].as_f64().unwrap(), "it sleeps when idle: {}", document["cpu"]);
