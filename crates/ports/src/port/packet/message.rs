@@ -5,57 +5,19 @@
 //! are put together. Cut apart they differ in two fields from what they were, as the kernel's own do: identifications count up,
 //! and there is a UDP checksum.
 
+use super::ring::{Cut, Taken};
 use kpps_frames::checksum::{Sum, updated};
-use kpps_frames::{ethernet, ipv4, tag};
+use kpps_frames::{ethernet, ipv4, tag, udp};
 use std::ops::Range;
-
-/// Bytes of a [`Cut`].
-pub(super) const CUT: usize = 10;
-/// What a cut says (linux/virtio_net.h): the sum in the checksum's place is to be completed; the frames are datagrams.
-const NEEDS_CHECKSUM: u8 = 1;
-const DATAGRAMS: u8 = 5;
 
 /// Where the headers of a frame without VLAN tag are.
 const IP: usize = ethernet::HEADER_BYTES;
 const UDP: usize = IP + ipv4::HEADER_BYTES;
 const PAYLOAD: usize = tag::OFFSET;
 const IP_LENGTH: Range<usize> = IP + 2..IP + 4;
-const FRAGMENT: Range<usize> = IP + 6..IP + 8;
-const PROTOCOL: usize = IP + 9;
 const IP_CHECKSUM: Range<usize> = IP + 10..IP + 12;
-const ADDRESSES: Range<usize> = IP + 12..IP + 20;
 const UDP_LENGTH: Range<usize> = UDP + 4..UDP + 6;
 const UDP_CHECKSUM: Range<usize> = UDP + 6..UDP + 8;
-
-/// What lies before a frame or a message for the kernel: `struct virtio_net_hdr`.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Cut {
-    flags: u8,
-    kind: u8,
-    /// How much of it the kernel copies next to its own headers; of the rest it takes the page, which is dearer for small
-    /// frames on both ends.
-    copied: u16,
-    /// Payload of each frame, in bytes.
-    each: u16,
-    /// Where the sum begins, and where it belongs, from there.
-    sum_from: u16,
-    sum_at: u16,
-}
-
-impl Cut {
-    /// For a frame as it is.
-    pub(super) fn none(bytes: usize) -> Self {
-        Self { copied: bytes as u16, ..Self::default() }
-    }
-
-    pub(super) fn to_bytes(self) -> [u8; CUT] {
-        let [a, b] = self.copied.to_ne_bytes();
-        let [c, d] = self.each.to_ne_bytes();
-        let [e, f] = self.sum_from.to_ne_bytes();
-        let [g, h] = self.sum_at.to_ne_bytes();
-        [self.flags, self.kind, a, b, c, d, e, f, g, h]
-    }
-}
 
 /// A message: the headers of its first frame, and the payloads of all.
 #[derive(Debug)]
@@ -94,28 +56,26 @@ impl Message {
         true
     }
 
-    /// Makes the headers those of the whole: no frame is added after this.
-    pub(super) fn close(&mut self) {
-        if self.frames < 2 {
-            return;
-        }
+    /// Makes the headers those of the whole, and says how the kernel is to cut it: no frame is added after this.
+    pub(super) fn close(&mut self) -> Cut {
         let length_from = |at: usize| (self.bytes.len() - at) as u16;
+        let packet = match ipv4::Packet::new_checked(self.bytes.get(IP..).unwrap_or_default()) {
+            Ok(packet) if self.frames > 1 => packet,
+            _ => return Cut::none(self.bytes.len()),
+        };
         let (ip_length, udp_length) = (length_from(IP), length_from(UDP));
-        let now =
-            |place: Range<usize>| u16::from_be_bytes([self.bytes[place.start], self.bytes[place.start + 1]]);
-        let sum = updated(now(IP_CHECKSUM), now(IP_LENGTH), ip_length);
-        let pseudo_header = Sum::new()
-            .with(&self.bytes[ADDRESSES])
-            .with(&[0, ipv4::PROTOCOL_UDP])
-            .with(&udp_length.to_be_bytes());
+        let ip_sum = updated(packet.checksum(), packet.total_bytes() as u16, ip_length);
+        let (from, to) = (packet.source(), packet.destination());
+        let pseudo_header = Sum::pseudo_header(from, to, ipv4::PROTOCOL_UDP, udp_length).folded();
         for (place, value) in [
             (IP_LENGTH, ip_length),
-            (IP_CHECKSUM, sum),
+            (IP_CHECKSUM, ip_sum),
             (UDP_LENGTH, udp_length),
-            (UDP_CHECKSUM, pseudo_header.folded()),
+            (UDP_CHECKSUM, pseudo_header),
         ] {
             self.bytes[place].copy_from_slice(&value.to_be_bytes());
         }
+        Cut::datagrams(self.bytes.len(), self.each - PAYLOAD, UDP, UDP_CHECKSUM.start - UDP)
     }
 
     /// Makes it empty.
@@ -124,53 +84,31 @@ impl Message {
         self.frames = 0;
     }
 
-    /// Frames in it.
-    pub(super) fn frames(&self) -> usize {
-        self.frames
-    }
-
-    /// Bytes of all frames once they are cut.
-    pub(super) fn bytes_cut(&self) -> usize {
-        self.frames * self.each
+    /// The frames in it, and their bytes once it is cut.
+    pub(super) fn contents(&self) -> Taken {
+        Taken { frames: self.frames as u64, bytes: (self.frames * self.each) as u64 }
     }
 
     /// It, as one frame.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
-
-    /// How the kernel is to cut it.
-    pub(super) fn cut(&self) -> Cut {
-        if self.frames < 2 {
-            return Cut::none(self.bytes.len());
-        }
-        Cut {
-            flags: NEEDS_CHECKSUM,
-            kind: DATAGRAMS,
-            copied: self.bytes.len() as u16,
-            each: (self.each - PAYLOAD) as u16,
-            sum_from: UDP as u16,
-            sum_at: (UDP_CHECKSUM.start - UDP) as u16,
-        }
-    }
 }
 
 /// Whether a frame is a datagram over IPv4, whole, without options, padding, VLAN tag or checksum.
 fn can_be_joined(frame: &[u8]) -> bool {
-    let is = |place: Range<usize>, value: usize| {
-        frame
-            .get(place)
-            .is_some_and(|bytes| u16::try_from(value).is_ok_and(|value| bytes == value.to_be_bytes()))
-    };
-    let more_or_offset = |bytes: &[u8]| u16::from_be_bytes([bytes[0], bytes[1]]) & 0x3fff != 0;
-    frame.len() > PAYLOAD
-        && is(IP - 2..IP, ethernet::TYPE_IPV4.into())
-        && frame[IP] == 0x45
-        && frame[PROTOCOL] == ipv4::PROTOCOL_UDP
-        && !more_or_offset(&frame[FRAGMENT])
-        && is(IP_LENGTH, frame.len() - IP)
-        && is(UDP_LENGTH, frame.len() - UDP)
-        && is(UDP_CHECKSUM, 0)
+    let Ok(frame) = ethernet::Frame::new_checked(frame) else { return false };
+    let Ok(packet) = ipv4::Packet::new_checked(frame.payload()) else { return false };
+    let Ok(datagram) = udp::Datagram::new_checked(packet.payload()) else { return false };
+    frame.header_bytes() == IP
+        && frame.ethertype() == ethernet::TYPE_IPV4
+        && packet.header_bytes() == ipv4::HEADER_BYTES
+        && packet.total_bytes() == frame.payload().len()
+        && packet.protocol() == ipv4::PROTOCOL_UDP
+        && !packet.is_fragment()
+        && datagram.length() == packet.payload().len()
+        && !datagram.payload().is_empty()
+        && datagram.checksum() == 0
 }
 
 #[cfg(test)]
@@ -178,7 +116,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use kpps_frames::build::{Flow, udp_test};
-    use kpps_frames::{Size, Tag, udp};
+    use kpps_frames::{Size, Tag};
     use proptest::prelude::*;
 
     fn frame(bytes: u16, sequence: u32) -> Vec<u8> {
@@ -194,9 +132,10 @@ mod tests {
             let mut message = Message::new(most);
             let added = (0..count).take_while(|sequence| message.add(&frame(bytes, *sequence))).count();
             message.close();
-            prop_assert!(added == message.frames() && message.bytes().len() <= most);
+            let contents = message.contents();
+            prop_assert!(added as u64 == contents.frames && message.bytes().len() <= most);
             prop_assert!(added == count as usize || message.bytes().len() + usize::from(bytes) - PAYLOAD > most);
-            prop_assert_eq!(message.bytes_cut(), added * usize::from(bytes));
+            prop_assert_eq!(contents.bytes, added as u64 * u64::from(bytes));
             let packet = ipv4::Packet::new_checked(&message.bytes()[IP..]).unwrap();
             prop_assert!(packet.checksum_ok());
             prop_assert_eq!(packet.total_bytes(), message.bytes().len() - IP);
@@ -212,7 +151,7 @@ mod tests {
                 prop_assert_eq!(kept.checksum(), whole.checksum());
             }
             message.clear();
-            prop_assert!(message.add(&frame(60, 1)) && message.frames() == 1);
+            prop_assert!(message.add(&frame(60, 1)) && message.contents().frames == 1);
         }
     }
 
@@ -237,9 +176,9 @@ mod tests {
             (12, "not IPv4"),
             (IP, "options"),
             (IP_LENGTH.start + 1, "padding"),
-            (FRAGMENT.start, "a fragment"),
-            (FRAGMENT.start + 1, "a later fragment"),
-            (PROTOCOL, "not UDP"),
+            (IP + 6, "a fragment"),
+            (IP + 7, "a later fragment"),
+            (IP + 9, "not UDP"),
             (UDP_LENGTH.start, "another length"),
             (UDP_CHECKSUM.start, "a checksum"),
         ] {
@@ -255,12 +194,10 @@ mod tests {
     fn the_kernel_is_told_where_to_cut() {
         let mut message = Message::new(2000);
         message.add(&frame(60, 1));
-        message.close();
-        assert_eq!(message.cut().to_bytes(), Cut::none(60).to_bytes());
+        assert_eq!(message.close().to_bytes(), Cut::none(60).to_bytes());
         message.add(&frame(60, 2));
-        message.close();
         let ([a, b], [c, d]) = (78_u16.to_ne_bytes(), 18_u16.to_ne_bytes());
         let ([e, f], [g, h]) = (34_u16.to_ne_bytes(), 6_u16.to_ne_bytes());
-        assert_eq!(message.cut().to_bytes(), [1, 5, a, b, c, d, e, f, g, h]);
+        assert_eq!(message.close().to_bytes(), [1, 5, a, b, c, d, e, f, g, h]);
     }
 }

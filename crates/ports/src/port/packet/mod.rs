@@ -52,8 +52,9 @@ impl PacketPort {
         let interface = Interface::find(name)?;
         // Rings stay as they are: an MTU that grows later is not followed, nor what becomes of features and disciplines.
         let longest = interface.mtu()? + HEADER + VLAN;
-        let cuts = socket::cuts(name, &interface);
-        let departures = Socket::sending(&interface, longest, cuts)?;
+        let discipline = interface.discipline()?;
+        let cuts = socket::cuts(name, &discipline);
+        let departures = Socket::sending(&interface, &discipline, longest, cuts)?;
         Ok(Self {
             message: cuts.then(|| Message::new(departures.ring.longest())),
             arrivals: Socket::receiving(&interface, longest)?,
@@ -96,11 +97,11 @@ impl PacketPort {
 /// Puts what a message has into a slot, and makes it empty; how many frames there was no room for.
 #[inline]
 fn put(message: &mut Message, ring: &mut Departures) -> u64 {
-    message.close();
-    let taken = message.frames() == 0 || ring.put_message(message);
-    let unsent = if taken { 0 } else { message.frames() as u64 };
+    let contents = message.contents();
+    let cut = message.close();
+    let taken = contents.frames == 0 || ring.put_message(message.bytes(), cut, contents);
     message.clear();
-    unsent
+    if taken { 0 } else { contents.frames }
 }
 
 /// Copies a frame out of its slot, its VLAN tag put back; its length, or `None` if it is not all there.

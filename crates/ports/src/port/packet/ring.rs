@@ -3,7 +3,6 @@
 //! A slot is a header, whose first word says whose the slot is, and a frame. All `unsafe` of the rings is here. It
 //! rests on one rule: whoever finds the status that makes a slot his has it to himself until he writes the other's.
 
-use super::message::{CUT, Cut, Message};
 use crate::socket::set;
 use libc::{
     TP_STATUS_AVAILABLE, TP_STATUS_KERNEL, TP_STATUS_SEND_REQUEST, TP_STATUS_USER, TP_STATUS_VLAN_TPID_VALID,
@@ -23,6 +22,12 @@ const BLOCK: usize = 1 << 16;
 const HEADERS: usize = 128;
 /// Where in a slot to send that starts which lies before the frame.
 const TO_SEND: usize = size_of::<tpacket2_hdr>();
+
+/// Bytes of a [`Cut`].
+pub(super) const CUT: usize = 10;
+/// What a cut says (linux/virtio_net.h): the sum in the checksum's place is to be completed; the frames are datagrams.
+const NEEDS_CHECKSUM: u8 = 1;
+const DATAGRAMS: u8 = 5;
 
 /// A ring.
 #[derive(Debug)]
@@ -129,6 +134,48 @@ impl Arrivals {
     }
 }
 
+/// What lies before a frame or a message for the kernel: `struct virtio_net_hdr`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cut {
+    flags: u8,
+    kind: u8,
+    /// How much of it the kernel copies next to its own headers; of the rest it takes the page, which is dearer for small
+    /// frames on both ends.
+    copied: u16,
+    /// Payload of each frame, in bytes.
+    each: u16,
+    /// Where the sum begins, and where it belongs, from there.
+    sum_from: u16,
+    sum_at: u16,
+}
+
+impl Cut {
+    /// For a frame as it is.
+    pub(super) fn none(bytes: usize) -> Self {
+        Self { copied: bytes as u16, ..Self::default() }
+    }
+
+    /// For a message of datagrams, each with so many bytes of payload; its sum begins at `sum_from`, and belongs `sum_at` behind that.
+    pub(super) fn datagrams(bytes: usize, each: usize, sum_from: usize, sum_at: usize) -> Self {
+        Self {
+            flags: NEEDS_CHECKSUM,
+            kind: DATAGRAMS,
+            copied: bytes as u16,
+            each: each as u16,
+            sum_from: sum_from as u16,
+            sum_at: sum_at as u16,
+        }
+    }
+
+    pub(super) fn to_bytes(self) -> [u8; CUT] {
+        let [a, b] = self.copied.to_ne_bytes();
+        let [c, d] = self.each.to_ne_bytes();
+        let [e, f] = self.sum_from.to_ne_bytes();
+        let [g, h] = self.sum_at.to_ne_bytes();
+        [self.flags, self.kind, a, b, c, d, e, f, g, h]
+    }
+}
+
 /// Frames to send.
 #[derive(Debug)]
 pub(super) struct Departures {
@@ -184,18 +231,12 @@ impl Departures {
     /// Puts a frame of at most [`longest`](Self::longest) bytes into the next slot; false if there is no room.
     #[inline]
     pub(super) fn put(&mut self, frame: &[u8]) -> bool {
-        self.put_cut(frame, Cut::none(frame.len()), Taken { frames: 1, bytes: frame.len() as u64 })
+        self.put_message(frame, Cut::none(frame.len()), Taken { frames: 1, bytes: frame.len() as u64 })
     }
 
-    /// Puts frames that the kernel is given as one message into the next slot, as [`put`](Self::put).
+    /// The same with a message, that the kernel is to cut into frames.
     #[inline]
-    pub(super) fn put_message(&mut self, message: &Message) -> bool {
-        let contents = Taken { frames: message.frames() as u64, bytes: message.bytes_cut() as u64 };
-        self.put_cut(message.bytes(), message.cut(), contents)
-    }
-
-    #[inline]
-    fn put_cut(&mut self, bytes: &[u8], cut: Cut, contents: Taken) -> bool {
+    pub(super) fn put_message(&mut self, bytes: &[u8], cut: Cut, contents: Taken) -> bool {
         let status = self.ring.status(self.ring.next);
         if bytes.len() > self.ring.longest() || status.load(Ordering::Acquire) != TP_STATUS_AVAILABLE {
             return false;

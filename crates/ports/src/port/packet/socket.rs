@@ -72,10 +72,10 @@ impl Socket<Arrivals> {
 
 /// Whether the kernel cuts messages of UDP right before this interface, and completes the checksums: a virtual one would hand them on as they
 /// are. Not behind a queue: it would count a message as one frame, and one that found no room would be lost in it.
-pub(super) fn cuts(name: &str, interface: &Interface) -> bool {
-    interface.discipline().is_ok_and(|name| name == NONE)
-        && ethtool::cut_before(name).unwrap_or(false)
-        && ethtool::summed_before(name).unwrap_or(false)
+pub(super) fn cuts(interface: &str, discipline: &str) -> bool {
+    let features = || ethtool::features(interface);
+    discipline == NONE
+        && features().is_ok_and(|all| ethtool::cut_before(&all) && ethtool::summed_before(&all))
         && kernel() >= CUTTING
 }
 
@@ -93,11 +93,16 @@ fn version(release: &str) -> Option<(u32, u32)> {
 
 impl Socket<Departures> {
     /// For frames of up to `longest` bytes that go out by an interface: to its driver, past the queue that the kernel gives every interface, but
-    /// not past one that somebody has set up (netem, a shaper). What the kernel `cuts` does not get past it, either.
-    pub(super) fn sending(interface: &Interface, longest: usize, cuts: bool) -> io::Result<Self> {
+    /// not past one that somebody has set up (netem, a shaper), its `discipline`. What the kernel `cuts` does not get past it, either.
+    pub(super) fn sending(
+        interface: &Interface,
+        discipline: &str,
+        longest: usize,
+        cuts: bool,
+    ) -> io::Result<Self> {
         // Protocol 0: nothing ever comes in.
         let fd = socket(libc::AF_PACKET, libc::SOCK_RAW)?;
-        let bypass = !cuts && ORDINARY.contains(&interface.discipline()?.as_str());
+        let bypass = !cuts && ORDINARY.contains(&discipline);
         set(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &libc::c_int::from(bypass))?;
         let ring = Departures::new(fd.as_fd(), DEPARTURES, longest)?;
         bind(fd.as_fd(), &address(interface, 0))?;

@@ -97,8 +97,8 @@ pub(super) fn send(socket: &UdpSocket, frames: &[(Frame, usize)], cuts: bool) ->
 
 /// Whether it is the kernel that cuts messages to this peer, so that each datagram is a frame of its own for the interface.
 pub(super) fn cuts(peer: SocketAddr) -> bool {
-    let before = || ethtool::cut_before(&name_of(netlink::way_to(peer.ip())?)?);
-    before().unwrap_or(false)
+    let features = || ethtool::features(&name_of(netlink::way_to(peer.ip())?)?);
+    features().is_ok_and(|all| ethtool::cut_before(&all))
 }
 
 /// A control message that says when the kernel took a datagram in.
