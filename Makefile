@@ -28,7 +28,7 @@ fuzz: install-build-tools
 
 # Instructions per packet (valgrind) and simulated packets per second.
 bench: install-build-tools install-test-tools
-	cargo bench --package kpps-driver --package kpps-testbed
+	cargo bench --package kpps-driver --package kpps-sim
 
 # Our ports and what others send with, taking turns over a virtual cable. Takes root.
 peers: install-build-tools install-peers

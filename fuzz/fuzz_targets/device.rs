@@ -5,7 +5,7 @@
 use arbitrary::Arbitrary;
 use kpps_datasheet::bit::{ctrl, rctl, tctl, txcw};
 use kpps_datasheet::{Chip, Media, reg};
-use kpps_device::{BurstKind, Host, Nic, Params, Purpose};
+use kpps_model::{BurstKind, Host, Nic, Params, Purpose};
 use libfuzzer_sys::fuzz_target;
 
 const MEMORY: usize = 1 << 18;

@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|document: &str| {
     for kind in Kind::ALL {
         if let Ok(profile) = Profile::parse(kind, "fuzzed", document) {
-            let _ = profile.get::<kpps_device::Params>();
+            let _ = profile.get::<kpps_model::Params>();
             let _ = profile.get::<kpps_driver::Config>();
         }
     }

@@ -1,9 +1,9 @@
 //! The tester's types as messages, and back. What comes from elsewhere is not believed before it is looked at.
 
 use crate::proto;
-use kpps_bench::Latency;
 use kpps_frames::templates::Parts;
 use kpps_frames::{Mac, Size, Templates};
+use kpps_measure::Latency;
 use kpps_ports::port::run::{Gaps, Load, Plan, Shape};
 use kpps_report::trial::{Arrival, ArrivalBy, Processor};
 use kpps_tester::ledger::{Accounts, PortCount};

@@ -5,7 +5,7 @@ mod read;
 use crate::error::{Failure, print};
 use crate::units;
 use clap::Args;
-use kpps_bench::compare::{holm, least_p, median, shift};
+use kpps_measure::compare::{holm, least_p, median, shift};
 use kpps_report::comparison::{Better, Compared, Comparison, Finding, Sample, Side};
 use read::{Measured, Results};
 use std::collections::BTreeSet;

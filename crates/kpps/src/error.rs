@@ -32,8 +32,8 @@ impl Failure {
     }
 }
 
-impl From<kpps_testbed::SetupError> for Failure {
-    fn from(error: kpps_testbed::SetupError) -> Self {
+impl From<kpps_sim::SetupError> for Failure {
+    fn from(error: kpps_sim::SetupError) -> Self {
         Self::Input(error.to_string())
     }
 }
@@ -44,12 +44,12 @@ impl From<kpps_profiles::Error> for Failure {
     }
 }
 
-impl From<kpps_bench::TrialError> for Failure {
-    fn from(error: kpps_bench::TrialError) -> Self {
+impl From<kpps_measure::TrialError> for Failure {
+    fn from(error: kpps_measure::TrialError) -> Self {
         match error {
-            kpps_bench::TrialError::Load(what) => Self::Input(what),
-            kpps_bench::TrialError::Interrupted => Self::Interrupted("interrupted".into()),
-            broken @ kpps_bench::TrialError::Testbed(_) => Self::Check(broken.to_string()),
+            kpps_measure::TrialError::Load(what) => Self::Input(what),
+            kpps_measure::TrialError::Interrupted => Self::Interrupted("interrupted".into()),
+            broken @ kpps_measure::TrialError::Testbed(_) => Self::Check(broken.to_string()),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Points of curves and grids, on any testbed.
 
 use crate::interrupt;
-use kpps_bench::{Load, Testbed, TrialError, point};
 use kpps_frames::{Mix, Size};
+use kpps_measure::{Load, Testbed, TrialError, point};
 use kpps_report::{Environment, Point};
 
 /// A testbed that is measured at many points.

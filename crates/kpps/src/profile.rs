@@ -6,12 +6,12 @@ use crate::interrupt;
 use crate::room::Room;
 use crate::units::{self, Rate};
 use clap::Args;
-use kpps_bench::Load;
 use kpps_frames::{Size, rate};
+use kpps_measure::Load;
 use kpps_profiles::Change;
 use kpps_report::grid::Setting;
 use kpps_report::{room as report, rounded};
-use kpps_testbed::{Forwarding, Function, Level, PerFrame, Profile, Setup, Simulated};
+use kpps_sim::{Forwarding, Function, Level, PerFrame, Profile, Setup, Simulated};
 use std::fmt::Write;
 use std::time::Duration;
 

@@ -1,11 +1,11 @@
 //! What stands on the driver in the machine room: a receiver, or an app between two cards.
 
 use clap::Args;
-use kpps_bench::Testbed;
 use kpps_frames::{Size, rate};
+use kpps_measure::Testbed;
 use kpps_report::Environment;
-use kpps_testbed::forwarding::line_pps;
-use kpps_testbed::{Forwarder, Forwarding, Setup, Simulated};
+use kpps_sim::forwarding::line_pps;
+use kpps_sim::{Forwarder, Forwarding, Setup, Simulated};
 
 /// What stands on the driver.
 #[derive(Args, Clone, Copy)]

@@ -5,13 +5,13 @@ use crate::grid::range;
 use crate::interrupt;
 use crate::units::{self, Rate};
 use clap::Args;
-use kpps_bench::Load;
 use kpps_frames::{Size, rate};
+use kpps_measure::Load;
 use kpps_profiles::Change;
 use kpps_report::grid::Setting;
 use kpps_report::{room as report, rounded};
-use kpps_testbed::RingSetup;
-use kpps_testbed::scale::{Scaled, Scaling, scale, stop};
+use kpps_sim::RingSetup;
+use kpps_sim::scale::{Scaled, Scaling, scale, stop};
 use std::fmt::Write;
 use std::time::Duration;
 

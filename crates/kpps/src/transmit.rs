@@ -8,7 +8,7 @@ use kpps_frames::{Size, rate};
 use kpps_profiles::Change;
 use kpps_report::grid::Setting;
 use kpps_report::{Registers, room as report, rounded};
-use kpps_testbed::{By, Features, Pieces, Setup, Transmit, transmit_with};
+use kpps_sim::{By, Features, Pieces, Setup, Transmit, transmit_with};
 use std::fmt::Write;
 use std::time::Duration;
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// How long traffic may take to begin: QEMU's e1000 is deaf for a second after it was set up, links take two.
 const TRAFFIC: Duration = Duration::from_secs(15);
 /// How long frames may still arrive when the load has ended.
-const AFTERWARDS: Duration = Duration::from_millis(kpps_bench::AFTERWARDS_MS as u64);
+const AFTERWARDS: Duration = Duration::from_millis(kpps_measure::AFTERWARDS_MS as u64);
 /// How long traffic runs before it is measured.
 const SETTLE: Duration = Duration::from_millis(200);
 /// How long register accesses are traced.

@@ -8,8 +8,8 @@ use crate::load::{Load as Sender, Rate};
 use crate::measure::{Look, registers};
 use crate::workload::{self, Backend, Driver, Running, Settings, Work};
 use crate::{Cache, Error, Guest, Kernel, Model, Options, Result, Userland, kernel};
-use kpps_bench::{Latency, Load, Testbed, Trial, TrialError};
 use kpps_frames::{Size, rate};
+use kpps_measure::{Latency, Load, Testbed, Trial, TrialError};
 use kpps_report::{Cpu, Ledger};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// The shortest time under load before measuring: the wire's own buffers are full then.
 const WARMUP: Duration = Duration::from_millis(200);
 /// How long frames may still arrive when the load has ended: what QEMU holds back longer came too late.
-const AFTERWARDS: Duration = Duration::from_millis(kpps_bench::AFTERWARDS_MS as u64);
+const AFTERWARDS: Duration = Duration::from_millis(kpps_measure::AFTERWARDS_MS as u64);
 /// How long such late frames may trickle in before the next trial, and how long silence must last to be believed.
 const DRAIN: Duration = Duration::from_secs(60);
 const SILENCE: Duration = Duration::from_millis(100);

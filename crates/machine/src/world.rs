@@ -3,8 +3,8 @@
 use crate::bus::{self, Bus, EventKind, Master, Request, What};
 use crate::memory::Memory;
 use crate::wire::{Receiver, Traffic};
-use kpps_device::ring::RingNic;
-use kpps_device::{BurstKind, Host, Nic, Purpose};
+use kpps_model::ring::RingNic;
+use kpps_model::{BurstKind, Host, Nic, Purpose};
 use std::rc::Rc;
 
 /// One of a card's interrupts.
@@ -375,7 +375,7 @@ mod tests {
     use super::*;
     use crate::wire::Count;
     use kpps_datasheet::Chip;
-    use kpps_device::Params;
+    use kpps_model::Params;
     use std::cell::RefCell;
 
     /// Frames at given times, which a log shared with other wires takes down.

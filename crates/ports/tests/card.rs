@@ -1,13 +1,13 @@
 //! Our driver as a port, on the device's model: services, interrupts, bursts, and a device that vanishes.
 #![allow(clippy::unwrap_used)]
 
+use kpps_conformance::{Bench, ModelBench, ModelPlace, ModelRegisters};
 use kpps_datasheet::Chip;
 use kpps_dma::RingMemory;
 use kpps_driver::Config;
 use kpps_driver::config::{NapiExit, Service};
 use kpps_platform::{Buffer, BufferSource, DmaSpec, OutOfMemory, Platform, Registers};
 use kpps_ports::port::{CardPort, Frame, Line, Next, Port, Trouble, Wake};
-use kpps_selftest::{Bench, ModelBench, ModelPlace, ModelRegisters};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::BorrowedFd;

@@ -9,9 +9,9 @@
 
 use crate::clock::TimeOfDay;
 use crate::kept::{Keeper, Kept, Mishaps};
-use kpps_bench::Latency;
 use kpps_frames::checksum::{Sum, checksum};
 use kpps_frames::{Templates, ipv4, tag, udp};
+use kpps_measure::Latency;
 use kpps_report::trial::{Arrival, ArrivalBy};
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! The tester as a testbed of the bench: searches and curves run on it as they do on the machine room.
 
 use crate::trial::{Error, Offer, Tester, Way};
-use kpps_bench::{Latency, Load, Testbed, Trial, TrialError};
 use kpps_frames::{Mix, Size, rate};
+use kpps_measure::{Latency, Load, Testbed, Trial, TrialError};
 use kpps_ports::port::run::{self, Shape};
 use kpps_report::trial::Processor;
 use kpps_report::{Cpu, Ledger};

@@ -4,7 +4,7 @@
 //! in ns since then are compared. How far one clock is ahead of the other is read before the trial and after it; in between
 //! the difference is taken to have grown evenly, because clocks drift by their temperature, which changes within minutes.
 
-use kpps_bench::Latency;
+use kpps_measure::Latency;
 use kpps_report::trial::Clocks as Document;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime};

@@ -4,7 +4,7 @@ use crate::arrivals::OfFlow;
 use crate::ledger::{Accounts, PortCount, account};
 use crate::look::{Interface, Look};
 use crate::trial::{Offer, Outcome, Tester, Way};
-use kpps_bench::Latency;
+use kpps_measure::Latency;
 use kpps_ports::port::run::{self, Load};
 use kpps_report::certificate::Gaps;
 use kpps_report::trial::{

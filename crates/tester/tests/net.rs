@@ -3,9 +3,9 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
-use kpps_bench::Testbed;
 use kpps_frames::flows::Ports;
 use kpps_frames::{Mix, Size};
+use kpps_measure::Testbed;
 use kpps_namespaces::Net;
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Load, Shape};
@@ -238,8 +238,13 @@ fn a_short_burst_fits_a_queue_and_an_overload_is_over_when_it_ends() {
         return eprintln!("skipped: this kernel has no tbf");
     }
     let mut bed = Bed { tester, settle: Duration::from_secs(3), both_ways: false, mix: None };
-    let load =
-        kpps_bench::Load { offered_pps: 40_000.0, size: Size::MIN, warmup_ms: 0, duration_ms: 250, seed: 0 };
+    let load = kpps_measure::Load {
+        offered_pps: 40_000.0,
+        size: Size::MIN,
+        warmup_ms: 0,
+        duration_ms: 250,
+        seed: 0,
+    };
     let mut burst = |frames| {
         let trial = bed.burst_while(&load, frames, &|| true).unwrap();
         assert_eq!(trial.sent + trial.unsent, frames, "no more, no less");

@@ -2,9 +2,9 @@
 
 use super::lab::program;
 use crate::error::Failure;
-use kpps_bench::Testbed;
 use kpps_lab::workload::Settings;
 use kpps_lab::{Bed, BedSpec};
+use kpps_measure::Testbed;
 use kpps_report::Environment;
 use std::collections::BTreeSet;
 

@@ -2,10 +2,10 @@
 
 use crate::error::{Failure, print, print_json};
 use clap::Args;
+use kpps_conformance::{Case, Error, On, Outcome, RealOptions, Report};
 use kpps_datasheet::Chip;
 use kpps_ports::Spec;
 use kpps_report::inventory::{self, SelftestResult};
-use kpps_selftest::{Case, Error, On, Outcome, RealOptions, Report};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -73,7 +73,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     };
     let report: Result<Report, Error> = match &arguments.on {
-        Place::Emulated(on) => kpps_selftest::run(*on, chip, &mut progress),
+        Place::Emulated(on) => kpps_conformance::run(*on, chip, &mut progress),
         Place::Real(card) => {
             let Some(peer) = arguments.peer.clone() else {
                 return Err(Failure::Input(format!(
@@ -81,7 +81,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
                 )));
             };
             let link_control = arguments.link_control.clone();
-            kpps_selftest::run_real(&RealOptions { card: card.clone(), peer, link_control }, &mut progress)
+            kpps_conformance::run_real(&RealOptions { card: card.clone(), peer, link_control }, &mut progress)
         }
     };
     let report = report.map_err(|e| match e {

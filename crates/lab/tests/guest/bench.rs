@@ -1,11 +1,11 @@
 //! The lab's own measurements.
 
 use crate::{HOST, is_wanted, kpps};
-use kpps_bench::{Load, Testbed};
 use kpps_frames::Size;
 use kpps_lab::load::Rate;
 use kpps_lab::workload::{Backend, Driver, Settings, Work, exists};
 use kpps_lab::{Bed, Model, Plan, Progress};
+use kpps_measure::{Load, Testbed};
 use std::time::Duration;
 
 struct Silent;

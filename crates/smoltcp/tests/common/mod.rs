@@ -1,9 +1,9 @@
 //! A card with smoltcp on it, a cable that may lose frames, and a second smoltcp at its end.
 #![allow(dead_code, clippy::unwrap_used)]
 
+use kpps_conformance::Bench;
 use kpps_driver::{Config, probe};
 use kpps_platform::wrap::Counts;
-use kpps_selftest::Bench;
 use kpps_smoltcp::{Nic, Offload, buffers_needed};
 use smoltcp::iface::SocketHandle;
 use smoltcp::socket::tcp;

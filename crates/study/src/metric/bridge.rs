@@ -1,12 +1,12 @@
-//! A bridge of two ports under a full-duplex tester ([`kpps_testbed::forwarding`]).
+//! A bridge of two ports under a full-duplex tester ([`kpps_sim::forwarding`]).
 
 use super::offered::{Offered, OneOrMany};
 use super::setting::{Setting, configuration};
 use super::{Context, Values, columns, ms};
-use kpps_bench::Load;
 use kpps_frames::Size;
-use kpps_testbed::forwarding::{Affinity, line_pps};
-use kpps_testbed::{Forwarder, Forwarding};
+use kpps_measure::Load;
+use kpps_sim::forwarding::{Affinity, line_pps};
+use kpps_sim::{Forwarder, Forwarding};
 use serde::Deserialize;
 
 /// Which CPU takes the interrupts of which card.

@@ -1,9 +1,9 @@
-//! Bulk TCP into a machine ([`kpps_testbed::bulk`]).
+//! Bulk TCP into a machine ([`kpps_sim::bulk`]).
 
 use super::setting::{Setting, configuration};
 use super::{Context, Values, columns, ms};
 use kpps_profiles::Change;
-use kpps_testbed::bulk::{Bulk, Checksums, bulk};
+use kpps_sim::bulk::{Bulk, Checksums, bulk};
 use serde::Deserialize;
 
 #[derive(Deserialize)]

@@ -1,4 +1,4 @@
-//! Machines with FreeBSD: programs that send and receive, the kernel that receives, a router between VLANs ([`kpps_testbed::freebsd`]).
+//! Machines with FreeBSD: programs that send and receive, the kernel that receives, a router between VLANs ([`kpps_sim::freebsd`]).
 
 use super::offered::Offered;
 use super::random;
@@ -6,8 +6,8 @@ use super::setting::configuration;
 use super::{Context, Values, columns, ms};
 use kpps_frames::{Mix, Size, rate};
 use kpps_profiles::{Change, To};
-use kpps_testbed::freebsd::{Place, Program, Received, Until, receive, route_vlans, send};
-use kpps_testbed::{RingSetup, Setup};
+use kpps_sim::freebsd::{Place, Program, Received, Until, receive, route_vlans, send};
+use kpps_sim::{RingSetup, Setup};
 use serde::Deserialize;
 
 /// A machine with its ring NIC, or with a chip and a driver preset in its place.
@@ -90,7 +90,7 @@ fn sleep_us() -> u64 {
 }
 
 /// `pps`, `idle` (share of the time in which the card and its wire had nothing), `interrupts_per_s`, `packets_per_interrupt`; `refused`
-/// system calls for each that was not; `wasted` CPU, `queue` and `unreclaimed` frames of one of Intel's cards ([`kpps_testbed::freebsd::Sent`]); shares of the CPU's time `interrupt_load`, `system_load`, `user_load`, `cpu_busy`, and of the
+/// system calls for each that was not; `wasted` CPU, `queue` and `unreclaimed` frames of one of Intel's cards ([`kpps_sim::freebsd::Sent`]); shares of the CPU's time `interrupt_load`, `system_load`, `user_load`, `cpu_busy`, and of the
 /// handlers' time `useful`; CPU time of a frame in nanoseconds, all of it, of interrupts and of system calls: `cpu_ns`, `interrupt_ns`, `system_ns`.
 pub(super) fn run_send(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: OfSend = configuration(of)?;

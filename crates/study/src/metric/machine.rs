@@ -5,10 +5,10 @@ use super::random;
 use super::receive::Times;
 use super::setting::{Setting, configuration};
 use super::{Context, Value, Values};
-use kpps_bench::{Load, Testbed, point};
+use kpps_measure::{Load, Testbed, point};
 use kpps_profiles::{Change, To};
 use kpps_report::Point;
-use kpps_testbed::{Accounted, Profiled, Setup, Simulated};
+use kpps_sim::{Accounted, Profiled, Setup, Simulated};
 use serde::Deserialize;
 
 #[derive(Deserialize)]

@@ -1,10 +1,10 @@
-//! A process that reads a UDP socket under Linux ([`kpps_testbed::netreceive`]).
+//! A process that reads a UDP socket under Linux ([`kpps_sim::netreceive`]).
 
 use super::offered::Offered;
 use super::setting::{Setting, configuration};
 use super::{Context, Values, columns, ms};
 use kpps_frames::rate;
-use kpps_testbed::netreceive::netreceive;
+use kpps_sim::netreceive::netreceive;
 use serde::Deserialize;
 
 #[derive(Deserialize)]

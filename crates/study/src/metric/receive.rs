@@ -3,10 +3,10 @@
 use super::offered::Offered;
 use super::setting::{Setting, configuration};
 use super::{Context, Value, Values, ms};
-use kpps_bench::{Load, Testbed, Trial, point};
+use kpps_measure::{Load, Testbed, Trial, point};
 use kpps_profiles::Change;
 use kpps_report::Point;
-use kpps_testbed::{Setup, Simulated};
+use kpps_sim::{Setup, Simulated};
 use serde::Deserialize;
 
 #[derive(Deserialize)]

@@ -1,13 +1,13 @@
-//! Receive side scaling: packets against CPUs ([`kpps_testbed::scale`]).
+//! Receive side scaling: packets against CPUs ([`kpps_sim::scale`]).
 
 use super::offered::{Offered, OneOrMany};
 use super::setting::configuration;
 use super::{Context, Value, Values, columns, ms};
-use kpps_bench::Load;
 use kpps_frames::{Size, rate};
+use kpps_measure::Load;
 use kpps_profiles::Change;
-use kpps_testbed::RingSetup;
-use kpps_testbed::scale::{Limit, Scaling, scale, stop};
+use kpps_sim::RingSetup;
+use kpps_sim::scale::{Limit, Scaling, scale, stop};
 use serde::Deserialize;
 
 #[derive(Deserialize)]

@@ -3,7 +3,7 @@
 use super::Context;
 use kpps_frames::Size;
 use kpps_profiles::{Change, Kind};
-use kpps_testbed::Setup;
+use kpps_sim::Setup;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 

@@ -2,7 +2,7 @@
 
 use super::setting::{Setting, configuration};
 use super::{Context, Values, ms};
-use kpps_testbed::{Features, Pieces, transmit_with};
+use kpps_sim::{Features, Pieces, transmit_with};
 use serde::Deserialize;
 
 #[derive(Deserialize)]

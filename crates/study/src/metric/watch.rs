@@ -1,10 +1,10 @@
-//! A machine under watch: its bus, its ports, its functions ([`kpps_testbed::watch`]).
+//! A machine under watch: its bus, its ports, its functions ([`kpps_sim::watch`]).
 
 use super::offered::{Offered, OneOrMany};
 use super::setting::{Setting, configuration};
 use super::{Context, Value, Values, columns};
 use kpps_frames::{Size, rate};
-use kpps_testbed::watch::{Background, Groups, Watch, crossed, values, watch};
+use kpps_sim::watch::{Background, Groups, Watch, crossed, values, watch};
 use serde::Deserialize;
 
 #[derive(Deserialize)]

@@ -1,0 +1,137 @@
+//! One functional suite for driver and device.
+//!
+//! The suite runs the driver of [`kpps_driver`], unchanged, on a [`Bench`]: on the model of
+//! [`kpps_model`], on QEMU's cards, which nobody here wrote, and on a real one ([`run_real`]). What it expects comes from the
+//! manual (SDM 317453); frames and checksums come from `etherparse` and a segmenter of its own.
+//!
+//! Where a device is known to leave the manual, a case says so and why ([`Outcome::Departure`]),
+//! and checks that the device still does. No case is left out silently: what a chip does not
+//! have is [`Outcome::NotApplicable`], with the reason.
+//!
+//! ```no_run
+//! use kpps_datasheet::Chip;
+//! let report = kpps_conformance::run(kpps_conformance::On::Model, Chip::I82540em, &mut |case| {
+//!     println!("{case}");
+//! })?;
+//! assert!(report.is_good());
+//! # Ok::<(), kpps_conformance::Error>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod bench;
+mod case;
+mod cases;
+mod departure;
+mod model;
+mod oracle;
+mod qemu;
+mod raw;
+mod real;
+mod report;
+mod rig;
+#[cfg(test)]
+mod self_check;
+mod suite;
+
+pub use bench::Bench;
+pub use case::Failure;
+pub use departure::Departure;
+pub use model::{ModelBench, ModelPlace, ModelRegisters};
+pub use qemu::QemuBench;
+pub use real::{RealBench, RealOptions, RealPlace, RealRegisters};
+pub use report::{Case, Counts, Outcome, Report};
+pub use suite::{run_on, run_timed_on};
+
+use kpps_datasheet::Chip;
+use kpps_qtest::Timers;
+use std::fmt;
+use std::str::FromStr;
+
+/// Whose card the suite runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum On {
+    /// The model's.
+    Model,
+    /// QEMU's.
+    Qemu,
+}
+
+impl fmt::Display for On {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Model => "model",
+            Self::Qemu => "qemu",
+        })
+    }
+}
+
+/// There is no device of that name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown device; known are model, qemu")]
+pub struct UnknownDevice;
+
+impl FromStr for On {
+    type Err = UnknownDevice;
+    fn from_str(name: &str) -> Result<Self, UnknownDevice> {
+        [Self::Model, Self::Qemu].into_iter().find(|on| on.to_string() == name).ok_or(UnknownDevice)
+    }
+}
+
+/// The suite could not be run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// QEMU has no card with this chip.
+    #[error("QEMU has no {0}; it has 82540em, 82544, 82545em and 82574l")]
+    NoSuchCard(Chip),
+    /// The model has no card with this chip.
+    #[error("the model has no {0}: it is of PCI chips, 82542 to 82546eb")]
+    NotModelled(Chip),
+    /// QEMU is not there or does not run.
+    #[error(transparent)]
+    Qemu(#[from] kpps_qtest::Error),
+    /// The card, or the interface at the other end of its cable, cannot be used.
+    #[error("{0}")]
+    Real(String),
+    /// The system refused something to the model.
+    #[error("the model: {0}")]
+    Model(#[from] std::io::Error),
+}
+
+/// Runs the whole suite; `progress` is told of each case as it ends.
+///
+/// # Errors
+/// If there is no such card, or QEMU cannot be run. Whatever a running card does wrong is in
+/// the report.
+pub fn run(on: On, chip: Chip, progress: &mut dyn FnMut(&Case)) -> Result<Report, Error> {
+    match on {
+        On::Model => {
+            if !kpps_model::Params::models(chip) {
+                return Err(Error::NotModelled(chip));
+            }
+            let mut bench = ModelBench::new(chip)?;
+            let mut report = run_on(&mut bench, progress);
+            report.cases.extend(run_timed_on(&mut bench, progress).cases);
+            Ok(report)
+        }
+        On::Qemu => {
+            let model = qemu::model(chip).ok_or(Error::NoSuchCard(chip))?;
+            let mut bench = QemuBench::start(chip, model, Timers::Immediate)?;
+            let mut report = run_on(&mut bench, progress);
+            drop(bench);
+            let mut bench = QemuBench::start(chip, model, Timers::Wall)?;
+            report.cases.extend(run_timed_on(&mut bench, progress).cases);
+            Ok(report)
+        }
+    }
+}
+
+/// Runs the whole suite on a card through VFIO or UIO; `progress` is told of each case as it ends.
+///
+/// # Errors
+/// If card or peer cannot be opened. Whatever they do wrong then is in the report.
+pub fn run_real(options: &RealOptions, progress: &mut dyn FnMut(&Case)) -> Result<Report, Error> {
+    let mut bench = RealBench::open(options).map_err(|failure| Error::Real(failure.0))?;
+    let mut report = run_on(&mut bench, progress);
+    report.cases.extend(run_timed_on(&mut bench, progress).cases);
+    Ok(report)
+}

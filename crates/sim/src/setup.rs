@@ -1,0 +1,406 @@
+//! Which machine, chip and driver: names and files become parameters.
+
+use crate::ring_device;
+use kpps_driver::Config;
+use kpps_driver::config::Service;
+use kpps_frames::Size;
+use kpps_machine::stack::{freebsd, linux22, linux24};
+use kpps_machine::{S, bus, host, limits};
+use kpps_profiles::{Change, Kind, Profile};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What a machine profile says: names of other profiles.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MachineProfile {
+    host: String,
+    stack: String,
+    chip: String,
+    /// Its ring NIC, if it has one.
+    nic: Option<String>,
+    /// The bus a chip, or a ring NIC, gets in this machine; `any` is for chips not listed.
+    bus: BTreeMap<String, String>,
+    /// CPUs; one if it does not say.
+    cpus: Option<usize>,
+}
+
+/// The constants of an operating system's stack, by the kernel that it belongs to.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "kernel")]
+pub enum StackParams {
+    /// Linux 2.2 with Click.
+    #[serde(rename = "linux-2.2")]
+    Linux22(linux22::Params),
+    /// Linux 2.4 or 2.6.
+    #[serde(rename = "linux-2.4")]
+    Linux24(linux24::Params),
+    /// FreeBSD 4 to 6.
+    #[serde(rename = "freebsd")]
+    FreeBsd(freebsd::Params),
+}
+
+impl StackParams {
+    fn check(&self) -> Result<(), String> {
+        match self {
+            Self::Linux22(params) => params.check(),
+            Self::Linux24(params) => params.check(),
+            Self::FreeBsd(params) => params.check(),
+        }
+    }
+
+    /// Frames that its queues hold at most, for one card.
+    pub(crate) fn most_frames(&self) -> usize {
+        match self {
+            Self::Linux22(params) => params.backlog + params.from_device_queue,
+            Self::Linux24(params) => params.backlog + params.transmit_queue,
+            Self::FreeBsd(params) => params.most_frames(),
+        }
+    }
+}
+
+/// CPUs that a machine may have.
+const CPUS: std::ops::RangeInclusive<usize> = 1..=8;
+
+impl MachineProfile {
+    /// The same, with files that are named in it found beside the file at `path`.
+    fn beside(mut self, path: &Path) -> Self {
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let names = [&mut self.host, &mut self.stack, &mut self.chip]
+            .into_iter()
+            .chain(&mut self.nic)
+            .chain(self.bus.values_mut());
+        for name in names {
+            if name.ends_with(".toml") {
+                *name = folder.join(&*name).display().to_string();
+            }
+        }
+        self
+    }
+}
+
+/// Why a testbed cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// A profile is missing or bad.
+    #[error(transparent)]
+    Profile(#[from] kpps_profiles::Error),
+    /// The profiles do not fit each other.
+    #[error("{0}")]
+    Mismatch(String),
+}
+
+/// Whether a card can be like this: the model takes any, but a trial should end.
+fn check_card(card: &kpps_model::Params) -> Result<(), String> {
+    limits::check(&[
+        ("rx_engine_ps", card.rx_engine_ps, limits::STEP_PS),
+        ("tx_engine_ps", card.tx_engine_ps, limits::STEP_PS),
+        ("tx_context_ps", card.tx_context_ps, limits::STEP_PS),
+        ("rx_idle_report_ps", card.rx_idle_report_ps, limits::STEP_PS),
+        ("rx_fifo_overhead_bytes", card.rx_fifo_overhead_bytes.into(), 0..=4096),
+        ("tx_fifo_overhead_bytes", card.tx_fifo_overhead_bytes.into(), 0..=4096),
+        ("link_ps", card.link_ps, 0..=4 * S),
+        ("mdi_ps", card.mdi_ps, limits::STEP_PS),
+        ("eeprom_ps", card.eeprom_ps, limits::STEP_PS),
+    ])
+}
+
+/// Everything a simulated testbed is made of, with the names that it came from.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The machine's name.
+    pub machine: String,
+    /// The chip's name.
+    pub chip: String,
+    /// The bus's name.
+    pub bus: String,
+    /// The host's name.
+    pub host: String,
+    /// The stack's name.
+    pub stack: String,
+    /// The driver preset's name.
+    pub driver: String,
+    /// What the driver preset is, in a sentence.
+    pub driver_description: String,
+    /// The card.
+    pub card: kpps_model::Params,
+    /// The bus.
+    pub bus_params: bus::Params,
+    /// The host.
+    pub host_params: host::Params,
+    /// The stack.
+    pub stack_params: StackParams,
+    /// CPUs of the machine.
+    pub cpus: usize,
+    /// The driver's choices.
+    pub config: Config,
+    /// The texts of those profiles that are not built in.
+    pub own_profiles: Vec<String>,
+}
+
+impl Setup {
+    /// Looks up `machine` and `driver`, and `chip` if it is not to be the machine's own. Each may be the path of
+    /// a `.toml` file.
+    pub fn named(machine: &str, chip: Option<&str>, driver: &str) -> Result<Self, SetupError> {
+        Self::changed(machine, chip, driver, &[])
+    }
+
+    /// The same with some constants different.
+    pub fn changed(
+        machine: &str,
+        chip: Option<&str>,
+        driver: &str,
+        changes: &[Change],
+    ) -> Result<Self, SetupError> {
+        let named = |kind, name: &str| Profile::named(kind, name)?.changed(changes);
+        let machine_profile = named(Kind::Machine, machine)?;
+        let place: MachineProfile = machine_profile.get::<MachineProfile>()?.beside(Path::new(machine));
+        let card_profile = named(Kind::Chip, chip.unwrap_or(&place.chip))?;
+        let mut card: kpps_model::Params = card_profile.get()?;
+        let bus_name = place.bus.get(card.chip.name()).or_else(|| place.bus.get("any")).ok_or_else(|| {
+            let name = card.chip.name();
+            SetupError::Mismatch(format!(
+                "machine profile '{machine}' names no bus for the chip {name}: add it to `bus`, or `any`"
+            ))
+        })?;
+        let preset = named(Kind::Driver, driver)?;
+        let config: Config = preset.get()?;
+        config.validate(card.chip).map_err(|e| {
+            SetupError::Mismatch(format!(
+                "driver preset '{driver}' cannot drive the {}: {e}",
+                card.chip.name()
+            ))
+        })?;
+        let host_profile = named(Kind::Host, &place.host)?;
+        let bus_profile = named(Kind::Bus, bus_name)?;
+        let stack_profile = named(Kind::Stack, &place.stack)?;
+        let host_params: host::Params = host_profile.get()?;
+        let bus_params: bus::Params = bus_profile.get()?;
+        let stack_params: StackParams = stack_profile.get()?;
+        let cpus = place.cpus.unwrap_or(1);
+        for (kind, name, checked) in [
+            (Kind::Chip, card_profile.name(), check_card(&card)),
+            (Kind::Host, host_profile.name(), host_params.check()),
+            (Kind::Bus, bus_profile.name(), bus_params.check()),
+            (Kind::Stack, stack_profile.name(), stack_params.check()),
+            (Kind::Machine, machine_profile.name(), limits::check(&[("cpus", cpus, CPUS)])),
+        ] {
+            checked.map_err(|problem| SetupError::Mismatch(format!("{kind} profile '{name}': {problem}")))?;
+        }
+        if let (StackParams::FreeBsd(_), Service::Napi { .. }) = (&stack_params, config.service) {
+            return Err(SetupError::Mismatch(format!(
+                "driver preset '{driver}' is NAPI's, which FreeBSD's stack '{}' does not know: take one that works in its interrupt, is only polled, or paces itself",
+                stack_profile.name()
+            )));
+        }
+        if config.rx_copybreak_bytes > 0 && host_params.copy_byte_ps == 0 {
+            return Err(SetupError::Mismatch(format!(
+                "host profile '{}': what copying costs is not known (copy_byte_ps)",
+                host_profile.name()
+            )));
+        }
+        // Firmware tells a card the host's cache line size (PCI 2.2, 6.2.4).
+        card.cache_line_bytes = host_params.cache_line_bytes as u32;
+        Ok(Self {
+            bus_params,
+            host_params,
+            stack_params,
+            cpus,
+            own_profiles: [
+                &machine_profile,
+                &card_profile,
+                &host_profile,
+                &bus_profile,
+                &stack_profile,
+                &preset,
+            ]
+            .into_iter()
+            .filter_map(|profile| profile.own_text().map(String::from))
+            .collect(),
+            machine: machine_profile.name().into(),
+            chip: card_profile.name().into(),
+            bus: bus_profile.name().into(),
+            host: host_profile.name().into(),
+            stack: stack_profile.name().into(),
+            driver: preset.name().into(),
+            driver_description: preset.description().into(),
+            card,
+            config,
+        })
+    }
+    /// The share of the CPU that the driver leaves to others.
+    pub fn reserve(&self) -> f64 {
+        match self.config.service {
+            Service::SelfPacing { reserve, .. } => f64::from(reserve) / 100.0,
+            _ => 0.0,
+        }
+    }
+
+    /// The same, with the driver set to frames of `size` where its preset is not: as its administrator would raise
+    /// the MTU, each frame in one buffer.
+    pub fn for_frames(mut self, size: Size) -> Self {
+        let bytes = size.bytes_with_fcs() as u16;
+        self.config.max_frame_bytes = self.config.max_frame_bytes.max(bytes);
+        self.config.rx_buffer_bytes = self.config.rx_buffer_bytes.max(bytes.next_power_of_two());
+        self
+    }
+}
+
+/// What a ring NIC's profile says: of the card and of its driver.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NicProfile {
+    tx_engine_ps: u64,
+    rx_engine_ps: u64,
+    rx_fifo_bytes: u32,
+    tick_ps: u64,
+    timer: kpps_model::ring::Timer,
+    link_mbps: u64,
+    tx_ring: u32,
+    rx_ring: u32,
+    tx_interrupt_every: u32,
+    tx_watermark: u32,
+    moderation_us: u32,
+    ticks_per_us: u32,
+    moderation_frames: [u32; 2],
+    polling: bool,
+    /// Receive queues; without them it has one.
+    #[serde(default = "one")]
+    rx_queues: u32,
+    #[serde(default = "one")]
+    rx_fetch: u32,
+    #[serde(default = "weight")]
+    weight: u32,
+    #[serde(default)]
+    header_bytes: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn weight() -> u32 {
+    64
+}
+
+impl NicProfile {
+    fn split(self) -> (kpps_model::ring::Params, ring_device::Config) {
+        let card = kpps_model::ring::Params {
+            tx_engine_ps: self.tx_engine_ps,
+            rx_engine_ps: self.rx_engine_ps,
+            rx_fifo_bytes: self.rx_fifo_bytes,
+            rx_queues: self.rx_queues,
+            rx_fetch: self.rx_fetch,
+            tick_ps: self.tick_ps,
+            timer: self.timer,
+            wire_byte_ps: 8_000_000 / self.link_mbps.max(1),
+        };
+        let config = ring_device::Config {
+            tx_ring: self.tx_ring,
+            rx_ring: self.rx_ring,
+            tx_interrupt_every: self.tx_interrupt_every,
+            tx_watermark: self.tx_watermark,
+            moderation_us: self.moderation_us,
+            ticks_per_us: self.ticks_per_us,
+            moderation_frames: self.moderation_frames,
+            polling: self.polling,
+            weight: self.weight,
+            header_bytes: self.header_bytes,
+        };
+        (card, config)
+    }
+}
+
+/// Everything a testbed with a ring NIC is made of, with the names that it came from.
+#[derive(Clone, Debug)]
+pub struct RingSetup {
+    /// The machine's name.
+    pub machine: String,
+    /// The ring NIC's name.
+    pub nic: String,
+    /// The bus's name.
+    pub bus: String,
+    /// The host's name.
+    pub host: String,
+    /// The stack's name.
+    pub stack: String,
+    /// The card.
+    pub card: kpps_model::ring::Params,
+    /// The driver's choices.
+    pub config: ring_device::Config,
+    /// The bus.
+    pub bus_params: bus::Params,
+    /// The host.
+    pub host_params: host::Params,
+    /// The stack: FreeBSD's, or that of Linux 2.4 or 2.6.
+    pub stack_params: StackParams,
+    /// CPUs of the machine.
+    pub cpus: usize,
+    /// The texts of those profiles that are not built in.
+    pub own_profiles: Vec<String>,
+}
+
+impl RingSetup {
+    /// Looks up `machine`, and `nic` if it is not to be the machine's own, with some constants different.
+    pub fn changed(machine: &str, nic: Option<&str>, changes: &[Change]) -> Result<Self, SetupError> {
+        let named = |kind, name: &str| Profile::named(kind, name)?.changed(changes);
+        let machine_profile = named(Kind::Machine, machine)?;
+        let place: MachineProfile = machine_profile.get::<MachineProfile>()?.beside(Path::new(machine));
+        let mismatch = |what: &str| SetupError::Mismatch(format!("machine profile '{machine}': {what}"));
+        let name = nic.or(place.nic.as_deref()).ok_or_else(|| mismatch("it has no ring NIC"))?;
+        let nic_profile = named(Kind::Nic, name)?;
+        let (card, config) = nic_profile.get::<NicProfile>()?.split();
+        let bus_name = place.bus.get(name).or_else(|| place.bus.get("any"));
+        let bus_name = bus_name.ok_or_else(|| mismatch("it names no bus for a ring NIC"))?;
+        let bus_profile = named(Kind::Bus, bus_name)?;
+        let host_profile = named(Kind::Host, &place.host)?;
+        let stack_profile = named(Kind::Stack, &place.stack)?;
+        let bus_params: bus::Params = bus_profile.get()?;
+        let host_params: host::Params = host_profile.get()?;
+        let stack_params: StackParams = stack_profile.get()?;
+        let cpus = place.cpus.unwrap_or(1);
+        if let StackParams::Linux22(_) = stack_params {
+            return Err(mismatch("a ring NIC has a driver for FreeBSD and for Linux 2.4 and 2.6 only"));
+        }
+        for checked in [
+            limits::check(&[
+                ("tx_engine_ps", card.tx_engine_ps, limits::STEP_PS),
+                ("rx_engine_ps", card.rx_engine_ps, limits::STEP_PS),
+                ("tick_ps", card.tick_ps, 1..=S),
+                ("wire_byte_ps", card.wire_byte_ps, 100..=80_000_000),
+            ]),
+            limits::check(&[
+                ("rx_queues", card.rx_queues, 1..=kpps_model::ring::QUEUES),
+                ("rx_fetch", card.rx_fetch, 1..=256),
+            ]),
+            limits::check(&[("cpus", cpus, CPUS)]),
+            config.check(),
+            bus_params.check(),
+            host_params.check(),
+            stack_params.check(),
+        ] {
+            checked.map_err(|problem| mismatch(&problem))?;
+        }
+        let profiles = [&machine_profile, &nic_profile, &bus_profile, &host_profile, &stack_profile];
+        Ok(Self {
+            machine: machine_profile.name().into(),
+            nic: nic_profile.name().into(),
+            bus: bus_profile.name().into(),
+            host: host_profile.name().into(),
+            stack: stack_profile.name().into(),
+            card,
+            config,
+            bus_params,
+            host_params,
+            stack_params,
+            cpus,
+            own_profiles: profiles.iter().filter_map(|p| p.own_text().map(String::from)).collect(),
+        })
+    }
+
+    /// Bits that its wire carries in a second.
+    pub fn link_bits_per_s(&self) -> u64 {
+        8_000_000_000_000 / self.card.wire_byte_ps
+    }
+}
