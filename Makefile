@@ -18,7 +18,7 @@ test: install-build-tools install-test-tools install-lab lint
 # with apt on the first run and kept in ~/.cache/kpps/lab; KPPS_NO_LAB=1 leaves it out.
 lab: install-build-tools install-test-tools install-lab
 	cargo build --profile test --package kpps
-	cargo test --package kpps-lab --test guest -- --include-ignored --nocapture
+	cargo test --package kpps-qemu --test guest -- --include-ignored --nocapture
 	cargo build --profile test --package kpps-smoltcp --examples
 	cargo test --package kpps-smoltcp --test lab -- --include-ignored --nocapture
 

@@ -43,7 +43,7 @@ pub use report::{Case, Counts, Outcome, Report};
 pub use suite::{run_on, run_timed_on};
 
 use kpps_datasheet::Chip;
-use kpps_qtest::Timers;
+use kpps_qemu::qtest::Timers;
 use std::fmt;
 use std::str::FromStr;
 
@@ -88,7 +88,7 @@ pub enum Error {
     NotModelled(Chip),
     /// QEMU is not there or does not run.
     #[error(transparent)]
-    Qemu(#[from] kpps_qtest::Error),
+    Qemu(#[from] kpps_qemu::qtest::Error),
     /// The card, or the interface at the other end of its cable, cannot be used.
     #[error("{0}")]
     Real(String),

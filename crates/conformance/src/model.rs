@@ -7,7 +7,7 @@ use crate::{Bench, Departure, Failure};
 use kpps_datasheet::Chip;
 use kpps_model::{BurstKind, Host, Nic, Params, Purpose};
 use kpps_platform::{DmaSpec, OutOfMemory, Platform, Registers};
-use kpps_qtest::{BufferPool, Memory, RingMemory};
+use kpps_qemu::qtest::{BufferPool, Memory, RingMemory};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;

@@ -2,7 +2,7 @@
 
 use crate::{Bench, Departure, Failure, departure};
 use kpps_datasheet::Chip;
-use kpps_qtest::{BufferPool, Model, Options, Place, Qemu, Timers};
+use kpps_qemu::qtest::{BufferPool, Model, Options, Place, Qemu, Timers};
 
 /// One of QEMU's cards.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl QemuBench {
     ///
     /// # Errors
     /// If QEMU is not installed or does not start.
-    pub fn start(chip: Chip, model: Model, timers: Timers) -> Result<Self, kpps_qtest::Error> {
+    pub fn start(chip: Chip, model: Model, timers: Timers) -> Result<Self, kpps_qemu::qtest::Error> {
         let options = Options { timers, ..Options::new(model) };
         let qemu = Qemu::start(&options)?;
         let version = qemu.version()?;

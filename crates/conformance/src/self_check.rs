@@ -7,7 +7,7 @@ use crate::{cases, departure, suite};
 use kpps_datasheet::{Chip, reg, stat};
 use kpps_platform::wrap::Access;
 use kpps_platform::{DmaSpec, OutOfMemory, Platform};
-use kpps_qtest::{BufferPool, RingMemory};
+use kpps_qemu::qtest::{BufferPool, RingMemory};
 
 /// What is done to an access: the value to go on with, or `None` to lose a write.
 type Fault = fn(Access) -> Option<u32>;

@@ -9,7 +9,7 @@ use embassy_net::{Config, Ipv4Address, Ipv4Cidr, Stack, StackResources, StaticCo
 use embassy_time::Timer;
 use kpps_driver::{Chip, probe};
 use kpps_embassy::{Interrupt, Nic, Offload, Signal, buffers_needed, config};
-use kpps_qtest::{BufferPool, Model, Options, Place, Qemu, Window};
+use kpps_qemu::qtest::{BufferPool, Model, Options, Place, Qemu, Window};
 use peer::{EchoClient, PORT, Peer, Ping};
 use smoltcp::time::Instant;
 use static_cell::StaticCell;
@@ -120,7 +120,7 @@ async fn client(qemu: Qemu, interrupt: Interrupt<'static, Window>) {
 }
 
 /// Moves frames both ways.
-fn carry(qemu: &Qemu, peer: &mut Peer) -> Result<(), kpps_qtest::Error> {
+fn carry(qemu: &Qemu, peer: &mut Peer) -> Result<(), kpps_qemu::qtest::Error> {
     while let Some(frame) = qemu.collect()? {
         peer.cable.to_peer.push_back(frame);
     }

@@ -19,7 +19,7 @@ use kpps_datasheet::Chip;
 use kpps_driver::{Config, probe};
 use kpps_embassy::{Interrupt, Nic, Offload, Signal, buffers_needed, config};
 use kpps_platform::{Platform, wrap::Counts};
-use kpps_qtest::{Model, Timers};
+use kpps_qemu::qtest::{Model, Timers};
 use peer::{EchoClient, PORT, Peer, Ping};
 use smoltcp::time::Instant;
 use std::sync::Arc;

@@ -10,7 +10,7 @@
 use kpps_driver::{Config, Device, probe};
 use kpps_platform::{BufferSource, Platform};
 use kpps_ports::{Card, Domain, Spec};
-use kpps_qtest::{Model, Options, Qemu};
+use kpps_qemu::qtest::{Model, Options, Qemu};
 use kpps_smoltcp::{Nic, Offload, buffers_needed};
 use peer::{EchoClient, PORT, Peer, Ping};
 use smoltcp::iface::{Config as InterfaceConfig, Interface, SocketHandle, SocketSet};

@@ -7,7 +7,7 @@ use common::{ALLOCATIONS, OURS, PEERS, Setup, World};
 use kpps_conformance::{Bench, ModelBench, QemuBench};
 use kpps_datasheet::Chip;
 use kpps_driver::Config;
-use kpps_qtest::{Model, Timers};
+use kpps_qemu::qtest::{Model, Timers};
 use kpps_smoltcp::Offload;
 use smoltcp::socket::udp;
 

@@ -8,8 +8,8 @@
 #[path = "common/peer.rs"]
 mod peer;
 
-use kpps_lab::workload::{Backend, bind, load_backend};
-use kpps_lab::{Cable, Cache, Card, Guest, Kernel, Machine, Model, Options, Userland, Wire, address};
+use kpps_qemu::lab::workload::{Backend, bind, load_backend};
+use kpps_qemu::lab::{Cable, Cache, Card, Guest, Kernel, Machine, Model, Options, Userland, Wire, address};
 use peer::{EchoClient, Peer, Ping};
 use smoltcp::time::Instant;
 use std::path::{Path, PathBuf};

@@ -2,13 +2,13 @@
 
 use super::lab::program;
 use crate::error::Failure;
-use kpps_lab::workload::Settings;
-use kpps_lab::{Bed, BedSpec};
 use kpps_measure::Testbed;
+use kpps_qemu::lab::workload::Settings;
+use kpps_qemu::lab::{Bed, BedSpec};
 use kpps_report::Environment;
 use std::collections::BTreeSet;
 
-pub use kpps_lab::workload::Setting;
+pub use kpps_qemu::lab::workload::Setting;
 
 /// What their names begin with.
 const PREFIX: &str = "lab:";

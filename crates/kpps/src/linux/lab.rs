@@ -5,8 +5,8 @@ use crate::interrupt;
 use crate::live;
 use crate::units::{self, Rate};
 use clap::Args;
-use kpps_lab::workload::{Backend, Driver, Setting, Settings, Work};
-use kpps_lab::{Error, Model, Plan, Progress, load};
+use kpps_qemu::lab::workload::{Backend, Driver, Setting, Settings, Work};
+use kpps_qemu::lab::{Error, Model, Plan, Progress, load};
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -1,0 +1,113 @@
+//! What the guest's kernel counts, read in one go: time, processor time, interrupts of cards.
+
+use crate::lab::{Error, Guest, Result};
+
+/// Prints what [`Snapshot::parse`] reads, with busybox's own tools, which need no new program to be started.
+const COMMAND: &str = "{ head -3 /proc/timer_list | tail -1; head -1 /proc/stat; \
+    grep -E 'eth|uio|vfio' /proc/interrupts; echo; } 2>&1; ";
+
+/// The guest's counters at a moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The guest's clock in nanoseconds.
+    pub at_ns: u64,
+    /// Processor time in hundredths of a second: user and nice, system, idle and waiting, hard interrupts, soft ones.
+    pub cpu: [u64; 5],
+    /// Interrupts of all cards so far.
+    pub interrupts: u64,
+    /// What the workload's own counter printed.
+    pub text: String,
+}
+
+impl Snapshot {
+    /// The counters now, and what `command` prints, which follows them at once.
+    ///
+    /// # Errors
+    /// If the guest does not answer.
+    pub fn take(guest: &mut Guest, command: &str) -> Result<Self> {
+        let answer = guest.at_once(&format!("{COMMAND}{command}"))?;
+        Self::parse(&answer)
+            .ok_or_else(|| Error::Protocol { what: "the guest's counters".into(), answer: answer.clone() })
+    }
+
+    fn parse(answer: &str) -> Option<Self> {
+        let mut lines = answer.lines();
+        let at_ns = lines.next()?.strip_prefix("now at ")?.split(' ').next()?.parse().ok()?;
+        let ticks: Vec<u64> =
+            lines.next()?.strip_prefix("cpu ")?.split_whitespace().filter_map(|n| n.parse().ok()).collect();
+        let [user, nice, system, idle, waiting, hard, soft, ..] = ticks[..] else { return None };
+        let mut interrupts = 0;
+        for line in lines.by_ref().take_while(|line| !line.is_empty()) {
+            // "24:  17  0  PCI-MSI …": a number for each processor.
+            let numbers = line.split_whitespace().skip(1).map_while(|word| word.parse::<u64>().ok());
+            interrupts += numbers.sum::<u64>();
+        }
+        let text = lines.collect::<Vec<_>>().join("\n");
+        Some(Self { at_ns, cpu: [user + nice, system, idle + waiting, hard, soft], interrupts, text })
+    }
+
+    /// Seconds from `before` to now.
+    pub fn seconds_since(&self, before: &Self) -> f64 {
+        self.at_ns.saturating_sub(before.at_ns) as f64 / 1e9
+    }
+
+    /// Share of the processors' time since `before` that was spent in `self.cpu[part]`.
+    pub fn cpu_share(&self, before: &Self, part: usize) -> f64 {
+        let spent = |part: usize| self.cpu[part].saturating_sub(before.cpu[part]) as f64;
+        let all: f64 = (0..self.cpu.len()).map(spent).sum();
+        if all > 0.0 { spent(part) / all } else { 0.0 }
+    }
+
+    /// Share of the processors' time since `before` that was not idle.
+    pub fn busy_since(&self, before: &Self) -> f64 {
+        [0, 1, 3, 4].map(|part| self.cpu_share(before, part)).iter().sum()
+    }
+}
+
+/// Register accesses in a trace of QEMU's, reads and writes: those of e1000 cards.
+pub fn accesses(trace: &[u8]) -> (u64, u64) {
+    let (mut reads, mut writes) = (0, 0);
+    for line in trace.split(|byte| *byte == b'\n') {
+        let has = |wanted: &[u8]| line.windows(wanted.len()).any(|window| window == wanted);
+        if !line.ends_with(b"-mmio'") || !has(b"'e1000") {
+            continue;
+        }
+        if has(b"ops_read ") {
+            reads += 1;
+        } else if has(b"ops_write ") {
+            writes += 1;
+        }
+    }
+    (reads, writes)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn counters_are_read_as_the_kernel_prints_them() {
+        let text = "now at 3409400738 nsecs\ncpu  288 1 212 195 4 5 6 0 0 0\n \
+             20:        114          3   IO-APIC  20-fasteoi   uio_pci_generic, eth0\n \
+             25:         25          0   PCI-MSI 131073-edge      eth1\n\nmine 1\nmine 2\n";
+        let snapshot = Snapshot::parse(text).unwrap();
+        assert_eq!((snapshot.at_ns, snapshot.interrupts), (3_409_400_738, 142));
+        assert_eq!(snapshot.cpu, [289, 212, 199, 5, 6]);
+        assert_eq!(snapshot.text, "mine 1\nmine 2");
+        let before =
+            Snapshot { cpu: [189, 212, 99, 5, 6], at_ns: 3_409_400_738 - 500_000_000, ..snapshot.clone() };
+        assert_eq!((snapshot.seconds_since(&before), snapshot.busy_since(&before)), (0.5, 0.5));
+        for cut in 0..text.find("\n\n").unwrap() {
+            let _ = Snapshot::parse(&text[..cut]);
+        }
+    }
+
+    #[test]
+    fn only_accesses_of_cards_count() {
+        let trace = b"7@1.5:memory_region_ops_write cpu 0 mr 0x5 addr 0xfeb83818 value 0x5 size 4 name 'e1000-mmio'\n\
+            7@1.5:memory_region_ops_read cpu 0 mr 0x5 addr 0xfeb83818 value 0x5 size 4 name 'e1000e-mmio'\n\
+            7@1.5:memory_region_ops_read cpu 0 mr 0x5 addr 0x1f0 value 0x5 size 4 name 'kvm-pic'\nmemory_region_ops_r";
+        assert_eq!(accesses(trace), (1, 1));
+    }
+}

@@ -1,0 +1,135 @@
+//! The guest's initial file system, built on the spot: busybox, kernel modules, DPDK, kpps itself, and a first process.
+//!
+//! Debian's programs have their libraries in `/lib`; kpps comes from this machine, with this machine's libraries and
+//! loader, in a directory of its own.
+
+use crate::lab::cpio::Archive;
+use crate::lab::kernel::Kernel;
+use crate::lab::userland::{Userland, host_libraries};
+use crate::lab::{Error, Result, elf};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const INIT: &str = include_str!("init.sh");
+/// Where kpps and its libraries are in the guest.
+const OURS: &str = "ours";
+/// Modules of the command channel, which are loaded before anything else.
+const BOOT_MODULES: [&str; 2] = ["virtio_pci", "virtio_console"];
+/// Modules that workloads load when they need them.
+const MODULES: [&str; 15] = [
+    "e1000",
+    "e1000e",
+    "af_packet",
+    "pktgen",
+    "sch_ingress",
+    "sch_netem",
+    "cls_matchall",
+    "act_gact",
+    "bridge",
+    "veth",
+    "8021q",
+    "uio_pci_generic",
+    "vfio_iommu_type1",
+    "vfio_pci",
+    // A part of vfio since Linux 6.2.
+    "vfio_virqfd",
+];
+const TESTPMD: &str = "/usr/bin/dpdk-testpmd";
+const LINE_BY_LINE: &str = "/usr/libexec/coreutils/libstdbuf.so";
+
+/// What goes into the file system.
+#[derive(Clone, Copy, Debug)]
+pub struct Contents<'a> {
+    /// Whose modules.
+    pub kernel: &'a Kernel,
+    /// Programs.
+    pub userland: &'a Userland,
+    /// Whether testpmd is among them.
+    pub dpdk: bool,
+    /// kpps, if it is wanted.
+    pub kpps: Option<&'a Path>,
+}
+
+impl Contents<'_> {
+    /// The archive for QEMU's `-initrd`.
+    ///
+    /// # Errors
+    /// If a file is missing.
+    pub fn build(&self) -> Result<Vec<u8>> {
+        let mut archive = Archive::default();
+        for directory in ["proc", "sys", "dev", "tmp", "run"] {
+            archive.directory(directory);
+        }
+        archive.file("init", INIT.as_bytes());
+        archive.link("bin/sh", "busybox");
+        self.programs(&mut archive)?;
+        self.modules(&mut archive)?;
+        if let Some(kpps) = self.kpps {
+            ours(&mut archive, kpps)?;
+        }
+        Ok(archive.finish())
+    }
+
+    fn programs(&self, archive: &mut Archive) -> Result<()> {
+        let mut programs = vec![
+            ("bin/busybox", self.userland.program("/bin/busybox")?),
+            ("bin/tc", self.userland.program("/sbin/tc")?),
+            ("bin/ip", self.userland.program("/bin/ip")?),
+            ("bin/ethtool", self.userland.program("/sbin/ethtool")?),
+            ("bin/chrt", self.userland.program("/usr/bin/chrt")?),
+        ];
+        if self.dpdk {
+            programs.push(("bin/testpmd", self.userland.program(TESTPMD)?));
+            programs.push(("lib/libstdbuf.so", self.userland.program(LINE_BY_LINE)?));
+        }
+        for (name, path) in &programs {
+            archive.file(name, &program(path)?);
+        }
+        let directories = self.userland.libraries();
+        let mut roots: Vec<PathBuf> = programs.into_iter().map(|(_, path)| path).collect();
+        if self.dpdk {
+            for name in self.userland.dpdk_drivers() {
+                let places = directories.iter().map(|directory| directory.join(name));
+                let place = places.into_iter().find(|place| place.is_file());
+                let place = place.ok_or_else(|| Error::Package(format!("{name} is not in the packages")))?;
+                archive.file(&format!("lib/{name}"), &program(&place)?);
+                roots.push(place);
+            }
+        }
+        let roots: Vec<&Path> = roots.iter().map(PathBuf::as_path).collect();
+        for (name, path) in elf::libraries(&roots, &directories)? {
+            let directory = if name.starts_with("ld-") { "lib64" } else { "lib" };
+            archive.file(&format!("{directory}/{name}"), &program(&path)?);
+        }
+        Ok(())
+    }
+
+    fn modules(&self, archive: &mut Archive) -> Result<()> {
+        let boot = self.kernel.modules(&BOOT_MODULES)?;
+        let list: String = boot.iter().map(|module| format!("{}\n", module.name)).collect();
+        archive.file("modules/boot", list.as_bytes());
+        let others: Vec<_> = MODULES.into_iter().filter(|name| self.kernel.has(name)).collect();
+        for module in boot.into_iter().chain(self.kernel.modules(&others)?) {
+            archive.file(&format!("modules/{}.ko", module.name), &module.bytes()?);
+        }
+        Ok(())
+    }
+}
+
+/// kpps with its libraries and its loader, and a command that starts it.
+fn ours(archive: &mut Archive, kpps: &Path) -> Result<()> {
+    let command = format!("#!/bin/sh\nLD_LIBRARY_PATH=/{OURS} exec /{OURS}/kpps \"$@\"\n");
+    archive.file("bin/kpps", command.as_bytes());
+    let loader = format!("/{OURS}/loader");
+    archive.file(&format!("{OURS}/kpps"), &elf::with_loader(program(kpps)?, &loader));
+    for (name, path) in &elf::libraries(&[kpps], &host_libraries())? {
+        let name = if name.starts_with("ld-") { "loader" } else { name };
+        archive.file(&format!("{OURS}/{name}"), &program(path)?);
+    }
+    Ok(())
+}
+
+fn program(path: &Path) -> Result<Vec<u8>> {
+    let bytes = fs::read(path).map_err(|e| Error::file(path, e))?;
+    Ok(elf::without_debug(bytes))
+}

@@ -1,0 +1,235 @@
+//! Stock Debian kernels: which there are, and getting one ready to boot.
+
+use crate::lab::apt::Apt;
+use crate::lab::cache::Cache;
+use crate::lab::compressed::{expand, kernel_of};
+use crate::lab::{Error, Result, elf};
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const LIST: &str = include_str!("../../../../lab/kernels.toml");
+
+/// A kernel that the lab knows.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Known {
+    /// What it is called here: "linux-6.1".
+    pub name: String,
+    /// The release that it belongs to, in words.
+    pub release: String,
+    suites: Vec<String>,
+    package: String,
+}
+
+#[derive(Deserialize)]
+struct List {
+    kernel: Vec<Known>,
+}
+
+/// All kernels that the lab knows; the first is the one it takes if not told otherwise.
+///
+/// # Errors
+/// If the list, which is part of this program, cannot be read.
+pub fn known() -> Result<Vec<Known>> {
+    let list: List = toml::from_str(LIST).map_err(|e| Error::Input(format!("lab/kernels.toml: {e}")))?;
+    Ok(list.kernel)
+}
+
+/// A kernel ready to boot.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// What it is called here: "linux-6.1".
+    pub name: String,
+    /// The package's name and version: "linux-image-6.1.0-56-amd64 6.1.192-2".
+    pub version: String,
+    /// The kernel, uncompressed.
+    pub image: PathBuf,
+    modules: BTreeMap<String, PathBuf>,
+    builtin: BTreeSet<String>,
+}
+
+/// A kernel module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Module {
+    /// Its name, with underscores.
+    pub name: String,
+    /// Its file.
+    pub path: PathBuf,
+}
+
+impl Kernel {
+    /// The kernel called `name`, from the cache or else from Debian's mirror.
+    ///
+    /// # Errors
+    /// If the lab knows no such kernel, or it is not in the cache and cannot be fetched.
+    pub fn get(cache: &Cache, name: &str) -> Result<Self> {
+        let all = known()?;
+        let Some(wanted) = all.iter().find(|kernel| kernel.name == name) else {
+            let names: Vec<_> = all.iter().map(|kernel| kernel.name.as_str()).collect();
+            return Err(Error::Input(format!(
+                "there is no kernel called '{name}': known are {}",
+                names.join(", ")
+            )));
+        };
+        let _lock = cache.lock()?;
+        // Which version a name stands for is looked up once, so that later runs need no network.
+        let current = cache.path(&format!("kernels/{name}.current"));
+        let directory = match fs::read_to_string(&current).map(|version| cache.path(version.trim())) {
+            Ok(directory) if directory.is_dir() => directory,
+            _ => {
+                let version = fetch(cache, wanted)?;
+                fs::write(&current, &version)?;
+                cache.path(&version)
+            }
+        };
+        Self::open(name, &directory)
+    }
+
+    fn open(name: &str, directory: &Path) -> Result<Self> {
+        let tree = directory.join("lib/modules");
+        let mut modules = BTreeMap::new();
+        let mut unread = vec![tree.clone()];
+        let mut builtin = BTreeSet::new();
+        while let Some(directory) = unread.pop() {
+            for entry in fs::read_dir(&directory).map_err(|e| Error::file(&directory, e))? {
+                let path = entry?.path();
+                if path.is_dir() {
+                    unread.push(path);
+                } else if path.file_name().is_some_and(|name| name == "modules.builtin") {
+                    builtin.extend(fs::read_to_string(&path)?.lines().filter_map(module_name));
+                } else if let Some(name) = module_name(&path.to_string_lossy()) {
+                    modules.insert(name, path);
+                }
+            }
+        }
+        let version = directory.file_name().map(|name| name.to_string_lossy().replacen('_', " ", 1));
+        Ok(Self {
+            name: name.into(),
+            version: version.unwrap_or_default(),
+            image: directory.join("vmlinux"),
+            modules,
+            builtin,
+        })
+    }
+
+    /// `names` and everything they need, each once and behind what it needs. What is built in is left out.
+    ///
+    /// # Errors
+    /// If a module does not exist or cannot be read.
+    pub fn modules(&self, names: &[impl AsRef<str>]) -> Result<Vec<Module>> {
+        let mut order = Vec::new();
+        let mut under_way = BTreeSet::new();
+        for name in names {
+            self.visit(name.as_ref(), &mut under_way, &mut order)?;
+        }
+        Ok(order)
+    }
+
+    /// Whether there is a module of that name, or it is built in.
+    pub fn has(&self, name: &str) -> bool {
+        self.modules.contains_key(name) || self.builtin.contains(name)
+    }
+
+    /// The parameters of a module, and whether each takes a value for each card.
+    ///
+    /// # Errors
+    /// If there is no such module.
+    pub fn parameters(&self, name: &str) -> Result<BTreeMap<String, bool>> {
+        let path = self.path(name)?;
+        elf::module_parameters(&read_module(path)?).map_err(|e| Error::file(path, e))
+    }
+
+    fn path(&self, name: &str) -> Result<&PathBuf> {
+        let path = self.modules.get(name);
+        path.ok_or_else(|| Error::Input(format!("{} has no kernel module {name}", self.version)))
+    }
+
+    fn visit(&self, name: &str, under_way: &mut BTreeSet<String>, order: &mut Vec<Module>) -> Result<()> {
+        if self.builtin.contains(name) || !under_way.insert(name.to_owned()) {
+            return Ok(());
+        }
+        let path = self.path(name)?;
+        for needed in elf::module_depends(&read_module(path)?).map_err(|e| Error::file(path, e))? {
+            self.visit(&needed, under_way, order)?;
+        }
+        order.push(Module { name: name.to_owned(), path: path.clone() });
+        Ok(())
+    }
+}
+
+impl Module {
+    /// The module as the kernel loads it.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn bytes(&self) -> Result<Vec<u8>> {
+        read_module(&self.path)
+    }
+}
+
+fn read_module(path: &Path) -> Result<Vec<u8>> {
+    let bytes = fs::read(path).map_err(|e| Error::file(path, e))?;
+    expand(&bytes).map_err(|e| Error::file(path, e))
+}
+
+/// The module that a file holds: "uio_pci_generic" of ".../uio-pci-generic.ko.xz".
+fn module_name(path: &str) -> Option<String> {
+    let file = path.rsplit('/').next()?;
+    let stem = file.strip_suffix(".ko").or_else(|| file.strip_suffix(".ko.xz"));
+    Some(stem.or_else(|| file.strip_suffix(".ko.zst"))?.replace('-', "_"))
+}
+
+/// Fetches the newest image of `wanted` and returns its place in the cache.
+fn fetch(cache: &Cache, wanted: &Known) -> Result<String> {
+    let apt = Apt::new(&cache.path(&format!("apt/{}", wanted.name)), &wanted.suites)?;
+    let depends = apt.depends(&wanted.package)?;
+    let image = depends.iter().find(|name| name.starts_with("linux-image-")).ok_or_else(|| {
+        Error::Package(format!("{} has no {} that names an image", wanted.release, wanted.package))
+    })?;
+    let place = format!("kernels/{image}_{}", apt.version(image)?);
+    cache.directory(&place, |root| {
+        apt.unpack(&[image], root)?;
+        let boot = root.join("boot");
+        let compressed = fs::read_dir(&boot)?
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .find(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz")))
+            .ok_or_else(|| Error::file(&boot, "no kernel in it"))?;
+        let kernel = kernel_of(&fs::read(&compressed)?).map_err(|e| Error::file(&compressed, e))?;
+        fs::write(root.join("vmlinux"), kernel)?;
+        // A merged /usr is the same place by another name.
+        if !root.join("lib/modules").is_dir() {
+            fs::create_dir_all(root.join("lib"))?;
+            fs::rename(root.join("usr/lib/modules"), root.join("lib/modules"))?;
+        }
+        for superfluous in ["boot", "usr"] {
+            if root.join(superfluous).is_dir() {
+                fs::remove_dir_all(root.join(superfluous))?;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(place)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_list_is_good_and_unknown_kernels_are_told() {
+        let names: Vec<_> = known().unwrap().into_iter().map(|kernel| kernel.name).collect();
+        assert!(names.len() >= 3 && names[0] == "linux-6.1", "{names:?}");
+        let place = tempfile::tempdir().unwrap();
+        let error = Kernel::get(&Cache::at(place.path()).unwrap(), "minix").unwrap_err();
+        assert!(error.to_string().contains("known are linux-6.1"), "{error}");
+    }
+
+    #[test]
+    fn modules_are_named_as_the_kernel_names_them() {
+        assert_eq!(module_name("kernel/drivers/vfio/vfio-pci-core.ko").unwrap(), "vfio_pci_core");
+        assert_eq!(module_name("e1000.ko.xz").unwrap(), "e1000");
+        assert_eq!(module_name("modules.order"), None);
+    }
+}

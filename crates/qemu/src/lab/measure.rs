@@ -1,0 +1,214 @@
+//! Measuring a workload: windows of time while a driver is at it.
+
+use crate::lab::counters::{Snapshot, accesses};
+use crate::lab::load::{Counts, Load, Rate};
+use crate::lab::workload::{self, Backend, Count, Driver, LOADED, Running, Settings, Work};
+use crate::lab::{Error, Guest, Model, Result};
+use kpps_frames::Size;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// How long traffic may take to begin: QEMU's e1000 is deaf for a second after it was set up, links take two.
+const TRAFFIC: Duration = Duration::from_secs(15);
+/// How long frames may still arrive when the load has ended.
+const AFTERWARDS: Duration = Duration::from_millis(kpps_measure::AFTERWARDS_MS as u64);
+/// How long traffic runs before it is measured.
+const SETTLE: Duration = Duration::from_millis(200);
+/// How long register accesses are traced.
+const TRACED: Duration = Duration::from_millis(60);
+
+/// What is to be measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Job<'a> {
+    /// The card.
+    pub model: Model,
+    /// Whose driver.
+    pub driver: Driver,
+    /// How it reaches its card.
+    pub backend: Backend,
+    /// What it does.
+    pub work: Work,
+    /// What is set of the kernel's driver.
+    pub settings: &'a Settings,
+    /// What the host sends, if the workload is a loaded one.
+    pub rate: Rate,
+    /// Windows, one after the other.
+    pub windows: u32,
+    /// The length of each.
+    pub window: Duration,
+    /// Whether register accesses are traced afterwards.
+    pub traced: bool,
+}
+
+/// One window.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sample {
+    /// Frames per second that were dealt with.
+    pub pps: f64,
+    /// Frames per second that the host sent.
+    pub sent_pps: f64,
+    /// Interrupts of cards per second.
+    pub interrupts_per_s: f64,
+    /// Share of the guest's processor time that was not idle.
+    pub busy: f64,
+}
+
+/// What came of a job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Measured {
+    /// The windows.
+    pub samples: Vec<Sample>,
+    /// Register reads and writes for each frame, if they were traced.
+    pub registers: Option<(f64, f64)>,
+    /// Frames that the host sent in all.
+    pub sent: u64,
+    /// Frames that it could not send.
+    pub unsent: u64,
+    /// Frames lost, by place.
+    pub drops: BTreeMap<String, u64>,
+    /// Frames that ended somewhere beyond those that were sent.
+    pub surplus: u64,
+}
+
+impl Job<'_> {
+    /// Where frames are that are neither dealt with nor dropped by the card. QEMU's e1000e holds frames back that it has no
+    /// room for, without bound; what waits there when the load ends came too late.
+    const fn elsewhere(&self) -> &'static str {
+        match (self.work, self.model) {
+            (Work::Receive, Model::E1000e) => "waiting",
+            _ => kpps_report::UNEXPLAINED,
+        }
+    }
+
+    /// Puts the driver to work in a guest with [`workload::cards`], measures, and ends the work.
+    ///
+    /// # Errors
+    /// If the driver does not start or ends early, or no traffic comes about.
+    pub fn run(&self, guest: &mut Guest) -> Result<Measured> {
+        let running =
+            workload::start(guest, self.model, self.driver, self.backend, self.work, self.settings)?;
+        let begin = Look::take(guest, running.as_ref(), None)?;
+        let load = if self.work.is_loaded() {
+            let frame = workload::frame(self.work, Size::MIN)?;
+            let wire = guest.take_wire(0).ok_or(Error::Input("the wire is taken".into()))?;
+            Some(Load::start(wire, self.rate, frame)?)
+        } else {
+            None
+        };
+        let result = self.watch(guest, running.as_ref(), load.as_ref());
+        let mut measured = Measured::default();
+        let mut dealt_with = 0;
+        if let Some(load) = load {
+            let (wire, counts) = load.stop()?;
+            guest.give_wire(0, wire);
+            (measured.sent, measured.unsent) = (counts.sent, counts.unsent);
+            std::thread::sleep(AFTERWARDS);
+            dealt_with = Look::take(guest, running.as_ref(), None)?.count.frames - begin.count.frames;
+            // What QEMU still holds for the card would reach the next driver: without a cable it is thrown away.
+            guest.set_link(LOADED, false)?;
+            std::thread::sleep(SETTLE);
+        }
+        let finished = running.finish(guest);
+        if self.work.is_loaded() {
+            guest.set_link(LOADED, true)?;
+        }
+        (measured.samples, measured.registers) = result?;
+        measured.drops = finished?;
+        let accounted = dealt_with + measured.drops.values().sum::<u64>();
+        if self.work.is_loaded() {
+            measured.surplus = accounted.saturating_sub(measured.sent);
+            if let Some(rest @ 1..) = measured.sent.checked_sub(accounted) {
+                measured.drops.insert(self.elsewhere().into(), rest);
+            }
+        }
+        Ok(measured)
+    }
+
+    fn watch(&self, guest: &mut Guest, running: &dyn Running, load: Option<&Load>) -> Result<Watched> {
+        let look = |guest: &mut Guest| Look::take(guest, running, load);
+        let since = Instant::now();
+        let first = look(guest)?;
+        while look(guest)?.count.frames <= first.count.frames {
+            if since.elapsed() > TRAFFIC {
+                let Self { driver, work, .. } = self;
+                return Err(Error::Silent {
+                    seconds: TRAFFIC.as_secs(),
+                    waiting_for: format!("the first frame of {} {}", driver.name(), work.name()),
+                    tail: String::new(),
+                });
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        std::thread::sleep(SETTLE);
+        let mut samples = Vec::new();
+        let mut before = look(guest)?;
+        for _ in 0..self.windows {
+            std::thread::sleep(self.window);
+            let now = look(guest)?;
+            samples.push(now.since(&before));
+            before = now;
+        }
+        let registers = if self.traced { registers(guest, running, load)? } else { None };
+        Ok((samples, registers))
+    }
+}
+
+/// Register reads and writes for each frame that `running` deals with, by tracing them for a moment.
+pub(crate) fn registers(
+    guest: &mut Guest,
+    running: &dyn Running,
+    load: Option<&Load>,
+) -> Result<Option<(f64, f64)>> {
+    let since = Instant::now();
+    let ((a, b, seconds), trace) = guest.traced(|guest| {
+        let a = Look::take(guest, running, load)?;
+        std::thread::sleep(TRACED);
+        Ok((a, Look::take(guest, running, load)?, since.elapsed().as_secs_f64()))
+    })?;
+    let frames = b.since(&a).pps * seconds;
+    let (reads, writes) = accesses(&trace);
+    Ok((frames > 0.0).then(|| (reads as f64 / frames, writes as f64 / frames)))
+}
+
+/// Windows, and register reads and writes for each frame.
+type Watched = (Vec<Sample>, Option<(f64, f64)>);
+
+/// All counters at a moment.
+pub(crate) struct Look {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) count: Count,
+    pub(crate) counts: Counts,
+    at: Instant,
+}
+
+impl Look {
+    pub(crate) fn take(guest: &mut Guest, running: &dyn Running, load: Option<&Load>) -> Result<Self> {
+        if load.is_some_and(|load| !load.is_running()) {
+            return Err(Error::Input("the wire broke".into()));
+        }
+        let snapshot = Snapshot::take(guest, &running.counter())?;
+        let count = running.frames(&snapshot)?;
+        let counts = load.map(Load::counts).unwrap_or_default();
+        Ok(Self { count, snapshot, counts, at: Instant::now() })
+    }
+
+    /// Seconds of the host's clock since `before`.
+    pub(crate) fn host_seconds_since(&self, before: &Self) -> f64 {
+        (self.at - before.at).as_secs_f64()
+    }
+
+    pub(crate) fn since(&self, before: &Self) -> Sample {
+        let rate = |now: u64, before: u64, seconds: f64| {
+            if seconds > 0.0 { now.saturating_sub(before) as f64 / seconds } else { 0.0 }
+        };
+        let own = self.count.at_ns.saturating_sub(before.count.at_ns) as f64 / 1e9;
+        let guest = self.snapshot.seconds_since(&before.snapshot);
+        let host = self.host_seconds_since(before);
+        Sample {
+            pps: rate(self.count.frames, before.count.frames, own),
+            sent_pps: rate(self.counts.sent, before.counts.sent, host),
+            interrupts_per_s: rate(self.snapshot.interrupts, before.snapshot.interrupts, guest),
+            busy: self.snapshot.busy_since(&before.snapshot),
+        }
+    }
+}

@@ -1,0 +1,377 @@
+//! The lab's main job: every driver at every workload on every card, and the ratios between them.
+//!
+//! There is one boot for each card and machine. Within it the drivers take turns, round after round, so that what
+//! drifts, drifts for all of them; a ratio is the median of the rounds' ratios.
+
+use crate::lab::load::Rate;
+use crate::lab::measure::{Job, Measured, Sample};
+use crate::lab::workload::{self, Backend, Driver, Settings, Work};
+use crate::lab::{Cache, Error, Guest, Kernel, Machine, Model, Options, Result, Userland};
+use kpps_report::Registers;
+use kpps_report::lab::{Lab, Ratio, Row, median};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// What is to be compared.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The kernel's name.
+    pub kernel: String,
+    /// Cards.
+    pub models: Vec<Model>,
+    /// How drivers in user space reach them.
+    pub backends: Vec<Backend>,
+    /// Whose drivers.
+    pub drivers: Vec<Driver>,
+    /// What they do.
+    pub works: Vec<Work>,
+    /// How often each of them is started anew.
+    pub rounds: u32,
+    /// Windows that are measured in each round.
+    pub windows: u32,
+    /// The length of a window.
+    pub window: Duration,
+    /// What the host sends.
+    pub rate: Rate,
+    /// What is set of the kernel's driver.
+    pub settings: Settings,
+    /// After this time nothing new is begun.
+    pub at_most: Option<Duration>,
+    /// The program that is kpps in the guest.
+    pub kpps: PathBuf,
+}
+
+/// How much is told of why something could not be measured, in characters.
+const LONGEST_REASON: usize = 300;
+
+/// What is shown of the progress.
+pub trait Progress {
+    /// There will be so many jobs.
+    fn jobs(&mut self, count: usize);
+    /// This is done now.
+    fn now(&mut self, what: &str);
+    /// A job is done, or was left out.
+    fn done(&mut self);
+}
+
+/// A driver at a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Task {
+    work: Work,
+    driver: Driver,
+    backend: Backend,
+}
+
+/// What is done in one boot.
+#[derive(Clone, Debug)]
+struct Boot {
+    model: Model,
+    machine: Machine,
+    tasks: Vec<Task>,
+}
+
+impl Boot {
+    fn name(&self, task: &Task) -> String {
+        [self.model.name(), task.work.name(), task.driver.name(), task.backend.name()].join(" ")
+    }
+}
+
+impl Plan {
+    /// Does everything, or as much as there is time for. What was measured is in the results even then.
+    ///
+    /// # Errors
+    /// If a kernel or package cannot be had or a guest does not boot. A driver that fails is a row without figures.
+    pub fn run(&self, progress: &mut dyn Progress, go_on: fn() -> bool) -> Result<Lab> {
+        let since = Instant::now();
+        let boots = self.boots();
+        progress.jobs(boots.iter().map(|boot| boot.tasks.len() * self.rounds as usize).sum());
+        progress.now("fetching the kernel and the packages");
+        let cache = Cache::open()?;
+        let kernel = Kernel::get(&cache, &self.kernel)?;
+        let userland = Userland::get(&cache)?;
+        // Time is for measuring: what is fetched once does not count.
+        let since = if since.elapsed() > Duration::from_secs(20) { Instant::now() } else { since };
+        let lab = Lab {
+            kpps_version: env!("CARGO_PKG_VERSION").into(),
+            kernel: kernel.name.clone(),
+            kernel_version: kernel.version.clone(),
+            rounds: self.rounds,
+            window_ms: u64::try_from(self.window.as_millis()).unwrap_or(u64::MAX),
+            load_pps: match self.rate {
+                Rate::Pps(pps) => Some(pps),
+                Rate::Flood => None,
+            },
+            our_ring: self.settings.our_ring(),
+            dpdk_ring: self.settings.dpdk_ring(),
+            settings: self.settings.0.iter().map(ToString::to_string).collect(),
+            complete: true,
+            ..Lab::default()
+        };
+        let mut found = Found { lab, ..Found::default() };
+        for boot in boots {
+            if !go_on() {
+                found.lab.complete = false;
+                break;
+            }
+            if found.is_late(self, since) {
+                boot.tasks.iter().for_each(|task| found.leave_out(boot.name(task), self.rounds, progress));
+                continue;
+            }
+            progress.now(&format!("booting {} with {}", self.kernel, boot.model.name()));
+            let options = Options::new(boot.machine, workload::cards(boot.model));
+            let dpdk = self.drivers.contains(&Driver::Dpdk);
+            let ours = self.drivers.contains(&Driver::Ours).then_some(self.kpps.as_path());
+            let start = || {
+                let mut guest = Guest::boot(&options, &kernel, &userland, dpdk, ours)?;
+                guest.interruptible(go_on);
+                Ok(guest)
+            };
+            let again = |guest: &mut Guest| start().map(|fresh| *guest = fresh);
+            let mut guest = start()?;
+            if found.lab.qemu.is_empty() {
+                found.lab.qemu = guest.qemu_version()?;
+            }
+            if !self.rounds(&mut guest, &boot, since, &mut found, progress, &again) {
+                found.lab.complete = false;
+                break;
+            }
+        }
+        found.conclude();
+        Ok(found.lab)
+    }
+
+    /// Everything that is done in one boot; whether to go on.
+    fn rounds(
+        &self,
+        guest: &mut Guest,
+        boot: &Boot,
+        since: Instant,
+        found: &mut Found,
+        progress: &mut dyn Progress,
+        again: &dyn Fn(&mut Guest) -> Result<()>,
+    ) -> bool {
+        for round in 0..self.rounds {
+            for task in &boot.tasks {
+                let name = boot.name(task);
+                if found.is_late(self, since) {
+                    found.leave_out(name, 1, progress);
+                    continue;
+                }
+                progress.now(&name);
+                let job = Job {
+                    model: boot.model,
+                    driver: task.driver,
+                    backend: task.backend,
+                    work: task.work,
+                    settings: &self.settings,
+                    rate: self.rate,
+                    windows: self.windows,
+                    window: self.window,
+                    traced: round == 0,
+                };
+                let begun = Instant::now();
+                match job.run(guest) {
+                    Ok(measured) => found.add(boot, task, round, measured),
+                    Err(Error::Interrupted) => return false,
+                    Err(error) => {
+                        found.lab.complete = false;
+                        let why: String = error.to_string().chars().take(LONGEST_REASON).collect();
+                        found.lab.failures.push(format!("{name}: {why}"));
+                        // Whatever still runs there would be measured with the next.
+                        if let Err(error) = again(guest) {
+                            found.lab.failures.push(format!("{name}: no guest any more: {error}"));
+                            return true;
+                        }
+                    }
+                }
+                found.longest = found.longest.max(begun.elapsed());
+                progress.done();
+            }
+        }
+        true
+    }
+
+    /// The boots, and what is done in each.
+    fn boots(&self) -> Vec<Boot> {
+        let mut boots = Vec::new();
+        for machine in [Machine::Plain, Machine::Iommu] {
+            let users = [Backend::Uio, Backend::Vfio].into_iter();
+            let users: Vec<Backend> = users
+                .filter(|backend| backend.machine() == machine && self.backends.contains(backend))
+                .collect();
+            // The kernel's driver is measured without an IOMMU, and with one only to compare with others there.
+            let in_haste = self.at_most.is_some();
+            let linux = machine == Machine::Plain || !users.is_empty() && !in_haste;
+            for &model in &self.models {
+                let mut tasks = Vec::new();
+                for &work in &self.works {
+                    // A bridge has nothing to be compared with but the kernel's.
+                    if work == Work::Bridge && in_haste && !linux {
+                        continue;
+                    }
+                    for &driver in &self.drivers {
+                        let backends = match driver {
+                            Driver::Linux if linux => &[Backend::Kernel][..],
+                            Driver::Linux => &[],
+                            Driver::Ours | Driver::Dpdk => &users,
+                        };
+                        let possible =
+                            backends.iter().filter(|backend| workload::exists(driver, **backend, work));
+                        tasks.extend(possible.map(|&backend| Task { work, driver, backend }));
+                    }
+                }
+                if !tasks.is_empty() {
+                    boots.push(Boot { model, machine, tasks });
+                }
+            }
+        }
+        boots
+    }
+}
+
+/// What was found so far.
+#[derive(Default)]
+struct Found {
+    lab: Lab,
+    /// By card, IOMMU, task and round.
+    measured: BTreeMap<(Model, bool, Task), BTreeMap<u32, Measured>>,
+    longest: Duration,
+}
+
+impl Found {
+    fn is_late(&self, plan: &Plan, since: Instant) -> bool {
+        // A job that would not be ready in time is not begun.
+        plan.at_most.is_some_and(|at_most| since.elapsed() + self.longest > at_most)
+    }
+
+    fn leave_out(&mut self, name: String, rounds: u32, progress: &mut dyn Progress) {
+        let what = format!("{name}: no time left");
+        if !self.lab.failures.contains(&what) {
+            self.lab.failures.push(what);
+        }
+        (0..rounds).for_each(|_| progress.done());
+        self.lab.complete = false;
+    }
+
+    fn add(&mut self, boot: &Boot, task: &Task, round: u32, measured: Measured) {
+        let key = (boot.model, boot.machine == Machine::Iommu, *task);
+        self.measured.entry(key).or_default().insert(round, measured);
+    }
+
+    /// Rows and ratios of what was measured.
+    fn conclude(&mut self) {
+        for (&(model, iommu, task), rounds) in &self.measured {
+            self.lab.rows.push(row(model, iommu, task, rounds));
+        }
+        for (&(model, iommu, task), ours) in &self.measured {
+            if task.driver != Driver::Ours {
+                continue;
+            }
+            for (over, backend) in [(Driver::Dpdk, task.backend), (Driver::Linux, Backend::Kernel)] {
+                let other = Task { driver: over, backend, ..task };
+                let Some(others) = self.measured.get(&(model, iommu, other)) else { continue };
+                let ratios = ratios(ours, others);
+                self.lab.ratios.extend(Ratio::of(&row(model, iommu, task, ours), over.name(), &ratios));
+            }
+        }
+    }
+}
+
+/// Of two drivers round by round; where there is only one round, window by window.
+fn ratios(ours: &BTreeMap<u32, Measured>, others: &BTreeMap<u32, Measured>) -> Vec<f64> {
+    let ratio = |a: f64, b: f64| (b > 0.0).then_some(a / b);
+    let pps = |measured: &Measured| median(measured.samples.iter().map(|sample| sample.pps));
+    let pairs: Vec<_> = ours.iter().filter_map(|(round, ours)| Some((ours, others.get(round)?))).collect();
+    match pairs[..] {
+        [(a, b)] => a.samples.iter().zip(&b.samples).filter_map(|(a, b)| ratio(a.pps, b.pps)).collect(),
+        _ => pairs.into_iter().filter_map(|(a, b)| ratio(pps(a)?, pps(b)?)).collect(),
+    }
+}
+
+fn row(model: Model, iommu: bool, task: Task, rounds: &BTreeMap<u32, Measured>) -> Row {
+    let Task { work, driver, backend } = task;
+    let samples = || rounds.values().flat_map(|measured| &measured.samples);
+    let middle = |value: fn(&Sample) -> f64| median(samples().map(value)).unwrap_or(0.0);
+    let mut drops = BTreeMap::new();
+    for (place, count) in rounds.values().flat_map(|measured| &measured.drops) {
+        *drops.entry(place.clone()).or_insert(0) += count;
+    }
+    Row {
+        workload: work.name().into(),
+        driver: driver.name().into(),
+        backend: backend.name().into(),
+        device: model.name().into(),
+        iommu,
+        vcpus: 1,
+        pps: samples().map(|sample| sample.pps.round()).collect(),
+        median_pps: middle(|sample| sample.pps).round(),
+        sent_pps: work.is_loaded().then(|| middle(|sample| sample.sent_pps).round()),
+        interrupts_per_s: middle(|sample| sample.interrupts_per_s).round(),
+        cpu_busy: middle(|sample| sample.busy),
+        registers_per_packet: rounds
+            .values()
+            .find_map(|measured| measured.registers)
+            .map(|(read, write)| Registers { read, write }),
+        sent: rounds.values().map(|measured| measured.sent).sum(),
+        unsent: rounds.values().map(|measured| measured.unsent).sum(),
+        drops,
+        surplus: rounds.values().map(|measured| measured.surplus).sum(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn plan() -> Plan {
+        Plan {
+            kernel: "linux-6.1".into(),
+            models: Model::ALL.into(),
+            backends: vec![Backend::Uio, Backend::Vfio],
+            drivers: Driver::ALL.into(),
+            works: Work::ALL.into(),
+            rounds: 1,
+            windows: 1,
+            window: Duration::from_millis(1),
+            rate: Rate::Flood,
+            settings: Settings::default(),
+            at_most: None,
+            kpps: PathBuf::new(),
+        }
+    }
+
+    #[test]
+    fn one_boot_for_each_card_and_machine() {
+        let boots = plan().boots();
+        assert_eq!(boots.len(), 4);
+        assert!(boots.iter().all(|boot| boot.tasks.len() == 13), "{boots:?}");
+        let quick = Plan { at_most: Some(Duration::ZERO), ..plan() };
+        assert_eq!(quick.boots()[3].tasks.len(), 8, "nothing of the kernel's in the second machine");
+        let linux = Plan { drivers: vec![Driver::Linux], backends: vec![], ..plan() };
+        assert_eq!(linux.boots().len(), 2);
+    }
+
+    #[test]
+    fn a_ratio_is_the_median_of_the_rounds() {
+        let measured = |pps: &[f64]| {
+            let samples = pps.iter().map(|pps| Sample { pps: *pps, ..Sample::default() }).collect();
+            Measured { samples, drops: [("ring".to_owned(), 5)].into(), ..Measured::default() }
+        };
+        let mut found = Found::default();
+        let boot = Boot { model: Model::E1000, machine: Machine::Plain, tasks: vec![] };
+        let task = |driver| Task { work: Work::Loop, driver, backend: Backend::Uio };
+        for (round, (ours, dpdk)) in (0..).zip([(300.0, 100.0), (200.0, 200.0), (400.0, 100.0)]) {
+            found.add(&boot, &task(Driver::Ours), round, measured(&[ours]));
+            found.add(&boot, &task(Driver::Dpdk), round, measured(&[dpdk]));
+        }
+        // A round in which only one of them worked says nothing.
+        found.add(&boot, &task(Driver::Ours), 3, measured(&[300.0]));
+        found.conclude();
+        let [ratio] = &found.lab.ratios[..] else { panic!("{:?}", found.lab.ratios) };
+        assert_eq!((ratio.ratio, ratio.min, ratio.max, &*ratio.over), (3.0, 1.0, 4.0, "dpdk"));
+        // Drops are summed over all rounds, that one among them.
+        assert_eq!((found.lab.rows[0].median_pps, found.lab.rows[0].drops["ring"]), (300.0, 20));
+    }
+}

@@ -1,0 +1,288 @@
+//! A guest as a testbed of the bench: the host offers, a driver in the guest takes what it can.
+//!
+//! Time is real. A frame counts as delivered when its consumer has seen it: the kernel's early drop, testpmd's rxonly,
+//! `kpps count`. The measured time lies between two looks at all counters, one at the guest's and one at ours; each
+//! look takes a few milliseconds, in which the load goes on. Latency, the bus and allocations cannot be seen from here.
+
+use crate::lab::load::{Load as Sender, Rate};
+use crate::lab::measure::{Look, registers};
+use crate::lab::workload::{self, Backend, Driver, Running, Settings, Work};
+use crate::lab::{Cache, Error, Guest, Kernel, Model, Options, Result, Userland, kernel};
+use kpps_frames::{Size, rate};
+use kpps_measure::{Latency, Load, Testbed, Trial, TrialError};
+use kpps_report::{Cpu, Ledger};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+/// The shortest time under load before measuring: the wire's own buffers are full then.
+const WARMUP: Duration = Duration::from_millis(200);
+/// How long frames may still arrive when the load has ended: what QEMU holds back longer came too late.
+const AFTERWARDS: Duration = Duration::from_millis(kpps_measure::AFTERWARDS_MS as u64);
+/// How long such late frames may trickle in before the next trial, and how long silence must last to be believed.
+const DRAIN: Duration = Duration::from_secs(60);
+const SILENCE: Duration = Duration::from_millis(100);
+
+/// Which guest: "linux-6.1/e1000", behind another slash "ours-uio", "ours-vfio", "dpdk-uio" or "dpdk-vfio".
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BedSpec {
+    /// The kernel.
+    pub kernel: String,
+    /// The card.
+    pub model: Model,
+    /// Whose driver.
+    pub driver: Driver,
+    /// How it reaches its card.
+    pub backend: Backend,
+}
+
+impl FromStr for BedSpec {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let help = "give KERNEL/DEVICE as linux-6.1/e1000, or KERNEL/DEVICE/DRIVER-BACKEND as linux-6.1/e1000/dpdk-uio";
+        let parts: Vec<&str> = text.split('/').collect();
+        let (kernel, model, driver) = match parts[..] {
+            [kernel, model] => (kernel, model, None),
+            [kernel, model, driver] => (kernel, model, Some(driver)),
+            _ => return Err(format!("'{text}' is no guest: {help}")),
+        };
+        let known = kernel::known().map_err(|e| e.to_string())?;
+        if !known.iter().any(|it| it.name == kernel) {
+            let names: Vec<_> = known.iter().map(|it| it.name.as_str()).collect();
+            return Err(format!("there is no kernel called '{kernel}': known are {}", names.join(", ")));
+        }
+        let (driver, backend) = match driver.and_then(|driver| driver.split_once('-')) {
+            Some((driver, backend)) => (driver.parse()?, backend.parse()?),
+            None if driver.is_none_or(|driver| driver == "linux") => (Driver::Linux, Backend::Kernel),
+            None => return Err(format!("'{text}' does not say how the driver reaches its card: {help}")),
+        };
+        if !workload::exists(driver, backend, Work::Receive) {
+            return Err(format!("{} does not work through {}: {help}", driver.name(), backend.name()));
+        }
+        Ok(Self { kernel: kernel.into(), model: model.parse()?, driver, backend })
+    }
+}
+
+impl BedSpec {
+    /// Its name in results: "linux-6.1 e1000", "linux-6.1 e1000 dpdk-uio".
+    pub fn name(&self) -> String {
+        let Self { kernel, model, driver, backend } = self;
+        match driver {
+            Driver::Linux => format!("{kernel} {}", model.name()),
+            _ => format!("{kernel} {} {}-{}", model.name(), driver.name(), backend.name()),
+        }
+    }
+
+    /// What it is, in words.
+    pub fn description(&self) -> String {
+        let whose = match self.driver {
+            Driver::Linux => "the kernel's own driver, early drop by tc".to_owned(),
+            Driver::Dpdk => format!("testpmd rxonly through {}", self.backend.name()),
+            Driver::Ours => format!("kpps count through {}", self.backend.name()),
+        };
+        format!("{} on QEMU's {}, {whose}", self.kernel, self.model.name())
+    }
+}
+
+/// A guest that receives. It is booted with the first trial.
+pub struct Bed {
+    spec: BedSpec,
+    settings: Settings,
+    kpps: PathBuf,
+    up: Option<(Guest, Box<dyn Running>)>,
+}
+
+impl Bed {
+    /// A guest that is not booted yet, with `kpps` as its kpps.
+    pub fn new(spec: BedSpec, settings: Settings, kpps: PathBuf) -> Self {
+        Self { spec, settings, kpps, up: None }
+    }
+
+    /// Which guest it is.
+    pub fn spec(&self) -> &BedSpec {
+        &self.spec
+    }
+
+    fn boot(&self) -> Result<(Guest, Box<dyn Running>)> {
+        let BedSpec { kernel, model, driver, backend } = &self.spec;
+        let cache = Cache::open()?;
+        let kernel = Kernel::get(&cache, kernel)?;
+        let userland = Userland::get(&cache)?;
+        let options = Options::new(backend.machine(), workload::cards(*model));
+        let ours = (*driver == Driver::Ours).then_some(self.kpps.as_path());
+        let mut guest = Guest::boot(&options, &kernel, &userland, *driver == Driver::Dpdk, ours)?;
+        let running = workload::start(&mut guest, *model, *driver, *backend, Work::Receive, &self.settings)?;
+        // QEMU's e1000 is deaf at first: no trial is to pay for that.
+        let wire = guest.take_wire(0).ok_or(Error::Input("the wire is taken".into()))?;
+        let probe = Sender::start(wire, Rate::Pps(1000.0), workload::frame(Work::Receive, Size::MIN)?)?;
+        let since = Instant::now();
+        let before = Look::take(&mut guest, running.as_ref(), None)?.count.frames;
+        while Look::take(&mut guest, running.as_ref(), None)?.count.frames <= before {
+            if since.elapsed() > Duration::from_secs(15) {
+                return Err(Error::Silent {
+                    seconds: 15,
+                    waiting_for: "the first frame".into(),
+                    tail: String::new(),
+                });
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        probe.quiet();
+        settled(&mut guest, running.as_ref(), &probe)?;
+        let (wire, _) = probe.stop()?;
+        guest.give_wire(0, wire);
+        Ok((guest, running))
+    }
+
+    fn measure(&mut self, load: &Load, go_on: &dyn Fn() -> bool) -> Result<Trial> {
+        if self.up.is_none() {
+            self.up = Some(self.boot()?);
+        }
+        let Some((guest, running)) = &mut self.up else { return Err(Error::Interrupted) };
+        let running = running.as_ref();
+        let begin = Look::take(guest, running, None)?;
+        let dropped = running.drops(guest)?;
+        let frame = workload::frame(Work::Receive, load.size)?;
+        let wire = guest.take_wire(0).ok_or(Error::Input("the wire is taken".into()))?;
+        let sender = Sender::start(wire, Rate::Pps(load.offered_pps), frame)?;
+        let window = watch(guest, running, &sender, load, go_on);
+        sender.quiet();
+        std::thread::sleep(AFTERWARDS);
+        let end = Look::take(guest, running, Some(&sender))?;
+        let drained = settled(guest, running, &sender);
+        let (wire, counts) = sender.stop()?;
+        guest.give_wire(0, wire);
+        let (from, to, registers) = window?;
+        let late = drained?.count.frames - end.count.frames;
+        let mut places = running.drops(guest)?;
+        for (place, count) in &mut places {
+            *count -= dropped.get(place).copied().unwrap_or(0).min(*count);
+        }
+        places.insert("wire".into(), late);
+        places.retain(|_, count| *count > 0);
+        let ledger = Ledger {
+            sent: counts.sent,
+            unsent: counts.unsent,
+            delivered: end.count.frames - begin.count.frames,
+            dropped: places,
+            ..Ledger::default()
+        };
+        let seconds = to.host_seconds_since(&from);
+        let taken = to.count.frames - from.count.frames;
+        // The consumer's clock and ours tick together, but are not read at the same moment.
+        let sample = to.since(&from);
+        let delivered = (sample.pps * seconds).round() as u64;
+        let sent = to.counts.sent - from.counts.sent;
+        let share = |part: usize| to.snapshot.cpu_share(&from.snapshot, part);
+        let accesses = |each: f64| (each * taken as f64).round() as u64;
+        Ok(Trial {
+            seconds,
+            sent,
+            unsent: to.counts.unsent - from.counts.unsent,
+            // The two looks are not of the same instant: a few frames of before may be counted.
+            delivered: delivered.min(sent),
+            taken,
+            interrupts: to.snapshot.interrupts - from.snapshot.interrupts,
+            register_reads: accesses(registers.0),
+            register_writes: accesses(registers.1),
+            allocations: 0,
+            cpu: Cpu { hardirq: share(3), softirq: share(4), thread: share(0) + share(1), empty_polls: 0.0 },
+            bus_busy: 0.0,
+            latency: Latency::default(),
+            ledger,
+        })
+    }
+}
+
+/// The measured time: looks at its begin and end, and register accesses for each frame.
+fn watch(
+    guest: &mut Guest,
+    running: &dyn Running,
+    sender: &Sender,
+    load: &Load,
+    go_on: &dyn Fn() -> bool,
+) -> Result<(Look, Look, (f64, f64))> {
+    let wait = |time: Duration| {
+        let until = Instant::now() + time;
+        while Instant::now() < until {
+            if !go_on() {
+                return Err(Error::Interrupted);
+            }
+            std::thread::sleep(
+                until.saturating_duration_since(Instant::now()).min(Duration::from_millis(50)),
+            );
+        }
+        Ok(())
+    };
+    wait(WARMUP.max(Duration::from_millis(load.warmup_ms.into())))?;
+    let from = Look::take(guest, running, Some(sender))?;
+    wait(Duration::from_millis(load.duration_ms.into()))?;
+    let to = Look::take(guest, running, Some(sender))?;
+    let registers = registers(guest, running, Some(sender))?;
+    Ok((from, to, registers.unwrap_or_default()))
+}
+
+/// Waits until nothing more arrives at the consumer.
+fn settled(guest: &mut Guest, running: &dyn Running, sender: &Sender) -> Result<Look> {
+    let since = Instant::now();
+    let mut last = Look::take(guest, running, Some(sender))?;
+    loop {
+        std::thread::sleep(SILENCE);
+        let now = Look::take(guest, running, Some(sender))?;
+        if now.count.frames == last.count.frames || since.elapsed() > DRAIN {
+            return Ok(now);
+        }
+        last = now;
+    }
+}
+
+impl Testbed for Bed {
+    /// That of a real gigabit wire. QEMU's has no limit.
+    fn line_rate_pps(&self, size: Size) -> f64 {
+        rate::line_rate_pps(rate::GIGABIT, size)
+    }
+
+    fn trial_while(
+        &mut self,
+        load: &Load,
+        go_on: &dyn Fn() -> bool,
+    ) -> std::result::Result<Trial, TrialError> {
+        self.measure(load, go_on).map_err(|error| match error {
+            Error::Interrupted => TrialError::Interrupted,
+            other => {
+                // Whatever still runs there: the next trial begins with another guest.
+                self.up = None;
+                TrialError::Testbed(other.to_string())
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn guests_as_people_name_them() {
+        let spec: BedSpec = "linux-6.1/e1000".parse().unwrap();
+        assert_eq!(
+            (spec.driver, spec.backend, &*spec.name()),
+            (Driver::Linux, Backend::Kernel, "linux-6.1 e1000")
+        );
+        let spec: BedSpec = "linux-5.10/e1000e/dpdk-vfio".parse().unwrap();
+        assert_eq!((spec.driver, spec.backend), (Driver::Dpdk, Backend::Vfio));
+        assert_eq!(spec.name(), "linux-5.10 e1000e dpdk-vfio");
+        for (text, part) in [
+            ("e1000", "is no guest"),
+            ("linux-2.2/e1000", "known are linux-6.1"),
+            ("linux-6.1/ne2000", "no device called"),
+            ("linux-6.1/e1000/ours", "how the driver reaches"),
+            ("linux-6.1/e1000/linux-uio", "does not work through"),
+        ] {
+            let error = text.parse::<BedSpec>().unwrap_err();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}

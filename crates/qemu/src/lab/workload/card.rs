@@ -1,0 +1,65 @@
+//! What a card counts itself, read past whoever drives it.
+
+use crate::lab::guest::address;
+use crate::lab::{Error, Guest, Result};
+
+/// Frames for which there was no descriptor (SDM 13.7.5). QEMU does not clear it when it is read, as Linux's driver believes,
+/// so that the driver's own sum is worthless.
+const MPC: u64 = 0x4010;
+/// Frames received (TPR, SDM 13.7.43), of which QEMU counts those that it has stored, and frames sent (TPT, SDM 13.7.44).
+/// Reading clears them.
+pub(super) const STORED: u64 = 0x40d0;
+pub(super) const SENT: u64 = 0x40d4;
+
+/// A statistics register of a card.
+pub(crate) struct Register {
+    address: String,
+}
+
+impl Register {
+    /// That at `offset` of the `index`-th card.
+    pub(crate) fn of(guest: &mut Guest, index: usize, offset: u64) -> Result<Self> {
+        let resource = guest.run(&format!("head -1 /sys/bus/pci/devices/{}/resource", address(index)))?;
+        let base = resource.split_whitespace().next().and_then(|word| word.strip_prefix("0x"));
+        let base = base.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        let base = base.ok_or(Error::Protocol { what: "a card's registers".into(), answer: resource })?;
+        Ok(Self { address: format!("{:#x}", base + offset) })
+    }
+
+    /// The command that prints it.
+    pub(crate) fn command(&self) -> String {
+        format!("devmem {}", self.address)
+    }
+
+    /// Its value, as that command prints it.
+    pub(crate) fn parse(answer: &str) -> Result<u64> {
+        u64::from_str_radix(answer.trim().trim_start_matches("0x"), 16)
+            .map_err(|_| Error::Protocol { what: "a card's counter".into(), answer: answer.into() })
+    }
+
+    fn read(&self, guest: &mut Guest) -> Result<u64> {
+        Self::parse(&guest.at_once(&self.command())?)
+    }
+}
+
+/// Frames that a card's ring had no room for.
+pub(crate) struct MissedFrames {
+    register: Register,
+    before: u64,
+}
+
+impl MissedFrames {
+    /// Counts from now on.
+    pub(crate) fn of(guest: &mut Guest, index: usize) -> Result<Self> {
+        let register = Register::of(guest, index, MPC)?;
+        let before = register.read(guest)?;
+        Ok(Self { register, before })
+    }
+
+    /// Frames since then.
+    pub(crate) fn now(&self, guest: &mut Guest) -> Result<u64> {
+        let now = self.register.read(guest)?;
+        // A reset clears it.
+        Ok(if now < self.before { now } else { now - self.before })
+    }
+}

@@ -1,0 +1,183 @@
+//! The kernel's own driver: pktgen, early drop, routing, bridging.
+
+use super::card::MissedFrames;
+use super::{Count, LOADED, OPEN, Running, Settings, Work, bind, cards, involved};
+use crate::lab::counters::Snapshot;
+use crate::lab::guest::address;
+use crate::lab::{Error, Guest, Model, Result};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// How long a link may take: the driver looks every two seconds.
+const LINK: Duration = Duration::from_secs(15);
+/// Frames that pktgen hands to the driver before it rings the doorbell.
+const BURST: u32 = 32;
+
+/// Reads a number that follows `words` in `text`.
+fn number(text: &str, words: &[&str]) -> Option<u64> {
+    let mut rest = text;
+    for word in words {
+        rest = &rest[rest.find(word)? + word.len()..];
+    }
+    let digits = rest.trim_start();
+    digits[..digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len())].parse().ok()
+}
+
+/// The interface of the `index`-th card.
+pub(crate) fn interface(guest: &mut Guest, index: usize) -> Result<String> {
+    let name = guest.run(&format!("ls /sys/bus/pci/devices/{}/net", address(index)))?;
+    Ok(name.trim().to_owned())
+}
+
+/// Waits until the link of an interface is up.
+pub(crate) fn await_link(guest: &mut Guest, interface: &str) -> Result<()> {
+    let since = Instant::now();
+    while guest.run(&format!("cat /sys/class/net/{interface}/carrier"))?.trim() != "1" {
+        if since.elapsed() > LINK {
+            return Err(Error::Silent {
+                seconds: LINK.as_secs(),
+                waiting_for: format!("the link of {interface}"),
+                tail: String::new(),
+            });
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+struct Linux {
+    work: Work,
+    counter: String,
+    /// What undoes the setup.
+    undo: String,
+    missed: MissedFrames,
+}
+
+pub(super) fn start(
+    guest: &mut Guest,
+    model: Model,
+    work: Work,
+    settings: &Settings,
+) -> Result<Box<dyn Running>> {
+    settings.load_driver(guest, model, cards(model).len())?;
+    for index in involved(work) {
+        bind(guest, index, model.name())?;
+    }
+    let watched = if work.is_loaded() { LOADED } else { OPEN };
+    let mut names = Vec::new();
+    for index in involved(work) {
+        let name = interface(guest, index)?;
+        guest.run(&format!("ip link set {name} up"))?;
+        settings.apply(guest, &name)?;
+        names.push(name);
+    }
+    for name in &names {
+        await_link(guest, name)?;
+    }
+    let first = names.first().cloned().unwrap_or_default();
+    let second = names.get(1).cloned().unwrap_or_default();
+    let queue = format!("/bin/tc -s qdisc show dev {second}");
+    let (setup, counter, undo) = match work {
+        Work::Transmit => pktgen(guest, &first)?,
+        Work::Receive => {
+            for module in ["sch_ingress", "cls_matchall", "act_gact"] {
+                guest.load(module, "")?;
+            }
+            (
+                format!(
+                    "/bin/tc qdisc add dev {first} clsact && \
+                     /bin/tc filter add dev {first} ingress matchall action drop"
+                ),
+                format!("/bin/tc -s filter show dev {first} ingress"),
+                format!("/bin/tc qdisc del dev {first} clsact"),
+            )
+        }
+        Work::Forward => (
+            format!(
+                "sysctl -w net.ipv4.ip_forward=1 net.ipv4.conf.all.rp_filter=0 && \
+                 /bin/ip address add 198.18.255.254/16 dev {first} && \
+                 /bin/ip address add 198.19.255.254/16 dev {second} && \
+                 /bin/ip neigh add 198.19.0.2 lladdr 02:00:00:00:00:02 dev {second} && \
+                 /bin/ip neigh add 198.18.0.1 lladdr 02:00:00:00:00:01 dev {first}"
+            ),
+            queue,
+            format!("/bin/ip address flush dev {first}; /bin/ip address flush dev {second}"),
+        ),
+        Work::Bridge => {
+            guest.load("bridge", "")?;
+            (
+                format!(
+                    "/bin/ip link add lab type bridge forward_delay 0 && /bin/ip link set {first} master lab && \
+                     /bin/ip link set {second} master lab && /bin/ip link set lab up"
+                ),
+                queue,
+                "/bin/ip link del lab".to_owned(),
+            )
+        }
+        Work::Loop => return Err(Error::Input("Linux has no loop".into())),
+    };
+    guest.run(&setup)?;
+    let undo = format!("{undo}; for name in {}; do ip link set $name down; done", names.join(" "));
+    let missed = MissedFrames::of(guest, watched)?;
+    Ok(Box::new(Linux { work, counter, undo, missed }))
+}
+
+/// The kernel's packet generator, without end: setup, counter, undo.
+fn pktgen(guest: &mut Guest, interface: &str) -> Result<(String, String, String)> {
+    guest.load("pktgen", "")?;
+    let at = "/proc/net/pktgen";
+    let options = ["count 0", "pkt_size 60", "delay 0", "clone_skb 1000000", "dst_mac 02:00:00:00:00:02"];
+    let options: String =
+        options.iter().map(|option| format!("echo {option} > {at}/{interface} && ")).collect();
+    let setup = format!(
+        "echo rem_device_all > {at}/kpktgend_0; echo add_device {interface} > {at}/kpktgend_0 && {options}\
+         echo burst {BURST} > {at}/{interface} && {{ (echo start > {at}/pgctrl) & sleep 0.1; }}"
+    );
+    Ok((setup, format!("cat {at}/{interface}"), format!("echo stop > {at}/pgctrl; sleep 0.2")))
+}
+
+impl Running for Linux {
+    fn counter(&self) -> String {
+        self.counter.clone()
+    }
+
+    fn frames(&self, snapshot: &Snapshot) -> Result<Count> {
+        let text = snapshot.text.as_str();
+        let frames = match self.work {
+            Work::Transmit => number(text, &["pkts-sofar:"]),
+            Work::Receive => number(text, &["(dropped"]),
+            _ => number(text, &["Sent", "bytes"]),
+        };
+        let frames = frames
+            .ok_or_else(|| Error::Protocol { what: "the kernel's counters".into(), answer: text.into() })?;
+        Ok(Count { at_ns: snapshot.at_ns, frames })
+    }
+
+    fn drops(&self, guest: &mut Guest) -> Result<BTreeMap<String, u64>> {
+        Ok([("ring".to_owned(), self.missed.now(guest)?)].into())
+    }
+
+    fn finish(self: Box<Self>, guest: &mut Guest) -> Result<BTreeMap<String, u64>> {
+        let drops = self.drops(guest)?;
+        guest.run(&self.undo)?;
+        Ok(drops)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_found_in_what_the_tools_print() {
+        let pktgen = "Params: count 0\nCurrent:\n     pkts-sofar: 805632  errors: 0\n";
+        assert_eq!(number(pktgen, &["pkts-sofar:"]), Some(805_632));
+        let filter = "filter protocol all pref 49152 matchall chain 0 handle 0x1\n\tAction statistics:\n\
+            \tSent 4600 bytes 100 pkt (dropped 99, overlimits 0 requeues 0)\n";
+        assert_eq!(number(filter, &["(dropped"]), Some(99));
+        let queue =
+            "qdisc pfifo_fast 0: root\n Sent 6000 bytes 100 pkt (dropped 0, overlimits 0 requeues 0)\n";
+        assert_eq!(number(queue, &["Sent", "bytes"]), Some(100));
+        assert_eq!(number("Sent nothing", &["Sent", "bytes"]), None);
+    }
+}

@@ -1,0 +1,248 @@
+//! What is run in a guest: a driver at a kind of work, which can be looked at while it goes on.
+
+mod card;
+mod dpdk;
+mod linux;
+mod ours;
+mod settings;
+
+pub use settings::{Setting, Settings};
+
+use crate::lab::counters::Snapshot;
+use crate::lab::guest::{self, Cable, Card, address};
+use crate::lab::{Error, Guest, Machine, Model, Result};
+use kpps_frames::build::{Flow, udp_test};
+use kpps_frames::{Mac, Size};
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+/// A set of names, and how they are written.
+macro_rules! names {
+    ($(#[$about:meta])* $type:ident ($what:literal) { $($(#[$doc:meta])* $name:ident = $text:literal),+ $(,)? }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum $type { $($(#[$doc])* $name),+ }
+
+        impl $type {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name),+];
+            /// Its name.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$name => $text),+ }
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = String;
+            fn from_str(text: &str) -> std::result::Result<Self, String> {
+                Self::ALL.iter().copied().find(|it| it.name() == text).ok_or_else(|| {
+                    let names: Vec<_> = Self::ALL.iter().map(|it| it.name()).collect();
+                    format!(concat!("there is no ", $what, " called '{}': known are {}"), text, names.join(", "))
+                })
+            }
+        }
+    };
+}
+
+names! {
+    /// Whose driver.
+    Driver("driver") {
+        /// kpps.
+        Ours = "ours",
+        /// The kernel's own.
+        Linux = "linux",
+        /// testpmd's.
+        Dpdk = "dpdk",
+    }
+}
+
+names! {
+    /// How a driver reaches its card.
+    Backend("backend") {
+        /// From user space, by physical addresses.
+        Uio = "uio",
+        /// From user space, through the IOMMU.
+        Vfio = "vfio",
+        /// From inside the kernel.
+        Kernel = "kernel",
+    }
+}
+
+names! {
+    /// What is done with the cards.
+    Work("workload") {
+        /// Send as fast as possible, to nobody.
+        Transmit = "transmit",
+        /// Take what the host sends, and drop it as early as possible.
+        Receive = "receive",
+        /// Pass frames on between two cards on one hub, round and round.
+        Loop = "loop",
+        /// Pass what the host sends to one card on by another one. Linux routes it, which is what it calls forwarding.
+        Forward = "forward",
+        /// As forward, but as a bridge that learns.
+        Bridge = "bridge",
+    }
+}
+
+impl Work {
+    /// Whether the host sends.
+    pub const fn is_loaded(self) -> bool {
+        matches!(self, Self::Receive | Self::Forward | Self::Bridge)
+    }
+}
+
+impl Backend {
+    /// The machine that it needs.
+    pub const fn machine(self) -> Machine {
+        match self {
+            Self::Vfio => Machine::Iommu,
+            Self::Uio | Self::Kernel => Machine::Plain,
+        }
+    }
+}
+
+/// The card with an open cable: transmit, and the way out of forward and bridge.
+pub const OPEN: usize = 0;
+/// The two cards on one hub.
+pub const PAIR: [usize; 2] = [1, 2];
+/// The card whose cable ends at the host.
+pub const LOADED: usize = 3;
+
+/// The cards of a machine on which every workload can run.
+pub fn cards(model: Model) -> Vec<Card> {
+    let cables = [Cable::Open, Cable::Hub(1), Cable::Hub(1), Cable::Host];
+    cables.map(|cable| Card { model, cable }).into()
+}
+
+/// The frame that the host sends for a workload, without FCS. A bridge gets frames that are for somebody behind it; all
+/// others get frames for their own card.
+///
+/// # Errors
+/// If no frame of this size can be built.
+pub fn frame(work: Work, size: Size) -> Result<Vec<u8>> {
+    let mac = if work == Work::Bridge { Flow::default().to_mac } else { Mac(guest::mac(LOADED)) };
+    udp_test(&Flow { to_mac: mac, ..Flow::default() }, size).map_err(|e| Error::Input(e.to_string()))
+}
+
+/// A driver at work.
+pub trait Running {
+    /// A command that prints what [`frames`](Self::frames) reads.
+    fn counter(&self) -> String;
+    /// The frames dealt with so far, and if the program has a better clock than the one it was asked by, its time in ns.
+    ///
+    /// # Errors
+    /// If the text is not what was expected.
+    fn frames(&self, snapshot: &Snapshot) -> Result<Count>;
+    /// Frames lost so far, by place.
+    ///
+    /// # Errors
+    /// If the guest does not answer.
+    fn drops(&self, guest: &mut Guest) -> Result<BTreeMap<String, u64>>;
+    /// Ends the work, and tells what was lost, by place.
+    ///
+    /// # Errors
+    /// If it does not end.
+    fn finish(self: Box<Self>, guest: &mut Guest) -> Result<BTreeMap<String, u64>>;
+}
+
+/// How far a driver is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// When, in ns of any clock.
+    pub at_ns: u64,
+    /// Frames dealt with: sent, taken, or passed on, over both directions.
+    pub frames: u64,
+}
+
+/// Whether there is such a thing: testpmd is no bridge, and Linux has no loop.
+pub const fn exists(driver: Driver, backend: Backend, work: Work) -> bool {
+    match (driver, backend) {
+        (Driver::Linux, Backend::Kernel) => !matches!(work, Work::Loop),
+        (Driver::Linux, _) | (_, Backend::Kernel) => false,
+        (Driver::Dpdk, _) => !matches!(work, Work::Bridge),
+        (Driver::Ours, _) => true,
+    }
+}
+
+/// Puts `driver` to `work` in a guest with [`cards`].
+///
+/// # Errors
+/// If it does not start, or there is no such thing (see [`exists`]).
+pub fn start(
+    guest: &mut Guest,
+    model: Model,
+    driver: Driver,
+    backend: Backend,
+    work: Work,
+    settings: &Settings,
+) -> Result<Box<dyn Running>> {
+    if !exists(driver, backend, work) {
+        let (driver, backend, work) = (driver.name(), backend.name(), work.name());
+        return Err(Error::Input(format!("{driver} cannot do {work} through {backend}")));
+    }
+    match driver {
+        Driver::Linux => linux::start(guest, model, work, settings),
+        Driver::Dpdk => dpdk::start(guest, backend, work, settings.dpdk_ring()),
+        Driver::Ours => ours::start(guest, backend, work, settings.our_ring()),
+    }
+}
+
+/// The cards that take part in a workload.
+fn involved(work: Work) -> Vec<usize> {
+    match work {
+        Work::Transmit => vec![OPEN],
+        Work::Receive => vec![LOADED],
+        Work::Loop => PAIR.into(),
+        Work::Forward | Work::Bridge => vec![LOADED, OPEN],
+    }
+}
+
+/// Loads the modules of a backend.
+///
+/// # Errors
+/// If the kernel does not have them.
+pub fn load_backend(guest: &mut Guest, backend: Backend) -> Result<()> {
+    match backend {
+        Backend::Uio => guest.load("uio_pci_generic", ""),
+        Backend::Vfio => {
+            // A part of vfio in later kernels.
+            if guest.kernel().has("vfio_virqfd") {
+                guest.load("vfio_virqfd", "")?;
+            }
+            // The emulated IOMMU does not remap interrupts.
+            guest.load("vfio_iommu_type1", "allow_unsafe_interrupts=1")?;
+            guest.load("vfio_pci", "")
+        }
+        Backend::Kernel => Ok(()),
+    }
+}
+
+/// Gives the `index`-th card to the kernel driver `driver` ("e1000", "uio_pci_generic", "vfio-pci"), if it does not have it.
+///
+/// # Errors
+/// If that driver does not take it.
+pub fn bind(guest: &mut Guest, index: usize, driver: &str) -> Result<()> {
+    let address = address(index);
+    let device = format!("/sys/bus/pci/devices/{address}");
+    let command = format!(
+        "now=$(readlink {device}/driver); now=${{now##*/}}; \
+         if [ \"$now\" != {driver} ]; then \
+         if [ -n \"$now\" ]; then echo {address} > {device}/driver/unbind; fi; \
+         echo {driver} > {device}/driver_override; echo {address} > /sys/bus/pci/drivers_probe; \
+         now=$(readlink {device}/driver); [ \"${{now##*/}}\" = {driver} ]; fi"
+    );
+    guest.run(&command).map(drop).map_err(|error| match error {
+        Error::Command { output, .. } => {
+            Error::Input(format!("the driver {driver} does not take the card {address}: {output}"))
+        }
+        other => other,
+    })
+}
+
+/// The kernel driver that stands in for a program.
+fn stand_in(backend: Backend) -> &'static str {
+    match backend {
+        Backend::Vfio => "vfio-pci",
+        Backend::Uio | Backend::Kernel => "uio_pci_generic",
+    }
+}
