@@ -25,8 +25,8 @@ impl From<&str> for Failure {
     }
 }
 
-impl From<kpps_qemu::qtest::Error> for Failure {
-    fn from(error: kpps_qemu::qtest::Error) -> Self {
+impl From<kpps_qemu::Error> for Failure {
+    fn from(error: kpps_qemu::Error) -> Self {
         Self(error.to_string())
     }
 }

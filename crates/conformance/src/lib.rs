@@ -88,7 +88,7 @@ pub enum Error {
     NotModelled(Chip),
     /// QEMU is not there or does not run.
     #[error(transparent)]
-    Qemu(#[from] kpps_qemu::qtest::Error),
+    Qemu(#[from] kpps_qemu::Error),
     /// The card, or the interface at the other end of its cable, cannot be used.
     #[error("{0}")]
     Real(String),

@@ -29,7 +29,7 @@ impl QemuBench {
     ///
     /// # Errors
     /// If QEMU is not installed or does not start.
-    pub fn start(chip: Chip, model: Model, timers: Timers) -> Result<Self, kpps_qemu::qtest::Error> {
+    pub fn start(chip: Chip, model: Model, timers: Timers) -> Result<Self, kpps_qemu::Error> {
         let options = Options { timers, ..Options::new(model) };
         let qemu = Qemu::start(&options)?;
         let version = qemu.version()?;
@@ -69,7 +69,7 @@ impl Bench for QemuBench {
         Ok(self.qemu.collect()?)
     }
     fn settle(&mut self, ns: u64) -> Result<(), Failure> {
-        Ok(self.qemu.settle(ns)?)
+        Ok(self.qemu.advance(ns)?)
     }
     fn set_link(&mut self, up: bool) -> Result<(), Failure> {
         Ok(self.qemu.set_link(up)?)

@@ -120,7 +120,7 @@ async fn client(qemu: Qemu, interrupt: Interrupt<'static, Window>) {
 }
 
 /// Moves frames both ways.
-fn carry(qemu: &Qemu, peer: &mut Peer) -> Result<(), kpps_qemu::qtest::Error> {
+fn carry(qemu: &Qemu, peer: &mut Peer) -> Result<(), kpps_qemu::Error> {
     while let Some(frame) = qemu.collect()? {
         peer.cable.to_peer.push_back(frame);
     }
@@ -128,5 +128,5 @@ fn carry(qemu: &Qemu, peer: &mut Peer) -> Result<(), kpps_qemu::qtest::Error> {
     while let Some(frame) = peer.cable.from_peer.pop_front() {
         qemu.inject(&frame)?;
     }
-    qemu.settle(0)
+    qemu.advance(0)
 }

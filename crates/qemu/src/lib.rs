@@ -1,8 +1,17 @@
-//! QEMU as a testbed of the driver.
+//! QEMU as a testbed: its e1000 cards without a guest, and guests with stock kernels on the same cards.
 //!
-//! - [`qtest`]: one of QEMU's e1000 cards behind [`kpps_platform`], without a guest.
-//! - [`lab`] (feature `lab`): guests with stock Debian kernels on the same cards.
+//! - [`qtest`]: one of QEMU's e1000 cards behind [`kpps_platform`].
+//! - [`lab`] (feature `lab`): guests with Debian's kernels, to compare Linux's driver, DPDK's and ours.
+//!
+//! Both use one QEMU process, one QMP client and one host end of a cable ([`Wire`]).
 
+mod error;
 #[cfg(feature = "lab")]
 pub mod lab;
+mod process;
+mod qmp;
 pub mod qtest;
+mod wire;
+
+pub use error::{Error, Result};
+pub use wire::Wire;

@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 use kpps_platform::{Buffer, BufferSource, DmaMemory, DmaSpec, Platform, Registers};
-use kpps_qemu::qtest::{Error, Model, Options, Qemu, Timers, Window};
+use kpps_qemu::Error;
+use kpps_qemu::qtest::{Model, Options, Qemu, Timers, Window};
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
@@ -96,7 +97,7 @@ fn every_model_sends_receives_and_interrupts() {
         assert_ne!(regs.read(ICR) & RXT0, 0);
         assert!(!card.interrupt_line());
         regs.write(ICS, RXT0);
-        card.settle(1_000_000).unwrap();
+        card.advance(1_000_000).unwrap();
         assert_eq!(card.interrupts(), 2);
         card.check().unwrap();
     }

@@ -140,7 +140,7 @@ fn on_qemu() -> Result<(), Box<dyn Error>> {
             while let Some(frame) = peer.cable.from_peer.pop_front() {
                 qemu.inject(&frame)?;
             }
-            qemu.settle(0)?;
+            qemu.advance(0)?;
             if since.elapsed() > Duration::from_secs(PATIENCE_S) {
                 return Err(format!("{what}: not within {PATIENCE_S} s").into());
             }

@@ -1,12 +1,12 @@
-//! What can go wrong in the lab.
+//! Errors of the lab.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why the lab cannot do what it was asked.
+/// A failure in the lab.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// What was asked for does not exist; the text says what does.
+    /// An argument names something that does not exist. The text lists what does.
     #[error("{0}")]
     Input(String),
     /// A program that the lab needs is missing.
@@ -17,33 +17,28 @@ pub enum Error {
         /// The Debian package that has it.
         package: &'static str,
     },
-    /// A package could not be had.
+    /// A package could not be fetched or unpacked.
     #[error("{0}")]
     Package(String),
-    /// A file is not what it should be.
+    /// A file is missing or not valid.
     #[error("{}: {what}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         what: String,
     },
-    /// QEMU ended by itself.
-    #[error("QEMU ended ({status}): {stderr}")]
-    Ended {
-        /// Its exit status.
-        status: String,
-        /// What it printed.
-        stderr: String,
-    },
-    /// The guest did not say what it was waited for.
+    /// QEMU, or a connection to it, failed.
+    #[error(transparent)]
+    Qemu(crate::Error),
+    /// The guest did not answer in time.
     #[error("no answer within {seconds} s: {waiting_for}{tail}")]
     Silent {
-        /// How long we waited.
+        /// The time limit.
         seconds: u64,
-        /// For what.
+        /// The missing answer.
         waiting_for: String,
-        /// The last that was heard, if anything.
+        /// The end of the guest's output, if there is any.
         tail: String,
     },
     /// A command in the guest failed.
@@ -56,27 +51,39 @@ pub enum Error {
         /// What it printed.
         output: String,
     },
-    /// An answer that cannot be understood.
+    /// An answer that is not valid.
     #[error("{what}: {answer:?}")]
     Protocol {
-        /// What was asked.
+        /// The question.
         what: String,
-        /// What came back.
+        /// The answer.
         answer: String,
     },
-    /// The user had enough.
+    /// The user interrupted it.
     #[error("interrupted")]
     Interrupted,
-    /// A file or socket of ours failed.
+    /// A file or socket on our side failed.
     #[error("{0}")]
     Io(#[from] io::Error),
+}
+
+impl From<crate::Error> for Error {
+    fn from(error: crate::Error) -> Self {
+        match error {
+            crate::Error::NotInstalled { program } => {
+                Self::NotInstalled { program, package: "qemu-system-x86" }
+            }
+            crate::Error::Io(error) => Self::Io(error),
+            other => Self::Qemu(other),
+        }
+    }
 }
 
 /// The lab's results.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// `what` is wrong with the file at `path`.
+    /// The fault `what` of the file at `path`.
     pub(crate) fn file(path: &Path, what: impl ToString) -> Self {
         Self::File { path: path.to_owned(), what: what.to_string() }
     }

@@ -1,16 +1,17 @@
-//! A machine in QEMU with a stock kernel and a few cards, and what can be done to it from outside.
+//! A running guest: a stock kernel in QEMU with a few cards, controlled from the host.
 
+use crate::Wire;
 use crate::lab::console::{Console, Output};
 use crate::lab::initrd::Contents;
 use crate::lab::kernel::Kernel;
-use crate::lab::qmp::Monitor;
+use crate::lab::options::Options;
 use crate::lab::userland::Userland;
-use crate::lab::wire::Wire;
 use crate::lab::{Error, Result, qemu};
+use crate::process::Process;
+use crate::qmp::Monitor;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::Path;
-use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 /// How long a kernel may take to boot: seconds, unless the host is very busy.
@@ -18,117 +19,10 @@ const BOOT_PATIENCE: Duration = Duration::from_secs(120);
 /// How long an ordinary command may take.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A card that QEMU emulates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Model {
-    /// 82540EM.
-    E1000,
-    /// 82574L.
-    E1000e,
-}
-
-impl Model {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::E1000, Self::E1000e];
-
-    /// QEMU's name for it, which is also that of Linux's driver.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::E1000 => "e1000",
-            Self::E1000e => "e1000e",
-        }
-    }
-}
-
-impl FromStr for Model {
-    type Err = String;
-
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
-        let known = Self::ALL.into_iter().find(|model| model.name() == text);
-        known.ok_or_else(|| format!("there is no device called '{text}': known are e1000 and e1000e"))
-    }
-}
-
-/// Where a card's cable ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cable {
-    /// Nowhere: what is sent is gone.
-    Open,
-    /// At a hub of the machine, with all others that name it.
-    Hub(u8),
-    /// At the host: a [`Wire`].
-    Host,
-}
-
-/// A card of the machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Card {
-    /// Which.
-    pub model: Model,
-    /// Its cable.
-    pub cable: Cable,
-}
-
-/// Whether there is an IOMMU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Machine {
-    /// None: for the kernel's drivers and UIO.
-    Plain,
-    /// Intel's, for VFIO. The kernel's own drivers pass it by.
-    Iommu,
-}
-
-/// A machine to boot.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Whether there is an IOMMU.
-    pub machine: Machine,
-    /// Processors.
-    pub vcpus: u8,
-    /// Memory in MiB.
-    pub memory_mib: u32,
-    /// Huge pages of 2 MiB each, which are part of the memory.
-    pub huge_pages: u32,
-    /// Cards: the first is 0000:00:10.0, the next 0000:00:11.0, and so on.
-    pub cards: Vec<Card>,
-    /// Words for the kernel's command line.
-    pub append: String,
-}
-
-impl Options {
-    /// One processor, 768 MiB, 64 huge pages.
-    pub fn new(machine: Machine, cards: Vec<Card>) -> Self {
-        Self { machine, vcpus: 1, memory_mib: 768, huge_pages: 64, cards, append: String::new() }
-    }
-
-    /// The kernel's command line. On a busy host the kernel finds the processor's clock unstable and takes another, which
-    /// costs microseconds each time and jumps: it is told to rely on it. Nor is it to check its timer's interrupts, which
-    /// may come too late. Registers are to be seen by `devmem`.
-    pub(crate) fn command_line(&self) -> String {
-        // Passed through for the kernel's own drivers: they are to be what they are without an IOMMU.
-        let iommu = if self.machine == Machine::Iommu { " intel_iommu=on iommu=pt" } else { "" };
-        format!(
-            "console=ttyS0 quiet panic=-1 mitigations=off ipv6.disable=1 net.ifnames=0 iomem=relaxed tsc=reliable no_timer_check \
-             hugepagesz=2M hugepages={}{iommu} {}",
-            self.huge_pages, self.append
-        )
-    }
-}
-
-/// The PCI address of the `index`-th card.
-pub fn address(index: usize) -> String {
-    format!("0000:00:{:02x}.0", 0x10 + index)
-}
-
-/// The station address of the `index`-th card.
-pub fn mac(index: usize) -> [u8; 6] {
-    [0x52, 0x54, 0, 0, 0, index as u8]
-}
-
 /// A running guest. It ends when this is dropped, or when the thread that booted it ends.
 #[derive(Debug)]
 pub struct Guest {
-    process: qemu::Process,
+    process: Process,
     monitor: Monitor,
     console: Console,
     link_control: Console,
@@ -161,14 +55,14 @@ impl Guest {
         let since = Instant::now();
         let started = qemu::start(options, &kernel.image, &initrd)?;
         let mut process = started.process;
-        let monitor = Monitor::new(started.monitor).map_err(|error| process.reason(error))?;
+        let monitor = Monitor::new(started.monitor).map_err(|error| process.cause(error))?;
         let mut guest = Self {
             process,
             monitor,
             console: Console::new(started.console)?,
             link_control: Console::new(started.link_control)?,
             commands: Console::new(started.commands)?,
-            wires: started.wires.into_iter().map(|wire| Wire::new(wire).map(Some)).collect::<Result<_>>()?,
+            wires: started.wires.into_iter().map(Some).collect(),
             trace: started.trace,
             linked: 0,
             kernel: kernel.clone(),
@@ -178,7 +72,7 @@ impl Guest {
             boot_time: Duration::ZERO,
         };
         let Self { process, commands, console, .. } = &mut guest;
-        let up = commands.expect("\u{1}ready\n", BOOT_PATIENCE, &mut || process.check());
+        let up = commands.expect("\u{1}ready\n", BOOT_PATIENCE, &mut || Ok(process.check()?));
         up.map_err(|error| match error {
             Error::Silent { seconds, .. } => {
                 // What the kernel said on its console tells more than our waiting.
@@ -186,7 +80,7 @@ impl Guest {
                 let tail = format!("; the console's last words: {}", console.tail());
                 Error::Silent { seconds, waiting_for: format!("{} to boot", kernel.version), tail }
             }
-            other => process.reason(other),
+            other => cause(process, other),
         })?;
         guest.boot_time = since.elapsed();
         Ok(guest)
@@ -212,7 +106,7 @@ impl Guest {
     /// # Errors
     /// If the monitor does not answer.
     pub fn qemu_version(&mut self) -> Result<String> {
-        self.monitor.version()
+        Ok(self.monitor.version()?)
     }
 
     /// The process id of the QEMU that runs it.
@@ -270,7 +164,7 @@ impl Guest {
         let result = commands.run(command, at_once, patience, &mut meanwhile);
         // Somebody may still wait for its cable.
         obey(link_control, monitor, *linked)?;
-        result.map_err(|error| process.reason(error))
+        result.map_err(|error| cause(process, error))
     }
 
     /// Starts `command` in the background at normal priority. What it prints is in the guest's file `log`;
@@ -319,7 +213,7 @@ impl Guest {
         let since = Instant::now();
         let mut meanwhile = || {
             wires.iter_mut().flatten().try_for_each(Wire::discard)?;
-            process.check()
+            Ok(process.check()?)
         };
         console.lines()?;
         // The shell echoes what it is told; only the answer has the sum.
@@ -346,7 +240,7 @@ impl Guest {
     /// # Errors
     /// If the monitor does not answer.
     pub fn set_link(&mut self, index: usize, up: bool) -> Result<()> {
-        self.monitor.set_link(&format!("card{index}"), up)
+        Ok(self.monitor.set_link(&format!("card{index}"), up)?)
     }
 
     /// The card whose cable the guest itself controls, by writing "link up" or "link down" to its second serial port.
@@ -376,7 +270,16 @@ impl Guest {
     }
 }
 
-/// Does what the guest asks on its second serial port.
+/// The cause of `error`: a broken connection means that QEMU ends ([`Process::cause`]).
+fn cause(process: &mut Process, error: Error) -> Error {
+    match error {
+        Error::Qemu(error) => process.cause(error).into(),
+        Error::Io(error) => process.cause(error.into()).into(),
+        other => process.check().err().map_or(other, Error::Qemu),
+    }
+}
+
+/// Executes the guest's requests on its second serial port.
 fn obey(link_control: &mut Console, monitor: &mut Monitor, card: usize) -> Result<()> {
     for line in link_control.lines()? {
         match line.as_str() {

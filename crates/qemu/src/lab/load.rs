@@ -3,8 +3,8 @@
 //! A frame is due at its time whatever became of those before. One that the wire does not take within
 //! [`PATIENCE`] is counted as unsent: it is a loss of the tester's, never one that did not happen.
 
-use crate::lab::wire::{LENGTH_BYTES, Wire};
 use crate::lab::{Error, Result};
+use crate::wire::{LENGTH_BYTES, Wire};
 use kpps_frames::{Tag, tag};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -193,12 +193,12 @@ impl Sender {
             tag::write(&mut frame[LENGTH_BYTES..], tag)
                 .map_err(|e| Error::Input(format!("the load's frame: {e}")))?;
         }
-        self.wire.send(&self.burst[..bytes], self.each)
+        Ok(self.wire.send(&self.burst[..bytes], self.each)?)
     }
 
     fn take(&mut self) -> Result<usize> {
         let Self { wire, seen, shared, frame: sent, .. } = self;
-        wire.receive(|frame| match tag::read(frame) {
+        let received = wire.receive(|frame| match tag::read(frame) {
             Some(tag) if unchanged(frame, sent) => {
                 shared.received.fetch_add(1, Relaxed);
                 match seen.see(u64::from(tag.sequence)) {
@@ -208,7 +208,8 @@ impl Sender {
                 }
             }
             _ => drop(shared.strange.fetch_add(1, Relaxed)),
-        })
+        });
+        Ok(received?)
     }
 }
 

@@ -1,37 +1,47 @@
-//! QEMU's e1000 cards as a device behind [`kpps_platform`]: a card that nobody here wrote, so
-//! that driver and model can be held against something other than each other.
+//! QEMU's e1000 cards behind [`kpps_platform`]: devices by other authors, against which driver and model
+//! are tested.
 //!
-//! [`Qemu::start`] runs `qemu-system-x86_64` with one card and a halted processor. The guest's
-//! memory is mapped here ([`Memory`]), so rings and buffers cost nothing; each register access is
-//! a message on QEMU's test socket (a read some 10–50 µs, a write a few, as it is posted). The
-//! cable ends here too: [`Qemu::inject`], [`Qemu::collect`], [`Qemu::set_link`].
+//! [`Qemu::start`] runs `qemu-system-x86_64` with one card and a halted CPU. The guest's memory is mapped
+//! here ([`Memory`]), so rings and buffers cost nothing. Each register access is a message on QEMU's test
+//! socket: a read takes some 10 to 50 µs, a write a few, because it is posted. The card's cable ends here
+//! too: [`Qemu::inject`], [`Qemu::collect`], [`Qemu::set_link`].
 //!
-//! It works with QEMUs whose qtest *accelerator* has been left out (Debian): the processor is
-//! emulated and stands still in a ROM of four bytes.
+//! Debian's QEMU lacks the qtest *accelerator*. It is not needed: the CPU is emulated and halts in a ROM of
+//! four bytes.
 //!
-//! Everything has a bounded wait. A QEMU that ends, hangs or talks nonsense is a device that
-//! reads as all ones; [`Qemu::check`] says why.
+//! Every wait is bounded. If QEMU ends, hangs or breaks the protocol, the card's registers read as all ones,
+//! and [`Qemu::check`] returns the reason.
+//!
+//! ```no_run
+//! use kpps_platform::{Platform, Registers};
+//! use kpps_qemu::qtest::{Model, Options, Qemu};
+//!
+//! let qemu = Qemu::start(&Options::new(Model::I82540Em))?;
+//! let status = qemu.platform().registers().read(0x0008);
+//! assert_ne!(status & 1 << 1, 0, "the link is up");
+//! # Ok::<(), kpps_qemu::Error>(())
+//! ```
 
-mod error;
+mod cable;
+mod machine;
 mod pci;
-mod process;
-mod qmp;
 mod socket;
-mod wire;
 
-pub use error::Error;
 pub use kpps_dma::{BufferPool, Memory, PoolBuffer, RingMemory};
 
+use crate::Result;
+use crate::process::{PROGRAM, Process};
+use crate::qmp::Monitor;
+use cable::Cable;
 use kpps_platform::{DmaMemory, DmaSpec, OutOfMemory, Platform, Registers};
+use machine::Started;
 use socket::Qtest;
 use std::cell::RefCell;
-use std::fs::File;
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-/// MSI-X vectors that can be told apart; the 82574 has five.
+/// MSI-X vectors at most; the 82574 has five.
 const MOST_VECTORS: usize = 8;
 
 /// Intel's PCI vendor id (SDM 4.1).
@@ -78,11 +88,11 @@ impl Model {
 /// How QEMU's timers run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timers {
-    /// As time passes on the wall.
+    /// In real time.
     Wall,
-    /// A timer that is set expires at once: QEMU's virtual time jumps to it, as its processor
-    /// has nothing to do. Delays of the emulation (1 s of deafness after a write of RCTL)
-    /// are then over as soon as QEMU's main loop comes round.
+    /// A timer expires as soon as it is set: QEMU's virtual time jumps to it, because the CPU is idle. Delays
+    /// of the emulation (no reception for 1 s after a write of RCTL) end with the next turn of QEMU's main
+    /// loop.
     Immediate,
 }
 
@@ -105,7 +115,7 @@ impl Options {
     /// A card with immediate timers and 64 MiB of memory.
     pub fn new(model: Model) -> Self {
         Self {
-            program: "qemu-system-x86_64".to_owned(),
+            program: PROGRAM.to_owned(),
             model,
             mac: [0x52, 0x54, 0x00, 0x12, 0x34, 0x56],
             timers: Timers::Immediate,
@@ -114,31 +124,43 @@ impl Options {
     }
 }
 
-/// One card in a QEMU of its own, which is killed when this is dropped, and when the thread that
-/// started it ends.
+/// One card in a QEMU of its own. QEMU is killed when this is dropped, and when the thread that started it
+/// ends.
 #[derive(Debug)]
 pub struct Qemu {
     place: Place,
     slot: u8,
     /// Where MSI-X messages arrive.
     messages: RingMemory,
-    wire: RefCell<wire::Wire>,
-    monitor: RefCell<qmp::Monitor>,
-    process: RefCell<process::Process>,
+    cable: RefCell<Cable>,
+    monitor: RefCell<Monitor>,
+    process: RefCell<Process>,
 }
 
 impl Qemu {
     /// Starts QEMU, finds the card and opens it.
     ///
     /// # Errors
-    /// [`Error::NotInstalled`] if there is no QEMU here; others if it does not start or its
+    /// [`Error::NotInstalled`] without QEMU; [`Error::Ended`] if it does not start; [`Error::NoCard`] if its
     /// bus lacks the card.
-    pub fn start(options: &Options) -> Result<Self, Error> {
-        let process::Started { mut process, ram, qtest, wire, monitor, directory } = process::start(options)?;
-        let (place, slot, wire, monitor) =
-            Self::open(options, &ram, qtest, wire, monitor).map_err(|error| process.reason(error))?;
-        // QEMU answers only when it has set up everything: its files are open by now.
-        directory.close()?;
+    ///
+    /// [`Error::NotInstalled`]: crate::Error::NotInstalled
+    /// [`Error::Ended`]: crate::Error::Ended
+    /// [`Error::NoCard`]: crate::Error::NoCard
+    pub fn start(options: &Options) -> Result<Self> {
+        let Started { mut process, ram, qtest, cable, monitor } = machine::start(options)?;
+        let open = || {
+            let qtest = Qtest::new(qtest)?;
+            qtest.ask("irq_intercept_in ioapic");
+            qtest.check()?;
+            let slot = pci::open(&qtest, INTEL, options.model.device_id())?;
+            let (qtest, since) = (Arc::new(qtest), Instant::now());
+            let place = Place { qtest, ram: Memory::shared(&ram)?, since, vectors: Arc::default() };
+            let mut monitor = Monitor::new(monitor)?;
+            monitor.await_cable()?;
+            Ok((place, slot, monitor))
+        };
+        let (place, slot, monitor) = open().map_err(|error| process.cause(error))?;
         let spec =
             DmaSpec { bytes: 8 * MOST_VECTORS, align: 64, boundary: None, max_address: u32::MAX.into() };
         let messages =
@@ -147,35 +169,13 @@ impl Qemu {
             place,
             slot,
             messages,
-            wire: RefCell::new(wire),
+            cable: RefCell::new(Cable::new(cable)?),
             monitor: RefCell::new(monitor),
             process: RefCell::new(process),
         })
     }
 
-    fn open(
-        options: &Options,
-        ram: &File,
-        qtest: UnixStream,
-        wire: UnixStream,
-        monitor: UnixStream,
-    ) -> Result<(Place, u8, wire::Wire, qmp::Monitor), Error> {
-        let qtest = Qtest::new(qtest)?;
-        qtest.ask("irq_intercept_in ioapic");
-        qtest.check()?;
-        let slot = pci::open(&qtest, INTEL, options.model.device_id())?;
-        let place = Place {
-            qtest: Arc::new(qtest),
-            ram: Memory::shared(ram)?,
-            since: Instant::now(),
-            vectors: Arc::default(),
-        };
-        let mut monitor = qmp::Monitor::new(monitor)?;
-        monitor.await_wire()?;
-        Ok((place, slot, wire::Wire::new(wire)?, monitor))
-    }
-
-    /// The place in which a driver can run this card; as many handles as wanted.
+    /// The platform for a driver of this card. All handles are of the same card.
     pub fn platform(&self) -> Place {
         self.place.clone()
     }
@@ -189,39 +189,37 @@ impl Qemu {
     ///
     /// # Errors
     /// If the monitor does not answer.
-    pub fn version(&self) -> Result<String, Error> {
+    pub fn version(&self) -> Result<String> {
         self.monitor.borrow_mut().version()
     }
 
-    /// Puts `frame`, without FCS, on the wire towards the card. QEMU keeps it until the card
-    /// can receive.
+    /// Sends `frame`, without FCS, to the card. QEMU keeps it until the card can receive.
     ///
     /// # Errors
     /// If the connection is broken.
-    pub fn inject(&self, frame: &[u8]) -> Result<(), Error> {
-        // The wire is another socket: a frame must not overtake the register writes before it.
-        self.place.qtest.settle_posted();
-        self.wire.borrow_mut().inject(frame)
+    pub fn inject(&self, frame: &[u8]) -> Result<()> {
+        // The cable is another socket: a frame must not overtake the register writes before it.
+        self.place.qtest.flush();
+        self.cable.borrow_mut().inject(frame)
     }
 
     /// The next frame that the card sent, without FCS.
     ///
     /// # Errors
     /// If the connection is broken.
-    pub fn collect(&self) -> Result<Option<Vec<u8>>, Error> {
-        self.wire.borrow_mut().collect()
+    pub fn collect(&self) -> Result<Option<Vec<u8>>> {
+        self.cable.borrow_mut().collect()
     }
 
-    /// Lets `ns` nanoseconds pass, at least one turn of QEMU's main loop, and keeps the wire
-    /// moving.
+    /// Waits `ns` nanoseconds, at least one turn of QEMU's main loop, and moves the cable's frames meanwhile.
     ///
     /// # Errors
-    /// Whatever has gone wrong since the last look.
-    pub fn settle(&self, ns: u64) -> Result<(), Error> {
+    /// The first failure since the last [`check`](Self::check).
+    pub fn advance(&self, ns: u64) -> Result<()> {
         let until = Instant::now() + Duration::from_nanos(ns);
         loop {
             self.place.qtest.synchronise();
-            self.wire.borrow_mut().pump()?;
+            self.cable.borrow_mut().pump()?;
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return self.check();
@@ -230,16 +228,11 @@ impl Qemu {
         }
     }
 
-    /// Whether frames for the card have not been taken by QEMU yet.
-    pub fn backlog(&self) -> bool {
-        self.wire.borrow().backlog()
-    }
-
     /// Plugs the cable in or pulls it.
     ///
     /// # Errors
     /// If the monitor does not answer.
-    pub fn set_link(&self, up: bool) -> Result<(), Error> {
+    pub fn set_link(&self, up: bool) -> Result<()> {
         self.monitor.borrow_mut().set_link("card", up)
     }
 
@@ -253,11 +246,11 @@ impl Qemu {
         self.place.qtest.raised()
     }
 
-    /// Gives the card so many MSI-X vectors instead of its interrupt line; 0 gives it the line back.
+    /// Enables so many MSI-X vectors instead of the card's interrupt line; 0 enables the line again.
     ///
     /// # Errors
-    /// [`Error::NoMessages`] if the card has no MSI-X.
-    pub fn set_vectors(&self, vectors: u8) -> Result<(), Error> {
+    /// [`Error::NoMessages`](crate::Error::NoMessages) if the card has no MSI-X.
+    pub fn set_vectors(&self, vectors: u8) -> Result<()> {
         let vectors = usize::from(vectors).min(MOST_VECTORS);
         let targets: Vec<u64> = (0..vectors as u64).map(|n| self.messages.bus() + 8 * n).collect();
         self.messages.words().iter().for_each(|word| word.store(0, Ordering::SeqCst));
@@ -266,25 +259,24 @@ impl Qemu {
         Ok(())
     }
 
-    /// Whether `vector` has fired since this was last asked, after all register accesses so far.
+    /// Whether `vector` has fired since the last call, after all register accesses so far.
     pub fn take_message(&self, vector: u8) -> bool {
         self.place.qtest.synchronise();
         let word = self.messages.words().get(usize::from(vector));
         word.is_some_and(|word| word.swap(0, Ordering::SeqCst) != 0)
     }
 
-    /// Whether QEMU is alive and has answered sensibly since the last call.
+    /// Checks that QEMU runs and that its answers since the last call were valid.
     ///
     /// # Errors
-    /// What was wrong.
-    pub fn check(&self) -> Result<(), Error> {
+    /// The first failure since the last call.
+    pub fn check(&self) -> Result<()> {
         self.process.borrow_mut().check()?;
         self.place.qtest.check()
     }
 }
 
-/// Registers, memory and clock of a [`Qemu`]. Once that is dropped, the card has vanished:
-/// its registers read as all ones.
+/// Registers, memory and clock of a [`Qemu`]. Once that is dropped, the card's registers read as all ones.
 #[derive(Clone, Debug)]
 pub struct Place {
     qtest: Arc<Qtest>,
@@ -300,7 +292,7 @@ impl Platform for Place {
     fn registers(&self) -> Window {
         Window { qtest: self.qtest.clone() }
     }
-    fn allocate(&self, spec: DmaSpec) -> Result<RingMemory, OutOfMemory> {
+    fn allocate(&self, spec: DmaSpec) -> std::result::Result<RingMemory, OutOfMemory> {
         self.ram.ring(spec)
     }
     fn now_ns(&self) -> u64 {

@@ -1,8 +1,8 @@
 //! Finding the card on QEMU's PCI bus and opening it, through configuration mechanism #1
 //! (PCI Local Bus Specification 3.2.2.3.2: ports 0xcf8 and 0xcfc).
 
-use crate::qtest::Error;
 use crate::qtest::socket::Qtest;
+use crate::{Error, Result};
 
 /// Where BAR 0 is put: in the hole below the I/O APIC, free in QEMU's PCs.
 pub(crate) const BAR0: u64 = 0xfea0_0000;
@@ -43,7 +43,7 @@ const ENTRY_BYTES: u64 = 16;
 
 /// Makes vector `n` of the card in `slot` write `n + 1` to the nth of these bus addresses; none
 /// at all switches MSI-X off.
-pub(crate) fn set_messages(qtest: &Qtest, slot: u8, targets: &[u64]) -> Result<(), Error> {
+pub(crate) fn set_messages(qtest: &Qtest, slot: u8, targets: &[u64]) -> Result<()> {
     let mut at = (read(qtest, slot, FIRST_CAPABILITY) & 0xFC) as u8;
     // A list cannot be longer than configuration space.
     for _ in 0..48 {
@@ -71,7 +71,7 @@ pub(crate) fn set_messages(qtest: &Qtest, slot: u8, targets: &[u64]) -> Result<(
 }
 
 /// Finds the card on bus 0, gives it its windows and lets it master the bus. Returns its slot.
-pub(crate) fn open(qtest: &Qtest, vendor: u16, device: u16) -> Result<u8, Error> {
+pub(crate) fn open(qtest: &Qtest, vendor: u16, device: u16) -> Result<u8> {
     let wanted = u32::from(device) << 16 | u32::from(vendor);
     let found = (0..32).find(|&slot| read(qtest, slot, ID) == wanted);
     qtest.check()?;

@@ -1,10 +1,10 @@
-//! QEMU's qtest protocol: one command a line, one answer a line, and interrupt lines that
-//! change reported in between.
+//! A client of QEMU's qtest protocol: one command a line, one answer a line. Between answers QEMU reports
+//! changes of interrupt lines.
 //!
-//! A write to the device is *posted*: its command is sent at once, its answer is read before
-//! the next answer that matters. As QEMU answers in order, a read pushes the writes before it.
+//! A write to the device is *posted*: the command is sent at once, and its answer is read later, before the
+//! answer to the next read. QEMU answers in order, so a read completes all writes before it.
 
-use crate::qtest::Error;
+use crate::{Error, Result};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,8 +13,8 @@ use std::time::Duration;
 /// How long QEMU may take for one answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Unread answers allowed. A socket's buffer holds some 270 short messages; beyond that QEMU
-/// would wait for us in its main loop, and with it the device.
+/// Unread answers allowed. A socket's buffer holds some 270 short messages. Beyond that QEMU's main loop
+/// would block, and the device with it.
 const UNREAD: usize = 100;
 
 /// The connection, shared by all handles to the registers.
@@ -26,12 +26,12 @@ pub(crate) struct Qtest {
 #[derive(Debug)]
 struct State {
     stream: UnixStream,
-    /// Bytes received, of which the first `parsed` are dealt with.
+    /// Bytes received, of which the first `parsed` are processed.
     input: Vec<u8>,
     parsed: usize,
     unread: usize,
     lines: Lines,
-    /// Set once, by the first failure: from then on the device has vanished.
+    /// Set by the first failure: from then on reads return all ones.
     gone: bool,
     error: Option<Error>,
 }
@@ -39,13 +39,13 @@ struct State {
 /// The interrupt inputs of the I/O APIC.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lines {
-    /// One bit an input.
+    /// One bit for each input.
     asserted: u32,
     raised: u64,
 }
 
 impl Qtest {
-    pub(crate) fn new(stream: UnixStream) -> Result<Self, Error> {
+    pub(crate) fn new(stream: UnixStream) -> Result<Self> {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         Ok(Self {
@@ -65,7 +65,7 @@ impl Qtest {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends `command` and does not wait.
+    /// Sends `command` without waiting for the answer.
     pub(crate) fn post(&self, command: &str) {
         let mut state = self.lock();
         if !state.gone
@@ -75,14 +75,14 @@ impl Qtest {
         }
     }
 
-    /// Sends `command` and returns the number in its answer (0 if there is none); all ones when
-    /// QEMU is gone.
+    /// Sends `command` and returns the number in its answer (0 if there is none). Returns all ones after a
+    /// failure.
     pub(crate) fn ask(&self, command: &str) -> u64 {
         let mut state = self.lock();
         if state.gone {
             return u64::MAX;
         }
-        match state.post(command).and_then(|()| state.settle(command)) {
+        match state.post(command).and_then(|()| state.answer(command)) {
             Ok(value) => value,
             Err(error) => {
                 state.fail(error);
@@ -92,7 +92,7 @@ impl Qtest {
     }
 
     /// The first failure since the last call.
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    pub(crate) fn check(&self) -> Result<()> {
         self.lock().error.take().map_or(Ok(()), Err)
     }
 
@@ -108,14 +108,14 @@ impl Qtest {
         self.lock().lines.raised
     }
 
-    /// Waits until QEMU has done what was posted; nothing if it has.
-    pub(crate) fn settle_posted(&self) {
+    /// Waits until QEMU has executed all posted commands. Returns at once if there are none.
+    pub(crate) fn flush(&self) {
         if self.lock().unread > 0 {
             self.synchronise();
         }
     }
 
-    /// Waits until QEMU has done what was sent. Reading a byte of RAM disturbs no device.
+    /// Waits until QEMU has executed all commands, by a read of a byte of RAM, which no device sees.
     pub(crate) fn synchronise(&self) {
         self.ask("readb 0x0");
     }
@@ -127,9 +127,9 @@ impl State {
         self.error.get_or_insert(error);
     }
 
-    fn post(&mut self, command: &str) -> Result<(), Error> {
+    fn post(&mut self, command: &str) -> Result<()> {
         if self.unread >= UNREAD {
-            self.settle(command)?;
+            self.answer(command)?;
         }
         self.stream.write_all(command.as_bytes())?;
         self.stream.write_all(b"\n")?;
@@ -137,8 +137,8 @@ impl State {
         Ok(())
     }
 
-    /// Reads all answers due; the number in the last.
-    fn settle(&mut self, command: &str) -> Result<u64, Error> {
+    /// Reads all missing answers. Returns the number in the last.
+    fn answer(&mut self, command: &str) -> Result<u64> {
         let mut last = 0;
         while self.unread > 0 {
             let line = self.line(command)?;
@@ -165,7 +165,7 @@ impl State {
     }
 
     /// The next line that QEMU sent.
-    fn line(&mut self, command: &str) -> Result<String, Error> {
+    fn line(&mut self, command: &str) -> Result<String> {
         loop {
             if let Some(end) = self.input[self.parsed..].iter().position(|&byte| byte == b'\n') {
                 let line = &self.input[self.parsed..self.parsed + end];
@@ -177,10 +177,7 @@ impl State {
             self.parsed = 0;
             let mut chunk = [0; 4096];
             match self.stream.read(&mut chunk) {
-                Ok(0) => {
-                    let answer = "the end of the connection".to_owned();
-                    return Err(Error::Protocol { command: command.to_owned(), answer });
-                }
+                Ok(0) => return Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof).into()),
                 Ok(bytes) => self.input.extend_from_slice(&chunk[..bytes]),
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                     return Err(Error::Silent {

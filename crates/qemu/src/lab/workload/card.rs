@@ -1,6 +1,6 @@
 //! What a card counts itself, read past whoever drives it.
 
-use crate::lab::guest::address;
+use crate::lab::options::address;
 use crate::lab::{Error, Guest, Result};
 
 /// Frames for which there was no descriptor (SDM 13.7.5). QEMU does not clear it when it is read, as Linux's driver believes,

@@ -2,7 +2,7 @@
 
 use super::{Backend, Count, LOADED, Running, Work, bind, involved, load_backend, stand_in};
 use crate::lab::counters::Snapshot;
-use crate::lab::guest::address;
+use crate::lab::options::address;
 use crate::lab::workload::card::{MissedFrames, Register, SENT, STORED};
 use crate::lab::{Error, Guest, Result};
 use std::cell::Cell;

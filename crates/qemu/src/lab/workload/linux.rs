@@ -3,7 +3,7 @@
 use super::card::MissedFrames;
 use super::{Count, LOADED, OPEN, Running, Settings, Work, bind, cards, involved};
 use crate::lab::counters::Snapshot;
-use crate::lab::guest::address;
+use crate::lab::options::address;
 use crate::lab::{Error, Guest, Model, Result};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

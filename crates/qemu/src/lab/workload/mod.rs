@@ -9,7 +9,7 @@ mod settings;
 pub use settings::{Setting, Settings};
 
 use crate::lab::counters::Snapshot;
-use crate::lab::guest::{self, Cable, Card, address};
+use crate::lab::options::{self, Cable, Card, address};
 use crate::lab::{Error, Guest, Machine, Model, Result};
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Mac, Size};
@@ -120,7 +120,7 @@ pub fn cards(model: Model) -> Vec<Card> {
 /// # Errors
 /// If no frame of this size can be built.
 pub fn frame(work: Work, size: Size) -> Result<Vec<u8>> {
-    let mac = if work == Work::Bridge { Flow::default().to_mac } else { Mac(guest::mac(LOADED)) };
+    let mac = if work == Work::Bridge { Flow::default().to_mac } else { Mac(options::mac(LOADED)) };
     udp_test(&Flow { to_mac: mac, ..Flow::default() }, size).map_err(|e| Error::Input(e.to_string()))
 }
 

@@ -1,15 +1,12 @@
-//! What can go wrong between us and QEMU.
+//! Errors of QEMU and of the connections to it.
 
 use std::io;
 
-/// QEMU could not be started, or no longer does what it is told.
+/// QEMU did not start, ended, or broke a protocol.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The program was not found.
-    #[error(
-        "{program} is not installed; install qemu-system-x86: \
-         apt-get install --no-install-recommends qemu-system-x86"
-    )]
+    #[error("{program} is not installed: apt-get install --no-install-recommends qemu-system-x86")]
     NotInstalled {
         /// The program that was looked for.
         program: String,
@@ -22,23 +19,23 @@ pub enum Error {
         /// What it printed.
         stderr: String,
     },
-    /// QEMU is there but silent.
+    /// QEMU runs, but did not answer in time.
     #[error("QEMU did not answer within {seconds} s ({waiting_for})")]
     Silent {
-        /// How long we waited.
+        /// The time limit.
         seconds: u64,
-        /// For what.
+        /// The missing answer.
         waiting_for: String,
     },
     /// An answer that is not part of the protocol.
     #[error("QEMU answered {answer:?} to {command:?}")]
     Protocol {
-        /// What was asked.
+        /// The command.
         command: String,
-        /// What came back.
+        /// QEMU's answer.
         answer: String,
     },
-    /// No network card with the expected device id is on the bus.
+    /// No network card with the expected device id is on QEMU's PCI bus.
     #[error("no card {vendor:04x}:{device:04x} on QEMU's PCI bus")]
     NoCard {
         /// PCI vendor id.
@@ -49,7 +46,10 @@ pub enum Error {
     /// The card has no MSI-X.
     #[error("the card has no MSI-X")]
     NoMessages,
-    /// A socket or file of ours failed.
+    /// A socket or file on our side failed.
     #[error("talking to QEMU: {0}")]
     Io(#[from] io::Error),
 }
+
+/// Results of the calls to QEMU.
+pub type Result<T> = std::result::Result<T, Error>;

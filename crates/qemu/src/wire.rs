@@ -1,45 +1,51 @@
-//! The host's end of a cable: QEMU's `stream` network backend, frames with their length (4 bytes, big-endian) before them.
+//! The host's end of a cable: QEMU's `stream` network backend, frames with their length (4 bytes,
+//! big-endian) before them.
 //!
-//! Nothing here ever blocks. What is read must be read all the time: a QEMU that cannot get rid of a frame stops
-//! the card, and both directions with it.
+//! No call blocks, but for [`Wire::wait`]. Frames from QEMU must be read all the time: a QEMU that cannot
+//! deliver a frame stops the card, in both directions.
 
-use crate::lab::{Error, Result};
+use crate::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// QEMU's own limit of a frame on this backend.
+/// QEMU's own limit of a frame on this backend, in bytes.
 const LONGEST: usize = (4096 + 65536) * 2;
 /// Bytes of the length before a frame.
 pub const LENGTH_BYTES: usize = 4;
-/// Bytes that may wait between host and QEMU, bookkeeping included. QEMU takes all that waits at once and hands it to the
-/// card in no time at all. With this, these bursts are of some 150 small frames: a card's ring has room for them, as it has
-/// on a real wire; with 64 KiB they alone overran a ring of 256.
-const SEND_BUFFER: usize = 16 << 10;
+/// Bytes for one read.
 const CHUNK: usize = 256 << 10;
 
 /// One end of a cable.
 #[derive(Debug)]
 pub struct Wire {
     stream: UnixStream,
-    /// What was cut off a write that the socket took half of.
+    /// The end of a frame of which the socket took only the beginning.
     rest: Vec<u8>,
+    /// Received bytes are at `next..filled`.
     input: Vec<u8>,
-    /// Where in the input the frames begin that nobody has seen yet.
     next: usize,
+    filled: usize,
 }
 
 impl Wire {
     pub(crate) fn new(stream: UnixStream) -> Result<Self> {
         stream.set_nonblocking(true)?;
-        rustix::net::sockopt::set_socket_send_buffer_size(&stream, SEND_BUFFER)
-            .map_err(std::io::Error::from)?;
-        Ok(Self { stream, rest: Vec::new(), input: Vec::new(), next: 0 })
+        Ok(Self { stream, rest: Vec::new(), input: Vec::new(), next: 0, filled: 0 })
     }
 
-    /// Sends `frames`, each behind its length and all of `each` bytes together with that, and returns how many the
-    /// socket took. A frame is taken whole: what is left of one goes out with the next call.
+    /// Limits the bytes that wait between host and QEMU, the kernel's bookkeeping included.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn limit(&self, bytes: usize) -> Result<()> {
+        Ok(rustix::net::sockopt::set_socket_send_buffer_size(&self.stream, bytes)
+            .map_err(std::io::Error::from)?)
+    }
+
+    /// Sends `frames` and returns how many the socket took. Each frame has its length before it; both
+    /// together are `each` bytes. A frame is taken whole: the rest of the last one goes out with the next call.
     ///
     /// # Errors
     /// If the other end is gone.
@@ -55,7 +61,7 @@ impl Wire {
         Ok(whole)
     }
 
-    /// Sends one frame (without FCS), if the socket takes it; whether it did.
+    /// Sends one frame (without FCS). Returns false if the socket does not take it.
     ///
     /// # Errors
     /// If the other end is gone.
@@ -65,7 +71,7 @@ impl Wire {
         Ok(self.send(&whole, whole.len())? == 1)
     }
 
-    /// Sends what is left of a frame that was taken; whether nothing is left.
+    /// Sends the rest of the last frame. Returns true if nothing is left of it.
     ///
     /// # Errors
     /// If the other end is gone.
@@ -82,10 +88,10 @@ impl Wire {
         Ok(true)
     }
 
-    /// Calls `see` with each frame that has come, without FCS, and returns how many there were.
+    /// Calls `see` with each received frame, without FCS, and returns their number.
     ///
     /// # Errors
-    /// If the other end is gone or talks nonsense.
+    /// If the other end is gone or sends a length that no frame has.
     pub fn receive(&mut self, mut see: impl FnMut(&[u8])) -> Result<usize> {
         let mut frames = 0;
         while self.fill()? {
@@ -94,7 +100,7 @@ impl Wire {
         Ok(frames)
     }
 
-    /// Throws away what has come.
+    /// Drops all received frames.
     ///
     /// # Errors
     /// As [`receive`](Self::receive).
@@ -102,11 +108,11 @@ impl Wire {
         self.receive(|_| {}).map(drop)
     }
 
-    /// Waits until the other end has taken most of what was sent, or for `at_most`.
-    pub(crate) fn wait(&self, at_most: Duration) {
+    /// Waits until the socket takes more, or for `at_most`.
+    pub fn wait(&self, at_most: Duration) {
         let mut fds = [PollFd::new(&self.stream, PollFlags::OUT)];
         let at_most = Timespec { tv_sec: 0, tv_nsec: at_most.subsec_nanos().into() };
-        // An error is seen by the next one who sends.
+        // The next call that sends reports an error.
         let _ = rustix::event::poll(&mut fds, Some(&at_most));
     }
 
@@ -123,30 +129,34 @@ impl Wire {
         Ok(taken)
     }
 
-    /// Reads once; whether there was anything.
+    /// Reads once. Returns false if nothing was there.
     fn fill(&mut self) -> Result<bool> {
-        self.input.drain(..self.next);
+        self.input.copy_within(self.next..self.filled, 0);
+        self.filled -= self.next;
         self.next = 0;
-        let full = self.input.len();
-        self.input.resize(full + CHUNK, 0);
+        if self.input.len() < self.filled + CHUNK {
+            self.input.resize(self.filled + CHUNK, 0);
+        }
         let read = loop {
-            match self.stream.read(&mut self.input[full..]) {
+            match self.stream.read(&mut self.input[self.filled..]) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break Ok(0),
-                read => break read,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break 0,
+                read => break read?,
             }
         };
-        self.input.truncate(full + *read.as_ref().unwrap_or(&0));
-        Ok(read? > 0)
+        self.filled += read;
+        Ok(read > 0)
     }
 
     fn cut(&mut self, see: &mut impl FnMut(&[u8])) -> Result<usize> {
         let mut frames = 0;
-        while let Some((length, rest)) = self.input[self.next..].split_first_chunk::<LENGTH_BYTES>() {
+        while let Some((length, rest)) =
+            self.input[self.next..self.filled].split_first_chunk::<LENGTH_BYTES>()
+        {
             let length = u32::from_be_bytes(*length) as usize;
             if length > LONGEST {
                 let answer = format!("a frame of {length} B");
-                return Err(Error::Protocol { what: "the wire".into(), answer });
+                return Err(Error::Protocol { command: "(the cable)".into(), answer });
             }
             let Some(frame) = rest.get(..length) else { break };
             see(frame);
@@ -165,7 +175,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn frames_survive_being_cut_anywhere(sizes in proptest::collection::vec(0usize..200, 1..50), cut in 1usize..300) {
+        fn frames_survive_being_cut_anywhere(
+            sizes in proptest::collection::vec(0usize..200, 1..50),
+            cut in 1usize..300,
+        ) {
             let (ours, mut theirs) = UnixStream::pair().unwrap();
             let mut wire = Wire::new(ours).unwrap();
             let mut bytes = Vec::new();

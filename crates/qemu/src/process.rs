@@ -1,0 +1,170 @@
+//! One QEMU process: how it is started, connected and ended.
+//!
+//! QEMU inherits all connections and files: socket pairs and files in memory. There is no directory, no
+//! socket file and no port, so nothing is left behind. The kernel kills QEMU when the thread that started
+//! it ends.
+
+use crate::{Error, Result};
+use rustix::fs::MemfdFlags;
+use rustix::io::FdFlags;
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{ErrorKind, Read, Seek, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// QEMU's program for 64-bit PCs.
+pub(crate) const PROGRAM: &str = "qemu-system-x86_64";
+/// How long the process may take to end once a connection to it has broken.
+const END: Duration = Duration::from_secs(1);
+
+/// A QEMU to be started: its arguments, and the descriptors that it inherits.
+pub(crate) struct Launch {
+    program: String,
+    command: Command,
+    inherited: Vec<OwnedFd>,
+}
+
+impl Launch {
+    /// `program` with emulated CPUs (TCG), without a display and without default devices.
+    pub(crate) fn new(program: &str) -> Self {
+        let mut command = Command::new(program);
+        command.args(["-nodefaults", "-no-user-config", "-display", "none", "-accel", "tcg"]);
+        Self { program: program.to_owned(), command, inherited: Vec::new() }
+    }
+
+    /// Adds arguments.
+    pub(crate) fn args(&mut self, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> &mut Self {
+        self.command.args(arguments);
+        self
+    }
+
+    /// A connection: our end, and the number of QEMU's descriptor.
+    pub(crate) fn stream(&mut self) -> Result<(UnixStream, i32)> {
+        let (ours, theirs) = UnixStream::pair()?;
+        Ok((ours, self.inherit(theirs.into())))
+    }
+
+    /// A connection as the character device `id`.
+    pub(crate) fn chardev(&mut self, id: &str) -> Result<UnixStream> {
+        let (ours, fd) = self.stream()?;
+        self.args(["-chardev", &format!("socket,id={id},fd={fd}")]);
+        Ok(ours)
+    }
+
+    /// The connection to QEMU's monitor ([`Monitor`](crate::qmp::Monitor)).
+    pub(crate) fn monitor(&mut self) -> Result<UnixStream> {
+        let monitor = self.chardev("monitor")?;
+        self.args(["-mon", "monitor,mode=control"]);
+        Ok(monitor)
+    }
+
+    /// A cable that ends here, as the network backend `id` ([`Wire`](crate::Wire)).
+    pub(crate) fn cable(&mut self, id: &str) -> Result<UnixStream> {
+        let (ours, fd) = self.stream()?;
+        self.args(["-netdev", &format!("stream,id={id},server=off,addr.type=fd,addr.str={fd}")]);
+        Ok(ours)
+    }
+
+    /// A file in memory with `contents`, and the path under which QEMU opens it.
+    pub(crate) fn file(&mut self, name: &str, contents: &[u8]) -> Result<(File, String)> {
+        let mut file = memory_file(name)?;
+        file.write_all(contents)?;
+        let fd = self.inherit(file.try_clone()?.into());
+        Ok((file, format!("/proc/self/fd/{fd}")))
+    }
+
+    fn inherit(&mut self, fd: OwnedFd) -> i32 {
+        let number = fd.as_raw_fd();
+        self.inherited.push(fd);
+        number
+    }
+
+    /// Starts QEMU.
+    ///
+    /// # Errors
+    /// [`Error::NotInstalled`], or whatever the system refuses.
+    pub(crate) fn start(self) -> Result<Process> {
+        let Self { program, mut command, inherited } = self;
+        let stderr = memory_file("stderr")?;
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr.try_clone()?);
+        // Ctrl-C in a terminal ends the measurement, which still needs QEMU to save its results.
+        command.process_group(0);
+        let us = rustix::process::getpid();
+        let prepare = move || {
+            for fd in &inherited {
+                rustix::io::fcntl_setfd(fd, FdFlags::empty())?;
+            }
+            set_parent_process_death_signal(Some(Signal::KILL))?;
+            // No signal comes if the parent ended before this call.
+            if getppid() == Some(us) { Ok(()) } else { Err(ErrorKind::BrokenPipe.into()) }
+        };
+        // SAFETY: between fork and exec it makes only system calls: no allocation and no lock.
+        unsafe { command.pre_exec(prepare) };
+        let child = command.spawn().map_err(|error| match error.kind() {
+            ErrorKind::NotFound => Error::NotInstalled { program },
+            _ => error.into(),
+        })?;
+        Ok(Process { child, stderr })
+    }
+}
+
+/// A file in memory without a name in the file system, closed on exec.
+fn memory_file(name: &str) -> Result<File> {
+    let fd = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC).map_err(std::io::Error::from)?;
+    Ok(fd.into())
+}
+
+/// A running QEMU; killed when dropped.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    stderr: File,
+}
+
+impl Process {
+    /// Its process id.
+    #[cfg(feature = "lab")]
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether QEMU still runs.
+    ///
+    /// # Errors
+    /// [`Error::Ended`] if it does not.
+    pub(crate) fn check(&mut self) -> Result<()> {
+        let Some(status) = self.child.try_wait()? else { return Ok(()) };
+        let mut stderr = Vec::new();
+        self.stderr.rewind()?;
+        self.stderr.read_to_end(&mut stderr)?;
+        let stderr = String::from_utf8_lossy(&stderr).trim().to_owned();
+        Err(Error::Ended { status: status.to_string(), stderr })
+    }
+
+    /// The cause of `error`: a broken connection means that QEMU ends, and how it ended says more.
+    pub(crate) fn cause(&mut self, error: Error) -> Error {
+        let since = Instant::now();
+        loop {
+            if let Err(ended) = self.check() {
+                return ended;
+            }
+            if !matches!(error, Error::Io(_)) || since.elapsed() > END {
+                return error;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Both fail if it has ended by itself, which is as good.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
