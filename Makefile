@@ -19,8 +19,8 @@ test: install-build-tools install-test-tools install-lab lint
 lab: install-build-tools install-test-tools install-lab
 	cargo build --profile test --package kpps
 	cargo test --package kpps-qemu --test guest -- --include-ignored --nocapture
-	cargo build --profile test --package kpps-smoltcp --examples
-	cargo test --package kpps-smoltcp --test lab -- --include-ignored --nocapture
+	cargo build --profile test --package kpps-netstack --examples
+	cargo test --package kpps-netstack --test lab -- --include-ignored --nocapture
 
 # Every fuzz target for 20 seconds.
 fuzz: install-build-tools

@@ -12,9 +12,12 @@
 //! No `unsafe` is used here. The one promise that a compiler cannot check, that
 //! [`DmaMemory::words`] is memory which the device really sees at [`DmaMemory::bus`], is the
 //! implementor's; breaking it makes the *device* misbehave, not Rust: the words are atomics.
-#![no_std]
-#![forbid(unsafe_code)]
+#![cfg_attr(not(feature = "std"), no_std)]
+#![deny(unsafe_code)]
 
+#[cfg(feature = "std")]
+#[allow(unsafe_code)]
+pub mod memory;
 pub mod wrap;
 
 use core::ops::Range;

@@ -6,7 +6,7 @@ use crate::system::{self, System};
 use crate::window::{Bar, Window};
 use crate::{Backend, Domain, Error, devices, pci, pci::Address, vfio::ioctl};
 use kpps_datasheet::{Chip, reg};
-use kpps_dma::RingMemory;
+use kpps_platform::memory::RingMemory;
 use kpps_platform::{DmaSpec, OutOfMemory, Platform};
 use nix::fcntl::Flock;
 use std::fs::File;

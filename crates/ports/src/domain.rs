@@ -1,7 +1,7 @@
 //! Memory that several cards share.
 
 use crate::{Backend, Error, physical, system::System, vfio};
-use kpps_dma::Memory;
+use kpps_platform::memory::Memory;
 use std::sync::Arc;
 
 /// Memory that every [`Card`](crate::Card) opened in it can reach, at the same bus addresses: a

@@ -3,7 +3,7 @@
 //! A huge page stays where it is as long as it is mapped, so its address is good for DMA.
 
 use crate::{Error, system};
-use kpps_dma::{HUGE_PAGE, Mapping, Piece};
+use kpps_platform::memory::{HUGE_PAGE, Mapping, Piece};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;

@@ -3,7 +3,7 @@
 
 use kpps_conformance::{Bench, ModelBench, ModelPlace, ModelRegisters};
 use kpps_datasheet::Chip;
-use kpps_dma::RingMemory;
+use kpps_platform::memory::RingMemory;
 use kpps_driver::Config;
 use kpps_driver::config::{NapiExit, Service};
 use kpps_platform::{Buffer, BufferSource, DmaSpec, OutOfMemory, Platform, Registers};

@@ -7,7 +7,7 @@ use super::{Counters, Descriptor, Frame, Link, Next, Port, Trouble, UdpPort, Wak
 use super::{PacketPort, XdpPort};
 #[cfg(target_os = "linux")]
 use crate::{Interrupts, Place};
-use kpps_dma::{BufferPool, PoolBuffer};
+use kpps_platform::memory::{BufferPool, PoolBuffer};
 use kpps_driver::Chip;
 use kpps_frames::build::Flow;
 use std::io;

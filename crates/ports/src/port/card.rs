@@ -10,7 +10,7 @@ use super::counted::Counted;
 use super::missed::Tally;
 use super::{Counters, Frame, Link, Next, Port, Trouble, Wake};
 use kpps_datasheet::stat;
-use kpps_dma::{BufferPool, PoolBuffer};
+use kpps_platform::memory::{BufferPool, PoolBuffer};
 use kpps_driver::config::{Config, Service};
 use kpps_driver::service::{Napi, Polling, SelfPacing};
 use kpps_driver::{Chip, Device, Fragment, Health, Received, probe, service};

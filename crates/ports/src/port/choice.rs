@@ -4,7 +4,7 @@ use super::any::SPARE_BUFFERS;
 use super::open::{CHUNK_BYTES, XDP_CAPABILITIES, refused};
 use super::{XdpPort, xdp};
 use crate::{Error, Spec, ethtool};
-use kpps_dma::Memory;
+use kpps_platform::memory::Memory;
 
 /// What a port's name stands for: `auto:INTERFACE` for the best that the system, the driver and this user's rights
 /// allow, with a word on why; any other for itself, with a word if it sees only a part of what comes.

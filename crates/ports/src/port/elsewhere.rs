@@ -3,7 +3,7 @@
 use super::any::{AnyPort, BUFFER_BYTES, Options, SPARE_BUFFERS};
 use super::{UdpPort, run};
 use crate::{Error, Spec};
-use kpps_dma::Memory;
+use kpps_platform::memory::Memory;
 use std::io;
 
 /// What a port's name stands for: itself.

@@ -49,7 +49,7 @@ pub use udp::UdpPort;
 #[cfg(target_os = "linux")]
 pub use xdp::XdpPort;
 
-use kpps_dma::{BufferPool, PoolBuffer};
+use kpps_platform::memory::{BufferPool, PoolBuffer};
 use kpps_platform::Buffer;
 
 /// What becomes readable when something has come, as the system has it.

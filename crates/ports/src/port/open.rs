@@ -6,7 +6,7 @@ use super::run::BUDGET;
 use super::{PacketPort, UdpPort, XdpPort, choose, xdp};
 use crate::error::UNLOCK;
 use crate::{Backend, Card, Domain, Error, Interrupts, Spec, devices, ethtool};
-use kpps_dma::{BufferPool, Memory};
+use kpps_platform::memory::{BufferPool, Memory};
 use kpps_driver::Chip;
 use kpps_driver::config::{Config, NapiExit, Refill, RefillWhen, Service};
 use kpps_platform::OutOfMemory;

@@ -156,7 +156,7 @@ pub(crate) fn unmask(device: &File, index: u32) -> io::Result<()> {
 /// bus address `iova`. The pages stay in memory until the container is closed.
 ///
 /// The caller sees to it that devices are given only what may change under the program's hands,
-/// as [`kpps_dma::Memory`] does.
+/// as [`kpps_platform::memory::Memory`] does.
 pub(crate) fn map_dma(container: &File, address: usize, bytes: usize, iova: u64) -> io::Result<()> {
     let map = abi::vfio_iommu_type1_dma_map {
         argsz: size_of::<abi::vfio_iommu_type1_dma_map>() as u32,

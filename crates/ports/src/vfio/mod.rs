@@ -3,7 +3,7 @@
 pub(crate) mod ioctl;
 
 use crate::{Error, pci::Address, physical, system, system::System};
-use kpps_dma::{HUGE_PAGE, Mapping, Memory, Piece};
+use kpps_platform::memory::{HUGE_PAGE, Mapping, Memory, Piece};
 use std::collections::{BTreeMap, btree_map::Entry};
 use std::fs::File;
 use std::io;

@@ -27,7 +27,7 @@ mod machine;
 mod pci;
 mod socket;
 
-pub use kpps_dma::{BufferPool, Memory, PoolBuffer, RingMemory};
+pub use kpps_platform::memory::{BufferPool, Memory, PoolBuffer, RingMemory};
 
 use crate::Result;
 use crate::process::{PROGRAM, Process};

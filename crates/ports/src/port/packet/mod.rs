@@ -15,7 +15,7 @@ use super::attached::{ADDRESSES, Attached, HEADER, VLAN};
 use super::{Counters, Frame, Link, Next, Port, Trouble, Wake};
 use crate::interface::Interface;
 use crate::socket::kick;
-use kpps_dma::{BufferPool, PoolBuffer};
+use kpps_platform::memory::{BufferPool, PoolBuffer};
 use kpps_platform::{Buffer, BufferSource};
 use message::Message;
 use ring::{Arrivals, Arrived, Departures};

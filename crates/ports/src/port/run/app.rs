@@ -3,7 +3,7 @@
 use super::{BUDGET, Shift, Watch};
 use crate::port::{AnyPort, Frame, Port, Trouble};
 use kpps_apps::{App, Outputs};
-use kpps_dma::BufferPool;
+use kpps_platform::memory::BufferPool;
 use kpps_platform::{Buffer, BufferSource};
 use std::time::{Duration, Instant};
 

@@ -5,7 +5,7 @@ use super::shape::{Shape, Times, Timetable};
 use super::steady::{self, Steady};
 use super::{BUDGET, BURST, Shift, Watch};
 use crate::port::{Frame, Port, Trouble};
-use kpps_dma::{BufferPool, PoolBuffer};
+use kpps_platform::memory::{BufferPool, PoolBuffer};
 use kpps_frames::templates::Template;
 use kpps_frames::{Tag, Templates, tag};
 use kpps_platform::{Buffer, BufferSource};

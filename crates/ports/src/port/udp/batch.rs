@@ -5,7 +5,7 @@ use crate::interface::name_of;
 use crate::port::Frame;
 use crate::socket::check;
 use crate::{ethtool, netlink};
-use kpps_dma::PoolBuffer;
+use kpps_platform::memory::PoolBuffer;
 use kpps_platform::Buffer;
 use std::io;
 use std::mem;

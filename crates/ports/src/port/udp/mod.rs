@@ -14,7 +14,7 @@ mod single;
 use super::{Counters, Descriptor, Frame, Link, Next, Port, Trouble, Wake};
 #[cfg(target_os = "linux")]
 use batch as system;
-use kpps_dma::{BufferPool, PoolBuffer};
+use kpps_platform::memory::{BufferPool, PoolBuffer};
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Size, tag};
 use kpps_platform::{Buffer, BufferSource};
@@ -330,7 +330,7 @@ fn is_lost(error: &io::Error) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use kpps_dma::Memory;
+    use kpps_platform::memory::Memory;
     use kpps_frames::Tag;
 
     fn pool() -> BufferPool {

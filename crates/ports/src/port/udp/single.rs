@@ -2,7 +2,7 @@
 
 use super::{Datagram, HEADERS};
 use crate::port::Frame;
-use kpps_dma::PoolBuffer;
+use kpps_platform::memory::PoolBuffer;
 use kpps_platform::Buffer;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};

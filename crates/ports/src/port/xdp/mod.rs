@@ -19,7 +19,7 @@ use crate::ethtool;
 use crate::interface::Interface;
 use crate::socket::{kick, wake_receiver};
 use bpf::Program;
-use kpps_dma::{BufferPool, Memory, PoolBuffer};
+use kpps_platform::memory::{BufferPool, Memory, PoolBuffer};
 use kpps_platform::{Buffer, BufferSource};
 use socket::{Outlet, SENDING, Socket};
 use std::io;

@@ -3,7 +3,7 @@
 use super::ring::{Consumer, Producer};
 use crate::interface::Interface;
 use crate::socket::{bind, check, set, socket};
-use kpps_dma::Mapping;
+use kpps_platform::memory::Mapping;
 use libc::{SOL_XDP, xdp_desc};
 use std::io;
 use std::mem;

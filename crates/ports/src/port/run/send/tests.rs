@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::port::{Counters, Descriptor, Link, Next, Wake};
-use kpps_dma::Memory;
+use kpps_platform::memory::Memory;
 use kpps_frames::Size;
 use kpps_frames::build::{Flow, udp_test};
 use std::collections::BTreeSet;

@@ -7,11 +7,14 @@
 //! Soundness: a slot lives as long as its pool's [`Shared`], and that owns a reference to itself
 //! until there is neither a handle nor a buffer outside ([`Home::leave`]).
 
-use crate::memory::Span;
-use kpps_platform::{Buffer, BufferSource};
+use super::regions::{Memory, Span};
+use crate::{Buffer, BufferSource, DmaSpec, OutOfMemory};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// A cache line: packet buffers start on one.
+const CACHE_LINE: usize = 64;
 
 /// Buffers that a handle trades at once with the pool; its own stack holds twice as many.
 const BATCH: usize = 32;
@@ -19,6 +22,34 @@ const BATCH: usize = 32;
 /// Pools with fewer buffers than this have no stacks in their handles: what lies in one handle's
 /// stack is missing elsewhere.
 const SMALL: usize = 16 * BATCH;
+
+impl Memory {
+    /// A pool of `count` buffers of `bytes` each, none of which crosses a multiple of
+    /// `boundary`, if given (errata of the 82545 and 82546, revision 1: 64 KiB).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] if there is not enough.
+    pub fn pool(&self, count: usize, bytes: usize, boundary: Option<u64>) -> Result<BufferPool, OutOfMemory> {
+        let spec = DmaSpec { bytes, align: CACHE_LINE, boundary, max_address: u64::MAX };
+        let spans = (0..count).map(|_| self.span(spec)).collect::<Result<Vec<_>, _>>()?;
+        Ok(BufferPool::new(spans))
+    }
+
+    /// A pool of `count` buffers, each the end of a chunk of `chunk` bytes (a power of two) that is aligned to its own
+    /// size. The first `headroom` bytes of a chunk, a multiple of a cache line, are the device's alone (`AF_XDP`).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] if there is not enough, or a chunk cannot be so.
+    pub fn chunks(&self, count: usize, chunk: usize, headroom: usize) -> Result<BufferPool, OutOfMemory> {
+        if !chunk.is_power_of_two() || headroom >= chunk || !headroom.is_multiple_of(CACHE_LINE) {
+            return Err(OutOfMemory);
+        }
+        let spec = DmaSpec { bytes: chunk, align: chunk, boundary: None, max_address: u64::MAX };
+        let spans =
+            (0..count).map(|_| Ok(self.span(spec)?.behind(headroom))).collect::<Result<Vec<_>, _>>()?;
+        Ok(BufferPool::new(spans))
+    }
+}
 
 /// One packet buffer: memory, and the way home.
 #[derive(Debug)]
@@ -233,7 +264,6 @@ impl BufferSource for BufferPool {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::Memory;
     use proptest::prelude::*;
     use std::collections::HashSet;
 
@@ -266,6 +296,26 @@ mod tests {
         assert_eq!((pool.available(), pool.count()), (600, 600));
         drop(pool);
         assert!(whole(&memory));
+    }
+
+    #[test]
+    fn a_chunk_is_aligned_and_comes_back_whole() {
+        let memory = Memory::private(2 << 20).unwrap();
+        for _ in 0..2 {
+            // All that there is: nothing is lost when the first are dropped.
+            let mut pool = memory.chunks(512, 2048, 256).unwrap();
+            assert!(memory.chunks(1, 2048, 256).is_err());
+            let mut all: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
+            assert_eq!(all.len(), 512);
+            for (index, buffer) in all.iter_mut().enumerate() {
+                assert_eq!((buffer.capacity(), buffer.bus() % 2048), (2048 - 256, 256));
+                buffer.bytes_mut().fill(index as u8);
+            }
+            assert!(all.iter().enumerate().all(|(index, b)| b.bytes().iter().all(|&x| x == index as u8)));
+        }
+        for (chunk, headroom) in [(2047, 0), (2048, 2048), (2048, 100)] {
+            assert!(memory.chunks(1, chunk, headroom).is_err());
+        }
     }
 
     #[test]

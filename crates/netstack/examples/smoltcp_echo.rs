@@ -1,8 +1,8 @@
 //! An e1000 that answers ping and serves a TCP echo (port 7) through smoltcp.
 //!
-//!     cargo run --example echo -p kpps-smoltcp -- qemu
-//!     cargo run --example echo -p kpps-smoltcp -- uio:0000:00:04.0 [10.0.0.1/24]
-//!     cargo run --example echo -p kpps-smoltcp -- vfio:0000:00:04.0 [10.0.0.1/24]
+//!     cargo run --example smoltcp_echo -p kpps-netstack -- qemu
+//!     cargo run --example smoltcp_echo -p kpps-netstack -- uio:0000:00:04.0 [10.0.0.1/24]
+//!     cargo run --example smoltcp_echo -p kpps-netstack -- vfio:0000:00:04.0 [10.0.0.1/24]
 //!
 //! With `qemu` a small client at the wire's other end proves both, and the program ends. On a real
 //! card it serves until it is interrupted.
@@ -11,7 +11,8 @@ use kpps_driver::{Config, Device, probe};
 use kpps_platform::{BufferSource, Platform};
 use kpps_ports::{Card, Domain, Spec};
 use kpps_qemu::qtest::{Model, Options, Qemu};
-use kpps_smoltcp::{Nic, Offload, buffers_needed};
+use kpps_netstack::smoltcp::Nic;
+use kpps_netstack::{Offload, buffers_needed};
 use peer::{EchoClient, PORT, Peer, Ping};
 use smoltcp::iface::{Config as InterfaceConfig, Interface, SocketHandle, SocketSet};
 use smoltcp::socket::tcp;
@@ -53,7 +54,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     match arguments.first().map(String::as_str) {
         Some("qemu") => on_qemu(),
         Some(spec) if arguments.len() <= 2 => on_card(&spec.parse()?, address),
-        _ => Err("usage: echo qemu | uio:ADDRESS [IP/PREFIX] | vfio:ADDRESS [IP/PREFIX]".into()),
+        _ => Err("usage: smoltcp_echo qemu | uio:ADDRESS [IP/PREFIX] | vfio:ADDRESS [IP/PREFIX]".into()),
     }
 }
 

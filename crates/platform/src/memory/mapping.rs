@@ -1,6 +1,6 @@
 //! Memory of this process, before it has bus addresses.
 
-use crate::HUGE_PAGE;
+use super::HUGE_PAGE;
 use memmap2::{MmapMut, MmapOptions, MmapRaw};
 use std::fs::File;
 use std::io;

@@ -9,7 +9,7 @@
 //!
 //! ```ignore
 //! let device = kpps_driver::probe(platform, chip, config, pool)?;
-//! let mut nic = kpps_smoltcp::Nic::new(device, kpps_smoltcp::Offload::ALL);
+//! let mut nic = kpps_netstack::smoltcp::Nic::new(device, kpps_netstack::smoltcp::Offload::ALL);
 //! let mut interface = Interface::new(Config::new(nic.hardware_address()), &mut nic, now);
 //! loop {
 //!     nic.endpoint.look_after()?;
@@ -19,10 +19,8 @@
 //!
 //! With the feature `segmentation`, cards that can cut TCP segments do, if the driver's buffers
 //! hold two frames or more (16384 bytes are a good size).
-#![no_std]
-#![forbid(unsafe_code)]
 
-pub use kpps_endpoint::{Endpoint, Offload, buffers_needed};
+use crate::{Endpoint, Offload};
 
 use kpps_driver::Device;
 use kpps_platform::{BufferSource, Platform};
@@ -43,7 +41,7 @@ pub struct Nic<P: Platform, S: BufferSource> {
 impl<P: Platform, S: BufferSource> Nic<P, S> {
     /// Takes a probed device over.
     ///
-    /// The pool behind the device should have [`buffers_needed`] buffers; with fewer it has to
+    /// The pool behind the device should have [`buffers_needed`](crate::buffers_needed) buffers; with fewer it has to
     /// wait for some now and then.
     pub fn new(device: Device<P, S>, offload: Offload) -> Self {
         #[cfg_attr(not(feature = "segmentation"), expect(unused_mut))]
@@ -130,7 +128,7 @@ impl<P: Platform, S: BufferSource> phy::Device for Nic<P, S> {
 }
 
 /// A received frame, in the buffer that the card has put it into.
-pub struct RxToken<'a, P: Platform, S: BufferSource>(kpps_endpoint::Received<'a, P, S>);
+pub struct RxToken<'a, P: Platform, S: BufferSource>(crate::Received<'a, P, S>);
 
 impl<P: Platform, S: BufferSource> phy::RxToken for RxToken<'_, P, S> {
     #[inline]
@@ -141,14 +139,14 @@ impl<P: Platform, S: BufferSource> phy::RxToken for RxToken<'_, P, S> {
 
 /// Room for a frame in a buffer of the driver.
 pub struct TxToken<'a, P: Platform, S: BufferSource> {
-    slot: kpps_endpoint::Slot<'a, P, S>,
+    slot: crate::Slot<'a, P, S>,
     #[cfg(feature = "segmentation")]
     mss: Option<core::num::NonZeroU16>,
 }
 
 impl<'a, P: Platform, S: BufferSource> TxToken<'a, P, S> {
     #[inline]
-    fn new(slot: kpps_endpoint::Slot<'a, P, S>) -> Self {
+    fn new(slot: crate::Slot<'a, P, S>) -> Self {
         Self {
             slot,
             #[cfg(feature = "segmentation")]

@@ -1,26 +1,32 @@
-//! The driver's queues as the network stack of an end station wants them: one frame at a time,
-//! with bursts behind.
+//! e1000 cards under the network stack of an end station: one frame at a time for the stack, bursts for the card.
 //!
-//! Small stacks (smoltcp, embassy-net) ask for one frame, answer it, and ask for the next. An
-//! [`Endpoint`] takes received frames out of the ring in bursts and hands them out one by one,
-//! where the card has put them; it lends driver buffers to write frames into, and tells the
-//! card of all of them with one tail write ([`Endpoint::flush`]).
+//! Small stacks ask for one frame, answer it, and ask for the next. An [`Endpoint`] takes received frames out of the
+//! ring in bursts and hands them out one by one, in the buffers that the card filled. It lends driver buffers to
+//! write frames into, and announces all of them with one tail write ([`Endpoint::flush`]).
 //!
-//! Checksums are the card's work where it can do it ([`Offload`]). What the card did not look at,
-//! or calls bad, is checked here, so that a stack that leaves checking to the card never sees a
-//! frame that nobody has checked.
+//! The card computes checksums where it can ([`Offload`]). A received frame that the card did not check, or calls
+//! bad, is checked in software. A stack that leaves checking to the card never sees an unchecked frame.
 //!
-//! Nothing on the packet path allocates, waits or reads a register. `no_std`.
+//! Nothing on the packet path allocates, waits or reads a register. The crate is `no_std`.
+//!
+//! # Features
+//! - `smoltcp`: cards as devices of [smoltcp](https://docs.rs/smoltcp), in module `smoltcp`.
+//! - `segmentation`: the same, and the card cuts large TCP segments.
+//! - `embassy`: cards as drivers of [embassy-net](https://docs.embassy.dev/embassy-net), in module `embassy`.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
 mod checksum;
+#[cfg(feature = "embassy")]
+pub mod embassy;
 mod endpoint;
 mod layout;
 mod receiver;
 mod sender;
+#[cfg(feature = "smoltcp")]
+pub mod smoltcp;
 
 pub use endpoint::{Endpoint, buffers_needed};
 pub use receiver::{ReceiveCounters, Received};

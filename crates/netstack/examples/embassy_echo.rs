@@ -1,21 +1,22 @@
 //! An e1000 of QEMU's that answers ping and serves a TCP echo (port 7) through embassy-net; a small
 //! client at the wire's other end proves both.
 //!
-//!     cargo run --example embassy_echo -p kpps-embassy
+//!     cargo run --example embassy_echo -p kpps-netstack
 
 use embassy_executor::Spawner;
 use embassy_net::tcp::TcpSocket;
 use embassy_net::{Config, Ipv4Address, Ipv4Cidr, Stack, StackResources, StaticConfigV4};
 use embassy_time::Timer;
 use kpps_driver::{Chip, probe};
-use kpps_embassy::{Interrupt, Nic, Offload, Signal, buffers_needed, config};
+use kpps_netstack::embassy::{Interrupt, Nic, Signal, config};
+use kpps_netstack::{Offload, buffers_needed};
 use kpps_qemu::qtest::{BufferPool, Model, Options, Place, Qemu, Window};
 use peer::{EchoClient, PORT, Peer, Ping};
 use smoltcp::time::Instant;
 use static_cell::StaticCell;
 
 #[allow(dead_code, clippy::unwrap_used)]
-#[path = "../../smoltcp/tests/common/peer.rs"]
+#[path = "../tests/common/peer.rs"]
 mod peer;
 
 const ECHO_BYTES: usize = 1 << 20;

@@ -1,21 +1,21 @@
 //! Which address ranges are free: first fit, neighbours joined when given back.
 
-use kpps_platform::DmaSpec;
+use crate::DmaSpec;
 use std::ops::Range;
 
 /// The free ranges of a memory, in order of address, never touching each other.
 #[derive(Debug)]
-pub(crate) struct Spans {
+pub(super) struct FreeRanges {
     free: Vec<Range<u64>>,
 }
 
-impl Spans {
-    pub(crate) fn new(all: Range<u64>) -> Self {
+impl FreeRanges {
+    pub(super) fn new(all: Range<u64>) -> Self {
         Self { free: if all.is_empty() { Vec::new() } else { vec![all] } }
     }
 
     /// The lowest free range that is as `spec` wants it.
-    pub(crate) fn take(&mut self, spec: DmaSpec) -> Option<Range<u64>> {
+    pub(super) fn take(&mut self, spec: DmaSpec) -> Option<Range<u64>> {
         let bytes = spec.bytes as u64;
         if bytes == 0 || !spec.align.is_power_of_two() {
             return None;
@@ -33,7 +33,7 @@ impl Spans {
     }
 
     /// Makes `range`, which was taken before, free.
-    pub(crate) fn give(&mut self, mut range: Range<u64>) {
+    pub(super) fn give(&mut self, mut range: Range<u64>) {
         let mut index = self.free.partition_point(|free| free.start < range.start);
         if self.free.get(index).is_some_and(|next| next.start == range.end) {
             range.end = self.free.remove(index).end;
@@ -76,14 +76,14 @@ mod tests {
                 (1_usize..5000, 0_u32..13, prop::option::of(12_u32..17), any::<bool>()), 1..60),
         ) {
             let all = 4096..(1 << 20);
-            let mut spans = Spans::new(all.clone());
+            let mut ranges = FreeRanges::new(all.clone());
             let mut taken: Vec<Range<u64>> = Vec::new();
             for (bytes, align, boundary, give) in wants {
                 let spec = DmaSpec {
                     bytes, align: 1 << align,
                     boundary: boundary.map(|b| 1 << b), max_address: 1 << 19,
                 };
-                if let Some(range) = spans.take(spec) {
+                if let Some(range) = ranges.take(spec) {
                     prop_assert!(range.start >= all.start && range.end <= (1 << 19) + 1);
                     prop_assert_eq!(range.end - range.start, bytes as u64);
                     prop_assert_eq!(range.start % (1 << align), 0);
@@ -94,13 +94,13 @@ mod tests {
                     taken.push(range);
                 }
                 if give && !taken.is_empty() {
-                    spans.give(taken.swap_remove(bytes % taken.len()));
+                    ranges.give(taken.swap_remove(bytes % taken.len()));
                 }
             }
             for range in taken {
-                spans.give(range);
+                ranges.give(range);
             }
-            prop_assert_eq!(spans.free, vec![all]);
+            prop_assert_eq!(ranges.free, vec![all]);
         }
     }
 }

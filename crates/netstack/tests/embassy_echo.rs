@@ -2,10 +2,10 @@
 //! stack is polled only when it was woken.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../../smoltcp/tests/common/allocations.rs"]
+#[path = "common/allocations.rs"]
 mod allocations;
 #[allow(dead_code)]
-#[path = "../../smoltcp/tests/common/peer.rs"]
+#[path = "common/peer.rs"]
 mod peer;
 
 use allocations::{ALLOCATIONS, COUNTS, Place, Window};
@@ -17,7 +17,8 @@ use embassy_net::{Config as NetConfig, Ipv4Address, Ipv4Cidr, Stack, StackResour
 use kpps_conformance::{Bench, ModelBench, QemuBench};
 use kpps_datasheet::Chip;
 use kpps_driver::{Config, probe};
-use kpps_embassy::{Interrupt, Nic, Offload, Signal, buffers_needed, config};
+use kpps_netstack::embassy::{Interrupt, Nic, Signal, config};
+use kpps_netstack::{Offload, buffers_needed};
 use kpps_platform::{Platform, wrap::Counts};
 use kpps_qemu::qtest::{Model, Timers};
 use peer::{EchoClient, PORT, Peer, Ping};

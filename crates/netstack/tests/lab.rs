@@ -1,7 +1,7 @@
 //! The example on real PCI: a guest of the lab runs it through UIO and through VFIO, on both cards that QEMU
 //! emulates, with its interrupts; this end of the cable pings and echoes, pulls the cable, and kills it.
 //!
-//!     cargo test -p kpps-smoltcp --test lab -- --ignored --nocapture
+//!     cargo test -p kpps-netstack --test lab -- --ignored --nocapture
 #![allow(clippy::unwrap_used)]
 
 #[allow(dead_code)]
@@ -21,11 +21,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Builds the example, and says where it is.
 fn example() -> PathBuf {
-    let build = ["build", "--quiet", "--package", "kpps-smoltcp", "--example", "echo"];
+    let build = ["build", "--quiet", "--package", "kpps-netstack", "--example", "smoltcp_echo"];
     assert!(Command::new(env!("CARGO")).args(build).status().unwrap().success());
     // This program is in <target>/<profile>/deps.
     let target = std::env::current_exe().unwrap().ancestors().nth(3).unwrap().to_owned();
-    target.join("debug/examples/echo")
+    target.join("debug/examples/smoltcp_echo")
 }
 
 /// Both ends of a cable.

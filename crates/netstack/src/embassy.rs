@@ -11,7 +11,7 @@
 //!
 //! ```ignore
 //! static SIGNAL: Signal = Signal::new();
-//! let device = kpps_driver::probe(platform, chip, kpps_embassy::config(), pool)?;
+//! let device = kpps_driver::probe(platform, chip, kpps_netstack::embassy::config(), pool)?;
 //! let (nic, interrupt) = Nic::new(device, Offload::ALL, &SIGNAL);
 //! // In the interrupt handler: interrupt.handle();
 //! let (stack, runner) = embassy_net::new(nic, net_config, resources, seed);
@@ -21,12 +21,10 @@
 //! seconds has it look after an idle card, too.
 //!
 //! [embassy-net]: https://docs.embassy.dev/embassy-net
-#![no_std]
-#![forbid(unsafe_code)]
 
 mod signal;
 
-pub use kpps_endpoint::{Endpoint, Offload, buffers_needed};
+use crate::{Endpoint, Offload};
 pub use signal::{Interrupt, Signal};
 
 use core::task::Context;
@@ -61,7 +59,7 @@ pub struct Nic<'s, P: Platform, S: BufferSource> {
 impl<'s, P: Platform, S: BufferSource> Nic<'s, P, S> {
     /// Takes a probed device over. The second half belongs into the interrupt handler.
     ///
-    /// The pool behind the device should have [`buffers_needed`] buffers; with fewer it has to
+    /// The pool behind the device should have [`buffers_needed`](crate::buffers_needed) buffers; with fewer it has to
     /// wait for some now and then.
     pub fn new(device: Device<P, S>, offload: Offload, signal: &'s Signal) -> (Self, Interrupt<'s, P::Regs>) {
         let control = &device.control;
@@ -177,7 +175,7 @@ impl<P: Platform, S: BufferSource> Driver for Nic<'_, P, S> {
 }
 
 /// A received frame, in the buffer that the card has put it into.
-pub struct RxToken<'a, P: Platform, S: BufferSource>(kpps_endpoint::Received<'a, P, S>);
+pub struct RxToken<'a, P: Platform, S: BufferSource>(crate::Received<'a, P, S>);
 
 impl<P: Platform, S: BufferSource> embassy_net_driver::RxToken for RxToken<'_, P, S> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, look: F) -> R {
@@ -186,7 +184,7 @@ impl<P: Platform, S: BufferSource> embassy_net_driver::RxToken for RxToken<'_, P
 }
 
 /// Room for a frame in a buffer of the driver.
-pub struct TxToken<'a, P: Platform, S: BufferSource>(kpps_endpoint::Slot<'a, P, S>);
+pub struct TxToken<'a, P: Platform, S: BufferSource>(crate::Slot<'a, P, S>);
 
 impl<P: Platform, S: BufferSource> embassy_net_driver::TxToken for TxToken<'_, P, S> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, bytes: usize, write: F) -> R {

@@ -3,10 +3,11 @@
 //! [`Memory`] hands out disjoint spans; a span is reachable from Rust only through the one object
 //! that owns it, a [`RingMemory`] (whose words are atomics, because the device writes them at any
 //! time) or a buffer of a [`BufferPool`] (whose bytes are looked at only while the device does
-//! not own them: [`kpps_platform::Buffer::bytes`]).
+//! not own them: [`crate::Buffer::bytes`]).
 
-use crate::{BufferPool, Mapping, span::Spans};
-use kpps_platform::{DmaMemory, DmaSpec, OutOfMemory};
+use super::free_ranges::FreeRanges;
+use super::mapping::Mapping;
+use crate::{DmaMemory, DmaSpec, OutOfMemory};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -16,9 +17,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Below this address a PC has holes (VGA, ROMs); nothing is allocated there.
 const LOWEST: u64 = 1 << 20;
-
-/// A cache line: packet buffers start on one.
-const CACHE_LINE: usize = 64;
 
 /// A part of a [`Mapping`] that the device sees as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,11 +48,11 @@ struct Inner {
 #[derive(Debug)]
 struct Region {
     piece: Piece,
-    free: Mutex<Spans>,
+    free: Mutex<FreeRanges>,
 }
 
 impl Region {
-    fn lock(&self) -> MutexGuard<'_, Spans> {
+    fn lock(&self) -> MutexGuard<'_, FreeRanges> {
         // Nothing in there can be left half done: every method completes or changes nothing.
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -81,7 +79,7 @@ impl Memory {
     fn machine(mapping: Mapping) -> io::Result<Self> {
         let piece = Piece { offset: 0, bytes: mapping.bytes(), bus: 0 };
         let free = LOWEST..piece.range().end;
-        Ok(Self::with(mapping, vec![Region { piece, free: Mutex::new(Spans::new(free)) }]))
+        Ok(Self::with(mapping, vec![Region { piece, free: Mutex::new(FreeRanges::new(free)) }]))
     }
 
     /// Memory that the device sees in pieces. Nothing that is handed out crosses from one into
@@ -111,7 +109,7 @@ impl Memory {
         if pieces.windows(2).any(|two| two[0].range().end > two[1].bus) {
             return refuse("pieces of memory that overlap on the bus");
         }
-        let region = |piece: Piece| Region { piece, free: Mutex::new(Spans::new(piece.range())) };
+        let region = |piece: Piece| Region { piece, free: Mutex::new(FreeRanges::new(piece.range())) };
         Ok(Self::with(mapping, pieces.into_iter().map(region).collect()))
     }
 
@@ -150,33 +148,7 @@ impl Memory {
         Ok(memory)
     }
 
-    /// A pool of `count` buffers of `bytes` each, none of which crosses a multiple of
-    /// `boundary`, if given (errata of the 82545 and 82546, revision 1: 64 KiB).
-    ///
-    /// # Errors
-    /// [`OutOfMemory`] if there is not enough.
-    pub fn pool(&self, count: usize, bytes: usize, boundary: Option<u64>) -> Result<BufferPool, OutOfMemory> {
-        let spec = DmaSpec { bytes, align: CACHE_LINE, boundary, max_address: u64::MAX };
-        let spans = (0..count).map(|_| self.span(spec)).collect::<Result<Vec<_>, _>>()?;
-        Ok(BufferPool::new(spans))
-    }
-
-    /// A pool of `count` buffers, each the end of a chunk of `chunk` bytes (a power of two) that is aligned to its own
-    /// size. The first `headroom` bytes of a chunk, a multiple of a cache line, are the device's alone (`AF_XDP`).
-    ///
-    /// # Errors
-    /// [`OutOfMemory`] if there is not enough, or a chunk cannot be so.
-    pub fn chunks(&self, count: usize, chunk: usize, headroom: usize) -> Result<BufferPool, OutOfMemory> {
-        if !chunk.is_power_of_two() || headroom >= chunk || !headroom.is_multiple_of(CACHE_LINE) {
-            return Err(OutOfMemory);
-        }
-        let spec = DmaSpec { bytes: chunk, align: chunk, boundary: None, max_address: u64::MAX };
-        let spans =
-            (0..count).map(|_| Ok(self.span(spec)?.behind(headroom))).collect::<Result<Vec<_>, _>>()?;
-        Ok(BufferPool::new(spans))
-    }
-
-    fn span(&self, spec: DmaSpec) -> Result<Span, OutOfMemory> {
+    pub(super) fn span(&self, spec: DmaSpec) -> Result<Span, OutOfMemory> {
         let mut regions = self.0.regions.iter().enumerate();
         let (region, bus) = regions
             .find_map(|(index, region)| Some((index, region.lock().take(spec)?.start)))
@@ -224,7 +196,7 @@ impl Memory {
 
 /// A piece of [`Memory`] with one owner; free again when dropped.
 #[derive(Debug)]
-pub(crate) struct Span {
+pub(super) struct Span {
     start: NonNull<u8>,
     bus: u64,
     bytes: usize,
@@ -241,7 +213,7 @@ unsafe impl Sync for Span {}
 
 impl Span {
     /// All but the first `bytes`, fewer than there are, which nobody sees from now on.
-    fn behind(mut self, bytes: usize) -> Self {
+    pub(super) fn behind(mut self, bytes: usize) -> Self {
         let bytes = bytes.min(self.bytes);
         // SAFETY: within the span, or right behind it.
         self.start = unsafe { self.start.add(bytes) };
@@ -251,15 +223,15 @@ impl Span {
         self
     }
     #[inline]
-    pub(crate) fn start(&self) -> NonNull<u8> {
+    pub(super) fn start(&self) -> NonNull<u8> {
         self.start
     }
     #[inline]
-    pub(crate) fn bus(&self) -> u64 {
+    pub(super) fn bus(&self) -> u64 {
         self.bus
     }
     #[inline]
-    pub(crate) fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 }
@@ -293,7 +265,7 @@ impl DmaMemory for RingMemory {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use kpps_platform::{Buffer, BufferSource};
+    use crate::{Buffer, BufferSource};
 
     const RING: DmaSpec = DmaSpec { bytes: 128, align: 16, boundary: None, max_address: u64::MAX };
 
@@ -312,26 +284,6 @@ mod tests {
         assert!(memory.device_write(buffer.bus(), b"frame"));
         assert_eq!(&buffer.bytes()[..5], b"frame");
         assert_eq!((buffer.capacity(), buffer.bus() % 64), (2048, 0));
-    }
-
-    #[test]
-    fn a_chunk_is_aligned_and_comes_back_whole() {
-        let memory = Memory::private(2 << 20).unwrap();
-        for _ in 0..2 {
-            // All that there is: nothing is lost when the first are dropped.
-            let mut pool = memory.chunks(512, 2048, 256).unwrap();
-            assert!(memory.chunks(1, 2048, 256).is_err());
-            let mut all: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
-            assert_eq!(all.len(), 512);
-            for (index, buffer) in all.iter_mut().enumerate() {
-                assert_eq!((buffer.capacity(), buffer.bus() % 2048), (2048 - 256, 256));
-                buffer.bytes_mut().fill(index as u8);
-            }
-            assert!(all.iter().enumerate().all(|(index, b)| b.bytes().iter().all(|&x| x == index as u8)));
-        }
-        for (chunk, headroom) in [(2047, 0), (2048, 2048), (2048, 100)] {
-            assert!(memory.chunks(1, chunk, headroom).is_err());
-        }
     }
 
     #[test]
