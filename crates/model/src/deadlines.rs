@@ -26,13 +26,13 @@ pub(crate) enum Source {
     /// The transmit engine may start its next descriptor.
     TxEngine,
     /// RDTR.
-    RxPacketTimer,
+    Rdtr,
     /// RADV.
-    RxAbsoluteTimer,
+    Radv,
     /// TIDV.
-    TxDelayTimer,
+    Tidv,
     /// TADV.
-    TxAbsoluteTimer,
+    Tadv,
     /// A PAUSE has run out.
     Pause,
     /// The link comes up or an MDI access completes.
@@ -53,10 +53,10 @@ const SOURCES: [Source; 17] = [
     Source::Wire,
     Source::RxEngine,
     Source::TxEngine,
-    Source::RxPacketTimer,
-    Source::RxAbsoluteTimer,
-    Source::TxDelayTimer,
-    Source::TxAbsoluteTimer,
+    Source::Rdtr,
+    Source::Radv,
+    Source::Tidv,
+    Source::Tadv,
     Source::Pause,
     Source::Link,
     Source::Mdi,

@@ -29,8 +29,10 @@ mod eeprom;
 mod fifo;
 mod filter;
 mod flow;
+mod frame;
 mod host;
 mod interrupt;
+mod interrupt_delay;
 mod link;
 mod mdio;
 mod packet;
@@ -39,6 +41,7 @@ mod phy;
 mod queue;
 mod receive;
 mod receive_dma;
+mod receiver;
 mod registers;
 pub mod ring;
 mod segment;
@@ -46,6 +49,7 @@ mod stats;
 mod tally;
 mod transmit;
 mod transmit_report;
+mod transmitter;
 mod wire;
 
 pub use host::{BurstKind, Host, Purpose};
@@ -65,8 +69,8 @@ pub struct Nic {
     tally: Tally,
     stats: stats::Statistics,
     irq: interrupt::Interrupts,
-    rx: receive::Receive,
-    tx: transmit::Transmit,
+    rx: receiver::Receive,
+    tx: transmitter::Transmit,
     wire: wire::Wire,
     filter: filter::Filter,
     flow: flow::Flow,
@@ -95,8 +99,8 @@ impl Nic {
             tally: Tally::default(),
             stats: stats::Statistics::new(),
             irq: interrupt::Interrupts::default(),
-            rx: receive::Receive::new(receive),
-            tx: transmit::Transmit::new(transmit, gap),
+            rx: receiver::Receive::new(receive),
+            tx: transmitter::Transmit::new(transmit, gap),
             wire: wire::Wire::new(),
             filter: filter::Filter::new(mac),
             flow: flow::Flow::default(),
@@ -154,12 +158,12 @@ impl Nic {
                 Source::RxWriteBack => self.rx_written(now, host),
                 Source::RxFetch => self.rx_fetched(now, host),
                 Source::RxEngine => self.rx_engine(now, host),
-                Source::RxPacketTimer | Source::RxAbsoluteTimer => self.rx_timer(now, host),
+                Source::Rdtr | Source::Radv => self.rdtr_radv_expired(now, host),
                 Source::TxData => self.tx_data_done(now, host),
                 Source::TxWriteBack => self.tx_written(now, host),
                 Source::TxFetch => self.tx_fetched(now, host),
                 Source::TxEngine => self.tx_engine(now, host),
-                Source::TxDelayTimer | Source::TxAbsoluteTimer => self.tx_timer(now, host),
+                Source::Tidv | Source::Tadv => self.tidv_tadv_expired(now, host),
                 Source::Wire => self.wire_done(now, host),
                 Source::Pause => self.wire_start(now, host),
                 Source::Link => self.link_done(now, host),

@@ -2,31 +2,14 @@
 
 use crate::checksum;
 use crate::fifo::FrameFifo;
-use crate::receive::FCS_BYTES;
+use crate::frame::{ADDRESSES_BYTES, FCS_BYTES, VLAN_BYTES};
 use crate::segment::Segmentation;
-use crate::transmit::{Data, LONGEST_BYTES, VLAN_BYTES};
+use crate::transmitter::{Data, LONGEST_BYTES, Options};
 use crate::wire;
 use crate::{Host, Nic};
 use kpps_datasheet::bit::{ctrl, tctl};
 use kpps_datasheet::desc::{TxContext, popts, tx_cmd};
 use kpps_datasheet::stat;
-
-/// The two addresses before a tag, in bytes.
-const ADDRESSES_BYTES: usize = 12;
-
-/// How the checksums of a packet are made, from its first descriptor.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Options {
-    /// [`popts`] bits, of a data descriptor.
-    pub(crate) popts: u8,
-    /// Checksum start of a legacy descriptor.
-    pub(crate) css: u8,
-    /// The packet began with a legacy descriptor.
-    pub(crate) legacy: bool,
-    pub(crate) vlan: Option<u16>,
-    /// IFCS of the segmentation's first descriptor.
-    pub(crate) ifcs: bool,
-}
 
 impl Nic {
     /// The first descriptor of a packet.

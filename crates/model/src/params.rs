@@ -50,9 +50,9 @@ pub struct Params {
     /// at once when nothing follows the frame (SDM 3.2.7.1).
     pub rx_idle_report_ps: u64,
     /// What RDTR counts from.
-    pub rx_delay: DelayTimer,
+    pub rdtr_from: DelayTimer,
     /// What TIDV counts from (SDM 3.3.3.1: each packet; SDM 3.4.2: the first).
-    pub tx_delay: DelayTimer,
+    pub tidv_from: DelayTimer,
     /// The transmit command bit RPS works: the report waits until the frame has left. The manual
     /// reserves it to the 82544; the public drivers also use it on the 82542 and 82543.
     pub report_packet_sent: bool,
@@ -103,8 +103,8 @@ impl Params {
             fetch_whole_lines: true,
             tx_status_bytes: 1,
             rx_idle_report_ps: 0,
-            rx_delay: chip.delay_timer(),
-            tx_delay: DelayTimer::EachPacket,
+            rdtr_from: chip.delay_timer(),
+            tidv_from: DelayTimer::EachPacket,
             report_packet_sent: matches!(chip, Chip::I82542 | Chip::I82543gc | Chip::I82544),
             link_ps: match media {
                 // Clause 37: two link timers of 10 ms.
@@ -154,8 +154,8 @@ mod read {
         fetch_whole_lines: Option<bool>,
         tx_status_bytes: Option<u32>,
         rx_idle_report_ps: Option<u64>,
-        rx_delay: Option<DelayName>,
-        tx_delay: Option<DelayName>,
+        rdtr_from: Option<DelayName>,
+        tidv_from: Option<DelayName>,
         report_packet_sent: Option<bool>,
         link_ps: Option<u64>,
         mdi_ps: Option<u64>,
@@ -209,7 +209,7 @@ mod read {
             }
             take!(rx_engine_ps tx_engine_ps tx_context_ps rx_fifo_overhead_bytes tx_fifo_overhead_bytes
                 cache_line_bytes fetch_max_descriptors rx_burst_descriptors fetch_whole_lines tx_status_bytes
-                rx_idle_report_ps rx_delay tx_delay report_packet_sent link_ps mdi_ps eeprom_ps bus_66mhz bus_64bit bus_pcix bus_pcix_speed port);
+                rx_idle_report_ps rdtr_from tidv_from report_packet_sent link_ps mdi_ps eeprom_ps bus_66mhz bus_64bit bus_pcix bus_pcix_speed port);
             for (name, value, range) in [
                 ("cache_line_bytes", p.cache_line_bytes, 16..=128),
                 ("fetch_max_descriptors", p.fetch_max_descriptors, 1..=64),
@@ -237,9 +237,9 @@ mod read {
         #[test]
         fn a_table_changes_what_it_names() {
             let p: Params =
-                toml::from_str("chip = '82543gc'\nrx_engine_ps = 1\nrx_delay = 'first-packet'").unwrap();
+                toml::from_str("chip = '82543gc'\nrx_engine_ps = 1\nrdtr_from = 'first-packet'").unwrap();
             let want =
-                Params { rx_engine_ps: 1, rx_delay: DelayTimer::FirstPacket, ..Params::of(Chip::I82543gc) };
+                Params { rx_engine_ps: 1, rdtr_from: DelayTimer::FirstPacket, ..Params::of(Chip::I82543gc) };
             assert_eq!(p, want);
         }
 

@@ -4,112 +4,19 @@ use crate::deadlines::Source;
 use crate::fifo::FrameFifo;
 use crate::filter::{Cast, Pass, cast, vlan_tag};
 use crate::flow::FlowControl;
+use crate::frame::FCS_BYTES;
 use crate::queue::Queue;
-use crate::receive_dma::Transfer;
+use crate::receiver::tag;
 use crate::{Host, Nic};
 use kpps_datasheet::bit::{cause, ctrl, dctl, rctl};
 use kpps_datasheet::stat;
 
-/// Bytes of the frame check sequence.
-pub(crate) const FCS_BYTES: usize = 4;
 /// The shortest legal frame, with FCS.
 const LEAST_BYTES: usize = 64;
 /// The longest frame without RCTL.LPE, with FCS (SDM 13.4.22).
 const LONGEST_BYTES: usize = 1522;
 /// The longest frame with RCTL.LPE, with FCS (SDM 13.4.22).
 const LONGEST_JUMBO_BYTES: usize = 16384;
-
-/// What the FIFO remembers of a frame.
-pub(crate) mod tag {
-    /// The FCS was wrong.
-    pub(crate) const BAD_FCS: u32 = 1 << 0;
-    /// Passed only the multicast hash.
-    pub(crate) const INEXACT: u32 = 1 << 1;
-    /// Is counted as good.
-    pub(crate) const GOOD: u32 = 1 << 2;
-}
-
-/// The receiver.
-#[derive(Clone, Debug)]
-pub(crate) struct Receive {
-    /// RCTL.
-    pub(crate) control: u32,
-    /// RDTR without FPD.
-    pub(crate) packet_delay: u32,
-    /// RADV.
-    pub(crate) absolute_delay: u32,
-    /// RSRPD.
-    pub(crate) small: u32,
-    /// RXDCTL.
-    pub(crate) thresholds: u32,
-    /// RXCSUM.
-    pub(crate) checksum: u32,
-    pub(crate) queue: Queue,
-    pub(crate) fifo: FrameFifo,
-    /// The start of every FCS. It knows what instructions the processor has for them.
-    pub(crate) fcs: crc32fast::Hasher,
-    /// The size of the FIFO in bytes (PBA).
-    pub(crate) capacity: u32,
-    /// The size of a receive buffer in bytes (RCTL.BSIZE, BSEX).
-    pub(crate) buffer_bytes: u32,
-    /// (PTHRESH, HTHRESH, WTHRESH) in descriptors.
-    pub(crate) fetch_below: u32,
-    pub(crate) fetch_least: u32,
-    pub(crate) write_at: u32,
-    /// Descriptors that the fetch under way has asked for so far, in all its bursts; 0 = none is.
-    pub(crate) filling: u32,
-    /// The frame that the engine is moving.
-    pub(crate) transfer: Option<Transfer>,
-    /// The engine may not start a frame before this.
-    pub(crate) engine_free_ps: u64,
-    /// Causes to be set once `flush_mark` descriptors have been written back.
-    pub(crate) flush_causes: u32,
-    pub(crate) flush_mark: u64,
-    /// When the engine took the last free descriptor, if there has been none since.
-    pub(crate) dry_since: Option<u64>,
-}
-
-/// RXDCTL after reset: WTHRESH 1, counted in descriptors (SDM 13.4.46).
-const THRESHOLDS_AT_RESET: u32 = dctl::GRAN | 1 << dctl::WTHRESH_SHIFT;
-
-impl Receive {
-    pub(crate) fn new(capacity: u32) -> Self {
-        Self::with_fifo(FrameFifo::new(), capacity)
-    }
-
-    fn with_fifo(fifo: FrameFifo, capacity: u32) -> Self {
-        Self {
-            control: 0,
-            packet_delay: 0,
-            absolute_delay: 0,
-            small: 0,
-            thresholds: THRESHOLDS_AT_RESET,
-            checksum: 0,
-            queue: Queue::new(),
-            fifo,
-            fcs: crc32fast::Hasher::new(),
-            capacity,
-            buffer_bytes: 2048,
-            fetch_below: 0,
-            fetch_least: 0,
-            write_at: 1,
-            filling: 0,
-            transfer: None,
-            engine_free_ps: 0,
-            flush_causes: 0,
-            flush_mark: 0,
-            dry_since: None,
-        }
-    }
-
-    /// Back to the state after power-up; returns how many frames were lost.
-    pub(crate) fn reset(&mut self, capacity: u32) -> u64 {
-        let lost = self.fifo.clear();
-        let fifo = core::mem::replace(&mut self.fifo, FrameFifo::empty());
-        *self = Self::with_fifo(fifo, capacity);
-        lost
-    }
-}
 
 impl Nic {
     /// A frame with a good frame check sequence arrives: its last bit at `now_ps`. `frame` is
@@ -341,12 +248,5 @@ impl Nic {
                 self.drop_transfer();
             }
         }
-    }
-}
-
-impl Receive {
-    /// A frame is ready and there are no descriptors for it, on chip or in the host.
-    pub(crate) fn waits_for_descriptors(&self) -> bool {
-        !self.fifo.is_empty() && self.queue.starved()
     }
 }

@@ -4,44 +4,13 @@
 use crate::checksum;
 use crate::deadlines::Source;
 use crate::filter::vlan_tag;
+use crate::frame::{ADDRESSES_BYTES, FCS_BYTES, VLAN_BYTES};
 use crate::host::{BurstKind, Purpose};
 use crate::queue::FetchRule;
-use crate::receive::{FCS_BYTES, Receive, tag};
+use crate::receiver::{Receive, Transfer, tag};
 use crate::{Host, Nic};
 use kpps_datasheet::bit::{cause, ctrl, rctl};
-use kpps_datasheet::chip::DelayTimer;
 use kpps_datasheet::desc::{RX_DD, RxWriteback, rx_error, rx_status};
-
-/// Unit of RDTR and RADV in ps (SDM 13.4.30).
-pub(crate) const DELAY_TICK_PS: u64 = 1_024_000;
-/// A 802.1Q tag, in bytes.
-const VLAN_BYTES: usize = 4;
-/// The two addresses before it.
-const ADDRESSES_BYTES: usize = 12;
-
-/// A frame on its way from the FIFO to host memory.
-#[derive(Clone, Debug)]
-pub(crate) struct Transfer {
-    /// Where its bytes begin in the FIFO.
-    start: usize,
-    /// Bytes to store, and how many of them are.
-    total: usize,
-    stored: usize,
-    /// The burst under way: where to, and how many bytes of the frame.
-    addr: u64,
-    chunk: usize,
-    /// The frame's length with FCS, for RSRPD.
-    size: u32,
-    /// What the descriptors will say.
-    status: u8,
-    errors: u8,
-    checksum: u16,
-    special: u16,
-    /// All bursts so far found memory.
-    ok: bool,
-    /// The ring was taken away meanwhile.
-    pub(crate) orphan: bool,
-}
 
 impl Nic {
     /// Lets the engine do what it can now.
@@ -200,13 +169,13 @@ impl Nic {
         if last {
             self.flow_low_mark(now, host);
             if small {
-                self.deadlines.clear(Source::RxPacketTimer);
-                self.deadlines.clear(Source::RxAbsoluteTimer);
+                self.deadlines.clear(Source::Rdtr);
+                self.deadlines.clear(Source::Radv);
                 self.rx_flush(now, cause::SRPD | cause::RXT0, host);
-            } else if self.rx.packet_delay != 0 {
-                self.start_receive_timers(now);
+            } else if self.rx.rdtr != 0 {
+                self.start_rdtr_radv(now);
             } else if self.params.rx_idle_report_ps != 0 {
-                self.deadlines.set(Source::RxPacketTimer, now + self.params.rx_idle_report_ps);
+                self.deadlines.set(Source::Rdtr, now + self.params.rx_idle_report_ps);
             }
         }
         // Data first, then what reports it, then what prepares for more.
@@ -231,43 +200,6 @@ impl Nic {
         if queue.untaken() == threshold {
             self.raise(now, cause::RXDMT0);
         }
-    }
-
-    /// A packet is in memory: RDTR and RADV start (SDM 3.2.7.1).
-    #[inline]
-    fn start_receive_timers(&mut self, now: u64) {
-        let at = now + u64::from(self.rx.packet_delay) * DELAY_TICK_PS;
-        match self.params.rx_delay {
-            DelayTimer::EachPacket => self.deadlines.set(Source::RxPacketTimer, at),
-            DelayTimer::FirstPacket => {
-                if !self.deadlines.pending(Source::RxPacketTimer) {
-                    self.deadlines.set(Source::RxPacketTimer, at);
-                }
-            }
-        }
-        if self.rx.absolute_delay != 0 && !self.deadlines.pending(Source::RxAbsoluteTimer) {
-            let at = now + u64::from(self.rx.absolute_delay) * DELAY_TICK_PS;
-            self.deadlines.set(Source::RxAbsoluteTimer, at);
-        }
-    }
-
-    /// RDTR or RADV has expired: each cancels the other (SDM 13.4.30, 13.4.31).
-    pub(crate) fn rx_timer<H: Host>(&mut self, now: u64, host: &mut H) {
-        // Without a delay every write-back of a packet interrupts, and nothing else does.
-        let causes = if self.rx.packet_delay == 0 { 0 } else { cause::RXT0 };
-        self.rx_timers_over(now, causes, host);
-    }
-
-    /// Ends both timers' time (also RDTR.FPD, SDM 3.2.7.1.1).
-    pub(crate) fn rx_timers_over<H: Host>(&mut self, now: u64, causes: u32, host: &mut H) {
-        self.stop_receive_timers();
-        self.rx_flush(now, causes, host);
-    }
-
-    /// Neither of the timers will expire.
-    pub(crate) fn stop_receive_timers(&mut self) {
-        self.deadlines.clear(Source::RxPacketTimer);
-        self.deadlines.clear(Source::RxAbsoluteTimer);
     }
 
     /// Writes back all that is done, then sets `causes`.
@@ -303,7 +235,7 @@ impl Nic {
                 // a lone packet is reported at once (SDM 3.2.7.1), when nothing follows it.
                 1 => {
                     let idle = rx.transfer.is_none() && (rx.fifo.is_empty() || rx.queue.cached() == 0);
-                    if rx.packet_delay == 0 && idle && self.params.rx_idle_report_ps == 0 {
+                    if rx.rdtr == 0 && idle && self.params.rx_idle_report_ps == 0 {
                         unwritten
                     } else {
                         rx.queue.whole_lines(line)
@@ -329,7 +261,7 @@ impl Nic {
         if !self.rx.queue.wrote(each, |addr, bytes| host.store(addr, bytes)) {
             self.tally.master_aborts += 1;
         }
-        if packets && self.rx.packet_delay == 0 {
+        if packets && self.rx.rdtr == 0 {
             self.raise(now, cause::RXT0);
         }
         self.rx_write_back(now, host);

@@ -113,8 +113,8 @@ impl Nic {
             reg::RDLEN => self.rx.queue.len(),
             reg::RDH => self.rx.queue.written_index(),
             reg::RDT => self.rx.queue.tail(),
-            reg::RDTR => self.rx.packet_delay,
-            reg::RADV if late => self.rx.absolute_delay,
+            reg::RDTR => self.rx.rdtr,
+            reg::RADV if late => self.rx.radv,
             reg::RSRPD if late => self.rx.small,
             reg::RXDCTL if control => self.rx.thresholds,
             reg::RXCSUM if chip.has_checksum_offload() => self.rx.checksum,
@@ -125,8 +125,8 @@ impl Nic {
             reg::TDH if self.tx.reports_wait => self.tx.queue.written_index(),
             reg::TDH => self.tx.queue.taken_index(),
             reg::TDT => self.tx.queue.tail(),
-            reg::TIDV => self.tx.delay,
-            reg::TADV if late => self.tx.absolute_delay,
+            reg::TIDV => self.tx.tidv,
+            reg::TADV if late => self.tx.tadv,
             reg::TXDCTL if control => self.tx.thresholds,
             reg::RDFPC => self.rx.fifo.len() as u32,
             reg::TDFPC => self.tx.fifo.len() as u32,
@@ -189,15 +189,15 @@ impl Nic {
             reg::RDLEN => self.set_receive_ring(|q| q.set_len(value)),
             reg::RDH => self.set_receive_ring(|q| q.set_head(value)),
             reg::RDTR => {
-                self.rx.packet_delay = value & rdtr::DELAY_MASK;
+                self.rx.rdtr = value & rdtr::DELAY_MASK;
                 if value & rdtr::FPD != 0 {
-                    self.rx_timers_over(now, cause::RXT0, host);
-                } else if self.rx.packet_delay == 0 {
+                    self.expire_rdtr_radv(now, cause::RXT0, host);
+                } else if self.rx.rdtr == 0 {
                     // SDM 3.2.7.1.1: disables both timers; what waits for them goes on waiting, for the next frame.
-                    self.stop_receive_timers();
+                    self.stop_rdtr_radv();
                 }
             }
-            reg::RADV if late => self.rx.absolute_delay = value & 0xFFFF,
+            reg::RADV if late => self.rx.radv = value & 0xFFFF,
             reg::RSRPD if late => self.rx.small = value & 0xFFF,
             reg::RXDCTL if control => self.set_receive_thresholds(value),
             reg::RXCSUM if chip.has_checksum_offload() => self.rx.checksum = value & 0x7FF,
@@ -205,8 +205,8 @@ impl Nic {
             reg::TDBAH => self.set_transmit_ring(now, |q| q.set_base_high(value)),
             reg::TDLEN => self.set_transmit_ring(now, |q| q.set_len(value)),
             reg::TDH => self.set_transmit_ring(now, |q| q.set_head(value)),
-            reg::TIDV => self.tx.delay = value & 0xFFFF,
-            reg::TADV if late => self.tx.absolute_delay = value & 0xFFFF,
+            reg::TIDV => self.tx.tidv = value & 0xFFFF,
+            reg::TADV if late => self.tx.tadv = value & 0xFFFF,
             reg::TXDCTL if control => self.set_transmit_thresholds(value),
             // The EEPROM needs no reading again: nothing in it can have changed what it loads.
             reg::CTRL_EXT => {

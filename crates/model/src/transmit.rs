@@ -2,127 +2,13 @@
 
 use crate::deadlines::Source;
 use crate::fifo::FrameFifo;
+use crate::frame::{FCS_BYTES, VLAN_BYTES};
 use crate::host::{BurstKind, Purpose};
-use crate::packet::Options;
 use crate::queue::{FetchRule, Queue};
-use crate::receive::FCS_BYTES;
-use crate::segment::Segmentation;
+use crate::transmitter::{Data, LONGEST_BYTES, Options};
 use crate::{Host, Nic};
 use kpps_datasheet::bit::{cause, dctl, tctl};
 use kpps_datasheet::desc::{DATA_MAX_BYTES, Tx, TxContext, TxLegacy, tx_cmd};
-
-/// An 802.1Q tag, in bytes.
-pub(crate) const VLAN_BYTES: usize = 4;
-/// The longest frame that is built, without FCS: what the manual lets a descriptor hold (SDM
-/// 3.3.3), and no more than the receiving end takes.
-pub(crate) const LONGEST_BYTES: usize = 16288;
-
-/// A data descriptor in work: legacy or extended.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Data {
-    buffer: u64,
-    length: u32,
-    /// Bytes of it already read.
-    read: u32,
-    pub(crate) cmd: u8,
-    pub(crate) special: u16,
-    /// Bytes of the burst under way; 0 = none.
-    burst: u32,
-}
-
-/// The transmitter.
-#[derive(Clone, Debug)]
-pub(crate) struct Transmit {
-    /// TCTL, TIPG, TIDV, TADV, TXDCTL.
-    pub(crate) control: u32,
-    pub(crate) gap: u32,
-    pub(crate) delay: u32,
-    pub(crate) absolute_delay: u32,
-    pub(crate) thresholds: u32,
-    pub(crate) fetch_below: u32,
-    pub(crate) fetch_least: u32,
-    pub(crate) write_at: u32,
-    pub(crate) queue: Queue,
-    pub(crate) fifo: FrameFifo,
-    /// The size of the FIFO in bytes (PBA).
-    pub(crate) capacity: u32,
-    /// The engine may not start a descriptor before this.
-    pub(crate) engine_free_ps: u64,
-    data: Option<Data>,
-    /// The packet being put together.
-    pub(crate) packet: Vec<u8>,
-    pub(crate) in_packet: bool,
-    pub(crate) options: Options,
-    /// The packet is given up; its descriptors are used up without reading.
-    pub(crate) discard: bool,
-    /// The contexts of SDM 3.3.5.
-    pub(crate) checksum_context: TxContext,
-    pub(crate) segment_context: TxContext,
-    pub(crate) segmentation: Option<Segmentation>,
-    /// The legacy checksum of the descriptor that ends the packet.
-    pub(crate) insert: Option<u8>,
-    /// For each on-chip descriptor, how many frames must have left before it may be reported (RPS).
-    pub(crate) report_after: [u64; crate::queue::ON_CHIP as usize],
-    /// A report waits for a frame to leave.
-    pub(crate) reports_wait: bool,
-    /// Frames that have gone into the FIFO, since power-up.
-    pub(crate) built: u64,
-    /// Expiry of TIDV or TADV: write back all, then TXDW.
-    pub(crate) flush_mark: u64,
-    pub(crate) flush_causes: u32,
-}
-
-impl Transmit {
-    pub(crate) fn new(capacity: u32, gap: u32) -> Self {
-        Self::with_memory(FrameFifo::new(), Vec::with_capacity(LONGEST_BYTES + VLAN_BYTES), capacity, gap)
-    }
-
-    fn with_memory(fifo: FrameFifo, packet: Vec<u8>, capacity: u32, gap: u32) -> Self {
-        Self {
-            control: 0,
-            gap,
-            delay: 0,
-            absolute_delay: 0,
-            thresholds: 0,
-            fetch_below: 0,
-            fetch_least: 0,
-            write_at: 0,
-            queue: Queue::new(),
-            fifo,
-            capacity,
-            engine_free_ps: 0,
-            data: None,
-            packet,
-            in_packet: false,
-            options: Options::default(),
-            discard: false,
-            checksum_context: TxContext::default(),
-            segment_context: TxContext::default(),
-            segmentation: None,
-            insert: None,
-            report_after: [0; crate::queue::ON_CHIP as usize],
-            reports_wait: false,
-            built: 0,
-            flush_mark: 0,
-            flush_causes: 0,
-        }
-    }
-
-    /// Back to the state after power-up; returns how many frames were lost.
-    pub(crate) fn reset(&mut self, capacity: u32, gap: u32, left: u64) -> u64 {
-        let lost = self.fifo.clear();
-        let fifo = core::mem::replace(&mut self.fifo, FrameFifo::empty());
-        let mut packet = core::mem::take(&mut self.packet);
-        packet.clear();
-        *self = Self { built: left, ..Self::with_memory(fifo, packet, capacity, gap) };
-        lost
-    }
-
-    /// A descriptor is in work.
-    pub(crate) fn mid_descriptor(&self) -> bool {
-        self.data.is_some()
-    }
-}
 
 impl Nic {
     /// Lets the engine do what it can now.

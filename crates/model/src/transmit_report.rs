@@ -3,10 +3,8 @@
 use crate::deadlines::Source;
 use crate::host::{BurstKind, Purpose};
 use crate::queue::ON_CHIP;
-use crate::receive_dma::DELAY_TICK_PS;
 use crate::{Host, Nic};
 use kpps_datasheet::bit::cause;
-use kpps_datasheet::chip::DelayTimer;
 use kpps_datasheet::desc::{TX_DD, TX_EOP, TX_IDE, TX_RS, tx_cmd};
 
 /// The status byte of a descriptor.
@@ -55,7 +53,7 @@ impl Nic {
                 t if unwritten >= t => (self.sent_before_report(unwritten), 0),
                 _ if owed != 0 => (self.sent_before_report(owed), 0),
                 _ => {
-                    self.start_transmit_timer(now, true);
+                    self.start_tidv_tadv(now, true);
                     return;
                 }
             };
@@ -101,42 +99,15 @@ impl Nic {
         if !stored {
             self.tally.master_aborts += 1;
         }
-        if at_once || (delayed && self.tx.delay == 0) {
+        if at_once || (delayed && self.tx.tidv == 0) {
             // SDM 3.3.3.1: an immediate interrupt clears the delay timer.
-            self.clear_transmit_timers();
+            self.stop_tidv_tadv();
             self.raise(now, cause::TXDW);
         } else if delayed {
-            self.start_transmit_timer(now, false);
+            self.start_tidv_tadv(now, false);
         }
         self.tx_write_back(now, host);
         self.tx_engine(now, host);
         self.prefetch(now, host);
-    }
-
-    /// Starts TIDV, and TADV if it does not run. `packing`: to bound how long descriptors
-    /// accumulate, which a running timer does already.
-    fn start_transmit_timer(&mut self, now: u64, packing: bool) {
-        let at = now + u64::from(self.tx.delay) * DELAY_TICK_PS;
-        let runs = self.deadlines.pending(Source::TxDelayTimer);
-        if !runs || (!packing && self.params.tx_delay == DelayTimer::EachPacket) {
-            self.deadlines.set(Source::TxDelayTimer, at);
-        }
-        if self.tx.absolute_delay != 0 && !self.deadlines.pending(Source::TxAbsoluteTimer) {
-            let at = now + u64::from(self.tx.absolute_delay) * DELAY_TICK_PS;
-            self.deadlines.set(Source::TxAbsoluteTimer, at);
-        }
-    }
-
-    fn clear_transmit_timers(&mut self) {
-        self.deadlines.clear(Source::TxDelayTimer);
-        self.deadlines.clear(Source::TxAbsoluteTimer);
-    }
-
-    /// TIDV or TADV has expired: everything accumulated is written back, then TXDW.
-    pub(crate) fn tx_timer<H: Host>(&mut self, now: u64, host: &mut H) {
-        self.clear_transmit_timers();
-        self.tx.flush_causes |= cause::TXDW;
-        self.tx.flush_mark = self.tx.queue.done_mark();
-        self.tx_write_back(now, host);
     }
 }

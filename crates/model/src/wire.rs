@@ -2,7 +2,7 @@
 
 use crate::deadlines::Source;
 use crate::filter::{Cast, cast};
-use crate::receive::FCS_BYTES;
+use crate::frame::FCS_BYTES;
 use crate::{Host, Nic};
 use kpps_datasheet::bit::tctl;
 use kpps_datasheet::stat;

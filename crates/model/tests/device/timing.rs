@@ -77,7 +77,7 @@ fn a_slow_bus_is_the_limit() {
 fn packet_timer_restarts_or_not() {
     let tick = 1_024 * NS;
     for (semantics, last) in [(DelayTimer::EachPacket, 30 * US), (DelayTimer::FirstPacket, 0)] {
-        let mut b = Bench::ready(Params { rx_delay: semantics, ..chip_with(0, 0) }, 64);
+        let mut b = Bench::ready(Params { rdtr_from: semantics, ..chip_with(0, 0) }, 64);
         b.set(reg::RDTR, 100);
         b.set(reg::IMS, cause::RXT0);
         let t = b.now;

@@ -32,7 +32,7 @@ fn only_those_with_rs_are_reported() {
 #[test]
 fn delayed_reports_interrupt_later() {
     for (semantics, interrupts_at) in [(DelayTimer::EachPacket, 30), (DelayTimer::FirstPacket, 0)] {
-        let mut b = Bench::ready(Params { tx_delay: semantics, ..Bench::params(Chip::I82540em) }, 64);
+        let mut b = Bench::ready(Params { tidv_from: semantics, ..Bench::params(Chip::I82540em) }, 64);
         b.set(reg::IMS, cause::TXDW);
         b.set(reg::TIDV, 100);
         let t = b.now;
