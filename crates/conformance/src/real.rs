@@ -8,9 +8,9 @@
 use crate::oracle::PEER;
 use crate::{Bench, Departure, Failure, departure};
 use kpps_datasheet::{Chip, reg};
+use kpps_driver::{Config, probe};
 use kpps_platform::memory::RingMemory;
 use kpps_platform::memory::{BufferPool, Memory};
-use kpps_driver::{Config, probe};
 use kpps_platform::{Buffer, BufferSource, DmaSpec, OutOfMemory, Platform, Registers};
 use kpps_ports::port::{Frame, PacketPort, Port, Trouble};
 use kpps_ports::{Card, Domain, Interrupts, Place, Spec, Window};

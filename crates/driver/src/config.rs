@@ -1,7 +1,7 @@
 //! The policies of the driver, as data.
 //!
-//! The code has mechanisms; which of them run, and when, is one value of [`Config`]. A historical
-//! driver is such a value, and so is ours ([`Config::kpps`]).
+//! The code has mechanisms. One [`Config`] says which of them run, and when. A historical driver is such a value; the
+//! driver's own policy is [`Config::kpps`].
 
 mod queues;
 
@@ -10,27 +10,27 @@ pub use queues::{Rss, RxFormat};
 use crate::Error;
 use kpps_datasheet::{Chip, Erratum, bit};
 
-/// Everything about a driver that is a choice.
+/// All choices that a driver makes.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Config {
-    /// Descriptors in the receive ring, a multiple of 8; all but one are the device's.
+    /// Descriptors in the receive ring, a multiple of 8. The device can have all but one.
     pub rx_ring: u16,
-    /// Descriptors in the transmit ring, a multiple of 8; all but one can be in use.
+    /// Descriptors in the transmit ring, a multiple of 8. All but one can be in use.
     pub tx_ring: u16,
     /// Bytes of a receive buffer that the device may fill: 256, 512 … 16384.
     pub rx_buffer_bytes: u16,
-    /// Received frames of at most this many bytes without FCS are copied into a small buffer, and the one that the device filled goes
-    /// back into the ring (copybreak); 0: none. What is longer is handed on in the buffer that it came in.
+    /// Copybreak: received frames of at most this many bytes without FCS are copied into a small buffer, and the buffer
+    /// that the device filled goes back into the ring. Longer frames are passed on without a copy. 0: no copies.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_zero"))]
     pub rx_copybreak_bytes: u16,
-    /// The longest frame to accept, in bytes with FCS; above 1522 the device is told to.
+    /// The longest frame to accept, in bytes with FCS. Above 1522, long packet reception (RCTL.LPE) is turned on.
     pub max_frame_bytes: u16,
-    /// How the device is served.
+    /// When the driver looks at the device.
     pub service: Service,
     /// Where buffers for the receive ring come from.
     pub buffers: Buffers,
-    /// When receive descriptors are filled again and the device is told.
+    /// When receive descriptors are refilled and the tail is written.
     pub refill: Refill,
     /// When the device reports transmitted descriptors.
     pub completion: Completion,
@@ -38,49 +38,49 @@ pub struct Config {
     pub moderation: Moderation,
     /// The causes that interrupt.
     pub interrupts: Interrupts,
-    /// After unmasking read a register, which pushes the write out of the bridges on its way: the device
-    /// hears of it at once, and the CPU waits for that.
+    /// Read a register after unmasking. This flushes the posted write through the bridges: the device gets it at once, and
+    /// the CPU waits for that.
     #[cfg_attr(feature = "serde", serde(default))]
     pub flush_unmask: bool,
     /// Free receive descriptors at which RXDMT0 is raised.
     pub rx_low: RxLow,
-    /// Receive thresholds (RXDCTL); `None` leaves what the reset gives.
+    /// Receive thresholds (RXDCTL); `None` keeps the values after reset.
     pub rx_thresholds: Option<Thresholds>,
-    /// Transmit thresholds (TXDCTL); `None` leaves what the reset gives.
+    /// Transmit thresholds (TXDCTL); `None` keeps the values after reset.
     pub tx_thresholds: Option<Thresholds>,
-    /// The receive part of the packet buffer in KB, a multiple of 8; `None` leaves what the reset gives.
+    /// The receive part of the packet buffer in KB, a multiple of 8; `None` keeps the value after reset.
     pub rx_fifo_kb: Option<u8>,
-    /// Let the device check IP, TCP and UDP checksums, where it can.
+    /// Let the device check IP, TCP and UDP checksums, on chips that can.
     pub rx_checksum: bool,
-    /// Let the device cut off the FCS, where it can; otherwise the driver does.
+    /// Let the device cut off the FCS, on chips that can; otherwise the driver does.
     pub strip_fcs: bool,
-    /// Strip VLAN tags on receive and allow their insertion on transmit, where the device can.
+    /// Strip VLAN tags on receive and allow their insertion on transmit, on chips that can.
     pub vlan: bool,
     /// Accept frames for any address.
     pub promiscuous: bool,
-    /// Byte times between frames that are sent back to back, at least the 12 of IEEE 802.3 (TIPG).
+    /// The gap between frames sent back to back (TIPG), in byte times; at least 12 (IEEE 802.3).
     #[cfg_attr(feature = "serde", serde(default = "least_gap", skip_serializing_if = "is_least_gap"))]
     pub tx_gap_bytes: u16,
     /// IEEE 802.3x flow control.
     pub flow_control: FlowControl,
-    /// Let [`Control::watchdog`](crate::Control::watchdog) raise RXDMT0, so that a lost receive
-    /// interrupt is found at its next call.
+    /// Let [`Control::watchdog`](crate::Control::watchdog) raise RXDMT0, so that its next call makes up for a lost receive
+    /// interrupt.
     pub rescue: bool,
-    /// The station address; `None` takes that of the EEPROM.
+    /// The station address; `None` takes the one in the EEPROM.
     pub address: Option<[u8; 6]>,
-    /// Receive queues, and as many transmit queues: 1, or 2 on the 82574 ([`probe_queues`](crate::probe_queues)).
+    /// The number of receive queues, and of transmit queues: 1, or 2 on the 82574
+    /// ([`probe_queues`](crate::probe_queues)).
     #[cfg_attr(feature = "serde", serde(default = "queues::one", skip_serializing_if = "queues::is_one"))]
     pub queues: u8,
-    /// How received frames are described.
+    /// The format of receive descriptors.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "RxFormat::is_best"))]
     pub rx_format: RxFormat,
-    /// How frames are spread over receive queues; `None` is [`Rss::DEFAULT`] with two queues, and no
-    /// hash with one.
+    /// How frames are distributed over receive queues. `None`: [`Rss::DEFAULT`] with two queues, no hash with one.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub rss: Option<Rss>,
 }
 
-/// Byte times between frames at least (IEEE 802.3, 4.4.2), and at most: IPGT has ten bits.
+/// The shortest gap between frames in byte times (IEEE 802.3, 4.4.2), and the longest (IPGT has ten bits).
 pub(crate) const LEAST_GAP_BYTES: u16 = 12;
 const MOST_GAP_BYTES: u16 = 1000;
 
@@ -98,10 +98,10 @@ const fn is_least_gap(bytes: &u16) -> bool {
     *bytes == LEAST_GAP_BYTES
 }
 
-/// What polling may leave to others at most, in percent: the rest has to be enough to take frames at all.
+/// The largest reserve of CPU time for other work, in percent: the rest must suffice to receive frames.
 pub(crate) const MOST_RESERVED: u8 = 90;
 
-/// How the device is served; see [`service`](crate::service) for the machines behind the names.
+/// When the driver looks at the device. Module [`service`](crate::service) implements these.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(
     feature = "serde",
@@ -109,45 +109,45 @@ pub(crate) const MOST_RESERVED: u8 = 90;
     serde(deny_unknown_fields, rename_all = "kebab-case")
 )]
 pub enum Service {
-    /// Everything inside the interrupt handler.
+    /// All work is done in the interrupt handler.
     InterruptLoop {
-        /// Turns at most for each interrupt.
+        /// The most turns of the loop in one interrupt.
         max_loops: u16,
-        /// Mask the device's interrupts meanwhile.
+        /// Mask the device's interrupts in the handler.
         mask: bool,
-        /// What makes another turn.
+        /// The condition for another turn.
         again: Again,
     },
-    /// The interrupt schedules a poll, which has a budget.
+    /// The interrupt schedules polls, each with a budget.
     Napi {
-        /// Frames at most received in one poll.
+        /// The most frames received in one poll.
         weight: u16,
-        /// When polling ends.
+        /// The exit rule: when polling ends.
         exit: NapiExit,
         /// Mask the device's interrupts while polling.
         mask: bool,
     },
-    /// No interrupts at all.
+    /// No interrupts.
     Polling {
-        /// Frames at most received in one poll.
+        /// The most frames received in one poll.
         burst: u16,
     },
-    /// Interrupts when idle, otherwise polling whose pace and length the driver finds itself.
+    /// Interrupts while the device is idle, otherwise polling. The driver measures pace and length of polling itself.
     SelfPacing {
-        /// Frames at most received in one poll.
+        /// The most frames received in one poll.
         burst: u16,
-        /// The share of the CPU, in percent, that polling leaves to others whenever they want it, at whatever load.
+        /// The share of CPU time that polling leaves to other work that needs it, at any load, in percent.
         #[cfg_attr(feature = "serde", serde(default))]
         reserve: u8,
-        /// RDTR, in 1.024 µs, while polls find several frames: for how long the device waits for a cache line of descriptors before it
-        /// reports them. 0: no longer than [`Moderation::rdtr`] says, which also rules if it is not 0, and on chips whose timer
-        /// [locks up](kpps_datasheet::Erratum::ReceiveDelayLockUp).
+        /// RDTR while polls find several frames, in 1.024 µs: how long the device may gather a cache line of descriptors
+        /// before it writes them back. 0: [`Moderation::rdtr`] at all times. So it is, too, if that is not 0, and on chips
+        /// whose timer [locks up](kpps_datasheet::Erratum::ReceiveDelayLockUp).
         #[cfg_attr(feature = "serde", serde(default))]
-        gather: u16,
+        polling_rdtr: u16,
     },
 }
 
-/// What makes an [`Service::InterruptLoop`] take another turn.
+/// The condition for another turn of a [`Service::InterruptLoop`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -161,7 +161,7 @@ pub enum Again {
     Work,
 }
 
-/// When a NAPI poll leaves polling.
+/// The NAPI exit rule: when a poll ends polling and unmasks interrupts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -169,12 +169,12 @@ pub enum Again {
     serde(deny_unknown_fields, rename_all = "kebab-case")
 )]
 pub enum NapiExit {
-    /// Nothing was reclaimed and less than the budget received: both rings are done.
+    /// Nothing was reclaimed *and* less than the budget was received: both rings are done.
     BothIdle,
-    /// Nothing was reclaimed *or* less than the budget received: leaves far too often.
+    /// Nothing was reclaimed *or* less than the budget was received: ends far too often.
     EitherIdle,
-    /// Transmit is looked at only in a poll that received nothing, and polling ends when that finds
-    /// nothing either.
+    /// The transmit ring is examined only in a poll that received nothing. Polling ends when nothing was reclaimed
+    /// either.
     ReceiveFirst,
 }
 
@@ -186,24 +186,24 @@ pub enum NapiExit {
     serde(deny_unknown_fields, rename_all = "kebab-case")
 )]
 pub enum Buffers {
-    /// A new one from the source for each received; one that the consumer returns goes to the source.
+    /// A new buffer from the source for each received one. A buffer that the consumer returns goes to the source.
     Fresh,
-    /// The one that the consumer returns goes back into the ring; the source replaces kept ones.
+    /// The buffer that the consumer returns goes back into the ring. The source replaces buffers that it keeps.
     Recycled,
 }
 
-/// When receive descriptors are filled again and the device is told.
+/// When receive descriptors are refilled and the tail is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Refill {
-    /// Fill when.
+    /// When descriptors are refilled.
     pub when: RefillWhen,
-    /// Tell the device (write the tail) each time this many have been filled, holding fewer back; if that is less, half of
-    /// the ring, or what leaves room for the longest frame. 0: once at the end of each burst.
+    /// Write the tail each time this many descriptors have been refilled. At most half of the ring, and at most what
+    /// leaves room for the longest frame. 0: once at the end of each burst.
     pub group: u16,
 }
 
-/// When receive descriptors are filled again.
+/// When receive descriptors are refilled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -211,7 +211,7 @@ pub struct Refill {
     serde(deny_unknown_fields, rename_all = "kebab-case")
 )]
 pub enum RefillWhen {
-    /// With each frame taken out.
+    /// With each frame that is taken out.
     EachFrame,
     /// After the burst.
     AfterBurst,
@@ -221,11 +221,11 @@ pub enum RefillWhen {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Completion {
-    /// A frame asks for a report (RS) when this many descriptors have been used since the last
-    /// one that did; 1 = every frame. Above 1, no frame waits for ever: see
-    /// [`TxQueue::attend`](crate::TxQueue::attend).
+    /// A frame asks for a report (RS) when this many descriptors have been used since the last request; 1: every frame.
+    /// Above 1, [`TxQueue::flush`](crate::TxQueue::flush) still makes its last frame ask, unless the queue is
+    /// [polled](crate::TxQueue::set_polled).
     pub report_every: u16,
-    /// Which reports wait for TIDV before they interrupt (IDE).
+    /// Which reports TIDV delays before they interrupt (IDE).
     pub delay: Delay,
 }
 
@@ -245,24 +245,26 @@ pub enum Delay {
     ExceptEvery(u16),
 }
 
-/// Delays of interrupts. RADV, TADV and ITR are written only where the chip has them.
+/// Delays of interrupts. RADV, TADV and ITR are written only on chips that have them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Moderation {
-    /// Receive delay in 1.024 µs (SDM 13.4.30).
+    /// RDTR: the receive interrupt waits this long after the last packet (on the 82542 and 82544: after the first), in
+    /// 1.024 µs (SDM 13.4.30). 0: every write-back of a packet interrupts.
     pub rdtr: u16,
-    /// Absolute receive delay in 1.024 µs (SDM 13.4.31).
+    /// RADV: the receive interrupt waits at most this long after the first packet, in 1.024 µs (SDM 13.4.31). 0: no limit.
     pub radv: u16,
-    /// Transmit delay in 1.024 µs, not 0 if any report is delayed (SDM 13.4.41).
+    /// TIDV: a delayed report interrupts this long after the last one, in 1.024 µs; not 0 if any report is delayed (SDM
+    /// 13.4.41).
     pub tidv: u16,
-    /// Absolute transmit delay in 1.024 µs (SDM 13.4.44).
+    /// TADV: a delayed report interrupts at most this long after the first one, in 1.024 µs (SDM 13.4.44). 0: no limit.
     pub tadv: u16,
     /// Interrupt throttling.
     pub itr: Itr,
 }
 
-/// Interrupt throttling (ITR). The rates that follow the traffic need a service that counts it:
-/// [`Service::InterruptLoop`] or [`Service::Napi`].
+/// Interrupt throttling (ITR). Rates that follow the traffic need a service that counts it: [`Service::InterruptLoop`]
+/// or [`Service::Napi`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -274,7 +276,7 @@ pub enum Itr {
     Off,
     /// At most this many interrupts a second.
     Fixed(u32),
-    /// By class of traffic since the last interrupt: 70,000, 20,000 or 4,000 a second.
+    /// By the class of traffic since the last interrupt: 70,000, 20,000 or 4,000 a second.
     Dynamic,
     /// Recomputed at each watchdog call: 2,000 a second plus 6,000 × |tx − rx| / (tx + rx).
     Ratio,
@@ -337,12 +339,12 @@ pub enum RxLow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Thresholds {
-    /// Prefetch when fewer than this are cached on chip.
+    /// Prefetch when fewer than this are cached on chip, and …
     pub pthresh: u8,
-    /// … and at least this many are in host memory.
+    /// … at least this many are in host memory.
     pub hthresh: u8,
-    /// Write back when this many are done. On transmit 0 writes back one status byte at once; the
-    /// 82543 is given 0 whatever stands here (erratum).
+    /// Write back when this many are done. On transmit, 0 writes back one status byte at once. The 82543 always gets 0
+    /// on transmit (erratum).
     pub wthresh: u8,
 }
 
@@ -376,7 +378,7 @@ impl FlowControl {
 }
 
 impl Config {
-    /// Our own driver: self-pacing, recycled buffers, one tail write for 32 frames, few reports.
+    /// The driver's own policy: self-pacing, recycled buffers, one tail write for 32 frames, few reports.
     pub const fn kpps() -> Self {
         Self {
             rx_ring: 256,
@@ -384,7 +386,7 @@ impl Config {
             rx_buffer_bytes: 2048,
             rx_copybreak_bytes: 0,
             max_frame_bytes: 1522,
-            service: Service::SelfPacing { burst: 32, reserve: 0, gather: 4 },
+            service: Service::SelfPacing { burst: 32, reserve: 0, polling_rdtr: 4 },
             buffers: Buffers::Recycled,
             refill: Refill { when: RefillWhen::EachFrame, group: 32 },
             completion: Completion { report_every: 32, delay: Delay::Never },
@@ -417,19 +419,22 @@ impl Config {
         }
     }
 
-    /// Whether `chip` can be driven so. Features that a chip lacks are no error: they stay off.
+    /// Checks that `chip` can run with this configuration. Features that a chip lacks are no error: they stay off.
+    ///
+    /// # Errors
+    /// [`Error::Config`] with the name of the field and what is wrong.
     pub fn validate(&self, chip: Chip) -> Result<(), Error> {
         let ring = |size: u16| size.is_multiple_of(8) && (chip.min_ring()..=chip.max_ring()).contains(&size);
         let check = |good: bool, what: &'static str| if good { Ok(()) } else { Err(Error::Config(what)) };
-        check(ring(self.rx_ring), "rx_ring: not a multiple of 8 that the chip can have")?;
-        check(ring(self.tx_ring), "tx_ring: not a multiple of 8 that the chip can have")?;
+        check(ring(self.rx_ring), "rx_ring: not a multiple of 8, or a size that the chip does not support")?;
+        check(ring(self.tx_ring), "tx_ring: not a multiple of 8, or a size that the chip does not support")?;
         check(
             bit::rctl::buffer_size(self.rx_buffer_bytes.into()).is_some(),
             "rx_buffer_bytes: not 256, 512, 1024, 2048, 4096, 8192 or 16384",
         )?;
         check(
             self.rx_copybreak_bytes == 0 || !matches!(self.rx_format.on(chip), RxFormat::Split { .. }),
-            "rx_copybreak_bytes: frames are split already",
+            "rx_copybreak_bytes: not possible with header split",
         )?;
         check(
             (LEAST_GAP_BYTES..=MOST_GAP_BYTES).contains(&self.tx_gap_bytes),
@@ -441,7 +446,7 @@ impl Config {
             Service::Napi { weight, .. } => weight,
             Service::Polling { burst } | Service::SelfPacing { burst, .. } => burst,
         };
-        check(turns > 0, "service: a limit of 0")?;
+        check(turns > 0, "service: the limit of frames or turns is 0")?;
         check(
             !matches!(self.service, Service::SelfPacing { reserve, .. } if reserve > MOST_RESERVED),
             "service: a reserve above 90 percent",
@@ -506,7 +511,7 @@ mod tests {
             |c| c.rx_buffer_bytes = 1500,
             |c| c.max_frame_bytes = 63,
             |c| c.service = Service::Polling { burst: 0 },
-            |c| c.service = Service::SelfPacing { burst: 8, reserve: 91, gather: 0 },
+            |c| c.service = Service::SelfPacing { burst: 8, reserve: 91, polling_rdtr: 0 },
             |c| c.completion.report_every = 200,
             |c| {
                 c.completion.delay = Delay::Always;

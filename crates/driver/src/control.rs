@@ -18,12 +18,12 @@ use kpps_datasheet::{
 };
 use kpps_platform::{BufferSource, Platform};
 
-/// What an interrupt was about.
+/// The causes of an interrupt (ICR).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Causes(pub u32);
 
 impl Causes {
-    /// There was a cause; otherwise the interrupt was another device's.
+    /// Whether there is any cause. Without one, the interrupt was another device's.
     pub const fn any(self) -> bool {
         self.0 != 0
     }
@@ -31,7 +31,7 @@ impl Causes {
     pub const fn link(self) -> bool {
         self.0 & (cause::LSC | cause::RXSEQ | cause::RXCFG) != 0
     }
-    /// Frames were received, or missed, or descriptors are few.
+    /// Frames were received or missed, or few receive descriptors are left.
     pub const fn receive(self) -> bool {
         use express_bits::cause::{RXQ0, RXQ1};
         self.0 & (cause::RXT0 | cause::RXDMT0 | cause::RXO | RXQ0 | RXQ1) != 0
@@ -43,18 +43,18 @@ impl Causes {
     }
 }
 
-/// What [`Control::watchdog`] found.
+/// The result of [`Control::watchdog`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// All is well.
+    /// The device works.
     Well,
     /// The link is down; nothing can be sent.
     LinkDown,
-    /// The device has not finished a frame for too long: reset it.
+    /// The transmitter has not finished a frame for too long: reset the device.
     Hung,
 }
 
-/// How long a frame may take at 100 Mb/s and above, and at 10 Mb/s (the public Linux driver's figures).
+/// How long a frame may take in ns, at 100 Mb/s and above and at 10 Mb/s (values of the public Linux driver).
 const HANG_NS: u64 = 1_000_000_000;
 const HANG_10_NS: u64 = 16_000_000_000;
 
@@ -82,12 +82,12 @@ pub struct Control<P: Platform> {
     pub(crate) routing: Routing,
     pub(crate) throttle: Throttle,
     pub(crate) link_event: bool,
-    /// The last progress seen, and when it was made.
+    /// The last progress of the transmit queue, and its time in ns.
     pub(crate) progress: Option<(Progress, u64)>,
 }
 
 impl<P: Platform> Control<P> {
-    /// Resets the device and brings it up as far as it goes without rings.
+    /// Resets the device and initialises everything but the rings.
     pub(crate) fn new(platform: P, chip: Chip, config: Config) -> Result<Self, Error> {
         config.validate(chip)?;
         let regs = Regs::new(platform.registers(), chip);
@@ -126,7 +126,7 @@ impl<P: Platform> Control<P> {
         Vector::new(self.regs.clone(), &self.routing, queue)
     }
 
-    /// What the transmit queue must know about the bus.
+    /// The errata that concern the transmit queue.
     pub(crate) fn quirks(&self) -> Quirks {
         Quirks::of(self.chip, self.pcix)
     }
@@ -137,12 +137,12 @@ impl<P: Platform> Control<P> {
         regs.write(reg::IMC, cause::ALL);
         regs.write(reg::RCTL, 0);
         regs.write(reg::TCTL, tctl::PSP);
-        // Lets transfers under way on the bus end.
+        // The read waits for bus transfers in progress.
         regs.get(reg::STATUS)?;
         platform.wait_ns(10_000_000);
         express::before_reset(platform, regs, self.chip)?;
         regs.modify(reg::CTRL, 0, ctrl::RST)?;
-        // No access for a while (SDM 13.4.1 says 1 µs; EEPROM words are loaded after it).
+        // No register access meanwhile (SDM 13.4.1 says 1 µs; EEPROM words are loaded after that).
         platform.wait_ns(5_000_000);
         regs.wait(platform, reg::CTRL, (ctrl::RST, 0), (100_000, 20_000_000), "reset")?;
         express::after_reset(platform, regs, self.chip)?;
@@ -169,7 +169,7 @@ impl<P: Platform> Control<P> {
         if !words::is_valid(&image) || address[0] & 1 != 0 || address == [0; 6] {
             return Err(Error::Eeprom);
         }
-        // The second port's differs in the last bit (SDM 5.6.1).
+        // The address of the second port differs in the last bit (SDM 5.6.1).
         let function = (self.regs.get(reg::STATUS)? & status::FUNC_MASK) >> status::FUNC_SHIFT;
         if self.chip == Chip::I82546eb && function == 1 {
             address[5] ^= 1;
@@ -177,8 +177,8 @@ impl<P: Platform> Control<P> {
         Ok(address)
     }
 
-    /// Resets the device and starts it anew with its queue each way ([`Queues::reset`](crate::Queues::reset)
-    /// with several). Frames in them are lost; buffers are not.
+    /// Resets the device and starts it again with its two queues; with more queues, see
+    /// [`Queues::reset`](crate::Queues::reset). Frames in the queues are lost; buffers are not.
     pub fn reset<S: BufferSource>(
         &mut self,
         rx: &mut RxQueue<P, S>,
@@ -188,14 +188,14 @@ impl<P: Platform> Control<P> {
         self.start(&mut [(rx, tx)])
     }
 
-    /// Stops both directions and all interrupts. The device touches no memory afterwards (unless
-    /// it has vanished, when it does not either). Done by dropping the control half, too.
+    /// Stops both directions and all interrupts. Afterwards the device accesses no memory. Dropping the control half does
+    /// the same.
     pub fn stop(&mut self) {
         self.receiving = false;
         self.regs.write(reg::IMC, cause::ALL);
         self.regs.write(reg::RCTL, 0);
         self.regs.write(reg::TCTL, tctl::PSP);
-        // Pushes the writes out and waits for transfers under way.
+        // The read flushes the writes and waits for bus transfers in progress.
         self.regs.read(reg::STATUS);
         self.platform.wait_ns(10_000_000);
     }
@@ -205,7 +205,7 @@ impl<P: Platform> Control<P> {
         self.chip
     }
 
-    /// The medium that the device says it is on.
+    /// The medium that the device reports.
     pub fn media(&self) -> Media {
         self.media
     }
@@ -220,8 +220,8 @@ impl<P: Platform> Control<P> {
         &self.platform
     }
 
-    /// Reads, and by that clears, the interrupt causes: one register read. With MSI-X they are
-    /// cleared by a register write, and those that a [`Vector`](crate::Vector) stands for are not seen.
+    /// Reads and clears the interrupt causes: one register read. With MSI-X a register write clears them, and the causes
+    /// of a [`Vector`](crate::Vector) are not included.
     #[inline]
     pub fn causes(&mut self) -> Result<Causes, Error> {
         let causes = Causes(self.regs.get(reg::ICR)? & !express_bits::cause::ASSERTED);
@@ -232,8 +232,8 @@ impl<P: Platform> Control<P> {
         Ok(causes)
     }
 
-    /// Whether an interrupt since the last call was about the link; call
-    /// [`update_link`](Self::update_link) then. True once after a start.
+    /// Whether an interrupt since the last call reported a link change; if so, call [`update_link`](Self::update_link).
+    /// True once after a start.
     pub fn take_link_event(&mut self) -> bool {
         core::mem::take(&mut self.link_event)
     }
@@ -244,8 +244,7 @@ impl<P: Platform> Control<P> {
         self.regs.write(reg::IMC, cause::ALL);
     }
 
-    /// Unmasks the configured interrupts: one register write, and a read of STATUS if the configuration
-    /// [wants it](Config::flush_unmask).
+    /// Unmasks the configured interrupts: one register write, and with [`Config::flush_unmask`] a read of STATUS.
     #[inline]
     pub fn unmask(&self) {
         self.regs.write(reg::IMS, self.routing.all());
@@ -254,33 +253,33 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    /// Unmasks the configured interrupts without those of sent frames.
+    /// Unmasks the configured interrupts except those of sent frames: one register write.
     #[inline]
     pub fn unmask_receive(&self) {
         self.regs.write(reg::IMS, self.routing.all() & !(cause::TXDW | cause::TXQE));
     }
 
-    /// Whether [`gather_reports`](Self::gather_reports) may be used: the configuration wants no delay of its own, and the chip's timer
-    /// does not lock up.
-    pub(crate) fn can_gather(&self) -> bool {
+    /// Whether [`set_rdtr`](Self::set_rdtr) may be used: the configuration sets no RDTR, and the chip's timer does not
+    /// [lock up](Erratum::ReceiveDelayLockUp).
+    pub(crate) fn may_set_rdtr(&self) -> bool {
         self.config.moderation.rdtr == 0 && !self.chip.has(Erratum::ReceiveDelayLockUp)
     }
 
-    /// Lets the device wait for a whole cache line of received descriptors before it writes them back, but no longer than so many
-    /// units of RDTR, 1.024 µs, after the last frame; 0: not any more, and what waits is written back now. That raises RXT0 (SDM
-    /// 3.2.7.1.1), so who is about to unmask reads the causes after it. One register write.
+    /// Writes RDTR, in 1.024 µs. The device then gathers a cache line of received descriptors before it writes them back,
+    /// for at most that time after the last frame. 0 ends this and writes descriptors back now, which raises RXT0 (SDM
+    /// 3.2.7.1.1): read the causes before unmasking. One register write.
     #[inline]
-    pub(crate) fn gather_reports(&self, units: u16) {
+    pub(crate) fn set_rdtr(&self, units: u16) {
         self.regs.write(reg::RDTR, if units == 0 { rdtr::FPD } else { units.into() });
     }
 
-    /// Makes the device interrupt for these causes.
+    /// Makes the device raise these causes.
     pub fn raise(&self, causes: Causes) {
         self.regs.write(reg::ICS, causes.0);
     }
 
-    /// Takes note of what an interrupt or a poll found, (frames, bytes) each way, for dynamic
-    /// throttling; writes ITR if its value changes.
+    /// Notes the traffic of one interrupt or poll, (frames, bytes) in each direction, for dynamic throttling. Writes ITR
+    /// if its value changes.
     #[inline]
     pub fn note_traffic(&mut self, rx: (u32, u32), tx: (u32, u32)) {
         if let Some(value) = self.throttle.note(rx, tx) {
@@ -288,7 +287,10 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    /// Sets the throttling; [`Error::Unsupported`] on chips without ITR.
+    /// Sets the interrupt throttling.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] on chips without ITR.
     pub fn set_itr(&mut self, itr: Itr) -> Result<(), Error> {
         if !self.chip.has_radv_tadv_itr() {
             return Err(Error::Unsupported);
@@ -299,9 +301,11 @@ impl<P: Platform> Control<P> {
         Ok(())
     }
 
-    /// Looks after the device; call it every two seconds or so. Checks the link and the transmitter,
-    /// recomputes [`Itr::Ratio`], and raises RXDMT0 if the configuration wants
-    /// [`rescue`](Config::rescue). [`Error::Gone`] if the device has vanished.
+    /// Checks the link and the transmitter; call it about every two seconds. Recomputes [`Itr::Ratio`], and raises RXDMT0
+    /// with [`Config::rescue`].
+    ///
+    /// # Errors
+    /// [`Error::Gone`] if the device has vanished.
     pub fn watchdog(&mut self, now_ns: u64, transmit: Progress) -> Result<Health, Error> {
         let link = self.update_link()?;
         if let Some(value) = self.throttle.tick() {
@@ -316,7 +320,7 @@ impl<P: Platform> Control<P> {
         };
         self.progress = Some((transmit, since));
         if !link.up {
-            // Nothing can move; start counting anew when the link is back.
+            // No frame can be sent; start again when the link is back.
             self.progress = None;
             return Ok(Health::LinkDown);
         }
@@ -329,9 +333,12 @@ impl<P: Platform> Control<P> {
         Ok(if paused { Health::Well } else { Health::Hung })
     }
 
-    /// Whether the receiver is off though it was turned on, as after a reset behind the driver's back: reset the device.
-    /// One register read. From the ring such a device looks like an idle one, and its link may be down for good. To be
-    /// asked along with the [`watchdog`](Self::watchdog), which is that of the drivers of old.
+    /// Whether the receiver is off although it was turned on, as after a reset by something else: reset the device then.
+    /// Its ring looks idle, and its link may stay down. Call it with the [`watchdog`](Self::watchdog), which does only
+    /// what historical drivers do. One register read.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] if the device has vanished.
     pub fn has_lost_receiver(&self) -> Result<bool, Error> {
         Ok(self.receiving && self.regs.get(reg::RCTL)? & rctl::EN == 0)
     }

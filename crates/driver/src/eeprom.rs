@@ -1,4 +1,4 @@
-//! Reading the EEPROM: through EERD where there is one, otherwise over the serial pins.
+//! Reading the EEPROM: through EERD on chips that have it, otherwise over the serial pins.
 
 use crate::{Error, regs::Regs};
 use kpps_datasheet::{
@@ -8,9 +8,9 @@ use kpps_datasheet::{
 };
 use kpps_platform::Platform;
 
-/// Half a clock period of the serial EEPROM: 250 kHz, well below its 1 MHz.
+/// Half a clock period of the serial EEPROM in ns: 250 kHz, well below its 1 MHz.
 const HALF_CLOCK_NS: u64 = 2_000;
-/// A word takes about 40 clocks of 1 MHz; this is fifty times that.
+/// The time limit for a word in ns: fifty times the 40 clocks of 1 MHz that it takes.
 const LIMIT_NS: u64 = 2_000_000;
 
 /// Reads words 00h–3Fh.
@@ -78,7 +78,7 @@ impl<P: Platform> Pins<'_, P> {
         Ok(word)
     }
 
-    /// Sets the pins and lets them settle; the read pushes the posted write out.
+    /// Sets the pins and waits half a clock. The read flushes the posted write.
     fn set(&self, value: u32) -> Result<(), Error> {
         self.regs.write(reg::EECD, value);
         self.regs.get(reg::STATUS)?;

@@ -1,25 +1,25 @@
-//! What can go wrong.
+//! Errors of the driver.
 
 use core::fmt;
 
-/// Why the driver cannot go on. After any of these except [`Error::Config`] and
-/// [`Error::Unsupported`], [`Device::reset`](crate::Device::reset) may bring the device back.
+/// Why the driver cannot continue. [`Device::reset`](crate::Device::reset) may recover the device, except after
+/// [`Error::Config`] and [`Error::Unsupported`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// The device answers with all ones: it has vanished from the bus.
+    /// A register reads as all ones: the device has vanished from the bus.
     Gone,
-    /// The device did not do something in time; the text says what.
+    /// The device did not finish an operation in time; the text names it.
     Timeout(&'static str),
-    /// The EEPROM's check sum is wrong, and the configuration has no station address either.
+    /// The EEPROM's checksum is wrong, and the configuration has no station address.
     Eeprom,
     /// There is no PHY, or it does not answer.
     Phy,
-    /// No ring memory was to be had, or not what was asked for.
+    /// The platform has no suitable ring memory.
     OutOfMemory,
-    /// The configuration makes no sense, or not for this chip; the text says where.
+    /// The configuration is invalid for this chip; the text names the field.
     Config(&'static str),
-    /// The chip cannot do that.
+    /// The chip lacks this feature.
     Unsupported,
 }
 
@@ -29,12 +29,12 @@ impl fmt::Display for Error {
             Self::Gone => f.write_str("the device has vanished from the bus"),
             Self::Timeout(what) => write!(f, "the device did not finish in time: {what}"),
             Self::Eeprom => {
-                f.write_str("the EEPROM's check sum is wrong and no station address is configured")
+                f.write_str("the EEPROM's checksum is wrong and no station address is configured")
             }
             Self::Phy => f.write_str("the PHY does not answer"),
             Self::OutOfMemory => f.write_str("no suitable ring memory"),
             Self::Config(what) => write!(f, "configuration: {what}"),
-            Self::Unsupported => f.write_str("the chip cannot do that"),
+            Self::Unsupported => f.write_str("the chip lacks this feature"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the 82574 needs beside what all chips need: its reset, its reserved bits, RSS, MSI-X.
+//! What only the 82574 has: its reset sequence, its reserved bits, RSS, MSI-X.
 
 use crate::{
     Control, Error,
@@ -15,14 +15,14 @@ use kpps_datasheet::{
 };
 use kpps_platform::Platform;
 
-/// How long requests under way on the bus may take: the public drivers wait 80 ms.
+/// How long pending bus requests may take, in ns (public drivers: 80 ms).
 const MASTER_LIMIT_NS: u64 = 80_000_000;
-/// How long the chip may load its settings from the NVM after a reset.
+/// How long the chip may load its settings from the NVM after a reset, in ns.
 const LOAD_LIMIT_NS: u64 = 100_000_000;
-/// How long its firmware configures the PHY after that (public drivers).
+/// How long the firmware then configures the PHY, in ns (public drivers).
 const PHY_CONFIGURATION_NS: u64 = 25_000_000;
 
-/// Before a reset: no more requests on the bus, and the PHY is not the firmware's.
+/// Before a reset: ends bus requests, and takes the PHY from the firmware.
 pub(crate) fn before_reset<P: Platform>(platform: &P, regs: &Regs<P::Regs>, chip: Chip) -> Result<(), Error> {
     if !chip.is_pci_express() {
         return Ok(());
@@ -30,7 +30,7 @@ pub(crate) fn before_reset<P: Platform>(platform: &P, regs: &Regs<P::Regs>, chip
     regs.modify(reg::CTRL, 0, ctrl::MASTER_DISABLE)?;
     let quiet = (status::MASTER_ENABLE, 0);
     let ended = regs.wait(platform, reg::STATUS, quiet, (100_000, MASTER_LIMIT_NS), "end of bus requests");
-    // If they do not end, the reset is what helps.
+    // If they do not end, the reset ends them.
     if let Err(Error::Gone) = ended {
         return Err(Error::Gone);
     }
@@ -50,7 +50,7 @@ pub(crate) fn after_reset<P: Platform>(platform: &P, regs: &Regs<P::Regs>, chip:
 }
 
 impl<P: Platform> Control<P> {
-    /// How frames are spread, if a hash is wanted.
+    /// How frames are distributed over queues, if a hash is configured.
     pub(crate) fn rss(&self) -> Option<Rss> {
         match self.config.rx_format.on(self.chip) {
             RxFormat::Legacy => None,
@@ -59,7 +59,7 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    /// Writes the registers that only this chip has, but those of rings.
+    /// Writes the registers that only this chip has, except those of the rings.
     pub(crate) fn start_express(&self) -> Result<(), Error> {
         let regs = &self.regs;
         regs.modify(reg::CTRL, ctrl::CLEAR_29, 0)?;
@@ -71,9 +71,9 @@ impl<P: Platform> Control<P> {
             regs.modify(reg::GCR2, 0, gcr::GCR2_SET)?;
         }
         let format = self.config.rx_format.on(self.chip);
-        // Delays shall be for all frames alike, ACKs included.
+        // Delays apply to all frames alike, ACKs included.
         let extended = if format == RxFormat::Legacy { 0 } else { rfctl::EXSTEN };
-        // Its cause is one of OTHER's, which nobody waits for.
+        // Its cause is part of OTHER, which no service waits for.
         regs.write(reg::RSRPD, 0);
         regs.write(reg::RFCTL, rfctl::ACK_DIS | extended);
         if let RxFormat::Split { header_bytes } = format {
@@ -105,7 +105,7 @@ impl<P: Platform> Control<P> {
         self.regs.write(reg::MRQC, mrqc::RSS | fields);
     }
 
-    /// Writes the interval between interrupts: of the one that there is, or of all vectors.
+    /// Writes the interval between interrupts, of the single interrupt or of all vectors.
     pub(crate) fn write_throttle(&self, value: u32) {
         match self.routing.vectors() {
             0 => self.regs.write(reg::ITR, value),
@@ -113,23 +113,23 @@ impl<P: Platform> Control<P> {
         }
     }
 
-    /// MSI-X vectors in use; 0: the device has one interrupt for everything.
+    /// MSI-X vectors in use. 0: one interrupt for everything.
     pub fn vectors(&self) -> u8 {
         self.routing.vectors()
     }
 
-    /// The MSI-X vector of everything that is no queue's: link, missed frames.
+    /// The MSI-X vector of causes that belong to no queue: link, missed frames.
     pub fn other_vector(&self) -> Option<u8> {
         self.routing.other()
     }
 
-    /// Unmasks what is no queue's, for those whose queues have a [`Vector`](crate::Vector) each: one
-    /// register write. Call it after each interrupt of that vector, too: its causes are masked by then.
+    /// Unmasks the causes that belong to no queue, for callers whose queues have a [`Vector`](crate::Vector) each: one
+    /// register write. Call it after each interrupt of that vector, too, because the interrupt masks its causes.
     pub fn unmask_other(&self) {
         self.regs.write(reg::IMS, self.routing.others());
     }
 
-    /// Masks what is no queue's: one register write.
+    /// Masks the causes that belong to no queue: one register write.
     pub fn mask_other(&self) {
         self.regs.write(reg::IMC, self.routing.others() | cause::OTHER);
     }

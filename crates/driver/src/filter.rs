@@ -14,7 +14,10 @@ impl<P: Platform> Control<P> {
         self.address
     }
 
-    /// Changes the station address until the next [`reset`](crate::Device::reset) and beyond.
+    /// Changes the station address. A [`reset`](crate::Device::reset) keeps it.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if it is no station address.
     pub fn set_address(&mut self, address: [u8; 6]) -> Result<(), Error> {
         if address[0] & 1 != 0 || address == [0; 6] {
             return Err(Error::Config("address: not a station address"));
@@ -24,7 +27,7 @@ impl<P: Platform> Control<P> {
         Ok(())
     }
 
-    /// Accepts one more unicast address in one of the receive address entries 1–15; `None` frees it.
+    /// Accepts one more unicast address, in receive address entry 1 to 15; `None` frees the entry.
     pub fn set_unicast(&mut self, entry: u32, address: Option<[u8; 6]>) -> Result<(), Error> {
         if !(1..reg::RAR_ENTRIES).contains(&entry) {
             return Err(Error::Config("unicast entry: not within 1 to 15"));
@@ -34,8 +37,8 @@ impl<P: Platform> Control<P> {
         Ok(())
     }
 
-    /// Accepts frames to exactly these multicast addresses, and to any with the same hash
-    /// ([`Received::is_inexact`](crate::Received::is_inexact) tells).
+    /// Accepts frames to these multicast addresses. Other addresses with the same hash pass too
+    /// ([`Received::is_inexact`](crate::Received::is_inexact)).
     pub fn set_multicast(&mut self, addresses: &[[u8; 6]]) {
         self.multicast = [0; reg::MTA_WORDS as usize];
         for &address in addresses {
@@ -45,13 +48,13 @@ impl<P: Platform> Control<P> {
         self.write_multicast();
     }
 
-    /// Accepts all unicast and multicast frames, or only those asked for.
+    /// Accepts all unicast and multicast frames, or only those to configured addresses.
     pub fn set_promiscuous(&mut self, on: bool) {
         self.config.promiscuous = on;
         self.write_rctl();
     }
 
-    /// Accepts every multicast frame, or only those asked for.
+    /// Accepts all multicast frames, or only those to configured addresses.
     pub fn set_all_multicast(&mut self, on: bool) {
         self.all_multicast = on;
         self.write_rctl();
@@ -87,7 +90,7 @@ impl<P: Platform> Control<P> {
 
     fn write_address(&self, entry: u32, address: Option<[u8; 6]>) {
         match address {
-            // Low, then high, which makes it valid (SDM 13.5.3).
+            // The high half last: it makes the entry valid (SDM 13.5.3).
             Some([a, b, c, d, e, f]) => {
                 self.regs.write(reg::ral(entry), u32::from_le_bytes([a, b, c, d]));
                 self.regs.write(reg::rah(entry), u32::from_le_bytes([e, f, 0, 0]) | rah::AV);
@@ -100,8 +103,8 @@ impl<P: Platform> Control<P> {
     }
 
     fn write_multicast(&self) {
-        // The 82544 may disturb the register before the one written; from the top down, each is
-        // put right by the next write (erratum).
+        // The 82544 may disturb the register before the one written (erratum). From the top down, the next write corrects
+        // it.
         let backwards = self.chip.has(Erratum::MulticastWrite);
         for n in 0..reg::MTA_WORDS {
             let row = if backwards { reg::MTA_WORDS - 1 - n } else { n };
@@ -130,7 +133,7 @@ impl<P: Platform> Control<P> {
             | rctl::BAM
             | low
             | self.loopback_mode
-            // Valid since `Config::validate`.
+            // `Config::validate` checked it.
             | rctl::buffer_size(c.rx_buffer_bytes.into()).unwrap_or(0)
             | select(c.promiscuous, rctl::UPE | rctl::MPE)
             | select(self.all_multicast, rctl::MPE)

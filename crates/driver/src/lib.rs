@@ -49,7 +49,7 @@ pub use link::{Link, Loopback};
 pub use offload::{Checksums, Offload, Segmentation, Sum, TxMeta};
 pub use rx::{Checksum, Hash, Received, RxCounters, RxQueue};
 pub use stats::Stats;
-pub use tx::{Fragment, Progress, Refusal, Refused, TxCounters, TxGate, TxQueue};
+pub use tx::{Fragment, Progress, Refusal, Refused, TxCounters, TxQueue, TxQueueLimit};
 pub use vector::Vector;
 
 use alloc::vec::Vec;

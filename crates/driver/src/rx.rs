@@ -1,12 +1,13 @@
 //! The receive queue.
 //!
-//! No register is read here, ever; the tail is written as [`Refill`](crate::config::Refill) says.
-//! Each slot of the ring has a private shadow that holds its buffer: of what the device writes
-//! only length, status and errors are used, and [`judge`] checks those.
+//! The queue never reads a register. It writes the tail as [`Refill`](crate::config::Refill) says. Each slot of the
+//! ring has a private shadow that holds its buffer. Of what the device writes, only length, status and errors are
+//! used; [`check`] checks them.
 
+mod check;
 mod feed;
 mod format;
-mod judge;
+
 mod received;
 mod split;
 
@@ -17,10 +18,10 @@ use crate::{
     ring::Ring,
 };
 use alloc::boxed::Box;
+use check::Checker;
 use core::sync::atomic::{Ordering, fence};
 use feed::Feed;
 use format::{Extended, Format, Legacy, Written};
-use judge::Judge;
 use kpps_datasheet::{Chip, desc, reg};
 use kpps_platform::{Buffer, BufferSource, Platform, Registers};
 use split::Headers;
@@ -28,44 +29,45 @@ use split::Headers;
 /// What a receive queue has counted since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RxCounters {
-    /// Frames given to the consumer whole and good.
+    /// Good frames given to the consumer.
     pub frames: u64,
     /// Their bytes, without FCS.
     pub bytes: u64,
     /// Frames dropped or marked bad because the device reported an error.
     pub frame_errors: u64,
-    /// Frames dropped because what the device wrote made no sense: a length of nothing or beyond
-    /// the buffer, a frame that does not end.
+    /// Frames dropped because the descriptor made no sense: length 0, a length beyond the buffer, a frame without
+    /// an end.
     pub nonsense: u64,
     /// Frames that were copied into a small buffer.
     pub copied: u64,
-    /// Times that a slot could not be filled because the source had no buffer.
+    /// Times that a slot stayed empty because the source had no buffer.
     pub no_buffer: u64,
-    /// Buffers of the source that the device cannot use: too small, or across 64 KiB where that is an erratum.
+    /// Buffers of the source that the device cannot use: too small, or across a 64 KiB boundary on chips with that
+    /// erratum.
     pub unfit_buffers: u64,
     /// Tail writes.
     pub doorbells: u64,
 }
 
-/// A group that is never complete.
+/// A group that is never complete: one tail write at the end of each burst.
 const ONE_A_BURST: usize = usize::MAX;
 
-/// Where the queue stands in the ring. Slots `next .. next + filled` (around the ring) have a buffer.
+/// The queue's position in the ring. Slots `next .. next + filled` (modulo the ring) have a buffer.
 #[derive(Clone, Copy, Default)]
 struct Cursor {
-    /// The slot to look at next.
+    /// The slot to examine next.
     next: usize,
     /// The slot to fill next.
     fill: usize,
     /// Slots that have a buffer.
     filled: usize,
-    /// Slots to fill until the tail is written.
+    /// Slots to fill before the next tail write.
     until_bell: usize,
 }
 
 impl Cursor {
-    /// Where the tail belongs in a ring of `size`: a full ring keeps its last filled slot back,
-    /// since head = tail would mean empty (SDM 3.2.6).
+    /// The tail value in a ring of `size` slots. A full ring holds its last slot back, because head = tail means
+    /// empty (SDM 3.2.6).
     #[inline]
     fn tail(&self, size: usize) -> usize {
         match (self.filled == size, self.fill) {
@@ -80,20 +82,20 @@ impl Cursor {
 struct Doorbell<R> {
     regs: R,
     offset: u32,
-    /// What the register counts for each descriptor: 2 where they have 32 bytes.
+    /// Register units for each descriptor: 2 for descriptors of 32 bytes, otherwise 1.
     unit: usize,
-    /// The last tail told, in descriptors.
-    told: usize,
-    /// How often.
+    /// The tail as last written, in descriptors.
+    written: usize,
+    /// Tail writes.
     count: u64,
 }
 
 impl<R: Registers> Doorbell<R> {
     #[inline]
     fn ring(&mut self, tail: usize) {
-        self.told = tail;
+        self.written = tail;
         self.count += 1;
-        // The descriptors are in memory before the device hears of them.
+        // The descriptors are in memory before the device sees the new tail.
         fence(Ordering::Release);
         self.regs.write(self.offset, (tail * self.unit) as u32);
     }
@@ -106,23 +108,23 @@ pub struct RxQueue<P: Platform, S: BufferSource> {
     /// The shadow: slot `i`'s buffer.
     buffers: Box<[Option<S::Buf>]>,
     cursor: Cursor,
-    judge: Judge,
+    checker: Checker,
     feed: Feed<S>,
-    /// Slots filled for each tail write; very many for one at the end of a burst.
+    /// Slots filled for each tail write, or [`ONE_A_BURST`].
     group: usize,
-    /// Descriptors are extended.
+    /// Descriptors have the extended format.
     extended: bool,
-    /// The header buffers, if descriptors have them.
+    /// The header buffers, with header split.
     headers: Option<Headers<S>>,
 }
 
-/// Descriptors of the longest frame, in buffers of the configured size.
+/// How many descriptors the longest frame takes, in buffers of the configured size.
 fn longest_frame(config: &Config) -> usize {
     usize::from(config.max_frame_bytes).div_ceil(usize::from(config.rx_buffer_bytes).max(1))
 }
 
 impl<P: Platform, S: BufferSource> RxQueue<P, S> {
-    /// `headers` is where header buffers come from, if the configuration wants them.
+    /// `headers` makes the source of header buffers; called only if the configuration splits headers.
     pub(crate) fn new(
         regs: P::Regs,
         (chip, queue): (Chip, u8),
@@ -138,7 +140,7 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
                 regs,
                 offset: chip.offset(reg::of_queue(reg::RDT, queue)),
                 unit: ring.stride(),
-                told: 0,
+                written: 0,
                 count: 0,
             },
             extended: format == RxFormat::Extended,
@@ -149,11 +151,11 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
             buffers: (0..ring.size()).map(|_| None).collect(),
             ring,
             cursor: Cursor::default(),
-            judge: Judge::new(chip, config),
+            checker: Checker::new(chip, config),
             feed: Feed::new(chip, config, source),
             group: match config.refill.group {
                 0 => ONE_A_BURST,
-                // With more held back the longest frame would wait for room that only the next frame brings.
+                // With more held back, the longest frame would wait for slots that only the next frame frees.
                 group => usize::from(group)
                     .min(ring_size / 2)
                     .min((ring_size - 1).saturating_sub(longest_frame(config)))
@@ -162,7 +164,7 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         }
     }
 
-    /// Descriptors that were filled and that the device may not have been told of between bursts, at most.
+    /// The most filled descriptors that may be held back from the device between bursts.
     pub fn held_back(&self) -> usize {
         if self.group == ONE_A_BURST { 0 } else { self.group - 1 }
     }
@@ -171,8 +173,8 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         &self.ring
     }
 
-    /// Puts the queue in the state after a reset of the device: all buffers that it holds are in
-    /// slots from 0 on, and the rest is filled from the source. The tail is not written.
+    /// Puts the queue into its state after a device reset. Its buffers go to the slots from 0 on; the source fills the
+    /// others. The tail is not written.
     pub(crate) fn restart(&mut self) {
         self.ring.clear();
         let mut kept = 0;
@@ -195,21 +197,20 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
             }
         }
         let fill = if kept == self.ring.size() { 0 } else { kept };
-        // Nothing may be told yet: the receiver is off.
+        // No tail write here: the receiver is off.
         self.cursor = Cursor { next: 0, fill, filled: kept, until_bell: ONE_A_BURST };
-        self.bell.told = 0;
-        self.judge.restart();
+        self.bell.written = 0;
+        self.checker.restart();
         self.fill_from_source();
         self.cursor.until_bell = self.group;
     }
 
-    /// Takes received frames out of the ring, at most `budget` descriptors (one a frame unless it
-    /// is longer than a buffer), and returns how many were taken.
+    /// Takes received frames out of the ring and returns how many descriptors were taken, at most `budget`. A frame
+    /// has one descriptor unless it is longer than a buffer.
     ///
-    /// `sink` gets each with its buffer and returns the buffer if it is done with it, `None` if it
-    /// keeps it (it will give it back to the source some day). Slots are refilled and the device
-    /// is told as the configuration says; when nothing was received and nothing was short, the
-    /// device is not touched at all.
+    /// `sink` gets each frame with its buffer. It returns the buffer when it is done with it, or `None` to keep it; a
+    /// kept buffer goes back to the source later. Slots are refilled, and the tail is written, as the configuration
+    /// says. When nothing was received and no slot is empty, the device is not touched.
     #[inline]
     pub fn receive(
         &mut self,
@@ -250,7 +251,7 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         taken
     }
 
-    /// The next descriptor, if the device is done with it.
+    /// The next descriptor, if the device has written it back.
     #[inline]
     fn look<F: Format>(&self) -> Option<Written> {
         if self.cursor.filled == 0 {
@@ -266,22 +267,21 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         self.cursor.next = self.ring.after(slot);
         self.cursor.filled -= 1;
         let Some(buffer) = self.buffers.get_mut(slot).and_then(Option::take) else {
-            return; // `filled` says that there is one
+            return; // Not reached: `filled` counts it.
         };
-        let refill = match self.judge.wholes().judge(written.word) {
+        let refill = match self.checker.whole_limits().check(written.word) {
             Some(length) => self.feed.pass_whole(written, length, buffer, sink),
-            None => self.feed.pass_unusual(&mut self.judge, written, buffer, sink),
+            None => self.feed.pass_unusual(&mut self.checker, written, buffer, sink),
         };
         if let Some(buffer) = refill {
             self.put(buffer);
         }
     }
 
-    /// The usual case, by itself so that little is done in it: no slot is empty, good frames in one
-    /// buffer each, and the consumer returns the buffers, which go back where they were.
+    /// The fast path: no slot is empty, each frame is good and lies in one buffer, and the consumer returns the
+    /// buffers, which go back into their slots.
     ///
-    /// Ends at `budget`, at the end of what was received, or before a descriptor that is unlike
-    /// that; then what stands in it is returned.
+    /// Ends at `budget`, at the last received frame, or before a descriptor of another kind, which is returned.
     #[inline]
     fn recycle<F: Format>(
         &mut self,
@@ -290,20 +290,20 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         sink: &mut impl FnMut(Received<S::Buf>) -> Option<S::Buf>,
     ) -> Option<Written> {
         loop {
-            let Self { ring, buffers, cursor, judge, feed, .. } = self;
+            let Self { ring, buffers, cursor, checker, feed, .. } = self;
             let size = ring.size();
-            // As far as the ring goes straight on.
+            // A run does not wrap around the ring.
             let run = cursor.next..size.min(cursor.next + (budget - *taken).min(cursor.until_bell));
             let limit = run.len();
             let (mut count, mut bytes, mut kept, mut unusual) = (0, 0, false, None);
             let pairs = ring.pairs().get(run.clone()).unwrap_or_default();
             let shadows = buffers.get_mut(run.clone()).unwrap_or_default();
-            let wholes = judge.wholes();
+            let limits = checker.whole_limits();
             for (pair, shadow) in pairs.iter().zip(shadows) {
                 let slot = run.start + count;
                 ring.sync_for_cpu(slot);
                 let Some(written) = F::written(pair) else { break };
-                let Some(length) = wholes.judge(written.word) else {
+                let Some(length) = limits.check(written.word) else {
                     unusual = Some(written);
                     break;
                 };
@@ -341,7 +341,7 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         }
     }
 
-    /// Tells the device if the last `count` filled slots complete a group.
+    /// Counts `count` filled slots; writes the tail when they complete a group.
     #[inline]
     fn filled_slots(&mut self, count: usize) {
         self.cursor.until_bell -= count;
@@ -356,22 +356,21 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         if self.cursor.filled < self.ring.size() {
             self.fill_from_source();
         }
-        // When the device has taken all that it was told of, no frame would come to complete a group.
-        if self.group == ONE_A_BURST || self.bell.told == self.cursor.next {
+        // A device without descriptors receives no frame that would complete a group.
+        if self.group == ONE_A_BURST || self.bell.written == self.cursor.next {
             self.flush();
         }
     }
 
-    /// Fills empty slots from the source as far as it goes; the device is told as the configuration
-    /// says. Returns how many slots are still empty.
+    /// Fills empty slots from the source, and writes the tail as the configuration says. Returns how many slots are
+    /// still empty.
     pub fn refill(&mut self) -> usize {
         self.end_of_burst();
         self.empty_slots()
     }
 
-    /// Gives a buffer to the first empty slot; gives it back when there is none or the device
-    /// cannot use it. For consumers that bring buffers themselves; the device is told by
-    /// [`flush`](Self::flush) or in groups.
+    /// Puts a buffer into the first empty slot; returns it if there is none or the device cannot use it. For consumers
+    /// that bring their own buffers. The tail is written by [`flush`](Self::flush), or when a group is complete.
     pub fn provide(&mut self, buffer: S::Buf) -> Option<S::Buf> {
         if self.empty_slots() == 0 || !self.feed.accepts(&buffer) {
             return Some(buffer);
@@ -383,11 +382,11 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         None
     }
 
-    /// Tells the device about every filled slot, with one tail write; none if there is no news.
+    /// Hands every filled slot to the device with one tail write; without a new slot, nothing is written.
     #[inline]
     pub fn flush(&mut self) {
         let tail = self.cursor.tail(self.ring.size());
-        if tail != self.bell.told {
+        if tail != self.bell.written {
             self.cursor.until_bell = self.group;
             self.bell.ring(tail);
         }
@@ -398,7 +397,7 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         self.ring.size() - self.cursor.filled
     }
 
-    /// What was counted so far.
+    /// The counters so far.
     pub fn counters(&self) -> RxCounters {
         RxCounters { doorbells: self.bell.count, ..self.feed.counters }
     }
@@ -418,7 +417,7 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         }
     }
 
-    /// Puts a fit buffer into the next slot and tells the device if a group is complete.
+    /// Puts a usable buffer into the next slot; writes the tail when a group is complete.
     fn put(&mut self, buffer: S::Buf) {
         let slot = self.cursor.fill;
         buffer.sync_for_device(self.feed.bytes());
@@ -433,7 +432,7 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
 }
 
 impl<P: Platform, S: BufferSource> Drop for RxQueue<P, S> {
-    /// Gives the buffers back. The caller has stopped the device ([`Control::stop`](crate::Control::stop)).
+    /// Gives the buffers back to the source. The caller has stopped the device ([`Control::stop`](crate::Control::stop)).
     fn drop(&mut self) {
         for shadow in &mut self.buffers {
             if let Some(buffer) = shadow.take() {

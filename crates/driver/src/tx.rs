@@ -1,7 +1,7 @@
 //! The transmit queue.
 //!
-//! No register is read here, ever; the tail is written once by [`TxQueue::flush`]. Here frames
-//! become descriptors; what happens to them then is in `report`.
+//! The queue never reads a register. [`TxQueue::flush`] writes the tail once for all queued frames. This file turns
+//! frames into descriptors; `report.rs` has what happens to them afterwards.
 
 use crate::{
     config::{Config, Delay},
@@ -17,20 +17,20 @@ use kpps_datasheet::{
 use kpps_platform::{Buffer, BufferSource, Platform};
 
 mod burst;
-mod gate;
+mod queue_limit;
 mod quirks;
 mod report;
 
-pub use gate::TxGate;
+pub use queue_limit::TxQueueLimit;
 pub(crate) use quirks::Quirks;
 
-/// The shortest frame that goes out as it is, in bytes without FCS.
+/// The shortest frame that is sent without padding, in bytes without FCS.
 const MIN_FRAME_BYTES: u16 = 60;
-/// The longest, in bytes without FCS (SDM 3.3.3).
+/// The longest frame, in bytes without FCS (SDM 3.3.3).
 const MAX_FRAME_BYTES: u16 = desc::LEGACY_MAX_BYTES as u16;
 /// Command bits of a frame in one descriptor.
 const WHOLE: u64 = ((tx_cmd::EOP | tx_cmd::IFCS) as u64) << 24;
-/// Bytes that must stay free in the transmit FIFO beside a frame (SDM 3.3.6, note 2).
+/// Bytes of the transmit FIFO that must stay free beside a frame (SDM 3.3.6, note 2).
 const FIFO_SPARE_BYTES: u32 = 80;
 
 /// A part of a frame to send.
@@ -42,36 +42,35 @@ pub struct Fragment<B> {
     pub bytes: u16,
 }
 
-/// Why a frame was not taken.
+/// Why a frame was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The ring has no room now.
     Full,
-    /// The chip cannot do what the [`TxMeta`] asks for.
+    /// The chip lacks an offload that the [`TxMeta`] requests.
     Unsupported,
-    /// The frame makes no sense: no or too many bytes, more bytes than the buffer has, or sizes
-    /// that contradict the segmentation.
+    /// The frame is invalid: no bytes, too many, more than the buffer has, or sizes that contradict the segmentation.
     Invalid,
 }
 
-/// A frame that was not taken, and the reason.
+/// A refused frame, and the reason.
 #[derive(Debug)]
 pub struct Refused<F> {
-    /// Why.
+    /// The reason.
     pub reason: Refusal,
-    /// What was to be sent. After [`Refusal::Invalid`], buffers that [`TxQueue::enqueue`] had
-    /// already drawn from the iterator have gone to the source.
+    /// The frame. After [`Refusal::Invalid`], buffers that [`TxQueue::enqueue`] had already drawn from the iterator are
+    /// back in the source.
     pub frame: F,
 }
 
-/// What a transmit queue has counted since it was made.
+/// Counters of a transmit queue since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TxCounters {
-    /// Frames taken.
+    /// Frames queued.
     pub frames: u64,
     /// Frames refused because the ring was full.
     pub full: u64,
-    /// Bytes of the frames taken, without FCS.
+    /// Bytes of the queued frames, without FCS.
     pub bytes: u64,
     /// Context descriptors written.
     pub contexts: u64,
@@ -79,20 +78,20 @@ pub struct TxCounters {
     pub nudges: u64,
     /// Tail writes.
     pub doorbells: u64,
-    /// Buffers whose frames a reset cut off.
+    /// Buffers of unsent frames that a reset dropped.
     pub abandoned: u64,
 }
 
-/// How far a queue has come, for [`Control::watchdog`](crate::Control::watchdog).
+/// The progress of a queue, for [`Control::watchdog`](crate::Control::watchdog).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Descriptors reclaimed since the queue was made, modulo 2³².
     pub reclaimed: u32,
-    /// The device owes a report that it has been told about.
+    /// The device owes a report of a frame that it has.
     pub waiting: bool,
 }
 
-/// What a chip can do for a frame.
+/// The transmit offloads of a chip.
 #[derive(Clone, Copy, Debug)]
 struct Abilities {
     checksum: bool,
@@ -101,15 +100,15 @@ struct Abilities {
     fifo_bytes: u32,
 }
 
-/// One frame's common descriptor bits.
+/// Descriptor bits common to all descriptors of a frame.
 struct Pattern {
     /// Format, command and options, in place in the second word.
     bits: u64,
-    /// The most bytes of one descriptor.
+    /// The most bytes in one descriptor.
     limit: u32,
 }
 
-/// Where a frame began, to take it back.
+/// The queue's state before a frame, to undo it.
 struct Mark {
     next: usize,
     free: usize,
@@ -144,17 +143,17 @@ pub struct TxQueue<P: Platform, S: BufferSource> {
     /// The second word of the descriptor written last.
     last: u64,
     /// The tail as last written.
-    told: usize,
-    /// The next flush is followed by another call, so its last frame need not ask for a report.
-    attended: bool,
+    tail_written: usize,
+    /// The queue is polled, so the last frame of a flush need not ask for a report.
+    polled: bool,
     report_every: usize,
     delay: Delay,
     quirks: Quirks,
     abilities: Abilities,
-    /// The checksum context that the device has.
+    /// The checksum context that the device holds.
     context: Option<[u64; 2]>,
     reclaimed: u32,
-    /// Frames taken at the last call of `settle_if_idle`.
+    /// Frames queued at the last call of `request_report_if_idle`.
     seen_frames: u64,
     counters: TxCounters,
 }
@@ -188,8 +187,8 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
             unreported: 0,
             reports_delayed: 0,
             last: 0,
-            told: 0,
-            attended: false,
+            tail_written: 0,
+            polled: false,
             report_every: config.completion.report_every.into(),
             delay: config.completion.delay,
             quirks,
@@ -210,7 +209,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         &self.ring
     }
 
-    /// Puts the queue in the state after a reset of the device: empty. Buffers go to the source.
+    /// Puts the queue into its state after a device reset: empty. Buffers go to the source.
     pub(crate) fn restart(&mut self) {
         for shadow in &mut self.buffers {
             if let Some(buffer) = shadow.take() {
@@ -222,22 +221,22 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         self.reclaimed = self.reclaimed.wrapping_add(self.pending() as u32);
         (self.next, self.clean, self.free, self.done) = (0, 0, self.ring.size() - 1, 0);
         (self.report_first, self.report_count, self.unreported) = (0, 0, 0);
-        (self.told, self.reports_delayed, self.context) = (0, 0, None);
+        (self.tail_written, self.reports_delayed, self.context) = (0, 0, None);
     }
 
-    /// Descriptors free. A ring is never filled up: tail = head would look empty (SDM 3.4).
+    /// Free descriptors. A ring is never filled completely, because tail = head means empty (SDM 3.4).
     #[inline]
     pub fn free(&self) -> usize {
         self.free
     }
 
-    /// Descriptors in use: sent or to be sent, and not yet reclaimed.
+    /// Descriptors in use: queued, and not yet reclaimed.
     #[inline]
     pub fn pending(&self) -> usize {
         self.ring.size() - 1 - self.free
     }
 
-    /// What was counted so far.
+    /// The counters so far.
     pub fn counters(&self) -> TxCounters {
         self.counters
     }
@@ -247,9 +246,12 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         &mut self.source
     }
 
-    /// Takes a frame of one buffer, `bytes` long without FCS; short ones are padded. The device
-    /// hears of it at the next [`flush`](Self::flush).
-    // Inlined also where the compiler finds it too large: its callers are loops over frames.
+    /// Queues a frame in one buffer, `bytes` long without FCS. A short frame is padded. The device gets it at the next
+    /// [`flush`](Self::flush).
+    ///
+    /// # Errors
+    /// The refused frame and the reason.
+    // Inlined even where the compiler finds it too large: the callers are loops over frames.
     #[inline(always)]
     pub fn send(&mut self, buffer: S::Buf, bytes: u16) -> Result<(), Refused<Fragment<S::Buf>>> {
         if self.free == 0 {
@@ -297,13 +299,15 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         }
     }
 
-    /// Takes a frame of several buffers, in order, or one that wants something of the device. The
-    /// device hears of it at the next [`flush`](Self::flush).
+    /// Queues a frame of several buffers in order, or one with offloads. The device gets it at the next
+    /// [`flush`](Self::flush).
     ///
-    /// Without segmentation a frame below 60 bytes is padded if its last buffer has the room.
+    /// Without segmentation, a frame below 60 bytes is padded if its last buffer has room for that.
     ///
-    /// An iterator that yields fewer fragments than its `len` makes a shorter frame; one that
-    /// yields more is not asked for them.
+    /// If the iterator yields fewer fragments than its `len`, the frame is shorter. Fragments beyond `len` are not drawn.
+    ///
+    /// # Errors
+    /// The rest of the frame and the reason.
     pub fn enqueue<I>(&mut self, mut fragments: I, meta: &TxMeta) -> Result<(), Refused<I>>
     where
         I: ExactSizeIterator<Item = Fragment<S::Buf>>,
@@ -343,7 +347,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
             }
             let missing = u32::from(MIN_FRAME_BYTES).saturating_sub(total) as u16;
             if !segments && index + 1 == count && missing > 0 {
-                // Where the last buffer has no room the padding is left to the chip (TCTL.PSP).
+                // Without room in the last buffer, the chip pads (TCTL.PSP).
                 let end = usize::from(bytes) + usize::from(missing);
                 if let Some(padding) = buffer.bytes_mut().get_mut(bytes.into()..end) {
                     padding.fill(0);
@@ -367,7 +371,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         Ok(())
     }
 
-    /// The descriptor bits for `meta`, or why it cannot be.
+    /// The descriptor bits for `meta`, or the reason for a refusal.
     fn pattern(&self, meta: &TxMeta) -> Result<Pattern, Refusal> {
         let vlan = match meta.vlan {
             Some(tag) if self.abilities.vlan => (tx_cmd::VLE as u64) << 24 | u64::from(tag) << 48,
@@ -401,7 +405,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         Ok(Pattern { bits: bits | vlan, limit })
     }
 
-    /// Writes the context descriptor that `meta` needs, unless the device has it.
+    /// Writes the context descriptor for `meta`, unless the device holds that context.
     fn write_context(&mut self, meta: &TxMeta) {
         let words = match meta.offload {
             Offload::None => return,
@@ -465,7 +469,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         self.ring.store_second(index, word);
     }
 
-    /// Forgets the descriptors written since `mark`; their buffers go to the source.
+    /// Undoes the descriptors written since `mark`; their buffers go to the source.
     fn take_back(&mut self, mark: Mark) {
         let mut index = mark.next;
         while index != self.next {
@@ -480,7 +484,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
 }
 
 impl<P: Platform, S: BufferSource> Drop for TxQueue<P, S> {
-    /// Gives the buffers back. The caller has stopped the device ([`Control::stop`](crate::Control::stop)).
+    /// Gives the buffers back to the source. The caller has stopped the device ([`Control::stop`](crate::Control::stop)).
     fn drop(&mut self) {
         for shadow in &mut self.buffers {
             if let Some(buffer) = shadow.take() {

@@ -115,7 +115,7 @@ fn each_examined_descriptor_is_announced_once() {
     dev.rx.receive(5, |r| Some(r.buffer));
     assert_eq!(nic.examined.get(), 6, "an empty poll looks at one");
     let mut source = pool.clone();
-    dev.tx.attend(true);
+    dev.tx.set_polled(true);
     for _ in 0..9 {
         dev.tx.send(source.take().unwrap(), 60).unwrap();
     }
@@ -124,7 +124,7 @@ fn each_examined_descriptor_is_announced_once() {
     nic.examined.set(0);
     assert_eq!(dev.tx.reclaim(99), 8, "two reports of four");
     assert_eq!(nic.examined.get(), 2, "one for each report");
-    assert!(dev.tx.settle());
+    assert!(dev.tx.request_report());
     nic.transmit(99);
     assert_eq!(dev.tx.reclaim(99), 1);
     assert_eq!((dev.tx.pending(), dev.tx.counters().nudges), (0, 1));
@@ -378,11 +378,11 @@ fn short_frames_in_pieces_are_padded_too_where_there_is_room() {
 #[test]
 fn reports_and_delays_as_configured() {
     use desc::tx_cmd::{IDE, RS};
-    let run = |report_every, delay, attended: bool, flush_each: bool| {
+    let run = |report_every, delay, polled: bool, flush_each: bool| {
         let (nic, counts, pool) = (Nic::new(Chip::I82540em), Counts::new(), Pool::new(64, 2048));
         let config = Config { tx_ring: 24, completion: Completion { report_every, delay }, ..small() };
         let mut dev = start(&nic, &counts, config, &pool);
-        dev.tx.attend(attended);
+        dev.tx.set_polled(polled);
         for _ in 0..10 {
             dev.tx.send(pool.clone().take().unwrap(), 60).unwrap();
             if flush_each {
@@ -408,8 +408,12 @@ fn reports_and_delays_as_configured() {
     assert_eq!(run(1, Delay::Always, false, true), "dddddddddd", "stock 2.5.11");
     assert_eq!(run(1, Delay::ExceptEvery(4), false, true), "dddrdddrdd", "Click's fix");
     assert_eq!(run(1, Delay::Never, false, false), "rrrrrrrrrr");
-    assert_eq!(run(4, Delay::Never, true, true), "---r---r--", "attended: someone will settle");
-    assert_eq!(run(4, Delay::Never, false, false), "---r---r-r", "unattended: a burst reports its last");
+    assert_eq!(run(4, Delay::Never, true, true), "---r---r--", "polled: somebody requests a report later");
+    assert_eq!(
+        run(4, Delay::Never, false, false),
+        "---r---r-r",
+        "not polled: a burst reports its last frame"
+    );
     assert_eq!(run(4, Delay::Always, false, true), "dddddddddd");
 }
 
@@ -503,7 +507,7 @@ fn buffers_are_sent_from_again() {
             }
             dev.tx.flush();
             nic.transmit(99);
-            dev.tx.settle();
+            dev.tx.request_report();
             nic.transmit(99);
             dev.tx.reclaim(99);
             assert_eq!(dev.tx.pending(), 0);
@@ -563,13 +567,13 @@ fn an_idle_poll_bounds_the_wait_for_a_report() {
     for chip in [Chip::I82542, Chip::I82543gc, Chip::I82546eb] {
         let (nic, counts, pool) = (Nic::new(chip), Counts::new(), Pool::new(64, 2048));
         let mut dev = start(&nic, &counts, small(), &pool);
-        dev.tx.attend(true);
+        dev.tx.set_polled(true);
         for polls in 0..3 {
             dev.tx.send(pool.clone().take().unwrap(), 60).unwrap();
             dev.tx.flush();
-            dev.tx.settle_if_idle();
+            dev.tx.request_report_if_idle();
             nic.transmit(99);
-            dev.tx.settle_if_idle();
+            dev.tx.request_report_if_idle();
             nic.transmit(99);
             assert_eq!(dev.tx.reclaim(99), 1, "{chip} {polls}");
             assert_eq!(dev.tx.pending(), 0);
@@ -662,7 +666,7 @@ fn run(chip: Chip, config: Config, steps: &[Step], may_lie: bool) {
             Step::Transmit(n) if !lied => drop(nic.transmit(n)),
             Step::Transmit(_) => {}
             Step::Reclaim(max) => assert!(dev.tx.reclaim(max) <= max),
-            Step::Settle => drop(dev.tx.settle()),
+            Step::Settle => drop(dev.tx.request_report()),
             Step::Lie { ring, word, value } if may_lie => {
                 lied = true;
                 nic.scribble(ring, word, value);
@@ -686,10 +690,10 @@ fn run(chip: Chip, config: Config, steps: &[Step], may_lie: bool) {
     }
     if !lied {
         // An honest device finishes everything.
-        dev.tx.settle();
+        dev.tx.request_report();
         nic.transmit(u32::MAX);
         dev.tx.reclaim(usize::MAX);
-        dev.tx.settle();
+        dev.tx.request_report();
         nic.transmit(u32::MAX);
         dev.tx.reclaim(usize::MAX);
         assert_eq!(dev.tx.pending(), 0);

@@ -212,9 +212,9 @@ impl World<'_> {
                     .unwrap();
                 self.received += polled.received as u64;
                 next_poll = match next {
-                    Next::Now => Some(nic.now_ns.get()),
-                    Next::At(at) | Next::Yield(at) => Some(at),
-                    Next::Asleep => None,
+                    NextPoll::Now => Some(nic.now_ns.get()),
+                    NextPoll::At(at) | NextPoll::Yield(at) => Some(at),
+                    NextPoll::Asleep => None,
                 };
                 continue;
             }
@@ -286,15 +286,15 @@ fn self_pacing_reads_registers_for_interrupts_only() {
 /// SDM 13.4.30: RDTR in units of 1.024 us. While it is polled nobody waits for a single descriptor; asleep it is what wakes us, and what
 /// waits by then is written back before the last look (FPD, SDM 3.2.7.1.1). A configured delay stays, and a chip whose timer locks up has none.
 #[test]
-fn self_pacing_has_the_device_gather_reports_while_it_polls() {
+fn self_pacing_sets_rdtr_while_it_polls() {
     for (chip, configured) in [(Chip::I82546eb, 0), (Chip::I82546eb, 32), (Chip::I82543gc, 0)] {
-        let gathers = chip == Chip::I82546eb && configured == 0;
-        let (busy, idle) = if gathers { (4, rdtr::FPD) } else { (configured, configured) };
+        let sets_rdtr = chip == Chip::I82546eb && configured == 0;
+        let (busy, idle) = if sets_rdtr { (4, rdtr::FPD) } else { (configured, configured) };
         let (nic, counts, pool) = (Nic::new(chip), Counts::new(), Pool::new(500, 2048));
         let mut config = Config::kpps();
         config.moderation.rdtr = configured as u16;
         let mut dev = start(&nic, &counts, config, &pool);
-        let mut service = SelfPacing::new(32, 0).gathering(4);
+        let mut service = SelfPacing::new(32, 0).with_polling_rdtr(4);
         dev.control.unmask();
         nic.set(reg::ICR, cause::RXT0);
         service.interrupt(&mut dev.control).unwrap();
@@ -310,7 +310,7 @@ fn self_pacing_has_the_device_gather_reports_while_it_polls() {
         assert_eq!(poll(1), (configured, 0), "a frame alone is waited for");
         let (rdtr, writes) = poll(4);
         assert_eq!(rdtr, busy);
-        assert_eq!((poll(4), writes), ((busy, 0), u64::from(gathers)), "written once");
+        assert_eq!((poll(4), writes), ((busy, 0), u64::from(sets_rdtr)), "written once");
         assert_eq!(poll(1).0, idle, "frames come alone again");
         assert_eq!((poll(4).0, poll(0).0), (busy, idle), "on the way to sleep");
         assert!(service.is_asleep());
@@ -331,7 +331,7 @@ fn self_pacing_leaves_frames_to_the_device_when_its_consumers_have_no_room() {
         let (polled, next) =
             service.poll(&mut dev.control, &mut dev.rx, &mut dev.tx, 0, |r| Some(r.buffer)).unwrap();
         assert_eq!((polled.received, polled.done), (0, false), "frames wait: no sleep");
-        assert!(matches!(next, Next::At(_)));
+        assert!(matches!(next, NextPoll::At(_)));
     }
     let (polled, _) =
         service.poll(&mut dev.control, &mut dev.rx, &mut dev.tx, 1, |r| Some(r.buffer)).unwrap();
@@ -408,7 +408,7 @@ fn self_pacing_learns_the_cost_of_an_interrupt_from_the_first() {
     let service = SelfPacing::new(32, 0);
     let mut world = World { nic, dev, service, interrupts: 0, polls: 0, received: 0, worst_wait_ns: 0 };
     world.run(1, 1_000);
-    let (window_ns, _) = world.service.found_ns();
+    let (window_ns, _) = world.service.pacing_ns();
     assert!(
         (9 * 3_600..=16 * 3_600).contains(&window_ns),
         "four times a register read, 9 to 16 times: {window_ns}"
@@ -432,10 +432,10 @@ fn self_pacing_keeps_books() {
         world.run(2_000, gap_ns);
         let spent = world.service.spent();
         let useful_ns = spent.useful_ns - before.useful_ns;
-        let looking_ns = spent.looking_ns - before.looking_ns + spent.vain_ns - before.vain_ns;
+        let overhead_ns = spent.overhead_ns - before.overhead_ns + spent.idle_ns - before.idle_ns;
         let (interrupts, polls) = (world.interrupts - interrupts, world.polls - polls);
         // 300 ns before each poll are seen as its being late.
-        assert!((250 * polls..400 * polls).contains(&looking_ns), "{looking_ns} in {polls} polls");
+        assert!((250 * polls..400 * polls).contains(&overhead_ns), "{overhead_ns} in {polls} polls");
         (useful_ns - interrupts * 3_600) as f64 / 2_000.0
     });
     useful_of_frame.sort_by(f64::total_cmp);

@@ -8,11 +8,11 @@
 //! card it serves until it is interrupted.
 
 use kpps_driver::{Config, Device, probe};
+use kpps_netstack::smoltcp::Nic;
+use kpps_netstack::{Offload, buffers_needed};
 use kpps_platform::{BufferSource, Platform};
 use kpps_ports::{Card, Domain, Spec};
 use kpps_qemu::qtest::{Model, Options, Qemu};
-use kpps_netstack::smoltcp::Nic;
-use kpps_netstack::{Offload, buffers_needed};
 use peer::{EchoClient, PORT, Peer, Ping};
 use smoltcp::iface::{Config as InterfaceConfig, Interface, SocketHandle, SocketSet};
 use smoltcp::socket::tcp;

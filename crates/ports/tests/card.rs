@@ -3,9 +3,9 @@
 
 use kpps_conformance::{Bench, ModelBench, ModelPlace, ModelRegisters};
 use kpps_datasheet::Chip;
-use kpps_platform::memory::RingMemory;
 use kpps_driver::Config;
 use kpps_driver::config::{NapiExit, Service};
+use kpps_platform::memory::RingMemory;
 use kpps_platform::{Buffer, BufferSource, DmaSpec, OutOfMemory, Platform, Registers};
 use kpps_ports::port::{CardPort, Frame, Line, Next, Port, Trouble, Wake};
 use std::cell::{Cell, RefCell};
@@ -84,7 +84,7 @@ struct Rig {
     empty: Rc<Cell<bool>>,
 }
 
-const KPPS: Service = Service::SelfPacing { burst: 32, reserve: 0, gather: 0 };
+const KPPS: Service = Service::SelfPacing { burst: 32, reserve: 0, polling_rdtr: 0 };
 const NAPI: Service = Service::Napi { weight: 64, exit: NapiExit::BothIdle, mask: true };
 const POLLING: Service = Service::Polling { burst: 32 };
 

@@ -303,7 +303,7 @@ impl<H: Handler<Bound> + Handler<RingDevice>> Bench<H> {
             counters: machine.counters(),
             vain_ps: match &self.running {
                 Running::Ring(_) => 0,
-                Running::Intel(stack) => stack.device().signs().spent.get().vain_ns * NS,
+                Running::Intel(stack) => stack.device().signs().spent.get().idle_ns * NS,
             },
         }
     }

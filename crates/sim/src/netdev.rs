@@ -4,7 +4,7 @@ use kpps_driver::config::{self, Buffers};
 use kpps_driver::service::{self, Exclusive, InterruptLoop, Napi, Polling, SelfPacing, Spent};
 use kpps_driver::{
     Checksums, Chip, Config, Control, Device, Error, Fragment, Offload, Received, RxQueue, Segmentation, Sum,
-    TxGate, TxMeta, TxQueue, probe,
+    TxMeta, TxQueue, TxQueueLimit, probe,
 };
 use kpps_machine::cpu::{Function, Lock};
 use kpps_machine::platform::{Allocator, Buf, Card};
@@ -174,7 +174,7 @@ pub struct Bound {
     doorbell_each_frame: bool,
     features: Features,
     /// How long the transmit queue is, if the driver finds that.
-    gate: Option<RefCell<TxGate>>,
+    gate: Option<RefCell<TxQueueLimit>>,
     signs: Rc<Signs>,
 }
 
@@ -217,9 +217,9 @@ impl Bound {
             }
             config::Service::Napi { weight, exit, mask } => Policy::Napi(Napi::new(weight, exit, mask)),
             config::Service::Polling { burst } => Policy::Polling(Polling::new(burst)),
-            config::Service::SelfPacing { burst, reserve, gather } => {
-                Policy::SelfPacing(SelfPacing::new(burst, reserve).gathering(gather).napping())
-            }
+            config::Service::SelfPacing { burst, reserve, polling_rdtr } => Policy::SelfPacing(
+                SelfPacing::new(burst, reserve).with_polling_rdtr(polling_rdtr).sleeping_while_sending(),
+            ),
         };
         if !matches!(policy, Policy::Polling(_)) {
             control.unmask();
@@ -311,7 +311,7 @@ impl Bound {
     /// The same with a transmit queue that finds its length itself: its ring, and of the `queue` before it what it needs.
     pub fn self_sizing(self, queue: usize) -> Self {
         let most = usize::from(self.control.borrow().config().tx_ring) - 1 + queue;
-        Self { gate: Some(RefCell::new(TxGate::new(most))), ..self }
+        Self { gate: Some(RefCell::new(TxQueueLimit::new(most))), ..self }
     }
 
     /// Frames that the transmit queue may hold, and descriptors that are in use.
@@ -440,10 +440,10 @@ impl Netdev for Bound {
                 let result = service.poll(&mut control, &mut rx, Transmitter(self), budget, sink);
                 self.signs.spent.set(service.spent());
                 match result {
-                    Ok((polled, service::Next::Now)) => (polled, Next::Now),
-                    Ok((polled, service::Next::At(ns))) => (polled, Next::At(ns * NS)),
-                    Ok((polled, service::Next::Yield(ns))) => (polled, Next::Yield(ns * NS)),
-                    Ok((polled, service::Next::Asleep)) => (polled, Next::Interrupt),
+                    Ok((polled, service::NextPoll::Now)) => (polled, Next::Now),
+                    Ok((polled, service::NextPoll::At(ns))) => (polled, Next::At(ns * NS)),
+                    Ok((polled, service::NextPoll::Yield(ns))) => (polled, Next::Yield(ns * NS)),
+                    Ok((polled, service::NextPoll::Asleep)) => (polled, Next::Interrupt),
                     Err(error) => {
                         self.note(Some(error));
                         return Polled { frames: 0, completed: 0, next: Next::Interrupt };
@@ -476,8 +476,8 @@ impl Netdev for Bound {
     fn readmits(&self, queued: usize, most: usize) -> bool {
         let Some(gate) = &self.gate else { return queued <= most / 2 };
         let (waiting, mut gate) = (self.waiting(queued), gate.borrow_mut());
-        gate.opens(waiting, || self.machine.now_ps() / NS);
-        gate.is_open()
+        gate.wakes(waiting, || self.machine.now_ps() / NS);
+        !gate.is_stopped()
     }
 
     fn send(&self, fill: &mut impl FnMut(&mut [u8]) -> usize) -> bool {

@@ -409,8 +409,8 @@ impl Simulated {
                     |part: fn(&Spent) -> u64| share(part(&from.spent) * NS, part(&to.spent) * NS, elapsed_ps);
                 Accounted {
                     useful: of(|spent| spent.useful_ns),
-                    looking: of(|spent| spent.looking_ns),
-                    vain: of(|spent| spent.vain_ns),
+                    looking: of(|spent| spent.overhead_ns),
+                    vain: of(|spent| spent.idle_ns),
                 }
             },
             tail_writes_per_frame: (to.tail_writes - from.tail_writes) as f64 / trial.taken.max(1) as f64,

@@ -1,4 +1,4 @@
-//! Several queues, and the descriptors that they need.
+//! Several queues, the descriptor formats that they need, and receive side scaling.
 
 use super::Config;
 use crate::Error;
@@ -13,7 +13,7 @@ pub(super) const fn is_one(queues: &u8) -> bool {
     *queues == 1
 }
 
-/// How received frames are described. What a chip has not is [`RxFormat::Legacy`].
+/// The format of receive descriptors. On chips without the others it is [`RxFormat::Legacy`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -21,18 +21,17 @@ pub(super) const fn is_one(queues: &u8) -> bool {
     serde(deny_unknown_fields, rename_all = "kebab-case")
 )]
 pub enum RxFormat {
-    /// Extended where the chip has it.
+    /// Extended, on chips that have it.
     #[default]
     Best,
-    /// The 8254x's, which every chip has.
+    /// The format of the 8254x, which every chip has.
     Legacy,
     /// With the RSS hash, on the 82574.
     Extended,
-    /// Packet split descriptors, on the 82574: the headers of IP frames come in a buffer of their
-    /// own, as the first part of a frame.
+    /// Packet split, on the 82574: the headers of an IP frame come in a header buffer, as the first part of the frame.
     Split {
-        /// Bytes of a header buffer that the device may fill, a multiple of 128. A frame without
-        /// such headers, or with longer ones, fills the header buffer before the other.
+        /// Bytes of a header buffer that the device may fill, a multiple of 128. A frame without such headers, or with
+        /// longer ones, fills the header buffer first.
         header_bytes: u16,
     },
 }
@@ -42,7 +41,7 @@ impl RxFormat {
     pub(super) fn is_best(&self) -> bool {
         *self == Self::Best
     }
-    /// What it is on `chip`.
+    /// The format in use on `chip`.
     pub(crate) const fn on(self, chip: Chip) -> Self {
         match self {
             _ if !chip.has_extended_rx() => Self::Legacy,
@@ -52,8 +51,8 @@ impl RxFormat {
     }
 }
 
-/// Receive side scaling: the Toeplitz hash of addresses (and TCP ports), whose low seven bits
-/// choose an entry of the table, which names the queue.
+/// Receive side scaling. The low seven bits of the Toeplitz hash of addresses (and TCP ports) choose an entry of the
+/// table, which names the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rss {
     /// The random key.
@@ -63,7 +62,7 @@ pub struct Rss {
 }
 
 impl Rss {
-    /// The key of Microsoft's verification suite for RSS, both queues in turn.
+    /// The key of Microsoft's verification suite for RSS; both queues in turn.
     pub const DEFAULT: Self = Self {
         key: [
             0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0,
@@ -72,7 +71,7 @@ impl Rss {
         ],
         table: Self::IN_TURN,
     };
-    /// A key of period 16 bits, under which both directions of a flow have the same hash.
+    /// A key with a period of 16 bits: both directions of a flow have the same hash.
     pub const SYMMETRIC: Self = {
         let mut key = [0x5a; reg::RSSRK_BYTES];
         let mut i = 0;
@@ -95,10 +94,10 @@ impl Rss {
 }
 
 impl Config {
-    /// The part of [`validate`](Self::validate) that is about queues.
+    /// The checks of [`validate`](Self::validate) that concern queues.
     pub(super) fn validate_queues(&self, chip: Chip) -> Result<(), Error> {
         let check = |good: bool, what: &'static str| if good { Ok(()) } else { Err(Error::Config(what)) };
-        check((1..=chip.queues()).contains(&self.queues), "queues: more than the chip has, or none")?;
+        check((1..=chip.queues()).contains(&self.queues), "queues: 0, or more than the chip has")?;
         let format = self.rx_format.on(chip);
         check(
             format != RxFormat::Legacy || self.queues == 1,

@@ -1,9 +1,9 @@
-//! Between the consumer and the source: who gets a received buffer, and which one replaces it.
+//! The buffer policy: which buffer the consumer gets, and which one replaces it in the ring.
 
 use super::{
     Received, RxCounters,
+    check::{Checker, Whole},
     format::Written,
-    judge::{Judge, Whole},
 };
 use crate::config::{Buffers, Config, RefillWhen};
 use kpps_datasheet::{Chip, Erratum};
@@ -15,7 +15,7 @@ pub(super) struct Feed<S> {
     pub(super) counters: RxCounters,
     pub(super) recycle: bool,
     each_frame: bool,
-    /// Bytes that a buffer must have.
+    /// Bytes that a buffer must hold.
     bytes: u64,
     no_64k_crossing: bool,
 }
@@ -60,7 +60,7 @@ impl<S: BufferSource> Feed<S> {
         None
     }
 
-    /// Passes a frame, or a part of one, on. Returns the buffer for its slot, if there is one now.
+    /// Passes a frame, or a part of one, to `sink`. Returns a buffer for its slot, if there is one.
     #[inline]
     fn pass(
         &mut self,
@@ -70,7 +70,7 @@ impl<S: BufferSource> Feed<S> {
         if self.recycle {
             return sink(received).or_else(|| self.replace_kept());
         }
-        // The new buffer is taken before the old one is given away.
+        // The new buffer is taken before the old one is passed on.
         let fresh = self.replace_kept();
         if let Some(back) = sink(received) {
             self.source.give(back);
@@ -78,7 +78,7 @@ impl<S: BufferSource> Feed<S> {
         fresh
     }
 
-    /// A buffer for the slot of one that the consumer kept, if slots are filled at once.
+    /// Replaces a buffer that the consumer kept, if slots are refilled with each frame.
     #[inline]
     pub(super) fn replace_kept(&mut self) -> Option<S::Buf> {
         if self.each_frame { self.take() } else { None }
@@ -98,7 +98,8 @@ impl<S: BufferSource> Feed<S> {
         self.pass(Received::whole(written, length, buffer), sink)
     }
 
-    /// Passes a copy of a frame on, if there is a small buffer for it. `Ok` is the buffer that it came in, for its slot.
+    /// Passes a copy of a frame to `sink`. Returns the original buffer for its slot, or the frame if there is no small
+    /// buffer.
     fn pass_copy(
         &mut self,
         received: Received<S::Buf>,
@@ -117,21 +118,21 @@ impl<S: BufferSource> Feed<S> {
         Ok(received.buffer)
     }
 
-    /// [`pass`](Self::pass) for what is not a good frame in one buffer, or small enough to be copied.
+    /// [`pass`](Self::pass) for everything else: parts, errors, and frames short enough to be copied.
     #[cold]
     #[inline(never)]
     pub(super) fn pass_unusual(
         &mut self,
-        judge: &mut Judge,
+        checker: &mut Checker,
         written: Written,
         buffer: S::Buf,
         sink: &mut impl FnMut(Received<S::Buf>) -> Option<S::Buf>,
     ) -> Option<S::Buf> {
-        let received = match judge.unusual(&mut self.counters, written, buffer) {
+        let received = match checker.unusual(&mut self.counters, written, buffer) {
             Ok(received) => received,
             Err(buffer) => return Some(buffer),
         };
-        if !judge.is_small(&received) {
+        if !checker.is_small(&received) {
             return self.pass(received, sink);
         }
         match self.pass_copy(received, sink) {

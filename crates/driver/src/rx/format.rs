@@ -1,7 +1,7 @@
-//! Reading what the device wrote about a descriptor.
+//! Formats of written-back receive descriptors.
 //!
-//! The rest of the queue knows the legacy layout only: other formats are brought into it here,
-//! by code that is compiled once for each, so that none costs the others anything.
+//! The rest of the queue knows only the legacy layout. Other formats are converted here. The code is generic over the
+//! format, so that no format pays for another.
 
 use core::sync::atomic::{
     AtomicU64,
@@ -10,22 +10,22 @@ use core::sync::atomic::{
 };
 use kpps_datasheet::desc::{self, extended};
 
-/// What the device wrote about a descriptor.
+/// A written-back descriptor.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Written {
     /// Length, status, errors and tag: the second word of a legacy descriptor.
     pub(super) word: u64,
-    /// The first word of an extended descriptor: type and value of the RSS hash. 0 in others.
+    /// The first word of an extended descriptor: type and value of the RSS hash. 0 in other formats.
     pub(super) hash: u64,
 }
 
-/// A format of descriptors with one buffer.
+/// A descriptor format with one buffer.
 pub(super) trait Format {
-    /// What stands in a descriptor that the device is done with.
+    /// The descriptor, if the device has written it back (DD).
     fn written(pair: &[AtomicU64; 2]) -> Option<Written>;
 }
 
-/// The 8254x's.
+/// The legacy format of the 8254x.
 pub(super) struct Legacy;
 
 impl Format for Legacy {
@@ -35,13 +35,13 @@ impl Format for Legacy {
         if word & desc::RX_DD == 0 {
             return None;
         }
-        // Pairs with the device's order of writes: data, then descriptor.
+        // Pairs with the order of the device's writes: data, then descriptor.
         fence(Ordering::Acquire);
         Some(Written { word, hash: 0 })
     }
 }
 
-/// With RFCTL.EXSTEN.
+/// The extended format (RFCTL.EXSTEN).
 pub(super) struct Extended;
 
 impl Format for Extended {
@@ -51,7 +51,7 @@ impl Format for Extended {
         if second & extended::DD == 0 {
             return None;
         }
-        // As above; the first word is read behind it.
+        // As above; the first word is read after the fence.
         fence(Ordering::Acquire);
         let hash = u64::from_le(pair[0].load(Relaxed));
         Some(Written { word: extended::to_legacy(second), hash })

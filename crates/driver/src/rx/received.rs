@@ -1,6 +1,6 @@
-//! What the consumer of received frames gets.
+//! Received frames, as the consumer gets them.
 
-use super::{format::Written, judge::Whole};
+use super::{check::Whole, format::Written};
 use kpps_datasheet::desc::{
     RxWriteback,
     extended::{self, RssType},
@@ -15,18 +15,18 @@ pub struct Received<B> {
     pub buffer: B,
     /// Bytes in the buffer, without FCS.
     pub bytes: u16,
-    /// With [`last`](Self::last): so many bytes at the end of the part *before* this one are FCS too,
-    /// to be cut off. At most 3, and only when the driver has to cut the FCS off a frame in several buffers.
+    /// With [`last`](Self::last): bytes at the end of the *previous* part that are FCS and must be cut off. 0 to 3; only
+    /// when the driver cuts off the FCS of a frame in several buffers.
     pub excess: u8,
     /// The frame starts here.
     pub first: bool,
     /// The frame ends here.
     pub last: bool,
-    /// With [`last`](Self::last): the frame is bad, forget its earlier parts. Bad frames of one
-    /// buffer are dropped by the driver and never get here.
+    /// With [`last`](Self::last): the frame is bad; drop its earlier parts. The driver itself drops bad frames that lie
+    /// in one buffer.
     pub error: bool,
-    /// The buffer is one of those for headers ([`RxFormat::Split`](crate::config::RxFormat::Split)),
-    /// and what is in it are headers, unless the frame has none that the device knows.
+    /// The buffer is a header buffer ([`RxFormat::Split`](crate::config::RxFormat::Split)). It holds the headers, or the
+    /// start of a frame without known headers.
     pub header: bool,
     pub(super) written: Written,
 }
@@ -36,18 +36,18 @@ pub struct Received<B> {
 pub struct Hash {
     /// The Toeplitz hash.
     pub value: u32,
-    /// What it was taken over.
+    /// The fields that were hashed.
     pub over: RssType,
 }
 
-/// What the device says about a checksum.
+/// The device's verdict on a checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checksum {
-    /// It did not look.
+    /// The device did not check it.
     Unknown,
-    /// Right.
+    /// It is right.
     Good,
-    /// Wrong.
+    /// It is wrong.
     Bad,
 }
 
@@ -61,12 +61,12 @@ impl<B: Buffer> Received<B> {
 }
 
 impl<B> Received<B> {
-    /// A frame that software has made, in one buffer, as if it had been received: the device has no verdict on it.
+    /// A frame in one buffer that software made, as if it had been received. Its checksums are unknown.
     pub fn made(buffer: B, bytes: u16) -> Self {
         Self::part(Written { word: 0, hash: 0 }, buffer, bytes, (true, true))
     }
 
-    /// A part of a frame, from all that is usual.
+    /// A part of a frame.
     #[inline]
     pub(super) fn part(written: Written, buffer: B, bytes: u16, (first, last): (bool, bool)) -> Self {
         Self { buffer, bytes, excess: 0, first, last, error: false, header: false, written }
@@ -97,7 +97,7 @@ impl<B> Received<B> {
         let wb = RxWriteback::unpack(self.written.word);
         (self.last && wb.status & rx_status::VP != 0).then_some(wb.special)
     }
-    /// The RSS hash, if the device took one ([`Config::rss`](crate::Config::rss)); known at the end of a frame.
+    /// The RSS hash, if the device computed one ([`Config::rss`](crate::Config::rss)); known at the end of a frame.
     pub fn hash(&self) -> Option<Hash> {
         match RssType::of(self.written.hash) {
             RssType::None | RssType::Reserved => None,

@@ -1,14 +1,13 @@
-//! Header split: packet split descriptors (82574 data sheet 7.1.5), whose first buffer takes the
-//! headers of a frame and whose second the rest.
+//! Header split: packet split descriptors (82574 data sheet 7.1.5). The first buffer takes the headers of a frame, the
+//! second the rest.
 //!
-//! A frame comes to the consumer in parts, as a long one does: headers first. What it returns goes
-//! back into the ring, whatever [`Buffers`](crate::config::Buffers) says. The third and fourth
-//! buffers that such a descriptor could have are not used.
+//! The consumer gets a frame in parts, as it does a long one: headers first. Buffers that it returns go back into the
+//! ring, whatever [`Buffers`](crate::config::Buffers) says. The third and fourth buffer of such a descriptor are not used.
 
 use super::{
     Received, RxQueue,
+    check::Part,
     format::{Extended, Format, Written},
-    judge::Part,
 };
 use crate::ring::Ring;
 use alloc::boxed::Box;
@@ -33,7 +32,7 @@ impl<S: BufferSource> Headers<S> {
         Self { slots: (0..size).map(|_| None).collect(), bytes, source }
     }
 
-    /// Moves all header buffers to the first slots, as `RxQueue::restart` does with the others.
+    /// Moves all header buffers to the first slots, as `RxQueue::restart` does with data buffers.
     pub(super) fn restart(&mut self) {
         let mut kept = 0;
         for slot in 0..self.slots.len() {
@@ -44,7 +43,7 @@ impl<S: BufferSource> Headers<S> {
         }
     }
 
-    /// Makes sure that `slot` has a header buffer; false if there is none to be had.
+    /// Makes sure that `slot` has a header buffer; false if the source has none.
     fn provide(&mut self, slot: usize) -> bool {
         let Some(place) = self.slots.get_mut(slot) else { return false };
         if place.is_none() {
@@ -58,17 +57,17 @@ impl<S: BufferSource> Headers<S> {
         place.is_some()
     }
 
-    /// Writes the descriptor of `slot`, whose data go to `data`.
+    /// Writes the descriptor of `slot`; `data` is the bus address of its data buffer.
     pub(super) fn store<M: DmaMemory>(&self, ring: &Ring<M>, slot: usize, data: u64) {
         if let Some(Some(header)) = self.slots.get(slot) {
             header.sync_for_device(self.bytes.into());
-            // The second pair first: it has no flag that the device would set.
+            // The second pair first: it has no flag that the device sets.
             ring.store(slot * 2 + 1, [0, 0]);
             ring.store(slot * 2, [header.bus(), data]);
         }
     }
 
-    /// Takes a header buffer back: for `slot` if that has none.
+    /// Takes a header buffer back: into `slot` if it has none, otherwise to the source.
     fn recycle(&mut self, slot: usize, buffer: S::Buf) {
         match self.slots.get_mut(slot) {
             Some(place @ None) => *place = Some(buffer),
@@ -86,7 +85,7 @@ impl<S: BufferSource> Headers<S> {
     }
 }
 
-/// A frame, or a part of one, that the consumer may have kept.
+/// A buffer that the consumer returned; `None` if it kept it.
 type Kept<B> = Option<B>;
 
 impl<P: Platform, S: BufferSource> RxQueue<P, S> {
@@ -121,7 +120,7 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         taken
     }
 
-    /// What the device wrote into `slot`, if it is done with it.
+    /// The descriptor of `slot`, if the device has written it back.
     fn look_split(&self, slot: usize) -> Option<(Written, SplitStatus)> {
         self.ring.sync_for_cpu(slot * 2);
         let written = Extended::written(self.ring.pairs().get(slot * 2)?)?;
@@ -130,7 +129,7 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         Some((written, SplitStatus::unpack(third)))
     }
 
-    /// Hands the parts in a slot on; returns what the consumer did not keep.
+    /// Passes the parts in a slot to the consumer; returns the buffers that it did not keep.
     fn pass_split(
         &mut self,
         (written, split): (Written, SplitStatus),
@@ -143,9 +142,9 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         let header_most = self.headers.as_ref().map_or(0, |headers| headers.bytes);
         let fits = wb.length <= header_most && usize::from(data_bytes) <= self.feed.bytes() && rest == [0, 0];
         let bytes = u32::from(wb.length) + u32::from(data_bytes);
-        match self.judge.part(&mut self.feed.counters, wb, bytes, fits) {
+        match self.checker.part(&mut self.feed.counters, wb, bytes, fits) {
             Part::Skipped => (Some(header), Some(data)),
-            Part::Ruined => {
+            Part::Aborted => {
                 let ruined = Received { error: true, ..Received::part(written, data, 0, (false, true)) };
                 (Some(header), sink(ruined))
             }
@@ -171,14 +170,13 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         }
     }
 
-    /// Puts a buffer into the next slot; gives it back if it has an odd address or there is no header
-    /// buffer to go with it.
+    /// Puts a data buffer into the next slot; returns it if its address is odd or there is no header buffer.
     pub(super) fn put_split(&mut self, buffer: S::Buf) -> Option<S::Buf> {
         let slot = self.cursor.fill;
         let Some(headers) = self.headers.as_mut().filter(|_| self.cursor.filled < self.buffers.len()) else {
             return Some(buffer);
         };
-        // Where the device will say that it is done stands an address until then.
+        // DD is bit 0 of the word that holds this address until the device writes it back.
         if buffer.bus() & extended::DD != 0 {
             self.feed.counters.unfit_buffers += 1;
             return Some(buffer);
@@ -198,7 +196,7 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         None
     }
 
-    /// Fills empty slots as far as both sources go.
+    /// Fills empty slots while both sources have buffers.
     pub(super) fn fill_split(&mut self) {
         while self.empty_slots() > 0 {
             let Some(buffer) = self.feed.take() else { break };

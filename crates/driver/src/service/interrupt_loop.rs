@@ -1,4 +1,4 @@
-//! Everything inside the interrupt handler, as drivers did before NAPI.
+//! The interrupt loop: all work in the interrupt handler, as in drivers before NAPI.
 
 use super::{Handled, Meter};
 use crate::{Control, Error, Received, RxQueue, TxQueue, config::Again};
@@ -19,10 +19,13 @@ impl InterruptLoop {
         Self { max_loops, mask, again, meter: Meter::default() }
     }
 
-    /// Handles an interrupt: reads ICR, masks, takes turns of {receive at most a ring, reclaim all},
-    /// unmasks. With [`Again::Cause`] ICR is read once more after each turn but the last.
+    /// Handles an interrupt: reads ICR, masks, takes turns of {receive at most a ring, reclaim all}, unmasks. With
+    /// [`Again::Cause`] it reads ICR again after each turn but the last.
     ///
-    /// [`Handled::causes`] empty: not ours. [`Error::Gone`] if the device has vanished.
+    /// With no [`Handled::causes`], the interrupt was another device's.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] if the device has vanished.
     pub fn interrupt<P: Platform, S: BufferSource>(
         &mut self,
         control: &mut Control<P>,

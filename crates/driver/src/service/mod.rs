@@ -1,11 +1,11 @@
-//! When to look at the device: state machines over the three halves.
+//! Services: when to look at the device. State machines over [`Control`], [`RxQueue`] and [`TxQueue`].
 //!
-//! Each takes the halves by `&mut`; locking is the caller's. None of them waits, and none but
-//! [`SelfPacing`] looks at the clock. The machine for a [`Service`](crate::config::Service) is made by its
-//! `new`; the caller calls `interrupt` in its interrupt handler and `poll` where it polls.
+//! Each service takes its parts of the device by `&mut`; the caller does the locking. No service waits, and only
+//! [`SelfPacing`] reads the clock. `new` makes the machine for a [`Service`](crate::config::Service). The caller calls
+//! `interrupt` in its interrupt handler and `poll` where it polls.
 //!
-//! Link changes are only noted here ([`Control::take_link_event`]): handling them takes PHY
-//! accesses, which no interrupt handler should wait for.
+//! Services only note link changes ([`Control::take_link_event`]). Handling one takes PHY accesses, which are too slow
+//! for an interrupt handler.
 
 mod interrupt_loop;
 mod napi;
@@ -15,15 +15,15 @@ mod self_pacing;
 pub use interrupt_loop::InterruptLoop;
 pub use napi::Napi;
 pub use polling::Polling;
-pub use self_pacing::{Next, SelfPacing, Spent};
+pub use self_pacing::{NextPoll, SelfPacing, Spent};
 
 use crate::{Causes, Control, RxQueue, TxQueue};
 use kpps_platform::{BufferSource, Platform};
 
-/// A part of a device that others use too, one at a time: a plain `&mut`, or a lock.
+/// Exclusive access to a shared part of a device: a plain `&mut`, or a lock.
 pub trait Exclusive<T> {
-    /// Looks at it, or changes it, while nobody else does.
-    fn with<R>(&mut self, look: impl FnOnce(&mut T) -> R) -> R;
+    /// Calls `f` with exclusive access.
+    fn with<R>(&mut self, f: impl FnOnce(&mut T) -> R) -> R;
 }
 
 impl<T> Exclusive<T> for &mut T {
@@ -36,7 +36,7 @@ impl<T> Exclusive<T> for &mut T {
 /// What an interrupt handler did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Handled {
-    /// All causes seen; none: the interrupt was another device's.
+    /// All causes found. None: the interrupt was another device's.
     pub causes: Causes,
     /// Descriptors received.
     pub received: usize,
@@ -53,11 +53,11 @@ pub struct Polled {
     pub received: usize,
     /// Buffers of sent frames given back.
     pub reclaimed: usize,
-    /// Polling is over until the next interrupt.
+    /// Polling has ended until the next interrupt.
     pub done: bool,
 }
 
-/// Watches the queues' counters for dynamic interrupt throttling.
+/// Follows the queues' counters for dynamic interrupt throttling.
 #[derive(Clone, Copy, Debug, Default)]
 struct Meter {
     rx: (u64, u64),
@@ -65,7 +65,7 @@ struct Meter {
 }
 
 impl Meter {
-    /// Tells the control half what has passed since the last call.
+    /// Passes the traffic since the last call to [`Control::note_traffic`].
     #[inline]
     fn report<P: Platform, S: BufferSource>(
         &mut self,

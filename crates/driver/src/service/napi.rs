@@ -1,4 +1,5 @@
-//! The interrupt schedules a poll; the poll has a budget and decides when interrupts come back.
+//! NAPI: the interrupt masks and schedules a poll. The poll has a budget, and its exit rule ([`NapiExit`]) says when
+//! polling ends and interrupts are unmasked.
 
 use super::{Exclusive, Meter, Polled};
 use crate::{
@@ -7,7 +8,7 @@ use crate::{
 };
 use kpps_platform::{BufferSource, Platform};
 
-/// NAPI, as Linux drivers have it.
+/// NAPI, as in Linux drivers.
 #[derive(Clone, Debug)]
 pub struct Napi {
     weight: u16,
@@ -23,8 +24,11 @@ impl Napi {
         Self { weight, exit, mask, scheduled: false, meter: Meter::default() }
     }
 
-    /// Handles an interrupt: reads ICR, masks. True: schedule [`poll`](Self::poll). False: not
-    /// ours, or a poll is scheduled already. [`Error::Gone`] if the device has vanished.
+    /// Handles an interrupt: reads ICR and masks. True: schedule [`poll`](Self::poll). False: the interrupt was another
+    /// device's, or a poll is scheduled already.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] if the device has vanished.
     pub fn interrupt<P: Platform>(&mut self, control: &mut Control<P>) -> Result<bool, Error> {
         if !control.causes()?.any() || self.scheduled {
             return Ok(false);
@@ -36,12 +40,11 @@ impl Napi {
         Ok(true)
     }
 
-    /// One poll: reclaims what was sent, receives at most `budget` and at most the weight, and ends
-    /// polling (unmasks) if its exit rule says so. Call again later unless
-    /// [`done`](Polled::done).
+    /// One poll: reclaims sent frames, receives at most `budget` and at most the weight, and ends polling (unmasks) if the
+    /// exit rule says so. Call again later unless [`done`](Polled::done).
     ///
-    /// The control half and the transmit queue are only held while they are used, not while frames are received: an
-    /// interrupt handler may read ICR meanwhile, and other CPUs (or `sink`) may send.
+    /// The control half and the transmit queue are locked only while they are used, not while frames are received.
+    /// Meanwhile an interrupt handler may read ICR, and other CPUs (or `sink`) may send.
     pub fn poll<P: Platform, S: BufferSource>(
         &mut self,
         mut control: impl Exclusive<Control<P>>,
@@ -52,7 +55,7 @@ impl Napi {
     ) -> Polled {
         let limit = budget.min(self.weight.into());
         let reclaim = |tx: &mut TxQueue<P, S>| {
-            tx.attend(true);
+            tx.set_polled(true);
             tx.reclaim(usize::MAX)
         };
         let (received, reclaimed, done);
@@ -68,7 +71,7 @@ impl Napi {
                 done = reclaimed == 0 || received < limit;
             }
             NapiExit::ReceiveFirst => {
-                tx.with(|tx| tx.attend(true));
+                tx.with(|tx| tx.set_polled(true));
                 received = rx.receive(limit, sink);
                 reclaimed = if received == 0 { tx.with(reclaim) } else { 0 };
                 done = received == 0 && reclaimed == 0;
@@ -78,9 +81,9 @@ impl Napi {
             self.scheduled = false;
             let Self { meter, mask, .. } = self;
             tx.with(|tx| {
-                tx.settle_if_idle();
-                tx.attend(false);
-                tx.settle();
+                tx.request_report_if_idle();
+                tx.set_polled(false);
+                tx.request_report();
                 control.with(|control| {
                     meter.report(control, rx, tx);
                     if *mask {
@@ -90,9 +93,9 @@ impl Napi {
             });
         } else {
             tx.with(|tx| {
-                tx.settle_if_idle();
+                tx.request_report_if_idle();
                 control.with(|control| {
-                    // A ratio over two seconds wants all traffic, also that of polling without an end.
+                    // A ratio over two seconds needs all traffic, that of endless polling included.
                     if control.config().moderation.itr == Itr::Ratio {
                         self.meter.report(control, rx, tx);
                     }

@@ -1,131 +1,129 @@
-//! Interrupts when idle, polling when not, and no knobs.
+//! Self-pacing: interrupts while the device is idle, polling while it is not. Pace and length of polling are measured.
 //!
-//! Three questions, each answered from what the machine measures on line:
+//! **How long to poll an idle device.** Sleeping and waking up costs one interrupt. Idle polls cost a ninth of the time;
+//! the rest is pauses. Polling until it has cost as much as an interrupt is at most twice as dear as the best choice in
+//! hindsight (the ski rental problem). The idle window starts there. It doubles when an interrupt came sooner than the
+//! window lasts, for then polling on would have been cheaper, and shrinks by an eighth otherwise. Its ceiling is
+//! [`OVERHEAD`] interrupts, which bounds the share of CPU time that interrupts take. A frame that arrives while the
+//! driver falls asleep counts as too soon: [`SelfPacing::near_miss`].
 //!
-//! *How long to go on polling an idle device?* Going to sleep and being woken costs an interrupt; polling in vain costs a
-//! ninth of the time, the rest being pauses. As in renting or buying skis, polling until that has cost an interrupt is never much worse than
-//! knowing the future. The window starts there; it doubles when the device woke us sooner than it
-//! lasts (we should have waited), and shrinks by an eighth when it did not. Its ceiling is
-//! [`OVERHEAD`] times the cost of an interrupt, so interrupts take at most that share of the CPU.
-//! A frame that comes just while it falls asleep is the same news; see [`SelfPacing::near_miss`].
+//! **How long to pause between polls.** At least [`PAUSE`] empty polls, so idle polls take a small share of the CPU.
+//! Longer while polls find few frames, up to the cost of an interrupt: latency is never worse than with interrupts.
+//! Never so long that a quarter of the ring fills at line rate.
 //!
-//! *How long to pause between polls?* At least [`PAUSE`] times what an empty poll costs, so that
-//! polling in vain takes a small share of the CPU; longer while polls find only few frames, up to
-//! the cost of an interrupt, so that latency is never worse than interrupts would make it; and
-//! never so long that a quarter of the ring fills at line rate.
+//! **How many frames to take.** At most a burst, and at most the `budget` of the caller, which is the space that its
+//! consumers have. Without space, frames stay in the device, which drops them at no cost to the CPU. Receiving cannot
+//! starve the consumers at any load.
 //!
-//! *How much to take?* At most a burst, and at most the `budget` that the caller gives: the room
-//! that its consumers have. With none, frames are left to the device, which drops them for free:
-//! receiving cannot starve the consumers, whatever the load.
+//! **How much CPU time to leave to others.** A configured share, the reserve. After a poll, others are owed time in
+//! proportion to what the poll took. The next poll waits that long, or until the CPU is idle ([`NextPoll::Yield`]), so a
+//! reserve that nobody needs costs nothing. The same clock readings give the time spent on frames, on the fixed cost of
+//! polls, and on idle polls ([`SelfPacing::spent`]). The time to get to a poll is measured by how late it begins.
 //!
-//! *How much to leave to others?* A set share of the CPU, the reserve, if they want it. For what a poll took others are owed
-//! time in proportion; the next poll waits that long, or for an idle CPU: [`Next::Yield`]. So a reserve that nobody wants
-//! costs nothing. The same clock readings tell what frames take, what looking for them takes, and what is polled in vain
-//! ([`SelfPacing::spent`]), which a system's own accounts do not. What it takes to get to a poll shows in how late one begins.
+//! **How to wait for sent frames.** Not by polling, because nobody waits for a free buffer as for a frame. This needs a
+//! caller whose timers the interrupt can cut short ([`SelfPacing::sleeping_while_sending`]). After an idle window without
+//! a received frame the driver sleeps with receive interrupts on and transmit interrupts off. It wakes up about when the
+//! next [`BATCH`] is reported: after three quarters of the last interval, and a quarter later if that was too early. This
+//! ends when nothing was sent for an idle window.
 //!
-//! *How to wait for sent frames?* Not by polling as for received ones: nobody waits for a buffer as for a frame. Where the caller's timers can be
-//! cut short by the interrupt ([`SelfPacing::napping`]) it sleeps as soon as nothing was received for a window, lets received frames
-//! interrupt but not sent ones, and wakes up about when the next [`BATCH`] of them is reported: after three quarters of the time that the
-//! last took, and, if it was too early, a quarter later. It goes on like that until nothing was sent for a window.
+//! **When the device reports received frames.** At once while its interrupt wakes the driver. While polls find several
+//! frames, RDTR lets the device gather a cache line of descriptors before it writes them back. That leaves more of the
+//! bus to frames. It ends after an idle window without such a poll.
 //!
-//! *When shall the device report?* At once while it is what wakes us. While polls find several frames nobody waits for the single one: from
-//! then until none has done so for a window the device may gather a cache line of descriptors first, which leaves more of the bus to frames.
-//!
-//! Before it sleeps it reads ICR, which holds the causes of the frames that were polled: they
-//! would interrupt at once for nothing. Then it looks at the rings a last time. What comes later
-//! is a new cause and interrupts when unmasked.
+//! Before sleeping, the driver reads ICR: it holds causes of frames that were polled already, which would interrupt at
+//! once. Then it examines the rings a last time. Any later frame is a new cause and interrupts when unmasked.
 
 use super::{Exclusive, Polled};
 use crate::{Control, Error, Received, RxQueue, TxQueue, config::MOST_RESERVED};
 use kpps_platform::{BufferSource, Platform};
 
-/// The ceiling of the window, in interrupts' costs.
+/// The ceiling of the idle window, in costs of an interrupt.
 const OVERHEAD: u64 = 16;
-/// The least pause, in empty polls' costs.
+/// The shortest pause, in costs of an empty poll.
 const PAUSE: u64 = 8;
-/// An interrupt costs about this many times its register accesses: entry, exit, cold caches.
+/// The cost of an interrupt, in costs of its register accesses. The rest is entry, exit and cold caches.
 const WHOLE_INTERRUPT: u64 = 4;
-/// A timer's interrupt and the way from there to a poll take no longer than so many interrupts' costs, which are estimates.
+/// The longest delay between a timer and its poll, in costs of an interrupt (an estimate).
 const LATE: u64 = 4;
-/// What any cost is at least, for clocks too coarse to tell.
+/// The lower bound of any measured cost in ns, for coarse clocks.
 const LEAST_NS: u64 = 50;
-/// A frame of 64 bytes at 1 Gb/s.
+/// The time of a frame of 64 bytes at 1 Gb/s, in ns.
 const SLOT_NS: u64 = 672;
-/// About as many frames as are reported at once.
+/// Sent frames that are reported at once, about.
 const BATCH: u64 = 32;
-/// Descriptors of a cache line of 64 bytes.
+/// Descriptors in a cache line of 64 bytes.
 const LINE: usize = 4;
-/// The longest nap: how long a sent frame may wait to be taken back.
-const NAP_NS: u64 = 500_000;
-/// The longest debt: what took longer than this makes was interrupted.
+/// The longest sleep while frames are being sent, in ns: how long a sent buffer may wait to be reclaimed.
+const MOST_SEND_SLEEP_NS: u64 = 500_000;
+/// The most CPU time that others can be owed, in ns. A poll that took longer than this implies was interrupted.
 const MOST_OWED_NS: u64 = 2_000_000;
 
 /// When to call [`SelfPacing::poll`] again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// As soon as others have had their turn: there is more.
+pub enum NextPoll {
+    /// As soon as other work had a turn: more frames wait.
     Now,
-    /// At this time, in nanoseconds of the platform's clock.
+    /// At this time, in ns of the platform's clock.
     At(u64),
-    /// As soon as nobody else wants the CPU, and at this time in any case.
+    /// When the CPU is idle, and at the latest at this time, in ns of the platform's clock.
     Yield(u64),
-    /// Not before the next interrupt.
+    /// After the next interrupt.
     Asleep,
 }
 
-/// What a [`SelfPacing`] service has taken of its CPU so far, in nanoseconds: its calls, with whatever interrupts them, and what
-/// it takes to get there, as far as that shows.
+/// CPU time that a [`SelfPacing`] service has used so far, in ns: its calls, whatever interrupted them, and the measured
+/// time to get to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// Interrupts, and what polls that received or reclaimed something took for that.
+    /// Interrupts, and the variable cost of polls that received or reclaimed something.
     pub useful_ns: u64,
-    /// What looking took in these polls: as much as in one that finds nothing.
-    pub looking_ns: u64,
-    /// Polls that found nothing.
-    pub vain_ns: u64,
+    /// The fixed cost of these polls: as much as an empty poll takes.
+    pub overhead_ns: u64,
+    /// Idle polls, which found nothing.
+    pub idle_ns: u64,
 }
 
 /// Interrupts when idle, otherwise polling at its own pace.
 #[derive(Clone, Debug)]
 pub struct SelfPacing {
     burst: u16,
-    /// Time owed to others for each nanosecond taken, in 1/1024, and a sixty-fourth more for what no clock here shows.
+    /// Time owed to others for each ns used, in 1/1024; a sixty-fourth more, for what these clock readings miss.
     rate: u64,
-    /// Owed for interrupts since the last poll.
+    /// Time owed for interrupts since the last poll, in ns.
     owed_ns: u64,
     spent: Spent,
-    /// When the next poll is due; 0 if at no certain time.
+    /// When the next poll is due, in ns; 0 if at no set time.
     due_ns: u64,
-    /// Measured time from when a poll is due to its beginning.
-    turn_ns: u64,
+    /// Measured time from when a poll is due to its start, in ns.
+    start_delay_ns: u64,
     asleep: bool,
-    /// How long to go on polling without work.
+    /// The idle window: how long polling goes on without work, in ns.
     window_ns: u64,
-    /// The pause between polls.
+    /// The pause between polls, in ns.
     pause_ns: u64,
-    /// Measured cost of an interrupt, and of an empty poll; 0 before the first.
+    /// Measured cost of an interrupt and of an empty poll, in ns; 0 before the first.
     interrupt_ns: u64,
     empty_ns: u64,
     slept_at_ns: u64,
     worked_at_ns: u64,
-    /// How long the device may gather its reports, in units of RDTR; whether it does; and when a poll last found a line of them.
-    gather: u16,
-    gathers: bool,
+    /// RDTR while polls find several frames, in 1.024 µs; whether it is set; and when a poll last found a cache line.
+    polling_rdtr: u16,
+    rdtr_set: bool,
     line_at_ns: u64,
-    /// Whether it may nap, and whether it does.
-    naps: bool,
-    napping: bool,
-    /// Frames taken to send when last looked at, and when there were more than before.
+    /// Whether the caller allows sleeping while frames are being sent, and whether this is such a sleep.
+    may_send_sleep: bool,
+    send_sleep: bool,
+    /// Frames queued to send at the last poll, and when that number last grew.
     sent: u64,
     sent_at_ns: u64,
-    /// When frames were last reported, and how long a [`BATCH`] takes.
+    /// When frames were last reported, and how long a [`BATCH`] takes, in ns.
     reported_at_ns: u64,
     batch_ns: u64,
 }
 
 impl SelfPacing {
-    /// See [`Service::SelfPacing`](crate::config::Service::SelfPacing); `reserve` in percent. It starts asleep:
-    /// [`Control::unmask`] after [`probe`](crate::probe).
+    /// See [`Service::SelfPacing`](crate::config::Service::SelfPacing); `reserve` in percent. The service starts asleep:
+    /// call [`Control::unmask`] after [`probe`](crate::probe).
     pub fn new(burst: u16, reserve: u8) -> Self {
         let reserve = u64::from(reserve.min(MOST_RESERVED));
         Self {
@@ -134,7 +132,7 @@ impl SelfPacing {
             owed_ns: 0,
             spent: Spent::default(),
             due_ns: 0,
-            turn_ns: 0,
+            start_delay_ns: 0,
             asleep: true,
             window_ns: 0,
             pause_ns: 0,
@@ -142,11 +140,11 @@ impl SelfPacing {
             empty_ns: 0,
             slept_at_ns: 0,
             worked_at_ns: 0,
-            gather: 0,
-            gathers: false,
+            polling_rdtr: 0,
+            rdtr_set: false,
             line_at_ns: 0,
-            naps: false,
-            napping: false,
+            may_send_sleep: false,
+            send_sleep: false,
             sent: 0,
             sent_at_ns: 0,
             reported_at_ns: 0,
@@ -154,35 +152,39 @@ impl SelfPacing {
         }
     }
 
-    /// The same for a caller that calls [`poll`](Self::poll) at once when [`interrupt`](Self::interrupt) says so, even
-    /// if it was to be called [`At`](Next::At) some time: sent frames are waited for with interrupts enabled.
-    pub fn napping(self) -> Self {
-        Self { naps: true, ..self }
+    /// Sleeps, with receive interrupts on, while only sent frames are outstanding. The caller must call
+    /// [`poll`](Self::poll) at once when [`interrupt`](Self::interrupt) returns true, even if the poll was due
+    /// [`At`](NextPoll::At) a later time.
+    pub fn sleeping_while_sending(self) -> Self {
+        Self { may_send_sleep: true, ..self }
     }
 
-    /// The same that has the device gather its reports for up to `units` of 1.024 µs while polls find several frames, where the chip
-    /// can; see [`Service::SelfPacing`](crate::config::Service::SelfPacing). It must be the only service of the device.
-    pub fn gathering(self, units: u16) -> Self {
-        Self { gather: units, ..self }
+    /// Sets RDTR to `units` of 1.024 µs while polls find several frames, on chips that allow it; see
+    /// [`Service::SelfPacing`](crate::config::Service::SelfPacing). This must be the only service of the device.
+    pub fn with_polling_rdtr(self, units: u16) -> Self {
+        Self { polling_rdtr: units, ..self }
     }
 
-    /// What it has taken of its CPU so far.
+    /// CPU time used so far.
     pub fn spent(&self) -> Spent {
         self.spent
     }
 
-    /// Whether it waits for an interrupt.
+    /// Whether the service waits for an interrupt.
     pub fn is_asleep(&self) -> bool {
         self.asleep
     }
 
-    /// How long it goes on polling without work, and its pause between polls, both as found so far.
-    pub fn found_ns(&self) -> (u64, u64) {
+    /// (idle window, pause between polls) as measured so far, in ns.
+    pub fn pacing_ns(&self) -> (u64, u64) {
         (self.window_ns, self.pause_ns)
     }
 
-    /// Handles an interrupt: reads ICR, masks. True: start calling [`poll`](Self::poll). False: not
-    /// ours. [`Error::Gone`] if the device has vanished.
+    /// Handles an interrupt: reads ICR and masks. True: start calling [`poll`](Self::poll). False: the interrupt was
+    /// another device's.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] if the device has vanished.
     pub fn interrupt<P: Platform>(&mut self, control: &mut Control<P>) -> Result<bool, Error> {
         let start = control.platform().now_ns();
         if !control.causes()?.any() || !self.asleep {
@@ -200,13 +202,15 @@ impl SelfPacing {
             self.window_ns - self.window_ns / 8
         });
         self.worked_at_ns = now;
-        (self.asleep, self.napping) = (false, false);
+        (self.asleep, self.send_sleep) = (false, false);
         Ok(true)
     }
 
-    /// One poll: reclaims what was sent, receives at most a burst and at most `budget`, the room
-    /// that the consumers of `sink` have. Goes to sleep (unmasks) when its window is over. Others may have `tx` while
-    /// `sink` runs.
+    /// One poll: reclaims sent frames, and receives at most a burst and at most `budget`, the space that the consumers
+    /// of `sink` have. Goes to sleep (unmasks) at the end of the idle window. Others may lock `tx` while `sink` runs.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] if the device has vanished.
     pub fn poll<P: Platform, S: BufferSource>(
         &mut self,
         control: &mut Control<P>,
@@ -214,132 +218,135 @@ impl SelfPacing {
         mut tx: impl Exclusive<TxQueue<P, S>>,
         budget: usize,
         mut sink: impl FnMut(Received<S::Buf>) -> Option<S::Buf>,
-    ) -> Result<(Polled, Next), Error> {
-        if self.napping {
-            return Ok(self.wake_from_nap(control, rx, tx, budget, sink));
+    ) -> Result<(Polled, NextPoll), Error> {
+        if self.send_sleep {
+            return Ok(self.wake_from_send_sleep(control, rx, tx, budget, sink));
         }
         if self.asleep {
-            return Ok((Polled { done: true, ..Polled::default() }, Next::Asleep));
+            return Ok((Polled { done: true, ..Polled::default() }, NextPoll::Asleep));
         }
         let burst = usize::from(self.burst);
         let limit = budget.min(burst);
         let start = control.platform().now_ns();
-        let turn_ns = self.turn(start);
+        let delay_ns = self.start_delay(start);
         let mut reclaimed = tx.with(|tx| {
-            tx.attend(true);
+            tx.set_polled(true);
             tx.reclaim(usize::MAX)
         });
         let mut received = rx.receive(limit, &mut sink);
-        let sent = settle_if_idle(&mut tx);
+        let sent = request_report_if_idle(&mut tx);
         let mut now = control.platform().now_ns();
         self.note_sent(sent, now);
-        let idle = received == 0 && limit > 0 && (reclaimed == 0 || self.naps);
+        let idle = received == 0 && limit > 0 && (reclaimed == 0 || self.may_send_sleep);
         if idle {
             if reclaimed == 0 {
                 learn(&mut self.empty_ns, (now - start).max(LEAST_NS));
             }
             if now.saturating_sub(self.worked_at_ns) >= self.window_ns {
-                // Before the causes are read, for it raises one.
-                self.gather(control, false);
-                // The only register read outside interrupts. It ends in sleep, or in another window.
+                // Before the causes are read, because it raises one.
+                self.set_polling_rdtr(control, false);
+                // The only register read outside interrupts. Sleep or another window follows.
                 control.causes()?;
                 reclaimed += tx.with(|tx| tx.reclaim(usize::MAX));
                 received = rx.receive(limit, &mut sink);
                 now = control.platform().now_ns();
-                if self.naps && received == 0 && (self.is_sending(now) || tx.with(|tx| tx.pending() > 0)) {
-                    (self.asleep, self.napping, self.slept_at_ns) = (true, true, now);
+                if self.may_send_sleep
+                    && received == 0
+                    && (self.is_sending(now) || tx.with(|tx| tx.pending() > 0))
+                {
+                    (self.asleep, self.send_sleep, self.slept_at_ns) = (true, true, now);
                     (self.reported_at_ns, self.batch_ns) = (now, 0);
                     control.unmask_receive();
-                    self.account(turn_ns + (now - start), reclaimed > 0);
+                    self.account(delay_ns + (now - start), reclaimed > 0);
                     return Ok((
                         Polled { received, reclaimed, done: false },
-                        Next::At(now + self.interrupt_ns),
+                        NextPoll::At(now + self.interrupt_ns),
                     ));
                 }
-                if received == 0 && (reclaimed == 0 || self.naps) {
+                if received == 0 && (reclaimed == 0 || self.may_send_sleep) {
                     tx.with(|tx| {
-                        tx.attend(false);
-                        tx.settle();
+                        tx.set_polled(false);
+                        tx.request_report();
                     });
                     self.asleep = true;
                     self.slept_at_ns = now;
                     control.unmask();
-                    self.account(turn_ns + (now - start), false);
-                    return Ok((Polled { done: true, ..Polled::default() }, Next::Asleep));
+                    self.account(delay_ns + (now - start), false);
+                    return Ok((Polled { done: true, ..Polled::default() }, NextPoll::Asleep));
                 }
                 self.near_miss();
             }
         }
         if received >= LINE {
             self.line_at_ns = now;
-            self.gather(control, true);
+            self.set_polling_rdtr(control, true);
         } else if now.saturating_sub(self.line_at_ns) >= self.window_ns {
-            self.gather(control, false);
+            self.set_polling_rdtr(control, false);
         }
-        // Without room for frames there is no telling whether the device is idle.
-        if received > 0 || (reclaimed > 0 && !self.naps) || limit == 0 {
+        // With a budget of 0 nothing shows whether the device is idle.
+        if received > 0 || (reclaimed > 0 && !self.may_send_sleep) || limit == 0 {
             self.worked_at_ns = now;
         }
         self.adapt_pause(received, control.config().rx_ring);
-        let owed_ns = self.account(turn_ns + (now - start), received + reclaimed > 0);
+        let owed_ns = self.account(delay_ns + (now - start), received + reclaimed > 0);
         let pause_ns = if received == burst { 0 } else { self.pause_ns };
         let next = if owed_ns > pause_ns {
-            Next::Yield(now + owed_ns)
+            NextPoll::Yield(now + owed_ns)
         } else if received == burst {
-            Next::Now
+            NextPoll::Now
         } else {
-            Next::At(now + pause_ns)
+            NextPoll::At(now + pause_ns)
         };
-        self.due_ns = if next == Next::Now { 0 } else { now + owed_ns.max(pause_ns) };
+        self.due_ns = if next == NextPoll::Now { 0 } else { now + owed_ns.max(pause_ns) };
         Ok((Polled { received, reclaimed, done: false }, next))
     }
 
-    /// A nap is over: takes back what was sent, and looks for received frames nevertheless.
-    fn wake_from_nap<P: Platform, S: BufferSource>(
+    /// The end of a sleep while sending: reclaims sent frames, and receives what came without an interrupt.
+    fn wake_from_send_sleep<P: Platform, S: BufferSource>(
         &mut self,
         control: &mut Control<P>,
         rx: &mut RxQueue<P, S>,
         mut tx: impl Exclusive<TxQueue<P, S>>,
         budget: usize,
         sink: impl FnMut(Received<S::Buf>) -> Option<S::Buf>,
-    ) -> (Polled, Next) {
+    ) -> (Polled, NextPoll) {
         let start = control.platform().now_ns();
         let reclaimed = tx.with(|tx| tx.reclaim(usize::MAX));
         let received = rx.receive(budget.min(self.burst.into()), sink);
-        let sent = settle_if_idle(&mut tx);
+        let sent = request_report_if_idle(&mut tx);
         let now = control.platform().now_ns();
         self.note_sent(sent, now);
-        self.account(self.turn_ns + (now - start), received + reclaimed > 0);
+        self.account(self.start_delay_ns + (now - start), received + reclaimed > 0);
         if received > 0 {
             control.mask();
-            (self.asleep, self.napping, self.worked_at_ns) = (false, false, now);
-            return (Polled { received, reclaimed, done: false }, Next::Now);
+            (self.asleep, self.send_sleep, self.worked_at_ns) = (false, false, now);
+            return (Polled { received, reclaimed, done: false }, NextPoll::Now);
         }
         let over = !self.is_sending(now)
             && tx.with(|tx| {
                 let over = tx.pending() == 0;
-                tx.attend(!over);
+                tx.set_polled(!over);
                 over
             });
         if over {
-            self.napping = false;
+            self.send_sleep = false;
             control.unmask();
-            return (Polled { received, reclaimed, done: true }, Next::Asleep);
+            return (Polled { received, reclaimed, done: true }, NextPoll::Asleep);
         }
-        let nap_ns = self.nap_ns(reclaimed as u64, now).clamp(self.interrupt_ns, NAP_NS);
-        (Polled { received, reclaimed, done: false }, Next::At(now + nap_ns))
+        let sleep_ns = self.send_sleep_ns(reclaimed as u64, now).clamp(self.interrupt_ns, MOST_SEND_SLEEP_NS);
+        (Polled { received, reclaimed, done: false }, NextPoll::At(now + sleep_ns))
     }
 
-    /// Has the device gather its reports, or not.
-    fn gather<P: Platform>(&mut self, control: &Control<P>, gather: bool) {
-        if self.gathers != gather && self.gather > 0 && control.can_gather() {
-            self.gathers = gather;
-            control.gather_reports(if gather { self.gather } else { 0 });
+    /// Sets RDTR so that the device gathers a cache line of descriptors, or clears it.
+    fn set_polling_rdtr<P: Platform>(&mut self, control: &Control<P>, gather: bool) {
+        if self.rdtr_set != gather && self.polling_rdtr > 0 && control.may_set_rdtr() {
+            self.rdtr_set = gather;
+            control.set_rdtr(if gather { self.polling_rdtr } else { 0 });
         }
     }
 
-    /// When to expect the next report.
-    fn nap_ns(&mut self, reclaimed: u64, now: u64) -> u64 {
+    /// Time until the next report of sent frames is expected, in ns.
+    fn send_sleep_ns(&mut self, reclaimed: u64, now: u64) -> u64 {
         let waited_ns = now - self.reported_at_ns;
         if reclaimed == 0 {
             return if self.batch_ns > 0 { self.batch_ns } else { waited_ns } / 4;
@@ -350,62 +357,62 @@ impl SelfPacing {
         self.batch_ns / 4 * 3
     }
 
-    /// Takes note of frames that were taken to send.
+    /// Notes the number of frames queued to send.
     fn note_sent(&mut self, frames: u64, now: u64) {
         if frames != self.sent {
             (self.sent, self.sent_at_ns) = (frames, now);
         }
     }
 
-    /// Whether frames were sent within a window.
+    /// Whether frames were queued to send within the last idle window.
     fn is_sending(&self, now: u64) -> bool {
         now.saturating_sub(self.sent_at_ns) < self.window_ns
     }
 
-    /// Enters what a poll took in the books. Returns what others are owed for it, and for interrupts before it.
+    /// Accounts for the time of a poll. Returns the time owed to others for it and for earlier interrupts, in ns.
     fn account(&mut self, took_ns: u64, useful: bool) -> u64 {
         if useful {
-            let looking_ns = (self.turn_ns + self.empty_ns).min(took_ns);
-            self.spent.looking_ns += looking_ns;
-            self.spent.useful_ns += took_ns - looking_ns;
+            let overhead_ns = (self.start_delay_ns + self.empty_ns).min(took_ns);
+            self.spent.overhead_ns += overhead_ns;
+            self.spent.useful_ns += took_ns - overhead_ns;
         } else {
-            self.spent.vain_ns += took_ns;
+            self.spent.idle_ns += took_ns;
         }
         let owed_ns = core::mem::take(&mut self.owed_ns) + self.owed_for(took_ns);
         owed_ns.min(MOST_OWED_NS)
     }
 
-    /// What others are owed for so much time.
+    /// The time owed to others for `took_ns` of work, in ns.
     fn owed_for(&self, took_ns: u64) -> u64 {
         (took_ns * self.rate) >> 10
     }
 
-    /// What it took to get to a poll: how late it begins, if it was due at some time, otherwise as much as usual. One that begins early was
-    /// not waited with: others did not want the CPU. What is later than [`LATE`] was somebody else's.
-    fn turn(&mut self, start: u64) -> u64 {
+    /// The time to get to a poll, in ns: how late it starts after its due time. Without a due time, or if it starts early
+    /// because the CPU was idle, the average counts. Delays beyond [`LATE`] interrupts are other work's.
+    fn start_delay(&mut self, start: u64) -> u64 {
         let due_ns = core::mem::take(&mut self.due_ns);
         if due_ns == 0 || start < due_ns {
-            return self.turn_ns;
+            return self.start_delay_ns;
         }
         let late_ns = (start - due_ns).min(self.interrupt_ns * LATE);
-        average(&mut self.turn_ns, late_ns);
+        average(&mut self.start_delay_ns, late_ns);
         late_ns
     }
 
-    /// A window within its limits.
+    /// The idle window within its limits.
     fn bounded(&self, window_ns: u64) -> u64 {
         window_ns.clamp(self.interrupt_ns * (1 + PAUSE), self.interrupt_ns * OVERHEAD)
     }
 
-    /// Work was found on the way to sleep: frames come about a window apart. It doubles, if need be
-    /// beyond the ceiling, to be clear of the gap. From there it goes back to the ceiling, to sleep
-    /// before the next one. A window as long as the gap would read ICR for each frame.
+    /// Work arrived while falling asleep: the gap between frames is about one idle window. The window doubles, beyond the
+    /// ceiling if necessary, to be clearly longer than the gap. From beyond the ceiling it goes back to the ceiling, to
+    /// be clearly shorter. A window as long as the gap would read ICR for each frame.
     fn near_miss(&mut self) {
         let ceiling = self.interrupt_ns * OVERHEAD;
         self.window_ns = if self.window_ns > ceiling { ceiling } else { self.window_ns * 2 };
     }
 
-    /// Few frames: pause longer. Many: shorter.
+    /// Lengthens the pause after few frames, shortens it after many.
     fn adapt_pause(&mut self, received: usize, rx_ring: u16) {
         let burst = usize::from(self.burst);
         let least = self.empty_ns * PAUSE;
@@ -419,16 +426,15 @@ impl SelfPacing {
     }
 }
 
-/// [`TxQueue::settle_if_idle`]; the frames taken to send so far.
-fn settle_if_idle<P: Platform, S: BufferSource>(tx: &mut impl Exclusive<TxQueue<P, S>>) -> u64 {
+/// [`TxQueue::request_report_if_idle`]. Returns the number of frames queued to send so far.
+fn request_report_if_idle<P: Platform, S: BufferSource>(tx: &mut impl Exclusive<TxQueue<P, S>>) -> u64 {
     tx.with(|tx| {
-        tx.settle_if_idle();
+        tx.request_report_if_idle();
         tx.counters().frames
     })
 }
 
-/// As [`average`], and the first measurement counts whole: any other beginning would be a guess, from which a
-/// cost that is rarely measured gets away slowly.
+/// As [`average`], but the first measurement sets the value: a rarely measured cost would be slow to leave a guess.
 fn learn(cost: &mut u64, measured: u64) {
     if *cost == 0 {
         *cost = measured;
@@ -436,8 +442,8 @@ fn learn(cost: &mut u64, measured: u64) {
     average(cost, measured);
 }
 
-/// Moves an average an eighth of the way, and at once when it is too high: a measured cost may
-/// contain an interruption, never the lack of one.
+/// Raises an average by an eighth of the difference, and lowers it at once: a measurement may contain an interruption,
+/// so it can be too high but not too low.
 fn average(average: &mut u64, measured: u64) {
     *average = if measured < *average { measured } else { *average + (measured - *average) / 8 };
 }

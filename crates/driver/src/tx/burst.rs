@@ -1,16 +1,16 @@
-//! Taking many frames at once.
+//! Sending many frames in one call.
 
 use super::{Fragment, MAX_FRAME_BYTES, MIN_FRAME_BYTES, Refused, TxQueue, WHOLE};
 use core::cell::Cell;
 use kpps_platform::{Buffer, BufferSource, Platform};
 
 impl<P: Platform, S: BufferSource> TxQueue<P, S> {
-    /// Takes frames of one buffer each, until there is no more room or no more frame, and returns
-    /// how many it took: as [`send`](Self::send) one by one, but at half the cost. A frame is drawn
-    /// from the iterator only when there is room for it.
+    /// Queues frames of one buffer each until the ring or the iterator is exhausted, and returns how many. Does the same
+    /// as [`send`](Self::send) for each frame, at half the cost. A frame is drawn from the iterator only when there is
+    /// room for it.
     ///
     /// # Errors
-    /// The frame that was refused, and why; those before it are taken.
+    /// The refused frame and the reason; the frames before it are queued.
     #[inline]
     pub fn send_burst(
         &mut self,
@@ -18,16 +18,16 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
     ) -> Result<usize, Refused<Fragment<S::Buf>>> {
         let before = self.counters.frames;
         while self.free > 0 {
-            // As far as no frame asks for a report and the ring goes straight on.
+            // A run has no frame that asks for a report, and does not wrap around the ring.
             let reportless = if self.quirks.any() { 0 } else { self.report_every - self.unreported - 1 };
             let limit = self.free.min(reportless).min(self.ring.size() - self.next);
-            let (mut count, mut sum, mut last, mut odd) = (0, 0, self.last, None);
+            let (mut count, mut sum, mut last, mut drawn) = (0, 0, self.last, None);
             let run = self.next..self.next + limit;
             let pairs = self.ring.pairs().get(run.clone()).unwrap_or_default();
             let shadows = self.buffers.get_mut(run.clone()).unwrap_or_default();
             for (pair, shadow) in pairs.iter().zip(shadows) {
-                odd = frames.next();
-                let Some(Fragment { buffer, bytes }) = odd.take_if(|frame| {
+                drawn = frames.next();
+                let Some(Fragment { buffer, bytes }) = drawn.take_if(|frame| {
                     (MIN_FRAME_BYTES..=MAX_FRAME_BYTES).contains(&frame.bytes)
                         && frame.buffer.capacity() >= frame.bytes.into()
                 }) else {
@@ -46,28 +46,28 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
             self.last = last;
             self.counters.frames += count as u64;
             self.counters.bytes += sum;
-            // One that asks for a report, or is not as most are; or there is none.
-            if self.free == 0 && odd.is_none() {
+            // The next frame asks for a report or needs a check; or there is none.
+            if self.free == 0 && drawn.is_none() {
                 break;
             }
-            let next = if odd.is_some() || count < limit { odd } else { frames.next() };
+            let next = if drawn.is_some() || count < limit { drawn } else { frames.next() };
             let Some(Fragment { buffer, bytes }) = next else { break };
             self.send_one(buffer, bytes)?;
         }
         Ok((self.counters.frames - before) as usize)
     }
 
-    /// Sends at most `most` frames in the buffers of frames that are sent, oldest first: `write` puts the next one into
-    /// such a buffer and returns its length in bytes without FCS. Returns how many it took; fewer when the device has
-    /// not reported enough, or at a buffer whose frame cannot be sent (a length below 60 or beyond the buffer), which goes to the
-    /// source.
+    /// Queues at most `most` frames in buffers of sent frames, oldest first. `write` puts the next frame into such a
+    /// buffer and returns its length in bytes without FCS. Returns how many frames were queued. There are fewer when the
+    /// device has not reported enough, or when a frame cannot be sent (shorter than 60 bytes or longer than its buffer);
+    /// the buffer of such a frame goes to the source.
     ///
-    /// A buffer goes straight from the slot that it was sent from to the one that it is sent from next, past
-    /// the source: what a generator of frames wants.
+    /// Buffers bypass the source: they go straight from the slot that was sent to the next slot to send. This is for
+    /// traffic generators.
     #[inline]
     pub fn send_again(&mut self, most: usize, mut write: impl FnMut(&mut S::Buf) -> u16) -> usize {
         let mut sent = 0;
-        // Where frames may have to be split this is not worth another path.
+        // Chips whose errata split frames get no path of their own.
         while sent < most && !self.quirks.any() {
             if self.done == 0 && self.look_for_report().is_none() {
                 break;
@@ -83,7 +83,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
             let pairs = self.ring.pairs().get(to..to + run).unwrap_or_default();
             for ((slot, place), pair) in slots.iter().zip(places).zip(pairs) {
                 taken += 1;
-                // A descriptor without a buffer was a context, or a part of a frame.
+                // A descriptor without a buffer was a context, or not the last of its frame.
                 let Some(mut buffer) = slot.take() else { break };
                 let bytes = write(&mut buffer);
                 if !(MIN_FRAME_BYTES..=MAX_FRAME_BYTES).contains(&bytes) || buffer.capacity() < bytes.into() {
@@ -121,7 +121,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         sent
     }
 
-    /// [`send`](Self::send) where it is not the usual thing to do.
+    /// [`send`](Self::send), out of line.
     #[inline(never)]
     fn send_one(&mut self, buffer: S::Buf, bytes: u16) -> Result<(), Refused<Fragment<S::Buf>>> {
         self.send(buffer, bytes)

@@ -1,11 +1,11 @@
-//! Errata that make a frame need more descriptors than it has fragments.
+//! Errata for which a frame needs more descriptors than it has fragments.
 
 use kpps_datasheet::{Chip, Erratum, desc};
 
-/// What needs more descriptors than a fragment has.
+/// The errata of a chip that split fragments.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Quirks {
-    /// Any of those that concern frames without segmentation.
+    /// Any erratum that concerns frames without segmentation.
     any: bool,
     pub(crate) no_64k_crossing: bool,
     pub(crate) first_2015: bool,
@@ -38,7 +38,7 @@ impl Quirks {
         self.any && self.piece(bus, bytes, true, desc::LEGACY_MAX_BYTES) < bytes
     }
 
-    /// The bytes that the next descriptor may cover of `bytes` at `bus`.
+    /// How many of `bytes` bytes at `bus` the next descriptor may cover.
     #[inline]
     pub(super) fn piece(&self, bus: u64, bytes: u32, first: bool, limit: u32) -> u32 {
         let mut piece = bytes.min(limit);
@@ -54,7 +54,7 @@ impl Quirks {
         piece
     }
 
-    /// Descriptors that a frame of `fragments` may need at most, without its context.
+    /// The most descriptors that a frame of `fragments` fragments can need, without its context.
     pub(super) fn need(&self, fragments: usize, payload_bytes: u32, limit: u32) -> usize {
         let crossing = if self.no_64k_crossing { 2 } else { 1 };
         let ends = if self.dword_end { 2 } else { 1 };

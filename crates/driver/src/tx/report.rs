@@ -1,8 +1,7 @@
-//! Reports: telling the device, asking it what is done, and taking sent frames back.
+//! Tail writes, reports of sent frames, and reclaiming their buffers.
 //!
-//! A frame can only be given back when the device says that it, or a later one, is done (DD), and
-//! it says so only of descriptors that ask (RS). `reports` remembers those in order, so that one
-//! descriptor is examined for each batch.
+//! A buffer can be reclaimed when the device has reported (DD) its frame or a later one. The device reports only
+//! descriptors that ask for it (RS). `reports` holds their indices in order, so one descriptor is examined for each batch.
 
 use super::{Progress, TxQueue};
 use crate::{config::Delay, offload::Checksums};
@@ -14,7 +13,7 @@ use kpps_datasheet::desc;
 use kpps_platform::{BufferSource, Platform, Registers};
 
 impl<P: Platform, S: BufferSource> TxQueue<P, S> {
-    /// The report bits for a frame of `descriptors` whose last one is `index`.
+    /// The report bits for a frame of `descriptors` descriptors, the last of which is `index`.
     #[inline]
     pub(super) fn report(&mut self, index: usize, descriptors: usize) -> u64 {
         self.unreported += descriptors;
@@ -24,7 +23,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         self.ask_for_report(index)
     }
 
-    /// The bits that make descriptor `index` report itself and all before it.
+    /// The bits with which descriptor `index` asks for a report of itself and all before it.
     #[inline]
     fn ask_for_report(&mut self, index: usize) -> u64 {
         let end = self.report_first + self.report_count;
@@ -48,15 +47,15 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         if delayed { desc::TX_RS | desc::TX_IDE } else { desc::TX_RS }
     }
 
-    /// Tells the device about every frame taken, with one tail write; none if there is no news.
+    /// Hands every queued frame to the device with one tail write; without a new frame, nothing is written.
     ///
-    /// Unless [attended](Self::attend), the last of them is made to report.
+    /// The last frame asks for a report, unless the queue is [polled](Self::set_polled).
     #[inline]
     pub fn flush(&mut self) {
-        if self.told == self.next {
+        if self.tail_written == self.next {
             return;
         }
-        if !self.attended && self.unreported > 0 {
+        if !self.polled && self.unreported > 0 {
             self.report_last();
         }
         self.ring_doorbell();
@@ -64,9 +63,9 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
 
     #[inline]
     fn ring_doorbell(&mut self) {
-        self.told = self.next;
+        self.tail_written = self.next;
         self.counters.doorbells += 1;
-        // The descriptors are in memory before the device hears of them.
+        // The descriptors are in memory before the device sees the new tail.
         fence(Ordering::Release);
         self.regs.write(self.tail, self.next as u32);
     }
@@ -77,23 +76,22 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         self.patch(index, self.last | report);
     }
 
-    /// Promises (or takes the promise back) that the queue will be looked at again without an
-    /// interrupt: [`flush`](Self::flush) then leaves the asking to
-    /// [`report_every`](crate::config::Completion::report_every), and the promiser calls
-    /// [`settle`](Self::settle) or [`settle_if_idle`](Self::settle_if_idle) in time.
+    /// Says whether the queue is polled without interrupts. If so, [`flush`](Self::flush) adds no request for a report;
+    /// only [`report_every`](crate::config::Completion::report_every) does. The caller must then call
+    /// [`request_report`](Self::request_report) or [`request_report_if_idle`](Self::request_report_if_idle) in time.
     ///
-    /// Without effect on the 82542, which has no descriptor that asks and sends nothing.
+    /// No effect on the 82542, which has no descriptor that asks for a report and sends nothing.
     #[inline]
-    pub fn attend(&mut self, attended: bool) {
-        self.attended = attended && self.abilities.checksum;
+    pub fn set_polled(&mut self, polled: bool) {
+        self.polled = polled && self.abilities.checksum;
     }
 
-    /// Makes sure that the device will report everything sent. If frames that it knows have not
-    /// asked, a context descriptor that repeats the present one does, at the cost of one tail
-    /// write. Returns false if there is no room for that: reclaim first.
-    pub fn settle(&mut self) -> bool {
+    /// Makes sure that the device will report every queued frame. If the device already has the last frame without a
+    /// request, a context descriptor that repeats the present context asks instead, which costs one tail write. Returns
+    /// false if the ring has no room for that: reclaim first.
+    pub fn request_report(&mut self) -> bool {
         if self.unreported > 0 {
-            if self.told != self.next {
+            if self.tail_written != self.next {
                 self.report_last();
             } else if self.free() > 0 {
                 let words = self.context.unwrap_or_else(|| Checksums::default().context().pack());
@@ -109,13 +107,13 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         true
     }
 
-    /// [`settle`](Self::settle)s if no frame was taken since the last call, unless an earlier report is still to come, which
-    /// will be looked for anyway. Called once a poll, it bounds the wait of a frame by one poll.
+    /// [`request_report`](Self::request_report) if no frame was queued since the last call and no report is outstanding.
+    /// Called in each poll, it bounds the wait of a sent frame by one poll.
     #[inline]
-    pub fn settle_if_idle(&mut self) {
+    pub fn request_report_if_idle(&mut self) {
         let idle = self.seen_frames == self.counters.frames && self.report_count == 0;
         if self.unreported > 0 && idle {
-            self.settle();
+            self.request_report();
         }
         self.seen_frames = self.counters.frames;
     }
@@ -130,7 +128,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         if self.ring.status(index) & desc::TX_DD == 0 {
             return None;
         }
-        // Pairs with the device's write of DD; after it the device has finished with the buffers.
+        // Pairs with the device's write of DD: from then on the device does not use the buffers.
         fence(Ordering::Acquire);
         self.report_first = self.ring.after(self.report_first);
         self.report_count -= 1;
@@ -138,7 +136,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         Some(())
     }
 
-    /// Gives the buffers of sent frames, at most `max`, back to the source; returns how many.
+    /// Gives at most `max` buffers of sent frames back to the source; returns how many.
     #[inline]
     pub fn reclaim(&mut self, max: usize) -> usize {
         let mut count = 0;
@@ -153,7 +151,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         count
     }
 
-    /// Hands the buffers of sent frames, at most `max`, to `keep`; returns how many.
+    /// Gives at most `max` buffers of sent frames to `keep`; returns how many.
     #[inline]
     pub fn reclaim_with(&mut self, max: usize, mut keep: impl FnMut(S::Buf)) -> usize {
         let mut count = 0;
@@ -168,8 +166,8 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         count
     }
 
-    /// Reclaims at most `max` descriptors that are done and stand beside each other; the caller
-    /// takes their buffers.
+    /// Reclaims a run of at most `max` reported descriptors that does not wrap around the ring. The caller takes their
+    /// buffers.
     #[inline]
     fn next_batch(&mut self, max: usize) -> Option<Range<usize>> {
         if max == 0 {
@@ -188,13 +186,13 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         Some(start..end)
     }
 
-    /// How far the queue has come.
+    /// The progress of the queue, for the watchdog.
     pub fn progress(&self) -> Progress {
         let waiting = self.done == 0
             && self.report_count > 0
             && self.reports.get(self.report_first).is_some_and(|&index| {
-                let told = self.ring.distance(self.clean, self.told);
-                self.ring.distance(self.clean, index) < told && self.ring.status(index) & desc::TX_DD == 0
+                let known = self.ring.distance(self.clean, self.tail_written);
+                self.ring.distance(self.clean, index) < known && self.ring.status(index) & desc::TX_DD == 0
             });
         Progress { reclaimed: self.reclaimed, waiting }
     }

@@ -1,7 +1,7 @@
 //! Virtual cables in network namespaces, with kpps on some of their ends and ourselves on others.
 
-use kpps_platform::memory::{BufferPool, Memory};
 use kpps_namespaces::signal;
+use kpps_platform::memory::{BufferPool, Memory};
 use kpps_platform::{Buffer, BufferSource};
 use kpps_ports::port::{Frame, PacketPort, Port};
 use serde_json::Value;

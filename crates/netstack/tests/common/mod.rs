@@ -3,9 +3,9 @@
 
 use kpps_conformance::Bench;
 use kpps_driver::{Config, probe};
-use kpps_platform::wrap::Counts;
 use kpps_netstack::smoltcp::Nic;
 use kpps_netstack::{Offload, buffers_needed};
+use kpps_platform::wrap::Counts;
 use smoltcp::iface::SocketHandle;
 use smoltcp::socket::tcp;
 use smoltcp::time::Instant;

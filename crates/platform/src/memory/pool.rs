@@ -157,7 +157,7 @@ pub struct BufferPool {
 }
 
 impl BufferPool {
-    pub(crate) fn new(spans: Vec<Span>) -> Self {
+    fn new(spans: Vec<Span>) -> Self {
         let shared = Arc::new_cyclic(|pool| Shared {
             slots: spans.into_iter().map(|span| Slot { span, pool: pool.clone() }).collect(),
             home: Mutex::new(Home { free: Vec::new(), handles: 0, alive: None }),

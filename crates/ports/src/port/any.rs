@@ -7,9 +7,9 @@ use super::{Counters, Descriptor, Frame, Link, Next, Port, Trouble, UdpPort, Wak
 use super::{PacketPort, XdpPort};
 #[cfg(target_os = "linux")]
 use crate::{Interrupts, Place};
-use kpps_platform::memory::{BufferPool, PoolBuffer};
 use kpps_driver::Chip;
 use kpps_frames::build::Flow;
+use kpps_platform::memory::{BufferPool, PoolBuffer};
 use std::io;
 
 /// Bytes of a buffer; a frame is in one buffer. The card uses 2048 of them. One cache line more lets the first lines of

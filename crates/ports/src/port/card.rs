@@ -10,10 +10,10 @@ use super::counted::Counted;
 use super::missed::Tally;
 use super::{Counters, Frame, Link, Next, Port, Trouble, Wake};
 use kpps_datasheet::stat;
-use kpps_platform::memory::{BufferPool, PoolBuffer};
 use kpps_driver::config::{Config, Service};
 use kpps_driver::service::{Napi, Polling, SelfPacing};
 use kpps_driver::{Chip, Device, Fragment, Health, Received, probe, service};
+use kpps_platform::memory::{BufferPool, PoolBuffer};
 use kpps_platform::{Platform, Registers};
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -51,8 +51,8 @@ impl Server {
         match service {
             Service::Polling { burst } => Some(Self::Polling(Polling::new(burst))),
             Service::Napi { weight, exit, mask: true } => Some(Self::Napi(Napi::new(weight, exit, true))),
-            Service::SelfPacing { burst, reserve, gather } => {
-                Some(Self::SelfPacing(SelfPacing::new(burst, reserve).gathering(gather)))
+            Service::SelfPacing { burst, reserve, polling_rdtr } => {
+                Some(Self::SelfPacing(SelfPacing::new(burst, reserve).with_polling_rdtr(polling_rdtr)))
             }
             Service::Napi { mask: false, .. } | Service::InterruptLoop { .. } => None,
         }
@@ -250,10 +250,10 @@ impl<P: Platform + Clone, L: Line> Port for CardPort<P, L> {
                     false => Next::Now,
                 },
                 Server::SelfPacing(pacing) => match pacing.poll(control, rx, tx, budget, pass)?.1 {
-                    service::Next::Now => Next::Now,
+                    service::NextPoll::Now => Next::Now,
                     // What is reserved for others here is for the system's scheduler to give away.
-                    service::Next::At(ns) | service::Next::Yield(ns) => Next::At(ns),
-                    service::Next::Asleep => Next::Asleep,
+                    service::NextPoll::At(ns) | service::NextPoll::Yield(ns) => Next::At(ns),
+                    service::NextPoll::Asleep => Next::Asleep,
                 },
             };
             if self.next == Next::Asleep && self.unheard {
@@ -306,7 +306,7 @@ impl<P: Platform + Clone, L: Line> Port for CardPort<P, L> {
     }
 
     fn in_flight(&mut self) -> usize {
-        self.device.tx.settle();
+        self.device.tx.request_report();
         self.device.tx.reclaim(usize::MAX);
         self.device.tx.pending()
     }

@@ -49,8 +49,8 @@ pub use udp::UdpPort;
 #[cfg(target_os = "linux")]
 pub use xdp::XdpPort;
 
-use kpps_platform::memory::{BufferPool, PoolBuffer};
 use kpps_platform::Buffer;
+use kpps_platform::memory::{BufferPool, PoolBuffer};
 
 /// What becomes readable when something has come, as the system has it.
 #[cfg(unix)]

@@ -6,10 +6,10 @@ use super::run::BUDGET;
 use super::{PacketPort, UdpPort, XdpPort, choose, xdp};
 use crate::error::UNLOCK;
 use crate::{Backend, Card, Domain, Error, Interrupts, Spec, devices, ethtool};
-use kpps_platform::memory::{BufferPool, Memory};
 use kpps_driver::Chip;
 use kpps_driver::config::{Config, NapiExit, Refill, RefillWhen, Service};
 use kpps_platform::OutOfMemory;
+use kpps_platform::memory::{BufferPool, Memory};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -30,7 +30,7 @@ impl ServiceKind {
             Self::Polling => Service::Polling { burst: BUDGET as u16 },
             Self::Napi => Service::Napi { weight: 64, exit: NapiExit::BothIdle, mask: true },
             // RDTR other than 0 was not tried on silicon: public drivers warn that it may hang a card (e1000.rst, RxIntDelay).
-            Self::Kpps => Service::SelfPacing { burst: BUDGET as u16, reserve: 0, gather: 0 },
+            Self::Kpps => Service::SelfPacing { burst: BUDGET as u16, reserve: 0, polling_rdtr: 0 },
         }
     }
 }

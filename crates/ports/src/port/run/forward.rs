@@ -3,9 +3,9 @@
 use super::{BUDGET, Shift, Watch};
 use crate::port::{Frame, Port, Trouble};
 use arrayvec::ArrayVec;
-use kpps_platform::memory::PoolBuffer;
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Size, Tag, tag};
+use kpps_platform::memory::PoolBuffer;
 use kpps_platform::{Buffer, BufferSource};
 use std::time::Duration;
 

@@ -14,9 +14,9 @@ mod single;
 use super::{Counters, Descriptor, Frame, Link, Next, Port, Trouble, Wake};
 #[cfg(target_os = "linux")]
 use batch as system;
-use kpps_platform::memory::{BufferPool, PoolBuffer};
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Size, tag};
+use kpps_platform::memory::{BufferPool, PoolBuffer};
 use kpps_platform::{Buffer, BufferSource};
 #[cfg(not(target_os = "linux"))]
 use single as system;
@@ -330,8 +330,8 @@ fn is_lost(error: &io::Error) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use kpps_platform::memory::Memory;
     use kpps_frames::Tag;
+    use kpps_platform::memory::Memory;
 
     fn pool() -> BufferPool {
         Memory::private(4 << 20).unwrap().pool(600, 2048, None).unwrap()

@@ -2,8 +2,8 @@
 
 use super::{Datagram, HEADERS};
 use crate::port::Frame;
-use kpps_platform::memory::PoolBuffer;
 use kpps_platform::Buffer;
+use kpps_platform::memory::PoolBuffer;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 

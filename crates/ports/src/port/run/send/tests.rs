@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::port::{Counters, Descriptor, Link, Next, Wake};
-use kpps_platform::memory::Memory;
 use kpps_frames::Size;
 use kpps_frames::build::{Flow, udp_test};
+use kpps_platform::memory::Memory;
 use std::collections::BTreeSet;
 
 /// For each frame that is sent another comes in; there is room for 256 of them, as in a ring.

@@ -1,4 +1,4 @@
-//! Checks what the device writes, and puts frames in several buffers together.
+//! Checks the descriptors that the device wrote back, and follows frames that fill several buffers.
 
 use super::{Received, RxCounters, format::Written};
 use crate::config::{Config, RxFormat};
@@ -10,22 +10,21 @@ use kpps_platform::Buffer;
 
 /// Bytes of the frame check sequence.
 const FCS_BYTES: u16 = 4;
-/// A number of bytes that no frame has.
+/// Value of [`Checker::partial`] while the rest of a bad frame is skipped.
 const SKIPPING: u32 = u32::MAX;
 
-/// The limits of what can be true, and the frame in progress.
-pub(super) struct Judge {
+/// The limits of valid descriptors, and the frame in progress.
+pub(super) struct Checker {
     buffer_bytes: u16,
     max_frame_bytes: u32,
     /// Bytes of FCS that the device leaves in the buffer.
     fcs: u16,
-    /// What is to be handed on as it is starts above this length without FCS.
+    /// Frames of at most this length, in bytes without FCS, are copied.
     copybreak: u16,
-    /// Lengths of whole frames in one buffer start at `fcs + copybreak + 1`; there are this many, and none
-    /// within a longer frame.
+    /// How many lengths from `fcs + copybreak + 1` on are valid for a frame in one buffer; 0 while a longer frame
+    /// is in progress.
     whole_lengths: u32,
-    /// Bytes of the frame so far, when the last descriptor did not end one; [`SKIPPING`] when the
-    /// rest of it is to be skipped.
+    /// Bytes of the frame in progress; 0 between frames, [`SKIPPING`] while the rest of a frame is skipped.
     partial: u32,
 }
 
@@ -34,25 +33,25 @@ pub(super) struct Judge {
 pub(super) struct Whole {
     /// Bytes in the buffer.
     pub(super) length: u16,
-    /// Those that are not FCS.
+    /// Bytes without FCS.
     pub(super) without_fcs: u16,
 }
 
-/// The limits of good frames in one buffer.
+/// The limits of a good frame that lies in one buffer.
 #[derive(Clone, Copy)]
-pub(super) struct Wholes {
+pub(super) struct WholeLimits {
     /// Bytes of FCS in the buffer.
     fcs: u16,
-    /// The least length, with the FCS that is in the buffer.
+    /// The shortest length in bytes, FCS in the buffer included.
     least: u32,
-    /// How many lengths there are from there on.
+    /// How many lengths from there on are valid.
     lengths: u32,
 }
 
-impl Wholes {
-    /// The length of a good frame in one buffer.
+impl WholeLimits {
+    /// The length in the second descriptor word; `None` unless the descriptor is a good frame in one buffer.
     #[inline]
-    pub(super) fn judge(self, word: u64) -> Option<Whole> {
+    pub(super) fn check(self, word: u64) -> Option<Whole> {
         const EOP: u64 = (rx_status::EOP as u64) << 32;
         const ERRORS: u64 = (rx_error::FRAME as u64) << 40;
         let length = RxWriteback::unpack(word).length;
@@ -61,11 +60,11 @@ impl Wholes {
     }
 }
 
-impl Judge {
+impl Checker {
     pub(super) fn new(chip: Chip, config: &Config) -> Self {
         let split = matches!(config.rx_format.on(chip), RxFormat::Split { .. });
         let fcs = if (config.strip_fcs || split) && chip.has_fcs_strip() { 0 } else { FCS_BYTES };
-        let mut judge = Self {
+        let mut checker = Self {
             buffer_bytes: config.rx_buffer_bytes,
             max_frame_bytes: config.max_frame_bytes.into(),
             fcs,
@@ -73,8 +72,8 @@ impl Judge {
             whole_lengths: 0,
             partial: 0,
         };
-        judge.restart();
-        judge
+        checker.restart();
+        checker
     }
 
     fn set_partial(&mut self, bytes: u32) {
@@ -92,21 +91,21 @@ impl Judge {
         self.set_partial(0);
     }
 
-    /// What a good frame in one buffer is like that is not to be copied, as most are, as long as none of those comes that
-    /// is not.
+    /// The limits of a good frame that lies in one buffer and is not copied: the common case. Valid until
+    /// [`unusual`](Self::unusual) or [`part`](Self::part) is called.
     #[inline]
-    pub(super) fn wholes(&self) -> Wholes {
+    pub(super) fn whole_limits(&self) -> WholeLimits {
         let least = u32::from(self.fcs) + u32::from(self.copybreak) + 1;
-        Wholes { fcs: self.fcs, least, lengths: self.whole_lengths }
+        WholeLimits { fcs: self.fcs, least, lengths: self.whole_lengths }
     }
 
-    /// Whether a frame is to be copied.
+    /// Whether a frame is short enough to be copied (copybreak).
     pub(super) fn is_small<B>(&self, received: &Received<B>) -> bool {
         received.first && received.last && !received.error && received.bytes <= self.copybreak
     }
 
-    /// Parts of long frames, small ones where those are copied, errors, and nonsense. `Err` holds the buffer of a frame, or part of
-    /// one, that the consumer shall not see.
+    /// Checks a descriptor that [`WholeLimits::check`] refused: a part of a long frame, a short frame to copy, an error, or
+    /// nonsense. `Err` has the buffer of a descriptor that the consumer does not see.
     pub(super) fn unusual<B: Buffer>(
         &mut self,
         counters: &mut RxCounters,
@@ -116,7 +115,9 @@ impl Judge {
         let wb = RxWriteback::unpack(written.word);
         match self.part(counters, wb, wb.length.into(), wb.length <= self.buffer_bytes) {
             Part::Skipped => Err(buffer),
-            Part::Ruined => Ok(Received { error: true, ..Received::part(written, buffer, 0, (false, true)) }),
+            Part::Aborted => {
+                Ok(Received { error: true, ..Received::part(written, buffer, 0, (false, true)) })
+            }
             Part::Good { first, last } => {
                 let fcs = if last { self.fcs } else { 0 };
                 let excess = fcs.saturating_sub(wb.length) as u8;
@@ -127,7 +128,7 @@ impl Judge {
         }
     }
 
-    /// Judges a descriptor with `bytes` of a frame, which its buffers can hold or not.
+    /// Checks a descriptor with `bytes` of a frame; `fits`: its buffers can hold so many.
     pub(super) fn part(
         &mut self,
         counters: &mut RxCounters,
@@ -158,7 +159,7 @@ impl Judge {
             } else {
                 counters.frame_errors += 1;
             }
-            return if first { Part::Skipped } else { Part::Ruined };
+            return if first { Part::Skipped } else { Part::Aborted };
         }
         if last {
             counters.frames += 1;
@@ -168,13 +169,13 @@ impl Judge {
     }
 }
 
-/// What becomes of what a descriptor holds.
+/// What the consumer gets of one descriptor.
 pub(super) enum Part {
-    /// Nothing: the consumer does not see it.
+    /// Nothing.
     Skipped,
-    /// The consumer has the beginning already, and is told that the frame came to nothing.
-    Ruined,
-    /// The consumer gets it.
+    /// An error: the consumer has the first parts of this frame already, and must drop them.
+    Aborted,
+    /// The bytes.
     Good {
         /// The frame starts here.
         first: bool,
