@@ -1,84 +1,80 @@
-//! What the suite needs around a card: a place for the driver, the far end of the cable, and
-//! the passing of time.
+//! The interface of a test bench: a card, a platform for its driver, the far end of its cable, and time.
 
 use crate::{Departure, Failure};
 use kpps_datasheet::Chip;
 use kpps_platform::{BufferSource, Platform};
 
-/// A card on a bench: the driver's side through [`Platform`], the cable in our hands.
+/// A card on a test bench. The driver reaches it through [`Platform`]; the suite holds the far end of the cable.
 pub trait Bench {
-    /// Where the driver runs.
+    /// The platform of the driver.
     type Platform: Platform + Clone;
-    /// Where its buffers come from.
+    /// The source of its buffers.
     type Source: BufferSource + Clone;
 
     /// The device's name: "QEMU 7.2.22 e1000", "model".
     fn device(&self) -> String;
-    /// Which chip it is.
+    /// The chip.
     fn chip(&self) -> Chip;
     /// The station address in its EEPROM.
     fn address(&self) -> [u8; 6];
-    /// What this device is known to do otherwise than the manual says.
+    /// The known departures of this device from the manual.
     fn departures(&self) -> &'static [&'static Departure];
-    /// Whether the device is known for this departure.
+    /// Whether the device has this known departure.
     fn departs(&self, departure: &'static Departure) -> bool {
         self.departures().contains(&departure)
     }
 
-    /// A handle to the driver's side.
+    /// A handle to the platform.
     fn platform(&self) -> Self::Platform;
     /// `count` buffers of `bytes`.
     fn buffers(&mut self, count: usize, bytes: usize) -> Result<Self::Source, Failure>;
 
-    /// Puts `frame`, without FCS, on the wire towards the card; it goes as fast as the wire or
-    /// the device lets it, in order.
+    /// Sends `frame`, without FCS, to the card, in order and as fast as wire and device allow.
     fn inject(&mut self, frame: &[u8]) -> Result<(), Failure>;
-    /// As [`inject`](Self::inject), which may first wait until a device that is known to be deaf
-    /// for a while hears again; this does not.
+    /// As [`inject`](Self::inject), but without waiting for a device that is known to be deaf for a while.
     fn inject_at_once(&mut self, frame: &[u8]) -> Result<(), Failure> {
         self.inject(frame)
     }
-    /// As [`inject`](Self::inject), with a wrong FCS; `false` if the wire knows no FCS.
-    fn inject_spoiled(&mut self, frame: &[u8]) -> Result<bool, Failure>;
-    /// The next frame, without FCS, that has come out of the card.
+    /// As [`inject`](Self::inject), with a wrong FCS; `false` if the wire carries no FCS.
+    fn inject_bad_fcs(&mut self, frame: &[u8]) -> Result<bool, Failure>;
+    /// The next frame that left the card, without FCS.
     fn collect(&mut self) -> Result<Option<Vec<u8>>, Failure>;
-    /// Whether [`collect`](Self::collect) gets frames of different protocols in the order in which they
-    /// left the card.
+    /// Whether [`collect`](Self::collect) keeps the order of frames of different protocols.
     fn keeps_order(&self) -> bool {
         true
     }
-    /// Whether [`collect`](Self::collect) gets short frames padded to 60 B, whoever has padded them.
+    /// Whether [`collect`](Self::collect) sees short frames padded to 60 bytes even if the card did not pad them.
     fn is_padded(&self) -> bool {
         false
     }
-    /// Lets `ns` nanoseconds pass: real ones for a real device, its own for a modelled one.
-    fn settle(&mut self, ns: u64) -> Result<(), Failure>;
-    /// Plugs the cable in or pulls it.
+    /// Lets `ns` nanoseconds pass: real time for a real device, virtual time for a modelled one.
+    fn advance(&mut self, ns: u64) -> Result<(), Failure>;
+    /// Plugs the cable in, or unplugs it.
     fn set_link(&mut self, up: bool) -> Result<(), Failure>;
     /// Whether the card asserts its interrupt.
     fn interrupt_line(&mut self) -> Result<bool, Failure>;
     /// How often the card has raised its interrupt.
     fn interrupts(&mut self) -> Result<u64, Failure>;
-    /// Gives the card so many MSI-X vectors instead of its interrupt line, or (0) the line back;
-    /// `false` if that cannot be done here.
+    /// Gives the card this many MSI-X vectors instead of its interrupt line; 0 gives it the line back. `false` if the
+    /// bench cannot do that.
     fn set_vectors(&mut self, vectors: u8) -> Result<bool, Failure> {
         Ok(vectors == 0)
     }
-    /// Whether an MSI-X vector has fired since this was last asked.
+    /// Whether an MSI-X vector has fired since the last call.
     fn take_message(&mut self, vector: u8) -> Result<bool, Failure> {
         let _ = vector;
         Ok(false)
     }
-    /// Whether the cable can be pulled here.
+    /// Whether the bench can unplug the cable.
     fn has_cable(&self) -> bool {
         true
     }
-    /// Whether a received frame is nobody's business: the far end is not ours alone.
+    /// Whether a received frame is other traffic: others may use the far end, too.
     fn is_noise(&self, frame: &[u8]) -> bool {
         let _ = frame;
         false
     }
-    /// How much later than it happens something may be noticed here, in ns.
+    /// The longest delay between an event and its notice on this bench, in ns.
     fn slack_ns(&self) -> u64 {
         0
     }

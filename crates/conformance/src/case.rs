@@ -1,4 +1,4 @@
-//! What a case returns.
+//! A case of the suite: its type, its result, and checks that fail it.
 
 use crate::Departure;
 use std::fmt;
@@ -49,22 +49,24 @@ impl From<kpps_platform::OutOfMemory> for Failure {
     }
 }
 
-/// How a case ended that did not fail.
+/// The result of a case that did not fail.
 #[derive(Clone, Copy, Debug)]
 pub enum Verdict {
-    /// As the manual says.
+    /// The device does what the manual says.
     Pass,
-    /// As this device is known to do.
+    /// The device departs from the manual in this known way.
     Departs(&'static Departure),
-    /// The chip has no such thing.
+    /// The case does not apply to this chip or bench; the reason.
     NotApplicable(&'static str),
 }
 
-/// What a case returns.
+/// The result of a case.
 pub type CaseResult = Result<Verdict, Failure>;
 
-/// A value for a message: a number also in hexadecimal, anything cut off where nobody would
-/// read on.
+/// A case: its name and its function.
+pub(crate) type Entry<B> = (&'static str, fn(&mut B) -> CaseResult);
+
+/// A value for a message: numbers also in hexadecimal, long values cut off.
 pub(crate) fn short(value: &impl fmt::Debug) -> String {
     const MOST: usize = 200;
     let mut text = format!("{value:?}");
@@ -87,7 +89,7 @@ macro_rules! check {
     };
 }
 
-/// Fails the case unless both are equal.
+/// Fails the case unless both values are equal.
 macro_rules! check_eq {
     ($found:expr, $expected:expr, $($message:tt)+) => {{
         let (found, expected) = (&$found, &$expected);

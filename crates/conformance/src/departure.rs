@@ -1,5 +1,5 @@
-//! Where devices are known to leave the manual. A case that meets one checks that the device
-//! still leaves it in the same way: should that change, the case fails and says so.
+//! Departures: known differences between a device and the manual. A case that meets one checks that the device still
+//! behaves in that way; if not, the case fails and says so.
 
 use kpps_datasheet::Chip;
 
@@ -8,9 +8,9 @@ use kpps_datasheet::Chip;
 pub struct Departure {
     /// What the device does.
     pub what: &'static str,
-    /// Why.
+    /// The reason.
     pub reason: &'static str,
-    /// Where the manual says otherwise.
+    /// The section of the manual.
     pub manual: &'static str,
 }
 
@@ -34,7 +34,7 @@ departures! {
         "QEMU does not implement them; writes are lost",
         "SDM 13.4.46, 13.4.41, 13.4.47, 13.4.34, 13.4.23, 13.4.12, 13.4.32"
     }
-    /// RCTL writes deafen the card.
+    /// The card is deaf after a write of RCTL.
     DEAF_AFTER_RCTL {
         "nothing is received for 1 s after a write of RCTL",
         "QEMU waits so that guests with interrupts still masked are not flooded",
@@ -52,7 +52,7 @@ departures! {
         "QEMU has no relative timers",
         "SDM 13.4.41"
     }
-    /// TXQE without anything sent.
+    /// TXQE is set although nothing was sent.
     TXQE_ALWAYS {
         "every write of TDT sets TXQE, even with nothing to send",
         "QEMU empties the ring within the write and reports it in any case",
@@ -66,7 +66,7 @@ departures! {
     }
     /// No receive checksum verdicts.
     NO_RECEIVE_CHECKSUM {
-        "received frames carry IXSM: no checksum was looked at",
+        "received frames carry IXSM: no checksum was checked",
         "QEMU leaves checksums to the guest",
         "SDM 3.2.3.1, 13.4.47"
     }
@@ -82,13 +82,13 @@ departures! {
         "QEMU's networks carry frames without padding",
         "SDM 13.4.33"
     }
-    /// One segment too many.
+    /// An empty segment at the end.
     EMPTY_LAST_SEGMENT {
         "a payload that is a multiple of the MSS is followed by a segment without payload",
         "QEMU sends what it has at the end of the last buffer, even if that is only the header",
         "SDM 3.5.4"
     }
-    /// IPv6 length of segments.
+    /// The IPv6 length of segments is wrong.
     IPV6_LENGTH_WITH_HEADER {
         "the payload length of IPv6 segments counts the IPv6 header, too",
         "QEMU computes it as it does IPv4's total length",
@@ -97,10 +97,10 @@ departures! {
     /// Broadcasts count as multicasts when these are all accepted.
     BROADCAST_AS_MULTICAST {
         "with RCTL.MPE set, broadcasts are counted in MPRC and not in BPRC",
-        "QEMU counts by the filter that let a frame in, and asks that one first",
+        "QEMU counts by the filter that passed the frame, and tries that filter first",
         "SDM 13.7.28, 13.7.29"
     }
-    /// The limit of long frames leaves the FCS out.
+    /// The limit of long frames does not include the FCS.
     LONG_WITHOUT_FCS {
         "without LPE, frames of up to 1526 B with FCS are received",
         "QEMU compares the length without FCS with the limit of 1522 B",
@@ -109,7 +109,7 @@ departures! {
     /// No loopback without a link.
     LOOPBACK_NEEDS_LINK {
         "frames are looped back only while the cable is in",
-        "QEMU receives nothing without STATUS.LU, whoever sent it",
+        "QEMU receives nothing without STATUS.LU, not even its own frames",
         "SDM 15.1.3.1"
     }
     /// Short frames are padded.
@@ -118,28 +118,28 @@ departures! {
         "QEMU's networks carry frames without padding",
         "SDM 13.7.34"
     }
-    /// The size classes leave the stripped FCS out.
+    /// The size classes do not include a stripped FCS.
     SIZE_CLASSES_WITHOUT_FCS {
         "PRC64 to PRC1522 count sizes without FCS when RCTL.SECRC is set",
         "QEMU adds the FCS only if it is kept",
         "SDM 13.7.21"
     }
-    /// Octet counters leave VLAN tags out.
+    /// Octet counters do not include VLAN tags.
     OCTETS_WITHOUT_VLAN {
         "octets of inserted and stripped VLAN tags are missing in GOTC and GORC",
         "QEMU counts the frame as it is in memory",
         "SDM 13.7.31, 13.7.32"
     }
-    /// A frame that needs more descriptors than are free is lost, and the loss is counted for ever.
+    /// A frame that needs more descriptors than are free is dropped, and the counters of that do not clear.
     DROPPED_NOT_WAITING {
         "a frame that needs more descriptors than are free is dropped; MPC and RNBC count it and do not clear",
-        "QEMU has no FIFO in which it could wait, and keeps these two as plain registers",
+        "QEMU has no FIFO for it, and keeps these counters as plain registers",
         "SDM 3.2.6, 13.7"
     }
-    /// An empty ring loses nothing yet.
+    /// An empty receive ring drops frames late.
     MISSED_LATE {
-        "frames that meet an empty receive ring wait on the wire; when it is refilled, those beyond its room are dropped and counted then",
-        "QEMU's network holds them back, and lets all of them go at once",
+        "with an empty receive ring frames wait on the wire; when it is refilled, those beyond its size are dropped and counted",
+        "QEMU's network queues them, and delivers all of them at once",
         "SDM 13.7.5, 13.4.17"
     }
     /// No TCP segmentation.
@@ -154,43 +154,43 @@ departures! {
         "QEMU builds the IP header anew from the bytes that it was given",
         "82574 data sheet 7.3.5"
     }
-    /// What looks like IP must be IP.
+    /// Invalid IP packets are not sent.
     NONSENSE_NOT_SENT {
         "frames with an IP EtherType and an impossible IP header are not sent",
-        "QEMU parses each frame before it sends it and forgets those that it cannot parse",
+        "QEMU parses each frame before it sends it, and drops those that it cannot parse",
         "82574 data sheet 7.2"
     }
-    /// A limit of the emulation.
+    /// Frames of many buffers are not sent.
     MANY_BUFFERS_NOT_SENT {
         "a frame of more than 64 buffers is not sent",
-        "QEMU has room for 64 and forgets the frame",
+        "QEMU has room for 64 and drops the frame",
         "82574 data sheet 7.2"
     }
-    /// The FCS has a descriptor of its own.
+    /// The FCS has its own descriptor.
     FCS_APART {
-        "without RCTL.SECRC the FCS comes in a descriptor of its own",
+        "without RCTL.SECRC the FCS comes in its own descriptor",
         "QEMU 7.2 ends the frame's descriptor before it adds the FCS",
         "82574 data sheet 7.1.4"
     }
-    /// A register that does not read back.
+    /// TIDV reads as zero.
     TIDV_READS_ZERO {
         "TIDV works, but reads as 0",
         "QEMU has no read access to it",
         "82574 data sheet 10.2.6"
     }
-    /// Transmit octets leave the FCS out.
+    /// Transmit octets do not include the FCS.
     SENT_WITHOUT_FCS {
-        "GOTC, TOT and the size classes of frames sent leave the FCS out",
-        "QEMU up to 8.0 counts what the driver gave",
+        "GOTC, TOT and the size classes of sent frames do not include the FCS",
+        "QEMU up to 8.0 counts the bytes from the driver",
         "82574 data sheet 10.2.7"
     }
-    /// A frame that waits is overtaken.
+    /// A waiting frame is overtaken.
     OVERTAKEN {
         "a frame that needs more descriptors than are free is overtaken by shorter ones",
-        "QEMU's hub keeps what a card does not take and offers it the next frame meanwhile",
+        "QEMU's hub keeps a frame that the card refuses, and meanwhile offers it the next one",
         "82574 data sheet 7.1"
     }
-    /// Multicasts count twice.
+    /// Multicast frames count twice.
     MULTICAST_TWICE {
         "multicasts that pass the hash filter are counted twice in MPRC",
         "QEMU counts them in the filter and again when it has stored them",
@@ -198,7 +198,7 @@ departures! {
     }
 }
 
-/// Everything in which QEMU's e1000 differs, as far as this suite looks.
+/// The departures of QEMU's e1000 that this suite meets.
 pub static QEMU: &[&Departure] = &[
     &RESET_IGNORED,
     &REGISTERS_READ_ZERO,
@@ -222,7 +222,7 @@ pub static QEMU: &[&Departure] = &[
     &MISSED_LATE,
 ];
 
-/// Everything in which QEMU's e1000e differs.
+/// The departures of QEMU's e1000e.
 pub static QEMU_E1000E: &[&Departure] = &[
     &RESET_IGNORED,
     &TXQE_ALWAYS,
@@ -244,7 +244,7 @@ pub static QEMU_E1000E: &[&Departure] = &[
     &MULTICAST_TWICE,
 ];
 
-/// As [`QEMU_E1000E`], behind a hub of QEMU's.
+/// The departures of QEMU's e1000e behind a hub of QEMU.
 pub static QEMU_E1000E_ON_A_HUB: &[&Departure] = &[
     &RESET_IGNORED,
     &TXQE_ALWAYS,
@@ -267,12 +267,12 @@ pub static QEMU_E1000E_ON_A_HUB: &[&Departure] = &[
     &OVERTAKEN,
 ];
 
-/// What QEMU's card of this chip is known for whose cable ends in a hub (`hubport`).
+/// The departures of QEMU's card with this chip, behind a hub (`hubport`).
 pub fn of_qemu_on_a_hub(chip: Chip) -> &'static [&'static Departure] {
     if chip.is_pci_express() { QEMU_E1000E_ON_A_HUB } else { QEMU }
 }
 
-/// What QEMU's card of this chip is known for.
+/// The departures of QEMU's card with this chip.
 pub fn of_qemu(chip: Chip) -> &'static [&'static Departure] {
     if chip.is_pci_express() { QEMU_E1000E } else { QEMU }
 }

@@ -1,14 +1,15 @@
 //! One functional suite for driver and device.
 //!
-//! The suite runs the driver of [`kpps_driver`], unchanged, on a [`Bench`]: on the model of
-//! [`kpps_model`], on QEMU's cards, which nobody here wrote, and on a real one ([`run_real`]). What it expects comes from the
-//! manual (SDM 317453); frames and checksums come from `etherparse` and a segmenter of its own.
+//! The suite runs the driver of [`kpps_driver`], unchanged, on a [`Bench`]: the model of [`kpps_model`], QEMU's cards,
+//! which are an independent implementation, or a real card ([`run_real`]). It expects what the manual says (SDM 317453).
+//! Frames and checksums come from an *oracle* that shares no code with driver and model: `etherparse` and a segmenter of
+//! its own. A *rig* is the running driver on a bench, from which most cases start.
 //!
-//! Where a device is known to leave the manual, a case says so and why ([`Outcome::Departure`]),
-//! and checks that the device still does. No case is left out silently: what a chip does not
-//! have is [`Outcome::NotApplicable`], with the reason.
+//! A known difference between a device and the manual is a *departure*. The case names it and its reason
+//! ([`Outcome::Departure`]), and checks that the device still behaves so. No case is skipped silently: if a chip lacks
+//! a feature the outcome is [`Outcome::NotApplicable`], with the reason.
 //!
-//! ```no_run
+//! ```
 //! use kpps_datasheet::Chip;
 //! let report = kpps_conformance::run(kpps_conformance::On::Model, Chip::I82540em, &mut |case| {
 //!     println!("{case}");
@@ -47,12 +48,12 @@ use kpps_qemu::qtest::Timers;
 use std::fmt;
 use std::str::FromStr;
 
-/// Whose card the suite runs on.
+/// The implementation of the card that the suite runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum On {
-    /// The model's.
+    /// The model.
     Model,
-    /// QEMU's.
+    /// QEMU.
     Qemu,
 }
 
@@ -65,7 +66,7 @@ impl fmt::Display for On {
     }
 }
 
-/// There is no device of that name.
+/// No device has that name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown device; known are model, qemu")]
 pub struct UnknownDevice;
@@ -84,24 +85,23 @@ pub enum Error {
     #[error("QEMU has no {0}; it has 82540em, 82544, 82545em and 82574l")]
     NoSuchCard(Chip),
     /// The model has no card with this chip.
-    #[error("the model has no {0}: it is of PCI chips, 82542 to 82546eb")]
+    #[error("the model has no {0}; it has the PCI chips 82542 to 82546eb")]
     NotModelled(Chip),
-    /// QEMU is not there or does not run.
+    /// QEMU is not installed, or does not run.
     #[error(transparent)]
     Qemu(#[from] kpps_qemu::Error),
     /// The card, or the interface at the other end of its cable, cannot be used.
     #[error("{0}")]
     Real(String),
-    /// The system refused something to the model.
+    /// A system call of the model failed.
     #[error("the model: {0}")]
     Model(#[from] std::io::Error),
 }
 
-/// Runs the whole suite; `progress` is told of each case as it ends.
+/// Runs the whole suite; `progress` gets each case as it ends.
 ///
 /// # Errors
-/// If there is no such card, or QEMU cannot be run. Whatever a running card does wrong is in
-/// the report.
+/// If there is no such card, or QEMU cannot run. Faults of a running card are in the report.
 pub fn run(on: On, chip: Chip, progress: &mut dyn FnMut(&Case)) -> Result<Report, Error> {
     match on {
         On::Model => {
@@ -125,10 +125,10 @@ pub fn run(on: On, chip: Chip, progress: &mut dyn FnMut(&Case)) -> Result<Report
     }
 }
 
-/// Runs the whole suite on a card through VFIO or UIO; `progress` is told of each case as it ends.
+/// Runs the whole suite on a card through VFIO or UIO; `progress` gets each case as it ends.
 ///
 /// # Errors
-/// If card or peer cannot be opened. Whatever they do wrong then is in the report.
+/// If card or peer cannot be opened. Faults of an open card are in the report.
 pub fn run_real(options: &RealOptions, progress: &mut dyn FnMut(&Case)) -> Result<Report, Error> {
     let mut bench = RealBench::open(options).map_err(|failure| Error::Real(failure.0))?;
     let mut report = run_on(&mut bench, progress);

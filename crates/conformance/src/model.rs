@@ -1,7 +1,7 @@
-//! The bench whose card is the model's: one thread, flat memory, a bus that does one thing at a
-//! time at a fixed price, and a clock that moves only when somebody lets it.
+//! A bench with a modelled card: one thread, flat memory, a bus with fixed costs that does one transfer at a time, and a
+//! virtual clock that moves only on request.
 //!
-//! The machine room has the careful version of all this; here function is what counts.
+//! The simulator has an accurate version of all this. This bench is about function, not timing.
 
 use crate::{Bench, Departure, Failure};
 use kpps_datasheet::Chip;
@@ -12,13 +12,13 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Memory of the machine in bytes.
+/// The host's memory in bytes.
 const RAM_BYTES: usize = 64 << 20;
 /// A bus of 64 bits at 66 MHz: one clock in ps, clocks before the first byte of a burst.
 const BUS_CLOCK_PS: u64 = 15_152;
 const BURST_OVERHEAD_CLOCKS: u64 = 4;
 const BUS_BYTES: u64 = 8;
-/// What a register access costs the processor, in ps.
+/// The CPU time of a register access, in ps.
 const READ_PS: u64 = 700_000;
 const WRITE_PS: u64 = 150_000;
 /// A byte at 1 Gb/s in ps; bytes around a frame: preamble, FCS, gap.
@@ -29,7 +29,7 @@ const GAP_BYTES: u64 = 12;
 
 const ADDRESS: [u8; 6] = [0x02, 0x00, 0x00, 0x82, 0x54, 0x01];
 
-/// The machine around the card.
+/// The host around the card.
 #[derive(Debug)]
 struct Flat {
     ram: Memory,
@@ -78,7 +78,7 @@ struct World {
 }
 
 impl World {
-    /// Lets time pass until `until_ps`: whatever happens meanwhile happens in order.
+    /// Advances the clock to `until_ps` and runs all events until then in order.
     fn advance(&mut self, until_ps: u64) {
         while let Some(next) = self.incoming.pop_front_if(|next| next.at_ps <= until_ps) {
             self.nic.run(next.at_ps, &mut self.host);
@@ -92,7 +92,7 @@ impl World {
         self.now_ps = until_ps;
     }
 
-    /// Puts a frame on the wire behind those already on it.
+    /// Puts a frame on the wire, behind those already on it.
     fn send(&mut self, frame: &[u8], good_fcs: bool) {
         let start = self.now_ps.max(self.wire_free_ps);
         let at_ps = start + (PREAMBLE_BYTES + frame.len() as u64 + FCS_BYTES) * BYTE_PS;
@@ -105,7 +105,7 @@ impl World {
     }
 }
 
-/// Where the driver of a modelled card runs.
+/// The platform of the driver of a modelled card.
 #[derive(Clone, Debug)]
 pub struct ModelPlace {
     world: Rc<RefCell<World>>,
@@ -147,7 +147,7 @@ impl Registers for ModelRegisters {
     }
 }
 
-/// A modelled card on a bench.
+/// A bench with a modelled card.
 #[derive(Debug)]
 pub struct ModelBench {
     place: ModelPlace,
@@ -158,7 +158,7 @@ impl ModelBench {
     /// A card of this chip with its default parameters.
     ///
     /// # Errors
-    /// If the system has no memory for the machine.
+    /// If the system has no memory for it.
     pub fn new(chip: Chip) -> std::io::Result<Self> {
         let ram = Memory::private(RAM_BYTES)?;
         let host = Flat { ram: ram.clone(), bus_free_ps: 0, sent: VecDeque::new(), spoiled: 0 };
@@ -199,7 +199,7 @@ impl Bench for ModelBench {
         self.place.world.borrow_mut().send(frame, true);
         Ok(())
     }
-    fn inject_spoiled(&mut self, frame: &[u8]) -> Result<bool, Failure> {
+    fn inject_bad_fcs(&mut self, frame: &[u8]) -> Result<bool, Failure> {
         self.place.world.borrow_mut().send(frame, false);
         Ok(true)
     }
@@ -210,7 +210,7 @@ impl Bench for ModelBench {
         }
         Ok(world.host.sent.pop_front())
     }
-    fn settle(&mut self, ns: u64) -> Result<(), Failure> {
+    fn advance(&mut self, ns: u64) -> Result<(), Failure> {
         self.place.wait_ns(ns);
         Ok(())
     }

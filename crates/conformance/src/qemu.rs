@@ -1,10 +1,10 @@
-//! The bench whose card is QEMU's.
+//! A bench with a card of QEMU.
 
 use crate::{Bench, Departure, Failure, departure};
 use kpps_datasheet::Chip;
 use kpps_qemu::qtest::{BufferPool, Model, Options, Place, Qemu, Timers};
 
-/// One of QEMU's cards.
+/// A bench with a card of QEMU.
 #[derive(Debug)]
 pub struct QemuBench {
     qemu: Qemu,
@@ -62,13 +62,13 @@ impl Bench for QemuBench {
     fn inject(&mut self, frame: &[u8]) -> Result<(), Failure> {
         Ok(self.qemu.inject(frame)?)
     }
-    fn inject_spoiled(&mut self, _: &[u8]) -> Result<bool, Failure> {
+    fn inject_bad_fcs(&mut self, _: &[u8]) -> Result<bool, Failure> {
         Ok(false)
     }
     fn collect(&mut self) -> Result<Option<Vec<u8>>, Failure> {
         Ok(self.qemu.collect()?)
     }
-    fn settle(&mut self, ns: u64) -> Result<(), Failure> {
+    fn advance(&mut self, ns: u64) -> Result<(), Failure> {
         Ok(self.qemu.advance(ns)?)
     }
     fn set_link(&mut self, up: bool) -> Result<(), Failure> {
@@ -80,11 +80,11 @@ impl Bench for QemuBench {
         Ok(asserted)
     }
     fn slack_ns(&self) -> u64 {
-        // QEMU is a process among others.
+        // The scheduler may delay QEMU's process.
         20_000_000
     }
     fn set_vectors(&mut self, vectors: u8) -> Result<bool, Failure> {
-        // Nothing to give back to cards that never had any.
+        // Cards without MSI-X have none to give back.
         if self.chip.vectors() > 0 {
             self.qemu.set_vectors(vectors)?;
         }

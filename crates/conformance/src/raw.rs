@@ -1,5 +1,5 @@
-//! A receive ring of our own, without the driver's queue: for what the driver hides or never
-//! does. The driver brings up card and link, then its ring is taken away from the receiver.
+//! A receive ring without the driver's queue, for behaviour that the driver hides or never uses. The driver brings up
+//! card and link; then this ring replaces its ring.
 
 use crate::rig::Rig;
 use crate::{Bench, Failure};
@@ -23,7 +23,7 @@ pub struct RawReceiver<'b, B: Bench> {
 }
 
 impl<'b, B: Bench> RawReceiver<'b, B> {
-    /// A ring of `size` descriptors (a multiple of 8), of which the device has none yet.
+    /// A ring of `size` descriptors (a multiple of 8); the device has none of them yet.
     pub fn open(bench: &'b mut B, size: usize) -> Result<Self, Failure> {
         let chip = bench.chip();
         let mut source = bench.buffers(size, BUFFER_BYTES)?;
@@ -37,14 +37,14 @@ impl<'b, B: Bench> RawReceiver<'b, B> {
         let rig = Rig::open(bench, |config| config.rx_format = RxFormat::Legacy)?;
         let control = rig.regs.read(reg::RCTL);
         rig.regs.write(reg::RCTL, 0);
-        rig.bench.settle(1_000_000)?;
+        rig.bench.advance(1_000_000)?;
         rig.regs.write(reg::RDBAL, ring.bus() as u32);
         rig.regs.write(reg::RDBAH, (ring.bus() >> 32) as u32);
         rig.regs.write(reg::RDLEN, (size * desc::BYTES) as u32);
         rig.regs.write(reg::RDH, 0);
         rig.regs.write(reg::RDT, 0);
         rig.regs.write(reg::RCTL, control);
-        rig.bench.settle(1_000_000)?;
+        rig.bench.advance(1_000_000)?;
         let raw = Self { rig, ring, buffers: buffers.ok_or("out of buffers")? };
         for (index, buffer) in raw.buffers.iter().enumerate() {
             raw.store(index, desc::rx_read(buffer.bus()));
@@ -61,19 +61,19 @@ impl<'b, B: Bench> RawReceiver<'b, B> {
         self.ring.sync_for_device(index * desc::BYTES..(index + 1) * desc::BYTES);
     }
 
-    /// Tells the device about the descriptors before `index`.
+    /// Hands the descriptors before `index` to the device.
     pub fn tail(&self, index: usize) {
         self.rig.regs.write(reg::RDT, index as u32);
     }
 
-    /// What the device wrote into descriptor `index`, if it is done.
+    /// Descriptor `index`, if the device has written it back.
     pub fn look(&self, index: usize) -> Option<RxWriteback> {
         self.ring.sync_for_cpu(index * desc::BYTES..(index + 1) * desc::BYTES);
         let written = RxWriteback::unpack(u64::from_le(self.ring.words()[index * 2 + 1].load(SeqCst)));
         (written.status & rx_status::DD != 0).then_some(written)
     }
 
-    /// Waits until the device has written descriptor `index`.
+    /// Waits until the device has written back descriptor `index`.
     pub fn written(&mut self, index: usize) -> Result<RxWriteback, Failure> {
         let since = self.rig.bench.platform().now_ns();
         loop {
@@ -83,7 +83,7 @@ impl<'b, B: Bench> RawReceiver<'b, B> {
             if self.rig.bench.platform().now_ns() - since > 5_000_000_000 {
                 return Err(format!("receive descriptor {index} is not written within 5 s").into());
             }
-            self.rig.bench.settle(100_000)?;
+            self.rig.bench.advance(100_000)?;
         }
     }
 

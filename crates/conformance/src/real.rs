@@ -1,9 +1,8 @@
-//! The bench whose card is a real one, or a virtual machine's, driven from user space; at the
-//! other end of its cable is an interface of the kernel.
+//! A bench with a card driven from user space, real or of a virtual machine. The other end of its cable is an interface
+//! of the kernel.
 //!
-//! The interface must be up, have an MTU of at least 9000 and no IP addresses (IPv6 off, too).
-//! Offloads that would change what is seen of a frame (GRO, tags taken out) are turned off here.
-//! Frames of other senders than the suite are left out, but count in statistics.
+//! The interface must be up, with an MTU of at least 9000 and without IP addresses (IPv6 off, too). The bench turns off
+//! its offloads that change frames (GRO, stripped tags). Frames of other senders are ignored, but count in statistics.
 
 use crate::oracle::PEER;
 use crate::{Bench, Departure, Failure, departure};
@@ -22,28 +21,28 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// Memory for rings and buffers, in bytes: 1024 buffers of 16 KiB and what beside them.
+/// Memory for rings and buffers, in bytes: 1024 buffers of 16 KiB, and the rings.
 const DOMAIN_BYTES: usize = 24 << 20;
 /// Frames on their way to or from the peer, and bytes of each.
 const WIRE_FRAMES: usize = 256;
 const WIRE_BYTES: usize = 16384;
 /// How long the peer may take to see its link, or to take a frame.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a device with [`departure::DEAF_AFTER_RCTL`] hears nothing: QEMU's second, and what its
-/// clocks may differ by from the guest's.
+/// How long a device with [`departure::DEAF_AFTER_RCTL`] is deaf: one second of QEMU, and a margin between its clock and
+/// the guest's.
 const DEAF: Duration = Duration::from_millis(1020);
-/// What a busy machine may be late by, in ns.
+/// How late a busy host may be, in ns.
 const SLACK_NS: u64 = 40_000_000;
 
-/// Which card, and what is around it.
+/// The card and its surroundings.
 #[derive(Clone, Debug)]
 pub struct RealOptions {
     /// The card: `vfio:ADDRESS` or `uio:ADDRESS`, bound already.
     pub card: Spec,
     /// The kernel's interface at the other end of the cable.
     pub peer: String,
-    /// Who plugs the cable in and pulls it: lines `link up` and `link down` are written to this
-    /// file. Without it cases about that are left out, with the reason.
+    /// A file that controls the cable: the bench writes lines `link up` and `link down` to it. Without it, cases that
+    /// unplug the cable are not applicable.
     pub link_control: Option<PathBuf>,
 }
 
@@ -77,10 +76,10 @@ impl RealBench {
     /// Opens card and peer and waits until the peer has a link.
     ///
     /// # Errors
-    /// If either cannot be opened, with the reason and what helps.
+    /// If either cannot be opened; the message has the reason and a remedy.
     pub fn open(options: &RealOptions) -> Result<Self, Failure> {
         let Spec::Card(backend, place) = &options.card else {
-            return Err(format!("{} is no card: vfio:ADDRESS or uio:ADDRESS is wanted", options.card).into());
+            return Err(format!("{} is no card; expected vfio:ADDRESS or uio:ADDRESS", options.card).into());
         };
         let domain = Domain::new(*backend, DOMAIN_BYTES)?;
         let card = Card::open(&domain, *place)?;
@@ -90,7 +89,7 @@ impl RealBench {
         };
         let memory = Memory::private(2 * WIRE_FRAMES * WIRE_BYTES).map_err(io("memory for frames"))?;
         let wire = memory.pool(WIRE_FRAMES, WIRE_BYTES, None)?;
-        // The peer receives into buffers of the same pool and gives back to it what it has sent.
+        // The peer receives into buffers of the same pool and returns sent ones to it.
         let peer = PacketPort::open(&options.peer, wire.clone()).map_err(io(&options.peer))?;
         peer.as_on_the_wire().map_err(io(&format!("{}: turning off its offloads", options.peer)))?;
         let link = match &options.link_control {
@@ -141,7 +140,7 @@ impl RealBench {
         }
     }
 
-    /// Takes in what the peer has received.
+    /// Takes received frames from the peer.
     fn pump(&mut self) -> Result<(), Failure> {
         let Self { peer, arrived, .. } = self;
         while peer.receive(64, |frame| {
@@ -154,7 +153,7 @@ impl RealBench {
         Ok(())
     }
 
-    /// Looks at the interrupt line; whether it rose since the last look is counted.
+    /// Samples the interrupt line, and counts its rising edges.
     fn sample(&mut self) -> Result<bool, Failure> {
         let now = self.card.interrupt_pending()?;
         self.raised += u64::from(now && !self.asserted);
@@ -163,7 +162,7 @@ impl RealBench {
     }
 }
 
-/// Where the driver runs. It remembers when RCTL was last written, after which some devices are deaf.
+/// The platform of the driver. It remembers the last write of RCTL, after which some devices are deaf.
 #[derive(Clone, Debug)]
 pub struct RealPlace {
     place: Place,
@@ -232,8 +231,8 @@ fn station_address(card: &Card) -> Result<[u8; 6], Failure> {
     Ok(probe(card.platform(), card.chip(), config, pool)?.control.address())
 }
 
-/// Whether the card at `address` is emulated by QEMU: it says so in its subsystem identifiers
-/// (Red Hat's vendor, or Intel's with no device, which no card that was made has).
+/// Whether QEMU emulates the card at `address`, by its subsystem identifiers: Red Hat's vendor, or Intel's with device 0,
+/// which no real card has.
 fn is_qemu(address: &str) -> bool {
     let folder = Path::new("/sys/bus/pci/devices").join(address);
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap_or_default();
@@ -292,14 +291,14 @@ impl Bench for RealBench {
         self.peer.flush()?;
         Ok(())
     }
-    fn inject_spoiled(&mut self, _: &[u8]) -> Result<bool, Failure> {
+    fn inject_bad_fcs(&mut self, _: &[u8]) -> Result<bool, Failure> {
         Ok(false)
     }
     fn collect(&mut self) -> Result<Option<Vec<u8>>, Failure> {
         self.pump()?;
         Ok(self.arrived.pop_front())
     }
-    fn settle(&mut self, ns: u64) -> Result<(), Failure> {
+    fn advance(&mut self, ns: u64) -> Result<(), Failure> {
         self.peer.flush()?;
         self.pump()?;
         self.place.wait_ns(ns);
@@ -324,12 +323,12 @@ impl Bench for RealBench {
         Ok(self.raised)
     }
     fn keeps_order(&self) -> bool {
-        // Linux hands a batch of received frames on by protocol, to packet sockets, too: those which
-        // only these want (no IP) come after the others.
+        // Linux delivers a batch of received frames by protocol, to packet sockets too: frames that are not IP come
+        // after the others.
         false
     }
     fn is_padded(&self) -> bool {
-        // By the peer's card, if not by ours.
+        // The peer's card pads them.
         true
     }
     fn has_cable(&self) -> bool {

@@ -1,32 +1,31 @@
-//! What came out: one outcome a case, none left out.
+//! The report of a run: one outcome for each case.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How a case ended.
+/// The outcome of a case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "result", rename_all = "kebab-case")]
 pub enum Outcome {
-    /// As the manual says.
+    /// The device does what the manual says.
     Pass,
-    /// Not as it should be.
+    /// The device does not.
     Fail {
         /// What was wrong.
         reason: String,
     },
-    /// Not as the manual says, but as this device is known to do; that it still does so was
-    /// checked.
+    /// The device departs from the manual in a known way, which was checked.
     Departure {
-        /// What it does differently.
+        /// What the device does.
         what: String,
-        /// Why that is so.
+        /// The reason.
         reason: String,
-        /// Where the manual says otherwise.
+        /// The section of the manual.
         manual: String,
     },
-    /// The chip has no such thing.
+    /// The case does not apply to this chip or bench.
     NotApplicable {
-        /// Why not.
+        /// The reason.
         reason: String,
     },
 }
@@ -34,12 +33,12 @@ pub enum Outcome {
 /// One case and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Case {
-    /// Its name: area, then what was tried.
+    /// Its name: the area, then what it checks.
     pub name: String,
-    /// How it ended.
+    /// Its outcome.
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// How long it took on the wall, in ms.
+    /// Its wall-clock time, in ms.
     pub millis: u64,
 }
 
@@ -54,21 +53,21 @@ pub struct Report {
     pub cases: Vec<Case>,
 }
 
-/// How many cases ended in each way.
+/// The number of cases with each outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Passed.
     pub passed: usize,
     /// Failed.
     pub failed: usize,
-    /// Departed as known.
+    /// Known departures.
     pub departed: usize,
     /// Not applicable to the chip.
     pub not_applicable: usize,
 }
 
 impl Report {
-    /// How many cases ended in each way.
+    /// The number of cases with each outcome.
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         for case in &self.cases {
@@ -82,13 +81,13 @@ impl Report {
         counts
     }
 
-    /// Whether nothing failed and anything ran at all.
+    /// Whether no case failed and at least one ran.
     pub fn is_good(&self) -> bool {
         let counts = self.counts();
         counts.failed == 0 && counts.passed > 0
     }
 
-    /// All counts and the time taken, in one line.
+    /// All counts and the time, in one line.
     pub fn summary(&self) -> String {
         let Counts { passed, failed, departed, not_applicable } = self.counts();
         let millis: u64 = self.cases.iter().map(|case| case.millis).sum();
@@ -100,15 +99,14 @@ impl Report {
         )
     }
 
-    /// The exit status of a command that ran the suite: 0 if it [`is_good`](Self::is_good),
-    /// else 1.
+    /// The exit status of a command that ran the suite: 0 if it [`is_good`](Self::is_good), otherwise 1.
     pub fn exit_status(&self) -> u8 {
         u8::from(!self.is_good())
     }
 }
 
 impl fmt::Display for Case {
-    /// One line, and one more for whatever needs explaining.
+    /// One line, and another one for an explanation.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mark = match self.outcome {
             Outcome::Pass => "pass",

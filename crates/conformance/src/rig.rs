@@ -1,4 +1,4 @@
-//! The driver on a bench, ready to send and receive: what most cases start from.
+//! The rig: the driver running on a bench. Most cases start from it.
 
 use crate::oracle::{PEER, plain};
 use crate::{Bench, Failure};
@@ -10,14 +10,13 @@ use kpps_driver::{
 use kpps_platform::{Buffer, BufferSource, Platform, Registers};
 use std::collections::VecDeque;
 
-/// How long anything may take, in ns of the bench's time.
+/// The longest wait for anything, in ns of the bench's time.
 const PATIENCE_NS: u64 = 5_000_000_000;
 /// One step of waiting, in ns.
 const STEP_NS: u64 = 100_000;
-/// What has not come after this long, in ns, does not come: every bench delivers within it.
+/// The time within which every bench delivers frames and interrupts, in ns. What has not come by then does not come.
 pub const QUIET_NS: u64 = 5_000_000;
-/// Buffers of a bench: enough for two full rings, what a case and the handles hold, each for any piece of
-/// any frame.
+/// Buffers of a bench: enough for two full rings, and those held by a case and by the handles of the pool.
 const BUFFERS: usize = 1024;
 /// Bytes of a buffer.
 pub const BUFFER_BYTES: usize = 16384;
@@ -48,7 +47,7 @@ impl<P: Platform> Regs<P> {
 pub struct Arrived {
     /// Without FCS.
     pub bytes: Vec<u8>,
-    /// Buffers that it came in.
+    /// The number of its buffers.
     pub pieces: usize,
     /// The tag that was stripped.
     pub vlan: Option<u16>,
@@ -60,7 +59,7 @@ pub struct Arrived {
     pub inexact: bool,
 }
 
-/// The driver, running. Its parts stop in the right order when dropped: control first.
+/// The running driver. Its parts drop in the right order: control first.
 pub struct Rig<'b, B: Bench> {
     /// The driver's control half.
     pub control: Control<B::Platform>,
@@ -68,9 +67,9 @@ pub struct Rig<'b, B: Bench> {
     pub rx: RxQueue<B::Platform, B::Source>,
     /// The transmit queue.
     pub tx: TxQueue<B::Platform, B::Source>,
-    /// Registers beside the driver.
+    /// Direct access to the registers.
     pub regs: Regs<B::Platform>,
-    /// The bench it stands on.
+    /// The bench.
     pub bench: &'b mut B,
     arrived: VecDeque<Arrived>,
     bytes: Vec<u8>,
@@ -80,7 +79,7 @@ pub struct Rig<'b, B: Bench> {
 /// A part of a frame in a bench's buffer.
 type Piece<B> = Fragment<<<B as Bench>::Source as BufferSource>::Buf>;
 
-/// A plain driver: polls, reports every frame, delays nothing, takes every frame of any length.
+/// A plain configuration: polls, reports every frame, delays nothing, accepts frames of any length.
 pub fn plain_config(address: [u8; 6]) -> Config {
     Config {
         max_frame_bytes: 9018,
@@ -110,7 +109,7 @@ impl<'b, B: Bench> Rig<'b, B> {
         let buffers = bench.buffers(BUFFERS, BUFFER_BYTES)?;
         let Device { control, rx, tx } = probe(bench.platform(), bench.chip(), config, buffers)?;
         let regs = Regs::of(bench);
-        // What an earlier case left on the wire is not ours.
+        // Drops frames that an earlier case left on the wire.
         while bench.collect()?.is_some() {}
         Ok(Self { control, rx, tx, regs, bench, arrived: VecDeque::new(), bytes: Vec::new(), pieces: 0 })
     }
@@ -121,7 +120,7 @@ impl<'b, B: Bench> Rig<'b, B> {
         self.wait(what, |rig| Ok((rig.control.update_link()?.up == up).then_some(())))
     }
 
-    /// Looks again and again, letting time pass, until `look` finds what it looks for.
+    /// Calls `look` until it returns a value, advancing time in between.
     pub fn wait<T>(
         &mut self,
         what: &str,
@@ -135,19 +134,18 @@ impl<'b, B: Bench> Rig<'b, B> {
             if self.bench.platform().now_ns() - since > PATIENCE_NS {
                 return Err(format!("{what}: not within {} s", PATIENCE_NS / 1_000_000_000).into());
             }
-            self.bench.settle(STEP_NS)?;
+            self.bench.advance(STEP_NS)?;
         }
     }
 
-    /// Waits until a frame from the wire comes through: a device may be deaf for a while after a
-    /// write of RCTL, and what is sent to it meanwhile is not counted as it otherwise would be.
+    /// Waits until a frame from the wire arrives. A device may be deaf for a while after a write of RCTL, and frames sent
+    /// to it meanwhile are not counted normally.
     pub fn hears(&mut self) -> Result<(), Failure> {
         self.bench.inject(&plain([0xff; 6], PEER, 60, 0))?;
         self.received().map(drop)
     }
 
-    /// Gives `frame` to the driver in about `pieces` buffers; the device hears of it with
-    /// `tx.flush()`. Waits for room if there is none.
+    /// Queues `frame` in about `pieces` buffers; `tx.flush()` hands it to the device. Waits for room in the ring.
     pub fn send(&mut self, frame: &[u8], pieces: usize, meta: &TxMeta) -> Result<(), Failure> {
         let piece = frame.len().div_ceil(pieces.max(1)).clamp(1, BUFFER_BYTES);
         let mut fragments = Vec::new();
@@ -175,7 +173,7 @@ impl<'b, B: Bench> Rig<'b, B> {
         })
     }
 
-    /// Offers a frame to the driver the simple way if it is simple, else the other.
+    /// Queues a frame with `send` if it has one buffer and no offload, otherwise with `enqueue`.
     fn offer(&mut self, mut fragments: Vec<Piece<B>>, meta: &TxMeta) -> Result<(), (Refusal, Vec<Piece<B>>)> {
         if *meta == TxMeta::default()
             && fragments.len() == 1
@@ -207,7 +205,7 @@ impl<'b, B: Bench> Rig<'b, B> {
                     *pieces = 0;
                 }
                 bytes.extend_from_slice(&part.buffer.bytes()[..usize::from(part.bytes)]);
-                // What the last part held of the FCS may not have been all of it.
+                // The FCS may begin in the part before the last.
                 bytes.truncate(bytes.len().saturating_sub(part.excess.into()));
                 *pieces += 1;
                 bad |= part.error;
@@ -235,8 +233,8 @@ impl<'b, B: Bench> Rig<'b, B> {
         self.wait("a frame to receive", Self::poll)
     }
 
-    /// All frames received of what was injected so far: everything before a last frame to the
-    /// station itself, which gets in whatever the filters are.
+    /// All frames received of those injected so far. A final frame to the station, which passes all filters, marks the
+    /// end.
     pub fn received_all(&mut self) -> Result<Vec<Arrived>, Failure> {
         let mut last = plain(self.control.address(), PEER, 60, 0);
         // IEEE 802: local experimental EtherType 2, which no other frame has.
@@ -262,25 +260,24 @@ impl<'b, B: Bench> Rig<'b, B> {
         })
     }
 
-    /// Turns loopback on and waits until frames come back: a device may be deaf at first, and
-    /// what is looped back then is lost.
+    /// Turns loopback on and waits until frames come back. A device may be deaf at first, and loses looped frames then.
     pub fn loop_back(&mut self, mode: Loopback) -> Result<(), Failure> {
         self.control.set_loopback(mode)?;
         let frame = plain([0xff; 6], PEER, 60, 0);
         self.wait("a frame looped back", |rig| {
             rig.send(&frame, 1, &TxMeta::default())?;
             rig.tx.flush();
-            rig.bench.settle(STEP_NS)?;
+            rig.bench.advance(STEP_NS)?;
             rig.poll()
         })?;
-        // Those that were under way meanwhile.
-        self.bench.settle(QUIET_NS)?;
+        // Drops frames that are still in the loop.
+        self.bench.advance(QUIET_NS)?;
         while self.poll()?.is_some() {}
         Ok(())
     }
 }
 
-/// Fails unless both frames are the same; says where they begin to differ.
+/// Fails unless both frames are the same; the message says where they begin to differ.
 pub fn same(what: &str, found: &[u8], expected: &[u8]) -> Result<(), Failure> {
     if found == expected {
         return Ok(());

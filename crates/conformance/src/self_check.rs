@@ -1,5 +1,5 @@
-//! The suite itself under test: a device that is broken, or that no longer departs from the
-//! manual where it is said to, must be found out.
+//! Tests of the suite itself: it must detect a broken device, and a device that no longer departs from the manual where
+//! it is listed to.
 #![allow(clippy::unwrap_used)]
 
 use crate::{Bench, Departure, Failure, ModelBench, ModelPlace, ModelRegisters, Outcome, Report};
@@ -9,15 +9,15 @@ use kpps_platform::wrap::Access;
 use kpps_platform::{DmaSpec, OutOfMemory, Platform};
 use kpps_qemu::qtest::{BufferPool, RingMemory};
 
-/// What is done to an access: the value to go on with, or `None` to lose a write.
+/// A fault in register access: the value to use instead, or `None` to lose a write.
 type Fault = fn(Access) -> Option<u32>;
 
-/// A modelled card with something wrong.
-struct Odd {
+/// A modelled card with a fault.
+struct FaultyBench {
     inner: ModelBench,
     departures: &'static [&'static Departure],
     fault: Fault,
-    /// What becomes of a frame that the card sent.
+    /// Changes a frame that the card sent.
     spoil: fn(Vec<u8>) -> Vec<u8>,
 }
 
@@ -28,13 +28,13 @@ struct OddPlace {
 }
 
 /// [`kpps_platform::wrap::Faulty`] with a plain function, which is `Clone`.
-type OddRegisters = kpps_platform::wrap::Faulty<ModelRegisters, Fault>;
+type FaultyRegisters = kpps_platform::wrap::Faulty<ModelRegisters, Fault>;
 
 impl Platform for OddPlace {
-    type Regs = OddRegisters;
+    type Regs = FaultyRegisters;
     type Mem = RingMemory;
-    fn registers(&self) -> OddRegisters {
-        OddRegisters::new(self.inner.registers(), self.fault)
+    fn registers(&self) -> FaultyRegisters {
+        FaultyRegisters::new(self.inner.registers(), self.fault)
     }
     fn allocate(&self, spec: DmaSpec) -> Result<RingMemory, OutOfMemory> {
         self.inner.allocate(spec)
@@ -47,7 +47,7 @@ impl Platform for OddPlace {
     }
 }
 
-impl Bench for Odd {
+impl Bench for FaultyBench {
     type Platform = OddPlace;
     type Source = BufferPool;
     fn device(&self) -> String {
@@ -71,14 +71,14 @@ impl Bench for Odd {
     fn inject(&mut self, frame: &[u8]) -> Result<(), Failure> {
         self.inner.inject(frame)
     }
-    fn inject_spoiled(&mut self, frame: &[u8]) -> Result<bool, Failure> {
-        self.inner.inject_spoiled(frame)
+    fn inject_bad_fcs(&mut self, frame: &[u8]) -> Result<bool, Failure> {
+        self.inner.inject_bad_fcs(frame)
     }
     fn collect(&mut self) -> Result<Option<Vec<u8>>, Failure> {
         Ok(self.inner.collect()?.map(self.spoil))
     }
-    fn settle(&mut self, ns: u64) -> Result<(), Failure> {
-        self.inner.settle(ns)
+    fn advance(&mut self, ns: u64) -> Result<(), Failure> {
+        self.inner.advance(ns)
     }
     fn set_link(&mut self, up: bool) -> Result<(), Failure> {
         self.inner.set_link(up)
@@ -97,8 +97,8 @@ fn sound(access: Access) -> Option<u32> {
     }
 }
 
-fn odd() -> Odd {
-    Odd {
+fn odd() -> FaultyBench {
+    FaultyBench {
         inner: ModelBench::new(Chip::I82545em).unwrap(),
         departures: &[],
         fault: sound,
@@ -107,7 +107,7 @@ fn odd() -> Odd {
 }
 
 /// The cases of one area; of all with "".
-fn run_area(mut bench: Odd, area: &str) -> Report {
+fn run_area(mut bench: FaultyBench, area: &str) -> Report {
     let mut entries = cases::all();
     entries.extend(cases::timed());
     entries.retain(|(name, _)| name.starts_with(area));
@@ -120,21 +120,21 @@ fn failed(report: &Report) -> Vec<&str> {
     report.cases.iter().filter(fails).map(|case| case.name.as_str()).collect()
 }
 
-/// A card that does as the manual says, but is known for all departures of one of QEMU's: every
-/// one of them is found to be gone.
+/// A card that follows the manual but is listed with all departures of a QEMU card: each of them must be reported as
+/// gone.
 #[test]
 fn a_departure_that_is_gone_is_a_failure() {
     for departures in [departure::QEMU, departure::QEMU_E1000E_ON_A_HUB] {
-        let report = run_area(Odd { departures, ..odd() }, "");
+        let report = run_area(FaultyBench { departures, ..odd() }, "");
         assert!(failed(&report).len() >= departures.len(), "{report}");
         let departed = report.cases.iter().any(|c| matches!(c.outcome, Outcome::Departure { .. }));
         assert!(!departed, "{report}");
     }
 }
 
-/// One fault each, and an area in which a case must fail for it.
+/// Single faults, each with an area in which a case must fail.
 #[test]
-fn a_broken_card_is_found_out() {
+fn a_broken_card_is_detected() {
     const MTA_LAST: u32 = reg::MTA + 4 * 127;
     let faults: [(&str, Fault); 9] = [
         ("filter", |access| match access {
@@ -177,13 +177,13 @@ fn a_broken_card_is_found_out() {
         }),
     ];
     for (area, fault) in faults {
-        let report = run_area(Odd { fault, ..odd() }, area);
+        let report = run_area(FaultyBench { fault, ..odd() }, area);
         assert!(!report.is_good(), "{area}: {report}");
     }
 }
 
 #[test]
-fn a_bit_that_flips_on_the_wire_is_found_out() {
+fn a_bit_flipped_on_the_wire_is_detected() {
     let spoil = |mut frame: Vec<u8>| {
         if frame.len() == 4321
             && let Some(byte) = frame.get_mut(4000)
@@ -192,6 +192,6 @@ fn a_bit_that_flips_on_the_wire_is_found_out() {
         }
         frame
     };
-    let report = run_area(Odd { spoil, ..odd() }, "transmit: every size");
+    let report = run_area(FaultyBench { spoil, ..odd() }, "transmit: every size");
     assert_eq!(failed(&report).len(), 2, "{report}");
 }

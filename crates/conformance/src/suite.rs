@@ -1,13 +1,10 @@
-//! The list of cases, and running them.
+//! Runs cases and collects their outcomes.
 
-use crate::case::{CaseResult, Verdict};
+use crate::case::{Entry, Verdict};
 use crate::{Bench, Case, Departure, Outcome, Report, cases};
 use std::time::Instant;
 
-/// A case: its name and what it does.
-pub(crate) type Entry<B> = (&'static str, fn(&mut B) -> CaseResult);
-
-/// Runs all cases that do not need the device's timers to run in the bench's time.
+/// Runs all cases except those that measure time.
 pub fn run_on<B: Bench>(bench: &mut B, progress: &mut dyn FnMut(&Case)) -> Report {
     run(bench, &cases::all(), progress)
 }
@@ -17,7 +14,7 @@ pub fn run_timed_on<B: Bench>(bench: &mut B, progress: &mut dyn FnMut(&Case)) ->
     run(bench, &cases::timed(), progress)
 }
 
-/// Runs these cases in this order.
+/// Runs `entries` in order; `progress` gets each case as it ends.
 pub(crate) fn run<B: Bench>(bench: &mut B, entries: &[Entry<B>], progress: &mut dyn FnMut(&Case)) -> Report {
     let mut report = Report {
         device: bench.device(),
@@ -26,7 +23,7 @@ pub(crate) fn run<B: Bench>(bench: &mut B, entries: &[Entry<B>], progress: &mut 
     };
     for &(name, case) in entries {
         let since = Instant::now();
-        // A case that failed may have left the cable out, or vectors on.
+        // A failed case may have left the cable unplugged or MSI-X on.
         let ready = bench.set_link(true).and_then(|()| bench.set_vectors(0));
         let outcome = match ready.and_then(|_| case(bench)) {
             Ok(Verdict::Pass) => Outcome::Pass,

@@ -99,7 +99,7 @@ impl<B: Bench> World<'_, B> {
             self.bench.inject(&frame).unwrap();
         }
         self.now_us += STEP_US;
-        self.bench.settle(STEP_US as u64 * 1_000).unwrap();
+        self.bench.advance(STEP_US as u64 * 1_000).unwrap();
     }
 
     fn until(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) {

@@ -8,7 +8,7 @@ use kpps_conformance::{Bench, ModelBench, QemuBench};
 use kpps_datasheet::Chip;
 use kpps_driver::Config;
 use kpps_netstack::Offload;
-use kpps_qtest::{Model, Timers};
+use kpps_qemu::qtest::{Model, Timers};
 use smoltcp::socket::udp;
 
 const MEGABYTE: usize = 1 << 20;

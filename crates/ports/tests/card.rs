@@ -64,7 +64,7 @@ struct ModelLine {
 
 impl Line for ModelLine {
     fn wait(&mut self, at_most: Duration) -> io::Result<bool> {
-        self.bench.borrow_mut().settle(at_most.as_nanos() as u64).unwrap();
+        self.bench.borrow_mut().advance(at_most.as_nanos() as u64).unwrap();
         let signals = !self.masked.get() && self.bench.borrow_mut().interrupt_line().unwrap();
         self.masked.set(self.masked.get() || signals);
         Ok(signals)
@@ -109,7 +109,7 @@ impl Rig {
     }
 
     fn settle(&self, ns: u64) {
-        self.bench.borrow_mut().settle(ns).unwrap();
+        self.bench.borrow_mut().advance(ns).unwrap();
     }
 
     fn inject(&self, frame: &[u8]) {

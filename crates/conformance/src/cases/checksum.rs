@@ -1,10 +1,10 @@
-//! Checksums inserted and verified, held against `etherparse`.
+//! Checksums inserted and verified, compared with `etherparse`.
 
+use crate::case::Entry;
 use crate::case::{CaseResult, Verdict, check, check_eq};
 use crate::oracle::{self, Inside, PEER, pattern, tagged};
 use crate::raw::RawReceiver;
 use crate::rig::{Rig, same};
-use crate::suite::Entry;
 use crate::{Bench, Failure, departure};
 use kpps_datasheet::{Chip, reg};
 use kpps_driver::{Checksum, Checksums, Fragment, Offload, Refusal, Sum, TxMeta};
@@ -20,9 +20,9 @@ pub(super) fn cases<B: Bench>() -> Vec<Entry<B>> {
         ("checksum: inserted into TCP and UDP over IPv4 and IPv6", inserted),
         ("checksum: inserted behind an inserted VLAN tag", inserted_with_tag),
         ("checksum: only one of the two is inserted", inserted_singly),
-        ("checksum: offload is refused where there is none", refused),
+        ("checksum: offload is refused if unsupported", refused),
         ("checksum: verified on receive", verified),
-        ("checksum: no verdict on what is neither TCP nor UDP", no_verdict),
+        ("checksum: no verdict on frames without TCP or UDP", no_verdict),
         ("checksum: packet checksum in the receive descriptor", packet_checksum),
     ]
 }
@@ -37,8 +37,8 @@ fn sums(inside: Inside) -> Checksums {
     }
 }
 
-/// A good frame, and the same as a stack hands it down: IP checksum 0, pseudo-header sum in
-/// the transport checksum.
+/// A good frame, and the same frame as a stack passes it down: IP checksum 0, pseudo-header sum in the transport
+/// checksum.
 fn good_and_raw(inside: Inside, payload: usize) -> (Vec<u8>, Vec<u8>) {
     let good = oracle::ip(inside, [0xff; 6], PEER, &pattern(payload, payload));
     let mut raw = good.clone();
@@ -82,7 +82,7 @@ fn inserted<B: Bench>(bench: &mut B) -> CaseResult {
                     same(&what, &sent, &padded(good.clone()))?;
                 }
             }
-            // A frame without a wish between them keeps what it has.
+            // A frame without offload in between stays unchanged.
             rig.send(&padded(raw.clone()), 1, &TxMeta::default())?;
             rig.tx.flush();
             same("frame without offload", &rig.sent()?, &padded(raw))?;
@@ -103,7 +103,7 @@ pub(super) fn exchange<B: Bench>(rig: &mut Rig<'_, B>, round: usize) -> Result<(
     Ok(())
 }
 
-/// One of many different frames to send: as it is given, with which wish, and as it shall leave.
+/// One of many different frames to send: as given, its offload, and as expected on the wire.
 pub(super) fn to_insert(index: usize) -> (Vec<u8>, TxMeta, Vec<u8>) {
     let inside = Inside::ALL[index % Inside::ALL.len()];
     let (good, raw) = good_and_raw(inside, 20 + index * 37 % 1400);
@@ -160,7 +160,7 @@ fn refused<B: Bench>(bench: &mut B) -> CaseResult {
     let buffer = rig.tx.source_mut().take().ok_or("out of buffers")?;
     let meta = TxMeta { vlan: None, offload: Offload::Checksum(sums(Inside::Udp4)) };
     let Err(refused) = rig.tx.enqueue([Fragment { buffer, bytes: 100 }].into_iter(), &meta) else {
-        return Err("the driver took a frame whose checksums nobody inserts".into());
+        return Err("the driver took a frame whose checksums the chip cannot insert".into());
     };
     check_eq!(refused.reason, Refusal::Unsupported, "reason");
     for fragment in refused.frame {
@@ -169,7 +169,7 @@ fn refused<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
-/// Which of a frame's checksums are spoiled.
+/// Which checksums of a frame are wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Spoiled {
     Nothing,
@@ -177,8 +177,8 @@ enum Spoiled {
     Transport,
 }
 
-/// The verdicts that the manual wants (SDM 3.2.9): the 8254x does not look into IPv6 unless
-/// RXCSUM.IPV6OFL is set, which the driver does not do; the 82574 does unless told not to.
+/// The verdicts of the manual (SDM 3.2.9). The 8254x checks IPv6 only with RXCSUM.IPV6OFL, which the driver does not set;
+/// the 82574 checks it by default.
 fn verdicts(chip: Chip, inside: Inside, spoiled: Spoiled) -> (Checksum, Checksum) {
     let verdict = |bad| if bad { Checksum::Bad } else { Checksum::Good };
     if inside.is_v4() {
@@ -190,7 +190,7 @@ fn verdicts(chip: Chip, inside: Inside, spoiled: Spoiled) -> (Checksum, Checksum
     }
 }
 
-/// One of many different frames to receive, every third of them spoiled, and the verdicts on it.
+/// One of many different frames to receive, every third with a wrong checksum, and the expected verdicts.
 pub(super) fn to_verify(chip: Chip, index: usize) -> (Vec<u8>, (Checksum, Checksum)) {
     let inside = Inside::ALL[index % Inside::ALL.len()];
     let mut frame = oracle::ip(inside, [0xff; 6], PEER, &pattern(index, 20 + index * 53 % 1400));
@@ -234,7 +234,7 @@ fn verified<B: Bench>(bench: &mut B) -> CaseResult {
                 } else {
                     verdicts(chip, inside, spoiled)
                 };
-                // Padding belongs to no checksum.
+                // Padding is part of no checksum.
                 let found = receive_one(&mut rig, &padded(frame))?;
                 check_eq!(
                     format!("{found:?}"),
@@ -277,7 +277,7 @@ fn packet_checksum<B: Bench>(bench: &mut B) -> CaseResult {
         let frame = oracle::plain([0xff; 6], PEER, size, size);
         raw.rig.bench.inject(&frame)?;
         let found = raw.written(index)?.checksum;
-        // The manual does not say whether the field is complemented; both are the sum.
+        // The manual does not say whether the field is complemented; both are accepted.
         let sum = oracle::sum(&frame[start..]);
         if departs {
             check_eq!(found, 0, "packet checksum of {size} B from byte {start} on");

@@ -1,17 +1,17 @@
-//! Which frames get in (SDM 3.2.1, 13.5).
+//! Receive filters (SDM 3.2.1, 13.5).
 
+use crate::case::Entry;
 use crate::case::{CaseResult, Verdict, check_eq};
 use crate::oracle::{BROADCAST, PEER, plain};
 use crate::rig::Rig;
-use crate::suite::Entry;
 use crate::{Bench, Failure};
 use kpps_datasheet::bit::rctl;
 use kpps_datasheet::reg;
 
-/// Somebody else's station address.
+/// Another station address.
 const OTHER: [u8; 6] = [0x02, 0, 0, 0, 0, 0x77];
-/// Two multicast addresses of different hash, and one of the same hash as the first: the hash
-/// is the 12 bits from bit 36 of the address on (SDM 13.5.1, RCTL.MO = 0).
+/// Two multicast addresses of different hash, and one with the hash of the first. The hash is 12 bits of the address,
+/// from bit 36 on (SDM 13.5.1, RCTL.MO = 0).
 const GROUP_A: [u8; 6] = [0x01, 0x00, 0x5e, 0x00, 0x12, 0x34];
 const GROUP_A_TWIN: [u8; 6] = [0x01, 0x80, 0xc2, 0x55, 0x1f, 0x34];
 const GROUP_B: [u8; 6] = [0x01, 0x00, 0x5e, 0x00, 0x56, 0x78];
@@ -51,7 +51,7 @@ fn own_and_broadcast<B: Bench>(bench: &mut B) -> CaseResult {
     let mut far = own;
     far[0] ^= 4;
     let found = arriving(&mut rig, &[own, OTHER, BROADCAST, near, GROUP_A, far, own])?;
-    check_eq!(found, vec![own, BROADCAST, own], "addresses that got in");
+    check_eq!(found, vec![own, BROADCAST, own], "addresses that passed");
     Ok(Verdict::Pass)
 }
 
@@ -63,12 +63,12 @@ fn every_entry<B: Bench>(bench: &mut B) -> CaseResult {
         rig.control.set_unicast(entry, Some(address(entry)))?;
     }
     let all: Vec<_> = (1..reg::RAR_ENTRIES).map(address).collect();
-    check_eq!(arriving(&mut rig, &all)?, all, "addresses that got in");
+    check_eq!(arriving(&mut rig, &all)?, all, "addresses that passed");
     for entry in (1..reg::RAR_ENTRIES).step_by(2) {
         rig.control.set_unicast(entry, None)?;
     }
     let even: Vec<_> = (2..reg::RAR_ENTRIES).step_by(2).map(address).collect();
-    check_eq!(arriving(&mut rig, &all)?, even, "addresses that got in, half of them freed");
+    check_eq!(arriving(&mut rig, &all)?, even, "addresses that passed, half of them freed");
     for entry in 1..reg::RAR_ENTRIES {
         rig.control.set_unicast(entry, None)?;
     }
@@ -79,7 +79,7 @@ fn changed_address<B: Bench>(bench: &mut B) -> CaseResult {
     let own = bench.address();
     let mut rig = Rig::open(bench, |config| config.promiscuous = false)?;
     rig.control.set_address(OTHER)?;
-    check_eq!(arriving(&mut rig, &[own, OTHER])?, vec![OTHER], "addresses that got in");
+    check_eq!(arriving(&mut rig, &[own, OTHER])?, vec![OTHER], "addresses that passed");
     Ok(Verdict::Pass)
 }
 
@@ -88,17 +88,16 @@ fn multicast_hash<B: Bench>(bench: &mut B) -> CaseResult {
     let mut rig = Rig::open(bench, |config| config.promiscuous = false)?;
     rig.control.set_multicast(&[GROUP_A]);
     let found = arriving(&mut rig, &[GROUP_B, GROUP_A, GROUP_A_TWIN, OTHER])?;
-    check_eq!(found, vec![GROUP_A, GROUP_A_TWIN], "addresses that got in");
+    check_eq!(found, vec![GROUP_A, GROUP_A_TWIN], "addresses that passed");
     rig.control.set_multicast(&[GROUP_B]);
     let found = arriving(&mut rig, &[GROUP_B, GROUP_A, GROUP_A_TWIN])?;
-    check_eq!(found, vec![GROUP_B], "addresses that got in");
+    check_eq!(found, vec![GROUP_B], "addresses that passed");
     rig.control.set_multicast(&[]);
-    check_eq!(arriving(&mut rig, &[GROUP_A, GROUP_B])?, Vec::<[u8; 6]>::new(), "addresses that got in");
+    check_eq!(arriving(&mut rig, &[GROUP_A, GROUP_B])?, Vec::<[u8; 6]>::new(), "addresses that passed");
     Ok(Verdict::Pass)
 }
 
-/// All 4096 bits, each set alone in turn with others of its word and row cleared: written in
-/// 128 steps, one bit of each register at a time.
+/// All 4096 bits, in 128 steps of one bit in each register, so that neighbours in the word and the table are clear.
 fn multicast_every_bit<B: Bench>(bench: &mut B) -> CaseResult {
     let mut rig = Rig::open(bench, |config| config.promiscuous = false)?;
     // The address whose hash is `hash`.
@@ -115,7 +114,7 @@ fn multicast_every_bit<B: Bench>(bench: &mut B) -> CaseResult {
             tried.push(address(hash ^ 8));
         }
         for (tried, expected) in tried.chunks(192).zip(expected.chunks(64)) {
-            check_eq!(arriving(&mut rig, tried)?, expected.to_vec(), "addresses that got in");
+            check_eq!(arriving(&mut rig, tried)?, expected.to_vec(), "addresses that passed");
         }
     }
     rig.control.set_multicast(&[]);
@@ -134,7 +133,7 @@ fn multicast_offsets<B: Bench>(bench: &mut B) -> CaseResult {
         }
         rig.regs.write(reg::RCTL, control | offset << rctl::MO_SHIFT);
         let found = arriving(&mut rig, &[GROUP_B, GROUP_A])?;
-        check_eq!(found, vec![GROUP_A], "addresses that got in with RCTL.MO = {offset}");
+        check_eq!(found, vec![GROUP_A], "addresses that passed with RCTL.MO = {offset}");
     }
     rig.regs.write(reg::RCTL, control);
     rig.control.set_multicast(&[]);
@@ -146,9 +145,9 @@ fn all_multicast<B: Bench>(bench: &mut B) -> CaseResult {
     let mut rig = Rig::open(bench, |config| config.promiscuous = false)?;
     rig.control.set_all_multicast(true);
     let found = arriving(&mut rig, &[GROUP_B, OTHER, GROUP_A, own, BROADCAST])?;
-    check_eq!(found, vec![GROUP_B, GROUP_A, own, BROADCAST], "addresses that got in");
+    check_eq!(found, vec![GROUP_B, GROUP_A, own, BROADCAST], "addresses that passed");
     rig.control.set_all_multicast(false);
-    check_eq!(arriving(&mut rig, &[GROUP_B, own])?, vec![own], "addresses that got in");
+    check_eq!(arriving(&mut rig, &[GROUP_B, own])?, vec![own], "addresses that passed");
     Ok(Verdict::Pass)
 }
 
@@ -157,9 +156,9 @@ fn promiscuous<B: Bench>(bench: &mut B) -> CaseResult {
     let mut rig = Rig::open(bench, |config| config.promiscuous = false)?;
     let all = [own, OTHER, GROUP_A, GROUP_B, BROADCAST, PEER];
     rig.control.set_promiscuous(true);
-    check_eq!(arriving(&mut rig, &all)?, all.to_vec(), "addresses that got in");
+    check_eq!(arriving(&mut rig, &all)?, all.to_vec(), "addresses that passed");
     rig.control.set_promiscuous(false);
-    check_eq!(arriving(&mut rig, &all)?, vec![own, BROADCAST], "addresses that got in");
+    check_eq!(arriving(&mut rig, &all)?, vec![own, BROADCAST], "addresses that passed");
     Ok(Verdict::Pass)
 }
 
@@ -169,6 +168,6 @@ fn broadcast_refused<B: Bench>(bench: &mut B) -> CaseResult {
     let mut rig = Rig::open(bench, |config| config.promiscuous = false)?;
     let control = rig.regs.read(reg::RCTL);
     rig.regs.write(reg::RCTL, control & !rctl::BAM);
-    check_eq!(arriving(&mut rig, &[BROADCAST, own])?, vec![own], "addresses that got in");
+    check_eq!(arriving(&mut rig, &[BROADCAST, own])?, vec![own], "addresses that passed");
     Ok(Verdict::Pass)
 }

@@ -1,8 +1,8 @@
-//! What the card says about itself, and how it comes out of a reset.
+//! Identity, EEPROM, PHY, and the state after a reset.
 
+use crate::case::Entry;
 use crate::case::{CaseResult, Verdict, check, check_eq};
 use crate::rig::{Regs, Rig};
-use crate::suite::Entry;
 use crate::{Bench, Failure, departure};
 use kpps_datasheet::bit::{cause, ctrl, eecd, eerd, mdic, rah, rctl, status, tctl};
 use kpps_datasheet::{Chip, Media, eeprom, express, mii, reg};
@@ -12,11 +12,11 @@ pub(super) fn cases<B: Bench>() -> Vec<Entry<B>> {
     vec![
         ("identity: the card answers", answers),
         ("identity: PHY identifier", phy_identifier),
-        ("eeprom: check sum and address through EERD", eeprom_register),
-        ("eeprom: check sum and address through EECD", eeprom_pins),
+        ("eeprom: checksum and address through EERD", eeprom_register),
+        ("eeprom: checksum and address through EECD", eeprom_pins),
         ("eeprom: the driver takes the address from it", driver_address),
         ("reset: registers return to their defaults", reset_defaults),
-        ("reset: the driver starts the card anew", driver_reset),
+        ("reset: the driver restarts the card", driver_reset),
         ("registers: keep what is written", keep_values),
     ]
 }
@@ -24,9 +24,9 @@ pub(super) fn cases<B: Bench>() -> Vec<Entry<B>> {
 /// STATUS agrees with the chip: medium, and nothing is all ones.
 fn answers<B: Bench>(bench: &mut B) -> CaseResult {
     let value = Regs::of(bench).read(reg::STATUS);
-    check!(value != u32::MAX, "STATUS reads as all ones: nothing is there");
+    check!(value != u32::MAX, "STATUS reads as all ones: no card");
     let fibre = bench.chip().media() == Media::Fibre;
-    // The 82542 has nothing but fibre and no bit for it.
+    // The 82542 has only fibre, and no bit for it.
     if bench.chip() != Chip::I82542 {
         check_eq!(value & status::TBIMODE != 0, fibre, "STATUS.TBIMODE (SDM 13.4.2)");
     }
@@ -44,7 +44,7 @@ fn phy_read<B: Bench>(bench: &mut B, register: u32) -> Result<u16, Failure> {
             check!(value & mdic::ERROR == 0, "MDIC reports an error for register {register}");
             return Ok((value & mdic::DATA_MASK) as u16);
         }
-        bench.settle(10_000)?;
+        bench.advance(10_000)?;
     }
     Err(format!("MDIC: register {register} is never ready").into())
 }
@@ -86,7 +86,7 @@ fn eeprom_register<B: Bench>(bench: &mut B) -> CaseResult {
             if value & done != 0 {
                 break;
             }
-            bench.settle(10_000)?;
+            bench.advance(10_000)?;
             value = regs.read(reg::EERD);
         }
         check!(value & done != 0, "EERD: word {address:#04x} is never done");
@@ -120,7 +120,7 @@ fn eeprom_pins<B: Bench>(bench: &mut B) -> CaseResult {
             set(selected | data);
             set(selected | data | eecd::SK);
         }
-        // Each rising edge brings a bit; the dummy 0 before the first came with the command's last.
+        // Each rising edge shifts out a bit; the dummy 0 came with the last bit of the command.
         for _ in 0..16 {
             set(selected);
             set(selected | eecd::SK);
@@ -149,7 +149,7 @@ fn reset_defaults<B: Bench>(bench: &mut B) -> CaseResult {
     rig.regs.write(reg::RDTR, 77);
     let before = rig.regs.read(reg::CTRL);
     rig.regs.write(reg::CTRL, before | ctrl::RST);
-    rig.bench.settle(10_000_000)?;
+    rig.bench.advance(10_000_000)?;
     check_eq!(rig.regs.read(reg::CTRL) & ctrl::RST, 0, "CTRL.RST clears itself");
     let ignored = rig.bench.departs(&departure::RESET_IGNORED);
     for (name, register, mask) in [
@@ -163,7 +163,7 @@ fn reset_defaults<B: Bench>(bench: &mut B) -> CaseResult {
         check_eq!(value != 0, ignored, "{name} after a reset is {value:#x}: is it still set");
     }
     rig.control.mask();
-    rig.bench.settle(0)?;
+    rig.bench.advance(0)?;
     Ok(if ignored { Verdict::Departs(&departure::RESET_IGNORED) } else { Verdict::Pass })
 }
 
@@ -171,8 +171,8 @@ fn reset_defaults<B: Bench>(bench: &mut B) -> CaseResult {
 fn driver_reset<B: Bench>(bench: &mut B) -> CaseResult {
     let mut rig = Rig::open(bench, |_| {})?;
     for round in 0..3 {
-        super::size::exchange(&mut rig, super::size::Way::Both, &[60, 1514, 9000], 1)?;
-        // Some frames that nobody waits for.
+        super::size::exchange(&mut rig, super::size::Direction::Both, &[60, 1514, 9000], 1)?;
+        // Some frames that are dropped by the reset.
         for _ in 0..5 {
             let frame = crate::oracle::plain([0xff; 6], crate::oracle::PEER, 300, round);
             rig.send(&frame, 1, &Default::default())?;
@@ -180,11 +180,11 @@ fn driver_reset<B: Bench>(bench: &mut B) -> CaseResult {
         rig.tx.flush();
         rig.control.reset(&mut rig.rx, &mut rig.tx)?;
         rig.wait_for_link(true)?;
-        rig.bench.settle(1_000_000)?;
+        rig.bench.advance(1_000_000)?;
         while rig.bench.collect()?.is_some() {}
         check_eq!(rig.tx.pending(), 0, "descriptors in use after a reset");
     }
-    super::size::exchange(&mut rig, super::size::Way::Both, &[60, 1514, 9000], 1)?;
+    super::size::exchange(&mut rig, super::size::Direction::Both, &[60, 1514, 9000], 1)?;
     Ok(Verdict::Pass)
 }
 

@@ -1,9 +1,9 @@
 //! Causes, masks and the line (SDM 13.4.17 to 13.4.21).
 
+use crate::case::Entry;
 use crate::case::{CaseResult, Verdict, check, check_eq};
 use crate::oracle::{PEER, plain};
 use crate::rig::{QUIET_NS, Rig};
-use crate::suite::Entry;
 use crate::{Bench, Failure, departure};
 use kpps_datasheet::bit::cause;
 use kpps_datasheet::{express, reg, stat};
@@ -41,25 +41,25 @@ fn causes_of<B: Bench>(bench: &B) -> impl Iterator<Item = (&'static str, u32)> +
     CAUSES.into_iter().filter(move |(_, bit)| !(express && *bit == cause::RXSEQ))
 }
 
-/// A driver at rest: link up, nothing pending, everything masked.
+/// An idle driver: link up, nothing pending, everything masked.
 fn at_rest<'b, B: Bench>(
     bench: &'b mut B,
     change: impl FnOnce(&mut kpps_driver::Config),
 ) -> Result<Rig<'b, B>, Failure> {
     let rig = Rig::open(bench, change)?;
-    rig.bench.settle(QUIET_NS)?;
+    rig.bench.advance(QUIET_NS)?;
     icr(&rig);
-    check_eq!(rig.bench.interrupt_line()?, false, "interrupt line of a driver at rest");
+    check_eq!(rig.bench.interrupt_line()?, false, "interrupt line of an idle driver");
     Ok(rig)
 }
 
-/// Reads ICR; without the flag of the 82574 that repeats that there is any cause.
+/// Reads ICR, without the bit of the 82574 that says that there is any cause.
 fn icr<B: Bench>(rig: &Rig<'_, B>) -> u32 {
     let flag = if rig.control.chip().is_pci_express() { express::cause::ASSERTED } else { 0 };
     rig.regs.read(reg::ICR) & !flag
 }
 
-/// Waits for the line; within what the device's own minimum gap between interrupts allows.
+/// Waits for the interrupt line, which the device's minimum gap between interrupts may delay.
 fn asserted<B: Bench>(rig: &mut Rig<'_, B>, what: &str) -> Result<(), Failure> {
     rig.wait(what, |rig| Ok(rig.bench.interrupt_line()?.then_some(())))
 }
@@ -68,7 +68,7 @@ fn software<B: Bench>(bench: &mut B) -> CaseResult {
     let mut rig = at_rest(bench, |_| {})?;
     let causes = causes_of(rig.bench);
     for (name, bit) in causes.clone() {
-        // Masked: the cause is there, the line is not.
+        // Masked: the cause is set, the line is not asserted.
         rig.regs.write(reg::ICS, bit);
         check_eq!(rig.bench.interrupt_line()?, false, "line with {name} masked");
         check_eq!(icr(&rig), bit, "ICR with {name} set");
@@ -95,7 +95,7 @@ fn mask<B: Bench>(bench: &mut B) -> CaseResult {
     check_eq!(rig.regs.read(reg::IMS), cause::RXT0 | cause::LSC | cause::TXDW, "IMS adds up");
     rig.regs.write(reg::IMC, cause::LSC);
     check_eq!(rig.regs.read(reg::IMS), cause::RXT0 | cause::TXDW, "IMC takes away");
-    // Unmasking with a cause pending asserts; masking releases and forgets nothing.
+    // Unmasking with a pending cause asserts the line; masking releases it and keeps the cause.
     rig.regs.write(reg::IMC, cause::ALL);
     rig.regs.write(reg::ICS, cause::RXT0);
     check_eq!(rig.bench.interrupt_line()?, false, "line, masked");
@@ -104,7 +104,7 @@ fn mask<B: Bench>(bench: &mut B) -> CaseResult {
     rig.regs.write(reg::IMC, cause::RXT0);
     check_eq!(rig.bench.interrupt_line()?, false, "line after masking");
     check_eq!(icr(&rig), cause::RXT0, "ICR after masking");
-    // The driver's own.
+    // The driver's methods.
     rig.control.unmask();
     let there = causes_of(rig.bench).fold(0, |all, (_, bit)| all | bit);
     let expected = rig.control.config().interrupts.mask() & there;
@@ -173,20 +173,20 @@ fn transmitted<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
-/// SDM 13.4.17: when the last descriptor has been worked off.
+/// SDM 13.4.17: when the last descriptor is done.
 fn queue_empty<B: Bench>(bench: &mut B) -> CaseResult {
     let always = bench.departs(&departure::TXQE_ALWAYS);
     let mut rig = at_rest(bench, |_| {})?;
     rig.send(&plain([0xff; 6], PEER, 60, 1), 1, &TxMeta::default())?;
     rig.tx.flush();
     rig.sent()?;
-    rig.bench.settle(QUIET_NS)?;
+    rig.bench.advance(QUIET_NS)?;
     let causes = icr(&rig);
     check!(causes & cause::TXQE != 0, "ICR {causes:#x} without TXQE after the only frame");
-    // The tail as it is: nothing is sent, so nothing runs empty.
+    // The same tail again: nothing is sent, so the ring does not run empty.
     let tail = rig.regs.read(reg::TDT);
     rig.regs.write(reg::TDT, tail);
-    rig.bench.settle(QUIET_NS)?;
+    rig.bench.advance(QUIET_NS)?;
     let causes = icr(&rig);
     check_eq!(causes & cause::TXQE != 0, always, "TXQE after a write of TDT that changes nothing");
     Ok(if always { Verdict::Departs(&departure::TXQE_ALWAYS) } else { Verdict::Pass })
@@ -201,8 +201,8 @@ fn few_descriptors<B: Bench>(bench: &mut B) -> CaseResult {
             config.rx_low = low;
         })?;
         rig.regs.read(stat::GPRC);
-        // Nobody refills. The device has 63; near the threshold both answers are right, as the
-        // manual does not say whether it is reached by falling to it or below.
+        // Without refills the device has 63. Near the threshold both answers are right: the manual does not say whether
+        // the number must fall to it or below it.
         let safe = RING - 1 - left - 4;
         for index in 0..safe {
             rig.bench.inject(&plain([0xff; 6], PEER, 60, index))?;
@@ -214,8 +214,8 @@ fn few_descriptors<B: Bench>(bench: &mut B) -> CaseResult {
             rig.bench.inject(&plain([0xff; 6], PEER, 60, index))?;
         }
         rig.wait_received(8)?;
-        // Counted when they enter the FIFO; they leave it soon.
-        rig.bench.settle(QUIET_NS)?;
+        // They are counted when they enter the FIFO, and leave it soon.
+        rig.bench.advance(QUIET_NS)?;
         let causes = icr(&rig);
         let now = RING - 1 - safe - 8;
         check!(causes & cause::RXDMT0 != 0, "no RXDMT0 with {now} of {RING} left ({low:?})");
@@ -242,7 +242,7 @@ fn few_to_transmit<B: Bench>(bench: &mut B) -> CaseResult {
     for _ in 0..40 {
         rig.sent()?;
     }
-    rig.bench.settle(QUIET_NS)?;
+    rig.bench.advance(QUIET_NS)?;
     let causes = icr(&rig);
     check_eq!(causes & cause::TXD_LOW == 0, never, "ICR {causes:#x}: is TXD_LOW absent");
     Ok(if never { Verdict::Departs(&departure::NO_TXD_LOW) } else { Verdict::Pass })
@@ -252,7 +252,7 @@ fn nothing<B: Bench>(bench: &mut B) -> CaseResult {
     let mut rig = at_rest(bench, |_| {})?;
     rig.control.unmask();
     let before = rig.bench.interrupts()?;
-    rig.bench.settle(QUIET_NS)?;
+    rig.bench.advance(QUIET_NS)?;
     check_eq!(rig.bench.interrupts()?, before, "interrupts of a card with nothing to do");
     check_eq!(rig.control.causes()?.0, 0, "ICR of a card with nothing to do");
     rig.control.mask();

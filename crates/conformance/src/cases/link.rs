@@ -1,9 +1,9 @@
-//! The link: up, down, and the interrupt about it.
+//! The link: up, down, and its interrupt.
 
 use crate::Bench;
+use crate::case::Entry;
 use crate::case::{CaseResult, Verdict, check, check_eq};
 use crate::rig::Rig;
-use crate::suite::Entry;
 use kpps_datasheet::bit::{cause, status};
 use kpps_datasheet::reg;
 
@@ -24,8 +24,8 @@ fn comes_up<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
-/// Why a case cannot be tried on this bench.
-pub(super) const NO_CABLE: &str = "nobody here can pull the cable (no link control)";
+/// Why a case does not apply to this bench.
+pub(super) const NO_CABLE: &str = "the bench cannot unplug the cable (no link control)";
 
 /// SDM 13.4.17: LSC on each change.
 fn goes_down_and_up<B: Bench>(bench: &mut B) -> CaseResult {
@@ -38,7 +38,7 @@ fn goes_down_and_up<B: Bench>(bench: &mut B) -> CaseResult {
     for up in [false, true, false, true] {
         rig.bench.set_link(up)?;
         rig.wait("LSC and the interrupt line", |rig| rig.bench.interrupt_line().map(|l| l.then_some(())))?;
-        // The state may take a few causes to arrive at.
+        // The link may change state several times before it is stable.
         let mut causes = 0;
         rig.wait("the link to follow the cable", |rig| {
             causes |= rig.control.causes()?.0;
@@ -62,6 +62,6 @@ fn traffic_afterwards<B: Bench>(bench: &mut B) -> CaseResult {
     rig.wait_for_link(false)?;
     rig.bench.set_link(true)?;
     rig.wait_for_link(true)?;
-    super::size::exchange(&mut rig, super::size::Way::Both, &[60, 61, 1514, 9014], 1)?;
+    super::size::exchange(&mut rig, super::size::Direction::Both, &[60, 61, 1514, 9014], 1)?;
     Ok(Verdict::Pass)
 }

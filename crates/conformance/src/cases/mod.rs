@@ -1,4 +1,4 @@
-//! The cases, by area. Each is a function of a bench; what it returns is in [`crate::case`].
+//! The cases by area. Each is a function of a bench ([`crate::case`]).
 
 mod checksum;
 mod filter;
@@ -15,9 +15,9 @@ mod traffic;
 mod vlan;
 
 use crate::Bench;
-use crate::suite::Entry;
+use crate::case::Entry;
 
-/// All cases but those that measure time.
+/// All cases except those that measure time.
 pub(crate) fn all<B: Bench>() -> Vec<Entry<B>> {
     [
         identity::cases(),

@@ -1,11 +1,11 @@
-//! What came with the 82574: extended descriptors, header split, two queues each way with RSS,
-//! MSI-X (82574 data sheet 7.1, 7.4).
+//! Features of the 82574: extended descriptors, header split, two queues in each direction with RSS, MSI-X (82574 data
+//! sheet 7.1, 7.4).
 
+use crate::case::Entry;
 use crate::case::{CaseResult, Verdict, check, check_eq};
-use crate::cases::size::{Way, exchange};
+use crate::cases::size::{Direction, exchange};
 use crate::oracle::{self, Hashed, Inside, PEER, pattern, plain, tagged};
 use crate::rig::{BUFFER_BYTES, Rig, plain_config, same};
-use crate::suite::Entry;
 use crate::{Bench, Failure};
 use kpps_datasheet::desc::extended::RssType;
 use kpps_driver::config::{Rss, RxFormat};
@@ -13,7 +13,7 @@ use kpps_driver::{Checksum, Config, Hash, Pair, Queues, TxMeta, probe_queues};
 use kpps_platform::{Buffer, BufferSource, Platform};
 
 const ONE_FORMAT: &str = "the chip has legacy descriptors only";
-const ONE_QUEUE: &str = "the chip has one queue each way";
+const ONE_QUEUE: &str = "the chip has one queue in each direction";
 const NO_MSIX: &str = "the chip has no MSI-X";
 const NO_MESSAGES: &str = "this bench has no MSI-X: UIO offers none";
 /// Bytes of a header buffer.
@@ -21,25 +21,25 @@ const HEADER_BYTES: u16 = 128;
 
 pub(super) fn cases<B: Bench>() -> Vec<Entry<B>> {
     vec![
-        ("queues: legacy and extended descriptors say the same", formats),
+        ("queues: legacy and extended descriptors agree", formats),
         ("queues: header split, headers of every kind", header_split),
         ("queues: header split, every size", header_split_sizes),
-        ("queues: RSS spreads by table, and the hash is right", spread),
-        ("queues: RSS, key and table of our own", own_key),
+        ("queues: RSS distributes by table, and the hash is right", spread),
+        ("queues: RSS with another key and table", own_key),
         ("queues: both send and receive at once", both_ways),
         ("queues: MSI-X, each vector for its causes", vectors),
         ("queues: MSI-X, one vector for everything", one_vector),
     ]
 }
 
-/// Everything that a descriptor says of a frame, in both formats.
+/// Both descriptor formats report the same of a frame.
 fn formats<B: Bench>(bench: &mut B) -> CaseResult {
     if !bench.chip().has_extended_rx() {
         return Ok(Verdict::NotApplicable(ONE_FORMAT));
     }
     for format in [RxFormat::Legacy, RxFormat::Extended] {
         let mut rig = Rig::open(bench, |config| (config.rx_format, config.vlan) = (format, true))?;
-        exchange(&mut rig, Way::Both, &[60, 61, 1514, 2047, 2048, 2049, 4096, 9014], 1)?;
+        exchange(&mut rig, Direction::Both, &[60, 61, 1514, 2047, 2048, 2049, 4096, 9014], 1)?;
         let good = oracle::ip(Inside::Tcp4, [0xff; 6], PEER, &pattern(1, 100));
         let mut bad = good.clone();
         bad[40] ^= 1;
@@ -54,7 +54,7 @@ fn formats<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
-/// The driver with several queues or split headers, on a bench.
+/// The driver with several queues or header split, on a bench.
 struct Many<'b, B: Bench> {
     device: Queues<B::Platform, B::Source>,
     bench: &'b mut B,
@@ -96,7 +96,7 @@ impl<'b, B: Bench> Many<'b, B> {
             if self.bench.platform().now_ns() - since > 5_000_000_000 {
                 return Err(format!("{what}: not within 5 s").into());
             }
-            self.bench.settle(100_000)?;
+            self.bench.advance(100_000)?;
         }
     }
 
@@ -164,7 +164,7 @@ fn header_split<B: Bench>(bench: &mut B) -> CaseResult {
             check_eq!(sizes, expected, "parts (is header, B) of {what}");
         }
     }
-    // No headers that the chip knows: the header buffer is filled first.
+    // Without headers that the chip knows, the header buffer is filled first.
     let parts = many.receive(&plain([0xff; 6], PEER, 1000, 3))?;
     let sizes: Vec<_> = parts.iter().map(|part| (part.header, part.bytes.len())).collect();
     check_eq!(sizes, vec![(true, 128), (false, 872)], "parts of a frame that is not IP");
@@ -194,7 +194,7 @@ fn flows(count: u8) -> Vec<Vec<u8>> {
     for flow in 0..count {
         for inside in Inside::ALL {
             let mut frame = oracle::ip(inside, [0xff; 6], PEER, &pattern(flow.into(), 60));
-            // Checksums are not looked at here: addresses and ports are changed under them.
+            // Addresses and ports change without the checksums, which nothing checks here.
             let (address, port) = if inside.is_v4() { (29, 35) } else { (37, 55) };
             frame[address] = flow.wrapping_mul(37);
             frame[port] = flow;
@@ -224,7 +224,7 @@ fn spreads<B: Bench>(bench: &mut B, rss: Rss) -> Result<[usize; 2], Failure> {
         check_eq!(parts[0].queue, queue, "queue of hash {value:#010x}");
         counts[queue] += 1;
     }
-    // What has no hash is queue 0's.
+    // Frames without a hash go to queue 0.
     let parts = many.receive(&plain([0xff; 6], PEER, 60, 1))?;
     check_eq!((parts[0].queue, parts[0].hash), (0, None), "queue and hash of a frame that is not IP");
     Ok(counts)
@@ -248,7 +248,7 @@ fn own_key<B: Bench>(bench: &mut B) -> CaseResult {
     rss.key[3] = 0x11;
     rss.table = std::array::from_fn(|entry| u8::from(entry % 5 == 0));
     spreads(bench, rss)?;
-    // All to one, then all to the other.
+    // All frames to one queue, then all to the other.
     for queue in [0, 1] {
         let counts = spreads(bench, Rss { table: [queue; 128], ..Rss::DEFAULT })?;
         check_eq!(counts[usize::from(1 - queue)], 0, "frames in queue {}", 1 - queue);
@@ -301,7 +301,7 @@ fn both_ways<B: Bench>(bench: &mut B) -> CaseResult {
 
 /// Which of the first three vectors have fired.
 fn fired<B: Bench>(many: &mut Many<'_, B>) -> Result<[bool; 3], Failure> {
-    many.bench.settle(1_000_000)?;
+    many.bench.advance(1_000_000)?;
     let mut fired = [false; 3];
     for (vector, fired) in (0..).zip(&mut fired) {
         *fired = many.bench.take_message(vector)?;
@@ -360,7 +360,7 @@ fn vectors<B: Bench>(bench: &mut B) -> CaseResult {
             many.device.pairs[queue].vector.mask();
             many.receive(&frames[queue])?;
             check_eq!(fired(&mut many)?, [false; 3], "vectors that fired, masked, round {round}");
-            // What came while it was masked fires when it is unmasked.
+            // A cause that came while masked fires when it is unmasked.
             many.device.pairs[queue].vector.unmask();
             only(&mut many, queue, "a frame that came while masked")?;
             many.device.pairs[queue].vector.unmask();
@@ -382,7 +382,7 @@ fn vectors<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
-/// One vector is as good as a line: the services work with it.
+/// One vector works as a line does: the services need no change.
 fn one_vector<B: Bench>(bench: &mut B) -> CaseResult {
     if bench.chip().vectors() == 0 {
         return Ok(Verdict::NotApplicable(NO_MSIX));
@@ -391,7 +391,7 @@ fn one_vector<B: Bench>(bench: &mut B) -> CaseResult {
         return Ok(Verdict::NotApplicable(NO_MESSAGES));
     }
     let mut rig = Rig::open(bench, |_| {})?;
-    rig.bench.settle(5_000_000)?;
+    rig.bench.advance(5_000_000)?;
     rig.control.causes()?;
     rig.control.unmask();
     rig.bench.take_message(0)?;

@@ -1,11 +1,11 @@
-//! Rings: around their end, full, empty, of every allowed shape.
+//! Rings: wrapping around, full, empty, of every allowed size and policy.
 
+use crate::case::Entry;
 use crate::case::{CaseResult, Verdict, check, check_eq};
-use crate::cases::size::{Way, exchange};
+use crate::cases::size::{Direction, exchange};
 use crate::oracle::{PEER, plain};
 use crate::raw::RawReceiver;
 use crate::rig::{QUIET_NS, Rig, same};
-use crate::suite::Entry;
 use crate::{Bench, departure};
 use kpps_datasheet::bit::cause;
 use kpps_datasheet::{desc, stat};
@@ -15,15 +15,15 @@ use kpps_platform::{Buffer, BufferSource};
 
 pub(super) fn cases<B: Bench>() -> Vec<Entry<B>> {
     vec![
-        ("ring: many times around the smallest", smallest),
-        ("ring: many times around the largest", largest),
-        ("ring: every policy of buffers and refilling", policies),
+        ("ring: the smallest, wrapped many times", smallest),
+        ("ring: the largest, wrapped many times", largest),
+        ("ring: every policy for buffers and refilling", policies),
         ("ring: transmit reports, every policy", reports),
         ("ring: transmit full, and empty again", transmit_full),
         ("ring: receive empty, and filled again", receive_empty),
         ("ring: a frame of more descriptors than are free", receive_short_of_descriptors),
         ("ring: null receive descriptors are skipped", null_descriptors),
-        ("ring: no buffers to be had, and then some", no_buffers),
+        ("ring: without buffers, then with some", no_buffers),
     ]
 }
 
@@ -33,15 +33,15 @@ fn sizes(count: usize) -> Vec<usize> {
 
 fn smallest<B: Bench>(bench: &mut B) -> CaseResult {
     let mut rig = Rig::open(bench, |config| (config.rx_ring, config.tx_ring) = (8, 8))?;
-    exchange(&mut rig, Way::Both, &sizes(500), 1)?;
+    exchange(&mut rig, Direction::Both, &sizes(500), 1)?;
     Ok(Verdict::Pass)
 }
 
 fn largest<B: Bench>(bench: &mut B) -> CaseResult {
-    // As many as there are buffers for, where the chip can have more.
+    // At most as many as there are buffers.
     let ring = bench.chip().max_ring().min(512);
     let mut rig = Rig::open(bench, |config| (config.rx_ring, config.tx_ring) = (ring, ring))?;
-    exchange(&mut rig, Way::Both, &sizes(3 * usize::from(ring)), 1)?;
+    exchange(&mut rig, Direction::Both, &sizes(3 * usize::from(ring)), 1)?;
     Ok(Verdict::Pass)
 }
 
@@ -54,9 +54,9 @@ fn policies<B: Bench>(bench: &mut B) -> CaseResult {
                     config.buffers = buffers;
                     config.refill = Refill { when, group };
                 })?;
-                // A group holds fewer than itself back, so it must fit beside a batch.
+                // A group holds back fewer descriptors than its size, so it must fit beside a batch.
                 for batch in sizes(200).chunks(20) {
-                    exchange(&mut rig, Way::In, batch, 1)?;
+                    exchange(&mut rig, Direction::In, batch, 1)?;
                 }
                 check_eq!(rig.rx.counters().nonsense, 0, "descriptors that made no sense");
             }
@@ -73,8 +73,8 @@ fn reports<B: Bench>(bench: &mut B) -> CaseResult {
                 config.completion = Completion { report_every, delay };
                 config.moderation.tidv = 8;
             })?;
-            exchange(&mut rig, Way::Out, &sizes(150), 1)?;
-            exchange(&mut rig, Way::Out, &sizes(50), 3)?;
+            exchange(&mut rig, Direction::Out, &sizes(150), 1)?;
+            exchange(&mut rig, Direction::Out, &sizes(50), 3)?;
             rig.wait("all reports", |rig| {
                 rig.tx.reclaim(usize::MAX);
                 Ok((rig.tx.pending() == 0).then_some(()))
@@ -84,7 +84,7 @@ fn reports<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
-/// A full ring takes nothing more, loses nothing, and comes empty.
+/// A full ring refuses frames, loses none, and drains.
 fn transmit_full<B: Bench>(bench: &mut B) -> CaseResult {
     const RING: usize = 64;
     let mut rig = Rig::open(bench, |config| config.tx_ring = RING as u16)?;
@@ -103,7 +103,7 @@ fn transmit_full<B: Bench>(bench: &mut B) -> CaseResult {
                 }
             }
         }
-        // One descriptor stays free: tail = head would look empty (SDM 3.4).
+        // One descriptor stays free, because tail = head means empty (SDM 3.4).
         check_eq!(taken, RING - 1, "frames taken");
         check_eq!(rig.tx.free(), 0, "descriptors free");
         rig.tx.flush();
@@ -119,8 +119,8 @@ fn transmit_full<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
-/// More frames than ring and FIFO hold while nobody polls: what is lost is counted as missed,
-/// everything else arrives in order, and reception goes on (SDM 3.2.6, 13.7.5).
+/// More frames than ring and FIFO hold, without a poll: lost frames are counted as missed, all others arrive in order,
+/// and reception continues (SDM 3.2.6, 13.7.5).
 fn receive_empty<B: Bench>(bench: &mut B) -> CaseResult {
     const FRAMES: usize = 100;
     const SIZE: usize = 1500;
@@ -135,7 +135,7 @@ fn receive_empty<B: Bench>(bench: &mut B) -> CaseResult {
     for index in 0..FRAMES {
         rig.bench.inject(&frame(index))?;
     }
-    rig.bench.settle(20_000_000)?;
+    rig.bench.advance(20_000_000)?;
     let causes = rig.control.causes()?.0;
     let missed_early = missed.more(&rig);
     let no_descriptor = rig.regs.read(stat::RNBC);
@@ -166,7 +166,7 @@ fn receive_empty<B: Bench>(bench: &mut B) -> CaseResult {
     }
     check!(got.len() >= RING - 1, "{} frames received, fewer than the ring has room for", got.len());
     check_eq!(got.len() as u64 + lost, FRAMES as u64, "frames received and missed");
-    exchange(&mut rig, Way::In, &[60, 1514, 9014], 1)?;
+    exchange(&mut rig, Direction::In, &[60, 1514, 9014], 1)?;
     Ok(if late { Verdict::Departs(&departure::MISSED_LATE) } else { Verdict::Pass })
 }
 
@@ -177,12 +177,12 @@ pub(super) struct Missed {
 }
 
 impl Missed {
-    /// From now on.
+    /// Starts counting.
     pub(super) fn new<B: Bench>(rig: &Rig<'_, B>) -> Self {
         let sticky = rig.bench.departs(&departure::DROPPED_NOT_WAITING);
         Self { sticky, last: rig.regs.read(stat::MPC) }
     }
-    /// Since the last time.
+    /// The growth since the last call.
     pub(super) fn more<B: Bench>(&mut self, rig: &Rig<'_, B>) -> u64 {
         let now = rig.regs.read(stat::MPC);
         let before = std::mem::replace(&mut self.last, now);
@@ -210,7 +210,7 @@ fn receive_short_of_descriptors<B: Bench>(bench: &mut B) -> CaseResult {
             Ok((rig.regs.read(stat::MPC) != before).then_some(()))
         })?;
     }
-    rig.bench.settle(QUIET_NS)?;
+    rig.bench.advance(QUIET_NS)?;
     let got: Vec<_> = rig.received_all()?.into_iter().map(|got| got.bytes).collect();
     let overtaken = rig.bench.departs(&departure::OVERTAKEN);
     let expected = match (drops, overtaken) {
@@ -235,7 +235,7 @@ fn receive_short_of_descriptors<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(if overtaken { Verdict::Departs(&departure::OVERTAKEN) } else { Verdict::Pass })
 }
 
-/// SDM 3.2.5.2: nothing is stored for a descriptor without address; it is written back with DD.
+/// SDM 3.2.5.2: a descriptor without an address stores nothing; it is written back with DD.
 fn null_descriptors<B: Bench>(bench: &mut B) -> CaseResult {
     const NULL: [usize; 3] = [0, 2, 3];
     let mut raw = RawReceiver::open(bench, 16)?;
@@ -248,7 +248,7 @@ fn null_descriptors<B: Bench>(bench: &mut B) -> CaseResult {
         raw.rig.bench.inject(&frame)?;
         let written = raw.written(index)?;
         let what = format!("frame in descriptor {index}");
-        // Behind the frame the FCS, on chips that cannot strip it.
+        // The FCS follows the frame, on chips that cannot strip it.
         let fcs = if raw.rig.control.chip().has_fcs_strip() { 0 } else { 4 };
         let bytes = raw.bytes(index, written.length.saturating_sub(fcs))?;
         same(&what, bytes, &frame)?;
@@ -259,7 +259,7 @@ fn null_descriptors<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
-/// A consumer that keeps every buffer starves the ring; giving some back revives it.
+/// A consumer that keeps every buffer empties the ring; returned buffers refill it.
 fn no_buffers<B: Bench>(bench: &mut B) -> CaseResult {
     let mut rig = Rig::open(bench, |config| config.rx_ring = 32)?;
     let mut hoard = Vec::new();
@@ -288,7 +288,7 @@ fn no_buffers<B: Bench>(bench: &mut B) -> CaseResult {
         rig.rx.source_mut().give(buffer);
     }
     check_eq!(rig.rx.refill(), 0, "empty slots after refilling");
-    exchange(&mut rig, Way::In, &sizes(100), 1)?;
+    exchange(&mut rig, Direction::In, &sizes(100), 1)?;
     let meta = TxMeta::default();
     rig.send(&frame(1), 1, &meta)?;
     rig.tx.flush();

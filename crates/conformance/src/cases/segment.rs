@@ -1,9 +1,9 @@
 //! TCP segmentation, byte by byte (SDM 3.5).
 
+use crate::case::Entry;
 use crate::case::{CaseResult, Verdict, check, check_eq};
 use crate::oracle::{Large, PEER, pattern};
 use crate::rig::{QUIET_NS, Rig, same};
-use crate::suite::Entry;
 use crate::{Bench, Failure, departure};
 use kpps_driver::{Fragment, Offload, Refusal, Segmentation, Sum, TxMeta};
 use kpps_platform::BufferSource;
@@ -19,7 +19,7 @@ pub(super) fn cases<B: Bench>() -> Vec<Entry<B>> {
         ("segmentation: each segment gets the VLAN tag", with_tag),
         ("segmentation: buffers of any shape", shapes),
         ("segmentation: between plain frames and other contexts", mixed),
-        ("segmentation: refused where there is none, or makes no sense", refused),
+        ("segmentation: refused if unsupported or invalid", refused),
     ]
 }
 
@@ -27,7 +27,7 @@ fn large(v4: bool, payload: usize) -> Large {
     Large {
         to: [0xff; 6],
         from: PEER,
-        // Wraps within a large send.
+        // It wraps within a large send.
         identification: 0xfff8,
         v4,
         sequence: 0xffff_f000,
@@ -54,7 +54,7 @@ fn segmentation(large: &Large, mss: usize) -> Segmentation {
     }
 }
 
-/// The verdict of a case whose segments are all as they should be, or departed.
+/// The verdict of a case whose segments are all right, or depart in the known way.
 pub(super) fn verdict<B: Bench>(rig: &Rig<'_, B>) -> Verdict {
     match rig.bench.departs(&departure::SEGMENTS_ARE_FRAGMENTS) {
         true => Verdict::Departs(&departure::SEGMENTS_ARE_FRAGMENTS),
@@ -62,8 +62,8 @@ pub(super) fn verdict<B: Bench>(rig: &Rig<'_, B>) -> Verdict {
     }
 }
 
-/// What a device sends that cuts a large frame into IP fragments: put together, they are one TCP
-/// segment with all of the payload. Over IPv6 nothing says that the pieces belong together.
+/// Checks the frames of a device that cuts a large send into IP fragments: reassembled, they are one TCP segment with the
+/// whole payload. Over IPv6 the pieces have no fragment headers.
 fn fragments<B: Bench>(rig: &mut Rig<'_, B>, large: &Large) -> Result<(), Failure> {
     let tag = if large.vlan.is_some() { 4 } else { 0 };
     let ip = 14 + tag;
@@ -156,7 +156,7 @@ fn v4<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(verdict(&rig))
 }
 
-/// SDM 3.5.4: the last segment holds what is left; there is none for nothing.
+/// SDM 3.5.4: the last segment holds the rest; there is no empty segment.
 fn whole<B: Bench>(bench: &mut B) -> CaseResult {
     if !bench.chip().has_tso() {
         return Ok(Verdict::NotApplicable(NO_TSO));
@@ -171,7 +171,7 @@ fn whole<B: Bench>(bench: &mut B) -> CaseResult {
             let bytes = large.header_bytes().max(if rig.bench.is_padded() { 60 } else { 0 });
             check_eq!(extra.len(), bytes, "bytes of the segment too many");
         }
-        rig.bench.settle(QUIET_NS)?;
+        rig.bench.advance(QUIET_NS)?;
         check!(rig.bench.collect()?.is_none(), "more frames than segments");
     }
     Ok(if departs { Verdict::Departs(&departure::EMPTY_LAST_SEGMENT) } else { verdict(&rig) })
@@ -195,8 +195,8 @@ fn short<B: Bench>(bench: &mut B) -> CaseResult {
         })?;
     }
     if padded {
-        // All segments are right, as far as one can see.
-        return Ok(Verdict::NotApplicable("the peer pads what is short: who did it cannot be seen"));
+        // All segments are right as far as this bench shows.
+        return Ok(Verdict::NotApplicable("the peer pads short frames, which hides what the card did"));
     }
     Ok(if departs { Verdict::Departs(&departure::NO_PADDING) } else { verdict(&rig) })
 }
@@ -246,7 +246,7 @@ fn shapes<B: Bench>(bench: &mut B) -> CaseResult {
     if rig.bench.departs(&departure::MANY_BUFFERS_NOT_SENT) {
         let meta = TxMeta { vlan: None, offload: Offload::Segment(segmentation(&large, 700)) };
         rig.send(&large.frame(), many, &meta)?;
-        super::size::exchange(&mut rig, super::size::Way::Out, &[60], 1)?;
+        super::size::exchange(&mut rig, super::size::Direction::Out, &[60], 1)?;
         return Ok(Verdict::Departs(&departure::MANY_BUFFERS_NOT_SENT));
     }
     send(&mut rig, &large, 700, many)?;
@@ -261,7 +261,7 @@ fn mixed<B: Bench>(bench: &mut B) -> CaseResult {
     let mut rig = Rig::open(bench, |_| {})?;
     for round in 0..20 {
         send(&mut rig, &large(true, 4000), 900 + round, 1 + round % 3)?;
-        super::size::exchange(&mut rig, super::size::Way::Out, &[60, 900 + round], 1)?;
+        super::size::exchange(&mut rig, super::size::Direction::Out, &[60, 900 + round], 1)?;
         super::checksum::exchange(&mut rig, round)?;
     }
     Ok(verdict(&rig))
@@ -292,7 +292,7 @@ fn refused<B: Bench>(bench: &mut B) -> CaseResult {
         }
     }
     check_eq!(rig.tx.pending(), 0, "descriptors in use after nothing was taken");
-    // What was refused left no trace.
-    super::size::exchange(&mut rig, super::size::Way::Out, &[60, 1514], 1)?;
+    // Refused frames leave the queue as it was.
+    super::size::exchange(&mut rig, super::size::Direction::Out, &[60, 1514], 1)?;
     Ok(Verdict::Pass)
 }

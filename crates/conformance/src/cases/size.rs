@@ -1,10 +1,9 @@
-//! Every size of frame from 60 to 9014 bytes (without FCS), out, in and around, in one buffer
-//! and in many.
+//! Every frame size from 60 to 9014 bytes (without FCS): sent, received and looped back, in one buffer and in many.
 
+use crate::case::Entry;
 use crate::case::{CaseResult, Verdict, check, check_eq};
 use crate::oracle::{PEER, plain};
 use crate::rig::{QUIET_NS, Rig, same};
-use crate::suite::Entry;
 use crate::{Bench, Failure, departure};
 use kpps_datasheet::stat;
 use kpps_driver::{Loopback, TxMeta};
@@ -33,24 +32,24 @@ pub(super) fn cases<B: Bench>() -> Vec<Entry<B>> {
     ]
 }
 
-/// Which way frames go.
+/// The path of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Direction {
     /// From the driver to the wire.
     Out,
     /// From the wire to the driver.
     In,
     /// Both, one after the other.
     Both,
-    /// From the driver to the driver.
+    /// From the driver back to the driver (loopback).
     Around,
 }
 
-/// Sends one frame of each size and checks that the same comes out at the other end, in order.
-/// As many at a time as surely fit into the rings.
+/// Sends one frame of each size and checks that it arrives unchanged and in order. At most as many at a time as fit into
+/// the rings.
 pub(super) fn exchange<B: Bench>(
     rig: &mut Rig<'_, B>,
-    way: Way,
+    way: Direction,
     sizes: &[usize],
     pieces: usize,
 ) -> Result<(), Failure> {
@@ -58,7 +57,7 @@ pub(super) fn exchange<B: Bench>(
     let buffer = usize::from(config.rx_buffer_bytes);
     let receive = usize::from(config.rx_ring) - rig.rx.held_back();
     let room = receive.min(config.tx_ring.into()) - 2;
-    // One more where the FCS comes apart.
+    // One more where the FCS has its own descriptor.
     let cost = |size: usize| ((size + 4).div_ceil(buffer) + 1).max(pieces * 4);
     let mut rest = sizes;
     while !rest.is_empty() {
@@ -74,13 +73,13 @@ pub(super) fn exchange<B: Bench>(
         let (batch, later) = rest.split_at(count);
         rest = later;
         match way {
-            Way::Out => out(rig, batch, pieces)?,
-            Way::In => into(rig, batch)?,
-            Way::Both => {
+            Direction::Out => out(rig, batch, pieces)?,
+            Direction::In => into(rig, batch)?,
+            Direction::Both => {
                 out(rig, batch, pieces)?;
                 into(rig, batch)?;
             }
-            Way::Around => around(rig, batch, pieces)?,
+            Direction::Around => around(rig, batch, pieces)?,
         }
     }
     Ok(())
@@ -138,7 +137,7 @@ fn every_size() -> Vec<usize> {
 }
 
 fn transmit_whole<B: Bench>(bench: &mut B) -> CaseResult {
-    exchange(&mut Rig::open(bench, |_| {})?, Way::Out, &every_size(), 1)?;
+    exchange(&mut Rig::open(bench, |_| {})?, Direction::Out, &every_size(), 1)?;
     Ok(Verdict::Pass)
 }
 
@@ -146,17 +145,17 @@ fn transmit_pieces<B: Bench>(bench: &mut B) -> CaseResult {
     let mut rig = Rig::open(bench, |_| {})?;
     for pieces in [2, 3, 7] {
         let sizes: Vec<usize> = every_size().into_iter().filter(|size| size % 7 == pieces % 7).collect();
-        exchange(&mut rig, Way::Out, &sizes, pieces)?;
+        exchange(&mut rig, Direction::Out, &sizes, pieces)?;
     }
     // The rest in five, and some in very many.
     let sizes: Vec<usize> =
         every_size().into_iter().filter(|size| ![0, 2, 3].contains(&(size % 7))).collect();
-    exchange(&mut rig, Way::Out, &sizes, 5)?;
-    exchange(&mut rig, Way::Out, &[60, 61, 1000, 1514, 9014], 24)?;
+    exchange(&mut rig, Direction::Out, &sizes, 5)?;
+    exchange(&mut rig, Direction::Out, &[60, 61, 1000, 1514, 9014], 24)?;
     Ok(Verdict::Pass)
 }
 
-/// Pads as IEEE 802.3 clause 3.2.8 wants it.
+/// Pads a frame (IEEE 802.3, 3.2.8).
 fn padded(mut frame: Vec<u8>) -> Vec<u8> {
     frame.resize(frame.len().max(SMALLEST), 0);
     frame
@@ -185,7 +184,7 @@ fn transmit_short_pieces<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
-/// Nothing was asked for but to send the bytes as they are.
+/// Frames without offloads must be sent as they are, valid IP or not.
 fn transmit_nonsense<B: Bench>(bench: &mut B) -> CaseResult {
     let departs = bench.departs(&departure::NONSENSE_NOT_SENT);
     let mut rig = Rig::open(bench, |_| {})?;
@@ -204,12 +203,12 @@ fn transmit_nonsense<B: Bench>(bench: &mut B) -> CaseResult {
 
 fn receive_whole<B: Bench>(bench: &mut B) -> CaseResult {
     let mut rig = Rig::open(bench, |config| config.rx_buffer_bytes = 16384)?;
-    exchange(&mut rig, Way::In, &every_size(), 1)?;
+    exchange(&mut rig, Direction::In, &every_size(), 1)?;
     Ok(Verdict::Pass)
 }
 
 fn receive_2048<B: Bench>(bench: &mut B) -> CaseResult {
-    exchange(&mut Rig::open(bench, |_| {})?, Way::In, &every_size(), 1)?;
+    exchange(&mut Rig::open(bench, |_| {})?, Direction::In, &every_size(), 1)?;
     Ok(Verdict::Pass)
 }
 
@@ -218,22 +217,22 @@ fn receive_256<B: Bench>(bench: &mut B) -> CaseResult {
     // Around every multiple of the buffer, with and without the FCS.
     let near = |size: &usize| (size + 6) % 256 < 12;
     let sizes: Vec<usize> = every_size().into_iter().filter(near).collect();
-    exchange(&mut rig, Way::In, &sizes, 1)?;
+    exchange(&mut rig, Direction::In, &sizes, 1)?;
     Ok(Verdict::Pass)
 }
 
-/// The driver cuts the FCS off where the card does not.
+/// The driver cuts off the FCS where the card does not.
 fn receive_with_fcs<B: Bench>(bench: &mut B) -> CaseResult {
     let mut rig = Rig::open(bench, |config| config.strip_fcs = false)?;
     let near = |size: &usize| *size < 200 || (size + 8) % 2048 < 16;
     let sizes: Vec<usize> = every_size().into_iter().filter(near).collect();
-    exchange(&mut rig, Way::In, &sizes, 1)?;
+    exchange(&mut rig, Direction::In, &sizes, 1)?;
     let apart = rig.bench.departs(&departure::FCS_APART);
     Ok(if apart { Verdict::Departs(&departure::FCS_APART) } else { Verdict::Pass })
 }
 
-/// Injects a frame of each size, each behind it a frame of 60 B that shall arrive, and checks
-/// which of the former do.
+/// Injects a frame of each size, each followed by a frame of 60 bytes that must arrive, and checks which of the former
+/// arrive.
 fn arrive<B: Bench>(
     rig: &mut Rig<'_, B>,
     sizes: &[usize],
@@ -259,12 +258,12 @@ fn receive_too_long<B: Bench>(bench: &mut B) -> CaseResult {
     let departs = bench.departs(&departure::LONG_WITHOUT_FCS);
     let mut rig = Rig::open(bench, |config| config.max_frame_bytes = 1522)?;
     let longest = if departs { 1522 } else { 1518 };
-    // The driver refuses what exceeds its own limit; that it does not see more is the point here.
+    // The driver refuses frames beyond its own limit. This checks that the device passes none of them on.
     let before = rig.rx.counters().nonsense;
     arrive(&mut rig, &[1514, 1517, 1518, 1523, 1524, 2000, 9000], |size| (size <= longest).then_some(size))?;
     check_eq!(rig.rx.counters().nonsense, before, "frames that reached the driver and were refused");
     if departs {
-        // 1519 to 1522 B without FCS get through to the driver.
+        // Frames of 1519 to 1522 bytes without FCS reach the driver.
         arrive(&mut rig, &[1519, 1522], Some)?;
         return Ok(Verdict::Departs(&departure::LONG_WITHOUT_FCS));
     }
@@ -286,7 +285,7 @@ fn receive_spoiled<B: Bench>(bench: &mut B) -> CaseResult {
     let mut rig = Rig::open(bench, |_| {})?;
     rig.regs.read(stat::CRCERRS);
     for (index, size) in [60, 61, 1514, 2047, 9014].into_iter().enumerate() {
-        if !rig.bench.inject_spoiled(&frame(size))? {
+        if !rig.bench.inject_bad_fcs(&frame(size))? {
             return Ok(Verdict::NotApplicable("the wire of this device carries no FCS"));
         }
         rig.bench.inject(&frame(60 + index))?;
@@ -298,15 +297,15 @@ fn receive_spoiled<B: Bench>(bench: &mut B) -> CaseResult {
 
 fn loopback_phy<B: Bench>(bench: &mut B) -> CaseResult {
     if !bench.chip().has_mdic() {
-        return Ok(Verdict::NotApplicable("the card has no PHY that could loop back"));
+        return Ok(Verdict::NotApplicable("the card has no PHY for loopback"));
     }
     let mut rig = Rig::open(bench, |_| {})?;
     rig.loop_back(Loopback::Phy)?;
-    exchange(&mut rig, Way::Around, &every_size(), 1)?;
+    exchange(&mut rig, Direction::Around, &every_size(), 1)?;
     check!(rig.bench.collect()?.is_none(), "a looped frame left through the cable as well");
     rig.control.set_loopback(Loopback::Off)?;
     rig.wait_for_link(true)?;
-    exchange(&mut rig, Way::Both, &[60, 1514], 1)?;
+    exchange(&mut rig, Direction::Both, &[60, 1514], 1)?;
     Ok(Verdict::Pass)
 }
 
@@ -317,11 +316,11 @@ fn loopback_transceiver<B: Bench>(bench: &mut B) -> CaseResult {
     }
     let mut rig = Rig::open(bench, |_| {})?;
     rig.loop_back(Loopback::Transceiver)?;
-    exchange(&mut rig, Way::Around, &every_size(), 1)?;
+    exchange(&mut rig, Direction::Around, &every_size(), 1)?;
     check!(rig.bench.collect()?.is_none(), "a looped frame left through the cable as well");
     rig.control.set_loopback(Loopback::Off)?;
     rig.wait_for_link(true)?;
-    exchange(&mut rig, Way::Both, &[60, 1514], 1)?;
+    exchange(&mut rig, Direction::Both, &[60, 1514], 1)?;
     Ok(Verdict::Pass)
 }
 
@@ -337,18 +336,18 @@ fn loopback_without_cable<B: Bench>(bench: &mut B) -> CaseResult {
     rig.wait_for_link(false)?;
     if departs {
         rig.control.set_loopback(mode)?;
-        rig.bench.settle(QUIET_NS)?;
+        rig.bench.advance(QUIET_NS)?;
         rig.send(&frame(60), 1, &TxMeta::default())?;
         rig.tx.flush();
-        rig.bench.settle(QUIET_NS)?;
+        rig.bench.advance(QUIET_NS)?;
         check!(rig.poll()?.is_none(), "a frame was looped back");
     } else {
         rig.loop_back(mode)?;
-        exchange(&mut rig, Way::Around, &[60, 1514, 9014], 1)?;
+        exchange(&mut rig, Direction::Around, &[60, 1514, 9014], 1)?;
     }
     rig.bench.set_link(true)?;
     rig.control.set_loopback(Loopback::Off)?;
     rig.wait_for_link(true)?;
-    exchange(&mut rig, Way::Both, &[60, 1514], 1)?;
+    exchange(&mut rig, Direction::Both, &[60, 1514], 1)?;
     Ok(if departs { Verdict::Departs(&departure::LOOPBACK_NEEDS_LINK) } else { Verdict::Pass })
 }

@@ -1,10 +1,10 @@
-//! Statistics registers equal what was sent (SDM 13.7).
+//! The statistics registers match the frames (SDM 13.7).
 
+use crate::case::Entry;
 use crate::case::{CaseResult, Verdict, check_eq};
 use crate::cases::ring::Missed;
 use crate::oracle::{PEER, plain, tagged};
 use crate::rig::Rig;
-use crate::suite::Entry;
 use crate::{Bench, Failure, departure};
 use kpps_datasheet::stat;
 use kpps_driver::{Stats, TxMeta};
@@ -27,13 +27,13 @@ pub(super) fn cases<B: Bench>() -> Vec<Entry<B>> {
 /// Sizes at the edges of the classes, without FCS.
 const SIZES: [usize; 14] = [60, 61, 123, 124, 251, 252, 507, 508, 1019, 1020, 1514, 1518, 4000, 9014];
 
-/// Frames of the test: each size once to everyone, twice to a group, three times to a station.
+/// The test frames: each size once as broadcast, twice as multicast, three times as unicast.
 fn frames(station: [u8; 6]) -> Vec<Vec<u8>> {
     let casts = [[0xff; 6], GROUP, GROUP, station, station, station];
     SIZES.into_iter().flat_map(|size| casts.map(|to| plain(to, PEER, size, size))).collect()
 }
 
-/// What the registers should say of those frames: totals, then size classes.
+/// The expected registers: totals, then size classes.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Expected {
     frames: u64,
@@ -58,7 +58,7 @@ fn expected(frames: &[Vec<u8>], class_fcs: usize) -> Expected {
             256..512 => 3,
             512..1024 => 4,
             1024.. => 5,
-            // Below the least class.
+            // Below the smallest class.
             _ => continue,
         };
         expected.classes[class] += 1;
@@ -66,7 +66,7 @@ fn expected(frames: &[Vec<u8>], class_fcs: usize) -> Expected {
     expected
 }
 
-/// The driver's sums before and after something.
+/// The driver's statistics before and after an action.
 struct Growth(Stats, Stats);
 
 impl Growth {
@@ -221,8 +221,8 @@ fn cleared<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
-/// Octets run from the destination address to the FCS, tag included, whoever adds or takes it
-/// (SDM 13.7.31, 13.7.32).
+/// Octets count from the destination address to the FCS, the tag included, even if the card inserts or strips it (SDM
+/// 13.7.31, 13.7.32).
 fn vlan_octets<B: Bench>(bench: &mut B) -> CaseResult {
     if !bench.chip().has_vlan() {
         return Ok(Verdict::NotApplicable(super::vlan::NO_VLAN));

@@ -1,9 +1,9 @@
 //! Cases that measure time.
 
+use crate::case::Entry;
 use crate::case::{CaseResult, Verdict, check, check_eq};
 use crate::oracle::{PEER, plain};
 use crate::rig::Rig;
-use crate::suite::Entry;
 use crate::{Bench, Failure, departure};
 use kpps_datasheet::bit::cause;
 use kpps_datasheet::reg;
@@ -24,14 +24,14 @@ const MS: u64 = 1_000_000;
 /// A delay of 61.44 ms in the device's ticks.
 const TICKS: u16 = 60_000;
 
-/// A link, an enabled receiver that hears, nothing pending.
+/// Link up, receiver enabled and not deaf, nothing pending.
 fn ready<'b, B: Bench>(
     bench: &'b mut B,
     change: impl FnOnce(&mut kpps_driver::Config),
 ) -> Result<Rig<'b, B>, Failure> {
     let mut rig = Rig::open(bench, change)?;
     rig.hears()?;
-    rig.bench.settle(5 * MS)?;
+    rig.bench.advance(5 * MS)?;
     rig.regs.read(reg::ICR);
     Ok(rig)
 }
@@ -54,8 +54,8 @@ fn receive_enable<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
-/// Waits for the line and returns how many ns of the bench's time after `since` it rose: a time before whatever the
-/// device's timer starts with, as that may be held up on its way.
+/// Waits for the interrupt line; returns the time from `since` until it rose, in ns of the bench's time. `since` lies
+/// before the event that starts the device's timer, because that event may be delayed.
 fn time_to_line<B: Bench>(rig: &mut Rig<'_, B>, since: u64) -> Result<u64, Failure> {
     rig.wait("the interrupt line", |rig| Ok(rig.bench.interrupt_line()?.then_some(())))?;
     Ok(rig.bench.platform().now_ns() - since)
@@ -71,7 +71,7 @@ fn receive_delay<B: Bench>(bench: &mut B) -> CaseResult {
     let took_ns = time_to_line(&mut rig, since)?;
     rig.control.mask();
     if departs {
-        check!(took_ns < 50 * MS, "the interrupt came after {took_ns} ns: it is delayed");
+        check!(took_ns < 50 * MS, "the interrupt came after {took_ns} ns: it was delayed");
         return Ok(Verdict::Departs(&departure::NO_RECEIVE_DELAY));
     }
     check!(
@@ -96,7 +96,7 @@ fn transmit_delay<B: Bench>(bench: &mut B) -> CaseResult {
     let took_ns = time_to_line(&mut rig, since)?;
     rig.control.mask();
     if departs {
-        check!(took_ns < 50 * MS, "the interrupt came after {took_ns} ns: it is delayed");
+        check!(took_ns < 50 * MS, "the interrupt came after {took_ns} ns: it was delayed");
         return Ok(Verdict::Departs(&departure::NO_TRANSMIT_DELAY));
     }
     check!(
@@ -118,7 +118,7 @@ fn throttle<B: Bench>(bench: &mut B) -> CaseResult {
     let mut rig = ready(bench, |_| {})?;
     rig.regs.write(reg::ITR, ITR);
     rig.regs.write(reg::IMS, cause::RXT0);
-    // The first comes at once; from there on each waits for the gap.
+    // The first interrupt comes at once; each later one waits for the gap.
     rig.regs.write(reg::ICS, cause::RXT0);
     time_to_line(&mut rig, 0)?;
     let since = rig.bench.platform().now_ns();

@@ -1,11 +1,11 @@
-//! Traffic in both directions at once: every frame arrives once, unchanged and (as far as the bench
-//! can tell) in order, whatever is going on the other way. At the far end of a real card's cable is a driver of the kernel.
+//! Traffic in both directions at once: every frame arrives once, unchanged and (if the bench keeps it) in order. At the
+//! far end of a real card's cable is a driver of the kernel.
 
+use crate::case::Entry;
 use crate::case::{CaseResult, Verdict, check, check_eq};
 use crate::cases::{checksum, segment, vlan};
 use crate::oracle::{PEER, plain, tagged};
 use crate::rig::{Arrived, QUIET_NS, Rig, same};
-use crate::suite::Entry;
 use crate::{Bench, Failure, departure};
 use kpps_driver::{Checksum, TxMeta};
 use kpps_platform::Platform;
@@ -14,25 +14,25 @@ use std::collections::VecDeque;
 pub(super) fn cases<B: Bench>() -> Vec<Entry<B>> {
     vec![
         ("traffic: both ways, every size 60..=1514 and jumbo", sizes),
-        ("traffic: both ways, tags inserted and stripped", tags),
-        ("traffic: both ways, checksums inserted and verified", checksums),
+        ("traffic: bidirectional, tags inserted and stripped", tags),
+        ("traffic: bidirectional, checksums inserted and verified", checksums),
         ("traffic: large sends while frames come in", large_sends),
     ]
 }
 
-/// Frames on their way in one direction at most: as jumbo frames, too, they fit into a ring of 256.
+/// The most frames in flight in one direction: as jumbo frames, too, they fit into a ring of 256.
 const WINDOW: usize = 32;
-/// Nothing moving for so long means that frames are lost, in ns of the bench's time.
+/// Without any frame for this long, frames are lost; in ns of the bench's time.
 const PATIENCE_NS: u64 = 5_000_000_000;
 
-/// A frame from the driver, and what shall be seen of it on the wire.
+/// A frame from the driver, and its expected form on the wire.
 struct Outward {
     frame: Vec<u8>,
     meta: TxMeta,
     wire: Vec<u8>,
 }
 
-/// A frame from the wire, and what shall be seen of it by the driver.
+/// A frame from the wire, and its expected form at the driver.
 struct Inward {
     wire: Vec<u8>,
     frame: Vec<u8>,
@@ -52,7 +52,7 @@ impl Inward {
     }
 }
 
-/// Sends `count` frames each way, [`WINDOW`] of them on their way at a time, and compares each.
+/// Sends `count` frames in each direction, at most [`WINDOW`] in flight, and compares each.
 fn both_ways<B: Bench>(
     rig: &mut Rig<'_, B>,
     count: usize,
@@ -80,7 +80,7 @@ fn both_ways<B: Bench>(
         }
         rig.tx.reclaim(usize::MAX);
         while let Some(found) = rig.bench.collect()? {
-            // Where the order is not the card's, any frame under way may be next.
+            // If the bench does not keep the order, any frame in flight may be next.
             let next = match rig.bench.keeps_order() {
                 true => 0,
                 false => leaving.iter().position(|expected| *expected == found).unwrap_or(0),
@@ -103,33 +103,32 @@ fn both_ways<B: Bench>(
             )
             .into());
         } else {
-            rig.bench.settle(100_000)?;
+            rig.bench.advance(100_000)?;
         }
     }
     // Nothing comes twice.
-    rig.bench.settle(QUIET_NS)?;
+    rig.bench.advance(QUIET_NS)?;
     check!(rig.bench.collect()?.is_none(), "more frames on the wire than were sent");
     check!(rig.poll()?.is_none(), "more frames received than were sent");
     Ok(())
 }
 
-/// The same frame on both sides of the card, out.
+/// An outgoing frame that the card does not change.
 fn unchanged_out(frame: Vec<u8>) -> Outward {
     Outward { wire: frame.clone(), frame, meta: TxMeta::default() }
 }
 
-/// The same frame on both sides of the card, in.
+/// An incoming frame that the card does not change.
 fn unchanged_in(frame: Vec<u8>) -> Inward {
     Inward { wire: frame.clone(), frame, vlan: None, verdicts: None }
 }
 
-/// Up and down at the same time, so that long frames meet short ones; every 50th is a jumbo frame.
+/// Sizes rise in one direction while they fall in the other, so long frames meet short ones. Every 50th is a jumbo frame.
 fn sizes<B: Bench>(bench: &mut B) -> CaseResult {
     const SIZES: usize = 1514 - 60 + 1;
     let size = |index: usize, at: usize| if index % 50 == 49 { 1515 + index * 5 % 7500 } else { 60 + at };
     let mut rig = Rig::open(bench, |_| {})?;
-    // 1500 in each round: every size is met that is not in the place of a jumbo frame, and those in
-    // the second round, which is shifted.
+    // 1500 in each round. Sizes replaced by jumbo frames in the first round come in the second, which is shifted.
     for round in 0..2 {
         let up = |index: usize| plain([0xff; 6], PEER, size(index, (index + round * 7) % SIZES), index);
         let down = |index: usize| {

@@ -1,15 +1,15 @@
 //! 802.1Q tags: inserted, stripped, filtered (SDM 9).
 
 use crate::Bench;
+use crate::case::Entry;
 use crate::case::{CaseResult, Verdict, check, check_eq};
 use crate::oracle::{PEER, plain, tagged};
 use crate::rig::{Rig, same};
-use crate::suite::Entry;
 use kpps_driver::{Refusal, TxMeta};
 use kpps_platform::BufferSource;
 
-/// No VLAN support, as a reason.
-pub(super) const NO_VLAN: &str = "the chip knows no VLANs";
+/// Why a case does not apply.
+pub(super) const NO_VLAN: &str = "the chip has no VLAN support";
 
 /// Tags of every kind: priority 0 to 7, CFI, identifiers 0 to 4095.
 const TAGS: [u16; 6] = [0x0001, 0x0fff, 0x6005, 0xe000, 0x3064, 0xffff];
@@ -34,7 +34,7 @@ fn inserted<B: Bench>(bench: &mut B) -> CaseResult {
         for (size, pieces) in [(60, 1), (61, 1), (1514, 1), (1514, 4), (9014, 3)] {
             let frame = plain([0xff; 6], PEER, size, index);
             rig.send(&frame, pieces, &TxMeta { vlan: Some(tag), ..TxMeta::default() })?;
-            // One without a tag in between is left alone.
+            // An untagged frame in between stays untagged.
             rig.send(&frame, pieces, &TxMeta::default())?;
             rig.tx.flush();
             let what = format!("frame of {size} B in {pieces} pieces, tag {tag:#06x}");
@@ -45,7 +45,7 @@ fn inserted<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
-/// The driver does not take what the card would not do.
+/// The driver refuses frames with a tag that the card would not insert.
 fn refused<B: Bench>(bench: &mut B) -> CaseResult {
     let can = bench.chip().has_vlan();
     let mut rig = Rig::open(bench, |config| config.vlan = !can)?;
@@ -117,13 +117,13 @@ fn filtered<B: Bench>(bench: &mut B) -> CaseResult {
             let found: Vec<_> = rig.received_all()?.into_iter().map(|got| got.vlan).collect();
             let mut expected: Vec<_> =
                 block.iter().filter(|id| open.contains(id)).map(|id| Some(id | id << 12)).collect();
-            // Untagged frames are not the filter's business.
+            // The filter passes untagged frames.
             expected.push(None);
-            check_eq!(found, expected, "tags that got in");
+            check_eq!(found, expected, "tags that passed");
         }
     }
     rig.control.set_vlans(None)?;
     rig.bench.inject(&tagged(&frame, 1000))?;
-    check_eq!(rig.received()?.vlan, Some(1000), "tag that gets in without a filter");
+    check_eq!(rig.received()?.vlan, Some(1000), "tag that passes without a filter");
     Ok(Verdict::Pass)
 }

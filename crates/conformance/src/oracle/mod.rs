@@ -1,5 +1,5 @@
-//! What frames should look like, from sources other than driver and device: headers and
-//! checksums by `etherparse`, segmentation by the few lines of [`segments`].
+//! The expected frames, from sources independent of driver and device: headers and checksums by `etherparse`,
+//! segmentation by [`Large::segments`].
 
 use etherparse::{IpNumber, Ipv4Header, Ipv6Header, PacketBuilder, SlicedPacket, TcpHeader};
 use etherparse::{NetSlice, TransportSlice};
@@ -15,8 +15,7 @@ pub const BROADCAST: [u8; 6] = [0xff; 6];
 
 const ETHERNET_BYTES: usize = 14;
 
-/// Payload that differs from place to place and from `seed` to `seed`, so that bytes which
-/// went astray are noticed.
+/// Payload that differs by position and `seed`, so that misplaced bytes are noticed.
 pub fn pattern(seed: usize, bytes: usize) -> Vec<u8> {
     let mut state = (seed as u32).wrapping_mul(0x9e37_79b9) | 1;
     (0..bytes)
@@ -30,7 +29,7 @@ pub fn pattern(seed: usize, bytes: usize) -> Vec<u8> {
         .collect()
 }
 
-/// A frame of `bytes` without FCS (at least 14), of a protocol that nothing looks into.
+/// A frame of `bytes` without FCS (at least 14), of an experimental protocol that no offload parses.
 pub fn plain(to: [u8; 6], from: [u8; 6], bytes: usize, seed: usize) -> Vec<u8> {
     let mut frame = Vec::with_capacity(bytes);
     frame.extend(to);
@@ -92,8 +91,7 @@ pub fn ip(inside: Inside, to: [u8; 6], from: [u8; 6], payload: &[u8]) -> Vec<u8>
     } else {
         net.udp(49152, 9).write(&mut frame, payload)
     };
-    // Writing to a vector fails only for payloads above 64 KiB; such a frame stays empty and
-    // every test of it fails.
+    // Writing to a vector fails only for payloads above 64 KiB. Such a frame stays empty, and every test of it fails.
     if written.is_err() {
         frame.clear();
     }
@@ -173,9 +171,8 @@ fn transport_checksum(
     if Some(found) == good { Ok(()) } else { Err(format!("checksum {found:#06x}, not {good:#06x?}")) }
 }
 
-/// What a network stack hands down for segmentation: one TCP frame with all of `payload`,
-/// headers as they should be in the first segment but for lengths and checksums, which the
-/// hardware makes.
+/// A large send, as a network stack passes it down for segmentation: one TCP frame with the whole payload. The headers
+/// are those of the first segment, except lengths and checksums, which the hardware fills in.
 #[derive(Clone, Debug)]
 pub struct Large {
     /// Station addresses.
@@ -192,7 +189,7 @@ pub struct Large {
     pub fin: bool,
     /// The 802.1Q tag that the hardware shall insert into each segment.
     pub vlan: Option<u16>,
-    /// What is to be segmented.
+    /// The payload to segment.
     pub payload: Vec<u8>,
 }
 

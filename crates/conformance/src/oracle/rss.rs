@@ -1,6 +1,6 @@
 //! The RSS hash, computed bit by bit from its definition (Microsoft, "RSS Hashing Functions").
 
-/// What a hash is taken over.
+/// The fields that a hash covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hashed {
     /// Addresses and TCP ports.
@@ -19,8 +19,8 @@ pub fn toeplitz(key: &[u8; 40], input: &[u8]) -> u32 {
     (0..input.len() * 8).filter(|&at| bit(input, at) != 0).fold(0, |hash, at| hash ^ window(at))
 }
 
-/// The hash of a frame and what it is over; `None` for what is not IP. The frame is Ethernet,
-/// without VLAN tag, options and extensions.
+/// The hash of a frame and the fields that it covers; `None` if it is not IP. The frame is Ethernet without VLAN tag,
+/// options or extensions.
 pub fn hash(key: &[u8; 40], frame: &[u8]) -> Option<(u32, Hashed)> {
     let (addresses, protocol, ports) = match frame.get(12..14)? {
         [0x08, 0x00] => (26..34, frame[23], 34..38),
@@ -28,7 +28,7 @@ pub fn hash(key: &[u8; 40], frame: &[u8]) -> Option<(u32, Hashed)> {
         _ => return None,
     };
     let mut input = frame[addresses].to_vec();
-    // TCP; this chip takes no UDP ports.
+    // TCP; this chip hashes no UDP ports.
     if protocol != 6 {
         return Some((toeplitz(key, &input), Hashed::Addresses));
     }

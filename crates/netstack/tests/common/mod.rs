@@ -83,7 +83,7 @@ impl<B: Bench> World<B> {
             if nic.endpoint.control().link().up {
                 break;
             }
-            bench.settle(100_000).unwrap();
+            bench.advance(100_000).unwrap();
         }
         assert!(nic.endpoint.control().link().up);
         let hardware = nic.hardware_address();
@@ -152,7 +152,7 @@ impl<B: Bench> World<B> {
         self.now_us += us;
         // QEMU's timers are immediate: real time is not waited for.
         let us = if self.bench.device() == "model" { us } else { us.min(BUSY_US) };
-        self.bench.settle(us as u64 * 1_000).unwrap();
+        self.bench.advance(us as u64 * 1_000).unwrap();
     }
 
     /// Steps until `done` says so.
