@@ -4,7 +4,7 @@
 
 # The receive curve of study morris2000: all driver presets, from 100 kpps to line rate.
 run: install-build-tools
-	cargo run --release --quiet --package kpps -- curve
+	cargo run --release --quiet --package kpps -- curve --results results.json --report report.html
 
 test: install-build-tools install-test-tools install-lab lint
 	cargo test --workspace --all-targets

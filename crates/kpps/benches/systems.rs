@@ -33,7 +33,7 @@ impl Rig {
             "udp" => "udp:198.19.0.2:9000,udp::9000".into(),
             _ => format!("{port}:a,{port}:b"),
         };
-        let mut words = vec!["--testbed".to_owned(), ports];
+        let mut words = vec!["--ports".to_owned(), ports];
         if system == "bridge" {
             return Some(Self { ends: Net::with_bridge()?, router: None, words });
         }

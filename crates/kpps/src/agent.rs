@@ -1,8 +1,8 @@
-//! `kpps agent`: ports of this host for a tester elsewhere; and the tester's side of it.
+//! `kpps agent`: ports of this host for a tester on another host; and the tester's side of it.
 
 use crate::error::{Failure, print};
 use crate::interrupt;
-use crate::run::Common;
+use crate::run::PortOptions;
 use crate::units::{self, Rate};
 use clap::{Args, Subcommand};
 use kpps_agent::{Agent, Host, Kind, Rules, Security, Token, keys};
@@ -14,19 +14,19 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What shows an agent and a tester who the other is.
+/// How agent and tester authenticate each other.
 #[derive(Args)]
 pub struct Credentials {
-    /// A file with a token that agent and tester both know, of 16 characters or more: for networks that nobody else listens to
+    /// File with a token of 16 characters or more that agent and tester share; only for networks that nobody else can read
     #[arg(long, value_name = "FILE", conflicts_with_all = ["tls_ca", "tls_cert", "tls_key"])]
     token_file: Option<PathBuf>,
-    /// The certificate of the authority that has signed the other side's (PEM): `kpps agent keys` makes all of them
+    /// Certificate of the authority that signed the other side's certificate (PEM); `kpps agent keys` makes all of them
     #[arg(long, value_name = "FILE", requires_all = ["tls_cert", "tls_key"])]
     tls_ca: Option<PathBuf>,
-    /// One's own certificate (PEM)
+    /// Own certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_ca")]
     tls_cert: Option<PathBuf>,
-    /// Its key (PEM)
+    /// Key of the own certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_ca")]
     tls_key: Option<PathBuf>,
 }
@@ -38,7 +38,7 @@ impl Credentials {
             (Some(token), ..) => Ok(Security::Token(Token::read(token)?)),
             (None, Some(ca), Some(cert), Some(key)) => Ok(Security::tls(ca, cert, key)?),
             _ => Err(Failure::Input(
-                "agent and tester must know each other: --token-file FILE, or --tls-ca, --tls-cert and --tls-key".into(),
+                "agent and tester must authenticate each other: give --token-file FILE, or --tls-ca, --tls-cert and --tls-key".into(),
             )),
         }
     }
@@ -58,25 +58,25 @@ impl From<kpps_agent::Error> for Failure {
     after_help = "Examples:
   kpps agent keys lab-keys h1 h2                              an authority, certificates of two agents and of a tester
   kpps agent --allow-ports packet:eth1 --max-load 100kpps --tls-ca ca.pem --tls-cert h1.pem --tls-key h1.key       on h1
-  kpps agent --allow-ports udp: --token-file token            on a network that nobody else listens to
-  kpps trial --testbed packet:eth1,packet:eth1 --from h1 --to h2 --load 50kpps --tls-ca ca.pem --tls-cert tester.pem --tls-key tester.key
+  kpps agent --allow-ports udp: --token-file token            on a network that nobody else can read
+  kpps trial --ports packet:eth1,packet:eth1 --from h1 --to h2 --load 50kpps --tls-ca ca.pem --tls-cert tester.pem --tls-key tester.key
 
-An agent sends only what its operator allows, on the ports that are allowed, and nothing for more than three seconds after it
-has heard from the tester last. It listens for TCP, and on the same port for datagrams that ask for the time."
+An agent uses only the ports and sends only the loads that its operator allows. It stops sending three seconds after it last heard
+from the tester. It listens for TCP, and on the same port number for UDP datagrams that ask for the time."
 )]
 pub struct Arguments {
     #[command(subcommand)]
     task: Option<Task>,
-    /// Where to listen
-    #[arg(long, default_value_t = SocketAddr::from(([0, 0, 0, 0], kpps_agent::PORT)))]
+    /// Address to listen on
+    #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddr::from(([0, 0, 0, 0], kpps_agent::PORT)))]
     listen: SocketAddr,
-    /// Ports that may be used; `udp:`, `packet:` and so on for all of a kind
+    /// Ports that testers may use; `udp:`, `packet:` and so on allow all ports of a kind
     #[arg(long, value_delimiter = ',', required = true, value_name = "PORT,…")]
     allow_ports: Vec<Kind>,
-    /// The highest load that a port may send, in frames per second (50kpps) [default: any]
+    /// Highest load that a port may send, in frames per second (50kpps) [default: no limit]
     #[arg(long, value_name = "LOAD")]
     max_load: Option<Rate>,
-    /// The longest time that a load may last [default: any]
+    /// Longest time that a load may last [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     max_duration: Option<Duration>,
     #[command(flatten)]
@@ -85,11 +85,11 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Make an authority, and certificates of agents and a tester, for a lab
+    /// Make an authority and certificates for agents and a tester
     Keys {
-        /// The folder; what is in it already stays
+        /// Folder to write to; files that exist already are kept
         folder: PathBuf,
-        /// The agents' hosts, by the names or addresses that testers call them
+        /// Hosts of the agents, by the names or addresses that testers use
         #[arg(required = true, value_name = "HOST")]
         hosts: Vec<String>,
     },
@@ -122,12 +122,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 type Ports = ([Box<dyn TestPort>; 2], Vec<Site>);
 
-/// The ports of a testbed, each on its host, and the hosts.
+/// Opens two ports, each on its host, and says what the hosts are.
 pub fn ports(
     specs: &[Spec; 2],
     hosts: [Option<&Host>; 2],
     credentials: &Credentials,
-    common: &Common,
+    options: &PortOptions,
     places: &[Place],
 ) -> Result<Ports, Failure> {
     let security = credentials.security()?;
@@ -141,14 +141,14 @@ pub fn ports(
     let mut ports: Vec<Box<dyn TestPort>> = Vec::with_capacity(2);
     for (at, spec) in specs.iter().enumerate() {
         let Some(host) = hosts[at] else {
-            for port in common.open(std::slice::from_ref(spec), true)? {
+            for port in options.open(std::slice::from_ref(spec), true)? {
                 ports.push(Box::new(LocalPort::new(spec, port)?));
             }
             continue;
         };
         let other = Some(1 - at).filter(|&other| hosts[other] == hosts[at]);
         let others: Vec<_> = other.and_then(|other| interface(&specs[other])).into_iter().collect();
-        let (port, there) = kpps_agent::connect(host, spec, &common.options(true), &others, &security)?;
+        let (port, there) = kpps_agent::connect(host, spec, &options.options(true), &others, &security)?;
         ports.push(Box::new(port));
         let name = Some(host.to_string());
         match sites.iter_mut().find(|site| site.name == name) {
@@ -157,6 +157,6 @@ pub fn ports(
         }
     }
     interrupt::watch();
-    let ports = ports.try_into().map_err(|_| Failure::Input("a testbed has two ports".into()))?;
+    let ports = ports.try_into().map_err(|_| Failure::Input("a trial takes two ports".into()))?;
     Ok((ports, sites))
 }

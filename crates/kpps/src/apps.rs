@@ -1,7 +1,9 @@
 //! `kpps bridge`, `kpps route` and `kpps nat`: apps on ports.
 
 use crate::error::Failure;
-use crate::run::{self, Common, Start};
+use crate::output::{Files, Outputs};
+use crate::ports;
+use crate::run::{self, PortOptions, Start};
 use crate::units;
 use clap::Args;
 use kpps_apps::{App, EtherSwitch, Interface, Ipv4Net, Misconfigured, Nat, Route, Router, Timeouts};
@@ -16,73 +18,74 @@ use std::time::Duration;
 
 /// Arguments of `kpps bridge`.
 #[derive(Args)]
-#[command(after_help = "Examples:
+#[command(after_help = format!("Examples:
   kpps bridge uio:0000:00:10.0 uio:0000:00:11.0           until Ctrl-C
   kpps bridge uio:0000:00:10.0 packet:veth0 packet:veth1 --duration 10s
 
-It learns behind which port each station is (4096 of them, for 300 s) and floods frames to unknown
-stations and groups. No spanning tree: a loop of cables makes a storm.
+The bridge learns up to 4096 MAC addresses and keeps each for 300 s. It floods frames to unknown and group addresses. It has no
+spanning tree: a loop in the network makes a broadcast storm.
 
-Ports: uio:ADDRESS and vfio:ADDRESS (our driver; `kpps device list` shows cards),
-xdp:INTERFACE[:QUEUE] (AF_XDP: its frames are taken from the kernel), packet:INTERFACE (packet sockets: the kernel
-has them too; with its offloads off: ethtool -K eth1 tx off tso off gso off gro off),
-auto:INTERFACE (the better of these two, with a word on why), udp:HOST:PORT (a socket; needs no privilege) and
-udp::PORT (one that listens).")]
+{}", ports::KINDS))]
 pub struct BridgeArguments {
-    /// The ports: uio:ADDRESS, vfio:ADDRESS, auto:INTERFACE, xdp:INTERFACE[:QUEUE],
-    /// packet:INTERFACE, udp:HOST:PORT or udp::PORT
-    #[arg(required = true, num_args = 2..)]
+    /// The ports, two or more
+    #[arg(required = true, num_args = 2.., value_name = "PORT")]
     ports: Vec<Spec>,
-    /// Stop after this time [default: with Ctrl-C]
-    #[arg(long, value_parser = units::duration)]
+    /// Stop after this time [default: run until Ctrl-C]
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
     duration: Option<Duration>,
     #[command(flatten)]
-    common: Common,
+    options: PortOptions,
+    #[command(flatten)]
+    outputs: Outputs,
 }
 
 /// Runs `kpps bridge`.
 pub fn bridge(arguments: &BridgeArguments) -> Result<(), Failure> {
-    let mut ports = arguments.common.open(&arguments.ports, true)?;
+    let mut files = arguments.outputs.open()?;
+    let mut ports = arguments.options.open(&arguments.ports, true)?;
     let mut bridge = EtherSwitch::new(ports.len());
     let more = |bridge: &EtherSwitch| {
         format!(
-            "{} stations known, {} frames flooded, {} not learned for lack of room\n",
+            "{} MAC addresses known, {} frames flooded, {} addresses not learned (table full)\n",
             bridge.stations(),
             bridge.flooded(),
             bridge.unlearned()
         )
     };
-    run_app("bridge", &arguments.common, &arguments.ports, &mut ports, arguments.duration, &mut bridge, more)
+    let run = AppArguments {
+        command: "bridge",
+        options: &arguments.options,
+        outputs: &arguments.outputs,
+        duration: arguments.duration,
+    };
+    run.run(&mut files, &arguments.ports, &mut ports, &mut bridge, more)
 }
 
 /// Arguments of `kpps route`.
 #[derive(Args)]
-#[command(after_help = "Examples:
+#[command(after_help = format!("Examples:
   kpps route uio:0000:00:10.0=10.0.0.1/24 uio:0000:00:11.0=10.0.1.1/24
   kpps route packet:a=10.0.0.1/24 packet:b=10.0.1.1/24 --route 0.0.0.0/0=10.0.1.2
   kpps route packet:a@10=10.0.0.1/24 packet:a@20=10.0.1.1/24       between the VLANs 10 and 20 of a trunk
 
-An IPv4 router: longest prefix, ARP, answers to pings, ICMP errors (at most 1000 a second). It does
-not cut packets into fragments and does not look at IP options. The addresses must not be the
-kernel's too, or both answer.
+An IPv4 router: longest prefix match, ARP, echo replies, ICMP errors (at most 1000 per second). It does not fragment packets and
+ignores IP options. Give it addresses that the kernel does not have, or both will answer.
 
-Ports: uio:ADDRESS and vfio:ADDRESS (our driver; `kpps device list` shows cards),
-xdp:INTERFACE[:QUEUE] (AF_XDP: its frames are taken from the kernel), packet:INTERFACE (packet sockets: the kernel
-has them too; with its offloads off: ethtool -K eth1 tx off tso off gso off gro off),
-auto:INTERFACE (the better of these two, with a word on why), udp:HOST:PORT (a socket; needs no privilege) and
-udp::PORT (one that listens).")]
+{}", ports::KINDS))]
 pub struct RouteArguments {
     /// The interfaces with their addresses: PORT=ADDRESS/BITS, or PORT@VLAN=ADDRESS/BITS for a VLAN of the port
-    #[arg(required = true, num_args = 1.., value_parser = link)]
+    #[arg(required = true, num_args = 1.., value_name = "INTERFACE", value_parser = link)]
     interfaces: Vec<Link>,
-    /// A route beside those to the ports' networks: NETWORK/BITS=NEXT_ROUTER
-    #[arg(long, value_parser = route_to)]
+    /// Add a route: NETWORK/BITS=NEXT_HOP
+    #[arg(long, value_name = "ROUTE", value_parser = route_to)]
     route: Vec<Route>,
-    /// Stop after this time [default: with Ctrl-C]
-    #[arg(long, value_parser = units::duration)]
+    /// Stop after this time [default: run until Ctrl-C]
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
     duration: Option<Duration>,
     #[command(flatten)]
-    common: Common,
+    options: PortOptions,
+    #[command(flatten)]
+    outputs: Outputs,
 }
 
 /// The longest packet that a port sends, in bytes from the IP header on.
@@ -148,9 +151,13 @@ fn route_to(text: &str) -> Result<Route, String> {
 
 /// Runs `kpps route`.
 pub fn route(arguments: &RouteArguments) -> Result<(), Failure> {
-    run_router("route", &arguments.common, &arguments.interfaces, arguments.duration, |interfaces| {
-        Router::new(interfaces, &arguments.route)
-    })
+    let run = AppArguments {
+        command: "route",
+        options: &arguments.options,
+        outputs: &arguments.outputs,
+        duration: arguments.duration,
+    };
+    run.router(&arguments.interfaces, |interfaces| Router::new(interfaces, &arguments.route))
 }
 
 /// Arguments of `kpps nat`.
@@ -159,27 +166,29 @@ pub fn route(arguments: &RouteArguments) -> Result<(), Failure> {
   kpps nat packet:lan=192.168.1.1/24 packet:wan=203.0.113.2/24 --route 0.0.0.0/0=203.0.113.1
   kpps nat packet:lan@10=10.0.10.1/24 packet:lan@20=10.0.20.1/24 packet:wan=203.0.113.2/24
 
-The hosts of all interfaces but the last share the last one's address: UDP, TCP and ICMP by ports and
-identifiers (RFC 4787, 5382, 5508). Without a mapping nobody gets in; when the table or the ports are
-exhausted a packet is refused, and its sender told. Otherwise it is the router of `kpps route`.")]
+The router of `kpps route` with NAT: the hosts behind all interfaces but the last share the address of the last one. It translates
+UDP, TCP and ICMP (RFC 4787, 5382, 5508). A packet from outside without a mapping is dropped. When the mapping table or the ports
+are exhausted, a packet from inside is refused with an ICMP error.")]
 pub struct NatArguments {
     /// The interfaces inside and, last, the one outside: PORT=ADDRESS/BITS or PORT@VLAN=ADDRESS/BITS
-    #[arg(required = true, num_args = 2.., value_parser = link)]
+    #[arg(required = true, num_args = 2.., value_name = "INTERFACE", value_parser = link)]
     interfaces: Vec<Link>,
-    /// A route beside those to the ports' networks: NETWORK/BITS=NEXT_ROUTER
-    #[arg(long, value_parser = route_to)]
+    /// Add a route: NETWORK/BITS=NEXT_HOP
+    #[arg(long, value_name = "ROUTE", value_parser = route_to)]
     route: Vec<Route>,
-    /// The most mappings
-    #[arg(long, default_value_t = 65536)]
+    /// Size of the mapping table
+    #[arg(long, value_name = "MAPPINGS", default_value_t = 65536)]
     mappings: usize,
-    /// How long a UDP mapping is kept after the last packet from inside
-    #[arg(long, value_parser = units::duration, default_value = "300s")]
+    /// How long a UDP mapping lives after the last packet from inside
+    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "300s")]
     udp_timeout: Duration,
-    /// Stop after this time [default: with Ctrl-C]
-    #[arg(long, value_parser = units::duration)]
+    /// Stop after this time [default: run until Ctrl-C]
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
     duration: Option<Duration>,
     #[command(flatten)]
-    common: Common,
+    options: PortOptions,
+    #[command(flatten)]
+    outputs: Outputs,
 }
 
 /// Runs `kpps nat`.
@@ -190,69 +199,85 @@ pub fn nat(arguments: &NatArguments) -> Result<(), Failure> {
         mappings: arguments.mappings,
         timeouts: Timeouts { udp_ns, ..Timeouts::default() },
     };
-    run_router("nat", &arguments.common, &arguments.interfaces, arguments.duration, |interfaces| {
-        Router::new(interfaces, &arguments.route)?.with_nat(plan)
-    })
-}
-
-/// Runs the router that `plan` makes of interfaces.
-fn run_router(
-    command: &str,
-    common: &Common,
-    links: &[Link],
-    duration: Option<Duration>,
-    plan: impl Fn(Vec<Interface>) -> Result<Router<Frame>, Misconfigured>,
-) -> Result<(), Failure> {
-    let specs = ports_of(links);
-    let plan =
-        |macs: &[Mac]| plan(interfaces(links, &specs, macs)).map_err(|e| Failure::Input(e.to_string()));
-    // What is wrong with the addresses is said before any port is touched.
-    plan(&[])?;
-    let mut ports = common.open(&specs, false)?;
-    let macs: Result<Vec<Mac>, _> = ports.iter().map(|port| port.address().map(Mac)).collect();
-    let mut router = plan(&macs.map_err(|e| Failure::Check(e.to_string()))?)?;
-    let more = |router: &Router<Frame>| {
-        let (sent, limited) = router.icmp_errors();
-        let mappings =
-            if command == "nat" { format!("{} mappings; ", router.mappings()) } else { String::new() };
-        format!(
-            "{mappings}{} neighbours known; ICMP errors: {sent} sent, {limited} held back by the limit\n",
-            router.neighbours()
-        )
+    let run = AppArguments {
+        command: "nat",
+        options: &arguments.options,
+        outputs: &arguments.outputs,
+        duration: arguments.duration,
     };
-    run_app(command, common, &specs, &mut ports, duration, &mut router, more)
+    run.router(&arguments.interfaces, |interfaces| Router::new(interfaces, &arguments.route)?.with_nat(plan))
 }
 
-/// Runs an app on ports and shows what it did.
-fn run_app<A: App<Frame>>(
-    command: &str,
-    common: &Common,
-    specs: &[Spec],
-    ports: &mut [AnyPort],
+/// What the commands of all apps have in common.
+struct AppArguments<'a> {
+    command: &'static str,
+    options: &'a PortOptions,
+    outputs: &'a Outputs,
     duration: Option<Duration>,
-    program: &mut A,
-    more: impl Fn(&A) -> String,
-) -> Result<(), Failure> {
-    let start = Start::now(ports)?;
-    let (meter, view) = common.show(format!("kpps {command}"), None)?;
-    let mut ends = common.ends(duration, &meter);
-    let elapsed = app(ports, program, &mut ends);
-    drop(view);
-    let elapsed = elapsed.map_err(run::broken)?;
-    let mut results = start.results(command, common, specs, ports, elapsed)?;
-    let ledger = program.ledger();
-    results.app = Some(AppRun {
-        received: ledger.received,
-        made: ledger.made,
-        sent: ledger.sent,
-        held: ledger.held,
-        dropped: ledger.reasons().map(|(reason, count)| (reason.name().to_owned(), count)).collect(),
-    });
-    let mut words = more(program);
-    let ended: Vec<_> =
-        ledger.reasons().map(|(reason, count)| format!("{count} {}", reason.name())).collect();
-    if !ended.is_empty() {
-        let _ = writeln!(words, "ended here: {}", ended.join(", "));
+}
+
+impl AppArguments<'_> {
+    /// Runs the router that `plan` makes of interfaces.
+    fn router(
+        &self,
+        links: &[Link],
+        plan: impl Fn(Vec<Interface>) -> Result<Router<Frame>, Misconfigured>,
+    ) -> Result<(), Failure> {
+        let specs = ports_of(links);
+        let plan =
+            |macs: &[Mac]| plan(interfaces(links, &specs, macs)).map_err(|e| Failure::Input(e.to_string()));
+        // Wrong addresses are reported before any port is opened.
+        plan(&[])?;
+        let mut files = self.outputs.open()?;
+        let mut ports = self.options.open(&specs, false)?;
+        let macs: Result<Vec<Mac>, _> = ports.iter().map(|port| port.address().map(Mac)).collect();
+        let mut router = plan(&macs.map_err(|e| Failure::Check(e.to_string()))?)?;
+        let more = |router: &Router<Frame>| {
+            let (sent, limited) = router.icmp_errors();
+            let mappings = if self.command == "nat" {
+                format!("{} mappings; ", router.mappings())
+            } else {
+                String::new()
+            };
+            format!(
+                "{mappings}{} neighbours known; ICMP errors: {sent} sent, {limited} suppressed by the rate limit\n",
+                router.neighbours()
+            )
+        };
+        self.run(&mut files, &specs, &mut ports, &mut router, more)
     }
-    run::finish(&results, common, &words, duration.is_none())
+
+    /// Runs an app on ports and shows what it did.
+    fn run<A: App<Frame>>(
+        &self,
+        files: &mut Files,
+        specs: &[Spec],
+        ports: &mut [AnyPort],
+        program: &mut A,
+        more: impl Fn(&A) -> String,
+    ) -> Result<(), Failure> {
+        let start = Start::now(ports)?;
+        let title = format!("kpps {}", self.command);
+        let (meter, view) = self.options.show(title, None, self.outputs.for_machines())?;
+        let mut ends = self.options.ends(self.duration, &meter);
+        let elapsed = app(ports, program, &mut ends);
+        drop(view);
+        let elapsed = elapsed.map_err(run::broken)?;
+        let mut results = start.results(self.command, self.options, specs, ports, elapsed)?;
+        let ledger = program.ledger();
+        results.app = Some(AppRun {
+            received: ledger.received,
+            made: ledger.made,
+            sent: ledger.sent,
+            held: ledger.held,
+            dropped: ledger.reasons().map(|(reason, count)| (reason.name().to_owned(), count)).collect(),
+        });
+        let mut words = more(program);
+        let dropped: Vec<_> =
+            ledger.reasons().map(|(reason, count)| format!("{count} {}", reason.name())).collect();
+        if !dropped.is_empty() {
+            let _ = writeln!(words, "dropped here: {}", dropped.join(", "));
+        }
+        run::finish(&results, files, &words, self.duration.is_none())
+    }
 }

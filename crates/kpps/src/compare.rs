@@ -1,12 +1,14 @@
-//! `kpps compare`: whether results differ, by statistics.
+//! `kpps compare`: whether results differ, by a statistical test.
 
 mod read;
 
-use crate::error::{Failure, print};
+use crate::error::Failure;
+use crate::output::{Forms, Outputs};
 use crate::units;
 use clap::Args;
 use kpps_measure::compare::{holm, least_p, median, shift};
 use kpps_report::comparison::{Better, Compared, Comparison, Finding, Sample, Side};
+use kpps_report::rows_csv;
 use read::{Measured, Results};
 use std::collections::BTreeSet;
 
@@ -16,48 +18,48 @@ const INTERVAL_ERROR: f64 = 0.05;
 /// Arguments of `kpps compare`.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  for i in 1 2 3 4 5 6 7 8; do                 in turns: a system drifts
-      kpps trial --testbed packet:a,packet:b --load 200kpps --json >> before.json
-      kpps trial --testbed packet:a,packet:c --load 200kpps --json >> after.json
+  for i in 1 2 3 4 5 6 7 8; do                 take turns, because a system drifts
+      kpps trial --ports packet:a,packet:b --load 200kpps --json >> before.json
+      kpps trial --ports packet:a,packet:c --load 200kpps --json >> after.json
   done
-  kpps compare before.json after.json --threshold 2%   ends with 1 if something is worse by more
+  kpps compare before.json after.json --threshold 2%   exit code 1 if something is worse by more
 
-Each side is a file, several with commas between them, or a folder of .json files; a file may hold several documents one
-after the other. Compared are trials, curves, grids, searches (ndr, sizes) and rows of the lab, each with the same sizes, loads and
-durations on all sides. Names of what was measured need not agree where each side has but one.
+Each side is a file, several files with commas between them, or a folder of .json files. A file may hold several documents, one
+after the other. kpps compares trials, curves, grids, searches (ndr, sizes) and rows of the lab that have the same sizes, loads and
+durations on all sides. If each side has measured one system only, their names may differ.
 
-Quantities: what was delivered per second, latency (median and 99 %), busy processor time for each frame delivered (empty
-polls left out), NDR, PDR and MRR. A difference is one if an exact rank-sum test (Wilcoxon, Mann and Whitney) finds it, with
-Holm's correction for all comparisons made; so many comparisons need more values. One value never decides.")]
+Quantities: delivered frames per second, latency (p50 and p99), CPU time per delivered frame (without empty polls), NDR, PDR and MRR.
+The test is the exact rank-sum test (Wilcoxon, Mann and Whitney) with Holm's correction for all comparisons made: the more
+quantities are compared, the more repetitions it takes. A single value never decides.")]
 pub struct Arguments {
-    /// The results that the others are held against, and these
+    /// The results to compare: the first side is the reference
     #[arg(required = true, num_args = 2.., value_name = "RESULTS")]
     sides: Vec<String>,
-    /// What is worse by no more than this share of the first side's median is no regression [default: 0]
-    #[arg(long, value_parser = units::share)]
+    /// Ignore a change of at most this share of the first side's median [default: 0]
+    #[arg(long, value_name = "SHARE", value_parser = units::share)]
     threshold: Option<f64>,
-    /// The chance of any false finding
-    #[arg(long, default_value = "5%", value_parser = units::share)]
+    /// Probability of any false finding (significance level, family-wise)
+    #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = units::share)]
     error: f64,
-    /// Compare only quantities whose name has this in it: fewer comparisons need fewer values
+    /// Compare only quantities whose name contains this: fewer comparisons need fewer repetitions
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     quantity: Vec<String>,
-    /// Print the results as one JSON document
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    outputs: Outputs,
 }
 
 /// Runs `kpps compare`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let sides = arguments.sides.iter().map(|side| Results::read(side)).collect::<Result<Vec<_>, _>>()?;
     let comparison = compare(&sides, arguments)?;
-    if arguments.json {
-        let json =
-            comparison.to_json().map_err(|e| Failure::Check(format!("no JSON of the results: {e}")))?;
-        print(&json)?;
-    } else {
-        print(&comparison.screen())?;
-    }
+    arguments.outputs.open()?.publish(
+        &comparison,
+        &Forms {
+            screen: &|| comparison.screen(),
+            csv: &|| rows_csv(&comparison.rows),
+            page: &|_| String::new(),
+        },
+    )?;
     match comparison.regressions() {
         0 => Ok(()),
         count => Err(Failure::Check(format!("{count} of {} quantities are worse", comparison.rows.len()))),

@@ -1,7 +1,9 @@
-//! `kpps count`: what arrives, and in which state.
+//! `kpps count`: what a port receives.
 
 use crate::error::Failure;
-use crate::run::{self, Common, Start};
+use crate::output::Outputs;
+use crate::ports;
+use crate::run::{self, PortOptions, Start};
 use crate::units;
 use clap::Args;
 use kpps_ports::Spec;
@@ -12,43 +14,42 @@ use std::time::Duration;
 
 /// Arguments of `kpps count`.
 #[derive(Args)]
-#[command(after_help = "Examples:
+#[command(after_help = format!("Examples:
   kpps count uio:0000:00:11.0 --duration 10s
-  kpps count packet:veth1 --expect 1000 --duration 5s     exit code 1 if one is missing
+  kpps count packet:veth1 --expect 1000 --duration 5s     exit code 1 if a frame is missing
 
-Frames of `kpps send` are known by their tags: lost, duplicated, reordered and corrupted ones are
-counted for each stream. Other frames are counted as such. After --expect frames it ends at once.
-A frame is out of order if it came after a later one of its stream, or, of an xdp: port with several queues, of its flow.
+Frames of `kpps send` carry a tag. kpps counts for each stream which of them were lost, duplicated, reordered or corrupted, and
+counts other traffic apart. It ends as soon as --expect frames have arrived. A frame is reordered if a later frame of its stream
+came before it; on an xdp: port with several queues, a later frame of its flow.
 
-Ports: uio:ADDRESS and vfio:ADDRESS (our driver; `kpps device list` shows cards),
-xdp:INTERFACE[:QUEUE] (AF_XDP: its frames are taken from the kernel), packet:INTERFACE (packet sockets: the kernel
-has them too; with its offloads off: ethtool -K eth1 tx off tso off gso off gro off),
-auto:INTERFACE (the better of these two, with a word on why), udp:HOST:PORT (a socket; needs no privilege) and
-udp::PORT (one that listens).")]
+{}", ports::KINDS))]
 pub struct Arguments {
-    /// Where to receive: uio:ADDRESS, vfio:ADDRESS, auto:INTERFACE, xdp:INTERFACE[:QUEUE],
-    /// packet:INTERFACE, udp:HOST:PORT or udp::PORT
+    /// The port that receives
     port: Spec,
     /// Stop after this time
-    #[arg(long, default_value = "2s", value_parser = units::duration)]
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = units::duration)]
     duration: Duration,
-    /// Test frames that are to arrive, each once and unchanged; fewer, or other mishaps, make the exit code 1
-    #[arg(long)]
+    /// Number of test frames that must arrive, each once, in order and unchanged; otherwise the exit code is 1
+    #[arg(long, value_name = "FRAMES")]
     expect: Option<u64>,
     #[command(flatten)]
-    common: Common,
+    options: PortOptions,
+    #[command(flatten)]
+    outputs: Outputs,
 }
 
 /// Runs `kpps count`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let specs = std::slice::from_ref(&arguments.port);
-    let mut ports = arguments.common.open(specs, true)?;
+    let mut files = arguments.outputs.open()?;
+    let mut ports = arguments.options.open(specs, true)?;
     let start = Start::now(&mut ports)?;
-    // Queues are looked at in turn, and only frames of one flow come by the same.
+    // Queues are served in turn; only frames of one flow share a queue.
     let several = ports.first().is_some_and(|port| port.queues() > 1);
     let mut streams = if several { Streams::by_flow() } else { Streams::default() };
-    let (meter, view) = arguments.common.show(format!("kpps count {}", arguments.port), None)?;
-    let mut ends = arguments.common.ends(Some(arguments.duration), &meter);
+    let title = format!("kpps count {}", arguments.port);
+    let (meter, view) = arguments.options.show(title, None, arguments.outputs.for_machines())?;
+    let mut ends = arguments.options.ends(Some(arguments.duration), &meter);
     let elapsed = match ports.first_mut() {
         #[cfg(target_os = "linux")]
         Some(kpps_ports::port::AnyPort::Card(card)) => {
@@ -59,7 +60,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     drop(view);
     let elapsed = elapsed.map_err(run::broken)?;
-    let mut results = start.results("count", &arguments.common, specs, &mut ports, elapsed)?;
+    let mut results = start.results("count", &arguments.options, specs, &mut ports, elapsed)?;
     let mut rows: Vec<Stream> = streams
         .all()
         .into_iter()
@@ -75,7 +76,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(first) = rows.first_mut() {
         first.corrupted = streams.corrupted;
         if let Some(expect) = arguments.expect {
-            // Also those before the first and after the last.
+            // Gaps in the sequence do not show frames lost before the first and after the last.
             let missing = expect.saturating_sub(streams.unique());
             first.lost = first.lost.max(missing);
         }
@@ -88,13 +89,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             row.stream, row.received, row.lost, row.duplicated, row.reordered
         );
     }
-    let _ = writeln!(words, "{} corrupted, {} other frames", streams.corrupted, streams.others);
+    let _ = writeln!(words, "{} corrupted, {} frames of other traffic", streams.corrupted, streams.others);
     let flaws: u64 = rows.iter().map(|row| row.lost + row.duplicated + row.reordered + row.corrupted).sum();
     let unique = streams.unique();
     results.corrupted = Some(streams.corrupted);
     results.others = Some(streams.others);
     results.streams = Some(rows);
-    run::finish(&results, &arguments.common, &words, false)?;
+    run::finish(&results, &mut files, &words, false)?;
     match arguments.expect {
         Some(expect) if unique < expect => {
             Err(Failure::Check(format!("{unique} of {expect} expected frames arrived")))

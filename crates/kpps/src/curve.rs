@@ -1,27 +1,23 @@
-//! `kpps curve`: the main job.
+//! `kpps curve`: delivered against offered packets per second.
 
-use crate::error::{Failure, print};
+use crate::error::Failure;
 use crate::interrupt;
-use crate::journal::Journal;
-#[cfg(target_os = "linux")]
-use crate::linux::guests;
+use crate::journal::Resume;
 use crate::live;
-use crate::output::Output;
+use crate::output::{Forms, PageOutputs};
 use crate::points::{Points, of_frames};
-use crate::room::Room;
 use crate::search;
-use crate::testbed::{Elsewhere, REAL_TRIAL, VIRTUAL_TRIAL, WARMUP_MS};
+use crate::testbed::{Kind, Target};
 use crate::traffic;
 use crate::units::{self, Loads};
 use clap::Args;
 use kpps_frames::{Mix, Size};
 use kpps_live::{Progress, Source};
 use kpps_measure::{Load, curve, default_loads};
-use kpps_report::{Curve, Environment, Point, Series, csv, html, remarks, text};
+use kpps_report::{Curve, Environment, Series, csv, html, remarks, text};
 use kpps_sim::Setup;
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// The loads of a curve in real time, in frames per second.
@@ -30,70 +26,42 @@ const REAL_LOADS: [f64; 20] =
 /// How many of them for a guest: kernels in QEMU give up early.
 const LAB_LOADS: usize = 12;
 
+/// The drivers that are compared by default.
+const DRIVERS: [&str; 5] = ["intel-2.5.11", "intel-2.5.11-tuned", "click-polling", "intel-5.7.6", "kpps"];
+
 /// Arguments of `kpps curve`.
 #[derive(Args)]
-#[command(after_help = "Examples:
-  kpps curve --driver kpps --load 50%..100%/10%                        in the machine room
-  kpps curve --testbed packet:A,packet:B --load 100kpps..1Mpps/100kpps --trials curve.jsonl    goes on there if interrupted
-  kpps curve --testbed packet:A,packet:B --size imix-csit --both --flows 1000
-  kpps curve --testbed lab:linux-6.1/e1000,lab:linux-6.1/e1000/dpdk-uio
+#[command(
+    mut_arg("driver", |driver| driver.help("Driver presets to compare: names (`kpps list drivers`) or .toml files [default: \
+        intel-2.5.11,intel-2.5.11-tuned,click-polling,intel-5.7.6,kpps]")),
+    after_help = "Examples:
+  kpps curve --driver kpps --load 50%..100%/10%                        in the simulator
+  kpps curve --report curve.html --csv curve.csv
+  kpps curve --ports packet:A,packet:B --load 100kpps..1Mpps/100kpps --resume curve.jsonl    can be resumed
+  kpps curve --ports packet:A,packet:B --size imix-csit --bidirectional --flows 1000
+  kpps curve --testbed lab:linux-6.1/e1000,lab:linux-6.1/e1000/dpdk-uio --set linux.RxIntDelay=100
 
-Guests in QEMU may be several, each with the kernel's driver (lab:KERNEL/DEVICE) or another (lab:KERNEL/DEVICE/DRIVER-BACKEND).
-With --both, loads are those of each direction, and results of both together.")]
+Several guests in QEMU may be compared, each with the kernel's driver (lab:KERNEL/DEVICE) or another one
+(lab:KERNEL/DEVICE/DRIVER-BACKEND). With --bidirectional a load is that of each direction, and results are of both together."
+)]
 pub struct Arguments {
-    /// A setting of a guest's kernel: see `kpps lab --help`
-    #[cfg(target_os = "linux")]
-    #[arg(long, value_name = "SETTING", requires = "testbed")]
-    set: Vec<guests::Setting>,
-    #[command(flatten)]
-    room: Room,
-    /// The machine: a name (`kpps list machines`) or a .toml file [default: morris2000; with --app lunz2003]
-    #[arg(long)]
-    machine: Option<String>,
-    /// The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
-    #[arg(long, conflicts_with = "testbed")]
-    chip: Option<String>,
-    /// Driver presets to compare: names (`kpps list drivers`) or .toml files
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_values = ["intel-2.5.11", "intel-2.5.11-tuned", "click-polling", "intel-5.7.6", "kpps"]
-    )]
-    driver: Vec<String>,
-    /// Frame size in bytes with FCS; between two ports a mix, too: imix-csit, imix-trex, imix-linux, or sizes with weights as
-    /// 64:7,570:4,1518:1 [default: 64; with --app vlan-route 68]
-    #[arg(long, value_parser = traffic::any_sizes)]
+    /// Frame size in bytes with FCS; on two ports also a mix: imix-csit, imix-trex, imix-linux, or sizes with weights as
+    /// 64:7,570:4,1518:1 [default: 64; with --app vlan-route: 68]
+    #[arg(long, value_name = "SIZE|MIX", value_parser = traffic::any_sizes)]
     size: Option<Mix>,
-    /// Offered loads: `100kpps,80%,100%` or `FROM..TO/STEP` [default: 100kpps..100%/100kpps; with --testbed from 10kpps up in
-    /// growing steps, between two ports to the first that is more than the sender can send]
+    /// Offered loads: `100kpps,80%,100%` or `FROM..TO/STEP` [default: 100kpps..100%/100kpps; on ports and guests from 10kpps up
+    /// in growing steps, on ports to the first load above what the generator can send]
     #[arg(long)]
     load: Option<Loads>,
-    /// How long each trial is measured [default: 50ms of virtual time after as much of warm-up; with --testbed 1s]
-    #[arg(long, value_parser = units::duration)]
+    /// How long each trial is measured [default: 1s; in the simulator 50ms of virtual time]
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
     duration: Option<Duration>,
-    /// Shifts the frames against the machine's clock; equal seeds give equal results
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Keep every point in this file, and go on from those in it that are of the same measurement
-    #[arg(long, value_name = "FILE")]
-    trials: Option<PathBuf>,
-    /// Print the results as CSV, and write files only where asked to
-    #[arg(long, conflicts_with = "json")]
-    csv: bool,
-    /// Where to write the results [default: results.json]
-    #[arg(long, value_name = "FILE")]
-    results: Option<PathBuf>,
-    /// Where to write the HTML report [default: report.html]
-    #[arg(long, value_name = "FILE")]
-    report: Option<PathBuf>,
     #[command(flatten)]
-    elsewhere: Elsewhere,
-}
-
-impl Arguments {
-    fn json(&self) -> bool {
-        self.elsewhere.common.json
-    }
+    resume: Resume,
+    #[command(flatten)]
+    outputs: PageOutputs,
+    #[command(flatten)]
+    target: Target,
 }
 
 /// A testbed and the name of its series.
@@ -111,30 +79,28 @@ struct Ready {
 
 /// Runs `kpps curve`.
 pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
-    if let Some(driver) = arguments.elsewhere.take_room(&mut arguments.machine, &mut arguments.room)? {
-        arguments.driver = vec![driver];
-    }
+    arguments.target.resolve()?;
     let arguments = &arguments;
-    let sizes = arguments.size.clone().unwrap_or_else(|| Mix::fixed(arguments.room.size(None)));
-    let mut outputs = Outputs::open(arguments)?;
-    let mut kept = arguments.trials.as_deref().map(Journal::<Point>::open).transpose()?;
-    let in_real_time = arguments.elsewhere.is_given();
-    let Ready { mut testbeds, source, environment } = match in_real_time {
-        false => simulated(arguments)?,
+    let target = &arguments.target;
+    let sizes = arguments.size.clone().unwrap_or_else(|| Mix::fixed(target.top.size(None)));
+    let mut files = arguments.outputs.open("curve")?;
+    let mut kept = arguments.resume.open()?;
+    let in_real_time = !target.is_simulated();
+    let Ready { mut testbeds, source, environment } = match target.kind() {
+        Kind::Simulator => simulated(target)?,
         #[cfg(target_os = "linux")]
-        true if guests::are_meant(&arguments.elsewhere.testbed) => {
-            let (testbeds, environment) = guests::open(&arguments.elsewhere.testbed, &arguments.set)?;
+        Kind::Guests => {
+            let (testbeds, environment) = target.open_guests()?;
             let named = |(name, testbed)| Named { name, points: Points::new(testbed, false) };
             Ready { testbeds: testbeds.into_iter().map(named).collect(), source: Box::new(()), environment }
         }
-        true => elsewhere(arguments, &sizes)?,
+        _ => in_real(target, &sizes)?,
     };
     crate::error::refuse_twice(testbeds.iter().map(|it| it.name.as_str()))?;
     interrupt::watch();
     let Some(first) = testbeds.first_mut() else { return Err(Failure::Input("there is no testbed".into())) };
     let line_pps = first.points.line_rate_pps(&sizes)?;
-    let usual = if in_real_time { REAL_TRIAL } else { VIRTUAL_TRIAL };
-    let duration = arguments.duration.unwrap_or(usual);
+    let duration = arguments.duration.unwrap_or(target.trial_time());
     let loads = match &arguments.load {
         Some(loads) => loads.pps(line_pps, sizes.mean_bytes_with_fcs()).map_err(Failure::Input)?,
         None if in_real_time => {
@@ -157,12 +123,12 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     let load = Load {
         offered_pps: line_pps,
         size: sizes.only().unwrap_or(Size::MIN),
-        warmup_ms: if in_real_time { arguments.elsewhere.warmup_ms() } else { WARMUP_MS },
+        warmup_ms: target.warmup_ms(),
         duration_ms: u32::try_from(duration.as_millis()).unwrap_or(u32::MAX),
-        seed: arguments.seed,
+        seed: target.seed,
     };
     let environment = of_frames(environment, &sizes, &load, line_pps);
-    // One more preset beside it changes no point.
+    // Another preset beside it changes no point.
     let same = Environment { presets: BTreeMap::new(), ..environment.clone() };
     let wanted = testbeds.len() * loads.len();
 
@@ -171,8 +137,8 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     let what = what.into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>().join(" on ");
     let progress = Progress::of(format!("kpps curve: {what}"));
     progress.wants(wanted);
-    let quiet = arguments.json() || arguments.csv;
-    let view = arguments.elsewhere.common.live.view(progress.clone(), source, quiet)?;
+    let quiet = arguments.outputs.for_machines();
+    let view = target.options.live.view(progress.clone(), source, quiet)?;
     let mut series: Vec<Series> = Vec::with_capacity(testbeds.len());
     let mut end = Ok(());
     for Named { name, mut points } in testbeds {
@@ -209,15 +175,15 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
 
     let points: usize = series.iter().map(|s| s.points.len()).sum();
     let results = Curve::new(environment, series, points == wanted);
-    outputs.write(&results)?;
-    if arguments.json() {
-        print(&to_json(&results)?)?;
-    } else if arguments.csv {
-        print(&csv(&results))?;
-    } else {
-        print(&screen(&results, &outputs, began.elapsed()))?;
-    }
-    let measured = format!("{points} of {wanted} points measured{}", outputs.kept());
+    files.publish(
+        &results,
+        &Forms {
+            screen: &|| screen(&results, began.elapsed()),
+            csv: &|| csv(&results),
+            page: &|_| html(&results),
+        },
+    )?;
+    let measured = format!("{points} of {wanted} points measured{}{}", files.kept(), arguments.resume.kept());
     match end {
         Ok(()) => Ok(()),
         Err(Failure::Interrupted(_)) => Err(Failure::Interrupted(format!("interrupted: {measured}"))),
@@ -226,61 +192,56 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     }
 }
 
-fn to_json(results: &Curve) -> Result<String, Failure> {
-    results.to_json().map_err(|e| Failure::Check(format!("the results cannot be written as JSON: {e}")))
-}
-
-/// A driver preset each, in the machine room.
-fn simulated(arguments: &Arguments) -> Result<Ready, Failure> {
-    let room = arguments.room;
-    let machine = room.machine(arguments.machine.as_deref());
-    let setups: Vec<Setup> = arguments
-        .driver
-        .iter()
-        .map(|driver| Ok(Setup::named(machine, arguments.chip.as_deref(), driver)?))
-        .collect::<Result<_, Failure>>()?;
+/// One testbed for each driver preset, in the simulator.
+fn simulated(target: &Target) -> Result<Ready, Failure> {
+    let drivers: Vec<&str> = match &target.driver[..] {
+        [] => DRIVERS.to_vec(),
+        given => given.iter().map(String::as_str).collect(),
+    };
+    let setups: Vec<Setup> =
+        drivers.into_iter().map(|driver| target.setup(driver)).collect::<Result<_, Failure>>()?;
     let presets = setups.iter().map(|setup| (setup.driver.clone(), setup.driver_description.clone()));
     let Some(setup) = setups.first() else {
         return Err(Failure::Input("no driver preset given".into()));
     };
+    let set = target.constants.words();
     let environment = Environment {
         profiles_hash: kpps_profiles::hash(setups.iter().flat_map(|setup| &setup.own_profiles)),
         presets: presets.collect(),
-        ..room.described(setup)
+        measured_on: (!set.is_empty()).then(|| ("set".to_owned(), set.join(", "))).into_iter().collect(),
+        ..target.top.described(setup)
     };
-    let named =
-        |setup: Setup| Named { name: setup.driver.clone(), points: Points::new(room.testbed(setup), false) };
+    let named = |setup: Setup| Named {
+        name: setup.driver.clone(),
+        points: Points::new(target.top.testbed(setup), false),
+    };
     Ok(Ready { testbeds: setups.into_iter().map(named).collect(), source: Box::new(()), environment })
 }
 
 /// Two ports, or a system whose rate is known: one series.
-fn elsewhere(arguments: &Arguments, sizes: &Mix) -> Result<Ready, Failure> {
+fn in_real(target: &Target, sizes: &Mix) -> Result<Ready, Failure> {
     traffic::fits(sizes.clone()).map_err(Failure::Input)?;
-    let opened = arguments.elsewhere.open(arguments.seed)?;
-    let environment = arguments.elsewhere.described(&opened);
+    let opened = target.open()?;
+    let environment = target.described(&opened);
     let points = Points::new(opened.testbed, environment.both_ways);
     let name = environment.machine.clone();
     Ok(Ready { testbeds: vec![Named { name, points }], source: opened.source, environment })
 }
 
-/// What a person at a terminal sees.
-fn screen(results: &Curve, outputs: &Outputs, took: Duration) -> String {
+/// The text for the screen.
+fn screen(results: &Curve, took: Duration) -> String {
     let environment = &results.environment;
     let look = text::Look {
         colour: std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
         ..text::Look::default()
     };
     let [first, second] = &results.summary;
-    let mut files = String::new();
-    for output in [&outputs.results, &outputs.report].into_iter().flatten() {
-        files += &format!("\n  {}", output.path().display());
-    }
     let parts = environment.parts();
     let remarks = remarks(results.series.iter().flat_map(|series| &series.points));
     format!(
         "{machine}{parts}\n\
          frames of {frames}, line rate {line:.0} pps\n\n\
-         {plot}\n{table}\n{first}\n{second}\n{remarks}\n{trials} trials in {took:.1} s{files}\n",
+         {plot}\n{table}\n{first}\n{second}\n{remarks}\n{trials} trials in {took:.1} s\n",
         machine = environment.machine,
         parts = if parts.is_empty() { parts } else { format!(": {parts}") },
         frames = environment.frames(),
@@ -290,45 +251,5 @@ fn screen(results: &Curve, outputs: &Outputs, took: Duration) -> String {
         remarks = remarks.iter().map(|remark| format!("{remark}\n")).collect::<String>(),
         trials = results.series.iter().map(|s| s.points.len()).sum::<usize>(),
         took = took.as_secs_f64(),
-        files = if files.is_empty() { String::new() } else { format!("; written:{files}") },
     )
-}
-
-/// The files to write.
-struct Outputs {
-    results: Option<Output>,
-    report: Option<Output>,
-}
-
-impl Outputs {
-    fn open(arguments: &Arguments) -> Result<Self, Failure> {
-        let quiet = arguments.json() || arguments.csv;
-        let open = |given: &Option<PathBuf>, default: &str| match given {
-            None if quiet => Ok(None),
-            None => Output::open(Path::new(default)).map(Some),
-            Some(path) => Output::open(path).map(Some),
-        };
-        Ok(Self {
-            results: open(&arguments.results, "results.json")?,
-            report: open(&arguments.report, "report.html")?,
-        })
-    }
-
-    fn write(&mut self, results: &Curve) -> Result<(), Failure> {
-        if let Some(output) = &mut self.results {
-            output.write(&to_json(results)?)?;
-        }
-        if let Some(output) = &mut self.report {
-            output.write(&html(results))?;
-        }
-        Ok(())
-    }
-
-    /// Where the results are, for the message of an interrupted run.
-    fn kept(&self) -> String {
-        self.results
-            .as_ref()
-            .map(|output| format!(" and kept in {}", output.path().display()))
-            .unwrap_or_default()
-    }
 }

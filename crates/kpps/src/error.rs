@@ -1,18 +1,18 @@
-//! How a command ends when it does not end well.
+//! Why a command fails, and how it prints.
 
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Why the command did not do all that was asked.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// What was asked for makes no sense or does not exist.
+    /// The input makes no sense, or names something that does not exist.
     #[error("{0}")]
     Input(String),
     /// A check did not hold.
     #[error("{0}")]
     Check(String),
-    /// The user had enough.
+    /// The user interrupted the command.
     #[error("{0}")]
     Interrupted(String),
     /// Standard output was closed by its reader.
@@ -63,13 +63,7 @@ pub fn print(text: &str) -> Result<(), Failure> {
     })
 }
 
-/// Prints a document as JSON.
-pub fn print_json(document: &impl serde::Serialize) -> Result<(), Failure> {
-    let json = kpps_report::to_json(document);
-    print(&json.map_err(|e| Failure::Check(format!("the results cannot be written as JSON: {e}")))?)
-}
-
-/// Results go by the names of presets or studies: each may stand for one only.
+/// Refuses a name that is given twice: results go by name.
 pub fn refuse_twice<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), Failure> {
     let mut seen = std::collections::BTreeSet::new();
     for name in names {

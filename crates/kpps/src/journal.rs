@@ -2,12 +2,35 @@
 //! that nothing but what is under way is lost whenever a run ends.
 
 use crate::error::Failure;
+use clap::Args;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+
+/// Where measurements are kept while they come.
+#[derive(Args, Clone, Default)]
+pub struct Resume {
+    /// Keep every measurement in this file, and do not repeat those that it has of the same command; made if missing
+    #[arg(long, value_name = "FILE")]
+    resume: Option<PathBuf>,
+}
+
+impl Resume {
+    /// Opens the file, if one is given.
+    pub fn open<T: Serialize + DeserializeOwned>(&self) -> Result<Option<Journal<T>>, Failure> {
+        self.resume.as_deref().map(Journal::open).transpose()
+    }
+
+    /// The file in a sentence about an interrupted run.
+    pub fn kept(&self) -> String {
+        self.resume
+            .as_ref()
+            .map_or_else(String::new, |path| format!("; the same command resumes from {}", path.display()))
+    }
+}
 
 /// A file of results by name. There may be several of a name, in the order in which they came.
 pub struct Journal<T> {

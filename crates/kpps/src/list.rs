@@ -1,9 +1,10 @@
-//! `kpps list`: the profiles.
+//! `kpps list`: the profiles and their constants.
 
-use crate::error::{Failure, print, print_json};
+use crate::error::Failure;
+use crate::output::{Forms, Outputs};
 use clap::{Args, ValueEnum};
 use kpps_profiles::{Kind, Profile, names};
-use kpps_report::inventory as report;
+use kpps_report::{inventory as report, rows_csv};
 use std::fmt::Write;
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -41,15 +42,14 @@ impl Shelf {
 /// Arguments of `kpps list`.
 #[derive(Args)]
 pub struct Arguments {
-    /// Only these
-    #[arg(value_enum)]
+    /// Only profiles of this kind
+    #[arg(value_enum, value_name = "KIND")]
     shelf: Option<Shelf>,
-    /// One of them: its constants and where they are from
+    /// Only this profile, with its constants and their sources
     #[arg(requires = "shelf")]
     name: Option<String>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    outputs: Outputs,
 }
 
 /// Runs `kpps list`.
@@ -63,13 +63,19 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
                 .collect::<Result<_, Failure>>()?
         }
     };
-    if arguments.json {
-        return print_json(&document(&profiles)?);
-    }
-    match (&arguments.name, profiles.first()) {
-        (Some(_), Some((_, profile))) => print(&constants(profile)),
-        _ => print(&overview(&profiles)),
-    }
+    let document = document(&profiles)?;
+    let screen = || match (&arguments.name, profiles.first()) {
+        (Some(_), Some((_, profile))) => constants(profile),
+        _ => overview(&profiles),
+    };
+    let csv = || match (&arguments.name, document.profiles.first()) {
+        (Some(_), Some(profile)) => rows_csv(&profile.constants),
+        _ => rows_csv(&document.profiles),
+    };
+    arguments
+        .outputs
+        .open()?
+        .publish(&document, &Forms { screen: &screen, csv: &csv, page: &|_| String::new() })
 }
 
 fn overview(profiles: &[(Kind, Profile)]) -> String {

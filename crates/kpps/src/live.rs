@@ -1,4 +1,4 @@
-//! How a run goes while it goes on: whether it is shown, and where that is read.
+//! The live view of a run: when it is shown, and what it reads.
 
 use crate::error::Failure;
 use crate::interrupt;
@@ -14,19 +14,19 @@ use std::time::Duration;
 /// A view of the whole screen is for runs that are longer.
 const CALM: Duration = Duration::from_secs(2);
 
-/// How much is shown while a run goes on.
+/// How much is shown while a run lasts.
 #[derive(Args, Clone, Copy, Default)]
 pub struct Live {
-    /// Show on the whole screen how it goes, from the start [default: after 2 s, if standard input, output and error are a
-    /// terminal, and neither the results are machine-readable nor NO_COLOR is set]
+    /// Show the progress on the whole screen from the start [default: after 2 s, if standard input, output and error are a
+    /// terminal, the results are not printed as JSON or CSV, and NO_COLOR is not set]
     #[arg(long, overrides_with = "no_live")]
     live: bool,
-    /// Show how it goes in a line only
+    /// Show the progress in one line only
     #[arg(long)]
     no_live: bool,
 }
 
-/// What the outside says to it.
+/// What standard input, output and error are.
 #[derive(Clone, Copy)]
 struct Outside {
     input: bool,

@@ -1,18 +1,19 @@
 //! The command `kpps`.
 //!
-//! Exit codes: 0 done; 1 a check failed (a selftest case, a trial that does not account for its frames); 2 bad input;
-//! 130 interrupted, with what was measured kept.
+//! Exit codes: 0 done; 1 a check failed (a case of the conformance suite, a trial whose frames are not all accounted for);
+//! 2 bad input; 130 interrupted, with the results so far.
 
 mod agent;
 mod apps;
+mod calibrate;
 mod capture;
-mod certify;
 mod compare;
 mod count;
 mod curve;
 mod error;
 mod forward;
 mod grid;
+mod help;
 mod interrupt;
 mod journal;
 #[cfg(target_os = "linux")]
@@ -22,14 +23,15 @@ mod live;
 mod ndr;
 mod output;
 mod points;
+mod ports;
 mod profile;
 mod replay;
 mod rfc2544;
-mod room;
 mod run;
 mod scale;
 mod search;
 mod send;
+mod simulator;
 mod sizes;
 mod study;
 mod testbed;
@@ -40,36 +42,25 @@ mod trial;
 mod units;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use error::Failure;
 use std::process::ExitCode;
 
-/// How many small packets a network card, its driver and the machine around it can handle, and why the rest are lost.
+/// How many small packets a network card, its driver and its host can handle, and where the rest are lost.
 #[derive(Parser)]
 #[command(
     version,
     after_help = "Examples:
-  kpps curve                               the receive-livelock curve of Morris 2000
-  kpps curve --driver kpps --load 50%..100%/10%
-  kpps curve --app nat                     a NAT between two cards: also bridge, route, vlan-route
-  kpps curve --json | jq '.series[].name'
-  kpps grid --vary driver.rx_ring=16..1024*2 --vary load=10%..100%/10%
-  kpps transmit --chip 82542               the other direction
-  kpps scale --cpus 1..8                   one card, several queues and CPUs: where it stops
-  kpps study morris2000                    what a paper claimed, checked claim by claim
-  kpps selftest --on qemu --chip 82540em   the driver against QEMU's card
-  kpps trace                               the bus under a flood: smooth, then stumbling
-  kpps list drivers                        the presets
-  kpps list chip 82542                     a chip's constants and their sources
+  kpps curve                               a livelock curve (Morris 2000) in the simulator
+  kpps curve --driver kpps --load 50%..100%/10% --report curve.html
+  kpps curve --app nat                     a NAT between two cards; also bridge, route, vlan-route
+  kpps trial --ports packet:a,packet:b --load 50kpps      a device between two ports
+  kpps ndr --ports packet:a,packet:b       the highest load that it forwards without loss
+  kpps study morris2000                    the claims of a paper, checked one by one
+  kpps list chip 82542                     the constants of a chip and their sources
 
-  kpps device list                         real cards, and who drives them
-  kpps send packet:veth0 --load 10kpps     tagged test frames by a real port …
-  kpps count packet:veth1                  … and what became of them
-  kpps trial --testbed packet:veth0,packet:veth1 --load 50kpps    a device between two ports; also ndr, curve, grid …
-  kpps bridge uio:0000:00:10.0 uio:0000:00:11.0
-
-Sizes are frame sizes with FCS (64 is the 60-byte buffer of a minimum frame); rates are frames per second.
-Only ports need hardware or root (packet:, xdp:, auto:, uio:, vfio:): udp: and everything else do without."
+`kpps COMMAND --help` has more. Sizes are frame sizes with FCS (64 is the 60-byte buffer of a minimum frame); rates are frames per
+second. Only ports of real interfaces and cards need root (packet:, xdp:, auto:, uio:, vfio:); nothing else does."
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -78,59 +69,69 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Delivered against offered packets per second: several drivers on one machine, or a device between two ports
+    /// Measure delivered against offered packets per second, for several drivers or between two ports
     Curve(curve::Arguments),
-    /// Any parameters over ranges: a trial for each combination, continued where it was left
+    /// Measure each combination of parameters over ranges
     Grid(grid::Arguments),
-    /// How many frames each driver sends when its application always has another
+    /// Measure how many frames each driver sends when its application always has another one
     Transmit(transmit::Arguments),
-    /// Packets per second against CPUs, with receive side scaling, and what stops them
+    /// Measure packets per second against CPUs, with receive side scaling, and find the limit
     Scale(scale::Arguments),
-    /// Where a driver's and a kernel's CPU time goes, by function and level, as a profiler shows it
+    /// Show where the CPU time of driver and kernel goes, by function and level
     Profile(profile::Arguments),
-    /// What documents claim, and what the machine room says to it
-    Study(study::Arguments),
-    /// What crosses the bus, the wire and the registers of a machine under load, and when
+    /// Trace transactions on the bus, frames on the wire and register accesses under load
     Trace(trace::Arguments),
+    /// Offer one load and account for every frame: between two ports, or on another testbed
+    Trial(trial::Arguments),
+    /// Find the highest load without loss (NDR) and with little loss (PDR)
+    Ndr(ndr::Arguments),
+    /// Find NDR and PDR at each frame size of RFC 2544
+    Sizes(sizes::Arguments),
+    /// Run the tests of RFC 2544: throughput, latency, frame loss, back-to-back frames, recovery, reset
+    Rfc2544(rfc2544::Arguments),
+    /// Compare results by a statistical test; exit code 1 if something is worse
+    Compare(compare::Arguments),
+    /// Measure the highest rate that a port can send here, and how evenly it sends below that
+    Calibrate(calibrate::Arguments),
+    /// Send tagged test frames from a port, at an exact rate or as fast as possible
+    Send(send::Arguments),
+    /// Count received test frames: lost, duplicated, reordered and corrupted ones
+    Count(count::Arguments),
+    /// Lend ports of this host to a tester on another host
+    Agent(agent::Arguments),
     #[cfg(target_os = "linux")]
     #[command(flatten)]
     Linux(linux::Command),
-    /// The machines, chips, ring NICs, buses, hosts, stacks and drivers there are; with a name, its constants and their sources
+    /// Check the claims of papers in the simulator
+    Study(study::Arguments),
+    /// List machines, chips, NICs, buses, hosts, stacks and drivers, and the constants of one with their sources
     List(list::Arguments),
-    /// Send tagged test frames by a port, at an exact rate or as fast as it goes
-    Send(send::Arguments),
-    /// What a port can send at most here, and how well it keeps a rate below that
-    Certify(certify::Arguments),
-    /// Count what a port receives: lost, duplicated, reordered and corrupted test frames
-    Count(count::Arguments),
-    /// One load between two ports with a device under test between them, and where every frame went
-    Trial(trial::Arguments),
-    /// The highest load without loss (NDR), and with little (PDR): between two ports, or in the machine room
-    Ndr(ndr::Arguments),
-    /// The same at each frame size of RFC 2544
-    Sizes(sizes::Arguments),
-    /// The tests of RFC 2544: throughput, latency, frame loss, back-to-back frames, recovery, reset
-    Rfc2544(rfc2544::Arguments),
-    /// Lend ports of this host to a tester elsewhere
-    Agent(agent::Arguments),
-    /// Whether results differ, by statistics; ends with 1 if something is worse
-    Compare(compare::Arguments),
-    /// Pass frames between two ports, both ways
+    /// Forward frames between two ports, in both directions
     Forward(forward::Arguments),
-    /// A learning bridge on ports
+    /// Run a learning bridge on ports
     Bridge(apps::BridgeArguments),
-    /// An IPv4 router on ports, and on VLANs of them
+    /// Run an IPv4 router on ports and on their VLANs
     Route(apps::RouteArguments),
-    /// The same router with network address and port translation
+    /// Run the router with network address and port translation
     Nat(apps::NatArguments),
-    /// The JSON Schema of the results
+    /// Print the JSON Schema of the results
     Schema,
+    /// Print the manual page, or write the pages of all commands into a folder
+    Man(help::ManArguments),
+    /// Print the completions for a shell
+    Completions(help::CompletionsArguments),
+}
+
+/// The definition of the command line.
+fn command() -> clap::Command {
+    help::grouped(Arguments::command())
 }
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let matches = command().try_get_matches();
+    let arguments = match matches.and_then(|matches| Arguments::from_arg_matches(&matches)) {
         Ok(arguments) => arguments,
-        // Help and version are asked for; a command line without a command is taught.
+        // Help and version are asked for; a command line without a command gets the help.
         Err(asked)
             if !asked.use_stderr() || asked.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand =>
         {
@@ -153,9 +154,9 @@ fn main() -> ExitCode {
         #[cfg(target_os = "linux")]
         Command::Linux(command) => command.run(),
         Command::Send(arguments) => send::run(&arguments),
-        Command::Certify(arguments) => certify::run(&arguments),
+        Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::Count(arguments) => count::run(&arguments),
-        Command::Trial(arguments) => trial::run(&arguments),
+        Command::Trial(arguments) => trial::run(arguments),
         Command::Ndr(arguments) => ndr::run(arguments),
         Command::Sizes(arguments) => sizes::run(arguments),
         Command::Rfc2544(arguments) => rfc2544::run(arguments),
@@ -166,10 +167,12 @@ fn main() -> ExitCode {
         Command::Route(arguments) => apps::route(&arguments),
         Command::Nat(arguments) => apps::nat(&arguments),
         Command::Schema => error::print(&kpps_report::schema()),
+        Command::Man(arguments) => help::man(command(), &arguments),
+        Command::Completions(arguments) => help::completions(command(), &arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever reads our output has seen enough.
+        // The reader of standard output has closed it (`| head`).
         Err(Failure::OutputClosed) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("kpps: {failure}");
@@ -178,7 +181,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What is wrong and what is possible, without the usage that clap prints behind it.
+/// clap's message in one line, without the usage that follows it.
 fn in_one_line(message: &str) -> String {
     let lines: Vec<_> = message.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
     lines.join(" ").trim_start_matches("error: ").to_owned()

@@ -1,8 +1,8 @@
 //! `kpps ndr`: the highest load without loss, and with little, in one search.
 
-use crate::error::{Failure, print};
+use crate::error::Failure;
 use crate::interrupt;
-use crate::output::Output;
+use crate::output::{Forms, PageOutputs};
 use crate::search::{self, Bench, Range, measured, tenths};
 use crate::testbed::Target;
 use crate::units;
@@ -11,31 +11,31 @@ use kpps_frames::Mix;
 use kpps_measure::rfc2544::Ask;
 use kpps_measure::search::{Bisection, Goal};
 use kpps_report::ndr::{Ndr, PlainBisection, page};
+use kpps_report::rows_csv;
 use std::fmt::Write as _;
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// Arguments of `kpps ndr`.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  kpps ndr --testbed packet:A,packet:B --trials a-b.jsonl     goes on there if it is interrupted
-  kpps ndr --driver intel-5.7.6                               in the machine room
+  kpps ndr --ports packet:A,packet:B --resume a-b.jsonl       an interrupted search can be resumed
+  kpps ndr --driver intel-5.7.6                               in the simulator
   kpps ndr --testbed known:700kpps --noise --bisection        a system whose rate is known, with noise
 
-NDR: no frame lost; PDR: at most 0.5 %. A load is decided by the trials of 21 times one trial's length, most of which
-must agree, so that a single disturbed second misleads nobody (MLRsearch, draft-ietf-bmwg-mlrsearch). Frames that could
-not be sent at their time count as lost. Loads are those of each direction; with --app those of both together.")]
+NDR is the highest load without loss, PDR the highest load with at most 0.5 % loss. Each load is judged by many trials, 21 times
+one trial's length together, and most of them must agree: one disturbed second does not decide (MLRsearch,
+draft-ietf-bmwg-mlrsearch). Generator shortfall counts as loss. A load is that of one direction; with --app it is that of both
+directions together.")]
 pub struct Arguments {
-    /// Frame size in bytes with FCS; between two ports a mix, too: imix-csit, imix-trex, imix-linux, or sizes with weights as
-    /// 64:7,570:4,1518:1 [default: 64; with --app vlan-route 68]
-    #[arg(long, value_parser = crate::traffic::sizes)]
+    /// Frame size in bytes with FCS; on two ports also a mix: imix-csit, imix-trex, imix-linux, or sizes with weights as
+    /// 64:7,570:4,1518:1 [default: 64; with --app vlan-route: 68]
+    #[arg(long, value_name = "SIZE|MIX", value_parser = crate::traffic::sizes)]
     size: Option<Mix>,
-    /// A plain bisection beside it
+    /// Search by plain bisection, too
     #[arg(long)]
     bisection: bool,
-    /// Write a page to look at, too
-    #[arg(long, value_name = "FILE")]
-    report: Option<PathBuf>,
+    #[command(flatten)]
+    outputs: PageOutputs,
     #[command(flatten)]
     goals: Goals,
     #[command(flatten)]
@@ -47,20 +47,20 @@ pub struct Arguments {
 /// What is searched for.
 #[derive(Args)]
 pub struct Goals {
-    /// Length of one trial [default: 1s; in the machine room 50ms]
-    #[arg(long, value_parser = units::duration)]
+    /// Length of one trial [default: 1s; in the simulator 50ms of virtual time]
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
     duration: Option<Duration>,
     /// Loss ratio of the PDR
-    #[arg(long, default_value = "0.5%", value_parser = units::share)]
-    loss: f64,
+    #[arg(long, value_name = "SHARE", default_value = "0.5%", value_parser = units::share)]
+    pdr_loss: f64,
 }
 
 impl Goals {
     /// NDR and PDR.
     pub fn both(&self, target: &Target, range: &Range) -> [(&'static str, Goal); 2] {
-        let trial = self.duration.unwrap_or(target.usual_trial());
-        let goal = Goal { width: range.width, ..Goal::NDR }.with_trials_of(trial.as_secs_f64());
-        [("NDR", goal), ("PDR", Goal { loss_ratio: self.loss, ..goal })]
+        let trial = self.duration.unwrap_or(target.trial_time());
+        let goal = Goal { width: range.precision, ..Goal::NDR }.with_trials_of(trial.as_secs_f64());
+        [("NDR", goal), ("PDR", Goal { loss_ratio: self.pdr_loss, ..goal })]
     }
 }
 
@@ -69,10 +69,11 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     arguments.target.resolve()?;
     let arguments = &arguments;
     let goals = arguments.goals.both(&arguments.target, &arguments.range);
-    let mut report = arguments.report.as_deref().map(Output::open).transpose()?;
-    let mut bench = Bench::open("ndr", &arguments.target, &arguments.range)?;
+    let mut files = arguments.outputs.open("ndr")?;
+    let quiet = arguments.outputs.for_machines();
+    let mut bench = Bench::open("ndr", &arguments.target, &arguments.range, quiet)?;
     interrupt::watch();
-    let sizes = arguments.size.clone().unwrap_or_else(|| Mix::fixed(arguments.target.room.size(None)));
+    let sizes = arguments.size.clone().unwrap_or_else(|| Mix::fixed(arguments.target.top.size(None)));
     let (mut document, mut end) = bench.search(&sizes, &goals, &arguments.range)?;
     if end.is_ok() && arguments.bisection {
         let (plain, ended) = bisection(&mut bench, &sizes, &goals[0].1, &document);
@@ -81,15 +82,14 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
         document.trouble = search::trouble(&end);
     }
     drop(bench);
-    if let Some(report) = &mut report {
-        report.write(&page(&document))?;
-    }
-    if arguments.target.elsewhere.common.json {
-        let json = document.to_json().map_err(|e| Failure::Check(format!("no JSON of the results: {e}")))?;
-        print(&json)?;
-    } else {
-        print(&screen(&document))?;
-    }
+    files.publish(
+        &document,
+        &Forms {
+            screen: &|| screen(&document),
+            csv: &|| rows_csv(&document.goals),
+            page: &|_| page(&document),
+        },
+    )?;
     end
 }
 
@@ -154,8 +154,12 @@ fn screen(document: &Ndr) -> String {
         document.goals.first().map_or(0.0, |goal| goal.exceed_ratio * 100.0)
     );
     if let Some(ceiling) = document.ceiling_pps {
-        let _ =
-            writeln!(text, "the sender can send {:.1} kpps here{}", ceiling / 1e3, limits(document, ceiling));
+        let _ = writeln!(
+            text,
+            "the generator can send {:.1} kpps here{}",
+            ceiling / 1e3,
+            limits(document, ceiling)
+        );
     }
     if let Some(limit) = document.sender_limit() {
         let _ = writeln!(text, "{limit}");
@@ -166,11 +170,11 @@ fn screen(document: &Ndr) -> String {
     text
 }
 
-/// Whether a search found the sender and not what it looked for.
+/// Whether a search found the limit of the generator and not that of the device under test.
 fn limits(document: &Ndr, ceiling: f64) -> &'static str {
     let bounds = document.goals.iter().filter_map(|goal| goal.upper_pps);
     match bounds.reduce(f64::max).is_some_and(|upper| upper > ceiling) {
-        true => ": it is the limit of what was found, not what is between the ports",
+        true => ": that limits the result, not the device under test",
         false => "",
     }
 }

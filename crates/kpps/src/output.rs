@@ -1,12 +1,164 @@
-//! A file to write at the end of a long job.
+//! Where results go: the screen, standard output, files.
 
-use crate::error::Failure;
+use crate::error::{Failure, print};
+use clap::Args;
+use kpps_report::to_json;
+use serde::Serialize;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// A file that will be written. It is opened before anything is measured, so that no result is lost to a bad path;
-/// an old file keeps its contents until there are new ones, and a file that was made for nothing is removed.
+/// Where results go. Every command that has results has these.
+#[derive(Args, Clone, Default)]
+pub struct Outputs {
+    /// Print the results as one JSON document on standard output
+    #[arg(long)]
+    json: bool,
+    /// Write the results as a JSON document to this file
+    #[arg(long, value_name = "FILE")]
+    results: Option<PathBuf>,
+    /// Write the results as comma-separated values to this file; `-` is standard output
+    #[arg(long, value_name = "FILE|-")]
+    csv: Option<PathBuf>,
+}
+
+/// The same, with a page.
+#[derive(Args, Clone, Default)]
+pub struct PageOutputs {
+    #[command(flatten)]
+    outputs: Outputs,
+    /// Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
+    #[arg(long, value_name = "FILE|FOLDER")]
+    report: Option<PathBuf>,
+}
+
+impl Outputs {
+    /// Whether standard output is for a program and not for a person.
+    pub fn for_machines(&self) -> bool {
+        self.json || self.csv_is_printed()
+    }
+
+    fn csv_is_printed(&self) -> bool {
+        self.csv.as_deref() == Some(Path::new("-"))
+    }
+
+    /// Opens the files, before anything is measured: no result is lost to a bad path.
+    pub fn open(&self) -> Result<Files, Failure> {
+        self.open_with(Vec::new())
+    }
+
+    fn open_with(&self, pages: Vec<Output>) -> Result<Files, Failure> {
+        if self.json && self.csv_is_printed() {
+            return Err(Failure::Input(
+                "--json and --csv - both print on standard output: give one of them a file (--results, --csv)"
+                    .into(),
+            ));
+        }
+        let open = |path: &Option<PathBuf>| path.as_deref().map(Output::open).transpose();
+        Ok(Files {
+            json: self.json,
+            results: open(&self.results)?,
+            print_csv: self.csv_is_printed(),
+            csv: open(&self.csv.clone().filter(|_| !self.csv_is_printed()))?,
+            pages,
+        })
+    }
+}
+
+impl PageOutputs {
+    /// Whether standard output is for a program and not for a person.
+    pub fn for_machines(&self) -> bool {
+        self.outputs.for_machines()
+    }
+
+    /// Opens the files. In a folder the page is called `name`.html.
+    pub fn open(&self, name: &str) -> Result<Files, Failure> {
+        self.open_pages(&[name.to_owned()])
+    }
+
+    /// Opens the files, with a page for each of these names.
+    pub fn open_pages(&self, names: &[String]) -> Result<Files, Failure> {
+        let pages = match &self.report {
+            None => Vec::new(),
+            Some(file) if file.extension().is_some_and(|extension| extension == "html") => {
+                if names.len() > 1 {
+                    let file = file.display();
+                    return Err(Failure::Input(format!(
+                        "{file} is one page, and there are {}: give --report a folder",
+                        names.len()
+                    )));
+                }
+                vec![Output::open(file)?]
+            }
+            Some(folder) => {
+                std::fs::create_dir_all(folder).map_err(|e| {
+                    Failure::Input(format!("cannot make the folder {}: {e}", folder.display()))
+                })?;
+                let page = |name: &String| Output::open(&folder.join(format!("{name}.html")));
+                names.iter().map(page).collect::<Result<_, _>>()?
+            }
+        };
+        self.outputs.open_with(pages)
+    }
+}
+
+/// The files that results go to, open.
+pub struct Files {
+    json: bool,
+    results: Option<Output>,
+    print_csv: bool,
+    csv: Option<Output>,
+    pages: Vec<Output>,
+}
+
+/// What a person reads, and the other forms of the same results; each is made only if it is asked for.
+pub struct Forms<'f> {
+    /// The text for the screen.
+    pub screen: &'f dyn Fn() -> String,
+    /// The comma-separated values.
+    pub csv: &'f dyn Fn() -> String,
+    /// The page with this number.
+    pub page: &'f dyn Fn(usize) -> String,
+}
+
+impl Files {
+    /// The file of the results, in a sentence about an interrupted run.
+    pub fn kept(&self) -> String {
+        let kept = |results: &Output| format!(" and kept in {}", results.path().display());
+        self.results.as_ref().map(kept).unwrap_or_default()
+    }
+
+    /// Writes the files, then prints what is asked for: JSON, comma-separated values, or the screen with the names of the
+    /// files that were written.
+    pub fn publish(&mut self, document: &impl Serialize, forms: &Forms<'_>) -> Result<(), Failure> {
+        let json = || to_json(document).map_err(|e| Failure::Check(format!("no JSON of the results: {e}")));
+        if let Some(results) = &mut self.results {
+            results.write(&json()?)?;
+        }
+        if let Some(csv) = &mut self.csv {
+            csv.write(&(forms.csv)())?;
+        }
+        for (number, page) in self.pages.iter_mut().enumerate() {
+            page.write(&(forms.page)(number))?;
+        }
+        if self.json {
+            return print(&json()?);
+        }
+        if self.print_csv {
+            return print(&(forms.csv)());
+        }
+        let mut screen = (forms.screen)();
+        let files = self.results.iter().chain(&self.csv).chain(&self.pages);
+        for file in files {
+            screen.truncate(screen.trim_end().len());
+            screen += &format!("\nwritten: {}\n", file.path().display());
+        }
+        print(&screen)
+    }
+}
+
+/// A file that will be written. It is opened before anything is measured; an old file keeps its contents until there are new
+/// ones, and a new file is removed again if nothing is written.
 pub struct Output {
     path: PathBuf,
     file: File,
@@ -45,7 +197,7 @@ impl Output {
 impl Drop for Output {
     fn drop(&mut self) {
         if self.superfluous {
-            // What cannot be removed is an empty file; nobody is helped by hearing of it.
+            // A file that cannot be removed is left empty; that is not worth a message.
             let _ = std::fs::remove_file(&self.path);
         }
     }

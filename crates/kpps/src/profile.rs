@@ -1,16 +1,14 @@
-//! `kpps profile`: where CPU time goes, by function and level, and what is counted for each frame.
+//! `kpps profile`: where CPU time goes, by function and level, and what each frame costs.
 
-use crate::error::{Failure, print, print_json};
-use crate::grid::range;
+use crate::error::Failure;
 use crate::interrupt;
-use crate::room::Room;
+use crate::output::{Forms, Outputs};
+use crate::simulator::{Constants, OnTop};
 use crate::units::{self, Rate};
 use clap::Args;
 use kpps_frames::{Size, rate};
 use kpps_measure::Load;
-use kpps_profiles::Change;
-use kpps_report::grid::Setting;
-use kpps_report::{room as report, rounded};
+use kpps_report::{room as report, rounded, rows_csv};
 use kpps_sim::{Forwarding, Function, Level, PerFrame, Profile, Setup, Simulated};
 use std::fmt::Write;
 use std::time::Duration;
@@ -20,6 +18,10 @@ const WARMUP_MS: u32 = 20;
 
 /// Arguments of `kpps profile`.
 #[derive(Args)]
+#[command(after_help = "Examples:
+  kpps profile                                       the time of Intel's driver at line rate
+  kpps profile --driver rdr --load 300kpps           recycled buffers: no time for the allocator
+  kpps profile --app bridge --machine lunz2003 --load 100kpps --csv bridge.csv")]
 pub struct Arguments {
     /// The machine: a name (`kpps list machines`) or a .toml file
     #[arg(long, default_value = "rdr2007")]
@@ -30,23 +32,21 @@ pub struct Arguments {
     /// The driver preset: a name (`kpps list drivers`) or a .toml file
     #[arg(long, default_value = "intel-5.7.6")]
     driver: String,
-    /// Another value for a constant, as host.ring_offset_bytes=16 (`kpps list KIND NAME` shows them)
-    #[arg(long, value_name = "CONSTANT=VALUE", value_parser = range::change)]
-    set: Vec<(String, Setting)>,
     #[command(flatten)]
-    room: Room,
-    /// Frame size in bytes with FCS [default: 64; with --app vlan-route 68]
+    constants: Constants,
+    #[command(flatten)]
+    top: OnTop,
+    /// Frame size in bytes with FCS [default: 64; with --app vlan-route: 68]
     #[arg(long, value_parser = units::size)]
     size: Option<Size>,
-    /// Offered load
+    /// The offered load
     #[arg(long, default_value = "100%")]
     load: Rate,
     /// How long to measure, in virtual time
-    #[arg(long, default_value = "50ms", value_parser = units::duration)]
+    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = units::duration)]
     duration: Duration,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    outputs: Outputs,
 }
 
 /// What was profiled.
@@ -84,17 +84,16 @@ impl Outcome {
 /// Runs `kpps profile`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     interrupt::watch();
-    let change = |(path, value): &(String, Setting)| Change::set(path, range::value(value));
-    let changes: Vec<_> =
-        arguments.set.iter().map(change).collect::<Result<_, _>>().map_err(Failure::Input)?;
+    let changes = arguments.constants.changes()?;
     let setup = Setup::changed(&arguments.machine, arguments.chip.as_deref(), &arguments.driver, &changes)?;
     let duration_ms = u32::try_from(arguments.duration.as_millis()).unwrap_or(u32::MAX);
     let go_on = || !interrupt::asked();
-    let room = arguments.room;
-    let size = room.size(arguments.size);
-    let offered_pps = arguments.load.pps(room.line_rate_pps(size), size.bytes_with_fcs().into());
+    let mut files = arguments.outputs.open()?;
+    let top = arguments.top;
+    let size = top.size(arguments.size);
+    let offered_pps = arguments.load.pps(top.line_rate_pps(size), size.bytes_with_fcs().into());
     let load = Load { offered_pps, size, warmup_ms: WARMUP_MS, duration_ms, seed: 1 };
-    let (trial, profile, per_frame) = match room.app {
+    let (trial, profile, per_frame) = match top.app {
         Some(app) => {
             let forwarded = Forwarding::new(setup.clone(), app).forwarded(&load, &go_on)?;
             (forwarded.trial, forwarded.profile, forwarded.per_frame)
@@ -107,10 +106,15 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let delivered_pps = trial.delivered as f64 / trial.seconds;
     let (frames, seconds) = (trial.taken, trial.seconds);
     let outcome = Outcome { setup, offered_pps, delivered_pps, frames, seconds, profile, per_frame };
-    match arguments.json {
-        true => print_json(&document(arguments, &outcome)),
-        false => print(&table(arguments, &outcome)),
-    }
+    let document = document(arguments, &outcome);
+    files.publish(
+        &document,
+        &Forms {
+            screen: &|| table(arguments, &outcome),
+            csv: &|| rows_csv(&document.rows),
+            page: &|_| String::new(),
+        },
+    )
 }
 
 fn word(level: Level) -> &'static str {
@@ -125,7 +129,7 @@ fn word(level: Level) -> &'static str {
 fn table(arguments: &Arguments, outcome: &Outcome) -> String {
     let Outcome { setup, profile, .. } = outcome;
     let mut text = String::new();
-    let size = arguments.room.size(arguments.size);
+    let size = arguments.top.size(arguments.size);
     let line_pps = rate::line_rate_pps(rate::GIGABIT, size);
     let _ = writeln!(
         text,
@@ -135,11 +139,11 @@ fn table(arguments: &Arguments, outcome: &Outcome) -> String {
         setup.chip,
         setup.bus,
         setup.driver,
-        arguments.room.app.map(|app| format!(", {app}")).unwrap_or_default(),
+        arguments.top.app.map(|app| format!(", {app}")).unwrap_or_default(),
         size.bytes_with_fcs(),
-        if arguments.room.app.is_some() { " each way" } else { "" },
+        if arguments.top.app.is_some() { " each way" } else { "" },
         outcome.offered_pps / 1e3,
-        if arguments.room.app.is_some() { "forwarded" } else { "delivered" },
+        if arguments.top.app.is_some() { "forwarded" } else { "delivered" },
         outcome.delivered_pps / 1e3,
         profile.total_ps() as f64 / outcome.seconds / 1e10,
     );
@@ -181,8 +185,8 @@ fn document(arguments: &Arguments, outcome: &Outcome) -> report::Profile {
             host: setup.host.clone(),
             stack: setup.stack.clone(),
             driver: Some(setup.driver.clone()),
-            app: arguments.room.app_name(),
-            frame_bytes_with_fcs: arguments.room.size(arguments.size).bytes_with_fcs(),
+            app: arguments.top.app_name(),
+            frame_bytes_with_fcs: arguments.top.size(arguments.size).bytes_with_fcs(),
             duration_ms: arguments.duration.as_millis() as u64,
             profiles_hash: kpps_profiles::hash(&setup.own_profiles),
             ..report::Room::default()

@@ -14,16 +14,16 @@ use std::time::Duration;
 /// What is sent again, and how fast.
 #[derive(Args)]
 pub struct ReplayArguments {
-    /// Send the frames of this capture (pcap or pcapng) as they are, without tags, at the times at which they were seen; with
-    /// --load at that rate
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["size", "shape", "to_mac", "sport", "dport", "flows"])]
+    /// Send the frames of this capture (pcap or pcapng) unchanged and without tags, at the times of the capture, or with --load at
+    /// that rate
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["size", "shape", "dst_mac", "sport", "dport", "flows"])]
     replay: Option<PathBuf>,
-    /// So much faster than it was seen: 2x, 0.5x
-    #[arg(long, default_value = "1x", value_parser = speed, requires = "replay", conflicts_with = "load")]
+    /// Replay this much faster: 2x, 0.5x
+    #[arg(long, value_name = "FACTOR", default_value = "1x", value_parser = speed, requires = "replay", conflicts_with = "load")]
     speed: f64,
-    /// Send the capture so many times, one after the other [default: 1; with --duration or --count as often as it takes]
-    #[arg(long, requires = "replay", value_parser = clap::value_parser!(u32).range(1..))]
-    repeat: Option<u32>,
+    /// Send the capture this many times, one after the other [default: 1; with --duration or --count: until that ends it]
+    #[arg(long = "loop", value_name = "TIMES", requires = "replay", value_parser = clap::value_parser!(u32).range(1..))]
+    times: Option<u32>,
 }
 
 /// How much faster or slower: `2x`, `0.5x`.
@@ -73,7 +73,7 @@ impl ReplayArguments {
             false => None,
         };
         let replay = Replay::of(path, captured, times.map(Arc::new)).map_err(|why| unusable(&why))?;
-        Ok(Some(Replay { repeat: self.repeat, ..replay }))
+        Ok(Some(Replay { repeat: self.times, ..replay }))
     }
 }
 

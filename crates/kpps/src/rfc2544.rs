@@ -1,8 +1,8 @@
-//! `kpps rfc2544`: the tests of RFC 2544, with what later RFCs and practice have mended.
+//! `kpps rfc2544`: the tests of RFC 2544, with the corrections of later RFCs.
 
-use crate::error::{Failure, print};
+use crate::error::Failure;
 use crate::interrupt;
-use crate::output::Output;
+use crate::output::{Forms, PageOutputs};
 use crate::search::{Bench, Range, tenths, trouble};
 use crate::testbed::{SIZES, Target, distinct};
 use crate::units;
@@ -13,15 +13,15 @@ use kpps_measure::search::Goal;
 use kpps_report::Latency;
 use kpps_report::ndr::SearchTrial;
 use kpps_report::rfc2544::{BackToBack, LatencyAt, Rfc2544, SizeTests, Times, page};
-use std::path::PathBuf;
+use kpps_report::rows_csv;
 use std::time::Duration;
 
 /// Loads at which latency is measured, over the throughput.
 const SHARES: [f64; 4] = [0.1, 0.5, 0.9, 1.0];
 /// How long bursts are at most, in s (RFC 2544, 26.4: at least 2 s).
 const BURST_S: f64 = 2.0;
-/// How often a burst is sent that the sender could not send whole, for something else may have had its processor: short ones, which take no
-/// time, more often than long ones.
+/// How often a burst is tried that the generator could not send whole, because something else may have used its CPU: long bursts,
+/// which take time, and short ones.
 const BURST_TRIES: (u64, u64) = (3, 30);
 /// Overload, over the throughput, and what it is lowered to, over the overload (26.5).
 const OVERLOAD: f64 = 1.1;
@@ -40,39 +40,41 @@ enum Test {
 /// Arguments of `kpps rfc2544`.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  kpps rfc2544 --testbed packet:A,packet:B --trials rfc2544.jsonl       hours; goes on there if it is interrupted
-  kpps rfc2544 --testbed packet:A,packet:B --quick --size 64,1518
-  kpps rfc2544 --testbed packet:A,packet:B --quick --reset 'ip link set br0 down; ip link set br0 up'
-  kpps rfc2544 --quick                                                  in the machine room
+  kpps rfc2544 --ports packet:A,packet:B --resume rfc2544.jsonl         takes hours; can be resumed
+  kpps rfc2544 --ports packet:A,packet:B --quick --size 64,1518
+  kpps rfc2544 --ports packet:A,packet:B --quick --reset 'ip link set br0 down; ip link set br0 up'
+  kpps rfc2544 --quick                                                  in the simulator
 
-Throughput is the highest load at which one trial loses nothing (26.1); latency is that of all frames, at 10, 50, 90 and 100 %
-of the throughput (26.2); frame loss rate, in steps of a tenth (26.3); back-to-back frames, with the corrected buffer time of
-RFC 9004 (26.4); recovery: from 110 % of the throughput to half of that, until the last frame is lost (26.5); reset: by a command,
-from lost frames (26.6, RFC 6201). What a testbed cannot do is said, and so is where trials were shorter or fewer than
-RFC 2544 asks for. For systems that lose a frame now and then use `kpps sizes`.")]
+The tests, with their sections of RFC 2544:
+  throughput    the highest load at which one trial loses nothing (26.1)
+  latency       of all frames, at 10, 50, 90 and 100 % of the throughput (26.2)
+  frame-loss    loss in steps of a tenth of the highest load (26.3)
+  back-to-back  the longest burst without loss, with the corrected buffer time of RFC 9004 (26.4)
+  recovery      from 110 % of the throughput to half of that: time until the last frame is lost (26.5)
+  reset         time of lost frames when --reset resets the device under test (26.6, RFC 6201)
+The results name each test that the testbed cannot do, and each trial that was shorter than RFC 2544 asks for. If the system
+loses single frames now and then, use `kpps sizes` instead.")]
 pub struct Arguments {
-    /// Frame sizes in bytes with FCS: those of RFC 2544, if no others are given; between two ports imix-csit, imix-trex and
-    /// imix-linux, too
-    #[arg(long, value_delimiter = ',', default_values = SIZES, value_parser = crate::traffic::sizes)]
+    /// Frame sizes in bytes with FCS; on two ports also imix-csit, imix-trex and imix-linux
+    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', default_values = SIZES, value_parser = crate::traffic::sizes)]
     size: Vec<Mix>,
-    /// Only these tests; each but throughput needs that [default: all]
+    /// Only these tests; throughput is always measured, because the others need it [default: all]
     #[arg(long, value_enum, value_delimiter = ',')]
     test: Vec<Test>,
-    /// Trials of 1 s, and three of each sort [the machine room's are short in any case]
+    /// Trials of 1 s, and three of each
     #[arg(long)]
     quick: bool,
-    /// Length of one trial [default: 60s; with --quick 1s; in the machine room 50ms]
-    #[arg(long, value_parser = units::duration)]
+    /// Length of one trial [default: 60s; with --quick 1s; in the simulator 50ms of virtual time]
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
     duration: Option<Duration>,
-    /// Trials of each latency, recovery and reset, and longest bursts [default: 20, and 50 bursts; with --quick 3]
-    #[arg(long)]
+    /// Repetitions of each test of latency, back-to-back, recovery and reset [default: 20, of back-to-back 50; with --quick 3]
+    #[arg(long, value_name = "TIMES")]
     repeat: Option<u32>,
-    /// Resets the device under test: a command for the shell
+    /// Command for the shell that resets the device under test
     #[arg(long, value_name = "COMMAND")]
     reset: Option<String>,
-    /// Write a page to look at, too
-    #[arg(long, value_name = "FILE")]
-    report: Option<PathBuf>,
+    #[command(flatten)]
+    outputs: PageOutputs,
     #[command(flatten)]
     range: Range,
     #[command(flatten)]
@@ -128,14 +130,15 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     let arguments = &arguments;
     distinct(&arguments.size)?;
     let extent = Extent::of(arguments);
-    let mut report = arguments.report.as_deref().map(Output::open).transpose()?;
-    let mut bench = Bench::open("rfc2544", &arguments.target, &arguments.range)?;
+    let mut files = arguments.outputs.open("rfc2544")?;
+    let quiet = arguments.outputs.for_machines();
+    let mut bench = Bench::open("rfc2544", &arguments.target, &arguments.range, quiet)?;
     bench.reset.clone_from(&arguments.reset);
     interrupt::watch();
     let mut document = Rfc2544 {
         kpps_version: env!("CARGO_PKG_VERSION").into(),
         testbed: arguments.target.name(),
-        both_ways: arguments.target.elsewhere.bench.both,
+        both_ways: arguments.target.pair.bidirectional,
         departures: extent.departures(),
         ..Rfc2544::default()
     };
@@ -158,17 +161,16 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     document.complete = end.is_ok();
     document.trouble = trouble(&end);
     if let Err(Failure::Interrupted(why)) = &mut end {
-        *why = format!("interrupted: what was measured is above{}", arguments.range.kept());
+        *why = format!("interrupted: what was measured is above{}", arguments.range.resume.kept());
     }
-    if let Some(report) = &mut report {
-        report.write(&page(&document))?;
-    }
-    if arguments.target.elsewhere.common.json {
-        let json = document.to_json().map_err(|e| Failure::Check(format!("no JSON of the results: {e}")))?;
-        print(&json)?;
-    } else {
-        print(&document.screen())?;
-    }
+    files.publish(
+        &document,
+        &Forms {
+            screen: &|| document.screen(),
+            csv: &|| rows_csv(&document.sizes),
+            page: &|_| page(&document),
+        },
+    )?;
     end
 }
 
@@ -193,7 +195,7 @@ impl Tests<'_> {
     fn run(&mut self, departures: &mut Vec<String>) -> Result<(), Failure> {
         let Extent { trial_s, .. } = *self.extent;
         let goal = Goal {
-            width: self.arguments.range.width,
+            width: self.arguments.range.precision,
             trial_s,
             sum_s: trial_s,
             exceed_ratio: 0.0,
@@ -289,7 +291,7 @@ impl Tests<'_> {
                     }
                 }
                 Err(Failure::Input(format!(
-                    "the sender cannot keep {:.1} kpps up: give a lower --max",
+                    "the generator cannot sustain {:.1} kpps: give a lower --max",
                     pps / 1e3
                 )))
             })?;
@@ -319,7 +321,7 @@ impl Tests<'_> {
 
     fn reset(&mut self, throughput: f64) -> Result<(), Failure> {
         if self.arguments.target.is_simulated() {
-            return Err(Failure::Input("there is nobody to switch the machine room off".into()));
+            return Err(Failure::Input("the simulator has no reset".into()));
         }
         let Some(command) = self.arguments.reset.clone() else {
             return Err(Failure::Input("give a command that does it (--reset)".into()));
@@ -330,7 +332,7 @@ impl Tests<'_> {
         for _ in 0..self.extent.repeat {
             let trial = self.trial(&name, Ask::Reset(throughput, seconds))?;
             let lost = (trial.sent + trial.unsent).saturating_sub(trial.delivered);
-            let ways = if self.arguments.target.elsewhere.bench.both { 2.0 } else { 1.0 };
+            let ways = if self.arguments.target.pair.bidirectional { 2.0 } else { 1.0 };
             times.seconds.push(lost as f64 / throughput / ways);
             times.mean_s = mean(times.seconds.iter().copied()).unwrap_or(0.0);
             self.found.reset = Some(times.clone());

@@ -1,14 +1,15 @@
 //! What the commands on ports have in common: their options, the end of a run, and how its results look.
 
-use crate::error::{Failure, print};
+use crate::error::Failure;
 use crate::interrupt;
 use crate::live::{self, Live};
+use crate::output::{Files, Forms};
 use clap::{Args, ValueEnum};
 use kpps_live::{Counts, Meter, Progress, View};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Glance, Watch, wait_for_links};
 use kpps_ports::port::{self, AnyPort, Counters, Port, ServiceKind, Trouble};
-use kpps_report::{PortRun, ProcessorTime, Run};
+use kpps_report::{PortRun, ProcessorTime, Run, rows_csv};
 #[cfg(unix)]
 use nix::sys::resource::{UsageWho, getrusage};
 #[cfg(unix)]
@@ -17,7 +18,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a link may take to come up: autonegotiation and a switch that thinks.
+/// How long a link may take to come up: autonegotiation, and a switch that blocks a new port at first.
 const LINK: Duration = Duration::from_secs(8);
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -29,26 +30,23 @@ enum ServiceName {
 
 /// Options of all commands on ports.
 #[derive(Args)]
-pub struct Common {
-    /// How a card is served: `polling` never sleeps, `napi` polls after an interrupt until nothing is left, `kpps` finds
-    /// its own pace and sleeps when idle
+pub struct PortOptions {
+    /// How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to
+    /// the load and sleeps when idle
     #[arg(long, value_enum, default_value = "kpps")]
     service: ServiceName,
-    /// Descriptors in each ring of a card, a multiple of 8 [default: 2048, or the most that its chip can have or
-    /// that this user may lock memory for]
+    /// Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory
+    /// allows no more]
     #[arg(long, value_name = "DESCRIPTORS")]
     ring: Option<u16>,
-    /// Print the results as one JSON document
-    #[arg(long)]
-    pub json: bool,
-    /// Print the frames received and sent so far, this often, as lines of JSON on standard error
+    /// Print the numbers of frames received and sent so far, this often, as lines of JSON on standard error
     #[arg(long, value_name = "TIME", value_parser = crate::units::duration)]
     every: Option<Duration>,
     #[command(flatten)]
     pub live: Live,
 }
 
-impl Common {
+impl PortOptions {
     /// How ports are opened.
     pub fn options(&self, promiscuous: bool) -> port::Options {
         let service = match self.service {
@@ -89,14 +87,19 @@ impl Common {
         Ok(ports)
     }
 
-    /// Shows how a run goes: what the meter shows.
-    pub fn show(&self, title: String, offered_pps: Option<f64>) -> Result<(Arc<Meter>, View), Failure> {
+    /// Shows how a run goes: what the meter shows. `for_machines`: its results are not for a person.
+    pub fn show(
+        &self,
+        title: String,
+        offered_pps: Option<f64>,
+        for_machines: bool,
+    ) -> Result<(Arc<Meter>, View), Failure> {
         let (progress, meter) = (Progress::of(title), Arc::new(Meter::default()));
         progress.offers(offered_pps);
         let source = Box::new(live::Metered(meter.clone()));
         // Lines of JSON on the same stream show enough.
         let view = match self.every {
-            None => self.live.view(progress, source, self.json)?,
+            None => self.live.view(progress, source, for_machines)?,
             Some(_) => View::none(),
         };
         Ok((meter, view))
@@ -184,7 +187,7 @@ impl Start {
     pub fn results(
         &self,
         command: &str,
-        common: &Common,
+        options: &PortOptions,
         specs: &[Spec],
         ports: &mut [AnyPort],
         elapsed: Duration,
@@ -193,7 +196,7 @@ impl Start {
         let mut rows = Vec::with_capacity(ports.len());
         for ((spec, port), before) in specs.iter().zip(ports).zip(&self.counters) {
             let now = port.counters().map_err(broken)?;
-            rows.push(row(common, spec, port, before, &now, elapsed));
+            rows.push(row(options, spec, port, before, &now, elapsed));
         }
         Ok(Run {
             kpps_version: env!("CARGO_PKG_VERSION").into(),
@@ -212,7 +215,7 @@ impl Start {
 }
 
 fn row(
-    common: &Common,
+    options: &PortOptions,
     spec: &Spec,
     port: &AnyPort,
     before: &Counters,
@@ -231,7 +234,7 @@ fn row(
     PortRun {
         port: spec.to_string(),
         chip: port.chip().map(|chip| chip.name().into()),
-        service: port.chip().map(|_| common.service().into()),
+        service: port.chip().map(|_| options.service().into()),
         received,
         received_bytes: now.received_bytes - before.received_bytes,
         received_pps: received as f64 / seconds,
@@ -250,14 +253,12 @@ fn row(
     }
 }
 
-/// Prints the results, and ends as the run ended.
-pub fn finish(run: &Run, common: &Common, more: &str, ends_by_interrupt: bool) -> Result<(), Failure> {
-    if common.json {
-        let json = run.to_json().map_err(|e| Failure::Check(format!("no JSON of the results: {e}")))?;
-        print(&json)?;
-    } else {
-        print(&screen(run, more))?;
-    }
+/// Publishes the results, and ends as the run ended.
+pub fn finish(run: &Run, files: &mut Files, more: &str, ends_by_interrupt: bool) -> Result<(), Failure> {
+    files.publish(
+        run,
+        &Forms { screen: &|| screen(run, more), csv: &|| rows_csv(&run.ports), page: &|_| String::new() },
+    )?;
     match run.complete || ends_by_interrupt {
         true => Ok(()),
         false => Err(Failure::Interrupted(format!("interrupted after {:.1} s", run.seconds))),
@@ -328,10 +329,10 @@ fn screen(run: &Run, more: &str) -> String {
 
 fn place_in_words(place: &str) -> &str {
     match place {
-        "missed" => "missed (no room to receive them)",
-        "full" => "not sent (no room in the transmit ring)",
+        "missed" => "missed (receive ring full)",
+        "full" => "not sent (transmit ring full)",
         "errors" => "damaged",
-        "unsent" => "not sent (cut off, or refused)",
+        "unsent" => "not sent (cut off or refused)",
         other => other,
     }
 }

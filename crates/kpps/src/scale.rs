@@ -1,15 +1,16 @@
-//! `kpps scale`: packets against CPUs, and what stops them.
+//! `kpps scale`: packets per second against CPUs, and what limits them.
 
-use crate::error::{Failure, print, print_json};
+use crate::error::Failure;
 use crate::grid::range;
 use crate::interrupt;
+use crate::output::{Forms, Outputs};
+use crate::simulator::Constants;
 use crate::units::{self, Rate};
 use clap::Args;
 use kpps_frames::{Size, rate};
 use kpps_measure::Load;
-use kpps_profiles::Change;
 use kpps_report::grid::Setting;
-use kpps_report::{room as report, rounded};
+use kpps_report::{room as report, rounded, rows_csv};
 use kpps_sim::RingSetup;
 use kpps_sim::scale::{Scaled, Scaling, scale, stop};
 use std::fmt::Write;
@@ -18,49 +19,47 @@ use std::time::Duration;
 /// Arguments of `kpps scale`.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  kpps scale                                         a gigabit card: the wire stops it
+  kpps scale                                         a gigabit card: the wire is the limit
   kpps scale --nic 82598                             10 gigabit
   kpps scale --nic 82598 --set machine.bus.any=pcie-x1 --set machine.bus.82598=pcie-x1
   kpps scale --nic 82598 --shared-lines 4            all flows end in one socket
-  kpps scale --flows 1                               one flow is one queue's
-  kpps scale --set nic.header_bytes=64               headers apart, side by side
+  kpps scale --flows 1                               one flow uses one queue
+  kpps scale --set nic.header_bytes=64               headers in a buffer of their own
 
-Each CPU has a receive queue of its own with its interrupt and its polls. What stops more packets is what was in use all
-the time: the columns say of each part how much of its time it was.")]
+Each CPU has its own receive queue with its own interrupt (receive side scaling). The limit is the part that was busy all the time:
+the columns say for each part which share of the time it was busy.")]
 pub struct Arguments {
     /// The machine: a name (`kpps list machines`) or a .toml file
     #[arg(long, default_value = "rss")]
     machine: String,
-    /// The ring NIC, if not the machine's own: a name (`kpps list nics`) or a .toml file
+    /// The rate-limited NIC, if not the machine's own: a name (`kpps list nics`) or a .toml file
     #[arg(long)]
     nic: Option<String>,
     /// Numbers of CPUs: `1,2,4` or `1..8`
     #[arg(long, default_value = "1..8", value_parser = cpus)]
     cpus: Cpus,
-    /// UDP flows that the load consists of
+    /// Number of UDP flows in the load
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..))]
     flows: u16,
-    /// Cache lines that every frame changes under one lock, whichever CPU it is on: those of a socket that all flows end in
-    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1000))]
+    /// Number of cache lines that every frame changes under one lock, on whichever CPU: those of a socket that all flows share
+    #[arg(long, value_name = "LINES", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1000))]
     shared_lines: u32,
-    /// Another value for a constant
-    #[arg(long, value_name = "CONSTANT=VALUE", value_parser = range::change)]
-    set: Vec<(String, Setting)>,
+    #[command(flatten)]
+    constants: Constants,
     /// Frame size in bytes with FCS
     #[arg(long, default_value = "64", value_parser = units::size)]
     size: Size,
     /// The offered load
     #[arg(long, default_value = "100%")]
     load: Rate,
-    /// How long each trial is measured, after as much warm-up, in virtual time
-    #[arg(long, default_value = "10ms", value_parser = units::duration)]
+    /// How long each trial is measured, after a warm-up of the same length, in virtual time
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = units::duration)]
     duration: Duration,
-    /// Shifts the frames against the machine's clock; equal seeds give equal results
+    /// Seed of everything random; equal seeds give equal results
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    outputs: Outputs,
 }
 
 /// Numbers of CPUs, as they are to be tried.
@@ -83,8 +82,7 @@ fn cpus(text: &str) -> Result<Cpus, String> {
 
 /// Runs `kpps scale`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let changes = arguments.set.iter().map(|(path, value)| Change::set(path, range::value(value)));
-    let changes = changes.collect::<Result<Vec<_>, _>>().map_err(Failure::Input)?;
+    let changes = arguments.constants.changes()?;
     let setup = RingSetup::changed(&arguments.machine, arguments.nic.as_deref(), &changes)?;
     let millis = u32::try_from(arguments.duration.as_millis()).unwrap_or(u32::MAX);
     let load = Load {
@@ -97,16 +95,22 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         duration_ms: millis,
         seed: arguments.seed,
     };
+    let mut files = arguments.outputs.open()?;
     interrupt::watch();
     let trial = |&cpus: &usize| {
         let what = Scaling { load, flows: arguments.flows, cpus, shared_lines: arguments.shared_lines };
         scale(&setup, &what, &|| !interrupt::asked())
     };
     let rows = arguments.cpus.0.iter().map(trial).collect::<Result<Vec<_>, _>>()?;
-    match arguments.json {
-        true => print_json(&document(arguments, &setup, &rows)),
-        false => print(&table(arguments, &setup, &rows)),
-    }
+    let document = document(arguments, &setup, &rows);
+    files.publish(
+        &document,
+        &Forms {
+            screen: &|| table(arguments, &setup, &rows),
+            csv: &|| rows_csv(&document.rows),
+            page: &|_| String::new(),
+        },
+    )
 }
 
 fn least_and_most(row: &Scaled) -> (f64, f64) {

@@ -2,7 +2,7 @@
 
 use crate::error::Failure;
 use crate::interrupt;
-use crate::journal::Journal;
+use crate::journal::{Journal, Resume};
 use crate::live;
 use crate::points::use_sizes;
 use crate::testbed::{Opened, Target};
@@ -16,28 +16,26 @@ use kpps_measure::{Load, Testbed, Trial, point};
 use kpps_report::ndr::{Ndr, SearchGoal, SearchTrial};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The range of a search, and where its trials are kept.
+/// The range of a search.
 #[derive(Args)]
 pub struct Range {
     /// The lowest load to try
-    #[arg(long, default_value = "1kpps")]
+    #[arg(long, value_name = "LOAD", default_value = "1kpps")]
     min: Rate,
     /// The highest load to try
-    #[arg(long, default_value = "100%")]
+    #[arg(long, value_name = "LOAD", default_value = "100%")]
     max: Rate,
-    /// Largest distance of the bounds, relative to the upper one
-    #[arg(long, default_value = "0.5%", value_parser = units::share)]
-    pub width: f64,
-    /// The longest time that all trials of a search may take together
-    #[arg(long, default_value = "20min", value_parser = units::duration)]
-    limit: Duration,
-    /// Keep every trial in this file, and go on from those in it that are of the same measurement
-    #[arg(long, value_name = "FILE")]
-    pub trials: Option<PathBuf>,
+    /// Distance of the two bounds at which the search ends, as a share of the upper bound
+    #[arg(long, value_name = "SHARE", default_value = "0.5%", value_parser = units::share)]
+    pub precision: f64,
+    /// End a search after this much time under load
+    #[arg(long, value_name = "TIME", default_value = "20min", value_parser = units::duration)]
+    max_time: Duration,
+    #[command(flatten)]
+    pub resume: Resume,
 }
 
 impl Range {
@@ -51,11 +49,6 @@ impl Range {
             )));
         }
         Ok((min_pps, max_pps))
-    }
-
-    /// How a trial kept in a file says that all is over.
-    pub fn kept(&self) -> String {
-        self.trials.as_ref().map_or_else(String::new, |path| format!(" and kept in {}", path.display()))
     }
 }
 
@@ -81,25 +74,21 @@ pub struct Bench {
 
 impl Bench {
     /// Sets a testbed up, opens the file, and shows from now on how it goes.
-    pub fn open(command: &str, target: &Target, range: &Range) -> Result<Self, Failure> {
+    pub fn open(command: &str, target: &Target, range: &Range, for_machines: bool) -> Result<Self, Failure> {
         let Opened { testbed, source, environment } = target.open()?;
-        let journal = range.trials.as_deref().map(Journal::open).transpose()?;
+        let journal = range.resume.open()?;
         let progress = Progress::of(format!("kpps {command}: {}", target.name().join(" and ")));
         Ok(Self {
             testbed,
             name: target.name(),
             environment,
-            both_ways: target.elsewhere.bench.both,
-            traffic: target.elsewhere.bench.unusual(),
+            both_ways: target.pair.bidirectional,
+            traffic: target.pair.unusual(),
             seed: target.seed,
             journal,
             reset: None,
             asked: HashMap::new(),
-            _view: target.elsewhere.common.live.view(
-                progress.clone(),
-                source,
-                target.elsewhere.common.json,
-            )?,
+            _view: target.options.live.view(progress.clone(), source, for_machines)?,
             progress,
         })
     }
@@ -184,13 +173,13 @@ impl Bench {
         let mut search = Search::new(goals.iter().map(|(_, goal)| *goal).collect(), min_pps, max_pps);
         let mut trials: Vec<SearchTrial> = Vec::new();
         let time = |trials: &[SearchTrial]| trials.iter().map(|trial| trial.seconds).sum::<f64>();
-        self.progress.begins("what the sender can send", None);
+        self.progress.begins("measuring what the generator can send", None);
         let ceiling_pps = self.testbed.ceiling_pps(size, &|| !interrupt::asked())?;
         let mut end = Ok(());
         while end.is_ok()
             && let Some(load_pps) = search.next()
         {
-            if time(&trials) >= range.limit.as_secs_f64() {
+            if time(&trials) >= range.max_time.as_secs_f64() {
                 end = Err(Failure::Check(format!("not found within {:.0} s of trials", time(&trials))));
                 break;
             }
@@ -224,7 +213,7 @@ impl Bench {
             end = Err(Failure::Check(low));
         }
         if let Err(Failure::Interrupted(why)) = &mut end {
-            *why = format!("interrupted: {} trials measured{}", trials.len(), range.kept());
+            *why = format!("interrupted: {} trials measured{}", trials.len(), range.resume.kept());
         }
         let found = Ndr {
             kpps_version: env!("CARGO_PKG_VERSION").into(),
@@ -314,7 +303,7 @@ pub fn tenths(pps: f64) -> f64 {
 
 /// A trial in words, before it has begun.
 pub fn in_words(sizes: &Mix, offered_pps: Option<f64>, seconds: f64) -> String {
-    let load = offered_pps.map_or("as much as goes".into(), |pps| format!("{:.1} kpps", pps / 1e3));
+    let load = offered_pps.map_or("the highest load".into(), |pps| format!("{:.1} kpps", pps / 1e3));
     format!("{sizes} B: {load} for {seconds} s")
 }
 

@@ -1,8 +1,10 @@
 //! `kpps send`: test frames at an exact rate.
 
 use crate::error::Failure;
+use crate::output::Outputs;
+use crate::ports;
 use crate::replay::{Replay, ReplayArguments};
-use crate::run::{self, Common, Start};
+use crate::run::{self, PortOptions, Start};
 use crate::traffic::{self, Traffic};
 use crate::units::{self, Rate};
 use clap::Args;
@@ -17,77 +19,58 @@ use std::time::Duration;
 
 /// Arguments of `kpps send`.
 #[derive(Args)]
-#[command(after_help = "Examples:
+#[command(after_help = format!("Examples:
   kpps send packet:veth0 --load 10kpps --count 1000
   kpps send packet:veth0 --load 100MbpsL1 --size imix-csit --src 10.0.0.1-10.0.0.200 --flows 1000
   kpps send uio:0000:00:10.0 --load 50% --duration 10s --size 1518
   kpps send vfio:0000:00:10.0 --rewrite             how fast is it?
   kpps send packet:veth0 --replay seen.pcapng --speed 2x
 
-Each frame carries a tag (stream, sequence, time, check), from which `kpps count` tells what was
-lost, duplicated, reordered or corrupted. At a rate each frame is sent at its time whatever became
-of those before; one that cannot be sent within a millisecond is counted as unsent, and as loss.
+Each frame carries a tag (stream, sequence number, time, checksum), by which `kpps count` finds which frames were lost,
+duplicated, reordered or corrupted. Frames of a rate are sent in an open loop, each at its own time. A frame that cannot be sent
+within a millisecond of its time is not sent at all: it counts as generator shortfall. packet: and xdp: ports send past the
+queues of tc.
 
-Ports: uio:ADDRESS and vfio:ADDRESS (our driver; `kpps device list` shows cards), xdp:INTERFACE[:QUEUE]
-(AF_XDP: its frames are taken from the kernel), packet:INTERFACE (packet sockets: the kernel has
-them too; with its offloads off: ethtool -K eth1 tx off tso off gso off gro off). Both send past tc's queues.
-auto:INTERFACE is the better of these two, with a word on why; udp:HOST:PORT sends datagrams, without a privilege.")]
+{}", ports::KINDS))]
 pub struct Arguments {
-    /// Where to send: uio:ADDRESS, vfio:ADDRESS, auto:INTERFACE, xdp:INTERFACE[:QUEUE],
-    /// packet:INTERFACE, udp:HOST:PORT or udp::PORT
+    /// The port that sends
     port: Spec,
     /// Frame size in bytes with FCS, or a mix: imix-csit, imix-trex, imix-linux, or sizes with weights as 64:7,570:4,1518:1
-    #[arg(long, default_value = "64", value_parser = traffic::sizes)]
+    #[arg(long, value_name = "SIZE|MIX", default_value = "64", value_parser = traffic::sizes)]
     size: Mix,
     /// Frames per second (100kpps, 1.2Mpps), a share of the line rate (50%), bits per second on layer 1 or 2 (500MbpsL1), or
-    /// max: as fast as the port takes them
-    /// [default: max; with --replay the times at which frames were seen]
-    #[arg(long, value_parser = load)]
+    /// max: as fast as the port takes them [default: max; with --replay: the times of the capture]
+    #[arg(long, value_parser = units::load)]
     load: Option<Rate>,
-    /// How frames follow each other: constant; poisson; bursts:FRAMES at once; ramp:FROM/TIME up or down to the load
-    #[arg(long, default_value = "constant", value_parser = units::shape)]
+    /// Distribution of the gaps: constant, poisson, bursts:FRAMES, or ramp:FROM/TIME from one rate to the load
+    #[arg(long, value_name = "SHAPE", default_value = "constant", value_parser = units::shape)]
     shape: Shape,
-    /// Stop after so many frames
-    #[arg(long)]
+    /// Stop after this many frames
+    #[arg(long, value_name = "FRAMES")]
     count: Option<u64>,
     /// Stop after this time [default: 2s, or none with --count]
-    #[arg(long, value_parser = units::duration)]
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
     duration: Option<Duration>,
-    /// Write each frame anew, byte by byte, as a program would that builds its frames (otherwise only the tag)
+    /// Build each frame anew, byte by byte, as an application would; otherwise only the tag is written
     #[arg(long, conflicts_with = "replay")]
     rewrite: bool,
-    /// The number of the stream in the tags
-    #[arg(long, default_value_t = 0, conflicts_with = "replay")]
+    /// Number of the stream, in the tags
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, conflicts_with = "replay")]
     stream: u16,
-    /// Station to send to
-    #[arg(long, default_value = "02:00:00:00:00:02", value_parser = mac)]
-    to_mac: Mac,
+    /// MAC address to send to
+    #[arg(long, value_name = "MAC", default_value = "02:00:00:00:00:02", value_parser = traffic::mac)]
+    dst_mac: Mac,
     #[command(flatten)]
     traffic: Traffic,
     #[command(flatten)]
     replay: ReplayArguments,
-    /// The VLAN of the frames: 1 to 4094
-    #[arg(long, conflicts_with = "replay", value_parser = clap::value_parser!(u16).range(1..=4094))]
+    /// VLAN of the frames, 1 to 4094
+    #[arg(long, value_name = "ID", conflicts_with = "replay", value_parser = clap::value_parser!(u16).range(1..=4094))]
     vlan: Option<u16>,
     #[command(flatten)]
-    common: Common,
-}
-
-/// A load, or `max`.
-pub fn load(text: &str) -> Result<Rate, String> {
-    // `max` is above whatever any port can do.
-    if text == "max" { Ok(Rate::Pps(f64::INFINITY)) } else { text.parse() }
-}
-
-/// A station address.
-pub fn mac(text: &str) -> Result<Mac, String> {
-    let parts: Vec<_> = text.split(':').map(|part| u8::from_str_radix(part, 16)).collect();
-    let bytes: Result<Vec<u8>, _> = parts.into_iter().collect();
-    bytes
-        .ok()
-        .and_then(|bytes| bytes.try_into().ok())
-        .map(Mac)
-        .ok_or_else(|| format!("'{text}' is not a station address like 02:00:00:00:00:02"))
+    options: PortOptions,
+    #[command(flatten)]
+    outputs: Outputs,
 }
 
 /// Runs `kpps send`.
@@ -95,16 +78,19 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let specs = std::slice::from_ref(&arguments.port);
     let replay = arguments.replay.read(arguments.load.is_none())?;
     if replay.is_some() && !arguments.traffic.unusual(&[]).is_empty() {
-        return Err(Failure::Input("--replay sends frames as they are, with their own addresses".into()));
+        return Err(Failure::Input(
+            "--replay sends the frames of the capture unchanged, with their own addresses".into(),
+        ));
     }
     let flows = arguments.traffic.flows()?;
-    let mut ports = arguments.common.open(specs, false)?;
+    let mut files = arguments.outputs.open()?;
+    let mut ports = arguments.options.open(specs, false)?;
     let Some(port) = ports.first() else { return Ok(()) };
     let speed = port.link().speed_mbps.map_or(rate::GIGABIT, |mbps| u64::from(mbps) * 1_000_000);
     let frames = match &replay {
         Some(replay) => replay.frames.clone(),
         None => {
-            let macs = [Mac(port.address().map_err(|e| Failure::Check(e.to_string()))?), arguments.to_mac];
+            let macs = [Mac(port.address().map_err(|e| Failure::Check(e.to_string()))?), arguments.dst_mac];
             let frames = Templates::tests(&flows, macs, arguments.vlan, &arguments.size);
             let cannot = |why| Failure::Input(kpps_tester::Error::frame(&arguments.size, why).to_string());
             Arc::new(frames.map_err(cannot)?)
@@ -134,9 +120,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         (given, _) => given.or(whole),
     };
     let start = Start::now(&mut ports)?;
-    let (meter, view) = arguments.common.show(format!("kpps send {}", arguments.port), offered)?;
-    let mut ends = arguments.common.ends(duration, &meter);
-    // A card has a loop of its own, so that nothing is decided for each frame; others pay for a system call.
+    let title = format!("kpps send {}", arguments.port);
+    let (meter, view) = arguments.options.show(title, offered, arguments.outputs.for_machines())?;
+    let mut ends = arguments.options.ends(duration, &meter);
+    // A card has a loop of its own: no dispatch for each frame. Other ports pay for a system call anyway.
     let sent = match ports.first_mut() {
         #[cfg(target_os = "linux")]
         Some(kpps_ports::port::AnyPort::Card(card)) => send(&mut **card, &plan, &mut ends),
@@ -145,7 +132,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     drop(view);
     let sent = sent.map_err(run::broken)?;
-    let mut results = start.results("send", &arguments.common, specs, &mut ports, sent.elapsed)?;
+    let mut results = start.results("send", &arguments.options, specs, &mut ports, sent.elapsed)?;
     results.load = Some(Offered {
         size: sizes.name().into(),
         offered_pps: offered,
@@ -155,14 +142,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         gaps: sent.gaps.as_ref().map(kpps_tester::gaps),
         departures: replay.as_ref().map(|replay| replay.departures.clone()).unwrap_or_default(),
     });
-    run::finish(&results, &arguments.common, &words(arguments, replay.as_ref(), offered, &sent), false)
+    run::finish(&results, &mut files, &words(arguments, replay.as_ref(), offered, &sent), false)
 }
 
-/// That a sender had to wait for a processor, if it did for a thousandth of its time.
+/// A sentence if a sender waited for a CPU for more than a thousandth of its time.
 pub fn waited(waited_ns: Option<u64>, seconds: f64) -> String {
     match waited_ns {
         Some(ns) if ns as f64 / 1e9 > seconds / 1e3 => format!(
-            "the sender waited {:.1} ms for a processor that others had: late frames, and unsent ones, are theirs\n",
+            "the sender waited {:.1} ms for a CPU that other processes used: that explains late frames and shortfall\n",
             ns as f64 / 1e6
         ),
         _ => String::new(),
@@ -178,10 +165,10 @@ fn words(arguments: &Arguments, replay: Option<&Replay>, offered: Option<f64>, s
     }
     let pps = sent.sent as f64 / sent.elapsed.as_secs_f64().max(1e-9);
     let asked = offered
-        .map_or("as fast as the port takes them".into(), |pps| format!("{:.1} kpps asked for", pps / 1e3));
+        .map_or("as fast as the port takes them".into(), |pps| format!("{:.1} kpps offered", pps / 1e3));
     let _ = writeln!(
         text,
-        "frames of {name}, {asked}: {} due, {} sent, {} unsent; {:.1} Mb/s on layer 1, {:.1} Mb/s on layer 2",
+        "frames of {name}, {asked}: {} due, {} sent, generator shortfall {}; {:.1} Mb/s on layer 1, {:.1} Mb/s on layer 2",
         sent.intended,
         sent.sent,
         sent.unsent,
@@ -200,7 +187,7 @@ fn words(arguments: &Arguments, replay: Option<&Replay>, offered: Option<f64>, s
         });
         let _ = writeln!(
             text,
-            "{:.1} kpps really sent ({:+.3} %); gaps: {within}half up to {:.1} us, 99 % up to {:.1} us, 99.9 % up to {:.1} us, the longest {:.1} us",
+            "{:.1} kpps sent ({:+.3} %); gaps: {within}p50 {:.1} us, p99 {:.1} us, p99.9 {:.1} us, max {:.1} us",
             pps / 1e3,
             100.0 * (pps / asked - 1.0),
             us(gaps.p50_ns),
@@ -213,7 +200,7 @@ fn words(arguments: &Arguments, replay: Option<&Replay>, offered: Option<f64>, s
     if offered.is_some() && sent.unsent > 0 {
         let _ = writeln!(
             text,
-            "the load was not sent as asked for: `kpps certify {}` tells what this port can send",
+            "the generator fell short of the load: `kpps calibrate {}` measures what this port can send",
             arguments.port
         );
     }

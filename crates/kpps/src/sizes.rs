@@ -1,32 +1,31 @@
 //! `kpps sizes`: what is delivered at each frame size.
 
-use crate::error::{Failure, print};
+use crate::error::Failure;
 use crate::interrupt;
 use crate::ndr::Goals;
-use crate::output::Output;
+use crate::output::{Forms, PageOutputs};
 use crate::search::{Bench, Range};
 use crate::testbed::{SIZES, Target, distinct};
 use clap::Args;
 use kpps_frames::Mix;
+use kpps_report::ndr::{Ndr, SearchGoal};
 use kpps_report::rfc2544::{Sizes, sizes_page};
-use std::path::PathBuf;
+use kpps_report::rows_csv;
 
 /// Arguments of `kpps sizes`.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  kpps sizes                                                  in the machine room
-  kpps sizes --testbed packet:A,packet:B --trials sizes.jsonl goes on there if it is interrupted
-  kpps sizes --testbed packet:A,packet:B --size 64,1518 --both --json
+  kpps sizes                                                  in the simulator
+  kpps sizes --ports packet:A,packet:B --resume sizes.jsonl   an interrupted run can be resumed
+  kpps sizes --ports packet:A,packet:B --size 64,1518 --bidirectional --json
 
-For each size the search of `kpps ndr`: NDR, PDR, and what is delivered at the highest load (MRR).")]
+For each size the search of `kpps ndr`: NDR, PDR, and the rate delivered at the highest load (MRR).")]
 pub struct Arguments {
-    /// Frame sizes in bytes with FCS: those of RFC 2544, if no others are given; between two ports imix-csit, imix-trex and
-    /// imix-linux, too
-    #[arg(long, value_delimiter = ',', default_values = SIZES, value_parser = crate::traffic::sizes)]
+    /// Frame sizes in bytes with FCS; on two ports also imix-csit, imix-trex and imix-linux
+    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', default_values = SIZES, value_parser = crate::traffic::sizes)]
     size: Vec<Mix>,
-    /// Write a page to look at, too
-    #[arg(long, value_name = "FILE")]
-    report: Option<PathBuf>,
+    #[command(flatten)]
+    outputs: PageOutputs,
     #[command(flatten)]
     goals: Goals,
     #[command(flatten)]
@@ -35,14 +34,23 @@ pub struct Arguments {
     target: Target,
 }
 
+/// A line of the comma-separated values: a goal at a size.
+#[derive(serde::Serialize)]
+struct Row {
+    size: String,
+    #[serde(flatten)]
+    goal: SearchGoal,
+}
+
 /// Runs `kpps sizes`.
 pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     arguments.target.resolve()?;
     let arguments = &arguments;
     distinct(&arguments.size)?;
     let goals = arguments.goals.both(&arguments.target, &arguments.range);
-    let mut report = arguments.report.as_deref().map(Output::open).transpose()?;
-    let mut bench = Bench::open("sizes", &arguments.target, &arguments.range)?;
+    let mut files = arguments.outputs.open("sizes")?;
+    let quiet = arguments.outputs.for_machines();
+    let mut bench = Bench::open("sizes", &arguments.target, &arguments.range, quiet)?;
     interrupt::watch();
     let mut document = Sizes { kpps_version: env!("CARGO_PKG_VERSION").into(), ..Sizes::default() };
     let mut end = Ok(());
@@ -61,15 +69,21 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     drop(bench);
     let finished = document.sizes.iter().filter(|search| search.complete).count();
     document.complete = finished == arguments.size.len();
-    if let Some(report) = &mut report {
-        report.write(&sizes_page(&document))?;
-    }
-    if arguments.target.elsewhere.common.json {
-        let json = document.to_json().map_err(|e| Failure::Check(format!("no JSON of the results: {e}")))?;
-        print(&json)?;
-    } else {
-        print(&document.screen())?;
-    }
+    let rows = || {
+        let row = |size: &Ndr| -> Vec<Row> {
+            let (size, goals) = (size.sizes_name(), size.goals.iter().cloned());
+            goals.map(|goal| Row { size: size.clone(), goal }).collect()
+        };
+        document.sizes.iter().flat_map(row).collect::<Vec<_>>()
+    };
+    files.publish(
+        &document,
+        &Forms {
+            screen: &|| document.screen(),
+            csv: &|| rows_csv(&rows()),
+            page: &|_| sizes_page(&document),
+        },
+    )?;
     end?;
     let first = document.sizes.iter().find_map(|search| search.trouble.clone());
     match first {

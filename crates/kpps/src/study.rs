@@ -1,62 +1,56 @@
-//! `kpps study`: what documents claim, and what the machine room says to it.
+//! `kpps study`: the claims of papers, checked in the simulator.
 
 use crate::error::{Failure, print};
 use crate::interrupt;
-use crate::journal::Journal;
+use crate::journal::{Journal, Resume};
 use crate::live;
-use crate::output::Output;
+use crate::output::{Forms, PageOutputs};
 use crate::units;
 use clap::Args;
 use kpps_live::Progress;
 use kpps_report::study::{self as report, Verdict};
-use kpps_report::{Schema, text};
+use kpps_report::{Schema, rows_csv, text};
 use kpps_study::{
     Context, Error, Kept, Study, Values, documents, fitted_constants, measure_or_find, named, turns,
 };
 use std::io::IsTerminal;
-use std::path::PathBuf;
 use std::sync::Mutex;
 
 /// Arguments of `kpps study`.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  kpps study                         every claim of every document
-  kpps study beyond                  our driver on machines drawn at random
-  kpps study morris2000 --report     and a page to read, morris2000.html
-  kpps study beyond --kept beyond.kept    goes on there if it is interrupted
+  kpps study                              all claims of all papers
+  kpps study beyond                       kpps' driver on machines drawn at random
+  kpps study morris2000 --report .        also a page, morris2000.html
+  kpps study beyond --resume beyond.jsonl can be resumed
   kpps study beyond --seeds 101..200      other machines
-  kpps study beyond --drawn 44       what was drawn for one: kpps grid takes it as it is
-  kpps study --claim M14             one claim
-  kpps study --perturb 10%           which verdicts turn when fitted constants move
+  kpps study beyond --drawn 44            the constants of one of them, as arguments of kpps grid
+  kpps study --claim M14                  one claim
+  kpps study --perturb 10%                which verdicts change when fitted constants change
   kpps study --perturb 10% --claim R16
 
-Verdicts: pass, miss, predicted (the document's result is not known here), failed (could not be judged).
-Exit code 1 if a claim that is arithmetic or was fitted on is missed, or any has failed.")]
+Verdicts: pass, miss, predicted (the paper's result is not known here), failed (could not be judged).
+Exit code 1 if a claim is missed that is arithmetic or was used for fitting, or if any claim failed.")]
 pub struct Arguments {
-    /// Studies, by name [default: those of documents]
+    /// Studies, by name [default: those of papers]
     #[arg(value_name = "NAME")]
     studies: Vec<String>,
     /// Only these claims, by id
     #[arg(long, value_delimiter = ',', value_name = "ID")]
     claim: Vec<String>,
-    /// Move each fitted constant up and down by this share and list the verdicts that turn
-    #[arg(long, value_name = "SHARE", value_parser = units::share, conflicts_with_all = ["json", "report"])]
+    /// Change each fitted constant up and down by this share and list the verdicts that change
+    #[arg(long, value_name = "SHARE", value_parser = units::share, conflicts_with_all = ["json", "results", "csv", "report"])]
     perturb: Option<f64>,
-    /// Keep finished measurements in this file; what is in it is not measured again, if kpps and all profiles are the same
-    #[arg(long, value_name = "FILE", conflicts_with = "perturb")]
-    kept: Option<PathBuf>,
-    /// What is drawn at random is drawn by these seeds instead
+    #[command(flatten)]
+    resume: Resume,
+    /// Draw the random machines with these seeds instead
     #[arg(long, value_name = "FIRST..LAST", value_parser = seeds, conflicts_with = "perturb")]
     seeds: Option<(i64, i64)>,
-    /// Print the constants that are drawn by this seed, and measure nothing
-    #[arg(long, value_name = "SEED", conflicts_with_all = ["perturb", "seeds", "json", "report", "kept"])]
+    /// Print the constants that are drawn with this seed, and measure nothing
+    #[arg(long, value_name = "SEED", conflicts_with_all = ["perturb", "seeds", "json", "results", "csv", "report", "resume"])]
     drawn: Option<u32>,
-    /// Print the results as one JSON document
-    #[arg(long)]
-    json: bool,
-    /// Write one HTML page for each study into this folder
-    #[arg(long, value_name = "FOLDER", num_args = 0..=1, default_missing_value = ".")]
-    report: Option<PathBuf>,
+    #[command(flatten)]
+    outputs: PageOutputs,
 }
 
 /// Seeds as they are typed.
@@ -65,7 +59,7 @@ fn seeds(text: &str) -> Result<(i64, i64), String> {
         text.split_once("..").and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
     pair.filter(|(first, last): &(u32, u32)| first <= last)
         .map(|(first, last)| (first.into(), last.into()))
-        .ok_or_else(|| "write FIRST..LAST, as 101..200".into())
+        .ok_or_else(|| "give FIRST..LAST, as 101..200".into())
 }
 
 /// What is drawn by a seed for the measurements of some studies, each once, as arguments of `kpps grid`.
@@ -82,7 +76,9 @@ fn drawn(studies: &[Study], seed: u32) -> Result<(), Failure> {
         }
     }
     if screen.is_empty() {
-        return Err(Failure::Input("nothing is drawn at random there; it is in study beyond".into()));
+        return Err(Failure::Input(
+            "nothing is drawn at random in these studies; only in study beyond".into(),
+        ));
     }
     print(&screen)
 }
@@ -96,9 +92,9 @@ struct File {
 }
 
 impl File {
-    fn open(path: &std::path::Path) -> Result<Self, Failure> {
+    fn of(journal: Journal<Values>) -> Self {
         let program = format!("{} {}", env!("CARGO_PKG_VERSION"), kpps_profiles::hash([]));
-        Ok(Self { journal: Mutex::new(Journal::open(path)?), program, broken: Mutex::default() })
+        Self { journal: Mutex::new(journal), program, broken: Mutex::default() }
     }
 }
 
@@ -130,30 +126,26 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(share) = arguments.perturb {
         return perturb(&studies, share);
     }
-    let mut pages = Vec::new();
-    if let Some(folder) = &arguments.report {
-        for study in &studies {
-            pages.push((study.name.clone(), Output::open(&folder.join(format!("{}.html", study.name)))?));
-        }
-    }
+    let names: Vec<String> = studies.iter().map(|study| study.name.clone()).collect();
+    let mut files = arguments.outputs.open_pages(&names)?;
     let go_on = || !interrupt::asked();
     let context = Context { changes: Vec::new(), go_on: &go_on };
     let wanted = studies.iter().flat_map(|study| match arguments.claim.is_empty() {
         true => study.measurements(None),
         false => study.claims.values().flat_map(|claim| claim.measure.values()).collect(),
     });
-    let file = arguments.kept.as_deref().map(File::open).transpose()?;
+    let file = arguments.resume.open()?.map(File::of);
     let kept: &dyn Kept = match &file {
         Some(file) => file,
         None => &(),
     };
     let progress = Progress::default();
     let view = live::line(progress.clone());
-    let told = |done, of| {
+    let show = |done, of| {
         progress.wants(of);
         progress.stands_at(done);
     };
-    let outcomes = measure_or_find(wanted, &context, &told, kept);
+    let outcomes = measure_or_find(wanted, &context, &show, kept);
     drop(view);
     if let Some(failure) = file.and_then(|file| file.broken.into_inner().ok()?) {
         return Err(failure);
@@ -185,27 +177,24 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         complete: claims.len() == asked,
         claims,
     };
-    for (article, (_, output)) in results.articles.iter().zip(&mut pages) {
-        output.write(&report::page(&results, article))?;
-    }
-    if arguments.json {
-        let json = results.to_json();
-        print(&json.map_err(|e| Failure::Check(format!("the results cannot be written as JSON: {e}")))?)?;
-    } else {
-        let look = text::Look {
-            colour: std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
-            ..text::Look::default()
-        };
-        let mut screen = report::screen(&results, look);
-        for (_, output) in &pages {
-            screen += &format!("written: {}\n", output.path().display());
-        }
-        print(&screen)?;
-    }
+    let look = text::Look {
+        colour: std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
+        ..text::Look::default()
+    };
+    files.publish(
+        &results,
+        &Forms {
+            screen: &|| report::screen(&results, look),
+            csv: &|| rows_csv(&results.claims),
+            page: &|number| {
+                results.articles.get(number).map_or_else(String::new, |it| report::page(&results, it))
+            },
+        },
+    )?;
     if interrupt::asked() {
         let done = results.claims.len();
-        let on = if arguments.kept.is_some() { "; the same command goes on" } else { "" };
-        return Err(Failure::Interrupted(format!("interrupted: {done} of {asked} claims judged{on}")));
+        let kept = arguments.resume.kept();
+        return Err(Failure::Interrupted(format!("interrupted: {done} of {asked} claims judged{kept}")));
     }
     verdict(&results)
 }
@@ -267,8 +256,8 @@ fn perturb(studies: &[Study], share: f64) -> Result<(), Failure> {
             format!("{} {}.{}", change.kind, change.profile.as_deref().unwrap_or("*"), change.constant);
         let list: Vec<_> = turns.iter().map(|t| format!("{} {} -> {}", t.id, t.from, t.to)).collect();
         let list = match (nudge.moves, list.is_empty()) {
-            (false, _) => "a small whole number: so little does not move it".to_owned(),
-            (true, true) => "nothing turns".to_owned(),
+            (false, _) => "a small whole number: the change rounds to nothing".to_owned(),
+            (true, true) => "no verdict changes".to_owned(),
             (true, false) => list.join(", "),
         };
         let line = format!("{name:<48} {by:>6}  {list}\n");
@@ -277,7 +266,7 @@ fn perturb(studies: &[Study], share: f64) -> Result<(), Failure> {
         }
     });
     result?;
-    print(&format!("{done} of {} changes tried, {turned} verdicts turned\n", nudges.len()))?;
+    print(&format!("{done} of {} changes tried, {turned} verdicts changed\n", nudges.len()))?;
     match interrupt::asked() {
         true => Err(Failure::Interrupted(format!("interrupted: {done} of {} changes tried", nudges.len()))),
         false => Ok(()),

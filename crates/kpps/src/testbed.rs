@@ -1,12 +1,12 @@
-//! What is measured: two ports, a guest, the machine room, or a system whose rate is known.
+//! What a trial runs on: the simulator, two ports, a guest in QEMU, or a system whose rate is known.
 
 use crate::error::Failure;
 #[cfg(target_os = "linux")]
 use crate::linux::guests;
 use crate::live::Trials;
-use crate::room::Room;
-use crate::run::Common;
-use crate::trial::Bench;
+use crate::ports::PortPair;
+use crate::run::PortOptions;
+use crate::simulator::{Constants, OnTop};
 use crate::units::Rate;
 use clap::Args;
 use kpps_frames::Mix;
@@ -17,194 +17,256 @@ use kpps_ports::Spec;
 use kpps_report::Environment;
 use kpps_sim::{Forwarder, Setup};
 use std::collections::BTreeMap;
-use std::str::FromStr;
 use std::time::Duration;
-
-/// A testbed other than the machine room.
-#[derive(Args)]
-pub struct Elsewhere {
-    /// The two ports; lab:KERNEL/DEVICE for a guest in QEMU; sim:MACHINE/DRIVER/APP for the machine room, as --machine, --driver and
-    /// --app; known:RATE for a system that delivers so much [default: the machine room]
-    #[arg(long, value_delimiter = ',', value_name = "PORT,PORT", conflicts_with_all = ["app", "machine", "driver"])]
-    pub testbed: Vec<String>,
-    /// With known:RATE: one second in twenty loses up to 2000 frames more
-    #[arg(long, requires = "testbed")]
-    noise: bool,
-    #[command(flatten)]
-    pub bench: Bench,
-    #[command(flatten)]
-    pub common: Common,
-}
-
-/// A machine room by its name as a testbed: `sim:`, then what its usual parts are not to be.
-struct Named {
-    machine: Option<String>,
-    driver: Option<String>,
-    app: Option<Forwarder>,
-}
-
-/// What such a name begins with.
-const SIM: &str = "sim:";
-
-impl FromStr for Named {
-    type Err = Failure;
-    fn from_str(text: &str) -> Result<Self, Failure> {
-        let rest = text.strip_prefix(SIM).unwrap_or(text);
-        let mut parts = rest.split('/').map(|part| (!part.is_empty()).then(|| part.to_owned()));
-        let mut part = || parts.next().flatten();
-        let (machine, driver, app) = (part(), part(), part());
-        if parts.next().is_some() {
-            return Err(Failure::Input(format!("{text}: a machine room is sim:MACHINE/DRIVER/APP")));
-        }
-        let app = app.map(|app| app.parse().map_err(Failure::Input)).transpose()?;
-        Ok(Self { machine, driver, app })
-    }
-}
 
 /// What is measured.
 #[derive(Args)]
 pub struct Target {
+    /// The two ports, with the device under test between them
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "PORT,PORT",
+        conflicts_with_all = ["testbed", "app", "machine", "chip", "driver"],
+        help_heading = "Testbed"
+    )]
+    ports: Vec<String>,
+    /// Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as --machine, --driver, --app); lab:KERNEL/DEVICE, a guest in
+    /// QEMU; known:RATE, a system that delivers this rate; PORT,PORT as --ports [default: the simulator]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "NAME",
+        conflicts_with_all = ["app", "machine", "chip", "driver"],
+        help_heading = "Testbed"
+    )]
+    testbed: Vec<String>,
     #[command(flatten)]
-    pub elsewhere: Elsewhere,
-    #[command(flatten)]
-    pub room: Room,
-    /// The machine of the machine room [default: morris2000; with --app lunz2003]
+    pub top: OnTop,
+    /// The simulated machine: a name (`kpps list machines`) or a .toml file [default: morris2000; with --app: lunz2003]
     #[arg(long)]
-    machine: Option<String>,
-    /// The driver preset in the machine room
-    #[arg(long, default_value = DRIVER)]
-    driver: String,
-    /// Seed of what is random in the machine room, and of the noise
+    pub machine: Option<String>,
+    /// The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
+    #[arg(long)]
+    pub chip: Option<String>,
+    /// The driver preset: a name (`kpps list drivers`) or a .toml file [default: kpps]
+    #[arg(long, value_delimiter = ',')]
+    pub driver: Vec<String>,
+    #[command(flatten)]
+    pub constants: Constants,
+    /// Seed of everything random in the simulator and of --noise; equal seeds give equal results
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// With known:RATE: one second in twenty loses up to 2000 frames more
+    #[arg(long, requires = "testbed")]
+    noise: bool,
+    #[command(flatten, next_help_heading = "Ports")]
+    pub pair: PortPair,
+    #[command(flatten)]
+    pub options: PortOptions,
 }
 
-/// A testbed that is set up.
+/// The kinds of testbeds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The simulator.
+    Simulator,
+    /// Two ports.
+    Ports,
+    /// Guests in QEMU.
+    Guests,
+    /// A system whose rate is known.
+    Known,
+}
+
+/// What the name of the simulator begins with.
+const SIMULATOR: &str = "sim:";
+
+/// A testbed that is ready.
 pub struct Opened {
     pub testbed: Box<dyn Testbed>,
-    /// What can be asked while a trial goes on.
+    /// What the live view reads while a trial runs.
     pub source: Box<dyn Source>,
-    /// What there is to say of it, by name.
+    /// Facts about the testbed, by name.
     pub environment: BTreeMap<String, String>,
 }
 
-impl Elsewhere {
-    /// If the machine room was asked for by name that is what `machine` and `room` are, and nothing else is asked for, from now on.
-    /// Returns the driver, if one was named.
-    pub fn take_room(
-        &mut self,
-        machine: &mut Option<String>,
-        room: &mut Room,
-    ) -> Result<Option<String>, Failure> {
-        let named: Named = match &self.testbed[..] {
-            [one] if is_virtual(one) => one.parse()?,
-            [.., one] if is_virtual(one) => {
-                return Err(Failure::Input(format!("{one} is a testbed by itself, not one of two ports")));
-            }
-            _ => return Ok(None),
-        };
-        self.testbed.clear();
-        (*machine, room.app) = (named.machine, named.app);
-        Ok(named.driver)
-    }
-
-    /// Whether it is asked for.
-    pub fn is_given(&self) -> bool {
-        !self.testbed.is_empty()
-    }
-
-    /// Sets it up.
-    pub fn open(&self, seed: u64) -> Result<Opened, Failure> {
-        if let Some(opened) = without_ports(&self.testbed, self.noise, seed)? {
-            return Ok(opened);
+impl Target {
+    /// Resolves the names of the command line: from now on `ports` are the testbed, and what sim:MACHINE/DRIVER/APP says is in
+    /// the fields that the single options have.
+    pub fn resolve(&mut self) -> Result<(), Failure> {
+        if !self.ports.is_empty() {
+            self.testbed = std::mem::take(&mut self.ports);
+            self.specs()?;
+            return Ok(());
         }
-        let specs = ports(&self.testbed)?;
-        let tester = self.bench.open(&specs, &self.common)?;
-        let (settle, both_ways) = (self.bench.settle, self.bench.both);
-        Ok(Opened {
-            source: Box::new(Trials(tester.gauges())),
-            environment: tester.environment(),
-            testbed: Box::new(kpps_tester::Bed { tester, settle, both_ways, mix: None }),
-        })
+        match &self.testbed[..] {
+            [one] if one.starts_with(SIMULATOR) => {
+                let one = one.clone();
+                self.testbed.clear();
+                self.simulate(&one)
+            }
+            [.., one] if one.starts_with(SIMULATOR) => {
+                Err(Failure::Input(format!("{one} is a testbed by itself, not one of two ports")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes machine, driver and app from a name: `sim:MACHINE/DRIVER/APP`, each of them optional.
+    fn simulate(&mut self, name: &str) -> Result<(), Failure> {
+        let parts = name.strip_prefix(SIMULATOR).unwrap_or(name).split('/');
+        let mut parts = parts.map(|part| (!part.is_empty()).then(|| part.to_owned()));
+        let mut part = || parts.next().flatten();
+        let (machine, driver, app) = (part(), part(), part());
+        if parts.next().is_some() {
+            return Err(Failure::Input(format!("{name}: the simulator's name is sim:MACHINE/DRIVER/APP")));
+        }
+        self.top.app = app.map(|app| app.parse::<Forwarder>().map_err(Failure::Input)).transpose()?;
+        self.machine = machine;
+        self.driver = vec![driver.unwrap_or_else(|| DRIVER.to_owned())];
+        Ok(())
+    }
+
+    /// What kind of testbed it is.
+    pub fn kind(&self) -> Kind {
+        match self.testbed.first().and_then(|name| name.split_once(':')) {
+            None if self.testbed.is_empty() => Kind::Simulator,
+            Some(("known", _)) => Kind::Known,
+            Some(("lab", _)) => Kind::Guests,
+            _ => Kind::Ports,
+        }
+    }
+
+    /// Whether time is virtual.
+    pub fn is_simulated(&self) -> bool {
+        self.kind() == Kind::Simulator
     }
 
     /// Its name in results.
     pub fn name(&self) -> Vec<String> {
-        self.bench.names(&self.testbed)
+        if !self.is_simulated() {
+            return self.pair.names(&self.testbed);
+        }
+        let machine = self.top.machine(self.machine.as_deref());
+        let app = self.top.app.map(|app| format!(", {app}")).unwrap_or_default();
+        let driver = self.driver.first().map_or(DRIVER, String::as_str);
+        vec![format!("sim: {machine}, {driver}{app}")]
     }
 
-    /// What kind of testbed it is, in results.
-    fn kind(&self) -> &'static str {
-        match self.testbed.first().and_then(|name| name.split_once(':')) {
-            Some(("known", _)) => "known",
-            Some(("lab", _)) => "lab",
-            _ => "ports",
+    /// The two ports.
+    pub fn specs(&self) -> Result<Vec<Spec>, Failure> {
+        let parse =
+            |text: &String| text.parse().map_err(|e: kpps_ports::Error| Failure::Input(e.to_string()));
+        self.testbed.iter().map(parse).collect()
+    }
+
+    /// The driver preset, if it must be one.
+    pub fn one_driver(&self) -> Result<&str, Failure> {
+        match &self.driver[..] {
+            [] => Ok(DRIVER),
+            [one] => Ok(one),
+            _ => Err(Failure::Input("give one driver here; kpps curve compares several".into())),
         }
     }
 
-    /// How long a load is on before measuring begins, in ms: only a guest needs that.
-    pub fn warmup_ms(&self) -> u32 {
-        if self.kind() == "lab" { WARMUP_MS } else { 0 }
+    /// The machine with a driver preset in the simulator.
+    pub fn setup(&self, driver: &str) -> Result<Setup, Failure> {
+        let machine = self.top.machine(self.machine.as_deref());
+        Ok(Setup::changed(machine, self.chip.as_deref(), driver, &self.constants.changes()?)?)
     }
 
-    /// What there is to say of it in curves and grids, but for their frames.
+    /// Opens it.
+    pub fn open(&self) -> Result<Opened, Failure> {
+        let no_constants = || match self.constants.set.is_empty() {
+            true => Ok(()),
+            false => Err(Failure::Input("--set is for the simulator and for guests".into())),
+        };
+        match self.kind() {
+            Kind::Simulator => Ok(Opened::simulated(self.top, self.setup(self.one_driver()?)?)),
+            Kind::Known => {
+                no_constants()?;
+                let rate = self.testbed.first().and_then(|name| name.strip_prefix("known:")).unwrap_or("");
+                let Rate::Pps(pps) = rate.parse().map_err(Failure::Input)? else {
+                    return Err(Failure::Input(
+                        "give the known rate in frames per second: known:700kpps".into(),
+                    ));
+                };
+                let known = if self.noise { Known::noisy(pps, self.seed) } else { Known::quiet(pps) };
+                Ok(Opened::plain(Box::new(known), &[]))
+            }
+            Kind::Guests => self.open_guest(),
+            Kind::Ports => {
+                no_constants()?;
+                let tester = self.pair.open(&self.specs()?, &self.options)?;
+                let (settle, both_ways) = (self.pair.drain, self.pair.bidirectional);
+                Ok(Opened {
+                    source: Box::new(Trials(tester.gauges())),
+                    environment: tester.environment(),
+                    testbed: Box::new(kpps_tester::Bed { tester, settle, both_ways, mix: None }),
+                })
+            }
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn open_guest(&self) -> Result<Opened, Failure> {
+        let (guests, environment) = self.open_guests()?;
+        if guests.len() > 1 {
+            return Err(Failure::Input("give one guest here; kpps curve compares several".into()));
+        }
+        let guest = guests.into_iter().zip(environment.presets.values()).next();
+        let guest = guest.map(|((_, testbed), what)| Opened::plain(testbed, &[("guest in QEMU", what)]));
+        guest.ok_or_else(|| Failure::Input("there is no guest".into()))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn open_guest(&self) -> Result<Opened, Failure> {
+        Err(Failure::Input("guests in QEMU need Linux".into()))
+    }
+
+    /// Opens all guests, each with its name, and says what they have in common.
+    #[cfg(target_os = "linux")]
+    pub fn open_guests(&self) -> Result<guests::Guests, Failure> {
+        guests::open(&self.testbed, &self.constants)
+    }
+
+    /// The environment of curves and grids on it, without what their frames determine.
     pub fn described(&self, opened: &Opened) -> Environment {
+        let kind = match self.kind() {
+            Kind::Simulator => "sim",
+            Kind::Known => "known",
+            Kind::Guests => "lab",
+            Kind::Ports => "ports",
+        };
         Environment {
             kpps_version: env!("CARGO_PKG_VERSION").into(),
-            testbed: self.kind().into(),
+            testbed: kind.into(),
             machine: self.name().join(" and "),
             measured_on: opened.environment.clone(),
-            both_ways: self.kind() == "ports" && self.bench.both,
-            traffic: self.bench.unusual(),
+            both_ways: self.kind() == Kind::Ports && self.pair.bidirectional,
+            traffic: self.pair.unusual(),
             ..Environment::default()
         }
     }
-}
 
-/// Whether time is virtual on the testbed with this name.
-pub fn is_virtual(name: &str) -> bool {
-    name.starts_with(SIM)
-}
+    /// Time under load before measuring begins, in ms. Ports need none: test frames have come through before.
+    pub fn warmup_ms(&self) -> u32 {
+        match self.kind() {
+            Kind::Simulator | Kind::Guests => WARMUP_MS,
+            Kind::Ports | Kind::Known => 0,
+        }
+    }
 
-/// The ports with these names.
-pub fn ports(names: &[String]) -> Result<Vec<Spec>, Failure> {
-    let parse = |text: &String| text.parse().map_err(|e: kpps_ports::Error| Failure::Input(e.to_string()));
-    names.iter().map(parse).collect()
-}
-
-/// The testbed with this name, if it is one by itself and not two ports.
-pub fn without_ports(names: &[String], noise: bool, seed: u64) -> Result<Option<Opened>, Failure> {
-    let [one] = names else { return Ok(None) };
-    if let Some(pps) = one.strip_prefix("known:") {
-        let Rate::Pps(pps) = pps.parse().map_err(Failure::Input)? else {
-            return Err(Failure::Input("give the known rate in frames per second: known:700kpps".into()));
-        };
-        let known = if noise { Known::noisy(pps, seed) } else { Known::quiet(pps) };
-        return Ok(Some(Opened::quiet(Box::new(known), &[])));
+    /// How long a trial is measured by default: virtual time passes fast but takes computing.
+    pub fn trial_time(&self) -> Duration {
+        if self.is_simulated() { VIRTUAL_TRIAL } else { REAL_TRIAL }
     }
-    #[cfg(target_os = "linux")]
-    if guests::are_meant(names) {
-        let (guests, environment) = guests::open(names, &[])?;
-        let what = guests.into_iter().zip(environment.presets.values()).next();
-        return Ok(what.map(|((_, testbed), what)| Opened::quiet(testbed, &[("guest in QEMU", what)])));
-    }
-    if is_virtual(one) {
-        let Named { machine, driver, app } = one.parse()?;
-        let room = Room { app };
-        return Opened::simulated(
-            room,
-            room.machine(machine.as_deref()),
-            driver.as_deref().unwrap_or(DRIVER),
-        )
-        .map(Some);
-    }
-    Ok(None)
 }
 
 impl Opened {
-    /// The machine room.
-    fn simulated(room: Room, machine: &str, driver: &str) -> Result<Self, Failure> {
-        let setup = Setup::named(machine, None, driver)?;
+    /// A simulated machine.
+    fn simulated(top: OnTop, setup: Setup) -> Self {
         let parts = [
             ("machine", setup.machine.clone()),
             ("card", setup.chip.clone()),
@@ -214,11 +276,11 @@ impl Opened {
             ("driver", format!("{}: {}", setup.driver, setup.driver_description)),
         ];
         let parts = parts.each_ref().map(|(name, what)| (*name, &**what));
-        Ok(Self::quiet(room.testbed(setup), &parts))
+        Self::plain(top.testbed(setup), &parts)
     }
 
-    /// One of which nothing can be asked while a trial goes on.
-    fn quiet(testbed: Box<dyn Testbed>, environment: &[(&str, &str)]) -> Self {
+    /// A testbed that the live view cannot read while a trial runs.
+    fn plain(testbed: Box<dyn Testbed>, environment: &[(&str, &str)]) -> Self {
         Self {
             testbed,
             source: Box::new(()),
@@ -227,55 +289,15 @@ impl Opened {
     }
 }
 
-impl Target {
-    /// What a machine room's name says becomes its parts.
-    pub fn resolve(&mut self) -> Result<(), Failure> {
-        if let Some(driver) = self.elsewhere.take_room(&mut self.machine, &mut self.room)? {
-            self.driver = driver;
-        }
-        Ok(())
-    }
-
-    /// Sets it up.
-    pub fn open(&self) -> Result<Opened, Failure> {
-        if !self.is_simulated() {
-            return self.elsewhere.open(self.seed);
-        }
-        Opened::simulated(self.room, self.room.machine(self.machine.as_deref()), &self.driver)
-    }
-
-    /// Its name in results.
-    pub fn name(&self) -> Vec<String> {
-        match self.is_simulated() {
-            true => {
-                let machine = self.room.machine(self.machine.as_deref());
-                let app = self.room.app.map(|app| format!(", {app}")).unwrap_or_default();
-                vec![format!("sim: {machine}, {}{app}", self.driver)]
-            }
-            false => self.elsewhere.name(),
-        }
-    }
-
-    /// Whether time is virtual.
-    pub fn is_simulated(&self) -> bool {
-        !self.elsewhere.is_given()
-    }
-
-    /// The length of a trial if none is asked for: virtual time is cheap to wait for, but not to compute.
-    pub fn usual_trial(&self) -> Duration {
-        if self.is_simulated() { VIRTUAL_TRIAL } else { REAL_TRIAL }
-    }
-}
-
 /// The driver preset that is measured if none is named.
-const DRIVER: &str = "kpps";
+pub const DRIVER: &str = "kpps";
 
-/// Time under load before measuring begins, in ms: enough for a slight overload to fill a card's FIFO, which hides it until then.
+/// Time under load before measuring begins, in ms: a slight overload fills a card's FIFO in that time.
 pub const WARMUP_MS: u32 = 50;
 
-/// How long a trial is measured if nothing else is asked for: in virtual time, and in real time.
-pub const VIRTUAL_TRIAL: Duration = Duration::from_millis(50);
-pub const REAL_TRIAL: Duration = Duration::from_secs(1);
+/// How long a trial is measured by default, in virtual time and in real time.
+const VIRTUAL_TRIAL: Duration = Duration::from_millis(50);
+const REAL_TRIAL: Duration = Duration::from_secs(1);
 
 /// The frame sizes of RFC 2544, 9.1, for Ethernet.
 pub const SIZES: [&str; 7] = ["64", "128", "256", "512", "1024", "1280", "1518"];

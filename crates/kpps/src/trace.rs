@@ -1,15 +1,16 @@
-//! `kpps trace`: what crosses the bus, the wire and the registers of a machine under load, and when.
+//! `kpps trace`: transactions on the bus, frames on the wire and register accesses of a machine under load.
 
 use crate::error::{Failure, print};
 use crate::interrupt;
 use crate::output::Output;
+use crate::simulator::Constants;
 use crate::units::{self, Rate};
 use clap::Args;
 use kpps_frames::{Size, pcap, rate};
 use kpps_sim::Setup;
 use kpps_sim::watch::{Groups, Watch, Watched, csv, plot, regimes, summary, timeline, watch};
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Frames of the wire that a capture holds.
@@ -20,9 +21,9 @@ const LOG: usize = 1 << 20;
 /// Arguments of `kpps trace`.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  kpps trace                                 a flood: first smooth, then stumbling for descriptors
+  kpps trace                                 an overload: smooth at first, then short of descriptors
   kpps trace --driver rdr --load 100%        the same with recycled descriptors
-  kpps trace --from 30000 --to 40000         a closer look, in bus clocks
+  kpps trace --window 30000..40000           plot these bus clocks
   kpps trace --csv bus.csv --timeline registers.csv --pcap wire.pcap")]
 pub struct Arguments {
     /// The machine: a name (`kpps list machines`) or a .toml file
@@ -31,7 +32,7 @@ pub struct Arguments {
     /// The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
     #[arg(long)]
     chip: Option<String>,
-    /// The driver preset, one that is served by interrupts: a name (`kpps list drivers`) or a .toml file
+    /// The driver preset, one that uses interrupts: a name (`kpps list drivers`) or a .toml file
     #[arg(long, default_value = "linux-2.6.12-e1000")]
     driver: String,
     /// Frames offered to each port, per second or as a share of the line rate
@@ -40,34 +41,33 @@ pub struct Arguments {
     /// Frame size in bytes with FCS
     #[arg(long, default_value = "64", value_parser = units::size)]
     size: Size,
-    /// The source sends groups of so many frames …
+    /// Send the frames in groups of this many
     #[arg(long, default_value_t = 1, value_name = "FRAMES")]
     group: u32,
-    /// … so far apart
+    /// Time between two frames of a group
     #[arg(long, default_value = "915ns", value_name = "TIME", value_parser = spacing)]
     spacing: u64,
-    /// Ports under load; each interrupts one of the machine's CPUs, in turn
-    #[arg(long, default_value_t = 1)]
-    ports: usize,
-    /// How long to watch, in virtual time, from the first frame on
-    #[arg(long, default_value = "3ms", value_parser = units::duration)]
+    /// Number of cards under load; each interrupts one of the machine's CPUs, in turn
+    #[arg(long, value_name = "CARDS", default_value_t = 1)]
+    cards: usize,
+    #[command(flatten)]
+    constants: Constants,
+    /// How long to trace, in virtual time, from the first frame on
+    #[arg(long, value_name = "TIME", default_value = "3ms", value_parser = units::duration)]
     duration: Duration,
-    /// Plot from this bus clock on [default: three windows]
-    #[arg(long, value_name = "CLOCK", requires = "to")]
-    from: Option<u64>,
-    /// Plot until this bus clock
-    #[arg(long, value_name = "CLOCK", requires = "from")]
-    to: Option<u64>,
-    /// Columns of a plot
+    /// Plot these bus clocks [default: all of them, the first ones, and a stretch short of descriptors]
+    #[arg(long, value_name = "FROM..TO", value_parser = window)]
+    window: Option<(u64, u64)>,
+    /// Width of a plot in columns
     #[arg(long, default_value_t = 100)]
     columns: usize,
-    /// Write the bus transactions as comma-separated values
-    #[arg(long, value_name = "FILE")]
+    /// Write the bus transactions as comma-separated values to this file; `-` is standard output
+    #[arg(long, value_name = "FILE|-")]
     csv: Option<PathBuf>,
-    /// Write interrupts and register accesses as comma-separated values
+    /// Write interrupts and register accesses as comma-separated values to this file
     #[arg(long, value_name = "FILE")]
     timeline: Option<PathBuf>,
-    /// Write the first port's wire as a capture
+    /// Write the frames on the first card's wire to this file (pcap)
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
 }
@@ -85,16 +85,25 @@ fn spacing(text: &str) -> Result<u64, String> {
     })
 }
 
+/// Bus clocks as they are typed: `30000..40000`.
+fn window(text: &str) -> Result<(u64, u64), String> {
+    let pair = text.split_once("..").and_then(|(from, to)| Some((from.parse().ok()?, to.parse().ok()?)));
+    pair.filter(|(from, to)| from < to).ok_or_else(|| "give FROM..TO in bus clocks, as 30000..40000".into())
+}
+
 /// Runs `kpps trace`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let setup = Setup::named(&arguments.machine, arguments.chip.as_deref(), &arguments.driver)?;
+    let changes = arguments.constants.changes()?;
+    let setup = Setup::changed(&arguments.machine, arguments.chip.as_deref(), &arguments.driver, &changes)?;
+    let print_csv = arguments.csv.as_deref() == Some(Path::new("-"));
     let open = |path: &Option<PathBuf>| path.as_deref().map(Output::open).transpose();
-    let (mut transactions, mut events) = (open(&arguments.csv)?, open(&arguments.timeline)?);
+    let (mut transactions, mut events) =
+        (open(&arguments.csv.clone().filter(|_| !print_csv))?, open(&arguments.timeline)?);
     let mut wire = open(&arguments.pcap)?;
     let line_pps = rate::line_rate_pps(rate::GIGABIT, arguments.size);
     let what = Watch {
         groups: Groups { frames: arguments.group.max(1), spacing_ps: arguments.spacing },
-        ports: arguments.ports,
+        ports: arguments.cards,
         log: LOG,
         capture: if wire.is_some() { CAPTURE } else { 0 },
         ..Watch::new(
@@ -114,6 +123,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(output) = &mut wire {
         output.write_bytes(&capture(&watched)?)?;
     }
+    if print_csv {
+        return print(&csv(&watched));
+    }
     print(&text(arguments, &setup, &what, &watched))
 }
 
@@ -131,7 +143,7 @@ fn text(arguments: &Arguments, setup: &Setup, what: &Watch, watched: &Watched) -
     let mut text = String::new();
     let _ = writeln!(
         text,
-        "{}: {} on {}, {}, {:.0} frames/s of {} B with FCS to each of {} port(s), {:.1} ms from the first frame on",
+        "{}: {} on {}, {}, {:.0} frames/s of {} B with FCS to each of {} card(s), {:.1} ms from the first frame on",
         setup.machine,
         setup.chip,
         setup.bus,
@@ -144,7 +156,7 @@ fn text(arguments: &Arguments, setup: &Setup, what: &Watch, watched: &Watched) -
     for (index, port) in watched.ports.iter().enumerate() {
         let _ = writeln!(
             text,
-            "port {index}: {} sent, {} delivered, {} missed by the card",
+            "card {index}: {} sent, {} delivered, {} missed",
             port.sent, port.delivered, port.missed
         );
     }
@@ -158,14 +170,14 @@ fn text(arguments: &Arguments, setup: &Setup, what: &Watch, watched: &Watched) -
     let regimes = regimes(watched, 0);
     text += &summary(watched, &regimes);
     let end = (watched.ended_ps - watched.began_ps) / watched.clock_ps;
-    let windows = match (arguments.from, arguments.to) {
-        (Some(from), Some(to)) => vec![("", from, to.max(from + 1))],
-        _ => {
-            let mut windows = vec![("\nall of it", 0, end), ("\nthe first frames", 0, end.min(800))];
+    let windows = match arguments.window {
+        Some((from, to)) => vec![("", from, to)],
+        None => {
+            let mut windows = vec![("\nthe whole trace", 0, end), ("\nthe first frames", 0, end.min(800))];
             if regimes.stumbled {
                 let from =
                     (regimes.smooth_clocks as u64).saturating_add(20_000).min(end.saturating_sub(12_000));
-                windows.push(("\nstumbling", from, from + 12_000));
+                windows.push(("\nshort of descriptors", from, from + 12_000));
             }
             windows
         }

@@ -1,10 +1,10 @@
-//! What frames look like: their sizes, and from whom to whom they go.
+//! What frames look like: their sizes, addresses and flows.
 
 use crate::error::Failure;
 use crate::units;
 use clap::Args;
 use kpps_frames::flows::{Addresses, Flows, MOST_FLOWS, Ports};
-use kpps_frames::{Mix, Size};
+use kpps_frames::{Mac, Mix, Size};
 use kpps_tester::FlowPlan;
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv6Addr};
@@ -12,25 +12,25 @@ use std::net::{IpAddr, Ipv6Addr};
 /// Addresses and ports of frames.
 #[derive(Args)]
 pub struct Traffic {
-    /// Addresses that frames come from, and that the first port answers for: one, or FIRST-LAST as 10.0.0.1-10.0.0.200; IPv4 or
-    /// IPv6 [default: 198.18.0.1]
+    /// Source addresses, which the first port answers for: one, or FIRST-LAST as 10.0.0.1-10.0.0.200; IPv4 or IPv6 [default:
+    /// 198.18.0.1]
     #[arg(long, value_name = "ADDRESSES")]
     src: Option<Addresses>,
-    /// Addresses that frames go to, and that the second port answers for [default: 198.19.0.2]
+    /// Destination addresses, which the second port answers for [default: 198.19.0.2]
     #[arg(long, value_name = "ADDRESSES")]
     dst: Option<Addresses>,
-    /// IPv6, between addresses set aside for benchmarks (2001:2:0:1::1 and 2001:2:0:2::2), if no others are given. Frames have 84
-    /// bytes with FCS at least
+    /// Use IPv6, between the benchmark addresses 2001:2:0:1::1 and 2001:2:0:2::2 if no others are given; frames have at least 84
+    /// bytes with FCS
     #[arg(long)]
     ipv6: bool,
-    /// UDP ports that frames come from: one, or FIRST-LAST [default: 49152; with --flows from there up]
+    /// UDP source ports: one, or FIRST-LAST [default: 49152; with --flows from there up]
     #[arg(long, value_name = "PORTS")]
     sport: Option<Ports>,
-    /// UDP ports that frames go to [default: 9]
+    /// UDP destination ports: one, or FIRST-LAST [default: 9]
     #[arg(long, value_name = "PORTS")]
     dport: Option<Ports>,
-    /// So many flows in turns: source ports go up first, then source addresses, destination addresses, destination ports
-    /// [default: all that there are with the given ranges]
+    /// Number of UDP flows, in turns: source ports count up first, then source addresses, destination addresses, destination ports
+    /// [default: all flows of the given ranges]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_FLOWS)))]
     flows: Option<u32>,
 }
@@ -83,12 +83,12 @@ impl Traffic {
         let FlowPlan { count, sports, dports } = self.plan();
         Flows::new(count, [from, to], [sports, dports]).ok_or_else(|| {
             Failure::Input(format!(
-                "from {from} port {sports} to {to} port {dports} there are not so many flows, or more than {MOST_FLOWS}: give --flows"
+                "from {from} port {sports} to {to} port {dports} there are fewer flows than that, or more than {MOST_FLOWS}: give --flows"
             ))
         })
     }
 
-    /// What is not as usual, in words; empty if all is.
+    /// How the traffic differs from the default, in words; empty if it does not.
     pub fn unusual(&self, vlans: &[u16]) -> String {
         let mut text = String::new();
         let mut say = |what: std::fmt::Arguments<'_>| {
@@ -113,6 +113,17 @@ impl Traffic {
         }
         text
     }
+}
+
+/// A MAC address.
+pub fn mac(text: &str) -> Result<Mac, String> {
+    let parts: Vec<_> = text.split(':').map(|part| u8::from_str_radix(part, 16)).collect();
+    let bytes: Result<Vec<u8>, _> = parts.into_iter().collect();
+    bytes
+        .ok()
+        .and_then(|bytes| bytes.try_into().ok())
+        .map(Mac)
+        .ok_or_else(|| format!("'{text}' is not a MAC address like 02:00:00:00:00:02"))
 }
 
 /// A frame size, or a mix of sizes, that a port's buffers hold.

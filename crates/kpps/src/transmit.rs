@@ -1,13 +1,12 @@
 //! `kpps transmit`: how many frames each driver sends.
 
-use crate::error::{Failure, print, print_json};
-use crate::grid::range;
+use crate::error::Failure;
+use crate::output::{Forms, Outputs};
+use crate::simulator::Constants;
 use crate::units;
 use clap::Args;
 use kpps_frames::{Size, rate};
-use kpps_profiles::Change;
-use kpps_report::grid::Setting;
-use kpps_report::{Registers, room as report, rounded};
+use kpps_report::{Registers, room as report, rounded, rows_csv};
 use kpps_sim::{By, Features, Pieces, Setup, Transmit, transmit_with};
 use std::fmt::Write;
 use std::time::Duration;
@@ -16,15 +15,16 @@ use std::time::Duration;
 #[derive(Args)]
 #[command(after_help = "Examples:
   kpps transmit --chip 82542
-  kpps transmit --machine ols2005 --size 1518 --checksum cpu       and card, or none
-  kpps transmit --machine ols2005 --size 1518 --segments 10        TSO: ten segments handed over as one
-  kpps transmit --machine ols2005 --size 256 --fragments 4         and --coalesce
+  kpps transmit --machine ols2005 --size 1518 --checksum cpu       or card, or none
+  kpps transmit --machine ols2005 --size 1518 --segments 10        TSO: the card cuts up ten segments
+  kpps transmit --machine ols2005 --size 256 --fragments 4         also with --coalesce
   kpps transmit --machine ols2005 --size 1518 --set driver.tx_gap_bytes=96
 
-Features, and what they do to the counts: fragments cost bursts on the bus, copying them into one buffer costs CPU time; a
-checksum costs the CPU each byte, or the card a pass over the frame before it leaves; a tag that the card inserts does not cross the bus;
-segments cut up by the card cost the CPU one frame's work for all; a longer gap lowers line rate; frames of 9018 bytes
-(--size) spread a frame's cost over six times the bytes. What leaves the card is checked: tags, headers, checksums.")]
+What each feature costs: fragments cost bursts on the bus; --coalesce, which copies them into one buffer, costs CPU time. A checksum
+by the CPU costs time for each byte; by the card it costs a pass over the frame before it leaves. A VLAN tag that the card inserts
+does not cross the bus. Segments that the card cuts up cost the CPU one frame's work for all of them. A longer gap
+(driver.tx_gap_bytes) lowers the line rate. Jumbo frames (--size 9018) spread a frame's cost over six times the bytes. The
+simulator checks the frames that leave the card: tags, headers, checksums.")]
 pub struct Arguments {
     /// The machine: a name (`kpps list machines`) or a .toml file
     #[arg(long, default_value = "morris2000")]
@@ -32,36 +32,34 @@ pub struct Arguments {
     /// The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
     #[arg(long)]
     chip: Option<String>,
-    /// Driver presets: names (`kpps list drivers`) or .toml files
+    /// Driver presets to compare: names (`kpps list drivers`) or .toml files
     #[arg(long, value_delimiter = ',', default_values = ["intel-2.5.11", "intel-2.5.11-fix", "click-polling", "intel-5.7.6", "kpps"])]
     driver: Vec<String>,
     /// Frame size in bytes with FCS
     #[arg(long, default_value = "64", value_parser = units::size)]
     size: Size,
-    /// Buffers that the stack hands a frame over in
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
+    /// Number of buffers in which the stack hands over a frame
+    #[arg(long, value_name = "BUFFERS", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
     fragments: u8,
-    /// The driver copies them into one buffer
+    /// Let the driver copy the fragments into one buffer
     #[arg(long, requires = "fragments")]
     coalesce: bool,
-    /// Who sums the UDP datagram: none (it has no checksum), cpu or card
-    #[arg(long, default_value = "none", value_name = "BY")]
+    /// What computes the UDP checksum: none (the datagrams have none), cpu or card
+    #[arg(long, default_value = "none", value_name = "none|cpu|card")]
     checksum: By,
-    /// Who inserts a VLAN tag: none (frames have none), cpu or card
-    #[arg(long, default_value = "none", value_name = "BY")]
-    vlan: By,
-    /// TCP segments that the stack hands over as one, for the card to cut up and sum (TSO); above 1 frames are TCP's
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64), conflicts_with = "checksum")]
+    /// What inserts the VLAN tag: none (the frames have none), cpu or card
+    #[arg(long, default_value = "none", value_name = "none|cpu|card")]
+    vlan_insertion: By,
+    /// Number of TCP segments that the stack hands over as one, for the card to cut up (TSO); above 1, frames are TCP segments
+    #[arg(long, value_name = "SEGMENTS", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64), conflicts_with = "checksum")]
     segments: u16,
-    /// Another value for a constant, as driver.tx_gap_bytes=24 (`kpps list KIND NAME` shows them)
-    #[arg(long, value_name = "CONSTANT=VALUE", value_parser = range::change)]
-    set: Vec<(String, Setting)>,
+    #[command(flatten)]
+    constants: Constants,
     /// How long to measure, in virtual time
-    #[arg(long, default_value = "50ms", value_parser = units::duration)]
+    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = units::duration)]
     duration: Duration,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    outputs: Outputs,
 }
 
 impl Arguments {
@@ -71,31 +69,35 @@ impl Arguments {
             (_, true) => Pieces::Coalesced,
             (many, false) => Pieces::Many(many.into()),
         };
-        Features { pieces, checksum: self.checksum, vlan: self.vlan, segments: self.segments }
+        Features { pieces, checksum: self.checksum, vlan: self.vlan_insertion, segments: self.segments }
     }
 }
 
 /// Runs `kpps transmit`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let change = |(path, value): &(String, Setting)| Change::set(path, range::value(value));
-    let changes: Vec<_> =
-        arguments.set.iter().map(change).collect::<Result<_, _>>().map_err(Failure::Input)?;
+    let changes = arguments.constants.changes()?;
     let setups: Vec<Setup> = arguments
         .driver
         .iter()
         .map(|driver| Setup::changed(&arguments.machine, arguments.chip.as_deref(), driver, &changes))
         .collect::<Result<_, _>>()?;
     let features = arguments.features();
+    let mut files = arguments.outputs.open()?;
     crate::error::refuse_twice(setups.iter().map(|s| s.driver.as_str()))?;
     let millis = u32::try_from(arguments.duration.as_millis()).unwrap_or(u32::MAX);
     let rows: Vec<(&Setup, Transmit)> = setups
         .iter()
         .map(|setup| Ok((setup, transmit_with(setup, arguments.size, &features, 10, millis)?)))
         .collect::<Result<_, Failure>>()?;
-    match arguments.json {
-        true => print_json(&document(arguments, &rows)),
-        false => print(&table(arguments, &rows)),
-    }
+    let document = document(arguments, &rows);
+    files.publish(
+        &document,
+        &Forms {
+            screen: &|| table(arguments, &rows),
+            csv: &|| rows_csv(&document.rows),
+            page: &|_| String::new(),
+        },
+    )
 }
 
 fn table(arguments: &Arguments, rows: &[(&Setup, Transmit)]) -> String {

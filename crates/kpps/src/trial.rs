@@ -2,250 +2,118 @@
 
 mod portless;
 
-use crate::agent::{self, Credentials};
 use crate::capture;
-use crate::error::{Failure, print};
+use crate::error::Failure;
 use crate::interrupt;
 use crate::live::Trials;
-use crate::output::Output;
+use crate::output::{Files, Forms, Output, PageOutputs};
+use crate::ports;
 use crate::replay::{Replay, ReplayArguments};
-use crate::run::Common;
 use crate::search::{self, tenths};
-use crate::testbed;
-use crate::traffic::{self, Traffic};
+use crate::testbed::{Kind, Target};
+use crate::traffic;
 use crate::units::{self, Rate};
 use clap::Args;
-use kpps_frames::{Mac, Mix, Size, rate};
+use kpps_frames::{Mix, Size};
 use kpps_live::Progress;
-use kpps_ports::Spec;
 use kpps_ports::port::run::{Load, Shape};
 use kpps_report::certificate::{Certificate, Sender};
+use kpps_report::rows_csv;
 use kpps_report::trial::{Direction, FlowCount, Flows, SizeCount, Trial, TrialReplay, page};
-use kpps_tester::look::Place;
-use kpps_tester::{Address, Classes, Error, Offer, Tester, document};
+use kpps_tester::{Classes, Offer, Tester, document};
 use std::fmt::Write;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Two ports, how they are addressed, and what is looked at.
-#[derive(Args)]
-pub struct Bench {
-    /// The host of the first port, where `kpps agent` runs [default: this one]
-    #[arg(long, value_name = "HOST[:PORT]")]
-    from: Option<kpps_agent::Host>,
-    /// The host of the second port [default: this one]
-    #[arg(long, value_name = "HOST[:PORT]")]
-    to: Option<kpps_agent::Host>,
-    #[command(flatten)]
-    credentials: Credentials,
-    #[command(flatten)]
-    traffic: Traffic,
-    /// The VLAN of each port's frames, the first port's first, 0 for none; one for both
-    #[arg(long, value_delimiter = ',', num_args = 1..=2, value_name = "VLAN", value_parser = clap::value_parser!(u16).range(..=4094))]
-    vlan: Vec<u16>,
-    /// The routers that the ports send to, the first port's first: they are asked for by ARP or neighbour discovery [default: the
-    /// other port]
-    #[arg(long, value_delimiter = ',', value_name = "ADDRESS")]
-    gateway: Vec<IpAddr>,
-    /// The station that the first port sends to, if not the second port or a gateway
-    #[arg(long, value_parser = crate::send::mac, conflicts_with = "gateway")]
-    to_mac: Option<Mac>,
-    /// Look at this interface of the device under test, too: IFACE; NAMESPACE/IFACE for one of another network namespace
-    /// (`ip netns`), NAMESPACE/ for all of them. Virtual cables' ends and bridges in the own namespace are found
-    #[arg(long, alias = "watch-interface", value_delimiter = ',', value_name = "PLACE")]
-    watch: Vec<Place>,
-    /// How long frames may still arrive when the last one was sent; less if none is missing
-    #[arg(long, default_value = "1s", value_parser = units::duration)]
-    pub settle: Duration,
-    /// From the second port to the first, too, with the same load
-    #[arg(long)]
-    pub both: bool,
-}
-
-impl Bench {
-    /// Opens the ports.
-    pub fn open(&self, testbed: &[Spec], common: &Common) -> Result<Tester, Failure> {
-        let specs: [Spec; 2] = testbed
-            .to_vec()
-            .try_into()
-            .map_err(|_| Failure::Input("a testbed has two ports: --testbed packet:A,packet:B".into()))?;
-        // Nothing is opened for flows that there are not.
-        self.traffic.flows()?;
-        let ips = self.traffic.addresses();
-        if self.gateway.iter().any(|gateway| gateway.is_ipv4() != ips[0].first().is_ipv4()) {
-            return Err(Failure::Input(format!("the gateway and {} are of two versions of IP", ips[0])));
-        }
-        let addresses = [0, 1].map(|at: usize| Address {
-            ips: ips[at],
-            gateway: self.gateway.get(at).copied(),
-            to: self.to_mac.filter(|_| at == 0),
-            vlan: self.vlan.get(at).or(self.vlan.first()).copied().filter(|vlan| *vlan > 0),
-        });
-        let mut tester = if self.hosts().iter().any(Option::is_some) {
-            let (ports, sites) = agent::ports(&specs, self.hosts(), &self.credentials, common, &self.watch)?;
-            Tester::with(ports, addresses, sites)
-        } else {
-            let ports = common.open(&specs, true)?;
-            let ports = ports.try_into().map_err(|_| Failure::Input("a testbed has two ports".into()))?;
-            Tester::new(specs, ports, addresses, &self.watch)?
-        };
-        tester.flows = self.traffic.plan();
-        Ok(tester)
-    }
-
-    /// How frames differ from the usual ones, in words.
-    pub fn unusual(&self) -> Option<String> {
-        Some(self.traffic.unusual(&self.vlan)).filter(|text| !text.is_empty())
-    }
-
-    /// What of this is asked for that takes two ports.
-    pub fn asked(&self) -> Option<&'static str> {
-        let asked = [
-            ("--both", self.both),
-            ("--from and --to", self.hosts().iter().any(Option::is_some)),
-            ("--gateway", !self.gateway.is_empty()),
-            ("--to-mac", self.to_mac.is_some()),
-            ("--watch", !self.watch.is_empty()),
-            ("a choice of flows or VLANs", self.unusual().is_some()),
-        ];
-        asked.into_iter().find_map(|(name, asked)| asked.then_some(name))
-    }
-
-    /// The hosts of both ports, if they are others.
-    fn hosts(&self) -> [Option<&kpps_agent::Host>; 2] {
-        [self.from.as_ref(), self.to.as_ref()]
-    }
-
-    /// The ports' names in results.
-    pub fn names(&self, testbed: &[String]) -> Vec<String> {
-        let mut hosts = self.hosts().into_iter();
-        let name = |port: &String| match hosts.next().flatten() {
-            Some(host) => format!("{host}/{port}"),
-            None => port.clone(),
-        };
-        testbed.iter().map(name).collect()
-    }
-
-    /// The load as an offer.
-    pub fn offer(&self, tester: &Tester, load: Rate, shape: Shape, sizes: &Mix, duration: Duration) -> Offer {
-        let line_pps = tester.line_rate_pps(sizes).unwrap_or_else(|| sizes.line_rate_pps(rate::GIGABIT));
-        let pps = load.pps(line_pps, sizes.mean_bytes_with_fcs());
-        let load = if pps.is_finite() { Load::Pps(pps) } else { Load::Max };
-        let sizes = sizes.clone();
-        Offer {
-            load,
-            shape,
-            count: None,
-            sizes,
-            duration,
-            settle: self.settle,
-            both_ways: self.both,
-            keep: false,
-            replay: None,
-        }
-    }
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        match error {
-            Error::Trouble(_) => Self::Check(error.to_string()),
-            _ => Self::Input(error.to_string()),
-        }
-    }
-}
-
 /// Arguments of `kpps trial`.
 #[derive(Args)]
-#[command(after_help = "Examples:
-  kpps trial --testbed packet:A,packet:B --load 50kpps --duration 2s
-  kpps trial --testbed packet:A,packet:B --load 10% --size 1518 --both --json
-  kpps trial --testbed packet:A,packet:B --gateway 198.18.0.254 --watch router/     through a router
-  kpps trial --testbed packet:A,packet:B --from H1 --to H2 --token-file FILE        A on H1, B on H2: see kpps agent
-  kpps trial --testbed packet:A,packet:B --replay seen.pcapng --capture odd.pcapng   a capture; what went wrong is kept
-  kpps trial --testbed packet:A,packet:B --load 200MbpsL1 --size imix-csit --src 10.0.0.1-10.0.0.200 --vlan 7
-  kpps trial --testbed sim:morris2000/click-polling --load 700kpps                  in the machine room, in virtual time
+#[command(after_help = format!("Examples:
+  kpps trial --ports packet:A,packet:B --load 50kpps --duration 2s
+  kpps trial --ports packet:A,packet:B --load 10% --size 1518 --bidirectional --json
+  kpps trial --ports packet:A,packet:B --load 50kpps --gateway 198.18.0.254 --watch router/   through a router
+  kpps trial --ports packet:A,packet:B --load 50kpps --from H1 --to H2 --token-file FILE     A on H1, B on H2: see kpps agent
+  kpps trial --ports packet:A,packet:B --replay seen.pcapng --capture anomalies.pcapng       the frames of a capture
+  kpps trial --ports packet:A,packet:B --load 200MbpsL1 --size imix-csit --src 10.0.0.1-10.0.0.200 --vlan 7
+  kpps trial --machine morris2000 --driver click-polling --load 700kpps                      in the simulator
 
-The device under test lies between the two ports. Frames are offered in an open loop: one that cannot be sent within a
-millisecond of its time is unsent, and counts against the load. Sent = received + lost; duplicates are counted apart,
-damaged frames are received ones. The ledger says which place lost how many frames, by the counters of all interfaces
-that are looked at, before the trial and after it; what no place has counted is unexplained.
+The device under test lies between the two ports. Frames are offered in an open loop: a frame that cannot be sent within a
+millisecond of its time is not sent, and counts as generator shortfall and as loss. Sent = received + lost; duplicates are counted
+apart, corrupted frames are received ones. The ledger attributes each lost frame to a place, by the counters of all observed
+interfaces before and after the trial; frames that no counter explains are unexplained.
 
-Frames of --replay have no tags. Each is recognised by its bytes from the network layer on, behind bridges and routers, too:
-equal ones are counted together, a damaged one is foreign and its original lost, order is judged by frames that the capture has
-once, and there are no latencies. --src and --dst say for whose addresses the ports answer.")]
+Frames of --replay have no tags. kpps recognises each by its bytes from the network layer on, also behind bridges and routers:
+equal frames are counted together, a corrupted frame counts as other traffic and its original as lost, reordering is judged by
+frames that the capture has once, and there are no latencies. --src and --dst are the addresses that the ports answer for.
+
+{}", ports::KINDS))]
 pub struct Arguments {
-    /// The two ports: auto:INTERFACE, packet:INTERFACE, xdp:INTERFACE, udp:HOST:PORT, uio:ADDRESS or vfio:ADDRESS each; or by itself
-    /// sim:MACHINE/DRIVER/APP for the machine room, lab:KERNEL/DEVICE for a guest in QEMU
-    #[arg(long, value_delimiter = ',', required = true, value_name = "PORT,PORT")]
-    testbed: Vec<String>,
     /// Frame size in bytes with FCS, or a mix: imix-csit, imix-trex, imix-linux, or sizes with weights as 64:7,570:4,1518:1
-    #[arg(long, default_value = "64", value_parser = traffic::sizes)]
-    size: Mix,
+    /// [default: 64; with --app vlan-route: 68]
+    #[arg(long, value_name = "SIZE|MIX", value_parser = traffic::sizes)]
+    size: Option<Mix>,
     /// Frames per second (50kpps, 1.2Mpps), a share of the line rate (50%), bits per second on layer 1 or 2 (500MbpsL1), or max:
-    /// as fast as the port takes them [with --replay: the times at which frames were seen]
-    #[arg(long, value_parser = crate::send::load, required_unless_present = "replay")]
+    /// as fast as the port takes them [with --replay: the times of the capture]
+    #[arg(long, value_parser = units::load, required_unless_present = "replay")]
     load: Option<Rate>,
-    /// How frames follow each other: constant; poisson; bursts:FRAMES at once; ramp:FROM/TIME up or down to the load
-    #[arg(long, default_value = "constant", value_parser = units::shape)]
+    /// Distribution of the gaps: constant, poisson, bursts:FRAMES, or ramp:FROM/TIME from one rate to the load
+    #[arg(long, value_name = "SHAPE", default_value = "constant", value_parser = units::shape)]
     shape: Shape,
-    /// How long frames are sent [default: 2s; with --replay as long as it takes; in the machine room 50ms of virtual time]
-    #[arg(long, value_parser = units::duration)]
+    /// How long frames are sent [default: 2s; with --replay as long as the capture; in the simulator 50ms of virtual time]
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
     duration: Option<Duration>,
     #[command(flatten)]
     replay: ReplayArguments,
-    /// What the sending ports can send, by `kpps certify --json`, one file for each direction [default: it is measured
-    /// before the trial, through the device under test]
+    /// What the sending ports can send: results of `kpps calibrate`, one file for each direction [default: measured before the
+    /// trial, through the device under test]
     #[arg(long, value_delimiter = ',', value_name = "FILE")]
-    certificate: Vec<PathBuf>,
-    /// Send nothing, and end with 1, if the load is above what a sender can send; otherwise the result only says so
+    calibration: Vec<PathBuf>,
+    /// If the load is above what the generator can send, send nothing and end with exit code 1
     #[arg(long)]
     strict: bool,
-    /// Write a page to look at, too
-    #[arg(long, value_name = "FILE")]
-    report: Option<PathBuf>,
-    /// Keep frames that were duplicated, reordered, corrupted or foreign in this file (pcapng), each with why as its comment:
-    /// of each direction the first 1000 of each kind
+    /// Write the frames that were duplicated, reordered, corrupted or other traffic to this file (pcapng), each with a comment that
+    /// says why; at most 1000 of each kind and direction
     #[arg(long, value_name = "FILE")]
     capture: Option<PathBuf>,
     #[command(flatten)]
-    bench: Bench,
+    outputs: PageOutputs,
     #[command(flatten)]
-    common: Common,
+    target: Target,
 }
 
-/// How long frames are sent in real time if nothing else is asked for.
+/// How long frames are sent in real time by default.
 const REAL: Duration = Duration::from_secs(2);
 
 /// Runs `kpps trial`.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    if let Some(opened) = testbed::without_ports(&arguments.testbed, false, 1)? {
-        return portless::run(arguments, opened);
+pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
+    arguments.target.resolve()?;
+    let arguments = &arguments;
+    let target = &arguments.target;
+    if target.kind() != Kind::Ports {
+        return portless::run(arguments);
     }
     let replay = arguments.replay.read(arguments.load.is_none())?;
-    if replay.is_some() && arguments.bench.both {
+    if replay.is_some() && target.pair.bidirectional {
         return Err(Failure::Input(
-            "--replay goes one way: the frames have the addresses of one side".into(),
+            "--replay goes one way: the frames of a capture have the addresses of one side".into(),
         ));
     }
-    let mut tester = arguments.bench.open(&testbed::ports(&arguments.testbed)?, &arguments.common)?;
+    let mut tester = target.pair.open(&target.specs()?, &target.options)?;
     let offer = offer(arguments, &tester, replay.as_ref())?;
-    let report = arguments.report.as_deref().map(Output::open).transpose()?;
+    let files = arguments.outputs.open("trial")?;
     let mut capture = arguments.capture.as_deref().map(Output::open).transpose()?;
     let ports = tester.names().join(" and ");
     let progress = Progress::of(format!("kpps trial: {ports}"));
     let source = Box::new(Trials(tester.gauges()));
-    let view = arguments.common.live.view(progress.clone(), source, arguments.common.json)?;
-    progress.begins("what the sender can send", None);
+    let view = target.options.live.view(progress.clone(), source, arguments.outputs.for_machines())?;
+    progress.begins("measuring what the generator can send", None);
     let sender = sender(arguments, &mut tester, &offer)?;
     if let (true, Some(sender), Load::Pps(asked)) = (arguments.strict, &sender, offer.load)
         && sender.exceeded
     {
         let lowest = sender.ceilings_pps.iter().copied().fold(f64::INFINITY, f64::min);
         return Err(Failure::Check(format!(
-            "a load of {:.1} kpps is above what the sender can send here, {:.1} kpps ({}): without --strict it is tried, and flagged",
+            "a load of {:.1} kpps is above what the generator can send here, {:.1} kpps ({}); without --strict kpps tries it and flags the result",
             asked / 1e3,
             lowest / 1e3,
             sender.source
@@ -258,7 +126,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     progress.begins(search::in_words(&offer.sizes, asked, offer.duration.as_secs_f64()), asked);
     let outcome = tester.trial(&offer, &|| !interrupt::asked())?;
     drop(view);
-    let traffic = arguments.bench.unusual();
+    let traffic = target.pair.unusual();
     let capture = capture.as_mut().map(|file| capture::write(file, &tester.names(), &outcome.ways));
     let capture = capture.transpose()?;
     let replay = replay.map(|replay| TrialReplay {
@@ -268,25 +136,20 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         departures: replay.departures,
     });
     let trial = Trial { traffic, capture, replay, ..document(&tester, &offer, &outcome) };
-    let sender = match arguments.certificate[..] {
+    let sender = match arguments.calibration[..] {
         [] => sender.map(|sender| surpassed(sender, &trial)),
         _ => sender,
     };
     let trial = Trial { sender, ..trial };
-    publish(arguments, &trial, report)
+    publish(&trial, files)
 }
 
-/// Writes the page, if there is to be one, and prints the trial. What failed in it is the end.
-fn publish(arguments: &Arguments, trial: &Trial, mut report: Option<Output>) -> Result<(), Failure> {
-    if let Some(report) = &mut report {
-        report.write(&page(trial))?;
-    }
-    if arguments.common.json {
-        let json = trial.to_json().map_err(|e| Failure::Check(format!("no JSON of the results: {e}")))?;
-        print(&json)?;
-    } else {
-        print(&screen(trial))?;
-    }
+/// Publishes the trial, and ends as it ended.
+fn publish(trial: &Trial, mut files: Files) -> Result<(), Failure> {
+    files.publish(
+        trial,
+        &Forms { screen: &|| screen(trial), csv: &|| rows_csv(&trial.directions), page: &|_| page(trial) },
+    )?;
     match (trial.trouble.clone(), interrupt::asked()) {
         (Some(trouble), _) => Err(Failure::Check(trouble)),
         (None, true) => Err(Failure::Interrupted(format!("interrupted after {:.1} s", trial.seconds))),
@@ -296,15 +159,17 @@ fn publish(arguments: &Arguments, trial: &Trial, mut report: Option<Output>) -> 
 
 /// What is offered, and for how long.
 fn offer(arguments: &Arguments, tester: &Tester, replay: Option<&Replay>) -> Result<Offer, Failure> {
-    let Arguments { bench, shape, size, .. } = arguments;
+    let Arguments { target, shape, size, .. } = arguments;
+    let pair = &target.pair;
+    let size = size.clone().unwrap_or_else(|| Mix::fixed(Size::MIN));
     let keep = arguments.capture.is_some();
     let load = arguments.load.unwrap_or(Rate::Pps(f64::INFINITY));
     let Some(replay) = replay else {
         let duration = arguments.duration.unwrap_or(REAL);
-        return Ok(Offer { keep, ..bench.offer(tester, load, *shape, size, duration) });
+        return Ok(Offer { keep, ..pair.offer(tester, load, *shape, &size, duration) });
     };
     let (count, whole) = replay.extent(arguments.duration.is_some());
-    let offer = bench.offer(tester, load, *shape, &replay.sizes, Duration::ZERO);
+    let offer = pair.offer(tester, load, *shape, &replay.sizes, Duration::ZERO);
     let load = replay.times.as_ref().map_or(offer.load, |times| Load::Pps(times.mean_pps()));
     let rated = match (load, count) {
         (Load::Pps(pps), Some(count)) => Some(Duration::from_secs_f64(count as f64 / pps)),
@@ -318,28 +183,28 @@ fn offer(arguments: &Arguments, tester: &Tester, replay: Option<&Replay>) -> Res
     Ok(Offer { load, duration, count, keep, replay: Some(replay), ..offer })
 }
 
-/// What the sender can do, if a rate was asked for.
+/// What the generator can send, if the load is a rate.
 fn sender(arguments: &Arguments, tester: &mut Tester, offer: &Offer) -> Result<Option<Sender>, Failure> {
     let Load::Pps(asked) = offer.load else { return Ok(None) };
-    let (ceilings_pps, source) = match &arguments.certificate[..] {
+    let (ceilings_pps, source) = match &arguments.calibration[..] {
         [] => (tester.ceilings(offer, &|| !interrupt::asked())?, "measured".to_owned()),
         files => {
             let ways = if offer.both_ways { 2 } else { 1 };
             if files.len() != ways {
                 return Err(Failure::Input(format!(
-                    "{ways} certificates are needed, one for each direction"
+                    "--calibration takes {ways} files here, one for each direction"
                 )));
             }
-            let certified = files.iter().zip(tester.names()).map(|(file, port)| certified(file, port, offer));
+            let read = files.iter().zip(tester.names()).map(|(file, port)| calibrated(file, port, offer));
             let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
-            (certified.collect::<Result<_, _>>()?, names.join(", "))
+            (read.collect::<Result<_, _>>()?, names.join(", "))
         }
     };
     let exceeded = ceilings_pps.iter().any(|ceiling| asked > *ceiling);
     Ok(Some(Sender { ceilings_pps: ceilings_pps.into_iter().map(tenths).collect(), source, exceeded }))
 }
 
-/// What a sender has sent it can send, whatever was measured just before.
+/// Raises the ceilings to what was really sent.
 fn surpassed(sender: Sender, trial: &Trial) -> Sender {
     let sent = trial.directions.iter().map(|way| way.sent as f64 / trial.seconds.max(f64::MIN_POSITIVE));
     let raised = |(ceiling, sent): (&f64, f64)| ceiling.max(tenths(sent));
@@ -348,26 +213,27 @@ fn surpassed(sender: Sender, trial: &Trial) -> Sender {
     Sender { ceilings_pps, exceeded, ..sender }
 }
 
-/// The ceiling that a file certifies.
-fn certified(file: &Path, port: &str, offer: &Offer) -> Result<f64, Failure> {
-    let cannot =
-        |why: &dyn std::fmt::Display| Failure::Input(format!("{} is no certificate: {why}", file.display()));
+/// The ceiling that a file of `kpps calibrate` has.
+fn calibrated(file: &Path, port: &str, offer: &Offer) -> Result<f64, Failure> {
+    let cannot = |why: &dyn std::fmt::Display| {
+        Failure::Input(format!("{} is no result of kpps calibrate: {why}", file.display()))
+    };
     let text = std::fs::read_to_string(file).map_err(|e| {
         Failure::Input(format!(
-            "cannot read the certificate {} (kpps certify --json writes one): {e}",
+            "cannot read the calibration {} (kpps calibrate --results FILE writes one): {e}",
             file.display()
         ))
     })?;
     let certificate: Certificate = serde_json::from_str(&text).map_err(|e| cannot(&e))?;
-    // On its own host it has no host before it.
+    // A calibration was made on the port's own host, so its port has no host's name before it.
     let port = port.rsplit_once('/').map_or(port, |(_, port)| port);
     let bytes = offer.sizes.only().map(Size::bytes_with_fcs).ok_or_else(|| {
-        Failure::Input("a certificate is of frames of one size: leave it out, and the mix is measured".into())
+        Failure::Input("a calibration is of frames of one size: leave it out, and the mix is measured".into())
     })?;
     if certificate.port != port || certificate.frame_bytes_with_fcs != bytes {
         let Certificate { port: other, frame_bytes_with_fcs, .. } = certificate;
         return Err(Failure::Input(format!(
-            "{} is of {other} with frames of {frame_bytes_with_fcs} B, not of {port} with {bytes} B",
+            "{} is a calibration of {other} with frames of {frame_bytes_with_fcs} B, not of {port} with {bytes} B",
             file.display()
         )));
     }
@@ -385,7 +251,7 @@ fn parts(direction: &Direction) -> String {
         let Flows { count, lossy, silent, worst } = flows;
         let _ = writeln!(
             text,
-            "{count} flows from {}: {lossy} lost frames, of {silent} nothing arrived",
+            "{count} flows from {}: {lossy} lost frames, {silent} delivered nothing",
             direction.from
         );
         for flow in worst.iter().take(SHOWN) {
@@ -399,10 +265,10 @@ fn parts(direction: &Direction) -> String {
 /// Flows that a person is shown: the worst.
 const SHOWN: usize = 4;
 
-/// What a person sees.
+/// The text for the screen.
 fn screen(trial: &Trial) -> String {
     let mut text = String::new();
-    let load = trial.offered_pps.map_or("as many as possible".into(), |pps| format!("{:.1} kpps", pps / 1e3));
+    let load = trial.offered_pps.map_or("the highest load".into(), |pps| format!("{:.1} kpps", pps / 1e3));
     let _ = writeln!(
         text,
         "{}: frames of {}{}, {load} for {:.3} s\n",
@@ -415,25 +281,25 @@ fn screen(trial: &Trial) -> String {
         let _ = writeln!(text, "{departure}\n");
     }
     if !trial.learned {
-        text += "No frame came through before the trial: is the device under test on, and the right way round?\n\n";
+        text += "No frame came through before the trial: is the device under test switched on and connected to these ports?\n\n";
     }
     let rows = [
         ("intended", trial.intended, ""),
         ("sent", trial.sent, ""),
-        ("unsent", trial.unsent, "could not be sent at their time"),
+        ("shortfall", trial.unsent, "generator shortfall: frames that could not be sent at their time"),
         ("received", trial.received, ""),
         ("lost", trial.lost, ""),
         ("duplicated", trial.duplicated, ""),
         ("reordered", trial.reordered, ""),
         ("corrupted", trial.corrupted, ""),
-        ("foreign", trial.foreign, "not of this trial"),
+        ("other", trial.foreign, "other traffic: frames that are not of this trial"),
     ];
     for (name, count, what) in rows {
         let _ = writeln!(text, "{}", format!("{name:<12}{count:>12}  {what}").trim_end());
     }
     let _ = writeln!(
         text,
-        "\n{:.1} kpps sent ({:.1} Mb/s on layer 1, {:.1} Mb/s on layer 2), {:.1} kpps received; loss {:.4} % (unsent and corrupted frames among them)",
+        "\n{:.1} kpps sent ({:.1} Mb/s on layer 1, {:.1} Mb/s on layer 2), {:.1} kpps received; loss {:.4} % (with shortfall and corrupted frames)",
         trial.sent_pps / 1e3,
         trial.sent_bps.l1 / 1e6,
         trial.sent_bps.l2 / 1e6,
@@ -446,18 +312,22 @@ fn screen(trial: &Trial) -> String {
     if let Some(sender) = &trial.sender {
         let ceilings: Vec<_> = sender.ceilings_pps.iter().map(|pps| format!("{:.1}", pps / 1e3)).collect();
         let above = if sender.exceeded {
-            ": the load is above that, and so is part of the loss the sender's"
+            ": the load is above that, so part of the loss is the generator's"
         } else {
             ""
         };
-        let _ =
-            writeln!(text, "sender: at most {} kpps here ({}){above}", ceilings.join(" and "), sender.source);
+        let _ = writeln!(
+            text,
+            "generator: at most {} kpps here ({}){above}",
+            ceilings.join(" and "),
+            sender.source
+        );
     }
     for direction in &trial.directions {
         if let Some((gaps, within)) = direction.gaps.and_then(|gaps| Some((gaps, gaps.share_within()?))) {
             let _ = writeln!(
                 text,
-                "gaps of {}: {:.2} % within 10 µs of {:.3} µs, 99 % up to {:.1} µs, the longest {:.1} µs",
+                "gaps of {}: {:.2} % within 10 µs of {:.3} µs, p99 {:.1} µs, max {:.1} µs",
                 direction.from,
                 100.0 * within,
                 gaps.asked_ns.unwrap_or(0.0) / 1e3,
@@ -475,7 +345,7 @@ fn screen(trial: &Trial) -> String {
         let arrival = trial.arrival().map(|arrival| format!(" ({arrival})")).unwrap_or_default();
         let _ = writeln!(
             text,
-            "latency{}: half within {:.1} µs, 99 % {:.1} µs, 99.9 % {:.1} µs, all {:.1} µs",
+            "latency{}: p50 {:.1} µs, p99 {:.1} µs, p99.9 {:.1} µs, max {:.1} µs",
             arrival,
             us(p50),
             us(p99),
@@ -494,7 +364,7 @@ fn screen(trial: &Trial) -> String {
     }
     let ledger = &trial.ledger;
     let missing = ledger.sent.saturating_sub(ledger.delivered);
-    let whole = if trial.directions.is_empty() { ", its warm-up and end among them" } else { "" };
+    let whole = if trial.directions.is_empty() { ", with its warm-up and its end" } else { "" };
     let _ = writeln!(text, "\nwhere {missing} of {} sent frames ended{whole}:", ledger.sent);
     for (place, frames) in &ledger.dropped {
         let _ = writeln!(text, "{frames:>12}  {place}");
@@ -521,7 +391,7 @@ fn screen(trial: &Trial) -> String {
         );
     }
     if let Some(cycles) = trial.cycles_per_frame() {
-        let _ = writeln!(text, "{cycles:.0} cycles for each frame that arrived, of all processors together");
+        let _ = writeln!(text, "{cycles:.0} cycles for each frame that arrived, of all CPUs together");
     }
     text
 }

@@ -77,6 +77,12 @@ impl FromStr for Rate {
     }
 }
 
+/// A load, or `max`.
+pub fn load(text: &str) -> Result<Rate, String> {
+    // `max` is above whatever any port can do.
+    if text == "max" { Ok(Rate::Pps(f64::INFINITY)) } else { text.parse() }
+}
+
 /// Loads as a list or a range: `100kpps,50%,100%` or `100kpps..100%/100kpps`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Loads {

@@ -49,7 +49,7 @@ impl Lab {
     fn trial(&self, load: &str, duration: &str, credentials: &[&str]) -> Command {
         let words = [
             "trial",
-            "--testbed",
+            "--ports",
             "packet:pa,packet:pb",
             "--from",
             "10.9.0.1",
@@ -132,7 +132,7 @@ fn a_trial_across_two_agents_closes_with_a_token_and_with_certificates() {
     lab.nets.tester.run("ip link add name h type veth peer name dut3 && ip link set dev dut3 master dut && ip link set dev h up && ip link set dev dut3 up");
     let words = [
         "trial",
-        "--testbed",
+        "--ports",
         "packet:h,packet:pb",
         "--to",
         "10.9.0.2",
@@ -141,7 +141,7 @@ fn a_trial_across_two_agents_closes_with_a_token_and_with_certificates() {
         "--duration",
         "250ms",
     ];
-    let output = lab.kpps(&[&words[..], &token, &["--both", "--json"]].concat()).output().unwrap();
+    let output = lab.kpps(&[&words[..], &token, &["--bidirectional", "--json"]].concat()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     closes(&document(&output), 1000);
 }
@@ -166,7 +166,7 @@ fn who_is_not_known_or_asks_too_much_is_told_so_in_one_line() {
     assert!(said.contains("10.9.0.1/packet:pa") && said.contains("at most 2 s are allowed"), "{said}");
     let words = [
         "trial",
-        "--testbed",
+        "--ports",
         "packet:m,packet:pb",
         "--from",
         "10.9.0.1",
@@ -263,14 +263,14 @@ fn a_search_across_two_agents_is_as_at_home() {
     let token = lab.file("token");
     let token = ["--token-file", &token];
     let _agents = [lab.agent(0, &token, &[]), lab.agent(1, &token, &[])];
-    let hosts = ["--testbed", "packet:pa,packet:pb", "--from", "10.9.0.1", "--to", "10.9.0.2", "--json"];
+    let hosts = ["--ports", "packet:pa,packet:pb", "--from", "10.9.0.1", "--to", "10.9.0.2", "--json"];
     let run = |words: &str| {
         let words: Vec<_> = words.split(' ').collect();
         let output = lab.kpps(&[&words[..], &hosts, &token].concat()).output().unwrap();
         assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
         document(&output)
     };
-    let found = run("ndr --min 1kpps --max 2kpps --width 30% --duration 100ms --loss 90%");
+    let found = run("ndr --min 1kpps --max 2kpps --precision 30% --duration 100ms --pdr-loss 90%");
     assert!(found["goals"][1]["lower_pps"].as_f64() > Some(900.0), "{found}");
     assert!(found["environment"]["10.9.0.1: packet:pa"].as_str().unwrap().contains("driver veth"), "{found}");
     let curve = run("curve --load 1kpps,2kpps --duration 100ms");

@@ -29,9 +29,16 @@ fn bad_input_is_one_clear_line_and_exit_code_2() {
         (&["curve", "--load", "110%"], "above line rate"),
         (&["curve", "--report", "/no/where/report.html"], "/no/where/report.html"),
         (&["curve", "--results", "/no/where/results.json"], "/no/where/results.json"),
+        (&["curve", "--csv", "/no/where/curve.csv"], "/no/where/curve.csv"),
+        (&["curve", "--json", "--csv", "-"], "standard output"),
+        (&["curve", "--set", "rx_ring=80"], "KIND.CONSTANT"),
+        (&["ndr", "--driver", "kpps,rdr"], "one driver"),
+        (&["ndr", "--testbed", "known:700kpps", "--set", "driver.rx_ring=80"], "--set is for the simulator"),
+        (&["trial", "--ports", "sim:morris2000,packet:a", "--load", "1kpps"], "sim:morris2000"),
+        (&["study", "morris2000", "rdr2007", "--report", "both.html"], "a folder"),
         (&["curve", "--duration", "soon"], "not a time"),
         (&["transmit", "--size", "10"], "no frames of 10 bytes"),
-        (&["selftest", "--on", "model", "--chip", "8139"], "8139"),
+        (&["conformance", "--on", "model", "--chip", "8139"], "8139"),
         (&["list", "chips", "8139"], "no chip called '8139'"),
     ] {
         let output = kpps(&here, arguments);
@@ -152,23 +159,24 @@ fn a_curve_prints_one_document_that_its_schema_allows() {
             ledger["delivered"].as_u64().unwrap() + dropped + ledger["in_flight"].as_u64().unwrap()
         );
     }
-    assert!(std::fs::read_dir(&here).unwrap().next().is_none(), "--json writes only what is asked for");
+    assert!(std::fs::read_dir(&here).unwrap().next().is_none(), "nothing is written unasked");
 }
 
 #[test]
-fn the_machine_room_is_a_testbed_by_name() {
+fn the_simulator_is_a_testbed_by_name() {
     let directory = tempfile::tempdir().unwrap();
     let json = |arguments: &[&str]| -> serde_json::Value {
         let output = kpps(&directory, arguments);
         assert!(output.status.success(), "{}", text(&output.stderr));
         serde_json::from_slice(&output.stdout).unwrap()
     };
-    let room = ["--testbed", "sim:morris2000/intel-2.5.11"];
+    let by_name = ["--testbed", "sim:morris2000/intel-2.5.11"];
     let flags = ["--machine", "morris2000", "--driver", "intel-2.5.11"];
     let load = ["--load", "700kpps", "--duration", "10ms", "--json"];
-    let trial = json(&[&["trial"][..], &room, &load].concat());
+    let trial = json(&[&["trial"][..], &by_name, &load].concat());
     let curve = json(&[&["curve"][..], &flags, &load].concat());
-    assert_eq!(json(&[&["curve"][..], &room, &load].concat()), curve);
+    assert_eq!(json(&[&["curve"][..], &by_name, &load].concat()), curve);
+    assert_eq!(json(&[&["trial"][..], &flags, &load].concat()), trial, "the simulator is the default");
     // The same trial as the curve's, with the same loss, and all of it explained.
     let (point, ledger) = (&curve["series"][0]["points"][0], &trial["ledger"]);
     assert_eq!(
@@ -190,7 +198,10 @@ fn the_machine_room_is_a_testbed_by_name() {
     for (arguments, says) in [
         (&["trial", "--testbed", "sim:nowhere", "--load", "1kpps"][..], "nowhere"),
         (&["trial", "--testbed", "sim:a/b/c/d", "--load", "1kpps"], "sim:MACHINE/DRIVER/APP"),
-        (&["trial", "--testbed", "sim:morris2000", "--load", "1kpps", "--both"], "--both takes two ports"),
+        (
+            &["trial", "--testbed", "sim:morris2000", "--load", "1kpps", "--bidirectional"],
+            "--bidirectional takes two ports",
+        ),
         (&["ndr", "--testbed", "packet:a,sim:morris2000"], "by itself"),
     ] {
         let output = kpps(&directory, arguments);
@@ -205,24 +216,39 @@ fn a_curve_shows_and_writes_its_results() {
     let output =
         kpps(&here, &["curve", "--load", "100kpps,700kpps,100%", "--duration", "5ms", "--driver", "kpps"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(std::fs::read_dir(&here).unwrap().count(), 0, "no file is written unasked");
     let shown = text(&output.stdout);
-    for word in ["kpps", "delivered", "offered", "results.json", "report.html"] {
+    let words = ["curve", "--load", "100kpps,700kpps,100%", "--duration", "5ms", "--driver", "kpps"];
+    let files = ["--results", "results.json", "--report", "report.html", "--csv", "curve.csv"];
+    assert!(shown.contains("delivered"), "{shown}");
+    let output = kpps(&here, &[&words[..], &files].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let shown = text(&output.stdout);
+    for word in ["kpps", "delivered", "offered", "results.json", "report.html", "curve.csv"] {
         assert!(shown.contains(word), "no '{word}' in:\n{shown}");
     }
     assert!(!shown.contains('\x1b'), "no colours into a pipe");
     let results: Value =
         serde_json::from_slice(&std::fs::read(here.path().join("results.json")).unwrap()).unwrap();
     assert_eq!(results["complete"], true);
-    assert!(std::fs::read_to_string(here.path().join("report.html")).unwrap().starts_with("<!DOCTYPE html>"));
+    let read = |name: &str| std::fs::read_to_string(here.path().join(name)).unwrap();
+    assert!(read("report.html").starts_with("<!DOCTYPE html>"));
+    assert!(read("curve.csv").starts_with("series,offered_pps,"));
+
+    // A name without .html is a folder, which is made; `-` is standard output.
+    let output = kpps(&here, &[&words[..], &["--report", "pages/of/today", "--csv", "-"]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), read("curve.csv"));
+    assert_eq!(read("pages/of/today/curve.html"), read("report.html"));
 }
 
 #[test]
 #[cfg(unix)]
 fn an_interrupted_curve_keeps_what_it_has() {
     let here = tempfile::tempdir().unwrap();
-    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin("kpps"))
+    let child = std::process::Command::new(assert_cmd::cargo::cargo_bin("kpps"))
         .current_dir(&here)
-        .args(["curve", "--duration", "2s", "--load", "100kpps..100%/1kpps"])
+        .args(["curve", "--duration", "2s", "--load", "100kpps..100%/1kpps", "--results", "results.json"])
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
         .spawn()
@@ -230,7 +256,6 @@ fn an_interrupted_curve_keeps_what_it_has() {
     std::thread::sleep(std::time::Duration::from_secs(3));
     let killed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(killed.success());
-    assert!(child.try_wait().unwrap().is_none() || child.wait().is_ok());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("interrupted"), "{}", text(&output.stderr));
@@ -266,7 +291,51 @@ fn a_full_disk_is_an_error() {
 fn help_teaches() {
     let here = tempfile::tempdir().unwrap();
     let help = text(&kpps(&here, &["--help"]).stdout);
-    for word in ["curve", "selftest", "Examples", "FCS"] {
+    for word in
+        ["curve", "conformance", "Examples", "FCS", "Simulate:", "Measure:", "Cards:", "Studies:", "Apps:"]
+    {
         assert!(help.contains(word), "no '{word}' in:\n{help}");
+    }
+    // Without a command the help comes by itself, as an error.
+    let output = kpps(&here, &[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("Simulate:"), "{}", text(&output.stderr));
+    // The alias of the conformance suite stays.
+    assert!(kpps(&here, &["selftest", "--help"]).status.success());
+}
+
+#[test]
+fn manual_pages_and_completions_are_made_of_the_same_definitions() {
+    let here = tempfile::tempdir().unwrap();
+    let page = text(&kpps(&here, &["man"]).stdout);
+    assert!(page.contains(".TH kpps 1") && page.contains("kpps\\-curve(1)"), "{page}");
+    let output = kpps(&here, &["man", "share/man/man1"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let read = |name: &str| std::fs::read_to_string(here.path().join("share/man/man1").join(name)).unwrap();
+    assert!(read("kpps.1").contains("kpps"));
+    assert!(read("kpps-ndr.1").contains("pdr\\-loss"));
+    assert!(read("kpps-device-bind.1").contains("backend"));
+    for shell in ["bash", "zsh", "fish"] {
+        let script = text(&kpps(&here, &["completions", shell]).stdout);
+        assert!(script.contains("rfc2544") && script.contains("bidirectional"), "{shell}");
+    }
+    assert_eq!(kpps(&here, &["completions", "csh"]).status.code(), Some(2));
+}
+
+#[test]
+fn tables_are_printed_as_comma_separated_values() {
+    let here = tempfile::tempdir().unwrap();
+    for (words, header, lines) in [
+        (&["transmit", "--driver", "kpps,click-polling", "--duration", "1ms"][..], "name,sent_pps,", 3),
+        (&["scale", "--cpus", "1,2", "--duration", "1ms"], "cpus,offered_pps,", 3),
+        (&["ndr", "--testbed", "known:700kpps"], "name,loss_ratio,", 3),
+        (&["sizes", "--testbed", "known:700kpps", "--size", "64,512"], "size,name,loss_ratio,", 5),
+        (&["list", "chips", "82542"], "name,value,source,", 0),
+    ] {
+        let output = kpps(&here, &[words, &["--csv", "-"]].concat());
+        assert!(output.status.success(), "{words:?}: {}", text(&output.stderr));
+        let table = text(&output.stdout);
+        assert!(table.starts_with(header), "{words:?}: {table}");
+        assert!(lines == 0 || table.lines().count() == lines, "{words:?}: {table}");
     }
 }

@@ -25,7 +25,7 @@ fn every_document_is_one_that_the_schema_allows() {
         (&["list"], "profiles"),
         (&["list", "stacks", "freebsd-5.4"], "profiles"),
         (&["device", "list"], "devices"),
-        (&["selftest", "--on", "model", "--chip", "82542"], "selftest"),
+        (&["conformance", "--on", "model", "--chip", "82542"], "selftest"),
     ] {
         let document = json(&[words, &["--json"]].concat());
         assert_eq!((&document["schema"], &document["kind"]), (&"kpps/1".into(), &kind.into()), "{words:?}");
@@ -47,7 +47,7 @@ fn every_document_is_one_that_the_schema_allows() {
 
 #[test]
 fn a_case_that_did_not_pass_has_its_reason() {
-    let document = json(&["selftest", "--on", "model", "--chip", "82542", "--json"]);
+    let document = json(&["conformance", "--on", "model", "--chip", "82542", "--json"]);
     let cases = document["cases"].as_array().unwrap();
     let with = |result: &str| cases.iter().filter(|case| case["result"] == result).collect::<Vec<_>>();
     assert!(with("pass").len() > 10 && with("fail").is_empty());

@@ -18,10 +18,11 @@ const SHORT: [&str; 2] = ["--duration", "2ms"];
 fn a_grid_goes_on_where_it_was_left() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let lines = || std::fs::read_to_string(folder.join("grid.cells")).unwrap().lines().count();
+    let lines = || std::fs::read_to_string(folder.join("grid.jsonl")).unwrap().lines().count();
     let run = |rings: &str| {
         let rings = format!("driver.rx_ring={rings}");
-        let words = [&["--vary", &rings, "--vary", "load=200kpps,100%", "--json"][..], &SHORT].concat();
+        let words = ["--vary", &rings, "--vary", "load=200kpps,100%", "--json", "--resume", "grid.jsonl"];
+        let words = [&words[..], &SHORT].concat();
         let (code, text, error) = kpps(folder, &words);
         assert_eq!(code, 0, "{error}");
         serde_json::from_str::<Value>(&text).unwrap()
@@ -31,9 +32,9 @@ fn a_grid_goes_on_where_it_was_left() {
     assert_eq!(few["cells"][1]["at"], serde_json::json!([0, 1]));
     assert_eq!(few["axes"][0]["values"], serde_json::json!([64, 256]));
     // As if it had been killed after two cells and a half.
-    let text = std::fs::read_to_string(folder.join("grid.cells")).unwrap();
+    let text = std::fs::read_to_string(folder.join("grid.jsonl")).unwrap();
     let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
-    std::fs::write(folder.join("grid.cells"), &text[..ends[1] + 100]).unwrap();
+    std::fs::write(folder.join("grid.jsonl"), &text[..ends[1] + 100]).unwrap();
     assert_eq!(run("64,256"), few);
     assert_eq!(lines(), 5, "half a line, and two cells anew");
     let more = run("64,128,256");
@@ -52,8 +53,8 @@ fn a_grid_that_was_killed_goes_on() {
     let folder = folder.path();
     let words =
         ["--driver", "intel-5.7.6", "--vary", "driver.weight=1..64*2", "--vary", "load=10%..100%/10%"];
-    let words = [&words[..], &["--json", "--duration", "20ms"]].concat();
-    let kept = || std::fs::read_to_string(folder.join("grid.cells")).unwrap_or_default().lines().count();
+    let words = [&words[..], &["--json", "--duration", "20ms", "--resume", "grid.jsonl"]].concat();
+    let kept = || std::fs::read_to_string(folder.join("grid.jsonl")).unwrap_or_default().lines().count();
     let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin("kpps"))
         .current_dir(folder)
         .arg("grid")
@@ -83,14 +84,16 @@ fn a_grid_is_shown_and_what_cannot_be_is_said() {
     // A ring of 12 is no multiple of 8.
     let words =
         [&["--vary", "driver=kpps,intel-2.5.11", "--vary", "driver.rx_ring=12,80"][..], &SHORT].concat();
-    let (code, text, error) = kpps(folder, &words);
+    let (code, text, error) = kpps(folder, &[&words[..], &["--report", "grid.html"]].concat());
     assert_eq!((code, &error[..]), (0, ""));
     assert!(text.contains("most:") && text.contains("2 cells (×) could not be measured"), "{text}");
     let page = std::fs::read_to_string(folder.join("grid.html")).unwrap();
     assert_eq!(page.matches("<rect").count(), 8);
-    let (_, table, _) = kpps(folder, &[&words[..], &["--csv"]].concat());
+    let (_, table, _) = kpps(folder, &[&words[..], &["--csv", "-"]].concat());
     assert_eq!(table.lines().count(), 5);
     assert!(table.starts_with("driver,driver.rx_ring,offered_pps,"), "{table}");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(files.collect::<Vec<_>>(), ["grid.html"], "nothing is kept or resumed unasked");
     for (words, says) in [
         (&["--vary", "driver.rx_ring=12"][..], "rx_ring"),
         (&["--vary", "weight=1..4"], "KIND.CONSTANT"),

@@ -102,7 +102,7 @@ fn takes_screen(all: &[u8]) -> bool {
 }
 
 /// A search that would take hours of this machine's time.
-const LONG: [&str; 7] = ["ndr", "--duration", "60s", "--limit", "1h", "--width", "0.01%"];
+const LONG: [&str; 7] = ["ndr", "--duration", "60s", "--max-time", "1h", "--precision", "0.01%"];
 
 #[test]
 fn a_run_shows_how_it_goes_and_leaves_the_screen_as_it_was() {
@@ -148,7 +148,7 @@ fn a_killed_run_leaves_the_screen_as_it_was() {
 #[test]
 fn a_short_run_and_one_for_machines_have_no_view() {
     let short = ["ndr", "--testbed", "known:700kpps"];
-    let long = ["ndr", "--duration", "5s", "--limit", "5s", "--json"];
+    let long = ["ndr", "--duration", "5s", "--max-time", "5s", "--json"];
     for (words, set) in [(&short[..], ("X", "")), (&long[..], ("X", "")), (&short[..], ("TERM", "dumb"))] {
         let (_, screen, all) = Terminal::start(words, &[set]).end();
         assert!(!takes_screen(&all), "{words:?} {set:?}: {screen}");

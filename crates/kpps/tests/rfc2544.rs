@@ -33,7 +33,7 @@ fn cut(path: &Path) -> usize {
 fn each_size_is_found_and_a_second_run_measures_what_is_missing() {
     let here = tempfile::tempdir().unwrap();
     let words = ["sizes", "--testbed", "known:200kpps", "--noise", "--size", "64,512,1518", "--json"];
-    let words = [&words[..], &["--trials", "sizes.jsonl"]].concat();
+    let words = [&words[..], &["--resume", "sizes.jsonl"]].concat();
     let found = document(&kpps(here.path(), &words));
     assert_eq!(found["complete"], true);
     let sizes = found["sizes"].as_array().unwrap();
@@ -69,7 +69,7 @@ fn each_size_is_found_and_a_second_run_measures_what_is_missing() {
 fn rfc2544_says_what_it_found_and_what_it_could_not_do() {
     let here = tempfile::tempdir().unwrap();
     let words = ["rfc2544", "--testbed", "known:700kpps", "--quick", "--size", "64,1518", "--json"];
-    let words = [&words[..], &["--trials", "rfc.jsonl"]].concat();
+    let words = [&words[..], &["--resume", "rfc.jsonl"]].concat();
     let found = document(&kpps(here.path(), &words));
     assert_eq!(found["complete"], true, "{found}");
     let small = &found["sizes"][0];

@@ -33,7 +33,9 @@ fn what_cannot_be_watched_is_said_in_one_line() {
     for (arguments, says) in [
         (&["--machine", "morris2000"][..], "Linux 2.4 or 2.6"),
         (&["--load", "2Mpps"][..], "line rate"),
-        (&["--ports", "9"][..], "1 to 8"),
+        (&["--cards", "9"][..], "1 to 8"),
+        (&["--window", "9..3"][..], "FROM..TO"),
+        (&["--set", "bus.colour=1"][..], "colour"),
         (&["--spacing", "soon"][..], "spacing"),
         (&["--csv", "no/where.csv"][..], "no/where.csv"),
     ] {

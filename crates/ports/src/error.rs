@@ -32,7 +32,7 @@ pub enum Error {
         device_id: u16,
     },
     /// The card has another driver than the one needed, or none.
-    #[error("{address} is bound to {}, not to {}: `kpps device bind {address} --to {backend}`",
+    #[error("{address} is bound to {}, not to {}: `kpps device bind {address} --backend {backend}`",
         driver.as_deref().unwrap_or("no driver"), backend.driver())]
     NotBound {
         /// Which card.
@@ -90,7 +90,7 @@ pub enum Error {
     Permission(PathBuf),
     /// Physical addresses are for the privileged only.
     #[error(
-        "no permission to see physical addresses, which UIO needs (cap_sys_admin): run as root, or use VFIO (`kpps device bind ADDRESS --to vfio`)"
+        "no permission to see physical addresses, which UIO needs (cap_sys_admin): run as root, or use VFIO (`kpps device bind ADDRESS --backend vfio`)"
     )]
     NoPhysicalAddresses,
     /// The kernel lacks a driver.
@@ -98,16 +98,16 @@ pub enum Error {
     ModuleMissing(&'static str),
     /// The card is behind no IOMMU.
     #[error(
-        "{0} is in no IOMMU group: boot with `intel_iommu=on` (or the like), load vfio with `enable_unsafe_noiommu_mode=1`, or use UIO (`kpps device bind {0} --to uio`)"
+        "{0} is in no IOMMU group: boot with `intel_iommu=on` (or the like), load vfio with `enable_unsafe_noiommu_mode=1`, or use UIO (`kpps device bind {0} --backend uio`)"
     )]
     NoIommuGroup(Address),
     /// An IOMMU would translate the physical addresses that UIO gives the card.
     #[error(
-        "{0} is behind an IOMMU, which UIO does not know of: use VFIO (`kpps device bind {0} --to vfio`) or boot with `iommu=pt`"
+        "{0} is behind an IOMMU, which UIO does not know of: use VFIO (`kpps device bind {0} --backend vfio`) or boot with `iommu=pt`"
     )]
     IommuInTheWay(Address),
     /// Other devices of the group belong to the kernel.
-    #[error("IOMMU group {group} of {address} has devices with other drivers ({}): `kpps device bind {} --to vfio` each of them",
+    #[error("IOMMU group {group} of {address} has devices with other drivers ({}): `kpps device bind {} --backend vfio` each of them",
         others.join(", "), others.first().map_or("ADDRESS", String::as_str))]
     GroupNotViable {
         /// Which card.
@@ -206,7 +206,7 @@ mod tests {
             (Error::NoDevice(address), "kpps device list"),
             (
                 Error::NotBound { address, driver: Some("e1000".into()), backend: Backend::Uio },
-                "bound to e1000, not to uio_pci_generic: `kpps device bind 0000:00:10.0 --to uio`",
+                "bound to e1000, not to uio_pci_generic: `kpps device bind 0000:00:10.0 --backend uio`",
             ),
             (
                 Error::NoHugePages { wanted: 8, free: 1 },
@@ -219,9 +219,9 @@ mod tests {
                 "for /sys/x: run as root",
             ),
             (Error::NoPhysicalAddresses, "cap_sys_admin"),
-            (Error::IommuInTheWay(address), "--to vfio"),
+            (Error::IommuInTheWay(address), "--backend vfio"),
             (Error::ModuleMissing("uio_pci_generic"), "modprobe uio_pci_generic"),
-            (Error::NoIommuGroup(address), "--to uio"),
+            (Error::NoIommuGroup(address), "--backend uio"),
             (Error::InterfaceElsewhere(address), "link set INTERFACE netns $$"),
             (Error::InUse(address), "fuser -v"),
             (
@@ -238,7 +238,7 @@ mod tests {
             ),
             (
                 Error::GroupNotViable { address, group: 7, others: vec!["0000:00:11.0".into()] },
-                "kpps device bind 0000:00:11.0 --to vfio",
+                "kpps device bind 0000:00:11.0 --backend vfio",
             ),
         ] {
             let line = error.to_string();

@@ -154,7 +154,7 @@ impl Interrupts {
 
     pub(crate) fn vectors(card: &Arc<Inner>, count: usize) -> Result<Vec<Self>, Error> {
         let Some(device) = card.lines.vfio_device() else {
-            return unsupported(card, "MSI-X needs VFIO: `kpps device bind ADDRESS --to vfio`");
+            return unsupported(card, "MSI-X needs VFIO: `kpps device bind ADDRESS --backend vfio`");
         };
         if count == 0 || count > card.lines.vector_count().min(ioctl::MAX_VECTORS) {
             return unsupported(card, "does not have that many MSI-X vectors");

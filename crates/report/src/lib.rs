@@ -23,6 +23,7 @@ mod page;
 mod places;
 pub mod rfc2544;
 pub mod room;
+mod rows;
 mod run;
 mod schema;
 mod sentences;
@@ -32,6 +33,7 @@ pub mod trial;
 
 pub use csv::csv;
 pub use html::html;
+pub use rows::rows_csv;
 pub use run::{AppRun, Offered, PortRun, ProcessorTime, Run, RunKind, Stream};
 pub use schema::{
     Cpu, Curve, Environment, Kind, Latency, Ledger, NOT_SENT, Point, Registers, Schema, Series, UNEXPLAINED,

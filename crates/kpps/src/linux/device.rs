@@ -1,10 +1,11 @@
-//! `kpps device`: the cards, and who drives them.
+//! `kpps device`: the cards of this host and their drivers.
 
-use crate::error::{Failure, print, print_json};
+use crate::error::{Failure, print};
+use crate::output::{Forms, Outputs};
 use clap::{Args, Subcommand};
 use kpps_ports::devices::{self, Device};
 use kpps_ports::{Backend, pci::Address};
-use kpps_report::inventory;
+use kpps_report::{inventory, rows_csv};
 use std::fmt::Write;
 use std::net::IpAddr;
 
@@ -12,13 +13,12 @@ use std::net::IpAddr;
 #[derive(Args)]
 #[command(after_help = "Examples:
   kpps device list
-  kpps device bind 0000:00:10.0                 to vfio if there is an IOMMU, else to uio
-  kpps device bind 0000:00:10.0 --to uio        needs huge pages and root to use
+  kpps device bind 0000:00:10.0                 to vfio if there is an IOMMU, otherwise to uio
+  kpps device bind 0000:00:10.0 --backend uio   its use needs huge pages and root
   kpps device release 0000:00:10.0              back to the kernel's driver
 
-A card whose interface is up and has addresses, or carries others (VLANs, a bridge), or is in another network
-namespace, is not taken away from the kernel unless --force is given: it may be the one that you are
-connected by.")]
+kpps does not take a card from the kernel whose interface is up and has addresses, carries others (VLANs, a bridge) or is in
+another network namespace: you may be connected through it. --force takes it anyway.")]
 pub struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -26,20 +26,19 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// The network cards there are
+    /// List the network cards
     List {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        outputs: Outputs,
     },
-    /// Take a card from the kernel's driver, for `kpps send uio:…` and the like
+    /// Take a card from the kernel's driver, to use it as a uio: or vfio: port
     Bind {
         /// Its PCI address: 0000:00:10.0
         address: Address,
-        /// For which kind of port: vfio or uio [default: vfio if the card has an IOMMU group, else uio]
+        /// Kind of port: vfio or uio [default: vfio if the card has an IOMMU group, otherwise uio]
         #[arg(long)]
-        to: Option<Backend>,
-        /// Even if its interface is in use
+        backend: Option<Backend>,
+        /// Take it even if its interface is in use
         #[arg(long)]
         force: bool,
     },
@@ -54,15 +53,25 @@ enum Command {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let input = |e: kpps_ports::Error| Failure::Input(e.to_string());
     match &arguments.command {
-        Command::List { json: true } => print_json(&document(&devices::list())),
-        Command::List { json: false } => print(&table(&devices::list())),
-        Command::Bind { address, to, force } => {
+        Command::List { outputs } => {
+            let devices = devices::list();
+            let document = document(&devices);
+            outputs.open()?.publish(
+                &document,
+                &Forms {
+                    screen: &|| table(&devices),
+                    csv: &|| rows_csv(&document.devices),
+                    page: &|_| String::new(),
+                },
+            )
+        }
+        Command::Bind { address, backend, force } => {
             let has_group = || {
                 devices::list()
                     .iter()
                     .any(|device| device.address == *address && device.iommu_group.is_some())
             };
-            let backend = to.unwrap_or_else(|| if has_group() { Backend::Vfio } else { Backend::Uio });
+            let backend = backend.unwrap_or_else(|| if has_group() { Backend::Vfio } else { Backend::Uio });
             let device = devices::bind(*address, backend, *force).map_err(input)?;
             print(&format!(
                 "{} is bound to {}: use {backend}:{}",

@@ -2,31 +2,30 @@
 
 use super::lab::program;
 use crate::error::Failure;
+use crate::simulator::Constants;
 use kpps_measure::Testbed;
-use kpps_qemu::lab::workload::Settings;
+use kpps_qemu::lab::workload::{Setting, Settings};
 use kpps_qemu::lab::{Bed, BedSpec};
 use kpps_report::Environment;
 use std::collections::BTreeSet;
 
-pub use kpps_qemu::lab::workload::Setting;
-
 /// What their names begin with.
 const PREFIX: &str = "lab:";
 
-/// Whether all of these testbeds are guests.
-pub fn are_meant(names: &[String]) -> bool {
-    !names.is_empty() && names.iter().all(|name| name.starts_with(PREFIX))
-}
-
-/// The testbeds, each with its name, and what there is to say of them.
+/// The testbeds, each with its name, and the environment of all.
 pub type Guests = (Vec<(String, Box<dyn Testbed>)>, Environment);
 
-/// The guests with these names, their kernels set so.
-pub fn open(names: &[String], settings: &[Setting]) -> Result<Guests, Failure> {
+/// The guests with these names, with these settings of their kernels and drivers.
+pub fn open(names: &[String], constants: &Constants) -> Result<Guests, Failure> {
     let kpps = program()?;
-    let specs = names.iter().filter_map(|name| name.strip_prefix(PREFIX));
-    let specs: Vec<BedSpec> =
-        specs.map(|name| name.parse().map_err(Failure::Input)).collect::<Result<_, _>>()?;
+    let spec = |name: &String| {
+        let name = name.strip_prefix(PREFIX);
+        let name = name.ok_or_else(|| Failure::Input("guests cannot be mixed with other testbeds".into()))?;
+        name.parse().map_err(Failure::Input)
+    };
+    let specs: Vec<BedSpec> = names.iter().map(spec).collect::<Result<_, _>>()?;
+    let parse = |word: String| word.parse().map_err(Failure::Input);
+    let settings: Vec<Setting> = constants.words().into_iter().map(parse).collect::<Result<_, _>>()?;
     let names = |each: fn(&BedSpec) -> &str| {
         let names: BTreeSet<_> = specs.iter().map(each).collect();
         names.into_iter().collect::<Vec<_>>().join(", ")
@@ -38,13 +37,13 @@ pub fn open(names: &[String], settings: &[Setting]) -> Result<Guests, Failure> {
         machine: "guest".into(),
         chip: names(|spec| spec.model.name()),
         bus: "QEMU's PCI".into(),
-        host: "QEMU (TCG, one processor, no wire limit)".into(),
+        host: "QEMU (TCG, one CPU, no wire limit)".into(),
         stack: names(|spec| &spec.kernel),
         measured_on: (!set.is_empty()).then(|| ("set".to_owned(), set.join(", "))).into_iter().collect(),
         presets: specs.iter().map(|spec| (spec.name(), spec.description())).collect(),
         ..Environment::default()
     };
-    let settings = Settings(settings.to_vec());
+    let settings = Settings(settings);
     let testbed = |spec: &BedSpec| -> (String, Box<dyn Testbed>) {
         (spec.name(), Box::new(Bed::new(spec.clone(), settings.clone(), kpps.clone())))
     };

@@ -1,12 +1,14 @@
-//! `kpps lab`: our driver, Linux's and DPDK's on the same card in the same run.
+//! `kpps lab`: the drivers of kpps, Linux and DPDK on the same card in the same run.
 
-use crate::error::{Failure, print};
+use crate::error::Failure;
 use crate::interrupt;
 use crate::live;
+use crate::output::{Forms, Outputs};
 use crate::units::{self, Rate};
 use clap::Args;
 use kpps_qemu::lab::workload::{Backend, Driver, Setting, Settings, Work};
 use kpps_qemu::lab::{Error, Model, Plan, Progress, load};
+use kpps_report::rows_csv;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -18,50 +20,50 @@ const QUICK_WINDOWS: (u32, Duration) = (4, Duration::from_millis(200));
 /// Arguments of `kpps lab`.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  kpps lab --quick                                  at most three minutes
+  kpps lab --quick                                  takes at most three minutes
   kpps lab --device e1000e --workload transmit,loop
   kpps lab --driver linux --kernel linux-5.10 --set linux.RxIntDelay=100 --workload receive
   kpps lab --driver linux --set napi.defer_hard_irqs=2 --set napi.gro_flush_timeout=20000
   kpps lab --json | jq '.ratios[]'
 
-Stock Debian kernels are booted in QEMU (TCG, no KVM and no root needed) with four cards; inside, the
-drivers take turns. Kernels and packages are fetched with apt once and kept in ~/.cache/kpps/lab
-(KPPS_LAB_CACHE). QEMU's cards have no wire limit: rates above line rate are those of the emulation.")]
+kpps boots stock Debian kernels in QEMU with four cards; inside, the drivers take turns. It needs neither KVM nor root. It fetches
+kernels and packages with apt once and keeps them in ~/.cache/kpps/lab (KPPS_LAB_CACHE). QEMU's cards have no wire limit: rates
+above line rate are those of the emulation.")]
 pub struct Arguments {
-    /// Three minutes at most: one start of each driver, short windows; what there is no time for is left out
+    /// Take at most three minutes: one round, short windows; whatever does not fit is left out
     #[arg(long)]
     quick: bool,
     /// Cards: e1000 (82540EM), e1000e (82574L)
     #[arg(long, value_delimiter = ',', default_values = ["e1000", "e1000e"])]
     device: Vec<Model>,
-    /// How ours and DPDK's reach them: uio, vfio
+    /// How kpps' and DPDK's drivers access the cards: uio, vfio
     #[arg(long, value_delimiter = ',', default_values = ["uio", "vfio"], value_parser = backend)]
     backend: Vec<Backend>,
-    /// Whose drivers: ours, linux, dpdk
+    /// Drivers: ours (kpps'), linux, dpdk
     #[arg(long, value_delimiter = ',', default_values = ["ours", "linux", "dpdk"])]
     driver: Vec<Driver>,
-    /// What they do: transmit, receive, loop, forward, bridge
+    /// Workloads: transmit, receive, loop, forward, bridge
     #[arg(long, value_delimiter = ',', default_values = ["transmit", "receive", "loop", "forward", "bridge"])]
     workload: Vec<Work>,
     /// The guest's kernel: linux-6.1, linux-5.10 or linux-6.12
     #[arg(long, default_value = "linux-6.1")]
     kernel: String,
-    /// How often each driver is started anew
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..1000))]
-    repeat: u32,
-    /// How long each of them is measured
-    #[arg(long, default_value = "1s", value_parser = units::duration)]
+    /// Number of rounds; each driver is started anew in each
+    #[arg(long, value_name = "ROUNDS", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..1000))]
+    rounds: u32,
+    /// How long each workload is measured
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::duration)]
     duration: Duration,
-    /// What the host sends for receive, forward and bridge: 400kpps, …, or max
+    /// Load that the host offers for receive, forward and bridge: 400kpps, …, or max
     #[arg(long, default_value = "max", value_parser = load)]
     load: load::Rate,
-    /// A setting of a driver: linux.RxDescriptors=80, sysctl.net.core.netdev_budget=64, napi.defer_hard_irqs=2,
-    /// napi.gro_flush_timeout=20000; ours.ring=256, dpdk.ring=256 (both have 2048 if nothing is set)
-    #[arg(long, value_name = "SETTING")]
+    /// Give a setting of the guest another value: linux.RxDescriptors=80 (a parameter of Linux's driver),
+    /// sysctl.net.core.netdev_budget=64, napi.defer_hard_irqs=2, napi.gro_flush_timeout=20000, ours.ring=256, dpdk.ring=256 [default
+    /// of both rings: 2048]
+    #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<Setting>,
-    /// Print the results as one JSON document
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    outputs: Outputs,
 }
 
 fn backend(text: &str) -> Result<Backend, String> {
@@ -106,7 +108,7 @@ pub fn program() -> Result<PathBuf, Failure> {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (rounds, windows, window) = match arguments.quick {
         true => (1, QUICK_WINDOWS.0, QUICK_WINDOWS.1),
-        false => (arguments.repeat, 1, arguments.duration),
+        false => (arguments.rounds, 1, arguments.duration),
     };
     let plan = Plan {
         kernel: arguments.kernel.clone(),
@@ -122,14 +124,17 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         at_most: arguments.quick.then_some(QUICK),
         kpps: program()?,
     };
+    let mut files = arguments.outputs.open()?;
     interrupt::watch();
     let mut progress = Jobs(kpps_live::Progress::default());
     let view = live::line(progress.0.clone());
     let results = plan.run(&mut progress, || !interrupt::asked());
     drop(view);
     let results = results?;
-    let json = || results.to_json().map_err(|e| Failure::Check(format!("no JSON of the results: {e}")));
-    print(&if arguments.json { json()? } else { results.table() })?;
+    files.publish(
+        &results,
+        &Forms { screen: &|| results.table(), csv: &|| rows_csv(&results.rows), page: &|_| String::new() },
+    )?;
     if interrupt::asked() {
         return Err(Failure::Interrupted(format!("interrupted: {} rows measured", results.rows.len())));
     }

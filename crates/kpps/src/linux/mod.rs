@@ -1,9 +1,9 @@
-//! What is for Linux only: the cards of this machine, and those of QEMU.
+//! Commands that need Linux: the cards of this host, and those of QEMU.
 
+mod conformance;
 mod device;
 pub mod guests;
 mod lab;
-mod selftest;
 
 use crate::error::Failure;
 use clap::Subcommand;
@@ -11,11 +11,12 @@ use clap::Subcommand;
 /// The commands.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Our driver, Linux's and DPDK's on the same card: stock kernels in QEMU
+    /// Compare the drivers of kpps, Linux and DPDK on the same card, in QEMU guests with stock kernels
     Lab(lab::Arguments),
-    /// One functional suite for the driver, on the model's cards or on QEMU's
-    Selftest(selftest::Arguments),
-    /// The network cards of this machine: list them, take them from the kernel, give them back
+    /// Run the functional suite of the driver on the 8254x model, on QEMU's cards or on a real card
+    #[command(visible_alias = "selftest")]
+    Conformance(conformance::Arguments),
+    /// List the network cards of this host, take them from the kernel, give them back
     Device(device::Arguments),
 }
 
@@ -24,7 +25,7 @@ impl Command {
     pub fn run(&self) -> Result<(), Failure> {
         match self {
             Self::Lab(arguments) => lab::run(arguments),
-            Self::Selftest(arguments) => selftest::run(arguments),
+            Self::Conformance(arguments) => conformance::run(arguments),
             Self::Device(arguments) => device::run(arguments),
         }
     }

@@ -1,12 +1,12 @@
-//! A trial where there are no ports: the machine room, a guest, a system whose rate is known.
+//! A trial without ports: in the simulator, on a guest, on a system whose rate is known.
 
 use super::{Arguments, REAL, publish};
 use crate::error::Failure;
 use crate::interrupt;
-use crate::output::Output;
 use crate::points::use_sizes;
 use crate::search::in_words;
-use crate::testbed::{self, Opened};
+use crate::testbed::{Opened, WARMUP_MS};
+use kpps_frames::Mix;
 use kpps_live::Progress;
 use kpps_measure::Load;
 use kpps_ports::port::run::Shape;
@@ -15,37 +15,39 @@ use std::collections::BTreeMap;
 
 /// Runs it. As in curves, what is counted belongs to the measured time, and the ledger to the whole trial: its warm-up and its
 /// end, too.
-pub fn run(arguments: &Arguments, opened: Opened) -> Result<(), Failure> {
-    let name = arguments.testbed.join(",");
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let target = &arguments.target;
+    let name = target.name().join(",");
     let own = [
         ("--shape", arguments.shape != Shape::Constant),
         ("--replay", arguments.load.is_none()),
-        ("--certificate", !arguments.certificate.is_empty()),
+        ("--calibration", !arguments.calibration.is_empty()),
         ("--capture", arguments.capture.is_some()),
     ];
     let own = own.into_iter().find_map(|(what, asked)| asked.then_some(what));
-    if let Some(what) = arguments.bench.asked().or(own) {
+    if let Some(what) = target.pair.given().or(own) {
         return Err(Failure::Input(format!("{name}: {what} takes two ports")));
     }
-    let Opened { mut testbed, source, environment } = opened;
-    let (line_pps, size) = use_sizes(&mut *testbed, &arguments.size)?;
+    let Opened { mut testbed, source, environment } = target.open()?;
+    let sizes = arguments.size.clone().unwrap_or_else(|| Mix::fixed(target.top.size(None)));
+    let (line_pps, size) = use_sizes(&mut *testbed, &sizes)?;
     let asked_pps =
-        arguments.load.map_or(f64::INFINITY, |load| load.pps(line_pps, arguments.size.mean_bytes_with_fcs()));
-    let usual = if testbed::is_virtual(&name) { testbed::VIRTUAL_TRIAL } else { REAL };
+        arguments.load.map_or(f64::INFINITY, |load| load.pps(line_pps, sizes.mean_bytes_with_fcs()));
+    let usual = if target.is_simulated() { target.trial_time() } else { REAL };
     let load = Load {
         // As much as goes is what the wire carries.
         offered_pps: if asked_pps.is_finite() { asked_pps } else { line_pps },
         size,
-        warmup_ms: testbed::WARMUP_MS,
+        warmup_ms: WARMUP_MS,
         duration_ms: u32::try_from(arguments.duration.unwrap_or(usual).as_millis()).unwrap_or(u32::MAX),
-        seed: 1,
+        seed: target.seed,
     };
-    let report = arguments.report.as_deref().map(Output::open).transpose()?;
+    let files = arguments.outputs.open("trial")?;
     interrupt::watch();
     let duration_s = f64::from(load.duration_ms) / 1e3;
     let progress = Progress::of(format!("kpps trial: {name}"));
-    let view = arguments.common.live.view(progress.clone(), source, arguments.common.json)?;
-    progress.begins(in_words(&arguments.size, Some(load.offered_pps), duration_s), Some(load.offered_pps));
+    let view = target.options.live.view(progress.clone(), source, arguments.outputs.for_machines())?;
+    progress.begins(in_words(&sizes, Some(load.offered_pps), duration_s), Some(load.offered_pps));
     let trial = testbed.trial_while(&load, &|| !interrupt::asked())?;
     drop(view);
     let intended = trial.sent + trial.unsent;
@@ -88,10 +90,7 @@ pub fn run(arguments: &Arguments, opened: Opened) -> Result<(), Failure> {
         loss_ratio: trial.loss_ratio(),
         sent_pps,
         received_pps,
-        sent_bps: BitRates {
-            l1: arguments.size.l1_bits_per_s(sent_pps),
-            l2: arguments.size.l2_bits_per_s(sent_pps),
-        },
+        sent_bps: BitRates { l1: sizes.l1_bits_per_s(sent_pps), l2: sizes.l2_bits_per_s(sent_pps) },
         latency_ns: trial.latency.quantiles(),
         environment,
         ledger: ledger.closed(),
@@ -99,7 +98,7 @@ pub fn run(arguments: &Arguments, opened: Opened) -> Result<(), Failure> {
         interrupts: [("card".to_owned(), trial.interrupts)].into(),
         ..Trial::default()
     };
-    publish(arguments, &document.rounded(), report)
+    publish(&document.rounded(), files)
 }
 
 /// What the processor spent its time on. Polls that find nothing are time that others could have: it counts as idle.

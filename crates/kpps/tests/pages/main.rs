@@ -40,7 +40,7 @@ fn pages(here: &Path) -> Vec<PathBuf> {
             "--report",
             "grid.html",
         ],
-        &["ndr", "--driver", "intel-5.7.6", "--duration", "5ms", "--width", "5%", "--report", "ndr.html"],
+        &["ndr", "--driver", "intel-5.7.6", "--duration", "5ms", "--precision", "5%", "--report", "ndr.html"],
         &[
             "sizes",
             "--driver",
@@ -49,7 +49,7 @@ fn pages(here: &Path) -> Vec<PathBuf> {
             "64,512,1518",
             "--duration",
             "5ms",
-            "--width",
+            "--precision",
             "5%",
             "--report",
             "sizes.html",
@@ -62,7 +62,7 @@ fn pages(here: &Path) -> Vec<PathBuf> {
             "5ms",
             "--repeat",
             "2",
-            "--width",
+            "--precision",
             "5%",
             "--report",
             "rfc2544.html",
@@ -86,7 +86,7 @@ fn pages(here: &Path) -> Vec<PathBuf> {
             let report = page.with_extension("html");
             let command = name.split('-').next().unwrap();
             let report = report.to_str().unwrap();
-            let ports = ["--testbed", "packet:a,packet:b", "--both", "--json", "--report", report];
+            let ports = ["--ports", "packet:a,packet:b", "--bidirectional", "--json", "--report", report];
             let output = net.kpps(&[&[command], words, &ports].concat());
             assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
             pages.push(page);

@@ -43,7 +43,7 @@ fn read(path: &Path) -> Contents {
 /// A trial that keeps frames, with whatever else is asked for.
 fn trial(net: &Net, file: &Path, more: &[&str]) -> Value {
     let file = file.to_str().unwrap();
-    let words = ["trial", "--testbed", "packet:a,packet:b", "--load", "4kpps", "--capture", file, "--json"];
+    let words = ["trial", "--ports", "packet:a,packet:b", "--load", "4kpps", "--capture", file, "--json"];
     let trial = document(&net.kpps(&[&words[..], more].concat()));
     let schema: Value = serde_json::from_slice(&net.kpps(&["schema"]).stdout).unwrap();
     jsonschema::validate(&schema, &trial).unwrap();
@@ -130,7 +130,7 @@ fn a_trial_without_mishaps_has_an_empty_file() {
     let Some(net) = Net::bridge() else { return };
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("none.pcapng");
-    let trial = trial(&net, &file, &["--duration", "100ms", "--both"]);
+    let trial = trial(&net, &file, &["--duration", "100ms", "--bidirectional"]);
     let mishaps: u64 = ["duplicated", "reordered", "corrupted", "foreign"]
         .iter()
         .map(|kind| trial[*kind].as_u64().unwrap())

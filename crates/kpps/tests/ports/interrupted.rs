@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 fn search(net: &Net, trials: &Path) -> Child {
     let kpps = assert_cmd::cargo::cargo_bin("kpps");
-    let words = "ndr --testbed packet:a,packet:b --min 1kpps --max 30kpps --duration 50ms --settle 1s --json --trials";
+    let words =
+        "ndr --ports packet:a,packet:b --min 1kpps --max 30kpps --duration 50ms --drain 1s --json --resume";
     // No shell and no `ip` between: whoever is killed is the search.
     let words: Vec<_> = words.split(' ').chain([trials.to_str().unwrap()]).collect();
     let mut command = net.command(&[kpps.to_str().unwrap()]);

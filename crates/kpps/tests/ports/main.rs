@@ -248,7 +248,7 @@ fn bad_input_is_one_line() {
         (&["route", "packet:lo@7=10.0.0.1/24", "packet:lo@7=10.0.1.1/24"], "VLAN of their own"),
         (&["nat", "packet:lo=10.0.0.1/24"], "2"),
         (&["device", "bind", "ffff:1f:1f.7"], "no PCI device"),
-        (&["device", "bind", "00:10.0", "--to", "uoi"], "uoi"),
+        (&["device", "bind", "00:10.0", "--backend", "uoi"], "uoi"),
     ] {
         let output = kpps(words);
         let message = String::from_utf8(output.stderr).unwrap();
@@ -262,7 +262,7 @@ fn bad_input_is_one_line() {
 fn a_certificate_is_measured_kept_and_held_against_a_load() {
     let Some(net) = Net::new(&[("a", "b")]) else { return };
     let schema: Value = serde_json::from_slice(&net.kpps(&["schema"]).stdout).unwrap();
-    let certificate = document(&net.kpps(&["certify", "packet:a", "--duration", "100ms", "--json"]));
+    let certificate = document(&net.kpps(&["calibrate", "packet:a", "--duration", "100ms", "--json"]));
     jsonschema::validate(&schema, &certificate).unwrap();
     let ceiling = certificate["ceiling_pps"].as_f64().unwrap();
     let rounds: Vec<f64> =
@@ -277,10 +277,10 @@ fn a_certificate_is_measured_kept_and_held_against_a_load() {
     std::fs::write(&file, certificate.to_string()).unwrap();
     let file = file.to_str().unwrap();
     let trial = |more: &[&str]| {
-        let words = ["trial", "--testbed", "packet:a,packet:b", "--duration", "200ms", "--json"];
+        let words = ["trial", "--ports", "packet:a,packet:b", "--duration", "200ms", "--json"];
         net.kpps(&[&words[..], more].concat())
     };
-    let below = document(&trial(&["--load", "1kpps", "--certificate", file]));
+    let below = document(&trial(&["--load", "1kpps", "--calibration", file]));
     jsonschema::validate(&schema, &below).unwrap();
     assert_eq!(below["sender"]["ceilings_pps"][0], certificate["ceiling_pps"]);
     assert_eq!((&below["sender"]["source"], &below["sender"]["exceeded"]), (&file.into(), &false.into()));
@@ -291,7 +291,7 @@ fn a_certificate_is_measured_kept_and_held_against_a_load() {
         (&above["sender"]["source"], &above["sender"]["exceeded"]),
         (&"measured".into(), &true.into())
     );
-    let other = trial(&["--load", "1kpps", "--size", "128", "--certificate", file]);
+    let other = trial(&["--load", "1kpps", "--size", "128", "--calibration", file]);
     assert_eq!(other.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&other.stderr).contains("not of packet:a with 128 B"));
 }
@@ -350,7 +350,7 @@ fn a_capture_is_sent_again_as_it_was() {
     std::fs::write(&file, writer.into_inner()).unwrap();
     let file = file.to_str().unwrap();
     for (more, times, least_s) in
-        [(&[][..], 1, 0.08), (&["--speed", "2x", "--repeat", "3"], 3, 0.14), (&["--load", "1kpps"], 1, 0.004)]
+        [(&[][..], 1, 0.08), (&["--speed", "2x", "--loop", "3"], 3, 0.14), (&["--load", "1kpps"], 1, 0.004)]
     {
         let mut b = net.end("b");
         let sent = document(&net.kpps(&[&["send", "packet:a", "--replay", file, "--json"], more].concat()));

@@ -58,7 +58,7 @@ fn flood(words: &[&str], vlans: Option<[u8; 2]>, more: &[&str]) -> Option<[Value
     let send = |stream: &str| {
         let frames = FRAMES.to_string();
         let load = ["send", "packet:a", "--load", "max", "--count", &frames, "--stream", stream, "--json"];
-        let ends = ["--to-mac", &to, "--src", "10.0.0.2", "--dst", "10.0.1.2"];
+        let ends = ["--dst-mac", &to, "--src", "10.0.0.2", "--dst", "10.0.1.2"];
         let sent = document(&net.kpps(&[&load[..], &ends, &vlan[..], more].concat()));
         assert_eq!(sent["ports"][0]["sent"], FRAMES);
     };

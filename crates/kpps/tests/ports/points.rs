@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Stdio};
 
-const PORTS: [&str; 4] = ["--testbed", "packet:a,packet:b", "--settle", "500ms"];
+const PORTS: [&str; 4] = ["--ports", "packet:a,packet:b", "--drain", "500ms"];
 
 fn start(net: &Net, words: &[&str], here: &Path) -> Child {
     let kpps = assert_cmd::cargo::cargo_bin("kpps");
@@ -39,7 +39,7 @@ fn a_curve_between_two_ports_goes_on_where_it_was() {
     let here = tempfile::tempdir().unwrap();
     let here = here.path();
     let trials = here.join("curve.jsonl");
-    let words = "curve --load 1kpps..8kpps/1kpps --duration 200ms --size 64:3,570:1 --flows 10 --both --json --report page.html --trials curve.jsonl";
+    let words = "curve --load 1kpps..8kpps/1kpps --duration 200ms --size 64:3,570:1 --flows 10 --bidirectional --json --report page.html --resume curve.jsonl";
     let words: Vec<_> = words.split(' ').collect();
     let child = start(&net, &words, here);
     measured(&trials, 2);

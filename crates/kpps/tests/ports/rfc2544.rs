@@ -14,8 +14,8 @@ const LATE: f64 = 132.0;
 
 /// The tests at 64 B, if the machine let kpps find a longest burst. It sends no burst that it cannot send in time, and says so.
 fn found(net: &Net) -> Option<Value> {
-    let words = "rfc2544 --testbed packet:a,packet:b --test back-to-back --size 64 --min 1kpps --max 100kpps --duration 50ms \
-        --width 20% --settle 200ms --repeat 1 --json";
+    let words = "rfc2544 --ports packet:a,packet:b --test back-to-back --size 64 --min 1kpps --max 100kpps --duration 50ms \
+        --precision 20% --drain 200ms --repeat 1 --json";
     let output = net.kpps(&words.split_whitespace().collect::<Vec<_>>());
     let mut found = document(&output);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -23,7 +23,7 @@ fn found(net: &Net) -> Option<Value> {
     let found = found["sizes"][0].take();
     let is_there = !found["back_to_back"].is_null();
     assert!(
-        is_there || departures.contains("sender cannot keep") || departures.contains("no throughput"),
+        is_there || departures.contains("generator cannot sustain") || departures.contains("no throughput"),
         "{departures}"
     );
     is_there.then_some(found)

@@ -40,7 +40,7 @@ fn capture(folder: &Path) -> PathBuf {
 }
 
 fn kpps_trial(net: &Net, more: &[&str]) -> Output {
-    net.kpps(&[&["trial", "--testbed", "packet:a,packet:b", "--json"], more].concat())
+    net.kpps(&[&["trial", "--ports", "packet:a,packet:b", "--json"], more].concat())
 }
 
 fn trial(net: &Net, more: &[&str]) -> Value {
@@ -62,8 +62,7 @@ fn a_capture_comes_through_a_bridge() {
     let folder = tempfile::tempdir().unwrap();
     let file = capture(folder.path());
     let file = file.to_str().unwrap();
-    for (more, passes) in
-        [(&[][..], 1), (&["--speed", "0.5x", "--repeat", "2"], 2), (&["--load", "2kpps"], 1)]
+    for (more, passes) in [(&[][..], 1), (&["--speed", "0.5x", "--loop", "2"], 2), (&["--load", "2kpps"], 1)]
     {
         let trial = trial(&net, &[&["--replay", file], more].concat());
         assert_eq!(number(&trial, "intended"), passes * u64::from(FRAMES), "{trial}");
@@ -102,7 +101,7 @@ fn what_happens_to_a_capture_is_told_frame_by_frame() {
     let middle = Middle::between(net.end("pa"), net.end("pb"), None, mischief);
     let folder = tempfile::tempdir().unwrap();
     let (file, odd) = (capture(folder.path()), folder.path().join("odd.pcapng"));
-    let words = ["--replay", file.to_str().unwrap(), "--capture", odd.to_str().unwrap(), "--repeat"];
+    let words = ["--replay", file.to_str().unwrap(), "--capture", odd.to_str().unwrap(), "--loop"];
     for passes in [1, 3] {
         let trial = trial(&net, &[&words[..], &[&passes.to_string()]].concat());
         assert_eq!(number(&trial, "intended"), passes * 400, "{trial}");
@@ -149,7 +148,7 @@ fn replays_that_make_no_sense_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let file = capture(folder.path());
     for (more, why) in [
-        (&["--both"][..], "one way"),
+        (&["--bidirectional"][..], "one way"),
         (&["--size", "128"], "--size"),
         (&["--flows", "3"], "--flows"),
         (&["--load", "max"], "needs --duration"),
@@ -184,12 +183,12 @@ fn a_strict_trial_sends_nothing_above_what_the_sender_can_send() {
     let Some(net) = Net::bridge() else { return };
     let folder = tempfile::tempdir().unwrap();
     let file = certificate(folder.path(), 1000.0);
-    let words = ["--certificate", file.to_str().unwrap(), "--duration", "100ms", "--load"];
+    let words = ["--calibration", file.to_str().unwrap(), "--duration", "100ms", "--load"];
     let before = sent(&net, "a");
     let refused = kpps_trial(&net, &[&words[..], &["2kpps", "--strict"]].concat());
     assert_eq!((refused.status.code(), refused.stdout.is_empty()), (Some(1), true));
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(said.contains("2.0 kpps is above what the sender can send here, 1.0 kpps"), "{said}");
+    assert!(said.contains("2.0 kpps is above what the generator can send here, 1.0 kpps"), "{said}");
     assert_eq!(sent(&net, "a"), before);
     // Without it is tried and flagged; below the ceiling it says nothing.
     let flagged = trial(&net, &[&words[..], &["2kpps"]].concat());
@@ -222,9 +221,9 @@ fn frames_that_are_late_are_lost_or_waited_for_as_asked() {
     let folder = tempfile::tempdir().unwrap();
     // No ceiling is measured: a frame of that would be held, too.
     let (page, file) = (folder.path().join("page.html"), certificate(folder.path(), 1e5));
-    let words = ["--load", "1kpps", "--shape", "bursts:10", "--duration", "100ms", "--certificate"];
+    let words = ["--load", "1kpps", "--shape", "bursts:10", "--duration", "100ms", "--calibration"];
     let words =
-        [&words[..], &[file.to_str().unwrap(), "--report", page.to_str().unwrap(), "--settle"]].concat();
+        [&words[..], &[file.to_str().unwrap(), "--report", page.to_str().unwrap(), "--drain"]].concat();
     for (settle, late) in [("500ms", 0), ("8s", 1)] {
         let trial = trial(&net, &[&words[..], &[settle]].concat());
         assert_eq!((&trial["intended"], &trial["shape"]), (&100.into(), &"bursts:10".into()), "{trial}");

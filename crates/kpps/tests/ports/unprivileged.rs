@@ -81,7 +81,6 @@ fn what_needs_a_privilege_says_which() {
         let lines: Vec<_> = said.lines().filter(|line| line.starts_with("kpps: ")).collect();
         assert!(lines.len() == 1 && lines[0].contains(says), "{port}: {said}");
     }
-    let two =
-        nobody.command(&["trial", "--testbed", "packet:lo,udp::9", "--load", "1kpps"]).output().unwrap();
+    let two = nobody.command(&["trial", "--ports", "packet:lo,udp::9", "--load", "1kpps"]).output().unwrap();
     assert!(String::from_utf8_lossy(&two.stderr).contains("cap_net_raw"), "{two:?}");
 }

@@ -55,8 +55,8 @@ fn trials_account_for_the_frames_of_all_queues() {
     for queues in [1, 4] {
         let Some(net) = Net::bridge_of_queues(queues) else { return };
         let schema: Value = serde_json::from_slice(&net.kpps(&["schema"]).stdout).unwrap();
-        for both in [&[][..], &["--both"]] {
-            let words = ["trial", "--testbed", "xdp:a,xdp:b", "--load", "2kpps", "--duration", "1s"];
+        for both in [&[][..], &["--bidirectional"]] {
+            let words = ["trial", "--ports", "xdp:a,xdp:b", "--load", "2kpps", "--duration", "1s"];
             let more = ["--shape", "bursts:200", "--flows", "50", "--json"];
             let output = net.kpps(&[&words[..], &more, both].concat());
             let trial = document(&output);

@@ -26,7 +26,7 @@ fn a_card_is_not_taken_from_what_is_on_top_of_it_nor_from_another_namespace() {
     guest.load("uio_pci_generic", "").unwrap();
     guest.load("8021q", "").unwrap();
     guest.load("e1000", "").unwrap();
-    let bind = format!("kpps device bind {CARD} --to uio");
+    let bind = format!("kpps device bind {CARD} --backend uio");
     guest.run("ip link set eth0 up && /bin/ip link add link eth0 name eth0.5 type vlan id 5").unwrap();
     guest.run("/bin/ip addr add 10.0.0.1/24 dev eth0.5 && ip link set eth0.5 up").unwrap();
     assert!(ends(guest, 2, &bind).contains("carries eth0.5"));

@@ -27,7 +27,7 @@ fn pair(model: Model, backend: Backend) -> (Shared, String) {
 
 fn suite(model: Model, backend: Backend) {
     let (Shared { mut guest, _turn }, port) = pair(model, backend);
-    let command = format!("kpps selftest --on {port} --peer eth0 --link-control /dev/ttyS1");
+    let command = format!("kpps conformance --on {port} --peer eth0 --link-control /dev/ttyS1");
     let output = guest.output(&command, Duration::from_secs(600)).unwrap();
     println!("{}", output.text);
     assert_eq!(output.code, 0, "{}", output.text);
@@ -130,7 +130,7 @@ fn bad_input_is_told_in_one_line() {
     assert!(told("kpps count uio:0000:00:1f.7").contains("kpps device list"));
     assert!(told("kpps count uio:0000:00:10.0").contains("kpps device bind"));
     assert!(told("kpps count uio:nonsense").contains("nonsense"));
-    told("kpps device bind 0000:00:10.0 --to vfio");
+    told("kpps device bind 0000:00:10.0 --backend vfio");
     told("kpps count packet:eth7");
     bind(guest, Backend::Uio, 0);
     guest.run("echo 0 > /proc/sys/vm/nr_hugepages").unwrap();

@@ -71,7 +71,7 @@ const BACKENDS: [Backend; 2] = [Backend::Uio, Backend::Vfio];
 fn bind(guest: &mut Guest, backend: Backend, index: usize) -> String {
     workload::load_backend(guest, backend).unwrap();
     let address = kpps_qemu::lab::address(index);
-    guest.run(&format!("kpps device bind {address} --to {}", backend.name())).unwrap();
+    guest.run(&format!("kpps device bind {address} --backend {}", backend.name())).unwrap();
     format!("{}:{address}", backend.name())
 }
 

@@ -53,7 +53,7 @@ fn through(guest: &mut Guest, netem: &str, load: &str) -> Outcome {
     guest.output("/bin/tc qdisc del dev pb root", Duration::from_secs(10)).unwrap();
     guest.run(&format!("/bin/tc qdisc add dev pb root netem {netem} limit 100000")).unwrap();
     let command = format!(
-        "kpps trial --testbed packet:a,packet:b {load} --certificate /tmp/ceiling --json > /tmp/trial 2> /tmp/said"
+        "kpps trial --ports packet:a,packet:b {load} --calibration /tmp/ceiling --json > /tmp/trial 2> /tmp/said"
     );
     let code = guest.output(&command, Duration::from_secs(60)).unwrap().code;
     let said = guest.run("cat /tmp/said").unwrap();
@@ -124,7 +124,7 @@ fn what_netem_does_is_measured() {
     }
     guest.run(PATH).unwrap();
     // Measured once, so that what netem counts is a trial's.
-    guest.run("kpps certify packet:a --json > /tmp/ceiling").unwrap();
+    guest.run("kpps calibrate packet:a --json > /tmp/ceiling").unwrap();
 
     for (loss, share) in [("0.1%", 0.001), ("1%", 0.01), ("10%", 0.1)] {
         measure(&mut guest, &format!("loss {loss}"), MANY, |lossy| {
@@ -154,7 +154,7 @@ fn what_netem_does_is_measured() {
     // One frame of four is held until long after the last one has been sent; the others go on at once, at the head of the queue, which the
     // kernel counts. They are not early: what they overtake is late. So late are all frames that were held, but for the few after the last
     // one that was not: eleven of those in a row are once in four million times.
-    let load = "--load 1kpps --duration 2s --settle 15s";
+    let load = "--load 1kpps --duration 2s --drain 15s";
     measure(&mut guest, "delay 6s reorder 75%", load, |mixed| {
         mixed.has_only(&["reordered"]);
         let held = mixed.count("sent") - mixed.at("pb", "netem requeues");

@@ -1,11 +1,13 @@
-//! `kpps selftest`: the functional suite.
+//! `kpps conformance`: the functional suite of the driver.
 
-use crate::error::{Failure, print, print_json};
+use crate::error::{Failure, print};
+use crate::output::{Forms, Outputs};
 use clap::Args;
 use kpps_conformance::{Case, Error, On, Outcome, RealOptions, Report};
 use kpps_datasheet::Chip;
 use kpps_ports::Spec;
 use kpps_report::inventory::{self, SelftestResult};
+use kpps_report::rows_csv;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -28,34 +30,37 @@ impl FromStr for Place {
             }
             (Err(_), true) => match text.parse() {
                 Ok(spec @ Spec::Card(..)) => Ok(Self::Real(spec)),
-                Ok(_) => Err("the suite tests our driver: give vfio:ADDRESS or uio:ADDRESS".into()),
+                Ok(_) => Err("the suite tests kpps' own driver: give vfio:ADDRESS or uio:ADDRESS".into()),
                 Err(why) => Err(why.to_string()),
             },
         }
     }
 }
 
-/// Arguments of `kpps selftest`.
+/// Arguments of `kpps conformance`.
 #[derive(Args)]
+#[command(after_help = "Examples:
+  kpps conformance --chip 82543gc                      on the 8254x model
+  kpps conformance --on qemu --chip 82540em            on QEMU's card
+  kpps conformance --on uio:0000:00:10.0 --peer eth1   on a real card, connected to eth1")]
 pub struct Arguments {
-    /// The device: the model's card, QEMU's (qemu), or a real one (vfio:ADDRESS, uio:ADDRESS)
-    #[arg(long, default_value = "model")]
+    /// The device: model, qemu, or a real card (vfio:ADDRESS, uio:ADDRESS)
+    #[arg(long, value_name = "DEVICE", default_value = "model")]
     on: Place,
-    /// With a real card: the kernel's interface at the other end of its cable
+    /// With a real card: the kernel's interface at the other end of the cable
     #[arg(long, value_name = "IFACE")]
     peer: Option<String>,
-    /// With a real card: a file to which lines `link up` and `link down` are written, for whoever plugs the cable
-    #[arg(long, value_name = "PATH")]
+    /// With a real card: write `link up` and `link down` to this file, for whatever plugs and unplugs the cable
+    #[arg(long, value_name = "FILE")]
     link_control: Option<PathBuf>,
-    /// The chip: 82542, 82543gc, 82544, 82540em, 82545em or 82546eb; QEMU has 82540em, 82544 and 82545em
+    /// The chip: 82542, 82543gc, 82544, 82540em, 82545em or 82546eb; QEMU has 82540em, 82544, 82545em and 82574l
     #[arg(long, default_value = "82540em")]
     chip: String,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    outputs: Outputs,
 }
 
-/// Runs `kpps selftest`.
+/// Runs `kpps conformance`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let chip: Chip = arguments.chip.parse().map_err(|_| {
         let known: Vec<_> = Chip::ALL.iter().map(|chip| chip.name()).collect();
@@ -65,7 +70,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             known.join(", ")
         ))
     })?;
-    let live = !arguments.json;
+    let mut files = arguments.outputs.open()?;
+    let live = !arguments.outputs.for_machines();
     let mut closed = Ok(());
     let mut progress = |case: &Case| {
         if live && closed.is_ok() {
@@ -77,7 +83,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Place::Real(card) => {
             let Some(peer) = arguments.peer.clone() else {
                 return Err(Failure::Input(format!(
-                    "{card} needs somebody at the other end of its cable: --peer IFACE"
+                    "{card} needs an interface at the other end of its cable: --peer IFACE"
                 )));
             };
             let link_control = arguments.link_control.clone();
@@ -95,10 +101,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             Err(Failure::Check(format!("{} of {} cases failed", report.counts().failed, report.cases.len())))
         }
     };
-    match arguments.json {
-        true => print_json(&document(report))?,
-        false => print(&report.summary())?,
-    }
+    let summary = report.summary();
+    let document = document(report);
+    files.publish(
+        &document,
+        &Forms { screen: &|| summary.clone(), csv: &|| rows_csv(&document.cases), page: &|_| String::new() },
+    )?;
     verdict
 }
 

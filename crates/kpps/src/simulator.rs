@@ -1,33 +1,58 @@
-//! What stands on the driver in the machine room: a receiver, or an app between two cards.
+//! Arguments of everything that runs in the simulator, and simulated testbeds.
 
+use crate::error::Failure;
+use crate::grid::range;
 use clap::Args;
 use kpps_frames::{Size, rate};
 use kpps_measure::Testbed;
+use kpps_profiles::Change;
 use kpps_report::Environment;
+use kpps_report::grid::Setting;
 use kpps_sim::forwarding::line_pps;
 use kpps_sim::{Forwarder, Forwarding, Setup, Simulated};
 
-/// What stands on the driver.
+/// Constants that are not as the profiles have them.
+#[derive(Args, Clone, Default)]
+pub struct Constants {
+    /// Give a constant another value, as driver.rx_ring=80 or host.ring_offset_bytes=16 (`kpps list KIND NAME` shows them)
+    #[arg(long, value_name = "PATH=VALUE", value_parser = range::change)]
+    pub set: Vec<(String, Setting)>,
+}
+
+impl Constants {
+    /// The constants as changes of profiles.
+    pub fn changes(&self) -> Result<Vec<Change>, Failure> {
+        let change = |(path, value): &(String, Setting)| Change::set(path, range::value(value));
+        self.set.iter().map(change).collect::<Result<_, _>>().map_err(Failure::Input)
+    }
+
+    /// The constants as they were typed.
+    pub fn words(&self) -> Vec<String> {
+        self.set.iter().map(|(path, value)| format!("{path}={value}")).collect()
+    }
+}
+
+/// What runs on top of the driver in the simulator: a receiver, or an app between two cards.
 #[derive(Args, Clone, Copy)]
-pub struct Room {
-    /// An app between two cards instead of a receiver on one: bridge, route (IPv4), vlan-route or nat. Loads are then
-    /// those of both directions together
+pub struct OnTop {
+    /// Simulate an app between two cards: bridge, route (IPv4), vlan-route or nat. A load is then that of both directions
+    /// together [default: a receiver on one card]
     #[arg(long)]
     pub app: Option<Forwarder>,
 }
 
-impl Room {
-    /// The machine if none is given: its stack must be able to do the job.
+impl OnTop {
+    /// The machine if none is given: its stack must be able to run the app.
     pub fn machine(self, given: Option<&str>) -> &str {
         given.unwrap_or(if self.app.is_some() { "lunz2003" } else { "morris2000" })
     }
 
-    /// The size of frames if none is given: the smallest test frames.
+    /// The size of frames if none is given: the smallest test frame.
     pub fn size(self, given: Option<Size>) -> Size {
         given.unwrap_or(self.app.map_or(Size::MIN, Forwarder::least_size))
     }
 
-    /// The highest load: what one wire carries, or with an app two.
+    /// The highest load in frames per second: what one wire carries, or with an app two.
     pub fn line_rate_pps(self, size: Size) -> f64 {
         match self.app {
             Some(_) => line_pps(size),
@@ -35,7 +60,7 @@ impl Room {
         }
     }
 
-    /// The testbed with this set-up.
+    /// The testbed of this machine.
     pub fn testbed(self, setup: Setup) -> Box<dyn Testbed> {
         match self.app {
             Some(app) => Box::new(Forwarding::new(setup, app)),
@@ -48,7 +73,7 @@ impl Room {
         self.app.map(|app| app.to_string())
     }
 
-    /// What there is to say of this set-up in curves and grids, but for their frames.
+    /// The environment of curves and grids on this machine, without what their frames determine.
     pub fn described(self, setup: &Setup) -> Environment {
         Environment {
             kpps_version: env!("CARGO_PKG_VERSION").into(),

@@ -1,7 +1,8 @@
-//! `kpps certify`: what a port can send at most here, and how well it keeps a rate below that.
+//! `kpps calibrate`: what a port can send at most here, and how evenly it sends below that.
 
-use crate::error::{Failure, print};
-use crate::run::{self, Common};
+use crate::error::Failure;
+use crate::output::{Forms, Outputs};
+use crate::run::{self, PortOptions};
 use crate::search::tenths;
 use crate::units;
 use clap::Args;
@@ -10,6 +11,7 @@ use kpps_frames::{Mac, Size, Templates};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Load, Plan, Sent, Shape, send};
 use kpps_report::certificate::{Certificate, Paced};
+use kpps_report::rows_csv;
 use kpps_tester::gaps;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,35 +21,39 @@ const ROUNDS: usize = 3;
 /// Paced loads, as shares of the ceiling.
 const SHARES: [f64; 4] = [0.1, 0.5, 0.8, 0.95];
 
-/// Arguments of `kpps certify`.
+/// Arguments of `kpps calibrate`.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  kpps certify xdp:eth1 --size 64
-  kpps certify packet:a --json > a.json        for kpps trial --certificate a.json
+  kpps calibrate xdp:eth1 --size 64
+  kpps calibrate packet:a --results a.json     for kpps trial --calibration a.json
 
-The ceiling is the lowest of three rates at which this machine gave frames to the port as fast as it took them. A load
-above it cannot be sent as asked for; one near it may not be sent evenly: the table tells.")]
+The ceiling is the lowest of three rates at which the port took frames as fast as this host could offer them. A load above the
+ceiling cannot be sent. A load near it may be sent unevenly: the table shows the gaps at several loads.")]
 pub struct Arguments {
-    /// The port, as of `kpps send`
+    /// The port that sends, as in `kpps send`
     port: Spec,
     /// Frame size in bytes with FCS
     #[arg(long, default_value = "64", value_parser = units::size)]
     size: Size,
     /// How long each rate is sent
-    #[arg(long, default_value = "1s", value_parser = units::duration)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::duration)]
     duration: Duration,
     #[command(flatten)]
-    common: Common,
+    options: PortOptions,
+    #[command(flatten)]
+    outputs: Outputs,
 }
 
-/// Runs `kpps certify`.
+/// Runs `kpps calibrate`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let mut ports = arguments.common.open(std::slice::from_ref(&arguments.port), false)?;
+    let mut files = arguments.outputs.open()?;
+    let mut ports = arguments.options.open(std::slice::from_ref(&arguments.port), false)?;
     let Some(port) = ports.first_mut() else { return Ok(()) };
     let from_mac = Mac(port.address().map_err(|e| Failure::Check(e.to_string()))?);
     let frame = udp_test(&Flow { from_mac, ..Flow::default() }, arguments.size)
         .map_err(|e| Failure::Input(e.to_string()))?;
-    let (meter, view) = arguments.common.show(format!("kpps certify {}", arguments.port), None)?;
+    let title = format!("kpps calibrate {}", arguments.port);
+    let (meter, view) = arguments.options.show(title, None, arguments.outputs.for_machines())?;
     let frames = Arc::new(Templates::one(&frame));
     let mut measure = |load| -> Result<(Sent, f64), Failure> {
         let plan = Plan {
@@ -61,7 +67,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             stream: 0,
             epoch: None,
         };
-        let mut ends = arguments.common.ends(Some(arguments.duration), &meter);
+        let mut ends = arguments.options.ends(Some(arguments.duration), &meter);
         let sent = match &mut *port {
             #[cfg(target_os = "linux")]
             kpps_ports::port::AnyPort::Card(card) => send(&mut **card, &plan, &mut ends),
@@ -97,10 +103,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         paced,
         ..Certificate::default()
     };
-    if arguments.common.json {
-        let json =
-            certificate.to_json().map_err(|e| Failure::Check(format!("no JSON of the results: {e}")))?;
-        return print(&json);
-    }
-    print(&certificate.screen())
+    files.publish(
+        &certificate,
+        &Forms {
+            screen: &|| certificate.screen(),
+            csv: &|| rows_csv(&certificate.paced),
+            page: &|_| String::new(),
+        },
+    )
 }

@@ -1,0 +1,107 @@
+//! Help by job, manual pages and completions, all from the definitions of the command line.
+
+use crate::error::{Failure, print};
+use clap::{Args, Command};
+use clap_complete::Shell;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// The jobs, and the commands that do them. Every command is in exactly one group.
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("Simulate", &["curve", "grid", "transmit", "scale", "profile", "trace"]),
+    (
+        "Measure",
+        &["trial", "ndr", "sizes", "rfc2544", "compare", "calibrate", "send", "count", "agent", "lab"],
+    ),
+    ("Cards", &["device", "conformance"]),
+    ("Studies", &["study", "list"]),
+    ("Apps", &["forward", "bridge", "route", "nat"]),
+];
+
+/// Commands that belong to no job.
+const OTHER: (&str, &[&str]) = ("Other", &["schema", "man", "completions"]);
+
+/// The command with its subcommands grouped by job in its help.
+pub fn grouped(command: Command) -> Command {
+    let groups = groups(&command);
+    let template = format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}Options:\n{{options}}{{after-help}}"
+    );
+    command.help_template(template)
+}
+
+/// One paragraph for each group, with the commands that this build has.
+fn groups(command: &Command) -> String {
+    let about = |name: &str| {
+        let found = command.get_subcommands().find(|it| it.get_name() == name)?;
+        Some((name.to_owned(), found.get_about().map(ToString::to_string).unwrap_or_default()))
+    };
+    let mut text = String::new();
+    for (heading, names) in GROUPS.into_iter().chain([OTHER]) {
+        let commands: Vec<(String, String)> = names.iter().filter_map(|name| about(name)).collect();
+        if !commands.is_empty() {
+            let _ = writeln!(text, "{heading}:");
+            for (name, about) in commands {
+                let _ = writeln!(text, "  {name:<12} {about}");
+            }
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// Arguments of `kpps man`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  kpps man | man -l -          read the page of kpps
+  kpps man ~/.local/share/man/man1    install the pages of kpps and all its commands")]
+pub struct ManArguments {
+    /// Write the pages of kpps and of all its commands into this folder, which is made if missing [default: print that of kpps]
+    folder: Option<PathBuf>,
+}
+
+/// Runs `kpps man`.
+pub fn man(command: Command, arguments: &ManArguments) -> Result<(), Failure> {
+    let failed = |e: std::io::Error| Failure::Check(format!("the manual pages cannot be written: {e}"));
+    if let Some(folder) = &arguments.folder {
+        std::fs::create_dir_all(folder)
+            .map_err(|e| Failure::Input(format!("cannot make the folder {}: {e}", folder.display())))?;
+        return clap_mangen::generate_to(command.disable_help_subcommand(true), folder).map_err(failed);
+    }
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command).render(&mut page).map_err(failed)?;
+    print(&String::from_utf8_lossy(&page))
+}
+
+/// Arguments of `kpps completions`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  source <(kpps completions bash)
+  kpps completions zsh > ~/.zfunc/_kpps")]
+pub struct CompletionsArguments {
+    /// The shell
+    shell: Shell,
+}
+
+/// Runs `kpps completions`.
+pub fn completions(mut command: Command, arguments: &CompletionsArguments) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(arguments.shell, &mut command, "kpps", &mut script);
+    print(&String::from_utf8_lossy(&script))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_in_exactly_one_group() {
+        let command = crate::command();
+        let all = GROUPS.into_iter().chain([OTHER]).flat_map(|(_, names)| names);
+        let grouped: Vec<&str> = all.copied().collect();
+        for name in command.get_subcommands().map(Command::get_name) {
+            let times = grouped.iter().filter(|grouped| **grouped == name).count();
+            assert_eq!(times, 1, "{name} is in {times} groups");
+        }
+    }
+}

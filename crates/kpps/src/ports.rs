@@ -1,0 +1,149 @@
+//! Two ports with a device under test between them: how they are opened and addressed, and what is observed.
+
+use crate::agent::{self, Credentials};
+use crate::error::Failure;
+use crate::run::PortOptions;
+use crate::traffic::Traffic;
+use crate::units::{self, Rate};
+use clap::Args;
+use kpps_frames::{Mac, Mix, rate};
+use kpps_ports::Spec;
+use kpps_ports::port::run::{Load, Shape};
+use kpps_tester::look::Place;
+use kpps_tester::{Address, Error, Offer, Tester};
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// What the kinds of ports are, for the end of a command's help.
+pub const KINDS: &str = "Ports:
+  uio:ADDRESS, vfio:ADDRESS    a card with kpps' own driver (`kpps device list` shows the cards)
+  xdp:INTERFACE[:QUEUE]        AF_XDP; the kernel does not see the frames
+  packet:INTERFACE             packet sockets; the kernel sees the frames too (turn its offloads off:
+                               ethtool -K INTERFACE tx off tso off gso off gro off)
+  auto:INTERFACE               xdp: or packet:, whichever is better here; kpps says which and why
+  udp:HOST:PORT, udp::PORT     a UDP socket, the second one listens; needs no privilege";
+
+/// Options of two ports.
+#[derive(Args)]
+pub struct PortPair {
+    /// Host of the first port, where `kpps agent` runs [default: this host]
+    #[arg(long, value_name = "HOST[:PORT]")]
+    from: Option<kpps_agent::Host>,
+    /// Host of the second port [default: this host]
+    #[arg(long, value_name = "HOST[:PORT]")]
+    to: Option<kpps_agent::Host>,
+    #[command(flatten)]
+    credentials: Credentials,
+    #[command(flatten)]
+    traffic: Traffic,
+    /// VLAN of the frames: one for both ports, or one for each, the first port's first; 0 for none
+    #[arg(long, value_delimiter = ',', num_args = 1..=2, value_name = "ID[,ID]", value_parser = clap::value_parser!(u16).range(..=4094))]
+    vlan: Vec<u16>,
+    /// Routers that the ports send to, the first port's first; kpps resolves them by ARP or neighbour discovery [default: the
+    /// other port]
+    #[arg(long, value_delimiter = ',', value_name = "ADDRESS")]
+    gateway: Vec<IpAddr>,
+    /// MAC address that the first port sends to [default: the second port's, or the gateway's]
+    #[arg(long, value_name = "MAC", value_parser = crate::traffic::mac, conflicts_with = "gateway")]
+    dst_mac: Option<Mac>,
+    /// Observe this interface of the device under test too: IFACE; NAMESPACE/IFACE in another network namespace (`ip netns`);
+    /// NAMESPACE/ for all of them. kpps finds the other ends of veth pairs and bridges of its own namespace by itself
+    #[arg(long, alias = "watch-interface", value_delimiter = ',', value_name = "PLACE")]
+    watch: Vec<Place>,
+    /// How long to wait for frames after the last one was sent; less if none is missing
+    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = units::duration)]
+    pub drain: Duration,
+    /// Offer the same load from the second port to the first, too
+    #[arg(long)]
+    pub bidirectional: bool,
+}
+
+impl PortPair {
+    /// Opens the ports.
+    pub fn open(&self, ports: &[Spec], options: &PortOptions) -> Result<Tester, Failure> {
+        let two = || Failure::Input("a trial takes two ports: --ports packet:A,packet:B".into());
+        let specs: [Spec; 2] = ports.to_vec().try_into().map_err(|_| two())?;
+        // No port is opened for flows that do not exist.
+        self.traffic.flows()?;
+        let ips = self.traffic.addresses();
+        if self.gateway.iter().any(|gateway| gateway.is_ipv4() != ips[0].first().is_ipv4()) {
+            return Err(Failure::Input(format!("the gateway and {} are of two versions of IP", ips[0])));
+        }
+        let addresses = [0, 1].map(|at: usize| Address {
+            ips: ips[at],
+            gateway: self.gateway.get(at).copied(),
+            to: self.dst_mac.filter(|_| at == 0),
+            vlan: self.vlan.get(at).or(self.vlan.first()).copied().filter(|vlan| *vlan > 0),
+        });
+        let mut tester = if self.hosts().iter().any(Option::is_some) {
+            let (ports, sites) = agent::ports(&specs, self.hosts(), &self.credentials, options, &self.watch)?;
+            Tester::with(ports, addresses, sites)
+        } else {
+            let ports = options.open(&specs, true)?.try_into().map_err(|_| two())?;
+            Tester::new(specs, ports, addresses, &self.watch)?
+        };
+        tester.flows = self.traffic.plan();
+        Ok(tester)
+    }
+
+    /// How frames differ from the default ones, in words.
+    pub fn unusual(&self) -> Option<String> {
+        Some(self.traffic.unusual(&self.vlan)).filter(|text| !text.is_empty())
+    }
+
+    /// An option that was given and that only two ports have.
+    pub fn given(&self) -> Option<&'static str> {
+        let given = [
+            ("--bidirectional", self.bidirectional),
+            ("--from and --to", self.hosts().iter().any(Option::is_some)),
+            ("--gateway", !self.gateway.is_empty()),
+            ("--dst-mac", self.dst_mac.is_some()),
+            ("--watch", !self.watch.is_empty()),
+            ("a choice of flows or VLANs", self.unusual().is_some()),
+        ];
+        given.into_iter().find_map(|(name, given)| given.then_some(name))
+    }
+
+    /// The hosts of both ports, if they are others.
+    fn hosts(&self) -> [Option<&kpps_agent::Host>; 2] {
+        [self.from.as_ref(), self.to.as_ref()]
+    }
+
+    /// The ports' names in results.
+    pub fn names(&self, ports: &[String]) -> Vec<String> {
+        let mut hosts = self.hosts().into_iter();
+        let name = |port: &String| match hosts.next().flatten() {
+            Some(host) => format!("{host}/{port}"),
+            None => port.clone(),
+        };
+        ports.iter().map(name).collect()
+    }
+
+    /// The load as an offer.
+    pub fn offer(&self, tester: &Tester, load: Rate, shape: Shape, sizes: &Mix, duration: Duration) -> Offer {
+        let line_pps = tester.line_rate_pps(sizes).unwrap_or_else(|| sizes.line_rate_pps(rate::GIGABIT));
+        let pps = load.pps(line_pps, sizes.mean_bytes_with_fcs());
+        let load = if pps.is_finite() { Load::Pps(pps) } else { Load::Max };
+        let sizes = sizes.clone();
+        Offer {
+            load,
+            shape,
+            count: None,
+            sizes,
+            duration,
+            settle: self.drain,
+            both_ways: self.bidirectional,
+            keep: false,
+            replay: None,
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Trouble(_) => Self::Check(error.to_string()),
+            _ => Self::Input(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The rows of any document as comma-separated values.
+
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use std::fmt;
+
+/// One line for each row, under a header of field names. The fields of a nested object have a column each, `object.field`; a
+/// list of values stands in one field, with spaces between them. A field that a row does not have is empty.
+pub fn rows_csv<'r, T: Serialize + 'r>(rows: impl IntoIterator<Item = &'r T>) -> String {
+    let parse = |row: &T| serde_json::from_str::<Json>(&serde_json::to_string(row).ok()?).ok();
+    let rows: Vec<Vec<(String, String)>> = rows
+        .into_iter()
+        .filter_map(parse)
+        .map(|row| {
+            let mut fields = Vec::new();
+            row.flatten("", &mut fields);
+            fields
+        })
+        .collect();
+    let mut columns: Vec<&str> = Vec::new();
+    for row in &rows {
+        let mut at = 0;
+        for (name, _) in row {
+            match columns.iter().position(|column| column == name) {
+                Some(found) => at = found + 1,
+                // A field that earlier rows do not have comes after its neighbour.
+                None => {
+                    columns.insert(at, name);
+                    at += 1;
+                }
+            }
+        }
+    }
+    let line = |fields: Vec<String>| fields.join(",") + "\n";
+    let mut text = line(columns.iter().map(|name| quoted(name)).collect());
+    for row in &rows {
+        let field =
+            |column: &&str| row.iter().find(|(name, _)| name == column).map(|(_, value)| quoted(value));
+        text += &line(columns.iter().map(|column| field(column).unwrap_or_default()).collect());
+    }
+    text
+}
+
+/// A field, in quotes if it must be (RFC 4180).
+fn quoted(value: &str) -> String {
+    match value.contains([',', '"', '\n']) {
+        true => format!("\"{}\"", value.replace('"', "\"\"")),
+        false => value.to_owned(),
+    }
+}
+
+/// A JSON value that keeps the order of an object's fields.
+enum Json {
+    Scalar(String),
+    List(Vec<Json>),
+    Object(Vec<(String, Json)>),
+}
+
+impl Json {
+    fn flatten(self, name: &str, fields: &mut Vec<(String, String)>) {
+        match self {
+            Self::Object(inner) => {
+                for (inner, value) in inner {
+                    let dot = if name.is_empty() { "" } else { "." };
+                    value.flatten(&format!("{name}{dot}{inner}"), fields);
+                }
+            }
+            other => fields.push((name.to_owned(), other.text())),
+        }
+    }
+
+    fn text(self) -> String {
+        match self {
+            Self::Scalar(text) => text,
+            Self::List(items) => items.into_iter().map(Self::text).collect::<Vec<_>>().join(" "),
+            Self::Object(fields) => {
+                let fields = fields.into_iter().map(|(name, value)| format!("{name}={}", value.text()));
+                fields.collect::<Vec<_>>().join(";")
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Json;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("JSON")
+            }
+            fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
+                Ok(Json::Scalar(value.to_string()))
+            }
+            fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
+                Ok(Json::Scalar(value.to_string()))
+            }
+            fn visit_u64<E>(self, value: u64) -> Result<Json, E> {
+                Ok(Json::Scalar(value.to_string()))
+            }
+            fn visit_f64<E>(self, value: f64) -> Result<Json, E> {
+                Ok(Json::Scalar(value.to_string()))
+            }
+            fn visit_str<E>(self, value: &str) -> Result<Json, E> {
+                Ok(Json::Scalar(value.to_owned()))
+            }
+            fn visit_unit<E>(self) -> Result<Json, E> {
+                Ok(Json::Scalar(String::new()))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Json, A::Error> {
+                let mut items = Vec::new();
+                while let Some(item) = seq.next_element()? {
+                    items.push(item);
+                }
+                Ok(Json::List(items))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(field) = map.next_entry()? {
+                    fields.push(field);
+                }
+                Ok(Json::Object(fields))
+            }
+        }
+        deserializer.deserialize_any(Any)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_line_for_each_row_and_a_column_for_each_field() {
+        let rows = [
+            json!({"a": "x, \"y\"", "b": {"c": 1.5, "d": null}, "e": [1, 2]}),
+            json!({"a": true, "b": {"c": 2, "d": "z", "more": [{"f": 1}]}, "e": []}),
+        ];
+        assert_eq!(rows_csv(&rows), "a,b.c,b.d,b.more,e\n\"x, \"\"y\"\"\",1.5,,,1 2\ntrue,2,z,f=1,\n");
+        assert_eq!(rows_csv::<u8>(&[]), "\n");
+    }
+}
