@@ -2,7 +2,8 @@
 #![no_main]
 
 use kpps_profiles::{Kind, Profile};
-use kpps_report::{Curve, csv, html, text};
+use kpps_report::{csv, html, text};
+use kpps_results::Curve;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|document: &str| {

@@ -9,7 +9,7 @@ use kpps_frames::{Mix, Size};
 use kpps_namespaces::{Agents, Net, Process};
 use kpps_ports::port::Options;
 use kpps_ports::port::run::{Load, Shape};
-use kpps_report::trial::Trial;
+use kpps_results::trial::Trial;
 use kpps_tester::clock::Clock;
 use kpps_tester::look::Place;
 use kpps_tester::{Address, Allowed, LocalHost, Offer, Site, TestPort, Tester, document};

@@ -8,7 +8,7 @@ use kpps_frames::{Mix, Size, Templates};
 use kpps_ports::Spec;
 use kpps_ports::port::Options;
 use kpps_ports::port::run::{Load, Shape};
-use kpps_report::trial::{Arrival, ArrivalBy};
+use kpps_results::trial::{Arrival, ArrivalBy};
 use kpps_tester::clock::Clock;
 use kpps_tester::{Address, Allowed, Classes, Error, Offer, Outcome, Replay, Site, TestPort, Tester};
 use std::net::UdpSocket;

@@ -11,7 +11,7 @@ use kpps_frames::Mac;
 use kpps_ports::Spec;
 use kpps_ports::port::run::app;
 use kpps_ports::port::{AnyPort, Frame};
-use kpps_report::AppRun;
+use kpps_results::run::AppRun;
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 use std::time::Duration;

@@ -10,8 +10,8 @@ use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Mac, Size, Templates};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Load, Plan, Sent, Shape, send};
-use kpps_report::certificate::{Certificate, Paced};
 use kpps_report::rows_csv;
+use kpps_results::certificate::{Certificate, Paced};
 use kpps_tester::gaps;
 use std::sync::Arc;
 use std::time::Duration;
@@ -106,7 +106,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     files.publish(
         &certificate,
         &Forms {
-            screen: &|| certificate.screen(),
+            screen: &|| kpps_report::certificate::screen(&certificate),
             csv: &|| rows_csv(&certificate.paced),
             page: &|_| String::new(),
         },

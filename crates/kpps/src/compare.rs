@@ -7,8 +7,8 @@ use crate::output::{Forms, Outputs};
 use crate::units;
 use clap::Args;
 use kpps_measure::compare::{holm, least_p, median, shift};
-use kpps_report::comparison::{Better, Compared, Comparison, Finding, Sample, Side};
 use kpps_report::rows_csv;
+use kpps_results::comparison::{Better, Compared, Comparison, Finding, Sample, Side};
 use read::{Measured, Results};
 use std::collections::BTreeSet;
 
@@ -55,7 +55,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     arguments.outputs.open()?.publish(
         &comparison,
         &Forms {
-            screen: &|| comparison.screen(),
+            screen: &|| kpps_report::comparison::screen(&comparison),
             csv: &|| rows_csv(&comparison.rows),
             page: &|_| String::new(),
         },

@@ -8,7 +8,7 @@ use crate::units;
 use clap::Args;
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Streams, count};
-use kpps_report::Stream;
+use kpps_results::run::Stream;
 use std::fmt::Write;
 use std::time::Duration;
 

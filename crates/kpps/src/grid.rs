@@ -18,8 +18,9 @@ use kpps_frames::{Mix, Size};
 use kpps_live::{Progress, Source};
 use kpps_measure::{Load, TrialError};
 use kpps_profiles::Change;
-use kpps_report::grid::{Axis, Cell, Grid, Setting, page, screen};
-use kpps_report::{Environment, Point};
+use kpps_report::grid::{csv, page, screen};
+use kpps_results::grid::{Axis, Cell, Grid, Setting};
+use kpps_results::{Environment, Point};
 use kpps_sim::Setup;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -313,7 +314,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
                 let took = began.elapsed().as_secs_f64();
                 format!("{}\n{measured} cells measured in {took:.1} s{found}\n", screen(&grid))
             },
-            csv: &|| grid.csv(),
+            csv: &|| csv(&grid),
             page: &|_| page(&grid),
         },
     )?;

@@ -83,7 +83,7 @@ impl<T: Serialize + DeserializeOwned> Journal<T> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use kpps_report::ndr::SearchTrial;
+    use kpps_results::ndr::SearchTrial;
 
     #[test]
     fn results_are_found_again_after_a_run_was_killed() {

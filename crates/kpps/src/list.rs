@@ -4,7 +4,8 @@ use crate::error::Failure;
 use crate::output::{Forms, Outputs};
 use clap::{Args, ValueEnum};
 use kpps_profiles::{Kind, Profile, names};
-use kpps_report::{inventory as report, rows_csv};
+use kpps_report::rows_csv;
+use kpps_results::inventory as report;
 use std::fmt::Write;
 
 #[derive(Clone, Copy, ValueEnum)]

@@ -4,7 +4,7 @@ use crate::error::Failure;
 use crate::interrupt;
 use clap::Args;
 use kpps_live::{Counts, Ended, Meter, Processor, Progress, Show, Source, View};
-use kpps_report::Point;
+use kpps_results::Point;
 use kpps_tester::{Gauges, look};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -184,13 +184,13 @@ mod tests {
 
     #[test]
     fn what_became_of_a_trial_closes_as_its_ledger_does() {
-        let ledger = kpps_report::Ledger {
+        let ledger = kpps_results::Ledger {
             sent: 900,
             unsent: 100,
             delivered: 600,
             dropped: [("fifo".to_owned(), 200)].into(),
             in_flight: 60,
-            ..kpps_report::Ledger::default()
+            ..kpps_results::Ledger::default()
         };
         let ended = ended(&Point { ledger, ..Point::default() });
         assert_eq!((ended.due, ended.arrived, ended.processors.len()), (1000, 660, 0));

@@ -166,7 +166,7 @@ fn main() -> ExitCode {
         Command::Bridge(arguments) => apps::bridge(&arguments),
         Command::Route(arguments) => apps::route(&arguments),
         Command::Nat(arguments) => apps::nat(&arguments),
-        Command::Schema => error::print(&kpps_report::schema()),
+        Command::Schema => error::print(&kpps_results::schema()),
         Command::Man(arguments) => help::man(command(), &arguments),
         Command::Completions(arguments) => help::completions(command(), &arguments),
     };

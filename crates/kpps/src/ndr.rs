@@ -10,8 +10,9 @@ use clap::Args;
 use kpps_frames::Mix;
 use kpps_measure::rfc2544::Ask;
 use kpps_measure::search::{Bisection, Goal};
-use kpps_report::ndr::{Ndr, PlainBisection, page};
+use kpps_report::ndr::{clock_error, page, sender_limit};
 use kpps_report::rows_csv;
+use kpps_results::ndr::{Ndr, PlainBisection};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -161,10 +162,10 @@ fn screen(document: &Ndr) -> String {
             limits(document, ceiling)
         );
     }
-    if let Some(limit) = document.sender_limit() {
+    if let Some(limit) = sender_limit(document) {
         let _ = writeln!(text, "{limit}");
     }
-    if let Some(clocks) = document.clock_error() {
+    if let Some(clocks) = clock_error(document) {
         let _ = writeln!(text, "{clocks}");
     }
     text

@@ -2,7 +2,7 @@
 
 use crate::error::{Failure, print};
 use clap::Args;
-use kpps_report::to_json;
+use kpps_results::to_json;
 use serde::Serialize;
 use std::fs::File;
 use std::io::Write;

@@ -3,7 +3,7 @@
 use crate::interrupt;
 use kpps_frames::{Mix, Size};
 use kpps_measure::{Load, Testbed, TrialError, point};
-use kpps_report::{Environment, Point};
+use kpps_results::{Environment, Point};
 
 /// A testbed that is measured at many points.
 pub struct Points {

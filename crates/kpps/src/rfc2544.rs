@@ -10,10 +10,11 @@ use clap::{Args, ValueEnum};
 use kpps_frames::Mix;
 use kpps_measure::rfc2544::{Ask, corrected_buffer_s, frame_loss, longest_burst, mean};
 use kpps_measure::search::Goal;
-use kpps_report::Latency;
-use kpps_report::ndr::SearchTrial;
-use kpps_report::rfc2544::{BackToBack, LatencyAt, Rfc2544, SizeTests, Times, page};
+use kpps_report::rfc2544::{page, screen};
 use kpps_report::rows_csv;
+use kpps_results::Latency;
+use kpps_results::ndr::SearchTrial;
+use kpps_results::rfc2544::{BackToBack, LatencyAt, Rfc2544, SizeTests, Times};
 use std::time::Duration;
 
 /// Loads at which latency is measured, over the throughput.
@@ -166,7 +167,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     files.publish(
         &document,
         &Forms {
-            screen: &|| document.screen(),
+            screen: &|| screen(&document),
             csv: &|| rows_csv(&document.sizes),
             page: &|_| page(&document),
         },

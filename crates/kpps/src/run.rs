@@ -9,7 +9,8 @@ use kpps_live::{Counts, Meter, Progress, View};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Glance, Watch, wait_for_links};
 use kpps_ports::port::{self, AnyPort, Counters, Port, ServiceKind, Trouble};
-use kpps_report::{PortRun, ProcessorTime, Run, rows_csv};
+use kpps_report::rows_csv;
+use kpps_results::run::{PortRun, ProcessorTime, Run};
 #[cfg(unix)]
 use nix::sys::resource::{UsageWho, getrusage};
 #[cfg(unix)]

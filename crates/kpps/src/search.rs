@@ -13,7 +13,7 @@ use kpps_live::{Progress, View};
 use kpps_measure::rfc2544::Ask;
 use kpps_measure::search::{Found, Goal, Measured, Search};
 use kpps_measure::{Load, Testbed, Trial, point};
-use kpps_report::ndr::{Ndr, SearchGoal, SearchTrial};
+use kpps_results::ndr::{Ndr, SearchGoal, SearchTrial};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::process::{Child, Command, Stdio};

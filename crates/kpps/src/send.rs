@@ -12,7 +12,7 @@ use kpps_frames::{Mac, Mix, Templates, rate};
 use kpps_ports::Spec;
 use kpps_ports::port::Port;
 use kpps_ports::port::run::{Load, Plan, Sent, Shape, TOLERANCE, send};
-use kpps_report::Offered;
+use kpps_results::run::Offered;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;

@@ -6,8 +6,8 @@ use clap::Args;
 use kpps_frames::{Size, rate};
 use kpps_measure::Testbed;
 use kpps_profiles::Change;
-use kpps_report::Environment;
-use kpps_report::grid::Setting;
+use kpps_results::Environment;
+use kpps_results::grid::Setting;
 use kpps_sim::forwarding::line_pps;
 use kpps_sim::{Forwarder, Forwarding, Setup, Simulated};
 

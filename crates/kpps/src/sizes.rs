@@ -8,9 +8,10 @@ use crate::search::{Bench, Range};
 use crate::testbed::{SIZES, Target, distinct};
 use clap::Args;
 use kpps_frames::Mix;
-use kpps_report::ndr::{Ndr, SearchGoal};
-use kpps_report::rfc2544::{Sizes, sizes_page};
+use kpps_report::rfc2544::{sizes_page, sizes_screen};
 use kpps_report::rows_csv;
+use kpps_results::ndr::{Ndr, SearchGoal};
+use kpps_results::rfc2544::Sizes;
 
 /// Arguments of `kpps sizes`.
 #[derive(Args)]
@@ -79,7 +80,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     files.publish(
         &document,
         &Forms {
-            screen: &|| document.screen(),
+            screen: &|| sizes_screen(&document),
             csv: &|| rows_csv(&rows()),
             page: &|_| sizes_page(&document),
         },

@@ -8,8 +8,9 @@ use crate::output::{Forms, PageOutputs};
 use crate::units;
 use clap::Args;
 use kpps_live::Progress;
-use kpps_report::study::{self as report, Verdict};
-use kpps_report::{Schema, rows_csv, text};
+use kpps_report::{rows_csv, study as report, text};
+use kpps_results::Schema;
+use kpps_results::study::{self as document, Verdict};
 use kpps_study::{
     Context, Error, Kept, Study, Values, documents, fitted_constants, measure_or_find, named, turns,
 };
@@ -156,7 +157,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         .iter()
         .flat_map(|study| study.claims.iter().filter_map(|(id, claim)| outcomes.verdict(study, id, claim)))
         .collect();
-    let articles = studies.iter().map(|study| report::Article {
+    let articles = studies.iter().map(|study| document::Article {
         name: study.name.clone(),
         title: study.title.clone(),
         asked: study.asked.clone(),
@@ -168,9 +169,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         // A claim about a map measures the same, so it is there if only the claim was asked for.
         maps: study.maps.iter().filter_map(|map| outcomes.map(map)).collect(),
     });
-    let results = report::Study {
+    let results = document::Study {
         schema: Schema::Kpps1,
-        kind: report::Kind::Study,
+        kind: document::Kind::Study,
         kpps_version: env!("CARGO_PKG_VERSION").into(),
         profiles_hash: kpps_profiles::hash([]),
         articles: articles.collect(),
@@ -219,7 +220,7 @@ fn chosen(arguments: &Arguments) -> Result<Vec<Study>, Failure> {
 }
 
 /// What the claims say as an exit code.
-fn verdict(results: &report::Study) -> Result<(), Failure> {
+fn verdict(results: &document::Study) -> Result<(), Failure> {
     let bad: Vec<&str> = results
         .claims
         .iter()

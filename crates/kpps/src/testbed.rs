@@ -14,7 +14,7 @@ use kpps_live::Source;
 use kpps_measure::Testbed;
 use kpps_measure::search::Known;
 use kpps_ports::Spec;
-use kpps_report::Environment;
+use kpps_results::Environment;
 use kpps_sim::{Forwarder, Setup};
 use std::collections::BTreeMap;
 use std::time::Duration;

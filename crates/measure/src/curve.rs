@@ -1,7 +1,7 @@
 //! A curve: one trial for each load.
 
 use crate::trial::{Load, Trial, TrialError};
-use kpps_report::{Point, Registers, Series};
+use kpps_results::{Point, Registers, Series};
 
 /// The loads of a curve in frames per second: steps of 100,000 from 100,000 up, and the line rate.
 pub fn default_loads(line_pps: f64) -> Vec<f64> {
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
     use crate::Testbed;
     use kpps_frames::Size;
-    use kpps_report::{Cpu, Latency, Ledger};
+    use kpps_results::{Cpu, Latency, Ledger};
     use std::cell::Cell;
 
     /// Delivers up to a limit, and drops the rest; could not send some frames more.

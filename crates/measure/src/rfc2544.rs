@@ -4,7 +4,7 @@
 //! Each test asks for one trial after the other and is a function of what it is told, so that it goes on from trials of an
 //! earlier run, and does not know what is measured. What it has found so far is in the caller's hands whenever it ends.
 
-use kpps_report::ndr::SearchTrial;
+use kpps_results::ndr::SearchTrial;
 
 /// One trial that a test asks for.
 #[derive(Clone, Copy, Debug, PartialEq)]

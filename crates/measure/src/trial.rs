@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 use kpps_frames::{Mix, Size};
-use kpps_report::{Cpu, Ledger};
+use kpps_results::{Cpu, Ledger};
 
 /// How long after the measured time its frames may still arrive, in milliseconds.
 pub const AFTERWARDS_MS: u32 = 20;
@@ -67,10 +67,10 @@ impl Latency {
         self.times.value_at_quantile(share)
     }
     /// The percentiles that are published.
-    pub fn quantiles(&self) -> kpps_report::Latency {
+    pub fn quantiles(&self) -> kpps_results::Latency {
         let any = self.frames() > 0;
         let quantile = |share| any.then(|| self.quantile_ns(share));
-        kpps_report::Latency {
+        kpps_results::Latency {
             p50: quantile(0.5),
             p99: quantile(0.99),
             p999: quantile(0.999),

@@ -1,6 +1,7 @@
 //! Writes the page of a results document: `cargo run -p kpps-report --example page results.json > report.html`.
 
-use kpps_report::{Curve, html};
+use kpps_report::html;
+use kpps_results::Curve;
 use std::io::Write;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

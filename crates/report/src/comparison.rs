@@ -1,217 +1,75 @@
-//! Whether results differ: each quantity of each result beside that of the first.
+//! A comparison on a terminal.
 
-use crate::Schema;
 use comfy_table::{CellAlignment, ContentLineStyle, LineStyle, Table, TableStyle};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::fmt;
+use kpps_results::comparison::{Comparison, Finding, Side};
 use std::fmt::Write;
 
-/// The kind of a [`Comparison`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ComparisonKind {
-    /// Results side by side.
-    #[default]
-    Comparison,
-}
-
-/// Results side by side, and whether they differ.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Comparison {
-    /// The version of this document.
-    pub schema: Schema,
-    /// The kind of this document.
-    pub kind: ComparisonKind,
-    /// The version of kpps.
-    pub kpps_version: String,
-    /// The kind of the documents that were compared.
-    pub of: String,
-    /// The chance of any false finding among all that could be found.
-    pub error: f64,
-    /// Differences up to this share of the first side's median are no regression.
-    pub threshold: f64,
-    /// The sides, the one that the others are held against first.
-    pub sides: Vec<Side>,
-    /// What was compared, and what was found.
-    pub rows: Vec<Compared>,
-    /// What only some of the sides have, and so was not compared.
-    pub left_out: Vec<String>,
-}
-
-/// One side: results of one system.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Side {
-    /// As it was named.
-    pub name: String,
-    /// Documents of it.
-    pub documents: usize,
-}
-
-/// Which way is better.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Better {
-    /// Up.
-    #[default]
-    Higher,
-    /// Down.
-    Lower,
-}
-
-/// What was found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Finding {
-    /// It is better, beyond chance.
-    Better,
-    /// It is worse, beyond chance.
-    Worse,
-    /// It differs, beyond chance, but by no more than the threshold.
-    Within,
-    /// What difference there is may be chance.
-    #[default]
-    NoDifference,
-    /// So few values could not show a difference, whatever they were.
-    TooFew,
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.pad(match self {
-            Self::Better => "better",
-            Self::Worse => "worse",
-            Self::Within => "within threshold",
-            Self::NoDifference => "no difference",
-            Self::TooFew => "too few values",
-        })
+/// Each quantity of each side beside that of the first, and what was found.
+pub fn screen(comparison: &Comparison) -> String {
+    let mut text = String::new();
+    for (number, side) in comparison.sides.iter().enumerate() {
+        let Side { name, documents } = side;
+        let _ = writeln!(text, "{number}: {name}, {documents} of kind {}", comparison.of);
     }
-}
-
-/// One quantity of one side, held against the first side's.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Compared {
-    /// What was measured: sizes and loads, and of what, if there are several.
-    pub what: String,
-    /// The quantity.
-    pub quantity: String,
-    /// Its unit.
-    pub unit: String,
-    /// Which way is better.
-    pub better: Better,
-    /// The number of the side, from 1: the first is what it is held against.
-    pub side: usize,
-    /// The first side.
-    pub first: Sample,
-    /// This side.
-    pub other: Sample,
-    /// The median of all differences of one value here to one there, over the first side's median; null if that is 0.
-    pub change: Option<f64>,
-    /// Where that lies with 95 % confidence; null if there are too few values to say.
-    pub interval: Option<[f64; 2]>,
-    /// The chance of values as far apart as these if nothing differed.
-    pub p: f64,
-    /// The same, with regard to how many comparisons were made.
-    pub p_adjusted: f64,
-    /// What was found.
-    pub finding: Finding,
-}
-
-/// The values of a quantity.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Sample {
-    /// How many.
-    pub count: usize,
-    /// The middle one.
-    pub median: f64,
-    /// The smallest.
-    pub min: f64,
-    /// The largest.
-    pub max: f64,
-}
-
-impl Comparison {
-    /// Quantities that are worse.
-    pub fn regressions(&self) -> usize {
-        self.rows.iter().filter(|row| row.finding == Finding::Worse).count()
+    text.push('\n');
+    let several = comparison.sides.len() > 2;
+    let other = if several { "other" } else { "1" };
+    let style = TableStyle::new()
+        .header_lines(ContentLineStyle::none())
+        .header_separator(LineStyle::none().fill('─').junction('─'))
+        .content_lines(ContentLineStyle::none());
+    let mut table = Table::new();
+    table.load_style(style);
+    table.set_header(["", "", "0", "values", other, "values", "change", "95 % within", "chance", ""]);
+    let mut last = "";
+    for row in &comparison.rows {
+        let number = |value: f64| short(value);
+        let percent = |share: f64| format!("{:+.2} %", share * 100.0);
+        let side = if several { format!("{}: ", row.side) } else { String::new() };
+        table.add_row(vec![
+            if row.what == last { String::new() } else { row.what.clone() },
+            format!("{}, {}", row.quantity, row.unit),
+            number(row.first.median),
+            row.first.count.to_string(),
+            format!("{side}{}", number(row.other.median)),
+            row.other.count.to_string(),
+            row.change.map_or("-".into(), percent),
+            row.interval.map_or("-".into(), |[low, high]| format!("{} to {}", percent(low), percent(high))),
+            if row.p_adjusted < 0.0001 { "<0.0001".into() } else { format!("{:.4}", row.p_adjusted) },
+            row.finding.to_string(),
+        ]);
+        last = &row.what;
     }
-
-    /// The document as JSON, ending in a newline.
-    ///
-    /// # Errors
-    /// None for numbers that are finite.
-    pub fn to_json(&self) -> serde_json::Result<String> {
-        serde_json::to_string_pretty(self).map(|json| json + "\n")
-    }
-
-    /// What a person at a terminal sees.
-    pub fn screen(&self) -> String {
-        let mut text = String::new();
-        for (number, side) in self.sides.iter().enumerate() {
-            let Side { name, documents } = side;
-            let _ = writeln!(text, "{number}: {name}, {documents} of kind {}", self.of);
+    for (number, column) in table.column_iter_mut().enumerate() {
+        if (2..9).contains(&number) {
+            column.set_cell_alignment(CellAlignment::Right);
         }
+        column.set_padding((0, 2));
+    }
+    text = table.lines().fold(text, |text, line| text + line.trim_end() + "\n");
+    if !comparison.left_out.is_empty() {
         text.push('\n');
-        let several = self.sides.len() > 2;
-        let other = if several { "other" } else { "1" };
-        let style = TableStyle::new()
-            .header_lines(ContentLineStyle::none())
-            .header_separator(LineStyle::none().fill('─').junction('─'))
-            .content_lines(ContentLineStyle::none());
-        let mut table = Table::new();
-        table.load_style(style);
-        table.set_header(["", "", "0", "values", other, "values", "change", "95 % within", "chance", ""]);
-        let mut last = "";
-        for row in &self.rows {
-            let number = |value: f64| short(value);
-            let percent = |share: f64| format!("{:+.2} %", share * 100.0);
-            let side = if several { format!("{}: ", row.side) } else { String::new() };
-            table.add_row(vec![
-                if row.what == last { String::new() } else { row.what.clone() },
-                format!("{}, {}", row.quantity, row.unit),
-                number(row.first.median),
-                row.first.count.to_string(),
-                format!("{side}{}", number(row.other.median)),
-                row.other.count.to_string(),
-                row.change.map_or("-".into(), percent),
-                row.interval
-                    .map_or("-".into(), |[low, high]| format!("{} to {}", percent(low), percent(high))),
-                if row.p_adjusted < 0.0001 { "<0.0001".into() } else { format!("{:.4}", row.p_adjusted) },
-                row.finding.to_string(),
-            ]);
-            last = &row.what;
-        }
-        for (number, column) in table.column_iter_mut().enumerate() {
-            if (2..9).contains(&number) {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-            column.set_padding((0, 2));
-        }
-        text = table.lines().fold(text, |text, line| text + line.trim_end() + "\n");
-        if !self.left_out.is_empty() {
-            text.push('\n');
-        }
-        for what in &self.left_out {
-            let _ = writeln!(text, "not compared: {what}");
-        }
-        let count = |finding| self.rows.iter().filter(|row| row.finding == finding).count();
+    }
+    for what in &comparison.left_out {
+        let _ = writeln!(text, "not compared: {what}");
+    }
+    let count = |finding| comparison.rows.iter().filter(|row| row.finding == finding).count();
+    let _ = writeln!(
+        text,
+        "\n{} worse, {} better, {} without a difference beyond chance ({} % for any false finding); medians, exact rank-sum test, Holm's correction",
+        count(Finding::Worse),
+        count(Finding::Better),
+        count(Finding::NoDifference) + count(Finding::Within),
+        comparison.error * 100.0
+    );
+    if count(Finding::TooFew) > 0 {
         let _ = writeln!(
             text,
-            "\n{} worse, {} better, {} without a difference beyond chance ({} % for any false finding); medians, exact rank-sum test, Holm's correction",
-            count(Finding::Worse),
-            count(Finding::Better),
-            count(Finding::NoDifference) + count(Finding::Within),
-            self.error * 100.0
+            "{} cannot be judged: so few values could not show a difference. Measure each side more often, in turns",
+            count(Finding::TooFew)
         );
-        if count(Finding::TooFew) > 0 {
-            let _ = writeln!(
-                text,
-                "{} cannot be judged: so few values could not show a difference. Measure each side more often, in turns",
-                count(Finding::TooFew)
-            );
-        }
-        text
     }
+    text
 }
 
 /// Four digits that matter.

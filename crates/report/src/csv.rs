@@ -1,6 +1,6 @@
 //! The points as comma-separated values.
 
-use crate::{Curve, Point};
+use kpps_results::{Curve, Point};
 use std::collections::BTreeSet;
 
 /// One line for each point of each series, under a header with units. Places have a column each:

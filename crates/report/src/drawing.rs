@@ -1,6 +1,7 @@
 //! What pages draw with: figures of lines and of layers, bars, and bands. All of it is markup, without script.
 
-use crate::study::{Figure, value};
+use crate::study::value::value;
+use kpps_results::study::Figure;
 use maud::{Markup, html as markup};
 
 /// How drawings look.
@@ -209,7 +210,7 @@ pub(crate) fn legend(parts: &[Part], unit: &str) -> Markup {
 }
 
 /// Percentiles of a latency as bars, on a logarithmic axis from a microsecond up to `most_ns`.
-pub(crate) fn percentiles(latency: &crate::Latency, most_ns: u64) -> Vec<Bar> {
+pub(crate) fn percentiles(latency: &kpps_results::Latency, most_ns: u64) -> Vec<Bar> {
     let most = (most_ns.max(10_000) as f64 / 1e3).ln();
     let all =
         [("half within", latency.p50), ("99 %", latency.p99), ("99.9 %", latency.p999), ("all", latency.max)];
@@ -226,7 +227,7 @@ pub(crate) fn percentiles(latency: &crate::Latency, most_ns: u64) -> Vec<Bar> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::study::Line;
+    use kpps_results::study::Line;
 
     #[test]
     fn layers_lie_on_each_other() {
@@ -251,7 +252,7 @@ mod tests {
 
     #[test]
     fn bars_are_as_long_as_they_say() {
-        let latency = crate::Latency {
+        let latency = kpps_results::Latency {
             p50: Some(1_000),
             p99: Some(31_623),
             p999: None,

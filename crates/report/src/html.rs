@@ -1,6 +1,7 @@
 //! One page for those who would rather look than read.
 
-use crate::{Curve, Environment, Point, Registers, Series, page, places, remarks};
+use crate::{page, remarks};
+use kpps_results::{Curve, Environment, Point, Registers, Series, places};
 use maud::{Markup, PreEscaped, html as markup};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,8 +75,10 @@ fn in_script(value: &impl Serialize) -> String {
 
 /// What is known of the places that lost packets, as JSON for the script.
 fn words(curve: &Curve) -> String {
-    let words: BTreeMap<&str, String> =
-        places::all(curve).into_iter().filter_map(|name| Some((name, places::explained(name)?))).collect();
+    let words: BTreeMap<&str, String> = places::all(&curve.series)
+        .into_iter()
+        .filter_map(|name| Some((name, places::explained(name)?)))
+        .collect();
     in_script(&words)
 }
 
@@ -202,7 +205,7 @@ fn points(curve: &Curve) -> Markup {
                 p.notice { "In " (open) " of " (trials) " trials the ledger does not close." }
             }
             @let explained: Vec<_> =
-                places::all(curve).into_iter().filter_map(|name| Some((name, places::explained(name)?))).collect();
+                places::all(&curve.series).into_iter().filter_map(|name| Some((name, places::explained(name)?))).collect();
             @if !explained.is_empty() {
                 ul.places { @for (name, words) in &explained { li { b { (name) } span { (words) } } } }
             }

@@ -1,231 +1,85 @@
-//! Drivers that took turns on the same card in a guest.
+//! The lab's results on a terminal.
 
-use crate::{Registers, Schema};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use kpps_results::lab::{Lab, Ratio, Row};
 use std::fmt::Write;
 
-/// The kind of a [`Lab`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum LabKind {
-    /// Drivers on one card.
-    #[default]
-    Lab,
-}
-
-/// Drivers on the same cards, and ours against the others.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Lab {
-    /// The version of this document.
-    pub schema: Schema,
-    /// The kind of this document.
-    pub kind: LabKind,
-    /// The version of kpps.
-    pub kpps_version: String,
-    /// The kernel by its name in the lab.
-    pub kernel: String,
-    /// Its package and version.
-    pub kernel_version: String,
-    /// QEMU's version.
-    pub qemu: String,
-    /// How often each driver was started anew.
-    pub rounds: u32,
-    /// The length of a window in ms.
-    pub window_ms: u64,
-    /// What the host offered in frames per second; nothing if it sent as fast as it could.
-    pub load_pps: Option<f64>,
-    /// Descriptors in each ring of kpps.
-    pub our_ring: u16,
-    /// Descriptors in each ring of testpmd.
-    pub dpdk_ring: u16,
-    /// What else was set, as it was asked for. Linux's drivers are as they come, with rings of 256, where nothing is.
-    pub settings: Vec<String>,
-    /// Whether everything that was asked for is there.
-    pub complete: bool,
-    /// What was measured.
-    pub rows: Vec<Row>,
-    /// kpps against the others.
-    pub ratios: Vec<Ratio>,
-    /// What could not be measured, and why.
-    pub failures: Vec<String>,
-}
-
-/// One driver at one workload.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Row {
-    /// What it did.
-    pub workload: String,
-    /// Whose driver.
-    pub driver: String,
-    /// How it reached its card.
-    pub backend: String,
-    /// The card.
-    pub device: String,
-    /// Whether the machine has an IOMMU.
-    pub iommu: bool,
-    /// The guest's processors.
-    pub vcpus: u8,
-    /// Frames per second in each window: sent, taken or passed on, over both directions.
-    pub pps: Vec<f64>,
-    /// Their median.
-    pub median_pps: f64,
-    /// What the host sent per second, if it did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sent_pps: Option<f64>,
-    /// Interrupts of cards per second.
-    pub interrupts_per_s: f64,
-    /// Share of the guest's processor that was not idle. A driver that polls is never idle.
-    pub cpu_busy: f64,
-    /// Register reads and writes for each frame, traced in QEMU after the windows.
-    pub registers_per_packet: Option<Registers>,
-    /// Frames that the host sent in all.
-    pub sent: u64,
-    /// Frames that were due and that the host could not send.
-    pub unsent: u64,
-    /// Frames lost, by place.
-    pub drops: BTreeMap<String, u64>,
-    /// Frames that ended somewhere beyond those that were sent: counters that overlap, or traffic of others.
-    pub surplus: u64,
-}
-
-/// kpps against another driver, in the same boot.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Ratio {
-    /// What they did.
-    pub workload: String,
-    /// The other driver.
-    pub over: String,
-    /// How kpps reached its card.
-    pub backend: String,
-    /// The card.
-    pub device: String,
-    /// The median of the rounds' ratios.
-    pub ratio: f64,
-    /// The smallest of them.
-    pub min: f64,
-    /// The largest.
-    pub max: f64,
-}
-
-impl Ratio {
-    /// Of `row`, which is kpps's, over the driver `over`: the median of `ratios`; nothing if there are none.
-    pub fn of(row: &Row, over: &str, ratios: &[f64]) -> Option<Self> {
-        let round = |value: f64| (value * 1000.0).round() / 1000.0;
-        Some(Self {
-            workload: row.workload.clone(),
-            over: over.into(),
-            backend: row.backend.clone(),
-            device: row.device.clone(),
-            ratio: round(median(ratios.iter().copied())?),
-            min: round(ratios.iter().copied().fold(f64::INFINITY, f64::min)),
-            max: round(ratios.iter().copied().fold(0.0, f64::max)),
-        })
+/// A line for each driver at each workload, and kpps against the others.
+pub fn table(lab: &Lab) -> String {
+    let mut text = format!(
+        "{} ({}) in QEMU {} (TCG, one processor, frames of 64 B with FCS)\n\
+         QEMU's cards have no wire limit: rates above 1488 kpps are those of the emulation.\n\
+         rings: kpps {}, DPDK {}{}\n\n",
+        lab.kernel,
+        lab.kernel_version,
+        lab.qemu,
+        lab.our_ring,
+        lab.dpdk_ring,
+        lab.settings.iter().map(|setting| format!("; {setting}")).collect::<String>()
+    );
+    let _ = writeln!(
+        text,
+        "{:<7} {:<8} {:<6} {:<7} {:>9} {:>19}  {:>8} {:>9} {:>6} {:>9}  lost",
+        "device",
+        "workload",
+        "driver",
+        "backend",
+        "kpps",
+        "min–max",
+        "offered",
+        "IRQs/s",
+        "CPU %",
+        "regs/pkt"
+    );
+    for row in &lab.rows {
+        text += &line(row);
     }
-}
-
-/// The middle value.
-pub fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() % 2 {
-        _ if values.is_empty() => None,
-        1 => Some(values[middle]),
-        _ => Some((values[middle - 1] + values[middle]) / 2.0),
+    if !lab.ratios.is_empty() {
+        text += "\nkpps against the others, in the same boot: the median of the rounds, and min–max\n";
     }
-}
-
-impl Lab {
-    /// The document as JSON.
-    ///
-    /// # Errors
-    /// None for results of the lab.
-    pub fn to_json(&self) -> serde_json::Result<String> {
-        serde_json::to_string_pretty(self).map(|json| json + "\n")
-    }
-
-    /// What a person sees.
-    pub fn table(&self) -> String {
-        let mut text = format!(
-            "{} ({}) in QEMU {} (TCG, one processor, frames of 64 B with FCS)\n\
-             QEMU's cards have no wire limit: rates above 1488 kpps are those of the emulation.\n\
-             rings: kpps {}, DPDK {}{}\n\n",
-            self.kernel,
-            self.kernel_version,
-            self.qemu,
-            self.our_ring,
-            self.dpdk_ring,
-            self.settings.iter().map(|setting| format!("; {setting}")).collect::<String>()
-        );
+    for ratio in &lab.ratios {
+        let Ratio { workload, over, backend, device, ratio, min, max } = ratio;
         let _ = writeln!(
             text,
-            "{:<7} {:<8} {:<6} {:<7} {:>9} {:>19}  {:>8} {:>9} {:>6} {:>9}  lost",
-            "device",
-            "workload",
-            "driver",
-            "backend",
-            "kpps",
-            "min–max",
-            "offered",
-            "IRQs/s",
-            "CPU %",
-            "regs/pkt"
+            "{device:<7} {workload:<8} {backend:<4} over {over:<5} {ratio:>7.2}  {min:.2}–{max:.2}"
         );
-        for row in &self.rows {
-            text += &row.line();
-        }
-        if !self.ratios.is_empty() {
-            text += "\nkpps against the others, in the same boot: the median of the rounds, and min–max\n";
-        }
-        for ratio in &self.ratios {
-            let Ratio { workload, over, backend, device, ratio, min, max } = ratio;
-            let _ = writeln!(
-                text,
-                "{device:<7} {workload:<8} {backend:<4} over {over:<5} {ratio:>7.2}  {min:.2}–{max:.2}"
-            );
-        }
-        for failure in &self.failures {
-            let _ = write!(text, "\nNot measured: {failure}");
-        }
-        text
     }
+    for failure in &lab.failures {
+        let _ = write!(text, "\nNot measured: {failure}");
+    }
+    text
 }
 
-impl Row {
-    fn line(&self) -> String {
-        let kpps = |pps: f64| format!("{:.1}", pps / 1e3);
-        let min = self.pps.iter().copied().fold(f64::INFINITY, f64::min);
-        let max = self.pps.iter().copied().fold(0.0, f64::max);
-        let lost: Vec<_> =
-            self.drops.iter().filter(|(_, n)| **n > 0).map(|(place, n)| self.share(place, *n)).collect();
-        let unsent = (self.unsent > 0).then(|| self.share("not sent", self.unsent));
-        let surplus = (self.surplus > 0).then(|| self.share("more than sent", self.surplus));
-        let iommu = if self.iommu && self.backend == "kernel" { "+iommu" } else { "" };
-        format!(
-            "{:<7} {:<8} {:<6} {:<7} {:>9} {:>19}  {:>8} {:>9.0} {:>6.0} {:>9}  {}\n",
-            self.device,
-            self.workload,
-            self.driver,
-            format!("{}{iommu}", self.backend),
-            kpps(self.median_pps),
-            format!("{}–{}", kpps(min), kpps(max)),
-            self.sent_pps.map_or_else(|| "–".into(), kpps),
-            self.interrupts_per_s,
-            self.cpu_busy * 100.0,
-            self.registers_per_packet
-                .map_or_else(|| "–".into(), |each| format!("{:.3}", each.read + each.write)),
-            lost.into_iter().chain(unsent).chain(surplus).collect::<Vec<_>>().join(", "),
-        )
-    }
+/// The line of one driver at one workload.
+fn line(row: &Row) -> String {
+    let kpps = |pps: f64| format!("{:.1}", pps / 1e3);
+    let min = row.pps.iter().copied().fold(f64::INFINITY, f64::min);
+    let max = row.pps.iter().copied().fold(0.0, f64::max);
+    let lost: Vec<_> =
+        row.drops.iter().filter(|(_, n)| **n > 0).map(|(place, n)| share(row, place, *n)).collect();
+    let unsent = (row.unsent > 0).then(|| share(row, "not sent", row.unsent));
+    let surplus = (row.surplus > 0).then(|| share(row, "more than sent", row.surplus));
+    let iommu = if row.iommu && row.backend == "kernel" { "+iommu" } else { "" };
+    format!(
+        "{:<7} {:<8} {:<6} {:<7} {:>9} {:>19}  {:>8} {:>9.0} {:>6.0} {:>9}  {}\n",
+        row.device,
+        row.workload,
+        row.driver,
+        format!("{}{iommu}", row.backend),
+        kpps(row.median_pps),
+        format!("{}–{}", kpps(min), kpps(max)),
+        row.sent_pps.map_or_else(|| "–".into(), kpps),
+        row.interrupts_per_s,
+        row.cpu_busy * 100.0,
+        row.registers_per_packet.map_or_else(|| "–".into(), |each| format!("{:.3}", each.read + each.write)),
+        lost.into_iter().chain(unsent).chain(surplus).collect::<Vec<_>>().join(", "),
+    )
+}
 
-    /// "ring 12 %" of what the host was to send.
-    fn share(&self, place: &str, count: u64) -> String {
-        match self.sent + self.unsent {
-            0 => format!("{place} {count}"),
-            due => format!("{place} {:.1} %", count as f64 / due as f64 * 100.0),
-        }
+/// "ring 12 %" of what the host was to send.
+fn share(row: &Row, place: &str, count: u64) -> String {
+    match row.sent + row.unsent {
+        0 => format!("{place} {count}"),
+        due => format!("{place} {:.1} %", count as f64 / due as f64 * 100.0),
     }
 }
 
@@ -233,6 +87,7 @@ impl Row {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use kpps_results::Registers;
 
     #[test]
     fn the_document_has_its_fields_and_the_table_its_lines() {
@@ -263,7 +118,7 @@ mod tests {
         assert_eq!(json["rows"][0]["median_pps"], 200.0);
         assert_eq!(json["rows"][0]["registers_per_packet"]["read"], 0.25);
         assert_eq!(json["ratios"][0]["ratio"], 3.0);
-        let table = lab.table();
+        let table = table(&lab);
         assert!(
             table.contains("ring 80.0 %") && table.contains("0.1–0.3") && table.contains("0.750"),
             "{table}"

@@ -1,42 +1,29 @@
-//! The results of kpps: one schema, and everything that presents it.
+//! Results as people see them: text, HTML, CSV.
 //!
-//! [`Curve`] is the document: how much was delivered at each offered load, what became of the
-//! rest, and in which environment. Its JSON is described by `schema/kpps-1.json`. Everything else
-//! is made from it: [`text::table`] and [`text::plot`] for a terminal, [`csv()`] for other tools,
-//! [`html()`] for people who would rather look than read.
+//! The documents are those of the crate `results`. [`text::table`] and [`text::plot`] show a curve on a terminal,
+//! [`csv()`] serves other tools, [`html()`] makes a page. The other kinds of documents have a module each.
 //!
-//! Nothing here knows how results are made, and nothing asks for the time or the machine it runs
-//! on: the same document gives the same bytes everywhere.
+//! Nothing here measures, and nothing asks for the time or for the machine it runs on: the same document gives
+//! the same bytes everywhere.
 #![forbid(unsafe_code)]
 
 pub mod certificate;
 pub mod comparison;
 mod csv;
 mod drawing;
-mod format;
 pub mod grid;
 mod html;
-pub mod inventory;
 pub mod lab;
 pub mod ndr;
 mod page;
-mod places;
+mod remarks;
 pub mod rfc2544;
-pub mod room;
 mod rows;
-mod run;
-mod schema;
-mod sentences;
 pub mod study;
 pub mod text;
 pub mod trial;
 
 pub use csv::csv;
 pub use html::html;
+pub use remarks::{clock_error, remarks};
 pub use rows::rows_csv;
-pub use run::{AppRun, Offered, PortRun, ProcessorTime, Run, RunKind, Stream};
-pub use schema::{
-    Cpu, Curve, Environment, Kind, Latency, Ledger, NOT_SENT, Point, Registers, Schema, Series, UNEXPLAINED,
-    clock_error, remarks, rounded, schema, to_json,
-};
-pub use sentences::two_sentences;

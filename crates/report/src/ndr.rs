@@ -1,168 +1,308 @@
-//! A search for the highest load that is delivered, with all of its trials.
+//! A search as a page to look at.
 
-pub(crate) mod page;
+use crate::{drawing, page, remarks};
+use kpps_results::ndr::{Ndr, SearchTrial};
+use kpps_results::study::{Figure, Line};
+use kpps_results::{Ledger, UNEXPLAINED};
+use maud::{Markup, html as markup};
+use std::collections::{BTreeMap, BTreeSet};
 
-pub use page::page;
-
-use crate::{Cpu, Latency, Ledger, Schema};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-
-/// Nothing is known of it.
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
+/// The search as one self-contained HTML page without script: what was found, delivered against offered load, loss by
+/// place, latency and what the processors did over the load, on what it was measured, and every trial. Light and dark
+/// follow the reader's system.
+pub fn page(search: &Ndr) -> String {
+    let title = format!("{}: {} B", search.testbed.join(" and "), search.sizes_name());
+    let body = markup! {
+        header { div {
+            h1 { (search.testbed.join(" and ")) }
+            p.setting { "Frames of " (search.sizes_name()) " B with FCS" @if let Some(traffic) = &search.traffic { ", " (traffic) } ", " (kpps(search.min_pps)) " to "
+                (kpps(search.max_pps)) " kpps" @if search.both_ways { " each way" } }
+        } }
+        main {
+            div.lead { p { (found(search)) "." } }
+            @for notice in notices(search) { p.notice role="status" { (notice) } }
+            section { h2 { "What was found" } div.scroll { (goals(search)) } }
+            @for drawing in drawings(search) { section { (drawing) } }
+            (environment(&search.environment))
+            section { h2 { "Every trial" } div.scroll { (trials(&search.trials)) } }
+        }
+        footer { p { "Made by kpps " (search.kpps_version) "; " (search.trials.len()) " trials, " (search.measured_s) " s of load." } }
+    };
+    page::page(&title, &[page::CSS, drawing::CSS], &body)
 }
 
-/// The kind of an [`Ndr`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum NdrKind {
-    /// A search for several loss ratios.
-    #[default]
-    Ndr,
+pub(crate) fn kpps(pps: f64) -> String {
+    format!("{:.1}", pps / 1e3)
 }
 
-/// What a search found. Loads are frames per second in each direction.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Ndr {
-    /// The version of this document.
-    pub schema: Schema,
-    /// The kind of this document.
-    pub kind: NdrKind,
-    /// The version of kpps.
-    pub kpps_version: String,
-    /// What was measured.
-    pub testbed: Vec<String>,
-    /// Size of each frame in bytes with FCS; of a mix the mean, rounded.
-    pub frame_bytes_with_fcs: u32,
-    /// The mix of sizes, if they differ.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mix: Option<crate::trial::Mix>,
-    /// How frames differ from the usual ones: addresses, flows, VLANs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub traffic: Option<String>,
-    /// Frames were offered in both directions.
-    pub both_ways: bool,
-    /// The lowest load that was asked for, in frames per second.
-    pub min_pps: f64,
-    /// The highest, in frames per second.
-    pub max_pps: f64,
-    /// The highest rate that the sender can send in each direction, in frames per second, measured before the search through
-    /// what is between the ports; null where that does not limit it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ceiling_pps: Option<f64>,
-    /// What it was measured on, by name: kernel, processors, ports; machine, chip, driver.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub environment: BTreeMap<String, String>,
-    /// The goals and what was found.
-    pub goals: Vec<SearchGoal>,
-    /// What was delivered at the highest load (MRR), in frames per second: the mean of its trials.
-    pub mrr_pps: Option<f64>,
-    /// What plain bisection finds beside it, if it was asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bisection: Option<PlainBisection>,
-    /// Every trial of the search, in order, those of an earlier run first.
-    pub trials: Vec<SearchTrial>,
-    /// How long all trials took together, in s.
-    pub measured_s: f64,
-    /// Every goal is reached; false after an interruption or at the time limit.
-    pub complete: bool,
-    /// What failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trouble: Option<String>,
+/// What was found, in one line.
+pub(crate) fn found(search: &Ndr) -> String {
+    let goals = search.goals.iter().map(|goal| match goal.lower_pps {
+        Some(pps) => format!("{} {} kpps", goal.name, kpps(pps)),
+        None => format!("{} not found", goal.name),
+    });
+    goals.collect::<Vec<_>>().join(", ")
 }
 
-/// A goal, and what was found (draft-ietf-bmwg-mlrsearch).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct SearchGoal {
-    /// `NDR` or `PDR`.
-    pub name: String,
-    /// Loss ratio up to which a trial counts as one of low loss.
-    pub loss_ratio: f64,
-    /// Share of the time at a load that may be of high loss.
-    pub exceed_ratio: f64,
-    /// Largest distance of the bounds, relative to the upper one.
-    pub width: f64,
-    /// Length of a trial, in s.
-    pub trial_s: f64,
-    /// Time after which a load is decided, in s.
-    pub sum_s: f64,
-    /// The largest load at which the goal is met, below the upper bound, in frames per second.
-    pub lower_pps: Option<f64>,
-    /// The smallest load at which it is not; null if it is met at the highest.
-    pub upper_pps: Option<f64>,
-    /// The conditional throughput at the lower bound, in frames per second.
-    pub conditional_pps: Option<f64>,
-    /// Of the frames that were missing above the lower bound, at least half had not been sent: the bound is the sender's, and what is between the ports
-    /// may do better.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub limited_by_sender: bool,
-    /// The bounds are as close as asked.
-    pub done: bool,
+/// What a reader must know before anything else.
+pub(crate) fn notices(search: &Ndr) -> Vec<String> {
+    let mut notices = Vec::new();
+    if !search.complete {
+        notices.push("The search is not finished: the same command goes on.".into());
+    }
+    notices.extend(search.trouble.clone());
+    let upper = search.goals.iter().filter_map(|goal| goal.upper_pps).reduce(f64::max);
+    if let (Some(ceiling), Some(upper)) = (search.ceiling_pps, upper)
+        && upper > ceiling
+    {
+        notices.push(format!(
+            "The sender can send {} kpps here: it is the limit of what was found, not what is between the ports.",
+            kpps(ceiling)
+        ));
+    }
+    notices.extend(sender_limit(search));
+    notices.extend(clock_error(search));
+    let unexplained: i128 = search.trials.iter().map(|trial| trial.ledger.unexplained().max(0)).sum();
+    if unexplained > 0 {
+        notices.push(format!("No place accounts for {unexplained} frames."));
+    }
+    notices
 }
 
-/// What plain bisection found.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct PlainBisection {
-    /// The highest load that was seen without loss, in frames per second; null if there was none.
-    pub lower_pps: Option<f64>,
-    /// Its trials, in order.
-    pub trials: Vec<SearchTrial>,
+/// What is to be said if the sender was the limit.
+pub fn sender_limit(search: &Ndr) -> Option<String> {
+    let goals: Vec<_> =
+        search.goals.iter().filter(|goal| goal.limited_by_sender).map(|goal| goal.name.as_str()).collect();
+    (!goals.is_empty()).then(|| {
+        format!(
+            "{} tell the sender's limit, not that of what is between the ports: most of the frames missing there were never sent.",
+            goals.join(" and ")
+        )
+    })
 }
 
-/// A trial of a search.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct SearchTrial {
-    /// The intended load, in frames per second.
-    pub load_pps: f64,
-    /// The intended duration, in s.
-    pub seconds: f64,
-    /// Frames that were sent.
-    pub sent: u64,
-    /// Frames that could not be sent at their time. They count as lost.
-    pub unsent: u64,
-    /// Frames that were delivered whole.
-    pub delivered: u64,
-    /// Frames that were not delivered, over frames that were due: 0 to 1.
-    pub loss_ratio: f64,
-    /// Time from sending to delivery.
-    #[serde(default)]
-    pub latency_ns: Latency,
-    /// Where each frame of the trial ended, those of a warm-up among them.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub ledger: Ledger,
-    /// What the processors did, all of the testbed's together.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub cpu: Cpu,
-    /// How long after an overload a frame was lost last, in s, if that was asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub recovery_s: Option<f64>,
+/// What is to be said of its latencies, if they are by two clocks.
+pub fn clock_error(search: &Ndr) -> Option<String> {
+    remarks::clock_error(search.trials.iter().map(|trial| trial.latency_ns))
 }
 
-impl Ndr {
-    /// What is to be said if the sender was the limit.
-    pub fn sender_limit(&self) -> Option<String> {
-        let goals: Vec<_> =
-            self.goals.iter().filter(|goal| goal.limited_by_sender).map(|goal| goal.name.as_str()).collect();
-        (!goals.is_empty()).then(|| {
-            format!(
-                "{} tell the sender's limit, not that of what is between the ports: most of the frames missing there were never sent.",
-                goals.join(" and ")
-            )
+/// What it was measured on.
+pub(crate) fn environment(environment: &BTreeMap<String, String>) -> Markup {
+    markup! {
+        @if !environment.is_empty() {
+            section { h2 { "Measured on" } dl { @for (name, what) in environment { dt { (name) } dd { (what) } } } }
+        }
+    }
+}
+
+/// What the trials show over their loads.
+pub(crate) fn drawings(search: &Ndr) -> Vec<Markup> {
+    let mut drawings = vec![drawing::lines(&delivered(search)), lost(search)];
+    if search.trials.iter().any(|trial| trial.latency_ns.p50.is_some()) {
+        drawings.push(drawing::lines(&latency(search)));
+    }
+    if search.trials.iter().any(|trial| trial.cpu.busy() > 0.0) {
+        drawings.push(processors(search));
+    }
+    drawings
+}
+
+pub(crate) fn goals(search: &Ndr) -> Markup {
+    let names = ["goal", "loss up to", "exceed ratio", "lower, kpps", "upper, kpps", "conditional, kpps"];
+    let or_dash = |pps: Option<f64>| pps.map_or("–".into(), kpps);
+    markup! {
+        table {
+            thead { tr { @for name in names { th scope="col" { (name) } } } }
+            tbody {
+                @for goal in &search.goals {
+                    tr {
+                        th scope="row" { (goal.name) }
+                        td { (goal.loss_ratio * 100.0) " %" } td { (goal.exceed_ratio * 100.0) " %" }
+                        td { (or_dash(goal.lower_pps)) } td { (or_dash(goal.upper_pps)) } td { (or_dash(goal.conditional_pps)) }
+                    }
+                }
+                tr { th scope="row" { "MRR" } td {} td {} td { (or_dash(search.mrr_pps)) } td {} td {} }
+                @if let Some(plain) = &search.bisection {
+                    tr { th scope="row" { "bisection" } td {} td {} td { (or_dash(plain.lower_pps)) } td {} td {} }
+                }
+                @if let Some(ceiling) = search.ceiling_pps {
+                    tr { th scope="row" { "the sender can" } td {} td {} td { (kpps(ceiling)) } td {} td {} }
+                }
+            }
+        }
+    }
+}
+
+/// A quantity of each trial over its load.
+fn over_load(search: &Ndr, name: &str, of: impl Fn(&SearchTrial) -> Option<f64>) -> Line {
+    let mut points: Vec<_> =
+        search.trials.iter().filter_map(|trial| Some((trial.load_pps / 1e3, of(trial)?))).collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    Line { name: name.into(), points }
+}
+
+fn delivered(search: &Ndr) -> Figure {
+    let rate = |trial: &SearchTrial| Some(trial.load_pps * (1.0 - trial.loss_ratio) / 1e3);
+    let all = |trial: &SearchTrial| Some(trial.load_pps / 1e3);
+    Figure {
+        title: "Delivered against offered load".into(),
+        x: "offered, kpps".into(),
+        y: "delivered, kpps".into(),
+        lines: vec![over_load(search, "delivered", rate), over_load(search, "all of it", all)],
+    }
+}
+
+/// Everything that was lost at each load, by place.
+fn lost(search: &Ndr) -> Markup {
+    let ledger = |trial: &SearchTrial| match trial.ledger.sent {
+        // Of an earlier version nothing is known but how much.
+        0 => Ledger {
+            sent: trial.sent,
+            unsent: trial.unsent,
+            delivered: trial.delivered,
+            dropped: [("between the ports".to_owned(), trial.sent.saturating_sub(trial.delivered))].into(),
+            ..Ledger::default()
+        },
+        _ => trial.ledger.clone(),
+    };
+    let ledgers: Vec<_> = search.trials.iter().map(|trial| (trial.load_pps, ledger(trial))).collect();
+    let places: BTreeSet<String> =
+        ledgers.iter().flat_map(|(_, it)| it.losses()).map(|(place, _)| place.to_owned()).collect();
+    let share = |place: &str| {
+        piled(&ledgers, |it| {
+            let frames = it.losses().iter().find(|loss| loss.0 == place).map_or(0, |loss| loss.1);
+            100.0 * frames as f64 / (it.sent + it.unsent).max(1) as f64
         })
+    };
+    let figure = Figure {
+        title: "Lost, by place".into(),
+        x: "offered, kpps".into(),
+        y: "% of the frames that were due".into(),
+        lines: places.iter().map(|place| Line { points: share(place), name: place.clone() }).collect(),
+    };
+    let colours: Vec<_> = places.iter().enumerate().map(|(index, place)| colour(index, place)).collect();
+    markup! {
+        @if places.is_empty() { h2 { (figure.title) } p.hint { "Nothing was lost at any load." } }
+        @else { (drawing::layers(&figure, &colours, None)) }
     }
+}
 
-    /// What is to be said of its latencies, if they are by two clocks.
-    pub fn clock_error(&self) -> Option<String> {
-        crate::clock_error(self.trials.iter().map(|trial| trial.latency_ns))
+/// The colour of a place, by its number.
+pub(crate) fn colour(index: usize, place: &str) -> String {
+    if place == UNEXPLAINED { "warn".into() } else { format!("p{}", index % 8) }
+}
+
+/// The mean of a quantity at each load, by load in kpps.
+fn piled<T>(all: &[(f64, T)], of: impl Fn(&T) -> f64) -> Vec<(f64, f64)> {
+    let mut loads: Vec<f64> = all.iter().map(|(load, _)| *load).collect();
+    loads.sort_by(f64::total_cmp);
+    loads.dedup();
+    let mean = |load: f64| {
+        let at: Vec<f64> = all.iter().filter(|(it, _)| *it == load).map(|(_, it)| of(it)).collect();
+        at.iter().sum::<f64>() / at.len().max(1) as f64
+    };
+    loads.into_iter().map(|load| (load / 1e3, mean(load))).collect()
+}
+
+/// What the processors did at each load, by kind.
+fn processors(search: &Ndr) -> Markup {
+    type Kind = (&'static str, &'static str, fn(&kpps_results::Cpu) -> f64);
+    let kinds: [Kind; 4] = [
+        ("interrupts", "k0", |cpu| cpu.hardirq),
+        ("softirqs", "k1", |cpu| cpu.softirq),
+        ("threads", "k2", |cpu| cpu.thread),
+        ("polls that found nothing", "k3", |cpu| cpu.empty_polls),
+    ];
+    let all: Vec<_> = search.trials.iter().map(|trial| (trial.load_pps, trial.cpu)).collect();
+    let kinds = kinds.iter().filter(|(.., of)| all.iter().any(|(_, cpu)| of(cpu) > 0.0));
+    let line =
+        |(name, _, of): &Kind| Line { name: (*name).into(), points: piled(&all, |cpu| 100.0 * of(cpu)) };
+    let figure = Figure {
+        title: "What the processors did".into(),
+        x: "offered, kpps".into(),
+        y: "% of their time".into(),
+        lines: kinds.clone().map(line).collect(),
+    };
+    let colours: Vec<_> = kinds.map(|(_, colour, _)| (*colour).to_owned()).collect();
+    drawing::layers(&figure, &colours, Some(100.0 / 1.05))
+}
+
+fn latency(search: &Ndr) -> Figure {
+    let us = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e3);
+    Figure {
+        title: "Latency".into(),
+        x: "offered, kpps".into(),
+        y: "µs".into(),
+        lines: vec![
+            over_load(search, "half within", |trial| us(trial.latency_ns.p50)),
+            over_load(search, "99 % within", |trial| us(trial.latency_ns.p99)),
+        ],
     }
+}
 
-    /// The document as JSON, ending in a newline.
-    ///
-    /// # Errors
-    /// None for numbers that are finite.
-    pub fn to_json(&self) -> serde_json::Result<String> {
-        serde_json::to_string_pretty(self).map(|json| json + "\n")
+pub(crate) fn trials<'t>(trials: impl IntoIterator<Item = &'t SearchTrial>) -> Markup {
+    let names = ["load, kpps", "s", "sent", "unsent", "delivered", "loss, %", "p50, µs", "p99, µs"];
+    let us = |ns: Option<u64>| ns.map_or("–".into(), |ns| format!("{:.1}", ns as f64 / 1e3));
+    markup! {
+        table {
+            thead { tr { @for name in names { th scope="col" { (name) } } } }
+            tbody { @for trial in trials {
+                tr {
+                    th scope="row" { (kpps(trial.load_pps)) } td { (trial.seconds) }
+                    @for frames in [trial.sent, trial.unsent, trial.delivered] { td { (frames) } }
+                    td { (format!("{:.4}", trial.loss_ratio * 100.0)) }
+                    @for ns in [trial.latency_ns.p50, trial.latency_ns.p99] { td { (us(ns)) } }
+                }
+            } }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kpps_results::NOT_SENT;
+    use kpps_results::ndr::SearchGoal;
+
+    #[test]
+    fn each_trial_is_drawn_and_listed() {
+        let trial = |kpps: u64, lost: u64, unsent: u64| SearchTrial {
+            load_pps: kpps as f64 * 1e3,
+            seconds: 1.0,
+            sent: 1000 - unsent,
+            unsent,
+            delivered: 1000 - unsent - lost,
+            loss_ratio: (lost + unsent) as f64 / 1000.0,
+            ..SearchTrial::default()
+        };
+        let goal = SearchGoal {
+            name: "NDR".into(),
+            lower_pps: Some(200e3),
+            upper_pps: Some(300e3),
+            ..SearchGoal::default()
+        };
+        let mut search = Ndr {
+            testbed: vec!["packet:a".into(), "packet:b".into()],
+            goals: vec![goal],
+            trials: vec![trial(400, 100, 50), trial(200, 0, 0), trial(300, 10, 0)],
+            ceiling_pps: Some(410e3),
+            ..Ndr::default()
+        };
+        let text = page(&search);
+        for words in ["NDR 200.0 kpps", NOT_SENT, "15.0000", "410.0", "not finished", "between the ports"] {
+            assert!(text.contains(words), "{words}");
+        }
+        // Three points on each of two lines, and none without latency.
+        assert_eq!(text.matches("r=\"2.6\"").count(), 6);
+        assert!(!text.contains("<script") && !text.contains("What the processors did"));
+        // With what is known of places and processors.
+        let ledger = Ledger { sent: 950, unsent: 50, delivered: 850, ..Ledger::default() };
+        search.trials[0].ledger = Ledger { dropped: [("pb backlog".to_owned(), 70)].into(), ..ledger };
+        search.trials[0].cpu = kpps_results::Cpu { softirq: 0.25, ..kpps_results::Cpu::default() };
+        let text = page(&search);
+        for words in ["pb backlog", UNEXPLAINED, "No place accounts for 30 frames", "What the processors did"]
+        {
+            assert!(text.contains(words), "{words}");
+        }
     }
 }

@@ -1,540 +1,254 @@
-//! A trial on real ports: what was offered, what came, and where the rest is.
+//! A trial as a page to look at.
 
-mod page;
-
-pub use page::page;
-
-use crate::certificate::{Gaps, Sender};
-use crate::{Latency, Schema};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use crate::drawing::{self, Part, band, bars, legend, percentiles};
+use crate::ndr::environment;
+use crate::page;
+use kpps_results::trial::{Direction, Trial};
+use maud::{Markup, html as markup};
 use std::collections::BTreeMap;
 
-/// The kind of a [`Trial`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum TrialKind {
-    /// One trial.
-    #[default]
-    Trial,
-}
-
-/// One trial between two ports with the device under test between them. `sent = received + lost`; duplicates are counted
-/// apart, damaged frames are received ones.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Trial {
-    /// The version of this document.
-    pub schema: Schema,
-    /// The kind of this document.
-    pub kind: TrialKind,
-    /// The version of kpps.
-    pub kpps_version: String,
-    /// The two ports by name, or one testbed that has none: the machine room, a guest.
-    pub testbed: Vec<String>,
-    /// Size of each frame in bytes with FCS; of a mix the mean, rounded.
-    pub frame_bytes_with_fcs: u32,
-    /// The mix of sizes, if they differ.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mix: Option<Mix>,
-    /// How frames differ from the usual ones: addresses, flows, VLANs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub traffic: Option<String>,
-    /// The frames are those of a capture.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub replay: Option<TrialReplay>,
-    /// Frames per second that were asked for, in each direction; null for as many as possible.
-    pub offered_pps: Option<f64>,
-    /// How frames followed each other, if not evenly.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shape: Option<String>,
-    /// Frames of this size per second on the slower of the two links, if the speed is known.
-    pub line_rate_pps: Option<f64>,
-    /// How long frames were to be sent, in s.
-    pub duration_s: f64,
-    /// How long frames were sent, in s.
-    pub seconds: f64,
-    /// False if it was interrupted, or a port failed.
-    pub complete: bool,
-    /// What failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trouble: Option<String>,
-    /// Learning frames came through each direction before the trial.
-    pub learned: bool,
-    /// Frames that were due.
-    pub intended: u64,
-    /// Frames that were sent.
-    pub sent: u64,
-    /// Frames that could not be sent at their time. They count as lost against the load, but not in `lost`.
-    pub unsent: u64,
-    /// Frames that arrived, each counted once; damaged ones are among them.
-    pub received: u64,
-    /// Frames that were sent and did not arrive.
-    pub lost: u64,
-    /// Frames that arrived again.
-    pub duplicated: u64,
-    /// Frames that came after one of the same flow sent later (RFC 4737).
-    pub reordered: u64,
-    /// Damaged frames.
-    pub corrupted: u64,
-    /// Frames that came and are not of this trial.
-    pub foreign: u64,
-    /// Frames that did not arrive whole, unsent ones among them, over frames that were due: 0 to 1.
-    pub loss_ratio: f64,
-    /// Frames sent, per second.
-    pub sent_pps: f64,
-    /// Frames received, per second of sending.
-    pub received_pps: f64,
-    /// Bits sent per second.
-    #[serde(default)]
-    pub sent_bps: BitRates,
-    /// Time from giving a frame to the port until its arrival, of frames that came whole; each direction says by whose time.
-    pub latency_ns: Latency,
-    /// The clocks that latencies go by, if those of the two ports are not the same.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub clocks: Option<Clocks>,
-    /// What the sender can do.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sender: Option<Sender>,
-    /// The file that has the frames to which something happened, if there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub capture: Option<Capture>,
-    /// What it was measured on, by name: kernel, processors, ports.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub environment: BTreeMap<String, String>,
-    /// Each direction by itself. None where there are no ports: then what is counted belongs to the measured time, and the ledger to
-    /// the whole trial, its warm-up and end among them.
-    pub directions: Vec<Direction>,
-    /// Where each frame ended.
-    pub ledger: TrialLedger,
-    /// What was counted at each interface that was looked at, from before the trial until after it, without zeros.
-    pub interfaces: BTreeMap<String, BTreeMap<String, u64>>,
-    /// What IP dropped in each other network namespace that was looked at.
-    pub ip: BTreeMap<String, BTreeMap<String, u64>>,
-    /// What each processor spent its time on, all programs together.
-    pub processors: Vec<Processor>,
-    /// Whose they are, one host after the other, if there are others than the one that this was measured from.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub hosts: Vec<TrialHost>,
-    /// Frames through the processors' backlogs and polls, those dropped there, and polls cut short, of the whole machine.
-    pub softnet: BTreeMap<String, u64>,
-    /// Interrupts of the whole machine, by their line in `/proc/interrupts`.
-    pub interrupts: BTreeMap<String, u64>,
-    /// Softirqs of the whole machine, by kind.
-    pub softirqs: BTreeMap<String, u64>,
-}
-
-/// The clocks of two ports on two hosts. Times from one to the other are corrected by what is known of their difference, and
-/// are as wrong as that may be.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Clocks {
-    /// How far the second port's clock was ahead of the first one's before the trial, in ns. Where they begin says nothing.
-    pub offset_ns: i64,
-    /// How wrong that may be, up or down, in ns: half of what the best question and its answer took on their way, for each
-    /// clock that is not this machine's.
-    pub error_ns: u64,
-    /// What the second clock gained on the first during the trial, in ns per s; null if it could not be read afterwards.
-    pub drift_ns_per_s: Option<f64>,
-    /// Questions asked, before and after.
-    pub pings: u64,
-    /// How they were asked: `udp`, or `grpc` where no datagrams come through.
-    pub over: String,
-}
-
-/// Whose time a frame's arrival is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ArrivalBy {
-    /// That of the program that receives: when it took the frame in, after it was woken.
-    #[default]
-    Program,
-    /// The kernel's: when it took the frame in from the interface.
-    Kernel,
-}
-
-/// How the times of arrival were taken that latencies go by.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Arrival {
-    /// Whose time it is.
-    pub by: ArrivalBy,
-    /// How much the clock of these times was set forward during the trial (back, below 0), in ns, if it was: then there are no
-    /// latencies.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub clock_set_ns: Option<i64>,
-}
-
-/// A capture that was sent as it is. Its frames carry no tags and are recognised by what they are: equal ones are counted together,
-/// damaged ones are foreign, and there are no latencies.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct TrialReplay {
-    /// The file that it is from.
-    pub file: String,
-    /// How many frames it has.
-    pub frames: u64,
-    /// How many of them have equals among the others, so that their order is not judged.
-    pub with_equals: u64,
-    /// What is not as it was seen, in words.
-    pub departures: Vec<String>,
-}
-
-/// A file with the frames that were duplicated, reordered, corrupted or foreign, each with why as its comment.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Capture {
-    /// Its path (pcapng).
-    pub file: String,
-    /// Frames that are in it.
-    pub frames: u64,
-    /// How many more there were: of each direction it has the first 1000 of each kind.
-    pub not_kept: u64,
-}
-
-/// A host that takes part in a trial.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct TrialHost {
-    /// Its agent's address; null for the host that this was measured from.
-    pub agent: Option<String>,
-    /// How many processors it has.
-    pub processors: usize,
-}
-
-/// Frames of several sizes that take turns.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Mix {
-    /// Its name, or its sizes in bytes with FCS with their weights.
-    pub name: String,
-    /// The mean size in bytes with FCS.
-    pub mean_bytes_with_fcs: f64,
-}
-
-/// Bits per second, by what is counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct BitRates {
-    /// On layer 1: frames with FCS, preamble and the least gap.
-    pub l1: f64,
-    /// On layer 2: frames with FCS.
-    pub l2: f64,
-}
-
-/// What became of the flows of one direction. A frame whose tag was damaged is of an unknown flow, and so is not among the
-/// received ones here.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Flows {
-    /// How many there are.
-    pub count: u32,
-    /// Those that lost frames.
-    pub lossy: u32,
-    /// Those of which nothing arrived.
-    pub silent: u32,
-    /// The 16 that lost most, or had frames out of order; the worst first.
-    pub worst: Vec<FlowCount>,
-}
-
-/// What became of one flow.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct FlowCount {
-    /// Its addresses and ports, as they were sent.
-    pub flow: String,
-    /// Frames that were sent.
-    pub sent: u64,
-    /// Frames that arrived, each counted once.
-    pub received: u64,
-    /// Frames that did not.
-    pub lost: u64,
-    /// Frames that came after one of the flow sent later.
-    pub reordered: u64,
-}
-
-/// What became of the frames of one size.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct SizeCount {
-    /// The size in bytes with FCS.
-    pub frame_bytes_with_fcs: u32,
-    /// Frames that were sent.
-    pub sent: u64,
-    /// Frames that arrived, each counted once; without those whose tag was damaged.
-    pub received: u64,
-    /// Frames that did not.
-    pub lost: u64,
-}
-
-/// One direction of a trial.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Direction {
-    /// The port that sends.
-    pub from: String,
-    /// The port that receives.
-    pub to: String,
-    /// Frames that were due.
-    pub intended: u64,
-    /// Frames that were sent.
-    pub sent: u64,
-    /// Frames that could not be sent at their time.
-    pub unsent: u64,
-    /// Frames that arrived, each counted once.
-    pub received: u64,
-    /// Frames that were sent and did not arrive.
-    pub lost: u64,
-    /// Frames that arrived again.
-    pub duplicated: u64,
-    /// Frames that came after one sent later.
-    pub reordered: u64,
-    /// Damaged frames.
-    pub corrupted: u64,
-    /// Frames that are not of this trial.
-    pub foreign: u64,
-    /// Time from sending to receiving.
-    pub latency_ns: Latency,
-    /// How the times of arrival were taken.
-    #[serde(default)]
-    pub arrival: Arrival,
-    /// How far apart frames were sent, if they were paced.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gaps: Option<Gaps>,
-    /// What became of the flows, if there are several.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub flows: Option<Flows>,
-    /// What became of the sizes of a mix.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub sizes: Vec<SizeCount>,
-}
-
-/// Where each frame of a trial on a real system ended:
-/// `intended = sent + unsent`, `sent = delivered + dropped + in flight + unexplained`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct TrialLedger {
-    /// Frames that were due.
-    pub intended: u64,
-    /// Frames that were sent.
-    pub sent: u64,
-    /// Frames that could not be sent at their time.
-    pub unsent: u64,
-    /// Frames that arrived, each counted once.
-    pub delivered: u64,
-    /// Frames lost, by the place that counted them.
-    pub dropped: BTreeMap<String, u64>,
-    /// Frames that queues still held when all was counted.
-    pub in_flight: u64,
-    /// The same frames by place.
-    pub in_flight_at: BTreeMap<String, u64>,
-    /// Frames that no place has counted; below 0 if places have counted more, frames of others among them.
-    pub unexplained: i64,
-}
-
-/// What a processor spent its time on, in s.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Processor {
-    /// In programs.
-    pub user_s: f64,
-    /// In the kernel on behalf of programs.
-    pub system_s: f64,
-    /// In interrupt handlers.
-    pub irq_s: f64,
-    /// In softirqs.
-    pub softirq_s: f64,
-    /// Idle.
-    pub idle_s: f64,
-    /// Taken by the host of a virtual machine.
-    pub steal_s: f64,
-    /// Cycles of its clock in which it was not idle; not there where they cannot be counted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cycles: Option<u64>,
-}
-
-impl Processor {
-    /// What it has spent since an earlier look.
-    #[must_use]
-    pub fn since(&self, before: &Self) -> Self {
-        Self {
-            user_s: self.user_s - before.user_s,
-            system_s: self.system_s - before.system_s,
-            irq_s: self.irq_s - before.irq_s,
-            softirq_s: self.softirq_s - before.softirq_s,
-            idle_s: self.idle_s - before.idle_s,
-            steal_s: self.steal_s - before.steal_s,
-            cycles: self.cycles.zip(before.cycles).map(|(now, then)| now.saturating_sub(then)),
-        }
-    }
-}
-
-impl TrialLedger {
-    /// What no place accounts for, from the rest.
-    #[must_use]
-    pub fn closed(self) -> Self {
-        let dropped: u64 = self.dropped.values().sum();
-        let in_flight = self.in_flight_at.values().sum();
-        let ended = i128::from(self.delivered) + i128::from(dropped) + i128::from(in_flight);
-        let unexplained = (i128::from(self.sent) - ended).clamp(i64::MIN.into(), i64::MAX.into()) as i64;
-        Self { in_flight, unexplained, ..self }
-    }
-}
-
-impl Clocks {
-    /// What a reader must know of them.
-    pub fn sentence(&self) -> String {
-        let us = |ns: f64| ns / 1e3;
-        let drift = self.drift_ns_per_s.map_or("how it drifts is not known".into(), |drift| {
-            format!("it gained {:.3} µs a second", us(drift))
-        });
-        format!(
-            "two clocks: the second port's is {:.1} µs ahead, within ±{:.1} µs, and {drift} ({} questions over {}); latencies from \
-             one host to the other are corrected by that, and as uncertain",
-            us(self.offset_ns as f64),
-            us(self.error_ns as f64),
-            self.pings,
-            self.over
-        )
-    }
-}
-
-impl Capture {
-    /// What a reader must know of it.
-    pub fn sentence(&self) -> String {
-        let more = match self.not_kept {
-            0 => String::new(),
-            more => format!("; {more} more were not kept"),
-        };
-        format!(
-            "{} has the {} frames that something happened to, each with what{more}",
-            self.file, self.frames
-        )
-    }
-}
-
-impl ArrivalBy {
-    /// In words.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Program => "by the program",
-            Self::Kernel => "by the kernel",
-        }
-    }
-}
-
-impl Trial {
-    /// By whose time frames arrived: what a reader of latencies must know. None in virtual time, where there is just one.
-    pub fn arrival(&self) -> Option<String> {
-        let mut all: Vec<_> =
-            self.directions.iter().map(|it| (it.arrival.by.name(), it.to.as_str())).collect();
-        match &all[..] {
-            [(first, _), rest @ ..] if rest.iter().any(|(by, _)| by != first) => {
-                all.sort_unstable();
-                let each = all.iter().map(|(by, port)| format!("{by} at {port}"));
-                Some(format!("arrival {}", each.collect::<Vec<_>>().join(", ")))
+/// The trial as one self-contained HTML page without script: where its frames ended, latency, what the processors did, what
+/// the sender can do, each direction, and all that was counted. Light and dark follow the reader's system.
+pub fn page(trial: &Trial) -> String {
+    let load = trial.offered_pps.map_or("as many as possible".into(), |pps| format!("{} kpps", kpps(pps)));
+    let title = format!("{}: {load}, frames of {}", trial.testbed.join(" and "), trial.frames_name());
+    let body = markup! {
+        header { div {
+            h1 { (trial.testbed.join(" and ")) }
+            p.setting { "Frames of " (trial.frames_name()) @if let Some(traffic) = &trial.traffic { ", " (traffic) } ", " (load) " for " (trial.duration_s) " s"
+                @if trial.directions.len() > 1 { ", each way" } }
+        } }
+        main {
+            div.lead { p {
+                (trial.received) " of " (trial.intended) " frames arrived, " (kpps(trial.received_pps)) " kpps; lost "
+                (trial.lost) ", not sent in time " (trial.unsent) "."
+            } }
+            @for notice in notices(trial) { p.notice role="status" { (notice) } }
+            section { h2 { "Where frames ended" } (ended(trial)) }
+            section { h2 { "Latency" } (latency(trial)) }
+            @if !trial.processors.is_empty() { section { h2 { "What the processors did" } (processors(trial)) } }
+            @if !trial.directions.is_empty() { section { h2 { "The sender" } (sender(trial)) } }
+            (environment(&trial.environment))
+            @if !trial.directions.is_empty() {
+                section { h2 { "Each direction" } div.scroll { (directions(&trial.directions)) } }
             }
-            [(by, _), ..] => Some(format!("arrival {by}")),
-            [] => None,
+            section { h2 { "All that was counted" } (counted(trial)) }
         }
-    }
+        footer { p { "Made by kpps " (trial.kpps_version) "." } }
+    };
+    page::page(&title, &[page::CSS, drawing::CSS], &body)
+}
 
-    /// Why latencies are missing: clocks that were set.
-    pub fn clocks_set(&self) -> Vec<String> {
-        let set = |way: &Direction| {
-            let us = way.arrival.clock_set_ns? as f64 / 1e3;
-            Some(format!(
-                "no latency at {}: the clock of the kernel's times was set by {us:+.1} µs during the trial",
-                way.to
-            ))
-        };
-        self.directions.iter().filter_map(set).collect()
-    }
+fn kpps(pps: f64) -> String {
+    format!("{:.1}", pps / 1e3)
+}
 
-    /// The processors' names: numbers, behind the agent's address where there are agents.
-    pub fn processor_names(&self) -> Vec<String> {
-        let of = |host: &TrialHost| {
-            let agent = host.agent.as_ref().map(|agent| format!("{agent} ")).unwrap_or_default();
-            (0..host.processors).map(move |number| format!("{agent}{number}")).collect::<Vec<_>>()
-        };
-        match &self.hosts[..] {
-            [] => (0..self.processors.len()).map(|number| number.to_string()).collect(),
-            hosts => hosts.iter().flat_map(of).collect(),
+/// What a reader must know before anything else.
+fn notices(trial: &Trial) -> Vec<String> {
+    let mut notices = Vec::new();
+    if let Some(trouble) = &trial.trouble {
+        notices.push(format!("The trial failed: {trouble}."));
+    } else if !trial.complete {
+        notices.push("The trial was interrupted.".into());
+    }
+    if !trial.learned {
+        notices.push("No frame came through before the trial.".into());
+    }
+    if trial.sender.as_ref().is_some_and(|sender| sender.exceeded) {
+        notices.push("The load is above what the sender can send: part of the loss is the sender's.".into());
+    }
+    if trial.ledger.unexplained != 0 {
+        notices.push(format!("No place accounts for {} frames.", trial.ledger.unexplained));
+    }
+    notices.extend(trial.clocks_set());
+    notices
+}
+
+fn ended(trial: &Trial) -> Markup {
+    let ledger = &trial.ledger;
+    let mut parts: Vec<Part> = vec![("arrived".into(), ledger.delivered as f64, "ok".into())];
+    let dropped = ledger.dropped.iter().enumerate();
+    parts.extend(
+        dropped.map(|(index, (place, &frames))| (place.clone(), frames as f64, format!("p{}", index % 8))),
+    );
+    parts.push(("still queued".into(), ledger.in_flight as f64, "flight".into()));
+    parts.push(("unexplained".into(), ledger.unexplained.max(0) as f64, "warn".into()));
+    parts.push(("not sent in time".into(), ledger.unsent as f64, "line".into()));
+    markup! {
+        p.hint { "All " (ledger.intended) " frames that were due, by the place that lost them." }
+        (band(&parts, ledger.intended as f64))
+        (legend(&parts, ""))
+        @let losses: Vec<Part> = parts.into_iter().skip(1).collect();
+        @let lost: f64 = losses.iter().map(|part| part.1).sum();
+        @if lost > 0.0 {
+            p.hint { "The " (lost) " of them that did not arrive, alone:" }
+            (band(&losses, lost))
         }
+        @if let Some(capture) = &trial.capture { p { (capture.sentence()) "." } }
     }
+}
 
-    /// Cycles of all processors together for each frame that arrived, whatever else they did; `None` where some do not count
-    /// them, or nothing arrived.
-    pub fn cycles_per_frame(&self) -> Option<f64> {
-        let cycles = self.processors.iter().map(|processor| processor.cycles).sum::<Option<u64>>()?;
-        (self.received > 0 && !self.processors.is_empty()).then(|| cycles as f64 / self.received as f64)
-    }
-
-    /// The size in bytes with FCS, or the mix, as it is typed.
-    pub fn sizes_name(&self) -> String {
-        self.mix.as_ref().map_or_else(|| self.frame_bytes_with_fcs.to_string(), |mix| mix.name.clone())
-    }
-
-    /// The frames, in words: their size, or the capture that they are of.
-    pub fn frames_name(&self) -> String {
-        match &self.replay {
-            Some(replay) => format!("{}, as they are", replay.file),
-            None => format!("{} B with FCS", self.sizes_name()),
-        }
-    }
-
-    /// The document with rates rounded to 0.1, ratios and times to a millionth. What is no number becomes 0.
-    #[must_use]
-    pub fn rounded(mut self) -> Self {
-        let round = |value: f64, scale: f64| {
-            let rounded = (value * scale).round() / scale;
-            if rounded.is_finite() { rounded } else { 0.0 }
-        };
-        let BitRates { l1, l2 } = &mut self.sent_bps;
-        for rate in [&mut self.sent_pps, &mut self.received_pps, l1, l2] {
-            *rate = round(*rate, 10.0);
-        }
-        for rate in [&mut self.offered_pps, &mut self.line_rate_pps].into_iter().flatten() {
-            *rate = round(*rate, 10.0);
-        }
-        self.loss_ratio = round(self.loss_ratio, 1e9);
-        self.seconds = round(self.seconds, 1e6);
-        self.duration_s = round(self.duration_s, 1e6);
-        for processor in &mut self.processors {
-            let Processor { user_s, system_s, irq_s, softirq_s, idle_s, steal_s, cycles: _ } = processor;
-            for time in [user_s, system_s, irq_s, softirq_s, idle_s, steal_s] {
-                *time = round(*time, 1e6);
+fn latency(trial: &Trial) -> Markup {
+    let most_ns = trial.latency_ns.max.unwrap_or(0);
+    markup! {
+        p.hint {
+            @match trial.arrival() {
+                Some(arrival) => { "From giving a frame to the port until its arrival (" (arrival) ")" },
+                None => "From a frame's last bit on the wire to its consumption",
             }
+            ", on a logarithmic axis."
         }
-        self
+        @if let Some(clocks) = &trial.clocks { p { (clocks.sentence()) "." } }
+        (bars(&[(String::new(), percentiles(&trial.latency_ns, most_ns))]))
     }
+}
 
-    /// The document as JSON, ending in a newline.
-    ///
-    /// # Errors
-    /// None for numbers that are finite, as [`rounded`](Self::rounded) makes them.
-    pub fn to_json(&self) -> serde_json::Result<String> {
-        serde_json::to_string_pretty(self).map(|json| json + "\n")
+fn processors(trial: &Trial) -> Markup {
+    markup! {
+        p.hint { "The whole machine, all programs together, in s." }
+        @if let Some(cycles) = trial.cycles_per_frame() {
+            p { (format!("{cycles:.0}")) " cycles for each frame that arrived, of all processors together." }
+        }
+        @for (name, processor) in trial.processor_names().iter().zip(&trial.processors) {
+            @let parts: Vec<Part> = [
+                ("interrupts", processor.irq_s, "k0"),
+                ("softirqs", processor.softirq_s, "k1"),
+                ("kernel", processor.system_s, "k2"),
+                ("programs", processor.user_s, "p2"),
+                ("taken by a host", processor.steal_s, "flight"),
+                ("idle", processor.idle_s, "k3"),
+            ].map(|(name, s, colour)| (name.to_owned(), s, colour.to_owned())).into();
+            h3 { "Processor " (name) }
+            (band(&parts, parts.iter().map(|part| part.1).sum()))
+            (legend(&parts, " s"))
+        }
+    }
+}
+
+fn sender(trial: &Trial) -> Markup {
+    markup! {
+        @match &trial.sender {
+            Some(sender) => p {
+                "At most " (sender.ceilings_pps.iter().map(|pps| kpps(*pps)).collect::<Vec<_>>().join(" and "))
+                " kpps (" (sender.source) ")."
+            },
+            None => p { "As many frames as the ports took." },
+        }
+        @if trial.directions.iter().any(|it| it.gaps.is_some()) { div.scroll { table {
+            thead { tr { @for name in ["port", "gaps", "asked, µs", "within 10 µs", "p50, µs", "p99, µs", "p99.9, µs", "longest, µs"] { th scope="col" { (name) } } } }
+            tbody { @for (direction, gaps) in trial.directions.iter().filter_map(|it| Some((it, it.gaps?))) {
+                tr {
+                    th scope="row" { (direction.from) } td { (gaps.count) }
+                    td { (gaps.asked_ns.map_or("–".into(), |ns| format!("{:.3}", ns / 1e3))) }
+                    td { (gaps.share_within().map_or("–".into(), |share| format!("{:.2} %", share * 100.0))) }
+                    @for ns in [gaps.p50_ns, gaps.p99_ns, gaps.p999_ns, gaps.longest_ns] { td { (format!("{:.1}", ns as f64 / 1e3)) } }
+                }
+            } } }
+        } }
+    }
+}
+
+fn directions(directions: &[Direction]) -> Markup {
+    let names = [
+        "",
+        "intended",
+        "sent",
+        "unsent",
+        "received",
+        "lost",
+        "duplicated",
+        "reordered",
+        "corrupted",
+        "foreign",
+    ];
+    markup! {
+        table {
+            thead { tr { @for name in names { th scope="col" { (name) } } } }
+            tbody { @for it in directions {
+                tr {
+                    th scope="row" { (it.from) " → " (it.to) }
+                    @for count in [it.intended, it.sent, it.unsent, it.received, it.lost, it.duplicated, it.reordered, it.corrupted, it.foreign] {
+                        td { (count) }
+                    }
+                }
+            } }
+        }
+    }
+}
+
+fn counted(trial: &Trial) -> Markup {
+    let list = |counters: &BTreeMap<String, u64>| {
+        markup! { dl { @for (name, count) in counters { dt { (name) } dd { (count) } } } }
+    };
+    markup! {
+        @for (name, counters) in trial.interfaces.iter().chain(&trial.ip) {
+            details { summary { b { (name) } } (list(counters)) }
+        }
+        @for (name, counters) in [("backlogs", &trial.softnet), ("interrupts", &trial.interrupts), ("softirqs", &trial.softirqs)] {
+            details { summary { b { (name) } } (list(counters)) }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kpps_results::Latency;
+    use kpps_results::certificate::{Gaps, Sender};
+    use kpps_results::trial::{Processor, TrialLedger};
 
     #[test]
-    fn cycles_are_those_of_all_processors_or_none() {
-        let processor = |cycles| Processor { cycles, ..Processor::default() };
-        let trial = |processors| Trial { received: 100, processors, ..Trial::default() };
-        let all = trial(vec![processor(Some(3000)), processor(Some(1000))]);
-        assert_eq!(all.cycles_per_frame(), Some(40.0));
-        assert_eq!(Trial { received: 0, ..all }.cycles_per_frame(), None);
-        assert_eq!(trial(vec![processor(Some(3000)), processor(None)]).cycles_per_frame(), None);
-        assert_eq!(trial(Vec::new()).cycles_per_frame(), None);
-        assert_eq!(processor(Some(5)).since(&processor(Some(2))).cycles, Some(3));
-        assert_eq!(processor(Some(5)).since(&processor(None)).cycles, None);
-    }
-
-    #[test]
-    fn what_no_place_accounts_for_is_unexplained() {
+    fn every_frame_has_its_place_on_the_page() {
+        let dropped = [("a netem".to_owned(), 150), ("pb backlog".to_owned(), 50)];
         let ledger = TrialLedger {
-            intended: 110,
-            unsent: 10,
-            sent: 100,
-            delivered: 80,
-            dropped: [("a netem".to_owned(), 15)].into(),
-            in_flight_at: [("a".to_owned(), 2)].into(),
+            intended: 1000,
+            sent: 900,
+            unsent: 100,
+            delivered: 690,
+            dropped: dropped.into(),
             ..TrialLedger::default()
         };
-        let closed = ledger.clone().closed();
-        assert_eq!((closed.in_flight, closed.unexplained), (2, 3));
-        let closed = TrialLedger { delivered: 90, ..ledger }.closed();
-        assert_eq!(closed.unexplained, -7);
+        let gaps = Gaps { asked_ns: Some(20_000.0), count: 899, within_10us: Some(880), ..Gaps::default() };
+        let trial = Trial {
+            testbed: vec!["packet:<a>".into(), "packet:b".into()],
+            offered_pps: Some(50e3),
+            complete: true,
+            learned: true,
+            latency_ns: Latency {
+                p50: Some(12_500),
+                p99: Some(80_000),
+                p999: None,
+                max: Some(2_000_000),
+                error_ns: None,
+            },
+            ledger: ledger.closed(),
+            processors: vec![Processor {
+                user_s: 0.5,
+                idle_s: 1.5,
+                cycles: Some(7_000_000),
+                ..Processor::default()
+            }],
+            sender: Some(Sender { ceilings_pps: vec![40e3], source: "measured".into(), exceeded: true }),
+            directions: vec![Direction { gaps: Some(gaps), ..Direction::default() }],
+            interfaces: [("pb".to_owned(), [("rx_dropped".to_owned(), 50)].into())].into(),
+            ..Trial::default()
+        };
+        let text = page(&trial);
+        // The shares of the first band are those of all frames: 690, 150, 50, 10 and 100 of 1000.
+        for width in ["496.80", "108.00", "36.00", "7.20", "72.00"] {
+            assert!(text.contains(&format!("width=\"{width}\"")), "{width}");
+        }
+        for words in [
+            "a netem",
+            "pb backlog",
+            "unexplained",
+            "12.5 µs",
+            "97.89 %",
+            "part of the loss is the sender's",
+            "No place accounts for 10 frames",
+        ] {
+            assert!(text.contains(words), "{words}");
+        }
+        assert!(text.contains("packet:&lt;a&gt;") && !text.contains("<script"));
     }
 }

@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 use kpps_report::text::{Look, plot, table};
-use kpps_report::{Curve, csv, html, schema, two_sentences};
+use kpps_report::{csv, html};
+use kpps_results::{Curve, schema, two_sentences};
 use std::path::{Path, PathBuf};
 
 fn fixture() -> Curve {
@@ -68,7 +69,8 @@ fn the_fixture_is_valid_and_its_ledgers_close() {
 
 #[test]
 fn sentences() {
-    insta::assert_snapshot!(two_sentences(&fixture()).join("\n"));
+    let Curve { environment, series, complete, .. } = fixture();
+    insta::assert_snapshot!(two_sentences(&environment, &series, complete).join("\n"));
 }
 
 #[test]
@@ -197,7 +199,8 @@ fn names_cannot_break_out_of_the_page() {
 
 #[test]
 fn nothing_measured_is_presented_too() {
-    let curve = Curve::new(kpps_report::Environment::default(), vec![kpps_report::Series::default()], false);
+    let curve =
+        Curve::new(kpps_results::Environment::default(), vec![kpps_results::Series::default()], false);
     assert!(html(&curve).contains("Nothing was measured."));
     assert!(plot(&curve, Look::default()).contains("Nothing to draw"));
     assert!(table(&curve, Look::default()).contains("Interrupted"));
@@ -217,5 +220,7 @@ fn no_width_and_no_number_makes_presenting_fail() {
             assert!(!plot(&curve, look).is_empty() && !table(&curve, look).is_empty());
         }
     }
-    assert!(!html(&curve).is_empty() && !two_sentences(&curve)[1].is_empty());
+    assert!(
+        !html(&curve).is_empty() && !two_sentences(&curve.environment, &curve.series, true)[1].is_empty()
+    );
 }

@@ -20,7 +20,7 @@ use kpps_machine::stack::linux24::{Attach, Stack};
 use kpps_machine::{MS, NS};
 use kpps_measure::TrialError;
 use kpps_model::Tally;
-use kpps_report::Cpu;
+use kpps_results::Cpu;
 use std::cell::RefCell;
 use std::rc::Rc;
 

@@ -14,7 +14,7 @@ use kpps_machine::stack::linux24::{self, Attach, Stack, Stall, Tally};
 use kpps_machine::wire::{Receiver, Traffic};
 use kpps_machine::{MS, Machine};
 use kpps_measure::{AFTERWARDS_MS, Latency, Load, Testbed, Trial, TrialError};
-use kpps_report::{Cpu, Ledger};
+use kpps_results::{Cpu, Ledger};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;

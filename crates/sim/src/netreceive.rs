@@ -15,7 +15,7 @@ use kpps_machine::stack::udp::{self, Socket};
 use kpps_machine::stack::{IntoBuffer, Netdev};
 use kpps_machine::wire::Count;
 use kpps_measure::TrialError;
-use kpps_report::Cpu;
+use kpps_results::Cpu;
 use std::rc::Rc;
 
 /// What the process got, each second but for the last two.

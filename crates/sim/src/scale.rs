@@ -21,7 +21,7 @@ use kpps_machine::wire::{Count, Silence};
 use kpps_machine::{MS, Machine, World};
 use kpps_measure::{Latency, Load, TrialError};
 use kpps_model::ring::{RingNic, Tally};
-use kpps_report::{Cpu, Ledger};
+use kpps_results::{Cpu, Ledger};
 use queue::QueueDevice;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

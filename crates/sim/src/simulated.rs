@@ -18,7 +18,7 @@ use kpps_machine::wire::{Receiver, Silence};
 use kpps_machine::{MS, Machine, NS, World};
 use kpps_measure::{AFTERWARDS_MS, Latency, Load, Testbed, Trial, TrialError};
 use kpps_model::Nic;
-use kpps_report::{Cpu, Ledger};
+use kpps_results::{Cpu, Ledger};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -12,7 +12,7 @@ use kpps_machine::MS;
 use kpps_machine::stack::Producer;
 use kpps_machine::wire::Receiver;
 use kpps_measure::TrialError;
-use kpps_report::Cpu;
+use kpps_results::Cpu;
 use std::cell::Cell;
 use std::rc::Rc;
 

@@ -2,7 +2,7 @@
 
 use crate::{Context, Outcomes, Study, measure, metric};
 use kpps_profiles::{Change, Error, Kind, Profile, To, names};
-use kpps_report::study::Verdict;
+use kpps_results::study::Verdict;
 use std::collections::BTreeMap;
 
 /// A fitted constant, moved.

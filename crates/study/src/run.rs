@@ -3,8 +3,8 @@
 use crate::metric::{self, Context, Value, Values};
 use crate::{Claim, Figure, Map, Measurement, Study};
 use indexmap::IndexMap;
-use kpps_report::study as report;
-use kpps_report::study::Verdict;
+use kpps_results::study as report;
+use kpps_results::study::Verdict;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};

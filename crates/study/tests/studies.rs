@@ -1,7 +1,7 @@
 //! Every study: its file makes sense, its verdicts and figures are as they were, and what must hold does.
 #![allow(clippy::unwrap_used)]
 
-use kpps_report::study::{Claim, Verdict};
+use kpps_results::study::{Claim, Verdict};
 use kpps_study::{Context, Kind, fitted_constants, measure, metric::METRICS, named, names, turns};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};

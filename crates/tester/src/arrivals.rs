@@ -12,7 +12,7 @@ use crate::kept::{Keeper, Kept, Mishaps};
 use kpps_frames::checksum::{Sum, checksum};
 use kpps_frames::{Templates, ipv4, tag, udp};
 use kpps_measure::Latency;
-use kpps_report::trial::{Arrival, ArrivalBy};
+use kpps_results::trial::{Arrival, ArrivalBy};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

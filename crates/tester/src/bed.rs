@@ -4,8 +4,8 @@ use crate::trial::{Error, Offer, Tester, Way};
 use kpps_frames::{Mix, Size, rate};
 use kpps_measure::{Latency, Load, Testbed, Trial, TrialError};
 use kpps_ports::port::run::{self, Shape};
-use kpps_report::trial::Processor;
-use kpps_report::{Cpu, Ledger};
+use kpps_results::trial::Processor;
+use kpps_results::{Cpu, Ledger};
 use std::time::Duration;
 
 /// A tester, and what its offers have in common.

@@ -6,9 +6,10 @@ use crate::look::{Interface, Look};
 use crate::trial::{Offer, Outcome, Tester, Way};
 use kpps_measure::Latency;
 use kpps_ports::port::run::{self, Load};
-use kpps_report::certificate::Gaps;
-use kpps_report::trial::{
-    BitRates, Direction, FlowCount, Flows, Mix, Processor, SizeCount, Trial, TrialHost, TrialLedger,
+use kpps_results::Mix;
+use kpps_results::certificate::Gaps;
+use kpps_results::trial::{
+    BitRates, Direction, FlowCount, Flows, Processor, SizeCount, Trial, TrialHost, TrialLedger,
 };
 use std::collections::BTreeMap;
 

@@ -20,7 +20,7 @@ use kpps_measure::Latency;
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Aside, Gaps, Load, Plan, Shape, Times, Timetable};
 use kpps_ports::port::{AnyPort, Trouble};
-use kpps_report::trial::Arrival;
+use kpps_results::trial::Arrival;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -116,7 +116,7 @@ pub struct Outcome {
     /// What the systems around the ports counted, frames that did not arrive among it.
     pub counted: Counted,
     /// The clocks that latencies go by, if there is more than one.
-    pub clocks: Option<kpps_report::trial::Clocks>,
+    pub clocks: Option<kpps_results::trial::Clocks>,
 }
 
 /// Why there is no trial.

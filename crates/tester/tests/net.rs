@@ -10,7 +10,7 @@ use kpps_namespaces::Net;
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Load, Shape};
 use kpps_ports::port::{Options, open};
-use kpps_report::trial::{Arrival, ArrivalBy, SizeCount, Trial};
+use kpps_results::trial::{Arrival, ArrivalBy, SizeCount, Trial};
 use kpps_tester::look::Place;
 use kpps_tester::{Address, Bed, FlowPlan, Offer, Tester, document};
 use std::cell::RefCell;

@@ -1,12 +1,12 @@
 //! Results from files, as samples of quantities.
 
 use crate::error::Failure;
-use kpps_report::comparison::Better;
-use kpps_report::grid::Grid;
-use kpps_report::ndr::Ndr;
-use kpps_report::rfc2544::Sizes;
-use kpps_report::trial::Trial;
-use kpps_report::{Curve, Point};
+use kpps_results::comparison::Better;
+use kpps_results::grid::Grid;
+use kpps_results::ndr::Ndr;
+use kpps_results::rfc2544::Sizes;
+use kpps_results::trial::Trial;
+use kpps_results::{Curve, Point};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -140,7 +140,7 @@ impl Results {
         self.all[at].values.push(value);
     }
 
-    fn latency(&mut self, of: (&str, &str), latency: kpps_report::Latency) {
+    fn latency(&mut self, of: (&str, &str), latency: kpps_results::Latency) {
         for (quantity, ns) in [("median latency", latency.p50), ("99 % latency", latency.p99)] {
             if let Some(ns) = ns {
                 self.value(of, (quantity, "us", Better::Lower), ns as f64 / 1e3);

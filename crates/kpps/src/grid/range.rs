@@ -1,7 +1,7 @@
 //! Parameters and their values, as people type them.
 
 use crate::units::{Loads, Rate};
-use kpps_report::grid::{Axis, Setting};
+use kpps_results::grid::{Axis, Setting};
 
 /// The most values of one parameter.
 const MOST: usize = 100_000;

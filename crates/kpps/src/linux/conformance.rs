@@ -6,8 +6,8 @@ use clap::Args;
 use kpps_conformance::{Case, Error, On, Outcome, RealOptions, Report};
 use kpps_datasheet::Chip;
 use kpps_ports::Spec;
-use kpps_report::inventory::{self, SelftestResult};
 use kpps_report::rows_csv;
+use kpps_results::inventory::{self, SelftestResult};
 use std::path::PathBuf;
 use std::str::FromStr;
 

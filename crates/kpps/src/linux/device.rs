@@ -5,7 +5,8 @@ use crate::output::{Forms, Outputs};
 use clap::{Args, Subcommand};
 use kpps_ports::devices::{self, Device};
 use kpps_ports::{Backend, pci::Address};
-use kpps_report::{inventory, rows_csv};
+use kpps_report::rows_csv;
+use kpps_results::inventory;
 use std::fmt::Write;
 use std::net::IpAddr;
 

@@ -6,7 +6,7 @@ use crate::simulator::Constants;
 use kpps_measure::Testbed;
 use kpps_qemu::lab::workload::{Setting, Settings};
 use kpps_qemu::lab::{Bed, BedSpec};
-use kpps_report::Environment;
+use kpps_results::Environment;
 use std::collections::BTreeSet;
 
 /// What their names begin with.

@@ -133,7 +133,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let results = results?;
     files.publish(
         &results,
-        &Forms { screen: &|| results.table(), csv: &|| rows_csv(&results.rows), page: &|_| String::new() },
+        &Forms {
+            screen: &|| kpps_report::lab::table(&results),
+            csv: &|| rows_csv(&results.rows),
+            page: &|_| String::new(),
+        },
     )?;
     if interrupt::asked() {
         return Err(Failure::Interrupted(format!("interrupted: {} rows measured", results.rows.len())));

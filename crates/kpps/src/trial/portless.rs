@@ -10,7 +10,7 @@ use kpps_frames::Mix;
 use kpps_live::Progress;
 use kpps_measure::Load;
 use kpps_ports::port::run::Shape;
-use kpps_report::trial::{BitRates, Processor, Trial, TrialLedger};
+use kpps_results::trial::{BitRates, Processor, Trial, TrialLedger};
 use std::collections::BTreeMap;
 
 /// Runs it. As in curves, what is counted belongs to the measured time, and the ledger to the whole trial: its warm-up and its
@@ -102,7 +102,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// What the processor spent its time on. Polls that find nothing are time that others could have: it counts as idle.
-fn processor(cpu: &kpps_report::Cpu, seconds: f64) -> Processor {
+fn processor(cpu: &kpps_results::Cpu, seconds: f64) -> Processor {
     Processor {
         user_s: cpu.thread * seconds,
         irq_s: cpu.hardirq * seconds,

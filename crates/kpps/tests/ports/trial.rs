@@ -3,7 +3,7 @@
 use crate::net::{End, Middle, Net, document};
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Size, tag};
-use kpps_report::certificate::Certificate;
+use kpps_results::certificate::Certificate;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Output;

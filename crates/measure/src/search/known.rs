@@ -2,7 +2,7 @@
 
 use crate::trial::{Latency, Load, Testbed, Trial, TrialError};
 use kpps_frames::{Size, rate};
-use kpps_report::{Cpu, Ledger};
+use kpps_results::{Cpu, Ledger};
 
 /// Share of seconds that lose frames whatever the load.
 const NOISY_SECONDS: f64 = 0.05;

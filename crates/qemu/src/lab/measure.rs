@@ -76,7 +76,7 @@ impl Job<'_> {
     const fn elsewhere(&self) -> &'static str {
         match (self.work, self.model) {
             (Work::Receive, Model::E1000e) => "waiting",
-            _ => kpps_report::UNEXPLAINED,
+            _ => kpps_results::UNEXPLAINED,
         }
     }
 

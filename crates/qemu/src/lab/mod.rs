@@ -32,7 +32,7 @@ pub use console::Output;
 pub use error::{Error, Result};
 pub use guest::Guest;
 pub use kernel::{Kernel, Known, Module, known};
-pub use kpps_report::lab::{Lab, Ratio, Row};
+pub use kpps_results::lab::{Lab, Ratio, Row};
 pub use measure::{Job, Measured, Sample};
 pub use options::{Cable, Card, Machine, Model, Options, address, mac};
 pub use plan::{Plan, Progress};

@@ -10,7 +10,7 @@ use crate::lab::workload::{self, Backend, Driver, Running, Settings, Work};
 use crate::lab::{Cache, Error, Guest, Kernel, Model, Options, Result, Userland, kernel};
 use kpps_frames::{Size, rate};
 use kpps_measure::{Latency, Load, Testbed, Trial, TrialError};
-use kpps_report::{Cpu, Ledger};
+use kpps_results::{Cpu, Ledger};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::{Duration, Instant};

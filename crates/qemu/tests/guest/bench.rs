@@ -42,7 +42,7 @@ fn every_driver_does_every_workload_and_has_a_row() {
         kpps: kpps(),
     };
     let lab = plan.run(&mut Silent, || true).unwrap();
-    println!("{}", lab.table());
+    println!("{}", kpps_report::lab::table(&lab));
     assert!(lab.failures.is_empty() && lab.complete, "{:?}", lab.failures);
     let possible = Work::ALL.iter().flat_map(|work| {
         let all =

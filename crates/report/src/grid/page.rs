@@ -1,9 +1,11 @@
 //! A grid as a page: heat maps, and every cell in a table.
 
-use super::{Cell, Grid, Map};
-use crate::format::{kpps, percent};
-use crate::ndr::page::environment;
-use crate::{NOT_SENT, Point, page, remarks};
+use super::maps::{Map, extremes, maps as cells_in_maps, name};
+use crate::ndr::environment;
+use crate::{page, remarks};
+use kpps_results::format::{kpps, percent};
+use kpps_results::grid::{Cell, Grid};
+use kpps_results::{NOT_SENT, Point};
 use maud::{Markup, html as markup};
 
 const GRID_CSS: &str = include_str!("../../assets/grid.css");
@@ -24,10 +26,10 @@ pub fn page(grid: &Grid) -> String {
         } }
         main {
             div.lead { p {
-                @match grid.extremes() {
+                @match extremes(grid) {
                     Some([(most, high), (least, low)]) => {
-                        "Most is delivered with " (grid.name(most)) ": " (kpps(high)) " kpps. Least with "
-                        (grid.name(least)) ": " (kpps(low)) " kpps."
+                        "Most is delivered with " (name(grid, most)) ": " (kpps(high)) " kpps. Least with "
+                        (name(grid, least)) ": " (kpps(low)) " kpps."
                     }
                     None => "Nothing was measured.",
                 }
@@ -62,7 +64,7 @@ fn maps(grid: &Grid, title: &str, hue: u16, value: impl Fn(&Point) -> (f64, Stri
     markup! {
         section {
             h2 { (title) }
-            @for map in grid.maps() {
+            @for map in cells_in_maps(grid) {
                 figure {
                     @if !map.name.is_empty() { figcaption { (map.name) } }
                     div.scroll { (drawn(grid, &map, hue, most, value)) }
@@ -121,7 +123,7 @@ fn square(
     let words = shown.as_ref().map_or_else(|| "×".to_owned(), |(_, words)| words.replace(" %", ""));
     markup! {
         g {
-            title { (grid.name(cell)) ": " @match (&cell.point, &cell.problem) {
+            title { (name(grid, cell)) ": " @match (&cell.point, &cell.problem) {
                 (Some(point), _) => {
                     (kpps(point.delivered_pps)) " kpps of " (kpps(point.offered_pps)) ", "
                     (percent(point.loss_ratio)) " lost"
@@ -179,7 +181,7 @@ mod tests {
 
     #[test]
     fn each_cell_is_drawn_and_says_its_numbers() {
-        let text = page(&super::super::tests::grid());
+        let text = page(&super::super::maps::tests::grid());
         // Eleven cells in two maps; the one that is missing is not drawn.
         assert_eq!(text.matches("<rect").count(), 22);
         assert!(text.contains("driver kpps, driver.rx_ring 32, load 200000: no such ring"));

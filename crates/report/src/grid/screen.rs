@@ -1,8 +1,9 @@
 //! A grid on a terminal.
 
-use super::Grid;
-use crate::format::kpps;
+use super::maps::{extremes, maps, name};
 use crate::remarks;
+use kpps_results::format::kpps;
+use kpps_results::grid::{Grid, Setting};
 use std::fmt::Write;
 
 /// From nothing delivered to the most.
@@ -10,7 +11,7 @@ const SHADES: [&str; 5] = ["··", "░░", "▒▒", "▓▓", "██"];
 
 /// The maps in shades, what each shade means, and the best and the worst cell.
 pub fn screen(grid: &Grid) -> String {
-    let Some([(most, most_pps), (least, least_pps)]) = grid.extremes() else {
+    let Some([(most, most_pps), (least, least_pps)]) = extremes(grid) else {
         return "nothing was measured\n".into();
     };
     let mut text = String::from("delivered, from none (··) to the most of all cells (██)\n\n");
@@ -18,7 +19,7 @@ pub fn screen(grid: &Grid) -> String {
     let names: Vec<String> =
         down.map_or(vec![String::new()], |axis| axis.values.iter().map(ToString::to_string).collect());
     let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
-    for map in grid.maps() {
+    for map in maps(grid) {
         if !map.name.is_empty() {
             let _ = writeln!(text, "{}", map.name);
         }
@@ -40,20 +41,20 @@ pub fn screen(grid: &Grid) -> String {
             text.push('\n');
         }
         if let Some(axis) = grid.axes.last() {
-            let value = |at: Option<&super::Setting>| at.map_or_else(String::new, ToString::to_string);
+            let value = |at: Option<&Setting>| at.map_or_else(String::new, ToString::to_string);
             let (first, last) = (value(axis.values.first()), value(axis.values.last()));
             let _ = writeln!(text, "{:>width$} {}: {first} to {last}\n", "", axis.parameter);
         }
     }
-    let _ = writeln!(text, "most:  {} kpps at {}", kpps(most_pps), grid.name(most));
-    let _ = writeln!(text, "least: {} kpps at {}", kpps(least_pps), grid.name(least));
+    let _ = writeln!(text, "most:  {} kpps at {}", kpps(most_pps), name(grid, most));
+    let _ = writeln!(text, "least: {} kpps at {}", kpps(least_pps), name(grid, least));
     for remark in remarks(grid.cells.iter().filter_map(|cell| cell.point.as_ref())) {
         let _ = writeln!(text, "{remark}");
     }
     let problems = grid.cells.iter().filter_map(|cell| Some((cell, cell.problem.as_ref()?)));
     let count = problems.clone().count();
     if let Some((cell, problem)) = problems.clone().next() {
-        let _ = writeln!(text, "{count} cells (×) could not be measured; {}: {problem}", grid.name(cell));
+        let _ = writeln!(text, "{count} cells (×) could not be measured; {}: {problem}", name(grid, cell));
     }
     text
 }
@@ -64,7 +65,7 @@ mod tests {
 
     #[test]
     fn shades_say_how_much() {
-        let text = screen(&super::super::tests::grid());
+        let text = screen(&super::super::maps::tests::grid());
         assert!(text.contains("16 ░░░░░░\n32 ▒▒ ×▓▓\n"), "{text}");
         assert!(text.contains("16 ▓▓▓▓██\n32 ████  \n"), "{text}");
         assert!(text.contains("most:  10.3 kpps at driver a, b, driver.rx_ring 32, load 200000"), "{text}");

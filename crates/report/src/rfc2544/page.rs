@@ -1,11 +1,12 @@
 //! Frame sizes beside each other, as pages to look at.
 
-use super::{Rfc2544, SizeTests, Sizes, Times, mbps};
+use super::rates::mbps;
 use crate::drawing::{self, Bar, bars, percentiles};
-use crate::ndr::page::{drawings, environment, found, goals, kpps, notices, trials};
-use crate::ndr::{Ndr, SearchTrial};
-use crate::study::{Figure, Line};
+use crate::ndr::{drawings, environment, found, goals, kpps, notices, trials};
 use crate::{clock_error, page};
+use kpps_results::ndr::{Ndr, SearchTrial};
+use kpps_results::rfc2544::{Rfc2544, SizeTests, Sizes, Times};
+use kpps_results::study::{Figure, Line};
 use maud::{Markup, html as markup};
 
 /// The searches at all frame sizes as one self-contained HTML page without script: what was found at each size, as rates
@@ -101,7 +102,7 @@ fn lead<'s>(searches: impl IntoIterator<Item = &'s Ndr>) -> Vec<String> {
     let mut found: Vec<_> = searches.into_iter().filter_map(|it| Some((it, best(it)?))).collect();
     found.sort_by_key(|(search, _)| search.frame_bytes_with_fcs);
     let words = |(search, pps): &(&Ndr, f64)| {
-        let share = crate::format::percent(pps / search.max_pps.max(f64::MIN_POSITIVE));
+        let share = kpps_results::format::percent(pps / search.max_pps.max(f64::MIN_POSITIVE));
         let size = search.frame_bytes_with_fcs;
         format!("{size} B: {} kpps without loss, {share} of the most that was tried.", kpps(*pps))
     };
@@ -158,7 +159,7 @@ fn latency_near(search: &Ndr) -> Option<&SearchTrial> {
 }
 
 /// Latencies with names, on one axis.
-fn latencies(all: impl Iterator<Item = (String, crate::Latency)>) -> Markup {
+fn latencies(all: impl Iterator<Item = (String, kpps_results::Latency)>) -> Markup {
     let all: Vec<_> = all.collect();
     let most = all.iter().filter_map(|(_, it)| it.max).max().unwrap_or(0);
     bars(&all.into_iter().map(|(name, it)| (name, percentiles(&it, most))).collect::<Vec<_>>())
@@ -297,9 +298,9 @@ fn all_trials(tests: &SizeTests) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Latency;
-    use crate::ndr::SearchGoal;
-    use crate::rfc2544::{BackToBack, LatencyAt};
+    use kpps_results::Latency;
+    use kpps_results::ndr::SearchGoal;
+    use kpps_results::rfc2544::{BackToBack, LatencyAt};
 
     fn search(size: u32, ndr: f64, most: f64) -> Ndr {
         let goal =

@@ -1,7 +1,8 @@
 //! A study as a page to read.
 
-use super::{Article, Claim, Map, Study, Verdict, value};
+use super::value::{side, value};
 use crate::{drawing, page};
+use kpps_results::study::{Article, Claim, Map, Study, Verdict};
 use maud::{Markup, html as markup};
 
 const STUDY_CSS: &str = include_str!("../../assets/study.css");
@@ -93,7 +94,7 @@ fn grid(map: &Map) -> Markup {
         table.map {
             thead { tr { th { (map.columns_of) } @for column in &map.columns { th { (column) } } } }
             tbody { @for row in &map.rows {
-                tr { th { (row.name) } @for &cell in &row.cells { td data-side=(Map::side(cell)) { (format!("{cell:.2}")) } } }
+                tr { th { (row.name) } @for &cell in &row.cells { td data-side=(side(cell)) { (format!("{cell:.2}")) } } }
             } }
         }
     }

@@ -1,7 +1,8 @@
 //! Claims and figures on a terminal.
 
-use super::{Figure, Map, Study, Verdict, value};
+use super::value::{side, value};
 use crate::text::Look;
+use kpps_results::study::{Figure, Map, Study, Verdict};
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
 use ratatui_core::style::{Color, Style};
@@ -64,7 +65,7 @@ fn grid(map: &Map) -> String {
     };
     text += &line(&map.columns_of, &map.columns);
     for row in &map.rows {
-        let sign = |cell: f64| match Map::side(cell) {
+        let sign = |cell: f64| match side(cell) {
             "worse" => "+",
             "better" => "-",
             _ => "",

@@ -1,8 +1,8 @@
 //! Delivered against offered load, drawn in characters.
 
 use super::Look;
-use crate::format::kpps;
-use crate::{Curve, Series};
+use kpps_results::format::kpps;
+use kpps_results::{Curve, Series};
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
 use ratatui_core::style::{Color, Style};

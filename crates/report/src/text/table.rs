@@ -1,8 +1,8 @@
 //! A calm table for each series.
 
 use super::Look;
-use crate::{Curve, Point, Series, places};
 use comfy_table::{CellAlignment, ContentLineStyle, LineStyle, Table, TableStyle};
+use kpps_results::{Curve, Point, Series, places};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
@@ -32,8 +32,10 @@ pub fn table(curve: &Curve, look: Look) -> String {
 
 /// What the columns of places mean.
 fn footnote(curve: &Curve) -> String {
-    let places: Vec<_> =
-        places::all(curve).into_iter().filter_map(|name| Some((name, places::explained(name)?))).collect();
+    let places: Vec<_> = places::all(&curve.series)
+        .into_iter()
+        .filter_map(|name| Some((name, places::explained(name)?)))
+        .collect();
     let widest = places.iter().map(|(name, _)| name.width()).max().unwrap_or(0);
     let mut text = String::new();
     if !places.is_empty() {

@@ -83,7 +83,7 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
         let bridged = testbed.forwarded(&load, context.go_on).map_err(|e| e.to_string())?;
         let (trial, each, [there, back]) = (&bridged.trial, &bridged.per_frame, bridged.directions);
         let ledger = &trial.ledger;
-        let busy = |cpu: Option<&kpps_report::Cpu>| cpu.map_or(0.0, |cpu| cpu.busy());
+        let busy = |cpu: Option<&kpps_results::Cpu>| cpu.map_or(0.0, |cpu| cpu.busy());
         Ok(vec![
             ("size", f64::from(load.size.bytes_with_fcs())),
             ("offered_pps", load.offered_pps),

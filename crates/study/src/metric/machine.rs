@@ -7,7 +7,7 @@ use super::setting::{Setting, configuration};
 use super::{Context, Value, Values};
 use kpps_measure::{Load, Testbed, point};
 use kpps_profiles::{Change, To};
-use kpps_report::Point;
+use kpps_results::Point;
 use kpps_sim::{Accounted, Profiled, Setup, Simulated};
 use serde::Deserialize;
 

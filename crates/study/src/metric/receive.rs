@@ -5,7 +5,7 @@ use super::setting::{Setting, configuration};
 use super::{Context, Value, Values, ms};
 use kpps_measure::{Load, Testbed, Trial, point};
 use kpps_profiles::Change;
-use kpps_report::Point;
+use kpps_results::Point;
 use kpps_sim::{Setup, Simulated};
 use serde::Deserialize;
 

@@ -37,8 +37,8 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
         let ours = trials(&setup, &of.setting, &of.offered, of.times, context)?;
         let theirs = trials(&other.setup_with(context, &cell)?, &other, &of.offered, of.times, context)?;
         for ((_, ours), (_, theirs)) in ours.iter().zip(&theirs) {
-            let latency = |point: &kpps_report::Point| point.latency_ns.p50.unwrap_or(0) as f64;
-            let each = |point: &kpps_report::Point| point.cpu_busy / point.delivered_pps.max(1.0);
+            let latency = |point: &kpps_results::Point| point.latency_ns.p50.unwrap_or(0) as f64;
+            let each = |point: &kpps_results::Point| point.cpu_busy / point.delivered_pps.max(1.0);
             let row = [
                 ours.delivered_pps / theirs.delivered_pps.max(1.0),
                 each(ours) / each(theirs).max(1e-15),

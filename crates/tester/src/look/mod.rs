@@ -19,7 +19,7 @@ pub fn processors() -> Vec<Processor> {
     Vec::new()
 }
 
-use kpps_report::trial::Processor;
+use kpps_results::trial::Processor;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 #[cfg(target_os = "linux")]

@@ -2,7 +2,7 @@
 
 use crate::format::{list, percent};
 use crate::places;
-use crate::{Curve, Point, Series};
+use crate::{Environment, Point, Series};
 use std::collections::BTreeMap;
 
 /// A series that loses no more than this keeps up with its load: a last packet may be late.
@@ -71,8 +71,8 @@ fn dip<'a>(points: &'a [Point], peak: &Point) -> Option<&'a Point> {
 
 /// Exactly two sentences: who keeps up with the load, who holds which rate and who falls; and where
 /// the rest is lost, and why. Nothing in them but what the points say.
-pub fn two_sentences(curve: &Curve) -> [String; 2] {
-    let mut seen: Vec<Seen> = curve.series.iter().filter_map(look).collect();
+pub fn two_sentences(environment: &Environment, series: &[Series], complete: bool) -> [String; 2] {
+    let mut seen: Vec<Seen> = series.iter().filter_map(look).collect();
     if seen.is_empty() {
         return ["Nothing was measured.".to_owned(), "There is nothing to explain.".to_owned()];
     }
@@ -81,7 +81,7 @@ pub fn two_sentences(curve: &Curve) -> [String; 2] {
         let best_first = |s: &Seen| -s.last.delivered_pps;
         a.shape.cmp(&b.shape).then(best_first(a).total_cmp(&best_first(b)))
     });
-    [carried(curve, &seen), lost(&seen)]
+    [carried(environment, complete, &seen), lost(&seen)]
 }
 
 /// A rate in kpps as one says it: no decimals that do not matter.
@@ -99,8 +99,7 @@ fn subject(names: &[&str], verb: &str) -> String {
 }
 
 /// The first sentence.
-fn carried(curve: &Curve, seen: &[Seen]) -> String {
-    let environment = &curve.environment;
+fn carried(environment: &Environment, complete: bool, seen: &[Seen]) -> String {
     let highest = seen.iter().map(|s| s.last.offered_pps).fold(0.0, f64::max);
     let of_line_rate = highest / environment.line_rate_pps;
     let (rate, bytes) = (said(highest), environment.frame_bytes_with_fcs);
@@ -165,7 +164,7 @@ fn carried(curve: &Curve, seen: &[Seen]) -> String {
     }
     format!(
         "{} up to {load}, {}.",
-        if curve.complete { "Offered" } else { "Interrupted before all was measured; offered" },
+        if complete { "Offered" } else { "Interrupted before all was measured; offered" },
         clauses.join("; ")
     )
 }
@@ -283,7 +282,7 @@ fn everyone(count: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cpu, Environment, Ledger};
+    use crate::{Cpu, Ledger};
 
     /// A series of (offered kpps, delivered kpps), losing the rest at `place`.
     fn series(name: &str, place: &str, cpu_busy: f64, points: &[(u64, u64)]) -> Series {
@@ -307,7 +306,7 @@ mod tests {
     fn sentences(series: Vec<Series>, complete: bool) -> [String; 2] {
         let environment =
             Environment { frame_bytes_with_fcs: 64, line_rate_pps: 1488e3, ..Environment::default() };
-        Curve::new(environment, series, complete).summary
+        two_sentences(&environment, &series, complete)
     }
 
     const TO_LINE_RATE: &str = "Offered up to line rate (1488 kpps of 64-byte frames), ";

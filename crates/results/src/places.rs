@@ -1,6 +1,6 @@
 //! What the names of places mean, for those who did not write the ledger.
 
-use crate::{Curve, NOT_SENT, UNEXPLAINED};
+use crate::{NOT_SENT, Series, UNEXPLAINED};
 use std::collections::BTreeSet;
 
 /// A place in which packets end, in plain words.
@@ -56,8 +56,8 @@ pub fn explained(name: &str) -> Option<String> {
 }
 
 /// The names of all places that lost packets, in the order of their names.
-pub fn all(curve: &Curve) -> BTreeSet<&str> {
-    let points = curve.series.iter().flat_map(|s| &s.points);
+pub fn all(series: &[Series]) -> BTreeSet<&str> {
+    let points = series.iter().flat_map(|s| &s.points);
     points.flat_map(|p| p.ledger.losses()).map(|(name, _)| name).collect()
 }
 

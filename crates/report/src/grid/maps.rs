@@ -1,0 +1,99 @@
+//! A grid's cells in rows and columns.
+
+use kpps_results::grid::{Cell, Grid};
+
+/// Cells in rows and columns.
+pub(super) struct Map<'a> {
+    pub(super) others: &'a [usize],
+    pub(super) name: String,
+    pub(super) rows: Vec<Vec<Option<&'a Cell>>>,
+}
+
+/// The cell with the highest rate, and that with the lowest; `None` if nothing was measured.
+pub(super) fn extremes(grid: &Grid) -> Option<[(&Cell, f64); 2]> {
+    let rates = grid.cells.iter().filter_map(|cell| Some((cell, cell.point.as_ref()?.delivered_pps)));
+    // Of equals the first.
+    let most = rates.clone().reduce(|best, next| if next.1 > best.1 { next } else { best })?;
+    let least = rates.reduce(|best, next| if next.1 < best.1 { next } else { best })?;
+    Some([most, least])
+}
+
+/// A cell's values with their names.
+pub(super) fn name(grid: &Grid, cell: &Cell) -> String {
+    let each = grid.axes.iter().zip(grid.values(cell));
+    each.map(|(axis, value)| format!("{} {value}", axis.parameter)).collect::<Vec<_>>().join(", ")
+}
+
+/// The grid as maps: the last axis goes to the right, the one before it down; each combination of the others has a map
+/// of its own, with its name.
+pub(super) fn maps(grid: &Grid) -> Vec<Map<'_>> {
+    let across = grid.axes.len().saturating_sub(1);
+    let down = across.checked_sub(1);
+    let mut maps: Vec<Map> = Vec::new();
+    for cell in &grid.cells {
+        let others = &cell.at[..down.unwrap_or(0)];
+        if maps.last().is_none_or(|map| map.others != others) {
+            let name = grid.axes.iter().zip(grid.values(cell)).take(others.len());
+            let name = name.map(|(axis, value)| format!("{} {value}", axis.parameter)).collect::<Vec<_>>();
+            let columns = grid.axes.get(across).map_or(0, |axis| axis.values.len());
+            let rows = down.map_or(1, |down| grid.axes[down].values.len());
+            maps.push(Map { others, name: name.join(", "), rows: vec![vec![None; columns]; rows] });
+        }
+        let row = down.map_or(0, |down| cell.at[down]);
+        if let (Some(map), Some(&column)) = (maps.last_mut(), cell.at.get(across))
+            && let Some(place) = map.rows.get_mut(row).and_then(|row| row.get_mut(column))
+        {
+            *place = Some(cell);
+        }
+    }
+    maps
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use kpps_results::grid::{Axis, Setting};
+    use kpps_results::{Environment, Point};
+
+    pub(in super::super) fn grid() -> Grid {
+        let axis = |parameter: &str, values: Vec<Setting>| Axis { parameter: parameter.into(), values };
+        let axes = vec![
+            axis("driver", vec![Setting::Word("kpps".into()), Setting::Word("a, b".into())]),
+            axis("driver.rx_ring", vec![Setting::Whole(16), Setting::Whole(32)]),
+            axis("load", vec![Setting::Number(1e5), Setting::Number(2e5), Setting::Number(4e5)]),
+        ];
+        let mut cells = Vec::new();
+        for n in (0..11).rev() {
+            let at = vec![n / 6, n / 3 % 2, n % 3];
+            let delivered_pps = 1000.0 * (n as f64 + 0.333);
+            let point = Point { offered_pps: 1e5, delivered_pps, ..Point::default() };
+            cells.push(match n {
+                4 => Cell { at, point: None, problem: Some("no such ring".into()) },
+                _ => Cell { at, point: Some(point), problem: None },
+            });
+        }
+        Grid::new(Environment::default(), axes, cells)
+    }
+
+    #[test]
+    fn cells_are_sorted_rounded_and_counted() {
+        let grid = grid();
+        assert!(!grid.complete, "one is missing");
+        assert_eq!(grid.cells[1].at, [0, 0, 1]);
+        assert_eq!(grid.cells[0].point.as_ref().unwrap().delivered_pps, 333.0);
+        let [most, least] = extremes(&grid).unwrap();
+        assert_eq!((&most.0.at[..], &least.0.at[..]), (&[1, 1, 1][..], &[0, 0, 0][..]));
+        let back: Grid = serde_json::from_str(&grid.to_json().unwrap()).unwrap();
+        assert_eq!(back, grid);
+    }
+
+    #[test]
+    fn maps_have_the_last_axis_to_the_right() {
+        let grid = grid();
+        let maps = maps(&grid);
+        assert_eq!(maps.iter().map(|map| &map.name[..]).collect::<Vec<_>>(), ["driver kpps", "driver a, b"]);
+        assert_eq!(maps[0].rows[1][1].unwrap().at, [0, 1, 1]);
+        assert!(maps[1].rows[1][2].is_none());
+    }
+}

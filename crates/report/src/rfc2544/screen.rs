@@ -1,0 +1,136 @@
+//! Frame sizes beside each other, on a terminal.
+
+use super::rates::{kpps, mbps};
+use crate::clock_error;
+use kpps_results::Latency;
+use kpps_results::rfc2544::{Rfc2544, Sizes};
+use std::fmt::Write;
+
+/// The searches at all frame sizes, a line for each.
+pub fn sizes(document: &Sizes) -> String {
+    let mut text = String::new();
+    let Some(first) = document.sizes.first() else { return "nothing was measured\n".into() };
+    let _ = writeln!(text, "{}\n", first.testbed.join(" and "));
+    let _ = writeln!(
+        text,
+        "{:>9} {:>22} {:>22} {:>10} {:>10} {:>10} {:>10}",
+        "size", "NDR, kpps", "PDR, kpps", "MRR, kpps", "of most, %", "L2, Mb/s", "L1, Mb/s"
+    );
+    for search in &document.sizes {
+        let bounds = |name: &str| {
+            let goal = search.goals.iter().find(|goal| goal.name == name);
+            let (lower, upper) = goal.map_or((None, None), |goal| (goal.lower_pps, goal.upper_pps));
+            match upper {
+                Some(_) => format!("{} to {}", kpps(lower), kpps(upper)),
+                None => kpps(lower),
+            }
+        };
+        let ndr = search.lower_pps("NDR");
+        let [l2, l1] = mbps(ndr, search.mean_bytes_with_fcs());
+        let _ = writeln!(
+            text,
+            "{:>9} {:>22} {:>22} {:>10} {:>10} {l2:>10} {l1:>10}{}",
+            search.sizes_name(),
+            bounds("NDR"),
+            bounds("PDR"),
+            kpps(search.mrr_pps),
+            ndr.map_or("-".into(), |ndr| format!("{:.1}", 100.0 * ndr / search.max_pps)),
+            if search.complete { "" } else { "  not finished" }
+        );
+    }
+    let trials: usize = document.sizes.iter().map(|search| search.trials.len()).sum();
+    let seconds: f64 = document.sizes.iter().map(|search| search.measured_s).sum();
+    let _ = writeln!(
+        text,
+        "\nsizes in bytes with FCS; Mb/s at the NDR; {trials} trials, {seconds:.1} s of load{}",
+        if first.both_ways { ", each way" } else { "" }
+    );
+    let timed = document.sizes.iter().flat_map(|search| &search.trials);
+    if let Some(clocks) = clock_error(timed.map(|trial| trial.latency_ns)) {
+        let _ = writeln!(text, "{clocks}");
+    }
+    text
+}
+
+/// The tests of RFC 2544, each with its result at each frame size.
+pub fn rfc2544(document: &Rfc2544) -> String {
+    let mut text = format!("{}\n", document.testbed.join(" and "));
+    for tests in &document.sizes {
+        let size = tests.sizes_name();
+        let _ = writeln!(text, "\nframes of {size} B with FCS, at most {} kpps", kpps(Some(tests.max_pps)));
+        if let Some(search) = &tests.throughput {
+            let found = search.lower_pps("throughput");
+            let [l2, l1] = mbps(found, search.mean_bytes_with_fcs());
+            let _ = writeln!(
+                text,
+                "  throughput    {} kpps; {l2} Mb/s on layer 2, {l1} with preamble and gap",
+                kpps(found)
+            );
+        }
+        for at in &tests.latency {
+            let us = |ns: Option<u64>| ns.map_or("-".into(), |ns| format!("{:.1}", ns as f64 / 1e3));
+            let Latency { p50, p99, p999, max, .. } = at.latency_ns;
+            let _ = writeln!(
+                text,
+                "  latency       at {:>3.0} %: median {} us, 99 % {}, 99.9 % {}, longest {}; mean of {} trials",
+                at.share * 100.0,
+                us(p50),
+                us(p99),
+                us(p999),
+                us(max),
+                at.trials.len()
+            );
+        }
+        for trial in &tests.frame_loss {
+            let _ = writeln!(
+                text,
+                "  frame loss    {:>8.1} kpps: {} of {} lost, {:.4} %{}",
+                trial.load_pps / 1e3,
+                trial.sent + trial.unsent - trial.delivered.min(trial.sent),
+                trial.sent + trial.unsent,
+                trial.loss_ratio * 100.0,
+                match trial.unsent {
+                    0 => String::new(),
+                    unsent => format!(", {unsent} of them never sent"),
+                }
+            );
+        }
+        if let Some(found) = &tests.back_to_back {
+            let (least, most) = (found.frames.iter().min(), found.frames.iter().max());
+            let bound = if most == Some(&found.most_frames) { " (the longest tried)" } else { "" };
+            let _ = writeln!(
+                text,
+                "  back-to-back  {:.0} frames at {} kpps{bound}, {} to {} in {} tests; buffer {:.3} ms, corrected {:.3} ms",
+                found.mean_frames,
+                kpps(Some(found.pps)),
+                least.copied().unwrap_or(0),
+                most.copied().unwrap_or(0),
+                found.frames.len(),
+                found.implied_s * 1e3,
+                found.corrected_s * 1e3
+            );
+        }
+        for (name, times) in [("recovery", &tests.recovery), ("reset", &tests.reset)] {
+            if let Some(times) = times {
+                let _ = writeln!(
+                    text,
+                    "  {name:<12}  {:.3} ms from {} kpps, mean of {}",
+                    times.mean_s * 1e3,
+                    kpps(Some(times.load_pps)),
+                    times.seconds.len()
+                );
+            }
+        }
+    }
+    let timed = document.sizes.iter().flat_map(|tests| &tests.latency);
+    if let Some(clocks) = clock_error(timed.map(|at| at.latency_ns)) {
+        let _ = write!(text, "\n{clocks}\n");
+    }
+    for departure in &document.departures {
+        let _ = write!(text, "\n{departure}");
+    }
+    if !document.departures.is_empty() {
+        text.push('\n');
+    }
+    text
+}

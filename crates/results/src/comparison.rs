@@ -1,0 +1,144 @@
+//! Whether results differ: each quantity of each result beside that of the first.
+
+use crate::Schema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The kind of a [`Comparison`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ComparisonKind {
+    /// Results side by side.
+    #[default]
+    Comparison,
+}
+
+/// Results side by side, and whether they differ.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Comparison {
+    /// The version of this document.
+    pub schema: Schema,
+    /// The kind of this document.
+    pub kind: ComparisonKind,
+    /// The version of kpps.
+    pub kpps_version: String,
+    /// The kind of the documents that were compared.
+    pub of: String,
+    /// The chance of any false finding among all that could be found.
+    pub error: f64,
+    /// Differences up to this share of the first side's median are no regression.
+    pub threshold: f64,
+    /// The sides, the one that the others are held against first.
+    pub sides: Vec<Side>,
+    /// What was compared, and what was found.
+    pub rows: Vec<Compared>,
+    /// What only some of the sides have, and so was not compared.
+    pub left_out: Vec<String>,
+}
+
+/// One side: results of one system.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Side {
+    /// As it was named.
+    pub name: String,
+    /// Documents of it.
+    pub documents: usize,
+}
+
+/// Which way is better.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Better {
+    /// Up.
+    #[default]
+    Higher,
+    /// Down.
+    Lower,
+}
+
+/// What was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Finding {
+    /// It is better, beyond chance.
+    Better,
+    /// It is worse, beyond chance.
+    Worse,
+    /// It differs, beyond chance, but by no more than the threshold.
+    Within,
+    /// What difference there is may be chance.
+    #[default]
+    NoDifference,
+    /// So few values could not show a difference, whatever they were.
+    TooFew,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.pad(match self {
+            Self::Better => "better",
+            Self::Worse => "worse",
+            Self::Within => "within threshold",
+            Self::NoDifference => "no difference",
+            Self::TooFew => "too few values",
+        })
+    }
+}
+
+/// One quantity of one side, held against the first side's.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Compared {
+    /// What was measured: sizes and loads, and of what, if there are several.
+    pub what: String,
+    /// The quantity.
+    pub quantity: String,
+    /// Its unit.
+    pub unit: String,
+    /// Which way is better.
+    pub better: Better,
+    /// The number of the side, from 1: the first is what it is held against.
+    pub side: usize,
+    /// The first side.
+    pub first: Sample,
+    /// This side.
+    pub other: Sample,
+    /// The median of all differences of one value here to one there, over the first side's median; null if that is 0.
+    pub change: Option<f64>,
+    /// Where that lies with 95 % confidence; null if there are too few values to say.
+    pub interval: Option<[f64; 2]>,
+    /// The chance of values as far apart as these if nothing differed.
+    pub p: f64,
+    /// The same, with regard to how many comparisons were made.
+    pub p_adjusted: f64,
+    /// What was found.
+    pub finding: Finding,
+}
+
+/// The values of a quantity.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Sample {
+    /// How many.
+    pub count: usize,
+    /// The middle one.
+    pub median: f64,
+    /// The smallest.
+    pub min: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+impl Comparison {
+    /// Quantities that are worse.
+    pub fn regressions(&self) -> usize {
+        self.rows.iter().filter(|row| row.finding == Finding::Worse).count()
+    }
+
+    /// The document as JSON, ending in a newline.
+    ///
+    /// # Errors
+    /// None for numbers that are finite.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self).map(|json| json + "\n")
+    }
+}

@@ -1,0 +1,115 @@
+//! The document of kind `curve`.
+
+use crate::round::{TENTHS, rounded_to};
+use crate::sentences::two_sentences;
+use crate::{Environment, Schema, Series};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What kind of result a document holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Delivered against offered load, for one or more series.
+    #[default]
+    Curve,
+}
+
+/// Delivered against offered load: one series for each preset that was tried.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Curve {
+    /// The version of this document.
+    pub schema: Schema,
+    /// The kind of this document.
+    pub kind: Kind,
+    /// What was measured, and where.
+    pub environment: Environment,
+    /// The curves, in the order in which they were asked for.
+    pub series: Vec<Series>,
+    /// What one sees, in two sentences derived from the series.
+    pub summary: [String; 2],
+    /// Whether every point that was asked for is there; false after an interruption.
+    pub complete: bool,
+}
+
+impl Curve {
+    /// A document: sorts each series by offered load, rounds every value (see [`Point::rounded`])
+    /// and sums up what one sees.
+    pub fn new(environment: Environment, series: Vec<Series>, complete: bool) -> Self {
+        let mut curve = Self {
+            schema: Schema::Kpps1,
+            kind: Kind::Curve,
+            environment: Environment {
+                line_rate_pps: rounded_to(environment.line_rate_pps, TENTHS),
+                ..environment
+            },
+            series,
+            summary: Default::default(),
+            complete,
+        };
+        for series in &mut curve.series {
+            for point in &mut series.points {
+                *point = std::mem::take(point).rounded();
+            }
+            series.points.sort_by(|a, b| a.offered_pps.total_cmp(&b.offered_pps));
+        }
+        curve.summary = two_sentences(&curve.environment, &curve.series, complete);
+        curve
+    }
+
+    /// The document as JSON, ending in a newline. The same document gives the same bytes.
+    ///
+    /// # Errors
+    /// None for documents made by [`Curve::new`].
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self).map(|json| json + "\n")
+    }
+
+    /// Reads a document.
+    ///
+    /// # Errors
+    /// What is wrong with the text, and where: not JSON, another schema, a missing field.
+    pub fn from_json(text: &str) -> serde_json::Result<Self> {
+        serde_json::from_str(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Cpu, Point, Registers};
+
+    #[test]
+    fn values_are_rounded_and_points_sorted() {
+        let point = |offered_pps| Point {
+            offered_pps,
+            loss_ratio: 0.123_456_789,
+            cpu_busy: f64::NAN,
+            delivered_pps: -0.0,
+            cpu: Cpu { empty_polls: 1.0 / 3.0, ..Cpu::default() },
+            bus_busy: 2.0 / 3.0,
+            allocations_per_packet: 1.0 / 3.0,
+            registers_per_packet: Registers { read: 1.0 / 3.0, write: 2.0 / 3.0 },
+            ..Point::default()
+        };
+        let series = Series { name: "a".into(), points: vec![point(1_488_095.238), point(10.04)] };
+        let environment = Environment { line_rate_pps: 1_488_095.238_095, ..Environment::default() };
+        let curve = Curve::new(environment, vec![series], true);
+        assert_eq!(curve.environment.line_rate_pps, 1_488_095.2);
+        let [first, second] = &curve.series[0].points[..] else { panic!("two points") };
+        assert_eq!((first.offered_pps, second.offered_pps), (10.0, 1_488_095.2));
+        assert_eq!((first.loss_ratio, first.cpu_busy), (0.123_457, 0.0));
+        assert_eq!((first.cpu.empty_polls, first.bus_busy), (0.333_333, 0.666_667));
+        assert_eq!(first.registers_per_packet, Registers { read: 0.3333, write: 0.6667 });
+        assert_eq!(first.allocations_per_packet, 0.3333);
+        assert!(first.delivered_pps.is_sign_positive());
+    }
+
+    #[test]
+    fn another_schema_is_refused() {
+        let curve = Curve::new(Environment::default(), vec![], true);
+        let json = curve.to_json().unwrap_or_default();
+        assert!(Curve::from_json(&json).is_ok_and(|back| back == curve));
+        assert!(Curve::from_json(&json.replace("kpps/1", "kpps/2")).is_err());
+    }
+}

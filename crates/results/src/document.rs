@@ -1,0 +1,45 @@
+//! All kinds of documents and their schema.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// A document as JSON, ending in a newline.
+///
+/// # Errors
+/// None for documents whose values are finite.
+pub fn to_json(document: &impl Serialize) -> serde_json::Result<String> {
+    serde_json::to_string_pretty(document).map(|json| json + "\n")
+}
+
+/// A document of any kind.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "its schema is what it is for")]
+enum Document {
+    Curve(crate::Curve),
+    Run(crate::run::Run),
+    Study(crate::study::Study),
+    Grid(crate::grid::Grid),
+    Trial(Box<crate::trial::Trial>),
+    Ndr(crate::ndr::Ndr),
+    Certificate(crate::certificate::Certificate),
+    Comparison(crate::comparison::Comparison),
+    Sizes(crate::rfc2544::Sizes),
+    Rfc2544(crate::rfc2544::Rfc2544),
+    Lab(crate::lab::Lab),
+    Transmit(crate::simulation::Transmit),
+    Profile(crate::simulation::Profile),
+    Scale(crate::simulation::Scale),
+    Profiles(crate::inventory::Profiles),
+    Devices(crate::inventory::Devices),
+    Selftest(crate::inventory::Selftest),
+}
+
+/// The JSON Schema of all kinds of documents (draft 2020-12), ending in a newline; `schema/kpps-1.json`
+/// is this text.
+pub fn schema() -> String {
+    let mut schema = schemars::schema_for!(Document);
+    schema.insert("$id".to_owned(), "urn:kpps:schema:1".into());
+    schema.insert("title".to_owned(), "kpps results, version 1".into());
+    format!("{:#}\n", schema.as_value())
+}

@@ -1,0 +1,105 @@
+//! A grid: a trial for each combination of the values of some parameters.
+
+use crate::{Environment, Point, Schema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The kind of a [`Grid`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum GridKind {
+    /// A grid.
+    #[default]
+    Grid,
+}
+
+/// A parameter's value.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Setting {
+    /// On or off.
+    Switch(bool),
+    /// A whole number.
+    Whole(i64),
+    /// Any other number.
+    Number(f64),
+    /// One of several choices.
+    Word(String),
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Switch(on) => on.fmt(f),
+            Self::Whole(whole) => whole.fmt(f),
+            Self::Number(number) => number.fmt(f),
+            Self::Word(word) => word.fmt(f),
+        }
+    }
+}
+
+/// A parameter and its values.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Axis {
+    /// A constant's path, as `driver.rx_ring`; or `load` in frames per second, `size` in bytes with FCS, `driver`, `chip` or
+    /// `machine`.
+    pub parameter: String,
+    /// Its values, in the order in which they were asked for.
+    pub values: Vec<Setting>,
+}
+
+/// What was measured with one combination of values.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Cell {
+    /// Which value of each axis.
+    pub at: Vec<usize>,
+    /// The result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub point: Option<Point>,
+    /// Why there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// A trial for each combination of the values of some parameters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Grid {
+    /// The version of this document.
+    pub schema: Schema,
+    /// The kind of this document.
+    pub kind: GridKind,
+    /// What was measured, and where, but for what varies.
+    pub environment: Environment,
+    /// What varies.
+    pub axes: Vec<Axis>,
+    /// The cells that were measured; the last axis varies fastest.
+    pub cells: Vec<Cell>,
+    /// Whether every cell is there; false after an interruption.
+    pub complete: bool,
+}
+
+impl Grid {
+    /// A document: sorts the cells and rounds every value.
+    pub fn new(environment: Environment, axes: Vec<Axis>, mut cells: Vec<Cell>) -> Self {
+        cells.sort_by(|a, b| a.at.cmp(&b.at));
+        for cell in &mut cells {
+            cell.point = cell.point.take().map(Point::rounded);
+        }
+        let complete = cells.len() == axes.iter().map(|axis| axis.values.len()).product::<usize>();
+        Self { schema: Schema::Kpps1, kind: GridKind::Grid, environment, axes, cells, complete }
+    }
+
+    /// The document as JSON, ending in a newline.
+    ///
+    /// # Errors
+    /// Those of the serializer; no document that [`new`](Self::new) made has any.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self).map(|json| json + "\n")
+    }
+
+    /// A cell's values, one of each axis.
+    pub fn values<'a>(&'a self, cell: &'a Cell) -> impl Iterator<Item = &'a Setting> {
+        self.axes.iter().zip(&cell.at).filter_map(|(axis, &at)| axis.values.get(at))
+    }
+}

@@ -1,0 +1,147 @@
+//! Drivers that took turns on the same card in a guest.
+
+use crate::{Registers, Schema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The kind of a [`Lab`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LabKind {
+    /// Drivers on one card.
+    #[default]
+    Lab,
+}
+
+/// Drivers on the same cards, and ours against the others.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Lab {
+    /// The version of this document.
+    pub schema: Schema,
+    /// The kind of this document.
+    pub kind: LabKind,
+    /// The version of kpps.
+    pub kpps_version: String,
+    /// The kernel by its name in the lab.
+    pub kernel: String,
+    /// Its package and version.
+    pub kernel_version: String,
+    /// QEMU's version.
+    pub qemu: String,
+    /// How often each driver was started anew.
+    pub rounds: u32,
+    /// The length of a window in ms.
+    pub window_ms: u64,
+    /// What the host offered in frames per second; nothing if it sent as fast as it could.
+    pub load_pps: Option<f64>,
+    /// Descriptors in each ring of kpps.
+    pub our_ring: u16,
+    /// Descriptors in each ring of testpmd.
+    pub dpdk_ring: u16,
+    /// What else was set, as it was asked for. Linux's drivers are as they come, with rings of 256, where nothing is.
+    pub settings: Vec<String>,
+    /// Whether everything that was asked for is there.
+    pub complete: bool,
+    /// What was measured.
+    pub rows: Vec<Row>,
+    /// kpps against the others.
+    pub ratios: Vec<Ratio>,
+    /// What could not be measured, and why.
+    pub failures: Vec<String>,
+}
+
+/// One driver at one workload.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Row {
+    /// What it did.
+    pub workload: String,
+    /// Whose driver.
+    pub driver: String,
+    /// How it reached its card.
+    pub backend: String,
+    /// The card.
+    pub device: String,
+    /// Whether the machine has an IOMMU.
+    pub iommu: bool,
+    /// The guest's processors.
+    pub vcpus: u8,
+    /// Frames per second in each window: sent, taken or passed on, over both directions.
+    pub pps: Vec<f64>,
+    /// Their median.
+    pub median_pps: f64,
+    /// What the host sent per second, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_pps: Option<f64>,
+    /// Interrupts of cards per second.
+    pub interrupts_per_s: f64,
+    /// Share of the guest's processor that was not idle. A driver that polls is never idle.
+    pub cpu_busy: f64,
+    /// Register reads and writes for each frame, traced in QEMU after the windows.
+    pub registers_per_packet: Option<Registers>,
+    /// Frames that the host sent in all.
+    pub sent: u64,
+    /// Frames that were due and that the host could not send.
+    pub unsent: u64,
+    /// Frames lost, by place.
+    pub drops: BTreeMap<String, u64>,
+    /// Frames that ended somewhere beyond those that were sent: counters that overlap, or traffic of others.
+    pub surplus: u64,
+}
+
+/// kpps against another driver, in the same boot.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Ratio {
+    /// What they did.
+    pub workload: String,
+    /// The other driver.
+    pub over: String,
+    /// How kpps reached its card.
+    pub backend: String,
+    /// The card.
+    pub device: String,
+    /// The median of the rounds' ratios.
+    pub ratio: f64,
+    /// The smallest of them.
+    pub min: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+impl Ratio {
+    /// Of `row`, which is kpps's, over the driver `over`: the median of `ratios`; nothing if there are none.
+    pub fn of(row: &Row, over: &str, ratios: &[f64]) -> Option<Self> {
+        let round = |value: f64| (value * 1000.0).round() / 1000.0;
+        Some(Self {
+            workload: row.workload.clone(),
+            over: over.into(),
+            backend: row.backend.clone(),
+            device: row.device.clone(),
+            ratio: round(median(ratios.iter().copied())?),
+            min: round(ratios.iter().copied().fold(f64::INFINITY, f64::min)),
+            max: round(ratios.iter().copied().fold(0.0, f64::max)),
+        })
+    }
+}
+
+/// The middle value.
+pub fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() % 2 {
+        _ if values.is_empty() => None,
+        1 => Some(values[middle]),
+        _ => Some((values[middle - 1] + values[middle]) / 2.0),
+    }
+}
+
+impl Lab {
+    /// The document as JSON.
+    ///
+    /// # Errors
+    /// None for results of the lab.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self).map(|json| json + "\n")
+    }
+}

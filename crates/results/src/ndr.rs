@@ -1,0 +1,162 @@
+//! A search for the highest load that is delivered, with all of its trials.
+
+use crate::{Cpu, Latency, Ledger, Mix, Schema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Nothing is known of it.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// The kind of an [`Ndr`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum NdrKind {
+    /// A search for several loss ratios.
+    #[default]
+    Ndr,
+}
+
+/// What a search found. Loads are frames per second in each direction.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Ndr {
+    /// The version of this document.
+    pub schema: Schema,
+    /// The kind of this document.
+    pub kind: NdrKind,
+    /// The version of kpps.
+    pub kpps_version: String,
+    /// What was measured.
+    pub testbed: Vec<String>,
+    /// Size of each frame in bytes with FCS; of a mix the mean, rounded.
+    pub frame_bytes_with_fcs: u32,
+    /// The mix of sizes, if they differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mix: Option<Mix>,
+    /// How frames differ from the usual ones: addresses, flows, VLANs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<String>,
+    /// Frames were offered in both directions.
+    pub both_ways: bool,
+    /// The lowest load that was asked for, in frames per second.
+    pub min_pps: f64,
+    /// The highest, in frames per second.
+    pub max_pps: f64,
+    /// The highest rate that the sender can send in each direction, in frames per second, measured before the search through
+    /// what is between the ports; null where that does not limit it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ceiling_pps: Option<f64>,
+    /// What it was measured on, by name: kernel, processors, ports; machine, chip, driver.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
+    /// The goals and what was found.
+    pub goals: Vec<SearchGoal>,
+    /// What was delivered at the highest load (MRR), in frames per second: the mean of its trials.
+    pub mrr_pps: Option<f64>,
+    /// What plain bisection finds beside it, if it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bisection: Option<PlainBisection>,
+    /// Every trial of the search, in order, those of an earlier run first.
+    pub trials: Vec<SearchTrial>,
+    /// How long all trials took together, in s.
+    pub measured_s: f64,
+    /// Every goal is reached; false after an interruption or at the time limit.
+    pub complete: bool,
+    /// What failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+}
+
+/// A goal, and what was found (draft-ietf-bmwg-mlrsearch).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SearchGoal {
+    /// `NDR` or `PDR`.
+    pub name: String,
+    /// Loss ratio up to which a trial counts as one of low loss.
+    pub loss_ratio: f64,
+    /// Share of the time at a load that may be of high loss.
+    pub exceed_ratio: f64,
+    /// Largest distance of the bounds, relative to the upper one.
+    pub width: f64,
+    /// Length of a trial, in s.
+    pub trial_s: f64,
+    /// Time after which a load is decided, in s.
+    pub sum_s: f64,
+    /// The largest load at which the goal is met, below the upper bound, in frames per second.
+    pub lower_pps: Option<f64>,
+    /// The smallest load at which it is not; null if it is met at the highest.
+    pub upper_pps: Option<f64>,
+    /// The conditional throughput at the lower bound, in frames per second.
+    pub conditional_pps: Option<f64>,
+    /// Of the frames that were missing above the lower bound, at least half had not been sent: the bound is the sender's, and what is between the ports
+    /// may do better.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub limited_by_sender: bool,
+    /// The bounds are as close as asked.
+    pub done: bool,
+}
+
+/// What plain bisection found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PlainBisection {
+    /// The highest load that was seen without loss, in frames per second; null if there was none.
+    pub lower_pps: Option<f64>,
+    /// Its trials, in order.
+    pub trials: Vec<SearchTrial>,
+}
+
+/// A trial of a search.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SearchTrial {
+    /// The intended load, in frames per second.
+    pub load_pps: f64,
+    /// The intended duration, in s.
+    pub seconds: f64,
+    /// Frames that were sent.
+    pub sent: u64,
+    /// Frames that could not be sent at their time. They count as lost.
+    pub unsent: u64,
+    /// Frames that were delivered whole.
+    pub delivered: u64,
+    /// Frames that were not delivered, over frames that were due: 0 to 1.
+    pub loss_ratio: f64,
+    /// Time from sending to delivery.
+    #[serde(default)]
+    pub latency_ns: Latency,
+    /// Where each frame of the trial ended, those of a warm-up among them.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub ledger: Ledger,
+    /// What the processors did, all of the testbed's together.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub cpu: Cpu,
+    /// How long after an overload a frame was lost last, in s, if that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovery_s: Option<f64>,
+}
+
+impl Ndr {
+    /// The size in bytes with FCS, or the mix, as it is typed.
+    pub fn sizes_name(&self) -> String {
+        self.mix.as_ref().map_or_else(|| self.frame_bytes_with_fcs.to_string(), |mix| mix.name.clone())
+    }
+
+    /// The mean size in bytes with FCS.
+    pub fn mean_bytes_with_fcs(&self) -> f64 {
+        self.mix.as_ref().map_or(self.frame_bytes_with_fcs.into(), |mix| mix.mean_bytes_with_fcs)
+    }
+
+    /// The largest load at which a goal is met.
+    pub fn lower_pps(&self, goal: &str) -> Option<f64> {
+        self.goals.iter().find(|it| it.name == goal)?.lower_pps
+    }
+
+    /// The document as JSON, ending in a newline.
+    ///
+    /// # Errors
+    /// None for numbers that are finite.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self).map(|json| json + "\n")
+    }
+}

@@ -1,0 +1,194 @@
+//! Curves and their points, and where they were measured.
+
+use crate::round::{MILLIONTHS, TEN_THOUSANDTHS, TENTHS, rounded_to};
+use crate::{Cpu, Latency, Ledger, Mix, Registers};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What was measured, and where: what it takes to measure it again. It holds no times and no
+/// names of machines, so that equal runs give equal documents.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Environment {
+    /// The version of kpps.
+    pub kpps_version: String,
+    /// What carried the load: "sim" for the machine room.
+    pub testbed: String,
+    /// The machine by name: chip, bus, host and stack together. Of another testbed its name, and then chip, bus, host and stack
+    /// may be empty.
+    pub machine: String,
+    /// The network controller.
+    pub chip: String,
+    /// The bus between host and controller.
+    pub bus: String,
+    /// Processor, memory and chip set.
+    pub host: String,
+    /// The operating-system stack on top of the driver.
+    pub stack: String,
+    /// The app between two cards, if there is one; loads are then those of both directions together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub app: Option<String>,
+    /// What it was measured on, by name, where that is not a machine of profiles: kernel, processors, ports.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub measured_on: BTreeMap<String, String>,
+    /// Frames were offered in both directions; loads are then those of both together.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub both_ways: bool,
+    /// How frames differ from the usual ones: addresses, flows, VLANs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<String>,
+    /// The mix of sizes, if they differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mix: Option<Mix>,
+    /// Size of each frame in a buffer, in bytes without FCS; of a mix the mean, rounded.
+    pub size_bytes_without_fcs: u16,
+    /// Size of each frame as standards count it, in bytes with FCS; of a mix the mean, rounded.
+    pub frame_bytes_with_fcs: u32,
+    /// Frames of this size per second on a full link.
+    pub line_rate_pps: f64,
+    /// Length of the measured part of each trial, in ms.
+    pub duration_ms: u64,
+    /// Length of the part before it that is not measured, in ms.
+    pub warmup_ms: u64,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Hash of the profiles, with all their constants, that were in force.
+    pub profiles_hash: String,
+    /// What each preset, named as its series is, stands for.
+    pub presets: BTreeMap<String, String>,
+}
+
+impl Environment {
+    /// What the machine consists of, in words; empty if nothing is known of that.
+    pub fn parts(&self) -> String {
+        let Self { chip, bus, host, stack, .. } = self;
+        let card = if bus.is_empty() { chip.clone() } else { format!("{chip} on {bus}") };
+        let app = self.app.as_ref().map(|app| format!("{app} between two cards")).unwrap_or_default();
+        let parts = [card, host.clone(), stack.clone(), app];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Whether frames are of one size, all of one flow, and go one way.
+    pub fn is_usual(&self) -> bool {
+        self.mix.is_none() && self.traffic.is_none() && !self.both_ways
+    }
+
+    /// The frames, in words.
+    pub fn frames(&self) -> String {
+        let sizes = match &self.mix {
+            Some(mix) => format!("{} B with FCS ({:.1} B in the mean)", mix.name, mix.mean_bytes_with_fcs),
+            None => {
+                format!("{} B ({} B without FCS)", self.frame_bytes_with_fcs, self.size_bytes_without_fcs)
+            }
+        };
+        let traffic = self.traffic.as_ref().map(|traffic| format!(", {traffic}")).unwrap_or_default();
+        format!("{sizes}{traffic}{}", if self.both_ways { ", both ways" } else { "" })
+    }
+}
+
+/// One curve: a preset under rising load.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Series {
+    /// The name of the preset.
+    pub name: String,
+    /// The trials, by rising offered load.
+    pub points: Vec<Point>,
+}
+
+impl Series {
+    /// Where most is delivered: the lowest load of those at which it is, as a level rate wavers by a packet
+    /// or two.
+    pub fn peak(&self) -> Option<&Point> {
+        let most = self.points.iter().map(|p| p.delivered_pps).fold(0.0, f64::max);
+        self.points.iter().find(|p| p.delivered_pps >= 0.999 * most)
+    }
+}
+
+/// One trial: what became of one offered load.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Point {
+    /// The load that was asked for, in packets per second.
+    pub offered_pps: f64,
+    /// The load that the source really put on the wire, in packets per second.
+    pub sent_pps: f64,
+    /// The highest that it can send here, in packets per second, measured before; not there if the wire alone limits it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ceiling_pps: Option<f64>,
+    /// What arrived at the consumer, in packets per second.
+    pub delivered_pps: f64,
+    /// Lost packets, those that the source could not send among them, over packets asked for: 0 to 1.
+    pub loss_ratio: f64,
+    /// Share of time that the processor was not idle, 0 to 1: the sum of `cpu`, to rounding.
+    pub cpu_busy: f64,
+    /// What the processor was busy with.
+    pub cpu: Cpu,
+    /// Share of time that the bus was occupied, 0 to 1.
+    pub bus_busy: f64,
+    /// Interrupts that were taken, per second.
+    pub interrupts_per_s: f64,
+    /// Time from sending to delivery.
+    pub latency_ns: Latency,
+    /// Register accesses of the driver for each packet that it took from the device.
+    pub registers_per_packet: Registers,
+    /// Packet buffers allocated for each packet that the driver took from the device.
+    pub allocations_per_packet: f64,
+    /// Where each packet ended.
+    pub ledger: Ledger,
+}
+
+impl Point {
+    /// The point with every value rounded as it is published: rates to 0.1 per second, ratios
+    /// to 6 decimals, accesses per packet to 4. What is not a finite number becomes 0: JSON
+    /// has no other.
+    #[must_use]
+    pub fn rounded(self) -> Self {
+        Self {
+            offered_pps: rounded_to(self.offered_pps, TENTHS),
+            sent_pps: rounded_to(self.sent_pps, TENTHS),
+            ceiling_pps: self.ceiling_pps.map(|pps| rounded_to(pps, TENTHS)),
+            delivered_pps: rounded_to(self.delivered_pps, TENTHS),
+            loss_ratio: rounded_to(self.loss_ratio, MILLIONTHS),
+            cpu_busy: rounded_to(self.cpu_busy, MILLIONTHS),
+            cpu: Cpu {
+                hardirq: rounded_to(self.cpu.hardirq, MILLIONTHS),
+                softirq: rounded_to(self.cpu.softirq, MILLIONTHS),
+                thread: rounded_to(self.cpu.thread, MILLIONTHS),
+                empty_polls: rounded_to(self.cpu.empty_polls, MILLIONTHS),
+            },
+            bus_busy: rounded_to(self.bus_busy, MILLIONTHS),
+            interrupts_per_s: rounded_to(self.interrupts_per_s, TENTHS),
+            registers_per_packet: Registers {
+                read: rounded_to(self.registers_per_packet.read, TEN_THOUSANDTHS),
+                write: rounded_to(self.registers_per_packet.write, TEN_THOUSANDTHS),
+            },
+            allocations_per_packet: rounded_to(self.allocations_per_packet, TEN_THOUSANDTHS),
+            ..self
+        }
+    }
+
+    /// Share of time that the processor had left for other work, 0 to 1: idle, or polling in vain.
+    pub fn cpu_left(&self) -> f64 {
+        (1.0 - self.cpu_busy + self.cpu.empty_polls).clamp(0.0, 1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_environment_says_what_it_knows() {
+        let of = |words: [&str; 4]| {
+            let [chip, bus, host, stack] = words.map(str::to_owned);
+            Environment { chip, bus, host, stack, ..Environment::default() }.parts()
+        };
+        assert_eq!(of(["82543", "PCI", "PIII", "Linux"]), "82543 on PCI, PIII, Linux");
+        assert_eq!((of(["", "", "", "Linux"]), of([""; 4])), ("Linux".to_owned(), String::new()));
+        let usual =
+            Environment { size_bytes_without_fcs: 60, frame_bytes_with_fcs: 64, ..Environment::default() };
+        assert_eq!(usual.frames(), "64 B (60 B without FCS)");
+        let mix = Some(Mix { name: "64:1,128:1".into(), mean_bytes_with_fcs: 96.0 });
+        let mixed = Environment { mix, traffic: Some("5 flows".into()), both_ways: true, ..usual };
+        assert_eq!(mixed.frames(), "64:1,128:1 B with FCS (96.0 B in the mean), 5 flows, both ways");
+    }
+}

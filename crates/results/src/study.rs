@@ -1,0 +1,167 @@
+//! The document of kind `study`: what studies claim, and what was found.
+
+use crate::Schema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What became of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// It holds.
+    Pass,
+    /// It does not hold.
+    Miss,
+    /// There is nothing here to hold it against: a figure found without knowing the document's.
+    Predicted,
+    /// It could not be measured or judged.
+    Failed,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.pad(match self {
+            Self::Pass => "pass",
+            Self::Miss => "miss",
+            Self::Predicted => "predicted",
+            Self::Failed => "failed",
+        })
+    }
+}
+
+/// A claim and what was found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Claim {
+    /// The study.
+    pub study: String,
+    /// The claim's id within all studies.
+    pub id: String,
+    /// What it says, in our words.
+    pub says: String,
+    /// "fit": constants may be fitted on it; "exact": arithmetic; "order": a shape or an ordering; "setup": a fact about
+    /// the configuration; "kept-back": a prediction.
+    pub kind: String,
+    /// What is expected.
+    pub expected: String,
+    /// What became of it.
+    pub verdict: Verdict,
+    /// What was measured, by name.
+    pub values: BTreeMap<String, f64>,
+    /// The mechanism behind a miss, or the reason of a failure; may be empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub why: String,
+}
+
+/// A line of a figure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Line {
+    /// Its name.
+    pub name: String,
+    /// Its points, x and y in the figure's units.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// A figure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Figure {
+    /// Its title.
+    pub title: String,
+    /// What is along the x axis, with its unit.
+    pub x: String,
+    /// What goes up, with its unit.
+    pub y: String,
+    /// The lines.
+    pub lines: Vec<Line>,
+}
+
+/// A map: one value of every cell of a grid.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Map {
+    /// Its title.
+    pub title: String,
+    /// What a cell's value is, and what 1 means.
+    pub cell: String,
+    /// What the columns are of, with its unit.
+    pub columns_of: String,
+    /// The columns' names.
+    pub columns: Vec<String>,
+    /// The rows, with their names.
+    pub rows: Vec<Row>,
+}
+
+/// A row of a map.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Row {
+    /// Its name.
+    pub name: String,
+    /// One value for each column.
+    pub cells: Vec<f64>,
+}
+
+/// A study in words and figures.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Article {
+    /// The study.
+    pub name: String,
+    /// Title, author, year.
+    pub title: String,
+    /// What was asked.
+    pub asked: String,
+    /// What it was asked of.
+    pub setting: String,
+    /// What was measured here, drawn as the document drew it.
+    pub figures: Vec<Figure>,
+    /// What was measured over grids.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub maps: Vec<Map>,
+}
+
+/// What kind of document this is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Claims and verdicts.
+    #[default]
+    Study,
+}
+
+/// Claims of studies and what was found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Study {
+    /// The version of this document.
+    pub schema: Schema,
+    /// The kind of this document.
+    pub kind: Kind,
+    /// The version of kpps.
+    pub kpps_version: String,
+    /// Hash of the profiles, with all their constants, that were in force.
+    pub profiles_hash: String,
+    /// The claims.
+    pub claims: Vec<Claim>,
+    /// The studies they are from.
+    pub articles: Vec<Article>,
+    /// Whether every claim that was asked for is there; false after an interruption.
+    pub complete: bool,
+}
+
+impl Study {
+    /// The claims of one study.
+    pub fn of<'a>(&'a self, study: &'a str) -> impl Iterator<Item = &'a Claim> {
+        self.claims.iter().filter(move |claim| claim.study == study)
+    }
+
+    /// How many claims have this verdict.
+    pub fn count(&self, verdict: Verdict) -> usize {
+        self.claims.iter().filter(|claim| claim.verdict == verdict).count()
+    }
+
+    /// The document as JSON, ending in a newline.
+    ///
+    /// # Errors
+    /// None for documents whose values are finite.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self).map(|json| json + "\n")
+    }
+}
