@@ -11,10 +11,6 @@ use kpps_ports::port::run::{Glance, Watch, wait_for_links};
 use kpps_ports::port::{self, AnyPort, Counters, Port, ServiceKind, Trouble};
 use kpps_report::rows_csv;
 use kpps_results::run::{PortRun, ProcessorTime, Run};
-#[cfg(unix)]
-use nix::sys::resource::{UsageWho, getrusage};
-#[cfg(unix)]
-use nix::sys::time::TimeValLike;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -161,9 +157,8 @@ impl Watch for Ends {
 /// Time that the processors have spent for this process so far, where the system tells.
 #[cfg(unix)]
 fn processor_time() -> Option<ProcessorTime> {
-    let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
-    let seconds = |time: nix::sys::time::TimeVal| time.num_microseconds() as f64 / 1e6;
-    Some(ProcessorTime { user_s: seconds(usage.user_time()), system_s: seconds(usage.system_time()) })
+    let time = kpps_ports::cpu_time()?;
+    Some(ProcessorTime { user_s: time.user.as_secs_f64(), system_s: time.system.as_secs_f64() })
 }
 
 #[cfg(not(unix))]

@@ -2,9 +2,11 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
-use nix::pty::{Winsize, openpty};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -23,9 +25,19 @@ struct Terminal {
 
 impl Terminal {
     fn start(words: &[&str], set: &[(&str, &str)]) -> Self {
-        let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
-        let pty = openpty(&size, None).unwrap();
-        let end = || Stdio::from(pty.slave.try_clone().unwrap());
+        let pty = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        grantpt(&pty).unwrap();
+        unlockpt(&pty).unwrap();
+        tcsetwinsize(&pty, Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+        let name = ptsname(&pty, Vec::new()).unwrap().into_string().unwrap();
+        // Not this process's own terminal.
+        let user = File::options()
+            .read(true)
+            .write(true)
+            .custom_flags(OpenptFlags::NOCTTY.bits().cast_signed())
+            .open(name)
+            .unwrap();
+        let end = || Stdio::from(user.try_clone().unwrap());
         // In a session of its own, whose terminal this is and not ours.
         let child = Command::new("setsid")
             .arg("--ctty")
@@ -39,8 +51,8 @@ impl Terminal {
             .stderr(end())
             .spawn()
             .unwrap();
-        drop(pty.slave);
-        let keys = File::from(pty.master);
+        drop(user);
+        let keys = File::from(pty);
         let mut output = keys.try_clone().unwrap();
         let screen = Arc::new(Mutex::new(vt100::Parser::new(24, 80, 200)));
         let shown = screen.clone();

@@ -9,10 +9,21 @@ mod process;
 
 pub use process::{Process, signal};
 
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 use std::ffi::OsStr;
 use std::fs::File;
+use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Moves this thread into a new network namespace, which lives as long as something uses it.
+///
+/// # Errors
+/// Without the right to make one.
+pub fn unshare() -> std::io::Result<()> {
+    // SAFETY: only the network changes. Descriptors stay shared with the other threads.
+    Ok(unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?)
+}
 
 /// A network namespace; gone when dropped.
 #[derive(Debug)]
@@ -110,7 +121,7 @@ impl Net {
     /// This thread works there from now on, and those that it starts.
     pub fn enter(&self) {
         let namespace = File::open(format!("/run/netns/{}", self.0)).unwrap();
-        nix::sched::setns(namespace, nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+        move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
     }
 }
 

@@ -15,10 +15,13 @@ use kpps_ports::port::run::{
     BUDGET, BURST, Gaps, Glance, Load, Plan, Recorder, Shape, Streams, Watch, send, send_and_listen,
 };
 use kpps_ports::port::{AnyPort, Frame, Options, Port, open};
-use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, setns, unshare};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::thread::{
+    CpuSet, LinkNameSpaceType, UnshareFlags, gettid, move_into_link_name_space, sched_setaffinity,
+    unshare_unsafe,
+};
 use std::fs::File;
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -49,7 +52,8 @@ fn shell(command: &str) -> bool {
 
 impl Bench {
     fn new() -> Option<Self> {
-        unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS).ok()?;
+        // SAFETY: descriptors stay shared with the other threads.
+        unsafe { unshare_unsafe(UnshareFlags::NEWNET | UnshareFlags::NEWNS) }.ok()?;
         // What is in /sys/class/net belongs to the namespace that mounted it.
         shell("mount --make-rprivate / && mount -t sysfs sysfs /sys").then_some(())?;
         let far = Command::new("unshare").args(["--net", "sleep", "infinity"]).spawn().ok()?;
@@ -120,13 +124,13 @@ impl Bench {
             .spawn();
         let mut child = child.ok()?;
         let measured = measure(child.id());
-        let group = Pid::from_raw(-(child.id() as i32));
-        let _ = kill(group, Signal::SIGINT);
+        let group = Pid::from_child(&child);
+        let _ = kill_process_group(group, Signal::INT);
         let end = Instant::now() + Duration::from_secs(3);
         while child.try_wait().is_ok_and(|status| status.is_none()) && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(20));
         }
-        let _ = kill(group, Signal::SIGKILL);
+        let _ = kill_process_group(group, Signal::KILL);
         let _ = child.wait();
         Some(measured)
     }
@@ -149,7 +153,7 @@ impl Bench {
                 if load == Load::Max {
                     pin();
                 }
-                tell.send(nix::unistd::gettid()).unwrap();
+                tell.send(gettid().as_raw_nonzero()).unwrap();
                 let spec: Spec = port.parse().unwrap();
                 let mut ports = open(&[spec], &Options::default()).unwrap();
                 let plan = Plan { load, ..plan() };
@@ -255,7 +259,7 @@ impl Bench {
     /// Puts this thread at the far end.
     fn enter_here(&self) {
         let namespace = File::open(format!("/proc/{}/ns/net", self.far.id())).unwrap();
-        setns(namespace, CloneFlags::CLONE_NEWNET).unwrap();
+        move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
     }
 
     /// The rate at which one core sends frames, receives and verifies them.
@@ -278,7 +282,7 @@ impl Bench {
             streams.take(frame.as_ref());
             Some(frame.buffer)
         };
-        let thread = format!("/proc/self/task/{}", nix::unistd::gettid());
+        let thread = format!("/proc/self/task/{}", gettid().as_raw_nonzero());
         let idle = time_of(&thread);
         let sent =
             send_and_listen(near, &plan(), &mut For(MEASURED), &mut |_| far.receive(BUDGET, &mut take));
@@ -377,10 +381,9 @@ fn pin() {
 
 fn pin_to(core: usize) {
     let mut cores = CpuSet::new();
-    if cores.set(core).is_ok() {
-        // On a machine with one core there is nothing to choose.
-        let _ = sched_setaffinity(Pid::from_raw(0), &cores);
-    }
+    cores.set(core);
+    // On a machine with one core there is nothing to choose.
+    let _ = sched_setaffinity(None, &cores);
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {

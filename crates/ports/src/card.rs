@@ -8,7 +8,6 @@ use crate::{Backend, Domain, Error, devices, pci, pci::Address, vfio::ioctl};
 use kpps_datasheet::{Chip, reg};
 use kpps_platform::memory::RingMemory;
 use kpps_platform::{DmaSpec, OutOfMemory, Platform};
-use nix::fcntl::Flock;
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,7 +33,7 @@ pub(crate) struct Inner {
     reset: Reset,
     // The memory outlives the card's mastery of the bus, and the lock all of it.
     domain: Domain,
-    _lock: Flock<File>,
+    _lock: File,
 }
 
 /// How the card is reset as a PCI function.

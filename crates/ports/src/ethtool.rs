@@ -1,96 +1,74 @@
-//! What a driver is, how it is set, what it counts by itself, what it can, and how fast its link is: `ethtool -i`, `-g`, `-c`, `-S`, `-k`, `ethtool`
-//! (linux/ethtool.h).
+//! An interface's driver: its name, settings, counters and features, and the speed of its link, as `ethtool`,
+//! `ethtool -i`, `-g`, `-c`, `-S` and `-k` show them (linux/ethtool.h).
 
-use crate::interface::{Interface, pair};
+use crate::interface::{Interface, Query};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-const GET_SETTINGS: u32 = 0x01;
-const GET_DRIVER: u32 = 0x03;
-const GET_COALESCING: u32 = 0x0e;
-const GET_RINGS: u32 = 0x10;
+/// Commands whose answers have no fixed size.
 const GET_STRINGS: u32 = 0x1b;
 const GET_STATISTICS: u32 = 0x1d;
 const GET_COUNTS: u32 = 0x37;
 const GET_FEATURES: u32 = 0x3a;
-const GET_CHANNELS: u32 = 0x3c;
-const GET_STAMPS: u32 = 0x41;
-/// Received frames get a time by the card, and that can be had as it is (linux/net_tstamp.h).
+/// The card stamps received frames, and its time can be read as it is (linux/net_tstamp.h).
 const RECEIVED_BY_HARDWARE: u32 = 1 << 2 | 1 << 6;
-/// Sets of strings: what names statistics, and features.
+/// Sets of strings: the names of statistics, and of features.
 const STATISTICS: u32 = 1;
 const FEATURES: u32 = 4;
 /// Bytes of a name.
 const NAME: usize = 32;
-/// More than any driver has; a driver that says otherwise is not believed.
+/// More names than any driver has. A driver that reports more is not believed.
 const MOST: usize = 1 << 14;
 
-/// The speed of an interface's link in Mb/s, if it has one now.
+/// The speed of an interface's link in Mb/s. `None` if the link is down or the speed is unknown.
 ///
 /// # Errors
-/// No such interface, or its driver does not tell.
+/// There is no such interface, or its driver has no link settings.
 pub fn speed_mbps(interface: &str) -> io::Result<Option<u32>> {
-    // `struct ethtool_cmd`: 44 bytes, the speed in two halves at 12 and 28.
-    let mut words = [pair(GET_SETTINGS, 0), 0, 0, 0, 0, 0];
-    Interface::find(interface)?.ethtool(&mut words)?;
-    let half = |word: u64| u32::from(u16::from_ne_bytes([word.to_ne_bytes()[4], word.to_ne_bytes()[5]]));
-    let mbps = half(words[3]) << 16 | half(words[1]);
+    let words = Interface::find(interface)?.query(Query::Settings)?;
+    // 16 bits at byte 12 and the upper 16 bits at byte 28.
+    let half = |word: u32| u32::from(u16::from_ne_bytes([word.to_ne_bytes()[0], word.to_ne_bytes()[1]]));
+    let mbps = half(words[7]) << 16 | half(words[3]);
     // All ones: unknown.
     Ok((mbps != 0 && mbps != u32::MAX && mbps != u32::from(u16::MAX)).then_some(mbps))
-}
-
-/// A word of 32 bits in a structure of them.
-fn word(structure: &[u64], at: usize) -> u32 {
-    let [a, b, c, d, e, f, g, h] = structure[at / 2].to_ne_bytes();
-    u32::from_ne_bytes(if at.is_multiple_of(2) { [a, b, c, d] } else { [e, f, g, h] })
 }
 
 /// The driver's name.
 ///
 /// # Errors
-/// No such interface, or its driver does not tell.
+/// There is no such interface, or its driver does not tell.
 pub fn driver(interface: &str) -> io::Result<String> {
-    // `struct ethtool_drvinfo`: 196 bytes, the name behind the command.
-    let mut words = [0; 25];
-    words[0] = pair(GET_DRIVER, 0);
-    Interface::find(interface)?.ethtool(&mut words)?;
-    let bytes = words.iter().flat_map(|word| word.to_ne_bytes()).skip(4).take(NAME);
+    let words = Interface::find(interface)?.query(Query::Driver)?;
+    let bytes = words[1..].iter().flat_map(|word| word.to_ne_bytes()).take(NAME);
     let name: Vec<u8> = bytes.take_while(|&byte| byte != 0).collect();
     Ok(String::from_utf8_lossy(&name).into_owned())
 }
 
-/// Descriptors in its rings, to receive and to transmit.
+/// Descriptors in the receive rings and in the transmit rings.
 ///
 /// # Errors
-/// No such interface, or its driver has no rings.
+/// There is no such interface, or its driver has no rings.
 pub fn rings(interface: &str) -> io::Result<(u32, u32)> {
-    // `struct ethtool_ringparam`: 9 words, the most of four kinds and then what is set.
-    let mut words = [0; 5];
-    words[0] = pair(GET_RINGS, 0);
-    Interface::find(interface)?.ethtool(&mut words)?;
-    Ok((word(&words, 5), word(&words, 8)))
+    // The maxima of four kinds of rings, then their current sizes.
+    let words = Interface::find(interface)?.query(Query::Rings)?;
+    Ok((words[5], words[8]))
 }
 
-/// Queues that it receives by, as its driver says, or else the system; 1 if neither does.
+/// Receive queues, from the driver or else from sysfs; 1 if neither tells.
 ///
 /// # Errors
-/// No such interface.
+/// There is no such interface.
 pub fn receive_queues(interface: &str) -> io::Result<u32> {
-    let asked = Interface::find(interface)?;
-    // `struct ethtool_channels`: 9 words, the most of four kinds and then what is set: to receive, to transmit, others, for both.
-    let mut words = [0; 5];
-    words[0] = pair(GET_CHANNELS, 0);
-    let told = asked.ethtool(&mut words).map(|()| word(&words, 5).saturating_add(word(&words, 8)));
-    Ok(told
-        .ok()
-        .filter(|queues| *queues > 0)
-        .or_else(|| queues_in_sysfs(interface, &asked))
-        .unwrap_or(1)
-        .max(1))
+    let found = Interface::find(interface)?;
+    // The maxima of four kinds of channels, then their current numbers: receive, transmit, other, combined.
+    let channels = found.query(Query::Channels).map(|words| words[5].saturating_add(words[8]));
+    let channels = channels.ok().filter(|queues| *queues > 0);
+    Ok(channels.or_else(|| queues_in_sysfs(interface, &found)).unwrap_or(1).max(1))
 }
 
-/// The same by sysfs, which shows the interfaces of the network namespace that it was mounted in: ours, if the number is right.
+/// Receive queues in sysfs. It shows the interfaces of the network namespace in which it was mounted: that is
+/// this thread's if the interface's number agrees.
 fn queues_in_sysfs(name: &str, interface: &Interface) -> Option<u32> {
     let folder = Path::new("/sys/class/net").join(name);
     let number = std::fs::read_to_string(folder.join("ifindex")).ok()?;
@@ -99,52 +77,59 @@ fn queues_in_sysfs(name: &str, interface: &Interface) -> Option<u32> {
     (number.trim().parse() == Ok(interface.index())).then_some(queues as u32)
 }
 
-/// How long interrupts wait for more frames at most, in us, to receive and to transmit.
+/// The longest delay of interrupts in us, for reception and for transmission.
 ///
 /// # Errors
-/// No such interface, or its driver does not make them wait.
+/// There is no such interface, or its driver does not delay interrupts.
 pub fn coalescing_us(interface: &str) -> io::Result<(u32, u32)> {
-    // `struct ethtool_coalesce`: 23 words.
-    let mut words = [0; 12];
-    words[0] = pair(GET_COALESCING, 0);
-    Interface::find(interface)?.ethtool(&mut words)?;
-    Ok((word(&words, 1), word(&words, 5)))
+    let words = Interface::find(interface)?.query(Query::Coalescing)?;
+    Ok((words[1], words[5]))
 }
 
-/// The clock by which its card can stamp received frames, by its number (`/dev/ptp0`), if it can.
+/// The number of the clock (0 for `/dev/ptp0`) with which the card stamps received frames, if it can.
 ///
 /// # Errors
-/// No such interface.
+/// There is no such interface.
 pub fn stamping_clock(interface: &str) -> io::Result<Option<u32>> {
-    // `struct ethtool_ts_info`: 11 words, behind the command what it can and the clock's number, below 0 for none.
-    let mut words = [0; 6];
-    words[0] = pair(GET_STAMPS, 0);
-    Interface::find(interface)?.ethtool(&mut words)?;
-    let can = word(&words, 1) & RECEIVED_BY_HARDWARE == RECEIVED_BY_HARDWARE;
-    Ok(u32::try_from(word(&words, 2).cast_signed()).ok().filter(|_| can))
+    // Capabilities, then the clock's number, which is negative for none.
+    let words = Interface::find(interface)?.query(Query::Timestamping)?;
+    let can = words[1] & RECEIVED_BY_HARDWARE == RECEIVED_BY_HARDWARE;
+    Ok(u32::try_from(words[2].cast_signed()).ok().filter(|_| can))
 }
 
-/// The names of a set.
+/// Two words of 32 bits in one, in the order in which they lie in memory.
+fn pair(first: u32, second: u32) -> u64 {
+    let [a, b, c, d] = first.to_ne_bytes();
+    let [e, f, g, h] = second.to_ne_bytes();
+    u64::from_ne_bytes([a, b, c, d, e, f, g, h])
+}
+
+/// The word of 32 bits at an index of a structure of them.
+fn word(structure: &[u64], at: usize) -> u32 {
+    let [a, b, c, d, e, f, g, h] = structure[at / 2].to_ne_bytes();
+    u32::from_ne_bytes(if at.is_multiple_of(2) { [a, b, c, d] } else { [e, f, g, h] })
+}
+
+/// The names of a set of strings.
 fn names(interface: &Interface, set: u32) -> io::Result<Vec<String>> {
-    // `struct ethtool_sset_info`: command, reserved, a mask of 64 bits, and one count.
+    // `struct ethtool_sset_info`: command, reserved, a mask of 64 bits, and one count for each bit.
     let mut counts = [pair(GET_COUNTS, 0), 1 << set, 0];
-    interface.ethtool(&mut counts)?;
+    // SAFETY: the mask has one bit, so the kernel writes one count, which is the third word.
+    unsafe { interface.ethtool(&mut counts) }?;
     let count = match counts {
-        [_, mask, count] if mask != 0 => {
-            let [a, b, c, d, ..] = count.to_ne_bytes();
-            u32::from_ne_bytes([a, b, c, d]) as usize
-        }
+        [_, mask, _] if mask != 0 => word(&counts, 4) as usize,
         _ => 0,
     };
     if count == 0 || count > MOST {
         return Ok(Vec::new());
     }
-    // `struct ethtool_gstrings`: command, set, count, and the names right behind these three words of 32 bits. The driver
-    // writes as many as it has now: twice the room, in case there are more than a moment ago.
+    // `struct ethtool_gstrings`: command, set, count, and right behind these three words of 32 bits the names.
     let mut names = vec![0_u64; 2 + 2 * count * NAME / 8];
     names[0] = pair(GET_STRINGS, set);
     names[1] = pair(count as u32, 0);
-    interface.ethtool(&mut names)?;
+    // SAFETY: the kernel writes as many names as the driver has now, whatever the count says. There is room for
+    // twice as many as a moment ago: no driver doubles its names while its interface exists.
+    unsafe { interface.ethtool(&mut names) }?;
     let bytes: Vec<u8> = names.iter().flat_map(|word| word.to_ne_bytes()).collect();
     let name = |name: &[u8]| {
         let end = name.iter().position(|&byte| byte == 0).unwrap_or(NAME);
@@ -156,34 +141,36 @@ fn names(interface: &Interface, set: u32) -> io::Result<Vec<String>> {
 /// Offloads and other features by the kernel's names, and whether each is on (`ethtool -k`).
 ///
 /// # Errors
-/// No such interface.
+/// There is no such interface.
 pub fn features(interface: &str) -> io::Result<BTreeMap<String, bool>> {
     let interface = Interface::find(interface)?;
     let names = names(&interface, FEATURES)?;
-    // `struct ethtool_gfeatures`: command, count, and four words for each 32 features: available, requested, active, never changed.
+    // `struct ethtool_gfeatures`: command, count, and for each 32 features the words available, requested,
+    // active, never changed.
     let blocks = names.len().div_ceil(32);
     let mut words = vec![0_u64; 1 + 2 * blocks];
     words[0] = pair(GET_FEATURES, blocks as u32);
-    interface.ethtool(&mut words)?;
+    // SAFETY: the kernel writes at most as many blocks as the count says, which are in `words`.
+    unsafe { interface.ethtool(&mut words) }?;
     let is_on = |bit: usize| word(&words, 2 + bit / 32 * 4 + 2) & 1 << (bit % 32) != 0;
     Ok(names.into_iter().enumerate().map(|(bit, name)| (name, is_on(bit))).collect())
 }
 
-/// Whether messages of UDP for an interface with these features are cut into datagrams before it, by the kernel. One that does it itself, as those without
-/// hardware do by handing the whole to the next, is given them uncut.
+/// Whether the kernel cuts UDP messages into datagrams before an interface with these features. An interface
+/// that cuts them itself gets the message uncut; a virtual one passes it on like that.
 pub(crate) fn cut_before(features: &BTreeMap<String, bool>) -> bool {
     features.get("tx-udp-segmentation") == Some(&false)
 }
 
-/// Whether checksums of what it sends are whole before it: nothing is left to hardware.
+/// Whether the kernel completes the checksums of frames before the interface: none is left to hardware.
 pub(crate) fn summed_before(features: &BTreeMap<String, bool>) -> bool {
     !features.iter().any(|(name, on)| *on && name.starts_with("tx-checksum-"))
 }
 
-/// The driver's counters by name. Of counters with the same name the sum is returned.
+/// The driver's counters by name. Counters with the same name are added up.
 ///
 /// # Errors
-/// No such interface, or its driver has none.
+/// There is no such interface, or its driver has no counters.
 pub fn statistics(interface: &str) -> io::Result<BTreeMap<String, u64>> {
     let interface = Interface::find(interface)?;
     let names = names(&interface, STATISTICS)?;
@@ -191,10 +178,11 @@ pub fn statistics(interface: &str) -> io::Result<BTreeMap<String, u64>> {
     if names.is_empty() {
         return Ok(statistics);
     }
-    // `struct ethtool_stats`: command, count, and the values. Room for twice as many, as of names.
+    // `struct ethtool_stats`: command, count, and the values.
     let mut values = vec![0_u64; 1 + 2 * names.len()];
     values[0] = pair(GET_STATISTICS, names.len() as u32);
-    interface.ethtool(&mut values)?;
+    // SAFETY: as of names, there is room for twice as many values as the driver had a moment ago.
+    unsafe { interface.ethtool(&mut values) }?;
     for (name, value) in names.into_iter().zip(&values[1..]) {
         *statistics.entry(name).or_insert(0) += value;
     }

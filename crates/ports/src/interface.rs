@@ -1,13 +1,12 @@
-//! An interface of the kernel, asked by netdevice(7), rtnetlink(7) and the `ETHTOOL_*` commands.
+//! An interface of the kernel: netdevice(7), rtnetlink(7) and the commands of linux/ethtool.h.
 
 use crate::netlink;
 use crate::port::Link;
-use crate::socket::{check, socket};
+use crate::sys::ifreq::Requests;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{LinkAttribute, LinkMessage};
+use rustix::net::{AddressFamily, SocketType, netdevice};
 use std::io;
-use std::mem;
-use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Commands and a flag of linux/ethtool.h.
 const GET_FLAGS: u32 = 0x25;
@@ -15,62 +14,70 @@ const SET_FLAGS: u32 = 0x26;
 const SET_GRO: u32 = 0x2c;
 const FLAG_RX_VLAN: u32 = 1 << 8;
 
-/// An interface of the kernel.
+/// An ethtool command that only reads, and whose structure has a fixed size: at most [`WORDS`] words of 32
+/// bits, the largest of which is `ethtool_drvinfo` with 49.
+#[derive(Clone, Copy, Debug)]
+#[repr(u32)]
+pub(crate) enum Query {
+    /// `struct ethtool_cmd`.
+    Settings = 0x01,
+    /// `struct ethtool_drvinfo`.
+    Driver = 0x03,
+    /// `struct ethtool_coalesce`.
+    Coalescing = 0x0e,
+    /// `struct ethtool_ringparam`.
+    Rings = 0x10,
+    /// `struct ethtool_channels`.
+    Channels = 0x3c,
+    /// `struct ethtool_ts_info`.
+    Timestamping = 0x41,
+}
+
+/// Words of 32 bits of an answer to a [`Query`].
+pub(crate) const WORDS: usize = 64;
+
+/// An interface of the kernel, in the network namespace of the thread that found it.
 #[derive(Debug)]
 pub(crate) struct Interface {
-    /// Any socket: it says in which network namespace the interface is.
-    fd: OwnedFd,
-    name: [libc::c_char; libc::IFNAMSIZ],
-    index: libc::c_int,
+    requests: Requests,
+    index: u32,
 }
 
 impl Interface {
     /// The interface of this name.
-    pub(crate) fn find(interface: &str) -> io::Result<Self> {
-        let mut name = [0; libc::IFNAMSIZ];
-        if interface.len() >= name.len() || interface.contains('\0') {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        for (to, from) in name.iter_mut().zip(interface.bytes()) {
-            *to = from as libc::c_char;
-        }
-        let mut interface = Self { fd: socket(libc::AF_INET, libc::SOCK_DGRAM)?, name, index: 0 };
-        let index = interface.request(libc::SIOCGIFINDEX)?;
-        // SAFETY: the kernel has filled in the index, as was asked.
-        interface.index = unsafe { index.ifr_ifru.ifru_ifindex };
-        Ok(interface)
+    pub(crate) fn find(name: &str) -> io::Result<Self> {
+        let requests = Requests::new(name)?;
+        Ok(Self { index: requests.index()?, requests })
     }
 
     /// Its number.
-    pub(crate) fn index(&self) -> libc::c_int {
+    pub(crate) fn index(&self) -> u32 {
         self.index
     }
 
-    /// Asks the kernel about the interface.
-    fn request(&self, what: libc::c_ulong) -> io::Result<libc::ifreq> {
-        // SAFETY: all zeroes is a valid value of this plain C struct.
-        let mut request: libc::ifreq = unsafe { mem::zeroed() };
-        request.ifr_name = self.name;
-        // SAFETY: these requests read and write one `ifreq`, which lives.
-        check(unsafe { libc::ioctl(self.fd.as_raw_fd(), what as _, &raw mut request) })?;
-        Ok(request)
+    /// The driver's answer to a query: the words of its structure, the command first.
+    pub(crate) fn query(&self, query: Query) -> io::Result<[u32; WORDS]> {
+        let mut words = [0; WORDS];
+        words[0] = query as u32;
+        // SAFETY: the structures of all queries are smaller than `words`.
+        unsafe { self.requests.ethtool(&mut words) }?;
+        Ok(words)
     }
 
-    /// Asks the driver with `words`, a command of linux/ethtool.h and its arguments, which the driver overwrites. Their
-    /// length must be that of the command's structure, with all that the driver adds to it.
-    pub(crate) fn ethtool(&self, words: &mut [u64]) -> io::Result<()> {
-        // SAFETY: all zeroes is a valid value of this plain C struct.
-        let mut request: libc::ifreq = unsafe { mem::zeroed() };
-        request.ifr_name = self.name;
-        request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
-        // SAFETY: the callers give each command room for all that it writes; request and words live.
-        check(unsafe { libc::ioctl(self.fd.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) }).map(drop)
+    /// Sends the driver an ethtool command. The answer overwrites it.
+    ///
+    /// # Safety
+    /// `command` is a command of linux/ethtool.h in its structure, and has room for all that the kernel and
+    /// the driver write for it.
+    pub(crate) unsafe fn ethtool(&self, command: &mut [u64]) -> io::Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.requests.ethtool(command) }
     }
 
-    /// The queueing discipline of what it sends, by its name (tc(8)).
+    /// The name of its queueing discipline (tc(8)).
     pub(crate) fn discipline(&self) -> io::Result<String> {
         let mut about = LinkMessage::default();
-        about.header.index = self.index.unsigned_abs();
+        about.header.index = self.index;
         let answers = netlink::ask(RouteNetlinkMessage::GetLink(about))?;
         let attributes = answers.into_iter().find_map(|answer| match answer {
             RouteNetlinkMessage::NewLink(link) => Some(link.attributes),
@@ -85,42 +92,33 @@ impl Interface {
 
     /// The station address.
     pub(crate) fn address(&self) -> io::Result<[u8; 6]> {
-        let request = self.request(libc::SIOCGIFHWADDR)?;
-        // SAFETY: the kernel has filled in the address, as was asked.
-        let data = unsafe { request.ifr_ifru.ifru_hwaddr.sa_data };
-        Ok([0, 1, 2, 3, 4, 5].map(|at| data[at] as u8))
+        self.requests.address()
     }
 
     /// The longest payload of a frame, in bytes.
     pub(crate) fn mtu(&self) -> io::Result<usize> {
-        let request = self.request(libc::SIOCGIFMTU)?;
-        // SAFETY: the kernel has filled in the MTU, as was asked.
-        Ok(usize::try_from(unsafe { request.ifr_ifru.ifru_mtu }).unwrap_or(0))
+        self.requests.mtu()
     }
 
     /// Whether frames can pass.
     pub(crate) fn link(&self) -> io::Result<Link> {
-        let request = self.request(libc::SIOCGIFFLAGS)?;
-        // SAFETY: the kernel has filled in the flags, as was asked.
-        let flags = libc::c_int::from(unsafe { request.ifr_ifru.ifru_flags });
-        let needed = libc::IFF_UP | libc::IFF_RUNNING;
-        Ok(Link { up: flags & needed == needed, speed_mbps: None })
+        Ok(Link { up: self.requests.is_running()?, speed_mbps: None })
     }
 
-    /// Sets an `ethtool_value` of the interface, and returns what the kernel says of it.
-    fn set(&self, command: u32, value: u32) -> io::Result<u32> {
-        let mut words = [pair(command, value)];
-        self.ethtool(&mut words)?;
-        let [_, _, _, _, a, b, c, d] = words[0].to_ne_bytes();
-        Ok(u32::from_ne_bytes([a, b, c, d]))
+    /// Executes a command with a `struct ethtool_value`, and returns the value that the kernel leaves there.
+    fn value(&self, command: u32, value: u32) -> io::Result<u32> {
+        let mut words = [command, value];
+        // SAFETY: `ethtool_value` is these two words.
+        unsafe { self.requests.ethtool(&mut words) }?;
+        Ok(words[1])
     }
 
-    /// Lets frames through as they are on the wire: not put together (GRO), their tags left in.
+    /// Receives frames as they are on the wire: not merged (GRO), with their VLAN tags.
     pub(crate) fn as_on_the_wire(&self) -> io::Result<()> {
-        self.set(SET_GRO, 0)?;
-        let flags = self.set(GET_FLAGS, 0)?;
+        self.value(SET_GRO, 0)?;
+        let flags = self.value(GET_FLAGS, 0)?;
         if flags & FLAG_RX_VLAN != 0 {
-            self.set(SET_FLAGS, flags & !FLAG_RX_VLAN)?;
+            self.value(SET_FLAGS, flags & !FLAG_RX_VLAN)?;
         }
         Ok(())
     }
@@ -128,12 +126,6 @@ impl Interface {
 
 /// The name of the interface with this number.
 pub(crate) fn name_of(index: u32) -> io::Result<String> {
-    Ok(nix::net::if_::if_indextoname(index)?.to_string_lossy().into_owned())
-}
-
-/// Two words of 32 bits in one, as they lie in memory.
-pub(crate) fn pair(first: u32, second: u32) -> u64 {
-    let [a, b, c, d] = first.to_ne_bytes();
-    let [e, f, g, h] = second.to_ne_bytes();
-    u64::from_ne_bytes([a, b, c, d, e, f, g, h])
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
+    Ok(netdevice::index_to_name(socket, index)?)
 }

@@ -3,11 +3,11 @@
 use crate::card::Inner;
 use crate::vfio::ioctl;
 use crate::{Error, pci};
-use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::eventfd::{EfdFlags, EventFd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::time::Duration;
@@ -167,9 +167,9 @@ impl Interrupts {
 
     fn arm(card: &Arc<Inner>, device: &File, kind: u32, count: usize) -> Result<Vec<Self>, Error> {
         let armed = Arc::new(Armed::take(card, Kind::Vfio(kind))?);
-        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let events: Vec<File> = (0..count)
-            .map(|_| EventFd::from_flags(flags).map(|event| File::from(OwnedFd::from(event))))
+            .map(|_| eventfd(0, flags).map(File::from))
             .collect::<Result<_, _>>()
             .map_err(|errno| Error::io("eventfd")(errno.into()))?;
         let borrowed: Vec<_> = events.iter().map(AsFd::as_fd).collect();
@@ -183,9 +183,11 @@ impl Interrupts {
     /// # Errors
     /// [`Error::Gone`] if the card has been taken away.
     pub fn wait(&mut self, timeout: Duration) -> Result<bool, Error> {
-        let mut polled = [PollFd::new(self.events.as_fd(), PollFlags::POLLIN)];
-        match ppoll(&mut polled, Some(timeout.into()), None) {
-            Ok(0) | Err(nix::Error::EINTR) => return Ok(false),
+        let mut polled = [PollFd::new(&self.events, PollFlags::IN)];
+        // A time that the system cannot express is as good as none.
+        let timeout = Timespec::try_from(timeout).ok();
+        match poll(&mut polled, timeout.as_ref()) {
+            Ok(0) | Err(Errno::INTR) => return Ok(false),
             Ok(_) => {}
             Err(errno) => return Err(Error::io("ppoll")(errno.into())),
         }

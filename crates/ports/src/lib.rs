@@ -55,6 +55,8 @@ pub mod port;
 #[cfg(target_os = "linux")]
 mod socket;
 mod spec;
+#[cfg(unix)]
+mod sys;
 #[cfg(target_os = "linux")]
 mod system;
 #[cfg(target_os = "linux")]
@@ -70,5 +72,7 @@ pub use error::Error;
 #[cfg(target_os = "linux")]
 pub use interrupts::Interrupts;
 pub use spec::{Backend, Spec};
+#[cfg(unix)]
+pub use sys::{CpuTime, cpu_time};
 #[cfg(target_os = "linux")]
 pub use window::Window;

@@ -1,9 +1,12 @@
 //! The files of the system: read below a root that tests put elsewhere, written through a
 //! [`Kernel`] that tests play.
 
+use crate::netlink;
 use crate::{Error, pci::Address};
-use nix::fcntl::{Flock, FlockArg};
-use std::fs::{self, File};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use rustix::net::{AddressFamily, SocketType, netdevice};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -26,12 +29,28 @@ impl Kernel for Linux {
     }
 
     fn addresses(&self, interface: &str) -> io::Result<Vec<IpAddr>> {
-        let of_this = nix::ifaddrs::getifaddrs()?.filter(|entry| entry.interface_name == interface);
+        let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
+        let index = netdevice::name_to_index(socket, interface)?;
+        let all = netlink::dump(RouteNetlinkMessage::GetAddress(AddressMessage::default()))?;
+        let of_this = all.into_iter().filter_map(|answer| match answer {
+            RouteNetlinkMessage::NewAddress(address) if address.header.index == index => {
+                Some(address.attributes)
+            }
+            _ => None,
+        });
+        // The interface's own address: `Address` is the other end's on a point-to-point link.
         Ok(of_this
-            .filter_map(|entry| {
-                let address = entry.address?;
-                let v4 = address.as_sockaddr_in().map(|a| IpAddr::V4(a.ip()));
-                v4.or_else(|| address.as_sockaddr_in6().map(|a| IpAddr::V6(a.ip())))
+            .filter_map(|attributes| {
+                let local = attributes.iter().find_map(|attribute| match attribute {
+                    AddressAttribute::Local(address) => Some(*address),
+                    _ => None,
+                });
+                local.or_else(|| {
+                    attributes.iter().find_map(|attribute| match attribute {
+                        AddressAttribute::Address(address) => Some(*address),
+                        _ => None,
+                    })
+                })
             })
             .collect())
     }
@@ -76,16 +95,17 @@ impl System {
 
     /// Locks a card for this process, until the result is dropped or the process ends in
     /// whatever way. The lock is on the card's configuration space, which everybody may open.
-    pub(crate) fn lock(&self, address: Address) -> Result<Flock<File>, Error> {
+    pub(crate) fn lock(&self, address: Address) -> Result<File, Error> {
         let path = self.device(address, "config");
         let file = File::open(&path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Error::NoDevice(address),
             _ => Error::file(&path)(error),
         })?;
-        Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| match errno {
-            nix::Error::EWOULDBLOCK => Error::InUse(address),
-            other => Error::io("flock")(other.into()),
-        })
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(TryLockError::WouldBlock) => Err(Error::InUse(address)),
+            Err(TryLockError::Error(error)) => Err(Error::io("flock")(error)),
+        }
     }
 }
 

@@ -23,7 +23,7 @@ fn with_cable(test: impl FnOnce() + Send + 'static) {
 fn with_queues(queues: u32, test: impl FnOnce() + Send + 'static) {
     let thread = std::thread::spawn(move || {
         // What this thread opens and starts from now on is in there, and it goes with the last of that.
-        if nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).is_err() {
+        if kpps_namespaces::unshare().is_err() {
             eprintln!("skipped: no right to make a network namespace");
             return;
         }

@@ -103,8 +103,9 @@ fn system() -> Option<(String, u64)> {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     // Containers may have a clock of their own.
     let namespace = std::fs::read_link("/proc/self/ns/time").unwrap_or_default();
-    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).ok()?;
-    Some((format!("{} {}", boot.trim(), namespace.display()), Duration::from(now).as_nanos() as u64))
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let ns = Duration::try_from(now).ok()?.as_nanos() as u64;
+    Some((format!("{} {}", boot.trim(), namespace.display()), ns))
 }
 
 /// What the standard library has begins where it likes.

@@ -49,7 +49,7 @@ impl Chromium {
             "--host-resolver-rules=MAP * ~NOTFOUND".into(),
         ];
         // Its sandbox refuses to be made by root.
-        if nix::unistd::geteuid().is_root() {
+        if rustix::process::geteuid().is_root() {
             words.push("--no-sandbox".into());
         }
         words.push("about:blank".into());

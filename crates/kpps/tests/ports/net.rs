@@ -4,8 +4,10 @@ use kpps_namespaces::signal;
 use kpps_platform::memory::{BufferPool, Memory};
 use kpps_platform::{Buffer, BufferSource};
 use kpps_ports::port::{Frame, PacketPort, Port};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
 use std::fs::File;
+use std::os::fd::AsFd;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -89,7 +91,7 @@ impl Net {
         let interface = interface.to_owned();
         // A socket stays in the namespace that it was made in.
         let port = std::thread::spawn(move || {
-            nix::sched::setns(namespace, nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
             let pool: BufferPool = Memory::private(4 << 20).unwrap().pool(600, 2048, None).unwrap();
             PacketPort::open(&interface, pool).unwrap()
         });

@@ -28,7 +28,7 @@ impl Nobody {
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(self.folder.path().join("kpps"));
         command.args(words).current_dir("/").stdout(Stdio::piped()).stderr(Stdio::piped());
-        if nix::unistd::geteuid().is_root() {
+        if rustix::process::geteuid().is_root() {
             // All capabilities go with it.
             command.gid(NOBODY).uid(NOBODY);
         }

@@ -2,6 +2,7 @@
 
 use super::{Link, Trouble};
 use crate::interface::Interface;
+use rustix::io::Errno;
 use std::io;
 
 /// Bytes of an Ethernet header, and of a VLAN tag.
@@ -56,7 +57,7 @@ impl Attached {
     /// Looks at the interface, which may have gone.
     pub(super) fn look_after(&mut self) -> Result<(), Trouble> {
         match self.refresh() {
-            Err(error) if matches!(error.raw_os_error(), Some(libc::ENODEV | libc::ENXIO)) => {
+            Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::NODEV | Errno::NXIO)) => {
                 Err(Trouble::Gone)
             }
             other => other.map_err(Trouble::system("cannot ask for the link")),

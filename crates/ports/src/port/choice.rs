@@ -5,6 +5,7 @@ use super::open::{CHUNK_BYTES, XDP_CAPABILITIES, refused};
 use super::{XdpPort, xdp};
 use crate::{Error, Spec, ethtool};
 use kpps_platform::memory::Memory;
+use rustix::io::Errno;
 
 /// What a port's name stands for: `auto:INTERFACE` for the best that the system, the driver and this user's rights
 /// allow, with a word on why; any other for itself, with a word if it sees only a part of what comes.
@@ -30,7 +31,7 @@ pub fn choose(spec: &Spec) -> Result<(Spec, Option<String>), Error> {
         .chunks(count, CHUNK_BYTES, xdp::HEADROOM)
         .map_err(|_| Error::io("memory for frames")(std::io::ErrorKind::OutOfMemory.into()))?;
     match XdpPort::open(interface, None, &memory, CHUNK_BYTES, pool) {
-        Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Err(refused(spec, "")(error)),
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::NODEV) => Err(refused(spec, "")(error)),
         Err(error) => packet(format!("no AF_XDP: {}", refused(&all, XDP_CAPABILITIES)(error))),
         Ok(port) if port.is_zero_copy() => {
             Ok((all, Some("its driver shares buffers with AF_XDP sockets: nothing is copied".into())))

@@ -10,6 +10,7 @@ use kpps_driver::Chip;
 use kpps_driver::config::{Config, NapiExit, Refill, RefillWhen, Service};
 use kpps_platform::OutOfMemory;
 use kpps_platform::memory::{BufferPool, Memory};
+use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -248,12 +249,12 @@ fn open_one(spec: &Spec, options: &Options, supplies: &Supplies<'_>) -> Result<A
 /// Why an interface cannot be had, with what helps.
 pub(super) fn refused<'s>(spec: &'s Spec, capabilities: &'s str) -> impl FnOnce(io::Error) -> Error + 's {
     let help = move |error: &io::Error| {
-        Some(match (error.raw_os_error()?, spec) {
-            (libc::ENODEV, _) => "there is no such interface: `ip -brief link` shows them".into(),
-            (libc::EPERM | libc::EACCES, _) => format!(
+        Some(match (Errno::from_io_error(error)?, spec) {
+            (Errno::NODEV, _) => "there is no such interface: `ip -brief link` shows them".into(),
+            (Errno::PERM | Errno::ACCESS, _) => format!(
                 "no right to open such sockets: run as root, or `sudo setcap {capabilities}+ep $(command -v kpps)`"
             ),
-            (libc::ENOBUFS, Spec::Xdp { interface, queue }) => {
+            (Errno::NOBUFS, Spec::Xdp { interface, queue }) => {
                 let several = queue.is_none() && ethtool::receive_queues(interface).unwrap_or(1) > 1;
                 let less = if several {
                     format!("; xdp:{interface}:0 is one queue and takes less")
@@ -262,10 +263,10 @@ pub(super) fn refused<'s>(spec: &'s Spec, capabilities: &'s str) -> impl FnOnce(
                 };
                 format!("this process may not lock so much memory: run as root, or {UNLOCK}{less}")
             }
-            (libc::EBUSY, Spec::Xdp { interface, .. }) => format!(
+            (Errno::BUSY, Spec::Xdp { interface, .. }) => format!(
                 "a queue, or the interface's XDP program, is in use: `ip link set {interface} xdp off` removes that"
             ),
-            (libc::EINVAL, Spec::Xdp { interface, queue: Some(_) }) => {
+            (Errno::INVAL, Spec::Xdp { interface, queue: Some(_) }) => {
                 let queues = ethtool::receive_queues(interface).unwrap_or(1);
                 format!("no such queue: {interface} has {queues}, numbered from 0")
             }

@@ -40,19 +40,21 @@ pub fn rest(ports: &[&dyn Wake], at_most: Duration) -> io::Result<()> {
 /// Sleeps until something has come to one of the ports, or there is room for what one has left to send.
 #[cfg(target_os = "linux")]
 fn sleep(ports: &[&dyn Wake], at_most: Duration) -> io::Result<()> {
-    use nix::poll::{PollFd, PollFlags, ppoll};
-    use nix::sys::time::TimeSpec;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::io::Errno;
     let mut fds = Vec::with_capacity(ports.len());
     for port in ports {
         if let Some(fd) = port.fd() {
-            let send = if port.wants_to_send() { PollFlags::POLLOUT } else { PollFlags::empty() };
-            let receive = if port.next() == Next::Asleep { PollFlags::POLLIN } else { PollFlags::empty() };
-            fds.push(PollFd::new(fd, send | receive));
+            let send = if port.wants_to_send() { PollFlags::OUT } else { PollFlags::empty() };
+            let receive = if port.next() == Next::Asleep { PollFlags::IN } else { PollFlags::empty() };
+            fds.push(PollFd::from_borrowed_fd(fd, send | receive));
         }
     }
-    match ppoll(&mut fds, Some(TimeSpec::from_duration(at_most)), None) {
+    // A time that the system cannot express is as good as none.
+    let at_most = Timespec::try_from(at_most).ok();
+    match poll(&mut fds, at_most.as_ref()) {
         // A signal, for one Ctrl-C, ends a rest too.
-        Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
+        Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }

@@ -1,5 +1,8 @@
-//! The system calls of VFIO (kernel documentation, driver-api/vfio), each with a safe face.
+//! The ioctls of VFIO (linux/vfio.h), each as a safe function.
 
+use crate::sys;
+use kpps_platform::memory::{Memory, Piece};
+use rustix::ioctl::{Opcode, opcode};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd};
@@ -8,8 +11,47 @@ use vfio_bindings::bindings::vfio as abi;
 /// Interrupt vectors at most: the 82574 has five.
 pub(crate) const MAX_VECTORS: usize = 8;
 
-const fn request(number: u32) -> nix::libc::c_ulong {
-    nix::request_code_none!(abi::VFIO_TYPE, abi::VFIO_BASE + number) as nix::libc::c_ulong
+/// The ioctls that are used here, by their numbers in linux/vfio.h.
+#[derive(Clone, Copy, Debug)]
+#[repr(u8)]
+enum Call {
+    CheckExtension = 1,
+    SetIommu = 2,
+    GroupStatus = 3,
+    GroupSetContainer = 4,
+    GroupDevice = 6,
+    DeviceInfo = 7,
+    RegionInfo = 8,
+    IrqInfo = 9,
+    SetIrqs = 10,
+    Reset = 11,
+    MapDma = 13,
+}
+
+const fn request(number: u8) -> Opcode {
+    opcode::none(abi::VFIO_TYPE as u8, abi::VFIO_BASE as u8 + number)
+}
+
+impl Call {
+    /// Calls it with the address of `argument`.
+    ///
+    /// # Safety
+    /// `T` is what the kernel reads and writes for this call, and an address in it is valid.
+    unsafe fn with<T>(self, file: &File, argument: &mut T) -> io::Result<i32> {
+        // SAFETY: `argument` lives; the caller vouches for its type.
+        unsafe { sys::ioctl(file, request(self as u8), &raw mut *argument) }
+    }
+
+    /// Calls it with a number.
+    ///
+    /// # Safety
+    /// The kernel takes the argument of this call as a number.
+    unsafe fn with_number(self, file: &File, number: u32) -> io::Result<i32> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            sys::ioctl(file, request(self as u8), std::ptr::without_provenance_mut::<()>(number as usize))
+        }
+    }
 }
 
 /// `vfio_irq_set` with room for eventfds.
@@ -26,21 +68,6 @@ struct IrqSet {
 /// Size of `vfio_irq_set` without data, in bytes.
 const IRQ_SET_HEADER: usize = 20;
 
-mod raw {
-    use super::{IrqSet, abi, request};
-    nix::ioctl_write_int_bad!(check_extension, request(1));
-    nix::ioctl_write_int_bad!(set_iommu, request(2));
-    nix::ioctl_read_bad!(group_status, request(3), abi::vfio_group_status);
-    nix::ioctl_write_ptr_bad!(group_set_container, request(4), i32);
-    nix::ioctl_write_ptr_bad!(group_device, request(6), std::ffi::c_char);
-    nix::ioctl_read_bad!(device_info, request(7), abi::vfio_device_info);
-    nix::ioctl_read_bad!(region_info, request(8), abi::vfio_region_info);
-    nix::ioctl_read_bad!(irq_info, request(9), abi::vfio_irq_info);
-    nix::ioctl_write_ptr_bad!(set_irqs, request(10), IrqSet);
-    nix::ioctl_none_bad!(reset, request(11));
-    nix::ioctl_write_ptr_bad!(map_dma, request(13), abi::vfio_iommu_type1_dma_map);
-}
-
 /// A part of a device's file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Region {
@@ -51,38 +78,37 @@ pub(crate) struct Region {
 
 /// Whether the container offers this kind of IOMMU.
 pub(crate) fn has_extension(container: &File, kind: u32) -> bool {
-    // SAFETY: takes a number and touches no memory of ours.
-    unsafe { raw::check_extension(container.as_raw_fd(), kind as i32) }.is_ok_and(|answer| answer > 0)
+    // SAFETY: takes a number.
+    unsafe { Call::CheckExtension.with_number(container, kind) }.is_ok_and(|answer| answer > 0)
 }
 
-/// Gives a container with a group in it this kind of IOMMU.
+/// Gives a container that has a group this kind of IOMMU.
 pub(crate) fn set_iommu(container: &File, kind: u32) -> io::Result<()> {
-    // SAFETY: takes a number and touches no memory of ours.
-    unsafe { raw::set_iommu(container.as_raw_fd(), kind as i32) }?;
-    Ok(())
+    // SAFETY: takes a number.
+    unsafe { Call::SetIommu.with_number(container, kind) }.map(drop)
 }
 
-/// Whether all devices of a group have been left to VFIO.
+/// Whether all devices of a group are bound to VFIO or to no driver.
 pub(crate) fn is_viable(group: &File) -> io::Result<bool> {
     let mut status = abi::vfio_group_status { argsz: size_of::<abi::vfio_group_status>() as u32, flags: 0 };
     // SAFETY: the kernel writes at most `argsz` bytes, which are `status`.
-    unsafe { raw::group_status(group.as_raw_fd(), &mut status) }?;
+    unsafe { Call::GroupStatus.with(group, &mut status) }?;
     Ok(status.flags & abi::VFIO_GROUP_FLAGS_VIABLE != 0)
 }
 
 /// Puts a group into a container.
 pub(crate) fn set_container(group: &File, container: &File) -> io::Result<()> {
     // SAFETY: the kernel reads one `int`.
-    unsafe { raw::group_set_container(group.as_raw_fd(), &container.as_raw_fd()) }?;
-    Ok(())
+    unsafe { Call::GroupSetContainer.with(group, &mut container.as_raw_fd()) }.map(drop)
 }
 
 /// Opens the device of this name ("0000:00:10.0") in a group.
 pub(crate) fn open_device(group: &File, name: &str) -> io::Result<File> {
     let name = std::ffi::CString::new(name)?;
-    // SAFETY: the kernel reads a string that ends in 0, which a `CString` does.
-    let descriptor = unsafe { raw::group_device(group.as_raw_fd(), name.as_ptr()) }?;
-    // SAFETY: the kernel has made this descriptor for us, and nobody else has it.
+    // SAFETY: the kernel reads a string that ends in 0, which a `CString` does, and writes nothing.
+    let descriptor =
+        unsafe { sys::ioctl(group, request(Call::GroupDevice as u8), name.as_ptr().cast_mut()) }?;
+    // SAFETY: a new descriptor, which nothing else owns.
     Ok(unsafe { File::from_raw_fd(descriptor) })
 }
 
@@ -91,15 +117,14 @@ pub(crate) fn can_reset(device: &File) -> io::Result<bool> {
     let argsz = size_of::<abi::vfio_device_info>() as u32;
     let mut info = abi::vfio_device_info { argsz, ..Default::default() };
     // SAFETY: the kernel writes at most `argsz` bytes, which are `info`.
-    unsafe { raw::device_info(device.as_raw_fd(), &mut info) }?;
+    unsafe { Call::DeviceInfo.with(device, &mut info) }?;
     Ok(info.flags & abi::VFIO_DEVICE_FLAGS_RESET != 0)
 }
 
-/// Resets the device; its configuration space is as it was afterwards.
+/// Resets the device. The kernel restores its configuration space.
 pub(crate) fn reset(device: &File) -> io::Result<()> {
-    // SAFETY: touches no memory of ours; the mapping of the BAR stays.
-    unsafe { raw::reset(device.as_raw_fd()) }?;
-    Ok(())
+    // SAFETY: has no argument, and touches no memory of ours; the mapping of the BAR stays.
+    unsafe { Call::Reset.with_number(device, 0) }.map(drop)
 }
 
 /// Where in the device's file a region is.
@@ -107,7 +132,7 @@ pub(crate) fn region(device: &File, index: u32) -> io::Result<Region> {
     let argsz = size_of::<abi::vfio_region_info>() as u32;
     let mut info = abi::vfio_region_info { argsz, index, ..Default::default() };
     // SAFETY: the kernel writes at most `argsz` bytes, which are `info`.
-    unsafe { raw::region_info(device.as_raw_fd(), &mut info) }?;
+    unsafe { Call::RegionInfo.with(device, &mut info) }?;
     let mappable = info.flags & abi::VFIO_REGION_INFO_FLAG_MMAP != 0;
     Ok(Region { offset: info.offset, bytes: info.size, mappable })
 }
@@ -117,7 +142,7 @@ pub(crate) fn irqs(device: &File, index: u32) -> io::Result<u32> {
     let argsz = size_of::<abi::vfio_irq_info>() as u32;
     let mut info = abi::vfio_irq_info { argsz, index, ..Default::default() };
     // SAFETY: the kernel writes at most `argsz` bytes, which are `info`.
-    unsafe { raw::irq_info(device.as_raw_fd(), &mut info) }?;
+    unsafe { Call::IrqInfo.with(device, &mut info) }?;
     Ok(info.count)
 }
 
@@ -129,36 +154,38 @@ fn set(device: &File, index: u32, flags: u32, count: u32, events: &[BorrowedFd<'
     for (slot, event) in data.iter_mut().zip(events) {
         *slot = event.as_raw_fd();
     }
-    let argsz = (IRQ_SET_HEADER + size_of_val(events)) as u32;
-    let set = IrqSet { argsz, flags, index, start: 0, count, data };
+    let argsz = (IRQ_SET_HEADER + events.len() * size_of::<i32>()) as u32;
+    let mut set = IrqSet { argsz, flags, index, start: 0, count, data };
     // SAFETY: the kernel reads `argsz` bytes, which `set` has.
-    unsafe { raw::set_irqs(device.as_raw_fd(), &set) }?;
-    Ok(())
+    unsafe { Call::SetIrqs.with(device, &mut set) }.map(drop)
 }
 
-/// Lets interrupts of this kind signal `events`, one each.
+/// Signals interrupts of this kind through `events`, one each.
 pub(crate) fn signal(device: &File, index: u32, events: &[BorrowedFd<'_>]) -> io::Result<()> {
     let flags = abi::VFIO_IRQ_SET_DATA_EVENTFD | abi::VFIO_IRQ_SET_ACTION_TRIGGER;
     set(device, index, flags, events.len() as u32, events)
 }
 
-/// Turns interrupts of this kind off.
+/// Disables interrupts of this kind.
 pub(crate) fn silence(device: &File, index: u32) -> io::Result<()> {
     set(device, index, abi::VFIO_IRQ_SET_DATA_NONE | abi::VFIO_IRQ_SET_ACTION_TRIGGER, 0, &[])
 }
 
-/// Lets the interrupt line signal again.
+/// Unmasks the interrupt line.
 pub(crate) fn unmask(device: &File, index: u32) -> io::Result<()> {
     set(device, index, abi::VFIO_IRQ_SET_DATA_NONE | abi::VFIO_IRQ_SET_ACTION_UNMASK, 1, &[])
 }
 
-/// Lets the container's devices reach `bytes` of this process's memory at `address`, under the
-/// bus address `iova`. The pages stay in memory until the container is closed.
+/// Maps `memory` for the container's devices: they reach `bytes` from `offset` on under the bus address
+/// `iova`. The pages stay in memory until the container is closed.
 ///
-/// The caller sees to it that devices are given only what may change under the program's hands,
-/// as [`kpps_platform::memory::Memory`] does.
-pub(crate) fn map_dma(container: &File, address: usize, bytes: usize, iova: u64) -> io::Result<()> {
-    let map = abi::vfio_iommu_type1_dma_map {
+/// Devices may write there at any time. That is sound: a [`Memory`] is only accessed as such.
+pub(crate) fn map_dma(container: &File, memory: &Memory, piece: &Piece) -> io::Result<()> {
+    map(container, memory.mapping().address() + piece.offset, piece.bytes, piece.bus)
+}
+
+fn map(container: &File, address: usize, bytes: usize, iova: u64) -> io::Result<()> {
+    let mut map = abi::vfio_iommu_type1_dma_map {
         argsz: size_of::<abi::vfio_iommu_type1_dma_map>() as u32,
         flags: abi::VFIO_DMA_MAP_FLAG_READ | abi::VFIO_DMA_MAP_FLAG_WRITE,
         vaddr: address as u64,
@@ -166,8 +193,7 @@ pub(crate) fn map_dma(container: &File, address: usize, bytes: usize, iova: u64)
         size: bytes as u64,
     };
     // SAFETY: the kernel reads `argsz` bytes, which are `map`.
-    unsafe { raw::map_dma(container.as_raw_fd(), &map) }?;
-    Ok(())
+    unsafe { Call::MapDma.with(container, &mut map) }.map(drop)
 }
 
 #[cfg(test)]
@@ -193,6 +219,6 @@ mod tests {
         assert!(can_reset(&file).is_err() && reset(&file).is_err());
         assert!(region(&file, 0).is_err() && irqs(&file, 0).is_err());
         assert!(signal(&file, 0, &[]).is_err() && silence(&file, 0).is_err() && unmask(&file, 0).is_err());
-        assert!(map_dma(&file, 0, 4096, 0).is_err());
+        assert!(map(&file, 0, 4096, 0).is_err());
     }
 }

@@ -4,6 +4,7 @@ pub(crate) mod ioctl;
 
 use crate::{Error, pci::Address, physical, system, system::System};
 use kpps_platform::memory::{HUGE_PAGE, Mapping, Memory, Piece};
+use rustix::io::Errno;
 use std::collections::{BTreeMap, btree_map::Entry};
 use std::fs::File;
 use std::io;
@@ -70,9 +71,9 @@ impl Container {
         let file = File::options().read(true).write(true).open(&path);
         let file = file.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Error::ModuleMissing("vfio-pci"),
-            _ => match error.raw_os_error().map(nix::Error::from_raw) {
+            _ => match Errno::from_io_error(&error) {
                 // The file is there, but not what is behind it.
-                Some(nix::Error::ENODEV | nix::Error::ENXIO) => Error::ModuleMissing("vfio-pci"),
+                Some(Errno::NODEV | Errno::NXIO) => Error::ModuleMissing("vfio-pci"),
                 _ => Error::file(&path)(error),
             },
         })?;
@@ -117,12 +118,9 @@ impl Container {
             "VFIO: taking the IOMMU (without interrupt remapping: `modprobe vfio_iommu_type1 allow_unsafe_interrupts=1`)",
         ))?;
         for piece in memory.pieces() {
-            let address = memory.mapping().address() + piece.offset;
-            ioctl::map_dma(&self.file, address, piece.bytes, piece.bus).map_err(|error| {
-                match error.kind() {
-                    io::ErrorKind::OutOfMemory => Error::LockedMemory { bytes: piece.bytes, smaller: None },
-                    _ => Error::io("VFIO: mapping memory for devices")(error),
-                }
+            ioctl::map_dma(&self.file, memory, &piece).map_err(|error| match error.kind() {
+                io::ErrorKind::OutOfMemory => Error::LockedMemory { bytes: piece.bytes, smaller: None },
+                _ => Error::io("VFIO: mapping memory for devices")(error),
             })?;
         }
         Ok(())

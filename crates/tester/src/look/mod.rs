@@ -20,11 +20,15 @@ pub fn processors() -> Vec<Processor> {
 }
 
 use kpps_results::trial::Processor;
+#[cfg(target_os = "linux")]
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 #[cfg(target_os = "linux")]
 use std::fs::File;
 use std::io;
+#[cfg(target_os = "linux")]
+use std::os::fd::AsFd;
 use std::str::FromStr;
 
 /// Where named network namespaces are (ip-netns(8)).
@@ -258,7 +262,7 @@ impl Watched {
         let file = File::open(path).map_err(because)?;
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
-                nix::sched::setns(&file, nix::sched::CloneFlags::CLONE_NEWNET).map_err(io::Error::from)?;
+                move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?;
                 self.here(Some(name))
             });
             thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that looked there died")))

@@ -19,6 +19,7 @@ use kpps_platform::memory::{BufferPool, PoolBuffer};
 use kpps_platform::{Buffer, BufferSource};
 use message::Message;
 use ring::{Arrivals, Arrived, Departures};
+use rustix::io::Errno;
 use socket::{DEPARTURES, Socket};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -237,12 +238,10 @@ impl Port for PacketPort {
         self.counters.system_calls += 1;
         match kick(self.departures.as_fd()) {
             Ok(()) => {}
-            Err(error) => match error.raw_os_error() {
-                // No room in the interface's queue, or it is down: later, if at all.
-                Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM | libc::EINTR | libc::ENETDOWN) => {}
-                Some(libc::ENXIO | libc::ENODEV) => return Err(Trouble::Gone),
-                _ => return Err(Trouble::system("cannot send")(error)),
-            },
+            // No room in the interface's queue, or it is down: later, if at all.
+            Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::INTR | Errno::NETDOWN) => {}
+            Err(Errno::NXIO | Errno::NODEV) => return Err(Trouble::Gone),
+            Err(error) => return Err(Trouble::system("cannot send")(error.into())),
         }
         self.settle()
     }

@@ -3,11 +3,8 @@
 //! A slot is a header, whose first word says whose the slot is, and a frame. All `unsafe` of the rings is here. It
 //! rests on one rule: whoever finds the status that makes a slot his has it to himself until he writes the other's.
 
-use crate::socket::set;
-use libc::{
-    TP_STATUS_AVAILABLE, TP_STATUS_KERNEL, TP_STATUS_SEND_REQUEST, TP_STATUS_USER, TP_STATUS_VLAN_TPID_VALID,
-    TP_STATUS_VLAN_VALID, tpacket2_hdr,
-};
+use crate::sys::options::set;
+use crate::sys::packet::{self as abi, tpacket2_hdr};
 use memmap2::{MmapOptions, MmapRaw};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -44,22 +41,17 @@ struct Ring {
 impl Ring {
     /// Asks for a ring of this kind for frames of up to `longest` bytes, with `slots` slots, or fewer if frames are long:
     /// it takes the same memory. The socket must not have another one.
-    fn new(socket: BorrowedFd<'_>, kind: libc::c_int, slots: usize, longest: usize) -> io::Result<Self> {
+    fn new(socket: BorrowedFd<'_>, kind: i32, slots: usize, longest: usize) -> io::Result<Self> {
         let slot = (longest + HEADERS).next_power_of_two().clamp(SLOT, LARGEST_SLOT);
         let slots = (slots * SLOT / slot).next_power_of_two().max(BLOCK / slot);
-        set(
-            socket,
-            libc::SOL_PACKET,
-            libc::PACKET_VERSION,
-            &(libc::tpacket_versions::TPACKET_V2 as libc::c_int),
-        )?;
-        let request = libc::tpacket_req {
+        set(socket, abi::SOL_PACKET, abi::PACKET_VERSION, &abi::VERSION_2)?;
+        let request = abi::tpacket_req {
             tp_block_size: BLOCK as _,
             tp_block_nr: (slots * slot / BLOCK) as _,
             tp_frame_size: slot as _,
             tp_frame_nr: slots as _,
         };
-        set(socket, libc::SOL_PACKET, kind, &request)?;
+        set(socket, abi::SOL_PACKET, kind, &request)?;
         let map = MmapOptions::new().len(slots * slot).populate().map_raw(&socket.as_fd())?;
         Ok(Self { map, slots, slot, next: 0 })
     }
@@ -104,14 +96,14 @@ pub(super) struct Arrived<'r> {
 impl Arrivals {
     /// For frames of up to `longest` bytes.
     pub(super) fn new(socket: BorrowedFd<'_>, slots: usize, longest: usize) -> io::Result<Self> {
-        Ring::new(socket, libc::PACKET_RX_RING, slots, longest).map(Self)
+        Ring::new(socket, abi::PACKET_RX_RING, slots, longest).map(Self)
     }
 
     /// Shows the next frame, if one has come, and gives its slot back.
     #[inline]
     pub(super) fn take<T>(&mut self, look: impl FnOnce(Arrived<'_>) -> T) -> Option<T> {
         let status = self.0.status(self.0.next).load(Ordering::Acquire);
-        if status & TP_STATUS_USER == 0 {
+        if status & abi::TP_STATUS_USER == 0 {
             return None;
         }
         let slot = self.0.slot(self.0.next);
@@ -121,14 +113,15 @@ impl Arrivals {
         let length = (header.tp_snaplen as usize).min(self.0.slot - from);
         // SAFETY: within the slot, which is ours until its status is written below.
         let bytes = unsafe { std::slice::from_raw_parts(slot.add(from), length) };
-        let tag = (status & TP_STATUS_VLAN_VALID != 0).then(|| {
-            let kind = if status & TP_STATUS_VLAN_TPID_VALID != 0 { header.tp_vlan_tpid } else { 0x8100 };
+        let tag = (status & abi::TP_STATUS_VLAN_VALID != 0).then(|| {
+            let kind =
+                if status & abi::TP_STATUS_VLAN_TPID_VALID != 0 { header.tp_vlan_tpid } else { 0x8100 };
             let ([a, b], [c, d]) = (kind.to_be_bytes(), header.tp_vlan_tci.to_be_bytes());
             [a, b, c, d]
         });
         let stamp = u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec);
         let seen = look(Arrived { bytes, whole: header.tp_len as usize == length, tag, stamp });
-        self.0.status(self.0.next).store(TP_STATUS_KERNEL, Ordering::Release);
+        self.0.status(self.0.next).store(abi::TP_STATUS_KERNEL, Ordering::Release);
         self.0.next = self.0.next.wrapping_add(1);
         Some(seen)
     }
@@ -198,8 +191,8 @@ pub(super) struct Taken {
 impl Departures {
     /// For frames of up to `longest` bytes.
     pub(super) fn new(socket: BorrowedFd<'_>, slots: usize, longest: usize) -> io::Result<Self> {
-        set(socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1)?;
-        let ring = Ring::new(socket, libc::PACKET_TX_RING, slots, longest)?;
+        set(socket, abi::SOL_PACKET, abi::PACKET_VNET_HDR, &1)?;
+        let ring = Ring::new(socket, abi::PACKET_TX_RING, slots, longest)?;
         Ok(Self { contents: vec![Taken::default(); ring.slots].into(), ring, oldest: 0, waiting: 0 })
     }
 
@@ -219,7 +212,7 @@ impl Departures {
         let most = most.min(self.ring.slots - self.ring.next.wrapping_sub(self.oldest));
         let free = |ahead: &usize| {
             let status = self.ring.status(self.ring.next.wrapping_add(*ahead));
-            status.load(Ordering::Acquire) == TP_STATUS_AVAILABLE
+            status.load(Ordering::Acquire) == abi::TP_STATUS_AVAILABLE
         };
         // They are given back about in order: if the last is free, so are those before, nearly always.
         if most > 0 && free(&(most - 1)) && free(&0) {
@@ -238,7 +231,7 @@ impl Departures {
     #[inline]
     pub(super) fn put_message(&mut self, bytes: &[u8], cut: Cut, contents: Taken) -> bool {
         let status = self.ring.status(self.ring.next);
-        if bytes.len() > self.ring.longest() || status.load(Ordering::Acquire) != TP_STATUS_AVAILABLE {
+        if bytes.len() > self.ring.longest() || status.load(Ordering::Acquire) != abi::TP_STATUS_AVAILABLE {
             return false;
         }
         let slot = self.ring.slot(self.ring.next);
@@ -250,7 +243,7 @@ impl Departures {
             before.cast::<[u8; CUT]>().write(cut.to_bytes());
             before.add(CUT).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
         }
-        status.store(TP_STATUS_SEND_REQUEST, Ordering::Release);
+        status.store(abi::TP_STATUS_SEND_REQUEST, Ordering::Release);
         self.contents[self.ring.next & (self.ring.slots - 1)] = contents;
         self.waiting += contents.frames as usize;
         self.ring.next = self.ring.next.wrapping_add(1);
@@ -262,8 +255,8 @@ impl Departures {
         let mut taken = Taken::default();
         while self.oldest != self.ring.next {
             match self.ring.status(self.oldest).load(Ordering::Acquire) {
-                TP_STATUS_SEND_REQUEST => break,
-                libc::TP_STATUS_WRONG_FORMAT => return Err(io::ErrorKind::InvalidData.into()),
+                abi::TP_STATUS_SEND_REQUEST => break,
+                abi::TP_STATUS_WRONG_FORMAT => return Err(io::ErrorKind::InvalidData.into()),
                 _ => {
                     let Taken { frames, bytes } = self.contents[self.oldest & (self.ring.slots - 1)];
                     taken.frames += frames;

@@ -3,10 +3,12 @@
 use super::ring::{Arrivals, Departures};
 use crate::ethtool;
 use crate::interface::Interface;
-use crate::socket::{bind, check, set, socket};
+use crate::socket::raw_socket;
+use crate::sys::options::{bind_packet, get, set};
+use crate::sys::packet as abi;
+use rustix::net::AddressFamily;
 use std::io;
-use std::mem;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Slots to receive into (fewer with jumbo frames): 4 ms at a million frames a second, for as long as this process may not run.
 const ARRIVALS: usize = 4096;
@@ -26,46 +28,27 @@ pub(super) struct Socket<R> {
     fd: OwnedFd,
 }
 
-fn address(interface: &Interface, protocol: libc::c_int) -> libc::sockaddr_ll {
-    // SAFETY: all zeroes is a valid value of this plain C struct.
-    let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
-    address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = (protocol as u16).to_be();
-    address.sll_ifindex = interface.index();
-    address
-}
-
 impl Socket<Arrivals> {
     /// For all frames of up to `longest` bytes that come in by an interface, in promiscuous mode.
     pub(super) fn receiving(interface: &Interface, longest: usize) -> io::Result<Self> {
         // Protocol 0: nothing comes in before the socket is bound to its interface.
-        let fd = socket(libc::AF_PACKET, libc::SOCK_RAW)?;
-        set(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1)?;
+        let fd = raw_socket(AddressFamily::PACKET)?;
+        set(fd.as_fd(), abi::SOL_PACKET, abi::PACKET_IGNORE_OUTGOING, &1)?;
         let ring = Arrivals::new(fd.as_fd(), ARRIVALS, longest)?;
-        bind(fd.as_fd(), &address(interface, libc::ETH_P_ALL))?;
-        // SAFETY: all zeroes is a valid value of this plain C struct.
-        let mut membership: libc::packet_mreq = unsafe { mem::zeroed() };
-        membership.mr_ifindex = interface.index();
-        membership.mr_type = libc::PACKET_MR_PROMISC as u16;
-        set(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)?;
+        bind_packet(fd.as_fd(), interface.index(), abi::ETH_P_ALL as u16)?;
+        let membership = abi::packet_mreq {
+            mr_ifindex: interface.index().cast_signed(),
+            mr_type: abi::PACKET_MR_PROMISC as u16,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        set(fd.as_fd(), abi::SOL_PACKET, abi::PACKET_ADD_MEMBERSHIP, &membership)?;
         Ok(Self { ring, fd })
     }
 
     /// Frames dropped for lack of room in this socket since the last call.
     pub(super) fn dropped(&self) -> io::Result<u64> {
-        // SAFETY: all zeroes is a valid value of this plain C struct.
-        let mut statistics: libc::tpacket_stats = unsafe { mem::zeroed() };
-        let mut length = mem::size_of_val(&statistics) as libc::socklen_t;
-        // SAFETY: the kernel writes at most `length` bytes, the size of `statistics`, which lives.
-        check(unsafe {
-            libc::getsockopt(
-                self.fd.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                (&raw mut statistics).cast(),
-                &raw mut length,
-            )
-        })?;
+        let statistics: abi::tpacket_stats = get(self.fd.as_fd(), abi::SOL_PACKET, abi::PACKET_STATISTICS)?;
         Ok(statistics.tp_drops.into())
     }
 }
@@ -101,11 +84,11 @@ impl Socket<Departures> {
         cuts: bool,
     ) -> io::Result<Self> {
         // Protocol 0: nothing ever comes in.
-        let fd = socket(libc::AF_PACKET, libc::SOCK_RAW)?;
+        let fd = raw_socket(AddressFamily::PACKET)?;
         let bypass = !cuts && ORDINARY.contains(&discipline);
-        set(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &libc::c_int::from(bypass))?;
+        set(fd.as_fd(), abi::SOL_PACKET, abi::PACKET_QDISC_BYPASS, &i32::from(bypass))?;
         let ring = Departures::new(fd.as_fd(), DEPARTURES, longest)?;
-        bind(fd.as_fd(), &address(interface, 0))?;
+        bind_packet(fd.as_fd(), interface.index(), 0)?;
         Ok(Self { ring, fd })
     }
 }

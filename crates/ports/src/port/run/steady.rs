@@ -6,18 +6,19 @@
 //! and of such a thread the kernel takes 50 ms in each second (`sched_rt_runtime_us`, sched(7)). One processor at least stays with the others; without a second one,
 //! or without the right, nothing changes. How long the sender nevertheless waited for a processor is told ([`waited`]).
 
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-use nix::unistd::Pid;
+use crate::sys::{Policy, schedule};
+use rustix::process::setpriority_process;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// This thread, as nix has it.
-const SELF: Pid = Pid::from_raw(0);
+/// This thread, as rustix names it.
+const SELF: Option<rustix::process::Pid> = None;
 /// Above all ordinary programs, below everything else in real time.
-const PRIORITY: libc::c_int = 1;
+const PRIORITY: i32 = 1;
 
 /// The highest priority of ordinary programs, as nice(1) counts.
-const PREFERRED: libc::c_int = -20;
+const PREFERRED: i32 = -20;
 
 /// Processors that senders of this process have.
 static TAKEN: Mutex<Vec<usize>> = Mutex::new(Vec::new());
@@ -37,29 +38,15 @@ struct Given {
 
 /// The processors of a set, the last one first: the first one is where the system does most of its own work.
 fn members(set: &CpuSet) -> Vec<usize> {
-    (0..CpuSet::count()).rev().filter(|&cpu| set.is_set(cpu).unwrap_or(false)).collect()
+    (0..CpuSet::MAX_CPU).rev().filter(|&cpu| set.is_set(cpu)).collect()
 }
 
 fn only(cpus: impl IntoIterator<Item = usize>) -> CpuSet {
     let mut set = CpuSet::new();
     for cpu in cpus {
-        // Processors come from a set of the same size.
-        let _ = set.set(cpu);
+        set.set(cpu);
     }
     set
-}
-
-/// Gives this thread a policy and a priority; whether the system allowed it.
-fn schedule(policy: libc::c_int, priority: libc::c_int) -> bool {
-    let parameters = libc::sched_param { sched_priority: priority };
-    // SAFETY: the kernel reads one `sched_param`, which lives.
-    unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) == 0 }
-}
-
-/// Puts this thread before other ordinary programs, or back among them, if the system allows it.
-fn prefer(niceness: libc::c_int) {
-    // SAFETY: three numbers; 0 is the calling thread.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, niceness) };
 }
 
 impl Steady {
@@ -75,7 +62,8 @@ impl Steady {
         // Somebody must receive, and heed Ctrl-C.
         let [cpu, _, ..] = free[..] else { return None };
         sched_setaffinity(SELF, &only([cpu])).ok()?;
-        prefer(PREFERRED);
+        // Without the right to, it stays among the others.
+        let _ = setpriority_process(SELF, PREFERRED);
         taken.push(cpu);
         Some(Given { cpu, before })
     }
@@ -84,7 +72,7 @@ impl Steady {
 impl Drop for Steady {
     fn drop(&mut self) {
         let Some(Given { cpu, before }) = &self.given else { return };
-        prefer(0);
+        let _ = setpriority_process(SELF, 0);
         let _ = sched_setaffinity(SELF, before);
         if let Ok(mut taken) = TAKEN.lock() {
             taken.retain(|taken| taken != cpu);
@@ -114,7 +102,7 @@ impl Aside {
     pub fn receiving() -> Self {
         let aside = Self::now();
         if aside.before.is_some() {
-            schedule(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, PRIORITY);
+            schedule(Policy::RealTime(PRIORITY));
         }
         aside
     }
@@ -123,7 +111,7 @@ impl Aside {
 impl Drop for Aside {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
-            schedule(libc::SCHED_OTHER, 0);
+            schedule(Policy::Ordinary);
             let _ = sched_setaffinity(SELF, before);
         }
     }

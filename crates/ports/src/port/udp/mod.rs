@@ -319,11 +319,8 @@ impl Port for UdpPort {
 /// Whether an error concerns one datagram only.
 fn is_lost(error: &io::Error) -> bool {
     use io::ErrorKind::{HostUnreachable, InvalidInput, NetworkDown, NetworkUnreachable};
-    #[cfg(unix)]
-    if matches!(error.raw_os_error(), Some(libc::EMSGSIZE | libc::ENOBUFS)) {
-        return true;
-    }
-    matches!(error.kind(), HostUnreachable | InvalidInput | NetworkDown | NetworkUnreachable)
+    system::is_refused(error)
+        || matches!(error.kind(), HostUnreachable | InvalidInput | NetworkDown | NetworkUnreachable)
 }
 
 #[cfg(test)]

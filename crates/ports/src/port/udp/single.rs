@@ -60,3 +60,11 @@ pub(super) fn prepare(_: &UdpSocket) -> io::Result<()> {
 pub(super) fn dropped(_: &UdpSocket) -> Option<u64> {
     None
 }
+
+/// Whether the system refused this datagram because it was too long, or had no room for it.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn is_refused(error: &io::Error) -> bool {
+    /// EMSGSIZE and ENOBUFS of macOS and the BSDs, WSAEMSGSIZE and WSAENOBUFS of Windows.
+    const REFUSED: [i32; 2] = if cfg!(windows) { [10040, 10055] } else { [40, 55] };
+    error.raw_os_error().is_some_and(|code| REFUSED.contains(&code))
+}

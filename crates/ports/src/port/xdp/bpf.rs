@@ -3,20 +3,21 @@
 //! It is six instructions long, so it is here as such: no compiler, no file, no library.
 
 use crate::interface::Interface;
-use crate::socket::check;
+use crate::sys::{bpf, bpf_open};
+use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Commands, types and flags of linux/bpf.h and linux/if_link.h.
-const MAP_CREATE: libc::c_long = 0;
-const MAP_UPDATE_ELEM: libc::c_long = 2;
-const MAP_DELETE_ELEM: libc::c_long = 3;
-const PROG_LOAD: libc::c_long = 5;
-const LINK_CREATE: libc::c_long = 28;
+const MAP_CREATE: i32 = 0;
+const MAP_UPDATE_ELEM: i32 = 2;
+const MAP_DELETE_ELEM: i32 = 3;
+const PROG_LOAD: i32 = 5;
+const LINK_CREATE: i32 = 28;
 const MAP_TYPE_XSKMAP: u32 = 17;
 const PROG_TYPE_XDP: u32 = 6;
 const ATTACH_XDP: u32 = 37;
@@ -92,28 +93,6 @@ struct LinkCreate {
     flags: u32,
 }
 
-/// bpf(2).
-///
-/// # Safety
-/// `T` is the kernel's attribute struct of this command, and what its addresses say is there.
-unsafe fn bpf<T>(command: libc::c_long, attribute: &T) -> io::Result<libc::c_int> {
-    // SAFETY: the kernel reads as many bytes as it is told at the address of `attribute`, which lives.
-    let result =
-        unsafe { libc::syscall(libc::SYS_bpf, command, (&raw const *attribute), std::mem::size_of::<T>()) };
-    check(result as libc::c_int)
-}
-
-/// As [`bpf`], for a command that returns a new descriptor.
-///
-/// # Safety
-/// As there.
-unsafe fn bpf_open<T>(command: libc::c_long, attribute: &T) -> io::Result<OwnedFd> {
-    // SAFETY: as the caller says.
-    let fd = unsafe { bpf(command, attribute) }?;
-    // SAFETY: a new descriptor that is nobody else's.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
 /// The program on an interface. It goes when this is dropped, or the process ends in whatever way.
 #[derive(Debug)]
 pub(super) struct Program {
@@ -123,7 +102,7 @@ pub(super) struct Program {
 }
 
 /// Programs by their interface: the number of its network namespace, and its own.
-type Programs = HashMap<(u64, libc::c_int), Weak<Program>>;
+type Programs = HashMap<(u64, u32), Weak<Program>>;
 
 /// One for each interface: ports of several queues share it.
 static PROGRAMS: Mutex<Option<Programs>> = Mutex::new(None);
@@ -170,7 +149,7 @@ impl Program {
         let attach = |flags| {
             let link = LinkCreate {
                 program: program.as_raw_fd() as u32,
-                interface: interface.index() as u32,
+                interface: interface.index(),
                 kind: ATTACH_XDP,
                 flags,
             };
@@ -179,7 +158,7 @@ impl Program {
         };
         match attach(MODE_DRIVER) {
             Ok(link) => Ok(Self { _link: link, sockets, driver: true }),
-            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => Err(error),
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::BUSY) => Err(error),
             // A driver without XDP.
             Err(_) => Ok(Self { _link: attach(MODE_GENERIC)?, sockets, driver: false }),
         }
@@ -202,7 +181,7 @@ impl Program {
         let _ = self.element(MAP_DELETE_ELEM, queue, 0);
     }
 
-    fn element(&self, command: libc::c_long, key: u32, value: u32) -> io::Result<()> {
+    fn element(&self, command: i32, key: u32, value: u32) -> io::Result<()> {
         let element = MapElement {
             map: self.sockets.as_raw_fd() as u32,
             _pad: 0,

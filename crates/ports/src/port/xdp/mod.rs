@@ -21,6 +21,8 @@ use crate::socket::{kick, wake_receiver};
 use bpf::Program;
 use kpps_platform::memory::{BufferPool, Memory, PoolBuffer};
 use kpps_platform::{Buffer, BufferSource};
+use rustix::io::Errno;
+use rustix::net::xdp::{XdpDesc, XdpDescOptions};
 use socket::{Outlet, SENDING, Socket};
 use std::io;
 use std::ops::Range;
@@ -251,7 +253,7 @@ impl XdpPort {
             // In one piece, and where a frame begins.
             let whole = descriptor.addr as usize % self.lent.chunk == HEADROOM
                 && bytes <= buffer.capacity()
-                && descriptor.options & libc::XDP_PKT_CONTD == 0;
+                && !descriptor.options.contains(XdpDescOptions::XDP_PKT_CONTD);
             if !whole {
                 damaged += 1;
                 self.slots.push(buffer);
@@ -297,7 +299,13 @@ impl XdpPort {
     fn put(&mut self, frame: Frame) -> Result<(), Frame> {
         let Frame { buffer, bytes } = frame;
         match self.lent.lend(buffer) {
-            Ok(addr) if self.outlet.send.put(libc::xdp_desc { addr, len: bytes.into(), options: 0 }) => {
+            Ok(addr)
+                if self.outlet.send.put(XdpDesc {
+                    addr,
+                    len: bytes.into(),
+                    options: XdpDescOptions::empty(),
+                }) =>
+            {
                 self.pending += 1;
                 self.counters.sent += 1;
                 self.counters.sent_bytes += u64::from(bytes);
@@ -317,7 +325,7 @@ fn patiently(bind: impl Fn() -> io::Result<()>) -> io::Result<()> {
     let end = Instant::now() + LET_GO;
     loop {
         match bind() {
-            Err(error) if error.raw_os_error() == Some(libc::EBUSY) && Instant::now() < end => {
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::BUSY) && Instant::now() < end => {
                 std::thread::sleep(LET_GO / 50);
             }
             other => return other,
@@ -420,14 +428,12 @@ impl Port for XdpPort {
             self.counters.system_calls += 1;
             match kick(self.queues[0].socket.as_fd()) {
                 Ok(()) => break,
-                Err(error) => match error.raw_os_error() {
-                    // More to send than it does at once.
-                    Some(libc::EAGAIN | libc::EINTR) => self.reclaim(),
-                    // No room in the interface's queue, or it is down: later, if at all.
-                    Some(libc::EBUSY | libc::ENOBUFS | libc::ENETDOWN) => break,
-                    Some(libc::ENXIO | libc::ENODEV) => return Err(Trouble::Gone),
-                    _ => return Err(Trouble::system("cannot send")(error)),
-                },
+                // More to send than it does at once.
+                Err(Errno::AGAIN | Errno::INTR) => self.reclaim(),
+                // No room in the interface's queue, or it is down: later, if at all.
+                Err(Errno::BUSY | Errno::NOBUFS | Errno::NETDOWN) => break,
+                Err(Errno::NXIO | Errno::NODEV) => return Err(Trouble::Gone),
+                Err(error) => return Err(Trouble::system("cannot send")(error.into())),
             }
         }
         Ok(())
@@ -457,8 +463,8 @@ impl Port for XdpPort {
         let mut counters = Counters { missed: 0, no_buffer: 0, ..self.counters };
         for queue in &self.queues {
             let statistics = queue.socket.statistics().map_err(Trouble::system("cannot read statistics"))?;
-            counters.missed += statistics.rx_dropped + statistics.rx_ring_full;
-            counters.no_buffer += statistics.rx_fill_ring_empty_descs;
+            counters.missed += statistics.rx_dropped + statistics.rx_ring_full.unwrap_or(0);
+            counters.no_buffer += statistics.rx_fill_ring_empty_descs.unwrap_or(0);
             // What is in the transmit ring is not sent, nor what the kernel found wrong there.
             counters.unsent += statistics.tx_invalid_descs;
             counters.sent = counters.sent.saturating_sub(statistics.tx_invalid_descs);

@@ -4,6 +4,7 @@
 //! passed it, and its consumer's then until the consumer's has.
 
 use memmap2::{MmapOptions, MmapRaw};
+use rustix::net::xdp::{XdpRingFlags, XdpRingOffset};
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
@@ -27,10 +28,12 @@ struct Ring<T> {
 }
 
 impl<T: Copy> Ring<T> {
-    fn new(socket: BorrowedFd<'_>, at: u64, offsets: &libc::xdp_ring_offset, size: u32) -> io::Result<Self> {
+    fn new(socket: BorrowedFd<'_>, at: u64, offsets: &XdpRingOffset, size: u32) -> io::Result<Self> {
         let bad = || io::Error::from(io::ErrorKind::InvalidData);
+        // A kernel before 5.4 has no flags.
+        let flags = offsets.flags.ok_or(io::ErrorKind::Unsupported)?;
         let [producer, consumer, flags, entries] =
-            [offsets.producer, offsets.consumer, offsets.flags, offsets.desc].map(|offset| offset as usize);
+            [offsets.producer, offsets.consumer, flags, offsets.desc].map(|offset| offset as usize);
         let length = entries + size as usize * size_of::<T>();
         let words_fit = [producer, consumer, flags].iter().all(|at| at % 4 == 0 && at + 4 <= length);
         if !words_fit || entries % align_of::<T>() != 0 || !size.is_power_of_two() {
@@ -62,7 +65,7 @@ impl<T: Copy> Producer<T> {
     pub(super) fn new(
         socket: BorrowedFd<'_>,
         at: u64,
-        offsets: &libc::xdp_ring_offset,
+        offsets: &XdpRingOffset,
         size: u32,
     ) -> io::Result<Self> {
         Ring::new(socket, at, offsets, size).map(Self)
@@ -104,7 +107,7 @@ impl<T: Copy> Producer<T> {
     /// Whether the kernel looks only when it is told to.
     #[inline]
     pub(super) fn needs_wakeup(&self) -> bool {
-        self.0.word(self.0.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
+        self.0.word(self.0.flags).load(Ordering::Relaxed) & XdpRingFlags::XDP_RING_NEED_WAKEUP.bits() != 0
     }
 }
 
@@ -116,7 +119,7 @@ impl<T: Copy> Consumer<T> {
     pub(super) fn new(
         socket: BorrowedFd<'_>,
         at: u64,
-        offsets: &libc::xdp_ring_offset,
+        offsets: &XdpRingOffset,
         size: u32,
     ) -> io::Result<Self> {
         Ring::new(socket, at, offsets, size).map(Self)

@@ -1,27 +1,28 @@
 //! One descriptor for several sockets.
 
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// What becomes readable when one of several sockets has something. An epoll descriptor is never writable, so there are two.
 #[derive(Debug)]
 pub(super) struct Any {
-    received: Epoll,
+    received: OwnedFd,
     /// Also when the first socket, which sends, has room.
-    received_or_room: Epoll,
+    received_or_room: OwnedFd,
 }
 
 impl Any {
     /// Of these.
     pub(super) fn of<'s>(sockets: impl IntoIterator<Item = BorrowedFd<'s>>) -> io::Result<Self> {
-        let new = || Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC);
+        let new = || epoll::create(CreateFlags::CLOEXEC);
         let (received, received_or_room) = (new()?, new()?);
-        received_or_room.add(&received.0, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
+        let data = EventData::new_u64(0);
+        epoll::add(&received_or_room, &received, data, EventFlags::IN)?;
         for (number, socket) in sockets.into_iter().enumerate() {
-            received.add(socket, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
+            epoll::add(&received, socket, data, EventFlags::IN)?;
             if number == 0 {
-                received_or_room.add(socket, EpollEvent::new(EpollFlags::EPOLLOUT, 0))?;
+                epoll::add(&received_or_room, socket, data, EventFlags::OUT)?;
             }
         }
         Ok(Self { received, received_or_room })
@@ -29,7 +30,7 @@ impl Any {
 
     /// To be asked whether it is readable.
     pub(super) fn fd(&self, room: bool) -> BorrowedFd<'_> {
-        if room { self.received_or_room.0.as_fd() } else { self.received.0.as_fd() }
+        if room { self.received_or_room.as_fd() } else { self.received.as_fd() }
     }
 }
 
@@ -37,11 +38,11 @@ impl Any {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use std::os::unix::net::UnixDatagram;
 
     fn readable(fd: BorrowedFd<'_>) -> bool {
-        poll(&mut [PollFd::new(fd, PollFlags::POLLIN)], PollTimeout::ZERO).unwrap() > 0
+        poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&Timespec::default())).unwrap() > 0
     }
 
     #[test]

@@ -1,0 +1,12 @@
+//! Names and structures of packet sockets and their rings (linux/if_packet.h), and of UDP's newer options.
+
+pub(crate) use libc::{
+    ETH_P_ALL, PACKET_ADD_MEMBERSHIP, PACKET_IGNORE_OUTGOING, PACKET_MR_PROMISC, PACKET_QDISC_BYPASS,
+    PACKET_RX_RING, PACKET_STATISTICS, PACKET_TX_RING, PACKET_VERSION, PACKET_VNET_HDR, SO_MEMINFO,
+    SO_TIMESTAMPNS, SOL_PACKET, SOL_SOCKET, SOL_XDP, TP_STATUS_AVAILABLE, TP_STATUS_KERNEL,
+    TP_STATUS_SEND_REQUEST, TP_STATUS_USER, TP_STATUS_VLAN_TPID_VALID, TP_STATUS_VLAN_VALID,
+    TP_STATUS_WRONG_FORMAT, packet_mreq, tpacket_req, tpacket_stats, tpacket2_hdr,
+};
+
+/// The version of the rings that has [`tpacket2_hdr`].
+pub(crate) const VERSION_2: i32 = libc::tpacket_versions::TPACKET_V2 as i32;
