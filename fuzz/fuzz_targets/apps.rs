@@ -1,6 +1,6 @@
-//! Bridge, router between ports and VLANs, and NAT against whatever comes in by their ports: no panic, every frame accounted for and
-//! none kept, bounded work and memory, and nothing leaves that may not. It starts from the frames in
-//! `crates/apps/tests/corpus`.
+//! Bridge, router between ports and VLANs, and NAT against whatever comes in by their ports: no panic, every
+//! frame accounted for and none kept, bounded work and memory, and nothing leaves that may not. It starts
+//! from the frames in `crates/apps/tests/corpus`.
 #![no_main]
 
 use arbitrary::Arbitrary;
@@ -18,8 +18,8 @@ const MTU: u16 = 576;
 const MOST_BYTES: usize = 600;
 /// Stations that the bridge remembers.
 const STATIONS: usize = 8;
-/// Frames that one may cause: itself, an answer, a question, and four that waited for it; a first fragment that for each
-/// of four others, and all of them may be refused.
+/// Frames that one may cause: itself, an answer, a question, and four that waited for it; a first fragment
+/// that for each of four others, and all of them may be refused.
 const MOST_SENT: usize = 16;
 /// The longest time that one step may pass, in ns: longer than anything is remembered.
 const LONGEST_NS: u64 = 400_000_000_000;

@@ -2,8 +2,8 @@
 
 /// A frame that can become longer or shorter at its end.
 pub trait Resize: AsRef<[u8]> + AsMut<[u8]> {
-    /// Makes it this long, in bytes without FCS; what is added has any content. `false`, with nothing changed, if its
-    /// buffer has no room.
+    /// Makes it this long, in bytes without FCS; what is added has any content. `false`, with nothing
+    /// changed, if its buffer has no room.
     fn resize(&mut self, bytes: usize) -> bool;
 }
 
@@ -26,8 +26,8 @@ pub trait Outputs<F> {
 
 /// Something with several ports that frames go through.
 pub trait App<F> {
-    /// Takes a frame that came in by port `from` at `now_ns`. Gives it back if its way ended here, so that the
-    /// caller can reuse its buffer.
+    /// Takes a frame that came in by port `from` at `now_ns`. Gives it back if its way ended here, so that
+    /// the caller can reuse its buffer.
     fn push(&mut self, from: usize, frame: F, now_ns: u64, out: &mut impl Outputs<F>) -> Option<F>;
     /// Does what has become due. Call it some ten times a second.
     fn tick(&mut self, now_ns: u64, out: &mut impl Outputs<F>);
@@ -44,8 +44,8 @@ pub enum Reason {
     BadChecksum,
     /// Its source cannot be one: a group, or an address that no host has.
     BadSource,
-    /// Its destination address is never forwarded: 01:80:C2:00:00:0x on a bridge; on a router groups, broadcasts and
-    /// addresses that no host has.
+    /// Its destination address is never forwarded: 01:80:C2:00:00:0x on a bridge; on a router groups,
+    /// broadcasts and addresses that no host has.
     NotForwarded,
     /// Its destination is where it came from.
     SamePort,

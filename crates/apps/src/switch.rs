@@ -1,4 +1,5 @@
-//! The learning bridge (IEEE 802.1D, without spanning tree and without VLANs: tagged frames pass as they are).
+//! The learning bridge (IEEE 802.1D, without spanning tree and without VLANs: tagged frames pass as they
+//! are).
 
 use crate::{App, Ledger, Outputs, Reason};
 use foldhash::fast::RandomState;
@@ -17,12 +18,12 @@ struct Seen {
     at_ns: u64,
 }
 
-/// Click's `EtherSwitch`: learns behind which port each station is, sends frames there, and floods those to groups
-/// and unknown stations.
+/// Click's `EtherSwitch`: learns behind which port each station is, sends frames there, and floods those to
+/// groups and unknown stations.
 ///
-/// A frame never leaves by the port it came in by. The sixteen reserved addresses 01:80:C2:00:00:0x end here, as on
-/// any bridge (IEEE 802.1D, 7.12.6). The table is bounded: when it is full and nobody in it has grown old, new
-/// stations are not learned, and frames to them are flooded.
+/// A frame never leaves by the port it came in by. The sixteen reserved addresses 01:80:C2:00:00:0x end here,
+/// as on any bridge (IEEE 802.1D, 7.12.6). The table is bounded: when it is full and nobody in it has grown
+/// old, new stations are not learned, and frames to them are flooded.
 #[derive(Debug)]
 pub struct EtherSwitch {
     ports: usize,

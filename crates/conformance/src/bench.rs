@@ -4,7 +4,8 @@ use crate::{Departure, Failure};
 use kpps_datasheet::Chip;
 use kpps_platform::{BufferSource, Platform};
 
-/// A card on a test bench. The driver reaches it through [`Platform`]; the suite holds the far end of the cable.
+/// A card on a test bench. The driver reaches it through [`Platform`]; the suite holds the far end of the
+/// cable.
 pub trait Bench {
     /// The platform of the driver.
     type Platform: Platform + Clone;
@@ -43,7 +44,8 @@ pub trait Bench {
     fn keeps_order(&self) -> bool {
         true
     }
-    /// Whether [`collect`](Self::collect) sees short frames padded to 60 bytes even if the card did not pad them.
+    /// Whether [`collect`](Self::collect) sees short frames padded to 60 bytes even if the card did not pad
+    /// them.
     fn is_padded(&self) -> bool {
         false
     }
@@ -55,8 +57,8 @@ pub trait Bench {
     fn interrupt_line(&mut self) -> Result<bool, Failure>;
     /// How often the card has raised its interrupt.
     fn interrupts(&mut self) -> Result<u64, Failure>;
-    /// Gives the card this many MSI-X vectors instead of its interrupt line; 0 gives it the line back. `false` if the
-    /// bench cannot do that.
+    /// Gives the card this many MSI-X vectors instead of its interrupt line; 0 gives it the line back.
+    /// `false` if the bench cannot do that.
     fn set_vectors(&mut self, vectors: u8) -> Result<bool, Failure> {
         Ok(vectors == 0)
     }

@@ -13,6 +13,8 @@ impl fmt::Display for Failure {
     }
 }
 
+impl std::error::Error for Failure {}
+
 impl From<String> for Failure {
     fn from(reason: String) -> Self {
         Self(reason)

@@ -1,5 +1,5 @@
-//! Departures: known differences between a device and the manual. A case that meets one checks that the device still
-//! behaves in that way; if not, the case fails and says so.
+//! Departures: known differences between a device and the manual. A case that meets one checks that the
+//! device still behaves in that way; if not, the case fails and says so.
 
 use kpps_datasheet::Chip;
 

@@ -1,13 +1,14 @@
 //! One functional suite for driver and device.
 //!
-//! The suite runs the driver of [`kpps_driver`], unchanged, on a [`Bench`]: the model of [`kpps_model`], QEMU's cards,
-//! which are an independent implementation, or a real card ([`run_real`]). It expects what the manual says (SDM 317453).
-//! Frames and checksums come from an *oracle* that shares no code with driver and model: `etherparse` and a segmenter of
-//! its own. A *rig* is the running driver on a bench, from which most cases start.
+//! The suite runs the driver of [`kpps_driver`], unchanged, on a [`Bench`]: the model of [`kpps_model`],
+//! QEMU's cards, which are an independent implementation, or a real card ([`run_real`]). It expects what the
+//! manual says (SDM 317453). Frames and checksums come from an *oracle* that shares no code with driver and
+//! model: `etherparse` and a segmenter of its own. A *rig* is the running driver on a bench, from which most
+//! cases start.
 //!
 //! A known difference between a device and the manual is a *departure*. The case names it and its reason
-//! ([`Outcome::Departure`]), and checks that the device still behaves so. No case is skipped silently: if a chip lacks
-//! a feature the outcome is [`Outcome::NotApplicable`], with the reason.
+//! ([`Outcome::Departure`]), and checks that the device still behaves so. No case is skipped silently: if a
+//! chip lacks a feature the outcome is [`Outcome::NotApplicable`], with the reason.
 //!
 //! ```
 //! use kpps_datasheet::Chip;

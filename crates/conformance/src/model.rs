@@ -1,5 +1,5 @@
-//! A bench with a modelled card: one thread, flat memory, a bus with fixed costs that does one transfer at a time, and a
-//! virtual clock that moves only on request.
+//! A bench with a modelled card: one thread, flat memory, a bus with fixed costs that does one transfer at a
+//! time, and a virtual clock that moves only on request.
 //!
 //! The simulator has an accurate version of all this. This bench is about function, not timing.
 

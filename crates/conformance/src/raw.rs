@@ -1,5 +1,5 @@
-//! A receive ring without the driver's queue, for behaviour that the driver hides or never uses. The driver brings up
-//! card and link; then this ring replaces its ring.
+//! A receive ring without the driver's queue, for behaviour that the driver hides or never uses. The driver
+//! brings up card and link; then this ring replaces its ring.
 
 use crate::rig::Rig;
 use crate::{Bench, Failure};

@@ -1,8 +1,9 @@
-//! A bench with a card driven from user space, real or of a virtual machine. The other end of its cable is an interface
-//! of the kernel.
+//! A bench with a card driven from user space, real or of a virtual machine. The other end of its cable is an
+//! interface of the kernel.
 //!
-//! The interface must be up, with an MTU of at least 9000 and without IP addresses (IPv6 off, too). The bench turns off
-//! its offloads that change frames (GRO, stripped tags). Frames of other senders are ignored, but count in statistics.
+//! The interface must be up, with an MTU of at least 9000 and without IP addresses (IPv6 off, too). The bench
+//! turns off its offloads that change frames (GRO, stripped tags). Frames of other senders are ignored, but
+//! count in statistics.
 
 use crate::oracle::PEER;
 use crate::{Bench, Departure, Failure, departure};
@@ -28,8 +29,8 @@ const WIRE_FRAMES: usize = 256;
 const WIRE_BYTES: usize = 16384;
 /// How long the peer may take to see its link, or to take a frame.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a device with [`departure::DEAF_AFTER_RCTL`] is deaf: one second of QEMU, and a margin between its clock and
-/// the guest's.
+/// How long a device with [`departure::DEAF_AFTER_RCTL`] is deaf: one second of QEMU, and a margin between
+/// its clock and the guest's.
 const DEAF: Duration = Duration::from_millis(1020);
 /// How late a busy host may be, in ns.
 const SLACK_NS: u64 = 40_000_000;
@@ -41,8 +42,8 @@ pub struct RealOptions {
     pub card: Spec,
     /// The kernel's interface at the other end of the cable.
     pub peer: String,
-    /// A file that controls the cable: the bench writes lines `link up` and `link down` to it. Without it, cases that
-    /// unplug the cable are not applicable.
+    /// A file that controls the cable: the bench writes lines `link up` and `link down` to it. Without it,
+    /// cases that unplug the cable are not applicable.
     pub link_control: Option<PathBuf>,
 }
 
@@ -231,8 +232,8 @@ fn station_address(card: &Card) -> Result<[u8; 6], Failure> {
     Ok(probe(card.platform(), card.chip(), config, pool)?.control.address())
 }
 
-/// Whether QEMU emulates the card at `address`, by its subsystem identifiers: Red Hat's vendor, or Intel's with device 0,
-/// which no real card has.
+/// Whether QEMU emulates the card at `address`, by its subsystem identifiers: Red Hat's vendor, or Intel's
+/// with device 0, which no real card has.
 fn is_qemu(address: &str) -> bool {
     let folder = Path::new("/sys/bus/pci/devices").join(address);
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap_or_default();
@@ -323,8 +324,8 @@ impl Bench for RealBench {
         Ok(self.raised)
     }
     fn keeps_order(&self) -> bool {
-        // Linux delivers a batch of received frames by protocol, to packet sockets too: frames that are not IP come
-        // after the others.
+        // Linux delivers a batch of received frames by protocol, to packet sockets too: frames that are not
+        // IP come after the others.
         false
     }
     fn is_padded(&self) -> bool {

@@ -14,7 +14,8 @@ use std::collections::VecDeque;
 const PATIENCE_NS: u64 = 5_000_000_000;
 /// One step of waiting, in ns.
 const STEP_NS: u64 = 100_000;
-/// The time within which every bench delivers frames and interrupts, in ns. What has not come by then does not come.
+/// The time within which every bench delivers frames and interrupts, in ns. What has not come by then does
+/// not come.
 pub const QUIET_NS: u64 = 5_000_000;
 /// Buffers of a bench: enough for two full rings, and those held by a case and by the handles of the pool.
 const BUFFERS: usize = 1024;
@@ -138,14 +139,15 @@ impl<'b, B: Bench> Rig<'b, B> {
         }
     }
 
-    /// Waits until a frame from the wire arrives. A device may be deaf for a while after a write of RCTL, and frames sent
-    /// to it meanwhile are not counted normally.
+    /// Waits until a frame from the wire arrives. A device may be deaf for a while after a write of RCTL, and
+    /// frames sent to it meanwhile are not counted normally.
     pub fn hears(&mut self) -> Result<(), Failure> {
         self.bench.inject(&plain([0xff; 6], PEER, 60, 0))?;
         self.received().map(drop)
     }
 
-    /// Queues `frame` in about `pieces` buffers; `tx.flush()` hands it to the device. Waits for room in the ring.
+    /// Queues `frame` in about `pieces` buffers; `tx.flush()` hands it to the device. Waits for room in the
+    /// ring.
     pub fn send(&mut self, frame: &[u8], pieces: usize, meta: &TxMeta) -> Result<(), Failure> {
         let piece = frame.len().div_ceil(pieces.max(1)).clamp(1, BUFFER_BYTES);
         let mut fragments = Vec::new();
@@ -233,8 +235,8 @@ impl<'b, B: Bench> Rig<'b, B> {
         self.wait("a frame to receive", Self::poll)
     }
 
-    /// All frames received of those injected so far. A final frame to the station, which passes all filters, marks the
-    /// end.
+    /// All frames received of those injected so far. A final frame to the station, which passes all filters,
+    /// marks the end.
     pub fn received_all(&mut self) -> Result<Vec<Arrived>, Failure> {
         let mut last = plain(self.control.address(), PEER, 60, 0);
         // IEEE 802: local experimental EtherType 2, which no other frame has.
@@ -260,7 +262,8 @@ impl<'b, B: Bench> Rig<'b, B> {
         })
     }
 
-    /// Turns loopback on and waits until frames come back. A device may be deaf at first, and loses looped frames then.
+    /// Turns loopback on and waits until frames come back. A device may be deaf at first, and loses looped
+    /// frames then.
     pub fn loop_back(&mut self, mode: Loopback) -> Result<(), Failure> {
         self.control.set_loopback(mode)?;
         let frame = plain([0xff; 6], PEER, 60, 0);

@@ -1,5 +1,5 @@
-//! Tests of the suite itself: it must detect a broken device, and a device that no longer departs from the manual where
-//! it is listed to.
+//! Tests of the suite itself: it must detect a broken device, and a device that no longer departs from the
+//! manual where it is listed to.
 #![allow(clippy::unwrap_used)]
 
 use crate::{Bench, Departure, Failure, ModelBench, ModelPlace, ModelRegisters, Outcome, Report};
@@ -120,8 +120,8 @@ fn failed(report: &Report) -> Vec<&str> {
     report.cases.iter().filter(fails).map(|case| case.name.as_str()).collect()
 }
 
-/// A card that follows the manual but is listed with all departures of a QEMU card: each of them must be reported as
-/// gone.
+/// A card that follows the manual but is listed with all departures of a QEMU card: each of them must be
+/// reported as gone.
 #[test]
 fn a_departure_that_is_gone_is_a_failure() {
     for departures in [departure::QEMU, departure::QEMU_E1000E_ON_A_HUB] {

@@ -1,7 +1,7 @@
 //! The policies of the driver, as data.
 //!
-//! The code has mechanisms. One [`Config`] says which of them run, and when. A historical driver is such a value; the
-//! driver's own policy is [`Config::kpps`].
+//! The code has mechanisms. One [`Config`] says which of them run, and when. A historical driver is such a
+//! value; the driver's own policy is [`Config::kpps`].
 
 mod queues;
 
@@ -20,11 +20,13 @@ pub struct Config {
     pub tx_ring: u16,
     /// Bytes of a receive buffer that the device may fill: 256, 512 … 16384.
     pub rx_buffer_bytes: u16,
-    /// Copybreak: received frames of at most this many bytes without FCS are copied into a small buffer, and the buffer
-    /// that the device filled goes back into the ring. Longer frames are passed on without a copy. 0: no copies.
+    /// Copybreak: received frames of at most this many bytes without FCS are copied into a small buffer, and
+    /// the buffer that the device filled goes back into the ring. Longer frames are passed on without a copy.
+    /// 0: no copies.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_zero"))]
     pub rx_copybreak_bytes: u16,
-    /// The longest frame to accept, in bytes with FCS. Above 1522, long packet reception (RCTL.LPE) is turned on.
+    /// The longest frame to accept, in bytes with FCS. Above 1522, long packet reception (RCTL.LPE) is turned
+    /// on.
     pub max_frame_bytes: u16,
     /// When the driver looks at the device.
     pub service: Service,
@@ -38,8 +40,8 @@ pub struct Config {
     pub moderation: Moderation,
     /// The causes that interrupt.
     pub interrupts: Interrupts,
-    /// Read a register after unmasking. This flushes the posted write through the bridges: the device gets it at once, and
-    /// the CPU waits for that.
+    /// Read a register after unmasking. This flushes the posted write through the bridges: the device gets it
+    /// at once, and the CPU waits for that.
     #[cfg_attr(feature = "serde", serde(default))]
     pub flush_unmask: bool,
     /// Free receive descriptors at which RXDMT0 is raised.
@@ -63,8 +65,8 @@ pub struct Config {
     pub tx_gap_bytes: u16,
     /// IEEE 802.3x flow control.
     pub flow_control: FlowControl,
-    /// Let [`Control::watchdog`](crate::Control::watchdog) raise RXDMT0, so that its next call makes up for a lost receive
-    /// interrupt.
+    /// Let [`Control::watchdog`](crate::Control::watchdog) raise RXDMT0, so that its next call makes up for a
+    /// lost receive interrupt.
     pub rescue: bool,
     /// The station address; `None` takes the one in the EEPROM.
     pub address: Option<[u8; 6]>,
@@ -75,7 +77,8 @@ pub struct Config {
     /// The format of receive descriptors.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "RxFormat::is_best"))]
     pub rx_format: RxFormat,
-    /// How frames are distributed over receive queues. `None`: [`Rss::DEFAULT`] with two queues, no hash with one.
+    /// How frames are distributed over receive queues. `None`: [`Rss::DEFAULT`] with two queues, no hash with
+    /// one.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub rss: Option<Rss>,
 }
@@ -132,16 +135,17 @@ pub enum Service {
         /// The most frames received in one poll.
         burst: u16,
     },
-    /// Interrupts while the device is idle, otherwise polling. The driver measures pace and length of polling itself.
+    /// Interrupts while the device is idle, otherwise polling. The driver measures pace and length of polling
+    /// itself.
     SelfPacing {
         /// The most frames received in one poll.
         burst: u16,
         /// The share of CPU time that polling leaves to other work that needs it, at any load, in percent.
         #[cfg_attr(feature = "serde", serde(default))]
         reserve: u8,
-        /// RDTR while polls find several frames, in 1.024 µs: how long the device may gather a cache line of descriptors
-        /// before it writes them back. 0: [`Moderation::rdtr`] at all times. So it is, too, if that is not 0, and on chips
-        /// whose timer [locks up](kpps_datasheet::Erratum::ReceiveDelayLockUp).
+        /// RDTR while polls find several frames, in 1.024 µs: how long the device may gather a cache line of
+        /// descriptors before it writes them back. 0: [`Moderation::rdtr`] at all times. So it is, too, if
+        /// that is not 0, and on chips whose timer [locks up](kpps_datasheet::Erratum::ReceiveDelayLockUp).
         #[cfg_attr(feature = "serde", serde(default))]
         polling_rdtr: u16,
     },
@@ -173,8 +177,8 @@ pub enum NapiExit {
     BothIdle,
     /// Nothing was reclaimed *or* less than the budget was received: ends far too often.
     EitherIdle,
-    /// The transmit ring is examined only in a poll that received nothing. Polling ends when nothing was reclaimed
-    /// either.
+    /// The transmit ring is examined only in a poll that received nothing. Polling ends when nothing was
+    /// reclaimed either.
     ReceiveFirst,
 }
 
@@ -186,9 +190,11 @@ pub enum NapiExit {
     serde(deny_unknown_fields, rename_all = "kebab-case")
 )]
 pub enum Buffers {
-    /// A new buffer from the source for each received one. A buffer that the consumer returns goes to the source.
+    /// A new buffer from the source for each received one. A buffer that the consumer returns goes to the
+    /// source.
     Fresh,
-    /// The buffer that the consumer returns goes back into the ring. The source replaces buffers that it keeps.
+    /// The buffer that the consumer returns goes back into the ring. The source replaces buffers that it
+    /// keeps.
     Recycled,
 }
 
@@ -198,8 +204,8 @@ pub enum Buffers {
 pub struct Refill {
     /// When descriptors are refilled.
     pub when: RefillWhen,
-    /// Write the tail each time this many descriptors have been refilled. At most half of the ring, and at most what
-    /// leaves room for the longest frame. 0: once at the end of each burst.
+    /// Write the tail each time this many descriptors have been refilled. At most half of the ring, and at
+    /// most what leaves room for the longest frame. 0: once at the end of each burst.
     pub group: u16,
 }
 
@@ -221,9 +227,9 @@ pub enum RefillWhen {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Completion {
-    /// A frame asks for a report (RS) when this many descriptors have been used since the last request; 1: every frame.
-    /// Above 1, [`TxQueue::flush`](crate::TxQueue::flush) still makes its last frame ask, unless the queue is
-    /// [polled](crate::TxQueue::set_polled).
+    /// A frame asks for a report (RS) when this many descriptors have been used since the last request; 1:
+    /// every frame. Above 1, [`TxQueue::flush`](crate::TxQueue::flush) still makes its last frame ask, unless
+    /// the queue is [polled](crate::TxQueue::set_polled).
     pub report_every: u16,
     /// Which reports TIDV delays before they interrupt (IDE).
     pub delay: Delay,
@@ -249,22 +255,24 @@ pub enum Delay {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Moderation {
-    /// RDTR: the receive interrupt waits this long after the last packet (on the 82542 and 82544: after the first), in
-    /// 1.024 µs (SDM 13.4.30). 0: every write-back of a packet interrupts.
+    /// RDTR: the receive interrupt waits this long after the last packet (on the 82542 and 82544: after the
+    /// first), in 1.024 µs (SDM 13.4.30). 0: every write-back of a packet interrupts.
     pub rdtr: u16,
-    /// RADV: the receive interrupt waits at most this long after the first packet, in 1.024 µs (SDM 13.4.31). 0: no limit.
+    /// RADV: the receive interrupt waits at most this long after the first packet, in 1.024 µs (SDM 13.4.31).
+    /// 0: no limit.
     pub radv: u16,
-    /// TIDV: a delayed report interrupts this long after the last one, in 1.024 µs; not 0 if any report is delayed (SDM
-    /// 13.4.41).
+    /// TIDV: a delayed report interrupts this long after the last one, in 1.024 µs; not 0 if any report is
+    /// delayed (SDM 13.4.41).
     pub tidv: u16,
-    /// TADV: a delayed report interrupts at most this long after the first one, in 1.024 µs (SDM 13.4.44). 0: no limit.
+    /// TADV: a delayed report interrupts at most this long after the first one, in 1.024 µs (SDM 13.4.44). 0:
+    /// no limit.
     pub tadv: u16,
     /// Interrupt throttling.
     pub itr: Itr,
 }
 
-/// Interrupt throttling (ITR). Rates that follow the traffic need a service that counts it: [`Service::InterruptLoop`]
-/// or [`Service::Napi`].
+/// Interrupt throttling (ITR). Rates that follow the traffic need a service that counts it:
+/// [`Service::InterruptLoop`] or [`Service::Napi`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -343,8 +351,8 @@ pub struct Thresholds {
     pub pthresh: u8,
     /// … at least this many are in host memory.
     pub hthresh: u8,
-    /// Write back when this many are done. On transmit, 0 writes back one status byte at once. The 82543 always gets 0
-    /// on transmit (erratum).
+    /// Write back when this many are done. On transmit, 0 writes back one status byte at once. The 82543
+    /// always gets 0 on transmit (erratum).
     pub wthresh: u8,
 }
 
@@ -419,7 +427,8 @@ impl Config {
         }
     }
 
-    /// Checks that `chip` can run with this configuration. Features that a chip lacks are no error: they stay off.
+    /// Checks that `chip` can run with this configuration. Features that a chip lacks are no error: they stay
+    /// off.
     ///
     /// # Errors
     /// [`Error::Config`] with the name of the field and what is wrong.

@@ -188,8 +188,8 @@ impl<P: Platform> Control<P> {
         self.start(&mut [(rx, tx)])
     }
 
-    /// Stops both directions and all interrupts. Afterwards the device accesses no memory. Dropping the control half does
-    /// the same.
+    /// Stops both directions and all interrupts. Afterwards the device accesses no memory. Dropping the
+    /// control half does the same.
     pub fn stop(&mut self) {
         self.receiving = false;
         self.regs.write(reg::IMC, cause::ALL);
@@ -220,8 +220,8 @@ impl<P: Platform> Control<P> {
         &self.platform
     }
 
-    /// Reads and clears the interrupt causes: one register read. With MSI-X a register write clears them, and the causes
-    /// of a [`Vector`](crate::Vector) are not included.
+    /// Reads and clears the interrupt causes: one register read. With MSI-X a register write clears them, and
+    /// the causes of a [`Vector`](crate::Vector) are not included.
     #[inline]
     pub fn causes(&mut self) -> Result<Causes, Error> {
         let causes = Causes(self.regs.get(reg::ICR)? & !express_bits::cause::ASSERTED);
@@ -232,8 +232,8 @@ impl<P: Platform> Control<P> {
         Ok(causes)
     }
 
-    /// Whether an interrupt since the last call reported a link change; if so, call [`update_link`](Self::update_link).
-    /// True once after a start.
+    /// Whether an interrupt since the last call reported a link change; if so, call
+    /// [`update_link`](Self::update_link). True once after a start.
     pub fn take_link_event(&mut self) -> bool {
         core::mem::take(&mut self.link_event)
     }
@@ -244,7 +244,8 @@ impl<P: Platform> Control<P> {
         self.regs.write(reg::IMC, cause::ALL);
     }
 
-    /// Unmasks the configured interrupts: one register write, and with [`Config::flush_unmask`] a read of STATUS.
+    /// Unmasks the configured interrupts: one register write, and with [`Config::flush_unmask`] a read of
+    /// STATUS.
     #[inline]
     pub fn unmask(&self) {
         self.regs.write(reg::IMS, self.routing.all());
@@ -259,15 +260,15 @@ impl<P: Platform> Control<P> {
         self.regs.write(reg::IMS, self.routing.all() & !(cause::TXDW | cause::TXQE));
     }
 
-    /// Whether [`set_rdtr`](Self::set_rdtr) may be used: the configuration sets no RDTR, and the chip's timer does not
-    /// [lock up](Erratum::ReceiveDelayLockUp).
+    /// Whether [`set_rdtr`](Self::set_rdtr) may be used: the configuration sets no RDTR, and the chip's timer
+    /// does not [lock up](Erratum::ReceiveDelayLockUp).
     pub(crate) fn may_set_rdtr(&self) -> bool {
         self.config.moderation.rdtr == 0 && !self.chip.has(Erratum::ReceiveDelayLockUp)
     }
 
-    /// Writes RDTR, in 1.024 µs. The device then gathers a cache line of received descriptors before it writes them back,
-    /// for at most that time after the last frame. 0 ends this and writes descriptors back now, which raises RXT0 (SDM
-    /// 3.2.7.1.1): read the causes before unmasking. One register write.
+    /// Writes RDTR, in 1.024 µs. The device then gathers a cache line of received descriptors before it
+    /// writes them back, for at most that time after the last frame. 0 ends this and writes descriptors back
+    /// now, which raises RXT0 (SDM 3.2.7.1.1): read the causes before unmasking. One register write.
     #[inline]
     pub(crate) fn set_rdtr(&self, units: u16) {
         self.regs.write(reg::RDTR, if units == 0 { rdtr::FPD } else { units.into() });
@@ -278,8 +279,8 @@ impl<P: Platform> Control<P> {
         self.regs.write(reg::ICS, causes.0);
     }
 
-    /// Notes the traffic of one interrupt or poll, (frames, bytes) in each direction, for dynamic throttling. Writes ITR
-    /// if its value changes.
+    /// Notes the traffic of one interrupt or poll, (frames, bytes) in each direction, for dynamic throttling.
+    /// Writes ITR if its value changes.
     #[inline]
     pub fn note_traffic(&mut self, rx: (u32, u32), tx: (u32, u32)) {
         if let Some(value) = self.throttle.note(rx, tx) {
@@ -301,8 +302,8 @@ impl<P: Platform> Control<P> {
         Ok(())
     }
 
-    /// Checks the link and the transmitter; call it about every two seconds. Recomputes [`Itr::Ratio`], and raises RXDMT0
-    /// with [`Config::rescue`].
+    /// Checks the link and the transmitter; call it about every two seconds. Recomputes [`Itr::Ratio`], and
+    /// raises RXDMT0 with [`Config::rescue`].
     ///
     /// # Errors
     /// [`Error::Gone`] if the device has vanished.
@@ -333,9 +334,9 @@ impl<P: Platform> Control<P> {
         Ok(if paused { Health::Well } else { Health::Hung })
     }
 
-    /// Whether the receiver is off although it was turned on, as after a reset by something else: reset the device then.
-    /// Its ring looks idle, and its link may stay down. Call it with the [`watchdog`](Self::watchdog), which does only
-    /// what historical drivers do. One register read.
+    /// Whether the receiver is off although it was turned on, as after a reset by something else: reset the
+    /// device then. Its ring looks idle, and its link may stay down. Call it with the
+    /// [`watchdog`](Self::watchdog), which does only what historical drivers do. One register read.
     ///
     /// # Errors
     /// [`Error::Gone`] if the device has vanished.

@@ -2,8 +2,8 @@
 
 use core::fmt;
 
-/// Why the driver cannot continue. [`Device::reset`](crate::Device::reset) may recover the device, except after
-/// [`Error::Config`] and [`Error::Unsupported`].
+/// Why the driver cannot continue. [`Device::reset`](crate::Device::reset) may recover the device, except
+/// after [`Error::Config`] and [`Error::Unsupported`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {

@@ -123,8 +123,9 @@ impl<P: Platform> Control<P> {
         self.routing.other()
     }
 
-    /// Unmasks the causes that belong to no queue, for callers whose queues have a [`Vector`](crate::Vector) each: one
-    /// register write. Call it after each interrupt of that vector, too, because the interrupt masks its causes.
+    /// Unmasks the causes that belong to no queue, for callers whose queues have a [`Vector`](crate::Vector)
+    /// each: one register write. Call it after each interrupt of that vector, too, because the interrupt
+    /// masks its causes.
     pub fn unmask_other(&self) {
         self.regs.write(reg::IMS, self.routing.others());
     }

@@ -103,8 +103,8 @@ impl<P: Platform> Control<P> {
     }
 
     fn write_multicast(&self) {
-        // The 82544 may disturb the register before the one written (erratum). From the top down, the next write corrects
-        // it.
+        // The 82544 may disturb the register before the one written (erratum). From the top down, the next
+        // write corrects it.
         let backwards = self.chip.has(Erratum::MulticastWrite);
         for n in 0..reg::MTA_WORDS {
             let row = if backwards { reg::MTA_WORDS - 1 - n } else { n };

@@ -1,22 +1,45 @@
 //! The e1000 driver: rings, bursts, moderation, offloads, service policies.
 //!
-//! It drives the 82542 to 82546 and the 82574 on any [`Platform`], and never asks which. What it does is
-//! mechanism; what it shall do is a [`Config`].
+//! It drives the 82542 to 82546 and the 82574 on any [`Platform`]; nothing in it depends on which. The code
+//! is mechanism; a [`Config`] has the policy.
 //!
-//! - [`probe`] resets a chip and returns a [`Device`] of three halves that can be moved apart, to
-//!   other interrupt levels and other cores: [`Control`], [`RxQueue`], [`TxQueue`].
-//!   [`probe_queues`] does the same for the 82574's two queues each way.
-//! - A packet path reads no register. A burst costs at most one tail write each way, an empty one
+//! - [`probe`] resets a chip and returns a [`Device`] of three parts, which can be moved to different
+//!   interrupt levels and cores: [`Control`], [`RxQueue`], [`TxQueue`]. [`probe_queues`] does the same for
+//!   the two queue pairs of the 82574.
+//! - A packet path reads no register. A burst costs at most one tail write in each direction, an empty burst
 //!   none ([`RxQueue::receive`], [`TxQueue::flush`]).
-//! - [`service`] has the machines that decide when to look: per-interrupt loop, NAPI, polling, and
-//!   our own self-pacing one.
+//! - [`service`] decides when to look at the device: interrupt loop, NAPI, polling, self-pacing.
+//! - [`config::Moderation`] sets the timers that delay interrupts: RDTR, RADV, TIDV, TADV and ITR.
 //!
-//! Of what the device writes nothing is trusted: each descriptor has a private shadow, each
-//! length is checked. Each wait is bounded. A device that lies is counted, one that hangs is told
-//! by [`Control::watchdog`], one that vanishes is [`Error::Gone`]; [`Device::reset`] starts anew.
+//! The driver trusts nothing that the device writes: each descriptor has a private shadow, each length is
+//! checked, each wait is bounded. Invalid descriptors are counted. [`Control::watchdog`] reports a device
+//! that hangs. A device that vanished is [`Error::Gone`]. [`Device::reset`] starts again.
 //!
-//! This crate knows nothing of operating systems, models or measurement. It allocates only while
-//! probing, and has no `unsafe`.
+//! This crate knows nothing of operating systems, models or measurement. It allocates only while probing, and
+//! has no `unsafe`.
+//!
+//! ```
+//! use kpps_conformance::{Bench, ModelBench}; // A modelled card with a cable. For a real one: `kpps_ports::Card`.
+//! use kpps_driver::{Chip, Config, probe};
+//!
+//! let mut bench = ModelBench::new(Chip::I82540em)?;
+//! let pool = bench.buffers(600, 2048)?;
+//! let config = Config { promiscuous: true, ..Config::kpps() };
+//! let mut device = probe(bench.platform(), bench.chip(), config, pool)?;
+//! while !device.control.update_link()?.up {
+//!     bench.advance(100_000_000)?;
+//! }
+//! bench.inject(&[0xff; 60])?;
+//! bench.advance(1_000_000)?;
+//! let received = device.rx.receive(32, |frame| {
+//!     println!("{} bytes", frame.bytes);
+//!     Some(frame.buffer)
+//! });
+//! assert_eq!(received, 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! `examples/receive.rs` does the same on QEMU's card.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -58,10 +81,10 @@ use kpps_datasheet::desc;
 use kpps_platform::{BufferSource, Platform};
 use ring::Ring;
 
-/// A device that was probed, in halves.
+/// A probed device, in parts.
 ///
-/// Drop order matters if the halves are moved apart: [`Control`] stops the device when it is
-/// dropped, so it goes first (as it does here), or [`Control::stop`] is called.
+/// The drop order matters if the parts are moved apart. [`Control`] stops the device when it is dropped, so
+/// it must be dropped first, as it is here; or call [`Control::stop`].
 pub struct Device<P: Platform, S: BufferSource> {
     /// Interrupts, link, filters, statistics, health.
     pub control: Control<P>,
@@ -71,18 +94,21 @@ pub struct Device<P: Platform, S: BufferSource> {
     pub tx: TxQueue<P, S>,
 }
 
-/// Resets `chip` and starts it with this configuration: both directions run, interrupts are
-/// masked ([`Control::unmask`] when ready), the link comes up in its own time.
+/// Resets `chip` and starts it with `config`. Both directions run. Interrupts are masked; call
+/// [`Control::unmask`] when ready. The link comes up later ([`Control::update_link`]).
 ///
-/// Receive buffers are taken from `buffers`, buffers of sent frames are given to it; it is a handle
-/// of which each queue holds a copy.
+/// Receive buffers come from `buffers`, and buffers of sent frames go back to it. Each queue keeps a clone of
+/// this handle.
+///
+/// # Errors
+/// [`Error::Config`] if the configuration does not suit the chip; others if the device does not respond.
 pub fn probe<P, S>(platform: P, chip: Chip, config: Config, buffers: S) -> Result<Device<P, S>, Error>
 where
     P: Platform,
     S: BufferSource + Clone,
 {
     if config.queues != 1 {
-        return Err(Error::Config("queues: several are for probe_queues"));
+        return Err(Error::Config("queues: more than one needs probe_queues"));
     }
     let control = Control::new(platform, chip, config)?;
     let (rx, tx) = pair(&control, 0, &buffers, None)?;
@@ -92,14 +118,17 @@ where
 }
 
 impl<P: Platform, S: BufferSource> Device<P, S> {
-    /// Resets the device and starts it anew. Frames in the queues are lost; buffers are not.
-    /// Interrupts are masked afterwards, loopback is off.
+    /// Resets the device and starts it again. Frames in the queues are lost; buffers are not. Afterwards
+    /// interrupts are masked and loopback is off.
+    ///
+    /// # Errors
+    /// If the device does not respond.
     pub fn reset(&mut self) -> Result<(), Error> {
         self.control.reset(&mut self.rx, &mut self.tx)
     }
 }
 
-/// A receive and a transmit queue of the same number, and the interrupt that is about them.
+/// A receive and a transmit queue of the same number, and their interrupt.
 pub struct Pair<P: Platform, S: BufferSource> {
     /// Receiving.
     pub rx: RxQueue<P, S>,
@@ -109,19 +138,22 @@ pub struct Pair<P: Platform, S: BufferSource> {
     pub vector: Vector<P::Regs>,
 }
 
-/// A device that was probed with [`Config::queues`] pairs of queues, which can be moved to as many cores.
+/// A probed device with [`Config::queues`] pairs of queues, which can be moved to as many cores.
 ///
-/// Drop order matters as for [`Device`].
+/// The drop order matters as for [`Device`].
 pub struct Queues<P: Platform, S: BufferSource> {
-    /// What is not one queue's: link, filters, statistics, health.
+    /// Everything that belongs to no single queue: link, filters, statistics, health.
     pub control: Control<P>,
     /// The pairs, by number.
     pub pairs: Vec<Pair<P, S>>,
 }
 
 /// [`probe`] with [`Config::queues`] pairs of queues. With header split
-/// ([`RxFormat::Split`](config::RxFormat::Split)) header buffers come from `headers`, or from
-/// `buffers` if that is `None`.
+/// ([`RxFormat::Split`](config::RxFormat::Split)), header buffers come from `headers`, or from `buffers` if
+/// that is `None`.
+///
+/// # Errors
+/// As [`probe`].
 pub fn probe_queues<P, S>(
     platform: P,
     chip: Chip,
@@ -146,6 +178,9 @@ where
 
 impl<P: Platform, S: BufferSource> Queues<P, S> {
     /// As [`Device::reset`].
+    ///
+    /// # Errors
+    /// If the device does not respond.
     pub fn reset(&mut self) -> Result<(), Error> {
         self.control.reset_chip()?;
         self.start()

@@ -23,14 +23,14 @@ pub struct Link {
     pub tx_pause: bool,
 }
 
-/// Where frames turn back.
+/// Where frames are looped back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loopback {
     /// Nowhere.
     Off,
     /// In the copper PHY (MII register 0 bit 14).
     Phy,
-    /// In the MAC (RCTL.LBM = 1; not documented, but there on several chips and in QEMU).
+    /// In the MAC (RCTL.LBM = 1; undocumented, but present on several chips and in QEMU).
     Mac,
     /// In the transceiver: TBI or SerDes (RCTL.LBM = 3, SDM 13.4.22).
     Transceiver,
@@ -41,7 +41,7 @@ impl<P: Platform> Control<P> {
         Phy { platform: &self.platform, regs: &self.regs, chip: self.chip }
     }
 
-    /// Starts the link; it is up later, see [`update_link`](Self::update_link).
+    /// Starts the link. It comes up later: [`update_link`](Self::update_link).
     pub(crate) fn start_link(&mut self) -> Result<(), Error> {
         self.link = Link::default();
         self.link_forced = false;
@@ -58,17 +58,17 @@ impl<P: Platform> Control<P> {
             FlowControl::Receive | FlowControl::Full => txcw::PAUSE | txcw::ASM_DIR,
         };
         self.regs.write(reg::TXCW, txcw::ANE | txcw::FD | pause);
-        // The way from 1 to 0 starts autonegotiation (SDM 13.4.1).
+        // Clearing it starts autonegotiation (SDM 13.4.1).
         self.regs.modify(reg::CTRL, ctrl::LRST | ctrl::SLU, ctrl::FD)?;
         Ok(())
     }
 
     fn start_copper(&mut self) -> Result<(), Error> {
         if self.chip <= Chip::I82543gc {
-            // The MAC of these does not hear the speed from the PHY: it is told in `update_link`.
+            // The MAC of these chips does not detect the PHY's speed; `update_link` sets it.
             self.regs.modify(reg::CTRL, 0, ctrl::SLU | ctrl::FRCSPD | ctrl::FRCDPLX)?;
         } else {
-            // The 82574's MAC takes the speed from its PHY without being told to detect it.
+            // The 82574's MAC takes the speed from its PHY without ASDE.
             let detect = if self.chip.is_pci_express() { 0 } else { ctrl::ASDE };
             self.regs.modify(reg::CTRL, ctrl::FRCSPD | ctrl::FRCDPLX, ctrl::SLU | detect)?;
         }
@@ -88,13 +88,16 @@ impl<P: Platform> Control<P> {
         phy.write(mii::CONTROL, mii::control::AUTONEGOTIATE | mii::control::RESTART)
     }
 
-    /// The link as it was at the last [`update_link`](Self::update_link).
+    /// The link as of the last [`update_link`](Self::update_link).
     pub fn link(&self) -> Link {
         self.link
     }
 
-    /// Looks at the link and configures the MAC to match. Called after an interrupt that
-    /// [says so](crate::Causes::link), and by [`watchdog`](Self::watchdog).
+    /// Reads the state of the link and configures the MAC to match. Call it after an interrupt with a
+    /// [link cause](crate::Causes::link); [`watchdog`](Self::watchdog) calls it too.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] if the device has vanished; [`Error::Phy`] if the PHY does not answer.
     pub fn update_link(&mut self) -> Result<Link, Error> {
         let status = match self.media {
             Media::Fibre => self.update_fibre()?,
@@ -127,16 +130,16 @@ impl<P: Platform> Control<P> {
     fn update_fibre(&mut self) -> Result<u32, Error> {
         let status = self.regs.get(reg::STATUS)?;
         let word = self.regs.read(reg::RXCW);
-        // Pin 1 carries loss of signal on fibre cards; high is lost.
+        // On fibre cards pin 1 is loss of signal: high means lost.
         let signal = self.regs.get(reg::CTRL)? & ctrl::SWDPIN1 == 0;
         if self.link_forced && word & rxcw::C != 0 {
-            // The partner negotiates after all.
+            // The partner does negotiate.
             let words = self.regs.read(reg::TXCW) | txcw::ANE;
             self.regs.write(reg::TXCW, words);
             self.regs.modify(reg::CTRL, ctrl::SLU, 0)?;
             self.link_forced = false;
         } else if !self.link_forced && status & status::LU == 0 && signal && word & rxcw::C == 0 {
-            // A signal, but no negotiation: give the partner one more call, then force the link.
+            // A signal without negotiation: wait for one more call, then force the link.
             if !self.link_waited {
                 self.link_waited = true;
                 return Ok(status);
@@ -191,7 +194,10 @@ impl<P: Platform> Control<P> {
         Ok((rx && want.receives(), tx && want.transmits()))
     }
 
-    /// Turns loopback on or off. Frames sent come back as received, without a cable.
+    /// Turns loopback on or off. With loopback, sent frames are received again, without a cable.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if the chip lacks this loopback; others if the device does not respond.
     pub fn set_loopback(&mut self, loopback: Loopback) -> Result<(), Error> {
         let mode = match loopback {
             Loopback::Off | Loopback::Phy => 0,

@@ -1,13 +1,15 @@
-//! Interrupt throttling that follows the traffic.
+//! Interrupt throttling (ITR): the register value for a rate, and rates that follow the traffic.
+//!
+//! The timers RDTR, RADV, TIDV and TADV are plain settings: [`Moderation`](crate::config::Moderation).
 
 use crate::config::Itr;
 
-/// The register value for at most `rate` interrupts a second (SDM 13.4.18), at least 1.
+/// The register value for at most `rate` interrupts a second (SDM 13.4.18); at least 1.
 pub(crate) fn interval(rate: u32) -> u32 {
     (1_000_000_000 / 256 / rate.max(1)).clamp(1, 0xFFFF)
 }
 
-/// A class of traffic and the rate of interrupts it gets.
+/// A class of traffic, which sets the rate of interrupts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Class {
     Lowest,
@@ -24,8 +26,8 @@ impl Class {
         }
     }
 
-    /// The class after an interrupt that found this much in one direction: small transfers of few
-    /// frames want low latency, many or large frames want few interrupts (after the public Linux driver).
+    /// The class after an interrupt that found this traffic in one direction. Small transfers of few frames
+    /// need low latency, many or large frames need few interrupts (as in the public Linux driver).
     const fn follow(self, frames: u32, bytes: u32) -> Self {
         if frames == 0 {
             return self;
@@ -45,14 +47,14 @@ impl Class {
     }
 }
 
-/// Throttling as it stands.
+/// The state of throttling.
 #[derive(Clone, Debug)]
 pub(crate) struct Throttle {
     policy: Itr,
     rx: Class,
     tx: Class,
     rate: u32,
-    /// Frames since the last ratio: received, sent.
+    /// Frames since the last ratio: (received, sent).
     sums: (u64, u64),
 }
 
@@ -72,7 +74,8 @@ impl Throttle {
         if self.rate == 0 { 0 } else { interval(self.rate) }
     }
 
-    /// Takes note of what one interrupt found, (frames, bytes) each way; a new register value if it changes.
+    /// Notes the traffic of one interrupt, (frames, bytes) in each direction. Returns the new register value
+    /// if it changes.
     pub(crate) fn note(&mut self, rx: (u32, u32), tx: (u32, u32)) -> Option<u32> {
         self.sums.0 += u64::from(rx.0);
         self.sums.1 += u64::from(tx.0);
@@ -82,12 +85,12 @@ impl Throttle {
         self.rx = self.rx.follow(rx.0, rx.1);
         self.tx = self.tx.follow(tx.0, tx.1);
         let want = self.rx.max(self.tx).rate();
-        // Up in quarter steps, down at once.
+        // The rate rises in steps of a quarter, and falls at once.
         let rate = if want > self.rate { want.min(self.rate + want / 4) } else { want };
         self.change(rate)
     }
 
-    /// Recomputes the ratio; a new register value if it changes.
+    /// Recomputes the ratio. Returns the new register value if it changes.
     pub(crate) fn tick(&mut self) -> Option<u32> {
         let (rx, tx) = core::mem::take(&mut self.sums);
         if self.policy != Itr::Ratio || rx + tx == 0 {

@@ -1,4 +1,4 @@
-//! What the device shall do to a frame while sending it, and the context descriptors for that.
+//! Transmit offloads of a frame, and their context descriptors.
 
 use kpps_datasheet::desc::{TxContext, popts, tx_cmd};
 
@@ -8,28 +8,28 @@ use kpps_datasheet::desc::{TxContext, popts, tx_cmd};
 pub struct Sum {
     /// The first byte summed.
     pub start: u8,
-    /// Where the result goes; must hold what else belongs into the sum (a pseudo-header's, or 0).
+    /// Where the result goes. Must hold the rest of the sum: that of the pseudo-header, or 0.
     pub field: u8,
-    /// The last byte summed; 0: the end of the frame.
+    /// The last byte summed; 0: to the end of the frame.
     pub end: u16,
 }
 
 /// Checksums to insert into one frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checksums {
-    /// Of the IPv4 header.
+    /// The IPv4 header checksum.
     pub ip: Option<Sum>,
-    /// Of TCP or UDP.
+    /// The TCP or UDP checksum.
     pub transport: Option<Sum>,
 }
 
 /// TCP (or UDP) segmentation: one large frame becomes many, each with its own copy of the header.
 ///
-/// The caller prepares the header as SDM 3.5.7 says: IP total length and checksum 0, the
-/// transport checksum field holding the pseudo-header sum without its length.
+/// The caller prepares the header (SDM 3.5.7): IP total length and checksum are 0; the transport checksum
+/// field holds the pseudo-header sum without the length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segmentation {
-    /// The IPv4 header checksum; for IPv6 only its `start` counts.
+    /// The IPv4 header checksum; for IPv6 only its `start` is used.
     pub ip: Sum,
     /// The transport checksum.
     pub transport: Sum,
@@ -39,13 +39,13 @@ pub struct Segmentation {
     pub is_tcp: bool,
     /// Bytes of header, Ethernet included.
     pub header_bytes: u8,
-    /// Bytes of payload, all fragments together less the header.
+    /// Bytes of payload: all fragments without the header.
     pub payload_bytes: u32,
     /// Payload bytes of each frame.
     pub mss: u16,
 }
 
-/// What the device shall insert or do.
+/// An offload of one frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Offload {
     /// Nothing: a legacy descriptor.

@@ -9,15 +9,15 @@ use kpps_datasheet::{
 };
 use kpps_platform::Platform;
 
-/// An MDI access takes 64 clocks of 2.5 MHz, 26 µs; this is many times that.
+/// The time limit of an MDI access in ns; it takes 64 clocks of 2.5 MHz, which is 26 µs.
 const LIMIT_NS: u64 = 2_000_000;
-/// Half a management clock.
+/// Half a management clock, in ns.
 const HALF_CLOCK_NS: u64 = 1_000;
 
 /// How long the firmware may use MDIO, in ns.
 const OWNER_LIMIT_NS: u64 = 20_000_000;
 
-/// Takes MDIO from the firmware, on chips that share it: the bit sticks once the firmware lets go.
+/// Takes MDIO from the firmware, on chips that share it. The bit sticks once the firmware has released MDIO.
 pub(crate) fn own_mdio<P: Platform>(platform: &P, regs: &Regs<P::Regs>, chip: Chip) -> Result<(), Error> {
     if !chip.shares_mdio() {
         return Ok(());
@@ -36,7 +36,7 @@ pub(crate) fn own_mdio<P: Platform>(platform: &P, regs: &Regs<P::Regs>, chip: Ch
     Err(Error::Gone)
 }
 
-/// Gives MDIO back.
+/// Gives MDIO back to the firmware.
 pub(crate) fn disown_mdio<R: kpps_platform::Registers>(regs: &Regs<R>, chip: Chip) -> Result<(), Error> {
     if chip.shares_mdio() {
         regs.modify(reg::EXTCNF_CTRL, extcnf::MDIO_SW_OWNERSHIP, 0)?;
@@ -78,8 +78,8 @@ impl<P: Platform> Phy<'_, P> {
         done
     }
 
-    // IEEE 802.3 clause 22 over two software-defined pins: 32 ones, start 01, opcode 10 (read) or
-    // 01 (write), 5 bits of PHY address, 5 of register, turnaround, 16 of data.
+    // IEEE 802.3 clause 22 over two software-defined pins: 32 ones, start 01, opcode 10 (read) or 01 (write),
+    // 5 bits of PHY address, 5 of register, turnaround, 16 of data.
 
     fn read_pins(&self, register: u32) -> Result<u16, Error> {
         self.shift_out(u32::MAX, 32)?;

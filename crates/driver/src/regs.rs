@@ -4,7 +4,7 @@ use crate::Error;
 use kpps_datasheet::Chip;
 use kpps_platform::{Platform, Registers};
 
-/// What a device that has vanished answers.
+/// The value that a vanished device reads as.
 pub(crate) const ALL_ONES: u32 = u32::MAX;
 
 /// The registers of one chip, by canonical offset.
@@ -40,7 +40,7 @@ impl<R: Registers> Regs<R> {
         self.write(register, value);
         Ok(value)
     }
-    /// Waits until `bits` of `register` read as `want`, looking every `step_ns`, at most `limit_ns`.
+    /// Waits until `bits` of `register` read as `want`. Reads every `step_ns`, for at most `limit_ns`.
     pub(crate) fn wait(
         &self,
         platform: &impl Platform,

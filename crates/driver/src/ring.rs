@@ -1,17 +1,17 @@
-//! A descriptor ring in memory that the device shares.
+//! A descriptor ring in memory shared with the device.
 //!
-//! Knows nothing of buffers, registers or policies: it stores and loads descriptors. Orderings:
-//! descriptors are stored and loaded `Relaxed`. What makes them safe stands where it belongs: the
-//! queue issues a `Release` fence before it writes the tail (the descriptors are in memory before
-//! the device is told), and an `Acquire` fence after it saw DD (nothing of the frame is read
-//! before the device said that it was there).
+//! It stores and loads descriptors, and knows nothing of buffers, registers or policies. Descriptors are
+//! stored and loaded `Relaxed`; the queues have the fences. They issue a `Release` fence before they write
+//! the tail, so the descriptors are in memory before the device sees it, and an `Acquire` fence after they
+//! saw DD, so no byte of the frame is read before.
 
 use crate::Error;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use kpps_datasheet::{Chip, Erratum, desc};
 use kpps_platform::{DmaMemory, DmaSpec, Platform};
 
-/// Indices are in units of 16 bytes, which is a descriptor but for those of [`stride`](Ring::stride) 2.
+/// A descriptor ring. Indices are in units of 16 bytes: one descriptor, or half of one with
+/// [`stride`](Ring::stride) 2.
 pub(crate) struct Ring<M> {
     memory: M,
     size: usize,
@@ -30,7 +30,8 @@ impl<M: DmaMemory> Ring<M> {
         let bytes = size * desc::BYTES * stride;
         let spec = DmaSpec {
             bytes,
-            // Rings are 16-byte aligned (SDM 13.4.25); a cache line keeps four descriptors together.
+            // The chip needs 16 bytes (SDM 13.4.25). This keeps the four descriptors of a cache line
+            // together.
             align: 128,
             boundary: chip.has(Erratum::No64KCrossing).then_some(0x1_0000),
             max_address: chip.max_address(),
@@ -42,7 +43,7 @@ impl<M: DmaMemory> Ring<M> {
         Ok(Self { memory, size, stride })
     }
 
-    /// Units of 16 bytes in a descriptor, which is also what heads and tails count.
+    /// Units of 16 bytes in a descriptor. Heads and tails count these units.
     pub(crate) fn stride(&self) -> usize {
         self.stride
     }
@@ -56,7 +57,7 @@ impl<M: DmaMemory> Ring<M> {
         self.memory.bus()
     }
 
-    /// Descriptors.
+    /// The number of descriptors.
     #[inline]
     pub(crate) fn size(&self) -> usize {
         self.size
@@ -87,7 +88,7 @@ impl<M: DmaMemory> Ring<M> {
         self.memory.words().as_chunks().0
     }
 
-    /// Announces that descriptor `index` is about to be examined.
+    /// Makes descriptor `index` visible to the CPU before it is examined.
     #[inline]
     pub(crate) fn sync_for_cpu(&self, index: usize) {
         let at = index * desc::BYTES;
@@ -98,7 +99,7 @@ impl<M: DmaMemory> Ring<M> {
     #[inline]
     pub(crate) fn status(&self, index: usize) -> u64 {
         self.sync_for_cpu(index);
-        // The ring has `size` descriptors, so the pair is there.
+        // `index` is below `size`, so the pair exists.
         self.pairs().get(index).map_or(0, |pair| u64::from_le(pair[1].load(Relaxed)))
     }
 

@@ -1,8 +1,8 @@
 //! The receive queue.
 //!
-//! The queue never reads a register. It writes the tail as [`Refill`](crate::config::Refill) says. Each slot of the
-//! ring has a private shadow that holds its buffer. Of what the device writes, only length, status and errors are
-//! used; [`check`] checks them.
+//! The queue never reads a register. It writes the tail as [`Refill`](crate::config::Refill) says. Each slot
+//! of the ring has a private shadow that holds its buffer. Of what the device writes, only length, status and
+//! errors are used; [`check`] checks them.
 
 mod check;
 mod feed;
@@ -35,15 +35,15 @@ pub struct RxCounters {
     pub bytes: u64,
     /// Frames dropped or marked bad because the device reported an error.
     pub frame_errors: u64,
-    /// Frames dropped because the descriptor made no sense: length 0, a length beyond the buffer, a frame without
-    /// an end.
+    /// Frames dropped because the descriptor made no sense: length 0, a length beyond the buffer, a frame
+    /// without an end.
     pub nonsense: u64,
     /// Frames that were copied into a small buffer.
     pub copied: u64,
     /// Times that a slot stayed empty because the source had no buffer.
     pub no_buffer: u64,
-    /// Buffers of the source that the device cannot use: too small, or across a 64 KiB boundary on chips with that
-    /// erratum.
+    /// Buffers of the source that the device cannot use: too small, or across a 64 KiB boundary on chips with
+    /// that erratum.
     pub unfit_buffers: u64,
     /// Tail writes.
     pub doorbells: u64,
@@ -66,8 +66,8 @@ struct Cursor {
 }
 
 impl Cursor {
-    /// The tail value in a ring of `size` slots. A full ring holds its last slot back, because head = tail means
-    /// empty (SDM 3.2.6).
+    /// The tail value in a ring of `size` slots. A full ring holds its last slot back, because head = tail
+    /// means empty (SDM 3.2.6).
     #[inline]
     fn tail(&self, size: usize) -> usize {
         match (self.filled == size, self.fill) {
@@ -173,8 +173,8 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         &self.ring
     }
 
-    /// Puts the queue into its state after a device reset. Its buffers go to the slots from 0 on; the source fills the
-    /// others. The tail is not written.
+    /// Puts the queue into its state after a device reset. Its buffers go to the slots from 0 on; the source
+    /// fills the others. The tail is not written.
     pub(crate) fn restart(&mut self) {
         self.ring.clear();
         let mut kept = 0;
@@ -205,12 +205,12 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         self.cursor.until_bell = self.group;
     }
 
-    /// Takes received frames out of the ring and returns how many descriptors were taken, at most `budget`. A frame
-    /// has one descriptor unless it is longer than a buffer.
+    /// Takes received frames out of the ring and returns how many descriptors were taken, at most `budget`. A
+    /// frame has one descriptor unless it is longer than a buffer.
     ///
-    /// `sink` gets each frame with its buffer. It returns the buffer when it is done with it, or `None` to keep it; a
-    /// kept buffer goes back to the source later. Slots are refilled, and the tail is written, as the configuration
-    /// says. When nothing was received and no slot is empty, the device is not touched.
+    /// `sink` gets each frame with its buffer. It returns the buffer when it is done with it, or `None` to
+    /// keep it; a kept buffer goes back to the source later. Slots are refilled, and the tail is written, as
+    /// the configuration says. When nothing was received and no slot is empty, the device is not touched.
     #[inline]
     pub fn receive(
         &mut self,
@@ -278,10 +278,11 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         }
     }
 
-    /// The fast path: no slot is empty, each frame is good and lies in one buffer, and the consumer returns the
-    /// buffers, which go back into their slots.
+    /// The fast path: no slot is empty, each frame is good and lies in one buffer, and the consumer returns
+    /// the buffers, which go back into their slots.
     ///
-    /// Ends at `budget`, at the last received frame, or before a descriptor of another kind, which is returned.
+    /// Ends at `budget`, at the last received frame, or before a descriptor of another kind, which is
+    /// returned.
     #[inline]
     fn recycle<F: Format>(
         &mut self,
@@ -362,15 +363,16 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         }
     }
 
-    /// Fills empty slots from the source, and writes the tail as the configuration says. Returns how many slots are
-    /// still empty.
+    /// Fills empty slots from the source, and writes the tail as the configuration says. Returns how many
+    /// slots are still empty.
     pub fn refill(&mut self) -> usize {
         self.end_of_burst();
         self.empty_slots()
     }
 
-    /// Puts a buffer into the first empty slot; returns it if there is none or the device cannot use it. For consumers
-    /// that bring their own buffers. The tail is written by [`flush`](Self::flush), or when a group is complete.
+    /// Puts a buffer into the first empty slot; returns it if there is none or the device cannot use it. For
+    /// consumers that bring their own buffers. The tail is written by [`flush`](Self::flush), or when a group
+    /// is complete.
     pub fn provide(&mut self, buffer: S::Buf) -> Option<S::Buf> {
         if self.empty_slots() == 0 || !self.feed.accepts(&buffer) {
             return Some(buffer);
@@ -432,7 +434,8 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
 }
 
 impl<P: Platform, S: BufferSource> Drop for RxQueue<P, S> {
-    /// Gives the buffers back to the source. The caller has stopped the device ([`Control::stop`](crate::Control::stop)).
+    /// Gives the buffers back to the source. The caller has stopped the device
+    /// ([`Control::stop`](crate::Control::stop)).
     fn drop(&mut self) {
         for shadow in &mut self.buffers {
             if let Some(buffer) = shadow.take() {

@@ -58,7 +58,7 @@ impl<P: Platform> Control<P> {
         regs.write(reg::FCAH, bit::flow::ADDRESS_HIGH);
         regs.write(reg::FCT, bit::flow::TYPE);
         let (high, low) = if self.config.flow_control.transmits() {
-            // XOFF with two long frames of room left, XON at half the FIFO.
+            // XOFF when two long frames still fit, XON at half the FIFO.
             let fifo =
                 self.config.rx_fifo_kb.map_or(self.chip.default_rx_buffer_bytes(), |kb| u32::from(kb) * 1024);
             let high =
@@ -121,7 +121,7 @@ impl<P: Platform> Control<P> {
         let mut gap = self.chip.tipg(self.media);
         gap.ipgt += config.tx_gap_bytes.saturating_sub(crate::config::LEAST_GAP_BYTES);
         regs.write(reg::TIPG, gap.pack());
-        // 0 is not allowed (SDM 13.4.41), also when nothing is delayed.
+        // 0 is not allowed (SDM 13.4.41), even if no report is delayed.
         regs.write(reg::TIDV, config.moderation.tidv.max(1).into());
         if self.chip.has_radv_tadv_itr() {
             regs.write(reg::TADV, config.moderation.tadv.into());
@@ -140,7 +140,7 @@ impl<P: Platform> Control<P> {
         }
         if self.chip.has_checksum_offload() {
             let on = if config.rx_checksum { rxcsum::IPOFLD | rxcsum::TUOFLD } else { 0 };
-            // The hash stands where the packet checksum would.
+            // The hash takes the place of the packet checksum.
             let hash = if self.rss().is_some() { express::rxcsum::PCSD } else { 0 };
             regs.write(reg::RXCSUM, on | hash);
         }

@@ -1,4 +1,4 @@
-//! The device's statistics, added up.
+//! The device's statistics, summed up.
 
 use crate::{Control, Error};
 use kpps_datasheet::{Chip, reg, stat};
@@ -14,11 +14,11 @@ impl Stats {
     pub(crate) const fn new() -> Self {
         Self { values: [0; stat::ALL.len()] }
     }
-    /// One of them, for example `stats.get(stat::MPC)`; 0 for what is no statistic.
+    /// One statistic, for example `stats.get(stat::MPC)`; 0 if `offset` is none.
     pub fn get(&self, offset: u32) -> u64 {
         stat::index(offset).map_or(0, |i| self.values[i])
     }
-    /// All of them with their names.
+    /// All statistics with their names.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         stat::ALL.iter().zip(self.values).map(|(statistic, value)| (statistic.name, value))
     }
@@ -41,13 +41,16 @@ impl Stats {
 }
 
 impl<P: Platform> Control<P> {
-    /// Reads all statistics registers, which clears them, and adds them up: some 60 register reads.
+    /// Reads all statistics registers, which clears them, and adds them to the sums: about 60 register reads.
     ///
-    /// A 32-bit counter sticks when full: of the fast ones the octets have 64 bits, and frames of
-    /// 64 bytes at 1 Gb/s fill the others in 48 minutes. Call it more often than that.
+    /// A 32-bit counter sticks at its maximum. Octet counters have 64 bits; frames of 64 bytes at 1 Gb/s fill
+    /// the others in 48 minutes. Call this more often than that.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] if the device has vanished.
     pub fn update_stats(&mut self) -> Result<&Stats, Error> {
         read_into(&self.regs, self.chip, &mut self.stats.values);
-        // All ones in a counter may be a full counter; in STATUS it is not.
+        // All ones may be a full counter, but never STATUS.
         self.regs.get(reg::STATUS)?;
         Ok(&self.stats)
     }
@@ -57,7 +60,7 @@ impl<P: Platform> Control<P> {
         &self.stats
     }
 
-    /// Clears the registers, whose values after power-up are not defined (SDM 13.7).
+    /// Clears the registers, because their values after power-up are undefined (SDM 13.7).
     pub(crate) fn clear_stats(&self) {
         read_into(&self.regs, self.chip, &mut [0; stat::ALL.len()]);
     }
@@ -73,13 +76,13 @@ fn read_into<R: kpps_platform::Registers>(
             continue;
         }
         let low = regs.read(statistic.offset);
-        // Low half first: reading the high half clears both (SDM 13.7).
+        // The low half first: reading the high half clears both (SDM 13.7).
         let high = if statistic.is_64_bit { regs.read(statistic.offset + 4) } else { 0 };
         let all_ones = low == u32::MAX && (!statistic.is_64_bit || high == u32::MAX);
         if !all_ones {
             *value = value.wrapping_add(u64::from(high) << 32 | u64::from(low));
         } else if !statistic.is_64_bit {
-            // Full, or the device is gone, which the caller finds out.
+            // The counter is full, or the device is gone, which the caller checks.
             *value = value.wrapping_add(u64::from(low));
         }
     }

@@ -1,7 +1,7 @@
 //! The transmit queue.
 //!
-//! The queue never reads a register. [`TxQueue::flush`] writes the tail once for all queued frames. This file turns
-//! frames into descriptors; `report.rs` has what happens to them afterwards.
+//! The queue never reads a register. [`TxQueue::flush`] writes the tail once for all queued frames. This file
+//! turns frames into descriptors; `report.rs` has what happens to them afterwards.
 
 use crate::{
     config::{Config, Delay},
@@ -49,7 +49,8 @@ pub enum Refusal {
     Full,
     /// The chip lacks an offload that the [`TxMeta`] requests.
     Unsupported,
-    /// The frame is invalid: no bytes, too many, more than the buffer has, or sizes that contradict the segmentation.
+    /// The frame is invalid: no bytes, too many, more than the buffer has, or sizes that contradict the
+    /// segmentation.
     Invalid,
 }
 
@@ -58,8 +59,8 @@ pub enum Refusal {
 pub struct Refused<F> {
     /// The reason.
     pub reason: Refusal,
-    /// The frame. After [`Refusal::Invalid`], buffers that [`TxQueue::enqueue`] had already drawn from the iterator are
-    /// back in the source.
+    /// The frame. After [`Refusal::Invalid`], buffers that [`TxQueue::enqueue`] had already drawn from the
+    /// iterator are back in the source.
     pub frame: F,
 }
 
@@ -246,8 +247,8 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         &mut self.source
     }
 
-    /// Queues a frame in one buffer, `bytes` long without FCS. A short frame is padded. The device gets it at the next
-    /// [`flush`](Self::flush).
+    /// Queues a frame in one buffer, `bytes` long without FCS. A short frame is padded. The device gets it at
+    /// the next [`flush`](Self::flush).
     ///
     /// # Errors
     /// The refused frame and the reason.
@@ -304,7 +305,8 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
     ///
     /// Without segmentation, a frame below 60 bytes is padded if its last buffer has room for that.
     ///
-    /// If the iterator yields fewer fragments than its `len`, the frame is shorter. Fragments beyond `len` are not drawn.
+    /// If the iterator yields fewer fragments than its `len`, the frame is shorter. Fragments beyond `len`
+    /// are not drawn.
     ///
     /// # Errors
     /// The rest of the frame and the reason.
@@ -484,7 +486,8 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
 }
 
 impl<P: Platform, S: BufferSource> Drop for TxQueue<P, S> {
-    /// Gives the buffers back to the source. The caller has stopped the device ([`Control::stop`](crate::Control::stop)).
+    /// Gives the buffers back to the source. The caller has stopped the device
+    /// ([`Control::stop`](crate::Control::stop)).
     fn drop(&mut self) {
         for shadow in &mut self.buffers {
             if let Some(buffer) = shadow.take() {

@@ -1,4 +1,4 @@
-//! Which interrupt is about what: one for everything, or MSI-X vectors (82574 data sheet 7.4).
+//! The assignment of causes to interrupts: one for all causes, or MSI-X vectors (82574 data sheet 7.4).
 
 use crate::{Error, config::Config, moderation, regs::Regs};
 use kpps_datasheet::{
@@ -15,15 +15,15 @@ pub(crate) struct Routing {
     /// MSI-X vectors in use; 0 without MSI-X.
     vectors: u8,
     queues: u8,
-    /// The causes that are wanted of a device with one interrupt.
+    /// The configured causes of a device with one interrupt.
     wanted: u32,
 }
 
 impl Routing {
     pub(crate) fn new(chip: Chip, available: u8, config: &Config) -> Self {
-        // A vector for each pair of queues and one for the rest; more are of no use.
+        // One vector for each pair of queues, and one for the other causes.
         let useful = chip.vectors().min(config.queues + 1);
-        // Without fibre there is no RXSEQ.
+        // RXSEQ exists only on fibre.
         let absent = if chip.is_pci_express() { line::RXSEQ } else { 0 };
         let wanted = config.interrupts.mask() & !absent;
         Self { vectors: available.min(useful), queues: config.queues, wanted }
@@ -37,12 +37,12 @@ impl Routing {
         self.vectors
     }
 
-    /// The vector of a pair of queues. With too few the last have one together.
+    /// The vector of a pair of queues. With too few vectors, the last pairs share one.
     fn of_queue(&self, queue: u8) -> Option<u8> {
         self.is_msix().then(|| queue.min(self.vectors - 1))
     }
 
-    /// The vector of all else: its own, or that of the first queues.
+    /// The vector of all other causes: its own, or that of the first pair.
     pub(crate) fn other(&self) -> Option<u8> {
         self.is_msix().then_some(if self.vectors > self.queues { self.queues } else { 0 })
     }
@@ -57,13 +57,13 @@ impl Routing {
             | select(self.wanted & line::TXDW != 0, cause::transmit(queue))
     }
 
-    /// The causes that are no queue's.
+    /// The causes that belong to no queue.
     pub(crate) fn others(&self) -> u32 {
         let rest = self.wanted & !(line::RXT0 | line::TXDW | line::TXQE);
         if self.is_msix() { rest | cause::OTHER } else { rest }
     }
 
-    /// All causes that are wanted.
+    /// All configured causes.
     pub(crate) fn all(&self) -> u32 {
         if !self.is_msix() {
             return self.wanted;
@@ -80,8 +80,8 @@ impl Routing {
         })
     }
 
-    /// The causes that clear when their vector fires: those that nobody reads ICR for. With one
-    /// pair of queues the [services](crate::service) do.
+    /// The causes that clear when their vector fires. With one pair of queues there are none, because the
+    /// [services](crate::service) read ICR.
     pub(crate) fn auto_clear(&self) -> u32 {
         if !self.is_msix() || self.queues == 1 {
             return 0;
@@ -90,11 +90,10 @@ impl Routing {
     }
 }
 
-/// The interrupt of a pair of queues, for the core that serves them: it touches nothing that
-/// another vector's owner does.
+/// The interrupt of a pair of queues, for the core that serves them. It shares no state with other vectors.
 ///
-/// The device clears its causes when it fires. Without MSI-X all pairs have one interrupt, whose
-/// causes [`Control::causes`](crate::Control::causes) reads.
+/// The device clears its causes when it fires. Without MSI-X all pairs share one interrupt;
+/// [`Control::causes`](crate::Control::causes) reads its causes.
 pub struct Vector<R> {
     regs: Regs<R>,
     number: Option<u8>,
@@ -123,7 +122,9 @@ impl<R: Registers> Vector<R> {
         self.regs.write(reg::IMS, self.causes);
     }
 
-    /// At most this many interrupts a second, 0 for any number: one register write.
+    /// Limits the interrupts to this many a second; 0: no limit. One register write.
+    ///
+    /// # Errors
     /// [`Error::Unsupported`] without MSI-X.
     pub fn throttle(&self, rate: u32) -> Result<(), Error> {
         let vector = self.number.ok_or(Error::Unsupported)?;

@@ -469,7 +469,8 @@ fn a_burst_is_taken_as_frames_one_by_one_are() {
     }
 }
 
-/// Frames in buffers of frames that are sent: each goes out once and whole, mixed with others in any way, and no buffer is lost.
+/// Frames in buffers of frames that are sent: each goes out once and whole, mixed with others in any way, and
+/// no buffer is lost.
 #[test]
 fn buffers_are_sent_from_again() {
     for chip in [Chip::I82540em, Chip::I82544, Chip::I82546eb] {

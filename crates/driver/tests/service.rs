@@ -283,8 +283,9 @@ fn self_pacing_reads_registers_for_interrupts_only() {
     }
 }
 
-/// SDM 13.4.30: RDTR in units of 1.024 us. While it is polled nobody waits for a single descriptor; asleep it is what wakes us, and what
-/// waits by then is written back before the last look (FPD, SDM 3.2.7.1.1). A configured delay stays, and a chip whose timer locks up has none.
+/// SDM 13.4.30: RDTR in units of 1.024 us. While it is polled nobody waits for a single descriptor; asleep it
+/// is what wakes us, and what waits by then is written back before the last look (FPD, SDM 3.2.7.1.1). A
+/// configured delay stays, and a chip whose timer locks up has none.
 #[test]
 fn self_pacing_sets_rdtr_while_it_polls() {
     for (chip, configured) in [(Chip::I82546eb, 0), (Chip::I82546eb, 32), (Chip::I82543gc, 0)] {

@@ -68,17 +68,17 @@ impl<A: Ip> Flow<A> {
         HEADER_BYTES + if self.vlan.is_some() { VLAN_BYTES } else { 0 }
     }
 
-    /// The smallest UDP test frame of this flow: room for headers and tag. 64 bytes with FCS over IPv4, 84 over IPv6, 4 more
-    /// with a VLAN tag.
+    /// The smallest UDP test frame of this flow: room for headers and tag. 64 bytes with FCS over IPv4, 84
+    /// over IPv6, 4 more with a VLAN tag.
     pub fn least_test_size(&self) -> Size {
         let ip = if self.to.0.either().is_ipv4() { ipv4::HEADER_BYTES } else { ipv6::HEADER_BYTES };
         Size::without_fcs((self.ethernet_bytes() + ip + udp::HEADER_BYTES + tag::BYTES) as u16)
     }
 }
 
-/// A UDP test frame that fills `size`, its payload zero and without a tag yet: write one with
-/// [`tag::write`]. Over IPv4 the UDP checksum is 0 (none), because the tag changes with every frame; over IPv6 there must
-/// be one, and writing a tag updates it.
+/// A UDP test frame that fills `size`, its payload zero and without a tag yet: write one with [`tag::write`].
+/// Over IPv4 the UDP checksum is 0 (none), because the tag changes with every frame; over IPv6 there must be
+/// one, and writing a tag updates it.
 ///
 /// ```
 /// use kpps_frames::{Size, Tag, build, tag};

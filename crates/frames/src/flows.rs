@@ -146,7 +146,8 @@ impl FromStr for Ports {
     }
 }
 
-/// Flows by number. The source port goes up first, then the source address, the destination address, the destination port.
+/// Flows by number. The source port goes up first, then the source address, the destination address, the
+/// destination port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flows {
     /// How many; after the last one it is the first one's turn again.
@@ -162,7 +163,8 @@ pub struct Flows {
 }
 
 impl Flows {
-    /// All that there are with these ranges, or so many; `None` if there are not so many, none at all, or too many.
+    /// All that there are with these ranges, or so many; `None` if there are not so many, none at all, or too
+    /// many.
     pub fn new(count: Option<u32>, [from, to]: [Addresses; 2], [sports, dports]: [Ports; 2]) -> Option<Self> {
         let all = [from.count(), to.count(), sports.count(), dports.count()]
             .into_iter()

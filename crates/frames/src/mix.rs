@@ -54,8 +54,8 @@ impl Mix {
         )
     }
 
-    /// The sizes of these frames under a name; `None` if there is no frame, or one of a size below the least. The order in which
-    /// they come is not kept.
+    /// The sizes of these frames under a name; `None` if there is no frame, or one of a size below the least.
+    /// The order in which they come is not kept.
     pub fn of_frames(name: String, sizes: impl IntoIterator<Item = Size>) -> Option<Self> {
         let mut counts = BTreeMap::new();
         for size in sizes {
@@ -174,7 +174,8 @@ const MOST_WEIGHT: u32 = 10_000;
 impl FromStr for Mix {
     type Err = UnknownMix;
 
-    /// A frame size with FCS ("64"), the name of a mix, or sizes with FCS and their weights ("64:7,570:4,1518:1").
+    /// A frame size with FCS ("64"), the name of a mix, or sizes with FCS and their weights
+    /// ("64:7,570:4,1518:1").
     fn from_str(text: &str) -> Result<Self, UnknownMix> {
         let unknown = || UnknownMix(text.to_string());
         if text.contains(':') {

@@ -1,5 +1,5 @@
-//! Capture files, through the `pcap-file` crate: pcap is written, with a resolution of nanoseconds; pcap and pcapng of any
-//! resolution are read.
+//! Capture files, through the `pcap-file` crate: pcap is written, with a resolution of nanoseconds; pcap and
+//! pcapng of any resolution are read.
 
 pub use pcap_file::PcapError;
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapReader, PcapWriter};
@@ -104,8 +104,8 @@ const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 /// Units of time per second of a pcapng interface that says nothing of it.
 const MICROSECONDS: u128 = 1_000_000;
 
-/// Reads a whole capture of an Ethernet, pcap or pcapng. Frames are in the order of the file; one that was seen before the one
-/// in front of it, as several queues may write them, has its time.
+/// Reads a whole capture of an Ethernet, pcap or pcapng. Frames are in the order of the file; one that was
+/// seen before the one in front of it, as several queues may write them, has its time.
 ///
 /// # Errors
 /// [`CaptureError`].

@@ -16,8 +16,8 @@
 //! of random or damaged bytes passes with a chance of 2⁻³². It covers the tag only; the frame as a
 //! whole has its FCS. Zeroed bytes are no tag.
 //!
-//! Tags change from frame to frame, so test frames carry no UDP checksum over IPv4 (0, allowed by RFC 768). Over IPv6,
-//! where it is mandatory (RFC 8200, 8.1), writing a tag updates it.
+//! Tags change from frame to frame, so test frames carry no UDP checksum over IPv4 (0, allowed by RFC 768).
+//! Over IPv6, where it is mandatory (RFC 8200, 8.1), writing a tag updates it.
 
 use crate::checksum::Sum;
 use crate::ethernet::{HEADER_BYTES, TYPE_IPV6, TYPE_VLAN, VLAN_BYTES};

@@ -1,7 +1,8 @@
 //! The frames of a load, in the order in which they are sent: flows take turns, and so do the sizes of a mix.
 //!
-//! The n-th frame is known from `n` alone, so that a receiver knows what each sequence number should look like. Only what
-//! comes before the zeros at a frame's end is kept: a hundred thousand flows fit into a few megabytes.
+//! The n-th frame is known from `n` alone, so that a receiver knows what each sequence number should look
+//! like. Only what comes before the zeros at a frame's end is kept: a hundred thousand flows fit into a few
+//! megabytes.
 
 use crate::build::udp_test;
 use crate::flows::Flows;
@@ -241,8 +242,8 @@ mod tests {
     }
 
     proptest! {
-        /// Every flow has every size as often as the mix says, neighbours are of different flows, and what is counted
-        /// without looking is what one sees.
+        /// Every flow has every size as often as the mix says, neighbours are of different flows, and what is
+        /// counted without looking is what one sees.
         #[test]
         fn flows_and_sizes_take_turns(count in 1u32..40, weights in prop::collection::vec(1u32..5, 1..4), frames in 0u32..3000) {
             let text: Vec<_> = weights.iter().enumerate().map(|(i, w)| alloc::format!("{}:{w}", 64 + 100 * i)).collect();

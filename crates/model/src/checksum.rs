@@ -45,7 +45,7 @@ fn add(a: u16, b: u16) -> u16 {
     fold(u64::from(a) + u64::from(b))
 }
 
-/// What the card says about a received frame.
+/// The card's checksum results for a received frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {
     /// The packet checksum of the descriptor.
@@ -56,17 +56,17 @@ pub(crate) struct Verdict {
     pub(crate) errors: u8,
 }
 
-/// Examines a received frame as it will lie in memory, with RXCSUM = `control`.
+/// Checks a received frame in its form in memory, with RXCSUM = `control`.
 #[inline]
 pub(crate) fn receive(frame: &[u8], control: u32, vet: u32, chip: Chip) -> Verdict {
     let mut v = Verdict::default();
-    // The field is reserved on the 82544 (SDM table 3-1), and taken to be on the 82543.
+    // The field is reserved on the 82544 (SDM table 3-1), and assumed so on the 82543.
     if chip > Chip::I82544 {
         let start = (control & rxcsum::PCSS_MASK) as usize;
         v.packet = !sum(frame.get(start..).unwrap_or(&[]));
     }
     if control & (rxcsum::IPOFLD | rxcsum::TUOFLD) != 0 {
-        // Nothing is said about a frame that is too short for what it claims.
+        // There is no verdict on a frame that is shorter than its headers say.
         let _ = network(frame, control, vet, chip, &mut v);
     }
     if v.status == 0 {
@@ -147,7 +147,7 @@ fn transport(payload: &[u8], protocol: u8, addresses: u16, v: &mut Verdict) -> O
     };
     let field = word(payload, at)?;
     if protocol == UDP && field == 0 {
-        // The sender made none.
+        // The sender computed no checksum.
         return None;
     }
     let pseudo = add(addresses, add(u16::from(protocol), payload.len() as u16));
@@ -159,7 +159,7 @@ fn transport(payload: &[u8], protocol: u8, addresses: u16, v: &mut Verdict) -> O
 }
 
 /// Puts the complement of the sum of bytes `start..=end` (`end` 0: to the end) at `offset`.
-/// Nothing happens if a place is outside the packet (SDM 3.3.3.1, 3.3.6).
+/// No effect if a position is outside the packet (SDM 3.3.3.1, 3.3.6).
 fn insert(packet: &mut [u8], start: u8, offset: u8, end: u16, avoid_zero: bool) {
     let (start, offset) = (usize::from(start), usize::from(offset));
     let end = if end == 0 { packet.len() } else { (usize::from(end) + 1).min(packet.len()) };
@@ -184,7 +184,7 @@ pub(crate) fn insert_ip(packet: &mut [u8], start: u8, offset: u8, end: u16) {
     insert(packet, start, offset, end, false);
 }
 
-/// The TCP or UDP checksum of a context: never 0, which would mean "none" to UDP.
+/// The TCP or UDP checksum of a context; never 0, which means "none" in UDP.
 pub(crate) fn insert_transport(packet: &mut [u8], start: u8, offset: u8, end: u16) {
     insert(packet, start, offset, end, true);
 }
@@ -213,14 +213,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_fast_sum_is_the_sum(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn the_fast_sum_equals_the_simple_one(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let (fast, slow) = (sum(&bytes), slow_sum(&bytes));
             // Both zeros of one's complement are zero.
             prop_assert!(fast == slow || fast ^ slow == 0xFFFF && (fast == 0 || slow == 0));
         }
 
         #[test]
-        fn no_frame_confuses_the_parser(bytes in prop::collection::vec(any::<u8>(), 0..120), at in 12usize..24, ip in prop::sample::select(vec![0x0800u16, 0x86DD, 0x8100])) {
+        fn no_frame_makes_the_parser_panic(bytes in prop::collection::vec(any::<u8>(), 0..120), at in 12usize..24, ip in prop::sample::select(vec![0x0800u16, 0x86DD, 0x8100])) {
             let mut bytes = bytes;
             if bytes.len() >= at + 2 {
                 bytes[at..at + 2].copy_from_slice(&ip.to_be_bytes());
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn inserting_makes_what_verifying_accepts() {
+    fn inserted_checksums_verify() {
         let good = udp();
         let mut f = good.clone();
         f[24..26].copy_from_slice(&[0, 0]);

@@ -1,9 +1,9 @@
-//! When something next happens by itself: one slot per source of events, no heap.
+//! The card's future events: one slot for each source, no heap.
 
-/// The time of something that will not happen.
+/// The time of an event that does not happen.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// What can happen by itself. At equal times the earlier variant goes first.
+/// The sources of events. At equal times the earlier variant goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Source {
@@ -25,17 +25,17 @@ pub(crate) enum Source {
     RxEngine,
     /// The transmit engine may start its next descriptor.
     TxEngine,
-    /// RDTR.
+    /// RDTR expires.
     Rdtr,
-    /// RADV.
+    /// RADV expires.
     Radv,
-    /// TIDV.
+    /// TIDV expires.
     Tidv,
-    /// TADV.
+    /// TADV expires.
     Tadv,
-    /// A PAUSE has run out.
+    /// A PAUSE ends.
     Pause,
-    /// The link comes up or an MDI access completes.
+    /// Autonegotiation completes.
     Link,
     /// An MDI access completes.
     Mdi,
@@ -66,12 +66,12 @@ const SOURCES: [Source; 17] = [
 /// The deadlines of all sources, and the earliest of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Deadlines {
-    /// A place for each bit of `pending`.
+    /// The deadline of each source.
     at: [u64; u32::BITS as usize],
-    /// Which of them are pending, a bit each: few are at any time.
+    /// A bit for each pending source; few are pending at any time.
     pending: u32,
     next: u64,
-    /// Whose deadline `next` is.
+    /// The source of `next`.
     first: usize,
 }
 
@@ -102,19 +102,19 @@ impl Deadlines {
         }
     }
 
-    /// `source` has nothing pending any more.
+    /// Clears the deadline of `source`.
     #[inline]
     pub(crate) fn clear(&mut self, source: Source) {
         self.set(source, NEVER);
     }
 
-    /// Whether `source` has something pending.
+    /// Whether `source` has a deadline.
     #[inline]
     pub(crate) fn pending(&self, source: Source) -> bool {
         self.pending >> source as usize & 1 != 0
     }
 
-    /// When `source` is due.
+    /// The deadline of `source`, in ps; [`NEVER`] if none.
     #[inline]
     pub(crate) fn at(&self, source: Source) -> u64 {
         self.at[source as usize]
@@ -183,7 +183,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against the plain rule: the earliest, and of these the first in rank.
+        /// Compares with the plain rule: the earliest, and among equals the first variant.
         #[test]
         fn the_first_is_always_known(ops in prop::collection::vec((0usize..SOURCES.len(), 0u64..20, any::<bool>()), 1..200)) {
             let mut d = Deadlines::new();

@@ -22,7 +22,7 @@ const OPCODE_CONTROL: u32 = 0b100;
 const CONTROL_ENABLE: u32 = 0b11;
 const CONTROL_DISABLE: u32 = 0b00;
 
-/// Where the serial conversation stands.
+/// The state of the serial protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Serial {
     /// Collecting a command: bits so far and how many.
@@ -31,7 +31,7 @@ enum Serial {
     Read(u16, u32, u32),
     /// Shifting in: the word, the bits so far, and the address.
     Write(u16, u32, u32),
-    /// Done until chip select falls; the data pin says ready.
+    /// Done until chip select falls; the data pin signals ready.
     Done,
 }
 
@@ -39,13 +39,13 @@ enum Serial {
 #[derive(Clone, Debug)]
 pub(crate) struct Eeprom {
     words: [u16; SUMMED_WORDS],
-    /// EECD, the bits that software sets.
+    /// The bits of EECD that software sets.
     pins: u32,
     /// The data pin.
     out: bool,
     serial: Serial,
     writable: bool,
-    /// EERD: the word last asked for, and when it is there.
+    /// EERD: the requested word, and the time at which it is ready, in ps.
     address: u32,
     ready_ps: u64,
     asked: bool,
@@ -55,7 +55,7 @@ impl Eeprom {
     pub(crate) fn new(params: &Params, mac: [u8; 6]) -> Self {
         let mut words = eeprom::image(mac);
         let ids = params.chip.device_ids();
-        // Where a chip has several, the copper one comes first and the fibre one second.
+        // If a chip has several, the copper one comes first and the fibre one second.
         let fibre = params.media == Media::Fibre && params.chip.media() == Media::Copper;
         let id = ids.get(usize::from(fibre)).or(ids.first()).copied().unwrap_or(0);
         words[usize::from(eeprom::INIT_CONTROL_1)] = INIT_CONTROL_1;
@@ -76,7 +76,7 @@ impl Eeprom {
         }
     }
 
-    /// The station address it holds.
+    /// The station address in it.
     pub(crate) fn station(&self) -> [u8; 6] {
         eeprom::address([self.words[0], self.words[1], self.words[2]])
     }
@@ -151,7 +151,7 @@ impl Eeprom {
 }
 
 impl Nic {
-    /// EECD as it reads.
+    /// Reads EECD.
     pub(crate) fn read_eecd(&self) -> u32 {
         let e = &self.eeprom;
         let mut value = e.pins;
@@ -167,7 +167,7 @@ impl Nic {
         value
     }
 
-    /// EECD: moves the pins.
+    /// Writes EECD: moves the pins.
     pub(crate) fn write_eecd(&mut self, value: u32) {
         let kept = eecd::SK | eecd::CS | eecd::DI | 3 << 4 | eecd::REQ;
         let granted = !self.params.chip.has_eeprom_request() || value & eecd::REQ != 0;
@@ -177,7 +177,7 @@ impl Nic {
             e.serial = Serial::Command(0, 0);
         } else {
             if before & eecd::CS == 0 {
-                // Ready, as a write waits to see.
+                // Ready, which a write waits for.
                 e.out = true;
             }
             if granted && before & eecd::SK == 0 && value & eecd::SK != 0 {
@@ -186,7 +186,7 @@ impl Nic {
         }
     }
 
-    /// EERD as it reads.
+    /// Reads EERD.
     pub(crate) fn read_eerd(&self, now: u64) -> u32 {
         let e = &self.eeprom;
         let mut value = e.address << eerd::ADDR_SHIFT;
@@ -196,7 +196,7 @@ impl Nic {
         value
     }
 
-    /// EERD: starts a read.
+    /// Writes EERD: starts a read.
     pub(crate) fn write_eerd(&mut self, now: u64, value: u32) {
         if self.params.chip.has_eerd() && value & eerd::START != 0 {
             self.eeprom.address = value >> eerd::ADDR_SHIFT & 0xFF;

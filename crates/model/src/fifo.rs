@@ -1,22 +1,22 @@
-//! One half of the packet buffer: whole frames in the order they came.
+//! The receive or transmit part of the packet buffer: whole frames, first in, first out.
 //!
-//! The bytes lie in a ring that is allocated once; a frame is always contiguous in it. How many
-//! bytes a frame *counts* (rounding, overhead) is the model's business, how many it takes here
-//! is not: the ring is larger than any packet buffer, so a frame that counts as fitting fits.
+//! The bytes lie in a ring that is allocated once; a frame is always contiguous. The *cost* of a frame
+//! (rounded, with overhead) counts against the capacity of the modelled FIFO. The ring is larger than any
+//! packet buffer, so a frame that fits by cost has space here.
 
 use std::ops::Range;
 
 /// The whole packet buffer, receive and transmit, in bytes (SDM 13.4.16).
 pub(crate) const PACKET_BUFFER_BYTES: u32 = 64 * 1024;
-/// Room for twice the packet buffer: what is lost where a frame does not fit before the end of
-/// the ring is less than one frame, so there is always room.
+/// Twice the packet buffer. The space lost at the end of the ring is less than one frame, so there is always
+/// enough.
 const RING_BYTES: usize = 2 * PACKET_BUFFER_BYTES as usize;
-/// Every frame counts at least this many bytes, which bounds their number.
+/// The lowest cost of a frame in bytes, which bounds the number of frames.
 const LEAST_COST_BYTES: u32 = 8;
 const MAX_FRAMES: usize = (PACKET_BUFFER_BYTES / LEAST_COST_BYTES) as usize;
-/// The largest frame, with FCS and what the card adds.
+/// The largest frame in bytes, with FCS and everything that the card adds.
 pub(crate) const MAX_FRAME_BYTES: usize = 16 * 1024 + 16;
-/// Bytes behind each frame for its FCS.
+/// Bytes after each frame for its FCS.
 const TRAILER_BYTES: usize = 4;
 
 /// A frame in the FIFO.
@@ -26,12 +26,12 @@ pub(crate) struct Entry {
     /// Length in bytes without FCS.
     pub(crate) len: u32,
     cost: u32,
-    /// What the owner wants to remember.
+    /// Flags of the owner.
     pub(crate) tag: u32,
 }
 
 impl Entry {
-    /// Where the bytes are, without FCS.
+    /// The position of the bytes, without FCS.
     pub(crate) fn range(&self) -> Range<usize> {
         self.start as usize..(self.start + self.len) as usize
     }
@@ -44,7 +44,7 @@ pub(crate) struct FrameFifo {
     entries: Box<[Entry]>,
     first: usize,
     count: usize,
-    /// Where the next frame goes.
+    /// The position of the next frame.
     write: usize,
     used: u32,
 }
@@ -61,12 +61,12 @@ impl FrameFifo {
         }
     }
 
-    /// A FIFO without memory: a stand-in while the real one is elsewhere.
+    /// A FIFO without memory: a placeholder while the real one is moved out.
     pub(crate) fn empty() -> Self {
         Self { bytes: Box::default(), entries: Box::default(), first: 0, count: 0, write: 0, used: 0 }
     }
 
-    /// Frames inside.
+    /// The number of frames.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.count
@@ -77,19 +77,19 @@ impl FrameFifo {
         self.count == 0
     }
 
-    /// Bytes that the frames inside count.
+    /// The cost of all frames, in bytes.
     #[inline]
     pub(crate) fn used(&self) -> u32 {
         self.used
     }
 
-    /// What a frame of `len` bytes counts: a multiple of 8, and the overhead.
+    /// The cost of a frame of `len` bytes: rounded up to a multiple of 8, plus the overhead.
     #[inline]
     pub(crate) fn cost(len: usize, overhead_bytes: u32) -> u32 {
         ((len as u32).next_multiple_of(8)).saturating_add(overhead_bytes).max(LEAST_COST_BYTES)
     }
 
-    /// Appends a frame that counts `cost` bytes; `false` if that exceeds `capacity` bytes.
+    /// Appends a frame with this cost; `false` if the total would exceed `capacity` bytes.
     #[inline]
     pub(crate) fn push(&mut self, frame: &[u8], tag: u32, cost: u32, capacity: u32) -> bool {
         let capacity = capacity.min(PACKET_BUFFER_BYTES);
@@ -98,7 +98,7 @@ impl FrameFifo {
             return false;
         }
         if self.count == 0 {
-            // Start over where the processor's cache is warm.
+            // Start again where the CPU cache is warm.
             self.write = 0;
         } else if self.write + room > RING_BYTES {
             self.write = 0;
@@ -125,7 +125,7 @@ impl FrameFifo {
         &self.bytes[range]
     }
 
-    /// The bytes of the oldest frame and room for its FCS.
+    /// The bytes of the oldest frame, and space for its FCS.
     #[inline]
     pub(crate) fn front_bytes_mut(&mut self) -> &mut [u8] {
         match self.front() {
@@ -182,7 +182,7 @@ mod tests {
     }
 
     proptest! {
-        /// The FIFO against a queue of vectors: same frames, same order, room accounted.
+        /// Compares the FIFO with a queue of vectors: same frames, same order, same cost.
         #[test]
         fn frames_come_out_as_they_went_in(ops in prop::collection::vec((0usize..16384, any::<u8>(), 0u8..4), 1..300)) {
             let mut f = FrameFifo::new();

@@ -1,4 +1,4 @@
-//! Which frames are for this station (SDM 3.2.1, 9.3, 13.5).
+//! The receive filters: addresses, multicast hash, VLANs (SDM 3.2.1, 9.3, 13.5).
 
 use kpps_datasheet::bit::{rah, rctl};
 use kpps_datasheet::reg;
@@ -19,16 +19,16 @@ pub(crate) struct Filter {
     exact_count: usize,
 }
 
-/// How a frame passed.
+/// How a frame passed the filters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pass {
     /// By an address, by promiscuity or as a broadcast.
     Exact,
-    /// Only by the multicast hash: the driver has to look (PIF, SDM 3.2.3.1).
+    /// Only by the multicast hash: the driver has to check (PIF, SDM 3.2.3.1).
     Inexact,
 }
 
-/// What a destination address is.
+/// The kind of a destination address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cast {
     Uni,
@@ -36,7 +36,7 @@ pub(crate) enum Cast {
     Broad,
 }
 
-/// The destination of a frame, which may be too short to have one.
+/// The kind of a frame's destination; a frame may be too short to have one.
 #[inline]
 pub(crate) fn cast(frame: &[u8]) -> Cast {
     match frame.first_chunk().map(number) {
@@ -46,12 +46,12 @@ pub(crate) fn cast(frame: &[u8]) -> Cast {
     }
 }
 
-/// The address of all stations, as a number.
+/// The broadcast address, as a number.
 const BROADCAST: u64 = 0xFFFF_FFFF_FFFF;
-/// The bit of an address, as a number, that makes it one of a group.
+/// The group bit of an address, as a number.
 const GROUP: u64 = 1;
 
-/// An address as a number, first byte lowest.
+/// An address as a number; the first byte is the lowest.
 #[inline]
 fn number(a: &[u8; ADDRESS_BYTES]) -> u64 {
     let (low, high) = (u32::from_le_bytes([a[0], a[1], a[2], a[3]]), u16::from_le_bytes([a[4], a[5]]));
@@ -59,7 +59,7 @@ fn number(a: &[u8; ADDRESS_BYTES]) -> u64 {
 }
 
 impl Filter {
-    /// Only the station address is valid, as after a reset with an EEPROM (SDM 13.5.3).
+    /// The state after a reset with an EEPROM: only the station address is valid (SDM 13.5.3).
     pub(crate) fn new(station: [u8; ADDRESS_BYTES]) -> Self {
         let mut f = Self {
             addresses: [0; 2 * reg::RAR_ENTRIES as usize],
@@ -129,7 +129,7 @@ impl Filter {
         u64::from(self.addresses[0]) | u64::from(self.addresses[1] & rah::ADDRESS_MASK) << 32
     }
 
-    /// Whether the address filters let `frame` pass with this RCTL.
+    /// Whether the address filters pass `frame` with this RCTL.
     #[inline]
     pub(crate) fn address(&self, control: u32, frame: &[u8]) -> Option<Pass> {
         let destination = frame.first_chunk::<ADDRESS_BYTES>()?;
@@ -140,7 +140,7 @@ impl Filter {
         (control & rctl::UPE != 0 || self.exact(to, frame)).then_some(Pass::Exact)
     }
 
-    /// As [`address`](Self::address), for multicasts and broadcasts.
+    /// As [`address`](Self::address), for multicast and broadcast frames.
     #[inline(never)]
     fn group(&self, control: u32, frame: &[u8], destination: [u8; ADDRESS_BYTES]) -> Option<Pass> {
         let to = number(&destination);
@@ -152,11 +152,11 @@ impl Filter {
         if self.multicast[row as usize] >> bit & 1 != 0 {
             return Some(Pass::Inexact);
         }
-        // Promiscuous multicast takes broadcasts, too: they are multicasts.
+        // Multicast promiscuous mode includes broadcast frames.
         (control & rctl::MPE != 0).then_some(Pass::Exact)
     }
 
-    /// Whether an address register lets a frame to `to` pass.
+    /// Whether an address register passes a frame to `to`.
     #[inline]
     fn exact(&self, to: u64, frame: &[u8]) -> bool {
         let from = || frame[ADDRESS_BYTES..].first_chunk().map(number);
@@ -164,7 +164,7 @@ impl Filter {
         exact.any(|&(address, is_source)| if is_source { from() == Some(address) } else { to == address })
     }
 
-    /// Whether the VLAN filter lets a frame with this tag pass (SDM 9.3).
+    /// Whether the VLAN filter passes a frame with this tag (SDM 9.3).
     pub(crate) fn vlan(&self, control: u32, tag: u16) -> bool {
         if control & rctl::VFE == 0 {
             return true;

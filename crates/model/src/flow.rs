@@ -12,16 +12,16 @@ const SLOT_BYTES: u64 = 64;
 /// A PAUSE frame, without FCS.
 pub(crate) const PAUSE_BYTES: usize = 60;
 
-/// What becomes of a frame with receive flow control on (SDM 8.7.4).
+/// What receive flow control does with a frame (SDM 8.7.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FlowControl {
-    /// It is no flow control frame.
+    /// Nothing: it is no flow control frame.
     No,
-    /// It is, and may still pass the address filters.
+    /// It is a flow control frame, and goes through the address filters.
     Filter,
-    /// It passes (PMCF).
+    /// It passes without filters (PMCF).
     Pass,
-    /// The card keeps it (DPF).
+    /// The card discards it (DPF).
     Keep,
 }
 
@@ -35,16 +35,16 @@ pub(crate) struct Flow {
     pub(crate) timer: u32,
     pub(crate) low_mark: u32,
     pub(crate) high_mark: u32,
-    /// The partner paused the transmitter until then.
+    /// The link partner paused the transmitter until this time, in ps.
     pub(crate) paused_until_ps: u64,
-    /// The FIFO was above the high mark and not below the low one since.
+    /// The FIFO has been above the high mark, and not yet below the low one.
     above: bool,
-    /// A PAUSE frame to be sent before anything else, with this timer value.
+    /// A pending PAUSE frame with this timer value; it goes before all other frames.
     pub(crate) to_send: Option<u16>,
 }
 
 impl Nic {
-    /// Looks at a good frame with RFCE on; obeys a PAUSE.
+    /// Checks a good frame with RFCE on, and obeys a PAUSE.
     pub(crate) fn flow_control_frame<H: Host>(
         &mut self,
         now: u64,
@@ -102,7 +102,7 @@ impl Nic {
         }
     }
 
-    /// Puts a PAUSE frame before all others.
+    /// Sends a PAUSE frame before all other frames.
     pub(crate) fn send_pause<H: Host>(&mut self, now: u64, slots: u16, host: &mut H) {
         self.flow.to_send = Some(slots);
         self.wire_start(now, host);

@@ -1,6 +1,6 @@
-//! What the card sees of the machine around it: the bus, memory and the wire.
+//! The host around the card: bus, memory and wire.
 
-/// Which way a burst moves data.
+/// The direction of a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BurstKind {
     /// The card reads memory.
@@ -26,28 +26,28 @@ pub enum Purpose {
     TxWriteBack,
 }
 
-/// The machine around the card.
+/// The host around the card.
 ///
-/// The card calls [`burst`](Host::burst) when it asks for the bus, and only when the burst has
-/// ended does it [`load`](Host::load) or [`store`](Host::store) the bytes, so that memory
-/// changes in the order of time. All calls are made in the order of the card's own time; `now_ps` never goes back.
+/// The card calls [`burst`](Host::burst) to request the bus. When the burst has ended, it calls
+/// [`load`](Host::load) or [`store`](Host::store), so memory changes in order of time. `now_ps` never
+/// decreases from call to call.
 pub trait Host {
-    /// Reserves the bus for one burst of `bytes` at `addr`, not before `now_ps`, first come first
-    /// served; returns the time in ps when its last byte has crossed.
+    /// Reserves the bus for one burst of `bytes` at `addr`, not before `now_ps`, first come, first served.
+    /// Returns the end of the burst in ps.
     fn burst(&mut self, now_ps: u64, kind: BurstKind, purpose: Purpose, addr: u64, bytes: u32) -> u64;
 
-    /// Copies memory at `addr`, as it is now, into `into`. `false`: there is no such memory
-    /// (the burst ended in a master abort) and `into` means nothing.
+    /// Copies memory at `addr` into `into`. `false`: there is no such memory (the burst ended in a master
+    /// abort), and the contents of `into` are undefined.
     fn load(&mut self, addr: u64, into: &mut [u8]) -> bool;
 
-    /// Copies `from` to memory at `addr`. `false`: there is no such memory, nothing was stored.
+    /// Copies `from` to memory at `addr`. `false`: there is no such memory, and nothing was stored.
     fn store(&mut self, addr: u64, from: &[u8]) -> bool;
 
     /// The last bit of `frame` (without FCS) left the card at `now_ps`.
     fn transmitted(&mut self, now_ps: u64, frame: &[u8]);
 
-    /// As [`transmitted`](Host::transmitted), but software supplied the FCS (IFCS clear, SDM
-    /// 3.3.3.1) and it is wrong: a receiver drops this frame.
+    /// As [`transmitted`](Host::transmitted), but with a wrong FCS from software (IFCS clear, SDM 3.3.3.1): a
+    /// receiver drops this frame.
     fn transmitted_bad(&mut self, now_ps: u64, frame: &[u8]) {
         let _ = (now_ps, frame);
     }

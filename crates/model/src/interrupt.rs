@@ -32,14 +32,14 @@ impl Nic {
         self.update_line(now);
     }
 
-    /// ICR: reading clears it, and with it the line.
+    /// Reads ICR, which clears it and releases the line.
     pub(crate) fn read_causes(&mut self, now: u64) -> u32 {
         let causes = core::mem::take(&mut self.irq.causes);
         self.update_line(now);
         causes
     }
 
-    /// Brings the line in accord with causes, mask and throttle.
+    /// Updates the line from causes, mask and throttle.
     pub(crate) fn update_line(&mut self, now: u64) {
         let irq = &mut self.irq;
         if irq.causes & irq.mask == 0 {
@@ -61,7 +61,7 @@ impl Nic {
         self.tally.interrupts += 1;
     }
 
-    /// Sets ITR; a gap that is under way is measured anew from the last interrupt.
+    /// Writes ITR. A gap in progress is recomputed from the last interrupt.
     pub(crate) fn set_throttle(&mut self, now: u64, value: u32) {
         let irq = &mut self.irq;
         let value = value & 0xFFFF;

@@ -1,12 +1,14 @@
 //! The timers that delay an interrupt: RDTR and RADV after a received packet, TIDV and TADV after a sent one.
 //!
-//! - RDTR (SDM 13.4.30) starts when a packet is in memory. On most chips each packet starts it again; on the 82542 and
-//!   82544 it runs from the first ([`DelayTimer`]). At 0 every write-back of a packet interrupts at once.
+//! - RDTR (SDM 13.4.30) starts when a packet is in memory. On most chips each packet starts it again; on the
+//!   82542 and 82544 it runs from the first ([`DelayTimer`]). At 0 every write-back of a packet interrupts at
+//!   once.
 //! - RADV (SDM 13.4.31) starts with the first packet and bounds how long packets can restart RDTR.
-//! - TIDV (SDM 13.4.41) and TADV (SDM 13.4.44) are the same for descriptors that ask for a delayed report (IDE).
+//! - TIDV (SDM 13.4.41) and TADV (SDM 13.4.44) are the same for descriptors that ask for a delayed report
+//!   (IDE).
 //!
-//! All four count in units of 1.024 µs. Either timer of a pair writes back what is done, interrupts, and cancels the
-//! other one.
+//! All four count in units of 1.024 µs. Either timer of a pair writes back what is done, interrupts, and
+//! cancels the other one.
 
 use crate::deadlines::Source;
 use crate::{Host, Nic};
@@ -37,25 +39,26 @@ impl Nic {
 
     /// RDTR or RADV has expired: each cancels the other (SDM 13.4.30, 13.4.31).
     pub(crate) fn rdtr_radv_expired<H: Host>(&mut self, now: u64, host: &mut H) {
-        // Without a delay every write-back of a packet interrupts, and nothing else does.
+        // With RDTR 0, each write-back of a packet interrupts; the timer itself does not.
         let causes = if self.rx.rdtr == 0 { 0 } else { cause::RXT0 };
         self.expire_rdtr_radv(now, causes, host);
     }
 
-    /// Ends both timers' time (also RDTR.FPD, SDM 3.2.7.1.1).
+    /// Expires both timers, also for RDTR.FPD (SDM 3.2.7.1.1): writes back all that is done, then sets
+    /// `causes`.
     pub(crate) fn expire_rdtr_radv<H: Host>(&mut self, now: u64, causes: u32, host: &mut H) {
         self.stop_rdtr_radv();
         self.rx_flush(now, causes, host);
     }
 
-    /// Neither of the timers will expire.
+    /// Stops RDTR and RADV.
     pub(crate) fn stop_rdtr_radv(&mut self) {
         self.deadlines.clear(Source::Rdtr);
         self.deadlines.clear(Source::Radv);
     }
 
-    /// Starts TIDV, and TADV if it does not run. `packing`: to bound how long descriptors
-    /// accumulate, which a running timer does already.
+    /// Starts TIDV, and TADV if it does not run. `packing`: the timer only bounds how long descriptors
+    /// accumulate, so a running one is not restarted.
     pub(crate) fn start_tidv_tadv(&mut self, now: u64, packing: bool) {
         let at = now + u64::from(self.tx.tidv) * TICK_PS;
         let runs = self.deadlines.pending(Source::Tidv);
@@ -68,12 +71,13 @@ impl Nic {
         }
     }
 
+    /// Stops TIDV and TADV.
     pub(crate) fn stop_tidv_tadv(&mut self) {
         self.deadlines.clear(Source::Tidv);
         self.deadlines.clear(Source::Tadv);
     }
 
-    /// TIDV or TADV has expired: everything accumulated is written back, then TXDW.
+    /// TIDV or TADV has expired: writes back all that is done, then sets TXDW.
     pub(crate) fn tidv_tadv_expired<H: Host>(&mut self, now: u64, host: &mut H) {
         self.stop_tidv_tadv();
         self.tx.flush_causes |= cause::TXDW;

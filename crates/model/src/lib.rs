@@ -1,25 +1,53 @@
 //! A model of the Intel 8254x network cards, 82542 to 82546EB: function **and** timing.
 //!
-//! A driver sees the registers, descriptors, interrupts and statistics of the manual (SDM 317453).
-//! The machine around the card sees *when*: frames wait in the FIFO until the receive engine and
-//! the bus take them, descriptors are prefetched and written back in cache lines, timers have the chip's
-//! own semantics. Time is in integer picoseconds; the same calls give the same answers everywhere.
+//! A driver sees the registers, descriptors, interrupts and statistics of the manual (SDM 317453). The host
+//! around the card sees *when*: frames wait in the FIFO for the receive engine and the bus, descriptors are
+//! prefetched and written back in cache lines, timers behave as on the chip. Time is in integer picoseconds.
+//! The same calls give the same answers everywhere.
 //!
-//! The card knows nothing of drivers, of the bus protocol or of who is at the other end of the
-//! wire: everything around it is a [`Host`]. It owns no clock either: the caller brings the time
-//! with each call and never goes back.
+//! The card knows nothing of drivers, of the bus protocol, or of the other end of the wire: everything around
+//! it is a [`Host`]. It has no clock: the caller passes the time with each call, and never an earlier one.
 //!
 //! ```text
 //!   frame_arrives ─▶ filter ─▶ FIFO ─▶ engine ─▶ Host::burst … Host::store ─▶ write-back ─▶ interrupt_line
 //!   transmitted  ◀─ wire  ◀─ FIFO ◀─ engine ◀─ Host::burst … Host::load  ◀─ fetch      ◀─ write(TDT)
 //! ```
 //!
-//! - [`receive`] as far as the FIFO, [`receive_dma`] from there to memory
-//! - [`transmit`] from memory, [`packet`] into frames, [`wire`] out, [`transmit_report`] back to the driver
-//! - [`queue`] a descriptor ring and its on-chip part; [`deadlines`] what happens next
+//! - [`receive`]: from the wire to the FIFO; [`receive_dma`]: from there to memory; [`receiver`]: their
+//!   state.
+//! - [`transmit`]: from memory; [`packet`]: into frames; [`wire`]: out; [`transmit_report`]: back to the
+//!   driver; [`transmitter`]: their state.
+//! - [`queue`]: a descriptor ring and its on-chip part; [`deadlines`]: the next event.
+//! - [`interrupt`]: causes, mask, ITR and the line; [`interrupt_delay`]: the timers RDTR, RADV, TIDV and
+//!   TADV.
+//! - [`ring`]: another, rate-limited NIC model for cards without a public manual.
 //!
-//! Nothing allocates after [`Nic::new`]; nothing a driver or a frame can do makes the model panic or
-//! work without bound. `unsafe` is not used.
+//! Nothing allocates after [`Nic::new`]. No driver and no frame can make the model panic or work without
+//! bound.
+//!
+//! ```
+//! use kpps_datasheet::{Chip, reg};
+//! use kpps_model::{BurstKind, Host, Nic, Params, Purpose};
+//!
+//! /// A host whose bus takes 100 ns for a burst, without memory.
+//! struct Bus;
+//! impl Host for Bus {
+//!     fn burst(&mut self, now_ps: u64, _: BurstKind, _: Purpose, _: u64, _: u32) -> u64 {
+//!         now_ps + 100_000
+//!     }
+//!     fn load(&mut self, _: u64, _: &mut [u8]) -> bool {
+//!         false
+//!     }
+//!     fn store(&mut self, _: u64, _: &[u8]) -> bool {
+//!         false
+//!     }
+//!     fn transmitted(&mut self, _: u64, _: &[u8]) {}
+//! }
+//!
+//! let mut nic = Nic::new(Params::of(Chip::I82540em), [2, 0, 0, 0, 0, 1]);
+//! nic.write(0, reg::RDTR, 30, &mut Bus);
+//! assert_eq!(nic.read(1_000, reg::RDTR, &mut Bus), 30);
+//! ```
 #![forbid(unsafe_code)]
 #![allow(rustdoc::private_intra_doc_links)]
 
@@ -88,7 +116,7 @@ pub struct Nic {
 }
 
 impl Nic {
-    /// A card at power-up, at time 0, with `mac` in its EEPROM and a live partner on its cable.
+    /// A card at power-up, at time 0, with `mac` in its EEPROM and a link partner on its cable.
     pub fn new(params: Params, mac: [u8; 6]) -> Self {
         let params = params.sane();
         let (receive, transmit) = packet_buffer_parts(params.chip);
@@ -118,25 +146,25 @@ impl Nic {
         nic
     }
 
-    /// What the card was made with.
+    /// The card's parameters.
     pub fn params(&self) -> &Params {
         &self.params
     }
 
-    /// When the card next does something by itself, in ps; `u64::MAX` if never.
+    /// The time of the card's next event, in ps; `u64::MAX` if there is none.
     #[inline]
     pub fn next_event_ps(&self) -> u64 {
         self.deadlines.next()
     }
 
-    /// When the card next writes a descriptor back; `u64::MAX` if no write-back is under way. Until then nothing that it
-    /// does by itself can be seen in its rings.
+    /// The end of the write-back in progress, in ps; `u64::MAX` if there is none. Until then the rings in
+    /// memory do not change.
     #[inline]
     pub fn next_write_back_ps(&self) -> u64 {
         self.deadlines.at(Source::RxWriteBack).min(self.deadlines.at(Source::TxWriteBack))
     }
 
-    /// Does everything that is due up to and including `until_ps`, in order of time.
+    /// Runs all events up to and including `until_ps`, in order of time.
     #[inline]
     pub fn run<H: Host>(&mut self, until_ps: u64, host: &mut H) {
         if self.deadlines.next() <= until_ps {
@@ -185,18 +213,18 @@ impl Nic {
         self.irq.mask != 0
     }
 
-    /// Measures [`Tally::rx_dry_longest_ps`] anew.
+    /// Resets [`Tally::rx_dry_longest_ps`].
     pub fn forget_longest_dry(&mut self) {
         self.tally.rx_dry_longest_ps = 0;
     }
 
-    /// Where all frames went so far. Idle times are counted up to the last call of [`run`](Self::run).
+    /// The account of all frames so far. Idle times count up to the last call of [`run`](Self::run).
     #[inline]
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
 
-    /// Does what is due before something from outside happens at `now_ps`; the time from then on.
+    /// Runs the events before an outside event at `now_ps`. Returns the time of the outside event.
     #[inline]
     fn catch_up<H: Host>(&mut self, now_ps: u64, host: &mut H) -> u64 {
         if self.deadlines.next() <= now_ps {
@@ -206,7 +234,7 @@ impl Nic {
         self.now
     }
 
-    /// A burst is under way that a prefetch would be in the way of.
+    /// A burst is in progress that has priority over a prefetch.
     fn bus_wanted(&self) -> bool {
         [Source::RxData, Source::RxWriteBack, Source::TxData, Source::TxWriteBack]
             .into_iter()
@@ -224,7 +252,7 @@ impl Nic {
         }
     }
 
-    /// CTRL.RST: everything but the EEPROM, the PHY and what lies outside the card.
+    /// CTRL.RST: resets everything except the EEPROM and the PHY.
     fn reset(&mut self, now: u64) {
         let (receive, transmit) = packet_buffer_parts(self.params.chip);
         self.count_idle(now);
@@ -250,13 +278,13 @@ impl Nic {
         self.packet_buffer = packet_buffer_value(receive, transmit);
         self.link.word = 0;
         self.link_evaluate(now, false);
-        // The mask is clear; causes that the reset itself made do not outlive it.
+        // The mask is clear; the reset's own causes are dropped.
         self.irq.causes = 0;
         self.note_work(now);
     }
 }
 
-/// Receive and transmit part of the packet buffer after reset, in bytes.
+/// The receive and transmit parts of the packet buffer after reset, in bytes.
 fn packet_buffer_parts(chip: Chip) -> (u32, u32) {
     let receive = chip.default_rx_buffer_bytes();
     (receive, chip.packet_buffer_bytes() - receive)
@@ -266,8 +294,8 @@ fn packet_buffer_value(receive: u32, transmit: u32) -> u32 {
     ((transmit / 1024) << 16) | (receive / 1024)
 }
 
-/// CTRL after reset, as the EEPROM leaves it (SDM 13.4.1, 5.6.7): on fibre the link is held in
-/// reset until the driver wants it.
+/// CTRL after reset, as loaded from the EEPROM (SDM 13.4.1, 5.6.7). On fibre the link is held in reset until
+/// the driver releases it.
 fn control_at_reset(media: Media) -> u32 {
     ctrl::FD
         | ctrl::SPEED_1000

@@ -16,10 +16,10 @@ pub(crate) enum Speed {
     Mb1000,
 }
 
-/// What is at the other end, and whether we talk to it.
+/// The link partner, and the state of the link.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
-    /// There is a live partner at the other end of an intact cable.
+    /// The cable has a live link partner.
     pub(crate) partner: bool,
     /// Autonegotiation has succeeded, or the link is forced.
     pub(crate) up: bool,
@@ -35,27 +35,27 @@ impl Link {
 }
 
 impl Nic {
-    /// Connects or disconnects the partner at the other end (a new card has one). The link comes up
-    /// [`link_ps`](crate::Params::link_ps) after it and the driver are both ready.
+    /// Connects or disconnects the link partner; a new card has one. The link comes up
+    /// [`link_ps`](crate::Params::link_ps) after partner and driver are ready.
     pub fn set_link(&mut self, now_ps: u64, up: bool) {
         let now = self.now.max(now_ps);
         self.link.partner = up;
         self.link_evaluate(now, false);
     }
 
-    /// The link is up as the MAC sees it: STATUS.LU. Frames cross only then.
+    /// The link is up for the MAC (STATUS.LU). Frames pass only then.
     #[inline]
     pub(crate) fn carrier(&self) -> bool {
         self.link.up && (self.params.media == Media::Fibre || self.ctrl & ctrl::SLU != 0)
     }
 
-    /// What is sent is received by this card and nobody else.
+    /// Loopback: sent frames are received by this card only.
     #[inline]
     pub(crate) fn loopback(&self) -> bool {
         self.rx.control & rctl::LBM_MASK != 0 || (self.params.media == Media::Copper && self.phy.loopback())
     }
 
-    /// A byte on the wire, in ps.
+    /// The time of a byte on the wire, in ps.
     #[inline]
     pub(crate) fn byte_ps(&self) -> u64 {
         match self.link.speed {
@@ -65,7 +65,7 @@ impl Nic {
         }
     }
 
-    /// Looks at everything that the link needs. `restart`: negotiate again even if it is up.
+    /// Re-evaluates the link. `restart`: negotiate again even if it is up.
     pub(crate) fn link_evaluate(&mut self, now: u64, restart: bool) {
         let (possible, forced) = match self.params.media {
             Media::Copper => (self.phy.powered(), false),
@@ -106,7 +106,7 @@ impl Nic {
         }
     }
 
-    /// Negotiation has succeeded.
+    /// Autonegotiation has succeeded.
     pub(crate) fn link_done<H: Host>(&mut self, now: u64, host: &mut H) {
         self.link_set(now, true);
         self.wire_start(now, host);
@@ -133,8 +133,8 @@ impl Nic {
             | (u32::from(p.port) << status::FUNC_SHIFT & status::FUNC_MASK)
     }
 
-    /// CTRL; on fibre cards pin 1 tells of loss of signal (public drivers: low means signal on the
-    /// 82544 and before, high on later chips).
+    /// Reads CTRL. On fibre cards pin 1 shows loss of signal (public drivers: low means signal up to the
+    /// 82544, high on later chips).
     pub(crate) fn read_control(&self) -> u32 {
         let mut value = self.read_mdio_pin(self.ctrl);
         if self.params.media == Media::Fibre && value & ctrl::SWDPIO1 == 0 {
@@ -144,7 +144,7 @@ impl Nic {
         value
     }
 
-    /// RXCW: a partner that can do full duplex and PAUSE.
+    /// Reads RXCW: the partner supports full duplex and PAUSE.
     pub(crate) fn read_receive_word(&self) -> u32 {
         if self.params.media == Media::Copper || !self.link.partner {
             return rxcw::NC;
@@ -160,7 +160,7 @@ impl Nic {
         value
     }
 
-    /// TXCW: switching negotiation on starts it.
+    /// Writes TXCW; enabling autonegotiation starts it.
     pub(crate) fn set_transmit_word(&mut self, now: u64, value: u32) {
         let restart = value & txcw::ANE != 0 && self.link.word != value;
         self.link.word = value;

@@ -1,5 +1,5 @@
-//! The 82543's way to its PHY: management data over two software-defined pins of CTRL (public
-//! drivers; the frame format is that of IEEE 802.3 clause 22).
+//! The 82543's access to its PHY: MDIO over two software-defined pins of CTRL (public drivers; frames as in
+//! IEEE 802.3 clause 22).
 
 use crate::Nic;
 use kpps_datasheet::bit::{ctrl, mdic};
@@ -13,25 +13,25 @@ const START: u32 = 0b01;
 const OPCODE_READ: u32 = 0b10;
 const OPCODE_WRITE: u32 = 0b01;
 
-/// What the PHY has seen on its pins.
+/// The PHY's side of the pins.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Mdio {
     /// The bits of the frame so far, and how many.
     bits: u32,
     count: u32,
-    /// A read under way: the data to shift out.
+    /// A read in progress: the data to shift out.
     data: Option<u16>,
-    /// The data pin as the PHY drives it.
+    /// The level at which the PHY drives the data pin.
     out: bool,
 }
 
 impl Nic {
-    /// CTRL's pins 2 and 3 lead to a PHY.
+    /// Pins 2 and 3 of CTRL are connected to a PHY.
     fn has_mdio_pins(&self) -> bool {
         self.params.chip == Chip::I82543gc && self.params.media == Media::Copper
     }
 
-    /// CTRL as it reads, with the data pin as the PHY drives it.
+    /// CTRL with the data pin as the PHY drives it.
     pub(crate) fn read_mdio_pin(&self, control: u32) -> u32 {
         if !self.has_mdio_pins() || control & ctrl::SWDPIO2 != 0 {
             control
@@ -47,7 +47,7 @@ impl Nic {
         if !self.has_mdio_pins() || before & ctrl::SWDPIN3 != 0 || control & ctrl::SWDPIN3 == 0 {
             return;
         }
-        // The line is pulled up when nobody drives it.
+        // A pull-up holds the line high when nothing drives it.
         let bit = control & ctrl::SWDPIO2 == 0 || control & ctrl::SWDPIN2 != 0;
         let m = &mut self.mdio;
         if m.count == 0 && bit {

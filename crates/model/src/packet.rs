@@ -1,4 +1,4 @@
-//! What transmit descriptors hold becomes frames: checksums, segments, tags, padding (SDM 3.3–3.6).
+//! Builds frames from the data of transmit descriptors: checksums, segments, tags, padding (SDM 3.3–3.6).
 
 use crate::checksum;
 use crate::fifo::FrameFifo;
@@ -33,13 +33,13 @@ impl Nic {
         self.tx.options = options;
     }
 
-    /// The tag that a descriptor asks for.
+    /// The tag that a descriptor requests.
     fn wanted_vlan(&self, data: &Data) -> Option<u16> {
         let wanted = data.cmd & tx_cmd::VLE != 0 && self.ctrl & ctrl::VME != 0 && self.params.chip.has_vlan();
         wanted.then_some(data.special)
     }
 
-    /// Sends a segment if it is complete and others follow; the last waits for the end of packet.
+    /// Sends a segment if it is complete and not the last; the last waits for the end of the packet.
     pub(crate) fn tx_segment<H: Host>(&mut self, now: u64, host: &mut H) {
         let Some(mut s) = self.tx.segmentation else { return };
         if s.take_header(&self.tx.packet) && s.complete(self.tx.packet.len()) && !s.is_last() {
@@ -117,7 +117,7 @@ impl Nic {
             tag[2..].copy_from_slice(&vlan.to_be_bytes());
             packet.splice(ADDRESSES_BYTES..ADDRESSES_BYTES, tag);
         } else if !insert_fcs {
-            // The last four bytes are the FCS that software made.
+            // The last four bytes are the FCS from software.
             let data = packet.len().saturating_sub(FCS_BYTES);
             if crc32fast::hash(&packet[..data]).to_le_bytes() != packet[data..] {
                 remember |= wire::tag::BAD_FCS;
@@ -138,7 +138,7 @@ impl Nic {
         }
     }
 
-    /// The rest of the packet is used up without effect.
+    /// Discards the packet; its other descriptors are consumed without effect.
     pub(crate) fn tx_give_up(&mut self) {
         if !self.tx.discard {
             self.tx.discard = true;

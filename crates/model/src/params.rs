@@ -1,4 +1,4 @@
-//! What distinguishes one card from another: everything that is not in the manual as a fixed fact.
+//! The parameters of a card: everything that the manual does not fix.
 
 use kpps_datasheet::{Chip, Media, chip::DelayTimer};
 
@@ -9,58 +9,58 @@ const MS: u64 = 1_000 * US;
 
 /// A card: its chip, its place on the bus, and the constants of its timing.
 ///
-/// [`Params::of`] gives the chip's defaults; change what is known better. With the feature
-/// `serde` a table names the `chip` and any fields to change; unknown fields are errors.
+/// [`Params::of`] gives the chip's defaults. With the feature `serde` a table names the `chip` and the fields
+/// to change; unknown fields are errors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(try_from = "read::Table"))]
 pub struct Params {
-    /// The chip; what the manual fixes follows from it.
+    /// The chip; everything that the manual fixes follows from it.
     pub chip: Chip,
     /// Copper with a PHY, or fibre.
     pub media: Media,
-    /// The receive engine starts a frame at most once in this time, in ps: the end of the data burst or
-    /// this long after its start, whichever is later. 82542 and 82543: fitted to 680,000 frames/s
-    /// (Morris 2000, claims M1 and M7).
+    /// The shortest time from the start of a frame in the receive engine to the start of the next, in ps; the
+    /// end of the data burst may be later. 82542 and 82543: fitted to 680,000 frames/s (Morris 2000, claims
+    /// M1 and M7).
     pub rx_engine_ps: u64,
-    /// Internal time of the transmit engine after each frame's last data burst, before the next
-    /// burst may start, in ps. 82542 and 82543: a prior, to be fitted so that a frame takes 1912 and
-    /// 1190 ns in all (Morris 2000, claims M2 and M3).
+    /// Internal time of the transmit engine after the last data burst of a frame, before the next burst may
+    /// start, in ps. 82542 and 82543: a prior, to be fitted so that a frame takes 1912 and 1190 ns in total
+    /// (Morris 2000, claims M2 and M3).
     pub tx_engine_ps: u64,
-    /// Internal time for a context descriptor, in ps: the transmit pipeline runs dry first.
+    /// Internal time of a context descriptor, in ps; the transmit pipeline drains first.
     pub tx_context_ps: u64,
-    /// What a frame costs in the receive FIFO besides its bytes (with FCS, rounded up to 8), in bytes.
+    /// Overhead of a frame in the receive FIFO, in bytes, beside its length (with FCS, rounded up to 8).
     pub rx_fifo_overhead_bytes: u32,
-    /// What a frame costs in the transmit FIFO besides its bytes, in bytes (SDM 3.3.6 reserves 80
-    /// for the longest; per frame it is taken to be 16).
+    /// Overhead of a frame in the transmit FIFO, in bytes (SDM 3.3.6 reserves 80 for the longest; assumed 16
+    /// per frame).
     pub tx_fifo_overhead_bytes: u32,
-    /// The cache line size in the card's PCI configuration, 16 to 128 bytes: the unit of
-    /// write-back packing, fetch alignment and thresholds.
+    /// The cache line size in the card's PCI configuration, 16 to 128 bytes: the unit of write-backs, fetches
+    /// and thresholds.
     pub cache_line_bytes: u32,
     /// The most descriptors in one fetch burst, 1 to 64.
     pub fetch_max_descriptors: u32,
-    /// The most receive descriptors in one bus burst, 1 to 64: when a fetch would move more, further bursts follow it
-    /// until the on-chip memory is full or the tail is reached.
+    /// The most receive descriptors in one bus burst, 1 to 64. A larger fetch takes several bursts, until the
+    /// on-chip memory is full or the tail is reached.
     pub rx_burst_descriptors: u32,
-    /// Descriptor fetches move whole cache lines (SDM 4.2), not just the descriptors wanted.
+    /// Descriptor fetches move whole cache lines (SDM 4.2), not only the needed descriptors.
     pub fetch_whole_lines: bool,
-    /// Bytes that the report of one transmit descriptor moves when TXDCTL.WTHRESH is 0
-    /// (SDM 3.4.2: the status byte), 1 to 16.
+    /// Bytes in the report of one transmit descriptor with TXDCTL.WTHRESH 0 (SDM 3.4.2: the status byte), 1
+    /// to 16.
     pub tx_status_bytes: u32,
-    /// With RDTR = 0, how long after the last frame an incomplete cache line of descriptors is written back, in ps; 0:
-    /// at once when nothing follows the frame (SDM 3.2.7.1).
+    /// With RDTR 0: how long after the last frame an incomplete cache line of descriptors is written back, in
+    /// ps. 0: at once if no frame follows (SDM 3.2.7.1).
     pub rx_idle_report_ps: u64,
-    /// What RDTR counts from.
+    /// Whether RDTR starts again with each packet, or runs from the first (SDM 3.2.7.1).
     pub rdtr_from: DelayTimer,
-    /// What TIDV counts from (SDM 3.3.3.1: each packet; SDM 3.4.2: the first).
+    /// Whether TIDV starts again with each packet (SDM 3.3.3.1), or runs from the first (SDM 3.4.2).
     pub tidv_from: DelayTimer,
-    /// The transmit command bit RPS works: the report waits until the frame has left. The manual
-    /// reserves it to the 82544; the public drivers also use it on the 82542 and 82543.
+    /// The transmit command bit RPS works: the report waits until the frame has left. The manual has it only
+    /// for the 82544; the public drivers also use it on the 82542 and 82543.
     pub report_packet_sent: bool,
-    /// From link partner, cable and software all ready to link up, in ps: autonegotiation.
+    /// The time of autonegotiation, in ps.
     pub link_ps: u64,
-    /// One MDI access, in ps.
+    /// The time of an MDI access, in ps.
     pub mdi_ps: u64,
-    /// One EEPROM word through EERD, in ps.
+    /// The time of an EEPROM word through EERD, in ps.
     pub eeprom_ps: u64,
     /// The bus runs at 66 MHz (STATUS.PCI66).
     pub bus_66mhz: bool,
@@ -75,17 +75,17 @@ pub struct Params {
 }
 
 impl Params {
-    /// Whether `chip` is modelled: those of [`Chip::PCI`] are.
+    /// Whether `chip` is modelled; the chips of [`Chip::PCI`] are.
     pub const fn models(chip: Chip) -> bool {
         !chip.is_pci_express()
     }
 
-    /// The defaults for `chip`, one that [is modelled](Self::models).
+    /// The defaults for `chip`, which must be [modelled](Self::models).
     pub const fn of(chip: Chip) -> Self {
         let (rx_engine_ps, tx_engine_ps) = match chip {
             Chip::I82542 => (1_470_000, 1_450_000),
             Chip::I82543gc => (1_470_000, 930_000),
-            // No figures: below the shortest slot on the wire, so that the bus is the limit.
+            // No figures are known: below the shortest frame time on the wire, so the bus is the limit.
             _ => (500_000, 400_000),
         };
         let media = chip.media();
@@ -109,7 +109,7 @@ impl Params {
             link_ps: match media {
                 // Clause 37: two link timers of 10 ms.
                 Media::Fibre => 20 * MS,
-                // Clause 28 and 40, as drivers see it: a second or two.
+                // Clauses 28 and 40: one to two seconds for drivers.
                 Media::Copper => 1_500 * MS,
             },
             // 64 bits at 2.5 MHz (IEEE 802.3 clause 22).
@@ -123,7 +123,7 @@ impl Params {
         }
     }
 
-    /// Forces what has a range into it, so that the model never has to ask.
+    /// Clamps all values into their ranges.
     pub(crate) fn sane(mut self) -> Self {
         self.cache_line_bytes = self.cache_line_bytes.clamp(16, 128).next_power_of_two();
         self.fetch_max_descriptors = self.fetch_max_descriptors.clamp(1, 64);
@@ -209,7 +209,8 @@ mod read {
             }
             take!(rx_engine_ps tx_engine_ps tx_context_ps rx_fifo_overhead_bytes tx_fifo_overhead_bytes
                 cache_line_bytes fetch_max_descriptors rx_burst_descriptors fetch_whole_lines tx_status_bytes
-                rx_idle_report_ps rdtr_from tidv_from report_packet_sent link_ps mdi_ps eeprom_ps bus_66mhz bus_64bit bus_pcix bus_pcix_speed port);
+                rx_idle_report_ps rdtr_from tidv_from report_packet_sent link_ps mdi_ps eeprom_ps
+                bus_66mhz bus_64bit bus_pcix bus_pcix_speed port);
             for (name, value, range) in [
                 ("cache_line_bytes", p.cache_line_bytes, 16..=128),
                 ("fetch_max_descriptors", p.fetch_max_descriptors, 1..=64),
@@ -235,7 +236,7 @@ mod read {
         use super::*;
 
         #[test]
-        fn a_table_changes_what_it_names() {
+        fn a_table_overrides_its_fields() {
             let p: Params =
                 toml::from_str("chip = '82543gc'\nrx_engine_ps = 1\nrdtr_from = 'first-packet'").unwrap();
             let want =

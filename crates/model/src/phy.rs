@@ -1,4 +1,4 @@
-//! The copper PHY and the way to it (SDM 13.4.7).
+//! The copper PHY, and access to it through MDIC (SDM 13.4.7).
 
 use crate::deadlines::Source;
 use crate::link::Speed;
@@ -16,9 +16,9 @@ const GIGABIT_ABLE: u16 = 0x3000;
 /// MII status: 10 and 100 Mb/s in both duplexes, extended status, preamble suppression,
 /// autonegotiation ability, extended capability (SDM 13.4.7.1.2).
 const ABILITIES: u16 = 0x7949;
-/// What the partner offers: everything up to 100 Mb/s, PAUSE, acknowledged.
+/// The partner's abilities: all modes up to 100 Mb/s, PAUSE, acknowledged.
 const PARTNER: u16 = 0x45E1;
-/// And 1000BASE-T in both duplexes, both receivers good (SDM 13.4.7.1.11).
+/// The partner's gigabit abilities: 1000BASE-T in both duplexes, both receivers good (SDM 13.4.7.1.11).
 const PARTNER_GIGABIT: u16 = 0x3C00;
 
 /// The PHY's registers.
@@ -73,7 +73,7 @@ impl Phy {
         self.control() & (control::POWER_DOWN | control::ISOLATE) == 0
     }
 
-    /// The speed that both ends can do, or that is forced.
+    /// The highest common speed, or the forced one.
     pub(crate) fn speed(&self) -> Speed {
         let c = self.control();
         if c & control::AUTONEGOTIATE == 0 || self.loopback() {
@@ -130,7 +130,7 @@ impl Phy {
         }
     }
 
-    /// Writes a register; whether the link has to be negotiated anew.
+    /// Writes a register. Returns whether the link must be negotiated again.
     fn write(&mut self, register: u32, value: u16) -> bool {
         match register {
             mii::STATUS
@@ -158,12 +158,12 @@ impl Phy {
 }
 
 impl Nic {
-    /// MDIC as it reads.
+    /// Reads MDIC.
     pub(crate) fn read_mdi(&self) -> u32 {
         if self.params.chip.has_mdic() { self.phy.access } else { 0 }
     }
 
-    /// MDIC: starts an access.
+    /// Writes MDIC: starts an access.
     pub(crate) fn start_mdi(&mut self, now: u64, value: u32) {
         if !self.params.chip.has_mdic() {
             return;
@@ -193,7 +193,7 @@ impl Nic {
         }
     }
 
-    /// Writes a PHY register, with what follows for the link.
+    /// Writes a PHY register, and negotiates the link again if necessary.
     pub(crate) fn phy_write(&mut self, now: u64, register: u32, value: u16) {
         let before = self.carrier();
         let restart = self.phy.write(register, value);

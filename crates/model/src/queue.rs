@@ -1,21 +1,21 @@
-//! A descriptor ring in host memory and the descriptors of it that are on chip.
+//! A descriptor ring in host memory, and its descriptors on chip.
 //!
-//! The same structure serves both directions (SDM 3.2.4–3.2.6 and 3.4). A descriptor goes
-//! through four stations, each a position that only moves forward:
+//! The same structure serves both directions (SDM 3.2.4–3.2.6 and 3.4). A descriptor passes four positions,
+//! which only move forward:
 //!
 //! ```text
 //!   written ≤ done ≤ taken ≤ fetched      (≤ tail, in host memory)
 //! ```
 //!
-//! *Fetched* descriptors are on chip. The engine *takes* one, is *done* with it, and its result
-//! is *written* back (or it is retired without). Between written and fetched there are at most 64.
+//! *Fetched* descriptors are on chip. The engine *takes* one and is *done* with it; its result is *written*
+//! back, or it is retired without. At most 64 are between written and fetched.
 
 /// Descriptors on chip (SDM 3.2.4, 3.4.1).
 pub(crate) const ON_CHIP: u32 = 64;
 /// Bytes in a descriptor.
 pub(crate) const DESCRIPTOR_BYTES: u32 = kpps_datasheet::desc::BYTES as u32;
 
-/// A fetch to be made: this many descriptors, from this ring index on.
+/// A planned fetch: this many descriptors, from this ring index on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fetch {
     pub(crate) count: u32,
@@ -24,16 +24,16 @@ pub(crate) struct Fetch {
     pub(crate) bytes: u32,
 }
 
-/// When and how much to fetch.
+/// The rule that says when and how much to fetch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FetchRule {
-    /// A fetch of more descriptors than fit into one burst is under way: this is its next burst.
+    /// This is another burst of a fetch that does not fit into one burst.
     pub(crate) goes_on: bool,
     /// Prefetch below this many cached descriptors (PTHRESH) …
     pub(crate) prefetch: u32,
     /// … if the host has at least this many (HTHRESH) …
     pub(crate) host: u32,
-    /// … and nothing of higher priority wants the bus.
+    /// … and no transfer of higher priority needs the bus.
     pub(crate) bus_wanted: bool,
     /// The most descriptors in one burst.
     pub(crate) max: u32,
@@ -62,11 +62,11 @@ pub(crate) struct Queue {
     done: u64,
     taken: u64,
     fetched: u64,
-    /// Descriptors in the fetch under way.
+    /// Descriptors in the fetch in progress.
     fetching: u32,
-    /// Descriptors in the write-back under way.
+    /// Descriptors in the write-back in progress.
     writing: u32,
-    /// The ring lies where there is no memory; nothing happens until it is set up again.
+    /// The ring is outside memory; the queue stops until it is set up again.
     halted: bool,
 }
 
@@ -113,22 +113,22 @@ impl Queue {
         self.taken_index
     }
 
-    /// Sets the low half of the base address and forgets what is on chip.
+    /// Sets the low half of the base address and drops the descriptors on chip.
     pub(crate) fn set_base_low(&mut self, value: u32) {
         self.base = (self.base & !0xFFFF_FFFF) | u64::from(value & !0xF);
         self.restart(self.taken_index);
     }
-    /// Sets the high half of the base address and forgets what is on chip.
+    /// Sets the high half of the base address and drops the descriptors on chip.
     pub(crate) fn set_base_high(&mut self, value: u32) {
         self.base = (self.base & 0xFFFF_FFFF) | u64::from(value) << 32;
         self.restart(self.taken_index);
     }
-    /// Sets the length in bytes and forgets what is on chip.
+    /// Sets the length in bytes and drops the descriptors on chip.
     pub(crate) fn set_len(&mut self, value: u32) {
         self.len = value & 0xF_FF80;
         self.restart(self.taken_index);
     }
-    /// Sets the head and forgets what is on chip.
+    /// Sets the head and drops the descriptors on chip.
     pub(crate) fn set_head(&mut self, value: u32) {
         self.restart(value & 0xFFFF);
     }
@@ -145,7 +145,7 @@ impl Queue {
         (self.fetching, self.writing, self.halted) = (0, 0, false);
     }
 
-    // ---- How many ----
+    // ---- Counts ----
 
     /// Descriptors in the ring.
     #[inline]
@@ -153,8 +153,7 @@ impl Queue {
         self.len / DESCRIPTOR_BYTES
     }
 
-    /// Descriptors from ring index `from` to the tail. A ring whose head or tail lies outside
-    /// has none: it is not set up.
+    /// Descriptors from ring index `from` to the tail; none if head or tail lies outside the ring.
     #[inline]
     fn to_tail(&self, from: u32) -> u32 {
         let count = self.count();
@@ -167,13 +166,13 @@ impl Queue {
         }
     }
 
-    /// Descriptors that the driver gave and the engine has not taken: RDT or TDT minus head.
+    /// Descriptors that the engine has not taken: RDT or TDT minus head.
     #[inline]
     pub(crate) fn untaken(&self) -> u32 {
         self.to_tail(self.taken_index).max(self.cached())
     }
 
-    /// The driver gave descriptors that the engine has not taken.
+    /// There are descriptors that the engine has not taken.
     #[inline]
     pub(crate) fn has_untaken(&self) -> bool {
         self.cached() != 0 || self.to_tail(self.taken_index) != 0
@@ -185,30 +184,30 @@ impl Queue {
         (self.fetched - self.taken) as u32
     }
 
-    /// The host has no descriptor that is not fetched, but there is room for one.
+    /// The chip has room for a descriptor, but all have been fetched.
     #[inline]
     pub(crate) fn fetched_all(&self) -> bool {
         self.to_tail(self.fetched_index) == 0 && self.fetched - self.written < u64::from(ON_CHIP)
     }
 
-    /// Nothing is on chip, on its way or waiting in the host.
+    /// No descriptor is on chip, in a fetch, or in the host.
     #[inline]
     pub(crate) fn starved(&self) -> bool {
         self.cached() == 0 && self.fetching == 0 && (self.halted || self.to_tail(self.fetched_index) == 0)
     }
 
-    /// Descriptors done and not written back (those in a write-back under way included).
+    /// Descriptors done and not written back; those in a write-back in progress included.
     #[inline]
     pub(crate) fn unwritten(&self) -> u32 {
         (self.done - self.written) as u32
     }
 
-    /// How many descriptors have been done since the queue was set up (for marks in time).
+    /// Descriptors done since the queue was set up.
     #[inline]
     pub(crate) fn done_mark(&self) -> u64 {
         self.done
     }
-    /// How many have been written back since the queue was set up.
+    /// Descriptors written back since the queue was set up.
     #[inline]
     pub(crate) fn written_mark(&self) -> u64 {
         self.written
@@ -222,7 +221,7 @@ impl Queue {
 
     // ---- Fetching ----
 
-    /// The fetch that `rule` calls for now, if any. The caller makes the burst and then calls
+    /// The fetch that `rule` requires now, if any. The caller makes the burst, then calls
     /// [`fetched`](Self::fetched).
     #[inline]
     pub(crate) fn plan_fetch(&mut self, rule: &FetchRule) -> Option<Fetch> {
@@ -238,7 +237,7 @@ impl Queue {
         if waiting == 0 || free == 0 || (!rule.goes_on && cached != 0 && waiting < rule.host) {
             return None;
         }
-        // A burst ends at the end of the ring, and if more is to follow, at the end of a line.
+        // A burst ends at the end of the ring; if another one follows, at the end of a cache line.
         let mut n = waiting.min(free).min(rule.max).min(self.count() - self.fetched_index);
         if n < waiting {
             let first = (self.base / u64::from(DESCRIPTOR_BYTES)) as u32 % rule.line + self.fetched_index;
@@ -281,7 +280,7 @@ impl Queue {
         true
     }
 
-    // ---- Using ----
+    // ---- Processing ----
 
     /// The next descriptor that the engine may take.
     #[inline]
@@ -337,8 +336,8 @@ impl Queue {
         self.written_index = self.step(self.written_index, 1);
     }
 
-    /// Of `wanted` descriptors to write back, those up to the end of the ring; starts the
-    /// write-back of these and returns where it goes and how many they are.
+    /// Starts the write-back of at most `wanted` descriptors, up to the end of the ring. Returns its address
+    /// and number of descriptors.
     #[inline]
     pub(crate) fn start_write_back(&mut self, wanted: u32) -> (u64, u32) {
         let n = wanted.min(self.unwritten()).min(self.count().saturating_sub(self.written_index).max(1));
@@ -346,18 +345,18 @@ impl Queue {
         (self.address(self.written_index), n)
     }
 
-    /// Of `unwritten` descriptors, those up to the last end of a cache line.
+    /// The number of unwritten descriptors up to the end of the last complete cache line.
     #[inline]
     pub(crate) fn whole_lines(&self, line: u32) -> u32 {
         let first = (self.base / u64::from(DESCRIPTOR_BYTES)) as u32 % line + self.written_index;
         let aligned_end = (first + self.unwritten()) / line * line;
-        // The end of the ring ends a line, too.
+        // The end of the ring also ends a line.
         let to_end = self.count().saturating_sub(self.written_index);
         if to_end != 0 && self.unwritten() >= to_end { to_end } else { aligned_end.saturating_sub(first) }
     }
 
-    /// The write-back has ended: `each` sees the second word of each descriptor in order, then
-    /// `store` gets the bytes. Returns `false` if there was no memory.
+    /// The write-back has ended: `each` may change the second word of each descriptor in order, then `store`
+    /// gets the bytes. Returns `false` if there is no memory.
     #[inline]
     pub(crate) fn wrote(
         &mut self,

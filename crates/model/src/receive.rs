@@ -1,4 +1,4 @@
-//! Reception as far as the FIFO: checks, filters, statistics (SDM 3.2.1, 13.7).
+//! Reception from the wire to the FIFO: checks, filters, statistics (SDM 3.2.1, 13.7).
 
 use crate::deadlines::Source;
 use crate::fifo::FrameFifo;
@@ -19,33 +19,33 @@ const LONGEST_BYTES: usize = 1522;
 const LONGEST_JUMBO_BYTES: usize = 16384;
 
 impl Nic {
-    /// A frame with a good frame check sequence arrives: its last bit at `now_ps`. `frame` is
-    /// without FCS, preamble and padding symbols; its length is what the card sees, so a legal
-    /// one has at least 60 bytes.
+    /// A frame with a good FCS arrives; `now_ps` is the time of its last bit. `frame` has neither preamble
+    /// nor FCS; a legal one has at least 60 bytes.
     #[inline]
     pub fn frame_arrives<H: Host>(&mut self, now_ps: u64, frame: &[u8], host: &mut H) {
         let now = self.catch_up(now_ps, host);
         self.arrive(now, frame, true, false, host);
     }
 
-    /// As [`frame_arrives`](Self::frame_arrives), with a bad frame check sequence.
+    /// As [`frame_arrives`](Self::frame_arrives), with a bad FCS.
     pub fn bad_frame_arrives<H: Host>(&mut self, now_ps: u64, frame: &[u8], host: &mut H) {
         let now = self.catch_up(now_ps, host);
         self.arrive(now, frame, false, false, host);
     }
 
-    /// A frame that this card has sent comes back.
+    /// A frame that this card sent arrives by loopback.
     pub(crate) fn loop_back<H: Host>(&mut self, now: u64, frame: &[u8], good_fcs: bool, host: &mut H) {
         self.arrive(now, frame, good_fcs, true, host);
     }
 
-    /// A frame at the receiver, from the wire or looped back. Inlined for what the callers know of the frame.
+    /// A frame at the receiver, from the wire or looped back. Inlined into each caller, which knows the
+    /// flags.
     #[inline(always)]
     fn arrive<H: Host>(&mut self, now: u64, frame: &[u8], good_fcs: bool, looped: bool, host: &mut H) {
         self.tally.arrived += 1;
         self.tally.looped += u64::from(looped);
         let control = self.rx.control;
-        // What is looped back needs no cable, partner or negotiation.
+        // Loopback needs no cable, link partner or autonegotiation.
         let connected = looped || self.carrier();
         if control & rctl::EN == 0 || !connected || self.loopback() != looped {
             self.tally.dropped.disabled += 1;
@@ -95,14 +95,14 @@ impl Nic {
             }
         }
         self.flow_high_mark(now, host);
-        // An engine that is at work, or will be as soon as it may, goes on by itself.
+        // A busy engine, or one with a deadline, continues by itself.
         if self.rx.transfer.is_none() && !self.deadlines.pending(Source::RxEngine) {
             self.rx_engine(now, host);
         }
     }
 
-    /// Filters; a frame that does not pass is counted and gone. Also tells whether it is a flow
-    /// control frame, which counts as received but not as good (SDM 13.7.27).
+    /// Applies the filters; a frame that does not pass is counted as dropped. The flag says whether it is a
+    /// flow control frame, which counts as received but not as good (SDM 13.7.27).
     #[inline(always)]
     fn pass<H: Host>(
         &mut self,
@@ -153,14 +153,14 @@ impl Nic {
             || vlan_tag(frame, self.vet).is_none_or(|vlan| self.filter.vlan(self.rx.control, vlan))
     }
 
-    /// A flow control frame that the card keeps to itself.
+    /// Counts a flow control frame that the card discards.
     fn count_flow_control(&mut self, len: usize) {
         self.tally.dropped.flow_control += 1;
         self.stats.bump(stat::TPR);
         self.stats.add(stat::TOR, (len + FCS_BYTES) as u64);
     }
 
-    /// Counts a bad frame; whether it is stored all the same (RCTL.SBP).
+    /// Counts a bad frame. Returns whether it is stored nevertheless (RCTL.SBP).
     fn keep_bad(&mut self, total: usize, longest: usize, good_fcs: bool) -> bool {
         let keep = self.rx.control & rctl::SBP != 0 && total <= LONGEST_JUMBO_BYTES;
         let dropped = &mut self.tally.dropped;
@@ -185,7 +185,7 @@ impl Nic {
         keep
     }
 
-    /// The FIFO has no room (SDM 13.7.5).
+    /// The FIFO is full: a missed packet (SDM 13.7.5).
     fn miss(&mut self, now: u64) {
         if self.rx.waits_for_descriptors() {
             self.tally.dropped.fifo_no_descriptor += 1;
@@ -212,8 +212,8 @@ impl Nic {
         self.rx.thresholds = value;
         self.rx.fetch_below = prefetch;
         self.rx.fetch_least = least;
-        // Counted in lines it must not exceed 31 descriptors (SDM 13.4.46); more could never be
-        // reached with 64 on chip.
+        // In units of cache lines it must not exceed 31 descriptors (SDM 13.4.46); more than 64 on chip are
+        // impossible.
         self.rx.write_at = if value & dctl::GRAN == 0 { write.min(31) } else { write };
     }
 
@@ -232,7 +232,7 @@ impl Nic {
         }
     }
 
-    /// Receive ring set-up: forgets what is on chip and under way.
+    /// Sets up the receive ring; drops descriptors on chip and transfers in progress.
     pub(crate) fn set_receive_ring(&mut self, set: impl FnOnce(&mut Queue)) {
         set(&mut self.rx.queue);
         self.rx.dry_since = None;

@@ -1,5 +1,5 @@
-//! The receive engine: frames from the FIFO to host memory, descriptors fetched and written back,
-//! and the timers that announce them (SDM 3.2.2–3.2.7).
+//! The receive engine: frames from the FIFO to host memory, descriptors fetched and written back (SDM
+//! 3.2.2–3.2.7).
 
 use crate::checksum;
 use crate::deadlines::Source;
@@ -13,7 +13,7 @@ use kpps_datasheet::bit::{cause, ctrl, rctl};
 use kpps_datasheet::desc::{RX_DD, RxWriteback, rx_error, rx_status};
 
 impl Nic {
-    /// Lets the engine do what it can now.
+    /// Runs the engine as far as possible now.
     pub(crate) fn rx_engine<H: Host>(&mut self, now: u64, host: &mut H) {
         loop {
             if self.deadlines.pending(Source::RxData) || self.rx.control & rctl::EN == 0 {
@@ -59,7 +59,7 @@ impl Nic {
         self.rx_write_back(now, host);
     }
 
-    /// Makes the frame at the head of the FIFO the one in transfer.
+    /// Starts the transfer of the first frame in the FIFO.
     fn rx_begin(&mut self) {
         let Some(entry) = self.rx.fifo.front().copied() else { return };
         let control = self.rx.control;
@@ -178,13 +178,13 @@ impl Nic {
                 self.deadlines.set(Source::Rdtr, now + self.params.rx_idle_report_ps);
             }
         }
-        // Data first, then what reports it, then what prepares for more.
+        // Data first, then its descriptors, then the fetch of more.
         self.rx_engine(now, host);
         self.rx_write_back(now, host);
         self.prefetch(now, host);
     }
 
-    /// Ends the transfer of a frame whose ring is gone.
+    /// Ends the transfer of a frame whose ring was replaced.
     pub(crate) fn drop_transfer(&mut self) {
         self.rx.transfer = None;
         self.rx.fifo.pop();
@@ -209,7 +209,7 @@ impl Nic {
         self.rx_write_back(now, host);
     }
 
-    /// Starts a write-back if it is time for one (SDM 3.2.5).
+    /// Starts a write-back if one is due (SDM 3.2.5).
     pub(crate) fn rx_write_back<H: Host>(&mut self, now: u64, host: &mut H) {
         let rx = &mut self.rx;
         if rx.queue.is_writing() {
@@ -231,8 +231,8 @@ impl Nic {
         } else {
             match rx.write_at {
                 0 => unwritten,
-                // SDM 13.4.46: 1 means as soon as one cache line is available. With no delay wanted
-                // a lone packet is reported at once (SDM 3.2.7.1), when nothing follows it.
+                // SDM 13.4.46: 1 means as soon as one cache line is available. With RDTR 0 a packet is
+                // reported at once (SDM 3.2.7.1) if no other follows.
                 1 => {
                     let idle = rx.transfer.is_none() && (rx.fifo.is_empty() || rx.queue.cached() == 0);
                     if rx.rdtr == 0 && idle && self.params.rx_idle_report_ps == 0 {
@@ -305,7 +305,7 @@ impl Nic {
         self.prefetch(now, host);
     }
 
-    /// The next burst of a fetch that does not fit into one, or its end.
+    /// The next burst of a fetch that takes several, or its end.
     fn rx_fill_on<H: Host>(&mut self, now: u64, host: &mut H) {
         let on_chip = crate::queue::ON_CHIP;
         if self.params.rx_burst_descriptors < on_chip && self.rx.filling < on_chip {

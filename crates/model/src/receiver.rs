@@ -6,13 +6,13 @@ use crate::fifo::FrameFifo;
 use crate::queue::Queue;
 use kpps_datasheet::bit::dctl;
 
-/// What the FIFO remembers of a frame.
+/// Flags of a frame in the FIFO.
 pub(crate) mod tag {
     /// The FCS was wrong.
     pub(crate) const BAD_FCS: u32 = 1 << 0;
     /// Passed only the multicast hash.
     pub(crate) const INEXACT: u32 = 1 << 1;
-    /// Is counted as good.
+    /// It counts as good.
     pub(crate) const GOOD: u32 = 1 << 2;
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Receive {
     pub(crate) checksum: u32,
     pub(crate) queue: Queue,
     pub(crate) fifo: FrameFifo,
-    /// The start of every FCS. It knows what instructions the processor has for them.
+    /// The initial state of each FCS; it has detected the CPU's instructions for CRCs.
     pub(crate) fcs: crc32fast::Hasher,
     /// The size of the FIFO in bytes (PBA).
     pub(crate) capacity: u32,
@@ -43,7 +43,7 @@ pub(crate) struct Receive {
     pub(crate) fetch_below: u32,
     pub(crate) fetch_least: u32,
     pub(crate) write_at: u32,
-    /// Descriptors that the fetch under way has asked for so far, in all its bursts; 0 = none is.
+    /// Descriptors requested by all bursts of the fetch in progress; 0: none.
     pub(crate) filling: u32,
     /// The frame that the engine is moving.
     pub(crate) transfer: Option<Transfer>,
@@ -52,7 +52,7 @@ pub(crate) struct Receive {
     /// Causes to be set once `flush_mark` descriptors have been written back.
     pub(crate) flush_causes: u32,
     pub(crate) flush_mark: u64,
-    /// When the engine took the last free descriptor, if there has been none since.
+    /// When the engine took the last free descriptor, in ps, if there is none now.
     pub(crate) dry_since: Option<u64>,
 }
 
@@ -89,7 +89,7 @@ impl Receive {
         }
     }
 
-    /// Back to the state after power-up; returns how many frames were lost.
+    /// Returns to the state after power-up. Returns the number of lost frames.
     pub(crate) fn reset(&mut self, capacity: u32) -> u64 {
         let lost = self.fifo.clear();
         let fifo = core::mem::replace(&mut self.fifo, FrameFifo::empty());
@@ -98,32 +98,32 @@ impl Receive {
     }
 }
 
-/// A frame on its way from the FIFO to host memory.
+/// A frame in transfer from the FIFO to host memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Transfer {
-    /// Where its bytes begin in the FIFO.
+    /// The position of its bytes in the FIFO.
     pub(crate) start: usize,
-    /// Bytes to store, and how many of them are.
+    /// Bytes to store, and bytes stored.
     pub(crate) total: usize,
     pub(crate) stored: usize,
-    /// The burst under way: where to, and how many bytes of the frame.
+    /// The burst in progress: its address, and its bytes of the frame.
     pub(crate) addr: u64,
     pub(crate) chunk: usize,
     /// The frame's length with FCS, for RSRPD.
     pub(crate) size: u32,
-    /// What the descriptors will say.
+    /// The contents of the descriptors.
     pub(crate) status: u8,
     pub(crate) errors: u8,
     pub(crate) checksum: u16,
     pub(crate) special: u16,
-    /// All bursts so far found memory.
+    /// All bursts so far hit memory.
     pub(crate) ok: bool,
-    /// The ring was taken away meanwhile.
+    /// The ring was replaced meanwhile.
     pub(crate) orphan: bool,
 }
 
 impl Receive {
-    /// A frame is ready and there are no descriptors for it, on chip or in the host.
+    /// A frame waits, and there is no descriptor on chip or in the host.
     pub(crate) fn waits_for_descriptors(&self) -> bool {
         !self.fifo.is_empty() && self.queue.starved()
     }

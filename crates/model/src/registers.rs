@@ -8,10 +8,10 @@ use kpps_datasheet::{Chip, reg, stat};
 
 /// All bits of the interrupt registers (SDM 13.4.17).
 const CAUSES: u32 = 0x0001_FFFF;
-/// CTRL is found here, too (public drivers: the 82545 and 82546 revision 3 are reset through it).
+/// A second offset of CTRL (public drivers: the 82545 and 82546 revision 3 are reset through it).
 const CTRL_COPY: u32 = 0x0004;
 
-/// Registers that are only remembered.
+/// Registers that only keep their value.
 const PLAIN: [u32; 8] =
     [reg::CTRL_EXT, reg::AIFS, reg::LEDCTL, reg::TXDMAC, reg::TSPMT, reg::WUC, reg::WUFC, reg::WUS];
 
@@ -62,7 +62,7 @@ fn canonical(chip: Chip, offset: u32) -> Option<u32> {
         0x040..0x0C0 => offset - 0x040 + reg::RAL0,
         0x200..0x400 => offset - 0x200 + reg::MTA,
         0x600..0x800 => offset - 0x600 + reg::VFTA,
-        // The places of these registers on later chips are empty.
+        // The offsets that later chips have for these registers are empty.
         _ if chip.offset(offset) != offset => return None,
         _ => offset,
     })
@@ -121,7 +121,7 @@ impl Nic {
             reg::TDBAL => self.tx.queue.base_low(),
             reg::TDBAH => self.tx.queue.base_high(),
             reg::TDLEN => self.tx.queue.len(),
-            // With a report outstanding that waits for its frame, head waits, too (SDM 3.3.3.1).
+            // While a report waits for its frame to leave, head waits, too (SDM 3.3.3.1).
             reg::TDH if self.tx.reports_wait => self.tx.queue.written_index(),
             reg::TDH => self.tx.queue.taken_index(),
             reg::TDT => self.tx.queue.tail(),
@@ -193,7 +193,8 @@ impl Nic {
                 if value & rdtr::FPD != 0 {
                     self.expire_rdtr_radv(now, cause::RXT0, host);
                 } else if self.rx.rdtr == 0 {
-                    // SDM 3.2.7.1.1: disables both timers; what waits for them goes on waiting, for the next frame.
+                    // SDM 3.2.7.1.1: disables both timers; frames that wait for them then wait for the next
+                    // frame.
                     self.stop_rdtr_radv();
                 }
             }
@@ -208,7 +209,7 @@ impl Nic {
             reg::TIDV => self.tx.tidv = value & 0xFFFF,
             reg::TADV if late => self.tx.tadv = value & 0xFFFF,
             reg::TXDCTL if control => self.set_transmit_thresholds(value),
-            // The EEPROM needs no reading again: nothing in it can have changed what it loads.
+            // The EEPROM is not loaded again, because its contents cannot have changed.
             reg::CTRL_EXT => {
                 if let Some(slot) = self.plain.at(offset) {
                     *slot = value & !ctrl_ext::EE_RST;
@@ -256,7 +257,7 @@ impl Nic {
         self.wire_start(now, host);
     }
 
-    /// RCTL.RST of the 82542: the receiver starts anew, the filters keep their contents.
+    /// RCTL.RST of the 82542: resets the receiver; the filters keep their contents.
     fn reset_receiver(&mut self) {
         let lost = self.rx.fifo.clear();
         self.tally.dropped.reset += lost;

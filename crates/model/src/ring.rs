@@ -1,11 +1,11 @@
-//! A ring NIC: a card known only by its pace, its rings and how it moderates interrupts.
+//! A rate-limited NIC model ("ring NIC"): rings, interrupt moderation, and a fixed time per frame.
 //!
-//! For cards whose manual is not at hand but whose behaviour is on record: it has as few registers as a driver
-//! can do with, one descriptor format, and works on one frame at a time in each direction:
-//! descriptor, data, its own work, status. A sent frame interrupts if its descriptor asks for that.
+//! It is for cards without a public manual whose behaviour is documented. It has the few registers that a
+//! driver needs, one descriptor format, and works on one frame at a time in each direction: descriptor, data,
+//! its own work, status. A sent frame interrupts if its descriptor requests it.
 //!
-//! It may have several receive queues, each with an interrupt of its own, over which it spreads frames by the hash of their flow
-//! (receive side scaling, [`rss`]), and may store headers apart from what follows them.
+//! It may have several receive queues, each with its own interrupt. It distributes frames over them by the
+//! hash of their flow (receive side scaling, [`rss`]), and may store headers in separate buffers.
 
 mod queue;
 pub mod rss;
@@ -14,49 +14,50 @@ use crate::{BurstKind, Host, Purpose};
 use queue::{Held, NEVER, Queue, Ring};
 use std::collections::VecDeque;
 
-/// Receive queues that a card can have at most.
+/// The most receive queues of a card.
 pub const QUEUES: u32 = 16;
 
 /// Registers, 32 bits each.
 pub mod reg {
-    /// From the registers of a receive queue to those of the next. Each has a cause, a mask and what begins with `RX_`;
-    /// everything else is among the first queue's only.
+    /// The distance between the registers of two receive queues. Each queue has a cause, a mask and the
+    /// registers `RX_…`; only the first has the others.
     pub const QUEUE: u32 = 0x400;
-    /// What has happened since it was last read ([`cause`](super::cause)); reading clears it.
+    /// The causes since the last read ([`cause`](super::cause)); reading clears them.
     pub const CAUSE: u32 = 0x00;
     /// The causes that assert the interrupt line.
     pub const MASK: u32 = 0x04;
-    /// Not zero: an interrupt that is taken clears its cause and its mask by itself, as messages do (MSI-X).
+    /// Not 0: a taken interrupt clears its cause and its mask, as MSI-X does.
     pub const AUTO: u32 = 0x08;
     /// Transmit ring: bus address of the first descriptor.
     pub const TX_BASE: u32 = 0x10;
-    /// Transmit ring: descriptors. Writing it empties the ring.
+    /// Transmit ring: its size in descriptors. Writing it empties the ring.
     pub const TX_SIZE: u32 = 0x14;
-    /// Transmit ring: the first descriptor that is not the card's.
+    /// Transmit ring: the first descriptor that the card does not own.
     pub const TX_TAIL: u32 = 0x18;
-    /// How long a transmit interrupt is held back, in ticks; 0: not at all.
+    /// The delay of a transmit interrupt, in ticks; 0: none.
     pub const TX_DELAY: u32 = 0x1c;
-    /// How many frames end that wait; 0: none do.
+    /// The number of frames that end this delay; 0: no number does.
     pub const TX_FRAMES: u32 = 0x20;
-    /// Receive ring, as the transmit ring's.
+    /// Receive ring, as [`TX_BASE`].
     pub const RX_BASE: u32 = 0x30;
-    /// Receive ring.
+    /// Receive ring, as [`TX_SIZE`].
     pub const RX_SIZE: u32 = 0x34;
-    /// Receive ring.
+    /// Receive ring, as [`TX_TAIL`].
     pub const RX_TAIL: u32 = 0x38;
     /// As [`TX_DELAY`].
     pub const RX_DELAY: u32 = 0x3c;
     /// As [`TX_FRAMES`].
     pub const RX_FRAMES: u32 = 0x40;
-    /// Header buffers, one after the other, for the descriptors of the receive ring: bus address of the first.
+    /// The bus address of the header buffers, which lie one after another, one for each descriptor of the
+    /// receive ring.
     pub const RX_HEADERS: u32 = 0x44;
-    /// Bytes of each; 0: headers stay with the rest of their frame.
+    /// Bytes of a header buffer; 0: headers are not split off.
     pub const RX_HEADER_BYTES: u32 = 0x48;
-    /// Not zero: frames are spread over receive queues, or else all are the first's.
+    /// Not 0: frames are distributed over the receive queues. 0: all go to the first.
     pub const RSS: u32 = 0x80;
-    /// The key of the hash, ten words: the first byte is the lowest of the first.
+    /// The key of the hash, ten words; the first byte is the lowest of the first word.
     pub const RSS_KEY: u32 = 0x100;
-    /// The queue of each value of the hash's low seven bits: four to a word, the first in the lowest byte.
+    /// The queue for each value of the hash's low seven bits: four in a word, the first in the lowest byte.
     pub const RSS_TABLE: u32 = 0x180;
 }
 
@@ -68,7 +69,7 @@ pub mod cause {
     pub const RECEIVED: u32 = 1 << 1;
 }
 
-/// A descriptor: the address of the buffer in its first word; these bits in its second.
+/// A descriptor: the address of the buffer in the first word, these bits in the second.
 pub mod descriptor {
     /// Its size in bytes.
     pub const BYTES: usize = 16;
@@ -76,67 +77,68 @@ pub mod descriptor {
     pub const LENGTH: u64 = 0xffff;
     /// Transmit: interrupt when this frame has been sent.
     pub const INTERRUPT: u64 = 1 << 16;
-    /// The card has done with it.
+    /// The card is done with it.
     pub const DONE: u64 = 1 << 17;
-    /// Receive: where in the word the bytes of a header begin that lies in a buffer of its own, 16 bits; 0: it does not.
+    /// Receive: the position of the 16-bit length of a split header; the length is 0 if the header is not
+    /// split off.
     pub const HEADER_SHIFT: u32 = 32;
 }
 
-/// What the timer that holds interrupts back counts from.
+/// How the timer that delays interrupts runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Timer {
-    /// It never stops: whatever has happened is told when it next expires.
+    /// It runs all the time; events are reported when it next expires.
     FreeRunning,
-    /// The first frame that has not been told of starts it.
+    /// The first unreported frame starts it.
     FirstFrame,
 }
 
-/// What distinguishes one such card from another.
+/// The parameters of such a card.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Params {
-    /// The card's own work on a frame that it sends, beside its use of the bus, in ps.
+    /// The card's own work on a sent frame, without bus time, in ps.
     pub tx_engine_ps: u64,
-    /// The same for one that it receives.
+    /// The card's own work on a received frame, without bus time, in ps.
     pub rx_engine_ps: u64,
-    /// Bytes of its receive FIFO.
+    /// The size of the receive FIFO, in bytes.
     pub rx_fifo_bytes: u32,
-    /// Receive queues, 1 to [`QUEUES`]. With several a frame whose queue has no descriptor is dropped when its turn comes: it
-    /// would hold up the others.
+    /// Receive queues, 1 to [`QUEUES`]. With several, a frame whose queue has no descriptor is dropped when
+    /// its turn comes, because it would block the others.
     pub rx_queues: u32,
-    /// Receive descriptors that it fetches at once, if there are so many.
+    /// The most receive descriptors in one fetch.
     pub rx_fetch: u32,
-    /// A tick of the timer that holds interrupts back, in ps.
+    /// A tick of the timer that delays interrupts, in ps.
     pub tick_ps: u64,
-    /// What that timer counts from.
+    /// How that timer runs.
     pub timer: Timer,
-    /// The time of a byte on the wire, in ps: 8000 at a gigabit a second.
+    /// The time of a byte on the wire, in ps: 8000 at 1 Gb/s.
     pub wire_byte_ps: u64,
 }
 
-/// Where frames went, and what the transmitter did.
+/// The account of frames, and the transmitter's idle time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Frames that left.
     pub transmitted: u64,
     /// Descriptors that could not be sent.
     pub tx_discarded: u64,
-    /// Time in which the card had nothing to send and nothing on its wire, up to its last frame, in ps.
+    /// Time with nothing to send and nothing on the wire, up to the last frame, in ps.
     pub tx_idle_ps: u64,
     /// Frames that arrived.
     pub arrived: u64,
     /// Of these, stored in memory.
     pub to_host: u64,
-    /// Dropped while there were descriptors: the card or the bus was too slow.
+    /// Dropped although there were descriptors: the card or the bus was too slow.
     pub dropped_engine: u64,
-    /// Dropped while there were none: the driver was too slow.
+    /// Dropped without descriptors: the driver was too slow.
     pub dropped_no_descriptor: u64,
-    /// Dropped because it fitted no buffer, or lay where no memory is.
+    /// Dropped because the frame did not fit its buffer, or the buffer was outside memory.
     pub dropped_other: u64,
     /// In the FIFO now.
     pub in_fifo: u64,
-    /// Time in which it was at work on a received frame, waiting for the bus among it, in ps.
+    /// Time spent on received frames, waits for the bus included, in ps.
     pub rx_busy_ps: u64,
 }
 
@@ -148,20 +150,20 @@ impl Tally {
     }
 }
 
-/// The longest frame that it takes, without FCS.
+/// The longest frame in bytes, without FCS.
 const FRAME_BYTES: usize = 9018;
 /// Preamble, FCS and gap.
 const AROUND_BYTES: u64 = 24;
 /// The shortest frame without FCS.
 const LEAST_BYTES: u64 = 60;
 
-/// What one direction is at.
+/// The state of one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Idle,
-    /// Takes the next frame up.
+    /// Starts the next frame.
     Start,
-    /// Is done with the frame whose descriptor's second word this is.
+    /// Finishes the frame with this second descriptor word.
     Finish {
         word: u64,
         good: bool,
@@ -184,10 +186,10 @@ pub struct RingNic {
     tx_at_ps: u64,
     tx_held: Held,
     tx_frame: Vec<u8>,
-    /// When the wire has carried all that was sent.
+    /// When the wire is free, in ps.
     wire_free_ps: u64,
     queues: Vec<Queue>,
-    /// How frames are spread over them, if they are.
+    /// The distribution of frames over the queues.
     spread: rss::Spread,
     rx_step: Step,
     rx_at_ps: u64,
@@ -199,7 +201,7 @@ pub struct RingNic {
 }
 
 impl RingNic {
-    /// A card as after a reset.
+    /// A card in its state after reset.
     pub fn new(params: Params) -> Self {
         let queues = params.rx_queues.clamp(1, QUEUES) as usize;
         Self {
@@ -222,7 +224,7 @@ impl RingNic {
         }
     }
 
-    /// What became of frames.
+    /// The account of frames.
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
@@ -233,33 +235,33 @@ impl RingNic {
         self.tally.tx_idle_ps + since
     }
 
-    /// When it does something by itself next.
+    /// The time of the next event, in ps.
     pub fn next_event_ps(&self) -> u64 {
         self.tx_at_ps.min(self.rx_at_ps).min(self.tx_held.due_ps).min(self.rx_held_due_ps())
     }
 
-    /// When the next interrupt of a receive queue is due that is held back.
+    /// When the next delayed interrupt of a receive queue is due, in ps.
     fn rx_held_due_ps(&self) -> u64 {
         self.queues.iter().map(|queue| queue.held.due_ps).min().unwrap_or(NEVER)
     }
 
-    /// When it writes a descriptor next.
+    /// The time of the next descriptor write, in ps.
     pub fn next_write_back_ps(&self) -> u64 {
         let finish = |step, at| if matches!(step, Step::Finish { .. }) { at } else { NEVER };
         finish(self.tx_step, self.tx_at_ps).min(finish(self.rx_step, self.rx_at_ps))
     }
 
-    /// Whether it asserts the interrupt of the receive queue `number`; the first is also that of transmit.
+    /// Whether the interrupt of receive queue `number` is asserted; the first is also that of transmit.
     pub fn interrupt_line(&self, number: usize) -> bool {
         self.queues.get(number).is_some_and(|queue| queue.cause & queue.mask != 0)
     }
 
-    /// Whether it could without another register write.
+    /// Whether the interrupt of receive queue `number` can be asserted without another register write.
     pub fn interrupt_enabled(&self, number: usize) -> bool {
         self.queues.get(number).is_some_and(|queue| queue.mask != 0)
     }
 
-    /// Whether it could assert any.
+    /// Whether any interrupt can be asserted without another register write.
     pub fn interrupts_enabled(&self) -> bool {
         self.queues.iter().any(|queue| queue.mask != 0)
     }
@@ -276,7 +278,7 @@ impl RingNic {
         offset == reg::TX_TAIL || offset % reg::QUEUE == reg::RX_TAIL
     }
 
-    /// The queue that a register belongs to, and the register as the first queue has it.
+    /// The queue of a register, and the offset of that register in the first queue.
     fn queue_of(&mut self, offset: u32) -> Option<(&mut Queue, u32)> {
         Some((self.queues.get_mut((offset / reg::QUEUE) as usize)?, offset % reg::QUEUE))
     }
@@ -360,7 +362,7 @@ impl RingNic {
         }
     }
 
-    /// The receiver begins if it waits and there are a frame and a descriptor.
+    /// Starts an idle receiver if there are a frame and a descriptor.
     fn take_up(&mut self, now: u64) {
         if self.rx_step != Step::Idle {
             return;
@@ -378,7 +380,7 @@ impl RingNic {
         }
     }
 
-    /// The first frame of the FIFO leaves it.
+    /// Removes the first frame from the FIFO.
     fn forget_first(&mut self) {
         if let Some(Waiting { frame, .. }) = self.fifo.pop_front() {
             self.fifo_bytes -= frame.len() as u32;
@@ -387,7 +389,7 @@ impl RingNic {
         }
     }
 
-    /// Everything happens that happens until `until_ps`.
+    /// Runs all events until `until_ps`.
     pub fn run<H: Host>(&mut self, until_ps: u64, host: &mut H) {
         loop {
             let next = self.next_event_ps();

@@ -23,8 +23,8 @@ pub(crate) struct Segmentation {
 }
 
 impl Segmentation {
-    /// `None` if the context makes no sense: no payload, no segment size, or a segment of more
-    /// than `longest` bytes.
+    /// `None` if the context is invalid: no payload, no segment size, or a segment of more than `longest`
+    /// bytes.
     pub(crate) fn new(context: TxContext, longest: usize) -> Option<Self> {
         let segment = usize::from(context.hdrlen) + usize::from(context.mss);
         if context.mss == 0 || context.paylen == 0 || segment > longest {
@@ -37,17 +37,17 @@ impl Segmentation {
         usize::from(self.context.hdrlen)
     }
 
-    /// Bytes of the segment in work, header and payload.
+    /// Bytes of the current segment, header and payload.
     fn target(&self) -> usize {
         self.header_bytes() + self.left.min(u32::from(self.context.mss)) as usize
     }
 
-    /// How many bytes the segment wants, given that it has `held`.
+    /// How many more bytes the segment needs when it has `held`.
     pub(crate) fn wants(&self, held: usize) -> u32 {
         self.target().saturating_sub(held) as u32
     }
 
-    /// Remembers the header once it is all there; whether it is.
+    /// Copies the header once it is complete. Returns whether it is.
     pub(crate) fn take_header(&mut self, packet: &[u8]) -> bool {
         if !self.header_known
             && let Some(header) = packet.get(..self.header_bytes())
@@ -58,12 +58,12 @@ impl Segmentation {
         self.header_known
     }
 
-    /// Whether a segment of `len` bytes is whole.
+    /// Whether a segment of `len` bytes is complete.
     pub(crate) fn complete(&self, len: usize) -> bool {
         len >= self.target()
     }
 
-    /// Whether the segment in work is the last.
+    /// Whether the current segment is the last.
     pub(crate) fn is_last(&self) -> bool {
         self.left <= u32::from(self.context.mss)
     }
@@ -98,7 +98,8 @@ impl Segmentation {
             let id = get(packet, ip + 4).wrapping_add(self.sent as u16);
             set(packet, ip + 4, id);
         } else {
-            // The manual forgets the IPv6 header's own 40 bytes (SDM 3.5.9.1); the field cannot mean that.
+            // The manual does not subtract the IPv6 header's own 40 bytes (SDM 3.5.9.1), but the field
+            // excludes them.
             set(packet, ip + 4, len.saturating_sub(ip + IPV6_HEADER_BYTES) as u16);
         }
         if c.cmd & tx_cmd::TCP != 0 {

@@ -1,16 +1,16 @@
-//! Where every frame went, counted by the model itself.
+//! The account of every frame, kept by the model itself.
 //!
-//! The statistics registers (SDM 13.7) are what the *driver* may know; the tally is what really
-//! happened. At every instant `arrived = to_host + dropped.total() + in_fifo`.
+//! The statistics registers (SDM 13.7) are what the *driver* can read; the tally is what happened. At every
+//! instant `arrived = to_host + dropped.total() + in_fifo`.
 
-/// Frames that arrived and were not stored in host memory, by the place where they ended.
+/// Frames that arrived and were not stored in host memory, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
     /// The receive FIFO was full while descriptors were available: the engine or the bus is the limit.
     pub fifo_engine: u64,
     /// The receive FIFO was full while the engine waited for descriptors: the driver is the limit.
     pub fifo_no_descriptor: u64,
-    /// The address or VLAN filters did not let the frame pass.
+    /// The address or VLAN filters rejected the frame.
     pub filtered: u64,
     /// The frame check sequence was wrong.
     pub bad_fcs: u64,
@@ -18,18 +18,18 @@ pub struct Dropped {
     pub too_long: u64,
     /// Shorter than 64 bytes with FCS (SDM 13.7.34).
     pub too_short: u64,
-    /// A PAUSE frame that the card obeyed and kept (RCTL.DPF, SDM 8.7.4).
+    /// A PAUSE frame that the card obeyed and discarded (RCTL.DPF, SDM 8.7.4).
     pub flow_control: u64,
     /// The receiver was not enabled or the link was down.
     pub disabled: u64,
-    /// The frame was in the card when it was reset, or when its ring was taken away.
+    /// The frame was in the card when it was reset, or when its ring was replaced.
     pub reset: u64,
-    /// A buffer lay where there is no memory (master abort).
+    /// A buffer was outside memory (master abort).
     pub no_memory: u64,
 }
 
 impl Dropped {
-    /// All of them.
+    /// The sum of all reasons.
     pub fn total(&self) -> u64 {
         self.fifo_engine
             + self.fifo_no_descriptor
@@ -44,7 +44,7 @@ impl Dropped {
     }
 }
 
-/// What the card did.
+/// Counters of everything that the card did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Frames whose last bit arrived, from the wire or looped back.
@@ -53,17 +53,17 @@ pub struct Tally {
     pub looped: u64,
     /// Frames whose last byte was stored in host memory (the descriptor may still be unwritten).
     pub to_host: u64,
-    /// Frames that were not.
+    /// Frames that were dropped.
     pub dropped: Dropped,
-    /// Frames in the receive FIFO now, with the one being transferred.
+    /// Frames in the receive FIFO now, including the one in transfer.
     pub in_fifo: u64,
     /// The most bytes that the receive FIFO ever held.
     pub fifo_peak_bytes: u32,
     /// Frames whose last bit left, to the wire or looped back.
     pub transmitted: u64,
-    /// Frames wholly in the transmit FIFO or on the wire now.
+    /// Complete frames in the transmit FIFO or on the wire now.
     pub tx_in_flight: u64,
-    /// Frames to send that were given up: malformed, unreadable, too long, or lost in a reset.
+    /// Frames to send that were discarded: malformed, unreadable, too long, or lost in a reset.
     pub tx_discarded: u64,
     /// Time the wire was busy sending, gaps included, in ps.
     pub wire_busy_ps: u64,
@@ -71,18 +71,18 @@ pub struct Tally {
     pub wire_idle_with_work_ps: u64,
     /// Time the enabled transmitter's wire was idle because it had nothing to send, in ps.
     pub wire_idle_without_work_ps: u64,
-    /// How often the interrupt line was raised.
+    /// How often the interrupt line rose.
     pub interrupts: u64,
     /// Bursts that fetched receive descriptors.
     pub rx_fetches: u64,
-    /// Fetches of receive descriptors, of one burst or several, that brought fewer than there was room for, because the
-    /// tail was reached.
+    /// Fetches of receive descriptors, of one or several bursts, that the tail cut short.
     pub rx_fetches_cut: u64,
     /// Bursts that wrote receive descriptors back.
     pub rx_write_backs: u64,
-    /// Frames that arrived while there was no free receive descriptor (RNBC, SDM 13.7.22): they wait in the FIFO.
+    /// Frames that arrived without a free receive descriptor and wait in the FIFO (RNBC, SDM 13.7.22).
     pub rx_no_buffer: u64,
-    /// Time the enabled receiver had no free descriptor, from the last one taken to the tail write that brought more, in ps.
+    /// Time without a free receive descriptor, from the last one taken to the tail write that added more, in
+    /// ps.
     pub rx_dry_ps: u64,
     /// The longest such time, in ps.
     pub rx_dry_longest_ps: u64,

@@ -1,4 +1,4 @@
-//! The transmit engine: descriptors fetched, data read, frames built (SDM 3.3, 3.4.1).
+//! The transmit engine: fetches descriptors and reads their data (SDM 3.3, 3.4.1).
 
 use crate::deadlines::Source;
 use crate::fifo::FrameFifo;
@@ -11,14 +11,14 @@ use kpps_datasheet::bit::{cause, dctl, tctl};
 use kpps_datasheet::desc::{DATA_MAX_BYTES, Tx, TxContext, TxLegacy, tx_cmd};
 
 impl Nic {
-    /// Lets the engine do what it can now.
+    /// Runs the engine as far as possible now.
     pub(crate) fn tx_engine<H: Host>(&mut self, now: u64, host: &mut H) {
         self.tx_engine_steps(now, host);
         self.note_work(now);
     }
 
     fn tx_engine_steps<H: Host>(&mut self, now: u64, host: &mut H) {
-        // Bounded: every turn uses up a descriptor that is on chip, or returns.
+        // Bounded: each turn consumes a descriptor on chip, or returns.
         loop {
             if self.tx.control & tctl::EN == 0 || self.deadlines.pending(Source::TxData) {
                 return;
@@ -49,7 +49,7 @@ impl Nic {
         let kind = if self.params.chip.has_checksum_offload() {
             Tx::unpack(words)
         } else {
-            // The 82542 knows one format.
+            // The 82542 has only this format.
             Ok(Tx::Legacy(TxLegacy::unpack(words)))
         };
         let (data, options) = match kind {
@@ -83,7 +83,7 @@ impl Nic {
                 }
                 (data, Options { css: d.css, legacy: true, ..Options::default() })
             }
-            // A type that is reserved: used up without effect.
+            // A reserved type is consumed without effect.
             Err(_) => {
                 self.tx_finish_descriptor(now, host);
                 return true;
@@ -105,8 +105,8 @@ impl Nic {
         self.tx.engine_free_ps = now + self.params.tx_context_ps;
     }
 
-    /// Works on the descriptor in hand: starts a burst, or ends the descriptor. `false`: the
-    /// engine has to wait.
+    /// Processes the current descriptor: starts a burst, or ends the descriptor. `false`: the engine has to
+    /// wait.
     fn tx_read<H: Host>(&mut self, now: u64, host: &mut H) -> bool {
         let Some(mut data) = self.tx.data else { return false };
         let left = data.length - data.read;
@@ -119,7 +119,7 @@ impl Nic {
         let n = match &self.tx.segmentation {
             None => left,
             Some(s) => match s.wants(held) {
-                // All of the payload is sent; what more there is goes nowhere.
+                // The whole payload is sent; further data is ignored.
                 0 => {
                     self.tx_end_descriptor(now, data, host);
                     return true;
@@ -134,7 +134,7 @@ impl Nic {
             return true;
         }
         if cost > self.tx.capacity - self.tx.fifo.used().min(self.tx.capacity) {
-            // Room comes when a frame leaves (SDM 13.4.45).
+            // A frame that leaves makes room (SDM 13.4.45).
             return false;
         }
         data.burst = n;
@@ -169,7 +169,7 @@ impl Nic {
         self.prefetch(now, host);
     }
 
-    /// The descriptor's data is all read, or not wanted.
+    /// The data of the descriptor is read, or not needed.
     fn tx_end_descriptor<H: Host>(&mut self, now: u64, data: Data, host: &mut H) {
         self.tx.data = None;
         if data.cmd & tx_cmd::EOP != 0 {
@@ -178,7 +178,7 @@ impl Nic {
         self.tx_finish_descriptor(now, host);
     }
 
-    /// A descriptor is processed: head moves on, a report may be due.
+    /// Ends a descriptor: head advances, and a report may be due.
     fn tx_finish_descriptor<H: Host>(&mut self, now: u64, host: &mut H) {
         let word = self.tx.queue.in_work();
         let slot = (self.tx.queue.done_mark() % u64::from(crate::queue::ON_CHIP)) as usize;
@@ -251,7 +251,7 @@ impl Nic {
         }
     }
 
-    /// Transmit ring set-up: forgets what is on chip and under way.
+    /// Sets up the transmit ring; drops descriptors on chip and transfers in progress.
     pub(crate) fn set_transmit_ring(&mut self, now: u64, set: impl FnOnce(&mut Queue)) {
         set(&mut self.tx.queue);
         for source in [Source::TxFetch, Source::TxWriteBack, Source::TxData] {

@@ -1,4 +1,4 @@
-//! Reports of transmit descriptors and the timers that delay their interrupt (SDM 3.4.2, 3.4.3).
+//! Reports of transmit descriptors (SDM 3.4.2, 3.4.3). `interrupt_delay.rs` has the timers.
 
 use crate::deadlines::Source;
 use crate::host::{BurstKind, Purpose};
@@ -11,13 +11,13 @@ use kpps_datasheet::desc::{TX_DD, TX_EOP, TX_IDE, TX_RS, tx_cmd};
 const STATUS_BYTE: u64 = 12;
 
 impl Nic {
-    /// The bits that together ask for a report when the frame has left; 0 if the chip has no such thing.
+    /// The bits that request a report after the frame has left; 0 if the chip has no RPS.
     #[inline]
     fn rps_bits(&self) -> u64 {
         if self.params.report_packet_sent { u64::from(tx_cmd::RPS) << 24 | TX_EOP } else { 0 }
     }
 
-    /// Whether a descriptor is to be reported only when its frame has left.
+    /// Whether a descriptor is reported only after its frame has left.
     #[inline]
     pub(crate) fn reports_sent(&self, word: u64) -> bool {
         let bits = self.rps_bits();
@@ -38,7 +38,7 @@ impl Nic {
             let Some(oldest) = self.tx.queue.oldest_unwritten() else { return };
             let slot = (self.tx.queue.written_mark() % u64::from(ON_CHIP)) as usize;
             if oldest & TX_RS == 0 && !self.reports_sent(oldest) {
-                // Nobody asked: descriptors accumulate from the first with RS on (SDM 13.4.43).
+                // No report was requested: descriptors accumulate from the first with RS on (SDM 13.4.43).
                 self.tx.queue.retire();
                 continue;
             }
@@ -66,7 +66,7 @@ impl Nic {
         }
     }
 
-    /// Of the oldest `n` descriptors, those before the first that waits for its frame to leave.
+    /// The number of the oldest `n` descriptors before the first that waits for its frame to leave.
     fn sent_before_report(&self, n: u32) -> u32 {
         let first = self.tx.queue.written_mark();
         let waits = |i: &u32| {

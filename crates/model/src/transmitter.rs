@@ -1,6 +1,7 @@
 //! The state of the transmitter: its registers, its ring and FIFO, and the packet in work.
 //!
-//! `transmit.rs` reads descriptors and data, `packet.rs` makes frames of them, `transmit_report.rs` reports them.
+//! `transmit.rs` reads descriptors and data, `packet.rs` makes frames of them, `transmit_report.rs` reports
+//! them.
 
 use crate::fifo::FrameFifo;
 use crate::frame::VLAN_BYTES;
@@ -8,11 +9,11 @@ use crate::queue::Queue;
 use crate::segment::Segmentation;
 use kpps_datasheet::desc::TxContext;
 
-/// The longest frame that is built, without FCS: what the manual lets a descriptor hold (SDM
-/// 3.3.3), and no more than the receiving end takes.
+/// The longest frame in bytes, without FCS: the most that a descriptor may hold (SDM 3.3.3), and at most what
+/// a receiver accepts.
 pub(crate) const LONGEST_BYTES: usize = 16288;
 
-/// How the checksums of a packet are made, from its first descriptor.
+/// The options of a packet, from its first descriptor.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Options {
     /// [`popts`] bits, of a data descriptor.
@@ -26,16 +27,16 @@ pub(crate) struct Options {
     pub(crate) ifcs: bool,
 }
 
-/// A data descriptor in work: legacy or extended.
+/// The current data descriptor, legacy or extended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Data {
     pub(crate) buffer: u64,
     pub(crate) length: u32,
-    /// Bytes of it already read.
+    /// Bytes already read.
     pub(crate) read: u32,
     pub(crate) cmd: u8,
     pub(crate) special: u16,
-    /// Bytes of the burst under way; 0 = none.
+    /// Bytes of the burst in progress; 0: none.
     pub(crate) burst: u32,
 }
 
@@ -58,11 +59,11 @@ pub(crate) struct Transmit {
     /// The engine may not start a descriptor before this.
     pub(crate) engine_free_ps: u64,
     pub(crate) data: Option<Data>,
-    /// The packet being put together.
+    /// The packet in work.
     pub(crate) packet: Vec<u8>,
     pub(crate) in_packet: bool,
     pub(crate) options: Options,
-    /// The packet is given up; its descriptors are used up without reading.
+    /// The packet is discarded; its descriptors are consumed without reading data.
     pub(crate) discard: bool,
     /// The contexts of SDM 3.3.5.
     pub(crate) checksum_context: TxContext,
@@ -72,9 +73,9 @@ pub(crate) struct Transmit {
     pub(crate) insert: Option<u8>,
     /// For each on-chip descriptor, how many frames must have left before it may be reported (RPS).
     pub(crate) report_after: [u64; crate::queue::ON_CHIP as usize],
-    /// A report waits for a frame to leave.
+    /// A report waits for its frame to leave.
     pub(crate) reports_wait: bool,
-    /// Frames that have gone into the FIFO, since power-up.
+    /// Frames put into the FIFO since power-up.
     pub(crate) built: u64,
     /// Expiry of TIDV or TADV: write back all, then TXDW.
     pub(crate) flush_mark: u64,
@@ -117,7 +118,7 @@ impl Transmit {
         }
     }
 
-    /// Back to the state after power-up; returns how many frames were lost.
+    /// Returns to the state after power-up. Returns the number of lost frames.
     pub(crate) fn reset(&mut self, capacity: u32, gap: u32, left: u64) -> u64 {
         let lost = self.fifo.clear();
         let fifo = core::mem::replace(&mut self.fifo, FrameFifo::empty());
@@ -127,7 +128,7 @@ impl Transmit {
         lost
     }
 
-    /// A descriptor is in work.
+    /// Whether a descriptor is in work.
     pub(crate) fn mid_descriptor(&self) -> bool {
         self.data.is_some()
     }

@@ -1,4 +1,4 @@
-//! From the transmit FIFO to the wire (SDM 13.4.33, 13.4.34).
+//! Transmission from the FIFO to the wire (SDM 13.4.33, 13.4.34).
 
 use crate::deadlines::Source;
 use crate::filter::{Cast, cast};
@@ -9,17 +9,17 @@ use kpps_datasheet::stat;
 
 /// Preamble and start-of-frame delimiter, in bytes.
 const PREAMBLE_BYTES: u64 = 8;
-/// The shortest frame on the wire, without FCS: a shorter one is followed by symbols up to the
+/// The shortest frame on the wire, in bytes without FCS. A shorter one is followed by symbols up to the
 /// collision distance (SDM 13.4.33, COLD).
 pub(crate) const LEAST_BYTES: u64 = 60;
 
-/// What the transmit FIFO remembers of a frame.
+/// Flags of a frame in the transmit FIFO.
 pub(crate) mod tag {
     /// Software supplied a wrong FCS.
     pub(crate) const BAD_FCS: u32 = 1 << 0;
 }
 
-/// What is on the wire.
+/// The frame on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sending {
     Nothing,
@@ -33,11 +33,11 @@ enum Sending {
 #[derive(Clone, Debug)]
 pub(crate) struct Wire {
     sending: Sending,
-    /// The next frame may start no earlier: the gap has passed.
+    /// The earliest start of the next frame, after the gap, in ps.
     free_ps: u64,
-    /// Up to here busy and idle time have been counted.
+    /// Busy and idle time have been counted up to here, in ps.
     counted_ps: u64,
-    /// Since then: whether the transmitter had something to do.
+    /// Whether the transmitter has had something to do since then.
     work: bool,
     /// Frames from the FIFO that have left, since power-up.
     pub(crate) left: u64,
@@ -48,7 +48,7 @@ impl Wire {
         Self { sending: Sending::Nothing, free_ps: 0, counted_ps: 0, work: false, left: 0 }
     }
 
-    /// Whatever is on the wire is cut off.
+    /// Cuts off the frame on the wire.
     pub(crate) fn cut(&mut self) {
         self.sending = Sending::Nothing;
     }
@@ -92,7 +92,7 @@ impl Nic {
         self.deadlines.set(Source::Wire, end);
     }
 
-    /// The last bit of what is on the wire has left.
+    /// The last bit of the frame on the wire has left.
     pub(crate) fn wire_done<H: Host>(&mut self, now: u64, host: &mut H) {
         match core::mem::replace(&mut self.wire.sending, Sending::Nothing) {
             Sending::Nothing => return,
@@ -135,7 +135,7 @@ impl Nic {
         }
         self.tally.transmitted += 1;
         if self.loopback() {
-            // The receiver needs the whole card; the FIFO steps aside meanwhile.
+            // The receiver borrows the whole card; the FIFO is moved out meanwhile.
             let fifo = core::mem::replace(&mut self.tx.fifo, crate::fifo::FrameFifo::empty());
             self.loop_back(now, fifo.bytes(entry.range()), good, host);
             self.tx.fifo = fifo;
@@ -170,7 +170,7 @@ impl Nic {
         }
     }
 
-    /// Takes note of whether the transmitter has something to do from now on.
+    /// Notes whether the transmitter has something to do from now on.
     #[inline]
     pub(crate) fn note_work(&mut self, now: u64) {
         let work = self.tx.queue.has_untaken() || self.tx.mid_descriptor() || !self.tx.fifo.is_empty();

@@ -1,4 +1,4 @@
-//! Once made, the card allocates nothing, whatever passes through it.
+//! After construction the card allocates nothing.
 
 use kpps_datasheet::bit::{ctrl, rctl, tctl};
 use kpps_datasheet::desc::{TxContext, TxData, popts, tx_cmd};
@@ -7,11 +7,11 @@ use kpps_model::{BurstKind, Host, Nic, Params, Purpose};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// The system's allocator, counting.
+/// The system's allocator with a counter.
 struct Counting;
 
 thread_local! {
-    /// Calls of this thread: the test harness has others.
+    /// Calls of this thread only; the test harness has other threads.
     static CALLS: Cell<u64> = const { Cell::new(0) };
 }
 

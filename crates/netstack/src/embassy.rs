@@ -59,8 +59,8 @@ pub struct Nic<'s, P: Platform, S: BufferSource> {
 impl<'s, P: Platform, S: BufferSource> Nic<'s, P, S> {
     /// Takes a probed device over. The second half belongs into the interrupt handler.
     ///
-    /// The pool behind the device should have [`buffers_needed`](crate::buffers_needed) buffers; with fewer it has to
-    /// wait for some now and then.
+    /// The pool behind the device should have [`buffers_needed`](crate::buffers_needed) buffers; with fewer
+    /// it has to wait for some now and then.
     pub fn new(device: Device<P, S>, offload: Offload, signal: &'s Signal) -> (Self, Interrupt<'s, P::Regs>) {
         let control = &device.control;
         let interrupt = Interrupt::new(control.platform().registers(), control.chip(), signal);

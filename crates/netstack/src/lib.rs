@@ -1,11 +1,12 @@
-//! e1000 cards under the network stack of an end station: one frame at a time for the stack, bursts for the card.
+//! e1000 cards under the network stack of an end station: one frame at a time for the stack, bursts for the
+//! card.
 //!
-//! Small stacks ask for one frame, answer it, and ask for the next. An [`Endpoint`] takes received frames out of the
-//! ring in bursts and hands them out one by one, in the buffers that the card filled. It lends driver buffers to
-//! write frames into, and announces all of them with one tail write ([`Endpoint::flush`]).
+//! Small stacks ask for one frame, answer it, and ask for the next. An [`Endpoint`] takes received frames out
+//! of the ring in bursts and hands them out one by one, in the buffers that the card filled. It lends driver
+//! buffers to write frames into, and announces all of them with one tail write ([`Endpoint::flush`]).
 //!
-//! The card computes checksums where it can ([`Offload`]). A received frame that the card did not check, or calls
-//! bad, is checked in software. A stack that leaves checking to the card never sees an unchecked frame.
+//! The card computes checksums where it can ([`Offload`]). A received frame that the card did not check, or
+//! calls bad, is checked in software. A stack that leaves checking to the card never sees an unchecked frame.
 //!
 //! Nothing on the packet path allocates, waits or reads a register. The crate is `no_std`.
 //!

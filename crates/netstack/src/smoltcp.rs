@@ -41,8 +41,8 @@ pub struct Nic<P: Platform, S: BufferSource> {
 impl<P: Platform, S: BufferSource> Nic<P, S> {
     /// Takes a probed device over.
     ///
-    /// The pool behind the device should have [`buffers_needed`](crate::buffers_needed) buffers; with fewer it has to
-    /// wait for some now and then.
+    /// The pool behind the device should have [`buffers_needed`](crate::buffers_needed) buffers; with fewer
+    /// it has to wait for some now and then.
     pub fn new(device: Device<P, S>, offload: Offload) -> Self {
         #[cfg_attr(not(feature = "segmentation"), expect(unused_mut))]
         let mut endpoint = Endpoint::new(device, offload);

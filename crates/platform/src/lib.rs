@@ -79,6 +79,14 @@ pub struct DmaSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory;
 
+impl core::fmt::Display for OutOfMemory {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("no suitable memory is left")
+    }
+}
+
+impl core::error::Error for OutOfMemory {}
+
 /// A place where a driver can run.
 pub trait Platform {
     /// The device's registers.
@@ -125,7 +133,8 @@ pub trait Buffer {
     fn sync_for_device(&self, len: usize) {
         let _ = len;
     }
-    /// Copies the first `len` bytes of another buffer into this one; `false`, with nothing changed, if either is shorter.
+    /// Copies the first `len` bytes of another buffer into this one; `false`, with nothing changed, if either
+    /// is shorter.
     fn copy_from(&mut self, other: &Self, len: usize) -> bool
     where
         Self: Sized,

@@ -1,8 +1,9 @@
 //! ARP (RFC 826): Click's `ARPResponder` and `ARPQuerier`.
 //!
-//! A neighbour can be configured. Otherwise it is *known* after it has spoken, *stale* some time later, when it is used on but asked for, and
-//! forgotten when it does not answer. Packets to one that is not known wait; both the number of neighbours and of
-//! packets that wait are bounded, so that a scan of a network cannot take all buffers.
+//! A neighbour can be configured. Otherwise it is *known* after it has spoken, *stale* some time later, when
+//! it is used on but asked for, and forgotten when it does not answer. Packets to one that is not known wait;
+//! both the number of neighbours and of packets that wait are bounded, so that a scan of a network cannot
+//! take all buffers.
 
 use super::{ETHERNET, Origin, lookup::Hop};
 use foldhash::fast::RandomState;
@@ -189,8 +190,8 @@ impl<F> Arp<F> {
         }
     }
 
-    /// Lets a packet wait for a neighbour that is not known. Says whether to ask for it, and which packet has to go
-    /// for this one. The packet comes back if too many neighbours are waited for.
+    /// Lets a packet wait for a neighbour that is not known. Says whether to ask for it, and which packet has
+    /// to go for this one. The packet comes back if too many neighbours are waited for.
     pub(super) fn hold(
         &mut self,
         hop: Hop,
@@ -222,8 +223,8 @@ impl<F> Arp<F> {
         self.entries.len() < NEIGHBOURS
     }
 
-    /// Learns who a neighbour is and returns what waited for it. One that nobody wanted is remembered only if it
-    /// spoke to us (RFC 826).
+    /// Learns who a neighbour is and returns what waited for it. One that nobody wanted is remembered only if
+    /// it spoke to us (RFC 826).
     pub(super) fn learn(
         &mut self,
         address: Ipv4Addr,

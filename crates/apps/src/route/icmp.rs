@@ -83,7 +83,8 @@ impl ErrorFrame {
     }
 }
 
-/// The error about the packet in `frame`, and to whom it goes; `None` if there must be none (RFC 1812 4.3.2.7).
+/// The error about the packet in `frame`, and to whom it goes; `None` if there must be none (RFC 1812
+/// 4.3.2.7).
 pub(super) fn error(from: Ipv4Addr, trouble: Trouble, frame: &[u8]) -> Option<(ErrorFrame, Ipv4Addr)> {
     let eth = ethernet::Frame::new_checked(frame).ok()?;
     let packet = ipv4::Packet::new_checked(eth.payload()).ok()?;

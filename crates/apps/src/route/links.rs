@@ -40,8 +40,8 @@ impl Links {
     }
 }
 
-/// Gives a frame the tag of a VLAN, or takes its tag away. A tag of its own is replaced: its priority ends at the router.
-/// `false`, and nothing changed, if the frame has no room for a tag.
+/// Gives a frame the tag of a VLAN, or takes its tag away. A tag of its own is replaced: its priority ends at
+/// the router. `false`, and nothing changed, if the frame has no room for a tag.
 #[inline]
 pub(super) fn tag<F: Resize>(frame: &mut F, vlan: Option<u16>) -> bool {
     let length = frame.as_ref().len();

@@ -1,10 +1,10 @@
-//! The IPv4 router (RFC 1812, without options, fragmentation, redirects and routing protocols), between ports and the
-//! VLANs on them.
+//! The IPv4 router (RFC 1812, without options, fragmentation, redirects and routing protocols), between ports
+//! and the VLANs on them.
 //!
-//! Composed as Click's router is: `Classifier` → `CheckIPHeader` → `RadixIPLookup` → `DecIPTTL` → `ARPQuerier`, with
-//! `ARPResponder`, `ICMPPingResponder` and `ICMPError` beside them. IP options are passed on unread. A packet that is
-//! longer than the way on allows is not cut up: it ends here, with an ICMP error. With [`Nat`] it translates addresses
-//! between `RadixIPLookup` and `DecIPTTL`.
+//! Composed as Click's router is: `Classifier` → `CheckIPHeader` → `RadixIPLookup` → `DecIPTTL` →
+//! `ARPQuerier`, with `ARPResponder`, `ICMPPingResponder` and `ICMPError` beside them. IP options are passed
+//! on unread. A packet that is longer than the way on allows is not cut up: it ends here, with an ICMP error.
+//! With [`Nat`] it translates addresses between `RadixIPLookup` and `DecIPTTL`.
 
 mod arp;
 mod check;
@@ -35,7 +35,8 @@ const ETHERNET: usize = ethernet::HEADER_BYTES;
 pub struct Interface {
     /// The port.
     pub port: usize,
-    /// The VLAN whose frames it has, 1 to 4094; `None` for frames without a tag, or with one that has a priority only.
+    /// The VLAN whose frames it has, 1 to 4094; `None` for frames without a tag, or with one that has a
+    /// priority only.
     pub vlan: Option<u16>,
     /// Its station address.
     pub mac: Mac,
@@ -155,7 +156,8 @@ impl<F: Resize> Router<F> {
         Ok(self)
     }
 
-    /// The router with a neighbour whose station address is configured: it is neither asked for nor forgotten.
+    /// The router with a neighbour whose station address is configured: it is neither asked for nor
+    /// forgotten.
     ///
     /// # Errors
     /// [`Misconfigured::Unreachable`].

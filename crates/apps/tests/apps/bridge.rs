@@ -96,8 +96,8 @@ fn a_copy_that_cannot_be_made_is_counted() {
 }
 
 proptest! {
-    /// Whatever comes in: frames leave unchanged, never by the port they came in by, never twice by one port, and
-    /// all are accounted for.
+    /// Whatever comes in: frames leave unchanged, never by the port they came in by, never twice by one port,
+    /// and all are accounted for.
     #[test]
     fn frames_are_conserved(
         ports in 1usize..5,

@@ -1,8 +1,8 @@
-//! Frames with something wrong, a file each in `tests/corpus`: its name and first line say what, the lines behind what
-//! must become of it in each app, and the rest is the frame in hexadecimal.
+//! Frames with something wrong, a file each in `tests/corpus`: its name and first line say what, the lines
+//! behind what must become of it in each app, and the rest is the frame in hexadecimal.
 //!
-//! `out 1`: it leaves by port 1; a reason: it ends there, and is counted so; `held`: it waits. Behind that, `told`: an ICMP
-//! error leaves, too; `asked`: an ARP question.
+//! `out 1`: it leaves by port 1; a reason: it ends there, and is counted so; `held`: it waits. Behind that,
+//! `told`: an ICMP error leaves, too; `asked`: an ARP question.
 
 use crate::network::{HERE, HOST, OURS, S, THERE, interface, interfaces};
 use crate::router::{arp, udp};
@@ -109,8 +109,8 @@ fn each_is_counted_where_it_belongs() {
     assert!(wrong.is_empty(), "\n{wrong}");
 }
 
-/// All of them one after the other, with every byte of each cut off and every bit turned around: nothing panics, and
-/// ledgers close (`push` looks).
+/// All of them one after the other, with every byte of each cut off and every bit turned around: nothing
+/// panics, and ledgers close (`push` looks).
 #[test]
 fn what_they_become_when_cut_and_spoilt_is_counted_too() {
     let (mut bridge, mut router, mut vlan_router, mut nat) =

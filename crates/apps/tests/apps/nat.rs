@@ -492,8 +492,8 @@ fn reversed(frame: &[u8]) -> Frame {
 }
 
 proptest! {
-    /// Whatever comes in from both sides, whole or spoilt: every frame is accounted for, what leaves has good headers,
-    /// and nothing that leaves the inside names a host there.
+    /// Whatever comes in from both sides, whole or spoilt: every frame is accounted for, what leaves has good
+    /// headers, and nothing that leaves the inside names a host there.
     #[test]
     fn frames_are_conserved(
         events in prop::collection::vec(

@@ -371,8 +371,8 @@ fn frames() -> impl Strategy<Value = Frame> {
 }
 
 proptest! {
-    /// Whatever comes in, and whenever: no panic, every frame accounted for, and every packet that leaves has a
-    /// good header.
+    /// Whatever comes in, and whenever: no panic, every frame accounted for, and every packet that leaves has
+    /// a good header.
     #[test]
     fn frames_are_conserved(events in prop::collection::vec((0usize..2, frames(), 0u64..3), 1..100)) {
         let mut router = router();

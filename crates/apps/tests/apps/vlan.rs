@@ -9,7 +9,8 @@ use kpps_frames::Mac;
 use proptest::prelude::*;
 use std::net::Ipv4Addr;
 
-/// Interface 0 has VLAN 10 of the trunk, 1 the other port; 2 and 3 have VLAN 20 and what has no tag on the trunk.
+/// Interface 0 has VLAN 10 of the trunk, 1 the other port; 2 and 3 have VLAN 20 and what has no tag on the
+/// trunk.
 const VLANS: [(usize, Option<u16>); 4] = [(0, Some(10)), (1, None), (0, Some(20)), (0, None)];
 
 fn address(interface: usize, host: u8) -> Ipv4Addr {
@@ -123,7 +124,8 @@ fn errors_go_back_in_the_vlan_of_the_sender() {
 }
 
 proptest! {
-    /// Whatever tags and bytes come in: every frame accounted for, and what leaves a port is in one of its VLANs.
+    /// Whatever tags and bytes come in: every frame accounted for, and what leaves a port is in one of its
+    /// VLANs.
     #[test]
     fn frames_are_conserved(
         events in prop::collection::vec(

@@ -37,8 +37,8 @@ fn sums(inside: Inside) -> Checksums {
     }
 }
 
-/// A good frame, and the same frame as a stack passes it down: IP checksum 0, pseudo-header sum in the transport
-/// checksum.
+/// A good frame, and the same frame as a stack passes it down: IP checksum 0, pseudo-header sum in the
+/// transport checksum.
 fn good_and_raw(inside: Inside, payload: usize) -> (Vec<u8>, Vec<u8>) {
     let good = oracle::ip(inside, [0xff; 6], PEER, &pattern(payload, payload));
     let mut raw = good.clone();
@@ -177,8 +177,8 @@ enum Spoiled {
     Transport,
 }
 
-/// The verdicts of the manual (SDM 3.2.9). The 8254x checks IPv6 only with RXCSUM.IPV6OFL, which the driver does not set;
-/// the 82574 checks it by default.
+/// The verdicts of the manual (SDM 3.2.9). The 8254x checks IPv6 only with RXCSUM.IPV6OFL, which the driver
+/// does not set; the 82574 checks it by default.
 fn verdicts(chip: Chip, inside: Inside, spoiled: Spoiled) -> (Checksum, Checksum) {
     let verdict = |bad| if bad { Checksum::Bad } else { Checksum::Good };
     if inside.is_v4() {

@@ -10,8 +10,8 @@ use kpps_datasheet::reg;
 
 /// Another station address.
 const OTHER: [u8; 6] = [0x02, 0, 0, 0, 0, 0x77];
-/// Two multicast addresses of different hash, and one with the hash of the first. The hash is 12 bits of the address,
-/// from bit 36 on (SDM 13.5.1, RCTL.MO = 0).
+/// Two multicast addresses of different hash, and one with the hash of the first. The hash is 12 bits of the
+/// address, from bit 36 on (SDM 13.5.1, RCTL.MO = 0).
 const GROUP_A: [u8; 6] = [0x01, 0x00, 0x5e, 0x00, 0x12, 0x34];
 const GROUP_A_TWIN: [u8; 6] = [0x01, 0x80, 0xc2, 0x55, 0x1f, 0x34];
 const GROUP_B: [u8; 6] = [0x01, 0x00, 0x5e, 0x00, 0x56, 0x78];
@@ -97,7 +97,8 @@ fn multicast_hash<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
-/// All 4096 bits, in 128 steps of one bit in each register, so that neighbours in the word and the table are clear.
+/// All 4096 bits, in 128 steps of one bit in each register, so that neighbours in the word and the table are
+/// clear.
 fn multicast_every_bit<B: Bench>(bench: &mut B) -> CaseResult {
     let mut rig = Rig::open(bench, |config| config.promiscuous = false)?;
     // The address whose hash is `hash`.

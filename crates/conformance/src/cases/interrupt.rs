@@ -201,8 +201,8 @@ fn few_descriptors<B: Bench>(bench: &mut B) -> CaseResult {
             config.rx_low = low;
         })?;
         rig.regs.read(stat::GPRC);
-        // Without refills the device has 63. Near the threshold both answers are right: the manual does not say whether
-        // the number must fall to it or below it.
+        // Without refills the device has 63. Near the threshold both answers are right: the manual does not
+        // say whether the number must fall to it or below it.
         let safe = RING - 1 - left - 4;
         for index in 0..safe {
             rig.bench.inject(&plain([0xff; 6], PEER, 60, index))?;

@@ -1,5 +1,5 @@
-//! Features of the 82574: extended descriptors, header split, two queues in each direction with RSS, MSI-X (82574 data
-//! sheet 7.1, 7.4).
+//! Features of the 82574: extended descriptors, header split, two queues in each direction with RSS, MSI-X
+//! (82574 data sheet 7.1, 7.4).
 
 use crate::case::Entry;
 use crate::case::{CaseResult, Verdict, check, check_eq};

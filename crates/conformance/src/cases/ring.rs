@@ -119,8 +119,8 @@ fn transmit_full<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
-/// More frames than ring and FIFO hold, without a poll: lost frames are counted as missed, all others arrive in order,
-/// and reception continues (SDM 3.2.6, 13.7.5).
+/// More frames than ring and FIFO hold, without a poll: lost frames are counted as missed, all others arrive
+/// in order, and reception continues (SDM 3.2.6, 13.7.5).
 fn receive_empty<B: Bench>(bench: &mut B) -> CaseResult {
     const FRAMES: usize = 100;
     const SIZE: usize = 1500;

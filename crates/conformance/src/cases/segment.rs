@@ -62,8 +62,8 @@ pub(super) fn verdict<B: Bench>(rig: &Rig<'_, B>) -> Verdict {
     }
 }
 
-/// Checks the frames of a device that cuts a large send into IP fragments: reassembled, they are one TCP segment with the
-/// whole payload. Over IPv6 the pieces have no fragment headers.
+/// Checks the frames of a device that cuts a large send into IP fragments: reassembled, they are one TCP
+/// segment with the whole payload. Over IPv6 the pieces have no fragment headers.
 fn fragments<B: Bench>(rig: &mut Rig<'_, B>, large: &Large) -> Result<(), Failure> {
     let tag = if large.vlan.is_some() { 4 } else { 0 };
     let ip = 14 + tag;

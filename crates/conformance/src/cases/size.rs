@@ -1,4 +1,5 @@
-//! Every frame size from 60 to 9014 bytes (without FCS): sent, received and looped back, in one buffer and in many.
+//! Every frame size from 60 to 9014 bytes (without FCS): sent, received and looped back, in one buffer and in
+//! many.
 
 use crate::case::Entry;
 use crate::case::{CaseResult, Verdict, check, check_eq};
@@ -45,8 +46,8 @@ pub(super) enum Direction {
     Around,
 }
 
-/// Sends one frame of each size and checks that it arrives unchanged and in order. At most as many at a time as fit into
-/// the rings.
+/// Sends one frame of each size and checks that it arrives unchanged and in order. At most as many at a time
+/// as fit into the rings.
 pub(super) fn exchange<B: Bench>(
     rig: &mut Rig<'_, B>,
     way: Direction,
@@ -231,8 +232,8 @@ fn receive_with_fcs<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(if apart { Verdict::Departs(&departure::FCS_APART) } else { Verdict::Pass })
 }
 
-/// Injects a frame of each size, each followed by a frame of 60 bytes that must arrive, and checks which of the former
-/// arrive.
+/// Injects a frame of each size, each followed by a frame of 60 bytes that must arrive, and checks which of
+/// the former arrive.
 fn arrive<B: Bench>(
     rig: &mut Rig<'_, B>,
     sizes: &[usize],

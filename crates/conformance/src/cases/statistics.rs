@@ -221,8 +221,8 @@ fn cleared<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
-/// Octets count from the destination address to the FCS, the tag included, even if the card inserts or strips it (SDM
-/// 13.7.31, 13.7.32).
+/// Octets count from the destination address to the FCS, the tag included, even if the card inserts or strips
+/// it (SDM 13.7.31, 13.7.32).
 fn vlan_octets<B: Bench>(bench: &mut B) -> CaseResult {
     if !bench.chip().has_vlan() {
         return Ok(Verdict::NotApplicable(super::vlan::NO_VLAN));

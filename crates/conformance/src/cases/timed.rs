@@ -54,8 +54,8 @@ fn receive_enable<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
-/// Waits for the interrupt line; returns the time from `since` until it rose, in ns of the bench's time. `since` lies
-/// before the event that starts the device's timer, because that event may be delayed.
+/// Waits for the interrupt line; returns the time from `since` until it rose, in ns of the bench's time.
+/// `since` lies before the event that starts the device's timer, because that event may be delayed.
 fn time_to_line<B: Bench>(rig: &mut Rig<'_, B>, since: u64) -> Result<u64, Failure> {
     rig.wait("the interrupt line", |rig| Ok(rig.bench.interrupt_line()?.then_some(())))?;
     Ok(rig.bench.platform().now_ns() - since)

@@ -1,5 +1,5 @@
-//! Traffic in both directions at once: every frame arrives once, unchanged and (if the bench keeps it) in order. At the
-//! far end of a real card's cable is a driver of the kernel.
+//! Traffic in both directions at once: every frame arrives once, unchanged and (if the bench keeps it) in
+//! order. At the far end of a real card's cable is a driver of the kernel.
 
 use crate::case::Entry;
 use crate::case::{CaseResult, Verdict, check, check_eq};
@@ -123,12 +123,14 @@ fn unchanged_in(frame: Vec<u8>) -> Inward {
     Inward { wire: frame.clone(), frame, vlan: None, verdicts: None }
 }
 
-/// Sizes rise in one direction while they fall in the other, so long frames meet short ones. Every 50th is a jumbo frame.
+/// Sizes rise in one direction while they fall in the other, so long frames meet short ones. Every 50th is a
+/// jumbo frame.
 fn sizes<B: Bench>(bench: &mut B) -> CaseResult {
     const SIZES: usize = 1514 - 60 + 1;
     let size = |index: usize, at: usize| if index % 50 == 49 { 1515 + index * 5 % 7500 } else { 60 + at };
     let mut rig = Rig::open(bench, |_| {})?;
-    // 1500 in each round. Sizes replaced by jumbo frames in the first round come in the second, which is shifted.
+    // 1500 in each round. Sizes replaced by jumbo frames in the first round come in the second, which is
+    // shifted.
     for round in 0..2 {
         let up = |index: usize| plain([0xff; 6], PEER, size(index, (index + round * 7) % SIZES), index);
         let down = |index: usize| {

@@ -91,7 +91,8 @@ pub fn ip(inside: Inside, to: [u8; 6], from: [u8; 6], payload: &[u8]) -> Vec<u8>
     } else {
         net.udp(49152, 9).write(&mut frame, payload)
     };
-    // Writing to a vector fails only for payloads above 64 KiB. Such a frame stays empty, and every test of it fails.
+    // Writing to a vector fails only for payloads above 64 KiB. Such a frame stays empty, and every test of
+    // it fails.
     if written.is_err() {
         frame.clear();
     }
@@ -171,8 +172,8 @@ fn transport_checksum(
     if Some(found) == good { Ok(()) } else { Err(format!("checksum {found:#06x}, not {good:#06x?}")) }
 }
 
-/// A large send, as a network stack passes it down for segmentation: one TCP frame with the whole payload. The headers
-/// are those of the first segment, except lengths and checksums, which the hardware fills in.
+/// A large send, as a network stack passes it down for segmentation: one TCP frame with the whole payload.
+/// The headers are those of the first segment, except lengths and checksums, which the hardware fills in.
 #[derive(Clone, Debug)]
 pub struct Large {
     /// Station addresses.

@@ -19,8 +19,8 @@ pub fn toeplitz(key: &[u8; 40], input: &[u8]) -> u32 {
     (0..input.len() * 8).filter(|&at| bit(input, at) != 0).fold(0, |hash, at| hash ^ window(at))
 }
 
-/// The hash of a frame and the fields that it covers; `None` if it is not IP. The frame is Ethernet without VLAN tag,
-/// options or extensions.
+/// The hash of a frame and the fields that it covers; `None` if it is not IP. The frame is Ethernet without
+/// VLAN tag, options or extensions.
 pub fn hash(key: &[u8; 40], frame: &[u8]) -> Option<(u32, Hashed)> {
     let (addresses, protocol, ports) = match frame.get(12..14)? {
         [0x08, 0x00] => (26..34, frame[23], 34..38),

@@ -28,10 +28,11 @@ pub enum RxFormat {
     Legacy,
     /// With the RSS hash, on the 82574.
     Extended,
-    /// Packet split, on the 82574: the headers of an IP frame come in a header buffer, as the first part of the frame.
+    /// Packet split, on the 82574: the headers of an IP frame come in a header buffer, as the first part of
+    /// the frame.
     Split {
-        /// Bytes of a header buffer that the device may fill, a multiple of 128. A frame without such headers, or with
-        /// longer ones, fills the header buffer first.
+        /// Bytes of a header buffer that the device may fill, a multiple of 128. A frame without such
+        /// headers, or with longer ones, fills the header buffer first.
         header_bytes: u16,
     },
 }
@@ -51,8 +52,8 @@ impl RxFormat {
     }
 }
 
-/// Receive side scaling. The low seven bits of the Toeplitz hash of addresses (and TCP ports) choose an entry of the
-/// table, which names the queue.
+/// Receive side scaling. The low seven bits of the Toeplitz hash of addresses (and TCP ports) choose an entry
+/// of the table, which names the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rss {
     /// The random key.

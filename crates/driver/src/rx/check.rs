@@ -21,8 +21,8 @@ pub(super) struct Checker {
     fcs: u16,
     /// Frames of at most this length, in bytes without FCS, are copied.
     copybreak: u16,
-    /// How many lengths from `fcs + copybreak + 1` on are valid for a frame in one buffer; 0 while a longer frame
-    /// is in progress.
+    /// How many lengths from `fcs + copybreak + 1` on are valid for a frame in one buffer; 0 while a longer
+    /// frame is in progress.
     whole_lengths: u32,
     /// Bytes of the frame in progress; 0 between frames, [`SKIPPING`] while the rest of a frame is skipped.
     partial: u32,
@@ -104,8 +104,8 @@ impl Checker {
         received.first && received.last && !received.error && received.bytes <= self.copybreak
     }
 
-    /// Checks a descriptor that [`WholeLimits::check`] refused: a part of a long frame, a short frame to copy, an error, or
-    /// nonsense. `Err` has the buffer of a descriptor that the consumer does not see.
+    /// Checks a descriptor that [`WholeLimits::check`] refused: a part of a long frame, a short frame to
+    /// copy, an error, or nonsense. `Err` has the buffer of a descriptor that the consumer does not see.
     pub(super) fn unusual<B: Buffer>(
         &mut self,
         counters: &mut RxCounters,

@@ -98,8 +98,8 @@ impl<S: BufferSource> Feed<S> {
         self.pass(Received::whole(written, length, buffer), sink)
     }
 
-    /// Passes a copy of a frame to `sink`. Returns the original buffer for its slot, or the frame if there is no small
-    /// buffer.
+    /// Passes a copy of a frame to `sink`. Returns the original buffer for its slot, or the frame if there is
+    /// no small buffer.
     fn pass_copy(
         &mut self,
         received: Received<S::Buf>,

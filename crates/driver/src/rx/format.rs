@@ -1,7 +1,7 @@
 //! Formats of written-back receive descriptors.
 //!
-//! The rest of the queue knows only the legacy layout. Other formats are converted here. The code is generic over the
-//! format, so that no format pays for another.
+//! The rest of the queue knows only the legacy layout. Other formats are converted here. The code is generic
+//! over the format, so that no format pays for another.
 
 use core::sync::atomic::{
     AtomicU64,

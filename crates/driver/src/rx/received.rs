@@ -15,18 +15,18 @@ pub struct Received<B> {
     pub buffer: B,
     /// Bytes in the buffer, without FCS.
     pub bytes: u16,
-    /// With [`last`](Self::last): bytes at the end of the *previous* part that are FCS and must be cut off. 0 to 3; only
-    /// when the driver cuts off the FCS of a frame in several buffers.
+    /// With [`last`](Self::last): bytes at the end of the *previous* part that are FCS and must be cut off. 0
+    /// to 3; only when the driver cuts off the FCS of a frame in several buffers.
     pub excess: u8,
     /// The frame starts here.
     pub first: bool,
     /// The frame ends here.
     pub last: bool,
-    /// With [`last`](Self::last): the frame is bad; drop its earlier parts. The driver itself drops bad frames that lie
-    /// in one buffer.
+    /// With [`last`](Self::last): the frame is bad; drop its earlier parts. The driver itself drops bad
+    /// frames that lie in one buffer.
     pub error: bool,
-    /// The buffer is a header buffer ([`RxFormat::Split`](crate::config::RxFormat::Split)). It holds the headers, or the
-    /// start of a frame without known headers.
+    /// The buffer is a header buffer ([`RxFormat::Split`](crate::config::RxFormat::Split)). It holds the
+    /// headers, or the start of a frame without known headers.
     pub header: bool,
     pub(super) written: Written,
 }
@@ -97,7 +97,8 @@ impl<B> Received<B> {
         let wb = RxWriteback::unpack(self.written.word);
         (self.last && wb.status & rx_status::VP != 0).then_some(wb.special)
     }
-    /// The RSS hash, if the device computed one ([`Config::rss`](crate::Config::rss)); known at the end of a frame.
+    /// The RSS hash, if the device computed one ([`Config::rss`](crate::Config::rss)); known at the end of a
+    /// frame.
     pub fn hash(&self) -> Option<Hash> {
         match RssType::of(self.written.hash) {
             RssType::None | RssType::Reserved => None,

@@ -1,8 +1,9 @@
-//! Header split: packet split descriptors (82574 data sheet 7.1.5). The first buffer takes the headers of a frame, the
-//! second the rest.
+//! Header split: packet split descriptors (82574 data sheet 7.1.5). The first buffer takes the headers of a
+//! frame, the second the rest.
 //!
-//! The consumer gets a frame in parts, as it does a long one: headers first. Buffers that it returns go back into the
-//! ring, whatever [`Buffers`](crate::config::Buffers) says. The third and fourth buffer of such a descriptor are not used.
+//! The consumer gets a frame in parts, as it does a long one: headers first. Buffers that it returns go back
+//! into the ring, whatever [`Buffers`](crate::config::Buffers) says. The third and fourth buffer of such a
+//! descriptor are not used.
 
 use super::{
     Received, RxQueue,

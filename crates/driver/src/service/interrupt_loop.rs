@@ -19,8 +19,8 @@ impl InterruptLoop {
         Self { max_loops, mask, again, meter: Meter::default() }
     }
 
-    /// Handles an interrupt: reads ICR, masks, takes turns of {receive at most a ring, reclaim all}, unmasks. With
-    /// [`Again::Cause`] it reads ICR again after each turn but the last.
+    /// Handles an interrupt: reads ICR, masks, takes turns of {receive at most a ring, reclaim all}, unmasks.
+    /// With [`Again::Cause`] it reads ICR again after each turn but the last.
     ///
     /// With no [`Handled::causes`], the interrupt was another device's.
     ///

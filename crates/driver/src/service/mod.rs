@@ -1,11 +1,11 @@
 //! Services: when to look at the device. State machines over [`Control`], [`RxQueue`] and [`TxQueue`].
 //!
-//! Each service takes its parts of the device by `&mut`; the caller does the locking. No service waits, and only
-//! [`SelfPacing`] reads the clock. `new` makes the machine for a [`Service`](crate::config::Service). The caller calls
-//! `interrupt` in its interrupt handler and `poll` where it polls.
+//! Each service takes its parts of the device by `&mut`; the caller does the locking. No service waits, and
+//! only [`SelfPacing`] reads the clock. `new` makes the machine for a [`Service`](crate::config::Service).
+//! The caller calls `interrupt` in its interrupt handler and `poll` where it polls.
 //!
-//! Services only note link changes ([`Control::take_link_event`]). Handling one takes PHY accesses, which are too slow
-//! for an interrupt handler.
+//! Services only note link changes ([`Control::take_link_event`]). Handling one takes PHY accesses, which are
+//! too slow for an interrupt handler.
 
 mod interrupt_loop;
 mod napi;

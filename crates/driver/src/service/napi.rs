@@ -1,5 +1,5 @@
-//! NAPI: the interrupt masks and schedules a poll. The poll has a budget, and its exit rule ([`NapiExit`]) says when
-//! polling ends and interrupts are unmasked.
+//! NAPI: the interrupt masks and schedules a poll. The poll has a budget, and its exit rule ([`NapiExit`])
+//! says when polling ends and interrupts are unmasked.
 
 use super::{Exclusive, Meter, Polled};
 use crate::{
@@ -24,8 +24,8 @@ impl Napi {
         Self { weight, exit, mask, scheduled: false, meter: Meter::default() }
     }
 
-    /// Handles an interrupt: reads ICR and masks. True: schedule [`poll`](Self::poll). False: the interrupt was another
-    /// device's, or a poll is scheduled already.
+    /// Handles an interrupt: reads ICR and masks. True: schedule [`poll`](Self::poll). False: the interrupt
+    /// was another device's, or a poll is scheduled already.
     ///
     /// # Errors
     /// [`Error::Gone`] if the device has vanished.
@@ -40,11 +40,11 @@ impl Napi {
         Ok(true)
     }
 
-    /// One poll: reclaims sent frames, receives at most `budget` and at most the weight, and ends polling (unmasks) if the
-    /// exit rule says so. Call again later unless [`done`](Polled::done).
+    /// One poll: reclaims sent frames, receives at most `budget` and at most the weight, and ends polling
+    /// (unmasks) if the exit rule says so. Call again later unless [`done`](Polled::done).
     ///
-    /// The control half and the transmit queue are locked only while they are used, not while frames are received.
-    /// Meanwhile an interrupt handler may read ICR, and other CPUs (or `sink`) may send.
+    /// The control half and the transmit queue are locked only while they are used, not while frames are
+    /// received. Meanwhile an interrupt handler may read ICR, and other CPUs (or `sink`) may send.
     pub fn poll<P: Platform, S: BufferSource>(
         &mut self,
         mut control: impl Exclusive<Control<P>>,

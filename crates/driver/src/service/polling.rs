@@ -11,13 +11,14 @@ pub struct Polling {
 }
 
 impl Polling {
-    /// See [`Service::Polling`](crate::config::Service::Polling). Interrupts are masked after [`probe`](crate::probe) and
-    /// stay masked.
+    /// See [`Service::Polling`](crate::config::Service::Polling). Interrupts are masked after
+    /// [`probe`](crate::probe) and stay masked.
     pub fn new(burst: u16) -> Self {
         Self { burst }
     }
 
-    /// One poll: reclaims sent frames, and receives at most a burst and at most `budget`. Never [`done`](Polled::done).
+    /// One poll: reclaims sent frames, and receives at most a burst and at most `budget`. Never
+    /// [`done`](Polled::done).
     #[inline]
     pub fn poll<P: Platform, S: BufferSource>(
         &mut self,

@@ -1,37 +1,41 @@
-//! Self-pacing: interrupts while the device is idle, polling while it is not. Pace and length of polling are measured.
+//! Self-pacing: interrupts while the device is idle, polling while it is not. Pace and length of polling are
+//! measured.
 //!
-//! **How long to poll an idle device.** Sleeping and waking up costs one interrupt. Idle polls cost a ninth of the time;
-//! the rest is pauses. Polling until it has cost as much as an interrupt is at most twice as dear as the best choice in
-//! hindsight (the ski rental problem). The idle window starts there. It doubles when an interrupt came sooner than the
-//! window lasts, for then polling on would have been cheaper, and shrinks by an eighth otherwise. Its ceiling is
-//! [`OVERHEAD`] interrupts, which bounds the share of CPU time that interrupts take. A frame that arrives while the
-//! driver falls asleep counts as too soon: [`SelfPacing::near_miss`].
+//! **How long to poll an idle device.** Sleeping and waking up costs one interrupt. Idle polls cost a ninth
+//! of the time; the rest is pauses. Polling until it has cost as much as an interrupt is at most twice as
+//! dear as the best choice in hindsight (the ski rental problem). The idle window starts there. It doubles
+//! when an interrupt came sooner than the window lasts, for then polling on would have been cheaper, and
+//! shrinks by an eighth otherwise. Its ceiling is [`OVERHEAD`] interrupts, which bounds the share of CPU time
+//! that interrupts take. A frame that arrives while the driver falls asleep counts as too soon:
+//! [`SelfPacing::near_miss`].
 //!
-//! **How long to pause between polls.** At least [`PAUSE`] empty polls, so idle polls take a small share of the CPU.
-//! Longer while polls find few frames, up to the cost of an interrupt: latency is never worse than with interrupts.
-//! Never so long that a quarter of the ring fills at line rate.
+//! **How long to pause between polls.** At least [`PAUSE`] empty polls, so idle polls take a small share of
+//! the CPU. Longer while polls find few frames, up to the cost of an interrupt: latency is never worse than
+//! with interrupts. Never so long that a quarter of the ring fills at line rate.
 //!
-//! **How many frames to take.** At most a burst, and at most the `budget` of the caller, which is the space that its
-//! consumers have. Without space, frames stay in the device, which drops them at no cost to the CPU. Receiving cannot
-//! starve the consumers at any load.
+//! **How many frames to take.** At most a burst, and at most the `budget` of the caller, which is the space
+//! that its consumers have. Without space, frames stay in the device, which drops them at no cost to the CPU.
+//! Receiving cannot starve the consumers at any load.
 //!
-//! **How much CPU time to leave to others.** A configured share, the reserve. After a poll, others are owed time in
-//! proportion to what the poll took. The next poll waits that long, or until the CPU is idle ([`NextPoll::Yield`]), so a
-//! reserve that nobody needs costs nothing. The same clock readings give the time spent on frames, on the fixed cost of
-//! polls, and on idle polls ([`SelfPacing::spent`]). The time to get to a poll is measured by how late it begins.
+//! **How much CPU time to leave to others.** A configured share, the reserve. After a poll, others are owed
+//! time in proportion to what the poll took. The next poll waits that long, or until the CPU is idle
+//! ([`NextPoll::Yield`]), so a reserve that nobody needs costs nothing. The same clock readings give the time
+//! spent on frames, on the fixed cost of polls, and on idle polls ([`SelfPacing::spent`]). The time to get to
+//! a poll is measured by how late it begins.
 //!
-//! **How to wait for sent frames.** Not by polling, because nobody waits for a free buffer as for a frame. This needs a
-//! caller whose timers the interrupt can cut short ([`SelfPacing::sleeping_while_sending`]). After an idle window without
-//! a received frame the driver sleeps with receive interrupts on and transmit interrupts off. It wakes up about when the
-//! next [`BATCH`] is reported: after three quarters of the last interval, and a quarter later if that was too early. This
-//! ends when nothing was sent for an idle window.
+//! **How to wait for sent frames.** Not by polling, because nobody waits for a free buffer as for a frame.
+//! This needs a caller whose timers the interrupt can cut short ([`SelfPacing::sleeping_while_sending`]).
+//! After an idle window without a received frame the driver sleeps with receive interrupts on and transmit
+//! interrupts off. It wakes up about when the next [`BATCH`] is reported: after three quarters of the last
+//! interval, and a quarter later if that was too early. This ends when nothing was sent for an idle window.
 //!
-//! **When the device reports received frames.** At once while its interrupt wakes the driver. While polls find several
-//! frames, RDTR lets the device gather a cache line of descriptors before it writes them back. That leaves more of the
-//! bus to frames. It ends after an idle window without such a poll.
+//! **When the device reports received frames.** At once while its interrupt wakes the driver. While polls
+//! find several frames, RDTR lets the device gather a cache line of descriptors before it writes them back.
+//! That leaves more of the bus to frames. It ends after an idle window without such a poll.
 //!
-//! Before sleeping, the driver reads ICR: it holds causes of frames that were polled already, which would interrupt at
-//! once. Then it examines the rings a last time. Any later frame is a new cause and interrupts when unmasked.
+//! Before sleeping, the driver reads ICR: it holds causes of frames that were polled already, which would
+//! interrupt at once. Then it examines the rings a last time. Any later frame is a new cause and interrupts
+//! when unmasked.
 
 use super::{Exclusive, Polled};
 use crate::{Control, Error, Received, RxQueue, TxQueue, config::MOST_RESERVED};
@@ -55,7 +59,8 @@ const BATCH: u64 = 32;
 const LINE: usize = 4;
 /// The longest sleep while frames are being sent, in ns: how long a sent buffer may wait to be reclaimed.
 const MOST_SEND_SLEEP_NS: u64 = 500_000;
-/// The most CPU time that others can be owed, in ns. A poll that took longer than this implies was interrupted.
+/// The most CPU time that others can be owed, in ns. A poll that took longer than this implies was
+/// interrupted.
 const MOST_OWED_NS: u64 = 2_000_000;
 
 /// When to call [`SelfPacing::poll`] again.
@@ -71,8 +76,8 @@ pub enum NextPoll {
     Asleep,
 }
 
-/// CPU time that a [`SelfPacing`] service has used so far, in ns: its calls, whatever interrupted them, and the measured
-/// time to get to them.
+/// CPU time that a [`SelfPacing`] service has used so far, in ns: its calls, whatever interrupted them, and
+/// the measured time to get to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
     /// Interrupts, and the variable cost of polls that received or reclaimed something.
@@ -87,7 +92,8 @@ pub struct Spent {
 #[derive(Clone, Debug)]
 pub struct SelfPacing {
     burst: u16,
-    /// Time owed to others for each ns used, in 1/1024; a sixty-fourth more, for what these clock readings miss.
+    /// Time owed to others for each ns used, in 1/1024; a sixty-fourth more, for what these clock readings
+    /// miss.
     rate: u64,
     /// Time owed for interrupts since the last poll, in ns.
     owed_ns: u64,
@@ -106,7 +112,8 @@ pub struct SelfPacing {
     empty_ns: u64,
     slept_at_ns: u64,
     worked_at_ns: u64,
-    /// RDTR while polls find several frames, in 1.024 µs; whether it is set; and when a poll last found a cache line.
+    /// RDTR while polls find several frames, in 1.024 µs; whether it is set; and when a poll last found a
+    /// cache line.
     polling_rdtr: u16,
     rdtr_set: bool,
     line_at_ns: u64,
@@ -122,8 +129,8 @@ pub struct SelfPacing {
 }
 
 impl SelfPacing {
-    /// See [`Service::SelfPacing`](crate::config::Service::SelfPacing); `reserve` in percent. The service starts asleep:
-    /// call [`Control::unmask`] after [`probe`](crate::probe).
+    /// See [`Service::SelfPacing`](crate::config::Service::SelfPacing); `reserve` in percent. The service
+    /// starts asleep: call [`Control::unmask`] after [`probe`](crate::probe).
     pub fn new(burst: u16, reserve: u8) -> Self {
         let reserve = u64::from(reserve.min(MOST_RESERVED));
         Self {
@@ -153,14 +160,15 @@ impl SelfPacing {
     }
 
     /// Sleeps, with receive interrupts on, while only sent frames are outstanding. The caller must call
-    /// [`poll`](Self::poll) at once when [`interrupt`](Self::interrupt) returns true, even if the poll was due
-    /// [`At`](NextPoll::At) a later time.
+    /// [`poll`](Self::poll) at once when [`interrupt`](Self::interrupt) returns true, even if the poll was
+    /// due [`At`](NextPoll::At) a later time.
     pub fn sleeping_while_sending(self) -> Self {
         Self { may_send_sleep: true, ..self }
     }
 
     /// Sets RDTR to `units` of 1.024 µs while polls find several frames, on chips that allow it; see
-    /// [`Service::SelfPacing`](crate::config::Service::SelfPacing). This must be the only service of the device.
+    /// [`Service::SelfPacing`](crate::config::Service::SelfPacing). This must be the only service of the
+    /// device.
     pub fn with_polling_rdtr(self, units: u16) -> Self {
         Self { polling_rdtr: units, ..self }
     }
@@ -180,8 +188,8 @@ impl SelfPacing {
         (self.window_ns, self.pause_ns)
     }
 
-    /// Handles an interrupt: reads ICR and masks. True: start calling [`poll`](Self::poll). False: the interrupt was
-    /// another device's.
+    /// Handles an interrupt: reads ICR and masks. True: start calling [`poll`](Self::poll). False: the
+    /// interrupt was another device's.
     ///
     /// # Errors
     /// [`Error::Gone`] if the device has vanished.
@@ -206,8 +214,9 @@ impl SelfPacing {
         Ok(true)
     }
 
-    /// One poll: reclaims sent frames, and receives at most a burst and at most `budget`, the space that the consumers
-    /// of `sink` have. Goes to sleep (unmasks) at the end of the idle window. Others may lock `tx` while `sink` runs.
+    /// One poll: reclaims sent frames, and receives at most a burst and at most `budget`, the space that the
+    /// consumers of `sink` have. Goes to sleep (unmasks) at the end of the idle window. Others may lock `tx`
+    /// while `sink` runs.
     ///
     /// # Errors
     /// [`Error::Gone`] if the device has vanished.
@@ -369,7 +378,8 @@ impl SelfPacing {
         now.saturating_sub(self.sent_at_ns) < self.window_ns
     }
 
-    /// Accounts for the time of a poll. Returns the time owed to others for it and for earlier interrupts, in ns.
+    /// Accounts for the time of a poll. Returns the time owed to others for it and for earlier interrupts, in
+    /// ns.
     fn account(&mut self, took_ns: u64, useful: bool) -> u64 {
         if useful {
             let overhead_ns = (self.start_delay_ns + self.empty_ns).min(took_ns);
@@ -387,8 +397,9 @@ impl SelfPacing {
         (took_ns * self.rate) >> 10
     }
 
-    /// The time to get to a poll, in ns: how late it starts after its due time. Without a due time, or if it starts early
-    /// because the CPU was idle, the average counts. Delays beyond [`LATE`] interrupts are other work's.
+    /// The time to get to a poll, in ns: how late it starts after its due time. Without a due time, or if it
+    /// starts early because the CPU was idle, the average counts. Delays beyond [`LATE`] interrupts are other
+    /// work's.
     fn start_delay(&mut self, start: u64) -> u64 {
         let due_ns = core::mem::take(&mut self.due_ns);
         if due_ns == 0 || start < due_ns {
@@ -404,9 +415,10 @@ impl SelfPacing {
         window_ns.clamp(self.interrupt_ns * (1 + PAUSE), self.interrupt_ns * OVERHEAD)
     }
 
-    /// Work arrived while falling asleep: the gap between frames is about one idle window. The window doubles, beyond the
-    /// ceiling if necessary, to be clearly longer than the gap. From beyond the ceiling it goes back to the ceiling, to
-    /// be clearly shorter. A window as long as the gap would read ICR for each frame.
+    /// Work arrived while falling asleep: the gap between frames is about one idle window. The window
+    /// doubles, beyond the ceiling if necessary, to be clearly longer than the gap. From beyond the ceiling
+    /// it goes back to the ceiling, to be clearly shorter. A window as long as the gap would read ICR for
+    /// each frame.
     fn near_miss(&mut self) {
         let ceiling = self.interrupt_ns * OVERHEAD;
         self.window_ns = if self.window_ns > ceiling { ceiling } else { self.window_ns * 2 };
@@ -434,7 +446,8 @@ fn request_report_if_idle<P: Platform, S: BufferSource>(tx: &mut impl Exclusive<
     })
 }
 
-/// As [`average`], but the first measurement sets the value: a rarely measured cost would be slow to leave a guess.
+/// As [`average`], but the first measurement sets the value: a rarely measured cost would be slow to leave a
+/// guess.
 fn learn(cost: &mut u64, measured: u64) {
     if *cost == 0 {
         *cost = measured;
@@ -442,8 +455,8 @@ fn learn(cost: &mut u64, measured: u64) {
     average(cost, measured);
 }
 
-/// Raises an average by an eighth of the difference, and lowers it at once: a measurement may contain an interruption,
-/// so it can be too high but not too low.
+/// Raises an average by an eighth of the difference, and lowers it at once: a measurement may contain an
+/// interruption, so it can be too high but not too low.
 fn average(average: &mut u64, measured: u64) {
     *average = if measured < *average { measured } else { *average + (measured - *average) / 8 };
 }

@@ -5,9 +5,9 @@ use core::cell::Cell;
 use kpps_platform::{Buffer, BufferSource, Platform};
 
 impl<P: Platform, S: BufferSource> TxQueue<P, S> {
-    /// Queues frames of one buffer each until the ring or the iterator is exhausted, and returns how many. Does the same
-    /// as [`send`](Self::send) for each frame, at half the cost. A frame is drawn from the iterator only when there is
-    /// room for it.
+    /// Queues frames of one buffer each until the ring or the iterator is exhausted, and returns how many.
+    /// Does the same as [`send`](Self::send) for each frame, at half the cost. A frame is drawn from the
+    /// iterator only when there is room for it.
     ///
     /// # Errors
     /// The refused frame and the reason; the frames before it are queued.
@@ -57,13 +57,13 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         Ok((self.counters.frames - before) as usize)
     }
 
-    /// Queues at most `most` frames in buffers of sent frames, oldest first. `write` puts the next frame into such a
-    /// buffer and returns its length in bytes without FCS. Returns how many frames were queued. There are fewer when the
-    /// device has not reported enough, or when a frame cannot be sent (shorter than 60 bytes or longer than its buffer);
-    /// the buffer of such a frame goes to the source.
+    /// Queues at most `most` frames in buffers of sent frames, oldest first. `write` puts the next frame into
+    /// such a buffer and returns its length in bytes without FCS. Returns how many frames were queued. There
+    /// are fewer when the device has not reported enough, or when a frame cannot be sent (shorter than 60
+    /// bytes or longer than its buffer); the buffer of such a frame goes to the source.
     ///
-    /// Buffers bypass the source: they go straight from the slot that was sent to the next slot to send. This is for
-    /// traffic generators.
+    /// Buffers bypass the source: they go straight from the slot that was sent to the next slot to send. This
+    /// is for traffic generators.
     #[inline]
     pub fn send_again(&mut self, most: usize, mut write: impl FnMut(&mut S::Buf) -> u16) -> usize {
         let mut sent = 0;

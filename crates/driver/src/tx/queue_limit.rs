@@ -1,20 +1,22 @@
 //! The length limit of a transmit queue, and when waiting senders are woken.
 //!
-//! The queue is every frame that waits to be sent: in the ring, and in a queue of the system before it. It must last
-//! from the moment at which a waiting sender is woken until that sender is back; otherwise the device runs dry. It should
-//! last several times that, because a wake-up costs a sender about the time until it is back. Any more is only delay.
+//! The queue is every frame that waits to be sent: in the ring, and in a queue of the system before it. It
+//! must last from the moment at which a waiting sender is woken until that sender is back; otherwise the
+//! device runs dry. It should last several times that, because a wake-up costs a sender about the time until
+//! it is back. Any more is only delay.
 //!
-//! That time is measured. If a sender was away for more than a [`SHORT`]th of the time between two wake-ups, the limit
-//! grows by a quarter. If it was away for less than a quarter of that, the limit shrinks slowly: a limit that is too low
-//! costs throughput at once, one that is too high only adds delay. If the device owes no report when the sender is back,
-//! it may have run dry: the limit grows too. The clock is read twice for each wake-up, not for each frame.
+//! That time is measured. If a sender was away for more than a [`SHORT`]th of the time between two wake-ups,
+//! the limit grows by a quarter. If it was away for less than a quarter of that, the limit shrinks slowly: a
+//! limit that is too low costs throughput at once, one that is too high only adds delay. If the device owes
+//! no report when the sender is back, it may have run dry: the limit grows too. The clock is read twice for
+//! each wake-up, not for each frame.
 
 /// Sent frames are reported in batches of about this many.
 const BATCH: usize = 32;
 /// The lowest limit: one batch is being sent, one waits, and one is being made.
 const LEAST: usize = 3 * BATCH;
-/// A sender should be away for at most this fraction of the time. With its last call, which is refused, it then loses
-/// less than a twentieth of its time.
+/// A sender should be away for at most this fraction of the time. With its last call, which is refused, it
+/// then loses less than a twentieth of its time.
 const SHORT: u64 = 32;
 
 /// The length limit of a transmit queue, measured while it runs. It also says when to wake waiting senders.
@@ -27,7 +29,8 @@ pub struct TxQueueLimit {
     stopped: bool,
     /// When senders were last woken.
     woken_ns: Option<u64>,
-    /// Once a sender is back: how long it was away in ns, and whether the device certainly had work all that time.
+    /// Once a sender is back: how long it was away in ns, and whether the device certainly had work all that
+    /// time.
     away: Option<(u64, bool)>,
 }
 
@@ -49,8 +52,8 @@ impl TxQueueLimit {
     }
 
     /// Whether another frame may be queued behind `pending` unsent ones. If not, the sender waits until
-    /// [`wakes`](Self::wakes). For the first frame after a wake-up, `back` gives the time in ns and whether the device
-    /// still owes a report.
+    /// [`wakes`](Self::wakes). For the first frame after a wake-up, `back` gives the time in ns and whether
+    /// the device still owes a report.
     #[inline]
     pub fn admits(&mut self, pending: usize, back: impl FnOnce() -> (u64, bool)) -> bool {
         if self.stopped {
@@ -64,8 +67,8 @@ impl TxQueueLimit {
         !self.stopped
     }
 
-    /// Whether to wake waiting senders. To be called when frames were sent, with the number still unsent. The clock is
-    /// read only for a wake-up.
+    /// Whether to wake waiting senders. To be called when frames were sent, with the number still unsent. The
+    /// clock is read only for a wake-up.
     #[inline]
     pub fn wakes(&mut self, pending: usize, now_ns: impl FnOnce() -> u64) -> bool {
         // At half the limit, to within half a batch.
@@ -80,7 +83,8 @@ impl TxQueueLimit {
         wakes
     }
 
-    /// Adapts the limit at a wake-up: `cycle_ns` after the last one, with the sender away for `away_ns` in between.
+    /// Adapts the limit at a wake-up: `cycle_ns` after the last one, with the sender away for `away_ns` in
+    /// between.
     fn adapt(&mut self, away_ns: u64, busy: bool, cycle_ns: u64) {
         if !busy || away_ns * SHORT > cycle_ns {
             self.limit = (self.limit + self.limit / 4).min(self.most);
@@ -94,9 +98,9 @@ impl TxQueueLimit {
 mod tests {
     use super::*;
 
-    /// Simulates a queue: the device sends one frame in each unit of time; a woken sender is back after `delay` units and
-    /// then takes `pace` units for a frame. Returns, for the last half, the share of units with an idle device, the share
-    /// with the sender away, and the limit.
+    /// Simulates a queue: the device sends one frame in each unit of time; a woken sender is back after
+    /// `delay` units and then takes `pace` units for a frame. Returns, for the last half, the share of units
+    /// with an idle device, the share with the sender away, and the limit.
     fn found(most: usize, delay: u64, pace: f64) -> (f64, f64, usize) {
         const UNITS: u64 = 200_000;
         let mut queue = TxQueueLimit::new(most);

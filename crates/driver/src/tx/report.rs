@@ -1,7 +1,8 @@
 //! Tail writes, reports of sent frames, and reclaiming their buffers.
 //!
-//! A buffer can be reclaimed when the device has reported (DD) its frame or a later one. The device reports only
-//! descriptors that ask for it (RS). `reports` holds their indices in order, so one descriptor is examined for each batch.
+//! A buffer can be reclaimed when the device has reported (DD) its frame or a later one. The device reports
+//! only descriptors that ask for it (RS). `reports` holds their indices in order, so one descriptor is
+//! examined for each batch.
 
 use super::{Progress, TxQueue};
 use crate::{config::Delay, offload::Checksums};
@@ -76,9 +77,10 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         self.patch(index, self.last | report);
     }
 
-    /// Says whether the queue is polled without interrupts. If so, [`flush`](Self::flush) adds no request for a report;
-    /// only [`report_every`](crate::config::Completion::report_every) does. The caller must then call
-    /// [`request_report`](Self::request_report) or [`request_report_if_idle`](Self::request_report_if_idle) in time.
+    /// Says whether the queue is polled without interrupts. If so, [`flush`](Self::flush) adds no request for
+    /// a report; only [`report_every`](crate::config::Completion::report_every) does. The caller must then
+    /// call [`request_report`](Self::request_report) or
+    /// [`request_report_if_idle`](Self::request_report_if_idle) in time.
     ///
     /// No effect on the 82542, which has no descriptor that asks for a report and sends nothing.
     #[inline]
@@ -86,9 +88,9 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         self.polled = polled && self.abilities.checksum;
     }
 
-    /// Makes sure that the device will report every queued frame. If the device already has the last frame without a
-    /// request, a context descriptor that repeats the present context asks instead, which costs one tail write. Returns
-    /// false if the ring has no room for that: reclaim first.
+    /// Makes sure that the device will report every queued frame. If the device already has the last frame
+    /// without a request, a context descriptor that repeats the present context asks instead, which costs one
+    /// tail write. Returns false if the ring has no room for that: reclaim first.
     pub fn request_report(&mut self) -> bool {
         if self.unreported > 0 {
             if self.tail_written != self.next {
@@ -107,8 +109,8 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         true
     }
 
-    /// [`request_report`](Self::request_report) if no frame was queued since the last call and no report is outstanding.
-    /// Called in each poll, it bounds the wait of a sent frame by one poll.
+    /// [`request_report`](Self::request_report) if no frame was queued since the last call and no report is
+    /// outstanding. Called in each poll, it bounds the wait of a sent frame by one poll.
     #[inline]
     pub fn request_report_if_idle(&mut self) {
         let idle = self.seen_frames == self.counters.frames && self.report_count == 0;
@@ -166,8 +168,8 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         count
     }
 
-    /// Reclaims a run of at most `max` reported descriptors that does not wrap around the ring. The caller takes their
-    /// buffers.
+    /// Reclaims a run of at most `max` reported descriptors that does not wrap around the ring. The caller
+    /// takes their buffers.
     #[inline]
     fn next_batch(&mut self, max: usize) -> Option<Range<usize>> {
         if max == 0 {

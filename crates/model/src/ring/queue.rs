@@ -1,11 +1,11 @@
-//! A ring of descriptors, and how interrupts are held back.
+//! A descriptor ring, and the delay of interrupts.
 
 use super::{Params, Timer, descriptor};
 
 /// No event.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// A ring: what the driver has given, and how far the card is.
+/// A ring: the driver's descriptors, and the card's position.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ring {
     pub(super) base: u64,
@@ -30,13 +30,13 @@ impl Ring {
     pub(super) fn set_tail(&mut self, tail: u32) {
         self.tail = if tail < self.size { tail } else { self.head };
     }
-    /// Descriptors of the card's that lie one after the other.
+    /// The card's descriptors up to the end of the ring.
     pub(super) fn in_a_row(&self) -> u32 {
         if self.tail < self.head { self.size - self.head } else { self.tail - self.head }
     }
 }
 
-/// Interrupts of one direction on their way to the driver.
+/// The delayed interrupts of one direction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held {
     pub(super) delay: u32,
@@ -48,7 +48,7 @@ pub(super) struct Held {
 impl Held {
     pub(super) const NONE: Self = Self { delay: 0, frames: 0, count: 0, due_ps: NEVER };
 
-    /// A frame to be told of, at `now`: whether at once.
+    /// Notes a frame to report at `now`. Returns whether to interrupt at once.
     pub(super) fn note(&mut self, now: u64, params: &Params) -> bool {
         self.count += 1;
         if self.delay == 0 || (self.frames > 0 && self.count >= self.frames) {
@@ -73,7 +73,7 @@ pub(super) struct Queue {
     pub(super) auto: bool,
     pub(super) held: Held,
     pub(super) ring: Ring,
-    /// Descriptors that the card has fetched and not used.
+    /// Descriptors fetched and not used.
     pub(super) fetched: u32,
     pub(super) headers: u64,
     pub(super) header_bytes: u32,

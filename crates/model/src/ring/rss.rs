@@ -1,8 +1,8 @@
-//! Receive side scaling: the hash of a flow chooses the receive queue, so that a flow's frames stay in order on one CPU. And where
-//! headers end, for cards that store them apart.
+//! Receive side scaling: the hash of a flow chooses the receive queue, so the frames of a flow stay in order
+//! on one CPU. Also the length of headers, for cards that split them off.
 //!
-//! The hash is Toeplitz's, as Microsoft's "RSS Hashing Functions" define it: over both addresses, and both ports of TCP and UDP
-//! where the frame has them.
+//! The hash is the Toeplitz hash (Microsoft, "RSS Hashing Functions") over both addresses, and both ports of
+//! TCP and UDP if the frame has them.
 
 use super::reg;
 
@@ -11,9 +11,10 @@ pub const KEY_BYTES: usize = 40;
 /// Entries of the table, one for each value of the hash's low seven bits.
 pub const ENTRIES: usize = 128;
 
-/// The Toeplitz hash of `input`, at most 36 bytes: for each bit that is set, from the left, the 32 bits of the key that begin there.
+/// The Toeplitz hash of `input`, at most 36 bytes: the exclusive or, over all set bits from the left, of the
+/// 32 bits of the key that begin there.
 pub fn toeplitz(key: &[u8; KEY_BYTES], input: &[u8]) -> u32 {
-    // The 32 bits on the left are those that begin at the current bit of the input.
+    // The upper 32 bits are those of the key at the current bit of the input.
     let mut window = key[..8].iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
     let mut hash = 0;
     for (byte, next) in input.iter().zip(key[8..].iter().chain(&[0; 4])) {
@@ -26,16 +27,16 @@ pub fn toeplitz(key: &[u8; KEY_BYTES], input: &[u8]) -> u32 {
     hash
 }
 
-/// What a card knows of a frame of IP.
+/// The parts of an IP frame that the card parses.
 struct Ip {
-    /// Where its two addresses begin, and the bytes of both.
+    /// The position of the two addresses, and their length together.
     addresses: (usize, usize),
-    /// Where its transport header begins, if it is TCP or UDP and not a fragment.
+    /// The position of the transport header, if it is TCP or UDP and not a fragment.
     transport: Option<usize>,
     tcp: bool,
 }
 
-/// A frame of IPv4, or of IPv6 without extension headers, behind a VLAN tag or not.
+/// Parses a frame of IPv4, or of IPv6 without extension headers, with or without a VLAN tag.
 fn ip(frame: &[u8]) -> Option<Ip> {
     let word = |at: usize| Some(u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?]));
     let (kind, at) = match word(12)? {
@@ -58,7 +59,7 @@ fn ip(frame: &[u8]) -> Option<Ip> {
     })
 }
 
-/// The hash of a frame's flow; `None` for what is not IP.
+/// The hash of a frame's flow; `None` if it is not IP.
 pub fn hash(key: &[u8; KEY_BYTES], frame: &[u8]) -> Option<u32> {
     let Ip { addresses: (at, bytes), transport, .. } = ip(frame)?;
     let mut input = [0; 36];
@@ -68,7 +69,7 @@ pub fn hash(key: &[u8; KEY_BYTES], frame: &[u8]) -> Option<u32> {
     Some(toeplitz(key, &input[..bytes + 4]))
 }
 
-/// Bytes of a frame's headers up to that of TCP or UDP; `None` for other frames.
+/// The length of a frame's headers up to TCP or UDP, in bytes; `None` for other frames.
 pub fn header_bytes(frame: &[u8]) -> Option<usize> {
     let Ip { transport, tcp, .. } = ip(frame)?;
     let at = transport?;
@@ -76,7 +77,7 @@ pub fn header_bytes(frame: &[u8]) -> Option<usize> {
     Some(at + header).filter(|end| *end <= frame.len())
 }
 
-/// Key and table as the driver has set them.
+/// The key and table that the driver set.
 #[derive(Clone, Debug)]
 pub(super) struct Spread {
     on: bool,
@@ -95,7 +96,7 @@ impl Spread {
         self.on = on;
     }
 
-    /// Whether the register at `offset` is one of its own.
+    /// Writes the register at `offset`; `false` if it is none of these.
     pub(super) fn write(&mut self, offset: u32, value: u32) -> bool {
         let within = |first: u32, bytes: usize| {
             let at = offset.checked_sub(first)? as usize;
@@ -111,7 +112,7 @@ impl Spread {
         true
     }
 
-    /// The queue of a frame; the first is that of all that have no hash.
+    /// The queue of a frame; frames without a hash go to the first.
     #[inline]
     pub(super) fn queue(&self, frame: &[u8]) -> usize {
         if !self.on {
@@ -128,8 +129,8 @@ mod tests {
     use proptest::prelude::*;
     use std::net::{Ipv4Addr, Ipv6Addr};
 
-    /// Microsoft, "Verifying the RSS Hash Calculation": the key, and for each flow the hash of its addresses alone and
-    /// with its ports.
+    /// Microsoft, "Verifying the RSS Hash Calculation": the key, and for each flow the hash of its addresses
+    /// alone and with its ports.
     const KEY: [u8; KEY_BYTES] = [
         0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0,
         0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42,
@@ -224,7 +225,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_frame_is_too_strange(bytes in proptest::collection::vec(any::<u8>(), 0..120), kind in 0..4usize) {
+        fn no_frame_makes_the_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..120), kind in 0..4usize) {
             let mut frame = bytes;
             if let Some(place) = frame.get_mut(12..14) {
                 place.copy_from_slice(&[[8, 0], [0x86, 0xdd], [0x81, 0], [0x12, 0x34]][kind]);

@@ -1,4 +1,4 @@
-//! A card in a machine whose bus is as simple as can be, and a driver's first steps.
+//! A card in a host with a simple bus, and the first steps of a driver.
 
 use kpps_datasheet::bit::{ctrl, rctl, tctl, txcw};
 use kpps_datasheet::desc::{self, RxWriteback, TxLegacy, tx_cmd};
@@ -26,7 +26,7 @@ pub struct Burst {
     pub bytes: u32,
 }
 
-/// 8 MB of memory at address 0, and a bus that takes a fixed time for each burst and byte.
+/// 8 MB of memory at address 0, and a bus with a fixed time for each burst and byte.
 pub struct Machine {
     pub memory: Vec<u8>,
     pub burst_ps: u64,
@@ -108,7 +108,7 @@ impl Bench {
         Params { link_ps: 0, ..Params::of(chip) }
     }
 
-    /// A card with its link up and nothing else.
+    /// A card with its link up, otherwise in its reset state.
     pub fn new(params: Params) -> Self {
         let fibre = params.media == Media::Fibre;
         let nic = Nic::new(params, MAC);
@@ -123,7 +123,7 @@ impl Bench {
         b
     }
 
-    /// With rings of `n` descriptors; all receive buffers given; both directions enabled.
+    /// A card with rings of `n` descriptors, all receive buffers in the ring, both directions enabled.
     pub fn ready(params: Params, n: u64) -> Self {
         let mut b = Self::new(params);
         b.ring = n;
@@ -177,7 +177,7 @@ impl Bench {
         self.m.set_words(TX_RING + 16 * self.tx, words);
         self.tx = (self.tx + 1) % self.ring;
     }
-    /// Puts `data` in a buffer of its own and returns its address.
+    /// Puts `data` into a new buffer and returns its address.
     pub fn buffer(&mut self, data: &[u8]) -> u64 {
         let at = TX_BUFFERS + 0x1_0000 * self.tx;
         self.m.memory[at as usize..][..data.len()].copy_from_slice(data);

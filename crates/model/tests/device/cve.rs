@@ -11,8 +11,8 @@ fn ready() -> Bench {
     Bench::ready(Bench::params(Chip::I82545em), 64)
 }
 
-/// Lets everything happen that will; it must come to an end.
-fn settle(b: &mut Bench) {
+/// Runs all events; they must come to an end.
+fn run_to_end(b: &mut Bench) {
     let before = b.m.log.len();
     b.pass(100_000 * US);
     assert!(b.m.log.len() - before < 100_000);
@@ -39,7 +39,7 @@ fn data(b: &mut Bench, len: u32, cmd: u8) {
     b.put(d.pack());
 }
 
-/// After all that, the card still works.
+/// The card still works afterwards.
 fn still_sends(b: &mut Bench) {
     let before = b.nic.tally().transmitted;
     b.set(reg::TCTL, 0);
@@ -66,7 +66,7 @@ fn cve_2012_6075_long_frame_without_lpe() {
     }
     b.set(reg::RCTL, rctl::EN | rctl::SBP);
     b.arrive(&frame(1, 16_381));
-    settle(&mut b);
+    run_to_end(&mut b);
     assert_eq!((b.nic.tally().to_host, b.nic.tally().dropped.too_long), (0, 7));
     assert!(b.m.stores.iter().all(|s| s.1 <= 2048));
 }
@@ -80,7 +80,7 @@ fn cve_2015_6815_segmentation_without_progress() {
         data(&mut b, 2000, 0);
         data(&mut b, 2000, EOP | RS);
         b.ring_doorbell();
-        settle(&mut b);
+        run_to_end(&mut b);
         assert_eq!(b.m.sent.len(), 0);
         assert_eq!(b.get(stat::TSCTC), 0);
         assert!(b.tx_done(2));
@@ -98,7 +98,7 @@ fn cve_2016_1981_head_outside_the_ring() {
         b.set(reg::TDT, tail);
         b.set(reg::RDT, tail);
         b.arrive(&frame(1, 60));
-        settle(&mut b);
+        run_to_end(&mut b);
         assert!(b.m.log.is_empty(), "nothing is fetched");
         still_sends(&mut b);
     }
@@ -112,7 +112,7 @@ fn asserts_on_ring_length_0_and_base_moved() {
     b.set(reg::TDLEN, 0);
     b.set(reg::TDT, 3);
     b.arrive(&frame(1, 60));
-    settle(&mut b);
+    run_to_end(&mut b);
     assert_eq!(b.nic.tally().in_fifo, 1);
     b.set(reg::RDLEN, 1024);
     b.set(reg::RDT, 63);
@@ -128,7 +128,7 @@ fn asserts_on_ring_length_0_and_base_moved() {
         }
         assert!(b.nic.tally().closes(), "{i}");
     }
-    settle(&mut b);
+    run_to_end(&mut b);
 }
 
 /// Descriptors of mixed kinds in one packet hit an assertion.
@@ -144,7 +144,7 @@ fn assert_on_mixed_descriptor_kinds() {
     b.put(TxLegacy { buffer: TX_BUFFERS, length: 60, cmd: IFCS, ..TxLegacy::default() }.pack());
     data(&mut b, 60, EOP | RS);
     b.ring_doorbell();
-    settle(&mut b);
+    run_to_end(&mut b);
     assert_eq!(b.get(reg::TDH), 7 + 1);
     still_sends(&mut b);
 }
@@ -160,7 +160,7 @@ fn cve_2017_9310_context_against_data() {
                 data(&mut b, len, 0);
                 data(&mut b, len, EOP | RS);
                 b.ring_doorbell();
-                settle(&mut b);
+                run_to_end(&mut b);
                 assert!(b.tx_done(2));
                 assert!(b.m.sent.iter().all(|s| s.1.len() <= 16_288));
             }
@@ -176,7 +176,7 @@ fn cve_2020_15859_unfinished_packet_and_reset() {
     b.ring_doorbell();
     b.pass(1_500 * NS);
     b.set(reg::CTRL, 1 << 26);
-    settle(&mut b);
+    run_to_end(&mut b);
     assert_eq!(b.nic.tally().tx_in_flight, 0);
     let mut b = ready();
     b.put_frame(&frame(1, 1500), 0);
@@ -186,7 +186,7 @@ fn cve_2020_15859_unfinished_packet_and_reset() {
         b.pass(300 * NS);
         b.set(reg::TDH, 0);
     }
-    settle(&mut b);
+    run_to_end(&mut b);
 }
 
 /// A frame without a single fragment hit an assertion.
@@ -197,7 +197,7 @@ fn cve_2020_16092_packet_without_data() {
     b.put([TX_BUFFERS, u64::from(EOP | IFCS | RS | IC) << 24]);
     b.put(TxData { buffer: 0, length: 9, cmd: EOP | RS, popts: 3, ..TxData::default() }.pack());
     b.ring_doorbell();
-    settle(&mut b);
+    run_to_end(&mut b);
     assert_eq!((b.m.sent.len(), b.get(reg::TDH)), (0, 3));
     assert!((0..3).all(|i| b.tx_done(i)));
     still_sends(&mut b);
@@ -213,10 +213,10 @@ fn cve_2020_28916_null_receive_buffers() {
     b.set(reg::RDT, 63);
     b.set(reg::RCTL, rctl::EN | rctl::LPE);
     b.arrive(&frame(1, 9000));
-    settle(&mut b);
+    run_to_end(&mut b);
     let t = b.nic.tally();
     assert_eq!((t.in_fifo, t.to_host), (1, 0));
-    assert_eq!(b.visible(), 63, "used up, with nothing in them");
+    assert_eq!(b.visible(), 63, "consumed without data");
 }
 
 /// Transmit descriptors that never end a packet were walked for ever.
@@ -229,10 +229,10 @@ fn cve_2021_20257_endless_transmit() {
     }
     for tail in [63, 62, 61, 60] {
         b.set(reg::TDT, tail);
-        settle(&mut b);
+        run_to_end(&mut b);
     }
     assert!(b.m.sent.is_empty());
-    assert!(b.nic.tally().tx_discarded > 0, "a packet beyond all lengths is given up");
+    assert!(b.nic.tally().tx_discarded > 0, "a packet of excessive length is discarded");
     still_sends(&mut b);
 }
 
@@ -249,7 +249,7 @@ fn cve_2021_3416_loopback_reentry() {
         b.put_frame(&frame(i, 1000), RS);
     }
     b.ring_doorbell();
-    settle(&mut b);
+    run_to_end(&mut b);
     assert!(b.nic.tally().looped > 0);
 }
 
@@ -316,7 +316,7 @@ fn cve_2024_3567_checksum_on_a_short_fragment() {
         let head = b.get(reg::RDH);
         b.set(reg::RDT, (head + 63) % 64);
     }
-    settle(&mut b);
+    run_to_end(&mut b);
     assert_eq!(b.nic.tally().to_host, 80);
 }
 
@@ -332,7 +332,7 @@ fn cve_2025_12464_short_frame_in_loopback() {
             b.put_frame(&frame(1, len), RS);
         }
         b.ring_doorbell();
-        settle(&mut b);
+        run_to_end(&mut b);
         assert_eq!(b.nic.tally().looped, 29);
     }
 }
@@ -348,7 +348,7 @@ fn cve_2018_3295_zdi_19_425_mss_shrinks() {
     b.put(context(255, 0, 0));
     data(&mut b, 6000, EOP | RS);
     b.ring_doorbell();
-    settle(&mut b);
+    run_to_end(&mut b);
     // The context of the beginning holds to the end.
     let lens: Vec<usize> = b.m.sent.iter().map(|s| s.1.len()).collect();
     assert_eq!(lens, [8054, 8054, 18_000 - 54 - 16_000 + 54]);
@@ -363,7 +363,7 @@ fn cve_2019_5609_header_length() {
         b.put(context(hdrlen, 1460, 3000));
         data(&mut b, 100, EOP | RS);
         b.ring_doorbell();
-        settle(&mut b);
+        run_to_end(&mut b);
         assert!(b.tx_done(1));
         still_sends(&mut b);
     }
@@ -398,7 +398,7 @@ fn cve_2022_23087_checksum_offset() {
         );
     }
     b.ring_doorbell();
-    settle(&mut b);
+    run_to_end(&mut b);
     assert_eq!(b.m.sent.len(), 12);
     assert!(b.m.sent.iter().all(|s| s.1.len() == 60));
 }

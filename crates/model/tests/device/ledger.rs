@@ -1,4 +1,4 @@
-//! Whatever a driver and the wire do: no panic, bounded work, and the tally closes.
+//! For any driver and any frames: no panic, bounded work, and the tally closes.
 
 use crate::bench::*;
 use kpps_datasheet::bit::{ctrl, rctl, tctl};
@@ -104,7 +104,7 @@ fn play(chip: Chip, zero_time: bool, steps: Vec<Step>) -> Result<(), TestCaseErr
     for step in steps {
         let before = b.m.log.len();
         match step {
-            // A reset at every turn would leave nothing to test.
+            // Frequent resets would leave nothing to test.
             Step::Write(o, v) if o == reg::CTRL => b.set(o, v & !ctrl::RST | ctrl::SLU),
             Step::Write(o, v) if o == reg::TCTL => b.set(o, v | tctl::EN),
             Step::Write(o, v) => b.nic.write(b.now, o, v, &mut b.m),
@@ -133,7 +133,7 @@ fn play(chip: Chip, zero_time: bool, steps: Vec<Step>) -> Result<(), TestCaseErr
         b.m.stores.clear();
         b.m.log.clear();
     }
-    // Nothing may be left that goes on by itself for ever.
+    // No event may repeat for ever.
     let before = b.m.log.len();
     b.nic.run(u64::MAX, &mut b.m);
     prop_assert!(b.nic.tally().closes());
@@ -145,11 +145,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_wild_driver_gets_nowhere(chip in prop::sample::select(Chip::PCI.to_vec()), zero_time in any::<bool>(), steps in prop::collection::vec(step(), 1..120)) {
+    fn a_random_driver_does_no_harm(chip in prop::sample::select(Chip::PCI.to_vec()), zero_time in any::<bool>(), steps in prop::collection::vec(step(), 1..120)) {
         play(chip, zero_time, steps)?;
     }
 
-    /// A decent driver under any load: every frame is in one place, and the registers say the same.
+    /// A correct driver under any load: every frame is in one place, and the registers agree.
     #[test]
     fn registers_equal_the_tally(chip in prop::sample::select(Chip::PCI.to_vec()), gaps in prop::collection::vec((0u64..4_000, prop_oneof![Just(60usize), 60..1514usize]), 1..400)) {
         let mut b = Bench::ready(Bench::params(chip), 32);
@@ -176,13 +176,13 @@ proptest! {
         prop_assert_eq!(u64::from(b.get(stat::TOR)), bytes);
         let classes: u64 = (0..6).map(|i| u64::from(b.get(stat::PRC64 + 4 * i))).sum();
         prop_assert_eq!(classes, t.arrived - missed);
-        // What is not in the host waits for a descriptor, and there is none.
+        // Frames that are not in the host wait for a descriptor, and there is none.
         if t.in_fifo > 0 {
             prop_assert_eq!(b.get(reg::RDH), tail);
         }
     }
 
-    /// Memory and order: what is sent in a loop comes back, all of it, in order, unharmed.
+    /// Frames sent in loopback all come back, in order and unchanged.
     #[test]
     fn loopback_keeps_order_and_bytes(lens in prop::collection::vec(60usize..1500, 1..30)) {
         let mut b = Bench::ready(Bench::params(Chip::I82540em), 64);

@@ -1,4 +1,4 @@
-//! The card as a driver and a machine see it.
+//! The card as seen by a driver and a host.
 #![allow(clippy::unwrap_used)]
 
 mod bench;

@@ -85,7 +85,7 @@ fn the_phy_negotiates() {
     assert_eq!(phy_read(&mut b, mii::STATUS) & mii::status::LINK, 0);
     b.run(1_000 * US);
     assert_eq!(b.get(reg::ICR) & cause::LSC, cause::LSC);
-    // The first read still tells of the time before: latched low.
+    // The first read still shows the earlier state: latched low.
     assert_eq!(phy_read(&mut b, mii::STATUS) & mii::status::LINK, 0);
     let both = mii::status::LINK | mii::status::COMPLETE;
     assert_eq!(phy_read(&mut b, mii::STATUS) & both, both);
@@ -101,13 +101,13 @@ fn the_phy_negotiates() {
     b.pass(1_000 * US);
     assert_eq!(phy_read(&mut b, mii::STATUS) & mii::status::LINK, 0);
     assert_ne!(phy_read(&mut b, mii::STATUS) & mii::status::LINK, 0);
-    // Only 100 Mb/s offered: negotiated anew, ten times slower.
+    // With only 100 Mb/s offered, the link is negotiated again, ten times slower.
     phy_write(&mut b, mii::GIGABIT_CONTROL, 0);
     phy_write(&mut b, mii::CONTROL, mii::control::AUTONEGOTIATE | mii::control::RESTART);
     assert_eq!(b.get(reg::STATUS) & status::LU, 0);
     b.pass(1_000 * US);
     assert_eq!(b.get(reg::STATUS) & (status::LU | status::SPEED_MASK), status::LU | status::SPEED_100);
-    // Another address: nobody answers.
+    // At another address no PHY answers.
     b.set(reg::MDIC, mdic::OP_READ | 2 << mdic::PHY_SHIFT);
     b.pass(100 * US);
     assert_ne!(b.get(reg::MDIC) & mdic::ERROR, 0);
@@ -227,7 +227,7 @@ fn small_packets_interrupt_at_once() {
     b.pass(20 * US);
     assert_eq!((b.visible(), b.get(reg::ICR)), (2, cause::SRPD | cause::RXT0));
     b.pass(10_000 * US);
-    assert_eq!(b.get(reg::ICR), 0, "the packet timer is stopped");
+    assert_eq!(b.get(reg::ICR), 0, "RDTR is stopped");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What arrives where.
+//! Reception: where frames end.
 
 use crate::bench::*;
 use kpps_datasheet::bit::{cause, rctl};
@@ -6,7 +6,7 @@ use kpps_datasheet::desc::{self, rx_status};
 use kpps_datasheet::{Chip, reg, stat};
 
 #[test]
-fn fifo_full_is_blamed_on_the_right_one() {
+fn a_full_fifo_is_counted_by_its_cause() {
     // No descriptors at all: 48 KB of frames are kept, the rest is missed.
     let mut b = Bench::ready(Bench::params(Chip::I82540em), 64);
     let head = b.get(reg::RDH);
@@ -96,7 +96,7 @@ fn null_descriptors_are_skipped() {
 }
 
 #[test]
-fn nothing_arrives_when_nothing_may() {
+fn a_disabled_receiver_receives_nothing() {
     let mut b = Bench::ready(Bench::params(Chip::I82540em), 8);
     b.nic.set_link(b.now, false);
     b.arrive(&frame(1, 60));
@@ -111,7 +111,7 @@ fn nothing_arrives_when_nothing_may() {
 }
 
 #[test]
-fn a_reset_loses_what_is_inside_and_says_so() {
+fn a_reset_drops_and_counts_the_frames_inside() {
     let mut b = Bench::ready(Bench::params(Chip::I82543gc), 64);
     for i in 0..20 {
         b.arrive(&frame(i, 60));

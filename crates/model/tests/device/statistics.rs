@@ -45,7 +45,7 @@ fn every_frame_is_counted_where_it_ended() {
 }
 
 #[test]
-fn bad_frames_are_stored_if_asked() {
+fn bad_frames_are_stored_with_sbp() {
     let mut b = Bench::ready(Bench::params(Chip::I82540em), 64);
     b.set(reg::RCTL, rctl::EN | rctl::SBP);
     b.nic.bad_frame_arrives(b.now, &frame(1, 60), &mut b.m);

@@ -74,7 +74,7 @@ fn a_slow_bus_is_the_limit() {
 }
 
 #[test]
-fn packet_timer_restarts_or_not() {
+fn rdtr_restarts_or_not() {
     let tick = 1_024 * NS;
     for (semantics, last) in [(DelayTimer::EachPacket, 30 * US), (DelayTimer::FirstPacket, 0)] {
         let mut b = Bench::ready(Params { rdtr_from: semantics, ..chip_with(0, 0) }, 64);
@@ -97,7 +97,7 @@ fn packet_timer_restarts_or_not() {
 }
 
 #[test]
-fn timer_expiry_writes_back_before_it_interrupts() {
+fn rdtr_writes_back_before_it_interrupts() {
     let mut b = Bench::ready(chip_with(0, 0), 64);
     b.set(reg::RDTR, 10);
     b.set(reg::IMS, cause::RXT0);
@@ -110,7 +110,7 @@ fn timer_expiry_writes_back_before_it_interrupts() {
 }
 
 #[test]
-fn absolute_timer_bounds_the_wait_and_cancels_the_packet_timer() {
+fn radv_bounds_the_wait_and_cancels_rdtr() {
     let mut b = Bench::ready(chip_with(0, 0), 64);
     b.set(reg::RDTR, 20);
     b.set(reg::RADV, 40);
@@ -137,7 +137,7 @@ fn absolute_timer_bounds_the_wait_and_cancels_the_packet_timer() {
 }
 
 #[test]
-fn the_packet_timer_cancels_the_absolute_timer() {
+fn rdtr_cancels_radv() {
     let mut b = Bench::ready(chip_with(0, 0), 64);
     b.set(reg::RDTR, 10);
     b.set(reg::RADV, 100);
@@ -190,9 +190,9 @@ fn flush_now() {
     assert_eq!(b.get(reg::ICR), 0);
 }
 
-/// SDM 3.2.7.1.1: a timer that is disabled does not expire any more. What waited for it waits for the next frame.
+/// SDM 3.2.7.1.1: a disabled timer does not expire. Frames that waited for it wait for the next frame.
 #[test]
-fn a_delay_of_none_ends_a_delay_under_way_and_reports_nothing() {
+fn rdtr_of_0_stops_a_running_timer_and_reports_nothing() {
     for (flush, reported) in [(0, 0), (rdtr::FPD, 1)] {
         let mut b = Bench::ready(chip_with(0, 0), 64);
         b.set(reg::RDTR, 10);
@@ -321,7 +321,8 @@ fn a_fetch_takes_several_bursts_until_the_chip_is_full_or_the_tail_is_reached() 
         |b: &Bench| b.m.bursts(Purpose::RxDescriptorFetch).iter().map(|f| f.bytes / 16).collect::<Vec<_>>();
     assert_eq!(bursts(&b), [16; 4]);
     assert_eq!(b.nic.tally().rx_fetches_cut, 0);
-    // 191 are left until the tail: two more fetches fill the chip, and the third, at 60, is cut short by the tail.
+    // 191 are left until the tail: two more fetches fill the chip, and the third, at 60, is cut short by the
+    // tail.
     for i in 0..191 {
         b.arrive(&frame(i, 60));
         b.pass(US);

@@ -1,4 +1,4 @@
-//! What is sent and what is reported.
+//! Transmission and reports.
 
 use crate::bench::*;
 use kpps_datasheet::bit::{cause, ctrl, dctl, rctl, tctl};
@@ -72,7 +72,7 @@ fn absolute_transmit_delay_bounds_the_wait() {
 }
 
 #[test]
-fn reports_are_packed_when_asked() {
+fn reports_are_packed_with_a_threshold() {
     let mut b = ready(Chip::I82540em);
     b.set(reg::TXDCTL, dctl::descriptors(0, 0, 8));
     b.set(reg::TIDV, 10);
@@ -104,7 +104,7 @@ fn report_packet_sent_waits_for_the_wire() {
 }
 
 #[test]
-fn short_frames_are_padded_if_asked() {
+fn short_frames_are_padded_with_psp() {
     let mut b = ready(Chip::I82540em);
     b.put_frame(&frame(1, 30), 0);
     b.ring_doorbell();
@@ -158,7 +158,7 @@ fn looped_frames_come_back() {
 }
 
 #[test]
-fn a_wrong_fcs_from_software_is_told() {
+fn a_wrong_fcs_from_software_is_marked() {
     let mut b = ready(Chip::I82540em);
     let mut f = frame(1, 60);
     f.extend(crc32fast::hash(&f).to_le_bytes());
@@ -205,7 +205,7 @@ fn the_ring_wraps_and_nothing_beyond_it_is_touched() {
 }
 
 #[test]
-fn too_long_a_packet_is_given_up_even_if_it_fits() {
+fn a_packet_that_is_too_long_is_discarded_even_if_it_fits() {
     let mut b = ready(Chip::I82540em);
     b.set(reg::PBA, 8);
     for length in [8144, 8145] {
@@ -219,7 +219,7 @@ fn too_long_a_packet_is_given_up_even_if_it_fits() {
 }
 
 #[test]
-fn a_reset_loses_frames_to_send_and_says_so() {
+fn a_reset_drops_and_counts_frames_to_send() {
     let mut b = ready(Chip::I82540em);
     for i in 0..10 {
         b.put_frame(&frame(i, 1500), 0);

@@ -2,16 +2,16 @@
 //!
 //! - [`Mapping`] is memory of this process: huge pages, ordinary pages, or a file that is shared with another
 //!   process (QEMU).
-//! - [`Memory`] is a mapping in [`Piece`]s with known bus addresses. It allocates rings ([`Memory::ring`]) and pools
-//!   of buffers ([`Memory::pool`], [`Memory::chunks`]).
-//! - [`BufferPool`] is a handle to a pool. Each handle has a small stack of its own and trades with the pool in
-//!   batches, so taking or giving a buffer costs a few instructions.
+//! - [`Memory`] is a mapping in [`Piece`]s with known bus addresses. It allocates rings ([`Memory::ring`])
+//!   and pools of buffers ([`Memory::pool`], [`Memory::chunks`]).
+//! - [`BufferPool`] is a handle to a pool. Each handle has a small stack of its own and trades with the pool
+//!   in batches, so taking or giving a buffer costs a few instructions.
 //!
-//! This module knows nothing of devices, drivers, or the source of bus addresses. A wrong bus address makes a device
-//! misbehave, not Rust: the memory handed out always lies within the mapping.
+//! This module knows nothing of devices, drivers, or the source of bus addresses. A wrong bus address makes a
+//! device misbehave, not Rust: the memory handed out always lies within the mapping.
 //!
-//! All `unsafe` of this crate is here: in `regions.rs` (spans of the mapping) and in `pool.rs` (buffers are pointers
-//! to slots of their pool).
+//! All `unsafe` of this crate is here: in `regions.rs` (spans of the mapping) and in `pool.rs` (buffers are
+//! pointers to slots of their pool).
 
 mod free_ranges;
 mod mapping;

@@ -35,8 +35,9 @@ impl Memory {
         Ok(BufferPool::new(spans))
     }
 
-    /// A pool of `count` buffers, each the end of a chunk of `chunk` bytes (a power of two) that is aligned to its own
-    /// size. The first `headroom` bytes of a chunk, a multiple of a cache line, are the device's alone (`AF_XDP`).
+    /// A pool of `count` buffers, each the end of a chunk of `chunk` bytes (a power of two) that is aligned
+    /// to its own size. The first `headroom` bytes of a chunk, a multiple of a cache line, are the device's
+    /// alone (`AF_XDP`).
     ///
     /// # Errors
     /// [`OutOfMemory`] if there is not enough, or a chunk cannot be so.
@@ -200,7 +201,8 @@ impl BufferPool {
         })
     }
 
-    /// Gives `buffer` and all but `keep` of this handle's own to the shared stack; those of other pools go home.
+    /// Gives `buffer` and all but `keep` of this handle's own to the shared stack; those of other pools go
+    /// home.
     #[cold]
     #[inline(never)]
     fn spill(&mut self, buffer: Option<PoolBuffer>, keep: usize) {

@@ -1,5 +1,6 @@
-//! Fragments that are not the first, which say nothing of ports: they go where the first went. What comes before the first
-//! waits for it (RFC 4787, REQ-14); both the packets that are remembered and the fragments that wait are bounded.
+//! Fragments that are not the first, which say nothing of ports: they go where the first went. What comes
+//! before the first waits for it (RFC 4787, REQ-14); both the packets that are remembered and the fragments
+//! that wait are bounded.
 
 use super::packet::Endpoint;
 use foldhash::fast::RandomState;

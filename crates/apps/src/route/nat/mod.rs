@@ -1,13 +1,13 @@
-//! Network address and port translation (RFC 4787 for UDP, 5382 for TCP, 5508 for ICMP): Click's `IPRewriter`, within the
-//! router.
+//! Network address and port translation (RFC 4787 for UDP, 5382 for TCP, 5508 for ICMP): Click's
+//! `IPRewriter`, within the router.
 //!
-//! All hosts behind the other interfaces share the address of the *outside* one. A host's address and port are *mapped* to
-//! a port of that address, the same whoever is spoken to (endpoint-independent mapping), and whoever is outside may
-//! answer (endpoint-independent filtering). Hosts inside reach each other by their mappings, too (hairpinning). What
-//! comes from outside without a mapping, or not to that address, ends here.
+//! All hosts behind the other interfaces share the address of the *outside* one. A host's address and port
+//! are *mapped* to a port of that address, the same whoever is spoken to (endpoint-independent mapping), and
+//! whoever is outside may answer (endpoint-independent filtering). Hosts inside reach each other by their
+//! mappings, too (hairpinning). What comes from outside without a mapping, or not to that address, ends here.
 //!
-//! A mapping ages; what comes from inside keeps it. When the table or the ports are exhausted no mapping is taken away from
-//! anybody: the packet ends here, and its sender is told (RFC 6888, REQ-8).
+//! A mapping ages; what comes from inside keeps it. When the table or the ports are exhausted no mapping is
+//! taken away from anybody: the packet ends here, and its sender is told (RFC 6888, REQ-8).
 
 mod fragments;
 mod packet;
@@ -41,7 +41,8 @@ pub struct Timeouts {
 }
 
 impl Default for Timeouts {
-    /// 5 minutes (RFC 4787, REQ-5), 2 hours 4 minutes and 4 minutes (RFC 5382, REQ-5), 60 seconds (RFC 5508, REQ-2).
+    /// 5 minutes (RFC 4787, REQ-5), 2 hours 4 minutes and 4 minutes (RFC 5382, REQ-5), 60 seconds (RFC 5508,
+    /// REQ-2).
     fn default() -> Self {
         Self {
             udp_ns: 300 * SECOND_NS,
@@ -134,8 +135,8 @@ impl<F> Translator<F> {
         interface == self.plan.outside
     }
 
-    /// Whether the source of a packet that came in by one interface and leaves by another is translated: it leaves the
-    /// inside, or goes back there by way of the outside address.
+    /// Whether the source of a packet that came in by one interface and leaves by another is translated: it
+    /// leaves the inside, or goes back there by way of the outside address.
     pub(super) fn hides(&self, from: usize, to: usize, inward: bool) -> bool {
         from != self.plan.outside && (to == self.plan.outside || inward)
     }

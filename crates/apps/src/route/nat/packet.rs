@@ -1,5 +1,5 @@
-//! What a NAT reads in packets and changes in them. Checksums are updated, not computed (RFC 1624), so that one that was
-//! wrong stays wrong; only those of ICMP errors, which have to be right, are written anew.
+//! What a NAT reads in packets and changes in them. Checksums are updated, not computed (RFC 1624), so that
+//! one that was wrong stays wrong; only those of ICMP errors, which have to be right, are written anew.
 
 use crate::Reason;
 use crate::route::icmp;
@@ -104,7 +104,8 @@ fn flow(bytes: &[u8], payload: &[u8]) -> Option<Flow> {
     Some(Flow { transport, source: (source, from), destination: (destination, to), flags, answers })
 }
 
-/// The flow of the packet that an ICMP error quotes: its header, which has to be right, and 8 bytes at least (RFC 792).
+/// The flow of the packet that an ICMP error quotes: its header, which has to be right, and 8 bytes at least
+/// (RFC 792).
 fn quoted(bytes: &[u8]) -> Option<Flow> {
     let header = usize::from(bytes.first()? & 15) * 4;
     let good = bytes[0] >> 4 == 4
@@ -186,8 +187,8 @@ fn set_end(bytes: &mut [u8], side: Side, (address, port): Endpoint) {
     }
 }
 
-/// Gives a packet that [`read`] understood another source or destination. In an ICMP error the packet that it quotes, which
-/// went the other way, changes with it.
+/// Gives a packet that [`read`] understood another source or destination. In an ICMP error the packet that it
+/// quotes, which went the other way, changes with it.
 pub(in crate::route) fn set(bytes: &mut [u8], side: Side, to: Endpoint) {
     let Ok(mut packet) = ipv4::Packet::new_checked(&mut *bytes) else { return };
     let error = packet.protocol() == icmp::PROTOCOL

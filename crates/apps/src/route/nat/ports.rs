@@ -21,16 +21,16 @@ pub(super) struct Ports {
 }
 
 impl Ports {
-    /// All free but 0, which is no port. `ranges`: privileged ports are given for privileged ones, others for others
-    /// (RFC 4787, REQ-3).
+    /// All free but 0, which is no port. `ranges`: privileged ports are given for privileged ones, others for
+    /// others (RFC 4787, REQ-3).
     pub(super) fn new(ranges: bool) -> Self {
         let mut taken = vec![0; ALL];
         taken[0] = 1;
         Self { taken, next: PRIVILEGED, ranges }
     }
 
-    /// Takes the port that is wanted, or else another of its range: if possible one that is even if it is, and odd if it
-    /// is (RFC 4787, REQ-4). `None` if all are taken.
+    /// Takes the port that is wanted, or else another of its range: if possible one that is even if it is,
+    /// and odd if it is (RFC 4787, REQ-4). `None` if all are taken.
     pub(super) fn take(&mut self, wanted: u16) -> Option<u16> {
         let (at, bit) = (usize::from(wanted) / WORD, 1 << (usize::from(wanted) % WORD));
         if self.taken[at] & bit == 0 {
