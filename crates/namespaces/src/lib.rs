@@ -1,11 +1,12 @@
 //! Network namespaces for tests: each is a host of its own, with virtual cables between them, and programs that run there.
 //!
-//! They take root. Without, [`Net::new`] says so, and a test has nothing to do. What a test has set up wrongly, or a system cannot do,
-//! ends the test with a panic that names the command.
+//! They take root. Without it [`Net::new`] returns `None`, and the test counts as skipped ([`skip`]). A command that fails ends
+//! the test with a panic that names it.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
 mod process;
+pub mod skip;
 
 pub use process::{Process, signal};
 
@@ -36,7 +37,7 @@ impl Net {
         let name = format!("kpps-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let made = Command::new("ip").args(["netns", "add", &name]).stderr(Stdio::null()).status();
         if !made.is_ok_and(|status| status.success()) {
-            eprintln!("skipped: no right to make a network namespace");
+            skip::needs("root, to make a network namespace");
             return None;
         }
         let net = Self(name);

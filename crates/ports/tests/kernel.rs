@@ -1,10 +1,11 @@
 //! Ports on interfaces of the kernel, over a virtual cable in a network namespace of the test's own. That takes root;
-//! without, these tests say so and pass.
+//! without it these tests are skipped.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Size, Tag, ipv4, tag, udp};
+use kpps_namespaces::skip;
 use kpps_platform::{Buffer, BufferSource};
 use kpps_ports::Spec;
 use kpps_ports::port::{AnyPort, Frame, Options, Port, choose, open, rest};
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 /// The ends of the cable.
 const ENDS: [&str; 2] = ["near0", "far0"];
 
-/// Runs `test` in a namespace with a cable; says so if there is no right to make one.
+/// Runs `test` in a namespace with a cable; skipped if there is no right to make one.
 fn with_cable(test: impl FnOnce() + Send + 'static) {
     with_queues(1, test);
 }
@@ -24,7 +25,7 @@ fn with_queues(queues: u32, test: impl FnOnce() + Send + 'static) {
     let thread = std::thread::spawn(move || {
         // What this thread opens and starts from now on is in there, and it goes with the last of that.
         if kpps_namespaces::unshare().is_err() {
-            eprintln!("skipped: no right to make a network namespace");
+            skip::needs("root, to make a network namespace");
             return;
         }
         // Or neighbour discovery would send frames of its own.

@@ -6,7 +6,7 @@
 use kpps_frames::flows::Ports;
 use kpps_frames::{Mix, Size};
 use kpps_measure::Testbed;
-use kpps_namespaces::Net;
+use kpps_namespaces::{Net, skip};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Load, Shape};
 use kpps_ports::port::{Options, open};
@@ -186,7 +186,7 @@ fn ipv6_flows_through_a_router() {
          ip address add 2001:2:0:1::fe/64 dev ra nodad && ip address add 2001:2:0:2::fe/64 dev rb nodad &&
          echo 1 > /proc/sys/net/ipv6/conf/all/forwarding";
     if !router.can(set) {
-        return eprintln!("skipped: this kernel has no IPv6");
+        return skip::lacks("IPv6");
     }
     net.enter();
     let places = format!("{name}/");
@@ -220,7 +220,7 @@ fn a_queue_that_overflows_says_how_much() {
     let mut tester = tester([None, None], &[]);
     // 1 Mb/s carries 2000 frames of 60 B a second; 4 frames' worth of room.
     if !net.can("tc qdisc add dev pb root tbf rate 1mbit burst 1600 limit 300") {
-        return eprintln!("skipped: this kernel has no tbf");
+        return skip::lacks("the queueing discipline tbf");
     }
     let trial = trial(&mut tester, &offer(8000.0, 64, false));
     assert!(trial.lost > 500, "{trial:?}");
@@ -235,7 +235,7 @@ fn a_short_burst_fits_a_queue_and_an_overload_is_over_when_it_ends() {
     let tester = tester([None, None], &[]);
     // 10 Mb/s carry 20,000 frames of 60 B a second; there is room for 100 of them, and 26 more may go at once.
     if !net.can("tc qdisc add dev pb root tbf rate 10mbit burst 1600 limit 6000") {
-        return eprintln!("skipped: this kernel has no tbf");
+        return skip::lacks("the queueing discipline tbf");
     }
     let mut bed = Bed { tester, settle: Duration::from_secs(3), both_ways: false, mix: None };
     let load = kpps_measure::Load {
@@ -299,7 +299,7 @@ fn a_trial_can_be_seen_while_it_goes_on() {
     let Some(net) = with_bridge() else { return };
     // A queue that holds nothing for long, and drops the rest.
     if !net.can("tc qdisc add dev pb root tbf rate 1mbit burst 1600 limit 300") {
-        return eprintln!("skipped: this kernel has no tbf");
+        return skip::lacks("the queueing discipline tbf");
     }
     let mut tester = tester([None, None], &[]);
     let gauges = tester.gauges();

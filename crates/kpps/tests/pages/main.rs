@@ -10,6 +10,7 @@ mod chromium;
 mod net;
 
 use chromium::Chromium;
+use kpps_namespaces::skip;
 use net::Net;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -98,7 +99,7 @@ fn pages(here: &Path) -> Vec<PathBuf> {
 #[test]
 fn every_page_can_be_looked_at() {
     if std::env::var_os("KPPS_NO_BROWSER").is_some() {
-        eprintln!("skipped: KPPS_NO_BROWSER is set");
+        skip::needs("a browser, and KPPS_NO_BROWSER is set");
         return;
     }
     let found = Command::new("chromium").arg("--version").output();

@@ -354,7 +354,7 @@ fn rigs(job: Job) -> Option<[Rig; 2]> {
 /// NATs with these settings: of kpps as arguments, of Linux's connections, and of its rule.
 fn nats(ours: &[&str], theirs: &[&str], ports: &str) -> Option<[Rig; 2]> {
     if !Command::new("nft").arg("--version").stdout(Stdio::null()).status().is_ok_and(|s| s.success()) {
-        eprintln!("skipped: no nft (make install-test-tools)");
+        kpps_namespaces::skip::needs("nft (make install-test-tools)");
         return None;
     }
     Some([Rig::kpps(Job::Nat, ours)?, Rig::linux(Job::Nat, theirs, ports)?])

@@ -35,7 +35,7 @@ fn the_longest_burst_is_what_the_buffer_holds_and_what_goes_on_meanwhile() {
     for held in [100_u32, 400] {
         let bound = format!("tc qdisc replace dev pb root tbf rate 10mbit burst 1600 limit {}", 60 * held);
         if !net.command(&bound.split(' ').collect::<Vec<_>>()).status().unwrap().success() {
-            return eprintln!("skipped: this kernel has no tbf");
+            return kpps_namespaces::skip::lacks("the queueing discipline tbf");
         }
         let found = (0..5).find_map(|_| found(&net)).expect("a machine that can send a burst now and then");
         let burst = &found["back_to_back"];

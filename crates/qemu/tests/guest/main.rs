@@ -11,6 +11,7 @@ mod netem;
 mod ours;
 mod services;
 
+use kpps_namespaces::skip;
 use kpps_qemu::lab::{Cable, Cache, Card, Guest, Kernel, Machine, Model, Options, Userland, workload};
 use std::path::PathBuf;
 use std::sync::{RwLock, RwLockReadGuard};
@@ -20,11 +21,11 @@ use workload::Backend;
 /// Guests share the host's few processors. Where time is measured, a guest is alone: it has this for writing.
 static HOST: RwLock<()> = RwLock::new(());
 
-/// Whether the lab may be used; says so if not.
+/// Whether guests may be booted; if not, the test is skipped.
 fn is_wanted() -> bool {
     let wanted = std::env::var_os("KPPS_NO_LAB").is_none();
     if !wanted {
-        println!("skipped: KPPS_NO_LAB is set");
+        skip::needs("guests, and KPPS_NO_LAB is set");
     }
     wanted
 }
