@@ -2,16 +2,22 @@
 
 .PHONY: run test lab bench peers systems fuzz lint other-systems install-build-tools install-test-tools install-lab install-peers
 
-# The receive curve of study morris2000: all driver presets, from 100 kpps to line rate.
+# The receive curve of study morris2000: all driver presets, from 100 kpps to line rate. The simulator alone is built: `cargo build
+# --release` builds everything.
 run: install-build-tools
 	cargo run --release --quiet --package kpps -- curve --results results.json --report report.html
 
+# Tests that cannot run here, for want of root or of a program, write into this file that they were skipped.
+export KPPS_SKIPPED = $(abspath $(or $(CARGO_TARGET_DIR),target))/skipped
+
 test: install-build-tools install-test-tools install-lab lint
+	@mkdir -p $(dir $(KPPS_SKIPPED)) && rm -f $(KPPS_SKIPPED)
 	cargo test --workspace --all-targets
 	cargo test --workspace --doc
 	cargo build --release --quiet --package kpps
 	tests/same-bytes.sh
 	tests/hundred-machines.sh
+	@tests/skipped.sh
 
 # What can only be tried in guests, told line by line: the functional suite on the real PCI path, traffic against the kernel's
 # driver, faults, interrupts. `test` runs the suite on e1000 through UIO and on e1000e through VFIO, traffic and bad input. Kernel and packages are fetched
@@ -59,6 +65,7 @@ install-build-tools:
 # QEMU is the device that nobody here wrote; valgrind counts instructions; nft makes a NAT of Linux; Chromium shows the pages
 # as readers see them (KPPS_NO_BROWSER=1 leaves that out).
 install-test-tools:
+	@rustup --quiet target add x86_64-unknown-none || true
 	@$(call install,qemu-system-x86_64:qemu-system-x86 valgrind:valgrind ip:iproute2 ethtool:ethtool nft:nftables setsid:util-linux \
 		$(if $(KPPS_NO_BROWSER),,chromium:chromium))
 

@@ -8,7 +8,6 @@ use crate::output::{Forms, PageOutputs};
 use crate::points::{Points, of_frames};
 use crate::search;
 use crate::testbed::{Kind, Target};
-use crate::traffic;
 use crate::units::{self, Loads};
 use clap::Args;
 use kpps_frames::{Mix, Size};
@@ -48,7 +47,7 @@ Several guests in QEMU may be compared, each with the kernel's driver (lab:KERNE
 pub struct Arguments {
     /// Frame size in bytes with FCS; on two ports also a mix: imix-csit, imix-trex, imix-linux, or sizes with weights as
     /// 64:7,570:4,1518:1 [default: 64; with --app vlan-route: 68]
-    #[arg(long, value_name = "SIZE|MIX", value_parser = traffic::any_sizes)]
+    #[arg(long, value_name = "SIZE|MIX", value_parser = units::any_sizes)]
     size: Option<Mix>,
     /// Offered loads: `100kpps,80%,100%` or `FROM..TO/STEP` [default: 100kpps..100%/100kpps; on ports and guests from 10kpps up
     /// in growing steps, on ports to the first load above what the generator can send]
@@ -89,7 +88,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     let in_real_time = !target.is_simulated();
     let Ready { mut testbeds, source, environment } = match target.kind() {
         Kind::Simulator => simulated(target)?,
-        #[cfg(target_os = "linux")]
+        #[cfg(all(target_os = "linux", feature = "ports"))]
         Kind::Guests => {
             let (testbeds, environment) = target.open_guests()?;
             let named = |(name, testbed)| Named { name, points: Points::new(testbed, false) };
@@ -221,7 +220,7 @@ fn simulated(target: &Target) -> Result<Ready, Failure> {
 
 /// Two ports, or a system whose rate is known: one series.
 fn in_real(target: &Target, sizes: &Mix) -> Result<Ready, Failure> {
-    traffic::fits(sizes.clone()).map_err(Failure::Input)?;
+    units::fits(sizes.clone()).map_err(Failure::Input)?;
     let opened = target.open()?;
     let environment = target.described(&opened);
     let points = Points::new(opened.testbed, environment.both_ways);

@@ -11,7 +11,6 @@ use crate::points::{Points, of_frames};
 use crate::search;
 use crate::simulator::OnTop;
 use crate::testbed::Target;
-use crate::traffic;
 use crate::units;
 use clap::Args;
 use kpps_frames::{Mix, Size};
@@ -50,7 +49,7 @@ pub struct Arguments {
     #[arg(long, required = true, value_name = "PARAMETER=VALUES", value_parser = range::axis)]
     vary: Vec<Axis>,
     /// Frame size in bytes with FCS; on two ports also a mix [default: 64; with --app vlan-route: 68]
-    #[arg(long, value_name = "SIZE|MIX", value_parser = traffic::any_sizes)]
+    #[arg(long, value_name = "SIZE|MIX", value_parser = units::any_sizes)]
     size: Option<Mix>,
     /// The offered load
     #[arg(long, default_value = "100%")]
@@ -99,7 +98,7 @@ impl Arguments {
         for (parameter, value) in own.chain(values.iter().copied()) {
             let text = value.to_string();
             match (parameter, there) {
-                ("size", _) => sizes = Some(traffic::any_sizes(&text)?),
+                ("size", _) => sizes = Some(units::any_sizes(&text)?),
                 ("load", _) => offered = text.parse()?,
                 (other, Some(_)) => return Err(format!("{other} is not of this testbed: load and size are")),
                 ("app", _) => top.app = Some(text.parse()?),
@@ -120,7 +119,7 @@ impl Arguments {
                 (On::Simulator(top, Box::new(setup)), top.line_rate_pps(size))
             }
             Some(there) => {
-                let line_pps = there.points.borrow_mut().line_rate_pps(&traffic::fits(sizes.clone())?);
+                let line_pps = there.points.borrow_mut().line_rate_pps(&units::fits(sizes.clone())?);
                 (On::There(there), line_pps.map_err(|error| error.to_string())?)
             }
         };

@@ -1,15 +1,18 @@
 //! The live view of a run: when it is shown, and what it reads.
 
+#[cfg(feature = "ports")]
+mod ports;
+
 use crate::error::Failure;
 use crate::interrupt;
 use clap::Args;
-use kpps_live::{Counts, Ended, Meter, Processor, Progress, Show, Source, View};
+use kpps_live::{Ended, Processor, Progress, Show, Source, View};
 use kpps_results::Point;
-use kpps_tester::{Gauges, look};
-use std::collections::BTreeMap;
 use std::io::IsTerminal;
-use std::sync::Arc;
 use std::time::Duration;
+
+#[cfg(feature = "ports")]
+pub use ports::{Metered, Trials};
 
 /// A view of the whole screen is for runs that are longer.
 const CALM: Duration = Duration::from_secs(2);
@@ -80,51 +83,10 @@ impl Live {
 }
 
 /// A line on a terminal, where there is more to wait for than to see.
+#[cfg(any(feature = "ports", feature = "study"))]
 pub fn line(progress: Progress) -> View {
     let show = if std::io::stderr().is_terminal() { Show::Line } else { Show::Nothing };
     View::start(progress, Box::new(()), show, || ())
-}
-
-/// A run on ports of its own.
-pub struct Metered(pub Arc<Meter>);
-
-impl Source for Metered {
-    fn counts(&mut self) -> Option<Counts> {
-        Some(self.0.counts())
-    }
-    fn processors(&mut self) -> Vec<Processor> {
-        processors()
-    }
-}
-
-/// Trials between two ports.
-pub struct Trials(pub Arc<Gauges>);
-
-impl Source for Trials {
-    fn counts(&mut self) -> Option<Counts> {
-        self.0.so_far().map(|(elapsed, sent, received)| Counts { elapsed, sent, received })
-    }
-    fn dropped(&mut self) -> BTreeMap<String, u64> {
-        self.0.dropped()
-    }
-    fn processors(&mut self) -> Vec<Processor> {
-        processors()
-    }
-}
-
-/// This machine's processors.
-fn processors() -> Vec<Processor> {
-    let all = look::processors().into_iter().map(|it| Processor {
-        busy: vec![
-            ("interrupts", it.irq_s),
-            ("softirqs", it.softirq_s),
-            ("kernel", it.system_s),
-            ("programs", it.user_s),
-            ("host", it.steal_s),
-        ],
-        idle: it.idle_s,
-    });
-    all.collect()
 }
 
 /// What became of a trial.

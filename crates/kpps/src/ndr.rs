@@ -30,7 +30,7 @@ directions together.")]
 pub struct Arguments {
     /// Frame size in bytes with FCS; on two ports also a mix: imix-csit, imix-trex, imix-linux, or sizes with weights as
     /// 64:7,570:4,1518:1 [default: 64; with --app vlan-route: 68]
-    #[arg(long, value_name = "SIZE|MIX", value_parser = crate::traffic::sizes)]
+    #[arg(long, value_name = "SIZE|MIX", value_parser = units::sizes)]
     size: Option<Mix>,
     /// Search by plain bisection, too
     #[arg(long)]

@@ -61,7 +61,7 @@ pub fn use_sizes(testbed: &mut dyn Testbed, sizes: &Mix) -> Result<(f64, Size), 
 pub fn of_frames(environment: Environment, sizes: &Mix, load: &Load, line_rate_pps: f64) -> Environment {
     let bytes_with_fcs = sizes.mean_bytes_with_fcs().round() as u32;
     Environment {
-        mix: kpps_tester::mix(sizes),
+        mix: kpps_measure::mix(sizes),
         size_bytes_without_fcs: u16::try_from(bytes_with_fcs).unwrap_or(u16::MAX).saturating_sub(FCS_BYTES),
         frame_bytes_with_fcs: bytes_with_fcs,
         line_rate_pps: line_rate_pps * if environment.both_ways { 2.0 } else { 1.0 },

@@ -2,7 +2,8 @@
 
 use crate::agent::{self, Credentials};
 use crate::error::Failure;
-use crate::run::PortOptions;
+use crate::live::Trials;
+use crate::testbed::Opened;
 use crate::traffic::Traffic;
 use crate::units::{self, Rate};
 use clap::Args;
@@ -22,6 +23,19 @@ pub const KINDS: &str = "Ports:
                                ethtool -K INTERFACE tx off tso off gso off gro off)
   auto:INTERFACE               xdp: or packet:, whichever is better here; kpps says which and why
   udp:HOST:PORT, udp::PORT     a UDP socket, the second one listens; needs no privilege";
+
+pub use crate::run::PortOptions;
+
+/// The ports with these names.
+pub fn specs(names: &[String]) -> Result<Vec<Spec>, Failure> {
+    let parse = |text: &String| text.parse().map_err(|e: kpps_ports::Error| Failure::Input(e.to_string()));
+    names.iter().map(parse).collect()
+}
+
+/// Refuses names that are not those of ports.
+pub fn check(names: &[String]) -> Result<(), Failure> {
+    specs(names).map(drop)
+}
 
 /// Options of two ports.
 #[derive(Args)]
@@ -84,6 +98,17 @@ impl PortPair {
         };
         tester.flows = self.traffic.plan();
         Ok(tester)
+    }
+
+    /// The ports with these names as a testbed.
+    pub fn testbed(&self, names: &[String], options: &PortOptions) -> Result<Opened, Failure> {
+        let tester = self.open(&specs(names)?, options)?;
+        let (settle, both_ways) = (self.drain, self.bidirectional);
+        Ok(Opened {
+            source: Box::new(Trials(tester.gauges())),
+            environment: tester.environment(),
+            testbed: Box::new(kpps_tester::Bed { tester, settle, both_ways, mix: None }),
+        })
     }
 
     /// How frames differ from the default ones, in words.

@@ -57,7 +57,7 @@ The results name each test that the testbed cannot do, and each trial that was s
 loses single frames now and then, use `kpps sizes` instead.")]
 pub struct Arguments {
     /// Frame sizes in bytes with FCS; on two ports also imix-csit, imix-trex and imix-linux
-    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', default_values = SIZES, value_parser = crate::traffic::sizes)]
+    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', default_values = SIZES, value_parser = units::sizes)]
     size: Vec<Mix>,
     /// Only these tests; throughput is always measured, because the others need it [default: all]
     #[arg(long, value_enum, value_delimiter = ',')]

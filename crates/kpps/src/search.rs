@@ -219,7 +219,7 @@ impl Bench {
             kpps_version: env!("CARGO_PKG_VERSION").into(),
             testbed: self.name.clone(),
             frame_bytes_with_fcs: sizes.mean_bytes_with_fcs().round() as u32,
-            mix: kpps_tester::mix(sizes),
+            mix: kpps_measure::mix(sizes),
             traffic: self.traffic.clone(),
             both_ways: self.both_ways,
             min_pps: tenths(min_pps),

@@ -36,14 +36,14 @@ pub struct Arguments {
     /// The port that sends
     port: Spec,
     /// Frame size in bytes with FCS, or a mix: imix-csit, imix-trex, imix-linux, or sizes with weights as 64:7,570:4,1518:1
-    #[arg(long, value_name = "SIZE|MIX", default_value = "64", value_parser = traffic::sizes)]
+    #[arg(long, value_name = "SIZE|MIX", default_value = "64", value_parser = units::sizes)]
     size: Mix,
     /// Frames per second (100kpps, 1.2Mpps), a share of the line rate (50%), bits per second on layer 1 or 2 (500MbpsL1), or
     /// max: as fast as the port takes them [default: max; with --replay: the times of the capture]
-    #[arg(long, value_parser = units::load)]
+    #[arg(long, value_parser = traffic::load)]
     load: Option<Rate>,
     /// Distribution of the gaps: constant, poisson, bursts:FRAMES, or ramp:FROM/TIME from one rate to the load
-    #[arg(long, value_name = "SHAPE", default_value = "constant", value_parser = units::shape)]
+    #[arg(long, value_name = "SHAPE", default_value = "constant", value_parser = crate::traffic::shape)]
     shape: Shape,
     /// Stop after this many frames
     #[arg(long, value_name = "FRAMES")]

@@ -23,7 +23,7 @@ use kpps_results::rfc2544::Sizes;
 For each size the search of `kpps ndr`: NDR, PDR, and the rate delivered at the highest load (MRR).")]
 pub struct Arguments {
     /// Frame sizes in bytes with FCS; on two ports also imix-csit, imix-trex and imix-linux
-    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', default_values = SIZES, value_parser = crate::traffic::sizes)]
+    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', default_values = SIZES, value_parser = crate::units::sizes)]
     size: Vec<Mix>,
     #[command(flatten)]
     outputs: PageOutputs,

@@ -1,11 +1,9 @@
 //! What a trial runs on: the simulator, two ports, a guest in QEMU, or a system whose rate is known.
 
 use crate::error::Failure;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "ports"))]
 use crate::linux::guests;
-use crate::live::Trials;
-use crate::ports::PortPair;
-use crate::run::PortOptions;
+use crate::ports::{self, PortOptions, PortPair};
 use crate::simulator::{Constants, OnTop};
 use crate::units::Rate;
 use clap::Args;
@@ -13,7 +11,6 @@ use kpps_frames::Mix;
 use kpps_live::Source;
 use kpps_measure::Testbed;
 use kpps_measure::search::Known;
-use kpps_ports::Spec;
 use kpps_results::Environment;
 use kpps_sim::{Forwarder, Setup};
 use std::collections::BTreeMap;
@@ -40,7 +37,7 @@ pub struct Target {
         conflicts_with_all = ["app", "machine", "chip", "driver"],
         help_heading = "Testbed"
     )]
-    testbed: Vec<String>,
+    pub testbed: Vec<String>,
     #[command(flatten)]
     pub top: OnTop,
     /// The simulated machine: a name (`kpps list machines`) or a .toml file [default: morris2000; with --app: lunz2003]
@@ -97,7 +94,7 @@ impl Target {
     pub fn resolve(&mut self) -> Result<(), Failure> {
         if !self.ports.is_empty() {
             self.testbed = std::mem::take(&mut self.ports);
-            self.specs()?;
+            ports::check(&self.testbed)?;
             return Ok(());
         }
         match &self.testbed[..] {
@@ -154,13 +151,6 @@ impl Target {
         vec![format!("sim: {machine}, {driver}{app}")]
     }
 
-    /// The two ports.
-    pub fn specs(&self) -> Result<Vec<Spec>, Failure> {
-        let parse =
-            |text: &String| text.parse().map_err(|e: kpps_ports::Error| Failure::Input(e.to_string()));
-        self.testbed.iter().map(parse).collect()
-    }
-
     /// The driver preset, if it must be one.
     pub fn one_driver(&self) -> Result<&str, Failure> {
         match &self.driver[..] {
@@ -198,18 +188,12 @@ impl Target {
             Kind::Guests => self.open_guest(),
             Kind::Ports => {
                 no_constants()?;
-                let tester = self.pair.open(&self.specs()?, &self.options)?;
-                let (settle, both_ways) = (self.pair.drain, self.pair.bidirectional);
-                Ok(Opened {
-                    source: Box::new(Trials(tester.gauges())),
-                    environment: tester.environment(),
-                    testbed: Box::new(kpps_tester::Bed { tester, settle, both_ways, mix: None }),
-                })
+                self.pair.testbed(&self.testbed, &self.options)
             }
         }
     }
 
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "ports"))]
     fn open_guest(&self) -> Result<Opened, Failure> {
         let (guests, environment) = self.open_guests()?;
         if guests.len() > 1 {
@@ -220,13 +204,13 @@ impl Target {
         guest.ok_or_else(|| Failure::Input("there is no guest".into()))
     }
 
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(not(all(target_os = "linux", feature = "ports")))]
     fn open_guest(&self) -> Result<Opened, Failure> {
-        Err(Failure::Input("guests in QEMU need Linux".into()))
+        Err(Failure::Input("guests in QEMU need Linux, and a kpps that was built with ports".into()))
     }
 
     /// Opens all guests, each with its name, and says what they have in common.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "ports"))]
     pub fn open_guests(&self) -> Result<guests::Guests, Failure> {
         guests::open(&self.testbed, &self.constants)
     }

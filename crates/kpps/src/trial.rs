@@ -51,14 +51,14 @@ frames that the capture has once, and there are no latencies. --src and --dst ar
 pub struct Arguments {
     /// Frame size in bytes with FCS, or a mix: imix-csit, imix-trex, imix-linux, or sizes with weights as 64:7,570:4,1518:1
     /// [default: 64; with --app vlan-route: 68]
-    #[arg(long, value_name = "SIZE|MIX", value_parser = traffic::sizes)]
+    #[arg(long, value_name = "SIZE|MIX", value_parser = units::sizes)]
     size: Option<Mix>,
     /// Frames per second (50kpps, 1.2Mpps), a share of the line rate (50%), bits per second on layer 1 or 2 (500MbpsL1), or max:
     /// as fast as the port takes them [with --replay: the times of the capture]
-    #[arg(long, value_parser = units::load, required_unless_present = "replay")]
+    #[arg(long, value_parser = traffic::load, required_unless_present = "replay")]
     load: Option<Rate>,
     /// Distribution of the gaps: constant, poisson, bursts:FRAMES, or ramp:FROM/TIME from one rate to the load
-    #[arg(long, value_name = "SHAPE", default_value = "constant", value_parser = units::shape)]
+    #[arg(long, value_name = "SHAPE", default_value = "constant", value_parser = traffic::shape)]
     shape: Shape,
     /// How long frames are sent [default: 2s; with --replay as long as the capture; in the simulator 50ms of virtual time]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
@@ -99,7 +99,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
             "--replay goes one way: the frames of a capture have the addresses of one side".into(),
         ));
     }
-    let mut tester = target.pair.open(&target.specs()?, &target.options)?;
+    let mut tester = target.pair.open(&ports::specs(&target.testbed)?, &target.options)?;
     let offer = offer(arguments, &tester, replay.as_ref())?;
     let files = arguments.outputs.open("trial")?;
     let mut capture = arguments.capture.as_deref().map(Output::open).transpose()?;

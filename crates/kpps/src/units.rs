@@ -1,7 +1,6 @@
 //! What people type: loads, sizes and times with their units.
 
-use kpps_frames::Size;
-use kpps_ports::port::run::Shape;
+use kpps_frames::{Mix, Size};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -75,12 +74,6 @@ impl FromStr for Rate {
             rate => Ok(rate),
         }
     }
-}
-
-/// A load, or `max`.
-pub fn load(text: &str) -> Result<Rate, String> {
-    // `max` is above whatever any port can do.
-    if text == "max" { Ok(Rate::Pps(f64::INFINITY)) } else { text.parse() }
 }
 
 /// Loads as a list or a range: `100kpps,50%,100%` or `100kpps..100%/100kpps`.
@@ -187,33 +180,6 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
-/// How the frames of a paced load follow each other: `constant`, `poisson`, `bursts:32`, `ramp:10kpps/2s`.
-pub fn shape(text: &str) -> Result<Shape, String> {
-    let help = || {
-        format!(
-            "'{text}' is not a shape: give constant, poisson or poisson:SEED, bursts:FRAMES, or ramp:FROM/TIME as ramp:10kpps/2s"
-        )
-    };
-    let (name, rest) = text.split_once(':').unwrap_or((text, ""));
-    match (name, rest) {
-        ("constant", "") => Ok(Shape::Constant),
-        ("poisson", "") => Ok(Shape::Poisson { seed: 1 }),
-        ("poisson", seed) => seed.parse().map(|seed| Shape::Poisson { seed }).map_err(|_| help()),
-        ("bursts", frames) => match frames.parse() {
-            Ok(frames) if (1..=1_000_000).contains(&frames) => Ok(Shape::Bursts(frames)),
-            _ => Err(help()),
-        },
-        ("ramp", rest) => {
-            let (from, over) = rest.split_once('/').ok_or_else(help)?;
-            match from.parse()? {
-                Rate::Pps(from) => Ok(Shape::Ramp(from, duration(over)?)),
-                _ => Err(help()),
-            }
-        }
-        _ => Err(help()),
-    }
-}
-
 /// A share below one: `10%` or `0.1`.
 pub fn share(text: &str) -> Result<f64, String> {
     let help = || format!("'{text}' is not a share: give 10% or 0.1, above 0 and below 100%");
@@ -223,6 +189,32 @@ pub fn share(text: &str) -> Result<f64, String> {
         _ => return Err(help()),
     };
     if share > 0.0 && share < 1.0 { Ok(share) } else { Err(help()) }
+}
+
+/// A frame size, or a mix of sizes, that a port's buffers hold.
+pub fn sizes(text: &str) -> Result<Mix, String> {
+    any_sizes(text).and_then(fits)
+}
+
+/// A frame size, or a mix of sizes.
+pub fn any_sizes(text: &str) -> Result<Mix, String> {
+    if text.starts_with("imix") || text.contains(':') {
+        text.parse().map_err(|e| format!("{e}"))
+    } else {
+        Ok(Mix::fixed(size(text)?))
+    }
+}
+
+/// Sizes that a port's buffers hold.
+pub fn fits(mix: Mix) -> Result<Mix, String> {
+    match mix.parts().iter().find(|(size, _)| *size > Size::MAX_STANDARD) {
+        None => Ok(mix),
+        Some((size, _)) => Err(format!(
+            "frames of {} bytes do not fit a port's buffers: at most {} with FCS",
+            size.bytes_with_fcs(),
+            Size::MAX_STANDARD.bytes_with_fcs()
+        )),
+    }
 }
 
 #[cfg(test)]
@@ -260,25 +252,6 @@ mod tests {
     }
 
     #[test]
-    fn shapes_as_people_type_them() {
-        assert_eq!(shape("constant"), Ok(Shape::Constant));
-        assert_eq!(
-            (shape("poisson"), shape("poisson:7")),
-            (Ok(Shape::Poisson { seed: 1 }), Ok(Shape::Poisson { seed: 7 }))
-        );
-        assert_eq!(shape("bursts:32"), Ok(Shape::Bursts(32)));
-        assert_eq!(shape("ramp:10kpps/2s"), Ok(Shape::Ramp(1e4, Duration::from_secs(2))));
-        for text in ["poisson:7", "bursts:32", "ramp:10000/2s"] {
-            assert_eq!(shape(text).unwrap().unusual().as_deref(), Some(text));
-        }
-        for text in
-            ["", "sine", "bursts", "bursts:0", "ramp:10%/2s", "ramp:10kpps", "poisson:x", "constant:1"]
-        {
-            assert!(shape(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
     fn lists_and_ranges() {
         let loads = |text: &str| text.parse::<Loads>().unwrap().pps(1_000_000.0, 64.0);
         assert_eq!(loads("50%,100kpps,50%").unwrap(), [1e5, 5e5]);
@@ -307,5 +280,14 @@ mod tests {
         for text in ["0", "1us", "2h", "", "soon", "1d"] {
             assert!(duration(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn sizes_and_mixes() {
+        assert_eq!(sizes("64").unwrap().only(), Some(Size::MIN));
+        assert_eq!(sizes("60").unwrap().only(), Some(Size::MIN), "as the buffer of a minimum frame");
+        assert_eq!(sizes("64:7,570:4").unwrap().parts().len(), 2);
+        assert!(sizes("imix-csit").is_ok() && sizes("imix").is_err());
+        assert!(sizes("1519").is_err() && sizes("64:1,9000:1").is_err() && sizes("large").is_err());
     }
 }

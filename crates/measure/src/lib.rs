@@ -12,3 +12,9 @@ mod trial;
 
 pub use curve::{curve, default_loads, point};
 pub use trial::{AFTERWARDS_MS, Latency, Load, Testbed, Trial, TrialError};
+
+/// A mix of frame sizes as it is published; `None` for a single size.
+pub fn mix(sizes: &kpps_frames::Mix) -> Option<kpps_results::Mix> {
+    let mean_bytes_with_fcs = (sizes.mean_bytes_with_fcs() * 1e3).round() / 1e3;
+    sizes.only().is_none().then(|| kpps_results::Mix { name: sizes.to_string(), mean_bytes_with_fcs })
+}

@@ -22,7 +22,7 @@ pub fn lacks(what: &str) {
 
 fn record(why: &str) {
     let thread = std::thread::current();
-    let line = format!("skipped: {}: {why}\n", thread.name().unwrap_or("a thread of a test"));
+    let line = format!("skipped: {}: {why}\n", thread.name().unwrap_or("unnamed"));
     // `eprint!` would be captured, and a test that passes shows nothing of it.
     let _ = std::io::stderr().write_all(line.as_bytes());
     if let Some(file) = std::env::var_os("KPPS_SKIPPED") {

@@ -6,7 +6,6 @@ use crate::look::{Interface, Look};
 use crate::trial::{Offer, Outcome, Tester, Way};
 use kpps_measure::Latency;
 use kpps_ports::port::run::{self, Load};
-use kpps_results::Mix;
 use kpps_results::certificate::Gaps;
 use kpps_results::trial::{
     BitRates, Direction, FlowCount, Flows, Processor, SizeCount, Trial, TrialHost, TrialLedger,
@@ -58,7 +57,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Trial {
         kpps_version: env!("CARGO_PKG_VERSION").into(),
         testbed: tester.names().map(ToOwned::to_owned).to_vec(),
         frame_bytes_with_fcs: offer.sizes.mean_bytes_with_fcs().round() as u32,
-        mix: mix(&offer.sizes),
+        mix: kpps_measure::mix(&offer.sizes),
         offered_pps: match offer.load {
             Load::Pps(pps) => Some(pps),
             Load::Max => None,
@@ -105,12 +104,6 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Trial {
         ..Trial::default()
     }
     .rounded()
-}
-
-/// A mix of sizes as it is published; none for one size.
-pub fn mix(sizes: &kpps_frames::Mix) -> Option<Mix> {
-    let mean_bytes_with_fcs = (sizes.mean_bytes_with_fcs() * 1e3).round() / 1e3;
-    sizes.only().is_none().then(|| Mix { name: sizes.to_string(), mean_bytes_with_fcs })
 }
 
 /// Flows that are told of: those that lost most.

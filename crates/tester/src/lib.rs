@@ -25,7 +25,7 @@ mod trial;
 
 pub use arrivals::{Arrivals, Arrived, OfFlow};
 pub use bed::Bed;
-pub use document::{Counted, Counts, document, gaps, mix};
+pub use document::{Counted, Counts, document, gaps};
 pub use gauges::Gauges;
 pub use kept::{Kept, Offender};
 pub use learn::FlowPlan;

@@ -75,7 +75,9 @@ mod tests {
 
     #[test]
     fn there_are_cycles_of_all_processors_or_of_none() {
-        let Some(cycles) = Cycles::start(&[0]) else { return kpps_namespaces::skip::lacks("a cycle counter") };
+        let Some(cycles) = Cycles::start(&[0]) else {
+            return kpps_namespaces::skip::lacks("a cycle counter");
+        };
         let before = cycles.read().unwrap()[0];
         let end = std::time::Instant::now() + Duration::from_millis(20);
         while std::time::Instant::now() < end {}

@@ -1,0 +1,43 @@
+//! What stands in for ports in a build without the feature `ports`: no options, and an answer that says why.
+
+use crate::error::Failure;
+use crate::live::Live;
+use crate::testbed::Opened;
+use clap::Args;
+
+/// Two ports: this build has none.
+#[derive(Args)]
+pub struct PortPair {
+    /// Never set.
+    #[arg(skip)]
+    pub bidirectional: bool,
+}
+
+/// Options of all commands on ports: of them only the live view.
+#[derive(Args)]
+pub struct PortOptions {
+    #[command(flatten)]
+    pub live: Live,
+}
+
+/// Refuses ports.
+pub fn check(_names: &[String]) -> Result<(), Failure> {
+    Err(Failure::Input("this kpps was built without ports: build it with `cargo build --release`".into()))
+}
+
+impl PortPair {
+    /// Refuses ports.
+    pub fn testbed(&self, names: &[String], _options: &PortOptions) -> Result<Opened, Failure> {
+        Err(check(names).err().unwrap_or(Failure::OutputClosed))
+    }
+
+    /// Frames never differ from the default ones.
+    pub fn unusual(&self) -> Option<String> {
+        None
+    }
+
+    /// The testbed's own name.
+    pub fn names(&self, testbed: &[String]) -> Vec<String> {
+        testbed.to_vec()
+    }
+}
