@@ -109,7 +109,7 @@ pub fn udp_test<A: Ip>(flow: &Flow<A>, size: Size) -> Result<Vec<u8>, Error> {
     udp::write_header(datagram, flow.from.1, flow.to.1, udp_bytes);
     match (flow.from.0.either(), flow.to.0.either()) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
-            ipv4::write_header(ip, from, to, ipv4::PROTOCOL_UDP, ip_bytes as u16);
+            ipv4::write_header(ip, 0, from, to, ipv4::PROTOCOL_UDP, ip_bytes as u16);
         }
         (IpAddr::V6(from), IpAddr::V6(to)) => {
             ipv6::write_header(ip, from, to, ipv4::PROTOCOL_UDP, HOPS, udp_bytes);
@@ -118,6 +118,23 @@ pub fn udp_test<A: Ip>(flow: &Flow<A>, size: Size) -> Result<Vec<u8>, Error> {
         }
         _ => return Err(Error::Protocol),
     }
+    Ok(frame)
+}
+
+/// A frame with any payload, padded to 60 bytes.
+///
+/// # Errors
+/// [`Error::Size`] beyond 9014 bytes without FCS (4 more with a VLAN tag).
+pub fn frame(to: Mac, from: Mac, vlan: Option<u16>, kind: u16, payload: &[u8]) -> Result<Vec<u8>, Error> {
+    let header = HEADER_BYTES + if vlan.is_some() { VLAN_BYTES } else { 0 };
+    let most = usize::from(Size::MAX.bytes_without_fcs()) - HEADER_BYTES;
+    if payload.len() > most {
+        return Err(Error::Size);
+    }
+    let least = usize::from(Size::MIN.bytes_without_fcs());
+    let mut frame = vec![0; (header + payload.len()).max(least)];
+    ethernet::write_header(&mut frame, to, from, vlan, kind);
+    frame[header..header + payload.len()].copy_from_slice(payload);
     Ok(frame)
 }
 
@@ -134,7 +151,7 @@ pub fn tcp(flow: &Flow, fields: tcp::Fields, payload: &[u8]) -> Result<Vec<u8>, 
     let mut frame = vec![0; end.max(usize::from(Size::MIN.bytes_without_fcs()))];
     ethernet::write_header(&mut frame, flow.to_mac, flow.from_mac, flow.vlan, TYPE_IPV4);
     let ip = &mut frame[ethernet..end];
-    ipv4::write_header(ip, flow.from.0, flow.to.0, ipv4::PROTOCOL_TCP, ip_bytes);
+    ipv4::write_header(ip, 0, flow.from.0, flow.to.0, ipv4::PROTOCOL_TCP, ip_bytes);
     ip[headers..].copy_from_slice(payload);
     tcp::write_header(&mut ip[ipv4::HEADER_BYTES..], flow.from, flow.to, fields);
     Ok(frame)

@@ -6,12 +6,15 @@ use core::ops::Range;
 
 /// Bytes of a header without options.
 pub const HEADER_BYTES: usize = 20;
+/// The protocol number of ICMP.
+pub const PROTOCOL_ICMP: u8 = 1;
 /// The protocol number of TCP.
 pub const PROTOCOL_TCP: u8 = 6;
 /// The protocol number of UDP.
 pub const PROTOCOL_UDP: u8 = 17;
 
 const VERSION_AND_LENGTH: usize = 0;
+const SERVICE: usize = 1;
 const TOTAL_BYTES: usize = 2;
 const IDENTIFICATION: usize = 4;
 const FRAGMENT: usize = 6;
@@ -129,6 +132,12 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
         true
     }
 
+    /// Sets the time to live and updates the checksum.
+    pub fn set_ttl(&mut self, ttl: u8) {
+        let word = field::u16(self.b(), TTL);
+        self.replace(TTL, u16::from(ttl) << 8 | word & 0xff);
+    }
+
     /// Sets the source address and updates the header checksum (not that of the payload).
     pub fn set_source(&mut self, address: Ipv4Addr) {
         self.set_address(SOURCE, address);
@@ -153,10 +162,18 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
 }
 
 /// Writes a header without options at the start of `bytes`, which must have room for it.
-pub(crate) fn write_header(bytes: &mut [u8], from: Ipv4Addr, to: Ipv4Addr, protocol: u8, total_bytes: u16) {
+pub(crate) fn write_header(
+    bytes: &mut [u8],
+    service: u8,
+    from: Ipv4Addr,
+    to: Ipv4Addr,
+    protocol: u8,
+    total_bytes: u16,
+) {
     let b = &mut bytes[..HEADER_BYTES];
     b.fill(0);
     b[VERSION_AND_LENGTH] = 0x45;
+    b[SERVICE] = service;
     field::put_u16(b, TOTAL_BYTES, total_bytes);
     b[TTL] = 64;
     b[PROTOCOL] = protocol;

@@ -20,13 +20,16 @@ extern crate alloc;
 #[cfg(feature = "pcap")]
 extern crate std;
 
+pub mod arp;
 pub mod build;
 pub mod checksum;
 pub mod ethernet;
 pub mod flows;
+pub mod icmp;
 pub mod ipv4;
 pub mod ipv6;
 pub mod mix;
+pub mod nd;
 #[cfg(feature = "pcap")]
 pub mod pcap;
 #[cfg(feature = "pcap")]

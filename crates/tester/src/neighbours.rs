@@ -1,28 +1,11 @@
-//! Address resolution (RFC 826) and neighbour discovery (RFC 4861), as far as a tester needs them: what is between its
-//! ports must learn where they are.
+//! Address resolution (RFC 826) and neighbour discovery (RFC 4861) of the tester's stations: the device under
+//! test must learn where they are.
 
-use kpps_frames::ethernet::{TYPE_ARP, TYPE_IPV6, TYPE_VLAN};
+use kpps_frames::build;
+use kpps_frames::ethernet::{Frame, TYPE_ARP, TYPE_IPV6};
 use kpps_frames::flows::Addresses;
-use kpps_frames::{Mac, ipv6};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
-/// The least frame, without FCS.
-const LEAST: usize = 60;
-/// Where the type of a frame is, behind the addresses.
-const TYPE: usize = 12;
-/// Ethernet and IPv4, and the lengths of their addresses.
-const KIND: [u8; 6] = [0, 1, 8, 0, 6, 4];
-/// ICMPv6 (RFC 4861, 4.3 and 4.4).
-const ICMPV6: u8 = 58;
-const SOLICITATION: u8 = 135;
-const ADVERTISEMENT: u8 = 136;
-const SOLICITED: u8 = 0x40;
-const OVERRIDE: u8 = 0x20;
-const SOURCE_LINK: u8 = 1;
-const TARGET_LINK: u8 = 2;
-/// Type, code, checksum, flags, target; an option with a link-layer address.
-const MESSAGE: usize = 24;
-const OPTION: usize = 8;
+use kpps_frames::{Mac, arp, nd};
+use std::net::IpAddr;
 
 /// One end of the tester as a station.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,126 +18,83 @@ pub struct Station {
     pub ips: Addresses,
 }
 
-/// What a message says: that it is a question, who says it, and of whom.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Said {
-    question: bool,
-    mac: Mac,
-    ip: IpAddr,
-    of: IpAddr,
-}
-
-fn frame(to: Mac, from: &Station, kind: u16, payload: &[u8]) -> Vec<u8> {
-    let mut frame = [to.0, from.mac.0].concat();
-    if let Some(vlan) = from.vlan {
-        frame.extend([TYPE_VLAN.to_be_bytes(), vlan.to_be_bytes()].concat());
+impl Station {
+    /// A frame of this station. No message is longer than a frame.
+    fn frame(&self, to: Mac, kind: u16, payload: &[u8]) -> Vec<u8> {
+        build::frame(to, self.mac, self.vlan, kind, payload).unwrap_or_default()
     }
-    frame.extend(kind.to_be_bytes());
-    frame.extend(payload);
-    frame.resize(frame.len().max(LEAST), 0);
-    frame
 }
 
-fn arp(to: Mac, operation: u8, from: &Station, ip: Ipv4Addr, (mac, of): (Mac, Ipv4Addr)) -> Vec<u8> {
-    let parts: [&[u8]; 6] = [&KIND, &[0, operation], &from.mac.0, &ip.octets(), &mac.0, &of.octets()];
-    frame(to, from, TYPE_ARP, &parts.concat())
+/// A message of either protocol.
+enum Message {
+    Arp(arp::Message),
+    Discovery(nd::Message),
 }
 
-fn discovery(
-    to: (Mac, Ipv6Addr),
-    from: &Station,
-    ip: Ipv6Addr,
-    (kind, flags, target): (u8, u8, Ipv6Addr),
-) -> Vec<u8> {
-    let mut packet = vec![0; ipv6::HEADER_BYTES];
-    let bytes = (MESSAGE + OPTION) as u16;
-    // Who has come over a router is not heard: all hops must be left (RFC 4861, 7.1).
-    ipv6::write_header(&mut packet, ip, to.1, ICMPV6, 255, bytes);
-    packet.extend([kind, 0, 0, 0, flags, 0, 0, 0]);
-    packet.extend(target.octets());
-    packet.extend([if kind == SOLICITATION { SOURCE_LINK } else { TARGET_LINK }, 1]);
-    packet.extend(from.mac.0);
-    let sum = ipv6::pseudo_header(ip, to.1, ICMPV6, bytes).with(&packet[ipv6::HEADER_BYTES..]).checksum();
-    packet[ipv6::HEADER_BYTES + 2..][..2].copy_from_slice(&sum.to_be_bytes());
-    frame(to.0, from, TYPE_IPV6, &packet)
+impl Message {
+    fn read(frame: &[u8]) -> Option<Self> {
+        let frame = Frame::new_checked(frame).ok()?;
+        match frame.ethertype() {
+            TYPE_ARP => arp::Message::parse(frame.payload()).ok().map(Self::Arp),
+            TYPE_IPV6 => {
+                let mut message = nd::Message::parse(frame.payload()).ok()?;
+                // Without the option it is the sender of the frame.
+                message.mac = message.mac.or(Some(frame.source()));
+                Some(Self::Discovery(message))
+            }
+            _ => None,
+        }
+    }
 }
 
-/// The Ethernet address of a group (RFC 2464, 7).
-fn of_group(group: Ipv6Addr) -> Mac {
-    let [.., a, b, c, d] = group.octets();
-    Mac([0x33, 0x33, a, b, c, d])
-}
-
-/// A question of `from`: who is `whom`? Asked for its own first address, it announces itself.
+/// The frame by which `from` asks for the station address of `whom`. If that is its own first address, the
+/// station announces itself.
 pub fn question(from: &Station, whom: IpAddr) -> Vec<u8> {
     match (from.ips.first(), whom) {
-        (IpAddr::V6(ip), IpAddr::V6(whom)) if ip == whom => {
-            let all = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
-            discovery((of_group(all), all), from, ip, (ADVERTISEMENT, OVERRIDE, ip))
-        }
         (IpAddr::V6(ip), IpAddr::V6(whom)) => {
-            let [.., a, b, c] = whom.octets();
-            let group =
-                Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | u16::from(a), u16::from_be_bytes([b, c]));
-            discovery((of_group(group), group), from, ip, (SOLICITATION, 0, whom))
+            let message = if ip == whom {
+                nd::Message::announcement(from.mac, ip)
+            } else {
+                nd::Message::solicitation(from.mac, ip, whom)
+            };
+            from.frame(nd::group_mac(message.destination), TYPE_IPV6, &message.to_bytes())
         }
-        (IpAddr::V4(ip), IpAddr::V4(whom)) => arp(Mac::BROADCAST, 1, from, ip, (Mac::default(), whom)),
-        // Nobody of the other version can be asked.
-        _ => frame(Mac::BROADCAST, from, TYPE_ARP, &[]),
-    }
-}
-
-/// The type of a frame and what is behind it, without a VLAN tag.
-fn payload(frame: &[u8]) -> Option<(u16, &[u8])> {
-    let two = |at: usize| Some(u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?]));
-    let at = if two(TYPE)? == TYPE_VLAN { TYPE + 4 } else { TYPE };
-    Some((two(at)?, frame.get(at + 2..)?))
-}
-
-fn read(frame: &[u8]) -> Option<Said> {
-    fn octets<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
-        bytes.get(at..at + N)?.try_into().ok()
-    }
-    match payload(frame)? {
-        (TYPE_ARP, arp) if arp.get(..6)? == KIND && *arp.get(6)? == 0 => Some(Said {
-            question: *arp.get(7)? == 1,
-            mac: Mac(octets(arp, 8)?),
-            ip: octets::<4>(arp, 14)?.into(),
-            of: octets::<4>(arp, 24)?.into(),
-        }),
-        (TYPE_IPV6, packet) if *packet.get(6)? == ICMPV6 && *packet.get(7)? == 255 => {
-            let (ip, message) = (octets::<16>(packet, 8)?, packet.get(ipv6::HEADER_BYTES..)?);
-            let kind = *message.first()?;
-            let question = kind == SOLICITATION;
-            if !question && kind != ADVERTISEMENT {
-                return None;
-            }
-            // Without an option it is the sender of the frame.
-            let option = message.get(MESSAGE..).filter(|option| option.get(1) == Some(&1));
-            let mac = option.and_then(|option| octets(option, 2)).or_else(|| octets(frame, 6))?;
-            let of: IpAddr = octets::<16>(message, 8)?.into();
-            // An advertisement is said of its target.
-            Some(Said { question, mac: Mac(mac), ip: if question { ip.into() } else { of }, of })
+        (IpAddr::V4(ip), IpAddr::V4(whom)) => {
+            let message = arp::Message::request(from.mac, ip, whom);
+            from.frame(Mac::BROADCAST, TYPE_ARP, &message.to_bytes())
         }
-        _ => None,
+        // A station of the other version cannot be asked.
+        _ => from.frame(Mac::BROADCAST, TYPE_ARP, &[]),
     }
 }
 
-/// The answer to a question that is meant for this station.
+/// The answer of this station to a question about one of its addresses.
 pub fn answer(me: &Station, frame: &[u8]) -> Option<Vec<u8>> {
-    let said = read(frame).filter(|said| said.question && me.ips.contains(said.of) && said.ip != said.of)?;
-    match (said.of, said.ip) {
-        (IpAddr::V4(of), IpAddr::V4(asker)) => Some(arp(said.mac, 2, me, of, (said.mac, asker))),
-        (IpAddr::V6(of), IpAddr::V6(asker)) if !asker.is_unspecified() => {
-            Some(discovery((said.mac, asker), me, of, (ADVERTISEMENT, SOLICITED | OVERRIDE, of)))
+    match Message::read(frame)? {
+        Message::Arp(message) => {
+            let asked = message.is_request()
+                && me.ips.contains(message.target.into())
+                && message.sender != message.target;
+            asked.then(|| me.frame(message.sender_mac, TYPE_ARP, &message.reply(me.mac).to_bytes()))
         }
-        _ => None,
+        Message::Discovery(message) => {
+            let answer = message.answer(me.mac)?;
+            let asked = me.ips.contains(message.target.into()) && message.source != message.target;
+            asked.then(|| me.frame(message.mac.unwrap_or_default(), TYPE_IPV6, &answer.to_bytes()))
+        }
     }
 }
 
-/// Who an answer, or an announcement, says has this address.
+/// The station address of `whom`, if a message tells it: of its sender, or of the target of an advertisement.
 pub fn said(frame: &[u8], whom: IpAddr) -> Option<Mac> {
-    read(frame).filter(|said| said.ip == whom).map(|said| said.mac)
+    let (ip, mac): (IpAddr, _) = match Message::read(frame)? {
+        Message::Arp(message) => (message.sender.into(), message.sender_mac),
+        Message::Discovery(message) => match message.kind {
+            nd::Kind::Solicitation => (message.source.into(), message.mac?),
+            nd::Kind::Advertisement { .. } => (message.target.into(), message.mac?),
+        },
+    };
+    (ip == whom).then_some(mac)
 }
 
 #[cfg(test)]
@@ -178,7 +118,8 @@ mod tests {
                     assert_eq!(said(&answered, whom), Some(b.mac));
                     assert_eq!(said(&asked, a.ips.first()), Some(a.mac), "who asks tells who it is");
                     assert_eq!(answered[..6], a.mac.0);
-                    assert_eq!(payload(&answered).unwrap().0, payload(&asked).unwrap().0);
+                    let kind = |frame: &[u8]| Frame::new_checked(frame).unwrap().ethertype();
+                    assert_eq!(kind(&answered), kind(&asked));
                     assert_eq!(answer(&a, &asked), None, "it is not asked");
                     assert_eq!(answer(&b, &answered), None, "an answer is no question");
                     for cut in 0..42 {

@@ -7,17 +7,13 @@
 
 use super::{ETHERNET, Origin, lookup::Hop};
 use foldhash::fast::RandomState;
+use kpps_frames::arp::Message;
 use kpps_frames::{Mac, ethernet};
 use std::collections::{HashMap, VecDeque};
 use std::net::Ipv4Addr;
 
-/// Bytes of a message about IPv4 on Ethernet, and of a frame with one.
-const MESSAGE: usize = 28;
+/// Bytes of a frame with a message.
 const FRAME: usize = 60;
-/// Hardware type Ethernet, protocol IPv4, address lengths 6 and 4.
-const PREAMBLE: [u8; 6] = [0, 1, 8, 0, 6, 4];
-const REQUEST: [u8; 2] = [0, 1];
-const REPLY: [u8; 2] = [0, 2];
 
 /// A neighbour that has spoken is used without asking for this long.
 const FRESH_NS: u64 = 30_000_000_000;
@@ -34,51 +30,10 @@ const WANTED: usize = 256;
 /// The most packets that wait for one neighbour.
 const QUEUE: usize = 4;
 
-/// A message, as far as a router reads it.
-pub(super) struct Message {
-    pub(super) is_request: bool,
-    pub(super) sender_mac: Mac,
-    pub(super) sender: Ipv4Addr,
-    pub(super) target: Ipv4Addr,
-}
-
-/// Reads the message in a frame's payload.
-pub(super) fn parse(payload: &[u8]) -> Option<Message> {
-    let message: &[u8; MESSAGE] = payload.first_chunk()?;
-    let operation = [message[6], message[7]];
-    if message[..6] != PREAMBLE || (operation != REQUEST && operation != REPLY) {
-        return None;
-    }
-    let address =
-        |at: usize| Ipv4Addr::from([message[at], message[at + 1], message[at + 2], message[at + 3]]);
-    let m = message;
-    Some(Message {
-        is_request: operation == REQUEST,
-        sender_mac: Mac([m[8], m[9], m[10], m[11], m[12], m[13]]),
-        sender: address(14),
-        target: address(24),
-    })
-}
-
-fn write(
-    message: &mut [u8; MESSAGE],
-    operation: [u8; 2],
-    from: (Mac, Ipv4Addr),
-    asked: Mac,
-    about: Ipv4Addr,
-) {
-    message[..6].copy_from_slice(&PREAMBLE);
-    message[6..8].copy_from_slice(&operation);
-    message[8..14].copy_from_slice(&from.0.0);
-    message[14..18].copy_from_slice(&from.1.octets());
-    message[18..24].copy_from_slice(&asked.0);
-    message[24..28].copy_from_slice(&about.octets());
-}
-
 /// Turns a request, given as a frame's payload, into the answer to it.
-pub(super) fn respond(payload: &mut [u8], mac: Mac, address: Ipv4Addr, request: &Message) {
+pub(super) fn respond(payload: &mut [u8], mac: Mac, request: &Message) {
     if let Some(message) = payload.first_chunk_mut() {
-        write(message, REPLY, (mac, address), request.sender_mac, request.sender);
+        *message = request.reply(mac).to_bytes();
     }
 }
 
@@ -87,7 +42,7 @@ pub(super) fn question(mac: Mac, address: Ipv4Addr, wanted: Ipv4Addr) -> [u8; FR
     let mut frame = [0; FRAME];
     frame[12..ETHERNET].copy_from_slice(&ethernet::TYPE_ARP.to_be_bytes());
     if let Some(message) = frame[ETHERNET..].first_chunk_mut() {
-        write(message, REQUEST, (mac, address), Mac::default(), wanted);
+        *message = Message::request(mac, address, wanted).to_bytes();
     }
     frame
 }

@@ -20,6 +20,7 @@ use arp::{Arp, Held, Neighbour};
 use check::{Destination, class_of};
 use icmp::{Icmp, Trouble};
 use ipnet::Ipv4Net;
+use kpps_frames::arp::Message;
 use kpps_frames::{Mac, ethernet, ipv4};
 use links::Links;
 use lookup::{Hop, RadixIpLookup};
@@ -288,7 +289,7 @@ impl<F: Resize> Router<F> {
         now_ns: u64,
         out: &mut impl Outputs<F>,
     ) -> Result<Verdict, Reason> {
-        let message = arp::parse(bytes).ok_or(Reason::Malformed)?;
+        let message = Message::parse(bytes).map_err(|_| Reason::Malformed)?;
         let on_link = interface.net.contains(&message.sender) && !self.is_broadcast(message.sender);
         if !on_link || message.sender_mac.is_multicast() || self.is_here(message.sender) {
             return Err(Reason::BadSource);
@@ -297,8 +298,8 @@ impl<F: Resize> Router<F> {
         for held in self.arp.learn(message.sender, from, message.sender_mac, for_us, now_ns) {
             self.emit(from, message.sender_mac, held.frame, out);
         }
-        if for_us && message.is_request {
-            arp::respond(bytes, interface.mac, interface.net.addr(), &message);
+        if for_us && message.is_request() {
+            arp::respond(bytes, interface.mac, &message);
             return Ok(Verdict::Reply(message.sender_mac));
         }
         Err(Reason::Local)
@@ -428,7 +429,7 @@ impl<F: Resize> Router<F> {
 fn take_local(sender: Mac, bytes: &mut [u8]) -> Result<Verdict, Reason> {
     let protocol = ipv4::Packet::new_checked(&*bytes).map_err(|_| Reason::Malformed)?.protocol();
     match protocol {
-        icmp::PROTOCOL => {
+        ipv4::PROTOCOL_ICMP => {
             icmp::answer_echo(bytes)?;
             Ok(Verdict::Reply(sender))
         }

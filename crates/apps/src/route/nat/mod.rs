@@ -168,7 +168,7 @@ impl<F> Translator<F> {
                 Some(inside) => Some(inside),
                 None => return Ok(Inward::Wait(key)),
             },
-            Kind::Other if packet.protocol() == super::icmp::PROTOCOL => return Ok(Inward::Here),
+            Kind::Other if packet.protocol() == ipv4::PROTOCOL_ICMP => return Ok(Inward::Here),
             Kind::Other => None,
         };
         let inside = found.ok_or(Reason::NoMapping)?;

@@ -2,8 +2,7 @@
 //! one that was wrong stays wrong; only those of ICMP errors, which have to be right, are written anew.
 
 use crate::Reason;
-use crate::route::icmp;
-use kpps_frames::{checksum, ipv4, tcp, udp};
+use kpps_frames::{checksum, icmp, ipv4, tcp, udp};
 use std::net::Ipv4Addr;
 
 /// An address, and a port or the identifier of ICMP queries.
@@ -53,10 +52,6 @@ pub(in crate::route) enum Side {
 const FRAGMENT: usize = 6;
 const PROTOCOL: usize = 9;
 const HEADER_SUM: usize = 10;
-/// Bytes of an ICMP header; the identifier of a query, and the checksum.
-const ICMP_HEADER: usize = 8;
-const ICMP_ID: usize = 4;
-const ICMP_SUM: usize = 2;
 const UDP_SUM: usize = 6;
 const TCP_SUM: usize = 16;
 
@@ -91,12 +86,12 @@ fn flow(bytes: &[u8], payload: &[u8]) -> Option<Flow> {
             payload.get(13).copied().unwrap_or(0),
             false,
         ),
-        icmp::PROTOCOL => {
+        ipv4::PROTOCOL_ICMP => {
             let kind = *payload.first()?;
             if !matches!(kind, 0 | 8 | 13 | 14) {
                 return None;
             }
-            let id = word(payload, ICMP_ID)?;
+            let id = word(payload, icmp::IDENTIFIER)?;
             (Transport::Query, id, id, 0, matches!(kind, 0 | 14))
         }
         _ => return None,
@@ -127,15 +122,15 @@ pub(super) fn read(bytes: &[u8]) -> Result<Kind, Reason> {
         ipv4::PROTOCOL_UDP if whole => udp::Datagram::new_checked(payload).is_ok(),
         ipv4::PROTOCOL_UDP => payload.len() >= udp::HEADER_BYTES,
         ipv4::PROTOCOL_TCP => tcp::Segment::new_checked(payload).is_ok(),
-        icmp::PROTOCOL => payload.len() >= ICMP_HEADER,
+        ipv4::PROTOCOL_ICMP => payload.len() >= icmp::HEADER_BYTES,
         _ => return Ok(Kind::Other),
     };
     if !good {
         return Err(Reason::Malformed);
     }
-    if packet.protocol() == icmp::PROTOCOL && is_error(payload[0]) {
+    if packet.protocol() == ipv4::PROTOCOL_ICMP && is_error(payload[0]) {
         // RFC 5508, REQ-3.
-        return match quoted(&payload[ICMP_HEADER..]) {
+        return match quoted(&payload[icmp::HEADER_BYTES..]) {
             _ if !whole => Err(Reason::Malformed),
             _ if checksum::checksum(payload) != 0 => Err(Reason::BadChecksum),
             Some(flow) => Ok(Kind::Error(flow)),
@@ -167,7 +162,9 @@ fn set_end(bytes: &mut [u8], side: Side, (address, port): Endpoint) {
     let (port_at, sum_at, over_addresses) = match bytes.get(PROTOCOL) {
         Some(&ipv4::PROTOCOL_UDP) if !later => (Some(port_at), header + UDP_SUM, true),
         Some(&ipv4::PROTOCOL_TCP) if !later => (Some(port_at), header + TCP_SUM, true),
-        Some(&icmp::PROTOCOL) if !later => (Some(header + ICMP_ID), header + ICMP_SUM, false),
+        Some(&ipv4::PROTOCOL_ICMP) if !later => {
+            (Some(header + icmp::IDENTIFIER), header + icmp::CHECKSUM, false)
+        }
         _ => (None, 0, false),
     };
     let is_udp = bytes.get(PROTOCOL) == Some(&ipv4::PROTOCOL_UDP);
@@ -191,9 +188,9 @@ fn set_end(bytes: &mut [u8], side: Side, (address, port): Endpoint) {
 /// quotes, which went the other way, changes with it.
 pub(in crate::route) fn set(bytes: &mut [u8], side: Side, to: Endpoint) {
     let Ok(mut packet) = ipv4::Packet::new_checked(&mut *bytes) else { return };
-    let error = packet.protocol() == icmp::PROTOCOL
+    let error = packet.protocol() == ipv4::PROTOCOL_ICMP
         && !packet.is_fragment()
-        && packet.payload().len() >= ICMP_HEADER
+        && packet.payload().len() >= icmp::HEADER_BYTES
         && is_error(packet.payload()[0]);
     if !error {
         // What lies behind the packet is padding.
@@ -206,8 +203,6 @@ pub(in crate::route) fn set(bytes: &mut [u8], side: Side, to: Endpoint) {
     }
     let other = if side == Side::Source { Side::Destination } else { Side::Source };
     let message = packet.payload_mut();
-    set_end(&mut message[ICMP_HEADER..], other, to);
-    message[ICMP_SUM..ICMP_SUM + 2].fill(0);
-    let sum = checksum::checksum(message);
-    message[ICMP_SUM..ICMP_SUM + 2].copy_from_slice(&sum.to_be_bytes());
+    set_end(&mut message[icmp::HEADER_BYTES..], other, to);
+    icmp::put_checksum(message);
 }
