@@ -171,16 +171,6 @@ pub(crate) fn is_translated(system: &System, device: &Device) -> bool {
     kind.is_some_and(|kind| kind.starts_with("DMA"))
 }
 
-/// The other devices in the IOMMU group of `address` that have a driver which is not VFIO's.
-pub(crate) fn others_in_group(system: &System, address: Address) -> Vec<String> {
-    let mut names = system::names(&system.device(address, "iommu_group/devices"));
-    names.retain(|name| {
-        let driver = name.parse().ok().and_then(|other| system::link(&system.device(other, "driver")));
-        driver.is_some_and(|driver| driver != Backend::Vfio.driver() && driver != "pcieport")
-    });
-    names
-}
-
 fn bind_in(system: &System, address: Address, backend: Backend, force: bool) -> Result<Device, Error> {
     let found = device(system, address)?;
     found.e1000()?;

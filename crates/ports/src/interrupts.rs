@@ -1,6 +1,7 @@
-//! Interrupts as something to wait for.
+//! Interrupts of a card, to wait for.
 
-use crate::card::Inner;
+use crate::function::Function;
+use crate::lines::{Source, irqs};
 use crate::vfio::ioctl;
 use crate::{Error, pci};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -9,73 +10,14 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use vfio_bindings::bindings::vfio as abi;
 
-/// The interrupts that a card has.
-#[derive(Debug)]
-pub(crate) struct Lines {
-    source: Source,
-    /// Whether somebody has them.
-    taken: AtomicBool,
-    /// MSI-X vectors that are on.
-    vectors: AtomicU8,
-}
-
-#[derive(Debug)]
-enum Source {
-    Uio {
-        /// `/dev/uioN`, which must stay open: the kernel takes the bus away when it is closed.
-        events: File,
-        /// How many interrupts it had counted when last read.
-        seen: AtomicU32,
-        /// Whether the card has an interrupt line at all.
-        has_line: bool,
-    },
-    Vfio(File),
-}
-
-impl Lines {
-    pub(crate) fn uio(events: File, seen: u32, has_line: bool) -> Self {
-        Self::new(Source::Uio { events, seen: AtomicU32::new(seen), has_line })
-    }
-
-    pub(crate) fn vfio(device: File) -> Self {
-        Self::new(Source::Vfio(device))
-    }
-
-    fn new(source: Source) -> Self {
-        Self { source, taken: AtomicBool::new(false), vectors: AtomicU8::new(0) }
-    }
-
-    /// The device's file, through VFIO.
-    pub(crate) fn vfio_device(&self) -> Option<&File> {
-        match &self.source {
-            Source::Vfio(device) => Some(device),
-            Source::Uio { .. } => None,
-        }
-    }
-
-    /// MSI-X vectors that are on.
-    pub(crate) fn vectors(&self) -> u8 {
-        self.vectors.load(Ordering::Relaxed)
-    }
-
-    /// MSI-X vectors that there are.
-    pub(crate) fn vector_count(&self) -> usize {
-        self.vfio_device().map_or(0, |device| irqs(device, abi::VFIO_PCI_MSIX_IRQ_INDEX))
-    }
-}
-
-fn irqs(device: &File, kind: u32) -> usize {
-    ioctl::irqs(device, kind).map_or(0, |count| count as usize)
-}
-
-/// Which interrupts are on; off again when dropped.
+/// The interrupts that are enabled. Dropping it disables them.
 #[derive(Debug)]
 struct Armed {
-    card: Arc<Inner>,
+    card: Arc<Function>,
     kind: Kind,
 }
 
@@ -88,8 +30,8 @@ enum Kind {
 }
 
 impl Armed {
-    /// Takes the card's interrupts for one user.
-    fn take(card: &Arc<Inner>, kind: Kind) -> Result<Self, Error> {
+    /// Takes the card's interrupts, which have one user at a time.
+    fn take(card: &Arc<Function>, kind: Kind) -> Result<Self, Error> {
         if card.lines.taken.swap(true, Ordering::Acquire) {
             return unsupported(card, "its interrupts are in use already");
         }
@@ -99,7 +41,7 @@ impl Armed {
 
 impl Drop for Armed {
     fn drop(&mut self) {
-        // Failing means that the card is gone, and its interrupts with it.
+        // A failure means that the card is gone, and its interrupts with it.
         let _ = match (self.kind, self.card.lines.vfio_device()) {
             (Kind::Vfio(kind), Some(device)) => ioctl::silence(device, kind).is_ok(),
             _ => self.card.config.command(0, pci::COMMAND_INTX_DISABLE).is_ok(),
@@ -109,18 +51,18 @@ impl Drop for Armed {
     }
 }
 
-fn unsupported<T>(card: &Inner, what: &'static str) -> Result<T, Error> {
+fn unsupported<T>(card: &Function, what: &'static str) -> Result<T, Error> {
     Err(Error::Unsupported { address: card.address, what })
 }
 
 /// One interrupt of an open [`Card`](crate::Card).
 ///
-/// The line (INTx) is masked by the kernel when it signals, and stays so until
-/// [`enable`](Self::enable): serve the card, then enable. If the card still wants an interrupt
-/// then, the line signals again, so that none is lost. Messages (MSI, MSI-X) need no enabling.
+/// The kernel masks the line (INTx) when it signals, until [`enable`](Self::enable). Serve the card, then
+/// enable: if the card still asserts the line, it signals again, so no interrupt is lost. Messages (MSI, MSI-X)
+/// are not masked.
 ///
-/// To wait for several at once, hand them to `poll`: they are [`AsFd`]; then call
-/// [`wait`](Self::wait) with no timeout to take what has come.
+/// To wait for several at once, pass them to `poll` (they are [`AsFd`]), then call [`wait`](Self::wait) with a
+/// timeout of zero to take the events.
 #[derive(Debug)]
 pub struct Interrupts {
     armed: Arc<Armed>,
@@ -129,7 +71,7 @@ pub struct Interrupts {
 }
 
 impl Interrupts {
-    pub(crate) fn one(card: &Arc<Inner>) -> Result<Self, Error> {
+    pub(crate) fn one(card: &Arc<Function>) -> Result<Self, Error> {
         let device = match &card.lines.source {
             Source::Uio { events, has_line, .. } => {
                 if !has_line {
@@ -152,7 +94,7 @@ impl Interrupts {
         }
     }
 
-    pub(crate) fn vectors(card: &Arc<Inner>, count: usize) -> Result<Vec<Self>, Error> {
+    pub(crate) fn vectors(card: &Arc<Function>, count: usize) -> Result<Vec<Self>, Error> {
         let Some(device) = card.lines.vfio_device() else {
             return unsupported(card, "MSI-X needs VFIO: `kpps device bind ADDRESS --backend vfio`");
         };
@@ -165,7 +107,7 @@ impl Interrupts {
         Ok(vectors)
     }
 
-    fn arm(card: &Arc<Inner>, device: &File, kind: u32, count: usize) -> Result<Vec<Self>, Error> {
+    fn arm(card: &Arc<Function>, device: &File, kind: u32, count: usize) -> Result<Vec<Self>, Error> {
         let armed = Arc::new(Armed::take(card, Kind::Vfio(kind))?);
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let events: Vec<File> = (0..count)
@@ -177,14 +119,14 @@ impl Interrupts {
         Ok(events.into_iter().map(|events| Self { armed: armed.clone(), events, count: 0 }).collect())
     }
 
-    /// Waits until the interrupt signals, at most `timeout` or until a signal of the operating
-    /// system arrives; whether it did.
+    /// Waits until the interrupt signals, for `timeout` at most. A signal of the operating system ends the wait,
+    /// too. Returns whether the interrupt has signalled.
     ///
     /// # Errors
     /// [`Error::Gone`] if the card has been taken away.
     pub fn wait(&mut self, timeout: Duration) -> Result<bool, Error> {
         let mut polled = [PollFd::new(&self.events, PollFlags::IN)];
-        // A time that the system cannot express is as good as none.
+        // A time too long for the system is as good as none.
         let timeout = Timespec::try_from(timeout).ok();
         match poll(&mut polled, timeout.as_ref()) {
             Ok(0) | Err(Errno::INTR) => return Ok(false),
@@ -196,7 +138,7 @@ impl Interrupts {
         Ok(new > 0)
     }
 
-    /// How many interrupts there were since the last time. There is something to read.
+    /// The number of interrupts since the last call. There must be something to read.
     fn take_events(&self) -> Result<u64, Error> {
         let card = &self.armed.card;
         let read = if let Source::Uio { seen, .. } = &card.lines.source {
@@ -215,7 +157,7 @@ impl Interrupts {
         })
     }
 
-    /// Lets the line signal again, after it has.
+    /// Unmasks the line after it has signalled. Does nothing for messages.
     ///
     /// # Errors
     /// If the system refuses.
@@ -236,8 +178,7 @@ impl Interrupts {
         !matches!(self.armed.kind, Kind::Uio | Kind::Vfio(abi::VFIO_PCI_INTX_IRQ_INDEX))
     }
 
-    /// How many interrupts [`wait`](Self::wait) has seen. With the line each is one; messages
-    /// that come between two waits are counted, too.
+    /// The number of interrupts that [`wait`](Self::wait) has seen, messages between two waits included.
     pub fn count(&self) -> u64 {
         self.count
     }

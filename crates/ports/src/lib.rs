@@ -32,6 +32,8 @@
 //! calls; those of `port/xdp` and `port/run/steady.rs`, too), and in `port/packet/ring.rs` and `port/xdp/ring.rs` (memory shared with the kernel).
 
 #[cfg(target_os = "linux")]
+mod bar;
+#[cfg(target_os = "linux")]
 mod card;
 #[cfg(target_os = "linux")]
 mod config;
@@ -43,9 +45,13 @@ mod error;
 #[cfg(target_os = "linux")]
 pub mod ethtool;
 #[cfg(target_os = "linux")]
+mod function;
+#[cfg(target_os = "linux")]
 mod interface;
 #[cfg(target_os = "linux")]
 mod interrupts;
+#[cfg(target_os = "linux")]
+mod lines;
 #[cfg(target_os = "linux")]
 pub mod netlink;
 pub mod pci;

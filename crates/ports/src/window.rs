@@ -1,64 +1,15 @@
-//! A card's registers, mapped into this process.
-//!
-//! What it does not know: what the registers mean, and how the mapping was come by.
+//! The registers of an open card, as a driver accesses them.
 
-use crate::card::Inner;
+use crate::function::Function;
 use kpps_platform::Registers;
-use memmap2::{MmapOptions, MmapRaw};
-use std::fs::File;
-use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
-
-/// BAR 0 of a card in this process's address space.
-#[derive(Debug)]
-pub(crate) struct Bar {
-    map: MmapRaw,
-    /// `offset & mask` is the byte offset of a whole register within the mapping.
-    mask: usize,
-}
-
-impl Bar {
-    /// Maps `bytes` of `file` from `offset` on; `bytes` must be a power of two, as BARs are.
-    pub(crate) fn map(file: &File, offset: u64, bytes: u64) -> io::Result<Self> {
-        let bytes = usize::try_from(bytes).ok().filter(|bytes| bytes.is_power_of_two() && *bytes >= 4096);
-        let bytes =
-            bytes.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a BAR of an odd size"))?;
-        let map = MmapOptions::new().offset(offset).len(bytes).map_raw(file)?;
-        Ok(Self { map, mask: bytes - 4 })
-    }
-
-    #[inline]
-    fn at(&self, offset: u32) -> *mut u32 {
-        debug_assert_eq!(offset as usize & self.mask, offset as usize, "no such register");
-        // SAFETY: the mapping has `mask + 4` bytes, a power of two, and starts on a page: what
-        // comes out of `& mask` is within it, with 4 bytes of room and aligned to 4.
-        unsafe { self.map.as_mut_ptr().add(offset as usize & self.mask).cast() }
-    }
-
-    #[inline]
-    pub(crate) fn read(&self, offset: u32) -> u32 {
-        // SAFETY: `at` is within the mapping and aligned. That the device changes what is
-        // there is what volatile is for; no reference to it is ever formed.
-        u32::from_le(unsafe { self.at(offset).read_volatile() })
-    }
-
-    #[inline]
-    pub(crate) fn write(&self, offset: u32, value: u32) {
-        // Descriptors first: no store before this may come after the register's. On x86 it
-        // costs no instruction.
-        fence(Ordering::Release);
-        // SAFETY: as in `read`.
-        unsafe { self.at(offset).write_volatile(value.to_le()) }
-    }
-}
 
 /// A handle to the registers of an open [`Card`](crate::Card).
 #[derive(Clone, Debug)]
-pub struct Window(Arc<Inner>);
+pub struct Window(Arc<Function>);
 
 impl Window {
-    pub(crate) fn new(card: Arc<Inner>) -> Self {
+    pub(crate) fn new(card: Arc<Function>) -> Self {
         Self(card)
     }
 }
@@ -71,27 +22,5 @@ impl Registers for Window {
     #[inline]
     fn write(&self, offset: u32, value: u32) {
         self.0.bar.write(offset, value);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-    use std::os::unix::fs::FileExt;
-
-    #[test]
-    fn registers_are_little_endian_words_of_the_file() {
-        let file = tempfile::tempfile().unwrap();
-        file.set_len(3 << 12).unwrap();
-        let bar = Bar::map(&file, 1 << 12, 1 << 13).unwrap();
-        bar.write(0x1ffc, 0x0403_0201);
-        let mut bytes = [0; 4];
-        file.read_exact_at(&mut bytes, (3 << 12) - 4).unwrap();
-        assert_eq!(bytes, [1, 2, 3, 4]);
-        file.write_all_at(&[9, 0, 0, 0], 1 << 12).unwrap();
-        assert_eq!(bar.read(0), 9);
-        assert!(Bar::map(&file, 0, 3 << 12).is_err());
-        assert!(Bar::map(&file, 0, 0).is_err());
     }
 }

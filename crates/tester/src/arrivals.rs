@@ -1,16 +1,16 @@
-//! What arrives of one stream, frame by frame.
+//! The frames of one stream that arrive, one by one.
 //!
-//! Every sequence number has a bit of its own, so that a duplicate is told from a late frame however late it is. It also
-//! says of which flow and of which size its frame is, and how that should look ([`Templates`]). A frame is whole if its tag
-//! is, if the zeros behind the tag are, and if all that lies before the tag differs from what was sent as it does in most
-//! frames: a router may rewrite addresses and TTL, but of all frames alike. Checksums may differ as long as they are right, and
-//! identifications in any case: of packets that are no fragments they mean nothing (RFC 6864, 4.1), and who cuts messages apart
-//! counts them up.
+//! Each sequence number has a bit, so a duplicate is told from a late frame however late it is. The number also
+//! gives the frame's flow and size, and so its headers as they were sent ([`Templates`]). A frame is whole if its
+//! tag is intact, if zeros follow the tag, and if its headers differ from the sent ones as those of most frames
+//! do: a router rewrites addresses and TTL of all frames alike. Checksums may differ as long as they are right.
+//! The identification may differ in any case: it means nothing in packets that are not fragments (RFC 6864, 4.1),
+//! and the kernel numbers the frames of a message that it cuts.
 
 use crate::clock::TimeOfDay;
-use crate::kept::{Keeper, Kept, Mishaps};
-use kpps_frames::checksum::{Sum, checksum};
-use kpps_frames::{Templates, ipv4, tag, udp};
+use crate::header::{Change, IDENTIFICATION, IP_CHECKSUM, LONGEST, UDP_CHECKSUM, change};
+use crate::kept::{Anomalies, Keeper, Kept};
+use kpps_frames::{Templates, tag};
 use kpps_measure::Latency;
 use kpps_results::trial::{Arrival, ArrivalBy};
 use std::collections::VecDeque;
@@ -25,17 +25,6 @@ const DAMAGED_BYTES: usize = 4;
 const ADDRESSES: usize = 12;
 /// Where the UDP ports begin in a frame without VLAN tag.
 const PORTS: usize = 34;
-/// Bytes of the longest headers: Ethernet with a VLAN tag, IPv6, UDP.
-const LONGEST: usize = 66;
-/// Where the checksums are: so far before the tag.
-const IP_CHECKSUM: usize = udp::HEADER_BYTES + 10;
-const UDP_CHECKSUM: usize = 2;
-/// Where the identification of IPv4 is: so far before the tag.
-const IDENTIFICATION: usize = udp::HEADER_BYTES + 16;
-
-/// How headers differ from what was sent, bit by bit.
-pub(crate) type Change = [u8; LONGEST];
-
 /// What a header says of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
@@ -193,7 +182,7 @@ impl Arrivals {
         let Some(tag) = tag::read(frame) else { return self.take_untagged(frame, stamp) };
         if tag.stream != self.stream {
             self.foreign += 1;
-            self.keep((frame, stamp), None, Mishaps { foreign: true, ..Mishaps::default() }, None);
+            self.keep((frame, stamp), None, Anomalies { foreign: true, ..Anomalies::default() }, None);
             return false;
         }
         let Some(template) = self.templates.at(tag.sequence) else { return false };
@@ -213,7 +202,7 @@ impl Arrivals {
         let (first, late) = self.mark(tag.sequence, tag.sent_ps, flow, size);
         if !first || late || verdict != Verdict::Usual {
             let corrupted = verdict != Verdict::Usual;
-            let mishaps = Mishaps { duplicated: !first, reordered: late, corrupted, foreign: false };
+            let mishaps = Anomalies { duplicated: !first, reordered: late, corrupted, foreign: false };
             let change = change.filter(|_| verdict != Verdict::Damaged);
             self.keep((frame, stamp), Some(tag.sequence), mishaps, change);
         }
@@ -241,7 +230,7 @@ impl Arrivals {
         &mut self,
         frame: (&[u8], Option<u64>),
         sequence: Option<u32>,
-        mishaps: Mishaps,
+        mishaps: Anomalies,
         change: Option<Change>,
     ) {
         if let Some(keeper) = &mut self.keeper {
@@ -340,7 +329,7 @@ impl Arrivals {
         let differ = bytes.filter(|(((sent, change), varies), byte)| !**varies && *sent ^ *change != **byte);
         let ours = frame.len() > PORTS && differ.count() <= DAMAGED_BYTES;
         *(if ours { &mut self.nameless } else { &mut self.foreign }) += 1;
-        let mishaps = Mishaps { corrupted: ours, foreign: !ours, ..Mishaps::default() };
+        let mishaps = Anomalies { corrupted: ours, foreign: !ours, ..Anomalies::default() };
         self.keep((frame, stamp), None, mishaps, None);
         ours
     }
@@ -433,56 +422,15 @@ fn varies(templates: &Templates) -> [bool; LONGEST] {
     varies
 }
 
-/// How a header differs from what was sent. A checksum that is right does not; of one that is wrong all bits do. Of identifications
-/// nothing is said: if they were damaged the checksum is wrong.
-#[inline]
-fn change(frame: &[u8], header: &[u8], sent: &[u8]) -> Change {
-    let mut change = [0; LONGEST];
-    for ((change, came), sent) in change.iter_mut().zip(header).zip(sent) {
-        *change = came ^ sent;
-    }
-    let end = header.len();
-    let set = |change: &mut Change, before: usize, right: bool| {
-        change[end - before..][..2].fill(if right { 0 } else { 0xff });
-    };
-    // IPv6 has none in its header, but then UDP must have one, which no two tags share.
-    if end >= tag::OFFSET_IPV6 {
-        set(&mut change, UDP_CHECKSUM, udp_checksum_is_right(frame, end));
-        return change;
-    }
-    let ip = end - udp::HEADER_BYTES - ipv4::HEADER_BYTES..end - udp::HEADER_BYTES;
-    if change[ip].iter().any(|&bits| bits != 0) {
-        set(&mut change, IP_CHECKSUM, ip_checksum_is_right(header));
-        set(&mut change, IDENTIFICATION, true);
-    }
-    if change[end - UDP_CHECKSUM..end] != [0; 2] {
-        set(&mut change, UDP_CHECKSUM, udp_checksum_is_right(frame, end));
-    }
-    change
-}
-
-fn ip_checksum_is_right(header: &[u8]) -> bool {
-    let end = header.len() - udp::HEADER_BYTES;
-    checksum(&header[end - ipv4::HEADER_BYTES..end]) == 0
-}
-
-/// Of a frame whose tag is at `at`, with zeros behind it. The pseudo-header has the addresses as they came.
-fn udp_checksum_is_right(frame: &[u8], at: usize) -> bool {
-    let (ip, datagram) = frame.split_at(at - udp::HEADER_BYTES);
-    let addresses = if at >= tag::OFFSET_IPV6 { 2 * 16 } else { 2 * 4 };
-    let length = (datagram.len() as u32).to_be_bytes();
-    let pseudo_header =
-        Sum::new().with(&ip[ip.len() - addresses..]).with(&length).with(&[0, 0, 0, ipv4::PROTOCOL_UDP]);
-    pseudo_header.with(&datagram[..udp::HEADER_BYTES + tag::BYTES]).checksum() == 0
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use kpps_frames::build::{Flow, udp_test};
+    use kpps_frames::checksum::{Sum, checksum};
     use kpps_frames::flows::{Addresses, Flows, Ports};
     use kpps_frames::{Mac, Mix, Size, Tag};
+    use kpps_frames::{ipv4, udp};
 
     fn template() -> Vec<u8> {
         udp_test(&Flow::default(), Size::with_fcs(80)).unwrap()

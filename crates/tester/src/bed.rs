@@ -1,6 +1,7 @@
 //! The tester as a testbed of the bench: searches and curves run on it as they do on the machine room.
 
-use crate::trial::{Error, Offer, Tester, Way};
+use crate::error::Error;
+use crate::trial::{Offer, Tester, Way};
 use kpps_frames::{Mix, Size, rate};
 use kpps_measure::{Latency, Load, Testbed, Trial, TrialError};
 use kpps_ports::port::run::{self, Shape};

@@ -1,16 +1,11 @@
 //! A trial as it is published.
 
 use crate::arrivals::OfFlow;
-use crate::ledger::{Accounts, PortCount, account};
-use crate::look::{Interface, Look};
 use crate::trial::{Offer, Outcome, Tester, Way};
 use kpps_measure::Latency;
 use kpps_ports::port::run::{self, Load};
 use kpps_results::certificate::Gaps;
-use kpps_results::trial::{
-    BitRates, Direction, FlowCount, Flows, Processor, SizeCount, Trial, TrialHost, TrialLedger,
-};
-use std::collections::BTreeMap;
+use kpps_results::trial::{BitRates, Direction, FlowCount, Flows, SizeCount, Trial, TrialLedger};
 
 /// The document of a trial.
 pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Trial {
@@ -152,118 +147,4 @@ pub fn gaps(gaps: &run::Gaps) -> Gaps {
         longest_ns: gaps.longest_ns,
         waited_ns: gaps.waited_ns,
     }
-}
-
-/// Counters by name, without zeros.
-pub type Counts = BTreeMap<String, u64>;
-
-/// What systems counted in a trial.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Counted {
-    /// Frames that did not arrive, by place.
-    pub accounts: Accounts,
-    /// The counters of each interface.
-    pub interfaces: BTreeMap<String, Counts>,
-    /// What IP dropped in each other network namespace.
-    pub ip: BTreeMap<String, Counts>,
-    /// What each processor spent its time on.
-    pub processors: Vec<Processor>,
-    /// Whose processors they are.
-    pub hosts: Vec<TrialHost>,
-    /// Backlogs and polls of all processors.
-    pub softnet: Counts,
-    /// Interrupts by line.
-    pub interrupts: Counts,
-    /// Softirqs by kind.
-    pub softirqs: Counts,
-}
-
-impl Counted {
-    /// Puts what another system has counted beside it; places of one that has a name are named after it.
-    pub fn add(&mut self, system: Option<&str>, other: Self) {
-        let place = |name: String| system.map_or(name.clone(), |system| format!("{system}/{name}"));
-        let add = |to: &mut Counts, from: Counts, named: bool| {
-            for (name, count) in from {
-                *to.entry(if named { place(name) } else { name }).or_default() += count;
-            }
-        };
-        add(&mut self.accounts.dropped, other.accounts.dropped, true);
-        add(&mut self.accounts.in_flight_at, other.accounts.in_flight_at, true);
-        self.interfaces.extend(other.interfaces.into_iter().map(|(name, counts)| (place(name), counts)));
-        self.ip.extend(other.ip.into_iter().map(|(name, counts)| (place(name), counts)));
-        let agent = system.map(ToOwned::to_owned);
-        self.hosts.push(TrialHost { agent, processors: other.processors.len() });
-        self.processors.extend(other.processors);
-        add(&mut self.softnet, other.softnet, false);
-        add(&mut self.interrupts, other.interrupts, true);
-        add(&mut self.softirqs, other.softirqs, false);
-    }
-}
-
-/// What a system counted between two looks, while these ports sent and received.
-pub fn counted(before: &Look, after: &Look, ports: &[PortCount]) -> Counted {
-    let mut interfaces = BTreeMap::new();
-    let mut ip = BTreeMap::new();
-    for (name, namespace) in &after.namespaces {
-        let Some(was) = before.namespaces.get(name) else { continue };
-        for interface in &namespace.interfaces {
-            let Some(before) = was.interfaces.iter().find(|it| it.index == interface.index) else { continue };
-            let label = match name {
-                Some(namespace) => format!("{namespace}/{}", interface.name),
-                None => interface.name.clone(),
-            };
-            interfaces.insert(label, changed(before, interface));
-        }
-        if let Some(name) = name {
-            ip.insert(name.clone(), since(&was.ip, &namespace.ip));
-        }
-    }
-    let processors = before.processors.iter().zip(&after.processors).map(|(from, to)| to.since(from));
-    let (from, to) = (before.softnet, after.softnet);
-    let softnet = [
-        ("processed", to.processed - from.processed),
-        ("dropped", to.dropped - from.dropped),
-        ("squeezed", to.squeezed - from.squeezed),
-    ];
-    Counted {
-        accounts: account(before, after, ports),
-        interfaces,
-        ip,
-        processors: processors.collect(),
-        hosts: Vec::new(),
-        softnet: softnet.into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
-        interrupts: since(&before.interrupts, &after.interrupts),
-        softirqs: since(&before.softirqs, &after.softirqs),
-    }
-}
-
-/// What has changed, without zeros.
-fn since(before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
-    let change = |(name, count): (&String, &u64)| {
-        let was = before.get(name).copied().unwrap_or(0);
-        (name.clone(), count.saturating_sub(was))
-    };
-    after.iter().map(change).filter(|(_, count)| *count > 0).collect()
-}
-
-/// An interface's counters, those of its driver and of its disciplines.
-fn changed(before: &Interface, after: &Interface) -> BTreeMap<String, u64> {
-    let mut counters = since(&before.counters, &after.counters);
-    let driver = since(&before.driver, &after.driver).into_iter();
-    counters.extend(driver.map(|(name, count)| (format!("driver {name}"), count)));
-    for qdisc in &after.qdiscs {
-        let was = before.qdiscs.iter().find(|it| (&it.kind, it.ingress) == (&qdisc.kind, qdisc.ingress));
-        let was = was.cloned().unwrap_or_default();
-        for (name, count) in [
-            ("packets", (qdisc.packets as u32).wrapping_sub(was.packets as u32)),
-            ("drops", (qdisc.drops as u32).wrapping_sub(was.drops as u32)),
-            ("requeues", (qdisc.requeues as u32).wrapping_sub(was.requeues as u32)),
-            ("overlimits", (qdisc.overlimits as u32).wrapping_sub(was.overlimits as u32)),
-        ] {
-            if count > 0 {
-                counters.insert(format!("{} {name}", qdisc.kind), count.into());
-            }
-        }
-    }
-    counters
 }

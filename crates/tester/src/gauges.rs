@@ -1,6 +1,6 @@
 //! What can be seen of a trial while it goes on. The threads of the trial write, some times a second, and wait for nobody.
 
-use crate::document::Counted;
+use crate::counted::Counted;
 use crate::ledger::PortCount;
 use crate::stage::Stage;
 use crate::test_port::Peek;

@@ -1,6 +1,6 @@
 //! Frames that something happened to on their way, kept to be looked at.
 
-use crate::arrivals::Change;
+use crate::header::Change;
 use std::collections::HashMap;
 use std::time::SystemTime;
 
@@ -11,7 +11,7 @@ const ROOM: usize = 1 << 21;
 
 /// What happened to a frame; several things may.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Mishaps {
+pub(crate) struct Anomalies {
     /// It had come before.
     pub duplicated: bool,
     /// One of its flow that was sent later came before.
@@ -22,7 +22,7 @@ pub(crate) struct Mishaps {
     pub foreign: bool,
 }
 
-impl Mishaps {
+impl Anomalies {
     const NAMES: [&str; 4] = ["duplicated", "reordered", "corrupted", "foreign"];
 
     fn each(self) -> [bool; 4] {
@@ -56,7 +56,7 @@ struct Suspect {
     /// Where its bytes begin, and how many they are.
     bytes: (usize, usize),
     sequence: Option<u32>,
-    mishaps: Mishaps,
+    mishaps: Anomalies,
     change: Option<Change>,
 }
 
@@ -88,12 +88,12 @@ impl Keeper {
         &mut self,
         (frame, at_ns): (&[u8], Option<u64>),
         sequence: Option<u32>,
-        mishaps: Mishaps,
+        mishaps: Anomalies,
         change: Option<Change>,
     ) {
         let each = mishaps.each();
         let room = each.iter().zip(&self.kept).any(|(it, kept)| *it && *kept < MOST);
-        let undecided = Mishaps { corrupted: true, ..Mishaps::default() } == mishaps && change.is_some();
+        let undecided = Anomalies { corrupted: true, ..Anomalies::default() } == mishaps && change.is_some();
         if !room && undecided {
             return;
         }
@@ -122,11 +122,11 @@ impl Keeper {
             if change.is_some() {
                 mishaps.corrupted = change.as_ref() != usual;
             }
-            let names = mishaps.each().into_iter().zip(Mishaps::NAMES).filter(|(it, _)| *it);
+            let names = mishaps.each().into_iter().zip(Anomalies::NAMES).filter(|(it, _)| *it);
             let names = names.map(|(_, name)| name).collect::<Vec<_>>().join(", ");
             let number = sequence.map_or_else(String::new, |sequence| format!("number {sequence}: "));
             let frame = self.bytes.get(from..from + length)?.to_vec();
-            (mishaps != Mishaps::default()).then(|| Offender { at_ns, frame, why: number + &names })
+            (mishaps != Anomalies::default()).then(|| Offender { at_ns, frame, why: number + &names })
         };
         let told = |change| self.told.get(change).copied().unwrap_or(0);
         let damaged = changes.iter().skip(1).map(|(change, frames)| frames.saturating_sub(told(change)));

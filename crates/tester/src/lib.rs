@@ -8,8 +8,11 @@
 mod arrivals;
 mod bed;
 pub mod clock;
+mod counted;
 mod document;
+mod error;
 mod gauges;
+mod header;
 #[cfg(target_os = "linux")]
 mod host;
 mod kept;
@@ -25,7 +28,9 @@ mod trial;
 
 pub use arrivals::{Arrivals, Arrived, OfFlow};
 pub use bed::Bed;
-pub use document::{Counted, Counts, document, gaps};
+pub use counted::{Counted, Counts};
+pub use document::{document, gaps};
+pub use error::Error;
 pub use gauges::Gauges;
 pub use kept::{Kept, Offender};
 pub use learn::FlowPlan;
@@ -33,4 +38,4 @@ pub use local::{LocalHost, LocalPort, interface};
 pub use recognised::{Classes, Skipped};
 pub use stage::Stage;
 pub use test_port::{Allowed, Done, Duty, Expect, Host, Peek, Received, TestPort};
-pub use trial::{Address, Error, Offer, Outcome, Replay, Site, Tester, Way};
+pub use trial::{Address, Offer, Outcome, Replay, Site, Tester, Way};

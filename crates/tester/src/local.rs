@@ -2,14 +2,14 @@
 
 use crate::arrivals::Arrivals;
 use crate::clock::Clock;
-use crate::document::{Counted, counted};
+use crate::counted::{Counted, counted};
+use crate::error::Error;
 use crate::ledger::PortCount;
 use crate::look::{Look, Place, Watched};
 use crate::neighbours;
 use crate::recognised::Recognised;
 use crate::stage::Stage;
 use crate::test_port::{Done, Duty, Host, Peek, Received, TestPort};
-use crate::trial::Error;
 use kpps_frames::Mac;
 use kpps_platform::{Buffer, BufferSource};
 use kpps_ports::Spec;

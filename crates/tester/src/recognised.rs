@@ -9,7 +9,7 @@
 //! gaps and delays of less than half of the capture.
 
 use crate::arrivals::Arrived;
-use crate::kept::{Keeper, Kept, Mishaps};
+use crate::kept::{Anomalies, Keeper, Kept};
 use kpps_frames::Templates;
 use kpps_frames::ethernet::{TYPE_IPV4, TYPE_IPV6, TYPE_VLAN};
 use std::collections::HashMap;
@@ -199,7 +199,7 @@ impl Recognised {
     /// is none of the capture's.
     pub fn take(&mut self, frame: &[u8], stamp: Option<u64>) -> bool {
         let class = self.classes.known.get(&fingerprint(frame)).map(|class| *class as usize);
-        let mut mishaps = Mishaps { foreign: class.is_none(), ..Mishaps::default() };
+        let mut mishaps = Anomalies { foreign: class.is_none(), ..Anomalies::default() };
         match class {
             None => self.foreign += 1,
             Some(class) => {
@@ -211,7 +211,7 @@ impl Recognised {
                 self.reordered += u64::from(mishaps.reordered);
             }
         }
-        if mishaps != Mishaps::default()
+        if mishaps != Anomalies::default()
             && let Some(keeper) = &mut self.keeper
         {
             keeper.keep((frame, stamp), None, mishaps, None);

@@ -6,13 +6,13 @@
 
 use crate::arrivals::{Arrived, OfFlow};
 use crate::clock::Reading;
-use crate::document::Counted;
+use crate::counted::Counted;
+use crate::error::Error;
 use crate::kept::Kept;
 use crate::ledger::PortCount;
 use crate::neighbours::Station;
 use crate::recognised::{Classes, Skipped};
 use crate::stage::Stage;
-use crate::trial::Error;
 use kpps_frames::{Mac, Templates};
 use kpps_measure::Latency;
 use kpps_ports::port::Trouble;

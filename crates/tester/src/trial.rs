@@ -2,7 +2,8 @@
 
 use crate::arrivals::{Arrived, OfFlow};
 use crate::clock::{Clocks, Reading};
-use crate::document::Counted;
+use crate::counted::Counted;
+use crate::error::Error;
 use crate::gauges::{Gauges, Running, Seen};
 use crate::kept::Kept;
 use crate::learn::{self, End, FlowPlan};
@@ -117,82 +118,6 @@ pub struct Outcome {
     pub counted: Counted,
     /// The clocks that latencies go by, if there is more than one.
     pub clocks: Option<kpps_results::trial::Clocks>,
-}
-
-/// Why there is no trial.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The ports cannot be opened.
-    #[error(transparent)]
-    Port(#[from] kpps_ports::Error),
-    /// A port failed before the trial.
-    #[error(transparent)]
-    Trouble(#[from] Trouble),
-    /// What the system says of itself is not to be had.
-    #[error("cannot look at {0}")]
-    Look(#[from] std::io::Error),
-    /// The frames cannot be built.
-    #[error(
-        "no test frames of {size} B with FCS: {why}; with IPv6 they have 84 B at least, with a VLAN 4 B more, and 1518 B at most"
-    )]
-    Frame {
-        /// The size, or mix of sizes.
-        size: String,
-        /// What is wrong.
-        why: kpps_frames::Error,
-    },
-    /// A router does not say which station it is.
-    #[error(
-        "{port}: the router {gateway} does not answer: is it there, and is that its address on this side?"
-    )]
-    Silent {
-        /// The port that asked.
-        port: String,
-        /// The router's address.
-        gateway: std::net::IpAddr,
-    },
-    /// There are not so many flows, or too many.
-    #[error("{} flows between these addresses and ports: 1 to {}, and no more than the ranges have",
-        count.map_or("too many".into(), |count| count.to_string()), kpps_frames::flows::MOST_FLOWS)]
-    Flows {
-        /// How many were asked for.
-        count: Option<u32>,
-    },
-    /// The operator of a port's host does not allow it.
-    #[error("{port} must not send {what} by those who operate it")]
-    NotAllowed {
-        /// The port.
-        port: String,
-        /// What was asked for, and what is allowed.
-        what: String,
-    },
-    /// A port cannot send frames without tags and recognise them.
-    #[error(
-        "{0} cannot take part in a replay: frames without tags are recognised by ports of this host only"
-    )]
-    NoReplay(String),
-    /// An agent cannot be had, or refuses.
-    #[error("{0}")]
-    Agent(String),
-    /// The load is above what the link carries.
-    #[error("a load of {asked:.0} pps is above line rate: {size} B at {mbps} Mb/s are {most:.0} pps")]
-    AboveLineRate {
-        /// Frames per second that were asked for.
-        asked: f64,
-        /// Bytes with FCS, or the mix.
-        size: String,
-        /// The link's speed in Mb/s.
-        mbps: u32,
-        /// Frames per second that it carries.
-        most: f64,
-    },
-}
-
-impl Error {
-    /// Frames of these sizes cannot be built.
-    pub fn frame(sizes: &Mix, why: kpps_frames::Error) -> Self {
-        Self::Frame { size: sizes.to_string(), why }
-    }
 }
 
 /// Two ports with something between them.

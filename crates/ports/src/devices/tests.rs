@@ -299,7 +299,7 @@ fn others_of_the_group_are_named() {
     tree.link("sys/bus/pci/drivers/pcieport", "sys/bus/pci/devices/0000:00:01.0/driver");
     let system = tree.system();
     bind_in(&system, card(), Backend::Vfio, false).unwrap();
-    assert_eq!(others_in_group(&system, card()), ["0000:00:02.0"]);
+    assert_eq!(vfio::others_in_group(&system, card()), ["0000:00:02.0"]);
 }
 
 #[test]

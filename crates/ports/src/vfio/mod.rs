@@ -2,7 +2,7 @@
 
 pub(crate) mod ioctl;
 
-use crate::{Error, pci::Address, physical, system, system::System};
+use crate::{Backend, Error, pci::Address, physical, system, system::System};
 use kpps_platform::memory::{HUGE_PAGE, Mapping, Memory, Piece};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, btree_map::Entry};
@@ -137,8 +137,18 @@ fn open_group(system: &System, address: Address, group: u32) -> Result<File, Err
     if ioctl::is_viable(&file).map_err(Error::io("VFIO: asking after a group"))? {
         return Ok(file);
     }
-    let others = crate::devices::others_in_group(system, address);
+    let others = others_in_group(system, address);
     Err(Error::GroupNotViable { address, group, others })
+}
+
+/// The other devices in the IOMMU group of `address` that have a driver which is not VFIO's.
+pub(crate) fn others_in_group(system: &System, address: Address) -> Vec<String> {
+    let mut names = system::names(&system.device(address, "iommu_group/devices"));
+    names.retain(|name| {
+        let driver = name.parse().ok().and_then(|other| system::link(&system.device(other, "driver")));
+        driver.is_some_and(|driver| driver != Backend::Vfio.driver() && driver != "pcieport")
+    });
+    names
 }
 
 /// Whether somebody else has the group open, as far as can be seen.
