@@ -3,9 +3,9 @@
 use crate::error::{Failure, print};
 use crate::interrupt;
 use crate::run::PortOptions;
-use crate::units::{self, Rate};
 use clap::{Args, Subcommand};
 use kpps_agent::{Agent, Host, Kind, Rules, Security, Token, keys};
+use kpps_measure::units::{self, Rate};
 use kpps_ports::Spec;
 use kpps_tester::clock::Clock;
 use kpps_tester::look::Place;

@@ -4,10 +4,10 @@ use crate::error::Failure;
 use crate::output::{Files, Outputs};
 use crate::ports;
 use crate::run::{self, PortOptions, Start};
-use crate::units;
 use clap::Args;
 use kpps_apps::{App, EtherSwitch, Interface, Ipv4Net, Misconfigured, Nat, Route, Router, Timeouts};
 use kpps_frames::Mac;
+use kpps_measure::units;
 use kpps_ports::Spec;
 use kpps_ports::port::run::app;
 use kpps_ports::port::{AnyPort, Frame};
@@ -30,19 +30,14 @@ pub struct BridgeArguments {
     /// The ports, two or more
     #[arg(required = true, num_args = 2.., value_name = "PORT")]
     ports: Vec<Spec>,
-    /// Stop after this time [default: run until Ctrl-C]
-    #[arg(long, value_name = "TIME", value_parser = units::duration)]
-    duration: Option<Duration>,
     #[command(flatten)]
-    options: PortOptions,
-    #[command(flatten)]
-    outputs: Outputs,
+    app: AppOptions,
 }
 
 /// Runs `kpps bridge`.
 pub fn bridge(arguments: &BridgeArguments) -> Result<(), Failure> {
-    let mut files = arguments.outputs.open()?;
-    let mut ports = arguments.options.open(&arguments.ports, true)?;
+    let mut files = arguments.app.outputs.open()?;
+    let mut ports = arguments.app.options.open(&arguments.ports, true)?;
     let mut bridge = EtherSwitch::new(ports.len());
     let more = |bridge: &EtherSwitch| {
         format!(
@@ -52,13 +47,7 @@ pub fn bridge(arguments: &BridgeArguments) -> Result<(), Failure> {
             bridge.unlearned()
         )
     };
-    let run = AppArguments {
-        command: "bridge",
-        options: &arguments.options,
-        outputs: &arguments.outputs,
-        duration: arguments.duration,
-    };
-    run.run(&mut files, &arguments.ports, &mut ports, &mut bridge, more)
+    arguments.app.run("bridge", &mut files, &arguments.ports, &mut ports, &mut bridge, more)
 }
 
 /// Arguments of `kpps route`.
@@ -79,13 +68,8 @@ pub struct RouteArguments {
     /// Add a route: NETWORK/BITS=NEXT_HOP
     #[arg(long, value_name = "ROUTE", value_parser = route_to)]
     route: Vec<Route>,
-    /// Stop after this time [default: run until Ctrl-C]
-    #[arg(long, value_name = "TIME", value_parser = units::duration)]
-    duration: Option<Duration>,
     #[command(flatten)]
-    options: PortOptions,
-    #[command(flatten)]
-    outputs: Outputs,
+    app: AppOptions,
 }
 
 /// The longest packet that a port sends, in bytes from the IP header on.
@@ -151,13 +135,8 @@ fn route_to(text: &str) -> Result<Route, String> {
 
 /// Runs `kpps route`.
 pub fn route(arguments: &RouteArguments) -> Result<(), Failure> {
-    let run = AppArguments {
-        command: "route",
-        options: &arguments.options,
-        outputs: &arguments.outputs,
-        duration: arguments.duration,
-    };
-    run.router(&arguments.interfaces, |interfaces| Router::new(interfaces, &arguments.route))
+    let RouteArguments { interfaces, route, app } = arguments;
+    app.router("route", interfaces, |interfaces| Router::new(interfaces, route))
 }
 
 /// Arguments of `kpps nat`.
@@ -182,13 +161,8 @@ pub struct NatArguments {
     /// How long a UDP mapping lives after the last packet from inside
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "300s")]
     udp_timeout: Duration,
-    /// Stop after this time [default: run until Ctrl-C]
-    #[arg(long, value_name = "TIME", value_parser = units::duration)]
-    duration: Option<Duration>,
     #[command(flatten)]
-    options: PortOptions,
-    #[command(flatten)]
-    outputs: Outputs,
+    app: AppOptions,
 }
 
 /// Runs `kpps nat`.
@@ -199,27 +173,27 @@ pub fn nat(arguments: &NatArguments) -> Result<(), Failure> {
         mappings: arguments.mappings,
         timeouts: Timeouts { udp_ns, ..Timeouts::default() },
     };
-    let run = AppArguments {
-        command: "nat",
-        options: &arguments.options,
-        outputs: &arguments.outputs,
-        duration: arguments.duration,
-    };
-    run.router(&arguments.interfaces, |interfaces| Router::new(interfaces, &arguments.route)?.with_nat(plan))
+    let NatArguments { interfaces, route, app, .. } = arguments;
+    app.router("nat", interfaces, |interfaces| Router::new(interfaces, route)?.with_nat(plan))
 }
 
-/// What the commands of all apps have in common.
-struct AppArguments<'a> {
-    command: &'static str,
-    options: &'a PortOptions,
-    outputs: &'a Outputs,
+/// Options of all apps.
+#[derive(Args)]
+struct AppOptions {
+    /// Stop after this time [default: run until Ctrl-C]
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
     duration: Option<Duration>,
+    #[command(flatten)]
+    options: PortOptions,
+    #[command(flatten)]
+    outputs: Outputs,
 }
 
-impl AppArguments<'_> {
+impl AppOptions {
     /// Runs the router that `plan` makes of interfaces.
     fn router(
         &self,
+        command: &str,
         links: &[Link],
         plan: impl Fn(Vec<Interface>) -> Result<Router<Frame>, Misconfigured>,
     ) -> Result<(), Failure> {
@@ -234,22 +208,20 @@ impl AppArguments<'_> {
         let mut router = plan(&macs.map_err(|e| Failure::Check(e.to_string()))?)?;
         let more = |router: &Router<Frame>| {
             let (sent, limited) = router.icmp_errors();
-            let mappings = if self.command == "nat" {
-                format!("{} mappings; ", router.mappings())
-            } else {
-                String::new()
-            };
+            let mappings =
+                if command == "nat" { format!("{} mappings; ", router.mappings()) } else { String::new() };
             format!(
                 "{mappings}{} neighbours known; ICMP errors: {sent} sent, {limited} suppressed by the rate limit\n",
                 router.neighbours()
             )
         };
-        self.run(&mut files, &specs, &mut ports, &mut router, more)
+        self.run(command, &mut files, &specs, &mut ports, &mut router, more)
     }
 
     /// Runs an app on ports and shows what it did.
     fn run<A: App<Frame>>(
         &self,
+        command: &str,
         files: &mut Files,
         specs: &[Spec],
         ports: &mut [AnyPort],
@@ -257,13 +229,13 @@ impl AppArguments<'_> {
         more: impl Fn(&A) -> String,
     ) -> Result<(), Failure> {
         let start = Start::now(ports)?;
-        let title = format!("kpps {}", self.command);
+        let title = format!("kpps {command}");
         let (meter, view) = self.options.show(title, None, self.outputs.for_machines())?;
         let mut ends = self.options.ends(self.duration, &meter);
         let elapsed = app(ports, program, &mut ends);
         drop(view);
         let elapsed = elapsed.map_err(run::broken)?;
-        let mut results = start.results(self.command, self.options, specs, ports, elapsed)?;
+        let mut results = start.results(command, &self.options, specs, ports, elapsed)?;
         let ledger = program.ledger();
         results.app = Some(AppRun {
             received: ledger.received,

@@ -3,11 +3,11 @@
 use crate::error::Failure;
 use crate::output::{Forms, Outputs};
 use crate::run::{self, PortOptions};
-use crate::search::tenths;
-use crate::units;
 use clap::Args;
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Mac, Size, Templates};
+use kpps_measure::ndr::tenths;
+use kpps_measure::units;
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Load, Plan, Sent, Shape, send};
 use kpps_report::rows_csv;
@@ -105,10 +105,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     files.publish(
         &certificate,
-        &Forms {
-            screen: &|| kpps_report::certificate::screen(&certificate),
-            csv: &|| rows_csv(&certificate.paced),
-            page: &|_| String::new(),
-        },
+        &Forms::table(&|| kpps_report::certificate::screen(&certificate), &|| rows_csv(&certificate.paced)),
     )
 }

@@ -2,21 +2,18 @@
 
 use crate::error::Failure;
 use crate::interrupt;
-use crate::journal::Resume;
-use crate::live;
+use crate::live::Watched;
+use crate::output::Resume;
 use crate::output::{Forms, PageOutputs};
-use crate::points::{Points, of_frames};
-use crate::search;
 use crate::testbed::{Kind, Target};
-use crate::units::{self, Loads};
 use clap::Args;
 use kpps_frames::{Mix, Size};
 use kpps_live::{Progress, Source};
-use kpps_measure::{Load, curve, default_loads};
+use kpps_measure::units::{self, Loads};
+use kpps_measure::{Error, Load, Named, Points, Sweep, default_loads, of_frames, sweep};
 use kpps_report::{csv, html, remarks, text};
-use kpps_results::{Curve, Environment, Series};
+use kpps_results::{Curve, Environment};
 use kpps_sim::Setup;
-use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
@@ -64,12 +61,6 @@ pub struct Arguments {
     target: Target,
 }
 
-/// A testbed and the name of its series.
-struct Named {
-    name: String,
-    points: Points,
-}
-
 /// What a curve is measured on.
 struct Ready {
     testbeds: Vec<Named>,
@@ -84,7 +75,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     let target = &arguments.target;
     let sizes = arguments.size.clone().unwrap_or_else(|| Mix::fixed(target.top.size(None)));
     let mut files = arguments.outputs.open("curve")?;
-    let mut kept = arguments.resume.open()?;
+    let mut journal = arguments.resume.open()?;
     let in_real_time = !target.is_simulated();
     let Ready { mut testbeds, source, environment } = match target.kind() {
         Kind::Simulator => simulated(target)?,
@@ -104,7 +95,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     let loads = match &arguments.load {
         Some(loads) => loads.pps(line_pps, sizes.mean_bytes_with_fcs()).map_err(Failure::Input)?,
         None if in_real_time => {
-            let (most, count) = match first.points.ceiling_pps(&sizes)? {
+            let (most, count) = match first.points.ceiling_pps(&sizes, &interrupt::goes_on)? {
                 Some(ceiling_pps) => (ceiling_pps, REAL_LOADS.len()),
                 None => (line_pps, LAB_LOADS),
             };
@@ -128,10 +119,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
         seed: target.seed,
     };
     let environment = of_frames(environment, &sizes, &load, line_pps);
-    // Another preset beside it changes no point.
-    let same = Environment { presets: BTreeMap::new(), ..environment.clone() };
     let wanted = testbeds.len() * loads.len();
-
     let began = Instant::now();
     let what = [&environment.chip, &environment.machine].map(String::as_str);
     let what = what.into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>().join(" on ");
@@ -139,38 +127,8 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     progress.wants(wanted);
     let quiet = arguments.outputs.for_machines();
     let view = target.options.live.view(progress.clone(), source, quiet)?;
-    let mut series: Vec<Series> = Vec::with_capacity(testbeds.len());
-    let mut end = Ok(());
-    for Named { name, mut points } in testbeds {
-        progress.begins(&*name, None);
-        let measure = |load: &Load| {
-            let key = serde_json::to_string(&(&same, &name, load.offered_pps))
-                .map_err(|error| Failure::Check(error.to_string()))?;
-            let known = kept.as_ref().and_then(|kept| kept.of(&key).last().cloned());
-            if in_real_time && known.is_none() {
-                let words = search::in_words(&sizes, Some(load.offered_pps), duration.as_secs_f64());
-                progress.begins(words, Some(load.offered_pps));
-            }
-            let point = match known {
-                Some(point) => point,
-                None => {
-                    let point = points.measure(&sizes, load)?;
-                    if let Some(kept) = &mut kept {
-                        kept.keep(&key, &point)?;
-                    }
-                    point
-                }
-            };
-            progress.ended(live::ended(&point));
-            Ok::<_, Failure>(point)
-        };
-        let (curve, ended) = curve(&name, &load, &loads, &|| !interrupt::asked(), measure);
-        series.push(curve);
-        end = ended;
-        if end.is_err() {
-            break;
-        }
-    }
+    let plan = Sweep { sizes: &sizes, load, loads: &loads, environment: &environment, in_real_time };
+    let (series, end) = sweep(testbeds, &plan, &mut journal, &interrupt::goes_on, &Watched(progress));
     drop(view);
 
     let points: usize = series.iter().map(|s| s.points.len()).sum();
@@ -184,12 +142,11 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
         },
     )?;
     let measured = format!("{points} of {wanted} points measured{}{}", files.kept(), arguments.resume.kept());
-    match end {
-        Ok(()) => Ok(()),
-        Err(Failure::Interrupted(_)) => Err(Failure::Interrupted(format!("interrupted: {measured}"))),
-        Err(Failure::Input(why)) => Err(Failure::Input(format!("{why}; {measured}"))),
-        Err(error) => Err(Failure::Check(format!("{error}; {measured}"))),
-    }
+    end.map_err(|error| match error {
+        Error::Interrupted => Failure::Interrupted(format!("interrupted: {measured}")),
+        Error::Input(why) => Failure::Input(format!("{why}; {measured}")),
+        Error::Failed(why) => Failure::Check(format!("{why}; {measured}")),
+    })
 }
 
 /// One testbed for each driver preset, in the simulator.

@@ -46,11 +46,23 @@ impl From<kpps_profiles::Error> for Failure {
 
 impl From<kpps_measure::TrialError> for Failure {
     fn from(error: kpps_measure::TrialError) -> Self {
+        kpps_measure::Error::from(error).into()
+    }
+}
+
+impl From<kpps_measure::Error> for Failure {
+    fn from(error: kpps_measure::Error) -> Self {
         match error {
-            kpps_measure::TrialError::Load(what) => Self::Input(what),
-            kpps_measure::TrialError::Interrupted => Self::Interrupted("interrupted".into()),
-            broken @ kpps_measure::TrialError::Testbed(_) => Self::Check(broken.to_string()),
+            kpps_measure::Error::Input(what) => Self::Input(what),
+            kpps_measure::Error::Failed(what) => Self::Check(what),
+            kpps_measure::Error::Interrupted => Self::Interrupted("interrupted".into()),
         }
+    }
+}
+
+impl From<kpps_measure::journal::JournalError> for Failure {
+    fn from(error: kpps_measure::journal::JournalError) -> Self {
+        kpps_measure::Error::from(error).into()
     }
 }
 

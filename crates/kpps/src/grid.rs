@@ -1,33 +1,26 @@
 //! `kpps grid`: one trial for each combination of parameters, on all cores.
 
-pub(crate) mod range;
-
 use crate::error::Failure;
 use crate::interrupt;
-use crate::journal::Resume;
-use crate::live;
+use crate::live::Watched;
+use crate::output::Resume;
 use crate::output::{Forms, PageOutputs};
-use crate::points::{Points, of_frames};
-use crate::search;
-use crate::simulator::OnTop;
+use crate::simulator::{OnTop, constant};
 use crate::testbed::Target;
-use crate::units;
 use clap::Args;
 use kpps_frames::{Mix, Size};
 use kpps_live::{Progress, Source};
-use kpps_measure::{Load, TrialError};
+use kpps_measure::grid::{Cells, Job, Measured, combinations};
+use kpps_measure::parameter;
+use kpps_measure::units;
+use kpps_measure::{Load, Observer, Points, TrialError, in_words, of_frames};
 use kpps_profiles::Change;
 use kpps_report::grid::{csv, page, screen};
-use kpps_results::grid::{Axis, Cell, Grid, Setting};
+use kpps_results::grid::{Axis, Grid, Setting};
 use kpps_results::{Environment, Point};
 use kpps_sim::Setup;
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-
-/// The most cells.
-const MOST: usize = 1_000_000;
 
 /// Arguments of `kpps grid`.
 #[derive(Args)]
@@ -46,7 +39,7 @@ With --resume FILE an interrupted grid can be continued, and a grid with more va
 reused only if kpps and all profiles are the same; on ports, if the kernel, the drivers and their settings are.")]
 pub struct Arguments {
     /// A parameter and its values; the last one given is the horizontal axis of maps
-    #[arg(long, required = true, value_name = "PARAMETER=VALUES", value_parser = range::axis)]
+    #[arg(long, required = true, value_name = "PARAMETER=VALUES", value_parser = parameter::axis)]
     vary: Vec<Axis>,
     /// Frame size in bytes with FCS; on two ports also a mix [default: 64; with --app vlan-route: 68]
     #[arg(long, value_name = "SIZE|MIX", value_parser = units::any_sizes)]
@@ -105,7 +98,7 @@ impl Arguments {
                 ("machine", _) => machine = Some(text),
                 ("chip", _) => chip = Some(text),
                 ("driver", _) => driver = text,
-                (path, _) => changes.push(Change::set(path, range::value(value))?),
+                (path, _) => changes.push(Change::set(path, constant(value))?),
             }
         }
         let sizes = sizes.unwrap_or_else(|| Mix::fixed(top.size(None)));
@@ -155,7 +148,20 @@ impl Arguments {
         each.filter_map(|(axis, &at)| Some((axis.parameter.as_str(), axis.values.get(at)?))).collect()
     }
 
-    /// What a cell's result depends on, beside the profiles: its name in the file.
+    /// How the cell at these values is measured.
+    fn job<'t>(
+        &self,
+        there: Option<&'t There>,
+        at: &[usize],
+        observer: &'t dyn Observer,
+    ) -> Result<Job<'t>, String> {
+        let values = self.values(at);
+        let plan = self.plan(there, &values)?;
+        let key = self.key(&plan, &values);
+        Ok(Job { key, measure: Box::new(move || measure(plan, observer)) })
+    }
+
+    /// Everything that a cell's result depends on: its name in the journal.
     fn key(&self, plan: &Plan, values: &[(&str, &Setting)]) -> String {
         let load = plan.load.offered_pps;
         let On::Simulator(_, setup) = &plan.on else {
@@ -180,40 +186,12 @@ impl Arguments {
     }
 }
 
-/// Every combination of indices below these lengths, the last fastest.
-fn combinations(lengths: &[usize]) -> Vec<Vec<usize>> {
-    lengths.iter().fold(vec![Vec::new()], |all, &length| {
-        let longer =
-            |at: &Vec<usize>| (0..length).map(|next| [&at[..], &[next]].concat()).collect::<Vec<_>>();
-        all.iter().flat_map(longer).collect()
-    })
-}
-
-/// Offers a cell its load.
-fn measure(plan: Plan, progress: &Progress) -> Result<Point, TrialError> {
-    let Plan { sizes, load, on, .. } = plan;
-    match on {
-        On::Simulator(top, setup) => Points::new(top.testbed(*setup), false).measure(&sizes, &load),
-        On::There(there) => {
-            let seconds = f64::from(load.duration_ms) / 1e3;
-            progress
-                .begins(search::in_words(&sizes, Some(load.offered_pps), seconds), Some(load.offered_pps));
-            there.points.borrow_mut().measure(&sizes, &load)
-        }
-    }
-}
-
 /// Runs `kpps grid`.
 pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     arguments.target.resolve()?;
     let arguments = &arguments;
-    let lengths: Vec<usize> = arguments.vary.iter().map(|axis| axis.values.len()).collect();
-    let count = lengths.iter().try_fold(1_usize, |product, &length| product.checked_mul(length));
-    if count.is_none_or(|count| count > MOST) {
-        return Err(Failure::Input(format!("that is more than {MOST} cells")));
-    }
+    let all = combinations(&arguments.vary).map_err(Failure::Input)?;
     crate::error::refuse_twice(arguments.vary.iter().map(|axis| axis.parameter.as_str()))?;
-    let all = combinations(&lengths);
     let quiet = arguments.outputs.for_machines();
     let mut files = arguments.outputs.open("grid")?;
     let (there, source) = arguments.there()?;
@@ -236,74 +214,21 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
         None => return Err(Failure::Input("there are no values".into())),
     };
     let environment = environment(&first);
-    let kept = Mutex::new(arguments.resume.open()?);
+    let journal = arguments.resume.open()?;
 
     interrupt::watch();
     let progress = Progress::of(format!("kpps grid: {}", environment.machine));
-    progress.wants(all.len());
     let view = arguments.target.options.live.view(progress.clone(), source, quiet)?;
     let began = Instant::now();
-    let (next, measured) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let done: Mutex<Vec<Cell>> = Mutex::default();
-    let broken: Mutex<Option<Failure>> = Mutex::default();
-    let breaks = |failure| *broken.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
-    let work = |there: Option<&There>| {
-        while !interrupt::asked() {
-            let Some(at) = all.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
-            let values = arguments.values(at);
-            let outcome = arguments.plan(there, &values).and_then(|plan| {
-                let key = arguments.key(&plan, &values);
-                if let Some(point) = kept.lock().ok().and_then(|kept| kept.as_ref()?.of(&key).last().cloned())
-                {
-                    return Ok(Some(point));
-                }
-                match measure(plan, &progress) {
-                    Ok(point) => {
-                        measured.fetch_add(1, Ordering::Relaxed);
-                        if let Ok(mut kept) = kept.lock()
-                            && let Some(kept) = kept.as_mut()
-                            && let Err(failure) = kept.keep(&key, &point)
-                        {
-                            breaks(failure);
-                        }
-                        Ok(Some(point))
-                    }
-                    Err(TrialError::Interrupted) => Ok(None),
-                    // A testbed that has failed would fail for every other cell, too.
-                    Err(error @ TrialError::Testbed(_)) if there.is_some() => {
-                        breaks(error.into());
-                        Ok(None)
-                    }
-                    Err(error) => Err(error.to_string()),
-                }
-            });
-            let at = at.clone();
-            let cell = match outcome {
-                Ok(None) => break,
-                Ok(point) => Cell { at, point, problem: None },
-                Err(problem) => Cell { at, point: None, problem: Some(problem) },
-            };
-            match &cell.point {
-                Some(point) => progress.ended(live::ended(point)),
-                None => progress.done(),
-            }
-            if let Ok(mut done) = done.lock() {
-                done.push(cell);
-            }
-        }
+    let observer = Watched(progress);
+    let cells = Cells::new(&all, journal, there.is_some(), &interrupt::goes_on, &observer);
+    let measured = match there {
+        Some(_) => cells.one_by_one(|at| arguments.job(there, at, &observer)),
+        None => cells.on_all_cores(|at| arguments.job(None, at, &observer)),
     };
-    match there {
-        Some(_) => work(there),
-        None => std::thread::scope(|scope| {
-            let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(all.len());
-            for _ in 0..threads {
-                scope.spawn(|| work(None));
-            }
-        }),
-    }
     drop(view);
-    let grid = Grid::new(environment, arguments.vary.clone(), done.into_inner().unwrap_or_default());
-    let measured = measured.into_inner();
+    let Measured { cells, measured, failed } = measured;
+    let grid = Grid::new(environment, arguments.vary.clone(), cells);
     let found = grid.cells.iter().filter(|cell| cell.point.is_some()).count() - measured;
     let found = if found > 0 { format!(", {found} resumed") } else { String::new() };
     files.publish(
@@ -319,14 +244,29 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     )?;
     let cells =
         format!("{} of {} cells{}{}", grid.cells.len(), all.len(), files.kept(), arguments.resume.kept());
-    match broken.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        Some(failure) => Err(Failure::Check(format!("{failure}: {cells}"))),
+    match failed {
+        Some(error) => Err(Failure::Check(format!("{error}: {cells}"))),
         None if grid.complete => Ok(()),
         None => Err(Failure::Interrupted(format!("interrupted: {cells}"))),
     }
 }
 
-/// What is known of a cell but its load; of the first one, what the cells have in common.
+/// Offers a cell its load.
+fn measure(plan: Plan, observer: &dyn Observer) -> Result<Point, TrialError> {
+    let Plan { sizes, load, on, .. } = plan;
+    match on {
+        On::Simulator(top, setup) => {
+            Points::new(top.testbed(*setup), false).measure(&sizes, &load, &interrupt::goes_on)
+        }
+        On::There(there) => {
+            let seconds = f64::from(load.duration_ms) / 1e3;
+            observer.begins(&in_words(&sizes, Some(load.offered_pps), seconds), Some(load.offered_pps));
+            there.points.borrow_mut().measure(&sizes, &load, &interrupt::goes_on)
+        }
+    }
+}
+
+/// The environment of a cell; of the first one, what all cells have in common.
 fn environment(plan: &Plan) -> Environment {
     let environment = match &plan.on {
         On::There(there) => there.environment.clone(),

@@ -1,10 +1,10 @@
-//! Ctrl-C: the work under way ends, what was measured stays.
+//! Ctrl-C: the trial under way ends; results so far are published.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// From now on Ctrl-C (or SIGTERM) asks the work to end; a second one ends the process.
+/// Makes Ctrl-C (or SIGTERM) ask the work to end; a second one ends the process.
 pub fn watch() {
     // If the handler cannot be set, Ctrl-C ends the process as it does by default.
     let _ = ctrlc::set_handler(ask);
@@ -18,7 +18,12 @@ pub fn ask() {
     }
 }
 
-/// Whether the user has asked.
+/// Whether the work may go on.
+pub fn goes_on() -> bool {
+    !asked()
+}
+
+/// Whether the user has asked it to end.
 pub fn asked() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
 }

@@ -4,9 +4,8 @@ use crate::error::Failure;
 use crate::output::{Forms, Outputs};
 use clap::{Args, ValueEnum};
 use kpps_profiles::{Kind, Profile, names};
-use kpps_report::rows_csv;
+use kpps_report::{inventory, rows_csv};
 use kpps_results::inventory as report;
-use std::fmt::Write;
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Shelf {
@@ -65,45 +64,15 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     };
     let document = document(&profiles)?;
-    let screen = || match (&arguments.name, profiles.first()) {
-        (Some(_), Some((_, profile))) => constants(profile),
-        _ => overview(&profiles),
+    let screen = || match (&arguments.name, document.profiles.first()) {
+        (Some(_), Some(profile)) => inventory::constants(profile),
+        _ => inventory::profiles(&document),
     };
     let csv = || match (&arguments.name, document.profiles.first()) {
         (Some(_), Some(profile)) => rows_csv(&profile.constants),
         _ => rows_csv(&document.profiles),
     };
-    arguments
-        .outputs
-        .open()?
-        .publish(&document, &Forms { screen: &screen, csv: &csv, page: &|_| String::new() })
-}
-
-fn overview(profiles: &[(Kind, Profile)]) -> String {
-    let mut text = String::new();
-    let width = profiles.iter().map(|(_, p)| p.name().len()).max().unwrap_or(0);
-    let mut last = None;
-    for (kind, profile) in profiles {
-        if last.replace(*kind) != Some(*kind) {
-            let _ = writeln!(text, "{}{}", if text.is_empty() { "" } else { "\n" }, kind.plural());
-        }
-        let _ = writeln!(text, "  {:width$}  {}", profile.name(), profile.description());
-    }
-    text
-}
-
-fn constants(profile: &Profile) -> String {
-    let mut text = format!("{}: {}\n\n", profile.name(), profile.description());
-    let width = profile.constants().iter().map(|c| c.name.len()).max().unwrap_or(0);
-    for constant in profile.constants() {
-        let _ = writeln!(text, "{:width$}  {}", constant.name, constant.value);
-        let fitted = match constant.fitted.is_empty() {
-            true => String::new(),
-            false => format!(" [fitted on {}]", constant.fitted.join(", ")),
-        };
-        let _ = writeln!(text, "{:width$}    {}{fitted}", "", constant.source);
-    }
-    text
+    arguments.outputs.open()?.publish(&document, &Forms::table(&screen, &csv))
 }
 
 fn document(profiles: &[(Kind, Profile)]) -> Result<report::Profiles, Failure> {

@@ -7,6 +7,7 @@ use crate::error::Failure;
 use crate::interrupt;
 use clap::Args;
 use kpps_live::{Ended, Processor, Progress, Show, Source, View};
+use kpps_measure::Observer;
 use kpps_results::Point;
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -89,8 +90,26 @@ pub fn line(progress: Progress) -> View {
     View::start(progress, Box::new(()), show, || ())
 }
 
+/// Shows a measurement.
+pub struct Watched(pub Progress);
+
+impl Observer for Watched {
+    fn trials(&self, count: usize) {
+        self.0.wants(count);
+    }
+    fn begins(&self, what: &str, offered_pps: Option<f64>) {
+        self.0.begins(what, offered_pps);
+    }
+    fn ended(&self, point: &Point) {
+        self.0.ended(ended(point));
+    }
+    fn failed(&self) {
+        self.0.done();
+    }
+}
+
 /// What became of a trial.
-pub fn ended(point: &Point) -> Ended {
+fn ended(point: &Point) -> Ended {
     let (ledger, cpu) = (&point.ledger, point.cpu);
     let processor = Processor {
         busy: vec![

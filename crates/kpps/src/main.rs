@@ -21,14 +21,13 @@ mod forward;
 mod grid;
 mod help;
 mod interrupt;
-mod journal;
 #[cfg(all(target_os = "linux", feature = "ports"))]
 mod linux;
 mod list;
 mod live;
 mod ndr;
+mod opened;
 mod output;
-mod points;
 #[cfg(feature = "ports")]
 mod ports;
 #[cfg(not(feature = "ports"))]
@@ -55,7 +54,6 @@ mod traffic;
 mod transmit;
 #[cfg(feature = "ports")]
 mod trial;
-mod units;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};

@@ -1,19 +1,16 @@
-//! `kpps ndr`: the highest load without loss, and with little, in one search.
+//! `kpps ndr`: the highest load without loss (NDR), and with little loss (PDR).
 
 use crate::error::Failure;
-use crate::interrupt;
 use crate::output::{Forms, PageOutputs};
-use crate::search::{self, Bench, Range, measured, tenths};
+use crate::search::SearchArguments;
 use crate::testbed::Target;
-use crate::units;
 use clap::Args;
 use kpps_frames::Mix;
-use kpps_measure::rfc2544::Ask;
-use kpps_measure::search::{Bisection, Goal};
-use kpps_report::ndr::{clock_error, page, sender_limit};
+use kpps_measure::ndr::{bisect, search};
+use kpps_measure::search::Goal;
+use kpps_measure::units;
+use kpps_report::ndr::{page, screen};
 use kpps_report::rows_csv;
-use kpps_results::ndr::{Ndr, PlainBisection};
-use std::fmt::Write as _;
 use std::time::Duration;
 
 /// Arguments of `kpps ndr`.
@@ -40,7 +37,7 @@ pub struct Arguments {
     #[command(flatten)]
     goals: Goals,
     #[command(flatten)]
-    range: Range,
+    search: SearchArguments,
     #[command(flatten)]
     target: Target,
 }
@@ -58,31 +55,25 @@ pub struct Goals {
 
 impl Goals {
     /// NDR and PDR.
-    pub fn both(&self, target: &Target, range: &Range) -> [(&'static str, Goal); 2] {
-        let trial = self.duration.unwrap_or(target.trial_time());
-        let goal = Goal { width: range.precision, ..Goal::NDR }.with_trials_of(trial.as_secs_f64());
-        [("NDR", goal), ("PDR", Goal { loss_ratio: self.pdr_loss, ..goal })]
+    pub fn both(&self, target: &Target, search: &SearchArguments) -> [(&'static str, Goal); 2] {
+        search.range().goals(self.duration.unwrap_or(target.trial_time()), self.pdr_loss)
     }
 }
 
 /// Runs `kpps ndr`.
 pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     arguments.target.resolve()?;
-    let arguments = &arguments;
-    let goals = arguments.goals.both(&arguments.target, &arguments.range);
-    let mut files = arguments.outputs.open("ndr")?;
-    let quiet = arguments.outputs.for_machines();
-    let mut bench = Bench::open("ndr", &arguments.target, &arguments.range, quiet)?;
-    interrupt::watch();
-    let sizes = arguments.size.clone().unwrap_or_else(|| Mix::fixed(arguments.target.top.size(None)));
-    let (mut document, mut end) = bench.search(&sizes, &goals, &arguments.range)?;
-    if end.is_ok() && arguments.bisection {
-        let (plain, ended) = bisection(&mut bench, &sizes, &goals[0].1, &document);
-        document.bisection = Some(plain);
-        end = ended;
-        document.trouble = search::trouble(&end);
-    }
-    drop(bench);
+    let Arguments { size, bisection, outputs, goals, search: range, target } = &arguments;
+    let goals = goals.both(target, range);
+    let sizes = size.clone().unwrap_or_else(|| Mix::fixed(target.top.size(None)));
+    let mut files = outputs.open("ndr")?;
+    let (document, end) = range.run("ndr", target, None, outputs.for_machines(), |runner| {
+        let (mut document, mut end) = search(runner, &sizes, &goals, &range.range())?;
+        if end.is_ok() && *bisection {
+            end = bisect(runner, &sizes, &goals[0].1, &mut document);
+        }
+        Ok((document, end))
+    })?;
     files.publish(
         &document,
         &Forms {
@@ -91,91 +82,5 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
             page: &|_| page(&document),
         },
     )?;
-    end
-}
-
-/// A plain bisection over the range of a search.
-fn bisection(bench: &mut Bench, sizes: &Mix, goal: &Goal, of: &Ndr) -> (PlainBisection, Result<(), Failure>) {
-    let mut plain = Bisection::new(goal, of.min_pps, of.max_pps);
-    let mut trials = Vec::new();
-    let name = format!("bisection, {} to {} pps, {} ms", of.min_pps, of.max_pps, goal.trial_s * 1e3);
-    let mut end = Ok(());
-    while end.is_ok()
-        && let Some(load_pps) = plain.next()
-    {
-        end = bench.trial(&name, sizes, Ask::Rate(load_pps, goal.trial_s)).map(|trial| {
-            plain.add(measured(&trial));
-            trials.push(trial);
-        });
-    }
-    (PlainBisection { lower_pps: plain.lower_pps().map(tenths), trials }, end)
-}
-
-/// What a person sees.
-fn screen(document: &Ndr) -> String {
-    let mut text = String::new();
-    let kpps = |pps: Option<f64>| pps.map_or("-".into(), |pps| format!("{:.1}", pps / 1e3));
-    let _ = writeln!(
-        text,
-        "{}: frames of {} B with FCS, {:.1} to {:.1} kpps{}\n",
-        document.testbed.join(" and "),
-        document.sizes_name(),
-        document.min_pps / 1e3,
-        document.max_pps / 1e3,
-        if document.both_ways { " each way" } else { "" }
-    );
-    let _ = writeln!(
-        text,
-        "{:>12} {:>10} {:>12} {:>12} {:>12}",
-        "", "loss", "lower kpps", "upper kpps", "conditional"
-    );
-    for goal in &document.goals {
-        let _ = writeln!(
-            text,
-            "{:>12} {:>8.3} % {:>12} {:>12} {:>12}{}",
-            goal.name,
-            goal.loss_ratio * 100.0,
-            kpps(goal.lower_pps),
-            kpps(goal.upper_pps),
-            kpps(goal.conditional_pps),
-            if goal.done { "" } else { "  not finished" }
-        );
-    }
-    if let Some(plain) = &document.bisection {
-        let _ = writeln!(text, "{:>12} {:>10} {:>12}", "bisection", "", kpps(plain.lower_pps));
-    }
-    let _ = writeln!(
-        text,
-        "{:>12} {:>10} {:>12}\n\n{} trials, {:.1} s of load; up to {:.0} % of the time at a load may be disturbed",
-        "MRR",
-        "",
-        kpps(document.mrr_pps),
-        document.trials.len(),
-        document.measured_s,
-        document.goals.first().map_or(0.0, |goal| goal.exceed_ratio * 100.0)
-    );
-    if let Some(ceiling) = document.ceiling_pps {
-        let _ = writeln!(
-            text,
-            "the generator can send {:.1} kpps here{}",
-            ceiling / 1e3,
-            limits(document, ceiling)
-        );
-    }
-    if let Some(limit) = sender_limit(document) {
-        let _ = writeln!(text, "{limit}");
-    }
-    if let Some(clocks) = clock_error(document) {
-        let _ = writeln!(text, "{clocks}");
-    }
-    text
-}
-
-/// Whether a search found the limit of the generator and not that of the device under test.
-fn limits(document: &Ndr, ceiling: f64) -> &'static str {
-    let bounds = document.goals.iter().filter_map(|goal| goal.upper_pps);
-    match bounds.reduce(f64::max).is_some_and(|upper| upper > ceiling) {
-        true => ": that limits the result, not the device under test",
-        false => "",
-    }
+    end.map_err(|error| range.ended(error, &format!("{} trials measured", document.trials.len())))
 }

@@ -2,8 +2,10 @@
 
 use crate::error::{Failure, print};
 use clap::Args;
+use kpps_measure::journal::Journal;
 use kpps_results::to_json;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -30,6 +32,28 @@ pub struct PageOutputs {
     /// Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
     #[arg(long, value_name = "FILE|FOLDER")]
     report: Option<PathBuf>,
+}
+
+/// Where measurements are kept, to resume from.
+#[derive(Args, Clone, Default)]
+pub struct Resume {
+    /// Keep every measurement in this file, and do not repeat those that it has of the same command; made if missing
+    #[arg(long, value_name = "FILE")]
+    resume: Option<PathBuf>,
+}
+
+impl Resume {
+    /// Opens the file, if one is given.
+    pub fn open<T: Serialize + DeserializeOwned>(&self) -> Result<Option<Journal<T>>, Failure> {
+        Ok(self.resume.as_deref().map(Journal::open).transpose()?)
+    }
+
+    /// The file in a sentence about an interrupted run.
+    pub fn kept(&self) -> String {
+        self.resume
+            .as_ref()
+            .map_or_else(String::new, |path| format!("; the same command resumes from {}", path.display()))
+    }
 }
 
 impl Outputs {
@@ -119,6 +143,13 @@ pub struct Forms<'f> {
     pub csv: &'f dyn Fn() -> String,
     /// The page with this number.
     pub page: &'f dyn Fn(usize) -> String,
+}
+
+impl<'f> Forms<'f> {
+    /// Results that have no page.
+    pub fn table(screen: &'f dyn Fn() -> String, csv: &'f dyn Fn() -> String) -> Self {
+        Self { screen, csv, page: &|_| String::new() }
+    }
 }
 
 impl Files {

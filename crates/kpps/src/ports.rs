@@ -3,11 +3,11 @@
 use crate::agent::{self, Credentials};
 use crate::error::Failure;
 use crate::live::Trials;
-use crate::testbed::Opened;
+use crate::opened::Opened;
 use crate::traffic::Traffic;
-use crate::units::{self, Rate};
 use clap::Args;
 use kpps_frames::{Mac, Mix, rate};
+use kpps_measure::units::{self, Rate};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Load, Shape};
 use kpps_tester::look::Place;

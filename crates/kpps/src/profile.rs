@@ -4,14 +4,13 @@ use crate::error::Failure;
 use crate::interrupt;
 use crate::output::{Forms, Outputs};
 use crate::simulator::{Constants, OnTop};
-use crate::units::{self, Rate};
 use clap::Args;
 use kpps_frames::{Size, rate};
 use kpps_measure::Load;
-use kpps_report::rows_csv;
+use kpps_measure::units::{self, Rate};
+use kpps_report::{rows_csv, simulation};
 use kpps_results::{rounded, simulation as report};
 use kpps_sim::{Forwarding, Function, Level, PerFrame, Profile, Setup, Simulated};
-use std::fmt::Write;
 use std::time::Duration;
 
 /// Time under load before measuring begins.
@@ -110,11 +109,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let document = document(arguments, &outcome);
     files.publish(
         &document,
-        &Forms {
-            screen: &|| table(arguments, &outcome),
-            csv: &|| rows_csv(&document.rows),
-            page: &|_| String::new(),
-        },
+        &Forms::table(&|| simulation::profile(&document, rate::line_rate_pps(rate::GIGABIT, size)), &|| {
+            rows_csv(&document.rows)
+        }),
     )
 }
 
@@ -125,46 +122,6 @@ fn word(level: Level) -> &'static str {
         Level::Softirq => "softirq",
         Level::Hardirq => "interrupt",
     }
-}
-
-fn table(arguments: &Arguments, outcome: &Outcome) -> String {
-    let Outcome { setup, profile, .. } = outcome;
-    let mut text = String::new();
-    let size = arguments.top.size(arguments.size);
-    let line_pps = rate::line_rate_pps(rate::GIGABIT, size);
-    let _ = writeln!(
-        text,
-        "{}: {} on {}, {}{}, frames of {} B with FCS, line rate {line_pps:.0} pps{}\n\
-         offered {:.1} kpps, {} {:.1} kpps, CPU busy {:.1} %\n",
-        setup.machine,
-        setup.chip,
-        setup.bus,
-        setup.driver,
-        arguments.top.app.map(|app| format!(", {app}")).unwrap_or_default(),
-        size.bytes_with_fcs(),
-        if arguments.top.app.is_some() { " each way" } else { "" },
-        outcome.offered_pps / 1e3,
-        if arguments.top.app.is_some() { "forwarded" } else { "delivered" },
-        outcome.delivered_pps / 1e3,
-        profile.total_ps() as f64 / outcome.seconds / 1e10,
-    );
-    let total = profile.total_ps().max(1) as f64;
-    let _ = writeln!(text, "{:>6}  {:>9}  {:<9}  function", "%", "ns/frame", "level");
-    for (level, function, ps) in profile.rows() {
-        let _ = writeln!(
-            text,
-            "{:>6.1}  {:>9.1}  {:<9}  {}",
-            ps as f64 / total * 100.0,
-            outcome.ns_per_frame(ps),
-            word(level),
-            function.name()
-        );
-    }
-    let _ = writeln!(text, "\n each frame  what is counted");
-    for (name, count) in outcome.counts() {
-        let _ = writeln!(text, "{count:>11.3}  {}", name.replace('_', " "));
-    }
-    text
 }
 
 fn document(arguments: &Arguments, outcome: &Outcome) -> report::Profile {

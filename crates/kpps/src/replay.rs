@@ -1,10 +1,10 @@
 //! Frames of a capture, to be sent again.
 
 use crate::error::Failure;
-use crate::units::number;
 use clap::Args;
 use kpps_frames::pcap::{Captured, capture};
 use kpps_frames::{Mix, Size, Templates};
+use kpps_measure::units::number;
 use kpps_ports::port::run::Times;
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -8,10 +8,11 @@ use clap::{Args, ValueEnum};
 use kpps_live::{Counts, Meter, Progress, View};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Glance, Watch, wait_for_links};
-use kpps_ports::port::{self, AnyPort, Counters, Port, ServiceKind, Trouble};
+use kpps_ports::port::{self, AnyPort, Port, ServiceKind, Trouble};
 use kpps_report::rows_csv;
-use kpps_results::run::{PortRun, ProcessorTime, Run};
-use std::fmt::Write;
+use kpps_report::run::screen;
+use kpps_results::run::Run;
+use kpps_tester::RunStart;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ pub struct PortOptions {
     #[arg(long, value_name = "DESCRIPTORS")]
     ring: Option<u16>,
     /// Print the numbers of frames received and sent so far, this often, as lines of JSON on standard error
-    #[arg(long, value_name = "TIME", value_parser = crate::units::duration)]
+    #[arg(long, value_name = "TIME", value_parser = kpps_measure::units::duration)]
     every: Option<Duration>,
     #[command(flatten)]
     pub live: Live,
@@ -154,29 +155,13 @@ impl Watch for Ends {
     }
 }
 
-/// Time that the processors have spent for this process so far, where the system tells.
-#[cfg(unix)]
-fn processor_time() -> Option<ProcessorTime> {
-    let time = kpps_ports::cpu_time()?;
-    Some(ProcessorTime { user_s: time.user.as_secs_f64(), system_s: time.system.as_secs_f64() })
-}
-
-#[cfg(not(unix))]
-fn processor_time() -> Option<ProcessorTime> {
-    None
-}
-
-/// The state of things when a run begins: what its results are counted from.
-pub struct Start {
-    counters: Vec<Counters>,
-    cpu: Option<ProcessorTime>,
-}
+/// The state of ports when a run begins.
+pub struct Start(RunStart);
 
 impl Start {
-    /// Now.
+    /// The state now.
     pub fn now(ports: &mut [AnyPort]) -> Result<Self, Failure> {
-        let counters = ports.iter_mut().map(Port::counters).collect::<Result<_, _>>().map_err(broken)?;
-        Ok(Self { counters, cpu: processor_time() })
+        RunStart::now(ports).map(Self).map_err(broken)
     }
 
     /// The results of a run that ends now.
@@ -188,147 +173,16 @@ impl Start {
         ports: &mut [AnyPort],
         elapsed: Duration,
     ) -> Result<Run, Failure> {
-        let cpu = processor_time();
-        let mut rows = Vec::with_capacity(ports.len());
-        for ((spec, port), before) in specs.iter().zip(ports).zip(&self.counters) {
-            let now = port.counters().map_err(broken)?;
-            rows.push(row(options, spec, port, before, &now, elapsed));
-        }
-        Ok(Run {
-            kpps_version: env!("CARGO_PKG_VERSION").into(),
-            command: command.into(),
-            seconds: elapsed.as_secs_f64(),
-            complete: !interrupt::asked(),
-            ports: rows,
-            cpu: cpu.zip(self.cpu).map(|(now, then)| ProcessorTime {
-                user_s: now.user_s - then.user_s,
-                system_s: now.system_s - then.system_s,
-            }),
-            ..Run::default()
-        }
-        .rounded())
-    }
-}
-
-fn row(
-    options: &PortOptions,
-    spec: &Spec,
-    port: &AnyPort,
-    before: &Counters,
-    now: &Counters,
-    elapsed: Duration,
-) -> PortRun {
-    let seconds = elapsed.as_secs_f64();
-    let received = now.received - before.received;
-    let sent = now.sent - before.sent;
-    let drops = [
-        ("missed", now.missed - before.missed),
-        ("full", now.full - before.full),
-        ("errors", now.errors - before.errors),
-        ("unsent", now.unsent - before.unsent),
-    ];
-    PortRun {
-        port: spec.to_string(),
-        chip: port.chip().map(|chip| chip.name().into()),
-        service: port.chip().map(|_| options.service().into()),
-        received,
-        received_bytes: now.received_bytes - before.received_bytes,
-        received_pps: received as f64 / seconds,
-        sent,
-        sent_bytes: now.sent_bytes - before.sent_bytes,
-        sent_pps: sent as f64 / seconds,
-        drops: drops.into_iter().map(|(place, count)| (place.to_owned(), count)).collect(),
-        no_buffer: now.no_buffer - before.no_buffer,
-        interrupts: now.interrupts - before.interrupts,
-        register_reads: now.register_reads - before.register_reads,
-        register_writes: now.register_writes - before.register_writes,
-        doorbells: now.doorbells - before.doorbells,
-        nudges: now.nudges - before.nudges,
-        system_calls: now.system_calls - before.system_calls,
-        resets: now.resets - before.resets,
+        let run = self.0.results(command, options.service(), specs, ports, elapsed).map_err(broken)?;
+        Ok(Run { complete: interrupt::goes_on(), ..run })
     }
 }
 
 /// Publishes the results, and ends as the run ended.
 pub fn finish(run: &Run, files: &mut Files, more: &str, ends_by_interrupt: bool) -> Result<(), Failure> {
-    files.publish(
-        run,
-        &Forms { screen: &|| screen(run, more), csv: &|| rows_csv(&run.ports), page: &|_| String::new() },
-    )?;
+    files.publish(run, &Forms::table(&|| screen(run, more), &|| rows_csv(&run.ports)))?;
     match run.complete || ends_by_interrupt {
         true => Ok(()),
         false => Err(Failure::Interrupted(format!("interrupted after {:.1} s", run.seconds))),
-    }
-}
-
-/// What a person sees.
-fn screen(run: &Run, more: &str) -> String {
-    let width = run.ports.iter().map(|port| port.port.len()).max().unwrap_or(0).max(4);
-    let mut text = String::new();
-    let _ = writeln!(
-        text,
-        "{:width$}  {:>8}  {:>8}  {:>12}  {:>9}  {:>12}  {:>9}",
-        "port", "chip", "service", "received", "kpps", "sent", "kpps"
-    );
-    for port in &run.ports {
-        let _ = writeln!(
-            text,
-            "{:width$}  {:>8}  {:>8}  {:>12}  {:>9.1}  {:>12}  {:>9.1}",
-            port.port,
-            port.chip.as_deref().unwrap_or("-"),
-            port.service.as_deref().unwrap_or("-"),
-            port.received,
-            port.received_pps / 1e3,
-            port.sent,
-            port.sent_pps / 1e3
-        );
-    }
-    text.push('\n');
-    for port in &run.ports {
-        let lost: Vec<_> = port
-            .drops
-            .iter()
-            .filter(|(_, count)| **count > 0)
-            .map(|(place, count)| format!("{count} {}", place_in_words(place)))
-            .collect();
-        if !lost.is_empty() {
-            let _ = writeln!(text, "{}: {}", port.port, lost.join(", "));
-        }
-    }
-    text += more;
-    for port in &run.ports {
-        let frames = (port.received + port.sent).max(1) as f64;
-        if port.chip.is_some() {
-            let _ = writeln!(
-                text,
-                "{}: {:.4} register accesses per frame ({} reads, {} writes), {} interrupts",
-                port.port,
-                (port.register_reads + port.register_writes) as f64 / frames,
-                port.register_reads,
-                port.register_writes,
-                port.interrupts
-            );
-        }
-        if port.resets > 0 {
-            let _ = writeln!(text, "{}: hung, and was reset {} times", port.port, port.resets);
-        }
-    }
-    let _ = write!(text, "{:.3} s", run.seconds);
-    if let Some(ProcessorTime { user_s, system_s }) = run.cpu {
-        let busy = 100.0 * (user_s + system_s) / run.seconds.max(1e-9);
-        let _ =
-            write!(text, "; CPU {busy:.0} %: {user_s:.3} s in the program, {system_s:.3} s in the kernel");
-    }
-    text.push('\n');
-    text
-}
-
-fn place_in_words(place: &str) -> &str {
-    match place {
-        "missed" => "missed (receive ring full)",
-        "full" => "not sent (transmit ring full)",
-        "errors" => "damaged",
-        "unsent" => "not sent (cut off or refused)",
-        other => other,
     }
 }

@@ -1,20 +1,19 @@
 //! `kpps scale`: packets per second against CPUs, and what limits them.
 
 use crate::error::Failure;
-use crate::grid::range;
 use crate::interrupt;
 use crate::output::{Forms, Outputs};
 use crate::simulator::Constants;
-use crate::units::{self, Rate};
 use clap::Args;
 use kpps_frames::{Size, rate};
 use kpps_measure::Load;
-use kpps_report::rows_csv;
+use kpps_measure::parameter;
+use kpps_measure::units::{self, Rate};
+use kpps_report::{rows_csv, simulation};
 use kpps_results::grid::Setting;
 use kpps_results::{rounded, simulation as report};
 use kpps_sim::RingSetup;
 use kpps_sim::scale::{Scaled, Scaling, scale, stop};
-use std::fmt::Write;
 use std::time::Duration;
 
 /// Arguments of `kpps scale`.
@@ -72,7 +71,7 @@ fn cpus(text: &str) -> Result<Cpus, String> {
         Setting::Whole(whole) => usize::try_from(*whole).ok().filter(|cpus| *cpus > 0),
         _ => None,
     };
-    let axis = range::axis(&format!("cpus={text}"))?;
+    let axis = parameter::axis(&format!("cpus={text}"))?;
     let numbers: Option<Vec<_>> = axis.values.iter().map(number).collect();
     let mut numbers =
         numbers.ok_or_else(|| format!("'{text}' are no numbers of CPUs, like 1..8 or 1,2,4"))?;
@@ -104,19 +103,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let rows = arguments.cpus.0.iter().map(trial).collect::<Result<Vec<_>, _>>()?;
     let document = document(arguments, &setup, &rows);
-    files.publish(
-        &document,
-        &Forms {
-            screen: &|| table(arguments, &setup, &rows),
-            csv: &|| rows_csv(&document.rows),
-            page: &|_| String::new(),
-        },
-    )
-}
-
-fn least_and_most(row: &Scaled) -> (f64, f64) {
-    let cpus = || row.busy.cpus.iter().copied();
-    (cpus().fold(f64::INFINITY, f64::min), cpus().fold(0.0, f64::max))
+    files.publish(&document, &Forms::table(&|| simulation::scale(&document), &|| rows_csv(&document.rows)))
 }
 
 /// Where it stops, in a sentence.
@@ -134,43 +121,6 @@ fn sentence(rows: &[Scaled]) -> String {
         }
         (None, None) => String::new(),
     }
-}
-
-fn table(arguments: &Arguments, setup: &RingSetup, rows: &[Scaled]) -> String {
-    let mut text = format!(
-        "{}: {} on {}, {}, {}\nframes of {} B with FCS in {} flows, offered {:.0} pps\n\n",
-        setup.machine,
-        setup.nic,
-        setup.bus,
-        setup.host,
-        setup.stack,
-        arguments.size.bytes_with_fcs(),
-        arguments.flows,
-        rows.first().map_or(0.0, |row| row.offered_pps),
-    );
-    text += "CPUs  delivered   wire   card    bus  memory     CPUs busy    waiting   header  stopped by\n";
-    text += "           kpps      %      %      %       %   least %  most %         %   misses\n";
-    for row in rows {
-        let busy = &row.busy;
-        let (least, most) = least_and_most(row);
-        let _ = writeln!(
-            text,
-            "{:>4}  {:>9.1}  {:>5.1}  {:>5.1}  {:>5.1}  {:>6.1}  {:>8.1}  {:>6.1}  {:>8.1}  {:>7.3}  {}",
-            row.cpus,
-            row.delivered_pps / 1e3,
-            busy.wire * 100.0,
-            busy.card * 100.0,
-            busy.bus * 100.0,
-            busy.memory * 100.0,
-            least * 100.0,
-            most * 100.0,
-            busy.shared * 100.0,
-            row.header_misses,
-            row.limit
-        );
-    }
-    let _ = writeln!(text, "\n{}", sentence(rows));
-    text
 }
 
 fn document(arguments: &Arguments, setup: &RingSetup, rows: &[Scaled]) -> report::Scale {

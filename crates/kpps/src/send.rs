@@ -6,9 +6,9 @@ use crate::ports;
 use crate::replay::{Replay, ReplayArguments};
 use crate::run::{self, PortOptions, Start};
 use crate::traffic::{self, Traffic};
-use crate::units::{self, Rate};
 use clap::Args;
 use kpps_frames::{Mac, Mix, Templates, rate};
+use kpps_measure::units::{self, Rate};
 use kpps_ports::Spec;
 use kpps_ports::port::Port;
 use kpps_ports::port::run::{Load, Plan, Sent, Shape, TOLERANCE, send};
@@ -43,7 +43,7 @@ pub struct Arguments {
     #[arg(long, value_parser = traffic::load)]
     load: Option<Rate>,
     /// Distribution of the gaps: constant, poisson, bursts:FRAMES, or ramp:FROM/TIME from one rate to the load
-    #[arg(long, value_name = "SHAPE", default_value = "constant", value_parser = crate::traffic::shape)]
+    #[arg(long, value_name = "SHAPE", default_value = "constant", value_parser = traffic::shape)]
     shape: Shape,
     /// Stop after this many frames
     #[arg(long, value_name = "FRAMES")]

@@ -1,10 +1,10 @@
 //! Arguments of everything that runs in the simulator, and simulated testbeds.
 
 use crate::error::Failure;
-use crate::grid::range;
 use clap::Args;
 use kpps_frames::{Size, rate};
 use kpps_measure::Testbed;
+use kpps_measure::parameter;
 use kpps_profiles::Change;
 use kpps_results::Environment;
 use kpps_results::grid::Setting;
@@ -15,20 +15,30 @@ use kpps_sim::{Forwarder, Forwarding, Setup, Simulated};
 #[derive(Args, Clone, Default)]
 pub struct Constants {
     /// Give a constant another value, as driver.rx_ring=80 or host.ring_offset_bytes=16 (`kpps list KIND NAME` shows them)
-    #[arg(long, value_name = "PATH=VALUE", value_parser = range::change)]
+    #[arg(long, value_name = "PATH=VALUE", value_parser = parameter::change)]
     pub set: Vec<(String, Setting)>,
 }
 
 impl Constants {
     /// The constants as changes of profiles.
     pub fn changes(&self) -> Result<Vec<Change>, Failure> {
-        let change = |(path, value): &(String, Setting)| Change::set(path, range::value(value));
+        let change = |(path, value): &(String, Setting)| Change::set(path, constant(value));
         self.set.iter().map(change).collect::<Result<_, _>>().map_err(Failure::Input)
     }
 
     /// The constants as they were typed.
     pub fn words(&self) -> Vec<String> {
         self.set.iter().map(|(path, value)| format!("{path}={value}")).collect()
+    }
+}
+
+/// A value as profiles have it.
+pub fn constant(value: &Setting) -> toml::Value {
+    match value {
+        Setting::Switch(on) => (*on).into(),
+        Setting::Whole(whole) => (*whole).into(),
+        Setting::Number(number) => (*number).into(),
+        Setting::Word(word) => word.clone().into(),
     }
 }
 

@@ -2,20 +2,19 @@
 
 use crate::error::{Failure, print};
 use crate::interrupt;
-use crate::journal::{Journal, Resume};
 use crate::live;
+use crate::output::Resume;
 use crate::output::{Forms, PageOutputs};
-use crate::units;
 use clap::Args;
 use kpps_live::Progress;
+use kpps_measure::units;
 use kpps_report::{rows_csv, study as report, text};
 use kpps_results::Schema;
 use kpps_results::study::{self as document, Verdict};
 use kpps_study::{
-    Context, Error, Kept, Study, Values, documents, fitted_constants, measure_or_find, named, turns,
+    Context, Error, InJournal, Kept, Study, documents, fitted_constants, measure_or_find, named, turns,
 };
 use std::io::IsTerminal;
-use std::sync::Mutex;
 
 /// Arguments of `kpps study`.
 #[derive(Args)]
@@ -84,36 +83,6 @@ fn drawn(studies: &[Study], seed: u32) -> Result<(), Failure> {
     print(&screen)
 }
 
-/// Finished measurements in a file.
-struct File {
-    journal: Mutex<Journal<Values>>,
-    /// What all of them depend on.
-    program: String,
-    broken: Mutex<Option<Failure>>,
-}
-
-impl File {
-    fn of(journal: Journal<Values>) -> Self {
-        let program = format!("{} {}", env!("CARGO_PKG_VERSION"), kpps_profiles::hash([]));
-        Self { journal: Mutex::new(journal), program, broken: Mutex::default() }
-    }
-}
-
-impl Kept for File {
-    fn find(&self, name: &str) -> Option<Values> {
-        self.journal.lock().ok()?.of(&format!("{} {name}", self.program)).last().cloned()
-    }
-
-    fn keep(&self, name: &str, values: &Values) {
-        let Ok(mut journal) = self.journal.lock() else { return };
-        if let Err(failure) = journal.keep(&format!("{} {name}", self.program), values)
-            && let Ok(mut broken) = self.broken.lock()
-        {
-            *broken = Some(failure);
-        }
-    }
-}
-
 /// Runs `kpps study`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut studies = chosen(arguments)?;
@@ -135,9 +104,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         true => study.measurements(None),
         false => study.claims.values().flat_map(|claim| claim.measure.values()).collect(),
     });
-    let file = arguments.resume.open()?.map(File::of);
-    let kept: &dyn Kept = match &file {
-        Some(file) => file,
+    let journal = arguments.resume.open()?.map(InJournal::new);
+    let kept: &dyn Kept = match &journal {
+        Some(journal) => journal,
         None => &(),
     };
     let progress = Progress::default();
@@ -148,9 +117,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let outcomes = measure_or_find(wanted, &context, &show, kept);
     drop(view);
-    if let Some(failure) = file.and_then(|file| file.broken.into_inner().ok()?) {
-        return Err(failure);
-    }
+    journal.map_or(Ok(()), InJournal::close)?;
 
     let asked: usize = studies.iter().map(|study| study.claims.len()).sum();
     let claims: Vec<_> = studies

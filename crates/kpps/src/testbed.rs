@@ -3,17 +3,15 @@
 use crate::error::Failure;
 #[cfg(all(target_os = "linux", feature = "ports"))]
 use crate::linux::guests;
+use crate::opened::Opened;
 use crate::ports::{self, PortOptions, PortPair};
 use crate::simulator::{Constants, OnTop};
-use crate::units::Rate;
 use clap::Args;
 use kpps_frames::Mix;
-use kpps_live::Source;
-use kpps_measure::Testbed;
 use kpps_measure::search::Known;
+use kpps_measure::units::Rate;
 use kpps_results::Environment;
 use kpps_sim::{Forwarder, Setup};
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What is measured.
@@ -78,15 +76,6 @@ pub enum Kind {
 
 /// What the name of the simulator begins with.
 const SIMULATOR: &str = "sim:";
-
-/// A testbed that is ready.
-pub struct Opened {
-    pub testbed: Box<dyn Testbed>,
-    /// What the live view reads while a trial runs.
-    pub source: Box<dyn Source>,
-    /// Facts about the testbed, by name.
-    pub environment: BTreeMap<String, String>,
-}
 
 impl Target {
     /// Resolves the names of the command line: from now on `ports` are the testbed, and what sim:MACHINE/DRIVER/APP says is in
@@ -245,31 +234,6 @@ impl Target {
     /// How long a trial is measured by default: virtual time passes fast but takes computing.
     pub fn trial_time(&self) -> Duration {
         if self.is_simulated() { VIRTUAL_TRIAL } else { REAL_TRIAL }
-    }
-}
-
-impl Opened {
-    /// A simulated machine.
-    fn simulated(top: OnTop, setup: Setup) -> Self {
-        let parts = [
-            ("machine", setup.machine.clone()),
-            ("card", setup.chip.clone()),
-            ("bus", setup.bus.clone()),
-            ("host", setup.host.clone()),
-            ("stack", setup.stack.clone()),
-            ("driver", format!("{}: {}", setup.driver, setup.driver_description)),
-        ];
-        let parts = parts.each_ref().map(|(name, what)| (*name, &**what));
-        Self::plain(top.testbed(setup), &parts)
-    }
-
-    /// A testbed that the live view cannot read while a trial runs.
-    fn plain(testbed: Box<dyn Testbed>, environment: &[(&str, &str)]) -> Self {
-        Self {
-            testbed,
-            source: Box::new(()),
-            environment: environment.iter().map(|&(name, what)| (name.to_owned(), what.to_owned())).collect(),
-        }
     }
 }
 

@@ -1,10 +1,10 @@
 //! What frames look like: their sizes, addresses and flows.
 
 use crate::error::Failure;
-use crate::units::{self, Rate};
 use clap::Args;
 use kpps_frames::Mac;
 use kpps_frames::flows::{Addresses, Flows, MOST_FLOWS, Ports};
+use kpps_measure::units::{self, Rate};
 use kpps_ports::port::run::Shape;
 use kpps_tester::FlowPlan;
 use std::fmt::Write;
@@ -116,23 +116,6 @@ impl Traffic {
     }
 }
 
-/// A MAC address.
-pub fn mac(text: &str) -> Result<Mac, String> {
-    let parts: Vec<_> = text.split(':').map(|part| u8::from_str_radix(part, 16)).collect();
-    let bytes: Result<Vec<u8>, _> = parts.into_iter().collect();
-    bytes
-        .ok()
-        .and_then(|bytes| bytes.try_into().ok())
-        .map(Mac)
-        .ok_or_else(|| format!("'{text}' is not a MAC address like 02:00:00:00:00:02"))
-}
-
-/// A load, or `max`.
-pub fn load(text: &str) -> Result<Rate, String> {
-    // `max` is above whatever any port can do.
-    if text == "max" { Ok(Rate::Pps(f64::INFINITY)) } else { text.parse() }
-}
-
 /// How the frames of a paced load follow each other: `constant`, `poisson`, `bursts:32`, `ramp:10kpps/2s`.
 pub fn shape(text: &str) -> Result<Shape, String> {
     let help = || {
@@ -160,11 +143,29 @@ pub fn shape(text: &str) -> Result<Shape, String> {
     }
 }
 
+/// A MAC address.
+pub fn mac(text: &str) -> Result<Mac, String> {
+    let parts: Vec<_> = text.split(':').map(|part| u8::from_str_radix(part, 16)).collect();
+    let bytes: Result<Vec<u8>, _> = parts.into_iter().collect();
+    bytes
+        .ok()
+        .and_then(|bytes| bytes.try_into().ok())
+        .map(Mac)
+        .ok_or_else(|| format!("'{text}' is not a MAC address like 02:00:00:00:00:02"))
+}
+
+/// A load, or `max`.
+pub fn load(text: &str) -> Result<Rate, String> {
+    // `max` is above whatever any port can do.
+    if text == "max" { Ok(Rate::Pps(f64::INFINITY)) } else { text.parse() }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use clap::Parser;
+    use std::time::Duration;
 
     #[derive(Parser)]
     struct Only {

@@ -3,13 +3,12 @@
 use crate::error::Failure;
 use crate::output::{Forms, Outputs};
 use crate::simulator::Constants;
-use crate::units;
 use clap::Args;
 use kpps_frames::{Size, rate};
-use kpps_report::rows_csv;
+use kpps_measure::units;
+use kpps_report::{rows_csv, simulation};
 use kpps_results::{Registers, rounded, simulation as report};
 use kpps_sim::{By, Features, Pieces, Setup, Transmit, transmit_with};
-use std::fmt::Write;
 use std::time::Duration;
 
 /// Arguments of `kpps transmit`.
@@ -93,65 +92,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let document = document(arguments, &rows);
     files.publish(
         &document,
-        &Forms {
-            screen: &|| table(arguments, &rows),
-            csv: &|| rows_csv(&document.rows),
-            page: &|_| String::new(),
-        },
+        &Forms::table(
+            &|| simulation::transmit(&document, rate::line_rate_pps(rate::GIGABIT, arguments.size)),
+            &|| rows_csv(&document.rows),
+        ),
     )
-}
-
-fn table(arguments: &Arguments, rows: &[(&Setup, Transmit)]) -> String {
-    let mut text = String::new();
-    if let Some((setup, _)) = rows.first() {
-        let _ = writeln!(
-            text,
-            "Sent from {}: {} on {}, frames of {} B with FCS, line rate {:.0} pps\n",
-            setup.machine,
-            setup.chip,
-            setup.bus,
-            arguments.size.bytes_with_fcs(),
-            rate::line_rate_pps(rate::GIGABIT, arguments.size).floor()
-        );
-    }
-    let width = rows.iter().map(|(s, _)| s.driver.len()).max().unwrap_or(0).max(6);
-    let _ = writeln!(
-        text,
-        "{:width$}  {:>9}  {:>9}  {:>9}  {:>9}  {:>8}  {:>12}  {:>12}  {:>9}  {:>9}",
-        "driver",
-        "sent",
-        "card idle",
-        "CPU busy",
-        "CPU used",
-        "inter-",
-        "registers/",
-        "of which",
-        "bursts/",
-        "bus busy"
-    );
-    let _ = writeln!(
-        text,
-        "{:width$}  {:>9}  {:>9}  {:>9}  {:>9}  {:>8}  {:>12}  {:>12}  {:>9}  {:>9}",
-        "", "kpps", "%", "%", "%", "rupts/s", "packet", "reads", "packet", "%"
-    );
-    for (setup, sent) in rows {
-        let (reads, writes) = sent.registers_per_packet;
-        let _ = writeln!(
-            text,
-            "{:width$}  {:>9.1}  {:>9.1}  {:>9.1}  {:>9.1}  {:>8.0}  {:>12.3}  {:>12.3}  {:>9.3}  {:>9.1}",
-            setup.driver,
-            sent.pps / 1e3,
-            sent.card_idle * 100.0,
-            sent.cpu.busy() * 100.0,
-            (sent.cpu.busy() - sent.cpu.empty_polls) * 100.0,
-            sent.interrupts_per_s,
-            reads + writes,
-            reads,
-            sent.data_bursts_per_packet,
-            sent.bus_busy * 100.0
-        );
-    }
-    text
 }
 
 fn document(arguments: &Arguments, rows: &[(&Setup, Transmit)]) -> report::Transmit {

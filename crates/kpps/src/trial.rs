@@ -9,13 +9,14 @@ use crate::live::Trials;
 use crate::output::{Files, Forms, Output, PageOutputs};
 use crate::ports;
 use crate::replay::{Replay, ReplayArguments};
-use crate::search::{self, tenths};
 use crate::testbed::{Kind, Target};
 use crate::traffic;
-use crate::units::{self, Rate};
 use clap::Args;
 use kpps_frames::{Mix, Size};
 use kpps_live::Progress;
+use kpps_measure::in_words;
+use kpps_measure::ndr::tenths;
+use kpps_measure::units::{self, Rate};
 use kpps_ports::port::run::{Load, Shape};
 use kpps_report::rows_csv;
 use kpps_report::trial::page;
@@ -124,7 +125,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
         Load::Pps(pps) => Some(pps),
         Load::Max => None,
     };
-    progress.begins(search::in_words(&offer.sizes, asked, offer.duration.as_secs_f64()), asked);
+    progress.begins(in_words(&offer.sizes, asked, offer.duration.as_secs_f64()), asked);
     let outcome = tester.trial(&offer, &|| !interrupt::asked())?;
     drop(view);
     let traffic = target.pair.unusual();

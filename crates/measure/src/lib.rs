@@ -1,20 +1,32 @@
-//! Trials, the ledger, curves, searches, comparisons: what is measured and how, the same for every testbed.
+//! Methodology: curves, grids, searches, RFC 2544 and comparisons, the same on any testbed.
 //!
-//! A [`Testbed`] takes a [`Load`] and returns a [`Trial`]. Everything above a trial is here and does not know
-//! whether the testbed is simulated or real.
+//! A [`Testbed`] takes a [`Load`] and returns a [`Trial`]. Everything above a trial is here. It does not know whether the testbed is
+//! simulated or real, how its results are shown, or where the command line comes from: it gets a testbed, settings, a function that
+//! says whether to go on, and an [`Observer`]. A [`Journal`](journal::Journal) keeps trials, so that an interrupted measurement can
+//! be resumed.
 #![forbid(unsafe_code)]
 
 pub mod compare;
 mod curve;
+mod error;
+pub mod grid;
+pub mod journal;
+pub mod ndr;
+mod observer;
+pub mod parameter;
+mod points;
 pub mod rfc2544;
+mod runner;
 pub mod search;
+mod series;
+pub mod statistics;
 mod trial;
+pub mod units;
 
 pub use curve::{curve, default_loads, point};
+pub use error::Error;
+pub use observer::{Observer, in_words};
+pub use points::{Points, mix, of_frames, use_sizes};
+pub use runner::{Pattern, Runner, Subject};
+pub use series::{Named, Sweep, sweep};
 pub use trial::{AFTERWARDS_MS, Latency, Load, Testbed, Trial, TrialError};
-
-/// A mix of frame sizes as it is published; `None` for a single size.
-pub fn mix(sizes: &kpps_frames::Mix) -> Option<kpps_results::Mix> {
-    let mean_bytes_with_fcs = (sizes.mean_bytes_with_fcs() * 1e3).round() / 1e3;
-    sizes.only().is_none().then(|| kpps_results::Mix { name: sizes.to_string(), mean_bytes_with_fcs })
-}

@@ -6,6 +6,7 @@ use kpps_results::study::{Figure, Line};
 use kpps_results::{Ledger, UNEXPLAINED};
 use maud::{Markup, html as markup};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 /// The search as one self-contained HTML page without script: what was found, delivered against offered load, loss by
 /// place, latency and what the processors did over the load, on what it was measured, and every trial. Light and dark
@@ -255,6 +256,75 @@ pub(crate) fn trials<'t>(trials: impl IntoIterator<Item = &'t SearchTrial>) -> M
                 }
             } }
         }
+    }
+}
+
+/// The text for the screen.
+pub fn screen(document: &Ndr) -> String {
+    let mut text = String::new();
+    let kpps = |pps: Option<f64>| pps.map_or("-".into(), |pps| format!("{:.1}", pps / 1e3));
+    let _ = writeln!(
+        text,
+        "{}: frames of {} B with FCS, {:.1} to {:.1} kpps{}\n",
+        document.testbed.join(" and "),
+        document.sizes_name(),
+        document.min_pps / 1e3,
+        document.max_pps / 1e3,
+        if document.both_ways { " each way" } else { "" }
+    );
+    let _ = writeln!(
+        text,
+        "{:>12} {:>10} {:>12} {:>12} {:>12}",
+        "", "loss", "lower kpps", "upper kpps", "conditional"
+    );
+    for goal in &document.goals {
+        let _ = writeln!(
+            text,
+            "{:>12} {:>8.3} % {:>12} {:>12} {:>12}{}",
+            goal.name,
+            goal.loss_ratio * 100.0,
+            kpps(goal.lower_pps),
+            kpps(goal.upper_pps),
+            kpps(goal.conditional_pps),
+            if goal.done { "" } else { "  not finished" }
+        );
+    }
+    if let Some(plain) = &document.bisection {
+        let _ = writeln!(text, "{:>12} {:>10} {:>12}", "bisection", "", kpps(plain.lower_pps));
+    }
+    let _ = writeln!(
+        text,
+        "{:>12} {:>10} {:>12}\n\n{} trials, {:.1} s of load; up to {:.0} % of the time at a load may be disturbed",
+        "MRR",
+        "",
+        kpps(document.mrr_pps),
+        document.trials.len(),
+        document.measured_s,
+        document.goals.first().map_or(0.0, |goal| goal.exceed_ratio * 100.0)
+    );
+    if let Some(ceiling) = document.ceiling_pps {
+        let _ = writeln!(
+            text,
+            "the generator can send {:.1} kpps here{}",
+            ceiling / 1e3,
+            limits(document, ceiling)
+        );
+    }
+    if let Some(limit) = sender_limit(document) {
+        let _ = writeln!(text, "{limit}");
+    }
+    if let Some(clocks) = clock_error(document) {
+        let _ = writeln!(text, "{clocks}");
+    }
+    text
+}
+
+/// Whether a search found the limit of the generator and not that of the device under test.
+fn limits(document: &Ndr, ceiling: f64) -> &'static str {
+    let bounds = document.goals.iter().filter_map(|goal| goal.upper_pps);
+    match bounds.reduce(f64::max).is_some_and(|upper| upper > ceiling) {
+        true => ": that limits the result, not the device under test",
+        false => "",
     }
 }
 

@@ -18,12 +18,14 @@
 #![forbid(unsafe_code)]
 
 mod data;
+mod journal;
 mod judge;
 pub mod metric;
 mod perturb;
 mod run;
 
 pub use data::{Claim, Error, Figure, Kind, Line, Map, Measurement, Study, documents, named, names};
+pub use journal::InJournal;
 pub use judge::judge;
 pub use metric::{Context, Value, Values};
 pub use perturb::{Nudge, Turn, fitted_constants, turns};

@@ -103,10 +103,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let summary = report.summary();
     let document = document(report);
-    files.publish(
-        &document,
-        &Forms { screen: &|| summary.clone(), csv: &|| rows_csv(&document.cases), page: &|_| String::new() },
-    )?;
+    files.publish(&document, &Forms::table(&|| summary.clone(), &|| rows_csv(&document.cases)))?;
     verdict
 }
 

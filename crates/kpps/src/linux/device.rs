@@ -7,7 +7,6 @@ use kpps_ports::devices::{self, Device};
 use kpps_ports::{Backend, pci::Address};
 use kpps_report::rows_csv;
 use kpps_results::inventory;
-use std::fmt::Write;
 use std::net::IpAddr;
 
 /// Arguments of `kpps device`.
@@ -55,15 +54,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let input = |e: kpps_ports::Error| Failure::Input(e.to_string());
     match &arguments.command {
         Command::List { outputs } => {
-            let devices = devices::list();
-            let document = document(&devices);
+            let document = document(&devices::list());
             outputs.open()?.publish(
                 &document,
-                &Forms {
-                    screen: &|| table(&devices),
-                    csv: &|| rows_csv(&document.devices),
-                    page: &|_| String::new(),
-                },
+                &Forms::table(&|| kpps_report::inventory::devices(&document), &|| {
+                    rows_csv(&document.devices)
+                }),
             )
         }
         Command::Bind { address, backend, force } => {
@@ -88,49 +84,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
                 device.interface.map_or(String::new(), |interface| format!(": interface {}", interface.name));
             print(&format!("{} is bound to {driver}{interface}", device.address))
         }
-    }
-}
-
-fn table(devices: &[Device]) -> String {
-    if devices.is_empty() {
-        return "no network cards on the PCI bus".into();
-    }
-    let mut text = format!(
-        "{:<12}  {:<9}  {:<9}  {:<16}  {:<12}  {:<5}  {}\n",
-        "address", "PCI id", "chip", "driver", "interface", "IOMMU", "state"
-    );
-    for device in devices {
-        let name = device.interface.as_ref().map_or("-", |interface| &interface.name);
-        let _ = writeln!(
-            text,
-            "{:<12}  {:04x}:{:04x}  {:<9}  {:<16}  {:<12}  {:<5}  {}",
-            device.address.to_string(),
-            device.vendor,
-            device.device_id,
-            device.chip.map_or("-", |chip| chip.name()),
-            device.driver.as_deref().unwrap_or("-"),
-            name,
-            device.iommu_group.map_or("-".into(), |group| group.to_string()),
-            state(device)
-        );
-    }
-    text
-}
-
-/// What can be done with the card now.
-fn state(device: &Device) -> String {
-    match (&device.interface, device.backend(), device.chip) {
-        (_, Some(backend), Some(_)) => format!("ready: {backend}:{}", device.address),
-        (_, _, None) => "not an e1000".into(),
-        _ if device.elsewhere => "in another network namespace".into(),
-        (Some(interface), ..) if interface.up => {
-            let addresses = interface.addresses.as_deref().map_or(vec!["addresses unknown".into()], texts);
-            let master = interface.master.iter().map(|master| format!("part of {master}"));
-            let carries = interface.carries.iter().map(|name| format!("carries {name}"));
-            let uses: Vec<_> = addresses.into_iter().chain(master).chain(carries).collect();
-            if uses.is_empty() { "up, unused".into() } else { format!("up: {}", uses.join(", ")) }
-        }
-        _ => "unused".into(),
     }
 }
 

@@ -4,8 +4,8 @@ use crate::error::Failure;
 use crate::interrupt;
 use crate::live;
 use crate::output::{Forms, Outputs};
-use crate::units::{self, Rate};
 use clap::Args;
+use kpps_measure::units::{self, Rate};
 use kpps_qemu::lab::workload::{Backend, Driver, Setting, Settings, Work};
 use kpps_qemu::lab::{Error, Model, Plan, Progress, load};
 use kpps_report::rows_csv;
@@ -133,11 +133,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let results = results?;
     files.publish(
         &results,
-        &Forms {
-            screen: &|| kpps_report::lab::table(&results),
-            csv: &|| rows_csv(&results.rows),
-            page: &|_| String::new(),
-        },
+        &Forms::table(&|| kpps_report::lab::table(&results), &|| rows_csv(&results.rows)),
     )?;
     if interrupt::asked() {
         return Err(Failure::Interrupted(format!("interrupted: {} rows measured", results.rows.len())));

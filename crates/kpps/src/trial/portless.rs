@@ -3,12 +3,11 @@
 use super::{Arguments, REAL, publish};
 use crate::error::Failure;
 use crate::interrupt;
-use crate::points::use_sizes;
-use crate::search::in_words;
-use crate::testbed::{Opened, WARMUP_MS};
+use crate::opened::Opened;
+use crate::testbed::WARMUP_MS;
 use kpps_frames::Mix;
 use kpps_live::Progress;
-use kpps_measure::Load;
+use kpps_measure::{Load, in_words, use_sizes};
 use kpps_ports::port::run::Shape;
 use kpps_results::trial::{BitRates, Processor, Trial, TrialLedger};
 use std::collections::BTreeMap;

@@ -1,67 +1,84 @@
-//! Points of curves and grids, on any testbed.
+//! Points of curves and grids: a testbed that is measured at many sizes and loads.
 
-use crate::interrupt;
+use crate::curve::point;
+use crate::trial::{Load, Testbed, TrialError};
 use kpps_frames::{Mix, Size};
-use kpps_measure::{Load, Testbed, TrialError, point};
 use kpps_results::{Environment, Point};
 
 /// A testbed that is measured at many points.
 pub struct Points {
     testbed: Box<dyn Testbed>,
-    /// Directions in which frames are offered: loads are those of each, points of all together.
+    /// Directions in which frames are offered. A load is that of one direction, a point has all together.
     ways: f64,
-    /// What the sender can send of the latest sizes in each direction.
+    /// What the generator can send of the latest sizes in each direction.
     ceiling: Option<(Mix, Option<f64>)>,
 }
 
 impl Points {
-    /// Of this testbed, with frames in one direction, or in both.
+    /// Points of this testbed, with frames in one direction or in both.
     pub fn new(testbed: Box<dyn Testbed>, both_ways: bool) -> Self {
         Self { testbed, ways: if both_ways { 2.0 } else { 1.0 }, ceiling: None }
     }
 
-    /// The highest load of frames of these sizes that the wire carries in each direction.
+    /// The highest load in frames per second that the wire carries of these sizes, in each direction.
+    ///
+    /// # Errors
+    /// [`TrialError::Load`] if the testbed cannot send these sizes.
     pub fn line_rate_pps(&mut self, sizes: &Mix) -> Result<f64, TrialError> {
         Ok(use_sizes(&mut *self.testbed, sizes)?.0)
     }
 
-    /// The highest load that the sender can send in each direction, if the wire alone does not limit it. Measured once.
-    pub fn ceiling_pps(&mut self, sizes: &Mix) -> Result<Option<f64>, TrialError> {
+    /// The highest load that the generator can send in each direction; `None` if only the wire limits it. Measured once.
+    ///
+    /// # Errors
+    /// Those of a trial.
+    pub fn ceiling_pps(&mut self, sizes: &Mix, go_on: &dyn Fn() -> bool) -> Result<Option<f64>, TrialError> {
         if let Some((of, ceiling)) = &self.ceiling
             && of == sizes
         {
             return Ok(*ceiling);
         }
         let (_, size) = use_sizes(&mut *self.testbed, sizes)?;
-        let ceiling = self.testbed.ceiling_pps(size, &|| !interrupt::asked())?;
+        let ceiling = self.testbed.ceiling_pps(size, go_on)?;
         self.ceiling = Some((sizes.clone(), ceiling));
         Ok(ceiling)
     }
 
     /// One trial with frames of these sizes.
-    pub fn measure(&mut self, sizes: &Mix, load: &Load) -> Result<Point, TrialError> {
-        let ceiling_pps = self.ceiling_pps(sizes)?.map(|pps| pps * self.ways);
+    ///
+    /// # Errors
+    /// Those of a trial.
+    pub fn measure(
+        &mut self,
+        sizes: &Mix,
+        load: &Load,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Point, TrialError> {
+        let ceiling_pps = self.ceiling_pps(sizes, go_on)?.map(|pps| pps * self.ways);
         let (_, size) = use_sizes(&mut *self.testbed, sizes)?;
         let load = Load { size, ..*load };
-        let trial = self.testbed.trial_while(&load, &|| !interrupt::asked())?;
+        let trial = self.testbed.trial_while(&load, go_on)?;
         let load = Load { offered_pps: load.offered_pps * self.ways, ..load };
         Ok(Point { ceiling_pps, ..point(&load, &trial) }.rounded())
     }
 }
 
-/// Frames are of these sizes from now on. Returns the highest load in frames per second that the wire carries, and the size to
-/// ask for.
+/// Makes a testbed send frames of these sizes. Returns the highest load in frames per second that its wire carries, and the size
+/// that a [`Load`] must name.
+///
+/// # Errors
+/// [`TrialError::Load`] if the testbed cannot send these sizes.
 pub fn use_sizes(testbed: &mut dyn Testbed, sizes: &Mix) -> Result<(f64, Size), TrialError> {
     testbed.use_mix(sizes.only().is_none().then_some(sizes))?;
     let size = sizes.only().unwrap_or(Size::MIN);
     Ok((testbed.line_rate_pps(size), size))
 }
 
-/// What there is to say of frames of these sizes under such a load.
+/// The environment with what frames of these sizes and such a load determine.
 pub fn of_frames(environment: Environment, sizes: &Mix, load: &Load, line_rate_pps: f64) -> Environment {
     let bytes_with_fcs = sizes.mean_bytes_with_fcs().round() as u32;
     Environment {
-        mix: kpps_measure::mix(sizes),
+        mix: mix(sizes),
         size_bytes_without_fcs: u16::try_from(bytes_with_fcs).unwrap_or(u16::MAX).saturating_sub(FCS_BYTES),
         frame_bytes_with_fcs: bytes_with_fcs,
         line_rate_pps: line_rate_pps * if environment.both_ways { 2.0 } else { 1.0 },
@@ -70,6 +87,12 @@ pub fn of_frames(environment: Environment, sizes: &Mix, load: &Load, line_rate_p
         seed: load.seed,
         ..environment
     }
+}
+
+/// A mix of sizes as it is published; `None` for one size.
+pub fn mix(sizes: &Mix) -> Option<kpps_results::Mix> {
+    let mean_bytes_with_fcs = (sizes.mean_bytes_with_fcs() * 1e3).round() / 1e3;
+    sizes.only().is_none().then(|| kpps_results::Mix { name: sizes.to_string(), mean_bytes_with_fcs })
 }
 
 /// Bytes of the frame check sequence.

@@ -1,6 +1,5 @@
 //! Results from files, as samples of quantities.
 
-use crate::error::Failure;
 use kpps_results::comparison::Better;
 use kpps_results::grid::Grid;
 use kpps_results::ndr::Ndr;
@@ -16,9 +15,9 @@ use std::path::{Path, PathBuf};
 /// The values of a quantity at one size and load.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// Of what: a driver, two ports.
+    /// What was measured: a driver, two ports.
     pub of: String,
-    /// At which size and load.
+    /// The size and the load.
     pub what: String,
     /// The quantity.
     pub quantity: String,
@@ -45,7 +44,7 @@ impl Measured {
 
 /// All results of one side.
 pub struct Results {
-    /// As it was given.
+    /// The name of the side, as it was given.
     pub name: String,
     /// The kind of all documents.
     pub kind: String,
@@ -71,8 +70,11 @@ struct LabRow {
 }
 
 impl Results {
-    /// Reads what a side's name stands for.
-    pub fn read(name: &str) -> Result<Self, Failure> {
+    /// Reads the documents of a side: files with commas between them, or folders.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or holds something else than results that can be compared; in one line.
+    pub fn read(name: &str) -> Result<Self, String> {
         let mut results = Self {
             name: name.to_owned(),
             kind: String::new(),
@@ -81,21 +83,20 @@ impl Results {
             places: HashMap::new(),
         };
         for path in files(name)? {
-            let cannot = |e: &dyn std::fmt::Display| {
-                Failure::Input(format!("cannot read results of {}: {e}", path.display()))
-            };
+            let cannot =
+                |e: &dyn std::fmt::Display| format!("cannot read results of {}: {e}", path.display());
             let text = std::fs::read_to_string(&path).map_err(|e| cannot(&e))?;
             for document in serde_json::Deserializer::from_str(&text).into_iter::<Value>() {
                 document.map_err(|e| e.to_string()).and_then(|it| results.add(it)).map_err(|e| cannot(&e))?;
             }
         }
         if results.all.is_empty() {
-            return Err(Failure::Input(format!("{name} holds no results")));
+            return Err(format!("{name} holds no results"));
         }
         Ok(results)
     }
 
-    /// What was measured: of how many things.
+    /// The systems that were measured.
     pub fn of(&self) -> BTreeSet<&str> {
         self.all.iter().map(|it| it.of.as_str()).collect()
     }
@@ -141,7 +142,7 @@ impl Results {
     }
 
     fn latency(&mut self, of: (&str, &str), latency: kpps_results::Latency) {
-        for (quantity, ns) in [("median latency", latency.p50), ("99 % latency", latency.p99)] {
+        for (quantity, ns) in [("latency p50", latency.p50), ("latency p99", latency.p99)] {
             if let Some(ns) = ns {
                 self.value(of, (quantity, "us", Better::Lower), ns as f64 / 1e3);
             }
@@ -150,10 +151,10 @@ impl Results {
 
     fn trial(&mut self, trial: &Trial) -> Result<(), String> {
         if !trial.complete {
-            return Err("a trial that was interrupted: leave it out".into());
+            return Err("a trial was interrupted: leave it out".into());
         }
         let load =
-            trial.offered_pps.map_or("as many as possible".into(), |pps| format!("{:.1} kpps", pps / 1e3));
+            trial.offered_pps.map_or("the highest load".into(), |pps| format!("{:.1} kpps", pps / 1e3));
         let what = format!(
             "{} B{}, {load}{}{}, {} s",
             trial.sizes_name(),
@@ -169,7 +170,7 @@ impl Results {
         self.latency(of, trial.latency_ns);
         let busy: f64 = trial.processors.iter().map(|p| p.user_s + p.system_s + p.irq_s + p.softirq_s).sum();
         if whole > 0 && !trial.processors.is_empty() {
-            self.value(of, PROCESSOR, busy * 1e9 / whole as f64);
+            self.value(of, CPU_TIME, busy * 1e9 / whole as f64);
         }
         Ok(())
     }
@@ -179,7 +180,7 @@ impl Results {
         self.latency(of, point.latency_ns);
         if point.delivered_pps > 0.0 {
             let busy = (point.cpu_busy - point.cpu.empty_polls).max(0.0);
-            self.value(of, PROCESSOR, busy * 1e9 / point.delivered_pps);
+            self.value(of, CPU_TIME, busy * 1e9 / point.delivered_pps);
         }
     }
 
@@ -208,7 +209,7 @@ impl Results {
 
     fn search(&mut self, search: &Ndr) -> Result<(), String> {
         if !search.complete {
-            return Err("a search that was not finished: let it go on".into());
+            return Err("a search is not finished: resume it".into());
         }
         let testbed = search.testbed.join(" and ");
         let both = if search.both_ways { ", both ways" } else { "" };
@@ -242,14 +243,14 @@ impl Results {
 /// A name, a unit, and which way is better.
 type Quantity<'q> = (&'q str, &'static str, Better);
 const DELIVERED: Quantity<'_> = ("delivered", "kpps", Better::Higher);
-const PROCESSOR: Quantity<'_> = ("processor", "ns a frame", Better::Lower);
+const CPU_TIME: Quantity<'_> = ("CPU time", "ns a frame", Better::Lower);
 
 fn of_kind<T: DeserializeOwned>(document: Value) -> Result<T, String> {
     serde_json::from_value(document).map_err(|e| e.to_string())
 }
 
 /// The files that a side's name stands for.
-fn files(name: &str) -> Result<Vec<PathBuf>, Failure> {
+fn files(name: &str) -> Result<Vec<PathBuf>, String> {
     let mut files = Vec::new();
     for part in name.split(',') {
         let path = Path::new(part);
@@ -257,7 +258,7 @@ fn files(name: &str) -> Result<Vec<PathBuf>, Failure> {
             files.push(path.to_owned());
             continue;
         }
-        let cannot = |e: std::io::Error| Failure::Input(format!("cannot read {part}: {e}"));
+        let cannot = |e: std::io::Error| format!("cannot read {part}: {e}");
         let mut within = Vec::new();
         for entry in std::fs::read_dir(path).map_err(cannot)? {
             within.push(entry.map_err(cannot)?.path());

@@ -1,12 +1,15 @@
-//! Parameters and their values, as people type them.
+//! Parameters and their values as people type them: `driver.rx_ring=16..1024*2`.
 
 use crate::units::{Loads, Rate};
 use kpps_results::grid::{Axis, Setting};
 
-/// The most values of one parameter.
+/// The most values that one parameter may have.
 const MOST: usize = 100_000;
 
-/// `driver.rx_ring=16..1024*2`.
+/// A parameter with its values: `driver.rx_ring=16..1024*2`.
+///
+/// # Errors
+/// What is wrong with the text, in one line.
 pub fn axis(text: &str) -> Result<Axis, String> {
     let help = || {
         format!("'{text}' is not a parameter with values, like driver.rx_ring=16,32,64 or load=10%..100%/10%")
@@ -19,21 +22,14 @@ pub fn axis(text: &str) -> Result<Axis, String> {
     Ok(Axis { parameter: parameter.to_owned(), values })
 }
 
-/// `driver.rx_ring=80`.
+/// A constant with one value: `driver.rx_ring=80`.
+///
+/// # Errors
+/// What is wrong with the text, in one line.
 pub fn change(text: &str) -> Result<(String, Setting), String> {
     let (path, value) =
         text.split_once('=').ok_or_else(|| format!("'{text}' is not like driver.rx_ring=80"))?;
     Ok((path.to_owned(), word(value)))
-}
-
-/// A setting as profiles have it.
-pub fn value(setting: &Setting) -> toml::Value {
-    match setting {
-        Setting::Switch(on) => (*on).into(),
-        Setting::Whole(whole) => (*whole).into(),
-        Setting::Number(number) => (*number).into(),
-        Setting::Word(word) => word.clone().into(),
-    }
 }
 
 fn word(text: &str) -> Setting {
@@ -49,7 +45,7 @@ fn word(text: &str) -> Setting {
     }
 }
 
-/// Loads keep what was typed: a share of the line rate depends on the size of frames.
+/// Loads stay as they were typed: a share of the line rate depends on the size of frames.
 fn loads(text: &str) -> Result<Vec<Setting>, String> {
     if !text.contains("..") {
         text.parse::<Loads>()?;
@@ -92,7 +88,7 @@ fn values_of(text: &str) -> Result<Vec<Setting>, String> {
     Ok(numbers.into_iter().map(setting).collect())
 }
 
-/// From the first value to the last, as far as steps lead.
+/// The values from the first one up to the last one, in steps.
 fn steps(from: f64, to: f64, at: impl Fn(u32) -> f64) -> Result<Vec<f64>, String> {
     if from > to {
         return Err(format!("the range from {from} to {to} goes down"));

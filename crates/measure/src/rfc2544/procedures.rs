@@ -1,23 +1,9 @@
-//! The tests of RFC 2544 beside throughput, which a [`Search`](crate::search::Search) finds: latency, frame loss rate,
-//! back-to-back frames with the correction of RFC 9004, recovery from overload, and reset.
+//! The procedures of RFC 2544 beside throughput: frame loss rate, and back-to-back frames with the correction of RFC 9004.
 //!
-//! Each test asks for one trial after the other and is a function of what it is told, so that it goes on from trials of an
-//! earlier run, and does not know what is measured. What it has found so far is in the caller's hands whenever it ends.
+//! Each is a function of the trials that it asks for, one after the other. It does not know the testbed, and it can be resumed.
 
+use crate::runner::Pattern;
 use kpps_results::ndr::SearchTrial;
-
-/// One trial that a test asks for.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Ask {
-    /// A constant rate in frames per second, for a time in s.
-    Rate(f64, f64),
-    /// So many frames at this rate, and then nothing.
-    Burst(f64, u64),
-    /// A rate that is too high for a time in s, and then another for as long: when was the last frame lost?
-    Recovery(f64, f64, f64),
-    /// A constant rate for a time in s, in the middle of which the system is reset.
-    Reset(f64, f64),
-}
 
 /// RFC 2544, 26.3: steps of a tenth of the highest rate, down until two trials in a row have lost nothing.
 ///
@@ -27,10 +13,10 @@ pub fn frame_loss<E>(
     max_pps: f64,
     seconds: f64,
     found: &mut Vec<SearchTrial>,
-    mut measure: impl FnMut(Ask) -> Result<SearchTrial, E>,
+    mut measure: impl FnMut(Pattern) -> Result<SearchTrial, E>,
 ) -> Result<(), E> {
     for tenth in (1..=10).rev() {
-        found.push(measure(Ask::Rate(max_pps * f64::from(tenth) / 10.0, seconds))?);
+        found.push(measure(Pattern::Rate(max_pps * f64::from(tenth) / 10.0, seconds))?);
         if let [.., before, last] = &found[..]
             && before.loss_ratio == 0.0
             && last.loss_ratio == 0.0
@@ -41,17 +27,17 @@ pub fn frame_loss<E>(
     Ok(())
 }
 
-/// The longest burst that loses nothing, in frames, at most `most`; 0 if even one frame is lost (RFC 2544, 26.4). Known to a
-/// hundredth, or to a frame.
+/// The longest burst that loses nothing, in frames, at most `most`; 0 if even one frame is lost (RFC 2544, 26.4). The result is exact
+/// to a hundredth or to one frame.
 ///
 /// # Errors
 /// The first error of a trial.
 pub fn longest_burst<E>(
     pps: f64,
     most: u64,
-    mut measure: impl FnMut(Ask) -> Result<SearchTrial, E>,
+    mut measure: impl FnMut(Pattern) -> Result<SearchTrial, E>,
 ) -> Result<u64, E> {
-    let mut passes = |frames| Ok(measure(Ask::Burst(pps, frames))?.loss_ratio == 0.0);
+    let mut passes = |frames| Ok(measure(Pattern::Burst(pps, frames))?.loss_ratio == 0.0);
     if passes(most)? {
         return Ok(most);
     }
@@ -64,8 +50,8 @@ pub fn longest_burst<E>(
     Ok(good)
 }
 
-/// How long the system's buffer lasts at the highest rate, in s, by the longest burst of `frames`: while they arrive it has
-/// sent on what its throughput allows, so that not all of them were in the buffer at once (RFC 9004, section 6.4).
+/// The system's buffer as a time at the highest rate, in s, by the longest burst of `frames`. While they arrive the system
+/// forwards at its throughput, so not all of them are in the buffer at once (RFC 9004, section 6.4).
 pub fn corrected_buffer_s(frames: f64, max_pps: f64, throughput_pps: f64) -> f64 {
     frames / max_pps * (1.0 - throughput_pps / max_pps).max(0.0)
 }
@@ -83,11 +69,11 @@ mod tests {
     use std::convert::Infallible;
 
     /// Forwards so many frames a second, and has a buffer for some more.
-    fn system(pps: f64, buffer: f64) -> impl FnMut(Ask) -> Result<SearchTrial, Infallible> {
+    fn system(pps: f64, buffer: f64) -> impl FnMut(Pattern) -> Result<SearchTrial, Infallible> {
         move |ask| {
             let (load_pps, seconds) = match ask {
-                Ask::Rate(load, seconds) => (load, seconds),
-                Ask::Burst(load, frames) => (load, frames as f64 / load),
+                Pattern::Rate(load, seconds) => (load, seconds),
+                Pattern::Burst(load, frames) => (load, frames as f64 / load),
                 _ => unreachable!("not asked for here"),
             };
             let sent = (load_pps * seconds).round();

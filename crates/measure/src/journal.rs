@@ -1,8 +1,7 @@
-//! Results on disk while they come: a line of JSON each, with the name of what was measured, written when it is there, so
-//! that nothing but what is under way is lost whenever a run ends.
+//! A file that keeps each result as soon as it is there, so that an interrupted run can be resumed.
+//!
+//! A line of JSON for each result, with the name of the measurement. Whenever a run ends, only the trial under way is lost.
 
-use crate::error::Failure;
-use clap::Args;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::HashMap;
@@ -10,26 +9,18 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Where measurements are kept while they come.
-#[derive(Args, Clone, Default)]
-pub struct Resume {
-    /// Keep every measurement in this file, and do not repeat those that it has of the same command; made if missing
-    #[arg(long, value_name = "FILE")]
-    resume: Option<PathBuf>,
-}
-
-impl Resume {
-    /// Opens the file, if one is given.
-    pub fn open<T: Serialize + DeserializeOwned>(&self) -> Result<Option<Journal<T>>, Failure> {
-        self.resume.as_deref().map(Journal::open).transpose()
-    }
-
-    /// The file in a sentence about an interrupted run.
-    pub fn kept(&self) -> String {
-        self.resume
-            .as_ref()
-            .map_or_else(String::new, |path| format!("; the same command resumes from {}", path.display()))
-    }
+/// Why a journal cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// The file cannot be opened or read.
+    #[error("cannot use {}: {_1}; give another path", _0.display())]
+    Open(PathBuf, std::io::Error),
+    /// The file holds something else than results.
+    #[error("{} holds something else than results of this command: give another path", _0.display())]
+    Other(PathBuf),
+    /// The file cannot be written.
+    #[error("cannot write {}: {_1}", _0.display())]
+    Write(PathBuf, std::io::Error),
 }
 
 /// A file of results by name. There may be several of a name, in the order in which they came.
@@ -37,14 +28,17 @@ pub struct Journal<T> {
     path: PathBuf,
     file: File,
     lines: HashMap<String, Vec<T>>,
-    /// The file ends in the middle of a line, as that of a run that was killed.
+    /// The file ends in the middle of a line: its last run was killed.
     torn: bool,
 }
 
 impl<T: Serialize + DeserializeOwned> Journal<T> {
-    /// Opens a file, or makes one. Lines that say nothing are passed over.
-    pub fn open(path: &Path) -> Result<Self, Failure> {
-        let failed = |e| Failure::Input(format!("cannot use {}: {e}; give another path", path.display()));
+    /// Opens a file, or makes one. Lines that cannot be read are ignored.
+    ///
+    /// # Errors
+    /// [`JournalError::Open`], and [`JournalError::Other`] if the file holds something else than results.
+    pub fn open(path: &Path) -> Result<Self, JournalError> {
+        let failed = |error| JournalError::Open(path.to_owned(), error);
         let mut file = File::options().read(true).append(true).create(true).open(path).map_err(failed)?;
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(failed)?;
@@ -54,10 +48,7 @@ impl<T: Serialize + DeserializeOwned> Journal<T> {
             lines.entry(name).or_default().push(result);
         }
         if lines.is_empty() && !text.trim().is_empty() && !text.starts_with("[\"") {
-            return Err(Failure::Input(format!(
-                "{} holds something else than results of this command: give another path",
-                path.display()
-            )));
+            return Err(JournalError::Other(path.to_owned()));
         }
         let torn = !text.is_empty() && !text.ends_with('\n');
         Ok(Self { path: path.to_owned(), file, lines, torn })
@@ -68,14 +59,16 @@ impl<T: Serialize + DeserializeOwned> Journal<T> {
         self.lines.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// Keeps a result.
-    pub fn keep(&mut self, name: &str, result: &T) -> Result<(), Failure> {
-        let line = serde_json::to_string(&(name, result)).map_err(|e| Failure::Check(e.to_string()))?;
+    /// Writes a result to the file.
+    ///
+    /// # Errors
+    /// [`JournalError::Write`].
+    pub fn keep(&mut self, name: &str, result: &T) -> Result<(), JournalError> {
+        let failed = |error| JournalError::Write(self.path.clone(), error);
+        let line = serde_json::to_string(&(name, result)).map_err(|e| failed(e.into()))?;
         let line = format!("{}{line}\n", if self.torn { "\n" } else { "" });
         self.torn = false;
-        self.file
-            .write_all(line.as_bytes())
-            .map_err(|e| Failure::Check(format!("cannot write {}: {e}", self.path.display())))
+        self.file.write_all(line.as_bytes()).map_err(|error| JournalError::Write(self.path.clone(), error))
     }
 }
 

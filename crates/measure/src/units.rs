@@ -1,10 +1,10 @@
-//! What people type: loads, sizes and times with their units.
+//! Loads, sizes, times and shares as people type them, with their units.
 
 use kpps_frames::{Mix, Size};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A load: absolute, or relative to the line rate.
+/// A load: absolute, or a share of the line rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
     /// Frames per second.
@@ -21,7 +21,8 @@ pub enum Rate {
 const BETWEEN: f64 = 20.0;
 
 impl Rate {
-    /// Frames per second on a wire that carries `line_pps` frames, of so many bytes with FCS in the mean.
+    /// The load in frames per second, on a wire that carries `line_pps` frames per second of `bytes` bytes with FCS (the mean of a
+    /// mix).
     pub fn pps(self, line_pps: f64, bytes: f64) -> f64 {
         match self {
             Self::Pps(pps) => pps,
@@ -32,7 +33,7 @@ impl Rate {
     }
 }
 
-/// Splits `text` into its number and its unit.
+/// Splits `text` into its number and its unit; `None` if it begins with no number.
 pub fn number(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());
@@ -93,8 +94,10 @@ pub enum Loads {
 }
 
 impl Loads {
-    /// Frames per second on a wire that carries `line_pps` frames, of so many bytes with FCS, ascending. The error names the
-    /// load above line rate.
+    /// The loads in frames per second, ascending, on a wire that carries `line_pps` frames per second of `bytes` bytes with FCS.
+    ///
+    /// # Errors
+    /// A load above line rate, or a range that goes down or has more than 10,000 loads.
     pub fn pps(&self, line_pps: f64, bytes: f64) -> Result<Vec<f64>, String> {
         let pps = |rate: &Rate| rate.pps(line_pps, bytes);
         let mut loads = match self {
@@ -147,7 +150,7 @@ pub fn size(text: &str) -> Result<Size, String> {
             Size::MAX.bytes_with_fcs()
         )
     })?;
-    // Nothing but the 60-byte buffer of a minimum frame can be meant.
+    // 60 can only mean the 60-byte buffer of a minimum frame.
     if bytes == Size::MIN.bytes_without_fcs() {
         return Ok(Size::MIN);
     }

@@ -1,0 +1,172 @@
+//! Whether results differ: documents are read, their quantities matched and tested.
+
+mod read;
+
+pub use read::Results;
+
+use crate::statistics::{holm, least_p, median, shift};
+use kpps_results::comparison::{Better, Compared, Comparison, Finding, Sample, Side};
+use read::Measured;
+use std::collections::BTreeSet;
+
+/// A confidence interval misses the true value in this share of all cases.
+const INTERVAL_ERROR: f64 = 0.05;
+
+/// What counts as a difference.
+#[derive(Clone, Debug)]
+pub struct Criteria {
+    /// A change of at most this share of the first side's median is ignored.
+    pub threshold: f64,
+    /// Probability of any false finding, among all comparisons together.
+    pub error: f64,
+    /// Only quantities whose name contains one of these; all if there are none.
+    pub quantities: Vec<String>,
+}
+
+/// Compares each side with the first one.
+///
+/// # Errors
+/// Sides that hold documents of different kinds, or have nothing in common.
+pub fn compare(sides: &[Results], criteria: &Criteria) -> Result<Comparison, String> {
+    let Some((first, others)) = sides.split_first() else {
+        return Err("there is nothing to compare".into());
+    };
+    if let Some(other) = others.iter().find(|other| other.kind != first.kind) {
+        return Err(format!(
+            "{} holds documents of kind {}, {} of kind {}: only documents of one kind can be compared",
+            first.name, first.kind, other.name, other.kind
+        ));
+    }
+    // If each side has measured one system only, these are compared, whatever their names.
+    let named = sides.iter().any(|side| side.of().len() > 1);
+    let wanted = |it: &&Measured| {
+        criteria.quantities.is_empty() || criteria.quantities.iter().any(|name| it.quantity.contains(name))
+    };
+    let mut rows = Vec::new();
+    let mut left_out = BTreeSet::new();
+    let only_in = |side: &Results, it: &Measured| format!("{}, only in {}", it.title(named), side.name);
+    for (number, other) in others.iter().enumerate() {
+        for here in first.measured().filter(wanted) {
+            match other.measured().find(|there| there.is_like(here, named)) {
+                Some(there) => rows.push(row(here, there, number + 1, named)),
+                None => drop(left_out.insert(only_in(first, here))),
+            }
+        }
+        for there in other.measured().filter(wanted) {
+            if !first.measured().any(|here| here.is_like(there, named)) {
+                left_out.insert(only_in(other, there));
+            }
+        }
+    }
+    if rows.is_empty() {
+        let some: Vec<_> = left_out.iter().take(2).cloned().collect();
+        return Err(format!("these results have nothing in common: {}", some.join("; ")));
+    }
+    judge(&mut rows, criteria.error, criteria.threshold);
+    Ok(Comparison {
+        kpps_version: env!("CARGO_PKG_VERSION").into(),
+        of: first.kind.clone(),
+        error: criteria.error,
+        threshold: criteria.threshold,
+        sides: sides.iter().map(|it| Side { name: it.name.clone(), documents: it.documents }).collect(),
+        rows,
+        left_out: left_out.into_iter().collect(),
+        ..Comparison::default()
+    })
+}
+
+fn sample(values: &[f64]) -> Sample {
+    Sample {
+        count: values.len(),
+        median: median(values).unwrap_or(0.0),
+        min: values.iter().copied().fold(f64::INFINITY, f64::min),
+        max: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+    }
+}
+
+/// A quantity of two sides, before the verdict.
+fn row(here: &Measured, there: &Measured, side: usize, named: bool) -> Compared {
+    let first = sample(&here.values);
+    let found = shift(&here.values, &there.values, INTERVAL_ERROR);
+    let share = |by: f64| by / first.median.abs();
+    let relative = first.median != 0.0;
+    Compared {
+        what: if named { format!("{}, {}", here.of, here.what) } else { here.what.clone() },
+        quantity: here.quantity.clone(),
+        unit: here.unit.into(),
+        better: here.better,
+        side,
+        first,
+        other: sample(&there.values),
+        change: found.filter(|_| relative).map(|found| share(found.by)),
+        interval: found
+            .filter(|_| relative)
+            .and_then(|found| found.interval)
+            .map(|(low, high)| [share(low), share(high)]),
+        p: found.map_or(1.0, |found| found.p),
+        p_adjusted: 1.0,
+        finding: Finding::TooFew,
+    }
+}
+
+/// Decides on each row, with the correction for all of them.
+fn judge(rows: &mut [Compared], error: f64, threshold: f64) {
+    let least = |row: &Compared| least_p(row.first.count, row.other.count);
+    // A quantity with too few values to find anything is not tested, so it does not cost the others significance.
+    let tested: Vec<usize> = (0..rows.len()).filter(|&at| least(&rows[at]) <= error).collect();
+    let chances: Vec<f64> = tested.iter().map(|&at| rows[at].p).collect();
+    for (&at, adjusted) in tested.iter().zip(holm(&chances)) {
+        rows[at].p_adjusted = adjusted;
+    }
+    for row in rows {
+        let up = row.other.median > row.first.median || row.change.is_some_and(|change| change > 0.0);
+        row.finding = if row.p_adjusted <= error {
+            match (row.change, up == (row.better == Better::Higher)) {
+                (Some(change), _) if change.abs() <= threshold => Finding::Within,
+                (_, true) => Finding::Better,
+                (_, false) => Finding::Worse,
+            }
+        } else if least(row) * tested.len() as f64 > error || least(row) > error {
+            Finding::TooFew
+        } else {
+            Finding::NoDifference
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(samples: &[(&[f64], &[f64])]) -> Vec<Compared> {
+        let measured = |values: &[f64]| Measured {
+            of: String::new(),
+            what: String::new(),
+            quantity: "delivered".into(),
+            unit: "kpps",
+            better: Better::Higher,
+            values: values.to_vec(),
+        };
+        samples.iter().map(|(a, b)| row(&measured(a), &measured(b), 1, false)).collect()
+    }
+
+    #[test]
+    fn a_verdict_takes_enough_values_for_all_that_is_compared() {
+        let low: Vec<f64> = (0..6).map(f64::from).map(|k| 90.0 + k).collect();
+        let high: Vec<f64> = low.iter().map(|value| value + 20.0).collect();
+        let finding = |samples: &[(&[f64], &[f64])], threshold| -> Vec<Finding> {
+            let mut rows = rows(samples);
+            judge(&mut rows, 0.05, threshold);
+            rows.iter().map(|row| row.finding).collect()
+        };
+        let pair = (&low[..], &high[..]);
+        assert_eq!(finding(&[pair], 0.0), [Finding::Better]);
+        assert_eq!(finding(&[(&high, &low)], 0.0), [Finding::Worse]);
+        assert_eq!(finding(&[(&high, &low)], 0.3), [Finding::Within]);
+        assert_eq!(finding(&[(&low, &low)], 0.0), [Finding::NoDifference]);
+        // One value on each side never decides, and does not cost the other comparison anything.
+        assert_eq!(finding(&[(&low[..1], &high[..1]), pair], 0.0), [Finding::TooFew, Finding::Better]);
+        // Forty of them cannot all be found with six values: 2 of 924 each.
+        assert_eq!(finding(&[(&low[..], &low[..]); 40], 0.0), [Finding::TooFew; 40]);
+    }
+}

@@ -1,0 +1,47 @@
+//! Why a measurement stopped before its end.
+
+use crate::journal::JournalError;
+use crate::trial::TrialError;
+
+/// Why a measurement stopped before its end. What was measured until then is kept.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The testbed cannot do what is asked, or there is nothing to measure.
+    #[error("{0}")]
+    Input(String),
+    /// The testbed failed, or nothing was found.
+    #[error("{0}")]
+    Failed(String),
+    /// The user interrupted it.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl Error {
+    /// The message to publish: an interruption has none.
+    pub fn published(&self) -> Option<String> {
+        match self {
+            Self::Interrupted => None,
+            Self::Input(_) | Self::Failed(_) => Some(self.to_string()),
+        }
+    }
+}
+
+impl From<TrialError> for Error {
+    fn from(error: TrialError) -> Self {
+        match error {
+            TrialError::Load(what) => Self::Input(what),
+            TrialError::Interrupted => Self::Interrupted,
+            failed @ TrialError::Testbed(_) => Self::Failed(failed.to_string()),
+        }
+    }
+}
+
+impl From<JournalError> for Error {
+    fn from(error: JournalError) -> Self {
+        match error {
+            JournalError::Write(..) => Self::Failed(error.to_string()),
+            JournalError::Open(..) | JournalError::Other(_) => Self::Input(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Searches for NDR and PDR on a testbed, at one frame size or at several.
+
+use crate::error::Error;
+use crate::points::mix;
+use crate::runner::{Pattern, Runner};
+use crate::search::{Bisection, Found, Goal, Measured, Search};
+use crate::units::Rate;
+use kpps_frames::Mix;
+use kpps_results::ndr::{Ndr, PlainBisection, SearchGoal, SearchTrial};
+use kpps_results::rfc2544::Sizes;
+use std::time::Duration;
+
+/// Where a search looks, and when it ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Range {
+    /// The lowest load to try.
+    pub min: Rate,
+    /// The highest load to try.
+    pub max: Rate,
+    /// Distance of the two bounds at which the search ends, as a share of the upper one.
+    pub precision: f64,
+    /// The longest time that all trials of a search may take together.
+    pub max_time: Duration,
+}
+
+impl Range {
+    /// The lowest and the highest load in frames per second.
+    fn pps(&self, line_pps: f64, sizes: &Mix) -> Result<(f64, f64), Error> {
+        let pps = |rate: Rate| rate.pps(line_pps, sizes.mean_bytes_with_fcs());
+        let (min_pps, max_pps) = (pps(self.min), pps(self.max).min(line_pps));
+        if min_pps >= max_pps {
+            return Err(Error::Input(format!(
+                "from {min_pps:.0} to {max_pps:.0} pps there is nothing to search"
+            )));
+        }
+        Ok((min_pps, max_pps))
+    }
+
+    /// The goals NDR and PDR, with trials of this length; a PDR allows this loss ratio.
+    pub fn goals(&self, trial: Duration, pdr_loss: f64) -> [(&'static str, Goal); 2] {
+        let goal = Goal { width: self.precision, ..Goal::NDR }.with_trials_of(trial.as_secs_f64());
+        [("NDR", goal), ("PDR", Goal { loss_ratio: pdr_loss, ..goal })]
+    }
+}
+
+/// Searches for goals. Returns what was found, and why the search ended early if it did.
+///
+/// # Errors
+/// [`Error::Input`] if the search cannot begin.
+pub fn search(
+    runner: &mut Runner<'_>,
+    sizes: &Mix,
+    goals: &[(&str, Goal)],
+    range: &Range,
+) -> Result<(Ndr, Result<(), Error>), Error> {
+    let (line_pps, _) = runner.sizes(sizes)?;
+    let (min_pps, max_pps) = range.pps(line_pps, sizes)?;
+    let trial_s = goals.iter().map(|(_, goal)| goal.trial_s).fold(0.0, f64::max);
+    let name = format!("{min_pps} to {max_pps} pps, {} ms", (trial_s * 1e3).round());
+    let mut search = Search::new(goals.iter().map(|(_, goal)| *goal).collect(), min_pps, max_pps);
+    let mut trials: Vec<SearchTrial> = Vec::new();
+    let time = |trials: &[SearchTrial]| trials.iter().map(|trial| trial.seconds).sum::<f64>();
+    let ceiling_pps = runner.ceiling_pps(sizes)?;
+    let mut end = Ok(());
+    while end.is_ok()
+        && let Some(load_pps) = search.next()
+    {
+        if time(&trials) >= range.max_time.as_secs_f64() {
+            end = Err(Error::Failed(format!("not found within {:.0} s of trials", time(&trials))));
+            break;
+        }
+        end = runner.trial(&name, sizes, Pattern::Rate(load_pps, trial_s)).map(|trial| {
+            search.add(measured(&trial));
+            trials.push(trial);
+        });
+    }
+    let at_most: Vec<_> = trials.iter().filter(|trial| trial.load_pps == search.max_pps()).collect();
+    let delivered: f64 = at_most.iter().map(|trial| measured(trial).forwarding_pps()).sum();
+    let goals = goals.iter().map(|(name, goal)| {
+        let found = search.found(goal);
+        SearchGoal {
+            limited_by_sender: is_generators(&found, &trials),
+            name: (*name).into(),
+            loss_ratio: goal.loss_ratio,
+            exceed_ratio: goal.exceed_ratio,
+            width: goal.width,
+            trial_s: goal.trial_s,
+            sum_s: goal.sum_s,
+            lower_pps: found.lower_pps.map(tenths),
+            upper_pps: found.upper_pps.map(tenths),
+            conditional_pps: found.conditional_pps.map(tenths),
+            done: found.done,
+        }
+    });
+    let goals: Vec<_> = goals.collect();
+    let complete = goals.iter().all(|goal| goal.done);
+    if end.is_ok() && !complete {
+        let low = format!("the lowest load, {min_pps:.0} pps, loses more than a goal allows");
+        end = Err(Error::Failed(low));
+    }
+    let subject = &runner.subject;
+    let found = Ndr {
+        kpps_version: env!("CARGO_PKG_VERSION").into(),
+        testbed: subject.name.clone(),
+        frame_bytes_with_fcs: sizes.mean_bytes_with_fcs().round() as u32,
+        mix: mix(sizes),
+        traffic: subject.traffic.clone(),
+        both_ways: subject.both_ways,
+        min_pps: tenths(min_pps),
+        max_pps: tenths(max_pps),
+        ceiling_pps: ceiling_pps.map(tenths),
+        environment: subject.environment.clone(),
+        goals,
+        mrr_pps: (!at_most.is_empty()).then(|| tenths(delivered / at_most.len() as f64)),
+        measured_s: (time(&trials) * 1e3).round() / 1e3,
+        complete,
+        trouble: end.as_ref().err().and_then(Error::published),
+        trials,
+        ..Ndr::default()
+    };
+    Ok((found, end))
+}
+
+/// A plain bisection over the range of a search, for its first goal; `document` gets it.
+///
+/// # Errors
+/// Those of a trial. What was found until then is in the document.
+pub fn bisect(runner: &mut Runner<'_>, sizes: &Mix, goal: &Goal, document: &mut Ndr) -> Result<(), Error> {
+    let (min_pps, max_pps) = (document.min_pps, document.max_pps);
+    let mut bisection = Bisection::new(goal, min_pps, max_pps);
+    let mut trials = Vec::new();
+    let name = format!("bisection, {min_pps} to {max_pps} pps, {} ms", goal.trial_s * 1e3);
+    let mut end = Ok(());
+    while end.is_ok()
+        && let Some(load_pps) = bisection.next()
+    {
+        end = runner.trial(&name, sizes, Pattern::Rate(load_pps, goal.trial_s)).map(|trial| {
+            bisection.add(measured(&trial));
+            trials.push(trial);
+        });
+    }
+    document.bisection = Some(PlainBisection { lower_pps: bisection.lower_pps().map(tenths), trials });
+    document.trouble = end.as_ref().err().and_then(Error::published);
+    end
+}
+
+/// The same search at each of several sizes. A size at which no goal is met is a result, and the next one follows.
+///
+/// # Errors
+/// [`Error::Input`] if a search cannot begin.
+pub fn sizes(
+    runner: &mut Runner<'_>,
+    all: &[Mix],
+    goals: &[(&str, Goal)],
+    range: &Range,
+) -> Result<(Sizes, Result<(), Error>), Error> {
+    let mut document = Sizes { kpps_version: env!("CARGO_PKG_VERSION").into(), ..Sizes::default() };
+    let mut end = Ok(());
+    for sizes in all {
+        let (found, ended) = search(runner, sizes, goals, range)?;
+        document.sizes.push(found);
+        match ended {
+            Err(Error::Failed(_)) | Ok(()) if runner.goes_on() => {}
+            stopped => {
+                end = stopped;
+                break;
+            }
+        }
+    }
+    let finished = document.sizes.iter().filter(|search| search.complete).count();
+    document.complete = finished == all.len();
+    let first = document.sizes.iter().find_map(|search| search.trouble.clone());
+    if let (Ok(()), Some(why)) = (&end, first) {
+        end = Err(Error::Failed(format!("{finished} of {} sizes have a result: {why}", all.len())));
+    }
+    Ok((document, end))
+}
+
+/// Whether at least half of the frames that were missing between the bounds, and at the upper one, were the generator's shortfall.
+fn is_generators(found: &Found, trials: &[SearchTrial]) -> bool {
+    let above_lower = |pps: f64| found.lower_pps.is_none_or(|lower| pps > lower);
+    let up_to_upper = |pps: f64| found.upper_pps.is_some_and(|upper| pps <= upper);
+    let near = trials.iter().filter(|trial| above_lower(trial.load_pps) && up_to_upper(trial.load_pps));
+    let (missing, unsent) = near.fold((0, 0), |(missing, unsent), trial| {
+        let due = trial.sent + trial.unsent;
+        (missing + due.saturating_sub(trial.delivered), unsent + trial.unsent)
+    });
+    unsent > 0 && 2 * unsent >= missing
+}
+
+/// A trial as a search sees it.
+fn measured(trial: &SearchTrial) -> Measured {
+    Measured { load_pps: trial.load_pps, seconds: trial.seconds, loss_ratio: trial.loss_ratio }
+}
+
+/// A rate as it is published, to 0.1 frames per second.
+pub fn tenths(pps: f64) -> f64 {
+    (pps * 10.0).round() / 10.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_is_the_generators_if_most_of_what_is_missing_there_was_never_sent() {
+        let found =
+            Found { lower_pps: Some(100.0), upper_pps: Some(110.0), conditional_pps: None, done: true };
+        // 1000 frames were due each time.
+        let trial = |load_pps, unsent, lost| SearchTrial {
+            load_pps,
+            sent: 1000 - unsent,
+            unsent,
+            delivered: 1000 - unsent - lost,
+            ..SearchTrial::default()
+        };
+        let far = [trial(200.0, 500, 0), trial(90.0, 5, 0)];
+        let generators = |near: &[SearchTrial]| is_generators(&found, &[&far[..], near].concat());
+        assert!(!generators(&[]), "neither above the bound nor below it");
+        assert!(generators(&[trial(110.0, 30, 0)]));
+        assert!(generators(&[trial(110.0, 30, 30)]));
+        assert!(!generators(&[trial(110.0, 30, 31)]));
+        assert!(!generators(&[trial(105.0, 0, 9)]));
+    }
+}

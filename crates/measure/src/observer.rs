@@ -1,0 +1,31 @@
+//! Who watches a measurement while it lasts.
+
+use kpps_frames::Mix;
+use kpps_results::Point;
+
+/// Who watches a measurement while it lasts, from any thread.
+pub trait Observer: Sync {
+    /// The measurement has this many trials in all.
+    fn trials(&self, count: usize) {
+        let _ = count;
+    }
+    /// A trial, or something else that takes time, begins; with the offered load in frames per second, if there is one.
+    fn begins(&self, what: &str, offered_pps: Option<f64>) {
+        let _ = (what, offered_pps);
+    }
+    /// A trial has ended with this result.
+    fn ended(&self, point: &Point) {
+        let _ = point;
+    }
+    /// A trial has ended without a result.
+    fn failed(&self) {}
+}
+
+/// Nobody watches.
+impl Observer for () {}
+
+/// A trial in words, before it begins.
+pub fn in_words(sizes: &Mix, offered_pps: Option<f64>, seconds: f64) -> String {
+    let load = offered_pps.map_or("the highest load".into(), |pps| format!("{:.1} kpps", pps / 1e3));
+    format!("{sizes} B: {load} for {seconds} s")
+}

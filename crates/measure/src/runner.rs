@@ -1,0 +1,196 @@
+//! Trials one after the other on one testbed, resumed from a journal.
+
+use crate::curve::point;
+use crate::error::Error;
+use crate::journal::Journal;
+use crate::observer::{Observer, in_words};
+use crate::points::use_sizes;
+use crate::trial::{Load, Testbed, Trial};
+use kpps_frames::{Mix, Size};
+use kpps_results::ndr::SearchTrial;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Time under load before a trial is measured, in ms.
+const WARMUP_MS: u32 = 50;
+
+/// What one trial offers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pattern {
+    /// A constant rate in frames per second, for a time in s.
+    Rate(f64, f64),
+    /// This many frames at this rate, and then nothing.
+    Burst(f64, u64),
+    /// An overload in frames per second for a time in s, and then a lower rate for as long: when was the last frame lost?
+    Recovery(f64, f64, f64),
+    /// A constant rate for a time in s, in the middle of which the system is reset.
+    Reset(f64, f64),
+}
+
+/// What is measured, as results name it.
+#[derive(Clone, Debug, Default)]
+pub struct Subject {
+    /// The testbed: the two ports, or one name.
+    pub name: Vec<String>,
+    /// Facts about the testbed, by name.
+    pub environment: BTreeMap<String, String>,
+    /// Frames go in both directions.
+    pub both_ways: bool,
+    /// How frames differ from the default ones.
+    pub traffic: Option<String>,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// A command for the shell that resets the system.
+    pub reset: Option<String>,
+}
+
+/// Runs trials on a testbed. A trial that the journal has of an earlier run is not measured again: the same questions in the same
+/// order get the same answers.
+pub struct Runner<'r> {
+    /// What is measured.
+    pub subject: Subject,
+    testbed: Box<dyn Testbed>,
+    journal: Option<Journal<SearchTrial>>,
+    /// How many trials of each name were asked for.
+    asked: HashMap<String, usize>,
+    go_on: &'r dyn Fn() -> bool,
+    observer: &'r dyn Observer,
+}
+
+impl<'r> Runner<'r> {
+    /// A runner of trials on `testbed`, which go on as long as `go_on` says so.
+    pub fn new(
+        testbed: Box<dyn Testbed>,
+        subject: Subject,
+        journal: Option<Journal<SearchTrial>>,
+        go_on: &'r dyn Fn() -> bool,
+        observer: &'r dyn Observer,
+    ) -> Self {
+        Self { subject, testbed, journal, asked: HashMap::new(), go_on, observer }
+    }
+
+    /// Whether nobody has interrupted it.
+    pub fn goes_on(&self) -> bool {
+        (self.go_on)()
+    }
+
+    /// Makes the testbed send frames of these sizes. Returns the highest load in frames per second that its wire carries, and the
+    /// size that a [`Load`] must name.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if the testbed cannot send these sizes.
+    pub fn sizes(&mut self, sizes: &Mix) -> Result<(f64, Size), Error> {
+        Ok(use_sizes(&mut *self.testbed, sizes)?)
+    }
+
+    /// The highest rate in frames per second that the generator can send of these sizes; `None` if only the wire limits it.
+    ///
+    /// # Errors
+    /// Those of a trial.
+    pub fn ceiling_pps(&mut self, sizes: &Mix) -> Result<Option<f64>, Error> {
+        let (_, size) = self.sizes(sizes)?;
+        self.observer.begins("measuring what the generator can send", None);
+        Ok(self.testbed.ceiling_pps(size, self.go_on)?)
+    }
+
+    /// One trial of the measurement with this name; from the journal if it has one.
+    ///
+    /// # Errors
+    /// Those of a trial, and of the journal.
+    pub fn trial(&mut self, name: &str, sizes: &Mix, pattern: Pattern) -> Result<SearchTrial, Error> {
+        let Subject { name: testbed, environment, both_ways, traffic, .. } = &self.subject;
+        let traffic = traffic.as_ref().map(|traffic| format!(", {traffic}")).unwrap_or_default();
+        // Another kernel, driver or setting is another system.
+        let name =
+            format!("{testbed:?} {sizes} B both ways: {both_ways}{traffic}, {name}, on {environment:?}");
+        let number = self.asked.entry(name.clone()).or_default();
+        let known = self.journal.as_ref().and_then(|journal| journal.of(&name).get(*number).cloned());
+        *number += 1;
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let trial = self.measure(sizes, pattern)?;
+        if let Some(journal) = &mut self.journal {
+            journal.keep(&name, &trial)?;
+        }
+        Ok(trial)
+    }
+
+    fn measure(&mut self, sizes: &Mix, pattern: Pattern) -> Result<SearchTrial, Error> {
+        let (_, size) = self.sizes(sizes)?;
+        let load = |offered_pps: f64, seconds: f64| Load {
+            offered_pps,
+            size,
+            warmup_ms: WARMUP_MS,
+            duration_ms: (seconds * 1e3).round() as u32,
+            seed: self.subject.seed,
+        };
+        let (load, words) = match pattern {
+            Pattern::Rate(pps, seconds) => (load(pps, seconds), String::new()),
+            Pattern::Burst(pps, frames) => (load(pps, frames as f64 / pps), format!(", a burst of {frames}")),
+            Pattern::Recovery(pps, then_pps, seconds) => {
+                (load(pps, seconds), format!(", then {:.1} kpps", then_pps / 1e3))
+            }
+            Pattern::Reset(pps, seconds) => (load(pps, seconds), ", with a reset".into()),
+        };
+        let (pps, seconds) = (load.offered_pps, f64::from(load.duration_ms) / 1e3);
+        self.observer.begins(&(in_words(sizes, Some(pps), seconds) + &*words), Some(pps));
+        let mut recovery_s = None;
+        let trial = match pattern {
+            Pattern::Rate(..) => self.testbed.trial_while(&load, self.go_on)?,
+            Pattern::Burst(_, frames) => self.testbed.burst_while(&load, frames, self.go_on)?,
+            Pattern::Recovery(_, then_pps, _) => {
+                let (trial, recovered_s) = self.testbed.recovery_while(&load, then_pps, self.go_on)?;
+                recovery_s = Some(recovered_s);
+                trial
+            }
+            Pattern::Reset(..) => {
+                let command = self.subject.reset.clone().unwrap_or_default();
+                reset(&mut *self.testbed, &load, &command, self.go_on)?
+            }
+        };
+        let point = point(&load, &trial).rounded();
+        self.observer.ended(&point);
+        Ok(SearchTrial {
+            load_pps: pps,
+            seconds: trial.seconds,
+            sent: trial.sent,
+            unsent: trial.unsent,
+            delivered: trial.delivered,
+            loss_ratio: trial.loss_ratio(),
+            latency_ns: trial.latency.quantiles(),
+            ledger: point.ledger,
+            cpu: point.cpu,
+            recovery_s,
+        })
+    }
+}
+
+/// A trial in the middle of which a command resets the system.
+fn reset(
+    testbed: &mut dyn Testbed,
+    load: &Load,
+    command: &str,
+    go_on: &dyn Fn() -> bool,
+) -> Result<Trial, Error> {
+    let begin = Instant::now();
+    let half = Duration::from_millis(load.duration_ms.into()) / 2;
+    let running: RefCell<Option<std::io::Result<Child>>> = RefCell::default();
+    let go_on = || {
+        if begin.elapsed() >= half {
+            let start = || Command::new("sh").args(["-c", command]).stdin(Stdio::null()).spawn();
+            running.borrow_mut().get_or_insert_with(start);
+        }
+        go_on()
+    };
+    let trial = testbed.trial_while(load, &go_on)?;
+    let cannot = |why: &dyn std::fmt::Display| Error::Failed(format!("cannot reset by '{command}': {why}"));
+    match running.into_inner().map(|child| child.and_then(|mut child| child.wait())) {
+        Some(Ok(status)) if status.success() => Ok(trial),
+        Some(Ok(status)) => Err(cannot(&status)),
+        Some(Err(error)) => Err(cannot(&error)),
+        None => Err(cannot(&"the trial was over before it could begin")),
+    }
+}

@@ -1,0 +1,78 @@
+//! Curves of several testbeds, resumed from a journal.
+
+use crate::curve::curve;
+use crate::error::Error;
+use crate::journal::Journal;
+use crate::observer::{Observer, in_words};
+use crate::points::Points;
+use crate::trial::Load;
+use kpps_frames::Mix;
+use kpps_results::{Environment, Point, Series};
+use std::collections::BTreeMap;
+
+/// A testbed with the name of its series.
+pub struct Named {
+    /// The name of the series.
+    pub name: String,
+    /// The testbed.
+    pub points: Points,
+}
+
+/// What the curves of several testbeds have in common.
+pub struct Sweep<'s> {
+    /// Sizes of the frames.
+    pub sizes: &'s Mix,
+    /// Each trial, but for its offered load.
+    pub load: Load,
+    /// The offered loads in frames per second.
+    pub loads: &'s [f64],
+    /// The environment of the results.
+    pub environment: &'s Environment,
+    /// Trials take real time, and so each is announced.
+    pub in_real_time: bool,
+}
+
+/// Measures a curve of each testbed, one after the other. Returns the series, and why they ended early if they did: the last series
+/// then has the points measured so far.
+pub fn sweep(
+    testbeds: Vec<Named>,
+    sweep: &Sweep<'_>,
+    journal: &mut Option<Journal<Point>>,
+    go_on: &dyn Fn() -> bool,
+    observer: &dyn Observer,
+) -> (Vec<Series>, Result<(), Error>) {
+    // Another preset beside it changes no point.
+    let same = Environment { presets: BTreeMap::new(), ..sweep.environment.clone() };
+    let mut all: Vec<Series> = Vec::with_capacity(testbeds.len());
+    for Named { name, mut points } in testbeds {
+        observer.begins(&name, None);
+        let measure = |load: &Load| {
+            let key = serde_json::to_string(&(&same, &name, load.offered_pps))
+                .map_err(|error| Error::Failed(error.to_string()))?;
+            let known = journal.as_ref().and_then(|journal| journal.of(&key).last().cloned());
+            let point = match known {
+                Some(point) => point,
+                None => {
+                    if sweep.in_real_time {
+                        let seconds = f64::from(load.duration_ms) / 1e3;
+                        let words = in_words(sweep.sizes, Some(load.offered_pps), seconds);
+                        observer.begins(&words, Some(load.offered_pps));
+                    }
+                    let point = points.measure(sweep.sizes, load, go_on)?;
+                    if let Some(journal) = journal.as_mut() {
+                        journal.keep(&key, &point)?;
+                    }
+                    point
+                }
+            };
+            observer.ended(&point);
+            Ok::<_, Error>(point)
+        };
+        let (series, ended) = curve(&name, &sweep.load, sweep.loads, go_on, measure);
+        all.push(series);
+        if ended.is_err() {
+            return (all, ended);
+        }
+    }
+    (all, Ok(()))
+}

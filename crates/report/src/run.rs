@@ -1,0 +1,76 @@
+//! Runs of ports on the screen: what a port received and sent, and what it lost.
+
+use kpps_results::run::{ProcessorTime, Run};
+use std::fmt::Write;
+
+/// The text for the screen; `more` is what the command adds between the counters and the CPU time.
+pub fn screen(run: &Run, more: &str) -> String {
+    let width = run.ports.iter().map(|port| port.port.len()).max().unwrap_or(0).max(4);
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "{:width$}  {:>8}  {:>8}  {:>12}  {:>9}  {:>12}  {:>9}",
+        "port", "chip", "service", "received", "kpps", "sent", "kpps"
+    );
+    for port in &run.ports {
+        let _ = writeln!(
+            text,
+            "{:width$}  {:>8}  {:>8}  {:>12}  {:>9.1}  {:>12}  {:>9.1}",
+            port.port,
+            port.chip.as_deref().unwrap_or("-"),
+            port.service.as_deref().unwrap_or("-"),
+            port.received,
+            port.received_pps / 1e3,
+            port.sent,
+            port.sent_pps / 1e3
+        );
+    }
+    text.push('\n');
+    for port in &run.ports {
+        let lost: Vec<_> = port
+            .drops
+            .iter()
+            .filter(|(_, count)| **count > 0)
+            .map(|(place, count)| format!("{count} {}", place_in_words(place)))
+            .collect();
+        if !lost.is_empty() {
+            let _ = writeln!(text, "{}: {}", port.port, lost.join(", "));
+        }
+    }
+    text += more;
+    for port in &run.ports {
+        let frames = (port.received + port.sent).max(1) as f64;
+        if port.chip.is_some() {
+            let _ = writeln!(
+                text,
+                "{}: {:.4} register accesses per frame ({} reads, {} writes), {} interrupts",
+                port.port,
+                (port.register_reads + port.register_writes) as f64 / frames,
+                port.register_reads,
+                port.register_writes,
+                port.interrupts
+            );
+        }
+        if port.resets > 0 {
+            let _ = writeln!(text, "{}: hung, and was reset {} times", port.port, port.resets);
+        }
+    }
+    let _ = write!(text, "{:.3} s", run.seconds);
+    if let Some(ProcessorTime { user_s, system_s }) = run.cpu {
+        let busy = 100.0 * (user_s + system_s) / run.seconds.max(1e-9);
+        let _ = write!(text, "; CPU {busy:.0} %: {user_s:.3} s in user space, {system_s:.3} s in the kernel");
+    }
+    text.push('\n');
+    text
+}
+
+/// A place where frames were lost, in words.
+fn place_in_words(place: &str) -> &str {
+    match place {
+        "missed" => "missed (receive ring full)",
+        "full" => "not sent (transmit ring full)",
+        "errors" => "damaged",
+        "unsent" => "not sent (cut off or refused)",
+        other => other,
+    }
+}

@@ -1,0 +1,141 @@
+//! Results of the simulator on the screen: what drivers send, where CPU time goes, what more CPUs bring.
+
+use kpps_results::simulation::{Profile, Scale, ScaleRow, Transmit};
+use std::fmt::Write;
+
+/// What each driver sends, and what that costs. `line_rate_pps` is the line rate of these frames.
+pub fn transmit(document: &Transmit, line_rate_pps: f64) -> String {
+    let mut text = String::new();
+    let on = &document.environment;
+    let _ = writeln!(
+        text,
+        "Sent from {}: {} on {}, frames of {} B with FCS, line rate {:.0} pps\n",
+        on.machine,
+        on.chip.as_deref().unwrap_or("-"),
+        on.bus,
+        on.frame_bytes_with_fcs,
+        line_rate_pps.floor()
+    );
+    let width = document.rows.iter().map(|row| row.name.len()).max().unwrap_or(0).max(6);
+    let mut line = |name: &str, fields: [String; 9]| {
+        let [sent, idle, busy, used, interrupts, registers, reads, bursts, bus] = fields;
+        let _ = writeln!(
+            text,
+            "{name:width$}  {sent:>9}  {idle:>9}  {busy:>9}  {used:>9}  {interrupts:>8}  {registers:>12}  \
+             {reads:>12}  {bursts:>9}  {bus:>9}"
+        );
+    };
+    let words = |words: [&str; 9]| words.map(str::to_owned);
+    line(
+        "driver",
+        words([
+            "sent",
+            "card idle",
+            "CPU busy",
+            "CPU used",
+            "inter-",
+            "registers/",
+            "of which",
+            "bursts/",
+            "bus busy",
+        ]),
+    );
+    line("", words(["kpps", "%", "%", "%", "rupts/s", "packet", "reads", "packet", "%"]));
+    for row in &document.rows {
+        let registers = row.registers_per_packet;
+        line(
+            &row.name,
+            [
+                format!("{:.1}", row.sent_pps / 1e3),
+                format!("{:.1}", row.card_idle * 100.0),
+                format!("{:.1}", row.cpu_busy * 100.0),
+                format!("{:.1}", row.cpu_used * 100.0),
+                format!("{:.0}", row.interrupts_per_s),
+                format!("{:.3}", registers.read + registers.write),
+                format!("{:.3}", registers.read),
+                format!("{:.3}", row.data_bursts_per_packet),
+                format!("{:.1}", row.bus_busy * 100.0),
+            ],
+        );
+    }
+    text
+}
+
+/// Where CPU time goes, by function and level, and what each frame costs. `line_rate_pps` is the line rate of these frames.
+pub fn profile(document: &Profile, line_rate_pps: f64) -> String {
+    let mut text = String::new();
+    let on = &document.environment;
+    let app = on.app.is_some();
+    let _ = writeln!(
+        text,
+        "{}: {} on {}, {}{}, frames of {} B with FCS, line rate {line_rate_pps:.0} pps{}\n\
+         offered {:.1} kpps, {} {:.1} kpps, CPU busy {:.1} %\n",
+        on.machine,
+        on.chip.as_deref().unwrap_or("-"),
+        on.bus,
+        on.driver.as_deref().unwrap_or("-"),
+        on.app.as_ref().map(|app| format!(", {app}")).unwrap_or_default(),
+        on.frame_bytes_with_fcs,
+        if app { " each way" } else { "" },
+        document.offered_pps / 1e3,
+        if app { "forwarded" } else { "delivered" },
+        document.delivered_pps / 1e3,
+        document.cpu_busy * 100.0,
+    );
+    let _ = writeln!(text, "{:>6}  {:>9}  {:<9}  function", "%", "ns/frame", "level");
+    for row in &document.rows {
+        let _ = writeln!(
+            text,
+            "{:>6.1}  {:>9.1}  {:<9}  {}",
+            row.share * 100.0,
+            row.ns_per_frame,
+            row.level.as_deref().unwrap_or("-"),
+            row.function
+        );
+    }
+    let _ = writeln!(text, "\n each frame  count");
+    for (name, count) in &document.per_frame {
+        let _ = writeln!(text, "{count:>11.3}  {}", name.replace('_', " "));
+    }
+    text
+}
+
+/// Packets per second against CPUs, and what limits them.
+pub fn scale(document: &Scale) -> String {
+    let on = &document.environment;
+    let mut text = format!(
+        "{}: {} on {}, {}, {}\nframes of {} B with FCS in {} flows, offered {:.0} pps\n\n",
+        on.machine,
+        on.nic.as_deref().unwrap_or("-"),
+        on.bus,
+        on.host,
+        on.stack,
+        on.frame_bytes_with_fcs,
+        on.flows.unwrap_or(1),
+        document.rows.first().map_or(0.0, |row| row.offered_pps),
+    );
+    text += "CPUs  delivered   wire   card    bus  memory     CPUs busy    waiting   header  limit\n";
+    text += "           kpps      %      %      %       %   least %  most %         %   misses\n";
+    for row in &document.rows {
+        let ScaleRow { busy, .. } = row;
+        let least = busy.cpus.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = busy.cpus.iter().copied().fold(0.0, f64::max);
+        let _ = writeln!(
+            text,
+            "{:>4}  {:>9.1}  {:>5.1}  {:>5.1}  {:>5.1}  {:>6.1}  {:>8.1}  {:>6.1}  {:>8.1}  {:>7.3}  {}",
+            row.cpus,
+            row.delivered_pps / 1e3,
+            busy.wire * 100.0,
+            busy.card * 100.0,
+            busy.bus * 100.0,
+            busy.memory * 100.0,
+            least * 100.0,
+            most * 100.0,
+            row.cpus_waiting * 100.0,
+            row.header_misses_per_packet,
+            row.stopped_by
+        );
+    }
+    let _ = writeln!(text, "\n{}", document.summary);
+    text
+}

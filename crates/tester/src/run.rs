@@ -1,0 +1,107 @@
+//! What ports did during a run of one program: their counters before and after, as a document.
+
+use kpps_ports::Spec;
+use kpps_ports::port::{AnyPort, Counters, Port, Trouble};
+use kpps_results::run::{PortRun, ProcessorTime, Run};
+use std::time::Duration;
+
+/// CPU time of this process so far, if the system tells.
+#[cfg(unix)]
+fn processor_time() -> Option<ProcessorTime> {
+    let time = kpps_ports::cpu_time()?;
+    Some(ProcessorTime { user_s: time.user.as_secs_f64(), system_s: time.system.as_secs_f64() })
+}
+
+#[cfg(not(unix))]
+fn processor_time() -> Option<ProcessorTime> {
+    None
+}
+
+/// The counters of ports when a run begins.
+pub struct RunStart {
+    counters: Vec<Counters>,
+    cpu: Option<ProcessorTime>,
+}
+
+impl RunStart {
+    /// The counters now.
+    ///
+    /// # Errors
+    /// That of a port that cannot be read.
+    pub fn now(ports: &mut [AnyPort]) -> Result<Self, Trouble> {
+        let counters = ports.iter_mut().map(Port::counters).collect::<Result<_, _>>()?;
+        Ok(Self { counters, cpu: processor_time() })
+    }
+
+    /// The results of a run of `command` that ends now; cards were served as `service` says.
+    ///
+    /// # Errors
+    /// That of a port that cannot be read.
+    pub fn results(
+        &self,
+        command: &str,
+        service: &str,
+        specs: &[Spec],
+        ports: &mut [AnyPort],
+        elapsed: Duration,
+    ) -> Result<Run, Trouble> {
+        let cpu = processor_time();
+        let mut rows = Vec::with_capacity(ports.len());
+        for ((spec, port), before) in specs.iter().zip(ports).zip(&self.counters) {
+            let now = port.counters()?;
+            rows.push(row(service, spec, port, before, &now, elapsed));
+        }
+        Ok(Run {
+            kpps_version: env!("CARGO_PKG_VERSION").into(),
+            command: command.into(),
+            seconds: elapsed.as_secs_f64(),
+            complete: true,
+            ports: rows,
+            cpu: cpu.zip(self.cpu).map(|(now, then)| ProcessorTime {
+                user_s: now.user_s - then.user_s,
+                system_s: now.system_s - then.system_s,
+            }),
+            ..Run::default()
+        }
+        .rounded())
+    }
+}
+
+fn row(
+    service: &str,
+    spec: &Spec,
+    port: &AnyPort,
+    before: &Counters,
+    now: &Counters,
+    elapsed: Duration,
+) -> PortRun {
+    let seconds = elapsed.as_secs_f64();
+    let received = now.received - before.received;
+    let sent = now.sent - before.sent;
+    let drops = [
+        ("missed", now.missed - before.missed),
+        ("full", now.full - before.full),
+        ("errors", now.errors - before.errors),
+        ("unsent", now.unsent - before.unsent),
+    ];
+    PortRun {
+        port: spec.to_string(),
+        chip: port.chip().map(|chip| chip.name().into()),
+        service: port.chip().map(|_| service.into()),
+        received,
+        received_bytes: now.received_bytes - before.received_bytes,
+        received_pps: received as f64 / seconds,
+        sent,
+        sent_bytes: now.sent_bytes - before.sent_bytes,
+        sent_pps: sent as f64 / seconds,
+        drops: drops.into_iter().map(|(place, count)| (place.to_owned(), count)).collect(),
+        no_buffer: now.no_buffer - before.no_buffer,
+        interrupts: now.interrupts - before.interrupts,
+        register_reads: now.register_reads - before.register_reads,
+        register_writes: now.register_writes - before.register_writes,
+        doorbells: now.doorbells - before.doorbells,
+        nudges: now.nudges - before.nudges,
+        system_calls: now.system_calls - before.system_calls,
+        resets: now.resets - before.resets,
+    }
+}
