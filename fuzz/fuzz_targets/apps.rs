@@ -1,6 +1,6 @@
-//! Bridge, router between ports and VLANs, and NAT against whatever comes in by their ports: no panic, every
-//! frame accounted for and none kept, bounded work and memory, and nothing leaves that may not. It starts
-//! from the frames in `crates/apps/tests/corpus`.
+//! Bridge, router with VLANs, and NAT against arbitrary frames: no panic, every frame accounted for and none
+//! leaked, bounded work and memory, and only valid frames leave. The corpus starts with the frames in
+//! `crates/apps/tests/corpus`.
 #![no_main]
 
 use arbitrary::Arbitrary;
@@ -18,18 +18,18 @@ const MTU: u16 = 576;
 const MOST_BYTES: usize = 600;
 /// Stations that the bridge remembers.
 const STATIONS: usize = 8;
-/// Frames that one may cause: itself, an answer, a question, and four that waited for it; a first fragment
-/// that for each of four others, and all of them may be refused.
+/// The most frames that one frame causes: itself, a reply, an ARP request, and four that waited for it; a
+/// first fragment causes that for each of four others, and an error for each.
 const MOST_SENT: usize = 16;
-/// The longest time that one step may pass, in ns: longer than anything is remembered.
+/// The longest time of one step, in ns: longer than any timeout.
 const LONGEST_NS: u64 = 400_000_000_000;
-/// Next hops that are waited for at a time, times packets that wait for each; and as many fragments.
+/// Unknown next hops times waiting packets for each, and as many fragments.
 const MOST_HELD: u64 = 2 * 256 * 4;
 /// Mappings of the NAT.
 const MAPPINGS: usize = 16;
 const NEIGHBOURS: usize = 1024;
 
-/// Addresses of stations: groups, reserved ones, the router's own, and others.
+/// Station addresses: groups, reserved ones, the router's own, and others.
 const MACS: [[u8; 6]; 8] = [
     [0xff; 6],
     [0x01, 0x80, 0xc2, 0, 0, 0x0e],
@@ -41,7 +41,7 @@ const MACS: [[u8; 6]; 8] = [
     [0; 6],
 ];
 
-/// Addresses of hosts: the router's, its neighbours', those behind routes, nobody's, and impossible ones.
+/// Host addresses: the router's, its neighbours', those behind routes, unused and invalid ones.
 const HOSTS: [[u8; 4]; 16] = [
     [10, 0, 0, 1],
     [10, 0, 1, 1],
@@ -61,7 +61,7 @@ const HOSTS: [[u8; 4]; 16] = [
     [203, 0, 113, 5],
 ];
 
-/// The frames with something wrong that the tests have, in the order of their names.
+/// The invalid frames of the tests, in the order of their names.
 static CORPUS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/apps/tests/corpus");
     let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -78,11 +78,11 @@ static CORPUS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
 enum Content {
     /// Anything.
     Raw(Vec<u8>),
-    /// A frame of the corpus, a byte of it changed or its end cut off now and then.
+    /// A frame of the corpus, sometimes with a changed byte or cut off.
     Known { which: u8, spoilt: Rarely<(u8, u8)>, cut: Rarely<u8> },
-    /// An Ethernet header and anything.
+    /// An Ethernet header and arbitrary bytes.
     Ethernet { to: Rarely<u8>, from: u8, ethertype: u16, rest: Vec<u8> },
-    /// An IPv4 packet, right but for the fields that are given.
+    /// An IPv4 packet, valid except for the given fields.
     Ip {
         to: Rarely<u8>,
         from: u8,
@@ -92,7 +92,7 @@ enum Content {
         payload: Vec<u8>,
         padding: u8,
     },
-    /// A message about IPv4 on Ethernet, right but for the fields that are given.
+    /// An ARP message for IPv4, valid except for the given fields.
     Arp {
         to: Rarely<u8>,
         from: u8,
@@ -104,7 +104,7 @@ enum Content {
     },
 }
 
-/// Something wrong, now and then: most frames have to be good to get anywhere.
+/// A rare fault: most frames must be valid to get far.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 struct Rarely<T> {
     when: u8,
@@ -156,14 +156,14 @@ fn mac(which: u8) -> [u8; 6] {
     MACS[usize::from(which) % MACS.len()]
 }
 
-/// From one of the stations to the router's, or now and then to another.
+/// From one of the stations to the router's, or sometimes to another.
 fn header(port: usize, to: Rarely<u8>, from: u8, ethertype: u16) -> Vec<u8> {
     let to = to.get().map_or(interface(port as u8).mac.0, mac);
     [&to[..], &mac(from), &ethertype.to_be_bytes()].concat()
 }
 
 impl Content {
-    /// The frame that comes in by this port.
+    /// The frame that arrives at this port.
     fn bytes(self, port: usize) -> Vec<u8> {
         match self {
             Self::Raw(bytes) => bytes,
@@ -230,7 +230,7 @@ enum Step {
         ns: u64,
     },
     Tick,
-    /// From now on so many buffers are to be had.
+    /// Sets the number of available buffers.
     Buffers {
         count: u8,
     },
@@ -241,7 +241,7 @@ struct Input {
     steps: Vec<Step>,
 }
 
-/// A frame that is missed when it is gone.
+/// A frame whose leak or loss is noticed.
 struct Frame {
     bytes: Vec<u8>,
     alive: Rc<Cell<i64>>,
@@ -301,7 +301,7 @@ impl Outputs<Frame> for Ports {
     }
 }
 
-/// A step whose frame is made.
+/// A step with its frame built.
 enum Event {
     Frame(usize, Vec<u8>),
     Pass(u64),
@@ -309,7 +309,7 @@ enum Event {
     Buffers(u8),
 }
 
-/// Runs one app; `check` looks at what left after a frame (`Some` port and bytes) or a tick.
+/// Runs one app; `check` gets the sent frames after a frame (`Some` port and bytes) or a tick.
 fn run<A: App<Frame>>(
     events: &[Event],
     app: &mut A,
@@ -345,7 +345,7 @@ fn interface(port: u8) -> Interface {
     Interface { port: port.into(), vlan: None, mac: Mac([2, 0, 0, 0, 1, port]), net, mtu: MTU }
 }
 
-/// A neighbour behind each port makes itself known.
+/// A neighbour behind each port announces itself.
 fn introductions() -> impl Iterator<Item = Event> {
     (0..PORTS).map(|port| {
         let neighbour = |host| Host::Neighbour { port: port as u8, host };
@@ -362,7 +362,7 @@ fn check_bridge(bridge: &EtherSwitch, came: Option<(usize, &[u8])>, sent: &[(usi
     assert!(bridge.stations() <= STATIONS);
     assert!(sent.len() < PORTS);
     for (index, (port, frame)) in sent.iter().enumerate() {
-        assert!(*port < PORTS && *port != from, "back where it came from");
+        assert!(*port < PORTS && *port != from, "sent back to its own port");
         assert!(!sent[..index].iter().any(|(other, _)| other == port), "twice by one port");
         assert_eq!(frame.bytes, bytes, "a bridge changes nothing");
     }
@@ -381,11 +381,11 @@ fn check_router(router: &Router<Frame>, came: Option<(usize, &[u8])>, sent: &[(u
                 let packet = ipv4::Packet::new_checked(view.payload()).unwrap();
                 assert!(packet.checksum_ok(), "a wrong checksum");
                 assert!(packet.ttl() > 0, "no hop left");
-                // From the addresses on it is what came in: this is it, one hop on.
+                // Same addresses and payload: this is the frame that arrived, one hop on.
                 if let Some((_, came)) = came
                     && came.get(26..) == frame.bytes.get(26..)
                 {
-                    assert_eq!(packet.ttl(), came[22] - 1, "a hop is a hop");
+                    assert_eq!(packet.ttl(), came[22] - 1, "the TTL decreases by one");
                 }
                 assert!(packet.total_bytes() <= usize::from(MTU) || packet.ttl() == 64, "too big");
                 let destination = packet.destination().octets();
@@ -410,7 +410,7 @@ fn check_nat(nat: &Router<Frame>, _: Option<(usize, &[u8])>, sent: &[(usize, Fra
     }
 }
 
-/// Every app has these.
+/// Runs all apps.
 fn run_all(events: &[Event]) {
     run(events, &mut EtherSwitch::with_table(PORTS, STATIONS, 1_000_000_000), check_bridge);
     let routes = [
@@ -432,10 +432,11 @@ fn run_all(events: &[Event]) {
     run(events, &mut nat, check_nat);
 }
 
-/// All of the corpus as it is, each frame by each port: before anything is made up.
+/// Runs the corpus unchanged, each frame at each port, before any generated input.
 fn run_corpus() {
     for port in 0..PORTS {
-        let frames = CORPUS.iter().flat_map(|frame| [Event::Frame(port, frame.clone()), Event::Pass(1_000_000_000), Event::Tick]);
+        let steps = |frame: &Vec<u8>| [Event::Frame(port, frame.clone()), Event::Pass(1_000_000_000), Event::Tick];
+        let frames = CORPUS.iter().flat_map(steps);
         run_all(&introductions().chain(frames).collect::<Vec<_>>());
     }
 }

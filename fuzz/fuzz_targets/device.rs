@@ -1,5 +1,5 @@
-//! A driver that does anything, on a card that any frame reaches: no panic, bounded work, and the
-//! tally closes after every step.
+//! The modelled card against an arbitrary driver and arbitrary frames: no panic, bounded work, and the tally
+//! closes after every step.
 #![no_main]
 
 use arbitrary::Arbitrary;
@@ -12,14 +12,14 @@ const MEMORY: usize = 1 << 18;
 const RX_RING: u32 = 0x1000;
 const TX_RING: u32 = 0x2000;
 const RING: u32 = 64;
-/// Bursts that one step may cause: far more than a ring, far less than forever.
+/// The most bursts of one step: far more than a ring causes.
 const BOUND: u64 = 300_000;
-/// The longest time that one step may pass, in ps: a millisecond.
+/// The longest time of one step, in ps: a millisecond.
 const LONGEST_PS: u32 = 1_000_000_000;
 
 #[derive(Arbitrary, Debug)]
 enum Step {
-    /// A register of those that matter, or any.
+    /// A write of a relevant register, or of any.
     Write {
         which: u8,
         value: u32,
@@ -31,14 +31,14 @@ enum Step {
     Read {
         offset: u32,
     },
-    /// A descriptor in one of the two rings, or anywhere.
+    /// A descriptor in one of the two rings, or anywhere in memory.
     Descriptor {
         transmit: bool,
         index: u8,
         addr: u64,
         word: u64,
     },
-    /// A transmit descriptor of fields that make sense.
+    /// A transmit descriptor with plausible fields.
     Transmit {
         index: u8,
         addr: u16,
@@ -47,7 +47,7 @@ enum Step {
         kind: u8,
         options: u16,
     },
-    /// A context descriptor of fields that make sense.
+    /// A context descriptor with plausible fields.
     Context {
         index: u8,
         low: u64,
@@ -263,7 +263,7 @@ fuzz_target!(|input: Input| {
         assert!(nic.tally().closes(), "{:?}", nic.tally());
         assert!(m.bursts < BOUND);
     }
-    // Nothing may go on by itself for ever.
+    // No event may repeat for ever.
     m.bursts = 0;
     nic.run(u64::MAX, &mut m);
     assert!(nic.tally().closes());

@@ -1,4 +1,4 @@
-//! Everything that reads a text that somebody else wrote: profiles and results.
+//! The parsers of profiles and results against arbitrary text.
 #![no_main]
 
 use kpps_profiles::{Kind, Profile};

@@ -1,4 +1,4 @@
-//! Everything that reads a frame or a capture that somebody else wrote.
+//! The parsers of frames and captures against arbitrary bytes.
 #![no_main]
 
 use kpps_frames::{ethernet, ipv4, pcap, tag, tcp, udp};

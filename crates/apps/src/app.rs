@@ -1,9 +1,9 @@
-//! What apps with several ports have in common: where frames go, and the account of where they went.
+//! The interface of apps with several ports, and the ledger of their frames.
 
 /// A frame that can become longer or shorter at its end.
 pub trait Resize: AsRef<[u8]> + AsMut<[u8]> {
-    /// Makes it this long, in bytes without FCS; what is added has any content. `false`, with nothing
-    /// changed, if its buffer has no room.
+    /// Sets the length, in bytes without FCS; added bytes have any content. `false`, with no change, if the
+    /// buffer is too small.
     fn resize(&mut self, bytes: usize) -> bool;
 }
 
@@ -14,69 +14,69 @@ impl Resize for Vec<u8> {
     }
 }
 
-/// Where the frames of an [`App`] leave.
+/// The outputs of an [`App`].
 pub trait Outputs<F> {
-    /// Takes a frame that leaves by `port`. What becomes of it there is the port's to count.
+    /// Takes a frame that leaves by `port`. The port counts what happens to it afterwards.
     fn send(&mut self, port: usize, frame: F);
-    /// A new frame of these bytes; `None` if there is no buffer, or none that large.
+    /// Makes a new frame of these bytes; `None` without a large enough buffer.
     fn make(&mut self, bytes: &[u8]) -> Option<F>;
-    /// Takes a frame whose way ended, for its buffer.
+    /// Takes back the buffer of a dropped frame.
     fn discard(&mut self, frame: F);
 }
 
-/// Something with several ports that frames go through.
+/// An application with several ports, through which frames pass.
 pub trait App<F> {
-    /// Takes a frame that came in by port `from` at `now_ns`. Gives it back if its way ended here, so that
-    /// the caller can reuse its buffer.
+    /// Takes a frame that arrived at port `from` at `now_ns`. Returns it if it ends here, so that the caller
+    /// can reuse its buffer.
     fn push(&mut self, from: usize, frame: F, now_ns: u64, out: &mut impl Outputs<F>) -> Option<F>;
-    /// Does what has become due. Call it some ten times a second.
+    /// Handles timeouts. Call it about ten times a second.
     fn tick(&mut self, now_ns: u64, out: &mut impl Outputs<F>);
-    /// What became of all frames so far.
+    /// The account of all frames so far.
     fn ledger(&self) -> Ledger;
 }
 
-/// Why a frame's way ended.
+/// Why a frame ended in the app.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
     /// It is shorter than its headers, or a field in them has an impossible value.
     Malformed,
     /// Its IPv4 header checksum is wrong.
     BadChecksum,
-    /// Its source cannot be one: a group, or an address that no host has.
+    /// Its source address is invalid: a group, or an address that no host has.
     BadSource,
     /// Its destination address is never forwarded: 01:80:C2:00:00:0x on a bridge; on a router groups,
     /// broadcasts and addresses that no host has.
     NotForwarded,
-    /// Its destination is where it came from.
+    /// Its destination is behind the port that it came from.
     SamePort,
     /// There is no other port.
     NoPort,
-    /// A router is not who the frame is for.
+    /// The frame is addressed to another station than the router.
     OtherStation,
-    /// A router has no interface in its VLAN.
+    /// The router has no interface in its VLAN.
     OtherVlan,
     /// Neither IPv4 nor ARP.
     OtherProtocol,
-    /// It had no hop left.
+    /// Its TTL expired.
     Expired,
     /// No route leads to its destination.
     NoRoute,
     /// The next hop does not answer ARP.
     NoNeighbour,
-    /// Too many frames wait for the answer of a next hop, or too many next hops are waited for; or
-    /// too many fragments wait for the first.
+    /// Too many frames wait for the ARP reply of a next hop, or too many next hops are unresolved; or too
+    /// many fragments wait for the first one.
     QueueFull,
-    /// A NAT has nobody to give it to: no mapping, or a protocol without ports.
+    /// The NAT has no mapping for it, or it is of a protocol without ports.
     NoMapping,
-    /// A NAT has no room for another mapping, or no port.
+    /// The NAT has no room for another mapping, or no free port.
     TableFull,
-    /// The first fragment of its packet did not come.
+    /// The first fragment of its packet did not arrive.
     NoFirstFragment,
-    /// It is longer than the way on allows.
+    /// It is longer than the MTU of the next link.
     TooBig,
-    /// No buffer for a copy, a question or an answer: it was not made.
+    /// There was no buffer for a copy, an ARP request or a reply.
     NoBuffer,
-    /// It was for the router itself, and used up there.
+    /// It was for the router itself.
     Local,
 }
 
@@ -104,7 +104,7 @@ impl Reason {
         Self::Local,
     ];
 
-    /// The name under which results list it.
+    /// Its name in results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Malformed => "malformed",
@@ -130,12 +130,12 @@ impl Reason {
     }
 }
 
-/// What became of an app's frames: `received + made = sent + ended + held`.
+/// The account of an app's frames: `received + made = sent + ended + held`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
-    /// Frames that came in.
+    /// Frames that arrived.
     pub received: u64,
-    /// Frames that the app wanted to make: copies, questions, answers.
+    /// Frames that the app made or tried to make: copies, ARP requests, replies.
     pub made: u64,
     /// Frames given to a port.
     pub sent: u64,

@@ -1,4 +1,4 @@
-//! The elements that every chain has: something that makes frames, counts them, ends them.
+//! The basic elements: a source, a counter, a sink.
 
 use crate::{Pull, Push};
 
@@ -11,7 +11,7 @@ pub struct Counter<N> {
 }
 
 impl<N> Counter<N> {
-    /// Counts what goes to `next`.
+    /// Counts the frames that go to `next`.
     pub fn new(next: N) -> Self {
         Self { frames: 0, bytes: 0, next }
     }
@@ -37,7 +37,7 @@ impl<F: AsRef<[u8]>, N: Push<F>> Push<F> for Counter<N> {
     }
 }
 
-/// The end of the way.
+/// A sink that drops frames.
 #[derive(Debug, Default)]
 pub struct Discard;
 
@@ -51,7 +51,7 @@ impl<F> Push<F> for Discard {
     }
 }
 
-/// Always has another copy of the same frame.
+/// A source of endless copies of one frame.
 #[derive(Clone, Debug)]
 pub struct InfiniteSource {
     frame: Vec<u8>,

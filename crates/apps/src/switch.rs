@@ -1,36 +1,35 @@
-//! The learning bridge (IEEE 802.1D, without spanning tree and without VLANs: tagged frames pass as they
-//! are).
+//! The learning bridge (IEEE 802.1D, without spanning tree and VLANs: tagged frames pass unchanged).
 
 use crate::{App, Ledger, Outputs, Reason};
 use foldhash::fast::RandomState;
 use kpps_frames::Mac;
 use std::collections::HashMap;
 
-/// How long a station is remembered after its last frame (IEEE 802.1D, 7.9.2).
+/// How long a station is kept after its last frame, in ns (IEEE 802.1D, 7.9.2).
 pub const AGE_NS: u64 = 300_000_000_000;
-/// The most stations that are remembered.
+/// The most stations in the table.
 pub const STATIONS: usize = 4096;
 
-/// Where a station was seen, and when.
+/// The port of a station, and the time of its last frame.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     port: usize,
     at_ns: u64,
 }
 
-/// Click's `EtherSwitch`: learns behind which port each station is, sends frames there, and floods those to
-/// groups and unknown stations.
+/// Click's `EtherSwitch`: learns the port of each station and sends frames there; floods frames to groups and
+/// unknown stations.
 ///
-/// A frame never leaves by the port it came in by. The sixteen reserved addresses 01:80:C2:00:00:0x end here,
-/// as on any bridge (IEEE 802.1D, 7.12.6). The table is bounded: when it is full and nobody in it has grown
-/// old, new stations are not learned, and frames to them are flooded.
+/// A frame never leaves by the port that it came from. Frames to the sixteen reserved addresses
+/// 01:80:C2:00:00:0x are dropped (IEEE 802.1D, 7.12.6). The table is bounded: when it is full of recent
+/// stations, new ones are not learned, and frames to them are flooded.
 #[derive(Debug)]
 pub struct EtherSwitch {
     ports: usize,
     age_ns: u64,
     most: usize,
     table: HashMap<[u8; 6], Seen, RandomState>,
-    /// Do not look for aged stations before this time.
+    /// The next search for aged stations, in ns.
     sweep_ns: u64,
     flooded: u64,
     unlearned: u64,
@@ -38,12 +37,12 @@ pub struct EtherSwitch {
 }
 
 impl EtherSwitch {
-    /// A bridge of so many ports that knows nobody.
+    /// A bridge of so many ports with an empty table.
     pub fn new(ports: usize) -> Self {
         Self::with_table(ports, STATIONS, AGE_NS)
     }
 
-    /// A bridge that remembers at most `most` stations for `age_ns`.
+    /// A bridge with a table of at most `most` stations, which age after `age_ns`.
     pub fn with_table(ports: usize, most: usize, age_ns: u64) -> Self {
         Self {
             ports,
@@ -57,7 +56,7 @@ impl EtherSwitch {
         }
     }
 
-    /// Stations remembered.
+    /// Stations in the table.
     pub fn stations(&self) -> usize {
         self.table.len()
     }
@@ -79,7 +78,7 @@ impl EtherSwitch {
         if self.table.len() >= self.most && now_ns >= self.sweep_ns {
             let age_ns = self.age_ns;
             self.table.retain(|_, seen| now_ns.saturating_sub(seen.at_ns) < age_ns);
-            // A table that stays full is not searched for every frame.
+            // A full table is not searched for every frame.
             self.sweep_ns = now_ns.saturating_add(age_ns / 64);
         }
         if self.table.len() < self.most {
@@ -116,7 +115,7 @@ impl EtherSwitch {
         }
     }
 
-    /// Copies to all other ports but the last, which gets the frame itself.
+    /// Sends copies to all other ports; the last one gets the frame itself.
     fn flood<F: AsRef<[u8]>>(&mut self, from: usize, frame: F, out: &mut impl Outputs<F>) -> Result<(), F> {
         let mut others = (0..self.ports).filter(|&port| port != from).peekable();
         while let Some(port) = others.next() {

@@ -132,19 +132,19 @@ departures! {
     }
     /// A frame that needs more descriptors than are free is dropped, and the counters of that do not clear.
     DROPPED_NOT_WAITING {
-        "a frame that needs more descriptors than are free is dropped; MPC and RNBC count it and do not clear",
+        "a frame that needs more descriptors than are free is dropped; MPC and RNBC do not clear",
         "QEMU has no FIFO for it, and keeps these counters as plain registers",
         "SDM 3.2.6, 13.7"
     }
     /// An empty receive ring drops frames late.
     MISSED_LATE {
-        "with an empty receive ring frames wait on the wire; when it is refilled, those beyond its size are dropped and counted",
+        "frames for an empty receive ring wait; when it is refilled, those beyond its size are dropped",
         "QEMU's network queues them, and delivers all of them at once",
         "SDM 13.7.5, 13.4.17"
     }
     /// No TCP segmentation.
     SEGMENTS_ARE_FRAGMENTS {
-        "a large send over IPv4 leaves as IP fragments of one TCP segment; over IPv6 cut up, but without fragment headers",
+        "a large send leaves as IP fragments of one TCP segment, over IPv6 without fragment headers",
         "QEMU up to 8.0 has no TCP segmentation for networks without offloads and cuts at the IP layer",
         "82574 data sheet 7.3.6"
     }

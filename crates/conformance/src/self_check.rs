@@ -51,7 +51,7 @@ impl Bench for FaultyBench {
     type Platform = OddPlace;
     type Source = BufferPool;
     fn device(&self) -> String {
-        "odd model".to_owned()
+        "faulty model".to_owned()
     }
     fn chip(&self) -> Chip {
         self.inner.chip()
@@ -97,7 +97,7 @@ fn sound(access: Access) -> Option<u32> {
     }
 }
 
-fn odd() -> FaultyBench {
+fn faulty() -> FaultyBench {
     FaultyBench {
         inner: ModelBench::new(Chip::I82545em).unwrap(),
         departures: &[],
@@ -125,7 +125,7 @@ fn failed(report: &Report) -> Vec<&str> {
 #[test]
 fn a_departure_that_is_gone_is_a_failure() {
     for departures in [departure::QEMU, departure::QEMU_E1000E_ON_A_HUB] {
-        let report = run_area(FaultyBench { departures, ..odd() }, "");
+        let report = run_area(FaultyBench { departures, ..faulty() }, "");
         assert!(failed(&report).len() >= departures.len(), "{report}");
         let departed = report.cases.iter().any(|c| matches!(c.outcome, Outcome::Departure { .. }));
         assert!(!departed, "{report}");
@@ -177,7 +177,7 @@ fn a_broken_card_is_detected() {
         }),
     ];
     for (area, fault) in faults {
-        let report = run_area(FaultyBench { fault, ..odd() }, area);
+        let report = run_area(FaultyBench { fault, ..faulty() }, area);
         assert!(!report.is_good(), "{area}: {report}");
     }
 }
@@ -192,6 +192,6 @@ fn a_bit_flipped_on_the_wire_is_detected() {
         }
         frame
     };
-    let report = run_area(FaultyBench { spoil, ..odd() }, "transmit: every size");
+    let report = run_area(FaultyBench { spoil, ..faulty() }, "transmit: every size");
     assert_eq!(failed(&report).len(), 2, "{report}");
 }

@@ -4,7 +4,7 @@
 pub mod ctrl {
     /// Full duplex.
     pub const FD: u32 = 1 << 0;
-    /// Link reset, fibre: 1 halts the link, the way back to 0 starts autonegotiation.
+    /// Link reset, fibre: 1 halts the link; clearing it starts autonegotiation.
     pub const LRST: u32 = 1 << 3;
     /// Auto-speed detection enable.
     pub const ASDE: u32 = 1 << 5;
@@ -233,7 +233,7 @@ pub mod rctl {
     /// Strip the FCS.
     pub const SECRC: u32 = 1 << 26;
 
-    /// The buffer size bits for receive buffers of `bytes`, if the chip knows that size.
+    /// The buffer size bits for receive buffers of `bytes` bytes, if there are any.
     pub const fn buffer_size(bytes: u32) -> Option<u32> {
         Some(match bytes {
             2048 => 0,
@@ -284,7 +284,9 @@ pub mod tctl {
 
 /// Receive delay timer (SDM 13.4.30).
 pub mod rdtr {
-    /// The delay in 1.024 µs.
+    /// The delay in 1.024 µs. The receive interrupt waits this long after the last packet, or after the first
+    /// on the 82542 and 82544 ([`DelayTimer`](crate::chip::DelayTimer)); at 0 it comes with each write-back
+    /// of a packet.
     pub const DELAY_MASK: u32 = 0xFFFF;
     /// Flush partial descriptor block: write back now and interrupt.
     pub const FPD: u32 = 1 << 31;
@@ -378,7 +380,7 @@ pub mod rxcw {
     pub const ANC: u32 = 1 << 31;
 }
 
-/// Values that flow control wants in its registers (SDM 13.4.8–10).
+/// Register values for flow control (SDM 13.4.8–10).
 pub mod flow {
     /// FCAL: 01:80:C2:00 in wire order.
     pub const ADDRESS_LOW: u32 = 0x00C2_8001;

@@ -1,4 +1,4 @@
-//! The chips: what each has and where it differs.
+//! The chips and their features.
 
 use crate::{Erratum, reg};
 use core::{fmt, str::FromStr};
@@ -12,13 +12,13 @@ pub enum Chip {
     I82543gc,
     /// 82544EI/GC: internal PHY or TBI, PCI-X, TCP segmentation.
     I82544,
-    /// 82540EM: conventional PCI, copper; interrupt throttling arrives.
+    /// 82540EM: conventional PCI, copper; the first with interrupt throttling.
     I82540em,
     /// 82545EM: PCI-X, copper or SerDes.
     I82545em,
     /// 82546EB: two (or, on a card with a bridge, four) 82545s (PRO/1000 MT dual and quad).
     I82546eb,
-    /// 82574L: PCI Express, copper; two queues each way with RSS, MSI-X, extended receive
+    /// 82574L: PCI Express, copper; two queues in each direction with RSS, MSI-X, extended receive
     /// descriptors, header split (Gigabit CT Desktop; QEMU's `e1000e`).
     I82574l,
 }
@@ -35,9 +35,9 @@ pub enum Media {
 /// When the receive delay timer (RDTR) starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DelayTimer {
-    /// Every received packet starts it anew (SDM 13.4.30).
+    /// Each packet restarts it (SDM 13.4.30).
     EachPacket,
-    /// The first packet after expiry starts it, later ones do not (SDM 3.2.8).
+    /// The first packet after expiry starts it; later ones do not (SDM 3.2.8).
     FirstPacket,
 }
 
@@ -67,7 +67,7 @@ use Chip::*;
 impl Chip {
     /// All chips.
     pub const ALL: [Self; 7] = [I82542, I82543gc, I82544, I82540em, I82545em, I82546eb, I82574l];
-    /// Those on PCI and PCI-X: the 8254x.
+    /// The chips on PCI and PCI-X: the 8254x.
     pub const PCI: [Self; 6] = [I82542, I82543gc, I82544, I82540em, I82545em, I82546eb];
 
     /// The name used in profiles and on the command line.
@@ -103,7 +103,7 @@ impl Chip {
         Self::ALL.into_iter().find(|chip| chip.device_ids().contains(&id))
     }
 
-    /// The medium of the card that the chip is best known on; STATUS.TBIMODE tells on a real one.
+    /// The medium of the chip's most common card; on a real one STATUS.TBIMODE shows it.
     pub const fn media(self) -> Media {
         match self {
             I82542 | I82543gc => Media::Fibre,
@@ -111,7 +111,7 @@ impl Chip {
         }
     }
 
-    /// Where this chip has the register with canonical offset `canonical` (see [`reg`]).
+    /// The chip's offset of the register with canonical offset `canonical` ([`reg`]).
     #[inline]
     pub const fn offset(self, canonical: u32) -> u32 {
         match self {
@@ -145,7 +145,7 @@ impl Chip {
     pub const fn has_late_eerd(self) -> bool {
         self.is_pci_express()
     }
-    /// The serial pins of EECD lead to a Microwire EEPROM (SDM 5.3). Later chips have SPI, or a flash.
+    /// EECD's serial pins are those of a Microwire EEPROM (SDM 5.3). Later chips have SPI, or a flash.
     pub const fn has_microwire(self) -> bool {
         !self.is_pci_express()
     }
@@ -177,7 +177,7 @@ impl Chip {
     pub const fn has_vlan(self) -> bool {
         !matches!(self, I82542)
     }
-    /// Can strip the FCS (RCTL.SECRC, SDM 13.4.22); the 82542 is taken not to.
+    /// Can strip the FCS (RCTL.SECRC, SDM 13.4.22); assumed not on the 82542.
     pub const fn has_fcs_strip(self) -> bool {
         !matches!(self, I82542)
     }
@@ -239,8 +239,8 @@ impl Chip {
             _ => DelayTimer::EachPacket,
         }
     }
-    /// TIPG for the smallest legal gap, as the public drivers have it. The manual agrees for the
-    /// 82544 on copper, says 6 for its IPGT on fibre and 10, 10, 10 for later chips (SDM 14.5).
+    /// TIPG for the smallest legal gap, as in the public drivers. The manual agrees for the 82544 on copper;
+    /// it has 6 for its IPGT on fibre, and 10, 10, 10 for later chips (SDM 14.5).
     pub const fn tipg(self, media: Media) -> Tipg {
         match (self, media) {
             (I82542, _) => Tipg { ipgt: 10, ipgr1: 2, ipgr2: 10 },
@@ -248,8 +248,8 @@ impl Chip {
             (_, Media::Copper) => Tipg { ipgt: 8, ipgr1: 8, ipgr2: 6 },
         }
     }
-    /// The gap in byte times between packets sent back to back at 1 Gb/s that `ipgt` gives,
-    /// taking the value in [`Chip::tipg`] to give the 12 of IEEE 802.3.
+    /// The gap between packets sent back to back at 1 Gb/s with this `ipgt`, in byte times, assuming that the
+    /// value of [`Chip::tipg`] gives the 12 of IEEE 802.3.
     pub const fn gap_bytes(self, media: Media, ipgt: u16) -> u32 {
         (12 + ipgt as u32).saturating_sub(self.tipg(media).ipgt as u32)
     }

@@ -1,7 +1,7 @@
 //! Descriptors (SDM 3.2.3, 3.3.3–3.3.7): 16 bytes, two little-endian 64-bit words.
 //!
-//! Each type packs into and unpacks from `[u64; 2]`; nothing is validated here. A descriptor
-//! that the device wrote may hold anything.
+//! Each type packs into and unpacks from `[u64; 2]`. Nothing is validated: a descriptor from the device may
+//! hold anything.
 
 pub mod extended;
 
@@ -22,7 +22,7 @@ pub mod rx_status {
     pub const TCPCS: u8 = 1 << 5;
     /// The IP checksum was calculated.
     pub const IPCS: u8 = 1 << 6;
-    /// Passed an inexact filter: look at the address.
+    /// Passed an inexact filter: check the address.
     pub const PIF: u8 = 1 << 7;
 }
 
@@ -46,12 +46,12 @@ pub mod rx_error {
     pub const FRAME: u8 = CE | SE | SEQ | CXE | RXE;
 }
 
-/// A receive descriptor as the driver gives it: the buffer, everything else 0.
+/// A receive descriptor from the driver: the buffer; everything else is 0.
 pub const fn rx_read(buffer: u64) -> [u64; 2] {
     [buffer, 0]
 }
 
-/// A receive descriptor as the device writes it back (SDM table 3-1).
+/// A receive descriptor written back by the device (SDM table 3-1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RxWriteback {
     /// Bytes written to this buffer.
@@ -324,7 +324,7 @@ pub enum Tx {
 }
 
 impl Tx {
-    /// Tells the format and takes the words apart; `Err` holds a reserved DTYP.
+    /// Detects the format and unpacks the words; `Err` has a reserved DTYP.
     #[inline]
     pub const fn unpack(words: [u64; 2]) -> Result<Self, u8> {
         if words[1] >> 24 & tx_cmd::DEXT as u64 == 0 {

@@ -20,7 +20,7 @@ pub const DEVICE_ID: u8 = 0x0D;
 pub const VENDOR_ID: u8 = 0x0E;
 /// Initialisation control word 2 (SDM 5.6.12).
 pub const INIT_CONTROL_2: u8 = 0x0F;
-/// The word that makes the check sum come out (SDM 5.6.35).
+/// The word that completes the checksum (SDM 5.6.35).
 pub const CHECKSUM: u8 = 0x3F;
 /// What words 00h–3Fh add up to (SDM 5.6.35).
 pub const SUM: u16 = 0xBABA;
@@ -32,12 +32,12 @@ pub const OPCODE_READ: u32 = 0b110;
 /// Bits in an opcode.
 pub const OPCODE_BITS: u32 = 3;
 
-/// Whether words 00h–3Fh add up to [`SUM`].
+/// Whether the sum of words 00h–3Fh is [`SUM`].
 pub const fn is_valid(words: &[u16; SUMMED_WORDS]) -> bool {
     sum(words) == SUM
 }
 
-/// The value for word 3Fh, whose present value is ignored.
+/// The value for word 3Fh; its present value is ignored.
 pub const fn checksum(words: &[u16; SUMMED_WORDS]) -> u16 {
     SUM.wrapping_sub(sum(words).wrapping_sub(words[CHECKSUM as usize]))
 }
@@ -59,7 +59,7 @@ pub const fn address(words: [u16; 3]) -> [u8; 6] {
     [a0, a1, b0, b1, c0, c1]
 }
 
-/// An image with this station address and a good check sum, all else 0 except the signature.
+/// An image with this station address and a good checksum; everything else is 0 except the signature.
 pub const fn image(address: [u8; 6]) -> [u16; SUMMED_WORDS] {
     let mut words = [0; SUMMED_WORDS];
     words[0] = u16::from_le_bytes([address[0], address[1]]);

@@ -1,8 +1,8 @@
-//! What chips get wrong, and what a driver does about it.
+//! Errata of the chips, and what a driver does about them.
 //!
-//! From the SDM where it says so, the 82543GC Specification Update, and the public Intel drivers.
+//! Sources: the SDM where named, the 82543GC Specification Update, and the public Intel drivers.
 
-/// A defect or restriction that a driver has to know.
+/// A defect or restriction that concerns a driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Erratum {
     /// The receiver must be reset (RCTL.RST) around changes of the filter tables on revision 2
@@ -11,7 +11,7 @@ pub enum Erratum {
     /// TXDCTL.WTHRESH other than 0 corrupts transmit write-backs (82543GC Specification Update).
     TransmitWriteBackThreshold,
     /// RDTR counts from the last receive and can lock up (82543GC Specification Update, 37):
-    /// leave RDTR 0, or be ready to find packets without an interrupt.
+    /// leave RDTR 0, or expect packets without an interrupt.
     ReceiveDelayLockUp,
     /// TCP segmentation does not work: do not use it.
     NoSegmentation,
@@ -36,7 +36,7 @@ pub enum Erratum {
     /// TCP segmentation: the last 4 bytes of the last buffer need a descriptor of their own, or
     /// the transmitter may hang ("sentinel"); a buffer is at most four segments long.
     SegmentationSentinel,
-    /// Frames below 60 bytes (without FCS) must be padded by software: TCTL.PSP is not dependable.
+    /// Frames below 60 bytes (without FCS) must be padded by software: TCTL.PSP is unreliable.
     PadInSoftware,
     /// Unreliable PCI Express completions, above all with ASPM on, end in transmit time-outs: set
     /// GCR bit 22 and GCR2 bit 0 (public Linux driver e1000e, after the 82574 Specification Update).
@@ -49,7 +49,7 @@ pub enum Erratum {
     /// before it is first enabled (public Linux driver e1000e, flag NO_DISABLE_RX of the 82574).
     ReceiverStaysEnabled,
     /// The PHY can stall: its receive error counter and the idle error count of MII register 10
-    /// both stand at their ends. Only a reset of the PHY helps (public Linux driver e1000e, flag
+    /// both stand at their ends. Only a reset of the PHY ends it (public Linux driver e1000e, flag
     /// CHECK_PHY_HANG of the 82574).
     PhyStall,
 }

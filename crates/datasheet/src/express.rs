@@ -1,5 +1,5 @@
-//! The bits of registers that came with PCI Express, as the 82574 has them (its data sheet,
-//! chapter 10, and the public drivers). Values are masks unless they say *shift*.
+//! The register bits that came with PCI Express, on the 82574 (its data sheet, chapter 10, and the public
+//! drivers). Values are masks unless they say *shift*.
 
 /// Causes of queues, with MSI-X: ICR, ICS, IMS, IMC and EIAC (82574 data sheet 10.2.4.1).
 pub mod cause {
@@ -15,7 +15,7 @@ pub mod cause {
     pub const TXQ0: u32 = 1 << 22;
     /// Transmit queue 1 was written back.
     pub const TXQ1: u32 = 1 << 23;
-    /// Any cause that is no queue's: LSC, RXO, RXDMT0, MDAC …
+    /// Any cause that belongs to no queue: LSC, RXO, RXDMT0, MDAC …
     pub const OTHER: u32 = 1 << 24;
     /// An interrupt is asserted; ICR only.
     pub const ASSERTED: u32 = 1 << 31;
@@ -32,7 +32,7 @@ pub mod cause {
 
 /// Device Control (beside [`ctrl`](crate::bit::ctrl)).
 pub mod ctrl {
-    /// No new requests as bus master; STATUS tells when those under way have ended.
+    /// No new requests as bus master; STATUS shows when pending ones have ended.
     pub const MASTER_DISABLE: u32 = 1 << 2;
     /// Reserved bit that must be 0 (public drivers: cleared on 82573 and 82574).
     pub const CLEAR_29: u32 = 1 << 29;
@@ -40,7 +40,7 @@ pub mod ctrl {
 
 /// Device Status (beside [`status`](crate::bit::status)).
 pub mod status {
-    /// Requests as bus master are under way or allowed.
+    /// Requests as bus master are pending or allowed.
     pub const MASTER_ENABLE: u32 = 1 << 19;
 }
 

@@ -1,13 +1,12 @@
-//! Instructions a packet costs the driver: `cargo bench -p kpps-driver`.
+//! The driver's instructions per packet: `cargo bench -p kpps-driver`.
 //!
-//! The device is flat memory: "it" marks descriptors done with one store each, and its registers
-//! are plain variables. The program runs itself under callgrind four times for each number: N and
-//! 2N bursts, with the driver and without it. The difference of N and 2N leaves only the loop; the
-//! difference of with and without takes away the loop itself, the device's stores, and the stack
-//! of free buffers from which frames to send are taken. What remains is the driver.
+//! The device is flat memory: it marks a descriptor done with one store, and its registers are plain
+//! variables. For each number the program runs itself under callgrind four times: N and 2N bursts, with and
+//! without the driver. The difference of N and 2N is the loop alone. The difference of with and without
+//! removes the loop itself, the device's stores, and the stack of free buffers. The rest is the driver.
 //!
-//! Exits with failure when a packet costs more than [`LIMIT`] instructions at the largest burst, or
-//! when valgrind is missing. Without `--bench` (as `cargo test` calls it) it only runs the loops once.
+//! It fails when a packet costs more than [`LIMIT`] instructions at the largest burst, or without valgrind.
+//! Without `--bench` (as `cargo test` calls it) it only runs each loop once.
 
 use kpps_datasheet::{Chip, bit, desc, reg};
 use kpps_driver::{Config, Device, Fragment, config::*, probe};
@@ -22,7 +21,7 @@ use std::{
 
 const BURSTS: [u64; 3] = [1, 8, 32];
 const DIRECTIONS: [&str; 4] = ["receive", "transmit", "send_burst", "send_again"];
-/// What a packet may cost at burst 32, each way.
+/// The most instructions per packet at burst 32, in each direction.
 const LIMIT: f64 = 60.0;
 /// Packets in the shorter of the two runs.
 const PACKETS: u64 = 20_000;
@@ -39,7 +38,7 @@ struct Flat {
 
 impl Registers for Flat {
     fn read(&self, offset: u32) -> u32 {
-        // A fibre link that is up.
+        // The fibre link is up.
         if offset == reg::STATUS { bit::status::TBIMODE | bit::status::LU | bit::status::FD } else { 0 }
     }
     #[inline]
@@ -77,7 +76,7 @@ impl Platform for Flat {
     fn wait_ns(&self, _: u64) {}
 }
 
-/// A buffer is its address, and one that nobody looks into.
+/// A buffer is only an address.
 struct Buf(u64);
 
 impl Buffer for Buf {
@@ -97,8 +96,8 @@ impl Buffer for Buf {
     }
 }
 
-/// Free buffers. A type of its own for each direction, so that the driver is compiled for each
-/// alone, as in a program that does only one thing.
+/// Free buffers. Each direction has its own type, so that the driver is compiled for each alone, as in a
+/// program with only one direction.
 #[derive(Clone)]
 struct Stack<const DIRECTION: usize>(Rc<RefCell<Vec<Buf>>>);
 
@@ -149,7 +148,7 @@ fn receive(device_: &mut Device<Flat, Stack<0>>, ring: Words, bursts: u64, burst
     black_box(bytes);
 }
 
-/// Direction 1: each frame by itself; 2: all of a burst at once; 3: from the buffers of those before.
+/// Direction 1: `send` for each frame; 2: `send_burst`; 3: `send_again`.
 #[inline(never)]
 fn transmit<const DIRECTION: usize>(
     device_: &mut Device<Flat, Stack<DIRECTION>>,
@@ -180,7 +179,7 @@ fn transmit<const DIRECTION: usize>(
         }
         device(ring, &mut head, burst, desc::TX_DD);
         if driver && DIRECTION == 3 {
-            // Taken back by sending again.
+            // `send_again` reclaims buffers.
         } else if driver {
             assert_eq!(device_.tx.reclaim(burst as usize) as u64, burst);
         } else {
@@ -250,7 +249,7 @@ fn count(direction: &str, burst: u64, bursts: u64, driver: bool) -> Result<u64, 
     }
 }
 
-/// Instructions a packet costs the driver.
+/// The driver's instructions per packet.
 fn measure(direction: &str, burst: u64) -> Result<f64, String> {
     let bursts = PACKETS / burst;
     let slope = |driver| -> Result<f64, String> {
@@ -262,7 +261,7 @@ fn measure(direction: &str, burst: u64) -> Result<f64, String> {
 }
 
 fn table() -> Result<bool, String> {
-    println!("instructions a packet costs the driver (callgrind; fake device and loop subtracted)\n");
+    println!("instructions of the driver per packet (callgrind; fake device and loop subtracted)\n");
     println!("{:<11}{}", "burst", BURSTS.map(|b| format!("{b:>8}")).concat());
     let mut good = true;
     for direction in DIRECTIONS {

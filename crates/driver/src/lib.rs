@@ -19,7 +19,8 @@
 //! has no `unsafe`.
 //!
 //! ```
-//! use kpps_conformance::{Bench, ModelBench}; // A modelled card with a cable. For a real one: `kpps_ports::Card`.
+//! // A modelled card with a cable. `kpps_ports::Card` is a real one.
+//! use kpps_conformance::{Bench, ModelBench};
 //! use kpps_driver::{Chip, Config, probe};
 //!
 //! let mut bench = ModelBench::new(Chip::I82540em)?;

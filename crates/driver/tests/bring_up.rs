@@ -76,7 +76,7 @@ fn moderation_and_thresholds_are_written() {
     assert_eq!((value(reg::RXDCTL), value(reg::TXDCTL)), (0x0104_0820, 0x0101_0000));
     dev.control.set_itr(Itr::Off).unwrap();
     assert_eq!(value(reg::ITR), 0);
-    // Erratum: no write-back threshold on the 82543.
+    // Erratum: the 82543 gets no write-back threshold.
     let nic = Nic::new(Chip::I82543gc);
     let config = Config { tx_thresholds: Some(Thresholds { pthresh: 8, hthresh: 0, wthresh: 1 }), ..small() };
     let _dev = start(&nic, &counts, config, &pool);
@@ -84,7 +84,7 @@ fn moderation_and_thresholds_are_written() {
 }
 
 #[test]
-fn rings_respect_64_kib_where_they_must() {
+fn rings_do_not_cross_64_kib_on_chips_with_that_erratum() {
     for chip in Chip::ALL {
         let (nic, counts, pool) = (Nic::new(chip), Counts::new(), Pool::new(40, 2048));
         let _dev = start(&nic, &counts, small(), &pool);
@@ -94,7 +94,7 @@ fn rings_respect_64_kib_where_they_must() {
 }
 
 #[test]
-fn a_device_that_is_gone_or_stuck_is_told() {
+fn a_vanished_or_stuck_device_is_an_error() {
     let (counts, pool) = (Counts::new(), Pool::new(40, 2048));
     let nic = Nic::new(Chip::I82540em);
     nic.gone.set(true);
@@ -111,7 +111,7 @@ fn a_device_that_is_gone_or_stuck_is_told() {
     assert_eq!(dev.control.update_stats().err(), Some(Error::Gone));
     assert_eq!(dev.reset(), Err(Error::Gone));
     nic.gone.set(false);
-    assert_eq!(dev.reset(), Ok(()), "and can come back");
+    assert_eq!(dev.reset(), Ok(()), "a reset recovers it");
     assert_eq!(nic.rx_owned(), 15);
     drop(dev);
     assert_eq!(pool.available(), 40);
@@ -174,7 +174,7 @@ fn fibre_link_is_forced_when_the_partner_does_not_negotiate_and_released_when_it
     assert_ne!(nic.get(reg::TXCW) & bit::txcw::ANE, 0);
     nic.set(reg::STATUS, nic.get(reg::STATUS) & !bit::status::LU);
     assert!(!dev.control.update_link().unwrap().up);
-    assert_eq!(nic.get(reg::CTRL) & bit::ctrl::SLU, 0, "one more chance");
+    assert_eq!(nic.get(reg::CTRL) & bit::ctrl::SLU, 0, "it waits once more");
     dev.control.update_link().unwrap();
     assert_ne!(nic.get(reg::CTRL) & bit::ctrl::SLU, 0);
     assert_eq!(nic.get(reg::TXCW) & bit::txcw::ANE, 0);
@@ -208,7 +208,7 @@ fn filters() {
     dev.reset().unwrap();
     assert_eq!(nic.get(reg::vfta(127)), 1 << 31, "filters survive a reset");
     assert_eq!(nic.get(reg::mta(94)), 1 << 9);
-    // The 82542 has none for VLANs.
+    // The 82542 has no VLAN filter.
     let nic = Nic::new(Chip::I82542);
     let mut dev = start(&nic, &counts, small(), &pool);
     assert_eq!(dev.control.set_vlans(Some(&[1])), Err(Error::Unsupported));
@@ -225,7 +225,7 @@ fn statistics_add_up() {
         nic.set(stat::GORC, 5);
         nic.set(stat::GORC + 4, 1);
         let stats = dev.control.update_stats().unwrap();
-        assert_eq!(stats.missed(), 7 * round, "what was there before the start does not count");
+        assert_eq!(stats.missed(), 7 * round, "counts from before the start are dropped");
         assert_eq!(stats.get(stat::GORC), ((1 << 32) + 5) * round);
     }
 }
@@ -250,7 +250,7 @@ fn loopback() {
 }
 
 #[test]
-fn the_watchdog_tells_a_hang_and_a_reset_mends_it() {
+fn the_watchdog_detects_a_hang_and_a_reset_ends_it() {
     const SECOND: u64 = 1_000_000_000;
     let (nic, counts, pool) = (Nic::new(Chip::I82540em), Counts::new(), Pool::new(40, 2048));
     let mut dev = start(&nic, &counts, small(), &pool);
@@ -259,7 +259,7 @@ fn the_watchdog_tells_a_hang_and_a_reset_mends_it() {
     assert_eq!(look(&mut dev, 9), Health::Well, "an idle device does not hang");
     let buffer = dev.tx.source_mut_take();
     dev.tx.send(buffer, 60).unwrap();
-    assert_eq!(look(&mut dev, 10), Health::Well, "nothing was told");
+    assert_eq!(look(&mut dev, 10), Health::Well, "the device has no frame");
     dev.tx.flush();
     assert_eq!(look(&mut dev, 12), Health::Well);
     nic.set(reg::STATUS, nic.get(reg::STATUS) | bit::status::TXOFF);
@@ -274,7 +274,7 @@ fn the_watchdog_tells_a_hang_and_a_reset_mends_it() {
     dev.tx.flush();
     assert_eq!(look(&mut dev, 20), Health::Well);
     assert_eq!(nic.transmit(9), 1);
-    assert_eq!(look(&mut dev, 99), Health::Well, "done, if not yet reclaimed");
+    assert_eq!(look(&mut dev, 99), Health::Well, "sent, but not yet reclaimed");
     assert_eq!(dev.tx.reclaim(9), 1);
     nic.set(reg::STATUS, 0);
     assert_eq!(look(&mut dev, 100), Health::LinkDown);
@@ -283,7 +283,7 @@ fn the_watchdog_tells_a_hang_and_a_reset_mends_it() {
 }
 
 #[test]
-fn a_receiver_that_is_off_is_told_and_a_reset_mends_it() {
+fn a_receiver_that_is_off_is_detected_and_a_reset_ends_it() {
     let (nic, counts, pool) = (Nic::new(Chip::I82540em), Counts::new(), Pool::new(40, 2048));
     let mut dev = start(&nic, &counts, small(), &pool);
     assert_eq!(dev.control.has_lost_receiver(), Ok(false));
@@ -296,7 +296,7 @@ fn a_receiver_that_is_off_is_told_and_a_reset_mends_it() {
         assert_eq!(nic.rx_owned(), 15);
     }
     dev.control.stop();
-    assert_eq!(dev.control.has_lost_receiver(), Ok(false), "it is off because it was told to");
+    assert_eq!(dev.control.has_lost_receiver(), Ok(false), "the driver turned it off");
     dev.reset().unwrap();
     nic.gone.set(true);
     assert_eq!(dev.control.has_lost_receiver(), Err(Error::Gone));

@@ -8,7 +8,7 @@ use kpps_datasheet::Chip;
 use kpps_driver::{Config, config::*};
 use kpps_platform::{Buffer, BufferSource, wrap::Counts};
 
-/// Buffers each of whose bytes is its number.
+/// Buffers filled with their numbers.
 fn numbered(count: u32) -> Pool {
     let pool = Pool::new(count, 2048);
     let all: Vec<_> = std::iter::from_fn(|| pool.clone().take()).collect();
@@ -43,9 +43,9 @@ fn small_frames_are_copied_and_their_buffers_stay_in_the_ring() {
                 assert!(*whole && *bytes == length);
                 let own = buffer.id as u8;
                 let frame = &buffer.bytes()[..usize::from(length)];
-                assert!(frame.iter().all(|byte| *byte == frame[0]), "the whole frame");
+                assert!(frame.iter().all(|byte| *byte == frame[0]), "the whole frame is copied");
                 assert_eq!(frame[0] != own, length <= 128, "{length} bytes");
-                assert_eq!(buffer.bytes()[usize::from(length)], own, "and no more");
+                assert_eq!(buffer.bytes()[usize::from(length)], own, "nothing more is copied");
             }
             for (buffer, ..) in kept {
                 pool.clone().give(buffer);
@@ -57,7 +57,7 @@ fn small_frames_are_copied_and_their_buffers_stay_in_the_ring() {
 }
 
 #[test]
-fn without_a_small_buffer_a_frame_comes_in_its_own() {
+fn without_a_small_buffer_a_frame_is_not_copied() {
     let (nic, counts, pool) = (Nic::new(Chip::I82540em), Counts::new(), numbered(17));
     let mut dev = start(&nic, &counts, Config { rx_copybreak_bytes: 128, ..small() }, &pool);
     let mut own = Vec::new();
@@ -77,7 +77,7 @@ fn without_a_small_buffer_a_frame_comes_in_its_own() {
 }
 
 #[test]
-fn returned_copies_go_back_to_where_they_came_from() {
+fn returned_copies_go_back_to_the_source() {
     let (nic, counts, pool) = (Nic::new(Chip::I82540em), Counts::new(), numbered(17));
     let mut dev = start(&nic, &counts, Config { rx_copybreak_bytes: 128, ..small() }, &pool);
     for _ in 0..100 {

@@ -18,7 +18,7 @@ use kpps_driver::{
 use kpps_platform::{BufferSource, DmaMemory, DmaSpec, OutOfMemory, Platform, wrap::Counts};
 use std::{rc::Rc, sync::atomic::Ordering::Relaxed};
 
-/// A place with MSI-X vectors.
+/// A platform with MSI-X vectors.
 #[derive(Clone)]
 struct Many<'a>(Place<'a>, u8);
 
@@ -67,7 +67,7 @@ fn both_pairs_are_set_up() {
         assert_ne!(of(reg::RDBAL), 0);
         assert_ne!(of(reg::TARC0) & kpps_datasheet::express::tarc::ENABLE, 0);
     }
-    assert_eq!(nic.get(reg::RDBAL + 0x100), 0x30_0000, "rings of their own");
+    assert_eq!(nic.get(reg::RDBAL + 0x100), 0x30_0000, "their own rings");
     assert_eq!(nic.get(reg::MRQC) & mrqc::RSS, mrqc::RSS);
     assert_eq!(nic.get(reg::RSSRK), 0xda56_5a6d);
     assert_eq!((nic.get(reg::RETA), nic.get(reg::RETA + 124)), (0x8000_8000, 0x8000_8000));
@@ -122,7 +122,7 @@ fn a_burst_on_either_pair_costs_one_write_and_no_read() {
 }
 
 #[test]
-fn what_the_chip_cannot_do_is_refused() {
+fn unsupported_configurations_are_refused() {
     let (counts, pool) = (Counts::new(), Pool::new(64, 2048));
     let refused = |chip, config| {
         let error = open(&Nic::new(chip), &counts, 0, config, &pool).err();
@@ -134,14 +134,14 @@ fn what_the_chip_cannot_do_is_refused() {
     refused(Chip::I82574l, Config { rx_format: RxFormat::Split { header_bytes: 100 }, ..small() });
     let split = RxFormat::Split { header_bytes: 128 };
     refused(Chip::I82574l, Config { rx_format: split, rx_buffer_bytes: 512, ..small() });
-    // Elsewhere it stays off, as any other feature does.
+    // On other chips it stays off, as any other feature.
     open(&Nic::new(Chip::I82540em), &counts, 0, Config { rx_format: split, ..small() }, &pool).unwrap();
     assert_eq!(try_start(&Nic::new(Chip::I82574l), &counts, two(), &pool).err(), {
-        Some(Error::Config("queues: several are for probe_queues"))
+        Some(Error::Config("queues: more than one needs probe_queues"))
     });
 }
 
-/// Header, data, what is kept, and what a device may say that is not so.
+/// Header and data parts, kept parts, and invalid lengths from the device.
 #[test]
 fn split_headers() {
     let (nic, counts, pool) = (Nic::new(Chip::I82574l), Counts::new(), Pool::new(64, 2048));
@@ -160,7 +160,7 @@ fn split_headers() {
     let reads = counts.reads();
     let mut slot = 0;
     let mut kept = Vec::new();
-    // (header bytes, data bytes, end), the parts expected, and which of them are kept.
+    // (header bytes, data bytes, end), the expected parts, and which of them are kept.
     type Case = (&'static [(u16, [u16; 3], u32)], &'static [(u16, bool, bool, bool, bool)], bool);
     let cases: [Case; 7] = [
         (&[(54, [6, 0, 0], 2)], &[(54, true, true, false, false), (6, false, false, true, false)], false),
@@ -174,7 +174,7 @@ fn split_headers() {
             ],
             true,
         ),
-        // A header longer than its buffer, data in buffers that are not there, nothing at all.
+        // A header longer than its buffer, data in missing buffers, no bytes at all.
         (&[(129, [0, 0, 0], 2)], &[], false),
         (&[(54, [60, 1, 0], 2)], &[], false),
         (&[(0, [0, 0, 0], 2)], &[], false),

@@ -43,7 +43,7 @@ fn send(dev: &mut Dev<'_>, pool: &Pool, lengths: &[u16], meta: &TxMeta) -> Resul
     })
 }
 
-/// What the device sees: data lengths with '.' at the end of a frame, contexts as "C".
+/// The descriptors that the device sees: data lengths, "." at the end of a frame, "C" for a context.
 fn picture(nic: &Rc<Nic>) -> String {
     nic.transmit(u32::MAX);
     let mut out = Vec::new();
@@ -85,13 +85,13 @@ fn a_context_is_sent_once_and_again_only_when_it_changes() {
     assert!(matches!(sent[5], Tx::Context(_)));
     assert!(matches!(sent[6], Tx::Data(TxData { popts: popts::TXSM, .. })));
     assert_eq!((sent.len(), dev.tx.counters().contexts), (7, 2));
-    // A frame that is taken back takes its context back.
+    // Undoing a frame undoes its context.
     dev.tx.reclaim(99);
     assert_eq!(send(&mut dev, &pool, &[100, 5000], &checksums()), Err(Refusal::Invalid));
     send(&mut dev, &pool, &[100], &tcp).unwrap();
     dev.tx.flush();
     assert_eq!(picture(&nic), "100.");
-    // After a reset the device has none.
+    // After a reset the device holds no context.
     dev.reset().unwrap();
     send(&mut dev, &pool, &[100], &tcp).unwrap();
     dev.tx.flush();
@@ -99,7 +99,7 @@ fn a_context_is_sent_once_and_again_only_when_it_changes() {
 }
 
 #[test]
-fn chips_refuse_what_they_cannot() {
+fn unsupported_offloads_are_refused() {
     let (counts, vlan) = (Counts::new(), TxMeta { vlan: Some(5), ..TxMeta::default() });
     for (chip, config_vlan, can) in [
         (Chip::I82542, true, [false, false, false]),
@@ -153,7 +153,7 @@ fn segmentation_with_its_sentinel_and_four_segment_limit() {
     assert_eq!(lengths, [(54, false), (5840, false), (4156, false), (4, true)]);
     assert_eq!(dev.tx.reclaim(99), 2, "two buffers in five descriptors");
     assert_eq!(dev.tx.pending(), 0);
-    // Each has its own context: the payload length is in it.
+    // Each frame has its own context, because that holds the payload length.
     send(&mut dev, &pool, &[1054], &segment(1000, 500)).unwrap();
     dev.tx.flush();
     assert_eq!(picture(&nic), "C 1050 4.");
@@ -171,7 +171,7 @@ fn segmentation_with_its_sentinel_and_four_segment_limit() {
 }
 
 #[test]
-fn no_descriptor_crosses_64_kib_where_it_must_not() {
+fn no_descriptor_crosses_64_kib_on_chips_with_that_erratum() {
     let counts = Counts::new();
     let pool = |bus| Pool::at(bus, 0x2_0000, 60, 4096);
     let run = |chip, bus, lengths: &[u16]| {
@@ -184,7 +184,7 @@ fn no_descriptor_crosses_64_kib_where_it_must_not() {
         }
         dev.tx.flush();
         let picture = picture(&nic);
-        // They go to the queue's source, which knows nothing of them: take them out instead.
+        // The queue's source does not know these buffers: take them out instead.
         dev.tx.reclaim_with(99, |b| pool.clone().give(b));
         assert_eq!(pool.available(), 60);
         picture
@@ -213,7 +213,7 @@ fn pcix_limits() {
     };
     assert_eq!(run(Chip::I82546eb, true, 0x1_0000, &[3000, 3000]), "2015 985 3000.");
     assert_eq!(run(Chip::I82546eb, false, 0x1_0000, &[3000, 3000]), "3000 3000.");
-    // 82544: the last byte of no piece but a short one may lie in an even dword.
+    // 82544: only a short piece may end in an even dword.
     assert_eq!(run(Chip::I82544, true, 0x1_0000, &[68]), "64 4.");
     assert_eq!(run(Chip::I82544, true, 0x1_0000, &[64]), "64.");
     assert_eq!(run(Chip::I82544, false, 0x1_0000, &[68]), "68.");

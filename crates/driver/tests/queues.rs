@@ -1,5 +1,4 @@
-//! Rings under random bursts and random devices: nothing panics, no buffer is lost or doubled,
-//! registers are left alone.
+//! Rings under random bursts and random devices: no panic, no buffer lost or duplicated, no register read.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -62,7 +61,7 @@ fn bursts_cost(chip: Chip, rx_format: RxFormat) {
     assert_eq!(dev.tx.reclaim(32), 0);
     assert_eq!(counts.writes(), before, "empty bursts");
     assert_eq!((pool.takes.get(), pool.available()), (takes, 0), "recycling takes no buffer");
-    // Transmit what is received, keeping the buffers.
+    // Forward received frames in their buffers.
     for burst in [1, 8, 32] {
         for _ in 0..burst {
             assert!(nic.receive_frame(60));
@@ -97,7 +96,7 @@ fn stock_refill_writes_the_tail_for_each_frame_and_groups_for_each_group() {
             assert_eq!(counts.writes() - before, doorbells, "{group} {when:?}");
             dev.rx.flush();
             assert_eq!(nic.rx_owned(), 15);
-            assert_eq!(nic.get(reg::RDT), 11, "the last filled");
+            assert_eq!(nic.get(reg::RDT), 11, "the last filled slot");
         }
     }
 }
@@ -113,7 +112,7 @@ fn each_examined_descriptor_is_announced_once() {
     dev.rx.receive(5, |r| Some(r.buffer));
     assert_eq!(nic.examined.get(), 5);
     dev.rx.receive(5, |r| Some(r.buffer));
-    assert_eq!(nic.examined.get(), 6, "an empty poll looks at one");
+    assert_eq!(nic.examined.get(), 6, "an empty poll examines one descriptor");
     let mut source = pool.clone();
     dev.tx.set_polled(true);
     for _ in 0..9 {
@@ -146,7 +145,7 @@ fn a_starved_ring_recovers() {
         );
         assert!(dev.rx.counters().no_buffer > 0);
         assert_eq!(dev.rx.empty_slots(), 15);
-        assert_eq!(nic.rx_owned(), 1, "even the one that was held back works now");
+        assert_eq!(nic.rx_owned(), 1, "the slot that was held back works now");
         assert!(nic.receive_frame(60));
         dev.rx.receive(99, |r| {
             kept.push(r.buffer);
@@ -165,7 +164,7 @@ fn a_starved_ring_recovers() {
 }
 
 #[test]
-fn buffers_are_shown_to_the_device_each_time_they_go_to_it() {
+fn buffers_are_synchronised_each_time_they_go_to_the_device() {
     for (buffers, refill) in policies() {
         let (nic, counts, pool) = (Nic::new(Chip::I82540em), Counts::new(), Pool::new(64, 2048));
         let mut dev = start(&nic, &counts, with(buffers, refill), &pool);
@@ -202,7 +201,7 @@ fn writeback(length: u16, status: u8, errors: u8) -> RxWriteback {
 const EOP: u8 = rx_status::EOP;
 
 #[test]
-fn what_the_device_says_about_a_frame() {
+fn status_errors_and_tag_of_a_frame() {
     let (nic, counts, pool) = (Nic::new(Chip::I82544), Counts::new(), Pool::new(40, 2048));
     let mut dev = start(&nic, &counts, small(), &pool);
     let verdicts = [
@@ -232,7 +231,7 @@ fn what_the_device_says_about_a_frame() {
 
 #[test]
 fn long_frames_and_software_fcs() {
-    // (chip, strip, lengths of the descriptors, bytes seen, FCS bytes in the last part but one)
+    // (chip, strip, lengths of the descriptors, bytes passed on, FCS bytes in the part before the last)
     type Case = (Chip, bool, &'static [u16], &'static [u16], u8);
     let cases: [Case; 6] = [
         (Chip::I82546eb, true, &[2048, 2048, 904], &[2048, 2048, 904], 0),
@@ -287,14 +286,14 @@ fn bad_frames_are_counted_and_their_rest_is_skipped() {
         run(&[(2048, 0, 0), (60, EOP, rx_error::RXE), (60, EOP, 0)]),
         (vec![start, aborted, good], 3, 2, 2)
     );
-    // A frame that does not end, or not in time.
+    // A frame without an end, or longer than allowed.
     let endless = [(2048, 0, 0), (2048, 0, 0), (2048, 0, 0), (2048, 0, 0), (2048, EOP, 0), (60, EOP, 0)];
     let middle = (2048, false, false, false);
     assert_eq!(run(&endless), (vec![start, middle, aborted, good], 4, 2, 3));
 }
 
 #[test]
-fn full_and_invalid_are_refused_with_everything_given_back() {
+fn refused_frames_return_their_buffers() {
     let (nic, counts, pool) = (Nic::new(Chip::I82540em), Counts::new(), Pool::new(64, 2048));
     let mut dev = start(&nic, &counts, small(), &pool);
     let mut source = pool.clone();
@@ -316,11 +315,11 @@ fn full_and_invalid_are_refused_with_everything_given_back() {
     assert_eq!((refused.reason, refused.frame.len()), (Refusal::Full, 2));
     refused.frame.for_each(|f| source.give(f.buffer));
     dev.tx.flush();
-    assert_eq!(nic.transmit(99), 15, "a full ring does not look empty");
+    assert_eq!(nic.transmit(99), 15, "a full ring does not count as empty");
     assert_eq!(dev.tx.reclaim(7), 7);
     assert_eq!(dev.tx.reclaim(99), 8);
     assert_eq!(pool.available(), available);
-    // The third fragment is too long: what was drawn goes to the source, the rest comes back.
+    // The third fragment is too long: drawn fragments go to the source, the rest is returned.
     let lengths = [60, 60, 5000, 60];
     let frame: Vec<_> =
         lengths.iter().map(|&bytes| Fragment { buffer: source.take().unwrap(), bytes }).collect();
@@ -330,7 +329,7 @@ fn full_and_invalid_are_refused_with_everything_given_back() {
     assert_eq!((pool.available(), dev.tx.pending()), (available, 0));
     let before = counts.writes();
     dev.tx.flush();
-    assert_eq!(counts.writes(), before, "nothing to tell");
+    assert_eq!(counts.writes(), before, "there is no new frame");
     let none: Vec<Fragment<Buf>> = Vec::new();
     assert_eq!(dev.tx.enqueue(none.into_iter(), &TxMeta::default()).unwrap_err().reason, Refusal::Invalid);
 }
@@ -417,9 +416,9 @@ fn reports_and_delays_as_configured() {
     assert_eq!(run(4, Delay::Always, false, true), "dddddddddd");
 }
 
-/// What the device sees is the same either way, whatever is between the usual frames.
+/// The device sees the same descriptors from `send_burst` and `send`, for any mix of frames.
 #[test]
-fn a_burst_is_taken_as_frames_one_by_one_are() {
+fn a_burst_equals_single_frames() {
     let lengths = |n: usize| (0..n).map(|i| if i % 11 == 5 { 20 } else { 60 + i as u16 }).collect::<Vec<_>>();
     for chip in [Chip::I82540em, Chip::I82546eb] {
         for report_every in [1, 3, 8] {
@@ -458,7 +457,7 @@ fn a_burst_is_taken_as_frames_one_by_one_are() {
             let same = |sent: &[desc::Tx]| {
                 sent.iter()
                     .map(|d| match *d {
-                        // Which buffer it is does not matter.
+                        // The choice of buffer does not matter.
                         desc::Tx::Legacy(d) => desc::TxLegacy { buffer: 0, ..d },
                         _ => panic!("{d:?}"),
                     })
@@ -469,7 +468,7 @@ fn a_burst_is_taken_as_frames_one_by_one_are() {
     }
 }
 
-/// Frames in buffers of frames that are sent: each goes out once and whole, mixed with others in any way, and
+/// Frames in reused buffers of sent frames, mixed with others in any way: each is sent once and complete, and
 /// no buffer is lost.
 #[test]
 fn buffers_are_sent_from_again() {
@@ -480,7 +479,7 @@ fn buffers_are_sent_from_again() {
             let mut dev = start(&nic, &counts, Config { completion, ..small() }, &pool);
             let (mut next, mut again) = (0u16, 0);
             for round in 0..200usize {
-                // Lengths count up, so that order and number can be told from them.
+                // Lengths count up and so show order and number.
                 let length = |next: &mut u16| {
                     *next += 1;
                     60 + *next % 1000
@@ -527,7 +526,7 @@ fn buffers_are_sent_from_again() {
                 "{chip} {report_every}"
             );
             assert_eq!(u64::from(next), dev.tx.counters().frames);
-            // The others may have to split a frame, which is not worth another path.
+            // Other chips may have to split a frame; they have no such path.
             assert_eq!(again > 100, chip != Chip::I82546eb, "{chip}: {again} buffers were sent from again");
             drop(dev);
             assert_eq!(pool.available(), 64);
@@ -547,7 +546,7 @@ fn a_buffer_that_cannot_be_sent_from_again_goes_to_the_source() {
     nic.transmit(99);
     let mut lengths = [60, 59].into_iter();
     assert_eq!(dev.tx.send_again(9, |_| lengths.next().unwrap()), 1);
-    assert_eq!(dev.tx.pending(), 2, "one is still to be taken back, one is new");
+    assert_eq!(dev.tx.pending(), 2, "one is not yet reclaimed, one is new");
 }
 
 #[test]
@@ -612,7 +611,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Runs the steps; a device that lies is not looked at by the honest parts of the model.
+/// Runs the steps. A device that writes invalid descriptors skips the checks for a correct one.
 fn run(chip: Chip, config: Config, steps: &[Step], may_lie: bool) {
     const BUFFERS: usize = 60;
     let (nic, counts, pool) = (Nic::new(chip), Counts::new(), Pool::new(BUFFERS as u32, 2048));
@@ -684,13 +683,13 @@ fn run(chip: Chip, config: Config, steps: &[Step], may_lie: bool) {
         if !matches!(step, Step::Reset) {
             assert_eq!(counts.reads(), reads, "{step:?} read a register");
         }
-        // Every buffer is in exactly one place. The pool itself panics on doubles.
+        // Every buffer is in exactly one place. The pool itself panics on duplicates.
         let in_rx = usize::from(dev.control.config().rx_ring) - dev.rx.empty_slots();
         let somewhere = pool.available() + kept.len() + in_rx;
         assert!(somewhere <= BUFFERS && BUFFERS - somewhere <= dev.tx.pending(), "{step:?}");
     }
     if !lied {
-        // An honest device finishes everything.
+        // A correct device finishes everything.
         dev.tx.request_report();
         nic.transmit(u32::MAX);
         dev.tx.reclaim(usize::MAX);
@@ -716,8 +715,11 @@ fn cases() -> ProptestConfig {
 proptest! {
     #![proptest_config(cases())]
     #[test]
-    fn no_buffer_is_lost_on_an_honest_device(
-        steps in prop::collection::vec(step(), 0..60), policy in 0..12usize, every in 1..8u16, chip in 0..6usize,
+    fn no_buffer_is_lost_with_a_correct_device(
+        steps in prop::collection::vec(step(), 0..60),
+        policy in 0..12usize,
+        every in 1..8u16,
+        chip in 0..6usize,
     ) {
         let (buffers, refill) = policies()[policy];
         let completion = Completion { report_every: every, delay: Delay::ExceptEvery(3) };
@@ -725,8 +727,11 @@ proptest! {
     }
 
     #[test]
-    fn no_buffer_is_lost_on_a_lying_device(
-        steps in prop::collection::vec(step(), 0..60), policy in 0..12usize, every in 1..8u16, chip in 0..6usize,
+    fn no_buffer_is_lost_with_a_faulty_device(
+        steps in prop::collection::vec(step(), 0..60),
+        policy in 0..12usize,
+        every in 1..8u16,
+        chip in 0..6usize,
     ) {
         let (buffers, refill) = policies()[policy];
         let completion = Completion { report_every: every, delay: Delay::Never };

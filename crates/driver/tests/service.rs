@@ -1,4 +1,4 @@
-//! The service machines: which registers they touch, when they go on and when they stop.
+//! The services: which registers they access, when they continue and when they stop.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -20,7 +20,7 @@ fn stock() -> Config {
 }
 
 #[test]
-fn the_interrupt_loop_turns_again_while_icr_shows_a_cause() {
+fn the_interrupt_loop_repeats_while_icr_shows_a_cause() {
     for (arrival, turns, reads) in [(false, 1, 2), (true, 2, 3)] {
         let (nic, counts, pool) = (Nic::new(Chip::I82543gc), Counts::new(), Pool::new(500, 2048));
         let mut dev = start(&nic, &counts, stock(), &pool);
@@ -158,15 +158,15 @@ fn dynamic_throttling_follows_and_writes_only_changes() {
         service.interrupt(&mut dev.control).unwrap();
         let before = counts.writes();
         service.poll(&mut dev.control, &mut dev.rx, &mut dev.tx, 300, |r| Some(r.buffer));
-        // Tail writes are one a frame here; IMS is one more.
+        // One tail write for each frame here, and one write of IMS.
         (nic.get(reg::ITR), counts.writes() - before - u64::from(frames) - 1)
     };
     assert_eq!(round(40, 1500), (itr(4_000), 1));
     assert_eq!(round(10, 1500), (itr(4_000), 0));
-    assert_eq!(round(1, 60), (itr(9_000), 1), "upwards in steps");
+    assert_eq!(round(1, 60), (itr(9_000), 1), "the rate rises in steps");
 }
 
-/// A machine around the self-pacing service: time, arrivals, interrupts.
+/// A host around the self-pacing service: time, arrivals, interrupts.
 struct World<'a> {
     nic: std::rc::Rc<Nic>,
     dev: Dev<'a>,
@@ -178,7 +178,7 @@ struct World<'a> {
 }
 
 impl World<'_> {
-    /// Runs frames that arrive `gap_ns` apart; a poll costs 300 ns and 500 more a frame.
+    /// Runs frames that arrive `gap_ns` apart. A poll costs 300 ns, and 500 ns more for each frame.
     fn run(&mut self, frames: u64, gap_ns: u64) {
         let nic = self.nic.clone();
         let start = nic.now_ns.get();
@@ -243,23 +243,23 @@ fn self_pacing_polls_under_load_sleeps_when_idle_and_does_not_thrash() {
         assert_eq!(world.received, frames, "nothing is lost");
         (world.interrupts, world.polls, world.worst_wait_ns)
     };
-    // 1 Mpps: hardly any interrupt, and latency of microseconds.
+    // 1 Mpps: few interrupts, and a latency of microseconds.
     let (interrupts, polls, worst) = phase(20_000, 1_000);
     assert!(interrupts <= 20, "{interrupts}");
     assert!(polls < 15_000, "{polls}");
     assert!(worst < 40_000, "{worst}");
-    // 100 kpps: the window outlasts the gap after a few interrupts.
+    // 100 kpps: the idle window exceeds the gap after a few interrupts.
     let (interrupts, _, worst) = phase(2_000, 10_000);
     assert!(interrupts < 60, "{interrupts}");
     assert!(worst < 20_000, "{worst}");
-    // 1 kpps: an interrupt a frame, none spurious, and no polling in between.
+    // 1 kpps: one interrupt for each frame, none spurious, and no polling in between.
     let (interrupts, polls, worst) = phase(200, 1_000_000);
     assert!((200..=202).contains(&interrupts), "{interrupts}");
     assert!(polls < 200 * 40, "{polls}");
     assert!(worst < 10_000, "{worst}");
 }
 
-/// A window about as long as the gap between frames must not mean a look at ICR for each of them.
+/// An idle window about as long as the gap between frames must not read ICR for each frame.
 #[test]
 fn self_pacing_reads_registers_for_interrupts_only() {
     const FRAMES: u64 = 2_000;
@@ -283,9 +283,9 @@ fn self_pacing_reads_registers_for_interrupts_only() {
     }
 }
 
-/// SDM 13.4.30: RDTR in units of 1.024 us. While it is polled nobody waits for a single descriptor; asleep it
-/// is what wakes us, and what waits by then is written back before the last look (FPD, SDM 3.2.7.1.1). A
-/// configured delay stays, and a chip whose timer locks up has none.
+/// RDTR is in units of 1.024 us (SDM 13.4.30). While polling, it gathers descriptors. Before sleeping,
+/// waiting ones are written back ahead of the last check (FPD, SDM 3.2.7.1.1). A configured delay stays, and
+/// a chip whose timer locks up has none.
 #[test]
 fn self_pacing_sets_rdtr_while_it_polls() {
     for (chip, configured) in [(Chip::I82546eb, 0), (Chip::I82546eb, 32), (Chip::I82543gc, 0)] {
@@ -308,19 +308,19 @@ fn self_pacing_sets_rdtr_while_it_polls() {
             service.poll(&mut dev.control, &mut dev.rx, &mut dev.tx, 64, |r| Some(r.buffer)).unwrap();
             (nic.get(reg::RDTR), counts.writes() - before)
         };
-        assert_eq!(poll(1), (configured, 0), "a frame alone is waited for");
+        assert_eq!(poll(1), (configured, 0), "a single frame does not set RDTR");
         let (rdtr, writes) = poll(4);
         assert_eq!(rdtr, busy);
         assert_eq!((poll(4), writes), ((busy, 0), u64::from(sets_rdtr)), "written once");
-        assert_eq!(poll(1).0, idle, "frames come alone again");
-        assert_eq!((poll(4).0, poll(0).0), (busy, idle), "on the way to sleep");
+        assert_eq!(poll(1).0, idle, "single frames end it");
+        assert_eq!((poll(4).0, poll(0).0), (busy, idle), "before sleeping");
         assert!(service.is_asleep());
-        assert_eq!(nic.get(reg::ICR), 0, "the cause that ended it is read");
+        assert_eq!(nic.get(reg::ICR), 0, "the cause that it raised is read");
     }
 }
 
 #[test]
-fn self_pacing_leaves_frames_to_the_device_when_its_consumers_have_no_room() {
+fn self_pacing_leaves_frames_in_the_device_without_a_budget() {
     let (nic, counts, pool) = (Nic::new(Chip::I82546eb), Counts::new(), Pool::new(500, 2048));
     let mut dev = start(&nic, &counts, stock(), &pool);
     let mut service = SelfPacing::new(32, 0);
@@ -355,7 +355,7 @@ fn polling_touches_only_tails() {
     assert_eq!((counts.reads() - before.0, counts.writes() - before.1), (0, 2));
 }
 
-/// A part of a device that others may use when nobody holds it.
+/// A part of a device that others may use while it is not locked.
 struct Shared<'a, T>(&'a std::cell::RefCell<T>);
 
 impl<T> Exclusive<T> for Shared<'_, T> {
@@ -387,7 +387,7 @@ fn while_napi_receives_others_may_send_and_read_causes() {
 }
 
 #[test]
-fn unmasking_is_pushed_out_if_wanted() {
+fn unmasking_is_flushed_if_configured() {
     for (flush_unmask, reads) in [(false, 0), (true, 1)] {
         let (nic, counts, pool) = (Nic::new(Chip::I82546eb), Counts::new(), Pool::new(500, 2048));
         let dev = start(&nic, &counts, Config { flush_unmask, ..stock() }, &pool);
@@ -398,7 +398,7 @@ fn unmasking_is_pushed_out_if_wanted() {
     }
 }
 
-/// One interrupt is enough to know what it costs: frames that then come at a steady pace are polled.
+/// One interrupt is enough to learn its cost: later frames at a steady rate are polled.
 #[test]
 fn self_pacing_learns_the_cost_of_an_interrupt_from_the_first() {
     let (nic, counts, pool) = (Nic::new(Chip::I82546eb), Counts::new(), Pool::new(500, 2048));
@@ -417,9 +417,9 @@ fn self_pacing_learns_the_cost_of_an_interrupt_from_the_first() {
     assert_eq!(world.interrupts, 1);
 }
 
-/// What frames take is told apart from what looking for them takes, and all of it is told.
+/// The times for frames, for the fixed cost of polls and for idle polls add up to the whole.
 #[test]
-fn self_pacing_keeps_books() {
+fn self_pacing_accounts_for_its_time() {
     let (nic, counts, pool) = (Nic::new(Chip::I82546eb), Counts::new(), Pool::new(500, 2048));
     nic.read_ns.set(900);
     let dev = start(&nic, &counts, Config::kpps(), &pool);
@@ -435,11 +435,11 @@ fn self_pacing_keeps_books() {
         let useful_ns = spent.useful_ns - before.useful_ns;
         let overhead_ns = spent.overhead_ns - before.overhead_ns + spent.idle_ns - before.idle_ns;
         let (interrupts, polls) = (world.interrupts - interrupts, world.polls - polls);
-        // 300 ns before each poll are seen as its being late.
+        // 300 ns before each poll count as its delay.
         assert!((250 * polls..400 * polls).contains(&overhead_ns), "{overhead_ns} in {polls} polls");
         (useful_ns - interrupts * 3_600) as f64 / 2_000.0
     });
     useful_of_frame.sort_by(f64::total_cmp);
-    // A poll that finds nothing takes no time here, and is taken to take the 50 ns that a clock can tell.
+    // An empty poll takes no time here, and counts with the 50 ns of the clock's resolution.
     assert!(useful_of_frame[0] >= 449.0 && useful_of_frame[1] <= 501.0, "500 ns each: {useful_of_frame:?}");
 }

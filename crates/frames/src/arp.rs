@@ -67,8 +67,8 @@ impl Message {
     /// Reads the message in a frame's payload. Padding behind it is ignored.
     ///
     /// # Errors
-    /// [`Error::Truncated`]; [`Error::Protocol`] for other addresses than those of Ethernet and IPv4, or another
-    /// operation.
+    /// [`Error::Truncated`]; [`Error::Protocol`] for other addresses than those of Ethernet and IPv4, or
+    /// another operation.
     pub fn parse(payload: &[u8]) -> Result<Self, Error> {
         let m: &[u8; MESSAGE_BYTES] = payload.first_chunk().ok_or(Error::Truncated)?;
         let operation = match [m[6], m[7]] {

@@ -7,12 +7,12 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Hops that a test frame may go.
+/// The TTL or hop limit of a test frame.
 const HOPS: u8 = 64;
 
-/// An address of one of the two versions of IP, or of either.
+/// An IPv4 or IPv6 address, or either.
 pub trait Ip: Copy {
-    /// The same, as one of either.
+    /// The address as [`IpAddr`].
     fn either(self) -> IpAddr;
 }
 
@@ -34,7 +34,7 @@ impl Ip for IpAddr {
     }
 }
 
-/// From whom to whom.
+/// The source and destination of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow<A = Ipv4Addr> {
     /// Source station.
@@ -50,8 +50,8 @@ pub struct Flow<A = Ipv4Addr> {
 }
 
 impl Default for Flow {
-    /// Between two locally administered stations in the network set aside for benchmarks
-    /// (198.18.0.0/15, RFC 2544 C.2.2), to the discard port.
+    /// Between two locally administered stations in the benchmark network (198.18.0.0/15, RFC 2544 C.2.2), to
+    /// the discard port.
     fn default() -> Self {
         Self {
             from_mac: Mac([2, 0, 0, 0, 0, 1]),
@@ -68,17 +68,16 @@ impl<A: Ip> Flow<A> {
         HEADER_BYTES + if self.vlan.is_some() { VLAN_BYTES } else { 0 }
     }
 
-    /// The smallest UDP test frame of this flow: room for headers and tag. 64 bytes with FCS over IPv4, 84
-    /// over IPv6, 4 more with a VLAN tag.
+    /// The smallest UDP test frame of this flow, with headers and tag: 64 bytes with FCS over IPv4, 84 over
+    /// IPv6; 4 more with a VLAN tag.
     pub fn least_test_size(&self) -> Size {
         let ip = if self.to.0.either().is_ipv4() { ipv4::HEADER_BYTES } else { ipv6::HEADER_BYTES };
         Size::without_fcs((self.ethernet_bytes() + ip + udp::HEADER_BYTES + tag::BYTES) as u16)
     }
 }
 
-/// A UDP test frame that fills `size`, its payload zero and without a tag yet: write one with [`tag::write`].
-/// Over IPv4 the UDP checksum is 0 (none), because the tag changes with every frame; over IPv6 there must be
-/// one, and writing a tag updates it.
+/// A UDP test frame of `size` with a zero payload. [`tag::write`] adds the tag. Over IPv4 the UDP checksum is
+/// 0 (none), because the tag changes with every frame. IPv6 requires one, and writing a tag updates it.
 ///
 /// ```
 /// use kpps_frames::{Size, Tag, build, tag};
@@ -89,8 +88,8 @@ impl<A: Ip> Flow<A> {
 /// ```
 ///
 /// # Errors
-/// [`Error::Size`] outside 60 to 9014 bytes without FCS (4 more with a VLAN tag), or without room
-/// for the tag; [`Error::Protocol`] if the addresses are of two versions of IP.
+/// [`Error::Size`] outside 60 to 9014 bytes without FCS (4 more with a VLAN tag), or without room for the
+/// tag; [`Error::Protocol`] if one address is IPv4 and the other IPv6.
 pub fn udp_test<A: Ip>(flow: &Flow<A>, size: Size) -> Result<Vec<u8>, Error> {
     let ethernet = flow.ethernet_bytes();
     let most = usize::from(Size::MAX.bytes_without_fcs()) - HEADER_BYTES + ethernet;
@@ -138,8 +137,8 @@ pub fn frame(to: Mac, from: Mac, vlan: Option<u16>, kind: u16, payload: &[u8]) -
     Ok(frame)
 }
 
-/// A TCP segment with `payload` and good checksums, padded to 60 bytes. It may be as large as
-/// IPv4 allows, since segmentation hardware is given segments that no wire would carry.
+/// A TCP segment with `payload` and good checksums, padded to 60 bytes. It may be as large as IPv4 allows,
+/// for segmentation offload.
 ///
 /// # Errors
 /// [`Error::Size`] if header and payload exceed the 65,535 bytes of an IPv4 packet.

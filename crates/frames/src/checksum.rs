@@ -1,4 +1,4 @@
-//! The Internet checksum (RFC 1071), whole and updated in place (RFC 1624).
+//! The Internet checksum (RFC 1071), and its incremental update (RFC 1624).
 
 use core::net::Ipv4Addr;
 
@@ -14,8 +14,8 @@ impl Sum {
         Self(0)
     }
 
-    /// The pseudo-header of TCP and UDP over IPv4. `length` is that of header and payload in
-    /// bytes; 0 gives the seed that 8254x hardware wants for TCP segmentation (SDM 3.5.7).
+    /// The sum of the pseudo-header of TCP and UDP over IPv4. `length` is that of header and payload in
+    /// bytes; 0 gives the seed for TCP segmentation by the 8254x (SDM 3.5.7).
     pub fn pseudo_header(source: Ipv4Addr, destination: Ipv4Addr, protocol: u8, length: u16) -> Self {
         Self::new()
             .with(&source.octets())
@@ -30,7 +30,7 @@ impl Sum {
         let mut sum = self.0;
         let mut words = bytes.chunks_exact(4);
         for word in words.by_ref() {
-            // 2^32 is 1 modulo 2^16 - 1, so that 32-bit words fold into the same sum.
+            // 2^32 is 1 modulo 2^16 - 1, so 32-bit words fold into the same sum.
             sum += u64::from(u32::from_be_bytes([word[0], word[1], word[2], word[3]]));
         }
         let mut tail = [0; 4];
@@ -38,7 +38,7 @@ impl Sum {
         Self(sum + u64::from(u32::from_be_bytes(tail)))
     }
 
-    /// The sum itself, folded to 16 bits and *not* complemented: what hardware takes as a seed.
+    /// The sum, folded to 16 bits and *not* complemented: the seed for hardware.
     pub fn folded(self) -> u16 {
         let mut sum = self.0;
         while sum > 0xffff {
@@ -47,7 +47,7 @@ impl Sum {
         sum as u16
     }
 
-    /// The checksum: the complement of the sum. Over data that holds a good checksum it is 0.
+    /// The checksum: the complement of the sum. It is 0 over data that includes a good checksum.
     pub fn checksum(self) -> u16 {
         !self.folded()
     }
@@ -58,7 +58,7 @@ pub fn checksum(bytes: &[u8]) -> u16 {
     Sum::new().with(bytes).checksum()
 }
 
-/// The checksum after one 16-bit word under it changed from `old` to `new` (RFC 1624, equation 3).
+/// The checksum after one 16-bit word of its data changed from `old` to `new` (RFC 1624, equation 3).
 pub fn updated(checksum: u16, old: u16, new: u16) -> u16 {
     let mut sum = u32::from(!checksum) + u32::from(!old) + u32::from(new);
     sum = (sum & 0xffff) + (sum >> 16);
@@ -79,7 +79,7 @@ mod tests {
         assert_eq!(checksum(&bytes), 0x220d);
     }
 
-    /// Straight from the definition: 16-bit words with end-around carry.
+    /// By definition: 16-bit words with end-around carry.
     fn reference(bytes: &[u8]) -> u16 {
         let mut sum = 0u32;
         for pair in bytes.chunks(2) {
@@ -104,8 +104,11 @@ mod tests {
         }
 
         #[test]
-        fn updating_equals_computing_anew(mut bytes in proptest::collection::vec(any::<u8>(), 4..64), new: u16) {
-            // A header is never all zero, the one case where 0 and 0xffff both stand for nothing.
+        fn updating_equals_computing_anew(
+            mut bytes in proptest::collection::vec(any::<u8>(), 4..64),
+            new: u16,
+        ) {
+            // A header is never all zero, where 0 and 0xffff are both right.
             bytes[0] = 0x45;
             let old = u16::from_be_bytes([bytes[2], bytes[3]]);
             let before = checksum(&bytes);

@@ -8,10 +8,10 @@ use core::fmt;
 pub struct Mac(pub [u8; 6]);
 
 impl Mac {
-    /// Every station.
+    /// The broadcast address.
     pub const BROADCAST: Self = Self([0xff; 6]);
 
-    /// Whether more than one station is meant; the broadcast address is a multicast address too.
+    /// Whether it is a multicast address, which includes the broadcast address.
     pub const fn is_multicast(self) -> bool {
         self.0[0] & 1 != 0
     }
@@ -50,7 +50,7 @@ pub struct Frame<T> {
 }
 
 impl<T: AsRef<[u8]>> Frame<T> {
-    /// Checks that the header, with its VLAN tag if it has one, is there.
+    /// Checks that the header is complete, with its VLAN tag if it has one.
     ///
     /// # Errors
     /// [`Error::Truncated`].
@@ -86,7 +86,7 @@ impl<T: AsRef<[u8]>> Frame<T> {
         self.is_tagged().then(|| field::u16(self.b(), VLAN_CONTROL))
     }
 
-    /// The type of the payload, behind a VLAN tag if there is one.
+    /// The type of the payload, after a VLAN tag if there is one.
     pub fn ethertype(&self) -> u16 {
         field::u16(self.b(), if self.is_tagged() { INNER_TYPE } else { TYPE })
     }

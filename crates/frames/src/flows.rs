@@ -1,4 +1,4 @@
-//! Many flows: ranges of addresses and ports, and the order in which flows take turns.
+//! Many flows: ranges of addresses and ports, and the order of flows.
 
 use crate::Mac;
 use crate::build::Flow;
@@ -7,24 +7,24 @@ use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::str::FromStr;
 
-/// The most flows: each has headers of its own in memory.
+/// The most flows; each has its own headers in memory.
 pub const MOST_FLOWS: u32 = 100_000;
 
-/// Addresses of one version of IP from one to another, both among them.
+/// A range of addresses of one IP version, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
     first: IpAddr,
     last: IpAddr,
 }
 
-/// Ports from one to another, both among them.
+/// A range of ports, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ports {
     first: u16,
     last: u16,
 }
 
-/// What is no range.
+/// An invalid range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadRange {
     text: String,
@@ -47,7 +47,7 @@ fn number(address: IpAddr) -> u128 {
 }
 
 impl Addresses {
-    /// So many from one on; fewer if there are no more.
+    /// `count` values from `first` on; fewer at the end of the number space.
     pub fn from(first: IpAddr, count: u32) -> Self {
         let more = count.saturating_sub(1);
         let last = match first {
@@ -62,12 +62,12 @@ impl Addresses {
         self.first
     }
 
-    /// How many there are, at most `u32::MAX`.
+    /// The number of addresses, at most `u32::MAX`.
     pub fn count(&self) -> u32 {
         u32::try_from(number(self.last) - number(self.first)).unwrap_or(u32::MAX).saturating_add(1)
     }
 
-    /// One of them; the first one follows the last.
+    /// The `n`th value, modulo their number.
     pub fn nth(&self, n: u32) -> IpAddr {
         match self.first {
             IpAddr::V4(first) => Ipv4Addr::from(u32::from(first) + n % self.count()).into(),
@@ -75,7 +75,7 @@ impl Addresses {
         }
     }
 
-    /// Whether this is one of them.
+    /// Whether the address is in the range.
     pub fn contains(&self, address: IpAddr) -> bool {
         address.is_ipv4() == self.first.is_ipv4() && (self.first..=self.last).contains(&address)
     }
@@ -106,17 +106,17 @@ impl FromStr for Addresses {
 }
 
 impl Ports {
-    /// So many from one on; fewer if there are no more.
+    /// `count` values from `first` on; fewer at the end of the number space.
     pub fn from(first: u16, count: u16) -> Self {
         Self { first, last: first.saturating_add(count.saturating_sub(1)) }
     }
 
-    /// How many there are.
+    /// The number of ports.
     pub fn count(&self) -> u32 {
         u32::from(self.last - self.first) + 1
     }
 
-    /// One of them; the first one follows the last.
+    /// The `n`th value, modulo their number.
     pub fn nth(&self, n: u32) -> u16 {
         self.first + (n % self.count()) as u16
     }
@@ -146,11 +146,11 @@ impl FromStr for Ports {
     }
 }
 
-/// Flows by number. The source port goes up first, then the source address, the destination address, the
+/// Flows by number. The source port varies first, then the source address, the destination address, the
 /// destination port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flows {
-    /// How many; after the last one it is the first one's turn again.
+    /// The number of flows; the first follows the last.
     pub count: u32,
     /// Source addresses.
     pub from: Addresses,
@@ -163,8 +163,7 @@ pub struct Flows {
 }
 
 impl Flows {
-    /// All that there are with these ranges, or so many; `None` if there are not so many, none at all, or too
-    /// many.
+    /// All flows of these ranges, or the first `count`. `None` if there are fewer, none, or too many.
     pub fn new(count: Option<u32>, [from, to]: [Addresses; 2], [sports, dports]: [Ports; 2]) -> Option<Self> {
         let all = [from.count(), to.count(), sports.count(), dports.count()]
             .into_iter()
@@ -194,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_as_people_type_them() {
+    fn ranges_parse_and_print() {
         for (text, count, last) in [
             ("10.0.0.1", 1, "10.0.0.1"),
             ("10.0.0.1-10.0.1.0", 256, "10.0.1.0"),

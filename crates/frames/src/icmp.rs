@@ -51,8 +51,8 @@ impl Problem {
     }
 }
 
-/// Writes a packet with an error into `bytes`, from its IPv4 header on. It quotes as much of the packet `about`
-/// as fits. Returns the length of the packet.
+/// Writes a packet with an error into `bytes`, from its IPv4 header on. It quotes as much of the packet
+/// `about` as fits. Returns the length of the packet.
 ///
 /// # Errors
 /// [`Error::Size`] if `bytes` is too short for the headers, or longer than an IPv4 packet.

@@ -31,8 +31,8 @@ pub struct Packet<T> {
 }
 
 impl<T: AsRef<[u8]>> Packet<T> {
-    /// Checks version, header length and total length. The checksum is not checked here:
-    /// see [`checksum_ok`](Self::checksum_ok).
+    /// Checks version, header length and total length. [`checksum_ok`](Self::checksum_ok) checks the
+    /// checksum.
     ///
     /// # Errors
     /// [`Error::Truncated`], [`Error::Malformed`], or [`Error::Protocol`] for another IP version.
@@ -71,12 +71,12 @@ impl<T: AsRef<[u8]>> Packet<T> {
         field::u16(self.b(), IDENTIFICATION)
     }
 
-    /// Whether this is a piece of a larger packet: more are to follow, or its offset is not 0.
+    /// Whether this is a fragment: more follow, or its offset is not 0.
     pub fn is_fragment(&self) -> bool {
         field::u16(self.b(), FRAGMENT) & 0x3fff != 0
     }
 
-    /// Hops left.
+    /// The TTL.
     pub fn ttl(&self) -> u8 {
         self.b()[TTL]
     }
@@ -86,7 +86,7 @@ impl<T: AsRef<[u8]>> Packet<T> {
         self.b()[PROTOCOL]
     }
 
-    /// The header checksum as it stands.
+    /// The header checksum field.
     pub fn checksum(&self) -> u16 {
         field::u16(self.b(), CHECKSUM)
     }
@@ -121,8 +121,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
         field::put_u16(b, CHECKSUM, sum);
     }
 
-    /// Takes one hop off and updates the checksum. `false`, with nothing changed, when no hop
-    /// was left to go on with (a TTL of 0 or 1).
+    /// Decrements the TTL and updates the checksum. `false`, with no change, if the TTL is 0 or 1.
     pub fn decrement_ttl(&mut self) -> bool {
         if self.ttl() <= 1 {
             return false;

@@ -1,4 +1,4 @@
-//! IPv6 (RFC 8200), as far as test frames and neighbour discovery need it: a header without extensions.
+//! IPv6 (RFC 8200) for test frames and neighbour discovery: a header without extensions.
 
 use crate::checksum::Sum;
 use crate::field;

@@ -1,18 +1,31 @@
-//! Frames: what they look like, how long they are on the wire, how a test frame is told from
-//! any other. Nothing here knows who sends or receives them.
+//! Frames: building, parsing, sizes, rates, test tags. Nothing here depends on who sends or receives them.
 //!
-//! - [`Size`] is a frame's length; it is always said whether the FCS is counted. [`rate`] turns
-//!   sizes into slots, line rates and bit rates.
-//! - [`ethernet`], [`ipv4`], [`udp`] and [`tcp`] are views over bytes: `new_checked` finds out once
-//!   whether every length is good, after which no accessor can fail.
-//! - [`build`] makes whole frames; [`tag`] marks one as the n-th of its stream.
-//! - [`mix`] names the mixes of sizes that testers use; [`flows`] are ranges of addresses and ports;
-//!   [`Templates`] are the frames of both, in the order in which they are sent.
+//! - [`Size`] is a frame's length and says whether the FCS counts. [`rate`] turns sizes into wire times, line
+//!   rates and bit rates.
+//! - [`ethernet`], [`ipv4`], [`udp`] and [`tcp`] are views over bytes: `new_checked` checks all lengths once;
+//!   afterwards no accessor can fail.
+//! - [`build`] makes whole frames; [`arp`], [`icmp`] and [`nd`] build and parse messages. [`tag`] marks a
+//!   frame as the n-th of its stream.
+//! - [`mix`] has the mixes of sizes that testers use; [`flows`] are ranges of addresses and ports.
+//!   [`Templates`] are the frames of both in the order of sending.
 //!
-//! A *frame* in memory is what software sees: from the destination address to the end of the
-//! payload, without preamble and FCS.
+//! A *frame* in memory is what software sees: from the destination address to the end of the payload, without
+//! preamble and FCS.
 //!
-//! `no_std`, with `alloc` for building. The feature `pcap` adds capture files and needs `std`.
+//! The crate is `no_std`, with `alloc` for building. The feature `pcap` adds capture files and needs `std`.
+//!
+//! ```
+//! use kpps_frames::{Size, Tag, build, ethernet, ipv4, tag};
+//!
+//! let mut frame = build::udp_test(&build::Flow::default(), Size::with_fcs(64))?;
+//! tag::write(&mut frame, Tag { stream: 1, sequence: 7, sent_ps: 0 })?;
+//!
+//! let ethernet = ethernet::Frame::new_checked(&frame)?;
+//! let packet = ipv4::Packet::new_checked(ethernet.payload())?;
+//! assert!(packet.checksum_ok());
+//! assert_eq!(tag::read(&frame).map(|tag| tag.sequence), Some(7));
+//! # Ok::<(), kpps_frames::Error>(())
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -47,25 +60,25 @@ pub use size::Size;
 pub use tag::Tag;
 pub use templates::Templates;
 
-/// Why bytes are not the frame that they were taken for, or cannot be made into one.
+/// Why bytes are not a frame of the expected kind, or a frame cannot be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// There are fewer bytes than the header, or a length in it, asks for.
+    /// There are fewer bytes than the header, or a length field in it, requires.
     Truncated,
-    /// A field has a value that cannot be: a wrong version, a header length below the least.
+    /// A field has an invalid value: a header length below the minimum.
     Malformed,
     /// A frame of this size cannot be built: outside 60 to 9014 bytes without FCS, or too small for
     /// its headers and tag.
     Size,
-    /// The bytes are of another protocol than the view that was asked for.
+    /// The bytes are of another protocol.
     Protocol,
 }
 
 impl core::fmt::Display for Error {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
-            Self::Truncated => "the frame ends before its headers say so",
-            Self::Malformed => "a header field has an impossible value",
+            Self::Truncated => "the frame is shorter than its headers say",
+            Self::Malformed => "a header field has an invalid value",
             Self::Size => "no frame of this size can be built",
             Self::Protocol => "the frame is of another protocol",
         })

@@ -1,4 +1,4 @@
-//! Mixes of frame sizes, by the names under which testers know them.
+//! Mixes of frame sizes, with the names that testers use.
 
 use crate::Size;
 use alloc::borrow::Cow;
@@ -9,9 +9,9 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
-/// Sizes and how often each comes.
+/// Frame sizes and their weights.
 ///
-/// "IMIX" alone says little: [CSIT's](Mix::imix_csit), [TRex's](Mix::imix_trex) and
+/// "IMIX" alone is ambiguous: [CSIT's](Mix::imix_csit), [TRex's](Mix::imix_trex) and
 /// [Linux's](Mix::imix_linux) differ in sizes, in weights and even in whether the FCS counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mix {
@@ -20,7 +20,7 @@ pub struct Mix {
 }
 
 impl Mix {
-    /// Every frame of one size. Its name is the size *with* FCS, as testers say it ("64").
+    /// All frames of one size. Its name is the size *with* FCS, as testers use it ("64").
     pub fn fixed(size: Size) -> Self {
         Self { name: Cow::Owned(size.bytes_with_fcs().to_string()), parts: vec![(size, 1)] }
     }
@@ -46,7 +46,7 @@ impl Mix {
     }
 
     /// `imix-linux`: the example of Linux's pktgen (`imix_weights 40,7 576,4 1500,1`), which
-    /// counts buffers *without* FCS; its 40 is below the least frame and goes out as 60.
+    /// counts buffers *without* FCS; its 40 is below the smallest frame and is sent as 60.
     pub fn imix_linux() -> Self {
         Self::named(
             "imix-linux",
@@ -54,8 +54,8 @@ impl Mix {
         )
     }
 
-    /// The sizes of these frames under a name; `None` if there is no frame, or one of a size below the least.
-    /// The order in which they come is not kept.
+    /// The mix of these frames, with a name; `None` without frames, or with one below the smallest size.
+    /// Their order is not kept.
     pub fn of_frames(name: String, sizes: impl IntoIterator<Item = Size>) -> Option<Self> {
         let mut counts = BTreeMap::new();
         for size in sizes {
@@ -77,8 +77,8 @@ impl Mix {
         &self.parts
     }
 
-    /// One period of the mix: every size as often as its weight says, spread as evenly as
-    /// possible, the same in every run (smooth weighted round robin). Repeat it for a stream.
+    /// One period of the mix: each size as often as its weight, spread evenly, the same in every run (smooth
+    /// weighted round robin). A stream repeats it.
     pub fn period(&self) -> Vec<Size> {
         let total: u32 = self.parts.iter().map(|part| part.1).sum();
         let mut credit: Vec<i64> = vec![0; self.parts.len()];
@@ -97,7 +97,7 @@ impl Mix {
             .collect()
     }
 
-    /// The same with each size so many bytes larger, as behind a switch that adds a tag or takes one out.
+    /// The mix with each size so many bytes larger, as behind a switch that adds or removes a tag.
     #[must_use]
     pub fn resized(&self, by: i16) -> Self {
         let resize = |size: Size| Size::without_fcs(size.bytes_without_fcs().saturating_add_signed(by));
@@ -107,7 +107,7 @@ impl Mix {
         }
     }
 
-    /// The only size, if there is but one.
+    /// The only size, if there is one.
     pub fn only(&self) -> Option<Size> {
         match self.parts[..] {
             [(size, _)] => Some(size),
@@ -149,10 +149,10 @@ impl fmt::Display for Mix {
     }
 }
 
-/// A mix that nobody has heard of.
+/// An unknown mix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownMix(
-    /// What was asked for.
+    /// The name.
     pub String,
 );
 
@@ -160,7 +160,8 @@ impl fmt::Display for UnknownMix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "no mix {:?}: a frame size of 64 to 9018 bytes with FCS, imix-csit, imix-trex, imix-linux, or sizes with weights as 64:7,570:4,1518:1",
+            "no mix {:?}: a frame size of 64 to 9018 bytes with FCS, imix-csit, imix-trex, imix-linux, or sizes \
+             with weights as 64:7,570:4,1518:1",
             self.0
         )
     }
@@ -168,7 +169,7 @@ impl fmt::Display for UnknownMix {
 
 impl core::error::Error for UnknownMix {}
 
-/// The largest weight: a period holds each size as often.
+/// The largest weight; a period holds each size that often.
 const MOST_WEIGHT: u32 = 10_000;
 
 impl FromStr for Mix {
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_period_has_each_size_as_often_as_it_weighs() {
+    fn a_period_has_each_size_as_often_as_its_weight() {
         for mix in [Mix::imix_csit(), Mix::imix_trex(), Mix::imix_linux()] {
             let period = mix.period();
             for &(size, weight) in mix.parts() {

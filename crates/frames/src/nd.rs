@@ -1,4 +1,5 @@
-//! Neighbour discovery for IPv6 (RFC 4861): solicitations and advertisements, with the sender's station address.
+//! Neighbour discovery for IPv6 (RFC 4861): solicitations and advertisements, with the sender's station
+//! address.
 
 use crate::{Error, Mac, checksum::Sum, field, ipv6};
 use core::net::Ipv6Addr;
@@ -75,8 +76,8 @@ impl Message {
         Self { kind, source, destination: ALL_NODES, target: source, mac: Some(mac) }
     }
 
-    /// The answer to this solicitation: its target has the station address `mac`. `None` for an advertisement,
-    /// and if the asking node has no address yet.
+    /// The answer to this solicitation: its target has the station address `mac`. `None` for an
+    /// advertisement, and if the asking node has no address yet.
     pub fn answer(&self, mac: Mac) -> Option<Self> {
         let kind = Kind::Advertisement { solicited: true };
         let (source, destination) = (self.target, self.source);

@@ -1,5 +1,5 @@
-//! Capture files, through the `pcap-file` crate: pcap is written, with a resolution of nanoseconds; pcap and
-//! pcapng of any resolution are read.
+//! Capture files, with the `pcap-file` crate: writes pcap in nanoseconds; reads pcap and pcapng of any
+//! resolution.
 
 pub use pcap_file::PcapError;
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapReader, PcapWriter};
@@ -14,17 +14,17 @@ use std::string::String;
 use std::time::Duration;
 use std::vec::Vec;
 
-/// The most bytes of one frame that are kept.
+/// The most bytes kept of one frame.
 const SNAP_BYTES: u32 = 65_535;
 
-/// Writes a capture. Times are ns since the start of the run, which appear as seconds since 1970.
+/// Writes a capture. Times are ns since the start of the run, shown as if that was 1970.
 pub struct Writer<W: Write>(PcapWriter<W>);
 
 impl<W: Write> Writer<W> {
     /// Starts a capture: writes its header. The bytes are the same on every machine.
     ///
     /// # Errors
-    /// What `out` says.
+    /// Those of `out`.
     pub fn new(out: W) -> Result<Self, PcapError> {
         let header = PcapHeader {
             snaplen: SNAP_BYTES,
@@ -36,10 +36,10 @@ impl<W: Write> Writer<W> {
         PcapWriter::with_header(out, header).map(Self)
     }
 
-    /// Adds a frame (without FCS), seen `at_ns` after the start.
+    /// Adds a frame (without FCS), captured `at_ns` after the start.
     ///
     /// # Errors
-    /// What the output says; a frame above 65,535 bytes.
+    /// Those of the output, or a frame above 65,535 bytes.
     pub fn write(&mut self, at_ns: u64, frame: &[u8]) -> Result<(), PcapError> {
         let length = u32::try_from(frame.len()).unwrap_or(u32::MAX);
         self.0.write_packet(&PcapPacket::new(Duration::from_nanos(at_ns), length, frame)).map(drop)
@@ -54,24 +54,24 @@ impl<W: Write> Writer<W> {
 /// A frame of a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Captured {
-    /// When it was seen, in ns since the first one.
+    /// The time since the first frame, in ns.
     pub at_ns: u64,
-    /// Its bytes without FCS, as many as were kept.
+    /// Its captured bytes, without FCS.
     pub bytes: Vec<u8>,
-    /// How many it had.
+    /// Its original length in bytes.
     pub length: usize,
 }
 
 /// Why a capture cannot be used.
 #[derive(Debug)]
 pub enum CaptureError {
-    /// It is none.
+    /// It is no capture.
     NoCapture,
-    /// It cannot be read on, at the frame of this number, from 1.
+    /// It cannot be read beyond the frame of this number, from 1.
     Broken(usize, PcapError),
-    /// It is not of an Ethernet.
+    /// It has frames of another link layer.
     NoEthernet(String),
-    /// It is too large to be kept in memory.
+    /// It is too large for memory.
     TooLarge,
 }
 
@@ -99,13 +99,13 @@ impl core::error::Error for CaptureError {}
 
 /// The most bytes of all frames of a capture.
 const MOST_BYTES: usize = 1 << 30;
-/// How a pcapng file begins.
+/// The first bytes of a pcapng file.
 const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
-/// Units of time per second of a pcapng interface that says nothing of it.
+/// The default units of time per second of a pcapng interface.
 const MICROSECONDS: u128 = 1_000_000;
 
-/// Reads a whole capture of an Ethernet, pcap or pcapng. Frames are in the order of the file; one that was
-/// seen before the one in front of it, as several queues may write them, has its time.
+/// Reads a whole Ethernet capture, pcap or pcapng. Frames are in the order of the file. A frame with an
+/// earlier time than the one before it, as several queues may write them, gets that one's time.
 ///
 /// # Errors
 /// [`CaptureError`].
@@ -121,7 +121,7 @@ pub fn capture(mut input: impl Read) -> Result<Vec<Captured>, CaptureError> {
     Ok(frames)
 }
 
-/// Keeps a frame; times so far are absolute, `first_ns` is the first one's.
+/// Adds a frame; `at_ns` is absolute, and `first_ns` is the time of the first frame.
 fn keep(
     frames: &mut Vec<Captured>,
     (first_ns, total): &mut (Option<u128>, usize),
@@ -152,7 +152,7 @@ fn classic(input: impl Read, frames: &mut Vec<Captured>) -> Result<(), CaptureEr
 
 fn pcapng(input: impl Read, frames: &mut Vec<Captured>) -> Result<(), CaptureError> {
     let mut reader = PcapNgReader::new(input).map_err(|_| CaptureError::NoCapture)?;
-    // Of each interface of the section: its units per second.
+    // The units per second of each interface of the section.
     let mut interfaces: Vec<u128> = Vec::new();
     let mut so_far = (None, 0);
     loop {
@@ -169,7 +169,7 @@ fn pcapng(input: impl Read, frames: &mut Vec<Captured>) -> Result<(), CaptureErr
                 let units = *interfaces
                     .get(packet.interface_id as usize)
                     .ok_or(broken(PcapError::InvalidInterfaceId(packet.interface_id)))?;
-                // The crate takes units for nanoseconds.
+                // The crate reads units as nanoseconds.
                 let at_ns = packet.timestamp.as_nanos() * 1_000_000_000 / units;
                 keep(frames, &mut so_far, at_ns, &packet.data, packet.original_len)?;
             }
@@ -190,7 +190,7 @@ fn ethernet(link: DataLink) -> Result<(), CaptureError> {
     }
 }
 
-/// How many units of time an interface's clock has in a second.
+/// The units of time per second of an interface.
 fn units_per_s(interface: &InterfaceDescriptionBlock<'_>) -> u128 {
     let told = interface.options.iter().find_map(|option| match option {
         InterfaceDescriptionOption::IfTsResol(code) => Some(u32::from(*code)),
@@ -198,7 +198,7 @@ fn units_per_s(interface: &InterfaceDescriptionBlock<'_>) -> u128 {
     });
     match told {
         None => MICROSECONDS,
-        // A power of two, or of ten; no clock is finer than what a `u128` holds.
+        // A power of two or ten, limited to what a `u128` holds.
         Some(code) if code & 0x80 != 0 => 1 << (code & 0x7f).min(96),
         Some(code) => 10_u128.pow(code.min(28)),
     }
@@ -259,7 +259,7 @@ mod tests {
             [(None, 1_000_000), (Some(9), 1_000_000_000), (Some(6), 1_000_000), (Some(0x94), 1 << 20)]
         {
             let begin = 1_700_000_000 * second;
-            // The third was seen before the second: it goes with it.
+            // The third has an earlier time than the second, and gets that one's.
             let file =
                 pcapng_of(resolution, &[begin, begin + second, begin + second / 2, begin + 2 * second]);
             let frames = capture(&file[..]).unwrap();
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_good_capture_says_why() {
+    fn invalid_captures_name_the_reason() {
         let good = pcapng_of(None, &[1, 2]);
         let mut serial = good.clone();
         // The interface's link type: PPP.
@@ -296,7 +296,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever became of a file, it is read or refused, and times never fall.
+        /// A damaged file is read or refused, and times never decrease.
         #[test]
         fn damaged_files_do_no_harm(
             resolution: Option<u8>,

@@ -1,4 +1,4 @@
-//! Capture files in which each frame says why it is there: pcapng's comments, through the `pcap-file` crate.
+//! Capture files with a comment on each frame (pcapng), with the `pcap-file` crate.
 
 use alloc::borrow::Cow;
 use core::time::Duration;
@@ -22,7 +22,7 @@ impl<W: Write> Writer<W> {
     /// Starts a capture: writes its header, and the interfaces by name.
     ///
     /// # Errors
-    /// What `out` says.
+    /// Those of `out`.
     pub fn new(out: W, interfaces: &[&str]) -> Result<Self, PcapError> {
         let mut writer = PcapNgWriter::with_endianness(out, Endianness::Little)?;
         for name in interfaces {
@@ -37,10 +37,10 @@ impl<W: Write> Writer<W> {
         Ok(Self(writer))
     }
 
-    /// Adds a frame (without FCS) seen on the `interface`-th interface at this time since 1970, and why.
+    /// Adds a frame (without FCS) of the `interface`-th interface with its time since 1970 and a comment.
     ///
     /// # Errors
-    /// What the output says; an interface that there is not.
+    /// Those of the output, or an unknown interface.
     pub fn write(&mut self, interface: u32, at: Duration, frame: &[u8], why: &str) -> Result<(), PcapError> {
         let block = EnhancedPacketBlock {
             interface_id: interface,

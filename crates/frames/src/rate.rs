@@ -1,8 +1,8 @@
-//! Line-rate arithmetic (RFC 2544 and RFC 1242 terms): how long a frame takes on the wire, how
-//! many fit into a second, and which bit rate a packet rate is.
+//! Line-rate arithmetic (terms of RFC 2544 and RFC 1242): the time of a frame on the wire, frames per second,
+//! and bit rates.
 //!
-//! *L2* rates count frames with their FCS, *L1* rates count the preamble and the gap as well, so
-//! that the L1 rate at line rate is the speed of the link.
+//! *L2* rates count frames with FCS. *L1* rates also count preamble and gap, so the L1 rate at line rate is
+//! the speed of the link.
 
 use crate::Size;
 
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_numbers_everybody_knows() {
+    fn the_well_known_numbers() {
         assert_eq!(slot_ps(GIGABIT, Size::MIN), 672_000);
         assert_eq!(slot_ps(FAST_ETHERNET, Size::MIN), 6_720_000);
         assert_eq!(slot_ps(GIGABIT, Size::with_fcs(1518)), 12_304_000);
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_speeds_round_up_and_none_is_never() {
+    fn uneven_speeds_round_up_and_a_link_of_0_never_sends() {
         assert_eq!(slot_ps(3, Size::MIN), 224_000_000_000_000);
         assert_eq!(slot_ps(7, Size::MIN), 96_000_000_000_000);
         assert_eq!(slot_ps(11, Size::MIN), 61_090_909_090_910);

@@ -1,10 +1,9 @@
-//! The size of a frame, with and without FCS kept apart.
+//! The size of a frame, which always says whether the FCS counts.
 
 /// The size of one frame.
 ///
-/// Software sees a frame *without* its frame check sequence (a buffer of 60 bytes); standards and
-/// testers count it *with* those 4 bytes (a 64-byte frame). A bare number does not say which was
-/// meant, so there is none: both the constructors and the accessors name it.
+/// Software sees a frame *without* its frame check sequence (a buffer of 60 bytes). Standards and testers
+/// count it *with* those 4 bytes (a 64-byte frame). So constructors and accessors name which one they mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Size {
     bytes_without_fcs: u16,
@@ -13,10 +12,9 @@ pub struct Size {
 impl Size {
     /// Bytes of the frame check sequence.
     pub const FCS_BYTES: u16 = 4;
-    /// Preamble (7), start delimiter (1) and the least gap between frames (12): what each frame
-    /// takes on the wire beyond itself and its FCS.
+    /// Preamble (7), start delimiter (1) and least gap (12): the bytes of wire time beside frame and FCS.
     pub const PREAMBLE_AND_GAP_BYTES: u16 = 20;
-    /// The least Ethernet frame: 60 bytes without FCS, 64 with it. Whatever is shorter is padded.
+    /// The smallest Ethernet frame: 60 bytes without FCS, 64 with it. Shorter ones are padded.
     pub const MIN: Self = Self::without_fcs(60);
     /// The largest frame without jumbo support and VLAN: 1514 bytes without FCS, 1518 with it.
     pub const MAX_STANDARD: Self = Self::without_fcs(1514);

@@ -1,23 +1,22 @@
-//! The test tag: 18 bytes at the start of the UDP payload that tell which frame of which stream
-//! this is and when it was sent. From them a receiver finds loss, duplicates, reordering,
-//! corruption and latency. A minimum frame has room for exactly this: 14 + 20 + 8 + 18 = 60 bytes
-//! without FCS.
+//! The test tag: 18 bytes at the start of the UDP payload with the stream, the sequence number and the time
+//! of sending. From tags a receiver finds loss, duplicates, reordering, corruption and latency. A minimum
+//! frame has exactly this room: 14 + 20 + 8 + 18 = 60 bytes without FCS.
 //!
 //! ```text
 //!  0        2            6                           14            18
 //!  | stream |  sequence  |          sent_ps          |    check    |    big-endian
 //! ```
 //!
-//! The tag lies behind Ethernet, an IP header without options, and UDP: at byte 42 of an IPv4 frame,
-//! at byte 62 of an IPv6 frame, 4 bytes further behind a VLAN tag. Neither reading nor writing looks
-//! at those headers beyond the types, so that a frame that was routed or translated keeps its tag.
+//! The tag follows Ethernet, an IP header without options, and UDP: at byte 42 of an IPv4 frame, at byte 62
+//! of an IPv6 frame, 4 bytes later with a VLAN tag. Reading and writing check only the types in these
+//! headers, so a routed or translated frame keeps its tag.
 //!
-//! The check word is a multiply-and-fold mix of the other fields, no cryptography and no CRC: a tag
-//! of random or damaged bytes passes with a chance of 2⁻³². It covers the tag only; the frame as a
-//! whole has its FCS. Zeroed bytes are no tag.
+//! The check word is a multiply-and-fold mix of the other fields, neither cryptography nor a CRC. Random or
+//! damaged bytes pass with probability 2⁻³². It covers only the tag; the FCS covers the frame. Zeros are no
+//! tag.
 //!
-//! Tags change from frame to frame, so test frames carry no UDP checksum over IPv4 (0, allowed by RFC 768).
-//! Over IPv6, where it is mandatory (RFC 8200, 8.1), writing a tag updates it.
+//! Tags change from frame to frame, so test frames have no UDP checksum over IPv4 (0, RFC 768). Over IPv6,
+//! where it is mandatory (RFC 8200, 8.1), writing a tag updates it.
 
 use crate::checksum::Sum;
 use crate::ethernet::{HEADER_BYTES, TYPE_IPV6, TYPE_VLAN, VLAN_BYTES};
@@ -31,13 +30,13 @@ pub const OFFSET: usize = HEADER_BYTES + ipv4::HEADER_BYTES + udp::HEADER_BYTES;
 pub const OFFSET_VLAN: usize = OFFSET + VLAN_BYTES;
 /// Where the tag starts in an IPv6 frame without VLAN tag.
 pub const OFFSET_IPV6: usize = HEADER_BYTES + ipv6::HEADER_BYTES + udp::HEADER_BYTES;
-/// The UDP checksum is so many bytes before the tag.
+/// The distance of the UDP checksum before the tag, in bytes.
 const CHECKSUM_BEFORE: usize = 2;
 
-/// What a test frame says of itself.
+/// The contents of a test tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {
-    /// The stream: each has its own sequence.
+    /// The stream; each has its own sequence.
     pub stream: u16,
     /// The frame's place in its stream, from 0. It wraps after 2³² frames: compare with
     /// `wrapping_sub`.
@@ -48,8 +47,8 @@ pub struct Tag {
 }
 
 impl Tag {
-    /// The 64-bit finaliser of MurmurHash3 (public domain, A. Appleby) over both words; the upper
-    /// half is the better mixed one.
+    /// The upper half, which is better mixed, of the 64-bit finaliser of MurmurHash3 (public domain, A.
+    /// Appleby) over both words.
     #[inline]
     const fn check(self) -> u32 {
         let place = (self.stream as u64) << 32 | self.sequence as u64;
@@ -80,7 +79,7 @@ impl Tag {
     }
 }
 
-/// Where the tag of this frame is or would be.
+/// The position of the tag in this frame.
 #[inline]
 pub fn offset(frame: &[u8]) -> usize {
     let is = |at: usize, kind: u16| frame.get(at..at + 2).is_some_and(|bytes| bytes == kind.to_be_bytes());
@@ -91,13 +90,13 @@ pub fn offset(frame: &[u8]) -> usize {
 /// Writes a tag into a test frame made by [`build`](crate::build).
 ///
 /// # Errors
-/// [`Error::Truncated`] if the frame has no room for it; nothing is written.
+/// [`Error::Truncated`] if the frame has no room; nothing is written.
 #[inline]
 pub fn write(frame: &mut [u8], tag: Tag) -> Result<(), Error> {
     write_at(frame, offset(frame), tag)
 }
 
-/// Writes a tag at byte `at`, that [`offset`] gave for a frame of the same kind.
+/// Writes a tag at byte `at`, from [`offset`] of a frame of the same kind.
 ///
 /// # Errors
 /// As [`write`].
@@ -121,7 +120,7 @@ fn update_checksum(frame: &mut [u8], at: usize, old: [u8; BYTES]) {
     udp::put_checksum(&mut frame[at - udp::HEADER_BYTES..], sum.checksum());
 }
 
-/// Reads the tag of a received frame: `None` when it has none, or none that is whole.
+/// Reads the tag of a received frame; `None` without a valid one.
 #[inline]
 pub fn read(frame: &[u8]) -> Option<Tag> {
     Tag::from_bytes(frame.get(offset(frame)..)?.first_chunk()?)
@@ -171,20 +170,26 @@ mod tests {
             prop_assert_eq!(read(&frame), Some(tag));
         }
 
-        /// However often a tag is written anew, the checksum is that of the whole datagram.
+        /// After any number of writes, the checksum is right for the whole datagram.
         #[test]
-        fn ipv6_frames_have_good_checksums(all in proptest::collection::vec(tags(), 1..4), vlan: bool, extra in 0u16..200) {
+        fn ipv6_frames_have_good_checksums(
+            all in proptest::collection::vec(tags(), 1..4),
+            vlan: bool,
+            extra in 0u16..200,
+        ) {
             let address = |last| core::net::Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, last);
             let Flow { from_mac, to_mac, .. } = Flow::default();
-            let flow =
-                Flow { from_mac, to_mac, vlan: vlan.then_some(5), from: (address(1), 49152), to: (address(2), 9) };
+            let (from, to) = ((address(1), 49152), (address(2), 9));
+            let flow = Flow { from_mac, to_mac, vlan: vlan.then_some(5), from, to };
             let mut frame = udp_test(&flow, Size::without_fcs(84 + extra)).unwrap();
-            prop_assert_eq!(udp_test(&flow, flow.least_test_size()).unwrap().len(), 80 + if vlan { 4 } else { 0 });
+            let least = udp_test(&flow, flow.least_test_size()).unwrap().len();
+            prop_assert_eq!(least, 80 + if vlan { 4 } else { 0 });
             for tag in all {
                 write(&mut frame, tag).unwrap();
                 prop_assert_eq!(read(&frame), Some(tag));
                 let datagram = &frame[offset(&frame) - udp::HEADER_BYTES..];
-                let sum = ipv6::pseudo_header(address(1), address(2), 17, datagram.len() as u16).with(datagram);
+                let bytes = datagram.len() as u16;
+                let sum = ipv6::pseudo_header(address(1), address(2), 17, bytes).with(datagram);
                 prop_assert_eq!(sum.checksum(), 0);
             }
         }
@@ -198,7 +203,10 @@ mod tests {
         }
 
         #[test]
-        fn short_and_wild_frames_do_no_harm(mut bytes in proptest::collection::vec(any::<u8>(), 0..70), tag in tags()) {
+        fn short_and_random_frames_do_no_harm(
+            mut bytes in proptest::collection::vec(any::<u8>(), 0..70),
+            tag in tags(),
+        ) {
             let _ = read(&bytes);
             let before = bytes.clone();
             if write(&mut bytes, tag).is_err() {

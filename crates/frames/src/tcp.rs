@@ -1,5 +1,4 @@
-//! TCP headers (RFC 9293) over IPv4: enough to build segments and to check what segmentation
-//! hardware made of one.
+//! TCP headers (RFC 9293) over IPv4: builds segments, and reads those that segmentation hardware made.
 
 use crate::checksum::{Sum, updated};
 use crate::{Error, field, ipv4};
@@ -8,13 +7,13 @@ use core::net::Ipv4Addr;
 /// Bytes of a header without options.
 pub const HEADER_BYTES: usize = 20;
 
-/// The sender has no more to say.
+/// The sender has no more data.
 pub const FIN: u8 = 1;
 /// First segment of a connection.
 pub const SYN: u8 = 2;
-/// The connection is refused or broken off.
+/// The connection is refused or reset.
 pub const RST: u8 = 4;
-/// Hand the data to the application now.
+/// Pass the data to the application now.
 pub const PSH: u8 = 8;
 /// The acknowledgement number is valid.
 pub const ACK: u8 = 16;
@@ -33,11 +32,11 @@ const CHECKSUM: usize = 16;
 pub struct Fields {
     /// Sequence number of the first payload byte.
     pub sequence: u32,
-    /// The sequence number expected next from the other side.
+    /// The next sequence number expected from the other side.
     pub acknowledgement: u32,
     /// [`SYN`], [`ACK`] and so on.
     pub flags: u8,
-    /// Bytes that the sender is ready to take, unscaled.
+    /// The receive window in bytes, unscaled.
     pub window: u16,
 }
 
@@ -95,7 +94,7 @@ impl<T: AsRef<[u8]>> Segment<T> {
         usize::from(self.b()[DATA_OFFSET] >> 4) * 4
     }
 
-    /// The checksum as it stands.
+    /// The checksum field.
     pub fn checksum(&self) -> u16 {
         field::u16(self.b(), CHECKSUM)
     }
@@ -130,22 +129,21 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Segment<T> {
         self.set_port(DESTINATION, port);
     }
 
-    /// Updates the checksum after a word under it changed: also one of the addresses, which the
-    /// pseudo-header holds.
+    /// Updates the checksum after a word of its data changed, addresses of the pseudo-header included.
     pub fn update_checksum(&mut self, old: u16, new: u16) {
         let sum = updated(self.checksum(), old, new);
         self.set_checksum(sum);
     }
 
-    /// Sets the checksum field as it is: hardware that inserts the checksum wants the folded
-    /// pseudo-header sum here ([`Sum::folded`]).
+    /// Sets the checksum field. Hardware that inserts the checksum needs the folded pseudo-header sum here
+    /// ([`Sum::folded`]).
     pub fn set_checksum(&mut self, checksum: u16) {
         field::put_u16(self.bytes.as_mut(), CHECKSUM, checksum);
     }
 }
 
-/// Writes a header without options at the start of `bytes`, which must have room for it and hold
-/// the payload behind it; then its checksum over all of `bytes`.
+/// Writes a header without options at the start of `bytes`, which must hold the payload after it; then its
+/// checksum over all of `bytes`.
 pub(crate) fn write_header(bytes: &mut [u8], from: (Ipv4Addr, u16), to: (Ipv4Addr, u16), fields: Fields) {
     bytes[..HEADER_BYTES].fill(0);
     field::put_u16(bytes, SOURCE, from.1);

@@ -1,8 +1,7 @@
-//! The frames of a load, in the order in which they are sent: flows take turns, and so do the sizes of a mix.
+//! The frames of a load in the order of sending: flows take turns, and so do the sizes of a mix.
 //!
-//! The n-th frame is known from `n` alone, so that a receiver knows what each sequence number should look
-//! like. Only what comes before the zeros at a frame's end is kept: a hundred thousand flows fit into a few
-//! megabytes.
+//! The n-th frame follows from `n` alone, so a receiver knows the frame of each sequence number. Only the
+//! bytes before the zeros at a frame's end are kept: a hundred thousand flows fit into a few megabytes.
 
 use crate::build::udp_test;
 use crate::flows::Flows;
@@ -10,7 +9,7 @@ use crate::{Error, Mac, Mix, Size, tag};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A frame: its beginning, and how long it is. The rest is zero.
+/// A frame: its beginning and its length. The rest is zero.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     at: u32,
@@ -22,27 +21,27 @@ struct Place {
 #[derive(Clone, Debug, Default)]
 pub struct Templates {
     heads: Vec<u8>,
-    /// One flow after another, in each one the sizes.
+    /// By flow, then by size.
     places: Vec<Place>,
-    /// How many sizes.
+    /// The number of sizes.
     sizes: usize,
-    /// Which size each frame of a period has.
+    /// The size of each frame of a period.
     order: Vec<u32>,
     flows: u32,
-    /// After so many frames all flows have had their turn, and so has all of the order.
+    /// After so many frames all flows and all of the order have had their turn.
     round: u64,
 }
 
-/// All that templates consist of, to be told elsewhere.
+/// The contents of templates, for transfer to another host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parts {
-    /// The beginning of each frame: one flow after another, in each one the sizes.
+    /// The beginning of each frame, by flow, then by size.
     pub heads: Vec<Vec<u8>>,
     /// The length of each frame in bytes, without FCS.
     pub bytes: Vec<u16>,
-    /// Which size each frame of a period has.
+    /// The size of each frame of a period.
     pub order: Vec<u32>,
-    /// How many flows.
+    /// The number of flows.
     pub flows: u32,
 }
 
@@ -51,7 +50,7 @@ pub struct Parts {
 pub struct Template<'t> {
     /// Its beginning: all headers of a test frame.
     pub head: &'t [u8],
-    /// Its length in bytes, without FCS. What is behind the head is zero.
+    /// Its length in bytes, without FCS. Bytes after the head are zero.
     pub bytes: u16,
     /// The number of its flow.
     pub flow: u32,
@@ -64,7 +63,7 @@ fn common_divisor(a: u64, b: u64) -> u64 {
 }
 
 impl Templates {
-    /// Test frames of a mix, of flows between two stations.
+    /// Test frames of a mix and of flows between two stations.
     ///
     /// # Errors
     /// As [`udp_test`].
@@ -83,12 +82,12 @@ impl Templates {
         Ok(all)
     }
 
-    /// One frame again and again.
+    /// One repeated frame.
     pub fn one(frame: &[u8]) -> Self {
         Self::each([frame])
     }
 
-    /// These frames one after another.
+    /// These frames in turn.
     pub fn each<'f>(frames: impl IntoIterator<Item = &'f [u8]>) -> Self {
         let mut all = Self::default();
         for frame in frames {
@@ -106,7 +105,7 @@ impl Templates {
     fn ordered(sizes: usize, order: Vec<u32>, flows: u32) -> Self {
         let (period, flows_64) = (order.len() as u64, u64::from(flows));
         let round = match flows {
-            // The only flow has all sizes in any case.
+            // A single flow has all sizes.
             1 => u64::MAX,
             _ => (period / common_divisor(period, flows_64).max(1) * flows_64).max(1),
         };
@@ -119,7 +118,7 @@ impl Templates {
         self.places.push(Place { at, head: head as u16, bytes: frame.len() as u16 });
     }
 
-    /// What they consist of.
+    /// The contents.
     pub fn parts(&self) -> Parts {
         Parts {
             heads: self.heads().map(<[u8]>::to_vec).collect(),
@@ -129,7 +128,7 @@ impl Templates {
         }
     }
 
-    /// Those that consist of this; `None` if it does not fit together.
+    /// Templates with these contents; `None` if they are inconsistent.
     pub fn from_parts(parts: &Parts) -> Option<Self> {
         let Parts { heads, bytes, order, flows } = parts;
         let sizes = heads.len().checked_div(*flows as usize)?;
@@ -153,29 +152,29 @@ impl Templates {
         self.places.is_empty()
     }
 
-    /// The only frame, if there is but one.
+    /// The only frame, if there is one.
     pub fn only(&self) -> Option<Template<'_>> {
         (self.places.len() == 1).then(|| self.at(0)).flatten()
     }
 
-    /// How many flows take turns.
+    /// The number of flows.
     pub fn flows(&self) -> u32 {
         self.flows
     }
 
-    /// How many sizes there are.
+    /// The number of sizes.
     pub fn sizes(&self) -> usize {
         self.sizes
     }
 
-    /// The frame of this sequence number; `None` only if there is none at all.
+    /// The frame of this sequence number; `None` only without frames.
     #[inline]
     pub fn at(&self, n: u32) -> Option<Template<'_>> {
         let (flow, size) = if self.places.len() == 1 {
             (0, 0)
         } else {
             let n = u64::from(n);
-            // After a round it would all be the same again: each flow begins with another size then.
+            // In the next round each flow begins with another size.
             let turn = (n + n / self.round.max(1)) % self.order.len().max(1) as u64;
             ((n % u64::from(self.flows.max(1))) as u32, *self.order.get(turn as usize)? as usize)
         };
@@ -184,13 +183,13 @@ impl Templates {
         Some(Template { head, bytes: place.bytes, flow, size })
     }
 
-    /// Of the first `frames` frames, how many are of this flow.
+    /// The number of this flow's frames among the first `frames`.
     pub fn of_flow(&self, flow: u32, frames: u64) -> u64 {
         let flows = u64::from(self.flows.max(1));
         frames / flows + u64::from(u64::from(flow) < frames % flows)
     }
 
-    /// Of the first `frames` frames, how many are of each size.
+    /// The number of frames of each size among the first `frames`.
     pub fn of_sizes(&self, frames: u64) -> Vec<u64> {
         let mut counts = vec![0; self.sizes];
         let period = self.order.len() as u64;
@@ -209,7 +208,7 @@ impl Templates {
         counts
     }
 
-    /// All frames that differ, in no particular order: their beginnings.
+    /// The beginnings of all different frames, in any order.
     pub fn heads(&self) -> impl Iterator<Item = &[u8]> {
         let head = |place: &Place| self.heads.get(place.at as usize..)?.get(..place.head.into());
         self.places.iter().filter_map(head)
@@ -217,7 +216,8 @@ impl Templates {
 }
 
 impl Template<'_> {
-    /// Writes the frame to the start of `bytes`, without a tag; its length, or `None` if there is no room.
+    /// Writes the frame to the start of `bytes`, without a tag. Returns its length; `None` if there is no
+    /// room.
     #[inline]
     pub fn write(&self, bytes: &mut [u8]) -> Option<u16> {
         let (head, rest) = bytes.get_mut(..self.bytes.into())?.split_at_mut_checked(self.head.len())?;
@@ -242,11 +242,16 @@ mod tests {
     }
 
     proptest! {
-        /// Every flow has every size as often as the mix says, neighbours are of different flows, and what is
-        /// counted without looking is what one sees.
+        /// Every flow has every size as often as the mix says, neighbours are of different flows, and
+        /// computed counts match the frames.
         #[test]
-        fn flows_and_sizes_take_turns(count in 1u32..40, weights in prop::collection::vec(1u32..5, 1..4), frames in 0u32..3000) {
-            let text: Vec<_> = weights.iter().enumerate().map(|(i, w)| alloc::format!("{}:{w}", 64 + 100 * i)).collect();
+        fn flows_and_sizes_take_turns(
+            count in 1u32..40,
+            weights in prop::collection::vec(1u32..5, 1..4),
+            frames in 0u32..3000,
+        ) {
+            let sizes = weights.iter().enumerate();
+            let text: Vec<_> = sizes.map(|(i, w)| alloc::format!("{}:{w}", 64 + 100 * i)).collect();
             let mix: Mix = text.join(",").parse().unwrap();
             let all = Templates::tests(&flows(count), [Mac::default(); 2], None, &mix).unwrap();
             let whole = count * mix.period().len() as u32;
@@ -280,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_do_not_fit_are_refused() {
+    fn inconsistent_parts_are_refused() {
         let good = Templates::tests(&flows(2), [Mac::default(); 2], None, &Mix::imix_csit()).unwrap().parts();
         let bad = |change: fn(&mut Parts)| {
             let mut parts = good.clone();
@@ -295,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_whole_again() {
+    fn frames_are_rebuilt_completely() {
         let frames = [vec![1, 2, 3, 0, 0], vec![0; 60], vec![9; 4]];
         let all = Templates::each(frames.iter().map(Vec::as_slice));
         for n in 0..7 {

@@ -54,7 +54,7 @@ impl<T: AsRef<[u8]>> Datagram<T> {
         usize::from(field::u16(self.b(), LENGTH))
     }
 
-    /// The checksum as it stands; 0 means that none was computed.
+    /// The checksum field; 0: none was computed.
     pub fn checksum(&self) -> u16 {
         field::u16(self.b(), CHECKSUM)
     }
@@ -89,8 +89,8 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Datagram<T> {
         self.set_port(DESTINATION, port);
     }
 
-    /// Updates the checksum, if there is one, after a word under it changed: also one of the
-    /// addresses, which the pseudo-header holds.
+    /// Updates the checksum, if there is one, after a word of its data changed, addresses of the
+    /// pseudo-header included.
     pub fn update_checksum(&mut self, old: u16, new: u16) {
         if self.checksum() != 0 {
             let sum = updated(self.checksum(), old, new);
@@ -101,7 +101,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Datagram<T> {
 
 /// Puts a checksum into a header at the start of `bytes`.
 pub(crate) fn put_checksum(bytes: &mut [u8], sum: u16) {
-    // 0 is sent as its other form, since a plain 0 would say "none" (RFC 768).
+    // 0 is sent as 0xffff, because 0 means "none" (RFC 768).
     field::put_u16(bytes, CHECKSUM, if sum == 0 { 0xffff } else { sum });
 }
 

@@ -220,7 +220,11 @@ mod tests {
         }
 
         #[test]
-        fn no_frame_makes_the_parser_panic(bytes in prop::collection::vec(any::<u8>(), 0..120), at in 12usize..24, ip in prop::sample::select(vec![0x0800u16, 0x86DD, 0x8100])) {
+        fn no_frame_makes_the_parser_panic(
+            bytes in prop::collection::vec(any::<u8>(), 0..120),
+            at in 12usize..24,
+            ip in prop::sample::select(vec![0x0800u16, 0x86DD, 0x8100]),
+        ) {
             let mut bytes = bytes;
             if bytes.len() >= at + 2 {
                 bytes[at..at + 2].copy_from_slice(&ip.to_be_bytes());

@@ -185,7 +185,9 @@ mod tests {
     proptest! {
         /// Compares with the plain rule: the earliest, and among equals the first variant.
         #[test]
-        fn the_first_is_always_known(ops in prop::collection::vec((0usize..SOURCES.len(), 0u64..20, any::<bool>()), 1..200)) {
+        fn the_first_is_always_known(
+            ops in prop::collection::vec((0usize..SOURCES.len(), 0u64..20, any::<bool>()), 1..200),
+        ) {
             let mut d = Deadlines::new();
             let mut model = [NEVER; SOURCES.len()];
             for (i, at, set) in ops {

@@ -184,7 +184,9 @@ mod tests {
     proptest! {
         /// Compares the FIFO with a queue of vectors: same frames, same order, same cost.
         #[test]
-        fn frames_come_out_as_they_went_in(ops in prop::collection::vec((0usize..16384, any::<u8>(), 0u8..4), 1..300)) {
+        fn frames_come_out_as_they_went_in(
+            ops in prop::collection::vec((0usize..16384, any::<u8>(), 0u8..4), 1..300),
+        ) {
             let mut f = FrameFifo::new();
             let mut model: VecDeque<Vec<u8>> = VecDeque::new();
             let mut used = 0;

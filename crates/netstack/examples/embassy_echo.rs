@@ -1,5 +1,5 @@
-//! An e1000 of QEMU's that answers ping and serves a TCP echo (port 7) through embassy-net; a small
-//! client at the wire's other end proves both.
+//! QEMU's e1000 answers ping and serves a TCP echo (port 7) through embassy-net. A client at the other end of
+//! the cable tests both.
 //!
 //!     cargo run --example embassy_echo -p kpps-netstack
 
@@ -58,7 +58,7 @@ async fn network(mut runner: embassy_net::Runner<'static, Nic<'static, Place, Bu
     runner.run().await
 }
 
-/// Has an idle card looked after.
+/// Runs the watchdog of an idle card.
 #[embassy_executor::task]
 async fn watchdog() {
     loop {
@@ -67,7 +67,7 @@ async fn watchdog() {
     }
 }
 
-/// What comes goes back.
+/// The echo server.
 #[embassy_executor::task]
 async fn echo(stack: Stack<'static>) {
     let (mut rx, mut tx, mut chunk) = ([0; 16_384], [0; 16_384], [0; 4096]);
@@ -88,7 +88,7 @@ async fn echo(stack: Stack<'static>) {
     }
 }
 
-/// The cable and its other end, and the way of the card's interrupt.
+/// The cable, its other end, and the card's interrupt.
 #[embassy_executor::task]
 async fn client(qemu: Qemu, interrupt: Interrupt<'static, Window>) {
     let mut peer = Peer::new();
@@ -108,19 +108,19 @@ async fn client(qemu: Qemu, interrupt: Interrupt<'static, Window>) {
         } else if client.get_or_insert_with(|| EchoClient::start(&mut peer, ECHO_BYTES)).work(&mut peer) {
             break Ok(());
         }
-        // Somebody else's turn.
+        // Let the other tasks run.
         embassy_futures::yield_now().await;
     };
     match &result {
         Ok(()) => println!("ping and {ECHO_BYTES} bytes of echo came back; {interrupts} interrupts"),
         Err(error) => eprintln!("{error}"),
     }
-    // Ends QEMU.
+    // Ends QEMU's process.
     drop(qemu);
     std::process::exit(i32::from(result.is_err()));
 }
 
-/// Moves frames both ways.
+/// Moves frames in both directions.
 fn carry(qemu: &Qemu, peer: &mut Peer) -> Result<(), kpps_qemu::Error> {
     while let Some(frame) = qemu.collect()? {
         peer.cable.to_peer.push_back(frame);

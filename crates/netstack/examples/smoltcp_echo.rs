@@ -4,8 +4,8 @@
 //!     cargo run --example smoltcp_echo -p kpps-netstack -- uio:0000:00:04.0 [10.0.0.1/24]
 //!     cargo run --example smoltcp_echo -p kpps-netstack -- vfio:0000:00:04.0 [10.0.0.1/24]
 //!
-//! With `qemu` a small client at the wire's other end proves both, and the program ends. On a real
-//! card it serves until it is interrupted.
+//! With `qemu`, a client at the other end of the cable tests both, and the program ends. On a real card it
+//! serves until it is interrupted.
 
 use kpps_driver::{Config, Device, probe};
 use kpps_netstack::smoltcp::Nic;
@@ -30,7 +30,7 @@ mod peer;
 const BUFFER_BYTES: usize = 2048;
 /// Buffers must not cross this (errata of the 82545 and 82546, revision 1).
 const BOUNDARY: Option<u64> = Some(1 << 16);
-/// Bytes that the client has echoed.
+/// Bytes that the client sends to be echoed.
 const ECHO_BYTES: usize = 1 << 20;
 /// How long the client waits, in seconds.
 const PATIENCE_S: u64 = 60;
@@ -79,14 +79,14 @@ impl<P: Platform, S: BufferSource> Server<P, S> {
         Self { nic, interface, sockets, echo }
     }
 
-    /// Does what there is to do; whether there was anything.
+    /// Polls once. Returns whether there was anything to do.
     fn work(&mut self) -> Result<bool, Box<dyn Error>> {
         self.nic.endpoint.look_after()?;
         let before = self.frames();
         let now = self.now();
         self.nic.poll(now, &mut self.interface, &mut self.sockets);
         if echo(self.sockets.get_mut(self.echo))? {
-            // What comes back goes out with the next poll.
+            // The answer is sent with the next poll.
             return Ok(true);
         }
         Ok(self.frames() != before)
@@ -102,7 +102,7 @@ impl<P: Platform, S: BufferSource> Server<P, S> {
     }
 }
 
-/// Sends back what came; whether anything did.
+/// Sends everything back. Returns whether there was anything.
 fn echo(socket: &mut tcp::Socket) -> Result<bool, Box<dyn Error>> {
     if !socket.is_open() {
         socket.listen(PORT)?;
@@ -121,7 +121,7 @@ fn echo(socket: &mut tcp::Socket) -> Result<bool, Box<dyn Error>> {
     Ok(moved)
 }
 
-/// QEMU's card, and a client at the other end of its cable.
+/// Runs the server on QEMU's card, with a client at the other end of the cable.
 fn on_qemu() -> Result<(), Box<dyn Error>> {
     let qemu = Qemu::start(&Options::new(Model::I82540Em))?;
     let config = Config::kpps();
@@ -162,14 +162,14 @@ fn on_qemu() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A real card, by its interrupts.
+/// Runs the server on a real card, with interrupts.
 fn on_card(spec: &Spec, address: IpCidr) -> Result<(), Box<dyn Error>> {
     let Spec::Card(backend, place) = *spec else {
-        return Err(format!("{spec} is no card: uio:ADDRESS or vfio:ADDRESS").into());
+        return Err(format!("{spec} is no card; expected uio:ADDRESS or vfio:ADDRESS").into());
     };
     let config = Config::kpps();
     let buffers = buffers_needed(&config);
-    // Some more for the rings.
+    // Twice as much, for the rings.
     let domain = Domain::new(backend, 2 * buffers * BUFFER_BYTES)?;
     let card = Card::open(&domain, place)?;
     let pool = domain.memory().pool(buffers, BUFFER_BYTES, BOUNDARY).map_err(|_| "out of memory")?;
@@ -192,7 +192,7 @@ fn on_card(spec: &Spec, address: IpCidr) -> Result<(), Box<dyn Error>> {
         if idle {
             let now = server.now();
             let delay = server.interface.poll_delay(now, &server.sockets);
-            // The link of a card without signal is looked at now and then.
+            // Without a link, the watchdog runs every 0.2 s.
             let at_most = Duration::from_millis(200);
             interrupts.wait(delay.map_or(at_most, |delay| at_most.min(delay.into())))?;
             server.nic.endpoint.control().mask();

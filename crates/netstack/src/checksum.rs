@@ -1,17 +1,17 @@
-//! Checking what the card did not check, and asking the card to insert.
+//! Checks checksums that the card did not check, and prepares frames whose checksums the card inserts.
 
 use crate::layout::{Content, ETHERNET_BYTES, Layout, Transport, UDP};
 use kpps_driver::{Checksums, Offload, Segmentation, Sum as Field};
 use kpps_frames::checksum::checksum;
 
-/// What the checksums of a frame say.
+/// The verdict on the checksums of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Right, or there are none.
+    /// All are right, or there are none.
     Good,
-    /// Wrong.
+    /// One is wrong.
     Bad,
-    /// A fragment: nobody can tell yet.
+    /// A fragment, whose transport checksum cannot be checked.
     Fragment,
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn check(frame: &[u8]) -> Verdict {
         Content::Fragment => return Verdict::Fragment,
     };
     let Some(bytes) = frame.get(transport.bytes.clone()) else { return Verdict::Bad };
-    // No checksum: IPv4 lets UDP do without, IPv6 does not (RFC 8200, 8.1).
+    // UDP without a checksum is valid over IPv4, but not over IPv6 (RFC 8200, 8.1).
     if transport.protocol == UDP && bytes.get(6..8) == Some(&[0, 0]) {
         return if is_ipv4 { Verdict::Good } else { Verdict::Bad };
     }
@@ -40,8 +40,8 @@ pub(crate) fn check(frame: &[u8]) -> Verdict {
     }
 }
 
-/// Prepares the checksum fields of `frame` for the card, and says what it shall insert; with
-/// `mss`, what it shall cut into segments of so many payload bytes.
+/// Prepares the checksum fields of `frame` for the card. Returns the offload; with `mss`, segmentation into
+/// so many payload bytes each.
 pub(crate) fn prepare(frame: &mut [u8], mss: Option<u16>) -> Offload {
     let Some(Layout { ipv4, content }) = Layout::of(frame) else { return Offload::None };
     let ip = ipv4.clone().and_then(|header| {
@@ -49,7 +49,7 @@ pub(crate) fn prepare(frame: &mut [u8], mss: Option<u16>) -> Offload {
         field(header.start, header.start + 10, header.end - 1)
     });
     let Content::Transport(transport) = content else {
-        // A fragment's transport checksum covers what is not in the frame.
+        // The transport checksum of a fragment covers bytes of other frames.
         return insert(ip, None);
     };
     if let Some(mss) = mss
@@ -58,20 +58,20 @@ pub(crate) fn prepare(frame: &mut [u8], mss: Option<u16>) -> Offload {
         return Offload::Segment(segmentation);
     }
     let bytes = transport.bytes.clone();
-    // One context serves frames of all sizes if the sum goes to the end of the frame.
+    // If the sum goes to the end of the frame, one context serves frames of all sizes.
     let last = if bytes.end == frame.len() { 0 } else { bytes.end - 1 };
     let seed = transport.pseudo_header(bytes.len());
     let sum = field(bytes.start, transport.field, last);
     if sum.is_some() {
         put(frame, transport.field, seed.folded());
     } else {
-        // Behind more extension headers than a context can point over.
+        // The extension headers are longer than a context can express.
         fill_transport(frame, &transport);
     }
     insert(ip, sum)
 }
 
-/// Fills in the checksums of `frame` here.
+/// Computes the checksums of `frame` in software.
 pub(crate) fn fill(frame: &mut [u8]) {
     let Some(Layout { ipv4, content }) = Layout::of(frame) else { return };
     if let Some(header) = ipv4 {
@@ -88,7 +88,7 @@ pub(crate) fn fill(frame: &mut [u8]) {
 fn fill_transport(frame: &mut [u8], transport: &Transport) {
     put(frame, transport.field, 0);
     let Some(bytes) = frame.get(transport.bytes.clone()) else { return };
-    // 0 would mean "none" to UDP.
+    // 0 means "none" in UDP.
     let sum = match transport.pseudo_header(bytes.len()).with(bytes).checksum() {
         0 => 0xffff,
         sum => sum,
@@ -96,7 +96,7 @@ fn fill_transport(frame: &mut [u8], transport: &Transport) {
     put(frame, transport.field, sum);
 }
 
-/// Prepares the headers of `frame` as SDM 3.5.7 says; `None` if the card could not cut it.
+/// Prepares the headers of `frame` for segmentation (SDM 3.5.7); `None` if the card cannot segment it.
 fn segment(frame: &mut [u8], ip: Option<Field>, transport: &Transport, mss: u16) -> Option<Segmentation> {
     let start = transport.bytes.start;
     let header = start + 4 * usize::from(frame.get(start + 12)? >> 4);
@@ -113,7 +113,7 @@ fn segment(frame: &mut [u8], ip: Option<Field>, transport: &Transport, mss: u16)
         payload_bytes: payload.try_into().ok()?,
         mss,
     };
-    // IPv4 counts its header, IPv6 does not; both are given by the card.
+    // The card fills in the length field, at byte 2 of IPv4 and 4 of IPv6.
     put(frame, ETHERNET_BYTES + if ip.is_some() { 2 } else { 4 }, 0);
     put(frame, transport.field, transport.pseudo_header(0).folded());
     Some(segmentation)
@@ -126,7 +126,7 @@ fn insert(ip: Option<Field>, transport: Option<Field>) -> Offload {
     }
 }
 
-/// A sum over bytes `start..=last` (0: to the end) that goes to `field`, if a context can say so.
+/// A sum over bytes `start..=last` (0: to the end) written at `field`, if a context can express it.
 fn field(start: usize, field: usize, last: usize) -> Option<Field> {
     Some(Field { start: start.try_into().ok()?, field: field.try_into().ok()?, end: last.try_into().ok()? })
 }

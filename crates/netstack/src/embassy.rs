@@ -1,30 +1,34 @@
-//! e1000 cards as drivers of [embassy-net].
+//! e1000 cards as drivers of [embassy-net](https://docs.embassy.dev/embassy-net).
 //!
-//! A [`Nic`] is a probed [`Device`] behind [`embassy_net_driver::Driver`]; an [`Interrupt`] is its
-//! other half, for wherever the card's interrupt arrives: it masks the card and wakes the stack
-//! through a [`Signal`], which is a `static`.
+//! A [`Nic`] is a probed [`Device`] behind [`embassy_net_driver::Driver`]. An [`Interrupt`] is its other
+//! half, for the card's interrupt handler: it masks the card and wakes the stack through a [`Signal`], which
+//! is a `static`.
 //!
-//! The stack sleeps when there is nothing to do and is polled as long as there is: interrupts stay
-//! masked while polls find frames (as in NAPI), and come back with the first that finds none.
-//! Frames are read where the card has put them and written into the driver's buffers, in bursts with
-//! one tail write. Nothing on the packet path allocates or locks. `no_std`.
+//! The stack sleeps while there is nothing to do. As in NAPI, interrupts stay masked while polls find frames;
+//! the first empty poll unmasks them. The stack reads frames in the buffers that the card filled, and writes
+//! into the driver's buffers, in bursts with one tail write. Nothing on the packet path allocates or locks.
 //!
-//! ```ignore
-//! static SIGNAL: Signal = Signal::new();
-//! let device = kpps_driver::probe(platform, chip, kpps_netstack::embassy::config(), pool)?;
-//! let (nic, interrupt) = Nic::new(device, Offload::ALL, &SIGNAL);
-//! // In the interrupt handler: interrupt.handle();
-//! let (stack, runner) = embassy_net::new(nic, net_config, resources, seed);
+//! The watchdog runs whenever the stack is polled. A task that calls [`Signal::wake`] every two seconds makes
+//! it run for an idle card, too. `examples/embassy_echo.rs` is a whole program.
+//!
 //! ```
+//! use kpps_conformance::{Bench, ModelBench};
+//! use kpps_netstack::Offload;
+//! use kpps_netstack::embassy::{Nic, Signal, config};
 //!
-//! The watchdog works whenever the stack is polled. A task that calls [`Signal::wake`] every two
-//! seconds has it look after an idle card, too.
-//!
-//! [embassy-net]: https://docs.embassy.dev/embassy-net
-
-mod signal;
+//! static SIGNAL: Signal = Signal::new();
+//! let mut bench = ModelBench::new(kpps_driver::Chip::I82540em)?;
+//! let pool = bench.buffers(kpps_netstack::buffers_needed(&config()), 2048)?;
+//! let device = kpps_driver::probe(bench.platform(), bench.chip(), config(), pool)?;
+//! let (nic, interrupt) = Nic::new(device, Offload::ALL, &SIGNAL);
+//! // In the interrupt handler: `interrupt.handle()`. In `main`: `embassy_net::new(nic, …)`.
+//! assert!(nic.fault().is_none() && !interrupt.handle());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use crate::{Endpoint, Offload};
+mod signal;
+
 pub use signal::{Interrupt, Signal};
 
 use core::task::Context;
@@ -33,8 +37,8 @@ use kpps_driver::config::{Completion, Config, Delay, Moderation, NapiExit, Servi
 use kpps_driver::{Device, Error};
 use kpps_platform::{BufferSource, Platform};
 
-/// A driver configuration for this use: as [`Config::kpps`], with transmit interrupts delayed by a
-/// millisecond. They are needed to wake a stack that waits for room in the ring, and only for that.
+/// The driver configuration for embassy-net: [`Config::kpps`] with transmit interrupts delayed by a
+/// millisecond. These only wake a stack that waits for room in the ring.
 pub const fn config() -> Config {
     /// In units of 1.024 µs (SDM 13.4.41).
     const MILLISECOND: u16 = 977;
@@ -51,20 +55,20 @@ pub const fn config() -> Config {
 pub struct Nic<'s, P: Platform, S: BufferSource> {
     endpoint: Endpoint<P, S>,
     signal: &'s Signal,
-    /// Frames were found since the stack was last told that there are none.
+    /// Frames were found since the last empty poll.
     found: bool,
     fault: Option<Error>,
 }
 
 impl<'s, P: Platform, S: BufferSource> Nic<'s, P, S> {
-    /// Takes a probed device over. The second half belongs into the interrupt handler.
+    /// Makes the two halves of a probed device. The second one belongs into the interrupt handler.
     ///
-    /// The pool behind the device should have [`buffers_needed`](crate::buffers_needed) buffers; with fewer
-    /// it has to wait for some now and then.
+    /// The device's pool should have [`buffers_needed`](crate::buffers_needed) buffers; with fewer, sending
+    /// or receiving sometimes waits for one.
     pub fn new(device: Device<P, S>, offload: Offload, signal: &'s Signal) -> (Self, Interrupt<'s, P::Regs>) {
         let control = &device.control;
         let interrupt = Interrupt::new(control.platform().registers(), control.chip(), signal);
-        // As after a probe.
+        // A probe leaves interrupts masked.
         signal.set_masked(true);
         (Self { endpoint: Endpoint::new(device, offload), signal, found: false, fault: None }, interrupt)
     }
@@ -74,13 +78,13 @@ impl<'s, P: Platform, S: BufferSource> Nic<'s, P, S> {
         &self.endpoint
     }
 
-    /// What went wrong with the card, if anything did; the link is down from then on.
+    /// The error of the card, if there was one; the link is down from then on.
     pub fn fault(&self) -> Option<Error> {
         self.fault
     }
 
-    /// Nothing to receive: has the stack polled again, or sleeps. True if there is something now.
-    fn found_on_the_way_to_sleep(&mut self, cx: &mut Context) -> bool {
+    /// After an empty poll: polls once more, then unmasks interrupts. True if a frame arrived meanwhile.
+    fn found_before_sleep(&mut self, cx: &mut Context) -> bool {
         if !self.signal.is_masked() || self.fault.is_some() {
             return false;
         }
@@ -88,7 +92,7 @@ impl<'s, P: Platform, S: BufferSource> Nic<'s, P, S> {
             cx.waker().wake_by_ref();
             return false;
         }
-        // An interrupt may come as soon as it is unmasked, and masks again.
+        // An interrupt may come as soon as it is unmasked; it masks again.
         self.signal.set_masked(false);
         match self.endpoint.may_sleep() {
             Ok(true) => false,
@@ -123,7 +127,7 @@ impl<P: Platform, S: BufferSource> Driver for Nic<'_, P, S> {
 
     fn receive(&mut self, cx: &mut Context) -> Option<(Self::RxToken<'_>, Self::TxToken<'_>)> {
         self.signal.register(cx);
-        if !self.endpoint.is_ready() && !self.found_on_the_way_to_sleep(cx) {
+        if !self.endpoint.is_ready() && !self.found_before_sleep(cx) {
             return None;
         }
         self.found = true;
@@ -136,8 +140,7 @@ impl<P: Platform, S: BufferSource> Driver for Nic<'_, P, S> {
         self.endpoint.transmit().map(TxToken)
     }
 
-    /// The link's state. The stack asks for it at the end of each poll: what that has sent is told to
-    /// the card here.
+    /// The state of the link. The stack asks for it at the end of each poll, so sent frames are flushed here.
     fn link_state(&mut self, cx: &mut Context) -> LinkState {
         self.signal.register(cx);
         self.endpoint.flush();
@@ -155,7 +158,7 @@ impl<P: Platform, S: BufferSource> Driver for Nic<'_, P, S> {
         let mut capabilities = Capabilities::default();
         capabilities.max_transmission_unit = self.endpoint.frame_bytes().into();
         capabilities.max_burst_size = Some(self.endpoint.burst_frames());
-        // What is left to the stack.
+        // The checksums that the stack computes.
         let Offload { receive, transmit } = self.endpoint.offload();
         let left = match (receive, transmit) {
             (false, false) => Checksum::Both,
@@ -174,7 +177,7 @@ impl<P: Platform, S: BufferSource> Driver for Nic<'_, P, S> {
     }
 }
 
-/// A received frame, in the buffer that the card has put it into.
+/// A received frame, in the buffer that the card filled.
 pub struct RxToken<'a, P: Platform, S: BufferSource>(crate::Received<'a, P, S>);
 
 impl<P: Platform, S: BufferSource> embassy_net_driver::RxToken for RxToken<'_, P, S> {
@@ -183,7 +186,7 @@ impl<P: Platform, S: BufferSource> embassy_net_driver::RxToken for RxToken<'_, P
     }
 }
 
-/// Room for a frame in a buffer of the driver.
+/// Space for a frame in a buffer of the driver.
 pub struct TxToken<'a, P: Platform, S: BufferSource>(crate::Slot<'a, P, S>);
 
 impl<P: Platform, S: BufferSource> embassy_net_driver::TxToken for TxToken<'_, P, S> {

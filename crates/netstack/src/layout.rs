@@ -1,4 +1,4 @@
-//! Where the checksums of a frame are.
+//! The positions of the checksums in a frame.
 
 use core::ops::Range;
 use kpps_frames::checksum::Sum;
@@ -23,20 +23,20 @@ const FRAGMENT_MASK: u16 = 0x3fff;
 pub(crate) struct Layout {
     /// The IPv4 header; `None`: IPv6.
     pub(crate) ipv4: Option<Range<usize>>,
-    /// What the packet carries.
+    /// The contents of the packet.
     pub(crate) content: Content,
 }
 
-/// What an IP packet carries.
+/// The contents of an IP packet.
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
-    /// TCP or UDP, whole.
+    /// A complete TCP segment or UDP datagram.
     Transport(Transport),
-    /// A fragment of a TCP segment or a UDP datagram, or of something that may be one.
+    /// A fragment of a TCP segment or UDP datagram, or of what may be one.
     Fragment,
-    /// A TCP or UDP header that cannot be.
+    /// An invalid TCP or UDP header.
     Broken,
-    /// Something else.
+    /// Another protocol.
     Other,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Transport {
     pub(crate) protocol: u8,
     /// Its bytes in the frame.
     pub(crate) bytes: Range<usize>,
-    /// Where its checksum is in the frame.
+    /// The position of its checksum in the frame.
     pub(crate) field: usize,
     /// The sum of both addresses.
     addresses: Sum,
@@ -57,7 +57,7 @@ impl Transport {
         self.protocol == TCP
     }
 
-    /// The pseudo-header's sum, for so many bytes of header and payload.
+    /// The sum of the pseudo-header for `bytes` bytes of header and payload.
     pub(crate) fn pseudo_header(&self, bytes: usize) -> Sum {
         self.addresses.with(&[0, 0, 0, self.protocol]).with(&(bytes as u32).to_be_bytes())
     }
@@ -68,8 +68,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u16> {
 }
 
 impl Layout {
-    /// The layout of `frame` (without FCS); `None` if it holds no IP packet, or one whose header
-    /// contradicts itself or the frame.
+    /// The layout of `frame` (without FCS); `None` if it holds no valid IP packet.
     pub(crate) fn of(frame: &[u8]) -> Option<Self> {
         match word(frame, 12)? {
             IPV4 => Self::of_ipv4(frame),
@@ -83,7 +82,7 @@ impl Layout {
         let header = ETHERNET_BYTES..ETHERNET_BYTES + 4 * usize::from(version & 15);
         let fields = frame.get(header.clone()).filter(|_| version >> 4 == 4 && header.len() >= 20)?;
         let end = match word(fields, 2)? {
-            // More than a length can say, to be segmented (RFC 2675 has no room for it here).
+            // Longer than the field allows: a packet to be segmented.
             0 => frame.len(),
             total => ETHERNET_BYTES + usize::from(total),
         };
@@ -122,14 +121,14 @@ impl Layout {
     }
 }
 
-/// TCP or UDP from `start` of a packet to its end.
+/// The contents of a packet from byte `start` on.
 fn content(packet: &[u8], start: usize, protocol: u8, addresses: Sum) -> Content {
     let (header, offset) = if protocol == TCP { (20, 16) } else { (8, 6) };
     let Some(available) = packet.len().checked_sub(start).filter(|&bytes| bytes >= header) else {
         return Content::Broken;
     };
     let bytes = match (protocol, word(packet, start + 4)) {
-        // A datagram may be shorter than the packet that carries it.
+        // A datagram may be shorter than its packet.
         (UDP, Some(length)) if length != 0 => usize::from(length),
         _ => available,
     };

@@ -14,6 +14,24 @@
 //! - `smoltcp`: cards as devices of [smoltcp](https://docs.rs/smoltcp), in module `smoltcp`.
 //! - `segmentation`: the same, and the card cuts large TCP segments.
 //! - `embassy`: cards as drivers of [embassy-net](https://docs.embassy.dev/embassy-net), in module `embassy`.
+//!
+//! ```
+//! use kpps_conformance::{Bench, ModelBench}; // A modelled card with a cable.
+//! use kpps_driver::{Chip, Config, probe};
+//! use kpps_netstack::{Endpoint, Offload, buffers_needed};
+//!
+//! let config = Config::kpps();
+//! let mut bench = ModelBench::new(Chip::I82540em)?;
+//! let pool = bench.buffers(buffers_needed(&config), 2048)?;
+//! let device = probe(bench.platform(), bench.chip(), config, pool)?;
+//! let mut endpoint = Endpoint::new(device, Offload::ALL);
+//! endpoint.look_after()?;
+//! if let Some(slot) = endpoint.transmit() {
+//!     slot.consume(60, |frame| frame.fill(0xff));
+//! }
+//! endpoint.flush();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -33,21 +51,21 @@ pub use endpoint::{Endpoint, buffers_needed};
 pub use receiver::{ReceiveCounters, Received};
 pub use sender::{Slot, TransmitCounters};
 
-/// Who computes checksums.
+/// Which checksums the card computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offload {
-    /// IPv4, TCP and UDP checksums of received frames are checked before the stack gets them: by
-    /// the card, or here where it did not. Wrong ones are dropped and counted.
+    /// IPv4, TCP and UDP checksums of received frames are checked before the stack gets them, by the card,
+    /// otherwise in software. Frames with a wrong checksum are dropped and counted.
     ///
-    /// Fragments of TCP and UDP are dropped too: they can be checked only when they are put
-    /// together again, and the stack would not. Turn this off for a stack that shall reassemble.
+    /// Fragments of TCP and UDP are dropped too, because they can be checked only after reassembly. Turn this
+    /// off for a stack that reassembles.
     pub receive: bool,
     /// The card inserts IPv4, TCP and UDP checksums.
     pub transmit: bool,
 }
 
 impl Offload {
-    /// All that the card can do.
+    /// Everything that the card supports.
     pub const ALL: Self = Self { receive: true, transmit: true };
     /// The stack computes everything itself.
     pub const NONE: Self = Self { receive: false, transmit: false };

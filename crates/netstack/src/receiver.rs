@@ -5,15 +5,15 @@ use core::array;
 use kpps_driver::{Checksum, Received as Part, RxQueue};
 use kpps_platform::{Buffer, BufferSource, Platform};
 
-/// Frames taken out of the ring at once. The device is told of their descriptors with one tail write.
+/// Frames taken out of the ring at once. Their descriptors are returned with one tail write.
 pub(crate) const BURST: usize = 32;
 
-/// What was received and not handed out.
+/// Counts of received frames that were dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiveCounters {
     /// Frames with a wrong IPv4, TCP or UDP checksum.
     pub bad_checksums: u64,
-    /// Fragments of TCP and UDP, which nobody could have checked.
+    /// Fragments of TCP and UDP, whose checksums cannot be checked.
     pub fragments: u64,
     /// Frames longer than a buffer.
     pub too_long: u64,
@@ -34,7 +34,7 @@ pub(crate) struct Receiver<P: Platform, S: BufferSource> {
     waiting: [Option<Waiting<S::Buf>>; BURST],
     first: usize,
     count: usize,
-    /// Let nothing through that nobody has checked.
+    /// Drop frames with unchecked or wrong checksums.
     check: bool,
     pub(crate) counters: ReceiveCounters,
 }
@@ -50,7 +50,7 @@ impl<P: Platform, S: BufferSource> Receiver<P, S> {
         self.first == self.count
     }
 
-    /// Takes a burst out of the ring, which is filled again meanwhile.
+    /// Takes a burst out of the ring and refills it.
     pub(crate) fn fetch(&mut self) {
         if !self.is_empty() {
             return;
@@ -61,7 +61,7 @@ impl<P: Platform, S: BufferSource> Receiver<P, S> {
             if !is_wanted(&part, *check, counters) {
                 return Some(part.buffer);
             }
-            // There are as many places as frames in a burst.
+            // Not reached: there is a place for each frame of a burst.
             let Some(place) = waiting.get_mut(*count) else { return Some(part.buffer) };
             *place = Some(Waiting { buffer: part.buffer, bytes: part.bytes });
             *count += 1;
@@ -78,7 +78,7 @@ impl<P: Platform, S: BufferSource> Drop for Receiver<P, S> {
     }
 }
 
-/// Whether the stack shall see this frame; if not, why, in `counters`.
+/// Whether the stack gets this frame; if not, `counters` has the reason.
 fn is_wanted<B: Buffer>(part: &Part<B>, check: bool, counters: &mut ReceiveCounters) -> bool {
     if !part.first || !part.last || part.error {
         counters.too_long += u64::from(part.last);
@@ -88,7 +88,7 @@ fn is_wanted<B: Buffer>(part: &Part<B>, check: bool, counters: &mut ReceiveCount
         counters.tagged += 1;
         return false;
     }
-    // Where the card says "bad" it may not have understood the frame: that is looked at, too.
+    // A card that says "bad" may have misparsed the frame, so software checks it.
     let checked = part.ip_checksum() == Checksum::Good && part.transport_checksum() == Checksum::Good;
     if !check || checked {
         return true;
@@ -103,16 +103,16 @@ fn is_wanted<B: Buffer>(part: &Part<B>, check: bool, counters: &mut ReceiveCount
     false
 }
 
-/// A received frame, to be looked at with [`consume`](Self::consume). Dropped without that, it is
-/// the next to be received again.
+/// A received frame, to be read with [`consume`](Self::consume). If dropped without that, it is the next one
+/// again.
 pub struct Received<'a, P: Platform, S: BufferSource>(pub(crate) &'a mut Receiver<P, S>);
 
 impl<P: Platform, S: BufferSource> Received<'_, P, S> {
-    /// Shows the frame, without FCS, where the card has put it; then its buffer is free again.
+    /// Calls `look` with the frame, without FCS, in the buffer that the card filled; then frees the buffer.
     pub fn consume<R>(self, look: impl FnOnce(&mut [u8]) -> R) -> R {
         let receiver = self.0;
         let frame = receiver.waiting.get_mut(receiver.first).and_then(Option::take);
-        // Made only while a frame is waiting.
+        // A `Received` exists only while a frame is waiting.
         let Some(mut frame) = frame else { return look(&mut []) };
         receiver.first += 1;
         let bytes = usize::from(frame.bytes).min(frame.buffer.capacity());

@@ -1,33 +1,32 @@
-//! Frames to send: written into a driver buffer, told to the device in bursts.
+//! Frames to send: written into driver buffers, handed to the device in bursts.
 
 use crate::checksum;
 use kpps_driver::{Fragment, Offload, Refusal, TxMeta, TxQueue};
 use kpps_platform::{Buffer, BufferSource, Platform};
 
-/// Descriptors that a frame of one buffer may need: its context, and twice the pieces that errata
-/// make of a buffer.
+/// The most descriptors of a frame in one buffer: a context, and twice the pieces that errata require.
 const DESCRIPTORS: usize = 7;
 
-/// Frames shorter than this are padded, and their checksums filled in here: that takes less time than
-/// asking the device, and QEMU's 82574 counts the padding to the IP packet if it is asked.
+/// Frames shorter than this are padded, and their checksums are computed in software. That is faster than an
+/// offload, and QEMU's 82574 counts the padding as part of the IP packet.
 const PADDED_BYTES: usize = 60;
 
-/// Frames written by the stack that were not sent.
+/// Counts of frames that the stack wrote and that were not sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransmitCounters {
-    /// Frames of no bytes, or of more than fit: the stack ignores the MTU.
+    /// Frames of 0 bytes, or longer than a buffer (the stack ignores the MTU).
     pub invalid: u64,
     /// Large segments for which the ring had no room.
     pub full: u64,
 }
 
-/// The transmit queue, and the buffer that the next frame goes into.
+/// The transmit queue, and the buffer for the next frame.
 pub(crate) struct Sender<P: Platform, S: BufferSource> {
     pub(crate) queue: TxQueue<P, S>,
     spare: Option<S::Buf>,
-    /// Bytes that the spare buffer must have.
+    /// Bytes that the spare buffer must hold.
     frame_bytes: usize,
-    /// Descriptors free below which sent frames are taken back.
+    /// Sent frames are reclaimed when fewer descriptors than this are free.
     low: usize,
     insert: bool,
     pub(crate) counters: TransmitCounters,
@@ -40,7 +39,7 @@ impl<P: Platform, S: BufferSource> Sender<P, S> {
         Self { queue, spare: None, frame_bytes: frame_bytes.into(), low, insert, counters }
     }
 
-    /// Makes sure of a buffer and descriptors for one frame; false if there are none now.
+    /// Makes sure that there are a buffer and descriptors for one frame; false if not.
     pub(crate) fn make_room(&mut self) -> bool {
         if self.queue.free() < self.low {
             self.queue.reclaim(usize::MAX);
@@ -48,7 +47,7 @@ impl<P: Platform, S: BufferSource> Sender<P, S> {
         if self.queue.free() >= DESCRIPTORS && self.fill_spare() {
             return true;
         }
-        // What the device does not know of will not be sent, and not come back.
+        // Only flushed frames are sent and reclaimed.
         self.queue.flush();
         self.queue.reclaim(usize::MAX);
         self.queue.free() >= DESCRIPTORS && self.fill_spare()
@@ -66,7 +65,7 @@ impl<P: Platform, S: BufferSource> Sender<P, S> {
         self.spare.is_some()
     }
 
-    /// Bytes of the largest frame that a buffer holds.
+    /// The capacity of a buffer, in bytes.
     pub(crate) fn buffer_bytes(&mut self) -> usize {
         self.fill_spare();
         self.spare.as_ref().map_or(0, Buffer::capacity)
@@ -81,20 +80,20 @@ impl<P: Platform, S: BufferSource> Drop for Sender<P, S> {
     }
 }
 
-/// Room for a frame. Dropped without [`consume`](Self::consume), nothing is sent.
+/// Space for a frame. If dropped without [`consume`](Self::consume), nothing is sent.
 pub struct Slot<'a, P: Platform, S: BufferSource>(pub(crate) &'a mut Sender<P, S>);
 
 impl<P: Platform, S: BufferSource> Slot<'_, P, S> {
-    /// Lets the frame of so many bytes (without FCS) be written into a buffer of the driver. The
-    /// device hears of it at the next [`flush`](crate::Endpoint::flush).
+    /// Queues a frame of `bytes` bytes (without FCS) that `write` writes into a buffer of the driver. The
+    /// device gets it at the next [`flush`](crate::Endpoint::flush).
     ///
-    /// What `write` finds in the buffer is what was in it before.
+    /// The buffer holds arbitrary bytes at first.
     pub fn consume<R>(self, bytes: usize, write: impl FnOnce(&mut [u8]) -> R) -> R {
         self.send(bytes, None, write)
     }
 
-    /// As [`consume`](Self::consume), for a large TCP segment that the device shall cut into
-    /// segments of `mss` payload bytes each; its length in the IP header does not matter.
+    /// As [`consume`](Self::consume), for a large TCP segment that the device cuts into segments of `mss`
+    /// payload bytes. The length in its IP header is ignored.
     pub fn consume_large<R>(self, bytes: usize, mss: u16, write: impl FnOnce(&mut [u8]) -> R) -> R {
         self.send(bytes, Some(mss), write)
     }
@@ -142,7 +141,7 @@ impl<P: Platform, S: BufferSource> Sender<P, S> {
     }
 }
 
-/// A stack that ignores the MTU writes its frame nowhere.
+/// Lets a stack that ignores the MTU write its frame into scratch memory, which is dropped.
 #[cold]
 fn refuse<R>(bytes: usize, write: impl FnOnce(&mut [u8]) -> R) -> R {
     let mut nowhere = alloc::vec![0; bytes];

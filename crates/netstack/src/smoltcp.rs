@@ -1,24 +1,33 @@
-//! e1000 cards as devices of the [smoltcp] network stack.
+//! e1000 cards as devices of the [smoltcp](https://docs.rs/smoltcp) network stack.
 //!
-//! A [`Nic`] is a probed [`Device`] behind smoltcp's [`phy::Device`]. The
-//! stack reads received frames where the card has put them and writes those to send into the
-//! driver's buffers. Received frames are taken out of the ring in bursts; [`Nic::poll`] tells
-//! the card of all that a poll has sent with one tail write. IPv4, TCP and UDP checksums are the
-//! card's work where it can do it ([`Offload`]). Nothing on the packet path allocates or reads a
-//! register. `no_std`.
+//! A [`Nic`] is a probed [`Device`] behind smoltcp's [`phy::Device`]. The stack reads received frames in the
+//! buffers that the card filled, and writes frames to send into the driver's buffers. Received frames are
+//! taken out of the ring in bursts. [`Nic::poll`] hands all frames of a poll to the card with one tail write.
+//! The card computes checksums where it can ([`Offload`]). Nothing on the packet path allocates or reads a
+//! register.
 //!
-//! ```ignore
-//! let device = kpps_driver::probe(platform, chip, config, pool)?;
-//! let mut nic = kpps_netstack::smoltcp::Nic::new(device, kpps_netstack::smoltcp::Offload::ALL);
-//! let mut interface = Interface::new(Config::new(nic.hardware_address()), &mut nic, now);
-//! loop {
-//!     nic.endpoint.look_after()?;
-//!     nic.poll(now(), &mut interface, &mut sockets);
-//! }
+//! With the feature `segmentation`, the card cuts large TCP segments if it can and the driver's buffers hold
+//! two frames or more (16384 bytes are a good size). `examples/smoltcp_echo.rs` is a whole program.
+//!
 //! ```
+//! use kpps_conformance::{Bench, ModelBench};
+//! use kpps_driver::{Chip, probe};
+//! use kpps_netstack::{Offload, buffers_needed, smoltcp::Nic};
+//! use smoltcp::iface::{Config, Interface, SocketSet};
+//! use smoltcp::time::Instant;
 //!
-//! With the feature `segmentation`, cards that can cut TCP segments do, if the driver's buffers
-//! hold two frames or more (16384 bytes are a good size).
+//! let config = kpps_driver::Config::kpps();
+//! let mut bench = ModelBench::new(Chip::I82540em)?;
+//! let pool = bench.buffers(buffers_needed(&config), 2048)?;
+//! let device = probe(bench.platform(), bench.chip(), config, pool)?;
+//! let mut nic = Nic::new(device, Offload::ALL);
+//! let mut interface = Interface::new(Config::new(nic.hardware_address()), &mut nic, Instant::ZERO);
+//! let mut sockets = SocketSet::new(Vec::new());
+//! // The main loop:
+//! nic.endpoint.look_after()?;
+//! nic.poll(Instant::ZERO, &mut interface, &mut sockets);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use crate::{Endpoint, Offload};
 
@@ -39,17 +48,17 @@ pub struct Nic<P: Platform, S: BufferSource> {
 }
 
 impl<P: Platform, S: BufferSource> Nic<P, S> {
-    /// Takes a probed device over.
+    /// Makes a smoltcp device of a probed card.
     ///
-    /// The pool behind the device should have [`buffers_needed`](crate::buffers_needed) buffers; with fewer
-    /// it has to wait for some now and then.
+    /// The device's pool should have [`buffers_needed`](crate::buffers_needed) buffers; with fewer, sending
+    /// or receiving sometimes waits for one.
     pub fn new(device: Device<P, S>, offload: Offload) -> Self {
         #[cfg_attr(not(feature = "segmentation"), expect(unused_mut))]
         let mut endpoint = Endpoint::new(device, offload);
         #[cfg(feature = "segmentation")]
         let large_bytes = {
             let frame_bytes = usize::from(endpoint.frame_bytes());
-            // For less than two frames it is not worth its context.
+            // Segmentation of less than two frames is not worth its context descriptor.
             let large = endpoint.large_bytes().filter(|&bytes| bytes >= 2 * frame_bytes);
             large.and_then(core::num::NonZeroUsize::new)
         };
@@ -60,15 +69,14 @@ impl<P: Platform, S: BufferSource> Nic<P, S> {
         }
     }
 
-    /// The card's address, as smoltcp's configuration wants it.
+    /// The card's address, for smoltcp's configuration.
     pub fn hardware_address(&self) -> HardwareAddress {
         HardwareAddress::Ethernet(EthernetAddress(self.endpoint.control().address()))
     }
 
-    /// [`Interface::poll`], then tells the card of everything sent with one tail write.
+    /// [`Interface::poll`], then hands all sent frames to the card with one tail write.
     ///
-    /// With [`Interface::poll`] by itself, frames wait for the next poll or for
-    /// [`Endpoint::flush`].
+    /// After a plain [`Interface::poll`], frames wait for the next poll or for [`Endpoint::flush`].
     pub fn poll(
         &mut self,
         now: Instant,
@@ -107,7 +115,7 @@ impl<P: Platform, S: BufferSource> phy::Device for Nic<P, S> {
         capabilities.medium = Medium::Ethernet;
         capabilities.max_transmission_unit = self.endpoint.frame_bytes().into();
         capabilities.max_burst_size = Some(self.endpoint.burst_frames());
-        // What is left to the stack.
+        // The checksums that the stack computes.
         let Offload { receive, transmit } = self.endpoint.offload();
         let left = match (receive, transmit) {
             (false, false) => Checksum::Both,
@@ -127,7 +135,7 @@ impl<P: Platform, S: BufferSource> phy::Device for Nic<P, S> {
     }
 }
 
-/// A received frame, in the buffer that the card has put it into.
+/// A received frame, in the buffer that the card filled.
 pub struct RxToken<'a, P: Platform, S: BufferSource>(crate::Received<'a, P, S>);
 
 impl<P: Platform, S: BufferSource> phy::RxToken for RxToken<'_, P, S> {
@@ -137,7 +145,7 @@ impl<P: Platform, S: BufferSource> phy::RxToken for RxToken<'_, P, S> {
     }
 }
 
-/// Room for a frame in a buffer of the driver.
+/// Space for a frame in a buffer of the driver.
 pub struct TxToken<'a, P: Platform, S: BufferSource> {
     slot: crate::Slot<'a, P, S>,
     #[cfg(feature = "segmentation")]

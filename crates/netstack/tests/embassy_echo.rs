@@ -1,5 +1,5 @@
-//! embassy-net on the model's cards and on one of QEMU's, with smoltcp at the wire's other end. The
-//! stack is polled only when it was woken.
+//! embassy-net on modelled cards and on a card of QEMU, with smoltcp at the other end of the cable. The stack
+//! is polled only when it was woken.
 #![allow(clippy::unwrap_used)]
 
 #[path = "common/allocations.rs"]
@@ -64,7 +64,7 @@ impl Wake for Flag {
     }
 }
 
-/// The chips that are modelled; the 82574 is QEMU's alone.
+/// The modelled chips; only QEMU has the 82574.
 fn modelled() -> impl Iterator<Item = Chip> {
     Chip::ALL.into_iter().filter(|&chip| chip != Chip::I82574l)
 }
@@ -84,7 +84,7 @@ struct World<'f, B: Bench> {
 }
 
 impl<B: Bench> World<'_, B> {
-    /// The interrupt arrives if there is one, who was woken runs, the cable works.
+    /// Delivers a pending interrupt, runs woken tasks, and moves frames.
     fn step(&mut self) {
         if self.bench.interrupt_line().unwrap() {
             self.interrupts += u64::from(self.interrupt.handle());
@@ -113,7 +113,7 @@ impl<B: Bench> World<'_, B> {
     }
 }
 
-/// What comes goes back, for ever.
+/// The echo server.
 async fn serve(stack: Stack<'static>) {
     let mut buffers = vec![0; 2 * 65_536];
     let (rx, tx) = buffers.split_at_mut(65_536);
@@ -166,7 +166,7 @@ fn with_card<B: Bench + 'static>(mut bench: B, config: Config, test: impl FnOnce
         interrupts: 0,
         counts,
     };
-    // Fibre is looked at now and then: a watchdog's task would have the stack polled.
+    // Fibre has no link interrupt: a watchdog task would poll the stack.
     let mut steps = 0;
     world.until("the link", |world| {
         steps += 1;
@@ -190,11 +190,11 @@ fn ping_and_echo<B: Bench + 'static>(bench: B, config: Config, bytes: usize) {
         let mut client = EchoClient::start(&mut world.peer, bytes);
         world.until("the echo", |world| client.work(&mut world.peer));
         assert_eq!(ALLOCATIONS.get(), 0, "allocations on the packet path");
-        // ICR on the way to sleep, and in the interrupt handler.
+        // ICR is read before sleeping, and in the interrupt handler.
         let (polls, reads) = (world.runner.polls - polls, world.counts.reads() - reads);
         assert!(polls > 0 && reads <= polls + world.interrupts + 20, "{reads} reads, {polls} polls");
-        // Nothing happens any more when nothing happens: a report of the last frame may come, and
-        // the closed connection's end.
+        // An idle card causes no polls, except for the report of the last frame and the end of the closed
+        // connection.
         let (polls, interrupts) = (world.runner.polls, world.interrupts);
         for _ in 0..5_000 {
             world.step();
@@ -219,7 +219,7 @@ fn the_stack_is_woken_when_a_full_ring_has_room_again() {
     }
 }
 
-/// Reports that fit a small ring.
+/// Reports for a small ring.
 fn small() -> kpps_driver::config::Completion {
     kpps_driver::config::Completion { report_every: 8, ..config().completion }
 }
@@ -233,7 +233,7 @@ fn cards_of_qemu_answer_and_echo_when_woken() {
 }
 
 #[test]
-fn the_link_is_seen_to_come_and_go() {
+fn link_changes_reach_the_stack() {
     for chip in [Chip::I82540em, Chip::I82545em] {
         with_card(ModelBench::new(chip).unwrap(), config(), |world| {
             for _ in 0..2 {

@@ -1,5 +1,6 @@
-//! The example on real PCI: a guest of the lab runs it through UIO and through VFIO, on both cards that QEMU
-//! emulates, with its interrupts; this end of the cable pings and echoes, pulls the cable, and kills it.
+//! The smoltcp example on the real PCI path: a guest of the lab runs it through UIO and VFIO, with
+//! interrupts, on both cards that QEMU emulates. The test pings and echoes at the other end of the cable,
+//! unplugs it, and kills the program.
 //!
 //!     cargo test -p kpps-netstack --test lab -- --ignored --nocapture
 #![allow(clippy::unwrap_used)]
@@ -19,7 +20,7 @@ use std::time::Duration;
 const MEGABYTE: usize = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Builds the example, and says where it is.
+/// Builds the example and returns its path.
 fn example() -> PathBuf {
     let build = ["build", "--quiet", "--package", "kpps-netstack", "--example", "smoltcp_echo"];
     assert!(Command::new(env!("CARGO")).args(build).status().unwrap().success());
@@ -57,7 +58,7 @@ impl Bench {
     }
 
     fn ping(&mut self, what: &str) -> Duration {
-        // The first may be lost: the card is being started. ICMP does not repeat, so pings do.
+        // The first ping may be lost while the card starts. ICMP does not retransmit, so this does.
         let mut ping = Ping::start(&mut self.peer, 56);
         let mut asked = std::time::Instant::now();
         self.until(what, |peer, _| {
@@ -95,7 +96,7 @@ fn on_real_pci(program: &Path, model: Model, backend: Backend) {
     bench.ping("the first ping");
     let ping = bench.ping("ping");
     let echo = bench.echo("echo", |_, _| {});
-    // Nothing to do: it sleeps.
+    // Without traffic it sleeps.
     let ticks = |guest: &mut Guest, id: u32| -> u64 {
         let stat = guest.run(&format!("cut -d\" \" -f14,15 /proc/{id}/stat")).unwrap();
         stat.split_whitespace().map(|part| part.parse::<u64>().unwrap()).sum()
@@ -104,9 +105,9 @@ fn on_real_pci(program: &Path, model: Model, backend: Backend) {
     std::thread::sleep(Duration::from_secs(2));
     let idle = ticks(&mut bench.guest, id) - before;
     assert!(idle <= 20, "{idle} of 200 ticks without traffic");
-    // The cable is pulled in the midst.
+    // The cable is unplugged during an echo.
     let (mut pulled, mut plugged) = (None, false);
-    bench.echo("echo with the cable pulled", |guest, received| {
+    bench.echo("echo with the cable unplugged", |guest, received| {
         if received > MEGABYTE / 4 && pulled.is_none() {
             guest.set_link(0, false).unwrap();
             pulled = Some(std::time::Instant::now());
@@ -116,7 +117,7 @@ fn on_real_pci(program: &Path, model: Model, backend: Backend) {
         }
     });
     assert!(plugged);
-    // After kill -9 the next start works.
+    // A start after kill -9 works.
     bench.guest.run(&format!("kill -9 {id}")).unwrap();
     bench.guest.spawn(&start, "/tmp/log").unwrap();
     bench.ping("ping after a restart");

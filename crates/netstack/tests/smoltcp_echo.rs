@@ -1,4 +1,4 @@
-//! Ping and TCP echo over the model's cards and QEMU's, with a second smoltcp at the wire's other end.
+//! Ping and TCP echo over modelled cards and QEMU's, with a second smoltcp at the other end of the cable.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -13,7 +13,7 @@ use smoltcp::socket::udp;
 
 const MEGABYTE: usize = 1 << 20;
 
-/// The chips that are modelled; the 82574 is QEMU's alone.
+/// The modelled chips; only QEMU has the 82574.
 fn modelled() -> impl Iterator<Item = Chip> {
     Chip::ALL.into_iter().filter(|&chip| chip != Chip::I82574l)
 }
@@ -22,7 +22,7 @@ fn model(chip: Chip) -> ModelBench {
     ModelBench::new(chip).unwrap()
 }
 
-/// QEMU's cards.
+/// The cards of QEMU.
 const QEMUS: [(Chip, Model); 4] = [
     (Chip::I82540em, Model::I82540Em),
     (Chip::I82544, Model::I82544Gc),
@@ -30,21 +30,21 @@ const QEMUS: [(Chip, Model); 4] = [
     (Chip::I82574l, Model::I82574L),
 ];
 
-/// A card of QEMU's.
+/// A card of QEMU.
 fn qemu(chip: Chip, model: Model) -> QemuBench {
-    // Frames that come while a timer of the emulation runs wait for it: there is none to wait for.
+    // With immediate timers, no frame waits for a timer of the emulation.
     QemuBench::start(chip, model, Timers::Immediate).unwrap()
 }
 
-/// Nothing was allocated and no register read in any poll; each wrote the tails once at most, but
-/// for polls that received more than a burst.
+/// No poll allocated or read a register; each wrote a tail at most once, unless it received more than a
+/// burst.
 fn assert_cheap<B: Bench>(world: &World<B>) {
     assert_eq!(ALLOCATIONS.get(), 0, "allocations on the packet path");
     assert_eq!(world.reads, 0, "register reads on the packet path");
     let (rx, tx) = world.nic.endpoint.driver_counters();
     let bursts = world.polls + rx.frames / 32;
     assert!(rx.doorbells <= 1 + bursts && tx.doorbells <= bursts, "{rx:?} {tx:?} {bursts}");
-    assert!(world.writes <= rx.doorbells + tx.doorbells, "writes beside the tails");
+    assert!(world.writes <= rx.doorbells + tx.doorbells, "writes of other registers than the tails");
 }
 
 fn assert_nothing_dropped<B: Bench>(world: &World<B>) {
@@ -79,7 +79,7 @@ fn every_card_of_qemu_answers_and_echoes() {
 }
 
 #[test]
-fn the_stack_computes_checksums_if_told_to() {
+fn the_stack_computes_checksums_without_offload() {
     let mut world = World::new(model(Chip::I82546eb), Setup { offload: Offload::NONE, ..Setup::usual() });
     world.ping(56);
     world.echo(100_000, |_, _| {});
@@ -109,7 +109,7 @@ fn a_megabyte_survives_a_lossy_cable_to_qemu() {
     echo_with_loss(qemu(Chip::I82574l, Model::I82574L), MEGABYTE);
 }
 
-/// Pulls the cable in the midst of an echo and plugs it in again, twice.
+/// Unplugs the cable during an echo and plugs it in again, twice.
 fn echo_with_link_changes<B: Bench>(bench: B) {
     let mut world = World::new(bench, Setup::usual());
     world.ping(56);
@@ -149,7 +149,7 @@ fn traffic_resumes_when_the_link_does_on_qemu() {
 }
 
 #[test]
-fn a_reset_in_the_midst_costs_frames_only() {
+fn a_reset_during_an_echo_costs_only_frames() {
     let mut world = World::new(model(Chip::I82545em), Setup::usual());
     let mut resets = 0;
     world.echo(MEGABYTE, |world, received| {
@@ -177,7 +177,7 @@ fn a_full_ring_holds_the_stack_back_and_loses_nothing() {
         ..Config::kpps()
     };
     for chip in modelled() {
-        // Fewer buffers than both rings and a burst could use.
+        // Fewer buffers than both rings and a burst need.
         let setup = Setup { buffers: 40, config: config.clone(), ..Setup::usual() };
         let mut world = World::new(model(chip), setup);
         world.ping(56); // addresses are known
@@ -192,7 +192,7 @@ fn a_full_ring_holds_the_stack_back_and_loses_nothing() {
             let socket = world.ours.sockets.get_mut::<udp::Socket>(from);
             socket.send_slice(&datagram, (PEERS, 2000)).unwrap();
         }
-        // No time passes: the ring takes what it holds, and the rest waits in the socket.
+        // Without time passing, the ring fills and the rest waits in the socket.
         let before = world.nic.endpoint.driver_counters().1.frames;
         world.poll_ours();
         world.poll_ours();
@@ -228,7 +228,7 @@ fn a_flood_of_more_than_the_ring_loses_the_rest_and_no_more() {
         let socket = world.peer.stack.sockets.get_mut::<udp::Socket>(from);
         socket.send_slice(&datagram, (OURS, 2000)).unwrap();
     }
-    // The whole flood passes before anybody looks.
+    // The whole flood arrives before the first poll.
     world.step_peer();
     for _ in 0..1000 {
         world.pass(30);
@@ -241,7 +241,7 @@ fn a_flood_of_more_than_the_ring_loses_the_rest_and_no_more() {
             got.push(u32::from_be_bytes(*datagram.first_chunk().unwrap()));
         }
     }
-    // A full ring, and what was in the card's FIFO behind it; the oldest, in order.
+    // A full ring, and the frames in the card's FIFO: the oldest ones, in order.
     assert!((255..1000).contains(&got.len()), "{}", got.len());
     assert!(got.iter().copied().eq(0..got.len() as u32));
     // It works as before.
@@ -250,7 +250,7 @@ fn a_flood_of_more_than_the_ring_loses_the_rest_and_no_more() {
 }
 
 #[test]
-fn what_nobody_could_check_or_is_wrong_does_not_reach_the_stack() {
+fn unchecked_and_wrong_frames_do_not_reach_the_stack() {
     for chip in [Chip::I82540em, Chip::I82546eb] {
         let mut world = World::new(model(chip), Setup::usual());
         world.ping(56);
@@ -297,7 +297,7 @@ fn cut_by_the_card<B: Bench>(bench: B) {
     world.echo(MEGABYTE, |_, _| {});
     let after = world.nic.endpoint.driver_counters().1;
     assert_eq!(world.longest, 1514);
-    // Far fewer frames than a megabyte has.
+    // Far fewer frames than a megabyte needs.
     assert!(after.frames - before.frames < 600, "{before:?} {after:?}");
     assert!(after.contexts > before.contexts + 50);
     assert_cheap(&world);
@@ -310,5 +310,5 @@ fn large_segments_are_cut_by_the_card() {
         cut_by_the_card(model(chip));
     }
     cut_by_the_card(qemu(Chip::I82540em, Model::I82540Em));
-    // Not its 82574, which makes IP fragments of large segments.
+    // Not the 82574 of QEMU, which cuts large segments into IP fragments.
 }

@@ -1,17 +1,37 @@
-//! What a driver needs from the place it runs in, and nothing more: device registers, memory
-//! that the device can reach, a clock, and packet buffers.
+//! What a driver needs from its environment: device registers, memory that the device can reach, a clock,
+//! packet buffers.
 //!
-//! The driver is generic over these traits and never asks where it runs; *cost follows the
-//! interface*. On a real machine [`Registers::read`] is a load from BAR 0 and `sync_for_cpu`
-//! is nothing; on QEMU's test socket a read is a message; in the machine room a read costs
-//! the bus time of a read, and `sync_for_cpu` is where a cache miss is charged.
+//! The driver is generic over these traits and does not know its environment: *cost follows the interface*.
+//! On real hardware [`Registers::read`] is a load from BAR 0, and `sync_for_cpu` does nothing. On QEMU's test
+//! socket a read is a message. In the simulator a read costs bus time, and `sync_for_cpu` charges cache
+//! misses.
 //!
-//! The wrappers in [`wrap`] stand around any implementation: one counts, one records, one
-//! injects faults.
+//! [`wrap`] has wrappers for any implementation: one counts accesses, one traces them, one injects faults.
+//! With the feature `std`, [`memory`](crate::memory) has the memory itself: rings and pools of buffers at
+//! known bus addresses.
 //!
-//! No `unsafe` is used here. The one promise that a compiler cannot check, that
-//! [`DmaMemory::words`] is memory which the device really sees at [`DmaMemory::bus`], is the
-//! implementor's; breaking it makes the *device* misbehave, not Rust: the words are atomics.
+//! Only `memory` uses `unsafe`. One promise is the implementor's: [`DmaMemory::words`] is memory that the
+//! device sees at [`DmaMemory::bus`]. Breaking it makes the *device* misbehave, not Rust, because the words
+//! are atomics.
+//!
+//! ```
+//! use kpps_platform::wrap::{Counting, Counts};
+//! use kpps_platform::Registers;
+//!
+//! /// A window without a device: registers read as all ones.
+//! struct Gone;
+//! impl Registers for Gone {
+//!     fn read(&self, _: u32) -> u32 {
+//!         u32::MAX
+//!     }
+//!     fn write(&self, _: u32, _: u32) {}
+//! }
+//!
+//! let counts = Counts::new();
+//! let window = Counting::new(Gone, &counts);
+//! assert_eq!(window.read(0x0008), u32::MAX);
+//! assert_eq!((counts.reads(), counts.writes()), (1, 0));
+//! ```
 #![cfg_attr(not(feature = "std"), no_std)]
 #![deny(unsafe_code)]
 
@@ -26,43 +46,40 @@ use core::sync::atomic::AtomicU64;
 /// The register window of one device (BAR 0 of an 8254x): 32-bit little-endian registers by
 /// byte offset.
 ///
-/// A *write* is posted: it returns before the device has seen it. A *read* returns the
-/// device's answer and pushes earlier writes before it, as PCI does. A device that has
-/// vanished reads as all ones.
+/// A *write* is posted: it returns before the device has seen it. A *read* returns the device's answer after
+/// all earlier writes, as on PCI. A vanished device reads as all ones.
 ///
-/// Handles are cheap to clone: the halves of a driver (interrupt control, queues) each hold one.
+/// Handles are cheap to clone: control and queues of a driver each hold one.
 pub trait Registers {
     /// Reads the register at byte `offset`.
     fn read(&self, offset: u32) -> u32;
-    /// Writes the register at byte `offset`. All earlier stores to DMA memory are visible to
-    /// the device before the write is (the driver issues the Release fence, the platform
-    /// keeps the order).
+    /// Writes the register at byte `offset`. The device sees all earlier stores to DMA memory first: the
+    /// driver issues the Release fence, the platform keeps the order.
     fn write(&self, offset: u32, value: u32);
 }
 
 /// A piece of memory that CPU and device share: a descriptor ring.
 ///
-/// Its contents are 64-bit little-endian words, atomics because the device writes them
-/// at any time.
+/// Its contents are 64-bit little-endian words. They are atomics, because the device writes them at any time.
 pub trait DmaMemory {
     /// The address at which the device sees the first word.
     fn bus(&self) -> u64;
     /// The memory, zeroed when allocated.
     fn words(&self) -> &[AtomicU64];
-    /// Makes what the device wrote in `bytes` visible to the CPU. Nothing on x86.
-    /// Called once for each descriptor that the driver is about to examine.
+    /// Makes the device's writes to `bytes` visible to the CPU. Nothing on x86. Called once for each
+    /// descriptor that the driver is about to examine.
     #[inline]
     fn sync_for_cpu(&self, bytes: Range<usize>) {
         let _ = bytes;
     }
-    /// Makes what the CPU wrote in `bytes` visible to the device. Nothing on x86.
+    /// Makes the CPU's writes to `bytes` visible to the device. Nothing on x86.
     #[inline]
     fn sync_for_device(&self, bytes: Range<usize>) {
         let _ = bytes;
     }
 }
 
-/// What a piece of [`DmaMemory`] must be like.
+/// The requirements on a piece of [`DmaMemory`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DmaSpec {
     /// Size in bytes, a multiple of 8.
@@ -75,7 +92,7 @@ pub struct DmaSpec {
     pub max_address: u64,
 }
 
-/// No memory of the wanted kind could be had.
+/// There is no memory that meets a [`DmaSpec`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory;
 
@@ -87,7 +104,7 @@ impl core::fmt::Display for OutOfMemory {
 
 impl core::error::Error for OutOfMemory {}
 
-/// A place where a driver can run.
+/// The environment of a driver.
 pub trait Platform {
     /// The device's registers.
     type Regs: Registers + Clone;
@@ -98,10 +115,10 @@ pub trait Platform {
     fn registers(&self) -> Self::Regs;
     /// Allocates zeroed ring memory.
     fn allocate(&self, spec: DmaSpec) -> Result<Self::Mem, OutOfMemory>;
-    /// Nanoseconds since some fixed moment; never goes back.
+    /// Nanoseconds since a fixed moment; never decreases.
     fn now_ns(&self) -> u64;
-    /// MSI-X vectors that the platform has enabled for the device; 0: it has one interrupt (a line,
-    /// or MSI), which is all that most places and chips have.
+    /// The number of MSI-X vectors enabled for the device. 0: one interrupt (a line, or MSI), as with most
+    /// platforms and chips.
     fn vectors(&self) -> u8 {
         0
     }
@@ -111,24 +128,24 @@ pub trait Platform {
 
 /// A packet buffer: memory for (a part of) one frame, at a fixed bus address.
 ///
-/// The driver hands buffers to the device and back to whoever consumes frames; it looks into
-/// one only to pad a short frame.
+/// The driver passes buffers to the device and to the consumer of frames. It accesses the bytes only to pad a
+/// short frame.
 pub trait Buffer {
     /// The address at which the device sees the first byte.
     fn bus(&self) -> u64;
-    /// How many bytes fit.
+    /// Its size in bytes.
     fn capacity(&self) -> usize;
-    /// The bytes. The device may not be writing them: the driver lends a buffer out only
-    /// before it gives it to the device or after the device has given it back.
+    /// The bytes. The device must not be writing them: the driver lends a buffer only before it passes it to
+    /// the device, or after the device has returned it.
     fn bytes(&self) -> &[u8];
     /// The bytes, to write a frame into.
     fn bytes_mut(&mut self) -> &mut [u8];
-    /// Makes the first `len` bytes, written by the device, visible to the CPU.
+    /// Makes the device's writes to the first `len` bytes visible to the CPU.
     #[inline]
     fn sync_for_cpu(&self, len: usize) {
         let _ = len;
     }
-    /// Makes the first `len` bytes, written by the CPU, visible to the device.
+    /// Makes the CPU's writes to the first `len` bytes visible to the device.
     #[inline]
     fn sync_for_device(&self, len: usize) {
         let _ = len;
@@ -147,13 +164,13 @@ pub trait Buffer {
     }
 }
 
-/// Where packet buffers come from and go to: a kernel's allocator, or a pool.
+/// A source of packet buffers: a kernel's allocator, or a pool.
 pub trait BufferSource {
     /// The kind of buffer.
     type Buf: Buffer;
-    /// Takes a buffer; `None` when there is none left just now.
+    /// Takes a buffer; `None` if there is none now.
     fn take(&mut self) -> Option<Self::Buf>;
-    /// Takes a buffer for a copy of `bytes` bytes: a small one, where the source has any.
+    /// Takes a buffer for a copy of `bytes` bytes: a small one, if the source has small ones.
     fn take_small(&mut self, bytes: usize) -> Option<Self::Buf> {
         let _ = bytes;
         self.take()

@@ -1,9 +1,9 @@
-//! Wrappers around [`Registers`]: they compose, and the driver does not know that they are there.
+//! Wrappers around [`Registers`]. They compose, and the driver does not notice them.
 
 use crate::Registers;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// How often registers were read and written.
+/// The numbers of register reads and writes.
 #[derive(Debug, Default)]
 pub struct Counts {
     reads: AtomicU64,
@@ -50,26 +50,26 @@ impl<R: Registers> Registers for Counting<'_, R> {
     }
 }
 
-/// One register access, as a [`Tracing`] wrapper reports it.
+/// A register access, as [`Tracing`] reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// A read of `offset` that returned `value`.
     Read {
         /// Byte offset.
         offset: u32,
-        /// What the device answered.
+        /// The device's answer.
         value: u32,
     },
     /// A write of `value` to `offset`.
     Write {
         /// Byte offset.
         offset: u32,
-        /// What was written.
+        /// The value.
         value: u32,
     },
 }
 
-/// Shows every access to `observer` after it happened.
+/// Reports every access to `observer` afterwards.
 #[derive(Clone, Debug)]
 pub struct Tracing<R, F> {
     inner: R,
@@ -77,7 +77,7 @@ pub struct Tracing<R, F> {
 }
 
 impl<R, F: Fn(Access)> Tracing<R, F> {
-    /// Shows the accesses to `inner` to `observer`.
+    /// Reports the accesses to `inner` to `observer`.
     pub fn new(inner: R, observer: F) -> Self {
         Self { inner, observer }
     }
@@ -95,8 +95,8 @@ impl<R: Registers, F: Fn(Access)> Registers for Tracing<R, F> {
     }
 }
 
-/// Lets `fault` change what happens: the answer of a read, or the value of a write
-/// (`None`: the write is lost).
+/// Lets `fault` change the answer of a read or the value of a write. `None`: a write is lost, a read is all
+/// ones.
 #[derive(Clone, Debug)]
 pub struct Faulty<R, F> {
     inner: R,
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     use core::cell::Cell;
 
-    /// One register that keeps what was written.
+    /// One register that keeps its value.
     #[derive(Clone)]
     struct One<'a>(&'a Cell<u32>);
     impl Registers for One<'_> {

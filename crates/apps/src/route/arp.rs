@@ -1,9 +1,9 @@
 //! ARP (RFC 826): Click's `ARPResponder` and `ARPQuerier`.
 //!
-//! A neighbour can be configured. Otherwise it is *known* after it has spoken, *stale* some time later, when
-//! it is used on but asked for, and forgotten when it does not answer. Packets to one that is not known wait;
-//! both the number of neighbours and of packets that wait are bounded, so that a scan of a network cannot
-//! take all buffers.
+//! A neighbour can be configured. Otherwise it becomes *known* by an ARP message, later *stale*, when it is
+//! still used but requested again, and it is dropped when it does not reply. Packets to an unknown neighbour
+//! wait. The numbers of neighbours and of waiting packets are bounded, so a network scan cannot take all
+//! buffers.
 
 use super::{ETHERNET, Origin, lookup::Hop};
 use foldhash::fast::RandomState;
@@ -15,29 +15,29 @@ use std::net::Ipv4Addr;
 /// Bytes of a frame with a message.
 const FRAME: usize = 60;
 
-/// A neighbour that has spoken is used without asking for this long.
+/// How long a neighbour is used without another request, in ns.
 const FRESH_NS: u64 = 30_000_000_000;
-/// A neighbour that does not answer is forgotten after this long.
+/// When a neighbour that does not reply is dropped, in ns.
 const FORGET_NS: u64 = 60_000_000_000;
-/// Questions are at least this far apart (RFC 1122 2.3.2.1).
+/// The least time between requests for one neighbour, in ns (RFC 1122 2.3.2.1).
 const ASK_NS: u64 = 1_000_000_000;
-/// Questions before an unknown neighbour is given up.
+/// Requests before an unknown neighbour counts as unreachable.
 const QUESTIONS: u8 = 3;
 /// The most neighbours.
 const NEIGHBOURS: usize = 1024;
-/// The most of them that are waited for at a time: a scan leaves room for those that answer.
+/// The most unknown neighbours at a time, so that a scan leaves room for those that reply.
 const WANTED: usize = 256;
 /// The most packets that wait for one neighbour.
 const QUEUE: usize = 4;
 
-/// Turns a request, given as a frame's payload, into the answer to it.
+/// Turns a request, given as a frame's payload, into its reply.
 pub(super) fn respond(payload: &mut [u8], mac: Mac, request: &Message) {
     if let Some(message) = payload.first_chunk_mut() {
         *message = request.reply(mac).to_bytes();
     }
 }
 
-/// The frame that asks everybody who has `wanted`, but for its station addresses.
+/// The broadcast request for `wanted`, without its station addresses.
 pub(super) fn question(mac: Mac, address: Ipv4Addr, wanted: Ipv4Addr) -> [u8; FRAME] {
     let mut frame = [0; FRAME];
     frame[12..ETHERNET].copy_from_slice(&ethernet::TYPE_ARP.to_be_bytes());
@@ -56,11 +56,11 @@ pub(super) struct Held<F> {
 
 #[derive(Debug)]
 enum State<F> {
-    /// As it was configured.
+    /// Configured.
     Fixed(Mac),
-    /// Since when it is known, and when it was last asked for.
+    /// Known: the times of its last message and of the last request for it.
     Known { mac: Mac, heard_ns: u64, asked_ns: u64 },
-    /// What waits for it, when it is to be asked for again, and how often it was.
+    /// Unknown: waiting packets, the time of the next request, and the number of requests so far.
     Wanted { queue: VecDeque<Held<F>>, next_ns: u64, asked: u8 },
 }
 
@@ -70,21 +70,21 @@ struct Entry<F> {
     state: State<F>,
 }
 
-/// What is known of a neighbour.
+/// The state of a neighbour.
 pub(super) enum Neighbour {
     /// Send to this address.
     Known(Mac),
-    /// Send to this address, and ask whether it is still right.
+    /// Send to this address, and request it again.
     Stale(Mac),
-    /// Not known: hold what is for it.
+    /// Unknown: hold packets for it.
     Unknown,
 }
 
-/// What has become due.
+/// Expired timeouts.
 pub(super) struct Due<F> {
-    /// To be asked for again.
+    /// Neighbours to request again.
     pub(super) ask: Vec<Hop>,
-    /// Given up.
+    /// Packets to unreachable neighbours.
     pub(super) failed: Vec<Held<F>>,
 }
 
@@ -116,7 +116,7 @@ impl<F> Arp<F> {
         self.entries.values().map(waiting).sum()
     }
 
-    /// Configures a neighbour: it is not asked for, does not age, and what it says of itself changes nothing.
+    /// Configures a neighbour: it is never requested, does not age, and ignores ARP messages.
     pub(super) fn fix(&mut self, address: Ipv4Addr, interface: usize, mac: Mac) {
         self.entries.insert(address, Entry { interface, state: State::Fixed(mac) });
     }
@@ -145,8 +145,8 @@ impl<F> Arp<F> {
         }
     }
 
-    /// Lets a packet wait for a neighbour that is not known. Says whether to ask for it, and which packet has
-    /// to go for this one. The packet comes back if too many neighbours are waited for.
+    /// Queues a packet for an unknown neighbour. Returns whether to send a request, and the packet that this
+    /// one displaces. Returns the packet itself if too many neighbours are unknown.
     pub(super) fn hold(
         &mut self,
         hop: Hop,
@@ -178,8 +178,8 @@ impl<F> Arp<F> {
         self.entries.len() < NEIGHBOURS
     }
 
-    /// Learns who a neighbour is and returns what waited for it. One that nobody wanted is remembered only if
-    /// it spoke to us (RFC 826).
+    /// Learns a neighbour's address and returns the packets that waited for it. A neighbour without waiting
+    /// packets is learned only from a message to this router (RFC 826).
     pub(super) fn learn(
         &mut self,
         address: Ipv4Addr,
@@ -204,7 +204,7 @@ impl<F> Arp<F> {
         VecDeque::new()
     }
 
-    /// Who is to be asked for again, and what was waited for in vain.
+    /// Neighbours to request again, and packets whose neighbour is unreachable.
     pub(super) fn due(&mut self, now_ns: u64) -> Due<F> {
         let mut due = Due { ask: Vec::new(), failed: Vec::new() };
         if self.wanted == 0 {

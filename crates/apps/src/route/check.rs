@@ -1,10 +1,10 @@
-//! Click's `CheckIPHeader`: what must be right before a packet is looked at any further.
+//! Click's `CheckIPHeader`: checks the header before anything else.
 
 use crate::Reason;
 use kpps_frames::ipv4;
 use std::net::Ipv4Addr;
 
-/// What the router needs of a good header.
+/// The fields of a good header that the router needs.
 pub(super) struct Header {
     pub(super) source: Ipv4Addr,
     pub(super) destination: Ipv4Addr,
@@ -18,7 +18,7 @@ pub(super) struct Header {
 pub(super) enum Destination {
     /// One host.
     Host,
-    /// No packet to it is forwarded: groups, the broadcast address, loopback, "this network", the future.
+    /// Packets to it are never forwarded: multicast, broadcast, loopback, "this network", reserved.
     Never,
 }
 

@@ -7,21 +7,21 @@ use kpps_frames::icmp::{reply_to_echo, write_error};
 use kpps_frames::{Error, checksum, ethernet, ipv4};
 use std::net::Ipv4Addr;
 
-/// Types that are no errors (RFC 1122 3.2.2): an error is never answered with another.
+/// Types that are no errors (RFC 1122 3.2.2): there is never an error about an error.
 const QUERIES: [u8; 10] = [0, 8, 9, 10, 13, 14, 15, 16, 17, 18];
 /// The longest error, in bytes from its IP header on (RFC 1812 4.3.2.3).
 const MOST: usize = 576;
 
-/// Errors a second, and how many of them at once.
+/// The most errors a second, and the most in a burst.
 const RATE: u64 = 1000;
 const BURST: u64 = 50;
 
-/// How many errors there were, and may be.
+/// Counts and limits errors.
 #[derive(Debug, Default)]
 pub(super) struct Icmp {
     pub(super) sent: u64,
     pub(super) limited: u64,
-    /// When all errors sent so far would have been allowed at the steady rate.
+    /// The time at which the errors so far would be allowed at the steady rate, in ns.
     paid_until_ns: u64,
 }
 
@@ -39,7 +39,7 @@ impl Icmp {
     }
 }
 
-/// A frame with an error, but for its station addresses.
+/// A frame with an error, without its station addresses.
 pub(super) struct ErrorFrame {
     bytes: [u8; ETHERNET + MOST],
     length: usize,
@@ -51,7 +51,7 @@ impl ErrorFrame {
     }
 }
 
-/// The error about the packet in `frame`, and to whom it goes; `None` if there must be none (RFC 1812
+/// The error about the packet in `frame`, and its destination; `None` if there must be none (RFC 1812
 /// 4.3.2.7).
 pub(super) fn error(from: Ipv4Addr, trouble: Trouble, frame: &[u8]) -> Option<(ErrorFrame, Ipv4Addr)> {
     let eth = ethernet::Frame::new_checked(frame).ok()?;
@@ -71,10 +71,10 @@ pub(super) fn error(from: Ipv4Addr, trouble: Trouble, frame: &[u8]) -> Option<(E
     Some((error, to))
 }
 
-/// Turns an echo request, given from its IP header on, into its answer.
+/// Turns an echo request, given from its IP header on, into its reply.
 ///
 /// # Errors
-/// Why it is none: another message or a piece of one ([`Reason::Local`]), or a broken one.
+/// [`Reason::Local`] for another message or a fragment; other reasons for an invalid one.
 pub(super) fn answer_echo(bytes: &mut [u8]) -> Result<(), Reason> {
     let mut packet = ipv4::Packet::new_checked(&mut *bytes).map_err(|_| Reason::Malformed)?;
     if packet.is_fragment() {
@@ -93,7 +93,7 @@ pub(super) fn answer_echo(bytes: &mut [u8]) -> Result<(), Reason> {
     let (source, destination) = (packet.source(), packet.destination());
     packet.set_source(destination);
     packet.set_destination(source);
-    // The answer has a whole way before it.
+    // The reply starts with a new TTL.
     packet.set_ttl(64);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Which frames of a port belong to which interface (IEEE 802.1Q), and the tags of those that leave.
+//! The interface of a received frame by its VLAN tag (IEEE 802.1Q), and the tags of sent frames.
 
 use super::{ETHERNET, Interface, Misconfigured};
 use crate::{Reason, Resize};
@@ -11,7 +11,7 @@ const ADDRESSES: usize = 12;
 const TAG: usize = ethernet::VLAN_BYTES;
 /// The shortest frame on a wire, in bytes without FCS.
 const SHORTEST: usize = 60;
-/// The bits of a tag's control field that say which VLAN; 0 means none, the tag has but a priority.
+/// The VLAN identifier in a tag's control field; 0: a priority tag without a VLAN.
 const ID: u16 = 0xfff;
 
 /// The interfaces by port and VLAN (0: none).
@@ -40,8 +40,8 @@ impl Links {
     }
 }
 
-/// Gives a frame the tag of a VLAN, or takes its tag away. A tag of its own is replaced: its priority ends at
-/// the router. `false`, and nothing changed, if the frame has no room for a tag.
+/// Adds the tag of a VLAN to a frame, or removes its tag. An old tag is replaced, and its priority with it.
+/// `false`, with no change, if the buffer has no room for a tag.
 #[inline]
 pub(super) fn tag<F: Resize>(frame: &mut F, vlan: Option<u16>) -> bool {
     let length = frame.as_ref().len();
@@ -50,7 +50,7 @@ pub(super) fn tag<F: Resize>(frame: &mut F, vlan: Option<u16>) -> bool {
         None if !tagged => {}
         None => {
             frame.as_mut().copy_within(ADDRESSES + TAG.., ADDRESSES);
-            // What was at the end is there twice; a short frame keeps it, emptied, as padding.
+            // The last bytes are there twice; a short frame keeps them as padding, zeroed.
             frame.as_mut()[length - TAG..].fill(0);
             frame.resize((length - TAG).max(SHORTEST.min(length)));
         }
@@ -113,7 +113,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever tags a frame had, it then has the one it is given, and the rest is as it was.
+        /// A frame with any tag gets the new one, and nothing else changes.
         #[test]
         fn only_the_tag_changes(
             addresses: [u8; 12],

@@ -1,24 +1,24 @@
-//! Click's `RadixIPLookup`: the longest prefix that matches says where to go on.
+//! Click's `RadixIPLookup`: the route by longest matching prefix.
 
 use super::{Interface, Misconfigured, Route};
 use ipnet::Ipv4Net;
 use prefix_trie::PrefixMap;
 use std::net::Ipv4Addr;
 
-/// The next stop of a packet.
+/// The next hop of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hop {
-    /// The interface to leave by.
+    /// The interface that it leaves by.
     pub(super) interface: usize,
     /// The next router, or the destination itself.
     pub(super) next: Ipv4Addr,
 }
 
-/// What the table says of a network.
+/// The route to a network.
 #[derive(Clone, Copy, Debug)]
 struct Way {
     interface: usize,
-    /// `None`: its hosts are on the link.
+    /// The next router; `None`: the hosts are on the link.
     via: Option<Ipv4Addr>,
 }
 
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn invalid_tables_are_refused() {
         let one = [interface("10.0.0.1/24"), interface("10.0.1.1/24")];
         let route = |to: &str, via: &str| Route { to: to.parse().unwrap(), via: via.parse().unwrap() };
         assert!(RadixIpLookup::new(&one, &[route("0.0.0.0/0", "10.0.1.2")]).is_ok());
@@ -108,13 +108,13 @@ mod tests {
     }
 
     proptest! {
-        /// As the definition says: of all networks that contain the address, the one with the longest prefix.
+        /// By definition: of all networks that contain the address, the one with the longest prefix.
         #[test]
         fn the_longest_prefix_wins(
             nets in prop::collection::btree_map((0u32..64, 1u8..=32), Just(()), 0..20),
             addresses in prop::collection::vec(0u32..64, 20),
         ) {
-            // Few different high bits, so that prefixes cover each other.
+            // Few different high bits, so that prefixes overlap.
             let spread = |bits: u32| Ipv4Addr::from(0x4000_0000 | (bits & 0x38) << 13 | (bits & 7) << 1);
             let port = interface("192.168.0.1/30");
             let mut routes: Vec<Route> = nets
@@ -129,7 +129,8 @@ mod tests {
             routes.dedup_by_key(|route| route.to);
             let table = RadixIpLookup::new(&[port], &routes).unwrap();
             for address in addresses.into_iter().map(spread) {
-                let best = routes.iter().filter(|r| r.to.contains(&address)).max_by_key(|r| r.to.prefix_len());
+                let matching = routes.iter().filter(|route| route.to.contains(&address));
+            let best = matching.max_by_key(|route| route.to.prefix_len());
                 prop_assert_eq!(table.find(address).map(|hop| hop.next), best.map(|route| route.via));
             }
         }

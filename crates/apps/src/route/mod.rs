@@ -1,10 +1,10 @@
-//! The IPv4 router (RFC 1812, without options, fragmentation, redirects and routing protocols), between ports
-//! and the VLANs on them.
+//! The IPv4 router between ports and their VLANs (RFC 1812, without options, fragmentation, redirects and
+//! routing protocols).
 //!
-//! Composed as Click's router is: `Classifier` → `CheckIPHeader` → `RadixIPLookup` → `DecIPTTL` →
-//! `ARPQuerier`, with `ARPResponder`, `ICMPPingResponder` and `ICMPError` beside them. IP options are passed
-//! on unread. A packet that is longer than the way on allows is not cut up: it ends here, with an ICMP error.
-//! With [`Nat`] it translates addresses between `RadixIPLookup` and `DecIPTTL`.
+//! It is composed like Click's router: `Classifier` → `CheckIPHeader` → `RadixIPLookup` → `DecIPTTL` →
+//! `ARPQuerier`, with `ARPResponder`, `ICMPPingResponder` and `ICMPError`. IP options pass unread. A packet
+//! longer than the MTU of the next link is dropped with an ICMP error, not fragmented. With [`Nat`],
+//! addresses are translated between `RadixIPLookup` and `DecIPTTL`.
 
 mod arp;
 mod check;
@@ -36,18 +36,17 @@ const ETHERNET: usize = ethernet::HEADER_BYTES;
 pub struct Interface {
     /// The port.
     pub port: usize,
-    /// The VLAN whose frames it has, 1 to 4094; `None` for frames without a tag, or with one that has a
-    /// priority only.
+    /// Its VLAN, 1 to 4094; `None`: untagged and priority-tagged frames.
     pub vlan: Option<u16>,
     /// Its station address.
     pub mac: Mac,
-    /// Its address, and how many bits of it are the network's.
+    /// Its address and prefix length.
     pub net: Ipv4Net,
     /// The longest packet that it sends, in bytes from the IP header on.
     pub mtu: u16,
 }
 
-/// A way to a network that no interface is in.
+/// A route to a network that no interface is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     /// The network.
@@ -56,14 +55,14 @@ pub struct Route {
     pub via: Ipv4Addr,
 }
 
-/// Why there is no such router.
+/// Why a router's configuration is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Misconfigured {
     /// An address that no interface can have.
     Address(Ipv4Net),
     /// No VLAN has this number.
     Vlan(u16),
-    /// Two interfaces want the same frames: those of a port, or of one VLAN on it.
+    /// Two interfaces have the same port and VLAN.
     Shared(Ipv4Net, Ipv4Net),
     /// Two interfaces are in one network.
     Overlap(Ipv4Net, Ipv4Net),
@@ -79,8 +78,8 @@ impl fmt::Display for Misconfigured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address(net) => write!(f, "{net} is no address that a router can have"),
-            Self::Vlan(id) => write!(f, "there is no VLAN {id}: 1 to 4094"),
-            Self::Shared(a, b) => write!(f, "{a} and {b} are on one port, without a VLAN of their own"),
+            Self::Vlan(id) => write!(f, "{id} is no VLAN: 1 to 4094"),
+            Self::Shared(a, b) => write!(f, "{a} and {b} have the same port and VLAN"),
             Self::Overlap(a, b) => {
                 write!(f, "the networks of {a} and {b} overlap: each interface needs its own")
             }
@@ -93,30 +92,30 @@ impl fmt::Display for Misconfigured {
 
 impl std::error::Error for Misconfigured {}
 
-/// Where a packet came from: who is to be told when something is wrong with it.
+/// The origin of a packet, which gets its ICMP errors.
 #[derive(Clone, Copy, Debug)]
 enum Origin {
-    /// This interface.
+    /// An interface.
     Interface(usize),
-    /// The router itself, which tells nobody.
+    /// The router itself, which gets none.
     Here,
 }
 
-/// How a frame's way goes on.
+/// What to do with a frame.
 enum Verdict {
-    /// It ends.
+    /// Drop it.
     End(Reason),
-    /// It ends, and its sender is told.
+    /// Drop it with an ICMP error to its sender.
     Tell(Reason, Trouble),
-    /// It has become the answer, and leaves by the interface that it came in by to this station.
+    /// It has become a reply: send it by its own interface to this station.
     Reply(Mac),
-    /// It leaves by the hop's interface, once the next station's address is known.
+    /// Send it by the hop's interface, once the next station's address is known.
     Forward(Hop),
-    /// It waits for the first fragment of its packet.
+    /// Hold it until the first fragment of its packet arrives.
     Wait(nat::Key),
 }
 
-/// A router for IPv4, with address translation if wanted.
+/// A router for IPv4, optionally with address translation.
 #[derive(Debug)]
 pub struct Router<F> {
     interfaces: Vec<Interface>,
@@ -129,7 +128,7 @@ pub struct Router<F> {
 }
 
 impl<F: Resize> Router<F> {
-    /// A router with these interfaces, and routes beside those to the interfaces' networks.
+    /// A router with these interfaces, and with routes beyond the interfaces' own networks.
     ///
     /// # Errors
     /// [`Misconfigured`].
@@ -147,7 +146,7 @@ impl<F: Resize> Router<F> {
         })
     }
 
-    /// The router with network address and port translation.
+    /// Adds network address and port translation.
     ///
     /// # Errors
     /// [`Misconfigured::Outside`].
@@ -157,8 +156,7 @@ impl<F: Resize> Router<F> {
         Ok(self)
     }
 
-    /// The router with a neighbour whose station address is configured: it is neither asked for nor
-    /// forgotten.
+    /// Adds a neighbour with a configured station address, which is never requested and never dropped.
     ///
     /// # Errors
     /// [`Misconfigured::Unreachable`].
@@ -169,12 +167,12 @@ impl<F: Resize> Router<F> {
         Ok(self)
     }
 
-    /// Mappings of the NAT, those among them that have just aged.
+    /// The number of the NAT's mappings, including some that have just expired.
     pub fn mappings(&self) -> usize {
         self.nat.as_ref().map_or(0, Translator::mappings)
     }
 
-    /// ICMP errors sent, and those not sent because there were too many.
+    /// ICMP errors (sent, suppressed by the rate limit).
     pub fn icmp_errors(&self) -> (u64, u64) {
         (self.icmp.sent, self.icmp.limited)
     }
@@ -184,7 +182,7 @@ impl<F: Resize> Router<F> {
         self.arp.known()
     }
 
-    /// Click's `Classifier`, and what stands behind each of its outputs.
+    /// Click's `Classifier`, and the elements behind each of its outputs.
     fn decide(
         &mut self,
         port: usize,
@@ -232,7 +230,7 @@ impl<F: Resize> Router<F> {
                 Some(Inward::To(inside)) => Some(inside),
                 Some(Inward::Wait(key)) => return Ok(Verdict::Wait(key)),
             };
-        // Each side of a NAT has its own addresses: who uses one of the other side could be answered there.
+        // Each side of a NAT has its own addresses. A reply to an address of the other side would go there.
         if let Some(nat) = &self.nat
             && let Some(back) = self.routes.find(header.source)
             && nat.is_outside(back.interface) != nat.is_outside(from)
@@ -305,7 +303,7 @@ impl<F: Resize> Router<F> {
         Err(Reason::Local)
     }
 
-    /// Takes a frame that came in by a port. Gives it back if its way ended here.
+    /// Takes a frame that arrived at a port. Returns it if it ends here.
     #[inline]
     fn route(&mut self, port: usize, mut frame: F, now_ns: u64, out: &mut impl Outputs<F>) -> Option<F> {
         let (reason, frame) = match self.decide(port, frame.as_mut(), now_ns, out) {
@@ -348,7 +346,7 @@ impl<F: Resize> Router<F> {
         })
     }
 
-    /// Gives a frame to an interface, addressed to the next station.
+    /// Sends a frame by an interface to the next station.
     fn emit(&mut self, by: usize, to: Mac, mut frame: F, out: &mut impl Outputs<F>) {
         let Some(interface) = self.interfaces.get(by) else { return out.discard(frame) };
         if !links::tag(&mut frame, interface.vlan) {
@@ -363,7 +361,7 @@ impl<F: Resize> Router<F> {
         out.send(interface.port, frame);
     }
 
-    /// Sends a packet to its next hop: at once if the station is known, otherwise it waits for it.
+    /// Sends a packet to its next hop, or queues it until the station's address is known.
     fn forward(
         &mut self,
         origin: Origin,
@@ -393,7 +391,7 @@ impl<F: Resize> Router<F> {
         Ok(())
     }
 
-    /// Asks who has the next hop's address.
+    /// Sends an ARP request for the next hop.
     fn ask(&mut self, hop: Hop, out: &mut impl Outputs<F>) {
         let Some(interface) = self.interfaces.get(hop.interface) else { return };
         let question = arp::question(interface.mac, interface.net.addr(), hop.next);
@@ -404,7 +402,7 @@ impl<F: Resize> Router<F> {
         }
     }
 
-    /// Click's `ICMPError`: tells the sender of `frame`, unless that must not be.
+    /// Click's `ICMPError`: sends an error to the sender of `frame`, if one is allowed.
     fn tell(&mut self, from: usize, trouble: Trouble, frame: &[u8], now_ns: u64, out: &mut impl Outputs<F>) {
         let Some(interface) = self.interfaces.get(from) else { return };
         let Some((error, to)) = icmp::error(interface.net.addr(), trouble, frame) else { return };
@@ -463,7 +461,7 @@ impl<F: Resize> App<F> for Router<F> {
                 if let (Some(nat), Ok(mut view)) =
                     (&mut self.nat, ethernet::Frame::new_checked(held.frame.as_mut()))
                 {
-                    // Its sender knows it as it was.
+                    // The error quotes the packet as its sender sent it.
                     nat.restore(from, view.payload_mut(), now_ns);
                 }
                 self.tell(from, Trouble::HostUnreachable, held.frame.as_ref(), now_ns, out);

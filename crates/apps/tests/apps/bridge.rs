@@ -8,7 +8,7 @@ fn ledger(bridge: &EtherSwitch) -> Ledger {
     App::<Frame>::ledger(bridge)
 }
 
-/// A frame of 60 bytes whose payload says who sent it.
+/// A frame of 60 bytes whose payload names its sender.
 fn frame(to: [u8; 6], from: [u8; 6]) -> Frame {
     let mut frame = [&to[..], &from, &[0x08, 0x00]].concat();
     frame.resize(60, from[5]);
@@ -33,7 +33,7 @@ fn unknown_stations_are_flooded_and_known_ones_are_not() {
 }
 
 #[test]
-fn nothing_goes_back_where_it_came_from() {
+fn no_frame_leaves_by_its_own_port() {
     let mut bridge = EtherSwitch::new(2);
     push(&mut bridge, 0, frame(station(9), station(1)), 0);
     push(&mut bridge, 0, frame(station(9), station(2)), 0);
@@ -54,7 +54,7 @@ fn a_station_that_moves_is_followed() {
 }
 
 #[test]
-fn reserved_groups_and_impossible_sources_end_here() {
+fn reserved_groups_and_invalid_sources_are_dropped() {
     let mut bridge = EtherSwitch::new(2);
     for last in 0..=0x0f {
         assert_eq!(push(&mut bridge, 0, frame([1, 0x80, 0xc2, 0, 0, last], station(1)), 0), []);
@@ -96,8 +96,8 @@ fn a_copy_that_cannot_be_made_is_counted() {
 }
 
 proptest! {
-    /// Whatever comes in: frames leave unchanged, never by the port they came in by, never twice by one port,
-    /// and all are accounted for.
+    /// For any frames: they leave unchanged, never by the port they came from, never twice by one port, and
+    /// all are accounted for.
     #[test]
     fn frames_are_conserved(
         ports in 1usize..5,

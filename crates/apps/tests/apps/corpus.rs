@@ -1,8 +1,8 @@
-//! Frames with something wrong, a file each in `tests/corpus`: its name and first line say what, the lines
-//! behind what must become of it in each app, and the rest is the frame in hexadecimal.
+//! Invalid frames, one file each in `tests/corpus`. Its name and first line name the fault, the next lines
+//! the expected outcome in each app; the rest is the frame in hexadecimal.
 //!
-//! `out 1`: it leaves by port 1; a reason: it ends there, and is counted so; `held`: it waits. Behind that,
-//! `told`: an ICMP error leaves, too; `asked`: an ARP question.
+//! Outcomes: `out 1`: it leaves by port 1; a reason: it ends and is counted so; `held`: it waits. In
+//! addition, `told`: an ICMP error is sent; `asked`: an ARP request is sent.
 
 use crate::network::{HERE, HOST, OURS, S, THERE, interface, interfaces};
 use crate::router::{arp, udp};
@@ -35,7 +35,7 @@ fn cases() -> Vec<Case> {
     std::fs::read_dir(folder).unwrap().map(|entry| case(entry.unwrap().path())).collect()
 }
 
-/// What becomes of a frame.
+/// The outcome of a frame.
 fn outcome(app: &mut impl App<Frame>, port: usize, frame: &Frame) -> String {
     let before = app.ledger();
     let out = push(app, port, frame.clone(), S);
@@ -47,7 +47,7 @@ fn outcome(app: &mut impl App<Frame>, port: usize, frame: &Frame) -> String {
         .filter(|(reason, count)| *count > before.ended(*reason))
         .map(|(reason, _)| reason.name())
         .collect();
-    // What an app makes leaves before what it has got.
+    // Frames that an app makes leave before the frame itself.
     let what = match (&ended[..], after.held - before.held, &out[made.min(out.len())..]) {
         ([reason], 0, []) => (*reason).into(),
         ([], 1, []) => "held".into(),
@@ -63,7 +63,7 @@ fn outcome(app: &mut impl App<Frame>, port: usize, frame: &Frame) -> String {
     what + more
 }
 
-/// Both hosts make themselves known in networks that frames without a tag are for.
+/// Both hosts announce themselves in the untagged networks.
 fn acquainted(mut router: Router<Frame>) -> Router<Frame> {
     for port in [0, 1] {
         push(&mut router, port, arp(1, (HOST[port], THERE[port]), (Mac::BROADCAST, HERE[port])), 0);
@@ -81,7 +81,7 @@ fn vlan_router() -> Router<Frame> {
     acquainted(Router::new([interfaces(), vlans.to_vec()].concat(), &[]).unwrap())
 }
 
-/// Host 0 has spoken to host 1, from port 4000 to port 9.
+/// A NAT with a mapping: host 0, port 4000, has sent to host 1, port 9.
 fn nat() -> Router<Frame> {
     let mut nat = acquainted(Router::new(interfaces(), &[]).unwrap().with_nat(Nat::new(1)).unwrap());
     push(&mut nat, 0, udp(THERE[1], 64, b"question"), 0);
@@ -89,7 +89,7 @@ fn nat() -> Router<Frame> {
 }
 
 #[test]
-fn each_is_counted_where_it_belongs() {
+fn each_frame_has_its_outcome() {
     let mut wrong = String::new();
     let cases = cases();
     assert!(cases.len() > 100, "{}", cases.len());
@@ -109,10 +109,10 @@ fn each_is_counted_where_it_belongs() {
     assert!(wrong.is_empty(), "\n{wrong}");
 }
 
-/// All of them one after the other, with every byte of each cut off and every bit turned around: nothing
-/// panics, and ledgers close (`push` looks).
+/// All of them in turn, cut at every byte and with every bit flipped: nothing panics, and ledgers close
+/// (`push` checks).
 #[test]
-fn what_they_become_when_cut_and_spoilt_is_counted_too() {
+fn cut_and_damaged_frames_are_accounted_for() {
     let (mut bridge, mut router, mut vlan_router, mut nat) =
         (EtherSwitch::new(2), router(), vlan_router(), nat());
     let mut came = 0;

@@ -1,4 +1,4 @@
-//! The apps byte by byte, with etherparse as the second opinion, and under whatever frames there may be.
+//! The apps byte by byte, checked with etherparse, and with arbitrary frames.
 #![allow(clippy::unwrap_used)]
 
 mod bridge;

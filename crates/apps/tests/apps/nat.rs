@@ -1,4 +1,4 @@
-//! The NAT byte by byte: what etherparse reads of a packet before and behind it.
+//! The NAT byte by byte: packets before and after it, as etherparse reads them.
 
 use crate::network::{HERE, HOST, OURS, S, THERE, interfaces};
 use crate::router::arp;
@@ -11,7 +11,7 @@ use kpps_frames::Mac;
 use proptest::prelude::*;
 use std::net::Ipv4Addr;
 
-/// Another host inside, which is network 0, at the same station.
+/// Another inside host, in network 0, at the same station.
 const SECOND: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 3);
 
 fn nat_with(plan: Nat) -> Router<Frame> {
@@ -24,7 +24,7 @@ fn nat() -> Router<Frame> {
     nat_with(Nat::new(1))
 }
 
-/// All hosts make themselves known.
+/// All hosts announce themselves.
 fn introduce(router: &mut Router<Frame>, now_ns: u64) {
     for (port, host) in [(0, THERE[0]), (0, SECOND), (1, THERE[1])] {
         push(router, port, arp(1, (HOST[port], host), (Mac::BROADCAST, HERE[port])), now_ns);
@@ -38,7 +38,7 @@ enum Proto {
         syn: bool,
         rst: bool,
     },
-    /// Whether it asks; source and destination port are its identifier.
+    /// Whether it is a request; its ports are its identifier.
     Echo(bool),
 }
 
@@ -48,7 +48,7 @@ const RST: Proto = Proto::Tcp { syn: false, rst: true };
 
 type End = (Ipv4Addr, u16);
 
-/// A packet that comes in by a port from the station behind it.
+/// A packet that arrives at a port from the station behind it.
 fn packet(port: usize, proto: Proto, from: End, to: End, ttl: u8, payload: &[u8]) -> Frame {
     let mut frame = Vec::new();
     let start = PacketBuilder::ethernet2(HOST[port].0, OURS[port].0);
@@ -73,7 +73,7 @@ fn packet(port: usize, proto: Proto, from: End, to: End, ttl: u8, payload: &[u8]
     frame
 }
 
-/// What etherparse reads in a packet whose checksums are all right.
+/// The fields of a packet, read by etherparse, which checks all checksums.
 #[derive(Debug, PartialEq, Eq)]
 struct Read {
     from: End,
@@ -113,7 +113,7 @@ fn read(frame: &[u8]) -> Read {
     Read { from: (source, from), to: (destination, to), ttl: header.time_to_live, payload }
 }
 
-/// Sends what a host says inside, and returns the port that it leaves by.
+/// Sends a packet of an inside host, and returns its outside port.
 fn ask(router: &mut Router<Frame>, proto: Proto, from: End, to: u16, now_ns: u64) -> u16 {
     let out = push(router, 0, packet(0, proto, from, (THERE[1], to), 64, b"question"), now_ns);
     assert_eq!((out.len(), out[0].0), (1, 1));
@@ -124,7 +124,7 @@ fn ask(router: &mut Router<Frame>, proto: Proto, from: End, to: u16, now_ns: u64
     seen.from.1
 }
 
-/// Whom an answer from outside reaches.
+/// The inside endpoint that a reply from outside reaches.
 fn answer(router: &mut Router<Frame>, proto: Proto, from: u16, to: u16, now_ns: u64) -> Option<End> {
     let from = if matches!(proto, Proto::Echo(_)) { to } else { from };
     let out = push(router, 1, packet(1, proto, (THERE[1], from), (HERE[1], to), 64, b"answer"), now_ns);
@@ -135,15 +135,15 @@ fn answer(router: &mut Router<Frame>, proto: Proto, from: u16, to: u16, now_ns: 
 }
 
 #[test]
-fn hosts_share_an_address_and_get_their_own_answers() {
+fn hosts_share_an_address_and_get_their_own_replies() {
     for (proto, reply) in [(Proto::Udp, Proto::Udp), (SYN, DATA), (Proto::Echo(true), Proto::Echo(false))] {
         let mut router = nat();
         let first = ask(&mut router, proto, (THERE[0], 4001), 53, S);
         let second = ask(&mut router, proto, (SECOND, 4001), 53, S);
-        assert_eq!(first, 4001, "a port that is free is kept");
-        assert_eq!((second != first, second % 2), (true, 1), "odd stays odd");
+        assert_eq!(first, 4001, "a free port is kept");
+        assert_eq!((second != first, second % 2), (true, 1), "parity is kept");
         assert_eq!(router.mappings(), 2);
-        assert_eq!(ask(&mut router, proto, (THERE[0], 4001), 99, S), first, "whoever is spoken to");
+        assert_eq!(ask(&mut router, proto, (THERE[0], 4001), 99, S), first, "for any destination");
         assert_eq!(answer(&mut router, reply, 53, second, S), Some((SECOND, 4001)));
         assert_eq!(answer(&mut router, reply, 53, first, S), Some((THERE[0], 4001)));
     }
@@ -160,7 +160,7 @@ fn a_datagram_without_checksum_stays_without() {
 }
 
 #[test]
-fn what_nobody_asked_for_ends_here() {
+fn unsolicited_packets_are_dropped() {
     let mut router = nat();
     ask(&mut router, Proto::Udp, (THERE[0], 4000), 53, S);
     let outside = |proto, to, port| packet(1, proto, (THERE[1], 53), (to, port), 64, b"?");
@@ -175,7 +175,7 @@ fn what_nobody_asked_for_ends_here() {
         assert_eq!(push(&mut router, 1, frame, S), []);
         assert_eq!(router.ledger().ended(Reason::NoMapping), before + 1);
     }
-    // An answer from inside to a question that never came, and a protocol without ports.
+    // A reply from inside without a request, and a protocol without ports.
     let reply = packet(0, Proto::Echo(false), (THERE[0], 9), (THERE[1], 9), 64, b"");
     assert_eq!(push(&mut router, 0, reply, S), []);
     let mut gre = packet(0, Proto::Udp, (THERE[0], 9), (THERE[1], 9), 64, b"");
@@ -237,9 +237,9 @@ fn errors_reach_the_host_and_quote_its_packet() {
         let (header, rest) = quote(&out[0].1);
         assert_eq!((header.source, header.destination), (SECOND.octets(), THERE[1].octets()));
         let total = usize::from(u16::from_be_bytes([sent[16], sent[17]])).min(quoted);
-        assert_eq!(rest, sent[34..14 + total], "as the host had sent it, checksum too");
+        assert_eq!(rest, sent[34..14 + total], "as the host sent it, with its checksum");
 
-        // And the other way: the host refuses what came for it.
+        // In the other direction: the host refuses a packet.
         let port = read(&left).from.1;
         let (reply, source) = if proto == echo { (Proto::Echo(false), port) } else { (proto, 53) };
         let came = packet(1, reply, (THERE[1], source), (HERE[1], port), 64, b"answer");
@@ -255,7 +255,7 @@ fn errors_reach_the_host_and_quote_its_packet() {
 }
 
 #[test]
-fn errors_about_nothing_of_ours_end_here() {
+fn errors_about_unknown_packets_are_dropped() {
     let mut router = nat();
     let sent = packet(0, Proto::Udp, (THERE[0], 4000), (THERE[1], 53), 64, b"question");
     let left = push(&mut router, 0, sent, S).remove(0).1;
@@ -276,7 +276,7 @@ fn errors_about_nothing_of_ours_end_here() {
 }
 
 #[test]
-fn the_routers_own_errors_quote_what_their_readers_know() {
+fn the_routers_own_errors_quote_the_senders_packet() {
     let mut router = nat();
     let port = ask(&mut router, Proto::Udp, (THERE[0], 4000), 53, S);
     // The last hop of an answer, and of a question.
@@ -298,12 +298,12 @@ fn the_routers_own_errors_quote_what_their_readers_know() {
 }
 
 #[test]
-fn mappings_age_unless_the_inside_keeps_them() {
+fn mappings_expire_unless_the_inside_renews_them() {
     let mut router = nat();
     let port = ask(&mut router, Proto::Udp, (THERE[0], 4000), 53, 0);
     introduce(&mut router, 299 * S);
     assert_eq!(answer(&mut router, Proto::Udp, 53, port, 299 * S), Some((THERE[0], 4000)));
-    assert_eq!(answer(&mut router, Proto::Udp, 53, port, 300 * S), None, "an answer keeps nothing");
+    assert_eq!(answer(&mut router, Proto::Udp, 53, port, 300 * S), None, "a reply renews nothing");
     tick(&mut router, 301 * S);
     assert_eq!(router.mappings(), 0);
     for (now, id) in [(400, 1), (460, 2), (510, 3)] {
@@ -315,7 +315,7 @@ fn mappings_age_unless_the_inside_keeps_them() {
 }
 
 #[test]
-fn a_connection_is_kept_for_longer_than_its_beginning_and_end() {
+fn an_established_connection_lasts_longer() {
     let timeouts = Timeouts { established_ns: 20 * S, transitory_ns: 5 * S, ..Timeouts::default() };
     let mut router = nat_with(Nat { timeouts, ..Nat::new(1) });
     let reaches = |router: &mut Router<Frame>, at: u64| answer(router, DATA, 80, 4000, at * S).is_some();
@@ -336,14 +336,14 @@ fn a_connection_is_kept_for_longer_than_its_beginning_and_end() {
 }
 
 #[test]
-fn a_full_table_refuses_and_says_so() {
+fn a_full_table_refuses_with_an_error() {
     let mut router = nat_with(Nat { mappings: 2, ..Nat::new(1) });
     ask(&mut router, Proto::Udp, (THERE[0], 1), 53, S);
     ask(&mut router, Proto::Udp, (THERE[0], 2), 53, S);
     let third = packet(0, Proto::Udp, (THERE[0], 3), (THERE[1], 53), 64, b"no room");
     let out = push(&mut router, 0, third.clone(), S);
     assert_eq!((out.len(), out[0].0, router.ledger().ended(Reason::TableFull)), (1, 0, 1));
-    assert_eq!(read(&out[0].1).payload, third[14..14 + 35], "the packet as it came");
+    assert_eq!(read(&out[0].1).payload, third[14..14 + 35], "the packet as it arrived");
     ask(&mut router, Proto::Udp, (THERE[0], 2), 53, 2 * S);
     // The first has aged, the second was kept.
     tick(&mut router, 301 * S);
@@ -481,7 +481,7 @@ fn what_is_malformed_is_counted() {
     }
 }
 
-/// The packet with its ends exchanged: what the other side had sent.
+/// The packet with its endpoints exchanged.
 fn reversed(frame: &[u8]) -> Frame {
     let mut frame = frame.to_vec();
     frame[26..34].rotate_left(4);
@@ -492,8 +492,8 @@ fn reversed(frame: &[u8]) -> Frame {
 }
 
 proptest! {
-    /// Whatever comes in from both sides, whole or spoilt: every frame is accounted for, what leaves has good
-    /// headers, and nothing that leaves the inside names a host there.
+    /// For any frames from both sides, valid or damaged: every frame is accounted for, sent frames have good
+    /// headers, and no frame to the outside names an inside host.
     #[test]
     fn frames_are_conserved(
         events in prop::collection::vec(
@@ -529,7 +529,7 @@ proptest! {
                 let frame = &mut frames[0];
                 let at = at % frame.len();
                 frame[at] = byte;
-                // Otherwise little gets past the checksum of the header.
+                // Otherwise most frames fail at the header checksum.
                 if byte % 2 == 0 && Ipv4Header::from_slice(&frame[14..]).is_ok() {
                     *frame = resummed(frame.clone());
                 }

@@ -1,4 +1,4 @@
-//! The network that the tests are in: two ports, a network of the router's behind each, a host in each.
+//! The network of the tests: two ports, each with a network of the router and a host in it.
 
 use kpps_apps::Interface;
 use kpps_frames::Mac;

@@ -12,7 +12,7 @@ fn router() -> Router<Frame> {
     Router::new(interfaces(), &routes).unwrap()
 }
 
-/// A router that has heard of both hosts.
+/// A router that knows both hosts.
 fn acquainted() -> Router<Frame> {
     let mut router = router();
     for port in [0, 1] {
@@ -62,7 +62,7 @@ fn echo(to: Ipv4Addr, payload: &[u8]) -> Frame {
     frame
 }
 
-/// What a forwarded frame must be: new stations, one hop less, everything else as it was.
+/// The expected forwarded frame: new station addresses, TTL one less, otherwise unchanged.
 fn forwarded(mut frame: Frame, from: Mac, to: Mac) -> Frame {
     frame[..6].copy_from_slice(&to.0);
     frame[6..12].copy_from_slice(&from.0);
@@ -73,7 +73,7 @@ fn forwarded(mut frame: Frame, from: Mac, to: Mac) -> Frame {
     frame
 }
 
-/// The ICMP message in a frame, with what it quotes; all its checksums are right.
+/// The ICMP message in a frame and its quote; checks all checksums.
 pub fn icmp(frame: &[u8], from: Ipv4Addr, to: Ipv4Addr) -> (Icmpv4Type, Vec<u8>) {
     let packet = SlicedPacket::from_ethernet(frame).unwrap();
     let Some(NetSlice::Ipv4(ip)) = packet.net else { panic!("no IPv4") };
@@ -147,7 +147,7 @@ fn packets_wait_for_their_neighbour_in_a_bounded_queue() {
 }
 
 #[test]
-fn a_neighbour_that_does_not_answer_is_given_up() {
+fn a_neighbour_that_does_not_reply_is_unreachable() {
     let mut router = acquainted();
     let nobody = Ipv4Addr::new(10, 0, 1, 77);
     let frame = udp(nobody, 64, &[1; 18]);
@@ -166,7 +166,7 @@ fn a_neighbour_that_does_not_answer_is_given_up() {
 }
 
 #[test]
-fn a_silent_neighbour_is_asked_for_and_forgotten() {
+fn a_silent_neighbour_is_requested_again_and_dropped() {
     let mut router = acquainted();
     let frame = udp(THERE[1], 64, &[1; 18]);
     let question = arp(1, (OURS[1], HERE[1]), (Mac::BROADCAST, THERE[1]));
@@ -180,7 +180,7 @@ fn a_silent_neighbour_is_asked_for_and_forgotten() {
 }
 
 #[test]
-fn a_neighbour_that_is_configured_is_neither_asked_nor_forgotten() {
+fn a_configured_neighbour_is_never_requested_or_dropped() {
     let mut router = router().with_neighbour(THERE[1], HOST[1]).unwrap();
     let frame = udp(THERE[1], 64, &[1; 18]);
     let on = (1, forwarded(frame.clone(), OURS[1], HOST[1]));
@@ -196,7 +196,7 @@ fn a_neighbour_that_is_configured_is_neither_asked_nor_forgotten() {
 }
 
 #[test]
-fn errors_are_told_to_the_sender() {
+fn errors_go_to_the_sender() {
     for (frame, reason, kind) in [
         (
             udp(THERE[1], 1, &[1; 18]),
@@ -220,13 +220,13 @@ fn errors_are_told_to_the_sender() {
         assert_eq!((&out[0].1[..6], &out[0].1[6..12]), (&HOST[0].0[..], &OURS[0].0[..]));
         let (told, quoted) = icmp(&out[0].1, HERE[0], THERE[0]);
         assert_eq!(told, kind);
-        assert_eq!(quoted, frame[14..], "the packet as it came");
+        assert_eq!(quoted, frame[14..], "the packet as it arrived");
         assert_eq!(router.ledger().ended(reason), 1);
     }
 }
 
 #[test]
-fn a_packet_too_long_for_the_way_on_is_refused() {
+fn a_packet_longer_than_the_mtu_is_refused() {
     let mut router = acquainted();
     let mut frame = udp(THERE[1], 9, &[7; 1500]);
     let out = push(&mut router, 0, frame.clone(), S);
@@ -247,7 +247,7 @@ fn a_packet_too_long_for_the_way_on_is_refused() {
 }
 
 #[test]
-fn errors_are_not_about_errors_pieces_or_groups() {
+fn there_are_no_errors_about_errors_fragments_or_groups() {
     let mut router = acquainted();
     let mut error = Vec::new();
     PacketBuilder::ethernet2(HOST[0].0, OURS[0].0)
@@ -293,12 +293,12 @@ fn pings_are_answered() {
         let (kind, data) = icmp(&out[0].1, to, THERE[0]);
         assert_eq!(kind, Icmpv4Type::EchoReply(etherparse::IcmpEchoHeader { id: 7, seq: 8 }));
         assert_eq!(data, payload);
-        assert_eq!(out[0].1[22], 64, "a whole way to go");
+        assert_eq!(out[0].1[22], 64, "a new TTL");
     }
 }
 
 #[test]
-fn what_is_wrong_is_counted_by_its_reason() {
+fn dropped_packets_are_counted_by_reason() {
     let good = udp(THERE[1], 64, &[1; 18]);
     let with = |change: fn(&mut Frame)| {
         let mut frame = good.clone();
@@ -335,7 +335,7 @@ fn what_is_wrong_is_counted_by_its_reason() {
     }
 }
 
-/// Frames that look right in most places.
+/// Mostly valid frames.
 fn frames() -> impl Strategy<Value = Frame> {
     let hosts = prop::sample::select(vec![
         HERE[0],
@@ -371,8 +371,8 @@ fn frames() -> impl Strategy<Value = Frame> {
 }
 
 proptest! {
-    /// Whatever comes in, and whenever: no panic, every frame accounted for, and every packet that leaves has
-    /// a good header.
+    /// For any frames at any time: no panic, every frame is accounted for, and every sent packet has a good
+    /// header.
     #[test]
     fn frames_are_conserved(events in prop::collection::vec((0usize..2, frames(), 0u64..3), 1..100)) {
         let mut router = router();

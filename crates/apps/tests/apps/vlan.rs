@@ -9,8 +9,7 @@ use kpps_frames::Mac;
 use proptest::prelude::*;
 use std::net::Ipv4Addr;
 
-/// Interface 0 has VLAN 10 of the trunk, 1 the other port; 2 and 3 have VLAN 20 and what has no tag on the
-/// trunk.
+/// Interface 0 is VLAN 10 of the trunk, 1 the other port, 2 VLAN 20 and 3 untagged frames of the trunk.
 const VLANS: [(usize, Option<u16>); 4] = [(0, Some(10)), (1, None), (0, Some(20)), (0, None)];
 
 fn address(interface: usize, host: u8) -> Ipv4Addr {
@@ -21,7 +20,7 @@ fn mac(interface: usize) -> Mac {
     Mac([2, 0, 0, 0, 9, interface as u8])
 }
 
-/// A router that has heard of host 2 behind each interface.
+/// A router that knows host 2 behind each interface.
 fn router() -> Router<Frame> {
     let interfaces = (0..4).map(|index| interface(VLANS[index].0, VLANS[index].1, address(index, 1)));
     let mut router = Router::new(interfaces.collect(), &[]).unwrap();
@@ -60,7 +59,7 @@ fn a_packet_leaves_with_the_tag_of_its_vlan() {
         }
         for bytes in [0, 18, 700, 1472] {
             let payload: Vec<u8> = (0..bytes).map(|n| n as u8).collect();
-            // A priority in the tag does not matter, and goes no further.
+            // The priority of a tag is ignored, and not forwarded.
             let came = tagged(between(from, to, &payload), VLANS[from].1.map(|id| id | 0x6000));
             let out = push(&mut router, VLANS[from].0, came, S);
             let [(port, frame)] = &out[..] else { panic!("{from} to {to}: {out:?}") };
@@ -97,7 +96,7 @@ fn a_priority_alone_is_no_vlan() {
 }
 
 #[test]
-fn a_vlan_without_interface_is_not_heard() {
+fn frames_of_a_vlan_without_interface_are_dropped() {
     let mut router = router();
     for (port, vlan) in [(0, Some(30)), (0, Some(4095)), (1, Some(10)), (2, None)] {
         let before = router.ledger().ended(Reason::OtherVlan);
@@ -124,7 +123,7 @@ fn errors_go_back_in_the_vlan_of_the_sender() {
 }
 
 proptest! {
-    /// Whatever tags and bytes come in: every frame accounted for, and what leaves a port is in one of its
+    /// For any tags and bytes: every frame is accounted for, and frames leave a port only in one of its
     /// VLANs.
     #[test]
     fn frames_are_conserved(

@@ -1,10 +1,10 @@
-//! Ports that keep what is sent.
+//! Ports that keep sent frames.
 
 use kpps_apps::{App, Outputs};
 
 pub type Frame = Vec<u8>;
 
-/// What left by each port, oldest first.
+/// Sent frames with their ports, oldest first.
 #[derive(Default)]
 pub struct Wires {
     pub sent: Vec<(usize, Frame)>,
@@ -24,7 +24,7 @@ impl Outputs<Frame> for Wires {
     }
 }
 
-/// What leaves because `frame` comes in.
+/// The frames that leave when `frame` arrives.
 pub fn push(app: &mut impl App<Frame>, from: usize, frame: Frame, now_ns: u64) -> Vec<(usize, Frame)> {
     let mut wires = Wires::default();
     app.push(from, frame, now_ns, &mut wires);
@@ -32,7 +32,7 @@ pub fn push(app: &mut impl App<Frame>, from: usize, frame: Frame, now_ns: u64) -
     wires.sent
 }
 
-/// What leaves because time passes.
+/// The frames that leave when time passes.
 pub fn tick(app: &mut impl App<Frame>, now_ns: u64) -> Vec<(usize, Frame)> {
     let mut wires = Wires::default();
     app.tick(now_ns, &mut wires);

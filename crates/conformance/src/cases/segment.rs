@@ -196,7 +196,7 @@ fn short<B: Bench>(bench: &mut B) -> CaseResult {
     }
     if padded {
         // All segments are right as far as this bench shows.
-        return Ok(Verdict::NotApplicable("the peer pads short frames, which hides what the card did"));
+        return Ok(Verdict::NotApplicable("the peer pads short frames, which hides the card's padding"));
     }
     Ok(if departs { Verdict::Departs(&departure::NO_PADDING) } else { verdict(&rig) })
 }

@@ -85,12 +85,12 @@ fn both_ways<B: Bench>(
                 true => 0,
                 false => leaving.iter().position(|expected| *expected == found).unwrap_or(0),
             };
-            let expected = leaving.remove(next).ok_or("a frame on the wire that nobody sent")?;
+            let expected = leaving.remove(next).ok_or("an unknown frame on the wire")?;
             same(&format!("frame {seen} on the wire"), &found, &expected)?;
             seen += 1;
         }
         while let Some(got) = rig.poll()? {
-            let expected = coming.pop_front().ok_or("a frame received that nobody sent")?;
+            let expected = coming.pop_front().ok_or("an unknown received frame")?;
             expected.check(received, &got)?;
             received += 1;
         }
@@ -106,7 +106,7 @@ fn both_ways<B: Bench>(
             rig.bench.advance(100_000)?;
         }
     }
-    // Nothing comes twice.
+    // No frame comes twice.
     rig.bench.advance(QUIET_NS)?;
     check!(rig.bench.collect()?.is_none(), "more frames on the wire than were sent");
     check!(rig.poll()?.is_none(), "more frames received than were sent");

@@ -1,8 +1,8 @@
 //! Receive descriptors of the 82574 (its data sheet, 7.1.4 and 7.1.5), used when RFCTL.EXSTEN is set.
 //!
-//! *Extended* ones are 16 bytes: given as a legacy one is (buffer, 0), written back otherwise.
-//! *Packet split* ones, with RCTL.DTYP = 1, are 32 bytes: four buffers, of which the first takes
-//! the headers. Heads and tails count 16 bytes in both.
+//! *Extended* ones have 16 bytes: the driver writes them like legacy ones (buffer, 0); the device writes them
+//! back in another format. *Packet split* ones (RCTL.DTYP = 1) have 32 bytes: four buffers, the first for the
+//! headers. Heads and tails count units of 16 bytes in both.
 
 use super::RxWriteback;
 
@@ -11,10 +11,10 @@ pub const DD: u64 = 1;
 /// EOP of an extended or packet split descriptor, in its second word.
 pub const EOP: u64 = 1 << 1;
 
-/// What an RSS hash was taken over (82574 data sheet 7.1.8.1), the low four bits of the first word.
+/// The fields that an RSS hash covers (82574 data sheet 7.1.8.1): the low four bits of the first word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RssType {
-    /// No hash: nothing that is asked for was found in the frame.
+    /// No hash: the frame has none of the configured fields.
     None,
     /// IPv4 addresses and TCP ports.
     TcpIpv4,
@@ -50,8 +50,8 @@ pub const fn rss_hash(first: u64) -> u32 {
     (first >> 32) as u32
 }
 
-/// The second word of an extended write-back as the second word of a legacy one: length, status,
-/// errors and tag are the same, in other places. The checksum field is 0.
+/// Converts the second word of an extended write-back into that of a legacy one: length, status, errors and
+/// tag are the same, in other positions. The checksum field is 0.
 #[inline]
 pub const fn to_legacy(second: u64) -> u64 {
     second >> 32 & 0xFFFF | (second & 0xFF) << 32 | (second & 0xFF00_0000) << 16 | second & 0xFFFF << 48
@@ -97,7 +97,7 @@ impl Writeback {
             vlan: (b >> 48) as u16,
         }
     }
-    /// What a chip with legacy descriptors would have written.
+    /// The same write-back in legacy format.
     pub const fn legacy(self) -> RxWriteback {
         RxWriteback::unpack(to_legacy(self.pack()[1]))
     }
@@ -106,11 +106,11 @@ impl Writeback {
 /// Bytes in a packet split descriptor.
 pub const SPLIT_BYTES: usize = 32;
 
-/// The third word of a packet split write-back: what the header parser found, and the lengths of
-/// buffers 1 to 3. The first two words are those of an extended one, whose length is buffer 0's.
+/// The third word of a packet split write-back: the result of the header parser, and the lengths of buffers 1
+/// to 3. The first two words are as in an extended one, whose length is that of buffer 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SplitStatus {
-    /// Bytes of headers, if the parser found their end.
+    /// The length of the headers in bytes, if the parser found their end.
     pub header: Option<u16>,
     /// Bytes in buffers 1 to 3.
     pub lengths: [u16; 3],

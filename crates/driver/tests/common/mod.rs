@@ -1,5 +1,5 @@
-//! A device for tests: registers with the behaviour that a driver sees while it starts, rings that
-//! are served when the test says so, and a pool that knows where each buffer is.
+//! A device for tests: registers that behave as during a start, rings that are served on request, and a pool
+//! that tracks each buffer.
 #![allow(dead_code, clippy::unwrap_used)]
 
 use kpps_datasheet::{Chip, bit, desc, eeprom, express, mii, reg};
@@ -67,11 +67,11 @@ pub struct Nic {
     pub gone: Cell<bool>,
     pub stuck_in_reset: Cell<bool>,
     pub now_ns: Cell<u64>,
-    /// Time that each register read takes.
+    /// The time of a register read, in ns.
     pub read_ns: Cell<u64>,
-    /// When frames are to arrive.
+    /// Future arrival times of frames, in ns.
     pub due_ns: RefCell<VecDeque<u64>>,
-    /// When the received ones did.
+    /// Arrival times of received frames, in ns.
     pub waiting_ns: RefCell<VecDeque<u64>>,
     pub memories: RefCell<Vec<Memory>>,
     pub examined: Rc<Cell<u64>>,
@@ -80,7 +80,7 @@ pub struct Nic {
     pub tx_head: Cell<u32>,
     /// Type and value of the RSS hash of the next frame.
     pub hash: Cell<(u32, u32)>,
-    /// All descriptors that the device was given to send.
+    /// All descriptors that the device has sent.
     pub sent: RefCell<Vec<desc::Tx>>,
     wire: RefCell<Microwire>,
     mdio: RefCell<Mdio>,
@@ -188,7 +188,7 @@ impl Nic {
                 self.set(reg::ICR, pending | value);
                 value
             }
-            // What waits is written back, which is a cause.
+            // Waiting descriptors are written back, which is a cause.
             reg::RDTR if value & bit::rdtr::FPD != 0 => {
                 self.set(reg::ICR, self.get(reg::ICR) | bit::cause::RXT0);
                 value
@@ -226,7 +226,7 @@ impl Nic {
     fn mdio_clock(&self, value: u32) {
         let mut m = self.mdio.borrow_mut();
         if value & bit::ctrl::SWDPIO2 == 0 {
-            // Reading: the first clock is the turnaround.
+            // A read: the first clock is the turnaround.
             m.out <<= 1;
             return;
         }
@@ -240,7 +240,7 @@ impl Nic {
         m.bits += 1;
         if m.bits == 14 && m.frame >> 10 == 0b0110 {
             assert_eq!(m.frame >> 5 & 31, 1, "PHY address");
-            // One clock of turnaround, then each rising edge brings a bit, the top one first.
+            // One clock of turnaround, then one bit with each rising edge, highest first.
             m.out = u32::from(self.phy.borrow()[m.frame as usize & 31]) << 14;
             (m.ones, m.frame, m.bits) = (0, 0, 0);
         } else if m.bits == 32 {
@@ -298,7 +298,7 @@ impl Nic {
         self.receive(desc::RxWriteback { length: bytes + fcs, status, ..Default::default() })
     }
 
-    /// Receives the frames that are due, and raises their cause. Reads of registers take time, and do so too.
+    /// Receives due frames and raises their cause. Register reads take time and call this, too.
     pub fn arrive(&self) {
         while let Some(at) = self.due_ns.borrow_mut().pop_front_if(|at| *at <= self.now_ns.get()) {
             if self.receive_frame(60) {
@@ -308,7 +308,7 @@ impl Nic {
         }
     }
 
-    /// Sends up to `count` descriptors, reporting those that ask; returns how many.
+    /// Sends up to `count` descriptors and reports those that request it. Returns how many.
     pub fn transmit(&self, count: u32) -> u32 {
         let (memory, size) = self.ring(reg::TDBAL, reg::TDLEN);
         let tail = self.get(reg::TDT);
@@ -328,7 +328,7 @@ impl Nic {
         done
     }
 
-    /// Overwrites a word of a ring, as a lying device may.
+    /// Overwrites a word of a ring, as a faulty device may.
     pub fn scribble(&self, ring: usize, word: usize, value: u64) {
         let memories = self.memories.borrow();
         let memory = &memories[ring % memories.len()];
@@ -387,7 +387,7 @@ impl<'a> Platform for Place<'a> {
 #[derive(Debug)]
 pub struct Buf {
     pub id: u32,
-    /// Bytes from the start that the device has been shown since the CPU could last write them.
+    /// Bytes synchronised for the device since the CPU could last write them.
     pub shown: Cell<usize>,
     bus: u64,
     data: Vec<u8>,
@@ -415,7 +415,7 @@ impl Buffer for Buf {
     }
 }
 
-/// A pool that lends numbered buffers, panics when one comes back that was not lent, and counts.
+/// A pool of numbered buffers that counts, and panics when a buffer is returned twice.
 #[derive(Clone, Default)]
 pub struct Pool {
     free: Rc<RefCell<Vec<Buf>>>,
@@ -428,7 +428,7 @@ impl Pool {
     pub fn new(count: u32, bytes: usize) -> Self {
         Self::at(0x1000_0000, 4096, count, bytes)
     }
-    /// Buffers `step` apart from `bus` on.
+    /// Buffers from address `bus` on, `step` apart.
     pub fn at(bus: u64, step: u64, count: u32, bytes: usize) -> Self {
         let pool = Self::default();
         for id in 0..count {
@@ -476,7 +476,7 @@ pub fn start<'a>(nic: &Rc<Nic>, counts: &'a Counts, config: Config, pool: &Pool)
     try_start(nic, counts, config, pool).unwrap()
 }
 
-/// Small rings, our policies.
+/// Small rings with the driver's own policy.
 pub fn small() -> Config {
     Config {
         rx_ring: 16,

@@ -225,7 +225,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_frame_makes_the_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..120), kind in 0..4usize) {
+        fn no_frame_makes_the_parser_panic(
+            bytes in proptest::collection::vec(any::<u8>(), 0..120),
+            kind in 0..4usize,
+        ) {
             let mut frame = bytes;
             if let Some(place) = frame.get_mut(12..14) {
                 place.copy_from_slice(&[[8, 0], [0x86, 0xdd], [0x81, 0], [0x12, 0x34]][kind]);

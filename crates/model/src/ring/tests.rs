@@ -226,7 +226,8 @@ fn a_queue_without_descriptors_holds_up_no_other_and_interrupts_for_itself() {
     let mut testbed = Testbed::new();
     let mut nic = queues(&mut testbed, 2, 7);
     nic.write(0, reg::QUEUE + reg::RX_TAIL, 0);
-    // An even hash is the first queue's, an odd one the second's: of a key of ones, the number of bits set.
+    // An even hash selects the first queue, an odd one the second. With a key of ones the hash is the number
+    // of set bits.
     for offset in (0..rss::KEY_BYTES as u32).step_by(4) {
         nic.write(0, reg::RSS_KEY + offset, u32::MAX);
     }

@@ -5,7 +5,7 @@ use alloc::{vec, vec::Vec};
 use etherparse::PacketBuilder;
 use proptest::prelude::*;
 
-/// A frame made by somebody else, with right checksums: UDP or TCP over IPv4 or IPv6.
+/// A frame of `etherparse` with right checksums: UDP or TCP over IPv4 or IPv6.
 fn frame(v4: bool, tcp: bool, payload: &[u8]) -> Vec<u8> {
     let ethernet = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
     let ip = if v4 {
@@ -27,7 +27,7 @@ fn transport_start(v4: bool) -> usize {
     if v4 { 34 } else { 54 }
 }
 
-/// What the card does: the sum of bytes `start..=end` at `field`, never 0 in the transport's.
+/// The card's work: the sum of bytes `start..=end` at `field`, never 0 for the transport checksum.
 fn insert_as_the_card(frame: &mut [u8], sum: Field, never_zero: bool) {
     let end = if sum.end == 0 { frame.len() } else { usize::from(sum.end) + 1 };
     let value = match checksum(&frame[sum.start.into()..end]) {
@@ -40,14 +40,18 @@ fn insert_as_the_card(frame: &mut [u8], sum: Field, never_zero: bool) {
 proptest! {
     #[test]
     fn right_checksums_are_good_and_any_flipped_bit_is_bad(
-        v4: bool, tcp: bool, payload in prop::collection::vec(any::<u8>(), 0..200), at: prop::sample::Index, bit in 0u8..8,
+        v4: bool,
+        tcp: bool,
+        payload in prop::collection::vec(any::<u8>(), 0..200),
+        at: prop::sample::Index,
+        bit in 0u8..8,
         padding in 0usize..20,
     ) {
         let mut frame = frame(v4, tcp, &payload);
         let bytes = frame.len();
         frame.resize(bytes + padding, 0xa5);
         prop_assert_eq!(check(&frame), Verdict::Good);
-        // Of an IPv6 header only the addresses are covered; lengths make other frames of it.
+        // Only the addresses of an IPv6 header are covered; other lengths make other frames.
         let start = transport_start(v4);
         let from = if v4 { start } else { 22 };
         let at = from + at.index(bytes - from);
@@ -55,7 +59,7 @@ proptest! {
         let in_offset = tcp && at == start + 12;
         let mut wrong = frame.clone();
         wrong[at] ^= 1u8 << bit;
-        // A UDP checksum of one bit may become none.
+        // Flipping the only bit of a UDP checksum makes it 0, which means none.
         let no_sum = v4 && !tcp && wrong[start + 6..start + 8] == [0, 0];
         if !in_length && !in_offset && !no_sum {
             prop_assert_eq!(check(&wrong), Verdict::Bad, "byte {}", at);
@@ -63,7 +67,7 @@ proptest! {
     }
 
     #[test]
-    fn what_the_card_inserts_makes_the_frame_that_somebody_else_made(
+    fn inserted_checksums_equal_those_of_etherparse(
         v4: bool, tcp: bool, payload in prop::collection::vec(any::<u8>(), 0..200), padding in 0usize..4,
     ) {
         let mut whole = frame(v4, tcp, &payload);
@@ -82,7 +86,7 @@ proptest! {
         }
         insert_as_the_card(&mut prepared, sums.transport.unwrap(), true);
         prop_assert_eq!(&prepared, &whole);
-        // The same without a card.
+        // The same in software.
         if v4 {
             prepared[24..26].fill(0x5a);
         }
@@ -92,7 +96,11 @@ proptest! {
     }
 
     #[test]
-    fn no_frame_confuses_it(mut bytes in prop::collection::vec(any::<u8>(), 0..100), ethertype in prop::sample::select(vec![0x0800u16, 0x86dd]), mss: Option<u16>) {
+    fn no_frame_makes_it_panic(
+        mut bytes in prop::collection::vec(any::<u8>(), 0..100),
+        ethertype in prop::sample::select(vec![0x0800u16, 0x86dd]),
+        mss: Option<u16>,
+    ) {
         if bytes.len() > 14 {
             bytes[12..14].copy_from_slice(&ethertype.to_be_bytes());
             bytes[14] = if ethertype == 0x0800 { 0x45 } else { 0x60 };
@@ -108,7 +116,7 @@ proptest! {
 }
 
 #[test]
-fn fragments_are_told() {
+fn fragments_are_detected() {
     let mut first = frame(true, false, &[1; 100]);
     first[20] |= 0x20;
     put(&mut first, 24, 0);
@@ -143,7 +151,7 @@ fn ipv6_extension_headers_are_walked() {
 }
 
 #[test]
-fn headers_beyond_the_reach_of_a_context_are_summed_here() {
+fn headers_too_long_for_a_context_are_summed_in_software() {
     let plain = frame(false, true, b"payload");
     let mut extended = plain[..54].to_vec();
     extended[20] = 60; // destination options of 256 bytes
@@ -171,7 +179,7 @@ fn a_large_segment_is_prepared_as_the_manual_says() {
         let addresses = if v4 { &large[26..34] } else { &large[22..54] };
         let seed = kpps_frames::checksum::Sum::new().with(addresses).with(&[0, 6]).folded();
         assert_eq!(large[start + 16..start + 18], seed.to_be_bytes());
-        // What fits into one frame is not cut.
+        // A payload that fits into one frame is not segmented.
         let mut small = frame(v4, true, &[7; 1460]);
         assert!(matches!(prepare(&mut small, Some(1460)), Offload::Checksum(_)));
     }

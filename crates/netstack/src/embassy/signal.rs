@@ -1,4 +1,4 @@
-//! What interrupt handler and stack say to each other.
+//! The signal from the interrupt handler to the stack.
 
 use atomic_waker::AtomicWaker;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -7,23 +7,23 @@ use kpps_datasheet::{Chip, bit, reg};
 use kpps_driver::Causes;
 use kpps_platform::Registers;
 
-/// What an interrupt handler and the stack share; usually a `static`, one for each card.
+/// The state that interrupt handler and stack share; usually a `static`, one for each card.
 #[derive(Debug, Default)]
 pub struct Signal {
     waker: AtomicWaker,
-    /// Causes of interrupts that the stack has not seen yet.
+    /// Interrupt causes that the stack has not taken yet.
     causes: AtomicU32,
     /// The card's interrupts are masked, because the stack is awake.
     masked: AtomicBool,
 }
 
 impl Signal {
-    /// A signal that nobody waits for yet.
+    /// A signal without a waiting stack.
     pub const fn new() -> Self {
         Self { waker: AtomicWaker::new(), causes: AtomicU32::new(0), masked: AtomicBool::new(true) }
     }
 
-    /// Has the stack polled.
+    /// Makes the executor poll the stack.
     pub fn wake(&self) {
         self.waker.wake();
     }
@@ -33,7 +33,7 @@ impl Signal {
     }
 
     pub(crate) fn take_causes(&self) -> Causes {
-        // Mostly there are none; that is cheaper to see than to take.
+        // Mostly there are none; a load is cheaper than a swap.
         match self.causes.load(Ordering::Relaxed) {
             0 => Causes(0),
             _ => Causes(self.causes.swap(0, Ordering::Relaxed)),
@@ -49,7 +49,7 @@ impl Signal {
     }
 }
 
-/// The half of a card that belongs into its interrupt handler.
+/// The half of a card for its interrupt handler.
 #[derive(Debug)]
 pub struct Interrupt<'s, R> {
     registers: R,
@@ -63,7 +63,7 @@ impl<'s, R: Registers> Interrupt<'s, R> {
         Self { registers, cause: chip.offset(reg::ICR), mask: chip.offset(reg::IMC), signal }
     }
 
-    /// Handles an interrupt: reads its causes, masks the card, and wakes the stack. False: it was
+    /// Handles an interrupt: reads its causes, masks the card, and wakes the stack. False: the interrupt was
     /// another device's. One register read and one write.
     pub fn handle(&self) -> bool {
         let causes = self.registers.read(self.cause);
@@ -71,7 +71,7 @@ impl<'s, R: Registers> Interrupt<'s, R> {
             return false;
         }
         if causes == u32::MAX {
-            // The card has vanished; the stack finds out.
+            // The card has vanished; the stack's next poll reports it.
             self.signal.wake();
             return false;
         }

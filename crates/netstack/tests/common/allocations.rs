@@ -1,11 +1,11 @@
-//! Counts allocations and register accesses, but not the allocations of the device behind the registers.
+//! Counts allocations and register accesses, except the allocations of the modelled device.
 
 use kpps_platform::wrap::{Counting, Counts};
 use kpps_platform::{DmaSpec, OutOfMemory, Platform, Registers};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// The system's allocator, counting when told to.
+/// The system's allocator with a counter that can be turned off.
 pub struct Allocator;
 
 // SAFETY: every call is passed on unchanged to the system's allocator, which keeps the contract.
@@ -27,12 +27,12 @@ unsafe impl GlobalAlloc for Allocator {
 static ALLOCATOR: Allocator = Allocator;
 
 thread_local! {
-    /// Whether the allocations of this thread count just now, and how many there were.
+    /// Whether allocations of this thread count now, and their number.
     pub static COUNTS: Cell<bool> = const { Cell::new(false) };
     pub static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// A bench's platform whose device may allocate: the model keeps what was sent in vectors.
+/// A bench's platform whose device may allocate: the model keeps sent frames in vectors.
 #[derive(Clone)]
 pub struct Place<P: Platform> {
     inner: P,

@@ -16,13 +16,13 @@ pub use allocations::{ALLOCATIONS, COUNTS, Place};
 use peer::{EchoClient, Peer, Ping, Stack};
 pub use peer::{OURS, PEERS, PORT};
 
-/// Virtual time of a step in which something moved, and in which nothing did.
+/// Virtual time of a step with and without frames, in µs.
 const BUSY_US: i64 = 30;
 const IDLE_US: i64 = 1_000;
 /// Steps after which a test gives up: 200 s of virtual time when idle.
 const PATIENCE: usize = 200_000;
 
-/// Which frames the cable loses: about one in so many, the same in every run.
+/// The frames that the cable loses: about one in `n`, the same in each run.
 pub struct Loss {
     pub one_in: u32,
     state: u32,
@@ -31,7 +31,7 @@ pub struct Loss {
 
 impl Loss {
     fn takes(&mut self) -> bool {
-        // Numerical Recipes' generator; its high bits are good enough to lose frames by.
+        // The generator of Numerical Recipes; its high bits are random enough.
         self.state = self.state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         let lost = self.one_in > 0 && (self.state >> 8).is_multiple_of(self.one_in);
         self.lost += u64::from(lost);
@@ -39,7 +39,7 @@ impl Loss {
     }
 }
 
-/// Both stacks and what is between them.
+/// Both stacks and the cable between them.
 pub struct World<B: Bench> {
     pub nic: Nic<Place<B::Platform>, B::Source>,
     pub bench: B,
@@ -48,7 +48,7 @@ pub struct World<B: Bench> {
     pub loss: Loss,
     pub now_us: i64,
     pub counts: &'static Counts,
-    /// Register reads and tail writes of our stack's polls.
+    /// Register reads and tail writes of the polls of our stack.
     pub reads: u64,
     pub writes: u64,
     pub polls: u64,
@@ -56,7 +56,7 @@ pub struct World<B: Bench> {
     pub longest: usize,
 }
 
-/// What a test may choose.
+/// The settings of a test.
 pub struct Setup {
     pub config: Config,
     pub offload: Offload,
@@ -108,7 +108,7 @@ impl<B: Bench> World<B> {
         Instant::from_micros(self.now_us)
     }
 
-    /// Lets our stack work.
+    /// Polls our stack.
     pub fn poll_ours(&mut self) {
         let (reads, writes) = (self.counts.reads(), self.counts.writes());
         let now = self.now();
@@ -120,7 +120,7 @@ impl<B: Bench> World<B> {
         self.polls += 1;
     }
 
-    /// Moves frames over the cable and lets the peer work; whether any frame moved.
+    /// Moves frames over the cable and polls the peer. Returns whether any frame moved.
     pub fn step_peer(&mut self) -> bool {
         let mut moved = false;
         while let Some(frame) = self.bench.collect().unwrap() {
@@ -141,7 +141,7 @@ impl<B: Bench> World<B> {
         moved
     }
 
-    /// One step of everything. `work` is what the programs on both stacks do.
+    /// One step of both stacks and the cable.
     pub fn step(&mut self) {
         self.poll_ours();
         let moved = self.step_peer();
@@ -150,12 +150,12 @@ impl<B: Bench> World<B> {
 
     pub fn pass(&mut self, us: i64) {
         self.now_us += us;
-        // QEMU's timers are immediate: real time is not waited for.
+        // QEMU's timers are immediate, so there is no wait for real time.
         let us = if self.bench.device() == "model" { us } else { us.min(BUSY_US) };
         self.bench.advance(us as u64 * 1_000).unwrap();
     }
 
-    /// Steps until `done` says so.
+    /// Steps until `done` returns true.
     pub fn until(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) {
         for _ in 0..PATIENCE {
             if done(self) {
@@ -166,13 +166,13 @@ impl<B: Bench> World<B> {
         panic!("{what}: not within {PATIENCE} steps");
     }
 
-    /// The peer pings us with so many bytes of payload and looks at every byte of the answer.
+    /// The peer pings us with `bytes` bytes of payload and compares every byte of the answer.
     pub fn ping(&mut self, bytes: usize) {
         let ping = Ping::start(&mut self.peer, bytes);
         self.until("an answer to a ping", |world| ping.is_answered(&mut world.peer));
     }
 
-    /// What comes to our echo server goes back.
+    /// The echo server: sends everything back.
     fn serve(&mut self, server: SocketHandle) {
         let socket = self.ours.sockets.get_mut::<tcp::Socket>(server);
         let mut chunk = [0; 4096];
@@ -186,8 +186,8 @@ impl<B: Bench> World<B> {
         }
     }
 
-    /// The peer sends `bytes` to our echo server and looks at every byte that comes back. `event`
-    /// is called before each step with what has come back so far.
+    /// The peer sends `bytes` to our echo server and compares every byte of the answer. `event` is called
+    /// before each step with the number of bytes that have come back.
     pub fn echo(&mut self, bytes: usize, mut event: impl FnMut(&mut Self, usize)) {
         let server = self.ours.add_tcp();
         self.ours.sockets.get_mut::<tcp::Socket>(server).listen(PORT).unwrap();

@@ -1,4 +1,4 @@
-//! The far end of the cable: a second smoltcp, and programs that use what is at this end.
+//! The far end of the cable: a second smoltcp, and its clients.
 
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
 use smoltcp::phy::{self, ChecksumCapabilities, Device, DeviceCapabilities, Medium};
@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 pub const OURS: IpAddress = IpAddress::v4(10, 0, 0, 1);
 pub const PEERS: IpAddress = IpAddress::v4(10, 0, 0, 2);
-/// Where the echo server listens (RFC 862).
+/// The port of the echo server (RFC 862).
 pub const PORT: u16 = 7;
 
 /// The cable, as the peer's device.
@@ -30,7 +30,7 @@ impl phy::RxToken for Rx {
 
 impl phy::TxToken for Tx<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, bytes: usize, write: F) -> R {
-        // Shorter frames than 60 bytes are filled up by every sender.
+        // Every sender pads frames to 60 bytes.
         let mut frame = vec![0; bytes.max(60)];
         let result = write(&mut frame[..bytes]);
         self.0.push_back(frame);
@@ -94,7 +94,7 @@ impl Peer {
     }
 }
 
-/// One ping, whose answer is looked at byte by byte.
+/// One ping; its answer is compared byte by byte.
 pub struct Ping {
     socket: SocketHandle,
     payload: Vec<u8>,
@@ -127,7 +127,7 @@ impl Ping {
     }
 }
 
-/// A client of the echo server, which looks at every byte that comes back.
+/// A client of the echo server that compares every byte that comes back.
 pub struct EchoClient {
     socket: SocketHandle,
     bytes: usize,
@@ -148,7 +148,7 @@ impl EchoClient {
         (at as u32).wrapping_mul(2_654_435_761).to_be_bytes()[0]
     }
 
-    /// Sends and receives what it can; true when all has come back and both sides have closed.
+    /// Sends and receives what it can. True when everything has come back and both sides have closed.
     pub fn work(&mut self, peer: &mut Peer) -> bool {
         let socket = peer.stack.sockets.get_mut::<tcp::Socket>(self.socket);
         let mut chunk = [0; 4096];

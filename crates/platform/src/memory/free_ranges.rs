@@ -1,9 +1,9 @@
-//! Which address ranges are free: first fit, neighbours joined when given back.
+//! The free address ranges of a memory: first fit; returned ranges join their neighbours.
 
 use crate::DmaSpec;
 use std::ops::Range;
 
-/// The free ranges of a memory, in order of address, never touching each other.
+/// Free ranges in order of address; no two are adjacent.
 #[derive(Debug)]
 pub(super) struct FreeRanges {
     free: Vec<Range<u64>>,
@@ -14,7 +14,7 @@ impl FreeRanges {
         Self { free: if all.is_empty() { Vec::new() } else { vec![all] } }
     }
 
-    /// The lowest free range that is as `spec` wants it.
+    /// Takes the lowest range that meets `spec`.
     pub(super) fn take(&mut self, spec: DmaSpec) -> Option<Range<u64>> {
         let bytes = spec.bytes as u64;
         if bytes == 0 || !spec.align.is_power_of_two() {
@@ -32,7 +32,7 @@ impl FreeRanges {
         Some(taken)
     }
 
-    /// Makes `range`, which was taken before, free.
+    /// Frees `range`, which was taken before.
     pub(super) fn give(&mut self, mut range: Range<u64>) {
         let mut index = self.free.partition_point(|free| free.start < range.start);
         if self.free.get(index).is_some_and(|next| next.start == range.end) {
@@ -46,7 +46,7 @@ impl FreeRanges {
     }
 }
 
-/// The lowest address from `from` on where `spec` fits as to alignment and boundary.
+/// The lowest address from `from` on that meets alignment and boundary of `spec`.
 fn place(from: u64, spec: DmaSpec) -> Option<u64> {
     let align = spec.align as u64;
     let start = from.checked_next_multiple_of(align)?;
@@ -68,8 +68,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever is taken and given: ranges are disjoint, inside, as wanted; and when all is
-        /// given back, all is one free range again.
+        /// Taken ranges are disjoint, inside the memory, and meet their spec. When all are returned, there is
+        /// one free range.
         #[test]
         fn disjoint_and_whole_again(
             wants in prop::collection::vec(

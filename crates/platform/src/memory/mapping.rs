@@ -10,13 +10,13 @@ const HUGE_PAGE_BITS: u8 = HUGE_PAGE.trailing_zeros() as u8;
 
 /// Memory mapped into this process, writable, unmapped when dropped.
 ///
-/// Anonymous memory does not go to child processes: a fork would make it copy on write, and the
-/// first write afterwards would move it away from under the device.
+/// Child processes do not inherit anonymous memory. Otherwise a fork would make it copy on write, and the
+/// next write would move it to another page, which the device does not see.
 #[derive(Debug)]
 pub struct Mapping(pub(crate) MmapRaw);
 
 impl Mapping {
-    /// All of `file`, shared with whoever else maps it.
+    /// The whole `file`, shared with other processes that map it.
     ///
     /// # Errors
     /// Those of `mmap`.
@@ -32,8 +32,7 @@ impl Mapping {
         Self::anonymous(MmapOptions::new().len(bytes))
     }
 
-    /// At least `bytes` in huge pages of [`HUGE_PAGE`], which are there (not merely promised)
-    /// when this returns.
+    /// At least `bytes` in huge pages of [`HUGE_PAGE`], which are allocated when this returns.
     ///
     /// # Errors
     /// [`io::ErrorKind::OutOfMemory`] if the system has too few free huge pages.
@@ -44,7 +43,7 @@ impl Mapping {
 
     fn anonymous(options: &MmapOptions) -> io::Result<Self> {
         let map: MmapMut = options.map_anon()?;
-        // Miri knows neither this call nor forks.
+        // Miri supports neither this call nor forks.
         #[cfg(all(target_os = "linux", not(miri)))]
         map.advise(memmap2::Advice::DontFork)?;
         Ok(Self(map.into()))

@@ -1,11 +1,11 @@
-//! Packet buffers, for several threads, without a lock or an atomic for each frame.
+//! Packet buffers for several threads, without a lock or an atomic operation per frame.
 //!
-//! A pool has a fixed number of *slots*; a [`PoolBuffer`] is a pointer to its slot and nothing
-//! else, so that a ring's shadow and a frame are small. A [`BufferPool`] is a handle with a stack
-//! of its own, which trades with the shared one in batches.
+//! A pool has a fixed number of *slots*. A [`PoolBuffer`] is only a pointer to its slot, so the shadow of a
+//! ring is small. A [`BufferPool`] is a handle with its own stack of buffers, which trades with the shared
+//! stack in batches.
 //!
-//! Soundness: a slot lives as long as its pool's [`Shared`], and that owns a reference to itself
-//! until there is neither a handle nor a buffer outside ([`Home::leave`]).
+//! Soundness: a slot lives as long as its pool's [`Shared`], which owns a reference to itself while there is
+//! a handle or a buffer outside ([`Home::leave`]).
 
 use super::regions::{Memory, Span};
 use crate::{Buffer, BufferSource, DmaSpec, OutOfMemory};
@@ -16,16 +16,16 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 /// A cache line: packet buffers start on one.
 const CACHE_LINE: usize = 64;
 
-/// Buffers that a handle trades at once with the pool; its own stack holds twice as many.
+/// The number of buffers that a handle trades at once with the pool; its own stack holds twice as many.
 const BATCH: usize = 32;
 
-/// Pools with fewer buffers than this have no stacks in their handles: what lies in one handle's
-/// stack is missing elsewhere.
+/// In pools with fewer buffers than this, handles have no stacks, because buffers in a stack are missing
+/// elsewhere.
 const SMALL: usize = 16 * BATCH;
 
 impl Memory {
-    /// A pool of `count` buffers of `bytes` each, none of which crosses a multiple of
-    /// `boundary`, if given (errata of the 82545 and 82546, revision 1: 64 KiB).
+    /// A pool of `count` buffers of `bytes` each. With `boundary`, none crosses a multiple of it (errata of
+    /// the 82545 and 82546, revision 1: 64 KiB).
     ///
     /// # Errors
     /// [`OutOfMemory`] if there is not enough.
@@ -52,14 +52,14 @@ impl Memory {
     }
 }
 
-/// One packet buffer: memory, and the way home.
+/// One packet buffer: its memory and its pool.
 #[derive(Debug)]
 struct Slot {
     span: Span,
     pool: Weak<Shared>,
 }
 
-/// What all handles of a pool share.
+/// The shared part of a pool.
 #[derive(Debug)]
 struct Shared {
     slots: Box<[Slot]>,
@@ -68,17 +68,16 @@ struct Shared {
 
 #[derive(Debug)]
 struct Home {
-    /// Buffers that are in no handle's stack and with no user.
+    /// Buffers that are neither in a handle's stack nor in use.
     free: Vec<ManuallyDrop<PoolBuffer>>,
-    /// How many handles there are.
+    /// The number of handles.
     handles: usize,
-    /// What keeps the pool alive: there until no handle and no buffer is left outside.
+    /// Keeps the pool alive while there is a handle or a buffer outside.
     alive: Option<Arc<Shared>>,
 }
 
 impl Home {
-    /// To be called, and its result to be dropped *after* unlocking, when a handle or buffer
-    /// has come home.
+    /// Call this when a handle or buffer has returned, and drop its result *after* unlocking.
     #[must_use]
     fn leave(&mut self) -> Option<Arc<Shared>> {
         let slots = self.alive.as_ref()?.slots.len();
@@ -88,13 +87,13 @@ impl Home {
 
 impl Shared {
     fn with<T>(&self, act: impl FnOnce(&mut Home) -> T) -> T {
-        // Nothing in there can be left half done by a panic: pushes and pops change nothing then.
+        // A panic leaves nothing half done: pushes and pops change nothing then.
         act(&mut self.home.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// A packet buffer of a pool, aligned to a cache line. Dropping it gives it back, more slowly
-/// than [`BufferSource::give`].
+/// A packet buffer of a pool, aligned to a cache line. Dropping it returns it to the pool, more slowly than
+/// [`BufferSource::give`].
 #[derive(Debug)]
 pub struct PoolBuffer(NonNull<Slot>);
 
@@ -146,13 +145,13 @@ impl Buffer for PoolBuffer {
     }
 }
 
-/// A handle to a fixed number of [`PoolBuffer`]s, last given first taken.
+/// A handle to a pool of [`PoolBuffer`]s: last in, first out.
 ///
-/// Each handle may keep up to 64 buffers to itself (none if the pool has fewer than 512), so a
-/// pool should have that many more than are needed for each handle beside the first.
+/// Each handle may hold up to 64 buffers in its stack (none if the pool has fewer than 512). So a pool should
+/// have 64 more buffers for each handle after the first.
 #[derive(Debug)]
 pub struct BufferPool {
-    /// This handle's own; never grows beyond its capacity.
+    /// This handle's stack, which never grows beyond its capacity.
     own: Vec<PoolBuffer>,
     shared: Arc<Shared>,
 }
@@ -164,7 +163,7 @@ impl BufferPool {
             home: Mutex::new(Home { free: Vec::new(), handles: 0, alive: None }),
         });
         shared.with(|home| {
-            // The lowest first, so that neighbours in a ring are neighbours in memory.
+            // The lowest address on top, so that neighbours in a ring are neighbours in memory.
             let slots = shared.slots.iter().rev();
             home.free = slots.map(|slot| ManuallyDrop::new(PoolBuffer(NonNull::from(slot)))).collect();
             home.alive = Some(shared.clone());
@@ -178,17 +177,17 @@ impl BufferPool {
         Self { own: Vec::with_capacity(own), shared }
     }
 
-    /// How many buffers this handle could take just now: its own and the shared ones.
+    /// The number of buffers that this handle can take now: its own and the shared ones.
     pub fn available(&self) -> usize {
         self.own.len() + self.shared.with(|home| home.free.len())
     }
 
-    /// How many buffers there are, wherever they are.
+    /// The number of buffers of the pool.
     pub fn count(&self) -> usize {
         self.shared.slots.len()
     }
 
-    /// Takes one from the shared stack, and some more to have.
+    /// Takes a buffer from the shared stack, and a batch for this handle's stack.
     #[cold]
     #[inline(never)]
     fn fetch(&mut self) -> Option<PoolBuffer> {
@@ -201,15 +200,15 @@ impl BufferPool {
         })
     }
 
-    /// Gives `buffer` and all but `keep` of this handle's own to the shared stack; those of other pools go
-    /// home.
+    /// Gives `buffer` and all but `keep` of this handle's buffers to the shared stack; those of other pools
+    /// go home.
     #[cold]
     #[inline(never)]
     fn spill(&mut self, buffer: Option<PoolBuffer>, keep: usize) {
         let keep = keep.min(self.own.len());
         let ours = Arc::as_ptr(&self.shared);
         let is_ours = |buffer: &PoolBuffer| buffer.slot().pool.as_ptr() == ours;
-        // Others go by themselves: their pool's lock is not taken inside ours.
+        // Buffers of other pools are dropped first, so their pool's lock is not taken inside ours.
         let buffer = buffer.filter(is_ours);
         let mut at = keep;
         while let Some(buffer) = self.own.get(at) {
@@ -219,7 +218,7 @@ impl BufferPool {
                 drop(self.own.swap_remove(at));
             }
         }
-        // There is room for every slot: nothing is allocated here.
+        // There is space for every slot, so nothing is allocated.
         let leaving = self.own.drain(keep..).chain(buffer).map(ManuallyDrop::new);
         self.shared.with(|home| home.free.extend(leaving));
     }
@@ -273,7 +272,7 @@ mod tests {
         Memory::private(8 << 20).unwrap()
     }
 
-    /// Whether all of a memory is free again.
+    /// Whether the whole memory is free again.
     fn whole(memory: &Memory) -> bool {
         memory.pool(1, 7 << 20, None).is_ok()
     }
@@ -284,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn dropped_buffers_and_strangers_go_home() {
+    fn dropped_and_foreign_buffers_return_to_their_pool() {
         let memory = memory();
         let mut pool = memory.pool(600, 256, None).unwrap();
         let mut other = memory.pool(600, 256, None).unwrap();
@@ -304,7 +303,7 @@ mod tests {
     fn a_chunk_is_aligned_and_comes_back_whole() {
         let memory = Memory::private(2 << 20).unwrap();
         for _ in 0..2 {
-            // All that there is: nothing is lost when the first are dropped.
+            // The whole memory: none is lost when the first pool is dropped.
             let mut pool = memory.chunks(512, 2048, 256).unwrap();
             assert!(memory.chunks(1, 2048, 256).is_err());
             let mut all: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
@@ -335,7 +334,7 @@ mod tests {
         }
     }
 
-    /// A small pool can be used up by one handle whatever others there are.
+    /// One handle can take all buffers of a small pool, whatever other handles there are.
     #[test]
     fn small_pools_have_no_stacks() {
         let mut pool = memory().pool(8, 256, None).unwrap();
@@ -376,7 +375,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever handles do: no buffer is out twice, none is lost, and all memory comes back.
+        /// For any use of handles: no buffer is out twice, none is lost, and all memory is freed.
         #[test]
         fn none_twice_none_lost(
             count in 1_usize..700, acts in prop::collection::vec((0_usize..3, 0_u8..4, 1_usize..80), 0..60),

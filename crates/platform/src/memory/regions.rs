@@ -1,9 +1,11 @@
-//! A mapping with bus addresses: rings and buffers are plain memory for both sides.
+//! Memory with bus addresses: rings and buffers that CPU and device access directly.
 //!
-//! [`Memory`] hands out disjoint spans; a span is reachable from Rust only through the one object
-//! that owns it, a [`RingMemory`] (whose words are atomics, because the device writes them at any
-//! time) or a buffer of a [`BufferPool`] (whose bytes are looked at only while the device does
-//! not own them: [`crate::Buffer::bytes`]).
+//! [`Memory`] allocates disjoint spans. Rust reaches a span only through the one object that owns it: a
+//! [`RingMemory`], whose words are atomics because the device writes them at any time, or a buffer of a
+//! [`BufferPool`], whose bytes are accessed only while the device does not own it ([`Buffer::bytes`]).
+//!
+//! [`BufferPool`]: super::BufferPool
+//! [`Buffer::bytes`]: crate::Buffer::bytes
 
 use super::free_ranges::FreeRanges;
 use super::mapping::Mapping;
@@ -15,13 +17,13 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Below this address a PC has holes (VGA, ROMs); nothing is allocated there.
+/// Nothing is allocated below this address, where a PC has holes (VGA, ROMs).
 const LOWEST: u64 = 1 << 20;
 
-/// A part of a [`Mapping`] that the device sees as one.
+/// A part of a [`Mapping`] with contiguous bus addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Where in the mapping it begins, in bytes, a multiple of 8.
+    /// Its offset in the mapping in bytes, a multiple of 8.
     pub offset: usize,
     /// Its size in bytes.
     pub bytes: usize,
@@ -53,37 +55,36 @@ struct Region {
 
 impl Region {
     fn lock(&self) -> MutexGuard<'_, FreeRanges> {
-        // Nothing in there can be left half done: every method completes or changes nothing.
+        // A panic leaves nothing half done: every method completes or changes nothing.
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Memory {
-    /// The memory of a machine that `file` is: the device sees its first byte at 0.
+    /// The memory of a guest, shared through `file`: the device sees its first byte at 0.
     ///
     /// # Errors
     /// Those of `mmap`.
     pub fn shared(file: &File) -> io::Result<Self> {
-        Self::machine(Mapping::file(file)?)
+        Self::whole(Mapping::file(file)?)
     }
 
-    /// Fresh memory of this process alone, for a device that is modelled in it and sees the
-    /// first byte at 0.
+    /// New memory of this process, for a device modelled in it, which sees its first byte at 0.
     ///
     /// # Errors
     /// Those of `mmap`.
     pub fn private(bytes: usize) -> io::Result<Self> {
-        Self::machine(Mapping::ordinary(bytes)?)
+        Self::whole(Mapping::ordinary(bytes)?)
     }
 
-    fn machine(mapping: Mapping) -> io::Result<Self> {
+    fn whole(mapping: Mapping) -> io::Result<Self> {
         let piece = Piece { offset: 0, bytes: mapping.bytes(), bus: 0 };
         let free = LOWEST..piece.range().end;
         Ok(Self::with(mapping, vec![Region { piece, free: Mutex::new(FreeRanges::new(free)) }]))
     }
 
-    /// Memory that the device sees in pieces. Nothing that is handed out crosses from one into
-    /// another, even if their bus addresses touch.
+    /// Memory in pieces. No ring or buffer crosses from one piece into another, even if their bus addresses
+    /// are adjacent.
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] if a piece is not within the mapping or not aligned to 8
@@ -95,7 +96,7 @@ impl Memory {
             if piece.offset.checked_add(piece.bytes).is_none_or(|end| end > mapping.bytes())
                 || piece.bus.checked_add(piece.bytes as u64).is_none()
             {
-                return refuse("a piece of memory that is not within the mapping");
+                return refuse("a piece of memory outside the mapping");
             }
             if !piece.offset.is_multiple_of(8) || !piece.bus.is_multiple_of(8) {
                 return refuse("a piece of memory that is not aligned to 8 bytes");
@@ -122,12 +123,12 @@ impl Memory {
         self.pieces().map(|piece| piece.bytes as u64).sum()
     }
 
-    /// What the device sees, in order of bus address.
+    /// The pieces, in order of bus address.
     pub fn pieces(&self) -> impl Iterator<Item = Piece> {
         self.0.regions.iter().map(|region| region.piece)
     }
 
-    /// The mapping that the pieces are of.
+    /// The mapping of the pieces.
     pub fn mapping(&self) -> &Mapping {
         &self.0.mapping
     }
@@ -135,7 +136,7 @@ impl Memory {
     /// Allocates zeroed ring memory.
     ///
     /// # Errors
-    /// [`OutOfMemory`] if there is none of this kind, or its size is not a multiple of 8.
+    /// [`OutOfMemory`] if no memory meets `spec`, or its size is not a multiple of 8.
     pub fn ring(&self, spec: DmaSpec) -> Result<RingMemory, OutOfMemory> {
         if !spec.bytes.is_multiple_of(8) {
             return Err(OutOfMemory);
@@ -176,9 +177,9 @@ impl Memory {
     /// A device's read of `into.len()` bytes at `bus`; `false` if there is no such memory.
     pub fn device_read(&self, bus: u64, into: &mut [u8]) -> bool {
         let Some(from) = self.at(bus, into.len()) else { return false };
-        // SAFETY: source and length are within the mapping; `into` is somebody's exclusive
-        // slice, so they overlap only if that somebody breaks the rule that a buffer given
-        // to the device is not looked at. No reference into the mapping is formed.
+        // SAFETY: source and length are within the mapping. `into` is the caller's exclusive slice, so they
+        // overlap only if the caller accesses a buffer that the device owns, which is forbidden. No reference
+        // into the mapping is formed.
         unsafe { into.as_mut_ptr().copy_from(from, into.len()) };
         true
     }
@@ -194,13 +195,13 @@ impl Memory {
     }
 }
 
-/// A piece of [`Memory`] with one owner; free again when dropped.
+/// A part of [`Memory`] with one owner; dropping it frees it.
 #[derive(Debug)]
 pub(super) struct Span {
     start: NonNull<u8>,
     bus: u64,
     bytes: usize,
-    /// Bytes before the start that are the span's too.
+    /// Bytes before the start that belong to the span.
     before: usize,
     region: usize,
     memory: Memory,
@@ -212,7 +213,7 @@ unsafe impl Send for Span {}
 unsafe impl Sync for Span {}
 
 impl Span {
-    /// All but the first `bytes`, fewer than there are, which nobody sees from now on.
+    /// Hides the first `bytes` of the span, which must have more.
     pub(super) fn behind(mut self, bytes: usize) -> Self {
         let bytes = bytes.min(self.bytes);
         // SAFETY: within the span, or right behind it.
@@ -287,17 +288,17 @@ mod tests {
     }
 
     #[test]
-    fn there_is_nothing_outside() {
+    fn accesses_outside_fail() {
         let memory = Memory::private(2 << 20).unwrap();
         let mut seen = [0; 4];
         assert!(!memory.device_read(memory.bytes() - 2, &mut seen));
         assert!(!memory.device_write(u64::MAX, &[1]));
     }
 
-    /// Pages in any order on the bus, two of them touching: each address leads to the right
-    /// byte, and nothing spans two pages.
+    /// Pages in any order on the bus, two of them adjacent: each address leads to the right byte, and nothing
+    /// spans two pages.
     #[test]
-    fn pieces_are_where_the_bus_has_them() {
+    fn bus_addresses_lead_to_the_right_pieces() {
         let page = 4096;
         let bus = [0x9000, 0x3000, 0x4000];
         let pieces: Vec<_> = bus
@@ -326,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_that_cannot_be_are_refused() {
+    fn invalid_pieces_are_refused() {
         let piece = |offset, bytes, bus| Piece { offset, bytes, bus };
         for wrong in [
             &[piece(0, 8192, 0)][..],

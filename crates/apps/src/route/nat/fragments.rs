@@ -1,27 +1,27 @@
-//! Fragments that are not the first, which say nothing of ports: they go where the first went. What comes
-//! before the first waits for it (RFC 4787, REQ-14); both the packets that are remembered and the fragments
-//! that wait are bounded.
+//! Later fragments, which have no ports: they follow the first fragment of their packet. Those that arrive
+//! before it wait (RFC 4787, REQ-14). The numbers of packets and of waiting fragments are bounded.
 
 use super::packet::Endpoint;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
-/// A packet is remembered for this long after its first fragment that came: as long as Linux reassembles.
+/// How long a packet is kept after the first arrival of one of its fragments, in ns: the reassembly timeout
+/// of Linux.
 const REMEMBER_NS: u64 = 30_000_000_000;
-/// The most packets that are remembered.
+/// The most packets kept.
 const PACKETS: usize = 256;
-/// The most fragments that wait for one packet's first.
+/// The most fragments that wait for one packet's first one.
 const WAITING: usize = 4;
 
-/// Which packet a fragment is of: source, destination, protocol, identification.
+/// The packet of a fragment: source, destination, protocol, identification.
 pub(in crate::route) type Key = (Ipv4Addr, Ipv4Addr, u8, u16);
 
 #[derive(Debug)]
 enum State<F> {
-    /// Where the first went.
+    /// The first fragment went there.
     Known(Endpoint),
-    /// The first has not come; these have, by these ports.
+    /// The first fragment is missing; these fragments arrived by these ports.
     Waiting(Vec<(usize, F)>),
 }
 
@@ -35,7 +35,7 @@ struct Entry<F> {
 #[derive(Debug)]
 pub(in crate::route) struct Fragments<F> {
     packets: HashMap<Key, Entry<F>, RandomState>,
-    /// Fragments whose first has come.
+    /// Fragments whose first one has arrived.
     ready: Vec<(usize, F)>,
 }
 
@@ -55,7 +55,7 @@ impl<F> Fragments<F> {
         self.packets.values().map(waiting).sum::<u64>() + self.ready.len() as u64
     }
 
-    /// Where the first fragment of this packet went.
+    /// The destination of the packet's first fragment.
     pub(super) fn find(&self, key: &Key) -> Option<Endpoint> {
         match self.packets.get(key)?.state {
             State::Known(inside) => Some(inside),
@@ -63,7 +63,7 @@ impl<F> Fragments<F> {
         }
     }
 
-    /// The first fragment goes there; what waited for it becomes ready.
+    /// Notes the destination of the first fragment; fragments that waited for it become ready.
     pub(super) fn know(&mut self, key: Key, inside: Endpoint, now_ns: u64) {
         let entry = Entry { state: State::Known(inside), until_ns: now_ns + REMEMBER_NS };
         if self.packets.len() >= PACKETS && !self.packets.contains_key(&key) {
@@ -74,7 +74,7 @@ impl<F> Fragments<F> {
         }
     }
 
-    /// Lets a fragment that came by `port` wait for the first.
+    /// Queues a fragment that arrived at `port` until the first one arrives.
     pub(in crate::route) fn hold(&mut self, key: Key, port: usize, frame: F, now_ns: u64) -> Result<(), F> {
         if self.packets.len() >= PACKETS && !self.packets.contains_key(&key) {
             return Err(frame);
@@ -92,12 +92,12 @@ impl<F> Fragments<F> {
         }
     }
 
-    /// A fragment that waits no more, and the port that it came by; the oldest first.
+    /// The oldest ready fragment, with the port that it arrived at.
     pub(in crate::route) fn next_ready(&mut self) -> Option<(usize, F)> {
         (!self.ready.is_empty()).then(|| self.ready.remove(0))
     }
 
-    /// Forgets old packets; returns the fragments that waited in vain.
+    /// Drops expired packets; returns their waiting fragments.
     pub(in crate::route) fn due(&mut self, now_ns: u64) -> Vec<F> {
         let old = self.packets.extract_if(|_, entry| now_ns >= entry.until_ns);
         let frames = old.filter_map(|(_, entry)| match entry.state {

@@ -1,13 +1,13 @@
 //! Network address and port translation (RFC 4787 for UDP, 5382 for TCP, 5508 for ICMP): Click's
 //! `IPRewriter`, within the router.
 //!
-//! All hosts behind the other interfaces share the address of the *outside* one. A host's address and port
-//! are *mapped* to a port of that address, the same whoever is spoken to (endpoint-independent mapping), and
-//! whoever is outside may answer (endpoint-independent filtering). Hosts inside reach each other by their
-//! mappings, too (hairpinning). What comes from outside without a mapping, or not to that address, ends here.
+//! All hosts behind the other interfaces share the address of the *outside* interface. A host's address and
+//! port are *mapped* to a port of that address, the same for all destinations (endpoint-independent mapping).
+//! Any outside host may send to it (endpoint-independent filtering). Inside hosts reach each other by their
+//! mappings, too (hairpinning). Packets from outside without a mapping, or to another address, are dropped.
 //!
-//! A mapping ages; what comes from inside keeps it. When the table or the ports are exhausted no mapping is
-//! taken away from anybody: the packet ends here, and its sender is told (RFC 6888, REQ-8).
+//! Packets from inside renew a mapping; otherwise it expires. If the table or the ports are exhausted, no
+//! mapping is removed: the packet is dropped with an ICMP error (RFC 6888, REQ-8).
 
 mod fragments;
 mod packet;
@@ -27,14 +27,14 @@ use std::net::Ipv4Addr;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// How long a mapping is kept after the last packet from inside.
+/// How long a mapping lasts after the last packet from inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// UDP, in ns.
     pub udp_ns: u64,
-    /// TCP once both sides have spoken and until one has finished, in ns.
+    /// TCP while established: after packets in both directions, until FIN or RST; in ns.
     pub established_ns: u64,
-    /// TCP before and after, in ns.
+    /// TCP before and after that, in ns.
     pub transitory_ns: u64,
     /// ICMP queries, in ns.
     pub query_ns: u64,
@@ -53,14 +53,14 @@ impl Default for Timeouts {
     }
 }
 
-/// What a router is to translate.
+/// The configuration of address translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nat {
-    /// The interface whose address the others' hosts share, by its place among the interfaces.
+    /// The index of the outside interface.
     pub outside: usize,
     /// The most mappings.
     pub mappings: usize,
-    /// How long they are kept.
+    /// How long mappings last.
     pub timeouts: Timeouts,
 }
 
@@ -75,7 +75,7 @@ impl Nat {
 struct Mapping {
     inside: Endpoint,
     until_ns: u64,
-    /// TCP: the other side has spoken; one side has finished.
+    /// TCP: the other side has replied; one side has finished.
     answered: bool,
     closing: bool,
 }
@@ -91,13 +91,13 @@ impl Mapping {
     }
 }
 
-/// Where a packet for the outside address goes.
+/// The destination of a packet to the outside address.
 pub(super) enum Inward {
-    /// Nowhere else: it is the router's own, or not for that address.
+    /// The router itself, or the packet is for another address.
     Here,
-    /// To this host inside.
+    /// This inside host.
     To(Endpoint),
-    /// It has to wait for the first fragment of its packet.
+    /// Not known before the first fragment of its packet.
     Wait(Key),
 }
 
@@ -108,7 +108,7 @@ pub(super) struct Translator<F> {
     address: Ipv4Addr,
     by_inside: HashMap<(Transport, Endpoint), u16, RandomState>,
     by_outside: HashMap<(Transport, u16), Mapping, RandomState>,
-    /// Of UDP, TCP and ICMP queries.
+    /// The ports of UDP and TCP, and the identifiers of ICMP queries.
     ports: [Ports; 3],
     pub(super) fragments: Fragments<F>,
     sweep_ns: u64,
@@ -135,13 +135,13 @@ impl<F> Translator<F> {
         interface == self.plan.outside
     }
 
-    /// Whether the source of a packet that came in by one interface and leaves by another is translated: it
-    /// leaves the inside, or goes back there by way of the outside address.
+    /// Whether the source of a packet is translated: it leaves the inside, or returns there through the
+    /// outside address.
     pub(super) fn hides(&self, from: usize, to: usize, inward: bool) -> bool {
         from != self.plan.outside && (to == self.plan.outside || inward)
     }
 
-    /// Where a packet goes that came in by interface `from`.
+    /// The destination of a packet that arrived at interface `from`.
     pub(super) fn inward(
         &mut self,
         from: usize,
@@ -159,7 +159,7 @@ impl<F> Translator<F> {
                 return Ok(Inward::Here);
             }
             Kind::Flow(flow) => self.answer(&flow, now_ns),
-            // It is about a packet that was sent from here.
+            // The error is about a packet from the outside address.
             Kind::Error(flow) if flow.source.0 == self.address => {
                 self.mapping(flow.transport, flow.source.1, now_ns).map(|mapping| mapping.inside)
             }
@@ -178,22 +178,22 @@ impl<F> Translator<F> {
         Ok(Inward::To(inside))
     }
 
-    /// As whom a packet from inside leaves; makes a mapping if there is none.
+    /// The translated source of a packet from inside; makes a mapping if there is none.
     pub(super) fn outward(&mut self, bytes: &[u8], now_ns: u64) -> Result<Endpoint, Reason> {
         let port = match packet::read(bytes)? {
             Kind::Flow(flow) => self.ask(&flow, now_ns)?,
-            // It is about a packet that was sent to a host inside.
+            // The error is about a packet to an inside host.
             Kind::Error(flow) => {
                 *self.by_inside.get(&(flow.transport, flow.destination)).ok_or(Reason::NoMapping)?
             }
-            // The address is all that changes, and there is but one.
+            // Only the address changes, and there is only one.
             Kind::LaterFragment => 0,
             Kind::Other => return Err(Reason::NoMapping),
         };
         Ok((self.address, port))
     }
 
-    /// Makes of a packet that was translated what it was before.
+    /// Undoes the translation of a packet.
     pub(super) fn restore(&mut self, from: usize, bytes: &mut [u8], now_ns: u64) {
         let Ok(Kind::Flow(flow)) = packet::read(bytes) else { return };
         if flow.source.0 == self.address
@@ -208,25 +208,25 @@ impl<F> Translator<F> {
         }
     }
 
-    /// A mapping that has not aged.
+    /// A mapping that has not expired.
     fn mapping(&mut self, transport: Transport, port: u16, now_ns: u64) -> Option<&mut Mapping> {
         self.by_outside.get_mut(&(transport, port)).filter(|mapping| now_ns < mapping.until_ns)
     }
 
-    /// Whose a packet from outside is.
+    /// The inside host of a packet from outside.
     fn answer(&mut self, flow: &Flow, now_ns: u64) -> Option<Endpoint> {
         let timeouts = self.plan.timeouts;
         let mapping = self.mapping(flow.transport, flow.destination.1, now_ns)?;
         mapping.answered = true;
         if flow.flags & (tcp::FIN | tcp::RST) != 0 {
             mapping.closing = true;
-            // What is not answered from inside ends soon.
+            // A connection that the inside does not answer expires soon.
             mapping.until_ns = mapping.until_ns.min(now_ns + mapping.lasts_ns(flow.transport, &timeouts));
         }
         Some(mapping.inside)
     }
 
-    /// The port that a packet from inside leaves by.
+    /// The outside port of a packet from inside.
     fn ask(&mut self, flow: &Flow, now_ns: u64) -> Result<u16, Reason> {
         let (transport, timeouts) = (flow.transport, self.plan.timeouts);
         let known = self.by_inside.get(&(transport, flow.source)).copied();
@@ -244,7 +244,7 @@ impl<F> Translator<F> {
             self.forget(transport, port);
         }
         if flow.answers {
-            // Nobody asked.
+            // There was no query.
             return Err(Reason::NoMapping);
         }
         if self.by_outside.len() >= self.plan.mappings {
@@ -266,7 +266,7 @@ impl<F> Translator<F> {
         }
     }
 
-    /// Forgets what has aged, once a second; returns the fragments that waited in vain.
+    /// Drops expired mappings and packets, once a second; returns fragments whose first one never arrived.
     pub(super) fn due(&mut self, now_ns: u64) -> Vec<F> {
         if now_ns < self.sweep_ns {
             return Vec::new();

@@ -1,5 +1,5 @@
-//! What a NAT reads in packets and changes in them. Checksums are updated, not computed (RFC 1624), so that
-//! one that was wrong stays wrong; only those of ICMP errors, which have to be right, are written anew.
+//! Reading and rewriting of packets by a NAT. Checksums are updated, not recomputed (RFC 1624), so a wrong
+//! one stays wrong. Only the checksum of an ICMP error, which was verified, is recomputed.
 
 use crate::Reason;
 use kpps_frames::{checksum, icmp, ipv4, tcp, udp};
@@ -8,7 +8,7 @@ use std::net::Ipv4Addr;
 /// An address, and a port or the identifier of ICMP queries.
 pub(in crate::route) type Endpoint = (Ipv4Addr, u16);
 
-/// Whose ports or identifiers they are.
+/// The protocol of ports or identifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Transport {
     Udp,
@@ -17,32 +17,32 @@ pub(super) enum Transport {
     Query,
 }
 
-/// Between whom a packet is. Both ends of a query have its identifier.
+/// The endpoints of a packet. Both endpoints of a query have its identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Flow {
     pub(super) transport: Transport,
     pub(super) source: Endpoint,
     pub(super) destination: Endpoint,
-    /// TCP's.
+    /// TCP flags.
     pub(super) flags: u8,
-    /// Whether it is the answer to a query.
+    /// Whether it is the reply to a query.
     pub(super) answers: bool,
 }
 
-/// A packet, as a NAT sees it.
+/// A packet, as a NAT distinguishes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// It is part of a flow.
     Flow(Flow),
     /// An ICMP error about a packet of this flow.
     Error(Flow),
-    /// A fragment that is not the first: it says nothing of ports.
+    /// A later fragment, which has no ports.
     LaterFragment,
-    /// It has nothing that tells hosts behind one address apart.
+    /// It has no port or identifier.
     Other,
 }
 
-/// Which end of a packet.
+/// One endpoint of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::route) enum Side {
     Source,
@@ -73,7 +73,7 @@ const fn is_error(kind: u8) -> bool {
     matches!(kind, 3 | 4 | 11 | 12)
 }
 
-/// The flow of a packet whose payload, or its beginning, this is; `None` if it has no ports.
+/// The flow of a packet with this payload, or its beginning; `None` if it has no ports.
 fn flow(bytes: &[u8], payload: &[u8]) -> Option<Flow> {
     let address = |at: usize| Some(Ipv4Addr::from(*bytes.get(at..)?.first_chunk::<4>()?));
     let (source, destination) = (address(12)?, address(16)?);
@@ -99,8 +99,7 @@ fn flow(bytes: &[u8], payload: &[u8]) -> Option<Flow> {
     Some(Flow { transport, source: (source, from), destination: (destination, to), flags, answers })
 }
 
-/// The flow of the packet that an ICMP error quotes: its header, which has to be right, and 8 bytes at least
-/// (RFC 792).
+/// The flow of the packet that an ICMP error quotes: a valid header, and at least 8 bytes more (RFC 792).
 fn quoted(bytes: &[u8]) -> Option<Flow> {
     let header = usize::from(bytes.first()? & 15) * 4;
     let good = bytes[0] >> 4 == 4
@@ -111,7 +110,7 @@ fn quoted(bytes: &[u8]) -> Option<Flow> {
     good.then(|| flow(bytes, &bytes[header..])).flatten()
 }
 
-/// Reads a packet whose header is right.
+/// Reads a packet with a valid header.
 pub(super) fn read(bytes: &[u8]) -> Result<Kind, Reason> {
     let packet = ipv4::Packet::new_checked(bytes).map_err(|_| Reason::Malformed)?;
     if offset(bytes) != 0 {
@@ -140,7 +139,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Kind, Reason> {
     Ok(flow(bytes, payload).map_or(Kind::Other, Kind::Flow))
 }
 
-/// Puts a word into a packet, and brings the checksums at `sums`, as far as the packet goes, in line with it.
+/// Replaces a word of a packet, and updates the checksums at `sums` that lie within the packet.
 fn replace(bytes: &mut [u8], at: usize, new: u16, sums: &[usize]) {
     let Some(old) = word(bytes, at) else { return };
     bytes[at..at + 2].copy_from_slice(&new.to_be_bytes());
@@ -151,14 +150,14 @@ fn replace(bytes: &mut [u8], at: usize, new: u16, sums: &[usize]) {
     }
 }
 
-/// Changes one end of a packet, or of what an error quotes of one.
+/// Changes one endpoint of a packet, or of the quote in an error.
 fn set_end(bytes: &mut [u8], side: Side, (address, port): Endpoint) {
     let Some(&first) = bytes.first() else { return };
     let header = usize::from(first & 15) * 4;
     let later = offset(bytes) != 0;
     let source = side == Side::Source;
     let port_at = header + if source { 0 } else { 2 };
-    // Where the port is, the checksum over it, and whether that is over the addresses, too.
+    // The position of the port, of the checksum over it, and whether that covers the addresses.
     let (port_at, sum_at, over_addresses) = match bytes.get(PROTOCOL) {
         Some(&ipv4::PROTOCOL_UDP) if !later => (Some(port_at), header + UDP_SUM, true),
         Some(&ipv4::PROTOCOL_TCP) if !later => (Some(port_at), header + TCP_SUM, true),
@@ -177,15 +176,15 @@ fn set_end(bytes: &mut [u8], side: Side, (address, port): Endpoint) {
     replace(bytes, address_at + 2, u16::from_be_bytes([c, d]), over);
     if let Some(port_at) = port_at {
         replace(bytes, port_at, port, if summed { &both[1..] } else { &[] });
-        // 0 would say that there is none (RFC 768).
+        // 0 means that there is none (RFC 768).
         if is_udp && summed && word(bytes, sum_at) == Some(0) {
             bytes[sum_at..sum_at + 2].fill(0xff);
         }
     }
 }
 
-/// Gives a packet that [`read`] understood another source or destination. In an ICMP error the packet that it
-/// quotes, which went the other way, changes with it.
+/// Changes source or destination of a packet that [`read`] accepted. In an ICMP error, the quoted packet of
+/// the opposite direction changes, too.
 pub(in crate::route) fn set(bytes: &mut [u8], side: Side, to: Endpoint) {
     let Ok(mut packet) = ipv4::Packet::new_checked(&mut *bytes) else { return };
     let error = packet.protocol() == ipv4::PROTOCOL_ICMP
@@ -193,7 +192,7 @@ pub(in crate::route) fn set(bytes: &mut [u8], side: Side, to: Endpoint) {
         && packet.payload().len() >= icmp::HEADER_BYTES
         && is_error(packet.payload()[0]);
     if !error {
-        // What lies behind the packet is padding.
+        // The bytes after the packet are padding.
         let total = packet.total_bytes();
         return set_end(&mut bytes[..total], side, to);
     }

@@ -1,10 +1,10 @@
-//! Which ports of one address are free.
+//! The free ports of one address.
 
 /// Ports in a word of the map.
 const WORD: usize = 64;
 /// Ports of a word that are even: its bits 0, 2, 4 …
 const EVEN: u64 = 0x5555_5555_5555_5555;
-/// Words of the ports that hosts give to privileged programs only, 0 to 1023.
+/// Words of the privileged ports, 0 to 1023.
 const PRIVILEGED: usize = 1024 / WORD;
 /// Words of all ports.
 const ALL: usize = 65536 / WORD;
@@ -12,25 +12,25 @@ const ALL: usize = 65536 / WORD;
 /// The ports, or identifiers, of one protocol.
 #[derive(Debug)]
 pub(super) struct Ports {
-    /// A bit for each that is taken.
+    /// A bit for each taken port.
     taken: Vec<u64>,
-    /// The word to look into next, so that a port that has become free rests.
+    /// The word to search next, so that a freed port is not reused at once.
     next: usize,
-    /// Whether privileged ports stay privileged.
+    /// Whether privileged ports map to privileged ports.
     ranges: bool,
 }
 
 impl Ports {
-    /// All free but 0, which is no port. `ranges`: privileged ports are given for privileged ones, others for
-    /// others (RFC 4787, REQ-3).
+    /// All ports are free except 0, which is invalid. `ranges`: privileged ports map to privileged ones,
+    /// others to others (RFC 4787, REQ-3).
     pub(super) fn new(ranges: bool) -> Self {
         let mut taken = vec![0; ALL];
         taken[0] = 1;
         Self { taken, next: PRIVILEGED, ranges }
     }
 
-    /// Takes the port that is wanted, or else another of its range: if possible one that is even if it is,
-    /// and odd if it is (RFC 4787, REQ-4). `None` if all are taken.
+    /// Takes the port `wanted`, or another of its range, of the same parity if possible (RFC 4787, REQ-4).
+    /// `None` if all are taken.
     pub(super) fn take(&mut self, wanted: u16) -> Option<u16> {
         let (at, bit) = (usize::from(wanted) / WORD, 1 << (usize::from(wanted) % WORD));
         if self.taken[at] & bit == 0 {
@@ -58,7 +58,7 @@ impl Ports {
         None
     }
 
-    /// Gives a port back.
+    /// Frees a port.
     pub(super) fn give(&mut self, port: u16) {
         self.taken[usize::from(port) / WORD] &= !(1 << (usize::from(port) % WORD));
     }
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_stays_odd_and_what_was_given_back_rests() {
+    fn parity_is_kept_and_freed_ports_are_not_reused_at_once() {
         let mut ports = Ports::new(true);
         for wanted in [2000, 2001] {
             ports.take(wanted);
