@@ -10,7 +10,7 @@ use kpps_measure::Load;
 use kpps_measure::units::{self, Rate};
 use kpps_report::{rows_csv, simulation};
 use kpps_results::{rounded, simulation as report};
-use kpps_sim::{Forwarding, Function, Level, PerFrame, Profile, Setup, Simulated};
+use kpps_sim::{Forwarding, Function, Level, PerFrame, Profile, Receiving, Setup};
 use std::time::Duration;
 
 /// Time under load before measuring begins.
@@ -99,7 +99,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             (forwarded.trial, forwarded.profile, forwarded.per_frame)
         }
         None => {
-            let profiled = Simulated::new(setup.clone()).profiled(&load, &go_on)?;
+            let profiled = Receiving::new(setup.clone()).profiled(&load, &go_on)?;
             (profiled.trial, profiled.profile, profiled.per_frame)
         }
     };

@@ -12,8 +12,8 @@ use kpps_measure::units::{self, Rate};
 use kpps_report::{rows_csv, simulation};
 use kpps_results::grid::Setting;
 use kpps_results::{rounded, simulation as report};
-use kpps_sim::RingSetup;
-use kpps_sim::scale::{Scaled, Scaling, scale, stop};
+use kpps_sim::RateLimitedSetup;
+use kpps_sim::workload::rss::{Scaled, Scaling, scale, stop};
 use std::time::Duration;
 
 /// Arguments of `kpps scale`.
@@ -83,7 +83,7 @@ fn cpus(text: &str) -> Result<Cpus, String> {
 /// Runs `kpps scale`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let changes = arguments.constants.changes()?;
-    let setup = RingSetup::changed(&arguments.machine, arguments.nic.as_deref(), &changes)?;
+    let setup = RateLimitedSetup::changed(&arguments.machine, arguments.nic.as_deref(), &changes)?;
     let millis = u32::try_from(arguments.duration.as_millis()).unwrap_or(u32::MAX);
     let load = Load {
         offered_pps: arguments.load.pps(
@@ -123,7 +123,7 @@ fn sentence(rows: &[Scaled]) -> String {
     }
 }
 
-fn document(arguments: &Arguments, setup: &RingSetup, rows: &[Scaled]) -> report::Scale {
+fn document(arguments: &Arguments, setup: &RateLimitedSetup, rows: &[Scaled]) -> report::Scale {
     let environment = report::Room {
         kpps: env!("CARGO_PKG_VERSION").into(),
         testbed: "sim".into(),

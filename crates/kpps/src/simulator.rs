@@ -8,8 +8,8 @@ use kpps_measure::parameter;
 use kpps_profiles::Change;
 use kpps_results::Environment;
 use kpps_results::grid::Setting;
-use kpps_sim::forwarding::line_pps;
-use kpps_sim::{Forwarder, Forwarding, Setup, Simulated};
+use kpps_sim::workload::forward::line_pps;
+use kpps_sim::{Forwarder, Forwarding, Receiving, Setup};
 
 /// Constants that are not as the profiles have them.
 #[derive(Args, Clone, Default)]
@@ -74,7 +74,7 @@ impl OnTop {
     pub fn testbed(self, setup: Setup) -> Box<dyn Testbed> {
         match self.app {
             Some(app) => Box::new(Forwarding::new(setup, app)),
-            None => Box::new(Simulated::new(setup)),
+            None => Box::new(Receiving::new(setup)),
         }
     }
 

@@ -8,7 +8,8 @@ use clap::Args;
 use kpps_frames::{Size, pcap, rate};
 use kpps_measure::units::{self, Rate};
 use kpps_sim::Setup;
-use kpps_sim::watch::{Groups, Watch, Watched, csv, plot, regimes, summary, timeline, watch};
+use kpps_sim::trace::{Trace, csv, plot, regimes, summary, timeline};
+use kpps_sim::workload::trace::{Groups, Tracing, trace};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -101,45 +102,45 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         (open(&arguments.csv.clone().filter(|_| !print_csv))?, open(&arguments.timeline)?);
     let mut wire = open(&arguments.pcap)?;
     let line_pps = rate::line_rate_pps(rate::GIGABIT, arguments.size);
-    let what = Watch {
+    let what = Tracing {
         groups: Groups { frames: arguments.group.max(1), spacing_ps: arguments.spacing },
         ports: arguments.cards,
         log: LOG,
         capture: if wire.is_some() { CAPTURE } else { 0 },
-        ..Watch::new(
+        ..Tracing::new(
             arguments.size,
             arguments.load.pps(line_pps, arguments.size.bytes_with_fcs().into()),
             u64::try_from(arguments.duration.as_micros()).unwrap_or(u64::MAX).clamp(1, 10_000_000),
         )
     };
     interrupt::watch();
-    let watched = watch(&setup, &what, &|| !interrupt::asked())?;
+    let seen = trace(&setup, &what, &|| !interrupt::asked())?;
     if let Some(output) = &mut transactions {
-        output.write(&csv(&watched))?;
+        output.write(&csv(&seen))?;
     }
     if let Some(output) = &mut events {
-        output.write(&timeline(&watched))?;
+        output.write(&timeline(&seen))?;
     }
     if let Some(output) = &mut wire {
-        output.write_bytes(&capture(&watched)?)?;
+        output.write_bytes(&capture(&seen)?)?;
     }
     if print_csv {
-        return print(&csv(&watched));
+        return print(&csv(&seen));
     }
-    print(&text(arguments, &setup, &what, &watched))
+    print(&text(arguments, &setup, &what, &seen))
 }
 
 /// The first port's wire as a capture file.
-fn capture(watched: &Watched) -> Result<Vec<u8>, Failure> {
+fn capture(trace: &Trace) -> Result<Vec<u8>, Failure> {
     let failed = |error: pcap::PcapError| Failure::Check(format!("the capture cannot be made: {error}"));
     let mut writer = pcap::Writer::new(Vec::new()).map_err(failed)?;
-    for (at_ps, frame) in watched.wires.first().into_iter().flatten() {
-        writer.write(at_ps.saturating_sub(watched.began_ps) / 1000, frame).map_err(failed)?;
+    for (at_ps, frame) in trace.wires.first().into_iter().flatten() {
+        writer.write(at_ps.saturating_sub(trace.began_ps) / 1000, frame).map_err(failed)?;
     }
     Ok(writer.into_inner())
 }
 
-fn text(arguments: &Arguments, setup: &Setup, what: &Watch, watched: &Watched) -> String {
+fn text(arguments: &Arguments, setup: &Setup, what: &Tracing, trace: &Trace) -> String {
     let mut text = String::new();
     let _ = writeln!(
         text,
@@ -151,9 +152,9 @@ fn text(arguments: &Arguments, setup: &Setup, what: &Watch, watched: &Watched) -
         what.offered_pps,
         arguments.size.bytes_with_fcs(),
         what.ports,
-        watched.seconds() * 1e3,
+        trace.seconds() * 1e3,
     );
-    for (index, port) in watched.ports.iter().enumerate() {
+    for (index, port) in trace.ports.iter().enumerate() {
         let _ = writeln!(
             text,
             "card {index}: {} sent, {} delivered, {} missed",
@@ -163,13 +164,13 @@ fn text(arguments: &Arguments, setup: &Setup, what: &Watch, watched: &Watched) -
     let _ = writeln!(
         text,
         "bus busy {:.1} %, {:.0} MB/s; a clock is {} ps\n",
-        watched.bus_busy() * 100.0,
-        watched.bus_mb_per_s(),
-        watched.clock_ps
+        trace.bus_busy() * 100.0,
+        trace.bus_mb_per_s(),
+        trace.clock_ps
     );
-    let regimes = regimes(watched, 0);
-    text += &summary(watched, &regimes);
-    let end = (watched.ended_ps - watched.began_ps) / watched.clock_ps;
+    let regimes = regimes(trace, 0);
+    text += &summary(trace, &regimes);
+    let end = (trace.ended_ps - trace.began_ps) / trace.clock_ps;
     let windows = match arguments.window {
         Some((from, to)) => vec![("", from, to)],
         None => {
@@ -184,7 +185,7 @@ fn text(arguments: &Arguments, setup: &Setup, what: &Watch, watched: &Watched) -
     };
     for (title, from, to) in windows {
         let _ = writeln!(text, "{title}");
-        text += &plot(watched, from, to, arguments.columns);
+        text += &plot(trace, from, to, arguments.columns);
     }
     text
 }

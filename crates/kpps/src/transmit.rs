@@ -87,7 +87,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let millis = u32::try_from(arguments.duration.as_millis()).unwrap_or(u32::MAX);
     let rows: Vec<(&Setup, Transmit)> = setups
         .iter()
-        .map(|setup| Ok((setup, transmit_with(setup, arguments.size, &features, 10, millis)?)))
+        .map(|setup| Ok((setup, transmit_with(setup, arguments.size, &features, (10, millis), &|| true)?)))
         .collect::<Result<_, Failure>>()?;
     let document = document(arguments, &rows);
     files.publish(

@@ -1,9 +1,8 @@
-//! The I/O bus: PCI and PCI-X as bursts on one shared, first-come-first-served resource; PCI Express as one for each way.
+//! The I/O bus. PCI and PCI-X are one shared resource, first come first served; PCI Express is one for each direction.
 //!
-//! A burst takes an overhead in clocks plus one clock for every bus-width of data; a read also waits
-//! for the target. A master needs a gap before its next burst, in which others may have theirs; the target may end
-//! (disconnect) a burst, and its rest is another one. That is what a bus trace shows at the level that matters for
-//! packets, and [`Bus::start_log`] shows it.
+//! A burst takes an overhead in clocks plus one clock for every bus width of data; a read also waits for the target. A
+//! master needs a gap before its next burst, in which others may have theirs. The target may disconnect a burst, whose
+//! rest follows as another one. This is the level of detail of a bus trace ([`Bus::start_log`]).
 
 mod log;
 
@@ -20,28 +19,28 @@ pub struct Params {
     pub clock_ps: u64,
     /// Bytes that cross in one clock, a power of two.
     pub width_bytes: u32,
-    /// Address, turnaround and the target's first wait of a burst, in clocks; with `gap_clocks` = 0 also arbitration.
+    /// Address, turnaround and the target's first wait of a burst, in clocks; with `gap_clocks` = 0 arbitration, too.
     pub overhead_clocks: u32,
-    /// Clocks from the end of a card's burst to the start of its next: its own turn, request and grant. Others may use
-    /// the bus meanwhile.
+    /// Clocks from the end of a card's burst to the start of its next: turnaround, request and grant. Others may use the
+    /// bus meanwhile.
     #[serde(default)]
     pub gap_clocks: u32,
-    /// What a memory read by a card waits for its first word, beside the overhead.
+    /// How long a memory read by a card waits for its first word, besides the overhead.
     pub read_latency_ps: u64,
-    /// Whether the bus is free for others during that wait (PCI-X split transactions). Request and completion are a
-    /// burst each then, the request without data.
+    /// Whether the bus is free for others during that wait (PCI-X split transactions). Request and completion are then
+    /// one burst each, the request without data.
     pub split_reads: bool,
-    /// The two ways are apart (PCI Express): what comes from memory or from a CPU does not wait for what goes there.
+    /// Whether each direction has a bus of its own (PCI Express): to memory and CPUs, and from them.
     #[serde(default)]
     pub duplex: bool,
     /// The target disconnects a card's write at multiples of so many bytes; 0: never.
     #[serde(default)]
     pub write_disconnect_bytes: u32,
-    /// The target disconnects a card's read at multiples of so many bytes, and the rest waits for its first word again;
+    /// The target disconnects a card's read at multiples of so many bytes, and the rest waits for its first word again.
     /// 0: never.
     #[serde(default)]
     pub read_disconnect_bytes: u32,
-    /// What a register read by the CPU takes beside its burst: bridge, and the card's own answer.
+    /// How long a register read by the CPU takes besides its burst: bridge, and the card's answer.
     pub register_read_ps: u64,
     /// What a register write costs the CPU: a posted write leaves through the bridge's buffer.
     pub register_write_ps: u64,
@@ -79,16 +78,16 @@ impl Params {
     }
 }
 
-/// A transfer that a master asks for.
+/// A transfer that a master requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// Who asks.
+    /// The master.
     pub master: Master,
-    /// What for.
+    /// The purpose.
     pub what: What,
-    /// Where.
+    /// The address.
     pub address: u64,
-    /// How much, in bytes.
+    /// The length.
     pub bytes: u32,
 }
 
@@ -104,7 +103,7 @@ pub struct Background {
 /// What became of a [`Background`] device's bursts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BackgroundTally {
-    /// Bursts asked for.
+    /// Bursts requested.
     pub bursts: u64,
     /// From request to last byte, all together.
     pub latency_ps: u64,
@@ -114,7 +113,7 @@ pub struct BackgroundTally {
 
 /// Cards with a gap of their own; those in higher slots share the last.
 const CARDS: usize = 8;
-/// The two ways of a bus that has two.
+/// The directions of a bus with two.
 const TO_MEMORY: usize = 0;
 const TO_CARDS: usize = 1;
 
@@ -124,7 +123,7 @@ pub struct Bus {
     params: Params,
     width_shift: u32,
     gap_ps: u64,
-    /// Of the way to memory, and of that to the cards: the same one but for [`Params::duplex`].
+    /// When each direction is free: to memory and to the cards. Without [`Params::duplex`] only the first is used.
     free_at_ps: [u64; 2],
     /// Before this a card's next burst cannot start.
     ready_ps: [u64; CARDS],
@@ -168,7 +167,7 @@ impl Bus {
         (u64::from(self.params.overhead_clocks) + data_clocks) * self.params.clock_ps
     }
 
-    /// Reserves the bus for `request` at or after `now_ps`; returns when its last byte has crossed, or, of a read, has
+    /// Reserves the bus for `request` at or after `now_ps`. Returns when its last byte has crossed, or, for a read, has
     /// arrived.
     #[inline]
     pub fn transfer(&mut self, now_ps: u64, request: Request) -> u64 {
@@ -205,11 +204,11 @@ impl Bus {
             Master::Card(slot) => Some(usize::from(slot).min(CARDS - 1)),
             Master::Bridge | Master::Background => None,
         };
-        let asked = card.map_or(now_ps, |card| now_ps.max(self.ready_ps[card]));
+        let requested_ps = card.map_or(now_ps, |card| now_ps.max(self.ready_ps[card]));
         if self.params.duplex {
-            return self.packets(asked, request, cut);
+            return self.packets(requested_ps, request, cut);
         }
-        let start = asked.max(self.free_at_ps[0]);
+        let start = requested_ps.max(self.free_at_ps[0]);
         let burst = self.burst_ps(request.bytes);
         let (busy, after) = match (request.what.reads_memory(), self.params.split_reads) {
             (false, _) => (burst, 0),
@@ -229,29 +228,29 @@ impl Bus {
         end + after
     }
 
-    /// A burst where the two ways are apart: a read is a request one way and a completion the other.
-    fn packets(&mut self, asked_ps: u64, request: Request, cut: bool) -> u64 {
+    /// A burst on a bus with two directions: a read is a request in one and a completion in the other.
+    fn packets(&mut self, requested_ps: u64, request: Request, cut: bool) -> u64 {
         let bytes = request.bytes;
-        let ways: [Option<(usize, u32)>; 2] = match request.what {
+        let directions: [Option<(usize, u32)>; 2] = match request.what {
             What::TailWrite | What::RegisterWrite => [Some((TO_CARDS, bytes)), None],
             What::RegisterRead => [Some((TO_CARDS, 0)), Some((TO_MEMORY, bytes))],
             what if what.reads_memory() => [Some((TO_MEMORY, 0)), Some((TO_CARDS, bytes))],
             _ => [Some((TO_MEMORY, bytes)), None],
         };
-        let (mut start, mut end) = (None, asked_ps);
-        for (way, bytes) in ways.into_iter().flatten() {
+        let (mut start, mut end) = (None, requested_ps);
+        for (direction, bytes) in directions.into_iter().flatten() {
             let busy = self.burst_ps(bytes);
-            let from = end.max(self.free_at_ps[way]);
+            let from = end.max(self.free_at_ps[direction]);
             start = start.or(Some(from));
-            // A completion comes later than its request, and holds nobody up who has one due before.
-            self.free_at_ps[way] = from + busy;
-            self.busy_ps[way] += busy;
+            // A completion comes later than its request, and does not delay one that is due before.
+            self.free_at_ps[direction] = from + busy;
+            self.busy_ps[direction] += busy;
             end = from + busy;
         }
         let after = if request.what.reads_memory() { self.params.read_latency_ps } else { 0 };
         self.transactions += 1;
         if self.log.is_some() {
-            self.note_burst(start.unwrap_or(asked_ps), end, request, cut);
+            self.note_burst(start.unwrap_or(requested_ps), end, request, cut);
         }
         end + after
     }
@@ -284,7 +283,7 @@ impl Bus {
         self.burst(now_ps, request, false)
     }
 
-    /// Time for which the bus has been occupied; of two ways that which is busier.
+    /// Time for which the bus has been occupied; with two directions that of the busier one.
     pub fn busy_ps(&self) -> u64 {
         self.busy_ps[0].max(self.busy_ps[1])
     }
@@ -313,19 +312,19 @@ impl Bus {
     fn run_background(&mut self, now_ps: u64) {
         let Some(background) = self.background else { return };
         while self.background_next_ps <= now_ps {
-            let asked = self.background_next_ps;
+            let requested_ps = self.background_next_ps;
             let request = Request {
                 master: Master::Background,
                 what: What::Background,
                 address: 0,
                 bytes: background.bytes,
             };
-            let latency = self.burst(asked, request, false) - asked;
+            let latency = self.burst(requested_ps, request, false) - requested_ps;
             let tally = &mut self.background_tally;
             tally.bursts += 1;
             tally.latency_ps += latency;
             tally.latency_max_ps = tally.latency_max_ps.max(latency);
-            self.background_next_ps = asked + background.period_ps;
+            self.background_next_ps = requested_ps + background.period_ps;
         }
     }
 

@@ -1,12 +1,12 @@
 //! The simulated CPU: execution contexts at interrupt levels, and the one place where time passes.
 //!
-//! A context (an interrupt handler, a softirq, a kernel thread) is straight-line Rust code in a stackful
-//! coroutine. Whatever costs time ends in [`Machine::spend`]: while nothing can interrupt the caller
-//! that is an addition; otherwise the world is advanced event by event, and a higher level
-//! that becomes ready takes the CPU away until it waits again.
+//! A context (an interrupt handler, a softirq, a kernel thread) is straight-line Rust code in a stackful coroutine. Each
+//! step that costs time ends in [`Machine::spend`]. While nothing can interrupt the caller, that is an addition.
+//! Otherwise the world advances event by event, and a context of a higher level that becomes ready takes the CPU until
+//! it waits again.
 //!
-//! This is one of the two files of this crate with `unsafe`: a context reaches its coroutine's
-//! way out through a raw pointer, because the call to `spend` comes from deep inside a driver.
+//! This is one of the two files of this crate with `unsafe`: a context suspends its coroutine through a raw pointer,
+//! because the call to `spend` comes from deep inside a driver.
 
 mod function;
 mod several;
@@ -25,7 +25,7 @@ use std::rc::Rc;
 /// Interrupt levels, lowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// A process that computes, below everything that has to do with frames.
+    /// A process that computes, below everything that handles frames.
     Process,
     /// A kernel thread, or a process that sends or receives.
     Thread,
@@ -53,50 +53,61 @@ enum State {
     Done,
 }
 
-type Way = Yielder<(), ()>;
+type Suspender = Yielder<(), ()>;
 
 struct Context {
     cpu: usize,
     level: Level,
     state: State,
-    /// Not ready before, though its state may say so: it was woken by a CPU that is ahead in time.
+    /// Not ready before this time, whatever its state: it was woken by a CPU that is ahead in time.
     ready_ps: u64,
     turn: u64,
     /// Was woken while it was not waiting: its next wait returns at once.
     woken: bool,
-    /// It has the CPU's interrupts off: until it goes on, nobody else on its CPU does.
+    /// It has the CPU's interrupts off: no other context of its CPU runs until it goes on.
     in_section: bool,
     coroutine: Option<Coroutine<(), (), ()>>,
-    way_out: *const Way,
+    suspender: *const Suspender,
     busy_ps: u64,
 }
 
-/// How a CPU has spent its time so far, in picoseconds. What is missing to the elapsed time, it idled.
+/// How a CPU has spent its time so far, in picoseconds. It was idle for the rest of the elapsed time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// In interrupt handlers.
     pub hardirq_ps: u64,
     /// In bottom halves and softirqs.
     pub softirq_ps: u64,
-    /// In threads, `empty_poll_ps` among it.
+    /// In threads, `empty_poll_ps` included.
     pub thread_ps: u64,
-    /// Polling that found nothing.
+    /// Idle polls: those that found nothing.
     pub empty_poll_ps: u64,
-    /// In processes that compute: what is left to them.
+    /// In processes that compute.
     pub process_ps: u64,
 }
 
 impl Usage {
-    /// Time neither idle nor left to processes that compute.
+    /// Time that was neither idle nor went to processes that compute.
     pub fn busy_ps(&self) -> u64 {
         self.hardirq_ps + self.softirq_ps + self.thread_ps
     }
+
+    /// What has been added since `earlier`.
+    pub fn since(&self, earlier: &Usage) -> Usage {
+        Usage {
+            hardirq_ps: self.hardirq_ps - earlier.hardirq_ps,
+            softirq_ps: self.softirq_ps - earlier.softirq_ps,
+            thread_ps: self.thread_ps - earlier.thread_ps,
+            empty_poll_ps: self.empty_poll_ps - earlier.empty_poll_ps,
+            process_ps: self.process_ps - earlier.process_ps,
+        }
+    }
 }
 
-/// How often the CPUs did what costs much.
+/// How often the CPUs did what is expensive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Interrupt handlers entered, those of timers among them.
+    /// Interrupt handlers entered, those of timers included.
     pub interrupts: u64,
     /// Device registers read.
     pub register_reads: u64,
@@ -104,7 +115,7 @@ pub struct Counters {
     pub register_writes: u64,
     /// Of these, interrupt masks.
     pub mask_writes: u64,
-    /// Cache lines fetched from memory: because a card had written them, or by the allocator.
+    /// Cache lines fetched from memory, because a card had written them or by the allocator.
     pub cache_misses: u64,
     /// Cache lines fetched from another CPU's cache.
     pub line_transfers: u64,
@@ -114,10 +125,26 @@ pub struct Counters {
     pub allocated_bytes: u64,
 }
 
+impl Counters {
+    /// What has been added since `earlier`.
+    pub fn since(&self, earlier: &Counters) -> Counters {
+        Counters {
+            interrupts: self.interrupts - earlier.interrupts,
+            register_reads: self.register_reads - earlier.register_reads,
+            register_writes: self.register_writes - earlier.register_writes,
+            mask_writes: self.mask_writes - earlier.mask_writes,
+            cache_misses: self.cache_misses - earlier.cache_misses,
+            line_transfers: self.line_transfers - earlier.line_transfers,
+            allocations: self.allocations - earlier.allocations,
+            allocated_bytes: self.allocated_bytes - earlier.allocated_bytes,
+        }
+    }
+}
+
 struct Inner {
     /// The time of the running CPU.
     now_ps: Cell<u64>,
-    /// Nothing before this can concern the running code.
+    /// No event before this time can affect the running code.
     horizon_ps: Cell<u64>,
     until_ps: Cell<u64>,
     current: Cell<Option<usize>>,
@@ -129,7 +156,7 @@ struct Inner {
     empty_poll_ps: Cell<u64>,
     counters: Cell<Counters>,
     profile: function::Table,
-    /// The running CPU, and what the others are at; empty on a machine with one.
+    /// The running CPU, and the state of all.
     cpu: Cell<usize>,
     cpus: RefCell<Vec<Cpu>>,
     several: bool,
@@ -192,19 +219,19 @@ impl Machine {
         &self.0.memory
     }
 
-    /// Looks at the world outside the CPU.
-    pub fn with_world<R>(&self, look: impl FnOnce(&mut World) -> R) -> R {
-        let result = look(&mut self.0.world.borrow_mut());
+    /// Reads or changes the world outside the CPUs.
+    pub fn with_world<R>(&self, access: impl FnOnce(&mut World) -> R) -> R {
+        let result = access(&mut self.0.world.borrow_mut());
         self.0.horizon_ps.set(self.now_ps());
         result
     }
 
-    /// What has been counted.
+    /// The counters.
     pub fn counters(&self) -> Counters {
         self.0.counters.get()
     }
 
-    /// Adds to what has been counted.
+    /// Adds to the counters.
     #[inline]
     pub fn count(&self, add: impl FnOnce(&mut Counters)) {
         let mut counters = self.0.counters.get();
@@ -212,12 +239,12 @@ impl Machine {
         self.0.counters.set(counters);
     }
 
-    /// How the CPUs' time has gone so far, all together.
+    /// How the CPUs have spent their time so far, all together.
     pub fn usage(&self) -> Usage {
         self.usage_where(|_| true)
     }
 
-    /// How one CPU's time has gone so far; `empty_poll_ps` is that of all.
+    /// How one CPU has spent its time so far; `empty_poll_ps` is that of all.
     pub fn usage_of(&self, cpu: usize) -> Usage {
         self.usage_where(|context| context.cpu == cpu)
     }
@@ -235,7 +262,7 @@ impl Machine {
         usage
     }
 
-    /// What the time went for, by level and function.
+    /// Where the time went, by level and function.
     pub fn profile(&self) -> Profile {
         self.0.profile.read(&self.usage())
     }
@@ -251,8 +278,8 @@ impl Machine {
         self.0.preemptible.set(self.0.preemptible.get() || level != Level::Thread);
         let id = self.0.contexts.borrow().len();
         let machine = self.clone();
-        let coroutine = Coroutine::new(move |way_out: &Way, ()| {
-            machine.0.contexts.borrow_mut()[id].way_out = way_out;
+        let coroutine = Coroutine::new(move |suspender: &Suspender, ()| {
+            machine.0.contexts.borrow_mut()[id].suspender = suspender;
             body(&machine);
         });
         self.0.contexts.borrow_mut().push(Context {
@@ -264,14 +291,14 @@ impl Machine {
             woken: false,
             in_section: false,
             coroutine: Some(coroutine),
-            way_out: std::ptr::null(),
+            suspender: std::ptr::null(),
             busy_ps: 0,
         });
         ContextId(id)
     }
 
-    /// Takes all contexts off the machine, wherever they are. A context holds handles to the machine it
-    /// runs on; without this the two would keep each other alive for ever.
+    /// Takes all contexts off the machine, wherever they are. A context holds handles to the machine it runs on: without
+    /// this, both would live for ever.
     pub fn halt(&self) {
         let contexts = std::mem::take(&mut *self.0.contexts.borrow_mut());
         drop(contexts);
@@ -283,8 +310,8 @@ impl Machine {
         turn
     }
 
-    /// Lets `cost_ps` of CPU time pass for the calling context. Outside any context (setting a machine
-    /// up) time just passes.
+    /// Lets `cost_ps` of CPU time pass for the calling context. Outside any context, while a machine is set up, time just
+    /// passes.
     #[inline]
     pub fn spend(&self, cost_ps: u64) {
         let target = self.0.now_ps.get() + cost_ps;
@@ -326,7 +353,7 @@ impl Machine {
         }
     }
 
-    /// How far the running context can go without looking up.
+    /// Works out how far the running context can go before the next event.
     fn update_horizon(&self) {
         let now = self.now_ps();
         let level = self.0.level.get();
@@ -366,8 +393,8 @@ impl Machine {
         }
     }
 
-    /// Whether the running context is to be preempted: a bottom half runs at the end of an interrupt, so not where
-    /// there are none.
+    /// Whether the running context is to be preempted. A bottom half runs at the end of an interrupt, so never while
+    /// interrupts are off.
     fn higher_level_ready(&self) -> bool {
         if self.0.interrupts_off.get() {
             return false;
@@ -377,24 +404,24 @@ impl Machine {
         self.0.contexts.borrow().iter().any(|c| c.level > level && self.is_ready(c, &world))
     }
 
-    /// Gives the CPU away, to be resumed when `state` says so.
+    /// Gives the CPU away until `state` makes the context ready.
     fn suspend(&self, state: State) {
         let Some(id) = self.0.current.get() else { return };
-        let way_out = {
+        let suspender = {
             let mut contexts = self.0.contexts.borrow_mut();
             contexts[id].state = state;
             contexts[id].turn = self.next_turn();
             contexts[id].in_section = self.0.interrupts_off.get();
-            contexts[id].way_out
+            contexts[id].suspender
         };
-        // SAFETY: `way_out` was set by this very context when it began (only the current context gets here,
+        // SAFETY: `suspender` was set by this very context when it began (only the current context gets here,
         // and it is running, so it has begun); the yielder lives on its coroutine's stack until the
         // body returns.
-        unsafe { &*way_out }.suspend(());
+        unsafe { &*suspender }.suspend(());
     }
 
-    /// Waits for an interrupt: that of the card in a slot, or a [`Vector`]. Returns at once, within the
-    /// machine's rules of priority, if it is still asserted.
+    /// Waits for an interrupt: that of the card in a slot, or a [`Vector`]. If it is still asserted, returns as soon as no
+    /// context of a higher priority runs.
     pub fn wait_for_interrupt(&self, from: impl Into<Vector>) {
         let from = from.into();
         self.suspend(State::Interrupt { from });
@@ -402,7 +429,7 @@ impl Machine {
         self.0.world.borrow_mut().interrupt_taken(self.now_ps(), from);
     }
 
-    /// Waits to be woken. Returns at once if that has happened since the last wait: no wake-up is lost.
+    /// Waits until it is woken. Returns at once if that has happened since the last wait: no wake-up is lost.
     pub fn wait(&self) {
         self.wait_until(u64::MAX);
     }
@@ -415,9 +442,10 @@ impl Machine {
         }
     }
 
-    /// The same by a soft timer (Aron and Druschel, SOSP 1999): an idle CPU looks at its clock, and so does the kernel at the end of what
-    /// processes have it do. Only a process that computes must be interrupted, whose cost passes before this context goes on. Whether it was.
-    pub fn nap_until(&self, until_ps: u64) -> bool {
+    /// The same with a soft timer (Aron and Druschel, SOSP 1999): an idle CPU reads its clock, and so does the kernel at
+    /// the end of a system call. Only a computing process must be interrupted; the cost of that passes before this
+    /// context goes on. Returns whether one was interrupted.
+    pub fn sleep_until(&self, until_ps: u64) -> bool {
         self.wait_until(until_ps);
         let interrupts = self.now_ps() >= until_ps
             && self.others_want_cpu()
@@ -431,16 +459,16 @@ impl Machine {
     }
 
     /// Lets other ready contexts of the same level go first.
-    pub fn give_way(&self) {
+    pub fn yield_cpu(&self) {
         if self.others_want_cpu() || self.now_ps() >= self.0.until_ps.get() {
             self.suspend(State::Ready);
         }
     }
 
-    /// Leaves the CPU to others, those of lower levels too, until `until_ps`, as [`nap_until`](Self::nap_until). Goes on at once if none of
-    /// them wants it now.
-    pub fn give_way_until(&self, until_ps: u64) -> bool {
-        self.others_want_cpu() && self.nap_until(until_ps)
+    /// Leaves the CPU to others, lower levels included, until `until_ps`, as [`sleep_until`](Self::sleep_until) does.
+    /// Returns at once if no other context wants it now.
+    pub fn yield_until(&self, until_ps: u64) -> bool {
+        self.others_want_cpu() && self.sleep_until(until_ps)
     }
 
     fn others_want_cpu(&self) -> bool {
@@ -458,7 +486,7 @@ impl Machine {
             .any(|(id, c)| Some(id) != current && at(c.level) && self.is_ready(c, &world))
     }
 
-    /// Wakes a context: it becomes ready if it waits, or does not wait the next time it wants to.
+    /// Wakes a context: it becomes ready if it waits, or its next wait returns at once.
     pub fn wake(&self, id: ContextId) {
         let mut contexts = self.0.contexts.borrow_mut();
         let Some(context) = contexts.get_mut(id.0) else { return };
@@ -474,26 +502,26 @@ impl Machine {
         }
     }
 
-    /// Runs `section` with interrupts disabled on this CPU, as `spin_lock_irqsave` does: nothing preempts it.
+    /// Runs `section` with interrupts disabled on this CPU, as under `spin_lock_irqsave`: nothing preempts it.
     pub fn without_interrupts<R>(&self, section: impl FnOnce() -> R) -> R {
         let before = self.0.interrupts_off.replace(true);
         let result = section();
         self.0.interrupts_off.set(before);
-        self.look_up();
+        self.forget_horizon();
         result
     }
 
-    /// An interrupt may come sooner than was thought.
+    /// Forgets the horizon: an interrupt may come sooner now.
     #[inline]
-    fn look_up(&self) {
+    fn forget_horizon(&self) {
         if self.0.preemptible.get() {
             self.0.horizon_ps.set(self.now_ps());
         }
     }
 
-    /// Says that a poll of rings which began at `began_ps` found nothing. Polls that would find nothing either,
-    /// because no card writes a descriptor before and nobody else wants the CPU, are skipped: their time passes at once.
-    pub fn polled_in_vain(&self, began_ps: u64) {
+    /// Counts a poll of rings that began at `began_ps` and found nothing. Further idle polls are skipped, and their time
+    /// passes at once: until a card writes a descriptor, or another context wants the CPU.
+    pub fn count_idle_poll(&self, began_ps: u64) {
         let now = self.now_ps();
         let poll = now.saturating_sub(began_ps).max(1);
         let current = self.0.current.get();
@@ -514,13 +542,14 @@ impl Machine {
         self.0.empty_poll_ps.set(self.0.empty_poll_ps.get() + (now - began_ps) + skipped);
     }
 
-    /// The CPU is about to look at memory that cards write: everything happens that they do until now.
+    /// The CPU is about to read memory that cards write: the cards catch up to its time.
     #[inline]
     pub fn catch_up(&self) {
         self.0.world.borrow_mut().run(self.now_ps());
     }
 
-    /// The CPU, in `function`, touches `bytes` of memory at `address`, and pays for the lines it has to fetch: so many.
+    /// The CPU, in `function`, touches `bytes` of memory at `address`, and pays for the cache lines that it has to fetch.
+    /// Returns how many.
     #[inline]
     pub fn touch(&self, function: Function, address: u64, bytes: usize) -> u32 {
         let misses = self.0.memory.touch(address, bytes);
@@ -553,7 +582,7 @@ impl Machine {
         let mut world = self.0.world.borrow_mut();
         world.run(self.now_ps());
         let value = world.register_read(self.now_ps(), slot, offset);
-        self.look_up();
+        self.forget_horizon();
         value
     }
 
@@ -573,7 +602,7 @@ impl Machine {
         let mut world = self.0.world.borrow_mut();
         world.run(self.now_ps());
         world.register_write(self.now_ps(), slot, offset, value);
-        self.look_up();
+        self.forget_horizon();
     }
 
     /// Runs the machine until `until_ps`, or until nothing will ever happen again.
@@ -739,9 +768,9 @@ mod tests {
             }
         });
         machine.spawn(Level::Thread, |m| {
-            m.give_way_until(3 * US);
+            m.yield_until(3 * US);
             m.spend(4 * US);
-            m.give_way();
+            m.yield_cpu();
             m.spend(US);
         });
         machine.run(10 * US);
@@ -763,7 +792,7 @@ mod tests {
             }
             machine.spawn(Level::Softirq, move |m| {
                 for nap in 1..=3 {
-                    assert_eq!(m.nap_until(nap * US), other == Some(Level::Process));
+                    assert_eq!(m.sleep_until(nap * US), other == Some(Level::Process));
                 }
             });
             machine.run(10 * US);
@@ -776,7 +805,7 @@ mod tests {
     fn nobody_waits_for_others_that_are_not_there() {
         let machine = machine();
         machine.spawn(Level::Thread, |m| {
-            m.give_way_until(3 * US);
+            m.yield_until(3 * US);
             m.spend(US);
         });
         machine.run(2 * US);
@@ -869,7 +898,7 @@ mod tests {
             loop {
                 let began = m.now_ps();
                 m.spend(300 * NS);
-                m.polled_in_vain(began);
+                m.count_idle_poll(began);
             }
         });
         machine.run(crate::MS);
@@ -891,8 +920,8 @@ mod tests {
             loop {
                 let began = m.now_ps();
                 m.spend(300 * NS);
-                m.polled_in_vain(began);
-                m.give_way();
+                m.count_idle_poll(began);
+                m.yield_cpu();
             }
         });
         machine.spawn(Level::Hardirq, move |m| {

@@ -1,11 +1,11 @@
-//! What the simulated host costs: the CPU, its caches and its memory allocator.
+//! The costs of a simulated host: its CPU, its caches and its memory allocator.
 
 use crate::limits::{STEP_PS, check};
 use serde::Deserialize;
 
 /// The costs of one host, in picoseconds of its CPU.
 ///
-/// A driver has no cost constant; these are charged where its platform interface is used.
+/// A driver has no cost constants. These are charged where it uses its platform interface ([`crate::platform`]).
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
@@ -22,7 +22,7 @@ pub struct Params {
     pub fill_ps: u64,
     /// Entering an interrupt handler: vector, registers, interrupt controller.
     pub interrupt_entry_ps: u64,
-    /// Leaving it, with what it pushed out of the caches.
+    /// Leaving it, and refilling the caches afterwards.
     pub interrupt_exit_ps: u64,
     /// Allocating a packet buffer from the kernel's allocator.
     pub allocate_ps: u64,
@@ -30,7 +30,7 @@ pub struct Params {
     pub free_ps: u64,
     /// Taking one from, or giving one to, a list of recycled buffers.
     pub recycle_ps: u64,
-    /// The driver's instructions to pass a card's verdict on a checksum on, for one frame.
+    /// The driver's instructions to work out the checksum status of one frame.
     pub checksum_ps: u64,
     /// One clock cycle: for costs that are known in cycles of any such CPU.
     pub cycle_ps: u64,
@@ -46,23 +46,23 @@ pub struct Params {
     /// Cache lines that freeing one fetches from memory.
     #[serde(default)]
     pub free_lines: u32,
-    /// Copying a byte that is in no cache, or summing it; 0: not known, for machines where nobody does.
+    /// Copying or summing a byte that is in no cache; 0: unknown, and workloads that copy are refused.
     #[serde(default)]
     pub copy_byte_ps: u64,
     /// The same of a byte that is in the cache.
     #[serde(default)]
     pub copy_cached_byte_ps: u64,
-    /// Having the chipset's engine copy a piece and asking whether it has, for one piece; 0: it has none.
+    /// Starting the chipset's copy engine for one piece, and checking that it has finished; 0: it has no engine.
     #[serde(default)]
     pub dma_copy_ps: u64,
     /// The engine's time for a byte.
     #[serde(default)]
     pub dma_copy_byte_ps: u64,
-    /// Where a descriptor ring begins behind the beginning of a cache line, in bytes: 0 where its allocator aligns it to lines, and
-    /// otherwise a multiple of 16, to which cards want it aligned.
+    /// The offset of a descriptor ring from the beginning of a cache line, in bytes: 0 if the allocator aligns rings to
+    /// lines; otherwise a multiple of 16, the alignment that cards need.
     #[serde(default)]
     pub ring_offset_bytes: usize,
-    /// What memory moves, for CPUs and cards together, in megabytes a second; 0: no limit.
+    /// The throughput of memory, for CPUs and cards together, in megabytes a second; 0: no limit.
     #[serde(default)]
     pub memory_mb_per_s: u64,
 }

@@ -1,9 +1,9 @@
-//! Limits of what can be set up: a profile is somebody's text, and a machine with a clock that stands still never ends.
+//! Limits of the constants in profiles. A user may write any number, and a machine whose clock stands still never ends.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
-/// Picoseconds that any one step may cost: far above everything real, far below what overflows.
+/// Picoseconds that one step may cost: far above any real machine, far below an overflow.
 pub const STEP_PS: RangeInclusive<u64> = 0..=crate::MS;
 /// Frames that a queue may hold.
 pub const QUEUE: RangeInclusive<usize> = 1..=16_384;

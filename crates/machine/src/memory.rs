@@ -1,12 +1,12 @@
 //! The simulated host's memory, shared by the CPU and the cards.
 //!
-//! It also knows what a snooping cache would: which cache lines a card has written since
-//! the CPU last looked. That is what makes touching a received descriptor cost a miss.
+//! It also keeps what a snooping cache would know: which cache lines a card has written since the CPU last touched them.
+//! So touching a received descriptor costs a miss.
 //!
 //! This is one of the two files of this crate with `unsafe`: the driver must see ring words as atomics and packet
-//! buffers as bytes, while cards read and write the same bytes by address. Everything is
-//! confined to one allocation that lives as long as any handle to it, every access is bounds-checked,
-//! and all of it happens on one thread ([`Memory`] is neither `Send` nor `Sync`).
+//! buffers as bytes, while cards read and write the same bytes by address. Everything is confined to one allocation that
+//! lives as long as any handle to it. Every access is bounds-checked, and all of it happens in one thread ([`Memory`] is
+//! neither `Send` nor `Sync`).
 
 mod channel;
 
@@ -36,7 +36,7 @@ impl Memory {
     /// `bytes` of zeroed memory with cache lines of `line_bytes` (a power of two).
     pub fn new(bytes: usize, line_bytes: usize) -> Rc<Self> {
         let bytes = bytes.max(4096).next_multiple_of(4096);
-        // Aligned as words are, and no more: then the allocator has zeroed pages that nobody has touched.
+        // Aligned to words only: then the allocator can use fresh pages, which are zero already.
         let Ok(layout) = Layout::from_size_align(bytes, align_of::<AtomicU64>()) else {
             panic!("a simulated memory of {bytes} bytes does not fit this machine")
         };
@@ -112,7 +112,7 @@ impl Memory {
         misses
     }
 
-    /// Calls `each` with the words of `stale` that hold the cache lines of `bytes` at `offset`, and their bits in it.
+    /// Calls `each` with the words of `stale` that hold the cache lines of `bytes` at `offset`, and with their bits.
     #[inline]
     fn for_lines(&self, offset: usize, bytes: usize, mut each: impl FnMut(&Cell<u64>, u64)) {
         let Some(last) = bytes.checked_sub(1) else { return };
@@ -125,7 +125,7 @@ impl Memory {
         }
     }
 
-    /// The way to it.
+    /// Its throughput.
     #[inline]
     pub fn channel(&self) -> &Channel {
         &self.channel
@@ -179,7 +179,7 @@ impl Words {
     }
 }
 
-/// An allocated range of bytes: one packet buffer. Not `Clone`: who holds it owns the bytes.
+/// An allocated range of bytes: one packet buffer. Not `Clone`: its holder owns the bytes.
 pub struct Bytes {
     memory: Rc<Memory>,
     address: u64,

@@ -1,4 +1,5 @@
-//! The machine as a driver sees it: the [`kpps_platform`] traits, with the costs of this host.
+//! The machine as a driver sees it: the [`kpps_platform`] traits, with the costs of this host. A driver's register
+//! accesses, cache misses, copies and allocations are charged here.
 
 use crate::cpu::{Function, Machine};
 use crate::memory::{BASE, Bytes, Words};
@@ -119,8 +120,8 @@ impl Buffer for Buf {
         self.machine.spend_on(Function::Copy, len as u64 * self.machine.host().copy_byte_ps);
         true
     }
-    /// The driver and its stack look at the headers: they pay for the frame's first cache line. What cards do meanwhile
-    /// does not matter: a buffer is theirs or the driver's, and whose it is the descriptor has told.
+    /// The driver and its stack read the headers, and pay for the frame's first cache line. Cards need not catch up
+    /// first: a buffer belongs either to a card or to the driver, as the descriptor has shown.
     #[inline]
     fn sync_for_cpu(&self, len: usize) {
         self.machine.spend_on(Function::Frame, self.machine.host().frame_ps);
@@ -134,8 +135,8 @@ impl Buffer for Buf {
 
 /// Where packet buffers come from. A handle: clones share the free buffers.
 ///
-/// As made it is the kernel's allocator, with its costs; [`Allocator::recycling`] is a list in front of it, as drivers and
-/// routers keep one that recycle their buffers.
+/// It is the kernel's allocator, with its costs. [`Allocator::recycling`] is a list in front of it, as drivers and
+/// routers have that recycle their buffers.
 #[derive(Clone)]
 pub struct Allocator {
     machine: Machine,
@@ -155,13 +156,13 @@ impl Allocator {
         Self { machine: machine.clone(), free, small: Rc::default(), recycling: false }
     }
 
-    /// The same, and as many as `buffers` of [`SMALL_BYTES`]. To the allocator one is as dear as the other: most of its work
-    /// is the packet structure.
+    /// The same, and `buffers` buffers of [`SMALL_BYTES`]. Both cost the same: most of the allocator's work is the packet
+    /// structure.
     pub fn with_small(self, buffers: usize) -> Self {
         Self { small: made(&self.machine, buffers, SMALL_BYTES), ..self }
     }
 
-    /// Takes buffers out for good, at no cost: what somebody has set aside before the machine was started.
+    /// Takes buffers out for good, at no cost: before the machine is started.
     pub fn set_aside(&self, buffers: usize) -> Vec<Buf> {
         let mut free = self.free.borrow_mut();
         // The ones that would be taken last.
@@ -228,7 +229,7 @@ impl BufferSource for Allocator {
     }
 }
 
-/// How much memory a machine with `rings` and `buffers` wants: for sizing a [`crate::memory::Memory`].
+/// The memory that a machine with `rings` and `buffers` needs, in bytes.
 pub fn memory_bytes(rings: usize, buffers: usize, buffer_bytes: usize) -> usize {
     BASE as usize + rings * 2 * 65_536 + buffers * buffer_bytes.next_multiple_of(16)
 }

@@ -1,11 +1,11 @@
-//! What hangs on the other end of a card's wire.
+//! The far end of a card's wire: where frames come from, and where they go.
 
-/// Frames that arrive at a card: something sends them, at times of its own.
+/// A source of frames that arrive at a card.
 pub trait Traffic {
     /// When the last bit of the next frame arrives; `u64::MAX` if there is no next frame. Only [`Traffic::frame`]
-    /// changes it, and, of a source that [answers](Traffic::answers), what the card sends.
+    /// changes it, and, for a source that [answers](Traffic::answers), the frames that the card sends.
     fn next_ps(&self) -> u64;
-    /// Whether it answers what the card sends, as the other end of a connection does.
+    /// Whether it reacts to what the card sends, as the other end of a connection does.
     fn answers(&self) -> bool {
         false
     }
@@ -25,7 +25,7 @@ impl Traffic for Silence {
     }
 }
 
-/// Frames that a card sends: something receives them.
+/// A receiver of the frames that a card sends.
 pub trait Receiver {
     /// `frame` (without FCS) has arrived with its last bit at `now_ps`.
     fn receive(&mut self, now_ps: u64, frame: &[u8]);

@@ -27,7 +27,7 @@ impl From<usize> for Vector {
 #[allow(clippy::large_enum_variant)]
 enum Plugged {
     E1000(Nic),
-    Ring(RingNic),
+    RateLimited(RingNic),
 }
 
 /// Does the same with either kind of card.
@@ -35,7 +35,7 @@ macro_rules! either {
     ($plugged:expr, $nic:ident => $what:expr) => {
         match $plugged {
             Plugged::E1000($nic) => $what,
-            Plugged::Ring($nic) => $what,
+            Plugged::RateLimited($nic) => $what,
         }
     };
 }
@@ -50,7 +50,7 @@ impl Plugged {
     fn frame_arrives(&mut self, now_ps: u64, frame: &[u8], side: &mut Side) {
         match self {
             Self::E1000(nic) => nic.frame_arrives(now_ps, frame, side),
-            Self::Ring(nic) => {
+            Self::RateLimited(nic) => {
                 nic.run(now_ps, side);
                 nic.frame_arrives(now_ps, frame);
             }
@@ -63,14 +63,14 @@ impl Plugged {
     }
 }
 
-/// A card in a slot, with what hangs on its wire.
+/// A card in a slot, with the far end of its wire.
 struct Slot {
     nic: Plugged,
     master: Master,
     traffic: Box<dyn Traffic>,
     /// When its next frame arrives: [`Traffic::next_ps`], remembered.
     arrival_ps: u64,
-    /// What arrives depends on what the card sends.
+    /// The traffic depends on what the card sends.
     answers: bool,
     receiver: Box<dyn Receiver>,
 }
@@ -95,7 +95,7 @@ impl Slot {
         self.nic.run(until_ps, &mut side);
     }
 
-    /// The same, event by event: an answer may come sooner than the next frame was thought to.
+    /// The same, event by event: an answer may come sooner than the next frame was expected.
     fn run_in_order(&mut self, until_ps: u64, memory: &Memory, bus: &mut Bus) {
         let mut side = Side { memory, bus, master: self.master, receiver: self.receiver.as_mut() };
         loop {
@@ -120,11 +120,11 @@ pub struct World {
     bus: Bus,
     slots: Vec<Slot>,
     next_ps: u64,
-    /// How far it has run: CPUs that share it need not come in the order of time.
+    /// How far it has run: CPUs that share it need not run in the order of time.
     now_ps: u64,
 }
 
-/// What a card sees of the machine while it acts.
+/// The machine as a card sees it.
 struct Side<'a> {
     memory: &'a Memory,
     bus: &'a mut Bus,
@@ -171,14 +171,14 @@ impl World {
         self.plug_either(Plugged::E1000(nic), traffic, receiver)
     }
 
-    /// The same with a ring NIC.
-    pub fn plug_ring(
+    /// The same with a rate-limited NIC.
+    pub fn plug_rate_limited(
         &mut self,
         nic: RingNic,
         traffic: Box<dyn Traffic>,
         receiver: Box<dyn Receiver>,
     ) -> usize {
-        self.plug_either(Plugged::Ring(nic), traffic, receiver)
+        self.plug_either(Plugged::RateLimited(nic), traffic, receiver)
     }
 
     fn plug_either(&mut self, nic: Plugged, traffic: Box<dyn Traffic>, receiver: Box<dyn Receiver>) -> usize {
@@ -189,7 +189,7 @@ impl World {
         self.slots.len() - 1
     }
 
-    /// Replaces what arrives at the card in `slot`.
+    /// Replaces the traffic of the card in `slot`.
     pub fn set_traffic(&mut self, slot: usize, traffic: Box<dyn Traffic>) {
         self.slots[slot].arrival_ps = traffic.next_ps();
         self.slots[slot].answers = traffic.answers();
@@ -205,14 +205,14 @@ impl World {
         };
     }
 
-    /// When the next thing happens that no CPU causes.
+    /// The time of the next event that no CPU causes.
     #[inline]
     pub fn next_ps(&self) -> u64 {
         self.next_ps
     }
 
-    /// Lets everything happen that no CPU could see by looking at a ring, at most until `limit_ps`; returns the time of
-    /// the first thing that could be seen, or the limit.
+    /// Lets everything happen that no CPU could see by reading a ring, at most until `limit_ps`. Returns the time of the
+    /// first event that could be seen, or the limit.
     pub fn run_unseen(&mut self, limit_ps: u64) -> u64 {
         while self.next_ps < limit_ps {
             let next = self.next_ps;
@@ -277,7 +277,7 @@ impl World {
 
     /// The CPU enters an interrupt's handler.
     pub fn interrupt_taken(&mut self, now_ps: u64, Vector { slot, number }: Vector) {
-        if let Plugged::Ring(nic) = &mut self.slots[slot].nic {
+        if let Plugged::RateLimited(nic) = &mut self.slots[slot].nic {
             nic.interrupt_taken(number);
         }
         self.bus.note(now_ps, slot, EventKind::Interrupt);
@@ -291,7 +291,7 @@ impl World {
             Side { memory: &self.memory, bus: &mut self.bus, master: *master, receiver: receiver.as_mut() };
         let value = match nic {
             Plugged::E1000(nic) => nic.read(now_ps, offset, &mut side),
-            Plugged::Ring(nic) => nic.read(offset),
+            Plugged::RateLimited(nic) => nic.read(offset),
         };
         self.bus.note(now_ps, slot, EventKind::Read { offset, value });
         self.update_next();
@@ -307,7 +307,7 @@ impl World {
             Side { memory: &self.memory, bus: &mut self.bus, master: *master, receiver: receiver.as_mut() };
         match nic {
             Plugged::E1000(nic) => nic.write(now_ps, offset, value, &mut side),
-            Plugged::Ring(nic) => nic.write(now_ps, offset, value),
+            Plugged::RateLimited(nic) => nic.write(now_ps, offset, value),
         }
         self.update_next();
     }
@@ -317,7 +317,7 @@ impl World {
     pub fn interrupt_line(&self, Vector { slot, number }: Vector) -> bool {
         match &self.slots[slot].nic {
             Plugged::E1000(nic) => nic.interrupt_line(),
-            Plugged::Ring(nic) => nic.interrupt_line(number),
+            Plugged::RateLimited(nic) => nic.interrupt_line(number),
         }
     }
 
@@ -326,7 +326,7 @@ impl World {
     pub fn interrupts_enabled(&self, Vector { slot, number }: Vector) -> bool {
         match &self.slots[slot].nic {
             Plugged::E1000(nic) => nic.interrupts_enabled(),
-            Plugged::Ring(nic) => nic.interrupt_enabled(number),
+            Plugged::RateLimited(nic) => nic.interrupt_enabled(number),
         }
     }
 
@@ -340,27 +340,27 @@ impl World {
         &mut self.bus
     }
 
-    /// The card in `slot`, which is one of Intel's.
+    /// The e1000 card in `slot`. Panics if it is another.
     pub fn nic(&self, slot: usize) -> &Nic {
         match &self.slots[slot].nic {
             Plugged::E1000(nic) => nic,
-            Plugged::Ring(_) => panic!("the card in slot {slot} is a ring NIC"),
+            Plugged::RateLimited(_) => panic!("the card in slot {slot} is a rate-limited NIC"),
         }
     }
 
-    /// The card in `slot`, to pull its cable and the like; one of Intel's.
+    /// The e1000 card in `slot`, to change it. Panics if it is another.
     pub fn nic_mut(&mut self, slot: usize) -> &mut Nic {
         match &mut self.slots[slot].nic {
             Plugged::E1000(nic) => nic,
-            Plugged::Ring(_) => panic!("the card in slot {slot} is a ring NIC"),
+            Plugged::RateLimited(_) => panic!("the card in slot {slot} is a rate-limited NIC"),
         }
     }
 
-    /// The card in `slot`, which is a ring NIC.
-    pub fn ring_nic(&self, slot: usize) -> &RingNic {
+    /// The rate-limited NIC in `slot`. Panics if it is another card.
+    pub fn rate_limited_nic(&self, slot: usize) -> &RingNic {
         match &self.slots[slot].nic {
-            Plugged::Ring(nic) => nic,
-            Plugged::E1000(_) => panic!("the card in slot {slot} is no ring NIC"),
+            Plugged::RateLimited(nic) => nic,
+            Plugged::E1000(_) => panic!("the card in slot {slot} is not a rate-limited NIC"),
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::{Error, Kind, Profile};
 use toml::{Table, Value};
 
-/// What becomes of a constant.
+/// The new value of a constant.
 #[derive(Clone, Debug, PartialEq)]
 pub enum To {
     /// This value.
@@ -12,17 +12,17 @@ pub enum To {
     Scale(f64),
 }
 
-/// One constant of the profiles of one kind that is to be different.
+/// A changed constant of the profiles of one kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
     /// Which kind of profile.
     pub kind: Kind,
     /// Only the profile of this name; any of its kind otherwise.
     pub profile: Option<String>,
-    /// The constant's name, with dots into its value: `moderation.rdtr`. A single name that is no constant's stands for the only
-    /// entry of that name: `weight` for `service.napi.weight`.
+    /// The constant's name, with dots into its value: `moderation.rdtr`. A single name that is not a constant's stands for
+    /// the only entry of that name: `weight` for `service.napi.weight`.
     pub constant: String,
-    /// What it becomes.
+    /// Its new value.
     pub to: To,
 }
 

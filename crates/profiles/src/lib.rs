@@ -6,9 +6,9 @@
 //! rx_engine_ps = { value = 1_470_000, source = "where it is from", fitted = ["M1"] }
 //! ```
 //!
-//! `source` is required. `fitted` names the claims that a constant without a citable value was
-//! fitted on. Who uses a profile asks for it as a type of its own ([`Profile::get`]); this crate does not know what
-//! the constants mean.
+//! `source` is required. `fitted` names the claims that a constant without a citable value was fitted on. Historical
+//! drivers are the profiles of `profiles/drivers/`. The user of a profile reads it as a type of its own
+//! ([`Profile::get`]): this crate does not know what the constants mean.
 
 mod change;
 
@@ -28,7 +28,7 @@ static BUILT_IN: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../profiles");
 pub enum Kind {
     /// A network chip: timing and semantics.
     Chip,
-    /// A ring NIC with its driver's choices: a card known by its pace.
+    /// A rate-limited NIC with its driver's choices.
     Nic,
     /// An I/O bus.
     Bus,
@@ -70,15 +70,15 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Why a profile cannot be used. Each message says what, where, and what to do.
+/// Why a profile cannot be used. Each message says what is wrong, where, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no built-in profile of this name.
     #[error("there is no {kind} called '{name}': known are {}; or give the path of a .toml file", known.join(", "))]
     Unknown {
-        /// What was asked for.
+        /// The kind of profile.
         kind: Kind,
-        /// Under which name.
+        /// Its name.
         name: String,
         /// The names there are.
         known: Vec<String>,
@@ -86,7 +86,7 @@ pub enum Error {
     /// A profile file cannot be read.
     #[error("cannot read the {kind} profile {path}: {source}")]
     Unreadable {
-        /// What was asked for.
+        /// The kind of profile.
         kind: Kind,
         /// Where.
         path: String,
@@ -96,9 +96,9 @@ pub enum Error {
     /// A profile does not say what it must.
     #[error("{kind} profile '{name}': {problem}")]
     Bad {
-        /// What was asked for.
+        /// The kind of profile.
         kind: Kind,
-        /// Under which name.
+        /// Its name.
         name: String,
         /// What is wrong.
         problem: String,
@@ -123,7 +123,7 @@ pub struct Constant {
 pub struct Profile {
     kind: Kind,
     name: String,
-    /// What it was asked for by: its name, or its file's path.
+    /// Its name, or its file's path, as requested.
     path: String,
     /// The text of a profile that is not built in.
     own_text: Option<String>,
@@ -213,6 +213,13 @@ impl Profile {
             name: self.path.clone(),
             problem: e.message().replace('\n', "; "),
         })
+    }
+
+    /// The profile in two: the constants of these names, as far as it has them, and the others.
+    pub fn split(&self, names: &[&str]) -> (Self, Self) {
+        let is_named = |constant: &Constant| names.contains(&constant.name.as_str());
+        let (named, others) = self.constants.iter().cloned().partition(is_named);
+        (Self { constants: named, ..self.clone() }, Self { constants: others, ..self.clone() })
     }
 
     /// The profile with one constant replaced.
@@ -321,6 +328,10 @@ mod tests {
         assert_eq!(profile.constants()[1].fitted, ["M1"]);
         let changed = profile.with("a", 9, "test");
         assert_eq!(changed.get::<T>().unwrap().a, 9);
+        let (named, others) = changed.split(&["b", "missing"]);
+        let names =
+            |profile: &Profile| profile.constants().iter().map(|c| c.name.clone()).collect::<Vec<_>>();
+        assert_eq!((names(&named), names(&others)), (vec!["b".into()], vec!["a".into()]));
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! How fast the machine room is: simulated frames per second of this computer's time, for the polling driver at line rate.
+//! The speed of the simulator: simulated frames per second of real time, for the polling driver at line rate.
 //! Printed as a multiple of the wire's 1,488,095 frames/s.
 
 use kpps_frames::Size;
 use kpps_measure::{Load, Testbed};
-use kpps_sim::{Setup, Simulated};
+use kpps_sim::{Receiving, Setup};
 use std::time::Instant;
 
 fn main() {
@@ -14,10 +14,10 @@ fn main() {
             std::process::exit(1);
         }
     };
-    let mut testbed = Simulated::new(setup);
+    let mut testbed = Receiving::new(setup);
     let line_pps = testbed.line_rate_pps(Size::MIN);
     let load = Load { offered_pps: line_pps, size: Size::MIN, warmup_ms: 0, duration_ms: 1000, seed: 1 };
-    println!("machine room, polling driver, 60-byte frames (without FCS) at line rate, 1 s of virtual time");
+    println!("simulator, polling driver, 60-byte frames (without FCS) at line rate, 1 s of virtual time");
     let mut times = Vec::new();
     for _ in 0..5 {
         let began = Instant::now();

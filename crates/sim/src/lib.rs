@@ -1,32 +1,30 @@
-//! Testbeds: a driver, a machine and an application put together so that the bench can load them.
+//! The simulator: a driver, a machine and an application put together from profiles, under a load.
 //!
-//! All are the machine room, set up from profiles: [`Simulated`] receives, [`transmit`] sends, [`forwarding`] does both,
-//! [`freebsd`] has processes, as have [`netreceive`] and [`bulk`] under Linux, [`scale`] several CPUs.
+//! A *workload* ([`workload`]) says what it sends, where the frames end and what it reads. [`workload::receive`]
+//! receives, [`workload::transmit`] sends, [`workload::forward`] does both; [`workload::netreceive`] and
+//! [`workload::tcp_bulk`] have processes under Linux, [`workload::freebsd`] under FreeBSD; [`workload::rss`]
+//! spreads flows over several CPUs; [`workload::trace`] records a bus trace.
 #![forbid(unsafe_code)]
 
-pub mod bulk;
-mod forwarder;
-pub mod forwarding;
-pub mod freebsd;
-mod netdev;
-pub mod netreceive;
+mod app;
+mod device;
+mod experiment;
+mod ledger;
 mod per_frame;
-mod ring_device;
-mod running;
-pub mod scale;
 mod setup;
-mod simulated;
-mod tester;
-pub mod traffic;
-mod transmit;
-pub mod watch;
+mod simulation;
+mod sink;
+pub mod source;
+mod stack;
+pub mod trace;
+pub mod workload;
 
-pub use forwarder::Forwarder;
-pub use forwarding::{Conversation, Forwarded, Forwarding};
+pub use app::Forwarder;
+pub use device::e1000::{By, Features, Pieces};
+pub use device::rate_limited::Config as RateLimitedConfig;
 pub use kpps_machine::cpu::{Function, Level, Profile};
-pub use netdev::{By, Features, Pieces};
 pub use per_frame::PerFrame;
-pub use ring_device::Config as RingConfig;
-pub use setup::{RingSetup, Setup, SetupError, StackParams};
-pub use simulated::{Accounted, Profiled, Simulated};
-pub use transmit::{Transmit, transmit, transmit_with};
+pub use setup::{RateLimitedSetup, Setup, SetupError, StackParams};
+pub use workload::forward::{Conversation, Forwarded, Forwarding};
+pub use workload::receive::{Accounted, Profiled, Receiving};
+pub use workload::transmit::{Transmit, transmit, transmit_with};

@@ -1,6 +1,7 @@
-//! Which machine, chip and driver: names and files become parameters.
+//! Set-ups: the names and files of machine, chip and driver become parameters.
 
-use crate::ring_device;
+use crate::device::e1000::DriverModel;
+use crate::device::rate_limited;
 use kpps_driver::Config;
 use kpps_driver::config::Service;
 use kpps_frames::Size;
@@ -18,9 +19,9 @@ struct MachineProfile {
     host: String,
     stack: String,
     chip: String,
-    /// Its ring NIC, if it has one.
+    /// Its rate-limited NIC, if it has one.
     nic: Option<String>,
-    /// The bus a chip, or a ring NIC, gets in this machine; `any` is for chips not listed.
+    /// The bus of a chip or rate-limited NIC in this machine; `any` is for those not listed.
     bus: BTreeMap<String, String>,
     /// CPUs; one if it does not say.
     cpus: Option<usize>,
@@ -50,7 +51,7 @@ impl StackParams {
         }
     }
 
-    /// Frames that its queues hold at most, for one card.
+    /// The most frames that its queues can hold, for one card.
     pub(crate) fn most_frames(&self) -> usize {
         match self {
             Self::Linux22(params) => params.backlog + params.from_device_queue,
@@ -64,7 +65,7 @@ impl StackParams {
 const CPUS: std::ops::RangeInclusive<usize> = 1..=8;
 
 impl MachineProfile {
-    /// The same, with files that are named in it found beside the file at `path`.
+    /// The same, with the files that it names looked up beside the file at `path`.
     fn beside(mut self, path: &Path) -> Self {
         let folder = path.parent().unwrap_or(Path::new(""));
         let names = [&mut self.host, &mut self.stack, &mut self.chip]
@@ -91,7 +92,7 @@ pub enum SetupError {
     Mismatch(String),
 }
 
-/// Whether a card can be like this: the model takes any, but a trial should end.
+/// Checks a card's constants: the model takes any, but a trial should end.
 fn check_card(card: &kpps_model::Params) -> Result<(), String> {
     limits::check(&[
         ("rx_engine_ps", card.rx_engine_ps, limits::STEP_PS),
@@ -106,7 +107,7 @@ fn check_card(card: &kpps_model::Params) -> Result<(), String> {
     ])
 }
 
-/// Everything a simulated testbed is made of, with the names that it came from.
+/// Everything that a simulation is built from, with the names of its profiles.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// The machine's name.
@@ -135,18 +136,20 @@ pub struct Setup {
     pub cpus: usize,
     /// The driver's choices.
     pub config: Config,
+    /// How the driver behaves towards the operating system.
+    pub driver_model: DriverModel,
     /// The texts of those profiles that are not built in.
     pub own_profiles: Vec<String>,
 }
 
 impl Setup {
-    /// Looks up `machine` and `driver`, and `chip` if it is not to be the machine's own. Each may be the path of
-    /// a `.toml` file.
+    /// Looks up `machine`, `driver`, and `chip` if it differs from the machine's own. Each may be the path of a `.toml`
+    /// file.
     pub fn named(machine: &str, chip: Option<&str>, driver: &str) -> Result<Self, SetupError> {
         Self::changed(machine, chip, driver, &[])
     }
 
-    /// The same with some constants different.
+    /// The same with some constants changed.
     pub fn changed(
         machine: &str,
         chip: Option<&str>,
@@ -165,7 +168,9 @@ impl Setup {
             ))
         })?;
         let preset = named(Kind::Driver, driver)?;
-        let config: Config = preset.get()?;
+        let (model, own) = preset.split(&DriverModel::CONSTANTS);
+        let driver_model: DriverModel = model.get()?;
+        let config: Config = own.get()?;
         config.validate(card.chip).map_err(|e| {
             SetupError::Mismatch(format!(
                 "driver preset '{driver}' cannot drive the {}: {e}",
@@ -190,7 +195,7 @@ impl Setup {
         }
         if let (StackParams::FreeBsd(_), Service::Napi { .. }) = (&stack_params, config.service) {
             return Err(SetupError::Mismatch(format!(
-                "driver preset '{driver}' is NAPI's, which FreeBSD's stack '{}' does not know: take one that works in its interrupt, is only polled, or paces itself",
+                "driver preset '{driver}' uses NAPI, which FreeBSD's stack '{}' does not have: take one that works in its interrupt, is only polled, or paces itself",
                 stack_profile.name()
             )));
         }
@@ -227,6 +232,7 @@ impl Setup {
             driver_description: preset.description().into(),
             card,
             config,
+            driver_model,
         })
     }
     /// The share of the CPU that the driver leaves to others.
@@ -237,8 +243,7 @@ impl Setup {
         }
     }
 
-    /// The same, with the driver set to frames of `size` where its preset is not: as its administrator would raise
-    /// the MTU, each frame in one buffer.
+    /// The same with a driver that accepts frames of `size`, each in one buffer: as an administrator would raise the MTU.
     pub fn for_frames(mut self, size: Size) -> Self {
         let bytes = size.bytes_with_fcs() as u16;
         self.config.max_frame_bytes = self.config.max_frame_bytes.max(bytes);
@@ -247,7 +252,7 @@ impl Setup {
     }
 }
 
-/// What a ring NIC's profile says: of the card and of its driver.
+/// The profile of a rate-limited NIC: the card and its driver.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NicProfile {
@@ -265,7 +270,7 @@ struct NicProfile {
     ticks_per_us: u32,
     moderation_frames: [u32; 2],
     polling: bool,
-    /// Receive queues; without them it has one.
+    /// Receive queues; one by default.
     #[serde(default = "one")]
     rx_queues: u32,
     #[serde(default = "one")]
@@ -285,7 +290,7 @@ fn weight() -> u32 {
 }
 
 impl NicProfile {
-    fn split(self) -> (kpps_model::ring::Params, ring_device::Config) {
+    fn split(self) -> (kpps_model::ring::Params, rate_limited::Config) {
         let card = kpps_model::ring::Params {
             tx_engine_ps: self.tx_engine_ps,
             rx_engine_ps: self.rx_engine_ps,
@@ -296,7 +301,7 @@ impl NicProfile {
             timer: self.timer,
             wire_byte_ps: 8_000_000 / self.link_mbps.max(1),
         };
-        let config = ring_device::Config {
+        let config = rate_limited::Config {
             tx_ring: self.tx_ring,
             rx_ring: self.rx_ring,
             tx_interrupt_every: self.tx_interrupt_every,
@@ -312,12 +317,12 @@ impl NicProfile {
     }
 }
 
-/// Everything a testbed with a ring NIC is made of, with the names that it came from.
+/// Everything that a simulation with a rate-limited NIC is built from, with the names of its profiles.
 #[derive(Clone, Debug)]
-pub struct RingSetup {
+pub struct RateLimitedSetup {
     /// The machine's name.
     pub machine: String,
-    /// The ring NIC's name.
+    /// The NIC's name.
     pub nic: String,
     /// The bus's name.
     pub bus: String,
@@ -328,7 +333,7 @@ pub struct RingSetup {
     /// The card.
     pub card: kpps_model::ring::Params,
     /// The driver's choices.
-    pub config: ring_device::Config,
+    pub config: rate_limited::Config,
     /// The bus.
     pub bus_params: bus::Params,
     /// The host.
@@ -341,18 +346,18 @@ pub struct RingSetup {
     pub own_profiles: Vec<String>,
 }
 
-impl RingSetup {
-    /// Looks up `machine`, and `nic` if it is not to be the machine's own, with some constants different.
+impl RateLimitedSetup {
+    /// Looks up `machine`, and `nic` if it differs from the machine's own, with some constants changed.
     pub fn changed(machine: &str, nic: Option<&str>, changes: &[Change]) -> Result<Self, SetupError> {
         let named = |kind, name: &str| Profile::named(kind, name)?.changed(changes);
         let machine_profile = named(Kind::Machine, machine)?;
         let place: MachineProfile = machine_profile.get::<MachineProfile>()?.beside(Path::new(machine));
         let mismatch = |what: &str| SetupError::Mismatch(format!("machine profile '{machine}': {what}"));
-        let name = nic.or(place.nic.as_deref()).ok_or_else(|| mismatch("it has no ring NIC"))?;
+        let name = nic.or(place.nic.as_deref()).ok_or_else(|| mismatch("it has no rate-limited NIC"))?;
         let nic_profile = named(Kind::Nic, name)?;
         let (card, config) = nic_profile.get::<NicProfile>()?.split();
         let bus_name = place.bus.get(name).or_else(|| place.bus.get("any"));
-        let bus_name = bus_name.ok_or_else(|| mismatch("it names no bus for a ring NIC"))?;
+        let bus_name = bus_name.ok_or_else(|| mismatch("it names no bus for a rate-limited NIC"))?;
         let bus_profile = named(Kind::Bus, bus_name)?;
         let host_profile = named(Kind::Host, &place.host)?;
         let stack_profile = named(Kind::Stack, &place.stack)?;
@@ -361,7 +366,9 @@ impl RingSetup {
         let stack_params: StackParams = stack_profile.get()?;
         let cpus = place.cpus.unwrap_or(1);
         if let StackParams::Linux22(_) = stack_params {
-            return Err(mismatch("a ring NIC has a driver for FreeBSD and for Linux 2.4 and 2.6 only"));
+            return Err(mismatch(
+                "a rate-limited NIC has a driver for FreeBSD and for Linux 2.4 and 2.6 only",
+            ));
         }
         for checked in [
             limits::check(&[
@@ -399,7 +406,7 @@ impl RingSetup {
         })
     }
 
-    /// Bits that its wire carries in a second.
+    /// Bits per second of its wire.
     pub fn link_bits_per_s(&self) -> u64 {
         8_000_000_000_000 / self.card.wire_byte_ps
     }

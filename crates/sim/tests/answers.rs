@@ -8,7 +8,7 @@ use etherparse::{
 };
 use kpps_apps::{App, Outputs, Router};
 use kpps_frames::Size;
-use kpps_sim::forwarding::lunz2003;
+use kpps_sim::workload::forward::lunz2003;
 use kpps_sim::{Conversation, Forwarder, Forwarding};
 use std::net::Ipv4Addr;
 

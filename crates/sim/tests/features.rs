@@ -4,12 +4,12 @@
 use kpps_frames::{Size, rate};
 use kpps_measure::Load;
 use kpps_profiles::Change;
-use kpps_sim::{By, Features, Pieces, Profiled, Setup, Simulated, Transmit, transmit_with};
+use kpps_sim::{By, Features, Pieces, Profiled, Receiving, Setup, Transmit, transmit_with};
 
 fn sent_with(size: u16, features: Features, changes: &[(&str, i64)]) -> Transmit {
     let changes: Vec<_> = changes.iter().map(|&(path, value)| Change::set(path, value).unwrap()).collect();
     let setup = Setup::changed("ols2005", None, "intel-5.7.6", &changes).unwrap();
-    transmit_with(&setup, Size::with_fcs(size), &features, 2, 10).unwrap()
+    transmit_with(&setup, Size::with_fcs(size), &features, (2, 10), &|| true).unwrap()
 }
 
 fn sent(size: u16, features: Features) -> Transmit {
@@ -109,7 +109,7 @@ fn a_ring_that_begins_within_a_line_costs_misses() {
         let change = Change::set("host.ring_offset_bytes", offset).unwrap();
         let setup = Setup::changed("rdr2007", None, "click-polling", &[change]).unwrap();
         let load = Load { offered_pps: 7e5, size: Size::MIN, warmup_ms: 2, duration_ms: 10, seed: 1 };
-        Simulated::new(setup).profiled(&load, &|| true).unwrap().per_frame.cache_misses
+        Receiving::new(setup).profiled(&load, &|| true).unwrap().per_frame.cache_misses
     };
     let aligned = misses(0);
     for offset in [16, 32, 48] {
@@ -139,7 +139,7 @@ fn received(size: u16, offered_pps: f64, changes: &[(&str, i64)]) -> Profiled {
     let changes: Vec<_> = changes.iter().map(|&(path, value)| Change::set(path, value).unwrap()).collect();
     let setup = Setup::changed("ols2005", None, "intel-5.7.6", &changes).unwrap();
     let load = Load { offered_pps, size: Size::with_fcs(size), warmup_ms: 2, duration_ms: 20, seed: 1 };
-    Simulated::new(setup).profiled(&load, &|| true).unwrap()
+    Receiving::new(setup).profiled(&load, &|| true).unwrap()
 }
 
 fn busy_ns(received: &Profiled) -> f64 {
@@ -165,7 +165,7 @@ fn copies_of_small_frames_take_a_small_buffer_and_the_cpus_time() {
 fn what_a_chip_or_host_cannot_is_said() {
     let error = |machine: &str, chip, features| {
         let setup = Setup::named(machine, chip, "intel-5.7.6").unwrap();
-        transmit_with(&setup, Size::with_fcs(256), &features, 1, 1).err().unwrap().to_string()
+        transmit_with(&setup, Size::with_fcs(256), &features, (1, 1), &|| true).err().unwrap().to_string()
     };
     let card = Features { checksum: By::Card, ..PLAIN };
     assert!(error("morris2000", Some("82542"), card).contains("82542 sums nothing"));
@@ -181,6 +181,7 @@ fn what_a_chip_or_host_cannot_is_said() {
     assert!(error.contains("what copying costs is not known"), "{error}");
     let large = Features { segments: 12, ..PLAIN };
     let setup = Setup::named("ols2005", None, "intel-5.7.6").unwrap();
-    let refused = transmit_with(&setup, Size::with_fcs(1518), &large, 1, 1).err().unwrap().to_string();
+    let refused =
+        transmit_with(&setup, Size::with_fcs(1518), &large, (1, 1), &|| true).err().unwrap().to_string();
     assert!(refused.contains("16384"), "{refused}");
 }

@@ -5,7 +5,7 @@
 use kpps_frames::Size;
 use kpps_measure::{Load, Testbed};
 use kpps_profiles::Change;
-use kpps_sim::forwarding::{Affinity, line_pps, lunz2003};
+use kpps_sim::workload::forward::{Affinity, line_pps, lunz2003};
 use kpps_sim::{Forwarded, Forwarder, Forwarding, Function, Setup};
 use proptest::prelude::*;
 

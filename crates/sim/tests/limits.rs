@@ -5,7 +5,7 @@
 use kpps_driver::config::Itr;
 use kpps_frames::Size;
 use kpps_measure::{Load, Testbed};
-use kpps_sim::{Setup, Simulated, transmit};
+use kpps_sim::{Receiving, Setup, transmit};
 
 #[test]
 fn the_wire_is_full_and_no_fuller() {
@@ -37,7 +37,7 @@ fn interrupts_come_as_often_as_the_throttle_lets_them() {
         let mut setup = Setup::named("morris2000", Some("82540em"), "intel-5.7.6").unwrap();
         setup.config.moderation.itr = Itr::Fixed(rate);
         let load = Load { offered_pps: 100e3, size: Size::MIN, warmup_ms: 10, duration_ms: 50, seed: 1 };
-        let trial = Simulated::new(setup).trial(&load).unwrap();
+        let trial = Receiving::new(setup).trial(&load).unwrap();
         // SDM 13.4.18: ITR counts in units of 256 ns.
         let interval_s = (1e9 / (f64::from(rate) * 256.0)).floor() * 256e-9;
         let (interrupts, most) = (trial.interrupts as f64, trial.seconds / interval_s);

@@ -4,8 +4,8 @@
 
 use kpps_frames::Size;
 use kpps_measure::Load;
-use kpps_sim::forwarding::{Affinity, VARIANTS, lunz2003};
-use kpps_sim::{Forwarded, Forwarder, Forwarding, Function, Setup, Simulated};
+use kpps_sim::workload::forward::{Affinity, VARIANTS, lunz2003};
+use kpps_sim::{Forwarded, Forwarder, Forwarding, Function, Receiving, Setup};
 
 /// Well above what this host forwards.
 const OVERLOAD_PPS: f64 = 600e3;
@@ -94,7 +94,7 @@ fn what_cannot_be_bridged_is_said() {
 fn r26_freeing_and_allocating_buffers_rank_first() {
     let setup = Setup::named("rdr2007", None, "intel-5.7.6").unwrap();
     let load = Load { offered_pps: 1e6, size: Size::MIN, warmup_ms: 20, duration_ms: 20, seed: 1 };
-    let profiled = Simulated::new(setup).profiled(&load, &|| true).unwrap();
+    let profiled = Receiving::new(setup).profiled(&load, &|| true).unwrap();
     let functions = profiled.profile.functions();
     let first = [functions[0].0, functions[1].0];
     assert!(first.contains(&Function::Free) && first.contains(&Function::Allocate), "{functions:?}");
@@ -112,7 +112,7 @@ fn an_overloaded_softirq_leaves_its_work_to_a_thread_and_interrupts_stop() {
         let trial = |offered_pps| {
             let load = Load { offered_pps, size: Size::MIN, warmup_ms: 20, duration_ms: 20, seed: 1 };
             let setup = Setup::named(machine, None, "intel-5.7.6").unwrap();
-            Simulated::new(setup).profiled(&load, &|| true).unwrap().trial
+            Receiving::new(setup).profiled(&load, &|| true).unwrap().trial
         };
         let (light, heavy) = (trial(100e3), trial(1.2e6));
         assert!(light.cpu.softirq > 0.1 && light.cpu.thread == 0.0, "{machine}: {:?}", light.cpu);
@@ -124,7 +124,7 @@ fn an_overloaded_softirq_leaves_its_work_to_a_thread_and_interrupts_stop() {
 fn without_napi_an_overload_ends_on_the_backlog() {
     let load = Load { offered_pps: 600e3, size: Size::MIN, warmup_ms: 20, duration_ms: 20, seed: 1 };
     let setup = Setup::named("rdr2007", None, "intel-2.5.11").unwrap();
-    let trial = Simulated::new(setup).profiled(&load, &|| true).unwrap().trial;
+    let trial = Receiving::new(setup).profiled(&load, &|| true).unwrap().trial;
     assert!(trial.ledger.dropped["backlog"] > 0, "{:?}", trial.ledger);
     assert!(trial.cpu.hardirq > 0.99 && trial.delivered == 0, "livelock: {:?}", trial.cpu);
 }
@@ -134,7 +134,7 @@ fn o14_leaving_polling_too_often_keeps_the_interrupts() {
     let trial = |driver| {
         let load = Load { offered_pps: 1.2e6, size: Size::MIN, warmup_ms: 20, duration_ms: 40, seed: 1 };
         let setup = Setup::named("rdr2007-dell", None, driver).unwrap();
-        Simulated::new(setup).profiled(&load, &|| true).unwrap().trial
+        Receiving::new(setup).profiled(&load, &|| true).unwrap().trial
     };
     let (bug, fixed) = (trial("intel-5.7.6-exit-bug"), trial("intel-5.7.6"));
     assert!(

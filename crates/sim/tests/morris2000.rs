@@ -4,7 +4,7 @@
 
 use kpps_frames::Size;
 use kpps_measure::{Load, Testbed, Trial};
-use kpps_sim::{Setup, Simulated};
+use kpps_sim::{Receiving, Setup};
 
 const LINE_PPS: f64 = 1_488_095.2;
 
@@ -18,7 +18,7 @@ fn receive(setup: &Setup, offered_pps: f64) -> Trial {
 
 fn receive_after(setup: &Setup, offered_pps: f64, warmup_ms: u32) -> Trial {
     let load = Load { offered_pps, size: Size::MIN, warmup_ms, duration_ms: 30, seed: 1 };
-    Simulated::new(setup.clone()).trial(&load).unwrap()
+    Receiving::new(setup.clone()).trial(&load).unwrap()
 }
 
 fn delivered_pps(trial: &Trial) -> f64 {
@@ -58,7 +58,7 @@ fn nothing_is_delivered_that_was_not_sent() {
         for driver in ["intel-2.5.11", "intel-2.5.11-tuned", "intel-2.5.11-delay", "intel-5.7.6", "kpps"] {
             let size = Size::with_fcs(size);
             let load = Load { offered_pps: offered, size, warmup_ms: 10, duration_ms: 20, seed: 1 };
-            let trial = Simulated::new(setup(chip, driver)).trial(&load).unwrap();
+            let trial = Receiving::new(setup(chip, driver)).trial(&load).unwrap();
             assert!(trial.delivered <= trial.sent, "{chip} {driver}: {} of {}", trial.delivered, trial.sent);
             assert!((trial.sent as f64 - offered * trial.seconds).abs() <= 1.0);
         }
@@ -105,7 +105,7 @@ fn polling_reads_no_register_and_never_interrupts() {
 fn equal_seeds_give_equal_trials_and_other_seeds_shift_the_frames() {
     let run = |seed| {
         let load = Load { offered_pps: 123_456.0, size: Size::MIN, warmup_ms: 1, duration_ms: 5, seed };
-        let trial = Simulated::new(setup("82543gc", "kpps")).trial(&load).unwrap();
+        let trial = Receiving::new(setup("82543gc", "kpps")).trial(&load).unwrap();
         (trial.ledger, trial.latency.quantile_ns(0.5), trial.register_writes)
     };
     assert_eq!(run(1), run(1));

@@ -1,10 +1,10 @@
-//! Bulk TCP into the blade of ols2005.
+//! TcpBulk TCP into the blade of ols2005.
 #![allow(clippy::unwrap_used)]
 
 use kpps_frames::Size;
 use kpps_profiles::Change;
 use kpps_sim::Setup;
-use kpps_sim::bulk::{Bulk, Checksums, Transferred, bulk};
+use kpps_sim::workload::tcp_bulk::{Checksums, TcpBulk, Transferred, tcp_bulk};
 
 fn transferred(size: u16, connections: u16, duration_ms: u32, changes: &[(&str, i64)]) -> Transferred {
     copied(size, connections, duration_ms, changes, false)
@@ -19,7 +19,7 @@ fn copied(
 ) -> Transferred {
     let changes: Vec<_> = changes.iter().map(|&(path, value)| Change::set(path, value).unwrap()).collect();
     let setup = Setup::changed("ols2005", None, "intel-5.7.6", &changes).unwrap();
-    let what = Bulk {
+    let what = TcpBulk {
         size: Size::with_fcs(size),
         connections,
         host_segment_ns: 5_000,
@@ -29,7 +29,7 @@ fn copied(
         warmup_ms: 50,
         duration_ms,
     };
-    bulk(&setup, &what, &|| true).unwrap()
+    tcp_bulk(&setup, &what, &|| true).unwrap()
 }
 
 #[test]

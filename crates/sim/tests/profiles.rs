@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use kpps_profiles::{Kind, Profile, names};
-use kpps_sim::{RingSetup, Setup, SetupError};
+use kpps_sim::{RateLimitedSetup, Setup, SetupError};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -65,7 +65,7 @@ fn every_ring_nic_works_in_every_machine_that_has_a_driver_for_it() {
     let mut machines = 0;
     for machine in names(Kind::Machine) {
         for nic in names(Kind::Nic) {
-            match RingSetup::changed(&machine, Some(&nic), &[]) {
+            match RateLimitedSetup::changed(&machine, Some(&nic), &[]) {
                 Ok(_) => machines += 1,
                 Err(SetupError::Mismatch(why)) => assert!(why.contains("Linux 2.4 and 2.6 only"), "{why}"),
                 Err(error) => panic!("{error}"),
@@ -77,8 +77,8 @@ fn every_ring_nic_works_in_every_machine_that_has_a_driver_for_it() {
 
 #[test]
 fn our_preset_is_the_drivers_own() {
-    let config: kpps_driver::Config = Profile::named(Kind::Driver, "kpps").unwrap().get().unwrap();
-    assert_eq!(config, kpps_driver::Config::kpps());
+    let setup = Setup::named("morris2000", Some("82540em"), "kpps").unwrap();
+    assert_eq!(setup.config, kpps_driver::Config::kpps());
 }
 
 #[test]

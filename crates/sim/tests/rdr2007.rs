@@ -7,7 +7,8 @@ use kpps_datasheet::reg;
 use kpps_frames::{Size, rate};
 use kpps_machine::bus::{EventKind, What};
 use kpps_sim::Setup;
-use kpps_sim::watch::{self, Background, Groups, Regimes, Watch, Watched};
+use kpps_sim::trace::{self, Regimes, Trace};
+use kpps_sim::workload::trace::{Background, Groups, Tracing};
 
 const STOCK: &str = "linux-2.6.12-e1000";
 const RECYCLING: &str = "rdr";
@@ -22,8 +23,8 @@ fn setup(machine: &str, driver: &str) -> Setup {
     Setup::named(machine, None, driver).unwrap()
 }
 
-fn see(setup: &Setup, what: &Watch) -> Watched {
-    let seen = watch::watch(setup, what, &|| true).unwrap();
+fn see(setup: &Setup, what: &Tracing) -> Trace {
+    let seen = kpps_sim::workload::trace::trace(setup, what, &|| true).unwrap();
     for port in &seen.ports {
         assert!(port.delivered <= port.sent + port.card_before.in_fifo + 4096, "nothing comes from nowhere");
     }
@@ -31,17 +32,17 @@ fn see(setup: &Setup, what: &Watch) -> Watched {
 }
 
 /// The trace of the document: a flood of about a million frames/s from its first frame on.
-fn trace(machine: &str, driver: &str, duration_us: u64) -> (Watched, Regimes) {
+fn trace(machine: &str, driver: &str, duration_us: u64) -> (Trace, Regimes) {
     let groups = Groups { frames: 4, spacing_ps: 61 * 15_000 };
-    let seen = see(&setup(machine, driver), &Watch { groups, ..Watch::new(Size::MIN, 1e6, duration_us) });
-    let regimes = watch::regimes(&seen, 0);
+    let seen = see(&setup(machine, driver), &Tracing { groups, ..Tracing::new(Size::MIN, 1e6, duration_us) });
+    let regimes = trace::regimes(&seen, 0);
     (seen, regimes)
 }
 
 /// A steady load of frames with this payload, in frames/s.
-fn steady(setup: &Setup, payload: u16, offered_pps: f64, ports: usize) -> Watched {
+fn steady(setup: &Setup, payload: u16, offered_pps: f64, ports: usize) -> Trace {
     let size = Size::with_fcs(payload + 18);
-    see(setup, &Watch { ports, warmup_us: 60_000, ..Watch::new(size, offered_pps, 20_000) })
+    see(setup, &Tracing { ports, warmup_us: 60_000, ..Tracing::new(size, offered_pps, 20_000) })
 }
 
 fn line(payload: u16) -> f64 {
@@ -120,7 +121,7 @@ fn r9_r15_r16_r18_r20_first_smooth_then_stumbling_on_both_buses() {
 fn r16_fetches_are_cut_short_the_more_the_higher_the_load() {
     let mut last = 0.0;
     for (offered, cut) in [(200e3, false), (400e3, false), (700e3, true), (1e6, true), (line(46), true)] {
-        let seen = see(&setup(PCI, STOCK), &Watch::new(Size::MIN, offered, 20_000));
+        let seen = see(&setup(PCI, STOCK), &Tracing::new(Size::MIN, offered, 20_000));
         let card = &seen.ports[0].card;
         let share = card.rx_fetches_cut as f64 / seen.ports[0].delivered as f64;
         assert!(share >= last && (share > 0.05) == cut, "{offered}: {share}, before {last}");
@@ -182,8 +183,8 @@ fn r24_recycling_removes_the_gaps_and_faster_memory_does_not() {
     let mut faster = setup(PCI, STOCK);
     faster.host_params.memory_mb_per_s *= 2;
     let groups = Groups { frames: 4, spacing_ps: 61 * 15_000 };
-    let seen = see(&faster, &Watch { groups, ..Watch::new(Size::MIN, 1e6, 20_000) });
-    let gap = watch::regimes(&seen, 0).stumble_gap_clocks;
+    let seen = see(&faster, &Tracing { groups, ..Tracing::new(Size::MIN, 1e6, 20_000) });
+    let gap = trace::regimes(&seen, 0).stumble_gap_clocks;
     assert_within("R24", gap, with_gaps.stumble_gap_clocks, 0.10);
 }
 
@@ -201,7 +202,7 @@ fn r30_what_is_missed_is_what_is_lost() {
 fn another_master_waits_where_the_bus_is_full() {
     let background = Some(Background { period_ps: 20_000_000, bytes: 64 });
     let latency = |ports, offered| {
-        let what = Watch { ports, background, warmup_us: 5_000, ..Watch::new(Size::MIN, offered, 5_000) };
+        let what = Tracing { ports, background, warmup_us: 5_000, ..Tracing::new(Size::MIN, offered, 5_000) };
         let tally = see(&setup(PCI, RECYCLING), &what).background;
         tally.latency_ps as f64 / tally.bursts as f64
     };
@@ -212,9 +213,9 @@ fn another_master_waits_where_the_bus_is_full() {
 
 #[test]
 fn the_instruments_tell_the_same() {
-    let what = Watch { capture: 10, ..Watch::new(Size::MIN, 1e6, 2_000) };
+    let what = Tracing { capture: 10, ..Tracing::new(Size::MIN, 1e6, 2_000) };
     let seen = see(&setup(PCI, STOCK), &what);
-    assert_eq!(watch::csv(&seen).lines().count(), seen.log.transactions().count() + 1);
+    assert_eq!(trace::csv(&seen).lines().count(), seen.log.transactions().count() + 1);
     let frames = seen.log.transactions().filter(|t| t.what == What::RxData).count() as u64;
     assert_eq!(frames, seen.ports[0].card.to_host + u64::from(seen.ports[0].card.to_host < frames));
     let tails = seen.log.transactions().filter(|t| t.what == What::TailWrite).count();
@@ -224,11 +225,11 @@ fn the_instruments_tell_the_same() {
     assert!(seen.wires[0].windows(2).all(|w| w[1].0 - w[0].0 == 1_000_000));
     let interrupts = seen.log.events().filter(|e| e.kind == EventKind::Interrupt).count() as u64;
     assert_eq!(interrupts, seen.counters.interrupts);
-    assert!(watch::timeline(&seen).contains("interrupt"));
-    let plot = watch::plot(&seen, 0, 2_000, 80);
+    assert!(trace::timeline(&seen).contains("interrupt"));
+    let plot = trace::plot(&seen, 0, 2_000, 80);
     assert!(
         plot.contains("rx-data") && plot.contains("rx-write-back") && plot.lines().all(|l| l.len() <= 97)
     );
-    let watched_again = see(&setup(PCI, STOCK), &what);
-    assert_eq!(watch::csv(&seen), watch::csv(&watched_again), "the same on every run");
+    let again = see(&setup(PCI, STOCK), &what);
+    assert_eq!(trace::csv(&seen), trace::csv(&again), "the same on every run");
 }

@@ -4,8 +4,8 @@
 use kpps_frames::{Size, rate};
 use kpps_measure::Load;
 use kpps_profiles::Change;
-use kpps_sim::RingSetup;
-use kpps_sim::scale::{Limit, Scaled, Scaling, scale, stop};
+use kpps_sim::RateLimitedSetup;
+use kpps_sim::workload::rss::{Limit, Scaled, Scaling, scale, stop};
 
 fn rows(
     nic: &str,
@@ -15,7 +15,7 @@ fn rows(
     cpus: &[usize],
 ) -> Vec<Scaled> {
     let changes: Vec<_> = set.iter().map(|(path, value)| Change::set(path, value.clone()).unwrap()).collect();
-    let setup = RingSetup::changed("rss", Some(nic), &changes).unwrap();
+    let setup = RateLimitedSetup::changed("rss", Some(nic), &changes).unwrap();
     let offered_pps = rate::line_rate_pps(setup.link_bits_per_s(), Size::MIN);
     let load = Load { offered_pps, size: Size::MIN, warmup_ms: 2, duration_ms: 3, seed: 1 };
     let trial =
@@ -89,7 +89,7 @@ fn headers_side_by_side_share_cache_lines_and_cost_a_burst() {
 fn equal_trials_are_equal_and_others_are_refused() {
     let [first, second] = [0, 1].map(|_| rows("82576", &[], 64, 0, &[3]));
     assert_eq!((first[0].delivered_pps, &first[0].busy), (second[0].delivered_pps, &second[0].busy));
-    let setup = RingSetup::changed("rss", None, &[]).unwrap();
+    let setup = RateLimitedSetup::changed("rss", None, &[]).unwrap();
     let load = Load { offered_pps: 1e5, size: Size::MIN, warmup_ms: 1, duration_ms: 1, seed: 1 };
     let error = |load, flows, cpus| {
         scale(&setup, &Scaling { load, flows, cpus, shared_lines: 0 }, &|| true).err().unwrap().to_string()
@@ -98,7 +98,7 @@ fn equal_trials_are_equal_and_others_are_refused() {
     assert!(error(load, 1, 0).contains("1 to 8"));
     assert!(error(load, 0, 1).contains("one flow or more"));
     assert!(error(Load { offered_pps: 2e6, ..load }, 1, 1).contains("line rate"));
-    let freebsd = RingSetup::changed("evans2005-xp", None, &[]).unwrap();
+    let freebsd = RateLimitedSetup::changed("evans2005-xp", None, &[]).unwrap();
     let what = Scaling { load, flows: 1, cpus: 1, shared_lines: 0 };
     assert!(scale(&freebsd, &what, &|| true).err().unwrap().to_string().contains("Linux"));
 }

@@ -3,7 +3,7 @@
 
 use kpps_frames::Size;
 use kpps_measure::{Load, Testbed};
-use kpps_sim::{Setup, Simulated, transmit};
+use kpps_sim::{Receiving, Setup, transmit};
 use std::fmt::Write;
 
 const DRIVERS: [&str; 7] = [
@@ -21,7 +21,7 @@ fn receive_table(chip: &str, size: Size, loads: &[f64]) -> String {
     let header = "driver                offered  delivered   fifo  ring  backlog  queue   irqs/s  reads  writes    p50 ns    max ns";
     writeln!(table, "{header}").unwrap();
     for driver in DRIVERS {
-        let mut testbed = Simulated::new(Setup::named("morris2000", Some(chip), driver).unwrap());
+        let mut testbed = Receiving::new(Setup::named("morris2000", Some(chip), driver).unwrap());
         for &offered_pps in loads {
             let load = Load { offered_pps, size, warmup_ms: 5, duration_ms: 10, seed: 1 };
             let t = testbed.trial(&load).unwrap();

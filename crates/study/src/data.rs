@@ -18,7 +18,7 @@ pub enum Kind {
     Order,
     /// A fact about the configuration.
     Setup,
-    /// The document has a result that is not told here: a prediction.
+    /// The document has a result that is kept from this project: a prediction.
     KeptBack,
 }
 
@@ -52,29 +52,30 @@ impl Seeds {
     }
 }
 
-/// A metric with its configuration. With `seeds = { from = 1, to = 100 }`, or `seeds = [7, 58]`, it is taken once for each, and what
-/// it gives becomes lists.
+/// A metric with its configuration. With `seeds = { from = 1, to = 100 }`, or `seeds = [7, 58]`, it is taken once for
+/// each, and its values become lists.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Measurement {
     /// The name of the metric.
     pub metric: String,
-    /// What the metric is to be taken of; the metric knows what it needs.
+    /// Its configuration.
     #[serde(flatten)]
     pub of: toml::Table,
 }
 
 impl Measurement {
-    /// The same for other seeds, if it is taken for any.
+    /// Replaces its seeds, if it has any.
     pub(crate) fn reseed(&mut self, from: i64, to: i64) {
         if let Some(seeds) = self.of.get_mut("seeds") {
             *seeds = toml::Table::from_iter([("from".into(), from.into()), ("to".into(), to.into())]).into();
         }
     }
 
-    /// The constants that follow from a seed, as `driver.rx_ring=256`: of all, and of the setting's driver alone. `None` if none do.
+    /// The constants that follow from a seed, as `driver.rx_ring=256`: those of every driver, and those of the setting's
+    /// driver alone. `None` if there are none.
     ///
     /// # Errors
-    /// If what is to be drawn makes no sense.
+    /// If it does not say what to draw from.
     pub fn drawn(&self, seed: i64) -> Result<Option<Vec<String>>, String> {
         let tables: Vec<_> =
             ["random", "own"].iter().filter_map(|name| self.of.get(*name)?.as_table()).collect();
@@ -83,7 +84,7 @@ impl Measurement {
         Ok((!tables.is_empty()).then_some(changes))
     }
 
-    /// Whether it is taken for each of some seeds, so that what it gives are lists.
+    /// Whether it is taken for each of some seeds, so that its values are lists.
     pub(crate) fn has_seeds(&self) -> bool {
         self.of.contains_key("seeds")
     }
@@ -113,14 +114,14 @@ impl Measurement {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// How it is used.
+    /// Its kind.
     pub kind: Kind,
-    /// What it says, in our words.
+    /// The claim in this project's words.
     pub says: String,
     /// What is expected, in words and figures.
     #[serde(default)]
     pub expected: String,
-    /// What is measured for it, by a name of its own.
+    /// What is measured for it, each with a name.
     #[serde(default)]
     pub measure: IndexMap<String, Measurement>,
     /// Names of the study's measurements that it shares with other claims.
@@ -132,7 +133,7 @@ pub struct Claim {
     /// Figures to publish: names and expressions.
     #[serde(default)]
     pub values: IndexMap<String, String>,
-    /// What there is to say about the outcome: the mechanism behind a miss, above all.
+    /// A comment on the outcome, above all the mechanism behind a miss.
     #[serde(default)]
     pub why: String,
 }
@@ -175,7 +176,7 @@ fn one() -> f64 {
     1.0
 }
 
-/// A map: one value of every cell of a grid that a measurement goes over.
+/// A map: one value of each cell of a grid that a measurement covers.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Map {
@@ -185,7 +186,7 @@ pub struct Map {
     pub cell: String,
     /// The measurement: its `vary` are the rows, its `offered` the columns.
     pub measure: Measurement,
-    /// The list of the measurement that is drawn.
+    /// The list of the measurement that the map shows.
     pub value: String,
 }
 
@@ -198,24 +199,24 @@ pub struct Study {
     pub name: String,
     /// Title, author, year.
     pub title: String,
-    /// What was asked.
+    /// The question.
     #[serde(default)]
     pub asked: String,
-    /// What it was asked of.
+    /// The system that it is about.
     #[serde(default)]
     pub setting: String,
-    /// What the document's figures showed.
+    /// The document's figures.
     #[serde(default)]
     pub figures: Vec<Figure>,
-    /// What is to be seen of a grid.
+    /// Maps of grids.
     #[serde(default)]
     pub maps: Vec<Map>,
-    /// What several claims are measured by.
+    /// Measurements that several claims share.
     #[serde(default)]
     measure: IndexMap<String, Measurement>,
     /// The claims by their ids.
     pub claims: IndexMap<String, Claim>,
-    /// No document's: only for who asks for it.
+    /// It belongs to no document, and runs only when it is named.
     #[serde(default)]
     on_request: bool,
 }
@@ -247,10 +248,10 @@ pub fn names() -> Vec<String> {
     names
 }
 
-/// The names of the studies of documents: all but those that are only for who asks for them.
+/// The names of the studies of documents: all but those that run only when they are named.
 ///
 /// # Errors
-/// If one makes no sense.
+/// If a file is malformed.
 pub fn documents() -> Result<Vec<String>, Error> {
     let all = names().into_iter().map(|name| named(&name)).collect::<Result<Vec<_>, _>>()?;
     Ok(all.into_iter().filter(|study| !study.on_request).map(|study| study.name).collect())

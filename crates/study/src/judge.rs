@@ -4,11 +4,14 @@ use crate::{Value, Values};
 use rhai::{Array, Dynamic, Engine, FLOAT, INT, Map, Scope};
 use std::collections::BTreeMap;
 
-/// An engine that knows arithmetic and, of our own:
-/// `within(x, of, share)`, `between(x, low, high)`, `min(list)`, `max(list)`, `first(list)`, `last(list)`,
-/// `falling(list, slack)`, `rising(list, slack)`, `peaks(list, n)`, a list of the highest of each `n`, `below(list, x)` and
-/// `above(list, x)`, how many are, `at_min(list, other)` and `at_max(list, other)`, of `other` what stands where `list` is lowest
-/// or highest, and `ratio(a, b)`, which is 0 where nothing can be divided.
+/// An engine with arithmetic and these functions:
+///
+/// - `within(x, of, share)`, `between(x, low, high)`;
+/// - `min(list)`, `max(list)`, `first(list)`, `last(list)`, `falling(list, slack)`, `rising(list, slack)`;
+/// - `peaks(list, n)`: the highest of each `n`;
+/// - `below(list, x)`, `above(list, x)`: how many are;
+/// - `at_min(list, other)`, `at_max(list, other)`: the value of `other` where `list` is lowest or highest;
+/// - `ratio(a, b)`: 0 if `b` is 0.
 fn engine() -> Engine {
     let mut engine = Engine::new();
     engine.set_max_operations(1_000_000).set_fail_on_invalid_map_property(true);
@@ -68,7 +71,7 @@ fn scope(measured: &BTreeMap<String, Values>) -> Scope<'static> {
 /// Whether all of `conditions` hold for what was measured, each measurement by its name.
 ///
 /// # Errors
-/// A condition that is no condition, or asks for what was not measured; the message names it.
+/// If a condition is malformed, or uses a value that was not measured; the message names it.
 pub fn judge(conditions: &[String], measured: &BTreeMap<String, Values>) -> Result<bool, String> {
     let (engine, mut scope) = (engine(), scope(measured));
     for condition in conditions {
@@ -84,7 +87,7 @@ pub fn judge(conditions: &[String], measured: &BTreeMap<String, Values>) -> Resu
 /// The figure that `expression` gives.
 ///
 /// # Errors
-/// An expression that is no number, or asks for what was not measured; the message names it.
+/// If the expression is no number, or uses a value that was not measured; the message names it.
 pub fn figure(expression: &str, measured: &BTreeMap<String, Values>) -> Result<f64, String> {
     let value: Dynamic = engine()
         .eval_expression_with_scope(&mut scope(measured), expression)

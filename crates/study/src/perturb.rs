@@ -1,4 +1,5 @@
-//! What the verdicts owe to fitted constants: each is moved a little, and the claims that turn are listed.
+//! How much verdicts depend on fitted constants: each constant is moved a little, and the claims whose verdict changes
+//! are listed.
 
 use crate::{Context, Outcomes, Study, measure, metric};
 use kpps_profiles::{Change, Error, Kind, Profile, To, names};
@@ -12,18 +13,18 @@ pub struct Nudge {
     pub change: Change,
     /// The claims that the constant was fitted on.
     pub fitted: Vec<String>,
-    /// Whether it moves at all: a small whole number may be rounded to what it was.
+    /// Whether it moves at all: a small whole number may be rounded to its old value.
     pub moves: bool,
 }
 
-/// A claim that turns with a constant.
+/// A claim whose verdict changes with a constant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Turn {
     /// The study.
     pub study: String,
     /// The claim.
     pub id: String,
-    /// Its verdict as things are.
+    /// Its verdict without the change.
     pub from: Verdict,
     /// Its verdict with the constant moved.
     pub to: Verdict,
@@ -70,9 +71,14 @@ fn verdicts(studies: &[Study], outcomes: &Outcomes) -> Verdicts {
     .collect()
 }
 
-/// For each of `nudges` the claims of `studies` whose verdict turns; `told` of each as it ends. What uses no profile with
-/// the constant is not measured again. Ends early when `context` says so.
-pub fn turns(studies: &[Study], nudges: &[Nudge], context: &Context, mut told: impl FnMut(&Nudge, &[Turn])) {
+/// Finds the claims of `studies` whose verdict changes with each of `nudges`, and calls `report` for each nudge as it
+/// ends. Measurements that use no profile with the constant are not taken again. Ends early when `context` says so.
+pub fn turns(
+    studies: &[Study],
+    nudges: &[Nudge],
+    context: &Context,
+    mut report: impl FnMut(&Nudge, &[Turn]),
+) {
     let claims = || studies.iter().flat_map(|study| study.claims.values());
     let wanted: Vec<_> = claims().flat_map(|claim| claim.measure.values()).collect();
     let outcomes = measure(wanted.iter().copied(), context, &|_, _| ());
@@ -91,6 +97,6 @@ pub fn turns(studies: &[Study], nudges: &[Nudge], context: &Context, mut told: i
                 (from != to).then(|| Turn { study: study.clone(), id: id.clone(), from, to })
             })
             .collect();
-        told(nudge, &turns);
+        report(nudge, &turns);
     }
 }

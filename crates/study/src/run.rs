@@ -1,4 +1,4 @@
-//! Measures what claims and figures ask for, each thing once, on all cores.
+//! Takes the measurements of claims and figures, each once, on all CPUs.
 
 use crate::metric::{self, Context, Value, Values};
 use crate::{Claim, Figure, Map, Measurement, Study};
@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Told of each measurement as it ends: how many of how many.
+/// Called when a measurement ends: how many have ended, of how many.
 pub type Progress<'a> = &'a (dyn Fn(usize, usize) + Sync);
 
-/// Where results stay when a run ends, by a name that says all that they depend on but this program and its profiles.
+/// Where results are kept beyond a run, by a name that contains everything they depend on, except this program and its
+/// profiles.
 pub trait Kept: Sync {
     /// The result of this name, if there is one.
     fn find(&self, name: &str) -> Option<Values>;
@@ -32,8 +33,8 @@ impl Kept for () {
 #[derive(Debug, Default)]
 pub struct Outcomes(BTreeMap<String, Result<Values, String>>);
 
-/// Takes every measurement that `wanted` names, each once and in that order, on as many threads as there are processors:
-/// what comes first is whole if `context` cuts the rest short, which is missing then.
+/// Takes every measurement in `wanted`, each once and in that order, on as many threads as there are CPUs. If `context`
+/// ends the run early, the measurements that had not ended are missing.
 pub fn measure<'a>(
     wanted: impl IntoIterator<Item = &'a Measurement>,
     context: &Context,
@@ -42,7 +43,7 @@ pub fn measure<'a>(
     measure_or_find(wanted, context, progress, &())
 }
 
-/// The same, but what is `kept` already is not measured again; with `context` no constant is to be different.
+/// The same, but measurements that are `kept` already are not taken again. `context` must not change any constant.
 pub fn measure_or_find<'a>(
     wanted: impl IntoIterator<Item = &'a Measurement>,
     context: &Context,
@@ -67,7 +68,7 @@ pub fn measure_or_find<'a>(
                 None => {
                     let result = metric::take(measurement, context);
                     if !(context.go_on)() {
-                        break; // cut short: no result
+                        break; // ended early: no result
                     }
                     if let Ok(values) = &result {
                         kept.keep(&name, values);
@@ -92,7 +93,7 @@ pub fn measure_or_find<'a>(
     for (index, (key, _)) in work.iter().enumerate() {
         outcomes.entry((*key).clone()).or_default().push(taken.remove(&index));
     }
-    // What was cut short in a part is missing as a whole.
+    // A measurement of which a part is missing is missing.
     let whole = |key: &String, parts: Vec<Option<_>>| {
         let listed = distinct.get(key)?.has_seeds();
         Some(joined(parts.into_iter().collect::<Option<Vec<_>>>()?, listed))
@@ -129,13 +130,13 @@ fn word(value: &toml::Value) -> String {
 }
 
 impl Study {
-    /// What is taken for seeds is taken for these, from the first to the last.
+    /// Replaces the seeds of all measurements that have any.
     pub fn reseed(&mut self, from: i64, to: i64) {
         let measurements = self.claims.values_mut().flat_map(|claim| claim.measure.values_mut());
         measurements.for_each(|measurement| measurement.reseed(from, to));
     }
 
-    /// Every measurement that the study asks for: of all claims and figures, or of one claim.
+    /// Every measurement of the study, or of one claim.
     pub fn measurements(&self, only: Option<&str>) -> Vec<&Measurement> {
         let claims = self.claims.iter().filter(|(id, _)| only.is_none_or(|only| *id == only));
         let of_claims = claims.flat_map(|(_, claim)| claim.measure.values());
@@ -146,7 +147,7 @@ impl Study {
 }
 
 impl Outcomes {
-    /// These, and those of `others` that were not taken anew.
+    /// These, and those of `others` that these lack.
     pub(crate) fn or(mut self, others: &Self) -> Self {
         for (key, outcome) in &others.0 {
             self.0.entry(key.clone()).or_insert_with(|| outcome.clone());
@@ -154,7 +155,7 @@ impl Outcomes {
         self
     }
 
-    /// What these outcomes say to a claim; `None` if not everything was measured that it needs.
+    /// The verdict on a claim; `None` if a measurement that it needs is missing.
     pub fn verdict(&self, study: &Study, id: &str, claim: &Claim) -> Option<report::Claim> {
         let mut measured = BTreeMap::new();
         let mut problem = None;

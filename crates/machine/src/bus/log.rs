@@ -1,4 +1,4 @@
-//! What happened on a bus, and around it: a ring of transactions and one of events, filled only while somebody wants it.
+//! What happened on a bus and around it: a ring of transactions and one of events, filled only while a log is wanted.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ pub enum Master {
     Bridge,
     /// The card in this slot.
     Card(u8),
-    /// A device of which nothing is known but its bursts ([`super::Background`]).
+    /// A device that is known by its bursts only ([`super::Background`]).
     Background,
 }
 
@@ -95,7 +95,7 @@ pub struct Transaction {
     pub cut: bool,
 }
 
-/// Something that is not a transaction, or that a transaction does not tell.
+/// An interrupt, or the value of a register access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// When.
@@ -115,7 +115,7 @@ pub enum EventKind {
     Read {
         /// The register.
         offset: u32,
-        /// What it said.
+        /// Its value.
         value: u32,
     },
     /// A value reaches a register.
@@ -133,7 +133,7 @@ pub struct Log {
     capacity: usize,
     transactions: VecDeque<Transaction>,
     events: VecDeque<Event>,
-    /// How many of both were pushed out by later ones.
+    /// How many of both were dropped for later ones.
     lost: u64,
 }
 
@@ -175,7 +175,7 @@ impl Log {
         self.events.iter()
     }
 
-    /// How many earlier transactions and events there was no room for.
+    /// How many earlier transactions and events were dropped.
     pub fn lost(&self) -> u64 {
         self.lost
     }

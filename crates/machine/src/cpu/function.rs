@@ -1,11 +1,11 @@
-//! What CPU time is spent on: a profiler's table, by level and function.
+//! Where CPU time goes: a profiler's table, by level and function.
 
 use super::{Level, Usage};
 use std::cell::Cell;
 
 macro_rules! functions {
     ($($variant:ident = $name:literal, $doc:literal;)*) => {
-        /// What a CPU does, as finely as a profile tells it.
+        /// What a CPU does, as finely as a profile shows it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Function {
             $(#[doc = $doc] $variant,)*
@@ -27,12 +27,12 @@ macro_rules! functions {
 
 functions! {
     InterruptEntry = "interrupt entry", "Vector, registers, interrupt controller.";
-    InterruptExit = "interrupt exit", "Leaving an interrupt handler, with what it pushed out of the caches.";
+    InterruptExit = "interrupt exit", "Leaving an interrupt handler, and refilling the caches afterwards.";
     RegisterRead = "register read", "Waiting for a card's answer.";
     RegisterWrite = "register write", "A posted write.";
-    Examine = "examine a descriptor", "The driver looks whether a descriptor is done.";
-    Frame = "read a frame's header", "The driver and the kernel look at a received frame for the first time.";
-    Checksum = "checksum status", "The driver passes a card's verdict on a checksum on.";
+    Examine = "examine a descriptor", "The driver checks whether a descriptor is done.";
+    Frame = "read a frame's header", "The driver and the kernel read a received frame for the first time.";
+    Checksum = "checksum status", "The driver works out the checksum status of a frame.";
     Fill = "fill a descriptor", "The driver writes a descriptor.";
     Allocate = "allocate a buffer", "The kernel's allocator, and setting up the packet structure.";
     Free = "free a buffer", "Taking a packet structure apart and giving its memory back.";
@@ -40,7 +40,7 @@ functions! {
     NetifRx = "netif_rx", "A frame onto the backlog.";
     Softirq = "softirq dispatch", "Starting a bottom half or softirq, or one poll in it.";
     Receive = "receive a frame", "The kernel's protocol demultiplexer: `net_bh`, `netif_receive_skb`.";
-    Forward = "bridge", "The learning bridge: two look-ups in its table, and the way through its hooks.";
+    Forward = "bridge", "The learning bridge: two lookups in its table, and its hooks.";
     Enqueue = "transmit queue", "`dev_queue_xmit`: a frame through the queueing discipline.";
     Transmit = "hard_start_xmit", "The driver takes a frame to send.";
     Task = "thread", "One turn of a thread's scheduler.";
@@ -80,7 +80,7 @@ impl Table {
         cell.set(cell.get() + cost_ps);
     }
 
-    /// The table as it is now; what is not labelled of all the `usage` is [`Function::Other`].
+    /// The table now. The part of `usage` that has no label is [`Function::Other`].
     pub(super) fn read(&self, usage: &Usage) -> Profile {
         let mut spent_ps = [[0; FUNCTIONS]; LEVELS.len()];
         for (level, row) in self.0.iter().enumerate() {
@@ -100,7 +100,7 @@ impl Table {
     }
 }
 
-/// How CPU time went, by level and function.
+/// Where CPU time went, by level and function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
     spent_ps: [[u64; FUNCTIONS]; LEVELS.len()],
@@ -131,7 +131,7 @@ impl Profile {
         Profile { spent_ps }
     }
 
-    /// Functions with time of theirs, as (level, function, picoseconds), the most first.
+    /// Functions that took time, as (level, function, picoseconds), the most first.
     pub fn rows(&self) -> Vec<(Level, Function, u64)> {
         let mut rows: Vec<_> = LEVELS
             .iter()

@@ -1,17 +1,17 @@
 //! Several CPUs: each has its own time, and the one furthest behind runs.
 //!
-//! A CPU goes on until it is [`LOOKAHEAD_PS`] ahead of when any other could act, so what CPUs do to cards and to each
-//! other happens in the order of time but for that. What they share is a [`Line`] that moves between their caches, and
-//! a [`Lock`] that one of them holds.
+//! A CPU runs until it is [`LOOKAHEAD_PS`] ahead of the next action of any other. So CPUs act on cards and on each other
+//! in the order of time, except for that much. They share [`Line`]s, which move between their caches, and [`Lock`]s,
+//! which one of them holds at a time.
 
 use super::{Function, Machine, State};
 use crate::NS;
 use crate::world::World;
 use std::cell::{Cell, RefCell};
 
-/// How far a CPU may be ahead of another. Without it two would take turns for each picosecond.
+/// How far a CPU may be ahead of another. Without this, two would take turns for each picosecond.
 const LOOKAHEAD_PS: u64 = 50 * NS;
-/// One look at a lock that somebody holds.
+/// One attempt at a lock that another CPU holds.
 const SPIN_PS: u64 = 50 * NS;
 
 /// A CPU that is not running just now.
@@ -44,8 +44,8 @@ impl Machine {
             State::Waiting { until_ps } => now_ps.max(until_ps),
             State::Interrupt { from } if !interrupts_off => {
                 if world.interrupt_line(from) {
-                    // It rose since the running CPU last looked, which it does at least this often; to say `now` would
-                    // move with that CPU, and it would never let this one run.
+                    // It rose since the running CPU last checked, which it does at least this often. `now` would move
+                    // with that CPU, which would then never let this one run.
                     now_ps.max(self.now_ps().saturating_sub(LOOKAHEAD_PS))
                 } else if world.interrupts_enabled(from) {
                     now_ps.max(world.next_ps())
@@ -93,8 +93,8 @@ impl Machine {
         self.0.now_ps.set(self.now_ps().max(until_ps));
     }
 
-    /// The CPU, in `function`, touches `lines` cache lines that CPUs write, together standing for one [`Line`]: it pays
-    /// for them if another had them last.
+    /// The CPU touches `lines` cache lines that CPUs write, which one [`Line`] stands for. It pays for them if another
+    /// CPU had them last.
     #[inline]
     pub fn own(&self, line: &Line, lines: u32) {
         let (last, current) = (line.0.get(), self.0.cpu.get());
@@ -106,7 +106,7 @@ impl Machine {
         }
     }
 
-    /// The CPU fetches `lines` cache lines that another has written; they pass through memory, which is brought up to date.
+    /// The CPU fetches `lines` cache lines that another has written. They pass through memory, which is updated.
     pub(crate) fn move_lines(&self, lines: u32) {
         let lines = u64::from(lines);
         self.count(|c| c.line_transfers += lines);
@@ -116,7 +116,7 @@ impl Machine {
     }
 }
 
-/// Memory that CPUs write: which of them did last.
+/// Memory that CPUs write: the CPU that wrote it last.
 #[derive(Debug)]
 pub struct Line(Cell<usize>);
 
@@ -150,26 +150,26 @@ impl<T> Lock<T> {
         Self { value: RefCell::new(value), line: Line::new(), lines }
     }
 
-    /// Looks at, or changes, what is guarded. Not from within itself.
+    /// Takes the lock, and reads or changes what it guards. Not from within itself.
     #[inline]
-    pub fn with<R>(&self, machine: &Machine, look: impl FnOnce(&mut T) -> R) -> R {
+    pub fn with<R>(&self, machine: &Machine, change: impl FnOnce(&mut T) -> R) -> R {
         machine.without_interrupts(|| {
             let mut value = loop {
                 match self.value.try_borrow_mut() {
                     Ok(value) => break value,
                     Err(_) if machine.0.several => machine.spend_on(Function::Spin, SPIN_PS),
-                    // On one CPU nobody else can hold it: interrupts are off while it is held.
+                    // On one CPU no other context can hold it: interrupts are off while it is held.
                     Err(_) => unreachable!("a lock is taken within itself"),
                 }
             };
             machine.own(&self.line, self.lines);
-            look(&mut value)
+            change(&mut value)
         })
     }
 
-    /// Looks at what is guarded without taking the lock, if nobody holds it.
-    pub fn peek<R>(&self, look: impl FnOnce(&T) -> R) -> Option<R> {
-        self.value.try_borrow().ok().map(|value| look(&value))
+    /// Reads what is guarded without taking the lock. `None` if it is held.
+    pub fn peek<R>(&self, read: impl FnOnce(&T) -> R) -> Option<R> {
+        self.value.try_borrow().ok().map(|value| read(&value))
     }
 }
 
@@ -241,7 +241,7 @@ mod tests {
         }
         machine.run(MS);
         let second = log.borrow()[1].0;
-        // It looks again every 50 ns, then fetches two lines of 200 ns each.
+        // It tries again every 50 ns, then fetches two lines of 200 ns each.
         assert!((2400..=2500).contains(&second), "{:?}", log.borrow());
         assert_eq!(machine.counters().line_transfers, 2);
         assert_eq!(lock.peek(|holders| *holders), Some(2));

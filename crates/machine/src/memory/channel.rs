@@ -1,6 +1,6 @@
-//! The way to memory: how many bytes it moves at once, for CPUs and cards together, first come first served.
+//! The throughput of memory, for CPUs and cards together, first come first served.
 //!
-//! Latency is not its business ([`crate::host::Params::cache_miss_ps`]), only what waits because too much is to be moved.
+//! It adds only the time that a transfer waits for others. Latency is [`crate::host::Params::cache_miss_ps`].
 
 use std::cell::Cell;
 
@@ -14,7 +14,7 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// Sets how much is moved at most: megabytes (10⁶ bytes) a second, 0 for any amount.
+    /// Sets the throughput in megabytes (10⁶ bytes) a second; 0 for no limit.
     pub fn set_rate(&self, mb_per_s: u64) {
         self.mb_per_s.set(mb_per_s);
     }

@@ -1,10 +1,10 @@
 //! FreeBSD 4 to 6: interrupt handlers or threads, the network interrupt, transmit queues, polling(4), processes.
 //!
-//! A device's handler hands frames to the IP input queue, from which the software network interrupt (`netisr`) takes them to
-//! the [`Handler`]; what leaves goes through the device's transmit queue, which drops what it has no room for. The driver moves
-//! frames from there into its ring when one is queued and when its card has sent some. A process that sends into a full queue
-//! is told `ENOBUFS`, and nothing tells it when there is room again ([`process`]). With [`polling`] the clock looks after
-//! the device instead of its interrupt.
+//! A device's interrupt handler puts frames into the IP input queue. The software network interrupt (`netisr`) takes
+//! them from there to the [`Handler`]. Frames that leave go through the device's transmit queue, which drops them while
+//! it is full; the driver moves frames from there into its ring when one is queued and when its card has sent some. A
+//! process that sends into a full queue gets `ENOBUFS`, and no wake-up when there is space again ([`process`]). With
+//! [`polling`] the clock serves the device instead of its interrupt.
 
 mod polling;
 mod process;
@@ -12,9 +12,9 @@ mod process;
 pub use polling::Polling;
 pub use process::{Calls, OnFull, Program, Sender};
 
-use super::linux24::{Handler, Work, supply};
+use super::handler::{Handler, Work, supply};
+use super::netdev::{IntoBuffer, Netdev, NextPoll, Raised, Service};
 use super::udp::{self, Socket};
-use super::{IntoBuffer, Netdev, Next, Raised, Service};
 use crate::cpu::{ContextId, Function, Level, Machine};
 use crate::limits::{QUEUE, check};
 use polling::State;
@@ -49,13 +49,15 @@ pub struct Params {
     pub netisr_cycles: u64,
     /// One frame from the input queue to its end: `ip_input` and the protocol.
     pub receive_cycles: u64,
-    /// One frame from the input queue to the transmit queue: `ip_input`, `ip_forward`, `ip_output`, `ether_output`.
+    /// One frame from the input queue to the transmit queue: `ip_input`, `ip_forward`, `ip_output`,
+    /// `ether_output`.
     pub forward_cycles: u64,
     /// Into the kernel and back.
     pub system_call_cycles: u64,
     /// `recvfrom`: into the kernel and back with one datagram, beside copying it.
     pub receive_call_cycles: u64,
-    /// One datagram from its socket to the transmit queue: `sosend`, `udp_output`, `ip_output`, `ether_output`.
+    /// One datagram from its socket to the transmit queue: `sosend`, `udp_output`, `ip_output`,
+    /// `ether_output`.
     pub output_cycles: u64,
     /// The driver takes one frame from the transmit queue: `if_start` beside the descriptor.
     pub start_cycles: u64,
@@ -98,7 +100,7 @@ impl Params {
         crate::S / self.hz
     }
 
-    /// Frames that its queues hold at most.
+    /// The most frames that its queues can hold.
     pub fn most_frames(&self) -> usize {
         self.input_queue + self.transmit_queue + self.socket_queue
     }
@@ -106,7 +108,7 @@ impl Params {
     /// A socket of this system: `ip_input` and the protocol put a datagram into it within `receive_cycles`.
     pub fn socket<F: AsRef<[u8]> + 'static>(&self) -> Socket<F> {
         Socket::new(udp::Costs {
-            room: self.socket_queue,
+            capacity: self.socket_queue,
             protocol_cycles: 0,
             wake_cycles: 0,
             switch_cycles: self.switch_cycles,
@@ -126,7 +128,7 @@ pub struct Tally {
     pub dropped_input: u64,
     /// In the input queue now.
     pub in_input: u64,
-    /// On the way through the handler or to the transmit queue now.
+    /// In the handler, or between it and the transmit queue, now.
     pub in_hand: u64,
     /// Ended in the handler.
     pub ended: u64,
@@ -155,17 +157,18 @@ struct Shared<N: Netdev, H> {
     tally: Cell<Tally>,
     /// The software network interrupt.
     netisr: Cell<Option<ContextId>>,
-    /// A process that is to be told of room in the transmit queue.
+    /// A process that waits for space in the transmit queue.
     waiting: Cell<Option<ContextId>>,
     polling: State,
-    /// System calls look at the clock: the driver has timers of its own.
+    /// System calls check the clock for the driver's timers.
     soft_timers: bool,
 }
 
-/// A look at the clock at the end of a system call, in cycles: RDTSC takes 80 on a Pentium 4 (Fog, Instruction tables).
+/// Reading the clock at the end of a system call, in cycles: RDTSC takes 80 on a Pentium 4 (Fog, Instruction
+/// tables).
 const CLOCK_CYCLES: u64 = 100;
 
-/// A running stack with one device. A handle to look at.
+/// A running stack with one device: a handle.
 pub struct Stack<N: Netdev, H> {
     shared: Rc<Shared<N, H>>,
 }
@@ -176,8 +179,9 @@ fn spend(machine: &Machine, function: Function, cycles: u64) {
 }
 
 impl<N: Netdev, H: Handler<N>> Stack<N, H> {
-    /// Starts the stack for the card in `slot`. A driver without interrupts is polled by the rules of polling(4); one that wants to be polled
-    /// after its interrupt has a thread for that, with [soft timers](Machine::nap_until), for which system calls look at the clock.
+    /// Starts the stack for the card in `slot`. A driver without interrupts is polled by the rules of polling(4). One
+    /// that wants to be polled after its interrupt has a thread for that, with
+    /// [soft timers](Machine::sleep_until), for which system calls check the clock.
     pub fn start(
         machine: &Machine,
         slot: usize,
@@ -221,12 +225,12 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
         self.shared.tally.get()
     }
 
-    /// Looks at the application in the kernel.
-    pub fn with_handler<R>(&self, look: impl FnOnce(&H) -> R) -> R {
-        look(&self.shared.handler.borrow())
+    /// Reads the application in the kernel.
+    pub fn with_handler<R>(&self, read: impl FnOnce(&H) -> R) -> R {
+        read(&self.shared.handler.borrow())
     }
 
-    /// Starts a process that reads `socket`, into which datagrams come if it is the handler.
+    /// Starts a process that reads `socket`, which receives datagrams if it is the handler.
     pub fn read_from_process(&self, machine: &Machine, socket: &Socket<N::Frame>)
     where
         N::Frame: AsRef<[u8]>,
@@ -237,7 +241,7 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
         });
     }
 
-    /// Looks at the device.
+    /// The device.
     pub fn device(&self) -> &N {
         &self.shared.device
     }
@@ -250,7 +254,7 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
         self.tally.set(tally);
     }
 
-    /// `ether_input`: a frame into the IP input queue, or its buffer back.
+    /// `ether_input`: puts a frame into the IP input queue, or gives its buffer back.
     fn input(&self, machine: &Machine, frame: N::Frame) -> Option<N::Buffer> {
         spend(machine, Function::NetifRx, self.params.input_cycles);
         let mut input = self.input.borrow_mut();
@@ -263,15 +267,15 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
         None
     }
 
-    /// Has the software network interrupt run, if there is anything for it.
+    /// Schedules the software network interrupt.
     fn schedule_netisr(&self, machine: &Machine) {
         if let Some(netisr) = self.netisr.get() {
             machine.wake(netisr);
         }
     }
 
-    /// A frame into the transmit queue, and on to the driver. `Err`: there was no room (`ENOBUFS`). To be called with
-    /// interrupts off.
+    /// Puts a frame into the transmit queue and starts the driver. `Err` gives the frame back: the queue was full
+    /// (`ENOBUFS`). Interrupts must be off.
     fn output(&self, machine: &Machine, frame: N::Frame) -> Result<(), N::Frame> {
         {
             let mut transmit = self.transmit.borrow_mut();
@@ -285,10 +289,10 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
         Ok(())
     }
 
-    /// `if_start`: frames from the transmit queue into the ring, as many as there is room for.
+    /// `if_start`: moves frames from the transmit queue into the ring, as many as fit.
     fn start_output(&self, machine: &Machine) {
         let mut moved = false;
-        while self.device.has_room() {
+        while self.device.has_tx_space() {
             let Some(frame) = self.transmit.borrow_mut().pop_front() else { break };
             spend(machine, Function::Transmit, self.params.start_cycles);
             if let Err(frame) = self.device.forward(frame) {
@@ -302,7 +306,7 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
         }
     }
 
-    /// What a driver does after its card has sent or received: it sends more, and has the rest of the kernel go on.
+    /// Goes on after the card has sent or received: sends more, schedules the protocols, wakes a waiting sender.
     fn go_on(&self, machine: &Machine) {
         self.start_output(machine);
         if !self.input.borrow().is_empty() {
@@ -365,7 +369,7 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
     }
 }
 
-/// The thread of a driver that wants to be polled, as high as the software network interrupt.
+/// The thread of a driver that wants to be polled, at the level of the software network interrupt.
 fn spawn_taskqueue<N: Netdev, H: Handler<N>>(
     machine: &Machine,
     shared: &Rc<Shared<N, H>>,
@@ -383,24 +387,24 @@ fn spawn_taskqueue<N: Netdev, H: Handler<N>>(
                 polled
             });
             let switched = match polled.next {
-                Next::Interrupt => {
+                NextPoll::Interrupt => {
                     machine.wait();
                     true
                 }
-                Next::At(until_ps) => machine.nap_until(until_ps),
-                Next::Yield(until_ps) => machine.give_way_until(until_ps),
-                Next::Now => false,
+                NextPoll::At(until_ps) => machine.sleep_until(until_ps),
+                NextPoll::Yield(until_ps) => machine.yield_until(until_ps),
+                NextPoll::Now => false,
             };
             if switched {
                 spend(machine, Function::Task, shared.params.switch_cycles);
             }
-            machine.give_way();
+            machine.yield_cpu();
         }
     })
 }
 
-/// The interrupt handler, or the thread that its interrupt wakes: either way above everything else that matters here. It wakes `poller` if the driver
-/// wants to be polled.
+/// The interrupt handler, or the thread that its interrupt wakes: either way above everything else here. It wakes
+/// `poller` if the driver wants to be polled.
 fn spawn_handler<N: Netdev, H: Handler<N>>(
     machine: &Machine,
     shared: &Rc<Shared<N, H>>,
@@ -439,7 +443,7 @@ fn spawn_clock<N: Netdev, H: Handler<N>>(machine: &Machine, shared: &Rc<Shared<N
     });
 }
 
-/// The software network interrupt: first polling, then IP, then what polling has to say about the time that took.
+/// The software network interrupt: polling, then IP, then the end of the poll, which measures the time that took.
 fn spawn_netisr<N: Netdev, H: Handler<N>>(machine: &Machine, shared: &Rc<Shared<N, H>>) {
     let stack = Rc::clone(shared);
     let id = machine.spawn(Level::Softirq, move |machine| {

@@ -1,14 +1,14 @@
 //! Linux 2.2.16 with the Click modular router in the kernel.
 //!
-//! An interrupt handler hands frames to `netif_rx`, which queues them on the *backlog* (dropping when it is
-//! full). The bottom half `net_bh`, run when no interrupt handler is active, takes them to
-//! Click's `FromDevice`, which queues them again for the Click thread. A polling driver is called by the Click thread
-//! itself, and a frame runs through the whole configuration before the next is taken.
+//! An interrupt handler hands frames to `netif_rx`, which puts them on the *backlog*, or drops them if that is full. The
+//! bottom half `net_bh`, which runs when no interrupt handler is active, takes them to Click's `FromDevice`, which
+//! queues them again for the Click thread. A polling driver is called by the Click thread itself, and a frame runs
+//! through the whole configuration before the next is taken.
 //!
-//! NAPI came later than 2.2; here its poll runs where `net_bh` would, with the budget and the fall-back to a thread
-//! of the kernels that had it.
+//! NAPI came later than 2.2. Here its poll runs where `net_bh` would, with the budget and the fallback to a thread of
+//! the kernels that had it.
 
-use super::{IntoBuffer, Netdev, Next, Polled, Producer, Raised, Service};
+use super::netdev::{IntoBuffer, Netdev, NextPoll, Polled, Producer, Raised, Service};
 use crate::cpu::{ContextId, Function, Level, Machine};
 use crate::limits::{QUEUE, STEP_PS, check};
 use serde::Deserialize;
@@ -82,7 +82,7 @@ pub struct Tally {
     pub in_backlog: u64,
     /// In `FromDevice`'s queue now.
     pub in_queue: u64,
-    /// Taken out of a queue and on the way through `net_bh` or Click now.
+    /// Taken out of a queue, and in `net_bh` or Click now.
     pub in_hand: u64,
     /// Consumed by the application.
     pub consumed: u64,
@@ -154,7 +154,7 @@ impl<N: Netdev, C: Consumer<N>> Shared<N, C> {
     }
 }
 
-/// A running stack. A handle to look at.
+/// A running stack: a handle.
 pub struct Stack<N: Netdev, C> {
     shared: Rc<Shared<N, C>>,
 }
@@ -210,7 +210,7 @@ impl<N: Netdev, C: Consumer<N>> Stack<N, C> {
                 let sent = machine.without_interrupts(|| {
                     let device = &shared.device;
                     let mut sent = 0;
-                    while sent < shared.params.to_device_burst && device.has_room() {
+                    while sent < shared.params.to_device_burst && device.has_tx_space() {
                         machine.spend_on(
                             Function::Element,
                             u64::from(producer.elements()) * shared.params.element_ps,
@@ -224,9 +224,9 @@ impl<N: Netdev, C: Consumer<N>> Stack<N, C> {
                     sent
                 });
                 if sent == 0 {
-                    machine.polled_in_vain(began);
+                    machine.count_idle_poll(began);
                 }
-                machine.give_way();
+                machine.yield_cpu();
             }
         });
     }
@@ -236,12 +236,12 @@ impl<N: Netdev, C: Consumer<N>> Stack<N, C> {
         self.shared.tally.get()
     }
 
-    /// Looks at the application.
-    pub fn with_consumer<R>(&self, look: impl FnOnce(&C) -> R) -> R {
-        look(&self.shared.consumer.borrow())
+    /// Reads the application.
+    pub fn with_consumer<R>(&self, read: impl FnOnce(&C) -> R) -> R {
+        read(&self.shared.consumer.borrow())
     }
 
-    /// Looks at the device.
+    /// The device.
     pub fn device(&self) -> &N {
         &self.shared.device
     }
@@ -306,7 +306,7 @@ fn spawn_from_device<N: Netdev, C: Consumer<N>>(machine: &Machine, shared: &Rc<S
             while machine.now_ps() < slice_ends && !shared.queue.borrow().is_empty() {
                 from_device(machine, &shared);
             }
-            machine.give_way();
+            machine.yield_cpu();
         }
     })
 }
@@ -381,7 +381,7 @@ fn spawn_softirq<N: Netdev, C: Consumer<N>>(
                             break;
                         }
                     }
-                    machine.give_way();
+                    machine.yield_cpu();
                 }
             }
         })
@@ -395,7 +395,7 @@ enum Progress {
     More,
 }
 
-/// One run of the receive softirq: polls of `weight` frames until the device is done or the budget is used up.
+/// One run of the receive softirq: polls of `weight` frames until the device is done or the budget is used.
 fn poll_with_budget<N: Netdev, C: Consumer<N>>(
     machine: &Machine,
     shared: &Shared<N, C>,
@@ -405,8 +405,8 @@ fn poll_with_budget<N: Netdev, C: Consumer<N>>(
     let mut budget = shared.params.softirq_budget;
     while budget > 0 {
         machine.spend_on(Function::Softirq, shared.params.task_ps);
-        // The card's own interrupt is masked while it is polled, so keeping the CPU's off too changes only that
-        // one raised by the unmask at the end waits for the poll to return.
+        // The card's own interrupt is masked while it is polled. With the CPU's off too, an interrupt that the unmask
+        // at the end raises waits until the poll has returned: nothing else changes.
         let Polled { frames, next, .. } = machine.without_interrupts(|| {
             shared.device.poll(weight.min(budget), &mut |frame| {
                 shared.count(|t| (t.from_driver, t.in_hand) = (t.from_driver + 1, t.in_hand + 1));
@@ -418,7 +418,7 @@ fn poll_with_budget<N: Netdev, C: Consumer<N>>(
         if frames > 0 {
             machine.wake(thread);
         }
-        if next == Next::Interrupt {
+        if next == NextPoll::Interrupt {
             return Progress::Done;
         }
         budget = budget.saturating_sub(frames.max(1));
@@ -448,17 +448,19 @@ fn spawn_poller<N: Netdev, C: Consumer<N>>(
                 })
             });
             match polled.next {
-                Next::Interrupt => machine.wait(),
-                Next::At(until_ps) => {
-                    machine.nap_until(until_ps);
+                NextPoll::Interrupt => machine.wait(),
+                NextPoll::At(until_ps) => {
+                    machine.sleep_until(until_ps);
                 }
-                Next::Yield(until_ps) => {
-                    machine.give_way_until(until_ps);
+                NextPoll::Yield(until_ps) => {
+                    machine.yield_until(until_ps);
                 }
-                Next::Now if polled.frames == 0 && polled.completed == 0 => machine.polled_in_vain(began),
-                Next::Now => {}
+                NextPoll::Now if polled.frames == 0 && polled.completed == 0 => {
+                    machine.count_idle_poll(began)
+                }
+                NextPoll::Now => {}
             }
-            machine.give_way();
+            machine.yield_cpu();
         }
     })
 }

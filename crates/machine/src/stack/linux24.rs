@@ -1,16 +1,17 @@
 //! Linux 2.4 and 2.6: NAPI, the receive softirq, transmit queues; several cards, several CPUs.
 //!
-//! A NAPI driver's interrupt puts its device on the poll list of the CPU that took it; the receive softirq polls the
-//! list in turn, each device for its weight, all together for a budget, and what is left then goes to a thread
-//! (`ksoftirqd`). Other drivers hand frames to `netif_rx`, whose backlog is polled like a device. A frame goes to the
-//! [`Handler`] in the softirq itself, which consumes it or says where it leaves: through that device's transmit
-//! queue, which stops when the driver refuses a frame and goes on when it has completed some.
+//! A NAPI driver's interrupt puts its device on the poll list of the CPU that took it. The receive softirq polls the
+//! devices of the list in turn: each for its weight, all together for a budget; what is left then goes to a thread
+//! (`ksoftirqd`). Other drivers hand frames to `netif_rx`, whose backlog is polled like a device. The softirq gives a
+//! frame to the [`Handler`], which consumes it or names the device by which it leaves. A device's transmit queue stops
+//! when the driver refuses a frame, and goes on when the driver has completed some.
 
 mod port;
 mod softirq;
 
+use super::handler::{Handler, Work, supply};
+use super::netdev::{IntoBuffer, Netdev, NextPoll, Polled, Producer, Raised, Service};
 use super::udp::{self, Socket};
-use super::{IntoBuffer, Netdev, Next, Polled, Producer, Raised, Service};
 use crate::cpu::{Function, Level, Line, Machine};
 use crate::limits::{QUEUE, STEP_PS, check};
 use port::Port;
@@ -38,8 +39,8 @@ pub struct Params {
     pub thread_slice_ps: u64,
     /// Frames in a device's transmit queue before it drops.
     pub transmit_queue: usize,
-    /// A transmit queue that has been stopped, with nothing sent, for longer than this is reported and its device
-    /// reset, in picoseconds.
+    /// How long a transmit queue may be stopped, with nothing sent, before it is reported and its device is reset, in
+    /// picoseconds.
     pub watchdog_ps: u64,
     /// `netif_rx`: one frame onto the backlog.
     pub netif_rx_cycles: u64,
@@ -49,7 +50,7 @@ pub struct Params {
     pub poll_cycles: u64,
     /// `netif_receive_skb`: one frame to the protocol that wants it.
     pub receive_cycles: u64,
-    /// One frame through the bridge, with both look-ups in its table.
+    /// One frame through the bridge, with both lookups in its table.
     pub bridge_cycles: u64,
     /// `dev_queue_xmit`: one frame into and out of a transmit queue.
     pub enqueue_cycles: u64,
@@ -153,8 +154,8 @@ impl Params {
     pub fn udp_socket<F: AsRef<[u8]> + 'static>(&self, buffer_bytes: u32) -> Socket<F> {
         let each = (buffer_bytes + self.buffer_overhead_bytes).max(1);
         Socket::new(udp::Costs {
-            // The last one may exceed what is left.
-            room: self.datagram_bytes as usize / each as usize + 1,
+            // The last one may exceed the limit.
+            capacity: self.datagram_bytes as usize / each as usize + 1,
             protocol_cycles: self.ip_cycles + self.udp_cycles,
             wake_cycles: self.wake_cycles,
             switch_cycles: self.switch_cycles,
@@ -165,64 +166,13 @@ impl Params {
     }
 }
 
-/// What kind of work a [`Handler`] does for each frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Work {
-    /// That of a bridge.
-    Bridge,
-    /// That of an IPv4 router.
-    Route {
-        /// Between VLANs.
-        vlans: bool,
-        /// With address translation.
-        translates: bool,
-    },
-    /// That of so many elements.
-    Elements(u32),
-    /// Its own, in [`Handler::receive`].
-    Protocol,
-}
-
-/// What becomes of received frames, in the kernel.
-pub trait Handler<N: Netdev>: 'static {
-    /// What it costs.
-    fn work(&self) -> Work;
-    /// A protocol's way with a frame that came in by `port`, for [`Work::Protocol`]: it spends its own time, may send, and gives
-    /// the buffer back unless it keeps that.
-    fn receive(&self, machine: &Machine, port: &N, frame: N::Frame) -> Option<N::Buffer> {
-        let _ = (machine, port);
-        Some(frame.into_buffer())
-    }
-    /// Takes a frame that came in by `port` at `now_ps`; frames that leave go into `out` with their ports. Gives the
-    /// buffer back if the frame's way ended here. Lets no time pass.
-    fn handle(
-        &mut self,
-        now_ps: u64,
-        port: usize,
-        frame: N::Frame,
-        out: &mut Vec<(usize, N::Frame)>,
-    ) -> Option<N::Buffer>;
-    /// Frames that it had kept, and whose way ended in [`Handler::handle`].
-    fn released(&mut self) -> Vec<N::Buffer> {
-        Vec::new()
-    }
-    /// Empty frames that it wants beside those it has, for what it may have to say itself.
-    fn wants(&self) -> usize {
-        0
-    }
-    /// Takes a frame that it wants.
-    fn supply(&mut self, empty: N::Frame) {
-        let _ = empty;
-    }
-}
-
-/// A device, where its card is plugged, who serves it, and which CPU takes its interrupts.
+/// A device to start a stack with.
 pub struct Attach<N> {
     /// The driver bound to its card.
     pub device: N,
     /// The card's slot.
     pub slot: usize,
-    /// Who serves it.
+    /// Where it is served.
     pub service: Service,
     /// The CPU that takes its interrupts.
     pub cpu: usize,
@@ -236,7 +186,7 @@ struct Shared<N: Netdev, H> {
     params: Params,
 }
 
-/// A running stack. A handle to look at.
+/// A running stack: a handle.
 pub struct Stack<N: Netdev, H> {
     shared: Rc<Shared<N, H>>,
 }
@@ -287,7 +237,7 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
                 spend(machine, Function::Task, params.task_cycles);
                 let mut sent = 0;
                 let slice_ends = began + params.thread_slice_ps;
-                while machine.now_ps() < slice_ends && port.device.has_room() {
+                while machine.now_ps() < slice_ends && port.device.has_tx_space() {
                     let elements = u64::from(producer.elements());
                     spend(machine, Function::Element, elements * params.element_cycles);
                     spend(machine, Function::Transmit, params.transmit_cycles);
@@ -299,9 +249,9 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
                 }
                 port.device.flush();
                 if sent == 0 {
-                    machine.polled_in_vain(began);
+                    machine.count_idle_poll(began);
                 }
-                machine.give_way();
+                machine.yield_cpu();
             }
         });
     }
@@ -326,17 +276,17 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
         self.shared.ports[port].tally()
     }
 
-    /// How `port`'s transmit queue stands.
+    /// The state of `port`'s transmit queue.
     pub fn stall(&self, port: usize) -> Stall {
         self.shared.ports[port].stall()
     }
 
-    /// Looks at the application.
-    pub fn with_handler<R>(&self, look: impl FnOnce(&H) -> R) -> R {
-        look(&self.shared.handler.borrow())
+    /// Reads the application.
+    pub fn with_handler<R>(&self, read: impl FnOnce(&H) -> R) -> R {
+        read(&self.shared.handler.borrow())
     }
 
-    /// Looks at a device.
+    /// A device.
     pub fn device(&self, port: usize) -> &N {
         &self.shared.ports[port].device
     }
@@ -403,15 +353,6 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
     }
 }
 
-/// Gives a handler what it has used of its stock.
-pub(super) fn supply<N: Netdev, H: Handler<N>>(handler: &RefCell<H>, device: &N) {
-    let wants = handler.borrow().wants();
-    for _ in 0..wants {
-        let Some(empty) = device.make(&mut |_| 0) else { return };
-        handler.borrow_mut().supply(empty);
-    }
-}
-
 /// The thread of a driver that is polled by one.
 fn spawn_poller<N: Netdev, H: Handler<N>>(
     machine: &Machine,
@@ -421,7 +362,7 @@ fn spawn_poller<N: Netdev, H: Handler<N>>(
     sleeps: bool,
 ) -> crate::cpu::ContextId {
     let shared = Rc::clone(shared);
-    // Where the card's interrupts and its driver's timer are: all three share the driver's state, and take no lock.
+    // On the CPU of the card's interrupts and the driver's timer: all three share the driver's state without a lock.
     machine.spawn_on(shared.ports[index].cpu, Level::Thread, move |machine| {
         if sleeps {
             machine.wait();
@@ -441,17 +382,17 @@ fn spawn_poller<N: Netdev, H: Handler<N>>(
             }
             shared.ports.iter().for_each(|port| port.device.flush());
             match next {
-                Next::Interrupt => machine.wait(),
-                Next::At(until_ps) => {
-                    machine.nap_until(until_ps);
+                NextPoll::Interrupt => machine.wait(),
+                NextPoll::At(until_ps) => {
+                    machine.sleep_until(until_ps);
                 }
-                Next::Yield(until_ps) => {
-                    machine.give_way_until(until_ps);
+                NextPoll::Yield(until_ps) => {
+                    machine.yield_until(until_ps);
                 }
-                Next::Now if frames == 0 && completed == 0 => machine.polled_in_vain(began),
-                Next::Now => {}
+                NextPoll::Now if frames == 0 && completed == 0 => machine.count_idle_poll(began),
+                NextPoll::Now => {}
             }
-            machine.give_way();
+            machine.yield_cpu();
         }
     })
 }

@@ -1,21 +1,22 @@
-//! The receiving half of a TCP connection: what the kernel keeps, how much it offers, and when it acknowledges.
+//! The receiving half of a TCP connection: which segments the kernel keeps, the window that it offers, and when it
+//! acknowledges.
 //!
-//! The rules are those of Linux 2.6.11's public source, which follow RFC 793 and RFC 5681 (section 4.2): two segments for an
-//! acknowledgement, at once for a segment out of order. The window is what the socket's memory allows, and memory is
-//! counted in whole packet buffers: a connection of small segments is offered little. Left out: the prequeue, urgent data,
-//! SACK, window scaling, collapsing of queued segments. Nothing here lets time pass: what it costs is the caller's.
+//! The rules are those of Linux 2.6.11's public source, which follow RFC 793 and RFC 5681 (section 4.2): one
+//! acknowledgement for two segments, and at once for a segment out of order. The window depends on the socket's memory,
+//! which is counted in whole packet buffers, so a connection with small segments gets a small window. Left out: the
+//! prequeue, urgent data, SACK, window scaling, collapsing of queued segments. The caller charges all costs.
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// Memory of a socket for received data (`tcp_rmem`): the most, which Linux 2.6 lets a bulk transfer have, in bytes.
+/// The most memory of a socket for received data (`tcp_rmem`), in bytes: Linux 2.6 lets a bulk transfer have it.
 const MEMORY: u32 = 174_760;
 /// The largest window without scaling.
 const WINDOW_MOST: u32 = 65_535;
-/// What a window is offered of memory: a quarter is for packets' overhead (`tcp_adv_win_scale` = 2).
+/// The window that so much memory allows: a quarter is for packets' overhead (`tcp_adv_win_scale` = 2).
 const fn space(memory: u32) -> u32 {
     memory - memory / 4
 }
-/// Segments shorter than this say nothing about a connection (`tcp_grow_window`).
+/// Segments shorter than this do not make the window grow (`tcp_grow_window`).
 const LEAST_TELLING: u32 = 128;
 /// The largest segment that Ethernet carries, which the window opens by before anything is known.
 const ETHERNET_SEGMENT: u32 = 1460;
@@ -23,7 +24,7 @@ const ETHERNET_SEGMENT: u32 = 1460;
 /// When an acknowledgement is to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ack {
-    /// There is nothing to say.
+    /// Not at all.
     None,
     /// With the next, or when the timer for that expires.
     Later,
@@ -69,7 +70,8 @@ pub struct Connection<B> {
 }
 
 impl<B> Connection<B> {
-    /// A connection whose first byte has the sequence number `first`; the peer has been offered [`Connection::offered`].
+    /// A connection whose first byte has the sequence number `first`. It has offered the peer
+    /// [`Connection::offered`].
     pub fn new(first: u32) -> Self {
         let threshold = WINDOW_MOST.min(4 * ETHERNET_SEGMENT);
         Self {
@@ -85,7 +87,8 @@ impl<B> Connection<B> {
         }
     }
 
-    /// Takes a segment of `bytes` from `sequence` on, in a buffer that takes `memory`. Gives back a buffer that is not kept.
+    /// Takes a segment of `bytes` from `sequence` on, in a buffer that takes `memory`. Gives back the buffer of a
+    /// segment that is not kept.
     pub fn segment(&mut self, sequence: u32, bytes: u32, memory: u32, buffer: B) -> (Ack, Option<B>) {
         let at = self.place(sequence);
         if bytes == 0 {
@@ -133,15 +136,15 @@ impl<B> Connection<B> {
         !self.queue.is_empty()
     }
 
-    /// Whether the process's reading calls for an acknowledgement (`tcp_cleanup_rbuf`): two segments have none, or the window
-    /// can be twice as large.
+    /// Whether to acknowledge after the process has read (`tcp_cleanup_rbuf`): two segments are unacknowledged, or the
+    /// window can be twice as large.
     pub fn read_calls_for_ack(&self) -> bool {
         let now = (self.edge() - self.next) as u32;
         self.next - self.acknowledged > self.segment.into()
             || (2 * now <= WINDOW_MOST && self.select() >= (2 * now).max(1))
     }
 
-    /// Acknowledges: the sequence number expected next and the window. A window that was offered is never taken back.
+    /// Acknowledges: the sequence number expected next, and the window. A window is never taken back.
     pub fn acknowledge(&mut self) -> (u32, u16) {
         self.window = self.select().max((self.edge() - self.next) as u32);
         self.acknowledged = self.next;
@@ -244,7 +247,8 @@ mod tests {
 
     #[test]
     fn small_segments_are_offered_a_small_window() {
-        // Full segments fill most of their buffers: all of the window. Of 198 bytes in 2 KiB: 8 KiB and what was on its way.
+        // Full segments fill most of their buffers and get the whole window. Segments of 198 bytes in 2 KiB get 8 KiB
+        // and the bytes in flight.
         assert!(connection(1460, 100).offered() > 60_000);
         assert!((7_000..=9_000).contains(&connection(198, 1000).offered()));
     }

@@ -1,10 +1,10 @@
 //! A UDP socket and the process that reads it, as netreceive and ttcp do.
 //!
-//! The protocol puts datagrams into the socket's buffer and drops those that it has no room for. The process takes one with each
-//! system call, and sleeps in it while there is none.
+//! The protocol puts datagrams into the socket's buffer, and drops them while it is full. The process takes one with
+//! each system call, and sleeps in it while there is none.
 
-use super::linux24::{Handler, Work};
-use super::{IntoBuffer, Netdev};
+use super::handler::{Handler, Work};
+use super::netdev::{IntoBuffer, Netdev};
 use crate::cpu::{ContextId, Function, Level, Line, Machine};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -16,9 +16,9 @@ const HEADER_BYTES: usize = 42;
 /// What a socket holds, and what is done for a datagram, in clock cycles of the host's CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Costs {
-    /// Datagrams that its buffer has room for.
-    pub room: usize,
-    /// The protocol, as far as the stack has not done it before.
+    /// Datagrams that fit its buffer.
+    pub capacity: usize,
+    /// The protocol, as far as the stack has not charged it before.
     pub protocol_cycles: u64,
     /// Waking the process.
     pub wake_cycles: u64,
@@ -26,7 +26,7 @@ pub struct Costs {
     pub switch_cycles: u64,
     /// The system call that takes a datagram, beside copying it.
     pub call_cycles: u64,
-    /// What the program itself does with one.
+    /// The program's own work on a datagram.
     pub program_cycles: u64,
     /// Cache lines of the socket that protocol and process both change.
     pub lines: u32,
@@ -83,10 +83,10 @@ impl<F> Shared<F> {
 }
 
 impl<F: AsRef<[u8]> + 'static> Socket<F> {
-    /// A socket that nobody reads yet.
+    /// A socket without a reading process.
     pub fn new(costs: Costs) -> Self {
         Self(Rc::new(Shared {
-            buffer: RefCell::new(VecDeque::with_capacity(costs.room)),
+            buffer: RefCell::new(VecDeque::with_capacity(costs.capacity)),
             costs,
             tally: Cell::default(),
             asleep: Cell::new(None),
@@ -94,9 +94,9 @@ impl<F: AsRef<[u8]> + 'static> Socket<F> {
         }))
     }
 
-    /// Datagrams that its buffer has room for.
-    pub fn room(&self) -> usize {
-        self.0.costs.room
+    /// Datagrams that fit its buffer.
+    pub fn capacity(&self) -> usize {
+        self.0.costs.capacity
     }
 
     /// What has become of its datagrams.
@@ -126,7 +126,7 @@ impl<F: AsRef<[u8]> + 'static> Socket<F> {
                 free(machine, frame);
                 shared.count(|t| (t.held, t.read) = (t.held - 1, t.read + 1));
                 shared.spend(machine, Function::Element, costs.program_cycles);
-                machine.give_way();
+                machine.yield_cpu();
             }
         });
         me.set(Some(process));
@@ -142,7 +142,7 @@ impl<N: Netdev> Handler<N> for Socket<N::Frame> {
         let shared = &self.0;
         shared.spend(machine, Function::Receive, shared.costs.protocol_cycles);
         machine.own(&shared.line, shared.costs.lines);
-        if shared.buffer.borrow().len() >= shared.costs.room {
+        if shared.buffer.borrow().len() >= shared.costs.capacity {
             shared.count(|t| (t.arrived, t.dropped) = (t.arrived + 1, t.dropped + 1));
             return Some(frame.into_buffer());
         }

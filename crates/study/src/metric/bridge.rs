@@ -1,11 +1,11 @@
-//! A bridge of two ports under a full-duplex tester ([`kpps_sim::forwarding`]).
+//! A bridge of two ports under a full-duplex tester ([`kpps_sim::workload::forward`]).
 
 use super::offered::{Offered, OneOrMany};
 use super::setting::{Setting, configuration};
 use super::{Context, Values, columns, ms};
 use kpps_frames::Size;
 use kpps_measure::Load;
-use kpps_sim::forwarding::{Affinity, line_pps};
+use kpps_sim::workload::forward::{Affinity, line_pps};
 use kpps_sim::{Forwarder, Forwarding};
 use serde::Deserialize;
 
@@ -71,11 +71,15 @@ impl Of {
     }
 }
 
-/// For each size and load: `size`, `offered_pps`, `forwarded_pps`; of each direction `sent_0`, `forwarded_0`, `sent_1`, `forwarded_1`;
-/// `wrong` and `overtaken` frames; `ledger_sent`, `ledger_delivered`, `ledger_dropped`, `ledger_in_flight` and, of these, `unexplained` of the whole trial;
-/// `cpu_busy` of the first CPU and `cpu_busy_last` of the last; `bus_busy`; for each frame taken `interrupts_per_packet`,
-/// `reads_per_packet`, `writes_per_packet`, `transactions_per_packet`, `allocations_per_packet` and
-/// `line_transfers_per_packet`; and `mask_writes` in the measured time.
+/// For each size and load:
+///
+/// - `size`, `offered_pps`, `forwarded_pps`; for each direction `sent_0`, `forwarded_0`, `sent_1`, `forwarded_1`;
+/// - `wrong` and `overtaken` frames;
+/// - of the whole trial `ledger_sent`, `ledger_delivered`, `ledger_dropped`, `ledger_in_flight`, `unexplained`;
+/// - `cpu_busy` of the first CPU and `cpu_busy_last` of the last; `bus_busy`;
+/// - for each frame taken `interrupts_per_packet`, `reads_per_packet`, `writes_per_packet`, `transactions_per_packet`,
+///   `allocations_per_packet`, `line_transfers_per_packet`;
+/// - `mask_writes` in the measured time.
 pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: Of = configuration(of)?;
     let testbed = of.testbed(context)?;
@@ -114,8 +118,8 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
     columns(of.loads().into_iter().map(row).collect::<Result<Vec<_>, String>>()?)
 }
 
-/// For each size and load: `timeouts`, the transmit queues that stopped for longer than the kernel's watchdog bears;
-/// `longest_stop_ms`; and `simulated_ms` under load. The times of the configuration are not asked: it takes what it takes.
+/// For each size and load: `timeouts`, the transmit queues that stopped for longer than the kernel's watchdog allows;
+/// `longest_stop_ms`; and `simulated_ms` under load. The configuration's times are not used.
 pub(super) fn watchdog(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: Of = configuration(of)?;
     let testbed = of.testbed(context)?;

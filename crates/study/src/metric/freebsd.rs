@@ -1,4 +1,5 @@
-//! Machines with FreeBSD: programs that send and receive, the kernel that receives, a router between VLANs ([`kpps_sim::freebsd`]).
+//! Machines with FreeBSD: programs that send and receive, the kernel that receives, a router between VLANs
+//! ([`kpps_sim::workload::freebsd`]).
 
 use super::offered::Offered;
 use super::random;
@@ -6,11 +7,11 @@ use super::setting::configuration;
 use super::{Context, Values, columns, ms};
 use kpps_frames::{Mix, Size, rate};
 use kpps_profiles::{Change, To};
-use kpps_sim::freebsd::{Place, Program, Received, Until, receive, route_vlans, send};
-use kpps_sim::{RingSetup, Setup};
+use kpps_sim::workload::freebsd::{Place, Program, Received, Until, receive, route_vlans, send};
+use kpps_sim::{RateLimitedSetup, Setup};
 use serde::Deserialize;
 
-/// A machine with its ring NIC, or with a chip and a driver preset in its place.
+/// A machine with its rate-limited NIC, or with a chip and a driver preset instead.
 #[derive(Deserialize)]
 struct Setting {
     machine: String,
@@ -32,9 +33,9 @@ impl Setting {
         changes.extend_from_slice(&context.changes);
         let place = match &self.driver {
             Some(driver) => Setup::changed(&self.machine, self.chip.as_deref(), driver, &changes)
-                .map(|setup| Place::Intel(Box::new(setup))),
-            None => RingSetup::changed(&self.machine, self.nic.as_deref(), &changes)
-                .map(|setup| Place::Ring(Box::new(setup))),
+                .map(|setup| Place::E1000(Box::new(setup))),
+            None => RateLimitedSetup::changed(&self.machine, self.nic.as_deref(), &changes)
+                .map(|setup| Place::RateLimited(Box::new(setup))),
         };
         place.map_err(|error| error.to_string())
     }
@@ -53,7 +54,7 @@ enum Sends {
     Netblast,
     Netsend,
     Selecting,
-    Told,
+    Waiting,
 }
 
 #[derive(Deserialize)]
@@ -80,7 +81,7 @@ impl OfSend {
             (Sends::TtcpNew, None) => Program::TTCP_NEW,
             (Sends::Netblast, None) => Program::NETBLAST,
             (Sends::Selecting, None) => Program::SELECTING,
-            (Sends::Told, None) => Program::TOLD,
+            (Sends::Waiting, None) => Program::WAITING,
         })
     }
 }
@@ -89,9 +90,13 @@ fn sleep_us() -> u64 {
     1000
 }
 
-/// `pps`, `idle` (share of the time in which the card and its wire had nothing), `interrupts_per_s`, `packets_per_interrupt`; `refused`
-/// system calls for each that was not; `wasted` CPU, `queue` and `unreclaimed` frames of one of Intel's cards ([`kpps_sim::freebsd::Sent`]); shares of the CPU's time `interrupt_load`, `system_load`, `user_load`, `cpu_busy`, and of the
-/// handlers' time `useful`; CPU time of a frame in nanoseconds, all of it, of interrupts and of system calls: `cpu_ns`, `interrupt_ns`, `system_ns`.
+/// What a program sends:
+///
+/// - `pps`; `idle`, the share of the time in which the card and its wire had nothing; `interrupts_per_s`,
+///   `packets_per_interrupt`; `refused` system calls for each successful one;
+/// - `wasted` CPU, and for an e1000 `queue` and `unreclaimed` frames ([`kpps_sim::workload::freebsd::Sent`]);
+/// - shares of the CPU's time `interrupt_load`, `system_load`, `user_load`, `cpu_busy`; of the handlers' time `useful`;
+/// - CPU time of a frame in nanoseconds: all of it `cpu_ns`, of interrupts `interrupt_ns`, of system calls `system_ns`.
 pub(super) fn run_send(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: OfSend = configuration(of)?;
     let place = of.setting.place(context)?;
@@ -130,9 +135,12 @@ struct OfSender {
     random: toml::Table,
 }
 
-/// A process on a machine drawn at random, once trying again at once when the transmit queue is full, once waiting to be told of room: `seed`, and each
-/// number that was drawn, by its constant's name (`hz`). `most_pps` is what the first sends; of the second `pps`, `of_most` (of the first's), `wasted`,
-/// `idle`, `interrupts_per_packet`, `queue`, `unreclaimed`, and `of_rule`: `queue` over an eighth of FreeBSD's rule, or 64 if that is more.
+/// A process on a machine drawn at random. When the transmit queue is full it tries again at once in a first run, and
+/// waits until it is woken in a second.
+///
+/// Of the machine: `seed`, and each number that was drawn, by its constant's name (`hz`). Of the first run `most_pps`. Of
+/// the second `pps`, `of_most` (of the first's), `wasted`, `idle`, `interrupts_per_packet`, `queue`, `unreclaimed`, and
+/// `of_rule`: `queue` over an eighth of FreeBSD's rule, or 64 if that is more.
 pub(super) fn run_sender(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: OfSender = configuration(of)?;
     let drawn = random::changes(&of.random, of.seed)?;
@@ -144,7 +152,7 @@ pub(super) fn run_sender(of: toml::Table, context: &Context) -> Result<Values, S
     };
     // Who tries again at once keeps ring and queue full: then the card never waits.
     let most = send(Program::NETBLAST)?;
-    let sent = send(Program::TOLD)?;
+    let sent = send(Program::WAITING)?;
     let mut row: Vec<(String, f64)> = Vec::new();
     for change in drawn {
         if let To::Set(toml::Value::Integer(number)) = change.to {
@@ -216,8 +224,9 @@ fn least() -> u16 {
 /// Ethernet, IPv4 and UDP headers.
 const HEADER_BYTES: u16 = 42;
 
-/// For each load: `offered_pps`, `taken_pps` (by the kernel from the driver), `pps` (at their end), `dropped_input_pps`, `dropped_socket_pps`, `mbps` (frames with FCS), `interrupts_per_s`; shares of the CPU's time `interrupt_load`, `system_load`,
-/// `cpu_busy`, of these `empty_polls`, and `cpu_left`.
+/// For each load: `offered_pps`; `taken_pps`, which the kernel takes from the driver; `pps`, which reach their end;
+/// `dropped_input_pps`, `dropped_socket_pps`, `mbps` (frames with FCS), `interrupts_per_s`. Shares of the CPU's time:
+/// `interrupt_load`, `system_load`, `cpu_busy`, of these `empty_polls`, and `cpu_left`.
 pub(super) fn run_receive(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: OfReceive = configuration(of)?;
     let place = of.setting.place(context)?;
@@ -275,8 +284,8 @@ mod tests {
 
     #[test]
     fn who_sleeps_on_a_full_queue_loses_time_and_who_does_not_spins() {
-        let programs = ["ttcp-old", "ttcp-new", "selecting", "told"];
-        let [sleeps, retries, selects, told] =
+        let programs = ["ttcp-old", "ttcp-new", "selecting", "waiting"];
+        let [sleeps, retries, selects, waits] =
             programs.map(|name| sent(&format!("program = '{name}'"), 100, 50));
         assert!(of(&sleeps, "idle") > 0.5, "{sleeps:?}");
         for spins in [&retries, &selects] {
@@ -285,7 +294,7 @@ mod tests {
         // To believe `select` is to ask for the same more dearly.
         assert!(of(&selects, "refused") < 0.99 * of(&retries, "refused"), "{selects:?} {retries:?}");
         assert!(of(&selects, "refused") > 0.1, "{selects:?}");
-        assert!(of(&told, "idle") == 0.0 && of(&told, "cpu_busy") < 0.8, "{told:?}");
+        assert!(of(&waits, "idle") == 0.0 && of(&waits, "cpu_busy") < 0.8, "{waits:?}");
         let quick = sent("program = 'ttcp-old'", 1000, 511);
         assert!(of(&quick, "idle") == 0.0, "two ticks are shorter than the queue: {quick:?}");
     }

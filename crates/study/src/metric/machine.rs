@@ -1,4 +1,4 @@
-//! A machine drawn at random, and what a driver makes of it from an idle wire to a full one.
+//! A driver on a machine drawn at random, from an idle wire to a full one.
 
 use super::offered::Offered;
 use super::random;
@@ -8,7 +8,7 @@ use super::{Context, Value, Values};
 use kpps_measure::{Load, Testbed, point};
 use kpps_profiles::{Change, To};
 use kpps_results::Point;
-use kpps_sim::{Accounted, Profiled, Setup, Simulated};
+use kpps_sim::{Accounted, Profiled, Receiving, Setup};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -16,13 +16,13 @@ struct Of {
     #[serde(flatten)]
     setting: Setting,
     seed: u64,
-    /// Constants of the machine, and of any driver on it, and what they may be.
+    /// Constants of the machine and of every driver on it, with their possible values.
     random: toml::Table,
-    /// Those of the setting's driver alone.
+    /// The same for the setting's driver alone.
     #[serde(default)]
     own: toml::Table,
     offered: Offered,
-    /// Loads as shares of what is delivered at the last of `offered`, the capacity.
+    /// Loads as shares of the capacity, which is the rate delivered at the last of `offered`.
     around: Vec<f64>,
     /// The same with a process that computes.
     computing: Vec<f64>,
@@ -34,17 +34,17 @@ struct Of {
     times: Times,
 }
 
-/// Loads from which on frames come closer than any window of polling is long: interrupts are no more needed.
+/// From this load on frames come closer together than any polling window: no more interrupts are needed.
 const POLLED_PPS: f64 = 50e3;
-/// Up to this share of the capacity latency is that of a driver that is not overloaded.
+/// Up to this share of the capacity a driver counts as not overloaded.
 const EASY: f64 = 0.8;
-/// A driver that delivers this share of what is offered cannot be beaten by more than what is missing.
+/// From this share of the offered load on, a driver counts as delivering all of it.
 const ALL: f64 = 0.99;
 
 /// A trial and its load.
 struct Taken {
     offered_pps: f64,
-    /// Frames consumed in a second: with a long ring a frame may wait longer than a trial takes.
+    /// Frames consumed per second: with a long ring a frame may wait longer than a trial takes.
     pps: f64,
     point: Point,
     interrupts_per_packet: f64,
@@ -59,16 +59,16 @@ impl Taken {
         self.accounted.useful / self.pps.max(1.0)
     }
 
-    /// What the driver's books and the machine's differ by, as a share of the latter.
+    /// The difference between the CPU time that the driver reports and that of the machine, as a share of the latter.
     fn misstated(&self) -> f64 {
         let cpu = &self.point.cpu;
         let spent = cpu.thread + cpu.empty_polls + cpu.hardirq;
-        let Accounted { useful, looking, vain } = self.accounted;
-        (useful + looking + vain - spent).abs() / spent.max(1e-9)
+        let Accounted { useful, looking, idle } = self.accounted;
+        (useful + looking + idle - spent).abs() / spent.max(1e-9)
     }
 }
 
-/// A wake-up and a poll, and the frames of a burst: what a frame may have to wait for.
+/// What a frame may have to wait for: a wake-up and a poll, and the frames of a burst.
 const WAKE_US: f64 = 20.0;
 const WAIT_FRAMES: f64 = 32.0;
 
@@ -87,7 +87,7 @@ impl Trials<'_> {
         loads.iter().map(|pps| self.take(setup, *pps, computing)).collect()
     }
 
-    /// The least over the most that is delivered, and tail writes for a frame, whatever the burst.
+    /// The least over the most of delivered rate and of tail writes for a frame, over all bursts.
     fn bursts(&self, changes: &[Change], offered_pps: f64) -> Result<[f64; 2], String> {
         let with = |burst: &i64| {
             let change = self.own(Change::set("driver.service.self-pacing.burst", *burst)?);
@@ -100,7 +100,7 @@ impl Trials<'_> {
         Ok([spread(|taken| taken.pps), spread(|taken| taken.tail_writes)])
     }
 
-    /// The least of what is `taken` over what the best other driver delivers at the same load on the same machine.
+    /// The least delivered rate of `taken` as a share of the best other driver's at the same load on the same machine.
     fn of_best(&self, machine: &[Change], taken: &[Taken]) -> Result<f64, String> {
         let mut worst: f64 = 1.0;
         for ours in taken.iter().filter(|ours| ours.pps < ALL * ours.offered_pps) {
@@ -114,7 +114,7 @@ impl Trials<'_> {
     }
 
     fn take(&self, setup: &Setup, offered_pps: f64, computing: bool) -> Result<Taken, String> {
-        let mut testbed = Simulated::new(setup.clone());
+        let mut testbed = Receiving::new(setup.clone());
         if computing {
             testbed = testbed.computing();
         }
@@ -153,21 +153,24 @@ fn most(numbers: impl Iterator<Item = f64>) -> f64 {
     numbers.fold(0.0, f64::max)
 }
 
-/// Of the machine: `seed`, `capacity_pps` (delivered at the last load) and each number that was drawn, by its constant's name (`rx_ring`).
+/// Of the machine: `seed`, `capacity_pps` (delivered at the last load), and each number that was drawn, by its constant's
+/// name (`rx_ring`).
 ///
-/// Overload: `peak_pps`; `held`, the least of what is delivered as a share of what is offered or of the peak, whichever is less. With a process that
-/// computes: `held_computing`, the same; `process`, the least share of the CPU that it gets, and `process_of_reserve`, that over the driver's reserve.
+/// Overload: `peak_pps`; `held`, the least delivered rate as a share of the offered rate or of the peak, whichever is
+/// less. With a computing process: `held_computing`, the same; `process`, the least share of the CPU that it gets;
+/// `process_of_reserve`, that share over the driver's reserve.
 ///
-/// Without overload (at most 0.8 of the capacity): `latency_us`, the highest 99th percentile, and `latency_of_bound`, that over 20 us and the time of 32
-/// frames. `interrupts_per_packet`, the most at 50,000 frames/s and more; `interrupts_per_packet_idle`, the most at any load; `interrupt_load`, the most
-/// of the CPU that they take.
+/// Without overload (at most 0.8 of the capacity): `latency_us`, the highest 99th percentile; `latency_of_bound`, that
+/// over 20 us and the time of 32 frames. `interrupts_per_packet`, the most at 50,000 frames/s and more;
+/// `interrupts_per_packet_idle`, the most at any load; `interrupt_load`, the most of the CPU that they take.
 ///
-/// The driver's books: `misstated`, the most that they differ from the machine's, at 50,000 frames/s and more; `useful_ratio`, useful time of a frame at
-/// the lowest such load over that at the last load.
+/// What the driver reports of its CPU time: `misstated`, the largest difference from the machine's account, at 50,000
+/// frames/s and more; `useful_ratio`, useful time of a frame at the lowest such load over that at the last load.
 ///
-/// `burst_spread`, `tail_writes_spread`: with any of `bursts` at the last load, the least over the most frames delivered, and tail writes for a frame.
+/// `burst_spread`, `tail_writes_spread`: with any of `bursts` at the last load, the least over the most of frames
+/// delivered, and of tail writes for a frame.
 ///
-/// `of_best`: the least of what is delivered over what the best of the drivers of `against` delivers.
+/// `of_best`: the least delivered rate as a share of the best of the drivers of `against`.
 pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: Of = configuration(of)?;
     let trials = Trials { of: &of, context };
@@ -176,7 +179,7 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
     let own: Vec<Change> = drawn.iter().cloned().chain(own).collect();
     let setup = of.setting.setup_with(context, &own)?;
 
-    let mut loads = of.offered.pps(Simulated::new(setup.clone()).line_rate_pps(of.setting.size()));
+    let mut loads = of.offered.pps(Receiving::new(setup.clone()).line_rate_pps(of.setting.size()));
     let last_pps = loads.pop().ok_or("nothing is offered")?;
     let last = trials.take(&setup, last_pps, false)?;
     let capacity_pps = last.pps;

@@ -1,25 +1,25 @@
-//! What can be measured. A metric takes a configuration, a table of a study's file, and gives named values.
+//! The metrics. A metric takes a configuration, which is a table of a study's file, and gives named values.
 
 mod bridge;
-mod bulk;
 mod freebsd;
 mod machine;
 mod netreceive;
 mod offered;
 mod random;
 mod receive;
-mod scale;
+mod rss;
 mod setting;
+mod tcp_bulk;
+mod trace;
 mod transmit;
 mod versus;
-mod watch;
 
 use crate::Measurement;
 use kpps_profiles::{Change, To};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The constants that a table of what they may be gives for a seed, as `driver.rx_ring=256`.
+/// The constants that a table of possible values gives for a seed, as `driver.rx_ring=256`.
 pub(crate) fn drawn(of: &toml::Table, seed: u64) -> Result<Vec<String>, String> {
     let changes = random::changes(of, seed)?.into_iter();
     let text = |change: Change| match change.to {
@@ -38,7 +38,7 @@ pub(crate) fn drawn(of: &toml::Table, seed: u64) -> Result<Vec<String>, String> 
 pub enum Value {
     /// One number.
     Number(f64),
-    /// One for each load, ring or whatever the metric goes through.
+    /// One for each load, ring or whatever the metric varies.
     List(Vec<f64>),
 }
 
@@ -51,9 +51,9 @@ impl From<f64> for Value {
 /// Measured values by name.
 pub type Values = BTreeMap<String, Value>;
 
-/// Circumstances of all measurements.
+/// The context of all measurements.
 pub struct Context<'a> {
-    /// Constants of the profiles that are different.
+    /// Changed constants of profiles.
     pub changes: Vec<Change>,
     /// Whether to go on.
     pub go_on: &'a (dyn Fn() -> bool + Sync),
@@ -63,9 +63,9 @@ pub struct Context<'a> {
 pub struct Metric {
     /// The name by which claims ask for it.
     pub name: &'static str,
-    /// What it gives, in a sentence.
+    /// Its values, in a sentence.
     pub about: &'static str,
-    /// What its configuration may have beside machine, chip, driver, set and size.
+    /// What its configuration may have besides machine, chip, driver, set and size.
     takes: &'static [&'static str],
     take: fn(toml::Table, &Context) -> Result<Values, String>,
 }
@@ -79,7 +79,7 @@ pub const METRICS: &[Metric] = &[
         take: bridge::run,
     },
     Metric {
-        name: "bulk",
+        name: "tcp-bulk",
         about: "bulk TCP from several hosts into processes of the machine: throughput, drops, what descriptors do, CPU",
         takes: &[
             "weights",
@@ -92,13 +92,13 @@ pub const METRICS: &[Metric] = &[
             "warmup_ms",
             "duration_ms",
         ],
-        take: bulk::run,
+        take: tcp_bulk::run,
     },
     Metric {
         name: "crossings",
-        about: "frames that have crossed the bus of a machine under watch, over the bus's clock",
+        about: "frames that have crossed the bus of a traced machine, over the bus's clock",
         takes: &["offered", "groups", "background", "ports", "warmup_us", "duration_us", "every_clocks"],
-        take: watch::crossings,
+        take: trace::crossings,
     },
     Metric {
         name: "freebsd-receive",
@@ -120,7 +120,7 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         name: "machine",
-        about: "a machine drawn at random, at loads up to line rate: what is held under overload, what is left to a process, interrupts, latency, and what other drivers deliver",
+        about: "a machine drawn at random, at loads up to line rate: rate under overload, CPU left to a process, interrupts, latency, comparison with other drivers",
         takes: &[
             "seed",
             "random",
@@ -157,11 +157,11 @@ pub const METRICS: &[Metric] = &[
         name: "scale",
         about: "a card with several receive queues, each with a CPU of its own: packets against CPUs, and what stops them",
         takes: &["nic", "offered", "flows", "cpus", "shared_lines", "warmup_ms", "duration_ms"],
-        take: scale::run,
+        take: rss::run,
     },
     Metric {
         name: "sender",
-        about: "a process under FreeBSD on a machine drawn at random, told when it may send again: rate, waste, interrupts, length of the queue",
+        about: "a process under FreeBSD on a machine drawn at random, woken when it may send again: rate, waste, interrupts, length of the queue",
         takes: &["seed", "random", "payload", "warmup_ms", "duration_ms"],
         take: freebsd::run_sender,
     },
@@ -178,14 +178,14 @@ pub const METRICS: &[Metric] = &[
         take: versus::run,
     },
     Metric {
-        name: "watch",
+        name: "trace",
         about: "several ports at once, their bus and its regimes, the CPU by function",
         takes: &["offered", "payload", "groups", "background", "ports", "warmup_us", "duration_us"],
-        take: watch::run,
+        take: trace::run,
     },
     Metric {
         name: "watchdogs",
-        about: "transmit queues of a bridge that stop for longer than the kernel bears",
+        about: "transmit queues of a bridge that stop for longer than the kernel allows",
         takes: &["offered", "sizes", "interrupts"],
         take: bridge::watchdog,
     },
@@ -220,7 +220,7 @@ pub(crate) fn take(measurement: &Measurement, context: &Context) -> Result<Value
     (metric.take)(measurement.of.clone(), context)
 }
 
-/// Whether what is measured may depend on a changed constant: whether a profile that it uses has it.
+/// Whether a measurement may depend on a changed constant: whether it uses a profile that has it.
 pub(crate) fn depends(measurement: &Measurement, change: &Change) -> bool {
     let setting = setting::configuration::<setting::Setting>(measurement.of.clone());
     setting.and_then(|setting| setting.uses(change)).unwrap_or(true)

@@ -1,10 +1,10 @@
-//! A process that reads a UDP socket under Linux ([`kpps_sim::netreceive`]).
+//! A process that reads a UDP socket under Linux ([`kpps_sim::workload::netreceive`]).
 
 use super::offered::Offered;
 use super::setting::{Setting, configuration};
 use super::{Context, Values, columns, ms};
 use kpps_frames::rate;
-use kpps_sim::netreceive::netreceive;
+use kpps_sim::workload::netreceive::netreceive;
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -18,8 +18,9 @@ struct Of {
     duration_ms: u32,
 }
 
-/// For each load: `offered_pps`, `taken_pps` (by the kernel from the driver), `dropped_backlog_pps`, `dropped_socket_pps`, `pps` (read by
-/// the process), `interrupts_per_s`; `cpu_busy` of the CPU that serves the card, and `cpu_busy_last` of the one that runs the process.
+/// For each load: `offered_pps`, `taken_pps` (by the kernel from the driver), `dropped_backlog_pps`,
+/// `dropped_socket_pps`, `pps` (read by the process), `interrupts_per_s`; `cpu_busy` of the CPU that serves the card, and
+/// `cpu_busy_last` of the one that runs the process.
 pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: Of = configuration(of)?;
     let (setup, size) = (of.setting.setup(context)?, of.setting.size());
@@ -63,8 +64,8 @@ mod tests {
         // With a CPU of its own it gets what the softirq hands up; NAPI takes no more than it can.
         let flooded = at(8e5, "driver = 'intel-5.7.6'");
         assert!((1e5..6e5).contains(&flooded("pps")), "{}", flooded("pps"));
-        let books = flooded("taken_pps") - flooded("dropped_socket_pps") - flooded("pps");
-        assert!(books.abs() < 0.01 * flooded("taken_pps"), "{books}");
+        let missing = flooded("taken_pps") - flooded("dropped_socket_pps") - flooded("pps");
+        assert!(missing.abs() < 0.01 * flooded("taken_pps"), "{missing}");
         // On one CPU the softirq comes first, and the process gets what its thread leaves.
         let alone = at(8e5, "driver = 'intel-5.7.6'\nset = { 'machine.cpus' = 1 }");
         assert!(alone("pps") < 0.8 * flooded("pps"), "{} {}", alone("pps"), flooded("pps"));

@@ -1,15 +1,15 @@
-//! Constants at random, all of which follow from one seed.
+//! Constants drawn at random from a seed.
 
 use kpps_profiles::Change;
 use serde::Deserialize;
 
-/// What a constant may be.
+/// The values that a constant may have.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Choice {
     /// One of these.
     Of(Vec<toml::Value>),
-    /// A whole number between these, as likely in one octave as in another, and a multiple of `step`.
+    /// A multiple of `step` between these, equally likely in each octave.
     #[serde(rename_all = "kebab-case")]
     Between {
         from: u32,
@@ -31,7 +31,7 @@ fn mixed(state: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// From 0 to below 1. A constant's own: what others there are makes no difference.
+/// A number from 0 to below 1, which depends on the seed and the constant's name only.
 fn share(seed: u64, name: &str) -> f64 {
     let bits = name.bytes().fold(mixed(seed), |state, byte| mixed(state ^ u64::from(byte)));
     (bits >> 11) as f64 / (1u64 << 53) as f64
@@ -50,7 +50,7 @@ impl Choice {
     }
 }
 
-/// Each constant of `of` drawn from what it may be: a list to choose from, or `{ from = 64, to = 4096, step = 8 }`.
+/// Draws each constant of `of` from its values: a list, or `{ from = 64, to = 4096, step = 8 }`.
 pub(super) fn changes(of: &toml::Table, seed: u64) -> Result<Vec<Change>, String> {
     let change = |(path, choice): (&String, &toml::Value)| {
         let choice: Choice = choice

@@ -6,7 +6,7 @@ use super::{Context, Value, Values, ms};
 use kpps_measure::{Load, Testbed, Trial, point};
 use kpps_profiles::Change;
 use kpps_results::Point;
-use kpps_sim::{Setup, Simulated};
+use kpps_sim::{Receiving, Setup};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -33,7 +33,7 @@ pub(super) fn trials(
     times: Times,
     context: &Context,
 ) -> Result<Vec<(Trial, Point)>, String> {
-    let mut testbed = Simulated::new(setup.clone());
+    let mut testbed = Receiving::new(setup.clone());
     let size = setting.size();
     let line = testbed.line_rate_pps(size);
     let trial = |offered_pps| {

@@ -1,4 +1,4 @@
-//! What most metrics are taken of: a machine, a chip, a driver, and constants that are different.
+//! The configuration that most metrics share: a machine, a chip, a driver, and changed constants.
 
 use super::Context;
 use kpps_frames::Size;
@@ -13,7 +13,7 @@ pub(super) struct Setting {
     machine: String,
     chip: Option<String>,
     driver: String,
-    /// Constants that are different, as `"driver.rx_ring" = 80`.
+    /// Changed constants, as `"driver.rx_ring" = 80`.
     #[serde(default)]
     set: toml::Table,
     /// Frame size in bytes with FCS.
@@ -21,7 +21,7 @@ pub(super) struct Setting {
     pub size: u16,
 }
 
-/// The names of what it is made of.
+/// The names of its entries.
 pub(super) const KEYS: &[&str] = &["machine", "chip", "driver", "set", "size"];
 
 fn minimum() -> u16 {

@@ -1,4 +1,4 @@
-//! Sending.
+//! Transmitting: a driver whose application always has another frame.
 
 use super::setting::{Setting, configuration};
 use super::{Context, Values, ms};
@@ -26,7 +26,7 @@ fn one() -> usize {
 }
 
 /// `pps`, `card_idle`, `wire_idle` (shares of the time), `interrupts_per_s`, `reads_per_packet`, `writes_per_packet`,
-/// `data_bursts_per_packet`, `cpu_busy`, `cpu_used` (without what goes into looking for room in vain).
+/// `data_bursts_per_packet`, `cpu_busy`, `cpu_used` (without idle polls).
 pub(super) fn transmit(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: Of = configuration(of)?;
     let setup = of.setting.setup(context)?;
@@ -36,8 +36,9 @@ pub(super) fn transmit(of: toml::Table, context: &Context) -> Result<Values, Str
         (many, false) => Pieces::Many(many),
     };
     let features = Features { pieces, ..Features::default() };
-    let sent = transmit_with(&setup, of.setting.size(), &features, of.warmup_ms, of.duration_ms)
-        .map_err(|error| error.to_string())?;
+    let sent =
+        transmit_with(&setup, of.setting.size(), &features, (of.warmup_ms, of.duration_ms), context.go_on)
+            .map_err(|error| error.to_string())?;
     let (reads, writes) = sent.registers_per_packet;
     let values = [
         ("pps", sent.pps),

@@ -10,22 +10,24 @@ use serde::Deserialize;
 struct Of {
     #[serde(flatten)]
     setting: Setting,
-    /// The driver preset that the setting's is held against.
+    /// The driver preset to compare with.
     against: String,
     offered: Offered,
     /// Constants and their values.
     vary: toml::Table,
-    /// Below this share of the other's frames it delivers fewer, above its inverse more.
+    /// Below this share of the other's frames it counts as delivering fewer, above the inverse as delivering more.
     fewer: f64,
-    /// Where it delivers as many, above this share of the other's CPU time it is dearer.
+    /// If it delivers as many: above this share of the other's CPU time it counts as dearer.
     dearer: f64,
     #[serde(flatten)]
     times: Times,
 }
 
-/// One cell for each combination of the varied constants' values and each load: lists `delivered_ratio`, `cpu_ratio` and
-/// `latency_ratio`, the driver's value (of CPU time: for each frame) over that of the one it is held against, and `delivered_pps`, `cpu_busy`; `cells`,
-/// `cells_fewer`, `cells_more`, `cells_dearer`; and `cells_worse`: those with fewer frames, and those that are dearer.
+/// One cell for each combination of the varied constants' values and each load.
+///
+/// Lists: `delivered_ratio`, `cpu_ratio` (CPU time for each frame) and `latency_ratio`, each the driver's value over that
+/// of the other; `delivered_pps` and `cpu_busy`. Numbers: `cells`, `cells_fewer`, `cells_more`, `cells_dearer`, and
+/// `cells_worse`, which have fewer frames or are dearer.
 pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: Of = configuration(of)?;
     let other = of.setting.with_driver(&of.against);

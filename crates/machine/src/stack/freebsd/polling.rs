@@ -1,8 +1,9 @@
-//! polling(4): the clock has devices polled, and adapts how much to what is left for processes.
+//! polling(4): the clock polls devices, and adapts how much to the share that is reserved for processes.
 //!
-//! At each tick of the clock a device may hand up so many frames as the *burst*, in polls of at most `each_burst`, between which the
-//! protocols have their turn. A tick whose polls and protocols took more than the share that is not reserved for processes makes
-//! the burst one smaller, another makes it one larger; a tick that came before the last one's work was done shrinks it by an eighth.
+//! At each tick of the clock a device may hand up *burst* frames, in polls of at most `each_burst`, between which the
+//! protocols have their turn. If polls and protocols of a tick took more than the share that is not reserved for
+//! processes, the burst becomes one smaller, otherwise one larger. A tick that comes before the work of the last one is
+//! done makes the burst an eighth smaller.
 
 use super::{Handler, Netdev, Shared, spend};
 use crate::cpu::{Function, Level, Machine};
@@ -21,9 +22,9 @@ pub struct Polling {
     pub each_burst: u64,
     /// Share of the time that is reserved for processes, in per cent.
     pub user_frac: u64,
-    /// Every so many ticks a device's status is looked at.
+    /// Ticks from one check of a device's status to the next.
     pub reg_frac: u64,
-    /// Poll whenever nothing else is to be done, too.
+    /// Poll whenever the CPU is idle, too.
     pub idle_poll: bool,
 }
 
@@ -38,7 +39,7 @@ impl Polling {
     }
 }
 
-/// How polling stands.
+/// The state of polling.
 #[derive(Debug)]
 pub(super) struct State {
     scheduled: Cell<bool>,
@@ -70,7 +71,7 @@ pub(super) struct Poll {
     pub check_status: bool,
 }
 
-/// So many ticks without an end of their polls are taken for a stall.
+/// Ticks without an end of their polls that count as a stall.
 const STALLED: u64 = 100;
 
 impl State {
@@ -156,9 +157,9 @@ pub(super) fn spawn_idle_poll<N: Netdev, H: Handler<N>>(machine: &Machine, share
         loop {
             let began = machine.now_ps();
             if !shared.poll(machine, shared.params.polling.each_burst as usize, false) {
-                machine.polled_in_vain(began);
+                machine.count_idle_poll(began);
             }
-            machine.give_way();
+            machine.yield_cpu();
         }
     });
 }

@@ -9,15 +9,15 @@ use std::rc::Rc;
 /// What a program does when the transmit queue is full (`ENOBUFS`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnFull {
-    /// It sleeps so many microseconds, as the old ttcp. The kernel rounds that up to ticks, and adds one for the tick that
-    /// has begun; `select` could not tell it when there is room.
+    /// It sleeps so many microseconds, as the old ttcp. The kernel rounds that up to ticks, and adds one for the tick
+    /// that has begun.
     Sleep(u64),
     /// It tries again at once, as the new ttcp and netblast.
     Retry,
-    /// It asks `select` first. That looks at the socket's own buffer, where a datagram never stays: it says yes at once, so that
-    /// a turn takes two system calls in place of one.
+    /// It calls `select` first, which checks the socket's own buffer. A datagram never stays there, so `select` returns
+    /// at once, and a turn takes two system calls instead of one.
     Select,
-    /// It sleeps until the queue is half empty and it is told so. No FreeBSD of the time could.
+    /// It sleeps until it is woken when the queue is half empty. No FreeBSD of the time could do this.
     Wait,
 }
 
@@ -26,8 +26,8 @@ pub enum OnFull {
 pub struct Program {
     /// What it does about a datagram that was refused.
     pub on_full: OnFull,
-    /// From one datagram's time to the next's, in picoseconds, for which it looks at the clock again and again, as netsend: what was
-    /// refused is then lost, and the next is sent at its own time. `None`: as fast as it can.
+    /// From one datagram to the next, in picoseconds. It reads the clock in a loop until then, as netsend: a datagram
+    /// that was refused is lost, and the next is sent at its own time. `None`: as fast as it can.
     pub every_ps: Option<u64>,
 }
 
@@ -40,7 +40,7 @@ impl Program {
     /// ttcp as Evans changed it: it tries again at once.
     pub const TTCP_NEW: Self = Self { on_full: OnFull::Retry, every_ps: None };
 
-    /// netblast of netrate: it sends on, whatever became of the last datagram.
+    /// netblast of netrate: it sends the next datagram, whether or not the last one was refused.
     pub const NETBLAST: Self = Self { on_full: OnFull::Retry, every_ps: None };
 
     /// netsend of netrate: so many datagrams a second, by the clock.
@@ -51,11 +51,11 @@ impl Program {
     /// A program that believes `select`.
     pub const SELECTING: Self = Self { on_full: OnFull::Select, every_ps: None };
 
-    /// A program that is told when there is room. No FreeBSD of the time could.
-    pub const TOLD: Self = Self { on_full: OnFull::Wait, every_ps: None };
+    /// A program that waits until it is woken for space in the queue. No FreeBSD of the time could do this.
+    pub const WAITING: Self = Self { on_full: OnFull::Wait, every_ps: None };
 }
 
-/// What came of a program's system calls.
+/// The results of a program's system calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Calls {
     /// Datagrams taken.
@@ -64,7 +64,7 @@ pub struct Calls {
     pub refused: u64,
 }
 
-/// A process that sends. A handle to look at.
+/// A process that sends: a handle.
 #[derive(Clone, Debug)]
 pub struct Sender {
     calls: Rc<Cell<Calls>>,
@@ -72,7 +72,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// What came of its system calls so far.
+    /// The results of its system calls so far.
     pub fn calls(&self) -> Calls {
         self.calls.get()
     }
@@ -103,10 +103,10 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
             while !stop.get() {
                 if let Some(every_ps) = program.every_ps {
                     due_ps += every_ps;
-                    // The clock is the kernel's: each look is a system call.
+                    // The clock is the kernel's: each reading is a system call.
                     while machine.now_ps() < due_ps && !stop.get() {
                         spend(machine, Function::SystemCall, shared.params.system_call_cycles);
-                        machine.give_way();
+                        machine.yield_cpu();
                     }
                 }
                 let elements = u64::from(producer.elements());
@@ -115,16 +115,16 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
                 if shared.send(machine, bytes, &mut producer) {
                     calls.sent += 1;
                     counted.set(calls);
-                    machine.give_way();
+                    machine.yield_cpu();
                     continue;
                 }
                 calls.refused += 1;
                 counted.set(calls);
                 match program.on_full {
-                    OnFull::Retry => machine.give_way(),
+                    OnFull::Retry => machine.yield_cpu(),
                     OnFull::Select => {
                         spend(machine, Function::SystemCall, shared.params.system_call_cycles);
-                        machine.give_way();
+                        machine.yield_cpu();
                     }
                     OnFull::Sleep(us) => {
                         let tick_ps = shared.params.tick_ps();

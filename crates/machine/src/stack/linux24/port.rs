@@ -8,7 +8,8 @@ use std::collections::VecDeque;
 
 /// Where the frames of a port are, and where they were lost.
 ///
-/// Of those that came in: `from_driver = dropped_backlog + in_backlog + in_hand + ended` + what the handler sent on.
+/// Of those that came in: `from_driver = dropped_backlog + in_backlog + in_hand + ended` + frames that the handler
+/// sent on.
 /// Of those that leave: `to_queue = dropped_queue + in_queue + to_card`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -18,7 +19,7 @@ pub struct Tally {
     pub dropped_backlog: u64,
     /// On the backlog now.
     pub in_backlog: u64,
-    /// On the way to the handler now.
+    /// Between driver and handler now.
     pub in_hand: u64,
     /// Consumed by the handler.
     pub ended: u64,
@@ -32,7 +33,7 @@ pub struct Tally {
     pub to_card: u64,
 }
 
-/// How a transmit queue stands.
+/// The state of a transmit queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stall {
     /// Whether it is stopped.
@@ -115,8 +116,8 @@ impl<N: Netdev> Port<N> {
                     self.queue.with(machine, |queue| queue.push_front(frame));
                     let stall = self.stall.get();
                     self.stall.set(Stall { stopped: true, stops: stall.stops + 1, ..stall });
-                    // Another CPU may have completed frames meanwhile, and nobody would tell.
-                    if machine.cpus() > 1 && self.device.has_room() {
+                    // Another CPU may have completed frames meanwhile, and would not wake this queue.
+                    if machine.cpus() > 1 && self.device.has_tx_space() {
                         self.wake(machine.now_ps());
                     }
                 }
@@ -124,12 +125,12 @@ impl<N: Netdev> Port<N> {
         }
     }
 
-    /// Whether the queue is stopped and need not be.
+    /// Whether the queue is stopped although the device could send.
     pub(super) fn may_go_on(&self) -> bool {
-        self.stall.get().stopped && self.device.has_room()
+        self.stall.get().stopped && self.device.has_tx_space()
     }
 
-    /// `netif_wake_queue`, if the queue is stopped and need not be. True: somebody has to run it.
+    /// `netif_wake_queue`, if the queue is stopped although the device could send. True: the queue must be run.
     pub(super) fn wakes(&self, now_ps: u64) -> bool {
         let wakes = self.may_go_on();
         if wakes {

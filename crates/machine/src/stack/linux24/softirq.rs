@@ -1,6 +1,6 @@
 //! Interrupt handlers, the network softirqs of each CPU, and their thread.
 
-use super::{Function, Handler, Level, Netdev, Next, Polled, Raised, Service, Shared, spend};
+use super::{Function, Handler, Level, Netdev, NextPoll, Polled, Raised, Service, Shared, spend};
 use crate::cpu::{ContextId, Machine};
 use crate::stack::IntoBuffer;
 use crate::world::Vector;
@@ -70,7 +70,7 @@ pub(super) fn spawn<N: Netdev, H: Handler<N>>(machine: &Machine, shared: &Rc<Sha
                         run(machine, &shared, cpu);
                     }
                     per_cpu.deferred.set(per_cpu.pending());
-                    machine.give_way();
+                    machine.yield_cpu();
                 }
             }
         })
@@ -167,7 +167,7 @@ fn poll_device<N: Netdev, H: Handler<N>>(
     if port.wakes(machine.now_ps()) {
         shared.cpus[machine.cpu()].output.borrow_mut().push_back(index);
     }
-    (frames, next == Next::Interrupt)
+    (frames, next == NextPoll::Interrupt)
 }
 
 /// `process_backlog`.

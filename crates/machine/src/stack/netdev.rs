@@ -1,0 +1,128 @@
+//! A network device as an operating-system stack sees it.
+
+/// A driver bound to its card. An interrupt, or another CPU, may call it while it is being called.
+pub trait Netdev: 'static {
+    /// A received frame as the driver hands it up.
+    type Frame: IntoBuffer<Self::Buffer> + 'static;
+    /// A packet buffer.
+    type Buffer;
+
+    /// Serves the card's interrupt, at interrupt level. Received frames go `up`, which gives the
+    /// buffer back if it is done with it.
+    fn interrupt(&self, up: &mut impl FnMut(Self::Frame) -> Option<Self::Buffer>) -> Raised;
+
+    /// Serves the card without an interrupt: at most `budget` received frames, and all transmit completions.
+    fn poll(&self, budget: usize, up: &mut impl FnMut(Self::Frame) -> Option<Self::Buffer>) -> Polled;
+
+    /// Whether a frame could be sent now.
+    fn has_tx_space(&self) -> bool;
+
+    /// Whether a frame may join `queued` others that wait before the device. The system's own limit is `most`; a
+    /// driver may set a lower one.
+    fn admits(&self, queued: usize, most: usize) -> bool {
+        queued < most
+    }
+
+    /// Whether to wake a sender that was not admitted.
+    fn readmits(&self, queued: usize, most: usize) -> bool {
+        queued <= most / 2
+    }
+
+    /// Sends a frame that `fill` writes into a fresh buffer; `fill` returns its length in bytes without FCS. `false`
+    /// if the transmit ring was full or there was no buffer.
+    fn send(&self, fill: &mut impl FnMut(&mut [u8]) -> usize) -> bool;
+
+    /// Sends a frame that was received, here or on another device. `Err` gives it back: the transmit ring was full. A
+    /// driver that a thread polls writes its tail at the next [`Netdev::flush`]; others write it at once.
+    fn forward(&self, frame: Self::Frame) -> Result<(), Self::Frame>;
+
+    /// Makes a frame for [`Netdev::forward`]: `fill` writes it into a fresh buffer and returns its length in bytes
+    /// without FCS. `None` if there was no buffer.
+    fn make(&self, fill: &mut impl FnMut(&mut [u8]) -> usize) -> Option<Self::Frame>;
+
+    /// Reads the card's status. Polling does this now and then in place of the interrupt.
+    fn check_status(&self);
+
+    /// Ends a burst of [`Netdev::send`].
+    fn flush(&self);
+
+    /// Runs the driver's timer, which is due every two seconds.
+    fn tick(&self);
+
+    /// Takes back a buffer whose frame has been consumed.
+    fn free(&self, buffer: Self::Buffer);
+
+    /// The number of the device's interrupt on its card: a card with several queues has a device for each.
+    fn vector(&self) -> usize {
+        0
+    }
+}
+
+/// A frame that gives its buffer back when it is dropped: the stack does not know what a frame is made of.
+pub trait IntoBuffer<B> {
+    /// The buffer.
+    fn into_buffer(self) -> B;
+}
+
+/// What has to follow an interrupt handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Raised {
+    /// Nothing.
+    Nothing,
+    /// A poll: the card's interrupts are masked.
+    Poll,
+}
+
+/// When a device wants to be polled again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextPoll {
+    /// As soon as others have had their turn.
+    Now,
+    /// Not before this time, in picoseconds.
+    At(u64),
+    /// When the CPU is idle otherwise, and at this time, in picoseconds, in any case.
+    Yield(u64),
+    /// After its next interrupt.
+    Interrupt,
+}
+
+/// What a poll did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Polled {
+    /// Frames received.
+    pub frames: usize,
+    /// Transmit descriptors completed.
+    pub completed: usize,
+    /// When to poll again.
+    pub next: NextPoll,
+}
+
+/// Where the card is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// In the interrupt handler; the stack goes on in a bottom half.
+    Interrupt,
+    /// In a poll at softirq level, which the interrupt handler schedules (NAPI).
+    Softirq {
+        /// Frames that a poll may receive before other work of its level has a turn.
+        weight: usize,
+    },
+    /// In a thread that polls all the time; no interrupt is enabled.
+    Polling {
+        /// Frames of one poll.
+        burst: usize,
+    },
+    /// In a thread that polls when the driver says so, and otherwise sleeps until an interrupt.
+    Paced {
+        /// Frames of one poll.
+        burst: usize,
+    },
+}
+
+/// An application that sends as fast as the device takes frames.
+pub trait Producer {
+    /// How many elements a frame passes.
+    fn elements(&self) -> u32;
+    /// Writes the next frame and returns its length in bytes without FCS.
+    fn produce(&mut self, now_ps: u64, buffer: &mut [u8]) -> usize;
+}

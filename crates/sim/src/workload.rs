@@ -1,0 +1,10 @@
+//! Workloads: what is sent, where it ends, and what is read meanwhile.
+
+pub mod forward;
+pub mod freebsd;
+pub mod netreceive;
+pub mod receive;
+pub mod rss;
+pub mod tcp_bulk;
+pub mod trace;
+pub mod transmit;

@@ -1,0 +1,214 @@
+//! Bulk TCP: hosts that always have more to send, and a machine whose processes read it.
+//!
+//! The first CPU takes the card's interrupts and runs the softirqs. Processes run on the last CPU: with two, the
+//! scheduler keeps them off the one that is busy with softirqs. The senders are closed loops: what they offer
+//! depends on what is acknowledged, and on what is lost.
+
+mod clients;
+mod endpoints;
+
+use crate::device::e1000::E1000;
+use crate::experiment::{Phases, Snapshot};
+use crate::setup::{Setup, StackParams};
+use crate::simulation::{CARD, Simulation};
+use crate::source::slot_ps;
+use clients::{AckReceiver, Clients, Hosts, Seen, Segments};
+use endpoints::Endpoints;
+use kpps_frames::Size;
+use kpps_frames::build::Flow;
+use kpps_frames::{ipv4, tcp};
+use kpps_machine::stack::linux24::{Attach, Stack};
+use kpps_machine::{MS, NS};
+use kpps_measure::TrialError;
+use kpps_model::Tally;
+use kpps_results::Cpu;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Ethernet header and FCS, in bytes.
+const AROUND_BYTES: u32 = 18;
+
+/// Which checksums of a received segment the card takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checksums {
+    /// Of the IP header.
+    pub ip: bool,
+    /// Of the segment.
+    pub tcp: bool,
+}
+
+/// Bulk transfers into a machine.
+#[derive(Clone, Copy, Debug)]
+pub struct TcpBulk {
+    /// Frames that carry data.
+    pub size: Size,
+    /// Connections, each from a host of its own.
+    pub connections: u16,
+    /// The least time from one segment of a host to its next, in nanoseconds.
+    pub host_segment_ns: u64,
+    /// From an acknowledgement on the wire to the segments that it releases, in nanoseconds: switch, host, switch.
+    pub host_delay_ns: u64,
+    /// The checksums that the card takes.
+    pub checksums: Checksums,
+    /// Whether the chipset's engine copies to the processes instead of the CPU.
+    pub dma_copy: bool,
+    /// Warm-up, in milliseconds.
+    pub warmup_ms: u32,
+    /// Measurement, in milliseconds.
+    pub duration_ms: u32,
+}
+
+/// What was transferred, and its costs, in the measured time.
+#[derive(Clone, Copy, Debug)]
+pub struct Transferred {
+    /// The measured time.
+    pub seconds: f64,
+    /// Bytes that processes read.
+    pub read_bytes: u64,
+    /// Calls of `recv`.
+    pub reads: u64,
+    /// Frames that the clients sent, and of these, segments sent again.
+    pub sent: u64,
+    /// See `sent`.
+    pub sent_again: u64,
+    /// Retransmission timers that expired.
+    pub timeouts: u64,
+    /// Acknowledgements that reached the clients.
+    pub acks: u64,
+    /// Acknowledgements that were not sent because the transmit ring was full, warm-up included.
+    pub acks_unsent: u64,
+    /// Mean time from a segment on the wire to its acknowledgement at its host, in nanoseconds.
+    pub round_trip_ns: f64,
+    /// Frames that the card dropped: its FIFO was full.
+    pub dropped: u64,
+    /// Frames that found no free descriptor, and waited in the FIFO or were dropped.
+    pub no_buffer: u64,
+    /// Segments dropped because a socket's memory was full.
+    pub dropped_socket: u64,
+    /// Frames that the card stored.
+    pub received: u64,
+    /// Writes of the receive tail.
+    pub tail_writes: u64,
+    /// The longest time without a free descriptor, in nanoseconds.
+    pub dry_longest_ns: f64,
+    /// Share of the time without a free descriptor.
+    pub dry: f64,
+    /// Interrupts.
+    pub interrupts: u64,
+    /// How the time went of the CPU that serves the card.
+    pub cpu: Cpu,
+    /// And of the one that runs the processes: the last, which may be the same.
+    pub cpu_last: Cpu,
+}
+
+/// What is read besides the machine's counters.
+struct Reading {
+    seen: Seen,
+    read_bytes: u64,
+    reads: u64,
+    dropped_socket: u64,
+    /// The longest time without a free descriptor since the last reading, in picoseconds.
+    dry_longest_ps: u64,
+}
+
+/// Transfers, and measures. An error if the machine has no Linux 2.4 or 2.6, or its host no cost of copying; or if a
+/// frame is unaccounted for.
+pub fn tcp_bulk(setup: &Setup, what: &TcpBulk, go_on: &dyn Fn() -> bool) -> Result<Transferred, TrialError> {
+    let StackParams::Linux24(params) = setup.stack_params.clone() else {
+        return Err(TrialError::Testbed(format!("{} has no TCP here: Linux 2.4 and 2.6 have", setup.stack)));
+    };
+    if setup.host_params.copy_byte_ps == 0 {
+        return Err(TrialError::Testbed(format!("host {}: what copying costs is not known", setup.host)));
+    }
+    if what.dma_copy && setup.host_params.dma_copy_ps == 0 {
+        return Err(TrialError::Testbed(format!(
+            "host {}: its chipset copies nothing (dma_copy_ps)",
+            setup.host
+        )));
+    }
+    let headers = AROUND_BYTES + (ipv4::HEADER_BYTES + tcp::HEADER_BYTES) as u32;
+    let segment_bytes = what.size.bytes_with_fcs().saturating_sub(headers);
+    if segment_bytes < 6 || !(1..=256).contains(&what.connections) {
+        return Err(TrialError::Load(
+            "bulk TCP takes frames of 64 bytes and more and 1 to 256 connections".into(),
+        ));
+    }
+    let setup = setup.clone().for_frames(what.size);
+    let flow = Flow { to_mac: CARD, ..Flow::default() };
+    let receiver = AckReceiver::default();
+    // What a socket holds is bounded by its memory: some 80 buffers of 2 KiB.
+    let held = usize::from(what.connections) * 100;
+    let (simulation, device) =
+        Simulation::with_one_card(&setup, setup.cpus, held, Box::new(receiver.clone()))?;
+    let machine = simulation.machine();
+    let endpoints = Endpoints::new(flow, params.clone(), what);
+    let attach = Attach { service: device.service(), device, slot: 0, cpu: 0 };
+    let stack: Rc<Stack<E1000, Endpoints>> =
+        Rc::new(Stack::start(machine, params, vec![attach], endpoints.clone()));
+    endpoints.start(machine, &stack);
+
+    let hosts = Hosts {
+        segment_ps: what.host_segment_ns * NS,
+        delay_ps: what.host_delay_ns * NS,
+        slot_ps: slot_ps(what.size),
+        segment_bytes: segment_bytes.into(),
+    };
+    let phases = Phases::of_ms(machine.now_ps() + MS, (what.warmup_ms, what.duration_ms))?;
+    let clients = Clients::new(&flow, hosts, what.connections, endpoints.offered(), phases.begin_ps)
+        .map_err(|e| TrialError::Load(e.to_string()))?;
+    let clients = Rc::new(RefCell::new(clients));
+    receiver.connect(&clients);
+    let segments = Segments::of(&clients);
+    machine.with_world(|world| world.set_traffic(0, Box::new(segments)));
+
+    let interval = simulation.measure(&phases, go_on, |machine| Reading {
+        seen: clients.borrow().seen(),
+        read_bytes: endpoints.read_bytes(),
+        reads: endpoints.reads(),
+        dropped_socket: endpoints.tally().dropped,
+        dry_longest_ps: machine.with_world(|world| {
+            let longest_ps = world.nic(0).tally().rx_dry_longest_ps;
+            world.nic_mut(0).forget_longest_dry();
+            longest_ps
+        }),
+    })?;
+    let end = &interval.to;
+    let lost = end
+        .cards
+        .iter()
+        .any(|card| end.own.seen.segments != card.arrived || card.dropped.total() > fifo_full(card));
+    if lost || endpoints.strangers() > 0 {
+        return Err(TrialError::Testbed(format!("frames are unaccounted for: {:?}", end.cards)));
+    }
+    let card = |of: fn(&Tally) -> u64| move |s: &Snapshot<Reading>| s.cards.iter().map(of).sum();
+    let round_trips = interval.count(|s| s.own.seen.round_trips);
+    let cpus = interval.cpus();
+    Ok(Transferred {
+        seconds: interval.seconds(),
+        read_bytes: interval.count(|s| s.own.read_bytes),
+        reads: interval.count(|s| s.own.reads),
+        sent: interval.count(|s| s.own.seen.segments),
+        sent_again: interval.count(|s| s.own.seen.again),
+        timeouts: interval.count(|s| s.own.seen.timeouts),
+        acks: interval.count(|s| s.own.seen.acks),
+        acks_unsent: endpoints.unsent_acks(),
+        round_trip_ns: interval.count(|s| s.own.seen.round_trips_ps) as f64
+            / round_trips.max(1) as f64
+            / NS as f64,
+        dropped: interval.count(card(fifo_full)),
+        no_buffer: interval.count(card(|card| card.rx_no_buffer)),
+        dropped_socket: interval.count(|s| s.own.dropped_socket),
+        received: interval.count(card(|card| card.to_host)),
+        tail_writes: interval.count(|s| s.drivers.iter().map(|driver| driver.tail_writes).sum()),
+        dry_longest_ns: interval.to.own.dry_longest_ps as f64 / NS as f64,
+        dry: interval.share(card(|card| card.rx_dry_ps)),
+        interrupts: interval.count(|s| s.counters.interrupts),
+        cpu: cpus[0],
+        cpu_last: cpus[cpus.len() - 1],
+    })
+}
+
+/// Frames dropped because the card's FIFO was full.
+fn fifo_full(card: &Tally) -> u64 {
+    card.dropped.fifo_engine + card.dropped.fifo_no_descriptor
+}
