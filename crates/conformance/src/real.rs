@@ -130,7 +130,7 @@ impl RealBench {
     fn await_peer(&mut self) -> Result<(), Failure> {
         let since = Instant::now();
         loop {
-            self.peer.look_after()?;
+            self.peer.maintain()?;
             if self.peer.link().up {
                 return Ok(());
             }

@@ -5,19 +5,19 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, PoisonError};
 
-/// Configuration space as a part of a file.
+/// Configuration space, as a part of a file.
 #[derive(Debug)]
 pub(crate) struct Config {
     file: File,
     /// Where in the file it begins.
     offset: u64,
-    /// The command register as wanted. The kernel disables the interrupt line behind our back;
-    /// writing without reading first is half the price of arming it again.
+    /// The intended command register. The kernel disables the interrupt line by itself; writing without
+    /// reading first halves the cost of enabling it again.
     command: Mutex<u16>,
 }
 
 impl Config {
-    /// Takes over the configuration space that begins at `offset` of `file`.
+    /// Uses the configuration space that begins at `offset` of `file`.
     pub(crate) fn new(file: File, offset: u64) -> Result<Self, Error> {
         let config = Self { file, offset, command: Mutex::new(0) };
         *config.command.lock().unwrap_or_else(PoisonError::into_inner) = config.read(pci::COMMAND)?;

@@ -1,7 +1,6 @@
-//! Network cards, and which driver has them.
+//! Network cards, and the drivers that they are bound to.
 //!
-//! Everything here can be done again without harm, and leaves a card with its old driver if the
-//! new one does not take it.
+//! All calls can be repeated, and leave a card with its old driver if the new one does not take it.
 
 use crate::system::{self, System};
 use crate::{Backend, Error, pci::Address, vfio};
@@ -14,25 +13,25 @@ const INTEL: u16 = 0x8086;
 const CLASS_NETWORK: u32 = 0x02;
 /// The kernel's IFF_UP.
 const IFF_UP: u32 = 1;
-/// What empties `driver_override`.
+/// The value that clears `driver_override`.
 const NONE: &str = "\n";
 
 /// A network card.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// Where it is.
+    /// Its PCI address.
     pub address: Address,
     /// PCI vendor id.
     pub vendor: u16,
     /// PCI device id.
     pub device_id: u16,
-    /// Which chip of ours it is, if it is one.
+    /// The chip, if our driver knows it.
     pub chip: Option<Chip>,
-    /// The kernel's driver for it just now.
+    /// The kernel driver it is bound to.
     pub driver: Option<String>,
-    /// Its network interface, while such a driver has it.
+    /// Its network interface, if a network driver has it.
     pub interface: Option<Interface>,
-    /// Whether such a driver's interface is in another network namespace, where nothing of it is seen from here.
+    /// Whether its network interface is in another network namespace, which cannot be seen from here.
     pub elsewhere: bool,
     /// Its IOMMU group, if there is an IOMMU.
     pub iommu_group: Option<u32>,
@@ -42,13 +41,13 @@ impl Device {
     /// The chip.
     ///
     /// # Errors
-    /// [`Error::NotE1000`] if it is none of ours.
+    /// [`Error::NotE1000`] if our driver does not know it.
     pub fn e1000(&self) -> Result<Chip, Error> {
         let &Self { address, vendor, device_id, chip, .. } = self;
         chip.ok_or(Error::NotE1000 { address, vendor, device_id })
     }
 
-    /// The backend whose driver has it.
+    /// The backend that it is bound to.
     pub fn backend(&self) -> Option<Backend> {
         Backend::ALL.into_iter().find(|backend| Some(backend.driver()) == self.driver.as_deref())
     }
@@ -71,7 +70,7 @@ pub struct Interface {
 }
 
 impl Interface {
-    /// What it is used for, if anything.
+    /// Its use, if it is in use.
     fn used_for(&self) -> Option<String> {
         if !self.up {
             return None;
@@ -95,8 +94,7 @@ pub fn list() -> Vec<Device> {
     list_in(&System::host())
 }
 
-/// Gives a card to `backend`, taking it from whatever driver has it. `force` takes it even if
-/// its interface is in use.
+/// Binds a card to `backend`. `force` does so even if its interface is in use.
 ///
 /// # Errors
 /// [`Error::NoDevice`], [`Error::NotE1000`], [`Error::ModuleMissing`],
@@ -106,7 +104,7 @@ pub fn bind(address: Address, backend: Backend, force: bool) -> Result<Device, E
     bind_in(&System::host(), address, backend, force)
 }
 
-/// Gives a card back to the kernel's own driver for it, if there is one.
+/// Binds a card to the kernel's own driver for it again, if there is one.
 ///
 /// # Errors
 /// [`Error::NoDevice`], [`Error::NotE1000`], [`Error::InUse`], [`Error::Permission`].
@@ -132,7 +130,7 @@ pub(crate) fn device(system: &System, address: Address) -> Result<Device, Error>
     };
     let group = system::link(&system.device(address, "iommu_group"));
     let interface = interface(system, address);
-    // The kernel makes this folder with the first interface, and shows in it those of one namespace.
+    // The kernel creates this folder with the first interface, and shows in it those of one namespace.
     let elsewhere = interface.is_none() && system.device(address, "net").exists();
     Ok(Device {
         address,
@@ -163,7 +161,7 @@ fn interface(system: &System, address: Address) -> Option<Interface> {
     Some(Interface { name, up, addresses, master, carries })
 }
 
-/// Whether an IOMMU stands between the device and physical addresses.
+/// Whether an IOMMU translates the device's addresses.
 pub(crate) fn is_translated(system: &System, device: &Device) -> bool {
     let Some(group) = device.iommu_group else { return false };
     // "DMA", "DMA-FQ": the kernel's own translation; "identity": none.
@@ -201,7 +199,7 @@ fn bind_in(system: &System, address: Address, backend: Backend, force: bool) -> 
     if given.is_ok() && now.backend() == Some(backend) {
         return Ok(now);
     }
-    // As it was, as far as that goes.
+    // Restore the old driver, as far as possible.
     let _ = system.write(&system.device(address, "driver_override"), NONE);
     let _ = probe(system, address);
     given?;
@@ -221,11 +219,11 @@ fn release_in(system: &System, address: Address) -> Result<Device, Error> {
     device(system, address)
 }
 
-/// Makes sure that no process has the card open, and that none opens it meanwhile.
+/// Checks that no process has the card open, and keeps others from opening it.
 fn idle(system: &System, device: &Device) -> Result<impl Sized + use<>, Error> {
     let lock = system.lock(device.address)?;
-    // Programs other than this one know nothing of the lock. Taking a card out of a group that
-    // is open would wait until it is closed.
+    // Programs other than this one do not know the lock. Unbinding a card of an open group would wait until
+    // the group is closed.
     match (device.backend(), device.iommu_group) {
         (Some(Backend::Vfio), Some(group)) if vfio::is_busy(system, group) => {
             Err(Error::InUse(device.address))
@@ -234,7 +232,7 @@ fn idle(system: &System, device: &Device) -> Result<impl Sized + use<>, Error> {
     }
 }
 
-/// Takes the device from its driver and offers it to those that want it.
+/// Unbinds the device and offers it to matching drivers.
 fn change(system: &System, device: &Device) -> Result<(), Error> {
     if device.driver.is_some() {
         let path = system.device(device.address, "driver").join("unbind");
@@ -246,7 +244,7 @@ fn change(system: &System, device: &Device) -> Result<(), Error> {
 fn probe(system: &System, address: Address) -> Result<(), Error> {
     let path = system.path("sys/bus/pci/drivers_probe");
     match system.write(&path, &address.to_string()) {
-        // A driver that refuses makes some kernels say so here; who has it tells.
+        // Some kernels report a driver's refusal here; the driver that has the card tells.
         Err(Error::Io { .. }) => Ok(()),
         other => other,
     }

@@ -4,8 +4,8 @@ use crate::{Backend, Error, physical, system::System, vfio};
 use kpps_platform::memory::Memory;
 use std::sync::Arc;
 
-/// Memory that every [`Card`](crate::Card) opened in it can reach, at the same bus addresses: a
-/// frame that one card received can be sent by another as it lies there.
+/// Memory that every [`Card`](crate::Card) in the domain can access, at the same bus addresses: a card can
+/// send a frame from where another one received it.
 ///
 /// A handle: clones are the same domain. It lives as long as any of them, or any of its cards.
 #[derive(Clone, Debug)]
@@ -13,7 +13,7 @@ pub struct Domain(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    // Closed before the memory goes.
+    // The container is closed before the memory is freed.
     container: Option<vfio::Container>,
     memory: Memory,
 }
@@ -40,7 +40,7 @@ impl Domain {
         Ok(Self(Arc::new(inner)))
     }
 
-    /// How its cards are reached.
+    /// How its cards are accessed.
     pub fn backend(&self) -> Backend {
         if self.0.container.is_some() { Backend::Vfio } else { Backend::Uio }
     }

@@ -1,11 +1,11 @@
-//! What can go wrong: one line each, with the command that helps.
+//! Errors: one line each, with the command that helps.
 
 use crate::{Backend, Spec, pci::Address};
 use kpps_datasheet::Chip;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a card or its memory cannot be had.
+/// Why a card, its memory or a port cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Not a PCI address.
@@ -16,41 +16,41 @@ pub enum Error {
         "`{0}` is not a port: vfio:ADDRESS, uio:ADDRESS, auto:INTERFACE, xdp:INTERFACE[:QUEUE], packet:INTERFACE or udp:HOST:PORT"
     )]
     BadSpec(String),
-    /// Nothing has this address.
+    /// There is no device at this address.
     #[error("there is no PCI device {0}: `kpps device list` shows what there is")]
     NoDevice(Address),
-    /// Something else has this address.
+    /// The device at this address is not one of our cards.
     #[error(
         "{address} (PCI id {vendor:04x}:{device_id:04x}) is not an e1000 that kpps drives: `kpps device list` shows which are"
     )]
     NotE1000 {
-        /// Where.
+        /// Its address.
         address: Address,
         /// PCI vendor id.
         vendor: u16,
         /// PCI device id.
         device_id: u16,
     },
-    /// The card has another driver than the one needed, or none.
+    /// The card is bound to another driver than the one needed, or to none.
     #[error("{address} is bound to {}, not to {}: `kpps device bind {address} --backend {backend}`",
         driver.as_deref().unwrap_or("no driver"), backend.driver())]
     NotBound {
-        /// Which card.
+        /// The card.
         address: Address,
         /// Its driver.
         driver: Option<String>,
-        /// How it was to be used.
+        /// The backend that was asked for.
         backend: Backend,
     },
-    /// The card was given to a driver, and that did not take it.
+    /// The card was offered to a driver, which did not take it.
     #[error("{driver} did not take {address} (it is bound to {} now): `dmesg | tail` tells why",
         now.as_deref().unwrap_or("no driver"))]
     NotTaken {
-        /// Which card.
+        /// The card.
         address: Address,
-        /// The driver that should have.
+        /// The driver that did not take it.
         driver: &'static str,
-        /// The driver it has instead.
+        /// The driver it is bound to.
         now: Option<String>,
     },
     /// The card's network interface is in use.
@@ -58,14 +58,14 @@ pub enum Error {
         "{name} ({address}) is in use: it is up and {why}: `ip link set {name} down` first, or add --force"
     )]
     InterfaceInUse {
-        /// Which card.
+        /// The card.
         address: Address,
         /// Its interface.
         name: String,
-        /// What uses it.
+        /// Its use.
         why: String,
     },
-    /// The card's network interface is where nobody here sees whether it is in use.
+    /// The card's network interface is in another network namespace, so its use is unknown.
     #[error(
         "the interface of {0} is in another network namespace and may be in use: \
         `ip -n NAMESPACE link set INTERFACE netns $$` gets it back, or add --force"
@@ -85,10 +85,10 @@ pub enum Error {
         /// Pages that are free.
         free: usize,
     },
-    /// No right to open a file.
+    /// This user may not open a file.
     #[error("no permission for {}: run as root{}", .0.display(), chown(.0))]
     Permission(PathBuf),
-    /// Physical addresses are for the privileged only.
+    /// Only privileged users may read physical addresses.
     #[error(
         "no permission to see physical addresses, which UIO needs (cap_sys_admin): run as root, or use VFIO (`kpps device bind ADDRESS --backend vfio`)"
     )]
@@ -106,24 +106,24 @@ pub enum Error {
         "{0} is behind an IOMMU, which UIO does not know of: use VFIO (`kpps device bind {0} --backend vfio`) or boot with `iommu=pt`"
     )]
     IommuInTheWay(Address),
-    /// Other devices of the group belong to the kernel.
+    /// Other devices of the group are bound to kernel drivers.
     #[error("IOMMU group {group} of {address} has devices with other drivers ({}): `kpps device bind {} --backend vfio` each of them",
         others.join(", "), others.first().map_or("ADDRESS", String::as_str))]
     GroupNotViable {
-        /// Which card.
+        /// The card.
         address: Address,
         /// Its group.
         group: u32,
         /// Addresses of the others.
         others: Vec<String>,
     },
-    /// The kernel does not let this process lock so much memory.
+    /// This process may not lock so much memory.
     #[error("this process may not lock {} MiB of memory: {}{UNLOCK}", bytes >> 20,
         smaller.map_or(String::new(), |ring| format!("`--ring {ring}` needs less, or ")))]
     LockedMemory {
-        /// How much is needed.
+        /// Bytes needed.
         bytes: usize,
-        /// Descriptors of smaller rings, if larger ones were asked for.
+        /// A ring size that needs less, if larger rings were asked for.
         smaller: Option<u16>,
     },
     /// The card cannot have such rings.
@@ -144,29 +144,29 @@ pub enum Error {
     /// The card or its backend cannot do this.
     #[error("{address}: {what}")]
     Unsupported {
-        /// Which card.
+        /// The card.
         address: Address,
-        /// What it cannot.
+        /// The missing ability.
         what: &'static str,
     },
-    /// This system has no such ports.
+    /// This system lacks such ports.
     #[error("{0}: such ports are there on Linux only; on this system there is udp:HOST:PORT")]
     OnlyOnLinux(Spec),
-    /// Anything else that the system refused.
+    /// Any other refusal of the system.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried.
+        /// The failed action.
         what: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// How a user gets more memory locked than the system lets him by default. He may not raise the limit himself.
+/// How a user may lock more memory than the default. The user cannot raise the limit without root.
 pub(crate) const UNLOCK: &str = "`sudo prlimit --memlock=unlimited --pid $$`, \
     or for good a line `USER - memlock unlimited` in /etc/security/limits.d/kpps.conf";
 
-/// A device file can be given away; nobody gives away what is in sysfs.
+/// A device file can be given to a user; files in sysfs cannot.
 fn chown(path: &Path) -> String {
     if path.starts_with("/dev") {
         format!(", or `sudo chown $USER {}`", path.display())
@@ -183,7 +183,7 @@ impl Error {
     }
 
     #[cfg(target_os = "linux")]
-    /// The system refused to do something with the file at `path`.
+    /// The system refused an operation on the file at `path`.
     pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| match source.kind() {
             io::ErrorKind::PermissionDenied => Self::Permission(path.to_owned()),

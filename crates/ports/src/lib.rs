@@ -1,10 +1,11 @@
-//! Where frames enter and leave a real system: cards driven from Linux user space.
+//! Where frames enter and leave a real system: Linux's interfaces, UDP sockets, and e1000 cards driven from
+//! user space.
 //!
-//! - [`devices`] lists the network cards and hands them over: from the kernel's driver to user
-//!   space and back.
-//! - A [`Domain`] is memory that several cards share: one IOMMU address space ([`Backend::Vfio`])
-//!   or huge pages by physical address ([`Backend::Uio`]).
-//! - A [`Card`] is one open card: a [`Place`] for a driver to run in, and [`Interrupts`].
+//! - [`port`] has the ports, and the loops that send, count and forward.
+//! - [`devices`] lists network cards, and moves them between the kernel's driver and user space.
+//! - A [`Domain`] is memory that several cards share: one IOMMU address space ([`Backend::Vfio`]) or huge pages by
+//!   physical address ([`Backend::Uio`]).
+//! - A [`Card`] is an open card: a [`Place`] is the platform for a driver, and there are [`Interrupts`].
 //!
 //! ```no_run
 //! # #[cfg(target_os = "linux")] {
@@ -19,17 +20,17 @@
 //! # Ok::<(), kpps_ports::Error>(())
 //! ```
 //!
-//! A card has one user at a time; its lock ends with the process, so that nothing is in the way
-//! of the next one, however this one ended. What a dead process left behind in a card is
-//! stopped before the card may touch memory again.
+//! A card has one user at a time. Its lock ends with the process, however that ends. What a dead process left
+//! running in a card is stopped before the card may access memory again.
 //!
-//! VFIO without an IOMMU (`enable_unsafe_noiommu_mode`) takes huge pages by physical address, as UIO does. Debian's kernels
-//! are built without it.
+//! VFIO without an IOMMU (`enable_unsafe_noiommu_mode`) needs huge pages by physical address, as UIO does.
+//! Debian's kernels are built without it.
 //!
-//! All of this is for Linux; elsewhere there are [`UdpPort`](port::UdpPort)s only.
+//! Other systems than Linux have [`UdpPort`](port::UdpPort)s only.
 //!
-//! `unsafe` is in `window.rs` (registers), in `vfio/ioctl.rs`, `interface.rs`, `socket.rs` and `port/packet/socket.rs` (system
-//! calls; those of `port/xdp` and `port/run/steady.rs`, too), and in `port/packet/ring.rs` and `port/xdp/ring.rs` (memory shared with the kernel).
+//! `unsafe` is in `sys` (system calls that rustix lacks), `bar.rs` (registers), `vfio/ioctl.rs`,
+//! `interface.rs` and `ethtool.rs` (ioctls), `port/xdp/bpf.rs`, and in `port/packet/ring.rs` and
+//! `port/xdp/ring.rs` (memory shared with the kernel).
 
 #[cfg(target_os = "linux")]
 mod bar;

@@ -1,4 +1,4 @@
-//! Questions to the kernel about links, disciplines and ways: rtnetlink(7).
+//! Requests to the kernel about links, queueing disciplines and routes: rtnetlink(7).
 
 use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::route::{RouteAttribute, RouteMessage};
@@ -8,20 +8,20 @@ use netlink_sys::{Socket, SocketAddr};
 use std::io;
 use std::net::IpAddr;
 
-/// Bytes of a message's header, and what messages are aligned to.
+/// Bytes of a message header, and the alignment of messages.
 const HEADER: usize = 16;
 const ALIGNMENT: usize = 4;
 
-/// About one thing.
+/// Sends a request about one object. Returns the answers.
 ///
 /// # Errors
-/// Those of the system: there is no such thing.
+/// Those of the system: there is no such object.
 pub fn ask(question: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
     // The acknowledgement is the end of the answer.
     exchange(question, NLM_F_REQUEST | NLM_F_ACK)
 }
 
-/// About everything of one sort.
+/// Requests all objects of a kind.
 ///
 /// # Errors
 /// Those of the system.
@@ -29,11 +29,11 @@ pub fn dump(question: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage
     exchange(question, NLM_F_REQUEST | NLM_F_DUMP)
 }
 
-/// The number of the interface by which datagrams to an address leave.
+/// The number of the interface of the route to an address.
 ///
 /// # Errors
-/// Those of the system: there is no way to it.
-pub fn way_to(address: IpAddr) -> io::Result<u32> {
+/// Those of the system: there is no route.
+pub fn route_to(address: IpAddr) -> io::Result<u32> {
     let mut about = RouteMessage::default();
     (about.header.address_family, about.header.destination_prefix_length) = match address {
         IpAddr::V4(_) => (AddressFamily::Inet, 32),
@@ -52,7 +52,7 @@ pub fn way_to(address: IpAddr) -> io::Result<u32> {
     way.ok_or_else(|| io::ErrorKind::NetworkUnreachable.into())
 }
 
-/// A question, and all of the answer. A message that makes no sense to us is passed over.
+/// Sends a request and reads the whole answer. Unknown messages are skipped.
 fn exchange(question: RouteNetlinkMessage, flags: u16) -> io::Result<Vec<RouteNetlinkMessage>> {
     let mut socket = Socket::new(NETLINK_ROUTE)?;
     socket.bind_auto()?;

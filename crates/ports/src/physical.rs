@@ -1,6 +1,6 @@
 //! Physical addresses of huge pages, from `/proc/self/pagemap`.
 //!
-//! A huge page stays where it is as long as it is mapped, so its address is good for DMA.
+//! A mapped huge page never moves, so its address is valid for DMA.
 
 use crate::{Error, system};
 use kpps_platform::memory::{HUGE_PAGE, Mapping, Piece};
@@ -9,14 +9,14 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// The page size that `pagemap` counts in. Other sizes exist, but not with huge pages of 2 MiB.
+/// The page size of `pagemap`. Other sizes exist, but not together with huge pages of 2 MiB.
 const PAGE: usize = 4096;
 /// Bits 0–54 of an entry are the page's number (kernel documentation, admin-guide/mm/pagemap).
 const NUMBER: u64 = (1 << 55) - 1;
-/// Bit 63: the page is there.
+/// Bit 63: the page is present.
 const PRESENT: u64 = 1 << 63;
 
-/// Huge pages for at least `bytes`, and where the bus has them.
+/// Huge pages for at least `bytes`, and their bus addresses.
 pub(crate) fn huge_pages(system: &system::System, bytes: usize) -> Result<(Mapping, Vec<Piece>), Error> {
     let mapping = Mapping::huge(bytes).map_err(|error| match error.kind() {
         io::ErrorKind::OutOfMemory => {
@@ -32,7 +32,7 @@ pub(crate) fn huge_pages(system: &system::System, bytes: usize) -> Result<(Mappi
     Ok((mapping, pieces))
 }
 
-/// The pieces of huge pages at `address`: neighbours on the bus make one piece.
+/// The pieces of huge pages at `address`: pages that are adjacent on the bus make one piece.
 fn pieces(pagemap: &File, path: &Path, address: usize, bytes: usize) -> Result<Vec<Piece>, Error> {
     let mut pieces: Vec<Piece> = Vec::new();
     for offset in (0..bytes).step_by(HUGE_PAGE) {
@@ -41,7 +41,7 @@ fn pieces(pagemap: &File, path: &Path, address: usize, bytes: usize) -> Result<V
         pagemap.read_exact_at(&mut entry, at).map_err(Error::file(path))?;
         let entry = u64::from_ne_bytes(entry);
         let bus = (entry & NUMBER) * PAGE as u64;
-        // The kernel shows zeros to those who may not know.
+        // The kernel shows zeros to unprivileged users.
         if entry & PRESENT == 0 || bus == 0 {
             return Err(Error::NoPhysicalAddresses);
         }

@@ -4,7 +4,7 @@ use crate::{Error, pci::Address};
 use std::fmt;
 use std::str::FromStr;
 
-/// How user space gets at a card.
+/// How user space accesses a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Backend {
     /// `vfio-pci`: behind an IOMMU, with memory of any kind; needs no privilege where the
@@ -49,7 +49,7 @@ impl FromStr for Backend {
     }
 }
 
-/// Which port.
+/// The name of a port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Spec {
     /// `vfio:ADDRESS`, `uio:ADDRESS`: our driver on a card.
@@ -70,12 +70,12 @@ pub enum Spec {
         /// The other end's port, or our own.
         port: u16,
     },
-    /// `auto:INTERFACE`: the best way that there is to an interface ([`choose`](crate::port::choose)).
+    /// `auto:INTERFACE`: the fastest kind for an interface ([`choose`](crate::port::choose)).
     Auto(String),
 }
 
 impl Spec {
-    /// Whether this is the other one, or all queues of an interface of which the other one is a queue.
+    /// Whether both are the same port, or one is a queue of the other.
     pub fn includes(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Xdp { interface, queue: None }, Self::Xdp { interface: same, .. }) => interface == same,
@@ -84,7 +84,7 @@ impl Spec {
     }
 }
 
-/// An interface's name, if it can be one: 15 bytes is what the kernel allows (IFNAMSIZ less the terminator).
+/// An interface's name, if it is valid: at most 15 bytes (IFNAMSIZ without the terminator).
 fn interface(name: &str) -> Option<String> {
     let good = (1..=15).contains(&name.len()) && !name.contains(['/', ' ', ':', '\0']);
     good.then(|| name.to_owned())

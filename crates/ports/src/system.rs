@@ -1,5 +1,4 @@
-//! The files of the system: read below a root that tests put elsewhere, written through a
-//! [`Kernel`] that tests play.
+//! The files of the system. Tests replace the root folder, and the [`Kernel`] that executes writes.
 
 use crate::netlink;
 use crate::{Error, pci::Address};
@@ -11,7 +10,7 @@ use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-/// What the kernel does besides showing files.
+/// What the kernel does beyond showing files.
 pub(crate) trait Kernel: Send + Sync {
     /// A write to an attribute in sysfs.
     fn write(&self, path: &Path, text: &str) -> io::Result<()>;
@@ -19,12 +18,12 @@ pub(crate) trait Kernel: Send + Sync {
     fn addresses(&self, interface: &str) -> io::Result<Vec<IpAddr>>;
 }
 
-/// The real one.
+/// The real kernel.
 struct Linux;
 
 impl Kernel for Linux {
     fn write(&self, path: &Path, text: &str) -> io::Result<()> {
-        // An attribute exists or does not; it is not made.
+        // An attribute is never created.
         io::Write::write_all(&mut File::options().write(true).open(path)?, text.as_bytes())
     }
 
@@ -56,14 +55,14 @@ impl Kernel for Linux {
     }
 }
 
-/// The system that runs here, or one that a test has made up.
+/// The running system, or a test's.
 pub(crate) struct System {
     root: PathBuf,
     kernel: Box<dyn Kernel>,
 }
 
 impl System {
-    /// This one.
+    /// The running system.
     pub(crate) fn host() -> Self {
         Self { root: PathBuf::from("/"), kernel: Box::new(Linux) }
     }
@@ -93,8 +92,8 @@ impl System {
         self.kernel.addresses(interface)
     }
 
-    /// Locks a card for this process, until the result is dropped or the process ends in
-    /// whatever way. The lock is on the card's configuration space, which everybody may open.
+    /// Locks a card for this process, until the result is dropped or the process ends. The lock is on the
+    /// card's configuration space, which every user may open.
     pub(crate) fn lock(&self, address: Address) -> Result<File, Error> {
         let path = self.device(address, "config");
         let file = File::open(&path).map_err(|error| match error.kind() {
@@ -109,17 +108,17 @@ impl System {
     }
 }
 
-/// The text of an attribute without what surrounds it.
+/// The text of an attribute, trimmed.
 pub(crate) fn text(path: &Path) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_owned())
 }
 
-/// A number in hexadecimal with 0x before it, as attributes have it.
+/// A hexadecimal number with 0x before it, as in attributes.
 pub(crate) fn hex(path: &Path) -> Option<u32> {
     u32::from_str_radix(text(path)?.strip_prefix("0x")?, 16).ok()
 }
 
-/// The last part of where a symbolic link leads.
+/// The file name of a symbolic link's target.
 pub(crate) fn link(path: &Path) -> Option<String> {
     Some(fs::read_link(path).ok()?.file_name()?.to_str()?.to_owned())
 }

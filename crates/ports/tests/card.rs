@@ -7,7 +7,7 @@ use kpps_driver::Config;
 use kpps_driver::config::{NapiExit, Service};
 use kpps_platform::memory::RingMemory;
 use kpps_platform::{Buffer, BufferSource, DmaSpec, OutOfMemory, Platform, Registers};
-use kpps_ports::port::{CardPort, Frame, Line, Next, Port, Trouble, Wake};
+use kpps_ports::port::{CardPort, Frame, Line, NextPoll, Port, Trouble, Wake};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -132,7 +132,7 @@ impl Rig {
     fn idle(&mut self) {
         for _ in 0..100_000 {
             assert_eq!(self.receive(), Vec::<Vec<u8>>::new());
-            if self.port.next() == Next::Asleep {
+            if self.port.next_poll() == NextPoll::Asleep {
                 return;
             }
             self.settle(1000);
@@ -166,7 +166,7 @@ fn every_service_takes_all_frames_in() {
             }
             for _ in 0..60 {
                 rig.settle(2000);
-                // What `rest` leads to.
+                // What `wait` leads to.
                 rig.port.woken().unwrap();
                 all.extend(rig.receive());
             }
@@ -190,7 +190,7 @@ fn an_idle_port_sleeps_touches_nothing_and_is_woken() {
         for _ in 0..100 {
             rig.settle(10_000);
             rig.port.woken().unwrap();
-            assert_eq!((rig.receive().len(), rig.port.next()), (0, Next::Asleep));
+            assert_eq!((rig.receive().len(), rig.port.next_poll()), (0, NextPoll::Asleep));
         }
         let after = rig.port.counters().unwrap();
         assert_eq!(
@@ -201,7 +201,7 @@ fn an_idle_port_sleeps_touches_nothing_and_is_woken() {
         rig.inject(&frame(1));
         rig.settle(100_000);
         rig.port.woken().unwrap();
-        assert_eq!(rig.port.next(), Next::Now, "{service:?}");
+        assert_eq!(rig.port.next_poll(), NextPoll::Now, "{service:?}");
         assert_eq!(rig.receive(), [frame(1)]);
         assert_eq!(rig.port.counters().unwrap().interrupts, before.interrupts + 1);
         rig.idle();
@@ -258,7 +258,7 @@ fn a_full_ring_gives_frames_back_and_all_that_was_taken_goes_out() {
     assert!(rig.port.in_flight() > 0);
     rig.settle(1_000_000);
     assert_eq!(rig.port.in_flight(), 0);
-    assert_eq!(rig.port.room(), 255);
+    assert_eq!(rig.port.tx_space(), 255);
     let mut out = 0;
     while rig.bench.borrow_mut().collect().unwrap().is_some() {
         out += 1;
@@ -297,7 +297,7 @@ fn a_card_that_vanishes_is_trouble_not_a_hang() {
     rig.idle();
     rig.empty.set(true);
     rig.settle(3_000_000_000);
-    assert!(matches!(rig.port.look_after(), Err(Trouble::Gone)));
+    assert!(matches!(rig.port.maintain(), Err(Trouble::Gone)));
 }
 
 #[test]
@@ -306,7 +306,7 @@ fn a_link_that_comes_back_is_seen() {
     for up in [false, true] {
         rig.bench.borrow_mut().set_link(up).unwrap();
         rig.settle(3_000_000_000);
-        rig.port.look_after().unwrap();
+        rig.port.maintain().unwrap();
         assert_eq!(rig.port.link().up, up);
     }
     rig.port.woken().unwrap();

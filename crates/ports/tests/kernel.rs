@@ -8,7 +8,7 @@ use kpps_frames::{Size, Tag, ipv4, tag, udp};
 use kpps_namespaces::skip;
 use kpps_platform::{Buffer, BufferSource};
 use kpps_ports::Spec;
-use kpps_ports::port::{AnyPort, Frame, Options, Port, choose, open, rest};
+use kpps_ports::port::{AnyPort, Frame, Options, Port, choose, open, wait};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -79,7 +79,7 @@ fn pass(from: &mut AnyPort, to: &mut AnyPort, frames: &[Vec<u8>]) -> Vec<Vec<u8>
     let mut waiting = frames.iter();
     let mut next = waiting.next();
     while arrived.len() < frames.len() && Instant::now() < end {
-        for _ in 0..from.room().min(64) {
+        for _ in 0..from.tx_space().min(64) {
             let Some(bytes) = next else { break };
             let mut buffer = from.pool().take().unwrap();
             buffer.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
@@ -157,7 +157,7 @@ fn overflow_is_counted(kinds: [&'static str; 2]) {
         let all = 30_000;
         let mut sent = 0;
         while sent < all {
-            for _ in 0..near.room().min(64) {
+            for _ in 0..near.tx_space().min(64) {
                 let bytes = frame(60, sent, false);
                 let mut buffer = near.pool().take().unwrap();
                 buffer.bytes_mut()[..bytes.len()].copy_from_slice(&bytes);
@@ -298,11 +298,11 @@ fn xdp_wakes_for_each_queue() {
             for from in &mut from {
                 assert_eq!(to.receive(64, |frame| Some(frame.buffer)).unwrap(), 0);
                 let start = Instant::now();
-                rest(&[&to], pause).unwrap();
+                wait(&[&to], pause).unwrap();
                 assert!(start.elapsed() > pause / 2, "nothing has come: {:?}", start.elapsed());
                 send_one(from, &frame(60, 0, false));
                 let start = Instant::now();
-                rest(&[&to], 100 * pause).unwrap();
+                wait(&[&to], 100 * pause).unwrap();
                 assert!(start.elapsed() < 50 * pause, "something has: {:?}", start.elapsed());
                 assert_eq!(to.receive(64, |frame| Some(frame.buffer)).unwrap(), 1);
             }

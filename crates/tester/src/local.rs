@@ -14,7 +14,7 @@ use kpps_frames::Mac;
 use kpps_platform::{Buffer, BufferSource};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Aside, BUDGET, Glance, Load, Plan, Steady, Watch, send_and_listen};
-use kpps_ports::port::{AnyPort, Frame, Port, Trouble, rest};
+use kpps_ports::port::{AnyPort, Frame, Port, Trouble, wait};
 use std::cell::Cell;
 #[cfg(target_os = "linux")]
 use std::collections::BTreeMap;
@@ -329,14 +329,14 @@ fn receive(
         }
         if now - looked_after > SLOW {
             looked_after = now;
-            port.look_after()?;
+            port.maintain()?;
         }
         if taken == 0 {
             // One frame by itself: the next may be long in coming.
             if stamped.get() && since_rest > 1 {
                 std::thread::sleep(NAP);
             } else {
-                rest(&[&*port], SLOW / 4)
+                wait(&[&*port], SLOW / 4)
                     .map_err(|source| Trouble::System { what: "cannot wait", source })?;
             }
             since_rest = 0;

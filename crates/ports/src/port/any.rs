@@ -2,7 +2,7 @@
 
 #[cfg(target_os = "linux")]
 use super::card::CardPort;
-use super::{Counters, Descriptor, Frame, Link, Next, Port, Trouble, UdpPort, Wake};
+use super::{Counters, Descriptor, Frame, Link, NextPoll, Port, Trouble, UdpPort, Wake};
 #[cfg(target_os = "linux")]
 use super::{PacketPort, XdpPort};
 #[cfg(target_os = "linux")]
@@ -12,20 +12,20 @@ use kpps_frames::build::Flow;
 use kpps_platform::memory::{BufferPool, PoolBuffer};
 use std::io;
 
-/// Bytes of a buffer; a frame is in one buffer. The card uses 2048 of them. One cache line more lets the first lines of
-/// the buffers fall into all sets of a cache, instead of every thirty-second one.
+/// Bytes of a buffer, which holds a whole frame. The card uses 2048 of them. The additional cache line
+/// spreads the first lines of all buffers over all sets of a cache, instead of every 32nd one.
 pub(super) const BUFFER_BYTES: usize = 2048 + 64;
-/// Buffers that apps hold, and that lie in the stacks of the pool's handles.
+/// Buffers that apps hold, and those in the stacks of the pool's handles.
 pub(super) const SPARE_BUFFERS: usize = 1024;
 
 /// How a card is served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ServiceKind {
-    /// Always looking, never sleeping.
+    /// Always polls, never sleeps.
     Polling,
     /// An interrupt starts polling, which ends when the rings are empty, as in Linux.
     Napi,
-    /// Our own: as NAPI, but it finds itself how long to go on polling and how long to pause.
+    /// Our own: as NAPI, but it adapts how long it polls and pauses.
     #[default]
     Kpps,
 }
@@ -41,10 +41,10 @@ impl ServiceKind {
     }
 }
 
-/// Descriptors in each ring of a card. A program in user space loses the processor for longer than a kernel's driver does, to
-/// the scheduler and, in a virtual machine, to whoever emulates the card: at line rate this bridges 1.4 ms. In QEMU, whose
-/// e1000 drops what came in one burst and has no room, a flood lowers what gets through with rings of 256 by 30 % and with
-/// these not at all.
+/// Descriptors in each ring of a card. A program in user space loses the CPU for longer than a kernel's
+/// driver does: to the scheduler and, in a virtual machine, to the emulation of the card. At line rate this
+/// bridges 1.4 ms. QEMU's e1000 drops what finds no descriptor: there a flood lowers throughput with rings of
+/// 256 by 30 %, with these not at all.
 pub const RING: u16 = 2048;
 
 /// How ports are opened.
@@ -52,10 +52,10 @@ pub const RING: u16 = 2048;
 pub struct Options {
     /// How cards are served.
     pub service: ServiceKind,
-    /// Descriptors in each ring of a card; if nothing is said, [`RING`], or as many as its chip can have, or as this
-    /// process may lock memory for.
+    /// Descriptors in each ring of a card. The default is [`RING`], or as many as its chip can have, or for
+    /// which this process may lock memory.
     pub ring: Option<u16>,
-    /// Take frames for any station.
+    /// Receive frames for any station (promiscuous mode).
     pub promiscuous: bool,
 }
 
@@ -90,7 +90,7 @@ impl AnyPort {
         }
     }
 
-    /// How many queues of its interface it looks at in turn: frames that came by different ones may have overtaken each other there.
+    /// The queues that it polls in turn: frames of different ones may have overtaken each other.
     pub fn queues(&self) -> usize {
         match self {
             #[cfg(target_os = "linux")]
@@ -99,7 +99,7 @@ impl AnyPort {
         }
     }
 
-    /// The station address; a made-up one of a UDP socket, which sends none.
+    /// The station address. A UDP socket has a made-up one, which is never sent.
     ///
     /// # Errors
     /// Those of the system.
@@ -116,7 +116,7 @@ impl AnyPort {
     }
 }
 
-/// Does the same with any kind.
+/// Evaluates the same expression for any kind of port.
 macro_rules! any {
     ($self:ident, $port:ident => $what:expr) => {
         match $self {
@@ -133,8 +133,8 @@ macro_rules! any {
 
 impl Wake for AnyPort {
     #[inline]
-    fn next(&self) -> Next {
-        any!(self, port => port.next())
+    fn next_poll(&self) -> NextPoll {
+        any!(self, port => port.next_poll())
     }
     fn now_ns(&self) -> u64 {
         any!(self, port => port.now_ns())
@@ -145,8 +145,8 @@ impl Wake for AnyPort {
     fn wants_to_send(&self) -> bool {
         any!(self, port => port.wants_to_send())
     }
-    fn hears_of_room(&self) -> bool {
-        any!(self, port => port.hears_of_room())
+    fn signals_tx_space(&self) -> bool {
+        any!(self, port => port.signals_tx_space())
     }
 }
 
@@ -184,8 +184,8 @@ impl Port for AnyPort {
         any!(self, port => port.flush())
     }
     #[inline]
-    fn room(&mut self) -> usize {
-        any!(self, port => port.room())
+    fn tx_space(&mut self) -> usize {
+        any!(self, port => port.tx_space())
     }
     fn in_flight(&mut self) -> usize {
         any!(self, port => port.in_flight())
@@ -193,8 +193,8 @@ impl Port for AnyPort {
     fn woken(&mut self) -> Result<(), Trouble> {
         any!(self, port => port.woken())
     }
-    fn look_after(&mut self) -> Result<(), Trouble> {
-        any!(self, port => port.look_after())
+    fn maintain(&mut self) -> Result<(), Trouble> {
+        any!(self, port => port.maintain())
     }
     fn counters(&mut self) -> Result<Counters, Trouble> {
         any!(self, port => port.counters())

@@ -55,7 +55,7 @@ impl Attached {
     }
 
     /// Looks at the interface, which may have gone.
-    pub(super) fn look_after(&mut self) -> Result<(), Trouble> {
+    pub(super) fn maintain(&mut self) -> Result<(), Trouble> {
         match self.refresh() {
             Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::NODEV | Errno::NXIO)) => {
                 Err(Trouble::Gone)

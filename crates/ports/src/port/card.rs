@@ -1,14 +1,14 @@
 //! Our driver on a card as a port.
 //!
-//! The service decides when the card is looked at; it is asked at every [`Port::receive`], once a burst. While it is
-//! asleep, a program that runs anyway (because another port is busy) looks into the rings all the same, which costs a
-//! load from memory; only [`rest`](super::rest()) waits for the interrupt. An interrupt is taken in this order:
-//! read ICR and mask (the driver), so that the card lowers its line; then let the line interrupt again (the
-//! kernel had masked it); then poll.
+//! The service schedules polls. It is asked at every [`Port::receive`], once a burst. While it sleeps, a
+//! program that runs anyway (because another port is busy) polls the rings all the same, which costs a load
+//! from memory; only [`wait`](super::wait()) waits for the interrupt. An interrupt is handled in this order:
+//! read ICR and mask (the driver), so that the card deasserts its line; unmask the line, which the kernel had
+//! masked; poll.
 
 use super::counted::Counted;
 use super::missed::Tally;
-use super::{Counters, Frame, Link, Next, Port, Trouble, Wake};
+use super::{Counters, Frame, Link, NextPoll, Port, Trouble, Wake};
 use kpps_datasheet::stat;
 use kpps_driver::config::{Config, Service};
 use kpps_driver::service::{Napi, Polling, SelfPacing};
@@ -20,26 +20,26 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// How often the device is looked after, in ns.
+/// How often the device is maintained, in ns.
 const WATCH_NS: u64 = 2_000_000_000;
 
-/// A card's interrupt line, as its user sees it.
+/// A card's interrupt line.
 pub trait Line {
-    /// Takes an interrupt in, if there is one within this time. The line is masked from then on.
+    /// Takes an interrupt, if one comes within this time. The line is masked from then on.
     ///
     /// # Errors
     /// Those of the system.
     fn wait(&mut self, at_most: Duration) -> io::Result<bool>;
-    /// Lets the line interrupt again.
+    /// Unmasks the line.
     ///
     /// # Errors
     /// Those of the system.
     fn enable(&self) -> io::Result<()>;
-    /// What becomes readable with an interrupt.
+    /// The descriptor that becomes readable with an interrupt.
     fn fd(&self) -> Option<BorrowedFd<'_>>;
 }
 
-/// The service, as it stands.
+/// The service and its state.
 enum Server {
     Polling(Polling),
     Napi(Napi),
@@ -74,8 +74,8 @@ pub struct CardPort<P: Platform, L> {
     platform: Counted<P>,
     line: L,
     server: Server,
-    next: Next,
-    /// An interrupt may have been signalled that nobody took in.
+    next_poll: NextPoll,
+    /// An interrupt may have been signalled that was not handled.
     unheard: bool,
     interrupts: u64,
     resets: u64,
@@ -86,7 +86,8 @@ pub struct CardPort<P: Platform, L> {
 }
 
 impl<P: Platform + Clone, L: Line> CardPort<P, L> {
-    /// Probes the chip and starts it. Buffers are from `pool`: two rings full, and what the program holds.
+    /// Probes the chip and starts it. `pool` must have buffers for two full rings and for the frames that the
+    /// program holds.
     ///
     /// # Errors
     /// [`Trouble`]: the driver's, or a service that needs code in an interrupt handler.
@@ -101,7 +102,7 @@ impl<P: Platform + Clone, L: Line> CardPort<P, L> {
             platform,
             line,
             server,
-            next: Next::Now,
+            next_poll: NextPoll::Now,
             unheard: false,
             interrupts: 0,
             resets: 0,
@@ -113,7 +114,7 @@ impl<P: Platform + Clone, L: Line> CardPort<P, L> {
         port.missed.start(|| registers.read(chip.offset(stat::MPC)));
         port.no_buffer.start(|| registers.read(chip.offset(stat::RNBC)));
         port.start()?;
-        // What starting took is not the traffic's.
+        // Register accesses of the start are not the traffic's.
         port.platform.accesses.reads.store(0, Relaxed);
         port.platform.accesses.writes.store(0, Relaxed);
         Ok(port)
@@ -134,12 +135,12 @@ impl<P: Platform + Clone, L: Line> CardPort<P, L> {
         self.device.control.config()
     }
 
-    /// Lets interrupts come, if the service wants any.
+    /// Enables interrupts, if the service wants any.
     fn start(&mut self) -> Result<(), Trouble> {
         if let Some(server) = Server::new(self.device.control.config().service) {
             self.server = server;
         }
-        self.next = Next::Now;
+        self.next_poll = NextPoll::Now;
         if self.server.is_asleep() {
             self.line.enable().map_err(Trouble::system("cannot let the card interrupt"))?;
             self.unheard = true;
@@ -148,7 +149,7 @@ impl<P: Platform + Clone, L: Line> CardPort<P, L> {
         Ok(())
     }
 
-    /// Takes an interrupt in, if there was one.
+    /// Handles an interrupt, if there was one.
     fn hear(&mut self) -> Result<bool, Trouble> {
         self.unheard = false;
         if !self.line.wait(Duration::ZERO).map_err(Trouble::system("cannot wait for an interrupt"))? {
@@ -169,12 +170,12 @@ impl<P: Platform + Clone, L: Line> CardPort<P, L> {
             Server::SelfPacing(pacing) => pacing.interrupt(control)?,
         };
         if ours {
-            self.next = Next::Now;
+            self.next_poll = NextPoll::Now;
         }
         Ok(())
     }
 
-    /// Looks into the rings of a card that is asleep.
+    /// Polls the rings of a sleeping card.
     #[cold]
     fn peek(
         &mut self,
@@ -183,14 +184,14 @@ impl<P: Platform + Clone, L: Line> CardPort<P, L> {
     ) -> Result<usize, Trouble> {
         let reclaimed = self.device.tx.reclaim(usize::MAX);
         let received = self.device.rx.receive(budget, sink);
-        self.next = Next::Asleep;
+        self.next_poll = NextPoll::Asleep;
         if received + reclaimed > 0 {
-            // The interrupt for these is on its way, or was signalled and not taken in.
+            // The interrupt for these frames is on its way, or was signalled and not handled.
             self.unheard = true;
             self.wake()?;
             if received > 0 {
                 // There may be more than the budget.
-                self.next = Next::Now;
+                self.next_poll = NextPoll::Now;
             }
         } else if self.unheard {
             self.hear()?;
@@ -207,8 +208,8 @@ impl<P: Platform + Clone, L: Line> CardPort<P, L> {
 
 impl<P: Platform, L: Line> Wake for CardPort<P, L> {
     #[inline]
-    fn next(&self) -> Next {
-        self.next
+    fn next_poll(&self) -> NextPoll {
+        self.next_poll
     }
     fn now_ns(&self) -> u64 {
         self.platform.now_ns()
@@ -228,7 +229,7 @@ impl<P: Platform + Clone, L: Line> Port for CardPort<P, L> {
         let mut taken = 0;
         let mut broken = 0;
         let pass = |received: Received<PoolBuffer>| {
-            // A frame that is longer than a buffer comes in parts; none is accepted here.
+            // A frame that is longer than a buffer comes in parts; it is not accepted.
             if !(received.first && received.last) || received.error {
                 broken += u64::from(received.last);
                 return Some(received.buffer);
@@ -240,23 +241,23 @@ impl<P: Platform + Clone, L: Line> Port for CardPort<P, L> {
             self.peek(budget, pass)?;
         } else {
             let Device { control, rx, tx } = &mut self.device;
-            self.next = match &mut self.server {
+            self.next_poll = match &mut self.server {
                 Server::Polling(polling) => {
                     polling.poll(rx, tx, budget, pass);
-                    Next::Now
+                    NextPoll::Now
                 }
                 Server::Napi(napi) => match napi.poll(control, rx, tx, budget, pass).done {
-                    true => Next::Asleep,
-                    false => Next::Now,
+                    true => NextPoll::Asleep,
+                    false => NextPoll::Now,
                 },
                 Server::SelfPacing(pacing) => match pacing.poll(control, rx, tx, budget, pass)?.1 {
-                    service::NextPoll::Now => Next::Now,
-                    // What is reserved for others here is for the system's scheduler to give away.
-                    service::NextPoll::At(ns) | service::NextPoll::Yield(ns) => Next::At(ns),
-                    service::NextPoll::Asleep => Next::Asleep,
+                    service::NextPoll::Now => NextPoll::Now,
+                    // The time that is reserved for other work is the scheduler's to give.
+                    service::NextPoll::At(ns) | service::NextPoll::Yield(ns) => NextPoll::At(ns),
+                    service::NextPoll::Asleep => NextPoll::Asleep,
                 },
             };
-            if self.next == Next::Asleep && self.unheard {
+            if self.next_poll == NextPoll::Asleep && self.unheard {
                 self.hear()?;
             }
         }
@@ -278,7 +279,7 @@ impl<P: Platform + Clone, L: Line> Port for CardPort<P, L> {
         let before = tx.counters().frames;
         let mut fragments = frames.map(|Frame { buffer, bytes }| Fragment { buffer, bytes });
         while let Err(refused) = tx.send_burst(&mut fragments) {
-            // No frame that a port can be given; its buffer goes home.
+            // No port can send such a frame; its buffer returns to the pool.
             drop(refused.frame);
         }
         (tx.counters().frames - before) as usize
@@ -296,9 +297,9 @@ impl<P: Platform + Clone, L: Line> Port for CardPort<P, L> {
     }
 
     #[inline]
-    fn room(&mut self) -> usize {
+    fn tx_space(&mut self) -> usize {
         let tx = &mut self.device.tx;
-        // Half a ring of frames in flight: taking back less often costs nothing.
+        // With half a ring of frames in flight, taking buffers back less often costs nothing.
         if tx.free() <= tx.pending() {
             tx.reclaim(usize::MAX);
         }
@@ -318,7 +319,7 @@ impl<P: Platform + Clone, L: Line> Port for CardPort<P, L> {
         Ok(())
     }
 
-    fn look_after(&mut self) -> Result<(), Trouble> {
+    fn maintain(&mut self) -> Result<(), Trouble> {
         let now_ns = self.platform.now_ns();
         let control = &mut self.device.control;
         if control.take_link_event() {
@@ -339,7 +340,7 @@ impl<P: Platform + Clone, L: Line> Port for CardPort<P, L> {
     }
 
     fn counters(&mut self) -> Result<Counters, Trouble> {
-        // Its own reads are not the traffic's.
+        // Reads of statistics are not the traffic's.
         let reads = self.platform.accesses.reads.load(Relaxed);
         self.update_missed();
         self.platform.accesses.reads.store(reads, Relaxed);

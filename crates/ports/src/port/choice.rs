@@ -1,4 +1,4 @@
-//! Which way to an interface is the best.
+//! Choosing how to access an interface.
 
 use super::any::SPARE_BUFFERS;
 use super::open::{CHUNK_BYTES, XDP_CAPABILITIES, refused};
@@ -7,10 +7,11 @@ use crate::{Error, Spec, ethtool};
 use kpps_platform::memory::Memory;
 use rustix::io::Errno;
 
-/// What a port's name stands for: `auto:INTERFACE` for the best that the system, the driver and this user's rights
-/// allow, with a word on why; any other for itself, with a word if it sees only a part of what comes.
+/// The port that a name stands for. `auto:INTERFACE` stands for the fastest kind that the system, the driver
+/// and this user's rights allow, with the reason; any other name stands for itself, with a remark if it sees
+/// only a part of the traffic.
 ///
-/// It is found out by trying, which takes the interface's queues from the kernel for a moment.
+/// The choice is made by trying, which takes the interface's queues from the kernel for a moment.
 ///
 /// # Errors
 /// [`Error`]: there is no such interface, or no memory to try with.
@@ -43,7 +44,7 @@ pub fn choose(spec: &Spec) -> Result<(Spec, Option<String>), Error> {
     }
 }
 
-/// A word for who asked for one queue of several.
+/// A remark if the interface has several queues and one was asked for.
 fn of_several(interface: &str, queue: u32) -> Option<String> {
     let queues = ethtool::receive_queues(interface).unwrap_or(1);
     (queues > 1).then(|| format!("it sees queue {queue} of {queues} only: xdp:{interface} sees all"))

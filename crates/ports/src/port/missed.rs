@@ -1,16 +1,16 @@
 //! A statistics register that may or may not be cleared by reading it.
 //!
-//! The manual's are (SDM 13.7); QEMU's MPC and RNBC are not. A second read at once tells: what has been cleared
-//! reads as nothing, or as the little that was missed in between.
+//! The manual's registers are (SDM 13.7); QEMU's MPC and RNBC are not. A second read at once decides: a
+//! register that was cleared reads as 0, or as the little that was counted in between.
 
-/// Below this a count tells nothing about the register: as much may be missed between two reads.
+/// A lower count does not decide: as much may be counted between two reads.
 const CERTAIN: u32 = 16;
 
-/// What a register has counted in all.
+/// The total of a register.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
     total: u64,
-    /// What a register that keeps its count showed last.
+    /// The last value of a register that keeps its count.
     last: u32,
     /// Known to keep its count.
     keeps: bool,
@@ -21,7 +21,7 @@ impl Tally {
     pub(super) fn update(&mut self, mut read: impl FnMut() -> u32) {
         let first = read();
         if first == 0 || first == u32::MAX {
-            // Nothing; or full, or a device that is gone.
+            // Nothing counted, or saturated, or the device is gone.
             return;
         }
         if self.keeps {
@@ -37,20 +37,21 @@ impl Tally {
             self.total += u64::from(second.wrapping_sub(self.last));
             self.last = second;
         } else {
-            // It seems to keep its count. Were it cleared, this would be wrong by less than `CERTAIN` frames.
+            // The register seems to keep its count. If it was cleared, the total is wrong by less than
+            // `CERTAIN` frames.
             self.total += u64::from(second.saturating_sub(self.last));
             self.last = second;
         }
     }
 
-    /// Forgets what was counted until now: the register's past is not ours.
+    /// Sets the total to 0: earlier counts of the register are not ours.
     pub(super) fn start(&mut self, read: impl FnMut() -> u32) {
         *self = Self::default();
         self.update(read);
         self.total = 0;
     }
 
-    /// In all, since the start.
+    /// The total since the start.
     pub(super) fn total(&self) -> u64 {
         self.total
     }

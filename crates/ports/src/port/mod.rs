@@ -1,14 +1,15 @@
-//! Ports: where a program takes frames in and sends them out, whatever is behind.
+//! Ports: where a program receives and sends frames.
 //!
-//! - [`CardPort`] is our driver on a card: the driver's halves, a service that says when to look, and interrupts.
+//! - [`CardPort`] is our driver on a card: its receive and transmit halves, a service that schedules polls, and
+//!   interrupts.
 //! - [`XdpPort`] is an interface of the kernel, or a queue of it, through `AF_XDP`.
 //! - [`PacketPort`] is an interface of the kernel, through `AF_PACKET`.
 //! - [`UdpPort`] is a UDP socket, which needs no privilege.
 //! - [`AnyPort`] is any of them; [`open`] makes them from their names.
 //!
-//! Frames go in bursts and lie in buffers of one pool per process, so that between two cards nothing is copied.
-//! Nothing here locks, allocates or asks for the time for each frame; a burst costs a card one tail write each way.
-//! A port never waits by itself: who has nothing to do calls [`rest`], which sleeps until a port wants attention.
+//! Frames move in bursts, in buffers of one pool per process: between two cards nothing is copied. No code here
+//! locks, allocates or reads the clock for a frame; a burst costs a card one tail write in each direction. A port
+//! never blocks: an idle caller calls [`wait`](wait()), which sleeps until a port must be polled.
 
 mod any;
 #[cfg(target_os = "linux")]
@@ -19,17 +20,17 @@ mod card;
 mod choice;
 #[cfg(target_os = "linux")]
 mod counted;
-#[cfg(not(target_os = "linux"))]
-mod elsewhere;
 #[cfg(target_os = "linux")]
 mod missed;
 #[cfg(target_os = "linux")]
 mod open;
 #[cfg(target_os = "linux")]
 mod packet;
-mod rest;
 pub mod run;
 mod udp;
+#[cfg(not(target_os = "linux"))]
+mod udp_only;
+mod wait;
 #[cfg(target_os = "linux")]
 mod xdp;
 
@@ -38,24 +39,24 @@ pub use any::{AnyPort, Options, RING, ServiceKind};
 pub use card::{CardPort, Line};
 #[cfg(target_os = "linux")]
 pub use choice::choose;
-#[cfg(not(target_os = "linux"))]
-pub use elsewhere::{choose, open};
 #[cfg(target_os = "linux")]
 pub use open::open;
 #[cfg(target_os = "linux")]
 pub use packet::PacketPort;
-pub use rest::rest;
 pub use udp::UdpPort;
+#[cfg(not(target_os = "linux"))]
+pub use udp_only::{choose, open};
+pub use wait::wait;
 #[cfg(target_os = "linux")]
 pub use xdp::XdpPort;
 
 use kpps_platform::Buffer;
 use kpps_platform::memory::{BufferPool, PoolBuffer};
 
-/// What becomes readable when something has come, as the system has it.
+/// The system's type of what becomes readable when a port has received something.
 #[cfg(unix)]
 pub type Descriptor<'p> = std::os::fd::BorrowedFd<'p>;
-/// What becomes readable when something has come, as the system has it.
+/// The system's type of what becomes readable when a port has received something.
 #[cfg(windows)]
 pub type Descriptor<'p> = std::os::windows::io::BorrowedSocket<'p>;
 
@@ -95,10 +96,10 @@ impl kpps_apps::Resize for Frame {
     }
 }
 
-/// When a port wants to be looked at again.
+/// When a port must be polled again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Next {
-    /// At once.
+pub enum NextPoll {
+    /// Now.
     Now,
     /// At this time, in ns of the port's clock.
     At(u64),
@@ -106,7 +107,7 @@ pub enum Next {
     Asleep,
 }
 
-/// What a port has counted since it was opened.
+/// Counters of a port since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Frames received.
@@ -117,27 +118,27 @@ pub struct Counters {
     pub sent: u64,
     /// Their bytes, without FCS.
     pub sent_bytes: u64,
-    /// Times that a frame was not taken because there was no room.
+    /// Times that a frame was refused because the transmit queue was full.
     pub full: u64,
-    /// Frames that came but were lost for lack of room, before any software saw them: MPC of a card, `tp_drops`
-    /// of a packet socket, dropped frames and a full ring of an XDP socket.
+    /// Received frames lost in a full queue, before any software saw them: MPC of a card, `tp_drops` of a packet
+    /// socket, dropped frames and a full ring of an XDP socket.
     pub missed: u64,
-    /// Times that a frame found no receive descriptor (RNBC). It then waits in the card's FIFO, so it is not lost by
-    /// that; QEMU's e1000 drops it at once and counts it as missed too.
+    /// Times that a frame found no receive descriptor (RNBC). It waits in the card's FIFO and is not lost yet;
+    /// QEMU's e1000 drops it at once and counts it as missed, too.
     pub no_buffer: u64,
-    /// Received frames dropped because they were damaged, or made no sense.
+    /// Received frames dropped because they were damaged or had an impossible length.
     pub errors: u64,
-    /// Frames taken for sending that the device or the kernel then did not send.
+    /// Frames accepted for sending that the device or the kernel did not send.
     pub unsent: u64,
-    /// Interrupts that were taken.
+    /// Interrupts handled.
     pub interrupts: u64,
     /// Register reads.
     pub register_reads: u64,
     /// Register writes.
     pub register_writes: u64,
-    /// Tail writes, of both directions.
+    /// Tail writes in both directions.
     pub doorbells: u64,
-    /// Descriptors written only to get a report.
+    /// Descriptors written only to get a status report.
     pub nudges: u64,
     /// System calls for frames.
     pub system_calls: u64,
@@ -154,7 +155,7 @@ pub struct Link {
     pub speed_mbps: Option<u32>,
 }
 
-/// What a port cannot recover from.
+/// An error from which a port cannot recover.
 #[derive(Debug, thiserror::Error)]
 pub enum Trouble {
     /// The device has left the bus, or the interface is gone.
@@ -166,17 +167,17 @@ pub enum Trouble {
     /// The system refused.
     #[error("{what}: {source}")]
     System {
-        /// What was tried.
+        /// The failed action.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// One of these at one port of several.
+    /// An error of one port of several.
     #[error("{port}: {trouble}")]
     At {
         /// The port's name.
         port: String,
-        /// What is the matter.
+        /// The error.
         trouble: Box<Trouble>,
     },
 }
@@ -203,42 +204,42 @@ impl Trouble {
     }
 }
 
-/// What [`rest`] needs of a port.
+/// What [`wait`](wait()) needs of a port.
 pub trait Wake {
-    /// When the port wants to be looked at.
-    fn next(&self) -> Next;
+    /// When the port must be polled.
+    fn next_poll(&self) -> NextPoll;
     /// The port's clock, in ns.
     fn now_ns(&self) -> u64;
-    /// What becomes readable when a port that is [`Next::Asleep`] wants to be looked at; `None` if nothing does.
+    /// The descriptor that becomes readable when a port with [`NextPoll::Asleep`] must be polled, if it has one.
     fn fd(&self) -> Option<Descriptor<'_>>;
-    /// Whether to be woken as well when the descriptor becomes writable: there is something left to send.
+    /// Whether the port waits for its descriptor to become writable: it has frames left to send.
     fn wants_to_send(&self) -> bool {
         false
     }
-    /// Whether a port that has no room to send is woken when there is some again.
-    fn hears_of_room(&self) -> bool {
+    /// Whether a full transmit queue wakes the port when it has space again.
+    fn signals_tx_space(&self) -> bool {
         true
     }
 }
 
-/// Where frames come in and go out.
+/// Where frames are received and sent.
 pub trait Port: Wake {
-    /// Takes frames in, at most `budget`, the room that their consumers have; returns how many. `sink` returns a
-    /// buffer for the next frame: that of this one if it is done with it, another if it has one, or `None`.
+    /// Receives at most `budget` frames, and returns their number. `sink` consumes each frame and returns a buffer
+    /// for the next one: that of this frame, another, or `None`.
     ///
     /// # Errors
-    /// [`Trouble`]; frames may have been taken nevertheless.
+    /// [`Trouble`]. Frames may have been received nevertheless.
     fn receive(
         &mut self,
         budget: usize,
         sink: impl FnMut(Frame) -> Option<PoolBuffer>,
     ) -> Result<usize, Trouble>;
 
-    /// The same, and with each frame when the kernel took it in, in ns since 1970, where a port knows: before whoever reads it
-    /// was woken, or had time.
+    /// As [`receive`](Self::receive), with the time when the kernel received each frame, in ns since 1970, where the
+    /// port has it. That time does not contain the delay until this program runs.
     ///
     /// # Errors
-    /// As of [`receive`](Self::receive).
+    /// Those of [`receive`](Self::receive).
     fn receive_stamped(
         &mut self,
         budget: usize,
@@ -247,17 +248,17 @@ pub trait Port: Wake {
         self.receive(budget, |frame| sink(frame, None))
     }
 
-    /// Takes a frame to send; it goes out at the next [`flush`](Self::flush). Given back if there is no room.
+    /// Queues a frame, which is sent with the next [`flush`](Self::flush).
     ///
     /// # Errors
-    /// The frame, if it was not taken.
+    /// The frame, if the queue is full.
     fn send(&mut self, frame: Frame) -> Result<(), Frame>;
 
-    /// Takes frames to send until there is no more room or no more frame; returns how many. A frame is drawn from
-    /// the iterator only when there is room for it; one that the port cannot send at all is dropped and not counted.
+    /// Queues frames until the queue is full or there are no more, and returns their number. A frame is taken from
+    /// the iterator only if there is space for it. A frame that the port can never send is dropped and not counted.
     fn send_burst(&mut self, frames: &mut impl Iterator<Item = Frame>) -> usize {
         let mut count = 0;
-        while self.room() > 0
+        while self.tx_space() > 0
             && let Some(frame) = frames.next()
         {
             count += usize::from(self.send(frame).is_ok());
@@ -265,55 +266,55 @@ pub trait Port: Wake {
         count
     }
 
-    /// Takes at most `most` frames that `write` puts into buffers of frames already sent, and returns how many; 0 where
-    /// a port keeps no such buffers. `write` returns the length in bytes without FCS.
+    /// Queues at most `most` frames that `write` writes into buffers of frames already sent, and returns their
+    /// number; 0 if the port keeps no such buffers. `write` returns the length in bytes without FCS.
     fn send_again(&mut self, most: usize, write: impl FnMut(&mut PoolBuffer) -> u16) -> usize {
         let _ = (most, write);
         0
     }
 
-    /// Sends what was taken.
+    /// Sends the queued frames.
     ///
     /// # Errors
     /// [`Trouble`].
     fn flush(&mut self) -> Result<(), Trouble>;
 
-    /// How many frames could be taken for sending now. Takes buffers of sent frames back.
-    fn room(&mut self) -> usize;
+    /// Frames that can be queued now. Takes buffers of sent frames back.
+    fn tx_space(&mut self) -> usize;
 
-    /// Frames taken that are not known to be sent yet. Takes buffers of sent frames back.
+    /// Queued frames that are not known to be sent yet. Takes buffers of sent frames back.
     fn in_flight(&mut self) -> usize;
 
-    /// Takes a wake-up in, if there was one: to be called after [`rest`].
+    /// Handles a wake-up, if there was one. Call it after [`wait`](wait()).
     ///
     /// # Errors
     /// [`Trouble`].
     fn woken(&mut self) -> Result<(), Trouble>;
 
-    /// Looks after link and device; to be called some times a second, it does what is due.
+    /// Does periodic work: link state, hang detection. Call it some times a second.
     ///
     /// # Errors
     /// [`Trouble`].
-    fn look_after(&mut self) -> Result<(), Trouble>;
+    fn maintain(&mut self) -> Result<(), Trouble>;
 
-    /// What was counted so far. Reads statistics of the device or the kernel.
+    /// The counters. Reads statistics of the device or the kernel.
     ///
     /// # Errors
     /// [`Trouble`].
     fn counters(&mut self) -> Result<Counters, Trouble>;
 
-    /// Frames received and sent so far, as cheaply as it goes.
+    /// Frames received and sent so far. Reads no register.
     fn frames(&self) -> (u64, u64);
 
-    /// The link as last seen.
+    /// The link's last known state.
     fn link(&self) -> Link;
 
-    /// Looks at the link.
+    /// Reads the link's state.
     ///
     /// # Errors
     /// [`Trouble`].
     fn refresh_link(&mut self) -> Result<(), Trouble>;
 
-    /// The port's handle to the pool: buffers of sent frames come back here.
+    /// The pool to which buffers of sent frames return.
     fn pool(&mut self) -> &mut BufferPool;
 }

@@ -15,32 +15,34 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-/// What ports need that are not for everybody, as `setcap` has it.
+/// Capabilities that ports need, as `setcap` writes them.
 const PACKET_CAPABILITIES: &str = "cap_net_raw";
 pub(super) const XDP_CAPABILITIES: &str = "cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock";
-/// Bytes of a chunk, as `AF_XDP` wants buffers: a frame and what comes before it, or a card's buffer and that.
+/// Bytes of a chunk for `AF_XDP`: a frame and the headroom before it, or a card's buffer and the headroom.
 pub(super) const CHUNK_BYTES: usize = 2048;
 const CARD_CHUNK_BYTES: usize = 4096;
-/// The boundary that no buffer crosses: an erratum of the 82545 and 82546.
+/// The boundary that no buffer may cross: an erratum of the 82545 and 82546.
 const BOUNDARY: u64 = 1 << 16;
 
 impl ServiceKind {
-    /// As the driver is told.
+    /// The driver's service.
     fn service(self) -> Service {
         match self {
             Self::Polling => Service::Polling { burst: BUDGET as u16 },
             Self::Napi => Service::Napi { weight: 64, exit: NapiExit::BothIdle, mask: true },
-            // RDTR other than 0 was not tried on silicon: public drivers warn that it may hang a card (e1000.rst, RxIntDelay).
+            // RDTR other than 0 was not tried on silicon: public drivers warn that it may hang a card
+            // (e1000.rst, RxIntDelay).
             Self::Kpps => Service::SelfPacing { burst: BUDGET as u16, reserve: 0, polling_rdtr: 0 },
         }
     }
 }
 
 impl Options {
-    /// The driver's configuration, with rings of at most `most` descriptors if nothing is said.
+    /// The driver's configuration, with rings of at most `most` descriptors by default.
     fn config(&self, chip: Chip, most: u16) -> Config {
         let ring = self.ring.unwrap_or(most.min(chip.max_ring()));
-        // A tail write is an exit of a virtual machine, and in QEMU it wakes the main loop: half a ring pays for one.
+        // A tail write is an exit of a virtual machine, and in QEMU it wakes the main loop: half a ring makes
+        // up for one.
         let refill = Refill { when: RefillWhen::EachFrame, group: ring / 2 };
         Config {
             refill,
@@ -48,13 +50,13 @@ impl Options {
             tx_ring: ring,
             service: self.service.service(),
             promiscuous: self.promiscuous,
-            // Nobody asks a port for its verdict; what emulates the card would sum every frame for it.
+            // A port does not report checksums; an emulated card would compute one for each frame.
             rx_checksum: false,
             ..Config::kpps()
         }
     }
 
-    /// Whether `chip` can have such rings.
+    /// Checks that `chip` can have such rings.
     fn check_ring(&self, chip: Chip) -> Result<(), Error> {
         let suits = |ring: &u16| {
             let options = Self { ring: Some(*ring), ..*self };
@@ -64,7 +66,7 @@ impl Options {
         let mut all = (1..=chip.max_ring()).filter(suits);
         match (all.next(), all.next_back()) {
             (Some(least), Some(most)) => Err(Error::Ring { ring, chip, least, most }),
-            // It is not the rings: the driver tells.
+            // Not because of the rings: the driver reports the cause.
             _ => Ok(()),
         }
     }
@@ -85,9 +87,9 @@ impl Line for Option<Interrupts> {
 /// How buffers lie in memory.
 #[derive(Clone, Copy)]
 enum Layout {
-    /// One behind the other.
+    /// One after the other.
     Buffers,
-    /// At the ends of chunks of so many bytes.
+    /// At the ends of chunks of this many bytes.
     Chunks(usize),
 }
 
@@ -117,7 +119,7 @@ impl Layout {
 /// Opens ports that share one pool of buffers.
 ///
 /// # Errors
-/// [`Error`] in one line, with what helps.
+/// [`Error`], in one line with the remedy.
 pub fn open(specs: &[Spec], options: &Options) -> Result<Vec<AnyPort>, Error> {
     let overlap = |a: &Spec, b: &Spec| a.includes(b) || b.includes(a);
     let is_again = |(i, spec): &(usize, &Spec)| specs[..*i].iter().any(|other| overlap(other, spec));
@@ -133,7 +135,7 @@ pub fn open(specs: &[Spec], options: &Options) -> Result<Vec<AnyPort>, Error> {
     let mut most = RING;
     loop {
         match open_all(specs, options, most) {
-            // A user may lock 8 MiB if nobody says otherwise.
+            // By default a user may lock 8 MiB.
             Err(Error::LockedMemory { .. }) if options.ring.is_none() && possible(most / 2) => most /= 2,
             Err(Error::LockedMemory { bytes, .. }) => {
                 let smaller = Some(Config::kpps().rx_ring).filter(|smaller| options.ring > Some(*smaller));
@@ -144,7 +146,7 @@ pub fn open(specs: &[Spec], options: &Options) -> Result<Vec<AnyPort>, Error> {
     }
 }
 
-/// Opens ports, with rings of at most `most` descriptors if nothing is said.
+/// Opens ports, with rings of at most `most` descriptors by default.
 fn open_all(specs: &[Spec], options: &Options, most: u16) -> Result<Vec<AnyPort>, Error> {
     let in_rings = specs.iter().map(|spec| match spec {
         Spec::Card(..) => 2 * usize::from(options.ring.unwrap_or(most)),
@@ -153,7 +155,7 @@ fn open_all(specs: &[Spec], options: &Options, most: u16) -> Result<Vec<AnyPort>
     });
     let buffers = in_rings.sum::<usize>() + specs.len() * SPARE_BUFFERS / 2 + SPARE_BUFFERS;
     let layout = Layout::of(specs);
-    // Rings and what alignment wastes.
+    // Room for rings, and for alignment.
     let bytes = buffers * layout.bytes() + specs.len() * (1 << 18) + (2 << 20);
     let mut backends = specs.iter().filter_map(|spec| match spec {
         Spec::Card(backend, _) => Some(*backend),
@@ -182,7 +184,8 @@ fn open_all(specs: &[Spec], options: &Options, most: u16) -> Result<Vec<AnyPort>
     specs.iter().map(|spec| open_one(spec, options, &supplies)).collect()
 }
 
-/// Whether the cards are there and ready, and can do what is wanted: said before memory is asked for. Their chips.
+/// Checks that the cards exist, are bound and can do what is asked, before memory is allocated. Returns their
+/// chips.
 fn check_cards(specs: &[Spec], options: &Options) -> Result<Vec<Chip>, Error> {
     let cards = specs.iter().filter_map(|spec| match spec {
         Spec::Card(backend, address) => Some((*backend, *address)),
@@ -204,7 +207,7 @@ fn check_cards(specs: &[Spec], options: &Options) -> Result<Vec<Chip>, Error> {
     Ok(chips)
 }
 
-/// What ports are opened with.
+/// What all ports are opened with.
 struct Supplies<'s> {
     domain: Option<&'s Domain>,
     memory: &'s Memory,
@@ -246,7 +249,7 @@ fn open_one(spec: &Spec, options: &Options, supplies: &Supplies<'_>) -> Result<A
     }
 }
 
-/// Why an interface cannot be had, with what helps.
+/// The cause of a refused interface, with the remedy.
 pub(super) fn refused<'s>(spec: &'s Spec, capabilities: &'s str) -> impl FnOnce(io::Error) -> Error + 's {
     let help = move |error: &io::Error| {
         Some(match (Errno::from_io_error(error)?, spec) {

@@ -1,4 +1,4 @@
-//! VFIO: groups of devices in a container that has one address space.
+//! VFIO: groups of devices in a container with one address space.
 
 pub(crate) mod ioctl;
 
@@ -12,18 +12,18 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use vfio_bindings::bindings::vfio as abi;
 
-/// Where devices see the memory: above what a PC has in low memory, below what firmware and
-/// interrupt messages (fee0_0000h) take, and within 32 bits, so that every card reaches it.
+/// Bus address of the memory: above a PC's low memory, below firmware and interrupt messages (fee0_0000h),
+/// and within 32 bits, so that every card reaches it.
 const IOVA: u64 = 16 << 20;
-/// Above this, 32 bits do not do.
+/// The end of the space below 32 bits.
 const IOVA_END: u64 = 0xe000_0000;
-/// Where memory goes that is too large for that.
+/// Bus address of memory that is too large for that.
 const IOVA_HIGH: u64 = 1 << 32;
 
-/// Memory for at least `bytes`, in huge pages if there are any, and where devices will see it.
+/// Memory for at least `bytes`, in huge pages if there are any, with its bus addresses.
 pub(crate) fn memory(system: &System, bytes: usize) -> Result<Memory, Error> {
     if is_unsafe(system) {
-        // Its physical addresses suit devices with an IOMMU in front of them and those without.
+        // Physical addresses are right with and without an IOMMU.
         let (mapping, pieces) = physical::huge_pages(system, bytes)?;
         return Memory::new(mapping, &pieces).map_err(Error::io("using huge pages"));
     }
@@ -41,7 +41,7 @@ pub(crate) fn is_unsafe(system: &System) -> bool {
     allowed.is_some_and(|allowed| allowed == "Y")
 }
 
-/// The file of a group, and whether it has no IOMMU. VFIO makes such a group for a device that has none.
+/// The file of a group, and whether the group has no IOMMU. VFIO makes such a group for a device without one.
 fn group_file(system: &System, group: u32) -> (PathBuf, bool) {
     let name = system::text(&system.path(format!("sys/kernel/iommu_groups/{group}/name")));
     match name.as_deref() == Some("vfio-noiommu") {
@@ -72,7 +72,7 @@ impl Container {
         let file = file.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Error::ModuleMissing("vfio-pci"),
             _ => match Errno::from_io_error(&error) {
-                // The file is there, but not what is behind it.
+                // The file exists, but not its driver.
                 Some(Errno::NODEV | Errno::NXIO) => Error::ModuleMissing("vfio-pci"),
                 _ => Error::file(&path)(error),
             },
@@ -80,7 +80,7 @@ impl Container {
         Ok(Self { file, groups: Mutex::default() })
     }
 
-    /// Opens a device of `group`. The first one lets all of `memory` into the address space.
+    /// Opens a device of `group`. The first one maps all of `memory`.
     pub(crate) fn open(
         &self,
         system: &System,
@@ -109,7 +109,7 @@ impl Container {
         ioctl::open_device(file, &address.to_string()).map_err(Error::io(format!("VFIO: opening {address}")))
     }
 
-    /// Takes the IOMMU and lets `memory` through it.
+    /// Takes the IOMMU and maps `memory`.
     fn prepare(&self, memory: &Memory) -> Result<(), Error> {
         let kinds = [abi::VFIO_TYPE1v2_IOMMU, abi::VFIO_TYPE1_IOMMU];
         let kind = kinds.into_iter().find(|kind| ioctl::has_extension(&self.file, *kind));
@@ -127,7 +127,7 @@ impl Container {
     }
 }
 
-/// Opens a group that has been left to VFIO as a whole.
+/// Opens a group whose devices are all left to VFIO.
 fn open_group(system: &System, address: Address, group: u32) -> Result<File, Error> {
     let (path, _) = group_file(system, group);
     let file = File::options().read(true).write(true).open(&path).map_err(|error| match error.kind() {
@@ -151,7 +151,7 @@ pub(crate) fn others_in_group(system: &System, address: Address) -> Vec<String> 
     names
 }
 
-/// Whether somebody else has the group open, as far as can be seen.
+/// Whether another process has the group open, as far as can be seen.
 pub(crate) fn is_busy(system: &System, group: u32) -> bool {
     let opened = File::options().read(true).write(true).open(group_file(system, group).0);
     opened.is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy)

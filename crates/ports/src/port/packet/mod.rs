@@ -12,7 +12,7 @@ mod ring;
 mod socket;
 
 use super::attached::{ADDRESSES, Attached, HEADER, VLAN};
-use super::{Counters, Frame, Link, Next, Port, Trouble, Wake};
+use super::{Counters, Frame, Link, NextPoll, Port, Trouble, Wake};
 use crate::interface::Interface;
 use crate::socket::kick;
 use kpps_platform::memory::{BufferPool, PoolBuffer};
@@ -39,7 +39,7 @@ pub struct PacketPort {
     pool: BufferPool,
     /// The buffer for the next received frame.
     slot: Option<PoolBuffer>,
-    next: Next,
+    next_poll: NextPoll,
     epoch: Instant,
     counters: Counters,
 }
@@ -63,7 +63,7 @@ impl PacketPort {
             departures,
             pool,
             slot: None,
-            next: Next::Now,
+            next_poll: NextPoll::Now,
             epoch: Instant::now(),
             counters: Counters::default(),
         })
@@ -87,8 +87,8 @@ impl PacketPort {
     }
 
     /// Counts what the kernel has taken.
-    fn settle(&mut self) -> Result<(), Trouble> {
-        let taken = self.departures.ring.settle().map_err(Trouble::system("the kernel refuses a frame"))?;
+    fn reclaim(&mut self) -> Result<(), Trouble> {
+        let taken = self.departures.ring.reclaim().map_err(Trouble::system("the kernel refuses a frame"))?;
         self.counters.sent += taken.frames;
         self.counters.sent_bytes += taken.bytes;
         Ok(())
@@ -126,8 +126,8 @@ fn copy(arrived: Arrived<'_>, into: &mut [u8]) -> Option<u16> {
 
 impl Wake for PacketPort {
     #[inline]
-    fn next(&self) -> Next {
-        self.next
+    fn next_poll(&self) -> NextPoll {
+        self.next_poll
     }
     fn now_ns(&self) -> u64 {
         self.epoch.elapsed().as_nanos() as u64
@@ -139,7 +139,7 @@ impl Wake for PacketPort {
         self.departures.ring.waiting() > 0
     }
     /// The kernel takes slots, and gives them back when their frames are gone, without a word.
-    fn hears_of_room(&self) -> bool {
+    fn signals_tx_space(&self) -> bool {
         false
     }
 }
@@ -161,7 +161,7 @@ impl Port for PacketPort {
         mut sink: impl FnMut(Frame, Option<u64>) -> Option<PoolBuffer>,
     ) -> Result<usize, Trouble> {
         let mut taken = 0;
-        self.next = Next::Now;
+        self.next_poll = NextPoll::Now;
         for _ in 0..budget {
             let Some(mut buffer) = self.slot.take().or_else(|| self.pool.take()) else { break };
             let mut stamp = 0;
@@ -172,7 +172,7 @@ impl Port for PacketPort {
             match copied {
                 None => {
                     self.slot = Some(buffer);
-                    self.next = Next::Asleep;
+                    self.next_poll = NextPoll::Asleep;
                     break;
                 }
                 Some(None) => {
@@ -204,7 +204,7 @@ impl Port for PacketPort {
 
     #[inline]
     fn send_again(&mut self, most: usize, mut write: impl FnMut(&mut PoolBuffer) -> u16) -> usize {
-        let most = self.departures.ring.room(most.min(BATCH - self.departures.ring.waiting().min(BATCH)));
+        let most = self.departures.ring.free(most.min(BATCH - self.departures.ring.waiting().min(BATCH)));
         // A frame has left its buffer when it is in the ring: one buffer is enough.
         let Some(buffer) = self.pool.take() else { return 0 };
         let mut frame = Frame { buffer, bytes: 0 };
@@ -243,12 +243,12 @@ impl Port for PacketPort {
             Err(Errno::NXIO | Errno::NODEV) => return Err(Trouble::Gone),
             Err(error) => return Err(Trouble::system("cannot send")(error.into())),
         }
-        self.settle()
+        self.reclaim()
     }
 
     #[inline]
-    fn room(&mut self) -> usize {
-        self.departures.ring.room(BATCH - self.departures.ring.waiting().min(BATCH))
+    fn tx_space(&mut self) -> usize {
+        self.departures.ring.free(BATCH - self.departures.ring.waiting().min(BATCH))
     }
 
     fn in_flight(&mut self) -> usize {
@@ -256,12 +256,12 @@ impl Port for PacketPort {
     }
 
     fn woken(&mut self) -> Result<(), Trouble> {
-        self.next = Next::Now;
+        self.next_poll = NextPoll::Now;
         Ok(())
     }
 
-    fn look_after(&mut self) -> Result<(), Trouble> {
-        self.attached.look_after()
+    fn maintain(&mut self) -> Result<(), Trouble> {
+        self.attached.maintain()
     }
 
     fn counters(&mut self) -> Result<Counters, Trouble> {
@@ -275,7 +275,7 @@ impl Port for PacketPort {
     }
 
     fn refresh_link(&mut self) -> Result<(), Trouble> {
-        self.attached.look_after()
+        self.attached.maintain()
     }
 
     fn link(&self) -> Link {

@@ -207,8 +207,8 @@ impl Departures {
         self.waiting
     }
 
-    /// For how many frames there is room, at most `most`: slots free one after the other.
-    pub(super) fn room(&self, most: usize) -> usize {
+    /// Free slots in a row from the next one on, at most `most`.
+    pub(super) fn free(&self, most: usize) -> usize {
         let most = most.min(self.ring.slots - self.ring.next.wrapping_sub(self.oldest));
         let free = |ahead: &usize| {
             let status = self.ring.status(self.ring.next.wrapping_add(*ahead));
@@ -250,8 +250,9 @@ impl Departures {
         true
     }
 
-    /// Looks what the kernel has taken of the frames that wait. An error is one that it will not take.
-    pub(super) fn settle(&mut self) -> io::Result<Taken> {
+    /// Takes back the slots of frames that the kernel has taken, and counts them. An error is a frame that it
+    /// refuses.
+    pub(super) fn reclaim(&mut self) -> io::Result<Taken> {
         let mut taken = Taken::default();
         while self.oldest != self.ring.next {
             match self.ring.status(self.oldest).load(Ordering::Acquire) {

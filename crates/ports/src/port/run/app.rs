@@ -7,7 +7,7 @@ use kpps_platform::memory::BufferPool;
 use kpps_platform::{Buffer, BufferSource};
 use std::time::{Duration, Instant};
 
-/// How often an app does what has become due, in ns.
+/// How often an app does periodic work, in ns.
 const TICK_NS: u64 = 50_000_000;
 
 /// The ports as an app sees them.
@@ -19,7 +19,7 @@ struct Out<'a> {
 impl Outputs<Frame> for Out<'_> {
     #[inline]
     fn send(&mut self, port: usize, frame: Frame) {
-        // A port without room has counted the frame.
+        // A full port has counted the frame.
         if let Some(port) = self.ports.get_mut(port)
             && let Err(refused) = port.send(frame)
         {
@@ -44,7 +44,7 @@ impl Outputs<Frame> for Out<'_> {
     }
 }
 
-/// Lets an app have the frames of all ports until the watch has enough. Returns how long it took.
+/// Gives an app the frames of all ports until the watch ends it. Returns the elapsed time.
 ///
 /// # Errors
 /// [`Trouble`].
@@ -62,7 +62,8 @@ pub fn app(
     loop {
         let mut taken = 0;
         for from in 0..ports.len() {
-            // All ports need room, since the app may send anywhere; and a received frame needs its place taken.
+            // All ports need transmit space, since the app may send to any of them; a received frame's buffer
+            // needs a replacement.
             taken += ports[from].receive(BUDGET, |frame| {
                 burst.push(frame);
                 pool.take()
@@ -72,7 +73,7 @@ pub fn app(
             }
             let mut out = Out { ports: &mut *ports, pool: &mut pool };
             for port in &mut *out.ports {
-                port.room();
+                port.tx_space();
             }
             for frame in burst.drain(..) {
                 if let Some(ended) = app.push(from, frame, now_ns, &mut out) {
@@ -99,7 +100,7 @@ pub fn app(
             break;
         }
         if taken == 0 {
-            shift.rest(&mut all, None)?;
+            shift.wait(&mut all, None)?;
         }
     }
     Ok(shift.elapsed())

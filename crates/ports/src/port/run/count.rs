@@ -1,11 +1,11 @@
-//! Receiving, and accounting for what comes.
+//! Receives and counts frames.
 
 use super::{BUDGET, Shift, Streams, Watch};
 use crate::port::{Frame, Port, Trouble};
 use std::time::Duration;
 
-/// Receives until the watch has enough, or until `expect` test frames have come, each counted once. Returns how
-/// long it took.
+/// Receives until the watch ends it, or until `expect` different test frames have come. Returns the elapsed
+/// time.
 ///
 /// # Errors
 /// [`Trouble`].
@@ -26,7 +26,7 @@ pub fn count<P: Port>(
         if !shift.is_due(taken > 0) {
             continue;
         }
-        // Counting each frame once is dearer than counting them.
+        // Counting different frames costs more than counting all.
         if expect.is_some_and(|expect| received >= expect && streams.unique() >= expect) {
             break;
         }
@@ -34,7 +34,7 @@ pub fn count<P: Port>(
             break;
         }
         if taken == 0 {
-            shift.rest(&mut [port], None)?;
+            shift.wait(&mut [port], None)?;
         }
     }
     Ok(shift.elapsed())

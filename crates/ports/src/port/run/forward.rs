@@ -1,4 +1,4 @@
-//! From one port to the other, both ways, without looking at frames.
+//! Forwards frames between two ports, in both directions, without reading them.
 
 use super::{BUDGET, Shift, Watch};
 use crate::port::{Frame, Port, Trouble};
@@ -9,8 +9,8 @@ use kpps_platform::memory::PoolBuffer;
 use kpps_platform::{Buffer, BufferSource};
 use std::time::Duration;
 
-/// Passes frames on until the watch has enough. Returns how long it took. A frame for which the other port has no
-/// room is dropped, and that port counts it as `full`.
+/// Forwards frames until the watch ends it. Returns the elapsed time. A frame for which the other port has no
+/// space is dropped; that port counts it as `full`.
 ///
 /// # Errors
 /// [`Trouble`].
@@ -25,29 +25,28 @@ pub fn forward<P: Port>(a: &mut P, b: &mut P, watch: &mut impl Watch) -> Result<
             break;
         }
         if taken == 0 {
-            shift.rest(&mut [a, b], None)?;
+            shift.wait(&mut [a, b], None)?;
         }
     }
     Ok(shift.elapsed())
 }
 
-/// One burst from one port to the other. Each frame's buffer goes with it, and one of a frame that the other port
-/// has sent takes its place.
+/// Forwards one burst. Each frame's buffer moves with it; a buffer of a sent frame takes its place.
 #[inline]
 fn pass<P: Port>(from: &mut P, to: &mut P) -> Result<usize, Trouble> {
-    // Taking sent frames' buffers back here is what there is to swap.
-    to.room();
+    // This frees buffers of sent frames, which are swapped in.
+    to.tx_space();
     let mut batch = ArrayVec::<Frame, BUDGET>::new();
     let taken = from.receive(BUDGET, |frame| match batch.try_push(frame) {
         Ok(()) => to.pool().take(),
-        // A port gives no more than it was asked for.
+        // A port gives no more frames than the budget.
         Err(refused) => Some(refused.element().buffer),
     })?;
     if taken > 0 {
         let mut frames = batch.into_iter();
         to.send_burst(&mut frames);
         for frame in frames {
-            // The port counts what it has no room for.
+            // The port counts refused frames.
             if let Err(refused) = to.send(frame) {
                 to.pool().give(refused.buffer);
             }
@@ -57,8 +56,8 @@ fn pass<P: Port>(from: &mut P, to: &mut P) -> Result<usize, Trouble> {
     Ok(taken)
 }
 
-/// Sends `count` test frames of `size` on a port: on a wire between two ports that are forwarded to each other, they
-/// go round and round. Returns how many were sent.
+/// Sends `count` test frames of `size`. Between two pairs of ports that forward to each other, they
+/// circulate. Returns how many were sent.
 ///
 /// # Errors
 /// [`Trouble`].

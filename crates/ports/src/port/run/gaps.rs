@@ -1,17 +1,17 @@
-//! How far apart frames were really sent.
+//! The gaps between frames as they were sent.
 
 use std::time::Duration;
 
-/// What counts as sent at its time: a gap that differs from the one asked for by no more.
+/// A gap is exact if it differs from the intended one by no more than this, in ns.
 pub const TOLERANCE: Duration = Duration::from_micros(10);
-/// Parts that a power of two is divided into: a gap is known to 1 %.
+/// Buckets for each power of two: a gap is known to 1.6 %.
 const PARTS: u64 = 64;
 const PART_BITS: u32 = PARTS.trailing_zeros();
 
-/// The distribution of the gaps between frames, by when the device or the kernel was given each.
+/// The distribution of gaps, by the times at which the device or the kernel was given the frames.
 #[derive(Clone, Debug)]
 pub struct Recorder {
-    /// The same for all; `None` if they are to differ.
+    /// The intended gap; `None` if gaps are to differ.
     asked_ns: Option<f64>,
     last_ns: Option<u64>,
     within: u64,
@@ -23,27 +23,28 @@ pub struct Recorder {
 /// The gaps between frames of a paced load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gaps {
-    /// The gap that was asked for, in ns; `None` if they were to differ.
+    /// The intended gap in ns; `None` if gaps are to differ.
     pub asked_ns: Option<f64>,
     /// Gaps.
     pub count: u64,
-    /// Those that differ from what was asked for by [`TOLERANCE`] at most; 0 if they were to differ.
+    /// Gaps that differ from the intended one by [`TOLERANCE`] at most; 0 if they are to differ.
     pub within: u64,
-    /// So many are no longer: half, 99 of 100, 999 of 1000; in ns, at most 1.6 % too long.
+    /// The median, in ns, at most 1.6 % too long.
     pub p50_ns: u64,
-    /// See `p50_ns`.
+    /// 99 % of the gaps are no longer, in ns.
     pub p99_ns: u64,
-    /// See `p50_ns`.
+    /// 99.9 % of the gaps are no longer, in ns.
     pub p999_ns: u64,
     /// The longest, in ns.
     pub longest_ns: u64,
-    /// How long the sender was ready to go on and had no processor, in ns, if the system tells. That is others' doing.
+    /// How long the sender was ready to run without a CPU, in ns, if the system tells. Other programs cause
+    /// that.
     pub waited_ns: Option<u64>,
 }
 
 fn bucket(ns: u64) -> usize {
     let shift = (u64::BITS - ns.leading_zeros()).saturating_sub(PART_BITS + 1);
-    // The upper bits, of which the first is always set above the first bucket.
+    // The upper bits. The first of them is 1 above the first bucket.
     (u64::from(shift) * PARTS + (ns >> shift)) as usize
 }
 
@@ -52,18 +53,18 @@ fn longest(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     let shift = (bucket / PARTS).saturating_sub(1);
     let start = bucket - shift * PARTS;
-    // The last bucket ends with the last number.
+    // The last bucket ends with the largest number.
     (u128::from(start + 1) << shift).saturating_sub(1).min(u64::MAX.into()) as u64
 }
 
 impl Recorder {
-    /// For gaps of so many ns; `None` if they are to differ.
+    /// For an intended gap in ns; `None` if gaps are to differ.
     pub fn new(asked_ns: Option<f64>) -> Self {
         let buckets = vec![0; bucket(u64::MAX) + 1];
         Self { asked_ns, last_ns: None, within: 0, count: 0, longest_ns: 0, buckets }
     }
 
-    /// Frames that went out together.
+    /// Adds frames that were sent together.
     #[inline]
     pub fn record(&mut self, now_ns: u64, frames: usize) {
         if frames == 0 {
@@ -122,7 +123,7 @@ mod tests {
     fn what_is_on_time_is_within() {
         let mut recorder = Recorder::new(Some(10_000.0));
         assert_eq!(recorder.gaps(), None);
-        // 10 µs asked for: 10, 19, 2 at once, 21 late, and 400.
+        // 10 µs intended: 10, 19, 2 at once, 21 late, and 400.
         for (now, frames) in [(0, 1), (10_000, 1), (29_000, 2), (50_001, 1), (450_001, 1)] {
             recorder.record(now, frames);
         }
@@ -134,7 +135,7 @@ mod tests {
     }
 
     proptest! {
-        /// A bucket holds its gaps, is never longer than 1.6 % of them, and buckets follow each other.
+        /// Each gap is in its bucket, whose end is at most 1.6 % longer, and buckets are adjacent.
         #[test]
         fn buckets_are_fine_enough(ns: u64, shift in 0..64) {
             let ns = ns >> shift;

@@ -1,6 +1,6 @@
 //! The loops of the commands: send, count, forward, and an app on several ports.
 //!
-//! Each runs until its [`Watch`] has enough, looks after its ports meanwhile, and rests when there is nothing to do.
+//! Each runs until its [`Watch`] ends it, maintains its ports, and waits when there is nothing to do.
 
 mod app;
 mod count;
@@ -24,22 +24,22 @@ pub use shape::{Shape, Times, Timetable};
 pub use steady::{Aside, Steady, waited};
 pub use tally::{Streams, Tally};
 
-use super::{AnyPort, Port, Trouble, Wake, rest};
+use super::{AnyPort, Port, Trouble, Wake, wait};
 use std::time::{Duration, Instant};
 
-/// Frames that a port is asked for at once, and that a forwarder passes on for one tail write or system call.
+/// Frames that are received at once, and that a forwarder sends with one tail write or system call.
 pub const BUDGET: usize = 64;
 
-/// Frames that a generator sends for one tail write or system call. Fewer than a forwarder: the device has begun to
-/// send them while the next ones are written.
+/// Frames that a generator sends with one tail write or system call. It is less than [`BUDGET`]: the device
+/// begins to send them while the next ones are written.
 pub const BURST: usize = 32;
 
-/// How often ports are looked after and the watch is asked.
+/// How often ports are maintained and the watch is asked.
 const SLOW: Duration = Duration::from_millis(20);
-/// Loops that found work between two looks at anything else: whether frames come, whether it is time for ports and watch.
+/// Busy turns of a loop between two checks of anything but frames.
 const BUSY_LOOPS: u32 = 32;
 
-/// What a run looks like while it goes on.
+/// The state of a run while it goes on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Glance {
     /// Since the start.
@@ -50,15 +50,15 @@ pub struct Glance {
     pub sent: u64,
 }
 
-/// Who says how long a run goes on.
+/// It decides how long a run goes on.
 pub trait Watch {
     /// The longest time.
     fn at_most(&self) -> Option<Duration>;
-    /// Whether to go on; asked some times a second.
+    /// Whether to go on. It is asked some times a second.
     fn go_on(&mut self, glance: &Glance) -> bool;
 }
 
-/// Looks after the ports of a loop in time.
+/// Maintains the ports of a loop in time.
 struct Shift<'w, W> {
     watch: &'w mut W,
     started: Instant,
@@ -78,7 +78,7 @@ impl<'w, W: Watch> Shift<'w, W> {
         self.started.elapsed()
     }
 
-    /// Whether it is time to look at anything but work: not after each of many busy loops.
+    /// Whether to check anything but frames now: not after each of many busy turns.
     #[inline]
     fn is_due(&mut self, worked: bool) -> bool {
         self.busy += 1;
@@ -89,7 +89,7 @@ impl<'w, W: Watch> Shift<'w, W> {
         true
     }
 
-    /// Looks after the ports if it is time for it; false at the end.
+    /// Maintains the ports if that is due. Returns false at the end.
     fn go_on<P: Port>(&mut self, ports: &mut [&mut P]) -> Result<bool, Trouble> {
         let now = Instant::now();
         if self.end.is_some_and(|end| now >= end) {
@@ -101,7 +101,7 @@ impl<'w, W: Watch> Shift<'w, W> {
         self.next = now + SLOW;
         let mut glance = Glance { elapsed: now - self.started, ..Glance::default() };
         for port in ports {
-            port.look_after()?;
+            port.maintain()?;
             let (received, sent) = port.frames();
             glance.received += received;
             glance.sent += sent;
@@ -109,8 +109,8 @@ impl<'w, W: Watch> Shift<'w, W> {
         Ok(self.watch.go_on(&glance))
     }
 
-    /// Rests until a port wants something, or it is time to look after them, or `at_most`.
-    fn rest<P: Port>(&self, ports: &mut [&mut P], at_most: Option<Duration>) -> Result<(), Trouble> {
+    /// Waits until a port must be polled or maintained, or for `at_most`.
+    fn wait<P: Port>(&self, ports: &mut [&mut P], at_most: Option<Duration>) -> Result<(), Trouble> {
         let now = Instant::now();
         let mut left = self.next.saturating_duration_since(now);
         if let Some(end) = self.end {
@@ -120,8 +120,8 @@ impl<'w, W: Watch> Shift<'w, W> {
             left = left.min(most);
         }
         {
-            let resting: Vec<&dyn Wake> = ports.iter().map(|port| &**port as &dyn Wake).collect();
-            rest(&resting, left).map_err(Trouble::system("cannot wait"))?;
+            let waiting: Vec<&dyn Wake> = ports.iter().map(|port| &**port as &dyn Wake).collect();
+            wait(&waiting, left).map_err(Trouble::system("cannot wait"))?;
         }
         for port in ports {
             port.woken()?;
@@ -130,7 +130,7 @@ impl<'w, W: Watch> Shift<'w, W> {
     }
 }
 
-/// Waits until the links of all ports are up, at most this long; says whether they are.
+/// Waits until the links of all ports are up, for this long at most. Returns whether they are.
 ///
 /// # Errors
 /// [`Trouble`].

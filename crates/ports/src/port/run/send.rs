@@ -12,39 +12,39 @@ use kpps_platform::{Buffer, BufferSource};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How fast.
+/// The rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Load {
-    /// This many frames a second, each at its time, whatever became of those before (an open loop).
+    /// This many frames a second, each at its time, whatever happened to earlier ones (an open loop).
     Pps(f64),
-    /// Always another.
+    /// As many as the port takes.
     Max,
 }
 
 /// What to send.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// How fast.
+    /// The rate.
     pub load: Load,
-    /// How the frames of a paced load follow each other.
+    /// The distribution of the gaps of a paced load.
     pub shape: Shape,
-    /// When each of them is due, in place of load and shape.
+    /// The time of each frame. It replaces load and shape.
     pub times: Option<Arc<Times>>,
-    /// Frames go out as they are, without tags.
+    /// Whether frames are sent as they are, without tags.
     pub as_they_are: bool,
     /// The frames, without tags.
     pub frames: Arc<Templates>,
-    /// Write each frame anew as a whole; otherwise, if there is but one, only its tag.
+    /// Whether each frame is written as a whole. Otherwise a plan with one frame writes only its tag.
     pub rewrite: bool,
     /// Stop when this many have been sent.
     pub count: Option<u64>,
     /// The number of the stream.
     pub stream: u16,
-    /// What the times in the tags are counted from, if not from the start: one clock for sender and receiver.
+    /// The origin of the times in tags, if it is not the start: one clock for sender and receiver.
     pub epoch: Option<Instant>,
 }
 
-/// What was sent.
+/// The result of sending.
 #[derive(Clone, Debug, Default)]
 pub struct Sent {
     /// Frames that were due.
@@ -55,28 +55,30 @@ pub struct Sent {
     pub unsent: u64,
     /// How long it took.
     pub elapsed: Duration,
-    /// How far apart they were, if they were paced.
+    /// The gaps between them, if they were paced.
     pub gaps: Option<Gaps>,
-    /// Frames that the port was given; one that is too long for it, or that the kernel refuses, is none of those that were sent.
+    /// Frames that the port accepted. A frame that is too long for the port, or that the kernel refuses, is
+    /// not among the sent ones.
     pub given: u64,
-    /// Of frames that go out as they are those that were left out because they were late: the number of the first, and how many.
+    /// Of frames without tags, those that were skipped because they were late: the number of the first, and
+    /// their count.
     pub skipped: Vec<(u64, u64)>,
 }
 
-/// A frame that could not be sent at its time may still be sent this much later; after that it counts as unsent. So
-/// the load is never stretched over a longer time, and no burst catches up what a pause has left.
+/// A frame that cannot be sent at its time may be sent this much later; then it counts as unsent. So the load
+/// is never stretched over a longer time, and no burst follows a pause.
 const LATE: Duration = Duration::from_millis(1);
-/// Sent frames that nobody takes from the device for this long are not waited for.
+/// How long to wait for sent frames that the device does not release.
 const DRAIN: Duration = Duration::from_millis(200);
 
-/// So long after there was no room a flood looks again, if nobody tells when there is: spinning, as any such short wait.
+/// How long a flood pauses, busily, when the transmit queue is full and the port does not signal space.
 const AGAIN: Duration = Duration::from_micros(10);
 
 /// A plan under way.
 struct Source<'p> {
     plan: &'p Plan,
     rewrite: bool,
-    /// Buffers to send, by a handle of its own: the port's is busy while frames are drawn.
+    /// Buffers to send, from a handle of its own: the port's handle is in use while frames are drawn.
     pool: BufferPool,
     sequence: u32,
     sent: u64,
@@ -86,14 +88,14 @@ struct Source<'p> {
 }
 
 impl Source<'_> {
-    /// Sends at most `most` frames now; returns how many.
+    /// Sends at most `most` frames now. Returns their number.
     #[inline]
     fn burst<P: Port>(&mut self, port: &mut P, most: usize, now: Duration) -> Result<usize, Trouble> {
         let now_ps = (self.since_epoch + now).as_nanos() as u64 * 1000;
         let count = match self.plan.frames.only() {
             Some(only) if !self.plan.as_they_are => self.tagged(port, only, most, now_ps),
             _ => {
-                let room = most.min(port.room());
+                let room = most.min(port.tx_space());
                 port.send_burst(&mut std::iter::from_fn(|| self.written(now_ps)).take(room))
             }
         };
@@ -104,15 +106,15 @@ impl Source<'_> {
         Ok(count)
     }
 
-    /// Sends at most `most` frames that are all this one, up to their tags. Unless they are to be written anew it is in the buffers
-    /// already ([`prepare`]).
+    /// Sends at most `most` frames that are equal but for their tags. Unless each is to be written as a
+    /// whole, the frame is in the buffers already ([`prepare`]).
     #[inline]
     fn tagged<P: Port>(&mut self, port: &mut P, frame: Template<'_>, most: usize, sent_ps: u64) -> usize {
         let Self { pool, sequence, plan, rewrite, .. } = self;
         let (at, bytes, stream) = (tag::offset(frame.head), frame.bytes, plan.stream);
         let first = *sequence;
         let mut write = |buffer: &mut PoolBuffer| {
-            // A frame that no buffer holds is none that a port would send, and has no length.
+            // A frame that no buffer holds cannot be sent, and gets no length.
             let bytes = if *rewrite { frame.write(buffer.bytes_mut()).unwrap_or(0) } else { bytes };
             // Every frame has room for a tag.
             let _ = tag::write_at(buffer.bytes_mut(), at, Tag { stream, sequence: *sequence, sent_ps });
@@ -121,7 +123,7 @@ impl Source<'_> {
         };
         let mut count = port.send_again(most, &mut write);
         if count < most {
-            let room = port.room().min(most - count);
+            let room = port.tx_space().min(most - count);
             let frames = std::iter::from_fn(|| {
                 let mut buffer = pool.take()?;
                 let bytes = write(&mut buffer);
@@ -129,12 +131,12 @@ impl Source<'_> {
             });
             count += port.send_burst(&mut frames.take(room));
         }
-        // A frame that was written and not taken is the next one again.
+        // A frame that was written and not accepted is written again.
         *sequence = first.wrapping_add(count as u32);
         count
     }
 
-    /// Leaves frames out, so that those that follow keep their own times.
+    /// Skips frames, so that later ones keep their times.
     fn skip(&mut self, frames: u64) {
         let next = u64::from(self.sequence);
         match self.skipped.last_mut() {
@@ -159,8 +161,8 @@ impl Source<'_> {
     }
 }
 
-/// Writes the only frame of a plan into every buffer that is free now: received frames go back into the ring in
-/// their own, so that whatever is taken for sending later has the frame in it already.
+/// Writes the only frame of a plan into every free buffer. Received frames return into the ring in their own
+/// buffers, so all buffers for sending have the frame in them.
 fn prepare<P: Port>(port: &mut P, frame: Template<'_>) {
     let pool = port.pool();
     let mut all: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
@@ -173,7 +175,7 @@ fn prepare<P: Port>(port: &mut P, frame: Template<'_>) {
     }
 }
 
-/// Sends until the watch has enough, or the plan's number of frames is sent. What comes in meanwhile is discarded.
+/// Sends until the watch ends it, or the plan's number of frames is sent. Received frames are discarded.
 ///
 /// # Errors
 /// [`Trouble`].
@@ -181,7 +183,8 @@ pub fn send<P: Port>(port: &mut P, plan: &Plan, watch: &mut impl Watch) -> Resul
     send_and_listen(port, plan, watch, &mut |port: &mut P| port.receive(BUDGET, |frame| Some(frame.buffer)))
 }
 
-/// The same, with someone who takes what comes in, at most [`BUDGET`] frames each time that he is asked, and says how many.
+/// As [`send`], with a receiver. It takes at most [`BUDGET`] received frames each time it is called, and
+/// returns their number.
 ///
 /// # Errors
 /// [`Trouble`].
@@ -229,7 +232,7 @@ pub fn send_and_listen<P: Port>(
         }
     };
     drain(port, listen)?;
-    // What the port took and the kernel then did not is not sent.
+    // Frames that the port accepted and the kernel refused are not sent.
     let sent = port.frames().1 - before;
     Ok(Sent {
         intended,
@@ -242,7 +245,7 @@ pub fn send_and_listen<P: Port>(
     })
 }
 
-/// As fast as the port takes frames.
+/// Sends as fast as the port accepts frames.
 fn flood<P: Port, W: Watch>(
     port: &mut P,
     source: &mut Source<'_>,
@@ -256,7 +259,7 @@ fn flood<P: Port, W: Watch>(
         let count = source.burst(port, room.min(BURST), shift.elapsed())?;
         let due = shift.is_due(count > 0);
         if due || coming {
-            // Where frames come in they are not to wait, or be lost, for those that go out.
+            // Received frames must not wait, or be lost, because of sent ones.
             coming = listen(port)? > 0;
         }
         if !due {
@@ -265,15 +268,15 @@ fn flood<P: Port, W: Watch>(
         if !shift.go_on(&mut [port])? {
             break;
         }
-        if count == 0 && port.room() == 0 {
-            let most = if port.hears_of_room() { None } else { Some(AGAIN) };
-            shift.rest(&mut [port], most)?;
+        if count == 0 && port.tx_space() == 0 {
+            let most = if port.signals_tx_space() { None } else { Some(AGAIN) };
+            shift.wait(&mut [port], most)?;
         }
     }
     Ok(())
 }
 
-/// Each frame at its time. Returns how many were due, and in which time.
+/// Sends each frame at its time. Returns how many were due, and the elapsed time.
 fn pace<P: Port, W: Watch>(
     port: &mut P,
     source: &mut Source<'_>,
@@ -309,12 +312,12 @@ fn pace<P: Port, W: Watch>(
         }
         if left == 0 {
             let next = Duration::from_secs_f64(timetable.next_s(due));
-            shift.rest(&mut [port], Some(next.saturating_sub(shift.elapsed())))?;
+            shift.wait(&mut [port], Some(next.saturating_sub(shift.elapsed())))?;
         }
     }
 }
 
-/// Waits until all is out.
+/// Waits until all frames are sent.
 fn drain<P: Port>(
     port: &mut P,
     listen: &mut impl FnMut(&mut P) -> Result<usize, Trouble>,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How the frames of a paced load follow each other.
+/// The distribution of a paced load's frames over time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Shape {
     /// All gaps are equal.
@@ -11,19 +11,19 @@ pub enum Shape {
     Constant,
     /// Gaps are exponentially distributed, as those of many independent senders: a Poisson process.
     Poisson {
-        /// Which one of all such loads.
+        /// The seed.
         seed: u64,
     },
-    /// So many frames at once, and then a pause: the rate is that of the whole.
+    /// This many frames at once, then a pause. The load is the mean rate.
     Bursts(u64),
-    /// The rate rises or falls evenly from this one, in frames per second, over a time.
+    /// The rate changes linearly from this one, in frames per second, over a time.
     Ramp(f64, Duration),
-    /// After a time another rate, in frames per second.
+    /// Another rate, in frames per second, after a time.
     Then(Duration, f64),
 }
 
 impl Shape {
-    /// As it is typed, if it is not the usual one.
+    /// Its name on the command line, if it is not the default.
     pub fn unusual(self) -> Option<String> {
         match self {
             Self::Constant => None,
@@ -35,18 +35,18 @@ impl Shape {
     }
 }
 
-/// Times at which frames were seen once, to be sent so again.
+/// Times of captured frames, to be sent with the same gaps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Times {
-    /// When each frame is due, in s from the start; never falling.
+    /// When each frame is due, in s from the start, in order.
     at_s: Vec<f64>,
-    /// When it begins anew.
+    /// When the table repeats, in s.
     period_s: f64,
 }
 
 impl Times {
-    /// These times in ns, `speed` times as fast. What comes after the last frame, when it begins anew, is a gap as they are
-    /// in the mean. `None` if no time passes, or there is no frame.
+    /// From times in ns, `speed` times as fast. The gap before the table repeats is the mean gap. `None`
+    /// without frames or if no time passes.
     pub fn new(at_ns: &[u64], speed: f64) -> Option<Self> {
         let (first, last) = (*at_ns.first()?, *at_ns.last()?);
         let at_s: Vec<_> = at_ns.iter().map(|at| at.saturating_sub(first) as f64 / 1e9 / speed).collect();
@@ -55,18 +55,18 @@ impl Times {
         (period_s > 0.0 && period_s.is_finite() && at_ns.is_sorted()).then_some(Self { at_s, period_s })
     }
 
-    /// Frames per second in the mean.
+    /// The mean rate in frames per second.
     pub fn mean_pps(&self) -> f64 {
         self.at_s.len() as f64 / self.period_s
     }
 
-    /// When a frame is due, from 0.
+    /// When a frame is due, in s; the first frame is 0.
     fn at(&self, frame: u64) -> f64 {
         let all = self.at_s.len() as u64;
         (frame / all) as f64 * self.period_s + self.at_s[(frame % all) as usize]
     }
 
-    /// How many frames are due before a time, or at it, too.
+    /// The number of frames that are due before a time; with `or_at`, also those at that time.
     fn before(&self, s: f64, or_at: bool) -> u64 {
         let periods = (s / self.period_s).floor().max(0.0);
         let rest = s - periods * self.period_s;
@@ -81,12 +81,12 @@ pub struct Timetable {
     pps: f64,
     shape: Shape,
     times: Option<Arc<Times>>,
-    /// Of a Poisson process: frames so far, when the next is due, and what the gaps follow from.
+    /// A Poisson process: frames so far, when the next is due, and the generator's state.
     drawn: (u64, f64, u64),
 }
 
 impl Timetable {
-    /// Of a load of so many frames per second.
+    /// For a load of this many frames per second.
     pub fn new(pps: f64, shape: Shape) -> Self {
         let seed = if let Shape::Poisson { seed } = shape { seed } else { 0 };
         let mut table = Self { pps, shape, times: None, drawn: (0, 0.0, seed) };
@@ -94,13 +94,13 @@ impl Timetable {
         table
     }
 
-    /// Of frames that are due at these times.
+    /// For frames at these times.
     pub fn of(times: Arc<Times>) -> Self {
         let pps = times.mean_pps();
         Self { times: Some(times), ..Self::new(pps, Shape::Constant) }
     }
 
-    /// The gap of frames that are equally far apart, in ns; `None` if they are not.
+    /// The gap of equally spaced frames, in ns; `None` for other shapes.
     pub fn gap_ns(&self) -> Option<f64> {
         (self.shape == Shape::Constant && self.times.is_none()).then(|| 1e9 / self.pps)
     }
@@ -117,7 +117,7 @@ impl Timetable {
         -(1.0 - unit).ln() / self.pps
     }
 
-    /// Frames that are due before a time. Time never goes back.
+    /// Frames that are due before a time. Times must not decrease.
     #[inline]
     pub fn before(&mut self, s: f64) -> f64 {
         if let Some(times) = &self.times {
@@ -140,7 +140,7 @@ impl Timetable {
         }
     }
 
-    /// Frames that are due at a time, or were before.
+    /// Frames that are due at a time or before.
     #[inline]
     pub fn due(&mut self, s: f64) -> u64 {
         if let Some(times) = &self.times {
@@ -162,7 +162,7 @@ impl Timetable {
         self.drawn.0
     }
 
-    /// When the frame behind those that are due is due.
+    /// When the next frame is due.
     pub fn next_s(&self, due: u64) -> f64 {
         if let Some(times) = &self.times {
             return times.at(due);
@@ -176,7 +176,7 @@ impl Timetable {
                 if due >= risen {
                     return over + (due - risen) / self.pps;
                 }
-                // from t + a t² = due, without a difference of what may be nearly equal.
+                // The root of t + a t² = due, in a form without cancellation.
                 let a = (self.pps - from) / (2.0 * over);
                 2.0 * due / (from + (from * from + 4.0 * a * due).max(0.0).sqrt())
             }
@@ -197,7 +197,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Goes through a timetable as a sender does, always looking when the next frame is due.
+    /// Steps through a timetable as a sender does, from each frame to the next.
     fn times(pps: f64, shape: Shape, until_s: f64) -> Vec<f64> {
         let mut table = Timetable::new(pps, shape);
         let (mut now, mut times) = (0.0, Vec::new());
@@ -229,14 +229,14 @@ mod tests {
         }
         let bursts = times(1000.0, Shape::Bursts(50), 0.2);
         assert_eq!((bursts[49], bursts[50], bursts[99]), (0.0, 0.05, 0.05));
-        // A rate that falls at half of the time.
+        // A rate that falls, at half of the time.
         let then = times(1000.0, Shape::Then(SECOND / 2, 10.0), 1.0);
         assert!((then[501] - then[500] - 0.1).abs() < 1e-9 && (then[499] - 0.499).abs() < 1e-9);
     }
 
     #[test]
     fn frames_are_sent_as_they_were_seen_and_begin_anew() {
-        // Three at once, one a millisecond later: a gap of 1/3 ms in the mean.
+        // Three at once, one a millisecond later: the mean gap is 1/3 ms.
         let seen = [5, 5, 5, 1_000_005];
         for speed in [1.0, 2.0, 0.5] {
             let times = Arc::new(Times::new(&seen, speed).unwrap());

@@ -1,10 +1,12 @@
-//! A thread that keeps a pace: a processor of its own, and ahead of other programs there, as far as the system allows.
+//! A thread that keeps a pace: it has a CPU of its own and priority over other programs, as far as the system
+//! allows.
 //!
-//! A sender that waits for its turn behind other programs is late by whole turns of theirs, 3 ms each. What helps is the
-//! highest priority of ordinary programs (setpriority(2); it takes `CAP_SYS_NICE`), on a processor that the receiving thread, which
-//! the kernel likes to wake next to the sender, does not share. A real-time policy would be worse: a sender never sleeps,
-//! and of such a thread the kernel takes 50 ms in each second (`sched_rt_runtime_us`, sched(7)). One processor at least stays with the others; without a second one,
-//! or without the right, nothing changes. How long the sender nevertheless waited for a processor is told ([`waited`]).
+//! A sender that waits behind other programs is late by whole time slices, 3 ms each. The remedy is the
+//! highest priority of ordinary programs (setpriority(2), which takes `CAP_SYS_NICE`), on a CPU that the
+//! receiving thread does not use: the kernel likes to wake that next to the sender. A real-time policy would
+//! be worse: a sender never sleeps, and the kernel takes 50 ms of each second from such a thread
+//! (`sched_rt_runtime_us`, sched(7)). At least one CPU stays with the other threads. With one CPU, or without
+//! the right, nothing changes. [`waited`] tells how long the thread waited for a CPU nevertheless.
 
 use crate::sys::{Policy, schedule};
 use rustix::process::setpriority_process;
@@ -14,16 +16,16 @@ use std::time::Duration;
 
 /// This thread, as rustix names it.
 const SELF: Option<rustix::process::Pid> = None;
-/// Above all ordinary programs, below everything else in real time.
+/// The lowest real-time priority: before all ordinary programs.
 const PRIORITY: i32 = 1;
 
-/// The highest priority of ordinary programs, as nice(1) counts.
+/// The highest priority of ordinary programs (nice(1)).
 const PREFERRED: i32 = -20;
 
-/// Processors that senders of this process have.
+/// CPUs that senders of this process have.
 static TAKEN: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
-/// While it lives, this thread has a processor of its own.
+/// While it lives, this thread has a CPU of its own.
 #[derive(Debug)]
 pub struct Steady {
     given: Option<Given>,
@@ -32,11 +34,11 @@ pub struct Steady {
 #[derive(Debug)]
 struct Given {
     cpu: usize,
-    /// Where the thread might run before.
+    /// The CPUs that the thread could use before.
     before: CpuSet,
 }
 
-/// The processors of a set, the last one first: the first one is where the system does most of its own work.
+/// The CPUs of a set, the last one first: on the first one the system does most of its own work.
 fn members(set: &CpuSet) -> Vec<usize> {
     (0..CpuSet::MAX_CPU).rev().filter(|&cpu| set.is_set(cpu)).collect()
 }
@@ -50,7 +52,7 @@ fn only(cpus: impl IntoIterator<Item = usize>) -> CpuSet {
 }
 
 impl Steady {
-    /// From now on.
+    /// Takes a CPU, if one is free.
     pub fn now() -> Self {
         Self { given: Self::give() }
     }
@@ -59,10 +61,10 @@ impl Steady {
         let before = sched_getaffinity(SELF).ok()?;
         let mut taken = TAKEN.lock().ok()?;
         let free: Vec<_> = members(&before).into_iter().filter(|cpu| !taken.contains(cpu)).collect();
-        // Somebody must receive, and heed Ctrl-C.
+        // The receiver and the handler of Ctrl-C need a CPU, too.
         let [cpu, _, ..] = free[..] else { return None };
         sched_setaffinity(SELF, &only([cpu])).ok()?;
-        // Without the right to, it stays among the others.
+        // Without the right to, its priority stays.
         let _ = setpriority_process(SELF, PREFERRED);
         taken.push(cpu);
         Some(Given { cpu, before })
@@ -80,14 +82,14 @@ impl Drop for Steady {
     }
 }
 
-/// While it lives, this thread is off the processor that a sender gets first, if there is another.
+/// While it lives, this thread does not use the CPU that a sender takes first, if there is another.
 #[derive(Debug)]
 pub struct Aside {
     before: Option<CpuSet>,
 }
 
 impl Aside {
-    /// From now on. Threads that it starts meanwhile are, too.
+    /// Leaves that CPU. So do threads that this one starts meanwhile.
     pub fn now() -> Self {
         let aside = |before: &CpuSet| match &members(before)[..] {
             [_, rest @ ..] if !rest.is_empty() => {
@@ -98,7 +100,8 @@ impl Aside {
         Self { before: sched_getaffinity(SELF).ok().filter(aside) }
     }
 
-    /// The same for a receiver, which has the right of way, too: what it is late for is lost, and it sleeps when nothing comes.
+    /// As [`now`](Self::now), for a receiver, with real-time priority: a late receiver loses frames, and it
+    /// sleeps when nothing comes.
     pub fn receiving() -> Self {
         let aside = Self::now();
         if aside.before.is_some() {
@@ -117,7 +120,8 @@ impl Drop for Aside {
     }
 }
 
-/// How long this thread has been ready to run and had no processor, since it began; `None` where the system does not tell.
+/// How long this thread has been ready to run without a CPU, since it began. `None` if the system does not
+/// tell.
 pub fn waited() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     let ns = text.split_whitespace().nth(1)?.parse().ok()?;
@@ -129,7 +133,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// One at a time: all share the list.
+    /// All cases are in one test: they share the list.
     #[test]
     fn a_processor_stays_with_the_others_and_all_is_as_before() {
         let before = members(&sched_getaffinity(SELF).unwrap());
@@ -139,7 +143,7 @@ mod tests {
                 std::thread::spawn(move || {
                     let steady = Steady::now();
                     let mine = members(&sched_getaffinity(SELF).unwrap());
-                    // Others come before it has gone.
+                    // The others start before this one ends.
                     std::thread::sleep(Duration::from_millis(200));
                     drop(steady);
                     (number, mine, members(&sched_getaffinity(SELF).unwrap()))

@@ -1,22 +1,22 @@
-//! What became of the frames of each stream, by their tags.
+//! Counts the frames of each stream, by their tags.
 
 use kpps_frames::ethernet::{self, TYPE_IPV4, TYPE_IPV6};
 use kpps_frames::{Tag, ipv6, tag, udp};
 use std::collections::{BTreeMap, HashMap};
 
-/// How far back a late frame is told from a duplicate, in frames of its stream.
+/// The window in which a late frame is told from a duplicate, in frames of its stream.
 const WINDOW: u32 = 4096;
 
-/// What is known of one stream.
+/// The counts of one stream.
 #[derive(Clone, Debug)]
 pub struct Tally {
-    /// Frames that arrived with a good tag, duplicates among them.
+    /// Frames with a good tag, duplicates included.
     pub received: u64,
     /// Frames that had arrived before.
     pub duplicated: u64,
     /// Frames that came after one sent later.
     pub reordered: u64,
-    /// The lowest sequence number seen, and the one after the highest, both from the first frame's on.
+    /// The lowest sequence number, and the one after the highest, both from the first frame's on.
     first: i64,
     next: i64,
     /// The sequence number that `next` stands for.
@@ -38,7 +38,7 @@ impl Tally {
         }
     }
 
-    /// Frames that are missing between the first and the last that arrived.
+    /// Frames missing between the first and the last one that arrived.
     pub fn lost(&self) -> u64 {
         let span = (self.next - self.first) as u64;
         span.saturating_sub(self.received - self.duplicated)
@@ -50,7 +50,7 @@ impl Tally {
         ((place / 64) as usize, 1 << (place % 64))
     }
 
-    /// Takes a frame into account, but for its order; whether it comes after one sent later.
+    /// Counts a frame, but not its order. Returns whether it comes after one sent later.
     #[inline]
     fn take(&mut self, sequence: u32) -> bool {
         self.received += 1;
@@ -59,14 +59,14 @@ impl Tally {
         if ahead == 0 {
             self.seen[word] |= bit;
         } else if ahead > 0 {
-            // Those in between have not arrived.
+            // Numbers in between have not arrived.
             for missing in 0..(ahead as u32).min(WINDOW) {
                 let (word, bit) = Self::bit(self.expected.wrapping_add(missing));
                 self.seen[word] &= !bit;
             }
             self.seen[word] |= bit;
         } else {
-            // Beyond the window nobody knows; it counts as late.
+            // Before the window nothing is known: it counts as late.
             let behind = ahead.unsigned_abs();
             if behind < WINDOW && self.seen[word] & bit != 0 {
                 self.duplicated += 1;
@@ -80,22 +80,23 @@ impl Tally {
         }
         self.next += i64::from(ahead) + 1;
         self.expected = sequence.wrapping_add(1);
-        // The number that left the window has made room for this one; the next one's place must be empty.
+        // The number that left the window shares its bit with this one. The bit of the next one must be
+        // clear.
         let (word, bit) = Self::bit(self.expected);
         self.seen[word] &= !bit;
         false
     }
 }
 
-/// The latest frame of each flow: of its stream, addresses and ports.
+/// The latest frame of each flow: stream, addresses and ports.
 #[derive(Clone, Debug, Default)]
 struct Flows(HashMap<(u16, [u8; 36]), u32>);
 
 impl Flows {
-    /// Whether a frame with a tag comes after one of its flow sent later.
+    /// Whether a tagged frame comes after one of its flow that was sent later.
     fn is_late(&mut self, frame: &[u8], tag: Tag) -> bool {
         let ports = tag::offset(frame) - udp::HEADER_BYTES;
-        // Addresses end where ports begin. There is room for an IPv6 header only where there is one.
+        // Addresses end where ports begin. Only an IPv6 header is long enough for IPv6 addresses.
         let is_ipv6 = ports >= ethernet::HEADER_BYTES + ipv6::HEADER_BYTES;
         let from = ports - if is_ipv6 { 32 } else { 8 };
         let mut key = [0; 36];
@@ -109,36 +110,37 @@ impl Flows {
     }
 }
 
-/// All streams.
+/// The counts of all streams.
 #[derive(Clone, Debug, Default)]
 pub struct Streams {
     streams: BTreeMap<u16, Tally>,
     /// The stream of the last frame.
     current: Option<(u16, Box<Tally>)>,
-    /// Frames that look like test frames, but whose tag or payload is damaged.
+    /// Test frames with a damaged tag or payload.
     pub corrupted: u64,
-    /// Frames that are no test frames.
+    /// Other frames.
     pub others: u64,
-    /// If order is that of each flow.
+    /// The latest frames, if order is judged for each flow.
     flows: Option<Flows>,
 }
 
-/// The port that test frames go to, and where it is before their tags.
+/// The UDP port of test frames, and its place before the tag.
 const DISCARD: [u8; 2] = [0, 9];
 const TO_PORT: usize = 6;
 const PROTOCOL_UDP: u8 = 17;
-/// Of an IP header: its first byte, how far before that port it is, and where in it the protocol is.
+/// An IP header's first byte, its distance before that port, and the place of the protocol in it.
 const IPV4: (u8, usize, usize) = (0x45, 22, 9);
 const IPV6: (u8, usize, usize) = (0x60, 42, 6);
 
 impl Streams {
-    /// Judges the order of each flow, and not that of all of a stream: where its flows may overtake each other.
+    /// Judges the order of each flow, not of the whole stream: for a path on which flows may overtake each
+    /// other.
     #[must_use]
     pub fn by_flow() -> Self {
         Self { flows: Some(Flows::default()), ..Self::default() }
     }
 
-    /// Takes a frame, without FCS, into account.
+    /// Counts a frame, without FCS.
     #[inline]
     pub fn take(&mut self, frame: &[u8]) {
         match tag::read(frame) {
@@ -153,7 +155,7 @@ impl Streams {
         }
     }
 
-    /// The stream of a tag.
+    /// The counts of a tag's stream.
     #[inline]
     fn of(&mut self, tag: Tag) -> &mut Tally {
         if self.current.as_ref().is_none_or(|(stream, _)| *stream != tag.stream) {
@@ -172,7 +174,7 @@ impl Streams {
 
     #[cold]
     fn take_untagged(&mut self, frame: &[u8]) {
-        // A damaged tag is behind good headers; anything else is not ours.
+        // A damaged tag follows good headers. Anything else is another frame.
         let port = tag::offset(frame) - TO_PORT;
         let header = |kind: [u8; 2], (version, before, protocol): (u8, usize, usize)| {
             let Some(at) = port.checked_sub(before) else { return false };
@@ -191,13 +193,13 @@ impl Streams {
         self.streams.iter().map(|(stream, tally)| (*stream, tally)).chain(current).collect()
     }
 
-    /// Frames with good tags, of all streams, each once.
+    /// Frames with good tags, of all streams, without duplicates.
     pub fn unique(&self) -> u64 {
         self.all().values().map(|tally| tally.received - tally.duplicated).sum()
     }
 }
 
-/// Whether what follows the tag is as test frames have it: zero.
+/// Whether the bytes behind the tag are zero, as in test frames.
 #[inline]
 fn is_clean(frame: &[u8]) -> bool {
     // Most frames end there.
@@ -294,7 +296,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a network does to a few hundred frames of two streams, it is counted right.
+        /// Loss, duplication and reordering of a few hundred frames of two streams are counted right.
         #[test]
         fn counts_agree_with_sets(
             start: u32,
@@ -305,7 +307,7 @@ mod tests {
             let mut position = [0i64, 0];
             for (which, step) in moves {
                 let which = usize::from(which);
-                // Mostly on, sometimes a leap or back.
+                // Mostly the next, sometimes a leap or a step back.
                 position[which] += match step { 0..=4 => -step, 5..=9 => step, 10..=12 => 0, _ => 1 };
                 let at = position[which];
                 let (seen, duplicated, reordered) = &mut models[which];

@@ -1,29 +1,29 @@
-//! Where there is no Linux, threads run where the system puts them.
+//! CPUs and priorities on systems other than Linux: threads run where the system puts them.
 
 use std::time::Duration;
 
-/// Nothing here: a thread keeps its place.
+/// No effect here.
 #[derive(Debug)]
 pub struct Steady;
 
 impl Steady {
-    /// From now on.
+    /// Does nothing.
     pub fn now() -> Self {
         Self
     }
 }
 
-/// Nothing here: a thread keeps its place.
+/// No effect here.
 #[derive(Debug)]
 pub struct Aside;
 
 impl Aside {
-    /// From now on.
+    /// Does nothing.
     pub fn now() -> Self {
         Self
     }
 
-    /// The same for a receiver.
+    /// Does nothing.
     pub fn receiving() -> Self {
         Self
     }

@@ -38,7 +38,7 @@ pub(super) fn send(socket: &UdpSocket, frames: &[(Frame, usize)], cuts: bool) ->
 
 /// Whether the kernel cuts messages to this peer before the interface: each datagram is a frame for it.
 pub(super) fn cuts(peer: SocketAddr) -> bool {
-    let features = || ethtool::features(&name_of(netlink::way_to(peer.ip())?)?);
+    let features = || ethtool::features(&name_of(netlink::route_to(peer.ip())?)?);
     features().is_ok_and(|all| ethtool::cut_before(&all))
 }
 

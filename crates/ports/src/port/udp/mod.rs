@@ -11,7 +11,7 @@ mod batch;
 #[cfg(any(test, not(target_os = "linux")))]
 mod single;
 
-use super::{Counters, Descriptor, Frame, Link, Next, Port, Trouble, Wake};
+use super::{Counters, Descriptor, Frame, Link, NextPoll, Port, Trouble, Wake};
 #[cfg(target_os = "linux")]
 use batch as system;
 use kpps_frames::build::{Flow, udp_test};
@@ -56,7 +56,7 @@ pub struct UdpPort {
     headers: Vec<u8>,
     /// Frames taken for sending, and where in each its payload begins.
     waiting: Vec<(Frame, usize)>,
-    next: Next,
+    next_poll: NextPoll,
     epoch: Instant,
     counters: Counters,
 }
@@ -90,7 +90,7 @@ impl UdpPort {
             stamps: None,
             headers: Vec::new(),
             waiting: Vec::with_capacity(BATCH),
-            next: Next::Now,
+            next_poll: NextPoll::Now,
             epoch: Instant::now(),
             counters: Counters::default(),
         })
@@ -134,8 +134,8 @@ fn is_passing(error: &io::Error) -> bool {
 
 impl Wake for UdpPort {
     #[inline]
-    fn next(&self) -> Next {
-        self.next
+    fn next_poll(&self) -> NextPoll {
+        self.next_poll
     }
     fn now_ns(&self) -> u64 {
         self.epoch.elapsed().as_nanos() as u64
@@ -181,7 +181,7 @@ impl UdpPort {
             Err(error) if is_passing(&error) => 0,
             Err(error) => return Err(Trouble::system("cannot receive")(error)),
         };
-        self.next = if count < limit { Next::Asleep } else { Next::Now };
+        self.next_poll = if count < limit { NextPoll::Asleep } else { NextPoll::Now };
         let mut taken = 0;
         let Self { slots, filled, arrived, headers, counters, .. } = self;
         filled.extend(slots.drain(..count));
@@ -277,7 +277,7 @@ impl Port for UdpPort {
     }
 
     #[inline]
-    fn room(&mut self) -> usize {
+    fn tx_space(&mut self) -> usize {
         BATCH - self.waiting.len()
     }
 
@@ -286,11 +286,11 @@ impl Port for UdpPort {
     }
 
     fn woken(&mut self) -> Result<(), Trouble> {
-        self.next = Next::Now;
+        self.next_poll = NextPoll::Now;
         Ok(())
     }
 
-    fn look_after(&mut self) -> Result<(), Trouble> {
+    fn maintain(&mut self) -> Result<(), Trouble> {
         Ok(())
     }
 

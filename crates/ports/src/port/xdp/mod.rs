@@ -1,12 +1,13 @@
-//! An interface as a port, or one queue of it, through `AF_XDP` sockets: one for each queue, all with the same memory.
+//! An interface, or one queue of it, as a port, through `AF_XDP` sockets: one for each queue, all with the
+//! same memory.
 //!
-//! The pool's memory is the sockets': where the driver can, the card reads and writes the buffers themselves, and a frame
-//! goes from one such port to another, or to a card of ours, without a copy. Elsewhere the kernel copies once. The
-//! queues' frames come here and not to the kernel any more.
+//! The sockets use the pool's memory. Where the driver can, the card reads and writes the buffers themselves,
+//! and a frame moves from one such port to another, or to a card of ours, without a copy. Otherwise the
+//! kernel copies it once. The kernel no longer gets the frames of these queues.
 //!
-//! With several queues it is the card that spreads frames (`ethtool -X`, `ethtool -N`), those of a flow to one. They are looked at in
-//! turn, so frames are in order within a queue, and of different queues nobody knows. Sending is by the first queue alone: there frames
-//! stay in the order in which they were taken, one system call is for all of them, and one core sends no more by two.
+//! With several queues the card distributes flows (`ethtool -X`, `ethtool -N`). The queues are polled in
+//! turn: frames are in order within a queue, but not between queues. Only the first queue sends: so frames
+//! stay in order, one system call sends them all, and a core does not send faster by two queues.
 
 mod bpf;
 mod ring;
@@ -14,7 +15,7 @@ mod socket;
 mod wake;
 
 use super::attached::Attached;
-use super::{Counters, Frame, Link, Next, Port, Trouble, Wake};
+use super::{Counters, Frame, Link, NextPoll, Port, Trouble, Wake};
 use crate::ethtool;
 use crate::interface::Interface;
 use crate::socket::{kick, wake_receiver};
@@ -31,26 +32,27 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wake::Any;
 
-/// What a pool for such ports is made of: the first bytes of each chunk are the kernel's.
+/// Headroom of the pool's chunks: the first bytes are the kernel's.
 pub(super) const HEADROOM: usize = socket::KERNEL_HEADROOM;
-/// Entries of the rings by which a queue receives: 2 ms at a million frames a second.
+/// Entries of a queue's receive rings: 2 ms at a million frames a second.
 const RECEIVING: u32 = 2048;
-/// Entries of these rings of all queues: there is a buffer for each. With more queues each has less of what comes.
+/// Entries of the receive rings of all queues. There is a buffer for each. With more queues each receives
+/// less.
 const RECEIVING_IN_ALL: u32 = 4 * RECEIVING;
-/// A queue has as many as its driver takes in one go in any case.
+/// Entries of a queue's receive rings at least: as many as a driver takes at once.
 const RECEIVING_LEAST: u32 = 64;
-/// How long a queue may still be in use by a socket that was closed.
+/// How long a closed socket may still occupy its queue.
 const LET_GO: Duration = Duration::from_millis(500);
-/// System calls that send all of a ring, at 32 frames each.
+/// System calls that send a whole ring, with 32 frames each.
 const CALLS: u32 = SENDING / 32;
 
-/// Entries of the rings by which each of so many queues receives: a power of two.
+/// Entries of the receive rings of each of so many queues: a power of two.
 fn receiving(queues: u32) -> u32 {
     let share = RECEIVING_IN_ALL / queues.clamp(1, RECEIVING_IN_ALL / RECEIVING_LEAST);
     (1 << share.ilog2()).min(RECEIVING)
 }
 
-/// The queues that are meant: this one, or all of the interface.
+/// This queue, or all of the interface.
 fn queues_of(interface: &str, queue: Option<u32>) -> io::Result<Range<u32>> {
     Ok(match queue {
         Some(queue) => queue..queue.checked_add(1).ok_or(io::ErrorKind::InvalidInput)?,
@@ -58,9 +60,9 @@ fn queues_of(interface: &str, queue: Option<u32>) -> io::Result<Range<u32>> {
     })
 }
 
-/// Buffers that a port keeps to receive into and to send from.
+/// Buffers that a port keeps, to receive into and to send from.
 pub(super) fn buffers(interface: &str, queue: Option<u32>) -> usize {
-    // Who opens it is told what is wrong.
+    // Opening the port reports the error.
     let queues = queues_of(interface, queue).map_or(1, |queues| queues.len() as u32);
     (queues * receiving(queues) + SENDING) as usize
 }
@@ -74,7 +76,8 @@ struct Lent {
 }
 
 impl Lent {
-    /// Notes a buffer down; its address for the kernel, or the buffer back if it is none of the memory's chunks.
+    /// Records a buffer and returns its address for the kernel. Returns the buffer if it is not one of the
+    /// memory's chunks.
     #[inline]
     fn lend(&mut self, buffer: PoolBuffer) -> Result<u64, PoolBuffer> {
         let address = (buffer.bytes().as_ptr() as usize).wrapping_sub(self.memory.mapping().address());
@@ -87,7 +90,7 @@ impl Lent {
         }
     }
 
-    /// The buffer at an address that the kernel gives back; `None` if it has none there.
+    /// The buffer at an address that the kernel returns; `None` if the kernel has none there.
     #[inline]
     fn take_back(&mut self, address: u64) -> Option<PoolBuffer> {
         let address = usize::try_from(address).ok()?;
@@ -95,13 +98,13 @@ impl Lent {
     }
 }
 
-/// A queue, by its number, and its socket.
+/// A queue: its number and socket.
 #[derive(Debug)]
 struct Queue {
     number: u32,
     socket: Socket,
-    /// Buffers to receive into that the kernel lacks: with all, it has one for each entry, whether a frame is in it or not. More would be
-    /// taken from those who send, and a queue could not hold more frames by it.
+    /// Receive buffers that the kernel lacks. It has at most one for each entry, whether a frame is in it or
+    /// not: more would be missing for sending, and the queue could not hold more frames.
     wanted: u32,
 }
 
@@ -111,27 +114,27 @@ pub struct XdpPort {
     /// At least one; the first one sends.
     queues: Box<[Queue]>,
     outlet: Outlet,
-    /// The queue that is looked at next.
+    /// The queue that is polled next.
     turn: usize,
-    /// What becomes readable, of several.
+    /// One descriptor for several queues.
     any: Option<Any>,
     program: Arc<Program>,
     attached: Attached,
     zero_copy: bool,
     lent: Lent,
     pool: BufferPool,
-    /// Buffers to receive into that the kernel does not have.
+    /// Receive buffers that the kernel does not have.
     slots: Vec<PoolBuffer>,
-    /// Frames that were not sent yet, as far as is known.
+    /// Frames not known to be sent yet.
     pending: usize,
-    next: Next,
+    next_poll: NextPoll,
     epoch: Instant,
     counters: Counters,
 }
 
 impl XdpPort {
-    /// Opens an interface with all queues that it receives by, or with one. `pool` is made of `memory`'s chunks of `chunk` bytes
-    /// ([`Memory::chunks`]) with a headroom of 256.
+    /// Opens an interface with all its receive queues, or with one. `pool` consists of `memory`'s chunks of
+    /// `chunk` bytes ([`Memory::chunks`]) with a headroom of 256.
     ///
     /// # Errors
     /// Those of the system: no such interface or queue; no right (`CAP_NET_RAW` for the socket, `CAP_BPF` and
@@ -175,7 +178,7 @@ impl XdpPort {
             pool,
             slots: Vec::with_capacity(RECEIVING as usize),
             pending: 0,
-            next: Next::Now,
+            next_poll: NextPoll::Now,
             epoch: Instant::now(),
             counters: Counters::default(),
         };
@@ -188,17 +191,18 @@ impl XdpPort {
         Ok(port)
     }
 
-    /// How many queues it receives by. Frames of different ones may have overtaken each other.
+    /// The number of receive queues. Frames of different ones may have overtaken each other.
     pub fn queues(&self) -> usize {
         self.queues.len()
     }
 
-    /// Whether the driver uses the buffers themselves: for all queues or for none, as they share them.
+    /// Whether the driver uses the buffers themselves (zero copy). All queues share them, so it is true for
+    /// all or for none.
     pub fn is_zero_copy(&self) -> bool {
         self.zero_copy
     }
 
-    /// Whether the driver hands the frames over, before the kernel's stack sees them.
+    /// Whether the driver passes frames on before the kernel's stack sees them.
     pub fn is_in_driver(&self) -> bool {
         self.program.is_in_driver()
     }
@@ -211,7 +215,7 @@ impl XdpPort {
         self.attached.interface().address()
     }
 
-    /// Gives the kernel the buffers to receive into that it lacks at a queue, as far as there are any.
+    /// Gives the kernel the receive buffers that it lacks at a queue, as far as there are any.
     #[inline]
     fn refill(&mut self, queue: usize) {
         let Queue { socket: Socket { fill, .. }, wanted, .. } = &mut self.queues[queue];
@@ -219,9 +223,9 @@ impl XdpPort {
         for _ in 0..before {
             let Some(buffer) = self.slots.pop().or_else(|| self.pool.take()) else { break };
             match self.lent.lend(buffer) {
-                // There is room: the ring has an entry for each.
+                // There is space: the ring has an entry for each.
                 Ok(address) => *wanted -= u32::from(fill.put(address)),
-                // Another pool's: it goes home.
+                // It is another pool's and returns there.
                 Err(buffer) => drop(buffer),
             }
         }
@@ -230,7 +234,7 @@ impl XdpPort {
         }
     }
 
-    /// Takes frames in by a queue, at most so many; how many, and whether none is left.
+    /// Receives at most `budget` frames from a queue. Returns their number, and whether none is left.
     #[inline]
     fn receive_by(
         &mut self,
@@ -250,7 +254,7 @@ impl XdpPort {
                 continue;
             };
             let bytes = descriptor.len as usize;
-            // In one piece, and where a frame begins.
+            // In one piece, and at the expected place.
             let whole = descriptor.addr as usize % self.lent.chunk == HEADROOM
                 && bytes <= buffer.capacity()
                 && !descriptor.options.contains(XdpDescOptions::XDP_PKT_CONTD);
@@ -272,7 +276,7 @@ impl XdpPort {
         }
         let socket = &self.queues[queue].socket;
         if emptied && socket.fill.needs_wakeup() {
-            // A driver that has run out of buffers waits to be told that there are some.
+            // A driver that has run out of buffers waits until it is told that there are some.
             self.counters.system_calls += 1;
             wake_receiver(socket.as_fd());
         }
@@ -320,7 +324,7 @@ impl XdpPort {
     }
 }
 
-/// Binds a socket. The kernel takes its time to let go of a queue whose socket has been closed.
+/// Binds a socket. The kernel takes some time to release the queue of a closed socket.
 fn patiently(bind: impl Fn() -> io::Result<()>) -> io::Result<()> {
     let end = Instant::now() + LET_GO;
     loop {
@@ -343,8 +347,8 @@ impl Drop for XdpPort {
 
 impl Wake for XdpPort {
     #[inline]
-    fn next(&self) -> Next {
-        self.next
+    fn next_poll(&self) -> NextPoll {
+        self.next_poll
     }
     fn now_ns(&self) -> u64 {
         self.epoch.elapsed().as_nanos() as u64
@@ -358,8 +362,8 @@ impl Wake for XdpPort {
     fn wants_to_send(&self) -> bool {
         !self.outlet.send.is_empty()
     }
-    /// Of frames that the kernel has taken nobody tells when they are gone.
-    fn hears_of_room(&self) -> bool {
+    /// The kernel does not signal that frames which it has taken were sent.
+    fn signals_tx_space(&self) -> bool {
         self.wants_to_send()
     }
 }
@@ -372,8 +376,9 @@ impl Port for XdpPort {
         mut sink: impl FnMut(Frame) -> Option<PoolBuffer>,
     ) -> Result<usize, Trouble> {
         let mut taken = 0;
-        self.next = Next::Now;
-        // Who has been looked at comes after all others, and has had no more than the budget: a flood of one leaves them theirs.
+        self.next_poll = NextPoll::Now;
+        // The queue polled last is the last of the next round, and has used no more than the budget: a flood
+        // on one queue does not starve the others.
         for _ in 0..self.queues.len() {
             let queue = self.turn;
             self.turn = if queue + 1 < self.queues.len() { queue + 1 } else { 0 };
@@ -383,7 +388,7 @@ impl Port for XdpPort {
                 return Ok(taken);
             }
         }
-        self.next = Next::Asleep;
+        self.next_poll = NextPoll::Asleep;
         Ok(taken)
     }
 
@@ -406,7 +411,7 @@ impl Port for XdpPort {
 
     #[inline]
     fn send_again(&mut self, most: usize, mut write: impl FnMut(&mut PoolBuffer) -> u16) -> usize {
-        let most = most.min(self.room());
+        let most = most.min(self.tx_space());
         for count in 0..most {
             let Some(mut buffer) = self.pool.take() else { return count };
             let bytes = write(&mut buffer);
@@ -420,7 +425,7 @@ impl Port for XdpPort {
 
     fn flush(&mut self) -> Result<(), Trouble> {
         self.outlet.send.publish();
-        // Where it copies, the kernel sends only so many frames in one call.
+        // Where the kernel copies, it sends only so many frames in one call.
         for _ in 0..CALLS {
             if self.outlet.send.is_empty() || !self.outlet.send.needs_wakeup() {
                 break;
@@ -428,9 +433,9 @@ impl Port for XdpPort {
             self.counters.system_calls += 1;
             match kick(self.queues[0].socket.as_fd()) {
                 Ok(()) => break,
-                // More to send than it does at once.
+                // There is more to send than one call does.
                 Err(Errno::AGAIN | Errno::INTR) => self.reclaim(),
-                // No room in the interface's queue, or it is down: later, if at all.
+                // The interface's queue is full, or it is down: later, if at all.
                 Err(Errno::BUSY | Errno::NOBUFS | Errno::NETDOWN) => break,
                 Err(Errno::NXIO | Errno::NODEV) => return Err(Trouble::Gone),
                 Err(error) => return Err(Trouble::system("cannot send")(error.into())),
@@ -440,7 +445,7 @@ impl Port for XdpPort {
     }
 
     #[inline]
-    fn room(&mut self) -> usize {
+    fn tx_space(&mut self) -> usize {
         self.reclaim();
         SENDING as usize - self.pending
     }
@@ -451,12 +456,12 @@ impl Port for XdpPort {
     }
 
     fn woken(&mut self) -> Result<(), Trouble> {
-        self.next = Next::Now;
+        self.next_poll = NextPoll::Now;
         Ok(())
     }
 
-    fn look_after(&mut self) -> Result<(), Trouble> {
-        self.attached.look_after()
+    fn maintain(&mut self) -> Result<(), Trouble> {
+        self.attached.maintain()
     }
 
     fn counters(&mut self) -> Result<Counters, Trouble> {
@@ -465,7 +470,7 @@ impl Port for XdpPort {
             let statistics = queue.socket.statistics().map_err(Trouble::system("cannot read statistics"))?;
             counters.missed += statistics.rx_dropped + statistics.rx_ring_full.unwrap_or(0);
             counters.no_buffer += statistics.rx_fill_ring_empty_descs.unwrap_or(0);
-            // What is in the transmit ring is not sent, nor what the kernel found wrong there.
+            // Invalid descriptors in the transmit ring were not sent.
             counters.unsent += statistics.tx_invalid_descs;
             counters.sent = counters.sent.saturating_sub(statistics.tx_invalid_descs);
         }
@@ -477,7 +482,7 @@ impl Port for XdpPort {
     }
 
     fn refresh_link(&mut self) -> Result<(), Trouble> {
-        self.attached.look_after()
+        self.attached.maintain()
     }
 
     fn link(&self) -> Link {

@@ -1,7 +1,7 @@
 //! Rings that the kernel and an `AF_XDP` socket share (af_xdp.rst): one side produces, the other consumes.
 //!
-//! All `unsafe` of the rings is here. It rests on one rule: an entry is its producer's until the producer's index has
-//! passed it, and its consumer's then until the consumer's has.
+//! All `unsafe` of the rings is here. It rests on one rule: an entry is the producer's until the producer's
+//! index has passed it, and the consumer's from then on until the consumer's index has.
 
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::net::xdp::{XdpRingFlags, XdpRingOffset};
@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The part of the two sides that both rings of a kind have.
+/// The common part of producer and consumer rings.
 #[derive(Debug)]
 struct Ring<T> {
     map: MmapRaw,
@@ -20,9 +20,9 @@ struct Ring<T> {
     entries: usize,
     /// Their number, a power of two.
     size: u32,
-    /// Our index, maybe not told to the kernel yet.
+    /// Our index. The kernel may not know it yet.
     ours: u32,
-    /// The kernel's, as last seen.
+    /// The kernel's index when it was last read.
     theirs: u32,
     kind: PhantomData<T>,
 }
@@ -57,7 +57,7 @@ impl<T: Copy> Ring<T> {
     }
 }
 
-/// A ring that we fill: the fill ring with buffers to receive into, the transmit ring with frames.
+/// A ring that we fill: the fill ring with receive buffers, the transmit ring with frames.
 #[derive(Debug)]
 pub(super) struct Producer<T>(Ring<T>);
 
@@ -71,18 +71,18 @@ impl<T: Copy> Producer<T> {
         Ring::new(socket, at, offsets, size).map(Self)
     }
 
-    /// How many entries could be added.
+    /// Free entries.
     #[inline]
-    pub(super) fn room(&mut self) -> u32 {
+    pub(super) fn free(&mut self) -> u32 {
         self.0.theirs = self.0.word(self.0.consumer).load(Ordering::Acquire);
         self.0.size - self.0.ours.wrapping_sub(self.0.theirs)
     }
 
-    /// Adds an entry; false if there is no room. The kernel sees it after [`publish`](Self::publish).
+    /// Adds an entry. Returns false if the ring is full. The kernel sees it after [`publish`](Self::publish).
     #[inline]
     pub(super) fn put(&mut self, entry: T) -> bool {
         let ring = &mut self.0;
-        if ring.ours.wrapping_sub(ring.theirs) >= ring.size && self.room() == 0 {
+        if ring.ours.wrapping_sub(ring.theirs) >= ring.size && self.free() == 0 {
             return false;
         }
         let ring = &mut self.0;
@@ -92,7 +92,7 @@ impl<T: Copy> Producer<T> {
         true
     }
 
-    /// Shows the kernel what was added.
+    /// Shows the added entries to the kernel.
     #[inline]
     pub(super) fn publish(&self) {
         self.0.word(self.0.producer).store(self.0.ours, Ordering::Release);
@@ -104,7 +104,7 @@ impl<T: Copy> Producer<T> {
         self.0.word(self.0.consumer).load(Ordering::Acquire) == self.0.ours
     }
 
-    /// Whether the kernel looks only when it is told to.
+    /// Whether the kernel processes the ring only after a system call.
     #[inline]
     pub(super) fn needs_wakeup(&self) -> bool {
         self.0.word(self.0.flags).load(Ordering::Relaxed) & XdpRingFlags::XDP_RING_NEED_WAKEUP.bits() != 0
@@ -125,7 +125,7 @@ impl<T: Copy> Consumer<T> {
         Ring::new(socket, at, offsets, size).map(Self)
     }
 
-    /// The next entry, if there is one. Its place goes back with [`release`](Self::release).
+    /// The next entry, if there is one. [`release`](Self::release) gives its place back.
     #[inline]
     pub(super) fn take(&mut self) -> Option<T> {
         let ring = &mut self.0;
@@ -141,7 +141,7 @@ impl<T: Copy> Consumer<T> {
         Some(entry)
     }
 
-    /// Gives the places of what was taken back to the kernel.
+    /// Gives the places of taken entries back to the kernel.
     #[inline]
     pub(super) fn release(&self) {
         self.0.word(self.0.consumer).store(self.0.ours, Ordering::Release);

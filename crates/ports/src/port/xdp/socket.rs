@@ -15,16 +15,17 @@ use rustix::net::{AddressFamily, bind, sockopt};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Entries of the ring for sending.
+/// Entries of the transmit ring.
 pub(super) const SENDING: u32 = 512;
 
-/// Frames that the kernel sends in one system call where it copies them (linux/if_xdp.h, from 6.17 on; 32 before).
+/// Frames that the kernel sends with one system call where it copies them (linux/if_xdp.h, from 6.17 on; 32
+/// before).
 const XDP_MAX_TX_SKB_BUDGET: i32 = 9;
 const BUDGET: u32 = 128;
-/// What may lie in the kernel to be sent, in bytes with what it adds to each frame.
+/// Bytes that may wait in the kernel to be sent, its bookkeeping included.
 const KERNEL_BUFFER: usize = 8 << 20;
 
-/// A socket on a queue, and the rings by which it receives, which go first.
+/// A socket on a queue, and its receive rings, which are dropped first.
 #[derive(Debug)]
 pub(super) struct Socket {
     /// Buffers to receive into.
@@ -33,7 +34,7 @@ pub(super) struct Socket {
     fd: OwnedFd,
 }
 
-/// The rings by which a socket sends.
+/// The transmit rings of a socket.
 #[derive(Debug)]
 pub(super) struct Outlet {
     pub(super) send: Producer<XdpDesc>,
@@ -42,8 +43,8 @@ pub(super) struct Outlet {
 }
 
 impl Socket {
-    /// A socket whose buffers are the chunks of a mapping, of which the first `headroom` bytes stay the kernel's. Its rings for
-    /// receiving have `receiving` entries.
+    /// A socket whose buffers are the chunks of a mapping. The first `headroom` bytes of each chunk are the
+    /// kernel's. The receive rings have `receiving` entries.
     pub(super) fn new(
         memory: &Mapping,
         chunk: usize,
@@ -63,10 +64,10 @@ impl Socket {
         sockopt::set_xdp_umem_reg(fd, umem)?;
         sockopt::set_xdp_tx_ring_size(fd, SENDING)?;
         if sockopt::set_socket_send_buffer_size_force(fd, KERNEL_BUFFER).is_err() {
-            // Without CAP_NET_ADMIN as much as the system allows.
+            // Without CAP_NET_ADMIN the system sets a limit.
             let _ = sockopt::set_socket_send_buffer_size(fd, KERNEL_BUFFER);
         }
-        // An older kernel has no such option.
+        // Older kernels lack the option.
         let _ = set(fd, SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &BUDGET);
         let (socket, offsets) = Self::with_rings(owned, receiving)?;
         let outlet = Outlet {
@@ -76,13 +77,14 @@ impl Socket {
         Ok((socket, outlet))
     }
 
-    /// A socket that only receives, into another's buffers once it is bound [beside](Self::bind_beside) it.
+    /// A socket that only receives. It uses another one's buffers once it is bound
+    /// [beside](Self::bind_beside) it.
     pub(super) fn receiver(receiving: u32) -> io::Result<Self> {
         let owned = raw_socket(AddressFamily::XDP)?;
         Ok(Self::with_rings(owned, receiving)?.0)
     }
 
-    /// With the rings that each queue must have, one for buffers of sent frames among them.
+    /// Adds the rings that each queue must have, a completion ring among them.
     fn with_rings(owned: OwnedFd, receiving: u32) -> io::Result<(Self, XdpMmapOffsets)> {
         let fd = owned.as_fd();
         sockopt::set_xdp_umem_fill_ring_size(fd, receiving)?;
@@ -97,13 +99,13 @@ impl Socket {
         Ok((socket, offsets))
     }
 
-    /// Binds it to a queue, without copies if the driver can.
+    /// Binds it to a queue, with zero copy if the driver can.
     pub(super) fn bind(&self, interface: &Interface, queue: u32) -> io::Result<()> {
         let flags = SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
         Ok(bind(&self.fd, &SocketAddrXdp::new(flags, interface.index(), queue))?)
     }
 
-    /// Binds it to another queue, with the first one's buffers: the kernel copies as it does there, or does not.
+    /// Binds it to another queue, with the first one's buffers and copy mode.
     pub(super) fn bind_beside(&self, first: &Self, interface: &Interface, queue: u32) -> io::Result<()> {
         let addr = SocketAddrXdp::new(SocketAddrXdpFlags::XDP_SHARED_UMEM, interface.index(), queue);
         Ok(bind(&self.fd, &SocketAddrXdpWithSharedUmem { addr, shared_umem_fd: first.as_fd() })?)

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::port::{Counters, Descriptor, Link, Next, Wake};
+use crate::port::{Counters, Descriptor, Link, NextPoll, Wake};
 use kpps_frames::Size;
 use kpps_frames::build::{Flow, udp_test};
 use kpps_platform::memory::Memory;
@@ -26,10 +26,10 @@ struct Mirror {
 }
 
 impl Wake for Mirror {
-    fn next(&self) -> Next {
-        if self.waiting > 0 { Next::Now } else { Next::Asleep }
+    fn next_poll(&self) -> NextPoll {
+        if self.waiting > 0 { NextPoll::Now } else { NextPoll::Asleep }
     }
-    fn hears_of_room(&self) -> bool {
+    fn signals_tx_space(&self) -> bool {
         false
     }
     fn now_ns(&self) -> u64 {
@@ -67,7 +67,7 @@ impl Port for Mirror {
         Ok(())
     }
     fn send_again(&mut self, most: usize, mut write: impl FnMut(&mut PoolBuffer) -> u16) -> usize {
-        let most = if self.keeps { most.min(self.room()) } else { 0 };
+        let most = if self.keeps { most.min(self.tx_space()) } else { 0 };
         for _ in 0..most {
             let mut buffer = self.pool.take().unwrap();
             buffer.bytes_mut().fill(0xee);
@@ -80,7 +80,7 @@ impl Port for Mirror {
         self.full_until = Instant::now() + self.pause;
         Ok(())
     }
-    fn room(&mut self) -> usize {
+    fn tx_space(&mut self) -> usize {
         if Instant::now() < self.full_until { 0 } else { 64 }
     }
     fn in_flight(&mut self) -> usize {
@@ -89,7 +89,7 @@ impl Port for Mirror {
     fn woken(&mut self) -> Result<(), Trouble> {
         Ok(())
     }
-    fn look_after(&mut self) -> Result<(), Trouble> {
+    fn maintain(&mut self) -> Result<(), Trouble> {
         Ok(())
     }
     fn counters(&mut self) -> Result<Counters, Trouble> {

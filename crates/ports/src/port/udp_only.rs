@@ -1,4 +1,4 @@
-//! Opening ports on systems other than Linux: UDP sockets, which all have.
+//! Opening ports on systems other than Linux, which have UDP sockets only.
 
 use super::any::{AnyPort, BUFFER_BYTES, Options, SPARE_BUFFERS};
 use super::{UdpPort, run};
@@ -6,10 +6,10 @@ use crate::{Error, Spec};
 use kpps_platform::memory::Memory;
 use std::io;
 
-/// What a port's name stands for: itself.
+/// The port that a name stands for: itself.
 ///
 /// # Errors
-/// None here.
+/// None.
 pub fn choose(spec: &Spec) -> Result<(Spec, Option<String>), Error> {
     Ok((spec.clone(), None))
 }
@@ -17,7 +17,7 @@ pub fn choose(spec: &Spec) -> Result<(Spec, Option<String>), Error> {
 /// Opens ports that share one pool of buffers.
 ///
 /// # Errors
-/// [`Error`] in one line: of any other kind than `udp:`, or what the system refuses.
+/// [`Error`] in one line: another kind than `udp:`, or the system's refusal.
 pub fn open(specs: &[Spec], _: &Options) -> Result<Vec<AnyPort>, Error> {
     let buffers = specs.len() * (SPARE_BUFFERS / 2 + 2 * run::BUDGET) + SPARE_BUFFERS;
     let memory = Memory::private(buffers * BUFFER_BYTES).map_err(Error::io("memory for frames"))?;
