@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# The Debian package can be installed and has what it should have; the container's recipe names what there is.
+# usage: tests/packages.sh KPPS. Installing takes root; without it the package is only unpacked.
+set -euo pipefail
+kpps=$(realpath "$1")
+cd "$(dirname "$0")/.."
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+package=$(packaging/deb.sh "$kpps")
+if [ "$(id -u)" = 0 ]; then
+    mkdir -p "$root/var/lib/dpkg/updates" "$root/var/lib/dpkg/info"
+    touch "$root/var/lib/dpkg/status"
+    dpkg --root "$root" --log /dev/null --force-depends --install "$package" > "$root/log" 2>&1 || { cat "$root/log"; exit 1; }
+    dpkg --root "$root" --status kpps | grep -q '^Status: install ok installed'
+else
+    dpkg-deb --extract "$package" "$root"
+fi
+# The installed command runs, and there is a manual page of each of its commands.
+test "$("$root/usr/bin/kpps" --version)" = "$("$kpps" --version)"
+commands=$("$kpps" --help | grep -E '^  [a-z0-9]+ +[A-Z]' | awk '{print $1}')
+test "$(wc -l <<< "$commands")" -gt 20
+for page in kpps $(sed 's/^/kpps-/' <<< "$commands"); do
+    gzip --test "$root/usr/share/man/man1/$page.1.gz"
+done
+bash -n "$root/usr/share/bash-completion/completions/kpps"
+for file in zsh/vendor-completions/_kpps fish/vendor_completions.d/kpps.fish doc/kpps/README.md doc/kpps/copyright; do
+    test -s "$root/usr/share/$file"
+done
+# What the image's recipe copies and runs is there, and what it does not need stays out.
+grep -q '^COPY . .$' packaging/Containerfile
+for program in $(grep -o 'packaging/[a-z.]*sh' packaging/Containerfile); do test -x "$program"; done
+grep -qx target .dockerignore
+echo "$(basename "$package"): $(stat -c %s "$package") bytes, $(wc -w <<< "$commands") commands with manual pages"
+rm "$package"
