@@ -5,7 +5,7 @@ use kpps_frames::templates::Parts;
 use kpps_frames::{Mac, Size, Templates};
 use kpps_measure::Latency;
 use kpps_ports::port::run::{Gaps, Load, Plan, Shape};
-use kpps_results::trial::{Arrival, ArrivalBy, Processor};
+use kpps_results::detail::{Arrival, ArrivalBy, Processor};
 use kpps_tester::ledger::{Accounts, PortCount};
 use kpps_tester::neighbours::Station;
 use kpps_tester::{Arrived, Counted, Done, Duty, Expect, Kept, OfFlow, Offender, Received};

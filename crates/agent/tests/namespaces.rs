@@ -9,7 +9,7 @@ use kpps_frames::{Mix, Size};
 use kpps_namespaces::{Agents, Net, Process};
 use kpps_ports::port::Options;
 use kpps_ports::port::run::{Load, Shape};
-use kpps_results::trial::Trial;
+use kpps_results::detail::DetailedTrial;
 use kpps_tester::clock::Clock;
 use kpps_tester::look::Place;
 use kpps_tester::{Address, Allowed, LocalHost, Offer, Site, TestPort, Tester, document};
@@ -138,12 +138,20 @@ fn a_tester() {
 }
 
 /// All frames are accounted for: nothing but what a busy machine did not send in time is missing.
-fn closes(trial: &Trial, intended: u64) {
-    assert!(trial.complete && trial.learned, "{trial:?}");
-    assert_eq!((trial.intended, trial.sent + trial.unsent), (intended, intended), "{trial:?}");
-    assert_eq!(trial.sent, trial.received + trial.lost, "{trial:?}");
-    assert_eq!((trial.duplicated, trial.corrupted, trial.ledger.unexplained), (0, 0, 0), "{trial:?}");
-    assert!(trial.received > 0 && trial.latency_ns.p50.is_some(), "{trial:?}");
+fn closes(trial: &DetailedTrial, intended: u64) {
+    assert!(trial.complete && trial.learned == Some(true), "{trial:?}");
+    assert_eq!(
+        (trial.intended, trial.result.sent + trial.result.shortfall),
+        (intended, intended),
+        "{trial:?}"
+    );
+    assert_eq!(trial.result.sent, trial.received + trial.lost, "{trial:?}");
+    assert_eq!(
+        (trial.duplicated, trial.corrupted, trial.result.ledger.unexplained),
+        (Some(0), Some(0), 0),
+        "{trial:?}"
+    );
+    assert!(trial.received > 0 && trial.result.latency_ns.p50.is_some(), "{trial:?}");
 }
 
 #[test]
@@ -156,7 +164,7 @@ fn a_trial_across_two_hosts_closes_with_a_token_and_with_certificates() {
         for both_ways in [false, true] {
             let offer = Offer { both_ways, ..offer(4000.0, Duration::from_millis(250)) };
             let outcome = tester.trial(&offer, &|| true).unwrap();
-            let trial = document(&tester, &offer, &outcome);
+            let trial = document(&tester, &offer, &outcome).unwrap();
             closes(&trial, if both_ways { 2000 } else { 1000 });
             assert_eq!(trial.testbed, ["10.9.0.1/packet:a", "10.9.0.2/packet:b"]);
             for interface in ["dut1", "10.9.0.1/a", "10.9.0.2/b"] {
@@ -189,12 +197,12 @@ fn an_agent_that_is_lost_ends_the_trial_with_what_was_measured() {
             }
             true
         });
-        let trial = document(&tester, &offer, &outcome.unwrap());
+        let trial = document(&tester, &offer, &outcome.unwrap()).unwrap();
         let trouble = trial.trouble.clone().unwrap();
         let name = format!("10.9.0.{}", lost + 1);
         assert!(trouble.contains(&name) && trouble.contains("lost") && !trouble.contains('\n'), "{trouble}");
         assert!(!trial.complete && begin.elapsed() < Duration::from_secs(40), "{:?}", begin.elapsed());
-        assert!(trial.sent > 0 && trial.received > 0 && trial.intended < 100_000, "{trial:?}");
+        assert!(trial.result.sent > 0 && trial.received > 0 && trial.intended < 100_000, "{trial:?}");
     }
 }
 

@@ -8,7 +8,7 @@ use kpps_frames::{Mix, Size, Templates};
 use kpps_ports::Spec;
 use kpps_ports::port::Options;
 use kpps_ports::port::run::{Load, Shape};
-use kpps_results::trial::{Arrival, ArrivalBy};
+use kpps_results::detail::{Arrival, ArrivalBy};
 use kpps_tester::clock::Clock;
 use kpps_tester::{Address, Allowed, Classes, Error, Offer, Outcome, Replay, Site, TestPort, Tester};
 use std::net::UdpSocket;
@@ -91,7 +91,7 @@ fn a_trial_across_two_agents_is_as_one_at_home() {
         assert!(outcome.complete && outcome.learned, "{:?}", outcome.trouble);
         assert_eq!(outcome.ways.len(), if both_ways { 2 } else { 1 });
         for way in &outcome.ways {
-            assert_eq!((way.intended, way.sent + way.unsent()), (600, 600));
+            assert_eq!((way.intended, way.sent + way.shortfall()), (600, 600));
             assert_eq!(
                 (way.arrived.received, way.arrived.duplicated, way.arrived.corrupted),
                 (way.sent, 0, 0)

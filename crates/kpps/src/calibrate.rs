@@ -88,7 +88,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         paced.push(Paced {
             asked_pps: tenths(ceiling_pps * share),
             sent_pps: tenths(sent_pps),
-            unsent: sent.unsent,
+            shortfall: sent.unsent,
             gaps: sent.gaps.as_ref().map(gaps),
         });
     }

@@ -4,7 +4,7 @@ use crate::error::Failure;
 use crate::output::Output;
 use kpps_frames::pcap::PcapError;
 use kpps_frames::pcapng::Writer;
-use kpps_results::trial::Capture;
+use kpps_results::detail::Capture;
 use kpps_tester::{Offender, Way};
 use std::time::Duration;
 

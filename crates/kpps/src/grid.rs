@@ -17,7 +17,7 @@ use kpps_measure::{Load, Observer, Points, TrialError, in_words, of_frames};
 use kpps_profiles::Change;
 use kpps_report::grid::{csv, page, screen};
 use kpps_results::grid::{Axis, Grid, Setting};
-use kpps_results::{Environment, Point};
+use kpps_results::{Environment, Trial};
 use kpps_sim::Setup;
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -252,7 +252,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
 }
 
 /// Offers a cell its load.
-fn measure(plan: Plan, observer: &dyn Observer) -> Result<Point, TrialError> {
+fn measure(plan: Plan, observer: &dyn Observer) -> Result<Trial, TrialError> {
     let Plan { sizes, load, on, .. } = plan;
     match on {
         On::Simulator(top, setup) => {

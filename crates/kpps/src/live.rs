@@ -8,7 +8,7 @@ use crate::interrupt;
 use clap::Args;
 use kpps_live::{Ended, Processor, Progress, Show, Source, View};
 use kpps_measure::Observer;
-use kpps_results::Point;
+use kpps_results::Trial;
 use std::io::IsTerminal;
 use std::time::Duration;
 
@@ -100,7 +100,7 @@ impl Observer for Watched {
     fn begins(&self, what: &str, offered_pps: Option<f64>) {
         self.0.begins(what, offered_pps);
     }
-    fn ended(&self, point: &Point) {
+    fn ended(&self, point: &Trial) {
         self.0.ended(ended(point));
     }
     fn failed(&self) {
@@ -109,26 +109,26 @@ impl Observer for Watched {
 }
 
 /// What became of a trial.
-fn ended(point: &Point) -> Ended {
-    let (ledger, cpu) = (&point.ledger, point.cpu);
-    let processor = Processor {
+fn ended(point: &Trial) -> Ended {
+    let ledger = &point.ledger;
+    let processor = point.cpu.map(|cpu| Processor {
         busy: vec![
             ("interrupts", cpu.hardirq),
             ("softirqs", cpu.softirq),
             ("threads", cpu.thread),
-            ("empty polls", cpu.empty_polls),
+            ("empty polls", cpu.empty_polls.unwrap_or(0.0)),
         ],
         idle: 1.0 - cpu.busy(),
-    };
+    });
     Ended {
         offered_pps: Some(point.offered_pps),
         sent_pps: point.sent_pps,
         received_pps: point.delivered_pps,
         loss_ratio: point.loss_ratio,
-        due: ledger.sent + ledger.unsent,
+        due: ledger.sent + ledger.shortfall,
         arrived: ledger.delivered + ledger.in_flight,
         dropped: ledger.losses().into_iter().map(|(place, frames)| (place.to_owned(), frames)).collect(),
-        processors: Some(processor).filter(|_| cpu.busy() > 0.0).into_iter().collect(),
+        processors: processor.into_iter().collect(),
     }
 }
 
@@ -167,13 +167,13 @@ mod tests {
     fn what_became_of_a_trial_closes_as_its_ledger_does() {
         let ledger = kpps_results::Ledger {
             sent: 900,
-            unsent: 100,
+            shortfall: 100,
             delivered: 600,
             dropped: [("fifo".to_owned(), 200)].into(),
             in_flight: 60,
             ..kpps_results::Ledger::default()
         };
-        let ended = ended(&Point { ledger, ..Point::default() });
+        let ended = ended(&Trial { ledger, ..Trial::default() });
         assert_eq!((ended.due, ended.arrived, ended.processors.len()), (1000, 660, 0));
         assert_eq!(ended.dropped.values().sum::<u64>(), ended.due - ended.arrived);
     }

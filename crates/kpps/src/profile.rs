@@ -104,7 +104,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     };
     let delivered_pps = trial.delivered as f64 / trial.seconds;
-    let (frames, seconds) = (trial.taken, trial.seconds);
+    // Zero frames have no time each.
+    let (frames, seconds) = (trial.taken.unwrap_or(0), trial.seconds);
     let outcome = Outcome { setup, offered_pps, delivered_pps, frames, seconds, profile, per_frame };
     let document = document(arguments, &outcome);
     files.publish(

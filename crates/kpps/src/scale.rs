@@ -147,7 +147,7 @@ fn document(arguments: &Arguments, setup: &RateLimitedSetup, rows: &[Scaled]) ->
             offered_pps: rounded(row.offered_pps),
             delivered_pps: rounded(row.delivered_pps),
             stopped_by: row.limit.to_string(),
-            latency_p50_ns: row.latency.quantile_ns(0.5),
+            latency_p50_ns: row.latency.quantiles().p50,
             busy: report::ScaleBusy {
                 wire: rounded(busy.wire),
                 card: rounded(busy.card),

@@ -137,7 +137,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         size: sizes.name().into(),
         offered_pps: offered,
         intended: sent.intended,
-        unsent: sent.unsent,
+        shortfall: sent.unsent,
         shape: arguments.shape.unusual(),
         gaps: sent.gaps.as_ref().map(kpps_tester::gaps),
         departures: replay.as_ref().map(|replay| replay.departures.clone()).unwrap_or_default(),

@@ -137,7 +137,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         maps: study.maps.iter().filter_map(|map| outcomes.map(map)).collect(),
     });
     let results = document::Study {
-        schema: Schema::Kpps1,
+        schema: Schema::default(),
         kind: document::Kind::Study,
         kpps_version: env!("CARGO_PKG_VERSION").into(),
         profiles_hash: kpps_profiles::hash([]),

@@ -119,7 +119,7 @@ fn document(arguments: &Arguments, rows: &[(&Setup, Transmit)]) -> report::Trans
         card_idle: rounded(sent.card_idle),
         wire_idle: rounded(sent.wire_idle),
         cpu_busy: rounded(sent.cpu.busy()),
-        cpu_used: rounded(sent.cpu.busy() - sent.cpu.empty_polls),
+        cpu_used: rounded(sent.cpu.used()),
         bus_busy: rounded(sent.bus_busy),
         data_bursts_per_packet: rounded(sent.data_bursts_per_packet),
         interrupts_per_s: rounded(sent.interrupts_per_s),

@@ -21,7 +21,7 @@ use kpps_ports::port::run::{Load, Shape};
 use kpps_report::rows_csv;
 use kpps_report::trial::page;
 use kpps_results::certificate::{Certificate, Sender};
-use kpps_results::trial::{Direction, FlowCount, Flows, SizeCount, Trial, TrialReplay};
+use kpps_results::detail::{DetailedTrial, Direction, FlowCount, Flows, SizeCount, TrialReplay};
 use kpps_tester::{Classes, Offer, Tester, document};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -137,24 +137,31 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
         with_equals: offer.replay.as_ref().map_or(0, |replay| replay.classes.with_equals()),
         departures: replay.departures,
     });
-    let trial = Trial { traffic, capture, replay, ..document(&tester, &offer, &outcome) };
+    let Some(trial) = document(&tester, &offer, &outcome) else {
+        return Err(match (outcome.trouble, interrupt::asked()) {
+            (Some(trouble), _) => Failure::Check(trouble.to_string()),
+            (None, true) => Failure::Interrupted("interrupted before a frame was due".into()),
+            (None, false) => Failure::Input("no frame is due in that time: measure longer".into()),
+        });
+    };
+    let trial = DetailedTrial { traffic, capture, replay, ..trial };
     let sender = match arguments.calibration[..] {
         [] => sender.map(|sender| surpassed(sender, &trial)),
         _ => sender,
     };
-    let trial = Trial { sender, ..trial };
+    let trial = DetailedTrial { sender, ..trial };
     publish(&trial, files)
 }
 
 /// Publishes the trial, and ends as it ended.
-fn publish(trial: &Trial, mut files: Files) -> Result<(), Failure> {
+fn publish(trial: &DetailedTrial, mut files: Files) -> Result<(), Failure> {
     files.publish(
         trial,
         &Forms { screen: &|| screen(trial), csv: &|| rows_csv(&trial.directions), page: &|_| page(trial) },
     )?;
     match (trial.trouble.clone(), interrupt::asked()) {
         (Some(trouble), _) => Err(Failure::Check(trouble)),
-        (None, true) => Err(Failure::Interrupted(format!("interrupted after {:.1} s", trial.seconds))),
+        (None, true) => Err(Failure::Interrupted(format!("interrupted after {:.1} s", trial.result.seconds))),
         (None, false) => Ok(()),
     }
 }
@@ -207,11 +214,12 @@ fn sender(arguments: &Arguments, tester: &mut Tester, offer: &Offer) -> Result<O
 }
 
 /// Raises the ceilings to what was really sent.
-fn surpassed(sender: Sender, trial: &Trial) -> Sender {
-    let sent = trial.directions.iter().map(|way| way.sent as f64 / trial.seconds.max(f64::MIN_POSITIVE));
+fn surpassed(sender: Sender, trial: &DetailedTrial) -> Sender {
+    let sent =
+        trial.directions.iter().map(|way| way.sent as f64 / trial.result.seconds.max(f64::MIN_POSITIVE));
     let raised = |(ceiling, sent): (&f64, f64)| ceiling.max(tenths(sent));
     let ceilings_pps: Vec<f64> = sender.ceilings_pps.iter().zip(sent).map(raised).collect();
-    let exceeded = trial.offered_pps.is_some_and(|asked| ceilings_pps.iter().any(|ceiling| asked > *ceiling));
+    let exceeded = trial.load_pps.is_some_and(|asked| ceilings_pps.iter().any(|ceiling| asked > *ceiling));
     Sender { ceilings_pps, exceeded, ..sender }
 }
 
@@ -268,45 +276,51 @@ fn parts(direction: &Direction) -> String {
 const SHOWN: usize = 4;
 
 /// The text for the screen.
-fn screen(trial: &Trial) -> String {
+fn screen(trial: &DetailedTrial) -> String {
     let mut text = String::new();
-    let load = trial.offered_pps.map_or("the highest load".into(), |pps| format!("{:.1} kpps", pps / 1e3));
+    let load = trial.load_pps.map_or("the highest load".into(), |pps| format!("{:.1} kpps", pps / 1e3));
     let _ = writeln!(
         text,
         "{}: frames of {}{}, {load} for {:.3} s\n",
         trial.testbed.join(" and "),
         trial.frames_name(),
         trial.traffic.as_ref().map(|traffic| format!(", {traffic}")).unwrap_or_default(),
-        trial.seconds
+        trial.result.seconds
     );
     for departure in trial.replay.iter().flat_map(|replay| &replay.departures) {
         let _ = writeln!(text, "{departure}\n");
     }
-    if !trial.learned {
+    if trial.learned == Some(false) {
         text += "No frame came through before the trial: is the device under test switched on and connected to these ports?\n\n";
     }
     let rows = [
-        ("intended", trial.intended, ""),
-        ("sent", trial.sent, ""),
-        ("shortfall", trial.unsent, "generator shortfall: frames that could not be sent at their time"),
-        ("received", trial.received, ""),
-        ("lost", trial.lost, ""),
+        ("intended", Some(trial.intended), ""),
+        ("sent", Some(trial.result.sent), ""),
+        (
+            "shortfall",
+            Some(trial.result.shortfall),
+            "generator shortfall: frames that could not be sent at their time",
+        ),
+        ("received", Some(trial.received), ""),
+        ("lost", Some(trial.lost), ""),
         ("duplicated", trial.duplicated, ""),
         ("reordered", trial.reordered, ""),
         ("corrupted", trial.corrupted, ""),
-        ("other", trial.foreign, "other traffic: frames that are not of this trial"),
+        ("other", trial.other_traffic, "other traffic: frames that are not of this trial"),
     ];
     for (name, count, what) in rows {
+        // Where nobody counts it there is a dash.
+        let count = count.map_or("–".into(), |count| count.to_string());
         let _ = writeln!(text, "{}", format!("{name:<12}{count:>12}  {what}").trim_end());
     }
     let _ = writeln!(
         text,
         "\n{:.1} kpps sent ({:.1} Mb/s on layer 1, {:.1} Mb/s on layer 2), {:.1} kpps received; loss {:.4} % (with shortfall and corrupted frames)",
-        trial.sent_pps / 1e3,
+        trial.result.sent_pps / 1e3,
         trial.sent_bps.l1 / 1e6,
         trial.sent_bps.l2 / 1e6,
         trial.received_pps / 1e3,
-        trial.loss_ratio * 100.0
+        trial.result.loss_ratio * 100.0
     );
     for direction in &trial.directions {
         text += &parts(direction);
@@ -336,10 +350,10 @@ fn screen(trial: &Trial) -> String {
                 gaps.p99_ns as f64 / 1e3,
                 gaps.longest_ns as f64 / 1e3
             );
-            text += &crate::send::waited(gaps.waited_ns, trial.seconds);
+            text += &crate::send::waited(gaps.waited_ns, trial.result.seconds);
         }
     }
-    let latency = trial.latency_ns;
+    let latency = trial.result.latency_ns;
     if let (Some(p50), Some(p99), Some(p999), Some(max)) =
         (latency.p50, latency.p99, latency.p999, latency.max)
     {
@@ -364,7 +378,7 @@ fn screen(trial: &Trial) -> String {
     if let Some(clocks) = &trial.clocks {
         let _ = writeln!(text, "{}", clocks.sentence());
     }
-    let ledger = &trial.ledger;
+    let ledger = &trial.result.ledger;
     let missing = ledger.sent.saturating_sub(ledger.delivered);
     let whole = if trial.directions.is_empty() { ", with its warm-up and its end" } else { "" };
     let _ = writeln!(text, "\nwhere {missing} of {} sent frames ended{whole}:", ledger.sent);
@@ -375,6 +389,22 @@ fn screen(trial: &Trial) -> String {
         let _ = writeln!(text, "{frames:>12}  still queued at {place}");
     }
     let _ = writeln!(text, "{:>12}  unexplained", ledger.unexplained);
+    if let Some(interrupts) = trial.result.interrupts_per_s {
+        let _ = writeln!(text, "{interrupts:.1} interrupts per second");
+    }
+    if let Some(cpu) = trial.result.cpu
+        && trial.processors.is_empty()
+    {
+        let _ = writeln!(
+            text,
+            "CPU {:.1} % busy: interrupts {:.1} %, softirqs {:.1} %, threads {:.1} %{}",
+            cpu.busy() * 100.0,
+            cpu.hardirq * 100.0,
+            cpu.softirq * 100.0,
+            cpu.thread * 100.0,
+            cpu.empty_polls.map(|share| format!(", empty polls {:.1} %", share * 100.0)).unwrap_or_default()
+        );
+    }
     let names = trial.processor_names();
     if names.is_empty() {
         return text;

@@ -145,7 +145,7 @@ fn a_curve_prints_one_document_that_its_schema_allows() {
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     let schema: Value = serde_json::from_slice(&kpps(&here, &["schema"]).stdout).unwrap();
     jsonschema::validate(&schema, &document).unwrap();
-    assert_eq!(document["schema"], "kpps/1");
+    assert_eq!(document["schema"], "kpps/2");
     assert_eq!(document["kind"], "curve");
     let series = document["series"].as_array().unwrap();
     let names: Vec<_> = series.iter().map(|s| s["name"].as_str().unwrap()).collect();
@@ -160,6 +160,57 @@ fn a_curve_prints_one_document_that_its_schema_allows() {
         );
     }
     assert!(std::fs::read_dir(&here).unwrap().next().is_none(), "nothing is written unasked");
+}
+
+#[test]
+fn what_a_testbed_cannot_observe_is_not_invented() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = |more: &[&str]| {
+        let words = ["curve", "--testbed", "known:700kpps", "--load", "500kpps,1000kpps"];
+        let output = kpps(&directory, &[&words[..], more].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        output.stdout
+    };
+    let curve: serde_json::Value = serde_json::from_slice(&run(&["--json"])).unwrap();
+    let points = curve["series"][0]["points"].as_array().unwrap();
+    assert_eq!(points.len(), 2);
+    for point in points {
+        for field in [
+            "cpu",
+            "cpu_busy",
+            "bus_busy",
+            "interrupts_per_s",
+            "registers_per_packet",
+            "allocations_per_packet",
+            "taken",
+        ] {
+            assert_eq!(point.get(field), Some(&serde_json::Value::Null), "{field}: {point}");
+        }
+        assert!(point["latency_ns"]["p50"].is_null() && point["loss_ratio"].is_number(), "{point}");
+    }
+    assert!(!curve["summary"].to_string().contains("CPU"), "{}", curve["summary"]);
+    let screen = text(&run(&[]));
+    let row = screen.lines().find(|line| line.trim_start().starts_with("1000.0")).unwrap().to_owned();
+    assert_eq!(row.split_whitespace().filter(|field| *field == "–").count(), 4, "{screen}");
+    let csv = text(&run(&["--csv", "-"]));
+    let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let header = lines.next().unwrap();
+    let at = |name: &str| header.iter().position(|it| *it == name).unwrap();
+    for line in lines {
+        assert_eq!((line[at("interrupts_per_s")], line[at("cpu_busy")], line[at("bus_busy")]), ("", "", ""));
+        assert!(!line[at("delivered_pps")].is_empty());
+    }
+    // A trial says no more than a curve.
+    let words = ["trial", "--testbed", "known:700kpps", "--load", "1Mpps", "--duration", "1s"];
+    let trial = kpps(&directory, &[&words[..], &["--json"]].concat());
+    let trial: serde_json::Value = serde_json::from_slice(&trial.stdout).unwrap();
+    assert_eq!((&trial["cpu"], &trial["processors"]), (&serde_json::Value::Null, &serde_json::json!([])));
+    assert_eq!(
+        (&trial["duplicated"], &trial["learned"]),
+        (&serde_json::Value::Null, &serde_json::Value::Null)
+    );
+    let screen = kpps(&directory, &words);
+    assert!(text(&screen.stdout).contains("duplicated             –"), "{}", text(&screen.stdout));
 }
 
 #[test]

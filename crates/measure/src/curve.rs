@@ -1,7 +1,7 @@
 //! A curve: one trial for each load.
 
-use crate::trial::{Load, Trial, TrialError};
-use kpps_results::{Point, Registers, Series};
+use crate::trial::{Load, TrialError};
+use kpps_results::{Series, Trial};
 
 /// The loads of a curve in frames per second: steps of 100,000 from 100,000 up, and the line rate.
 pub fn default_loads(line_pps: f64) -> Vec<f64> {
@@ -11,32 +11,6 @@ pub fn default_loads(line_pps: f64) -> Vec<f64> {
     loads
 }
 
-/// What is published of a trial.
-///
-/// The loss ratio is that of the measured frames that did not arrive, those that could not be sent among them.
-pub fn point(load: &Load, trial: &Trial) -> Point {
-    let per_second = |frames: u64| frames as f64 / trial.seconds;
-    let per_packet = |times: u64| times as f64 / trial.taken.max(1) as f64;
-    Point {
-        offered_pps: load.offered_pps,
-        sent_pps: per_second(trial.sent),
-        ceiling_pps: None,
-        delivered_pps: per_second(trial.delivered),
-        loss_ratio: trial.loss_ratio(),
-        cpu_busy: trial.cpu.busy(),
-        cpu: trial.cpu,
-        bus_busy: trial.bus_busy,
-        interrupts_per_s: per_second(trial.interrupts),
-        latency_ns: trial.latency.quantiles(),
-        registers_per_packet: Registers {
-            read: per_packet(trial.register_reads),
-            write: per_packet(trial.register_writes),
-        },
-        allocations_per_packet: per_packet(trial.allocations),
-        ledger: trial.ledger.clone(),
-    }
-}
-
 /// Measures one point for each of `loads` (frames per second), each as `load` otherwise. The series ends early, with what it
 /// has, when `go_on` says no or a point cannot be measured; the error tells.
 pub fn curve<E: From<TrialError>>(
@@ -44,7 +18,7 @@ pub fn curve<E: From<TrialError>>(
     load: &Load,
     loads: &[f64],
     go_on: &dyn Fn() -> bool,
-    mut measure: impl FnMut(&Load) -> Result<Point, E>,
+    mut measure: impl FnMut(&Load) -> Result<Trial, E>,
 ) -> (Series, Result<(), E>) {
     let mut series = Series { name: name.into(), points: Vec::with_capacity(loads.len()) };
     for &offered_pps in loads {
@@ -64,7 +38,7 @@ mod tests {
     use super::*;
     use crate::Testbed;
     use kpps_frames::Size;
-    use kpps_results::{Cpu, Latency, Ledger};
+    use kpps_results::{Latency, Ledger, Registers};
     use std::cell::Cell;
 
     /// Delivers up to a limit, and drops the rest; could not send some frames more.
@@ -80,26 +54,17 @@ mod tests {
             }
             let sent = load.offered_pps as u64;
             let delivered = sent.min(self.0 as u64);
-            Ok(Trial {
-                seconds: 1.0,
+            let ledger = Ledger {
                 sent,
-                unsent: self.1,
                 delivered,
-                taken: delivered,
-                interrupts: delivered / 2,
-                register_reads: delivered,
-                register_writes: 2 * delivered,
-                allocations: 3 * delivered,
-                cpu: Cpu { hardirq: 0.25, softirq: 0.25, thread: 0.125, empty_polls: 0.0625 },
-                bus_busy: 0.5,
-                latency: crate::Latency::default(),
-                ledger: Ledger {
-                    sent,
-                    delivered,
-                    dropped: [("fifo".to_owned(), sent - delivered)].into(),
-                    ..Ledger::default()
-                },
-            })
+                dropped: [("fifo".to_owned(), sent - delivered)].into(),
+                ..Ledger::default()
+            };
+            let trial = Trial::new(load.offered_pps, 1.0, [sent, self.1, delivered], ledger);
+            let trial = trial.ok_or_else(|| TrialError::nothing_due(load))?;
+            Ok(trial
+                .with_driver(delivered, Some(delivered / 2), Some([delivered, 2 * delivered]))
+                .with_allocations(3 * delivered))
         }
     }
 
@@ -113,7 +78,7 @@ mod tests {
         curve("limit", &LOAD, loads, go_on, |load| {
             let trial = testbed.trial_while(load, go_on)?;
             done.set(done.get() + 1);
-            Ok(point(load, &trial))
+            Ok(trial)
         })
     }
 
@@ -126,11 +91,10 @@ mod tests {
         assert!(end.is_ok());
         let shown: Vec<_> = points.iter().map(|p| (p.delivered_pps, p.loss_ratio)).collect();
         assert_eq!(shown, [(50.0, 0.0), (100.0, 0.0), (100.0, 0.5)]);
-        assert_eq!(points[2].registers_per_packet, Registers { read: 1.0, write: 2.0 });
-        assert_eq!(points[2].cpu_busy, 0.6875);
-        let shares = Cpu { hardirq: 0.25, softirq: 0.25, thread: 0.125, empty_polls: 0.0625 };
-        assert_eq!((points[2].cpu, points[2].bus_busy), (shares, 0.5));
-        assert_eq!(points[2].allocations_per_packet, 3.0);
+        assert_eq!(points[2].registers_per_packet, Some(Registers { read: 1.0, write: 2.0 }));
+        assert_eq!(points[2].interrupts_per_s, Some(50.0));
+        assert_eq!((points[2].cpu, points[2].cpu_busy, points[2].bus_busy), (None, None, None));
+        assert_eq!(points[2].allocations_per_packet, Some(3.0));
         assert_eq!(points[2].latency_ns, Latency::default());
         assert!(points[2].ledger.closes());
     }
@@ -145,10 +109,7 @@ mod tests {
     fn nothing_delivered_has_nothing_per_packet() {
         let (Series { points, .. }, _) = of(Limit(0.0, 0), &[50.0], &|| true, &Cell::default());
         assert_eq!((points[0].delivered_pps, points[0].loss_ratio), (0.0, 1.0));
-        assert_eq!(
-            (points[0].registers_per_packet, points[0].allocations_per_packet),
-            (Registers::default(), 0.0)
-        );
+        assert_eq!((points[0].registers_per_packet, points[0].allocations_per_packet), (None, None));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::journal::Journal;
 use crate::observer::Observer;
 use crate::trial::TrialError;
-use kpps_results::Point;
+use kpps_results::Trial;
 use kpps_results::grid::{Axis, Cell};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -34,13 +34,13 @@ pub struct Job<'j> {
     /// The cell's name in the journal: everything that its result depends on.
     pub key: String,
     /// Measures it.
-    pub measure: Box<dyn FnOnce() -> Result<Point, TrialError> + 'j>,
+    pub measure: Box<dyn FnOnce() -> Result<Trial, TrialError> + 'j>,
 }
 
 /// The cells of a grid while they are measured.
 pub struct Cells<'c> {
     all: &'c [Vec<usize>],
-    journal: Mutex<Option<Journal<Point>>>,
+    journal: Mutex<Option<Journal<Trial>>>,
     go_on: &'c (dyn Fn() -> bool + Sync),
     observer: &'c dyn Observer,
     /// A failed testbed ends the grid: all cells share it.
@@ -65,7 +65,7 @@ impl<'c> Cells<'c> {
     /// The cells at these combinations. `shared`: all are measured on one testbed.
     pub fn new(
         all: &'c [Vec<usize>],
-        journal: Option<Journal<Point>>,
+        journal: Option<Journal<Trial>>,
         shared: bool,
         go_on: &'c (dyn Fn() -> bool + Sync),
         observer: &'c dyn Observer,
@@ -121,7 +121,7 @@ impl<'c> Cells<'c> {
     }
 
     /// The point of a cell, from the journal if it has one; `None` if the grid ends here.
-    fn cell(&self, job: Job<'_>) -> Result<Option<Point>, String> {
+    fn cell(&self, job: Job<'_>) -> Result<Option<Trial>, String> {
         let journal = || self.journal.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(point) = journal().as_ref().and_then(|journal| journal.of(&job.key).last().cloned()) {
             return Ok(Some(point));

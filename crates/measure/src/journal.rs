@@ -76,13 +76,13 @@ impl<T: Serialize + DeserializeOwned> Journal<T> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use kpps_results::ndr::SearchTrial;
+    use kpps_results::Trial;
 
     #[test]
     fn results_are_found_again_after_a_run_was_killed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("results");
-        let trial = |sent| SearchTrial { load_pps: 33_333.333_333_3, sent, ..SearchTrial::default() };
+        let trial = |sent| Trial { offered_pps: 33_333.333_333_3, sent, ..Trial::default() };
         let mut journal = Journal::open(&path).unwrap();
         for sent in [1, 2] {
             journal.keep("one", &trial(sent)).unwrap();
@@ -90,12 +90,12 @@ mod tests {
         // Killed in the middle of a line.
         let half = &std::fs::read(&path).unwrap()[..20];
         File::options().append(true).open(&path).unwrap().write_all(half).unwrap();
-        let mut journal = Journal::<SearchTrial>::open(&path).unwrap();
+        let mut journal = Journal::<Trial>::open(&path).unwrap();
         assert_eq!((journal.of("one"), journal.of("two")), (&[trial(1), trial(2)][..], &[][..]));
         for sent in [3, 4] {
             journal.keep("two", &trial(sent)).unwrap();
         }
-        let journal = Journal::<SearchTrial>::open(&path).unwrap();
+        let journal = Journal::<Trial>::open(&path).unwrap();
         assert_eq!(journal.of("one"), [trial(1), trial(2)]);
         assert_eq!(journal.of("two"), [trial(3), trial(4)]);
     }
@@ -105,7 +105,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("thesis");
         std::fs::write(&path, "years of work").unwrap();
-        assert!(Journal::<SearchTrial>::open(&path).is_err());
+        assert!(Journal::<Trial>::open(&path).is_err());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "years of work");
     }
 }

@@ -1,6 +1,6 @@
 //! Methodology: curves, grids, searches, RFC 2544 and comparisons, the same on any testbed.
 //!
-//! A [`Testbed`] takes a [`Load`] and returns a [`Trial`]. Everything above a trial is here. It does not know whether the testbed is
+//! A [`Testbed`] takes a [`Load`] and returns a [`Trial`](kpps_results::Trial). Everything above a trial is here. It does not know whether the testbed is
 //! simulated or real, how its results are shown, or where the command line comes from: it gets a testbed, settings, a function that
 //! says whether to go on, and an [`Observer`]. A [`Journal`](journal::Journal) keeps trials, so that an interrupted measurement can
 //! be resumed.
@@ -23,10 +23,10 @@ pub mod statistics;
 mod trial;
 pub mod units;
 
-pub use curve::{curve, default_loads, point};
+pub use curve::{curve, default_loads};
 pub use error::Error;
 pub use observer::{Observer, in_words};
 pub use points::{Points, mix, of_frames, use_sizes};
 pub use runner::{Pattern, Runner, Subject};
 pub use series::{Named, Sweep, sweep};
-pub use trial::{AFTERWARDS_MS, Latency, Load, Testbed, Trial, TrialError};
+pub use trial::{AFTERWARDS_MS, Latency, Load, Testbed, TrialError};

@@ -3,10 +3,11 @@
 use crate::error::Error;
 use crate::points::mix;
 use crate::runner::{Pattern, Runner};
-use crate::search::{Bisection, Found, Goal, Measured, Search};
+use crate::search::{Bisection, Found, Goal, Search};
 use crate::units::Rate;
 use kpps_frames::Mix;
-use kpps_results::ndr::{Ndr, PlainBisection, SearchGoal, SearchTrial};
+use kpps_results::Trial;
+use kpps_results::ndr::{Ndr, PlainBisection, SearchGoal};
 use kpps_results::rfc2544::Sizes;
 use std::time::Duration;
 
@@ -58,28 +59,24 @@ pub fn search(
     let trial_s = goals.iter().map(|(_, goal)| goal.trial_s).fold(0.0, f64::max);
     let name = format!("{min_pps} to {max_pps} pps, {} ms", (trial_s * 1e3).round());
     let mut search = Search::new(goals.iter().map(|(_, goal)| *goal).collect(), min_pps, max_pps);
-    let mut trials: Vec<SearchTrial> = Vec::new();
-    let time = |trials: &[SearchTrial]| trials.iter().map(|trial| trial.seconds).sum::<f64>();
+    let time = |search: &Search| search.trials().iter().map(|(_, trial)| trial.seconds).sum::<f64>();
     let ceiling_pps = runner.ceiling_pps(sizes)?;
     let mut end = Ok(());
     while end.is_ok()
         && let Some(load_pps) = search.next()
     {
-        if time(&trials) >= range.max_time.as_secs_f64() {
-            end = Err(Error::Failed(format!("not found within {:.0} s of trials", time(&trials))));
+        if time(&search) >= range.max_time.as_secs_f64() {
+            end = Err(Error::Failed(format!("not found within {:.0} s of trials", time(&search))));
             break;
         }
-        end = runner.trial(&name, sizes, Pattern::Rate(load_pps, trial_s)).map(|trial| {
-            search.add(measured(&trial));
-            trials.push(trial);
-        });
+        end = runner
+            .trial(&name, sizes, Pattern::Rate(load_pps, trial_s))
+            .map(|trial| search.add(load_pps, trial));
     }
-    let at_most: Vec<_> = trials.iter().filter(|trial| trial.load_pps == search.max_pps()).collect();
-    let delivered: f64 = at_most.iter().map(|trial| measured(trial).forwarding_pps()).sum();
     let goals = goals.iter().map(|(name, goal)| {
         let found = search.found(goal);
         SearchGoal {
-            limited_by_sender: is_generators(&found, &trials),
+            limited_by_sender: is_generators(&found, search.trials()),
             name: (*name).into(),
             loss_ratio: goal.loss_ratio,
             exceed_ratio: goal.exceed_ratio,
@@ -111,11 +108,11 @@ pub fn search(
         ceiling_pps: ceiling_pps.map(tenths),
         environment: subject.environment.clone(),
         goals,
-        mrr_pps: (!at_most.is_empty()).then(|| tenths(delivered / at_most.len() as f64)),
-        measured_s: (time(&trials) * 1e3).round() / 1e3,
+        mrr_pps: search.mrr_pps().map(tenths),
+        measured_s: (time(&search) * 1e3).round() / 1e3,
         complete,
         trouble: end.as_ref().err().and_then(Error::published),
-        trials,
+        trials: search.into_trials(),
         ..Ndr::default()
     };
     Ok((found, end))
@@ -128,18 +125,17 @@ pub fn search(
 pub fn bisect(runner: &mut Runner<'_>, sizes: &Mix, goal: &Goal, document: &mut Ndr) -> Result<(), Error> {
     let (min_pps, max_pps) = (document.min_pps, document.max_pps);
     let mut bisection = Bisection::new(goal, min_pps, max_pps);
-    let mut trials = Vec::new();
     let name = format!("bisection, {min_pps} to {max_pps} pps, {} ms", goal.trial_s * 1e3);
     let mut end = Ok(());
     while end.is_ok()
         && let Some(load_pps) = bisection.next()
     {
-        end = runner.trial(&name, sizes, Pattern::Rate(load_pps, goal.trial_s)).map(|trial| {
-            bisection.add(measured(&trial));
-            trials.push(trial);
-        });
+        end = runner
+            .trial(&name, sizes, Pattern::Rate(load_pps, goal.trial_s))
+            .map(|trial| bisection.add(load_pps, trial));
     }
-    document.bisection = Some(PlainBisection { lower_pps: bisection.lower_pps().map(tenths), trials });
+    let lower_pps = bisection.lower_pps().map(tenths);
+    document.bisection = Some(PlainBisection { lower_pps, trials: bisection.into_trials() });
     document.trouble = end.as_ref().err().and_then(Error::published);
     end
 }
@@ -177,20 +173,14 @@ pub fn sizes(
 }
 
 /// Whether at least half of the frames that were missing between the bounds, and at the upper one, were the generator's shortfall.
-fn is_generators(found: &Found, trials: &[SearchTrial]) -> bool {
+fn is_generators(found: &Found, trials: &[(f64, Trial)]) -> bool {
     let above_lower = |pps: f64| found.lower_pps.is_none_or(|lower| pps > lower);
     let up_to_upper = |pps: f64| found.upper_pps.is_some_and(|upper| pps <= upper);
-    let near = trials.iter().filter(|trial| above_lower(trial.load_pps) && up_to_upper(trial.load_pps));
-    let (missing, unsent) = near.fold((0, 0), |(missing, unsent), trial| {
-        let due = trial.sent + trial.unsent;
-        (missing + due.saturating_sub(trial.delivered), unsent + trial.unsent)
+    let near = trials.iter().filter(|(load, _)| above_lower(*load) && up_to_upper(*load));
+    let (missing, shortfall) = near.fold((0, 0), |(missing, shortfall), (_, trial)| {
+        (missing + trial.due().saturating_sub(trial.delivered), shortfall + trial.shortfall)
     });
-    unsent > 0 && 2 * unsent >= missing
-}
-
-/// A trial as a search sees it.
-fn measured(trial: &SearchTrial) -> Measured {
-    Measured { load_pps: trial.load_pps, seconds: trial.seconds, loss_ratio: trial.loss_ratio }
+    shortfall > 0 && 2 * shortfall >= missing
 }
 
 /// A rate as it is published, to 0.1 frames per second.
@@ -207,15 +197,12 @@ mod tests {
         let found =
             Found { lower_pps: Some(100.0), upper_pps: Some(110.0), conditional_pps: None, done: true };
         // 1000 frames were due each time.
-        let trial = |load_pps, unsent, lost| SearchTrial {
-            load_pps,
-            sent: 1000 - unsent,
-            unsent,
-            delivered: 1000 - unsent - lost,
-            ..SearchTrial::default()
+        let trial = |load_pps: f64, shortfall, lost| {
+            let (sent, delivered) = (1000 - shortfall, 1000 - shortfall - lost);
+            (load_pps, Trial { sent, shortfall, delivered, ..Trial::default() })
         };
         let far = [trial(200.0, 500, 0), trial(90.0, 5, 0)];
-        let generators = |near: &[SearchTrial]| is_generators(&found, &[&far[..], near].concat());
+        let generators = |near: &[(f64, Trial)]| is_generators(&found, &[&far[..], near].concat());
         assert!(!generators(&[]), "neither above the bound nor below it");
         assert!(generators(&[trial(110.0, 30, 0)]));
         assert!(generators(&[trial(110.0, 30, 30)]));

@@ -1,7 +1,7 @@
 //! Who watches a measurement while it lasts.
 
 use kpps_frames::Mix;
-use kpps_results::Point;
+use kpps_results::Trial;
 
 /// Who watches a measurement while it lasts, from any thread.
 pub trait Observer: Sync {
@@ -14,7 +14,7 @@ pub trait Observer: Sync {
         let _ = (what, offered_pps);
     }
     /// A trial has ended with this result.
-    fn ended(&self, point: &Point) {
+    fn ended(&self, point: &Trial) {
         let _ = point;
     }
     /// A trial has ended without a result.

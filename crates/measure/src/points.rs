@@ -1,9 +1,8 @@
 //! Points of curves and grids: a testbed that is measured at many sizes and loads.
 
-use crate::curve::point;
 use crate::trial::{Load, Testbed, TrialError};
 use kpps_frames::{Mix, Size};
-use kpps_results::{Environment, Point};
+use kpps_results::{Environment, Trial};
 
 /// A testbed that is measured at many points.
 pub struct Points {
@@ -53,13 +52,12 @@ impl Points {
         sizes: &Mix,
         load: &Load,
         go_on: &dyn Fn() -> bool,
-    ) -> Result<Point, TrialError> {
+    ) -> Result<Trial, TrialError> {
         let ceiling_pps = self.ceiling_pps(sizes, go_on)?.map(|pps| pps * self.ways);
         let (_, size) = use_sizes(&mut *self.testbed, sizes)?;
         let load = Load { size, ..*load };
         let trial = self.testbed.trial_while(&load, go_on)?;
-        let load = Load { offered_pps: load.offered_pps * self.ways, ..load };
-        Ok(Point { ceiling_pps, ..point(&load, &trial) }.rounded())
+        Ok(Trial { ceiling_pps, ..trial }.rounded())
     }
 }
 

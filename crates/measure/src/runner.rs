@@ -1,13 +1,12 @@
 //! Trials one after the other on one testbed, resumed from a journal.
 
-use crate::curve::point;
 use crate::error::Error;
 use crate::journal::Journal;
 use crate::observer::{Observer, in_words};
 use crate::points::use_sizes;
-use crate::trial::{Load, Testbed, Trial};
+use crate::trial::{Load, Testbed};
 use kpps_frames::{Mix, Size};
-use kpps_results::ndr::SearchTrial;
+use kpps_results::Trial;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::process::{Child, Command, Stdio};
@@ -52,7 +51,7 @@ pub struct Runner<'r> {
     /// What is measured.
     pub subject: Subject,
     testbed: Box<dyn Testbed>,
-    journal: Option<Journal<SearchTrial>>,
+    journal: Option<Journal<Trial>>,
     /// How many trials of each name were asked for.
     asked: HashMap<String, usize>,
     go_on: &'r dyn Fn() -> bool,
@@ -64,7 +63,7 @@ impl<'r> Runner<'r> {
     pub fn new(
         testbed: Box<dyn Testbed>,
         subject: Subject,
-        journal: Option<Journal<SearchTrial>>,
+        journal: Option<Journal<Trial>>,
         go_on: &'r dyn Fn() -> bool,
         observer: &'r dyn Observer,
     ) -> Self {
@@ -99,7 +98,7 @@ impl<'r> Runner<'r> {
     ///
     /// # Errors
     /// Those of a trial, and of the journal.
-    pub fn trial(&mut self, name: &str, sizes: &Mix, pattern: Pattern) -> Result<SearchTrial, Error> {
+    pub fn trial(&mut self, name: &str, sizes: &Mix, pattern: Pattern) -> Result<Trial, Error> {
         let Subject { name: testbed, environment, both_ways, traffic, .. } = &self.subject;
         let traffic = traffic.as_ref().map(|traffic| format!(", {traffic}")).unwrap_or_default();
         // Another kernel, driver or setting is another system.
@@ -118,7 +117,7 @@ impl<'r> Runner<'r> {
         Ok(trial)
     }
 
-    fn measure(&mut self, sizes: &Mix, pattern: Pattern) -> Result<SearchTrial, Error> {
+    fn measure(&mut self, sizes: &Mix, pattern: Pattern) -> Result<Trial, Error> {
         let (_, size) = self.sizes(sizes)?;
         let load = |offered_pps: f64, seconds: f64| Load {
             offered_pps,
@@ -151,20 +150,9 @@ impl<'r> Runner<'r> {
                 reset(&mut *self.testbed, &load, &command, self.go_on)?
             }
         };
-        let point = point(&load, &trial).rounded();
-        self.observer.ended(&point);
-        Ok(SearchTrial {
-            load_pps: pps,
-            seconds: trial.seconds,
-            sent: trial.sent,
-            unsent: trial.unsent,
-            delivered: trial.delivered,
-            loss_ratio: trial.loss_ratio(),
-            latency_ns: trial.latency.quantiles(),
-            ledger: point.ledger,
-            cpu: point.cpu,
-            recovery_s,
-        })
+        let trial = Trial { recovery_s, ..trial }.rounded();
+        self.observer.ended(&trial);
+        Ok(trial)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::observer::{Observer, in_words};
 use crate::points::Points;
 use crate::trial::Load;
 use kpps_frames::Mix;
-use kpps_results::{Environment, Point, Series};
+use kpps_results::{Environment, Series, Trial};
 use std::collections::BTreeMap;
 
 /// A testbed with the name of its series.
@@ -37,7 +37,7 @@ pub struct Sweep<'s> {
 pub fn sweep(
     testbeds: Vec<Named>,
     sweep: &Sweep<'_>,
-    journal: &mut Option<Journal<Point>>,
+    journal: &mut Option<Journal<Trial>>,
     go_on: &dyn Fn() -> bool,
     observer: &dyn Observer,
 ) -> (Vec<Series>, Result<(), Error>) {

@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 use kpps_frames::{Mix, Size};
-use kpps_results::{Cpu, Ledger};
+use kpps_results::Trial;
 
 /// How long after the measured time its frames may still arrive, in milliseconds.
 pub const AFTERWARDS_MS: u32 = 20;
@@ -84,50 +84,6 @@ impl Latency {
     }
 }
 
-/// What became of a load.
-///
-/// A frame belongs to the measured time if it was *sent* in it, whenever it arrives: the load stays on for
-/// [`AFTERWARDS_MS`] more, and a measured frame that has not arrived by then is lost. So nothing is delivered that was not
-/// sent, and batches at the edges count once. Interrupts, CPU time and register accesses are those of the measured time itself.
-/// The ledger covers all of the trial, from the first frame of the warm-up to the last one sent, because only then
-/// does every frame have a beginning.
-pub struct Trial {
-    /// Measured time in seconds.
-    pub seconds: f64,
-    /// Frames sent while measuring.
-    pub sent: u64,
-    /// Frames that were due while measuring and that the source could not send. They count as lost.
-    pub unsent: u64,
-    /// Of those sent, frames that were delivered to the application.
-    pub delivered: u64,
-    /// Frames that the driver took from its device while measuring, whatever became of them then.
-    pub taken: u64,
-    /// Interrupts while measuring.
-    pub interrupts: u64,
-    /// Device registers read by the CPU while measuring.
-    pub register_reads: u64,
-    /// Device registers written by the CPU while measuring.
-    pub register_writes: u64,
-    /// Packet buffers allocated while measuring.
-    pub allocations: u64,
-    /// How the CPU's time went.
-    pub cpu: Cpu,
-    /// Share of the time in which the bus was occupied.
-    pub bus_busy: f64,
-    /// Latency of the frames delivered.
-    pub latency: Latency,
-    /// Where every frame of the trial ended.
-    pub ledger: Ledger,
-}
-
-impl Trial {
-    /// Frames that were due and not delivered, over those that were due: 0 to 1.
-    pub fn loss_ratio(&self) -> f64 {
-        let due = self.sent + self.unsent;
-        due.saturating_sub(self.delivered) as f64 / due.max(1) as f64
-    }
-}
-
 /// Why a trial has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum TrialError {
@@ -142,7 +98,21 @@ pub enum TrialError {
     Testbed(String),
 }
 
+impl TrialError {
+    /// No frame was due in the measured time: there is neither a rate nor a loss.
+    pub fn nothing_due(load: &Load) -> Self {
+        let Load { offered_pps, duration_ms, .. } = load;
+        Self::Load(format!("a load of {offered_pps} pps sends no frame in {duration_ms} ms: measure longer"))
+    }
+}
+
 /// Something that takes a load.
+///
+/// A frame belongs to the measured time if it was *sent* in it, whenever it arrives: the load stays on for
+/// [`AFTERWARDS_MS`] more, and a measured frame that has not arrived by then is lost. So nothing is delivered that
+/// was not sent, and batches at the edges count once. Interrupts, CPU time and register accesses are those of the
+/// measured time itself. The ledger covers all of the trial, from the first frame of the warm-up to the last one
+/// sent, because only then does every frame have a beginning. A quantity that a testbed cannot observe is `None`.
 pub trait Testbed {
     /// The highest load in frames per second that its wire carries.
     fn line_rate_pps(&self, size: Size) -> f64;

@@ -228,7 +228,7 @@
   const losses = (l) => {
     const sum = (o) => Object.values(o).reduce((a, b) => a + b, 0);
     const missing = l.sent - l.delivered - sum(l.dropped) - l.in_flight;
-    return { ...l.dropped, "not sent": l.unsent, unexplained: Math.max(0, missing) };
+    return { ...l.dropped, "not sent": l.shortfall, unexplained: Math.max(0, missing) };
   };
   const places = [...new Set(doc.series.flatMap((s) => s.points.flatMap((p) => Object.keys(losses(p.ledger)))))].sort();
   // What is known of places, as the page has it from the report.
@@ -242,6 +242,7 @@
   // Layers of one series stacked on each other; `of` gives a layer's height in a point. Layers that are
   // nowhere above 0 are left out.
   const stack = (id, points, all, unit, scale) => {
+    if (!byId(id)) return;
     const layers = all.filter((layer) => points.some((p) => layer.of(p) > 0));
     const raw = layers.map((layer) => points.map(layer.of));
     const stacked = raw.map((_, k) => points.map((_, j) => raw.slice(0, k + 1).reduce((s, r) => s + r[j], 0)));
@@ -272,7 +273,7 @@
   const detail = () => {
     const { points } = doc.series[Number(document.querySelector("input[name=preset]:checked").value)];
     const inPercent = document.querySelector("input[name=unit]:checked").value === "%";
-    const share = (p, n) => (n / Math.max(1, p.ledger.sent + p.ledger.unsent)) * (inPercent ? 100 : p.offered_pps / 1e3);
+    const share = (p, n) => (n / Math.max(1, p.ledger.sent + p.ledger.shortfall)) * (inPercent ? 100 : p.offered_pps / 1e3);
     stack("ledger", points, [
       { name: "delivered", fill: colour("--ok"), of: (p) => share(p, p.ledger.delivered) },
       { name: "in flight at the end", fill: colour("--flight"), of: (p) => share(p, p.ledger.in_flight) },
@@ -280,27 +281,31 @@
         name, words: words.get(name), fill: colour(`--p${i % 8}`), of: (p) => share(p, losses(p.ledger)[name] || 0),
       })),
     ], inPercent ? " %" : " kpps", inPercent ? { range: [0, 100] } : fromZero);
+    const cpu = (p, kind) => ((p.cpu && p.cpu[kind]) || 0) * 100;
     stack("kinds", points, [
-      { name: "hardirq", words: "interrupt handlers", fill: colour("--k0"), of: (p) => p.cpu.hardirq * 100 },
-      { name: "softirq", words: "softirqs and bottom halves", fill: colour("--k1"), of: (p) => p.cpu.softirq * 100 },
-      { name: "thread", words: "threads, the application among them", fill: colour("--k2"), of: (p) => p.cpu.thread * 100 },
-      { name: "empty polls", words: "found nothing: free for other work", fill: colour("--k3"), of: (p) => p.cpu.empty_polls * 100 },
+      { name: "hardirq", words: "interrupt handlers", fill: colour("--k0"), of: (p) => cpu(p, "hardirq") },
+      { name: "softirq", words: "softirqs and bottom halves", fill: colour("--k1"), of: (p) => cpu(p, "softirq") },
+      { name: "thread", words: "threads, the application among them", fill: colour("--k2"), of: (p) => cpu(p, "thread") },
+      { name: "empty polls", words: "found nothing: free for other work", fill: colour("--k3"), of: (p) => cpu(p, "empty_polls") },
     ], " %", { range: [0, 100] });
   };
+
+  // A quantity that nobody observed has no mark.
+  const times = (value, factor) => (value == null ? null : value * factor);
 
   const draw = () => {
     charts.forEach((chart) => chart.drop());
     charts = [];
     if (!xs.length) return;
-    const percentile = document.querySelector("input[name=percentile]:checked").value;
+    const percentile = document.querySelector("input[name=percentile]:checked")?.value;
     lines("delivered", (p) => p.delivered_pps / 1e3, " kpps", { scale: fromZero, under: ideal });
     detail();
-    lines("cpu", (p) => p.cpu_busy * 100, " %", { scale: { range: [0, 104] } });
-    lines("bus", (p) => p.bus_busy * 100, " %", { scale: { range: [0, 104] } });
-    lines("interrupts", (p) => p.interrupts_per_s / 1e3, " k/s", { scale: fromZero });
+    lines("cpu", (p) => times(p.cpu_busy, 100), " %", { scale: { range: [0, 104] } });
+    lines("bus", (p) => times(p.bus_busy, 100), " %", { scale: { range: [0, 104] } });
+    lines("interrupts", (p) => times(p.interrupts_per_s, 1e-3), " k/s", { scale: fromZero });
     lines("latency", (p) => (p.latency_ns[percentile] > 0 ? p.latency_ns[percentile] / 1e3 : null), " µs", log);
-    lines("reads", (p) => p.registers_per_packet.read, "", zeroAndLog);
-    lines("writes", (p) => p.registers_per_packet.write, "", zeroAndLog);
+    lines("reads", (p) => p.registers_per_packet?.read, "", zeroAndLog);
+    lines("writes", (p) => p.registers_per_packet?.write, "", zeroAndLog);
     lines("allocations", (p) => p.allocations_per_packet, "", zeroAndLog);
   };
 

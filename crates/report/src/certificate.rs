@@ -13,7 +13,7 @@ pub fn screen(certificate: &Certificate) -> String {
         "asked, kpps",
         "sent, kpps",
         "off by, %",
-        "unsent",
+        "shortfall",
         "within 10 us",
         "99 %, us",
         "most, us"
@@ -26,7 +26,7 @@ pub fn screen(certificate: &Certificate) -> String {
             paced.asked_pps / 1e3,
             paced.sent_pps / 1e3,
             100.0 * (paced.sent_pps / paced.asked_pps - 1.0),
-            paced.unsent,
+            paced.shortfall,
             100.0 * gaps.share_within().unwrap_or(0.0),
             gaps.p99_ns as f64 / 1e3,
             gaps.longest_ns as f64 / 1e3

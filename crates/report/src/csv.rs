@@ -1,11 +1,11 @@
 //! The points as comma-separated values.
 
-use kpps_results::{Curve, Point};
+use kpps_results::{Cpu, Curve, Trial};
 use std::collections::BTreeSet;
 
 /// One line for each point of each series, under a header with units. Places have a column each:
 /// `dropped[place]` and `in_flight_at[place]`, in packets. An empty field means that there is
-/// no such value (no latency without a delivered packet).
+/// no such value: the testbed does not observe it, or no packet was delivered.
 pub fn csv(curve: &Curve) -> String {
     let columns = Columns::of(curve.series.iter().flat_map(|series| &series.points));
     let mut text = line(&[vec!["series".to_owned()], columns.header()].concat());
@@ -26,7 +26,7 @@ pub(crate) struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    pub(crate) fn of(points: impl Iterator<Item = &'a Point> + Clone) -> Self {
+    pub(crate) fn of(points: impl Iterator<Item = &'a Trial> + Clone) -> Self {
         Self {
             dropped: points.clone().flat_map(|p| p.ledger.dropped.keys()).collect(),
             in_flight: points.clone().flat_map(|p| p.ledger.in_flight_at.keys()).collect(),
@@ -55,7 +55,7 @@ impl<'a> Columns<'a> {
             "register_writes_per_packet",
             "allocations_per_packet",
             "sent",
-            "unsent",
+            "shortfall",
             "delivered",
             "in_flight",
         ]
@@ -67,23 +67,36 @@ impl<'a> Columns<'a> {
         header
     }
 
-    pub(crate) fn row(&self, p: &Point) -> Vec<String> {
-        let rates = [p.offered_pps, p.sent_pps, p.delivered_pps, p.loss_ratio];
-        let shares = [p.cpu_busy, p.cpu.hardirq, p.cpu.softirq, p.cpu.thread, p.cpu.empty_polls, p.bus_busy];
-        let mut row: Vec<String> = rates.into_iter().chain(shares).map(|value| value.to_string()).collect();
-        row.push(p.interrupts_per_s.to_string());
+    pub(crate) fn row(&self, p: &Trial) -> Vec<String> {
+        let rates = [p.offered_pps, p.sent_pps, p.delivered_pps, p.loss_ratio].map(Some);
+        let cpu = |of: fn(&Cpu) -> Option<f64>| p.cpu.as_ref().and_then(of);
+        let shares = [
+            p.cpu_busy,
+            cpu(|cpu| Some(cpu.hardirq)),
+            cpu(|cpu| Some(cpu.softirq)),
+            cpu(|cpu| Some(cpu.thread)),
+            cpu(|cpu| cpu.empty_polls),
+            p.bus_busy,
+            p.interrupts_per_s,
+        ];
+        let mut row: Vec<String> = rates.into_iter().chain(shares).map(field).collect();
         let times = p.latency_ns;
-        let times = [times.p50, times.p99, times.p999, times.max];
-        row.extend(times.map(|ns| ns.map_or_else(String::new, |ns| ns.to_string())));
+        row.extend([times.p50, times.p99, times.p999, times.max].map(field));
         let registers = p.registers_per_packet;
-        row.extend([registers.read, registers.write, p.allocations_per_packet].map(|n| n.to_string()));
+        let accesses = [registers.map(|each| each.read), registers.map(|each| each.write)];
+        row.extend(accesses.into_iter().chain([p.allocations_per_packet]).map(field));
         let l = &p.ledger;
-        row.extend([l.sent, l.unsent, l.delivered, l.in_flight].map(|n| n.to_string()));
-        row.extend(self.ceiling.then(|| p.ceiling_pps.map_or_else(String::new, |pps| pps.to_string())));
+        row.extend([l.sent, l.shortfall, l.delivered, l.in_flight].map(|n| n.to_string()));
+        row.extend(self.ceiling.then(|| field(p.ceiling_pps)));
         row.extend(self.dropped.iter().map(|place| l.dropped.get(*place).unwrap_or(&0).to_string()));
         row.extend(self.in_flight.iter().map(|place| l.in_flight_at.get(*place).unwrap_or(&0).to_string()));
         row
     }
+}
+
+/// A value, or nothing if there is none.
+fn field<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
 }
 
 /// One line with its fields quoted where they must be (RFC 4180), ending in a newline.

@@ -1,7 +1,7 @@
 //! One page for those who would rather look than read.
 
 use crate::{page, remarks};
-use kpps_results::{Curve, Environment, Point, Registers, Series, places};
+use kpps_results::{Curve, Environment, Series, Trial, places};
 use maud::{Markup, PreEscaped, html as markup};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -153,6 +153,7 @@ fn plots(curve: &Curve) -> Markup {
     let percentiles = [("p50", "median"), ("p99", "99 %"), ("p999", "99.9 %"), ("max", "slowest")];
     let units = [("kpps", "kpps"), ("%", "% of offered")];
     let owned = |(value, label): (&str, &'static str)| (value.to_owned(), label);
+    let cpu = observed(curve, |point| point.cpu);
     markup! {
         (plot("delivered", true, "Delivered, kpps", "What arrived at the consumer, for each load that was offered.", markup! {}))
         section {
@@ -161,36 +162,40 @@ fn plots(curve: &Curve) -> Markup {
             div.halves {
                 (layers("ledger", "Where packets end", "Everything offered, by the place where it ended.",
                     choice("unit", "Unit", units.map(owned))))
-                (layers("kinds", "What the processor does", "In % of its time; what is not filled is idle.", markup! {}))
+                @if cpu {
+                    (layers("kinds", "What the CPU does", "In % of its time; what is not filled is idle.", markup! {}))
+                }
             }
         }
         div.pair {
-            (plot("cpu", false, "Processor, % busy", "Empty polls included: a poller is always busy.", markup! {}))
-            @if sees_the_driver(curve) {
-                (plot("interrupts", false, "Interrupts, thousands per second", "As taken by the processor.", markup! {}))
+            @if cpu { (plot("cpu", false, "CPU, % busy", "Empty polls included: a poller is always busy.", markup! {})) }
+            @if observed(curve, |point| point.interrupts_per_s) {
+                (plot("interrupts", false, "Interrupts, thousands per second", "As taken by the CPU.", markup! {}))
             }
         }
-        (plot("latency", true, "Latency, µs", "From sending to delivery, on a logarithmic axis; none where nothing was delivered.", markup! {
-            (choice("percentile", "Not exceeded by", percentiles.map(owned)))
-        }))
-        @if sees_the_driver(curve) { div.pair {
-            (plot("reads", false, "Register reads per packet", "That the driver took; the processor waits for each.", markup! {}))
+        @if observed(curve, |point| point.latency_ns.p50) {
+            (plot("latency", true, "Latency, µs", "From sending to delivery, on a logarithmic axis; none where nothing was delivered.", markup! {
+                (choice("percentile", "Not exceeded by", percentiles.map(owned)))
+            }))
+        }
+        @if observed(curve, |point| point.registers_per_packet) { div.pair {
+            (plot("reads", false, "Register reads per packet", "That the driver took; the CPU waits for each.", markup! {}))
             (plot("writes", false, "Register writes per packet", "Posted; they cost the bus.", markup! {}))
-        }
-        div.pair {
-            (plot("bus", false, "Bus, % busy", "Data, descriptors and register accesses.", markup! {}))
-            (plot("allocations", false, "Allocations per packet", "Packet buffers, per packet that the driver took; 0 where they are recycled.", markup! {}))
         } }
+        div.pair {
+            @if observed(curve, |point| point.bus_busy) {
+                (plot("bus", false, "Bus, % busy", "Data, descriptors and register accesses.", markup! {}))
+            }
+            @if observed(curve, |point| point.allocations_per_packet) {
+                (plot("allocations", false, "Allocations per packet", "Packet buffers, per packet that the driver took; 0 where they are recycled.", markup! {}))
+            }
+        }
     }
 }
 
-/// Whether anything is known of interrupts, bus, registers and buffers: between two ports of a running system nothing is.
-fn sees_the_driver(curve: &Curve) -> bool {
-    let counted = |p: &Point| {
-        let Registers { read, write } = p.registers_per_packet;
-        p.interrupts_per_s + p.bus_busy + read + write + p.allocations_per_packet > 0.0
-    };
-    curve.series.iter().flat_map(|series| &series.points).any(counted)
+/// Whether any trial observed this quantity.
+fn observed<T>(curve: &Curve, of: impl Fn(&Trial) -> Option<T>) -> bool {
+    curve.series.iter().flat_map(|series| &series.points).any(|point| of(point).is_some())
 }
 
 fn points(curve: &Curve) -> Markup {
@@ -230,7 +235,7 @@ fn grid(series: &Series) -> Markup {
                 tr {
                     th.group colspan="3" scope="colgroup" { "load, kpps" }
                     th.group colspan=(losses.len() + 4) scope="colgroup" { "packets" }
-                    th.group colspan="3" scope="colgroup" { "processor" }
+                    th.group colspan="3" scope="colgroup" { "CPU" }
                     th.group scope="colgroup" { "bus" }
                     th.group colspan="4" scope="colgroup" { "latency, µs" }
                     th.group colspan="3" scope="colgroup" { "per packet taken" }
@@ -238,7 +243,7 @@ fn grid(series: &Series) -> Markup {
                 tr {
                     @for name in ["offered", "sent", "delivered", "sent", "delivered"] { th scope="col" { (name) } }
                     @for place in &losses { th scope="col" title=[places::explained(place)] { (place) } }
-                    @for name in ["in flight", "loss, %", "busy, %", "in vain, %", "interrupts/s", "busy, %", "p50", "p99", "p99.9", "max", "reg. reads", "reg. writes", "allocations"] {
+                    @for name in ["in flight", "loss, %", "busy, %", "idle polls, %", "interrupts/s", "busy, %", "p50", "p99", "p99.9", "max", "reg. reads", "reg. writes", "allocations"] {
                         th scope="col" { (name) }
                     }
                 }
@@ -248,12 +253,14 @@ fn grid(series: &Series) -> Markup {
     }
 }
 
-fn row(point: &Point, places: &BTreeSet<&str>) -> Markup {
+fn row(point: &Trial, places: &BTreeSet<&str>) -> Markup {
     let ledger = &point.ledger;
     let lost = ledger.losses();
     let kpps = |pps: f64| format!("{:.1}", pps / 1e3);
     let times = point.latency_ns;
-    let micros = |ns: Option<u64>| ns.map_or_else(|| "–".to_owned(), |ns| format!("{:.1}", ns as f64 / 1e3));
+    let or_dash = |value: Option<String>| value.unwrap_or_else(|| "–".to_owned());
+    let percent = |share: Option<f64>| or_dash(share.map(|share| format!("{:.1}", share * 100.0)));
+    let micros = |ns: Option<u64>| or_dash(ns.map(|ns| format!("{:.1}", ns as f64 / 1e3)));
     let registers = point.registers_per_packet;
     markup! {
         tr {
@@ -267,12 +274,14 @@ fn row(point: &Point, places: &BTreeSet<&str>) -> Markup {
             }
             td { (ledger.in_flight) }
             td { (format!("{:.4}", point.loss_ratio * 100.0)) }
-            td { (format!("{:.1}", point.cpu_busy * 100.0)) }
-            td { (format!("{:.1}", point.cpu.empty_polls * 100.0)) }
-            td { (format!("{:.0}", point.interrupts_per_s)) }
-            td { (format!("{:.1}", point.bus_busy * 100.0)) }
+            td { (percent(point.cpu_busy)) }
+            td { (percent(point.cpu.and_then(|cpu| cpu.empty_polls))) }
+            td { (or_dash(point.interrupts_per_s.map(|each| format!("{each:.0}")))) }
+            td { (percent(point.bus_busy)) }
             @for time in [times.p50, times.p99, times.p999, times.max] { td { (micros(time)) } }
-            @for times in [registers.read, registers.write, point.allocations_per_packet] { td { (times) } }
+            @for times in [registers.map(|it| it.read), registers.map(|it| it.write), point.allocations_per_packet] {
+                td { (or_dash(times.map(|times| times.to_string()))) }
+            }
         }
     }
 }

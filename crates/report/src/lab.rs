@@ -56,7 +56,7 @@ fn line(row: &Row) -> String {
     let max = row.pps.iter().copied().fold(0.0, f64::max);
     let lost: Vec<_> =
         row.drops.iter().filter(|(_, n)| **n > 0).map(|(place, n)| share(row, place, *n)).collect();
-    let unsent = (row.unsent > 0).then(|| share(row, "not sent", row.unsent));
+    let shortfall = (row.shortfall > 0).then(|| share(row, "not sent", row.shortfall));
     let surplus = (row.surplus > 0).then(|| share(row, "more than sent", row.surplus));
     let iommu = if row.iommu && row.backend == "kernel" { "+iommu" } else { "" };
     format!(
@@ -71,13 +71,13 @@ fn line(row: &Row) -> String {
         row.interrupts_per_s,
         row.cpu_busy * 100.0,
         row.registers_per_packet.map_or_else(|| "–".into(), |each| format!("{:.3}", each.read + each.write)),
-        lost.into_iter().chain(unsent).chain(surplus).collect::<Vec<_>>().join(", "),
+        lost.into_iter().chain(shortfall).chain(surplus).collect::<Vec<_>>().join(", "),
     )
 }
 
 /// "ring 12 %" of what the host was to send.
 fn share(row: &Row, place: &str, count: u64) -> String {
-    match row.sent + row.unsent {
+    match row.sent + row.shortfall {
         0 => format!("{place} {count}"),
         due => format!("{place} {:.1} %", count as f64 / due as f64 * 100.0),
     }
@@ -105,7 +105,7 @@ mod tests {
             cpu_busy: 0.5,
             registers_per_packet: Some(Registers { read: 0.25, write: 0.5 }),
             sent: 1000,
-            unsent: 0,
+            shortfall: 0,
             drops: [("ring".to_owned(), 800)].into(),
             surplus: 0,
         };
@@ -114,7 +114,7 @@ mod tests {
         let lab =
             Lab { rows: vec![row], ratios: vec![ratio], failures: vec!["x: y".into()], ..Lab::default() };
         let json: serde_json::Value = serde_json::from_str(&lab.to_json().unwrap()).unwrap();
-        assert_eq!((&json["schema"], &json["kind"]), (&"kpps/1".into(), &"lab".into()));
+        assert_eq!((&json["schema"], &json["kind"]), (&"kpps/2".into(), &"lab".into()));
         assert_eq!(json["rows"][0]["median_pps"], 200.0);
         assert_eq!(json["rows"][0]["registers_per_packet"]["read"], 0.25);
         assert_eq!(json["ratios"][0]["ratio"], 3.0);

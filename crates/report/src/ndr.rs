@@ -1,15 +1,15 @@
 //! A search as a page to look at.
 
 use crate::{drawing, page, remarks};
-use kpps_results::ndr::{Ndr, SearchTrial};
+use kpps_results::ndr::Ndr;
 use kpps_results::study::{Figure, Line};
-use kpps_results::{Ledger, UNEXPLAINED};
+use kpps_results::{Cpu, Trial, UNEXPLAINED};
 use maud::{Markup, html as markup};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 /// The search as one self-contained HTML page without script: what was found, delivered against offered load, loss by
-/// place, latency and what the processors did over the load, on what it was measured, and every trial. Light and dark
+/// place, latency and what the CPUs did over the load, on what it was measured, and every trial. Light and dark
 /// follow the reader's system.
 pub fn page(search: &Ndr) -> String {
     let title = format!("{}: {} B", search.testbed.join(" and "), search.sizes_name());
@@ -63,7 +63,7 @@ pub(crate) fn notices(search: &Ndr) -> Vec<String> {
     }
     notices.extend(sender_limit(search));
     notices.extend(clock_error(search));
-    let unexplained: i128 = search.trials.iter().map(|trial| trial.ledger.unexplained().max(0)).sum();
+    let unexplained: i64 = search.trials.iter().map(|trial| trial.ledger.unexplained.max(0)).sum();
     if unexplained > 0 {
         notices.push(format!("No place accounts for {unexplained} frames."));
     }
@@ -102,7 +102,7 @@ pub(crate) fn drawings(search: &Ndr) -> Vec<Markup> {
     if search.trials.iter().any(|trial| trial.latency_ns.p50.is_some()) {
         drawings.push(drawing::lines(&latency(search)));
     }
-    if search.trials.iter().any(|trial| trial.cpu.busy() > 0.0) {
+    if search.trials.iter().any(|trial| trial.cpu.is_some()) {
         drawings.push(processors(search));
     }
     drawings
@@ -135,16 +135,16 @@ pub(crate) fn goals(search: &Ndr) -> Markup {
 }
 
 /// A quantity of each trial over its load.
-fn over_load(search: &Ndr, name: &str, of: impl Fn(&SearchTrial) -> Option<f64>) -> Line {
+fn over_load(search: &Ndr, name: &str, of: impl Fn(&Trial) -> Option<f64>) -> Line {
     let mut points: Vec<_> =
-        search.trials.iter().filter_map(|trial| Some((trial.load_pps / 1e3, of(trial)?))).collect();
+        search.trials.iter().filter_map(|trial| Some((search.load_pps(trial) / 1e3, of(trial)?))).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
     Line { name: name.into(), points }
 }
 
 fn delivered(search: &Ndr) -> Figure {
-    let rate = |trial: &SearchTrial| Some(trial.load_pps * (1.0 - trial.loss_ratio) / 1e3);
-    let all = |trial: &SearchTrial| Some(trial.load_pps / 1e3);
+    let rate = |trial: &Trial| Some(search.load_pps(trial) * (1.0 - trial.loss_ratio) / 1e3);
+    let all = |trial: &Trial| Some(search.load_pps(trial) / 1e3);
     Figure {
         title: "Delivered against offered load".into(),
         x: "offered, kpps".into(),
@@ -155,24 +155,13 @@ fn delivered(search: &Ndr) -> Figure {
 
 /// Everything that was lost at each load, by place.
 fn lost(search: &Ndr) -> Markup {
-    let ledger = |trial: &SearchTrial| match trial.ledger.sent {
-        // Of an earlier version nothing is known but how much.
-        0 => Ledger {
-            sent: trial.sent,
-            unsent: trial.unsent,
-            delivered: trial.delivered,
-            dropped: [("between the ports".to_owned(), trial.sent.saturating_sub(trial.delivered))].into(),
-            ..Ledger::default()
-        },
-        _ => trial.ledger.clone(),
-    };
-    let ledgers: Vec<_> = search.trials.iter().map(|trial| (trial.load_pps, ledger(trial))).collect();
+    let ledgers: Vec<_> = search.trials.iter().map(|trial| (search.load_pps(trial), &trial.ledger)).collect();
     let places: BTreeSet<String> =
         ledgers.iter().flat_map(|(_, it)| it.losses()).map(|(place, _)| place.to_owned()).collect();
     let share = |place: &str| {
         piled(&ledgers, |it| {
             let frames = it.losses().iter().find(|loss| loss.0 == place).map_or(0, |loss| loss.1);
-            100.0 * frames as f64 / (it.sent + it.unsent).max(1) as f64
+            100.0 * frames as f64 / (it.sent + it.shortfall).max(1) as f64
         })
     };
     let figure = Figure {
@@ -205,21 +194,22 @@ fn piled<T>(all: &[(f64, T)], of: impl Fn(&T) -> f64) -> Vec<(f64, f64)> {
     loads.into_iter().map(|load| (load / 1e3, mean(load))).collect()
 }
 
-/// What the processors did at each load, by kind.
+/// What the CPUs did at each load, by kind.
 fn processors(search: &Ndr) -> Markup {
-    type Kind = (&'static str, &'static str, fn(&kpps_results::Cpu) -> f64);
+    type Kind = (&'static str, &'static str, fn(&Cpu) -> f64);
     let kinds: [Kind; 4] = [
         ("interrupts", "k0", |cpu| cpu.hardirq),
         ("softirqs", "k1", |cpu| cpu.softirq),
         ("threads", "k2", |cpu| cpu.thread),
-        ("polls that found nothing", "k3", |cpu| cpu.empty_polls),
+        ("polls that found nothing", "k3", |cpu| cpu.empty_polls.unwrap_or(0.0)),
     ];
-    let all: Vec<_> = search.trials.iter().map(|trial| (trial.load_pps, trial.cpu)).collect();
+    let all: Vec<_> =
+        search.trials.iter().filter_map(|trial| Some((search.load_pps(trial), trial.cpu?))).collect();
     let kinds = kinds.iter().filter(|(.., of)| all.iter().any(|(_, cpu)| of(cpu) > 0.0));
     let line =
         |(name, _, of): &Kind| Line { name: (*name).into(), points: piled(&all, |cpu| 100.0 * of(cpu)) };
     let figure = Figure {
-        title: "What the processors did".into(),
+        title: "What the CPUs did".into(),
         x: "offered, kpps".into(),
         y: "% of their time".into(),
         lines: kinds.clone().map(line).collect(),
@@ -235,22 +225,22 @@ fn latency(search: &Ndr) -> Figure {
         x: "offered, kpps".into(),
         y: "µs".into(),
         lines: vec![
-            over_load(search, "half within", |trial| us(trial.latency_ns.p50)),
-            over_load(search, "99 % within", |trial| us(trial.latency_ns.p99)),
+            over_load(search, "p50", |trial| us(trial.latency_ns.p50)),
+            over_load(search, "p99", |trial| us(trial.latency_ns.p99)),
         ],
     }
 }
 
-pub(crate) fn trials<'t>(trials: impl IntoIterator<Item = &'t SearchTrial>) -> Markup {
-    let names = ["load, kpps", "s", "sent", "unsent", "delivered", "loss, %", "p50, µs", "p99, µs"];
+pub(crate) fn trials<'t>(trials: impl IntoIterator<Item = &'t Trial>) -> Markup {
+    let names = ["offered, kpps", "s", "sent", "shortfall", "delivered", "loss, %", "p50, µs", "p99, µs"];
     let us = |ns: Option<u64>| ns.map_or("–".into(), |ns| format!("{:.1}", ns as f64 / 1e3));
     markup! {
         table {
             thead { tr { @for name in names { th scope="col" { (name) } } } }
             tbody { @for trial in trials {
                 tr {
-                    th scope="row" { (kpps(trial.load_pps)) } td { (trial.seconds) }
-                    @for frames in [trial.sent, trial.unsent, trial.delivered] { td { (frames) } }
+                    th scope="row" { (kpps(trial.offered_pps)) } td { (trial.seconds) }
+                    @for frames in [trial.sent, trial.shortfall, trial.delivered] { td { (frames) } }
                     td { (format!("{:.4}", trial.loss_ratio * 100.0)) }
                     @for ns in [trial.latency_ns.p50, trial.latency_ns.p99] { td { (us(ns)) } }
                 }
@@ -330,20 +320,18 @@ fn limits(document: &Ndr, ceiling: f64) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
-    use kpps_results::NOT_SENT;
     use kpps_results::ndr::SearchGoal;
+    use kpps_results::{Ledger, NOT_SENT};
 
     #[test]
     fn each_trial_is_drawn_and_listed() {
-        let trial = |kpps: u64, lost: u64, unsent: u64| SearchTrial {
-            load_pps: kpps as f64 * 1e3,
-            seconds: 1.0,
-            sent: 1000 - unsent,
-            unsent,
-            delivered: 1000 - unsent - lost,
-            loss_ratio: (lost + unsent) as f64 / 1000.0,
-            ..SearchTrial::default()
+        let trial = |kpps: u64, lost: u64, shortfall: u64| {
+            let (sent, delivered) = (1000 - shortfall, 1000 - shortfall - lost);
+            let dropped = [("between the ports".to_owned(), lost)].into();
+            let ledger = Ledger { sent, shortfall, delivered, dropped, ..Ledger::default() };
+            Trial::new(kpps as f64 * 1e3, 1.0, [sent, shortfall, delivered], ledger).unwrap()
         };
         let goal = SearchGoal {
             name: "NDR".into(),
@@ -364,14 +352,14 @@ mod tests {
         }
         // Three points on each of two lines, and none without latency.
         assert_eq!(text.matches("r=\"2.6\"").count(), 6);
-        assert!(!text.contains("<script") && !text.contains("What the processors did"));
+        assert!(!text.contains("<script") && !text.contains("What the CPUs did"));
         // With what is known of places and processors.
-        let ledger = Ledger { sent: 950, unsent: 50, delivered: 850, ..Ledger::default() };
-        search.trials[0].ledger = Ledger { dropped: [("pb backlog".to_owned(), 70)].into(), ..ledger };
-        search.trials[0].cpu = kpps_results::Cpu { softirq: 0.25, ..kpps_results::Cpu::default() };
+        let ledger = Ledger { sent: 950, shortfall: 50, delivered: 850, ..Ledger::default() };
+        search.trials[0].ledger =
+            Ledger { dropped: [("pb backlog".to_owned(), 70)].into(), ..ledger }.closed();
+        search.trials[0].cpu = Some(Cpu { softirq: 0.25, ..Cpu::default() });
         let text = page(&search);
-        for words in ["pb backlog", UNEXPLAINED, "No place accounts for 30 frames", "What the processors did"]
-        {
+        for words in ["pb backlog", UNEXPLAINED, "No place accounts for 30 frames", "What the CPUs did"] {
             assert!(text.contains(words), "{words}");
         }
     }

@@ -1,14 +1,14 @@
 //! What a reader must know of results before anything else, in sentences.
 
-use kpps_results::{Latency, Point};
+use kpps_results::{Latency, Trial};
 
 /// What a reader of points must know: loads that the sender could not send, clocks that differ.
-pub fn remarks<'p>(points: impl Iterator<Item = &'p Point> + Clone) -> Vec<String> {
+pub fn remarks<'p>(points: impl Iterator<Item = &'p Trial> + Clone) -> Vec<String> {
     let clocks = clock_error(points.clone().map(|point| point.latency_ns));
     above_ceiling(points).into_iter().chain(clocks).collect()
 }
 
-fn above_ceiling<'p>(points: impl Iterator<Item = &'p Point>) -> Option<String> {
+fn above_ceiling<'p>(points: impl Iterator<Item = &'p Trial>) -> Option<String> {
     let above = points.filter_map(|point| Some((point.offered_pps, point.ceiling_pps?)));
     let above: Vec<_> = above.filter(|(offered, ceiling)| offered > ceiling).map(|(_, pps)| pps).collect();
     let least = above.iter().copied().reduce(f64::min)?;
@@ -34,11 +34,11 @@ mod tests {
 
     #[test]
     fn readers_are_told_what_limits_points() {
-        let point = |offered_pps, ceiling_pps, error_ns| Point {
+        let point = |offered_pps, ceiling_pps, error_ns| Trial {
             offered_pps,
             ceiling_pps,
             latency_ns: Latency { error_ns, ..Latency::default() },
-            ..Point::default()
+            ..Trial::default()
         };
         let points = [point(1e5, Some(2e5), None), point(1e5, None, None)];
         assert_eq!(remarks(points.iter()), [""; 0]);

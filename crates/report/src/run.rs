@@ -40,19 +40,21 @@ pub fn screen(run: &Run, more: &str) -> String {
     text += more;
     for port in &run.ports {
         let frames = (port.received + port.sent).max(1) as f64;
-        if port.chip.is_some() {
+        if let (Some(reads), Some(writes), Some(interrupts)) =
+            (port.register_reads, port.register_writes, port.interrupts)
+        {
             let _ = writeln!(
                 text,
                 "{}: {:.4} register accesses per frame ({} reads, {} writes), {} interrupts",
                 port.port,
-                (port.register_reads + port.register_writes) as f64 / frames,
-                port.register_reads,
-                port.register_writes,
-                port.interrupts
+                (reads + writes) as f64 / frames,
+                reads,
+                writes,
+                interrupts
             );
         }
-        if port.resets > 0 {
-            let _ = writeln!(text, "{}: hung, and was reset {} times", port.port, port.resets);
+        if let Some(resets @ 1..) = port.resets {
+            let _ = writeln!(text, "{}: hung, and was reset {resets} times", port.port);
         }
     }
     let _ = write!(text, "{:.3} s", run.seconds);

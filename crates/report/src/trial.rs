@@ -3,14 +3,15 @@
 use crate::drawing::{self, Part, band, bars, legend, percentiles};
 use crate::ndr::environment;
 use crate::page;
-use kpps_results::trial::{Direction, Trial};
+use kpps_results::Cpu;
+use kpps_results::detail::{DetailedTrial, Direction};
 use maud::{Markup, html as markup};
 use std::collections::BTreeMap;
 
-/// The trial as one self-contained HTML page without script: where its frames ended, latency, what the processors did, what
+/// The trial as one self-contained HTML page without script: where its frames ended, latency, what the CPUs did, what
 /// the sender can do, each direction, and all that was counted. Light and dark follow the reader's system.
-pub fn page(trial: &Trial) -> String {
-    let load = trial.offered_pps.map_or("as many as possible".into(), |pps| format!("{} kpps", kpps(pps)));
+pub fn page(trial: &DetailedTrial) -> String {
+    let load = trial.load_pps.map_or("as many as possible".into(), |pps| format!("{} kpps", kpps(pps)));
     let title = format!("{}: {load}, frames of {}", trial.testbed.join(" and "), trial.frames_name());
     let body = markup! {
         header { div {
@@ -21,12 +22,15 @@ pub fn page(trial: &Trial) -> String {
         main {
             div.lead { p {
                 (trial.received) " of " (trial.intended) " frames arrived, " (kpps(trial.received_pps)) " kpps; lost "
-                (trial.lost) ", not sent in time " (trial.unsent) "."
+                (trial.lost) ", not sent in time " (trial.result.shortfall) "."
             } }
             @for notice in notices(trial) { p.notice role="status" { (notice) } }
             section { h2 { "Where frames ended" } (ended(trial)) }
             section { h2 { "Latency" } (latency(trial)) }
-            @if !trial.processors.is_empty() { section { h2 { "What the processors did" } (processors(trial)) } }
+            @if !trial.processors.is_empty() { section { h2 { "What the CPUs did" } (processors(trial)) } }
+            @if let Some(cpu) = &trial.result.cpu && trial.processors.is_empty() {
+                section { h2 { "What the CPU did" } (shares(cpu)) }
+            }
             @if !trial.directions.is_empty() { section { h2 { "The sender" } (sender(trial)) } }
             (environment(&trial.environment))
             @if !trial.directions.is_empty() {
@@ -44,28 +48,29 @@ fn kpps(pps: f64) -> String {
 }
 
 /// What a reader must know before anything else.
-fn notices(trial: &Trial) -> Vec<String> {
+fn notices(trial: &DetailedTrial) -> Vec<String> {
     let mut notices = Vec::new();
     if let Some(trouble) = &trial.trouble {
         notices.push(format!("The trial failed: {trouble}."));
     } else if !trial.complete {
         notices.push("The trial was interrupted.".into());
     }
-    if !trial.learned {
+    if trial.learned == Some(false) {
         notices.push("No frame came through before the trial.".into());
     }
     if trial.sender.as_ref().is_some_and(|sender| sender.exceeded) {
         notices.push("The load is above what the sender can send: part of the loss is the sender's.".into());
     }
-    if trial.ledger.unexplained != 0 {
-        notices.push(format!("No place accounts for {} frames.", trial.ledger.unexplained));
+    if trial.result.ledger.unexplained != 0 {
+        notices.push(format!("No place accounts for {} frames.", trial.result.ledger.unexplained));
     }
     notices.extend(trial.clocks_set());
     notices
 }
 
-fn ended(trial: &Trial) -> Markup {
-    let ledger = &trial.ledger;
+fn ended(trial: &DetailedTrial) -> Markup {
+    let ledger = &trial.result.ledger;
+    let due = ledger.sent + ledger.shortfall;
     let mut parts: Vec<Part> = vec![("arrived".into(), ledger.delivered as f64, "ok".into())];
     let dropped = ledger.dropped.iter().enumerate();
     parts.extend(
@@ -73,10 +78,10 @@ fn ended(trial: &Trial) -> Markup {
     );
     parts.push(("still queued".into(), ledger.in_flight as f64, "flight".into()));
     parts.push(("unexplained".into(), ledger.unexplained.max(0) as f64, "warn".into()));
-    parts.push(("not sent in time".into(), ledger.unsent as f64, "line".into()));
+    parts.push(("not sent in time".into(), ledger.shortfall as f64, "line".into()));
     markup! {
-        p.hint { "All " (ledger.intended) " frames that were due, by the place that lost them." }
-        (band(&parts, ledger.intended as f64))
+        p.hint { "All " (due) " frames that were due, by the place that lost them." }
+        (band(&parts, due as f64))
         (legend(&parts, ""))
         @let losses: Vec<Part> = parts.into_iter().skip(1).collect();
         @let lost: f64 = losses.iter().map(|part| part.1).sum();
@@ -88,8 +93,8 @@ fn ended(trial: &Trial) -> Markup {
     }
 }
 
-fn latency(trial: &Trial) -> Markup {
-    let most_ns = trial.latency_ns.max.unwrap_or(0);
+fn latency(trial: &DetailedTrial) -> Markup {
+    let most_ns = trial.result.latency_ns.max.unwrap_or(0);
     markup! {
         p.hint {
             @match trial.arrival() {
@@ -99,15 +104,15 @@ fn latency(trial: &Trial) -> Markup {
             ", on a logarithmic axis."
         }
         @if let Some(clocks) = &trial.clocks { p { (clocks.sentence()) "." } }
-        (bars(&[(String::new(), percentiles(&trial.latency_ns, most_ns))]))
+        (bars(&[(String::new(), percentiles(&trial.result.latency_ns, most_ns))]))
     }
 }
 
-fn processors(trial: &Trial) -> Markup {
+fn processors(trial: &DetailedTrial) -> Markup {
     markup! {
-        p.hint { "The whole machine, all programs together, in s." }
+        p.hint { "The whole host, all programs together, in s." }
         @if let Some(cycles) = trial.cycles_per_frame() {
-            p { (format!("{cycles:.0}")) " cycles for each frame that arrived, of all processors together." }
+            p { (format!("{cycles:.0}")) " cycles for each frame that arrived, of all CPUs together." }
         }
         @for (name, processor) in trial.processor_names().iter().zip(&trial.processors) {
             @let parts: Vec<Part> = [
@@ -118,14 +123,26 @@ fn processors(trial: &Trial) -> Markup {
                 ("taken by a host", processor.steal_s, "flight"),
                 ("idle", processor.idle_s, "k3"),
             ].map(|(name, s, colour)| (name.to_owned(), s, colour.to_owned())).into();
-            h3 { "Processor " (name) }
+            h3 { "CPU " (name) }
             (band(&parts, parts.iter().map(|part| part.1).sum()))
             (legend(&parts, " s"))
         }
     }
 }
 
-fn sender(trial: &Trial) -> Markup {
+/// What a CPU did that is known by its shares alone.
+fn shares(cpu: &Cpu) -> Markup {
+    let mut parts: Vec<Part> = vec![
+        ("interrupts".into(), cpu.hardirq * 100.0, "k0".into()),
+        ("softirqs".into(), cpu.softirq * 100.0, "k1".into()),
+        ("threads".into(), cpu.thread * 100.0, "k2".into()),
+    ];
+    parts.extend(cpu.empty_polls.map(|share| ("empty polls".into(), share * 100.0, "p2".into())));
+    parts.push(("idle".into(), (1.0 - cpu.busy()).max(0.0) * 100.0, "k3".into()));
+    markup! { (band(&parts, 100.0)) (legend(&parts, " %")) }
+}
+
+fn sender(trial: &DetailedTrial) -> Markup {
     markup! {
         @match &trial.sender {
             Some(sender) => p {
@@ -135,7 +152,7 @@ fn sender(trial: &Trial) -> Markup {
             None => p { "As many frames as the ports took." },
         }
         @if trial.directions.iter().any(|it| it.gaps.is_some()) { div.scroll { table {
-            thead { tr { @for name in ["port", "gaps", "asked, µs", "within 10 µs", "p50, µs", "p99, µs", "p99.9, µs", "longest, µs"] { th scope="col" { (name) } } } }
+            thead { tr { @for name in ["port", "gaps", "asked, µs", "within 10 µs", "p50, µs", "p99, µs", "p99.9, µs", "max, µs"] { th scope="col" { (name) } } } }
             tbody { @for (direction, gaps) in trial.directions.iter().filter_map(|it| Some((it, it.gaps?))) {
                 tr {
                     th scope="row" { (direction.from) } td { (gaps.count) }
@@ -153,13 +170,13 @@ fn directions(directions: &[Direction]) -> Markup {
         "",
         "intended",
         "sent",
-        "unsent",
+        "shortfall",
         "received",
         "lost",
         "duplicated",
         "reordered",
         "corrupted",
-        "foreign",
+        "other traffic",
     ];
     markup! {
         table {
@@ -167,7 +184,7 @@ fn directions(directions: &[Direction]) -> Markup {
             tbody { @for it in directions {
                 tr {
                     th scope="row" { (it.from) " → " (it.to) }
-                    @for count in [it.intended, it.sent, it.unsent, it.received, it.lost, it.duplicated, it.reordered, it.corrupted, it.foreign] {
+                    @for count in [it.intended, it.sent, it.shortfall, it.received, it.lost, it.duplicated, it.reordered, it.corrupted, it.other_traffic] {
                         td { (count) }
                     }
                 }
@@ -176,7 +193,7 @@ fn directions(directions: &[Direction]) -> Markup {
     }
 }
 
-fn counted(trial: &Trial) -> Markup {
+fn counted(trial: &DetailedTrial) -> Markup {
     let list = |counters: &BTreeMap<String, u64>| {
         markup! { dl { @for (name, count) in counters { dt { (name) } dd { (count) } } } }
     };
@@ -195,33 +212,36 @@ mod tests {
     use super::*;
     use kpps_results::Latency;
     use kpps_results::certificate::{Gaps, Sender};
-    use kpps_results::trial::{Processor, TrialLedger};
+    use kpps_results::detail::Processor;
+    use kpps_results::{Ledger, Trial};
 
     #[test]
     fn every_frame_has_its_place_on_the_page() {
         let dropped = [("a netem".to_owned(), 150), ("pb backlog".to_owned(), 50)];
-        let ledger = TrialLedger {
-            intended: 1000,
+        let ledger = Ledger {
             sent: 900,
-            unsent: 100,
+            shortfall: 100,
             delivered: 690,
             dropped: dropped.into(),
-            ..TrialLedger::default()
+            ..Ledger::default()
         };
         let gaps = Gaps { asked_ns: Some(20_000.0), count: 899, within_10us: Some(880), ..Gaps::default() };
-        let trial = Trial {
+        let trial = DetailedTrial {
             testbed: vec!["packet:<a>".into(), "packet:b".into()],
-            offered_pps: Some(50e3),
+            load_pps: Some(50e3),
             complete: true,
-            learned: true,
-            latency_ns: Latency {
-                p50: Some(12_500),
-                p99: Some(80_000),
-                p999: None,
-                max: Some(2_000_000),
-                error_ns: None,
+            learned: Some(true),
+            result: Trial {
+                latency_ns: Latency {
+                    p50: Some(12_500),
+                    p99: Some(80_000),
+                    p999: None,
+                    max: Some(2_000_000),
+                    error_ns: None,
+                },
+                ledger: ledger.closed(),
+                ..Trial::default()
             },
-            ledger: ledger.closed(),
             processors: vec![Processor {
                 user_s: 0.5,
                 idle_s: 1.5,
@@ -231,7 +251,7 @@ mod tests {
             sender: Some(Sender { ceilings_pps: vec![40e3], source: "measured".into(), exceeded: true }),
             directions: vec![Direction { gaps: Some(gaps), ..Direction::default() }],
             interfaces: [("pb".to_owned(), [("rx_dropped".to_owned(), 50)].into())].into(),
-            ..Trial::default()
+            ..DetailedTrial::default()
         };
         let text = page(&trial);
         // The shares of the first band are those of all frames: 690, 150, 50, 10 and 100 of 1000.

@@ -3,7 +3,7 @@
 
 use kpps_report::text::{Look, plot, table};
 use kpps_report::{csv, html};
-use kpps_results::{Curve, schema, two_sentences};
+use kpps_results::{Cpu, Curve, Environment, Ledger, Series, Trial, schema, two_sentences};
 use std::path::{Path, PathBuf};
 
 fn fixture() -> Curve {
@@ -26,7 +26,7 @@ fn here() -> PathBuf {
 
 #[test]
 fn the_committed_schema_is_current() {
-    current(&here().join("../../schema/kpps-1.json"), &schema());
+    current(&here().join("../../schema/kpps-2.json"), &schema());
 }
 
 #[test]
@@ -45,23 +45,29 @@ fn the_fixture_is_valid_and_its_ledgers_close() {
     validator.validate(&document).unwrap();
     for point in fixture().series.iter().flat_map(|s| &s.points) {
         assert!(point.ledger.closes(), "{point:?}");
-        let cpu = point.cpu;
-        let busy = cpu.hardirq + cpu.softirq + cpu.thread + cpu.empty_polls;
-        assert!((busy - point.cpu_busy).abs() < 3e-6, "{point:?}");
+        let cpu = point.cpu.unwrap();
+        let busy = cpu.hardirq + cpu.softirq + cpu.thread + cpu.empty_polls.unwrap();
+        assert!((busy - point.cpu_busy.unwrap()).abs() < 3e-6, "{point:?}");
     }
     // A schema that lets everything pass would be no use.
     for (pointer, bad) in [
-        ("/schema", serde_json::json!("kpps/2")),
+        ("/schema", serde_json::json!("kpps/1")),
         ("/kind", serde_json::json!("circle")),
         ("/summary", serde_json::json!(["one sentence"])),
         ("/series/0/points/0/ledger/sent", serde_json::json!(-1)),
         ("/series/0/points/0/latency_ns", serde_json::json!(null)),
         ("/series/0/points/0/cpu", serde_json::json!({"hardirq": 0.5})),
-        ("/series/0/points/0/bus_busy", serde_json::json!(null)),
+        ("/series/0/points/0/bus_busy", serde_json::json!("none")),
+        ("/series/0/points/0/delivered_pps", serde_json::json!(null)),
     ] {
         let good = std::mem::replace(document.pointer_mut(pointer).unwrap(), bad);
         assert!(!validator.is_valid(&document), "{pointer}");
         *document.pointer_mut(pointer).unwrap() = good;
+    }
+    // What nobody observed is null.
+    for field in ["bus_busy", "cpu", "cpu_busy", "interrupts_per_s", "registers_per_packet"] {
+        *document.pointer_mut(&format!("/series/0/points/0/{field}")).unwrap() = serde_json::json!(null);
+        assert!(validator.is_valid(&document), "{field}");
     }
     document.as_object_mut().unwrap().remove("series");
     assert!(!validator.is_valid(&document));
@@ -174,13 +180,65 @@ fn the_page_says_why_packets_are_lost() {
     assert!(page.contains(column) && page.contains("<th scope=\"col\">attic</th>"));
 }
 
+fn without_idle_polls(cpu: Cpu) -> Cpu {
+    Cpu { empty_polls: Some(0.0), ..cpu }
+}
+
+/// A curve of a testbed that counts packets and nothing else.
+fn unobserved() -> Curve {
+    let point = |pps: u64| {
+        let (sent, delivered) = (pps, pps.min(600));
+        let dropped = [("overload".to_owned(), sent - delivered)].into();
+        let ledger = Ledger { sent, delivered, dropped, ..Ledger::default() };
+        Trial::new(pps as f64, 1.0, [sent, 0, delivered], ledger).unwrap()
+    };
+    let series = Series { name: "known".into(), points: [100, 1000].map(point).into() };
+    Curve::new(Environment { line_rate_pps: 1000.0, ..Environment::default() }, vec![series], true)
+}
+
 #[test]
-fn polls_in_vain_have_a_column_where_there_are_any() {
+fn a_table_has_dashes_for_what_nobody_observed() {
+    let text = table(&unobserved(), Look { ascii: true, ..Look::default() });
+    let last = text.lines().find(|line| line.contains("40.00")).unwrap();
+    // Offered, delivered, loss, loss by place; then CPU, interrupts and two latencies.
+    let fields: Vec<_> = last.split_whitespace().collect();
+    assert_eq!(fields, ["1.0", "0.6", "40.00", "40.00", "-", "-", "-", "-"], "{text}");
+    assert!(!text.contains("polls %"), "{text}");
+}
+
+#[test]
+fn csv_has_empty_fields_for_what_nobody_observed() {
+    let text = csv(&unobserved());
+    let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let (header, first) = (lines.next().unwrap(), lines.next().unwrap());
+    let value = |name: &str| first[header.iter().position(|it| *it == name).unwrap()];
+    for name in ["cpu_busy", "cpu_hardirq", "cpu_empty_polls", "bus_busy", "interrupts_per_s"] {
+        assert_eq!(value(name), "", "{name}");
+    }
+    for name in ["register_reads_per_packet", "register_writes_per_packet", "allocations_per_packet"] {
+        assert_eq!(value(name), "", "{name}");
+    }
+    assert_eq!((value("sent_pps"), value("loss_ratio"), value("latency_p50_ns")), ("100", "0", ""));
+}
+
+#[test]
+fn a_page_draws_nothing_that_nobody_observed() {
+    let (full, bare) = (html(&fixture()), html(&unobserved()));
+    for id in ["cpu", "kinds", "interrupts", "latency", "reads", "writes", "bus", "allocations"] {
+        let place = format!(" id=\"{id}\"");
+        assert!(full.contains(&place) && !bare.contains(&place), "{id}");
+    }
+    assert!(bare.contains(" id=\"delivered\"") && bare.contains("<td>–</td>"));
+    assert!(!bare.contains("CPU time"), "the summary says nothing of a CPU");
+}
+
+#[test]
+fn idle_polls_have_a_column_where_there_are_any() {
     let text = table(&fixture(), Look::default());
-    assert_eq!(text.matches("in vain").count(), 1, "of the five, one polls in vain");
+    assert_eq!(text.matches("polls %").count(), 1, "of the five, one polls idly");
     let mut curve = fixture();
-    curve.series.iter_mut().flat_map(|s| &mut s.points).for_each(|p| p.cpu.empty_polls = 0.0);
-    assert!(!table(&curve, Look::default()).contains("in vain"));
+    curve.series.iter_mut().flat_map(|s| &mut s.points).for_each(|p| p.cpu = p.cpu.map(without_idle_polls));
+    assert!(!table(&curve, Look::default()).contains("polls %"));
 }
 
 #[test]
@@ -199,8 +257,7 @@ fn names_cannot_break_out_of_the_page() {
 
 #[test]
 fn nothing_measured_is_presented_too() {
-    let curve =
-        Curve::new(kpps_results::Environment::default(), vec![kpps_results::Series::default()], false);
+    let curve = Curve::new(Environment::default(), vec![Series::default()], false);
     assert!(html(&curve).contains("Nothing was measured."));
     assert!(plot(&curve, Look::default()).contains("Nothing to draw"));
     assert!(table(&curve, Look::default()).contains("Interrupted"));

@@ -1,6 +1,7 @@
 //! What a port can send: its ceiling, and how evenly it sends below that.
 
 use crate::Schema;
+use crate::json::to_json;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -44,7 +45,7 @@ pub struct Paced {
     /// Frames per second that were sent.
     pub sent_pps: f64,
     /// Frames that could not be sent at their time.
-    pub unsent: u64,
+    pub shortfall: u64,
     /// How far apart frames were.
     pub gaps: Option<Gaps>,
 }
@@ -87,9 +88,9 @@ impl Certificate {
     /// The document as JSON, ending in a newline.
     ///
     /// # Errors
-    /// None for numbers that are finite.
+    /// A number that is not finite.
     pub fn to_json(&self) -> serde_json::Result<String> {
-        serde_json::to_string_pretty(self).map(|json| json + "\n")
+        to_json(self)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Whether results differ: each quantity of each result beside that of the first.
 
 use crate::Schema;
+use crate::json::to_json;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -137,8 +138,8 @@ impl Comparison {
     /// The document as JSON, ending in a newline.
     ///
     /// # Errors
-    /// None for numbers that are finite.
+    /// A number that is not finite.
     pub fn to_json(&self) -> serde_json::Result<String> {
-        serde_json::to_string_pretty(self).map(|json| json + "\n")
+        to_json(self)
     }
 }

@@ -1,5 +1,6 @@
 //! What a CPU was busy with.
 
+use crate::round::{MILLIONTHS, finite};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -10,15 +11,37 @@ pub struct Cpu {
     pub hardirq: f64,
     /// In softirqs and bottom halves.
     pub softirq: f64,
-    /// In threads, without polls that found nothing.
+    /// In threads: programs and the kernel on their behalf. Without `empty_polls` where those are known.
     pub thread: f64,
-    /// Polling that found nothing: busy, but free for other work.
-    pub empty_polls: f64,
+    /// Polling that found nothing: busy, but free for other work. Null where nobody can tell such polls from work.
+    pub empty_polls: Option<f64>,
 }
 
 impl Cpu {
     /// Share of time that the processor was not idle.
     pub fn busy(&self) -> f64 {
-        self.hardirq + self.softirq + self.thread + self.empty_polls
+        self.hardirq + self.softirq + self.thread + self.empty_polls.unwrap_or(0.0)
+    }
+
+    /// Share of time that the CPU worked: busy, without polls that are known to have found nothing.
+    pub fn used(&self) -> f64 {
+        self.busy() - self.empty_polls.unwrap_or(0.0)
+    }
+
+    /// Share of time that was left for other work, 0 to 1: idle, or known to be spent on polls that found nothing.
+    pub fn left(&self) -> f64 {
+        (1.0 - self.busy() + self.empty_polls.unwrap_or(0.0)).clamp(0.0, 1.0)
+    }
+
+    /// The shares to 6 decimals; `None` if one of them is not a finite number.
+    #[must_use]
+    pub fn rounded(self) -> Option<Self> {
+        let share = |value| finite(value, MILLIONTHS);
+        Some(Self {
+            hardirq: share(self.hardirq)?,
+            softirq: share(self.softirq)?,
+            thread: share(self.thread)?,
+            empty_polls: self.empty_polls.and_then(share),
+        })
     }
 }

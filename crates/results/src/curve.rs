@@ -1,5 +1,6 @@
 //! The document of kind `curve`.
 
+use crate::json::to_json;
 use crate::round::{TENTHS, rounded_to};
 use crate::sentences::two_sentences;
 use crate::{Environment, Schema, Series};
@@ -33,11 +34,11 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// A document: sorts each series by offered load, rounds every value (see [`Point::rounded`])
+    /// A document: sorts each series by offered load, rounds every value (see [`Trial::rounded`](crate::Trial::rounded))
     /// and sums up what one sees.
     pub fn new(environment: Environment, series: Vec<Series>, complete: bool) -> Self {
         let mut curve = Self {
-            schema: Schema::Kpps1,
+            schema: Schema::default(),
             kind: Kind::Curve,
             environment: Environment {
                 line_rate_pps: rounded_to(environment.line_rate_pps, TENTHS),
@@ -57,12 +58,12 @@ impl Curve {
         curve
     }
 
-    /// The document as JSON, ending in a newline. The same document gives the same bytes.
+    /// The document as JSON, ending in a newline.
     ///
     /// # Errors
-    /// None for documents made by [`Curve::new`].
+    /// A number that is not finite.
     pub fn to_json(&self) -> serde_json::Result<String> {
-        serde_json::to_string_pretty(self).map(|json| json + "\n")
+        to_json(self)
     }
 
     /// Reads a document.
@@ -77,20 +78,20 @@ impl Curve {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cpu, Point, Registers};
+    use crate::{Cpu, Registers, Trial};
 
     #[test]
     fn values_are_rounded_and_points_sorted() {
-        let point = |offered_pps| Point {
+        let point = |offered_pps| Trial {
             offered_pps,
             loss_ratio: 0.123_456_789,
-            cpu_busy: f64::NAN,
+            cpu_busy: Some(f64::NAN),
             delivered_pps: -0.0,
-            cpu: Cpu { empty_polls: 1.0 / 3.0, ..Cpu::default() },
-            bus_busy: 2.0 / 3.0,
-            allocations_per_packet: 1.0 / 3.0,
-            registers_per_packet: Registers { read: 1.0 / 3.0, write: 2.0 / 3.0 },
-            ..Point::default()
+            cpu: Some(Cpu { empty_polls: Some(1.0 / 3.0), ..Cpu::default() }),
+            bus_busy: Some(2.0 / 3.0),
+            allocations_per_packet: Some(1.0 / 3.0),
+            registers_per_packet: Some(Registers { read: 1.0 / 3.0, write: 2.0 / 3.0 }),
+            ..Trial::default()
         };
         let series = Series { name: "a".into(), points: vec![point(1_488_095.238), point(10.04)] };
         let environment = Environment { line_rate_pps: 1_488_095.238_095, ..Environment::default() };
@@ -98,10 +99,11 @@ mod tests {
         assert_eq!(curve.environment.line_rate_pps, 1_488_095.2);
         let [first, second] = &curve.series[0].points[..] else { panic!("two points") };
         assert_eq!((first.offered_pps, second.offered_pps), (10.0, 1_488_095.2));
-        assert_eq!((first.loss_ratio, first.cpu_busy), (0.123_457, 0.0));
-        assert_eq!((first.cpu.empty_polls, first.bus_busy), (0.333_333, 0.666_667));
-        assert_eq!(first.registers_per_packet, Registers { read: 0.3333, write: 0.6667 });
-        assert_eq!(first.allocations_per_packet, 0.3333);
+        assert_eq!((first.loss_ratio, first.cpu_busy), (0.123_457, None), "no number is unknown, not 0");
+        assert_eq!(first.cpu.and_then(|cpu| cpu.empty_polls), Some(0.333_333));
+        assert_eq!(first.bus_busy, Some(0.666_667));
+        assert_eq!(first.registers_per_packet, Some(Registers { read: 0.3333, write: 0.6667 }));
+        assert_eq!(first.allocations_per_packet, Some(0.3333));
         assert!(first.delivered_pps.is_sign_positive());
     }
 
@@ -110,6 +112,6 @@ mod tests {
         let curve = Curve::new(Environment::default(), vec![], true);
         let json = curve.to_json().unwrap_or_default();
         assert!(Curve::from_json(&json).is_ok_and(|back| back == curve));
-        assert!(Curve::from_json(&json.replace("kpps/1", "kpps/2")).is_err());
+        assert!(Curve::from_json(&json.replace("kpps/2", "kpps/1")).is_err());
     }
 }

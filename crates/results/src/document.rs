@@ -1,15 +1,6 @@
 //! All kinds of documents and their schema.
 
 use schemars::JsonSchema;
-use serde::Serialize;
-
-/// A document as JSON, ending in a newline.
-///
-/// # Errors
-/// None for documents whose values are finite.
-pub fn to_json(document: &impl Serialize) -> serde_json::Result<String> {
-    serde_json::to_string_pretty(document).map(|json| json + "\n")
-}
 
 /// A document of any kind.
 #[derive(JsonSchema)]
@@ -20,7 +11,7 @@ enum Document {
     Run(crate::run::Run),
     Study(crate::study::Study),
     Grid(crate::grid::Grid),
-    Trial(Box<crate::trial::Trial>),
+    Trial(Box<crate::detail::DetailedTrial>),
     Ndr(crate::ndr::Ndr),
     Certificate(crate::certificate::Certificate),
     Comparison(crate::comparison::Comparison),
@@ -35,11 +26,11 @@ enum Document {
     Selftest(crate::inventory::Selftest),
 }
 
-/// The JSON Schema of all kinds of documents (draft 2020-12), ending in a newline; `schema/kpps-1.json`
+/// The JSON Schema of all kinds of documents (draft 2020-12), ending in a newline; `schema/kpps-2.json`
 /// is this text.
 pub fn schema() -> String {
     let mut schema = schemars::schema_for!(Document);
-    schema.insert("$id".to_owned(), "urn:kpps:schema:1".into());
-    schema.insert("title".to_owned(), "kpps results, version 1".into());
+    schema.insert("$id".to_owned(), "urn:kpps:schema:2".into());
+    schema.insert("title".to_owned(), "kpps results, version 2".into());
     format!("{:#}\n", schema.as_value())
 }

@@ -1,6 +1,7 @@
 //! A grid: a trial for each combination of the values of some parameters.
 
-use crate::{Environment, Point, Schema};
+use crate::json::to_json;
+use crate::{Environment, Schema, Trial};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -56,7 +57,7 @@ pub struct Cell {
     pub at: Vec<usize>,
     /// The result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub point: Option<Point>,
+    pub point: Option<Trial>,
     /// Why there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
@@ -84,18 +85,18 @@ impl Grid {
     pub fn new(environment: Environment, axes: Vec<Axis>, mut cells: Vec<Cell>) -> Self {
         cells.sort_by(|a, b| a.at.cmp(&b.at));
         for cell in &mut cells {
-            cell.point = cell.point.take().map(Point::rounded);
+            cell.point = cell.point.take().map(Trial::rounded);
         }
         let complete = cells.len() == axes.iter().map(|axis| axis.values.len()).product::<usize>();
-        Self { schema: Schema::Kpps1, kind: GridKind::Grid, environment, axes, cells, complete }
+        Self { schema: Schema::default(), kind: GridKind::Grid, environment, axes, cells, complete }
     }
 
     /// The document as JSON, ending in a newline.
     ///
     /// # Errors
-    /// Those of the serializer; no document that [`new`](Self::new) made has any.
+    /// A number that is not finite.
     pub fn to_json(&self) -> serde_json::Result<String> {
-        serde_json::to_string_pretty(self).map(|json| json + "\n")
+        to_json(self)
     }
 
     /// A cell's values, one of each axis.

@@ -1,5 +1,6 @@
 //! Drivers that took turns on the same card in a guest.
 
+use crate::json::to_json;
 use crate::{Registers, Schema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -82,7 +83,7 @@ pub struct Row {
     /// Frames that the host sent in all.
     pub sent: u64,
     /// Frames that were due and that the host could not send.
-    pub unsent: u64,
+    pub shortfall: u64,
     /// Frames lost, by place.
     pub drops: BTreeMap<String, u64>,
     /// Frames that ended somewhere beyond those that were sent: counters that overlap, or traffic of others.
@@ -137,11 +138,11 @@ pub fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
 }
 
 impl Lab {
-    /// The document as JSON.
+    /// The document as JSON, ending in a newline.
     ///
     /// # Errors
-    /// None for results of the lab.
+    /// A number that is not finite.
     pub fn to_json(&self) -> serde_json::Result<String> {
-        serde_json::to_string_pretty(self).map(|json| json + "\n")
+        to_json(self)
     }
 }

@@ -10,14 +10,13 @@ pub const NOT_SENT: &str = "not sent";
 pub const UNEXPLAINED: &str = "unexplained";
 
 /// Where each packet of a trial ended. Every packet is in exactly one place, so that
-/// `sent = delivered + dropped + in flight`.
+/// `sent = delivered + dropped + in flight + unexplained`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Ledger {
     /// Packets put on the wire.
     pub sent: u64,
-    /// Packets that were due but that the source could not send. They count as loss.
-    #[serde(default)]
-    pub unsent: u64,
+    /// Packets that were due and that the generator could not send in time. They count as loss.
+    pub shortfall: u64,
     /// Packets that arrived at the consumer.
     pub delivered: u64,
     /// Packets lost, by the place that lost them.
@@ -26,6 +25,9 @@ pub struct Ledger {
     pub in_flight: u64,
     /// The same packets by place.
     pub in_flight_at: BTreeMap<String, u64>,
+    /// Packets that no place has counted; below 0 if places have counted more, those of others among them.
+    #[serde(default)]
+    pub unexplained: i64,
 }
 
 impl Ledger {
@@ -38,22 +40,29 @@ impl Ledger {
     /// send ([`NOT_SENT`]) and what nobody can explain ([`UNEXPLAINED`]), if there is any.
     pub fn losses(&self) -> Vec<(&str, u64)> {
         let dropped = self.dropped.iter().map(|(place, &n)| (place.as_str(), n));
-        let unexplained = u64::try_from(self.unexplained()).unwrap_or(0);
-        let others = [(NOT_SENT, self.unsent), (UNEXPLAINED, unexplained)];
+        let unexplained = u64::try_from(self.missing()).unwrap_or(0);
+        let others = [(NOT_SENT, self.shortfall), (UNEXPLAINED, unexplained)];
         dropped.chain(others).filter(|&(_, n)| n > 0).collect()
     }
 
-    /// Packets of which the ledger does not know where they ended; below 0 if more ended than
-    /// were sent.
-    pub fn unexplained(&self) -> i128 {
-        let total = |places: &BTreeMap<String, u64>| places.values().map(|&n| i128::from(n)).sum::<i128>();
-        i128::from(self.sent) - i128::from(self.delivered) - total(&self.dropped) - i128::from(self.in_flight)
+    /// The ledger with what follows from the rest: packets in flight, and those that no place has counted.
+    #[must_use]
+    pub fn closed(self) -> Self {
+        let closed = Self { in_flight: self.in_flight_at.values().sum(), ..self };
+        let unexplained = closed.missing().clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+        Self { unexplained, ..closed }
+    }
+
+    /// Packets that were sent and ended nowhere; below 0 if more ended than were sent.
+    fn missing(&self) -> i128 {
+        let dropped: i128 = self.dropped.values().map(|&n| i128::from(n)).sum();
+        i128::from(self.sent) - i128::from(self.delivered) - dropped - i128::from(self.in_flight)
     }
 
     /// Whether every packet is accounted for, and those in flight also by place.
     pub fn closes(&self) -> bool {
         let places: i128 = self.in_flight_at.values().map(|&n| i128::from(n)).sum();
-        self.unexplained() == 0 && places == i128::from(self.in_flight)
+        self.missing() == 0 && places == i128::from(self.in_flight)
     }
 }
 
@@ -65,22 +74,40 @@ mod tests {
     fn a_ledger_closes_when_each_packet_is_somewhere() {
         let mut ledger = Ledger {
             sent: 100,
-            unsent: 7,
+            shortfall: 7,
             delivered: 60,
             dropped: [("ring".to_owned(), 20), ("fifo".to_owned(), 15)].into(),
             in_flight: 5,
             in_flight_at: [("wire".to_owned(), 5)].into(),
+            unexplained: 0,
         };
         assert!(ledger.closes());
+        assert_eq!(ledger.clone().closed(), ledger);
         assert_eq!(ledger.dropped_total(), 35);
         assert_eq!(ledger.losses(), [("fifo", 15), ("ring", 20), (NOT_SENT, 7)]);
         ledger.delivered = 61;
         assert!(!ledger.closes());
-        assert_eq!(ledger.unexplained(), -1);
+        assert_eq!(ledger.clone().closed().unexplained, -1);
         ledger.delivered = 58;
         assert_eq!(ledger.losses().last(), Some(&(UNEXPLAINED, 2)));
         ledger.delivered = 60;
         ledger.in_flight_at.clear();
         assert!(!ledger.closes(), "those in flight must be somewhere too");
+    }
+
+    #[test]
+    fn what_no_place_accounts_for_is_unexplained() {
+        let ledger = Ledger {
+            shortfall: 10,
+            sent: 100,
+            delivered: 80,
+            dropped: [("a netem".to_owned(), 15)].into(),
+            in_flight_at: [("a".to_owned(), 2)].into(),
+            ..Ledger::default()
+        };
+        let closed = ledger.clone().closed();
+        assert_eq!((closed.in_flight, closed.unexplained), (2, 3));
+        let closed = Ledger { delivered: 90, ..ledger }.closed();
+        assert_eq!(closed.unexplained, -7);
     }
 }

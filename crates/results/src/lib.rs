@@ -1,8 +1,8 @@
 //! The results of kpps: one type for each published document, and their schema.
 //!
 //! [`Curve`] is the document that most commands make: how much was delivered at each offered load, what became
-//! of the rest, and in which environment. [`trial`], [`ndr`], [`rfc2544`], [`grid`], [`comparison`] and the
-//! other modules have one document each. `schema/kpps-1.json` describes the JSON of all of them.
+//! of the rest, and in which environment. [`Trial`] is the result of one trial, wherever it ran. [`detail`], [`ndr`], [`rfc2544`], [`grid`], [`comparison`] and the
+//! other modules have one document each. `schema/kpps-2.json` describes the JSON of all of them.
 //!
 //! Nothing here measures, and nothing here draws: the crate `measure` makes documents, the crate `report` shows
 //! them. Nothing asks for the time or for the machine it runs on: equal results give equal bytes.
@@ -12,10 +12,13 @@ pub mod certificate;
 pub mod comparison;
 mod cpu;
 mod curve;
+pub mod detail;
 mod document;
+mod finite;
 pub mod format;
 pub mod grid;
 pub mod inventory;
+mod json;
 pub mod lab;
 mod latency;
 mod ledger;
@@ -31,11 +34,12 @@ mod sentences;
 mod series;
 pub mod simulation;
 pub mod study;
-pub mod trial;
+mod trial;
 
 pub use cpu::Cpu;
 pub use curve::{Curve, Kind};
-pub use document::{schema, to_json};
+pub use document::schema;
+pub use json::to_json;
 pub use latency::Latency;
 pub use ledger::{Ledger, NOT_SENT, UNEXPLAINED};
 pub use mix::Mix;
@@ -43,4 +47,5 @@ pub use registers::Registers;
 pub use round::rounded;
 pub use schema::Schema;
 pub use sentences::two_sentences;
-pub use series::{Environment, Point, Series};
+pub use series::{Environment, Series};
+pub use trial::Trial;

@@ -1,6 +1,7 @@
 //! A search for the highest load that is delivered, with all of its trials.
 
-use crate::{Cpu, Latency, Ledger, Mix, Schema};
+use crate::json::to_json;
+use crate::{Mix, Schema, Trial};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -59,7 +60,7 @@ pub struct Ndr {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bisection: Option<PlainBisection>,
     /// Every trial of the search, in order, those of an earlier run first.
-    pub trials: Vec<SearchTrial>,
+    pub trials: Vec<Trial>,
     /// How long all trials took together, in s.
     pub measured_s: f64,
     /// Every goal is reached; false after an interruption or at the time limit.
@@ -104,39 +105,15 @@ pub struct PlainBisection {
     /// The highest load that was seen without loss, in frames per second; null if there was none.
     pub lower_pps: Option<f64>,
     /// Its trials, in order.
-    pub trials: Vec<SearchTrial>,
-}
-
-/// A trial of a search.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct SearchTrial {
-    /// The intended load, in frames per second.
-    pub load_pps: f64,
-    /// The intended duration, in s.
-    pub seconds: f64,
-    /// Frames that were sent.
-    pub sent: u64,
-    /// Frames that could not be sent at their time. They count as lost.
-    pub unsent: u64,
-    /// Frames that were delivered whole.
-    pub delivered: u64,
-    /// Frames that were not delivered, over frames that were due: 0 to 1.
-    pub loss_ratio: f64,
-    /// Time from sending to delivery.
-    #[serde(default)]
-    pub latency_ns: Latency,
-    /// Where each frame of the trial ended, those of a warm-up among them.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub ledger: Ledger,
-    /// What the processors did, all of the testbed's together.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub cpu: Cpu,
-    /// How long after an overload a frame was lost last, in s, if that was asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub recovery_s: Option<f64>,
+    pub trials: Vec<Trial>,
 }
 
 impl Ndr {
+    /// The load of a trial of this search in each direction, in frames per second.
+    pub fn load_pps(&self, trial: &Trial) -> f64 {
+        trial.offered_pps / if self.both_ways { 2.0 } else { 1.0 }
+    }
+
     /// The size in bytes with FCS, or the mix, as it is typed.
     pub fn sizes_name(&self) -> String {
         self.mix.as_ref().map_or_else(|| self.frame_bytes_with_fcs.to_string(), |mix| mix.name.clone())
@@ -155,8 +132,8 @@ impl Ndr {
     /// The document as JSON, ending in a newline.
     ///
     /// # Errors
-    /// None for numbers that are finite.
+    /// A number that is not finite.
     pub fn to_json(&self) -> serde_json::Result<String> {
-        serde_json::to_string_pretty(self).map(|json| json + "\n")
+        to_json(self)
     }
 }

@@ -1,5 +1,6 @@
 //! Register accesses.
 
+use crate::round::{TEN_THOUSANDTHS, finite};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -10,4 +11,13 @@ pub struct Registers {
     pub read: f64,
     /// Writes, which are posted.
     pub write: f64,
+}
+
+impl Registers {
+    /// The accesses to 4 decimals; `None` if one of them is not a finite number.
+    #[must_use]
+    pub fn rounded(self) -> Option<Self> {
+        let each = |value| finite(value, TEN_THOUSANDTHS);
+        Some(Self { read: each(self.read)?, write: each(self.write)? })
+    }
 }

@@ -1,7 +1,8 @@
 //! Throughput over frame sizes, and the other tests of RFC 2544.
 
-use crate::ndr::{Ndr, SearchTrial};
-use crate::{Latency, Schema};
+use crate::json::to_json;
+use crate::ndr::Ndr;
+use crate::{Latency, Schema, Trial};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -74,7 +75,7 @@ pub struct SizeTests {
     /// Latency (26.2), at shares of the throughput.
     pub latency: Vec<LatencyAt>,
     /// Frame loss rate (26.3), from the highest load down.
-    pub frame_loss: Vec<SearchTrial>,
+    pub frame_loss: Vec<Trial>,
     /// Back-to-back frames (26.4, RFC 9004).
     pub back_to_back: Option<BackToBack>,
     /// Recovery from overload (26.5).
@@ -91,7 +92,7 @@ pub struct LatencyAt {
     /// The mean of each percentile over all trials.
     pub latency_ns: Latency,
     /// The trials.
-    pub trials: Vec<SearchTrial>,
+    pub trials: Vec<Trial>,
 }
 
 /// The longest bursts that lost nothing.
@@ -126,9 +127,9 @@ impl Sizes {
     /// The document as JSON, ending in a newline.
     ///
     /// # Errors
-    /// None for numbers that are finite.
+    /// A number that is not finite.
     pub fn to_json(&self) -> serde_json::Result<String> {
-        serde_json::to_string_pretty(self).map(|json| json + "\n")
+        to_json(self)
     }
 }
 
@@ -144,8 +145,8 @@ impl Rfc2544 {
     /// The document as JSON, ending in a newline.
     ///
     /// # Errors
-    /// None for numbers that are finite.
+    /// A number that is not finite.
     pub fn to_json(&self) -> serde_json::Result<String> {
-        serde_json::to_string_pretty(self).map(|json| json + "\n")
+        to_json(self)
     }
 }

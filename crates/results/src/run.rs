@@ -1,6 +1,8 @@
 //! A run on ports of a real system: what went in and out, and where the rest is.
 
 use crate::Schema;
+use crate::json::to_json;
+use crate::round::rounded_to;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -61,7 +63,7 @@ pub struct Offered {
     /// Frames that were due.
     pub intended: u64,
     /// Frames that could not be sent in time. They count as loss.
-    pub unsent: u64,
+    pub shortfall: u64,
     /// How frames followed each other, if not evenly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shape: Option<String>,
@@ -73,7 +75,7 @@ pub struct Offered {
     pub departures: Vec<String>,
 }
 
-/// What went through one port. Counts are since the port was opened.
+/// What went through one port. Counts are since the port was opened; those of a card are null for other ports.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PortRun {
     /// The port's name.
@@ -100,21 +102,21 @@ pub struct PortRun {
     /// `errors` (damaged, or senseless), `unsent` (taken for sending, but cut off).
     pub drops: BTreeMap<String, u64>,
     /// Times that a frame found no receive descriptor and had to wait in the card (RNBC): no loss by itself.
-    pub no_buffer: u64,
+    pub no_buffer: Option<u64>,
     /// Interrupts that were taken.
-    pub interrupts: u64,
+    pub interrupts: Option<u64>,
     /// Register reads.
-    pub register_reads: u64,
+    pub register_reads: Option<u64>,
     /// Register writes.
-    pub register_writes: u64,
+    pub register_writes: Option<u64>,
     /// Tail writes, which are among the register writes.
-    pub doorbells: u64,
+    pub doorbells: Option<u64>,
     /// Descriptors written only to learn what has been sent.
-    pub nudges: u64,
+    pub nudges: Option<u64>,
     /// System calls for frames.
     pub system_calls: u64,
     /// Resets because the card hung.
-    pub resets: u64,
+    pub resets: Option<u64>,
 }
 
 /// Time that the processors spent.
@@ -162,17 +164,13 @@ impl Run {
     /// The document with rates rounded to 0.1 and times to microseconds.
     #[must_use]
     pub fn rounded(mut self) -> Self {
-        let round = |value: f64, scale: f64| {
-            let rounded = (value * scale).round() / scale;
-            if rounded.is_finite() { rounded } else { 0.0 }
-        };
-        self.seconds = round(self.seconds, 1e6);
+        self.seconds = rounded_to(self.seconds, 1e6);
         if let Some(ProcessorTime { user_s, system_s }) = &mut self.cpu {
-            (*user_s, *system_s) = (round(*user_s, 1e6), round(*system_s, 1e6));
+            (*user_s, *system_s) = (rounded_to(*user_s, 1e6), rounded_to(*system_s, 1e6));
         }
         for port in &mut self.ports {
-            port.received_pps = round(port.received_pps, 10.0);
-            port.sent_pps = round(port.sent_pps, 10.0);
+            port.received_pps = rounded_to(port.received_pps, 10.0);
+            port.sent_pps = rounded_to(port.sent_pps, 10.0);
         }
         self
     }
@@ -180,8 +178,8 @@ impl Run {
     /// The document as JSON, ending in a newline.
     ///
     /// # Errors
-    /// None for numbers that are finite, as [`rounded`](Self::rounded) makes them.
+    /// A number that is not finite.
     pub fn to_json(&self) -> serde_json::Result<String> {
-        serde_json::to_string_pretty(self).map(|json| json + "\n")
+        to_json(self)
     }
 }

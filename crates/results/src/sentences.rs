@@ -2,7 +2,7 @@
 
 use crate::format::{list, percent};
 use crate::places;
-use crate::{Environment, Point, Series};
+use crate::{Environment, Series, Trial};
 use std::collections::BTreeMap;
 
 /// A series that loses no more than this keeps up with its load: a last packet may be late.
@@ -34,23 +34,23 @@ enum Shape {
 /// A series with the points that matter. Only series with points have one.
 struct Seen<'a> {
     name: &'a str,
-    peak: &'a Point,
-    last: &'a Point,
+    peak: &'a Trial,
+    last: &'a Trial,
     /// The lowest point between two higher ones.
-    dip: Option<&'a Point>,
+    dip: Option<&'a Trial>,
     shape: Shape,
 }
 
 fn look(series: &Series) -> Option<Seen<'_>> {
     let last = series.points.last()?;
     let peak = series.peak()?;
-    let keeps_up = |p: &Point| p.loss_ratio <= KEEPS_UP_LOSS && p.delivered_pps >= HOLDS * p.offered_pps;
+    let keeps_up = |p: &Trial| p.loss_ratio <= KEEPS_UP_LOSS && p.delivered_pps >= HOLDS * p.offered_pps;
     let left = last.delivered_pps;
     let shape = if series.points.iter().all(keeps_up) {
         Shape::KeepsUp
     } else if left >= HOLDS * peak.delivered_pps {
         Shape::Holds
-    } else if left < LIVELOCK * peak.delivered_pps && last.cpu_left() < CPU_LEFT {
+    } else if left < LIVELOCK * peak.delivered_pps && last.cpu_left().is_some_and(|left| left < CPU_LEFT) {
         Shape::Livelock
     } else {
         Shape::Falls
@@ -59,9 +59,9 @@ fn look(series: &Series) -> Option<Seen<'_>> {
 }
 
 /// The lowest point from which a series recovers.
-fn dip<'a>(points: &'a [Point], peak: &Point) -> Option<&'a Point> {
-    let most = |points: &[Point]| points.iter().map(|p| p.delivered_pps).fold(0.0, f64::max);
-    let recovers = |&(at, p): &(usize, &Point)| {
+fn dip<'a>(points: &'a [Trial], peak: &Trial) -> Option<&'a Trial> {
+    let most = |points: &[Trial]| points.iter().map(|p| p.delivered_pps).fold(0.0, f64::max);
+    let recovers = |&(at, p): &(usize, &Trial)| {
         let around = most(&points[..at]).min(most(&points[at + 1..]));
         p.delivered_pps < DIP * around && around - p.delivered_pps > NOISE * peak.delivered_pps
     };
@@ -256,14 +256,17 @@ fn lost(seen: &[Seen]) -> String {
         );
     }
     sentence += &clauses.join(", ");
-    let left: Vec<String> = losing
-        .iter()
-        .filter(|s| s.last.cpu_left() >= CPU_LEFT)
-        .map(|s| format!("{} ({})", s.name, percent(s.last.cpu_left())))
+    // Of a CPU that nobody observed there is nothing to say.
+    let seen = losing.iter().filter_map(|s| Some((s.name, s.last.cpu_left()?)));
+    let left: Vec<String> = seen
+        .clone()
+        .filter(|(_, left)| *left >= CPU_LEFT)
+        .map(|(name, left)| format!("{name} ({})", percent(left)))
         .collect();
-    sentence += &match left.is_empty() {
-        true => "; no CPU time is left".to_owned(),
-        false => format!("; CPU time is left with {}", list(&left)),
+    sentence += &match (seen.count(), left.is_empty()) {
+        (0, _) => String::new(),
+        (_, true) => "; no CPU time is left".to_owned(),
+        (_, false) => format!("; CPU time is left with {}", list(&left)),
     };
     sentence + "."
 }
@@ -286,19 +289,19 @@ mod tests {
 
     /// A series of (offered kpps, delivered kpps), losing the rest at `place`.
     fn series(name: &str, place: &str, cpu_busy: f64, points: &[(u64, u64)]) -> Series {
-        let point = |&(offered, delivered): &(u64, u64)| Point {
+        let point = |&(offered, delivered): &(u64, u64)| Trial {
             offered_pps: offered as f64 * 1e3,
             sent_pps: offered as f64 * 1e3,
             delivered_pps: delivered as f64 * 1e3,
             loss_ratio: (offered - delivered) as f64 / offered as f64,
-            cpu_busy,
+            cpu_busy: Some(cpu_busy),
             ledger: Ledger {
                 sent: offered,
                 delivered,
                 dropped: [(place.to_owned(), offered - delivered)].into(),
                 ..Ledger::default()
             },
-            ..Point::default()
+            ..Trial::default()
         };
         Series { name: name.to_owned(), points: points.iter().map(point).collect() }
     }
@@ -347,11 +350,20 @@ mod tests {
         // Busy with polling in vain is not busy.
         let mut polling = series("a", "fifo", 1.0, &falling);
         for point in &mut polling.points {
-            point.cpu = Cpu { thread: 0.4, empty_polls: 0.6, ..Cpu::default() };
+            point.cpu = Some(Cpu { thread: 0.4, empty_polls: Some(0.6), ..Cpu::default() });
         }
         assert_eq!(sentences(vec![polling], true)[0], idle[0]);
         // Half of the peak is a fall, not yet livelock.
         assert_eq!(first(&[(300, 300), (1488, 150)]), "a falls from 300 to 150.");
+    }
+
+    #[test]
+    fn of_a_cpu_that_nobody_observed_nothing_is_said() {
+        let mut falling = series("a", "queue", 1.0, &[(100, 100), (300, 300), (1488, 10)]);
+        falling.points.iter_mut().for_each(|point| point.cpu_busy = None);
+        let [first, second] = sentences(vec![falling], true);
+        assert_eq!(first, TO_LINE_RATE.to_owned() + "a falls from 300 to 10.");
+        assert_eq!(second, "At the highest load, a loses frames after receiving them (wasted work).");
     }
 
     #[test]
@@ -439,7 +451,7 @@ mod tests {
     #[test]
     fn what_was_never_sent_or_explained_or_is_unknown_is_told() {
         let mut it = series("a", "attic", 0.5, &[(1000, 500)]);
-        it.points[0].ledger.unsent = 300;
+        it.points[0].ledger.shortfall = 300;
         it.points[0].ledger.dropped.insert("attic".to_owned(), 200);
         let [_, second] = sentences(vec![it], true);
         assert_eq!(

@@ -1,7 +1,6 @@
-//! Curves and their points, and where they were measured.
+//! Curves, and where they were measured.
 
-use crate::round::{MILLIONTHS, TEN_THOUSANDTHS, TENTHS, rounded_to};
-use crate::{Cpu, Latency, Ledger, Mix, Registers};
+use crate::{Mix, Trial};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -92,83 +91,15 @@ pub struct Series {
     /// The name of the preset.
     pub name: String,
     /// The trials, by rising offered load.
-    pub points: Vec<Point>,
+    pub points: Vec<Trial>,
 }
 
 impl Series {
     /// Where most is delivered: the lowest load of those at which it is, as a level rate wavers by a packet
     /// or two.
-    pub fn peak(&self) -> Option<&Point> {
+    pub fn peak(&self) -> Option<&Trial> {
         let most = self.points.iter().map(|p| p.delivered_pps).fold(0.0, f64::max);
         self.points.iter().find(|p| p.delivered_pps >= 0.999 * most)
-    }
-}
-
-/// One trial: what became of one offered load.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Point {
-    /// The load that was asked for, in packets per second.
-    pub offered_pps: f64,
-    /// The load that the source really put on the wire, in packets per second.
-    pub sent_pps: f64,
-    /// The highest that it can send here, in packets per second, measured before; not there if the wire alone limits it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ceiling_pps: Option<f64>,
-    /// What arrived at the consumer, in packets per second.
-    pub delivered_pps: f64,
-    /// Lost packets, those that the source could not send among them, over packets asked for: 0 to 1.
-    pub loss_ratio: f64,
-    /// Share of time that the processor was not idle, 0 to 1: the sum of `cpu`, to rounding.
-    pub cpu_busy: f64,
-    /// What the processor was busy with.
-    pub cpu: Cpu,
-    /// Share of time that the bus was occupied, 0 to 1.
-    pub bus_busy: f64,
-    /// Interrupts that were taken, per second.
-    pub interrupts_per_s: f64,
-    /// Time from sending to delivery.
-    pub latency_ns: Latency,
-    /// Register accesses of the driver for each packet that it took from the device.
-    pub registers_per_packet: Registers,
-    /// Packet buffers allocated for each packet that the driver took from the device.
-    pub allocations_per_packet: f64,
-    /// Where each packet ended.
-    pub ledger: Ledger,
-}
-
-impl Point {
-    /// The point with every value rounded as it is published: rates to 0.1 per second, ratios
-    /// to 6 decimals, accesses per packet to 4. What is not a finite number becomes 0: JSON
-    /// has no other.
-    #[must_use]
-    pub fn rounded(self) -> Self {
-        Self {
-            offered_pps: rounded_to(self.offered_pps, TENTHS),
-            sent_pps: rounded_to(self.sent_pps, TENTHS),
-            ceiling_pps: self.ceiling_pps.map(|pps| rounded_to(pps, TENTHS)),
-            delivered_pps: rounded_to(self.delivered_pps, TENTHS),
-            loss_ratio: rounded_to(self.loss_ratio, MILLIONTHS),
-            cpu_busy: rounded_to(self.cpu_busy, MILLIONTHS),
-            cpu: Cpu {
-                hardirq: rounded_to(self.cpu.hardirq, MILLIONTHS),
-                softirq: rounded_to(self.cpu.softirq, MILLIONTHS),
-                thread: rounded_to(self.cpu.thread, MILLIONTHS),
-                empty_polls: rounded_to(self.cpu.empty_polls, MILLIONTHS),
-            },
-            bus_busy: rounded_to(self.bus_busy, MILLIONTHS),
-            interrupts_per_s: rounded_to(self.interrupts_per_s, TENTHS),
-            registers_per_packet: Registers {
-                read: rounded_to(self.registers_per_packet.read, TEN_THOUSANDTHS),
-                write: rounded_to(self.registers_per_packet.write, TEN_THOUSANDTHS),
-            },
-            allocations_per_packet: rounded_to(self.allocations_per_packet, TEN_THOUSANDTHS),
-            ..self
-        }
-    }
-
-    /// Share of time that the processor had left for other work, 0 to 1: idle, or polling in vain.
-    pub fn cpu_left(&self) -> f64 {
-        (1.0 - self.cpu_busy + self.cpu.empty_polls).clamp(0.0, 1.0)
     }
 }
 

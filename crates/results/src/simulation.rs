@@ -179,8 +179,8 @@ pub struct ScaleRow {
     pub delivered_pps: f64,
     /// What stops more.
     pub stopped_by: String,
-    /// Half of the frames took no longer, in ns; 0 if none arrived.
-    pub latency_p50_ns: u64,
+    /// Half of the frames took no longer, in ns; null if none arrived.
+    pub latency_p50_ns: Option<u64>,
     /// How busy each part was.
     pub busy: ScaleBusy,
     /// Share of the CPUs' time that they waited for each other, 0 to 1.

@@ -1,6 +1,7 @@
 //! The document of kind `study`: what studies claim, and what was found.
 
 use crate::Schema;
+use crate::json::to_json;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -160,8 +161,8 @@ impl Study {
     /// The document as JSON, ending in a newline.
     ///
     /// # Errors
-    /// None for documents whose values are finite.
+    /// A number that is not finite.
     pub fn to_json(&self) -> serde_json::Result<String> {
-        serde_json::to_string_pretty(self).map(|json| json + "\n")
+        to_json(self)
     }
 }

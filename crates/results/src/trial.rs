@@ -1,527 +1,228 @@
-//! A trial on real ports: what was offered, what came, and where the rest is.
+//! The result of one trial.
 
-use crate::certificate::{Gaps, Sender};
-use crate::{Latency, Mix, Schema};
+use crate::round::{MILLIONTHS, TEN_THOUSANDTHS, TENTHS, finite, rounded_to};
+use crate::{Cpu, Latency, Ledger, Registers};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
-/// The kind of a [`Trial`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum TrialKind {
-    /// One trial.
-    #[default]
-    Trial,
-}
-
-/// One trial between two ports with the device under test between them. `sent = received + lost`; duplicates are counted
-/// apart, damaged frames are received ones.
+/// The result of one trial: what became of one load.
+///
+/// Testbeds make it; curves, grids, searches, journals and documents carry it. Loads and rates are those of all
+/// directions together. A quantity that the testbed cannot observe is `None`: null in JSON, never 0.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Trial {
-    /// The version of this document.
-    pub schema: Schema,
-    /// The kind of this document.
-    pub kind: TrialKind,
-    /// The version of kpps.
-    pub kpps_version: String,
-    /// The two ports by name, or one testbed that has none: the machine room, a guest.
-    pub testbed: Vec<String>,
-    /// Size of each frame in bytes with FCS; of a mix the mean, rounded.
-    pub frame_bytes_with_fcs: u32,
-    /// The mix of sizes, if they differ.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mix: Option<Mix>,
-    /// How frames differ from the usual ones: addresses, flows, VLANs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub traffic: Option<String>,
-    /// The frames are those of a capture.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub replay: Option<TrialReplay>,
-    /// Frames per second that were asked for, in each direction; null for as many as possible.
-    pub offered_pps: Option<f64>,
-    /// How frames followed each other, if not evenly.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shape: Option<String>,
-    /// Frames of this size per second on the slower of the two links, if the speed is known.
-    pub line_rate_pps: Option<f64>,
-    /// How long frames were to be sent, in s.
-    pub duration_s: f64,
-    /// How long frames were sent, in s.
-    pub seconds: f64,
-    /// False if it was interrupted, or a port failed.
-    pub complete: bool,
-    /// What failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trouble: Option<String>,
-    /// Learning frames came through each direction before the trial.
-    pub learned: bool,
-    /// Frames that were due.
-    pub intended: u64,
-    /// Frames that were sent.
-    pub sent: u64,
-    /// Frames that could not be sent at their time. They count as lost against the load, but not in `lost`.
-    pub unsent: u64,
-    /// Frames that arrived, each counted once; damaged ones are among them.
-    pub received: u64,
-    /// Frames that were sent and did not arrive.
-    pub lost: u64,
-    /// Frames that arrived again.
-    pub duplicated: u64,
-    /// Frames that came after one of the same flow sent later (RFC 4737).
-    pub reordered: u64,
-    /// Damaged frames.
-    pub corrupted: u64,
-    /// Frames that came and are not of this trial.
-    pub foreign: u64,
-    /// Frames that did not arrive whole, unsent ones among them, over frames that were due: 0 to 1.
-    pub loss_ratio: f64,
-    /// Frames sent, per second.
+    /// The load that was asked for, in packets per second.
+    pub offered_pps: f64,
+    /// The load that the generator really put on the wire, in packets per second.
     pub sent_pps: f64,
-    /// Frames received, per second of sending.
-    pub received_pps: f64,
-    /// Bits sent per second.
-    #[serde(default)]
-    pub sent_bps: BitRates,
-    /// Time from giving a frame to the port until its arrival, of frames that came whole; each direction says by whose time.
-    pub latency_ns: Latency,
-    /// The clocks that latencies go by, if those of the two ports are not the same.
+    /// The highest load that the generator can send here, in packets per second, measured before; absent if the
+    /// wire alone limits it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub clocks: Option<Clocks>,
-    /// What the sender can do.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sender: Option<Sender>,
-    /// The file that has the frames to which something happened, if there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub capture: Option<Capture>,
-    /// What it was measured on, by name: kernel, processors, ports.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub environment: BTreeMap<String, String>,
-    /// Each direction by itself. None where there are no ports: then what is counted belongs to the measured time, and the ledger to
-    /// the whole trial, its warm-up and end among them.
-    pub directions: Vec<Direction>,
-    /// Where each frame ended.
-    pub ledger: TrialLedger,
-    /// What was counted at each interface that was looked at, from before the trial until after it, without zeros.
-    pub interfaces: BTreeMap<String, BTreeMap<String, u64>>,
-    /// What IP dropped in each other network namespace that was looked at.
-    pub ip: BTreeMap<String, BTreeMap<String, u64>>,
-    /// What each processor spent its time on, all programs together.
-    pub processors: Vec<Processor>,
-    /// Whose they are, one host after the other, if there are others than the one that this was measured from.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub hosts: Vec<TrialHost>,
-    /// Frames through the processors' backlogs and polls, those dropped there, and polls cut short, of the whole machine.
-    pub softnet: BTreeMap<String, u64>,
-    /// Interrupts of the whole machine, by their line in `/proc/interrupts`.
-    pub interrupts: BTreeMap<String, u64>,
-    /// Softirqs of the whole machine, by kind.
-    pub softirqs: BTreeMap<String, u64>,
-}
-
-/// The clocks of two ports on two hosts. Times from one to the other are corrected by what is known of their difference, and
-/// are as wrong as that may be.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Clocks {
-    /// How far the second port's clock was ahead of the first one's before the trial, in ns. Where they begin says nothing.
-    pub offset_ns: i64,
-    /// How wrong that may be, up or down, in ns: half of what the best question and its answer took on their way, for each
-    /// clock that is not this machine's.
-    pub error_ns: u64,
-    /// What the second clock gained on the first during the trial, in ns per s; null if it could not be read afterwards.
-    pub drift_ns_per_s: Option<f64>,
-    /// Questions asked, before and after.
-    pub pings: u64,
-    /// How they were asked: `udp`, or `grpc` where no datagrams come through.
-    pub over: String,
-}
-
-/// Whose time a frame's arrival is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ArrivalBy {
-    /// That of the program that receives: when it took the frame in, after it was woken.
-    #[default]
-    Program,
-    /// The kernel's: when it took the frame in from the interface.
-    Kernel,
-}
-
-/// How the times of arrival were taken that latencies go by.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Arrival {
-    /// Whose time it is.
-    pub by: ArrivalBy,
-    /// How much the clock of these times was set forward during the trial (back, below 0), in ns, if it was: then there are no
-    /// latencies.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub clock_set_ns: Option<i64>,
-}
-
-/// A capture that was sent as it is. Its frames carry no tags and are recognised by what they are: equal ones are counted together,
-/// damaged ones are foreign, and there are no latencies.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct TrialReplay {
-    /// The file that it is from.
-    pub file: String,
-    /// How many frames it has.
-    pub frames: u64,
-    /// How many of them have equals among the others, so that their order is not judged.
-    pub with_equals: u64,
-    /// What is not as it was seen, in words.
-    pub departures: Vec<String>,
-}
-
-/// A file with the frames that were duplicated, reordered, corrupted or foreign, each with why as its comment.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Capture {
-    /// Its path (pcapng).
-    pub file: String,
-    /// Frames that are in it.
-    pub frames: u64,
-    /// How many more there were: of each direction it has the first 1000 of each kind.
-    pub not_kept: u64,
-}
-
-/// A host that takes part in a trial.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct TrialHost {
-    /// Its agent's address; null for the host that this was measured from.
-    pub agent: Option<String>,
-    /// How many processors it has.
-    pub processors: usize,
-}
-
-/// Bits per second, by what is counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct BitRates {
-    /// On layer 1: frames with FCS, preamble and the least gap.
-    pub l1: f64,
-    /// On layer 2: frames with FCS.
-    pub l2: f64,
-}
-
-/// What became of the flows of one direction. A frame whose tag was damaged is of an unknown flow, and so is not among the
-/// received ones here.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Flows {
-    /// How many there are.
-    pub count: u32,
-    /// Those that lost frames.
-    pub lossy: u32,
-    /// Those of which nothing arrived.
-    pub silent: u32,
-    /// The 16 that lost most, or had frames out of order; the worst first.
-    pub worst: Vec<FlowCount>,
-}
-
-/// What became of one flow.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct FlowCount {
-    /// Its addresses and ports, as they were sent.
-    pub flow: String,
-    /// Frames that were sent.
+    pub ceiling_pps: Option<f64>,
+    /// What arrived at the consumer undamaged, in packets per second.
+    pub delivered_pps: f64,
+    /// Packets that were due and not delivered, over packets that were due: 0 to 1. Those that the generator
+    /// could not send are among them.
+    pub loss_ratio: f64,
+    /// Length of the measured time, in s.
+    pub seconds: f64,
+    /// Packets that were sent in the measured time.
     pub sent: u64,
-    /// Frames that arrived, each counted once.
-    pub received: u64,
-    /// Frames that did not.
-    pub lost: u64,
-    /// Frames that came after one of the flow sent later.
-    pub reordered: u64,
-}
-
-/// What became of the frames of one size.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct SizeCount {
-    /// The size in bytes with FCS.
-    pub frame_bytes_with_fcs: u32,
-    /// Frames that were sent.
-    pub sent: u64,
-    /// Frames that arrived, each counted once; without those whose tag was damaged.
-    pub received: u64,
-    /// Frames that did not.
-    pub lost: u64,
-}
-
-/// One direction of a trial.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Direction {
-    /// The port that sends.
-    pub from: String,
-    /// The port that receives.
-    pub to: String,
-    /// Frames that were due.
-    pub intended: u64,
-    /// Frames that were sent.
-    pub sent: u64,
-    /// Frames that could not be sent at their time.
-    pub unsent: u64,
-    /// Frames that arrived, each counted once.
-    pub received: u64,
-    /// Frames that were sent and did not arrive.
-    pub lost: u64,
-    /// Frames that arrived again.
-    pub duplicated: u64,
-    /// Frames that came after one sent later.
-    pub reordered: u64,
-    /// Damaged frames.
-    pub corrupted: u64,
-    /// Frames that are not of this trial.
-    pub foreign: u64,
-    /// Time from sending to receiving.
-    pub latency_ns: Latency,
-    /// How the times of arrival were taken.
-    #[serde(default)]
-    pub arrival: Arrival,
-    /// How far apart frames were sent, if they were paced.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gaps: Option<Gaps>,
-    /// What became of the flows, if there are several.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub flows: Option<Flows>,
-    /// What became of the sizes of a mix.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub sizes: Vec<SizeCount>,
-}
-
-/// Where each frame of a trial on a real system ended:
-/// `intended = sent + unsent`, `sent = delivered + dropped + in flight + unexplained`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct TrialLedger {
-    /// Frames that were due.
-    pub intended: u64,
-    /// Frames that were sent.
-    pub sent: u64,
-    /// Frames that could not be sent at their time.
-    pub unsent: u64,
-    /// Frames that arrived, each counted once.
+    /// Packets that were due in the measured time and that the generator could not send.
+    pub shortfall: u64,
+    /// Packets of those sent that were delivered undamaged, whenever they arrived.
     pub delivered: u64,
-    /// Frames lost, by the place that counted them.
-    pub dropped: BTreeMap<String, u64>,
-    /// Frames that queues still held when all was counted.
-    pub in_flight: u64,
-    /// The same frames by place.
-    pub in_flight_at: BTreeMap<String, u64>,
-    /// Frames that no place has counted; below 0 if places have counted more, frames of others among them.
-    pub unexplained: i64,
-}
-
-/// What a processor spent its time on, in s.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Processor {
-    /// In programs.
-    pub user_s: f64,
-    /// In the kernel on behalf of programs.
-    pub system_s: f64,
-    /// In interrupt handlers.
-    pub irq_s: f64,
-    /// In softirqs.
-    pub softirq_s: f64,
-    /// Idle.
-    pub idle_s: f64,
-    /// Taken by the host of a virtual machine.
-    pub steal_s: f64,
-    /// Cycles of its clock in which it was not idle; not there where they cannot be counted.
+    /// Packets that the driver took from its device in the measured time, whatever became of them then.
+    pub taken: Option<u64>,
+    /// Share of time that the CPU was not idle, 0 to 1: the sum of `cpu`, to rounding.
+    pub cpu_busy: Option<f64>,
+    /// What the CPU was busy with.
+    pub cpu: Option<Cpu>,
+    /// Share of time that the bus was occupied, 0 to 1.
+    pub bus_busy: Option<f64>,
+    /// Interrupts that were taken, per second.
+    pub interrupts_per_s: Option<f64>,
+    /// Time from sending to delivery.
+    pub latency_ns: Latency,
+    /// Register accesses of the driver for each packet that it took from the device.
+    pub registers_per_packet: Option<Registers>,
+    /// Packet buffers allocated for each packet that the driver took from the device.
+    pub allocations_per_packet: Option<f64>,
+    /// Time from the end of an overload until the last packet was lost, in s, if that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cycles: Option<u64>,
-}
-
-impl Processor {
-    /// What it has spent since an earlier look.
-    #[must_use]
-    pub fn since(&self, before: &Self) -> Self {
-        Self {
-            user_s: self.user_s - before.user_s,
-            system_s: self.system_s - before.system_s,
-            irq_s: self.irq_s - before.irq_s,
-            softirq_s: self.softirq_s - before.softirq_s,
-            idle_s: self.idle_s - before.idle_s,
-            steal_s: self.steal_s - before.steal_s,
-            cycles: self.cycles.zip(before.cycles).map(|(now, then)| now.saturating_sub(then)),
-        }
-    }
-}
-
-impl TrialLedger {
-    /// What no place accounts for, from the rest.
-    #[must_use]
-    pub fn closed(self) -> Self {
-        let dropped: u64 = self.dropped.values().sum();
-        let in_flight = self.in_flight_at.values().sum();
-        let ended = i128::from(self.delivered) + i128::from(dropped) + i128::from(in_flight);
-        let unexplained = (i128::from(self.sent) - ended).clamp(i64::MIN.into(), i64::MAX.into()) as i64;
-        Self { in_flight, unexplained, ..self }
-    }
-}
-
-impl Clocks {
-    /// What a reader must know of them.
-    pub fn sentence(&self) -> String {
-        let us = |ns: f64| ns / 1e3;
-        let drift = self.drift_ns_per_s.map_or("how it drifts is not known".into(), |drift| {
-            format!("it gained {:.3} µs a second", us(drift))
-        });
-        format!(
-            "two clocks: the second port's is {:.1} µs ahead, within ±{:.1} µs, and {drift} ({} questions over {}); latencies from \
-             one host to the other are corrected by that, and as uncertain",
-            us(self.offset_ns as f64),
-            us(self.error_ns as f64),
-            self.pings,
-            self.over
-        )
-    }
-}
-
-impl Capture {
-    /// What a reader must know of it.
-    pub fn sentence(&self) -> String {
-        let more = match self.not_kept {
-            0 => String::new(),
-            more => format!("; {more} more were not kept"),
-        };
-        format!(
-            "{} has the {} frames that something happened to, each with what{more}",
-            self.file, self.frames
-        )
-    }
-}
-
-impl ArrivalBy {
-    /// In words.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Program => "by the program",
-            Self::Kernel => "by the kernel",
-        }
-    }
+    pub recovery_s: Option<f64>,
+    /// Where each packet of the whole trial ended, those of a warm-up among them.
+    pub ledger: Ledger,
 }
 
 impl Trial {
-    /// By whose time frames arrived: what a reader of latencies must know. None in virtual time, where there is just one.
-    pub fn arrival(&self) -> Option<String> {
-        let mut all: Vec<_> =
-            self.directions.iter().map(|it| (it.arrival.by.name(), it.to.as_str())).collect();
-        match &all[..] {
-            [(first, _), rest @ ..] if rest.iter().any(|(by, _)| by != first) => {
-                all.sort_unstable();
-                let each = all.iter().map(|(by, port)| format!("{by} at {port}"));
-                Some(format!("arrival {}", each.collect::<Vec<_>>().join(", ")))
-            }
-            [(by, _), ..] => Some(format!("arrival {by}")),
-            [] => None,
-        }
+    /// A trial of which only packets were counted: `sent`, `shortfall` and `delivered` ones in `seconds`. `None`
+    /// if no packet was due in that time, for then there is neither a rate nor a loss.
+    pub fn new(
+        offered_pps: f64,
+        seconds: f64,
+        [sent, shortfall, delivered]: [u64; 3],
+        ledger: Ledger,
+    ) -> Option<Self> {
+        let due = sent + shortfall;
+        (due > 0 && seconds > 0.0).then(|| Self {
+            offered_pps,
+            sent_pps: sent as f64 / seconds,
+            delivered_pps: delivered as f64 / seconds,
+            loss_ratio: due.saturating_sub(delivered) as f64 / due as f64,
+            seconds,
+            sent,
+            shortfall,
+            delivered,
+            ledger: ledger.closed(),
+            ..Self::default()
+        })
     }
 
-    /// Why latencies are missing: clocks that were set.
-    pub fn clocks_set(&self) -> Vec<String> {
-        let set = |way: &Direction| {
-            let us = way.arrival.clock_set_ns? as f64 / 1e3;
-            Some(format!(
-                "no latency at {}: the clock of the kernel's times was set by {us:+.1} µs during the trial",
-                way.to
-            ))
-        };
-        self.directions.iter().filter_map(set).collect()
-    }
-
-    /// The processors' names: numbers, behind the agent's address where there are agents.
-    pub fn processor_names(&self) -> Vec<String> {
-        let of = |host: &TrialHost| {
-            let agent = host.agent.as_ref().map(|agent| format!("{agent} ")).unwrap_or_default();
-            (0..host.processors).map(move |number| format!("{agent}{number}")).collect::<Vec<_>>()
-        };
-        match &self.hosts[..] {
-            [] => (0..self.processors.len()).map(|number| number.to_string()).collect(),
-            hosts => hosts.iter().flat_map(of).collect(),
-        }
-    }
-
-    /// Cycles of all processors together for each frame that arrived, whatever else they did; `None` where some do not count
-    /// them, or nothing arrived.
-    pub fn cycles_per_frame(&self) -> Option<f64> {
-        let cycles = self.processors.iter().map(|processor| processor.cycles).sum::<Option<u64>>()?;
-        (self.received > 0 && !self.processors.is_empty()).then(|| cycles as f64 / self.received as f64)
-    }
-
-    /// The size in bytes with FCS, or the mix, as it is typed.
-    pub fn sizes_name(&self) -> String {
-        self.mix.as_ref().map_or_else(|| self.frame_bytes_with_fcs.to_string(), |mix| mix.name.clone())
-    }
-
-    /// The frames, in words: their size, or the capture that they are of.
-    pub fn frames_name(&self) -> String {
-        match &self.replay {
-            Some(replay) => format!("{}, as they are", replay.file),
-            None => format!("{} B with FCS", self.sizes_name()),
-        }
-    }
-
-    /// The document with rates rounded to 0.1, ratios and times to a millionth. What is no number becomes 0.
+    /// The same with shares of the CPU's time.
     #[must_use]
-    pub fn rounded(mut self) -> Self {
-        let round = |value: f64, scale: f64| {
-            let rounded = (value * scale).round() / scale;
-            if rounded.is_finite() { rounded } else { 0.0 }
-        };
-        let BitRates { l1, l2 } = &mut self.sent_bps;
-        for rate in [&mut self.sent_pps, &mut self.received_pps, l1, l2] {
-            *rate = round(*rate, 10.0);
-        }
-        for rate in [&mut self.offered_pps, &mut self.line_rate_pps].into_iter().flatten() {
-            *rate = round(*rate, 10.0);
-        }
-        self.loss_ratio = round(self.loss_ratio, 1e9);
-        self.seconds = round(self.seconds, 1e6);
-        self.duration_s = round(self.duration_s, 1e6);
-        for processor in &mut self.processors {
-            let Processor { user_s, system_s, irq_s, softirq_s, idle_s, steal_s, cycles: _ } = processor;
-            for time in [user_s, system_s, irq_s, softirq_s, idle_s, steal_s] {
-                *time = round(*time, 1e6);
-            }
-        }
-        self
+    pub fn with_cpu(self, cpu: Cpu) -> Self {
+        Self { cpu_busy: Some(cpu.busy()), cpu: Some(cpu), ..self }
     }
 
-    /// The document as JSON, ending in a newline.
-    ///
-    /// # Errors
-    /// None for numbers that are finite, as [`rounded`](Self::rounded) makes them.
-    pub fn to_json(&self) -> serde_json::Result<String> {
-        serde_json::to_string_pretty(self).map(|json| json + "\n")
+    /// The same with what a driver did to take `taken` packets: interrupts, register reads and writes, and
+    /// allocations of packet buffers, each `None` if nobody counted it.
+    #[must_use]
+    pub fn with_driver(self, taken: u64, interrupts: Option<u64>, registers: Option<[u64; 2]>) -> Self {
+        Self {
+            taken: Some(taken),
+            interrupts_per_s: interrupts.map(|times| times as f64 / self.seconds),
+            registers_per_packet: registers.and_then(|[reads, writes]| {
+                Some(Registers { read: per(reads, taken)?, write: per(writes, taken)? })
+            }),
+            ..self
+        }
+    }
+
+    /// The same with allocations of packet buffers while the driver took its packets.
+    #[must_use]
+    pub fn with_allocations(self, allocations: u64) -> Self {
+        let each = self.taken.and_then(|taken| per(allocations, taken));
+        Self { allocations_per_packet: each, ..self }
+    }
+
+    /// Packets that were due in the measured time.
+    pub fn due(&self) -> u64 {
+        self.sent + self.shortfall
+    }
+
+    /// [`loss_ratio`](Self::loss_ratio) as exactly as packets were counted, also of a trial that was rounded.
+    pub fn exact_loss_ratio(&self) -> f64 {
+        self.due().saturating_sub(self.delivered) as f64 / self.due().max(1) as f64
+    }
+
+    /// Interrupts in the measured time, if they were observed.
+    pub fn interrupts(&self) -> Option<u64> {
+        self.interrupts_per_s.map(|each| (each * self.seconds).round() as u64)
+    }
+
+    /// Register reads and writes of the driver in the measured time, if they were observed.
+    pub fn register_accesses(&self) -> Option<[u64; 2]> {
+        let (each, taken) = (self.registers_per_packet?, self.taken? as f64);
+        Some([each.read, each.write].map(|accesses| (accesses * taken).round() as u64))
+    }
+
+    /// Share of time that the CPU had left for other work, 0 to 1, if the CPU was observed.
+    pub fn cpu_left(&self) -> Option<f64> {
+        let empty_polls = self.cpu.and_then(|cpu| cpu.empty_polls).unwrap_or(0.0);
+        self.cpu_busy.map(|busy| (1.0 - busy + empty_polls).clamp(0.0, 1.0))
+    }
+
+    /// The trial with every value rounded as it is published: rates to 0.1 per second, ratios to 6 decimals,
+    /// accesses for each packet to 4. A quantity that is not a finite number becomes `None`.
+    #[must_use]
+    pub fn rounded(self) -> Self {
+        let optional = |value: Option<f64>, scale| value.and_then(|value| finite(value, scale));
+        Self {
+            offered_pps: rounded_to(self.offered_pps, TENTHS),
+            sent_pps: rounded_to(self.sent_pps, TENTHS),
+            ceiling_pps: optional(self.ceiling_pps, TENTHS),
+            delivered_pps: rounded_to(self.delivered_pps, TENTHS),
+            loss_ratio: share(self.loss_ratio),
+            seconds: rounded_to(self.seconds, MILLIONTHS),
+            cpu_busy: optional(self.cpu_busy, MILLIONTHS),
+            cpu: self.cpu.and_then(Cpu::rounded),
+            bus_busy: optional(self.bus_busy, MILLIONTHS),
+            interrupts_per_s: optional(self.interrupts_per_s, TENTHS),
+            registers_per_packet: self.registers_per_packet.and_then(Registers::rounded),
+            allocations_per_packet: optional(self.allocations_per_packet, TEN_THOUSANDTHS),
+            recovery_s: optional(self.recovery_s, MILLIONTHS),
+            ..self
+        }
+    }
+}
+
+/// Times for each packet; `None` without packets.
+fn per(times: u64, packets: u64) -> Option<f64> {
+    (packets > 0).then(|| times as f64 / packets as f64)
+}
+
+/// A loss ratio to 6 decimals; to 12 if that is what it takes to say that it is not 0.
+fn share(loss_ratio: f64) -> f64 {
+    match rounded_to(loss_ratio, MILLIONTHS) {
+        0.0 => rounded_to(loss_ratio, 1e12),
+        rounded => rounded,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
-    fn cycles_are_those_of_all_processors_or_none() {
-        let processor = |cycles| Processor { cycles, ..Processor::default() };
-        let trial = |processors| Trial { received: 100, processors, ..Trial::default() };
-        let all = trial(vec![processor(Some(3000)), processor(Some(1000))]);
-        assert_eq!(all.cycles_per_frame(), Some(40.0));
-        assert_eq!(Trial { received: 0, ..all }.cycles_per_frame(), None);
-        assert_eq!(trial(vec![processor(Some(3000)), processor(None)]).cycles_per_frame(), None);
-        assert_eq!(trial(Vec::new()).cycles_per_frame(), None);
-        assert_eq!(processor(Some(5)).since(&processor(Some(2))).cycles, Some(3));
-        assert_eq!(processor(Some(5)).since(&processor(None)).cycles, None);
+    fn what_nobody_observed_is_null() {
+        let trial = Trial::new(1000.0, 0.5, [400, 100, 300], Ledger::default()).unwrap();
+        assert_eq!((trial.sent_pps, trial.delivered_pps, trial.loss_ratio), (800.0, 600.0, 0.4));
+        assert_eq!((trial.due(), trial.interrupts(), trial.cpu_left()), (500, None, None));
+        let json = serde_json::to_value(trial.clone().rounded()).unwrap();
+        for field in ["cpu", "cpu_busy", "bus_busy", "interrupts_per_s", "registers_per_packet", "taken"] {
+            assert!(json[field].is_null() && json.as_object().unwrap().contains_key(field), "{field}");
+        }
+        assert!(json["allocations_per_packet"].is_null() && json["latency_ns"]["p50"].is_null());
+        assert_eq!(serde_json::from_value::<Trial>(json).unwrap(), trial);
     }
 
     #[test]
-    fn what_no_place_accounts_for_is_unexplained() {
-        let ledger = TrialLedger {
-            intended: 110,
-            unsent: 10,
-            sent: 100,
-            delivered: 80,
-            dropped: [("a netem".to_owned(), 15)].into(),
-            in_flight_at: [("a".to_owned(), 2)].into(),
-            ..TrialLedger::default()
+    fn without_a_packet_there_is_neither_rate_nor_loss() {
+        assert_eq!(Trial::new(1000.0, 0.5, [0, 0, 0], Ledger::default()), None);
+        assert_eq!(Trial::new(1000.0, 0.0, [1, 0, 0], Ledger::default()), None);
+        assert_eq!(Trial::new(1000.0, f64::NAN, [1, 0, 0], Ledger::default()), None);
+        let nothing_taken = Trial::new(10.0, 1.0, [10, 0, 0], Ledger::default()).unwrap();
+        let nothing_taken = nothing_taken.with_driver(0, Some(3), Some([4, 5])).with_allocations(6);
+        assert_eq!(nothing_taken.registers_per_packet, None);
+        assert_eq!((nothing_taken.allocations_per_packet, nothing_taken.interrupts()), (None, Some(3)));
+    }
+
+    #[test]
+    fn what_is_no_number_is_unknown_and_not_0() {
+        let cpu = Cpu { hardirq: f64::NAN, ..Cpu::default() };
+        let trial = Trial {
+            bus_busy: Some(f64::NAN),
+            interrupts_per_s: Some(f64::INFINITY),
+            registers_per_packet: Some(Registers { read: f64::NAN, write: 1.0 }),
+            allocations_per_packet: Some(f64::NAN),
+            ..Trial::default().with_cpu(cpu)
         };
-        let closed = ledger.clone().closed();
-        assert_eq!((closed.in_flight, closed.unexplained), (2, 3));
-        let closed = TrialLedger { delivered: 90, ..ledger }.closed();
-        assert_eq!(closed.unexplained, -7);
+        let rounded = trial.rounded();
+        assert_eq!((rounded.cpu, rounded.cpu_busy, rounded.bus_busy), (None, None, None));
+        assert_eq!((rounded.interrupts_per_s, rounded.registers_per_packet), (None, None));
+        assert_eq!(rounded.allocations_per_packet, None);
+        let rate = Trial { sent_pps: f64::NAN, ..Trial::default() }.rounded();
+        assert!(rate.sent_pps.is_nan() && crate::to_json(&rate).is_err());
+    }
+
+    #[test]
+    fn counts_are_found_again_and_a_little_loss_is_not_none() {
+        let trial = Trial::new(1e6, 0.05, [50_000, 0, 49_999], Ledger::default()).unwrap();
+        let trial = trial.with_driver(49_999, Some(777), Some([12_345, 7]));
+        assert_eq!((trial.interrupts(), trial.register_accesses()), (Some(777), Some([12_345, 7])));
+        let rare = Trial::new(1e6, 100.0, [100_000_000, 0, 99_999_999], Ledger::default()).unwrap().rounded();
+        assert_eq!((rare.loss_ratio, rare.exact_loss_ratio()), (1e-8, 1e-8));
     }
 }

@@ -9,8 +9,8 @@ use crate::per_frame::PerFrame;
 use crate::simulation::Simulation;
 use kpps_machine::cpu::{Counters, Profile, Usage};
 use kpps_machine::{MS, Machine};
-use kpps_measure::{Latency, Trial, TrialError};
-use kpps_results::{Cpu, Ledger};
+use kpps_measure::{Latency, Load, TrialError};
+use kpps_results::{Cpu, Ledger, Trial};
 
 /// How far a load may exceed the line rate, relative to it: rates are worked out in floating point.
 const ROUNDING: f64 = 1e-6;
@@ -177,7 +177,7 @@ impl<R> Interval<R> {
             hardirq: share(|usage| usage.hardirq_ps),
             softirq: share(|usage| usage.softirq_ps),
             thread: share(|usage| usage.thread_ps) - empty_polls,
-            empty_polls,
+            empty_polls: Some(empty_polls),
         }
     }
 
@@ -202,28 +202,24 @@ impl<R> Interval<R> {
         }
     }
 
-    /// The result of a trial: `sent` frames, of which `delivered` arrived; the drivers took `taken` meanwhile.
+    /// The result of a trial: `sent` frames, of which `delivered` arrived; the drivers took `taken` meanwhile. An error
+    /// if no frame was due.
     pub fn trial(
         &self,
+        load: &Load,
         (sent, delivered, taken): (u64, u64, u64),
-        latency: Latency,
+        latency: &Latency,
         ledger: Ledger,
-    ) -> Trial {
-        Trial {
-            seconds: self.seconds(),
-            sent,
-            unsent: 0,
-            delivered,
-            taken,
-            interrupts: self.count(|s| s.counters.interrupts),
-            register_reads: self.count(|s| s.counters.register_reads),
-            register_writes: self.count(|s| s.counters.register_writes),
-            allocations: self.count(|s| s.counters.allocations),
-            cpu: mean(&self.cpus()),
-            bus_busy: self.share(|s| s.bus_busy_ps),
-            latency,
-            ledger,
-        }
+    ) -> Result<Trial, TrialError> {
+        let registers =
+            [self.count(|s| s.counters.register_reads), self.count(|s| s.counters.register_writes)];
+        let trial = Trial::new(load.offered_pps, self.seconds(), [sent, 0, delivered], ledger)
+            .ok_or_else(|| TrialError::nothing_due(load))?
+            .with_cpu(mean(&self.cpus()))
+            .with_driver(taken, Some(self.count(|s| s.counters.interrupts)), Some(registers))
+            .with_allocations(self.count(|s| s.counters.allocations));
+        let bus_busy = Some(self.share(|s| s.bus_busy_ps));
+        Ok(Trial { bus_busy, latency_ns: latency.quantiles(), ..trial })
     }
 }
 
@@ -234,7 +230,7 @@ fn mean(cpus: &[Cpu]) -> Cpu {
         hardirq: share(|cpu| cpu.hardirq),
         softirq: share(|cpu| cpu.softirq),
         thread: share(|cpu| cpu.thread),
-        empty_polls: share(|cpu| cpu.empty_polls),
+        empty_polls: Some(share(|cpu| cpu.empty_polls.unwrap_or(0.0))),
     }
 }
 

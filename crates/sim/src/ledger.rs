@@ -59,11 +59,11 @@ impl Places {
     pub fn close(self, sent: u64, delivered: u64) -> Result<Ledger, TrialError> {
         let ledger = Ledger {
             sent,
-            unsent: 0,
             delivered,
             dropped: self.dropped,
             in_flight: self.in_flight.values().sum(),
             in_flight_at: self.in_flight,
+            ..Ledger::default()
         };
         if !ledger.closes() {
             return Err(TrialError::Testbed(format!("the ledger does not close: {ledger:?}")));

@@ -33,7 +33,7 @@ fn at_a_load_that_the_host_can_take_every_frame_comes_out() {
 fn each_app_costs_what_its_profile_says() {
     let ns = |app, function| {
         let forwarded = run(app, 100e3);
-        forwarded.profile.of(function) as f64 / 1e3 / forwarded.trial.taken as f64
+        forwarded.profile.of(function) as f64 / 1e3 / forwarded.trial.taken.unwrap() as f64
     };
     let cycle_ns = 0.556;
     for (app, function, cycles) in [

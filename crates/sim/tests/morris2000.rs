@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use kpps_frames::Size;
-use kpps_measure::{Load, Testbed, Trial};
+use kpps_measure::{Load, Testbed};
+use kpps_results::Trial;
 use kpps_sim::{Receiving, Setup};
 
 const LINE_PPS: f64 = 1_488_095.2;
@@ -78,16 +79,14 @@ fn our_preset_needs_no_tuning() {
                 assert!(delivered >= 0.99 * theirs, "{chip} at {offered}: {delivered}, {other} has {theirs}");
             }
             if offered <= 500e3 {
-                assert!(trial.latency.quantile_ns(0.999) < 20_000, "{chip} at {offered}: latency");
+                assert!(trial.latency_ns.p999.unwrap() < 20_000, "{chip} at {offered}: latency");
             }
-            assert_eq!(trial.allocations, 0, "{chip} at {offered}: buffers are recycled");
+            assert_eq!(trial.allocations_per_packet, Some(0.0), "{chip} at {offered}: buffers are recycled");
             // Registers are read in interrupts and on the way to sleep, never for a frame.
-            let most = 3.0 * trial.interrupts as f64 + 0.02 * trial.taken as f64;
-            assert!(
-                trial.register_reads as f64 <= most,
-                "{chip} at {offered}: {} reads",
-                trial.register_reads
-            );
+            let (interrupts, taken) = (trial.interrupts().unwrap(), trial.taken.unwrap());
+            let [reads, _] = trial.register_accesses().unwrap();
+            let most = 3.0 * interrupts as f64 + 0.02 * taken as f64;
+            assert!(reads as f64 <= most, "{chip} at {offered}: {reads} reads");
         }
     }
 }
@@ -95,10 +94,11 @@ fn our_preset_needs_no_tuning() {
 #[test]
 fn polling_reads_no_register_and_never_interrupts() {
     let trial = receive(&setup("82543gc", "click-polling"), LINE_PPS);
-    assert_eq!(trial.register_reads, 0);
+    let registers = trial.registers_per_packet.unwrap();
+    assert_eq!(registers.read, 0.0);
     // Write-backs come in pairs on a host with 32-byte cache lines, so a burst has two frames and one tail write.
-    assert!(trial.register_writes as f64 <= 0.51 * trial.taken as f64, "{}", trial.register_writes);
-    assert_eq!(trial.interrupts, 0);
+    assert!(registers.write <= 0.51, "{}", registers.write);
+    assert_eq!(trial.interrupts(), Some(0));
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn equal_seeds_give_equal_trials_and_other_seeds_shift_the_frames() {
     let run = |seed| {
         let load = Load { offered_pps: 123_456.0, size: Size::MIN, warmup_ms: 1, duration_ms: 5, seed };
         let trial = Receiving::new(setup("82543gc", "kpps")).trial(&load).unwrap();
-        (trial.ledger, trial.latency.quantile_ns(0.5), trial.register_writes)
+        (trial.ledger, trial.latency_ns.p50, trial.registers_per_packet)
     };
     assert_eq!(run(1), run(1));
     assert!((2..12).any(|seed| run(seed) != run(1)));

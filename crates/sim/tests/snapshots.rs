@@ -34,11 +34,11 @@ fn receive_table(chip: &str, size: Size, loads: &[f64]) -> String {
                 lost("ring"),
                 lost("backlog"),
                 lost("queue"),
-                t.interrupts as f64 / t.seconds,
-                t.register_reads,
-                t.register_writes,
-                t.latency.quantile_ns(0.5),
-                t.latency.max_ns(),
+                t.interrupts_per_s.unwrap(),
+                t.register_accesses().unwrap()[0],
+                t.register_accesses().unwrap()[1],
+                t.latency_ns.p50.unwrap_or(0),
+                t.latency_ns.max.unwrap_or(0),
             )
             .unwrap();
         }

@@ -12,7 +12,7 @@ use crate::header::{Change, IDENTIFICATION, IP_CHECKSUM, LONGEST, UDP_CHECKSUM, 
 use crate::kept::{Anomalies, Keeper, Kept};
 use kpps_frames::{Templates, tag};
 use kpps_measure::Latency;
-use kpps_results::trial::{Arrival, ArrivalBy};
+use kpps_results::detail::{Arrival, ArrivalBy};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -546,7 +546,7 @@ mod tests {
                 ("number 5: corrupted", 76),
                 ("number 5: duplicated, corrupted", 76),
                 ("corrupted", 50),
-                ("foreign", 60),
+                ("other traffic", 60),
             ]
         );
         assert_eq!(kept.frames[3].frame, damaged);
@@ -580,7 +580,7 @@ mod tests {
         all.take(&last, None);
         let kept = all.take_kept();
         let count = |why: &str| kept.frames.iter().filter(|it| it.why.contains(why)).count() as u64;
-        assert_eq!((count("foreign"), count("duplicated")), (1000, 1));
+        assert_eq!((count("other traffic"), count("duplicated")), (1000, 1));
         assert_eq!(all.arrived().corrupted, 700 + 600 + 200 + 1);
         assert!((601..=1000).contains(&count("corrupted")), "{}", count("corrupted"));
         assert_eq!(kept.not_kept, 2000 + 1501 - count("corrupted"));

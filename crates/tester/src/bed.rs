@@ -1,12 +1,12 @@
 //! The tester as a testbed of the bench: searches and curves run on it as they do on the machine room.
 
+use crate::document::result;
 use crate::error::Error;
 use crate::trial::{Offer, Tester, Way};
 use kpps_frames::{Mix, Size, rate};
-use kpps_measure::{Latency, Load, Testbed, Trial, TrialError};
+use kpps_measure::{Load, Testbed, TrialError};
 use kpps_ports::port::run::{self, Shape};
-use kpps_results::trial::Processor;
-use kpps_results::{Cpu, Ledger};
+use kpps_results::Trial;
 use std::time::Duration;
 
 /// A tester, and what its offers have in common.
@@ -43,7 +43,7 @@ impl Bed {
     /// There is no warm-up: learning frames came before. Damaged frames are not delivered.
     fn measure(&mut self, offer: &Offer, go_on: &dyn Fn() -> bool) -> Result<(Trial, Vec<Way>), TrialError> {
         let outcome = self.tester.trial(offer, go_on).map_err(failed)?;
-        if let Some(trouble) = outcome.trouble {
+        if let Some(trouble) = &outcome.trouble {
             return Err(TrialError::Testbed(trouble.to_string()));
         }
         if !outcome.complete {
@@ -61,35 +61,9 @@ impl Bed {
                 false => TrialError::Interrupted,
             });
         }
-        let sum = |count: fn(&Way) -> u64| outcome.ways.iter().map(count).sum::<u64>();
-        let (sent, unsent) = (sum(|way| way.sent), sum(Way::unsent));
-        let received = sum(|way| way.arrived.received);
-        let mut latency = Latency::default();
-        for way in &outcome.ways {
-            latency.add(&way.latency);
-        }
-        let trial = Trial {
-            seconds: offer.duration.as_secs_f64(),
-            sent,
-            unsent,
-            delivered: received.saturating_sub(sum(|way| way.arrived.corrupted)),
-            taken: received,
-            interrupts: 0,
-            register_reads: 0,
-            register_writes: 0,
-            allocations: 0,
-            cpu: cpu(&outcome.counted.processors),
-            bus_busy: 0.0,
-            latency,
-            ledger: Ledger {
-                sent,
-                unsent,
-                delivered: received,
-                in_flight: outcome.counted.accounts.in_flight_at.values().sum(),
-                dropped: outcome.counted.accounts.dropped,
-                in_flight_at: outcome.counted.accounts.in_flight_at,
-            },
-        };
+        let trial = result(offer, &outcome).ok_or_else(|| {
+            TrialError::Load(format!("no frame is due in {} s: measure longer", offer.duration.as_secs_f64()))
+        })?;
         Ok((trial, outcome.ways))
     }
 }
@@ -102,25 +76,6 @@ fn failed(error: Error) -> TrialError {
         | Error::NotAllowed { .. }
         | Error::AboveLineRate { .. } => TrialError::Load(error.to_string()),
         other => TrialError::Testbed(other.to_string()),
-    }
-}
-
-/// What all processors together spent their time on.
-fn cpu(processors: &[Processor]) -> Cpu {
-    let (mut cpu, mut idle) = (Cpu::default(), 0.0);
-    for spent in processors {
-        cpu.hardirq += spent.irq_s;
-        cpu.softirq += spent.softirq_s;
-        cpu.thread += spent.user_s + spent.system_s;
-        idle += spent.idle_s + spent.steal_s;
-    }
-    let whole = cpu.busy() + idle;
-    let share = |part: f64| if whole > 0.0 { part / whole } else { 0.0 };
-    Cpu {
-        hardirq: share(cpu.hardirq),
-        softirq: share(cpu.softirq),
-        thread: share(cpu.thread),
-        empty_polls: 0.0,
     }
 }
 

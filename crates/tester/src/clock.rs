@@ -5,7 +5,7 @@
 //! the difference is taken to have grown evenly, because clocks drift by their temperature, which changes within minutes.
 
 use kpps_measure::Latency;
-use kpps_results::trial::Clocks as Document;
+use kpps_results::detail::Clocks as Document;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime};
 

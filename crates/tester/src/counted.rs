@@ -2,7 +2,7 @@
 
 use crate::ledger::{Accounts, PortCount, account};
 use crate::look::{Interface, Look};
-use kpps_results::trial::{Processor, TrialHost};
+use kpps_results::detail::{Processor, TrialHost};
 use std::collections::BTreeMap;
 
 /// Counters by name, without zeros.

@@ -1,90 +1,111 @@
 //! A trial as it is published.
 
 use crate::arrivals::OfFlow;
+use crate::ledger::Accounts;
 use crate::trial::{Offer, Outcome, Tester, Way};
 use kpps_measure::Latency;
 use kpps_ports::port::run::{self, Load};
 use kpps_results::certificate::Gaps;
-use kpps_results::trial::{BitRates, Direction, FlowCount, Flows, SizeCount, Trial, TrialLedger};
+use kpps_results::detail::{BitRates, DetailedTrial, Direction, FlowCount, Flows, Processor, SizeCount};
+use kpps_results::{Cpu, Ledger, Trial};
 
-/// The document of a trial.
-pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Trial {
+/// What became of a load. Damaged frames are not delivered, but in the ledger they have arrived. Of what a driver
+/// or a bus does nothing is observed here. `None` if no frame was due.
+pub fn result(offer: &Offer, outcome: &Outcome) -> Option<Trial> {
     let sum = |count: fn(&Way) -> u64| outcome.ways.iter().map(count).sum::<u64>();
-    let (intended, sent) = (sum(|way| way.intended), sum(|way| way.sent));
-    let received = sum(|way| way.arrived.received);
-    let corrupted = sum(|way| way.arrived.corrupted);
+    let (sent, shortfall, received) =
+        (sum(|way| way.sent), sum(Way::shortfall), sum(|way| way.arrived.received));
+    let whole = received.saturating_sub(sum(|way| way.arrived.corrupted));
+    let elapsed = outcome.ways.iter().map(|way| way.elapsed.as_secs_f64()).fold(0.0, f64::max);
+    // A trial that went on to its end has offered its frames in its time.
+    let seconds = if outcome.complete { offer.duration.as_secs_f64() } else { elapsed };
+    let offered_pps = match offer.load {
+        Load::Pps(pps) => pps * outcome.ways.len() as f64,
+        Load::Max => sum(|way| way.intended) as f64 / seconds,
+    };
+    let Accounts { dropped, in_flight_at, .. } = outcome.counted.accounts.clone();
+    let ledger = Ledger { sent, shortfall, delivered: received, dropped, in_flight_at, ..Ledger::default() };
     let mut latency = Latency::default();
     for way in &outcome.ways {
         latency.add(&way.latency);
     }
-    let seconds = outcome.ways.iter().map(|way| way.elapsed.as_secs_f64()).fold(0.0, f64::max);
-    // A trial that went on to its end has offered its frames in its time.
-    let over = if outcome.complete { offer.duration.as_secs_f64() } else { seconds };
-    let whole = received.saturating_sub(corrupted);
-    let ledger = TrialLedger {
-        intended,
-        sent,
-        unsent: sum(Way::unsent),
-        delivered: received,
-        dropped: outcome.counted.accounts.dropped.clone(),
-        in_flight_at: outcome.counted.accounts.in_flight_at.clone(),
-        ..TrialLedger::default()
-    };
+    let trial = Trial::new(offered_pps, seconds, [sent, shortfall, whole], ledger)?;
+    let trial = Trial { latency_ns: latency.quantiles(), ..trial };
+    Some(match cpu(&outcome.counted.processors) {
+        Some(cpu) => trial.with_cpu(cpu),
+        None => trial,
+    })
+}
+
+/// What all CPUs together spent their time on; `None` if nobody counted that. Polls that found nothing look like
+/// work from here.
+fn cpu(processors: &[Processor]) -> Option<Cpu> {
+    let total = |of: fn(&Processor) -> f64| processors.iter().map(of).sum::<f64>();
+    let (hardirq, softirq) = (total(|it| it.irq_s), total(|it| it.softirq_s));
+    let thread = total(|it| it.user_s + it.system_s);
+    let whole = hardirq + softirq + thread + total(|it| it.idle_s + it.steal_s);
+    let share = |part: f64| part / whole;
+    (whole > 0.0).then(|| Cpu {
+        hardirq: share(hardirq),
+        softirq: share(softirq),
+        thread: share(thread),
+        empty_polls: None,
+    })
+}
+
+/// The document of a trial; `None` if no frame was due.
+pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<DetailedTrial> {
+    let sum = |count: fn(&Way) -> u64| outcome.ways.iter().map(count).sum::<u64>();
+    let result = result(offer, outcome)?;
+    let received = sum(|way| way.arrived.received);
     let direction = |way: &Way| Direction {
         from: tester.names()[way.from].to_owned(),
         to: tester.names()[1 - way.from].to_owned(),
         intended: way.intended,
         sent: way.sent,
-        unsent: way.unsent(),
+        shortfall: way.shortfall(),
         received: way.arrived.received,
         lost: way.lost(),
         duplicated: way.arrived.duplicated,
         reordered: way.arrived.reordered,
         corrupted: way.arrived.corrupted,
-        foreign: way.arrived.foreign,
+        other_traffic: way.arrived.foreign,
         latency_ns: way.latency.quantiles(),
         arrival: way.arrival,
         gaps: way.gaps.as_ref().map(gaps),
         flows: flows(tester, way),
         sizes: sizes(offer, way),
     };
-    Trial {
+    let document = DetailedTrial {
         kpps_version: env!("CARGO_PKG_VERSION").into(),
         testbed: tester.names().map(ToOwned::to_owned).to_vec(),
         frame_bytes_with_fcs: offer.sizes.mean_bytes_with_fcs().round() as u32,
         mix: kpps_measure::mix(&offer.sizes),
-        offered_pps: match offer.load {
+        load_pps: match offer.load {
             Load::Pps(pps) => Some(pps),
             Load::Max => None,
         },
         shape: offer.shape.unusual(),
         line_rate_pps: tester.line_rate_pps(&offer.sizes),
         duration_s: offer.duration.as_secs_f64(),
-        seconds: over,
         complete: outcome.complete,
         trouble: outcome.trouble.as_ref().map(ToString::to_string),
-        learned: outcome.learned,
-        intended,
-        sent,
-        unsent: ledger.unsent,
+        learned: Some(outcome.learned),
+        intended: sum(|way| way.intended),
         received,
         lost: sum(Way::lost),
-        duplicated: sum(|way| way.arrived.duplicated),
-        reordered: sum(|way| way.arrived.reordered),
-        corrupted,
-        foreign: sum(|way| way.arrived.foreign),
-        loss_ratio: intended.saturating_sub(whole) as f64 / intended.max(1) as f64,
-        sent_pps: sent as f64 / over,
-        received_pps: received as f64 / over,
+        duplicated: Some(sum(|way| way.arrived.duplicated)),
+        reordered: Some(sum(|way| way.arrived.reordered)),
+        corrupted: Some(sum(|way| way.arrived.corrupted)),
+        other_traffic: Some(sum(|way| way.arrived.foreign)),
+        received_pps: received as f64 / result.seconds,
         sent_bps: BitRates {
-            l1: offer.sizes.l1_bits_per_s(sent as f64 / over),
-            l2: offer.sizes.l2_bits_per_s(sent as f64 / over),
+            l1: offer.sizes.l1_bits_per_s(result.sent_pps),
+            l2: offer.sizes.l2_bits_per_s(result.sent_pps),
         },
-        latency_ns: latency.quantiles(),
         clocks: outcome.clocks.clone(),
         environment: tester.environment(),
         directions: outcome.ways.iter().map(direction).collect(),
-        ledger: ledger.closed(),
         interfaces: outcome.counted.interfaces.clone(),
         ip: outcome.counted.ip.clone(),
         processors: outcome.counted.processors.clone(),
@@ -96,9 +117,10 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Trial {
         softnet: outcome.counted.softnet.clone(),
         interrupts: outcome.counted.interrupts.clone(),
         softirqs: outcome.counted.softirqs.clone(),
-        ..Trial::default()
-    }
-    .rounded()
+        result,
+        ..DetailedTrial::default()
+    };
+    Some(document.rounded())
 }
 
 /// Flows that are told of: those that lost most.

@@ -23,7 +23,7 @@ pub(crate) struct Anomalies {
 }
 
 impl Anomalies {
-    const NAMES: [&str; 4] = ["duplicated", "reordered", "corrupted", "foreign"];
+    const NAMES: [&str; 4] = ["duplicated", "reordered", "corrupted", "other traffic"];
 
     fn each(self) -> [bool; 4] {
         [self.duplicated, self.reordered, self.corrupted, self.foreign]

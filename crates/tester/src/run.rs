@@ -84,6 +84,8 @@ fn row(
         ("errors", now.errors - before.errors),
         ("unsent", now.unsent - before.unsent),
     ];
+    // Other ports have none of that.
+    let of_card = |count: u64| port.chip().map(|_| count);
     PortRun {
         port: spec.to_string(),
         chip: port.chip().map(|chip| chip.name().into()),
@@ -95,13 +97,13 @@ fn row(
         sent_bytes: now.sent_bytes - before.sent_bytes,
         sent_pps: sent as f64 / seconds,
         drops: drops.into_iter().map(|(place, count)| (place.to_owned(), count)).collect(),
-        no_buffer: now.no_buffer - before.no_buffer,
-        interrupts: now.interrupts - before.interrupts,
-        register_reads: now.register_reads - before.register_reads,
-        register_writes: now.register_writes - before.register_writes,
-        doorbells: now.doorbells - before.doorbells,
-        nudges: now.nudges - before.nudges,
+        no_buffer: of_card(now.no_buffer - before.no_buffer),
+        interrupts: of_card(now.interrupts - before.interrupts),
+        register_reads: of_card(now.register_reads - before.register_reads),
+        register_writes: of_card(now.register_writes - before.register_writes),
+        doorbells: of_card(now.doorbells - before.doorbells),
+        nudges: of_card(now.nudges - before.nudges),
         system_calls: now.system_calls - before.system_calls,
-        resets: now.resets - before.resets,
+        resets: of_card(now.resets - before.resets),
     }
 }

@@ -17,7 +17,7 @@ use kpps_frames::{Mac, Templates};
 use kpps_measure::Latency;
 use kpps_ports::port::Trouble;
 use kpps_ports::port::run::{Gaps, Load, Plan, Shape};
-use kpps_results::trial::Arrival;
+use kpps_results::detail::Arrival;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

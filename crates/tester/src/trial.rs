@@ -21,7 +21,7 @@ use kpps_measure::Latency;
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Aside, Gaps, Load, Plan, Shape, Times, Timetable};
 use kpps_ports::port::{AnyPort, Trouble};
-use kpps_results::trial::Arrival;
+use kpps_results::detail::Arrival;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -95,7 +95,7 @@ pub struct Way {
 
 impl Way {
     /// Frames that could not be sent at their time.
-    pub fn unsent(&self) -> u64 {
+    pub fn shortfall(&self) -> u64 {
         self.intended.saturating_sub(self.sent)
     }
     /// Frames that were sent and did not arrive.
@@ -117,7 +117,7 @@ pub struct Outcome {
     /// What the systems around the ports counted, frames that did not arrive among it.
     pub counted: Counted,
     /// The clocks that latencies go by, if there is more than one.
-    pub clocks: Option<kpps_results::trial::Clocks>,
+    pub clocks: Option<kpps_results::detail::Clocks>,
 }
 
 /// Two ports with something between them.

@@ -10,7 +10,7 @@ use kpps_namespaces::{Net, skip};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Load, Shape};
 use kpps_ports::port::{Options, open};
-use kpps_results::trial::{Arrival, ArrivalBy, SizeCount, Trial};
+use kpps_results::detail::{Arrival, ArrivalBy, DetailedTrial, SizeCount};
 use kpps_tester::look::Place;
 use kpps_tester::{Address, Bed, FlowPlan, Offer, Tester, document};
 use std::cell::RefCell;
@@ -58,20 +58,24 @@ fn offer(pps: f64, bytes: u16, both_ways: bool) -> Offer {
     }
 }
 
-fn trial(tester: &mut Tester, offer: &Offer) -> Trial {
+fn trial(tester: &mut Tester, offer: &Offer) -> DetailedTrial {
     let outcome = tester.trial(offer, &|| true).unwrap();
-    let trial = document(tester, offer, &outcome);
-    assert!(trial.complete && trial.learned, "{trial:?}");
-    assert_eq!(trial.intended, trial.sent + trial.unsent);
-    assert_eq!(trial.sent, trial.received + trial.lost, "{trial:?}");
+    let trial = document(tester, offer, &outcome).unwrap();
+    assert!(trial.complete && trial.learned == Some(true), "{trial:?}");
+    assert_eq!(trial.intended, trial.result.sent + trial.result.shortfall);
+    assert_eq!(trial.result.sent, trial.received + trial.lost, "{trial:?}");
     trial
 }
 
 /// Nothing but unsent frames is missing, and nothing is unexplained; drops that a busy machine makes are explained.
-fn is_clean(trial: &Trial) {
-    assert_eq!((trial.duplicated, trial.reordered, trial.corrupted), (0, 0, 0), "{trial:?}");
-    assert_eq!(trial.ledger.unexplained, 0, "{trial:?}");
-    assert!(trial.received > 0 && trial.latency_ns.p50.is_some(), "{trial:?}");
+fn is_clean(trial: &DetailedTrial) {
+    assert_eq!(
+        (trial.duplicated, trial.reordered, trial.corrupted),
+        (Some(0), Some(0), Some(0)),
+        "{trial:?}"
+    );
+    assert_eq!(trial.result.ledger.unexplained, 0, "{trial:?}");
+    assert!(trial.received > 0 && trial.result.latency_ns.p50.is_some(), "{trial:?}");
     // Packet sockets have the kernel's times; nobody sets the clock here.
     let arrival = Arrival { by: ArrivalBy::Kernel, clock_set_ns: None };
     assert!(trial.directions.iter().all(|way| way.arrival == arrival), "{trial:?}");
@@ -103,7 +107,7 @@ fn a_flood_where_the_kernel_cuts_is_one_of_frames() {
         is_clean(&trial);
         // Those by which bridges learn go out, too.
         let frames = net.sent("a") - before;
-        assert!((trial.sent..trial.sent + 20).contains(&frames), "{frames} {trial:?}");
+        assert!((trial.result.sent..trial.result.sent + 20).contains(&frames), "{frames} {trial:?}");
     }
 }
 
@@ -123,9 +127,9 @@ fn a_router_in_another_namespace() {
     router.run("ip route add blackhole 198.19.0.2/32");
     let offer = offer(4000.0, 64, false);
     let outcome = tester.trial(&offer, &|| true).unwrap();
-    let trial = document(&tester, &offer, &outcome);
-    assert!(!trial.learned);
-    assert_eq!((trial.received, trial.lost), (0, trial.sent));
+    let trial = document(&tester, &offer, &outcome).unwrap();
+    assert_eq!(trial.learned, Some(false));
+    assert_eq!((trial.received, trial.lost), (0, trial.result.sent));
     // One that is not there is named, and nothing is sent to nobody.
     drop(tester);
     let mut tester = self::tester([Some("198.18.0.77"), Some("198.19.0.254")], &[]);
@@ -149,7 +153,7 @@ fn a_mix_of_sizes_and_flows_through_a_bridge_with_vlans() {
         assert_eq!(trial.mix.as_ref().unwrap().name, "68:2,570:1,1518:1");
         for direction in &trial.directions {
             let flows = direction.flows.as_ref().unwrap();
-            let few = direction.lost + direction.unsent;
+            let few = direction.lost + direction.shortfall;
             assert_eq!((flows.count, flows.silent), (100, 0), "{flows:?}");
             assert!(u64::from(flows.lossy) <= few && (few > 0 || flows.worst.is_empty()), "{flows:?}");
             let sizes: Vec<_> = direction.sizes.iter().map(|size| size.frame_bytes_with_fcs).collect();
@@ -162,7 +166,7 @@ fn a_mix_of_sizes_and_flows_through_a_bridge_with_vlans() {
             assert!(direction.sizes[0].sent.abs_diff(2 * direction.sizes[1].sent) <= 4, "{direction:?}");
         }
         // 556 bytes and what is between frames, but for whole frames that were not sent.
-        let (sent, frames) = (trial.sent_bps, trial.sent_pps);
+        let (sent, frames) = (trial.sent_bps, trial.result.sent_pps);
         assert!((sent.l2 - frames * 556.0 * 8.0).abs() < 50.0, "{sent:?}");
         assert!((sent.l1 - sent.l2 - frames * 160.0).abs() < 50.0, "{sent:?}");
     }
@@ -172,7 +176,7 @@ fn a_mix_of_sizes_and_flows_through_a_bridge_with_vlans() {
         let offer = offer(4000.0, 68, false);
         let outcome = tester.trial(&offer, &|| true).unwrap();
         assert!(!outcome.learned && outcome.ways[0].arrived.received == 0);
-        let trial = document(&tester, &offer, &outcome);
+        let trial = document(&tester, &offer, &outcome).unwrap();
         assert_eq!(trial.directions[0].flows.as_ref().unwrap().silent, 100);
     }
 }
@@ -195,10 +199,14 @@ fn ipv6_flows_through_a_router() {
     let mut tester = tester_of(ips, [None, None], gateways, &[&places]);
     for (bytes, both) in [(84, false), (84, true), (1518, true)] {
         let trial = trial(&mut tester, &offer(4000.0, bytes, both));
-        assert_eq!((trial.duplicated, trial.reordered, trial.corrupted), (0, 0, 0), "{trial:?}");
+        assert_eq!(
+            (trial.duplicated, trial.reordered, trial.corrupted),
+            (Some(0), Some(0), Some(0)),
+            "{trial:?}"
+        );
         assert_eq!(trial.directions[0].flows.as_ref().unwrap().count, 64);
-        assert!(trial.received > 0 && trial.latency_ns.p50.is_some(), "{trial:?}");
-        assert_eq!(trial.ledger.unexplained, 0, "{trial:?}");
+        assert!(trial.received > 0 && trial.result.latency_ns.p50.is_some(), "{trial:?}");
+        assert_eq!(trial.result.ledger.unexplained, 0, "{trial:?}");
     }
     let error = tester.trial(&offer(4000.0, 64, false), &|| true).err().unwrap();
     assert!(error.to_string().contains("84 B at least"), "{error}");
@@ -224,9 +232,9 @@ fn a_queue_that_overflows_says_how_much() {
     }
     let trial = trial(&mut tester, &offer(8000.0, 64, false));
     assert!(trial.lost > 500, "{trial:?}");
-    assert_eq!(trial.ledger.unexplained, 0, "{trial:?}");
+    assert_eq!(trial.result.ledger.unexplained, 0, "{trial:?}");
     // The learning frames went through, too, but met no full queue.
-    assert_eq!(trial.ledger.dropped["pb tbf"], dropped_by_qdisc(&net, "pb"));
+    assert_eq!(trial.result.ledger.dropped["pb tbf"], dropped_by_qdisc(&net, "pb"));
 }
 
 #[test]
@@ -247,7 +255,7 @@ fn a_short_burst_fits_a_queue_and_an_overload_is_over_when_it_ends() {
     };
     let mut burst = |frames| {
         let trial = bed.burst_while(&load, frames, &|| true).unwrap();
-        assert_eq!(trial.sent + trial.unsent, frames, "no more, no less");
+        assert_eq!(trial.sent + trial.shortfall, frames, "no more, no less");
         (trial.sent, trial.sent - trial.delivered)
     };
     assert_eq!(burst(50).1, 0);
@@ -255,7 +263,7 @@ fn a_short_burst_fits_a_queue_and_an_overload_is_over_when_it_ends() {
     let (sent, lost) = burst(4000);
     assert!(sent <= 2600 || lost >= sent - 2526, "{lost} of {sent}");
     let (trial, recovery_s) = bed.recovery_while(&load, 2000.0, &|| true).unwrap();
-    assert_eq!(trial.sent + trial.unsent, 10_500);
+    assert_eq!(trial.sent + trial.shortfall, 10_500);
     assert!(trial.sent < 8000 || trial.sent > trial.delivered, "{} of {}", trial.delivered, trial.sent);
     // A queue that is emptied ten times as fast as it is filled loses nothing more.
     assert!((0.0..0.1).contains(&recovery_s), "{recovery_s}");
@@ -269,9 +277,9 @@ fn an_end_in_the_middle_keeps_what_was_measured() {
     let offer = Offer { duration: Duration::from_secs(60), ..offer(2000.0, 64, false) };
     let enough = || begin.elapsed() < Duration::from_millis(500);
     let outcome = tester.trial(&offer, &enough).unwrap();
-    let trial = document(&tester, &offer, &outcome);
-    assert!(!trial.complete && trial.seconds < 20.0, "{trial:?}");
-    assert!(trial.sent > 0 && trial.received > 0 && trial.ledger.unexplained == 0, "{trial:?}");
+    let trial = document(&tester, &offer, &outcome).unwrap();
+    assert!(!trial.complete && trial.result.seconds < 20.0, "{trial:?}");
+    assert!(trial.result.sent > 0 && trial.received > 0 && trial.result.ledger.unexplained == 0, "{trial:?}");
     assert!(trial.intended < 40_000, "only what was due until then: {trial:?}");
 }
 

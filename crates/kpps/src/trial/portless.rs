@@ -9,8 +9,7 @@ use kpps_frames::Mix;
 use kpps_live::Progress;
 use kpps_measure::{Load, in_words, use_sizes};
 use kpps_ports::port::run::Shape;
-use kpps_results::trial::{BitRates, Processor, Trial, TrialLedger};
-use std::collections::BTreeMap;
+use kpps_results::detail::{BitRates, DetailedTrial};
 
 /// Runs it. As in curves, what is counted belongs to the measured time, and the ledger to the whole trial: its warm-up and its
 /// end, too.
@@ -49,64 +48,30 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     progress.begins(in_words(&sizes, Some(load.offered_pps), duration_s), Some(load.offered_pps));
     let trial = testbed.trial_while(&load, &|| !interrupt::asked())?;
     drop(view);
-    let intended = trial.sent + trial.unsent;
-    let seconds = trial.seconds;
-    let (sent_pps, received_pps) = (trial.sent as f64 / seconds, trial.delivered as f64 / seconds);
     // Places that lost nothing have nothing to say.
-    let kept = |places: &BTreeMap<String, u64>| {
-        places
-            .iter()
-            .filter(|&(_, &frames)| frames > 0)
-            .map(|(place, &frames)| (place.clone(), frames))
-            .collect()
-    };
-    let ledger = TrialLedger {
-        intended: trial.ledger.sent + trial.ledger.unsent,
-        sent: trial.ledger.sent,
-        unsent: trial.ledger.unsent,
-        delivered: trial.ledger.delivered,
-        dropped: kept(&trial.ledger.dropped),
-        in_flight_at: kept(&trial.ledger.in_flight_at),
-        ..TrialLedger::default()
-    };
-    // A system whose rate is known has no processor.
-    let processors = (trial.cpu.busy() > 0.0).then(|| processor(&trial.cpu, seconds));
-    let document = Trial {
+    let mut result = trial;
+    for places in [&mut result.ledger.dropped, &mut result.ledger.in_flight_at] {
+        places.retain(|_, frames| *frames > 0);
+    }
+    let document = DetailedTrial {
         kpps_version: env!("CARGO_PKG_VERSION").into(),
         testbed: vec![name],
         frame_bytes_with_fcs: size.bytes_with_fcs(),
-        offered_pps: Some(load.offered_pps),
+        load_pps: Some(load.offered_pps),
         line_rate_pps: Some(line_pps),
         duration_s,
-        seconds,
         complete: true,
-        learned: true,
-        intended,
-        sent: trial.sent,
-        unsent: trial.unsent,
-        received: trial.delivered,
-        lost: trial.sent.saturating_sub(trial.delivered),
-        loss_ratio: trial.loss_ratio(),
-        sent_pps,
-        received_pps,
-        sent_bps: BitRates { l1: sizes.l1_bits_per_s(sent_pps), l2: sizes.l2_bits_per_s(sent_pps) },
-        latency_ns: trial.latency.quantiles(),
+        intended: result.due(),
+        received: result.delivered,
+        lost: result.sent.saturating_sub(result.delivered),
+        received_pps: result.delivered_pps,
+        sent_bps: BitRates {
+            l1: sizes.l1_bits_per_s(result.sent_pps),
+            l2: sizes.l2_bits_per_s(result.sent_pps),
+        },
         environment,
-        ledger: ledger.closed(),
-        processors: processors.into_iter().collect(),
-        interrupts: [("card".to_owned(), trial.interrupts)].into(),
-        ..Trial::default()
+        result,
+        ..DetailedTrial::default()
     };
     publish(&document.rounded(), files)
-}
-
-/// What the processor spent its time on. Polls that find nothing are time that others could have: it counts as idle.
-fn processor(cpu: &kpps_results::Cpu, seconds: f64) -> Processor {
-    Processor {
-        user_s: cpu.thread * seconds,
-        irq_s: cpu.hardirq * seconds,
-        softirq_s: cpu.softirq * seconds,
-        idle_s: (1.0 - cpu.busy() + cpu.empty_polls).max(0.0) * seconds,
-        ..Processor::default()
-    }
 }

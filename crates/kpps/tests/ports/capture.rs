@@ -67,7 +67,7 @@ fn mangle((done, held): &mut Done, frame: Option<Vec<u8>>, to: &mut End) {
         3 => "duplicated",
         5 | 6 => "corrupted",
         9 => "reordered",
-        12 => "foreign",
+        12 => "other traffic",
         _ => "",
     };
     *done.entry(tag.stream).or_default().entry(what).or_default() += 1;
@@ -75,7 +75,7 @@ fn mangle((done, held): &mut Done, frame: Option<Vec<u8>>, to: &mut End) {
         "duplicated" => to.send(&frame),
         // Of every second one the tag cannot be read any more.
         "corrupted" => frame[if tag.sequence % 20 == 5 { 15 } else { 50 }] ^= 4,
-        "foreign" => to.send(&stray()),
+        "other traffic" => to.send(&stray()),
         "reordered" => return *held = Some(frame),
         _ => {}
     }
@@ -101,12 +101,12 @@ fn frames_that_something_happened_to_are_in_the_file() {
     );
     let stream = frames.iter().find(|(.., why)| why.ends_with("duplicated")).unwrap();
     let stream = tag::read(&stream.2).unwrap().stream;
-    for kind in ["duplicated", "reordered", "corrupted", "foreign"] {
+    for kind in ["duplicated", "reordered", "corrupted", "other traffic"] {
         let here = frames.iter().filter(|(.., why)| why.ends_with(kind)).count() as u64;
-        assert_eq!(trial[kind], here, "{kind}: {trial}");
+        assert_eq!(trial[kind.replace(" ", "_")], here, "{kind}: {trial}");
         // Of frames of other trials, those of the ceiling, some may come late.
         let there = done[&stream][kind];
-        assert!(here == there || kind == "foreign" && here > there, "{kind}: {here} {there} {trial}");
+        assert!(here == there || kind == "other traffic" && here > there, "{kind}: {here} {there} {trial}");
         assert!(here > 50, "{kind}: {here}");
     }
     for (interface, at, frame, why) in &frames {
@@ -117,7 +117,7 @@ fn frames_that_something_happened_to_are_in_the_file() {
         match (number, why.as_str()) {
             (Some((number, _)), _) => assert_eq!(known.unwrap().sequence.to_string(), number),
             (None, "corrupted") => assert!(tag::read(frame).is_none(), "{frame:02x?}"),
-            (None, why) => assert!(why == "foreign" && known.is_none(), "{why}"),
+            (None, why) => assert!(why == "other traffic" && known.is_none(), "{why}"),
         }
     }
     assert!(frames.iter().any(|(_, _, frame, _)| *frame == stray()));
@@ -131,9 +131,9 @@ fn a_trial_without_mishaps_has_an_empty_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("none.pcapng");
     let trial = trial(&net, &file, &["--duration", "100ms", "--bidirectional"]);
-    let mishaps: u64 = ["duplicated", "reordered", "corrupted", "foreign"]
+    let mishaps: u64 = ["duplicated", "reordered", "corrupted", "other traffic"]
         .iter()
-        .map(|kind| trial[*kind].as_u64().unwrap())
+        .map(|kind| trial[kind.replace(" ", "_")].as_u64().unwrap())
         .sum();
     let (names, frames) = read(&file);
     assert_eq!((names.len(), frames.len() as u64), (2, mishaps), "{frames:?}");

@@ -40,7 +40,7 @@ fn what_is_sent_is_counted() {
         assert_eq!(sent["ports"][0]["sent"], 3000);
         assert_eq!(sent["load"]["offered_pps"], 20_000.0);
         let seconds = sent["seconds"].as_f64().unwrap();
-        let unsent = sent["load"]["unsent"].as_f64().unwrap();
+        let unsent = sent["load"]["shortfall"].as_f64().unwrap();
         assert!((seconds - (3000.0 + unsent) / 20e3).abs() < 0.02, "{seconds} s, {unsent} unsent");
         let stream = &counted["streams"][0];
         for (name, expected) in
@@ -331,7 +331,7 @@ fn shapes_flows_and_vlans_are_sent() {
 fn the_list_of_cards_says_what_document_it_is() {
     let kpps = Command::new(assert_cmd::cargo::cargo_bin("kpps")).args(["device", "list", "--json"]).output();
     let document: serde_json::Value = serde_json::from_slice(&kpps.unwrap().stdout).unwrap();
-    assert_eq!((&document["schema"], &document["kind"]), (&"kpps/1".into(), &"devices".into()));
+    assert_eq!((&document["schema"], &document["kind"]), (&"kpps/2".into(), &"devices".into()));
     assert!(document["devices"].is_array(), "{document}");
 }
 
@@ -355,7 +355,7 @@ fn a_capture_is_sent_again_as_it_was() {
         let mut b = net.end("b");
         let sent = document(&net.kpps(&[&["send", "packet:a", "--replay", file, "--json"], more].concat()));
         assert_eq!(
-            (&sent["ports"][0]["sent"], &sent["load"]["unsent"]),
+            (&sent["ports"][0]["sent"], &sent["load"]["shortfall"]),
             (&(5 * times).into(), &0.into()),
             "{sent}"
         );

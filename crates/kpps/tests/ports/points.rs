@@ -61,6 +61,16 @@ fn a_curve_between_two_ports_goes_on_where_it_was() {
     // Both directions together.
     assert_eq!((&points[0]["offered_pps"], &points[7]["offered_pps"]), (&2e3.into(), &16e3.into()));
     points.iter().for_each(closes);
+    // What two ports cannot observe is null.
+    for point in points {
+        for unobserved in
+            ["interrupts_per_s", "bus_busy", "registers_per_packet", "allocations_per_packet", "taken"]
+        {
+            assert_eq!(point[unobserved], Value::Null, "{unobserved}: {point}");
+        }
+        assert_eq!(point["cpu"]["empty_polls"], Value::Null, "{point}");
+        assert!(point["cpu_busy"].as_f64().is_some() && point["latency_ns"]["p50"].as_u64().is_some());
+    }
     let environment = &curve["environment"];
     assert_eq!(
         (&series["name"], &environment["machine"]),

@@ -1,11 +1,11 @@
 //! Results from files, as samples of quantities.
 
 use kpps_results::comparison::Better;
+use kpps_results::detail::DetailedTrial;
 use kpps_results::grid::Grid;
 use kpps_results::ndr::Ndr;
 use kpps_results::rfc2544::Sizes;
-use kpps_results::trial::Trial;
-use kpps_results::{Curve, Point};
+use kpps_results::{Curve, Trial};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -108,8 +108,8 @@ impl Results {
 
     fn add(&mut self, document: Value) -> Result<(), String> {
         let text = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        if text("schema") != "kpps/1" {
-            return Err("a document without \"schema\": \"kpps/1\"".into());
+        if text("schema") != "kpps/2" {
+            return Err("a document without \"schema\": \"kpps/2\"".into());
         }
         let kind = text("kind");
         if self.documents == 0 {
@@ -149,12 +149,11 @@ impl Results {
         }
     }
 
-    fn trial(&mut self, trial: &Trial) -> Result<(), String> {
+    fn trial(&mut self, trial: &DetailedTrial) -> Result<(), String> {
         if !trial.complete {
             return Err("a trial was interrupted: leave it out".into());
         }
-        let load =
-            trial.offered_pps.map_or("the highest load".into(), |pps| format!("{:.1} kpps", pps / 1e3));
+        let load = trial.load_pps.map_or("the highest load".into(), |pps| format!("{:.1} kpps", pps / 1e3));
         let what = format!(
             "{} B{}, {load}{}{}, {} s",
             trial.sizes_name(),
@@ -165,21 +164,28 @@ impl Results {
         );
         let testbed = trial.testbed.join(" and ");
         let of = (&testbed[..], &what[..]);
-        let whole = trial.received.saturating_sub(trial.corrupted);
-        self.value(of, DELIVERED, whole as f64 / trial.seconds.max(1e-9) / 1e3);
-        self.latency(of, trial.latency_ns);
+        let whole = trial.result.delivered;
+        self.value(of, DELIVERED, trial.result.delivered_pps / 1e3);
+        self.latency(of, trial.result.latency_ns);
         let busy: f64 = trial.processors.iter().map(|p| p.user_s + p.system_s + p.irq_s + p.softirq_s).sum();
         if whole > 0 && !trial.processors.is_empty() {
             self.value(of, CPU_TIME, busy * 1e9 / whole as f64);
+        } else if let Some(cpu) = trial.result.cpu
+            && whole > 0
+        {
+            self.value(of, CPU_TIME, cpu.used() * 1e9 / trial.result.delivered_pps);
         }
         Ok(())
     }
 
-    fn point(&mut self, of: (&str, &str), point: &Point) {
+    fn point(&mut self, of: (&str, &str), point: &Trial) {
         self.value(of, DELIVERED, point.delivered_pps / 1e3);
         self.latency(of, point.latency_ns);
-        if point.delivered_pps > 0.0 {
-            let busy = (point.cpu_busy - point.cpu.empty_polls).max(0.0);
+        if let Some(busy) = point.cpu_busy
+            && point.delivered_pps > 0.0
+        {
+            let empty_polls = point.cpu.and_then(|cpu| cpu.empty_polls).unwrap_or(0.0);
+            let busy = (busy - empty_polls).max(0.0);
             self.value(of, CPU_TIME, busy * 1e9 / point.delivered_pps);
         }
     }
@@ -221,9 +227,10 @@ impl Results {
                 self.value(of, (&goal.name, "kpps", Better::Higher), pps / 1e3);
             }
         }
-        let most = search.trials.iter().map(|trial| trial.load_pps).fold(0.0, f64::max);
-        for trial in search.trials.iter().filter(|trial| trial.load_pps == most) {
-            self.value(of, ("MRR", "kpps", Better::Higher), most * (1.0 - trial.loss_ratio) / 1e3);
+        let most = search.trials.iter().map(|trial| search.load_pps(trial)).fold(0.0, f64::max);
+        for trial in search.trials.iter().filter(|trial| search.load_pps(trial) == most) {
+            let mrr_pps = most * (1.0 - trial.exact_loss_ratio());
+            self.value(of, ("MRR", "kpps", Better::Higher), mrr_pps / 1e3);
         }
         Ok(())
     }

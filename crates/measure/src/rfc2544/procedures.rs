@@ -3,7 +3,7 @@
 //! Each is a function of the trials that it asks for, one after the other. It does not know the testbed, and it can be resumed.
 
 use crate::runner::Pattern;
-use kpps_results::ndr::SearchTrial;
+use kpps_results::Trial;
 
 /// RFC 2544, 26.3: steps of a tenth of the highest rate, down until two trials in a row have lost nothing.
 ///
@@ -12,14 +12,14 @@ use kpps_results::ndr::SearchTrial;
 pub fn frame_loss<E>(
     max_pps: f64,
     seconds: f64,
-    found: &mut Vec<SearchTrial>,
-    mut measure: impl FnMut(Pattern) -> Result<SearchTrial, E>,
+    found: &mut Vec<Trial>,
+    mut measure: impl FnMut(Pattern) -> Result<Trial, E>,
 ) -> Result<(), E> {
     for tenth in (1..=10).rev() {
         found.push(measure(Pattern::Rate(max_pps * f64::from(tenth) / 10.0, seconds))?);
         if let [.., before, last] = &found[..]
-            && before.loss_ratio == 0.0
-            && last.loss_ratio == 0.0
+            && before.exact_loss_ratio() == 0.0
+            && last.exact_loss_ratio() == 0.0
         {
             break;
         }
@@ -35,9 +35,9 @@ pub fn frame_loss<E>(
 pub fn longest_burst<E>(
     pps: f64,
     most: u64,
-    mut measure: impl FnMut(Pattern) -> Result<SearchTrial, E>,
+    mut measure: impl FnMut(Pattern) -> Result<Trial, E>,
 ) -> Result<u64, E> {
-    let mut passes = |frames| Ok(measure(Pattern::Burst(pps, frames))?.loss_ratio == 0.0);
+    let mut passes = |frames| Ok(measure(Pattern::Burst(pps, frames))?.exact_loss_ratio() == 0.0);
     if passes(most)? {
         return Ok(most);
     }
@@ -66,10 +66,11 @@ pub fn mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use kpps_results::Ledger;
     use std::convert::Infallible;
 
     /// Forwards so many frames a second, and has a buffer for some more.
-    fn system(pps: f64, buffer: f64) -> impl FnMut(Pattern) -> Result<SearchTrial, Infallible> {
+    fn system(pps: f64, buffer: f64) -> impl FnMut(Pattern) -> Result<Trial, Infallible> {
         move |ask| {
             let (load_pps, seconds) = match ask {
                 Pattern::Rate(load, seconds) => (load, seconds),
@@ -79,14 +80,7 @@ mod tests {
             let sent = (load_pps * seconds).round();
             let lost = ((load_pps - pps) * seconds - buffer).clamp(0.0, sent).floor();
             let (sent, delivered) = (sent as u64, (sent - lost) as u64);
-            Ok(SearchTrial {
-                load_pps,
-                seconds,
-                sent,
-                delivered,
-                loss_ratio: lost / sent as f64,
-                ..SearchTrial::default()
-            })
+            Ok(Trial::new(load_pps, seconds, [sent, 0, delivered], Ledger::default()).unwrap())
         }
     }
 
@@ -94,7 +88,7 @@ mod tests {
     fn loss_is_measured_downwards_until_there_is_none_twice() {
         let mut found = Vec::new();
         frame_loss(1e6, 1.0, &mut found, system(650_000.0, 0.0)).unwrap();
-        let loads: Vec<_> = found.iter().map(|trial| trial.load_pps).collect();
+        let loads: Vec<_> = found.iter().map(|trial| trial.offered_pps).collect();
         assert_eq!(loads, [1e6, 9e5, 8e5, 7e5, 6e5, 5e5]);
         assert!(found[3].loss_ratio > 0.0 && found[4].loss_ratio == 0.0);
         found.clear();

@@ -7,7 +7,7 @@ use crate::runner::{Pattern, Runner};
 use crate::search::Goal;
 use kpps_frames::Mix;
 use kpps_results::Latency;
-use kpps_results::ndr::SearchTrial;
+use kpps_results::Trial;
 use kpps_results::rfc2544::{BackToBack, LatencyAt, Rfc2544, SizeTests, Times};
 
 /// Loads at which latency is measured, over the throughput.
@@ -122,7 +122,7 @@ impl AtSize<'_, '_> {
         self.plan.tests.is_empty() || self.plan.tests.contains(&test)
     }
 
-    fn trial(&mut self, name: &str, pattern: Pattern) -> Result<SearchTrial, Error> {
+    fn trial(&mut self, name: &str, pattern: Pattern) -> Result<Trial, Error> {
         self.runner.trial(name, self.sizes, pattern)
     }
 
@@ -219,7 +219,7 @@ impl AtSize<'_, '_> {
                 // A burst that the generator could not send tells nothing about a buffer.
                 for _ in 0..tries {
                     let trial = self.trial(&name, pattern)?;
-                    if trial.unsent == 0 || trial.delivered < trial.sent {
+                    if trial.shortfall == 0 || trial.delivered < trial.sent {
                         return Ok(trial);
                     }
                 }
@@ -264,7 +264,7 @@ impl AtSize<'_, '_> {
         let mut times = Times { load_pps: throughput, ..Times::default() };
         for _ in 0..self.plan.repeat {
             let trial = self.trial(&name, Pattern::Reset(throughput, seconds))?;
-            let lost = (trial.sent + trial.unsent).saturating_sub(trial.delivered);
+            let lost = trial.due().saturating_sub(trial.delivered);
             let ways = if self.runner.subject.both_ways { 2.0 } else { 1.0 };
             times.seconds.push(lost as f64 / throughput / ways);
             times.mean_s = mean(times.seconds.iter().copied()).unwrap_or(0.0);
@@ -275,7 +275,7 @@ impl AtSize<'_, '_> {
 }
 
 /// The mean of each percentile over all trials in which something arrived.
-fn mean_latency(trials: &[SearchTrial]) -> Latency {
+fn mean_latency(trials: &[Trial]) -> Latency {
     let of = |percentile: fn(&Latency) -> Option<u64>| {
         mean(trials.iter().filter_map(|trial| percentile(&trial.latency_ns)).map(|ns| ns as f64))
             .map(|ns| ns.round() as u64)

@@ -1,6 +1,7 @@
 //! Plain bisection, as RFC 2544 suggests it: one trial decides a load for ever.
 
-use super::{Goal, Measured};
+use super::Goal;
+use kpps_results::Trial;
 
 /// A bisection for the highest load without loss.
 #[derive(Clone, Debug)]
@@ -11,7 +12,7 @@ pub struct Bisection {
     upper: f64,
     max_pps: f64,
     met: bool,
-    trials: Vec<Measured>,
+    trials: Vec<Trial>,
 }
 
 impl Bisection {
@@ -30,13 +31,13 @@ impl Bisection {
         (!near).then_some((self.lower + self.upper) / 2.0)
     }
 
-    /// Takes a trial into account.
-    pub fn add(&mut self, trial: Measured) {
-        if trial.loss_ratio <= self.loss_ratio {
-            self.lower = trial.load_pps;
+    /// Takes a trial at this load into account.
+    pub fn add(&mut self, load_pps: f64, trial: Trial) {
+        if trial.exact_loss_ratio() <= self.loss_ratio {
+            self.lower = load_pps;
             self.met = true;
         } else {
-            self.upper = trial.load_pps;
+            self.upper = load_pps;
         }
         self.trials.push(trial);
     }
@@ -46,8 +47,8 @@ impl Bisection {
         self.met.then_some(self.lower)
     }
 
-    /// All trials.
-    pub fn trials(&self) -> &[Measured] {
-        &self.trials
+    /// All trials, in order.
+    pub fn into_trials(self) -> Vec<Trial> {
+        self.trials
     }
 }

@@ -1,22 +1,6 @@
 //! What is searched for, and what trials at one load say of it (draft-ietf-bmwg-mlrsearch-15).
 
-/// A trial as a search sees it.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Measured {
-    /// The intended load in frames per second.
-    pub load_pps: f64,
-    /// The intended duration in s.
-    pub seconds: f64,
-    /// Frames that were not delivered over frames that were due: 0 to 1.
-    pub loss_ratio: f64,
-}
-
-impl Measured {
-    /// Frames per second that were delivered.
-    pub fn forwarding_pps(&self) -> f64 {
-        self.load_pps * (1.0 - self.loss_ratio)
-    }
-}
+use kpps_results::Trial;
 
 /// A search goal.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,12 +45,12 @@ impl Goal {
     }
 
     /// What `trials`, all at one load, say of it.
-    pub fn judge(&self, trials: impl IntoIterator<Item = Measured>) -> Bound {
+    pub fn judge<'t>(&self, trials: impl IntoIterator<Item = &'t Trial>) -> Bound {
         // Sums of durations: full-length and short ones, of low and of high loss.
         let (mut fl, mut fh, mut sl, mut sh) = (0.0, 0.0, 0.0, 0.0);
         for trial in trials {
             let full = trial.seconds >= self.trial_s * (1.0 - SLACK);
-            let low = trial.loss_ratio <= self.loss_ratio;
+            let low = trial.exact_loss_ratio() <= self.loss_ratio;
             *match (full, low) {
                 (true, true) => &mut fl,
                 (true, false) => &mut fh,
@@ -89,10 +73,10 @@ impl Goal {
 
     /// The conditional throughput at a load with these trials: what is delivered in all but the worst trials, as many of
     /// them as the exceed ratio allows.
-    pub fn conditional_pps(&self, load_pps: f64, trials: impl IntoIterator<Item = Measured>) -> f64 {
-        let full = |trial: &Measured| trial.seconds >= self.trial_s * (1.0 - SLACK);
+    pub fn conditional_pps<'t>(&self, load_pps: f64, trials: impl IntoIterator<Item = &'t Trial>) -> f64 {
+        let full = |trial: &&Trial| trial.seconds >= self.trial_s * (1.0 - SLACK);
         let mut trials: Vec<_> = trials.into_iter().filter(full).collect();
-        trials.sort_by(|a, b| a.loss_ratio.total_cmp(&b.loss_ratio));
+        trials.sort_by(|a, b| a.exact_loss_ratio().total_cmp(&b.exact_loss_ratio()));
         let whole = f64::max(self.sum_s, trials.iter().map(|trial| trial.seconds).sum());
         let mut left = (1.0 - self.exceed_ratio) * whole;
         let mut worst = 0.0;
@@ -101,7 +85,7 @@ impl Goal {
                 break;
             }
             left -= trial.seconds;
-            worst = trial.loss_ratio;
+            worst = trial.exact_loss_ratio();
         }
         if left > whole * SLACK {
             worst = 1.0;
@@ -128,9 +112,12 @@ pub enum Bound {
 mod tests {
     use super::*;
 
-    fn trials(of: &[(u32, f64, f64)]) -> Vec<Measured> {
+    /// So many trials of these lengths and loss ratios, at 1 Gpps, so that ratios are exact.
+    fn trials(of: &[(u32, f64, f64)]) -> Vec<Trial> {
         let each = |&(count, seconds, loss_ratio): &(u32, f64, f64)| {
-            (0..count).map(move |_| Measured { load_pps: 1000.0, seconds, loss_ratio })
+            let sent = (1e9 * seconds).round();
+            let delivered = (sent * (1.0 - loss_ratio)).round() as u64;
+            (0..count).map(move |_| Trial { seconds, sent: sent as u64, delivered, ..Trial::default() })
         };
         of.iter().flat_map(each).collect()
     }
@@ -151,13 +138,13 @@ mod tests {
             (&[(100, 0.5, 0.0)], Bound::Undecided),
             (&[], Bound::Undecided),
         ] {
-            assert_eq!(Goal::NDR.judge(trials(of)), expected, "{of:?}");
+            assert_eq!(Goal::NDR.judge(&trials(of)), expected, "{of:?}");
         }
         let strict = Goal { exceed_ratio: 0.0, sum_s: 1.0, ..Goal::NDR };
-        assert_eq!(strict.judge(trials(&[(1, 1.0, 0.0)])), Bound::Lower);
-        assert_eq!(strict.judge(trials(&[(9, 1.0, 0.0), (1, 1.0, 1e-9)])), Bound::Upper);
+        assert_eq!(strict.judge(&trials(&[(1, 1.0, 0.0)])), Bound::Lower);
+        assert_eq!(strict.judge(&trials(&[(9, 1.0, 0.0), (1, 1.0, 1e-9)])), Bound::Upper);
         let tenth = Goal::NDR.with_trials_of(0.1);
-        assert_eq!(tenth.judge(trials(&[(11, 0.1, 0.0), (10, 0.1, 0.1)])), Bound::Lower);
+        assert_eq!(tenth.judge(&trials(&[(11, 0.1, 0.0), (10, 0.1, 0.1)])), Bound::Lower);
     }
 
     #[test]
@@ -169,7 +156,7 @@ mod tests {
 
     #[test]
     fn the_conditional_throughput_leaves_out_the_worst() {
-        let of = |of| Goal::NDR.conditional_pps(1000.0, trials(of));
+        let of = |of| Goal::NDR.conditional_pps(1000.0, &trials(of));
         assert_eq!(of(&[(11, 1.0, 0.0), (10, 1.0, 0.5)]), 1000.0);
         assert_eq!(of(&[(10, 1.0, 0.0), (11, 1.0, 0.5)]), 500.0);
         assert_eq!(of(&[(10, 1.0, 0.0)]), 0.0, "too few trials promise nothing");

@@ -1,8 +1,8 @@
 //! A system whose rate is known, to try searches on.
 
-use crate::trial::{Latency, Load, Testbed, Trial, TrialError};
+use crate::trial::{Load, Testbed, TrialError};
 use kpps_frames::{Size, rate};
-use kpps_results::{Cpu, Ledger};
+use kpps_results::{Ledger, Trial};
 
 /// Share of seconds that lose frames whatever the load.
 const NOISY_SECONDS: f64 = 0.05;
@@ -52,29 +52,18 @@ impl Known {
 }
 
 impl Known {
-    fn offer(&mut self, pps: f64, seconds: f64, go_on: &dyn Fn() -> bool) -> Result<Trial, TrialError> {
+    /// Only frames are counted: this system has no CPU, no bus and no driver.
+    fn offer(&mut self, load: &Load, seconds: f64, go_on: &dyn Fn() -> bool) -> Result<Trial, TrialError> {
         if !go_on() {
             return Err(TrialError::Interrupted);
         }
-        let sent = (pps * seconds).round() as u64;
+        let sent = (load.offered_pps * seconds).round() as u64;
         let carried = sent.min((self.pps * seconds).round() as u64);
         let delivered = carried.saturating_sub(self.disturbed(seconds));
         let dropped = [("overload".to_owned(), sent - carried), ("noise".to_owned(), carried - delivered)];
-        Ok(Trial {
-            seconds,
-            sent,
-            unsent: 0,
-            delivered,
-            taken: delivered,
-            interrupts: 0,
-            register_reads: 0,
-            register_writes: 0,
-            allocations: 0,
-            cpu: Cpu::default(),
-            bus_busy: 0.0,
-            latency: Latency::default(),
-            ledger: Ledger { sent, delivered, dropped: dropped.into(), ..Ledger::default() },
-        })
+        let ledger = Ledger { sent, delivered, dropped: dropped.into(), ..Ledger::default() };
+        Trial::new(load.offered_pps, seconds, [sent, 0, delivered], ledger)
+            .ok_or_else(|| TrialError::nothing_due(load))
     }
 }
 
@@ -84,7 +73,7 @@ impl Testbed for Known {
     }
 
     fn trial_while(&mut self, load: &Load, go_on: &dyn Fn() -> bool) -> Result<Trial, TrialError> {
-        self.offer(load.offered_pps, f64::from(load.duration_ms) / 1000.0, go_on)
+        self.offer(load, f64::from(load.duration_ms) / 1000.0, go_on)
     }
 
     /// There is no buffer: what is above the rate is lost.
@@ -94,6 +83,6 @@ impl Testbed for Known {
         frames: u64,
         go_on: &dyn Fn() -> bool,
     ) -> Result<Trial, TrialError> {
-        self.offer(load.offered_pps, frames as f64 / load.offered_pps, go_on)
+        self.offer(load, frames as f64 / load.offered_pps, go_on)
     }
 }

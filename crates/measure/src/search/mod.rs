@@ -8,10 +8,11 @@ mod goal;
 mod known;
 
 pub use bisection::Bisection;
-pub use goal::{Bound, Goal, Measured};
+pub use goal::{Bound, Goal};
 pub use known::Known;
 
 use goal::LEVELS;
+use kpps_results::Trial;
 
 /// A search for several goals with trials of one length.
 #[derive(Clone, Debug)]
@@ -19,7 +20,8 @@ pub struct Search {
     goals: Vec<Goal>,
     min_pps: f64,
     max_pps: f64,
-    trials: Vec<Measured>,
+    /// Each with its load, in frames per second in each direction.
+    trials: Vec<(f64, Trial)>,
 }
 
 /// What is known of a goal.
@@ -42,9 +44,9 @@ impl Search {
         Self { goals, min_pps, max_pps, trials: Vec::new() }
     }
 
-    /// Takes a trial into account.
-    pub fn add(&mut self, trial: Measured) {
-        self.trials.push(trial);
+    /// Takes a trial at this load into account.
+    pub fn add(&mut self, load_pps: f64, trial: Trial) {
+        self.trials.push((load_pps, trial));
     }
 
     /// The highest load that is measured: the one asked for, on the grid.
@@ -52,16 +54,28 @@ impl Search {
         self.max_pps
     }
 
-    /// All trials so far.
-    pub fn trials(&self) -> &[Measured] {
+    /// All trials so far, each with its load in frames per second in each direction.
+    pub fn trials(&self) -> &[(f64, Trial)] {
         &self.trials
+    }
+
+    /// All trials, in order.
+    pub fn into_trials(self) -> Vec<Trial> {
+        self.trials.into_iter().map(|(_, trial)| trial).collect()
+    }
+
+    /// What was delivered at the highest load (MRR), in frames per second: the mean of its trials.
+    pub fn mrr_pps(&self) -> Option<f64> {
+        let delivered: Vec<f64> =
+            self.at(self.max_pps).map(|trial| self.max_pps * (1.0 - trial.exact_loss_ratio())).collect();
+        (!delivered.is_empty()).then(|| delivered.iter().sum::<f64>() / delivered.len() as f64)
     }
 
     /// The load to measure next, in frames per second; `None` when nothing is left to do.
     ///
     /// All goals reach a level before the next one begins; of several candidates the smallest is first.
     pub fn next(&self) -> Option<f64> {
-        if !self.trials.iter().any(|trial| trial.load_pps == self.max_pps) {
+        if !self.trials.iter().any(|(load, _)| *load == self.max_pps) {
             return Some(self.max_pps);
         }
         (0..LEVELS).find_map(|level| {
@@ -82,13 +96,13 @@ impl Search {
         }
     }
 
-    fn at(&self, load_pps: f64) -> impl Iterator<Item = Measured> {
-        self.trials.iter().copied().filter(move |trial| trial.load_pps == load_pps)
+    fn at(&self, load_pps: f64) -> impl Iterator<Item = &Trial> {
+        self.trials.iter().filter(move |(load, _)| *load == load_pps).map(|(_, trial)| trial)
     }
 
     /// The loads that were measured, ascending, with what they are for this target.
     fn judged(&self, target: &Goal) -> Vec<(f64, Bound)> {
-        let mut loads: Vec<f64> = self.trials.iter().map(|trial| trial.load_pps).collect();
+        let mut loads: Vec<f64> = self.trials.iter().map(|(load, _)| *load).collect();
         loads.sort_by(f64::total_cmp);
         loads.dedup();
         loads.into_iter().map(|load| (load, target.judge(self.at(load)))).collect()
@@ -108,7 +122,8 @@ impl Search {
             return self.bounds(&goal.target(level - 1));
         }
         let Some(at_most) = self.at(self.max_pps).next() else { return (None, None) };
-        let upper = (at_most.forwarding_pps() / (1.0 - goal.loss_ratio)).clamp(self.min_pps, self.max_pps);
+        let forwarding_pps = self.max_pps * (1.0 - at_most.exact_loss_ratio());
+        let upper = (forwarding_pps / (1.0 - goal.loss_ratio)).clamp(self.min_pps, self.max_pps);
         let lower = (upper * (1.0 - goal.target(0).width)).max(self.min_pps);
         (Some(grid(lower, f64::round)), Some(grid(upper, f64::round)))
     }
@@ -182,16 +197,15 @@ mod tests {
 
     const LINE: f64 = 1_488_095.2;
 
-    fn measure(system: &mut Known, load_pps: f64) -> Measured {
-        let load = Load { offered_pps: load_pps, size: Size::MIN, warmup_ms: 0, duration_ms: 1000, seed: 0 };
-        let trial = system.trial(&load).unwrap();
-        Measured { load_pps, seconds: trial.seconds, loss_ratio: trial.loss_ratio() }
+    fn measure(system: &mut Known, offered_pps: f64) -> Trial {
+        let load = Load { offered_pps, size: Size::MIN, warmup_ms: 0, duration_ms: 1000, seed: 0 };
+        system.trial(&load).unwrap()
     }
 
     fn search(goals: &[Goal], system: &mut Known) -> Search {
         let mut search = Search::new(goals.to_vec(), 10_000.0, LINE);
         while let Some(load) = search.next() {
-            search.add(measure(system, load));
+            search.add(load, measure(system, load));
             assert!(search.trials().len() < 1200, "it ends");
         }
         search
@@ -200,7 +214,7 @@ mod tests {
     fn bisection(system: &mut Known) -> Bisection {
         let mut bisection = Bisection::new(&Goal::NDR, 10_000.0, LINE);
         while let Some(load) = bisection.next() {
-            bisection.add(measure(system, load));
+            bisection.add(load, measure(system, load));
         }
         bisection
     }
@@ -253,10 +267,10 @@ mod tests {
         let whole = search(&[Goal::NDR, Goal::PDR], &mut Known::noisy(5e5, 3));
         for cut in [0, 1, 7, whole.trials().len() / 2, whole.trials().len() - 1] {
             let mut again = Search::new(vec![Goal::NDR, Goal::PDR], 10_000.0, LINE);
-            for trial in &whole.trials()[..cut] {
-                again.add(*trial);
+            for (load, trial) in &whole.trials()[..cut] {
+                again.add(*load, trial.clone().rounded());
             }
-            assert_eq!(again.next(), Some(whole.trials()[cut].load_pps));
+            assert_eq!(again.next(), Some(whole.trials()[cut].0), "also from trials as they are published");
         }
     }
 

@@ -2,15 +2,17 @@
 //!
 //! Time is real. A frame counts as delivered when its consumer has seen it: the kernel's early drop, testpmd's rxonly,
 //! `kpps count`. The measured time lies between two looks at all counters, one at the guest's and one at ours; each
-//! look takes a few milliseconds, in which the load goes on. Latency, the bus and allocations cannot be seen from here.
+//! look takes a few milliseconds, in which the load goes on. Latency, the bus, allocations and idle polls cannot be
+//! observed from here: they are `None`.
 
 use crate::lab::load::{Load as Sender, Rate};
 use crate::lab::measure::{Look, registers};
 use crate::lab::workload::{self, Backend, Driver, Running, Settings, Work};
 use crate::lab::{Cache, Error, Guest, Kernel, Model, Options, Result, Userland, kernel};
 use kpps_frames::{Size, rate};
-use kpps_measure::{Latency, Load, Testbed, Trial, TrialError};
-use kpps_results::{Cpu, Ledger};
+use kpps_measure::{Load, Testbed, TrialError};
+use kpps_results::Trial;
+use kpps_results::{Cpu, Ledger, Registers};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
@@ -163,7 +165,7 @@ impl Bed {
         places.retain(|_, count| *count > 0);
         let ledger = Ledger {
             sent: counts.sent,
-            unsent: counts.unsent,
+            shortfall: counts.unsent,
             delivered: end.count.frames - begin.count.frames,
             dropped: places,
             ..Ledger::default()
@@ -175,23 +177,21 @@ impl Bed {
         let delivered = (sample.pps * seconds).round() as u64;
         let sent = to.counts.sent - from.counts.sent;
         let share = |part: usize| to.snapshot.cpu_share(&from.snapshot, part);
-        let accesses = |each: f64| (each * taken as f64).round() as u64;
-        Ok(Trial {
-            seconds,
-            sent,
-            unsent: to.counts.unsent - from.counts.unsent,
-            // The two looks are not of the same instant: a few frames of before may be counted.
-            delivered: delivered.min(sent),
-            taken,
-            interrupts: to.snapshot.interrupts - from.snapshot.interrupts,
-            register_reads: accesses(registers.0),
-            register_writes: accesses(registers.1),
-            allocations: 0,
-            cpu: Cpu { hardirq: share(3), softirq: share(4), thread: share(0) + share(1), empty_polls: 0.0 },
-            bus_busy: 0.0,
-            latency: Latency::default(),
-            ledger,
-        })
+        let cpu = Cpu {
+            hardirq: share(3),
+            softirq: share(4),
+            thread: share(0) + share(1),
+            // To a guest's kernel a poll that finds nothing is work like any other.
+            empty_polls: None,
+        };
+        // The two looks are not of the same instant: a few frames of before may be counted.
+        let counts = [sent, to.counts.unsent - from.counts.unsent, delivered.min(sent)];
+        let trial = Trial::new(load.offered_pps, seconds, counts, ledger)
+            .ok_or_else(|| Error::Input(TrialError::nothing_due(load).to_string()))?
+            .with_cpu(cpu)
+            .with_driver(taken, Some(to.snapshot.interrupts - from.snapshot.interrupts), None);
+        let registers_per_packet = registers.map(|(read, write)| Registers { read, write });
+        Ok(Trial { registers_per_packet, ..trial })
     }
 }
 
@@ -202,7 +202,7 @@ fn watch(
     sender: &Sender,
     load: &Load,
     go_on: &dyn Fn() -> bool,
-) -> Result<(Look, Look, (f64, f64))> {
+) -> Result<(Look, Look, Option<(f64, f64)>)> {
     let wait = |time: Duration| {
         let until = Instant::now() + time;
         while Instant::now() < until {
@@ -220,7 +220,7 @@ fn watch(
     wait(Duration::from_millis(load.duration_ms.into()))?;
     let to = Look::take(guest, running, Some(sender))?;
     let registers = registers(guest, running, Some(sender))?;
-    Ok((from, to, registers.unwrap_or_default()))
+    Ok((from, to, registers))
 }
 
 /// Waits until nothing more arrives at the consumer.

@@ -54,7 +54,7 @@ pub(super) mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use kpps_results::grid::{Axis, Setting};
-    use kpps_results::{Environment, Point};
+    use kpps_results::{Environment, Trial};
 
     pub(in super::super) fn grid() -> Grid {
         let axis = |parameter: &str, values: Vec<Setting>| Axis { parameter: parameter.into(), values };
@@ -67,7 +67,7 @@ pub(super) mod tests {
         for n in (0..11).rev() {
             let at = vec![n / 6, n / 3 % 2, n % 3];
             let delivered_pps = 1000.0 * (n as f64 + 0.333);
-            let point = Point { offered_pps: 1e5, delivered_pps, ..Point::default() };
+            let point = Trial { offered_pps: 1e5, delivered_pps, ..Trial::default() };
             cells.push(match n {
                 4 => Cell { at, point: None, problem: Some("no such ring".into()) },
                 _ => Cell { at, point: Some(point), problem: None },

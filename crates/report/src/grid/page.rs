@@ -5,7 +5,7 @@ use crate::ndr::environment;
 use crate::{page, remarks};
 use kpps_results::format::{kpps, percent};
 use kpps_results::grid::{Cell, Grid};
-use kpps_results::{NOT_SENT, Point};
+use kpps_results::{NOT_SENT, Trial};
 use maud::{Markup, html as markup};
 
 const GRID_CSS: &str = include_str!("../../assets/grid.css");
@@ -58,7 +58,7 @@ const BOTTOM: usize = 64;
 /// Wide enough for a number in a cell.
 const WIDE: usize = 40;
 
-fn maps(grid: &Grid, title: &str, hue: u16, value: impl Fn(&Point) -> (f64, String) + Copy) -> Markup {
+fn maps(grid: &Grid, title: &str, hue: u16, value: impl Fn(&Trial) -> (f64, String) + Copy) -> Markup {
     let points = grid.cells.iter().filter_map(|cell| cell.point.as_ref());
     let most = points.map(|point| value(point).0).fold(0.0, f64::max);
     markup! {
@@ -74,7 +74,7 @@ fn maps(grid: &Grid, title: &str, hue: u16, value: impl Fn(&Point) -> (f64, Stri
     }
 }
 
-fn drawn(grid: &Grid, map: &Map, hue: u16, most: f64, value: impl Fn(&Point) -> (f64, String)) -> Markup {
+fn drawn(grid: &Grid, map: &Map, hue: u16, most: f64, value: impl Fn(&Trial) -> (f64, String)) -> Markup {
     let Some(across) = grid.axes.last() else { return Markup::default() };
     let down = grid.axes.len().checked_sub(2).map(|down| &grid.axes[down]);
     let columns = across.values.len();
@@ -111,7 +111,7 @@ fn square(
     (x, y, side): (usize, usize, usize),
     hue: u16,
     most: f64,
-    value: &impl Fn(&Point) -> (f64, String),
+    value: &impl Fn(&Trial) -> (f64, String),
     numbers: bool,
 ) -> Markup {
     let shown = cell.point.as_ref().map(value);
@@ -155,7 +155,7 @@ fn table(grid: &Grid) -> Markup {
                     @match &cell.point {
                         Some(point) => {
                             td { (kpps(point.offered_pps)) } td { (kpps(point.delivered_pps)) }
-                            td { (percent(point.loss_ratio)) } td { (percent(point.cpu_busy)) }
+                            td { (percent(point.loss_ratio)) } td { (point.cpu_busy.map_or("–".into(), percent)) }
                             td { (worst(point)) }
                         }
                         None => td colspan="5" { (cell.problem.as_deref().unwrap_or("")) },
@@ -167,7 +167,7 @@ fn table(grid: &Grid) -> Markup {
 }
 
 /// The place that loses most.
-fn worst(point: &Point) -> &str {
+fn worst(point: &Trial) -> &str {
     let losses = point.ledger.losses();
     losses
         .into_iter()

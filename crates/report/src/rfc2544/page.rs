@@ -4,7 +4,8 @@ use super::rates::mbps;
 use crate::drawing::{self, Bar, bars, percentiles};
 use crate::ndr::{drawings, environment, found, goals, kpps, notices, trials};
 use crate::{clock_error, page};
-use kpps_results::ndr::{Ndr, SearchTrial};
+use kpps_results::Trial;
+use kpps_results::ndr::Ndr;
 use kpps_results::rfc2544::{Rfc2544, SizeTests, Sizes, Times};
 use kpps_results::study::{Figure, Line};
 use maud::{Markup, html as markup};
@@ -153,9 +154,9 @@ fn megabits(rates: impl Iterator<Item = (u32, Option<f64>)>) -> Vec<(String, Vec
 }
 
 /// Of the trials that lost nothing, that of the highest load in which something arrived.
-fn latency_near(search: &Ndr) -> Option<&SearchTrial> {
+fn latency_near(search: &Ndr) -> Option<&Trial> {
     let clean = search.trials.iter().filter(|it| it.loss_ratio == 0.0 && it.latency_ns.p50.is_some());
-    clean.max_by(|a, b| a.load_pps.total_cmp(&b.load_pps))
+    clean.max_by(|a, b| a.offered_pps.total_cmp(&b.offered_pps))
 }
 
 /// Latencies with names, on one axis.
@@ -214,8 +215,13 @@ fn latency(document: &Rfc2544) -> Markup {
 fn frame_loss(document: &Rfc2544) -> Markup {
     let measured: Vec<_> = document.sizes.iter().filter(|tests| !tests.frame_loss.is_empty()).collect();
     let line = |tests: &&SizeTests| {
+        let directions = if document.both_ways { 2.0 } else { 1.0 };
         let of_most = |load_pps: f64| 100.0 * load_pps / tests.max_pps.max(f64::MIN_POSITIVE);
-        let points = tests.frame_loss.iter().rev().map(|it| (of_most(it.load_pps), it.loss_ratio * 100.0));
+        let points = tests
+            .frame_loss
+            .iter()
+            .rev()
+            .map(|it| (of_most(it.offered_pps / directions), it.loss_ratio * 100.0));
         Line { name: format!("{} B", tests.sizes_name()), points: points.collect() }
     };
     let figure = Figure {
@@ -305,8 +311,8 @@ mod tests {
     fn search(size: u32, ndr: f64, most: f64) -> Ndr {
         let goal =
             |name: &str, pps| SearchGoal { name: name.into(), lower_pps: Some(pps), ..SearchGoal::default() };
-        let trial = |load_pps: f64, loss_ratio, us: u64| SearchTrial {
-            load_pps,
+        let trial = |offered_pps: f64, loss_ratio, us: u64| Trial {
+            offered_pps,
             loss_ratio,
             latency_ns: Latency {
                 p50: Some(us * 1000),
@@ -315,7 +321,7 @@ mod tests {
                 max: Some(us * 4000),
                 error_ns: None,
             },
-            ..SearchTrial::default()
+            ..Trial::default()
         };
         Ndr {
             testbed: vec!["packet:<a>".into(), "packet:b".into()],
@@ -356,11 +362,11 @@ mod tests {
 
     #[test]
     fn every_test_of_rfc_2544_is_on_its_page() {
-        let loss = |load_pps: f64, loss_ratio| SearchTrial { load_pps, loss_ratio, ..SearchTrial::default() };
+        let loss = |offered_pps: f64, loss_ratio| Trial { offered_pps, loss_ratio, ..Trial::default() };
         let at = |share, us: u64| LatencyAt {
             share,
             latency_ns: Latency { p50: Some(us * 1000), ..Latency::default() },
-            trials: vec![SearchTrial::default()],
+            trials: vec![Trial::default()],
         };
         let times = Times { load_pps: 1e5, seconds: vec![0.25, 0.75], mean_s: 0.5 };
         let tests = SizeTests {

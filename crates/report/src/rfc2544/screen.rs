@@ -72,7 +72,7 @@ pub fn rfc2544(document: &Rfc2544) -> String {
             let Latency { p50, p99, p999, max, .. } = at.latency_ns;
             let _ = writeln!(
                 text,
-                "  latency       at {:>3.0} %: median {} us, 99 % {}, 99.9 % {}, longest {}; mean of {} trials",
+                "  latency       at {:>3.0} %: p50 {} us, p99 {}, p99.9 {}, max {}; mean of {} trials",
                 at.share * 100.0,
                 us(p50),
                 us(p99),
@@ -81,17 +81,18 @@ pub fn rfc2544(document: &Rfc2544) -> String {
                 at.trials.len()
             );
         }
+        let directions = if document.both_ways { 2.0 } else { 1.0 };
         for trial in &tests.frame_loss {
             let _ = writeln!(
                 text,
                 "  frame loss    {:>8.1} kpps: {} of {} lost, {:.4} %{}",
-                trial.load_pps / 1e3,
-                trial.sent + trial.unsent - trial.delivered.min(trial.sent),
-                trial.sent + trial.unsent,
+                trial.offered_pps / directions / 1e3,
+                trial.due() - trial.delivered.min(trial.sent),
+                trial.due(),
                 trial.loss_ratio * 100.0,
-                match trial.unsent {
+                match trial.shortfall {
                     0 => String::new(),
-                    unsent => format!(", {unsent} of them never sent"),
+                    shortfall => format!(", {shortfall} of them never sent"),
                 }
             );
         }

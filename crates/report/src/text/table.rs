@@ -2,7 +2,7 @@
 
 use super::Look;
 use comfy_table::{CellAlignment, ContentLineStyle, LineStyle, Table, TableStyle};
-use kpps_results::{Curve, Point, Series, places};
+use kpps_results::{Curve, Series, Trial, places};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
@@ -65,8 +65,8 @@ fn grid(series: &Series, places: Option<&BTreeSet<&str>>, look: Look) -> String 
         None => header.push("most at\n%".to_owned()),
     }
     header.push("CPU\n%".to_owned());
-    if polls_in_vain(series) {
-        header.push("in vain\n%".to_owned());
+    if polls_idly(series) {
+        header.push("idle\npolls %".to_owned());
     }
     header.push("IRQs\nk/s".to_owned());
     let percentiles = if places.is_some() { &["p50", "p99"][..] } else { &["p99"] };
@@ -83,7 +83,7 @@ fn grid(series: &Series, places: Option<&BTreeSet<&str>>, look: Look) -> String 
     let mut table = Table::new();
     table.load_style(style).set_header(header.collect::<Vec<_>>());
     for point in &series.points {
-        table.add_row(row(point, places, polls_in_vain(series), look));
+        table.add_row(row(point, places, polls_idly(series), look));
     }
     for column in table.column_iter_mut() {
         column.set_cell_alignment(CellAlignment::Right);
@@ -93,12 +93,16 @@ fn grid(series: &Series, places: Option<&BTreeSet<&str>>, look: Look) -> String 
 }
 
 /// Whether any of a series' polls found nothing: only then is that share worth a column.
-fn polls_in_vain(series: &Series) -> bool {
-    series.points.iter().any(|p| p.cpu.empty_polls > 0.0)
+fn polls_idly(series: &Series) -> bool {
+    series.points.iter().any(|point| empty_polls(point).is_some_and(|share| share > 0.0))
 }
 
-fn row(point: &Point, places: Option<&BTreeSet<&str>>, in_vain: bool, look: Look) -> Vec<String> {
-    let due = point.ledger.sent.saturating_add(point.ledger.unsent);
+fn empty_polls(point: &Trial) -> Option<f64> {
+    point.cpu.and_then(|cpu| cpu.empty_polls)
+}
+
+fn row(point: &Trial, places: Option<&BTreeSet<&str>>, idle_polls: bool, look: Look) -> Vec<String> {
+    let due = point.ledger.sent.saturating_add(point.ledger.shortfall);
     let losses = point.ledger.losses();
     let share = |n: u64| per_cent(n as f64 / due as f64);
     let mut row = vec![kpps(point.offered_pps), kpps(point.delivered_pps), per_cent(point.loss_ratio)];
@@ -111,11 +115,13 @@ fn row(point: &Point, places: Option<&BTreeSet<&str>>, in_vain: bool, look: Look
             row.push(most.map_or_else(String::new, |&(place, n)| format!("{place} {}", share(n))));
         }
     }
-    row.push(format!("{:.1}", point.cpu_busy * 100.0));
-    if in_vain {
-        row.push(format!("{:.1}", point.cpu.empty_polls * 100.0));
+    let or_dash = |value: Option<f64>, shown: fn(f64) -> String| value.map_or_else(|| nothing(look), shown);
+    let share_of_time = |share: f64| format!("{:.1}", share * 100.0);
+    row.push(or_dash(point.cpu_busy, share_of_time));
+    if idle_polls {
+        row.push(or_dash(empty_polls(point), share_of_time));
     }
-    row.push(kpps(point.interrupts_per_s));
+    row.push(or_dash(point.interrupts_per_s, kpps));
     let latencies = latencies(point, look);
     row.extend_from_slice(if places.is_some() { &latencies } else { &latencies[1..] });
     row
@@ -135,9 +141,13 @@ fn per_cent(share: f64) -> String {
     }
 }
 
+/// What stands for a quantity that nobody observed.
+fn nothing(look: Look) -> String {
+    if look.ascii { "-" } else { "–" }.to_owned()
+}
+
 /// p50 and p99 in µs; a dash where nothing arrived.
-fn latencies(point: &Point, look: Look) -> [String; 2] {
-    let nothing = if look.ascii { "-" } else { "–" };
+fn latencies(point: &Trial, look: Look) -> [String; 2] {
     [point.latency_ns.p50, point.latency_ns.p99]
-        .map(|ns| ns.map_or_else(|| nothing.to_owned(), |ns| format!("{:.1}", ns as f64 / 1e3)))
+        .map(|ns| ns.map_or_else(|| nothing(look), |ns| format!("{:.1}", ns as f64 / 1e3)))
 }

@@ -15,8 +15,8 @@ use kpps_machine::MS;
 use kpps_machine::cpu::Profile;
 use kpps_machine::stack::linux24::{self, Attach, Stack, Stall, Tally};
 use kpps_machine::wire::{Receiver, Traffic};
-use kpps_measure::{AFTERWARDS_MS, Latency, Load, Testbed, Trial, TrialError};
-use kpps_results::{Cpu, Ledger};
+use kpps_measure::{AFTERWARDS_MS, Latency, Load, Testbed, TrialError};
+use kpps_results::{Cpu, Ledger, Trial};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -365,7 +365,7 @@ impl Forwarding {
             cpus: interval.cpus(),
             profile: interval.profile(),
             stalls: [0, 1].map(|port| rig.stack.stall(port)),
-            trial: interval.trial((sent, delivered, taken), latency, rig.ledger()?),
+            trial: interval.trial(load, (sent, delivered, taken), &latency, rig.ledger()?)?,
         })
     }
 

@@ -18,8 +18,8 @@ use kpps_machine::stack::IntoBuffer;
 use kpps_machine::stack::linux22::Tally;
 use kpps_machine::wire::Count;
 use kpps_machine::{MS, NS};
-use kpps_measure::{AFTERWARDS_MS, Load, Testbed, Trial, TrialError};
-use kpps_results::Ledger;
+use kpps_measure::{AFTERWARDS_MS, Load, Testbed, TrialError};
+use kpps_results::{Ledger, Trial};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -166,7 +166,7 @@ impl Receiving {
             process: interval.share(|s| s.usage.process_ps),
             accounted: Accounted::between(&interval),
             tail_writes_per_frame: tail_writes as f64 / taken.max(1) as f64,
-            trial: interval.trial((sent, delivered, taken), latency, ledger),
+            trial: interval.trial(load, (sent, delivered, taken), &latency, ledger)?,
         })
     }
 }

@@ -5,9 +5,9 @@ use super::random;
 use super::receive::Times;
 use super::setting::{Setting, configuration};
 use super::{Context, Value, Values};
-use kpps_measure::{Load, Testbed, point};
+use kpps_measure::{Load, Testbed};
 use kpps_profiles::{Change, To};
-use kpps_results::Point;
+use kpps_results::{Cpu, Trial};
 use kpps_sim::{Accounted, Profiled, Receiving, Setup};
 use serde::Deserialize;
 
@@ -46,7 +46,7 @@ struct Taken {
     offered_pps: f64,
     /// Frames consumed per second: with a long ring a frame may wait longer than a trial takes.
     pps: f64,
-    point: Point,
+    trial: Trial,
     interrupts_per_packet: f64,
     process: f64,
     accounted: Accounted,
@@ -59,10 +59,15 @@ impl Taken {
         self.accounted.useful / self.pps.max(1.0)
     }
 
+    /// What the CPU did: a simulation always observes that.
+    fn cpu(&self) -> Cpu {
+        self.trial.cpu.unwrap_or_default()
+    }
+
     /// The difference between the CPU time that the driver reports and that of the machine, as a share of the latter.
     fn misstated(&self) -> f64 {
-        let cpu = &self.point.cpu;
-        let spent = cpu.thread + cpu.empty_polls + cpu.hardirq;
+        let cpu = self.cpu();
+        let spent = cpu.thread + cpu.empty_polls.unwrap_or(0.0) + cpu.hardirq;
         let Accounted { useful, looking, idle } = self.accounted;
         (useful + looking + idle - spent).abs() / spent.max(1e-9)
     }
@@ -126,11 +131,11 @@ impl Trials<'_> {
         Ok(Taken {
             offered_pps,
             pps: consumed as f64 / trial.seconds,
-            point: point(&load, &trial),
-            interrupts_per_packet: trial.interrupts as f64 / consumed.max(1) as f64,
+            interrupts_per_packet: trial.interrupts().unwrap_or(0) as f64 / consumed.max(1) as f64,
             process,
             accounted,
             tail_writes: tail_writes_per_frame,
+            trial,
         })
     }
 }
@@ -197,7 +202,7 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
     let process = least(computing.iter().map(|taken| taken.process));
 
     let easy = || taken.iter().filter(|taken| taken.offered_pps <= EASY * capacity_pps);
-    let latency_us = most(easy().map(|taken| taken.point.latency_ns.p99.unwrap_or(0) as f64 / 1e3));
+    let latency_us = most(easy().map(|taken| taken.trial.latency_ns.p99.unwrap_or(0) as f64 / 1e3));
     let polled = || taken.iter().filter(|taken| taken.offered_pps >= POLLED_PPS);
     let useful = || polled().map(Taken::useful_of_frame);
     let [burst_spread, tail_writes_spread] = trials.bursts(&own, last_pps)?;
@@ -214,7 +219,7 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
         ("latency_of_bound", latency_us / (WAKE_US + WAIT_FRAMES * 1e6 / capacity_pps.max(1.0))),
         ("interrupts_per_packet", most(polled().map(|taken| taken.interrupts_per_packet))),
         ("interrupts_per_packet_idle", most(taken.iter().map(|taken| taken.interrupts_per_packet))),
-        ("interrupt_load", most(taken.iter().map(|taken| taken.point.cpu.hardirq))),
+        ("interrupt_load", most(taken.iter().map(|taken| taken.cpu().hardirq))),
         ("misstated", most(polled().map(Taken::misstated))),
         ("useful_ratio", useful().next().unwrap_or(0.0) / useful().next_back().unwrap_or(0.0).max(1e-15)),
         ("burst_spread", burst_spread),

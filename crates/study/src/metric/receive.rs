@@ -3,9 +3,9 @@
 use super::offered::Offered;
 use super::setting::{Setting, configuration};
 use super::{Context, Value, Values, ms};
-use kpps_measure::{Load, Testbed, Trial, point};
+use kpps_measure::{Load, Testbed};
 use kpps_profiles::Change;
-use kpps_results::Point;
+use kpps_results::Trial;
 use kpps_sim::{Receiving, Setup};
 use serde::Deserialize;
 
@@ -32,25 +32,28 @@ pub(super) fn trials(
     offered: &Offered,
     times: Times,
     context: &Context,
-) -> Result<Vec<(Trial, Point)>, String> {
+) -> Result<Vec<Trial>, String> {
     let mut testbed = Receiving::new(setup.clone());
     let size = setting.size();
     let line = testbed.line_rate_pps(size);
     let trial = |offered_pps| {
         let load =
             Load { offered_pps, size, warmup_ms: times.warmup_ms, duration_ms: times.duration_ms, seed: 1 };
-        let trial = testbed.trial_while(&load, context.go_on).map_err(|error| error.to_string())?;
-        let point = point(&load, &trial);
-        Ok((trial, point))
+        testbed.trial_while(&load, context.go_on).map_err(|error| error.to_string())
     };
     offered.pps(line).into_iter().map(trial).collect()
 }
 
+/// A quantity of a simulation, where everything is seen; accesses for each packet are 0 if no packet was taken.
+fn seen(quantity: Option<f64>) -> f64 {
+    quantity.unwrap_or(0.0)
+}
+
 /// One value for each load, as a number if there is one load.
-fn column(trials: &[(Trial, Point)], of: impl Fn(&Trial, &Point) -> f64) -> Value {
+fn column(trials: &[Trial], of: impl Fn(&Trial) -> f64) -> Value {
     match trials {
-        [(trial, point)] => Value::Number(of(trial, point)),
-        many => Value::List(many.iter().map(|(trial, point)| of(trial, point)).collect()),
+        [trial] => Value::Number(of(trial)),
+        many => Value::List(many.iter().map(of).collect()),
     }
 }
 
@@ -62,31 +65,33 @@ pub(super) fn receive(of: toml::Table, context: &Context) -> Result<Values, Stri
     let of: Of = configuration(of)?;
     let setup = of.setting.setup(context)?;
     let trials = trials(&setup, &of.setting, &of.offered, of.times, context)?;
-    type Of1 = fn(&Trial, &Point) -> f64;
+    type Of1 = fn(&Trial) -> f64;
     let columns: [(&str, Of1); 16] = [
-        ("offered_pps", |_, point| point.offered_pps),
-        ("sent_pps", |_, point| point.sent_pps),
-        ("delivered_pps", |_, point| point.delivered_pps),
-        ("seconds", |trial, _| trial.seconds),
-        ("cpu_busy", |_, point| point.cpu_busy),
-        ("cpu_left", |_, point| point.cpu_left()),
-        ("empty_polls", |_, point| point.cpu.empty_polls),
-        ("bus_busy", |_, point| point.bus_busy),
-        ("interrupts_per_s", |_, point| point.interrupts_per_s),
-        ("interrupts_per_packet", |trial, _| trial.interrupts as f64 / trial.delivered.max(1) as f64),
-        ("reads_per_packet", |_, point| point.registers_per_packet.read),
-        ("writes_per_packet", |_, point| point.registers_per_packet.write),
-        ("allocations_per_packet", |_, point| point.allocations_per_packet),
-        ("dropped", |trial, _| {
+        ("offered_pps", |trial| trial.offered_pps),
+        ("sent_pps", |trial| trial.sent_pps),
+        ("delivered_pps", |trial| trial.delivered_pps),
+        ("seconds", |trial| trial.seconds),
+        ("cpu_busy", |trial| seen(trial.cpu_busy)),
+        ("cpu_left", |trial| seen(trial.cpu_left())),
+        ("empty_polls", |trial| seen(trial.cpu.and_then(|cpu| cpu.empty_polls))),
+        ("bus_busy", |trial| seen(trial.bus_busy)),
+        ("interrupts_per_s", |trial| seen(trial.interrupts_per_s)),
+        ("interrupts_per_packet", |trial| {
+            seen(trial.interrupts().map(|times| times as f64)) / trial.delivered.max(1) as f64
+        }),
+        ("reads_per_packet", |trial| seen(trial.registers_per_packet.map(|each| each.read))),
+        ("writes_per_packet", |trial| seen(trial.registers_per_packet.map(|each| each.write))),
+        ("allocations_per_packet", |trial| seen(trial.allocations_per_packet)),
+        ("dropped", |trial| {
             trial.ledger.dropped.values().sum::<u64>() as f64 / trial.ledger.sent.max(1) as f64
         }),
-        ("latency_p50_ns", |_, point| point.latency_ns.p50.unwrap_or(0) as f64),
-        ("latency_p99_ns", |_, point| point.latency_ns.p99.unwrap_or(0) as f64),
+        ("latency_p50_ns", |trial| trial.latency_ns.p50.unwrap_or(0) as f64),
+        ("latency_p99_ns", |trial| trial.latency_ns.p99.unwrap_or(0) as f64),
     ];
     let mut values: Values =
         columns.into_iter().map(|(name, of)| (name.to_owned(), column(&trials, of))).collect();
-    for place in trials.iter().flat_map(|(trial, _)| trial.ledger.dropped.keys()) {
-        let share = |trial: &Trial, _: &Point| {
+    for place in trials.iter().flat_map(|trial| trial.ledger.dropped.keys()) {
+        let share = |trial: &Trial| {
             *trial.ledger.dropped.get(place).unwrap_or(&0) as f64 / trial.ledger.sent.max(1) as f64
         };
         values.entry(format!("dropped_{place}")).or_insert_with(|| column(&trials, share));
@@ -98,9 +103,9 @@ pub(super) fn receive(of: toml::Table, context: &Context) -> Result<Values, Stri
 }
 
 /// The highest delivered rate, and the lowest load at which it is reached.
-fn peak(trials: &[(Trial, Point)]) -> (f64, f64) {
-    trials.iter().fold((0.0, 0.0), |best, (_, point)| {
-        if point.delivered_pps > best.0 { (point.delivered_pps, point.offered_pps) } else { best }
+fn peak(trials: &[Trial]) -> (f64, f64) {
+    trials.iter().fold((0.0, 0.0), |best, trial| {
+        if trial.delivered_pps > best.0 { (trial.delivered_pps, trial.offered_pps) } else { best }
     })
 }
 
@@ -151,7 +156,7 @@ pub(super) fn grid(of: toml::Table, context: &Context) -> Result<Values, String>
         let setup = of.setting.setup_with(context, cell)?;
         let trials = trials(&setup, &of.setting, &of.offered, of.times, context)?;
         let peak = peak(&trials).0;
-        let last = trials.last().map_or(0.0, |(_, point)| point.delivered_pps);
+        let last = trials.last().map_or(0.0, |trial| trial.delivered_pps);
         if last > best.0 {
             best = (last, index);
         }

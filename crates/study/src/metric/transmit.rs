@@ -49,7 +49,7 @@ pub(super) fn transmit(of: toml::Table, context: &Context) -> Result<Values, Str
         ("writes_per_packet", writes),
         ("data_bursts_per_packet", sent.data_bursts_per_packet),
         ("cpu_busy", sent.cpu.busy()),
-        ("cpu_used", sent.cpu.busy() - sent.cpu.empty_polls),
+        ("cpu_used", sent.cpu.used()),
     ];
     Ok(values.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect())
 }

@@ -4,6 +4,7 @@ use super::offered::Offered;
 use super::receive::{Times, cells, trials};
 use super::setting::{Setting, configuration};
 use super::{Context, Value, Values};
+use kpps_results::Trial;
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -38,15 +39,15 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
         let setup = of.setting.setup_with(context, &cell)?;
         let ours = trials(&setup, &of.setting, &of.offered, of.times, context)?;
         let theirs = trials(&other.setup_with(context, &cell)?, &other, &of.offered, of.times, context)?;
-        for ((_, ours), (_, theirs)) in ours.iter().zip(&theirs) {
-            let latency = |point: &kpps_results::Point| point.latency_ns.p50.unwrap_or(0) as f64;
-            let each = |point: &kpps_results::Point| point.cpu_busy / point.delivered_pps.max(1.0);
+        for (ours, theirs) in ours.iter().zip(&theirs) {
+            let latency = |trial: &Trial| trial.latency_ns.p50.unwrap_or(0) as f64;
+            let each = |trial: &Trial| trial.cpu_busy.unwrap_or(0.0) / trial.delivered_pps.max(1.0);
             let row = [
                 ours.delivered_pps / theirs.delivered_pps.max(1.0),
                 each(ours) / each(theirs).max(1e-15),
                 latency(ours) / latency(theirs).max(1.0),
                 ours.delivered_pps,
-                ours.cpu_busy,
+                ours.cpu_busy.unwrap_or(0.0),
             ];
             for ((_, column), value) in columns.iter_mut().zip(row) {
                 column.push(value);

@@ -19,7 +19,7 @@ pub fn processors() -> Vec<Processor> {
     Vec::new()
 }
 
-use kpps_results::trial::Processor;
+use kpps_results::detail::Processor;
 #[cfg(target_os = "linux")]
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,7 +1,7 @@
 //! What the kernel tells in text: proc(5).
 
 use super::Softnet;
-use kpps_results::trial::Processor;
+use kpps_results::detail::Processor;
 use std::collections::BTreeMap;
 use std::fs::read_to_string;
 

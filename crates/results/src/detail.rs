@@ -1,0 +1,462 @@
+//! One trial in detail: what went each way, and what hosts and interfaces counted.
+
+use crate::certificate::{Gaps, Sender};
+use crate::json::to_json;
+use crate::round::rounded_to;
+use crate::{Latency, Mix, Schema, Trial};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The kind of a [`DetailedTrial`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TrialKind {
+    /// One trial.
+    #[default]
+    Trial,
+}
+
+/// One trial with all that was counted around it, between two ports or on a testbed without ports.
+///
+/// [`result`](Self::result) is what became of the load, with the fields of a [`Trial`] in the same JSON object. Its
+/// `ledger` is of all frames of the trial, damaged ones among the delivered.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DetailedTrial {
+    /// The version of this document.
+    pub schema: Schema,
+    /// The kind of this document.
+    pub kind: TrialKind,
+    /// The version of kpps.
+    pub kpps_version: String,
+    /// The two ports by name, or one testbed that has none: the simulator, a guest.
+    pub testbed: Vec<String>,
+    /// Size of each frame in bytes with FCS; of a mix the mean, rounded.
+    pub frame_bytes_with_fcs: u32,
+    /// The mix of sizes, if they differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mix: Option<Mix>,
+    /// How frames differ from the usual ones: addresses, flows, VLANs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<String>,
+    /// The frames are those of a capture.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<TrialReplay>,
+    /// Frames per second that were asked for, in each direction; null for as many as possible.
+    pub load_pps: Option<f64>,
+    /// How frames followed each other, if not evenly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shape: Option<String>,
+    /// Frames of this size per second on the slower of the two links, if the speed is known.
+    pub line_rate_pps: Option<f64>,
+    /// How long frames were to be sent, in s.
+    pub duration_s: f64,
+    /// False if it was interrupted, or a port failed.
+    pub complete: bool,
+    /// What failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+    /// Learning frames came through each direction before the trial; null where there are no ports.
+    pub learned: Option<bool>,
+    /// What became of the load.
+    #[serde(flatten)]
+    pub result: Trial,
+    /// Frames that were due.
+    pub intended: u64,
+    /// Frames that arrived, each counted once; damaged ones are among them.
+    pub received: u64,
+    /// Frames that were sent and did not arrive.
+    pub lost: u64,
+    /// Frames that arrived again; null where nobody counts them.
+    pub duplicated: Option<u64>,
+    /// Frames that came after one of the same flow sent later (RFC 4737); null where nobody counts them.
+    pub reordered: Option<u64>,
+    /// Damaged frames; null where nobody counts them.
+    pub corrupted: Option<u64>,
+    /// Other traffic: frames that came and are not of this trial; null where nobody counts them.
+    pub other_traffic: Option<u64>,
+    /// Frames received, per second of sending.
+    pub received_pps: f64,
+    /// Bits sent per second.
+    pub sent_bps: BitRates,
+    /// The clocks that latencies go by, if those of the two ports are not the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clocks: Option<Clocks>,
+    /// What the generator can send.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sender: Option<Sender>,
+    /// The file that has the frames to which something happened, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capture: Option<Capture>,
+    /// What it was measured on, by name: kernel, CPUs, ports.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
+    /// Each direction by itself. Empty where there are no ports: then counts are of the measured time, and the
+    /// ledger is of the whole trial, its warm-up and its end among them.
+    pub directions: Vec<Direction>,
+    /// What was counted at each observed interface, from before the trial until after it, without zeros.
+    pub interfaces: BTreeMap<String, BTreeMap<String, u64>>,
+    /// What IP dropped in each other observed network namespace.
+    pub ip: BTreeMap<String, BTreeMap<String, u64>>,
+    /// What each CPU spent its time on, all programs together; empty where nobody counts that.
+    pub processors: Vec<Processor>,
+    /// Whose they are, one host after the other, if there are others than the one that this was measured from.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<TrialHost>,
+    /// Frames through the CPUs' backlogs and polls, those dropped there, and polls cut short, of the whole host.
+    pub softnet: BTreeMap<String, u64>,
+    /// Interrupts of the whole host, by their line in `/proc/interrupts`.
+    pub interrupts: BTreeMap<String, u64>,
+    /// Softirqs of the whole host, by kind.
+    pub softirqs: BTreeMap<String, u64>,
+}
+
+/// The clocks of two ports on two hosts. Times from one to the other are corrected by what is known of their difference, and
+/// are as wrong as that may be.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Clocks {
+    /// How far the second port's clock was ahead of the first one's before the trial, in ns. Where they begin says nothing.
+    pub offset_ns: i64,
+    /// How wrong that may be, up or down, in ns: half of what the best question and its answer took on their way, for each
+    /// clock that is not this machine's.
+    pub error_ns: u64,
+    /// What the second clock gained on the first during the trial, in ns per s; null if it could not be read afterwards.
+    pub drift_ns_per_s: Option<f64>,
+    /// Questions asked, before and after.
+    pub pings: u64,
+    /// How they were asked: `udp`, or `grpc` where no datagrams come through.
+    pub over: String,
+}
+
+/// Whose time a frame's arrival is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ArrivalBy {
+    /// That of the program that receives: when it took the frame in, after it was woken.
+    #[default]
+    Program,
+    /// The kernel's: when it took the frame in from the interface.
+    Kernel,
+}
+
+/// How the times of arrival were taken that latencies go by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Arrival {
+    /// Whose time it is.
+    pub by: ArrivalBy,
+    /// How much the clock of these times was set forward during the trial (back, below 0), in ns, if it was: then there are no
+    /// latencies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_set_ns: Option<i64>,
+}
+
+/// A capture that was sent as it is. Its frames carry no tags and are recognised by what they are: equal ones are counted together,
+/// damaged ones are other traffic, and there are no latencies.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TrialReplay {
+    /// The file that it is from.
+    pub file: String,
+    /// How many frames it has.
+    pub frames: u64,
+    /// How many of them have equals among the others, so that their order is not judged.
+    pub with_equals: u64,
+    /// What is not as it was seen, in words.
+    pub departures: Vec<String>,
+}
+
+/// A file with the frames that were duplicated, reordered, corrupted or other traffic, each with why as its comment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Capture {
+    /// Its path (pcapng).
+    pub file: String,
+    /// Frames that are in it.
+    pub frames: u64,
+    /// How many more there were: of each direction it has the first 1000 of each kind.
+    pub not_kept: u64,
+}
+
+/// A host that takes part in a trial.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TrialHost {
+    /// Its agent's address; null for the host that this was measured from.
+    pub agent: Option<String>,
+    /// How many processors it has.
+    pub processors: usize,
+}
+
+/// Bits per second, by what is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BitRates {
+    /// On layer 1: frames with FCS, preamble and the least gap.
+    pub l1: f64,
+    /// On layer 2: frames with FCS.
+    pub l2: f64,
+}
+
+/// What became of the flows of one direction. A frame whose tag was damaged is of an unknown flow, and so is not among the
+/// received ones here.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Flows {
+    /// How many there are.
+    pub count: u32,
+    /// Those that lost frames.
+    pub lossy: u32,
+    /// Those of which nothing arrived.
+    pub silent: u32,
+    /// The 16 that lost most, or had frames out of order; the worst first.
+    pub worst: Vec<FlowCount>,
+}
+
+/// What became of one flow.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FlowCount {
+    /// Its addresses and ports, as they were sent.
+    pub flow: String,
+    /// Frames that were sent.
+    pub sent: u64,
+    /// Frames that arrived, each counted once.
+    pub received: u64,
+    /// Frames that did not.
+    pub lost: u64,
+    /// Frames that came after one of the flow sent later.
+    pub reordered: u64,
+}
+
+/// What became of the frames of one size.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SizeCount {
+    /// The size in bytes with FCS.
+    pub frame_bytes_with_fcs: u32,
+    /// Frames that were sent.
+    pub sent: u64,
+    /// Frames that arrived, each counted once; without those whose tag was damaged.
+    pub received: u64,
+    /// Frames that did not.
+    pub lost: u64,
+}
+
+/// One direction of a trial.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Direction {
+    /// The port that sends.
+    pub from: String,
+    /// The port that receives.
+    pub to: String,
+    /// Frames that were due.
+    pub intended: u64,
+    /// Frames that were sent.
+    pub sent: u64,
+    /// Generator shortfall: frames that could not be sent at their time.
+    pub shortfall: u64,
+    /// Frames that arrived, each counted once.
+    pub received: u64,
+    /// Frames that were sent and did not arrive.
+    pub lost: u64,
+    /// Frames that arrived again.
+    pub duplicated: u64,
+    /// Frames that came after one sent later.
+    pub reordered: u64,
+    /// Damaged frames.
+    pub corrupted: u64,
+    /// Other traffic: frames that are not of this trial.
+    pub other_traffic: u64,
+    /// Time from sending to receiving.
+    pub latency_ns: Latency,
+    /// How the times of arrival were taken.
+    #[serde(default)]
+    pub arrival: Arrival,
+    /// How far apart frames were sent, if they were paced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gaps: Option<Gaps>,
+    /// What became of the flows, if there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flows: Option<Flows>,
+    /// What became of the sizes of a mix.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sizes: Vec<SizeCount>,
+}
+
+/// What a processor spent its time on, in s.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Processor {
+    /// In programs.
+    pub user_s: f64,
+    /// In the kernel on behalf of programs.
+    pub system_s: f64,
+    /// In interrupt handlers.
+    pub irq_s: f64,
+    /// In softirqs.
+    pub softirq_s: f64,
+    /// Idle.
+    pub idle_s: f64,
+    /// Taken by the host of a virtual machine.
+    pub steal_s: f64,
+    /// Cycles of its clock in which it was not idle; not there where they cannot be counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cycles: Option<u64>,
+}
+
+impl Processor {
+    /// What it has spent since an earlier look.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            user_s: self.user_s - before.user_s,
+            system_s: self.system_s - before.system_s,
+            irq_s: self.irq_s - before.irq_s,
+            softirq_s: self.softirq_s - before.softirq_s,
+            idle_s: self.idle_s - before.idle_s,
+            steal_s: self.steal_s - before.steal_s,
+            cycles: self.cycles.zip(before.cycles).map(|(now, then)| now.saturating_sub(then)),
+        }
+    }
+}
+
+impl Clocks {
+    /// What a reader must know of them.
+    pub fn sentence(&self) -> String {
+        let us = |ns: f64| ns / 1e3;
+        let drift = self.drift_ns_per_s.map_or("how it drifts is not known".into(), |drift| {
+            format!("it gained {:.3} µs a second", us(drift))
+        });
+        format!(
+            "two clocks: the second port's is {:.1} µs ahead, within ±{:.1} µs, and {drift} ({} questions over {}); latencies from \
+             one host to the other are corrected by that, and as uncertain",
+            us(self.offset_ns as f64),
+            us(self.error_ns as f64),
+            self.pings,
+            self.over
+        )
+    }
+}
+
+impl Capture {
+    /// What a reader must know of it.
+    pub fn sentence(&self) -> String {
+        let more = match self.not_kept {
+            0 => String::new(),
+            more => format!("; {more} more were not kept"),
+        };
+        format!(
+            "{} has the {} frames that something happened to, each with what{more}",
+            self.file, self.frames
+        )
+    }
+}
+
+impl ArrivalBy {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Program => "by the program",
+            Self::Kernel => "by the kernel",
+        }
+    }
+}
+
+impl DetailedTrial {
+    /// By whose time frames arrived: what a reader of latencies must know. None in virtual time, where there is just one.
+    pub fn arrival(&self) -> Option<String> {
+        let mut all: Vec<_> =
+            self.directions.iter().map(|it| (it.arrival.by.name(), it.to.as_str())).collect();
+        match &all[..] {
+            [(first, _), rest @ ..] if rest.iter().any(|(by, _)| by != first) => {
+                all.sort_unstable();
+                let each = all.iter().map(|(by, port)| format!("{by} at {port}"));
+                Some(format!("arrival {}", each.collect::<Vec<_>>().join(", ")))
+            }
+            [(by, _), ..] => Some(format!("arrival {by}")),
+            [] => None,
+        }
+    }
+
+    /// Why latencies are missing: clocks that were set.
+    pub fn clocks_set(&self) -> Vec<String> {
+        let set = |way: &Direction| {
+            let us = way.arrival.clock_set_ns? as f64 / 1e3;
+            Some(format!(
+                "no latency at {}: the clock of the kernel's times was set by {us:+.1} µs during the trial",
+                way.to
+            ))
+        };
+        self.directions.iter().filter_map(set).collect()
+    }
+
+    /// The processors' names: numbers, behind the agent's address where there are agents.
+    pub fn processor_names(&self) -> Vec<String> {
+        let of = |host: &TrialHost| {
+            let agent = host.agent.as_ref().map(|agent| format!("{agent} ")).unwrap_or_default();
+            (0..host.processors).map(move |number| format!("{agent}{number}")).collect::<Vec<_>>()
+        };
+        match &self.hosts[..] {
+            [] => (0..self.processors.len()).map(|number| number.to_string()).collect(),
+            hosts => hosts.iter().flat_map(of).collect(),
+        }
+    }
+
+    /// Cycles of all processors together for each frame that arrived, whatever else they did; `None` where some do not count
+    /// them, or nothing arrived.
+    pub fn cycles_per_frame(&self) -> Option<f64> {
+        let cycles = self.processors.iter().map(|processor| processor.cycles).sum::<Option<u64>>()?;
+        (self.received > 0 && !self.processors.is_empty()).then(|| cycles as f64 / self.received as f64)
+    }
+
+    /// The size in bytes with FCS, or the mix, as it is typed.
+    pub fn sizes_name(&self) -> String {
+        self.mix.as_ref().map_or_else(|| self.frame_bytes_with_fcs.to_string(), |mix| mix.name.clone())
+    }
+
+    /// The frames, in words: their size, or the capture that they are of.
+    pub fn frames_name(&self) -> String {
+        match &self.replay {
+            Some(replay) => format!("{}, as they are", replay.file),
+            None => format!("{} B with FCS", self.sizes_name()),
+        }
+    }
+
+    /// The document with rates rounded to 0.1 per second, and times to a millionth of a second.
+    #[must_use]
+    pub fn rounded(mut self) -> Self {
+        let BitRates { l1, l2 } = &mut self.sent_bps;
+        for rate in [&mut self.received_pps, l1, l2] {
+            *rate = rounded_to(*rate, 10.0);
+        }
+        for rate in [&mut self.load_pps, &mut self.line_rate_pps].into_iter().flatten() {
+            *rate = rounded_to(*rate, 10.0);
+        }
+        self.duration_s = rounded_to(self.duration_s, 1e6);
+        for processor in &mut self.processors {
+            let Processor { user_s, system_s, irq_s, softirq_s, idle_s, steal_s, cycles: _ } = processor;
+            for time in [user_s, system_s, irq_s, softirq_s, idle_s, steal_s] {
+                *time = rounded_to(*time, 1e6);
+            }
+        }
+        Self { result: self.result.rounded(), ..self }
+    }
+
+    /// The document as JSON, ending in a newline.
+    ///
+    /// # Errors
+    /// A number that is not finite.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        to_json(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cycles_are_those_of_all_processors_or_none() {
+        let processor = |cycles| Processor { cycles, ..Processor::default() };
+        let trial = |processors| DetailedTrial { received: 100, processors, ..DetailedTrial::default() };
+        let all = trial(vec![processor(Some(3000)), processor(Some(1000))]);
+        assert_eq!(all.cycles_per_frame(), Some(40.0));
+        assert_eq!(DetailedTrial { received: 0, ..all }.cycles_per_frame(), None);
+        assert_eq!(trial(vec![processor(Some(3000)), processor(None)]).cycles_per_frame(), None);
+        assert_eq!(trial(Vec::new()).cycles_per_frame(), None);
+        assert_eq!(processor(Some(5)).since(&processor(Some(2))).cycles, Some(3));
+        assert_eq!(processor(Some(5)).since(&processor(None)).cycles, None);
+    }
+}
