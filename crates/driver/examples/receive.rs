@@ -54,6 +54,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         qemu.advance(1_000_000)?;
         poll(&mut device);
     }
-    println!("{frames} frames with {} tail writes", device.rx.counters().doorbells);
+    println!("{frames} frames, tail writes: {}", device.rx.counters().doorbells);
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! Checksums inserted and verified, compared with `etherparse`.
 
-use crate::case::Entry;
-use crate::case::{CaseResult, Verdict, check, check_eq};
+use crate::case::{CaseResult, Entry, Verdict, check, check_eq};
 use crate::oracle::{self, Inside, PEER, pattern, tagged};
 use crate::raw::RawReceiver;
 use crate::rig::{Rig, same};

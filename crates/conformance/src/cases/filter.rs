@@ -1,7 +1,6 @@
 //! Receive filters (SDM 3.2.1, 13.5).
 
-use crate::case::Entry;
-use crate::case::{CaseResult, Verdict, check_eq};
+use crate::case::{CaseResult, Entry, Verdict, check_eq};
 use crate::oracle::{BROADCAST, PEER, plain};
 use crate::rig::Rig;
 use crate::{Bench, Failure};

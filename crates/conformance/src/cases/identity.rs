@@ -1,7 +1,7 @@
 //! Identity, EEPROM, PHY, and the state after a reset.
 
-use crate::case::Entry;
-use crate::case::{CaseResult, Verdict, check, check_eq};
+use super::exchange::{Direction, exchange};
+use crate::case::{CaseResult, Entry, Verdict, check, check_eq};
 use crate::rig::{Regs, Rig};
 use crate::{Bench, Failure, departure};
 use kpps_datasheet::bit::{cause, ctrl, eecd, eerd, mdic, rah, rctl, status, tctl};
@@ -171,7 +171,7 @@ fn reset_defaults<B: Bench>(bench: &mut B) -> CaseResult {
 fn driver_reset<B: Bench>(bench: &mut B) -> CaseResult {
     let mut rig = Rig::open(bench, |_| {})?;
     for round in 0..3 {
-        super::size::exchange(&mut rig, super::size::Direction::Both, &[60, 1514, 9000], 1)?;
+        exchange(&mut rig, Direction::Both, &[60, 1514, 9000], 1)?;
         // Some frames that are dropped by the reset.
         for _ in 0..5 {
             let frame = crate::oracle::plain([0xff; 6], crate::oracle::PEER, 300, round);
@@ -184,7 +184,7 @@ fn driver_reset<B: Bench>(bench: &mut B) -> CaseResult {
         while rig.bench.collect()?.is_some() {}
         check_eq!(rig.tx.pending(), 0, "descriptors in use after a reset");
     }
-    super::size::exchange(&mut rig, super::size::Direction::Both, &[60, 1514, 9000], 1)?;
+    exchange(&mut rig, Direction::Both, &[60, 1514, 9000], 1)?;
     Ok(Verdict::Pass)
 }
 

@@ -1,7 +1,6 @@
 //! Causes, masks and the line (SDM 13.4.17 to 13.4.21).
 
-use crate::case::Entry;
-use crate::case::{CaseResult, Verdict, check, check_eq};
+use crate::case::{CaseResult, Entry, Verdict, check, check_eq};
 use crate::oracle::{PEER, plain};
 use crate::rig::{QUIET_NS, Rig};
 use crate::{Bench, Failure, departure};

@@ -1,8 +1,8 @@
 //! The link: up, down, and its interrupt.
 
+use super::exchange::{Direction, exchange};
 use crate::Bench;
-use crate::case::Entry;
-use crate::case::{CaseResult, Verdict, check, check_eq};
+use crate::case::{CaseResult, Entry, Verdict, check, check_eq};
 use crate::rig::Rig;
 use kpps_datasheet::bit::{cause, status};
 use kpps_datasheet::reg;
@@ -62,6 +62,6 @@ fn traffic_afterwards<B: Bench>(bench: &mut B) -> CaseResult {
     rig.wait_for_link(false)?;
     rig.bench.set_link(true)?;
     rig.wait_for_link(true)?;
-    super::size::exchange(&mut rig, super::size::Direction::Both, &[60, 61, 1514, 9014], 1)?;
+    exchange(&mut rig, Direction::Both, &[60, 61, 1514, 9014], 1)?;
     Ok(Verdict::Pass)
 }

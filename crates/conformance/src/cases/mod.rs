@@ -1,6 +1,7 @@
 //! The cases by area. Each is a function of a bench ([`crate::case`]).
 
 mod checksum;
+mod exchange;
 mod filter;
 mod identity;
 mod interrupt;

@@ -1,9 +1,8 @@
 //! Features of the 82574: extended descriptors, header split, two queues in each direction with RSS, MSI-X
 //! (82574 data sheet 7.1, 7.4).
 
-use crate::case::Entry;
-use crate::case::{CaseResult, Verdict, check, check_eq};
-use crate::cases::size::{Direction, exchange};
+use super::exchange::{Direction, exchange};
+use crate::case::{CaseResult, Entry, Verdict, check, check_eq};
 use crate::oracle::{self, Hashed, Inside, PEER, pattern, plain, tagged};
 use crate::rig::{BUFFER_BYTES, Rig, plain_config, same};
 use crate::{Bench, Failure};

@@ -1,8 +1,7 @@
 //! Rings: wrapping around, full, empty, of every allowed size and policy.
 
-use crate::case::Entry;
-use crate::case::{CaseResult, Verdict, check, check_eq};
-use crate::cases::size::{Direction, exchange};
+use super::exchange::{Direction, exchange};
+use crate::case::{CaseResult, Entry, Verdict, check, check_eq};
 use crate::oracle::{PEER, plain};
 use crate::raw::RawReceiver;
 use crate::rig::{QUIET_NS, Rig, same};

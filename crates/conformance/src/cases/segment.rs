@@ -1,7 +1,7 @@
 //! TCP segmentation, byte by byte (SDM 3.5).
 
-use crate::case::Entry;
-use crate::case::{CaseResult, Verdict, check, check_eq};
+use super::exchange::{Direction, exchange};
+use crate::case::{CaseResult, Entry, Verdict, check, check_eq};
 use crate::oracle::{Large, PEER, pattern};
 use crate::rig::{QUIET_NS, Rig, same};
 use crate::{Bench, Failure, departure};
@@ -246,7 +246,7 @@ fn shapes<B: Bench>(bench: &mut B) -> CaseResult {
     if rig.bench.departs(&departure::MANY_BUFFERS_NOT_SENT) {
         let meta = TxMeta { vlan: None, offload: Offload::Segment(segmentation(&large, 700)) };
         rig.send(&large.frame(), many, &meta)?;
-        super::size::exchange(&mut rig, super::size::Direction::Out, &[60], 1)?;
+        exchange(&mut rig, Direction::Out, &[60], 1)?;
         return Ok(Verdict::Departs(&departure::MANY_BUFFERS_NOT_SENT));
     }
     send(&mut rig, &large, 700, many)?;
@@ -261,7 +261,7 @@ fn mixed<B: Bench>(bench: &mut B) -> CaseResult {
     let mut rig = Rig::open(bench, |_| {})?;
     for round in 0..20 {
         send(&mut rig, &large(true, 4000), 900 + round, 1 + round % 3)?;
-        super::size::exchange(&mut rig, super::size::Direction::Out, &[60, 900 + round], 1)?;
+        exchange(&mut rig, Direction::Out, &[60, 900 + round], 1)?;
         super::checksum::exchange(&mut rig, round)?;
     }
     Ok(verdict(&rig))
@@ -293,6 +293,6 @@ fn refused<B: Bench>(bench: &mut B) -> CaseResult {
     }
     check_eq!(rig.tx.pending(), 0, "descriptors in use after nothing was taken");
     // Refused frames leave the queue as it was.
-    super::size::exchange(&mut rig, super::size::Direction::Out, &[60, 1514], 1)?;
+    exchange(&mut rig, Direction::Out, &[60, 1514], 1)?;
     Ok(Verdict::Pass)
 }

@@ -1,9 +1,8 @@
 //! Every frame size from 60 to 9014 bytes (without FCS): sent, received and looped back, in one buffer and in
 //! many.
 
-use crate::case::Entry;
-use crate::case::{CaseResult, Verdict, check, check_eq};
-use crate::oracle::{PEER, plain};
+use super::exchange::{Direction, exchange, frame};
+use crate::case::{CaseResult, Entry, Verdict, check, check_eq};
 use crate::rig::{QUIET_NS, Rig, same};
 use crate::{Bench, Failure, departure};
 use kpps_datasheet::stat;
@@ -31,106 +30,6 @@ pub(super) fn cases<B: Bench>() -> Vec<Entry<B>> {
         ("loopback: through the transceiver of a fibre card", loopback_transceiver),
         ("loopback: without a cable", loopback_without_cable),
     ]
-}
-
-/// The path of frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Direction {
-    /// From the driver to the wire.
-    Out,
-    /// From the wire to the driver.
-    In,
-    /// Both, one after the other.
-    Both,
-    /// From the driver back to the driver (loopback).
-    Around,
-}
-
-/// Sends one frame of each size and checks that it arrives unchanged and in order. At most as many at a time
-/// as fit into the rings.
-pub(super) fn exchange<B: Bench>(
-    rig: &mut Rig<'_, B>,
-    way: Direction,
-    sizes: &[usize],
-    pieces: usize,
-) -> Result<(), Failure> {
-    let config = rig.control.config();
-    let buffer = usize::from(config.rx_buffer_bytes);
-    let receive = usize::from(config.rx_ring) - rig.rx.held_back();
-    let room = receive.min(config.tx_ring.into()) - 2;
-    // One more where the FCS has its own descriptor.
-    let cost = |size: usize| ((size + 4).div_ceil(buffer) + 1).max(pieces * 4);
-    let mut rest = sizes;
-    while !rest.is_empty() {
-        let mut used = 0;
-        let mut count = 0;
-        while let Some(&size) = rest.get(count) {
-            used += cost(size);
-            if used > room && count > 0 {
-                break;
-            }
-            count += 1;
-        }
-        let (batch, later) = rest.split_at(count);
-        rest = later;
-        match way {
-            Direction::Out => out(rig, batch, pieces)?,
-            Direction::In => into(rig, batch)?,
-            Direction::Both => {
-                out(rig, batch, pieces)?;
-                into(rig, batch)?;
-            }
-            Direction::Around => around(rig, batch, pieces)?,
-        }
-    }
-    Ok(())
-}
-
-fn frame(size: usize) -> Vec<u8> {
-    plain([0xff; 6], PEER, size, size)
-}
-
-fn out<B: Bench>(rig: &mut Rig<'_, B>, sizes: &[usize], pieces: usize) -> Result<(), Failure> {
-    for &size in sizes {
-        rig.send(&frame(size), pieces, &TxMeta::default())?;
-    }
-    rig.tx.flush();
-    for &size in sizes {
-        let sent = rig.sent()?;
-        same(&format!("frame of {size} B on the wire"), &sent, &frame(size))?;
-    }
-    Ok(())
-}
-
-fn into<B: Bench>(rig: &mut Rig<'_, B>, sizes: &[usize]) -> Result<(), Failure> {
-    let buffer = usize::from(rig.control.config().rx_buffer_bytes);
-    let fcs = if rig.control.config().strip_fcs && rig.control.chip().has_fcs_strip() { 0 } else { 4 };
-    let apart = fcs > 0 && rig.bench.departs(&departure::FCS_APART);
-    let pieces = |size: usize| match apart {
-        true => size.div_ceil(buffer) + 1,
-        false => (size + fcs).div_ceil(buffer),
-    };
-    for &size in sizes {
-        rig.bench.inject(&frame(size))?;
-    }
-    for &size in sizes {
-        let got = rig.received()?;
-        same(&format!("frame of {size} B received"), &got.bytes, &frame(size))?;
-        check_eq!(got.pieces, pieces(size), "buffers for a frame of {size} B");
-    }
-    Ok(())
-}
-
-fn around<B: Bench>(rig: &mut Rig<'_, B>, sizes: &[usize], pieces: usize) -> Result<(), Failure> {
-    for &size in sizes {
-        rig.send(&frame(size), pieces, &TxMeta::default())?;
-    }
-    rig.tx.flush();
-    for &size in sizes {
-        let got = rig.received()?;
-        same(&format!("frame of {size} B looped back"), &got.bytes, &frame(size))?;
-    }
-    Ok(())
 }
 
 fn every_size() -> Vec<usize> {

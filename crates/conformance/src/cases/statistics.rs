@@ -1,7 +1,6 @@
 //! The statistics registers match the frames (SDM 13.7).
 
-use crate::case::Entry;
-use crate::case::{CaseResult, Verdict, check_eq};
+use crate::case::{CaseResult, Entry, Verdict, check_eq};
 use crate::cases::ring::Missed;
 use crate::oracle::{PEER, plain, tagged};
 use crate::rig::Rig;

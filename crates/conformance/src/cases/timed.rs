@@ -1,7 +1,6 @@
 //! Cases that measure time.
 
-use crate::case::Entry;
-use crate::case::{CaseResult, Verdict, check, check_eq};
+use crate::case::{CaseResult, Entry, Verdict, check, check_eq};
 use crate::oracle::{PEER, plain};
 use crate::rig::Rig;
 use crate::{Bench, Failure, departure};

@@ -1,8 +1,7 @@
 //! Traffic in both directions at once: every frame arrives once, unchanged and (if the bench keeps it) in
 //! order. At the far end of a real card's cable is a driver of the kernel.
 
-use crate::case::Entry;
-use crate::case::{CaseResult, Verdict, check, check_eq};
+use crate::case::{CaseResult, Entry, Verdict, check, check_eq};
 use crate::cases::{checksum, segment, vlan};
 use crate::oracle::{PEER, plain, tagged};
 use crate::rig::{Arrived, QUIET_NS, Rig, same};

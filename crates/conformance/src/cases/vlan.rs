@@ -1,8 +1,7 @@
 //! 802.1Q tags: inserted, stripped, filtered (SDM 9).
 
 use crate::Bench;
-use crate::case::Entry;
-use crate::case::{CaseResult, Verdict, check, check_eq};
+use crate::case::{CaseResult, Entry, Verdict, check, check_eq};
 use crate::oracle::{PEER, plain, tagged};
 use crate::rig::{Rig, same};
 use kpps_driver::{Refusal, TxMeta};
