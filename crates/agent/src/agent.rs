@@ -1,4 +1,4 @@
-//! An agent: what listens, and lets in those who are known.
+//! An agent: it listens, and admits known testers.
 
 use crate::pings::Responder;
 use crate::proto::agent_server::{self, AgentServer};
@@ -16,22 +16,22 @@ use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status, Streaming};
 
-/// How often it is looked whether a silent connection is still there.
+/// How often a silent connection is probed.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(1);
 /// The longest message: the frames of a trial are in one.
 pub(crate) const LONGEST: usize = 64 << 20;
 
-/// Lends this host's ports, until it is dropped.
+/// Lends this host's ports until it is dropped.
 pub struct Agent {
     address: SocketAddr,
     runtime: Option<Runtime>,
 }
 
 impl Agent {
-    /// Begins to listen. What happens is told to `log`, in lines; times are those of `clock`.
+    /// Starts to listen. Events are reported to `log`, in lines; times are those of `clock`.
     ///
     /// # Errors
-    /// In one line: the address is in use, the certificates are no good.
+    /// In one line: the address is in use, or a certificate is not valid.
     pub fn start(
         listen: SocketAddr,
         rules: Rules,
@@ -43,7 +43,7 @@ impl Agent {
         let listener = TcpListener::bind(listen).map_err(cannot)?;
         listener.set_nonblocking(true).map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
-        // The same number, so that one rule of a firewall is enough; another if that is taken.
+        // The same number, so that one firewall rule is enough; another one if it is in use.
         let socket =
             UdpSocket::bind(address).or_else(|_| UdpSocket::bind((address.ip(), 0))).map_err(cannot)?;
         let responder = Responder::start(socket, clock.clone()).map_err(cannot)?;
@@ -74,7 +74,7 @@ impl Agent {
         Ok(Self { address, runtime: Some(runtime) })
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -109,7 +109,7 @@ impl agent_server::Agent for Service {
         let mut came = call.into_inner();
         let (to, questions) = std::sync::mpsc::channel();
         let (answers, stream) = mpsc::channel(4);
-        // A tester that goes without a word ends the stream, too, when it no longer answers to keep-alives.
+        // The stream of a tester that vanished ends, too, when keep-alives are not answered.
         tokio::spawn(async move {
             while let Ok(Some(question)) = came.message().await {
                 if to.send(question).is_err() {

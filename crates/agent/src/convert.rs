@@ -1,4 +1,4 @@
-//! The tester's types as messages, and back. What comes from elsewhere is not believed before it is looked at.
+//! The tester's types as messages, and back. Messages are checked before they are used.
 
 use crate::proto;
 use kpps_frames::templates::Parts;
@@ -12,7 +12,7 @@ use kpps_tester::{Arrived, Counted, Done, Duty, Expect, Kept, OfFlow, Offender, 
 use std::sync::Arc;
 use std::time::Duration;
 
-/// More parts than latencies are ever kept in.
+/// More parts of latencies than a trial ever has.
 const PARTS: u32 = 64;
 
 fn ns(duration: Duration) -> u64 {
@@ -96,7 +96,7 @@ fn plan(plan: &Plan) -> proto::Plan {
     }
 }
 
-/// What a port is to do, and how many ports send.
+/// A port's part in a trial, and the number of ports that send.
 pub(crate) fn duty(work: proto::Work) -> Result<(Duty, usize), String> {
     let at = match work.at {
         at @ (0 | 1) => at as usize,
@@ -110,7 +110,7 @@ pub(crate) fn duty(work: proto::Work) -> Result<(Duty, usize), String> {
             margin_ns: expect.margin_ns,
             parts: expect.parts.clamp(1, PARTS) as usize,
             keep: expect.keep,
-            // Nobody asks for that here.
+            // Never requested here.
             recognise: None,
         })
     });
@@ -204,7 +204,7 @@ fn latency(latency: &Latency) -> proto::Latency {
     proto::Latency { ns, frames }
 }
 
-/// What a port has done; its trouble is left to the caller.
+/// A port's results. The caller handles its failure.
 pub(crate) fn was_done(done: proto::Done) -> Done {
     let arrived = done.arrived.unwrap_or_default();
     Done {
@@ -237,7 +237,7 @@ pub(crate) fn was_done(done: proto::Done) -> Done {
             },
             flows: (0..)
                 .zip(&done.flows)
-                // Nothing is more than what was sent.
+                // No count may exceed the frames sent.
                 .map(|(flow, of)| OfFlow {
                     flow,
                     sent: of.sent,

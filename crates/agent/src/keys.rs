@@ -1,4 +1,4 @@
-//! Certificates for a lab: an authority of its own, agents by their names, and a tester.
+//! Certificates for a lab: an authority, agents by their names, and a tester.
 
 use crate::Error;
 use rcgen::{
@@ -14,16 +14,18 @@ use time::{Duration, OffsetDateTime};
 pub const AUTHORITY: &str = "ca";
 /// See [`AUTHORITY`].
 pub const TESTER: &str = "tester";
-/// How long certificates are good.
+/// How long certificates are valid.
 const GOOD: Duration = Duration::days(5 * 365);
 
-/// Makes what is missing in a folder: an authority (`ca.pem`, `ca.key`), a tester's certificate (`tester.pem`, `tester.key`),
-/// and one for each agent, by its name or address (`NAME.pem`, `NAME.key`). Returns the files that were made.
+/// Creates the missing files of a folder: an authority (`ca.pem`, `ca.key`), a tester's certificate
+/// (`tester.pem`, `tester.key`), and one for each agent, by its name or address (`NAME.pem`, `NAME.key`).
+/// Returns the files that were created.
 ///
-/// An agent's certificate is good for answering only, a tester's for asking only: with its own an agent can use no other.
+/// An agent's certificate is valid for a server only, a tester's for a client only: with its own certificate
+/// an agent cannot use another one.
 ///
 /// # Errors
-/// What cannot be written or read.
+/// A file cannot be written or read.
 pub fn make(folder: &Path, agents: &[String]) -> Result<Vec<PathBuf>, Error> {
     let cannot = |path: &Path| {
         let path = path.to_owned();
@@ -89,7 +91,7 @@ fn parameters(name: &str, names: &[&str]) -> Result<CertificateParams, Error> {
     Ok(parameters)
 }
 
-/// Writes a new file; a secret one is for its owner only.
+/// Writes a new file. Only its owner may read a secret one.
 fn write(path: &Path, text: &str, secret: bool) -> std::io::Result<()> {
     let mut options = File::options();
     options.write(true).create_new(true);

@@ -1,10 +1,19 @@
 //! Ports of other hosts.
 //!
-//! An [`Agent`] lends its host's ports to a tester elsewhere, as far as its [`Rules`] allow. There, a port behind an agent
-//! is a [`TestPort`](kpps_tester::TestPort) as one of its own is, and the agent's side of it is the same code: what goes over
-//! the network (`proto/agent.proto`) are the trait's calls.
+//! An [`Agent`] lends its host's ports to a tester on another host, as far as its [`Rules`] allow. For the
+//! tester, a port behind an agent is a [`TestPort`](kpps_tester::TestPort) as a local one, and the agent runs
+//! the same code: the network protocol (`proto/agent.proto`) carries the calls of that trait.
 //!
-//! Who is who is shown by certificates, in both directions, or by a token that both know ([`Security`]).
+//! Both sides identify each other by certificates, or by a shared token ([`Security`]).
+//!
+//! ```
+//! // The certificates of an agent called h1 and of a tester, in a folder of its own.
+//! let folder = std::env::temp_dir().join(format!("kpps-agent-{}", std::process::id()));
+//! let made = kpps_agent::keys::make(&folder, &["h1".to_owned()])?;
+//! assert!(made.iter().any(|file| file.ends_with("h1.pem")));
+//! # std::fs::remove_dir_all(&folder)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 
 mod agent;
@@ -27,20 +36,20 @@ pub use remote::{Host, PORT, connect};
 pub use rules::{Kind, Rules};
 pub use security::{Security, Token};
 
-/// Why there is no agent, or none to talk to; in one line.
+/// Why there is no agent, or no session with one; in one line.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Error(String);
 
 impl Error {
-    /// What was tried, and why it did not work: with all that lies behind the error.
+    /// The failed action and its cause, with all sources of the error.
     fn because(what: impl std::fmt::Display, error: &dyn std::error::Error) -> Self {
         let mut text = what.to_string();
         let mut last = String::new();
         let mut next = Some(error);
         while let Some(error) = next {
             let said = error.to_string();
-            // Many say first what their source says.
+            // Many errors begin with the text of their source.
             if !last.contains(&said) && !said.is_empty() {
                 text += ": ";
                 text += &said;

@@ -1,7 +1,7 @@
-//! Asking for the time by datagrams, which wait for nothing but each other.
+//! Reading a remote clock by datagrams, which are not delayed by other traffic of the session.
 //!
-//! A question and its answer have the same 40 bytes: the session's cookie, a number, and when the question came and the
-//! answer left by the agent's clock. Who does not know a cookie is not answered.
+//! A question and its answer have the same 40 bytes: the session's cookie, a number, and the times when the
+//! question arrived and the answer was sent, by the agent's clock. Unknown cookies are not answered.
 
 use kpps_tester::clock::{Clock, Ping};
 use std::collections::HashSet;
@@ -10,16 +10,16 @@ use std::net::UdpSocket;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// Shows that a question is of an open session.
+/// The proof that a question is of an open session.
 pub(crate) type Cookie = [u8; 16];
 /// Bytes of a datagram.
 const BYTES: usize = 40;
 /// Questions for one reading, and how long they may take.
 const PINGS: u64 = 40;
 const AT_MOST: Duration = Duration::from_millis(500);
-/// How long an answer may take; two questions without one mean that none will come.
+/// How long an answer may take. Two questions without an answer mean that none will come.
 const PATIENCE: Duration = Duration::from_millis(150);
-/// How often who answers looks whether it is needed still.
+/// How often the answering thread checks whether it is still needed.
 const SLOW: Duration = Duration::from_millis(500);
 
 type Cookies = Mutex<HashSet<Cookie>>;
@@ -28,14 +28,14 @@ fn lock(cookies: &Cookies) -> MutexGuard<'_, HashSet<Cookie>> {
     cookies.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Answers questions for a clock, on a thread of its own.
+/// Answers questions about a clock, with a thread of its own.
 pub(crate) struct Responder {
     cookies: Arc<Cookies>,
-    /// Where it listens.
+    /// The address at which it listens.
     pub port: u16,
 }
 
-/// A cookie that is known as long as this lives.
+/// A cookie that is valid while this lives.
 pub(crate) struct Known {
     cookies: Arc<Cookies>,
     pub cookie: Cookie,
@@ -48,7 +48,7 @@ impl Drop for Known {
 }
 
 impl Responder {
-    /// At this socket.
+    /// On this socket.
     pub fn start(socket: UdpSocket, clock: Clock) -> io::Result<Self> {
         socket.set_read_timeout(Some(SLOW))?;
         let port = socket.local_addr()?.port();
@@ -73,7 +73,7 @@ fn respond(socket: &UdpSocket, clock: &Clock, cookies: &Weak<Cookies>) {
         let received = socket.recv_from(&mut bytes);
         let came_ns = clock.now_ns();
         let Some(cookies) = cookies.upgrade() else { return };
-        // A refusal tells of an earlier answer that found nobody.
+        // A refusal is of an earlier answer whose receiver is gone.
         let Ok((BYTES, from)) = received else { continue };
         let (question, times) = bytes.split_at_mut(24);
         if !question.first_chunk().is_some_and(|cookie| lock(&cookies).contains::<Cookie>(cookie)) {
@@ -81,12 +81,12 @@ fn respond(socket: &UdpSocket, clock: &Clock, cookies: &Weak<Cookies>) {
         }
         times[..8].copy_from_slice(&came_ns.to_be_bytes());
         times[8..16].copy_from_slice(&clock.now_ns().to_be_bytes());
-        // Who gets no answer asks again.
+        // A tester without an answer asks again.
         let _ = socket.send_to(&bytes[..BYTES], from);
     }
 }
 
-/// Asks for the time, by a socket that is connected to who answers. Empty if no datagrams come through.
+/// Reads the remote clock, by a connected socket. Empty if no datagrams come through.
 pub(crate) fn ask(socket: &UdpSocket, cookie: &Cookie) -> io::Result<Vec<Ping>> {
     let clock = Clock::here();
     let begin = Instant::now();
@@ -110,7 +110,8 @@ pub(crate) fn ask(socket: &UdpSocket, cookie: &Cookie) -> io::Result<Vec<Ping>> 
     Ok(pings)
 }
 
-/// Waits for the answer to this question: when it came and left, and when the answer was back.
+/// Waits for the answer to this question. Returns when the question arrived, when the answer was sent, and
+/// when it arrived here.
 fn answer(socket: &UdpSocket, question: &[u8]) -> Option<(u64, u64, u64)> {
     let begin = Instant::now();
     // Answers to earlier questions may come late.
@@ -133,7 +134,7 @@ mod tests {
     use kpps_tester::clock::Reading;
 
     fn pair() -> (Responder, UdpSocket, Clock) {
-        // Another origin than this process's clock has.
+        // Its origin differs from that of this process's clock.
         let clock = Clock::showing(1_000_000_000_000);
         let responder = Responder::start(UdpSocket::bind("127.0.0.1:0").unwrap(), clock.clone()).unwrap();
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -148,7 +149,7 @@ mod tests {
         let pings = ask(&socket, &known.cookie).unwrap();
         assert!(pings.len() > 10, "{}", pings.len());
         let reading = Reading::best_of(clock.id(), "udp", &pings).unwrap();
-        // Both clocks are this machine's, so the truth is known, but for the time between two looks.
+        // Both clocks are this host's, so the truth is known, but for the time between two readings.
         let (before, there, after) = (Clock::here().now_ns(), clock.now_ns(), Clock::here().now_ns());
         let truth = there as i64 - ((before + after) / 2) as i64;
         let wrong = reading.ahead_ns.abs_diff(truth);

@@ -27,16 +27,16 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Streaming};
 
-/// Where agents listen if nothing else is said: "kpps" on a telephone.
+/// Default port of agents: "kpps" on a telephone keypad.
 pub const PORT: u16 = 5777;
 /// How long connecting and opening a port may take.
 const CONNECT: Duration = Duration::from_secs(5);
 const OPEN: Duration = Duration::from_secs(20);
-/// How long one may take to say which protocol it speaks.
+/// How long a server may take to show its protocol.
 const PROBE: Duration = Duration::from_secs(1);
-/// How often a working port is asked how it goes.
+/// How often a port is asked for its progress during a trial.
 const ASK: Duration = Duration::from_millis(20);
-/// Questions for the time, where datagrams do not come through.
+/// Questions about the time, where datagrams do not come through.
 const PINGS: usize = 40;
 
 /// A host with an agent.
@@ -44,7 +44,7 @@ const PINGS: usize = 40;
 pub struct Host {
     /// Its name or address.
     pub name: String,
-    /// Where its agent listens.
+    /// The port at which its agent listens.
     pub port: u16,
 }
 
@@ -84,11 +84,11 @@ impl fmt::Display for Host {
     }
 }
 
-/// Opens a port of another host; `others` are interfaces of that host that the tester uses, too. Returns it, and the host
-/// as far as it counts.
+/// Opens a port of another host; `others` are interfaces of that host that the tester uses, too. Returns the
+/// port, and the host with its counters.
 ///
 /// # Errors
-/// In one line: there is no agent, it does not know us or we not it, or it refuses.
+/// In one line: there is no agent, one side does not trust the other, or the agent refuses.
 pub fn connect(
     host: &Host,
     spec: &Spec,
@@ -180,7 +180,7 @@ async fn session(host: &Host, address: SocketAddr, security: &Security) -> Resul
     Ok((questions, answers.map_err(|status| said(&format!("agent {host}"), &status))?.into_inner()))
 }
 
-/// What the other side wants, if it is something else than what it is shown.
+/// The kind of security that the agent expects, if it differs from the tester's.
 async fn mismatch(address: SocketAddr, security: &Security) -> Option<&'static str> {
     let speaks_tls = tokio::time::timeout(PROBE, speaks_tls(address)).await.ok()?.ok()??;
     match (speaks_tls, security) {
@@ -192,8 +192,8 @@ async fn mismatch(address: SocketAddr, security: &Security) -> Option<&'static s
     }
 }
 
-/// Whether who listens there answers the beginning of HTTP/2 in the clear (RFC 9113, 3.4) by an alert of TLS (RFC 8446, 5.1), or by
-/// settings of its own; `None` if by neither.
+/// Whether the server answers the beginning of HTTP/2 in the clear (RFC 9113, 3.4) by an alert of TLS (RFC
+/// 8446, 5.1), or by its own settings; `None` if by neither.
 async fn speaks_tls(address: SocketAddr) -> std::io::Result<Option<bool>> {
     let mut stream = tokio::net::TcpStream::connect(address).await?;
     stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await?;
@@ -206,7 +206,7 @@ async fn speaks_tls(address: SocketAddr) -> std::io::Result<Option<bool>> {
     })
 }
 
-/// What a status says, and what lies behind it.
+/// The text of a status, with its sources.
 fn said(who: &str, status: &tonic::Status) -> Error {
     match std::error::Error::source(status) {
         Some(source) => Error::because(who, source),
@@ -219,9 +219,9 @@ struct Conversation {
     agent: String,
     questions: mpsc::Sender<Question>,
     answers: Streaming<Answer>,
-    /// Why there are no more.
+    /// Why the session ended.
     lost: Option<String>,
-    /// Always there but when dropped.
+    /// `None` only while it is dropped.
     runtime: Option<Runtime>,
 }
 
@@ -253,7 +253,7 @@ impl Conversation {
             answer.map_err(|status| said(&format!("{agent} is lost"), &status))?.ok_or_else(gone)
         };
         let answer = runtime.as_ref().ok_or_else(gone)?.block_on(async {
-            // Within the runtime: that is where its clock is.
+            // Within the runtime, which has the timer.
             tokio::time::timeout(patience, exchange).await
         });
         let silent = || Error(format!("{agent} is lost: no answer for {} s", patience.as_secs()));
@@ -273,9 +273,9 @@ struct RemotePort {
     speed_mbps: Option<u32>,
     allowed: Allowed,
     clock_id: String,
-    /// Where its clock is asked for, and by which cookie.
+    /// The address and cookie of the agent's clock.
     clock: Option<(UdpSocket, pings::Cookie)>,
-    /// Frames that have come while one was sent.
+    /// Frames received while one was sent.
     heard: Vec<Vec<u8>>,
     conversation: Arc<Mutex<Conversation>>,
 }
@@ -299,7 +299,7 @@ impl RemotePort {
         }
     }
 
-    /// Asks for the time in the session itself.
+    /// Reads the agent's clock by messages of the session.
     fn ping(&mut self) -> Result<Vec<Ping>, Trouble> {
         let mut pings = Vec::with_capacity(PINGS);
         for _ in 0..PINGS {
@@ -399,7 +399,7 @@ impl TestPort for RemotePort {
             let other_sent = stage.sent(1 - duty.at);
             asks = Asks::News(proto::News { abandoned: stage.is_abandoned(), other_sent });
         };
-        // What it has told last is what is known.
+        // Its last report is what is known.
         stage.abandon();
         let (sent, received) = stage.so_far(duty.at);
         let elapsed = begin.elapsed().min(duty.duration);
@@ -421,9 +421,9 @@ impl TestPort for RemotePort {
     }
 }
 
-/// Another host, as far as it counts.
+/// Another host, with its counters.
 struct RemoteHost {
-    /// What the names of its ports begin with here.
+    /// The prefix of its ports' names here.
     prefix: String,
     conversation: Arc<Mutex<Conversation>>,
 }
@@ -460,7 +460,7 @@ impl kpps_tester::Host for RemoteHost {
         let interfaces = ports.iter().filter_map(own).collect();
         match ask(&self.conversation, Asks::Describe(proto::Describe { interfaces })) {
             Ok(Says::Described(described)) => described.environment,
-            // What is lost is told by the trial.
+            // The trial reports what is lost.
             _ => BTreeMap::new(),
         }
     }

@@ -1,4 +1,4 @@
-//! What an agent's operator allows.
+//! The limits that an agent's operator sets.
 
 use kpps_ports::Spec;
 use kpps_tester::Allowed;
@@ -10,7 +10,7 @@ use std::str::FromStr;
 pub enum Kind {
     /// This one.
     One(Spec),
-    /// All whose names begin so, as `udp:`.
+    /// All whose names begin with this, as `udp:`.
     All(String),
 }
 
@@ -35,12 +35,12 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What an agent does for a tester.
+/// The services of an agent for testers.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    /// Ports that it may use.
+    /// Ports that a tester may use.
     pub ports: Vec<Kind>,
-    /// What it may have them do.
+    /// The limits of each port.
     pub allowed: Allowed,
 }
 
@@ -48,7 +48,7 @@ impl Rules {
     /// Whether a port may be used.
     ///
     /// # Errors
-    /// Which ones may, in words.
+    /// The ports that may be used, in words.
     pub fn check(&self, spec: &Spec) -> Result<(), String> {
         let name = spec.to_string();
         let may = |kind: &Kind| match kind {

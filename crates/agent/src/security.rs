@@ -1,4 +1,4 @@
-//! How tester and agent know each other.
+//! How tester and agent identify each other.
 
 use crate::Error;
 use std::path::Path;
@@ -6,17 +6,17 @@ use subtle::ConstantTimeEq;
 use tonic::transport::{Certificate, ClientTlsConfig, Identity, ServerTlsConfig};
 use tonic::{Request, Status};
 
-/// A token of fewer characters can be guessed.
+/// Tokens of fewer characters can be guessed.
 const SHORTEST: usize = 16;
-/// Where a token is in a call (RFC 6750).
+/// The header with the token (RFC 6750).
 const HEADER: &str = "authorization";
 
-/// What both ends know, for networks that nobody listens to.
+/// A secret that both sides know, for networks without eavesdroppers.
 #[derive(Clone)]
 pub struct Token(String);
 
 impl Token {
-    /// From a file, without the white space around it.
+    /// From a file, without surrounding white space.
     ///
     /// # Errors
     /// It cannot be read, is too short, or has characters that no header may have.
@@ -33,16 +33,16 @@ impl Token {
     }
 }
 
-/// What shows who is who.
+/// The identification of both sides.
 #[derive(Clone)]
 pub enum Security {
-    /// A token; nothing is encrypted.
+    /// A token. Nothing is encrypted.
     Token(Token),
     /// Certificates on both sides.
     Tls {
-        /// Who has signed the other side's.
+        /// The authority that signed the other side's certificate.
         authority: Certificate,
-        /// One's own, with its key.
+        /// The own certificate with its key.
         identity: Identity,
     },
 }
@@ -51,14 +51,14 @@ impl Security {
     /// Certificates by their files, in PEM.
     ///
     /// # Errors
-    /// Which file cannot be read.
+    /// The file that cannot be read.
     pub fn tls(authority: &Path, certificate: &Path, key: &Path) -> Result<Self, Error> {
         let read = |path: &Path| std::fs::read(path).map_err(|e| Error::because(path.display(), &e));
         let identity = Identity::from_pem(read(certificate)?, read(key)?);
         Ok(Self::Tls { authority: Certificate::from_pem(read(authority)?), identity })
     }
 
-    /// What the agent demands of its clients, if it is certificates.
+    /// What the agent demands of its clients, with certificates.
     pub(crate) fn server(&self) -> Option<ServerTlsConfig> {
         match self {
             Self::Token(_) => None,
@@ -68,7 +68,7 @@ impl Security {
         }
     }
 
-    /// What a client demands of the agent with this name, if it is certificates.
+    /// What a client demands of the agent with this name, with certificates.
     pub(crate) fn client(&self, name: &str) -> Option<ClientTlsConfig> {
         match self {
             Self::Token(_) => None,
@@ -79,7 +79,7 @@ impl Security {
         }
     }
 
-    /// Puts the token into a call.
+    /// Adds the token to a call.
     pub(crate) fn show<T>(&self, mut call: Request<T>) -> Request<T> {
         if let Self::Token(Token(token)) = self
             && let Ok(value) = format!("Bearer {token}").parse()
@@ -89,7 +89,7 @@ impl Security {
         call
     }
 
-    /// Whether a call has the token. It takes the same time however much of it is right.
+    /// Whether a call has the token. The time does not depend on how much of it is right.
     pub(crate) fn check<T>(&self, call: &Request<T>) -> Result<(), Status> {
         let Self::Token(Token(token)) = self else { return Ok(()) };
         let shown = call.metadata().get(HEADER).map(|value| value.as_bytes()).unwrap_or_default();

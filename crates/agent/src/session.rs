@@ -1,4 +1,4 @@
-//! The agent's side of a session: a port, opened, asked and closed.
+//! The agent's side of a session: it opens a port, executes the tester's calls, and closes it.
 
 use crate::convert;
 use crate::pings::{Known, Responder};
@@ -18,21 +18,21 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Sender;
 use tonic::Status;
 
-/// A tester that has not been heard of for this long during a trial is not there any longer.
+/// A tester that was silent for this long during a trial is gone.
 pub(crate) const LEASE: Duration = Duration::from_secs(3);
 /// How long a link may take to come up.
 const LINK: Duration = Duration::from_secs(8);
-/// Frames that are relayed before a trial: so many at once, and so many a second, if no fewer are allowed.
+/// Limits of frames relayed before a trial: at once, and per second, unless the rules are stricter.
 const RELAYED: f64 = 64.0;
 const RELAYED_PPS: f64 = 1000.0;
 
-/// What all sessions of an agent share.
+/// The state that all sessions of an agent share.
 pub(crate) struct Shared {
     pub rules: Rules,
     pub clock: Clock,
     pub responder: Responder,
     pub in_use: Mutex<BTreeSet<String>>,
-    /// Who is told what happens, in lines.
+    /// Where events are reported, in lines.
     pub log: fn(&str),
 }
 
@@ -42,13 +42,13 @@ impl Shared {
     }
 }
 
-/// A port that is a tester's, until it is dropped.
+/// A port that a tester uses until it is dropped.
 struct Lent {
     shared: Arc<Shared>,
     name: String,
     port: LocalPort,
     host: LocalHost,
-    /// The interfaces that are used here, this port's and others'.
+    /// The interfaces in use here, this port's and others'.
     around: Vec<String>,
     known: Known,
     opened: Instant,
@@ -62,7 +62,7 @@ impl Drop for Lent {
 }
 
 impl Lent {
-    /// Opens a port, if it may be.
+    /// Opens a port, if the rules allow it.
     fn open(shared: &Arc<Shared>, ask: &proto::Open) -> Result<Self, String> {
         let ours = env!("CARGO_PKG_VERSION");
         if ask.version != ours {
@@ -79,7 +79,7 @@ impl Lent {
         if !shared.in_use().insert(name.clone()) {
             return Err(format!("{name} is in use by another tester"));
         }
-        // From here on the name is given back whatever happens.
+        // From here on the name is released in any case.
         let name = InUse { shared, name };
         let (chosen, why) = choose(&spec).map_err(|e| e.to_string())?;
         if let Some(why) = why {
@@ -113,7 +113,7 @@ impl Lent {
         }
     }
 
-    /// Answers what is no trial.
+    /// Executes a call outside a trial.
     fn answer(&mut self, asks: Asks) -> Result<Says, String> {
         Ok(match asks {
             Asks::Open(_) => return Err("a session has one port".into()),
@@ -131,13 +131,13 @@ impl Lent {
                 Says::Counted(convert::counted(self.host.after(&ports).map_err(|e| e.to_string())?))
             }
             Asks::Describe(proto::Describe { interfaces }) => {
-                // Of no others than those that are used.
+                // Only counters of interfaces in use.
                 let ports = interfaces.iter().filter(|(_, interface)| self.around.contains(interface));
                 let ports: Vec<_> =
                     ports.map(|(port, interface)| (port.as_str(), Some(interface.as_str()))).collect();
                 Says::Described(proto::Described { environment: self.host.environment(&ports) })
             }
-            // The answer to the last news has crossed them.
+            // The reply to the last report has crossed this message.
             Asks::News(_) | Asks::Work(_) => return Err("no trial is under way".into()),
         })
     }
@@ -157,8 +157,8 @@ impl Lent {
         Ok(relayed)
     }
 
-    /// A trial. The tester is told how it goes each time that it tells what it knows, and at last what was done; false if
-    /// it is not there any longer.
+    /// Runs a trial. Each report of the tester is answered with the port's progress, and at the end come the
+    /// results. Returns false if the tester is gone.
     fn work(
         &mut self,
         work: proto::Work,
@@ -170,7 +170,7 @@ impl Lent {
             Err(why) => return say(Says::Refused(why)),
         };
         if let Some(plan) = &duty.plan {
-            // The tester knows the rules, but need not keep them.
+            // The tester knows the rules, but may ignore them.
             if let Err(what) = self.shared.rules.allowed.check(plan.load, plan.shape, duty.duration) {
                 return say(Says::Refused(format!(
                     "{} must not send {what} by those who operate it",
@@ -218,7 +218,7 @@ impl Lent {
     }
 }
 
-/// A name among those in use, until it is kept or dropped.
+/// A name in use, until it is kept or dropped.
 struct InUse<'s> {
     shared: &'s Shared,
     name: String,
@@ -236,7 +236,7 @@ impl Drop for InUse<'_> {
     }
 }
 
-/// Answers a tester until it has enough, or is gone.
+/// Serves a tester until it ends the session or is gone.
 pub(crate) fn run(
     shared: &Arc<Shared>,
     peer: &str,

@@ -1,5 +1,5 @@
-//! A tester and agents in one process, over the loopback interface. They send little, and do not judge what a busy machine
-//! does in time.
+//! A tester and agents in one process, over the loopback interface. They send little, and do not judge what a
+//! busy machine does in time.
 #![allow(clippy::unwrap_used)]
 
 use kpps_agent::{Agent, Host, Rules, Security, Token, connect, keys};
@@ -97,7 +97,8 @@ fn a_trial_across_two_agents_is_as_one_at_home() {
                 (way.sent, 0, 0)
             );
             assert_eq!(way.latency.frames(), way.sent);
-            // One way over a loopback interface, however busy the machine is; without correction it would be 77,000 s.
+            // One way over a loopback interface, however busy the machine is; without correction it would be
+            // 77,000 s.
             let half_ns = way.latency.quantile_ns(0.5);
             assert!(half_ns < 500_000_000, "{half_ns}");
             let by = if cfg!(target_os = "linux") { ArrivalBy::Kernel } else { ArrivalBy::Program };

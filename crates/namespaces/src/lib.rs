@@ -1,7 +1,14 @@
-//! Network namespaces for tests: each is a host of its own, with virtual cables between them, and programs that run there.
+//! Network namespaces for tests. Each is a host of its own, connected with others by veths, and runs
+//! programs.
 //!
-//! They take root. Without it [`Net::new`] returns `None`, and the test counts as skipped ([`skip`]). A command that fails ends
-//! the test with a panic that names it.
+//! They need root. Without it [`Net::new`] returns `None`, and the test counts as skipped ([`skip`]). A
+//! failing command ends the test with a panic that names it.
+//!
+//! ```no_run
+//! let Some(net) = kpps_namespaces::Net::with_bridge() else { return };
+//! net.run("ip address add 198.18.0.1/24 dev a");
+//! assert!(net.can("ip link show br"));
+//! ```
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
@@ -17,7 +24,7 @@ use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Moves this thread into a new network namespace, which lives as long as something uses it.
+/// Moves this thread into a new network namespace, which lives as long as it is used.
 ///
 /// # Errors
 /// Without the right to make one.
@@ -26,12 +33,12 @@ pub fn unshare() -> std::io::Result<()> {
     Ok(unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?)
 }
 
-/// A network namespace; gone when dropped.
+/// A network namespace, which is deleted when this is dropped.
 #[derive(Debug)]
 pub struct Net(String);
 
 impl Net {
-    /// A new one, in which the kernel sends nothing by itself; `None` without the right to make one.
+    /// A new namespace, in which the kernel sends nothing by itself; `None` without the right to make one.
     pub fn new() -> Option<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let name = format!("kpps-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
@@ -41,7 +48,7 @@ impl Net {
             return None;
         }
         let net = Self(name);
-        // Or the kernel's neighbour discovery would send frames that nobody asked for. A kernel without IPv6 has no such files.
+        // Neighbour discovery would send frames. A kernel without IPv6 has no such files.
         net.run(
             "for all in all default; do
                  file=/proc/sys/net/ipv6/conf/$all/disable_ipv6; test ! -e $file || echo 1 > $file
@@ -50,12 +57,14 @@ impl Net {
         Some(net)
     }
 
-    /// A new one with the ends `a` and `b` of two cables, and a bridge between the other ends, `pa` and `pb`.
+    /// A new namespace with the ends `a` and `b` of two veths, and a bridge between the other ends, `pa` and
+    /// `pb`.
     pub fn with_bridge() -> Option<Self> {
         Self::with_bridge_of_queues(1)
     }
 
-    /// The same with cables of so many queues, of which the n-th ones belong together.
+    /// As [`with_bridge`](Self::with_bridge), with veths of so many queues. The n-th queues of both ends
+    /// belong together.
     pub fn with_bridge_of_queues(queues: u32) -> Option<Self> {
         let net = Self::new()?;
         net.run(&format!(
@@ -69,8 +78,8 @@ impl Net {
         Some(net)
     }
 
-    /// Two new ones: with the ends `a` and `b` of two cables, which have no addresses, and with a router between the other ends, `ra`
-    /// (198.18.0.254) and `rb` (198.19.0.254).
+    /// Two new namespaces: one with the ends `a` and `b` of two veths, without addresses; the other with a
+    /// router between the other ends, `ra` (198.18.0.254) and `rb` (198.19.0.254).
     pub fn with_router() -> Option<(Self, Self)> {
         let (ends, router) = (Self::new()?, Self::new()?);
         for (end, port, network) in [("a", "ra", 18), ("b", "rb", 19)] {
@@ -86,40 +95,40 @@ impl Net {
         Some((ends, router))
     }
 
-    /// Its name, as `ip` knows it.
+    /// Its name for `ip`.
     pub fn name(&self) -> &str {
         &self.0
     }
 
-    /// A program that is to run there.
+    /// A program to be run there.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.0]).arg(program);
         command
     }
 
-    /// Whether a line of shell succeeds there.
+    /// Runs a shell command there. Returns whether it succeeds.
     pub fn can(&self, line: &str) -> bool {
         self.command("sh").args(["-c", line]).stderr(Stdio::null()).status().unwrap().success()
     }
 
-    /// Runs a line of shell there.
+    /// Runs a shell command there, which must succeed.
     pub fn run(&self, line: &str) {
         assert!(self.command("sh").args(["-c", line]).status().unwrap().success(), "{line}");
     }
 
-    /// What a line of shell prints there.
+    /// The output of a shell command there.
     pub fn output(&self, line: &str) -> String {
         String::from_utf8(self.command("sh").args(["-c", line]).output().unwrap().stdout).unwrap()
     }
 
-    /// How many frames an interface there has sent.
+    /// Frames that an interface there has sent.
     pub fn sent(&self, interface: &str) -> u64 {
-        // A namespace that is entered has its own view of sysfs.
+        // An entered namespace has its own view of sysfs.
         self.output(&format!("cat /sys/class/net/{interface}/statistics/tx_packets")).trim().parse().unwrap()
     }
 
-    /// This thread works there from now on, and those that it starts.
+    /// Moves this thread there, and the threads that it starts from now on.
     pub fn enter(&self) {
         let namespace = File::open(format!("/run/netns/{}", self.0)).unwrap();
         move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
@@ -132,13 +141,14 @@ impl Drop for Net {
     }
 }
 
-/// A tester's host and those of two agents, 10.9.0.1 and 10.9.0.2, which the tester, 10.9.0.254, reaches by a network beside. It also has the
-/// device under test, a bridge with the ends `dut1` and `dut2` of the cables to the agents' ports.
+/// A tester's host and two agents' hosts. The agents have 10.9.0.1 and 10.9.0.2, and the tester, 10.9.0.254,
+/// reaches them by a separate network. The tester's host also has the device under test: a bridge with the
+/// ends `dut1` and `dut2` of veths to the agents' ports.
 #[derive(Debug)]
 pub struct Agents {
-    /// Where the tester works.
+    /// The tester's namespace.
     pub tester: Net,
-    /// Where the agents do.
+    /// The agents' namespaces.
     pub agents: [Net; 2],
 }
 

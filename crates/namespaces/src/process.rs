@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// A program in the background, and what it says on its standard error; killed when dropped.
+/// A program in the background, with the output on its standard error. It is killed when this is dropped.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -14,7 +14,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts it, and waits until it says that it is `ready`. It may take so long to say anything that is waited for.
+    /// Starts it, and waits until it prints `ready`. Every awaited output may take `patience`.
     pub fn start(mut command: Command, ready: &str, patience: Duration) -> Self {
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
@@ -30,7 +30,7 @@ impl Process {
         process
     }
 
-    /// Waits until it has said this.
+    /// Waits until it has printed this.
     pub fn says(&self, what: &str) {
         let end = Instant::now() + self.patience;
         while !self.said().contains(what) {
@@ -39,12 +39,12 @@ impl Process {
         }
     }
 
-    /// What it has said so far.
+    /// Its output so far.
     pub fn said(&self) -> String {
         self.said.lock().unwrap().clone()
     }
 
-    /// Sends it a signal, as kill(1) names it: `-STOP`.
+    /// Sends it a signal by its name for kill(1): `-STOP`.
     pub fn signal(&self, name: &str) {
         signal(&self.child, name);
     }
@@ -57,7 +57,7 @@ impl Drop for Process {
     }
 }
 
-/// Sends a program a signal, as kill(1) names it: `-STOP`.
+/// Sends a program a signal by its name for kill(1): `-STOP`.
 pub fn signal(child: &Child, name: &str) {
     assert!(Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success());
 }

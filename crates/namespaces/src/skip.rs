@@ -1,7 +1,8 @@
 //! Tests that cannot run here: each is counted, and none passes unseen.
 //!
-//! A test that lacks something calls one of these functions and returns. The function writes a line to standard error, past
-//! the capture of test output, and appends it to the file that `KPPS_SKIPPED` names. `make test` prints that file at the end.
+//! A test that lacks something calls one of these functions and returns. The function writes a line to
+//! standard error, past the capture of test output, and appends it to the file that `KPPS_SKIPPED` names.
+//! `make test` prints that file at the end.
 
 use std::fs::OpenOptions;
 use std::io::Write;

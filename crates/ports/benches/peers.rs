@@ -1,11 +1,13 @@
-//! Our ports and what others send and receive with, in one run, taking turns, over a virtual cable between two network
-//! namespaces: 64-byte frames, one core sending. `make peers`; it takes root.
+//! Compares our ports with other generators, in one run and in turns, over a veth between two network
+//! namespaces: 64-byte frames, one core sending. `make peers`; needs root.
 //!
-//! Each rate is what the far interface counted in a second, and it is related to the processor time that the sender got,
-//! so that others on the machine take little of it away. Ratios are taken within a round, between neighbours, because a
-//! shared host drifts. The median of all rounds is shown, and the lowest and the highest ratio. Then how evenly ours and others
-//! send at 10, 100 and 500 kpps, as the far end sees it, and what a core receives. `… --bench peers -- 3 iperf3 pacing` does three rounds
-//! of these parts (exit code 1 if a ratio is below what it is to be): `net_af_xdp`, `net_af_packet`, `trafgen`, `iperf3`, `pacing`, `receiving`.
+//! A rate is what the far interface counted in a second, divided by the sender's share of CPU time, so that
+//! other programs on the host have little influence. Ratios are taken within a round, between neighbours,
+//! because a shared host drifts. The output is the median of all rounds with the lowest and the highest
+//! ratio, then the gaps of paced loads at 10, 100 and 500 kpps at the far end, and the rate at which a core
+//! receives. `… --bench peers -- 3 iperf3 pacing` does three rounds of these parts: `net_af_xdp`,
+//! `net_af_packet`, `trafgen`, `iperf3`, `pacing`, `receiving`. The exit code is 1 if a ratio is below its
+//! limit.
 #![allow(clippy::unwrap_used)]
 
 use kpps_frames::build::{Flow, udp_test};
@@ -36,8 +38,9 @@ const PATIENCE: Duration = Duration::from_secs(8);
 /// The core that sends.
 const CORE: usize = 1;
 
-/// Two namespaces with a cable between them: ours with `near0`, and that of a child process with `far0`. As of a card without
-/// such hardware, the kernel cuts messages into datagrams before the interface, and completes checksums.
+/// Two namespaces with a cable between them: ours with `near0`, and that of a child process with `far0`. As
+/// of a card without such hardware, the kernel cuts messages into datagrams before the interface, and
+/// completes checksums.
 struct Bench {
     far: Child,
 }
@@ -90,8 +93,8 @@ impl Bench {
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 
-    /// The rate at which frames arrive once they do, for each second of the processor that `spent` tells of; 0 if they
-    /// never do.
+    /// The rate at which frames arrive once they do, for each second of the processor that `spent` tells of;
+    /// 0 if they never do.
     fn rate(&self, spent: impl Fn() -> Duration) -> Rate {
         let (start, before) = (Instant::now(), self.arrived());
         while self.arrived() < before + 1000 {
@@ -172,8 +175,8 @@ impl Bench {
         })
     }
 
-    /// How evenly frames of a rate arrive, by the kernel's time of each, which is taken on the sender's core: who reads them sleeps,
-    /// and takes the sender nothing away. Datagrams are frames there, too.
+    /// How evenly frames of a rate arrive, by the kernel's time of each, which is taken on the sender's core:
+    /// who reads them sleeps, and takes the sender nothing away. Datagrams are frames there, too.
     fn pace(&self, pps: f64) -> Option<(f64, Gaps)> {
         let receiver = || {
             self.enter_here();
@@ -183,7 +186,8 @@ impl Bench {
             let mut seen = |recorder: &mut Recorder, length: Duration| {
                 let (start, mut frames, mut first, mut last) = (Instant::now(), 0_u64, None, 0);
                 while start.elapsed() < length {
-                    // Of the sender's, that is: of a connection that iperf3 has beside it there is hardly a frame.
+                    // Of the sender's, that is: of a connection that iperf3 has beside it there is hardly a
+                    // frame.
                     let read = port.receive_stamped(4 * BURST, |frame, stamp| {
                         last = stamp.unwrap();
                         first = first.or(stamp);
@@ -430,7 +434,8 @@ fn main() {
             "iperf3 --client 198.18.0.2 --udp --length 18 --bandwidth 0 --time 20 --affinity 1".into(),
         ),
     ];
-    // Who sends datagrams to nobody is told so each time: both have somebody who takes them, on the other core.
+    // Who sends datagrams to nobody is told so each time: both have somebody who takes them, on the other
+    // core.
     let server = Command::new("sh")
         .args(["-c", &format!("exec {} iperf3 --server", bench.enter())])
         .stdout(Stdio::null())

@@ -27,8 +27,8 @@ impl Bar {
     #[inline]
     fn at(&self, offset: u32) -> *mut u32 {
         debug_assert_eq!(offset as usize & self.mask, offset as usize, "no such register");
-        // SAFETY: the mapping has `mask + 4` bytes, a power of two, and starts on a page. So `& mask` gives an
-        // offset within it, aligned to 4, with 4 bytes of room.
+        // SAFETY: the mapping has `mask + 4` bytes, a power of two, and starts on a page. So `& mask` gives
+        // an offset within it, aligned to 4, with 4 bytes of room.
         unsafe { self.map.as_mut_ptr().add(offset as usize & self.mask).cast() }
     }
 

@@ -11,8 +11,8 @@ use kpps_platform::{DmaSpec, OutOfMemory, Platform};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A card that only this process uses. A handle: clones are the same card. It is closed with the last of them,
-/// of its [`Place`]s, [`Window`]s and [`Interrupts`].
+/// A card that only this process uses. A handle: clones are the same card. It is closed with the last of
+/// them, of its [`Place`]s, [`Window`]s and [`Interrupts`].
 #[derive(Clone, Debug)]
 pub struct Card(Arc<Function>);
 
@@ -78,7 +78,8 @@ impl Card {
         self.0.lines.vector_count()
     }
 
-    /// Whether the card requests an interrupt, even if the line is disabled (PCI 2.3, status register, bit 3).
+    /// Whether the card requests an interrupt, even if the line is disabled (PCI 2.3, status register, bit
+    /// 3).
     ///
     /// # Errors
     /// If configuration space cannot be read.

@@ -60,8 +60,8 @@ pub struct Interface {
     pub name: String,
     /// Whether it is up.
     pub up: bool,
-    /// Its addresses, without those of IPv6 that every interface gives itself (link-local); `None` if the system
-    /// does not tell.
+    /// Its addresses, without those of IPv6 that every interface gives itself (link-local); `None` if the
+    /// system does not tell.
     pub addresses: Option<Vec<IpAddr>>,
     /// The bridge or bond that it is a port of.
     pub master: Option<String>,

@@ -123,12 +123,13 @@ fn names(interface: &Interface, set: u32) -> io::Result<Vec<String>> {
     if count == 0 || count > MOST {
         return Ok(Vec::new());
     }
-    // `struct ethtool_gstrings`: command, set, count, and right behind these three words of 32 bits the names.
+    // `struct ethtool_gstrings`: command, set, count, and right behind these three words of 32 bits the
+    // names.
     let mut names = vec![0_u64; 2 + 2 * count * NAME / 8];
     names[0] = pair(GET_STRINGS, set);
     names[1] = pair(count as u32, 0);
-    // SAFETY: the kernel writes as many names as the driver has now, whatever the count says. There is room for
-    // twice as many as a moment ago: no driver doubles its names while its interface exists.
+    // SAFETY: the kernel writes as many names as the driver has now, whatever the count says. There is room
+    // for twice as many as a moment ago: no driver doubles its names while its interface exists.
     unsafe { interface.ethtool(&mut names) }?;
     let bytes: Vec<u8> = names.iter().flat_map(|word| word.to_ne_bytes()).collect();
     let name = |name: &[u8]| {

@@ -134,8 +134,8 @@ impl Function {
 
 impl Drop for Function {
     fn drop(&mut self) {
-        // The driver may not have stopped the card. This keeps it from memory that is about to be freed. A failure
-        // cannot be reported.
+        // The driver may not have stopped the card. This keeps it from memory that is about to be freed. A
+        // failure cannot be reported.
         let _ = self.config.command(pci::COMMAND_MASTER, 0);
     }
 }

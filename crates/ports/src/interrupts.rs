@@ -58,11 +58,11 @@ fn unsupported<T>(card: &Function, what: &'static str) -> Result<T, Error> {
 /// One interrupt of an open [`Card`](crate::Card).
 ///
 /// The kernel masks the line (INTx) when it signals, until [`enable`](Self::enable). Serve the card, then
-/// enable: if the card still asserts the line, it signals again, so no interrupt is lost. Messages (MSI, MSI-X)
-/// are not masked.
+/// enable: if the card still asserts the line, it signals again, so no interrupt is lost. Messages (MSI,
+/// MSI-X) are not masked.
 ///
-/// To wait for several at once, pass them to `poll` (they are [`AsFd`]), then call [`wait`](Self::wait) with a
-/// timeout of zero to take the events.
+/// To wait for several at once, pass them to `poll` (they are [`AsFd`]), then call [`wait`](Self::wait) with
+/// a timeout of zero to take the events.
 #[derive(Debug)]
 pub struct Interrupts {
     armed: Arc<Armed>,
@@ -119,8 +119,8 @@ impl Interrupts {
         Ok(events.into_iter().map(|events| Self { armed: armed.clone(), events, count: 0 }).collect())
     }
 
-    /// Waits until the interrupt signals, for `timeout` at most. A signal of the operating system ends the wait,
-    /// too. Returns whether the interrupt has signalled.
+    /// Waits until the interrupt signals, for `timeout` at most. A signal of the operating system ends the
+    /// wait, too. Returns whether the interrupt has signalled.
     ///
     /// # Errors
     /// [`Error::Gone`] if the card has been taken away.

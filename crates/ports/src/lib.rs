@@ -3,8 +3,8 @@
 //!
 //! - [`port`] has the ports, and the loops that send, count and forward.
 //! - [`devices`] lists network cards, and moves them between the kernel's driver and user space.
-//! - A [`Domain`] is memory that several cards share: one IOMMU address space ([`Backend::Vfio`]) or huge pages by
-//!   physical address ([`Backend::Uio`]).
+//! - A [`Domain`] is memory that several cards share: one IOMMU address space ([`Backend::Vfio`]) or huge
+//!   pages by physical address ([`Backend::Uio`]).
 //! - A [`Card`] is an open card: a [`Place`] is the platform for a driver, and there are [`Interrupts`].
 //!
 //! ```no_run

@@ -1,5 +1,5 @@
-//! Ports on interfaces of the kernel, over a virtual cable in a network namespace of the test's own. That takes root;
-//! without it these tests are skipped.
+//! Ports on interfaces of the kernel, over a virtual cable in a network namespace of the test's own. That
+//! takes root; without it these tests are skipped.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
@@ -279,8 +279,8 @@ fn xdp_floods_leave_buffers_to_send() {
             assert!(far.counters().unwrap().missed > 0, "they are full");
             while far.receive(64, |frame| Some(frame.buffer)).unwrap() > 0 {}
         }
-        // The kernel has 3 × 2048 at one end, a queue's for each port at the other, and those to send. The rest is free, but for what lies in
-        // the stacks of other handles.
+        // The kernel has 3 × 2048 at one end, a queue's for each port at the other, and those to send. The
+        // rest is free, but for what lies in the stacks of other handles.
         let mut pool = far.pool().clone();
         let rest = pool.count() - 6 * 2048 - 4 * 512;
         let free: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
@@ -417,8 +417,8 @@ fn messages_sent() -> u64 {
 /// Has the kernel cut messages before the interface, and complete checksums, as of a card that cannot.
 const CUT: &str = "ethtool -K near0 tx off > /dev/null";
 
-/// Where it is the kernel that cuts messages, datagrams of equal length go as one, and arrive as they would otherwise: each is a frame of the
-/// interface. An interface that would hand on the whole is not given any.
+/// Where it is the kernel that cuts messages, datagrams of equal length go as one, and arrive as they would
+/// otherwise: each is a frame of the interface. An interface that would hand on the whole is not given any.
 #[test]
 fn datagrams_that_the_kernel_cuts_are_frames_each() {
     for cut in [true, false] {
@@ -466,8 +466,8 @@ fn datagrams_that_the_kernel_cuts_are_frames_each() {
     }
 }
 
-/// Test frames that are alike are one message where the kernel cuts them apart again, and are the same frames at the other end, with
-/// what cutting adds to them; all others are as they were.
+/// Test frames that are alike are one message where the kernel cuts them apart again, and are the same frames
+/// at the other end, with what cutting adds to them; all others are as they were.
 #[test]
 fn test_frames_that_the_kernel_cuts_arrive_as_frames() {
     for cut in [true, false] {
@@ -522,7 +522,8 @@ fn test_frames_that_the_kernel_cuts_arrive_as_frames() {
                 }
                 assert_eq!(sent, got, "frame {index} of {} bytes", sent.len());
             }
-            // Frames of a run, 40 at once; none of two lengths in turns, none that fills a slot, none that is tagged.
+            // Frames of a run, 40 at once; none of two lengths in turns, none that fills a slot, none that is
+            // tagged.
             assert_eq!(joined > 0, cut);
             assert!(!cut || (3400..=3500).contains(&joined), "{joined}");
         });

@@ -1,8 +1,9 @@
-//! Boots a guest and runs commands in it: `guest [--kernel NAME] [--iommu] [--kpps PROGRAM] [--no-dpdk] CARD… -- COMMAND…`.
+//! Boots a guest and runs commands in it: `guest [--kernel NAME] [--iommu] [--kpps PROGRAM] [--no-dpdk] CARD…
+//! -- COMMAND…`.
 //!
 //! A card is `e1000` or `e1000e`, and behind a colon where its cable ends: `open`, `host`, or a hub's number.
-//! Cards are 0000:00:10.0, 0000:00:11.0, … Their drivers are not loaded: `load MODULE [PARAMETERS]` as a command
-//! does that.
+//! Cards are 0000:00:10.0, 0000:00:11.0, … Their drivers are not loaded: `load MODULE [PARAMETERS]` as a
+//! command does that.
 
 use kpps_qemu::lab::{Cable, Cache, Card, Guest, Kernel, Machine, Options, Userland};
 use std::path::PathBuf;

@@ -45,7 +45,8 @@ impl Wire {
     }
 
     /// Sends `frames` and returns how many the socket took. Each frame has its length before it; both
-    /// together are `each` bytes. A frame is taken whole: the rest of the last one goes out with the next call.
+    /// together are `each` bytes. A frame is taken whole: the rest of the last one goes out with the next
+    /// call.
     ///
     /// # Errors
     /// If the other end is gone.

@@ -1,11 +1,11 @@
 //! The frames of one stream that arrive, one by one.
 //!
-//! Each sequence number has a bit, so a duplicate is told from a late frame however late it is. The number also
-//! gives the frame's flow and size, and so its headers as they were sent ([`Templates`]). A frame is whole if its
-//! tag is intact, if zeros follow the tag, and if its headers differ from the sent ones as those of most frames
-//! do: a router rewrites addresses and TTL of all frames alike. Checksums may differ as long as they are right.
-//! The identification may differ in any case: it means nothing in packets that are not fragments (RFC 6864, 4.1),
-//! and the kernel numbers the frames of a message that it cuts.
+//! Each sequence number has a bit, so a duplicate is told from a late frame however late it is. The number
+//! also gives the frame's flow and size, and so its headers as they were sent ([`Templates`]). A frame is
+//! whole if its tag is intact, if zeros follow the tag, and if its headers differ from the sent ones as those
+//! of most frames do: a router rewrites addresses and TTL of all frames alike. Checksums may differ as long
+//! as they are right. The identification may differ in any case: it means nothing in packets that are not
+//! fragments (RFC 6864, 4.1), and the kernel numbers the frames of a message that it cuts.
 
 use crate::clock::TimeOfDay;
 use crate::header::{Change, IDENTIFICATION, IP_CHECKSUM, LONGEST, UDP_CHECKSUM, change};
@@ -17,31 +17,31 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Different changes of headers that are kept apart; a frame with a rarer one is damaged in any case.
+/// Different changes of headers that are counted. A frame with a rarer change is damaged in any case.
 const CHANGES: usize = 256;
-/// Bytes of a header that may differ in a frame that is still taken for a damaged one of ours.
+/// Bytes of a header that may differ in a damaged frame of this stream.
 const DAMAGED_BYTES: usize = 4;
 /// Where the Ethernet addresses end.
 const ADDRESSES: usize = 12;
 /// Where the UDP ports begin in a frame without VLAN tag.
 const PORTS: usize = 34;
-/// What a header says of a frame.
+/// The judgement of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     /// It is as in most frames so far.
     Usual,
-    /// It is not; whether that is damage is known when all have come.
+    /// It is not. Whether that is damage is known at the end.
     Unusual,
     Damaged,
 }
 
-/// Gaps that are remembered. Those that frames of other queues leave are filled a few bursts later.
+/// Gaps that are remembered. Gaps that other queues fill are closed a few bursts later.
 const GAPS: usize = 4096;
 
-/// Frames that had not come when a later one did.
+/// Frames that had not arrived when a later one did.
 #[derive(Clone, Copy, Debug)]
 struct Gap {
-    /// The first of them, and the one behind them, which was sent then.
+    /// The first of them, and the one after them with the time when it was sent.
     first: u32,
     end: u32,
     behind_ps: u64,
@@ -61,70 +61,70 @@ pub struct Arrivals {
     stream: u16,
     /// The frames as they should arrive, without their tags.
     templates: Arc<Templates>,
-    /// Bytes of headers that are not the same in all of them.
+    /// Bytes of headers that differ between frames.
     varies: [bool; LONGEST],
     epoch: Instant,
-    /// The epoch as kernels stamp frames.
+    /// The epoch by the clock with which kernels stamp frames.
     epoch_of_day: TimeOfDay,
-    /// Frames have come with the kernel's time.
+    /// Frames have arrived with the kernel's time.
     stamped: bool,
-    /// The time of the burst that is being taken in.
+    /// The time of the current burst.
     now: Option<Duration>,
     seen: Vec<u64>,
     highest: Option<u32>,
     /// When the first frame was sent, in ps of the tags.
     first_ps: Option<u64>,
-    /// Gaps that may have been filled meanwhile: another queue's or a late one's frames. The latest are last.
+    /// Gaps that may be filled since, by late frames or other queues. The latest are last.
     gaps: VecDeque<Gap>,
     distinct: u64,
     duplicated: u64,
     flows: Vec<FlowTally>,
-    /// Frames of each size, each counted once.
+    /// Frames of each size, without duplicates.
     sizes: Vec<u64>,
-    /// The most frequent first.
+    /// Changes of headers, the most frequent first.
     changes: Vec<(Change, u64)>,
-    /// Frames with a whole tag and something else damaged.
+    /// Frames with a whole tag and other damage.
     damaged: u64,
-    /// Frames whose tag is damaged: which ones they were is not known.
+    /// Frames with a damaged tag: their numbers are unknown.
     nameless: u64,
     foreign: u64,
-    /// Kept apart by when frames came, if they are to be.
+    /// Latencies, in parts of the trial if that was asked for.
     latency: Vec<Latency>,
     part_ns: u64,
-    /// Keeps frames that something happened to, if they are to be kept.
+    /// Keeps frames with anomalies, if that was asked for.
     keeper: Option<Keeper>,
 }
 
-/// What became of a flow.
+/// The fate of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OfFlow {
     /// Its number.
     pub flow: u32,
     /// Frames that were sent.
     pub sent: u64,
-    /// Frames with a whole tag that arrived, each counted once.
+    /// Frames with a whole tag that arrived, without duplicates.
     pub received: u64,
-    /// Frames that came after one of the flow that was sent later.
+    /// Frames that arrived after one of the flow that was sent later.
     pub reordered: u64,
 }
 
 /// What has arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrived {
-    /// Frames of the stream, each counted once, damaged ones among them.
+    /// Frames of the stream without duplicates, damaged ones included.
     pub received: u64,
     /// Frames that had arrived before.
     pub duplicated: u64,
-    /// Frames that came after one of their flow sent later.
+    /// Frames that arrived after one of their flow sent later.
     pub reordered: u64,
-    /// Damaged frames, duplicates among them.
+    /// Damaged frames, duplicates included.
     pub corrupted: u64,
-    /// Frames that are not of this stream.
+    /// Other traffic: frames that are not of this stream.
     pub foreign: u64,
 }
 
 impl Arrivals {
-    /// For a stream of frames like these, whose tags count from `epoch`; room for about `expected` of them.
+    /// For a stream of these frames, whose tags count from `epoch`, with room for about `expected` of them.
     pub fn new(stream: u16, templates: Arc<Templates>, epoch: Instant, expected: u64) -> Self {
         let words = usize::try_from(expected / 64 + 1).unwrap_or(usize::MAX).min(1 << 24);
         Self {
@@ -153,7 +153,7 @@ impl Arrivals {
         }
     }
 
-    /// Latencies are kept apart in so many parts of a trial of this length.
+    /// Separates latencies into so many parts of a trial of this length.
     #[must_use]
     pub fn in_parts(mut self, parts: usize, length: Duration) -> Self {
         let parts = parts.max(1);
@@ -162,21 +162,21 @@ impl Arrivals {
         self
     }
 
-    /// Frames that something happened to are kept, some of them.
+    /// Keeps frames with anomalies, up to a limit.
     #[must_use]
     pub fn keeping(mut self) -> Self {
         self.keeper = Some(Keeper::new());
         self
     }
 
-    /// A new burst begins: the next frame tells when.
+    /// Begins a new burst, whose time is read with the next frame.
     #[inline]
     pub fn burst(&mut self) {
         self.now = None;
     }
 
-    /// Takes a frame, without FCS, into account, with when the kernel took it in, in ns since 1970, if that is known; false if it
-    /// is not of this stream.
+    /// Counts a frame, without FCS, with the time when the kernel received it, in ns since 1970, if that is
+    /// known. Returns false if it is not of this stream.
     #[inline]
     pub fn take(&mut self, frame: &[u8], stamp: Option<u64>) -> bool {
         let Some(tag) = tag::read(frame) else { return self.take_untagged(frame, stamp) };
@@ -187,7 +187,7 @@ impl Arrivals {
         }
         let Some(template) = self.templates.at(tag.sequence) else { return false };
         let (header, rest) = frame.split_at(tag::offset(frame));
-        // `tag::read` has found all of the tag there.
+        // `tag::read` has found a whole tag there.
         let zeros = &rest[tag::BYTES..];
         let whole = frame.len() == usize::from(template.bytes)
             && header.len() == template.head.len()
@@ -224,7 +224,7 @@ impl Arrivals {
         true
     }
 
-    /// Keeps a frame that something happened to, if such frames are kept.
+    /// Keeps a frame with anomalies, if such frames are kept.
     #[cold]
     fn keep(
         &mut self,
@@ -238,7 +238,7 @@ impl Arrivals {
         }
     }
 
-    /// Marks a sequence number: whether it had not come yet, and whether a later one of its flow had.
+    /// Marks a sequence number. Returns whether it is new, and whether a later one of its flow had arrived.
     #[inline]
     fn mark(&mut self, sequence: u32, sent_ps: u64, flow: u32, size: usize) -> (bool, bool) {
         let (word, bit) = (sequence as usize / 64, 1 << (sequence % 64));
@@ -273,7 +273,7 @@ impl Arrivals {
         (true, late)
     }
 
-    /// Notes a gap down. Which of the ones before it is the last that stays open is not known yet.
+    /// Remembers a gap. Which of the earlier ones stays open is not known yet.
     #[cold]
     fn open_gap(&mut self, gap: Gap) {
         while self.gaps.back().is_some_and(|gap| self.is_filled(gap)) {
@@ -285,13 +285,13 @@ impl Arrivals {
         self.gaps.push_back(gap);
     }
 
-    /// Whether all frames of a gap have come after all.
+    /// Whether all frames of a gap have arrived since.
     fn is_filled(&self, gap: &Gap) -> bool {
         let seen = |n: u32| self.seen.get(n as usize / 64).is_some_and(|word| word & 1 << (n % 64) != 0);
         (gap.first..gap.end).all(seen)
     }
 
-    /// Counts a change. The most frequent one is looked at first.
+    /// Counts a change. The most frequent one is compared first.
     #[inline]
     fn note(&mut self, change: &Change) -> Verdict {
         match self.changes.first_mut() {
@@ -319,11 +319,11 @@ impl Arrivals {
         Verdict::Unusual
     }
 
-    /// A frame without a whole tag: damaged, if what is before the tag is ours but for a few bytes.
+    /// A frame without a whole tag: damaged if its headers are of this stream but for a few bytes.
     #[cold]
     fn take_untagged(&mut self, frame: &[u8], stamp: Option<u64>) -> bool {
         let sent = self.templates.at(0).map_or(&[][..], |template| template.head);
-        // If no frame has come whole, addresses, TTL and checksum may have been rewritten.
+        // If no whole frame has arrived, addresses, TTL and checksum may have been rewritten.
         let (usual, from) = self.changes.first().map_or((&[0; LONGEST], ADDRESSES), |(most, _)| (most, 0));
         let bytes = sent.iter().zip(usual).zip(&self.varies).zip(frame).skip(from);
         let differ = bytes.filter(|(((sent, change), varies), byte)| !**varies && *sent ^ *change != **byte);
@@ -334,7 +334,7 @@ impl Arrivals {
         ours
     }
 
-    /// Frames of the stream, each counted once.
+    /// Frames of the stream, without duplicates.
     #[inline]
     pub fn received(&self) -> u64 {
         self.distinct + self.nameless
@@ -352,7 +352,7 @@ impl Arrivals {
         }
     }
 
-    /// What became of each flow, if there are several, of so many frames that were sent.
+    /// The fate of each flow of so many sent frames, if there are several.
     pub fn by_flow(&self, sent: u64) -> Vec<OfFlow> {
         let several = self.flows.len() > 1;
         let each = |(flow, tally): (usize, &FlowTally)| {
@@ -363,8 +363,8 @@ impl Arrivals {
         self.flows.iter().enumerate().filter(|_| several).map(each).collect()
     }
 
-    /// Of each size, in the order of the mix, how many were sent and how many with whole tags arrived, each counted once; if
-    /// there are several sizes.
+    /// For each size, in the order of the mix, the frames sent and the frames with whole tags that arrived,
+    /// without duplicates; if there are several sizes.
     pub fn by_size(&self, sent: u64) -> Vec<(u64, u64)> {
         let several = self.sizes.len() > 1;
         let sent = self.templates.of_sizes(sent);
@@ -372,8 +372,8 @@ impl Arrivals {
         sent.into_iter().zip(&self.sizes).filter(|_| several).map(each).collect()
     }
 
-    /// How long after the first frame that came one was sent that closed the last gap: nothing was lost after that. `None` if
-    /// there was no gap; the end of time if the last of `sent` frames are missing.
+    /// When the frame was sent that closed the last gap, counted from the first frame that arrived: nothing
+    /// was lost after it. `None` without a gap; the end of time if the last of `sent` frames are missing.
     pub fn last_gap(&self, sent: u64) -> Option<Duration> {
         if self.highest.map_or(0, |highest| u64::from(highest) + 1) < sent {
             return Some(Duration::MAX);
@@ -383,13 +383,13 @@ impl Arrivals {
         Some(Duration::from_nanos(since_ps / 1000))
     }
 
-    /// Frames that something happened to, as far as they were kept.
+    /// The kept frames with anomalies.
     pub fn take_kept(&mut self) -> Kept {
         self.keeper.take().map(|keeper| keeper.finish(&self.changes)).unwrap_or_default()
     }
 
-    /// Times from sending to receiving, of whole frames that came for the first time, and by whose clock: none if that was set
-    /// meanwhile.
+    /// Latencies of whole frames without duplicates, and the clock of their arrival. There are none if that
+    /// clock was set meanwhile.
     pub fn into_latency(mut self) -> (Vec<Latency>, Arrival) {
         if !self.stamped {
             return (self.latency, Arrival::default());
@@ -403,7 +403,7 @@ impl Arrivals {
     }
 }
 
-/// Where the headers of frames differ. Checksums and identifications do in any case.
+/// Where the headers of frames differ. Checksums and identifications always do.
 fn varies(templates: &Templates) -> [bool; LONGEST] {
     let mut varies = [false; LONGEST];
     let Some(first) = templates.at(0) else { return varies };
@@ -496,7 +496,7 @@ mod tests {
                 let mut frame = template();
                 let sent_ps = u64::from(sequence) * 1_000_000_000;
                 tag::write(&mut frame, Tag { stream: 7, sequence, sent_ps }).unwrap();
-                // The program sees it much later.
+                // The program receives it much later.
                 let stamp = all.epoch_of_day.ns + sent_ps / 1000 + 7_000;
                 all.take(&frame, Some(stamp));
             }
@@ -515,7 +515,7 @@ mod tests {
         assert_eq!((latency.len(), latency[0].frames()), (1, 0));
     }
 
-    /// Why each kept frame was kept, and its length.
+    /// The reasons why each frame was kept, and its length.
     fn reasons(kept: &Kept) -> Vec<(&str, usize)> {
         kept.frames.iter().map(|it| (it.why.as_str(), it.frame.len())).collect()
     }
@@ -523,7 +523,7 @@ mod tests {
     #[test]
     fn frames_that_something_happened_to_are_kept_with_why() {
         let mut all = arrivals().keeping();
-        // The first one is damaged, which is known only when others have come.
+        // The first one is damaged, which is known only when others have arrived.
         let mut damaged = frame(0);
         damaged[20] ^= 1;
         let odd = frame(4);
@@ -564,7 +564,8 @@ mod tests {
         for _ in 0..3000 {
             all.take(&[0xff; 60], None);
         }
-        // Which header is usual is known at the end: first it is one, then another, and frames of both are damaged in truth.
+        // The usual header is known at the end. At first it is one, then another; frames of both are damaged
+        // in truth.
         let mut sequence = 0;
         for (station, frames) in [(7, 700), (8, 600), (9, 1200), (7, 200)] {
             for _ in 0..frames {
@@ -589,7 +590,7 @@ mod tests {
     #[test]
     fn any_flipped_bit_is_damage_and_no_loss() {
         let bits = template().len() * 8;
-        // Not in the first frames: what is usual must be seen first, as damage is rare.
+        // Not in the first frames: the usual header must come first, as damage is rare.
         for early in [false, true] {
             let mut all = arrivals();
             let mut sequence = 0;
@@ -609,7 +610,7 @@ mod tests {
         }
     }
 
-    /// A frame as one of a message that somebody cut apart.
+    /// A frame of a message that was cut apart.
     fn cut(sequence: u32) -> Vec<u8> {
         let mut frame = frame(sequence);
         let at = tag::OFFSET;
@@ -646,7 +647,7 @@ mod tests {
         for (from, to) in [("10.0.0.1-10.0.0.9", "10.1.0.1"), ("2001:2::1-2001:2::9", "2001:2:0:1::2")] {
             let (templates, frame) = many(from, to);
             let mut all = Arrivals::new(7, templates, Instant::now(), 10);
-            // As a router leaves them: other stations, a hop less, the checksum of IPv4 to match.
+            // As after a router: other stations, a hop less, the checksum of IPv4 updated.
             let routed = |sequence| {
                 let mut frame = frame(sequence);
                 frame[..12].fill(6);
@@ -674,7 +675,7 @@ mod tests {
             let sent = 2 * bits as u64;
             assert_eq!((arrived.received, arrived.corrupted), (sent, bits as u64), "{from}");
             assert_eq!((arrived.foreign, arrived.duplicated, arrived.reordered), (0, 0, 0));
-            // Whose tag was damaged is not known to be of a flow.
+            // A frame with a damaged tag has no known flow.
             let flows = all.by_flow(sent);
             assert_eq!((flows.len(), flows.iter().map(|flow| flow.sent).sum()), (10, sent));
             let known: u64 = flows.iter().map(|flow| flow.received).sum();
@@ -718,7 +719,7 @@ mod tests {
                 .unwrap();
             all.take(&frame, None);
         };
-        // Two queues that are looked at in turns: 7 and 8 are missing.
+        // Two queues that are polled in turn: 7 and 8 are missing.
         for sequence in [0, 2, 4, 6, 1, 3, 5, 10, 9, 11] {
             send(&mut all, sequence);
         }

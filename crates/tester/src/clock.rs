@@ -1,17 +1,17 @@
-//! Clocks: that of this process, and how far those of others are ahead of it.
+//! Clocks: that of this process, and the offsets of other hosts' clocks.
 //!
-//! Two hosts have two clocks. A trial between them begins at one moment of both, as far as that is known, and the ends' times
-//! in ns since then are compared. How far one clock is ahead of the other is read before the trial and after it; in between
-//! the difference is taken to have grown evenly, because clocks drift by their temperature, which changes within minutes.
+//! A trial between two hosts begins at one moment of both clocks, as far as that is known, and times since
+//! then are compared. The offset is read before and after the trial. Between these readings it is assumed to
+//! change linearly, because clocks drift with temperature, which changes within minutes.
 
 use kpps_measure::Latency;
 use kpps_results::detail::Clocks as Document;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime};
 
-/// More than quartz and what disciplines it ever make of a second: 200 ppm.
+/// The highest drift of a clock, disciplined or not: 200 ppm.
 const DRIFT: f64 = 200e-6;
-/// Parts of a trial whose latencies are kept apart where a clock may drift.
+/// Parts of a trial with separate latencies, if a clock may drift.
 const SLICES: usize = 16;
 
 /// The clock of this process, in ns.
@@ -23,7 +23,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// The one that all of this process use. Processes of one Linux system have the same.
+    /// The clock of all ports of this process. Processes of one Linux system have the same.
     pub fn here() -> &'static Self {
         static HERE: OnceLock<Clock> = OnceLock::new();
         HERE.get_or_init(|| {
@@ -32,12 +32,12 @@ impl Clock {
         })
     }
 
-    /// One that shows this now, and is nobody else's.
+    /// A clock of its own, which shows this time now.
     pub fn showing(now_ns: u64) -> Self {
         Self { id: unique(), origin: Instant::now(), origin_ns: now_ns }
     }
 
-    /// What is the same for those who have the same clock.
+    /// The identity of the clock.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -47,7 +47,7 @@ impl Clock {
         self.origin_ns + self.origin.elapsed().as_nanos() as u64
     }
 
-    /// When it shows this, as far as that can be said.
+    /// The moment when it shows this time, as far as it can be expressed.
     pub fn when(&self, ns: u64) -> Instant {
         let since = Duration::from_nanos(ns.abs_diff(self.origin_ns));
         let when = match ns >= self.origin_ns {
@@ -58,22 +58,22 @@ impl Clock {
     }
 }
 
-/// The clock that shows the time of day, in which kernels stamp frames. It may be set at any time.
+/// The time of day, with which kernels stamp frames. It may be set at any time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TimeOfDay {
-    /// What it showed, or would have, at some moment, in ns since 1970.
+    /// Its time at some moment, in ns since 1970.
     pub ns: u64,
-    /// How wrong that may be, up or down.
+    /// The error of that, up or down.
     error_ns: u64,
 }
 
 impl TimeOfDay {
-    /// Readings of both clocks, of which the shortest counts.
+    /// Readings of both clocks. The shortest one counts.
     const READINGS: usize = 16;
-    /// A change that nobody minds.
+    /// A change that does not matter.
     const SLACK_NS: u64 = 1000;
 
-    /// What it shows at a moment, by what it shows now.
+    /// Its time at a moment, computed from its time now.
     pub fn at(moment: Instant) -> Self {
         let read = |_| {
             let before = Instant::now();
@@ -89,15 +89,15 @@ impl TimeOfDay {
         Self { ns, error_ns: (took.as_nanos() as u64).div_ceil(2) }
     }
 
-    /// How much it was set forward between a reading and a later one of the same moment, if it was. The monotonic clock runs at the
-    /// same pace, however that is corrected.
+    /// How much the clock was set forward between two readings of the same moment, if it was. The monotonic
+    /// clock runs at the same pace, however the time of day is corrected.
     pub fn set_since(&self, before: &Self) -> Option<i64> {
         let set = self.ns.abs_diff(before.ns) > self.error_ns + before.error_ns + Self::SLACK_NS;
         set.then(|| self.ns.wrapping_sub(before.ns) as i64)
     }
 }
 
-/// The monotonic clock of the system, which all its processes see, and what it shows.
+/// The monotonic clock of the system, which all its processes share, and its time.
 #[cfg(target_os = "linux")]
 fn system() -> Option<(String, u64)> {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
@@ -108,32 +108,32 @@ fn system() -> Option<(String, u64)> {
     Some((format!("{} {}", boot.trim(), namespace.display()), ns))
 }
 
-/// What the standard library has begins where it likes.
+/// The standard library's clock has no fixed origin.
 #[cfg(not(target_os = "linux"))]
 fn system() -> Option<(String, u64)> {
     None
 }
 
-/// What no other clock has.
+/// A unique identity.
 fn unique() -> String {
     use std::hash::{BuildHasher, RandomState};
     format!("{} {:016x}", std::process::id(), RandomState::new().hash_one(Instant::now()))
 }
 
-/// Where another clock is.
+/// The offset of another clock.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
-    /// Whose it is: [`Clock::id`].
+    /// The clock's identity: [`Clock::id`].
     pub id: String,
     /// When it was read, by the clock of this process.
     pub at_ns: u64,
-    /// How far it was ahead of that.
+    /// Its offset: how far it was ahead.
     pub ahead_ns: i64,
-    /// How wrong that may be, up or down.
+    /// The error of the offset, up or down.
     pub error_ns: u64,
-    /// How often it was asked.
+    /// The number of questions.
     pub pings: u64,
-    /// By which way: `udp` or `grpc`.
+    /// The protocol: `udp` or `grpc`.
     pub over: String,
 }
 
@@ -151,11 +151,11 @@ impl Reading {
         }
     }
 
-    /// The best of some pings: the one that was away the shortest time, because what makes one longer is seldom the same in
-    /// both directions. The answer was given within that time, so the error is half of it. `None` without a ping.
+    /// The best of some pings: that with the shortest round trip, because delays are seldom the same in both
+    /// directions. The answer was given within that time, so the error is half of it. `None` without a ping.
     pub fn best_of(id: &str, over: &str, pings: &[Ping]) -> Option<Self> {
         let best = pings.iter().min_by_key(|ping| ping.away_ns())?;
-        // In the middle of what it says: there before the other end has it, back after it has left.
+        // In the middle of both times.
         let [sent, came, left, back] =
             [best.sent_ns, best.came_ns, best.left_ns, best.back_ns].map(i128::from);
         let ahead = ((came - sent) + (left - back)) / 2;
@@ -173,18 +173,18 @@ impl Reading {
 /// A question to another clock, and its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ping {
-    /// When it was sent and when the answer was back, by the clock of this process.
+    /// When it was sent and when the answer arrived, by the clock of this process.
     pub sent_ns: u64,
     /// See `sent_ns`.
     pub back_ns: u64,
-    /// When it came and when the answer left, by the other clock.
+    /// When it arrived and when the answer was sent, by the other clock.
     pub came_ns: u64,
     /// See `came_ns`.
     pub left_ns: u64,
 }
 
 impl Ping {
-    /// How long it was on its way, there and back.
+    /// The round trip, without the time at the other host.
     fn away_ns(&self) -> u64 {
         (self.back_ns.saturating_sub(self.sent_ns)).saturating_sub(self.left_ns.saturating_sub(self.came_ns))
     }
@@ -194,17 +194,17 @@ impl Ping {
 pub(crate) struct Clocks {
     before: [Reading; 2],
     after: Option<[Reading; 2]>,
-    /// The moment that times are counted from, by the clock of this process.
+    /// The origin of times, by the clock of this process.
     epoch_ns: u64,
 }
 
 impl Clocks {
-    /// As they were read before a trial that begins now.
+    /// Begins with the readings before a trial.
     pub fn before(before: [Reading; 2]) -> Self {
         Self { before, after: None, epoch_ns: Clock::here().now_ns() }
     }
 
-    /// As they were read after it.
+    /// Adds the readings after it.
     pub fn after(&mut self, after: [Reading; 2]) {
         self.after = Some(after);
     }
@@ -214,7 +214,7 @@ impl Clocks {
         self.before[0].id == self.before[1].id
     }
 
-    /// The moment that times are counted from, by the clock of an end.
+    /// The origin of times, by the clock of an end.
     pub fn epoch_ns(&self, at: usize) -> u64 {
         // One clock is read once.
         let ahead = self.before[if self.is_one() { 0 } else { at }].ahead_ns;
@@ -226,8 +226,8 @@ impl Clocks {
         of(&self.before).max(self.after.as_ref().map_or(0, of))
     }
 
-    /// How much a receiver adds to its times, so that none is below 0 whatever the clocks do in a trial of this length, and
-    /// in how many parts it keeps them.
+    /// The margin that a receiver adds to its times, so that none is negative in a trial of this length, and
+    /// the number of parts that it separates.
     pub fn margin(&self, length: Duration) -> (u64, usize) {
         match self.is_one() {
             true => (0, 1),
@@ -244,7 +244,8 @@ impl Clocks {
         if over > 0.0 { (ahead(after) - ahead(&self.before)) / over } else { 0.0 }
     }
 
-    /// Latencies as they are, from those that the receiver `to` has measured in parts of `length`, with `margin`.
+    /// The corrected latencies, from those that the receiver `to` has measured in parts of `length`, with
+    /// `margin`.
     pub fn correct(&self, to: usize, parts: Vec<Latency>, length: Duration, margin_ns: u64) -> Latency {
         let [one] = &parts[..] else {
             let mut all = Latency::default();
@@ -265,7 +266,7 @@ impl Clocks {
         all
     }
 
-    /// As they are published: nothing, if there is but one.
+    /// The clocks as they are published: `None` if there is only one.
     pub fn document(&self) -> Option<Document> {
         if self.is_one() {
             return None;
@@ -295,7 +296,7 @@ mod tests {
 
     #[test]
     fn the_shortest_ping_tells_and_the_truth_is_within_its_error() {
-        // The other clock is 1 s ahead; ways there and back of different lengths, and time spent there.
+        // The other clock is 1 s ahead; both directions take different times, and the answer takes some.
         for (there, back) in [(10, 10), (0, 40), (33, 1)] {
             let ping = |there: u64, back: u64| {
                 let came_ns = 5_000 + there + 1_000_000_000;
@@ -312,7 +313,7 @@ mod tests {
     #[test]
     fn drift_is_taken_out_of_latencies() {
         let here = Clock::here().now_ns();
-        // The second clock is 5 ms ahead, and gains 50 us in a second; truth: 100 us each way.
+        // The second clock is 5 ms ahead, and gains 50 µs a second; the truth is 100 µs in each direction.
         let mut clocks = Clocks::before([reading("a", here, 0, 0), reading("b", here, 5_000_000, 1000)]);
         let length = Duration::from_secs(1);
         let (margin_ns, parts) = clocks.margin(length);
@@ -333,7 +334,7 @@ mod tests {
             let latency = clocks.correct(to, measured, length, margin_ns);
             assert_eq!(latency.frames(), 1000);
             for share in [0.001, 0.5, 1.0] {
-                // Half a part's drift, and the histogram's three digits.
+                // Half of a part's drift, and the histogram's three digits.
                 let ns = latency.quantile_ns(share);
                 assert!(ns.abs_diff(100_000) < 2500, "{to} {share} {ns}");
             }
@@ -349,7 +350,7 @@ mod tests {
         assert_eq!(clocks.document(), None);
         assert_eq!(clocks.margin(Duration::from_secs(60)), (0, 1));
         assert_eq!(clocks.epoch_ns(0), clocks.epoch_ns(1));
-        // Read twice through two connections to one agent, it is still the same.
+        // Two readings through two connections to one agent are of one clock.
         let elsewhere = Clocks::before([reading("x", 1, 700, 30), reading("x", 2, 720, 30)]);
         assert_eq!(elsewhere.epoch_ns(0), elsewhere.epoch_ns(1));
         assert_eq!(elsewhere.document(), None);

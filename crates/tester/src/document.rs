@@ -9,8 +9,8 @@ use kpps_results::certificate::Gaps;
 use kpps_results::detail::{BitRates, DetailedTrial, Direction, FlowCount, Flows, Processor, SizeCount};
 use kpps_results::{Cpu, Ledger, Trial};
 
-/// What became of a load. Damaged frames are not delivered, but in the ledger they have arrived. Of what a driver
-/// or a bus does nothing is observed here. `None` if no frame was due.
+/// What became of a load. Damaged frames are not delivered, but in the ledger they have arrived. Of what a
+/// driver or a bus does nothing is observed here. `None` if no frame was due.
 pub fn result(offer: &Offer, outcome: &Outcome) -> Option<Trial> {
     let sum = |count: fn(&Way) -> u64| outcome.ways.iter().map(count).sum::<u64>();
     let (sent, shortfall, received) =
@@ -37,8 +37,8 @@ pub fn result(offer: &Offer, outcome: &Outcome) -> Option<Trial> {
     })
 }
 
-/// What all CPUs together spent their time on; `None` if nobody counted that. Polls that found nothing look like
-/// work from here.
+/// What all CPUs together spent their time on; `None` if nobody counted that. Polls that found nothing look
+/// like work from here.
 fn cpu(processors: &[Processor]) -> Option<Cpu> {
     let total = |of: fn(&Processor) -> f64| processors.iter().map(of).sum::<f64>();
     let (hardirq, softirq) = (total(|it| it.irq_s), total(|it| it.softirq_s));

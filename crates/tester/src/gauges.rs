@@ -1,4 +1,4 @@
-//! What can be seen of a trial while it goes on. The threads of the trial write, some times a second, and wait for nobody.
+//! The counters of a running trial. Its threads write them some times a second and never wait.
 
 use crate::counted::Counted;
 use crate::ledger::PortCount;
@@ -10,29 +10,29 @@ use std::time::{Duration, Instant};
 
 /// A system with ports of the trial.
 pub(crate) struct Seen {
-    /// Its name, if it is not the one that this process runs on.
+    /// Its name, if it is not this host.
     pub name: Option<String>,
     pub peek: Peek,
-    /// Which of both ports are there.
+    /// The indices of its ports.
     pub ports: Vec<usize>,
 }
 
-/// A trial under way.
+/// A running trial.
 pub(crate) struct Running {
     pub begun: Instant,
     pub stage: Arc<Stage>,
-    /// Who takes part, without counts.
+    /// The systems that take part, without counts.
     pub ports: [PortCount; 2],
     pub systems: Vec<Seen>,
 }
 
-/// The counters of the trial under way.
+/// The counters of the running trial.
 #[derive(Default)]
 pub struct Gauges(Mutex<Option<Arc<Running>>>);
 
 impl Gauges {
-    /// How long frames have been sent, and how many were sent and received by both ports together. Nothing before the first
-    /// trial.
+    /// The time of sending so far, and the frames sent and received by both ports together. Zeros before the
+    /// first trial.
     pub fn so_far(&self) -> Option<(Duration, u64, u64)> {
         let running = self.running()?;
         let elapsed = running.stage.ended().unwrap_or_else(Instant::now) - running.begun;
@@ -40,11 +40,11 @@ impl Gauges {
         Some((elapsed, sent_a + sent_b, received_a + received_b))
     }
 
-    /// Frames lost so far, by place, as the systems around the ports count them: dearer than [`so_far`](Self::so_far), for it
-    /// asks for all of that. What the ports themselves count is not among it before the end.
+    /// Frames lost so far, by place, as the systems count them. It costs more than [`so_far`](Self::so_far),
+    /// since it observes the systems. The ports' own losses are added only at the end.
     pub fn dropped(&self) -> BTreeMap<String, u64> {
         let mut counted = Counted::default();
-        // Looking takes its time, and nothing waits for it: the trial is kept as long as it is looked at.
+        // Observing takes time, which nothing waits for: the trial's data live until then.
         let Some(running) = self.running() else { return BTreeMap::new() };
         for Seen { name, peek, ports } in &running.systems {
             let there: Vec<_> = ports

@@ -14,8 +14,8 @@ pub(crate) const IDENTIFICATION: usize = udp::HEADER_BYTES + 16;
 /// How headers differ from what was sent, bit by bit.
 pub(crate) type Change = [u8; LONGEST];
 
-/// How a header differs from the sent one. A right checksum does not differ; a wrong one differs in all bits. The
-/// identification never differs: if it was damaged, the checksum is wrong.
+/// How a header differs from the sent one. A right checksum does not differ; a wrong one differs in all bits.
+/// The identification never differs: if it was damaged, the checksum is wrong.
 #[inline]
 pub(crate) fn change(frame: &[u8], header: &[u8], sent: &[u8]) -> Change {
     let mut change = [0; LONGEST];
@@ -47,8 +47,8 @@ fn ip_checksum_is_right(header: &[u8]) -> bool {
     checksum(&header[end - ipv4::HEADER_BYTES..end]) == 0
 }
 
-/// Whether the UDP checksum is right, of a frame with a tag at `at` and zeros behind the tag. The pseudo-header
-/// has the received addresses.
+/// Whether the UDP checksum is right, of a frame with a tag at `at` and zeros behind the tag. The
+/// pseudo-header has the received addresses.
 fn udp_checksum_is_right(frame: &[u8], at: usize) -> bool {
     let (ip, datagram) = frame.split_at(at - udp::HEADER_BYTES);
     let addresses = if at >= tag::OFFSET_IPV6 { 2 * 16 } else { 2 * 4 };

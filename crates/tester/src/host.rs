@@ -1,11 +1,12 @@
-//! What a measurement was made on: kernel, processors, and the interfaces behind the ports.
+//! The environment of a measurement: kernel, CPUs, and the interfaces of the ports.
 
 use kpps_ports::ethtool;
 use std::collections::BTreeMap;
 use std::fs::{read_dir, read_to_string};
 use std::path::PathBuf;
 
-/// What can be said of this machine and these ports with their interfaces, by name. What the system does not tell is left out.
+/// The environment of this host and these ports with their interfaces, by name. What the system does not tell
+/// is missing.
 pub fn environment(ports: &[(&str, Option<&str>)]) -> BTreeMap<String, String> {
     let read = |path: &str| read_to_string(path).map(|text| text.trim().to_owned()).unwrap_or_default();
     let kernel = format!("{} {}", read("/proc/sys/kernel/ostype"), read("/proc/sys/kernel/osrelease"));
@@ -23,7 +24,7 @@ pub fn environment(ports: &[(&str, Option<&str>)]) -> BTreeMap<String, String> {
     environment
 }
 
-/// How many, and of which model.
+/// Number and model of the CPUs.
 fn processors(cpuinfo: &str) -> String {
     let of = |key: &'static str| {
         let lines = cpuinfo.lines().filter_map(|line| line.split_once(':'));
@@ -37,7 +38,7 @@ fn processors(cpuinfo: &str) -> String {
     }
 }
 
-/// Offloads that change what becomes of frames or what they cost, by the kernel's names, or what these begin with.
+/// Offloads that change frames or their cost: the kernel's names, or beginnings of them.
 const OFFLOADS: [(&str, &str); 8] = [
     ("receive checksums", "rx-checksum"),
     ("transmit checksums", "tx-checksum-"),
@@ -49,7 +50,7 @@ const OFFLOADS: [(&str, &str); 8] = [
     ("flow hashes", "rx-hashing"),
 ];
 
-/// Driver, speed, MTU, queues, rings, coalescing and offloads of an interface, by what the kernel says.
+/// Driver, speed, MTU, queues, rings, coalescing and offloads of an interface, as the kernel tells them.
 fn described(interface: &str) -> String {
     let at = PathBuf::from("/sys/class/net").join(interface);
     let number = |name: &str| read_to_string(at.join(name)).ok()?.trim().parse::<i64>().ok();
@@ -60,7 +61,7 @@ fn described(interface: &str) -> String {
     let Some(mtu) = number("mtu") else { return String::new() };
     let mut words = Vec::new();
     words.extend(ethtool::driver(interface).ok().map(|driver| format!("driver {driver}")));
-    // A link that is down, or has no speed, says -1.
+    // Without a link or a speed the kernel says -1.
     words.extend(number("speed").filter(|mbps| *mbps > 0).map(|mbps| format!("{mbps} Mb/s")));
     words.push(format!("MTU {mtu}"));
     words.push(format!("{} receive and {} transmit queues", queues("rx-"), queues("tx-")));

@@ -1,24 +1,24 @@
-//! Frames that something happened to on their way, kept to be looked at.
+//! Frames with anomalies, kept for inspection.
 
 use crate::header::Change;
 use std::collections::HashMap;
 use std::time::SystemTime;
 
-/// Frames that are kept of each mishap: a flood of one kind leaves room for the others.
+/// Frames that are kept of each anomaly: a flood of one kind leaves room for the others.
 const MOST: u32 = 1000;
 /// Bytes that are reserved: enough for a thousand of the longest frames that ports send.
 const ROOM: usize = 1 << 21;
 
-/// What happened to a frame; several things may.
+/// The anomalies of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Anomalies {
-    /// It had come before.
+    /// It had arrived before.
     pub duplicated: bool,
-    /// One of its flow that was sent later came before.
+    /// One of its flow that was sent later arrived before.
     pub reordered: bool,
     /// It is damaged.
     pub corrupted: bool,
-    /// It is not of this trial.
+    /// It is other traffic: not of this trial.
     pub foreign: bool,
 }
 
@@ -30,44 +30,44 @@ impl Anomalies {
     }
 }
 
-/// A frame that something happened to.
+/// A frame with anomalies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offender {
-    /// When it came, in ns since 1970.
+    /// When it arrived, in ns since 1970.
     pub at_ns: u64,
     /// Its bytes, without FCS.
     pub frame: Vec<u8>,
-    /// What happened to it, in words.
+    /// Its anomalies, in words.
     pub why: String,
 }
 
-/// Frames that something happened to.
+/// Frames with anomalies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
-    /// In the order in which they came.
+    /// In the order of their arrival.
     pub frames: Vec<Offender>,
-    /// How many more there were: the first thousand of each mishap are kept.
+    /// The number of frames that were not kept: the first thousand of each anomaly are.
     pub not_kept: u64,
 }
 
-/// A frame, and all that is known of it when it comes.
+/// A frame, and all that is known of it when it arrives.
 struct Suspect {
     at_ns: u64,
-    /// Where its bytes begin, and how many they are.
+    /// Where its bytes begin, and their number.
     bytes: (usize, usize),
     sequence: Option<u32>,
     mishaps: Anomalies,
     change: Option<Change>,
 }
 
-/// Keeps frames while they come.
+/// Keeps frames while they arrive.
 pub(crate) struct Keeper {
     bytes: Vec<u8>,
     suspects: Vec<Suspect>,
-    /// Frames kept for each mishap.
+    /// Frames kept for each anomaly.
     kept: [u32; 4],
     not_kept: u64,
-    /// Of each change of headers, how many frames are among those kept, or counted as not kept.
+    /// For each change of headers, how many frames are among the kept ones, or counted as not kept.
     told: HashMap<Change, u64>,
 }
 
@@ -82,8 +82,8 @@ impl Keeper {
         }
     }
 
-    /// Keeps a frame while there is room; it came at this time, or now. How its header differs from what was sent, if that is
-    /// known, is damage unless most frames turn out to differ so.
+    /// Keeps a frame while there is room, with its time of arrival, or now. If the change of its header is
+    /// known, that is damage unless most frames turn out to have it.
     pub fn keep(
         &mut self,
         (frame, at_ns): (&[u8], Option<u64>),
@@ -114,7 +114,7 @@ impl Keeper {
         self.suspects.push(Suspect { at_ns, bytes, sequence, mishaps, change });
     }
 
-    /// What was kept, now that it is known how often headers differ how from what was sent: the most frequent first.
+    /// The kept frames, given how often each change of headers occurred: the most frequent first.
     pub fn finish(self, changes: &[(Change, u64)]) -> Kept {
         let usual = changes.first().map(|(change, _)| change);
         let offender = |suspect: &Suspect| {

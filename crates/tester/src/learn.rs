@@ -1,4 +1,4 @@
-//! Before a trial: what is between the ports learns where its stations are, and the way is seen to be open.
+//! Before a trial: the device under test learns where the stations are, and the paths are checked.
 
 use crate::neighbours::{self, Station};
 use crate::test_port::TestPort;
@@ -9,28 +9,28 @@ use kpps_ports::port::Trouble;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// How often what was not answered is asked again.
+/// How often an unanswered question is repeated.
 const AGAIN: Duration = Duration::from_millis(100);
-/// Nothing more is under way if nothing comes for so long.
+/// The path is quiet if nothing arrives for this long.
 const QUIET: Duration = Duration::from_millis(20);
 /// How long learning may take (RFC 2544 allows 2 s).
 const AT_MOST: Duration = Duration::from_secs(2);
 
-/// An end of the way: a port's address, and who takes its frames on.
+/// One end of the path: a port's addresses, and the next hop of its frames.
 #[derive(Clone, Copy, Debug)]
 pub struct End {
     /// The port as a station.
     pub station: Station,
-    /// The router that its frames go to; to the other end if there is none.
+    /// The router that its frames go to. Without one they go to the other end.
     pub gateway: Option<IpAddr>,
-    /// The station that its frames go to, if it is known beforehand.
+    /// The next hop's station address, if it is known beforehand.
     pub to: Option<Mac>,
 }
 
-/// How many flows, and their ports, in each direction.
+/// The number of flows in each direction, and their ports.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowPlan {
-    /// So many; all that there are with the ends' addresses and these ports, if it is not said.
+    /// The number of flows. The default is all combinations of addresses and ports.
     pub count: Option<u32>,
     /// Source ports.
     pub sports: Ports,
@@ -52,10 +52,10 @@ impl FlowPlan {
     }
 }
 
-/// Frames of the first learning are sent to so many addresses: what is between the ports asks who has them.
+/// Learning frames go to this many addresses at first, so that the device under test resolves them.
 const DESTINATIONS: u32 = 1024;
 
-/// A learning frame for an address, from 0, as small as it can be.
+/// A learning frame to an address, counted from 0, of the smallest size.
 fn probe(plan: &FlowPlan, [from, to]: [&End; 2], to_mac: Mac, destination: u32, tag: Tag) -> Option<Vec<u8>> {
     let first = plan.between(from, to)?;
     let mut flow = first.nth(0, [from.station.mac, to_mac], from.station.vlan);
@@ -65,8 +65,9 @@ fn probe(plan: &FlowPlan, [from, to]: [&End; 2], to_mac: Mac, destination: u32, 
     Some(frame)
 }
 
-/// Makes both ends known, finds out whom each must send to, and sends frames of `stream` until one has come through each
-/// `way` (from, to). Returns the stations, `None` for a router that did not answer, and whether all ways are open.
+/// Announces both ends, resolves the next hop of each, and sends frames of `stream` until one has arrived in
+/// each direction (from, to). Returns the station addresses of the next hops, `None` for a router that did
+/// not answer, and whether all directions are open.
 pub(crate) fn learn(
     ports: &mut [Box<dyn TestPort>; 2],
     ends: &[End; 2],
@@ -95,7 +96,7 @@ pub(crate) fn learn(
             }
             for &(from, other) in ways {
                 let Some(mac) = to[from] else { continue };
-                // Each address once; the first one until it has come through.
+                // Each address once, then the first one until a frame has arrived.
                 let all = if known[from] { 1 } else { ends[other].station.ips.count().min(DESTINATIONS) };
                 known[from] = true;
                 let tag = Tag { stream, sequence: from as u32, sent_ps: 0 };
@@ -108,7 +109,7 @@ pub(crate) fn learn(
         }
         hear(ports, ends, stream, &mut to, &mut through)?;
         if ways.iter().all(|&(_, other)| through[other]) {
-            // What else is under way, questions and copies of a flood, arrives before the trial.
+            // Late questions and copies of a flood must arrive before the trial.
             std::thread::sleep(QUIET);
             while hear(ports, ends, stream, &mut to, &mut through)? && begin.elapsed() < AT_MOST {
                 std::thread::sleep(QUIET);
@@ -120,7 +121,7 @@ pub(crate) fn learn(
     Ok((to, ways.iter().all(|&(_, other)| through[other])))
 }
 
-/// Takes in what has come to both ports, and answers questions. Returns whether anything has come.
+/// Receives from both ports and answers questions. Returns whether anything was received.
 fn hear(
     ports: &mut [Box<dyn TestPort>; 2],
     ends: &[End; 2],

@@ -1,57 +1,57 @@
-//! Where frames went, by what the system counted between two looks.
+//! Where frames went, by the system's counters before and after a trial.
 //!
-//! A frame that is dropped may be counted in more than one place, and one that was refused and sent again is counted as
-//! dropped nevertheless. So counters are not just added up:
+//! A dropped frame may be counted in several places. A frame that was refused and sent again is counted as
+//! dropped, too. So counters cannot just be added up:
 //!
-//! - A backlog of a processor that is full counts a frame three times: as `dropped` of the processor, as `rx_dropped` of the
-//!   virtual cable's far end and as `tx_dropped` of its near end. It is put down once, as `backlog` of the far end.
-//! - On the port that sends, a packet socket may be told of a drop, and tries again. What was really lost between the
-//!   port and the wire is what the port sent less what the interface sent; no more than that is put down there. Only
-//!   netem, which drops and duplicates without telling, is taken at its word.
-//! - A frame that found no room in the socket of an XDP program is `missed` by the port, and `rx_dropped` by some drivers, too. It is put
-//!   down once, as missed.
-//! - Of the root discipline and its children only the root counts: its drops are those of its children, too.
-//! - A bridge's own interface counts what its host takes part in; IP's counters are of a whole namespace, and are used
-//!   only where no port of the tester is.
+//! - A full backlog of a CPU counts a frame three times: as `dropped` of the CPU, as `rx_dropped` of the
+//! veth's far end, and as `tx_dropped` of its near end. It is attributed once, to `backlog` of the far end.
+//! - On the sending port, a packet socket may be told of a drop and repeats the frame. The frames really lost
+//! between port and wire are those that the port sent minus those that the interface sent; no more are
+//! attributed there. Only netem, which drops and duplicates silently, is believed.
+//! - A frame that found the socket of an XDP program full is `missed` by the port, and `rx_dropped` by some
+//! drivers, too. It is attributed once, to the port.
+//! - Of a root discipline and its children only the root counts: its drops include theirs.
+//! - A bridge's own interface counts the traffic of its host. IP's counters are of a whole namespace, and are
+//! used only where no port of the tester is.
 
 use crate::look::{Interface, Look, Namespace, Qdisc};
 use std::collections::BTreeMap;
 
-/// Counters under which frames are lost on their way in. `rx_over_errors` and `rx_fifo_errors` are among the others.
+/// Counters of frames lost on reception. `rx_over_errors` and `rx_fifo_errors` are among the others.
 const RECEIVE: [&str; 4] = ["rx_dropped", "rx_errors", "rx_missed_errors", "rx_nohandler"];
-/// The same of frames for other stations. It counts in other namespaces than the tester's: in its own a port takes in everything, and what a bridge
-/// floods is for others there.
+/// Also frames for other stations. They count in other namespaces than the tester's: in its own a port
+/// receives everything, and what a bridge floods there is for others.
 const FOR_OTHERS: &str = "rx_otherhost_dropped";
-/// Counters under which frames are lost on their way out.
+/// Counters of frames lost on transmission.
 const TRANSMIT: [&str; 2] = ["tx_dropped", "tx_errors"];
 
-/// What a port of the tester did in a trial.
+/// The counts of a port of the tester in a trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortCount {
     /// The port's name.
     pub port: String,
-    /// The kernel's interface, if it is one; in the tester's namespace.
+    /// The interface in the tester's namespace, if it has one.
     pub interface: Option<String>,
     /// Frames sent, if it sends.
     pub sent: Option<u64>,
-    /// It receives frames of the trial.
+    /// Whether it receives frames of the trial.
     pub receives: bool,
-    /// Frames that came but found no room in the port.
+    /// Receive overflow (tester): frames that found the port's queue full.
     pub missed: u64,
-    /// Frames that the port dropped because they were cut off.
+    /// Frames that the port dropped because they were truncated.
     pub errors: u64,
 }
 
 /// Frames that did not arrive, by place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Accounts {
-    /// Lost.
+    /// Lost frames.
     pub dropped: BTreeMap<String, u64>,
-    /// Still held by a queue at the end.
+    /// Frames that a queue still holds at the end.
     pub in_flight_at: BTreeMap<String, u64>,
 }
 
-/// An interface at both looks.
+/// An interface in both observations.
 struct Between<'l> {
     namespace: Option<&'l str>,
     before: &'l Interface,
@@ -70,25 +70,25 @@ impl Between<'_> {
         let of = |interface: &Interface| interface.counters.get(counter).copied().unwrap_or(0);
         of(self.after).saturating_sub(of(self.before))
     }
-    /// Frames of the trial go in here.
+    /// Frames of the trial that it received.
     fn takes_in(&self) -> bool {
         self.port.is_none_or(|port| port.receives)
     }
-    /// Frames of the trial go out here.
+    /// Frames of the trial that it sent.
     fn gives_out(&self) -> bool {
         self.port.is_none_or(|port| port.sent.is_some())
     }
-    /// Drops of the disciplines at the root or at the ingress, with the kind.
+    /// Drops of the disciplines at the root or at the ingress, with their kind.
     fn qdiscs(&self, ingress: bool) -> impl Iterator<Item = (&str, u64)> {
         self.after.qdiscs.iter().filter(move |qdisc| qdisc.ingress == ingress).map(|qdisc| {
             let is_it = |it: &&Qdisc| (&it.kind, it.ingress) == (&qdisc.kind, qdisc.ingress);
             let before = self.before.qdiscs.iter().find(is_it);
-            // The kernel counts in 32 bits.
+            // The kernel's counters have 32 bits.
             let drops = (qdisc.drops as u32).wrapping_sub(before.map_or(0, |it| it.drops as u32));
             (&*qdisc.kind, drops.into())
         })
     }
-    /// Whether the other end of this virtual cable is that interface.
+    /// Whether that interface is the other end of this veth.
     fn is_peer_of(&self, other: &Self) -> bool {
         let to = |from: &Self, to: &Self| {
             let elsewhere = from.namespace != to.namespace;
@@ -98,13 +98,13 @@ impl Between<'_> {
     }
 }
 
-/// Accounts for what was dropped between two looks while these ports sent and received.
+/// Attributes frames dropped between two observations, while these ports sent and received.
 pub fn account(before: &Look, after: &Look, ports: &[PortCount]) -> Accounts {
     let mut accounts = Accounts::default();
     let interfaces = interfaces(before, after, ports);
     let mut backlog = after.softnet.dropped.saturating_sub(before.softnet.dropped);
     for one in &interfaces {
-        // Its way in: what the other end could not give it is put down here, once.
+        // Reception. What the other end could not deliver is attributed here, once.
         let sender = interfaces.iter().find(|other| one.is_peer_of(other));
         let shared =
             |other: &Between<'_>| other.count("tx_dropped").min(one.count("rx_dropped")).min(backlog);
@@ -124,14 +124,14 @@ pub fn account(before: &Look, after: &Look, ports: &[PortCount]) -> Accounts {
                 accounts.drop(format!("{label} {kind}"), drops);
             }
         }
-        // The way out of the other end, with the cable.
+        // Transmission of the other end, over the veth.
         if let Some(sender) = sender
             && sender.gives_out()
         {
             put_down_way_out(&mut accounts, sender, Some((label, in_backlog)));
         }
     }
-    // Ways out whose other end is not seen.
+    // Transmission to other ends that are not observed.
     for one in &interfaces {
         if one.gives_out() && !interfaces.iter().any(|other| other.is_peer_of(one)) {
             put_down_way_out(&mut accounts, one, None);
@@ -157,13 +157,13 @@ impl Accounts {
             *self.dropped.entry(place).or_insert(0) += frames;
         }
     }
-    /// Frames lost.
+    /// Lost frames.
     pub fn total(&self) -> u64 {
         self.dropped.values().sum()
     }
 }
 
-/// The interfaces that frames of the trial go through.
+/// The interfaces on the path of the trial's frames.
 fn interfaces<'l>(before: &'l Look, after: &'l Look, ports: &'l [PortCount]) -> Vec<Between<'l>> {
     let mut interfaces = Vec::new();
     for (name, namespace) in &after.namespaces {
@@ -181,7 +181,7 @@ fn interfaces<'l>(before: &'l Look, after: &'l Look, ports: &'l [PortCount]) -> 
     interfaces
 }
 
-/// Drops on the way out of an interface: its discipline, its driver, and the backlog behind its cable.
+/// Drops on transmission of an interface: its discipline, its driver, and the backlog of the other end.
 fn put_down_way_out(accounts: &mut Accounts, one: &Between<'_>, behind: Option<(String, u64)>) {
     let label = one.label();
     let (far, in_backlog) = behind.unwrap_or_default();
@@ -193,7 +193,7 @@ fn put_down_way_out(accounts: &mut Accounts, one: &Between<'_>, behind: Option<(
     }
     places.push((format!("{far} backlog"), in_backlog));
     let is_netem = one.after.qdiscs.iter().any(|qdisc| !qdisc.ingress && qdisc.kind == "netem");
-    // Refused frames were sent again: what a port sent, and its interface did not, is lost here, and no more.
+    // Refused frames were sent again: what a port sent and its interface did not is lost here, and no more.
     let mut lost = match one.port.and_then(|port| port.sent) {
         Some(sent) if !is_netem => sent.saturating_sub(one.count("tx_packets")),
         _ => u64::MAX,
@@ -281,7 +281,7 @@ mod tests {
         assert_eq!(dropped(&after, 100, 7), [("b rx_dropped".to_owned(), 9), missed.clone()]);
         after.namespaces.get_mut(&None).unwrap().interfaces[2].has_program = true;
         assert_eq!(dropped(&after, 100, 7), [("b rx_dropped".to_owned(), 2), missed]);
-        // Not every driver counts them.
+        // Some drivers do not count them.
         assert_eq!(dropped(&after, 100, 12), [("packet:b missed".to_owned(), 12)]);
     }
 
@@ -302,7 +302,7 @@ mod tests {
         let qdisc = |drops, queued| Qdisc { kind: "netem".into(), drops, queued, ..Qdisc::default() };
         after.namespaces.get_mut(&None).unwrap().interfaces[3].qdiscs = vec![qdisc(5, 3)];
         after.namespaces.get_mut(&None).unwrap().interfaces[0].qdiscs = vec![qdisc(4, 0)];
-        // netem has doubled frames, so that more went out than came in.
+        // netem has duplicated frames: more were sent than received.
         set(&mut after, 0, &[("tx_packets", 120)]);
         let accounts = account(&look(), &after, &ports(100, 0));
         assert_eq!(accounts.dropped, [("a netem".to_owned(), 4), ("pb netem".to_owned(), 5)].into());
@@ -328,7 +328,7 @@ mod tests {
         let mut before = look();
         before.namespaces.extend(router(3).map(|(name, space)| (Some(name), space)));
         after.namespaces.extend(router(10).map(|(name, space)| (Some(name), space)));
-        // A bridge's port in the tester's own.
+        // A bridge's port in the tester's own namespace.
         set(&mut after, 1, &[(FOR_OTHERS, 5)]);
         let accounts = account(&before, &after, &ports(100, 0));
         assert_eq!(accounts.dropped, [(format!("r/ra {FOR_OTHERS}"), 7)].into());

@@ -1,8 +1,36 @@
 //! The open tester: two ports of a real system with a device under test between them.
 //!
-//! A [`Tester`] offers a load by one port or both, each on a thread of its own, and accounts for every frame: what its tag
-//! says ([`Arrivals`]), and where the missing ones went, by what the system counted before and after ([`ledger`]). It
-//! does not know how its results are shown, nor which search asks for them.
+//! A [`Tester`] offers a load by one port or both, each with a thread of its own, and accounts for every
+//! frame: tags tell what arrived ([`Arrivals`]), and counters of the system before and after the trial tell
+//! where missing frames went ([`ledger`]). It knows nothing of presentation or searches.
+//!
+//! This sends 10,000 frames of 64 bytes a second over two interfaces, with the device under test between
+//! them:
+//!
+//! ```no_run
+//! use kpps_ports::port::{Options, open, run::{Load, Shape}};
+//! use kpps_tester::{Address, Offer, Tester};
+//! use std::time::Duration;
+//!
+//! let specs = ["packet:eth1".parse()?, "packet:eth2".parse()?];
+//! let ports: [_; 2] = open(&specs, &Options::default())?.try_into().map_err(|_| "two ports")?;
+//! let address = |ips: &str| ips.parse().map(|ips| Address { ips, gateway: None, to: None, vlan: None });
+//! let mut tester = Tester::new(specs, ports, [address("198.18.0.1")?, address("198.19.0.1")?], &[])?;
+//! let offer = Offer {
+//!     load: Load::Pps(10_000.0),
+//!     shape: Shape::default(),
+//!     count: None,
+//!     sizes: "64".parse()?,
+//!     duration: Duration::from_secs(1),
+//!     settle: Duration::from_millis(200),
+//!     both_ways: false,
+//!     keep: false,
+//!     replay: None,
+//! };
+//! let outcome = tester.trial(&offer, &|| true)?;
+//! println!("{} of {} frames arrived", outcome.ways[0].arrived.received, outcome.ways[0].sent);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 
 mod arrivals;

@@ -1,4 +1,4 @@
-//! Ports and the system around them in this process.
+//! Ports of this process, and the system around them.
 
 use crate::arrivals::Arrivals;
 use crate::clock::Clock;
@@ -20,10 +20,10 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How often a receiver looks after its port, and how long it rests at most.
+/// How often a receiver maintains its port, and how long it waits at most.
 pub(crate) const SLOW: Duration = Duration::from_millis(20);
 
-/// The kernel's interface behind a port.
+/// The kernel's interface of a port.
 pub fn interface(spec: &Spec) -> Option<String> {
     match spec {
         Spec::Packet(name) | Spec::Auto(name) | Spec::Xdp { interface: name, .. } => Some(name.clone()),
@@ -31,7 +31,7 @@ pub fn interface(spec: &Spec) -> Option<String> {
     }
 }
 
-/// A port that is open in this process.
+/// A port of this process.
 pub struct LocalPort {
     name: String,
     interface: Option<String>,
@@ -41,10 +41,10 @@ pub struct LocalPort {
 }
 
 impl LocalPort {
-    /// This one, open and up.
+    /// For an open port.
     ///
     /// # Errors
-    /// Those of the system: its address is not to be had.
+    /// Those of the system: its address is unknown.
     pub fn new(spec: &Spec, port: AnyPort) -> Result<Self, Error> {
         let mac = Mac(port.address()?);
         Ok(Self {
@@ -56,7 +56,7 @@ impl LocalPort {
         })
     }
 
-    /// With another clock than all of this process use.
+    /// Uses another clock than the one that all of this process share.
     #[must_use]
     pub fn with_clock(self, clock: Clock) -> Self {
         Self { clock, ..self }
@@ -85,7 +85,7 @@ impl TestPort for LocalPort {
     }
 
     fn receive(&mut self, sink: &mut dyn FnMut(&[u8])) -> Result<usize, Trouble> {
-        // With times from now on: some kernels take a moment until they have them.
+        // Frames have times from now on. Some kernels need a moment before.
         let received = self.port.woken().and_then(|()| {
             self.port.receive_stamped(BUDGET, |frame, _| {
                 sink(frame.as_ref());
@@ -124,7 +124,7 @@ impl TestPort for LocalPort {
     }
 }
 
-/// The speed of an interface's link in Mb/s, as its driver tells it.
+/// The speed of an interface's link in Mb/s, from its driver.
 #[cfg(target_os = "linux")]
 fn told(interface: &str) -> Option<u32> {
     kpps_ports::ethtool::speed_mbps(interface).ok().flatten()
@@ -135,7 +135,7 @@ fn told(_: &str) -> Option<u32> {
     None
 }
 
-/// Sends one frame now. One that is not taken is lost: it is asked for again.
+/// Sends one frame now. A refused one is lost, and repeated later.
 fn send_one<P: Port>(port: &mut P, bytes: &[u8]) -> Result<bool, Trouble> {
     let Some(mut buffer) = port.pool().take() else { return Ok(false) };
     let Some(place) = buffer.bytes_mut().get_mut(..bytes.len()) else { return Ok(false) };
@@ -145,7 +145,7 @@ fn send_one<P: Port>(port: &mut P, bytes: &[u8]) -> Result<bool, Trouble> {
     Ok(taken)
 }
 
-/// A port that can do nothing.
+/// A port that does nothing.
 fn failed(duty: &Duty, stage: &Stage, trouble: Trouble) -> Done {
     stage.abandon();
     if duty.plan.is_some() {
@@ -159,7 +159,7 @@ struct Until<'s> {
     stage: &'s Stage,
     at: usize,
     duration: Duration,
-    /// What the port had sent before.
+    /// Frames that the port had sent before.
     before: u64,
 }
 
@@ -173,7 +173,7 @@ impl Watch for Until<'_> {
     }
 }
 
-/// What comes to a port in a trial.
+/// The counting of received frames.
 #[expect(clippy::large_enum_variant, reason = "a port has one")]
 enum Incoming {
     Tagged(Arrivals),
@@ -202,7 +202,7 @@ impl Incoming {
         }
     }
 
-    /// All that came of so many frames that were sent.
+    /// What arrived of so many sent frames.
     fn received(self, sent: u64) -> Received {
         match self {
             Self::Tagged(mut arrivals) => {
@@ -220,7 +220,7 @@ impl Incoming {
     }
 }
 
-/// Sends, if there is something to send, and receives until nothing more can come.
+/// Sends, if there is something to send, and receives until nothing more can arrive.
 fn work(
     port: &mut AnyPort,
     duty: &Duty,
@@ -296,13 +296,15 @@ fn work(
     done
 }
 
-/// How long one does not look where frames come one after the other. A receiver that waits for the next one is woken by whoever brings
-/// it, on another processor: that takes a virtual machine 4 us, which for a sender by a virtual cable is the time of three frames.
-/// A nap ends by itself. What comes meanwhile must have room: at two million frames a second a packet socket's ring has it for 2 ms, and the least room that
-/// a system gives a UDP socket for a quarter of one.
+/// How long a receiver sleeps while frames arrive in succession. A receiver that waits for the next frame is
+/// woken by the sender, on another CPU. That takes a virtual machine 4 µs, the time in which a sender over a
+/// veth sends three frames. Such a sleep ends by itself. Meanwhile the port's queue must hold what arrives:
+/// at two million frames a second a packet socket's ring holds 2 ms, and the smallest buffer of a UDP socket
+/// a quarter of that.
 const NAP: Duration = Duration::from_micros(100);
 
-/// Receives until nothing more can come. Where the kernel says when each frame came (`stamped`) it need not be taken at once.
+/// Receives until nothing more can arrive. If the kernel stamps frames (`stamped`), they need not be taken at
+/// once.
 fn receive(
     port: &mut AnyPort,
     duty: &Duty,
@@ -332,7 +334,7 @@ fn receive(
             port.maintain()?;
         }
         if taken == 0 {
-            // One frame by itself: the next may be long in coming.
+            // A single frame: the next one may take long.
             if stamped.get() && since_rest > 1 {
                 std::thread::sleep(NAP);
             } else {
@@ -345,14 +347,14 @@ fn receive(
     }
 }
 
-/// The system that this process is part of.
+/// The system of this process.
 pub struct LocalHost {
     watched: Watched,
     before: Look,
 }
 
 impl LocalHost {
-    /// What is around these interfaces, and at these places, is looked at.
+    /// Observes these interfaces, what is around them, and these places.
     ///
     /// # Errors
     /// [`Error::Look`].

@@ -1,12 +1,13 @@
-//! What arrives of a capture that is sent again. Its frames carry no tags, so each is recognised by what it is: a hash of its
-//! bytes from the network layer on, without what a router changes (hops left, IPv4's checksum) and without what switches change
-//! (Ethernet addresses, VLAN tags).
+//! The frames of a replayed capture that arrive. They carry no tags, so each is recognised by a hash of its
+//! bytes from the network layer on, without what routers change (hops left, IPv4's checksum) and switches
+//! change (Ethernet addresses, VLAN tags).
 //!
-//! Equal frames are counted together: when as many came as were sent, none is missing, and what came beyond that are
-//! duplicates. So a loss and a duplicate of equal frames cancel out, as do those of one frame in two passes of the capture. When
-//! a frame was sent is not known: there are no latencies. One that was damaged, or rewritten in any other way, is foreign, and
-//! missing. Order is judged by frames that the capture has once, each by where it was in the nearest pass: that is right for
-//! gaps and delays of less than half of the capture.
+//! Equal frames are counted together: if as many arrive as were sent, none is missing; additional ones are
+//! duplicates. So a loss and a duplicate of equal frames cancel out, as do those of one frame in two passes
+//! of the capture. When a frame was sent is unknown: there are no latencies. A frame that was damaged, or
+//! rewritten in another way, counts as other traffic and as missing. Order is judged by frames that the
+//! capture has once, each by its place in the nearest pass. That is right for gaps and delays of less than
+//! half of the capture.
 
 use crate::arrivals::Arrived;
 use crate::kept::{Anomalies, Keeper, Kept};
@@ -19,7 +20,7 @@ use std::sync::Arc;
 /// Protocols whose headers begin with two ports: TCP, UDP, SCTP.
 const WITH_PORTS: [u8; 3] = [6, 17, 132];
 
-/// The network packet of a frame, with its type before it; VLAN tags are left out.
+/// A frame's network packet, with its type before it and without VLAN tags.
 fn packet(frame: &[u8]) -> &[u8] {
     let mut at = 12;
     while number(frame, at) == Some(TYPE_VLAN) {
@@ -32,10 +33,10 @@ fn number(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..at + 2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
 }
 
-/// What stays of a frame on its way.
+/// The bytes of a frame that stay the same on its path.
 fn fingerprint(frame: &[u8]) -> u64 {
     let packet = packet(frame);
-    // Within the type and what is behind it. What is longer than its header says is padded.
+    // Type and packet, without the padding behind its length.
     let (changes, length): (&[usize], _) = match number(packet, 0) {
         Some(TYPE_IPV4) => (&[2 + 8, 2 + 10, 2 + 11], number(packet, 4).map(|bytes| 2 + usize::from(bytes))),
         Some(TYPE_IPV6) => (&[2 + 7], number(packet, 6).map(|bytes| 2 + 40 + usize::from(bytes))),
@@ -53,7 +54,7 @@ fn fingerprint(frame: &[u8]) -> u64 {
     hash.finish()
 }
 
-/// What the flow of a frame is known by: addresses, protocol and ports; of frames that are not IP the type.
+/// The key of a frame's flow: addresses, protocol and ports; the type of frames that are not IP.
 fn flow(frame: &[u8]) -> u64 {
     let packet = packet(frame);
     let kind = number(packet, 0);
@@ -76,15 +77,15 @@ fn flow(frame: &[u8]) -> u64 {
 /// Equal frames of a capture.
 #[derive(Clone, Copy, Debug)]
 struct Class {
-    /// How many of them a pass has.
+    /// Their number in a pass.
     in_a_pass: u64,
-    /// Where the first one is.
+    /// The place of the first one.
     at: u64,
-    /// Which flow they are of.
+    /// Their flow.
     flow: usize,
 }
 
-/// The frames of a capture, by what they are recognised by.
+/// The frames of a capture, by their hashes.
 #[derive(Debug, Default)]
 pub struct Classes {
     known: HashMap<u64, u32>,
@@ -94,11 +95,11 @@ pub struct Classes {
     flows: usize,
 }
 
-/// Frames of a plan that were given up: the number of the first, and how many.
+/// Skipped frames of a plan: the number of the first, and how many.
 pub type Skipped = (u64, u64);
 
 impl Classes {
-    /// Those of these frames, `count` of them, which are sent one after the other and then anew.
+    /// For `count` frames, which are sent one after the other, and then again from the first.
     pub fn new(frames: &Templates, count: u64) -> Self {
         let mut all = Self::default();
         let mut flows = HashMap::new();
@@ -130,8 +131,8 @@ impl Classes {
         self.classes.iter().map(|class| class.in_a_pass).filter(|frames| *frames > 1).sum()
     }
 
-    /// What has arrived, if so many frames of each class did, of frames that were `given` to a port with these left out in between:
-    /// frames, each counted once, and those beyond what was given.
+    /// What has arrived, given the number of each class, of frames of which `given` were sent without the
+    /// skipped ones: frames without duplicates, and duplicates.
     pub fn tally(&self, arrived: &[u64], given: u64, skipped: &[Skipped]) -> (u64, u64) {
         let all = given + skipped.iter().map(|(_, frames)| frames).sum::<u64>();
         let mut of_each: Vec<u64> =
@@ -157,12 +158,12 @@ impl Classes {
 /// The frames that arrive.
 pub struct Recognised {
     classes: Arc<Classes>,
-    /// Frames of each class, and behind which pass the last one was taken to be.
+    /// Frames of each class, and the pass after which the last one was assumed to be.
     arrived: Vec<u64>,
     passes: Vec<u64>,
-    /// No more passes are sent.
+    /// The last pass.
     most_passes: u64,
-    /// The latest frame, by number, and of each flow one more than its latest.
+    /// The number of the latest frame; and of each flow, one more than its latest.
     latest: u64,
     next: Vec<u64>,
     known: u64,
@@ -188,15 +189,15 @@ impl Recognised {
         }
     }
 
-    /// Frames that are foreign, out of order, or more than were sent are kept, some of them.
+    /// Keeps frames of other traffic, late frames and duplicates, up to a limit.
     #[must_use]
     pub fn keeping(mut self) -> Self {
         self.keeper = Some(Keeper::new());
         self
     }
 
-    /// Takes a frame, without FCS, into account, with when the kernel took it in, in ns since 1970, if that is known; false if it
-    /// is none of the capture's.
+    /// Counts a frame, without FCS, with the time when the kernel received it, in ns since 1970, if that is
+    /// known. Returns false if it is not of the capture.
     pub fn take(&mut self, frame: &[u8], stamp: Option<u64>) -> bool {
         let class = self.classes.known.get(&fingerprint(frame)).map(|class| *class as usize);
         let mut mishaps = Anomalies { foreign: class.is_none(), ..Anomalies::default() };
@@ -219,8 +220,8 @@ impl Recognised {
         class.is_some()
     }
 
-    /// Whether a frame came after one of its flow that was sent later. One that has come before in the nearest pass is a
-    /// duplicate, or of another pass: nothing can be said of it.
+    /// Whether a frame arrived after one of its flow that was sent later. One that has arrived before in the
+    /// nearest pass is a duplicate, or of another pass: its order is unknown.
     fn is_late(&mut self, class: usize, of: Class) -> bool {
         let pass = self.classes.pass();
         let nearest = ((self.latest + pass / 2).saturating_sub(of.at) / pass).min(self.most_passes - 1);
@@ -236,18 +237,18 @@ impl Recognised {
         late
     }
 
-    /// Frames of the capture so far, those that came twice, too.
+    /// Frames of the capture so far, duplicates included.
     pub fn received(&self) -> u64 {
         self.known
     }
 
-    /// What has arrived so far: all that is known, as long as it is not known what was sent.
+    /// What has arrived so far, as far as it is known while frames are sent.
     pub fn arrived(&self) -> Arrived {
         let Self { known, reordered, foreign, .. } = *self;
         Arrived { received: known, reordered, foreign, ..Arrived::default() }
     }
 
-    /// Frames that something happened to, as far as they were kept.
+    /// The kept frames with anomalies.
     pub fn take_kept(&mut self) -> Kept {
         self.keeper.take().map(|keeper| keeper.finish(&[])).unwrap_or_default()
     }
@@ -331,8 +332,8 @@ mod tests {
         let mut all = Recognised::new(classes(&frames), 60);
         let sent: Vec<usize> = (0..60).map(|n| n % 20).collect();
         let mut came = sent.clone();
-        // Neighbours are of different flows and may overtake each other; 25 comes after 27 and is late; 33 is lost, 36 comes twice,
-        // and from 41 to 48 all are lost.
+        // Neighbours are of different flows and may overtake each other; 25 arrives after 27 and is late; 33
+        // is lost, 36 arrives twice, and from 41 to 48 all are lost.
         came.swap(2, 3);
         came.swap(25, 27);
         came.drain(41..49);
@@ -345,7 +346,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is lost and doubled, of frames that differ all is told, and of equal ones as much as can be.
+        /// Losses and duplicates of different frames are all counted, and those of equal frames as far as
+        /// possible.
         #[test]
         fn losses_and_duplicates_are_counted(
             kinds in prop::collection::vec(0u8..6, 1..30),
@@ -376,7 +378,7 @@ mod tests {
             prop_assert_eq!(classes.tally(&all.into_classes(), sent, &skipped), (received, doubled));
         }
 
-        /// In one pass of frames that differ, each that comes after a later one is late, and no other.
+        /// In one pass of different frames, exactly the frames after a later one are late.
         #[test]
         fn order_in_one_pass_is_exact(came in prop::collection::vec(0usize..20, 0..40)) {
             let frames: Vec<_> = (0..20).map(|n| frame(1, n)).collect();

@@ -1,8 +1,8 @@
-//! What a trial needs of its ports, and of the systems around them, wherever they are.
+//! What a trial needs of its ports and their systems, on this host or others.
 //!
-//! A [`TestPort`] is a port with a thread's work on it: it learns, sends, receives and accounts for what came. A [`Host`] is
-//! the system that it is part of, which counts. [`LocalPort`](crate::LocalPort) and [`LocalHost`](crate::LocalHost) are in
-//! this process; what is behind an agent looks the same.
+//! A [`TestPort`] is a port and a thread's work on it: it learns, sends, receives and counts what arrives. A
+//! [`Host`] is the system of the port, which counts, too. [`LocalPort`](crate::LocalPort) and
+//! [`LocalHost`](crate::LocalHost) are in this process; agents have others.
 
 use crate::arrivals::{Arrived, OfFlow};
 use crate::clock::Reading;
@@ -22,23 +22,23 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a port's operator allows.
+/// The limits that a port's operator sets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Allowed {
-    /// Frames per second at most; infinite for all that goes.
+    /// The highest rate in frames per second; infinite without a limit.
     pub load_pps: f64,
-    /// The longest time that frames are sent.
+    /// The longest time of sending.
     pub duration: Duration,
 }
 
 impl Allowed {
-    /// Everything.
+    /// No limits.
     pub const ALL: Self = Self { load_pps: f64::INFINITY, duration: Duration::MAX };
 
-    /// Whether a load for this long is allowed; otherwise why it is not.
+    /// Checks a load and its duration.
     ///
     /// # Errors
-    /// What is asked for and what is allowed, in words.
+    /// The limit that is exceeded, in words.
     pub fn check(&self, load: Load, shape: Shape, duration: Duration) -> Result<(), String> {
         let peak = match load {
             Load::Max => f64::INFINITY,
@@ -47,7 +47,7 @@ impl Allowed {
                 Shape::Constant | Shape::Poisson { .. } | Shape::Bursts(_) => pps,
             },
         };
-        // What is no number is not allowed.
+        // NaN is not allowed.
         if peak > self.load_pps || peak.is_nan() {
             let asked = match peak.is_finite() {
                 true => format!("{:.1} kpps", peak / 1e3),
@@ -63,91 +63,91 @@ impl Allowed {
     }
 }
 
-/// What a port is to do in a trial.
+/// A port's part in a trial.
 #[derive(Clone, Debug)]
 pub struct Duty {
-    /// Which of both ports it is: 0 or 1.
+    /// Its index: 0 or 1.
     pub at: usize,
-    /// The station that it is, which answers questions.
+    /// Its station, which answers questions.
     pub station: Station,
     /// What it sends. Times are counted from `epoch_ns` whatever the plan says.
     pub plan: Option<Plan>,
-    /// What it is to receive.
+    /// What it receives.
     pub expect: Option<Expect>,
     /// How long frames are sent.
     pub duration: Duration,
-    /// How long frames may still arrive when the last one was sent.
+    /// How long frames may still arrive after the last one was sent.
     pub settle: Duration,
-    /// What times are counted from, by the port's clock.
+    /// The origin of times, by the port's clock.
     pub epoch_ns: u64,
 }
 
-/// What comes to a port in a trial.
+/// The frames that a port receives in a trial.
 #[derive(Clone, Debug)]
 pub struct Expect {
     /// The number of the stream.
     pub stream: u16,
-    /// The frames as they should come, without their tags.
+    /// The frames as they should arrive, without their tags.
     pub frames: Arc<Templates>,
-    /// About so many of them.
+    /// Their expected number.
     pub count: u64,
-    /// What is added to each latency.
+    /// The margin added to each latency.
     pub margin_ns: u64,
-    /// Latencies are kept apart in so many parts of the duration.
+    /// The parts of the duration whose latencies are separate.
     pub parts: usize,
-    /// Frames that something happened to are kept.
+    /// Whether frames with anomalies are kept.
     pub keep: bool,
-    /// The frames have no tags, but are recognised by what they are.
+    /// The classes of frames without tags.
     pub recognise: Option<Arc<Classes>>,
 }
 
-/// What a port has done in a trial.
+/// The results of a port in a trial.
 #[derive(Default)]
 pub struct Done {
     /// Frames that were due.
     pub intended: u64,
     /// Frames that were sent.
     pub sent: u64,
-    /// How long it took.
+    /// The time of sending.
     pub elapsed: Duration,
-    /// How far apart they were, if they were paced.
+    /// The gaps between frames, if they were paced.
     pub gaps: Option<Gaps>,
-    /// What came.
+    /// What arrived.
     pub received: Received,
-    /// Frames that came but found no room in the port.
+    /// Receive overflow (tester): frames that found the port's queue full.
     pub missed: u64,
-    /// Frames that the port dropped because they were cut off.
+    /// Frames that the port dropped because they were truncated.
     pub errors: u64,
-    /// What failed.
+    /// The failure, if any.
     pub trouble: Option<Trouble>,
-    /// Frames that the port was given, even if it could not send them.
+    /// Frames that the port accepted, even if it could not send them.
     pub given: u64,
-    /// Frames of a capture that were left out because they were late.
+    /// Frames of a capture that were skipped because they were late.
     pub skipped: Vec<Skipped>,
 }
 
-/// What has come to a port in a trial.
+/// What a port has received in a trial.
 #[derive(Default)]
 pub struct Received {
-    /// Frames by what became of them.
+    /// Counts of frames.
     pub arrived: Arrived,
     /// When frames were lost last ([`Arrivals::last_gap`](crate::Arrivals::last_gap)).
     pub last_gap: Option<Duration>,
     /// Times from sending to receiving, in parts, with their margin.
     pub latency: Vec<Latency>,
-    /// By whose clock frames arrived.
+    /// The clock of the arrivals.
     pub arrival: Arrival,
-    /// What became of each flow, if there are several.
+    /// The fate of each flow, if there are several.
     pub flows: Vec<OfFlow>,
-    /// Of each size of a mix, how many frames were sent and how many came.
+    /// For each size of a mix, frames sent and frames that arrived.
     pub sizes: Vec<(u64, u64)>,
-    /// Frames that something happened to, if they were to be kept.
+    /// Frames with anomalies, if they were kept.
     pub kept: Kept,
-    /// Of frames that are recognised by what they are, how many came of each class ([`Classes::tally`]).
+    /// For frames without tags, how many of each class arrived ([`Classes::tally`]).
     pub classes: Vec<u64>,
 }
 
-/// A port with all that a trial has it do.
+/// A port with all that a trial needs of it.
 pub trait TestPort: Send {
     /// Its name in results.
     fn name(&self) -> &str;
@@ -157,20 +157,20 @@ pub trait TestPort: Send {
     fn mac(&self) -> Mac;
     /// The speed of its link in Mb/s, if it is known.
     fn speed_mbps(&self) -> Option<u32>;
-    /// What may be asked of it.
+    /// The operator's limits.
     fn allowed(&self) -> Allowed {
         Allowed::ALL
     }
-    /// Whether frames without tags can be sent and recognised by it.
+    /// Whether it can send frames without tags and recognise them.
     fn can_replay(&self) -> bool {
         true
     }
-    /// Sends a frame now, if it is taken: one that is not is lost.
+    /// Sends a frame now. A refused one is lost.
     ///
     /// # Errors
     /// [`Trouble`].
     fn send_one(&mut self, frame: &[u8]) -> Result<bool, Trouble>;
-    /// Passes on what has come; returns how many frames.
+    /// Passes on received frames. Returns their number.
     ///
     /// # Errors
     /// [`Trouble`].
@@ -182,32 +182,32 @@ pub trait TestPort: Send {
     fn read_clock(&mut self) -> Result<Reading, Trouble> {
         Ok(Reading::here())
     }
-    /// Does its duty, together with the other port. What was done is returned in any case.
+    /// Does its part of a trial, together with the other port. The results are returned in any case.
     fn work(&mut self, duty: &Duty, stage: &Stage) -> Done;
 }
 
-/// A system around ports that counts.
+/// A system with ports, which counts.
 pub trait Host: Send {
-    /// Looks at all of it before a trial.
+    /// Observes the system before a trial.
     ///
     /// # Errors
     /// [`Error`].
     fn before(&mut self) -> Result<(), Error>;
-    /// Looks again, and says what was counted since then while these of its ports sent and received.
+    /// Observes it again. Returns the counts since then, while these of its ports sent and received.
     ///
     /// # Errors
     /// [`Error`].
     fn after(&mut self, ports: &[PortCount]) -> Result<Counted, Error>;
-    /// How another thread can look while the trial goes on, if it can.
+    /// A function for another thread to observe the system during the trial, if that is possible.
     fn peek(&self) -> Option<Peek> {
         None
     }
-    /// What a measurement there was made on, by name: kernel, processors, and its ports with their interfaces.
+    /// Its environment by name: kernel, CPUs, and the ports with their interfaces.
     fn environment(&self, ports: &[(&str, Option<&str>)]) -> BTreeMap<String, String> {
         let _ = ports;
         BTreeMap::new()
     }
 }
 
-/// Says what a system has counted since the trial began while these of its ports sent and received.
+/// The counts of a system since the trial began, while these of its ports sent and received.
 pub type Peek = Box<dyn Fn(&[PortCount]) -> Counted + Send + Sync>;

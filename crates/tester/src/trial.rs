@@ -1,4 +1,4 @@
-//! One trial: ports, threads, and what became of every frame.
+//! One trial: ports, threads, and the fate of every frame.
 
 use crate::arrivals::{Arrived, OfFlow};
 use crate::clock::{Clocks, Reading};
@@ -27,45 +27,45 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Times that a ceiling is measured, and how long each.
+/// Trials for a ceiling, and the time of each.
 const ROUNDS: u32 = 3;
 const CEILING: Duration = Duration::from_millis(100);
 
-/// What is offered, and how long.
+/// A load and its duration.
 #[derive(Clone, Debug)]
 pub struct Offer {
-    /// How fast, in each direction.
+    /// The rate in each direction.
     pub load: Load,
-    /// How frames follow each other.
+    /// The distribution of the gaps.
     pub shape: Shape,
-    /// No more frames than this in each direction.
+    /// A limit of the frames in each direction.
     pub count: Option<u64>,
     /// Sizes of the frames.
     pub sizes: Mix,
     /// How long frames are sent.
     pub duration: Duration,
-    /// How long frames may still arrive when the last one was sent.
+    /// How long frames may still arrive after the last one was sent.
     pub settle: Duration,
-    /// From the second port to the first, too.
+    /// Whether frames go from the second port to the first, too.
     pub both_ways: bool,
-    /// Frames that something happened to are kept.
+    /// Whether frames with anomalies are kept.
     pub keep: bool,
-    /// Frames to be sent as they are, in place of test frames of these sizes.
+    /// Frames of a capture, in place of test frames.
     pub replay: Option<Replay>,
 }
 
-/// Frames to be sent as they are, without tags.
+/// Frames of a capture, sent without tags.
 #[derive(Clone, Debug)]
 pub struct Replay {
     /// The frames.
     pub frames: Arc<Templates>,
-    /// When each is due, in place of load and shape.
+    /// The time of each, in place of load and shape.
     pub times: Option<Arc<Times>>,
-    /// What they are recognised by.
+    /// The classes by which they are recognised.
     pub classes: Arc<Classes>,
 }
 
-/// One direction of a trial.
+/// The result of one direction.
 pub struct Way {
     /// The port that sends: 0 or 1.
     pub from: usize,
@@ -73,9 +73,9 @@ pub struct Way {
     pub intended: u64,
     /// Frames that were sent.
     pub sent: u64,
-    /// How long it took.
+    /// The time of sending.
     pub elapsed: Duration,
-    /// How far apart they were, if they were paced.
+    /// The gaps between frames, if they were paced.
     pub gaps: Option<Gaps>,
     /// What arrived.
     pub arrived: Arrived,
@@ -83,18 +83,18 @@ pub struct Way {
     pub last_gap: Option<Duration>,
     /// Times from sending to receiving.
     pub latency: Latency,
-    /// By whose clock frames arrived.
+    /// The clock of the arrivals.
     pub arrival: Arrival,
-    /// What became of each flow, if there are several.
+    /// The fate of each flow, if there are several.
     pub flows: Vec<OfFlow>,
-    /// Of each size of a mix, how many frames were sent and how many came.
+    /// For each size of a mix, frames sent and frames that arrived.
     pub sizes: Vec<(u64, u64)>,
-    /// Frames that something happened to, if they were to be kept.
+    /// Frames with anomalies, if they were kept.
     pub kept: Kept,
 }
 
 impl Way {
-    /// Frames that could not be sent at their time.
+    /// The generator's shortfall: frames that could not be sent at their time.
     pub fn shortfall(&self) -> u64 {
         self.intended.saturating_sub(self.sent)
     }
@@ -104,23 +104,23 @@ impl Way {
     }
 }
 
-/// What became of a trial.
+/// The result of a trial.
 pub struct Outcome {
     /// One or both directions.
     pub ways: Vec<Way>,
-    /// It went on to its end.
+    /// Whether it ran to its end.
     pub complete: bool,
-    /// What failed.
+    /// The failure, if any.
     pub trouble: Option<Trouble>,
-    /// The way was open before it began.
+    /// Whether the path was open before it began.
     pub learned: bool,
-    /// What the systems around the ports counted, frames that did not arrive among it.
+    /// The counts of the systems around the ports, frames that did not arrive among them.
     pub counted: Counted,
-    /// The clocks that latencies go by, if there is more than one.
+    /// The clocks of latencies, if there is more than one.
     pub clocks: Option<kpps_results::detail::Clocks>,
 }
 
-/// Two ports with something between them.
+/// Two ports with a device under test between them.
 pub struct Tester {
     ports: [Box<dyn TestPort>; 2],
     ends: [End; 2],
@@ -132,29 +132,30 @@ pub struct Tester {
 
 /// A system with ports.
 pub struct Site {
-    /// Its name, if it is not the one that this process runs on.
+    /// Its name, if it is not this host.
     pub name: Option<String>,
-    /// What it counts.
+    /// Its counters.
     pub host: Box<dyn Host>,
-    /// Which of both ports are there.
+    /// The indices of its ports.
     pub ports: Vec<usize>,
 }
 
-/// How an end is addressed.
+/// The addresses of an end.
 #[derive(Clone, Copy, Debug)]
 pub struct Address {
     /// Its IP addresses.
     pub ips: Addresses,
     /// The router that its frames go to.
     pub gateway: Option<IpAddr>,
-    /// The station that its frames go to, if it need not be asked for.
+    /// The station address of its next hop, if it need not be resolved.
     pub to: Option<Mac>,
     /// The VLAN of its frames.
     pub vlan: Option<u16>,
 }
 
 impl Tester {
-    /// With these ports of this process, open and up, addressed so; what is around them and at `places` is looked at.
+    /// With these open ports of this process and their addresses. Observes what is around them and at
+    /// `places`.
     ///
     /// # Errors
     /// [`Error::Look`].
@@ -172,7 +173,7 @@ impl Tester {
         Ok(Self::with(ports, addresses, vec![Site { name: None, host: Box::new(host), ports: vec![0, 1] }]))
     }
 
-    /// With these ports, wherever they are, addressed so, and the systems that they are part of.
+    /// With these ports, on any host, their addresses and systems.
     pub fn with(ports: [Box<dyn TestPort>; 2], addresses: [Address; 2], sites: Vec<Site>) -> Self {
         let ends = [0, 1].map(|at| {
             let Address { ips, gateway, to, vlan } = addresses[at];
@@ -186,12 +187,12 @@ impl Tester {
         [self.ports[0].name(), self.ports[1].name()]
     }
 
-    /// What can be seen of a trial while it goes on.
+    /// The counters of a running trial.
     pub fn gauges(&self) -> Arc<Gauges> {
         self.gauges.clone()
     }
 
-    /// What trials here are measured on, by name.
+    /// The environment of trials, by name.
     pub fn environment(&self) -> BTreeMap<String, String> {
         let of = |site: &Site| {
             let ports = site.ports.iter().map(|&at| (self.ports[at].name(), self.ports[at].interface()));
@@ -207,12 +208,12 @@ impl Tester {
         self.ports.iter().filter_map(|port| port.speed_mbps()).min()
     }
 
-    /// Frames of these sizes per second on the slower link, if its speed is known.
+    /// The line rate of the slower link for these sizes, in frames per second, if its speed is known.
     pub fn line_rate_pps(&self, sizes: &Mix) -> Option<f64> {
         self.speed_mbps().map(|mbps| sizes.line_rate_pps(u64::from(mbps) * 1_000_000))
     }
 
-    /// What a flow of the direction from this port is called.
+    /// The name of a flow of the direction from this port.
     pub fn flow_name(&self, from: usize, flow: u32) -> String {
         let flows = self.flows.between(&self.ends[from], &self.ends[1 - from]);
         let flow = flows.map(|flows| flows.nth(flow, [Mac::default(); 2], None));
@@ -221,7 +222,7 @@ impl Tester {
         })
     }
 
-    /// The frames of one direction as they are sent, or as they should arrive where VLANs differ.
+    /// The frames of one direction as they are sent, or as they should arrive if VLANs differ.
     fn templates(
         &self,
         (from, to): (usize, usize),
@@ -238,11 +239,11 @@ impl Tester {
             .map_err(|why| Error::frame(sizes, why))
     }
 
-    /// Offers a load and accounts for it. Asks some times a second whether to go on; what was measured is returned in
-    /// any case.
+    /// Offers a load and counts its frames. Asks some times a second whether to go on. What was measured is
+    /// returned in any case.
     ///
     /// # Errors
-    /// [`Error`], if it does not come to a trial.
+    /// [`Error`], if there is no trial.
     pub fn trial(&mut self, offer: &Offer, go_on: &dyn Fn() -> bool) -> Result<Outcome, Error> {
         if let (Load::Pps(asked), Some(mbps)) = (offer.load, self.speed_mbps()) {
             let most = offer.sizes.line_rate_pps(u64::from(mbps) * 1_000_000);
@@ -304,7 +305,7 @@ impl Tester {
                     let sent = Arc::new(self.templates((from, to), macs[from], from, &offer.sizes)?);
                     let frames = match tagged(from) == tagged(to) {
                         true => sent.clone(),
-                        // What is between the ports puts a tag into each frame, or takes it out.
+                        // The device under test adds a VLAN tag to each frame, or removes it.
                         false => Arc::new(self.templates((from, to), macs[from], to, &offer.sizes)?),
                     };
                     (sent, frames)
@@ -321,7 +322,7 @@ impl Tester {
                 times: offer.replay.as_ref().and_then(|replay| replay.times.clone()),
                 as_they_are: offer.replay.is_some(),
                 frames: sent,
-                // The pool is shared: a buffer may hold what the other port had in it.
+                // The pool is shared: a buffer may hold a frame of the other port.
                 rewrite: true,
                 count: expected,
                 stream,
@@ -354,7 +355,7 @@ impl Tester {
             let there: Vec<_> = site.ports.iter().map(|&at| counts[at].clone()).collect();
             match site.host.after(&there) {
                 Ok(more) => counted.add(site.name.as_deref(), more),
-                // What an agent has counted is lost with it, but not what else was measured.
+                // An agent's counts are lost with it, but not the other measurements.
                 Err(Error::Trouble(lost)) => trouble = trouble.or(Some(lost)),
                 Err(error) => return Err(error),
             }
@@ -404,7 +405,7 @@ impl Tester {
         Ok(Outcome { ways: done, complete, trouble, learned, counted, clocks: told })
     }
 
-    /// What can be seen of a trial that begins now.
+    /// Begins the counters of a new trial.
     fn running(&self, stage: &Arc<Stage>, ports: &[PortCount; 2]) -> Running {
         let seen = |site: &Site| {
             Some(Seen { name: site.name.clone(), peek: site.host.peek()?, ports: site.ports.clone() })
@@ -422,7 +423,7 @@ impl Tester {
         Ok([a.read_clock()?, b.read_clock()?])
     }
 
-    /// Whether frames come through now, in all directions of an offer.
+    /// Whether frames arrive now, in all directions of an offer.
     ///
     /// # Errors
     /// [`Error::Trouble`].
@@ -432,13 +433,13 @@ impl Tester {
         Ok(open)
     }
 
-    /// The highest rate that the sender of each direction can send here, in frames per second: the lowest of a few short
-    /// trials with as many frames as the ports take, through what is between them.
+    /// The ceiling: the highest rate of the sender of each direction, in frames per second. It is the lowest
+    /// of a few short trials with as many frames as the ports take.
     ///
     /// # Errors
-    /// [`Error`], if it does not come to a trial.
+    /// [`Error`], if there is no trial.
     pub fn ceilings(&mut self, offer: &Offer, go_on: &dyn Fn() -> bool) -> Result<Vec<f64>, Error> {
-        // As many as the operators of the ports allow.
+        // Within the limits of the ports' operators.
         let most = self.ports.iter().map(|port| port.allowed().load_pps).fold(f64::INFINITY, f64::min);
         let short = Offer {
             load: if most.is_finite() { Load::Pps(most) } else { Load::Max },
@@ -465,13 +466,13 @@ impl Tester {
     }
 }
 
-/// Another number for each trial: what is left of one is foreign to the next.
+/// Each trial has another stream number: late frames of one are other traffic in the next.
 fn stream() -> u16 {
     let nanos = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| time.subsec_nanos());
     (nanos / 4) as u16 & !3
 }
 
-/// A thread for each port, until all is sent and received.
+/// Runs a thread for each port, until all is sent and received.
 fn run(
     ports: &mut [Box<dyn TestPort>; 2],
     duties: &[Duty; 2],

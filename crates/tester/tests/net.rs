@@ -1,5 +1,6 @@
-//! Trials over virtual cables, through the kernel's bridge and its router. That takes root; without, these tests say so
-//! and pass. They send little, and do not judge what a busy machine sends in time: the counts must agree whatever it does.
+//! Trials over virtual cables, through the kernel's bridge and its router. That takes root; without, these
+//! tests say so and pass. They send little, and do not judge what a busy machine sends in time: the counts
+//! must agree whatever it does.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
@@ -67,7 +68,8 @@ fn trial(tester: &mut Tester, offer: &Offer) -> DetailedTrial {
     trial
 }
 
-/// Nothing but unsent frames is missing, and nothing is unexplained; drops that a busy machine makes are explained.
+/// Nothing but unsent frames is missing, and nothing is unexplained; drops that a busy machine makes are
+/// explained.
 fn is_clean(trial: &DetailedTrial) {
     assert_eq!(
         (trial.duplicated, trial.reordered, trial.corrupted),
@@ -94,7 +96,8 @@ fn a_bridge_passes_all_sizes_and_the_ledger_closes() {
     }
 }
 
-/// Where the kernel cuts messages a flood may be made of them: frames are as they were meant, and each of them is accounted for.
+/// Where the kernel cuts messages a flood may be made of them: frames are as they were meant, and each of
+/// them is accounted for.
 #[test]
 fn a_flood_where_the_kernel_cuts_is_one_of_frames() {
     let Some(net) = with_bridge() else { return };
@@ -241,7 +244,8 @@ fn a_queue_that_overflows_says_how_much() {
 fn a_short_burst_fits_a_queue_and_an_overload_is_over_when_it_ends() {
     let Some(net) = with_bridge() else { return };
     let tester = tester([None, None], &[]);
-    // 10 Mb/s carry 20,000 frames of 60 B a second; there is room for 100 of them, and 26 more may go at once.
+    // 10 Mb/s carry 20,000 frames of 60 B a second; there is room for 100 of them, and 26 more may go at
+    // once.
     if !net.can("tc qdisc add dev pb root tbf rate 10mbit burst 1600 limit 6000") {
         return skip::lacks("the queueing discipline tbf");
     }
@@ -259,7 +263,8 @@ fn a_short_burst_fits_a_queue_and_an_overload_is_over_when_it_ends() {
         (trial.sent, trial.sent - trial.delivered)
     };
     assert_eq!(burst(50).1, 0);
-    // Of what is sent in 100 ms 2000 frames can go on, 126 more at most; another 400 if others have the processors for 20 ms.
+    // Of what is sent in 100 ms 2000 frames can go on, 126 more at most; another 400 if others have the
+    // processors for 20 ms.
     let (sent, lost) = burst(4000);
     assert!(sent <= 2600 || lost >= sent - 2526, "{lost} of {sent}");
     let (trial, recovery_s) = bed.recovery_while(&load, 2000.0, &|| true).unwrap();

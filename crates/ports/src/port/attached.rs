@@ -1,4 +1,4 @@
-//! What a port on an interface of the kernel knows of it.
+//! The interface of a port, and its state.
 
 use super::{Link, Trouble};
 use crate::interface::Interface;
@@ -11,19 +11,19 @@ pub(super) const VLAN: usize = 4;
 /// Where a VLAN tag is: behind the addresses.
 pub(super) const ADDRESSES: usize = 12;
 
-/// An interface as it was when it was last looked at.
+/// An interface, with its state when it was last read.
 #[derive(Debug)]
 pub(super) struct Attached {
     interface: Interface,
     link: Link,
     /// The longest frame that the interface sends, in bytes without FCS and VLAN tag.
     longest: usize,
-    /// The longest that the port has room for.
+    /// The longest frame that the port can hold.
     room: usize,
 }
 
 impl Attached {
-    /// To an interface, with room for frames of so many bytes without a VLAN tag.
+    /// For an interface, and frames of at most `room` bytes without a VLAN tag.
     pub(super) fn to(interface: Interface, room: usize) -> io::Result<Self> {
         let mut attached = Self { interface, link: Link::default(), longest: 0, room };
         attached.refresh()?;
@@ -40,21 +40,21 @@ impl Attached {
         self.link
     }
 
-    /// Looks at what may change with the interface.
+    /// Reads the state of the interface.
     fn refresh(&mut self) -> io::Result<()> {
         self.link = self.interface.link()?;
         self.longest = (self.interface.mtu()? + HEADER).min(self.room);
         Ok(())
     }
 
-    /// Whether the interface would send this frame: one VLAN tag more than its MTU may be in it.
+    /// Whether the interface can send this frame. A VLAN tag may exceed the MTU.
     #[inline]
     pub(super) fn fits(&self, frame: &[u8]) -> bool {
         let tagged = matches!(frame.get(ADDRESSES..HEADER), Some([0x81, 0x00] | [0x88, 0xa8]));
         (HEADER..=self.longest + if tagged { VLAN } else { 0 }).contains(&frame.len())
     }
 
-    /// Looks at the interface, which may have gone.
+    /// Reads the state of the interface, which may be gone.
     pub(super) fn maintain(&mut self) -> Result<(), Trouble> {
         match self.refresh() {
             Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::NODEV | Errno::NXIO)) => {

@@ -1,15 +1,16 @@
 //! Ports: where a program receives and sends frames.
 //!
-//! - [`CardPort`] is our driver on a card: its receive and transmit halves, a service that schedules polls, and
-//!   interrupts.
+//! - [`CardPort`] is our driver on a card: its receive and transmit halves, a service that schedules polls,
+//!   and interrupts.
 //! - [`XdpPort`] is an interface of the kernel, or a queue of it, through `AF_XDP`.
 //! - [`PacketPort`] is an interface of the kernel, through `AF_PACKET`.
 //! - [`UdpPort`] is a UDP socket, which needs no privilege.
 //! - [`AnyPort`] is any of them; [`open`] makes them from their names.
 //!
-//! Frames move in bursts, in buffers of one pool per process: between two cards nothing is copied. No code here
-//! locks, allocates or reads the clock for a frame; a burst costs a card one tail write in each direction. A port
-//! never blocks: an idle caller calls [`wait`](wait()), which sleeps until a port must be polled.
+//! Frames move in bursts, in buffers of one pool per process: between two cards nothing is copied. No code
+//! here locks, allocates or reads the clock for a frame; a burst costs a card one tail write in each
+//! direction. A port never blocks: an idle caller calls [`wait`](wait()), which sleeps until a port must be
+//! polled.
 
 mod any;
 #[cfg(target_os = "linux")]
@@ -120,11 +121,11 @@ pub struct Counters {
     pub sent_bytes: u64,
     /// Times that a frame was refused because the transmit queue was full.
     pub full: u64,
-    /// Received frames lost in a full queue, before any software saw them: MPC of a card, `tp_drops` of a packet
-    /// socket, dropped frames and a full ring of an XDP socket.
+    /// Received frames lost in a full queue, before any software saw them: MPC of a card, `tp_drops` of a
+    /// packet socket, dropped frames and a full ring of an XDP socket.
     pub missed: u64,
-    /// Times that a frame found no receive descriptor (RNBC). It waits in the card's FIFO and is not lost yet;
-    /// QEMU's e1000 drops it at once and counts it as missed, too.
+    /// Times that a frame found no receive descriptor (RNBC). It waits in the card's FIFO and is not lost
+    /// yet; QEMU's e1000 drops it at once and counts it as missed, too.
     pub no_buffer: u64,
     /// Received frames dropped because they were damaged or had an impossible length.
     pub errors: u64,
@@ -210,7 +211,8 @@ pub trait Wake {
     fn next_poll(&self) -> NextPoll;
     /// The port's clock, in ns.
     fn now_ns(&self) -> u64;
-    /// The descriptor that becomes readable when a port with [`NextPoll::Asleep`] must be polled, if it has one.
+    /// The descriptor that becomes readable when a port with [`NextPoll::Asleep`] must be polled, if it has
+    /// one.
     fn fd(&self) -> Option<Descriptor<'_>>;
     /// Whether the port waits for its descriptor to become writable: it has frames left to send.
     fn wants_to_send(&self) -> bool {
@@ -224,8 +226,8 @@ pub trait Wake {
 
 /// Where frames are received and sent.
 pub trait Port: Wake {
-    /// Receives at most `budget` frames, and returns their number. `sink` consumes each frame and returns a buffer
-    /// for the next one: that of this frame, another, or `None`.
+    /// Receives at most `budget` frames, and returns their number. `sink` consumes each frame and returns a
+    /// buffer for the next one: that of this frame, another, or `None`.
     ///
     /// # Errors
     /// [`Trouble`]. Frames may have been received nevertheless.
@@ -235,8 +237,8 @@ pub trait Port: Wake {
         sink: impl FnMut(Frame) -> Option<PoolBuffer>,
     ) -> Result<usize, Trouble>;
 
-    /// As [`receive`](Self::receive), with the time when the kernel received each frame, in ns since 1970, where the
-    /// port has it. That time does not contain the delay until this program runs.
+    /// As [`receive`](Self::receive), with the time when the kernel received each frame, in ns since 1970,
+    /// where the port has it. That time does not contain the delay until this program runs.
     ///
     /// # Errors
     /// Those of [`receive`](Self::receive).
@@ -254,8 +256,9 @@ pub trait Port: Wake {
     /// The frame, if the queue is full.
     fn send(&mut self, frame: Frame) -> Result<(), Frame>;
 
-    /// Queues frames until the queue is full or there are no more, and returns their number. A frame is taken from
-    /// the iterator only if there is space for it. A frame that the port can never send is dropped and not counted.
+    /// Queues frames until the queue is full or there are no more, and returns their number. A frame is taken
+    /// from the iterator only if there is space for it. A frame that the port can never send is dropped and
+    /// not counted.
     fn send_burst(&mut self, frames: &mut impl Iterator<Item = Frame>) -> usize {
         let mut count = 0;
         while self.tx_space() > 0
@@ -266,8 +269,8 @@ pub trait Port: Wake {
         count
     }
 
-    /// Queues at most `most` frames that `write` writes into buffers of frames already sent, and returns their
-    /// number; 0 if the port keeps no such buffers. `write` returns the length in bytes without FCS.
+    /// Queues at most `most` frames that `write` writes into buffers of frames already sent, and returns
+    /// their number; 0 if the port keeps no such buffers. `write` returns the length in bytes without FCS.
     fn send_again(&mut self, most: usize, write: impl FnMut(&mut PoolBuffer) -> u16) -> usize {
         let _ = (most, write);
         0

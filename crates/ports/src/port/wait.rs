@@ -4,10 +4,10 @@ use super::{NextPoll, Wake};
 use std::io;
 use std::time::Duration;
 
-/// Waits up to this long are busy. A sleep until a timer fires takes a Linux kernel 50 µs and more: timers have a
-/// slack of 50 µs (prctl(2), `PR_SET_TIMERSLACK`), then the scheduler has to act; in a virtual machine it takes up
-/// to twice that. A shorter sleep would end late. The pauses of our service are shorter than this, those of a
-/// source of less than 5 kpps are longer.
+/// Waits up to this long are busy. A sleep until a timer fires takes a Linux kernel 50 µs and more: timers
+/// have a slack of 50 µs (prctl(2), `PR_SET_TIMERSLACK`), then the scheduler has to act; in a virtual machine
+/// it takes up to twice that. A shorter sleep would end late. The pauses of our service are shorter than
+/// this, those of a source of less than 5 kpps are longer.
 const SPIN_NS: u64 = 200_000;
 
 /// Waits until one of the ports must be polled, or for `at_most`.

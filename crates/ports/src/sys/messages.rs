@@ -128,7 +128,8 @@ impl<'d> Outgoing<'d> {
         });
         let count = messages.count as _;
         let flags = libc::MSG_DONTWAIT as _;
-        // SAFETY: `count` messages, whose pieces (`'d`) and control messages live. The kernel only reads them.
+        // SAFETY: `count` messages, whose pieces (`'d`) and control messages live. The kernel only reads
+        // them.
         let result = unsafe { libc::sendmmsg(socket.as_fd().as_raw_fd(), list, count, flags) };
         check(result).map(|sent| messages.pieces.iter().take(sent as usize).sum())
     }
@@ -180,8 +181,8 @@ impl<'r> Incoming<'r> {
             }
         });
         let (count, flags) = (messages.count as _, libc::MSG_DONTWAIT as _);
-        // SAFETY: `count` messages of one piece each. The pieces are borrowed exclusively (`'r`), and the room
-        // for control messages is ours; all of them live.
+        // SAFETY: `count` messages of one piece each. The pieces are borrowed exclusively (`'r`), and the
+        // room for control messages is ours; all of them live.
         let result =
             unsafe { libc::recvmmsg(socket.as_fd().as_raw_fd(), list, count, flags, std::ptr::null_mut()) };
         let received = check(result)? as usize;

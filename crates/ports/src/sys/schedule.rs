@@ -5,7 +5,8 @@
 pub(crate) enum Policy {
     /// As all ordinary threads.
     Ordinary,
-    /// Before all ordinary threads, at this real-time priority (1 is the lowest). Child processes are ordinary.
+    /// Before all ordinary threads, at this real-time priority (1 is the lowest). Child processes are
+    /// ordinary.
     RealTime(i32),
 }
 

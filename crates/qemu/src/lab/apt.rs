@@ -1,7 +1,7 @@
 //! Debian packages through apt, without installing anything and without touching the system's own lists.
 //!
-//! apt runs with a state directory of ours and an empty status file, so it works as any user, and names of releases
-//! other than the host's work too.
+//! apt runs with a state directory of its own and an empty status file. So it works for every user, and for
+//! other releases than the host's.
 
 use crate::lab::{Error, Result};
 use std::fs::{self, File};
@@ -12,18 +12,18 @@ use std::time::{Duration, Instant};
 
 const MIRROR: &str = "http://deb.debian.org";
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
-/// A mirror that does not deliver within this time does not deliver.
+/// How long a mirror may take.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// apt over a few suites of the mirror.
+/// apt for a few suites of the mirror.
 #[derive(Debug)]
 pub struct Apt {
     state: PathBuf,
 }
 
 impl Apt {
-    /// apt with its state in the directory `state` and these suites, each "archive suite" ("debian bookworm").
-    /// Fetches the suites' indices.
+    /// With its state in the directory `state` and these suites, each "archive suite" ("debian bookworm").
+    /// Fetches the indices of the suites.
     ///
     /// # Errors
     /// If there is no apt, or the mirror cannot be reached.
@@ -40,7 +40,7 @@ impl Apt {
         fs::write(state.join("sources.list"), sources)?;
         fs::write(state.join("status"), "")?;
         let at = state.display();
-        // The host's own settings (a proxy, say) stay in force: this file is read in addition to them.
+        // The host's own settings, as a proxy, stay in force: this file is read in addition to them.
         let configuration = format!(
             "Dir::State \"{at}\";\nDir::State::Lists \"{at}/lists\";\nDir::State::status \"{at}/status\";\n\
              Dir::Cache \"{at}\";\nDir::Cache::archives \"{at}/archives\";\n\
@@ -89,7 +89,7 @@ impl Apt {
     /// Downloads `packages`, which apt verifies, and unpacks them all into the directory `root`.
     ///
     /// # Errors
-    /// If one cannot be had.
+    /// If one of them cannot be downloaded.
     pub fn unpack(&self, packages: &[impl AsRef<str>], root: &Path) -> Result<()> {
         let place = tempfile::tempdir_in(&self.state)?;
         let mut arguments = vec!["-q", "download"];
@@ -112,7 +112,7 @@ impl Apt {
     }
 }
 
-/// Runs a program to its end, or kills it when that does not come, and returns what it printed.
+/// Runs a program to its end and returns its output. Kills it when its time is over.
 fn finished(command: &mut Command, what: &str) -> Result<String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let (mut out, mut err) = (tempfile::tempfile()?, tempfile::tempfile()?);

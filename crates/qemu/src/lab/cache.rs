@@ -1,8 +1,8 @@
-//! Where downloads and what is made of them are kept.
+//! The cache of downloads and of what is made of them.
 //!
-//! `$KPPS_LAB_CACHE`, or `kpps/lab` in `$XDG_CACHE_HOME` or `~/.cache`. What is finished has its final name; what is
-//! being made has a temporary one, so that an interrupted run leaves nothing that looks finished. One process
-//! at a time fills it.
+//! It is `$KPPS_LAB_CACHE`, or `kpps/lab` in `$XDG_CACHE_HOME` or `~/.cache`. Finished entries have their
+//! final name, unfinished ones a temporary name, so that an interrupted run leaves nothing that looks
+//! finished. One process at a time fills it.
 
 use crate::lab::{Error, Result};
 use std::fs::{self, File};
@@ -18,7 +18,7 @@ impl Cache {
     /// The user's cache.
     ///
     /// # Errors
-    /// If there is no place for it.
+    /// If it has no place.
     pub fn open() -> Result<Self> {
         let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let root = from("KPPS_LAB_CACHE")
@@ -28,10 +28,10 @@ impl Cache {
         Self::at(&root)
     }
 
-    /// A cache in the directory `root`, which is made if need be.
+    /// A cache in the directory `root`, which is created if it is missing.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If it cannot be created.
     pub fn at(root: &Path) -> Result<Self> {
         fs::create_dir_all(root).map_err(|e| Error::file(root, e))?;
         let root = fs::canonicalize(root).map_err(|e| Error::file(root, e))?;
@@ -43,7 +43,7 @@ impl Cache {
         self.root.join(name)
     }
 
-    /// Keeps other processes from filling the cache until the result is dropped; waits for them first.
+    /// Waits for other processes, then keeps them from filling the cache until the result is dropped.
     ///
     /// # Errors
     /// If the cache cannot be written.
@@ -54,10 +54,10 @@ impl Cache {
         Ok(lock)
     }
 
-    /// The directory `name`, filled by `fill` unless it is there already. Hold the [lock](Self::lock).
+    /// The directory `name`. If it is missing, `fill` makes it. Hold the [lock](Self::lock).
     ///
     /// # Errors
-    /// Those of `fill`; nothing is left behind then.
+    /// Those of `fill`, which then leaves nothing behind.
     pub fn directory(&self, name: &str, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
         let finished = self.path(name);
         if finished.is_dir() {

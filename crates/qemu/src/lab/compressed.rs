@@ -5,17 +5,17 @@ use std::io::{self, Read};
 
 const XZ: &[u8] = &[0xfd, b'7', b'z', b'X', b'Z', 0];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-/// No kernel and no module is larger.
+/// A limit: kernels and modules are smaller.
 const LARGEST: u64 = 1 << 30;
 
-/// Where an x86 boot image says that its compressed kernel is (Documentation/arch/x86/boot.rst: the number of
+/// Where an x86 boot image describes its compressed kernel (Documentation/arch/x86/boot.rst: the number of
 /// setup sectors, the signature, payload_offset, payload_length).
 const SETUP_SECTORS: usize = 0x1f1;
 const SIGNATURE: usize = 0x202;
 const PAYLOAD_OFFSET: usize = 0x248;
 const PAYLOAD_LENGTH: usize = 0x24c;
 
-/// `bytes` uncompressed, whatever of xz, zstd or nothing at all they were compressed with.
+/// Decompresses `bytes` of xz or zstd. Other bytes are returned as they are.
 ///
 /// # Errors
 /// If they are damaged.
@@ -32,8 +32,8 @@ pub fn expand(bytes: &[u8]) -> io::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// The kernel in a boot image: an ELF file that QEMU enters directly (PVH), which saves the time that
-/// unpacking takes on an emulated processor.
+/// The kernel of a boot image: an ELF file that QEMU enters directly (PVH). That saves the time of
+/// decompression on an emulated CPU.
 ///
 /// # Errors
 /// If this is no boot image, or its kernel is compressed in another way.
@@ -46,7 +46,7 @@ pub fn kernel_of(image: &[u8]) -> io::Result<Vec<u8>> {
     if image.get(SIGNATURE..SIGNATURE + 4) != Some(b"HdrS") {
         return Err(bad("no Linux boot image"));
     }
-    // 0 stands for 4, for reasons of age.
+    // 0 means 4, for historical reasons.
     let sectors = match image.get(SETUP_SECTORS) {
         Some(0) | None => 4,
         Some(&n) => usize::from(n),

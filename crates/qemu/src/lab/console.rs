@@ -1,16 +1,16 @@
-//! A stream on which the guest talks in lines: its first console, and the channel on which it takes commands.
+//! A stream of lines to and from the guest: its first console, or the channel for commands.
 
 use crate::lab::{Error, Result};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// Where the last line of an answer begins.
+/// The byte before the last line of an answer.
 const MARK: u8 = 1;
-/// How much of what was heard last is worth telling.
+/// How many bytes of the last output an error quotes.
 const TAIL: usize = 600;
 
-/// Our end of a console.
+/// The host's end of a console.
 #[derive(Debug)]
 pub(crate) struct Console {
     stream: UnixStream,
@@ -18,7 +18,7 @@ pub(crate) struct Console {
     commands: u64,
 }
 
-/// What a command in the guest printed, and how it ended.
+/// The output of a command in the guest, and its exit code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
     /// Standard output and error.
@@ -46,7 +46,8 @@ impl Console {
         }
     }
 
-    /// Runs `command`, one line of shell, and returns what it printed. `at_once` puts it before every other process.
+    /// Runs `command`, a shell line, and returns its output. `at_once` gives it priority over all other
+    /// processes.
     pub(crate) fn run(
         &mut self,
         command: &str,
@@ -79,7 +80,7 @@ impl Console {
         }
     }
 
-    /// Says `text`, which the guest takes in its own time.
+    /// Sends `text`.
     pub(crate) fn say(&mut self, text: &str) -> Result<()> {
         let mut bytes = text.as_bytes();
         let deadline = Instant::now() + Duration::from_secs(30);
@@ -96,7 +97,7 @@ impl Console {
         Ok(())
     }
 
-    /// The complete lines that were heard so far.
+    /// The complete lines received so far.
     pub(crate) fn lines(&mut self) -> Result<Vec<String>> {
         while self.take()? {}
         let Some(end) = self.heard.iter().rposition(|byte| *byte == b'\n') else { return Ok(vec![]) };
@@ -104,7 +105,7 @@ impl Console {
         Ok(String::from_utf8_lossy(&lines).lines().map(|line| line.trim().to_owned()).collect())
     }
 
-    /// The last that was heard.
+    /// The last output.
     pub(crate) fn tail(&self) -> String {
         let from = self.heard.len().saturating_sub(TAIL);
         String::from_utf8_lossy(&self.heard[from..]).trim().to_owned()
@@ -127,7 +128,7 @@ impl Console {
         Ok(())
     }
 
-    /// Takes what has come; whether there was anything.
+    /// Reads once. Returns false if nothing was there.
     fn take(&mut self) -> Result<bool> {
         let mut chunk = [0; 16384];
         match self.stream.read(&mut chunk) {
@@ -141,7 +142,7 @@ impl Console {
     }
 }
 
-/// Tells that waiting makes no sense: the other side has ended, or the user had enough.
+/// Returns an error if waiting makes no sense: QEMU has ended, or the user interrupted.
 pub(crate) type Alive<'a> = &'a mut dyn FnMut() -> Result<()>;
 
 fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
@@ -161,7 +162,7 @@ mod tests {
         let mut console = Console::new(ours).unwrap();
         theirs.write_all(b"boot\x01ready\n").unwrap();
         assert_eq!(console.expect("\x01ready\n", SOON, &mut || Ok(())).unwrap(), b"boot");
-        // Answers of two commands, the first of which was given up on.
+        // Answers of two commands. The wait for the first one was given up.
         let silent = console.run("sleep", false, SOON, &mut || Ok(())).unwrap_err();
         assert!(matches!(silent, Error::Silent { .. }), "{silent}");
         theirs.write_all(b"late\n\x011 0\n out\x012 -3\n").unwrap();

@@ -1,8 +1,8 @@
-//! What the guest's kernel counts, read in one go: time, processor time, interrupts of cards.
+//! Counters of the guest's kernel, read at one moment: time, CPU time, interrupts of cards.
 
 use crate::lab::{Error, Guest, Result};
 
-/// Prints what [`Snapshot::parse`] reads, with busybox's own tools, which need no new program to be started.
+/// Prints what [`Snapshot::parse`] reads, with busybox's built-in tools, which start no other program.
 const COMMAND: &str = "{ head -3 /proc/timer_list | tail -1; head -1 /proc/stat; \
     grep -E 'eth|uio|vfio' /proc/interrupts; echo; } 2>&1; ";
 
@@ -11,16 +11,17 @@ const COMMAND: &str = "{ head -3 /proc/timer_list | tail -1; head -1 /proc/stat;
 pub struct Snapshot {
     /// The guest's clock in nanoseconds.
     pub at_ns: u64,
-    /// Processor time in hundredths of a second: user and nice, system, idle and waiting, hard interrupts, soft ones.
+    /// CPU time in hundredths of a second: user and nice, system, idle and waiting, hard interrupts, soft
+    /// ones.
     pub cpu: [u64; 5],
     /// Interrupts of all cards so far.
     pub interrupts: u64,
-    /// What the workload's own counter printed.
+    /// The output of the workload's own counter.
     pub text: String,
 }
 
 impl Snapshot {
-    /// The counters now, and what `command` prints, which follows them at once.
+    /// The counters now, and the output of `command`, which runs right afterwards.
     ///
     /// # Errors
     /// If the guest does not answer.
@@ -38,7 +39,7 @@ impl Snapshot {
         let [user, nice, system, idle, waiting, hard, soft, ..] = ticks[..] else { return None };
         let mut interrupts = 0;
         for line in lines.by_ref().take_while(|line| !line.is_empty()) {
-            // "24:  17  0  PCI-MSI …": a number for each processor.
+            // "24: 17 0 PCI-MSI …": a number for each CPU.
             let numbers = line.split_whitespace().skip(1).map_while(|word| word.parse::<u64>().ok());
             interrupts += numbers.sum::<u64>();
         }
@@ -51,20 +52,20 @@ impl Snapshot {
         self.at_ns.saturating_sub(before.at_ns) as f64 / 1e9
     }
 
-    /// Share of the processors' time since `before` that was spent in `self.cpu[part]`.
+    /// The share of CPU time since `before` that was spent in `self.cpu[part]`.
     pub fn cpu_share(&self, before: &Self, part: usize) -> f64 {
         let spent = |part: usize| self.cpu[part].saturating_sub(before.cpu[part]) as f64;
         let all: f64 = (0..self.cpu.len()).map(spent).sum();
         if all > 0.0 { spent(part) / all } else { 0.0 }
     }
 
-    /// Share of the processors' time since `before` that was not idle.
+    /// The share of CPU time since `before` that was not idle.
     pub fn busy_since(&self, before: &Self) -> f64 {
         [0, 1, 3, 4].map(|part| self.cpu_share(before, part)).iter().sum()
     }
 }
 
-/// Register accesses in a trace of QEMU's, reads and writes: those of e1000 cards.
+/// Register accesses of e1000 cards in a trace of QEMU's: reads and writes.
 pub fn accesses(trace: &[u8]) -> (u64, u64) {
     let (mut reads, mut writes) = (0, 0);
     for line in trace.split(|byte| *byte == b'\n') {

@@ -16,8 +16,8 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// Adds a file at `path`, which begins with no slash, and the directories above it. All may execute it. The
-    /// first file of a name stays.
+    /// Adds a file at `path`, without a leading slash, and the directories above it. It is executable. If the
+    /// name exists, the first file stays.
     pub fn file(&mut self, path: &str, contents: &[u8]) {
         self.add(path, PROGRAM, contents);
     }

@@ -1,4 +1,4 @@
-//! What ELF files say of themselves: the libraries that a program needs, the other modules that a kernel module needs.
+//! Facts in ELF files: the libraries that a program needs, and the modules that a kernel module needs.
 
 use crate::lab::{Error, Result};
 use object::elf::{DT_NEEDED, FileHeader64, PT_INTERP};
@@ -9,13 +9,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 type File<'a> = ElfFile64<'a, LittleEndian>;
-/// Where the header keeps the place and number of the section table.
+/// Where the header has the place and number of the section table.
 const SECTION_TABLE: [std::ops::Range<usize>; 2] = [0x28..0x30, 0x3c..0x40];
 
 /// The libraries that a program or library names, the loader among them.
 ///
 /// # Errors
-/// If the bytes are no ELF file of this machine.
+/// If the bytes are no ELF file of this architecture.
 pub fn needed(bytes: &[u8]) -> object::Result<Vec<String>> {
     let header = FileHeader64::<LittleEndian>::parse(bytes)?;
     let endian = header.endian()?;
@@ -41,7 +41,7 @@ pub fn needed(bytes: &[u8]) -> object::Result<Vec<String>> {
     Ok(names)
 }
 
-/// What a kernel module says of itself: "name=value" entries.
+/// The entries of a kernel module's information: "name=value".
 fn module_info(bytes: &[u8]) -> object::Result<Vec<(String, String)>> {
     let file = File::parse(bytes)?;
     let Some(section) = file.section_by_name(".modinfo") else { return Ok(vec![]) };
@@ -49,7 +49,7 @@ fn module_info(bytes: &[u8]) -> object::Result<Vec<(String, String)>> {
     Ok(entries.filter_map(|entry| entry.split_once('=').map(|(a, b)| (a.to_owned(), b.to_owned()))).collect())
 }
 
-/// The modules that a kernel module needs, by its own words, in their order.
+/// The modules that a kernel module needs, in its order.
 ///
 /// # Errors
 /// If the bytes are no kernel module.
@@ -72,7 +72,7 @@ pub fn module_parameters(bytes: &[u8]) -> object::Result<BTreeMap<String, bool>>
         .collect())
 }
 
-/// A program without what it does not need to run: everything behind its last segment, which is debug information.
+/// A program without what it does not need to run: the debug information behind its last segment.
 pub fn without_debug(mut bytes: Vec<u8>) -> Vec<u8> {
     let end = FileHeader64::<LittleEndian>::parse(&*bytes).and_then(|header| {
         let endian = header.endian()?;
@@ -91,7 +91,7 @@ pub fn without_debug(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// A program that is started by the loader at `path`, which must not be longer than the name of its own loader.
+/// A program with the loader at `path`, which must not be longer than the name of its own loader.
 pub fn with_loader(mut bytes: Vec<u8>, path: &str) -> Vec<u8> {
     let place = FileHeader64::<LittleEndian>::parse(&*bytes).and_then(|header| {
         let endian = header.endian()?;

@@ -14,7 +14,7 @@ use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long a kernel may take to boot: seconds, unless the host is very busy.
+/// How long a kernel may take to boot. It takes seconds, unless the host is very busy.
 const BOOT_PATIENCE: Duration = Duration::from_secs(120);
 /// How long an ordinary command may take.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -29,18 +29,19 @@ pub struct Guest {
     commands: Console,
     wires: Vec<Option<Wire>>,
     trace: File,
-    /// The card whose cable the guest may ask to be pulled.
+    /// The card whose cable the guest may control.
     linked: usize,
     kernel: Kernel,
     dpdk_drivers: Vec<String>,
     loaded: BTreeSet<String>,
     go_on: fn() -> bool,
-    /// How long it took from QEMU's start to the first command.
+    /// The time from QEMU's start to the first command.
     pub boot_time: Duration,
 }
 
 impl Guest {
-    /// Boots `kernel` with `userland`, testpmd among it if `dpdk`, and with the program at `kpps` as the command `kpps`.
+    /// Boots `kernel` with `userland`: with testpmd if `dpdk`, and with the program at `kpps` as the command
+    /// `kpps`.
     ///
     /// # Errors
     /// If something is missing, or the guest does not come up.
@@ -75,7 +76,7 @@ impl Guest {
         let up = commands.expect("\u{1}ready\n", BOOT_PATIENCE, &mut || Ok(process.check()?));
         up.map_err(|error| match error {
             Error::Silent { seconds, .. } => {
-                // What the kernel said on its console tells more than our waiting.
+                // The kernel's output on its console tells more.
                 let _ = console.lines();
                 let tail = format!("; the console's last words: {}", console.tail());
                 Error::Silent { seconds, waiting_for: format!("{} to boot", kernel.version), tail }
@@ -86,7 +87,7 @@ impl Guest {
         Ok(guest)
     }
 
-    /// From now on every wait asks `go_on` whether to, and otherwise ends as [`Error::Interrupted`].
+    /// From now on every wait asks `go_on`, and ends with [`Error::Interrupted`] if that returns false.
     pub fn interruptible(&mut self, go_on: fn() -> bool) {
         self.go_on = go_on;
     }
@@ -96,7 +97,7 @@ impl Guest {
         &self.kernel
     }
 
-    /// The drivers that testpmd is to load.
+    /// The drivers that testpmd loads.
     pub(crate) fn dpdk_drivers(&self) -> &[String] {
         &self.dpdk_drivers
     }
@@ -109,12 +110,12 @@ impl Guest {
         Ok(self.monitor.version()?)
     }
 
-    /// The process id of the QEMU that runs it.
+    /// The process id of its QEMU.
     pub fn qemu_id(&self) -> u32 {
         self.process.id()
     }
 
-    /// Runs `command`, one line of shell, as root, and returns what it printed.
+    /// Runs `command`, a shell line, as root, and returns its output.
     ///
     /// # Errors
     /// [`Error::Command`] if its exit code is not 0; [`Error::Silent`] if it does not end within [`PATIENCE`].
@@ -130,15 +131,15 @@ impl Guest {
         })
     }
 
-    /// Runs `command` for at most `patience` and returns what it printed and its exit code.
+    /// Runs `command` for at most `patience`. Returns its output and exit code.
     ///
     /// # Errors
-    /// If it does not end in time. The guest is still busy with it then.
+    /// If it does not end in time. It still runs in the guest then.
     pub fn output(&mut self, command: &str, patience: Duration) -> Result<Output> {
         self.command(command, false, patience)
     }
 
-    /// Runs a short `command` before every other process of the guest: counters under load.
+    /// Runs a short `command` with priority over all other processes of the guest: for counters under load.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -157,18 +158,18 @@ impl Guest {
                 return Err(Error::Interrupted);
             }
             process.check()?;
-            // A guest that is not listened to may stop its wires.
+            // A QEMU that cannot deliver frames stops its cards.
             wires.iter_mut().flatten().try_for_each(Wire::discard)?;
             obey(link_control, monitor, *linked)
         };
         let result = commands.run(command, at_once, patience, &mut meanwhile);
-        // Somebody may still wait for its cable.
+        // The guest may still wait for its cable.
         obey(link_control, monitor, *linked)?;
         result.map_err(|error| cause(process, error))
     }
 
-    /// Starts `command` in the background at normal priority. What it prints is in the guest's file `log`;
-    /// its process id is returned.
+    /// Starts `command` in the background at normal priority, with its output in the guest's file `log`.
+    /// Returns its process id.
     ///
     /// # Errors
     /// If the guest does not answer.
@@ -177,7 +178,8 @@ impl Guest {
         answer.trim().parse().map_err(|_| Error::Protocol { what: "a process id".into(), answer })
     }
 
-    /// Loads a kernel module and what it needs, unless they are loaded. `parameters` are for the module itself.
+    /// Loads a kernel module and the modules that it needs, unless they are loaded. `parameters` are for the
+    /// module itself.
     ///
     /// # Errors
     /// If there is no such module, or it refuses its parameters.
@@ -204,7 +206,7 @@ impl Guest {
         Ok(())
     }
 
-    /// Asks the shell on the guest's first console for an answer, and tells how long it took.
+    /// Asks the shell on the guest's first console. Returns the time until its answer.
     ///
     /// # Errors
     /// If it does not answer within `patience`.
@@ -216,19 +218,20 @@ impl Guest {
             Ok(process.check()?)
         };
         console.lines()?;
-        // The shell echoes what it is told; only the answer has the sum.
+        // The shell echoes its input; only the answer has the sum.
         let number = u64::from(since.elapsed().subsec_nanos()) % 1000 + 17;
         console.say(&format!("echo sum-$(({number} + 25))\n"))?;
         console.expect(&format!("sum-{}", number + 25), patience, &mut meanwhile)?;
         Ok(since.elapsed())
     }
 
-    /// The host's end of the `index`-th cable that ends there; `None` if it was taken before. Whoever takes it reads it.
+    /// The host's end of the `index`-th cable that ends there; `None` if it was taken before. Its owner must
+    /// read it.
     pub fn take_wire(&mut self, index: usize) -> Option<Wire> {
         self.wires.get_mut(index).and_then(Option::take)
     }
 
-    /// Gives a wire back, whose frames are thrown away from now on.
+    /// Gives a cable back. Its frames are dropped from now on.
     pub fn give_wire(&mut self, index: usize, wire: Wire) {
         if let Some(place) = self.wires.get_mut(index) {
             *place = Some(wire);
@@ -243,12 +246,13 @@ impl Guest {
         Ok(self.monitor.set_link(&format!("card{index}"), up)?)
     }
 
-    /// The card whose cable the guest itself controls, by writing "link up" or "link down" to its second serial port.
+    /// Sets the card whose cable the guest controls, by writing "link up" or "link down" to its second serial
+    /// port.
     pub fn control_link_of(&mut self, index: usize) {
         self.linked = index;
     }
 
-    /// Lets QEMU write every register access into a file while `during` runs, and returns its contents.
+    /// Lets QEMU trace every register access while `during` runs. Returns the trace.
     ///
     /// # Errors
     /// Those of `during`, or if the monitor does not answer.

@@ -1,7 +1,7 @@
-//! The guest's initial file system, built on the spot: busybox, kernel modules, DPDK, kpps itself, and a first process.
+//! The guest's initial file system: busybox, kernel modules, DPDK, kpps, and a first process.
 //!
-//! Debian's programs have their libraries in `/lib`; kpps comes from this machine, with this machine's libraries and
-//! loader, in a directory of its own.
+//! Debian's programs have their libraries in `/lib`. kpps is the host's program, with the host's libraries
+//! and loader, in a directory of its own.
 
 use crate::lab::cpio::Archive;
 use crate::lab::kernel::Kernel;
@@ -11,9 +11,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const INIT: &str = include_str!("init.sh");
-/// Where kpps and its libraries are in the guest.
+/// The directory of kpps and its libraries.
 const OURS: &str = "ours";
-/// Modules of the command channel, which are loaded before anything else.
+/// Modules of the command channel, loaded first.
 const BOOT_MODULES: [&str; 2] = ["virtio_pci", "virtio_console"];
 /// Modules that workloads load when they need them.
 const MODULES: [&str; 15] = [
@@ -31,22 +31,22 @@ const MODULES: [&str; 15] = [
     "uio_pci_generic",
     "vfio_iommu_type1",
     "vfio_pci",
-    // A part of vfio since Linux 6.2.
+    // Part of vfio since Linux 6.2.
     "vfio_virqfd",
 ];
 const TESTPMD: &str = "/usr/bin/dpdk-testpmd";
 const LINE_BY_LINE: &str = "/usr/libexec/coreutils/libstdbuf.so";
 
-/// What goes into the file system.
+/// The contents of the file system.
 #[derive(Clone, Copy, Debug)]
 pub struct Contents<'a> {
-    /// Whose modules.
+    /// The kernel of the modules.
     pub kernel: &'a Kernel,
-    /// Programs.
+    /// The programs.
     pub userland: &'a Userland,
-    /// Whether testpmd is among them.
+    /// Whether testpmd is included.
     pub dpdk: bool,
-    /// kpps, if it is wanted.
+    /// kpps, if it is included.
     pub kpps: Option<&'a Path>,
 }
 

@@ -1,4 +1,4 @@
-//! Stock Debian kernels: which there are, and getting one ready to boot.
+//! Stock Debian kernels: a list, and preparing one to boot.
 
 use crate::lab::apt::Apt;
 use crate::lab::cache::Cache;
@@ -14,9 +14,9 @@ const LIST: &str = include_str!("../../../../lab/kernels.toml");
 /// A kernel that the lab knows.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Known {
-    /// What it is called here: "linux-6.1".
+    /// Its name in the lab: "linux-6.1".
     pub name: String,
-    /// The release that it belongs to, in words.
+    /// Its Debian release, in words.
     pub release: String,
     suites: Vec<String>,
     package: String,
@@ -27,10 +27,10 @@ struct List {
     kernel: Vec<Known>,
 }
 
-/// All kernels that the lab knows; the first is the one it takes if not told otherwise.
+/// All kernels of the lab. The first is the default.
 ///
 /// # Errors
-/// If the list, which is part of this program, cannot be read.
+/// If the list, which is part of this program, is not valid.
 pub fn known() -> Result<Vec<Known>> {
     let list: List = toml::from_str(LIST).map_err(|e| Error::Input(format!("lab/kernels.toml: {e}")))?;
     Ok(list.kernel)
@@ -39,7 +39,7 @@ pub fn known() -> Result<Vec<Known>> {
 /// A kernel ready to boot.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    /// What it is called here: "linux-6.1".
+    /// Its name in the lab: "linux-6.1".
     pub name: String,
     /// The package's name and version: "linux-image-6.1.0-56-amd64 6.1.192-2".
     pub version: String,
@@ -59,10 +59,10 @@ pub struct Module {
 }
 
 impl Kernel {
-    /// The kernel called `name`, from the cache or else from Debian's mirror.
+    /// The kernel `name`, from the cache or from Debian's mirror.
     ///
     /// # Errors
-    /// If the lab knows no such kernel, or it is not in the cache and cannot be fetched.
+    /// If the lab has no such kernel, or it is neither cached nor can be fetched.
     pub fn get(cache: &Cache, name: &str) -> Result<Self> {
         let all = known()?;
         let Some(wanted) = all.iter().find(|kernel| kernel.name == name) else {
@@ -73,7 +73,7 @@ impl Kernel {
             )));
         };
         let _lock = cache.lock()?;
-        // Which version a name stands for is looked up once, so that later runs need no network.
+        // The version of a name is looked up once, so that later runs need no network.
         let current = cache.path(&format!("kernels/{name}.current"));
         let directory = match fs::read_to_string(&current).map(|version| cache.path(version.trim())) {
             Ok(directory) if directory.is_dir() => directory,
@@ -113,7 +113,8 @@ impl Kernel {
         })
     }
 
-    /// `names` and everything they need, each once and behind what it needs. What is built in is left out.
+    /// `names` and all modules that they need, each once, after those it needs. Built-in modules are left
+    /// out.
     ///
     /// # Errors
     /// If a module does not exist or cannot be read.
@@ -173,14 +174,14 @@ fn read_module(path: &Path) -> Result<Vec<u8>> {
     expand(&bytes).map_err(|e| Error::file(path, e))
 }
 
-/// The module that a file holds: "uio_pci_generic" of ".../uio-pci-generic.ko.xz".
+/// The name of the module in a file: "uio_pci_generic" of ".../uio-pci-generic.ko.xz".
 fn module_name(path: &str) -> Option<String> {
     let file = path.rsplit('/').next()?;
     let stem = file.strip_suffix(".ko").or_else(|| file.strip_suffix(".ko.xz"));
     Some(stem.or_else(|| file.strip_suffix(".ko.zst"))?.replace('-', "_"))
 }
 
-/// Fetches the newest image of `wanted` and returns its place in the cache.
+/// Fetches the newest image of `wanted`. Returns its place in the cache.
 fn fetch(cache: &Cache, wanted: &Known) -> Result<String> {
     let apt = Apt::new(&cache.path(&format!("apt/{}", wanted.name)), &wanted.suites)?;
     let depends = apt.depends(&wanted.package)?;
@@ -197,7 +198,7 @@ fn fetch(cache: &Cache, wanted: &Known) -> Result<String> {
             .ok_or_else(|| Error::file(&boot, "no kernel in it"))?;
         let kernel = kernel_of(&fs::read(&compressed)?).map_err(|e| Error::file(&compressed, e))?;
         fs::write(root.join("vmlinux"), kernel)?;
-        // A merged /usr is the same place by another name.
+        // With a merged /usr, two names are one place.
         if !root.join("lib/modules").is_dir() {
             fs::create_dir_all(root.join("lib"))?;
             fs::rename(root.join("usr/lib/modules"), root.join("lib/modules"))?;

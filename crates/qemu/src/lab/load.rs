@@ -1,7 +1,7 @@
-//! The host's load: frames with tags at an exact rate on a [`Wire`], open loop, by a thread of its own.
+//! The host's load: tagged frames at an exact rate on a [`Wire`], open loop, by a thread of its own.
 //!
-//! A frame is due at its time whatever became of those before. One that the wire does not take within
-//! [`PATIENCE`] is counted as unsent: it is a loss of the tester's, never one that did not happen.
+//! A frame is due at its time, whatever happened to earlier ones. If the cable does not take it within
+//! [`PATIENCE`], it counts as the generator's shortfall.
 
 use crate::lab::{Error, Result};
 use crate::wire::{LENGTH_BYTES, Wire};
@@ -17,32 +17,32 @@ pub const PATIENCE: Duration = Duration::from_millis(2);
 const PRIORITY: i32 = -10;
 /// Frames for one system call.
 const BURST: usize = 256;
-/// How long the sender rests when nothing is due, so that others can run.
+/// How long the sender sleeps when nothing is due.
 const REST: Duration = Duration::from_micros(50);
 
-/// How much to send.
+/// The rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
     /// Frames per second.
     Pps(f64),
-    /// As fast as the wire takes them.
+    /// As fast as the cable takes them.
     Flood,
 }
 
-/// What was sent so far, and what came back.
+/// Frames sent and received so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Frames that the wire took.
+    /// Frames that the cable took.
     pub sent: u64,
-    /// Frames that were due and that it did not take in time.
+    /// Shortfall: frames that were due and that the cable did not take in time.
     pub unsent: u64,
-    /// Frames with a good tag that came.
+    /// Frames received with a good tag.
     pub received: u64,
-    /// Of these, frames that had come before.
+    /// Of these, duplicates.
     pub duplicated: u64,
-    /// Of these, frames behind a later one.
+    /// Of these, frames after a later one.
     pub reordered: u64,
-    /// Frames that came with a damaged tag, or none, or that are not as they were sent.
+    /// Other frames received: with a damaged tag or none, or changed.
     pub strange: u64,
 }
 
@@ -58,7 +58,7 @@ struct Shared {
     stop: AtomicBool,
 }
 
-/// A load under way.
+/// A running load.
 #[derive(Debug)]
 pub struct Load {
     shared: Arc<Shared>,
@@ -66,10 +66,10 @@ pub struct Load {
 }
 
 impl Load {
-    /// Sends copies of `frame` (without FCS, with room for a tag) from now on, and takes what comes.
+    /// Sends copies of `frame` (without FCS, with room for a tag) from now on, and receives.
     ///
     /// # Errors
-    /// If the rate is not a number above 0, or there is no thread to be had.
+    /// If the rate is not a positive number, or no thread can be started.
     pub fn start(wire: Wire, rate: Rate, frame: Vec<u8>) -> Result<Self> {
         if let Rate::Pps(pps) = rate
             && !(pps > 0.0 && pps.is_finite())
@@ -82,7 +82,7 @@ impl Load {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// What was sent and what came so far.
+    /// Frames sent and received so far.
     pub fn counts(&self) -> Counts {
         let get = |counter: &AtomicU64| counter.load(Relaxed);
         Counts {
@@ -95,17 +95,17 @@ impl Load {
         }
     }
 
-    /// Sends nothing more, but goes on taking what comes.
+    /// Stops sending, but goes on receiving.
     pub fn quiet(&self) {
         self.shared.quiet.store(true, Relaxed);
     }
 
-    /// Whether the sender still works.
+    /// Whether the thread still runs.
     pub fn is_running(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// Ends it, and returns the wire and the counts.
+    /// Ends the load. Returns the cable and the counts.
     ///
     /// # Errors
     /// What was wrong with the wire.
@@ -146,7 +146,8 @@ impl Sender {
     }
 
     fn run(mut self) -> Result<Wire> {
-        // The tester is to be late less often than what it tests; where that is not allowed, unsent frames tell.
+        // The tester is to be late less often than what it tests; where that is not allowed, unsent frames
+        // tell.
         let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), PRIORITY);
         // Sleeps are to end when they should; a kernel that refuses makes them longer.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1000));

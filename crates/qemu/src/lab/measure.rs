@@ -1,4 +1,4 @@
-//! Measuring a workload: windows of time while a driver is at it.
+//! Measuring a workload: windows of time while a driver works.
 
 use crate::lab::counters::{Snapshot, accesses};
 use crate::lab::load::{Counts, Load, Rate};
@@ -8,29 +8,30 @@ use kpps_frames::Size;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How long traffic may take to begin: QEMU's e1000 is deaf for a second after it was set up, links take two.
+/// How long traffic may take to begin: QEMU's e1000 does not receive for a second after its setup, links take
+/// two.
 const TRAFFIC: Duration = Duration::from_secs(15);
-/// How long frames may still arrive when the load has ended.
+/// How long frames may still arrive after the load has ended.
 const AFTERWARDS: Duration = Duration::from_millis(kpps_measure::AFTERWARDS_MS as u64);
 /// How long traffic runs before it is measured.
 const SETTLE: Duration = Duration::from_millis(200);
 /// How long register accesses are traced.
 const TRACED: Duration = Duration::from_millis(60);
 
-/// What is to be measured.
+/// A measurement to be done.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
     /// The card.
     pub model: Model,
-    /// Whose driver.
+    /// The driver.
     pub driver: Driver,
-    /// How it reaches its card.
+    /// How the driver accesses its card.
     pub backend: Backend,
-    /// What it does.
+    /// The workload.
     pub work: Work,
-    /// What is set of the kernel's driver.
+    /// Settings of the kernel's driver.
     pub settings: &'a Settings,
-    /// What the host sends, if the workload is a loaded one.
+    /// The host's load, for workloads that need one.
     pub rate: Rate,
     /// Windows, one after the other.
     pub windows: u32,
@@ -43,36 +44,37 @@ pub struct Job<'a> {
 /// One window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sample {
-    /// Frames per second that were dealt with.
+    /// Frames per second that the workload processed.
     pub pps: f64,
     /// Frames per second that the host sent.
     pub sent_pps: f64,
     /// Interrupts of cards per second.
     pub interrupts_per_s: f64,
-    /// Share of the guest's processor time that was not idle.
+    /// The share of the guest's CPU time that was not idle.
     pub busy: f64,
 }
 
-/// What came of a job.
+/// The results of a job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
     /// The windows.
     pub samples: Vec<Sample>,
     /// Register reads and writes for each frame, if they were traced.
     pub registers: Option<(f64, f64)>,
-    /// Frames that the host sent in all.
+    /// Frames that the host sent.
     pub sent: u64,
-    /// Frames that it could not send.
+    /// Shortfall of the host's load.
     pub unsent: u64,
     /// Frames lost, by place.
     pub drops: BTreeMap<String, u64>,
-    /// Frames that ended somewhere beyond those that were sent.
+    /// Frames that arrived beyond those that were sent.
     pub surplus: u64,
 }
 
 impl Job<'_> {
-    /// Where frames are that are neither dealt with nor dropped by the card. QEMU's e1000e holds frames back that it has no
-    /// room for, without bound; what waits there when the load ends came too late.
+    /// The place of frames that were neither processed nor dropped by the card. QEMU's e1000e holds frames
+    /// back that it has no descriptors for, without a limit; frames that wait there when the load ends came
+    /// too late.
     const fn elsewhere(&self) -> &'static str {
         match (self.work, self.model) {
             (Work::Receive, Model::E1000e) => "waiting",
@@ -80,10 +82,10 @@ impl Job<'_> {
         }
     }
 
-    /// Puts the driver to work in a guest with [`workload::cards`], measures, and ends the work.
+    /// Starts the driver in a guest with [`workload::cards`], measures, and stops it.
     ///
     /// # Errors
-    /// If the driver does not start or ends early, or no traffic comes about.
+    /// If the driver does not start or ends early, or if there is no traffic.
     pub fn run(&self, guest: &mut Guest) -> Result<Measured> {
         let running =
             workload::start(guest, self.model, self.driver, self.backend, self.work, self.settings)?;
@@ -104,7 +106,8 @@ impl Job<'_> {
             (measured.sent, measured.unsent) = (counts.sent, counts.unsent);
             std::thread::sleep(AFTERWARDS);
             dealt_with = Look::take(guest, running.as_ref(), None)?.count.frames - begin.count.frames;
-            // What QEMU still holds for the card would reach the next driver: without a cable it is thrown away.
+            // QEMU drops frames that it holds for the card when the cable is pulled. The next driver would
+            // get them.
             guest.set_link(LOADED, false)?;
             std::thread::sleep(SETTLE);
         }
@@ -153,7 +156,7 @@ impl Job<'_> {
     }
 }
 
-/// Register reads and writes for each frame that `running` deals with, by tracing them for a moment.
+/// Register reads and writes for each frame that `running` processes, by tracing them for a moment.
 pub(crate) fn registers(
     guest: &mut Guest,
     running: &dyn Running,

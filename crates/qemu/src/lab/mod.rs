@@ -1,10 +1,11 @@
-//! The lab: stock Debian kernels in QEMU, with one or several e1000 cards, to measure our driver, Linux's and DPDK's
-//! on the same device in the same run.
+//! The lab: stock Debian kernels in QEMU, with one or several e1000 cards, to measure our driver, Linux's and
+//! DPDK's on the same device in the same run.
 //!
 //! - [`Cache`], [`Kernel`], [`Userland`]: what is booted, fetched through apt once and kept.
-//! - [`Guest`]: a machine with [`Card`]s; commands are run in it, its cables end at hubs or here ([`Wire`]).
+//! - [`Guest`]: a PC with [`Card`]s. It runs commands; its cables end at hubs or at the host
+//! ([`Wire`](crate::Wire)).
 //!
-//! QEMU emulates the processor (TCG) and has no wire limit: rates above 1.488 Mpps are those of the emulation.
+//! QEMU emulates the CPU (TCG) and has no line rate: rates above 1.488 Mpps are those of the emulation.
 
 mod apt;
 mod cache;

@@ -36,21 +36,21 @@ impl FromStr for Model {
     }
 }
 
-/// Where a card's cable ends.
+/// The other end of a card's cable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cable {
-    /// Nowhere: what is sent is gone.
+    /// None: sent frames are dropped.
     Open,
-    /// At a hub of the machine, with all others that name it.
+    /// A hub of the PC, with all other cards that name it.
     Hub(u8),
-    /// At the host: a [`Wire`].
+    /// The host: a [`Wire`](crate::Wire).
     Host,
 }
 
-/// A card of the machine.
+/// A card of the PC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Card {
-    /// Which.
+    /// Its model.
     pub model: Model,
     /// Its cable.
     pub cable: Cable,
@@ -61,16 +61,16 @@ pub struct Card {
 pub enum Machine {
     /// None: for the kernel's drivers and UIO.
     Plain,
-    /// Intel's, for VFIO. The kernel's own drivers pass it by.
+    /// Intel's, for VFIO. The kernel's own drivers bypass it.
     Iommu,
 }
 
-/// A machine to boot.
+/// A PC to boot.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Whether there is an IOMMU.
     pub machine: Machine,
-    /// Processors.
+    /// CPUs.
     pub vcpus: u8,
     /// Memory in MiB.
     pub memory_mib: u32,
@@ -78,21 +78,22 @@ pub struct Options {
     pub huge_pages: u32,
     /// Cards: the first is 0000:00:10.0, the next 0000:00:11.0, and so on.
     pub cards: Vec<Card>,
-    /// Words for the kernel's command line.
+    /// Additional words of the kernel's command line.
     pub append: String,
 }
 
 impl Options {
-    /// One processor, 768 MiB, 64 huge pages.
+    /// One CPU, 768 MiB, 64 huge pages.
     pub fn new(machine: Machine, cards: Vec<Card>) -> Self {
         Self { machine, vcpus: 1, memory_mib: 768, huge_pages: 64, cards, append: String::new() }
     }
 
-    /// The kernel's command line. On a busy host the kernel finds the processor's clock unstable and takes another, which
-    /// costs microseconds each time and jumps: it is told to rely on it. Nor is it to check its timer's interrupts, which
-    /// may come too late. Registers are to be seen by `devmem`.
+    /// The kernel's command line. On a busy host the kernel considers the CPU's clock unstable and uses
+    /// another one, which costs microseconds for each reading and jumps: `tsc=reliable` prevents that.
+    /// `no_timer_check` prevents a check of timer interrupts, which may come too late. `iomem=relaxed` lets
+    /// `devmem` read registers.
     pub(crate) fn command_line(&self) -> String {
-        // Passed through for the kernel's own drivers: they are to be what they are without an IOMMU.
+        // Pass-through for the kernel's own drivers: they work as without an IOMMU.
         let iommu = if self.machine == Machine::Iommu { " intel_iommu=on iommu=pt" } else { "" };
         format!(
             "console=ttyS0 quiet panic=-1 mitigations=off ipv6.disable=1 net.ifnames=0 iomem=relaxed tsc=reliable no_timer_check \

@@ -1,7 +1,7 @@
-//! The lab's main job: every driver at every workload on every card, and the ratios between them.
+//! The lab's main job: each driver with each workload on each card, and the ratios between drivers.
 //!
-//! There is one boot for each card and machine. Within it the drivers take turns, round after round, so that what
-//! drifts, drifts for all of them; a ratio is the median of the rounds' ratios.
+//! There is one boot for each card and PC. Within it the drivers take turns, in rounds, so that drifts of the
+//! host affect all of them. A ratio is the median of the rounds' ratios.
 
 use crate::lab::load::Rate;
 use crate::lab::measure::{Job, Measured, Sample};
@@ -13,49 +13,49 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// What is to be compared.
+/// The comparison to be done.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The kernel's name.
     pub kernel: String,
     /// Cards.
     pub models: Vec<Model>,
-    /// How drivers in user space reach them.
+    /// How drivers in user space access the cards.
     pub backends: Vec<Backend>,
-    /// Whose drivers.
+    /// The drivers.
     pub drivers: Vec<Driver>,
-    /// What they do.
+    /// The workloads.
     pub works: Vec<Work>,
-    /// How often each of them is started anew.
+    /// The number of rounds. Each driver is started anew in each.
     pub rounds: u32,
     /// Windows that are measured in each round.
     pub windows: u32,
     /// The length of a window.
     pub window: Duration,
-    /// What the host sends.
+    /// The host's load.
     pub rate: Rate,
-    /// What is set of the kernel's driver.
+    /// Settings of the kernel's driver.
     pub settings: Settings,
-    /// After this time nothing new is begun.
+    /// The time limit. No job begins after it.
     pub at_most: Option<Duration>,
     /// The program that is kpps in the guest.
     pub kpps: PathBuf,
 }
 
-/// How much is told of why something could not be measured, in characters.
+/// The longest cause of a failure that is shown, in characters.
 const LONGEST_REASON: usize = 300;
 
-/// What is shown of the progress.
+/// Progress to be shown.
 pub trait Progress {
-    /// There will be so many jobs.
+    /// The number of jobs.
     fn jobs(&mut self, count: usize);
-    /// This is done now.
+    /// The current job.
     fn now(&mut self, what: &str);
-    /// A job is done, or was left out.
+    /// A job is done, or was skipped.
     fn done(&mut self);
 }
 
-/// A driver at a workload.
+/// A driver with a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Task {
     work: Work,
@@ -63,7 +63,7 @@ struct Task {
     backend: Backend,
 }
 
-/// What is done in one boot.
+/// The jobs of one boot.
 #[derive(Clone, Debug)]
 struct Boot {
     model: Model,
@@ -78,10 +78,11 @@ impl Boot {
 }
 
 impl Plan {
-    /// Does everything, or as much as there is time for. What was measured is in the results even then.
+    /// Runs all jobs, or as many as the time limit allows. The results have what was measured in any case.
     ///
     /// # Errors
-    /// If a kernel or package cannot be had or a guest does not boot. A driver that fails is a row without figures.
+    /// If a kernel or package cannot be fetched or a guest does not boot. A driver that fails is a row
+    /// without figures.
     pub fn run(&self, progress: &mut dyn Progress, go_on: fn() -> bool) -> Result<Lab> {
         let since = Instant::now();
         let boots = self.boots();
@@ -90,7 +91,7 @@ impl Plan {
         let cache = Cache::open()?;
         let kernel = Kernel::get(&cache, &self.kernel)?;
         let userland = Userland::get(&cache)?;
-        // Time is for measuring: what is fetched once does not count.
+        // Downloads do not count against the time limit.
         let since = if since.elapsed() > Duration::from_secs(20) { Instant::now() } else { since };
         let lab = Lab {
             kpps_version: env!("CARGO_PKG_VERSION").into(),
@@ -141,7 +142,7 @@ impl Plan {
         Ok(found.lab)
     }
 
-    /// Everything that is done in one boot; whether to go on.
+    /// Runs the jobs of one boot. Returns whether to go on.
     fn rounds(
         &self,
         guest: &mut Guest,
@@ -178,7 +179,7 @@ impl Plan {
                         found.lab.complete = false;
                         let why: String = error.to_string().chars().take(LONGEST_REASON).collect();
                         found.lab.failures.push(format!("{name}: {why}"));
-                        // Whatever still runs there would be measured with the next.
+                        // A program that still runs would disturb the next measurement.
                         if let Err(error) = again(guest) {
                             found.lab.failures.push(format!("{name}: no guest any more: {error}"));
                             return true;
@@ -192,7 +193,7 @@ impl Plan {
         true
     }
 
-    /// The boots, and what is done in each.
+    /// The boots, and the jobs of each.
     fn boots(&self) -> Vec<Boot> {
         let mut boots = Vec::new();
         for machine in [Machine::Plain, Machine::Iommu] {
@@ -200,13 +201,14 @@ impl Plan {
             let users: Vec<Backend> = users
                 .filter(|backend| backend.machine() == machine && self.backends.contains(backend))
                 .collect();
-            // The kernel's driver is measured without an IOMMU, and with one only to compare with others there.
+            // The kernel's driver is measured without an IOMMU; with one only for comparison with others
+            // there.
             let in_haste = self.at_most.is_some();
             let linux = machine == Machine::Plain || !users.is_empty() && !in_haste;
             for &model in &self.models {
                 let mut tasks = Vec::new();
                 for &work in &self.works {
-                    // A bridge has nothing to be compared with but the kernel's.
+                    // A bridge has no counterpart but the kernel's.
                     if work == Work::Bridge && in_haste && !linux {
                         continue;
                     }
@@ -230,7 +232,7 @@ impl Plan {
     }
 }
 
-/// What was found so far.
+/// The results so far.
 #[derive(Default)]
 struct Found {
     lab: Lab,
@@ -241,7 +243,7 @@ struct Found {
 
 impl Found {
     fn is_late(&self, plan: &Plan, since: Instant) -> bool {
-        // A job that would not be ready in time is not begun.
+        // A job that would exceed the time limit is not begun.
         plan.at_most.is_some_and(|at_most| since.elapsed() + self.longest > at_most)
     }
 
@@ -259,7 +261,7 @@ impl Found {
         self.measured.entry(key).or_default().insert(round, measured);
     }
 
-    /// Rows and ratios of what was measured.
+    /// Rows and ratios of the measurements.
     fn conclude(&mut self) {
         for (&(model, iommu, task), rounds) in &self.measured {
             self.lab.rows.push(row(model, iommu, task, rounds));
@@ -278,7 +280,7 @@ impl Found {
     }
 }
 
-/// Of two drivers round by round; where there is only one round, window by window.
+/// The ratio of two drivers by rounds; with one round, by windows.
 fn ratios(ours: &BTreeMap<u32, Measured>, others: &BTreeMap<u32, Measured>) -> Vec<f64> {
     let ratio = |a: f64, b: f64| (b > 0.0).then_some(a / b);
     let pps = |measured: &Measured| median(measured.samples.iter().map(|sample| sample.pps));
@@ -366,12 +368,12 @@ mod tests {
             found.add(&boot, &task(Driver::Ours), round, measured(&[ours]));
             found.add(&boot, &task(Driver::Dpdk), round, measured(&[dpdk]));
         }
-        // A round in which only one of them worked says nothing.
+        // A round in which only one of them worked does not count.
         found.add(&boot, &task(Driver::Ours), 3, measured(&[300.0]));
         found.conclude();
         let [ratio] = &found.lab.ratios[..] else { panic!("{:?}", found.lab.ratios) };
         assert_eq!((ratio.ratio, ratio.min, ratio.max, &*ratio.over), (3.0, 1.0, 4.0, "dpdk"));
-        // Drops are summed over all rounds, that one among them.
+        // Drops are summed over all rounds, that one included.
         assert_eq!((found.lab.rows[0].median_pps, found.lab.rows[0].drops["ring"]), (300.0, 20));
     }
 }

@@ -1,9 +1,9 @@
-//! A guest as a testbed of the bench: the host offers, a driver in the guest takes what it can.
+//! A guest as a testbed: the host offers a load, a driver in the guest takes what it can.
 //!
-//! Time is real. A frame counts as delivered when its consumer has seen it: the kernel's early drop, testpmd's rxonly,
-//! `kpps count`. The measured time lies between two looks at all counters, one at the guest's and one at ours; each
-//! look takes a few milliseconds, in which the load goes on. Latency, the bus, allocations and idle polls cannot be
-//! observed from here: they are `None`.
+//! Time is real. A frame counts as delivered when its consumer has counted it: the kernel's early drop,
+//! testpmd's rxonly, `kpps count`. The measured time lies between two observations of all counters, the
+//! guest's and the host's. Each takes a few milliseconds, while the load goes on. Latency, the bus,
+//! allocations and idle polls cannot be observed: they are `None`.
 
 use crate::lab::load::{Load as Sender, Rate};
 use crate::lab::measure::{Look, registers};
@@ -21,7 +21,8 @@ use std::time::{Duration, Instant};
 const WARMUP: Duration = Duration::from_millis(200);
 /// How long frames may still arrive when the load has ended: what QEMU holds back longer came too late.
 const AFTERWARDS: Duration = Duration::from_millis(kpps_measure::AFTERWARDS_MS as u64);
-/// How long such late frames may trickle in before the next trial, and how long silence must last to be believed.
+/// How long such late frames may trickle in before the next trial, and how long silence must last to be
+/// believed.
 const DRAIN: Duration = Duration::from_secs(60);
 const SILENCE: Duration = Duration::from_millis(100);
 

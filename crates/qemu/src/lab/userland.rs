@@ -1,4 +1,4 @@
-//! What runs in the guest beside the kernel: busybox, tc, testpmd, out of Debian's packages.
+//! Programs of the guest: busybox, tc, testpmd, from Debian's packages.
 
 use crate::lab::apt::Apt;
 use crate::lab::cache::Cache;
@@ -26,14 +26,15 @@ pub struct Userland {
 }
 
 impl Userland {
-    /// The packages of `lab/packages.toml`, from the cache or else from Debian's mirror.
+    /// The packages of `lab/packages.toml`, from the cache or from Debian's mirror.
     ///
     /// # Errors
     /// If they are not in the cache and cannot be fetched.
     pub fn get(cache: &Cache) -> Result<Self> {
         let list: Packages =
             toml::from_str(LIST).map_err(|e| Error::Input(format!("lab/packages.toml: {e}")))?;
-        // Another list is another directory. A Debian release is stable: the version is that of the day it was fetched.
+        // Another list is another directory. A Debian release is stable: its version is that of the day of
+        // the download.
         let mut hasher = DefaultHasher::new();
         list.hash(&mut hasher);
         let _lock = cache.lock()?;
@@ -48,7 +49,7 @@ impl Userland {
     /// The program at an absolute `path` of the guest: "/usr/bin/dpdk-testpmd".
     ///
     /// # Errors
-    /// If there is none.
+    /// If there is no such program.
     pub fn program(&self, path: &str) -> Result<PathBuf> {
         let path = path.trim_start_matches('/');
         // Where /bin is /usr/bin, packages may use either name.
@@ -59,7 +60,7 @@ impl Userland {
             .ok_or_else(|| Error::file(&self.root.join(path), "not in the packages"))
     }
 
-    /// Where its libraries are.
+    /// The directories of its libraries.
     pub fn libraries(&self) -> Vec<PathBuf> {
         library_directories(&self.root)
     }
@@ -70,7 +71,7 @@ impl Userland {
     }
 }
 
-/// Where this system's own libraries are.
+/// The directories of the host's libraries.
 pub(crate) fn host_libraries() -> Vec<PathBuf> {
     library_directories(Path::new("/"))
 }

@@ -41,11 +41,11 @@ const MSIX_ENABLE: u32 = 1 << 31;
 /// Bytes of a table entry: address, upper address, data, mask.
 const ENTRY_BYTES: u64 = 16;
 
-/// Makes vector `n` of the card in `slot` write `n + 1` to the nth of these bus addresses; none
-/// at all switches MSI-X off.
+/// Makes vector `n` of the card in `slot` write `n + 1` to the nth of these bus addresses. Without addresses,
+/// disables MSI-X.
 pub(crate) fn set_messages(qtest: &Qtest, slot: u8, targets: &[u64]) -> Result<()> {
     let mut at = (read(qtest, slot, FIRST_CAPABILITY) & 0xFC) as u8;
-    // A list cannot be longer than configuration space.
+    // A longer list would not fit into configuration space.
     for _ in 0..48 {
         let header = read(qtest, slot, at);
         if at == 0 || header & 0xFF == MSIX {
@@ -70,7 +70,7 @@ pub(crate) fn set_messages(qtest: &Qtest, slot: u8, targets: &[u64]) -> Result<(
     qtest.check()
 }
 
-/// Finds the card on bus 0, gives it its windows and lets it master the bus. Returns its slot.
+/// Finds the card on bus 0, maps its BARs and enables bus mastering. Returns its slot.
 pub(crate) fn open(qtest: &Qtest, vendor: u16, device: u16) -> Result<u8> {
     let wanted = u32::from(device) << 16 | u32::from(vendor);
     let found = (0..32).find(|&slot| read(qtest, slot, ID) == wanted);

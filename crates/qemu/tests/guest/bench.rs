@@ -55,7 +55,8 @@ fn every_driver_does_every_workload_and_has_a_row() {
     assert_eq!(lab.ratios.len(), 8, "{:?}", lab.ratios);
 }
 
-/// What our driver takes, or passes on, at a load: by card and workload, the best of its rounds in frames per second.
+/// What our driver takes, or passes on, at a load: by card and workload, the best of its rounds in frames per
+/// second.
 fn delivered(rate: Rate) -> Vec<(String, f64)> {
     let plan = Plan {
         kernel: "linux-6.1".into(),
@@ -77,8 +78,9 @@ fn delivered(rate: Rate) -> Vec<(String, f64)> {
     lab.rows.iter().map(|row| (format!("{} {}", row.device, row.workload), best(&row.pps))).collect()
 }
 
-/// A flood lowers nothing. It is to be no more than 5 %; the other 10 are what a shared host makes of two runs that are the
-/// same, although each is the best of its rounds, for a neighbour can only take. With rings of 256 it was 30 %.
+/// A flood lowers nothing. It is to be no more than 5 %; the other 10 are what a shared host makes of two
+/// runs that are the same, although each is the best of its rounds, for a neighbour can only take. With rings
+/// of 256 it was 30 %.
 #[test]
 #[ignore = "`make lab` runs it"]
 fn a_flood_takes_nothing_from_what_gets_through() {

@@ -1,5 +1,5 @@
-//! What goes wrong in the world: cables, programs, cards, peers. Traffic must resume, every frame must be accounted for,
-//! and nothing may be left over.
+//! What goes wrong in the world: cables, programs, cards, peers. Traffic must resume, every frame must be
+//! accounted for, and nothing may be left over.
 
 use crate::ours::Ours;
 use crate::{BACKENDS, Shared, bind, boot, is_wanted, until};
@@ -53,7 +53,8 @@ fn register(guest: &mut Guest, offset: u32) -> u64 {
     u64::from_str_radix(&base, 16).unwrap() + u64::from(offset)
 }
 
-/// Writes 0 to a register, RCTL or TCTL, behind the driver's back, and waits until the driver has reset the card.
+/// Writes 0 to a register, RCTL or TCTL, behind the driver's back, and waits until the driver has reset the
+/// card.
 fn turn_off_until_reset(guest: &mut Guest, offset: u32) {
     let register = register(guest, offset);
     guest.run(&format!("devmem {register:#x} 32 0")).unwrap();

@@ -5,8 +5,8 @@ use kpps_qemu::lab::workload::Backend;
 use kpps_qemu::lab::{Cable, Card, Guest, Model};
 use std::time::Duration;
 
-/// A card of ours and one of the kernel's on one hub, as the suite wants them. The latter is an e1000: QEMU's e1000e
-/// does not send everything.
+/// A card of ours and one of the kernel's on one hub, as the suite wants them. The latter is an e1000: QEMU's
+/// e1000e does not send everything.
 fn pair(model: Model, backend: Backend) -> (Shared, String) {
     let cable = Cable::Hub(0);
     let cards = vec![Card { model, cable }, Card { model: Model::E1000, cable }];
@@ -63,7 +63,8 @@ fn the_suite_holds_on_e1000_through_uio() {
     }
 }
 
-/// Sends `frames` (sizes, tags) from one port to the other, all of which must arrive once, in order and unchanged.
+/// Sends `frames` (sizes, tags) from one port to the other, all of which must arrive once, in order and
+/// unchanged.
 fn passes(guest: &mut Guest, from: &str, to: &str, frames: &str) {
     let count = 1500;
     let counter =

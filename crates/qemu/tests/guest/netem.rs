@@ -1,5 +1,5 @@
-//! A trial over a path that loses, doubles, damages and reorders frames on purpose: Debian's kernel has the netem that
-//! does it, wherever the tests themselves run.
+//! A trial over a path that loses, doubles, damages and reorders frames on purpose: Debian's kernel has the
+//! netem that does it, wherever the tests themselves run.
 
 use crate::{Shared, boot, is_wanted};
 use kpps_qemu::lab::{Guest, Machine, Model};
@@ -64,8 +64,8 @@ fn through(guest: &mut Guest, netem: &str, load: &str) -> Outcome {
     Outcome { trial, netem_dropped: rest.split(',').next().unwrap().parse().unwrap() }
 }
 
-/// The chances that of `n` things with a chance of `p` each at most `count` happen, and at least `count`: sums of the
-/// binomial distribution, term by term.
+/// The chances that of `n` things with a chance of `p` each at most `count` happen, and at least `count`:
+/// sums of the binomial distribution, term by term.
 fn tails(count: u64, n: u64, p: f64) -> (f64, f64) {
     let odds = (p / (1.0 - p)).ln();
     // By its logarithm, for the first terms are too small for a number.
@@ -80,8 +80,8 @@ fn tails(count: u64, n: u64, p: f64) -> (f64, f64) {
     (at_most, 1.0 - at_most + last)
 }
 
-/// Whether `count` of `n` is within the binomial 99 % interval of a share: neither so few nor so many happen in fewer than
-/// one run of 200.
+/// Whether `count` of `n` is within the binomial 99 % interval of a share: neither so few nor so many happen
+/// in fewer than one run of 200.
 fn is_share(count: u64, n: u64, share: f64) -> bool {
     let (at_most, at_least) = tails(count, n, share);
     count <= n && at_most >= 0.005 && at_least >= 0.005
@@ -99,8 +99,9 @@ fn the_interval_has_99_runs_of_100() {
     assert!(!is_share(11, 10, 0.5));
 }
 
-/// Measures until a share is what it should be, three times at most: of honest ones one in a hundred is outside its interval,
-/// and three in a row are once in a million times. `counted` is of one trial: how many, of how many, and the share.
+/// Measures until a share is what it should be, three times at most: of honest ones one in a hundred is
+/// outside its interval, and three in a row are once in a million times. `counted` is of one trial: how many,
+/// of how many, and the share.
 fn measure(guest: &mut Guest, netem: &str, load: &str, counted: impl Fn(&Outcome) -> (u64, u64, f64)) {
     let mut seen = Vec::new();
     for _ in 0..3 {
@@ -151,9 +152,10 @@ fn what_netem_does_is_measured() {
         (damaged.count("corrupted"), damaged.count("sent"), 0.02)
     });
 
-    // One frame of four is held until long after the last one has been sent; the others go on at once, at the head of the queue, which the
-    // kernel counts. They are not early: what they overtake is late. So late are all frames that were held, but for the few after the last
-    // one that was not: eleven of those in a row are once in four million times.
+    // One frame of four is held until long after the last one has been sent; the others go on at once, at the
+    // head of the queue, which the kernel counts. They are not early: what they overtake is late. So late are
+    // all frames that were held, but for the few after the last one that was not: eleven of those in a row
+    // are once in four million times.
     let load = "--load 1kpps --duration 2s --drain 15s";
     measure(&mut guest, "delay 6s reorder 75%", load, |mixed| {
         mixed.has_only(&["reordered"]);

@@ -40,7 +40,8 @@ fn idle(guest: &mut Guest, port: &str, service: &str) -> f64 {
     idle
 }
 
-/// How long frames take through two of our cards, from the host to the host, at a thousand a second: all of them, in order.
+/// How long frames take through two of our cards, from the host to the host, at a thousand a second: all of
+/// them, in order.
 fn latencies(guest: &mut Guest, ports: &[String; 2], service: &str) -> Vec<Duration> {
     let ours =
         Ours::start(guest, &format!("forward {} {} --service {service} --duration 1h", ports[0], ports[1]));

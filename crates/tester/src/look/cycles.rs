@@ -1,4 +1,4 @@
-//! Cycles of processors, by the kernel's performance counters (perf_event_open(2)).
+//! CPU cycles, by the kernel's performance counters (perf_event_open(2)).
 
 use perf_event::events::{Event, Hardware};
 use perf_event::{Builder, Counter};
@@ -6,13 +6,13 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A counter of each processor's cycles, in all programs and in the kernel; an idle processor has none.
+/// A counter of each CPU's cycles, in all programs and in the kernel. An idle CPU counts none.
 #[derive(Clone)]
 pub(super) struct Cycles(Arc<Mutex<Vec<Counter>>>);
 
 impl Cycles {
-    /// Begins to count on these processors, if the machine has such counters, and this user may read them (cap_perfmon, or
-    /// `kernel.perf_event_paranoid` of 0 at most).
+    /// Starts to count on these CPUs, if the host has such counters and this user may read them (cap_perfmon,
+    /// or `kernel.perf_event_paranoid` of 0 at most).
     pub fn start(processors: &[usize]) -> Option<Self> {
         Self::of(&Hardware::CPU_CYCLES, processors).ok()
     }
@@ -31,7 +31,7 @@ impl Cycles {
             .map(|counters| Self(Arc::new(Mutex::new(counters))))
     }
 
-    /// The cycles so far, a value for each processor. A counter that had to take turns with others is scaled up.
+    /// The cycles so far, for each CPU. A counter that shared the hardware is scaled up.
     pub fn read(&self) -> io::Result<Vec<u64>> {
         let mut counters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let read = |counter: &mut Counter| {
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn counters_of_processors_go_on() {
-        // What every machine has: a clock, in ns.
+        // Every host has a clock, in ns.
         let Ok(clock) = Cycles::of(&Software::CPU_CLOCK, &[0]) else {
             kpps_namespaces::skip::needs("the right to count CPU events");
             return;

@@ -1,7 +1,7 @@
-//! A look at all that a system counts: interfaces, queueing disciplines, drivers, IP, backlogs, processors.
+//! The counters of a system: interfaces, queueing disciplines, drivers, IP, backlogs, CPUs.
 //!
-//! Two looks, one before a trial and one after it, say where frames went. A look at another network namespace is taken by
-//! a thread that enters it.
+//! Two observations, before and after a trial, tell where frames went. Another network namespace is observed
+//! by a thread that enters it.
 
 #[cfg(target_os = "linux")]
 mod cycles;
@@ -13,7 +13,7 @@ mod proc;
 #[cfg(target_os = "linux")]
 pub use proc::processors;
 
-/// Nothing: only Linux is asked.
+/// None: only Linux is observed.
 #[cfg(not(target_os = "linux"))]
 pub fn processors() -> Vec<Processor> {
     Vec::new()
@@ -35,12 +35,12 @@ use std::str::FromStr;
 #[cfg(target_os = "linux")]
 const NAMESPACES: &str = "/run/netns";
 
-/// An interface, or a whole namespace, to look at.
+/// An interface, or a whole namespace, to observe.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// The namespace by name, if it is not the tester's own.
     pub namespace: Option<String>,
-    /// The interface; all of the namespace if none is named.
+    /// The interface; `None` for the whole namespace.
     pub interface: Option<String>,
 }
 
@@ -78,7 +78,7 @@ impl fmt::Display for Place {
 pub struct Qdisc {
     /// Its kind: `netem`, `fq_codel`, …
     pub kind: String,
-    /// At the ingress, not at the root.
+    /// Whether it is at the ingress, not at the root.
     pub ingress: bool,
     /// Frames that it passed on.
     pub packets: u64,
@@ -86,30 +86,30 @@ pub struct Qdisc {
     pub drops: u64,
     /// Frames that it holds.
     pub queued: u64,
-    /// Frames that it took back because the interface had no room.
+    /// Frames that it took back because the interface was full.
     pub requeues: u64,
     /// Times that a limit was reached.
     pub overlimits: u64,
 }
 
-/// What is known of an interface.
+/// The state of an interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interface {
     /// Its name.
     pub name: String,
     /// Its number in its namespace.
     pub index: u32,
-    /// What it is: `veth`, `bridge`, …; a card has no kind.
+    /// Its kind: `veth`, `bridge`, …; a card has none.
     pub kind: Option<String>,
     /// The largest packet in bytes, without Ethernet header.
     pub mtu: u32,
-    /// The number of the interface that it hangs on: of a veth the other end.
+    /// The number of the interface that it is linked to: the other end of a veth.
     pub link: Option<u32>,
-    /// That one is in another namespace.
+    /// Whether that one is in another namespace.
     pub link_is_elsewhere: bool,
     /// The number of the bridge that it is a port of.
     pub master: Option<u32>,
-    /// An XDP program has its frames.
+    /// Whether an XDP program takes its frames.
     pub has_program: bool,
     /// The kernel's counters (`ip -s -s link`).
     pub counters: BTreeMap<String, u64>,
@@ -119,16 +119,16 @@ pub struct Interface {
     pub qdiscs: Vec<Qdisc>,
 }
 
-/// What is known of a namespace.
+/// The state of a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Namespace {
-    /// Interfaces that are looked at.
+    /// The observed interfaces.
     pub interfaces: Vec<Interface>,
     /// Packets that IP dropped, by counter (`nstat`).
     pub ip: BTreeMap<String, u64>,
 }
 
-/// What all processors together did for the network (`/proc/net/softnet_stat`).
+/// The network work of all CPUs (`/proc/net/softnet_stat`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Softnet {
     /// Frames that went through a backlog or a poll.
@@ -139,22 +139,22 @@ pub struct Softnet {
     pub squeezed: u64,
 }
 
-/// All of it at one time.
+/// One observation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Look {
     /// Namespaces by name; the tester's own has none.
     pub namespaces: BTreeMap<Option<String>, Namespace>,
-    /// Backlogs of the whole machine.
+    /// Backlogs of the whole host.
     pub softnet: Softnet,
-    /// What each processor has spent its time on since the system was started.
+    /// What each CPU has spent its time on since boot.
     pub processors: Vec<Processor>,
-    /// Interrupts of the whole machine, by their line in `/proc/interrupts`.
+    /// Interrupts of the whole host, by their line in `/proc/interrupts`.
     pub interrupts: BTreeMap<String, u64>,
-    /// Softirqs of the whole machine, by kind.
+    /// Softirqs of the whole host, by kind.
     pub softirqs: BTreeMap<String, u64>,
 }
 
-/// The places that are looked at.
+/// The observed places.
 #[derive(Clone, Debug, Default)]
 pub struct Watched {
     #[cfg_attr(not(target_os = "linux"), expect(dead_code))]
@@ -165,7 +165,7 @@ pub struct Watched {
 
 #[cfg(not(target_os = "linux"))]
 impl Watched {
-    /// Nothing: only Linux is looked at.
+    /// Observes nothing: only Linux can be observed.
     ///
     /// # Errors
     /// A place is given.
@@ -175,7 +175,7 @@ impl Watched {
         Err(io::Error::new(io::ErrorKind::Unsupported, why))
     }
 
-    /// Sees nothing.
+    /// Observes nothing.
     ///
     /// # Errors
     /// None.
@@ -186,11 +186,11 @@ impl Watched {
 
 #[cfg(target_os = "linux")]
 impl Watched {
-    /// These places, and what can be found around the tester's own interfaces in its namespace: the other ends of
-    /// virtual cables, the bridges that these are ports of, and the bridges' other ports.
+    /// Observes these places, and what is found around the tester's own interfaces in its namespace: the
+    /// other ends of veths, their bridges, and the bridges' other ports.
     ///
     /// # Errors
-    /// Which place does not exist, and why nothing can be looked at.
+    /// A place that does not exist, or the reason why nothing can be observed.
     pub fn around(own: &[String], given: &[Place]) -> io::Result<Self> {
         let here = netlink::interfaces()?;
         let found = connected(&here, own);
@@ -219,10 +219,10 @@ impl Watched {
         self.places.iter().filter(of_it).any(named)
     }
 
-    /// Looks at them now.
+    /// Observes them now.
     ///
     /// # Errors
-    /// Those of the system: a namespace that is not there, or no right to enter it.
+    /// Those of the system: a namespace that does not exist, or no right to enter it.
     pub fn look(&self) -> io::Result<Look> {
         let names: BTreeSet<_> = self.places.iter().map(|place| place.namespace.as_ref()).collect();
         let mut look = Look::default();
@@ -271,7 +271,7 @@ impl Watched {
     }
 }
 
-/// What hangs together with these interfaces within their namespace.
+/// The interfaces connected with these within their namespace.
 #[cfg(any(test, target_os = "linux"))]
 fn connected(all: &[Interface], own: &[String]) -> Vec<String> {
     let mut found: BTreeSet<u32> =

@@ -1,4 +1,4 @@
-//! What the kernel says of interfaces and queueing disciplines: rtnetlink(7).
+//! Interfaces and queueing disciplines from the kernel: rtnetlink(7).
 
 use super::{Interface, Qdisc};
 use kpps_ports::netlink::dump;
@@ -61,7 +61,7 @@ fn interface(message: LinkMessage) -> Interface {
     interface
 }
 
-/// What counts of a discipline: that of the root holds all of its children's drops.
+/// Whether a discipline is counted: the root's counters include its children's drops.
 fn qdisc(message: TcMessage) -> Option<(u32, Qdisc)> {
     let parent = message.header.parent;
     let ingress = parent == TcHandle::INGRESS;
@@ -102,7 +102,7 @@ pub(super) fn interfaces() -> io::Result<Vec<Interface>> {
             _ => None,
         })
         .collect();
-    // A kernel without traffic control has none to tell of.
+    // A kernel without traffic control has none.
     let disciplines = dump(RouteNetlinkMessage::GetQueueDiscipline(TcMessage::default())).unwrap_or_default();
     for answer in disciplines {
         if let RouteNetlinkMessage::NewQueueDiscipline(message) = answer

@@ -1,12 +1,12 @@
-//! What the kernel tells in text: proc(5).
+//! The kernel's text files: proc(5).
 
 use super::Softnet;
 use kpps_results::detail::Processor;
 use std::collections::BTreeMap;
 use std::fs::read_to_string;
 
-/// Counters of `/proc/net/snmp` and `/proc/net/netstat` under which IP drops a packet, each in one of them only. Bad
-/// checksums are among `InHdrErrors`.
+/// Counters of `/proc/net/snmp` and `/proc/net/netstat` for packets that IP drops. A drop is in one of them
+/// only. Bad checksums are among `InHdrErrors`.
 const IP_DROPS: [(&str, &str); 11] = [
     ("Ip", "InHdrErrors"),
     ("Ip", "InAddrErrors"),
@@ -21,7 +21,7 @@ const IP_DROPS: [(&str, &str); 11] = [
     ("TcpExt", "IPReversePathFilter"),
 ];
 
-/// What IP has dropped in the namespace of this thread.
+/// Packets that IP has dropped in the namespace of this thread.
 pub(super) fn ip() -> BTreeMap<String, u64> {
     ["snmp", "netstat"]
         .iter()
@@ -47,7 +47,7 @@ fn parse_ip(text: &str) -> BTreeMap<String, u64> {
     counters
 }
 
-/// Sums of `/proc/net/softnet_stat`: a line for each processor, in hexadecimal.
+/// Sums of `/proc/net/softnet_stat`: a line for each CPU, in hexadecimal.
 pub(super) fn softnet() -> Softnet {
     parse_softnet(&read_to_string("/proc/thread-self/net/softnet_stat").unwrap_or_default())
 }
@@ -63,7 +63,7 @@ fn parse_softnet(text: &str) -> Softnet {
     sum
 }
 
-/// What each processor has spent its time on since the system was started: the lines `cpu0`, `cpu1`, … of `/proc/stat`.
+/// What each CPU has spent its time on since boot: the lines `cpu0`, `cpu1`, … of `/proc/stat`.
 pub fn processors() -> Vec<Processor> {
     parse_processors(&read_to_string("/proc/stat").unwrap_or_default())
 }
@@ -101,7 +101,7 @@ fn parse_processors(text: &str) -> Vec<Processor> {
         .collect()
 }
 
-/// A table of counts: a line for each kind, a column for each processor.
+/// A table of counts: a line for each kind, a column for each CPU.
 pub(super) fn interrupts(path: &str) -> BTreeMap<String, u64> {
     parse_interrupts(&read_to_string(path).unwrap_or_default())
 }
@@ -114,7 +114,7 @@ fn parse_interrupts(text: &str) -> BTreeMap<String, u64> {
         let words: Vec<_> = rest.split_whitespace().collect();
         let (counts, words) = words.split_at(columns.min(words.len()));
         let sum = counts.iter().map_while(|count| count.parse::<u64>().ok()).sum();
-        // A numbered line is known by its device, the last of the words behind the counts.
+        // A numbered line is named after its device, the last word.
         let name = name.trim();
         let numbered = name.bytes().all(|byte| byte.is_ascii_digit());
         let device = words.last().filter(|_| numbered).map(|device| format!(" {device}"));

@@ -1,16 +1,16 @@
-//! Frames that are alike, given to the kernel as one message.
+//! Equal frames, given to the kernel as one message.
 //!
-//! The kernel cuts it into the frames again before their interface: generic segmentation offload of UDP, in software. A
-//! frame's way through the kernel is paid for once for all of them. Only datagrams over IPv4 without a checksum of their own
-//! are put together. Cut apart they differ in two fields from what they were, as the kernel's own do: identifications count up,
-//! and there is a UDP checksum.
+//! The kernel cuts it into frames before their interface: generic segmentation offload of UDP, in software.
+//! So all frames together pay for one pass through the kernel. Only IPv4 datagrams without a UDP checksum are
+//! joined. The frames cut apart differ in two fields from the original: identifications count up, and there
+//! is a UDP checksum, as in the kernel's own frames.
 
 use super::ring::{Cut, Taken};
 use kpps_frames::checksum::{Sum, updated};
 use kpps_frames::{ethernet, ipv4, tag, udp};
 use std::ops::Range;
 
-/// Where the headers of a frame without VLAN tag are.
+/// Where the headers of a frame without VLAN tag begin.
 const IP: usize = ethernet::HEADER_BYTES;
 const UDP: usize = IP + ipv4::HEADER_BYTES;
 const PAYLOAD: usize = tag::OFFSET;
@@ -23,22 +23,22 @@ const UDP_CHECKSUM: Range<usize> = UDP + 6..UDP + 8;
 #[derive(Debug)]
 pub(super) struct Message {
     bytes: Vec<u8>,
-    /// The bytes that fit.
+    /// Its largest size in bytes.
     most: usize,
     frames: usize,
     /// Bytes of each frame.
     each: usize,
-    /// Whether others may be joined to the first one.
+    /// Whether frames may be joined to the first one.
     open: bool,
 }
 
 impl Message {
-    /// An empty one, that never has more than `most` bytes.
+    /// An empty one of at most `most` bytes.
     pub(super) fn new(most: usize) -> Self {
         Self { bytes: Vec::with_capacity(most), most, frames: 0, each: 0, open: false }
     }
 
-    /// Adds a frame, if it can be the next one: as long as the first, with the same headers.
+    /// Adds a frame if it has the length and the headers of the first one.
     #[inline]
     pub(super) fn add(&mut self, frame: &[u8]) -> bool {
         if self.frames == 0 {
@@ -56,7 +56,8 @@ impl Message {
         true
     }
 
-    /// Makes the headers those of the whole, and says how the kernel is to cut it: no frame is added after this.
+    /// Completes the headers, and tells how the kernel must cut the message. No frame may be added
+    /// afterwards.
     pub(super) fn close(&mut self) -> Cut {
         let length_from = |at: usize| (self.bytes.len() - at) as u16;
         let packet = match ipv4::Packet::new_checked(self.bytes.get(IP..).unwrap_or_default()) {
@@ -78,24 +79,24 @@ impl Message {
         Cut::datagrams(self.bytes.len(), self.each - PAYLOAD, UDP, UDP_CHECKSUM.start - UDP)
     }
 
-    /// Makes it empty.
+    /// Empties it.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.frames = 0;
     }
 
-    /// The frames in it, and their bytes once it is cut.
+    /// Its frames, and their bytes once it is cut.
     pub(super) fn contents(&self) -> Taken {
         Taken { frames: self.frames as u64, bytes: (self.frames * self.each) as u64 }
     }
 
-    /// It, as one frame.
+    /// Its bytes, as one frame.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-/// Whether a frame is a datagram over IPv4, whole, without options, padding, VLAN tag or checksum.
+/// Whether a frame is a whole IPv4 datagram without options, padding, VLAN tag or UDP checksum.
 fn can_be_joined(frame: &[u8]) -> bool {
     let Ok(frame) = ethernet::Frame::new_checked(frame) else { return false };
     let Ok(packet) = ipv4::Packet::new_checked(frame.payload()) else { return false };
@@ -126,7 +127,8 @@ mod tests {
     }
 
     proptest! {
-        /// The headers are those of one packet, the payloads those of the frames, in order, and it never grows longer than it may.
+        /// A message has the headers of one packet and the payloads of the frames in order, and is never
+        /// longer than its limit.
         #[test]
         fn a_message_is_a_packet_with_all_payloads(bytes in 60u16..1515, count in 1u32..200, most in 1600usize..4000) {
             let mut message = Message::new(most);
@@ -143,7 +145,8 @@ mod tests {
             let payloads: Vec<u8> = (0..added as u32).flat_map(|it| frame(bytes, it)[PAYLOAD..].to_vec()).collect();
             prop_assert_eq!(datagram.payload(), &payloads[..]);
             if added > 1 {
-                // The complement over the rest, added to the sum that is in its place, is the checksum.
+                // The place of the checksum holds the sum of the pseudo-header; with it, the rest sums up to
+                // the checksum.
                 let rest = Sum::new().with(&packet.payload()[..6]).with(datagram.payload());
                 let whole = Sum::pseudo_header(packet.source(), packet.destination(), 17, datagram.length() as u16)
                     .with(&packet.payload()[..6]).with(datagram.payload());

@@ -1,11 +1,13 @@
-//! An interface of the kernel as a port, through packet sockets with rings that the kernel shares (packet_mmap.rst).
+//! An interface as a port, through packet sockets with rings that are shared with the kernel
+//! (packet_mmap.rst).
 //!
-//! A frame is copied once each way between its buffer and a ring; a batch goes out with one system call, past the
-//! interface's ordinary queue (not past netem or a shaper), and what has come is taken without any. Where the kernel itself
-//! cuts messages of UDP before an interface without a queue, and completes their checksums (`ethtool -K IFACE tx off`, from Linux 6.2 on), test frames
-//! that are alike go through it as one message, in half of the time. VLAN tags, which the kernel takes
-//! out of frames, are put back. Checksums and segments that the kernel leaves to hardware stay undone: switch that
-//! off for an interface whose own traffic is to pass (`ethtool -K IFACE tx off tso off gso off gro off`).
+//! A frame is copied once in each direction, between its buffer and a ring. A batch is sent with one system
+//! call, past the interface's default queue (but not past netem or a shaper). Receiving takes no system call.
+//! Where the kernel cuts UDP messages before an interface without a queue, and completes their checksums
+//! (`ethtool -K IFACE tx off`, from Linux 6.2 on), equal test frames pass the kernel as one message, which
+//! halves the cost. VLAN tags, which the kernel takes out of frames, are put back. Checksums and segments
+//! that the kernel leaves to hardware stay incomplete: switch that off if an interface's own traffic is to
+//! pass (`ethtool -K IFACE tx off tso off gso off gro off`).
 
 mod message;
 mod ring;
@@ -34,7 +36,7 @@ pub struct PacketPort {
     attached: Attached,
     arrivals: Socket<Arrivals>,
     departures: Socket<Departures>,
-    /// Frames for the next slot, where the kernel cuts.
+    /// Frames for the next slot, where the kernel cuts messages.
     message: Option<Message>,
     pool: BufferPool,
     /// The buffer for the next received frame.
@@ -45,13 +47,13 @@ pub struct PacketPort {
 }
 
 impl PacketPort {
-    /// Opens an interface: from now on all its frames come here too (and to the kernel still).
+    /// Opens an interface. From now on this port gets a copy of all its frames.
     ///
     /// # Errors
     /// Those of the system: no such interface, no right to open packet sockets (`CAP_NET_RAW`).
     pub fn open(name: &str, pool: BufferPool) -> io::Result<Self> {
         let interface = Interface::find(name)?;
-        // Rings stay as they are: an MTU that grows later is not followed, nor what becomes of features and disciplines.
+        // Later changes of MTU, features and queueing discipline are not followed.
         let longest = interface.mtu()? + HEADER + VLAN;
         let discipline = interface.discipline()?;
         let cuts = socket::cuts(name, &discipline);
@@ -69,8 +71,8 @@ impl PacketPort {
         })
     }
 
-    /// Has frames come in as they are on the wire from now on: the interface neither puts them together
-    /// (GRO) nor takes out VLAN tags, of which some drivers keep only the identifier. It stays so.
+    /// Receives frames as they are on the wire: the interface neither merges them (GRO) nor takes out VLAN
+    /// tags, of which some drivers keep only the identifier. The setting stays.
     ///
     /// # Errors
     /// If the system refuses: it needs `CAP_NET_ADMIN`.
@@ -86,7 +88,7 @@ impl PacketPort {
         self.attached.interface().address()
     }
 
-    /// Counts what the kernel has taken.
+    /// Counts the frames that the kernel has taken.
     fn reclaim(&mut self) -> Result<(), Trouble> {
         let taken = self.departures.ring.reclaim().map_err(Trouble::system("the kernel refuses a frame"))?;
         self.counters.sent += taken.frames;
@@ -95,7 +97,7 @@ impl PacketPort {
     }
 }
 
-/// Puts what a message has into a slot, and makes it empty; how many frames there was no room for.
+/// Moves a message into a slot and empties it. Returns the number of frames that had no slot.
 #[inline]
 fn put(message: &mut Message, ring: &mut Departures) -> u64 {
     let contents = message.contents();
@@ -105,7 +107,7 @@ fn put(message: &mut Message, ring: &mut Departures) -> u64 {
     if taken { 0 } else { contents.frames }
 }
 
-/// Copies a frame out of its slot, its VLAN tag put back; its length, or `None` if it is not all there.
+/// Copies a frame out of its slot, with its VLAN tag. Returns its length, or `None` if it is truncated.
 #[inline]
 fn copy(arrived: Arrived<'_>, into: &mut [u8]) -> Option<u16> {
     let Arrived { bytes, whole, tag, .. } = arrived;
@@ -138,7 +140,7 @@ impl Wake for PacketPort {
     fn wants_to_send(&self) -> bool {
         self.departures.ring.waiting() > 0
     }
-    /// The kernel takes slots, and gives them back when their frames are gone, without a word.
+    /// The kernel does not signal that a slot is free again.
     fn signals_tx_space(&self) -> bool {
         false
     }
@@ -205,7 +207,7 @@ impl Port for PacketPort {
     #[inline]
     fn send_again(&mut self, most: usize, mut write: impl FnMut(&mut PoolBuffer) -> u16) -> usize {
         let most = self.departures.ring.free(most.min(BATCH - self.departures.ring.waiting().min(BATCH)));
-        // A frame has left its buffer when it is in the ring: one buffer is enough.
+        // A frame in the ring has left its buffer: one buffer is enough.
         let Some(buffer) = self.pool.take() else { return 0 };
         let mut frame = Frame { buffer, bytes: 0 };
         let (ring, unsent) = (&mut self.departures.ring, &mut self.counters.unsent);
@@ -218,7 +220,7 @@ impl Port for PacketPort {
                 Some(message) => {
                     if !message.add(bytes) {
                         *unsent += put(message, ring);
-                        // The first one always is.
+                        // The first one always fits.
                         message.add(bytes);
                     }
                 }
@@ -238,7 +240,7 @@ impl Port for PacketPort {
         self.counters.system_calls += 1;
         match kick(self.departures.as_fd()) {
             Ok(()) => {}
-            // No room in the interface's queue, or it is down: later, if at all.
+            // The interface's queue is full, or it is down: later, if at all.
             Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::INTR | Errno::NETDOWN) => {}
             Err(Errno::NXIO | Errno::NODEV) => return Err(Trouble::Gone),
             Err(error) => return Err(Trouble::system("cannot send")(error.into())),

@@ -1,7 +1,8 @@
-//! Rings of slots that the kernel and a packet socket share, as the kernel's packet_mmap.rst has them in version 2.
+//! Rings of slots that are shared by the kernel and a packet socket: packet_mmap.rst, version 2.
 //!
-//! A slot is a header, whose first word says whose the slot is, and a frame. All `unsafe` of the rings is here. It
-//! rests on one rule: whoever finds the status that makes a slot his has it to himself until he writes the other's.
+//! A slot is a header, whose first word tells the slot's owner, and a frame. All `unsafe` of the rings is
+//! here. It rests on one rule: the side that finds the status of its own owns the slot until it writes the
+//! other status.
 
 use crate::sys::options::set;
 use crate::sys::packet::{self as abi, tpacket2_hdr};
@@ -10,19 +11,20 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Bytes of a slot, header and frame: at least, and at most.
+/// Bytes of a slot, header and frame: minimum and maximum.
 const SLOT: usize = 2048;
 const LARGEST_SLOT: usize = 1 << 14;
-/// Bytes of what the kernel allocates at once, several pages of any architecture and several slots.
+/// Bytes that the kernel allocates at once: several pages of any architecture, several slots.
 const BLOCK: usize = 1 << 16;
-/// What a slot has beside a frame, at most: the kernel puts 66 to 80 bytes before a received one.
+/// Bytes of a slot beside the frame at most: the kernel puts 66 to 80 bytes before a received one.
 const HEADERS: usize = 128;
-/// Where in a slot to send that starts which lies before the frame.
+/// Where the [`Cut`] begins in a transmit slot.
 const TO_SEND: usize = size_of::<tpacket2_hdr>();
 
 /// Bytes of a [`Cut`].
 pub(super) const CUT: usize = 10;
-/// What a cut says (linux/virtio_net.h): the sum in the checksum's place is to be completed; the frames are datagrams.
+/// Values of a [`Cut`] (linux/virtio_net.h): the checksum must be completed; the message is cut into UDP
+/// datagrams.
 const NEEDS_CHECKSUM: u8 = 1;
 const DATAGRAMS: u8 = 5;
 
@@ -34,13 +36,13 @@ struct Ring {
     slots: usize,
     /// Bytes of a slot, a power of two.
     slot: usize,
-    /// The slot that is next, not wrapped.
+    /// The next slot, not wrapped.
     next: usize,
 }
 
 impl Ring {
-    /// Asks for a ring of this kind for frames of up to `longest` bytes, with `slots` slots, or fewer if frames are long:
-    /// it takes the same memory. The socket must not have another one.
+    /// A ring of this kind for frames of up to `longest` bytes. It has `slots` slots, or fewer of long frames
+    /// in the same memory. The socket must not have a ring of this kind yet.
     fn new(socket: BorrowedFd<'_>, kind: i32, slots: usize, longest: usize) -> io::Result<Self> {
         let slot = (longest + HEADERS).next_power_of_two().clamp(SLOT, LARGEST_SLOT);
         let slots = (slots * SLOT / slot).next_power_of_two().max(BLOCK / slot);
@@ -56,19 +58,19 @@ impl Ring {
         Ok(Self { map, slots, slot, next: 0 })
     }
 
-    /// The longest frame that fits a slot.
+    /// The longest frame that fits into a slot.
     fn longest(&self) -> usize {
         self.slot - HEADERS
     }
 
-    /// The first byte of a slot, all of which is within the mapping.
+    /// The first byte of a slot. All of the slot is within the mapping.
     #[inline]
     fn slot(&self, index: usize) -> *mut u8 {
-        // SAFETY: below `slots`, as that is a power of two; so many slots are mapped.
+        // SAFETY: the index is below `slots`, a power of two, and so many slots are mapped.
         unsafe { self.map.as_mut_ptr().add((index & (self.slots - 1)) * self.slot) }
     }
 
-    /// Whose a slot is.
+    /// The status of a slot, which tells its owner.
     #[inline]
     fn status(&self, index: usize) -> &AtomicU32 {
         // SAFETY: within the mapping, aligned, and accessed by both sides as one word.
@@ -76,20 +78,20 @@ impl Ring {
     }
 }
 
-/// Frames that come.
+/// Received frames.
 #[derive(Debug)]
 pub(super) struct Arrivals(Ring);
 
 /// A received frame in its slot.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrived<'r> {
-    /// As much of it as fits a slot.
+    /// The frame's bytes, as far as they fit into a slot.
     pub(super) bytes: &'r [u8],
-    /// Whether that is all of it.
+    /// Whether these are all.
     pub(super) whole: bool,
-    /// The VLAN tag that the kernel took out of it, as it was on the wire.
+    /// The VLAN tag that the kernel took out, as it was on the wire.
     pub(super) tag: Option<[u8; 4]>,
-    /// When the kernel put it here, in ns since 1970.
+    /// When the kernel received it, in ns since 1970.
     pub(super) stamp: u64,
 }
 
@@ -99,7 +101,7 @@ impl Arrivals {
         Ring::new(socket, abi::PACKET_RX_RING, slots, longest).map(Self)
     }
 
-    /// Shows the next frame, if one has come, and gives its slot back.
+    /// Shows the next frame, if there is one, and gives its slot back.
     #[inline]
     pub(super) fn take<T>(&mut self, look: impl FnOnce(Arrived<'_>) -> T) -> Option<T> {
         let status = self.0.status(self.0.next).load(Ordering::Acquire);
@@ -127,17 +129,17 @@ impl Arrivals {
     }
 }
 
-/// What lies before a frame or a message for the kernel: `struct virtio_net_hdr`.
+/// The header before a frame or message for the kernel: `struct virtio_net_hdr`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cut {
     flags: u8,
     kind: u8,
-    /// How much of it the kernel copies next to its own headers; of the rest it takes the page, which is dearer for small
-    /// frames on both ends.
+    /// Bytes that the kernel copies behind its own headers. It refers to the rest by page, which costs more
+    /// for small frames, on both ends.
     copied: u16,
     /// Payload of each frame, in bytes.
     each: u16,
-    /// Where the sum begins, and where it belongs, from there.
+    /// Where the checksum's range begins, and the place of the checksum in it.
     sum_from: u16,
     sum_at: u16,
 }
@@ -148,7 +150,8 @@ impl Cut {
         Self { copied: bytes as u16, ..Self::default() }
     }
 
-    /// For a message of datagrams, each with so many bytes of payload; its sum begins at `sum_from`, and belongs `sum_at` behind that.
+    /// For a message of datagrams with `each` bytes of payload. The checksum's range begins at `sum_from`;
+    /// the checksum is `sum_at` bytes behind that.
     pub(super) fn datagrams(bytes: usize, each: usize, sum_from: usize, sum_at: usize) -> Self {
         Self {
             flags: NEEDS_CHECKSUM,
@@ -173,15 +176,15 @@ impl Cut {
 #[derive(Debug)]
 pub(super) struct Departures {
     ring: Ring,
-    /// What is in each slot.
+    /// The contents of each slot.
     contents: Box<[Taken]>,
     /// The oldest slot that the kernel is not known to have taken.
     oldest: usize,
-    /// Frames in those from there on.
+    /// Frames in that slot and later ones.
     waiting: usize,
 }
 
-/// What the kernel has done with frames to send.
+/// Frames that the kernel has taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Taken {
     pub(super) frames: u64,
@@ -214,20 +217,22 @@ impl Departures {
             let status = self.ring.status(self.ring.next.wrapping_add(*ahead));
             status.load(Ordering::Acquire) == abi::TP_STATUS_AVAILABLE
         };
-        // They are given back about in order: if the last is free, so are those before, nearly always.
+        // Slots are given back nearly in order: if the last one is free, the ones before are nearly always,
+        // too.
         if most > 0 && free(&(most - 1)) && free(&0) {
             return most;
         }
         (0..most).take_while(free).count()
     }
 
-    /// Puts a frame of at most [`longest`](Self::longest) bytes into the next slot; false if there is no room.
+    /// Puts a frame of at most [`longest`](Self::longest) bytes into the next slot. Returns false if the ring
+    /// is full.
     #[inline]
     pub(super) fn put(&mut self, frame: &[u8]) -> bool {
         self.put_message(frame, Cut::none(frame.len()), Taken { frames: 1, bytes: frame.len() as u64 })
     }
 
-    /// The same with a message, that the kernel is to cut into frames.
+    /// Puts a message into the next slot, which the kernel cuts into frames.
     #[inline]
     pub(super) fn put_message(&mut self, bytes: &[u8], cut: Cut, contents: Taken) -> bool {
         let status = self.ring.status(self.ring.next);
@@ -235,8 +240,8 @@ impl Departures {
             return false;
         }
         let slot = self.ring.slot(self.ring.next);
-        // SAFETY: the slot is ours; header, cut and frame lie within it, one behind the other; the length is aligned in
-        // it. The frame is somebody's slice, and no slice is ever formed of a slot to send.
+        // SAFETY: the slot is ours. Header, cut and frame lie within it, one after the other, and the length
+        // is aligned. `bytes` is a slice of other memory; no slice of a transmit slot is ever formed.
         unsafe {
             (&raw mut (*slot.cast::<tpacket2_hdr>()).tp_len).write((CUT + bytes.len()) as u32);
             let before = slot.add(TO_SEND);

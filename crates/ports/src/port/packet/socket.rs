@@ -10,18 +10,18 @@ use rustix::net::AddressFamily;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Slots to receive into (fewer with jumbo frames): 4 ms at a million frames a second, for as long as this process may not run.
+/// Receive slots (fewer of jumbo frames): 4 ms at a million frames a second, while this process does not run.
 const ARRIVALS: usize = 4096;
-/// Slots to send from.
+/// Transmit slots.
 pub(super) const DEPARTURES: usize = 512;
 
-/// Queueing disciplines that interfaces have by default, and the one of those that have none.
+/// Default queueing disciplines, and that of interfaces without a queue.
 const ORDINARY: [&str; 6] = [NONE, "mq", "pfifo_fast", "pfifo", "fq_codel", "fq"];
 const NONE: &str = "noqueue";
-/// The first kernel that takes messages of UDP from a packet socket.
+/// The first kernel that accepts UDP messages from a packet socket.
 const CUTTING: (u32, u32) = (6, 2);
 
-/// A socket with the ring that it shares with the kernel. The ring goes first.
+/// A socket and its ring, which is dropped first.
 #[derive(Debug)]
 pub(super) struct Socket<R> {
     pub(super) ring: R,
@@ -29,9 +29,9 @@ pub(super) struct Socket<R> {
 }
 
 impl Socket<Arrivals> {
-    /// For all frames of up to `longest` bytes that come in by an interface, in promiscuous mode.
+    /// Receives all frames of up to `longest` bytes from an interface, in promiscuous mode.
     pub(super) fn receiving(interface: &Interface, longest: usize) -> io::Result<Self> {
-        // Protocol 0: nothing comes in before the socket is bound to its interface.
+        // Protocol 0: nothing is received before the socket is bound to its interface.
         let fd = raw_socket(AddressFamily::PACKET)?;
         set(fd.as_fd(), abi::SOL_PACKET, abi::PACKET_IGNORE_OUTGOING, &1)?;
         let ring = Arrivals::new(fd.as_fd(), ARRIVALS, longest)?;
@@ -46,15 +46,16 @@ impl Socket<Arrivals> {
         Ok(Self { ring, fd })
     }
 
-    /// Frames dropped for lack of room in this socket since the last call.
+    /// Frames dropped since the last call because the ring was full.
     pub(super) fn dropped(&self) -> io::Result<u64> {
         let statistics: abi::tpacket_stats = get(self.fd.as_fd(), abi::SOL_PACKET, abi::PACKET_STATISTICS)?;
         Ok(statistics.tp_drops.into())
     }
 }
 
-/// Whether the kernel cuts messages of UDP right before this interface, and completes the checksums: a virtual one would hand them on as they
-/// are. Not behind a queue: it would count a message as one frame, and one that found no room would be lost in it.
+/// Whether the kernel cuts UDP messages right before this interface and completes the checksums. A virtual
+/// interface that does it itself passes them on uncut. An interface with a queue is excluded: the queue would
+/// count a message as one frame, and drop all of it when it is full.
 pub(super) fn cuts(interface: &str, discipline: &str) -> bool {
     let features = || ethtool::features(interface);
     discipline == NONE
@@ -62,7 +63,7 @@ pub(super) fn cuts(interface: &str, discipline: &str) -> bool {
         && kernel() >= CUTTING
 }
 
-/// The kernel's version; nothing if it does not tell.
+/// The kernel's version, or (0, 0) if it does not tell.
 fn kernel() -> (u32, u32) {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease");
     release.ok().and_then(|release| version(&release)).unwrap_or_default()
@@ -75,15 +76,16 @@ fn version(release: &str) -> Option<(u32, u32)> {
 }
 
 impl Socket<Departures> {
-    /// For frames of up to `longest` bytes that go out by an interface: to its driver, past the queue that the kernel gives every interface, but
-    /// not past one that somebody has set up (netem, a shaper), its `discipline`. What the kernel `cuts` does not get past it, either.
+    /// Sends frames of up to `longest` bytes through an interface. They pass its default queue, but not a
+    /// `discipline` that somebody has set up (netem, a shaper). If the kernel `cuts` messages, they do not
+    /// pass the queue, either.
     pub(super) fn sending(
         interface: &Interface,
         discipline: &str,
         longest: usize,
         cuts: bool,
     ) -> io::Result<Self> {
-        // Protocol 0: nothing ever comes in.
+        // Protocol 0: it receives nothing.
         let fd = raw_socket(AddressFamily::PACKET)?;
         let bypass = !cuts && ORDINARY.contains(&discipline);
         set(fd.as_fd(), abi::SOL_PACKET, abi::PACKET_QDISC_BYPASS, &i32::from(bypass))?;

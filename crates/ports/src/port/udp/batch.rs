@@ -21,8 +21,8 @@ const LONGEST: usize = 65_507;
 /// Bytes that may wait in the kernel, in each direction.
 const KERNEL_BUFFER: usize = 8 << 20;
 
-/// Sends the payloads of frames, and returns how many were taken, at least one. If the kernel `cuts` messages,
-/// payloads of equal length that follow each other are one message.
+/// Sends the payloads of frames, and returns how many were taken, at least one. If the kernel `cuts`
+/// messages, payloads of equal length that follow each other are one message.
 pub(super) fn send(socket: &UdpSocket, frames: &[(Frame, usize)], cuts: bool) -> io::Result<usize> {
     let mut datagrams = Outgoing::new();
     // Length of each datagram of the last message, and of the message.

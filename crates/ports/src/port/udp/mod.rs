@@ -1,10 +1,10 @@
-//! A UDP socket as a port: for anybody, on any system, without a privilege.
+//! A UDP socket as a port: for every user, on any system, without privileges.
 //!
-//! What is behind the headers of a frame goes out as a datagram; a datagram that comes is given headers, so that its
-//! tag is where a test frame has it and its size is that of the frame that carries it over Ethernet and IPv4. The
-//! headers' addresses are not the real ones. Datagrams are never cut into fragments, and never handed to an interface several in
-//! one: over a virtual link that would be one frame for many datagrams. Where it is the kernel that cuts them apart before
-//! (`tx-udp-segmentation` is off) they go through the stack together, which takes a third of the time.
+//! The payload of a frame is sent as a datagram. A received datagram is given headers, so that its tag is
+//! where a test frame has it, and its size is that of its frame with Ethernet and IPv4. The addresses in
+//! these headers are not real. Datagrams are never fragmented. They are never given to an interface as one
+//! message: over a virtual link that would be one frame. Where the kernel cuts messages before the interface
+//! (`tx-udp-segmentation` is off), datagrams pass the stack together, in a third of the time.
 
 #[cfg(target_os = "linux")]
 mod batch;
@@ -25,14 +25,14 @@ use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 use std::time::Instant;
 use system::BATCH;
 
-/// Bytes of the headers that a datagram is given.
+/// Bytes of the headers before a received datagram.
 pub(super) const HEADERS: usize = tag::OFFSET;
 
-/// A datagram that has come.
+/// A received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Datagram {
     bytes: usize,
-    /// When the kernel took it in, in ns since 1970, if it says so.
+    /// When the kernel received it, in ns since 1970, if it says so.
     stamp: Option<u64>,
 }
 
@@ -40,21 +40,21 @@ struct Datagram {
 #[derive(Debug)]
 pub struct UdpPort {
     socket: UdpSocket,
-    /// Whom it exchanges datagrams with: of a listening port, the first who sends one.
+    /// The peer. A listening port takes the first sender.
     peer: Option<SocketAddr>,
-    /// The kernel cuts messages into datagrams.
+    /// Whether the kernel cuts messages into datagrams before the interface.
     cuts: bool,
     pool: BufferPool,
-    /// Buffers to receive into.
+    /// Receive buffers.
     slots: Vec<PoolBuffer>,
-    /// Those of them that were filled, while their frames are passed on.
+    /// Filled receive buffers, while their frames are passed on.
     filled: Vec<PoolBuffer>,
     arrived: [Option<Datagram>; BATCH],
-    /// Whether the kernel says when datagrams came, once somebody has wanted to know.
+    /// Whether the kernel stamps datagrams; `None` until that was asked for.
     stamps: Option<bool>,
-    /// Headers of a frame of the length that came last.
+    /// Headers of a frame with the length of the last one.
     headers: Vec<u8>,
-    /// Frames taken for sending, and where in each its payload begins.
+    /// Queued frames, and where the payload of each begins.
     waiting: Vec<(Frame, usize)>,
     next_poll: NextPoll,
     epoch: Instant,
@@ -62,8 +62,8 @@ pub struct UdpPort {
 }
 
 impl UdpPort {
-    /// A port that sends to `host` and receives from it; with an empty host one that listens, and answers the first
-    /// who sends to it.
+    /// A port that exchanges datagrams with `host`. With an empty host it listens, and answers the first
+    /// sender.
     ///
     /// # Errors
     /// Those of the system: no such host, the port is in use.
@@ -96,7 +96,7 @@ impl UdpPort {
         })
     }
 
-    /// Gives a listening port its peer, once somebody has sent.
+    /// Gives a listening port its peer, once a datagram has come.
     fn meet(&mut self) -> io::Result<bool> {
         if self.peer.is_none() {
             match self.socket.peek_from(&mut [0]) {
@@ -112,7 +112,7 @@ impl UdpPort {
         Ok(self.peer.is_some())
     }
 
-    /// Writes headers before a datagram; the length of the frame, if it can be one.
+    /// Writes headers before a datagram. Returns the length of the frame, if that is possible.
     fn complete(headers: &mut Vec<u8>, buffer: &mut PoolBuffer, datagram: usize) -> Option<u16> {
         let shortest = usize::from(Size::MIN.bytes_without_fcs());
         let bytes = (HEADERS + datagram).max(shortest);
@@ -126,7 +126,7 @@ impl UdpPort {
     }
 }
 
-/// Nothing there yet; or an earlier datagram found nobody, which says nothing of the next one.
+/// Nothing is there yet, or an earlier datagram was refused, which says nothing of the next one.
 fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, ConnectionReset, Interrupted, WouldBlock};
     matches!(error.kind(), WouldBlock | Interrupted | ConnectionRefused | ConnectionReset)
@@ -156,7 +156,7 @@ impl Wake for UdpPort {
 }
 
 impl UdpPort {
-    /// Takes datagrams in, with their times if the kernel says them.
+    /// Receives datagrams, with the kernel's times if it has them.
     fn take_in(
         &mut self,
         budget: usize,
@@ -210,7 +210,7 @@ impl Port for UdpPort {
         self.take_in(budget, |frame, _| sink(frame))
     }
 
-    /// From the first call on the kernel looks at the clock for each datagram.
+    /// From the first call on the kernel stamps datagrams.
     fn receive_stamped(
         &mut self,
         budget: usize,
@@ -242,7 +242,7 @@ impl Port for UdpPort {
             return Ok(());
         }
         let mut gone = 0;
-        // A refusal tells of an earlier datagram, each time.
+        // A refusal is of an earlier datagram. Each is reported once.
         let mut refusals = 0;
         while let Some(left) = self.waiting.get(gone..).filter(|left| !left.is_empty()) {
             self.counters.system_calls += 1;
@@ -260,9 +260,10 @@ impl Port for UdpPort {
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // The kernel does not, on this way; or one of them is at fault, which shows without.
+                // This path does not allow messages, or one of the datagrams is at fault, which shows when
+                // they are sent singly.
                 Err(_) if self.cuts => self.cuts = false,
-                // Too long for the way, or no way: this one is lost.
+                // It is too long for the path, or there is no route: this one is lost.
                 Err(error) if is_lost(&error) => {
                     self.counters.unsent += 1;
                     gone += 1;
@@ -389,7 +390,7 @@ mod tests {
             near.send(frame(&mut pool(), 64, 1).0).unwrap();
             near.flush().unwrap();
             let sent = now();
-            // A receiver that has no time.
+            // A receiver that does not run.
             std::thread::sleep(std::time::Duration::from_millis(20));
             let mut stamps = Vec::new();
             let mut keep = |frame: Frame, stamp| {
@@ -399,7 +400,7 @@ mod tests {
             far.receive_stamped(4, &mut keep).unwrap();
             (before, sent, stamps)
         };
-        // The kernel begins some time after it was asked to; until then it is the time of reading.
+        // The kernel begins to stamp some time after the request; until then it is the time of reading.
         let end = Instant::now() + std::time::Duration::from_secs(10);
         loop {
             let (before, sent, stamps) = next(&mut far);
@@ -418,7 +419,7 @@ mod tests {
         near.socket.send(&[7]).unwrap();
         let short = next(&mut far);
         assert_eq!((short.len(), short[HEADERS], &short[HEADERS + 1..]), (60, 7, &[0; 17][..]));
-        // Longer than a buffer: not passed on in part.
+        // Longer than a buffer: not passed on.
         near.socket.send(&[1; 4000]).unwrap();
         near.socket.send(&[2; 18]).unwrap();
         assert_eq!(next(&mut far)[HEADERS], 2);
@@ -437,7 +438,7 @@ mod tests {
         assert_eq!(near.counters().unwrap().sent, 100);
     }
 
-    /// What other systems use does the same.
+    /// The code for other systems behaves the same.
     #[test]
     fn one_at_a_time_does_the_same() {
         let (near, far) = pair();

@@ -1,4 +1,4 @@
-//! A datagram for each system call, where there is nothing better than the standard library.
+//! UDP with the standard library: one datagram for each system call.
 
 use super::{Datagram, HEADERS};
 use crate::port::Frame;
@@ -10,7 +10,7 @@ use std::net::{SocketAddr, UdpSocket};
 /// Datagrams that are passed on at once.
 pub(super) const BATCH: usize = 64;
 
-/// As `batch::send`, never cut.
+/// As `batch::send`. Messages are never cut.
 pub(super) fn send(socket: &UdpSocket, frames: &[(Frame, usize)], _: bool) -> io::Result<usize> {
     for (index, (frame, start)) in frames.iter().enumerate() {
         match socket.send(frame.as_ref().get(*start..).unwrap_or_default()) {
@@ -32,7 +32,7 @@ pub(super) fn receive(
     for (index, (buffer, arrived)) in buffers.iter_mut().zip(arrived.iter_mut()).enumerate() {
         let room = buffer.bytes_mut().get_mut(HEADERS..).unwrap_or_default();
         match socket.recv(room) {
-            // A full buffer is taken for a cut datagram.
+            // A full buffer counts as a truncated datagram.
             Ok(bytes) => *arrived = (bytes < room.len()).then_some(Datagram { bytes, stamp: None }),
             Err(error) if index == 0 => return Err(error),
             Err(_) => return Ok(index),
@@ -41,12 +41,12 @@ pub(super) fn receive(
     Ok(buffers.len().min(BATCH))
 }
 
-/// Not known.
+/// Unknown here.
 pub(super) fn cuts(_: SocketAddr) -> bool {
     false
 }
 
-/// Nobody says when a datagram came.
+/// There are no stamps here.
 pub(super) fn stamp(_: &UdpSocket) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
@@ -56,7 +56,7 @@ pub(super) fn prepare(_: &UdpSocket) -> io::Result<()> {
     Ok(())
 }
 
-/// Nobody tells.
+/// Unknown here.
 pub(super) fn dropped(_: &UdpSocket) -> Option<u64> {
     None
 }

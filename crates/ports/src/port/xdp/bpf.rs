@@ -1,6 +1,6 @@
-//! The program that hands an interface's frames to sockets, loaded through bpf(2).
+//! The XDP program that redirects an interface's frames to sockets, loaded through bpf(2).
 //!
-//! It is six instructions long, so it is here as such: no compiler, no file, no library.
+//! It has six instructions, which are written here: no compiler, file or library is needed.
 
 use crate::interface::Interface;
 use crate::sys::{bpf, bpf_open};
@@ -24,7 +24,7 @@ const ATTACH_XDP: u32 = 37;
 const MODE_GENERIC: u32 = 1 << 1;
 const MODE_DRIVER: u32 = 1 << 2;
 
-/// Queues that a map has room for.
+/// Queues that the map has entries for.
 const QUEUES: u32 = 1024;
 const LICENSE: &CStr = c"Dual MIT/GPL";
 const NAME: [u8; 16] = *b"kpps\0\0\0\0\0\0\0\0\0\0\0\0";
@@ -46,7 +46,7 @@ fn program(map: BorrowedFd<'_>) -> [Instruction; 6] {
         // r1 = map, in two halves
         Instruction(0x18, MAP_FD << 4 | 1, 0, map.as_raw_fd()),
         Instruction(0, 0, 0, 0),
-        // r3 = what becomes of frames of a queue without a socket
+        // r3 = the action for frames of a queue without a socket
         Instruction(0xb7, 3, 0, XDP_PASS),
         Instruction(0x85, 0, 0, REDIRECT_MAP),
         Instruction(0x95, 0, 0, 0),
@@ -93,7 +93,7 @@ struct LinkCreate {
     flags: u32,
 }
 
-/// The program on an interface. It goes when this is dropped, or the process ends in whatever way.
+/// The program on an interface. It is removed when this is dropped, and when the process ends.
 #[derive(Debug)]
 pub(super) struct Program {
     _link: OwnedFd,
@@ -101,14 +101,14 @@ pub(super) struct Program {
     driver: bool,
 }
 
-/// Programs by their interface: the number of its network namespace, and its own.
+/// Programs by network namespace and interface number.
 type Programs = HashMap<(u64, u32), Weak<Program>>;
 
-/// One for each interface: ports of several queues share it.
+/// One program for each interface: ports of several queues share it.
 static PROGRAMS: Mutex<Option<Programs>> = Mutex::new(None);
 
 impl Program {
-    /// The program on this interface, put there if it is not.
+    /// The program on this interface. It is loaded if it is not there.
     ///
     /// # Errors
     /// `EPERM` without `CAP_BPF` and `CAP_NET_ADMIN`; `EBUSY` if the interface has another program.
@@ -143,8 +143,8 @@ impl Program {
             flags: 0,
             name: NAME,
         };
-        // SAFETY: the attribute of this command; its addresses are those of `count` instructions and of a text with
-        // a terminator, which live.
+        // SAFETY: the attribute of this command. Its addresses are those of `count` instructions and of a
+        // terminated text, which live.
         let program = unsafe { bpf_open(PROG_LOAD, &load) }?;
         let attach = |flags| {
             let link = LinkCreate {
@@ -159,25 +159,25 @@ impl Program {
         match attach(MODE_DRIVER) {
             Ok(link) => Ok(Self { _link: link, sockets, driver: true }),
             Err(error) if Errno::from_io_error(&error) == Some(Errno::BUSY) => Err(error),
-            // A driver without XDP.
+            // The driver lacks XDP.
             Err(_) => Ok(Self { _link: attach(MODE_GENERIC)?, sockets, driver: false }),
         }
     }
 
-    /// Whether the interface's driver runs the program, and not the kernel behind it.
+    /// Whether the interface's driver runs the program, and not the kernel after it.
     pub(super) fn is_in_driver(&self) -> bool {
         self.driver
     }
 
-    /// Has the frames of a queue go to a socket.
+    /// Redirects the frames of a queue to a socket.
     pub(super) fn give(&self, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
         let value = socket.as_raw_fd() as u32;
         self.element(MAP_UPDATE_ELEM, queue, value)
     }
 
-    /// Has them go to the kernel again.
+    /// Ends the redirection of a queue.
     pub(super) fn take_back(&self, queue: u32) {
-        // The socket's end does the same.
+        // If this fails, closing the socket does the same.
         let _ = self.element(MAP_DELETE_ELEM, queue, 0);
     }
 
@@ -189,7 +189,8 @@ impl Program {
             value: if command == MAP_UPDATE_ELEM { (&raw const value) as u64 } else { 0 },
             flags: 0,
         };
-        // SAFETY: the attribute of these commands; its addresses are those of words of the map's sizes, which live.
+        // SAFETY: the attribute of these commands. Its addresses are those of words of the map's sizes, which
+        // live.
         unsafe { bpf(command, &element) }.map(drop)
     }
 }

@@ -138,8 +138,8 @@ impl XdpPort {
     ///
     /// # Errors
     /// Those of the system: no such interface or queue; no right (`CAP_NET_RAW` for the socket, `CAP_BPF` and
-    /// `CAP_NET_ADMIN` for the program, `CAP_IPC_LOCK` or `ulimit -l` for the memory); `EBUSY` if another program has
-    /// the interface, or another socket one of the queues.
+    /// `CAP_NET_ADMIN` for the program, `CAP_IPC_LOCK` or `ulimit -l` for the memory); `EBUSY` if another
+    /// program has the interface, or another socket one of the queues.
     pub fn open(
         interface: &str,
         queue: Option<u32>,

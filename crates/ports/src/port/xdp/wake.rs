@@ -4,16 +4,17 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// What becomes readable when one of several sockets has something. An epoll descriptor is never writable, so there are two.
+/// Descriptors that become readable when one of several sockets has received something. An epoll descriptor
+/// is never writable, so there are two.
 #[derive(Debug)]
 pub(super) struct Any {
     received: OwnedFd,
-    /// Also when the first socket, which sends, has room.
+    /// Readable also when the first socket, which sends, has transmit space.
     received_or_room: OwnedFd,
 }
 
 impl Any {
-    /// Of these.
+    /// Watches these sockets.
     pub(super) fn of<'s>(sockets: impl IntoIterator<Item = BorrowedFd<'s>>) -> io::Result<Self> {
         let new = || epoll::create(CreateFlags::CLOEXEC);
         let (received, received_or_room) = (new()?, new()?);
@@ -28,7 +29,7 @@ impl Any {
         Ok(Self { received, received_or_room })
     }
 
-    /// To be asked whether it is readable.
+    /// The descriptor to poll for reading; with `room`, also for transmit space of the first socket.
     pub(super) fn fd(&self, room: bool) -> BorrowedFd<'_> {
         if room { self.received_or_room.as_fd() } else { self.received.as_fd() }
     }
@@ -50,7 +51,7 @@ mod tests {
         let pairs = [0, 1, 2].map(|_| UnixDatagram::pair().unwrap());
         let any = Any::of(pairs.iter().map(|(here, _)| here.as_fd())).unwrap();
         assert!(!readable(any.fd(false)) && readable(any.fd(true)), "there is room");
-        // No more room at the first.
+        // No transmit space at the first.
         pairs[0].0.set_nonblocking(true).unwrap();
         while pairs[0].0.send(&[0; 1 << 10]).is_ok() {}
         assert!(!readable(any.fd(false)) && !readable(any.fd(true)));

@@ -1,13 +1,13 @@
-//! What a card counts itself, read past whoever drives it.
+//! A card's own counters, read without its driver.
 
 use crate::lab::options::address;
 use crate::lab::{Error, Guest, Result};
 
-/// Frames for which there was no descriptor (SDM 13.7.5). QEMU does not clear it when it is read, as Linux's driver believes,
-/// so that the driver's own sum is worthless.
+/// Frames without a descriptor (RNBC, SDM 13.7.5). QEMU does not clear the register on reads as Linux's
+/// driver expects, so the driver's sum is wrong.
 const MPC: u64 = 0x4010;
-/// Frames received (TPR, SDM 13.7.43), of which QEMU counts those that it has stored, and frames sent (TPT, SDM 13.7.44).
-/// Reading clears them.
+/// Frames received (TPR, SDM 13.7.43), of which QEMU counts those that it has stored, and frames sent (TPT,
+/// SDM 13.7.44). A read clears them.
 pub(super) const STORED: u64 = 0x40d0;
 pub(super) const SENT: u64 = 0x40d4;
 
@@ -17,7 +17,7 @@ pub(crate) struct Register {
 }
 
 impl Register {
-    /// That at `offset` of the `index`-th card.
+    /// The register at `offset` of the `index`-th card.
     pub(crate) fn of(guest: &mut Guest, index: usize, offset: u64) -> Result<Self> {
         let resource = guest.run(&format!("head -1 /sys/bus/pci/devices/{}/resource", address(index)))?;
         let base = resource.split_whitespace().next().and_then(|word| word.strip_prefix("0x"));
@@ -42,7 +42,7 @@ impl Register {
     }
 }
 
-/// Frames that a card's ring had no room for.
+/// Frames that found a card's ring full.
 pub(crate) struct MissedFrames {
     register: Register,
     before: u64,

@@ -13,19 +13,19 @@ const LOG: &str = "/tmp/testpmd.log";
 const IN: &str = "/tmp/testpmd.in";
 /// Starting takes seconds: huge pages are cleared, links come up.
 const START: Duration = Duration::from_secs(60);
-/// How often is looked, in that time, whether it has started.
+/// How often the start is checked.
 const LOOKS: u32 = 2000;
-/// One processor for testpmd's main thread, which sleeps, and for the one that forwards.
+/// A CPU for testpmd's main thread, which sleeps, and one for the thread that forwards.
 const LCORES: &str = "0@0,1@0";
 
-/// Room for two cards with rings of 4096, and for what is under way: 36 MiB.
+/// Room for two cards with rings of 4096, and for frames under way: 36 MiB.
 const BUFFERS: u32 = 17408;
 
 struct Testpmd {
-    /// What the cards count of its frames: to ask testpmd itself costs it more of its one processor than it takes to send
+    /// The cards' counters of its frames. Asking testpmd itself would take as much of its only CPU as sending
     /// thousands of frames.
     counters: Vec<Register>,
-    /// Their sum so far: they are cleared when they are read.
+    /// Their sum so far: a read clears them.
     frames: Cell<u64>,
     missed: MissedFrames,
 }
@@ -66,12 +66,13 @@ pub(super) fn start(guest: &mut Guest, backend: Backend, work: Work, ring: u16) 
         return Err(Error::Input(format!("testpmd does not start: {}", ready.text.trim())));
     }
     if work == Work::Loop {
-        // QEMU's e1000 is deaf for a second after it was set up: what is sent once to go round must not be lost.
+        // QEMU's e1000 does not receive for a second after its setup: frames that are sent once to circulate
+        // must not be lost.
         guest.run("sleep 1.2")?;
     }
     let missed = MissedFrames::of(guest, *cards.first().unwrap_or(&LOADED))?;
     guest.run(&format!("echo {begin} > {IN}; {}", until("packet forwarding"))).map_err(failed)?;
-    // Others may have used the cards: what they count for them is read away.
+    // Other drivers may have used the cards: their counts are cleared.
     let offset = if work == Work::Receive { STORED } else { SENT };
     let counters = cards.iter().map(|index| Register::of(guest, *index, offset)).collect::<Result<_>>()?;
     let testpmd = Testpmd { counters, frames: Cell::new(0), missed };

@@ -8,12 +8,12 @@ use crate::lab::{Error, Guest, Model, Result};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How long a link may take: the driver looks every two seconds.
+/// How long a link may take: the driver checks every two seconds.
 const LINK: Duration = Duration::from_secs(15);
-/// Frames that pktgen hands to the driver before it rings the doorbell.
+/// Frames that pktgen gives to the driver for each doorbell.
 const BURST: u32 = 32;
 
-/// Reads a number that follows `words` in `text`.
+/// Reads the number that follows `words` in `text`.
 fn number(text: &str, words: &[&str]) -> Option<u64> {
     let mut rest = text;
     for word in words {
@@ -48,7 +48,7 @@ pub(crate) fn await_link(guest: &mut Guest, interface: &str) -> Result<()> {
 struct Linux {
     work: Work,
     counter: String,
-    /// What undoes the setup.
+    /// The commands that undo the setup.
     undo: String,
     missed: MissedFrames,
 }

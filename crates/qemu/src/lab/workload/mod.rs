@@ -1,4 +1,4 @@
-//! What is run in a guest: a driver at a kind of work, which can be looked at while it goes on.
+//! Workloads of a guest: a driver with a kind of work, observed while it runs.
 
 mod card;
 mod dpdk;
@@ -16,7 +16,7 @@ use kpps_frames::{Mac, Size};
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-/// A set of names, and how they are written.
+/// An enumeration and the names of its values.
 macro_rules! names {
     ($(#[$about:meta])* $type:ident ($what:literal) { $($(#[$doc:meta])* $name:ident = $text:literal),+ $(,)? }) => {
         $(#[$about])*
@@ -45,7 +45,7 @@ macro_rules! names {
 }
 
 names! {
-    /// Whose driver.
+    /// A driver.
     Driver("driver") {
         /// kpps.
         Ours = "ours",
@@ -57,7 +57,7 @@ names! {
 }
 
 names! {
-    /// How a driver reaches its card.
+    /// How a driver accesses its card.
     Backend("backend") {
         /// From user space, by physical addresses.
         Uio = "uio",
@@ -69,17 +69,17 @@ names! {
 }
 
 names! {
-    /// What is done with the cards.
+    /// What a driver does with the cards.
     Work("workload") {
-        /// Send as fast as possible, to nobody.
+        /// Send as fast as possible, over an open cable.
         Transmit = "transmit",
-        /// Take what the host sends, and drop it as early as possible.
+        /// Receive what the host sends, and drop it as early as possible.
         Receive = "receive",
-        /// Pass frames on between two cards on one hub, round and round.
+        /// Forward frames between two cards on one hub, in a circle.
         Loop = "loop",
-        /// Pass what the host sends to one card on by another one. Linux routes it, which is what it calls forwarding.
+        /// Forward what the host sends to one card over another one. Linux routes it.
         Forward = "forward",
-        /// As forward, but as a bridge that learns.
+        /// As forward, but as a learning bridge.
         Bridge = "bridge",
     }
 }
@@ -92,7 +92,7 @@ impl Work {
 }
 
 impl Backend {
-    /// The machine that it needs.
+    /// The PC that it needs.
     pub const fn machine(self) -> Machine {
         match self {
             Self::Vfio => Machine::Iommu,
@@ -101,21 +101,21 @@ impl Backend {
     }
 }
 
-/// The card with an open cable: transmit, and the way out of forward and bridge.
+/// The card with an open cable: for transmit, and the output of forward and bridge.
 pub const OPEN: usize = 0;
 /// The two cards on one hub.
 pub const PAIR: [usize; 2] = [1, 2];
-/// The card whose cable ends at the host.
+/// The card with a cable to the host.
 pub const LOADED: usize = 3;
 
-/// The cards of a machine on which every workload can run.
+/// The cards of a PC for all workloads.
 pub fn cards(model: Model) -> Vec<Card> {
     let cables = [Cable::Open, Cable::Hub(1), Cable::Hub(1), Cable::Host];
     cables.map(|cable| Card { model, cable }).into()
 }
 
-/// The frame that the host sends for a workload, without FCS. A bridge gets frames that are for somebody behind it; all
-/// others get frames for their own card.
+/// The frame that the host sends for a workload, without FCS. A bridge gets frames for a station behind it;
+/// all others get frames for their own card.
 ///
 /// # Errors
 /// If no frame of this size can be built.
@@ -124,37 +124,38 @@ pub fn frame(work: Work, size: Size) -> Result<Vec<u8>> {
     udp_test(&Flow { to_mac: mac, ..Flow::default() }, size).map_err(|e| Error::Input(e.to_string()))
 }
 
-/// A driver at work.
+/// A running workload.
 pub trait Running {
     /// A command that prints what [`frames`](Self::frames) reads.
     fn counter(&self) -> String;
-    /// The frames dealt with so far, and if the program has a better clock than the one it was asked by, its time in ns.
+    /// The frames processed so far, with the time in ns if the program has a better clock than the one it was
+    /// asked by.
     ///
     /// # Errors
-    /// If the text is not what was expected.
+    /// If the text is not valid.
     fn frames(&self, snapshot: &Snapshot) -> Result<Count>;
     /// Frames lost so far, by place.
     ///
     /// # Errors
     /// If the guest does not answer.
     fn drops(&self, guest: &mut Guest) -> Result<BTreeMap<String, u64>>;
-    /// Ends the work, and tells what was lost, by place.
+    /// Ends the workload. Returns the losses, by place.
     ///
     /// # Errors
     /// If it does not end.
     fn finish(self: Box<Self>, guest: &mut Guest) -> Result<BTreeMap<String, u64>>;
 }
 
-/// How far a driver is.
+/// The progress of a workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// When, in ns of any clock.
+    /// The time in ns of any clock.
     pub at_ns: u64,
-    /// Frames dealt with: sent, taken, or passed on, over both directions.
+    /// Frames processed: sent, received, or forwarded in both directions.
     pub frames: u64,
 }
 
-/// Whether there is such a thing: testpmd is no bridge, and Linux has no loop.
+/// Whether a combination exists: testpmd is no bridge, and Linux has no loop.
 pub const fn exists(driver: Driver, backend: Backend, work: Work) -> bool {
     match (driver, backend) {
         (Driver::Linux, Backend::Kernel) => !matches!(work, Work::Loop),
@@ -164,10 +165,10 @@ pub const fn exists(driver: Driver, backend: Backend, work: Work) -> bool {
     }
 }
 
-/// Puts `driver` to `work` in a guest with [`cards`].
+/// Starts `driver` with `work` in a guest with [`cards`].
 ///
 /// # Errors
-/// If it does not start, or there is no such thing (see [`exists`]).
+/// If it does not start, or the combination does not exist (see [`exists`]).
 pub fn start(
     guest: &mut Guest,
     model: Model,
@@ -205,7 +206,7 @@ pub fn load_backend(guest: &mut Guest, backend: Backend) -> Result<()> {
     match backend {
         Backend::Uio => guest.load("uio_pci_generic", ""),
         Backend::Vfio => {
-            // A part of vfio in later kernels.
+            // Part of vfio in later kernels.
             if guest.kernel().has("vfio_virqfd") {
                 guest.load("vfio_virqfd", "")?;
             }
@@ -217,7 +218,8 @@ pub fn load_backend(guest: &mut Guest, backend: Backend) -> Result<()> {
     }
 }
 
-/// Gives the `index`-th card to the kernel driver `driver` ("e1000", "uio_pci_generic", "vfio-pci"), if it does not have it.
+/// Binds the `index`-th card to the kernel driver `driver` ("e1000", "uio_pci_generic", "vfio-pci"), if it is
+/// not.
 ///
 /// # Errors
 /// If that driver does not take it.
@@ -239,7 +241,7 @@ pub fn bind(guest: &mut Guest, index: usize, driver: &str) -> Result<()> {
     })
 }
 
-/// The kernel driver that stands in for a program.
+/// The kernel driver that makes a card available to a program.
 fn stand_in(backend: Backend) -> &'static str {
     match backend {
         Backend::Vfio => "vfio-pci",

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 const OUT: &str = "/tmp/kpps.json";
 const SO_FAR: &str = "/tmp/kpps.lines";
-/// Frames that go round in a loop: as many as testpmd sends by its two ports.
+/// Frames that circulate in a loop: as many as testpmd sends by its two ports.
 const PRIME: u32 = 64;
 
 struct Kpps {
@@ -54,7 +54,7 @@ impl Running for Kpps {
 
     fn frames(&self, snapshot: &Snapshot) -> Result<Count> {
         let wrong = || Error::Protocol { what: "the counters of kpps".into(), answer: snapshot.text.clone() };
-        // The last line may be half written.
+        // The last line may be incomplete.
         let line = snapshot.text.lines().rfind(|line| line.ends_with('}')).ok_or_else(wrong)?;
         let value: Value = serde_json::from_str(line).map_err(|_| wrong())?;
         let frames = if self.work == Work::Receive { &value["received"] } else { &value["sent"] };

@@ -1,14 +1,15 @@
-//! What can be set of the kernel's driver (module parameters, sysctls, how NAPI defers its interrupts), and the rings of the
-//! other two.
+//! Settings of the kernel's driver (module parameters, sysctls, NAPI's deferral of interrupts), and the rings
+//! of the other two drivers.
 
 use crate::lab::{Error, Guest, Model, Result};
 use std::fmt;
 use std::str::FromStr;
 
-/// Descriptors in each ring of ours and DPDK's, so that the drivers are compared and not their defaults: those of kpps's ports.
+/// Descriptors in each ring of kpps and DPDK. They are equal, so that drivers are compared and not their
+/// defaults.
 const RING: u16 = 2048;
 
-/// What both programs take on both cards.
+/// Ring sizes that both programs accept on both cards.
 const RINGS: std::ops::RangeInclusive<u16> = 80..=4096;
 
 /// Settings, in the order in which they were given.
@@ -135,10 +136,10 @@ impl Settings {
         guest.load(module, parameters.trim())
     }
 
-    /// Sets what is not of the module on `interface`.
+    /// Sets what is not of the module, on `interface`.
     ///
     /// # Errors
-    /// If the kernel has no such setting or does not take the value.
+    /// If the kernel has no such setting or refuses the value.
     pub(crate) fn apply(&self, guest: &mut Guest, interface: &str) -> Result<()> {
         for Setting { name, value, .. } in self.of(Shelf::Sysctl) {
             guest.run(&format!("sysctl -w {name}={value}"))?;

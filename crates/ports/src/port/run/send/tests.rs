@@ -176,7 +176,8 @@ fn a_flood_goes_on_when_there_is_room_again() {
     assert!(sent.elapsed < Duration::from_secs(3), "{:?}", sent.elapsed);
 }
 
-/// A port may keep buffers of its own, with anything in them: frames are written as a whole where that is asked for.
+/// A port may keep buffers of its own, with anything in them: frames are written as a whole where that is
+/// asked for.
 #[test]
 fn kept_buffers_have_the_frame_written_into_them() {
     for keeps in [false, true] {
