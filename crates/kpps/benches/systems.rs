@@ -1,10 +1,12 @@
-//! A bridge and a router of the Linux kernel as devices under test, in network namespaces: frames of all sizes of RFC 2544 by each sort of
-//! port, at a load that they carry and in an overload, as `kpps trial` measures it for anybody. `make systems`; it takes root.
+//! A bridge and a router of the Linux kernel as devices under test, in network namespaces: frames of all
+//! sizes of RFC 2544 by each sort of port, at a load that they carry and in an overload, as `kpps trial`
+//! measures it for anybody. `make systems`; it takes root.
 //!
-//! In an overload frames are sent as fast as the port takes them, and the way out of the device under test carries 25,000 a second. A line
-//! for each trial says where lost frames ended; the exit code is 1 if a frame of any trial is unexplained, or was doubled, damaged or out
-//! of order, which neither system does. `… --bench systems -- 2s router udp 64 128` makes trials of 2 s, through the router, by UDP, of
-//! these sizes only.
+//! In an overload frames are sent as fast as the port takes them, and the way out of the device under test
+//! carries 25,000 a second. A line for each trial says where lost frames ended; the exit code is 1 if a frame
+//! of any trial is unexplained, or was doubled, damaged or out of order, which neither system does. `…
+//! --bench systems -- 2s router udp 64 128` makes trials of 2 s, through the router, by UDP, of these sizes
+//! only.
 #![allow(clippy::unwrap_used)]
 
 use kpps_namespaces::Net;
@@ -38,7 +40,8 @@ impl Rig {
             return Some(Self { ends: Net::with_bridge()?, router: None, words });
         }
         let (ends, router) = Net::with_router()?;
-        // Or it asks anew now and then who that is, and a full way out drops the question among the frames of the trial.
+        // Or it asks anew now and then who that is, and a full way out drops the question among the frames of
+        // the trial.
         let station = ends.output("cat /sys/class/net/b/address");
         router.run(&format!("ip neigh add 198.19.0.2 lladdr {} dev rb nud permanent", station.trim()));
         let watched = format!("{}/", router.name());
@@ -52,7 +55,8 @@ impl Rig {
         Some(Self { ends, router: Some(router), words })
     }
 
-    /// Bounds the way out of the device under test to so many frames of a size a second; false if the kernel cannot.
+    /// Bounds the way out of the device under test to so many frames of a size a second; false if the kernel
+    /// cannot.
     fn bound(&self, size: u16, pps: Option<u32>) -> bool {
         let (net, way_out) = self.router.as_ref().map_or((&self.ends, "pb"), |router| (router, "rb"));
         let Some(pps) = pps else { return true };

@@ -17,10 +17,12 @@ use std::time::Duration;
 /// How agent and tester authenticate each other.
 #[derive(Args)]
 pub struct Credentials {
-    /// File with a token of 16 characters or more that agent and tester share; only for networks that nobody else can read
+    /// File with a token of 16 characters or more that agent and tester share; only for networks that nobody
+    /// else can read
     #[arg(long, value_name = "FILE", conflicts_with_all = ["tls_ca", "tls_cert", "tls_key"])]
     token_file: Option<PathBuf>,
-    /// Certificate of the authority that signed the other side's certificate (PEM); `kpps agent keys` makes all of them
+    /// Certificate of the authority that signed the other side's certificate (PEM); `kpps agent keys` makes
+    /// all of them
     #[arg(long, value_name = "FILE", requires_all = ["tls_cert", "tls_key"])]
     tls_ca: Option<PathBuf>,
     /// Own certificate (PEM)
@@ -61,8 +63,9 @@ impl From<kpps_agent::Error> for Failure {
   kpps agent --allow-ports udp: --token-file token            on a network that nobody else can read
   kpps trial --ports packet:eth1,packet:eth1 --from h1 --to h2 --load 50kpps --tls-ca ca.pem --tls-cert tester.pem --tls-key tester.key
 
-An agent uses only the ports and sends only the loads that its operator allows. It stops sending three seconds after it last heard
-from the tester. It listens for TCP, and on the same port number for UDP datagrams that ask for the time."
+An agent uses only the ports and sends only the loads that its operator allows. It stops sending three
+seconds after it last heard from the tester. It listens for TCP, and on the same port number for UDP
+datagrams that ask for the time."
 )]
 pub struct Arguments {
     #[command(subcommand)]

@@ -22,8 +22,8 @@ use std::time::Duration;
   kpps bridge uio:0000:00:10.0 uio:0000:00:11.0           until Ctrl-C
   kpps bridge uio:0000:00:10.0 packet:veth0 packet:veth1 --duration 10s
 
-The bridge learns up to 4096 MAC addresses and keeps each for 300 s. It floods frames to unknown and group addresses. It has no
-spanning tree: a loop in the network makes a broadcast storm.
+The bridge learns up to 4096 MAC addresses and keeps each for 300 s. It floods frames to unknown and group
+addresses. It has no spanning tree: a loop in the network makes a broadcast storm.
 
 {}", ports::KINDS))]
 pub struct BridgeArguments {
@@ -57,12 +57,14 @@ pub fn bridge(arguments: &BridgeArguments) -> Result<(), Failure> {
   kpps route packet:a=10.0.0.1/24 packet:b=10.0.1.1/24 --route 0.0.0.0/0=10.0.1.2
   kpps route packet:a@10=10.0.0.1/24 packet:a@20=10.0.1.1/24       between the VLANs 10 and 20 of a trunk
 
-An IPv4 router: longest prefix match, ARP, echo replies, ICMP errors (at most 1000 per second). It does not fragment packets and
-ignores IP options. Give it addresses that the kernel does not have, or both will answer.
+An IPv4 router: longest prefix match, ARP, echo replies, ICMP errors (at most 1000 per second). It does not
+fragment packets and ignores IP options. Give it addresses that the kernel does not have, or both will
+answer.
 
 {}", ports::KINDS))]
 pub struct RouteArguments {
-    /// The interfaces with their addresses: PORT=ADDRESS/BITS, or PORT@VLAN=ADDRESS/BITS for a VLAN of the port
+    /// The interfaces with their addresses: PORT=ADDRESS/BITS, or PORT@VLAN=ADDRESS/BITS for a VLAN of the
+    /// port
     #[arg(required = true, num_args = 1.., value_name = "INTERFACE", value_parser = link)]
     interfaces: Vec<Link>,
     /// Add a route: NETWORK/BITS=NEXT_HOP
@@ -145,9 +147,10 @@ pub fn route(arguments: &RouteArguments) -> Result<(), Failure> {
   kpps nat packet:lan=192.168.1.1/24 packet:wan=203.0.113.2/24 --route 0.0.0.0/0=203.0.113.1
   kpps nat packet:lan@10=10.0.10.1/24 packet:lan@20=10.0.20.1/24 packet:wan=203.0.113.2/24
 
-The router of `kpps route` with NAT: the hosts behind all interfaces but the last share the address of the last one. It translates
-UDP, TCP and ICMP (RFC 4787, 5382, 5508). A packet from outside without a mapping is dropped. When the mapping table or the ports
-are exhausted, a packet from inside is refused with an ICMP error.")]
+The router of `kpps route` with NAT: the hosts behind all interfaces but the last share the address of the
+last one. It translates UDP, TCP and ICMP (RFC 4787, 5382, 5508). A packet from outside without a mapping is
+dropped. When the mapping table or the ports are exhausted, a packet from inside is refused with an ICMP
+error.")]
 pub struct NatArguments {
     /// The interfaces inside and, last, the one outside: PORT=ADDRESS/BITS or PORT@VLAN=ADDRESS/BITS
     #[arg(required = true, num_args = 2.., value_name = "INTERFACE", value_parser = link)]

@@ -5,21 +5,12 @@ use crate::output::{Forms, Outputs};
 use crate::run::{self, PortOptions};
 use clap::Args;
 use kpps_frames::build::{Flow, udp_test};
-use kpps_frames::{Mac, Size, Templates};
-use kpps_measure::ndr::tenths;
+use kpps_frames::{Mac, Size};
 use kpps_measure::units;
 use kpps_ports::Spec;
-use kpps_ports::port::run::{Load, Plan, Sent, Shape, send};
 use kpps_report::rows_csv;
-use kpps_results::certificate::{Certificate, Paced};
-use kpps_tester::gaps;
-use std::sync::Arc;
+use kpps_results::certificate::Certificate;
 use std::time::Duration;
-
-/// Times that the ceiling is measured; the lowest counts.
-const ROUNDS: usize = 3;
-/// Paced loads, as shares of the ceiling.
-const SHARES: [f64; 4] = [0.1, 0.5, 0.8, 0.95];
 
 /// Arguments of `kpps calibrate`.
 #[derive(Args)]
@@ -27,8 +18,9 @@ const SHARES: [f64; 4] = [0.1, 0.5, 0.8, 0.95];
   kpps calibrate xdp:eth1 --size 64
   kpps calibrate packet:a --results a.json     for kpps trial --calibration a.json
 
-The ceiling is the lowest of three rates at which the port took frames as fast as this host could offer them. A load above the
-ceiling cannot be sent. A load near it may be sent unevenly: the table shows the gaps at several loads.")]
+The ceiling is the lowest of three rates at which the port took frames as fast as this host could offer
+them. A load above the ceiling cannot be sent. A load near it may be sent unevenly: the table shows the gaps
+at several loads.")]
 pub struct Arguments {
     /// The port that sends, as in `kpps send`
     port: Spec,
@@ -54,54 +46,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         .map_err(|e| Failure::Input(e.to_string()))?;
     let title = format!("kpps calibrate {}", arguments.port);
     let (meter, view) = arguments.options.show(title, None, arguments.outputs.for_machines())?;
-    let frames = Arc::new(Templates::one(&frame));
-    let mut measure = |load| -> Result<(Sent, f64), Failure> {
-        let plan = Plan {
-            load,
-            shape: Shape::Constant,
-            times: None,
-            as_they_are: false,
-            frames: frames.clone(),
-            rewrite: false,
-            count: None,
-            stream: 0,
-            epoch: None,
-        };
-        let mut ends = arguments.options.ends(Some(arguments.duration), &meter);
-        let sent = match &mut *port {
-            #[cfg(target_os = "linux")]
-            kpps_ports::port::AnyPort::Card(card) => send(&mut **card, &plan, &mut ends),
-            port => send(port, &plan, &mut ends),
-        };
-        let sent = sent.map_err(run::broken)?;
-        let pps = sent.sent as f64 / sent.elapsed.as_secs_f64().max(1e-9);
-        Ok((sent, pps))
-    };
-    let mut rounds_pps = Vec::new();
-    for _ in 0..ROUNDS {
-        rounds_pps.push(tenths(measure(Load::Max)?.1));
-    }
-    let ceiling_pps = rounds_pps.iter().copied().fold(f64::INFINITY, f64::min);
-    let mut paced = Vec::new();
-    for share in SHARES {
-        let (sent, sent_pps) = measure(Load::Pps(ceiling_pps * share))?;
-        paced.push(Paced {
-            asked_pps: tenths(ceiling_pps * share),
-            sent_pps: tenths(sent_pps),
-            shortfall: sent.unsent,
-            gaps: sent.gaps.as_ref().map(gaps),
-        });
-    }
+    let ends = || arguments.options.ends(Some(arguments.duration), &meter);
+    let measured = kpps_tester::calibrate(port, &frame, ends);
     drop(view);
     let certificate = Certificate {
-        kpps_version: env!("CARGO_PKG_VERSION").into(),
         port: arguments.port.to_string(),
         frame_bytes_with_fcs: arguments.size.bytes_with_fcs(),
         duration_s: arguments.duration.as_secs_f64(),
-        ceiling_pps,
-        rounds_pps,
-        paced,
-        ..Certificate::default()
+        ..measured.map_err(run::broken)?
     };
     files.publish(
         &certificate,

@@ -18,9 +18,10 @@ use std::time::Duration;
   kpps count uio:0000:00:11.0 --duration 10s
   kpps count packet:veth1 --expect 1000 --duration 5s     exit code 1 if a frame is missing
 
-Frames of `kpps send` carry a tag. kpps counts for each stream which of them were lost, duplicated, reordered or corrupted, and
-counts other traffic apart. It ends as soon as --expect frames have arrived. A frame is reordered if a later frame of its stream
-came before it; on an xdp: port with several queues, a later frame of its flow.
+Frames of `kpps send` carry a tag. kpps counts for each stream which of them were lost, duplicated,
+reordered or corrupted, and counts other traffic apart. It ends as soon as --expect frames have arrived. A
+frame is reordered if a later frame of its stream came before it; on an xdp: port with several queues, a
+later frame of its flow.
 
 {}", ports::KINDS))]
 pub struct Arguments {
@@ -29,7 +30,8 @@ pub struct Arguments {
     /// Stop after this time
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = units::duration)]
     duration: Duration,
-    /// Number of test frames that must arrive, each once, in order and unchanged; otherwise the exit code is 1
+    /// Number of test frames that must arrive, each once, in order and unchanged; otherwise the exit code is
+    /// 1
     #[arg(long, value_name = "FRAMES")]
     expect: Option<u64>,
     #[command(flatten)]

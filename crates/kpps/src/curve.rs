@@ -39,15 +39,16 @@ const DRIVERS: [&str; 5] = ["intel-2.5.11", "intel-2.5.11-tuned", "click-polling
   kpps curve --testbed lab:linux-6.1/e1000,lab:linux-6.1/e1000/dpdk-uio --set linux.RxIntDelay=100
 
 Several guests in QEMU may be compared, each with the kernel's driver (lab:KERNEL/DEVICE) or another one
-(lab:KERNEL/DEVICE/DRIVER-BACKEND). With --bidirectional a load is that of each direction, and results are of both together."
+(lab:KERNEL/DEVICE/DRIVER-BACKEND). With --bidirectional a load is that of each direction, and results are
+of both together."
 )]
 pub struct Arguments {
-    /// Frame size in bytes with FCS; on two ports also a mix: imix-csit, imix-trex, imix-linux, or sizes with weights as
-    /// 64:7,570:4,1518:1 [default: 64; with --app vlan-route: 68]
+    /// Frame size in bytes with FCS; on two ports also a mix: imix-csit, imix-trex, imix-linux, or sizes with
+    /// weights as 64:7,570:4,1518:1 [default: 64; with --app vlan-route: 68]
     #[arg(long, value_name = "SIZE|MIX", value_parser = units::any_sizes)]
     size: Option<Mix>,
-    /// Offered loads: `100kpps,80%,100%` or `FROM..TO/STEP` [default: 100kpps..100%/100kpps; on ports and guests from 10kpps up
-    /// in growing steps, on ports to the first load above what the generator can send]
+    /// Offered loads: `100kpps,80%,100%` or `FROM..TO/STEP` [default: 100kpps..100%/100kpps; on ports and
+    /// guests from 10kpps up in growing steps, on ports to the first load above what the generator can send]
     #[arg(long)]
     load: Option<Loads>,
     /// How long each trial is measured [default: 1s; in the simulator 50ms of virtual time]

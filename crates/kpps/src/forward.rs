@@ -18,8 +18,8 @@ use std::time::Duration;
   kpps forward uio:0000:00:10.0 uio:0000:00:11.0 --prime 32 --duration 5s
                         32 frames circle between two cards on one wire
 
-Frames are forwarded unchanged; between two cards nothing is copied. A frame that finds the other port's transmit ring full is
-dropped and counted there as `full`.
+Frames are forwarded unchanged; between two cards nothing is copied. A frame that finds the other port's
+transmit ring full is dropped and counted there as `full`.
 
 {}", ports::KINDS))]
 pub struct Arguments {

@@ -30,13 +30,15 @@ use std::time::{Duration, Instant};
   kpps grid --vary driver=kpps,click-polling --vary size=64,128,256 --vary load=50%,100% --csv -
   kpps grid --ports packet:A,packet:B --vary size=64,512,imix-csit --vary load=50kpps..500kpps/50kpps --resume grid.jsonl
 
-A parameter is a constant by its path (`kpps list KIND NAME` shows them: driver.rx_ring, driver.moderation.rdtr or short
-driver.rdtr, chip.…, bus.…, host.…, stack.…, machine.…), or one of load, size, driver, chip, machine, app. On ports, guests and
-known: testbeds the parameters are load and size, mixes of sizes among them.
-Values: 16,32,64; 1..64 in steps of 1; 10..100/30 in steps of 30; 16..1024*2 by a factor of 2.
+A parameter is a constant by its path (`kpps list KIND NAME` shows them: driver.rx_ring,
+driver.moderation.rdtr or short driver.rdtr, chip.…, bus.…, host.…, stack.…, machine.…), or one of load,
+size, driver, chip, machine, app. On ports, guests and known: testbeds the parameters are load and size,
+mixes of sizes among them. Values: 16,32,64; 1..64 in steps of 1; 10..100/30 in steps of 30; 16..1024*2 by a
+factor of 2.
 
-With --resume FILE an interrupted grid can be continued, and a grid with more values measures only those that are missing. A cell is
-reused only if kpps and all profiles are the same; on ports, if the kernel, the drivers and their settings are.")]
+With --resume FILE an interrupted grid can be continued, and a grid with more values measures only those
+that are missing. A cell is reused only if kpps and all profiles are the same; on ports, if the kernel, the
+drivers and their settings are.")]
 pub struct Arguments {
     /// A parameter and its values; the last one given is the horizontal axis of maps
     #[arg(long, required = true, value_name = "PARAMETER=VALUES", value_parser = parameter::axis)]

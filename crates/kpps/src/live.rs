@@ -21,8 +21,8 @@ const CALM: Duration = Duration::from_secs(2);
 /// How much is shown while a run lasts.
 #[derive(Args, Clone, Copy, Default)]
 pub struct Live {
-    /// Show the progress on the whole screen from the start [default: after 2 s, if standard input, output and error are a
-    /// terminal, the results are not printed as JSON or CSV, and NO_COLOR is not set]
+    /// Show the progress on the whole screen from the start [default: after 2 s, if standard input, output
+    /// and error are a terminal, the results are not printed as JSON or CSV, and NO_COLOR is not set]
     #[arg(long, overrides_with = "no_live")]
     live: bool,
     /// Show the progress in one line only

@@ -1,7 +1,7 @@
 //! The command `kpps`.
 //!
-//! Exit codes: 0 done; 1 a check failed (a case of the conformance suite, a trial whose frames are not all accounted for);
-//! 2 bad input; 130 interrupted, with the results so far.
+//! Exit codes: 0 done; 1 a check failed (a case of the conformance suite, a trial whose frames are not all
+//! accounted for); 2 bad input; 130 interrupted, with the results so far.
 
 #[cfg(feature = "ports")]
 mod agent;
@@ -9,8 +9,6 @@ mod agent;
 mod apps;
 #[cfg(feature = "ports")]
 mod calibrate;
-#[cfg(feature = "ports")]
-mod capture;
 mod compare;
 #[cfg(feature = "ports")]
 mod count;
@@ -73,8 +71,9 @@ use std::process::ExitCode;
   kpps study morris2000                    the claims of a paper, checked one by one
   kpps list chip 82542                     the constants of a chip and their sources
 
-`kpps COMMAND --help` has more. Sizes are frame sizes with FCS (64 is the 60-byte buffer of a minimum frame); rates are frames per
-second. Only ports of real interfaces and cards need root (packet:, xdp:, auto:, uio:, vfio:); nothing else does."
+`kpps COMMAND --help` has more. Sizes are frame sizes with FCS (64 is the 60-byte buffer of a minimum
+frame); rates are frames per second. Only ports of real interfaces and cards need root (packet:, xdp:,
+auto:, uio:, vfio:); nothing else does."
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -124,7 +123,8 @@ enum Command {
     /// Check the claims of papers in the simulator
     #[cfg(feature = "study")]
     Study(study::Arguments),
-    /// List machines, chips, NICs, buses, hosts, stacks and drivers, and the constants of one with their sources
+    /// List machines, chips, NICs, buses, hosts, stacks and drivers, and the constants of one with their
+    /// sources
     List(list::Arguments),
     /// Forward frames between two ports, in both directions
     #[cfg(feature = "ports")]

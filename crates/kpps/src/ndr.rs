@@ -20,13 +20,13 @@ use std::time::Duration;
   kpps ndr --driver intel-5.7.6                               in the simulator
   kpps ndr --testbed known:700kpps --noise --bisection        a system whose rate is known, with noise
 
-NDR is the highest load without loss, PDR the highest load with at most 0.5 % loss. Each load is judged by many trials, 21 times
-one trial's length together, and most of them must agree: one disturbed second does not decide (MLRsearch,
-draft-ietf-bmwg-mlrsearch). Generator shortfall counts as loss. A load is that of one direction; with --app it is that of both
-directions together.")]
+NDR is the highest load without loss, PDR the highest load with at most 0.5 % loss. Each load is judged by
+many trials, 21 times one trial's length together, and most of them must agree: one disturbed second does
+not decide (MLRsearch, draft-ietf-bmwg-mlrsearch). Generator shortfall counts as loss. A load is that of one
+direction; with --app it is that of both directions together.")]
 pub struct Arguments {
-    /// Frame size in bytes with FCS; on two ports also a mix: imix-csit, imix-trex, imix-linux, or sizes with weights as
-    /// 64:7,570:4,1518:1 [default: 64; with --app vlan-route: 68]
+    /// Frame size in bytes with FCS; on two ports also a mix: imix-csit, imix-trex, imix-linux, or sizes with
+    /// weights as 64:7,570:4,1518:1 [default: 64; with --app vlan-route: 68]
     #[arg(long, value_name = "SIZE|MIX", value_parser = units::sizes)]
     size: Option<Mix>,
     /// Search by plain bisection, too

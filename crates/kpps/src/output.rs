@@ -29,7 +29,8 @@ pub struct Outputs {
 pub struct PageOutputs {
     #[command(flatten)]
     outputs: Outputs,
-    /// Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
+    /// Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made
+    /// if missing
     #[arg(long, value_name = "FILE|FOLDER")]
     report: Option<PathBuf>,
 }
@@ -37,7 +38,8 @@ pub struct PageOutputs {
 /// Where measurements are kept, to resume from.
 #[derive(Args, Clone, Default)]
 pub struct Resume {
-    /// Keep every measurement in this file, and do not repeat those that it has of the same command; made if missing
+    /// Keep every measurement in this file, and do not repeat those that it has of the same command; made if
+    /// missing
     #[arg(long, value_name = "FILE")]
     resume: Option<PathBuf>,
 }
@@ -159,8 +161,8 @@ impl Files {
         self.results.as_ref().map(kept).unwrap_or_default()
     }
 
-    /// Writes the files, then prints what is asked for: JSON, comma-separated values, or the screen with the names of the
-    /// files that were written.
+    /// Writes the files, then prints what is asked for: JSON, comma-separated values, or the screen with the
+    /// names of the files that were written.
     pub fn publish(&mut self, document: &impl Serialize, forms: &Forms<'_>) -> Result<(), Failure> {
         let json = || to_json(document).map_err(|e| Failure::Check(format!("no JSON of the results: {e}")));
         if let Some(results) = &mut self.results {
@@ -188,8 +190,8 @@ impl Files {
     }
 }
 
-/// A file that will be written. It is opened before anything is measured; an old file keeps its contents until there are new
-/// ones, and a new file is removed again if nothing is written.
+/// A file that will be written. It is opened before anything is measured; an old file keeps its contents
+/// until there are new ones, and a new file is removed again if nothing is written.
 pub struct Output {
     path: PathBuf,
     file: File,

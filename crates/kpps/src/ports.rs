@@ -53,15 +53,16 @@ pub struct PortPair {
     /// VLAN of the frames: one for both ports, or one for each, the first port's first; 0 for none
     #[arg(long, value_delimiter = ',', num_args = 1..=2, value_name = "ID[,ID]", value_parser = clap::value_parser!(u16).range(..=4094))]
     vlan: Vec<u16>,
-    /// Routers that the ports send to, the first port's first; kpps resolves them by ARP or neighbour discovery [default: the
-    /// other port]
+    /// Routers that the ports send to, the first port's first; kpps resolves them by ARP or neighbour
+    /// discovery [default: the other port]
     #[arg(long, value_delimiter = ',', value_name = "ADDRESS")]
     gateway: Vec<IpAddr>,
     /// MAC address that the first port sends to [default: the second port's, or the gateway's]
     #[arg(long, value_name = "MAC", value_parser = crate::traffic::mac, conflicts_with = "gateway")]
     dst_mac: Option<Mac>,
-    /// Observe this interface of the device under test too: IFACE; NAMESPACE/IFACE in another network namespace (`ip netns`);
-    /// NAMESPACE/ for all of them. kpps finds the other ends of veth pairs and bridges of its own namespace by itself
+    /// Observe this interface of the device under test too: IFACE; NAMESPACE/IFACE in another network
+    /// namespace (`ip netns`); NAMESPACE/ for all of them. kpps finds the other ends of veth pairs and
+    /// bridges of its own namespace by itself
     #[arg(long, alias = "watch-interface", value_delimiter = ',', value_name = "PLACE")]
     watch: Vec<Place>,
     /// How long to wait for frames after the last one was sent; less if none is missing

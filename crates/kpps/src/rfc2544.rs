@@ -37,8 +37,8 @@ The tests, with their sections of RFC 2544:
   back-to-back  the longest burst without loss, with the corrected buffer time of RFC 9004 (26.4)
   recovery      from 110 % of the throughput to half of that: time until the last frame is lost (26.5)
   reset         time of lost frames when --reset resets the device under test (26.6, RFC 6201)
-The results name each test that the testbed cannot do, and each trial that was shorter than RFC 2544 asks for. If the system
-loses single frames now and then, use `kpps sizes` instead.")]
+The results name each test that the testbed cannot do, and each trial that was shorter than RFC 2544 asks
+for. If the system loses single frames now and then, use `kpps sizes` instead.")]
 pub struct Arguments {
     /// Frame sizes in bytes with FCS; on two ports also imix-csit, imix-trex and imix-linux
     #[arg(long, value_name = "SIZE,…", value_delimiter = ',', default_values = SIZES, value_parser = units::sizes)]
@@ -52,7 +52,8 @@ pub struct Arguments {
     /// Length of one trial [default: 60s; with --quick 1s; in the simulator 50ms of virtual time]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     duration: Option<Duration>,
-    /// Repetitions of each test of latency, back-to-back, recovery and reset [default: 20, of back-to-back 50; with --quick 3]
+    /// Repetitions of each test of latency, back-to-back, recovery and reset [default: 20, of back-to-back
+    /// 50; with --quick 3]
     #[arg(long, value_name = "TIMES")]
     repeat: Option<u32>,
     /// Command for the shell that resets the device under test

@@ -29,12 +29,12 @@ enum ServiceName {
 /// Options of all commands on ports.
 #[derive(Args)]
 pub struct PortOptions {
-    /// How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to
-    /// the load and sleeps when idle
+    /// How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left;
+    /// `kpps` adapts to the load and sleeps when idle
     #[arg(long, value_enum, default_value = "kpps")]
     service: ServiceName,
-    /// Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory
-    /// allows no more]
+    /// Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit
+    /// on locked memory allows no more]
     #[arg(long, value_name = "DESCRIPTORS")]
     ring: Option<u16>,
     /// Print the numbers of frames received and sent so far, this often, as lines of JSON on standard error

@@ -11,9 +11,8 @@ use kpps_measure::parameter;
 use kpps_measure::units::{self, Rate};
 use kpps_report::{rows_csv, simulation};
 use kpps_results::grid::Setting;
-use kpps_results::{rounded, simulation as report};
-use kpps_sim::RateLimitedSetup;
-use kpps_sim::workload::rss::{Scaled, Scaling, scale, stop};
+use kpps_sim::workload::rss::{Scaling, scale};
+use kpps_sim::{RateLimitedSetup, documents};
 use std::time::Duration;
 
 /// Arguments of `kpps scale`.
@@ -26,8 +25,8 @@ use std::time::Duration;
   kpps scale --flows 1                               one flow uses one queue
   kpps scale --set nic.header_bytes=64               headers in a buffer of their own
 
-Each CPU has its own receive queue with its own interrupt (receive side scaling). The limit is the part that was busy all the time:
-the columns say for each part which share of the time it was busy.")]
+Each CPU has its own receive queue with its own interrupt (receive side scaling). The limit is the part that
+was busy all the time: the columns say for each part which share of the time it was busy.")]
 pub struct Arguments {
     /// The machine: a name (`kpps list machines`) or a .toml file
     #[arg(long, default_value = "rss")]
@@ -41,7 +40,8 @@ pub struct Arguments {
     /// Number of UDP flows in the load
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..))]
     flows: u16,
-    /// Number of cache lines that every frame changes under one lock, on whichever CPU: those of a socket that all flows share
+    /// Number of cache lines that every frame changes under one lock, on whichever CPU: those of a socket
+    /// that all flows share
     #[arg(long, value_name = "LINES", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1000))]
     shared_lines: u32,
     #[command(flatten)]
@@ -97,77 +97,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let mut files = arguments.outputs.open()?;
     interrupt::watch();
-    let trial = |&cpus: &usize| {
-        let what = Scaling { load, flows: arguments.flows, cpus, shared_lines: arguments.shared_lines };
-        scale(&setup, &what, &|| !interrupt::asked())
-    };
+    let what = Scaling { load, flows: arguments.flows, cpus: 1, shared_lines: arguments.shared_lines };
+    let trial = |&cpus: &usize| scale(&setup, &Scaling { cpus, ..what }, &interrupt::goes_on);
     let rows = arguments.cpus.0.iter().map(trial).collect::<Result<Vec<_>, _>>()?;
-    let document = document(arguments, &setup, &rows);
+    let document = documents::scale(&setup, &what, &rows);
     files.publish(&document, &Forms::table(&|| simulation::scale(&document), &|| rows_csv(&document.rows)))
-}
-
-/// Where it stops, in a sentence.
-fn sentence(rows: &[Scaled]) -> String {
-    match (stop(rows), rows.last()) {
-        (Some((1, limit)), _) => format!("More than one CPU brings nothing: what stops it is {limit}."),
-        (Some((enough, limit)), _) => {
-            format!("More than {enough} CPUs bring nothing: what stops it is {limit}.")
-        }
-        (None, Some(row)) if row.cpus == 1 => {
-            format!("One CPU is all there was: what stops it is {}.", row.limit)
-        }
-        (None, Some(row)) => {
-            format!("With {} CPUs it still goes on: what stops it is {}.", row.cpus, row.limit)
-        }
-        (None, None) => String::new(),
-    }
-}
-
-fn document(arguments: &Arguments, setup: &RateLimitedSetup, rows: &[Scaled]) -> report::Scale {
-    let environment = report::Room {
-        kpps: env!("CARGO_PKG_VERSION").into(),
-        testbed: "sim".into(),
-        machine: setup.machine.clone(),
-        nic: Some(setup.nic.clone()),
-        bus: setup.bus.clone(),
-        host: setup.host.clone(),
-        stack: setup.stack.clone(),
-        frame_bytes_with_fcs: arguments.size.bytes_with_fcs(),
-        flows: Some(arguments.flows),
-        shared_lines: Some(arguments.shared_lines),
-        seed: Some(arguments.seed),
-        duration_ms: arguments.duration.as_millis() as u64,
-        profiles_hash: kpps_profiles::hash(&setup.own_profiles),
-        ..report::Room::default()
-    };
-    let each = |row: &Scaled| {
-        let busy = &row.busy;
-        report::ScaleRow {
-            cpus: row.cpus,
-            offered_pps: rounded(row.offered_pps),
-            delivered_pps: rounded(row.delivered_pps),
-            stopped_by: row.limit.to_string(),
-            latency_p50_ns: row.latency.quantiles().p50,
-            busy: report::ScaleBusy {
-                wire: rounded(busy.wire),
-                card: rounded(busy.card),
-                card_engine: rounded(busy.engine),
-                bus: rounded(busy.bus),
-                memory: rounded(busy.memory),
-                cpus: busy.cpus.iter().copied().map(rounded).collect(),
-            },
-            cpus_waiting: rounded(busy.shared),
-            header_misses_per_packet: rounded(row.header_misses),
-            cache_misses_per_packet: rounded(row.per_frame.cache_misses),
-            bus_transactions_per_packet: rounded(row.per_frame.bus_transactions),
-            ledger: row.ledger.clone(),
-        }
-    };
-    report::Scale {
-        environment,
-        rows: rows.iter().map(each).collect(),
-        stops_at_cpus: stop(rows).map(|(cpus, _)| cpus),
-        summary: sentence(rows),
-        ..report::Scale::default()
-    }
 }

@@ -3,7 +3,7 @@
 use crate::error::Failure;
 use crate::output::Outputs;
 use crate::ports;
-use crate::replay::{Replay, ReplayArguments};
+use crate::replay::ReplayArguments;
 use crate::run::{self, PortOptions, Start};
 use crate::traffic::{self, Traffic};
 use clap::Args;
@@ -13,6 +13,7 @@ use kpps_ports::Spec;
 use kpps_ports::port::Port;
 use kpps_ports::port::run::{Load, Plan, Sent, Shape, TOLERANCE, send};
 use kpps_results::run::Offered;
+use kpps_tester::Playback;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,23 +27,26 @@ use std::time::Duration;
   kpps send vfio:0000:00:10.0 --rewrite             how fast is it?
   kpps send packet:veth0 --replay seen.pcapng --speed 2x
 
-Each frame carries a tag (stream, sequence number, time, checksum), by which `kpps count` finds which frames were lost,
-duplicated, reordered or corrupted. Frames of a rate are sent in an open loop, each at its own time. A frame that cannot be sent
-within a millisecond of its time is not sent at all: it counts as generator shortfall. packet: and xdp: ports send past the
-queues of tc.
+Each frame carries a tag (stream, sequence number, time, checksum), by which `kpps count` finds which frames
+were lost, duplicated, reordered or corrupted. Frames of a rate are sent in an open loop, each at its own
+time. A frame that cannot be sent within a millisecond of its time is not sent at all: it counts as
+generator shortfall. packet: and xdp: ports send past the queues of tc.
 
 {}", ports::KINDS))]
 pub struct Arguments {
     /// The port that sends
     port: Spec,
-    /// Frame size in bytes with FCS, or a mix: imix-csit, imix-trex, imix-linux, or sizes with weights as 64:7,570:4,1518:1
+    /// Frame size in bytes with FCS, or a mix: imix-csit, imix-trex, imix-linux, or sizes with weights as
+    /// 64:7,570:4,1518:1
     #[arg(long, value_name = "SIZE|MIX", default_value = "64", value_parser = units::sizes)]
     size: Mix,
-    /// Frames per second (100kpps, 1.2Mpps), a share of the line rate (50%), bits per second on layer 1 or 2 (500MbpsL1), or
-    /// max: as fast as the port takes them [default: max; with --replay: the times of the capture]
+    /// Frames per second (100kpps, 1.2Mpps), a share of the line rate (50%), bits per second on layer 1 or 2
+    /// (500MbpsL1), or max: as fast as the port takes them [default: max; with --replay: the times of the
+    /// capture]
     #[arg(long, value_parser = traffic::load)]
     load: Option<Rate>,
-    /// Distribution of the gaps: constant, poisson, bursts:FRAMES, or ramp:FROM/TIME from one rate to the load
+    /// Distribution of the gaps: constant, poisson, bursts:FRAMES, or ramp:FROM/TIME from one rate to the
+    /// load
     #[arg(long, value_name = "SHAPE", default_value = "constant", value_parser = traffic::shape)]
     shape: Shape,
     /// Stop after this many frames
@@ -145,18 +149,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     run::finish(&results, &mut files, &words(arguments, replay.as_ref(), offered, &sent), false)
 }
 
-/// A sentence if a sender waited for a CPU for more than a thousandth of its time.
-pub fn waited(waited_ns: Option<u64>, seconds: f64) -> String {
-    match waited_ns {
-        Some(ns) if ns as f64 / 1e9 > seconds / 1e3 => format!(
-            "the sender waited {:.1} ms for a CPU that other processes used: that explains late frames and shortfall\n",
-            ns as f64 / 1e6
-        ),
-        _ => String::new(),
-    }
-}
-
-fn words(arguments: &Arguments, replay: Option<&Replay>, offered: Option<f64>, sent: &Sent) -> String {
+fn words(arguments: &Arguments, replay: Option<&Playback>, offered: Option<f64>, sent: &Sent) -> String {
     let mut text = String::new();
     let size = replay.map_or(&arguments.size, |replay| &replay.sizes);
     let name = if replay.is_some() { size.to_string() } else { format!("{size} B with FCS") };
@@ -195,7 +188,7 @@ fn words(arguments: &Arguments, replay: Option<&Replay>, offered: Option<f64>, s
             us(gaps.p999_ns),
             us(gaps.longest_ns)
         );
-        text += &waited(gaps.waited_ns, sent.elapsed.as_secs_f64());
+        text += &kpps_report::run::waited(gaps.waited_ns, sent.elapsed.as_secs_f64());
     }
     if offered.is_some() && sent.unsent > 0 {
         let _ = writeln!(

@@ -14,7 +14,8 @@ use kpps_sim::{Forwarder, Forwarding, Receiving, Setup};
 /// Constants that are not as the profiles have them.
 #[derive(Args, Clone, Default)]
 pub struct Constants {
-    /// Give a constant another value, as driver.rx_ring=80 or host.ring_offset_bytes=16 (`kpps list KIND NAME` shows them)
+    /// Give a constant another value, as driver.rx_ring=80 or host.ring_offset_bytes=16 (`kpps list KIND
+    /// NAME` shows them)
     #[arg(long, value_name = "PATH=VALUE", value_parser = parameter::change)]
     pub set: Vec<(String, Setting)>,
 }
@@ -45,8 +46,8 @@ pub fn constant(value: &Setting) -> toml::Value {
 /// What runs on top of the driver in the simulator: a receiver, or an app between two cards.
 #[derive(Args, Clone, Copy)]
 pub struct OnTop {
-    /// Simulate an app between two cards: bridge, route (IPv4), vlan-route or nat. A load is then that of both directions
-    /// together [default: a receiver on one card]
+    /// Simulate an app between two cards: bridge, route (IPv4), vlan-route or nat. A load is then that of
+    /// both directions together [default: a receiver on one card]
     #[arg(long)]
     pub app: Option<Forwarder>,
 }

@@ -12,7 +12,7 @@ use kpps_report::{rows_csv, study as report, text};
 use kpps_results::Schema;
 use kpps_results::study::{self as document, Verdict};
 use kpps_study::{
-    Context, Error, InJournal, Kept, Study, documents, fitted_constants, measure_or_find, named, turns,
+    Context, Error, InJournal, Kept, Study, choose, drawn, fitted_constants, measure_or_find, turns,
 };
 use std::io::IsTerminal;
 
@@ -62,32 +62,19 @@ fn seeds(text: &str) -> Result<(i64, i64), String> {
         .ok_or_else(|| "give FIRST..LAST, as 101..200".into())
 }
 
-/// What is drawn by a seed for the measurements of some studies, each once, as arguments of `kpps grid`.
-fn drawn(studies: &[Study], seed: u32) -> Result<(), Failure> {
-    let mut screen = String::new();
-    for study in studies {
-        for (name, measurement) in study.claims.values().flat_map(|claim| &claim.measure) {
-            let drawn = measurement.drawn(seed.into()).map_err(Failure::Input)?;
-            let constants = drawn.iter().flatten().map(|constant| format!(" --set {constant}"));
-            let line = format!("{name}:{}\n", constants.collect::<String>());
-            if drawn.is_some() && !screen.contains(&line) {
-                screen += &line;
-            }
-        }
-    }
-    if screen.is_empty() {
-        return Err(Failure::Input(
-            "nothing is drawn at random in these studies; only in study beyond".into(),
-        ));
-    }
-    print(&screen)
-}
-
 /// Runs `kpps study`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let mut studies = chosen(arguments)?;
+    let input = |error: Error| Failure::Input(error.to_string());
+    crate::error::refuse_twice(arguments.studies.iter().map(String::as_str))?;
+    let mut studies = choose(&arguments.studies, &arguments.claim).map_err(input)?;
     if let Some(seed) = arguments.drawn {
-        return drawn(&studies, seed);
+        let lines = drawn(&studies, seed).map_err(Failure::Input)?;
+        return match lines.is_empty() {
+            true => Err(Failure::Input(
+                "nothing is drawn at random in these studies; only in study beyond".into(),
+            )),
+            false => print(&lines.join("\n")),
+        };
     }
     if let Some((first, last)) = arguments.seeds {
         studies.iter_mut().for_each(|study| study.reseed(first, last));
@@ -167,25 +154,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     verdict(&results)
 }
 
-/// The studies that were asked for, with the claims that were asked for.
-fn chosen(arguments: &Arguments) -> Result<Vec<Study>, Failure> {
-    let input = |error: Error| Failure::Input(error.to_string());
-    let all =
-        if arguments.studies.is_empty() { documents().map_err(input)? } else { arguments.studies.clone() };
-    crate::error::refuse_twice(all.iter().map(String::as_str))?;
-    let mut studies = all.iter().map(|name| named(name).map_err(input)).collect::<Result<Vec<_>, _>>()?;
-    if let Some(id) = arguments.claim.iter().find(|id| !studies.iter().any(|s| s.claims.contains_key(*id))) {
-        return Err(input(Error::NoClaim(id.clone(), all.join(", "))));
-    }
-    if !arguments.claim.is_empty() {
-        for study in &mut studies {
-            study.claims.retain(|id, _| arguments.claim.contains(id));
-        }
-        studies.retain(|study| !study.claims.is_empty());
-    }
-    Ok(studies)
-}
-
 /// What the claims say as an exit code.
 fn verdict(results: &document::Study) -> Result<(), Failure> {
     let bad: Vec<&str> = results
@@ -215,22 +183,8 @@ fn perturb(studies: &[Study], share: f64) -> Result<(), Failure> {
     turns(studies, &nudges, &context, |nudge, turns| {
         done += 1;
         turned += turns.len();
-        let change = &nudge.change;
-        let by = match &change.to {
-            kpps_profiles::To::Scale(factor) => format!("{:+.0} %", (factor - 1.0) * 100.0),
-            kpps_profiles::To::Set(value) => value.to_string(),
-        };
-        let name =
-            format!("{} {}.{}", change.kind, change.profile.as_deref().unwrap_or("*"), change.constant);
-        let list: Vec<_> = turns.iter().map(|t| format!("{} {} -> {}", t.id, t.from, t.to)).collect();
-        let list = match (nudge.moves, list.is_empty()) {
-            (false, _) => "a small whole number: the change rounds to nothing".to_owned(),
-            (true, true) => "no verdict changes".to_owned(),
-            (true, false) => list.join(", "),
-        };
-        let line = format!("{name:<48} {by:>6}  {list}\n");
         if result.is_ok() {
-            result = print(&line);
+            result = print(&nudge.line(turns));
         }
     });
     result?;

@@ -26,8 +26,9 @@ pub struct Target {
         help_heading = "Testbed"
     )]
     ports: Vec<String>,
-    /// Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as --machine, --driver, --app); lab:KERNEL/DEVICE, a guest in
-    /// QEMU; known:RATE, a system that delivers this rate; PORT,PORT as --ports [default: the simulator]
+    /// Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as --machine, --driver, --app);
+    /// lab:KERNEL/DEVICE, a guest in QEMU; known:RATE, a system that delivers this rate; PORT,PORT as --ports
+    /// [default: the simulator]
     #[arg(
         long,
         value_delimiter = ',',
@@ -38,7 +39,8 @@ pub struct Target {
     pub testbed: Vec<String>,
     #[command(flatten)]
     pub top: OnTop,
-    /// The simulated machine: a name (`kpps list machines`) or a .toml file [default: morris2000; with --app: lunz2003]
+    /// The simulated machine: a name (`kpps list machines`) or a .toml file [default: morris2000; with --app:
+    /// lunz2003]
     #[arg(long)]
     pub machine: Option<String>,
     /// The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
@@ -78,8 +80,8 @@ pub enum Kind {
 const SIMULATOR: &str = "sim:";
 
 impl Target {
-    /// Resolves the names of the command line: from now on `ports` are the testbed, and what sim:MACHINE/DRIVER/APP says is in
-    /// the fields that the single options have.
+    /// Resolves the names of the command line: from now on `ports` are the testbed, and what
+    /// sim:MACHINE/DRIVER/APP says is in the fields that the single options have.
     pub fn resolve(&mut self) -> Result<(), Failure> {
         if !self.ports.is_empty() {
             self.testbed = std::mem::take(&mut self.ports);

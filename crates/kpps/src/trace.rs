@@ -8,9 +8,9 @@ use clap::Args;
 use kpps_frames::{Size, pcap, rate};
 use kpps_measure::units::{self, Rate};
 use kpps_sim::Setup;
-use kpps_sim::trace::{Trace, csv, plot, regimes, summary, timeline};
+use kpps_sim::documents::screen;
+use kpps_sim::trace::{Trace, csv, timeline};
 use kpps_sim::workload::trace::{Groups, Tracing, trace};
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -127,7 +127,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if print_csv {
         return print(&csv(&seen));
     }
-    print(&text(arguments, &setup, &what, &seen))
+    print(&screen(&setup, &what, &seen, arguments.window, arguments.columns))
 }
 
 /// The first port's wire as a capture file.
@@ -138,54 +138,4 @@ fn capture(trace: &Trace) -> Result<Vec<u8>, Failure> {
         writer.write(at_ps.saturating_sub(trace.began_ps) / 1000, frame).map_err(failed)?;
     }
     Ok(writer.into_inner())
-}
-
-fn text(arguments: &Arguments, setup: &Setup, what: &Tracing, trace: &Trace) -> String {
-    let mut text = String::new();
-    let _ = writeln!(
-        text,
-        "{}: {} on {}, {}, {:.0} frames/s of {} B with FCS to each of {} card(s), {:.1} ms from the first frame on",
-        setup.machine,
-        setup.chip,
-        setup.bus,
-        setup.driver,
-        what.offered_pps,
-        arguments.size.bytes_with_fcs(),
-        what.ports,
-        trace.seconds() * 1e3,
-    );
-    for (index, port) in trace.ports.iter().enumerate() {
-        let _ = writeln!(
-            text,
-            "card {index}: {} sent, {} delivered, {} missed",
-            port.sent, port.delivered, port.missed
-        );
-    }
-    let _ = writeln!(
-        text,
-        "bus busy {:.1} %, {:.0} MB/s; a clock is {} ps\n",
-        trace.bus_busy() * 100.0,
-        trace.bus_mb_per_s(),
-        trace.clock_ps
-    );
-    let regimes = regimes(trace, 0);
-    text += &summary(trace, &regimes);
-    let end = (trace.ended_ps - trace.began_ps) / trace.clock_ps;
-    let windows = match arguments.window {
-        Some((from, to)) => vec![("", from, to)],
-        None => {
-            let mut windows = vec![("\nthe whole trace", 0, end), ("\nthe first frames", 0, end.min(800))];
-            if regimes.stumbled {
-                let from =
-                    (regimes.smooth_clocks as u64).saturating_add(20_000).min(end.saturating_sub(12_000));
-                windows.push(("\nshort of descriptors", from, from + 12_000));
-            }
-            windows
-        }
-    };
-    for (title, from, to) in windows {
-        let _ = writeln!(text, "{title}");
-        text += &plot(trace, from, to, arguments.columns);
-    }
-    text
 }

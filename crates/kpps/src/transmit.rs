@@ -7,8 +7,7 @@ use clap::Args;
 use kpps_frames::{Size, rate};
 use kpps_measure::units;
 use kpps_report::{rows_csv, simulation};
-use kpps_results::{Registers, rounded, simulation as report};
-use kpps_sim::{By, Features, Pieces, Setup, Transmit, transmit_with};
+use kpps_sim::{By, Features, Pieces, Setup, Transmit, documents, transmit_with};
 use std::time::Duration;
 
 /// Arguments of `kpps transmit`.
@@ -20,11 +19,12 @@ use std::time::Duration;
   kpps transmit --machine ols2005 --size 256 --fragments 4         also with --coalesce
   kpps transmit --machine ols2005 --size 1518 --set driver.tx_gap_bytes=96
 
-What each feature costs: fragments cost bursts on the bus; --coalesce, which copies them into one buffer, costs CPU time. A checksum
-by the CPU costs time for each byte; by the card it costs a pass over the frame before it leaves. A VLAN tag that the card inserts
-does not cross the bus. Segments that the card cuts up cost the CPU one frame's work for all of them. A longer gap
-(driver.tx_gap_bytes) lowers the line rate. Jumbo frames (--size 9018) spread a frame's cost over six times the bytes. The
-simulator checks the frames that leave the card: tags, headers, checksums.")]
+What each feature costs: fragments cost bursts on the bus; --coalesce, which copies them into one buffer,
+costs CPU time. A checksum by the CPU costs time for each byte; by the card it costs a pass over the frame
+before it leaves. A VLAN tag that the card inserts does not cross the bus. Segments that the card cuts up
+cost the CPU one frame's work for all of them. A longer gap (driver.tx_gap_bytes) lowers the line rate.
+Jumbo frames (--size 9018) spread a frame's cost over six times the bytes. The simulator checks the frames
+that leave the card: tags, headers, checksums.")]
 pub struct Arguments {
     /// The machine: a name (`kpps list machines`) or a .toml file
     #[arg(long, default_value = "morris2000")]
@@ -50,7 +50,8 @@ pub struct Arguments {
     /// What inserts the VLAN tag: none (the frames have none), cpu or card
     #[arg(long, default_value = "none", value_name = "none|cpu|card")]
     vlan_insertion: By,
-    /// Number of TCP segments that the stack hands over as one, for the card to cut up (TSO); above 1, frames are TCP segments
+    /// Number of TCP segments that the stack hands over as one, for the card to cut up (TSO); above 1, frames
+    /// are TCP segments
     #[arg(long, value_name = "SEGMENTS", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64), conflicts_with = "checksum")]
     segments: u16,
     #[command(flatten)]
@@ -89,7 +90,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         .iter()
         .map(|setup| Ok((setup, transmit_with(setup, arguments.size, &features, (10, millis), &|| true)?)))
         .collect::<Result<_, Failure>>()?;
-    let document = document(arguments, &rows);
+    let document = documents::transmit(&rows, arguments.size, millis.into());
     files.publish(
         &document,
         &Forms::table(
@@ -97,40 +98,4 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             &|| rows_csv(&document.rows),
         ),
     )
-}
-
-fn document(arguments: &Arguments, rows: &[(&Setup, Transmit)]) -> report::Transmit {
-    let environment = rows.first().map(|(setup, _)| report::Room {
-        kpps: env!("CARGO_PKG_VERSION").into(),
-        testbed: "sim".into(),
-        machine: setup.machine.clone(),
-        chip: Some(setup.chip.clone()),
-        bus: setup.bus.clone(),
-        host: setup.host.clone(),
-        stack: setup.stack.clone(),
-        frame_bytes_with_fcs: arguments.size.bytes_with_fcs(),
-        duration_ms: arguments.duration.as_millis() as u64,
-        profiles_hash: kpps_profiles::hash(&setup.own_profiles),
-        ..report::Room::default()
-    });
-    let row = |(setup, sent): &(&Setup, Transmit)| report::TransmitRow {
-        name: setup.driver.clone(),
-        sent_pps: rounded(sent.pps),
-        card_idle: rounded(sent.card_idle),
-        wire_idle: rounded(sent.wire_idle),
-        cpu_busy: rounded(sent.cpu.busy()),
-        cpu_used: rounded(sent.cpu.used()),
-        bus_busy: rounded(sent.bus_busy),
-        data_bursts_per_packet: rounded(sent.data_bursts_per_packet),
-        interrupts_per_s: rounded(sent.interrupts_per_s),
-        registers_per_packet: Registers {
-            read: rounded(sent.registers_per_packet.0),
-            write: rounded(sent.registers_per_packet.1),
-        },
-    };
-    report::Transmit {
-        environment: environment.unwrap_or_default(),
-        rows: rows.iter().map(row).collect(),
-        ..report::Transmit::default()
-    }
 }

@@ -1,30 +1,27 @@
 //! `kpps trial`: one load between two ports, and where every frame went.
 
-mod portless;
-
-use crate::capture;
 use crate::error::Failure;
 use crate::interrupt;
 use crate::live::Trials;
+use crate::opened::Opened;
 use crate::output::{Files, Forms, Output, PageOutputs};
 use crate::ports;
-use crate::replay::{Replay, ReplayArguments};
-use crate::testbed::{Kind, Target};
+use crate::replay::ReplayArguments;
+use crate::testbed::{Kind, Target, WARMUP_MS};
 use crate::traffic;
 use clap::Args;
 use kpps_frames::{Mix, Size};
 use kpps_live::Progress;
-use kpps_measure::in_words;
 use kpps_measure::ndr::tenths;
 use kpps_measure::units::{self, Rate};
+use kpps_measure::{detailed, in_words, use_sizes};
 use kpps_ports::port::run::{Load, Shape};
 use kpps_report::rows_csv;
-use kpps_report::trial::page;
-use kpps_results::certificate::{Certificate, Sender};
-use kpps_results::detail::{DetailedTrial, Direction, FlowCount, Flows, SizeCount, TrialReplay};
-use kpps_tester::{Classes, Offer, Tester, document};
-use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use kpps_report::trial::{page, screen};
+use kpps_results::certificate::Sender;
+use kpps_results::detail::{Capture, DetailedTrial, TrialReplay};
+use kpps_tester::{Classes, Offer, Playback, Tester, calibrated, document, pcapng, surpassed};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,42 +36,46 @@ use std::time::Duration;
   kpps trial --ports packet:A,packet:B --load 200MbpsL1 --size imix-csit --src 10.0.0.1-10.0.0.200 --vlan 7
   kpps trial --machine morris2000 --driver click-polling --load 700kpps                      in the simulator
 
-The device under test lies between the two ports. Frames are offered in an open loop: a frame that cannot be sent within a
-millisecond of its time is not sent, and counts as generator shortfall and as loss. Sent = received + lost; duplicates are counted
-apart, corrupted frames are received ones. The ledger attributes each lost frame to a place, by the counters of all observed
-interfaces before and after the trial; frames that no counter explains are unexplained.
+The device under test lies between the two ports. Frames are offered in an open loop: a frame that cannot be
+sent within a millisecond of its time is not sent, and counts as generator shortfall and as loss. Sent =
+received + lost; duplicates are counted apart, corrupted frames are received ones. The ledger attributes
+each lost frame to a place, by the counters of all observed interfaces before and after the trial; frames
+that no counter explains are unexplained.
 
-Frames of --replay have no tags. kpps recognises each by its bytes from the network layer on, also behind bridges and routers:
-equal frames are counted together, a corrupted frame counts as other traffic and its original as lost, reordering is judged by
-frames that the capture has once, and there are no latencies. --src and --dst are the addresses that the ports answer for.
+Frames of --replay have no tags. kpps recognises each by its bytes from the network layer on, also behind
+bridges and routers: equal frames are counted together, a corrupted frame counts as other traffic and its
+original as lost, reordering is judged by frames that the capture has once, and there are no latencies.
+--src and --dst are the addresses that the ports answer for.
 
 {}", ports::KINDS))]
 pub struct Arguments {
-    /// Frame size in bytes with FCS, or a mix: imix-csit, imix-trex, imix-linux, or sizes with weights as 64:7,570:4,1518:1
-    /// [default: 64; with --app vlan-route: 68]
+    /// Frame size in bytes with FCS, or a mix: imix-csit, imix-trex, imix-linux, or sizes with weights as
+    /// 64:7,570:4,1518:1 [default: 64; with --app vlan-route: 68]
     #[arg(long, value_name = "SIZE|MIX", value_parser = units::sizes)]
     size: Option<Mix>,
-    /// Frames per second (50kpps, 1.2Mpps), a share of the line rate (50%), bits per second on layer 1 or 2 (500MbpsL1), or max:
-    /// as fast as the port takes them [with --replay: the times of the capture]
+    /// Frames per second (50kpps, 1.2Mpps), a share of the line rate (50%), bits per second on layer 1 or 2
+    /// (500MbpsL1), or max: as fast as the port takes them [with --replay: the times of the capture]
     #[arg(long, value_parser = traffic::load, required_unless_present = "replay")]
     load: Option<Rate>,
-    /// Distribution of the gaps: constant, poisson, bursts:FRAMES, or ramp:FROM/TIME from one rate to the load
+    /// Distribution of the gaps: constant, poisson, bursts:FRAMES, or ramp:FROM/TIME from one rate to the
+    /// load
     #[arg(long, value_name = "SHAPE", default_value = "constant", value_parser = traffic::shape)]
     shape: Shape,
-    /// How long frames are sent [default: 2s; with --replay as long as the capture; in the simulator 50ms of virtual time]
+    /// How long frames are sent [default: 2s; with --replay as long as the capture; in the simulator 50ms of
+    /// virtual time]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     duration: Option<Duration>,
     #[command(flatten)]
     replay: ReplayArguments,
-    /// What the sending ports can send: results of `kpps calibrate`, one file for each direction [default: measured before the
-    /// trial, through the device under test]
+    /// What the sending ports can send: results of `kpps calibrate`, one file for each direction [default:
+    /// measured before the trial, through the device under test]
     #[arg(long, value_delimiter = ',', value_name = "FILE")]
     calibration: Vec<PathBuf>,
     /// If the load is above what the generator can send, send nothing and end with exit code 1
     #[arg(long)]
     strict: bool,
-    /// Write the frames that were duplicated, reordered, corrupted or other traffic to this file (pcapng), each with a comment that
-    /// says why; at most 1000 of each kind and direction
+    /// Write the frames that were duplicated, reordered, corrupted or other traffic to this file (pcapng),
+    /// each with a comment that says why; at most 1000 of each kind and direction
     #[arg(long, value_name = "FILE")]
     capture: Option<PathBuf>,
     #[command(flatten)]
@@ -92,7 +93,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     let arguments = &arguments;
     let target = &arguments.target;
     if target.kind() != Kind::Ports {
-        return portless::run(arguments);
+        return without_ports(arguments);
     }
     let replay = arguments.replay.read(arguments.load.is_none())?;
     if replay.is_some() && target.pair.bidirectional {
@@ -129,7 +130,15 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     let outcome = tester.trial(&offer, &|| !interrupt::asked())?;
     drop(view);
     let traffic = target.pair.unusual();
-    let capture = capture.as_mut().map(|file| capture::write(file, &tester.names(), &outcome.ways));
+    let capture = capture.as_mut().map(|file| {
+        let frames = pcapng(&tester.names(), &outcome.ways);
+        file.write_bytes(&frames.map_err(|e| Failure::Check(format!("no capture of the frames: {e}")))?)?;
+        Ok::<_, Failure>(Capture {
+            file: file.path().display().to_string(),
+            frames: outcome.ways.iter().map(|way| way.kept.frames.len() as u64).sum(),
+            not_kept: outcome.ways.iter().map(|way| way.kept.not_kept).sum(),
+        })
+    });
     let capture = capture.transpose()?;
     let replay = replay.map(|replay| TrialReplay {
         file: replay.file.display().to_string(),
@@ -153,6 +162,47 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     publish(&trial, files)
 }
 
+/// Runs a trial without ports: in the simulator, on a guest, on a system whose rate is known.
+fn without_ports(arguments: &Arguments) -> Result<(), Failure> {
+    let target = &arguments.target;
+    let name = target.name().join(",");
+    let own = [
+        ("--shape", arguments.shape != Shape::Constant),
+        ("--replay", arguments.load.is_none()),
+        ("--calibration", !arguments.calibration.is_empty()),
+        ("--capture", arguments.capture.is_some()),
+    ];
+    let own = own.into_iter().find_map(|(what, asked)| asked.then_some(what));
+    if let Some(what) = target.pair.given().or(own) {
+        return Err(Failure::Input(format!("{name}: {what} takes two ports")));
+    }
+    let Opened { mut testbed, source, environment } = target.open()?;
+    let sizes = arguments.size.clone().unwrap_or_else(|| Mix::fixed(target.top.size(None)));
+    let (line_pps, size) = use_sizes(&mut *testbed, &sizes)?;
+    let asked_pps =
+        arguments.load.map_or(f64::INFINITY, |load| load.pps(line_pps, sizes.mean_bytes_with_fcs()));
+    let usual = if target.is_simulated() { target.trial_time() } else { REAL };
+    let load = kpps_measure::Load {
+        // The highest load is what the wire carries.
+        offered_pps: if asked_pps.is_finite() { asked_pps } else { line_pps },
+        size,
+        warmup_ms: WARMUP_MS,
+        duration_ms: u32::try_from(arguments.duration.unwrap_or(usual).as_millis()).unwrap_or(u32::MAX),
+        seed: target.seed,
+    };
+    let files = arguments.outputs.open("trial")?;
+    interrupt::watch();
+    let duration_s = f64::from(load.duration_ms) / 1e3;
+    let progress = Progress::of(format!("kpps trial: {name}"));
+    let view = target.options.live.view(progress.clone(), source, arguments.outputs.for_machines())?;
+    progress.begins(in_words(&sizes, Some(load.offered_pps), duration_s), Some(load.offered_pps));
+    let trial = testbed.trial_while(&load, &interrupt::goes_on)?;
+    drop(view);
+    let document =
+        DetailedTrial { testbed: vec![name], environment, ..detailed(&sizes, &load, line_pps, trial) };
+    publish(&document.rounded(), files)
+}
+
 /// Publishes the trial, and ends as it ended.
 fn publish(trial: &DetailedTrial, mut files: Files) -> Result<(), Failure> {
     files.publish(
@@ -167,7 +217,7 @@ fn publish(trial: &DetailedTrial, mut files: Files) -> Result<(), Failure> {
 }
 
 /// What is offered, and for how long.
-fn offer(arguments: &Arguments, tester: &Tester, replay: Option<&Replay>) -> Result<Offer, Failure> {
+fn offer(arguments: &Arguments, tester: &Tester, replay: Option<&Playback>) -> Result<Offer, Failure> {
     let Arguments { target, shape, size, .. } = arguments;
     let pair = &target.pair;
     let size = size.clone().unwrap_or_else(|| Mix::fixed(Size::MIN));
@@ -204,226 +254,14 @@ fn sender(arguments: &Arguments, tester: &mut Tester, offer: &Offer) -> Result<O
                     "--calibration takes {ways} files here, one for each direction"
                 )));
             }
-            let read = files.iter().zip(tester.names()).map(|(file, port)| calibrated(file, port, offer));
+            let read = files
+                .iter()
+                .zip(tester.names())
+                .map(|(file, port)| calibrated(file, port, offer).map_err(Failure::Input));
             let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
             (read.collect::<Result<_, _>>()?, names.join(", "))
         }
     };
     let exceeded = ceilings_pps.iter().any(|ceiling| asked > *ceiling);
     Ok(Some(Sender { ceilings_pps: ceilings_pps.into_iter().map(tenths).collect(), source, exceeded }))
-}
-
-/// Raises the ceilings to what was really sent.
-fn surpassed(sender: Sender, trial: &DetailedTrial) -> Sender {
-    let sent =
-        trial.directions.iter().map(|way| way.sent as f64 / trial.result.seconds.max(f64::MIN_POSITIVE));
-    let raised = |(ceiling, sent): (&f64, f64)| ceiling.max(tenths(sent));
-    let ceilings_pps: Vec<f64> = sender.ceilings_pps.iter().zip(sent).map(raised).collect();
-    let exceeded = trial.load_pps.is_some_and(|asked| ceilings_pps.iter().any(|ceiling| asked > *ceiling));
-    Sender { ceilings_pps, exceeded, ..sender }
-}
-
-/// The ceiling that a file of `kpps calibrate` has.
-fn calibrated(file: &Path, port: &str, offer: &Offer) -> Result<f64, Failure> {
-    let cannot = |why: &dyn std::fmt::Display| {
-        Failure::Input(format!("{} is no result of kpps calibrate: {why}", file.display()))
-    };
-    let text = std::fs::read_to_string(file).map_err(|e| {
-        Failure::Input(format!(
-            "cannot read the calibration {} (kpps calibrate --results FILE writes one): {e}",
-            file.display()
-        ))
-    })?;
-    let certificate: Certificate = serde_json::from_str(&text).map_err(|e| cannot(&e))?;
-    // A calibration was made on the port's own host, so its port has no host's name before it.
-    let port = port.rsplit_once('/').map_or(port, |(_, port)| port);
-    let bytes = offer.sizes.only().map(Size::bytes_with_fcs).ok_or_else(|| {
-        Failure::Input("a calibration is of frames of one size: leave it out, and the mix is measured".into())
-    })?;
-    if certificate.port != port || certificate.frame_bytes_with_fcs != bytes {
-        let Certificate { port: other, frame_bytes_with_fcs, .. } = certificate;
-        return Err(Failure::Input(format!(
-            "{} is a calibration of {other} with frames of {frame_bytes_with_fcs} B, not of {port} with {bytes} B",
-            file.display()
-        )));
-    }
-    Ok(certificate.ceiling_pps)
-}
-
-/// Sizes and flows of a direction.
-fn parts(direction: &Direction) -> String {
-    let mut text = String::new();
-    for size in &direction.sizes {
-        let SizeCount { frame_bytes_with_fcs, sent, received, lost } = size;
-        let _ = writeln!(text, "{frame_bytes_with_fcs:>6} B: {sent} sent, {received} received, {lost} lost");
-    }
-    if let Some(flows) = &direction.flows {
-        let Flows { count, lossy, silent, worst } = flows;
-        let _ = writeln!(
-            text,
-            "{count} flows from {}: {lossy} lost frames, {silent} delivered nothing",
-            direction.from
-        );
-        for flow in worst.iter().take(SHOWN) {
-            let FlowCount { flow, sent, lost, reordered, .. } = flow;
-            let _ = writeln!(text, "  {flow}: {lost} of {sent} lost, {reordered} out of order");
-        }
-    }
-    text
-}
-
-/// Flows that a person is shown: the worst.
-const SHOWN: usize = 4;
-
-/// The text for the screen.
-fn screen(trial: &DetailedTrial) -> String {
-    let mut text = String::new();
-    let load = trial.load_pps.map_or("the highest load".into(), |pps| format!("{:.1} kpps", pps / 1e3));
-    let _ = writeln!(
-        text,
-        "{}: frames of {}{}, {load} for {:.3} s\n",
-        trial.testbed.join(" and "),
-        trial.frames_name(),
-        trial.traffic.as_ref().map(|traffic| format!(", {traffic}")).unwrap_or_default(),
-        trial.result.seconds
-    );
-    for departure in trial.replay.iter().flat_map(|replay| &replay.departures) {
-        let _ = writeln!(text, "{departure}\n");
-    }
-    if trial.learned == Some(false) {
-        text += "No frame came through before the trial: is the device under test switched on and connected to these ports?\n\n";
-    }
-    let rows = [
-        ("intended", Some(trial.intended), ""),
-        ("sent", Some(trial.result.sent), ""),
-        (
-            "shortfall",
-            Some(trial.result.shortfall),
-            "generator shortfall: frames that could not be sent at their time",
-        ),
-        ("received", Some(trial.received), ""),
-        ("lost", Some(trial.lost), ""),
-        ("duplicated", trial.duplicated, ""),
-        ("reordered", trial.reordered, ""),
-        ("corrupted", trial.corrupted, ""),
-        ("other", trial.other_traffic, "other traffic: frames that are not of this trial"),
-    ];
-    for (name, count, what) in rows {
-        // Where nobody counts it there is a dash.
-        let count = count.map_or("–".into(), |count| count.to_string());
-        let _ = writeln!(text, "{}", format!("{name:<12}{count:>12}  {what}").trim_end());
-    }
-    let _ = writeln!(
-        text,
-        "\n{:.1} kpps sent ({:.1} Mb/s on layer 1, {:.1} Mb/s on layer 2), {:.1} kpps received; loss {:.4} % (with shortfall and corrupted frames)",
-        trial.result.sent_pps / 1e3,
-        trial.sent_bps.l1 / 1e6,
-        trial.sent_bps.l2 / 1e6,
-        trial.received_pps / 1e3,
-        trial.result.loss_ratio * 100.0
-    );
-    for direction in &trial.directions {
-        text += &parts(direction);
-    }
-    if let Some(sender) = &trial.sender {
-        let ceilings: Vec<_> = sender.ceilings_pps.iter().map(|pps| format!("{:.1}", pps / 1e3)).collect();
-        let above = if sender.exceeded {
-            ": the load is above that, so part of the loss is the generator's"
-        } else {
-            ""
-        };
-        let _ = writeln!(
-            text,
-            "generator: at most {} kpps here ({}){above}",
-            ceilings.join(" and "),
-            sender.source
-        );
-    }
-    for direction in &trial.directions {
-        if let Some((gaps, within)) = direction.gaps.and_then(|gaps| Some((gaps, gaps.share_within()?))) {
-            let _ = writeln!(
-                text,
-                "gaps of {}: {:.2} % within 10 µs of {:.3} µs, p99 {:.1} µs, max {:.1} µs",
-                direction.from,
-                100.0 * within,
-                gaps.asked_ns.unwrap_or(0.0) / 1e3,
-                gaps.p99_ns as f64 / 1e3,
-                gaps.longest_ns as f64 / 1e3
-            );
-            text += &crate::send::waited(gaps.waited_ns, trial.result.seconds);
-        }
-    }
-    let latency = trial.result.latency_ns;
-    if let (Some(p50), Some(p99), Some(p999), Some(max)) =
-        (latency.p50, latency.p99, latency.p999, latency.max)
-    {
-        let us = |ns: u64| ns as f64 / 1e3;
-        let arrival = trial.arrival().map(|arrival| format!(" ({arrival})")).unwrap_or_default();
-        let _ = writeln!(
-            text,
-            "latency{}: p50 {:.1} µs, p99 {:.1} µs, p99.9 {:.1} µs, max {:.1} µs",
-            arrival,
-            us(p50),
-            us(p99),
-            us(p999),
-            us(max)
-        );
-    }
-    for missing in trial.clocks_set() {
-        let _ = writeln!(text, "{missing}");
-    }
-    if let Some(capture) = &trial.capture {
-        let _ = writeln!(text, "{}", capture.sentence());
-    }
-    if let Some(clocks) = &trial.clocks {
-        let _ = writeln!(text, "{}", clocks.sentence());
-    }
-    let ledger = &trial.result.ledger;
-    let missing = ledger.sent.saturating_sub(ledger.delivered);
-    let whole = if trial.directions.is_empty() { ", with its warm-up and its end" } else { "" };
-    let _ = writeln!(text, "\nwhere {missing} of {} sent frames ended{whole}:", ledger.sent);
-    for (place, frames) in &ledger.dropped {
-        let _ = writeln!(text, "{frames:>12}  {place}");
-    }
-    for (place, frames) in &ledger.in_flight_at {
-        let _ = writeln!(text, "{frames:>12}  still queued at {place}");
-    }
-    let _ = writeln!(text, "{:>12}  unexplained", ledger.unexplained);
-    if let Some(interrupts) = trial.result.interrupts_per_s {
-        let _ = writeln!(text, "{interrupts:.1} interrupts per second");
-    }
-    if let Some(cpu) = trial.result.cpu
-        && trial.processors.is_empty()
-    {
-        let _ = writeln!(
-            text,
-            "CPU {:.1} % busy: interrupts {:.1} %, softirqs {:.1} %, threads {:.1} %{}",
-            cpu.busy() * 100.0,
-            cpu.hardirq * 100.0,
-            cpu.softirq * 100.0,
-            cpu.thread * 100.0,
-            cpu.empty_polls.map(|share| format!(", empty polls {:.1} %", share * 100.0)).unwrap_or_default()
-        );
-    }
-    let names = trial.processor_names();
-    if names.is_empty() {
-        return text;
-    }
-    let width = names.iter().map(String::len).max().unwrap_or(0).max(4);
-    let _ = writeln!(
-        text,
-        "\n{:>width$} {:>8} {:>8} {:>8} {:>8} {:>8}",
-        "CPU", "user", "system", "irq", "softirq", "idle"
-    );
-    for (name, cpu) in names.iter().zip(&trial.processors) {
-        let _ = writeln!(
-            text,
-            "{name:>width$} {:>6.3} s {:>6.3} s {:>6.3} s {:>6.3} s {:>6.3} s",
-            cpu.user_s, cpu.system_s, cpu.irq_s, cpu.softirq_s, cpu.idle_s
-        );
-    }
-    if let Some(cycles) = trial.cycles_per_frame() {
-        let _ = writeln!(text, "{cycles:.0} cycles for each frame that arrived, of all CPUs together");
-    }
-    text
 }

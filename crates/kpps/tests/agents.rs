@@ -1,5 +1,6 @@
-//! Agents in network namespaces, with a bridge between their ports, and the command as their tester. That takes root;
-//! without, these tests say so and pass. They send little, and do not judge what a busy machine does in time.
+//! Agents in network namespaces, with a bridge between their ports, and the command as their tester. That
+//! takes root; without, these tests say so and pass. They send little, and do not judge what a busy machine
+//! does in time.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 

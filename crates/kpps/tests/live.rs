@@ -86,8 +86,8 @@ impl Terminal {
         self.keys.write_all(keys).unwrap();
     }
 
-    /// Waits for the command's end. The terminal must be as it was then; returns the exit code, the screen's last contents
-    /// and all that was written.
+    /// Waits for the command's end. The terminal must be as it was then; returns the exit code, the screen's
+    /// last contents and all that was written.
     fn end(mut self) -> (Option<i32>, String, Vec<u8>) {
         let end = Instant::now() + PATIENCE;
         let status = loop {

@@ -1,5 +1,5 @@
-//! Searches over frame sizes, and RFC 2544, on a system whose rate is known: what is found, and that a run goes on where
-//! another ended.
+//! Searches over frame sizes, and RFC 2544, on a system whose rate is known: what is found, and that a run
+//! goes on where another ended.
 #![allow(clippy::unwrap_used)]
 
 use assert_cmd::Command;
@@ -20,7 +20,8 @@ fn document(output: &Output) -> Value {
     document
 }
 
-/// Cuts a file in the middle of a line, as the end of a program does, and returns how many whole lines are left.
+/// Cuts a file in the middle of a line, as the end of a program does, and returns how many whole lines are
+/// left.
 fn cut(path: &Path) -> usize {
     let text = std::fs::read_to_string(path).unwrap();
     let whole = text.lines().count() / 2;
@@ -101,7 +102,8 @@ fn rfc2544_says_what_it_found_and_what_it_could_not_do() {
     cut(&here.path().join("rfc.jsonl"));
     assert_eq!(document(&kpps(here.path(), &words)), found, "a quiet system is the same again");
 
-    // A reset takes as long as frames are lost: of a command that does nothing, no time; one that fails is told.
+    // A reset takes as long as frames are lost: of a command that does nothing, no time; one that fails is
+    // told.
     let words =
         ["rfc2544", "--testbed", "known:700kpps", "--quick", "--size", "64", "--test", "reset", "--reset"];
     let output = kpps(here.path(), &[&words[..], &["false"]].concat());

@@ -65,7 +65,8 @@ fn a_profile_tells_where_the_time_goes_and_what_a_frame_costs() {
     assert_eq!(each(&recycled, "allocations"), 0.0);
     // Five lines of the allocator's, and those of frame and descriptor, which the card has written.
     assert!(each(&stock, "cache_misses") - each(&recycled, "cache_misses") > 4.5, "{stock} {recycled}");
-    // A frame crosses the bus, and at this pace each descriptor goes back alone; they come in bursts. Few registers.
+    // A frame crosses the bus, and at this pace each descriptor goes back alone; they come in bursts. Few
+    // registers.
     assert!((2.0..2.5).contains(&each(&stock, "bus_transactions")), "{stock}");
     for name in ["interrupts", "register_reads", "register_writes"] {
         assert!(each(&stock, name) > 0.0 && each(&stock, name) < 2.0, "{name}: {stock}");

@@ -11,8 +11,8 @@ pub fn default_loads(line_pps: f64) -> Vec<f64> {
     loads
 }
 
-/// Measures one point for each of `loads` (frames per second), each as `load` otherwise. The series ends early, with what it
-/// has, when `go_on` says no or a point cannot be measured; the error tells.
+/// Measures one point for each of `loads` (frames per second), each as `load` otherwise. The series ends
+/// early, with what it has, when `go_on` says no or a point cannot be measured; the error tells.
 pub fn curve<E: From<TrialError>>(
     name: &str,
     load: &Load,

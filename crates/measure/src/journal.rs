@@ -1,6 +1,7 @@
 //! A file that keeps each result as soon as it is there, so that an interrupted run can be resumed.
 //!
-//! A line of JSON for each result, with the name of the measurement. Whenever a run ends, only the trial under way is lost.
+//! A line of JSON for each result, with the name of the measurement. Whenever a run ends, only the trial
+//! under way is lost.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -1,13 +1,15 @@
 //! Methodology: curves, grids, searches, RFC 2544 and comparisons, the same on any testbed.
 //!
-//! A [`Testbed`] takes a [`Load`] and returns a [`Trial`](kpps_results::Trial). Everything above a trial is here. It does not know whether the testbed is
-//! simulated or real, how its results are shown, or where the command line comes from: it gets a testbed, settings, a function that
-//! says whether to go on, and an [`Observer`]. A [`Journal`](journal::Journal) keeps trials, so that an interrupted measurement can
-//! be resumed.
+//! A [`Testbed`] takes a [`Load`] and returns a [`Trial`](kpps_results::Trial). Everything above a trial is
+//! here. It does not know whether the testbed is simulated or real, how its results are shown, or where the
+//! command line comes from: it gets a testbed, settings, a function that says whether to go on, and an
+//! [`Observer`]. A [`Journal`](journal::Journal) keeps trials, so that an interrupted measurement can be
+//! resumed.
 #![forbid(unsafe_code)]
 
 pub mod compare;
 mod curve;
+mod detail;
 mod error;
 pub mod grid;
 pub mod journal;
@@ -24,6 +26,7 @@ mod trial;
 pub mod units;
 
 pub use curve::{curve, default_loads};
+pub use detail::detailed;
 pub use error::Error;
 pub use observer::{Observer, in_words};
 pub use points::{Points, mix, of_frames, use_sizes};

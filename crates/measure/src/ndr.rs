@@ -140,7 +140,8 @@ pub fn bisect(runner: &mut Runner<'_>, sizes: &Mix, goal: &Goal, document: &mut 
     end
 }
 
-/// The same search at each of several sizes. A size at which no goal is met is a result, and the next one follows.
+/// The same search at each of several sizes. A size at which no goal is met is a result, and the next one
+/// follows.
 ///
 /// # Errors
 /// [`Error::Input`] if a search cannot begin.
@@ -172,7 +173,8 @@ pub fn sizes(
     Ok((document, end))
 }
 
-/// Whether at least half of the frames that were missing between the bounds, and at the upper one, were the generator's shortfall.
+/// Whether at least half of the frames that were missing between the bounds, and at the upper one, were the
+/// generator's shortfall.
 fn is_generators(found: &Found, trials: &[(f64, Trial)]) -> bool {
     let above_lower = |pps: f64| found.lower_pps.is_none_or(|lower| pps > lower);
     let up_to_upper = |pps: f64| found.upper_pps.is_some_and(|upper| pps <= upper);

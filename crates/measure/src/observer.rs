@@ -9,7 +9,8 @@ pub trait Observer: Sync {
     fn trials(&self, count: usize) {
         let _ = count;
     }
-    /// A trial, or something else that takes time, begins; with the offered load in frames per second, if there is one.
+    /// A trial, or something else that takes time, begins; with the offered load in frames per second, if
+    /// there is one.
     fn begins(&self, what: &str, offered_pps: Option<f64>) {
         let _ = (what, offered_pps);
     }

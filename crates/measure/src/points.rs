@@ -27,7 +27,8 @@ impl Points {
         Ok(use_sizes(&mut *self.testbed, sizes)?.0)
     }
 
-    /// The highest load that the generator can send in each direction; `None` if only the wire limits it. Measured once.
+    /// The highest load that the generator can send in each direction; `None` if only the wire limits it.
+    /// Measured once.
     ///
     /// # Errors
     /// Those of a trial.
@@ -61,8 +62,8 @@ impl Points {
     }
 }
 
-/// Makes a testbed send frames of these sizes. Returns the highest load in frames per second that its wire carries, and the size
-/// that a [`Load`] must name.
+/// Makes a testbed send frames of these sizes. Returns the highest load in frames per second that its wire
+/// carries, and the size that a [`Load`] must name.
 ///
 /// # Errors
 /// [`TrialError::Load`] if the testbed cannot send these sizes.

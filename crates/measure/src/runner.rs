@@ -22,7 +22,8 @@ pub enum Pattern {
     Rate(f64, f64),
     /// This many frames at this rate, and then nothing.
     Burst(f64, u64),
-    /// An overload in frames per second for a time in s, and then a lower rate for as long: when was the last frame lost?
+    /// An overload in frames per second for a time in s, and then a lower rate for as long: when was the last
+    /// frame lost?
     Recovery(f64, f64, f64),
     /// A constant rate for a time in s, in the middle of which the system is reset.
     Reset(f64, f64),
@@ -45,8 +46,8 @@ pub struct Subject {
     pub reset: Option<String>,
 }
 
-/// Runs trials on a testbed. A trial that the journal has of an earlier run is not measured again: the same questions in the same
-/// order get the same answers.
+/// Runs trials on a testbed. A trial that the journal has of an earlier run is not measured again: the same
+/// questions in the same order get the same answers.
 pub struct Runner<'r> {
     /// What is measured.
     pub subject: Subject,
@@ -75,8 +76,8 @@ impl<'r> Runner<'r> {
         (self.go_on)()
     }
 
-    /// Makes the testbed send frames of these sizes. Returns the highest load in frames per second that its wire carries, and the
-    /// size that a [`Load`] must name.
+    /// Makes the testbed send frames of these sizes. Returns the highest load in frames per second that its
+    /// wire carries, and the size that a [`Load`] must name.
     ///
     /// # Errors
     /// [`Error::Input`] if the testbed cannot send these sizes.
@@ -84,7 +85,8 @@ impl<'r> Runner<'r> {
         Ok(use_sizes(&mut *self.testbed, sizes)?)
     }
 
-    /// The highest rate in frames per second that the generator can send of these sizes; `None` if only the wire limits it.
+    /// The highest rate in frames per second that the generator can send of these sizes; `None` if only the
+    /// wire limits it.
     ///
     /// # Errors
     /// Those of a trial.

@@ -32,8 +32,8 @@ pub struct Sweep<'s> {
     pub in_real_time: bool,
 }
 
-/// Measures a curve of each testbed, one after the other. Returns the series, and why they ended early if they did: the last series
-/// then has the points measured so far.
+/// Measures a curve of each testbed, one after the other. Returns the series, and why they ended early if
+/// they did: the last series then has the points measured so far.
 pub fn sweep(
     testbeds: Vec<Named>,
     sweep: &Sweep<'_>,

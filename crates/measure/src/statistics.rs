@@ -1,29 +1,29 @@
-//! Whether two samples differ, by their ranks alone: nothing is assumed of how a rate or a latency is distributed, and one
-//! disturbed trial cannot decide.
+//! Whether two samples differ, by their ranks. The test assumes nothing about how a rate or a latency is
+//! distributed, and one disturbed trial cannot decide.
 //!
-//! The test is the exact permutation test of the rank sum (Wilcoxon 1945, Mann and Whitney 1947), equal values sharing their
-//! ranks; how far apart the samples are is said by the median of all differences, with its interval (Hodges and Lehmann
-//! 1963). Where several comparisons are made, [`holm`] keeps the chance of any false finding at the level asked for
-//! (Holm 1979).
+//! The test is the exact permutation test of the rank sum (Wilcoxon 1945, Mann and Whitney 1947); equal
+//! values share their ranks. The estimate of the shift is the median of all differences, with its confidence
+//! interval (Hodges and Lehmann 1963). [`holm`] corrects the p-values of several comparisons for the
+//! family-wise error rate (Holm 1979).
 
 use std::f64::consts::SQRT_2;
 
-/// Up to so many values of both samples together the test is exact; beyond, the rank sum is taken as normal.
+/// The test is exact up to this many values of both samples together; above, the rank sum is taken as normal.
 const EXACT: usize = 120;
 
-/// How one sample lies to another.
+/// How far one sample is from another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shift {
-    /// The median of all differences of a value of the second to one of the first.
+    /// The median of all differences between a value of the second sample and one of the first.
     pub by: f64,
-    /// Between these it is with the confidence asked for; `None` if there are too few values to say.
+    /// The confidence interval of the shift; `None` if there are too few values for one.
     pub interval: Option<(f64, f64)>,
-    /// The chance that samples of one distribution lie as far apart as these, on either side.
+    /// The p-value: the probability that two samples of one distribution differ this much or more, two-sided.
     pub p: f64,
 }
 
-/// How `b` lies to `a`, with an interval that misses the truth in a share of `error` of all cases. `None` if a sample is
-/// empty, or a value is no number.
+/// How far `b` is from `a`. The confidence interval misses the true shift with probability `error`. `None` if
+/// a sample is empty or a value is not finite.
 pub fn shift(a: &[f64], b: &[f64], error: f64) -> Option<Shift> {
     if a.is_empty() || b.is_empty() || a.iter().chain(b).any(|value| !value.is_finite()) {
         return None;
@@ -37,7 +37,7 @@ pub fn shift(a: &[f64], b: &[f64], error: f64) -> Option<Shift> {
     Some(Shift { by: median_of_sorted(&differences), interval, p: rank_sum(a, b) })
 }
 
-/// The median of a sample; `None` of none.
+/// The median of a sample; `None` if it is empty.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -49,15 +49,15 @@ fn median_of_sorted(sorted: &[f64]) -> f64 {
     below + (above - below) / 2.0
 }
 
-/// The smallest `p` that samples of these sizes can have: all of one below all of the other.
+/// The smallest p-value that samples of these sizes can have: all of one below all of the other.
 pub fn least_p(first: usize, second: usize) -> f64 {
     // Ways to choose the places of the first among all.
     let ways = (1..=first).map(|k| (second + k) as f64 / k as f64).product::<f64>();
     (2.0 / ways).min(1.0)
 }
 
-/// What chances `p` of several comparisons are worth, in the same order: each may be held against the level that all of them
-/// together are to keep.
+/// Holm's adjusted p-values, in the same order. Compare each with the level that all comparisons together are
+/// to keep.
 pub fn holm(chances: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..chances.len()).collect();
     order.sort_by(|&i, &j| chances[i].total_cmp(&chances[j]));
@@ -70,7 +70,8 @@ pub fn holm(chances: &[f64]) -> Vec<f64> {
     adjusted
 }
 
-/// Twice the rank of each value of both samples, equal ones sharing the mean of theirs: the first sample's, and all.
+/// Twice the rank of each value of both samples, equal ones sharing the mean of theirs: the first sample's,
+/// and all.
 fn doubled_ranks(a: &[f64], b: &[f64]) -> (Vec<usize>, Vec<usize>) {
     let mut all: Vec<(f64, bool)> =
         a.iter().map(|&value| (value, true)).chain(b.iter().map(|&value| (value, false))).collect();
@@ -86,7 +87,7 @@ fn doubled_ranks(a: &[f64], b: &[f64]) -> (Vec<usize>, Vec<usize>) {
     (first, ranks)
 }
 
-/// The chance of a rank sum as far from its mean as this one.
+/// The probability of a rank sum at least as far from its mean as this one.
 fn rank_sum(a: &[f64], b: &[f64]) -> f64 {
     let (first, ranks) = doubled_ranks(a, b);
     let sum: usize = first.iter().sum();
@@ -125,8 +126,8 @@ fn chances_of_sums(numbers: &[usize], count: usize) -> Vec<f64> {
     ways.swap_remove(count)
 }
 
-/// How many of the ordered differences lie outside the interval on each side; `None` if not even the outermost ones are far
-/// enough.
+/// How many of the ordered differences lie outside the interval on each side; `None` if there are too few
+/// values for the error.
 fn beyond(first: usize, second: usize, error: f64) -> Option<usize> {
     let all = first + second;
     if all > EXACT {
@@ -222,8 +223,8 @@ mod tests {
         ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// The exact and the normal test agree where both can be had, and neither finds more than it should where there is
-    /// nothing: with heavy tails, of samples of different sizes.
+    /// The exact and the normal test agree where both can be had, and neither finds more than it should where
+    /// there is nothing: with heavy tails, of samples of different sizes.
     #[test]
     fn false_findings_are_as_rare_as_promised_and_intervals_as_wide() {
         let mut state = 1;

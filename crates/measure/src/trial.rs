@@ -109,10 +109,11 @@ impl TrialError {
 /// Something that takes a load.
 ///
 /// A frame belongs to the measured time if it was *sent* in it, whenever it arrives: the load stays on for
-/// [`AFTERWARDS_MS`] more, and a measured frame that has not arrived by then is lost. So nothing is delivered that
-/// was not sent, and batches at the edges count once. Interrupts, CPU time and register accesses are those of the
-/// measured time itself. The ledger covers all of the trial, from the first frame of the warm-up to the last one
-/// sent, because only then does every frame have a beginning. A quantity that a testbed cannot observe is `None`.
+/// [`AFTERWARDS_MS`] more, and a measured frame that has not arrived by then is lost. So nothing is delivered
+/// that was not sent, and batches at the edges count once. Interrupts, CPU time and register accesses are
+/// those of the measured time itself. The ledger covers all of the trial, from the first frame of the warm-up
+/// to the last one sent, because only then does every frame have a beginning. A quantity that a testbed
+/// cannot observe is `None`.
 pub trait Testbed {
     /// The highest load in frames per second that its wire carries.
     fn line_rate_pps(&self, size: Size) -> f64;
@@ -131,8 +132,8 @@ pub trait Testbed {
     /// Offers a load and accounts for it. Asks every now and then whether to `go_on`; otherwise the
     /// trial ends as [`TrialError::Interrupted`].
     fn trial_while(&mut self, load: &Load, go_on: &dyn Fn() -> bool) -> Result<Trial, TrialError>;
-    /// The highest rate in frames per second that the sender can send here in each direction; `None` if it can send whatever
-    /// its wire carries.
+    /// The highest rate in frames per second that the sender can send here in each direction; `None` if it
+    /// can send whatever its wire carries.
     ///
     /// # Errors
     /// Those of a trial.
@@ -153,8 +154,8 @@ pub trait Testbed {
         let _ = (load, frames, go_on);
         Err(TrialError::Load("this testbed sends no single bursts".into()))
     }
-    /// Offers a load, and then for as long another, in frames per second. Returns how long after that change a frame was
-    /// sent last that did not arrive, in s; 0 if there was none.
+    /// Offers a load, and then for as long another, in frames per second. Returns how long after that change
+    /// a frame was sent last that did not arrive, in s; 0 if there was none.
     ///
     /// # Errors
     /// [`TrialError::Load`] from a testbed that cannot.

@@ -21,8 +21,8 @@ pub enum Rate {
 const BETWEEN: f64 = 20.0;
 
 impl Rate {
-    /// The load in frames per second, on a wire that carries `line_pps` frames per second of `bytes` bytes with FCS (the mean of a
-    /// mix).
+    /// The load in frames per second, on a wire that carries `line_pps` frames per second of `bytes` bytes
+    /// with FCS (the mean of a mix).
     pub fn pps(self, line_pps: f64, bytes: f64) -> f64 {
         match self {
             Self::Pps(pps) => pps,
@@ -94,7 +94,8 @@ pub enum Loads {
 }
 
 impl Loads {
-    /// The loads in frames per second, ascending, on a wire that carries `line_pps` frames per second of `bytes` bytes with FCS.
+    /// The loads in frames per second, ascending, on a wire that carries `line_pps` frames per second of
+    /// `bytes` bytes with FCS.
     ///
     /// # Errors
     /// A load above line rate, or a range that goes down or has more than 10,000 loads.

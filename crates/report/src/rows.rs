@@ -4,8 +4,9 @@ use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 
-/// One line for each row, under a header of field names. The fields of a nested object have a column each, `object.field`; a
-/// list of values stands in one field, with spaces between them. A field that a row does not have is empty.
+/// One line for each row, under a header of field names. The fields of a nested object have a column each,
+/// `object.field`; a list of values stands in one field, with spaces between them. A field that a row does
+/// not have is empty.
 pub fn rows_csv<'r, T: Serialize + 'r>(rows: impl IntoIterator<Item = &'r T>) -> String {
     let parse = |row: &T| serde_json::from_str::<Json>(&serde_json::to_string(row).ok()?).ok();
     let rows: Vec<Vec<(String, String)>> = rows

@@ -76,3 +76,14 @@ fn place_in_words(place: &str) -> &str {
         other => other,
     }
 }
+
+/// A sentence if a sender waited for a CPU for more than a thousandth of its time.
+pub fn waited(waited_ns: Option<u64>, seconds: f64) -> String {
+    match waited_ns {
+        Some(ns) if ns as f64 / 1e9 > seconds / 1e3 => format!(
+            "the sender waited {:.1} ms for a CPU that other processes used: that explains late frames and shortfall\n",
+            ns as f64 / 1e6
+        ),
+        _ => String::new(),
+    }
+}

@@ -61,7 +61,8 @@ pub fn transmit(document: &Transmit, line_rate_pps: f64) -> String {
     text
 }
 
-/// Where CPU time goes, by function and level, and what each frame costs. `line_rate_pps` is the line rate of these frames.
+/// Where CPU time goes, by function and level, and what each frame costs. `line_rate_pps` is the line rate of
+/// these frames.
 pub fn profile(document: &Profile, line_rate_pps: f64) -> String {
     let mut text = String::new();
     let on = &document.environment;

@@ -1,5 +1,9 @@
 //! A trial as a page to look at.
 
+mod screen;
+
+pub use screen::screen;
+
 use crate::drawing::{self, Part, band, bars, legend, percentiles};
 use crate::ndr::environment;
 use crate::page;

@@ -8,6 +8,7 @@
 
 mod app;
 mod device;
+pub mod documents;
 mod experiment;
 mod ledger;
 mod per_frame;

@@ -18,6 +18,7 @@
 //! *predicted*.
 #![forbid(unsafe_code)]
 
+mod choose;
 mod data;
 mod journal;
 mod judge;
@@ -25,6 +26,7 @@ pub mod metric;
 mod perturb;
 mod run;
 
+pub use choose::{choose, drawn};
 pub use data::{Claim, Error, Figure, Kind, Line, Map, Measurement, Study, documents, named, names};
 pub use journal::InJournal;
 pub use judge::judge;

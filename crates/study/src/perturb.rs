@@ -17,6 +17,26 @@ pub struct Nudge {
     pub moves: bool,
 }
 
+impl Nudge {
+    /// The constant, the change, and the verdicts that change with it, in a line.
+    pub fn line(&self, turns: &[Turn]) -> String {
+        let change = &self.change;
+        let by = match &change.to {
+            kpps_profiles::To::Scale(factor) => format!("{:+.0} %", (factor - 1.0) * 100.0),
+            kpps_profiles::To::Set(value) => value.to_string(),
+        };
+        let name =
+            format!("{} {}.{}", change.kind, change.profile.as_deref().unwrap_or("*"), change.constant);
+        let list: Vec<_> = turns.iter().map(|t| format!("{} {} -> {}", t.id, t.from, t.to)).collect();
+        let list = match (self.moves, list.is_empty()) {
+            (false, _) => "a small whole number: the change rounds to nothing".to_owned(),
+            (true, true) => "no verdict changes".to_owned(),
+            (true, false) => list.join(", "),
+        };
+        format!("{name:<48} {by:>6}  {list}")
+    }
+}
+
 /// A claim whose verdict changes with a constant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Turn {

@@ -33,13 +33,16 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod anomalies;
 mod arrivals;
 mod bed;
+mod calibrate;
 pub mod clock;
 mod counted;
 mod document;
 mod error;
 mod gauges;
+mod generator;
 mod header;
 #[cfg(target_os = "linux")]
 mod host;
@@ -49,21 +52,26 @@ pub mod ledger;
 mod local;
 pub mod look;
 pub mod neighbours;
+mod playback;
 mod recognised;
 mod run;
 mod stage;
 mod test_port;
 mod trial;
 
+pub use anomalies::pcapng;
 pub use arrivals::{Arrivals, Arrived, OfFlow};
 pub use bed::Bed;
+pub use calibrate::calibrate;
 pub use counted::{Counted, Counts};
 pub use document::{document, gaps};
 pub use error::Error;
 pub use gauges::Gauges;
+pub use generator::{calibrated, surpassed};
 pub use kept::{Kept, Offender};
 pub use learn::FlowPlan;
 pub use local::{LocalHost, LocalPort, interface};
+pub use playback::Playback;
 pub use recognised::{Classes, Skipped};
 pub use run::RunStart;
 pub use stage::Stage;

@@ -50,10 +50,12 @@ pub struct Arguments {
     /// With a real card: the kernel's interface at the other end of the cable
     #[arg(long, value_name = "IFACE")]
     peer: Option<String>,
-    /// With a real card: write `link up` and `link down` to this file, for whatever plugs and unplugs the cable
+    /// With a real card: write `link up` and `link down` to this file, for whatever plugs and unplugs the
+    /// cable
     #[arg(long, value_name = "FILE")]
     link_control: Option<PathBuf>,
-    /// The chip: 82542, 82543gc, 82544, 82540em, 82545em or 82546eb; QEMU has 82540em, 82544, 82545em and 82574l
+    /// The chip: 82542, 82543gc, 82544, 82540em, 82545em or 82546eb; QEMU has 82540em, 82544, 82545em and
+    /// 82574l
     #[arg(long, default_value = "82540em")]
     chip: String,
     #[command(flatten)]

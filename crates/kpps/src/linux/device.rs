@@ -17,8 +17,8 @@ use std::net::IpAddr;
   kpps device bind 0000:00:10.0 --backend uio   its use needs huge pages and root
   kpps device release 0000:00:10.0              back to the kernel's driver
 
-kpps does not take a card from the kernel whose interface is up and has addresses, carries others (VLANs, a bridge) or is in
-another network namespace: you may be connected through it. --force takes it anyway.")]
+kpps does not take a card from the kernel whose interface is up and has addresses, carries others (VLANs, a
+bridge) or is in another network namespace: you may be connected through it. --force takes it anyway.")]
 pub struct Arguments {
     #[command(subcommand)]
     command: Command,

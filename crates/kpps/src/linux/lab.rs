@@ -26,9 +26,9 @@ const QUICK_WINDOWS: (u32, Duration) = (4, Duration::from_millis(200));
   kpps lab --driver linux --set napi.defer_hard_irqs=2 --set napi.gro_flush_timeout=20000
   kpps lab --json | jq '.ratios[]'
 
-kpps boots stock Debian kernels in QEMU with four cards; inside, the drivers take turns. It needs neither KVM nor root. It fetches
-kernels and packages with apt once and keeps them in ~/.cache/kpps/lab (KPPS_LAB_CACHE). QEMU's cards have no wire limit: rates
-above line rate are those of the emulation.")]
+kpps boots stock Debian kernels in QEMU with four cards; inside, the drivers take turns. It needs neither
+KVM nor root. It fetches kernels and packages with apt once and keeps them in ~/.cache/kpps/lab
+(KPPS_LAB_CACHE). QEMU's cards have no wire limit: rates above line rate are those of the emulation.")]
 pub struct Arguments {
     /// Take at most three minutes: one round, short windows; whatever does not fit is left out
     #[arg(long)]
@@ -58,8 +58,8 @@ pub struct Arguments {
     #[arg(long, default_value = "max", value_parser = load)]
     load: load::Rate,
     /// Give a setting of the guest another value: linux.RxDescriptors=80 (a parameter of Linux's driver),
-    /// sysctl.net.core.netdev_budget=64, napi.defer_hard_irqs=2, napi.gro_flush_timeout=20000, ours.ring=256, dpdk.ring=256 [default
-    /// of both rings: 2048]
+    /// sysctl.net.core.netdev_budget=64, napi.defer_hard_irqs=2, napi.gro_flush_timeout=20000, ours.ring=256,
+    /// dpdk.ring=256 [default of both rings: 2048]
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<Setting>,
     #[command(flatten)]

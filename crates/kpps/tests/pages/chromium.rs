@@ -1,4 +1,5 @@
-//! A headless Chromium, asked through its debugging pipe (the DevTools protocol): a JSON message each way, ended by a NUL.
+//! A headless Chromium, asked through its debugging pipe (the DevTools protocol): a JSON message each way,
+//! ended by a NUL.
 
 use serde_json::{Value, json};
 use std::fs::File;

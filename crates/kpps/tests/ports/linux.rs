@@ -1,4 +1,5 @@
-//! Router, VLAN router and NAT beside Linux doing the same job: the same frames in, the same frames out, byte by byte.
+//! Router, VLAN router and NAT beside Linux doing the same job: the same frames in, the same frames out, byte
+//! by byte.
 
 use crate::net::{End, Net, document, stop};
 use etherparse::{
@@ -141,7 +142,8 @@ impl Rig {
         self.ends[end].send(&frame);
     }
 
-    /// The IPv4 packets that come out because of a frame, with their links and as long as they say; then the mark.
+    /// The IPv4 packets that come out because of a frame, with their links and as long as they say; then the
+    /// mark.
     fn outcome(&mut self, link: usize, frame: &[u8]) -> Vec<(usize, Vec<u8>)> {
         self.send(link, frame);
         let other = 1 - link;
@@ -294,8 +296,8 @@ fn with_header(frame: &[u8], change: impl FnOnce(&mut Ipv4Header)) -> Vec<u8> {
     changed
 }
 
-/// What is compared of an ICMP error, or an answer to a ping, that the router made itself. (Its identification, and whether an answer
-/// may be cut up, are its maker's to choose.)
+/// What is compared of an ICMP error, or an answer to a ping, that the router made itself. (Its
+/// identification, and whether an answer may be cut up, are its maker's to choose.)
 #[derive(Debug, PartialEq)]
 struct RoutersOwn {
     kind: Icmpv4Type,
@@ -414,7 +416,8 @@ fn route_the_same(mut rigs: [Rig; 2]) {
     for source in [[127, 0, 0, 1], [224, 0, 0, 1], [255; 4]] {
         same("an impossible source", rigs_, 0, &with_header(&plain, |h| h.source = source), 0);
     }
-    // Not 240.0.0.1: Linux answers that one now and then (its limit for errors of this kind cannot be set to none).
+    // Not 240.0.0.1: Linux answers that one now and then (its limit for errors of this kind cannot be set to
+    // none).
     for destination in [[127, 0, 0, 1], [10, 0, 1, 255]] {
         same("an impossible destination", rigs_, 0, &with_header(&plain, |h| h.destination = destination), 0);
     }
@@ -447,7 +450,8 @@ impl Rig {
     }
 }
 
-/// What a router says itself: to those who ask who it is or ping it, want something else of it, or send to nobody.
+/// What a router says itself: to those who ask who it is or ping it, want something else of it, or send to
+/// nobody.
 fn speak_the_same(mut rigs: [Rig; 2]) {
     for link in [0, 1] {
         let stranger = ([2, 0, 0, 0, 9, 7], Ipv4Addr::from(u32::from(THERE[link]) + 5));
@@ -466,8 +470,8 @@ fn speak_the_same(mut rigs: [Rig; 2]) {
     same("a ping at the last hop", rigs_, 0, &echo(0, HERE[0], 7, false, 1), 1);
     same("a ping of its other side", rigs_, 0, &echo(0, HERE[1], 7, false, 64), 1);
     same("a port of the router", rigs_, 0, &udp(0, a, (HERE[0], 9), 64, b"discard"), 1);
-    // At its own side: at the other Linux answers with the address that it was asked for, ours with that of the interface by which the
-    // error leaves (RFC 1812 4.3.2.4).
+    // At its own side: at the other Linux answers with the address that it was asked for, ours with that of
+    // the interface by which the error leaves (RFC 1812 4.3.2.4).
     same("much for a port", rigs_, 1, &udp(1, (THERE[1], 53), (HERE[1], 9), 64, &[3; 900]), 1);
     let plain = udp(0, a, (HERE[0], 9), 64, &[1; 64]);
     same("another protocol", rigs_, 0, &with_header(&plain, |h| h.protocol = 253.into()), 1);

@@ -1,5 +1,5 @@
-//! The commands on ports, over virtual cables in network namespaces. That takes root; without, these tests say so and
-//! pass.
+//! The commands on ports, over virtual cables in network namespaces. That takes root; without, these tests
+//! say so and pass.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
@@ -285,7 +285,8 @@ fn a_certificate_is_measured_kept_and_held_against_a_load() {
     assert_eq!(below["sender"]["ceilings_pps"][0], certificate["ceiling_pps"]);
     assert_eq!((&below["sender"]["source"], &below["sender"]["exceeded"]), (&file.into(), &false.into()));
     assert_eq!(below["directions"][0]["gaps"]["asked_ns"], 1e6);
-    // More than anything here can send, and still below the ten gigabits that the kernel tells of a virtual cable.
+    // More than anything here can send, and still below the ten gigabits that the kernel tells of a virtual
+    // cable.
     let above = document(&trial(&["--load", "14Mpps"]));
     assert_eq!(
         (&above["sender"]["source"], &above["sender"]["exceeded"]),

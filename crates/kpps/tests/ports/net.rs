@@ -153,8 +153,8 @@ pub struct Middle<T> {
 }
 
 impl<T: Send + 'static> Middle<T> {
-    /// What comes by the second end goes on as it is. What comes by the first one is `pass`ed on, or not; he is told as well when
-    /// nothing comes.
+    /// What comes by the second end goes on as it is. What comes by the first one is `pass`ed on, or not; he
+    /// is told as well when nothing comes.
     pub fn between(
         mut from: End,
         mut to: End,

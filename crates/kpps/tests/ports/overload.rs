@@ -1,4 +1,5 @@
-//! Router, VLAN router and NAT in an overload: every frame is somewhere, and the kernel's counters say the same.
+//! Router, VLAN router and NAT in an overload: every frame is somewhere, and the kernel's counters say the
+//! same.
 
 use crate::net::{Net, document, stop};
 use serde_json::Value;
@@ -44,7 +45,8 @@ fn signal(name: &str, process: u32) {
     assert!(kill.unwrap().success());
 }
 
-/// Floods a router, first while it stands still, so that its ring overflows. Returns what it says, and what came out.
+/// Floods a router, first while it stands still, so that its ring overflows. Returns what it says, and what
+/// came out.
 fn flood(words: &[&str], vlans: Option<[u8; 2]>, more: &[&str]) -> Option<[Value; 2]> {
     let net = Net::new(&[("a", "p"), ("q", "b")])?;
     let before = ["p", "q"].map(|interface| packets(&net, interface, "rx_packets"));
@@ -86,7 +88,8 @@ fn flood(words: &[&str], vlans: Option<[u8; 2]>, more: &[&str]) -> Option<[Value
         number(&app["sent"]) + number(&app["held"]) + ended,
         "{app}"
     );
-    // What the app sent has left by a port, or is among its drops; and what left is at the other end of the cable.
+    // What the app sent has left by a port, or is among its drops; and what left is at the other end of the
+    // cable.
     let left = |port: &Value| number(&port["sent"]) + sum(&port["drops"]) - number(&port["drops"]["missed"]);
     assert_eq!(number(&app["sent"]), ports.iter().map(left).sum::<u64>(), "{app} {ports:?}");
     let came_out = number(&counted["ports"][0]["received"]) + number(&counted["ports"][0]["drops"]["missed"]);
@@ -118,7 +121,8 @@ fn so_does_one_between_vlans() {
     flood(&["route", "packet:p@10=10.0.0.1/24", "packet:q@20=10.0.1.1/24"], Some([10, 20]), &[]);
 }
 
-/// Of two hundred flows half find room in the table; senders of the others are told, a thousand times a second at most.
+/// Of two hundred flows half find room in the table; senders of the others are told, a thousand times a
+/// second at most.
 #[test]
 fn so_does_a_nat_whose_table_is_full() {
     let words = ["nat", "packet:p=10.0.0.1/24", "packet:q=10.0.1.1/24", "--mappings", "100"];

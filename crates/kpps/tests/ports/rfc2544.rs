@@ -9,10 +9,12 @@ const CARRIED_PPS: f64 = 1e7 / (60.0 * 8.0);
 const AT_ONCE: f64 = 27.0;
 /// The rate of the bursts.
 const PPS: f64 = 100_000.0;
-/// Frames that a sender which has been held up may still send then: those of the last millisecond, and a handful.
+/// Frames that a sender which has been held up may still send then: those of the last millisecond, and a
+/// handful.
 const LATE: f64 = 132.0;
 
-/// The tests at 64 B, if the machine let kpps find a longest burst. It sends no burst that it cannot send in time, and says so.
+/// The tests at 64 B, if the machine let kpps find a longest burst. It sends no burst that it cannot send in
+/// time, and says so.
 fn found(net: &Net) -> Option<Value> {
     let words = "rfc2544 --ports packet:a,packet:b --test back-to-back --size 64 --min 1kpps --max 100kpps --duration 50ms \
         --precision 20% --drain 200ms --repeat 1 --json";

@@ -1,4 +1,5 @@
-//! What `kpps trial` can be asked for beside a load: captures in place of test frames, a sender that must manage, patience.
+//! What `kpps trial` can be asked for beside a load: captures in place of test frames, a sender that must
+//! manage, patience.
 
 use crate::net::{End, Middle, Net, document};
 use kpps_frames::build::{Flow, udp_test};
@@ -201,7 +202,8 @@ fn a_strict_trial_sends_nothing_above_what_the_sender_can_send() {
     assert_eq!((&flagged["sender"]["exceeded"], &flagged["intended"]), (&true.into(), &200.into()));
     let below = trial(&net, &[&words[..], &["900pps", "--strict"]].concat());
     assert_eq!((&below["sender"]["exceeded"], &below["intended"]), (&false.into(), &90.into()));
-    // Nor does it let a load pass that is above what is measured: nobody sends at a tenth of a microsecond from here.
+    // Nor does it let a load pass that is above what is measured: nobody sends at a tenth of a microsecond
+    // from here.
     let refused = kpps_trial(&net, &["--load", "14Mpps", "--duration", "100ms", "--strict"]);
     assert_eq!((refused.status.code(), refused.stdout.is_empty()), (Some(1), true));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("(measured)"));

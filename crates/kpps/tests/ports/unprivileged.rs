@@ -9,7 +9,8 @@ use std::process::{Command, Stdio};
 /// `nobody` and `nogroup`, as every Linux has them.
 const NOBODY: u32 = 65534;
 
-/// The command where everybody may run it, run by nobody. Only root can become somebody else; nobody is somebody else already.
+/// The command where everybody may run it, run by nobody. Only root can become somebody else; nobody is
+/// somebody else already.
 struct Nobody {
     folder: tempfile::TempDir,
 }
@@ -18,8 +19,8 @@ impl Nobody {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
-        // By another process: what this one has open for writing, a test beside may just be passing on to a child, and nobody
-        // can run it.
+        // By another process: what this one has open for writing, a test beside may just be passing on to a
+        // child, and nobody can run it.
         let program = assert_cmd::cargo::cargo_bin("kpps");
         assert!(Command::new("cp").arg(program).arg(folder.path()).status().unwrap().success());
         Self { folder }

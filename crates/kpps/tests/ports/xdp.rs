@@ -48,8 +48,8 @@ fn used(net: &Net, interface: &str) -> usize {
     counts.filter(|(name, count)| name.ends_with("_xdp_redirect") && *count != "0").count()
 }
 
-/// A bridge spreads flows over the queues of its ports: none of their frames is missed, and none comes out of its order. All would find room
-/// at once, so that it does not matter whether anybody has time for them.
+/// A bridge spreads flows over the queues of its ports: none of their frames is missed, and none comes out of
+/// its order. All would find room at once, so that it does not matter whether anybody has time for them.
 #[test]
 fn trials_account_for_the_frames_of_all_queues() {
     for queues in [1, 4] {

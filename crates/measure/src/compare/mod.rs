@@ -112,7 +112,8 @@ fn row(here: &Measured, there: &Measured, side: usize, named: bool) -> Compared 
 /// Decides on each row, with the correction for all of them.
 fn judge(rows: &mut [Compared], error: f64, threshold: f64) {
     let least = |row: &Compared| least_p(row.first.count, row.other.count);
-    // A quantity with too few values to find anything is not tested, so it does not cost the others significance.
+    // A quantity with too few values to find anything is not tested, so it does not cost the others
+    // significance.
     let tested: Vec<usize> = (0..rows.len()).filter(|&at| least(&rows[at]) <= error).collect();
     let chances: Vec<f64> = tested.iter().map(|&at| rows[at].p).collect();
     for (&at, adjusted) in tested.iter().zip(holm(&chances)) {

@@ -1,6 +1,8 @@
-//! The procedures of RFC 2544 beside throughput: frame loss rate, and back-to-back frames with the correction of RFC 9004.
+//! The procedures of RFC 2544 beside throughput: frame loss rate, and back-to-back frames with the correction
+//! of RFC 9004.
 //!
-//! Each is a function of the trials that it asks for, one after the other. It does not know the testbed, and it can be resumed.
+//! Each is a function of the trials that it asks for, one after the other. It does not know the testbed, and
+//! it can be resumed.
 
 use crate::runner::Pattern;
 use kpps_results::Trial;
@@ -27,8 +29,8 @@ pub fn frame_loss<E>(
     Ok(())
 }
 
-/// The longest burst that loses nothing, in frames, at most `most`; 0 if even one frame is lost (RFC 2544, 26.4). The result is exact
-/// to a hundredth or to one frame.
+/// The longest burst that loses nothing, in frames, at most `most`; 0 if even one frame is lost (RFC 2544,
+/// 26.4). The result is exact to a hundredth or to one frame.
 ///
 /// # Errors
 /// The first error of a trial.
@@ -50,8 +52,9 @@ pub fn longest_burst<E>(
     Ok(good)
 }
 
-/// The system's buffer as a time at the highest rate, in s, by the longest burst of `frames`. While they arrive the system
-/// forwards at its throughput, so not all of them are in the buffer at once (RFC 9004, section 6.4).
+/// The system's buffer as a time at the highest rate, in s, by the longest burst of `frames`. While they
+/// arrive the system forwards at its throughput, so not all of them are in the buffer at once (RFC 9004,
+/// section 6.4).
 pub fn corrected_buffer_s(frames: f64, max_pps: f64, throughput_pps: f64) -> f64 {
     frames / max_pps * (1.0 - throughput_pps / max_pps).max(0.0)
 }

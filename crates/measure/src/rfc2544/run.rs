@@ -14,8 +14,8 @@ use kpps_results::rfc2544::{BackToBack, LatencyAt, Rfc2544, SizeTests, Times};
 const SHARES: [f64; 4] = [0.1, 0.5, 0.9, 1.0];
 /// How long bursts are at most, in s (RFC 2544, 26.4: at least 2 s).
 const BURST_S: f64 = 2.0;
-/// How often a burst is tried that the generator could not send whole, because something else may have used its CPU: long bursts,
-/// which take time, and short ones.
+/// How often a burst is tried that the generator could not send whole, because something else may have used
+/// its CPU: long bursts, which take time, and short ones.
 const BURST_TRIES: (u64, u64) = (3, 30);
 /// Overload, over the throughput, and what it is lowered to, over the overload (26.5).
 const OVERLOAD: f64 = 1.1;

@@ -33,7 +33,8 @@ impl Goal {
         Self { trial_s, sum_s: self.sum_s * trial_s / self.trial_s, ..self }
     }
 
-    /// A target on the way: its width is a multiple of two, its duration sum a geometric mean. The last is the goal.
+    /// A target on the way: its width is a multiple of two, its duration sum a geometric mean. The last is
+    /// the goal.
     pub(super) fn target(self, level: u32) -> Self {
         let ahead = LEVELS - 1 - level.min(LEVELS - 1);
         let share = 1.0 - f64::from(ahead) / f64::from(LEVELS - 1);
@@ -71,8 +72,8 @@ impl Goal {
         }
     }
 
-    /// The conditional throughput at a load with these trials: what is delivered in all but the worst trials, as many of
-    /// them as the exceed ratio allows.
+    /// The conditional throughput at a load with these trials: what is delivered in all but the worst trials,
+    /// as many of them as the exceed ratio allows.
     pub fn conditional_pps<'t>(&self, load_pps: f64, trials: impl IntoIterator<Item = &'t Trial>) -> f64 {
         let full = |trial: &&Trial| trial.seconds >= self.trial_s * (1.0 - SLACK);
         let mut trials: Vec<_> = trials.into_iter().filter(full).collect();

@@ -9,7 +9,8 @@ const NOISY_SECONDS: f64 = 0.05;
 /// The most frames that such a second loses.
 const NOISE_FRAMES: u64 = 2000;
 
-/// Delivers so many frames a second, and drops the rest. If it is noisy, one second in twenty loses up to 2000 frames more.
+/// Delivers so many frames a second, and drops the rest. If it is noisy, one second in twenty loses up to
+/// 2000 frames more.
 pub struct Known {
     pps: f64,
     noise: Option<u64>,

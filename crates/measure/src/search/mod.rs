@@ -1,7 +1,7 @@
 //! Searches for the highest load that is delivered: multiple loss ratios at once, and plain bisection.
 //!
-//! A search is a function of the trials so far: it says at which load to measure next, and what is known. So it does not
-//! know which testbed is measured, goes on from trials of an earlier run, and needs no clock.
+//! A search is a function of the trials so far: it says at which load to measure next, and what is known. So
+//! it does not know which testbed is measured, goes on from trials of an earlier run, and needs no clock.
 
 mod bisection;
 mod goal;
@@ -154,7 +154,8 @@ impl Search {
         }
     }
 
-    /// A load that halves the distance of the bounds, as a ratio; one that was measured already if it is near.
+    /// A load that halves the distance of the bounds, as a ratio; one that was measured already if it is
+    /// near.
     fn between(&self, target: &Goal, lower: f64, upper: f64) -> f64 {
         let middle = grid((lower * upper).sqrt(), f64::round);
         let far = |load: f64| (load / middle).ln().abs();

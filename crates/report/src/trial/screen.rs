@@ -1,0 +1,183 @@
+//! A trial on the screen: what became of every frame, and where the missing ones ended.
+
+use crate::run::waited;
+use kpps_results::detail::{DetailedTrial, Direction, FlowCount, Flows, SizeCount};
+use std::fmt::Write;
+
+/// Sizes and flows of a direction.
+fn parts(direction: &Direction) -> String {
+    let mut text = String::new();
+    for size in &direction.sizes {
+        let SizeCount { frame_bytes_with_fcs, sent, received, lost } = size;
+        let _ = writeln!(text, "{frame_bytes_with_fcs:>6} B: {sent} sent, {received} received, {lost} lost");
+    }
+    if let Some(flows) = &direction.flows {
+        let Flows { count, lossy, silent, worst } = flows;
+        let _ = writeln!(
+            text,
+            "{count} flows from {}: {lossy} lost frames, {silent} delivered nothing",
+            direction.from
+        );
+        for flow in worst.iter().take(SHOWN) {
+            let FlowCount { flow, sent, lost, reordered, .. } = flow;
+            let _ = writeln!(text, "  {flow}: {lost} of {sent} lost, {reordered} out of order");
+        }
+    }
+    text
+}
+
+/// Flows that a person is shown: the worst.
+const SHOWN: usize = 4;
+
+/// The text for the screen.
+pub fn screen(trial: &DetailedTrial) -> String {
+    let mut text = String::new();
+    let load = trial.load_pps.map_or("the highest load".into(), |pps| format!("{:.1} kpps", pps / 1e3));
+    let _ = writeln!(
+        text,
+        "{}: frames of {}{}, {load} for {:.3} s\n",
+        trial.testbed.join(" and "),
+        trial.frames_name(),
+        trial.traffic.as_ref().map(|traffic| format!(", {traffic}")).unwrap_or_default(),
+        trial.result.seconds
+    );
+    for departure in trial.replay.iter().flat_map(|replay| &replay.departures) {
+        let _ = writeln!(text, "{departure}\n");
+    }
+    if trial.learned == Some(false) {
+        text += "No frame came through before the trial: is the device under test switched on and connected to these ports?\n\n";
+    }
+    let rows = [
+        ("intended", Some(trial.intended), ""),
+        ("sent", Some(trial.result.sent), ""),
+        (
+            "shortfall",
+            Some(trial.result.shortfall),
+            "generator shortfall: frames that could not be sent at their time",
+        ),
+        ("received", Some(trial.received), ""),
+        ("lost", Some(trial.lost), ""),
+        ("duplicated", trial.duplicated, ""),
+        ("reordered", trial.reordered, ""),
+        ("corrupted", trial.corrupted, ""),
+        ("other", trial.other_traffic, "other traffic: frames that are not of this trial"),
+    ];
+    for (name, count, what) in rows {
+        // Where nobody counts it there is a dash.
+        let count = count.map_or("–".into(), |count| count.to_string());
+        let _ = writeln!(text, "{}", format!("{name:<12}{count:>12}  {what}").trim_end());
+    }
+    let _ = writeln!(
+        text,
+        "\n{:.1} kpps sent ({:.1} Mb/s on layer 1, {:.1} Mb/s on layer 2), {:.1} kpps received; loss {:.4} % (with shortfall and corrupted frames)",
+        trial.result.sent_pps / 1e3,
+        trial.sent_bps.l1 / 1e6,
+        trial.sent_bps.l2 / 1e6,
+        trial.received_pps / 1e3,
+        trial.result.loss_ratio * 100.0
+    );
+    for direction in &trial.directions {
+        text += &parts(direction);
+    }
+    if let Some(sender) = &trial.sender {
+        let ceilings: Vec<_> = sender.ceilings_pps.iter().map(|pps| format!("{:.1}", pps / 1e3)).collect();
+        let above = if sender.exceeded {
+            ": the load is above that, so part of the loss is the generator's"
+        } else {
+            ""
+        };
+        let _ = writeln!(
+            text,
+            "generator: at most {} kpps here ({}){above}",
+            ceilings.join(" and "),
+            sender.source
+        );
+    }
+    for direction in &trial.directions {
+        if let Some((gaps, within)) = direction.gaps.and_then(|gaps| Some((gaps, gaps.share_within()?))) {
+            let _ = writeln!(
+                text,
+                "gaps of {}: {:.2} % within 10 µs of {:.3} µs, p99 {:.1} µs, max {:.1} µs",
+                direction.from,
+                100.0 * within,
+                gaps.asked_ns.unwrap_or(0.0) / 1e3,
+                gaps.p99_ns as f64 / 1e3,
+                gaps.longest_ns as f64 / 1e3
+            );
+            text += &waited(gaps.waited_ns, trial.result.seconds);
+        }
+    }
+    let latency = trial.result.latency_ns;
+    if let (Some(p50), Some(p99), Some(p999), Some(max)) =
+        (latency.p50, latency.p99, latency.p999, latency.max)
+    {
+        let us = |ns: u64| ns as f64 / 1e3;
+        let arrival = trial.arrival().map(|arrival| format!(" ({arrival})")).unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "latency{}: p50 {:.1} µs, p99 {:.1} µs, p99.9 {:.1} µs, max {:.1} µs",
+            arrival,
+            us(p50),
+            us(p99),
+            us(p999),
+            us(max)
+        );
+    }
+    for missing in trial.clocks_set() {
+        let _ = writeln!(text, "{missing}");
+    }
+    if let Some(capture) = &trial.capture {
+        let _ = writeln!(text, "{}", capture.sentence());
+    }
+    if let Some(clocks) = &trial.clocks {
+        let _ = writeln!(text, "{}", clocks.sentence());
+    }
+    let ledger = &trial.result.ledger;
+    let missing = ledger.sent.saturating_sub(ledger.delivered);
+    let whole = if trial.directions.is_empty() { ", with its warm-up and its end" } else { "" };
+    let _ = writeln!(text, "\nwhere {missing} of {} sent frames ended{whole}:", ledger.sent);
+    for (place, frames) in &ledger.dropped {
+        let _ = writeln!(text, "{frames:>12}  {place}");
+    }
+    for (place, frames) in &ledger.in_flight_at {
+        let _ = writeln!(text, "{frames:>12}  still queued at {place}");
+    }
+    let _ = writeln!(text, "{:>12}  unexplained", ledger.unexplained);
+    if let Some(interrupts) = trial.result.interrupts_per_s {
+        let _ = writeln!(text, "{interrupts:.1} interrupts per second");
+    }
+    if let Some(cpu) = trial.result.cpu
+        && trial.processors.is_empty()
+    {
+        let _ = writeln!(
+            text,
+            "CPU {:.1} % busy: interrupts {:.1} %, softirqs {:.1} %, threads {:.1} %{}",
+            cpu.busy() * 100.0,
+            cpu.hardirq * 100.0,
+            cpu.softirq * 100.0,
+            cpu.thread * 100.0,
+            cpu.empty_polls.map(|share| format!(", empty polls {:.1} %", share * 100.0)).unwrap_or_default()
+        );
+    }
+    let names = trial.processor_names();
+    if names.is_empty() {
+        return text;
+    }
+    let width = names.iter().map(String::len).max().unwrap_or(0).max(4);
+    let _ = writeln!(
+        text,
+        "\n{:>width$} {:>8} {:>8} {:>8} {:>8} {:>8}",
+        "CPU", "user", "system", "irq", "softirq", "idle"
+    );
+    for (name, cpu) in names.iter().zip(&trial.processors) {
+        let _ = writeln!(
+            text,
+            "{name:>width$} {:>6.3} s {:>6.3} s {:>6.3} s {:>6.3} s {:>6.3} s",
+            cpu.user_s, cpu.system_s, cpu.irq_s, cpu.softirq_s, cpu.idle_s
+        );
+    }
+    if let Some(cycles) = trial.cycles_per_frame() {
+        let _ = writeln!(text, "{cycles:.0} cycles for each frame that arrived, of all CPUs together");
+    }
+    text
+}

@@ -1,0 +1,258 @@
+//! The documents of what the simulator measures beside curves, and a bus trace on the screen.
+
+use crate::trace::{Trace, plot, regimes, summary};
+use crate::workload::rss::{Scaled, Scaling, stop};
+use crate::workload::trace::Tracing;
+use crate::{Forwarder, Function, Level, PerFrame, Profile, RateLimitedSetup, Setup, Transmit};
+use kpps_frames::Size;
+use kpps_measure::Load;
+use kpps_results::{Registers, rounded, simulation as report};
+use std::fmt::Write;
+
+/// What drivers send, for frames of this size, measured for this many ms.
+pub fn transmit(rows: &[(&Setup, Transmit)], size: Size, duration_ms: u64) -> report::Transmit {
+    let environment = rows.first().map(|(setup, _)| report::Room {
+        kpps: env!("CARGO_PKG_VERSION").into(),
+        testbed: "sim".into(),
+        machine: setup.machine.clone(),
+        chip: Some(setup.chip.clone()),
+        bus: setup.bus.clone(),
+        host: setup.host.clone(),
+        stack: setup.stack.clone(),
+        frame_bytes_with_fcs: size.bytes_with_fcs(),
+        duration_ms,
+        profiles_hash: kpps_profiles::hash(&setup.own_profiles),
+        ..report::Room::default()
+    });
+    let row = |(setup, sent): &(&Setup, Transmit)| report::TransmitRow {
+        name: setup.driver.clone(),
+        sent_pps: rounded(sent.pps),
+        card_idle: rounded(sent.card_idle),
+        wire_idle: rounded(sent.wire_idle),
+        cpu_busy: rounded(sent.cpu.busy()),
+        cpu_used: rounded(sent.cpu.used()),
+        bus_busy: rounded(sent.bus_busy),
+        data_bursts_per_packet: rounded(sent.data_bursts_per_packet),
+        interrupts_per_s: rounded(sent.interrupts_per_s),
+        registers_per_packet: Registers {
+            read: rounded(sent.registers_per_packet.0),
+            write: rounded(sent.registers_per_packet.1),
+        },
+    };
+    report::Transmit {
+        environment: environment.unwrap_or_default(),
+        rows: rows.iter().map(row).collect(),
+        ..report::Transmit::default()
+    }
+}
+
+/// Where more CPUs stop helping, in a sentence.
+fn sentence(rows: &[Scaled]) -> String {
+    match (stop(rows), rows.last()) {
+        (Some((1, limit)), _) => format!("More than one CPU brings nothing: what stops it is {limit}."),
+        (Some((enough, limit)), _) => {
+            format!("More than {enough} CPUs bring nothing: what stops it is {limit}.")
+        }
+        (None, Some(row)) if row.cpus == 1 => {
+            format!("One CPU is all there was: what stops it is {}.", row.limit)
+        }
+        (None, Some(row)) => {
+            format!("With {} CPUs it still goes on: what stops it is {}.", row.cpus, row.limit)
+        }
+        (None, None) => String::new(),
+    }
+}
+
+/// Packets per second against CPUs.
+pub fn scale(setup: &RateLimitedSetup, what: &Scaling, rows: &[Scaled]) -> report::Scale {
+    let environment = report::Room {
+        kpps: env!("CARGO_PKG_VERSION").into(),
+        testbed: "sim".into(),
+        machine: setup.machine.clone(),
+        nic: Some(setup.nic.clone()),
+        bus: setup.bus.clone(),
+        host: setup.host.clone(),
+        stack: setup.stack.clone(),
+        frame_bytes_with_fcs: what.load.size.bytes_with_fcs(),
+        flows: Some(what.flows),
+        shared_lines: Some(what.shared_lines),
+        seed: Some(what.load.seed),
+        duration_ms: what.load.duration_ms.into(),
+        profiles_hash: kpps_profiles::hash(&setup.own_profiles),
+        ..report::Room::default()
+    };
+    let each = |row: &Scaled| {
+        let busy = &row.busy;
+        report::ScaleRow {
+            cpus: row.cpus,
+            offered_pps: rounded(row.offered_pps),
+            delivered_pps: rounded(row.delivered_pps),
+            stopped_by: row.limit.to_string(),
+            latency_p50_ns: row.latency.quantiles().p50,
+            busy: report::ScaleBusy {
+                wire: rounded(busy.wire),
+                card: rounded(busy.card),
+                card_engine: rounded(busy.engine),
+                bus: rounded(busy.bus),
+                memory: rounded(busy.memory),
+                cpus: busy.cpus.iter().copied().map(rounded).collect(),
+            },
+            cpus_waiting: rounded(busy.shared),
+            header_misses_per_packet: rounded(row.header_misses),
+            cache_misses_per_packet: rounded(row.per_frame.cache_misses),
+            bus_transactions_per_packet: rounded(row.per_frame.bus_transactions),
+            ledger: row.ledger.clone(),
+        }
+    };
+    report::Scale {
+        environment,
+        rows: rows.iter().map(each).collect(),
+        stops_at_cpus: stop(rows).map(|(cpus, _)| cpus),
+        summary: sentence(rows),
+        ..report::Scale::default()
+    }
+}
+
+/// A profile of a machine under load.
+pub struct Profiling {
+    /// The machine.
+    pub setup: Setup,
+    /// The app between two cards, if there is one.
+    pub app: Option<Forwarder>,
+    /// The load.
+    pub load: Load,
+    /// Frames delivered per second.
+    pub delivered_pps: f64,
+    /// Frames that the driver took from its device.
+    pub frames: u64,
+    /// Measured time in s.
+    pub seconds: f64,
+    /// CPU time by function and level.
+    pub profile: Profile,
+    /// What each frame cost.
+    pub per_frame: PerFrame,
+}
+
+impl Profiling {
+    fn ns_per_frame(&self, ps: u64) -> f64 {
+        ps as f64 / 1e3 / self.frames.max(1) as f64
+    }
+
+    /// What was counted for each frame that the driver took, by name.
+    fn counts(&self) -> [(&'static str, f64); 8] {
+        let each = self.per_frame;
+        [
+            ("interrupts", each.interrupts),
+            ("register_reads", each.register_reads),
+            ("register_writes", each.register_writes),
+            ("bus_transactions", each.bus_transactions),
+            ("allocations", each.allocations),
+            ("allocated_bytes", each.allocated_bytes),
+            ("cache_misses", each.cache_misses),
+            ("line_transfers", each.line_transfers),
+        ]
+    }
+}
+
+fn word(level: Level) -> &'static str {
+    match level {
+        Level::Process => "process",
+        Level::Thread => "thread",
+        Level::Softirq => "softirq",
+        Level::Hardirq => "interrupt",
+    }
+}
+
+/// Where CPU time goes.
+pub fn profile(outcome: &Profiling) -> report::Profile {
+    let Profiling { setup, profile, load, .. } = outcome;
+    let total = profile.total_ps().max(1) as f64;
+    let row = |function: Function, level: Option<Level>, ps: u64| report::ProfileRow {
+        function: function.name().into(),
+        level: level.map(|level| word(level).into()),
+        share: rounded(ps as f64 / total),
+        ns_per_frame: rounded(outcome.ns_per_frame(ps)),
+    };
+    report::Profile {
+        environment: report::Room {
+            kpps: env!("CARGO_PKG_VERSION").into(),
+            testbed: "sim".into(),
+            machine: setup.machine.clone(),
+            chip: Some(setup.chip.clone()),
+            bus: setup.bus.clone(),
+            host: setup.host.clone(),
+            stack: setup.stack.clone(),
+            driver: Some(setup.driver.clone()),
+            app: outcome.app.map(|app| app.to_string()),
+            frame_bytes_with_fcs: load.size.bytes_with_fcs(),
+            duration_ms: load.duration_ms.into(),
+            profiles_hash: kpps_profiles::hash(&setup.own_profiles),
+            ..report::Room::default()
+        },
+        offered_pps: rounded(load.offered_pps),
+        delivered_pps: rounded(outcome.delivered_pps),
+        cpu_busy: rounded(profile.total_ps() as f64 / outcome.seconds / 1e12),
+        per_frame: outcome.counts().iter().map(|&(name, count)| (name.into(), rounded(count))).collect(),
+        functions: profile.functions().iter().map(|&(f, ps)| row(f, None, ps)).collect(),
+        rows: profile.rows().iter().map(|&(l, f, ps)| row(f, Some(l), ps)).collect(),
+        ..report::Profile::default()
+    }
+}
+
+/// A trace on the screen: its counts, its regimes and plots of these bus clocks, `columns` wide; by default
+/// of three windows.
+pub fn screen(
+    setup: &Setup,
+    what: &Tracing,
+    trace: &Trace,
+    window: Option<(u64, u64)>,
+    columns: usize,
+) -> String {
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "{}: {} on {}, {}, {:.0} frames/s of {} B with FCS to each of {} card(s), {:.1} ms from the first frame on",
+        setup.machine,
+        setup.chip,
+        setup.bus,
+        setup.driver,
+        what.offered_pps,
+        what.size.bytes_with_fcs(),
+        what.ports,
+        trace.seconds() * 1e3,
+    );
+    for (index, port) in trace.ports.iter().enumerate() {
+        let _ = writeln!(
+            text,
+            "card {index}: {} sent, {} delivered, {} missed",
+            port.sent, port.delivered, port.missed
+        );
+    }
+    let _ = writeln!(
+        text,
+        "bus busy {:.1} %, {:.0} MB/s; a clock is {} ps\n",
+        trace.bus_busy() * 100.0,
+        trace.bus_mb_per_s(),
+        trace.clock_ps
+    );
+    let regimes = regimes(trace, 0);
+    text += &summary(trace, &regimes);
+    let end = (trace.ended_ps - trace.began_ps) / trace.clock_ps;
+    let windows = match window {
+        Some((from, to)) => vec![("", from, to)],
+        None => {
+            let mut windows = vec![("\nthe whole trace", 0, end), ("\nthe first frames", 0, end.min(800))];
+            if regimes.stumbled {
+                let from =
+                    (regimes.smooth_clocks as u64).saturating_add(20_000).min(end.saturating_sub(12_000));
+                windows.push(("\nshort of descriptors", from, from + 12_000));
+            }
+            windows
+        }
+    };
+    for (title, from, to) in windows {
+        let _ = writeln!(text, "{title}");
+        text += &plot(trace, from, to, columns);
+    }
+    text
+}

@@ -1,0 +1,43 @@
+//! Which studies and claims are judged, and the random constants of one machine.
+
+use crate::data::{Error, Study, documents, named};
+
+/// The studies with these names, or those of documents if there are none; with these claims only, if there
+/// are any.
+///
+/// # Errors
+/// A study or a claim that does not exist.
+pub fn choose(names: &[String], claims: &[String]) -> Result<Vec<Study>, Error> {
+    let names = if names.is_empty() { documents()? } else { names.to_vec() };
+    let mut studies = names.iter().map(|name| named(name)).collect::<Result<Vec<_>, _>>()?;
+    if let Some(id) = claims.iter().find(|id| !studies.iter().any(|study| study.claims.contains_key(*id))) {
+        return Err(Error::NoClaim(id.clone(), names.join(", ")));
+    }
+    if !claims.is_empty() {
+        for study in &mut studies {
+            study.claims.retain(|id, _| claims.contains(id));
+        }
+        studies.retain(|study| !study.claims.is_empty());
+    }
+    Ok(studies)
+}
+
+/// The constants that are drawn with a seed for the measurements of these studies, a line for each, as
+/// arguments of `kpps grid`.
+///
+/// # Errors
+/// A measurement whose constants cannot be drawn, in one line.
+pub fn drawn(studies: &[Study], seed: u32) -> Result<Vec<String>, String> {
+    let mut lines: Vec<String> = Vec::new();
+    for study in studies {
+        for (name, measurement) in study.claims.values().flat_map(|claim| &claim.measure) {
+            let drawn = measurement.drawn(seed.into())?;
+            let constants = drawn.iter().flatten().map(|constant| format!(" --set {constant}"));
+            let line = format!("{name}:{}", constants.collect::<String>());
+            if drawn.is_some() && !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+    }
+    Ok(lines)
+}

@@ -1,0 +1,132 @@
+//! The frames of a capture, to be sent again.
+
+use kpps_frames::pcap::{Captured, capture};
+use kpps_frames::{Mix, Size, Templates};
+use kpps_ports::port::run::Times;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The frames of a capture, to be sent again.
+#[derive(Debug)]
+pub struct Playback {
+    /// The capture.
+    pub file: PathBuf,
+    /// The frames.
+    pub frames: Arc<Templates>,
+    /// Their sizes.
+    pub sizes: Mix,
+    /// When each is due, if they go at the times of the capture.
+    pub times: Option<Arc<Times>>,
+    /// How many there are.
+    pub count: u64,
+    /// How often they are sent; `None` if something else ends the sending.
+    pub times_over: Option<u32>,
+    /// How the frames differ from the capture, in words.
+    pub departures: Vec<String>,
+}
+
+impl Playback {
+    /// Reads a capture. With `speed` the frames go at the times of the capture, that much faster.
+    ///
+    /// # Errors
+    /// Why the capture cannot be sent, in one line.
+    pub fn read(path: &Path, speed: Option<f64>, times_over: Option<u32>) -> Result<Self, String> {
+        let unusable = |why: &dyn std::fmt::Display| format!("{} {why}", path.display());
+        let file = File::open(path).map_err(|e| unusable(&format!("cannot be opened: {e}")))?;
+        let captured = capture(file).map_err(|e| unusable(&e))?;
+        let times = match speed {
+            Some(speed) => {
+                let at_ns: Vec<_> = captured.iter().map(|frame| frame.at_ns).collect();
+                let times = Times::new(&at_ns, speed);
+                let none = || unusable(&"has no frames, or no two at different times in order: give --load");
+                Some(Arc::new(times.ok_or_else(none)?))
+            }
+            None => None,
+        };
+        let playback = Self::of(path, captured, times).map_err(|why| unusable(&why))?;
+        Ok(Self { times_over, ..playback })
+    }
+
+    fn of(path: &Path, mut captured: Vec<Captured>, times: Option<Arc<Times>>) -> Result<Self, String> {
+        let least = usize::from(Size::MIN.bytes_without_fcs());
+        let most = usize::from(Size::MAX_STANDARD.bytes_without_fcs()) + 4;
+        let (mut cut, mut padded) = (0, 0);
+        for (number, frame) in (1..).zip(&mut captured) {
+            if frame.length > most || frame.bytes.len() < 14 {
+                return Err(format!(
+                    "has a frame that no port sends, number {number} of {} bytes: captured with segmentation offloads on, or cut off within its header",
+                    frame.length
+                ));
+            }
+            cut += u64::from(frame.bytes.len() < frame.length);
+            padded += u64::from(frame.length < least);
+            frame.bytes.resize(frame.length.max(least), 0);
+        }
+        let mut departures = Vec::new();
+        if cut > 0 {
+            departures.push(format!("{cut} frames are incomplete in the capture, and end in zeros"));
+        }
+        if padded > 0 {
+            departures.push(format!("{padded} frames were shorter than 60 B without FCS, and are padded"));
+        }
+        let sizes = captured.iter().map(|frame| Size::without_fcs(frame.bytes.len() as u16));
+        let sizes = Mix::of_frames(path.display().to_string(), sizes).ok_or("has no frames")?;
+        let frames = Arc::new(Templates::each(captured.iter().map(|frame| &frame.bytes[..])));
+        Ok(Self {
+            file: path.to_owned(),
+            frames,
+            sizes,
+            times,
+            count: captured.len() as u64,
+            times_over: None,
+            departures,
+        })
+    }
+
+    /// How many frames are sent, and how long that takes at most; `None` if something else ends the sending.
+    pub fn extent(&self, said_otherwise: bool) -> (Option<u64>, Option<Duration>) {
+        let times = match (self.times_over, said_otherwise) {
+            (Some(times), _) => times,
+            (None, true) => return (None, None),
+            (None, false) => 1,
+        };
+        let count = self.count * u64::from(times);
+        // No frame is sent after the end: the first one of another round would be due then.
+        let whole = self.times.as_ref().map(|times| {
+            let seconds = count as f64 / times.mean_pps();
+            Duration::from_secs_f64(seconds).saturating_sub(Duration::from_nanos(100))
+        });
+        (Some(count), whole)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn seen(at_ns: u64, bytes: usize, length: usize) -> Captured {
+        Captured { at_ns, bytes: vec![7; bytes], length }
+    }
+
+    #[test]
+    fn frames_are_as_they_were_or_it_is_said() {
+        let frames = vec![seen(0, 60, 60), seen(1_000_000, 40, 40), seen(2_000_000, 96, 1514)];
+        let times = Times::new(&[0, 1_000_000, 2_000_000], 2.0).map(Arc::new);
+        let replay = Playback::of(Path::new("x.pcap"), frames, times).unwrap();
+        assert_eq!(replay.departures.len(), 2, "{:?}", replay.departures);
+        assert!((replay.sizes.mean_bytes_with_fcs() - (64.0 + 64.0 + 1518.0) / 3.0).abs() < 1e-9);
+        let (count, whole) = replay.extent(false);
+        assert_eq!(count, Some(3));
+        assert!((whole.unwrap().as_secs_f64() - 1.5e-3).abs() < 1e-6);
+        assert_eq!(replay.extent(true), (None, None));
+        let mut bytes = [1; 2000];
+        assert_eq!(replay.frames.at(4).unwrap().write(&mut bytes), Some(60));
+        assert_eq!((&bytes[..40], &bytes[40..60]), (&[7; 40][..], &[0; 20][..]));
+        for bad in [vec![], vec![seen(0, 60, 60), seen(1, 2000, 2000)], vec![seen(0, 10, 60)]] {
+            assert!(Playback::of(Path::new("x.pcap"), bad, None).is_err());
+        }
+    }
+}
