@@ -1,8 +1,10 @@
-//! The I/O bus. PCI and PCI-X are one shared resource, first come first served; PCI Express is one for each direction.
+//! The I/O bus. PCI and PCI-X are one shared resource, first come first served; PCI Express is one for each
+//! direction.
 //!
-//! A burst takes an overhead in clocks plus one clock for every bus width of data; a read also waits for the target. A
-//! master needs a gap before its next burst, in which others may have theirs. The target may disconnect a burst, whose
-//! rest follows as another one. This is the level of detail of a bus trace ([`Bus::start_log`]).
+//! A burst takes an overhead in clocks plus one clock for every bus width of data; a read also waits for the
+//! target. A master needs a gap before its next burst, in which others may have theirs. The target may
+//! disconnect a burst, whose rest follows as another one. This is the level of detail of a bus trace
+//! ([`Bus::start_log`]).
 
 mod log;
 
@@ -19,16 +21,17 @@ pub struct Params {
     pub clock_ps: u64,
     /// Bytes that cross in one clock, a power of two.
     pub width_bytes: u32,
-    /// Address, turnaround and the target's first wait of a burst, in clocks; with `gap_clocks` = 0 arbitration, too.
+    /// Address, turnaround and the target's first wait of a burst, in clocks; with `gap_clocks` = 0
+    /// arbitration, too.
     pub overhead_clocks: u32,
-    /// Clocks from the end of a card's burst to the start of its next: turnaround, request and grant. Others may use the
-    /// bus meanwhile.
+    /// Clocks from the end of a card's burst to the start of its next: turnaround, request and grant. Others
+    /// may use the bus meanwhile.
     #[serde(default)]
     pub gap_clocks: u32,
     /// How long a memory read by a card waits for its first word, besides the overhead.
     pub read_latency_ps: u64,
-    /// Whether the bus is free for others during that wait (PCI-X split transactions). Request and completion are then
-    /// one burst each, the request without data.
+    /// Whether the bus is free for others during that wait (PCI-X split transactions). Request and completion
+    /// are then one burst each, the request without data.
     pub split_reads: bool,
     /// Whether each direction has a bus of its own (PCI Express): to memory and CPUs, and from them.
     #[serde(default)]
@@ -36,8 +39,8 @@ pub struct Params {
     /// The target disconnects a card's write at multiples of so many bytes; 0: never.
     #[serde(default)]
     pub write_disconnect_bytes: u32,
-    /// The target disconnects a card's read at multiples of so many bytes, and the rest waits for its first word again.
-    /// 0: never.
+    /// The target disconnects a card's read at multiples of so many bytes, and the rest waits for its first
+    /// word again. 0: never.
     #[serde(default)]
     pub read_disconnect_bytes: u32,
     /// How long a register read by the CPU takes besides its burst: bridge, and the card's answer.
@@ -123,7 +126,8 @@ pub struct Bus {
     params: Params,
     width_shift: u32,
     gap_ps: u64,
-    /// When each direction is free: to memory and to the cards. Without [`Params::duplex`] only the first is used.
+    /// When each direction is free: to memory and to the cards. Without [`Params::duplex`] only the first is
+    /// used.
     free_at_ps: [u64; 2],
     /// Before this a card's next burst cannot start.
     ready_ps: [u64; CARDS],
@@ -167,8 +171,8 @@ impl Bus {
         (u64::from(self.params.overhead_clocks) + data_clocks) * self.params.clock_ps
     }
 
-    /// Reserves the bus for `request` at or after `now_ps`. Returns when its last byte has crossed, or, for a read, has
-    /// arrived.
+    /// Reserves the bus for `request` at or after `now_ps`. Returns when its last byte has crossed, or, for a
+    /// read, has arrived.
     #[inline]
     pub fn transfer(&mut self, now_ps: u64, request: Request) -> u64 {
         if now_ps >= self.background_next_ps {

@@ -1,12 +1,12 @@
 //! The simulated CPU: execution contexts at interrupt levels, and the one place where time passes.
 //!
-//! A context (an interrupt handler, a softirq, a kernel thread) is straight-line Rust code in a stackful coroutine. Each
-//! step that costs time ends in [`Machine::spend`]. While nothing can interrupt the caller, that is an addition.
-//! Otherwise the world advances event by event, and a context of a higher level that becomes ready takes the CPU until
-//! it waits again.
+//! A context (an interrupt handler, a softirq, a kernel thread) is straight-line Rust code in a stackful
+//! coroutine. Each step that costs time ends in [`Machine::spend`]. While nothing can interrupt the caller,
+//! that is an addition. Otherwise the world advances event by event, and a context of a higher level that
+//! becomes ready takes the CPU until it waits again.
 //!
-//! This is one of the two files of this crate with `unsafe`: a context suspends its coroutine through a raw pointer,
-//! because the call to `spend` comes from deep inside a driver.
+//! This is one of the two files of this crate with `unsafe`: a context suspends its coroutine through a raw
+//! pointer, because the call to `spend` comes from deep inside a driver.
 
 mod function;
 mod several;
@@ -297,8 +297,8 @@ impl Machine {
         ContextId(id)
     }
 
-    /// Takes all contexts off the machine, wherever they are. A context holds handles to the machine it runs on: without
-    /// this, both would live for ever.
+    /// Takes all contexts off the machine, wherever they are. A context holds handles to the machine it runs
+    /// on: without this, both would live for ever.
     pub fn halt(&self) {
         let contexts = std::mem::take(&mut *self.0.contexts.borrow_mut());
         drop(contexts);
@@ -310,8 +310,8 @@ impl Machine {
         turn
     }
 
-    /// Lets `cost_ps` of CPU time pass for the calling context. Outside any context, while a machine is set up, time just
-    /// passes.
+    /// Lets `cost_ps` of CPU time pass for the calling context. Outside any context, while a machine is set
+    /// up, time just passes.
     #[inline]
     pub fn spend(&self, cost_ps: u64) {
         let target = self.0.now_ps.get() + cost_ps;
@@ -393,8 +393,8 @@ impl Machine {
         }
     }
 
-    /// Whether the running context is to be preempted. A bottom half runs at the end of an interrupt, so never while
-    /// interrupts are off.
+    /// Whether the running context is to be preempted. A bottom half runs at the end of an interrupt, so
+    /// never while interrupts are off.
     fn higher_level_ready(&self) -> bool {
         if self.0.interrupts_off.get() {
             return false;
@@ -420,8 +420,8 @@ impl Machine {
         unsafe { &*suspender }.suspend(());
     }
 
-    /// Waits for an interrupt: that of the card in a slot, or a [`Vector`]. If it is still asserted, returns as soon as no
-    /// context of a higher priority runs.
+    /// Waits for an interrupt: that of the card in a slot, or a [`Vector`]. If it is still asserted, returns
+    /// as soon as no context of a higher priority runs.
     pub fn wait_for_interrupt(&self, from: impl Into<Vector>) {
         let from = from.into();
         self.suspend(State::Interrupt { from });
@@ -442,9 +442,9 @@ impl Machine {
         }
     }
 
-    /// The same with a soft timer (Aron and Druschel, SOSP 1999): an idle CPU reads its clock, and so does the kernel at
-    /// the end of a system call. Only a computing process must be interrupted; the cost of that passes before this
-    /// context goes on. Returns whether one was interrupted.
+    /// The same with a soft timer (Aron and Druschel, SOSP 1999): an idle CPU reads its clock, and so does
+    /// the kernel at the end of a system call. Only a computing process must be interrupted; the cost of that
+    /// passes before this context goes on. Returns whether one was interrupted.
     pub fn sleep_until(&self, until_ps: u64) -> bool {
         self.wait_until(until_ps);
         let interrupts = self.now_ps() >= until_ps
@@ -465,8 +465,8 @@ impl Machine {
         }
     }
 
-    /// Leaves the CPU to others, lower levels included, until `until_ps`, as [`sleep_until`](Self::sleep_until) does.
-    /// Returns at once if no other context wants it now.
+    /// Leaves the CPU to others, lower levels included, until `until_ps`, as
+    /// [`sleep_until`](Self::sleep_until) does. Returns at once if no other context wants it now.
     pub fn yield_until(&self, until_ps: u64) -> bool {
         self.others_want_cpu() && self.sleep_until(until_ps)
     }
@@ -502,7 +502,8 @@ impl Machine {
         }
     }
 
-    /// Runs `section` with interrupts disabled on this CPU, as under `spin_lock_irqsave`: nothing preempts it.
+    /// Runs `section` with interrupts disabled on this CPU, as under `spin_lock_irqsave`: nothing preempts
+    /// it.
     pub fn without_interrupts<R>(&self, section: impl FnOnce() -> R) -> R {
         let before = self.0.interrupts_off.replace(true);
         let result = section();
@@ -519,8 +520,8 @@ impl Machine {
         }
     }
 
-    /// Counts a poll of rings that began at `began_ps` and found nothing. Further idle polls are skipped, and their time
-    /// passes at once: until a card writes a descriptor, or another context wants the CPU.
+    /// Counts a poll of rings that began at `began_ps` and found nothing. Further idle polls are skipped, and
+    /// their time passes at once: until a card writes a descriptor, or another context wants the CPU.
     pub fn count_idle_poll(&self, began_ps: u64) {
         let now = self.now_ps();
         let poll = now.saturating_sub(began_ps).max(1);
@@ -548,8 +549,8 @@ impl Machine {
         self.0.world.borrow_mut().run(self.now_ps());
     }
 
-    /// The CPU, in `function`, touches `bytes` of memory at `address`, and pays for the cache lines that it has to fetch.
-    /// Returns how many.
+    /// The CPU, in `function`, touches `bytes` of memory at `address`, and pays for the cache lines that it
+    /// has to fetch. Returns how many.
     #[inline]
     pub fn touch(&self, function: Function, address: u64, bytes: usize) -> u32 {
         let misses = self.0.memory.touch(address, bytes);
@@ -791,8 +792,8 @@ mod tests {
                 });
             }
             machine.spawn(Level::Softirq, move |m| {
-                for nap in 1..=3 {
-                    assert_eq!(m.sleep_until(nap * US), other == Some(Level::Process));
+                for sleep in 1..=3 {
+                    assert_eq!(m.sleep_until(sleep * US), other == Some(Level::Process));
                 }
             });
             machine.run(10 * US);
@@ -802,7 +803,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_others_that_are_not_there() {
+    fn without_others_yielding_returns_at_once() {
         let machine = machine();
         machine.spawn(Level::Thread, |m| {
             m.yield_until(3 * US);

@@ -5,7 +5,8 @@ use serde::Deserialize;
 
 /// The costs of one host, in picoseconds of its CPU.
 ///
-/// A driver has no cost constants. These are charged where it uses its platform interface ([`crate::platform`]).
+/// A driver has no cost constants. These are charged where it uses its platform interface
+/// ([`crate::platform`]).
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
@@ -15,8 +16,8 @@ pub struct Params {
     pub cache_miss_ps: u64,
     /// The driver's instructions around one descriptor that it examines.
     pub examine_ps: u64,
-    /// The driver's and the kernel's instructions to hand up one received frame: reading its header, setting up its
-    /// packet structure.
+    /// The driver's and the kernel's instructions to hand up one received frame: reading its header, setting
+    /// up its packet structure.
     pub frame_ps: u64,
     /// The driver's instructions around one descriptor that it fills.
     pub fill_ps: u64,
@@ -52,14 +53,15 @@ pub struct Params {
     /// The same of a byte that is in the cache.
     #[serde(default)]
     pub copy_cached_byte_ps: u64,
-    /// Starting the chipset's copy engine for one piece, and checking that it has finished; 0: it has no engine.
+    /// Starting the chipset's copy engine for one piece, and checking that it has finished; 0: it has no
+    /// engine.
     #[serde(default)]
     pub dma_copy_ps: u64,
     /// The engine's time for a byte.
     #[serde(default)]
     pub dma_copy_byte_ps: u64,
-    /// The offset of a descriptor ring from the beginning of a cache line, in bytes: 0 if the allocator aligns rings to
-    /// lines; otherwise a multiple of 16, the alignment that cards need.
+    /// The offset of a descriptor ring from the beginning of a cache line, in bytes: 0 if the allocator
+    /// aligns rings to lines; otherwise a multiple of 16, the alignment that cards need.
     #[serde(default)]
     pub ring_offset_bytes: usize,
     /// The throughput of memory, for CPUs and cards together, in megabytes a second; 0: no limit.

@@ -1,13 +1,14 @@
-//! A deterministic machine in virtual time: clock, bus, memory, CPUs, operating-system stacks. Real driver code runs
-//! on it.
+//! A deterministic machine in virtual time: clock, bus, memory, CPUs, operating-system stacks. Real driver
+//! code runs on it.
 //!
-//! Time is an integer number of picoseconds. Everything runs in one thread: the [`World`] (bus, memory, network cards,
-//! wires) advances lazily, only when it is observed. Code on a simulated CPU is ordinary straight-line code in a
-//! coroutine ([`cpu`]), and each step that costs time goes through [`Machine::spend`].
+//! Time is an integer number of picoseconds. Everything runs in one thread: the [`World`] (bus, memory,
+//! network cards, wires) advances lazily, only when it is observed. Code on a simulated CPU is ordinary
+//! straight-line code in a coroutine ([`cpu`]), and each step that costs time goes through
+//! [`Machine::spend`].
 //!
 //! The machine does not know which driver or application runs on it. Drivers use the [`kpps_platform`] traits
-//! ([`platform`], where a driver's register reads and cache misses are charged); operating-system stacks ([`stack`])
-//! use the [`stack::Netdev`] trait.
+//! ([`platform`], where a driver's register reads and cache misses are charged); operating-system stacks
+//! ([`stack`]) use the [`stack::Netdev`] trait.
 //!
 //! `unsafe` is in two files: [`memory`] (bytes that CPU and card share) and [`cpu`] (leaving a coroutine).
 

@@ -1,4 +1,5 @@
-//! Limits of the constants in profiles. A user may write any number, and a machine whose clock stands still never ends.
+//! Limits of the constants in profiles. A user may write any number, and a machine whose clock stands still
+//! never ends.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;

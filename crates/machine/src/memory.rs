@@ -1,12 +1,12 @@
 //! The simulated host's memory, shared by the CPU and the cards.
 //!
-//! It also keeps what a snooping cache would know: which cache lines a card has written since the CPU last touched them.
-//! So touching a received descriptor costs a miss.
+//! It also keeps what a snooping cache would know: which cache lines a card has written since the CPU last
+//! touched them. So touching a received descriptor costs a miss.
 //!
-//! This is one of the two files of this crate with `unsafe`: the driver must see ring words as atomics and packet
-//! buffers as bytes, while cards read and write the same bytes by address. Everything is confined to one allocation that
-//! lives as long as any handle to it. Every access is bounds-checked, and all of it happens in one thread ([`Memory`] is
-//! neither `Send` nor `Sync`).
+//! This is one of the two files of this crate with `unsafe`: the driver must see ring words as atomics and
+//! packet buffers as bytes, while cards read and write the same bytes by address. Everything is confined to
+//! one allocation that lives as long as any handle to it. Every access is bounds-checked, and all of it
+//! happens in one thread ([`Memory`] is neither `Send` nor `Sync`).
 
 mod channel;
 
@@ -112,7 +112,8 @@ impl Memory {
         misses
     }
 
-    /// Calls `each` with the words of `stale` that hold the cache lines of `bytes` at `offset`, and with their bits.
+    /// Calls `each` with the words of `stale` that hold the cache lines of `bytes` at `offset`, and with
+    /// their bits.
     #[inline]
     fn for_lines(&self, offset: usize, bytes: usize, mut each: impl FnMut(&Cell<u64>, u64)) {
         let Some(last) = bytes.checked_sub(1) else { return };
@@ -172,9 +173,9 @@ impl Words {
     #[inline]
     pub fn as_slice(&self) -> &[AtomicU64] {
         let offset = (self.address - BASE) as usize;
-        // SAFETY: `allocate` gave this range to us alone, aligned to 8 and inside the allocation, which lives as
-        // long as `self.memory`. Cards change the words only through `Memory::store` on this same
-        // thread, and atomics allow change behind a shared reference.
+        // SAFETY: `allocate` gave this range to us alone, aligned to 8 and inside the allocation, which lives
+        // as long as `self.memory`. Cards change the words only through `Memory::store` on this same thread,
+        // and atomics allow change behind a shared reference.
         unsafe { std::slice::from_raw_parts(self.memory.start.as_ptr().add(offset).cast(), self.words) }
     }
 }

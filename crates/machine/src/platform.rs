@@ -1,5 +1,5 @@
-//! The machine as a driver sees it: the [`kpps_platform`] traits, with the costs of this host. A driver's register
-//! accesses, cache misses, copies and allocations are charged here.
+//! The machine as a driver sees it: the [`kpps_platform`] traits, with the costs of this host. A driver's
+//! register accesses, cache misses, copies and allocations are charged here.
 
 use crate::cpu::{Function, Machine};
 use crate::memory::{BASE, Bytes, Words};
@@ -120,8 +120,8 @@ impl Buffer for Buf {
         self.machine.spend_on(Function::Copy, len as u64 * self.machine.host().copy_byte_ps);
         true
     }
-    /// The driver and its stack read the headers, and pay for the frame's first cache line. Cards need not catch up
-    /// first: a buffer belongs either to a card or to the driver, as the descriptor has shown.
+    /// The driver and its stack read the headers, and pay for the frame's first cache line. Cards need not
+    /// catch up first: a buffer belongs either to a card or to the driver, as the descriptor has shown.
     #[inline]
     fn sync_for_cpu(&self, len: usize) {
         self.machine.spend_on(Function::Frame, self.machine.host().frame_ps);
@@ -135,8 +135,8 @@ impl Buffer for Buf {
 
 /// Where packet buffers come from. A handle: clones share the free buffers.
 ///
-/// It is the kernel's allocator, with its costs. [`Allocator::recycling`] is a list in front of it, as drivers and
-/// routers have that recycle their buffers.
+/// It is the kernel's allocator, with its costs. [`Allocator::recycling`] is a list in front of it, as
+/// drivers and routers have that recycle their buffers.
 #[derive(Clone)]
 pub struct Allocator {
     machine: Machine,
@@ -156,8 +156,8 @@ impl Allocator {
         Self { machine: machine.clone(), free, small: Rc::default(), recycling: false }
     }
 
-    /// The same, and `buffers` buffers of [`SMALL_BYTES`]. Both cost the same: most of the allocator's work is the packet
-    /// structure.
+    /// The same, and `buffers` buffers of [`SMALL_BYTES`]. Both cost the same: most of the allocator's work
+    /// is the packet structure.
     pub fn with_small(self, buffers: usize) -> Self {
         Self { small: made(&self.machine, buffers, SMALL_BYTES), ..self }
     }

@@ -2,8 +2,9 @@
 
 /// A source of frames that arrive at a card.
 pub trait Traffic {
-    /// When the last bit of the next frame arrives; `u64::MAX` if there is no next frame. Only [`Traffic::frame`]
-    /// changes it, and, for a source that [answers](Traffic::answers), the frames that the card sends.
+    /// When the last bit of the next frame arrives; `u64::MAX` if there is no next frame. Only
+    /// [`Traffic::frame`] changes it, and, for a source that [answers](Traffic::answers), the frames that the
+    /// card sends.
     fn next_ps(&self) -> u64;
     /// Whether it reacts to what the card sends, as the other end of a connection does.
     fn answers(&self) -> bool {

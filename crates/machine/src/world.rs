@@ -211,8 +211,8 @@ impl World {
         self.next_ps
     }
 
-    /// Lets everything happen that no CPU could see by reading a ring, at most until `limit_ps`. Returns the time of the
-    /// first event that could be seen, or the limit.
+    /// Lets everything happen that no CPU could see by reading a ring, at most until `limit_ps`. Returns the
+    /// time of the first event that could be seen, or the limit.
     pub fn run_unseen(&mut self, limit_ps: u64) -> u64 {
         while self.next_ps < limit_ps {
             let next = self.next_ps;

@@ -19,8 +19,8 @@ pub struct Change {
     pub kind: Kind,
     /// Only the profile of this name; any of its kind otherwise.
     pub profile: Option<String>,
-    /// The constant's name, with dots into its value: `moderation.rdtr`. A single name that is not a constant's stands for
-    /// the only entry of that name: `weight` for `service.napi.weight`.
+    /// The constant's name, with dots into its value: `moderation.rdtr`. A single name that is not a
+    /// constant's stands for the only entry of that name: `weight` for `service.napi.weight`.
     pub constant: String,
     /// Its new value.
     pub to: To,
@@ -195,7 +195,8 @@ mod tests {
 
     #[test]
     fn the_only_entry_of_a_name_needs_no_path() {
-        let text = "description = 'x'\nservice = { value = { napi = { weight = 64, mask = true } }, source = 's' }\n\
+        let text = "description = 'x'\n\
+            service = { value = { napi = { weight = 64, mask = true } }, source = 's' }\n\
                     a = { value = { low = 1 }, source = 's' }\nb = { value = { low = 2 }, source = 's' }";
         let profile = || Profile::parse(Kind::Driver, "t", text).unwrap();
         let changed = profile().changed(&[Change::set("driver.weight", 7).unwrap()]).unwrap();

@@ -6,9 +6,9 @@
 //! rx_engine_ps = { value = 1_470_000, source = "where it is from", fitted = ["M1"] }
 //! ```
 //!
-//! `source` is required. `fitted` names the claims that a constant without a citable value was fitted on. Historical
-//! drivers are the profiles of `profiles/drivers/`. The user of a profile reads it as a type of its own
-//! ([`Profile::get`]): this crate does not know what the constants mean.
+//! `source` is required. `fitted` names the claims that a constant without a citable value was fitted on.
+//! Historical drivers are the profiles of `profiles/drivers/`. The user of a profile reads it as a type of
+//! its own ([`Profile::get`]): this crate does not know what the constants mean.
 
 mod change;
 
@@ -74,7 +74,10 @@ impl fmt::Display for Kind {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no built-in profile of this name.
-    #[error("there is no {kind} called '{name}': known are {}; or give the path of a .toml file", known.join(", "))]
+    #[error(
+        "there is no {kind} called '{name}': known are {}; or give the path of a .toml file",
+        known.join(", ")
+    )]
     Unknown {
         /// The kind of profile.
         kind: Kind,
@@ -247,8 +250,8 @@ pub fn names(kind: Kind) -> Vec<String> {
     names
 }
 
-/// A hash over all built-in profiles, names and contents, and over the texts of `own` ones: 16 hexadecimal digits that
-/// change when any constant does.
+/// A hash over all built-in profiles, names and contents, and over the texts of `own` ones: 16 hexadecimal
+/// digits that change when any constant does.
 pub fn hash<'a>(own: impl IntoIterator<Item = &'a String>) -> String {
     hash_of(&built_in(), own)
 }
@@ -322,7 +325,8 @@ mod tests {
             a: u32,
             b: Vec<u8>,
         }
-        let text = "description = 'x'\na = { value = 1, source = 's' }\nb = { value = [2], source = 's', fitted = ['M1'] }";
+        let text = "description = 'x'\na = { value = 1, source = 's' }\n\
+            b = { value = [2], source = 's', fitted = ['M1'] }";
         let profile = Profile::parse(Kind::Bus, "t", text).unwrap();
         assert_eq!(profile.get::<T>().unwrap(), T { a: 1, b: vec![2] });
         assert_eq!(profile.constants()[1].fitted, ["M1"]);

@@ -1,4 +1,5 @@
-//! The project's apps between two ports, the frames that a tester sends through them, and those that must come out.
+//! The project's apps between two ports, the frames that a tester sends through them, and those that must
+//! come out.
 
 use crate::device::e1000::{E1000, Frame};
 use crate::simulation::station as card;
@@ -130,7 +131,8 @@ impl Forwarder {
         (came, leaves)
     }
 
-    /// The frames that the tester sends into a port in turn, each with the frame that must come out of the other.
+    /// The frames that the tester sends into a port in turn, each with the frame that must come out of the
+    /// other.
     pub(crate) fn frames(self, side: usize, size: Size) -> Result<Vec<[Vec<u8>; 2]>, TrialError> {
         let frame = |flow| {
             udp_test(&flow, size).map_err(|error| {
@@ -290,7 +292,8 @@ pub(crate) struct Forwards {
 }
 
 impl Forwards {
-    /// The app of a forwarder after `connections` have been made: each of these frames has come in by port 0 once.
+    /// The app of a forwarder after `connections` have been made: each of these frames has come in by port 0
+    /// once.
     pub fn new<'a>(
         forwarder: Forwarder,
         size: Size,
@@ -331,7 +334,8 @@ impl Forwards {
         self.program.ledger()
     }
 
-    /// Frames that ended in the app, by reason, and those that it holds. Messages that it could not make are left out.
+    /// Frames that ended in the app, by reason, and those that it holds. Messages that it could not make are
+    /// left out.
     pub fn account(&self) -> (Vec<(Reason, u64)>, u64) {
         let ledger = self.program.ledger();
         (ledger.reasons().filter(|(reason, _)| *reason != Reason::NoBuffer).collect(), ledger.held)

@@ -1,8 +1,8 @@
 //! The experiment that every workload goes through: check the load, warm up, measure, drain.
 //!
-//! A workload builds a [`Simulation`], puts its source on the wire and its sink on the stack, and says what it reads
-//! besides the counters of machine, cards and drivers. [`Simulation::measure`] runs the [`Phases`] and reads all of
-//! them at the same two instants; the [`Interval`] between is what the results are made of.
+//! A workload builds a [`Simulation`], puts its source on the wire and its sink on the stack, and says what
+//! it reads besides the counters of machine, cards and drivers. [`Simulation::measure`] runs the [`Phases`]
+//! and reads all of them at the same two instants; the [`Interval`] between is what the results are made of.
 
 use crate::device::e1000::DriverReading;
 use crate::per_frame::PerFrame;
@@ -116,8 +116,8 @@ impl Simulation {
         }
     }
 
-    /// Warms up, measures and drains; then checks cards and drivers. `read` is called at the beginning and at the
-    /// end of the measurement.
+    /// Warms up, measures and drains; then checks cards and drivers. `read` is called at the beginning and at
+    /// the end of the measurement.
     pub fn measure<R>(
         &self,
         phases: &Phases,
@@ -202,8 +202,8 @@ impl<R> Interval<R> {
         }
     }
 
-    /// The result of a trial: `sent` frames, of which `delivered` arrived; the drivers took `taken` meanwhile. An error
-    /// if no frame was due.
+    /// The result of a trial: `sent` frames, of which `delivered` arrived; the drivers took `taken`
+    /// meanwhile. An error if no frame was due.
     pub fn trial(
         &self,
         load: &Load,

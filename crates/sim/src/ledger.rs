@@ -31,8 +31,8 @@ impl Places {
         *self.in_flight.entry(place.to_owned()).or_default() += frames;
     }
 
-    /// An e1000 card and its driver, which dropped `dropped` frames and handed up `handed_up` others. `ring` is a
-    /// difference: frames that the card has stored and the driver has not taken, at most `rx_ring`.
+    /// An e1000 card and its driver, which dropped `dropped` frames and handed up `handed_up` others. `ring`
+    /// is a difference: frames that the card has stored and the driver has not taken, at most `rx_ring`.
     pub fn card(
         &mut self,
         card: &Tally,
@@ -72,14 +72,15 @@ impl Places {
     }
 }
 
-/// What is left of the frames that a place `had` when so many have `gone`. An error if more have gone than it had.
+/// What is left of the frames that a place `had` when so many have `gone`. An error if more have gone than it
+/// had.
 pub(crate) fn remaining(place: &str, had: u64, gone: u64) -> Result<u64, TrialError> {
     had.checked_sub(gone)
         .ok_or_else(|| TrialError::Testbed(format!("{gone} frames have gone where only {had} were {place}")))
 }
 
-/// Fails unless a stack's and a socket's own ledgers close and agree: the stack has `ended` frames and has so many in
-/// hand. A datagram is the socket's shortly before the stack is done with it.
+/// Fails unless a stack's and a socket's own ledgers close and agree: the stack has `ended` frames and has so
+/// many in hand. A datagram is the socket's shortly before the stack is done with it.
 pub(crate) fn check_socket(
     stack_closes: bool,
     (ended, in_hand): (u64, u64),

@@ -143,8 +143,8 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Looks up `machine`, `driver`, and `chip` if it differs from the machine's own. Each may be the path of a `.toml`
-    /// file.
+    /// Looks up `machine`, `driver`, and `chip` if it differs from the machine's own. Each may be the path of
+    /// a `.toml` file.
     pub fn named(machine: &str, chip: Option<&str>, driver: &str) -> Result<Self, SetupError> {
         Self::changed(machine, chip, driver, &[])
     }
@@ -195,7 +195,8 @@ impl Setup {
         }
         if let (StackParams::FreeBsd(_), Service::Napi { .. }) = (&stack_params, config.service) {
             return Err(SetupError::Mismatch(format!(
-                "driver preset '{driver}' uses NAPI, which FreeBSD's stack '{}' does not have: take one that works in its interrupt, is only polled, or paces itself",
+                "driver preset '{driver}' uses NAPI, which FreeBSD's stack '{}' does not have: \
+                 take one that works in its interrupt, is only polled, or paces itself",
                 stack_profile.name()
             )));
         }
@@ -243,7 +244,8 @@ impl Setup {
         }
     }
 
-    /// The same with a driver that accepts frames of `size`, each in one buffer: as an administrator would raise the MTU.
+    /// The same with a driver that accepts frames of `size`, each in one buffer: as an administrator would
+    /// raise the MTU.
     pub fn for_frames(mut self, size: Size) -> Self {
         let bytes = size.bytes_with_fcs() as u16;
         self.config.max_frame_bytes = self.config.max_frame_bytes.max(bytes);

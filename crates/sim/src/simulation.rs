@@ -46,8 +46,8 @@ impl Drop for Simulation {
 pub(crate) type PluggedCard = (kpps_model::Params, Box<dyn Receiver>);
 
 impl Simulation {
-    /// Builds a machine with `cpus` CPUs and these e1000 cards in slots 0, 1, …, probes the drivers and waits for
-    /// their links. `held` is the number of frames that the workload itself may hold.
+    /// Builds a machine with `cpus` CPUs and these e1000 cards in slots 0, 1, …, probes the drivers and waits
+    /// for their links. `held` is the number of frames that the workload itself may hold.
     pub fn build(
         setup: &Setup,
         cpus: usize,
@@ -99,8 +99,8 @@ impl Simulation {
         Ok((simulation, device.ok_or_else(|| TrialError::Testbed("a machine without a card".into()))?))
     }
 
-    /// Builds a machine with `cpus` CPUs and a rate-limited NIC of which `queues` receive queues are in use. Its
-    /// driver is still to be attached.
+    /// Builds a machine with `cpus` CPUs and a rate-limited NIC of which `queues` receive queues are in use.
+    /// Its driver is still to be attached.
     pub fn with_rate_limited_nic(
         setup: &RateLimitedSetup,
         cpus: usize,

@@ -13,8 +13,8 @@ use kpps_measure::TrialError;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// UDP frames at a constant rate, of one flow or of several in turn. Each has a tag: sequence number and time of its
-/// last bit.
+/// UDP frames at a constant rate, of one flow or of several in turn. Each has a tag: sequence number and time
+/// of its last bit.
 ///
 /// The times are exact: frame *k* arrives at `first + ⌊k · 10¹² / pps⌋` ps, so rounding never accumulates.
 pub struct ConstantRate {
@@ -147,7 +147,8 @@ mod tests {
                 prop_assert_eq!(u64::from(read.sequence) + 1, sent.get());
             }
             let expected = pps * ms as f64 / 1e3;
-            prop_assert!((sent.get() as f64 - expected).abs() <= 1.0 + 1e-6 * expected, "{} of {expected}", sent.get());
+            let sent = sent.get() as f64;
+            prop_assert!((sent - expected).abs() <= 1.0 + 1e-6 * expected, "{sent} of {expected}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A bus trace: what crossed a machine's bus, its wires and its registers, and when.
 //!
-//! [`regimes`] reads it, [`csv`], [`timeline`], [`summary`] and [`plot`] show it, [`values`] and [`crossed`] give
-//! studies their numbers. [`crate::workload::trace`] records it.
+//! [`regimes`] reads it, [`csv`], [`timeline`], [`summary`] and [`plot`] show it, [`values`] and [`crossed`]
+//! give studies their numbers. [`crate::workload::trace`] records it.
 
 mod plot;
 mod regime;

@@ -1,5 +1,5 @@
-//! What routers in the machine room say themselves: ARP, echoes, ICMP errors. It is byte by byte what the same app says alone, and
-//! what etherparse reads.
+//! The messages of routers in the simulator: ARP, echoes, ICMP errors. It is byte by byte what the
+//! same app says alone, and what etherparse reads.
 #![allow(clippy::unwrap_used)]
 
 use etherparse::{

@@ -18,7 +18,7 @@ fn sent(size: u16, features: Features) -> Transmit {
 
 const PLAIN: Features = Features { pieces: Pieces::One, checksum: By::Nobody, vlan: By::Nobody, segments: 1 };
 
-/// CPU time for a frame, in ns, without that spent on looking for room in vain.
+/// CPU time for a frame, in ns, without idle polls.
 fn cpu_ns(sent: &Transmit) -> f64 {
     sent.cpu.used() * 1e9 / sent.pps
 }
@@ -42,7 +42,8 @@ fn a_longer_gap_lowers_line_rate_by_what_it_is_long() {
 
 #[test]
 fn jumbo_frames_cost_less_for_a_byte_and_fill_the_wire() {
-    // Of the packet buffer half as much again as is the transmitter's otherwise: it is to hold more than one frame.
+    // Of the packet buffer half as much again as is the transmitter's otherwise: it is to hold more than one
+    // frame.
     let (full, jumbo) = (sent(1518, PLAIN), sent_with(9018, PLAIN, &[("driver.rx_fifo_kb", 40)]));
     assert_near(jumbo.pps, rate::line_rate_pps(rate::GIGABIT, Size::with_fcs(9018)), 1e-2);
     assert!(cpu_ns(&jumbo) / 9018.0 < 0.3 * cpu_ns(&full) / 1518.0, "{} {}", cpu_ns(&jumbo), cpu_ns(&full));

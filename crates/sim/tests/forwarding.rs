@@ -1,5 +1,5 @@
-//! Apps between two cards: what comes out is compared byte by byte by the tester, so a trial that has a result has only
-//! right frames in it; here is what it costs, and where the rest went.
+//! Apps between two cards: what comes out is compared byte by byte by the tester, so a trial that has a
+//! result has only right frames in it; here is what it costs, and where the rest went.
 #![allow(clippy::unwrap_used)]
 
 use kpps_frames::Size;
@@ -122,12 +122,14 @@ fn names_are_what_they_are_read_from() {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
-    /// Whatever app, driver, load and machine: a trial either has a ledger that closes, with no wrong frame, or none at
-    /// all; and nothing ends in the app, because its frames are all to be forwarded.
+    /// Whatever app, driver, load and machine: a trial either has a ledger that closes, with no wrong frame,
+    /// or none at all; and nothing ends in the app, because its frames are all to be forwarded.
     #[test]
     fn frames_are_conserved(
         app in prop::sample::select(Forwarder::ALL.to_vec()),
-        driver in prop::sample::select(vec!["intel-4.4.x", "intel-5.7.6", "intel-2.5.11", "sf1", "kpps", "click-polling"]),
+        driver in prop::sample::select(
+            vec!["intel-4.4.x", "intel-5.7.6", "intel-2.5.11", "sf1", "kpps", "click-polling"],
+        ),
         share in 0.01f64..=1.0,
         more_bytes in 0u16..1400,
         spread: bool,

@@ -1,5 +1,5 @@
-//! Limits that anyone can work out on paper, and the simulation on them. Those of the PCI-X and GC buses are in `rdr2007.rs`,
-//! that of the receive delay in `morris2000.rs`.
+//! Limits that anyone can work out on paper, and the simulation on them. Those of the PCI-X and GC buses are
+//! in `rdr2007.rs`, that of the receive delay in `morris2000.rs`.
 #![allow(clippy::unwrap_used)]
 
 use kpps_driver::config::Itr;
@@ -20,7 +20,8 @@ fn the_wire_is_full_and_no_fuller() {
 
 #[test]
 fn sending_takes_the_engine_and_a_read_of_the_frame_each_time() {
-    // Clock, engine, all in picoseconds. A burst is 4 clocks and one for each 8 bytes, here 60; memory answers after 250 ns.
+    // Clock, engine, all in picoseconds. A burst is 4 clocks and one for each 8 bytes, here 60; memory
+    // answers after 250 ns.
     for (chip, clock_ps, engine_ps) in [("82542", 30_000.0, 1_222_000.0), ("82543gc", 15_000.0, 716_000.0)] {
         let frame_ps = engine_ps + (4.0 + 8.0) * clock_ps + 250_000.0;
         let bound_pps = 1e12 / frame_ps;

@@ -1,5 +1,5 @@
-//! A bridge beyond what the study of Lunz 2003 claims (`studies/lunz2003.toml`, judged in `crates/study`): why a second CPU
-//! brings little, and what a bridge must do whatever drives its cards.
+//! A bridge beyond what the study of Lunz 2003 claims (`studies/lunz2003.toml`, judged in `crates/study`):
+//! why a second CPU brings little, and what a bridge must do whatever drives its cards.
 #![allow(clippy::unwrap_used)]
 
 use kpps_frames::Size;
@@ -29,7 +29,8 @@ fn l1_a_second_cpu_moves_lines_between_caches_and_hardly_forwards_more() {
     assert!(spread.cpus.iter().all(|cpu| cpu.busy() > 0.99), "{:?}", spread.cpus);
     assert_eq!(bound.per_frame.line_transfers, 0.0);
     assert!(spread.per_frame.line_transfers > 8.0, "{:?}", spread.per_frame);
-    // The claim is that binding is best. Here a second CPU is worth a tenth of the first at most: see the study.
+    // The claim is that binding is best. Here a second CPU is worth a tenth of the first at most: see the
+    // study.
     assert!(spread.pps() < 1.15 * bound.pps(), "{}", spread.pps());
     assert!(spread.pps() / 2.0 < bound.pps());
 }

@@ -1,5 +1,5 @@
-//! The machine of Morris 2000 beyond what its study claims (`studies/morris2000.toml`, judged in `crates/study`): the bound
-//! that a timer sets, and what holds for any driver.
+//! The machine of Morris 2000 beyond what its study claims (`studies/morris2000.toml`, judged in
+//! `crates/study`): the bound that a timer sets, and what holds for any driver.
 #![allow(clippy::unwrap_used)]
 
 use kpps_frames::Size;
@@ -96,7 +96,8 @@ fn polling_reads_no_register_and_never_interrupts() {
     let trial = receive(&setup("82543gc", "click-polling"), LINE_PPS);
     let registers = trial.registers_per_packet.unwrap();
     assert_eq!(registers.read, 0.0);
-    // Write-backs come in pairs on a host with 32-byte cache lines, so a burst has two frames and one tail write.
+    // Write-backs come in pairs on a host with 32-byte cache lines, so a burst has two frames and one tail
+    // write.
     assert!(registers.write <= 0.51, "{}", registers.write);
     assert_eq!(trial.interrupts(), Some(0));
 }

@@ -45,11 +45,13 @@ fn full_frames_fill_the_wire() {
 
 #[test]
 fn what_is_dropped_is_sent_again_and_everything_arrives_once() {
-    // A small ring and a FIFO that holds little: after the first losses all wait for their timers, a second at first.
+    // A small ring and a FIFO that holds little: after the first losses all wait for their timers, a second
+    // at first.
     let t = transferred(256, 32, 2000, &[("driver.rx_ring", 80), ("driver.rx_fifo_kb", 8)]);
     assert!(t.dropped > 100, "{t:?}");
     assert!(t.sent_again >= t.dropped / 2, "{t:?}");
-    // What processes read is what the senders sent, but for what was lost or sent twice and what is on its way.
+    // What processes read is what the senders sent, but for what was lost or sent twice and what is on its
+    // way.
     let (read, sent) = (t.read_bytes / 198, t.sent - t.sent_again);
     assert!(read.abs_diff(sent) < 32 * 64 + t.dropped, "{read} of {sent}");
 }
@@ -60,7 +62,8 @@ fn an_engine_that_copies_leaves_the_cpu_to_others_with_large_frames() {
         let t = copied(size, 4, 50, &[], dma_copy);
         t.cpu_last.busy() * t.seconds * 1e9 / t.read_bytes as f64
     };
-    // 1.5 ns a byte that it does not copy, less what starting the engine costs, and more calls as each waits for it.
+    // 1.5 ns a byte that it does not copy, less what starting the engine costs, and more calls as each waits
+    // for it.
     let saved = |size| cpu(size, false) - cpu(size, true);
     assert!(saved(1518) > 0.5, "{}", saved(1518));
     // A piece of 198 bytes takes the CPU nearly as long to have copied as to copy.

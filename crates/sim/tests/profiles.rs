@@ -19,8 +19,8 @@ fn claims() -> BTreeMap<String, String> {
     claims
 }
 
-/// Claims of which a part was told and the rest kept back; constants may be fitted on that part.
-const TOLD_IN_PART: [&str; 1] = ["B27"];
+/// Claims of which a part was given and the rest kept back; constants may be fitted on that part.
+const GIVEN_IN_PART: [&str; 1] = ["B27"];
 
 #[test]
 fn constants_are_fitted_on_fit_claims_only() {
@@ -32,8 +32,8 @@ fn constants_are_fitted_on_fit_claims_only() {
                 for id in &constant.fitted {
                     let claim =
                         claims.get(id).unwrap_or_else(|| panic!("{name}.{}: no claim {id}", constant.name));
-                    let told = claim == "fit" || TOLD_IN_PART.contains(&id.as_str());
-                    assert!(told, "{name}.{} is fitted on {id}", constant.name);
+                    let given = claim == "fit" || GIVEN_IN_PART.contains(&id.as_str());
+                    assert!(given, "{name}.{} is fitted on {id}", constant.name);
                     fitted += 1;
                 }
             }
@@ -49,7 +49,8 @@ fn every_chip_and_driver_works_in_every_machine() {
             for driver in names(Kind::Driver) {
                 let setup = match Setup::named(&machine, Some(&chip), &driver) {
                     Ok(setup) => setup,
-                    // FreeBSD serves a card in its interrupt or polls it by polling(4), and has ring NICs of its own.
+                    // FreeBSD serves a card in its interrupt or polls it by polling(4), and has rate-limited
+                    // NICs of its own.
                     Err(SetupError::Mismatch(why)) if why.contains("FreeBSD") => continue,
                     Err(error) => panic!("{error}"),
                 };
@@ -61,7 +62,7 @@ fn every_chip_and_driver_works_in_every_machine() {
 }
 
 #[test]
-fn every_ring_nic_works_in_every_machine_that_has_a_driver_for_it() {
+fn every_rate_limited_nic_works_in_every_machine_that_has_a_driver_for_it() {
     let mut machines = 0;
     for machine in names(Kind::Machine) {
         for nic in names(Kind::Nic) {

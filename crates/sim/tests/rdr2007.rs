@@ -1,4 +1,5 @@
-//! The claims of Walravens and Gaidioz 2007 (`studies/rdr2007.toml`) against closed forms and by mechanism, each by its id.
+//! The claims of Walravens and Gaidioz 2007 (`studies/rdr2007.toml`) against closed forms and by mechanism,
+//! each by its id.
 //!
 //! Constants are fitted only on R6, R10 to R14 and R18; the others are consequences.
 #![allow(clippy::unwrap_used)]
@@ -80,7 +81,8 @@ fn r10_to_r14_r19_the_smooth_regime() {
 
 #[test]
 fn the_smooth_regime_is_made_of_groups() {
-    // The first 256 frames by hand: one write-back of four after each fourth frame, a fetch of four bursts after 64.
+    // The first 256 frames by hand: one write-back of four after each fourth frame, a fetch of four bursts
+    // after 64.
     let (seen, _) = trace(PCI, STOCK, 300);
     let (mut frames, mut by_four, mut others, mut fetched_at) = (0, 0, 0, vec![]);
     for t in seen.log.transactions() {
@@ -130,7 +132,8 @@ fn r16_fetches_are_cut_short_the_more_the_higher_the_load() {
 }
 
 /// The bus time of a frame of 64 bytes, in clocks, worked out by hand: its data; its share of a write-back of
-/// `together` descriptors; of a fetch of 64 in four bursts, each of which waits for memory; of a tail update of 16.
+/// `together` descriptors; of a fetch of 64 in four bursts, each of which waits for memory; of a tail update
+/// of 16.
 fn clocks_per_frame(together: f64) -> f64 {
     let write_back = 8.0 + 2.0 * together;
     let fetch = 8.0 + 32.0 + 250_000.0 / CLOCK_PS;

@@ -52,8 +52,8 @@ impl Seeds {
     }
 }
 
-/// A metric with its configuration. With `seeds = { from = 1, to = 100 }`, or `seeds = [7, 58]`, it is taken once for
-/// each, and its values become lists.
+/// A metric with its configuration. With `seeds = { from = 1, to = 100 }`, or `seeds = [7, 58]`, it is taken
+/// once for each, and its values become lists.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Measurement {
     /// The name of the metric.
@@ -71,8 +71,8 @@ impl Measurement {
         }
     }
 
-    /// The constants that follow from a seed, as `driver.rx_ring=256`: those of every driver, and those of the setting's
-    /// driver alone. `None` if there are none.
+    /// The constants that follow from a seed, as `driver.rx_ring=256`: those of every driver, and those of
+    /// the setting's driver alone. `None` if there are none.
     ///
     /// # Errors
     /// If it does not say what to draw from.

@@ -1,21 +1,21 @@
 //! Studies: the claims of a document as data, and what the simulator finds about them.
 //!
-//! A study is a file of `studies/`: its question and setting in words, its figures, and its claims. A claim names the
-//! *measurements* that it needs, each a [metric](metric::METRICS) with a configuration, and conditions on their values.
-//! A new claim needs no code unless its metric is new.
+//! A study is a file of `studies/`: its question and setting in words, its figures, and its claims. A claim
+//! names the *measurements* that it needs, each a [metric](metric::METRICS) with a configuration, and
+//! conditions on their values. A new claim needs no code unless its metric is new.
 //!
 //! ```toml
 //! [claims.M9]
 //! kind = "fit"
 //! says = "the driver as shipped receives at most about 300,000 frames/s"
 //! expected = "300,000 ± 10 %"
-//! measure.stock = { metric = "receive", chip = "82543gc", driver = "intel-2.5.11", offered = [1e5, 3e5, 6e5] }
+//! measure.stock = { metric = "receive", chip = "82543gc", driver = "intel-2.5.11", offered = [1e5, 3e5] }
 //! holds = ["within(stock.peak_pps, 300e3, 0.10)"]
 //! values = { peak_pps = "stock.peak_pps" }
 //! ```
 //!
-//! A result that a document reports, but that is kept from this project ([`Kind::KeptBack`]), is never judged: it is
-//! *predicted*.
+//! A result that a document reports, but that is kept from this project ([`Kind::KeptBack`]), is never
+//! judged: it is *predicted*.
 #![forbid(unsafe_code)]
 
 mod choose;

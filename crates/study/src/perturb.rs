@@ -1,5 +1,5 @@
-//! How much verdicts depend on fitted constants: each constant is moved a little, and the claims whose verdict changes
-//! are listed.
+//! How much verdicts depend on fitted constants: each constant is moved a little, and the claims whose
+//! verdict changes are listed.
 
 use crate::{Context, Outcomes, Study, measure, metric};
 use kpps_profiles::{Change, Error, Kind, Profile, To, names};
@@ -91,8 +91,9 @@ fn verdicts(studies: &[Study], outcomes: &Outcomes) -> Verdicts {
     .collect()
 }
 
-/// Finds the claims of `studies` whose verdict changes with each of `nudges`, and calls `report` for each nudge as it
-/// ends. Measurements that use no profile with the constant are not taken again. Ends early when `context` says so.
+/// Finds the claims of `studies` whose verdict changes with each of `nudges`, and calls `report` for each
+/// nudge as it ends. Measurements that use no profile with the constant are not taken again. Ends early when
+/// `context` says so.
 pub fn turns(
     studies: &[Study],
     nudges: &[Nudge],

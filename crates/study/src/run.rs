@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Called when a measurement ends: how many have ended, of how many.
 pub type Progress<'a> = &'a (dyn Fn(usize, usize) + Sync);
 
-/// Where results are kept beyond a run, by a name that contains everything they depend on, except this program and its
-/// profiles.
+/// Where results are kept beyond a run, by a name that contains everything they depend on, except this
+/// program and its profiles.
 pub trait Kept: Sync {
     /// The result of this name, if there is one.
     fn find(&self, name: &str) -> Option<Values>;
@@ -33,8 +33,8 @@ impl Kept for () {
 #[derive(Debug, Default)]
 pub struct Outcomes(BTreeMap<String, Result<Values, String>>);
 
-/// Takes every measurement in `wanted`, each once and in that order, on as many threads as there are CPUs. If `context`
-/// ends the run early, the measurements that had not ended are missing.
+/// Takes every measurement in `wanted`, each once and in that order, on as many threads as there are CPUs. If
+/// `context` ends the run early, the measurements that had not ended are missing.
 pub fn measure<'a>(
     wanted: impl IntoIterator<Item = &'a Measurement>,
     context: &Context,
@@ -43,7 +43,8 @@ pub fn measure<'a>(
     measure_or_find(wanted, context, progress, &())
 }
 
-/// The same, but measurements that are `kept` already are not taken again. `context` must not change any constant.
+/// The same, but measurements that are `kept` already are not taken again. `context` must not change any
+/// constant.
 pub fn measure_or_find<'a>(
     wanted: impl IntoIterator<Item = &'a Measurement>,
     context: &Context,

@@ -27,13 +27,14 @@ fn four_digits(value: f64) -> String {
     if value == 0.0 || value.abs() >= 1000.0 { format!("{value:.0}") } else { format!("{value:.3}") }
 }
 
-/// Exactly these are missed, all of them orderings, and it is said why: neither a new miss nor a miss that has gone passes.
+/// Exactly these are missed, all of them orderings, and it is said why: neither a new miss nor a miss that
+/// has gone passes.
 fn missed(claims: &[Claim], expected: &[&str]) {
     let misses: Vec<_> = claims.iter().filter(|claim| claim.verdict == Verdict::Miss).collect();
     assert_eq!(misses.iter().map(|claim| claim.id.as_str()).collect::<Vec<_>>(), expected);
     for claim in misses {
         assert_eq!(claim.kind, "order", "{} is missed: {:?}", claim.id, claim.values);
-        assert!(!claim.why.is_empty(), "{} is missed and nobody says why", claim.id);
+        assert!(!claim.why.is_empty(), "{} is missed without a reason", claim.id);
     }
     for claim in claims {
         assert_ne!(claim.verdict, Verdict::Failed, "{}: {}", claim.id, claim.why);
@@ -55,8 +56,8 @@ const IDS: [(&str, &str); 5] = [
     ),
 ];
 
-/// Machines of `beyond`, by their seeds: the worst in comparison, share for others, books, bursts and what they hold, and one
-/// whose bus is full before its CPU is.
+/// Machines of `beyond`, by their seeds: the worst in comparison, share for others, books, bursts and what
+/// they hold, and one whose bus is full before its CPU is.
 const MACHINES: [i64; 7] = [21, 42, 44, 58, 62, 83, 94];
 
 /// The names under which predictions are published.
@@ -86,7 +87,7 @@ fn morris2000() {
     missed(&claims, &[]);
 }
 
-/// Of B27 a part was told, which constants may be fitted on: it holds.
+/// Of B27 a part was given, which constants may be fitted on: it holds.
 #[test]
 fn evans2005() {
     let claims = judged("evans2005");
@@ -103,7 +104,8 @@ fn rdr2007() {
     missed(&claims, &[]);
 }
 
-/// Of fifteen orderings two are missed: the tail is written for every 16 packets whatever the weight, and no smaller weight gains.
+/// Of fifteen orderings two are missed: the tail is written for every 16 packets whatever the weight, and no
+/// smaller weight gains.
 #[test]
 fn ols2005() {
     let claims = judged("ols2005");
@@ -119,7 +121,8 @@ fn lunz2003() {
     missed(&claims, &["L1"]);
 }
 
-/// What no document answers: all hundred senders, and of the machines some of those that are worst in something.
+/// What no document answers: all hundred senders, and of the machines some of those that are worst in
+/// something.
 #[test]
 fn beyond() {
     let mut study = named("beyond").unwrap();
@@ -232,7 +235,7 @@ fn what_is_asked_for_first_is_measured_first() {
 }
 
 #[test]
-fn a_word_that_nobody_asks_for_is_refused() {
+fn an_unknown_word_is_refused() {
     let mut study = named("morris2000").unwrap();
     let claim = study.claims.get_mut("M2").unwrap();
     claim.measure[0].of.insert("duration".into(), 3.into());
@@ -290,7 +293,7 @@ fn a_verdict_turns_with_the_constant_it_was_fitted_with_and_no_other() {
     let context = Context { changes: Vec::new(), go_on: &|| true };
     let nudges = fitted_constants(1.5).unwrap();
     let nudges: Vec<_> = nudges.into_iter().filter(|nudge| nudge.change.constant == "tx_engine_ps").collect();
-    assert_eq!(nudges.len(), 5, "four chips' and a ring NIC's");
+    assert_eq!(nudges.len(), 5, "four chips' and a rate-limited NIC's");
     let mut turned = Vec::new();
     turns(&[study], &nudges, &context, |nudge, turns| {
         turned.extend(turns.iter().map(|turn| {

@@ -1,4 +1,5 @@
-//! What happened on a bus and around it: a ring of transactions and one of events, filled only while a log is wanted.
+//! What happened on a bus and around it: a ring of transactions and one of events, filled only while a log is
+//! wanted.
 
 use std::collections::VecDeque;
 

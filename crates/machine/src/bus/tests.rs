@@ -127,8 +127,8 @@ fn the_log_keeps_the_latest() {
 }
 
 proptest! {
-    /// The closed form: a card alone that always has another burst moves one in overhead + data + gap clocks, and no bus
-    /// ever carries two bursts at once.
+    /// The closed form: a card alone that always has another burst moves one in overhead + data + gap clocks,
+    /// and no bus ever carries two bursts at once.
     #[test]
     fn saturated_bus_time_is_the_sum(
         bursts in prop::collection::vec((0u8..4, 0u32..2000, any::<bool>()), 1..200),

@@ -1,8 +1,8 @@
 //! Several CPUs: each has its own time, and the one furthest behind runs.
 //!
-//! A CPU runs until it is [`LOOKAHEAD_PS`] ahead of the next action of any other. So CPUs act on cards and on each other
-//! in the order of time, except for that much. They share [`Line`]s, which move between their caches, and [`Lock`]s,
-//! which one of them holds at a time.
+//! A CPU runs until it is [`LOOKAHEAD_PS`] ahead of the next action of any other. So CPUs act on cards and on
+//! each other in the order of time, except for that much. They share [`Line`]s, which move between their
+//! caches, and [`Lock`]s, which one of them holds at a time.
 
 use super::{Function, Machine, State};
 use crate::NS;
@@ -44,8 +44,8 @@ impl Machine {
             State::Waiting { until_ps } => now_ps.max(until_ps),
             State::Interrupt { from } if !interrupts_off => {
                 if world.interrupt_line(from) {
-                    // It rose since the running CPU last checked, which it does at least this often. `now` would move
-                    // with that CPU, which would then never let this one run.
+                    // It rose since the running CPU last checked, which it does at least this often. `now`
+                    // would move with that CPU, which would then never let this one run.
                     now_ps.max(self.now_ps().saturating_sub(LOOKAHEAD_PS))
                 } else if world.interrupts_enabled(from) {
                     now_ps.max(world.next_ps())
@@ -93,8 +93,8 @@ impl Machine {
         self.0.now_ps.set(self.now_ps().max(until_ps));
     }
 
-    /// The CPU touches `lines` cache lines that CPUs write, which one [`Line`] stands for. It pays for them if another
-    /// CPU had them last.
+    /// The CPU touches `lines` cache lines that CPUs write, which one [`Line`] stands for. It pays for them
+    /// if another CPU had them last.
     #[inline]
     pub fn own(&self, line: &Line, lines: u32) {
         let (last, current) = (line.0.get(), self.0.cpu.get());
@@ -106,7 +106,8 @@ impl Machine {
         }
     }
 
-    /// The CPU fetches `lines` cache lines that another has written. They pass through memory, which is updated.
+    /// The CPU fetches `lines` cache lines that another has written. They pass through memory, which is
+    /// updated.
     pub(crate) fn move_lines(&self, lines: u32) {
         let lines = u64::from(lines);
         self.count(|c| c.line_transfers += lines);

@@ -1,10 +1,12 @@
-//! FreeBSD 4 to 6: interrupt handlers or threads, the network interrupt, transmit queues, polling(4), processes.
+//! FreeBSD 4 to 6: interrupt handlers or threads, the network interrupt, transmit queues, polling(4),
+//! processes.
 //!
-//! A device's interrupt handler puts frames into the IP input queue. The software network interrupt (`netisr`) takes
-//! them from there to the [`Handler`]. Frames that leave go through the device's transmit queue, which drops them while
-//! it is full; the driver moves frames from there into its ring when one is queued and when its card has sent some. A
-//! process that sends into a full queue gets `ENOBUFS`, and no wake-up when there is space again ([`process`]). With
-//! [`polling`] the clock serves the device instead of its interrupt.
+//! A device's interrupt handler puts frames into the IP input queue. The software network interrupt
+//! (`netisr`) takes them from there to the [`Handler`]. Frames that leave go through the device's transmit
+//! queue, which drops them while it is full; the driver moves frames from there into its ring when one is
+//! queued and when its card has sent some. A process that sends into a full queue gets `ENOBUFS`, and no
+//! wake-up when there is space again ([`process`]). With [`polling`] the clock serves the device instead of
+//! its interrupt.
 
 mod polling;
 mod process;
@@ -179,9 +181,9 @@ fn spend(machine: &Machine, function: Function, cycles: u64) {
 }
 
 impl<N: Netdev, H: Handler<N>> Stack<N, H> {
-    /// Starts the stack for the card in `slot`. A driver without interrupts is polled by the rules of polling(4). One
-    /// that wants to be polled after its interrupt has a thread for that, with
-    /// [soft timers](Machine::sleep_until), for which system calls check the clock.
+    /// Starts the stack for the card in `slot`. A driver without interrupts is polled by the rules of
+    /// polling(4). One that wants to be polled after its interrupt has a thread for that, with [soft
+    /// timers](Machine::sleep_until), for which system calls check the clock.
     pub fn start(
         machine: &Machine,
         slot: usize,
@@ -274,8 +276,8 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
         }
     }
 
-    /// Puts a frame into the transmit queue and starts the driver. `Err` gives the frame back: the queue was full
-    /// (`ENOBUFS`). Interrupts must be off.
+    /// Puts a frame into the transmit queue and starts the driver. `Err` gives the frame back: the queue was
+    /// full (`ENOBUFS`). Interrupts must be off.
     fn output(&self, machine: &Machine, frame: N::Frame) -> Result<(), N::Frame> {
         {
             let mut transmit = self.transmit.borrow_mut();
@@ -306,7 +308,8 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
         }
     }
 
-    /// Goes on after the card has sent or received: sends more, schedules the protocols, wakes a waiting sender.
+    /// Goes on after the card has sent or received: sends more, schedules the protocols, wakes a waiting
+    /// sender.
     fn go_on(&self, machine: &Machine) {
         self.start_output(machine);
         if !self.input.borrow().is_empty() {
@@ -403,8 +406,8 @@ fn spawn_taskqueue<N: Netdev, H: Handler<N>>(
     })
 }
 
-/// The interrupt handler, or the thread that its interrupt wakes: either way above everything else here. It wakes
-/// `poller` if the driver wants to be polled.
+/// The interrupt handler, or the thread that its interrupt wakes: either way above everything else here. It
+/// wakes `poller` if the driver wants to be polled.
 fn spawn_handler<N: Netdev, H: Handler<N>>(
     machine: &Machine,
     shared: &Rc<Shared<N, H>>,
@@ -443,7 +446,8 @@ fn spawn_clock<N: Netdev, H: Handler<N>>(machine: &Machine, shared: &Rc<Shared<N
     });
 }
 
-/// The software network interrupt: polling, then IP, then the end of the poll, which measures the time that took.
+/// The software network interrupt: polling, then IP, then the end of the poll, which measures the time that
+/// took.
 fn spawn_netisr<N: Netdev, H: Handler<N>>(machine: &Machine, shared: &Rc<Shared<N, H>>) {
     let stack = Rc::clone(shared);
     let id = machine.spawn(Level::Softirq, move |machine| {

@@ -26,14 +26,14 @@ pub enum Work {
 pub trait Handler<N: Netdev>: 'static {
     /// The work for each frame.
     fn work(&self) -> Work;
-    /// Receives a frame that came in by `port`, for [`Work::Protocol`]. It spends its own time, may send, and gives the
-    /// buffer back unless it keeps that.
+    /// Receives a frame that came in by `port`, for [`Work::Protocol`]. It spends its own time, may send, and
+    /// gives the buffer back unless it keeps that.
     fn receive(&self, machine: &Machine, port: &N, frame: N::Frame) -> Option<N::Buffer> {
         let _ = (machine, port);
         Some(frame.into_buffer())
     }
-    /// Takes a frame that came in by `port` at `now_ps`; frames that leave go into `out` with their ports. Gives the
-    /// buffer back if the frame ended here. Lets no time pass.
+    /// Takes a frame that came in by `port` at `now_ps`; frames that leave go into `out` with their ports.
+    /// Gives the buffer back if the frame ended here. Lets no time pass.
     fn handle(
         &mut self,
         now_ps: u64,

@@ -1,12 +1,12 @@
 //! Linux 2.2.16 with the Click modular router in the kernel.
 //!
-//! An interrupt handler hands frames to `netif_rx`, which puts them on the *backlog*, or drops them if that is full. The
-//! bottom half `net_bh`, which runs when no interrupt handler is active, takes them to Click's `FromDevice`, which
-//! queues them again for the Click thread. A polling driver is called by the Click thread itself, and a frame runs
-//! through the whole configuration before the next is taken.
+//! An interrupt handler hands frames to `netif_rx`, which puts them on the *backlog*, or drops them if that
+//! is full. The bottom half `net_bh`, which runs when no interrupt handler is active, takes them to Click's
+//! `FromDevice`, which queues them again for the Click thread. A polling driver is called by the Click thread
+//! itself, and a frame runs through the whole configuration before the next is taken.
 //!
-//! NAPI came later than 2.2. Here its poll runs where `net_bh` would, with the budget and the fallback to a thread of
-//! the kernels that had it.
+//! NAPI came later than 2.2. Here its poll runs where `net_bh` would, with the budget and the fallback to a
+//! thread of the kernels that had it.
 
 use super::netdev::{IntoBuffer, Netdev, NextPoll, Polled, Producer, Raised, Service};
 use crate::cpu::{ContextId, Function, Level, Machine};
@@ -405,8 +405,8 @@ fn poll_with_budget<N: Netdev, C: Consumer<N>>(
     let mut budget = shared.params.softirq_budget;
     while budget > 0 {
         machine.spend_on(Function::Softirq, shared.params.task_ps);
-        // The card's own interrupt is masked while it is polled. With the CPU's off too, an interrupt that the unmask
-        // at the end raises waits until the poll has returned: nothing else changes.
+        // The card's own interrupt is masked while it is polled. With the CPU's off too, an interrupt that
+        // the unmask at the end raises waits until the poll has returned: nothing else changes.
         let Polled { frames, next, .. } = machine.without_interrupts(|| {
             shared.device.poll(weight.min(budget), &mut |frame| {
                 shared.count(|t| (t.from_driver, t.in_hand) = (t.from_driver + 1, t.in_hand + 1));

@@ -1,10 +1,11 @@
 //! Linux 2.4 and 2.6: NAPI, the receive softirq, transmit queues; several cards, several CPUs.
 //!
-//! A NAPI driver's interrupt puts its device on the poll list of the CPU that took it. The receive softirq polls the
-//! devices of the list in turn: each for its weight, all together for a budget; what is left then goes to a thread
-//! (`ksoftirqd`). Other drivers hand frames to `netif_rx`, whose backlog is polled like a device. The softirq gives a
-//! frame to the [`Handler`], which consumes it or names the device by which it leaves. A device's transmit queue stops
-//! when the driver refuses a frame, and goes on when the driver has completed some.
+//! A NAPI driver's interrupt puts its device on the poll list of the CPU that took it. The receive softirq
+//! polls the devices of the list in turn: each for its weight, all together for a budget; what is left then
+//! goes to a thread (`ksoftirqd`). Other drivers hand frames to `netif_rx`, whose backlog is polled like a
+//! device. The softirq gives a frame to the [`Handler`], which consumes it or names the device by which it
+//! leaves. A device's transmit queue stops when the driver refuses a frame, and goes on when the driver has
+//! completed some.
 
 mod port;
 mod softirq;
@@ -39,8 +40,8 @@ pub struct Params {
     pub thread_slice_ps: u64,
     /// Frames in a device's transmit queue before it drops.
     pub transmit_queue: usize,
-    /// How long a transmit queue may be stopped, with nothing sent, before it is reported and its device is reset, in
-    /// picoseconds.
+    /// How long a transmit queue may be stopped, with nothing sent, before it is reported and its device is
+    /// reset, in picoseconds.
     pub watchdog_ps: u64,
     /// `netif_rx`: one frame onto the backlog.
     pub netif_rx_cycles: u64,
@@ -362,7 +363,8 @@ fn spawn_poller<N: Netdev, H: Handler<N>>(
     sleeps: bool,
 ) -> crate::cpu::ContextId {
     let shared = Rc::clone(shared);
-    // On the CPU of the card's interrupts and the driver's timer: all three share the driver's state without a lock.
+    // On the CPU of the card's interrupts and the driver's timer: all three share the driver's state without
+    // a lock.
     machine.spawn_on(shared.ports[index].cpu, Level::Thread, move |machine| {
         if sleeps {
             machine.wait();

@@ -17,8 +17,8 @@ pub trait Netdev: 'static {
     /// Whether a frame could be sent now.
     fn has_tx_space(&self) -> bool;
 
-    /// Whether a frame may join `queued` others that wait before the device. The system's own limit is `most`; a
-    /// driver may set a lower one.
+    /// Whether a frame may join `queued` others that wait before the device. The system's own limit is
+    /// `most`; a driver may set a lower one.
     fn admits(&self, queued: usize, most: usize) -> bool {
         queued < most
     }
@@ -28,16 +28,17 @@ pub trait Netdev: 'static {
         queued <= most / 2
     }
 
-    /// Sends a frame that `fill` writes into a fresh buffer; `fill` returns its length in bytes without FCS. `false`
-    /// if the transmit ring was full or there was no buffer.
+    /// Sends a frame that `fill` writes into a fresh buffer; `fill` returns its length in bytes without FCS.
+    /// `false` if the transmit ring was full or there was no buffer.
     fn send(&self, fill: &mut impl FnMut(&mut [u8]) -> usize) -> bool;
 
-    /// Sends a frame that was received, here or on another device. `Err` gives it back: the transmit ring was full. A
-    /// driver that a thread polls writes its tail at the next [`Netdev::flush`]; others write it at once.
+    /// Sends a frame that was received, here or on another device. `Err` gives it back: the transmit ring was
+    /// full. A driver that a thread polls writes its tail at the next [`Netdev::flush`]; others write it at
+    /// once.
     fn forward(&self, frame: Self::Frame) -> Result<(), Self::Frame>;
 
-    /// Makes a frame for [`Netdev::forward`]: `fill` writes it into a fresh buffer and returns its length in bytes
-    /// without FCS. `None` if there was no buffer.
+    /// Makes a frame for [`Netdev::forward`]: `fill` writes it into a fresh buffer and returns its length in
+    /// bytes without FCS. `None` if there was no buffer.
     fn make(&self, fill: &mut impl FnMut(&mut [u8]) -> usize) -> Option<Self::Frame>;
 
     /// Reads the card's status. Polling does this now and then in place of the interrupt.

@@ -1,14 +1,16 @@
-//! The receiving half of a TCP connection: which segments the kernel keeps, the window that it offers, and when it
-//! acknowledges.
+//! The receiving half of a TCP connection: which segments the kernel keeps, the window that it offers, and
+//! when it acknowledges.
 //!
 //! The rules are those of Linux 2.6.11's public source, which follow RFC 793 and RFC 5681 (section 4.2): one
-//! acknowledgement for two segments, and at once for a segment out of order. The window depends on the socket's memory,
-//! which is counted in whole packet buffers, so a connection with small segments gets a small window. Left out: the
-//! prequeue, urgent data, SACK, window scaling, collapsing of queued segments. The caller charges all costs.
+//! acknowledgement for two segments, and at once for a segment out of order. The window depends on the
+//! socket's memory, which is counted in whole packet buffers, so a connection with small segments gets a
+//! small window. Left out: the prequeue, urgent data, SACK, window scaling, collapsing of queued segments.
+//! The caller charges all costs.
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// The most memory of a socket for received data (`tcp_rmem`), in bytes: Linux 2.6 lets a bulk transfer have it.
+/// The most memory of a socket for received data (`tcp_rmem`), in bytes: Linux 2.6 lets a bulk transfer have
+/// it.
 const MEMORY: u32 = 174_760;
 /// The largest window without scaling.
 const WINDOW_MOST: u32 = 65_535;
@@ -87,8 +89,8 @@ impl<B> Connection<B> {
         }
     }
 
-    /// Takes a segment of `bytes` from `sequence` on, in a buffer that takes `memory`. Gives back the buffer of a
-    /// segment that is not kept.
+    /// Takes a segment of `bytes` from `sequence` on, in a buffer that takes `memory`. Gives back the buffer
+    /// of a segment that is not kept.
     pub fn segment(&mut self, sequence: u32, bytes: u32, memory: u32, buffer: B) -> (Ack, Option<B>) {
         let at = self.place(sequence);
         if bytes == 0 {
@@ -136,8 +138,8 @@ impl<B> Connection<B> {
         !self.queue.is_empty()
     }
 
-    /// Whether to acknowledge after the process has read (`tcp_cleanup_rbuf`): two segments are unacknowledged, or the
-    /// window can be twice as large.
+    /// Whether to acknowledge after the process has read (`tcp_cleanup_rbuf`): two segments are
+    /// unacknowledged, or the window can be twice as large.
     pub fn read_calls_for_ack(&self) -> bool {
         let now = (self.edge() - self.next) as u32;
         self.next - self.acknowledged > self.segment.into()
@@ -247,8 +249,8 @@ mod tests {
 
     #[test]
     fn small_segments_are_offered_a_small_window() {
-        // Full segments fill most of their buffers and get the whole window. Segments of 198 bytes in 2 KiB get 8 KiB
-        // and the bytes in flight.
+        // Full segments fill most of their buffers and get the whole window. Segments of 198 bytes in 2 KiB
+        // get 8 KiB and the bytes in flight.
         assert!(connection(1460, 100).offered() > 60_000);
         assert!((7_000..=9_000).contains(&connection(198, 1000).offered()));
     }

@@ -1,7 +1,7 @@
 //! A UDP socket and the process that reads it, as netreceive and ttcp do.
 //!
-//! The protocol puts datagrams into the socket's buffer, and drops them while it is full. The process takes one with
-//! each system call, and sleeps in it while there is none.
+//! The protocol puts datagrams into the socket's buffer, and drops them while it is full. The process takes
+//! one with each system call, and sleeps in it while there is none.
 
 use super::handler::{Handler, Work};
 use super::netdev::{IntoBuffer, Netdev};

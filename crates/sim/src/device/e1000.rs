@@ -1,5 +1,5 @@
-//! The e1000 driver with its card, as an operating-system stack sees it. This is where a simulation reaches the
-//! project's driver: [`E1000::probe`] starts it, and the stack calls it through [`Netdev`].
+//! The e1000 driver with its card, as an operating-system stack sees it. This is where a simulation reaches
+//! the project's driver: [`E1000::probe`] starts it, and the stack calls it through [`Netdev`].
 
 use kpps_driver::config::{self, Buffers};
 use kpps_driver::service::{self, Exclusive, InterruptLoop, Napi, Polling, SelfPacing, Spent};
@@ -73,8 +73,8 @@ enum Policy {
     SelfPacing(SelfPacing),
 }
 
-/// What a driver preset says of the driver's behaviour towards the operating system. Only the simulator asks for it:
-/// the driver's own code leaves both to its caller.
+/// What a driver preset says of the driver's behaviour towards the operating system. Only the simulator asks
+/// for it: the driver's own code leaves both to its caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriverModel {
@@ -98,7 +98,7 @@ pub enum ChecksumStatus {
     /// For each frame: it is written into the packet structure, whether or not anybody reads it.
     #[default]
     EachFrame,
-    /// When somebody asks ([`Received::transport_checksum`]).
+    /// On request ([`Received::transport_checksum`]).
     OnDemand,
 }
 
@@ -182,8 +182,8 @@ pub struct Features {
 }
 
 impl Features {
-    /// Free descriptors needed before a frame is tried: one; with offloads, those that a context, errata and most
-    /// segments may take.
+    /// Free descriptors needed before a frame is tried: one; with offloads, those that a context, errata and
+    /// most segments may take.
     fn least_descriptors(&self) -> usize {
         let plain = Self { pieces: self.pieces, ..Self::default() };
         if *self == plain || self.checksum == By::Cpu && self.vlan != By::Card && self.segments == 1 {
@@ -224,8 +224,8 @@ pub struct E1000 {
     control: RefCell<Control<Card>>,
     rx: RefCell<RxQueue<Card, Allocator>>,
     tx: Lock<TxQueue<Card, Allocator>>,
-    /// The CPU whose poll holds the transmit queue from beginning to end. A frame that is to be forwarded from within
-    /// that poll has to wait.
+    /// The CPU whose poll holds the transmit queue from beginning to end. A frame that is to be forwarded
+    /// from within that poll has to wait.
     polls_on: Cell<Option<usize>>,
     policy: RefCell<Policy>,
     source: Allocator,
@@ -376,7 +376,8 @@ impl E1000 {
         TxMeta { vlan: (vlan == By::Card).then_some(VLAN), offload }
     }
 
-    /// The same for senders that wait for space in the transmit queue, before which the system keeps `queue` frames.
+    /// The same for senders that wait for space in the transmit queue, before which the system keeps `queue`
+    /// frames.
     pub fn with_waiting_senders(self, queue: usize) -> Self {
         let most = usize::from(self.control.borrow().config().tx_ring) - 1 + queue;
         let gate = match self.model.transmit_queue {

@@ -1,4 +1,5 @@
-//! A rate-limited NIC with its driver, as an operating-system stack sees it: the plain BSD driver of its time.
+//! A rate-limited NIC with its driver, as an operating-system stack sees it: the plain BSD driver of its
+//! time.
 //!
 //! The model knows such a card by its rates only: the time that it takes for each frame.
 
@@ -17,8 +18,8 @@ pub struct Config {
     pub tx_ring: u32,
     /// Descriptors in the receive ring; all but one are the card's.
     pub rx_ring: u32,
-    /// One of so many frames requests an interrupt when it has been sent. 0: as many as leave `tx_watermark` frames in a
-    /// full ring.
+    /// One of so many frames requests an interrupt when it has been sent. 0: as many as leave `tx_watermark`
+    /// frames in a full ring.
     pub tx_interrupt_every: u32,
     /// Frames left in a full transmit ring when its interrupt comes, if `tx_interrupt_every` is 0.
     pub tx_watermark: u32,

@@ -1,5 +1,5 @@
-//! A receive queue of a rate-limited NIC as a device of its own, so that each queue is polled on its own CPU: this is
-//! how Linux 2.6 drives a card with several queues. It sends nothing.
+//! A receive queue of a rate-limited NIC as a device of its own, so that each queue is polled on its own CPU:
+//! this is how Linux 2.6 drives a card with several queues. It sends nothing.
 
 use crate::device::e1000::Frame;
 use crate::device::rate_limited::{Config, Queue};
@@ -32,8 +32,8 @@ struct Headers {
 }
 
 impl Headers {
-    /// Joins a frame's header with the rest in its buffer, in no simulated time. On a real machine the two stay apart, and
-    /// a packet structure points to both; here the sink reads the frame in one piece.
+    /// Joins a frame's header with the rest in its buffer, in no simulated time. On a real machine the two
+    /// stay apart, and a packet structure points to both; here the sink reads the frame in one piece.
     fn join(&self, index: usize, header: usize, buffer: &mut Buf, bytes: usize) {
         let words = &self.memory.words()[index * self.each / 8..];
         let from =

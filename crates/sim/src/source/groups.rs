@@ -10,8 +10,8 @@ use std::rc::Rc;
 pub struct Groups {
     /// Frames in a group, at least 1.
     pub frames: u32,
-    /// From one frame of a group to the next, in picoseconds. Groups are spaced so that the rate is the offered one; if
-    /// that is impossible, all frames are evenly spaced.
+    /// From one frame of a group to the next, in picoseconds. Groups are spaced so that the rate is the
+    /// offered one; if that is impossible, all frames are evenly spaced.
     pub spacing_ps: u64,
 }
 

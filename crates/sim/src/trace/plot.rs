@@ -7,8 +7,9 @@ use std::fmt::Write;
 /// From an empty to a full column.
 const SHADES: &[u8] = b" .:-=+*#%@";
 
-/// Plots the bus from one clock (since the trace began) to another in `columns` columns. A column is darker the more of
-/// its time the transactions of the row occupied. A row without any is left out. Interrupts are marked with `!`.
+/// Plots the bus from one clock (since the trace began) to another in `columns` columns. A column is darker
+/// the more of its time the transactions of the row occupied. A row without any is left out. Interrupts are
+/// marked with `!`.
 pub fn plot(trace: &Trace, from_clock: u64, to_clock: u64, columns: usize) -> String {
     let columns = columns.clamp(10, 500);
     let span = (to_clock.saturating_sub(from_clock)).max(1) * trace.clock_ps;

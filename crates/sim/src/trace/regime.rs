@@ -1,5 +1,5 @@
-//! The regimes of a bus trace: the *smooth* one, in which frames cross as they arrive, and the *stumble*, in which they
-//! wait for descriptors and then cross in bursts.
+//! The regimes of a bus trace: the *smooth* one, in which frames cross as they arrive, and the *stumble*, in
+//! which they wait for descriptors and then cross in bursts.
 
 use super::Trace;
 use kpps_machine::bus::{Master, Transaction, What};
@@ -7,7 +7,8 @@ use kpps_machine::bus::{Master, Transaction, What};
 /// A gap of so many mean spacings is a stumble.
 const STUMBLE: f64 = 8.0;
 
-/// What a trace shows of one card's reception. Clocks are bus clocks. A value is NaN if the trace does not show it.
+/// What a trace shows of one card's reception. Clocks are bus clocks. A value is NaN if the trace does not
+/// show it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Regimes {
     /// From the first frame to the first stumble, in clocks; to the end of the log if there is none.
@@ -32,8 +33,8 @@ pub struct Regimes {
     pub write_back_after_clocks: f64,
     /// The same from the frame's end: idle clocks.
     pub write_back_gap_clocks: f64,
-    /// Frames from the start of a fetch to that of the next, the most frequent number. A fetch is one burst or several;
-    /// between these, fewer frames cross than a burst has descriptors.
+    /// Frames from the start of a fetch to that of the next, the most frequent number. A fetch is one burst
+    /// or several; between these, fewer frames cross than a burst has descriptors.
     pub fetch_frames: f64,
     /// Bursts of a fetch and descriptors of a burst, the most frequent number.
     pub fetch_bursts: f64,

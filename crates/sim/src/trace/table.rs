@@ -12,8 +12,8 @@ fn master(master: Master) -> String {
     }
 }
 
-/// The transactions as comma-separated values: `clock,clocks,master,what,address,bytes,cut`. Clocks are bus clocks since
-/// the trace began, with the fraction that the first has.
+/// The transactions as comma-separated values: `clock,clocks,master,what,address,bytes,cut`. Clocks are bus
+/// clocks since the trace began, with the fraction that the first has.
 pub fn csv(trace: &Trace) -> String {
     let mut text = String::from("clock,clocks,master,what,address,bytes,cut\n");
     let clock = trace.clock_ps as f64;

@@ -8,9 +8,9 @@ use kpps_machine::cpu::Function;
 /// Ethernet header and FCS, in bytes.
 const AROUND_BYTES: u32 = 18;
 
-/// What a trace shows of frames of `size`, by name: rates in frames per second of the first port, the last and all; loss
-/// in frames; shares of the bus and of the CPUs; the regimes of the first card's reception. 0 if the trace does not show
-/// a value.
+/// What a trace shows of frames of `size`, by name: rates in frames per second of the first port, the last
+/// and all; loss in frames; shares of the bus and of the CPUs; the regimes of the first card's reception. 0
+/// if the trace does not show a value.
 pub fn values(trace: &Trace, size: Size) -> Vec<(&'static str, f64)> {
     let r = regimes(trace, 0);
     let port = trace.ports.first().copied().unwrap_or_default();
@@ -90,8 +90,8 @@ pub fn values(trace: &Trace, size: Size) -> Vec<(&'static str, f64)> {
     columns
 }
 
-/// How many frames to the card in slot `port` had begun to cross the bus at each multiple of `every` clocks: clocks since
-/// the trace began, and frames.
+/// How many frames to the card in slot `port` had begun to cross the bus at each multiple of `every` clocks:
+/// clocks since the trace began, and frames.
 pub fn crossed(trace: &Trace, port: u8, every: u64) -> Vec<(f64, f64)> {
     let mine = |t: &&Transaction| t.what == What::RxData && t.master == Master::Card(port) && !t.cut;
     let mut frames = trace.log.transactions().filter(mine).map(|t| t.start_ps).peekable();

@@ -1,5 +1,5 @@
-//! An app between the two ports of a tester, full duplex: a bridge, a router, a NAT. Each frame that comes out of the
-//! other port is compared with what must come out.
+//! An app between the two ports of a tester, full duplex: a bridge, a router, a NAT. Each frame that comes
+//! out of the other port is compared with what must come out.
 
 use crate::app::{Forwarder, Forwards};
 use crate::device::e1000::E1000;
@@ -44,8 +44,8 @@ pub struct Forwarded {
     pub trial: Trial,
     /// From port 0 to port 1, and back.
     pub directions: [Direction; 2],
-    /// Frames that came out twice, changed, where they came in, or that were never sent. Always 0: otherwise the trial
-    /// fails.
+    /// Frames that came out twice, changed, where they came in, or that were never sent. Always 0: otherwise
+    /// the trial fails.
     pub wrong: u64,
     /// Frames that came out later than ones sent after them.
     pub overtaken: u64,
@@ -110,7 +110,8 @@ impl Traffic for Once {
 /// What the transmit watchdog saw.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Watchdogs {
-    /// Transmit queues that were stopped, with nothing sent, for longer than the kernel's limit: one timeout each.
+    /// Transmit queues that were stopped, with nothing sent, for longer than the kernel's limit: one timeout
+    /// each.
     pub timeouts: u32,
     /// The longest time a queue was stopped with nothing sent, in milliseconds.
     pub longest_stop_ms: f64,
@@ -137,7 +138,8 @@ impl Forwarding {
         let Self { setup, app, affinity } = self;
         let StackParams::Linux24(params) = &setup.stack_params else {
             return Err(TrialError::Testbed(format!(
-                "the stack '{}' does not forward between two cards: use a machine with Linux 2.4 or 2.6, as lunz2003",
+                "the stack '{}' does not forward between two cards: \
+                 use a machine with Linux 2.4 or 2.6, as lunz2003",
                 setup.stack
             )));
         };
@@ -267,7 +269,8 @@ impl Rig {
     }
 }
 
-/// A setup of two cards with an app between them. A load is that of both directions together, half of it each.
+/// A setup of two cards with an app between them. A load is that of both directions together, half of it
+/// each.
 pub struct Forwarding {
     setup: Setup,
     app: Forwarder,
@@ -290,9 +293,9 @@ impl Forwarding {
         &self.setup
     }
 
-    /// Sends frames into a port each, one every `every_ms`, and returns what leaves because of each: the app in its
-    /// machine without any load, with its own ARP requests and ICMP errors. An error if a frame is lost on its way
-    /// to the app or from it.
+    /// Sends frames into a port each, one every `every_ms`, and returns what leaves because of each: the app
+    /// in its machine without any load, with its own ARP requests and ICMP errors. An error if a frame is
+    /// lost on its way to the app or from it.
     pub fn conversation(
         &self,
         size: Size,
@@ -332,8 +335,8 @@ impl Forwarding {
         check_load(load.offered_pps, line_pps(load.size), "two line rates")
     }
 
-    /// Forwards a load. The drivers' timers tick once, in the middle of the warm-up, so that throttling that follows
-    /// the traffic is as this load makes it.
+    /// Forwards a load. The drivers' timers tick once, in the middle of the warm-up, so that throttling that
+    /// follows the traffic is as this load makes it.
     pub fn forwarded(&self, load: &Load, go_on: &dyn Fn() -> bool) -> Result<Forwarded, TrialError> {
         self.check_load(load)?;
         let rig = Rig::build(self, load.size)?;
@@ -369,12 +372,12 @@ impl Forwarding {
         })
     }
 
-    /// Whether a load (its times aside) makes transmit queues time out: stopped, with nothing sent, for longer than the
-    /// kernel's limit of seconds.
+    /// Whether a load (its times aside) makes transmit queues time out: stopped, with nothing sent, for
+    /// longer than the kernel's limit of seconds.
     ///
-    /// Nothing is scaled. The load is on for [`WATCH_MS`]. If no queue has then been stopped for [`SUSPECT_MS`] or
-    /// more, stops end by themselves, many times within that time, and none will last for seconds. Otherwise the
-    /// machine runs on until the limit is over, or the queue goes on.
+    /// Nothing is scaled. The load is on for [`WATCH_MS`]. If no queue has then been stopped for
+    /// [`SUSPECT_MS`] or more, stops end by themselves, many times within that time, and none will last for
+    /// seconds. Otherwise the machine runs on until the limit is over, or the queue goes on.
     pub fn watchdogs(&self, load: &Load, go_on: &dyn Fn() -> bool) -> Result<Watchdogs, TrialError> {
         self.check_load(load)?;
         let rig = Rig::build(self, load.size)?;
@@ -431,8 +434,8 @@ pub const VARIANTS: [(&str, &str); 6] = [
     ("sf1", "sf1"),
 ];
 
-/// A variant of [`VARIANTS`], or any preset, on the machine `lunz2003`, with rings of `ring` (80: set 1, 256: set 2) and
-/// receive checksum offload on or off.
+/// A variant of [`VARIANTS`], or any preset, on the machine `lunz2003`, with rings of `ring` (80: set 1, 256:
+/// set 2) and receive checksum offload on or off.
 pub fn lunz2003(preset: &str, ring: u16, rx_checksum: bool) -> Result<Setup, SetupError> {
     let mut setup = Setup::named("lunz2003", None, preset)?;
     (setup.config.rx_ring, setup.config.tx_ring) = (ring, ring);

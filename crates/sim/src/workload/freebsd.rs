@@ -77,11 +77,11 @@ pub struct Sent {
     pub interrupts_per_s: f64,
     /// Refused system calls for each successful one.
     pub refused: f64,
-    /// Share of the CPU that went into refused calls, idle polls (as the driver reports them), and switching to what was
-    /// woken.
+    /// Share of the CPU that went into refused calls, idle polls (as the driver reports them), and switching
+    /// to what was woken.
     pub wasted: f64,
-    /// The limit of the driver's transmit queue in frames, and the frames that it still held a millisecond after the last
-    /// one was sent. `None` for a rate-limited NIC.
+    /// The limit of the driver's transmit queue in frames, and the frames that it still held a millisecond
+    /// after the last one was sent. `None` for a rate-limited NIC.
     pub queue: Option<(usize, usize)>,
     /// Where the CPU's time went.
     pub load: Load,
@@ -200,8 +200,9 @@ impl Place {
 }
 
 impl<H: Handler<E1000> + Handler<RateLimitedDevice>> Rig<H> {
-    /// Builds it for frames of `size`; those that leave are right if `is_right` says so. `handler` is given empty
-    /// frames for what it may have to send itself. `senders_wait` for space in the transmit queue, or do not.
+    /// Builds it for frames of `size`; those that leave are right if `is_right` says so. `handler` is given
+    /// empty frames for what it may have to send itself. `senders_wait` for space in the transmit queue, or
+    /// do not.
     fn build(
         place: &Place,
         size: Size,

@@ -1,7 +1,7 @@
 //! A process that reads a UDP socket under Linux 2.4 or 2.6, as netreceive does.
 //!
-//! The first CPU takes the card's interrupts and runs the softirqs. The process runs on the last CPU, which may be
-//! the same.
+//! The first CPU takes the card's interrupts and runs the softirqs. The process runs on the last CPU, which
+//! may be the same.
 
 use crate::device::e1000::Frame;
 use crate::experiment::{Phases, check_load};
@@ -46,8 +46,8 @@ struct Reading {
     socket: udp::Tally,
 }
 
-/// Frames of `size` arrive at a constant rate, and the process reads them. An error if the machine has no Linux 2.4 or
-/// 2.6, its host no cost of copying, or a frame is unaccounted for.
+/// Frames of `size` arrive at a constant rate, and the process reads them. An error if the machine has no
+/// Linux 2.4 or 2.6, its host no cost of copying, or a frame is unaccounted for.
 pub fn netreceive(
     setup: &Setup,
     size: Size,

@@ -1,4 +1,5 @@
-//! A card, its driver, a host and its stack receive frames, which an application counts: `Counter -> Discard`.
+//! A card, its driver, a host and its stack receive frames, which an application counts: `Counter ->
+//! Discard`.
 
 use crate::device::e1000::Frame;
 use crate::experiment::{Interval, Phases, Snapshot, check_load};

@@ -1,8 +1,9 @@
-//! One card with several receive queues, each served by a CPU of its own: how packets scale with CPUs, and what
-//! stops them.
+//! One card with several receive queues, each served by a CPU of its own: how packets scale with CPUs, and
+//! what stops them.
 //!
-//! The card is a rate-limited NIC that spreads flows over its queues (receive side scaling). The system is Linux,
-//! whose frames end in a counter. No limit is written down: every part reports how much of its time it was in use.
+//! The card is a rate-limited NIC that spreads flows over its queues (receive side scaling). The system is
+//! Linux, whose frames end in a counter. No limit is written down: every part reports how much of its time it
+//! was in use.
 
 use crate::device::e1000::Frame;
 use crate::device::rate_limited_queue::{self, QueueDevice};
@@ -46,8 +47,8 @@ pub struct Scaling {
     pub flows: u16,
     /// CPUs, and as many receive queues, as far as the card has them.
     pub cpus: usize,
-    /// Cache lines that every frame changes under one lock, on whichever CPU: those of one socket for all flows, for
-    /// example. 0: CPUs share nothing.
+    /// Cache lines that every frame changes under one lock, on whichever CPU: those of one socket for all
+    /// flows, for example. 0: CPUs share nothing.
     pub shared_lines: u32,
 }
 
@@ -157,8 +158,8 @@ pub struct Scaled {
     pub ledger: Ledger,
 }
 
-/// The number of CPUs from which more bring no more packets (less than a hundredth), and what stops the last of `rows`,
-/// which are in the order of their CPUs. `None` if the last still gains.
+/// The number of CPUs from which more bring no more packets (less than a hundredth), and what stops the last
+/// of `rows`, which are in the order of their CPUs. `None` if the last still gains.
 pub fn stop(rows: &[Scaled]) -> Option<(usize, Limit)> {
     let most = rows.iter().map(|row| row.delivered_pps).fold(0.0, f64::max);
     let first = rows.iter().find(|row| row.delivered_pps >= 0.99 * most)?;

@@ -1,8 +1,8 @@
 //! Bulk TCP: hosts that always have more to send, and a machine whose processes read it.
 //!
-//! The first CPU takes the card's interrupts and runs the softirqs. Processes run on the last CPU: with two, the
-//! scheduler keeps them off the one that is busy with softirqs. The senders are closed loops: what they offer
-//! depends on what is acknowledged, and on what is lost.
+//! The first CPU takes the card's interrupts and runs the softirqs. Processes run on the last CPU: with two,
+//! the scheduler keeps them off the one that is busy with softirqs. The senders are closed loops: what they
+//! offer depends on what is acknowledged, and on what is lost.
 
 mod clients;
 mod endpoints;
@@ -46,7 +46,8 @@ pub struct TcpBulk {
     pub connections: u16,
     /// The least time from one segment of a host to its next, in nanoseconds.
     pub host_segment_ns: u64,
-    /// From an acknowledgement on the wire to the segments that it releases, in nanoseconds: switch, host, switch.
+    /// From an acknowledgement on the wire to the segments that it releases, in nanoseconds: switch, host,
+    /// switch.
     pub host_delay_ns: u64,
     /// The checksums that the card takes.
     pub checksums: Checksums,
@@ -111,8 +112,8 @@ struct Reading {
     dry_longest_ps: u64,
 }
 
-/// Transfers, and measures. An error if the machine has no Linux 2.4 or 2.6, or its host no cost of copying; or if a
-/// frame is unaccounted for.
+/// Transfers, and measures. An error if the machine has no Linux 2.4 or 2.6, or its host no cost of copying;
+/// or if a frame is unaccounted for.
 pub fn tcp_bulk(setup: &Setup, what: &TcpBulk, go_on: &dyn Fn() -> bool) -> Result<Transferred, TrialError> {
     let StackParams::Linux24(params) = setup.stack_params.clone() else {
         return Err(TrialError::Testbed(format!("{} has no TCP here: Linux 2.4 and 2.6 have", setup.stack)));

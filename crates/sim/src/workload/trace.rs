@@ -1,8 +1,8 @@
 //! Records a bus trace: what crosses a machine's bus, its wires and its registers, and when.
 //!
-//! One or several ports are loaded at once, and their interrupts are spread over the machine's CPUs. The kernel
-//! takes raw frames up to its protocol demultiplexer, where no protocol wants them, and frees them: so a bus
-//! analyser shows what driver and card do to each other, undisturbed by an application.
+//! One or several ports are loaded at once, and their interrupts are spread over the machine's CPUs. The
+//! kernel takes raw frames up to its protocol demultiplexer, where no protocol wants them, and frees them: so
+//! a bus analyser shows what driver and card do to each other, undisturbed by an application.
 
 use crate::experiment::{Phases, check_load};
 use crate::setup::{Setup, StackParams};
@@ -97,7 +97,8 @@ pub fn trace(setup: &Setup, what: &Tracing, go_on: &dyn Fn() -> bool) -> Result<
     let captures: Vec<_> = (0..what.ports).map(|_| Rc::new(RefCell::new(Vec::new()))).collect();
     let sent: Vec<_> = (0..what.ports).map(|_| Rc::new(Cell::new(0))).collect();
     for port in 0..what.ports {
-        // The trace shows the first frame, too. Ports that are loaded alike do not ask for the bus at the same instant.
+        // The trace shows the first frame, too. Ports that are loaded alike do not ask for the bus at the
+        // same instant.
         let first_ps = phases.begin_ps + US + port as u64 * 100_000;
         let source = PacedGroups::new(
             frame_to_card(what.size, port)?,

@@ -73,12 +73,14 @@ impl Of {
 
 /// For each size and load:
 ///
-/// - `size`, `offered_pps`, `forwarded_pps`; for each direction `sent_0`, `forwarded_0`, `sent_1`, `forwarded_1`;
+/// - `size`, `offered_pps`, `forwarded_pps`; for each direction `sent_0`, `forwarded_0`, `sent_1`,
+///   `forwarded_1`;
 /// - `wrong` and `overtaken` frames;
-/// - of the whole trial `ledger_sent`, `ledger_delivered`, `ledger_dropped`, `ledger_in_flight`, `unexplained`;
+/// - of the whole trial `ledger_sent`, `ledger_delivered`, `ledger_dropped`, `ledger_in_flight`,
+///   `unexplained`;
 /// - `cpu_busy` of the first CPU and `cpu_busy_last` of the last; `bus_busy`;
-/// - for each frame taken `interrupts_per_packet`, `reads_per_packet`, `writes_per_packet`, `transactions_per_packet`,
-///   `allocations_per_packet`, `line_transfers_per_packet`;
+/// - for each frame taken `interrupts_per_packet`, `reads_per_packet`, `writes_per_packet`,
+///   `transactions_per_packet`, `allocations_per_packet`, `line_transfers_per_packet`;
 /// - `mask_writes` in the measured time.
 pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: Of = configuration(of)?;
@@ -118,8 +120,8 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
     columns(of.loads().into_iter().map(row).collect::<Result<Vec<_>, String>>()?)
 }
 
-/// For each size and load: `timeouts`, the transmit queues that stopped for longer than the kernel's watchdog allows;
-/// `longest_stop_ms`; and `simulated_ms` under load. The configuration's times are not used.
+/// For each size and load: `timeouts`, the transmit queues that stopped for longer than the kernel's watchdog
+/// allows; `longest_stop_ms`; and `simulated_ms` under load. The configuration's times are not used.
 pub(super) fn watchdog(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: Of = configuration(of)?;
     let testbed = of.testbed(context)?;

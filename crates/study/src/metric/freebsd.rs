@@ -95,8 +95,10 @@ fn sleep_us() -> u64 {
 /// - `pps`; `idle`, the share of the time in which the card and its wire had nothing; `interrupts_per_s`,
 ///   `packets_per_interrupt`; `refused` system calls for each successful one;
 /// - `wasted` CPU, and for an e1000 `queue` and `unreclaimed` frames ([`kpps_sim::workload::freebsd::Sent`]);
-/// - shares of the CPU's time `interrupt_load`, `system_load`, `user_load`, `cpu_busy`; of the handlers' time `useful`;
-/// - CPU time of a frame in nanoseconds: all of it `cpu_ns`, of interrupts `interrupt_ns`, of system calls `system_ns`.
+/// - shares of the CPU's time `interrupt_load`, `system_load`, `user_load`, `cpu_busy`; of the handlers' time
+///   `useful`;
+/// - CPU time of a frame in nanoseconds: all of it `cpu_ns`, of interrupts `interrupt_ns`, of system calls
+///   `system_ns`.
 pub(super) fn run_send(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: OfSend = configuration(of)?;
     let place = of.setting.place(context)?;
@@ -135,12 +137,12 @@ struct OfSender {
     random: toml::Table,
 }
 
-/// A process on a machine drawn at random. When the transmit queue is full it tries again at once in a first run, and
-/// waits until it is woken in a second.
+/// A process on a machine drawn at random. When the transmit queue is full it tries again at once in a first
+/// run, and waits until it is woken in a second.
 ///
-/// Of the machine: `seed`, and each number that was drawn, by its constant's name (`hz`). Of the first run `most_pps`. Of
-/// the second `pps`, `of_most` (of the first's), `wasted`, `idle`, `interrupts_per_packet`, `queue`, `unreclaimed`, and
-/// `of_rule`: `queue` over an eighth of FreeBSD's rule, or 64 if that is more.
+/// Of the machine: `seed`, and each number that was drawn, by its constant's name (`hz`). Of the first run
+/// `most_pps`. Of the second `pps`, `of_most` (of the first's), `wasted`, `idle`, `interrupts_per_packet`,
+/// `queue`, `unreclaimed`, and `of_rule`: `queue` over an eighth of FreeBSD's rule, or 64 if that is more.
 pub(super) fn run_sender(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: OfSender = configuration(of)?;
     let drawn = random::changes(&of.random, of.seed)?;
@@ -224,9 +226,9 @@ fn least() -> u16 {
 /// Ethernet, IPv4 and UDP headers.
 const HEADER_BYTES: u16 = 42;
 
-/// For each load: `offered_pps`; `taken_pps`, which the kernel takes from the driver; `pps`, which reach their end;
-/// `dropped_input_pps`, `dropped_socket_pps`, `mbps` (frames with FCS), `interrupts_per_s`. Shares of the CPU's time:
-/// `interrupt_load`, `system_load`, `cpu_busy`, of these `empty_polls`, and `cpu_left`.
+/// For each load: `offered_pps`; `taken_pps`, which the kernel takes from the driver; `pps`, which reach
+/// their end; `dropped_input_pps`, `dropped_socket_pps`, `mbps` (frames with FCS), `interrupts_per_s`. Shares
+/// of the CPU's time: `interrupt_load`, `system_load`, `cpu_busy`, of these `empty_polls`, and `cpu_left`.
 pub(super) fn run_receive(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: OfReceive = configuration(of)?;
     let place = of.setting.place(context)?;
@@ -270,7 +272,9 @@ mod tests {
 
     fn sent(program: &str, hz: i64, queue: i64) -> Values {
         let of = format!(
-            "machine = 'evans2005-xp'\npayload = 5\n{program}\nset = {{ 'stack.hz' = {hz}, 'stack.transmit_queue' = {queue} }}\nwarmup_ms = 20\nduration_ms = 60"
+            "machine = 'evans2005-xp'\npayload = 5\n{program}\n\
+             set = {{ 'stack.hz' = {hz}, 'stack.transmit_queue' = {queue} }}\n\
+             warmup_ms = 20\nduration_ms = 60"
         );
         measured(run_send, &of)
     }
@@ -327,7 +331,8 @@ mod tests {
     fn netreceive_gets_what_is_left_and_polling_leaves_it_something() {
         let at = |offered: f64, driver: &str, more: &str| {
             let of = format!(
-                "machine = 'evans2005-em'\ndriver = '{driver}'\noffered = {offered:?}\nwarmup_ms = 300\nduration_ms = 100\n{more}"
+                "machine = 'evans2005-em'\ndriver = '{driver}'\noffered = {offered:?}\n\
+                 warmup_ms = 300\nduration_ms = 100\n{more}"
             );
             measured(run_receive, &of)
         };

@@ -64,7 +64,8 @@ impl Taken {
         self.trial.cpu.unwrap_or_default()
     }
 
-    /// The difference between the CPU time that the driver reports and that of the machine, as a share of the latter.
+    /// The difference between the CPU time that the driver reports and that of the machine, as a share of the
+    /// latter.
     fn misstated(&self) -> f64 {
         let cpu = self.cpu();
         let spent = cpu.thread + cpu.empty_polls.unwrap_or(0.0) + cpu.hardirq;
@@ -105,7 +106,8 @@ impl Trials<'_> {
         Ok([spread(|taken| taken.pps), spread(|taken| taken.tail_writes)])
     }
 
-    /// The least delivered rate of `taken` as a share of the best other driver's at the same load on the same machine.
+    /// The least delivered rate of `taken` as a share of the best other driver's at the same load on the same
+    /// machine.
     fn of_best(&self, machine: &[Change], taken: &[Taken]) -> Result<f64, String> {
         let mut worst: f64 = 1.0;
         for ours in taken.iter().filter(|ours| ours.pps < ALL * ours.offered_pps) {
@@ -158,22 +160,24 @@ fn most(numbers: impl Iterator<Item = f64>) -> f64 {
     numbers.fold(0.0, f64::max)
 }
 
-/// Of the machine: `seed`, `capacity_pps` (delivered at the last load), and each number that was drawn, by its constant's
-/// name (`rx_ring`).
+/// Of the machine: `seed`, `capacity_pps` (delivered at the last load), and each number that was drawn, by
+/// its constant's name (`rx_ring`).
 ///
-/// Overload: `peak_pps`; `held`, the least delivered rate as a share of the offered rate or of the peak, whichever is
-/// less. With a computing process: `held_computing`, the same; `process`, the least share of the CPU that it gets;
-/// `process_of_reserve`, that share over the driver's reserve.
+/// Overload: `peak_pps`; `held`, the least delivered rate as a share of the offered rate or of the peak,
+/// whichever is less. With a computing process: `held_computing`, the same; `process`, the least share of the
+/// CPU that it gets; `process_of_reserve`, that share over the driver's reserve.
 ///
-/// Without overload (at most 0.8 of the capacity): `latency_us`, the highest 99th percentile; `latency_of_bound`, that
-/// over 20 us and the time of 32 frames. `interrupts_per_packet`, the most at 50,000 frames/s and more;
-/// `interrupts_per_packet_idle`, the most at any load; `interrupt_load`, the most of the CPU that they take.
+/// Without overload (at most 0.8 of the capacity): `latency_us`, the highest 99th percentile;
+/// `latency_of_bound`, that over 20 us and the time of 32 frames. `interrupts_per_packet`, the most at 50,000
+/// frames/s and more; `interrupts_per_packet_idle`, the most at any load; `interrupt_load`, the most of the
+/// CPU that they take.
 ///
-/// What the driver reports of its CPU time: `misstated`, the largest difference from the machine's account, at 50,000
-/// frames/s and more; `useful_ratio`, useful time of a frame at the lowest such load over that at the last load.
+/// What the driver reports of its CPU time: `misstated`, the largest difference from the machine's account,
+/// at 50,000 frames/s and more; `useful_ratio`, useful time of a frame at the lowest such load over that at
+/// the last load.
 ///
-/// `burst_spread`, `tail_writes_spread`: with any of `bursts` at the last load, the least over the most of frames
-/// delivered, and of tail writes for a frame.
+/// `burst_spread`, `tail_writes_spread`: with any of `bursts` at the last load, the least over the most of
+/// frames delivered, and of tail writes for a frame.
 ///
 /// `of_best`: the least delivered rate as a share of the best of the drivers of `against`.
 pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> {

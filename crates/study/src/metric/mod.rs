@@ -74,13 +74,15 @@ pub struct Metric {
 pub const METRICS: &[Metric] = &[
     Metric {
         name: "bridge",
-        about: "a bridge of two ports, full duplex, at one load and size or at many: forwarded rate, costs of a frame, ledger",
+        about: "a bridge of two ports, full duplex, at one load and size or at many: forwarded rate, costs \
+                of a frame, ledger",
         takes: &["offered", "sizes", "interrupts", "warmup_ms", "duration_ms"],
         take: bridge::run,
     },
     Metric {
         name: "tcp-bulk",
-        about: "bulk TCP from several hosts into processes of the machine: throughput, drops, what descriptors do, CPU",
+        about: "bulk TCP from several hosts into processes of the machine: throughput, drops, what \
+                descriptors do, CPU",
         takes: &[
             "weights",
             "connections",
@@ -102,7 +104,8 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         name: "freebsd-receive",
-        about: "FreeBSD's kernel, or a process, receives at one load or at many: rate, drops, interrupts, where the CPU's time went",
+        about: "FreeBSD's kernel, or a process, receives at one load or at many: rate, drops, interrupts, \
+                where the CPU's time went",
         takes: &["nic", "payload", "program", "offered", "warmup_ms", "duration_ms"],
         take: freebsd::run_receive,
     },
@@ -120,7 +123,8 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         name: "machine",
-        about: "a machine drawn at random, at loads up to line rate: rate under overload, CPU left to a process, interrupts, latency, comparison with other drivers",
+        about: "a machine drawn at random, at loads up to line rate: rate under overload, CPU left to a \
+                process, interrupts, latency, comparison with other drivers",
         takes: &[
             "seed",
             "random",
@@ -137,13 +141,15 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         name: "netreceive",
-        about: "a process under Linux 2.4 or 2.6 reads a UDP socket, at one load or at many: rate, drops, CPUs",
+        about: "a process under Linux 2.4 or 2.6 reads a UDP socket, at one load or at many: rate, drops, \
+                CPUs",
         takes: &["offered", "warmup_ms", "duration_ms"],
         take: netreceive::run,
     },
     Metric {
         name: "receive",
-        about: "trials at one load or at many: delivered rate, loss by place, CPU, interrupts, register accesses",
+        about: "trials at one load or at many: delivered rate, loss by place, CPU, interrupts, register \
+                accesses",
         takes: &["offered", "warmup_ms", "duration_ms"],
         take: receive::receive,
     },
@@ -155,13 +161,15 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         name: "scale",
-        about: "a card with several receive queues, each with a CPU of its own: packets against CPUs, and what stops them",
+        about: "a card with several receive queues, each with a CPU of its own: packets against CPUs, and \
+                what stops them",
         takes: &["nic", "offered", "flows", "cpus", "shared_lines", "warmup_ms", "duration_ms"],
         take: rss::run,
     },
     Metric {
         name: "sender",
-        about: "a process under FreeBSD on a machine drawn at random, woken when it may send again: rate, waste, interrupts, length of the queue",
+        about: "a process under FreeBSD on a machine drawn at random, woken when it may send again: rate, \
+                waste, interrupts, length of the queue",
         takes: &["seed", "random", "payload", "warmup_ms", "duration_ms"],
         take: freebsd::run_sender,
     },
@@ -173,7 +181,8 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         name: "versus",
-        about: "two drivers against each other over a grid of constants and loads: frames delivered, CPU time, latency",
+        about: "two drivers against each other over a grid of constants and loads: frames delivered, CPU \
+                time, latency",
         takes: &["against", "offered", "vary", "fewer", "dearer", "warmup_ms", "duration_ms"],
         take: versus::run,
     },

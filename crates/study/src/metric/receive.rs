@@ -44,7 +44,8 @@ pub(super) fn trials(
     offered.pps(line).into_iter().map(trial).collect()
 }
 
-/// A quantity of a simulation, where everything is seen; accesses for each packet are 0 if no packet was taken.
+/// A quantity of a simulation, where everything is seen; accesses for each packet are 0 if no packet was
+/// taken.
 fn seen(quantity: Option<f64>) -> f64 {
     quantity.unwrap_or(0.0)
 }
@@ -57,10 +58,11 @@ fn column(trials: &[Trial], of: impl Fn(&Trial) -> f64) -> Value {
     }
 }
 
-/// For each load: `offered_pps`, `sent_pps`, `delivered_pps`, `seconds`, `cpu_busy`, `cpu_left`, `empty_polls`, `bus_busy`,
-/// `interrupts_per_s`, `interrupts_per_packet` (of those delivered), `reads_per_packet`, `writes_per_packet`,
-/// `allocations_per_packet` (of those taken), `dropped` and `dropped_PLACE` as shares of what was sent, `latency_p50_ns`,
-/// `latency_p99_ns`; and over all of them `peak_pps` and `peak_at_pps`.
+/// For each load: `offered_pps`, `sent_pps`, `delivered_pps`, `seconds`, `cpu_busy`, `cpu_left`,
+/// `empty_polls`, `bus_busy`, `interrupts_per_s`, `interrupts_per_packet` (of those delivered),
+/// `reads_per_packet`, `writes_per_packet`, `allocations_per_packet` (of those taken), `dropped` and
+/// `dropped_PLACE` as shares of what was sent, `latency_p50_ns`, `latency_p99_ns`; and over all of them
+/// `peak_pps` and `peak_at_pps`.
 pub(super) fn receive(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: Of = configuration(of)?;
     let setup = of.setting.setup(context)?;
@@ -145,9 +147,10 @@ pub(super) fn cells(vary: &toml::Table) -> Result<Vec<Vec<Change>>, String> {
     Ok(cells)
 }
 
-/// Over all combinations of the varied constants' values: `cells`, `cells_declining` (delivered at the last load is less
-/// than the share `decline` of the peak), `cells_not_declining`, and of the best cell its `best_peak_pps`; for each
-/// constant the list `best_CONSTANT` of one value; lists `peak_pps` and `last_pps` with one entry a cell.
+/// Over all combinations of the varied constants' values: `cells`, `cells_declining` (delivered at the last
+/// load is less than the share `decline` of the peak), `cells_not_declining`, and of the best cell its
+/// `best_peak_pps`; for each constant the list `best_CONSTANT` of one value; lists `peak_pps` and `last_pps`
+/// with one entry a cell.
 pub(super) fn grid(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: Grid = configuration(of)?;
     let cells = cells(&of.vary)?;

@@ -41,10 +41,17 @@ fn flows() -> u16 {
     256
 }
 
-/// For each number of CPUs: `cpus`, `offered_pps`, `delivered_pps`; `latency_p50_ns`; for each frame `header_misses` (cache lines fetched to
-/// read headers), `cache_misses`, `bus_transactions`, `interrupts`; shares of the time in use `wire`, `card`, `bus`, `memory`, `cpu_least` and
-/// `cpu_most`, and of the CPUs' time `shared`; 1 where that is what stops packets `by_wire`, `by_card`, `by_bus`, `by_memory`, `by_shared`,
-/// `by_cpus`, `by_some_cpus`. And `stops_at`: the CPUs from which more bring nothing; 0 if the last still do.
+/// For each number of CPUs:
+///
+/// - `cpus`, `offered_pps`, `delivered_pps`; `latency_p50_ns`;
+/// - for each frame `header_misses` (cache lines fetched to read headers), `cache_misses`,
+///   `bus_transactions`, `interrupts`;
+/// - shares of the time in use `wire`, `card`, `bus`, `memory`, `cpu_least` and `cpu_most`; of the CPUs' time
+///   `shared`;
+/// - 1 for the part that stops packets: `by_wire`, `by_card`, `by_bus`, `by_memory`, `by_shared`, `by_cpus`,
+///   `by_some_cpus`.
+///
+/// And `stops_at`: the CPUs from which more bring nothing; 0 if the last still do.
 pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: Of = configuration(of)?;
     let own = of.set.iter().map(|(path, value)| Change::set(path, value.clone()));

@@ -36,8 +36,8 @@ fn yes() -> bool {
     true
 }
 
-/// A dual P-III 1266 sends a segment in a few microseconds: an IP packet alone takes 2.8 us on one at 700 MHz (Kohler et
-/// al., TOCS 2000).
+/// A dual P-III 1266 sends a segment in a few microseconds: an IP packet alone takes 2.8 us on one at 700 MHz
+/// (Kohler et al., TOCS 2000).
 fn host_segment_ns() -> u64 {
     5_000
 }
@@ -50,12 +50,13 @@ fn host_delay_ns() -> u64 {
 /// For each weight:
 ///
 /// - `weight`; `mbps` of payload that processes read;
-/// - per second `drops` (frames for which the card's FIFO was full), `no_buffer` (frames that found no free descriptor),
-///   `again` and `timeouts`, `acks` and `reads`, `dropped_socket`; `received_pps`, `interrupts_per_s`;
+/// - per second `drops` (frames for which the card's FIFO was full), `no_buffer` (frames that found no free
+///   descriptor), `again` and `timeouts`, `acks` and `reads`, `dropped_socket`; `received_pps`,
+///   `interrupts_per_s`;
 /// - `round_trip_us`, `tail_writes_per_packet`, `tail_writes_per_s`, `acks_unsent`;
 /// - `dry_longest_us` and `dry`: the longest time, and the share of the time, without a free descriptor;
-/// - `cpu_busy`, `hardirq`, `softirq`, `thread` of the CPU that serves the card; `cpu_busy_last` of the one that runs the
-///   processes.
+/// - `cpu_busy`, `hardirq`, `softirq`, `thread` of the CPU that serves the card; `cpu_busy_last` of the one
+///   that runs the processes.
 pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: Of = configuration(of)?;
     let row = |weight: Option<u16>| {

@@ -90,8 +90,8 @@ const AROUND_BYTES: u16 = 18;
 /// The longest log that is kept: some 100 ms of small frames.
 const LOG: usize = 1 << 18;
 
-/// For each load (and payload) the values of [`values`]: rates of the first and the last port and of all, loss, bus, functions
-/// of the CPU, and the regimes of the first card's reception.
+/// For each load (and payload) the values of [`values`]: rates of the first and the last port and of all,
+/// loss, bus, functions of the CPU, and the regimes of the first card's reception.
 pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: Of = configuration(of)?;
     let setup = of.setting.setup(context)?;
@@ -108,8 +108,8 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
     columns(rows)
 }
 
-/// For one load: `clock`, bus clocks since the trace began, and `frames`, those to the first port that have crossed the
-/// bus by then.
+/// For one load: `clock`, bus clocks since the trace began, and `frames`, those to the first port that have
+/// crossed the bus by then.
 pub(super) fn crossings(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: Of = configuration(of)?;
     let setup = of.setting.setup(context)?;

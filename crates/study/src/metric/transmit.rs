@@ -25,8 +25,8 @@ fn one() -> usize {
     1
 }
 
-/// `pps`, `card_idle`, `wire_idle` (shares of the time), `interrupts_per_s`, `reads_per_packet`, `writes_per_packet`,
-/// `data_bursts_per_packet`, `cpu_busy`, `cpu_used` (without idle polls).
+/// `pps`, `card_idle`, `wire_idle` (shares of the time), `interrupts_per_s`, `reads_per_packet`,
+/// `writes_per_packet`, `data_bursts_per_packet`, `cpu_busy`, `cpu_used` (without idle polls).
 pub(super) fn transmit(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: Of = configuration(of)?;
     let setup = of.setting.setup(context)?;

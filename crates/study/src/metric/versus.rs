@@ -16,7 +16,8 @@ struct Of {
     offered: Offered,
     /// Constants and their values.
     vary: toml::Table,
-    /// Below this share of the other's frames it counts as delivering fewer, above the inverse as delivering more.
+    /// Below this share of the other's frames it counts as delivering fewer, above the inverse as delivering
+    /// more.
     fewer: f64,
     /// If it delivers as many: above this share of the other's CPU time it counts as dearer.
     dearer: f64,
@@ -26,9 +27,9 @@ struct Of {
 
 /// One cell for each combination of the varied constants' values and each load.
 ///
-/// Lists: `delivered_ratio`, `cpu_ratio` (CPU time for each frame) and `latency_ratio`, each the driver's value over that
-/// of the other; `delivered_pps` and `cpu_busy`. Numbers: `cells`, `cells_fewer`, `cells_more`, `cells_dearer`, and
-/// `cells_worse`, which have fewer frames or are dearer.
+/// Lists: `delivered_ratio`, `cpu_ratio` (CPU time for each frame) and `latency_ratio`, each the driver's
+/// value over that of the other; `delivered_pps` and `cpu_busy`. Numbers: `cells`, `cells_fewer`,
+/// `cells_more`, `cells_dearer`, and `cells_worse`, which have fewer frames or are dearer.
 pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: Of = configuration(of)?;
     let other = of.setting.with_driver(&of.against);

@@ -1,9 +1,9 @@
 //! polling(4): the clock polls devices, and adapts how much to the share that is reserved for processes.
 //!
-//! At each tick of the clock a device may hand up *burst* frames, in polls of at most `each_burst`, between which the
-//! protocols have their turn. If polls and protocols of a tick took more than the share that is not reserved for
-//! processes, the burst becomes one smaller, otherwise one larger. A tick that comes before the work of the last one is
-//! done makes the burst an eighth smaller.
+//! At each tick of the clock a device may hand up *burst* frames, in polls of at most `each_burst`, between
+//! which the protocols have their turn. If polls and protocols of a tick took more than the share that is not
+//! reserved for processes, the burst becomes one smaller, otherwise one larger. A tick that comes before the
+//! work of the last one is done makes the burst an eighth smaller.
 
 use super::{Handler, Netdev, Shared, spend};
 use crate::cpu::{Function, Level, Machine};
@@ -172,7 +172,8 @@ mod tests {
     const RULES: Polling =
         Polling { burst_max: 150, each_burst: 5, user_frac: 50, reg_frac: 20, idle_poll: false };
 
-    /// One tick whose polls take `each_ps` apiece: the frames that it may have handed up, and whether it looked at the status.
+    /// One tick whose polls take `each_ps` apiece: the frames that it may have handed up, and whether it
+    /// looked at the status.
     fn tick(state: &State, at_ps: u64, each_ps: u64) -> (usize, bool) {
         assert!(state.clock());
         let (mut frames, mut status, mut now) = (0, false, at_ps);

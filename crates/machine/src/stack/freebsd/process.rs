@@ -9,13 +9,13 @@ use std::rc::Rc;
 /// What a program does when the transmit queue is full (`ENOBUFS`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnFull {
-    /// It sleeps so many microseconds, as the old ttcp. The kernel rounds that up to ticks, and adds one for the tick
-    /// that has begun.
+    /// It sleeps so many microseconds, as the old ttcp. The kernel rounds that up to ticks, and adds one for
+    /// the tick that has begun.
     Sleep(u64),
     /// It tries again at once, as the new ttcp and netblast.
     Retry,
-    /// It calls `select` first, which checks the socket's own buffer. A datagram never stays there, so `select` returns
-    /// at once, and a turn takes two system calls instead of one.
+    /// It calls `select` first, which checks the socket's own buffer. A datagram never stays there, so
+    /// `select` returns at once, and a turn takes two system calls instead of one.
     Select,
     /// It sleeps until it is woken when the queue is half empty. No FreeBSD of the time could do this.
     Wait,
@@ -26,8 +26,8 @@ pub enum OnFull {
 pub struct Program {
     /// What it does about a datagram that was refused.
     pub on_full: OnFull,
-    /// From one datagram to the next, in picoseconds. It reads the clock in a loop until then, as netsend: a datagram
-    /// that was refused is lost, and the next is sent at its own time. `None`: as fast as it can.
+    /// From one datagram to the next, in picoseconds. It reads the clock in a loop until then, as netsend: a
+    /// datagram that was refused is lost, and the next is sent at its own time. `None`: as fast as it can.
     pub every_ps: Option<u64>,
 }
 

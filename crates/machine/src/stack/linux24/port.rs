@@ -8,9 +8,8 @@ use std::collections::VecDeque;
 
 /// Where the frames of a port are, and where they were lost.
 ///
-/// Of those that came in: `from_driver = dropped_backlog + in_backlog + in_hand + ended` + frames that the handler
-/// sent on.
-/// Of those that leave: `to_queue = dropped_queue + in_queue + to_card`.
+/// Of those that came in: `from_driver = dropped_backlog + in_backlog + in_hand + ended` + frames that the
+/// handler sent on. Of those that leave: `to_queue = dropped_queue + in_queue + to_card`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Frames the driver handed up.
@@ -130,7 +129,8 @@ impl<N: Netdev> Port<N> {
         self.stall.get().stopped && self.device.has_tx_space()
     }
 
-    /// `netif_wake_queue`, if the queue is stopped although the device could send. True: the queue must be run.
+    /// `netif_wake_queue`, if the queue is stopped although the device could send. True: the queue must be
+    /// run.
     pub(super) fn wakes(&self, now_ps: u64) -> bool {
         let wakes = self.may_go_on();
         if wakes {

@@ -69,8 +69,8 @@ impl Traffic for MixedRate {
     }
 }
 
-/// A mix of tagged frames arrives at a constant rate in one VLAN and is routed into another on the same wire; the sizes of the
-/// mix are without the tag.
+/// A mix of tagged frames arrives at a constant rate in one VLAN and is routed into another on the same wire;
+/// the sizes of the mix are without the tag.
 pub fn route_vlans(
     place: &Place,
     mix: &Mix,

@@ -1,8 +1,9 @@
 //! The sending hosts: TCP connections with always more to send, behind a switch, on one gigabit wire.
 //!
-//! They implement slow start, congestion avoidance and fast retransmit of RFC 5681, recovery of RFC 6582 (NewReno, without
-//! SACK), and the timer of RFC 6298 with Linux's minimum of 200 ms. Each host needs some time for a segment, and some more
-//! from an acknowledgement to the segments that it releases. The switch's queue is unbounded: windows bound it.
+//! They implement slow start, congestion avoidance and fast retransmit of RFC 5681, recovery of RFC 6582
+//! (NewReno, without SACK), and the timer of RFC 6298 with Linux's minimum of 200 ms. Each host needs some
+//! time for a segment, and some more from an acknowledgement to the segments that it releases. The switch's
+//! queue is unbounded: windows bound it.
 
 use kpps_frames::build::{self, Flow};
 use kpps_frames::checksum::updated;
@@ -243,8 +244,8 @@ pub(super) struct Clients {
 }
 
 impl Clients {
-    /// `connections` of `flow`, which differ in the client's port. They begin to send at `begin_ps`, one `hosts.delay_ps`
-    /// after the other; each has been offered a window of `offered`.
+    /// `connections` of `flow`, which differ in the client's port. They begin to send at `begin_ps`, one
+    /// `hosts.delay_ps` after the other; each has been offered a window of `offered`.
     pub fn new(
         flow: &Flow,
         hosts: Hosts,

@@ -184,8 +184,8 @@ impl Shared {
         machine.spend_on(function, cycles * machine.host().cycle_ps);
     }
 
-    /// The cost of copying a byte to the process. After the kernel has summed a segment on the same CPU, it is in the
-    /// cache.
+    /// The cost of copying a byte to the process. After the kernel has summed a segment on the same CPU, it
+    /// is in the cache.
     fn copy_byte_ps(&self, machine: &Machine) -> u64 {
         let host = machine.host();
         if self.checksums.tcp || machine.cpus() > 1 { host.copy_byte_ps } else { host.copy_cached_byte_ps }
