@@ -13,7 +13,7 @@ pub fn watch() {
 /// Asks the work to end; the second time ends the process.
 pub fn ask() {
     if INTERRUPTED.swap(true, Ordering::Relaxed) {
-        kpps_live::restore();
+        kpps_report::live::restore();
         std::process::exit(130);
     }
 }

@@ -1,8 +1,8 @@
 //! A testbed that is ready.
 
 use crate::simulator::OnTop;
-use kpps_live::Source;
 use kpps_measure::Testbed;
+use kpps_report::live::Source;
 use kpps_sim::Setup;
 use std::collections::BTreeMap;
 

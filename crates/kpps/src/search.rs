@@ -7,10 +7,10 @@ use crate::opened::Opened;
 use crate::output::Resume;
 use crate::testbed::Target;
 use clap::Args;
-use kpps_live::Progress;
 use kpps_measure::ndr::Range;
 use kpps_measure::units::{self, Rate};
 use kpps_measure::{Error, Runner, Subject};
+use kpps_report::live::Progress;
 use std::time::Duration;
 
 /// The range of a search, and where its trials are kept.

@@ -15,6 +15,7 @@ pub mod grid;
 mod html;
 pub mod inventory;
 pub mod lab;
+pub mod live;
 pub mod ndr;
 mod page;
 mod remarks;

@@ -126,7 +126,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let mut files = arguments.outputs.open()?;
     interrupt::watch();
-    let mut progress = Jobs(kpps_live::Progress::default());
+    let mut progress = Jobs(kpps_report::live::Progress::default());
     let view = live::line(progress.0.clone());
     let results = plan.run(&mut progress, || !interrupt::asked());
     drop(view);
@@ -146,7 +146,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// The jobs of a plan as a run shows them.
-struct Jobs(kpps_live::Progress);
+struct Jobs(kpps_report::live::Progress);
 
 impl Progress for Jobs {
     fn jobs(&mut self, count: usize) {

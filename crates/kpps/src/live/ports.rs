@@ -1,6 +1,6 @@
 //! What the live view reads of ports and of this host.
 
-use kpps_live::{Counts, Meter, Processor, Source};
+use kpps_report::live::{Counts, Meter, Processor, Source};
 use kpps_tester::{Gauges, look};
 use std::collections::BTreeMap;
 use std::sync::Arc;

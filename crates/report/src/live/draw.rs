@@ -2,9 +2,9 @@
 //!
 //! What matters most comes first and stays when there is little room: rates, losses, processors, then the last trials.
 
-use crate::line::{done, duration, share};
-use crate::sample::MINUTE;
-use crate::{Lost, Processor, Snapshot};
+use super::line::{done, duration, share};
+use super::processor::Processor;
+use super::sample::{Lost, MINUTE, Snapshot};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};

@@ -1,6 +1,7 @@
 //! What is seen of a run at one time.
 
-use crate::progress::{Ended, Progress};
+use super::processor::{Parts, Processor};
+use super::progress::{Ended, Progress};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -48,18 +49,6 @@ impl Meter {
             received: self.received.load(Ordering::Relaxed),
         }
     }
-}
-
-/// Parts of a whole, by name.
-pub type Parts = Vec<(&'static str, f64)>;
-
-/// A processor, and what it does.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Processor {
-    /// What it did besides nothing. From a [`Source`] in s since whenever; in a [`Snapshot`] shares of its time.
-    pub busy: Parts,
-    /// The rest.
-    pub idle: f64,
 }
 
 /// What can be asked while a trial goes on. Only the thread that shows it asks.

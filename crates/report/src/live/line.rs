@@ -1,6 +1,6 @@
 //! A snapshot in one line, for those who want no view.
 
-use crate::Snapshot;
+use super::sample::Snapshot;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -54,8 +54,8 @@ pub(crate) fn share(part: u64, whole: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sample::{Lost, Rates};
     use super::*;
-    use crate::{Lost, Rates};
 
     #[test]
     fn a_line_says_what_is_known() {

@@ -1,6 +1,6 @@
 //! What a run tells of itself: which trial begins, and what became of it.
 
-use crate::Processor;
+use super::processor::Processor;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -42,7 +42,7 @@ pub(crate) struct State {
     pub trials: VecDeque<Ended>,
 }
 
-/// Where a run tells how it goes. Told between trials only: within one there are counters ([`crate::Source`]).
+/// Where a run tells how it goes. Told between trials only: within one there are counters ([`super::Source`]).
 #[derive(Clone, Default)]
 pub struct Progress(Arc<Mutex<State>>);
 

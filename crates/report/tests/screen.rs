@@ -1,7 +1,7 @@
 //! What a person sees, on a usual terminal and on a small one.
 #![allow(clippy::unwrap_used)]
 
-use kpps_live::{Ended, Lost, Processor, Rates, Snapshot, draw};
+use kpps_report::live::{Ended, Lost, Processor, Rates, Snapshot, draw};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use std::time::Duration;
