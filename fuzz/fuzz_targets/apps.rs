@@ -435,7 +435,8 @@ fn run_all(events: &[Event]) {
 /// Runs the corpus unchanged, each frame at each port, before any generated input.
 fn run_corpus() {
     for port in 0..PORTS {
-        let steps = |frame: &Vec<u8>| [Event::Frame(port, frame.clone()), Event::Pass(1_000_000_000), Event::Tick];
+        let second = || Event::Pass(1_000_000_000);
+        let steps = |frame: &Vec<u8>| [Event::Frame(port, frame.clone()), second(), Event::Tick];
         let frames = CORPUS.iter().flat_map(steps);
         run_all(&introductions().chain(frames).collect::<Vec<_>>());
     }

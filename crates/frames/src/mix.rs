@@ -160,8 +160,8 @@ impl fmt::Display for UnknownMix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "no mix {:?}: a frame size of 64 to 9018 bytes with FCS, imix-csit, imix-trex, imix-linux, or sizes \
-             with weights as 64:7,570:4,1518:1",
+            "no mix {:?}: a frame size of 64 to 9018 bytes with FCS, imix-csit, imix-trex, imix-linux, or \
+             sizes with weights as 64:7,570:4,1518:1",
             self.0
         )
     }

@@ -101,7 +101,10 @@ proptest! {
     #[test]
     fn frames_are_conserved(
         ports in 1usize..5,
-        frames in prop::collection::vec((0usize..5, 0u8..8, 0u8..8, any::<bool>(), 0usize..80, 0u64..400), 1..200),
+        frames in prop::collection::vec(
+            (0usize..5, 0u8..8, 0u8..8, any::<bool>(), 0usize..80, 0u64..400),
+            1..200,
+        ),
     ) {
         let mut bridge = EtherSwitch::with_table(ports, 5, 300 * S);
         let mut now = 0;

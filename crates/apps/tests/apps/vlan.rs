@@ -128,8 +128,14 @@ proptest! {
     #[test]
     fn frames_are_conserved(
         events in prop::collection::vec(
-            (0usize..3, 0usize..4, 0usize..4, prop::option::of(prop::sample::select(vec![0u16, 10, 20, 30, 0x600a, 4095])),
-                0usize..80, any::<Option<(prop::sample::Index, u8)>>()),
+            (
+                0usize..3,
+                0usize..4,
+                0usize..4,
+                prop::option::of(prop::sample::select(vec![0u16, 10, 20, 30, 0x600a, 4095])),
+                0usize..80,
+                any::<Option<(prop::sample::Index, u8)>>(),
+            ),
             1..60,
         ),
     ) {
