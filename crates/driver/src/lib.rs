@@ -150,7 +150,7 @@ pub struct Queues<P: Platform, S: BufferSource> {
 }
 
 /// [`probe`] with [`Config::queues`] pairs of queues. With header split
-/// ([`RxFormat::Split`](config::RxFormat::Split)), header buffers come from `headers`, or from `buffers` if
+/// ([`RxFormat::Split`]), header buffers come from `headers`, or from `buffers` if
 /// that is `None`.
 ///
 /// # Errors

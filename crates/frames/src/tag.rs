@@ -99,7 +99,7 @@ pub fn write(frame: &mut [u8], tag: Tag) -> Result<(), Error> {
 /// Writes a tag at byte `at`, from [`offset`] of a frame of the same kind.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 #[inline]
 pub fn write_at(frame: &mut [u8], at: usize, tag: Tag) -> Result<(), Error> {
     let place: &mut [u8; BYTES] =

@@ -7,7 +7,7 @@
 //! misses.
 //!
 //! [`wrap`] has wrappers for any implementation: one counts accesses, one traces them, one injects faults.
-//! With the feature `std`, [`memory`](crate::memory) has the memory itself: rings and pools of buffers at
+//! With the feature `std`, `memory` has the memory itself: rings and pools of buffers at
 //! known bus addresses.
 //!
 //! Only `memory` uses `unsafe`. One promise is the implementor's: [`DmaMemory::words`] is memory that the
