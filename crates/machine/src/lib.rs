@@ -11,6 +11,29 @@
 //! ([`stack`]) use the [`stack::Netdev`] trait.
 //!
 //! `unsafe` is in two files: [`memory`] (bytes that CPU and card share) and [`cpu`] (leaving a coroutine).
+//!
+//! How long a burst takes on the bus:
+//!
+//! ```
+//! use kpps_machine::bus::{Bus, Params};
+//!
+//! // PCI, 64 bits at 66 MHz.
+//! let bus = Bus::new(Params {
+//!     clock_ps: 15_000,
+//!     width_bytes: 8,
+//!     overhead_clocks: 4,
+//!     gap_clocks: 0,
+//!     read_latency_ps: 250_000,
+//!     split_reads: false,
+//!     duplex: false,
+//!     write_disconnect_bytes: 0,
+//!     read_disconnect_bytes: 0,
+//!     register_read_ps: 380_000,
+//!     register_write_ps: 130_000,
+//! });
+//! // 64 bytes: 4 clocks of overhead and 8 of data.
+//! assert_eq!(bus.burst_ps(64), 12 * 15_000);
+//! ```
 
 pub mod bus;
 pub mod cpu;

@@ -5,6 +5,22 @@
 //! command line comes from: it gets a testbed, settings, a function that says whether to go on, and an
 //! [`Observer`]. A [`Journal`](journal::Journal) keeps trials, so that an interrupted measurement can be
 //! resumed.
+//!
+//! ```
+//! use kpps_frames::Size;
+//! use kpps_measure::search::{Goal, Known, Search};
+//! use kpps_measure::{Load, Testbed};
+//!
+//! // A search between 1 kpps and 1 Mpps, on a testbed that delivers 700 kpps and drops the rest.
+//! let mut testbed = Known::quiet(700e3);
+//! let mut search = Search::new(vec![Goal::NDR], 1e3, 1e6);
+//! while let Some(offered_pps) = search.next() {
+//!     let load = Load { offered_pps, size: Size::MIN, warmup_ms: 0, duration_ms: 1000, seed: 1 };
+//!     search.add(offered_pps, testbed.trial(&load).unwrap());
+//! }
+//! let lower_pps = search.found(&Goal::NDR).lower_pps.unwrap();
+//! assert!((690e3..=700e3).contains(&lower_pps));
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod compare;

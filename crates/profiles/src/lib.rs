@@ -9,6 +9,16 @@
 //! `source` is required. `fitted` names the claims that a constant without a citable value was fitted on.
 //! Historical drivers are the profiles of `profiles/drivers/`. The user of a profile reads it as a type of
 //! its own ([`Profile::get`]): this crate does not know what the constants mean.
+//!
+//! ```
+//! use kpps_profiles::{Kind, Profile};
+//!
+//! let chip = Profile::named(Kind::Chip, "82542").unwrap();
+//! for constant in chip.constants() {
+//!     println!("{} = {}: {}", constant.name, constant.value, constant.source);
+//!     assert!(!constant.source.is_empty());
+//! }
+//! ```
 
 mod change;
 

@@ -5,6 +5,14 @@
 //!
 //! Nothing here measures, and nothing asks for the time or for the machine it runs on: the same document gives
 //! the same bytes everywhere.
+//!
+//! ```
+//! use kpps_results::{Curve, Environment};
+//!
+//! // A curve without any points, as a page.
+//! let curve = Curve::new(Environment::default(), Vec::new(), true);
+//! assert!(kpps_report::html(&curve).starts_with("<!DOCTYPE html>"));
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod certificate;

@@ -6,6 +6,15 @@
 //!
 //! Nothing here measures, and nothing here draws: the crate `measure` makes documents, the crate `report` shows
 //! them. Nothing asks for the time or for the machine it runs on: equal results give equal bytes.
+//!
+//! ```
+//! use kpps_results::Ledger;
+//!
+//! let dropped = [("fifo".to_owned(), 3)].into();
+//! let ledger = Ledger { sent: 10, delivered: 7, dropped, ..Ledger::default() };
+//! assert!(ledger.closes());
+//! assert_eq!(ledger.losses(), [("fifo", 3)]);
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod certificate;

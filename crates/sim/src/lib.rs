@@ -4,6 +4,18 @@
 //! [`workload::receive`] receives, [`workload::transmit`] sends, [`workload::forward`] does both;
 //! [`workload::netreceive`] and [`workload::tcp_bulk`] have processes under Linux, [`workload::freebsd`]
 //! under FreeBSD; [`workload::rss`] spreads flows over several CPUs; [`workload::trace`] records a bus trace.
+//!
+//! ```
+//! use kpps_frames::Size;
+//! use kpps_measure::{Load, Testbed};
+//! use kpps_sim::{Receiving, Setup};
+//!
+//! // The machine of Morris 2000 with the driver of this project, at 300 kpps.
+//! let mut testbed = Receiving::new(Setup::named("morris2000", None, "kpps").unwrap());
+//! let load = Load { offered_pps: 300e3, size: Size::MIN, warmup_ms: 1, duration_ms: 2, seed: 1 };
+//! let trial = testbed.trial(&load).unwrap();
+//! assert_eq!(trial.delivered, trial.sent);
+//! ```
 #![forbid(unsafe_code)]
 
 mod app;

@@ -16,6 +16,13 @@
 //!
 //! A result that a document reports, but that is kept from this project ([`Kind::KeptBack`]), is never
 //! judged: it is *predicted*.
+//!
+//! ```
+//! let study = kpps_study::named("morris2000").unwrap();
+//! let claim = &study.claims["M9"];
+//! println!("{}: {}", study.title, claim.says);
+//! assert_eq!(claim.kind, kpps_study::Kind::Fit);
+//! ```
 #![forbid(unsafe_code)]
 
 mod choose;
