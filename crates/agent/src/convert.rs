@@ -8,7 +8,7 @@ use kpps_ports::port::run::{Gaps, Load, Plan, Shape};
 use kpps_results::detail::{Arrival, ArrivalBy, Processor};
 use kpps_tester::ledger::{Accounts, PortCount};
 use kpps_tester::neighbours::Station;
-use kpps_tester::{Arrived, Counted, Done, Duty, Expect, Kept, OfFlow, Offender, Received};
+use kpps_tester::{Arrived, Counted, Done, Expect, Kept, OfFlow, Offender, Received, Task};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,15 +35,15 @@ fn number<T: TryFrom<u32>>(what: &str, number: u32) -> Result<T, String> {
     number.try_into().map_err(|_| format!("{what} {number} is too large"))
 }
 
-pub(crate) fn work(duty: &Duty, senders: usize) -> proto::Work {
+pub(crate) fn work(task: &Task, senders: usize) -> proto::Work {
     proto::Work {
-        at: duty.at as u32,
+        at: task.at as u32,
         senders: senders as u32,
-        mac: duty.station.mac.0.to_vec(),
-        ips: duty.station.ips.to_string(),
-        vlan: duty.station.vlan.map(u32::from),
-        plan: duty.plan.as_ref().map(plan),
-        expect: duty.expect.as_ref().map(|expect| proto::Expect {
+        mac: task.station.mac.0.to_vec(),
+        ips: task.station.ips.to_string(),
+        vlan: task.station.vlan.map(u32::from),
+        plan: task.plan.as_ref().map(plan),
+        expect: task.expect.as_ref().map(|expect| proto::Expect {
             stream: expect.stream.into(),
             frames: Some(frames(&expect.frames)),
             count: expect.count,
@@ -51,9 +51,9 @@ pub(crate) fn work(duty: &Duty, senders: usize) -> proto::Work {
             parts: expect.parts as u32,
             keep: expect.keep,
         }),
-        duration_ns: ns(duty.duration),
-        settle_ns: ns(duty.settle),
-        epoch_ns: duty.epoch_ns,
+        duration_ns: ns(task.duration),
+        settle_ns: ns(task.settle),
+        epoch_ns: task.epoch_ns,
     }
 }
 
@@ -97,7 +97,7 @@ fn plan(plan: &Plan) -> proto::Plan {
 }
 
 /// A port's part in a trial, and the number of ports that send.
-pub(crate) fn duty(work: proto::Work) -> Result<(Duty, usize), String> {
+pub(crate) fn task(work: proto::Work) -> Result<(Task, usize), String> {
     let at = match work.at {
         at @ (0 | 1) => at as usize,
         other => return Err(format!("a testbed has the ports 0 and 1, not {other}")),
@@ -114,7 +114,7 @@ pub(crate) fn duty(work: proto::Work) -> Result<(Duty, usize), String> {
             recognise: None,
         })
     });
-    let duty = Duty {
+    let task = Task {
         at,
         station: Station {
             mac: mac(&work.mac)?,
@@ -127,7 +127,7 @@ pub(crate) fn duty(work: proto::Work) -> Result<(Duty, usize), String> {
         settle: Duration::from_nanos(work.settle_ns),
         epoch_ns: work.epoch_ns,
     };
-    Ok((duty, work.senders.clamp(1, 2) as usize))
+    Ok((task, work.senders.clamp(1, 2) as usize))
 }
 
 fn planned(plan: proto::Plan) -> Result<Plan, String> {
@@ -161,7 +161,7 @@ fn planned(plan: proto::Plan) -> Result<Plan, String> {
 }
 
 pub(crate) fn done(done: Done) -> proto::Done {
-    let Arrived { received, duplicated, reordered, corrupted, foreign } = done.received.arrived;
+    let Arrived { received, duplicated, reordered, corrupted, other_traffic } = done.received.arrived;
     proto::Done {
         intended: done.intended,
         sent: done.sent,
@@ -176,7 +176,7 @@ pub(crate) fn done(done: Done) -> proto::Done {
             longest_ns: gaps.longest_ns,
             waited_ns: gaps.waited_ns,
         }),
-        arrived: Some(proto::Arrived { received, duplicated, reordered, corrupted, foreign }),
+        arrived: Some(proto::Arrived { received, duplicated, reordered, corrupted, other_traffic }),
         last_gap_ns: done.received.last_gap.map(ns),
         latency: done.received.latency.iter().map(latency).collect(),
         missed: done.missed,
@@ -227,7 +227,7 @@ pub(crate) fn was_done(done: proto::Done) -> Done {
                 duplicated: arrived.duplicated,
                 reordered: arrived.reordered,
                 corrupted: arrived.corrupted,
-                foreign: arrived.foreign,
+                other_traffic: arrived.other_traffic,
             },
             last_gap: done.last_gap_ns.map(Duration::from_nanos),
             latency: done.latency.iter().map(recorded).collect(),
@@ -344,8 +344,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn a_duty(shape: Shape) -> Duty {
-        Duty {
+    fn a_duty(shape: Shape) -> Task {
+        Task {
             at: 1,
             station: Station {
                 mac: Mac([2, 0, 0, 0, 0, 7]),
@@ -388,7 +388,7 @@ mod tests {
             Shape::Then(Duration::from_millis(125), 7.0),
         ] {
             let sent = a_duty(shape);
-            let (came, senders) = duty(work(&sent, 2)).unwrap();
+            let (came, senders) = task(work(&sent, 2)).unwrap();
             assert_eq!((format!("{came:?}"), senders), (format!("{sent:?}"), 2));
         }
     }
@@ -402,7 +402,7 @@ mod tests {
         let bad = |change: fn(&mut proto::Work)| {
             let mut work = work(&a_duty(Shape::Constant), 1);
             change(&mut work);
-            duty(work).unwrap_err()
+            task(work).unwrap_err()
         };
         assert!(bad(|work| work.at = 2).contains("not 2"));
         assert!(bad(|work| work.mac.clear()).contains("6 bytes"));
@@ -413,7 +413,7 @@ mod tests {
         for pps in [f64::NAN, f64::INFINITY, -1.0, 0.0] {
             let mut work = work(&a_duty(Shape::Constant), 1);
             work.plan.as_mut().unwrap().pps = Some(pps);
-            assert!(duty(work).unwrap_err().contains("no rate"));
+            assert!(task(work).unwrap_err().contains("no rate"));
         }
     }
 
@@ -424,10 +424,10 @@ mod tests {
             latency.record_times(ns, ns % 7 + 1);
         }
         let quantiles = latency.quantiles();
-        let arrived = Arrived { received: 10, duplicated: 1, reordered: 2, corrupted: 3, foreign: 4 };
+        let arrived = Arrived { received: 10, duplicated: 1, reordered: 2, corrupted: 3, other_traffic: 4 };
         let flows: Vec<_> =
             (0..2).map(|flow| OfFlow { flow, sent: 6, received: 5, reordered: flow.into() }).collect();
-        let offender = Offender { at_ns: 1 << 60, frame: vec![9; 60], why: "foreign".into() };
+        let offender = Offender { at_ns: 1 << 60, frame: vec![9; 60], why: "other_traffic".into() };
         let kept = Kept { frames: vec![offender], not_kept: 5 };
         let arrival = Arrival { by: ArrivalBy::Kernel, clock_set_ns: Some(-7) };
         let sent = Done {

@@ -13,7 +13,7 @@ use kpps_ports::port::run::Load;
 use kpps_ports::port::{Options, Trouble};
 use kpps_tester::clock::{Clock, Ping, Reading};
 use kpps_tester::ledger::PortCount;
-use kpps_tester::{Allowed, Arrived, Counted, Done, Duty, Received, Stage, TestPort};
+use kpps_tester::{Allowed, Arrived, Counted, Done, Received, Task, TestPort, TrialState};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
@@ -368,17 +368,17 @@ impl TestPort for RemotePort {
             .ok_or_else(|| trouble(format!("{}: no time", self.name)))
     }
 
-    fn work(&mut self, duty: &Duty, stage: &Stage) -> Done {
+    fn work(&mut self, task: &Task, stage: &TrialState) -> Done {
         let begin = Instant::now();
         let senders = stage.senders();
-        let mut asks = Asks::Work(convert::work(duty, senders));
+        let mut asks = Asks::Work(convert::work(task, senders));
         let trouble = loop {
             match self.ask(asks) {
                 Ok(Says::Progress(progress)) => {
-                    stage.sends(duty.at, progress.sent);
-                    stage.receives(duty.at, progress.received);
+                    stage.sends(task.at, progress.sent);
+                    stage.receives(task.at, progress.received);
                     if progress.sent_all {
-                        stage.has_sent(duty.at, progress.sent);
+                        stage.has_sent(task.at, progress.sent);
                     }
                 }
                 Ok(Says::Done(mut done)) => {
@@ -386,29 +386,29 @@ impl TestPort for RemotePort {
                     if failed.is_some() {
                         stage.abandon();
                     }
-                    if duty.plan.is_some() {
-                        stage.has_sent(duty.at, done.sent);
+                    if task.plan.is_some() {
+                        stage.has_sent(task.at, done.sent);
                     }
-                    stage.receives(duty.at, done.arrived.as_ref().map_or(0, |arrived| arrived.received));
+                    stage.receives(task.at, done.arrived.as_ref().map_or(0, |arrived| arrived.received));
                     return Done { trouble: failed, ..convert::was_done(done) };
                 }
                 Ok(other) => break self.unexpected(other),
                 Err(trouble) => break trouble,
             }
             std::thread::sleep(ASK);
-            let other_sent = stage.sent(1 - duty.at);
+            let other_sent = stage.sent(1 - task.at);
             asks = Asks::News(proto::News { abandoned: stage.is_abandoned(), other_sent });
         };
         // Its last report is what is known.
         stage.abandon();
-        let (sent, received) = stage.so_far(duty.at);
-        let elapsed = begin.elapsed().min(duty.duration);
-        let due = duty.plan.as_ref().map_or(0, |plan| match plan.load {
+        let (sent, received) = stage.so_far(task.at);
+        let elapsed = begin.elapsed().min(task.duration);
+        let due = task.plan.as_ref().map_or(0, |plan| match plan.load {
             Load::Pps(pps) => (elapsed.as_secs_f64() * pps) as u64,
             Load::Max => sent,
         });
-        if duty.plan.is_some() {
-            stage.has_sent(duty.at, sent);
+        if task.plan.is_some() {
+            stage.has_sent(task.at, sent);
         }
         Done {
             intended: due.max(sent),

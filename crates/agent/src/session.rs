@@ -10,7 +10,7 @@ use kpps_ports::Spec;
 use kpps_ports::port::run::wait_for_links;
 use kpps_ports::port::{Options, ServiceKind, choose, open};
 use kpps_tester::clock::Clock;
-use kpps_tester::{Host as _, LocalHost, LocalPort, Stage, TestPort, interface};
+use kpps_tester::{Host as _, LocalHost, LocalPort, TestPort, TrialState, interface};
 use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -165,26 +165,26 @@ impl Lent {
         questions: &Receiver<Question>,
         say: &dyn Fn(Says) -> bool,
     ) -> bool {
-        let (duty, senders) = match convert::duty(work) {
+        let (task, senders) = match convert::task(work) {
             Ok(known) => known,
             Err(why) => return say(Says::Refused(why)),
         };
-        if let Some(plan) = &duty.plan {
+        if let Some(plan) = &task.plan {
             // The tester knows the rules, but may ignore them.
-            if let Err(what) = self.shared.rules.allowed.check(plan.load, plan.shape, duty.duration) {
+            if let Err(what) = self.shared.rules.allowed.check(plan.load, plan.shape, task.duration) {
                 return say(Says::Refused(format!(
                     "{} must not send {what} by those who operate it",
                     self.name
                 )));
             }
         }
-        let stage = Stage::new(senders);
+        let stage = TrialState::new(senders);
         let port = &mut self.port;
         std::thread::scope(|scope| {
-            let thread = scope.spawn(|| port.work(&duty, &stage));
+            let thread = scope.spawn(|| port.work(&task, &stage));
             let progress = || {
-                let (sent, received) = stage.so_far(duty.at);
-                let sent_all = stage.sent(duty.at).is_some();
+                let (sent, received) = stage.so_far(task.at);
+                let sent_all = stage.sent(task.at).is_some();
                 Says::Progress(proto::Progress { sent, received, sent_all })
             };
             let mut there = say(progress());
@@ -198,7 +198,7 @@ impl Lent {
                     continue;
                 };
                 if let Some(sent) = news.other_sent {
-                    stage.has_sent(1 - duty.at, sent);
+                    stage.has_sent(1 - task.at, sent);
                 }
                 if news.abandoned {
                     stage.abandon();

@@ -89,8 +89,8 @@ fn a_trial_across_two_agents_is_as_one_at_home() {
         let offer = Offer { both_ways, ..offer(Load::Pps(2000.0), SHORT) };
         let outcome = tester.trial(&offer, &|| true).unwrap();
         assert!(outcome.complete && outcome.learned, "{:?}", outcome.trouble);
-        assert_eq!(outcome.ways.len(), if both_ways { 2 } else { 1 });
-        for way in &outcome.ways {
+        assert_eq!(outcome.directions.len(), if both_ways { 2 } else { 1 });
+        for way in &outcome.directions {
             assert_eq!((way.intended, way.sent + way.shortfall()), (600, 600));
             assert_eq!(
                 (way.arrived.received, way.arrived.duplicated, way.arrived.corrupted),
@@ -122,7 +122,7 @@ fn agents_with_one_clock_have_no_offset() {
     let mut tester = tester([&agents[0], &agents[1]]);
     let outcome = tester.trial(&offer(Load::Pps(1000.0), SHORT), &|| true).unwrap();
     assert!(outcome.complete && outcome.clocks.is_none());
-    assert_eq!(outcome.ways[0].latency.frames(), outcome.ways[0].sent);
+    assert_eq!(outcome.directions[0].latency.frames(), outcome.directions[0].sent);
 
     let frames = Arc::new(Templates::one(&[7; 60]));
     let classes = Arc::new(Classes::new(&frames, 1));
@@ -152,7 +152,7 @@ fn what_the_operator_does_not_allow_is_refused_by_both_sides() {
     // A tester that does not keep the rules by itself.
     let [spec, _] = specs();
     let (mut port, _) = connect(&host(&agents[0]), &spec, &Options::default(), &[], &good()).unwrap();
-    let duty = kpps_tester::Duty {
+    let task = kpps_tester::Task {
         at: 0,
         station: kpps_tester::neighbours::Station {
             mac: port.mac(),
@@ -175,7 +175,7 @@ fn what_the_operator_does_not_allow_is_refused_by_both_sides() {
         settle: SHORT,
         epoch_ns: Clock::here().now_ns(),
     };
-    let done = port.work(&duty, &kpps_tester::Stage::new(1));
+    let done = port.work(&task, &kpps_tester::TrialState::new(1));
     let said = done.trouble.unwrap().to_string();
     assert!(
         done.sent == 0 && said.contains("must not send 50.0 kpps: at most 5.0 kpps are allowed"),
@@ -213,7 +213,7 @@ fn an_agent_that_is_lost_ends_the_trial_with_what_was_measured() {
         let outcome = outcome.unwrap();
         let trouble = outcome.trouble.unwrap().to_string();
         assert!(trouble.contains(&name) && trouble.contains("lost") && !trouble.contains('\n'), "{trouble}");
-        let way = &outcome.ways[0];
+        let way = &outcome.directions[0];
         assert!(!outcome.complete && begin.elapsed() < Duration::from_secs(30));
         assert!(
             way.sent > 0 && way.arrived.received > 0 && way.intended < 60_000,

@@ -131,12 +131,12 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     drop(view);
     let traffic = target.pair.unusual();
     let capture = capture.as_mut().map(|file| {
-        let frames = pcapng(&tester.names(), &outcome.ways);
+        let frames = pcapng(&tester.names(), &outcome.directions);
         file.write_bytes(&frames.map_err(|e| Failure::Check(format!("no capture of the frames: {e}")))?)?;
         Ok::<_, Failure>(Capture {
             file: file.path().display().to_string(),
-            frames: outcome.ways.iter().map(|way| way.kept.frames.len() as u64).sum(),
-            not_kept: outcome.ways.iter().map(|way| way.kept.not_kept).sum(),
+            frames: outcome.directions.iter().map(|way| way.kept.frames.len() as u64).sum(),
+            not_kept: outcome.directions.iter().map(|way| way.kept.not_kept).sum(),
         })
     });
     let capture = capture.transpose()?;

@@ -1,4 +1,4 @@
-//! Ports on interfaces of the kernel, over a virtual cable in a network namespace of the test's own. That
+//! Ports on interfaces of the kernel, over a veth in a network namespace of the test's own. That
 //! takes root; without it these tests are skipped.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
@@ -343,7 +343,7 @@ fn xdp_overflow() {
 fn auto_chooses() {
     with_cable(|| {
         let (spec, why) = choose(&"auto:near0".parse().unwrap()).unwrap();
-        // Virtual cables have XDP in their driver, and one queue.
+        // veths have XDP in their driver, and one queue.
         assert_eq!(spec.to_string(), "xdp:near0", "{why:?}");
         assert!(why.unwrap().contains("driver"));
         let [mut near, mut far] = ports(["auto", "auto"]);

@@ -1,7 +1,7 @@
 //! The file of the frames that were duplicated, reordered, corrupted or other traffic in a trial.
 
 use crate::kept::Offender;
-use crate::trial::Way;
+use crate::trial::DirectionOutcome;
 use kpps_frames::pcap::PcapError;
 use kpps_frames::pcapng::Writer;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use std::time::Duration;
 ///
 /// # Errors
 /// A frame that is too long for the format.
-pub fn pcapng(ports: &[&str; 2], ways: &[Way]) -> Result<Vec<u8>, PcapError> {
-    let arrived_at = |way: &Way| 1 - way.from as u32;
+pub fn pcapng(ports: &[&str; 2], ways: &[DirectionOutcome]) -> Result<Vec<u8>, PcapError> {
+    let arrived_at = |way: &DirectionOutcome| 1 - way.from as u32;
     let of = |way| -> Vec<(u32, &Offender)> {
-        let way: &Way = way;
+        let way: &DirectionOutcome = way;
         way.kept.frames.iter().map(|frame| (arrived_at(way), frame)).collect()
     };
     let mut frames: Vec<(u32, &Offender)> = ways.iter().flat_map(of).collect();

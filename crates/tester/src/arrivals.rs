@@ -87,7 +87,7 @@ pub struct Arrivals {
     damaged: u64,
     /// Frames with a damaged tag: their numbers are unknown.
     nameless: u64,
-    foreign: u64,
+    other_traffic: u64,
     /// Latencies, in parts of the trial if that was asked for.
     latency: Vec<Latency>,
     part_ns: u64,
@@ -120,7 +120,7 @@ pub struct Arrived {
     /// Damaged frames, duplicates included.
     pub corrupted: u64,
     /// Other traffic: frames that are not of this stream.
-    pub foreign: u64,
+    pub other_traffic: u64,
 }
 
 impl Arrivals {
@@ -146,7 +146,7 @@ impl Arrivals {
             changes: Vec::new(),
             damaged: 0,
             nameless: 0,
-            foreign: 0,
+            other_traffic: 0,
             latency: vec![Latency::default()],
             part_ns: u64::MAX,
             keeper: None,
@@ -181,8 +181,8 @@ impl Arrivals {
     pub fn take(&mut self, frame: &[u8], stamp: Option<u64>) -> bool {
         let Some(tag) = tag::read(frame) else { return self.take_untagged(frame, stamp) };
         if tag.stream != self.stream {
-            self.foreign += 1;
-            self.keep((frame, stamp), None, Anomalies { foreign: true, ..Anomalies::default() }, None);
+            self.other_traffic += 1;
+            self.keep((frame, stamp), None, Anomalies { other_traffic: true, ..Anomalies::default() }, None);
             return false;
         }
         let Some(template) = self.templates.at(tag.sequence) else { return false };
@@ -202,9 +202,10 @@ impl Arrivals {
         let (first, late) = self.mark(tag.sequence, tag.sent_ps, flow, size);
         if !first || late || verdict != Verdict::Usual {
             let corrupted = verdict != Verdict::Usual;
-            let mishaps = Anomalies { duplicated: !first, reordered: late, corrupted, foreign: false };
+            let anomalies =
+                Anomalies { duplicated: !first, reordered: late, corrupted, other_traffic: false };
             let change = change.filter(|_| verdict != Verdict::Damaged);
-            self.keep((frame, stamp), Some(tag.sequence), mishaps, change);
+            self.keep((frame, stamp), Some(tag.sequence), anomalies, change);
         }
         if first && whole {
             let now_ns = match stamp {
@@ -230,11 +231,11 @@ impl Arrivals {
         &mut self,
         frame: (&[u8], Option<u64>),
         sequence: Option<u32>,
-        mishaps: Anomalies,
+        anomalies: Anomalies,
         change: Option<Change>,
     ) {
         if let Some(keeper) = &mut self.keeper {
-            keeper.keep(frame, sequence, mishaps, change);
+            keeper.keep(frame, sequence, anomalies, change);
         }
     }
 
@@ -328,9 +329,9 @@ impl Arrivals {
         let bytes = sent.iter().zip(usual).zip(&self.varies).zip(frame).skip(from);
         let differ = bytes.filter(|(((sent, change), varies), byte)| !**varies && *sent ^ *change != **byte);
         let ours = frame.len() > PORTS && differ.count() <= DAMAGED_BYTES;
-        *(if ours { &mut self.nameless } else { &mut self.foreign }) += 1;
-        let mishaps = Anomalies { corrupted: ours, foreign: !ours, ..Anomalies::default() };
-        self.keep((frame, stamp), None, mishaps, None);
+        *(if ours { &mut self.nameless } else { &mut self.other_traffic }) += 1;
+        let anomalies = Anomalies { corrupted: ours, other_traffic: !ours, ..Anomalies::default() };
+        self.keep((frame, stamp), None, anomalies, None);
         ours
     }
 
@@ -348,7 +349,7 @@ impl Arrivals {
             duplicated: self.duplicated,
             reordered: self.flows.iter().map(|flow| flow.reordered).sum(),
             corrupted: self.damaged + self.nameless + rare,
-            foreign: self.foreign,
+            other_traffic: self.other_traffic,
         }
     }
 
@@ -606,7 +607,7 @@ mod tests {
             }
             let arrived = all.arrived();
             assert_eq!((arrived.received, arrived.corrupted), (2 * bits as u64, bits as u64));
-            assert_eq!((arrived.foreign, arrived.duplicated), (0, 0));
+            assert_eq!((arrived.other_traffic, arrived.duplicated), (0, 0));
         }
     }
 
@@ -639,7 +640,7 @@ mod tests {
         }
         let arrived = all.arrived();
         assert_eq!((arrived.received, arrived.corrupted), (2 * bits as u64, bits as u64));
-        assert_eq!((arrived.foreign, arrived.duplicated), (0, 0));
+        assert_eq!((arrived.other_traffic, arrived.duplicated), (0, 0));
     }
 
     #[test]
@@ -674,7 +675,7 @@ mod tests {
             let arrived = all.arrived();
             let sent = 2 * bits as u64;
             assert_eq!((arrived.received, arrived.corrupted), (sent, bits as u64), "{from}");
-            assert_eq!((arrived.foreign, arrived.duplicated, arrived.reordered), (0, 0, 0));
+            assert_eq!((arrived.other_traffic, arrived.duplicated, arrived.reordered), (0, 0, 0));
             // A frame with a damaged tag has no known flow.
             let flows = all.by_flow(sent);
             assert_eq!((flows.len(), flows.iter().map(|flow| flow.sent).sum()), (10, sent));
@@ -748,7 +749,7 @@ mod tests {
         assert!(!all.take(&other, None), "of an earlier trial, or of another tester");
         let cut = &frame(2)[..50];
         assert!(all.take(cut, None), "a frame that was cut off");
-        let expected = Arrived { received: 2, corrupted: 1, foreign: 3, ..Arrived::default() };
+        let expected = Arrived { received: 2, corrupted: 1, other_traffic: 3, ..Arrived::default() };
         assert_eq!(all.arrived(), expected);
     }
 }

@@ -1,8 +1,8 @@
-//! The tester as a testbed of the bench: searches and curves run on it as they do on the machine room.
+//! The tester as a testbed: searches and curves run on it as they do on the simulator.
 
 use crate::document::result;
 use crate::error::Error;
-use crate::trial::{Offer, Tester, Way};
+use crate::trial::{DirectionOutcome, Offer, Tester};
 use kpps_frames::{Mix, Size, rate};
 use kpps_measure::{Load, Testbed, TrialError};
 use kpps_ports::port::run::{self, Shape};
@@ -15,7 +15,7 @@ pub struct Bed {
     pub tester: Tester,
     /// How long frames may still arrive.
     pub settle: Duration,
-    /// Frames go both ways.
+    /// Frames go both directions.
     pub both_ways: bool,
     /// Sizes of all frames, in place of those that loads ask for.
     pub mix: Option<Mix>,
@@ -41,7 +41,11 @@ impl Bed {
     }
 
     /// There is no warm-up: learning frames came before. Damaged frames are not delivered.
-    fn measure(&mut self, offer: &Offer, go_on: &dyn Fn() -> bool) -> Result<(Trial, Vec<Way>), TrialError> {
+    fn measure(
+        &mut self,
+        offer: &Offer,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<(Trial, Vec<DirectionOutcome>), TrialError> {
         let outcome = self.tester.trial(offer, go_on).map_err(failed)?;
         if let Some(trouble) = &outcome.trouble {
             return Err(TrialError::Testbed(trouble.to_string()));
@@ -50,7 +54,7 @@ impl Bed {
             return Err(TrialError::Interrupted);
         }
         // A system that has gone measures nothing: it is no loss of the load.
-        let cut_off = outcome.ways.iter().any(|way| way.last_gap == Some(Duration::MAX));
+        let cut_off = outcome.directions.iter().any(|way| way.last_gap == Some(Duration::MAX));
         let open =
             outcome.learned && (!cut_off || self.tester.is_open(offer.both_ways, go_on).map_err(failed)?);
         if !open {
@@ -64,7 +68,7 @@ impl Bed {
         let trial = result(offer, &outcome).ok_or_else(|| {
             TrialError::Load(format!("no frame is due in {} s: measure longer", offer.duration.as_secs_f64()))
         })?;
-        Ok((trial, outcome.ways))
+        Ok((trial, outcome.directions))
     }
 }
 
@@ -123,8 +127,8 @@ impl Testbed for Bed {
         let offer = self.offer(load);
         let (half, whole) = (offer.duration, 2 * offer.duration);
         let offer = Offer { shape: Shape::Then(half, then_pps), duration: whole, ..offer };
-        let (trial, ways) = self.measure(&offer, go_on)?;
-        let last = ways.iter().filter_map(|way| way.last_gap).max().unwrap_or(Duration::ZERO);
+        let (trial, directions) = self.measure(&offer, go_on)?;
+        let last = directions.iter().filter_map(|way| way.last_gap).max().unwrap_or(Duration::ZERO);
         Ok((trial, last.min(whole).saturating_sub(half).as_secs_f64()))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::arrivals::OfFlow;
 use crate::ledger::Accounts;
-use crate::trial::{Offer, Outcome, Tester, Way};
+use crate::trial::{DirectionOutcome, Offer, Outcome, Tester};
 use kpps_measure::Latency;
 use kpps_ports::port::run::{self, Load};
 use kpps_results::certificate::Gaps;
@@ -12,21 +12,21 @@ use kpps_results::{Cpu, Ledger, Trial};
 /// What became of a load. Damaged frames are not delivered, but in the ledger they have arrived. Of what a
 /// driver or a bus does nothing is observed here. `None` if no frame was due.
 pub fn result(offer: &Offer, outcome: &Outcome) -> Option<Trial> {
-    let sum = |count: fn(&Way) -> u64| outcome.ways.iter().map(count).sum::<u64>();
+    let sum = |count: fn(&DirectionOutcome) -> u64| outcome.directions.iter().map(count).sum::<u64>();
     let (sent, shortfall, received) =
-        (sum(|way| way.sent), sum(Way::shortfall), sum(|way| way.arrived.received));
+        (sum(|way| way.sent), sum(DirectionOutcome::shortfall), sum(|way| way.arrived.received));
     let whole = received.saturating_sub(sum(|way| way.arrived.corrupted));
-    let elapsed = outcome.ways.iter().map(|way| way.elapsed.as_secs_f64()).fold(0.0, f64::max);
+    let elapsed = outcome.directions.iter().map(|way| way.elapsed.as_secs_f64()).fold(0.0, f64::max);
     // A trial that went on to its end has offered its frames in its time.
     let seconds = if outcome.complete { offer.duration.as_secs_f64() } else { elapsed };
     let offered_pps = match offer.load {
-        Load::Pps(pps) => pps * outcome.ways.len() as f64,
+        Load::Pps(pps) => pps * outcome.directions.len() as f64,
         Load::Max => sum(|way| way.intended) as f64 / seconds,
     };
     let Accounts { dropped, in_flight_at, .. } = outcome.counted.accounts.clone();
     let ledger = Ledger { sent, shortfall, delivered: received, dropped, in_flight_at, ..Ledger::default() };
     let mut latency = Latency::default();
-    for way in &outcome.ways {
+    for way in &outcome.directions {
         latency.add(&way.latency);
     }
     let trial = Trial::new(offered_pps, seconds, [sent, shortfall, whole], ledger)?;
@@ -55,10 +55,10 @@ fn cpu(processors: &[Processor]) -> Option<Cpu> {
 
 /// The document of a trial; `None` if no frame was due.
 pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<DetailedTrial> {
-    let sum = |count: fn(&Way) -> u64| outcome.ways.iter().map(count).sum::<u64>();
+    let sum = |count: fn(&DirectionOutcome) -> u64| outcome.directions.iter().map(count).sum::<u64>();
     let result = result(offer, outcome)?;
     let received = sum(|way| way.arrived.received);
-    let direction = |way: &Way| Direction {
+    let direction = |way: &DirectionOutcome| Direction {
         from: tester.names()[way.from].to_owned(),
         to: tester.names()[1 - way.from].to_owned(),
         intended: way.intended,
@@ -69,7 +69,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
         duplicated: way.arrived.duplicated,
         reordered: way.arrived.reordered,
         corrupted: way.arrived.corrupted,
-        other_traffic: way.arrived.foreign,
+        other_traffic: way.arrived.other_traffic,
         latency_ns: way.latency.quantiles(),
         arrival: way.arrival,
         gaps: way.gaps.as_ref().map(gaps),
@@ -93,11 +93,11 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
         learned: Some(outcome.learned),
         intended: sum(|way| way.intended),
         received,
-        lost: sum(Way::lost),
+        lost: sum(DirectionOutcome::lost),
         duplicated: Some(sum(|way| way.arrived.duplicated)),
         reordered: Some(sum(|way| way.arrived.reordered)),
         corrupted: Some(sum(|way| way.arrived.corrupted)),
-        other_traffic: Some(sum(|way| way.arrived.foreign)),
+        other_traffic: Some(sum(|way| way.arrived.other_traffic)),
         received_pps: received as f64 / result.seconds,
         sent_bps: BitRates {
             l1: offer.sizes.l1_bits_per_s(result.sent_pps),
@@ -105,7 +105,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
         },
         clocks: outcome.clocks.clone(),
         environment: tester.environment(),
-        directions: outcome.ways.iter().map(direction).collect(),
+        directions: outcome.directions.iter().map(direction).collect(),
         interfaces: outcome.counted.interfaces.clone(),
         ip: outcome.counted.ip.clone(),
         processors: outcome.counted.processors.clone(),
@@ -127,7 +127,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
 const WORST: usize = 16;
 
 /// What became of flows, if there are several.
-fn flows(tester: &Tester, way: &Way) -> Option<Flows> {
+fn flows(tester: &Tester, way: &DirectionOutcome) -> Option<Flows> {
     let lost = |flow: &OfFlow| flow.sent - flow.received;
     let mut bad: Vec<_> = way.flows.iter().filter(|flow| lost(flow) + flow.reordered > 0).copied().collect();
     bad.sort_by_key(|flow| (std::cmp::Reverse((lost(flow), flow.reordered)), flow.flow));
@@ -147,7 +147,7 @@ fn flows(tester: &Tester, way: &Way) -> Option<Flows> {
 }
 
 /// What became of each size of a mix.
-fn sizes(offer: &Offer, way: &Way) -> Vec<SizeCount> {
+fn sizes(offer: &Offer, way: &DirectionOutcome) -> Vec<SizeCount> {
     let told = |(&(size, _), &(sent, received)): (&(kpps_frames::Size, u32), &(u64, u64))| SizeCount {
         frame_bytes_with_fcs: size.bytes_with_fcs(),
         sent,

@@ -2,7 +2,7 @@
 
 use crate::counted::Counted;
 use crate::ledger::PortCount;
-use crate::stage::Stage;
+use crate::state::TrialState;
 use crate::test_port::Peek;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +20,7 @@ pub(crate) struct Seen {
 /// A running trial.
 pub(crate) struct Running {
     pub begun: Instant,
-    pub stage: Arc<Stage>,
+    pub stage: Arc<TrialState>,
     /// The systems that take part, without counts.
     pub ports: [PortCount; 2],
     pub systems: Vec<Seen>,

@@ -19,14 +19,14 @@ pub(crate) struct Anomalies {
     /// It is damaged.
     pub corrupted: bool,
     /// It is other traffic: not of this trial.
-    pub foreign: bool,
+    pub other_traffic: bool,
 }
 
 impl Anomalies {
     const NAMES: [&str; 4] = ["duplicated", "reordered", "corrupted", "other traffic"];
 
     fn each(self) -> [bool; 4] {
-        [self.duplicated, self.reordered, self.corrupted, self.foreign]
+        [self.duplicated, self.reordered, self.corrupted, self.other_traffic]
     }
 }
 
@@ -56,7 +56,7 @@ struct Suspect {
     /// Where its bytes begin, and their number.
     bytes: (usize, usize),
     sequence: Option<u32>,
-    mishaps: Anomalies,
+    anomalies: Anomalies,
     change: Option<Change>,
 }
 
@@ -88,12 +88,13 @@ impl Keeper {
         &mut self,
         (frame, at_ns): (&[u8], Option<u64>),
         sequence: Option<u32>,
-        mishaps: Anomalies,
+        anomalies: Anomalies,
         change: Option<Change>,
     ) {
-        let each = mishaps.each();
+        let each = anomalies.each();
         let room = each.iter().zip(&self.kept).any(|(it, kept)| *it && *kept < MOST);
-        let undecided = Anomalies { corrupted: true, ..Anomalies::default() } == mishaps && change.is_some();
+        let undecided =
+            Anomalies { corrupted: true, ..Anomalies::default() } == anomalies && change.is_some();
         if !room && undecided {
             return;
         }
@@ -111,22 +112,22 @@ impl Keeper {
         let at_ns = at_ns.unwrap_or_else(now);
         let bytes = (self.bytes.len(), frame.len());
         self.bytes.extend_from_slice(frame);
-        self.suspects.push(Suspect { at_ns, bytes, sequence, mishaps, change });
+        self.suspects.push(Suspect { at_ns, bytes, sequence, anomalies, change });
     }
 
     /// The kept frames, given how often each change of headers occurred: the most frequent first.
     pub fn finish(self, changes: &[(Change, u64)]) -> Kept {
         let usual = changes.first().map(|(change, _)| change);
         let offender = |suspect: &Suspect| {
-            let Suspect { at_ns, bytes: (from, length), sequence, mut mishaps, change } = *suspect;
+            let Suspect { at_ns, bytes: (from, length), sequence, mut anomalies, change } = *suspect;
             if change.is_some() {
-                mishaps.corrupted = change.as_ref() != usual;
+                anomalies.corrupted = change.as_ref() != usual;
             }
-            let names = mishaps.each().into_iter().zip(Anomalies::NAMES).filter(|(it, _)| *it);
+            let names = anomalies.each().into_iter().zip(Anomalies::NAMES).filter(|(it, _)| *it);
             let names = names.map(|(_, name)| name).collect::<Vec<_>>().join(", ");
             let number = sequence.map_or_else(String::new, |sequence| format!("number {sequence}: "));
             let frame = self.bytes.get(from..from + length)?.to_vec();
-            (mishaps != Anomalies::default()).then(|| Offender { at_ns, frame, why: number + &names })
+            (anomalies != Anomalies::default()).then(|| Offender { at_ns, frame, why: number + &names })
         };
         let told = |change| self.told.get(change).copied().unwrap_or(0);
         let damaged = changes.iter().skip(1).map(|(change, frames)| frames.saturating_sub(told(change)));

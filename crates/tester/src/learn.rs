@@ -71,7 +71,7 @@ fn probe(plan: &FlowPlan, [from, to]: [&End; 2], to_mac: Mac, destination: u32, 
 pub(crate) fn learn(
     ports: &mut [Box<dyn TestPort>; 2],
     ends: &[End; 2],
-    (ways, plan): (&[(usize, usize)], &FlowPlan),
+    (directions, plan): (&[(usize, usize)], &FlowPlan),
     stream: u16,
     go_on: &dyn Fn() -> bool,
 ) -> Result<([Option<Mac>; 2], bool), Trouble> {
@@ -94,7 +94,7 @@ pub(crate) fn learn(
                     port.send_one(&neighbours::question(&station, gateway))?;
                 }
             }
-            for &(from, other) in ways {
+            for &(from, other) in directions {
                 let Some(mac) = to[from] else { continue };
                 // Each address once, then the first one until a frame has arrived.
                 let all = if known[from] { 1 } else { ends[other].station.ips.count().min(DESTINATIONS) };
@@ -108,7 +108,7 @@ pub(crate) fn learn(
             }
         }
         hear(ports, ends, stream, &mut to, &mut through)?;
-        if ways.iter().all(|&(_, other)| through[other]) {
+        if directions.iter().all(|&(_, other)| through[other]) {
             // Late questions and copies of a flood must arrive before the trial.
             std::thread::sleep(QUIET);
             while hear(ports, ends, stream, &mut to, &mut through)? && begin.elapsed() < AT_MOST {
@@ -118,7 +118,7 @@ pub(crate) fn learn(
         }
         std::thread::sleep(Duration::from_micros(200));
     }
-    Ok((to, ways.iter().all(|&(_, other)| through[other])))
+    Ok((to, directions.iter().all(|&(_, other)| through[other])))
 }
 
 /// Receives from both ports and answers questions. Returns whether anything was received.

@@ -28,7 +28,7 @@
 //!     replay: None,
 //! };
 //! let outcome = tester.trial(&offer, &|| true)?;
-//! println!("{} of {} frames arrived", outcome.ways[0].arrived.received, outcome.ways[0].sent);
+//! println!("{} of {} frames arrived", outcome.directions[0].arrived.received, outcome.directions[0].sent);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]
@@ -55,7 +55,7 @@ pub mod neighbours;
 mod playback;
 mod recognised;
 mod run;
-mod stage;
+mod state;
 mod test_port;
 mod trial;
 
@@ -74,6 +74,6 @@ pub use local::{LocalHost, LocalPort, interface};
 pub use playback::Playback;
 pub use recognised::{Classes, Skipped};
 pub use run::RunStart;
-pub use stage::Stage;
-pub use test_port::{Allowed, Done, Duty, Expect, Host, Peek, Received, TestPort};
-pub use trial::{Address, Offer, Outcome, Replay, Site, Tester, Way};
+pub use state::TrialState;
+pub use test_port::{Allowed, Done, Expect, Host, Peek, Received, Task, TestPort};
+pub use trial::{Address, DirectionOutcome, Offer, Outcome, Replay, Site, Tester};

@@ -8,8 +8,8 @@ use crate::ledger::PortCount;
 use crate::look::{Look, Place, Watched};
 use crate::neighbours;
 use crate::recognised::Recognised;
-use crate::stage::Stage;
-use crate::test_port::{Done, Duty, Host, Peek, Received, TestPort};
+use crate::state::TrialState;
+use crate::test_port::{Done, Host, Peek, Received, Task, TestPort};
 use kpps_frames::Mac;
 use kpps_platform::{Buffer, BufferSource};
 use kpps_ports::Spec;
@@ -95,13 +95,13 @@ impl TestPort for LocalPort {
         received.map_err(|trouble| trouble.at(&self.name))
     }
 
-    fn work(&mut self, duty: &Duty, stage: &Stage) -> Done {
+    fn work(&mut self, task: &Task, stage: &TrialState) -> Done {
         let before = match self.port.counters() {
             Ok(counters) => counters,
-            Err(trouble) => return failed(duty, stage, trouble.at(&self.name)),
+            Err(trouble) => return failed(task, stage, trouble.at(&self.name)),
         };
-        let epoch = self.clock.when(duty.epoch_ns);
-        let mut incoming = duty.expect.as_ref().map(|expect| {
+        let epoch = self.clock.when(task.epoch_ns);
+        let mut incoming = task.expect.as_ref().map(|expect| {
             if let Some(classes) = &expect.recognise {
                 let recognised = Recognised::new(classes.clone(), expect.count);
                 return Incoming::Recognised(if expect.keep { recognised.keeping() } else { recognised });
@@ -109,13 +109,13 @@ impl TestPort for LocalPort {
             let margin = Duration::from_nanos(expect.margin_ns);
             let from = epoch.checked_sub(margin).unwrap_or(epoch);
             let arrivals = Arrivals::new(expect.stream, expect.frames.clone(), from, expect.count)
-                .in_parts(expect.parts, duty.duration);
+                .in_parts(expect.parts, task.duration);
             Incoming::Tagged(if expect.keep { arrivals.keeping() } else { arrivals })
         });
-        let plan = duty.plan.as_ref().map(|plan| Plan { epoch: Some(epoch), ..plan.clone() });
-        let mut done = work(&mut self.port, duty, plan.as_ref(), &mut incoming, stage);
+        let plan = task.plan.as_ref().map(|plan| Plan { epoch: Some(epoch), ..plan.clone() });
+        let mut done = work(&mut self.port, task, plan.as_ref(), &mut incoming, stage);
         if let Some(incoming) = incoming {
-            done.received = incoming.received(stage.sent(1 - duty.at).unwrap_or(0));
+            done.received = incoming.received(stage.sent(1 - task.at).unwrap_or(0));
         }
         done.trouble = done.trouble.map(|trouble| trouble.at(&self.name));
         let after = self.port.counters().unwrap_or(before);
@@ -146,17 +146,17 @@ fn send_one<P: Port>(port: &mut P, bytes: &[u8]) -> Result<bool, Trouble> {
 }
 
 /// A port that does nothing.
-fn failed(duty: &Duty, stage: &Stage, trouble: Trouble) -> Done {
+fn failed(task: &Task, stage: &TrialState, trouble: Trouble) -> Done {
     stage.abandon();
-    if duty.plan.is_some() {
-        stage.has_sent(duty.at, 0);
+    if task.plan.is_some() {
+        stage.has_sent(task.at, 0);
     }
     Done { trouble: Some(trouble), ..Done::default() }
 }
 
 /// A sender's watch.
 struct Until<'s> {
-    stage: &'s Stage,
+    stage: &'s TrialState,
     at: usize,
     duration: Duration,
     /// Frames that the port had sent before.
@@ -223,10 +223,10 @@ impl Incoming {
 /// Sends, if there is something to send, and receives until nothing more can arrive.
 fn work(
     port: &mut AnyPort,
-    duty: &Duty,
+    task: &Task,
     plan: Option<&Plan>,
     incoming: &mut Option<Incoming>,
-    stage: &Stage,
+    stage: &TrialState,
 ) -> Done {
     let (answered, stamped) = (Cell::new(0), Cell::new(false));
     let mut listen = |port: &mut AnyPort| {
@@ -239,7 +239,7 @@ fn work(
             let bytes = frame.as_ref();
             let ours = incoming.as_mut().is_some_and(|incoming| incoming.take(bytes, stamp));
             if !ours {
-                answers.extend(neighbours::answer(&duty.station, bytes));
+                answers.extend(neighbours::answer(&task.station, bytes));
             }
             Some(frame.buffer)
         })?;
@@ -248,7 +248,7 @@ fn work(
         }
         let received = match incoming {
             Some(incoming) => {
-                stage.receives(duty.at, incoming.count());
+                stage.receives(task.at, incoming.count());
                 incoming.count()
             }
             None => u64::MAX,
@@ -263,7 +263,7 @@ fn work(
     if let Some(plan) = plan {
         let begin = Instant::now();
         let before = port.frames().1;
-        let mut until = Until { stage, at: duty.at, duration: duty.duration, before };
+        let mut until = Until { stage, at: task.at, duration: task.duration, before };
         let mut listen_only = |port: &mut AnyPort| listen(port).map(|(taken, _)| taken);
         let sent = send_and_listen(port, plan, &mut until, &mut listen_only);
         // Answers to questions are no frames of the trial.
@@ -274,7 +274,7 @@ fn work(
                 (done.given, done.skipped) = (sent.given, sent.skipped);
             }
             Err(trouble) => {
-                done.elapsed = begin.elapsed().min(duty.duration);
+                done.elapsed = begin.elapsed().min(task.duration);
                 done.intended = match plan.load {
                     Load::Pps(pps) => (done.elapsed.as_secs_f64() * pps) as u64,
                     Load::Max => done.sent,
@@ -284,11 +284,11 @@ fn work(
                 stage.abandon();
             }
         }
-        stage.sends(duty.at, done.sent);
-        stage.has_sent(duty.at, done.sent);
+        stage.sends(task.at, done.sent);
+        stage.has_sent(task.at, done.sent);
     }
     if done.trouble.is_none()
-        && let Err(trouble) = receive(port, duty, &mut listen, &stamped, stage)
+        && let Err(trouble) = receive(port, task, &mut listen, &stamped, stage)
     {
         done.trouble = Some(trouble);
         stage.abandon();
@@ -307,10 +307,10 @@ const NAP: Duration = Duration::from_micros(100);
 /// once.
 fn receive(
     port: &mut AnyPort,
-    duty: &Duty,
+    task: &Task,
     listen: &mut impl FnMut(&mut AnyPort) -> Result<(usize, u64), Trouble>,
     stamped: &Cell<bool>,
-    stage: &Stage,
+    stage: &TrialState,
 ) -> Result<(), Trouble> {
     let mut last = Instant::now();
     let mut looked_after = last;
@@ -326,7 +326,7 @@ fn receive(
         if since_rest > 0 {
             last = now;
         }
-        if stage.is_over(duty.at, received, now - last, duty.settle) {
+        if stage.is_over(task.at, received, now - last, task.settle) {
             return Ok(());
         }
         if now - looked_after > SLOW {

@@ -168,7 +168,7 @@ pub struct Recognised {
     next: Vec<u64>,
     known: u64,
     reordered: u64,
-    foreign: u64,
+    other_traffic: u64,
     keeper: Option<Keeper>,
 }
 
@@ -184,7 +184,7 @@ impl Recognised {
             classes,
             known: 0,
             reordered: 0,
-            foreign: 0,
+            other_traffic: 0,
             keeper: None,
         }
     }
@@ -200,22 +200,22 @@ impl Recognised {
     /// known. Returns false if it is not of the capture.
     pub fn take(&mut self, frame: &[u8], stamp: Option<u64>) -> bool {
         let class = self.classes.known.get(&fingerprint(frame)).map(|class| *class as usize);
-        let mut mishaps = Anomalies { foreign: class.is_none(), ..Anomalies::default() };
+        let mut anomalies = Anomalies { other_traffic: class.is_none(), ..Anomalies::default() };
         match class {
-            None => self.foreign += 1,
+            None => self.other_traffic += 1,
             Some(class) => {
                 self.known += 1;
                 self.arrived[class] += 1;
                 let of = self.classes.classes[class];
-                mishaps.duplicated = self.arrived[class] > of.in_a_pass * self.most_passes;
-                mishaps.reordered = of.in_a_pass == 1 && self.is_late(class, of);
-                self.reordered += u64::from(mishaps.reordered);
+                anomalies.duplicated = self.arrived[class] > of.in_a_pass * self.most_passes;
+                anomalies.reordered = of.in_a_pass == 1 && self.is_late(class, of);
+                self.reordered += u64::from(anomalies.reordered);
             }
         }
-        if mishaps != Anomalies::default()
+        if anomalies != Anomalies::default()
             && let Some(keeper) = &mut self.keeper
         {
-            keeper.keep((frame, stamp), None, mishaps, None);
+            keeper.keep((frame, stamp), None, anomalies, None);
         }
         class.is_some()
     }
@@ -244,8 +244,8 @@ impl Recognised {
 
     /// What has arrived so far, as far as it is known while frames are sent.
     pub fn arrived(&self) -> Arrived {
-        let Self { known, reordered, foreign, .. } = *self;
-        Arrived { received: known, reordered, foreign, ..Arrived::default() }
+        let Self { known, reordered, other_traffic, .. } = *self;
+        Arrived { received: known, reordered, other_traffic, ..Arrived::default() }
     }
 
     /// The kept frames with anomalies.
@@ -307,7 +307,7 @@ mod tests {
             (4, 1),
             "the second one was not sent in the first pass"
         );
-        assert_eq!((all.arrived().received, all.arrived().foreign, classes.with_equals()), (5, 3, 2));
+        assert_eq!((all.arrived().received, all.arrived().other_traffic, classes.with_equals()), (5, 3, 2));
         let kept = all.take_kept();
         assert_eq!((kept.frames.len(), kept.frames[0].at_ns, &kept.frames[0].frame), (3, 7, &damaged));
     }

@@ -12,7 +12,7 @@ use crate::kept::Kept;
 use crate::ledger::PortCount;
 use crate::neighbours::Station;
 use crate::recognised::{Classes, Skipped};
-use crate::stage::Stage;
+use crate::state::TrialState;
 use kpps_frames::{Mac, Templates};
 use kpps_measure::Latency;
 use kpps_ports::port::Trouble;
@@ -65,7 +65,7 @@ impl Allowed {
 
 /// A port's part in a trial.
 #[derive(Clone, Debug)]
-pub struct Duty {
+pub struct Task {
     /// Its index: 0 or 1.
     pub at: usize,
     /// Its station, which answers questions.
@@ -183,7 +183,7 @@ pub trait TestPort: Send {
         Ok(Reading::here())
     }
     /// Does its part of a trial, together with the other port. The results are returned in any case.
-    fn work(&mut self, duty: &Duty, stage: &Stage) -> Done;
+    fn work(&mut self, task: &Task, stage: &TrialState) -> Done;
 }
 
 /// A system with ports, which counts.

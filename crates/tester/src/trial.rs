@@ -12,8 +12,8 @@ use crate::local::{LocalHost, LocalPort, SLOW, interface};
 use crate::look::Place;
 use crate::neighbours::Station;
 use crate::recognised::Classes;
-use crate::stage::Stage;
-use crate::test_port::{Done, Duty, Expect, Host, Received, TestPort};
+use crate::state::TrialState;
+use crate::test_port::{Done, Expect, Host, Received, Task, TestPort};
 use kpps_frames::ethernet::VLAN_BYTES;
 use kpps_frames::flows::Addresses;
 use kpps_frames::{Mac, Mix, Templates};
@@ -66,7 +66,7 @@ pub struct Replay {
 }
 
 /// The result of one direction.
-pub struct Way {
+pub struct DirectionOutcome {
     /// The port that sends: 0 or 1.
     pub from: usize,
     /// Frames that were due.
@@ -93,7 +93,7 @@ pub struct Way {
     pub kept: Kept,
 }
 
-impl Way {
+impl DirectionOutcome {
     /// The generator's shortfall: frames that could not be sent at their time.
     pub fn shortfall(&self) -> u64 {
         self.intended.saturating_sub(self.sent)
@@ -107,7 +107,7 @@ impl Way {
 /// The result of a trial.
 pub struct Outcome {
     /// One or both directions.
-    pub ways: Vec<Way>,
+    pub directions: Vec<DirectionOutcome>,
     /// Whether it ran to its end.
     pub complete: bool,
     /// The failure, if any.
@@ -252,8 +252,8 @@ impl Tester {
                 return Err(Error::AboveLineRate { asked, size: offer.sizes.to_string(), mbps, most });
             }
         }
-        let ways: &[(usize, usize)] = if offer.both_ways { &[(0, 1), (1, 0)] } else { &[(0, 1)] };
-        for &(from, _) in ways {
+        let directions: &[(usize, usize)] = if offer.both_ways { &[(0, 1), (1, 0)] } else { &[(0, 1)] };
+        for &(from, _) in directions {
             let allowed = self.ports[from].allowed().check(offer.load, offer.shape, offer.duration);
             allowed.map_err(|what| Error::NotAllowed { port: self.ports[from].name().to_owned(), what })?;
         }
@@ -262,14 +262,14 @@ impl Tester {
         {
             return Err(Error::NoReplay(port.name().to_owned()));
         }
-        for &(from, to) in ways.iter().filter(|_| offer.replay.is_none()) {
+        for &(from, to) in directions.iter().filter(|_| offer.replay.is_none()) {
             // Before anything is sent.
             self.templates((from, to), Mac::default(), from, &offer.sizes)?;
         }
         let stream = stream();
         let (macs, learned) =
-            learn::learn(&mut self.ports, &self.ends, (ways, &self.flows), stream + 2, go_on)?;
-        if let Some(&(from, _)) = ways.iter().find(|(from, _)| macs[*from].is_none() && go_on())
+            learn::learn(&mut self.ports, &self.ends, (directions, &self.flows), stream + 2, go_on)?;
+        if let Some(&(from, _)) = directions.iter().find(|(from, _)| macs[*from].is_none() && go_on())
             && let Some(gateway) = self.ends[from].gateway
         {
             return Err(Error::Silent { port: self.ports[from].name().to_owned(), gateway });
@@ -288,7 +288,7 @@ impl Tester {
         };
         let mut clocks = Clocks::before(self.read_clocks()?);
         let (margin_ns, parts) = clocks.margin(offer.duration + offer.settle);
-        let mut duties = [0, 1].map(|at| Duty {
+        let mut duties = [0, 1].map(|at| Task {
             at,
             station: self.ends[at].station,
             plan: None,
@@ -297,7 +297,7 @@ impl Tester {
             settle: offer.settle,
             epoch_ns: clocks.epoch_ns(at),
         });
-        for &(from, to) in ways {
+        for &(from, to) in directions {
             let tagged = |end: usize| self.ends[end].station.vlan.is_some();
             let (sent, frames) = match &offer.replay {
                 Some(replay) => (replay.frames.clone(), replay.frames.clone()),
@@ -339,7 +339,7 @@ impl Tester {
             receives: duties[at].expect.is_some(),
             ..PortCount::default()
         });
-        let stage = Arc::new(Stage::new(ways.len()));
+        let stage = Arc::new(TrialState::new(directions.len()));
         self.gauges.begin(self.running(&stage, &counts));
         let mut results = run(&mut self.ports, &duties, &stage, go_on);
         for (count, done) in counts.iter_mut().zip(&results) {
@@ -369,8 +369,8 @@ impl Tester {
 
         let told = clocks.document();
         let complete = !stage.is_abandoned() && trouble.is_none();
-        let mut done = Vec::with_capacity(ways.len());
-        for &(from, to) in ways {
+        let mut done = Vec::with_capacity(directions.len());
+        for &(from, to) in directions {
             let Done { sent, intended, elapsed, gaps, .. } = results[from];
             let intended = match expected {
                 Some(all) if complete => all,
@@ -387,7 +387,7 @@ impl Tester {
                     replay.classes.tally(classes, results[from].given, &results[from].skipped);
             }
             let Received { arrived, last_gap, flows, sizes, kept, arrival, .. } = received;
-            done.push(Way {
+            done.push(DirectionOutcome {
                 from,
                 intended,
                 sent,
@@ -402,11 +402,11 @@ impl Tester {
                 kept,
             });
         }
-        Ok(Outcome { ways: done, complete, trouble, learned, counted, clocks: told })
+        Ok(Outcome { directions: done, complete, trouble, learned, counted, clocks: told })
     }
 
     /// Begins the counters of a new trial.
-    fn running(&self, stage: &Arc<Stage>, ports: &[PortCount; 2]) -> Running {
+    fn running(&self, stage: &Arc<TrialState>, ports: &[PortCount; 2]) -> Running {
         let seen = |site: &Site| {
             Some(Seen { name: site.name.clone(), peek: site.host.peek()?, ports: site.ports.clone() })
         };
@@ -428,8 +428,9 @@ impl Tester {
     /// # Errors
     /// [`Error::Trouble`].
     pub fn is_open(&mut self, both_ways: bool, go_on: &dyn Fn() -> bool) -> Result<bool, Error> {
-        let ways: &[(usize, usize)] = if both_ways { &[(0, 1), (1, 0)] } else { &[(0, 1)] };
-        let (_, open) = learn::learn(&mut self.ports, &self.ends, (ways, &self.flows), stream() + 2, go_on)?;
+        let directions: &[(usize, usize)] = if both_ways { &[(0, 1), (1, 0)] } else { &[(0, 1)] };
+        let (_, open) =
+            learn::learn(&mut self.ports, &self.ends, (directions, &self.flows), stream() + 2, go_on)?;
         Ok(open)
     }
 
@@ -457,8 +458,8 @@ impl Tester {
             if let Some(trouble) = outcome.trouble {
                 return Err(trouble.into());
             }
-            lowest.resize(outcome.ways.len(), f64::INFINITY);
-            for (lowest, way) in lowest.iter_mut().zip(&outcome.ways) {
+            lowest.resize(outcome.directions.len(), f64::INFINITY);
+            for (lowest, way) in lowest.iter_mut().zip(&outcome.directions) {
                 *lowest = lowest.min(way.sent as f64 / way.elapsed.as_secs_f64().max(1e-9));
             }
         }
@@ -475,15 +476,15 @@ fn stream() -> u16 {
 /// Runs a thread for each port, until all is sent and received.
 fn run(
     ports: &mut [Box<dyn TestPort>; 2],
-    duties: &[Duty; 2],
-    stage: &Stage,
+    duties: &[Task; 2],
+    stage: &TrialState,
     go_on: &dyn Fn() -> bool,
 ) -> [Done; 2] {
     let mut results = [Done::default(), Done::default()];
     std::thread::scope(|scope| {
         let each = ports.iter_mut().zip(duties).zip(&mut results);
         let threads: Vec<_> = each
-            .map(|((port, duty), result)| scope.spawn(move || *result = port.work(duty, stage)))
+            .map(|((port, task), result)| scope.spawn(move || *result = port.work(task, stage)))
             .collect();
         let _aside = Aside::now();
         while !threads.iter().all(|thread| thread.is_finished()) {

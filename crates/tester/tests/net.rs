@@ -1,4 +1,4 @@
-//! Trials over virtual cables, through the kernel's bridge and its router. That takes root; without, these
+//! Trials over veths, through the kernel's bridge and its router. That takes root; without, these
 //! tests say so and pass. They send little, and do not judge what a busy machine sends in time: the counts
 //! must agree whatever it does.
 #![cfg(target_os = "linux")]
@@ -178,7 +178,7 @@ fn a_mix_of_sizes_and_flows_through_a_bridge_with_vlans() {
         net.run("bridge vlan del dev pa vid 7");
         let offer = offer(4000.0, 68, false);
         let outcome = tester.trial(&offer, &|| true).unwrap();
-        assert!(!outcome.learned && outcome.ways[0].arrived.received == 0);
+        assert!(!outcome.learned && outcome.directions[0].arrived.received == 0);
         let trial = document(&tester, &offer, &outcome).unwrap();
         assert_eq!(trial.directions[0].flows.as_ref().unwrap().silent, 100);
     }
@@ -319,12 +319,12 @@ fn a_trial_can_be_seen_while_it_goes_on() {
     let seen = RefCell::new(Vec::new());
     let offer = Offer { duration: Duration::from_millis(500), ..offer(8000.0, 64, false) };
     let look = || {
-        // Before the trial, while ways are learned, there is nothing to see.
+        // Before the trial, while directions are learned, there is nothing to see.
         seen.borrow_mut().extend(gauges.so_far().map(|so_far| (so_far, gauges.dropped())));
         true
     };
     let outcome = tester.trial(&offer, &look).unwrap();
-    let (sent, received) = (outcome.ways[0].sent, outcome.ways[0].arrived.received);
+    let (sent, received) = (outcome.directions[0].sent, outcome.directions[0].arrived.received);
     let seen = seen.into_inner();
     let part = |count: u64, of: u64| count > of / 10 && count < of * 9 / 10;
     assert!(seen.iter().any(|((_, count, _), _)| part(*count, sent)), "{seen:?}");
@@ -342,7 +342,7 @@ fn a_trial_can_be_seen_while_it_goes_on() {
 fn a_load_above_line_rate_is_refused() {
     let Some(_net) = with_bridge() else { return };
     let mut tester = tester([None, None], &[]);
-    // The kernel says that virtual cables have 10 Gb/s.
+    // The kernel says that veths have 10 Gb/s.
     assert_eq!(tester.speed_mbps(), Some(10_000));
     let error = tester.trial(&offer(15e6, 64, false), &|| true).err().unwrap();
     assert!(error.to_string().contains("14880952"), "{error}");

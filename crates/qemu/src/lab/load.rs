@@ -35,7 +35,7 @@ pub struct Counts {
     /// Frames that the cable took.
     pub sent: u64,
     /// Shortfall: frames that were due and that the cable did not take in time.
-    pub unsent: u64,
+    pub shortfall: u64,
     /// Frames received with a good tag.
     pub received: u64,
     /// Of these, duplicates.
@@ -49,7 +49,7 @@ pub struct Counts {
 #[derive(Debug, Default)]
 struct Shared {
     sent: AtomicU64,
-    unsent: AtomicU64,
+    shortfall: AtomicU64,
     received: AtomicU64,
     duplicated: AtomicU64,
     reordered: AtomicU64,
@@ -87,7 +87,7 @@ impl Load {
         let get = |counter: &AtomicU64| counter.load(Relaxed);
         Counts {
             sent: get(&self.shared.sent),
-            unsent: get(&self.shared.unsent),
+            shortfall: get(&self.shared.shortfall),
             received: get(&self.shared.received),
             duplicated: get(&self.shared.duplicated),
             reordered: get(&self.shared.reordered),
@@ -146,13 +146,13 @@ impl Sender {
     }
 
     fn run(mut self) -> Result<Wire> {
-        // The tester is to be late less often than what it tests; where that is not allowed, unsent frames
+        // The tester is to be late less often than what it tests; where that is not allowed, shortfall frames
         // tell.
         let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), PRIORITY);
         // Sleeps are to end when they should; a kernel that refuses makes them longer.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1000));
         let since = Instant::now();
-        let (mut sent, mut unsent) = (0u64, 0u64);
+        let (mut sent, mut shortfall) = (0u64, 0u64);
         while !self.shared.stop.load(Relaxed) {
             let came = self.take()?;
             let owed = if self.shared.quiet.load(Relaxed) {
@@ -163,11 +163,11 @@ impl Sender {
                     Rate::Flood => BURST as u64,
                     Rate::Pps(pps) => {
                         let due = (since.elapsed().as_secs_f64() * pps) as u64;
-                        let owed = due - (sent + unsent);
+                        let owed = due - (sent + shortfall);
                         // Frames of the last moments may still go; at least one burst's start.
                         let patient = (pps * PATIENCE.as_secs_f64()) as u64 + 16;
                         let late = owed.saturating_sub(patient);
-                        unsent += late;
+                        shortfall += late;
                         owed - late
                     }
                 }
@@ -176,7 +176,7 @@ impl Sender {
             let taken = if count > 0 { self.send(sent, count)? } else { 0 };
             sent += taken as u64;
             self.shared.sent.store(sent, Relaxed);
-            self.shared.unsent.store(unsent, Relaxed);
+            self.shared.shortfall.store(shortfall, Relaxed);
             if taken < count {
                 self.wire.wait(REST);
             } else if came == 0 && count < BURST {
@@ -288,7 +288,7 @@ mod tests {
         let counts = load.counts();
         assert_eq!(counts.sent, frames.len() as u64);
         assert!(
-            ((counts.sent + counts.unsent) as f64 - due).abs() < 200.0 + 0.2 * due,
+            ((counts.sent + counts.shortfall) as f64 - due).abs() < 200.0 + 0.2 * due,
             "{counts:?} of {due}"
         );
         // Back: one twice, two exchanged, one damaged, one with another end.
@@ -311,7 +311,7 @@ mod tests {
         let load = Load::start(Wire::new(ours).unwrap(), Rate::Pps(1e6), frame()).unwrap();
         std::thread::sleep(Duration::from_millis(200));
         let counts = load.counts();
-        assert!(counts.unsent > 50_000 && counts.sent < counts.unsent, "{counts:?}");
+        assert!(counts.shortfall > 50_000 && counts.sent < counts.shortfall, "{counts:?}");
         drop(theirs);
         std::thread::sleep(Duration::from_millis(50));
         assert!(load.stop().is_err(), "the other end is gone");

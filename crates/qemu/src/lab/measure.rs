@@ -64,7 +64,7 @@ pub struct Measured {
     /// Frames that the host sent.
     pub sent: u64,
     /// Shortfall of the host's load.
-    pub unsent: u64,
+    pub shortfall: u64,
     /// Frames lost, by place.
     pub drops: BTreeMap<String, u64>,
     /// Frames that arrived beyond those that were sent.
@@ -103,7 +103,7 @@ impl Job<'_> {
         if let Some(load) = load {
             let (wire, counts) = load.stop()?;
             guest.give_wire(0, wire);
-            (measured.sent, measured.unsent) = (counts.sent, counts.unsent);
+            (measured.sent, measured.shortfall) = (counts.sent, counts.shortfall);
             std::thread::sleep(AFTERWARDS);
             dealt_with = Look::take(guest, running.as_ref(), None)?.count.frames - begin.count.frames;
             // QEMU drops frames that it holds for the card when the cable is pulled. The next driver would

@@ -316,7 +316,7 @@ fn row(model: Model, iommu: bool, task: Task, rounds: &BTreeMap<u32, Measured>) 
             .find_map(|measured| measured.registers)
             .map(|(read, write)| Registers { read, write }),
         sent: rounds.values().map(|measured| measured.sent).sum(),
-        shortfall: rounds.values().map(|measured| measured.unsent).sum(),
+        shortfall: rounds.values().map(|measured| measured.shortfall).sum(),
         drops,
         surplus: rounds.values().map(|measured| measured.surplus).sum(),
     }

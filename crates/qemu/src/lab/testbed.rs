@@ -166,7 +166,7 @@ impl Bed {
         places.retain(|_, count| *count > 0);
         let ledger = Ledger {
             sent: counts.sent,
-            shortfall: counts.unsent,
+            shortfall: counts.shortfall,
             delivered: end.count.frames - begin.count.frames,
             dropped: places,
             ..Ledger::default()
@@ -186,7 +186,7 @@ impl Bed {
             empty_polls: None,
         };
         // The two looks are not of the same instant: a few frames of before may be counted.
-        let counts = [sent, to.counts.unsent - from.counts.unsent, delivered.min(sent)];
+        let counts = [sent, to.counts.shortfall - from.counts.shortfall, delivered.min(sent)];
         let trial = Trial::new(load.offered_pps, seconds, counts, ledger)
             .ok_or_else(|| Error::Input(TrialError::nothing_due(load).to_string()))?
             .with_cpu(cpu)

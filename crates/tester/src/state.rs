@@ -10,7 +10,7 @@ const QUIET: Duration = Duration::from_millis(50);
 /// The state of a trial, shared by all of its threads. An end on another host has a copy, which is told what
 /// this one knows ([`has_sent`](Self::has_sent), [`abandon`](Self::abandon)).
 #[derive(Debug)]
-pub struct Stage {
+pub struct TrialState {
     /// The number of ends that send.
     senders: usize,
     /// Ends that still send.
@@ -27,7 +27,7 @@ pub struct Stage {
     closed: AtomicBool,
 }
 
-impl Stage {
+impl TrialState {
     /// For a trial in which so many ends send.
     pub fn new(senders: usize) -> Self {
         Self {
