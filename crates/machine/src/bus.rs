@@ -51,6 +51,7 @@ pub struct Params {
 
 impl Params {
     /// Whether a bus can be like this; the error names what is out of range.
+    #[inline]
     pub fn check(&self) -> Result<(), String> {
         for (name, bytes) in [
             ("width_bytes", self.width_bytes),
@@ -141,6 +142,7 @@ pub struct Bus {
 
 impl Bus {
     /// An idle bus.
+    #[inline]
     pub fn new(params: Params) -> Self {
         let width_shift = params.width_bytes.next_power_of_two().trailing_zeros();
         let gap_ps = u64::from(params.gap_clocks) * params.clock_ps;
@@ -160,6 +162,7 @@ impl Bus {
     }
 
     /// The constants.
+    #[inline]
     pub fn params(&self) -> &Params {
         &self.params
     }
@@ -233,6 +236,7 @@ impl Bus {
     }
 
     /// A burst on a bus with two directions: a read is a request in one and a completion in the other.
+    #[inline]
     fn packets(&mut self, requested_ps: u64, request: Request, cut: bool) -> u64 {
         let bytes = request.bytes;
         let directions: [Option<(usize, u32)>; 2] = match request.what {
@@ -268,17 +272,20 @@ impl Bus {
     }
 
     /// A register read by the CPU, begun at `now_ps`: returns when the answer is there.
+    #[inline]
     pub fn register_read(&mut self, now_ps: u64, offset: u32) -> u64 {
         self.register(now_ps, What::RegisterRead, offset) + self.params.register_read_ps
     }
 
     /// A register write by the CPU, begun at `now_ps`: returns when the CPU goes on. The
     /// write itself crosses the bus behind what is already there. `tail`: it is a ring's tail.
+    #[inline]
     pub fn register_write(&mut self, now_ps: u64, offset: u32, tail: bool) -> u64 {
         self.register(now_ps, if tail { What::TailWrite } else { What::RegisterWrite }, offset);
         now_ps + self.params.register_write_ps
     }
 
+    #[inline]
     fn register(&mut self, now_ps: u64, what: What, offset: u32) -> u64 {
         if now_ps >= self.background_next_ps {
             self.run_background(now_ps);
@@ -288,11 +295,13 @@ impl Bus {
     }
 
     /// Time for which the bus has been occupied; with two directions that of the busier one.
+    #[inline]
     pub fn busy_ps(&self) -> u64 {
         self.busy_ps[0].max(self.busy_ps[1])
     }
 
     /// Bursts so far, register accesses among them.
+    #[inline]
     pub fn transactions(&self) -> u64 {
         self.transactions
     }
@@ -300,6 +309,7 @@ impl Bus {
     // ---- Another master ----
 
     /// Puts a background device on the bus, whose first burst is due at `first_ps`.
+    #[inline]
     pub fn set_background(&mut self, first_ps: u64, background: Background) {
         self.background = Some(Background { period_ps: background.period_ps.max(1), ..background });
         self.background_next_ps = first_ps;
@@ -307,6 +317,7 @@ impl Bus {
 
     /// What became of the background device's bursts that were due by `now_ps`, which is no earlier than any
     /// [`Bus::transfer`] so far.
+    #[inline]
     pub fn background_tally(&mut self, now_ps: u64) -> BackgroundTally {
         self.run_background(now_ps);
         self.background_tally
@@ -335,11 +346,13 @@ impl Bus {
     // ---- The log ----
 
     /// Keeps the latest `capacity` transactions and events from now on.
+    #[inline]
     pub fn start_log(&mut self, capacity: usize) {
         self.log = Some(Box::new(Log::new(capacity)));
     }
 
     /// Ends the log and returns it.
+    #[inline]
     pub fn take_log(&mut self) -> Option<Log> {
         self.log.take().map(|log| *log)
     }

@@ -88,11 +88,13 @@ pub struct Usage {
 
 impl Usage {
     /// Time that was neither idle nor went to processes that compute.
+    #[inline]
     pub fn busy_ps(&self) -> u64 {
         self.hardirq_ps + self.softirq_ps + self.thread_ps
     }
 
     /// What has been added since `earlier`.
+    #[inline]
     pub fn since(&self, earlier: &Usage) -> Usage {
         Usage {
             hardirq_ps: self.hardirq_ps - earlier.hardirq_ps,
@@ -127,6 +129,7 @@ pub struct Counters {
 
 impl Counters {
     /// What has been added since `earlier`.
+    #[inline]
     pub fn since(&self, earlier: &Counters) -> Counters {
         Counters {
             interrupts: self.interrupts - earlier.interrupts,
@@ -172,11 +175,13 @@ pub struct Machine(Rc<Inner>);
 
 impl Machine {
     /// A machine with one CPU at time zero, around `world`.
+    #[inline]
     pub fn new(host: host::Params, world: World) -> Self {
         Self::with_cpus(host, world, 1)
     }
 
     /// A machine with `cpus` CPUs (at least one) at time zero, around `world`.
+    #[inline]
     pub fn with_cpus(host: host::Params, world: World, cpus: usize) -> Self {
         let memory = Rc::clone(world.memory());
         memory.channel().set_rate(host.memory_mb_per_s);
@@ -215,11 +220,13 @@ impl Machine {
     }
 
     /// The memory.
+    #[inline]
     pub fn memory(&self) -> &Rc<Memory> {
         &self.0.memory
     }
 
     /// Reads or changes the world outside the CPUs.
+    #[inline]
     pub fn with_world<R>(&self, access: impl FnOnce(&mut World) -> R) -> R {
         let result = access(&mut self.0.world.borrow_mut());
         self.0.horizon_ps.set(self.now_ps());
@@ -227,6 +234,7 @@ impl Machine {
     }
 
     /// The counters.
+    #[inline]
     pub fn counters(&self) -> Counters {
         self.0.counters.get()
     }
@@ -240,15 +248,18 @@ impl Machine {
     }
 
     /// How the CPUs have spent their time so far, all together.
+    #[inline]
     pub fn usage(&self) -> Usage {
         self.usage_where(|_| true)
     }
 
     /// How one CPU has spent its time so far; `empty_poll_ps` is that of all.
+    #[inline]
     pub fn usage_of(&self, cpu: usize) -> Usage {
         self.usage_where(|context| context.cpu == cpu)
     }
 
+    #[inline]
     fn usage_where(&self, which: impl Fn(&Context) -> bool) -> Usage {
         let mut usage = Usage { empty_poll_ps: self.0.empty_poll_ps.get(), ..Usage::default() };
         for context in self.0.contexts.borrow().iter().filter(|context| which(context)) {
@@ -263,16 +274,19 @@ impl Machine {
     }
 
     /// Where the time went, by level and function.
+    #[inline]
     pub fn profile(&self) -> Profile {
         self.0.profile.read(&self.usage())
     }
 
     /// Adds a context to the first CPU; it is ready to run `body` at once.
+    #[inline]
     pub fn spawn(&self, level: Level, body: impl FnOnce(&Machine) + 'static) -> ContextId {
         self.spawn_on(0, level, body)
     }
 
     /// Adds a context to `cpu`; it is ready to run `body` at once.
+    #[inline]
     pub fn spawn_on(&self, cpu: usize, level: Level, body: impl FnOnce(&Machine) + 'static) -> ContextId {
         debug_assert!(cpu < self.cpus());
         self.0.preemptible.set(self.0.preemptible.get() || level != Level::Thread);
@@ -299,11 +313,13 @@ impl Machine {
 
     /// Takes all contexts off the machine, wherever they are. A context holds handles to the machine it runs
     /// on: without this, both would live for ever.
+    #[inline]
     pub fn halt(&self) {
         let contexts = std::mem::take(&mut *self.0.contexts.borrow_mut());
         drop(contexts);
     }
 
+    #[inline]
     fn next_turn(&self) -> u64 {
         let turn = self.0.turns.get();
         self.0.turns.set(turn + 1);
@@ -354,6 +370,7 @@ impl Machine {
     }
 
     /// Works out how far the running context can go before the next event.
+    #[inline]
     fn update_horizon(&self) {
         let now = self.now_ps();
         let level = self.0.level.get();
@@ -381,6 +398,7 @@ impl Machine {
     }
 
     /// Whether a context of this CPU can run now.
+    #[inline]
     fn is_ready(&self, context: &Context, world: &World) -> bool {
         if context.cpu != self.0.cpu.get() || context.ready_ps > self.now_ps() {
             return false;
@@ -395,6 +413,7 @@ impl Machine {
 
     /// Whether the running context is to be preempted. A bottom half runs at the end of an interrupt, so
     /// never while interrupts are off.
+    #[inline]
     fn higher_level_ready(&self) -> bool {
         if self.0.interrupts_off.get() {
             return false;
@@ -405,6 +424,7 @@ impl Machine {
     }
 
     /// Gives the CPU away until `state` makes the context ready.
+    #[inline]
     fn suspend(&self, state: State) {
         let Some(id) = self.0.current.get() else { return };
         let suspender = {
@@ -422,6 +442,7 @@ impl Machine {
 
     /// Waits for an interrupt: that of the card in a slot, or a [`Vector`]. If it is still asserted, returns
     /// as soon as no context of a higher priority runs.
+    #[inline]
     pub fn wait_for_interrupt(&self, from: impl Into<Vector>) {
         let from = from.into();
         self.suspend(State::Interrupt { from });
@@ -430,11 +451,13 @@ impl Machine {
     }
 
     /// Waits until it is woken. Returns at once if that has happened since the last wait: no wake-up is lost.
+    #[inline]
     pub fn wait(&self) {
         self.wait_until(u64::MAX);
     }
 
     /// Waits until `until_ps` or until woken.
+    #[inline]
     pub fn wait_until(&self, until_ps: u64) {
         let Some(id) = self.0.current.get() else { return };
         if !std::mem::take(&mut self.0.contexts.borrow_mut()[id].woken) {
@@ -445,6 +468,7 @@ impl Machine {
     /// The same with a soft timer (Aron and Druschel, SOSP 1999): an idle CPU reads its clock, and so does
     /// the kernel at the end of a system call. Only a computing process must be interrupted; the cost of that
     /// passes before this context goes on. Returns whether one was interrupted.
+    #[inline]
     pub fn sleep_until(&self, until_ps: u64) -> bool {
         self.wait_until(until_ps);
         let interrupts = self.now_ps() >= until_ps
@@ -459,6 +483,7 @@ impl Machine {
     }
 
     /// Lets other ready contexts of the same level go first.
+    #[inline]
     pub fn yield_cpu(&self) {
         if self.others_want_cpu() || self.now_ps() >= self.0.until_ps.get() {
             self.suspend(State::Ready);
@@ -467,15 +492,18 @@ impl Machine {
 
     /// Leaves the CPU to others, lower levels included, until `until_ps`, as
     /// [`sleep_until`](Self::sleep_until) does. Returns at once if no other context wants it now.
+    #[inline]
     pub fn yield_until(&self, until_ps: u64) -> bool {
         self.others_want_cpu() && self.sleep_until(until_ps)
     }
 
+    #[inline]
     fn others_want_cpu(&self) -> bool {
         self.any_other(|_| true)
     }
 
     /// Whether any context but the current one is ready, at such a level.
+    #[inline]
     fn any_other(&self, at: impl Fn(Level) -> bool) -> bool {
         let world = self.0.world.borrow();
         let contexts = self.0.contexts.borrow();
@@ -487,6 +515,7 @@ impl Machine {
     }
 
     /// Wakes a context: it becomes ready if it waits, or its next wait returns at once.
+    #[inline]
     pub fn wake(&self, id: ContextId) {
         let mut contexts = self.0.contexts.borrow_mut();
         let Some(context) = contexts.get_mut(id.0) else { return };
@@ -504,6 +533,7 @@ impl Machine {
 
     /// Runs `section` with interrupts disabled on this CPU, as under `spin_lock_irqsave`: nothing preempts
     /// it.
+    #[inline]
     pub fn without_interrupts<R>(&self, section: impl FnOnce() -> R) -> R {
         let before = self.0.interrupts_off.replace(true);
         let result = section();
@@ -522,6 +552,7 @@ impl Machine {
 
     /// Counts a poll of rings that began at `began_ps` and found nothing. Further idle polls are skipped, and
     /// their time passes at once: until a card writes a descriptor, or another context wants the CPU.
+    #[inline]
     pub fn count_idle_poll(&self, began_ps: u64) {
         let now = self.now_ps();
         let poll = now.saturating_sub(began_ps).max(1);
@@ -571,6 +602,7 @@ impl Machine {
     }
 
     /// The CPU reads a register.
+    #[inline]
     pub fn register_read(&self, slot: usize, offset: u32) -> u32 {
         let now = self.now_ps();
         let answer_ps = {
@@ -588,6 +620,7 @@ impl Machine {
     }
 
     /// The CPU writes a register.
+    #[inline]
     pub fn register_write(&self, slot: usize, offset: u32, value: u32) {
         let now = self.now_ps();
         let goes_on_ps = {
@@ -607,6 +640,7 @@ impl Machine {
     }
 
     /// Runs the machine until `until_ps`, or until nothing will ever happen again.
+    #[inline]
     pub fn run(&self, until_ps: u64) {
         self.0.until_ps.set(until_ps);
         if self.0.several {
@@ -627,6 +661,7 @@ impl Machine {
     }
 
     /// The ready context with the highest level; an interrupted one before others, then by turn.
+    #[inline]
     fn choose(&self) -> Option<usize> {
         let world = self.0.world.borrow();
         let contexts = self.0.contexts.borrow();
@@ -639,6 +674,7 @@ impl Machine {
     }
 
     /// When something may become ready on an idle CPU.
+    #[inline]
     fn next_idle_event(&self) -> u64 {
         let world = self.0.world.borrow();
         let times = self
@@ -654,6 +690,7 @@ impl Machine {
         world.next_ps().min(times.unwrap_or(u64::MAX))
     }
 
+    #[inline]
     fn resume(&self, id: usize) {
         let taken = {
             let mut contexts = self.0.contexts.borrow_mut();

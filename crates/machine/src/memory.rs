@@ -34,6 +34,7 @@ pub struct Memory {
 
 impl Memory {
     /// `bytes` of zeroed memory with cache lines of `line_bytes` (a power of two).
+    #[inline]
     pub fn new(bytes: usize, line_bytes: usize) -> Rc<Self> {
         let bytes = bytes.max(4096).next_multiple_of(4096);
         // Aligned to words only: then the allocator can use fresh pages, which are zero already.
@@ -49,6 +50,7 @@ impl Memory {
 
     /// Allocates `bytes` aligned to `align` (a power of two) that do not cross a multiple of `boundary`;
     /// returns the bus address. Nothing is ever freed: a simulated machine lives for one trial.
+    #[inline]
     pub fn allocate(&self, bytes: usize, align: usize, boundary: Option<u64>) -> Option<u64> {
         let mut at = BASE + self.used.get() as u64;
         at = at.next_multiple_of(align.max(1) as u64);
@@ -68,6 +70,7 @@ impl Memory {
         Some(at)
     }
 
+    #[inline]
     fn offset(&self, address: u64, bytes: usize) -> Option<usize> {
         let offset = usize::try_from(address.checked_sub(BASE)?).ok()?;
         (offset.checked_add(bytes)? <= self.layout.size()).then_some(offset)
@@ -133,12 +136,14 @@ impl Memory {
     }
 
     /// Size of a cache line in bytes.
+    #[inline]
     pub fn line_bytes(&self) -> usize {
         1 << self.line_shift
     }
 }
 
 impl Drop for Memory {
+    #[inline]
     fn drop(&mut self) {
         // SAFETY: allocated in `new` with this layout; every handle holds an `Rc`, so none is left.
         unsafe { dealloc(self.start.as_ptr(), self.layout) }
@@ -154,12 +159,14 @@ pub struct Words {
 
 impl Words {
     /// Allocates `bytes` (a multiple of 8).
+    #[inline]
     pub fn allocate(memory: &Rc<Memory>, bytes: usize, align: usize, boundary: Option<u64>) -> Option<Self> {
         let address = memory.allocate(bytes, align.max(8), boundary)?;
         Some(Self { memory: Rc::clone(memory), address, words: bytes / 8 })
     }
     /// The same without the first `bytes` (a multiple of 8).
     #[must_use]
+    #[inline]
     pub fn skip(self, bytes: usize) -> Self {
         let words = (bytes / 8).min(self.words);
         Self { address: self.address + 8 * words as u64, words: self.words - words, ..self }
@@ -189,6 +196,7 @@ pub struct Bytes {
 
 impl Bytes {
     /// Allocates `len` bytes.
+    #[inline]
     pub fn allocate(memory: &Rc<Memory>, len: usize, align: usize) -> Option<Self> {
         let address = memory.allocate(len, align, None)?;
         Some(Self { memory: Rc::clone(memory), address, len })

@@ -18,25 +18,30 @@ pub struct Card {
 
 impl Card {
     /// The card in `slot`.
+    #[inline]
     pub fn new(machine: &Machine, slot: usize) -> Self {
         Self { machine: machine.clone(), slot }
     }
 
     /// The machine that the slot is in.
+    #[inline]
     pub fn machine(&self) -> &Machine {
         &self.machine
     }
 
     /// The slot.
+    #[inline]
     pub fn slot(&self) -> usize {
         self.slot
     }
 }
 
 impl Registers for Card {
+    #[inline]
     fn read(&self, offset: u32) -> u32 {
         self.machine.register_read(self.slot, offset)
     }
+    #[inline]
     fn write(&self, offset: u32, value: u32) {
         self.machine.register_write(self.slot, offset, value);
     }
@@ -46,9 +51,11 @@ impl Platform for Card {
     type Regs = Card;
     type Mem = Ring;
 
+    #[inline]
     fn registers(&self) -> Card {
         self.clone()
     }
+    #[inline]
     fn allocate(&self, spec: DmaSpec) -> Result<Ring, OutOfMemory> {
         let offset = self.machine.host().ring_offset_bytes;
         let words = Words::allocate(self.machine.memory(), spec.bytes + offset, spec.align, spec.boundary);
@@ -56,9 +63,11 @@ impl Platform for Card {
         let words = words.filter(|w| w.address() + spec.bytes as u64 - 1 <= spec.max_address);
         Ok(Ring { words: words.ok_or(OutOfMemory)?, machine: self.machine.clone() })
     }
+    #[inline]
     fn now_ns(&self) -> u64 {
         self.machine.now_ps() / crate::NS
     }
+    #[inline]
     fn wait_ns(&self, ns: u64) {
         self.machine.spend(ns * crate::NS);
     }
@@ -71,9 +80,11 @@ pub struct Ring {
 }
 
 impl DmaMemory for Ring {
+    #[inline]
     fn bus(&self) -> u64 {
         self.words.address()
     }
+    #[inline]
     fn words(&self) -> &[AtomicU64] {
         self.words.as_slice()
     }
@@ -98,9 +109,11 @@ pub struct Buf {
 }
 
 impl Buffer for Buf {
+    #[inline]
     fn bus(&self) -> u64 {
         self.bytes.address()
     }
+    #[inline]
     fn capacity(&self) -> usize {
         self.bytes.as_slice().len()
     }
@@ -112,6 +125,7 @@ impl Buffer for Buf {
     fn bytes_mut(&mut self) -> &mut [u8] {
         self.bytes.as_mut_slice()
     }
+    #[inline]
     fn copy_from(&mut self, other: &Self, len: usize) -> bool {
         match (self.bytes.as_mut_slice().get_mut(..len), other.bytes.as_slice().get(..len)) {
             (Some(to), Some(from)) => to.copy_from_slice(from),
@@ -151,6 +165,7 @@ pub const SMALL_BYTES: usize = 256;
 impl Allocator {
     /// An allocator of `buffers` buffers of `bytes` each, aligned to their size if that is a power of two, so
     /// that none crosses 64 KiB; fewer if memory does not suffice.
+    #[inline]
     pub fn new(machine: &Machine, buffers: usize, bytes: usize) -> Self {
         let free = made(machine, buffers, bytes);
         Self { machine: machine.clone(), free, small: Rc::default(), recycling: false }
@@ -158,11 +173,13 @@ impl Allocator {
 
     /// The same, and `buffers` buffers of [`SMALL_BYTES`]. Both cost the same: most of the allocator's work
     /// is the packet structure.
+    #[inline]
     pub fn with_small(self, buffers: usize) -> Self {
         Self { small: made(&self.machine, buffers, SMALL_BYTES), ..self }
     }
 
     /// Takes buffers out for good, at no cost: before the machine is started.
+    #[inline]
     pub fn set_aside(&self, buffers: usize) -> Vec<Buf> {
         let mut free = self.free.borrow_mut();
         // The ones that would be taken last.
@@ -171,11 +188,13 @@ impl Allocator {
     }
 
     /// The same buffers without the allocator's work: taking and giving is a list operation.
+    #[inline]
     pub fn recycling(&self) -> Self {
         Self { recycling: true, ..self.clone() }
     }
 }
 
+#[inline]
 fn made(machine: &Machine, buffers: usize, bytes: usize) -> Rc<RefCell<Vec<Buf>>> {
     let align = if bytes.is_power_of_two() { bytes } else { 16 };
     let bytes = (0..buffers).map_while(|_| Bytes::allocate(machine.memory(), bytes, align));
@@ -183,6 +202,7 @@ fn made(machine: &Machine, buffers: usize, bytes: usize) -> Rc<RefCell<Vec<Buf>>
 }
 
 impl Allocator {
+    #[inline]
     fn take_from(&self, free: &RefCell<Vec<Buf>>) -> Option<Buf> {
         let host = self.machine.host();
         if self.recycling {
@@ -205,12 +225,15 @@ impl Allocator {
 
 impl BufferSource for Allocator {
     type Buf = Buf;
+    #[inline]
     fn take(&mut self) -> Option<Buf> {
         self.take_from(&self.free)
     }
+    #[inline]
     fn take_small(&mut self, bytes: usize) -> Option<Buf> {
         self.take_from(if bytes <= SMALL_BYTES { &self.small } else { &self.free })
     }
+    #[inline]
     fn give(&mut self, buffer: Buf) {
         let (machine, host) = (&self.machine, self.machine.host());
         if self.recycling {
@@ -230,6 +253,7 @@ impl BufferSource for Allocator {
 }
 
 /// The memory that a machine with `rings` and `buffers` needs, in bytes.
+#[inline]
 pub fn memory_bytes(rings: usize, buffers: usize, buffer_bytes: usize) -> usize {
     BASE as usize + rings * 2 * 65_536 + buffers * buffer_bytes.next_multiple_of(16)
 }

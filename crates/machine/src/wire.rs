@@ -7,6 +7,7 @@ pub trait Traffic {
     /// card sends.
     fn next_ps(&self) -> u64;
     /// Whether it reacts to what the card sends, as the other end of a connection does.
+    #[inline]
     fn answers(&self) -> bool {
         false
     }
@@ -18,9 +19,11 @@ pub trait Traffic {
 pub struct Silence;
 
 impl Traffic for Silence {
+    #[inline]
     fn next_ps(&self) -> u64 {
         u64::MAX
     }
+    #[inline]
     fn frame(&mut self) -> &[u8] {
         &[]
     }
@@ -40,6 +43,7 @@ pub struct Count {
 }
 
 impl Receiver for Count {
+    #[inline]
     fn receive(&mut self, _now_ps: u64, _frame: &[u8]) {
         self.frames += 1;
     }

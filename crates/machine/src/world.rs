@@ -17,6 +17,7 @@ pub struct Vector {
 }
 
 impl From<usize> for Vector {
+    #[inline]
     fn from(slot: usize) -> Self {
         Self { slot, number: 0 }
     }
@@ -96,6 +97,7 @@ impl Slot {
     }
 
     /// The same, event by event: an answer may come sooner than the next frame was expected.
+    #[inline]
     fn run_in_order(&mut self, until_ps: u64, memory: &Memory, bus: &mut Bus) {
         let mut side = Side { memory, bus, master: self.master, receiver: self.receiver.as_mut() };
         loop {
@@ -162,16 +164,19 @@ impl Host for Side<'_> {
 
 impl World {
     /// A machine without cards.
+    #[inline]
     pub fn new(memory: Rc<Memory>, bus: bus::Params) -> Self {
         Self { memory, bus: Bus::new(bus), slots: Vec::new(), next_ps: u64::MAX, now_ps: 0 }
     }
 
     /// Puts a card into the next free slot and returns the slot's number.
+    #[inline]
     pub fn plug(&mut self, nic: Nic, traffic: Box<dyn Traffic>, receiver: Box<dyn Receiver>) -> usize {
         self.plug_either(Plugged::E1000(nic), traffic, receiver)
     }
 
     /// The same with a rate-limited NIC.
+    #[inline]
     pub fn plug_rate_limited(
         &mut self,
         nic: RingNic,
@@ -181,6 +186,7 @@ impl World {
         self.plug_either(Plugged::RateLimited(nic), traffic, receiver)
     }
 
+    #[inline]
     fn plug_either(&mut self, nic: Plugged, traffic: Box<dyn Traffic>, receiver: Box<dyn Receiver>) -> usize {
         let arrival_ps = traffic.next_ps();
         let master = Master::Card(self.slots.len().try_into().unwrap_or(u8::MAX));
@@ -190,6 +196,7 @@ impl World {
     }
 
     /// Replaces the traffic of the card in `slot`.
+    #[inline]
     pub fn set_traffic(&mut self, slot: usize, traffic: Box<dyn Traffic>) {
         self.slots[slot].arrival_ps = traffic.next_ps();
         self.slots[slot].answers = traffic.answers();
@@ -213,6 +220,7 @@ impl World {
 
     /// Lets everything happen that no CPU could see by reading a ring, at most until `limit_ps`. Returns the
     /// time of the first event that could be seen, or the limit.
+    #[inline]
     pub fn run_unseen(&mut self, limit_ps: u64) -> u64 {
         while self.next_ps < limit_ps {
             let next = self.next_ps;
@@ -235,6 +243,7 @@ impl World {
         }
     }
 
+    #[inline]
     fn run_events(&mut self, until_ps: u64) {
         self.now_ps = self.now_ps.max(until_ps);
         if let [slot] = &mut self.slots[..] {
@@ -245,6 +254,7 @@ impl World {
         self.update_next();
     }
 
+    #[inline]
     fn run_in_turn(&mut self, until_ps: u64) {
         loop {
             // The card with the earliest event may run on until another card's first event.
@@ -265,17 +275,20 @@ impl World {
     }
 
     /// The CPU begins to read a register of the card in `slot`: returns when the answer will be there.
+    #[inline]
     pub fn begin_register_read(&mut self, now_ps: u64, _slot: usize, offset: u32) -> u64 {
         self.bus.register_read(now_ps, offset)
     }
 
     /// The CPU begins to write a register of the card in `slot`: returns when it goes on.
+    #[inline]
     pub fn begin_register_write(&mut self, now_ps: u64, slot: usize, offset: u32) -> u64 {
         let tail = either!(&self.slots[slot].nic, nic => nic.is_tail(offset));
         self.bus.register_write(now_ps, offset, tail)
     }
 
     /// The CPU enters an interrupt's handler.
+    #[inline]
     pub fn interrupt_taken(&mut self, now_ps: u64, Vector { slot, number }: Vector) {
         if let Plugged::RateLimited(nic) = &mut self.slots[slot].nic {
             nic.interrupt_taken(number);
@@ -284,6 +297,7 @@ impl World {
     }
 
     /// The CPU reads a register of the card in `slot`; [`World::run`] has been called for `now_ps`.
+    #[inline]
     pub fn register_read(&mut self, now_ps: u64, slot: usize, offset: u32) -> u32 {
         let now_ps = now_ps.max(self.now_ps);
         let Slot { nic, master, receiver, .. } = &mut self.slots[slot];
@@ -299,6 +313,7 @@ impl World {
     }
 
     /// The CPU writes a register of the card in `slot`; [`World::run`] has been called for `now_ps`.
+    #[inline]
     pub fn register_write(&mut self, now_ps: u64, slot: usize, offset: u32, value: u32) {
         let now_ps = now_ps.max(self.now_ps);
         let Slot { nic, master, receiver, .. } = &mut self.slots[slot];
@@ -331,16 +346,19 @@ impl World {
     }
 
     /// The bus.
+    #[inline]
     pub fn bus(&self) -> &Bus {
         &self.bus
     }
 
     /// The bus, to reserve time on it.
+    #[inline]
     pub fn bus_mut(&mut self) -> &mut Bus {
         &mut self.bus
     }
 
     /// The e1000 card in `slot`. Panics if it is another.
+    #[inline]
     pub fn nic(&self, slot: usize) -> &Nic {
         match &self.slots[slot].nic {
             Plugged::E1000(nic) => nic,
@@ -349,6 +367,7 @@ impl World {
     }
 
     /// The e1000 card in `slot`, to change it. Panics if it is another.
+    #[inline]
     pub fn nic_mut(&mut self, slot: usize) -> &mut Nic {
         match &mut self.slots[slot].nic {
             Plugged::E1000(nic) => nic,
@@ -357,6 +376,7 @@ impl World {
     }
 
     /// The rate-limited NIC in `slot`. Panics if it is another card.
+    #[inline]
     pub fn rate_limited_nic(&self, slot: usize) -> &RingNic {
         match &self.slots[slot].nic {
             Plugged::RateLimited(nic) => nic,
@@ -365,6 +385,7 @@ impl World {
     }
 
     /// The memory.
+    #[inline]
     pub fn memory(&self) -> &Rc<Memory> {
         &self.memory
     }

@@ -16,6 +16,7 @@ macro_rules! functions {
             pub const ALL: [Function; [$($name),*].len()] = [$(Function::$variant),*];
 
             /// Its name in a profile.
+            #[inline]
             pub fn name(self) -> &'static str {
                 match self {
                     $(Function::$variant => $name,)*
@@ -68,6 +69,7 @@ const LEVELS: [Level; 4] = [Level::Process, Level::Thread, Level::Softirq, Level
 pub(super) struct Table([[Cell<u64>; FUNCTIONS]; LEVELS.len()]);
 
 impl Default for Table {
+    #[inline]
     fn default() -> Self {
         Self(std::array::from_fn(|_| std::array::from_fn(|_| Cell::new(0))))
     }
@@ -81,6 +83,7 @@ impl Table {
     }
 
     /// The table now. The part of `usage` that has no label is [`Function::Other`].
+    #[inline]
     pub(super) fn read(&self, usage: &Usage) -> Profile {
         let mut spent_ps = [[0; FUNCTIONS]; LEVELS.len()];
         for (level, row) in self.0.iter().enumerate() {
@@ -108,21 +111,25 @@ pub struct Profile {
 
 impl Profile {
     /// Time spent on `function` at `level`, in picoseconds.
+    #[inline]
     pub fn at(&self, level: Level, function: Function) -> u64 {
         self.spent_ps[level as usize][function as usize]
     }
 
     /// Time spent on `function` at any level, in picoseconds.
+    #[inline]
     pub fn of(&self, function: Function) -> u64 {
         LEVELS.iter().map(|&level| self.at(level, function)).sum()
     }
 
     /// All time, in picoseconds.
+    #[inline]
     pub fn total_ps(&self) -> u64 {
         self.spent_ps.iter().flatten().sum()
     }
 
     /// What has been added since `earlier`.
+    #[inline]
     pub fn since(&self, earlier: &Profile) -> Profile {
         let mut spent_ps = self.spent_ps;
         for (row, before) in spent_ps.iter_mut().flatten().zip(earlier.spent_ps.iter().flatten()) {
@@ -132,6 +139,7 @@ impl Profile {
     }
 
     /// Functions that took time, as (level, function, picoseconds), the most first.
+    #[inline]
     pub fn rows(&self) -> Vec<(Level, Function, u64)> {
         let mut rows: Vec<_> = LEVELS
             .iter()
@@ -144,6 +152,7 @@ impl Profile {
     }
 
     /// Functions of all levels together, as (function, picoseconds), the most first.
+    #[inline]
     pub fn functions(&self) -> Vec<(Function, u64)> {
         let mut rows: Vec<_> =
             Function::ALL.iter().map(|&f| (f, self.of(f))).filter(|row| row.1 > 0).collect();

@@ -25,6 +25,7 @@ pub(super) struct Cpu {
 
 impl Machine {
     /// How many CPUs there are.
+    #[inline]
     pub fn cpus(&self) -> usize {
         self.0.cpus.borrow().len()
     }
@@ -36,6 +37,7 @@ impl Machine {
     }
 
     /// When `cpu`, which is not running, has something to do.
+    #[inline]
     fn acts_ps(&self, cpu: usize, world: &World) -> u64 {
         let Cpu { now_ps, interrupts_off, .. } = self.0.cpus.borrow()[cpu];
         let contexts = self.0.contexts.borrow();
@@ -59,6 +61,7 @@ impl Machine {
     }
 
     /// How far the running CPU may go for the others' sake.
+    #[inline]
     pub(super) fn others_allow_ps(&self, world: &World) -> u64 {
         let current = self.0.cpu.get();
         let others = (0..self.cpus()).filter(|&cpu| cpu != current).map(|cpu| self.acts_ps(cpu, world));
@@ -66,11 +69,13 @@ impl Machine {
     }
 
     /// Whether another CPU has to run first.
+    #[inline]
     pub(super) fn is_ahead(&self) -> bool {
         self.0.several && self.others_allow_ps(&self.0.world.borrow()) <= self.now_ps()
     }
 
     /// [`Machine::run`] for several CPUs.
+    #[inline]
     pub(super) fn run_several(&self, until_ps: u64) {
         loop {
             let next = {
@@ -108,6 +113,7 @@ impl Machine {
 
     /// The CPU fetches `lines` cache lines that another has written. They pass through memory, which is
     /// updated.
+    #[inline]
     pub(crate) fn move_lines(&self, lines: u32) {
         let lines = u64::from(lines);
         self.count(|c| c.line_transfers += lines);
@@ -125,12 +131,14 @@ impl Line {
     const NOBODY: usize = usize::MAX;
 
     /// Memory that no CPU has in its cache.
+    #[inline]
     pub fn new() -> Self {
         Self(Cell::new(Self::NOBODY))
     }
 }
 
 impl Default for Line {
+    #[inline]
     fn default() -> Self {
         Self::new()
     }
@@ -147,6 +155,7 @@ pub struct Lock<T> {
 
 impl<T> Lock<T> {
     /// A lock around `value`, which together fill `lines` cache lines.
+    #[inline]
     pub fn new(value: T, lines: u32) -> Self {
         Self { value: RefCell::new(value), line: Line::new(), lines }
     }
@@ -169,6 +178,7 @@ impl<T> Lock<T> {
     }
 
     /// Reads what is guarded without taking the lock. `None` if it is held.
+    #[inline]
     pub fn peek<R>(&self, read: impl FnOnce(&T) -> R) -> Option<R> {
         self.value.try_borrow().ok().map(|value| read(&value))
     }
