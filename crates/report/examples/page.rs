@@ -1,4 +1,5 @@
-//! Writes the page of a results document: `cargo run -p kpps-report --example page results.json > report.html`.
+//! Writes the page of a results document: `cargo run -p kpps-report --example page results.json >
+//! report.html`.
 
 use kpps_report::html;
 use kpps_results::Curve;

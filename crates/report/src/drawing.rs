@@ -1,4 +1,5 @@
-//! What pages draw with: figures of lines and of layers, bars, and bands. All of it is markup, without script.
+//! What pages draw with: figures of lines and of layers, bars, and bands. All of it is markup, without
+//! script.
 
 use crate::study::value::value;
 use kpps_results::study::Figure;
@@ -122,8 +123,8 @@ pub(crate) fn lines(figure: &Figure) -> Markup {
     frame(figure, drawing, named(names))
 }
 
-/// A figure whose lines lie on top of each other, each as thick as it is much. All have the same places along x. The
-/// colours are names of the style sheet; `most` is the height, if it is not that of the highest pile.
+/// A figure whose lines lie on top of each other, each as thick as it is much. All have the same places along
+/// x. The colours are names of the style sheet; `most` is the height, if it is not that of the highest pile.
 pub(crate) fn layers(figure: &Figure, colours: &[String], most: Option<f64>) -> Markup {
     let first = figure.lines.first().map_or(&[][..], |line| &line.points[..]);
     let xs: Vec<f64> = first.iter().map(|point| point.0).collect();

@@ -67,7 +67,8 @@ pub fn html(curve: &Curve) -> String {
     page::page(&title, &[PLOTS_CSS, page::CSS], &body)
 }
 
-/// JSON that cannot end its own script element: `<` occurs only inside strings, where `\u003c` means the same.
+/// JSON that cannot end its own script element: `<` occurs only inside strings, where `\u003c` means the
+/// same.
 fn in_script(value: &impl Serialize) -> String {
     // Nothing that is embedded here fails to be JSON: names are strings, and numbers finite.
     serde_json::to_string(value).unwrap_or_else(|_| "{}".to_owned()).replace('<', "\\u003c")

@@ -1,7 +1,8 @@
 //! Results as people see them: text, HTML, CSV.
 //!
-//! The documents are those of the crate `results`. [`text::table`] and [`text::plot`] show a curve on a terminal,
-//! [`csv()`] serves other tools, [`html()`] makes a page. The other kinds of documents have a module each.
+//! The documents are those of the crate `results`. [`text::table`] and [`text::plot`] show a curve on a
+//! terminal, [`csv()`] serves other tools, [`html()`] makes a page. The other kinds of documents have a
+//! module each.
 //!
 //! Nothing here measures, and nothing asks for the time or for the machine it runs on: the same document gives
 //! the same bytes everywhere.

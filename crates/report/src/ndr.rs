@@ -8,9 +8,9 @@ use maud::{Markup, html as markup};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-/// The search as one self-contained HTML page without script: what was found, delivered against offered load, loss by
-/// place, latency and what the CPUs did over the load, on what it was measured, and every trial. Light and dark
-/// follow the reader's system.
+/// The search as one self-contained HTML page without script: what was found, delivered against offered load,
+/// loss by place, latency and what the CPUs did over the load, on what it was measured, and every trial.
+/// Light and dark follow the reader's system.
 pub fn page(search: &Ndr) -> String {
     let title = format!("{}: {} B", search.testbed.join(" and "), search.sizes_name());
     let body = markup! {

@@ -13,7 +13,7 @@ fn above_ceiling<'p>(points: impl Iterator<Item = &'p Trial>) -> Option<String> 
     let above: Vec<_> = above.filter(|(offered, ceiling)| offered > ceiling).map(|(_, pps)| pps).collect();
     let least = above.iter().copied().reduce(f64::min)?;
     Some(format!(
-        "The sender can send {:.1} kpps here: of {} loads that are above, part of the loss is the sender's.",
+        "The generator can send {:.1} kpps here: of {} loads above that, part of the loss is its shortfall.",
         least / 1e3,
         above.len()
     ))

@@ -12,8 +12,9 @@ use kpps_results::detail::{DetailedTrial, Direction};
 use maud::{Markup, html as markup};
 use std::collections::BTreeMap;
 
-/// The trial as one self-contained HTML page without script: where its frames ended, latency, what the CPUs did, what
-/// the sender can do, each direction, and all that was counted. Light and dark follow the reader's system.
+/// The trial as one self-contained HTML page without script: where its frames ended, latency, what the CPUs
+/// did, what the sender can do, each direction, and all that was counted. Light and dark follow the reader's
+/// system.
 pub fn page(trial: &DetailedTrial) -> String {
     let load = trial.load_pps.map_or("as many as possible".into(), |pps| format!("{} kpps", kpps(pps)));
     let title = format!("{}: {load}, frames of {}", trial.testbed.join(" and "), trial.frames_name());

@@ -50,7 +50,8 @@ pub struct Paced {
     pub gaps: Option<Gaps>,
 }
 
-/// The distribution of the gaps between frames of a paced load, by when the device or the kernel was given each.
+/// The distribution of the gaps between frames of a paced load. A gap lies between the times at which the
+/// device or the kernel got two frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Gaps {
     /// The gap that was asked for, in ns; null if gaps were to differ.
@@ -67,20 +68,21 @@ pub struct Gaps {
     pub p999_ns: u64,
     /// The longest, in ns.
     pub longest_ns: u64,
-    /// How long the sending thread was ready to go on but waited for a processor, all times together, in ns: what it was
-    /// late by that is not the sender's. Not all that a virtual machine's host takes is in it.
+    /// How long the sending thread was ready but waited for a CPU, in ns, in all. That delay is not the
+    /// generator's. Time that a virtual machine's host takes is only partly in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waited_ns: Option<u64>,
 }
 
-/// What a sender can do, with the result of what it sent.
+/// What a generator can send, beside the result of what it sent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sender {
-    /// The highest rate of each direction, in frames per second; if it was measured what the trial itself sent, if that was more.
+    /// The highest rate of each direction, in frames per second. A measured one is raised to what the trial
+    /// itself sent, if that was more.
     pub ceilings_pps: Vec<f64>,
-    /// Where that is known from: "measured" just before, through what is between the ports, or the name of a file.
+    /// Where that is from: "measured" just before, through the device under test, or the name of a file.
     pub source: String,
-    /// The load is above a ceiling: what could not be sent says nothing of what is between the ports.
+    /// The load is above a ceiling: the shortfall says nothing about the device under test.
     pub exceeded: bool,
 }
 

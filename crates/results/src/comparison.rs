@@ -104,13 +104,14 @@ pub struct Compared {
     pub first: Sample,
     /// This side.
     pub other: Sample,
-    /// The median of all differences of one value here to one there, over the first side's median; null if that is 0.
+    /// The median of all differences between a value of this side and one of the first, over the first side's
+    /// median; null if that is 0.
     pub change: Option<f64>,
     /// Where that lies with 95 % confidence; null if there are too few values to say.
     pub interval: Option<[f64; 2]>,
-    /// The chance of values as far apart as these if nothing differed.
+    /// The p-value: the probability of values as far apart as these if nothing differed.
     pub p: f64,
-    /// The same, with regard to how many comparisons were made.
+    /// The p-value, corrected for the number of comparisons.
     pub p_adjusted: f64,
     /// What was found.
     pub finding: Finding,

@@ -4,7 +4,7 @@ use crate::round::{MILLIONTHS, finite};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a processor was busy with, as shares of its time, 0 to 1 each.
+/// What a CPU was busy with, as shares of its time, 0 to 1 each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cpu {
     /// In interrupt handlers.
@@ -13,12 +13,13 @@ pub struct Cpu {
     pub softirq: f64,
     /// In threads: programs and the kernel on their behalf. Without `empty_polls` where those are known.
     pub thread: f64,
-    /// Polling that found nothing: busy, but free for other work. Null where nobody can tell such polls from work.
+    /// Polling that found nothing: busy, but free for other work. Null where nobody can tell such polls from
+    /// work.
     pub empty_polls: Option<f64>,
 }
 
 impl Cpu {
-    /// Share of time that the processor was not idle.
+    /// Share of time that the CPU was not idle.
     pub fn busy(&self) -> f64 {
         self.hardirq + self.softirq + self.thread + self.empty_polls.unwrap_or(0.0)
     }
@@ -28,7 +29,8 @@ impl Cpu {
         self.busy() - self.empty_polls.unwrap_or(0.0)
     }
 
-    /// Share of time that was left for other work, 0 to 1: idle, or known to be spent on polls that found nothing.
+    /// Share of time that was left for other work, 0 to 1: idle, or known to be spent on polls that found
+    /// nothing.
     pub fn left(&self) -> f64 {
         (1.0 - self.busy() + self.empty_polls.unwrap_or(0.0)).clamp(0.0, 1.0)
     }

@@ -34,8 +34,8 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// A document: sorts each series by offered load, rounds every value (see [`Trial::rounded`](crate::Trial::rounded))
-    /// and sums up what one sees.
+    /// A document: sorts each series by offered load, rounds every value (see
+    /// [`Trial::rounded`](crate::Trial::rounded)) and sums up what one sees.
     pub fn new(environment: Environment, series: Vec<Series>, complete: bool) -> Self {
         let mut curve = Self {
             schema: Schema::default(),

@@ -19,8 +19,8 @@ pub enum TrialKind {
 
 /// One trial with all that was counted around it, between two ports or on a testbed without ports.
 ///
-/// [`result`](Self::result) is what became of the load, with the fields of a [`Trial`] in the same JSON object. Its
-/// `ledger` is of all frames of the trial, damaged ones among the delivered.
+/// [`result`](Self::result) is what became of the load, with the fields of a [`Trial`] in the same JSON
+/// object. Its `ledger` is of all frames of the trial, damaged ones among the delivered.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DetailedTrial {
     /// The version of this document.
@@ -91,8 +91,8 @@ pub struct DetailedTrial {
     /// What it was measured on, by name: kernel, CPUs, ports.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
-    /// Each direction by itself. Empty where there are no ports: then counts are of the measured time, and the
-    /// ledger is of the whole trial, its warm-up and its end among them.
+    /// Each direction by itself. Empty where there are no ports: then counts are of the measured time, and
+    /// the ledger is of the whole trial, its warm-up and its end among them.
     pub directions: Vec<Direction>,
     /// What was counted at each observed interface, from before the trial until after it, without zeros.
     pub interfaces: BTreeMap<String, BTreeMap<String, u64>>,
@@ -100,10 +100,12 @@ pub struct DetailedTrial {
     pub ip: BTreeMap<String, BTreeMap<String, u64>>,
     /// What each CPU spent its time on, all programs together; empty where nobody counts that.
     pub processors: Vec<Processor>,
-    /// Whose they are, one host after the other, if there are others than the one that this was measured from.
+    /// Whose they are, one host after the other, if there are others than the one that this was measured
+    /// from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<TrialHost>,
-    /// Frames through the CPUs' backlogs and polls, those dropped there, and polls cut short, of the whole host.
+    /// Frames through the CPUs' backlogs and polls, those dropped there, and polls cut short, of the whole
+    /// host.
     pub softnet: BTreeMap<String, u64>,
     /// Interrupts of the whole host, by their line in `/proc/interrupts`.
     pub interrupts: BTreeMap<String, u64>,
@@ -111,20 +113,22 @@ pub struct DetailedTrial {
     pub softirqs: BTreeMap<String, u64>,
 }
 
-/// The clocks of two ports on two hosts. Times from one to the other are corrected by what is known of their difference, and
-/// are as wrong as that may be.
+/// The clocks of two ports on two hosts. Latencies from one to the other are corrected by the measured
+/// offset, and are as uncertain as that.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Clocks {
-    /// How far the second port's clock was ahead of the first one's before the trial, in ns. Where they begin says nothing.
+    /// How far the second port's clock was ahead of the first one's before the trial, in ns. The absolute
+    /// value has no meaning.
     pub offset_ns: i64,
-    /// How wrong that may be, up or down, in ns: half of what the best question and its answer took on their way, for each
-    /// clock that is not this machine's.
+    /// The error of the offset, up or down, in ns: half the shortest round trip of a question and its answer,
+    /// for each clock that is not this host's.
     pub error_ns: u64,
-    /// What the second clock gained on the first during the trial, in ns per s; null if it could not be read afterwards.
+    /// What the second clock gained on the first during the trial, in ns per s; null if it could not be read
+    /// afterwards.
     pub drift_ns_per_s: Option<f64>,
     /// Questions asked, before and after.
     pub pings: u64,
-    /// How they were asked: `udp`, or `grpc` where no datagrams come through.
+    /// How the questions were sent: `udp`, or `grpc` where datagrams do not get through.
     pub over: String,
 }
 
@@ -139,19 +143,19 @@ pub enum ArrivalBy {
     Kernel,
 }
 
-/// How the times of arrival were taken that latencies go by.
+/// Whose times of arrival the latencies use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Arrival {
     /// Whose time it is.
     pub by: ArrivalBy,
-    /// How much the clock of these times was set forward during the trial (back, below 0), in ns, if it was: then there are no
-    /// latencies.
+    /// By how much the clock of these times was set forward during the trial, in ns (below 0: back). If it
+    /// was set, there are no latencies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_set_ns: Option<i64>,
 }
 
-/// A capture that was sent as it is. Its frames carry no tags and are recognised by what they are: equal ones are counted together,
-/// damaged ones are other traffic, and there are no latencies.
+/// A capture that was sent unchanged. Its frames carry no tags and are recognised by their bytes: equal
+/// frames are counted together, damaged ones are other traffic, and there are no latencies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TrialReplay {
     /// The file that it is from.
@@ -160,18 +164,19 @@ pub struct TrialReplay {
     pub frames: u64,
     /// How many of them have equals among the others, so that their order is not judged.
     pub with_equals: u64,
-    /// What is not as it was seen, in words.
+    /// How the sent frames differ from the capture, in words.
     pub departures: Vec<String>,
 }
 
-/// A file with the frames that were duplicated, reordered, corrupted or other traffic, each with why as its comment.
+/// A file with the frames that were duplicated, reordered, corrupted or other traffic, each with the reason
+/// as its comment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Capture {
     /// Its path (pcapng).
     pub file: String,
     /// Frames that are in it.
     pub frames: u64,
-    /// How many more there were: of each direction it has the first 1000 of each kind.
+    /// How many more there were: the file has the first 1000 of each kind and direction.
     pub not_kept: u64,
 }
 
@@ -180,7 +185,7 @@ pub struct Capture {
 pub struct TrialHost {
     /// Its agent's address; null for the host that this was measured from.
     pub agent: Option<String>,
-    /// How many processors it has.
+    /// How many CPUs it has.
     pub processors: usize,
 }
 
@@ -193,8 +198,8 @@ pub struct BitRates {
     pub l2: f64,
 }
 
-/// What became of the flows of one direction. A frame whose tag was damaged is of an unknown flow, and so is not among the
-/// received ones here.
+/// What became of the flows of one direction. A frame whose tag was damaged has an unknown flow and is not
+/// counted as received here.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Flows {
     /// How many there are.
@@ -276,7 +281,7 @@ pub struct Direction {
     pub sizes: Vec<SizeCount>,
 }
 
-/// What a processor spent its time on, in s.
+/// What a CPU spent its time on, in s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Processor {
     /// In programs.
@@ -297,7 +302,7 @@ pub struct Processor {
 }
 
 impl Processor {
-    /// What it has spent since an earlier look.
+    /// What it has spent since an earlier observation.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {
@@ -313,7 +318,7 @@ impl Processor {
 }
 
 impl Clocks {
-    /// What a reader must know of them.
+    /// The clocks in a sentence.
     pub fn sentence(&self) -> String {
         let us = |ns: f64| ns / 1e3;
         let drift = self.drift_ns_per_s.map_or("how it drifts is not known".into(), |drift| {
@@ -331,7 +336,7 @@ impl Clocks {
 }
 
 impl Capture {
-    /// What a reader must know of it.
+    /// The capture in a sentence.
     pub fn sentence(&self) -> String {
         let more = match self.not_kept {
             0 => String::new(),
@@ -355,7 +360,7 @@ impl ArrivalBy {
 }
 
 impl DetailedTrial {
-    /// By whose time frames arrived: what a reader of latencies must know. None in virtual time, where there is just one.
+    /// Whose times of arrival the latencies use, in words. `None` without ports: virtual time has one clock.
     pub fn arrival(&self) -> Option<String> {
         let mut all: Vec<_> =
             self.directions.iter().map(|it| (it.arrival.by.name(), it.to.as_str())).collect();
@@ -382,7 +387,7 @@ impl DetailedTrial {
         self.directions.iter().filter_map(set).collect()
     }
 
-    /// The processors' names: numbers, behind the agent's address where there are agents.
+    /// The CPUs' names: their numbers, after the agent's address if there are agents.
     pub fn processor_names(&self) -> Vec<String> {
         let of = |host: &TrialHost| {
             let agent = host.agent.as_ref().map(|agent| format!("{agent} ")).unwrap_or_default();
@@ -394,8 +399,8 @@ impl DetailedTrial {
         }
     }
 
-    /// Cycles of all processors together for each frame that arrived, whatever else they did; `None` where some do not count
-    /// them, or nothing arrived.
+    /// Cycles of all CPUs together for each frame that arrived, other work included. `None` if a CPU does not
+    /// count them, or if nothing arrived.
     pub fn cycles_per_frame(&self) -> Option<f64> {
         let cycles = self.processors.iter().map(|processor| processor.cycles).sum::<Option<u64>>()?;
         (self.received > 0 && !self.processors.is_empty()).then(|| cycles as f64 / self.received as f64)

@@ -34,3 +34,18 @@ pub fn schema() -> String {
     schema.insert("title".to_owned(), "kpps results, version 2".into());
     format!("{:#}\n", schema.as_value())
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    /// `UPDATE=1` writes the file.
+    #[test]
+    fn the_committed_schema_is_that_of_the_types() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schema/kpps-2.json");
+        if std::env::var_os("UPDATE").is_some() {
+            std::fs::write(path, super::schema()).unwrap();
+        }
+        assert!(std::fs::read_to_string(path).unwrap() == super::schema(), "run the tests with UPDATE=1");
+    }
+}

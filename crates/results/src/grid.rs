@@ -43,8 +43,8 @@ impl fmt::Display for Setting {
 /// A parameter and its values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Axis {
-    /// A constant's path, as `driver.rx_ring`; or `load` in frames per second, `size` in bytes with FCS, `driver`, `chip` or
-    /// `machine`.
+    /// A constant's path, as `driver.rx_ring`; or `load` in frames per second, `size` in bytes with FCS,
+    /// `driver`, `chip` or `machine`.
     pub parameter: String,
     /// Its values, in the order in which they were asked for.
     pub values: Vec<Setting>,

@@ -1,4 +1,4 @@
-//! What there is: profiles with their constants, cards of this system; and whether a card does what it should.
+//! Inventories: profiles with their constants, cards of this system, and results of the conformance suite.
 
 use crate::Schema;
 use schemars::JsonSchema;

@@ -40,7 +40,8 @@ pub struct Lab {
     pub our_ring: u16,
     /// Descriptors in each ring of testpmd.
     pub dpdk_ring: u16,
-    /// What else was set, as it was asked for. Linux's drivers are as they come, with rings of 256, where nothing is.
+    /// Other settings, as they were asked for. Without any, Linux's drivers have their defaults: rings of
+    /// 256.
     pub settings: Vec<String>,
     /// Whether everything that was asked for is there.
     pub complete: bool,
@@ -65,7 +66,7 @@ pub struct Row {
     pub device: String,
     /// Whether the machine has an IOMMU.
     pub iommu: bool,
-    /// The guest's processors.
+    /// The guest's CPUs.
     pub vcpus: u8,
     /// Frames per second in each window: sent, taken or passed on, over both directions.
     pub pps: Vec<f64>,
@@ -76,7 +77,7 @@ pub struct Row {
     pub sent_pps: Option<f64>,
     /// Interrupts of cards per second.
     pub interrupts_per_s: f64,
-    /// Share of the guest's processor that was not idle. A driver that polls is never idle.
+    /// Share of the guest's CPU that was not idle. A driver that polls is never idle.
     pub cpu_busy: f64,
     /// Register reads and writes for each frame, traced in QEMU after the windows.
     pub registers_per_packet: Option<Registers>,

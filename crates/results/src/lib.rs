@@ -1,8 +1,9 @@
 //! The results of kpps: one type for each published document, and their schema.
 //!
-//! [`Curve`] is the document that most commands make: how much was delivered at each offered load, what became
-//! of the rest, and in which environment. [`Trial`] is the result of one trial, wherever it ran. [`detail`], [`ndr`], [`rfc2544`], [`grid`], [`comparison`] and the
-//! other modules have one document each. `schema/kpps-2.json` describes the JSON of all of them.
+//! [`Curve`] is the document that most commands make: how much was delivered at each offered load, what
+//! became of the rest, and in which environment. [`Trial`] is the result of one trial on any testbed;
+//! documents contain it. The modules have one kind of document each. `schema/kpps-2.json` describes the JSON
+//! of all of them.
 //!
 //! Nothing here measures, and nothing here draws: the crate `measure` makes documents, the crate `report` shows
 //! them. Nothing asks for the time or for the machine it runs on: equal results give equal bytes.

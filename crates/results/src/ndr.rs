@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Nothing is known of it.
+/// Whether a field has its default, and so is left out.
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
@@ -45,11 +45,11 @@ pub struct Ndr {
     pub min_pps: f64,
     /// The highest, in frames per second.
     pub max_pps: f64,
-    /// The highest rate that the sender can send in each direction, in frames per second, measured before the search through
-    /// what is between the ports; null where that does not limit it.
+    /// The highest rate that the generator can send in each direction, in frames per second, measured before
+    /// the search through the device under test; absent if only the wire limits it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling_pps: Option<f64>,
-    /// What it was measured on, by name: kernel, processors, ports; machine, chip, driver.
+    /// What it was measured on, by name: kernel, CPUs, ports; machine, chip, driver.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
     /// The goals and what was found.
@@ -91,8 +91,8 @@ pub struct SearchGoal {
     pub upper_pps: Option<f64>,
     /// The conditional throughput at the lower bound, in frames per second.
     pub conditional_pps: Option<f64>,
-    /// Of the frames that were missing above the lower bound, at least half had not been sent: the bound is the sender's, and what is between the ports
-    /// may do better.
+    /// At least half of the frames that were missing above the lower bound were generator shortfall: the
+    /// bound is the generator's, and the device under test may do better.
     #[serde(default, skip_serializing_if = "is_default")]
     pub limited_by_sender: bool,
     /// The bounds are as close as asked.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Register accesses for each packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Registers {
-    /// Reads, which the processor waits for.
+    /// Reads, which the CPU waits for.
     pub read: f64,
     /// Writes, which are posted.
     pub write: f64,

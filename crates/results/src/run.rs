@@ -36,7 +36,7 @@ pub struct Run {
     pub load: Option<Offered>,
     /// The ports, in the order in which they were given.
     pub ports: Vec<PortRun>,
-    /// Time that the processors spent for this process; not there where the system does not tell.
+    /// Time that the CPUs spent for this process; absent if the system does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<ProcessorTime>,
     /// Streams of test frames that arrived; only for `count`.
@@ -75,7 +75,8 @@ pub struct Offered {
     pub departures: Vec<String>,
 }
 
-/// What went through one port. Counts are since the port was opened; those of a card are null for other ports.
+/// What went through one port. Counts are since the port was opened; those of a card are null for other
+/// ports.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PortRun {
     /// The port's name.
@@ -98,8 +99,8 @@ pub struct PortRun {
     pub sent_bytes: u64,
     /// Frames sent, per second.
     pub sent_pps: f64,
-    /// Frames lost here, by place: `missed` (the card or the kernel had no room), `full` (no room to send it),
-    /// `errors` (damaged, or senseless), `unsent` (taken for sending, but cut off).
+    /// Frames lost here, by place: `missed` (the card or the kernel had no space), `full` (no space to send
+    /// it), `errors` (damaged, or senseless), `unsent` (taken for sending, but cut off).
     pub drops: BTreeMap<String, u64>,
     /// Times that a frame found no receive descriptor and had to wait in the card (RNBC): no loss by itself.
     pub no_buffer: Option<u64>,
@@ -119,7 +120,7 @@ pub struct PortRun {
     pub resets: Option<u64>,
 }
 
-/// Time that the processors spent.
+/// Time that the CPUs spent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProcessorTime {
     /// In the program, in s.

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 const KEEPS_UP_LOSS: f64 = 0.001;
 /// Below this share of its peak, a series does not hold its rate: it falls.
 const HOLDS: f64 = 0.9;
-/// Below this share of its peak, with a processor that has no time left, it is livelock.
+/// Below this share of its peak, with no CPU time left, it is livelock.
 const LIVELOCK: f64 = 0.5;
-/// With less of the processor than this, no time is left.
+/// With less CPU time left than this, none is left.
 const CPU_LEFT: f64 = 0.05;
 /// A dip is a rate below this share of what was delivered before it, and of what is again after it…
 const DIP: f64 = 0.8;

@@ -11,23 +11,23 @@ use std::collections::BTreeMap;
 pub struct Environment {
     /// The version of kpps.
     pub kpps_version: String,
-    /// What carried the load: "sim" for the machine room.
+    /// What carried the load: "sim" for the simulator.
     pub testbed: String,
-    /// The machine by name: chip, bus, host and stack together. Of another testbed its name, and then chip, bus, host and stack
-    /// may be empty.
+    /// The machine by name: chip, bus, host and stack together. For other testbeds this is their name, and
+    /// the fields chip, bus, host and stack may be empty.
     pub machine: String,
     /// The network controller.
     pub chip: String,
     /// The bus between host and controller.
     pub bus: String,
-    /// Processor, memory and chip set.
+    /// CPU, memory and chip set.
     pub host: String,
     /// The operating-system stack on top of the driver.
     pub stack: String,
     /// The app between two cards, if there is one; loads are then those of both directions together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app: Option<String>,
-    /// What it was measured on, by name, where that is not a machine of profiles: kernel, processors, ports.
+    /// What it was measured on, by name, where that is not a machine of profiles: kernel, CPUs, ports.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub measured_on: BTreeMap<String, String>,
     /// Frames were offered in both directions; loads are then those of both together.

@@ -1,5 +1,5 @@
-//! What commands measure in the machine room beside curves and grids: what a driver sends, where CPU time goes, what
-//! more CPUs bring.
+//! Documents of the simulator beside curves and grids: what a driver sends, where CPU time goes, what more
+//! CPUs bring.
 
 use crate::{Ledger, Registers, Schema};
 use schemars::JsonSchema;
@@ -11,19 +11,19 @@ use std::collections::BTreeMap;
 pub struct Room {
     /// The version of kpps.
     pub kpps: String,
-    /// What carried the load: "sim" for the machine room.
+    /// What carried the load: "sim" for the simulator.
     pub testbed: String,
     /// The machine by name.
     pub machine: String,
     /// The network controller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chip: Option<String>,
-    /// The ring NIC, in place of a controller.
+    /// The rate-limited NIC, in place of a controller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nic: Option<String>,
     /// The bus between host and controller.
     pub bus: String,
-    /// Processor, memory and chip set.
+    /// CPU, memory and chip set.
     pub host: String,
     /// The operating-system stack on top of the driver.
     pub stack: String,
@@ -83,7 +83,7 @@ pub struct TransmitRow {
     pub card_idle: f64,
     /// Share of the time in which the wire carried nothing, 0 to 1.
     pub wire_idle: f64,
-    /// Share of the time in which the processor was not idle, 0 to 1.
+    /// Share of the time in which the CPU was not idle, 0 to 1.
     pub cpu_busy: f64,
     /// The same without polls that found nothing.
     pub cpu_used: f64,
@@ -119,9 +119,10 @@ pub struct Profile {
     pub offered_pps: f64,
     /// What arrived, in frames per second.
     pub delivered_pps: f64,
-    /// Share of the time in which processors were not idle: with two, up to 2.
+    /// Share of the time in which CPUs were not idle: with two, up to 2.
     pub cpu_busy: f64,
-    /// What was counted for each frame that the driver took, by name: interrupts, register accesses, bus transactions …
+    /// What was counted for each frame that the driver took, by name: interrupts, register accesses, bus
+    /// transactions …
     pub per_frame: BTreeMap<String, f64>,
     /// CPU time by function.
     pub functions: Vec<ProfileRow>,

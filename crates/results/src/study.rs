@@ -41,8 +41,8 @@ pub struct Claim {
     pub id: String,
     /// What it says, in our words.
     pub says: String,
-    /// "fit": constants may be fitted on it; "exact": arithmetic; "order": a shape or an ordering; "setup": a fact about
-    /// the configuration; "kept-back": a prediction.
+    /// "fit": constants may be fitted on it; "exact": arithmetic; "order": a shape or an ordering; "setup": a
+    /// fact about the configuration; "kept-back": a prediction.
     pub kind: String,
     /// What is expected.
     pub expected: String,

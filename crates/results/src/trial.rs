@@ -7,16 +7,16 @@ use serde::{Deserialize, Serialize};
 
 /// The result of one trial: what became of one load.
 ///
-/// Testbeds make it; curves, grids, searches, journals and documents carry it. Loads and rates are those of all
-/// directions together. A quantity that the testbed cannot observe is `None`: null in JSON, never 0.
+/// Testbeds make it; curves, grids, searches, journals and documents carry it. Loads and rates are those of
+/// all directions together. A quantity that the testbed cannot observe is `None`: null in JSON, never 0.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Trial {
     /// The load that was asked for, in packets per second.
     pub offered_pps: f64,
     /// The load that the generator really put on the wire, in packets per second.
     pub sent_pps: f64,
-    /// The highest load that the generator can send here, in packets per second, measured before; absent if the
-    /// wire alone limits it.
+    /// The highest load that the generator can send here, in packets per second, measured before; absent if
+    /// the wire alone limits it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling_pps: Option<f64>,
     /// What arrived at the consumer undamaged, in packets per second.
@@ -56,8 +56,8 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// A trial of which only packets were counted: `sent`, `shortfall` and `delivered` ones in `seconds`. `None`
-    /// if no packet was due in that time, for then there is neither a rate nor a loss.
+    /// A trial of which only packets were counted: `sent`, `shortfall` and `delivered` ones in `seconds`.
+    /// `None` if no packet was due in that time, for then there is neither a rate nor a loss.
     pub fn new(
         offered_pps: f64,
         seconds: f64,

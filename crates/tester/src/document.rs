@@ -123,7 +123,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
     Some(document.rounded())
 }
 
-/// Flows that are told of: those that lost most.
+/// How many flows are listed: those that lost most.
 const WORST: usize = 16;
 
 /// What became of flows, if there are several.

@@ -3,8 +3,8 @@
 use crate::csv::{Columns, line};
 use kpps_results::grid::Grid;
 
-/// One line for each cell: the values of the axes, and what [`csv`](crate::csv()) says of a point. A cell that could not
-/// be measured has its reason in the last column only.
+/// One line for each cell: the values of the axes, and what [`csv`](crate::csv()) says of a point. A cell
+/// that could not be measured has its reason in the last column only.
 pub fn csv(grid: &Grid) -> String {
     let columns = Columns::of(grid.cells.iter().filter_map(|cell| cell.point.as_ref()));
     let mut header: Vec<String> = grid.axes.iter().map(|axis| axis.parameter.clone()).collect();

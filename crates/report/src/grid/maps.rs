@@ -24,8 +24,8 @@ pub(super) fn name(grid: &Grid, cell: &Cell) -> String {
     each.map(|(axis, value)| format!("{} {value}", axis.parameter)).collect::<Vec<_>>().join(", ")
 }
 
-/// The grid as maps: the last axis goes to the right, the one before it down; each combination of the others has a map
-/// of its own, with its name.
+/// The grid as maps: the last axis goes to the right, the one before it down; each combination of the others
+/// has a map of its own, with its name.
 pub(super) fn maps(grid: &Grid) -> Vec<Map<'_>> {
     let across = grid.axes.len().saturating_sub(1);
     let down = across.checked_sub(1);

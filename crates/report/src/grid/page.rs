@@ -13,8 +13,8 @@ const GRID_CSS: &str = include_str!("../../assets/grid.css");
 /// The most cells that are listed beside the maps; the rest is in the maps, and in JSON and CSV.
 const LISTED: usize = 2000;
 
-/// The grid as one self-contained HTML page without script: maps of what was delivered and of what was lost, where each
-/// cell says its numbers, and a table.
+/// The grid as one self-contained HTML page without script: maps of what was delivered and of what was lost,
+/// where each cell says its numbers, and a table.
 pub fn page(grid: &Grid) -> String {
     let e = &grid.environment;
     let names: Vec<_> = grid.axes.iter().map(|axis| axis.parameter.as_str()).collect();

@@ -1,6 +1,7 @@
 //! A snapshot on a whole screen.
 //!
-//! What matters most comes first and stays when there is little room: rates, losses, processors, then the last trials.
+//! What matters most comes first and stays when there is little room: rates, losses, processors, then the
+//! last trials.
 
 use super::line::{done, duration, share};
 use super::processor::Processor;
@@ -38,7 +39,8 @@ pub fn draw(snapshot: &Snapshot, area: Rect, buffer: &mut Buffer, colour: bool) 
     rows.skip(gap);
     // The last row says how it ends.
     let Some(mut left) = (area.bottom().saturating_sub(rows.next)).checked_sub(1) else { return };
-    // Of a tight screen the processors get half of what is left: a row for each and one for what they mean, or less.
+    // Of a tight screen the processors get half of what is left: a row for each and one for what they mean,
+    // or less.
     let cores = match snapshot.processors.len() as u16 {
         0 => 0,
         cores => cores.saturating_add(1),

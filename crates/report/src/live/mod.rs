@@ -1,8 +1,8 @@
-//! How a run goes while it goes on.
+//! The live view of a run.
 //!
-//! Who measures tells a [`Progress`] when a trial begins and what became of it, and otherwise writes counters that others
-//! may read. A thread of its own, the [`View`], looks some times a second: it reads, and nothing ever waits for it. What it
-//! has seen is a [`Snapshot`], which is drawn on the whole screen or told in a line.
+//! The measurement tells a [`Progress`] when a trial begins and what its result is. Within a trial it writes
+//! counters that others may read. The [`View`] is a thread that reads them a few times per second; nothing
+//! waits for it. It makes a [`Snapshot`], which is drawn on the whole screen or printed as a line.
 //!
 //! The view of the whole screen needs the feature `live`. Without it a run is shown in a line.
 

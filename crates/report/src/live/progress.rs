@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Trials that are remembered.
 const TRIALS: usize = 32;
 
-/// What became of a trial. Rates and ratio are of the measured time; frames of all of the trial, from its first one on.
+/// What became of a trial. Rates and ratio are of the measured time; frames of all of the trial, from its
+/// first one on.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ended {
     /// Frames per second that were asked for; none for as many as possible.
@@ -42,7 +43,8 @@ pub(crate) struct State {
     pub trials: VecDeque<Ended>,
 }
 
-/// Where a run tells how it goes. Told between trials only: within one there are counters ([`super::Source`]).
+/// Where a run tells how it goes. Told between trials only: within one there are counters
+/// ([`super::Source`]).
 #[derive(Clone, Default)]
 pub struct Progress(Arc<Mutex<State>>);
 

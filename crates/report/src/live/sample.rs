@@ -24,8 +24,8 @@ pub struct Counts {
     pub received: u64,
 }
 
-/// Counters that one thread writes, some times a second, and others read. Nobody waits; numbers of two times may be seen
-/// together.
+/// Counters that one thread writes, some times a second, and others read. Nobody waits; numbers of two times
+/// may be seen together.
 #[derive(Debug, Default)]
 pub struct Meter {
     elapsed_ns: AtomicU64,
@@ -107,8 +107,8 @@ pub struct Snapshot {
     pub done: usize,
     /// Trials that will be all, if that is known.
     pub wanted: Option<usize>,
-    /// Rates of the last second; those of the last trial where nothing is counted before its end. None before anything
-    /// is known.
+    /// Rates of the last second; those of the last trial where nothing is counted before its end. None before
+    /// anything is known.
     pub rates: Option<Rates>,
     /// Frames received per second in the last minute, a value for each second, the latest last.
     pub minute: Vec<f64>,

@@ -39,7 +39,7 @@ impl View {
         Self { over: None, thread: None }
     }
 
-    /// Shows a run. Calls `end` whenever a key asks for the run's end: in a view of the whole screen Ctrl-C is a key.
+    /// Shows a run. Calls `end` when a key asks for the end of the run: on the whole screen Ctrl-C is a key.
     pub fn start(
         progress: Progress,
         source: Box<dyn Source>,

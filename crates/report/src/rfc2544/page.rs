@@ -10,8 +10,9 @@ use kpps_results::rfc2544::{Rfc2544, SizeTests, Sizes, Times};
 use kpps_results::study::{Figure, Line};
 use maud::{Markup, html as markup};
 
-/// The searches at all frame sizes as one self-contained HTML page without script: what was found at each size, as rates
-/// and over line rate, latency, and the curves and trials behind it. Light and dark follow the reader's system.
+/// The searches at all frame sizes as one self-contained HTML page without script: what was found at each
+/// size, as rates and over line rate, latency, and the curves and trials behind it. Light and dark follow the
+/// reader's system.
 pub fn sizes(sizes: &Sizes) -> String {
     let first = sizes.sizes.first();
     let testbed = first.map_or_else(String::new, |search| search.testbed.join(" and "));
@@ -53,8 +54,8 @@ pub fn sizes(sizes: &Sizes) -> String {
     page::page(&format!("{testbed}: frame sizes"), &[page::CSS, drawing::CSS], &body)
 }
 
-/// The tests of RFC 2544 as one self-contained HTML page without script: each test over all frame sizes, where the tests
-/// depart from it, and every trial. Light and dark follow the reader's system.
+/// The tests of RFC 2544 as one self-contained HTML page without script: each test over all frame sizes,
+/// where the tests depart from it, and every trial. Light and dark follow the reader's system.
 pub fn rfc2544(document: &Rfc2544) -> String {
     let testbed = document.testbed.join(" and ");
     let searches: Vec<_> = document.sizes.iter().filter_map(|tests| tests.throughput.as_ref()).collect();

@@ -7,8 +7,8 @@ use maud::{Markup, html as markup};
 
 const STUDY_CSS: &str = include_str!("../../assets/study.css");
 
-/// One study as one self-contained HTML page: what was asked, of what, the figures, and each claim with its verdict. It
-/// has no script; light and dark follow the reader's system.
+/// One study as one self-contained HTML page: what was asked, of what, the figures, and each claim with its
+/// verdict. It has no script; light and dark follow the reader's system.
 pub fn page(study: &Study, article: &Article) -> String {
     let claims: Vec<&Claim> = study.of(&article.name).collect();
     let count = |verdict| claims.iter().filter(|claim| claim.verdict == verdict).count();

@@ -86,7 +86,8 @@ fn coloured(verdict: Verdict, look: Look) -> String {
     if look.colour { format!("\x1b[38;5;{hue}m{verdict:<10}\x1b[0m") } else { format!("{verdict:<10}") }
 }
 
-/// `text` in lines that end before `width`, the second and later ones indented, the first beginning where it stands.
+/// `text` in lines that end before `width`, the second and later ones indented, the first beginning where it
+/// stands.
 fn wrapped(text: &str, width: usize, hang: usize) -> String {
     let margin = INDENT.len() + hang;
     let mut lines = vec![String::new()];
