@@ -10,11 +10,11 @@ use clap::Args;
 use kpps_frames::{Mix, Size};
 use kpps_measure::units::{self, Loads};
 use kpps_measure::{Error, Load, Named, Points, Sweep, default_loads, of_frames, sweep};
+use kpps_report::curve::screen;
 use kpps_report::live::{Progress, Source};
-use kpps_report::{csv, html, remarks, text};
+use kpps_report::{csv, html};
 use kpps_results::{Curve, Environment};
 use kpps_sim::Setup;
-use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 /// The loads of a curve in real time, in frames per second.
@@ -137,7 +137,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     files.publish(
         &results,
         &Forms {
-            screen: &|| screen(&results, began.elapsed()),
+            screen: &|| screen(&results, crate::output::look(), began.elapsed()),
             csv: &|| csv(&results),
             page: &|_| html(&results),
         },
@@ -184,30 +184,4 @@ fn in_real(target: &Target, sizes: &Mix) -> Result<Ready, Failure> {
     let points = Points::new(opened.testbed, environment.both_ways);
     let name = environment.machine.clone();
     Ok(Ready { testbeds: vec![Named { name, points }], source: opened.source, environment })
-}
-
-/// The text for the screen.
-fn screen(results: &Curve, took: Duration) -> String {
-    let environment = &results.environment;
-    let look = text::Look {
-        colour: std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
-        ..text::Look::default()
-    };
-    let [first, second] = &results.summary;
-    let parts = environment.parts();
-    let remarks = remarks(results.series.iter().flat_map(|series| &series.points));
-    format!(
-        "{machine}{parts}\n\
-         frames of {frames}, line rate {line:.0} pps\n\n\
-         {plot}\n{table}\n{first}\n{second}\n{remarks}\n{trials} trials in {took:.1} s\n",
-        machine = environment.machine,
-        parts = if parts.is_empty() { parts } else { format!(": {parts}") },
-        frames = environment.frames(),
-        line = environment.line_rate_pps.floor(),
-        plot = text::plot(results, look),
-        table = text::table(results, look),
-        remarks = remarks.iter().map(|remark| format!("{remark}\n")).collect::<String>(),
-        trials = results.series.iter().map(|s| s.points.len()).sum::<usize>(),
-        took = took.as_secs_f64(),
-    )
 }

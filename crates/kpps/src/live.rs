@@ -7,16 +7,13 @@ use crate::error::Failure;
 use crate::interrupt;
 use clap::Args;
 use kpps_measure::Observer;
+use kpps_report::live::choice::{Choice, Terminal};
 use kpps_report::live::{Ended, Processor, Progress, Show, Source, View};
 use kpps_results::Trial;
 use std::io::IsTerminal;
-use std::time::Duration;
 
 #[cfg(feature = "ports")]
 pub use ports::{Metered, Trials};
-
-/// A view of the whole screen is for runs that are longer.
-const CALM: Duration = Duration::from_secs(2);
 
 /// How much is shown while a run lasts.
 #[derive(Args, Clone, Copy, Default)]
@@ -30,30 +27,6 @@ pub struct Live {
     no_live: bool,
 }
 
-/// What standard input, output and error are.
-#[derive(Clone, Copy)]
-struct Outside {
-    input: bool,
-    output: bool,
-    error: bool,
-    /// Nothing can be drawn there.
-    dumb: bool,
-    /// NO_COLOR is set (no-color.org).
-    plain: bool,
-}
-
-impl Outside {
-    fn now() -> Self {
-        Self {
-            input: std::io::stdin().is_terminal(),
-            output: std::io::stdout().is_terminal(),
-            error: std::io::stderr().is_terminal(),
-            dumb: std::env::var_os("TERM").is_none_or(|term| term == "dumb"),
-            plain: std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()),
-        }
-    }
-}
-
 impl Live {
     /// Shows a run until what is returned is dropped. `for_machines`: its results are not for people.
     pub fn view(
@@ -62,24 +35,10 @@ impl Live {
         source: Box<dyn Source>,
         for_machines: bool,
     ) -> Result<View, Failure> {
-        let show = self.show(Outside::now(), for_machines)?;
+        let show = Choice { live: self.live, no_live: self.no_live }.show(Terminal::now(), for_machines);
+        let none = || Failure::Input("--live needs a terminal as standard error".into());
+        let show = show.ok_or_else(none)?;
         Ok(View::start(progress, source, show, interrupt::ask))
-    }
-
-    fn show(self, outside: Outside, for_machines: bool) -> Result<Show, Failure> {
-        let Outside { input, output, error, dumb, plain } = outside;
-        if self.live {
-            return match error && !dumb {
-                true => Ok(Show::Screen { after: Duration::ZERO, colour: !plain }),
-                false => Err(Failure::Input("--live needs a terminal as standard error".into())),
-            };
-        }
-        let whole_screen = input && output && error && !dumb && !plain && !for_machines;
-        Ok(match (error, whole_screen && !self.no_live) {
-            (false, _) => Show::Nothing,
-            (true, false) => Show::Line,
-            (true, true) => Show::Screen { after: CALM, colour: true },
-        })
     }
 }
 
@@ -135,33 +94,6 @@ fn ended(point: &Trial) -> Ended {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_view_is_for_people_at_a_terminal() {
-        let terminal = Outside { input: true, output: true, error: true, dumb: false, plain: false };
-        let nowhere = Outside { input: false, output: false, error: false, dumb: true, plain: false };
-        let usual = Live::default();
-        let show = |live: Live, outside, for_machines| live.show(outside, for_machines).ok();
-        let calm = Some(Show::Screen { after: CALM, colour: true });
-        assert_eq!(show(usual, terminal, false), calm);
-        assert_eq!(show(usual, nowhere, false), Some(Show::Nothing));
-        for less in [
-            Outside { input: false, ..terminal },
-            Outside { output: false, ..terminal },
-            Outside { dumb: true, ..terminal },
-            Outside { plain: true, ..terminal },
-        ] {
-            assert_eq!(show(usual, less, false), Some(Show::Line));
-        }
-        assert_eq!(show(usual, terminal, true), Some(Show::Line), "with --json");
-        let (asked, refused) = (Live { live: true, no_live: false }, Live { live: false, no_live: true });
-        assert_eq!(show(refused, terminal, false), Some(Show::Line));
-        let at_once = |colour| Some(Show::Screen { after: Duration::ZERO, colour });
-        assert_eq!(show(asked, Outside { output: false, ..terminal }, true), at_once(true));
-        assert_eq!(show(asked, Outside { plain: true, ..terminal }, false), at_once(false));
-        assert_eq!(show(asked, nowhere, false), None);
-        assert_eq!(show(asked, Outside { dumb: true, ..terminal }, false), None);
-    }
 
     #[test]
     fn what_became_of_a_trial_closes_as_its_ledger_does() {

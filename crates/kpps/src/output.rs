@@ -3,11 +3,12 @@
 use crate::error::{Failure, print};
 use clap::Args;
 use kpps_measure::journal::Journal;
+use kpps_report::text::Look;
 use kpps_results::to_json;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs::File;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 /// Where results go. Every command that has results has these.
@@ -188,6 +189,12 @@ impl Files {
         }
         print(&screen)
     }
+}
+
+/// How text looks on standard output: in colour if it is a terminal and NO_COLOR is not set.
+pub fn look() -> Look {
+    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    Look { colour, ..Look::default() }
 }
 
 /// A file that will be written. It is opened before anything is measured; an old file keeps its contents

@@ -4,17 +4,16 @@ use crate::error::{Failure, print};
 use crate::interrupt;
 use crate::live;
 use crate::output::Resume;
-use crate::output::{Forms, PageOutputs};
+use crate::output::{Forms, PageOutputs, look};
 use clap::Args;
 use kpps_measure::units;
 use kpps_report::live::Progress;
-use kpps_report::{rows_csv, study as report, text};
+use kpps_report::{rows_csv, study as report};
 use kpps_results::Schema;
 use kpps_results::study::{self as document, Verdict};
 use kpps_study::{
     Context, Error, InJournal, Kept, Study, choose, drawn, fitted_constants, measure_or_find, turns,
 };
-use std::io::IsTerminal;
 
 /// Arguments of `kpps study`.
 #[derive(Args)]
@@ -132,14 +131,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         complete: claims.len() == asked,
         claims,
     };
-    let look = text::Look {
-        colour: std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
-        ..text::Look::default()
-    };
     files.publish(
         &results,
         &Forms {
-            screen: &|| report::screen(&results, look),
+            screen: &|| report::screen(&results, look()),
             csv: &|| rows_csv(&results.claims),
             page: &|number| {
                 results.articles.get(number).map_or_else(String::new, |it| report::page(&results, it))

@@ -59,7 +59,7 @@ pub struct Arguments {
     load: Option<Rate>,
     /// Distribution of the gaps: constant, poisson, bursts:FRAMES, or ramp:FROM/TIME from one rate to the
     /// load
-    #[arg(long, value_name = "SHAPE", default_value = "constant", value_parser = traffic::shape)]
+    #[arg(long, value_name = "SHAPE", default_value = "constant", value_parser = kpps_tester::shape)]
     shape: Shape,
     /// How long frames are sent [default: 2s; with --replay as long as the capture; in the simulator 50ms of
     /// virtual time]

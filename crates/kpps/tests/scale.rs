@@ -36,7 +36,7 @@ fn bad_input_is_one_clear_line_and_exit_code_2() {
         (&["--cpus", "many"], "no numbers of CPUs"),
         (&["--nic", "8139"], "known are 82576"),
         (&["--machine", "evans2005-xp"], "Linux 2.4 and 2.6"),
-        (&["--machine", "morris2000"], "no ring NIC"),
+        (&["--machine", "morris2000"], "no rate-limited NIC"),
         (&["--set", "nic.rx_queues=99"], "rx_queues"),
         (&["--set", "nic.colour=1"], "colour"),
         (&["--load", "110%"], "line rate"),

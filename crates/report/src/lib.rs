@@ -19,6 +19,7 @@
 pub mod certificate;
 pub mod comparison;
 mod csv;
+pub mod curve;
 mod drawing;
 pub mod grid;
 mod html;

@@ -245,7 +245,7 @@ fn bad_input_is_one_line() {
         ),
         (&["route", "packet:lo@ten=10.0.0.1/24"], "eth1@10"),
         (&["route", "packet:lo@4095=10.0.0.1/24"], "1 to 4094"),
-        (&["route", "packet:lo@7=10.0.0.1/24", "packet:lo@7=10.0.1.1/24"], "VLAN of their own"),
+        (&["route", "packet:lo@7=10.0.0.1/24", "packet:lo@7=10.0.1.1/24"], "the same port and VLAN"),
         (&["nat", "packet:lo=10.0.0.1/24"], "2"),
         (&["device", "bind", "ffff:1f:1f.7"], "no PCI device"),
         (&["device", "bind", "00:10.0", "--backend", "uoi"], "uoi"),

@@ -91,8 +91,8 @@ fn a_grid_between_two_ports_goes_on_where_it_was() {
     let Some(net) = Net::bridge() else { return };
     let here = tempfile::tempdir().unwrap();
     let here = here.path();
-    let words =
-        "grid --vary size=64,imix-csit --vary load=2kpps,4kpps --duration 200ms --json --report page.html";
+    let words = "grid --vary size=64,imix-csit --vary load=2kpps,4kpps --duration 200ms --json \
+                 --report page.html --resume grid.jsonl";
     let words: Vec<_> = words.split(' ').collect();
     let grid = results(&net, &words, here);
     let schema: Value = serde_json::from_slice(&net.kpps(&["schema"]).stdout).unwrap();
@@ -106,6 +106,7 @@ fn a_grid_between_two_ports_goes_on_where_it_was() {
     let more =
         [&words[..3], &["--vary", "load=2kpps,90Mpps", "--duration", "200ms", "--flows", "5", "--json"]]
             .concat();
+    let more = [&more[..], &["--resume", "grid.jsonl"]].concat();
     let other = results(&net, &more, here);
     let cells = other["cells"].as_array().unwrap();
     assert!(cells[1]["problem"].as_str().unwrap().contains("above line rate"), "{other}");

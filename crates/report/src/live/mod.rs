@@ -6,6 +6,7 @@
 //!
 //! The view of the whole screen needs the feature `live`. Without it a run is shown in a line.
 
+pub mod choice;
 #[cfg(feature = "live")]
 mod draw;
 mod line;
