@@ -4,7 +4,7 @@ use crate::error::Failure;
 use clap::Args;
 use kpps_frames::Mac;
 use kpps_frames::flows::{Addresses, Flows, MOST_FLOWS, Ports};
-use kpps_measure::units::{self, Rate};
+use kpps_measure::units::Rate;
 use kpps_tester::FlowPlan;
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv6Addr};
