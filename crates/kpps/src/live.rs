@@ -8,9 +8,8 @@ use crate::interrupt;
 use clap::Args;
 use kpps_measure::Observer;
 use kpps_report::live::choice::{Choice, Terminal};
-use kpps_report::live::{Ended, Processor, Progress, Show, Source, View};
+use kpps_report::live::{Ended, Processor, Progress, Source, View};
 use kpps_results::Trial;
-use std::io::IsTerminal;
 
 #[cfg(feature = "ports")]
 pub use ports::{Metered, Trials};
@@ -45,7 +44,8 @@ impl Live {
 /// A line on a terminal, where there is more to wait for than to see.
 #[cfg(any(feature = "ports", feature = "study"))]
 pub fn line(progress: Progress) -> View {
-    let show = if std::io::stderr().is_terminal() { Show::Line } else { Show::Nothing };
+    use kpps_report::live::Show;
+    let show = if std::io::IsTerminal::is_terminal(&std::io::stderr()) { Show::Line } else { Show::Nothing };
     View::start(progress, Box::new(()), show, || ())
 }
 

@@ -37,7 +37,7 @@ pub fn calibrated(file: &Path, port: &str, offer: &Offer) -> Result<f64, String>
         .sizes
         .only()
         .map(Size::bytes_with_fcs)
-        .ok_or_else(|| "a calibration is of frames of one size: leave it out, and the mix is measured")?;
+        .ok_or("a calibration is of frames of one size: leave it out, and the mix is measured")?;
     if certificate.port != port || certificate.frame_bytes_with_fcs != bytes {
         let Certificate { port: other, frame_bytes_with_fcs, .. } = certificate;
         return Err(format!(

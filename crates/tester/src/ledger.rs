@@ -4,15 +4,15 @@
 //! dropped, too. So counters cannot just be added up:
 //!
 //! - A full backlog of a CPU counts a frame three times: as `dropped` of the CPU, as `rx_dropped` of the
-//! veth's far end, and as `tx_dropped` of its near end. It is attributed once, to `backlog` of the far end.
+//!   veth's far end, and as `tx_dropped` of its near end. It is attributed once, to `backlog` of the far end.
 //! - On the sending port, a packet socket may be told of a drop and repeats the frame. The frames really lost
-//! between port and wire are those that the port sent minus those that the interface sent; no more are
-//! attributed there. Only netem, which drops and duplicates silently, is believed.
+//!   between port and wire are those that the port sent minus those that the interface sent; no more are
+//!   attributed there. Only netem, which drops and duplicates silently, is believed.
 //! - A frame that found the socket of an XDP program full is `missed` by the port, and `rx_dropped` by some
-//! drivers, too. It is attributed once, to the port.
+//!   drivers, too. It is attributed once, to the port.
 //! - Of a root discipline and its children only the root counts: its drops include theirs.
 //! - A bridge's own interface counts the traffic of its host. IP's counters are of a whole namespace, and are
-//! used only where no port of the tester is.
+//!   used only where no port of the tester is.
 
 use crate::look::{Interface, Look, Namespace, Qdisc};
 use std::collections::BTreeMap;

@@ -29,7 +29,7 @@ enum Call {
 }
 
 const fn request(number: u8) -> Opcode {
-    opcode::none(abi::VFIO_TYPE as u8, abi::VFIO_BASE as u8 + number)
+    opcode::none(abi::VFIO_TYPE, abi::VFIO_BASE as u8 + number)
 }
 
 impl Call {

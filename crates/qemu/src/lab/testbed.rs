@@ -196,14 +196,17 @@ impl Bed {
     }
 }
 
-/// The measured time: looks at its begin and end, and register accesses for each frame.
+/// Register reads and writes for each frame.
+type RegisterRates = (f64, f64);
+
+/// The measured time: looks at its begin and end, and register accesses for each frame if they are counted.
 fn watch(
     guest: &mut Guest,
     running: &dyn Running,
     sender: &Sender,
     load: &Load,
     go_on: &dyn Fn() -> bool,
-) -> Result<(Look, Look, Option<(f64, f64)>)> {
+) -> Result<(Look, Look, Option<RegisterRates>)> {
     let wait = |time: Duration| {
         let until = Instant::now() + time;
         while Instant::now() < until {
