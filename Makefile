@@ -60,7 +60,7 @@ fuzz: install-build-tools
 bench: install-build-tools install-test-tools
 	cargo bench --package kpps-driver --package kpps-sim
 
-# Our ports and what others send with, taking turns over a virtual cable. Takes root.
+# Our ports and what others send with, taking turns over a veth pair. Takes root.
 peers: install-build-tools install-peers
 	cargo bench --package kpps-ports --bench peers -- 5
 

@@ -15,19 +15,19 @@ pub fn screen(certificate: &Certificate) -> String {
         "off by, %",
         "shortfall",
         "within 10 us",
-        "99 %, us",
-        "most, us"
+        "p99, us",
+        "max, us"
     );
     for paced in &certificate.paced {
         let Some(gaps) = paced.gaps else { continue };
         let _ = writeln!(
             text,
-            "{:>12.1} {:>12.1} {:>10.3} {:>9} {:>12.2} % {:>10.1} {:>10.1}",
+            "{:>12.1} {:>12.1} {:>10.3} {:>9} {:>14} {:>10.1} {:>10.1}",
             paced.asked_pps / 1e3,
             paced.sent_pps / 1e3,
             100.0 * (paced.sent_pps / paced.asked_pps - 1.0),
             paced.shortfall,
-            100.0 * gaps.share_within().unwrap_or(0.0),
+            gaps.share_within().map_or_else(|| "–".into(), |share| format!("{:.2} %", 100.0 * share)),
             gaps.p99_ns as f64 / 1e3,
             gaps.longest_ns as f64 / 1e3
         );

@@ -195,12 +195,10 @@ fn receive_spoiled<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
-fn loopback_phy<B: Bench>(bench: &mut B) -> CaseResult {
-    if !bench.chip().has_mdic() {
-        return Ok(Verdict::NotApplicable("the card has no PHY for loopback"));
-    }
+/// Frames of every size come back in this mode and stay off the cable; without it they cross the cable again.
+fn loops_back<B: Bench>(bench: &mut B, mode: Loopback) -> CaseResult {
     let mut rig = Rig::open(bench, |_| {})?;
-    rig.loop_back(Loopback::Phy)?;
+    rig.loop_back(mode)?;
     exchange(&mut rig, Direction::Around, &every_size(), 1)?;
     check!(rig.bench.collect()?.is_none(), "a looped frame left through the cable as well");
     rig.control.set_loopback(Loopback::Off)?;
@@ -209,19 +207,19 @@ fn loopback_phy<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
+fn loopback_phy<B: Bench>(bench: &mut B) -> CaseResult {
+    if !bench.chip().has_mdic() {
+        return Ok(Verdict::NotApplicable("the card has no PHY for loopback"));
+    }
+    loops_back(bench, Loopback::Phy)
+}
+
 /// SDM 13.4.22: RCTL.LBM = 3 on fibre. On copper the manual has no such mode.
 fn loopback_transceiver<B: Bench>(bench: &mut B) -> CaseResult {
     if bench.chip().has_mdic() {
         return Ok(Verdict::NotApplicable("RCTL.LBM is for the transceivers of fibre cards"));
     }
-    let mut rig = Rig::open(bench, |_| {})?;
-    rig.loop_back(Loopback::Transceiver)?;
-    exchange(&mut rig, Direction::Around, &every_size(), 1)?;
-    check!(rig.bench.collect()?.is_none(), "a looped frame left through the cable as well");
-    rig.control.set_loopback(Loopback::Off)?;
-    rig.wait_for_link(true)?;
-    exchange(&mut rig, Direction::Both, &[60, 1514], 1)?;
-    Ok(Verdict::Pass)
+    loops_back(bench, Loopback::Transceiver)
 }
 
 /// SDM 15.1.3.1: inside the card, before any cable.

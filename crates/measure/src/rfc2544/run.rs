@@ -246,8 +246,11 @@ impl AtSize<'_, '_> {
         for _ in 0..self.plan.repeat {
             let trial = self.trial(&name, pattern)?;
             times.seconds.extend(trial.recovery_s);
-            times.mean_s = mean(times.seconds.iter().copied()).unwrap_or(0.0);
-            self.found.recovery = Some(times.clone());
+            // A testbed that observes no recovery has no time of it.
+            if let Some(mean_s) = mean(times.seconds.iter().copied()) {
+                times.mean_s = mean_s;
+                self.found.recovery = Some(times.clone());
+            }
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ pub fn page(study: &Study, article: &Article) -> String {
         header {
             div {
                 h1 { (article.title) }
-                p.setting { "Study " code { (article.name) } ", run in the machine room of kpps" }
+                p.setting { "Study " code { (article.name) } ", run in the simulator of kpps" }
             }
         }
         main {
