@@ -48,9 +48,9 @@ $(MDBOOK): | install-build-tools
 # with apt on the first run and kept in ~/.cache/kpps/lab; KPPS_NO_LAB=1 leaves it out.
 lab: install-build-tools install-test-tools install-lab
 	cargo build --package kpps
-	cargo test --package kpps-qemu --test guest -- --include-ignored --nocapture
+	cargo test --package kpps-qemu --test qemu guest:: -- --include-ignored --nocapture
 	cargo build --package kpps-netstack --examples
-	cargo test --package kpps-netstack --test lab -- --include-ignored --nocapture
+	cargo test --package kpps-netstack --test netstack lab:: -- --include-ignored --nocapture
 
 # Every fuzz target for 20 seconds.
 fuzz: install-build-tools

@@ -23,7 +23,7 @@ for file in ../crates/apps/tests/corpus/*.hex; do
     hex=$(sed '1,/^$/d' "$file" | tr -d ' \n' | sed 's/../\\x&/g')
     printf '%b' "$hex" > "$seeds/frames/$(basename "$file" .hex)"
 done
-cp ../profiles/*/*.toml ../crates/report/tests/fixtures/*.json "$seeds/documents"
+cp ../profiles/*/*.toml ../crates/report/tests/report/fixtures/*.json "$seeds/documents"
 # The target is named so that build scripts are not instrumented.
 cargo build --quiet --release --target "$host"
 for target in "${targets[@]}"; do

@@ -16,7 +16,7 @@ use smoltcp::time::Instant;
 use static_cell::StaticCell;
 
 #[allow(dead_code, clippy::unwrap_used)]
-#[path = "../tests/common/peer.rs"]
+#[path = "../tests/netstack/common/peer.rs"]
 mod peer;
 
 const ECHO_BYTES: usize = 1 << 20;

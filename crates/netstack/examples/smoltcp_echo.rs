@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 #[allow(dead_code, clippy::unwrap_used)]
-#[path = "../tests/common/peer.rs"]
+#[path = "../tests/netstack/common/peer.rs"]
 mod peer;
 
 /// Bytes of a packet buffer.

@@ -1,0 +1,6 @@
+//! Agents and a tester: in one process, and in network namespaces.
+#![allow(clippy::unwrap_used)]
+
+#[cfg(target_os = "linux")]
+mod namespaces;
+mod session;

@@ -1,0 +1,225 @@
+//! Agents in network namespaces, each a process of its own, with a bridge between their ports. That takes
+//! root; without, these tests say so and pass. They send little, and do not judge what a busy machine does in
+//! time.
+
+use kpps_agent::{Agent, Host, Rules, Security, Token, connect, keys};
+use kpps_frames::flows::Addresses;
+use kpps_frames::{Mix, Size};
+use kpps_namespaces::{Agents, Net, Process};
+use kpps_ports::port::Options;
+use kpps_ports::port::run::{Load, Shape};
+use kpps_results::detail::DetailedTrial;
+use kpps_tester::clock::Clock;
+use kpps_tester::look::Place;
+use kpps_tester::{Address, Allowed, LocalHost, Offer, Site, TestPort, Tester, document};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// Namespaces of a tester and of two agents with ports `a` and `b`, and what they know each other by.
+struct Lab {
+    nets: Agents,
+    files: tempfile::TempDir,
+}
+
+impl Lab {
+    fn new() -> Option<Self> {
+        let nets = Agents::new(["a", "b"])?;
+        let files = tempfile::tempdir().unwrap();
+        std::fs::write(files.path().join("token"), "0123456789abcdef0123").unwrap();
+        keys::make(&files.path().join("keys"), &["10.9.0.1".into(), "10.9.0.2".into()]).unwrap();
+        Some(Self { nets, files })
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.files.path().join(name)
+    }
+
+    /// By the token, or by the certificate of this name.
+    fn security(&self, with: &str) -> Security {
+        security(self.files.path(), with)
+    }
+
+    fn agent(&self, at: usize, with: &str) -> Process {
+        let says = [("PORT", ["packet:a", "packet:b"][at]), ("SECURITY", with)];
+        start(&self.nets.agents[at], "namespaces::an_agent", self.files.path(), &says)
+    }
+
+    fn agents(&self, with: [&str; 2]) -> [Process; 2] {
+        [0, 1].map(|at| self.agent(at, with[at]))
+    }
+}
+
+fn security(folder: &Path, with: &str) -> Security {
+    match with {
+        "token" => Security::Token(Token::read(&folder.join("token")).unwrap()),
+        name => {
+            let file = |name: &str, end: &str| folder.join("keys").join(format!("{name}.{end}"));
+            Security::tls(&file("ca", "pem"), &file(name, "pem"), &file(name, "key")).unwrap()
+        }
+    }
+}
+
+/// A tester for both agents; the bridge between them is looked at, too.
+fn tester(security: &Security) -> Tester {
+    let places: Vec<Place> = ["dut1", "dut2"].map(|place| place.parse().unwrap()).to_vec();
+    let here = LocalHost::around(&[], &places).unwrap();
+    let mut sites = vec![Site { name: None, host: Box::new(here), ports: Vec::new() }];
+    let mut ports: Vec<Box<dyn TestPort>> = Vec::new();
+    for (at, (host, port)) in [("10.9.0.1", "packet:a"), ("10.9.0.2", "packet:b")].into_iter().enumerate() {
+        let there: Host = host.parse().unwrap();
+        let (port, there) =
+            connect(&there, &port.parse().unwrap(), &Options::default(), &[], security).unwrap();
+        ports.push(Box::new(port));
+        sites.push(Site { name: Some(host.into()), host: Box::new(there), ports: vec![at] });
+    }
+    let address =
+        |ip: [u8; 4]| Address { ips: Addresses::from(ip.into(), 1), gateway: None, to: None, vlan: None };
+    let ports = ports.try_into().ok().unwrap();
+    Tester::with(ports, [address([198, 18, 0, 1]), address([198, 19, 0, 2])], sites)
+}
+
+fn offer(pps: f64, duration: Duration) -> Offer {
+    let (load, settle) = (Load::Pps(pps), Duration::from_secs(3));
+    Offer {
+        load,
+        shape: Shape::Constant,
+        count: None,
+        sizes: Mix::fixed(Size::MIN),
+        duration,
+        settle,
+        both_ways: false,
+        keep: false,
+        replay: None,
+    }
+}
+
+/// This test program in a namespace, as an agent or as a tester.
+fn start(net: &Net, role: &str, folder: &Path, environment: &[(&str, &str)]) -> Process {
+    let mut command = net.command(std::env::current_exe().unwrap());
+    command.args(["--exact", role, "--ignored", "--nocapture"]).env("FOLDER", folder);
+    command.envs(environment.iter().copied()).stdout(Stdio::null());
+    Process::start(command, "ready", Duration::from_secs(60))
+}
+
+fn said(name: &str) -> String {
+    std::env::var(name).unwrap_or_default()
+}
+
+/// What the agents' processes are; nothing without its environment.
+#[test]
+#[ignore = "the other tests start it"]
+fn an_agent() {
+    let folder = PathBuf::from(said("FOLDER"));
+    if folder.as_os_str().is_empty() {
+        return;
+    }
+    let rules = Rules { ports: vec![said("PORT").parse().unwrap()], allowed: Allowed::ALL };
+    let listen = "0.0.0.0:5777".parse().unwrap();
+    let log = |line: &str| eprintln!("{line}");
+    let security = security(&folder, &said("SECURITY"));
+    let _agent = Agent::start(listen, rules, security, Clock::here().clone(), log).unwrap();
+    eprintln!("ready");
+    std::thread::sleep(Duration::from_secs(300));
+}
+
+/// A tester's process, which offers a load for a minute.
+#[test]
+#[ignore = "the other tests start it"]
+fn a_tester() {
+    let folder = PathBuf::from(said("FOLDER"));
+    if folder.as_os_str().is_empty() {
+        return;
+    }
+    let mut tester = tester(&security(&folder, "token"));
+    eprintln!("ready");
+    let _ = tester.trial(&offer(2000.0, Duration::from_secs(60)), &|| true);
+}
+
+/// All frames are accounted for: nothing but what a busy machine did not send in time is missing.
+fn closes(trial: &DetailedTrial, intended: u64) {
+    assert!(trial.complete && trial.learned == Some(true), "{trial:?}");
+    assert_eq!(
+        (trial.intended, trial.result.sent + trial.result.shortfall),
+        (intended, intended),
+        "{trial:?}"
+    );
+    assert_eq!(trial.result.sent, trial.received + trial.lost, "{trial:?}");
+    assert_eq!(
+        (trial.duplicated, trial.corrupted, trial.result.ledger.unexplained),
+        (Some(0), Some(0), 0),
+        "{trial:?}"
+    );
+    assert!(trial.received > 0 && trial.result.latency_ns.p50.is_some(), "{trial:?}");
+}
+
+#[test]
+fn a_trial_across_two_hosts_closes_with_a_token_and_with_certificates() {
+    let Some(lab) = Lab::new() else { return };
+    lab.nets.tester.enter();
+    for (agents, own) in [(["token"; 2], "token"), (["10.9.0.1", "10.9.0.2"], "tester")] {
+        let _agents = lab.agents(agents);
+        let mut tester = tester(&lab.security(own));
+        for both_ways in [false, true] {
+            let offer = Offer { both_ways, ..offer(4000.0, Duration::from_millis(250)) };
+            let outcome = tester.trial(&offer, &|| true).unwrap();
+            let trial = document(&tester, &offer, &outcome).unwrap();
+            closes(&trial, if both_ways { 2000 } else { 1000 });
+            assert_eq!(trial.testbed, ["10.9.0.1/packet:a", "10.9.0.2/packet:b"]);
+            for interface in ["dut1", "10.9.0.1/a", "10.9.0.2/b"] {
+                assert!(trial.interfaces.contains_key(interface), "{trial:?}");
+            }
+            assert_eq!((trial.hosts.len(), trial.processor_names().len()), (3, trial.processors.len()));
+            // Whatever its namespaces, one machine has one clock.
+            assert_eq!(trial.clocks, None);
+        }
+    }
+    assert!(lab.file("keys").join("ca.pem").exists());
+}
+
+#[test]
+fn an_agent_that_is_lost_ends_the_trial_with_what_was_measured() {
+    let Some(lab) = Lab::new() else { return };
+    lab.nets.tester.enter();
+    // Killed; and stopped, which is as if the network no longer reached it.
+    for (lost, signal) in [(1, "-KILL"), (0, "-STOP")] {
+        let agents = lab.agents(["token"; 2]);
+        let mut tester = tester(&lab.security("token"));
+        let (begin, before) = (Instant::now(), lab.nets.agents[0].sent("a"));
+        let signalled = std::cell::Cell::new(false);
+        let offer = offer(2000.0, Duration::from_secs(60));
+        let outcome = tester.trial(&offer, &|| {
+            // Learning is over, and much has been sent.
+            if !signalled.get() && lab.nets.agents[0].sent("a") > before + 1000 {
+                signalled.set(true);
+                agents[lost].signal(signal);
+            }
+            true
+        });
+        let trial = document(&tester, &offer, &outcome.unwrap()).unwrap();
+        let trouble = trial.trouble.clone().unwrap();
+        let name = format!("10.9.0.{}", lost + 1);
+        assert!(trouble.contains(&name) && trouble.contains("lost") && !trouble.contains('\n'), "{trouble}");
+        assert!(!trial.complete && begin.elapsed() < Duration::from_secs(40), "{:?}", begin.elapsed());
+        assert!(trial.result.sent > 0 && trial.received > 0 && trial.intended < 100_000, "{trial:?}");
+    }
+}
+
+#[test]
+fn who_no_longer_hears_from_the_tester_stops_sending() {
+    let Some(lab) = Lab::new() else { return };
+    let agents = lab.agents(["token"; 2]);
+    let tester = start(&lab.nets.tester, "namespaces::a_tester", lab.files.path(), &[]);
+    let end = Instant::now() + Duration::from_secs(60);
+    while lab.nets.agents[0].sent("a") < 1000 {
+        assert!(Instant::now() < end, "nothing is sent: {}", tester.said());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    tester.signal("-STOP");
+    for agent in &agents {
+        agent.says("the tester is gone in the middle of a trial");
+    }
+    let then = lab.nets.agents[0].sent("a");
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(lab.nets.agents[0].sent("a") - then <= 2, "nothing is sent any longer");
+}

@@ -1,0 +1,271 @@
+//! A tester and agents in one process, over the loopback interface. They send little, and do not judge what a
+//! busy machine does in time.
+
+use kpps_agent::{Agent, Host, Rules, Security, Token, connect, keys};
+use kpps_frames::flows::Addresses;
+use kpps_frames::{Mix, Size, Templates};
+use kpps_ports::Spec;
+use kpps_ports::port::Options;
+use kpps_ports::port::run::{Load, Shape};
+use kpps_results::detail::{Arrival, ArrivalBy};
+use kpps_tester::clock::Clock;
+use kpps_tester::{Address, Allowed, Classes, Error, Offer, Outcome, Replay, Site, TestPort, Tester};
+use std::net::UdpSocket;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+fn token(text: &str) -> Security {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    Security::Token(Token::read(file.path()).unwrap())
+}
+
+fn good() -> Security {
+    token("0123456789abcdef")
+}
+
+fn start(security: Security, allowed: Allowed, clock: Clock) -> Agent {
+    let rules = Rules { ports: vec!["udp:".parse().unwrap()], allowed };
+    Agent::start("127.0.0.1:0".parse().unwrap(), rules, security, clock, |line| eprintln!("{line}")).unwrap()
+}
+
+fn host(agent: &Agent) -> Host {
+    agent.address().to_string().parse().unwrap()
+}
+
+/// A socket that sends to one that listens.
+fn specs() -> [Spec; 2] {
+    let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    [format!("udp:127.0.0.1:{free}"), format!("udp::{free}")].map(|text| text.parse().unwrap())
+}
+
+fn tester(agents: [&Agent; 2]) -> Tester {
+    let mut sites = Vec::new();
+    let mut ports: Vec<Box<dyn TestPort>> = Vec::new();
+    for (at, spec) in specs().iter().enumerate() {
+        let host = host(agents[at]);
+        let (port, there) = connect(&host, spec, &Options::default(), &[], &good()).unwrap();
+        ports.push(Box::new(port));
+        sites.push(Site { name: Some(host.to_string()), host: Box::new(there), ports: vec![at] });
+    }
+    let address =
+        |ip: [u8; 4]| Address { ips: Addresses::from(ip.into(), 1), gateway: None, to: None, vlan: None };
+    let ports = ports.try_into().ok().unwrap();
+    Tester::with(ports, [address([198, 18, 0, 1]), address([198, 19, 0, 2])], sites)
+}
+
+fn offer(load: Load, duration: Duration) -> Offer {
+    let settle = Duration::from_secs(2);
+    Offer {
+        load,
+        shape: Shape::Constant,
+        count: None,
+        sizes: Mix::fixed(Size::MIN),
+        duration,
+        settle,
+        both_ways: false,
+        keep: false,
+        replay: None,
+    }
+}
+
+const SHORT: Duration = Duration::from_millis(300);
+
+fn refused(error: Result<Outcome, Error>) -> String {
+    let said = error.err().unwrap().to_string();
+    assert!(!said.contains('\n'), "{said}");
+    said
+}
+
+#[test]
+fn a_trial_across_two_agents_is_as_one_at_home() {
+    let there = Clock::showing(77_000_000_000_000);
+    let agents =
+        [start(good(), Allowed::ALL, Clock::here().clone()), start(good(), Allowed::ALL, there.clone())];
+    let mut tester = tester([&agents[0], &agents[1]]);
+    for both_ways in [false, true] {
+        let offer = Offer { both_ways, ..offer(Load::Pps(2000.0), SHORT) };
+        let outcome = tester.trial(&offer, &|| true).unwrap();
+        assert!(outcome.complete && outcome.learned, "{:?}", outcome.trouble);
+        assert_eq!(outcome.directions.len(), if both_ways { 2 } else { 1 });
+        for way in &outcome.directions {
+            assert_eq!((way.intended, way.sent + way.shortfall()), (600, 600));
+            assert_eq!(
+                (way.arrived.received, way.arrived.duplicated, way.arrived.corrupted),
+                (way.sent, 0, 0)
+            );
+            assert_eq!(way.latency.frames(), way.sent);
+            // One way over a loopback interface, however busy the machine is; without correction it would be
+            // 77,000 s.
+            let half_ns = way.latency.quantile_ns(0.5);
+            assert!(half_ns < 500_000_000, "{half_ns}");
+            let by = if cfg!(target_os = "linux") { ArrivalBy::Kernel } else { ArrivalBy::Program };
+            assert_eq!(way.arrival, Arrival { by, clock_set_ns: None });
+            assert!(way.gaps.is_some_and(|gaps| gaps.count == way.sent - 1));
+        }
+        // Both are this machine's clocks, so the truth is known.
+        let clocks = outcome.clocks.unwrap();
+        let truth = there.now_ns() as i64 - Clock::here().now_ns() as i64;
+        let wrong = clocks.offset_ns.abs_diff(truth);
+        assert!(wrong <= clocks.error_ns + 100_000, "{wrong} ns off: {clocks:?}");
+        assert_eq!((&*clocks.over, clocks.drift_ns_per_s.is_some()), ("udp", true));
+        assert!(!outcome.counted.processors.is_empty() && outcome.counted.hosts.len() == 2);
+    }
+}
+
+#[test]
+fn agents_with_one_clock_have_no_offset() {
+    let here = || Clock::here().clone();
+    let agents = [start(good(), Allowed::ALL, here()), start(good(), Allowed::ALL, here())];
+    let mut tester = tester([&agents[0], &agents[1]]);
+    let outcome = tester.trial(&offer(Load::Pps(1000.0), SHORT), &|| true).unwrap();
+    assert!(outcome.complete && outcome.clocks.is_none());
+    assert_eq!(outcome.directions[0].latency.frames(), outcome.directions[0].sent);
+
+    let frames = Arc::new(Templates::one(&[7; 60]));
+    let classes = Arc::new(Classes::new(&frames, 1));
+    let replay = Some(Replay { frames, times: None, classes });
+    let said = refused(tester.trial(&Offer { replay, ..offer(Load::Pps(1000.0), SHORT) }, &|| true));
+    assert!(said.contains("ports of this host only"), "{said}");
+}
+
+#[test]
+fn what_the_operator_does_not_allow_is_refused_by_both_sides() {
+    let allowed = Allowed { load_pps: 5000.0, duration: Duration::from_secs(1) };
+    let here = || Clock::here().clone();
+    let agents = [start(good(), allowed, here()), start(good(), Allowed::ALL, here())];
+    let mut tester = tester([&agents[0], &agents[1]]);
+    for (load, shape, duration, what) in [
+        (Load::Pps(5001.0), Shape::Constant, SHORT, "at most 5.0 kpps"),
+        (Load::Max, Shape::Constant, SHORT, "at most 5.0 kpps"),
+        (Load::Pps(100.0), Shape::Ramp(6000.0, SHORT), SHORT, "at most 5.0 kpps"),
+        (Load::Pps(100.0), Shape::Constant, Duration::from_secs(2), "at most 1 s"),
+    ] {
+        let said = refused(tester.trial(&Offer { shape, ..offer(load, duration) }, &|| true));
+        assert!(said.contains(what) && said.contains(&host(&agents[0]).to_string()), "{said}");
+    }
+    // Its ceiling is looked for no higher than that.
+    let ceilings = tester.ceilings(&offer(Load::Max, SHORT), &|| true).unwrap();
+    assert!(ceilings[0] <= 5100.0, "{ceilings:?}");
+    // A tester that does not keep the rules by itself.
+    let [spec, _] = specs();
+    let (mut port, _) = connect(&host(&agents[0]), &spec, &Options::default(), &[], &good()).unwrap();
+    let task = kpps_tester::Task {
+        at: 0,
+        station: kpps_tester::neighbours::Station {
+            mac: port.mac(),
+            vlan: None,
+            ips: Addresses::from([198, 18, 0, 1].into(), 1),
+        },
+        plan: Some(kpps_ports::port::run::Plan {
+            load: Load::Pps(50_000.0),
+            shape: Shape::Constant,
+            times: None,
+            as_they_are: false,
+            frames: Arc::new(Templates::one(&[1; 60])),
+            rewrite: true,
+            count: None,
+            stream: 0,
+            epoch: None,
+        }),
+        expect: None,
+        duration: SHORT,
+        settle: SHORT,
+        epoch_ns: Clock::here().now_ns(),
+    };
+    let done = port.work(&task, &kpps_tester::TrialState::new(1));
+    let said = done.trouble.unwrap().to_string();
+    assert!(
+        done.sent == 0 && said.contains("must not send 50.0 kpps: at most 5.0 kpps are allowed"),
+        "{said}"
+    );
+    // Ports that are not allowed, or that another has.
+    let connect =
+        |port: &str| connect(&host(&agents[0]), &port.parse().unwrap(), &Options::default(), &[], &good());
+    let said = |port: &str| connect(port).err().unwrap().to_string();
+    assert!(said("packet:lo").contains("packet:lo is not among the allowed ports: udp:"));
+    assert!(said(&spec.to_string()).contains("is in use by another tester"));
+    drop(port);
+    let begin = Instant::now();
+    while connect(&spec.to_string()).is_err() {
+        assert!(begin.elapsed() < Duration::from_secs(20), "a port is given back when its session ends");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn an_agent_that_is_lost_ends_the_trial_with_what_was_measured() {
+    let here = || Clock::here().clone();
+    for lost in [0, 1] {
+        let mut agents = [0, 1].map(|_| Some(start(good(), Allowed::ALL, here())));
+        let mut tester = tester([agents[0].as_ref().unwrap(), agents[1].as_ref().unwrap()]);
+        let name = host(agents[lost].as_ref().unwrap()).to_string();
+        let agents = std::cell::RefCell::new(&mut agents);
+        let begin = Instant::now();
+        let outcome = tester.trial(&offer(Load::Pps(2000.0), Duration::from_secs(60)), &|| {
+            if begin.elapsed() > Duration::from_secs(1) {
+                agents.borrow_mut()[lost].take();
+            }
+            true
+        });
+        let outcome = outcome.unwrap();
+        let trouble = outcome.trouble.unwrap().to_string();
+        assert!(trouble.contains(&name) && trouble.contains("lost") && !trouble.contains('\n'), "{trouble}");
+        let way = &outcome.directions[0];
+        assert!(!outcome.complete && begin.elapsed() < Duration::from_secs(30));
+        assert!(
+            way.sent > 0 && way.arrived.received > 0 && way.intended < 60_000,
+            "{} {:?}",
+            way.sent,
+            way.arrived
+        );
+        // There is nothing more to be had of it.
+        refused(tester.trial(&offer(Load::Pps(2000.0), SHORT), &|| true));
+    }
+}
+
+fn by_certificate(folder: &Path, name: &str) -> Security {
+    let file = |name: &str, end: &str| folder.join(format!("{name}.{end}"));
+    Security::tls(&file("ca", "pem"), &file(name, "pem"), &file(name, "key")).unwrap()
+}
+
+#[test]
+fn only_who_has_a_certificate_of_the_same_authority_is_let_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let (lab, other) = (folder.path().join("lab"), folder.path().join("other"));
+    for folder in [&lab, &other] {
+        keys::make(folder, &["127.0.0.1".into(), "h9".into()]).unwrap();
+    }
+    let agent = start(by_certificate(&lab, "127.0.0.1"), Allowed::ALL, Clock::here().clone());
+    let stranger = start(by_certificate(&lab, "h9"), Allowed::ALL, Clock::here().clone());
+    let connect = |agent: &Agent, security: &Security| {
+        let [spec, _] = specs();
+        let result = connect(&host(agent), &spec, &Options::default(), &[], security);
+        result.map(|(port, _)| port).map_err(|error| error.to_string())
+    };
+    let mut port = connect(&agent, &by_certificate(&lab, "tester")).unwrap();
+    assert_eq!(port.read_clock().unwrap().id, Clock::here().id());
+    for (agent, security, what) in [
+        (&agent, by_certificate(&other, "tester"), "another authority"),
+        (&agent, by_certificate(&lab, "127.0.0.1"), "an agent's certificate"),
+        (&stranger, by_certificate(&lab, "tester"), "an agent by another name"),
+        (&agent, good(), "a token"),
+    ] {
+        let said = connect(agent, &security).err().unwrap();
+        eprintln!("{what}: {said}");
+        assert!(
+            said.starts_with(&format!("agent {}", host(agent))) && !said.contains('\n'),
+            "{what}: {said}"
+        );
+    }
+    let by_token = start(good(), Allowed::ALL, Clock::here().clone());
+    for (security, what) in [
+        (token("another-token-0123"), "does not know this token"),
+        (by_certificate(&lab, "tester"), "agent 127.0.0.1"),
+    ] {
+        let said = connect(&by_token, &security).err().unwrap();
+        assert!(said.contains(what) && !said.contains('\n'), "{said}");
+    }
+    drop(by_token);
+}

@@ -1,0 +1,223 @@
+//! The 82574: two pairs of queues, vectors, header split.
+
+use crate::common::*;
+use kpps_datasheet::{
+    Chip, bit,
+    desc::extended::{self, RssType, SplitStatus, Writeback},
+    express::{cause, ctrl_ext, gcr, mrqc, psrctl, rfctl},
+    reg,
+};
+use kpps_driver::{
+    Config, Error, Hash, Pair, Queues,
+    config::{Rss, RxFormat},
+    probe_queues,
+};
+use kpps_platform::{BufferSource, DmaMemory, DmaSpec, OutOfMemory, Platform, wrap::Counts};
+use std::{rc::Rc, sync::atomic::Ordering::Relaxed};
+
+/// A platform with MSI-X vectors.
+#[derive(Clone)]
+struct Many<'a>(Place<'a>, u8);
+
+impl<'a> Platform for Many<'a> {
+    type Regs = <Place<'a> as Platform>::Regs;
+    type Mem = Memory;
+    fn registers(&self) -> Self::Regs {
+        self.0.registers()
+    }
+    fn allocate(&self, spec: DmaSpec) -> Result<Memory, OutOfMemory> {
+        self.0.allocate(spec)
+    }
+    fn now_ns(&self) -> u64 {
+        self.0.now_ns()
+    }
+    fn vectors(&self) -> u8 {
+        self.1
+    }
+    fn wait_ns(&self, ns: u64) {
+        self.0.wait_ns(ns);
+    }
+}
+
+fn open<'a>(
+    nic: &Rc<Nic>,
+    counts: &'a Counts,
+    vectors: u8,
+    config: Config,
+    pool: &Pool,
+) -> Result<Queues<Many<'a>, Pool>, Error> {
+    let place = Many(Place { nic: nic.clone(), counts }, vectors);
+    probe_queues(place, nic.chip, config, pool.clone(), None)
+}
+
+fn two() -> Config {
+    Config { queues: 2, ..small() }
+}
+
+#[test]
+fn both_pairs_are_set_up() {
+    let (nic, counts, pool) = (Nic::new(Chip::I82574l), Counts::new(), Pool::new(64, 2048));
+    let mut device = open(&nic, &counts, 0, two(), &pool).unwrap();
+    for queue in [0, 1] {
+        let of = |register| nic.get(reg::of_queue(register, queue));
+        assert_eq!((of(reg::RDLEN), of(reg::TDLEN), of(reg::RDT)), (256, 256, 15));
+        assert_ne!(of(reg::RDBAL), 0);
+        assert_ne!(of(reg::TARC0) & kpps_datasheet::express::tarc::ENABLE, 0);
+    }
+    assert_eq!(nic.get(reg::RDBAL + 0x100), 0x30_0000, "their own rings");
+    assert_eq!(nic.get(reg::MRQC) & mrqc::RSS, mrqc::RSS);
+    assert_eq!(nic.get(reg::RSSRK), 0xda56_5a6d);
+    assert_eq!((nic.get(reg::RETA), nic.get(reg::RETA + 124)), (0x8000_8000, 0x8000_8000));
+    assert_ne!(nic.get(reg::RXCSUM) & kpps_datasheet::express::rxcsum::PCSD, 0);
+    assert_ne!(nic.get(reg::RFCTL) & rfctl::EXSTEN, 0);
+    assert_ne!(nic.get(reg::GCR) & gcr::SET_22, 0);
+    assert_ne!(nic.get(reg::CTRL_EXT) & ctrl_ext::SET_22, 0);
+    device.reset().unwrap();
+    drop(device);
+    assert_eq!(pool.available(), 64);
+}
+
+#[test]
+fn a_burst_on_either_pair_costs_one_write_and_no_read() {
+    let (nic, counts, pool) = (Nic::new(Chip::I82574l), Counts::new(), Pool::new(64, 2048));
+    let mut device = open(&nic, &counts, 3, two(), &pool).unwrap();
+    let reads = counts.reads();
+    for (queue, Pair { rx, tx, vector }) in (0_u8..).zip(&mut device.pairs) {
+        let writes = counts.writes();
+        let ring = &nic.memories.borrow()[usize::from(queue) * 2];
+        let rss = 0xDEAD_BE00 | u32::from(queue);
+        for descriptor in 0..8 {
+            let [first, second] =
+                Writeback { mrq: 1, rss, status: 3, length: 60, ..Writeback::default() }.pack();
+            ring.words()[descriptor * 2].store(first, Relaxed);
+            ring.words()[descriptor * 2 + 1].store(second, Relaxed);
+        }
+        let taken = rx.receive(32, |part| {
+            assert_eq!(part.hash(), Some(Hash { value: rss, over: RssType::TcpIpv4 }));
+            Some(part.buffer)
+        });
+        assert_eq!((taken, counts.writes() - writes), (8, 1));
+        let tail = nic.get(reg::of_queue(reg::RDT, queue));
+        assert_eq!(tail, 7);
+        for _ in 0..8 {
+            tx.send(pool.clone().take().unwrap(), 60).unwrap();
+        }
+        tx.flush();
+        assert_eq!(nic.get(reg::of_queue(reg::TDT, queue)), 8);
+        assert_eq!(counts.writes() - writes, 2);
+        assert_eq!(vector.number(), Some(queue));
+        vector.unmask();
+        assert_eq!(nic.get(reg::IMS), cause::receive(queue) | cause::transmit(queue));
+        vector.mask();
+        assert_eq!((nic.get(reg::IMS), counts.writes() - writes), (0, 4));
+        vector.throttle(8_000).unwrap();
+        assert_eq!(nic.get(reg::eitr(queue)), 488);
+    }
+    assert_eq!(counts.reads(), reads);
+    assert_eq!(nic.get(reg::IVAR), 0xA_9898);
+    assert_eq!(nic.get(reg::EIAC), 0xF << 20);
+}
+
+#[test]
+fn unsupported_configurations_are_refused() {
+    let (counts, pool) = (Counts::new(), Pool::new(64, 2048));
+    let refused = |chip, config| {
+        let error = open(&Nic::new(chip), &counts, 0, config, &pool).err();
+        assert!(matches!(error, Some(Error::Config(_))), "{error:?}");
+    };
+    refused(Chip::I82546eb, two());
+    refused(Chip::I82574l, Config { queues: 3, ..small() });
+    refused(Chip::I82574l, Config { rx_format: RxFormat::Legacy, ..two() });
+    refused(Chip::I82574l, Config { rx_format: RxFormat::Split { header_bytes: 100 }, ..small() });
+    let split = RxFormat::Split { header_bytes: 128 };
+    refused(Chip::I82574l, Config { rx_format: split, rx_buffer_bytes: 512, ..small() });
+    // On other chips it stays off, as any other feature.
+    open(&Nic::new(Chip::I82540em), &counts, 0, Config { rx_format: split, ..small() }, &pool).unwrap();
+    assert_eq!(try_start(&Nic::new(Chip::I82574l), &counts, two(), &pool).err(), {
+        Some(Error::Config("queues: more than one needs probe_queues"))
+    });
+}
+
+/// Header and data parts, kept parts, and invalid lengths from the device.
+#[test]
+fn split_headers() {
+    let (nic, counts, pool) = (Nic::new(Chip::I82574l), Counts::new(), Pool::new(64, 2048));
+    let config = Config {
+        rx_format: RxFormat::Split { header_bytes: 128 },
+        rss: Some(Rss::DEFAULT),
+        max_frame_bytes: 9018,
+        ..small()
+    };
+    let mut device = open(&nic, &counts, 0, config, &pool).unwrap();
+    assert_eq!(nic.get(reg::RDLEN), 16 * 32);
+    assert_eq!(nic.get(reg::RDT), 30, "it counts 16 bytes");
+    assert_eq!(nic.get(reg::PSRCTL), psrctl::sizes(128, [2048, 0, 0]));
+    assert_ne!(nic.get(reg::RCTL) & bit::rctl::SECRC, 0);
+    let rx = &mut device.pairs[0].rx;
+    let reads = counts.reads();
+    let mut slot = 0;
+    let mut kept = Vec::new();
+    // (header bytes, data bytes, end), the expected parts, and which of them are kept.
+    type Case = (&'static [(u16, [u16; 3], u32)], &'static [(u16, bool, bool, bool, bool)], bool);
+    let cases: [Case; 7] = [
+        (&[(54, [6, 0, 0], 2)], &[(54, true, true, false, false), (6, false, false, true, false)], false),
+        (&[(60, [0, 0, 0], 2)], &[(60, true, true, true, false)], true),
+        (
+            &[(54, [2048, 0, 0], 0), (0, [100, 0, 0], 2)],
+            &[
+                (54, true, true, false, false),
+                (2048, false, false, false, false),
+                (100, false, false, true, false),
+            ],
+            true,
+        ),
+        // A header longer than its buffer, data in missing buffers, no bytes at all.
+        (&[(129, [0, 0, 0], 2)], &[], false),
+        (&[(54, [60, 1, 0], 2)], &[], false),
+        (&[(0, [0, 0, 0], 2)], &[], false),
+        (
+            &[(54, [100, 0, 0], 0), (54, [2049, 0, 0], 2)],
+            &[
+                (54, true, true, false, false),
+                (100, false, false, false, false),
+                (0, false, false, true, true),
+            ],
+            false,
+        ),
+    ];
+    for round in 0..5 {
+        for (descriptors, expected, keep) in cases {
+            for &(length, lengths, end) in descriptors {
+                let memories = nic.memories.borrow();
+                let words = &memories[0].words()[slot * 4..slot * 4 + 4];
+                assert_eq!(words[1].load(Relaxed) & extended::DD, 0);
+                let [first, second] = Writeback { status: 1 | end, length, ..Writeback::default() }.pack();
+                words[2].store(SplitStatus { header: Some(54), lengths }.pack(), Relaxed);
+                words[0].store(first, Relaxed);
+                words[1].store(second, Relaxed);
+                slot = (slot + 1) % 16;
+            }
+            let mut parts = Vec::new();
+            let writes = counts.writes();
+            let taken = rx.receive(32, |part| {
+                parts.push((part.bytes, part.header, part.first, part.last, part.error));
+                if keep {
+                    kept.push(part.buffer);
+                    return None;
+                }
+                Some(part.buffer)
+            });
+            assert_eq!((taken, counts.writes() - writes), (descriptors.len(), 1), "round {round}");
+            assert_eq!(parts, expected, "round {round}");
+            assert_eq!(rx.empty_slots(), 0);
+        }
+        for buffer in kept.drain(..) {
+            pool.clone().give(buffer);
+        }
+    }
+    assert_eq!(counts.reads(), reads);
+    assert_eq!((rx.counters().frames, rx.counters().nonsense), (15, 20));
+    device.reset().unwrap();
+    drop(device);
+    assert_eq!(pool.available(), 64);
+}

@@ -1,0 +1,10 @@
+//! The driver on a device for tests.
+#![allow(clippy::unwrap_used)]
+
+mod bring_up;
+mod common;
+mod copybreak;
+mod express;
+mod offload;
+mod queues;
+mod service;

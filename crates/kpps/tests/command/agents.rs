@@ -1,0 +1,283 @@
+//! Agents in network namespaces, with a bridge between their ports, and the command as their tester. That
+//! takes root; without, these tests say so and pass. They send little, and do not judge what a busy machine
+//! does in time.
+
+use kpps_namespaces::{Agents, Net, Process, signal};
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Namespaces of a tester and of two agents with ports `pa` and `pb`, and what they know each other by.
+struct Lab {
+    nets: Agents,
+    files: tempfile::TempDir,
+}
+
+fn kpps(net: &Net, words: &[&str]) -> Command {
+    let mut command = net.command(assert_cmd::cargo::cargo_bin("kpps"));
+    command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+impl Lab {
+    fn new() -> Option<Self> {
+        let nets = Agents::new(["pa", "pb"])?;
+        let files = tempfile::tempdir().unwrap();
+        std::fs::write(files.path().join("token"), "0123456789abcdef0123").unwrap();
+        std::fs::write(files.path().join("other"), "another-token-012345").unwrap();
+        Some(Self { nets, files })
+    }
+
+    /// The command, where the tester is.
+    fn kpps(&self, words: &[&str]) -> Command {
+        kpps(&self.nets.tester, words)
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.files.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    fn agent(&self, at: usize, credentials: &[&str], more: &[&str]) -> Process {
+        let ports = ["packet:pa", "packet:pb"][at];
+        let words = [&["agent", "--allow-ports", ports][..], credentials, more].concat();
+        Process::start(kpps(&self.nets.agents[at], &words), "listening on", Duration::from_secs(30))
+    }
+
+    /// `kpps trial` from the first port to the second.
+    fn trial(&self, load: &str, duration: &str, credentials: &[&str]) -> Command {
+        let words = [
+            "trial",
+            "--ports",
+            "packet:pa,packet:pb",
+            "--from",
+            "10.9.0.1",
+            "--to",
+            "10.9.0.2",
+            "--watch",
+            "dut1,dut2",
+            "--load",
+            load,
+            "--duration",
+            duration,
+            "--json",
+        ];
+        self.kpps(&[&words[..], credentials].concat())
+    }
+}
+
+fn document(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+/// What it says in its one line, and how it ends.
+fn line(output: &Output, code: i32) -> String {
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), said.lines().count()), (Some(code), 1), "{said}");
+    said
+}
+
+/// All frames are accounted for: nothing but what a busy machine did not send in time is missing.
+fn closes(trial: &Value, intended: u64) {
+    assert_eq!(
+        (&trial["kind"], &trial["complete"], &trial["learned"]),
+        (&"trial".into(), &true.into(), &true.into())
+    );
+    let count = |name: &str| trial[name].as_u64().unwrap();
+    assert_eq!((count("intended"), count("sent") + count("shortfall")), (intended, intended), "{trial}");
+    assert_eq!(count("sent"), count("received") + count("lost"), "{trial}");
+    assert_eq!((count("duplicated"), count("corrupted")), (0, 0), "{trial}");
+    assert_eq!(
+        (&trial["ledger"]["unexplained"], trial["received"].as_u64() > Some(0)),
+        (&0.into(), true),
+        "{trial}"
+    );
+}
+
+#[test]
+fn a_trial_across_two_agents_closes_with_a_token_and_with_certificates() {
+    let Some(lab) = Lab::new() else { return };
+    let schema: Value = serde_json::from_slice(&lab.kpps(&["schema"]).output().unwrap().stdout).unwrap();
+    let token = lab.file("token");
+    let token = ["--token-file", &token];
+    let keys = lab.file("keys");
+    let made = lab.kpps(&["agent", "keys", &keys, "10.9.0.1", "10.9.0.2"]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&made.stdout).lines().count(), 8);
+    let files = |name: &str| {
+        ["ca.pem", &format!("{name}.pem"), &format!("{name}.key")]
+            .map(|file| Path::new(&keys).join(file).to_str().unwrap().to_owned())
+    };
+    let all = ["10.9.0.1", "10.9.0.2", "tester"].map(files);
+    let tls = all.each_ref().map(|[ca, cert, key]| ["--tls-ca", ca, "--tls-cert", cert, "--tls-key", key]);
+    for [a, b, tester] in [[&token[..], &token, &token], tls.each_ref().map(|words| &words[..])] {
+        let _agents = [lab.agent(0, a, &[]), lab.agent(1, b, &[])];
+        let output = lab.trial("4kpps", "250ms", tester).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let trial = document(&output);
+        jsonschema::validate(&schema, &trial).unwrap();
+        closes(&trial, 1000);
+        assert_eq!(trial["testbed"], serde_json::json!(["10.9.0.1/packet:pa", "10.9.0.2/packet:pb"]));
+        // Three systems were looked at: what the bridge is part of, and both agents'.
+        for interface in ["dut1", "10.9.0.1/pa", "10.9.0.2/pb"] {
+            assert!(trial["interfaces"][interface].is_object(), "{trial}");
+        }
+        assert_eq!(trial["hosts"].as_array().unwrap().len(), 3);
+        // One machine has one clock, whatever its namespaces.
+        assert!(trial["clocks"].is_null() && trial["latency_ns"]["p50"].as_u64().is_some(), "{trial}");
+    }
+    // One port here, the other behind an agent; both ways.
+    let _agent = lab.agent(1, &token, &[]);
+    lab.nets.tester.run("ip link add name h type veth peer name dut3 && ip link set dev dut3 master dut && ip link set dev h up && ip link set dev dut3 up");
+    let words = [
+        "trial",
+        "--ports",
+        "packet:h,packet:pb",
+        "--to",
+        "10.9.0.2",
+        "--load",
+        "2kpps",
+        "--duration",
+        "250ms",
+    ];
+    let output = lab.kpps(&[&words[..], &token, &["--bidirectional", "--json"]].concat()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    closes(&document(&output), 1000);
+}
+
+#[test]
+fn who_is_not_known_or_asks_too_much_is_told_so_in_one_line() {
+    let Some(lab) = Lab::new() else { return };
+    let (token, other) = (lab.file("token"), lab.file("other"));
+    let (token, other) = (["--token-file", &token], ["--token-file", &other]);
+    let limits = ["--max-load", "5kpps", "--max-duration", "2s"];
+    let agents = [lab.agent(0, &token, &limits), lab.agent(1, &token, &[])];
+    let fails = |load: &str, duration: &str, credentials: &[&str]| {
+        line(&lab.trial(load, duration, credentials).output().unwrap(), 2)
+    };
+    let said = fails("4kpps", "1s", &other);
+    assert!(said.contains("agent 10.9.0.1: it does not know this token"), "{said}");
+    agents[0].says("refused");
+    assert!(fails("4kpps", "1s", &[]).contains("--token-file"));
+    let said = fails("6kpps", "1s", &token);
+    assert!(said.contains("10.9.0.1/packet:pa") && said.contains("at most 5.0 kpps are allowed"), "{said}");
+    let said = fails("4kpps", "3s", &token);
+    assert!(said.contains("10.9.0.1/packet:pa") && said.contains("at most 2 s are allowed"), "{said}");
+    let words = [
+        "trial",
+        "--ports",
+        "packet:m,packet:pb",
+        "--from",
+        "10.9.0.1",
+        "--to",
+        "10.9.0.2",
+        "--load",
+        "1kpps",
+    ];
+    let said = line(&lab.kpps(&[&words[..], &token].concat()).output().unwrap(), 2);
+    assert!(said.contains("agent 10.9.0.1: packet:m is not among the allowed ports: packet:pa"), "{said}");
+    // Within what is allowed it goes.
+    let output = lab.trial("4kpps", "250ms", &token).output().unwrap();
+    closes(&document(&output), 1000);
+    // Who has a token meets who wants certificates, and the other way round.
+    let folders = ["lab", "stranger"].map(|name| lab.file(name));
+    for folder in &folders {
+        assert!(lab.kpps(&["agent", "keys", folder, "10.9.0.1"]).output().unwrap().status.success());
+    }
+    let files = |folder: &str, name: &str| {
+        ["ca.pem".to_owned(), format!("{name}.pem"), format!("{name}.key")]
+            .map(|file| format!("{folder}/{file}"))
+    };
+    let mine = files(&folders[0], "10.9.0.1");
+    let theirs = files(&folders[1], "tester");
+    let certificates = ["--tls-ca", &theirs[0], "--tls-cert", &theirs[1], "--tls-key", &theirs[2]];
+    let said = fails("4kpps", "1s", &certificates);
+    assert!(said.contains("agent 10.9.0.1: it wants a token (--token-file)"), "{said}");
+    drop(agents);
+    let _agent = lab.agent(0, &["--tls-ca", &mine[0], "--tls-cert", &mine[1], "--tls-key", &mine[2]], &[]);
+    let said = fails("4kpps", "1s", &token);
+    assert!(said.contains("agent 10.9.0.1: it wants certificates (--tls-ca"), "{said}");
+    // A certificate of another authority.
+    let said = fails("4kpps", "1s", &certificates);
+    assert!(said.contains("agent 10.9.0.1") && said.contains("certificate"), "{said}");
+}
+
+#[test]
+fn an_agent_that_is_lost_ends_the_trial_and_a_lost_tester_the_sending() {
+    let Some(lab) = Lab::new() else { return };
+    let token = lab.file("token");
+    let token = ["--token-file", &token];
+    // Killed; stopped, as one that the network no longer reaches.
+    for (lost, signal) in [(1, "-KILL"), (0, "-STOP")] {
+        let agents = [lab.agent(0, &token, &[]), lab.agent(1, &token, &[])];
+        let begun = lab.nets.agents[0].sent("pa");
+        let trial = lab.trial("2kpps", "60s", &token).spawn().unwrap();
+        let end = Instant::now() + Duration::from_secs(60);
+        // Well beyond learning and what the sender can send, which is measured first.
+        while trial_is_young(&lab.nets.agents[0], begun) {
+            assert!(Instant::now() < end, "nothing is sent");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        std::thread::sleep(Duration::from_secs(4));
+        agents[lost].signal(signal);
+        let output = trial.wait_with_output().unwrap();
+        agents[lost].signal("-KILL");
+        let said = line(&output, 1);
+        let name = format!("10.9.0.{}", lost + 1);
+        assert!(said.contains(&name) && said.contains("lost"), "{said}");
+        let trial = document(&output);
+        assert_eq!(trial["complete"], false);
+        assert!(trial["trouble"].as_str().unwrap().contains(&name), "{trial}");
+        assert!(trial["sent"].as_u64() > Some(0) && trial["received"].as_u64() > Some(0), "{trial}");
+        assert!(trial["seconds"].as_f64() < Some(50.0), "{trial}");
+    }
+    // A tester that no longer answers: the sender must not go on.
+    let agents = [lab.agent(0, &token, &[]), lab.agent(1, &token, &[])];
+    let begun = lab.nets.agents[0].sent("pa");
+    let mut trial =
+        lab.trial("2kpps", "60s", &token).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    while trial_is_young(&lab.nets.agents[0], begun) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_secs(3));
+    signal(&trial, "-STOP");
+    for agent in &agents {
+        agent.says("the tester is gone in the middle of a trial");
+    }
+    let then = lab.nets.agents[0].sent("pa");
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(lab.nets.agents[0].sent("pa") - then <= 2, "nothing is sent any longer");
+    trial.kill().unwrap();
+    trial.wait().unwrap();
+}
+
+/// Whether no load has begun since so many frames were sent.
+fn trial_is_young(net: &Net, begun: u64) -> bool {
+    net.sent("pa") < begun + 50
+}
+
+#[test]
+fn a_search_across_two_agents_is_as_at_home() {
+    let Some(lab) = Lab::new() else { return };
+    let token = lab.file("token");
+    let token = ["--token-file", &token];
+    let _agents = [lab.agent(0, &token, &[]), lab.agent(1, &token, &[])];
+    let hosts = ["--ports", "packet:pa,packet:pb", "--from", "10.9.0.1", "--to", "10.9.0.2", "--json"];
+    let run = |words: &str| {
+        let words: Vec<_> = words.split(' ').collect();
+        let output = lab.kpps(&[&words[..], &hosts, &token].concat()).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        document(&output)
+    };
+    let found = run("ndr --min 1kpps --max 2kpps --precision 30% --duration 100ms --pdr-loss 90%");
+    assert!(found["goals"][1]["lower_pps"].as_f64() > Some(900.0), "{found}");
+    assert!(found["environment"]["10.9.0.1: packet:pa"].as_str().unwrap().contains("driver veth"), "{found}");
+    let curve = run("curve --load 1kpps,2kpps --duration 100ms");
+    let points = curve["series"][0]["points"].as_array().unwrap();
+    assert!(points.len() == 2 && points[1]["delivered_pps"].as_f64() > Some(0.0), "{curve}");
+    assert_eq!(curve["environment"]["machine"], "10.9.0.1/packet:pa and 10.9.0.2/packet:pb");
+    // What is between the ports is no agent's: it is looked at from where the tester is.
+    let words = ["trial", "--load", "1kpps", "--duration", "100ms", "--watch", "dut1,no-such"];
+    let output = lab.kpps(&[&words[..], &hosts, &token].concat()).output().unwrap();
+    assert!(line(&output, 2).contains("no-such: no such interface"));
+}

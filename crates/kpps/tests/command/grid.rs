@@ -1,0 +1,107 @@
+//! `kpps grid`: the same document from a whole run, a continued one and a longer one.
+
+use assert_cmd::Command;
+use serde_json::Value;
+use std::path::Path;
+
+fn kpps(folder: &Path, words: &[&str]) -> (i32, String, String) {
+    let mut command = Command::cargo_bin("kpps").unwrap();
+    let output = command.current_dir(folder).arg("grid").args(words).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
+}
+
+const SHORT: [&str; 2] = ["--duration", "2ms"];
+
+#[test]
+fn a_grid_goes_on_where_it_was_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let lines = || std::fs::read_to_string(folder.join("grid.jsonl")).unwrap().lines().count();
+    let run = |rings: &str| {
+        let rings = format!("driver.rx_ring={rings}");
+        let words = ["--vary", &rings, "--vary", "load=200kpps,100%", "--json", "--resume", "grid.jsonl"];
+        let words = [&words[..], &SHORT].concat();
+        let (code, text, error) = kpps(folder, &words);
+        assert_eq!(code, 0, "{error}");
+        serde_json::from_str::<Value>(&text).unwrap()
+    };
+    let few = run("64,256");
+    assert_eq!((lines(), few["cells"].as_array().unwrap().len()), (4, 4));
+    assert_eq!(few["cells"][1]["at"], serde_json::json!([0, 1]));
+    assert_eq!(few["axes"][0]["values"], serde_json::json!([64, 256]));
+    // As if it had been killed after two cells and a half.
+    let text = std::fs::read_to_string(folder.join("grid.jsonl")).unwrap();
+    let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
+    std::fs::write(folder.join("grid.jsonl"), &text[..ends[1] + 100]).unwrap();
+    assert_eq!(run("64,256"), few);
+    assert_eq!(lines(), 5, "half a line, and two cells anew");
+    let more = run("64,128,256");
+    assert_eq!(lines(), 7, "two more");
+    assert_eq!(more["cells"][0], few["cells"][0]);
+    assert_eq!(more["cells"][5]["point"], few["cells"][3]["point"]);
+    let schema = Command::cargo_bin("kpps").unwrap().arg("schema").output().unwrap().stdout;
+    jsonschema::validate(&serde_json::from_slice(&schema).unwrap(), &more).unwrap();
+}
+
+/// Not a file that looks as if: the process itself, in the middle of its work.
+#[test]
+#[cfg(unix)]
+fn a_grid_that_was_killed_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let words =
+        ["--driver", "intel-5.7.6", "--vary", "driver.weight=1..64*2", "--vary", "load=10%..100%/10%"];
+    let words = [&words[..], &["--json", "--duration", "20ms", "--resume", "grid.jsonl"]].concat();
+    let kept = || std::fs::read_to_string(folder.join("grid.jsonl")).unwrap_or_default().lines().count();
+    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin("kpps"))
+        .current_dir(folder)
+        .arg("grid")
+        .args(&words)
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    while kept() < 5 {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it was killed");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let before = kept();
+    assert!(before < 70, "it was not in the middle of its work: {before}");
+    let resumed = kpps(folder, &words);
+    assert!((70..=71).contains(&kept()), "half a line, and those that were missing: {}", kept());
+    let whole = tempfile::tempdir().unwrap();
+    assert_eq!(resumed, kpps(whole.path(), &words), "as if it had never been killed");
+    assert_eq!((resumed.0, &resumed.2[..]), (0, ""));
+}
+
+#[test]
+fn a_grid_is_shown_and_what_cannot_be_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    // A ring of 12 is no multiple of 8.
+    let words =
+        [&["--vary", "driver=kpps,intel-2.5.11", "--vary", "driver.rx_ring=12,80"][..], &SHORT].concat();
+    let (code, text, error) = kpps(folder, &[&words[..], &["--report", "grid.html"]].concat());
+    assert_eq!((code, &error[..]), (0, ""));
+    assert!(text.contains("most:") && text.contains("2 cells (×) could not be measured"), "{text}");
+    let page = std::fs::read_to_string(folder.join("grid.html")).unwrap();
+    assert_eq!(page.matches("<rect").count(), 8);
+    let (_, table, _) = kpps(folder, &[&words[..], &["--csv", "-"]].concat());
+    assert_eq!(table.lines().count(), 5);
+    assert!(table.starts_with("driver,driver.rx_ring,offered_pps,"), "{table}");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(files.collect::<Vec<_>>(), ["grid.html"], "nothing is kept or resumed unasked");
+    for (words, says) in [
+        (&["--vary", "driver.rx_ring=12"][..], "rx_ring"),
+        (&["--vary", "weight=1..4"], "KIND.CONSTANT"),
+        (&["--vary", "size=10"], "bytes"),
+        (&["--vary", "load=200%"], "line rate"),
+        (&["--vary", "load=1..4..5"], "load"),
+    ] {
+        let (code, _, error) = kpps(folder, words);
+        assert_eq!((code, error.lines().count()), (2, 1), "{words:?}: {error}");
+        assert!(error.contains(says), "{words:?}: {error}");
+    }
+}

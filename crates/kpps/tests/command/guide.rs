@@ -1,0 +1,367 @@
+//! The README and the guide (`docs/`): their commands work, their flags exist, their links and paths lead
+//! somewhere.
+//!
+//! Each fenced block of shell says what becomes of it here:
+//!
+//! - ` ```sh test ` is run. The blocks of a page are one script, in a folder and a network namespace of its
+//!   own, with the built `kpps` on the path. Every command must succeed.
+//! - ` ```sh skip: REASON ` cannot run here; its flags are checked against `--help` like those of all others.
+//! - ` ```text expect ` after a tested block: these lines must be in its output, `…` stands for anything.
+//!
+//! Making network namespaces takes root; pages that need one are skipped without.
+
+use kpps_namespaces::{Net, skip};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Seconds that the blocks of a page may take together.
+const PATIENCE_S: &str = "120";
+/// What a reason to skip a block may begin with.
+const REASONS: [&str; 5] = ["builds ", "needs ", "takes ", "boots ", "runs until "];
+
+/// The top folder of the repository.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// A file of Markdown.
+struct Page {
+    /// Its path below [`root`].
+    name: String,
+    text: String,
+}
+
+/// A fenced block of code.
+struct Block {
+    /// The number of its first line, from 1.
+    line: usize,
+    /// What stands behind the opening fence.
+    info: String,
+    text: String,
+}
+
+impl Page {
+    fn read(name: &str) -> Self {
+        let text = fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        Self { name: name.into(), text }
+    }
+
+    fn blocks(&self) -> Vec<Block> {
+        let mut blocks = Vec::new();
+        let mut open: Option<Block> = None;
+        for (number, line) in (1..).zip(self.text.lines()) {
+            match (&mut open, line.strip_prefix("```")) {
+                (Some(_), Some("")) => blocks.extend(open.take()),
+                (Some(block), _) => _ = writeln!(block.text, "{line}"),
+                (None, Some(info)) => {
+                    open = Some(Block { line: number + 1, info: info.into(), text: String::new() });
+                }
+                (None, None) => {}
+            }
+        }
+        assert!(open.is_none(), "{}: a block is not closed", self.name);
+        blocks
+    }
+
+    /// The text without blocks of code.
+    fn prose(&self) -> String {
+        let mut inside = false;
+        let lines = self.text.lines().filter(|line| {
+            let fence = line.starts_with("```");
+            inside ^= fence;
+            !inside && !fence
+        });
+        lines.flat_map(|line| [line, "\n"]).collect()
+    }
+
+    /// The anchors of its headings.
+    fn anchors(&self) -> BTreeSet<String> {
+        let heading = |line: &str| Some(line.strip_prefix('#')?.trim_start_matches('#').trim().to_owned());
+        let anchor = |heading: String| {
+            let kept = heading.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+            kept.collect::<String>().to_lowercase().replace(' ', "-")
+        };
+        self.prose().lines().filter_map(heading).map(anchor).collect()
+    }
+}
+
+impl Block {
+    fn is_shell(&self) -> bool {
+        ["sh", "bash", "shell", "console"].iter().any(|word| self.info.split([' ', ',']).next() == Some(word))
+    }
+    fn is_tested(&self) -> bool {
+        self.info == "sh test"
+    }
+    fn reason_to_skip(&self) -> Option<&str> {
+        self.info.strip_prefix("sh skip: ")
+    }
+    fn is_expected(&self) -> bool {
+        self.info == "text expect"
+    }
+    /// Its commands, without comments, with continued lines joined.
+    fn commands(&self) -> Vec<String> {
+        let text = self.text.replace("\\\n", " ").replace("&&", "\n").replace(" | ", "\n");
+        let without_comment = |line: &str| line.split(" #").next().unwrap_or(line).trim().to_owned();
+        text.lines().map(without_comment).filter(|line| !line.is_empty() && !line.starts_with('#')).collect()
+    }
+}
+
+/// The files of the guide, by the names that `SUMMARY.md` gives them.
+fn guide() -> Vec<Page> {
+    let summary = Page::read("docs/src/SUMMARY.md");
+    links(&summary.text).into_iter().map(|link| Page::read(&format!("docs/src/{link}"))).collect()
+}
+
+/// All pages whose commands are checked.
+fn pages() -> Vec<Page> {
+    let others = ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"].map(Page::read);
+    others.into_iter().chain(guide()).collect()
+}
+
+/// The targets of links in a text.
+fn links(text: &str) -> Vec<&str> {
+    text.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect()
+}
+
+/// The output of `kpps` with these words.
+fn kpps(words: &[&str]) -> Option<String> {
+    let output = Command::new(assert_cmd::cargo::cargo_bin("kpps")).args(words).output().unwrap();
+    output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn every_block_of_shell_is_run_or_says_why_not() {
+    let (mut tested, mut skipped) = (0, BTreeMap::<String, u32>::new());
+    for page in pages() {
+        let mut after_tested = false;
+        for block in page.blocks() {
+            let place = format!("{}:{}", page.name, block.line);
+            match block.reason_to_skip() {
+                Some(why) => {
+                    assert!(REASONS.iter().any(|reason| why.starts_with(reason)), "{place}: {why}");
+                    *skipped.entry(why.to_owned()).or_default() += 1;
+                }
+                None if block.is_tested() => tested += 1,
+                None => assert!(!block.is_shell(), "{place}: say `sh test` or `sh skip: REASON`"),
+            }
+            assert!(!block.is_expected() || after_tested, "{place}: expected of which command?");
+            after_tested = block.is_tested();
+        }
+    }
+    println!("{tested} blocks are run; not run: {skipped:?}");
+    assert!(tested >= 30, "{tested}");
+}
+
+#[test]
+fn every_flag_exists() {
+    let mut helps = BTreeMap::<String, Option<String>>::new();
+    let mut wrong = Vec::new();
+    for page in pages() {
+        for block in page.blocks().iter().filter(|block| block.is_shell()) {
+            for command in block.commands() {
+                // `kpps` may stand behind something else: `ip netns exec h1 kpps …`.
+                let Some(at) = command.split_whitespace().position(|word| word == "kpps") else { continue };
+                let words: Vec<_> = command.split_whitespace().skip(at + 1).collect();
+                let [name, rest @ ..] = &words[..] else { continue };
+                if name.starts_with('-') {
+                    continue;
+                }
+                let help = helps.entry((*name).into()).or_insert_with(|| kpps(&[name, "--help"])).as_deref();
+                let Some(help) = help else {
+                    wrong.push(format!("{}:{}: there is no command {name}", page.name, block.line));
+                    continue;
+                };
+                let known: BTreeSet<_> = help.split(|c: char| !(c.is_alphanumeric() || c == '-')).collect();
+                for flag in rest.iter().filter(|word| word.starts_with("--")) {
+                    let flag = flag.split('=').next().unwrap();
+                    // Flags of a subcommand are in its own help.
+                    let below = || kpps(&[name, rest[0], "--help"]).is_some_and(|help| help.contains(flag));
+                    if !known.contains(flag) && !below() {
+                        wrong.push(format!("{}:{}: kpps {name} has no {flag}", page.name, block.line));
+                    }
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Runs the tested blocks of a page. Returns what went wrong.
+fn run(page: &Page, net: Option<&Net>) -> Result<(), String> {
+    let folder = tempfile::tempdir().unwrap();
+    for shared in ["profiles", "studies", "schema"] {
+        std::os::unix::fs::symlink(root().join(shared), folder.path().join(shared)).unwrap();
+    }
+    let blocks = page.blocks();
+    let mut script = String::from("set -e -o pipefail\nexec 2>&1\n");
+    if net.is_some() {
+        // Namespaces that the page makes have names of their own.
+        script += "mount -t tmpfs none /run/netns\nip link set lo up\n";
+    }
+    for block in blocks.iter().filter(|block| block.is_tested()) {
+        let _ = writeln!(script, "echo '@@ {}'\n{}", block.line, block.text);
+    }
+    script += "echo '@@ end'\n";
+    fs::write(folder.path().join("page.sh"), script).unwrap();
+    let built = assert_cmd::cargo::cargo_bin("kpps");
+    let path = format!("{}:{}", built.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let mut command = match net {
+        Some(net) => net.command("timeout"),
+        None => Command::new("timeout"),
+    };
+    let output = command
+        .args(["-k", "5", PATIENCE_S, "bash", "page.sh"])
+        .current_dir(&folder)
+        .env("PATH", path)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let parts: BTreeMap<&str, &str> =
+        text.split("@@ ").skip(1).filter_map(|part| part.split_once('\n')).collect();
+    if !output.status.success() || !parts.contains_key("end") {
+        let last = text.rsplit("@@ ").next().unwrap_or_default();
+        return Err(format!("{}: {}: line {last}", page.name, output.status));
+    }
+    for pair in blocks.windows(2).filter(|pair| pair[1].is_expected()) {
+        let printed = parts[&*pair[0].line.to_string()];
+        for line in pair[1].text.lines().filter(|line| !line.trim().is_empty()) {
+            if !printed.lines().any(|candidate| matches(line, candidate)) {
+                return Err(format!("{}:{}: no '{line}' in\n{printed}", page.name, pair[1].line));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a line is as expected, where `…` stands for anything.
+fn matches(expected: &str, line: &str) -> bool {
+    let mut rest = line.trim();
+    let parts: Vec<_> = expected.trim().split('…').collect();
+    for (index, part) in parts.iter().enumerate() {
+        match rest.find(part) {
+            Some(at) if at == 0 || index > 0 => rest = &rest[at + part.len()..],
+            _ => return false,
+        }
+    }
+    rest.is_empty() || parts.last() == Some(&"")
+}
+
+/// Whether a program is installed.
+fn has(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap();
+    std::env::split_paths(&path).any(|folder| folder.join(program).exists())
+}
+
+/// Runs the pages whose commands make interfaces, or those whose commands do not.
+fn run_pages(with_interfaces: bool) {
+    let mut problems = Vec::new();
+    for page in pages() {
+        let tested: String = page.blocks().iter().filter(|it| it.is_tested()).map(|it| &*it.text).collect();
+        let makes_interfaces = tested.contains("ip link") || tested.contains("ip netns");
+        if tested.is_empty() || makes_interfaces != with_interfaces {
+            continue;
+        }
+        if tested.contains("exec nat nft") && !has("nft") {
+            skip::needs("nft");
+            continue;
+        }
+        let net =
+            if with_interfaces { Some(Net::new().expect("the right to make namespaces")) } else { None };
+        let begin = std::time::Instant::now();
+        let result = run(&page, net.as_ref());
+        println!("{}: {:.1} s", page.name, begin.elapsed().as_secs_f64());
+        problems.extend(result.err());
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n\n"));
+}
+
+#[test]
+fn commands_that_simulate_work() {
+    run_pages(false);
+}
+
+#[test]
+fn commands_that_measure_work() {
+    let Some(_) = Net::new() else { return };
+    run_pages(true);
+}
+
+#[test]
+fn links_and_paths_lead_somewhere() {
+    let mut wrong = Vec::new();
+    for page in pages() {
+        let file = root().join(&page.name);
+        for link in links(&page.prose()).into_iter().filter(|link| !link.contains("://")) {
+            let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = if path.is_empty() { file.clone() } else { file.parent().unwrap().join(path) };
+            if !target.exists() {
+                wrong.push(format!("{}: no file {link}", page.name));
+            } else if !anchor.is_empty() {
+                let name = target.canonicalize().unwrap();
+                let name = name.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+                if !Page::read(&name).anchors().contains(anchor) {
+                    wrong.push(format!("{}: no heading {link}", page.name));
+                }
+            }
+        }
+        for path in page.text.split("{{#include ").skip(1).filter_map(|rest| rest.split("}}").next()) {
+            if !file.parent().unwrap().join(path.split(':').next().unwrap()).exists() {
+                wrong.push(format!("{}: nothing to include at {path}", page.name));
+            }
+        }
+        // Paths in backquotes that begin with a folder of the repository.
+        for word in page.prose().split('`').skip(1).step_by(2) {
+            let folder = word.split('/').next().unwrap();
+            let known = ["crates", "profiles", "studies", "schema", "docs", "tests", "fuzz", "lab"];
+            let is_path = word.contains('/') && known.contains(&folder) && !word.contains([' ', '*', '{']);
+            if is_path && !root().join(word).exists() {
+                wrong.push(format!("{}: no {word}", page.name));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn the_guide_has_every_page_and_the_readme_is_short() {
+    let listed: BTreeSet<String> = guide().into_iter().map(|page| page.name).collect();
+    let folder = fs::read_dir(root().join("docs/src")).unwrap();
+    let there: BTreeSet<String> = folder
+        .map(|entry| format!("docs/src/{}", entry.unwrap().file_name().to_str().unwrap()))
+        .filter(|name| name.ends_with(".md") && !name.ends_with("SUMMARY.md"))
+        .collect();
+    assert_eq!(listed, there);
+    assert!(Page::read("README.md").text.lines().count() <= 120);
+}
+
+/// The crates of this project among the dependencies in a manifest, those for tests left out.
+fn dependencies(manifest: &toml::Table) -> BTreeSet<String> {
+    let targets = manifest.get("target").and_then(|it| it.as_table()).into_iter().flat_map(|it| it.values());
+    let tables = targets.filter_map(|it| it.get("dependencies")).chain(manifest.get("dependencies"));
+    let names = tables.filter_map(|it| it.as_table()).flat_map(|it| it.keys());
+    names.filter_map(|name| name.strip_prefix("kpps-")).map(ToOwned::to_owned).collect()
+}
+
+#[test]
+fn the_map_has_every_crate_below_those_that_it_uses() {
+    let map = Page::read("ARCHITECTURE.md");
+    let rows = map.text.lines().skip_while(|line| *line != "## The map").skip(1);
+    let rows = rows.take_while(|line| !line.starts_with("## "));
+    let order: Vec<&str> = rows.filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    let there: BTreeSet<String> = fs::read_dir(root().join("crates"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert_eq!(order.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>(), there);
+    assert_eq!(order.len(), there.len(), "each once");
+    for (at, name) in order.iter().enumerate() {
+        let manifest = fs::read_to_string(root().join("crates").join(name).join("Cargo.toml")).unwrap();
+        for used in dependencies(&manifest.parse().unwrap()) {
+            assert!(order[..at].contains(&&*used), "{name} uses {used}, which is not above it");
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The live view on a terminal: what it shows, how it ends, and that the terminal is as it was.
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// What a machine under load may take for anything.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// kpps on a terminal of 80 columns and 24 rows.
+struct Terminal {
+    child: std::process::Child,
+    keys: File,
+    screen: Arc<Mutex<vt100::Parser>>,
+    reader: JoinHandle<Vec<u8>>,
+}
+
+impl Terminal {
+    fn start(words: &[&str], set: &[(&str, &str)]) -> Self {
+        let pty = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        grantpt(&pty).unwrap();
+        unlockpt(&pty).unwrap();
+        tcsetwinsize(&pty, Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+        let name = ptsname(&pty, Vec::new()).unwrap().into_string().unwrap();
+        // Not this process's own terminal.
+        let user = File::options()
+            .read(true)
+            .write(true)
+            .custom_flags(OpenptFlags::NOCTTY.bits().cast_signed())
+            .open(name)
+            .unwrap();
+        let end = || Stdio::from(user.try_clone().unwrap());
+        // In a session of its own, whose terminal this is and not ours.
+        let child = Command::new("setsid")
+            .arg("--ctty")
+            .arg(assert_cmd::cargo::cargo_bin("kpps"))
+            .args(words)
+            .env("TERM", "xterm-256color")
+            .env_remove("NO_COLOR")
+            .envs(set.iter().copied())
+            .stdin(end())
+            .stdout(end())
+            .stderr(end())
+            .spawn()
+            .unwrap();
+        drop(user);
+        let keys = File::from(pty);
+        let mut output = keys.try_clone().unwrap();
+        let screen = Arc::new(Mutex::new(vt100::Parser::new(24, 80, 200)));
+        let shown = screen.clone();
+        let reader = std::thread::spawn(move || {
+            let (mut all, mut bytes) = (Vec::new(), [0; 4096]);
+            // The other side is closed when the command has ended: that reads as an error.
+            while let Ok(count @ 1..) = output.read(&mut bytes) {
+                shown.lock().unwrap().process(&bytes[..count]);
+                all.extend_from_slice(&bytes[..count]);
+            }
+            all
+        });
+        Self { child, keys, screen, reader }
+    }
+
+    fn waits_for(&self, what: &str, wanted: impl Fn(&vt100::Screen) -> bool) {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let parser = self.screen.lock().unwrap();
+            if wanted(parser.screen()) {
+                return;
+            }
+            let contents = parser.screen().contents();
+            drop(parser);
+            assert!(Instant::now() < end, "no {what}: {contents}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn press(&mut self, keys: &[u8]) {
+        self.keys.write_all(keys).unwrap();
+    }
+
+    /// Waits for the command's end. The terminal must be as it was then; returns the exit code, the screen's
+    /// last contents and all that was written.
+    fn end(mut self) -> (Option<i32>, String, Vec<u8>) {
+        let end = Instant::now() + PATIENCE;
+        let status = loop {
+            match self.child.try_wait().unwrap() {
+                Some(status) => break status,
+                None if Instant::now() > end => {
+                    self.child.kill().unwrap();
+                    panic!("it does not end: {}", self.screen.lock().unwrap().screen().contents());
+                }
+                None => std::thread::sleep(Duration::from_millis(20)),
+            }
+        };
+        let all = self.reader.join().unwrap();
+        let parser = self.screen.lock().unwrap();
+        let screen = parser.screen();
+        assert!(!screen.alternate_screen() && !screen.hide_cursor(), "{}", screen.contents());
+        (status.code(), screen.contents(), all)
+    }
+}
+
+/// The bytes that take the whole screen.
+fn takes_screen(all: &[u8]) -> bool {
+    all.windows(8).any(|bytes| bytes == b"\x1b[?1049h")
+}
+
+/// A search that would take hours of this machine's time.
+const LONG: [&str; 7] = ["ndr", "--duration", "60s", "--max-time", "1h", "--precision", "0.01%"];
+
+#[test]
+fn a_run_shows_how_it_goes_and_leaves_the_screen_as_it_was() {
+    let here = tempfile::tempdir().unwrap();
+    let results = here.path().join("results.json");
+    let report = here.path().join("report.html");
+    let files = ["--results", results.to_str().unwrap(), "--report", report.to_str().unwrap()];
+    let words = ["curve", "--live", "--driver", "kpps,click-polling", "--duration", "200ms"];
+    let terminal = Terminal::start(&[&words[..], &files].concat(), &[]);
+    terminal.waits_for("view", |screen| {
+        screen.alternate_screen() && screen.hide_cursor() && screen.contents().contains("kpps curve")
+    });
+    terminal.waits_for("trial in the view", |screen| screen.contents().contains("of 30 done"));
+    let (code, screen, all) = terminal.end();
+    assert_eq!(code, Some(0), "{screen}");
+    assert!(screen.contains("30 trials in") && screen.contains("report.html"), "{screen}");
+    assert!(takes_screen(&all) && results.exists());
+}
+
+#[test]
+fn a_key_ends_the_run_and_keeps_what_was_measured() {
+    for key in [b"q", b"\x03"] {
+        let mut terminal = Terminal::start(&[&LONG[..], &["--live"]].concat(), &[]);
+        terminal.waits_for("view", |screen| screen.contents().contains("q ends it"));
+        terminal.press(key);
+        let (code, screen, _) = terminal.end();
+        assert_eq!(code, Some(130), "{screen}");
+        assert!(screen.contains("kpps: interrupted") && screen.contains("not finished"), "{screen}");
+    }
+}
+
+#[test]
+fn a_killed_run_leaves_the_screen_as_it_was() {
+    let terminal = Terminal::start(&[&LONG[..], &["--live"]].concat(), &[]);
+    terminal.waits_for("view", |screen| screen.contents().contains("q ends it"));
+    let pid = terminal.child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+
+    let (code, screen, _) = terminal.end();
+    assert_eq!(code, Some(130), "{screen}");
+}
+
+#[test]
+fn a_short_run_and_one_for_machines_have_no_view() {
+    let short = ["ndr", "--testbed", "known:700kpps"];
+    let long = ["ndr", "--duration", "5s", "--max-time", "5s", "--json"];
+    for (words, set) in [(&short[..], ("X", "")), (&long[..], ("X", "")), (&short[..], ("TERM", "dumb"))] {
+        let (_, screen, all) = Terminal::start(words, &[set]).end();
+        assert!(!takes_screen(&all), "{words:?} {set:?}: {screen}");
+    }
+    // Nobody looks: not a byte is written but the results.
+    let kpps = |words: &[&str]| -> Output {
+        Command::new(assert_cmd::cargo::cargo_bin("kpps")).args(words).output().unwrap()
+    };
+    let output = kpps(&short);
+    assert!(output.status.success() && output.stderr.is_empty() && !output.stdout.contains(&0x1b));
+    let output = kpps(&["ndr", "--testbed", "known:700kpps", "--live"]);
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), message.lines().count()), (Some(2), 1), "{message}");
+    assert!(message.contains("--live needs a terminal"), "{message}");
+}

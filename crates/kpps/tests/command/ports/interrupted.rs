@@ -1,0 +1,129 @@
+//! Searches that end before their time: what was measured is on disk, and the next run goes on from there.
+
+use crate::net::{Net, document, stop};
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Child, Output, Stdio};
+use std::time::{Duration, Instant};
+
+fn search(net: &Net, trials: &Path) -> Child {
+    let kpps = assert_cmd::cargo::cargo_bin("kpps");
+    let words =
+        "ndr --ports packet:a,packet:b --min 1kpps --max 30kpps --duration 50ms --drain 1s --json --resume";
+    // No shell and no `ip` between: whoever is killed is the search.
+    let words: Vec<_> = words.split(' ').chain([trials.to_str().unwrap()]).collect();
+    let mut command = net.command(&[kpps.to_str().unwrap()]);
+    command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Whole lines of the file: the trials in it.
+pub fn lines(trials: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(trials).unwrap_or_default();
+    let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    whole
+        .lines()
+        .filter_map(|line| serde_json::from_str::<(String, Value)>(line).ok())
+        .map(|(_, trial)| trial)
+        .collect()
+}
+
+/// Waits for so many trials.
+pub fn measured(trials: &Path, count: usize) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while lines(trials).len() < count {
+        assert!(Instant::now() < end, "{} of {count} trials", lines(trials).len());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// All trials of the file are the first ones of a search that goes on from it.
+fn goes_on(net: &Net, trials: &Path) {
+    let before = lines(trials);
+    let again = search(net, trials);
+    measured(trials, before.len() + 2);
+    let output = stop(again);
+    let found = document(&output)["trials"].as_array().unwrap().clone();
+    assert!(found.len() >= before.len() + 2, "{} trials", found.len());
+    assert_eq!(found[..before.len()], before[..]);
+}
+
+#[test]
+fn a_search_that_is_killed_goes_on_where_it_was() {
+    let Some(net) = Net::bridge() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    for (signal, code) in [("-INT", Some(130)), ("-TERM", Some(130)), ("-KILL", None)] {
+        let trials = folder.path().join(signal);
+        let child = search(&net, &trials);
+        measured(&trials, 3);
+        kpps_namespaces::signal(&child, signal);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), code, "{signal}: {output:?}");
+        if code.is_some() {
+            let found = document(&output);
+            assert_eq!(found["complete"], false);
+            assert_eq!(
+                found["trials"].as_array().unwrap()[..],
+                lines(&trials)[..],
+                "all that was measured is there"
+            );
+        }
+        goes_on(&net, &trials);
+    }
+}
+
+/// What was measured on other settings is no answer: it stays in the file, and all is measured anew.
+#[test]
+fn other_settings_are_another_system() {
+    let Some(net) = Net::bridge() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let trials = folder.path().join("trials");
+    let child = search(&net, &trials);
+    measured(&trials, 3);
+    stop(child);
+    let before = lines(&trials).len();
+    net.run(&["ip", "link", "set", "dev", "a", "mtu", "1400"]);
+    let child = search(&net, &trials);
+    measured(&trials, before + 2);
+    let found = document(&stop(child))["trials"].as_array().unwrap().clone();
+    assert_eq!(found[..], lines(&trials)[before..]);
+}
+
+/// A search that is left alone until it gives up.
+fn gives_up(child: Child, why: &str) -> Output {
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains(why), "{said}");
+    assert!(document(&output)["trouble"].as_str().unwrap().contains(why));
+    output
+}
+
+#[test]
+fn a_device_that_goes_away_leaves_what_was_measured() {
+    let Some(net) = Net::bridge() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let trials = folder.path().join("trials");
+    // The bridge goes: nothing comes through any more.
+    let child = search(&net, &trials);
+    measured(&trials, 3);
+    net.run(&["ip", "link", "del", "dev", "br"]);
+    gives_up(child, "no frame comes through");
+    let good = lines(&trials);
+    assert!(
+        good.iter().all(|trial| trial["loss_ratio"].as_f64().unwrap() < 1.0),
+        "no trial of nothing is kept"
+    );
+    net.run(&["ip", "link", "add", "name", "br", "type", "bridge", "mcast_snooping", "0"]);
+    net.run(&["ip", "link", "set", "dev", "pa", "master", "br"]);
+    net.run(&["ip", "link", "set", "dev", "pb", "master", "br"]);
+    net.run(&["ip", "link", "set", "dev", "br", "up"]);
+    goes_on(&net, &trials);
+
+    // The interface of a port goes.
+    let child = search(&net, &trials);
+    measured(&trials, lines(&trials).len() + 2);
+    let before = lines(&trials).len();
+    net.run(&["ip", "link", "del", "dev", "a"]);
+    gives_up(child, "packet:a: the device has gone");
+    assert!(lines(&trials).len() >= before);
+}

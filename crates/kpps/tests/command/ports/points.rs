@@ -1,0 +1,132 @@
+//! Curves and grids between two ports.
+
+use super::interrupted::{lines, measured};
+use crate::net::{Net, document, stop};
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+const PORTS: [&str; 4] = ["--ports", "packet:a,packet:b", "--drain", "500ms"];
+
+fn start(net: &Net, words: &[&str], here: &Path) -> Child {
+    let kpps = assert_cmd::cargo::cargo_bin("kpps");
+    // No shell and no `ip` between: whoever is told to stop is kpps.
+    let mut command = net.command(&[kpps.to_str().unwrap()]);
+    command.args([words, &PORTS].concat()).current_dir(here);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn results(net: &Net, words: &[&str], here: &Path) -> Value {
+    let output = start(net, words, here).wait_with_output().unwrap();
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    document(&output)
+}
+
+/// All frames are accounted for, and most have come.
+fn closes(point: &Value) {
+    let of = |name: &str| point["ledger"][name].as_u64().unwrap();
+    let sum = |name: &str| -> u64 {
+        point["ledger"][name].as_object().unwrap().values().map(|frames| frames.as_u64().unwrap()).sum()
+    };
+    assert_eq!(of("sent"), of("delivered") + sum("dropped") + sum("in_flight_at"), "{point}");
+    assert!(of("delivered") > 0 && point["latency_ns"]["p50"].as_u64() > Some(0), "{point}");
+    assert!(point["ceiling_pps"].as_f64() > Some(0.0), "{point}");
+}
+
+#[test]
+fn a_curve_between_two_ports_goes_on_where_it_was() {
+    let Some(net) = Net::bridge() else { return };
+    let here = tempfile::tempdir().unwrap();
+    let here = here.path();
+    let trials = here.join("curve.jsonl");
+    let words = "curve --load 1kpps..8kpps/1kpps --duration 200ms --size 64:3,570:1 --flows 10 --bidirectional --json --report page.html --resume curve.jsonl";
+    let words: Vec<_> = words.split(' ').collect();
+    let child = start(&net, &words, here);
+    measured(&trials, 2);
+    let output = stop(child);
+    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+    let part = document(&output);
+    assert_eq!(part["complete"], false);
+    let kept = lines(&trials);
+    assert_eq!(part["series"][0]["points"].as_array().unwrap()[..], kept[..], "what was measured is there");
+
+    let curve = results(&net, &words, here);
+    let schema: Value = serde_json::from_slice(&net.kpps(&["schema"]).stdout).unwrap();
+    jsonschema::validate(&schema, &curve).unwrap();
+    let series = &curve["series"][0];
+    let points = series["points"].as_array().unwrap();
+    assert_eq!((curve["complete"].as_bool(), points.len()), (Some(true), 8));
+    assert_eq!(points[..kept.len()], kept[..], "nothing is measured twice");
+    assert_eq!(lines(&trials).len(), 8);
+    // Both directions together.
+    assert_eq!((&points[0]["offered_pps"], &points[7]["offered_pps"]), (&2e3.into(), &16e3.into()));
+    points.iter().for_each(closes);
+    // What two ports cannot observe is null.
+    for point in points {
+        for unobserved in
+            ["interrupts_per_s", "bus_busy", "registers_per_packet", "allocations_per_packet", "taken"]
+        {
+            assert_eq!(point[unobserved], Value::Null, "{unobserved}: {point}");
+        }
+        assert_eq!(point["cpu"]["empty_polls"], Value::Null, "{point}");
+        assert!(point["cpu_busy"].as_f64().is_some() && point["latency_ns"]["p50"].as_u64().is_some());
+    }
+    let environment = &curve["environment"];
+    assert_eq!(
+        (&series["name"], &environment["machine"]),
+        (&environment["machine"], &"packet:a and packet:b".into())
+    );
+    assert!(
+        environment["measured_on"]["packet:a"].as_str().unwrap().contains("driver veth"),
+        "{environment}"
+    );
+    assert_eq!((&environment["both_ways"], &environment["traffic"]), (&true.into(), &"10 flows".into()));
+    assert_eq!(environment["mix"]["mean_bytes_with_fcs"], 190.5);
+    let page = std::fs::read_to_string(here.join("page.html")).unwrap();
+    assert!(page.contains("driver veth") && page.contains("64:3,570:1"));
+}
+
+#[test]
+fn a_grid_between_two_ports_goes_on_where_it_was() {
+    let Some(net) = Net::bridge() else { return };
+    let here = tempfile::tempdir().unwrap();
+    let here = here.path();
+    let words = "grid --vary size=64,imix-csit --vary load=2kpps,4kpps --duration 200ms --json \
+                 --report page.html --resume grid.jsonl";
+    let words: Vec<_> = words.split(' ').collect();
+    let grid = results(&net, &words, here);
+    let schema: Value = serde_json::from_slice(&net.kpps(&["schema"]).stdout).unwrap();
+    jsonschema::validate(&schema, &grid).unwrap();
+    let cells = grid["cells"].as_array().unwrap();
+    assert_eq!((cells.len(), &grid["complete"]), (4, &true.into()));
+    assert_eq!(cells[3]["point"]["offered_pps"], 4e3);
+    cells.iter().for_each(|cell| closes(&cell["point"]));
+    assert_eq!(results(&net, &words, here), grid, "nothing is measured twice");
+    // Other frames are another measurement; what cannot be sent is said in its cell.
+    let more =
+        [&words[..3], &["--vary", "load=2kpps,90Mpps", "--duration", "200ms", "--flows", "5", "--json"]]
+            .concat();
+    let more = [&more[..], &["--resume", "grid.jsonl"]].concat();
+    let other = results(&net, &more, here);
+    let cells = other["cells"].as_array().unwrap();
+    assert!(cells[1]["problem"].as_str().unwrap().contains("above line rate"), "{other}");
+    assert_ne!(cells[0]["point"], grid["cells"][0]["point"]);
+    // With the bridge gone there is nothing to measure.
+    net.run(&["ip", "link", "del", "dev", "br"]);
+    let words = [&["grid", "--vary", "load=1kpps,3kpps", "--duration", "200ms", "--json"][..]].concat();
+    let output = start(&net, &words, here).wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("no frame comes through") && said.contains("0 of 2 cells"), "{said}");
+    assert_eq!(document(&output)["complete"], false);
+    for (words, says) in [
+        (&["grid", "--vary", "driver.rx_ring=64"][..], "driver.rx_ring is not of this testbed"),
+        (&["curve", "--load", "1kpps", "--size", "9018"], "do not fit"),
+        (&["curve", "--load", "1kpps", "--chip", "82542"], "cannot be used with"),
+    ] {
+        let output = start(&net, words, here).wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{words:?}: {said}");
+        assert!(said.contains(says), "{words:?}: {said}");
+    }
+}

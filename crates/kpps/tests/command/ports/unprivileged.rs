@@ -1,0 +1,87 @@
+//! What an ordinary user can do, and what the rest tells him.
+
+use crate::net::document;
+use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+/// `nobody` and `nogroup`, as every Linux has them.
+const NOBODY: u32 = 65534;
+
+/// The command where everybody may run it, run by nobody. Only root can become somebody else; nobody is
+/// somebody else already.
+struct Nobody {
+    folder: tempfile::TempDir,
+}
+
+impl Nobody {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        // By another process: what this one has open for writing, a test beside may just be passing on to a
+        // child, and nobody can run it.
+        let program = assert_cmd::cargo::cargo_bin("kpps");
+        assert!(Command::new("cp").arg(program).arg(folder.path()).status().unwrap().success());
+        Self { folder }
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(self.folder.path().join("kpps"));
+        command.args(words).current_dir("/").stdout(Stdio::piped()).stderr(Stdio::piped());
+        if rustix::process::geteuid().is_root() {
+            // All capabilities go with it.
+            command.gid(NOBODY).uid(NOBODY);
+        }
+        command
+    }
+}
+
+#[test]
+fn sockets_and_the_machine_room_are_for_everybody() {
+    let nobody = Nobody::new();
+    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let here = format!("udp::{port}");
+    let count =
+        nobody.command(&["count", &here, "--expect", "200", "--duration", "20s", "--json"]).spawn().unwrap();
+    // Until it listens, nothing is sent to it.
+    let table = format!(":{port:04X} ");
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    let listens = || {
+        ["udp", "udp6"].iter().any(|file| {
+            std::fs::read_to_string(format!("/proc/net/{file}")).is_ok_and(|text| text.contains(&table))
+        })
+    };
+    while !listens() && std::time::Instant::now() < end {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let there = format!("udp:127.0.0.1:{port}");
+    let sent =
+        nobody.command(&["send", &there, "--count", "200", "--load", "5kpps", "--json"]).output().unwrap();
+    assert!(sent.status.success(), "{}", String::from_utf8_lossy(&sent.stderr));
+    let counted = count.wait_with_output().unwrap();
+    assert!(counted.status.success(), "{}", String::from_utf8_lossy(&counted.stderr));
+    assert_eq!(document(&counted)["streams"][0]["received"], 200);
+    let curve = nobody
+        .command(&["curve", "--driver", "kpps", "--load", "100kpps", "--duration", "2ms", "--json"])
+        .output();
+    assert_eq!(document(&curve.unwrap())["complete"], true);
+}
+
+#[test]
+fn what_needs_a_privilege_says_which() {
+    let nobody = Nobody::new();
+    for (port, says) in [
+        ("packet:lo", "cap_net_raw"),
+        ("xdp:lo", "cap_net_raw,cap_net_admin,cap_bpf"),
+        ("auto:lo", "cap_net_raw"),
+    ] {
+        let output = nobody.command(&["send", port, "--count", "1"]).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{port}: {said}");
+        let lines: Vec<_> = said.lines().filter(|line| line.starts_with("kpps: ")).collect();
+        assert!(lines.len() == 1 && lines[0].contains(says), "{port}: {said}");
+    }
+    let two = nobody.command(&["trial", "--ports", "packet:lo,udp::9", "--load", "1kpps"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&two.stderr).contains("cap_net_raw"), "{two:?}");
+}

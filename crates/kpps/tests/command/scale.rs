@@ -1,0 +1,51 @@
+//! `kpps scale` as a user meets it.
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+fn kpps(arguments: &[&str]) -> std::process::Output {
+    Command::cargo_bin("kpps").unwrap().arg("scale").args(arguments).output().unwrap()
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let output = kpps(&[arguments, &["--json", "--duration", "2ms"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn it_says_where_more_cpus_bring_nothing_and_why() {
+    let wire = json(&["--cpus", "1,2,4"]);
+    assert_eq!((&wire["stops_at_cpus"], &wire["rows"][2]["stopped_by"]), (&2.into(), &"the wire".into()));
+    assert_eq!(wire["rows"][0]["stopped_by"], "the CPUs");
+    assert!(wire["summary"].as_str().unwrap().contains("More than 2 CPUs bring nothing"));
+    let on = json(&["--cpus", "1,2", "--nic", "82598", "--load", "2000kpps"]);
+    assert_eq!(on["rows"].as_array().unwrap().len(), 2);
+    let slow = json(&["--cpus", "1,8", "--set", "nic.rx_engine_ps=5_000_000"]);
+    assert_eq!(slow["summary"], "More than one CPU brings nothing: what stops it is the card.");
+    let text = String::from_utf8(kpps(&["--cpus", "1", "--duration", "1ms"]).stdout).unwrap();
+    assert!(text.contains("One CPU is all there was") && text.contains("82576 on pcie-x4"), "{text}");
+}
+
+#[test]
+fn bad_input_is_one_clear_line_and_exit_code_2() {
+    for (arguments, says) in [
+        (&["--cpus", "9"][..], "1 to 8"),
+        (&["--cpus", "0"], "no numbers of CPUs"),
+        (&["--cpus", "many"], "no numbers of CPUs"),
+        (&["--nic", "8139"], "known are 82576"),
+        (&["--machine", "evans2005-xp"], "Linux 2.4 and 2.6"),
+        (&["--machine", "morris2000"], "no rate-limited NIC"),
+        (&["--set", "nic.rx_queues=99"], "rx_queues"),
+        (&["--set", "nic.colour=1"], "colour"),
+        (&["--load", "110%"], "line rate"),
+        (&["--size", "9018"], "2048"),
+        (&["--flows", "0"], "0"),
+    ] {
+        let output = kpps(arguments);
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
+        assert!(message.contains(says), "{arguments:?} says: {message}");
+        assert_eq!(message.trim_end().lines().count(), 1, "{arguments:?}: {message}");
+    }
+}

@@ -1,0 +1,190 @@
+//! `kpps study` as a user meets it. What it finds is tested in `crates/study`.
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+fn kpps(directory: &tempfile::TempDir, arguments: &[&str]) -> std::process::Output {
+    Command::cargo_bin("kpps").unwrap().current_dir(directory).args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn schema(directory: &tempfile::TempDir) -> Value {
+    serde_json::from_slice(&kpps(directory, &["schema"]).stdout).unwrap()
+}
+
+#[test]
+fn claims_are_one_document_that_the_schema_allows() {
+    let here = tempfile::tempdir().unwrap();
+    let output = kpps(&here, &["study", "--claim", "M2,M4,L6,R2", "--json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    jsonschema::validate(&schema(&here), &document).unwrap();
+    assert_eq!((&document["schema"], &document["kind"]), (&"kpps/2".into(), &"study".into()));
+    assert_eq!(document["profiles_hash"].as_str().unwrap().len(), 16);
+    assert_eq!(document["complete"], true);
+    let claims = document["claims"].as_array().unwrap();
+    let told: Vec<_> = claims
+        .iter()
+        .map(|c| ["study", "id", "kind", "verdict"].map(|name| c[name].as_str().unwrap()).join(" "))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "lunz2003 L6 order pass",
+            "morris2000 M2 fit pass",
+            "morris2000 M4 kept-back predicted",
+            "rdr2007 R2 exact pass"
+        ]
+    );
+    let sent = claims[2]["values"]["tx_pps_82542"].as_f64().unwrap();
+    assert!(sent > 100e3 && claims[1]["expected"].as_str().unwrap().contains("523,000"), "{document}");
+    assert!(std::fs::read_dir(&here).unwrap().next().is_none(), "nothing is written that was not asked for");
+
+    // The schema tells kinds apart: a study is no curve, and a verdict is one of four.
+    let mut other = document.clone();
+    other["claims"][0]["verdict"] = "maybe".into();
+    assert!(jsonschema::validate(&schema(&here), &other).is_err());
+    let mut other = document;
+    other["kind"] = "curve".into();
+    assert!(jsonschema::validate(&schema(&here), &other).is_err());
+}
+
+#[test]
+fn claims_are_told_and_a_page_is_written() {
+    let here = tempfile::tempdir().unwrap();
+    std::fs::write(here.path().join("file"), "").unwrap();
+    let output = kpps(&here, &["study", "--claim", "M2,M4", "--report", "file/pages"]);
+    assert!(output.status.code() == Some(2), "a folder that cannot be made: {}", text(&output.stderr));
+    let output = kpps(&here, &["study", "--claim", "M2,M4", "--report", "pages"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let shown = text(&output.stdout);
+    for words in [
+        "M2    pass",
+        "M4    predicted",
+        "tx_pps_82542",
+        "2 claims: 1 pass, 1 predicted",
+        "pages/morris2000.html",
+    ] {
+        assert!(shown.contains(words), "no '{words}' in:\n{shown}");
+    }
+    let page = std::fs::read_to_string(here.path().join("pages/morris2000.html")).unwrap();
+    for words in ["<!DOCTYPE html>", "What was asked", "minimum-size packets", "id=\"M2\"", "profiles <code>"]
+    {
+        assert!(page.contains(words), "no '{words}'");
+    }
+    assert!(!page.contains("<script") && !page.contains("http://") && !page.contains("src="));
+    assert_eq!(std::fs::read_dir(here.path().join("pages")).unwrap().count(), 1);
+}
+
+#[test]
+fn what_is_not_there_is_one_line() {
+    let here = tempfile::tempdir().unwrap();
+    for (arguments, says) in [
+        (&["study", "evans1066"][..], "known are beyond, evans2005, lunz2003, morris2000, ols2005, rdr2007"),
+        (&["study", "--claim", "X1"], "no claim 'X1'"),
+        (&["study", "rdr2007", "--claim", "M2"], "no claim 'M2' in rdr2007"),
+        (&["study", "rdr2007", "rdr2007"], "given twice"),
+        (&["study", "--perturb", "much"], "much"),
+        (&["study", "beyond", "--seeds", "9..3"], "FIRST..LAST"),
+        (&["study", "rdr2007", "--drawn", "44"], "nothing is drawn"),
+    ] {
+        let output = kpps(&here, arguments);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
+        assert!(message.contains(says), "{arguments:?} says: {message}");
+        assert_eq!(message.trim_end().lines().count(), 1, "{arguments:?} says more than a line: {message}");
+    }
+}
+
+/// What is drawn for a machine is what `grid` takes, and it is another one for another seed.
+#[test]
+fn machines_that_are_drawn_can_be_looked_at() {
+    let here = tempfile::tempdir().unwrap();
+    let drawn = |seed: &str| {
+        let output = kpps(&here, &["study", "beyond", "--claim", "W11", "--drawn", seed]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    // A chip's name may be a number.
+    let chip = (1..20).find(|seed| drawn(&seed.to_string()).contains("machine.chip=82544 ")).unwrap();
+    let shown = drawn(&chip.to_string());
+    assert_ne!(shown, drawn("44"));
+    let constants = shown.trim().strip_prefix("machines: ").unwrap();
+    let grid = "grid --vary load=100% --duration 5ms --no-live --csv -";
+    let arguments: Vec<_> = grid.split(' ').chain(constants.split(' ')).collect();
+    let output = kpps(&here, &arguments);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout).trim().lines().count(), 2);
+    // One sender in place of a hundred.
+    let output = kpps(&here, &["study", "beyond", "--claim", "W4", "--seeds", "101..101", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["claims"][0]["values"]["interrupts_seed"], 101.0);
+}
+
+#[test]
+fn a_few_claims_can_be_perturbed() {
+    let here = tempfile::tempdir().unwrap();
+    let output = kpps(&here, &["study", "--perturb", "50%", "--claim", "M2,M19"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let shown = text(&output.stdout);
+    for line in ["chip 82542.tx_engine_ps", "chip tigon-2.tx_engine_ps"] {
+        let turned = shown.lines().filter(|told| told.starts_with(line) && told.contains("pass -> miss"));
+        assert_eq!(turned.count(), 2, "{line}, down and up:\n{shown}");
+    }
+    let other =
+        shown.lines().filter(|told| told.starts_with("chip 82543gc") && told.contains("no verdict changes"));
+    assert_eq!(other.count(), 4, "{shown}");
+}
+
+#[test]
+#[cfg(unix)]
+fn an_interrupted_study_keeps_what_it_has() {
+    let here = tempfile::tempdir().unwrap();
+    let child = std::process::Command::new(assert_cmd::cargo::cargo_bin("kpps"))
+        .current_dir(&here)
+        .args(["study", "lunz2003", "--json"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    assert!(
+        std::process::Command::new("kill")
+            .args(["-INT", &child.id().to_string()])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("claims judged"), "{}", text(&output.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["complete"], false);
+    jsonschema::validate(&schema(&here), &document).unwrap();
+}
+
+#[test]
+fn what_was_kept_is_not_measured_again() {
+    let here = tempfile::tempdir().unwrap();
+    let arguments = ["study", "--claim", "M2,R2", "--resume", "kept", "--json"];
+    let first = kpps(&here, &arguments);
+    assert!(first.status.success(), "{}", text(&first.stderr));
+    let path = here.path().join("kept");
+    let lines = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(kpps(&here, &arguments).stdout, first.stdout, "the same results, to the last digit");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), lines, "and nothing was measured");
+
+    // What is found is what is told, so it was not measured; of another version it is not found.
+    let document: Value = serde_json::from_slice(&first.stdout).unwrap();
+    let pps = document["claims"][0]["values"]["tx_pps"].as_f64().unwrap();
+    let told = format!("\"pps\":{pps:?}");
+    assert!(lines.contains(&told), "{told} in {lines}");
+    std::fs::write(&path, lines.replace(&told, "\"pps\":123.0")).unwrap();
+    let document: Value = serde_json::from_slice(&kpps(&here, &arguments).stdout).unwrap();
+    assert_eq!(document["claims"][0]["values"]["tx_pps"], 123.0);
+    std::fs::write(&path, lines.replace("[\"", "[\"other ")).unwrap();
+    assert_eq!(kpps(&here, &arguments).stdout, first.stdout);
+}

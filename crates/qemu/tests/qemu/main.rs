@@ -1,0 +1,5 @@
+//! QEMU's cards, poked by hand and in guests.
+#![allow(clippy::unwrap_used)]
+
+mod card;
+mod guest;

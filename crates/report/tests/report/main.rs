@@ -1,0 +1,5 @@
+//! What people see: the presentations of a document, and the live view.
+#![allow(clippy::unwrap_used)]
+
+mod fixture;
+mod screen;

@@ -1,0 +1,14 @@
+//! The simulator, by what it measures.
+#![allow(clippy::unwrap_used)]
+
+mod answers;
+mod features;
+mod forwarding;
+mod limits;
+mod lunz2003;
+mod morris2000;
+mod ols2005;
+mod profiles;
+mod rdr2007;
+mod scale;
+mod snapshots;

@@ -1,0 +1,88 @@
+//! The profiles as data: they fit each other, and nothing was fitted on what may not be fitted on.
+
+use kpps_profiles::{Kind, Profile, names};
+use kpps_sim::{RateLimitedSetup, Setup, SetupError};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The kind of every claim of every study.
+fn claims() -> BTreeMap<String, String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies");
+    let mut claims = BTreeMap::new();
+    for file in std::fs::read_dir(folder).unwrap() {
+        let study: toml::Table = std::fs::read_to_string(file.unwrap().path()).unwrap().parse().unwrap();
+        for (id, claim) in study["claims"].as_table().unwrap() {
+            claims.insert(id.clone(), claim["kind"].as_str().unwrap().to_owned());
+        }
+    }
+    claims
+}
+
+/// Claims of which a part was given and the rest kept back; constants may be fitted on that part.
+const GIVEN_IN_PART: [&str; 1] = ["B27"];
+
+#[test]
+fn constants_are_fitted_on_fit_claims_only() {
+    let claims = claims();
+    let mut fitted = 0;
+    for kind in Kind::ALL {
+        for name in names(kind) {
+            for constant in Profile::named(kind, &name).unwrap().constants() {
+                for id in &constant.fitted {
+                    let claim =
+                        claims.get(id).unwrap_or_else(|| panic!("{name}.{}: no claim {id}", constant.name));
+                    let given = claim == "fit" || GIVEN_IN_PART.contains(&id.as_str());
+                    assert!(given, "{name}.{} is fitted on {id}", constant.name);
+                    fitted += 1;
+                }
+            }
+        }
+    }
+    assert!(fitted > 5, "the profiles name what they were fitted on");
+}
+
+#[test]
+fn every_chip_and_driver_works_in_every_machine() {
+    for machine in names(Kind::Machine) {
+        for chip in names(Kind::Chip) {
+            for driver in names(Kind::Driver) {
+                let setup = match Setup::named(&machine, Some(&chip), &driver) {
+                    Ok(setup) => setup,
+                    // FreeBSD serves a card in its interrupt or polls it by polling(4), and has rate-limited
+                    // NICs of its own.
+                    Err(SetupError::Mismatch(why)) if why.contains("FreeBSD") => continue,
+                    Err(error) => panic!("{error}"),
+                };
+                let paced = ["tigon-2", "sk-9843"].contains(&chip.as_str());
+                assert_eq!(setup.card.chip.name(), if paced { "82543gc" } else { &chip });
+            }
+        }
+    }
+}
+
+#[test]
+fn every_rate_limited_nic_works_in_every_machine_that_has_a_driver_for_it() {
+    let mut machines = 0;
+    for machine in names(Kind::Machine) {
+        for nic in names(Kind::Nic) {
+            match RateLimitedSetup::changed(&machine, Some(&nic), &[]) {
+                Ok(_) => machines += 1,
+                Err(SetupError::Mismatch(why)) => assert!(why.contains("Linux 2.4 and 2.6 only"), "{why}"),
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+    assert!(machines >= 6);
+}
+
+#[test]
+fn our_preset_is_the_drivers_own() {
+    let setup = Setup::named("morris2000", Some("82540em"), "kpps").unwrap();
+    assert_eq!(setup.config, kpps_driver::Config::kpps());
+}
+
+#[test]
+fn mismatches_are_said() {
+    let error = Setup::named("morris2000", Some("82542"), "intel-9").unwrap_err().to_string();
+    assert!(error.contains("intel-9") && error.contains("click-polling"), "{error}");
+}
