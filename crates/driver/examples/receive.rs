@@ -39,7 +39,7 @@ fn poll(device: &mut Device<Place, BufferPool>) {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let frames: u32 = std::env::args().nth(1).map_or(Ok(10), |text| text.parse())?;
+    let frames: u64 = std::env::args().nth(1).map_or(Ok(10), |text| text.parse())?;
     let qemu = Qemu::start(&Options::new(Model::I82540Em))?;
     let mut device = start(&qemu)?;
     for sequence in 0..frames {

@@ -3,9 +3,13 @@
 //! frame has exactly this room: 14 + 20 + 8 + 18 = 60 bytes without FCS.
 //!
 //! ```text
-//!  0        2            6                           14            18
-//!  | stream |  sequence  |          sent_ps          |    check    |    big-endian
+//!  0        2                    8                    14            18
+//!  | stream |      sequence      |      sent_ps       |    check    |    big-endian
 //! ```
+//!
+//! The sequence number has 48 bits: at 14.88 million frames a second it wraps after 218 days. The time has the
+//! lower 48 bits of its picoseconds, which wrap after 281 s. A receiver knows the rest, because no frame is on
+//! its way for that long ([`Tag::sent_ps_near`]).
 //!
 //! The tag follows Ethernet, an IP header without options, and UDP: at byte 42 of an IPv4 frame, at byte 62
 //! of an IPv6 frame, 4 bytes later with a VLAN tag. Reading and writing check only the types in these
@@ -38,21 +42,41 @@ const CHECKSUM_BEFORE: usize = 2;
 pub struct Tag {
     /// The stream; each has its own sequence.
     pub stream: u16,
-    /// The frame's place in its stream, from 0. It wraps after 2³² frames: compare with
-    /// `wrapping_sub`.
-    pub sequence: u32,
-    /// When the frame was sent, in ps since the tester's epoch (the start of its clock). All 64
-    /// bits are kept; they wrap after 213 days.
+    /// The frame's place in its stream, from 0. The lower 48 bits are written.
+    pub sequence: u64,
+    /// When the frame was sent, in ps since the tester's epoch (the start of its clock). The lower 48 bits are
+    /// written: of a tag that was read, [`sent_ps_near`](Self::sent_ps_near) tells the whole time.
     pub sent_ps: u64,
 }
 
+/// The bits of a sequence number and of a time that a tag has.
+const BITS: u32 = 48;
+const MASK: u64 = (1 << BITS) - 1;
+
+/// The lower 48 bits, big-endian.
+#[inline]
+const fn low_bytes(word: u64) -> [u8; 6] {
+    let [_, _, a, b, c, d, e, f] = word.to_be_bytes();
+    [a, b, c, d, e, f]
+}
+
 impl Tag {
+    /// When the frame was sent, in ps: the time nearest to `now_ps` of those that the tag may mean. It is right if
+    /// the frame was sent less than 140 s before or after `now_ps`.
+    #[inline]
+    pub const fn sent_ps_near(self, now_ps: u64) -> u64 {
+        let ahead = self.sent_ps.wrapping_sub(now_ps) << (u64::BITS - BITS);
+        // The sign of the difference is in bit 47.
+        now_ps.wrapping_add_signed(ahead as i64 >> (u64::BITS - BITS))
+    }
+
     /// The upper half, which is better mixed, of the 64-bit finaliser of MurmurHash3 (public domain, A.
     /// Appleby) over both words.
     #[inline]
     const fn check(self) -> u32 {
-        let place = (self.stream as u64) << 32 | self.sequence as u64;
-        let mut mix = place.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.sent_ps ^ 0x6b70_7073_5f74_6167;
+        let place = (self.stream as u64) << BITS | self.sequence & MASK;
+        let mut mix =
+            place.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (self.sent_ps & MASK) ^ 0x6b70_7073_5f74_6167;
         mix = (mix ^ mix >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
         mix = (mix ^ mix >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
         (mix >> 32) as u32
@@ -62,8 +86,8 @@ impl Tag {
     fn to_bytes(self) -> [u8; BYTES] {
         let mut bytes = [0; BYTES];
         bytes[..2].copy_from_slice(&self.stream.to_be_bytes());
-        bytes[2..6].copy_from_slice(&self.sequence.to_be_bytes());
-        bytes[6..14].copy_from_slice(&self.sent_ps.to_be_bytes());
+        bytes[2..8].copy_from_slice(&low_bytes(self.sequence));
+        bytes[8..14].copy_from_slice(&low_bytes(self.sent_ps));
         bytes[14..].copy_from_slice(&self.check().to_be_bytes());
         bytes
     }
@@ -72,8 +96,8 @@ impl Tag {
     fn from_bytes(b: &[u8; BYTES]) -> Option<Self> {
         let tag = Self {
             stream: u16::from_be_bytes([b[0], b[1]]),
-            sequence: u32::from_be_bytes([b[2], b[3], b[4], b[5]]),
-            sent_ps: u64::from_be_bytes([b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13]]),
+            sequence: u64::from_be_bytes([0, 0, b[2], b[3], b[4], b[5], b[6], b[7]]),
+            sent_ps: u64::from_be_bytes([0, 0, b[8], b[9], b[10], b[11], b[12], b[13]]),
         };
         (tag.check() == u32::from_be_bytes([b[14], b[15], b[16], b[17]])).then_some(tag)
     }
@@ -135,7 +159,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn tags() -> impl Strategy<Value = Tag> {
-        (any::<u16>(), any::<u32>(), any::<u64>()).prop_map(|(stream, sequence, sent_ps)| Tag {
+        (any::<u16>(), 0..=MASK, 0..=MASK).prop_map(|(stream, sequence, sent_ps)| Tag {
             stream,
             sequence,
             sent_ps,
@@ -154,11 +178,11 @@ mod tests {
     #[test]
     fn bytes_are_where_the_format_says() {
         let mut frame = [0; 60];
-        let tag = Tag { stream: 0x0102, sequence: 0x0304_0506, sent_ps: 0x0708_090a_0b0c_0d0e };
+        let tag = Tag { stream: 0x0102, sequence: 0x0304_0506_0708, sent_ps: 0x090a_0b0c_0d0e };
         write(&mut frame, tag).unwrap();
         assert_eq!(frame[42..56], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14]);
         assert_eq!(frame[56..], tag.check().to_be_bytes());
-        assert_eq!(tag.check(), 0x6b03_8dd6, "the format must not change by accident");
+        assert_eq!(tag.check(), 0x6171_54b9, "the format must not change by accident");
     }
 
     proptest! {
@@ -215,6 +239,27 @@ mod tests {
                 prop_assert_eq!(read(&bytes), Some(tag));
             }
         }
+    }
+
+    #[test]
+    fn sequence_numbers_go_on_beyond_32_bits_and_times_beyond_48() {
+        let mut frame = udp_test(&Flow::default(), Size::MIN).unwrap();
+        let sent_ps = (7 << BITS) - 5;
+        for (sequence, sent_ps) in
+            [(u64::from(u32::MAX), sent_ps), (1 << 32, sent_ps + 5), (MASK, sent_ps + 10)]
+        {
+            write(&mut frame, Tag { stream: 1, sequence, sent_ps }).unwrap();
+            let tag = read(&frame).unwrap();
+            assert_eq!(tag.sequence, sequence);
+            // 139 s before and after, on both sides of the wrap.
+            for away in [0, 1, 100, 139 * 1_000_000_000_000] {
+                assert_eq!(tag.sent_ps_near(sent_ps + away), sent_ps);
+                assert_eq!(tag.sent_ps_near(sent_ps - away), sent_ps);
+            }
+        }
+        // Before the epoch of the receiver: a clock that is behind.
+        write(&mut frame, Tag { stream: 1, sequence: 0, sent_ps: 10 }).unwrap();
+        assert_eq!(read(&frame).unwrap().sent_ps_near(3), 10);
     }
 
     #[test]

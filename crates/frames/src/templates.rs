@@ -169,11 +169,10 @@ impl Templates {
 
     /// The frame of this sequence number; `None` only without frames.
     #[inline]
-    pub fn at(&self, n: u32) -> Option<Template<'_>> {
+    pub fn at(&self, n: u64) -> Option<Template<'_>> {
         let (flow, size) = if self.places.len() == 1 {
             (0, 0)
         } else {
-            let n = u64::from(n);
             // In the next round each flow begins with another size.
             let turn = (n + n / self.round.max(1)) % self.order.len().max(1) as u64;
             ((n % u64::from(self.flows.max(1))) as u32, *self.order.get(turn as usize)? as usize)
@@ -248,13 +247,13 @@ mod tests {
         fn flows_and_sizes_take_turns(
             count in 1u32..40,
             weights in prop::collection::vec(1u32..5, 1..4),
-            frames in 0u32..3000,
+            frames in 0u64..3000,
         ) {
             let sizes = weights.iter().enumerate();
             let text: Vec<_> = sizes.map(|(i, w)| alloc::format!("{}:{w}", 64 + 100 * i)).collect();
             let mix: Mix = text.join(",").parse().unwrap();
             let all = Templates::tests(&flows(count), [Mac::default(); 2], None, &mix).unwrap();
-            let whole = count * mix.period().len() as u32;
+            let whole = u64::from(count) * mix.period().len() as u64;
             let mut seen = BTreeMap::new();
             for n in 0..whole {
                 let template = all.at(n).unwrap();
@@ -279,8 +278,8 @@ mod tests {
             let again = Templates::from_parts(&all.parts()).unwrap();
             prop_assert_eq!(again.at(frames), all.at(frames));
             prop_assert_eq!(again.parts(), all.parts());
-            prop_assert_eq!(all.of_sizes(frames.into()), sizes);
-            prop_assert_eq!(all.of_flow(0, frames.into()), of_first);
+            prop_assert_eq!(all.of_sizes(frames), sizes);
+            prop_assert_eq!(all.of_flow(0, frames), of_first);
         }
     }
 

@@ -25,7 +25,7 @@ impl Measured {
     #[inline]
     pub fn note(&mut self, now_ps: u64, frame: &[u8]) {
         if let Some(tag) = tag::read(frame) {
-            self.note_sent(now_ps, tag.sent_ps);
+            self.note_sent(now_ps, tag.sent_ps_near(now_ps));
         }
     }
 
@@ -127,7 +127,7 @@ pub(crate) struct TesterReceiver {
     stream: u16,
     /// One bit for each sequence number that has come.
     seen: Vec<u64>,
-    next: u32,
+    next: u64,
 }
 
 impl TesterReceiver {
@@ -166,7 +166,7 @@ impl Receiver for TesterReceiver {
         } else {
             self.next = tag.sequence + 1;
         }
-        port.measured.borrow_mut().note_sent(now_ps, tag.sent_ps);
+        port.measured.borrow_mut().note_sent(now_ps, tag.sent_ps_near(now_ps));
     }
 }
 

@@ -78,7 +78,7 @@ impl Traffic for ConstantRate {
 
     #[inline]
     fn frame(&mut self) -> &[u8] {
-        let tag = Tag { stream: self.stream, sequence: self.sequence as u32, sent_ps: self.due.0 };
+        let tag = Tag { stream: self.stream, sequence: self.sequence, sent_ps: self.due.0 };
         self.sequence += 1;
         self.sent.set(self.sequence);
         self.schedule();
@@ -144,7 +144,7 @@ mod tests {
                 last = source.next_ps();
                 let read = tag::read(source.frame()).unwrap();
                 prop_assert_eq!(read.sent_ps, last);
-                prop_assert_eq!(u64::from(read.sequence) + 1, sent.get());
+                prop_assert_eq!(read.sequence + 1, sent.get());
             }
             let expected = pps * ms as f64 / 1e3;
             let sent = sent.get() as f64;

@@ -1,7 +1,7 @@
 //! The frames of one stream that arrive, one by one.
 //!
-//! Each sequence number has a bit, so a duplicate is told from a late frame however late it is. The number
-//! also gives the frame's flow and size, and so its headers as they were sent ([`Templates`]). A frame is
+//! Each sequence number has a bit, so a duplicate is told from a late frame. After [`WINDOW`] frames the oldest
+//! bits are used again, so that memory stays constant however long a trial is. The number also gives the frame's flow and size, and so its headers as they were sent ([`Templates`]). A frame is
 //! whole if its tag is intact, if zeros follow the tag, and if its headers differ from the sent ones as those
 //! of most frames do: a router rewrites addresses and TTL of all frames alike. Checksums may differ as long
 //! as they are right. The identification may differ in any case: it means nothing in packets that are not
@@ -35,6 +35,10 @@ enum Verdict {
     Damaged,
 }
 
+/// Sequence numbers that have a bit: the last 2³⁰, 72 s at 14.88 million frames a second. A frame that is
+/// further behind counts as a duplicate, as nobody knows any more whether it is one.
+const WINDOW: u64 = 1 << 30;
+
 /// Gaps that are remembered. Gaps that other queues fill are closed a few bursts later.
 const GAPS: usize = 4096;
 
@@ -42,8 +46,8 @@ const GAPS: usize = 4096;
 #[derive(Clone, Copy, Debug)]
 struct Gap {
     /// The first of them, and the one after them with the time when it was sent.
-    first: u32,
-    end: u32,
+    first: u64,
+    end: u64,
     behind_ps: u64,
 }
 
@@ -70,8 +74,11 @@ pub struct Arrivals {
     stamped: bool,
     /// The time of the current burst.
     now: Option<Duration>,
+    /// A bit for each of the last [`WINDOW`] sequence numbers, by their low bits.
     seen: Vec<u64>,
-    highest: Option<u32>,
+    /// Sequence numbers that have a bit: [`WINDOW`].
+    window: u64,
+    highest: Option<u64>,
     /// When the first frame was sent, in ps of the tags.
     first_ps: Option<u64>,
     /// Gaps that may be filled since, by late frames or other queues. The latest are last.
@@ -126,7 +133,7 @@ pub struct Arrived {
 impl Arrivals {
     /// For a stream of these frames, whose tags count from `epoch`, with room for about `expected` of them.
     pub fn new(stream: u16, templates: Arc<Templates>, epoch: Instant, expected: u64) -> Self {
-        let words = usize::try_from(expected / 64 + 1).unwrap_or(usize::MAX).min(1 << 24);
+        let words = (expected.min(WINDOW - 1) / 64 + 1) as usize;
         Self {
             stream,
             varies: varies(&templates),
@@ -138,6 +145,7 @@ impl Arrivals {
             stamped: false,
             now: None,
             seen: vec![0; words],
+            window: WINDOW,
             highest: None,
             first_ps: None,
             gaps: VecDeque::new(),
@@ -199,7 +207,9 @@ impl Arrivals {
             None => Verdict::Damaged,
         };
         self.damaged += u64::from(verdict == Verdict::Damaged);
-        let (first, late) = self.mark(tag.sequence, tag.sent_ps, flow, size);
+        let now_ns = self.now_ns(stamp);
+        let sent_ps = tag.sent_ps_near(now_ns * 1000);
+        let (first, late) = self.mark(tag.sequence, sent_ps, flow, size);
         if !first || late || verdict != Verdict::Usual {
             let corrupted = verdict != Verdict::Usual;
             let anomalies =
@@ -208,21 +218,26 @@ impl Arrivals {
             self.keep((frame, stamp), Some(tag.sequence), anomalies, change);
         }
         if first && whole {
-            let now_ns = match stamp {
-                Some(stamp) => {
-                    self.stamped = true;
-                    stamp.saturating_sub(self.epoch_of_day.ns)
-                }
-                None => {
-                    let epoch = self.epoch;
-                    self.now.get_or_insert_with(|| epoch.elapsed()).as_nanos() as u64
-                }
-            };
             let last = self.latency.len() - 1;
             let part = if last == 0 { 0 } else { ((now_ns / self.part_ns) as usize).min(last) };
-            self.latency[part].record(now_ns.saturating_sub(tag.sent_ps / 1000));
+            self.latency[part].record(now_ns.saturating_sub(sent_ps / 1000));
         }
         true
+    }
+
+    /// When a frame arrived, in ns since the epoch: by the kernel's stamp, or by the time of the burst.
+    #[inline]
+    fn now_ns(&mut self, stamp: Option<u64>) -> u64 {
+        match stamp {
+            Some(stamp) => {
+                self.stamped = true;
+                stamp.saturating_sub(self.epoch_of_day.ns)
+            }
+            None => {
+                let epoch = self.epoch;
+                self.now.get_or_insert_with(|| epoch.elapsed()).as_nanos() as u64
+            }
+        }
     }
 
     /// Keeps a frame with anomalies, if such frames are kept.
@@ -230,7 +245,7 @@ impl Arrivals {
     fn keep(
         &mut self,
         frame: (&[u8], Option<u64>),
-        sequence: Option<u32>,
+        sequence: Option<u64>,
         anomalies: Anomalies,
         change: Option<Change>,
     ) {
@@ -241,10 +256,14 @@ impl Arrivals {
 
     /// Marks a sequence number. Returns whether it is new, and whether a later one of its flow had arrived.
     #[inline]
-    fn mark(&mut self, sequence: u32, sent_ps: u64, flow: u32, size: usize) -> (bool, bool) {
-        let (word, bit) = (sequence as usize / 64, 1 << (sequence % 64));
-        if word >= self.seen.len() {
-            self.seen.resize((word + 1).next_power_of_two(), 0);
+    fn mark(&mut self, sequence: u64, sent_ps: u64, flow: u32, size: usize) -> (bool, bool) {
+        if self.highest.is_none_or(|highest| sequence / 64 > highest / 64) {
+            self.make_room(sequence);
+        }
+        let (word, bit) = self.place(sequence);
+        if self.is_forgotten(sequence) {
+            self.duplicated += 1;
+            return (false, false);
         }
         if self.seen[word] & bit != 0 {
             self.duplicated += 1;
@@ -257,7 +276,7 @@ impl Arrivals {
         }
         let mut late = false;
         if let Some(flow) = self.flows.get_mut(flow as usize) {
-            let next = u64::from(sequence) + 1;
+            let next = sequence + 1;
             late = next < flow.next;
             flow.received += 1;
             flow.reordered += u64::from(late);
@@ -274,6 +293,36 @@ impl Arrivals {
         (true, late)
     }
 
+    /// The word of `seen` with the bit of a sequence number, and the bit.
+    #[inline]
+    fn place(&self, sequence: u64) -> (usize, u64) {
+        ((sequence % self.window / 64) as usize, 1 << (sequence % 64))
+    }
+
+    /// Whether the bit of a sequence number stands for a later one. Words are cleared as a whole, so the oldest
+    /// word of the window counts as forgotten.
+    #[inline]
+    fn is_forgotten(&self, sequence: u64) -> bool {
+        self.highest.is_some_and(|highest| (highest / 64).saturating_sub(sequence / 64) >= self.window / 64)
+    }
+
+    /// Makes room for a sequence number in a new word: the words from the highest number so far on are zero.
+    #[cold]
+    fn make_room(&mut self, sequence: u64) {
+        let words = self.window / 64;
+        let first = self.highest.map_or(0, |highest| highest / 64 + 1);
+        let last = sequence / 64;
+        if (self.seen.len() as u64) < words && last >= self.seen.len() as u64 {
+            let grown = last.saturating_add(1).next_power_of_two().min(words);
+            self.seen.resize(grown as usize, 0);
+        }
+        if last >= words {
+            for word in first.max(last.saturating_sub(words - 1))..=last {
+                self.seen[(word % words) as usize] = 0;
+            }
+        }
+    }
+
     /// Remembers a gap. Which of the earlier ones stays open is not known yet.
     #[cold]
     fn open_gap(&mut self, gap: Gap) {
@@ -288,7 +337,10 @@ impl Arrivals {
 
     /// Whether all frames of a gap have arrived since.
     fn is_filled(&self, gap: &Gap) -> bool {
-        let seen = |n: u32| self.seen.get(n as usize / 64).is_some_and(|word| word & 1 << (n % 64) != 0);
+        let seen = |n: u64| {
+            let (word, bit) = self.place(n);
+            !self.is_forgotten(n) && self.seen.get(word).is_some_and(|word| word & bit != 0)
+        };
         (gap.first..gap.end).all(seen)
     }
 
@@ -376,7 +428,7 @@ impl Arrivals {
     /// When the frame was sent that closed the last gap, counted from the first frame that arrived: nothing
     /// was lost after it. `None` without a gap; the end of time if the last of `sent` frames are missing.
     pub fn last_gap(&self, sent: u64) -> Option<Duration> {
-        if self.highest.map_or(0, |highest| u64::from(highest) + 1) < sent {
+        if self.highest.map_or(0, |highest| highest + 1) < sent {
             return Some(Duration::MAX);
         }
         let last = self.gaps.iter().rev().find(|gap| !self.is_filled(gap))?;
@@ -438,7 +490,7 @@ mod tests {
     }
 
     /// Ten flows of an own mix, tagged frames by number.
-    fn many(from: &str, to: &str) -> (Arc<Templates>, impl Fn(u32) -> Vec<u8>) {
+    fn many(from: &str, to: &str) -> (Arc<Templates>, impl Fn(u64) -> Vec<u8>) {
         let addresses = [from, to].map(|text| text.parse::<Addresses>().unwrap());
         let flows = Flows::new(Some(10), addresses, [Ports::from(49152, 2), Ports::from(9, 1)]).unwrap();
         let mix: Mix = "100:2,120:1".parse().unwrap();
@@ -454,7 +506,7 @@ mod tests {
         (all, frame)
     }
 
-    fn frame(sequence: u32) -> Vec<u8> {
+    fn frame(sequence: u64) -> Vec<u8> {
         let mut frame = template();
         tag::write(&mut frame, Tag { stream: 7, sequence, sent_ps: 1 }).unwrap();
         frame
@@ -489,13 +541,63 @@ mod tests {
         assert_eq!((latency[0].frames(), arrival), (6, Arrival::default()));
     }
 
+    /// More than 2³² frames, of which those around the old limit and a few others are looked at.
+    #[test]
+    fn numbers_beyond_32_bits_are_counted_like_any_other() {
+        let mut all = arrivals();
+        let limit = 1 << 32;
+        // Frames before the first one that is taken here have come, as far as this test is concerned.
+        all.make_room(limit - 100);
+        all.highest = Some(limit - 101);
+        for sequence in (limit - 100..limit + 100).filter(|sequence| *sequence != limit + 7) {
+            all.take(&frame(sequence), None);
+        }
+        for sequence in [limit - 1, limit, limit + 99, limit + 7] {
+            all.take(&frame(sequence), None);
+        }
+        let expected = Arrived { received: 200, duplicated: 3, reordered: 1, ..Arrived::default() };
+        assert_eq!(all.arrived(), expected);
+        assert!(all.seen.len() <= (WINDOW / 64) as usize);
+    }
+
+    #[test]
+    fn memory_is_constant_and_duplicates_are_found_within_the_window() {
+        let mut all = arrivals();
+        all.window = 256;
+        let (mut duplicated, mut received) = (0, 0);
+        for sequence in 0..5000 {
+            if sequence % 97 != 0 {
+                all.take(&frame(sequence), None);
+                received += 1;
+            }
+            // The ones 100 and 150 before come a second time, the one 194 before for the first time.
+            for before in [100, 150] {
+                if sequence % 13 == 0 && sequence > before && (sequence - before) % 97 != 0 {
+                    all.take(&frame(sequence - before), None);
+                    duplicated += 1;
+                }
+            }
+            if sequence % 97 == 5 && sequence > 190 {
+                all.take(&frame(sequence - 5 - 97), None);
+                received += 1;
+            }
+        }
+        let arrived = all.arrived();
+        assert_eq!((arrived.received, arrived.duplicated), (received, duplicated));
+        assert_eq!(all.seen.len(), 4);
+        // Nobody knows any more whether this one has come.
+        all.take(&frame(97 * 40 + 5), None);
+        assert_eq!(all.arrived().duplicated, duplicated + 1);
+        assert_eq!(all.last_gap(6000), Some(Duration::MAX));
+    }
+
     #[test]
     fn latency_is_by_the_kernels_time_unless_its_clock_was_set() {
         let stamped = || {
             let mut all = arrivals();
             for sequence in 0..100 {
                 let mut frame = template();
-                let sent_ps = u64::from(sequence) * 1_000_000_000;
+                let sent_ps = sequence * 1_000_000_000;
                 tag::write(&mut frame, Tag { stream: 7, sequence, sent_ps }).unwrap();
                 // The program receives it much later.
                 let stamp = all.epoch_of_day.ns + sent_ps / 1000 + 7_000;
@@ -612,7 +714,7 @@ mod tests {
     }
 
     /// A frame of a message that was cut apart.
-    fn cut(sequence: u32) -> Vec<u8> {
+    fn cut(sequence: u64) -> Vec<u8> {
         let mut frame = frame(sequence);
         let at = tag::OFFSET;
         frame[at - IDENTIFICATION..][..2].copy_from_slice(&(sequence as u16 % 40).to_be_bytes());
@@ -633,8 +735,8 @@ mod tests {
         let mut all = arrivals();
         let bits = template().len() * 8;
         for bit in 0..bits {
-            all.take(&cut(2 * bit as u32), None);
-            let mut damaged = cut(2 * bit as u32 + 1);
+            all.take(&cut(2 * bit as u64), None);
+            let mut damaged = cut(2 * bit as u64 + 1);
             damaged[bit / 8] ^= 1 << (bit % 8);
             all.take(&damaged, None);
         }
@@ -666,7 +768,7 @@ mod tests {
                 frame
             };
             let bits = routed(0).len() * 8;
-            for bit in 0..bits as u32 {
+            for bit in 0..bits as u64 {
                 all.take(&routed(2 * bit), None);
                 let mut damaged = routed(2 * bit + 1);
                 damaged[bit as usize / 8] ^= 1 << (bit % 8);
@@ -714,10 +816,9 @@ mod tests {
     #[test]
     fn the_last_gap_is_where_frames_were_lost_last() {
         let mut all = arrivals();
-        let send = |all: &mut Arrivals, sequence: u32| {
+        let send = |all: &mut Arrivals, sequence: u64| {
             let mut frame = template();
-            tag::write(&mut frame, Tag { stream: 7, sequence, sent_ps: u64::from(sequence) * 1_000_000 })
-                .unwrap();
+            tag::write(&mut frame, Tag { stream: 7, sequence, sent_ps: sequence * 1_000_000 }).unwrap();
             all.take(&frame, None);
         };
         // Two queues that are polled in turn: 7 and 8 are missing.

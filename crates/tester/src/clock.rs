@@ -11,6 +11,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// The highest drift of a clock, disciplined or not: 200 ppm.
 const DRIFT: f64 = 200e-6;
+/// Readings of the system's clock and of the standard library's. The closest pair counts.
+#[cfg(target_os = "linux")]
+const PAIRS: usize = 64;
 /// Parts of a trial with separate latencies, if a clock may drift.
 const SLICES: usize = 16;
 
@@ -27,8 +30,8 @@ impl Clock {
     pub fn here() -> &'static Self {
         static HERE: OnceLock<Clock> = OnceLock::new();
         HERE.get_or_init(|| {
-            let (id, now_ns) = system().unwrap_or_else(|| (unique(), 0));
-            Self { id, origin: Instant::now(), origin_ns: now_ns }
+            let (id, origin, origin_ns) = system().unwrap_or_else(|| (unique(), Instant::now(), 0));
+            Self { id, origin, origin_ns }
         })
     }
 
@@ -97,20 +100,28 @@ impl TimeOfDay {
     }
 }
 
-/// The monotonic clock of the system, which all its processes share, and its time.
+/// The identity of the system's monotonic clock, which all its processes share, and one moment with the time
+/// that it showed.
 #[cfg(target_os = "linux")]
-fn system() -> Option<(String, u64)> {
+fn system() -> Option<(String, Instant, u64)> {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     // Containers may have a clock of their own.
     let namespace = std::fs::read_link("/proc/self/ns/time").unwrap_or_default();
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    let ns = Duration::try_from(now).ok()?.as_nanos() as u64;
-    Some((format!("{} {}", boot.trim(), namespace.display()), ns))
+    let id = format!("{} {}", boot.trim(), namespace.display());
+    // Any time between the two readings goes into all latencies of this process: the shortest counts.
+    let readings = (0..PAIRS).filter_map(|_| {
+        let before = Instant::now();
+        let ns = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let took = before.elapsed();
+        Some((took, before + took / 2, Duration::try_from(ns).ok()?.as_nanos() as u64))
+    });
+    let (_, moment, ns) = readings.min()?;
+    Some((id, moment, ns))
 }
 
 /// The standard library's clock has no fixed origin.
 #[cfg(not(target_os = "linux"))]
-fn system() -> Option<(String, u64)> {
+fn system() -> Option<(String, Instant, u64)> {
     None
 }
 
@@ -370,6 +381,25 @@ mod tests {
             let then = TimeOfDay { ns: after.ns.wrapping_add_signed(set), ..after };
             let noticed = then.set_since(&before).unwrap();
             assert!(noticed.abs_diff(set) < 100_000, "{noticed}");
+        }
+    }
+
+    /// Processes of one system share its clock, so each must read it right: an error of one is in all latencies
+    /// between the two.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_systems_clock_is_read_to_less_than_a_microsecond() {
+        for _ in 0..10 {
+            let (id, origin, origin_ns) = system().unwrap();
+            let clock = Clock { id, origin, origin_ns };
+            let bracket = |_| {
+                let before = clock.now_ns();
+                let truth = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+                let after = clock.now_ns();
+                (after - before, before, Duration::try_from(truth).unwrap().as_nanos() as u64, after)
+            };
+            let (_, before, truth, after) = (0..100).map(bracket).min().unwrap();
+            assert!(before < truth + 1000 && truth < after + 1000, "{before} {truth} {after}");
         }
     }
 

@@ -55,7 +55,7 @@ struct Suspect {
     at_ns: u64,
     /// Where its bytes begin, and their number.
     bytes: (usize, usize),
-    sequence: Option<u32>,
+    sequence: Option<u64>,
     anomalies: Anomalies,
     change: Option<Change>,
 }
@@ -87,7 +87,7 @@ impl Keeper {
     pub fn keep(
         &mut self,
         (frame, at_ns): (&[u8], Option<u64>),
-        sequence: Option<u32>,
+        sequence: Option<u64>,
         anomalies: Anomalies,
         change: Option<Change>,
     ) {

@@ -99,7 +99,7 @@ pub(crate) fn learn(
                 // Each address once, then the first one until a frame has arrived.
                 let all = if known[from] { 1 } else { ends[other].station.ips.count().min(DESTINATIONS) };
                 known[from] = true;
-                let tag = Tag { stream, sequence: from as u32, sent_ps: 0 };
+                let tag = Tag { stream, sequence: from as u64, sent_ps: 0 };
                 for destination in (0..all).rev() {
                     if let Some(frame) = probe(plan, [&ends[from], &ends[other]], mac, destination, tag) {
                         ports[from].send_one(&frame)?;

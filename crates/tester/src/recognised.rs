@@ -105,7 +105,7 @@ impl Classes {
         let mut flows = HashMap::new();
         let mut bytes = vec![0; usize::from(u16::MAX)];
         for n in 0..u32::try_from(count).unwrap_or(u32::MAX) {
-            let Some(length) = frames.at(n).and_then(|frame| frame.write(&mut bytes)) else { break };
+            let Some(length) = frames.at(n.into()).and_then(|frame| frame.write(&mut bytes)) else { break };
             let frame = &bytes[..length.into()];
             let next = all.classes.len() as u32;
             let class = *all.known.entry(fingerprint(frame)).or_insert(next);

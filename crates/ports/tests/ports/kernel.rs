@@ -59,13 +59,13 @@ fn named<const N: usize>(names: [&str; N]) -> [AnyPort; N] {
 }
 
 /// A frame of this length without FCS that is like no other.
-fn frame(bytes: usize, sequence: u32, vlan: bool) -> Vec<u8> {
+fn frame(bytes: usize, sequence: u64, vlan: bool) -> Vec<u8> {
     let flow = Flow { vlan: vlan.then_some(7), ..Flow::default() };
     let mut frame = udp_test(&flow, Size::with_fcs(bytes as u16 + 4)).unwrap();
-    tag::write(&mut frame, Tag { stream: 3, sequence, sent_ps: u64::from(sequence) << 20 }).unwrap();
+    tag::write(&mut frame, Tag { stream: 3, sequence, sent_ps: sequence << 20 }).unwrap();
     let start = frame.len().min(tag::offset(&frame) + tag::BYTES);
     for (at, byte) in frame[start..].iter_mut().enumerate() {
-        *byte = (at as u32).wrapping_mul(sequence | 1) as u8;
+        *byte = (at as u32).wrapping_mul((sequence | 1) as u32) as u8;
     }
     frame
 }
@@ -108,7 +108,7 @@ fn each_arrives(kinds: [&'static str; 2], queues: u32) {
         let pool = near.pool().clone();
         let lengths = (60..1515).step_by(7).chain([60, 61, 1513, 1514]);
         let mut frames: Vec<_> =
-            lengths.enumerate().map(|(i, bytes)| frame(bytes, i as u32, bytes >= 64 && i % 5 == 0)).collect();
+            lengths.enumerate().map(|(i, bytes)| frame(bytes, i as u64, bytes >= 64 && i % 5 == 0)).collect();
         // More than any ring holds, several times over.
         frames.extend((0..20_000).map(|i| frame(60, 1000 + i, false)));
         for _ in 0..2 {
@@ -201,7 +201,7 @@ fn by_each_queue(to: &str) -> Vec<u16> {
         to.receive(64, |frame| {
             let tag = tag::read(frame.as_ref()).unwrap();
             let next = &mut streams[usize::from(tag.stream)];
-            assert_eq!(tag.sequence, u32::from(*next), "in order within a queue");
+            assert_eq!(tag.sequence, u64::from(*next), "in order within a queue");
             *next += 1;
             Some(frame.buffer)
         })
@@ -212,7 +212,7 @@ fn by_each_queue(to: &str) -> Vec<u16> {
 }
 
 /// A frame of a stream.
-fn frame_of(stream: u16, sequence: u32) -> Vec<u8> {
+fn frame_of(stream: u16, sequence: u64) -> Vec<u8> {
     let mut frame = udp_test(&Flow::default(), Size::MIN).unwrap();
     tag::write(&mut frame, Tag { stream, sequence, sent_ps: 0 }).unwrap();
     frame
@@ -442,7 +442,7 @@ fn datagrams_that_the_kernel_cuts_are_frames_each() {
                 .chain(std::iter::repeat_n(1514, 200))
                 .chain([100]);
             let frames: Vec<_> =
-                lengths.enumerate().map(|(i, bytes)| frame(bytes, i as u32, false)).collect();
+                lengths.enumerate().map(|(i, bytes)| frame(bytes, i as u64, false)).collect();
             let arrived = pass(&mut near, &mut far, &frames);
             assert_eq!(arrived.len(), frames.len());
             for (index, (sent, got)) in frames.iter().zip(&arrived).enumerate() {
@@ -479,7 +479,7 @@ fn test_frames_that_the_kernel_cuts_arrive_as_frames() {
                 .chain(std::iter::repeat_n(300, 500))
                 .chain(std::iter::repeat_n(1514, 300));
             let mut frames: Vec<_> =
-                lengths.enumerate().map(|(i, bytes)| frame(bytes, i as u32, false)).collect();
+                lengths.enumerate().map(|(i, bytes)| frame(bytes, i as u64, false)).collect();
             frames.extend((0..100).map(|i| frame(100, 5000 + i, true)));
             let mut waiting = frames.iter();
             let (mut arrived, end) = (Vec::new(), Instant::now() + Duration::from_secs(20));

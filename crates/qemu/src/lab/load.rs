@@ -190,7 +190,7 @@ impl Sender {
     fn send(&mut self, first: u64, count: usize) -> Result<usize> {
         let bytes = count * self.each;
         for (sequence, frame) in (first..).zip(self.burst[..bytes].chunks_mut(self.each)) {
-            let tag = Tag { stream: 0, sequence: sequence as u32, sent_ps: sequence };
+            let tag = Tag { stream: 0, sequence, sent_ps: sequence };
             tag::write(&mut frame[LENGTH_BYTES..], tag)
                 .map_err(|e| Error::Input(format!("the load's frame: {e}")))?;
         }
@@ -202,7 +202,7 @@ impl Sender {
         let received = wire.receive(|frame| match tag::read(frame) {
             Some(tag) if unchanged(frame, sent) => {
                 shared.received.fetch_add(1, Relaxed);
-                match seen.see(u64::from(tag.sequence)) {
+                match seen.see(tag.sequence) {
                     Order::Next => {}
                     Order::Earlier => drop(shared.reordered.fetch_add(1, Relaxed)),
                     Order::Again => drop(shared.duplicated.fetch_add(1, Relaxed)),

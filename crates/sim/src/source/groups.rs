@@ -66,7 +66,7 @@ impl Traffic for PacedGroups {
     fn frame(&mut self) -> &[u8] {
         let at = self.next_ps;
         // A test frame is long enough for its tag.
-        let _ = tag::write(&mut self.frame, Tag { stream: 0, sequence: self.sequence as u32, sent_ps: at });
+        let _ = tag::write(&mut self.frame, Tag { stream: 0, sequence: self.sequence, sent_ps: at });
         self.sequence += 1;
         self.sent.set(self.sequence);
         self.next_ps = self.due_ps(self.sequence);

@@ -120,7 +120,7 @@ mod tests {
     use kpps_frames::{Size, Tag};
     use proptest::prelude::*;
 
-    fn frame(bytes: u16, sequence: u32) -> Vec<u8> {
+    fn frame(bytes: u16, sequence: u64) -> Vec<u8> {
         let mut frame = udp_test(&Flow::default(), Size::without_fcs(bytes)).unwrap();
         tag::write(&mut frame, Tag { stream: 1, sequence, sent_ps: 7 }).unwrap();
         frame
@@ -132,7 +132,7 @@ mod tests {
         #[test]
         fn a_message_is_a_packet_with_all_payloads(bytes in 60u16..1515, count in 1u32..200, most in 1600usize..4000) {
             let mut message = Message::new(most);
-            let added = (0..count).take_while(|sequence| message.add(&frame(bytes, *sequence))).count();
+            let added = (0..count).take_while(|sequence| message.add(&frame(bytes, (*sequence).into()))).count();
             message.close();
             let contents = message.contents();
             prop_assert!(added as u64 == contents.frames && message.bytes().len() <= most);
@@ -142,7 +142,7 @@ mod tests {
             prop_assert!(packet.checksum_ok());
             prop_assert_eq!(packet.total_bytes(), message.bytes().len() - IP);
             let datagram = udp::Datagram::new_checked(packet.payload()).unwrap();
-            let payloads: Vec<u8> = (0..added as u32).flat_map(|it| frame(bytes, it)[PAYLOAD..].to_vec()).collect();
+            let payloads: Vec<u8> = (0..added as u64).flat_map(|it| frame(bytes, it)[PAYLOAD..].to_vec()).collect();
             prop_assert_eq!(datagram.payload(), &payloads[..]);
             if added > 1 {
                 // The place of the checksum holds the sum of the pseudo-header; with it, the rest sums up to

@@ -64,7 +64,7 @@ fn pass<P: Port>(from: &mut P, to: &mut P) -> Result<usize, Trouble> {
 pub fn prime<P: Port>(port: &mut P, count: u32, size: Size) -> Result<u32, Trouble> {
     let Ok(frame) = udp_test(&Flow::default(), size) else { return Ok(0) };
     for sequence in 0..count {
-        let Some(buffer) = primed(port.pool().take(), &frame, sequence) else { return Ok(sequence) };
+        let Some(buffer) = primed(port.pool().take(), &frame, sequence.into()) else { return Ok(sequence) };
         if let Err(refused) = port.send(Frame { buffer, bytes: frame.len() as u16 }) {
             port.pool().give(refused.buffer);
             port.flush()?;
@@ -75,7 +75,7 @@ pub fn prime<P: Port>(port: &mut P, count: u32, size: Size) -> Result<u32, Troub
     Ok(count)
 }
 
-fn primed(buffer: Option<PoolBuffer>, frame: &[u8], sequence: u32) -> Option<PoolBuffer> {
+fn primed(buffer: Option<PoolBuffer>, frame: &[u8], sequence: u64) -> Option<PoolBuffer> {
     let mut buffer = buffer?;
     let bytes = buffer.bytes_mut().get_mut(..frame.len())?;
     bytes.copy_from_slice(frame);

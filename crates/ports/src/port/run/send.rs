@@ -80,7 +80,7 @@ struct Source<'p> {
     rewrite: bool,
     /// Buffers to send, from a handle of its own: the port's handle is in use while frames are drawn.
     pool: BufferPool,
-    sequence: u32,
+    sequence: u64,
     sent: u64,
     skipped: Vec<(u64, u64)>,
     /// How long before the start the epoch was.
@@ -118,7 +118,7 @@ impl Source<'_> {
             let bytes = if *rewrite { frame.write(buffer.bytes_mut()).unwrap_or(0) } else { bytes };
             // Every frame has room for a tag.
             let _ = tag::write_at(buffer.bytes_mut(), at, Tag { stream, sequence: *sequence, sent_ps });
-            *sequence = sequence.wrapping_add(1);
+            *sequence += 1;
             bytes
         };
         let mut count = port.send_again(most, &mut write);
@@ -132,19 +132,19 @@ impl Source<'_> {
             count += port.send_burst(&mut frames.take(room));
         }
         // A frame that was written and not accepted is written again.
-        *sequence = first.wrapping_add(count as u32);
+        *sequence = first + count as u64;
         count
     }
 
     /// Skips frames, so that later ones keep their times.
     fn skip(&mut self, frames: u64) {
-        let next = u64::from(self.sequence);
+        let next = self.sequence;
         match self.skipped.last_mut() {
             _ if frames == 0 => return,
             Some((first, count)) if *first + *count == next => *count += frames,
             _ => self.skipped.push((next, frames)),
         }
-        self.sequence = self.sequence.wrapping_add(frames as u32);
+        self.sequence += frames;
     }
 
     /// The next frame, written as a whole.
@@ -156,7 +156,7 @@ impl Source<'_> {
             let tag = Tag { stream: self.plan.stream, sequence: self.sequence, sent_ps };
             let _ = tag::write(&mut buffer.bytes_mut()[..bytes.into()], tag);
         }
-        self.sequence = self.sequence.wrapping_add(1);
+        self.sequence += 1;
         Some(Frame { buffer, bytes })
     }
 }

@@ -5,7 +5,7 @@ use kpps_frames::{Tag, ipv6, tag, udp};
 use std::collections::{BTreeMap, HashMap};
 
 /// The window in which a late frame is told from a duplicate, in frames of its stream.
-const WINDOW: u32 = 4096;
+const WINDOW: u64 = 4096;
 
 /// The counts of one stream.
 #[derive(Clone, Debug)]
@@ -16,81 +16,68 @@ pub struct Tally {
     pub duplicated: u64,
     /// Frames that came after one sent later.
     pub reordered: u64,
-    /// The lowest sequence number, and the one after the highest, both from the first frame's on.
-    first: i64,
-    next: i64,
-    /// The sequence number that `next` stands for.
-    expected: u32,
+    /// The lowest sequence number, and the one after the highest.
+    first: u64,
+    next: u64,
     /// Which of the last `WINDOW` numbers have arrived, by their low bits.
     seen: Box<[u64]>,
 }
 
 impl Tally {
-    fn new(sequence: u32) -> Self {
+    fn new(sequence: u64) -> Self {
         Self {
             received: 0,
             duplicated: 0,
             reordered: 0,
-            first: 0,
-            next: 0,
-            expected: sequence,
+            first: sequence,
+            next: sequence,
             seen: vec![0; WINDOW as usize / 64].into(),
         }
     }
 
     /// Frames missing between the first and the last one that arrived.
     pub fn lost(&self) -> u64 {
-        let span = (self.next - self.first) as u64;
-        span.saturating_sub(self.received - self.duplicated)
+        (self.next - self.first).saturating_sub(self.received - self.duplicated)
     }
 
     #[inline]
-    fn bit(sequence: u32) -> (usize, u64) {
+    fn bit(sequence: u64) -> (usize, u64) {
         let place = sequence % WINDOW;
         ((place / 64) as usize, 1 << (place % 64))
     }
 
     /// Counts a frame, but not its order. Returns whether it comes after one sent later.
     #[inline]
-    fn take(&mut self, sequence: u32) -> bool {
+    fn take(&mut self, sequence: u64) -> bool {
         self.received += 1;
-        let ahead = sequence.wrapping_sub(self.expected) as i32;
         let (word, bit) = Self::bit(sequence);
-        if ahead == 0 {
-            self.seen[word] |= bit;
-        } else if ahead > 0 {
-            // Numbers in between have not arrived.
-            for missing in 0..(ahead as u32).min(WINDOW) {
-                let (word, bit) = Self::bit(self.expected.wrapping_add(missing));
-                self.seen[word] &= !bit;
-            }
-            self.seen[word] |= bit;
-        } else {
+        if sequence < self.next {
             // Before the window nothing is known: it counts as late.
-            let behind = ahead.unsigned_abs();
-            if behind < WINDOW && self.seen[word] & bit != 0 {
+            let known = self.next - sequence <= WINDOW;
+            if known && self.seen[word] & bit != 0 {
                 self.duplicated += 1;
                 return false;
             }
-            if behind < WINDOW {
+            if known {
                 self.seen[word] |= bit;
             }
-            self.first = self.first.min(self.next - i64::from(behind));
+            self.first = self.first.min(sequence);
             return true;
         }
-        self.next += i64::from(ahead) + 1;
-        self.expected = sequence.wrapping_add(1);
-        // The number that left the window shares its bit with this one. The bit of the next one must be
-        // clear.
-        let (word, bit) = Self::bit(self.expected);
-        self.seen[word] &= !bit;
+        // Numbers in between have not arrived. Those that left the window shared their bits with them.
+        for missing in self.next..self.next + (sequence - self.next).min(WINDOW) {
+            let (word, bit) = Self::bit(missing);
+            self.seen[word] &= !bit;
+        }
+        self.seen[word] |= bit;
+        self.next = sequence + 1;
         false
     }
 }
 
 /// The latest frame of each flow: stream, addresses and ports.
 #[derive(Clone, Debug, Default)]
-struct Flows(HashMap<(u16, [u8; 36]), u32>);
+struct Flows(HashMap<(u16, [u8; 36]), u64>);
 
 impl Flows {
     /// Whether a tagged frame comes after one of its flow that was sent later.
@@ -102,7 +89,7 @@ impl Flows {
         let mut key = [0; 36];
         key.iter_mut().zip(&frame[from..ports + 4]).for_each(|(to, byte)| *to = *byte);
         let latest = self.0.entry((tag.stream, key)).or_insert(tag.sequence);
-        let late = (tag.sequence.wrapping_sub(*latest) as i32) < 0;
+        let late = tag.sequence < *latest;
         if !late {
             *latest = tag.sequence;
         }
@@ -218,13 +205,13 @@ mod tests {
 
     const MACS: [Mac; 2] = [Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2])];
 
-    fn frame(stream: u16, sequence: u32) -> Vec<u8> {
+    fn frame(stream: u16, sequence: u64) -> Vec<u8> {
         let mut frame = udp_test(&Flow::default(), Size::with_fcs(100)).unwrap();
         tag::write(&mut frame, Tag { stream, sequence, sent_ps: 0 }).unwrap();
         frame
     }
 
-    fn one(sequences: &[u32]) -> (u64, u64, u64, u64) {
+    fn one(sequences: &[u64]) -> (u64, u64, u64, u64) {
         let mut streams = Streams::default();
         for &sequence in sequences {
             streams.take(&frame(1, sequence));
@@ -241,13 +228,14 @@ mod tests {
         assert_eq!(one(&[0, 1, 1, 2]), (4, 0, 1, 0));
         assert_eq!(one(&[0, 2, 1, 3]), (4, 0, 0, 1));
         assert_eq!(one(&[5, 4, 6]), (3, 0, 0, 1));
-        assert_eq!(one(&[u32::MAX, 0, 1]), (3, 0, 0, 0));
+        let wide = u64::from(u32::MAX);
+        assert_eq!(one(&[wide, wide + 1, wide + 2, wide + 1]), (4, 0, 1, 0), "beyond 32 bits");
         assert_eq!(one(&[0, 1_000_000, 999_999]), (3, 999_998, 0, 1));
         assert_eq!(one(&[0, 4094, 0]), (3, 4093, 1, 0));
     }
 
     /// A frame of a flow.
-    fn of_flow(flow: u16, sequence: u32, ipv6: bool, vlan: Option<u16>) -> Vec<u8> {
+    fn of_flow(flow: u16, sequence: u64, ipv6: bool, vlan: Option<u16>) -> Vec<u8> {
         let size = Size::with_fcs(100);
         let mut frame = if ipv6 {
             let [from, to] = [1, 2].map(|n| Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, n));
@@ -299,7 +287,7 @@ mod tests {
         /// Loss, duplication and reordering of a few hundred frames of two streams are counted right.
         #[test]
         fn counts_agree_with_sets(
-            start: u32,
+            start in 100_000u64..1 << 47,
             moves in prop::collection::vec((any::<bool>(), 0i64..60), 1..400),
         ) {
             let mut streams = Streams::default();
@@ -317,7 +305,7 @@ mod tests {
                     *reordered += u64::from(seen.iter().any(|&s| s > at));
                     seen.push(at);
                 }
-                streams.take(&frame(which as u16, start.wrapping_add(at as u32)));
+                streams.take(&frame(which as u16, start.wrapping_add_signed(at)));
             }
             for (stream, tally) in streams.all() {
                 let (seen, duplicated, reordered) = &models[usize::from(stream)];

@@ -335,7 +335,7 @@ mod tests {
         Memory::private(4 << 20).unwrap().pool(600, 2048, None).unwrap()
     }
 
-    fn frame(pool: &mut BufferPool, bytes: usize, sequence: u32) -> (Frame, Vec<u8>) {
+    fn frame(pool: &mut BufferPool, bytes: usize, sequence: u64) -> (Frame, Vec<u8>) {
         let mut content = udp_test(&Flow::default(), Size::without_fcs(bytes as u16)).unwrap();
         tag::write(&mut content, Tag { stream: 1, sequence, sent_ps: 5 }).unwrap();
         let mut buffer = pool.take().unwrap();
@@ -367,7 +367,7 @@ mod tests {
     fn frames_arrive_unchanged_and_are_answered() {
         let (mut near, mut far) = pair();
         for (sequence, bytes) in (60..1400).step_by(33).enumerate() {
-            let (frame, content) = frame(&mut pool(), bytes, sequence as u32);
+            let (frame, content) = frame(&mut pool(), bytes, sequence as u64);
             near.send(frame).unwrap();
             near.flush().unwrap();
             assert_eq!(next(&mut far), content);
