@@ -83,13 +83,11 @@ impl Tag {
     }
 
     #[inline]
-    fn to_bytes(self) -> [u8; BYTES] {
-        let mut bytes = [0; BYTES];
+    fn put(self, bytes: &mut [u8; BYTES]) {
         bytes[..2].copy_from_slice(&self.stream.to_be_bytes());
         bytes[2..8].copy_from_slice(&low_bytes(self.sequence));
         bytes[8..14].copy_from_slice(&low_bytes(self.sent_ps));
         bytes[14..].copy_from_slice(&self.check().to_be_bytes());
-        bytes
     }
 
     #[inline]
@@ -128,17 +126,19 @@ pub fn write(frame: &mut [u8], tag: Tag) -> Result<(), Error> {
 pub fn write_at(frame: &mut [u8], at: usize, tag: Tag) -> Result<(), Error> {
     let place: &mut [u8; BYTES] =
         frame.get_mut(at..).and_then(|place| place.first_chunk_mut()).ok_or(Error::Truncated)?;
-    let old = *place;
-    *place = tag.to_bytes();
-    if at >= OFFSET_IPV6 {
-        update_checksum(frame, at, old);
+    if at < OFFSET_IPV6 {
+        tag.put(place);
+    } else {
+        let old = *place;
+        tag.put(place);
+        update_checksum(frame, at, &old);
     }
     Ok(())
 }
 
 /// Updates the UDP checksum of an IPv6 frame whose tag at `at` was `old` (RFC 1624, equation 3).
-#[inline]
-fn update_checksum(frame: &mut [u8], at: usize, old: [u8; BYTES]) {
+#[inline(never)]
+fn update_checksum(frame: &mut [u8], at: usize, old: &[u8; BYTES]) {
     let sum = !field::u16(frame, at - CHECKSUM_BEFORE);
     let sum = Sum::new().with(&sum.to_be_bytes()).with(&old.map(|byte| !byte)).with(&frame[at..at + BYTES]);
     udp::put_checksum(&mut frame[at - udp::HEADER_BYTES..], sum.checksum());

@@ -542,10 +542,12 @@ impl Machine {
         result
     }
 
-    /// Forgets the horizon: an interrupt may come sooner now.
+    /// Forgets the horizon: an interrupt may come sooner now. Where nothing can preempt the running context,
+    /// the horizon stays.
     #[inline]
     fn forget_horizon(&self) {
-        if self.0.preemptible.get() {
+        let preemptible = self.0.level.get() < Level::Hardirq && !self.0.interrupts_off.get();
+        if self.0.preemptible.get() && (preemptible || self.0.several) {
             self.0.horizon_ps.set(self.now_ps());
         }
     }

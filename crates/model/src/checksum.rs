@@ -41,6 +41,7 @@ fn fold(mut total: u64) -> u16 {
     total as u16
 }
 
+#[inline]
 fn add(a: u16, b: u16) -> u16 {
     fold(u64::from(a) + u64::from(b))
 }
@@ -59,27 +60,35 @@ pub(crate) struct Verdict {
 /// Checks a received frame in its form in memory, with RXCSUM = `control`.
 #[inline]
 pub(crate) fn receive(frame: &[u8], control: u32, vet: u32, chip: Chip) -> Verdict {
-    let mut v = Verdict::default();
+    let mut packet = 0;
     // The field is reserved on the 82544 (SDM table 3-1), and assumed so on the 82543.
     if chip > Chip::I82544 {
         let start = (control & rxcsum::PCSS_MASK) as usize;
-        v.packet = !sum(frame.get(start..).unwrap_or(&[]));
+        packet = !sum(frame.get(start..).unwrap_or(&[]));
     }
+    let mut checked = Checked::default();
     if control & (rxcsum::IPOFLD | rxcsum::TUOFLD) != 0 {
-        // There is no verdict on a frame that is shorter than its headers say.
-        let _ = network(frame, control, vet, chip, &mut v);
+        checked = network(frame, control, vet, chip).unwrap_or_default();
     }
-    if v.status == 0 {
-        v.status = rx_status::IXSM;
-    }
-    v
+    let status = if checked.status == 0 { rx_status::IXSM } else { checked.status };
+    Verdict { packet, status, errors: checked.errors }
 }
 
+/// Status and errors of the checksums that were checked. Functions return `None` where a frame is shorter
+/// than its headers say, or has no such header: then this checksum is not checked.
+#[derive(Clone, Copy, Debug, Default)]
+struct Checked {
+    status: u8,
+    errors: u8,
+}
+
+#[inline]
 fn word(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
 }
 
-fn network(frame: &[u8], control: u32, vet: u32, chip: Chip, v: &mut Verdict) -> Option<()> {
+#[inline]
+fn network(frame: &[u8], control: u32, vet: u32, chip: Chip) -> Option<Checked> {
     let mut at = 12;
     let mut kind = word(frame, at)?;
     if u32::from(kind) == vet {
@@ -94,33 +103,29 @@ fn network(frame: &[u8], control: u32, vet: u32, chip: Chip, v: &mut Verdict) ->
     }
     let packet = frame.get(at..)?;
     match kind {
-        IPV4 if control & rxcsum::IPOFLD != 0 => ipv4(packet, control, v),
-        IPV6 if control & rxcsum::IPV6OFL != 0 && chip > Chip::I82544 => ipv6(packet, control, v),
+        IPV4 if control & rxcsum::IPOFLD != 0 => ipv4(packet, control),
+        IPV6 if control & rxcsum::IPV6OFL != 0 && chip > Chip::I82544 => ipv6(packet, control),
         _ => None,
     }
 }
 
-fn ipv4(packet: &[u8], control: u32, v: &mut Verdict) -> Option<()> {
+#[inline]
+fn ipv4(packet: &[u8], control: u32) -> Option<Checked> {
     let first = *packet.first()?;
     let header_bytes = usize::from(first & 15) * 4;
     if first >> 4 != 4 || header_bytes < 20 {
         return None;
     }
     let header = packet.get(..header_bytes)?;
-    v.status |= rx_status::IPCS;
-    if sum(header) != 0xFFFF {
-        v.errors |= rx_error::IPE;
-    }
-    let fragment = word(header, 6)? & 0x3FFF != 0;
-    let total = usize::from(word(header, 2)?);
-    let payload = packet.get(header_bytes..total)?;
-    if !fragment && control & rxcsum::TUOFLD != 0 {
-        transport(payload, header[9], sum(&header[12..20]), v)?;
-    }
-    Some(())
+    let errors = if sum(header) == 0xFFFF { 0 } else { rx_error::IPE };
+    let whole = control & rxcsum::TUOFLD != 0 && word(header, 6)? & 0x3FFF == 0;
+    let payload = packet.get(header_bytes..usize::from(word(header, 2)?)).filter(|_| whole);
+    let above = payload.and_then(|payload| transport(payload, header[9], sum(&header[12..20])));
+    let above = above.unwrap_or_default();
+    Some(Checked { status: rx_status::IPCS | above.status, errors: errors | above.errors })
 }
 
-fn ipv6(packet: &[u8], control: u32, v: &mut Verdict) -> Option<()> {
+fn ipv6(packet: &[u8], control: u32) -> Option<Checked> {
     if packet.first()? >> 4 != 6 || control & rxcsum::TUOFLD == 0 {
         return None;
     }
@@ -136,10 +141,10 @@ fn ipv6(packet: &[u8], control: u32, v: &mut Verdict) -> Option<()> {
         next = payload[0];
         payload = payload.get(bytes..)?;
     }
-    transport(payload, next, sum(addresses), v)
+    transport(payload, next, sum(addresses))
 }
 
-fn transport(payload: &[u8], protocol: u8, addresses: u16, v: &mut Verdict) -> Option<()> {
+fn transport(payload: &[u8], protocol: u8, addresses: u16) -> Option<Checked> {
     let at = match protocol {
         TCP => 16,
         UDP => 6,
@@ -151,11 +156,8 @@ fn transport(payload: &[u8], protocol: u8, addresses: u16, v: &mut Verdict) -> O
         return None;
     }
     let pseudo = add(addresses, add(u16::from(protocol), payload.len() as u16));
-    v.status |= rx_status::TCPCS;
-    if add(pseudo, sum(payload)) != 0xFFFF {
-        v.errors |= rx_error::TCPE;
-    }
-    Some(())
+    let errors = if add(pseudo, sum(payload)) == 0xFFFF { 0 } else { rx_error::TCPE };
+    Some(Checked { status: rx_status::TCPCS, errors })
 }
 
 /// Puts the complement of the sum of bytes `start..=end` (`end` 0: to the end) at `offset`.

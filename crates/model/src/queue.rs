@@ -37,7 +37,7 @@ pub(crate) struct FetchRule {
     pub(crate) bus_wanted: bool,
     /// The most descriptors in one burst.
     pub(crate) max: u32,
-    /// Descriptors in a cache line.
+    /// Descriptors in a cache line, a power of two.
     pub(crate) line: u32,
     /// Move whole cache lines.
     pub(crate) whole_lines: bool,
@@ -240,8 +240,8 @@ impl Queue {
         // A burst ends at the end of the ring; if another one follows, at the end of a cache line.
         let mut n = waiting.min(free).min(rule.max).min(self.count() - self.fetched_index);
         if n < waiting {
-            let first = (self.base / u64::from(DESCRIPTOR_BYTES)) as u32 % rule.line + self.fetched_index;
-            let aligned_end = (first + n) / rule.line * rule.line;
+            let first = self.in_lines(self.fetched_index, rule.line);
+            let aligned_end = line_start(first + n, rule.line);
             if aligned_end > first {
                 n = aligned_end - first;
             }
@@ -250,9 +250,9 @@ impl Queue {
         let mut addr = self.address(self.fetched_index);
         let mut bytes = n * DESCRIPTOR_BYTES;
         if rule.whole_lines {
-            let line_bytes = u64::from(rule.line * DESCRIPTOR_BYTES);
-            let end = addr.saturating_add(u64::from(bytes)).next_multiple_of(line_bytes);
-            addr -= addr % line_bytes;
+            let within = u64::from(rule.line * DESCRIPTOR_BYTES) - 1;
+            let end = addr.saturating_add(u64::from(bytes)).saturating_add(within) & !within;
+            addr &= !within;
             bytes = (end - addr) as u32;
         }
         Some(Fetch { count: n, addr, bytes })
@@ -345,11 +345,17 @@ impl Queue {
         (self.address(self.written_index), n)
     }
 
+    /// Ring index `index`, counted from the start of the cache line in which the ring begins.
+    #[inline]
+    fn in_lines(&self, index: u32, line: u32) -> u32 {
+        ((self.base / u64::from(DESCRIPTOR_BYTES)) as u32 & (line - 1)) + index
+    }
+
     /// The number of unwritten descriptors up to the end of the last complete cache line.
     #[inline]
     pub(crate) fn whole_lines(&self, line: u32) -> u32 {
-        let first = (self.base / u64::from(DESCRIPTOR_BYTES)) as u32 % line + self.written_index;
-        let aligned_end = (first + self.unwritten()) / line * line;
+        let first = self.in_lines(self.written_index, line);
+        let aligned_end = line_start(first + self.unwritten(), line);
         // The end of the ring also ends a line.
         let to_end = self.count().saturating_sub(self.written_index);
         if to_end != 0 && self.unwritten() >= to_end { to_end } else { aligned_end.saturating_sub(first) }
@@ -387,6 +393,12 @@ impl Queue {
     fn address(&self, index: u32) -> u64 {
         self.base.wrapping_add(u64::from(index) * u64::from(DESCRIPTOR_BYTES))
     }
+}
+
+/// The first of the `line` (a power of two) descriptors among which `index` is.
+#[inline]
+fn line_start(index: u32, line: u32) -> u32 {
+    index & !(line - 1)
 }
 
 #[inline]

@@ -18,7 +18,8 @@ use std::rc::Rc;
 ///
 /// The times are exact: frame *k* arrives at `first + ⌊k · 10¹² / pps⌋` ps, so rounding never accumulates.
 pub struct ConstantRate {
-    frames: Vec<Vec<u8>>,
+    /// Each flow's frame, and where its tag is.
+    frames: Vec<(Vec<u8>, usize)>,
     /// The next of these.
     turn: usize,
     last_ps: u64,
@@ -53,6 +54,11 @@ impl ConstantRate {
         let micro_pps = ((pps * 1e6).round() as u64).max(1);
         let step = (MEGASECOND_PS / micro_pps, MEGASECOND_PS % micro_pps);
         let due = (first_ps, 0);
+        let with_place = |frame: Vec<u8>| {
+            let at = tag::offset(&frame);
+            (frame, at)
+        };
+        let frames = frames.into_iter().map(with_place).collect();
         Self { frames, turn: 0, last_ps, micro_pps, step, stream: 0, sequence: 0, due, sent }
     }
 
@@ -84,9 +90,9 @@ impl Traffic for ConstantRate {
         self.schedule();
         let turn = self.turn;
         self.turn = if turn + 1 >= self.frames.len() { 0 } else { turn + 1 };
-        let Some(frame) = self.frames.get_mut(turn) else { return &[] };
+        let Some((frame, at)) = self.frames.get_mut(turn) else { return &[] };
         // A test frame is long enough for its tag.
-        let _ = tag::write(frame, tag);
+        let _ = tag::write_at(frame, *at, tag);
         frame
     }
 }
