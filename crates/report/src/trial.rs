@@ -1,6 +1,7 @@
 //! A trial as a page to look at.
 
 mod screen;
+mod sentences;
 
 pub use screen::screen;
 
@@ -69,7 +70,7 @@ fn notices(trial: &DetailedTrial) -> Vec<String> {
     if trial.result.ledger.unexplained != 0 {
         notices.push(format!("No place accounts for {} frames.", trial.result.ledger.unexplained));
     }
-    notices.extend(trial.clocks_set());
+    notices.extend(sentences::clocks_set(trial));
     notices
 }
 
@@ -94,7 +95,7 @@ fn ended(trial: &DetailedTrial) -> Markup {
             p.hint { "The " (lost) " of them that did not arrive, alone:" }
             (band(&losses, lost))
         }
-        @if let Some(capture) = &trial.capture { p { (capture.sentence()) "." } }
+        @if let Some(capture) = &trial.capture { p { (sentences::capture(capture)) "." } }
     }
 }
 
@@ -102,13 +103,13 @@ fn latency(trial: &DetailedTrial) -> Markup {
     let most_ns = trial.result.latency_ns.max.unwrap_or(0);
     markup! {
         p.hint {
-            @match trial.arrival() {
+            @match sentences::arrival(trial) {
                 Some(arrival) => { "From giving a frame to the port until its arrival (" (arrival) ")" },
                 None => "From a frame's last bit on the wire to its consumption",
             }
             ", on a logarithmic axis."
         }
-        @if let Some(clocks) = &trial.clocks { p { (clocks.sentence()) "." } }
+        @if let Some(clocks) = &trial.clocks { p { (sentences::clocks(clocks)) "." } }
         (bars(&[(String::new(), percentiles(&trial.result.latency_ns, most_ns))]))
     }
 }

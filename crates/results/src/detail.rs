@@ -317,76 +317,7 @@ impl Processor {
     }
 }
 
-impl Clocks {
-    /// The clocks in a sentence.
-    pub fn sentence(&self) -> String {
-        let us = |ns: f64| ns / 1e3;
-        let drift = self.drift_ns_per_s.map_or("how it drifts is not known".into(), |drift| {
-            format!("it gained {:.3} µs a second", us(drift))
-        });
-        format!(
-            "two clocks: the second port's is {:.1} µs ahead, within ±{:.1} µs, and {drift} ({} questions over {}); latencies from \
-             one host to the other are corrected by that, and as uncertain",
-            us(self.offset_ns as f64),
-            us(self.error_ns as f64),
-            self.pings,
-            self.over
-        )
-    }
-}
-
-impl Capture {
-    /// The capture in a sentence.
-    pub fn sentence(&self) -> String {
-        let more = match self.not_kept {
-            0 => String::new(),
-            more => format!("; {more} more were not kept"),
-        };
-        format!(
-            "{} has the {} frames that something happened to, each with what{more}",
-            self.file, self.frames
-        )
-    }
-}
-
-impl ArrivalBy {
-    /// In words.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Program => "by the program",
-            Self::Kernel => "by the kernel",
-        }
-    }
-}
-
 impl DetailedTrial {
-    /// Whose times of arrival the latencies use, in words. `None` without ports: virtual time has one clock.
-    pub fn arrival(&self) -> Option<String> {
-        let mut all: Vec<_> =
-            self.directions.iter().map(|it| (it.arrival.by.name(), it.to.as_str())).collect();
-        match &all[..] {
-            [(first, _), rest @ ..] if rest.iter().any(|(by, _)| by != first) => {
-                all.sort_unstable();
-                let each = all.iter().map(|(by, port)| format!("{by} at {port}"));
-                Some(format!("arrival {}", each.collect::<Vec<_>>().join(", ")))
-            }
-            [(by, _), ..] => Some(format!("arrival {by}")),
-            [] => None,
-        }
-    }
-
-    /// Why latencies are missing: clocks that were set.
-    pub fn clocks_set(&self) -> Vec<String> {
-        let set = |way: &Direction| {
-            let us = way.arrival.clock_set_ns? as f64 / 1e3;
-            Some(format!(
-                "no latency at {}: the clock of the kernel's times was set by {us:+.1} µs during the trial",
-                way.to
-            ))
-        };
-        self.directions.iter().filter_map(set).collect()
-    }
-
     /// The CPUs' names: their numbers, after the agent's address if there are agents.
     pub fn processor_names(&self) -> Vec<String> {
         let of = |host: &TrialHost| {

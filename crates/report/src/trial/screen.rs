@@ -1,5 +1,6 @@
 //! A trial on the screen: what became of every frame, and where the missing ones ended.
 
+use super::sentences;
 use crate::run::waited;
 use kpps_results::detail::{DetailedTrial, Direction, FlowCount, Flows, SizeCount};
 use std::fmt::Write;
@@ -112,7 +113,7 @@ pub fn screen(trial: &DetailedTrial) -> String {
         (latency.p50, latency.p99, latency.p999, latency.max)
     {
         let us = |ns: u64| ns as f64 / 1e3;
-        let arrival = trial.arrival().map(|arrival| format!(" ({arrival})")).unwrap_or_default();
+        let arrival = sentences::arrival(trial).map(|arrival| format!(" ({arrival})")).unwrap_or_default();
         let _ = writeln!(
             text,
             "latency{}: p50 {:.1} µs, p99 {:.1} µs, p99.9 {:.1} µs, max {:.1} µs",
@@ -123,14 +124,14 @@ pub fn screen(trial: &DetailedTrial) -> String {
             us(max)
         );
     }
-    for missing in trial.clocks_set() {
+    for missing in sentences::clocks_set(trial) {
         let _ = writeln!(text, "{missing}");
     }
     if let Some(capture) = &trial.capture {
-        let _ = writeln!(text, "{}", capture.sentence());
+        let _ = writeln!(text, "{}", sentences::capture(capture));
     }
     if let Some(clocks) = &trial.clocks {
-        let _ = writeln!(text, "{}", clocks.sentence());
+        let _ = writeln!(text, "{}", sentences::clocks(clocks));
     }
     let ledger = &trial.result.ledger;
     let missing = ledger.sent.saturating_sub(ledger.delivered);

@@ -1,0 +1,61 @@
+//! What page and screen say of a trial in whole sentences.
+
+use kpps_results::detail::{ArrivalBy, Capture, Clocks, DetailedTrial, Direction};
+
+/// The clocks of two hosts.
+pub(super) fn clocks(clocks: &Clocks) -> String {
+    let us = |ns: f64| ns / 1e3;
+    let drift = clocks.drift_ns_per_s.map_or("how it drifts is not known".into(), |drift| {
+        format!("it gained {:.3} µs a second", us(drift))
+    });
+    format!(
+        "two clocks: the second port's is {:.1} µs ahead, within ±{:.1} µs, and {drift} ({} questions over \
+         {}); latencies from one host to the other are corrected by that, and as uncertain",
+        us(clocks.offset_ns as f64),
+        us(clocks.error_ns as f64),
+        clocks.pings,
+        clocks.over
+    )
+}
+
+/// The capture of frames that something happened to.
+pub(super) fn capture(capture: &Capture) -> String {
+    let more = match capture.not_kept {
+        0 => String::new(),
+        more => format!("; {more} more were not kept"),
+    };
+    format!(
+        "{} has the {} frames that something happened to, each with what{more}",
+        capture.file, capture.frames
+    )
+}
+
+/// Whose times of arrival the latencies use. `None` without ports: virtual time has one clock.
+pub(super) fn arrival(trial: &DetailedTrial) -> Option<String> {
+    let by = |by| match by {
+        ArrivalBy::Program => "by the program",
+        ArrivalBy::Kernel => "by the kernel",
+    };
+    let mut all: Vec<_> = trial.directions.iter().map(|it| (by(it.arrival.by), it.to.as_str())).collect();
+    match &all[..] {
+        [(first, _), rest @ ..] if rest.iter().any(|(by, _)| by != first) => {
+            all.sort_unstable();
+            let each = all.iter().map(|(by, port)| format!("{by} at {port}"));
+            Some(format!("arrival {}", each.collect::<Vec<_>>().join(", ")))
+        }
+        [(by, _), ..] => Some(format!("arrival {by}")),
+        [] => None,
+    }
+}
+
+/// Why latencies are missing: clocks that were set.
+pub(super) fn clocks_set(trial: &DetailedTrial) -> Vec<String> {
+    let set = |direction: &Direction| {
+        let us = direction.arrival.clock_set_ns? as f64 / 1e3;
+        Some(format!(
+            "no latency at {}: the clock of the kernel's times was set by {us:+.1} µs during the trial",
+            direction.to
+        ))
+    };
+    trial.directions.iter().filter_map(set).collect()
+}
