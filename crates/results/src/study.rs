@@ -97,8 +97,8 @@ pub struct Map {
 pub struct Row {
     /// Its name.
     pub name: String,
-    /// One value for each column.
-    pub cells: Vec<f64>,
+    /// One value for each column; `null` where it was not observed.
+    pub cells: Vec<Option<f64>>,
 }
 
 /// A study in words and figures.

@@ -1,7 +1,7 @@
 //! Conditions and figures of a claim: expressions over what was measured.
 
 use crate::{Value, Values};
-use rhai::{Array, Dynamic, Engine, FLOAT, INT, Map, Scope};
+use rhai::{Array, Dynamic, Engine, EvalAltResult, FLOAT, INT, Map, Scope};
 use std::collections::BTreeMap;
 
 /// An engine with arithmetic and these functions:
@@ -52,20 +52,43 @@ fn numbers(list: &Array) -> Vec<FLOAT> {
     list.iter().filter_map(|item| item.as_float().ok()).collect()
 }
 
-fn dynamic(value: &Value) -> Dynamic {
-    match value {
-        Value::Number(number) => Dynamic::from_float(*number),
-        Value::List(list) => list.iter().copied().map(Dynamic::from_float).collect::<Array>().into(),
-    }
+/// A value as expressions have it; `None` if anything of it was not observed.
+fn dynamic(value: &Value) -> Option<Dynamic> {
+    Some(match value {
+        Value::Number(number) => Dynamic::from_float((*number)?),
+        Value::List(list) => {
+            list.iter().map(|number| number.map(Dynamic::from_float)).collect::<Option<Array>>()?.into()
+        }
+    })
 }
 
+/// What was observed, by the name of its measurement. The rest is no variable, so that what uses it is an
+/// error.
 fn scope(measured: &BTreeMap<String, Values>) -> Scope<'static> {
     let mut scope = Scope::new();
     for (name, values) in measured {
-        let map: Map = values.iter().map(|(name, value)| (name.as_str().into(), dynamic(value))).collect();
+        let map: Map =
+            values.iter().filter_map(|(name, value)| Some((name.as_str().into(), dynamic(value)?))).collect();
         scope.push(name.clone(), map);
     }
     scope
+}
+
+/// Why an expression has no result: it uses what was not observed, or the engine's `error`.
+fn problem(
+    what: &str,
+    expression: &str,
+    measured: &BTreeMap<String, Values>,
+    error: &EvalAltResult,
+) -> String {
+    let names = measured.iter().flat_map(|(measurement, values)| {
+        let unobserved = values.iter().filter(|(_, value)| !value.is_observed());
+        unobserved.map(move |(name, _)| format!("{measurement}.{name}"))
+    });
+    match names.into_iter().find(|name| expression.contains(name)) {
+        Some(name) => format!("the {what} `{expression}` has no answer: {name} was not observed"),
+        None => format!("the {what} `{expression}` makes no sense: {error}"),
+    }
 }
 
 /// Whether all of `conditions` hold for what was measured, each measurement by its name.
@@ -78,7 +101,7 @@ pub fn judge(conditions: &[String], measured: &BTreeMap<String, Values>) -> Resu
         match engine.eval_expression_with_scope::<bool>(&mut scope, condition) {
             Ok(true) => {}
             Ok(false) => return Ok(false),
-            Err(error) => return Err(format!("the condition `{condition}` makes no sense: {error}")),
+            Err(error) => return Err(problem("condition", condition, measured, &error)),
         }
     }
     Ok(true)
@@ -91,7 +114,7 @@ pub fn judge(conditions: &[String], measured: &BTreeMap<String, Values>) -> Resu
 pub fn figure(expression: &str, measured: &BTreeMap<String, Values>) -> Result<f64, String> {
     let value: Dynamic = engine()
         .eval_expression_with_scope(&mut scope(measured), expression)
-        .map_err(|error| format!("the value `{expression}` makes no sense: {error}"))?;
+        .map_err(|error| problem("value", expression, measured, &error))?;
     match (value.as_float(), value.as_int(), value.as_bool()) {
         (Ok(number), _, _) => Ok(number),
         (_, Ok(whole), _) => Ok(whole as f64),
@@ -107,8 +130,10 @@ mod tests {
 
     fn measured() -> BTreeMap<String, Values> {
         let values = [
-            ("pps".to_owned(), Value::Number(680e3)),
-            ("curve".to_owned(), Value::List(vec![3.0, 2.0, 2.01])),
+            ("pps".to_owned(), Value::from(680e3)),
+            ("curve".to_owned(), Value::from(vec![3.0, 2.0, 2.01])),
+            ("unseen".to_owned(), Value::from(None)),
+            ("latency".to_owned(), Value::List(vec![Some(5.0), None])),
         ];
         [("a".to_owned(), values.into_iter().collect())].into()
     }
@@ -125,6 +150,19 @@ mod tests {
         assert_eq!(holds("at_min(a.curve, [7.0, 8.0, 9.0]) == 8.0"), Ok(true));
         assert_eq!(holds("at_max(a.curve, [7.0, 8.0, 9.0]) == 7.0"), Ok(true));
         assert_eq!(holds("last(a.curve) >= 2.0 && a.curve[0] == 3.0"), Ok(true));
+    }
+
+    #[test]
+    fn what_was_not_observed_is_no_number() {
+        for condition in
+            ["a.unseen < 1.0", "max(a.latency) > 1.0", "a.latency[1] < 1.0", "below(a.latency, 1.0) == 0.0"]
+        {
+            let error = judge(&[condition.to_owned()], &measured()).unwrap_err();
+            assert!(error.contains("not observed") && error.contains(condition), "{error}");
+            let first = format!("a.pps > 1.0 || {condition}");
+            assert_eq!(judge(&[first], &measured()), Ok(true), "{condition}");
+        }
+        assert!(figure("last(a.latency)", &measured()).unwrap_err().contains("a.latency was not observed"));
     }
 
     #[test]

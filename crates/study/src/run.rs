@@ -110,7 +110,7 @@ fn joined(parts: Vec<Result<Values, String>>, listed: bool) -> Result<Values, St
     if let ([one], false) = (&parts[..], listed) {
         return Ok(one.clone());
     }
-    let mut lists: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    let mut lists: BTreeMap<String, Vec<Option<f64>>> = BTreeMap::new();
     for (name, value) in parts.into_iter().flatten() {
         let list = lists.entry(name).or_default();
         match value {
@@ -211,8 +211,7 @@ impl Outcomes {
 
     /// A map, if it was measured.
     pub fn map(&self, map: &Map) -> Option<report::Map> {
-        let crate::Value::List(values) = self.0.get(&map.measure.key())?.as_ref().ok()?.get(&map.value)?
-        else {
+        let Value::List(values) = self.0.get(&map.measure.key())?.as_ref().ok()?.get(&map.value)? else {
             return None;
         };
         let columns: Vec<String> = map.measure.of.get("offered")?.as_array()?.iter().map(word).collect();
@@ -240,10 +239,11 @@ impl Outcomes {
         let line = |line: &crate::Line| {
             let values = self.0.get(&line.measure.key())?.as_ref().ok()?;
             let list = |name: &str, scale: f64| match values.get(name)? {
-                crate::Value::List(list) => Some(list.iter().map(|v| v * scale).collect::<Vec<_>>()),
-                crate::Value::Number(number) => Some(vec![number * scale]),
+                Value::List(list) => Some(list.iter().map(|v| Some((*v)? * scale)).collect::<Vec<_>>()),
+                Value::Number(number) => Some(vec![number.map(|v| v * scale)]),
             };
             let points = list(&line.x, figure.x_scale)?.into_iter().zip(list(&line.y, figure.y_scale)?);
+            let points = points.filter_map(|(x, y)| x.zip(y));
             Some(report::Line { name: line.name.clone(), points: points.collect() })
         };
         report::Figure {

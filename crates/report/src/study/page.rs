@@ -94,7 +94,7 @@ fn grid(map: &Map) -> Markup {
         table.map {
             thead { tr { th { (map.columns_of) } @for column in &map.columns { th { (column) } } } }
             tbody { @for row in &map.rows {
-                tr { th { (row.name) } @for &cell in &row.cells { td data-side=(side(cell)) { (format!("{cell:.2}")) } } }
+                tr { th { (row.name) } @for &cell in &row.cells { td data-side=(cell.map_or("same", side)) { (cell.map_or("–".into(), |cell| format!("{cell:.2}"))) } } }
             } }
         }
     }

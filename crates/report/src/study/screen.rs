@@ -70,7 +70,8 @@ fn grid(map: &Map) -> String {
             "better" => "-",
             _ => "",
         };
-        let cells: Vec<_> = row.cells.iter().map(|&cell| format!("{}{cell:.2}", sign(cell))).collect();
+        let shown = |cell: f64| format!("{}{cell:.2}", sign(cell));
+        let cells: Vec<_> = row.cells.iter().map(|cell| cell.map_or("–".into(), shown)).collect();
         text += &line(&row.name, &cells);
     }
     text

@@ -89,7 +89,11 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
         let bridged = testbed.forwarded(&load, context.go_on).map_err(|e| e.to_string())?;
         let (trial, each, [there, back]) = (&bridged.trial, &bridged.per_frame, bridged.directions);
         let ledger = &trial.ledger;
-        let busy = |cpu: Option<&kpps_results::Cpu>| cpu.map_or(0.0, |cpu| cpu.busy());
+        let (Some(bus_busy), Some(first), Some(last)) =
+            (trial.bus_busy, bridged.cpus.first(), bridged.cpus.last())
+        else {
+            return Err("the trial does not say what bus and CPUs did".into());
+        };
         Ok(vec![
             ("size", f64::from(load.size.bytes_with_fcs())),
             ("offered_pps", load.offered_pps),
@@ -105,9 +109,9 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
             ("ledger_dropped", ledger.dropped.values().sum::<u64>() as f64),
             ("ledger_in_flight", ledger.in_flight as f64),
             ("unexplained", ledger.unexplained as f64),
-            ("cpu_busy", busy(bridged.cpus.first())),
-            ("cpu_busy_last", busy(bridged.cpus.last())),
-            ("bus_busy", trial.bus_busy.unwrap_or(0.0)),
+            ("cpu_busy", first.busy()),
+            ("cpu_busy_last", last.busy()),
+            ("bus_busy", bus_busy),
             ("interrupts_per_packet", each.interrupts),
             ("reads_per_packet", each.register_reads),
             ("writes_per_packet", each.register_writes),

@@ -4,10 +4,10 @@
 use super::offered::Offered;
 use super::random;
 use super::setting::configuration;
-use super::{Context, Values, columns, ms};
+use super::{Context, Value, Values, columns, ms};
 use kpps_frames::{Mix, Size, rate};
 use kpps_profiles::{Change, To};
-use kpps_sim::workload::freebsd::{Place, Program, Received, Until, receive, route_vlans, send};
+use kpps_sim::workload::freebsd::{Place, Program, Received, Sent, Until, receive, route_vlans, send};
 use kpps_sim::{RateLimitedSetup, Setup};
 use serde::Deserialize;
 
@@ -106,10 +106,7 @@ pub(super) fn run_send(of: toml::Table, context: &Context) -> Result<Values, Str
         .map_err(|error| error.to_string())?;
     let each_ns = |share: f64| share * 1e9 / sent.pps.max(1e-3);
     let load = &sent.load;
-    let (queue, unreclaimed) = sent.queue.unwrap_or_default();
-    columns(vec![vec![
-        ("queue", queue as f64),
-        ("unreclaimed", unreclaimed as f64),
+    let mut values = columns(vec![vec![
         ("pps", sent.pps),
         ("idle", sent.idle),
         ("interrupts_per_s", sent.interrupts_per_s),
@@ -124,7 +121,15 @@ pub(super) fn run_send(of: toml::Table, context: &Context) -> Result<Values, Str
         ("cpu_ns", each_ns(load.busy())),
         ("interrupt_ns", each_ns(load.interrupt)),
         ("system_ns", each_ns(load.system)),
-    ]])
+    ]])?;
+    values.extend(queue(&sent));
+    Ok(values)
+}
+
+/// `queue` and `unreclaimed` frames: absent where the driver does not tell.
+fn queue(sent: &Sent) -> [(String, Value); 2] {
+    let of = |frames: fn((usize, usize)) -> usize| sent.queue.map(|queue| frames(queue) as f64).into();
+    [("queue".into(), of(|(queue, _)| queue)), ("unreclaimed".into(), of(|(_, unreclaimed)| unreclaimed))]
 }
 
 #[derive(Deserialize)]
@@ -164,7 +169,7 @@ pub(super) fn run_sender(of: toml::Table, context: &Context) -> Result<Values, S
     let number = |name: &str| row.iter().find(|(other, _)| other == name).map_or(0.0, |(_, number)| *number);
     // Evans 2005: the ring, and frames of 4 us for two ticks or 10 ms.
     let rule = number("tx_ring") + (2e6 / number("hz").max(1.0)).max(10_000.0) / 4.0;
-    let (queue, unreclaimed) = sent.queue.unwrap_or_default();
+    let of_rule = |(queue, _): (usize, usize)| queue as f64 / (rule / 8.0).max(64.0);
     let values = [
         ("seed", of.seed as f64),
         ("most_pps", most.pps),
@@ -173,12 +178,12 @@ pub(super) fn run_sender(of: toml::Table, context: &Context) -> Result<Values, S
         ("wasted", sent.wasted),
         ("idle", sent.idle),
         ("interrupts_per_packet", sent.interrupts_per_s / sent.pps.max(1e-3)),
-        ("queue", queue as f64),
-        ("of_rule", queue as f64 / (rule / 8.0).max(64.0)),
-        ("unreclaimed", unreclaimed as f64),
     ];
     row.extend(values.map(|(name, number)| (name.to_owned(), number)));
-    Ok(row.into_iter().map(|(name, number)| (name, number.into())).collect())
+    let mut values: Values = row.into_iter().map(|(name, number)| (name, number.into())).collect();
+    values.insert("of_rule".into(), sent.queue.map(of_rule).into());
+    values.extend(queue(&sent));
+    Ok(values)
 }
 
 fn row(received: &Received) -> Vec<(&'static str, f64)> {
@@ -264,7 +269,6 @@ pub(super) fn run_route(of: toml::Table, context: &Context) -> Result<Values, St
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::Value;
 
     fn measured(run: fn(toml::Table, &Context) -> Result<Values, String>, of: &str) -> Values {
         run(of.parse().unwrap(), &Context { changes: Vec::new(), go_on: &|| true }).unwrap()
@@ -281,8 +285,8 @@ mod tests {
 
     fn of(values: &Values, name: &str) -> f64 {
         match values[name] {
-            Value::Number(number) => number,
-            Value::List(_) => panic!("one number"),
+            Value::Number(Some(number)) => number,
+            _ => panic!("one number that was observed"),
         }
     }
 

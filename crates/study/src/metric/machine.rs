@@ -4,10 +4,10 @@ use super::offered::Offered;
 use super::random;
 use super::receive::Times;
 use super::setting::{Setting, configuration};
-use super::{Context, Value, Values};
+use super::{Context, Values};
 use kpps_measure::{Load, Testbed};
 use kpps_profiles::{Change, To};
-use kpps_results::{Cpu, Trial};
+use kpps_results::Cpu;
 use kpps_sim::{Accounted, Profiled, Receiving, Setup};
 use serde::Deserialize;
 
@@ -46,7 +46,8 @@ struct Taken {
     offered_pps: f64,
     /// Frames consumed per second: with a long ring a frame may wait longer than a trial takes.
     pps: f64,
-    trial: Trial,
+    p99_ns: Option<u64>,
+    cpu: Cpu,
     interrupts_per_packet: f64,
     process: f64,
     accounted: Accounted,
@@ -59,16 +60,11 @@ impl Taken {
         self.accounted.useful / self.pps.max(1.0)
     }
 
-    /// What the CPU did: a simulation always observes that.
-    fn cpu(&self) -> Cpu {
-        self.trial.cpu.unwrap_or_default()
-    }
-
     /// The difference between the CPU time that the driver reports and that of the machine, as a share of the
     /// latter.
     fn misstated(&self) -> f64 {
-        let cpu = self.cpu();
-        let spent = cpu.thread + cpu.empty_polls.unwrap_or(0.0) + cpu.hardirq;
+        let Cpu { thread, empty_polls, hardirq, .. } = self.cpu;
+        let spent = thread + empty_polls.unwrap_or(0.0) + hardirq;
         let Accounted { useful, looking, idle } = self.accounted;
         (useful + looking + idle - spent).abs() / spent.max(1e-9)
     }
@@ -130,14 +126,18 @@ impl Trials<'_> {
             Load { offered_pps, size: self.of.setting.size(), warmup_ms, duration_ms, seed: self.of.seed };
         let profiled = testbed.profiled(&load, self.context.go_on).map_err(|error| error.to_string())?;
         let Profiled { trial, consumed, process, accounted, tail_writes_per_frame, .. } = profiled;
+        let (Some(cpu), Some(interrupts)) = (trial.cpu, trial.interrupts()) else {
+            return Err("the trial does not say what CPU and interrupts did".into());
+        };
         Ok(Taken {
             offered_pps,
             pps: consumed as f64 / trial.seconds,
-            interrupts_per_packet: trial.interrupts().unwrap_or(0) as f64 / consumed.max(1) as f64,
+            p99_ns: trial.latency_ns.p99,
+            cpu,
+            interrupts_per_packet: interrupts as f64 / consumed.max(1) as f64,
             process,
             accounted,
             tail_writes: tail_writes_per_frame,
-            trial,
         })
     }
 }
@@ -206,11 +206,19 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
     let process = least(computing.iter().map(|taken| taken.process));
 
     let easy = || taken.iter().filter(|taken| taken.offered_pps <= EASY * capacity_pps);
-    let latency_us = most(easy().map(|taken| taken.trial.latency_ns.p99.unwrap_or(0) as f64 / 1e3));
+    let latencies = easy().map(|taken| Some(taken.p99_ns? as f64 / 1e3)).collect::<Option<Vec<_>>>();
+    let latency_us = latencies.filter(|all| !all.is_empty()).map(|all| most(all.into_iter()));
+    let bound_us = WAKE_US + WAIT_FRAMES * 1e6 / capacity_pps.max(1.0);
     let polled = || taken.iter().filter(|taken| taken.offered_pps >= POLLED_PPS);
     let useful = || polled().map(Taken::useful_of_frame);
     let [burst_spread, tail_writes_spread] = trials.bursts(&own, last_pps)?;
 
+    let ratio = |(first, last): (f64, f64)| first / last.max(1e-15);
+    let perhaps: [(&str, Option<f64>); 3] = [
+        ("latency_us", latency_us),
+        ("latency_of_bound", latency_us.map(|us| us / bound_us)),
+        ("useful_ratio", useful().next().zip(useful().next_back()).map(ratio)),
+    ];
     let mut values: Values = [
         ("seed", of.seed as f64),
         ("capacity_pps", capacity_pps),
@@ -219,13 +227,10 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
         ("held_computing", held(&computing)),
         ("process", process),
         ("process_of_reserve", process / setup.reserve().max(1e-9)),
-        ("latency_us", latency_us),
-        ("latency_of_bound", latency_us / (WAKE_US + WAIT_FRAMES * 1e6 / capacity_pps.max(1.0))),
         ("interrupts_per_packet", most(polled().map(|taken| taken.interrupts_per_packet))),
         ("interrupts_per_packet_idle", most(taken.iter().map(|taken| taken.interrupts_per_packet))),
-        ("interrupt_load", most(taken.iter().map(|taken| taken.cpu().hardirq))),
+        ("interrupt_load", most(taken.iter().map(|taken| taken.cpu.hardirq))),
         ("misstated", most(polled().map(Taken::misstated))),
-        ("useful_ratio", useful().next().unwrap_or(0.0) / useful().next_back().unwrap_or(0.0).max(1e-15)),
         ("burst_spread", burst_spread),
         ("tail_writes_spread", tail_writes_spread),
         ("of_best", trials.of_best(&drawn, &taken)?),
@@ -233,9 +238,10 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
     .into_iter()
     .map(|(name, number)| (name.to_owned(), number.into()))
     .collect();
+    values.extend(perhaps.map(|(name, number)| (name.to_owned(), number.into())));
     for change in own {
         if let To::Set(toml::Value::Integer(number)) = change.to {
-            values.insert(change.constant.replace(['.', '-'], "_"), Value::Number(number as f64));
+            values.insert(change.constant.replace(['.', '-'], "_"), (number as f64).into());
         }
     }
     Ok(values)

@@ -32,19 +32,41 @@ pub(crate) fn drawn(of: &toml::Table, seed: u64) -> Result<Vec<String>, String> 
     Ok(changes.filter_map(text).collect())
 }
 
-/// A measured value.
+/// A measured value. `None` stands for what was not observed, as the latency where no frame arrived.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
     /// One number.
-    Number(f64),
+    Number(Option<f64>),
     /// One for each load, ring or whatever the metric varies.
-    List(Vec<f64>),
+    List(Vec<Option<f64>>),
+}
+
+impl Value {
+    /// Whether nothing is missing in it.
+    pub fn is_observed(&self) -> bool {
+        match self {
+            Self::Number(number) => number.is_some(),
+            Self::List(list) => list.iter().all(Option::is_some),
+        }
+    }
+}
+
+impl From<Option<f64>> for Value {
+    fn from(number: Option<f64>) -> Self {
+        Self::Number(number)
+    }
 }
 
 impl From<f64> for Value {
     fn from(number: f64) -> Self {
-        Self::Number(number)
+        Some(number).into()
+    }
+}
+
+impl From<Vec<f64>> for Value {
+    fn from(list: Vec<f64>) -> Self {
+        Self::List(list.into_iter().map(Some).collect())
     }
 }
 
@@ -209,8 +231,8 @@ fn ms<const N: u32>() -> u32 {
 fn columns(rows: Vec<Vec<(&str, f64)>>) -> Result<Values, String> {
     let Some(first) = rows.first() else { return Err("nothing is offered".into()) };
     let value = |column: usize| match &rows[..] {
-        [row] => Value::Number(row[column].1),
-        many => Value::List(many.iter().map(|row| row[column].1).collect()),
+        [row] => Value::from(row[column].1),
+        many => Value::from(many.iter().map(|row| row[column].1).collect::<Vec<_>>()),
     };
     Ok(first.iter().enumerate().map(|(column, (name, _))| ((*name).to_owned(), value(column))).collect())
 }

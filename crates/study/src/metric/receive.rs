@@ -44,14 +44,13 @@ pub(super) fn trials(
     offered.pps(line).into_iter().map(trial).collect()
 }
 
-/// A quantity of a simulation, where everything is seen; accesses for each packet are 0 if no packet was
-/// taken.
-fn seen(quantity: Option<f64>) -> f64 {
-    quantity.unwrap_or(0.0)
+/// So much for each of `packets`; `None` without any.
+fn per(total: f64, packets: u64) -> Option<f64> {
+    (packets > 0).then(|| total / packets as f64)
 }
 
 /// One value for each load, as a number if there is one load.
-fn column(trials: &[Trial], of: impl Fn(&Trial) -> f64) -> Value {
+fn column(trials: &[Trial], of: impl Fn(&Trial) -> Option<f64>) -> Value {
     match trials {
         [trial] => Value::Number(of(trial)),
         many => Value::List(many.iter().map(of).collect()),
@@ -62,40 +61,35 @@ fn column(trials: &[Trial], of: impl Fn(&Trial) -> f64) -> Value {
 /// `empty_polls`, `bus_busy`, `interrupts_per_s`, `interrupts_per_packet` (of those delivered),
 /// `reads_per_packet`, `writes_per_packet`, `allocations_per_packet` (of those taken), `dropped` and
 /// `dropped_PLACE` as shares of what was sent, `latency_p50_ns`, `latency_p99_ns`; and over all of them
-/// `peak_pps` and `peak_at_pps`.
+/// `peak_pps` and `peak_at_pps`. What is of packets is absent where there was none.
 pub(super) fn receive(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: Of = configuration(of)?;
     let setup = of.setting.setup(context)?;
     let trials = trials(&setup, &of.setting, &of.offered, of.times, context)?;
-    type Of1 = fn(&Trial) -> f64;
+    type Of1 = fn(&Trial) -> Option<f64>;
     let columns: [(&str, Of1); 16] = [
-        ("offered_pps", |trial| trial.offered_pps),
-        ("sent_pps", |trial| trial.sent_pps),
-        ("delivered_pps", |trial| trial.delivered_pps),
-        ("seconds", |trial| trial.seconds),
-        ("cpu_busy", |trial| seen(trial.cpu_busy)),
-        ("cpu_left", |trial| seen(trial.cpu_left())),
-        ("empty_polls", |trial| seen(trial.cpu.and_then(|cpu| cpu.empty_polls))),
-        ("bus_busy", |trial| seen(trial.bus_busy)),
-        ("interrupts_per_s", |trial| seen(trial.interrupts_per_s)),
-        ("interrupts_per_packet", |trial| {
-            seen(trial.interrupts().map(|times| times as f64)) / trial.delivered.max(1) as f64
-        }),
-        ("reads_per_packet", |trial| seen(trial.registers_per_packet.map(|each| each.read))),
-        ("writes_per_packet", |trial| seen(trial.registers_per_packet.map(|each| each.write))),
-        ("allocations_per_packet", |trial| seen(trial.allocations_per_packet)),
-        ("dropped", |trial| {
-            trial.ledger.dropped.values().sum::<u64>() as f64 / trial.ledger.sent.max(1) as f64
-        }),
-        ("latency_p50_ns", |trial| trial.latency_ns.p50.unwrap_or(0) as f64),
-        ("latency_p99_ns", |trial| trial.latency_ns.p99.unwrap_or(0) as f64),
+        ("offered_pps", |trial| Some(trial.offered_pps)),
+        ("sent_pps", |trial| Some(trial.sent_pps)),
+        ("delivered_pps", |trial| Some(trial.delivered_pps)),
+        ("seconds", |trial| Some(trial.seconds)),
+        ("cpu_busy", |trial| trial.cpu_busy),
+        ("cpu_left", |trial| trial.cpu_left()),
+        ("empty_polls", |trial| trial.cpu?.empty_polls),
+        ("bus_busy", |trial| trial.bus_busy),
+        ("interrupts_per_s", |trial| trial.interrupts_per_s),
+        ("interrupts_per_packet", |trial| per(trial.interrupts()? as f64, trial.delivered)),
+        ("reads_per_packet", |trial| Some(trial.registers_per_packet?.read)),
+        ("writes_per_packet", |trial| Some(trial.registers_per_packet?.write)),
+        ("allocations_per_packet", |trial| trial.allocations_per_packet),
+        ("dropped", |trial| per(trial.ledger.dropped.values().sum::<u64>() as f64, trial.ledger.sent)),
+        ("latency_p50_ns", |trial| Some(trial.latency_ns.p50? as f64)),
+        ("latency_p99_ns", |trial| Some(trial.latency_ns.p99? as f64)),
     ];
     let mut values: Values =
         columns.into_iter().map(|(name, of)| (name.to_owned(), column(&trials, of))).collect();
     for place in trials.iter().flat_map(|trial| trial.ledger.dropped.keys()) {
-        let share = |trial: &Trial| {
-            *trial.ledger.dropped.get(place).unwrap_or(&0) as f64 / trial.ledger.sent.max(1) as f64
-        };
+        let share =
+            |trial: &Trial| per(*trial.ledger.dropped.get(place).unwrap_or(&0) as f64, trial.ledger.sent);
         values.entry(format!("dropped_{place}")).or_insert_with(|| column(&trials, share));
     }
     let (peak_pps, at) = peak(&trials);
@@ -169,12 +163,12 @@ pub(super) fn grid(of: toml::Table, context: &Context) -> Result<Values, String>
     let declining =
         peaks.iter().zip(&lasts).filter(|(peak, last)| **last < of.decline * **peak).count() as f64;
     let mut values: Values = [
-        ("cells", Value::Number(cells.len() as f64)),
+        ("cells", Value::from(cells.len() as f64)),
         ("cells_declining", declining.into()),
         ("cells_not_declining", (cells.len() as f64 - declining).into()),
         ("best_last_pps", best.0.into()),
-        ("peak_pps", Value::List(peaks)),
-        ("last_pps", Value::List(lasts)),
+        ("peak_pps", peaks.into()),
+        ("last_pps", lasts.into()),
     ]
     .into_iter()
     .map(|(name, value)| (name.to_owned(), value))

@@ -98,6 +98,6 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
     });
     let mut values = columns(rows.collect())?;
     let stops_at = stop(&trials).map_or(0, |(cpus, _)| cpus);
-    values.insert("stops_at".into(), Value::Number(stops_at as f64));
+    values.insert("stops_at".into(), Value::from(stops_at as f64));
     Ok(values)
 }

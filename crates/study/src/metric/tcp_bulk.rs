@@ -49,7 +49,7 @@ fn host_delay_ns() -> u64 {
 
 /// For each weight:
 ///
-/// - `weight`; `mbps` of payload that processes read;
+/// - `weight`, if any are given; `mbps` of payload that processes read;
 /// - per second `drops` (frames for which the card's FIFO was full), `no_buffer` (frames that found no free
 ///   descriptor), `again` and `timeouts`, `acks` and `reads`, `dropped_socket`; `received_pps`,
 ///   `interrupts_per_s`;
@@ -75,8 +75,7 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
         };
         let t = tcp_bulk(&setup, &what, context.go_on).map_err(|error| error.to_string())?;
         let per_second = |count: u64| count as f64 / t.seconds;
-        Ok(vec![
-            ("weight", weight.map_or(0.0, f64::from)),
+        let mut row = vec![
             ("mbps", per_second(t.read_bytes) * 8e-6),
             ("drops", per_second(t.dropped)),
             ("no_buffer", per_second(t.no_buffer)),
@@ -98,7 +97,9 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
             ("hardirq", t.cpu.hardirq),
             ("softirq", t.cpu.softirq),
             ("thread", t.cpu.thread),
-        ])
+        ];
+        row.extend(weight.map(|weight| ("weight", f64::from(weight))));
+        Ok(row)
     };
     match &of.weights {
         None => columns(vec![row(None)?]),

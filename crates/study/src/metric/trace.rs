@@ -119,6 +119,6 @@ pub(super) fn crossings(of: toml::Table, context: &Context) -> Result<Values, St
     };
     let seen =
         trace(&setup, &of.tracing(size, offered_pps), context.go_on).map_err(|error| error.to_string())?;
-    let (clock, frames) = crossed(&seen, 0, of.every_clocks.max(1)).into_iter().unzip();
-    Ok([("clock".to_owned(), Value::List(clock)), ("frames".to_owned(), Value::List(frames))].into())
+    let (clock, frames): (Vec<f64>, Vec<f64>) = crossed(&seen, 0, of.every_clocks.max(1)).into_iter().unzip();
+    Ok([("clock".to_owned(), Value::from(clock)), ("frames".to_owned(), Value::from(frames))].into())
 }

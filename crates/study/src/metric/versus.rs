@@ -33,7 +33,7 @@ struct Of {
 pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: Of = configuration(of)?;
     let other = of.setting.with_driver(&of.against);
-    let mut columns: [(&str, Vec<f64>); 5] =
+    let mut columns: [(&str, Vec<Option<f64>>); 5] =
         ["delivered_ratio", "cpu_ratio", "latency_ratio", "delivered_pps", "cpu_busy"]
             .map(|name| (name, Vec::new()));
     for cell in cells(&of.vary)? {
@@ -41,14 +41,16 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
         let ours = trials(&setup, &of.setting, &of.offered, of.times, context)?;
         let theirs = trials(&other.setup_with(context, &cell)?, &other, &of.offered, of.times, context)?;
         for (ours, theirs) in ours.iter().zip(&theirs) {
-            let latency = |trial: &Trial| trial.latency_ns.p50.unwrap_or(0) as f64;
-            let each = |trial: &Trial| trial.cpu_busy.unwrap_or(0.0) / trial.delivered_pps.max(1.0);
+            let latency = |trial: &Trial| Some(trial.latency_ns.p50? as f64);
+            let each = |trial: &Trial| Some(trial.cpu_busy? / trial.delivered_pps.max(1.0));
+            let ratio =
+                |of: &dyn Fn(&Trial) -> Option<f64>, least: f64| Some(of(ours)? / of(theirs)?.max(least));
             let row = [
-                ours.delivered_pps / theirs.delivered_pps.max(1.0),
-                each(ours) / each(theirs).max(1e-15),
-                latency(ours) / latency(theirs).max(1.0),
-                ours.delivered_pps,
-                ours.cpu_busy.unwrap_or(0.0),
+                Some(ours.delivered_pps / theirs.delivered_pps.max(1.0)),
+                ratio(&each, 1e-15),
+                ratio(&latency, 1.0),
+                Some(ours.delivered_pps),
+                ours.cpu_busy,
             ];
             for ((_, column), value) in columns.iter_mut().zip(row) {
                 column.push(value);
@@ -56,11 +58,13 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
         }
     }
     let [(_, delivered), (_, cpu), ..] = &columns;
-    let fewer = delivered.iter().filter(|ratio| **ratio < of.fewer).count() as f64;
-    let more = delivered.iter().filter(|ratio| **ratio * of.fewer > 1.0).count() as f64;
-    let dearer =
-        delivered.iter().zip(cpu).filter(|(frames, cpu)| **frames >= of.fewer && **cpu > of.dearer).count()
-            as f64;
+    let count = |of: &dyn Fn(f64, Option<f64>) -> bool| {
+        let cells = delivered.iter().zip(cpu).filter_map(|(frames, cpu)| Some(((*frames)?, *cpu)));
+        cells.filter(|(frames, cpu)| of(*frames, *cpu)).count() as f64
+    };
+    let fewer = count(&|frames, _| frames < of.fewer);
+    let more = count(&|frames, _| frames * of.fewer > 1.0);
+    let dearer = count(&|frames, cpu| frames >= of.fewer && cpu.is_some_and(|cpu| cpu > of.dearer));
     let mut values: Values = [
         ("cells", delivered.len() as f64),
         ("cells_fewer", fewer),
