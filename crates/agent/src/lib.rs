@@ -19,6 +19,7 @@
 mod agent;
 mod convert;
 pub mod keys;
+mod pair;
 mod pings;
 mod remote;
 mod rules;
@@ -32,6 +33,7 @@ mod proto {
 }
 
 pub use agent::Agent;
+pub use pair::{Pair, pair};
 pub use remote::{Host, PORT, connect};
 pub use rules::{Kind, Rules};
 pub use security::{Security, Token};

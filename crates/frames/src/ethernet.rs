@@ -1,7 +1,9 @@
 //! Ethernet II, with at most one VLAN tag (IEEE 802.1Q).
 
 use crate::{Error, field};
+use alloc::string::{String, ToString};
 use core::fmt;
+use core::str::FromStr;
 
 /// A station's address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,6 +23,34 @@ impl fmt::Display for Mac {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, d, e, g] = self.0;
         write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+/// No MAC address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadMac(String);
+
+impl fmt::Display for BadMac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}' is not a MAC address like 02:00:00:00:00:02", self.0)
+    }
+}
+
+impl core::error::Error for BadMac {}
+
+impl FromStr for Mac {
+    type Err = BadMac;
+
+    /// Six bytes in hexadecimal with colons between them.
+    fn from_str(text: &str) -> Result<Self, BadMac> {
+        let bad = || BadMac(text.to_string());
+        let mut mac = Self::default();
+        let mut parts = text.split(':');
+        for byte in &mut mac.0 {
+            let part = parts.next().ok_or_else(bad)?;
+            *byte = u8::from_str_radix(part, 16).map_err(|_| bad())?;
+        }
+        if parts.next().is_none() { Ok(mac) } else { Err(bad()) }
     }
 }
 

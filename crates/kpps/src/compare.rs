@@ -1,11 +1,10 @@
 //! `kpps compare`: whether results differ, by a statistical test.
 
 use crate::error::Failure;
-use crate::output::{Forms, Outputs};
+use crate::output::Outputs;
 use clap::Args;
 use kpps_measure::compare::{Criteria, Results, compare};
 use kpps_measure::units;
-use kpps_report::rows_csv;
 
 /// Arguments of `kpps compare`.
 #[derive(Args)]
@@ -51,10 +50,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         quantities: arguments.quantity.clone(),
     };
     let comparison = sides.and_then(|sides| compare(&sides, &criteria)).map_err(Failure::Input)?;
-    arguments.outputs.open()?.publish(
-        &comparison,
-        &Forms::table(&|| kpps_report::comparison::screen(&comparison), &|| rows_csv(&comparison.rows)),
-    )?;
+    arguments.outputs.open()?.publish(&comparison, "")?;
     match comparison.regressions() {
         0 => Ok(()),
         count => Err(Failure::Check(format!("{count} of {} quantities are worse", comparison.rows.len()))),

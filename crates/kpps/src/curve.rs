@@ -3,25 +3,16 @@
 use crate::error::Failure;
 use crate::interrupt;
 use crate::live::Watched;
-use crate::output::Resume;
-use crate::output::{Forms, PageOutputs};
+use crate::output::{PageOutputs, Resume};
 use crate::testbed::{Kind, Target};
 use clap::Args;
-use kpps_frames::{Mix, Size};
+use kpps_frames::Mix;
 use kpps_measure::units::{self, Loads};
-use kpps_measure::{Error, Load, Named, Points, Sweep, default_loads, of_frames, sweep};
-use kpps_report::curve::screen;
+use kpps_measure::{Error, Named, Points, Sweep, default_loads, of_frames, real_loads, sweep};
 use kpps_report::live::{Progress, Source};
-use kpps_report::{csv, html};
 use kpps_results::{Curve, Environment};
-use kpps_sim::Setup;
+use kpps_sim::{Choice, Setup};
 use std::time::{Duration, Instant};
-
-/// The loads of a curve in real time, in frames per second.
-const REAL_LOADS: [f64; 20] =
-    [1e4, 2e4, 4e4, 6e4, 8e4, 1e5, 1.5e5, 2e5, 3e5, 4e5, 6e5, 8e5, 1e6, 1.5e6, 2e6, 3e6, 4e6, 6e6, 8e6, 1e7];
-/// How many of them for a guest: kernels in QEMU give up early.
-const LAB_LOADS: usize = 12;
 
 /// The drivers that are compared by default.
 const DRIVERS: [&str; 5] = ["intel-2.5.11", "intel-2.5.11-tuned", "click-polling", "intel-5.7.6", "kpps"];
@@ -74,7 +65,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     arguments.target.resolve()?;
     let arguments = &arguments;
     let target = &arguments.target;
-    let sizes = arguments.size.clone().unwrap_or_else(|| Mix::fixed(target.top.size(None)));
+    let sizes = target.sizes(arguments.size.as_ref());
     let mut files = arguments.outputs.open("curve")?;
     let mut journal = arguments.resume.open()?;
     let in_real_time = !target.is_simulated();
@@ -92,33 +83,18 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     interrupt::watch();
     let Some(first) = testbeds.first_mut() else { return Err(Failure::Input("there is no testbed".into())) };
     let line_pps = first.points.line_rate_pps(&sizes)?;
-    let duration = arguments.duration.unwrap_or(target.trial_time());
     let loads = match &arguments.load {
         Some(loads) => loads.pps(line_pps, sizes.mean_bytes_with_fcs()).map_err(Failure::Input)?,
-        None if in_real_time => {
-            let (most, count) = match first.points.ceiling_pps(&sizes, &interrupt::goes_on)? {
-                Some(ceiling_pps) => (ceiling_pps, REAL_LOADS.len()),
-                None => (line_pps, LAB_LOADS),
-            };
-            let below = REAL_LOADS.into_iter().take(count).filter(|pps| *pps < line_pps).collect::<Vec<_>>();
-            let above = below.iter().position(|pps| *pps > most).map_or(below.len(), |at| at + 1);
-            below[..above].to_vec()
-        }
+        None if in_real_time => real_loads(line_pps, first.points.ceiling_pps(&sizes, &interrupt::goes_on)?),
         None => default_loads(line_pps),
     };
-    if let Some(pps) = loads.iter().find(|pps| *pps * duration.as_secs_f64() < 1.0) {
-        let millis = duration.as_millis();
+    let load = target.load(&sizes, line_pps, arguments.duration);
+    if let Some(pps) = loads.iter().find(|pps| *pps * f64::from(load.duration_ms) < 1e3) {
+        let millis = load.duration_ms;
         return Err(Failure::Input(format!(
             "a load of {pps} pps sends no frame in {millis} ms: measure longer"
         )));
     }
-    let load = Load {
-        offered_pps: line_pps,
-        size: sizes.only().unwrap_or(Size::MIN),
-        warmup_ms: target.warmup_ms(),
-        duration_ms: u32::try_from(duration.as_millis()).unwrap_or(u32::MAX),
-        seed: target.seed,
-    };
     let environment = of_frames(environment, &sizes, &load, line_pps);
     let wanted = testbeds.len() * loads.len();
     let began = Instant::now();
@@ -134,14 +110,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
 
     let points: usize = series.iter().map(|s| s.points.len()).sum();
     let results = Curve::new(environment, series, points == wanted);
-    files.publish(
-        &results,
-        &Forms {
-            screen: &|| screen(&results, crate::output::look(), began.elapsed()),
-            csv: &|| csv(&results),
-            page: &|_| html(&results),
-        },
-    )?;
+    files.publish(&results, &format!("{points} trials in {:.1} s\n", began.elapsed().as_secs_f64()))?;
     let measured = format!("{points} of {wanted} points measured{}{}", files.kept(), arguments.resume.kept());
     end.map_err(|error| match error {
         Error::Interrupted => Failure::Interrupted(format!("interrupted: {measured}")),
@@ -152,26 +121,21 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
 
 /// One testbed for each driver preset, in the simulator.
 fn simulated(target: &Target) -> Result<Ready, Failure> {
-    let drivers: Vec<&str> = match &target.driver[..] {
-        [] => DRIVERS.to_vec(),
-        given => given.iter().map(String::as_str).collect(),
+    let drivers = match &target.machine.driver[..] {
+        [] => DRIVERS.map(str::to_owned).to_vec(),
+        given => given.to_vec(),
     };
-    let setups: Vec<Setup> =
-        drivers.into_iter().map(|driver| target.setup(driver)).collect::<Result<_, Failure>>()?;
-    let presets = setups.iter().map(|setup| (setup.driver.clone(), setup.driver_description.clone()));
-    let Some(setup) = setups.first() else {
-        return Err(Failure::Input("no driver preset given".into()));
-    };
-    let set = target.constants.words();
+    let choice = target.machine.with(None, target.top.app);
+    let setups = drivers.into_iter().map(|driver| Choice { driver: Some(driver), ..choice.clone() }.setup());
+    let setups = setups.collect::<Result<Vec<_>, _>>()?;
+    let set = target.machine.constants.words();
     let environment = Environment {
-        profiles_hash: kpps_profiles::hash(setups.iter().flat_map(|setup| &setup.own_profiles)),
-        presets: presets.collect(),
         measured_on: (!set.is_empty()).then(|| ("set".to_owned(), set.join(", "))).into_iter().collect(),
-        ..target.top.described(setup)
+        ..choice.environment(&setups)
     };
     let named = |setup: Setup| Named {
         name: setup.driver.clone(),
-        points: Points::new(target.top.testbed(setup), false),
+        points: Points::new(choice.testbed(setup), false),
     };
     Ok(Ready { testbeds: setups.into_iter().map(named).collect(), source: Box::new(()), environment })
 }

@@ -1,18 +1,12 @@
 //! The live view of a run: when it is shown, and what it reads.
 
-#[cfg(feature = "ports")]
-mod ports;
-
 use crate::error::Failure;
 use crate::interrupt;
 use clap::Args;
 use kpps_measure::Observer;
 use kpps_report::live::choice::{Choice, Terminal};
-use kpps_report::live::{Ended, Processor, Progress, Source, View};
+use kpps_report::live::{Progress, Source, View};
 use kpps_results::Trial;
-
-#[cfg(feature = "ports")]
-pub use ports::{Metered, Trials};
 
 /// How much is shown while a run lasts.
 #[derive(Args, Clone, Copy, Default)]
@@ -60,53 +54,9 @@ impl Observer for Watched {
         self.0.begins(what, offered_pps);
     }
     fn ended(&self, point: &Trial) {
-        self.0.ended(ended(point));
+        self.0.ended(point.into());
     }
     fn failed(&self) {
         self.0.done();
-    }
-}
-
-/// What became of a trial.
-fn ended(point: &Trial) -> Ended {
-    let ledger = &point.ledger;
-    let processor = point.cpu.map(|cpu| Processor {
-        busy: vec![
-            ("interrupts", cpu.hardirq),
-            ("softirqs", cpu.softirq),
-            ("threads", cpu.thread),
-            ("empty polls", cpu.empty_polls.unwrap_or(0.0)),
-        ],
-        idle: 1.0 - cpu.busy(),
-    });
-    Ended {
-        offered_pps: Some(point.offered_pps),
-        sent_pps: point.sent_pps,
-        received_pps: point.delivered_pps,
-        loss_ratio: point.loss_ratio,
-        due: ledger.sent + ledger.shortfall,
-        arrived: ledger.delivered + ledger.in_flight,
-        dropped: ledger.losses().into_iter().map(|(place, frames)| (place.to_owned(), frames)).collect(),
-        processors: processor.into_iter().collect(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_became_of_a_trial_closes_as_its_ledger_does() {
-        let ledger = kpps_results::Ledger {
-            sent: 900,
-            shortfall: 100,
-            delivered: 600,
-            dropped: [("fifo".to_owned(), 200)].into(),
-            in_flight: 60,
-            ..kpps_results::Ledger::default()
-        };
-        let ended = ended(&Trial { ledger, ..Trial::default() });
-        assert_eq!((ended.due, ended.arrived, ended.processors.len()), (1000, 660, 0));
-        assert_eq!(ended.dropped.values().sum::<u64>(), ended.due - ended.arrived);
     }
 }

@@ -3,55 +3,29 @@
 //! Exit codes: 0 done; 1 a check failed (a case of the conformance suite, a trial whose frames are not all
 //! accounted for); 2 bad input; 130 interrupted, with the results so far.
 
-#[cfg(feature = "ports")]
-mod agent;
-#[cfg(feature = "ports")]
-mod apps;
-#[cfg(feature = "ports")]
-mod calibrate;
 mod compare;
-#[cfg(feature = "ports")]
-mod count;
 mod curve;
 mod error;
-#[cfg(feature = "ports")]
-mod forward;
 mod grid;
 mod help;
 mod interrupt;
-#[cfg(all(target_os = "linux", feature = "ports"))]
-mod linux;
 mod list;
 mod live;
 mod ndr;
-mod opened;
 mod output;
-#[cfg(feature = "ports")]
-mod ports;
-#[cfg(not(feature = "ports"))]
-#[path = "no_ports.rs"]
+#[cfg_attr(not(feature = "ports"), path = "no_ports.rs")]
 mod ports;
 mod profile;
-#[cfg(feature = "ports")]
-mod replay;
 mod rfc2544;
-#[cfg(feature = "ports")]
-mod run;
 mod scale;
 mod search;
-#[cfg(feature = "ports")]
-mod send;
 mod simulator;
 mod sizes;
 #[cfg(feature = "study")]
 mod study;
 mod testbed;
 mod trace;
-#[cfg(feature = "ports")]
-mod traffic;
 mod transmit;
-#[cfg(feature = "ports")]
-mod trial;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -94,9 +68,6 @@ enum Command {
     Profile(profile::Arguments),
     /// Trace transactions on the bus, frames on the wire and register accesses under load
     Trace(trace::Arguments),
-    /// Offer one load and account for every frame: between two ports, or on another testbed
-    #[cfg(feature = "ports")]
-    Trial(trial::Arguments),
     /// Find the highest load without loss (NDR) and with little loss (PDR)
     Ndr(ndr::Arguments),
     /// Find NDR and PDR at each frame size of RFC 2544
@@ -105,39 +76,15 @@ enum Command {
     Rfc2544(rfc2544::Arguments),
     /// Compare results by a statistical test; exit code 1 if something is worse
     Compare(compare::Arguments),
-    /// Measure the highest rate that a port can send here, and how evenly it sends below that
     #[cfg(feature = "ports")]
-    Calibrate(calibrate::Arguments),
-    /// Send tagged test frames from a port, at an exact rate or as fast as possible
-    #[cfg(feature = "ports")]
-    Send(send::Arguments),
-    /// Count received test frames: lost, duplicated, reordered and corrupted ones
-    #[cfg(feature = "ports")]
-    Count(count::Arguments),
-    /// Lend ports of this host to a tester on another host
-    #[cfg(feature = "ports")]
-    Agent(agent::Arguments),
-    #[cfg(all(target_os = "linux", feature = "ports"))]
     #[command(flatten)]
-    Linux(linux::Command),
+    Ports(ports::Command),
     /// Check the claims of papers in the simulator
     #[cfg(feature = "study")]
     Study(study::Arguments),
     /// List machines, chips, NICs, buses, hosts, stacks and drivers, and the constants of one with their
     /// sources
     List(list::Arguments),
-    /// Forward frames between two ports, in both directions
-    #[cfg(feature = "ports")]
-    Forward(forward::Arguments),
-    /// Run a learning bridge on ports
-    #[cfg(feature = "ports")]
-    Bridge(apps::BridgeArguments),
-    /// Run an IPv4 router on ports and on their VLANs
-    #[cfg(feature = "ports")]
-    Route(apps::RouteArguments),
-    /// Run the router with network address and port translation
-    #[cfg(feature = "ports")]
-    Nat(apps::NatArguments),
     /// Print the JSON Schema of the results
     Schema,
     /// Print the manual page, or write the pages of all commands into a folder
@@ -172,34 +119,16 @@ fn main() -> ExitCode {
         Command::Transmit(arguments) => transmit::run(&arguments),
         Command::Scale(arguments) => scale::run(&arguments),
         Command::Profile(arguments) => profile::run(&arguments),
-        #[cfg(feature = "study")]
-        Command::Study(arguments) => study::run(&arguments),
         Command::Trace(arguments) => trace::run(&arguments),
-        Command::List(arguments) => list::run(&arguments),
-        #[cfg(all(target_os = "linux", feature = "ports"))]
-        Command::Linux(command) => command.run(),
-        #[cfg(feature = "ports")]
-        Command::Send(arguments) => send::run(&arguments),
-        #[cfg(feature = "ports")]
-        Command::Calibrate(arguments) => calibrate::run(&arguments),
-        #[cfg(feature = "ports")]
-        Command::Count(arguments) => count::run(&arguments),
-        #[cfg(feature = "ports")]
-        Command::Trial(arguments) => trial::run(arguments),
         Command::Ndr(arguments) => ndr::run(arguments),
         Command::Sizes(arguments) => sizes::run(arguments),
         Command::Rfc2544(arguments) => rfc2544::run(arguments),
-        #[cfg(feature = "ports")]
-        Command::Agent(arguments) => agent::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         #[cfg(feature = "ports")]
-        Command::Forward(arguments) => forward::run(&arguments),
-        #[cfg(feature = "ports")]
-        Command::Bridge(arguments) => apps::bridge(&arguments),
-        #[cfg(feature = "ports")]
-        Command::Route(arguments) => apps::route(&arguments),
-        #[cfg(feature = "ports")]
-        Command::Nat(arguments) => apps::nat(&arguments),
+        Command::Ports(command) => command.run(),
+        #[cfg(feature = "study")]
+        Command::Study(arguments) => study::run(&arguments),
+        Command::List(arguments) => list::run(&arguments),
         Command::Schema => error::print(&kpps_results::schema()),
         Command::Man(arguments) => help::man(command(), &arguments),
         Command::Completions(arguments) => help::completions(command(), &arguments),

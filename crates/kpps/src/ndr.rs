@@ -1,7 +1,7 @@
 //! `kpps ndr`: the highest load without loss (NDR), and with little loss (PDR).
 
 use crate::error::Failure;
-use crate::output::{Forms, PageOutputs};
+use crate::output::PageOutputs;
 use crate::search::SearchArguments;
 use crate::testbed::Target;
 use clap::Args;
@@ -9,8 +9,6 @@ use kpps_frames::Mix;
 use kpps_measure::ndr::{bisect, search};
 use kpps_measure::search::Goal;
 use kpps_measure::units;
-use kpps_report::ndr::{page, screen};
-use kpps_report::rows_csv;
 use std::time::Duration;
 
 /// Arguments of `kpps ndr`.
@@ -65,7 +63,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     arguments.target.resolve()?;
     let Arguments { size, bisection, outputs, goals, search: range, target } = &arguments;
     let goals = goals.both(target, range);
-    let sizes = size.clone().unwrap_or_else(|| Mix::fixed(target.top.size(None)));
+    let sizes = target.sizes(size.as_ref());
     let mut files = outputs.open("ndr")?;
     let (document, end) = range.run("ndr", target, None, outputs.for_machines(), |runner| {
         let (mut document, mut end) = search(runner, &sizes, &goals, &range.range())?;
@@ -74,13 +72,6 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
         }
         Ok((document, end))
     })?;
-    files.publish(
-        &document,
-        &Forms {
-            screen: &|| screen(&document),
-            csv: &|| rows_csv(&document.goals),
-            page: &|_| page(&document),
-        },
-    )?;
+    files.publish(&document, "")?;
     end.map_err(|error| range.ended(error, &format!("{} trials measured", document.trials.len())))
 }

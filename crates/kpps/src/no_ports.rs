@@ -2,7 +2,7 @@
 
 use crate::error::Failure;
 use crate::live::Live;
-use crate::opened::Opened;
+use crate::testbed::Opened;
 use clap::Args;
 
 /// Two ports: this build has none.

@@ -3,6 +3,7 @@
 use crate::error::{Failure, print};
 use clap::Args;
 use kpps_measure::journal::Journal;
+use kpps_report::Forms;
 use kpps_report::text::Look;
 use kpps_results::to_json;
 use serde::Serialize;
@@ -138,23 +139,6 @@ pub struct Files {
     pages: Vec<Output>,
 }
 
-/// What a person reads, and the other forms of the same results; each is made only if it is asked for.
-pub struct Forms<'f> {
-    /// The text for the screen.
-    pub screen: &'f dyn Fn() -> String,
-    /// The comma-separated values.
-    pub csv: &'f dyn Fn() -> String,
-    /// The page with this number.
-    pub page: &'f dyn Fn(usize) -> String,
-}
-
-impl<'f> Forms<'f> {
-    /// Results that have no page.
-    pub fn table(screen: &'f dyn Fn() -> String, csv: &'f dyn Fn() -> String) -> Self {
-        Self { screen, csv, page: &|_| String::new() }
-    }
-}
-
 impl Files {
     /// The file of the results, in a sentence about an interrupted run.
     pub fn kept(&self) -> String {
@@ -162,26 +146,28 @@ impl Files {
         self.results.as_ref().map(kept).unwrap_or_default()
     }
 
-    /// Writes the files, then prints what is asked for: JSON, comma-separated values, or the screen with the
-    /// names of the files that were written.
-    pub fn publish(&mut self, document: &impl Serialize, forms: &Forms<'_>) -> Result<(), Failure> {
+    /// Writes the files, then prints what is asked for: JSON, comma-separated values, or the screen with
+    /// `notes` about the run and the names of the files that were written.
+    pub fn publish(&mut self, document: &impl Forms, notes: &str) -> Result<(), Failure> {
         let json = || to_json(document).map_err(|e| Failure::Check(format!("no JSON of the results: {e}")));
         if let Some(results) = &mut self.results {
             results.write(&json()?)?;
         }
         if let Some(csv) = &mut self.csv {
-            csv.write(&(forms.csv)())?;
+            csv.write(&document.csv())?;
         }
         for (number, page) in self.pages.iter_mut().enumerate() {
-            page.write(&(forms.page)(number))?;
+            page.write(&document.page(number).unwrap_or_default())?;
         }
         if self.json {
             return print(&json()?);
         }
         if self.print_csv {
-            return print(&(forms.csv)());
+            return print(&document.csv());
         }
-        let mut screen = (forms.screen)();
+        // In colour if standard output is a terminal and NO_COLOR is not set.
+        let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        let mut screen = document.screen(Look { colour, ..Look::default() }, notes);
         let files = self.results.iter().chain(&self.csv).chain(&self.pages);
         for file in files {
             screen.truncate(screen.trim_end().len());
@@ -189,12 +175,6 @@ impl Files {
         }
         print(&screen)
     }
-}
-
-/// How text looks on standard output: in colour if it is a terminal and NO_COLOR is not set.
-pub fn look() -> Look {
-    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    Look { colour, ..Look::default() }
 }
 
 /// A file that will be written. It is opened before anything is measured; an old file keeps its contents

@@ -1,26 +1,14 @@
 //! `kpps rfc2544`: the tests of RFC 2544, with the corrections of later RFCs.
 
 use crate::error::Failure;
-use crate::output::{Forms, PageOutputs};
+use crate::output::PageOutputs;
 use crate::search::SearchArguments;
 use crate::testbed::{SIZES, Target, distinct};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use kpps_frames::Mix;
-use kpps_measure::rfc2544::{self, Plan};
+use kpps_measure::rfc2544::{self, Plan, Test};
 use kpps_measure::units;
-use kpps_report::rfc2544::{page, screen};
-use kpps_report::rows_csv;
 use std::time::Duration;
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Test {
-    Throughput,
-    Latency,
-    FrameLoss,
-    BackToBack,
-    Recovery,
-    Reset,
-}
 
 /// Arguments of `kpps rfc2544`.
 #[derive(Args)]
@@ -43,8 +31,9 @@ pub struct Arguments {
     /// Frame sizes in bytes with FCS; on two ports also imix-csit, imix-trex and imix-linux
     #[arg(long, value_name = "SIZE,…", value_delimiter = ',', default_values = SIZES, value_parser = units::sizes)]
     size: Vec<Mix>,
-    /// Only these tests; throughput is always measured, because the others need it [default: all]
-    #[arg(long, value_enum, value_delimiter = ',')]
+    /// Only these tests, by the names below; throughput is always measured, because the others need it
+    /// [default: all]
+    #[arg(long, value_delimiter = ',')]
     test: Vec<Test>,
     /// Trials of 1 s, and three of each
     #[arg(long)]
@@ -67,19 +56,6 @@ pub struct Arguments {
     target: Target,
 }
 
-impl Test {
-    fn measured(self) -> rfc2544::Test {
-        match self {
-            Self::Throughput => rfc2544::Test::Throughput,
-            Self::Latency => rfc2544::Test::Latency,
-            Self::FrameLoss => rfc2544::Test::FrameLoss,
-            Self::BackToBack => rfc2544::Test::BackToBack,
-            Self::Recovery => rfc2544::Test::Recovery,
-            Self::Reset => rfc2544::Test::Reset,
-        }
-    }
-}
-
 impl Arguments {
     fn plan(&self) -> Plan {
         let simulated = self.target.is_simulated();
@@ -93,7 +69,7 @@ impl Arguments {
         let repeat = |by_default| self.repeat.unwrap_or(if self.quick { 3 } else { by_default });
         Plan {
             sizes: self.size.clone(),
-            tests: self.test.iter().map(|test| test.measured()).collect(),
+            tests: self.test.clone(),
             range: self.search.range(),
             trial_s,
             latency_s: if whole { 120.0 } else { trial_s },
@@ -114,13 +90,6 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
         search.run("rfc2544", target, reset.as_deref(), outputs.for_machines(), |runner| {
             rfc2544::run(runner, &arguments.plan())
         })?;
-    files.publish(
-        &document,
-        &Forms {
-            screen: &|| screen(&document),
-            csv: &|| rows_csv(&document.sizes),
-            page: &|_| page(&document),
-        },
-    )?;
+    files.publish(&document, "")?;
     end.map_err(|error| search.ended(error, "the results so far are above"))
 }

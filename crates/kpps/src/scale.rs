@@ -2,14 +2,13 @@
 
 use crate::error::Failure;
 use crate::interrupt;
-use crate::output::{Forms, Outputs};
+use crate::output::Outputs;
 use crate::simulator::Constants;
 use clap::Args;
 use kpps_frames::{Size, rate};
 use kpps_measure::Load;
 use kpps_measure::parameter;
 use kpps_measure::units::{self, Rate};
-use kpps_report::{rows_csv, simulation};
 use kpps_results::grid::Setting;
 use kpps_sim::workload::rss::{Scaling, scale};
 use kpps_sim::{RateLimitedSetup, documents};
@@ -84,7 +83,7 @@ fn cpus(text: &str) -> Result<Cpus, String> {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let changes = arguments.constants.changes()?;
     let setup = RateLimitedSetup::changed(&arguments.machine, arguments.nic.as_deref(), &changes)?;
-    let millis = u32::try_from(arguments.duration.as_millis()).unwrap_or(u32::MAX);
+    let millis = units::millis(arguments.duration);
     let load = Load {
         offered_pps: arguments.load.pps(
             rate::line_rate_pps(setup.link_bits_per_s(), arguments.size),
@@ -101,5 +100,5 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let trial = |&cpus: &usize| scale(&setup, &Scaling { cpus, ..what }, &interrupt::goes_on);
     let rows = arguments.cpus.0.iter().map(trial).collect::<Result<Vec<_>, _>>()?;
     let document = documents::scale(&setup, &what, &rows);
-    files.publish(&document, &Forms::table(&|| simulation::scale(&document), &|| rows_csv(&document.rows)))
+    files.publish(&document, "")
 }

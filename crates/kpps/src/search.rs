@@ -3,9 +3,8 @@
 use crate::error::Failure;
 use crate::interrupt;
 use crate::live::Watched;
-use crate::opened::Opened;
 use crate::output::Resume;
-use crate::testbed::Target;
+use crate::testbed::{Opened, Target};
 use clap::Args;
 use kpps_measure::ndr::Range;
 use kpps_measure::units::{self, Rate};

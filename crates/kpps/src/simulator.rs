@@ -1,15 +1,11 @@
-//! Arguments of everything that runs in the simulator, and simulated testbeds.
+//! Which machine is simulated: arguments of everything that runs in the simulator.
 
 use crate::error::Failure;
 use clap::Args;
-use kpps_frames::{Size, rate};
-use kpps_measure::Testbed;
 use kpps_measure::parameter;
 use kpps_profiles::Change;
-use kpps_results::Environment;
 use kpps_results::grid::Setting;
-use kpps_sim::workload::forward::line_pps;
-use kpps_sim::{Forwarder, Forwarding, Receiving, Setup};
+use kpps_sim::{Choice, Forwarder, choice};
 
 /// Constants that are not as the profiles have them.
 #[derive(Args, Clone, Default)]
@@ -23,23 +19,50 @@ pub struct Constants {
 impl Constants {
     /// The constants as changes of profiles.
     pub fn changes(&self) -> Result<Vec<Change>, Failure> {
-        let change = |(path, value): &(String, Setting)| Change::set(path, constant(value));
-        self.set.iter().map(change).collect::<Result<_, _>>().map_err(Failure::Input)
+        Ok(choice::changes(&self.set)?)
     }
 
     /// The constants as they were typed.
     pub fn words(&self) -> Vec<String> {
-        self.set.iter().map(|(path, value)| format!("{path}={value}")).collect()
+        words(&self.set)
     }
 }
 
-/// A value as profiles have it.
-pub fn constant(value: &Setting) -> toml::Value {
-    match value {
-        Setting::Switch(on) => (*on).into(),
-        Setting::Whole(whole) => (*whole).into(),
-        Setting::Number(number) => (*number).into(),
-        Setting::Word(word) => word.clone().into(),
+/// Constants as they are typed.
+pub fn words(set: &[(String, Setting)]) -> Vec<String> {
+    set.iter().map(|(path, value)| format!("{path}={value}")).collect()
+}
+
+/// The parts of a machine. Each command says what its defaults are.
+#[derive(Args, Clone)]
+pub struct Machine {
+    /// The machine: a name (`kpps list machines`) or a .toml file
+    #[arg(long)]
+    pub machine: Option<String>,
+    /// The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
+    #[arg(long)]
+    chip: Option<String>,
+    /// The driver preset: a name (`kpps list drivers`) or a .toml file
+    #[arg(long, value_delimiter = ',')]
+    pub driver: Vec<String>,
+    #[command(flatten)]
+    pub constants: Constants,
+}
+
+impl Machine {
+    /// The machine with a driver preset, and an app on it.
+    pub fn with(&self, driver: Option<String>, app: Option<Forwarder>) -> Choice {
+        let (machine, chip) = (self.machine.clone(), self.chip.clone());
+        Choice { machine, chip, driver, app, set: self.constants.set.clone() }
+    }
+
+    /// The machine with the one driver preset, and an app on it.
+    pub fn with_one_driver(&self, app: Option<Forwarder>) -> Result<Choice, Failure> {
+        match &self.driver[..] {
+            [] => Ok(self.with(None, app)),
+            [one] => Ok(self.with(Some(one.clone()), app)),
+            _ => Err(Failure::Input("give one driver here; kpps curve compares several".into())),
+        }
     }
 }
 
@@ -50,54 +73,4 @@ pub struct OnTop {
     /// both directions together [default: a receiver on one card]
     #[arg(long)]
     pub app: Option<Forwarder>,
-}
-
-impl OnTop {
-    /// The machine if none is given: its stack must be able to run the app.
-    pub fn machine(self, given: Option<&str>) -> &str {
-        given.unwrap_or(if self.app.is_some() { "lunz2003" } else { "morris2000" })
-    }
-
-    /// The size of frames if none is given: the smallest test frame.
-    pub fn size(self, given: Option<Size>) -> Size {
-        given.unwrap_or(self.app.map_or(Size::MIN, Forwarder::least_size))
-    }
-
-    /// The highest load in frames per second: what one wire carries, or with an app two.
-    pub fn line_rate_pps(self, size: Size) -> f64 {
-        match self.app {
-            Some(_) => line_pps(size),
-            None => rate::line_rate_pps(rate::GIGABIT, size),
-        }
-    }
-
-    /// The testbed of this machine.
-    pub fn testbed(self, setup: Setup) -> Box<dyn Testbed> {
-        match self.app {
-            Some(app) => Box::new(Forwarding::new(setup, app)),
-            None => Box::new(Receiving::new(setup)),
-        }
-    }
-
-    /// The name of the app, for results.
-    pub fn app_name(self) -> Option<String> {
-        self.app.map(|app| app.to_string())
-    }
-
-    /// The environment of curves and grids on this machine, without what their frames determine.
-    pub fn described(self, setup: &Setup) -> Environment {
-        Environment {
-            kpps_version: env!("CARGO_PKG_VERSION").into(),
-            testbed: "sim".into(),
-            machine: setup.machine.clone(),
-            chip: setup.chip.clone(),
-            bus: setup.bus.clone(),
-            host: setup.host.clone(),
-            stack: setup.stack.clone(),
-            app: self.app_name(),
-            profiles_hash: kpps_profiles::hash(&setup.own_profiles),
-            presets: [(setup.driver.clone(), setup.driver_description.clone())].into(),
-            ..Environment::default()
-        }
-    }
 }

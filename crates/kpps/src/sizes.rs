@@ -2,15 +2,12 @@
 
 use crate::error::Failure;
 use crate::ndr::Goals;
-use crate::output::{Forms, PageOutputs};
+use crate::output::PageOutputs;
 use crate::search::SearchArguments;
 use crate::testbed::{SIZES, Target, distinct};
 use clap::Args;
 use kpps_frames::Mix;
 use kpps_measure::ndr::sizes;
-use kpps_report::rfc2544::{sizes_page, sizes_screen};
-use kpps_report::rows_csv;
-use kpps_results::ndr::SearchGoal;
 
 /// Arguments of `kpps sizes`.
 #[derive(Args)]
@@ -34,14 +31,6 @@ pub struct Arguments {
     target: Target,
 }
 
-/// A line of the comma-separated values: a goal at a size.
-#[derive(serde::Serialize)]
-struct Row<'g> {
-    size: String,
-    #[serde(flatten)]
-    goal: &'g SearchGoal,
-}
-
 /// Runs `kpps sizes`.
 pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     arguments.target.resolve()?;
@@ -52,14 +41,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     let (document, end) = search.run("sizes", target, None, outputs.for_machines(), |runner| {
         sizes(runner, size, &goals, &search.range())
     })?;
-    let rows = || {
-        let found = document.sizes.iter().flat_map(|found| found.goals.iter().map(move |goal| (found, goal)));
-        rows_csv(&found.map(|(found, goal)| Row { size: found.sizes_name(), goal }).collect::<Vec<_>>())
-    };
-    files.publish(
-        &document,
-        &Forms { screen: &|| sizes_screen(&document), csv: &rows, page: &|_| sizes_page(&document) },
-    )?;
+    files.publish(&document, "")?;
     let trials: usize = document.sizes.iter().map(|found| found.trials.len()).sum();
     end.map_err(|error| search.ended(error, &format!("{trials} trials measured")))
 }

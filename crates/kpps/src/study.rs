@@ -3,17 +3,12 @@
 use crate::error::{Failure, print};
 use crate::interrupt;
 use crate::live;
-use crate::output::Resume;
-use crate::output::{Forms, PageOutputs, look};
+use crate::output::{PageOutputs, Resume};
 use clap::Args;
 use kpps_measure::units;
 use kpps_report::live::Progress;
-use kpps_report::{rows_csv, study as report};
-use kpps_results::Schema;
-use kpps_results::study::{self as document, Verdict};
-use kpps_study::{
-    Context, Error, InJournal, Kept, Study, choose, drawn, fitted_constants, measure_or_find, turns,
-};
+use kpps_study::{Context, InJournal, Kept, Study};
+use kpps_study::{bad, choose, document, drawn, fitted_constants, measure_or_find, turns};
 
 /// Arguments of `kpps study`.
 #[derive(Args)]
@@ -43,8 +38,8 @@ pub struct Arguments {
     #[command(flatten)]
     resume: Resume,
     /// Draw the random machines with these seeds instead
-    #[arg(long, value_name = "FIRST..LAST", value_parser = seeds, conflicts_with = "perturb")]
-    seeds: Option<(i64, i64)>,
+    #[arg(long, value_name = "FIRST..LAST", value_parser = units::range, conflicts_with = "perturb")]
+    seeds: Option<(u32, u32)>,
     /// Print the constants that are drawn with this seed, and measure nothing
     #[arg(long, value_name = "SEED", conflicts_with_all = ["perturb", "seeds", "json", "results", "csv", "report", "resume"])]
     drawn: Option<u32>,
@@ -52,20 +47,11 @@ pub struct Arguments {
     outputs: PageOutputs,
 }
 
-/// Seeds as they are typed.
-fn seeds(text: &str) -> Result<(i64, i64), String> {
-    let pair =
-        text.split_once("..").and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
-    pair.filter(|(first, last): &(u32, u32)| first <= last)
-        .map(|(first, last)| (first.into(), last.into()))
-        .ok_or_else(|| "give FIRST..LAST, as 101..200".into())
-}
-
 /// Runs `kpps study`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let input = |error: Error| Failure::Input(error.to_string());
     crate::error::refuse_twice(arguments.studies.iter().map(String::as_str))?;
-    let mut studies = choose(&arguments.studies, &arguments.claim).map_err(input)?;
+    let mut studies =
+        choose(&arguments.studies, &arguments.claim).map_err(|e| Failure::Input(e.to_string()))?;
     if let Some(seed) = arguments.drawn {
         let lines = drawn(&studies, seed).map_err(Failure::Input)?;
         return match lines.is_empty() {
@@ -76,7 +62,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         };
     }
     if let Some((first, last)) = arguments.seeds {
-        studies.iter_mut().for_each(|study| study.reseed(first, last));
+        studies.iter_mut().for_each(|study| study.reseed(first.into(), last.into()));
     }
     interrupt::watch();
     if let Some(share) = arguments.perturb {
@@ -105,72 +91,23 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     drop(view);
     journal.map_or(Ok(()), InJournal::close)?;
 
-    let asked: usize = studies.iter().map(|study| study.claims.len()).sum();
-    let claims: Vec<_> = studies
-        .iter()
-        .flat_map(|study| study.claims.iter().filter_map(|(id, claim)| outcomes.verdict(study, id, claim)))
-        .collect();
-    let articles = studies.iter().map(|study| document::Article {
-        name: study.name.clone(),
-        title: study.title.clone(),
-        asked: study.asked.clone(),
-        setting: study.setting.clone(),
-        figures: match arguments.claim.is_empty() {
-            true => study.figures.iter().map(|figure| outcomes.figure(figure)).collect(),
-            false => Vec::new(),
-        },
-        // A claim about a map measures the same, so it is there if only the claim was asked for.
-        maps: study.maps.iter().filter_map(|map| outcomes.map(map)).collect(),
-    });
-    let results = document::Study {
-        schema: Schema::default(),
-        kind: document::Kind::Study,
-        kpps_version: env!("CARGO_PKG_VERSION").into(),
-        profiles_hash: kpps_profiles::hash([]),
-        articles: articles.collect(),
-        complete: claims.len() == asked,
-        claims,
-    };
-    files.publish(
-        &results,
-        &Forms {
-            screen: &|| report::screen(&results, look()),
-            csv: &|| rows_csv(&results.claims),
-            page: &|number| {
-                results.articles.get(number).map_or_else(String::new, |it| report::page(&results, it))
-            },
-        },
-    )?;
+    let results = document(&studies, &outcomes, !arguments.claim.is_empty());
+    files.publish(&results, "")?;
     if interrupt::asked() {
+        let asked: usize = studies.iter().map(|study| study.claims.len()).sum();
         let done = results.claims.len();
         let kept = arguments.resume.kept();
         return Err(Failure::Interrupted(format!("interrupted: {done} of {asked} claims judged{kept}")));
     }
-    verdict(&results)
-}
-
-/// What the claims say as an exit code.
-fn verdict(results: &document::Study) -> Result<(), Failure> {
-    let bad: Vec<&str> = results
-        .claims
-        .iter()
-        .filter(|claim| match claim.verdict {
-            Verdict::Failed => true,
-            Verdict::Miss => matches!(claim.kind.as_str(), "exact" | "fit"),
-            Verdict::Pass | Verdict::Predicted => false,
-        })
-        .map(|claim| claim.id.as_str())
-        .collect();
-    match bad.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::Check(format!("missed or failed: {}", bad.join(", ")))),
+    match bad(&results) {
+        bad if bad.is_empty() => Ok(()),
+        bad => Err(Failure::Check(format!("missed or failed: {}", bad.join(", ")))),
     }
 }
 
 fn perturb(studies: &[Study], share: f64) -> Result<(), Failure> {
-    let input = |error: kpps_profiles::Error| Failure::Input(error.to_string());
-    let mut nudges = fitted_constants(1.0 - share).map_err(input)?;
-    nudges.extend(fitted_constants(1.0 + share).map_err(input)?);
+    let mut nudges = fitted_constants(1.0 - share)?;
+    nudges.extend(fitted_constants(1.0 + share)?);
     let go_on = || !interrupt::asked();
     let context = Context { changes: Vec::new(), go_on: &go_on };
     let (mut turned, mut done) = (0, 0);

@@ -2,20 +2,27 @@
 
 use crate::error::Failure;
 #[cfg(all(target_os = "linux", feature = "ports"))]
-use crate::linux::guests;
-use crate::opened::Opened;
+use crate::ports::guests;
 use crate::ports::{self, PortOptions, PortPair};
-use crate::simulator::{Constants, OnTop};
+use crate::simulator::{Machine, OnTop};
 use clap::Args;
-use kpps_frames::Mix;
+use kpps_frames::{Mix, Size};
 use kpps_measure::search::Known;
-use kpps_measure::units::Rate;
+use kpps_measure::{Load, Testbed, units};
+use kpps_report::live::Source;
 use kpps_results::Environment;
-use kpps_sim::{Forwarder, Setup};
+use kpps_sim::{Choice, choice};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What is measured.
 #[derive(Args)]
+#[command(
+    mut_arg("machine", |machine| machine.help("The simulated machine: a name (`kpps list machines`) or a .toml file \
+        [default: morris2000; with --app: lunz2003]")),
+    mut_arg("driver", |driver| driver.help("The driver preset: a name (`kpps list drivers`) or a .toml file \
+        [default: kpps]")),
+)]
 pub struct Target {
     /// The two ports, with the device under test between them
     #[arg(
@@ -39,18 +46,8 @@ pub struct Target {
     pub testbed: Vec<String>,
     #[command(flatten)]
     pub top: OnTop,
-    /// The simulated machine: a name (`kpps list machines`) or a .toml file [default: morris2000; with --app:
-    /// lunz2003]
-    #[arg(long)]
-    pub machine: Option<String>,
-    /// The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
-    #[arg(long)]
-    pub chip: Option<String>,
-    /// The driver preset: a name (`kpps list drivers`) or a .toml file [default: kpps]
-    #[arg(long, value_delimiter = ',')]
-    pub driver: Vec<String>,
     #[command(flatten)]
-    pub constants: Constants,
+    pub machine: Machine,
     /// Seed of everything random in the simulator and of --noise; equal seeds give equal results
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -76,8 +73,21 @@ pub enum Kind {
     Known,
 }
 
-/// What the name of the simulator begins with.
-const SIMULATOR: &str = "sim:";
+/// A testbed that is ready.
+pub struct Opened {
+    pub testbed: Box<dyn Testbed>,
+    /// What the live view reads while a trial runs.
+    pub source: Box<dyn Source>,
+    /// Facts about the testbed, by name.
+    pub environment: BTreeMap<String, String>,
+}
+
+impl Opened {
+    /// A testbed that the live view cannot read while a trial runs.
+    pub fn plain(testbed: Box<dyn Testbed>, environment: BTreeMap<String, String>) -> Self {
+        Self { testbed, source: Box::new(()), environment }
+    }
+}
 
 impl Target {
     /// Resolves the names of the command line: from now on `ports` are the testbed, and what
@@ -85,35 +95,22 @@ impl Target {
     pub fn resolve(&mut self) -> Result<(), Failure> {
         if !self.ports.is_empty() {
             self.testbed = std::mem::take(&mut self.ports);
-            ports::check(&self.testbed)?;
-            return Ok(());
+            return ports::check(&self.testbed);
         }
         match &self.testbed[..] {
-            [one] if one.starts_with(SIMULATOR) => {
-                let one = one.clone();
+            [one] if one.starts_with(choice::PREFIX) => {
+                let choice: Choice = one.parse().map_err(Failure::Input)?;
                 self.testbed.clear();
-                self.simulate(&one)
+                self.top.app = choice.app;
+                self.machine.driver = vec![choice.driver().to_owned()];
+                self.machine.machine = choice.machine;
+                Ok(())
             }
-            [.., one] if one.starts_with(SIMULATOR) => {
+            [.., one] if one.starts_with(choice::PREFIX) => {
                 Err(Failure::Input(format!("{one} is a testbed by itself, not one of two ports")))
             }
             _ => Ok(()),
         }
-    }
-
-    /// Takes machine, driver and app from a name: `sim:MACHINE/DRIVER/APP`, each of them optional.
-    fn simulate(&mut self, name: &str) -> Result<(), Failure> {
-        let parts = name.strip_prefix(SIMULATOR).unwrap_or(name).split('/');
-        let mut parts = parts.map(|part| (!part.is_empty()).then(|| part.to_owned()));
-        let mut part = || parts.next().flatten();
-        let (machine, driver, app) = (part(), part(), part());
-        if parts.next().is_some() {
-            return Err(Failure::Input(format!("{name}: the simulator's name is sim:MACHINE/DRIVER/APP")));
-        }
-        self.top.app = app.map(|app| app.parse::<Forwarder>().map_err(Failure::Input)).transpose()?;
-        self.machine = machine;
-        self.driver = vec![driver.unwrap_or_else(|| DRIVER.to_owned())];
-        Ok(())
     }
 
     /// What kind of testbed it is.
@@ -131,56 +128,46 @@ impl Target {
         self.kind() == Kind::Simulator
     }
 
+    /// The simulated machine with its one driver.
+    pub fn choice(&self) -> Result<Choice, Failure> {
+        self.machine.with_one_driver(self.top.app)
+    }
+
     /// Its name in results.
     pub fn name(&self) -> Vec<String> {
-        if !self.is_simulated() {
-            return self.pair.names(&self.testbed);
-        }
-        let machine = self.top.machine(self.machine.as_deref());
-        let app = self.top.app.map(|app| format!(", {app}")).unwrap_or_default();
-        let driver = self.driver.first().map_or(DRIVER, String::as_str);
-        vec![format!("sim: {machine}, {driver}{app}")]
-    }
-
-    /// The driver preset, if it must be one.
-    pub fn one_driver(&self) -> Result<&str, Failure> {
-        match &self.driver[..] {
-            [] => Ok(DRIVER),
-            [one] => Ok(one),
-            _ => Err(Failure::Input("give one driver here; kpps curve compares several".into())),
+        match self.is_simulated() {
+            true => vec![self.machine.with(self.machine.driver.first().cloned(), self.top.app).name()],
+            false => self.pair.names(&self.testbed),
         }
     }
 
-    /// The machine with a driver preset in the simulator.
-    pub fn setup(&self, driver: &str) -> Result<Setup, Failure> {
-        let machine = self.top.machine(self.machine.as_deref());
-        Ok(Setup::changed(machine, self.chip.as_deref(), driver, &self.constants.changes()?)?)
+    /// The sizes of frames, `given` or the default.
+    pub fn sizes(&self, given: Option<&Mix>) -> Mix {
+        let default = || Mix::fixed(self.machine.with(None, self.top.app).default_size());
+        given.cloned().unwrap_or_else(default)
     }
 
     /// Opens it.
     pub fn open(&self) -> Result<Opened, Failure> {
-        let no_constants = || match self.constants.set.is_empty() {
-            true => Ok(()),
-            false => Err(Failure::Input("--set is for the simulator and for guests".into())),
-        };
-        match self.kind() {
-            Kind::Simulator => Ok(Opened::simulated(self.top, self.setup(self.one_driver()?)?)),
+        let kind = self.kind();
+        if !self.machine.constants.set.is_empty() && matches!(kind, Kind::Known | Kind::Ports) {
+            return Err(Failure::Input("--set is for the simulator and for guests".into()));
+        }
+        match kind {
+            Kind::Simulator => {
+                let choice = self.choice()?;
+                let setup = choice.setup()?;
+                let environment = setup.parts();
+                Ok(Opened::plain(choice.testbed(setup), environment))
+            }
             Kind::Known => {
-                no_constants()?;
-                let rate = self.testbed.first().and_then(|name| name.strip_prefix("known:")).unwrap_or("");
-                let Rate::Pps(pps) = rate.parse().map_err(Failure::Input)? else {
-                    return Err(Failure::Input(
-                        "give the known rate in frames per second: known:700kpps".into(),
-                    ));
-                };
-                let known = if self.noise { Known::noisy(pps, self.seed) } else { Known::quiet(pps) };
-                Ok(Opened::plain(Box::new(known), &[]))
+                let name = self.testbed.first().map_or("", String::as_str);
+                let seed = self.noise.then_some(self.seed);
+                let known = Known::named(name, seed).map_err(Failure::Input)?;
+                Ok(Opened::plain(Box::new(known), BTreeMap::new()))
             }
             Kind::Guests => self.open_guest(),
-            Kind::Ports => {
-                no_constants()?;
-                self.pair.testbed(&self.testbed, &self.options)
-            }
+            Kind::Ports => self.pair.testbed(&self.testbed, &self.options),
         }
     }
 
@@ -190,8 +177,9 @@ impl Target {
         if guests.len() > 1 {
             return Err(Failure::Input("give one guest here; kpps curve compares several".into()));
         }
-        let guest = guests.into_iter().zip(environment.presets.values()).next();
-        let guest = guest.map(|((_, testbed), what)| Opened::plain(testbed, &[("guest in QEMU", what)]));
+        let guest = guests.into_iter().zip(environment.presets.into_values()).next();
+        let guest = guest
+            .map(|((_, testbed), what)| Opened::plain(testbed, [("guest in QEMU".to_owned(), what)].into()));
         guest.ok_or_else(|| Failure::Input("there is no guest".into()))
     }
 
@@ -203,7 +191,7 @@ impl Target {
     /// Opens all guests, each with its name, and says what they have in common.
     #[cfg(all(target_os = "linux", feature = "ports"))]
     pub fn open_guests(&self) -> Result<guests::Guests, Failure> {
-        guests::open(&self.testbed, &self.constants)
+        guests::open(&self.testbed, &self.machine.constants)
     }
 
     /// The environment of curves and grids on it, without what their frames determine.
@@ -225,11 +213,19 @@ impl Target {
         }
     }
 
-    /// Time under load before measuring begins, in ms. Ports need none: test frames have come through before.
-    pub fn warmup_ms(&self) -> u32 {
-        match self.kind() {
+    /// A load of these frames for this long, by default as long as a trial takes on it.
+    pub fn load(&self, sizes: &Mix, offered_pps: f64, duration: Option<Duration>) -> Load {
+        let warmup_ms = match self.kind() {
             Kind::Simulator | Kind::Guests => WARMUP_MS,
+            // Test frames have come through before.
             Kind::Ports | Kind::Known => 0,
+        };
+        Load {
+            offered_pps,
+            size: sizes.only().unwrap_or(Size::MIN),
+            warmup_ms,
+            duration_ms: units::millis(duration.unwrap_or(self.trial_time())),
+            seed: self.seed,
         }
     }
 
@@ -238,9 +234,6 @@ impl Target {
         if self.is_simulated() { VIRTUAL_TRIAL } else { REAL_TRIAL }
     }
 }
-
-/// The driver preset that is measured if none is named.
-pub const DRIVER: &str = "kpps";
 
 /// Time under load before measuring begins, in ms: a slight overload fills a card's FIFO in that time.
 pub const WARMUP_MS: u32 = 50;

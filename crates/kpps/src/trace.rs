@@ -3,11 +3,10 @@
 use crate::error::{Failure, print};
 use crate::interrupt;
 use crate::output::Output;
-use crate::simulator::Constants;
+use crate::simulator::Machine;
 use clap::Args;
 use kpps_frames::{Size, pcap, rate};
 use kpps_measure::units::{self, Rate};
-use kpps_sim::Setup;
 use kpps_sim::documents::screen;
 use kpps_sim::trace::{Trace, csv, timeline};
 use kpps_sim::workload::trace::{Groups, Tracing, trace};
@@ -21,21 +20,20 @@ const LOG: usize = 1 << 20;
 
 /// Arguments of `kpps trace`.
 #[derive(Args)]
-#[command(after_help = "Examples:
+#[command(
+    mut_arg("machine", |machine| machine.default_value("rdr2007-pci")),
+    mut_arg("driver", |driver| driver
+        .help("The driver preset, one that uses interrupts: a name (`kpps list drivers`) or a .toml file")
+        .default_value("linux-2.6.12-e1000")),
+    after_help = "Examples:
   kpps trace                                 an overload: smooth at first, then short of descriptors
   kpps trace --driver rdr --load 100%        the same with recycled descriptors
   kpps trace --window 30000..40000           plot these bus clocks
-  kpps trace --csv bus.csv --timeline registers.csv --pcap wire.pcap")]
+  kpps trace --csv bus.csv --timeline registers.csv --pcap wire.pcap"
+)]
 pub struct Arguments {
-    /// The machine: a name (`kpps list machines`) or a .toml file
-    #[arg(long, default_value = "rdr2007-pci")]
-    machine: String,
-    /// The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
-    #[arg(long)]
-    chip: Option<String>,
-    /// The driver preset, one that uses interrupts: a name (`kpps list drivers`) or a .toml file
-    #[arg(long, default_value = "linux-2.6.12-e1000")]
-    driver: String,
+    #[command(flatten)]
+    machine: Machine,
     /// Frames offered to each port, per second or as a share of the line rate
     #[arg(long, default_value = "1Mpps")]
     load: Rate,
@@ -46,19 +44,17 @@ pub struct Arguments {
     #[arg(long, default_value_t = 1, value_name = "FRAMES")]
     group: u32,
     /// Time between two frames of a group
-    #[arg(long, default_value = "915ns", value_name = "TIME", value_parser = spacing)]
+    #[arg(long, default_value = "915ns", value_name = "TIME", value_parser = units::short_time_ps)]
     spacing: u64,
     /// Number of cards under load; each interrupts one of the machine's CPUs, in turn
     #[arg(long, value_name = "CARDS", default_value_t = 1)]
     cards: usize,
-    #[command(flatten)]
-    constants: Constants,
     /// How long to trace, in virtual time, from the first frame on
     #[arg(long, value_name = "TIME", default_value = "3ms", value_parser = units::duration)]
     duration: Duration,
     /// Plot these bus clocks [default: all of them, the first ones, and a stretch short of descriptors]
-    #[arg(long, value_name = "FROM..TO", value_parser = window)]
-    window: Option<(u64, u64)>,
+    #[arg(long, value_name = "FROM..TO", value_parser = units::range)]
+    window: Option<(u32, u32)>,
     /// Width of a plot in columns
     #[arg(long, default_value_t = 100)]
     columns: usize,
@@ -73,29 +69,9 @@ pub struct Arguments {
     pcap: Option<PathBuf>,
 }
 
-/// A time in picoseconds: `915ns`, `1.5us`.
-fn spacing(text: &str) -> Result<u64, String> {
-    let number =
-        |digits: &str, unit: f64| digits.trim().parse::<f64>().ok().map(|value| (value * unit) as u64);
-    let parsed = match text.strip_suffix("ns") {
-        Some(digits) => number(digits, 1e3),
-        None => text.strip_suffix("us").and_then(|digits| number(digits, 1e6)),
-    };
-    parsed.filter(|ps| (1..=1_000_000_000).contains(ps)).ok_or_else(|| {
-        format!("'{text}' is not a spacing: give nanoseconds or microseconds up to 1000us, as 915ns or 1.5us")
-    })
-}
-
-/// Bus clocks as they are typed: `30000..40000`.
-fn window(text: &str) -> Result<(u64, u64), String> {
-    let pair = text.split_once("..").and_then(|(from, to)| Some((from.parse().ok()?, to.parse().ok()?)));
-    pair.filter(|(from, to)| from < to).ok_or_else(|| "give FROM..TO in bus clocks, as 30000..40000".into())
-}
-
 /// Runs `kpps trace`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let changes = arguments.constants.changes()?;
-    let setup = Setup::changed(&arguments.machine, arguments.chip.as_deref(), &arguments.driver, &changes)?;
+    let setup = arguments.machine.with_one_driver(None)?.setup()?;
     let print_csv = arguments.csv.as_deref() == Some(Path::new("-"));
     let open = |path: &Option<PathBuf>| path.as_deref().map(Output::open).transpose();
     let (mut transactions, mut events) =
@@ -127,7 +103,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if print_csv {
         return print(&csv(&seen));
     }
-    print(&screen(&setup, &what, &seen, arguments.window, arguments.columns))
+    print(&screen(
+        &setup,
+        &what,
+        &seen,
+        arguments.window.map(|(from, to)| (from.into(), to.into())),
+        arguments.columns,
+    ))
 }
 
 /// The first port's wire as a capture file.

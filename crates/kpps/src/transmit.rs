@@ -1,18 +1,22 @@
 //! `kpps transmit`: how many frames each driver sends.
 
 use crate::error::Failure;
-use crate::output::{Forms, Outputs};
-use crate::simulator::Constants;
+use crate::output::Outputs;
+use crate::simulator::Machine;
 use clap::Args;
-use kpps_frames::{Size, rate};
+use kpps_frames::Size;
 use kpps_measure::units;
-use kpps_report::{rows_csv, simulation};
 use kpps_sim::{By, Features, Pieces, Setup, Transmit, documents, transmit_with};
 use std::time::Duration;
 
 /// Arguments of `kpps transmit`.
 #[derive(Args)]
-#[command(after_help = "Examples:
+#[command(
+    mut_arg("machine", |machine| machine.default_value("morris2000")),
+    mut_arg("driver", |driver| driver
+        .help("Driver presets to compare: names (`kpps list drivers`) or .toml files")
+        .default_values(["intel-2.5.11", "intel-2.5.11-fix", "click-polling", "intel-5.7.6", "kpps"])),
+    after_help = "Examples:
   kpps transmit --chip 82542
   kpps transmit --machine ols2005 --size 1518 --checksum cpu       or card, or none
   kpps transmit --machine ols2005 --size 1518 --segments 10        TSO: the card cuts up ten segments
@@ -24,17 +28,11 @@ costs CPU time. A checksum by the CPU costs time for each byte; by the card it c
 before it leaves. A VLAN tag that the card inserts does not cross the bus. Segments that the card cuts up
 cost the CPU one frame's work for all of them. A longer gap (driver.tx_gap_bytes) lowers the line rate.
 Jumbo frames (--size 9018) spread a frame's cost over six times the bytes. The simulator checks the frames
-that leave the card: tags, headers, checksums.")]
+that leave the card: tags, headers, checksums."
+)]
 pub struct Arguments {
-    /// The machine: a name (`kpps list machines`) or a .toml file
-    #[arg(long, default_value = "morris2000")]
-    machine: String,
-    /// The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
-    #[arg(long)]
-    chip: Option<String>,
-    /// Driver presets to compare: names (`kpps list drivers`) or .toml files
-    #[arg(long, value_delimiter = ',', default_values = ["intel-2.5.11", "intel-2.5.11-fix", "click-polling", "intel-5.7.6", "kpps"])]
-    driver: Vec<String>,
+    #[command(flatten)]
+    machine: Machine,
     /// Frame size in bytes with FCS
     #[arg(long, default_value = "64", value_parser = units::size)]
     size: Size,
@@ -54,8 +52,6 @@ pub struct Arguments {
     /// are TCP segments
     #[arg(long, value_name = "SEGMENTS", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64), conflicts_with = "checksum")]
     segments: u16,
-    #[command(flatten)]
-    constants: Constants,
     /// How long to measure, in virtual time
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = units::duration)]
     duration: Duration,
@@ -76,26 +72,17 @@ impl Arguments {
 
 /// Runs `kpps transmit`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let changes = arguments.constants.changes()?;
-    let setups: Vec<Setup> = arguments
-        .driver
-        .iter()
-        .map(|driver| Setup::changed(&arguments.machine, arguments.chip.as_deref(), driver, &changes))
-        .collect::<Result<_, _>>()?;
+    let machine = &arguments.machine;
+    let setups = machine.driver.iter().map(|driver| machine.with(Some(driver.clone()), None).setup());
+    let setups: Vec<Setup> = setups.collect::<Result<_, _>>()?;
     let features = arguments.features();
     let mut files = arguments.outputs.open()?;
     crate::error::refuse_twice(setups.iter().map(|s| s.driver.as_str()))?;
-    let millis = u32::try_from(arguments.duration.as_millis()).unwrap_or(u32::MAX);
+    let millis = units::millis(arguments.duration);
     let rows: Vec<(&Setup, Transmit)> = setups
         .iter()
         .map(|setup| Ok((setup, transmit_with(setup, arguments.size, &features, (10, millis), &|| true)?)))
         .collect::<Result<_, Failure>>()?;
     let document = documents::transmit(&rows, arguments.size, millis.into());
-    files.publish(
-        &document,
-        &Forms::table(
-            &|| simulation::transmit(&document, rate::line_rate_pps(rate::GIGABIT, arguments.size)),
-            &|| rows_csv(&document.rows),
-        ),
-    )
+    files.publish(&document, "")
 }

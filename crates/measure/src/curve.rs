@@ -11,6 +11,23 @@ pub fn default_loads(line_pps: f64) -> Vec<f64> {
     loads
 }
 
+/// The loads of a curve in real time, in frames per second.
+const REAL_LOADS: [f64; 20] =
+    [1e4, 2e4, 4e4, 6e4, 8e4, 1e5, 1.5e5, 2e5, 3e5, 4e5, 6e5, 8e5, 1e6, 1.5e6, 2e6, 3e6, 4e6, 6e6, 8e6, 1e7];
+/// How many of them for a guest: kernels in QEMU give up early.
+const GUEST_LOADS: usize = 12;
+
+/// The loads of a curve in real time, where a trial takes long: growing steps up to the first load above
+/// what the generator can send. For a guest in QEMU (`ceiling_pps` is `None`) they end at 800,000.
+pub fn real_loads(line_pps: f64, ceiling_pps: Option<f64>) -> Vec<f64> {
+    let count = if ceiling_pps.is_some() { REAL_LOADS.len() } else { GUEST_LOADS };
+    let mut loads: Vec<f64> = REAL_LOADS.into_iter().take(count).filter(|pps| *pps < line_pps).collect();
+    let most_pps = ceiling_pps.unwrap_or(line_pps);
+    let above = loads.iter().position(|pps| *pps > most_pps);
+    loads.truncate(above.map_or(loads.len(), |at| at + 1));
+    loads
+}
+
 /// Measures one point for each of `loads` (frames per second), each as `load` otherwise. The series ends
 /// early, with what it has, when `go_on` says no or a point cannot be measured; the error tells.
 pub fn curve<E: From<TrialError>>(
@@ -83,6 +100,13 @@ mod tests {
     }
 
     const LOAD: Load = Load { offered_pps: 0.0, size: Size::MIN, warmup_ms: 0, duration_ms: 1000, seed: 0 };
+
+    #[test]
+    fn real_loads_end_above_the_ceiling() {
+        assert_eq!(real_loads(1e6, Some(45e3)), [1e4, 2e4, 4e4, 6e4]);
+        assert_eq!(real_loads(50e3, Some(1e9)), [1e4, 2e4, 4e4]);
+        assert_eq!(real_loads(1e9, None).last(), Some(&8e5));
+    }
 
     #[test]
     fn a_point_for_each_load() {

@@ -3,9 +3,12 @@
 use crate::error::Error;
 use crate::journal::Journal;
 use crate::observer::Observer;
-use crate::trial::TrialError;
-use kpps_results::Trial;
+use crate::points::of_frames;
+use crate::trial::{Load, TrialError};
+use crate::units::Rate;
+use kpps_frames::{Mix, Size};
 use kpps_results::grid::{Axis, Cell};
+use kpps_results::{Environment, Trial};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -27,6 +30,34 @@ pub fn combinations(axes: &[Axis]) -> Result<Vec<Vec<usize>>, String> {
             |at: &Vec<usize>| (0..length).map(|next| [&at[..], &[next]].concat()).collect::<Vec<_>>();
         all.iter().flat_map(longer).collect()
     }))
+}
+
+/// What one cell offers.
+pub struct Plan {
+    /// Sizes of the frames.
+    pub sizes: Mix,
+    /// The load.
+    pub load: Load,
+    /// The testbed, the sizes and the load.
+    pub environment: Environment,
+}
+
+impl Plan {
+    /// Offers `offered` in frames of these sizes on a wire that carries `line_pps` of them, as `load`
+    /// otherwise. `testbed` is the environment without what frames and load determine.
+    pub fn new(sizes: Mix, offered: Rate, line_pps: f64, load: Load, testbed: Environment) -> Self {
+        let offered_pps = offered.pps(line_pps, sizes.mean_bytes_with_fcs());
+        let load = Load { offered_pps, size: sizes.only().unwrap_or(Size::MIN), ..load };
+        Self { environment: of_frames(testbed, &sizes, &load, line_pps), sizes, load }
+    }
+
+    /// The cell's name in the journal: everything that its result depends on. `set` are changed constants.
+    pub fn key(&self, set: &[String]) -> String {
+        let environment = serde_json::to_string(&self.environment).unwrap_or_default();
+        let mut set = set.to_vec();
+        set.sort_unstable();
+        format!("{environment} {} {}", self.load.offered_pps, set.join(" ")).trim_end().to_owned()
+    }
 }
 
 /// How one cell is measured.

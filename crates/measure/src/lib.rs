@@ -41,7 +41,7 @@ pub mod statistics;
 mod trial;
 pub mod units;
 
-pub use curve::{curve, default_loads};
+pub use curve::{curve, default_loads, real_loads};
 pub use detail::detailed;
 pub use error::Error;
 pub use observer::{Observer, in_words};

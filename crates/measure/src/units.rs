@@ -77,6 +77,14 @@ impl FromStr for Rate {
     }
 }
 
+/// A load, or `max`: more than any port can send.
+///
+/// # Errors
+/// What is wrong with the text, in one line.
+pub fn rate_or_max(text: &str) -> Result<Rate, String> {
+    if text == "max" { Ok(Rate::Pps(f64::INFINITY)) } else { text.parse() }
+}
+
 /// Loads as a list or a range: `100kpps,50%,100%` or `100kpps..100%/100kpps`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Loads {
@@ -184,6 +192,49 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
+/// A time in whole milliseconds, as trials take it.
+pub fn millis(time: Duration) -> u32 {
+    u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
+}
+
+/// A time in picoseconds, up to a millisecond: `915ns`, `1.5us`.
+///
+/// # Errors
+/// What is wrong with the text, in one line.
+pub fn short_time_ps(text: &str) -> Result<u64, String> {
+    let ps = match number(text) {
+        Some((value, "ns")) => Some((value * 1e3) as u64),
+        Some((value, "us" | "µs")) => Some((value * 1e6) as u64),
+        _ => None,
+    };
+    ps.filter(|ps| (1..=1_000_000_000).contains(ps)).ok_or_else(|| {
+        format!(
+            "'{text}' is not a short time: give nanoseconds or microseconds up to 1000us, as 915ns or 1.5us"
+        )
+    })
+}
+
+/// A range of whole numbers, both ends included: `101..200`.
+///
+/// # Errors
+/// What is wrong with the text, in one line.
+pub fn range(text: &str) -> Result<(u32, u32), String> {
+    let pair = text.split_once("..").and_then(|(from, to)| Some((from.parse().ok()?, to.parse().ok()?)));
+    pair.filter(|(from, to)| from <= to)
+        .ok_or_else(|| format!("'{text}' is not a range: give FROM..TO in whole numbers, as 101..200"))
+}
+
+/// How many times faster: `2x`, `0.5x`.
+///
+/// # Errors
+/// What is wrong with the text, in one line.
+pub fn factor(text: &str) -> Result<f64, String> {
+    match number(text) {
+        Some((times, "x" | "")) if times.is_finite() && times > 0.0 => Ok(times),
+        _ => Err(format!("'{text}' is not a factor: give 2x, 0.5x")),
+    }
+}
+
 /// A share below one: `10%` or `0.1`.
 pub fn share(text: &str) -> Result<f64, String> {
     let help = || format!("'{text}' is not a share: give 10% or 0.1, above 0 and below 100%");
@@ -225,6 +276,18 @@ pub fn fits(mix: Mix) -> Result<Mix, String> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn factors_and_short_times_and_ranges() {
+        assert_eq!((factor("2x"), factor("0.5x"), factor("3")), (Ok(2.0), Ok(0.5), Ok(3.0)));
+        assert!(["", "0x", "fast", "-1x", "2y"].iter().all(|text| factor(text).is_err()));
+        assert_eq!((short_time_ps("915ns"), short_time_ps("1.5us")), (Ok(915_000), Ok(1_500_000)));
+        assert!(["", "915", "0ns", "2ms", "1001us"].iter().all(|text| short_time_ps(text).is_err()));
+        assert_eq!((range("101..200"), range("3..3")), (Ok((101, 200)), Ok((3, 3))));
+        assert!(["", "5", "5..4", "-1..4", "a..b"].iter().all(|text| range(text).is_err()));
+        assert_eq!(rate_or_max("max"), Ok(Rate::Pps(f64::INFINITY)));
+        assert_eq!(rate_or_max("50%"), Ok(Rate::Percent(50.0)));
+    }
 
     #[test]
     fn shares_are_below_one() {

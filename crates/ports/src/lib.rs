@@ -59,6 +59,7 @@ pub mod pci;
 #[cfg(target_os = "linux")]
 mod physical;
 pub mod port;
+mod routed;
 #[cfg(target_os = "linux")]
 mod socket;
 mod spec;
@@ -78,6 +79,7 @@ pub use domain::Domain;
 pub use error::Error;
 #[cfg(target_os = "linux")]
 pub use interrupts::Interrupts;
+pub use routed::RoutedSpec;
 pub use spec::{Backend, Spec};
 #[cfg(unix)]
 pub use sys::{CpuTime, cpu_time};

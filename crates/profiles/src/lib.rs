@@ -29,6 +29,7 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::path::Path;
+use std::str::FromStr;
 use toml::{Table, Value};
 
 static BUILT_IN: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../profiles");
@@ -68,6 +69,18 @@ impl Kind {
             Kind::Driver => "drivers",
             Kind::Machine => "machines",
         }
+    }
+}
+
+impl FromStr for Kind {
+    type Err = String;
+
+    /// The plural, or the word for one.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = Self::ALL.into_iter().find(|kind| [kind.plural(), kind.word()].contains(&text));
+        known.ok_or_else(|| {
+            format!("there are no profiles '{text}': known are {}", Self::ALL.map(Self::plural).join(", "))
+        })
     }
 }
 

@@ -3,10 +3,9 @@
 use crate::remarks::remarks;
 use crate::text::{Look, plot, table};
 use kpps_results::Curve;
-use std::time::Duration;
 
-/// The text for the screen: plot, table, summary and remarks of a curve that took this long to measure.
-pub fn screen(results: &Curve, look: Look, took: Duration) -> String {
+/// The text for the screen: plot, table, summary and remarks.
+pub fn screen(results: &Curve, look: Look) -> String {
     let environment = &results.environment;
     let [first, second] = &results.summary;
     let parts = environment.parts();
@@ -14,7 +13,7 @@ pub fn screen(results: &Curve, look: Look, took: Duration) -> String {
     format!(
         "{machine}{parts}\n\
          frames of {frames}, line rate {line:.0} pps\n\n\
-         {plot}\n{table}\n{first}\n{second}\n{remarks}\n{trials} trials in {took:.1} s\n",
+         {plot}\n{table}\n{first}\n{second}\n{remarks}\n",
         machine = environment.machine,
         parts = if parts.is_empty() { parts } else { format!(": {parts}") },
         frames = environment.frames(),
@@ -22,7 +21,5 @@ pub fn screen(results: &Curve, look: Look, took: Duration) -> String {
         plot = plot(results, look),
         table = table(results, look),
         remarks = remarks.iter().map(|remark| format!("{remark}\n")).collect::<String>(),
-        trials = results.series.iter().map(|s| s.points.len()).sum::<usize>(),
-        took = took.as_secs_f64(),
     )
 }

@@ -2,7 +2,7 @@
 //!
 //! The documents are those of the crate `results`. [`text::table`] and [`text::plot`] show a curve on a
 //! terminal, [`csv()`] serves other tools, [`html()`] makes a page. The other kinds of documents have a
-//! module each.
+//! module each; [`Forms`] gives all forms of any document.
 //!
 //! Nothing here measures, and nothing asks for the time or for the machine it runs on: the same document gives
 //! the same bytes everywhere.
@@ -21,6 +21,7 @@ pub mod comparison;
 mod csv;
 pub mod curve;
 mod drawing;
+mod forms;
 pub mod grid;
 mod html;
 pub mod inventory;
@@ -38,6 +39,7 @@ pub mod text;
 pub mod trial;
 
 pub use csv::csv;
+pub use forms::{Forms, WithConstants};
 pub use html::html;
 pub use remarks::{clock_error, remarks};
 pub use rows::rows_csv;

@@ -1,10 +1,10 @@
 //! Runs of ports on the screen: what a port received and sent, and what it lost.
 
-use kpps_results::run::{ProcessorTime, Run};
+use kpps_results::run::{Offered, PortRun, ProcessorTime, Run};
 use std::fmt::Write;
 
-/// The text for the screen; `more` is what the command adds between the counters and the CPU time.
-pub fn screen(run: &Run, more: &str) -> String {
+/// The text for the screen; `notes` are lines of the command, between the counters and the CPU time.
+pub fn screen(run: &Run, notes: &str) -> String {
     let width = run.ports.iter().map(|port| port.port.len()).max().unwrap_or(0).max(4);
     let mut text = String::new();
     let _ = writeln!(
@@ -37,7 +37,16 @@ pub fn screen(run: &Run, more: &str) -> String {
             let _ = writeln!(text, "{}: {}", port.port, lost.join(", "));
         }
     }
-    text += more;
+    if let (Some(load), Some(port)) = (&run.load, run.ports.first()) {
+        text += &sent(load, port, run.seconds);
+    }
+    text += &received(run);
+    text += notes;
+    let reasons = run.app.iter().flat_map(|app| &app.dropped);
+    let reasons: Vec<_> = reasons.map(|(reason, count)| format!("{count} {reason}")).collect();
+    if !reasons.is_empty() {
+        let _ = writeln!(text, "dropped here: {}", reasons.join(", "));
+    }
     for port in &run.ports {
         let frames = (port.received + port.sent).max(1) as f64;
         if let (Some(reads), Some(writes), Some(interrupts)) =
@@ -63,6 +72,75 @@ pub fn screen(run: &Run, more: &str) -> String {
         let _ = write!(text, "; CPU {busy:.0} %: {user_s:.3} s in user space, {system_s:.3} s in the kernel");
     }
     text.push('\n');
+    text
+}
+
+/// What was to be sent, what was sent of it, and the gaps.
+fn sent(load: &Offered, port: &PortRun, seconds: f64) -> String {
+    let mut text = load.departures.iter().map(|departure| format!("{departure}\n")).collect::<String>();
+    let is_number = |byte: u8| byte.is_ascii_digit() || byte == b':' || byte == b',';
+    let unit = if load.size.bytes().all(is_number) { " B with FCS" } else { "" };
+    let offered = match load.offered_pps {
+        Some(pps) => format!("{:.1} kpps offered", pps / 1e3),
+        None => "as fast as the port takes them".into(),
+    };
+    let frames = load.intended - load.shortfall;
+    // A frame has 4 bytes of FCS, and 20 of preamble and gap.
+    let mbps = |more: u64| (port.sent_bytes + more * port.sent) as f64 * 8.0 / seconds.max(1e-9) / 1e6;
+    let _ = writeln!(
+        text,
+        "frames of {}{unit}, {offered}: {} due, {frames} sent, generator shortfall {}; {:.1} Mb/s on layer 1, {:.1} Mb/s on layer 2",
+        load.size,
+        load.intended,
+        load.shortfall,
+        mbps(24),
+        mbps(4)
+    );
+    let Some(offered_pps) = load.offered_pps else { return text };
+    if let Some(gaps) = &load.gaps {
+        let us = |ns: u64| ns as f64 / 1e3;
+        let within = match (gaps.share_within(), gaps.asked_ns) {
+            (Some(share), Some(asked_ns)) => {
+                format!("{:.2} % within 10 us of {:.3} us; ", 100.0 * share, asked_ns / 1e3)
+            }
+            _ => String::new(),
+        };
+        let pps = frames as f64 / seconds.max(1e-9);
+        let _ = writeln!(
+            text,
+            "{:.1} kpps sent ({:+.3} %); gaps: {within}p50 {:.1} us, p99 {:.1} us, p99.9 {:.1} us, max {:.1} us",
+            pps / 1e3,
+            100.0 * (pps / offered_pps - 1.0),
+            us(gaps.p50_ns),
+            us(gaps.p99_ns),
+            us(gaps.p999_ns),
+            us(gaps.longest_ns)
+        );
+        text += &waited(gaps.waited_ns, seconds);
+    }
+    if load.shortfall > 0 {
+        let _ = writeln!(
+            text,
+            "the generator fell short of the load: `kpps calibrate {}` measures what this port can send",
+            port.port
+        );
+    }
+    text
+}
+
+/// What arrived of each stream of test frames.
+fn received(run: &Run) -> String {
+    let mut text = String::new();
+    for stream in run.streams.iter().flatten() {
+        let _ = writeln!(
+            text,
+            "stream {}: {} received, {} lost, {} duplicated, {} reordered",
+            stream.stream, stream.received, stream.lost, stream.duplicated, stream.reordered
+        );
+    }
+    if let (Some(corrupted), Some(others)) = (run.corrupted, run.others) {
+        let _ = writeln!(text, "{corrupted} corrupted, {others} frames of other traffic");
+    }
     text
 }
 

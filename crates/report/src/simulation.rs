@@ -1,10 +1,15 @@
 //! Results of the simulator on the screen: what drivers send, where CPU time goes, what more CPUs bring.
 
-use kpps_results::simulation::{Profile, Scale, ScaleRow, Transmit};
+use kpps_results::simulation::{Profile, Room, Scale, ScaleRow, Transmit};
 use std::fmt::Write;
 
-/// What each driver sends, and what that costs. `line_rate_pps` is the line rate of these frames.
-pub fn transmit(document: &Transmit, line_rate_pps: f64) -> String {
+/// The line rate of Gigabit Ethernet in frames per second: preamble and gap take 20 bytes.
+fn line_rate_pps(on: &Room) -> f64 {
+    1e9 / (f64::from(on.frame_bytes_with_fcs + 20) * 8.0)
+}
+
+/// What each driver sends, and what that costs.
+pub fn transmit(document: &Transmit) -> String {
     let mut text = String::new();
     let on = &document.environment;
     let _ = writeln!(
@@ -14,7 +19,7 @@ pub fn transmit(document: &Transmit, line_rate_pps: f64) -> String {
         on.chip.as_deref().unwrap_or("-"),
         on.bus,
         on.frame_bytes_with_fcs,
-        line_rate_pps.floor()
+        line_rate_pps(on).floor()
     );
     let width = document.rows.iter().map(|row| row.name.len()).max().unwrap_or(0).max(6);
     let mut line = |name: &str, fields: [String; 9]| {
@@ -61,15 +66,14 @@ pub fn transmit(document: &Transmit, line_rate_pps: f64) -> String {
     text
 }
 
-/// Where CPU time goes, by function and level, and what each frame costs. `line_rate_pps` is the line rate of
-/// these frames.
-pub fn profile(document: &Profile, line_rate_pps: f64) -> String {
+/// Where CPU time goes, by function and level, and what each frame costs.
+pub fn profile(document: &Profile) -> String {
     let mut text = String::new();
     let on = &document.environment;
     let app = on.app.is_some();
     let _ = writeln!(
         text,
-        "{}: {} on {}, {}{}, frames of {} B with FCS, line rate {line_rate_pps:.0} pps{}\n\
+        "{}: {} on {}, {}{}, frames of {} B with FCS, line rate {:.0} pps{}\n\
          offered {:.1} kpps, {} {:.1} kpps, CPU busy {:.1} %\n",
         on.machine,
         on.chip.as_deref().unwrap_or("-"),
@@ -77,6 +81,7 @@ pub fn profile(document: &Profile, line_rate_pps: f64) -> String {
         on.driver.as_deref().unwrap_or("-"),
         on.app.as_ref().map(|app| format!(", {app}")).unwrap_or_default(),
         on.frame_bytes_with_fcs,
+        line_rate_pps(on),
         if app { " each way" } else { "" },
         document.offered_pps / 1e3,
         if app { "forwarded" } else { "delivered" },

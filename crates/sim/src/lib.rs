@@ -19,9 +19,11 @@
 #![forbid(unsafe_code)]
 
 mod app;
+pub mod choice;
 mod device;
 pub mod documents;
 mod experiment;
+pub mod inventory;
 mod ledger;
 mod per_frame;
 mod setup;
@@ -33,6 +35,7 @@ pub mod trace;
 pub mod workload;
 
 pub use app::Forwarder;
+pub use choice::Choice;
 pub use device::e1000::{By, Features, Pieces};
 pub use device::rate_limited::Config as RateLimitedConfig;
 pub use kpps_machine::cpu::{Function, Level, Profile};

@@ -27,6 +27,7 @@
 
 mod choose;
 mod data;
+mod document;
 mod journal;
 mod judge;
 pub mod metric;
@@ -35,6 +36,7 @@ mod run;
 
 pub use choose::{choose, drawn};
 pub use data::{Claim, Error, Figure, Kind, Line, Map, Measurement, Study, documents, named, names};
+pub use document::{bad, document};
 pub use journal::InJournal;
 pub use judge::judge;
 pub use metric::{Context, Value, Values};

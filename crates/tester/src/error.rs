@@ -55,6 +55,9 @@ pub enum Error {
         "{0} cannot take part in a replay: frames without tags are recognised by ports of this host only"
     )]
     NoReplay(String),
+    /// A calibration cannot be used.
+    #[error("{0}")]
+    Calibration(String),
     /// An agent cannot be had, or refuses.
     #[error("{0}")]
     Agent(String),

@@ -1,11 +1,45 @@
 //! What the generator can send: from calibrations, and raised to what it has sent.
 
-use crate::trial::Offer;
+use crate::error::Error;
+use crate::trial::{Offer, Tester};
 use kpps_frames::Size;
 use kpps_measure::ndr::tenths;
+use kpps_ports::port::run::Load;
 use kpps_results::certificate::{Certificate, Sender};
 use kpps_results::detail::DetailedTrial;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+impl Tester {
+    /// What the generator can send of an offer, if its load is a rate: by these calibrations, one for each
+    /// direction, or measured through the device under test if there are none.
+    ///
+    /// # Errors
+    /// [`Error::Calibration`], or no trial is possible.
+    pub fn sender(
+        &mut self,
+        offer: &Offer,
+        calibrations: &[PathBuf],
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Option<Sender>, Error> {
+        let Load::Pps(asked) = offer.load else { return Ok(None) };
+        let ways = if offer.both_ways { 2 } else { 1 };
+        let (ceilings_pps, source) = match calibrations {
+            [] => (self.ceilings(offer, go_on)?, "measured".to_owned()),
+            files if files.len() == ways => {
+                let read = files.iter().zip(self.names()).map(|(file, port)| calibrated(file, port, offer));
+                let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
+                (read.collect::<Result<_, _>>().map_err(Error::Calibration)?, names.join(", "))
+            }
+            _ => {
+                let what = format!("--calibration takes {ways} files here, one for each direction");
+                return Err(Error::Calibration(what));
+            }
+        };
+        let exceeded = ceilings_pps.iter().any(|ceiling| asked > *ceiling);
+        let ceilings_pps = ceilings_pps.into_iter().map(tenths).collect();
+        Ok(Some(Sender { ceilings_pps, source, exceeded }))
+    }
+}
 
 /// Raises the ceilings to what was really sent.
 pub fn surpassed(sender: Sender, trial: &DetailedTrial) -> Sender {
@@ -21,7 +55,7 @@ pub fn surpassed(sender: Sender, trial: &DetailedTrial) -> Sender {
 ///
 /// # Errors
 /// A file that cannot be read, or is of another port or another size; in one line.
-pub fn calibrated(file: &Path, port: &str, offer: &Offer) -> Result<f64, String> {
+fn calibrated(file: &Path, port: &str, offer: &Offer) -> Result<f64, String> {
     let cannot =
         |why: &dyn std::fmt::Display| format!("{} is no result of kpps calibrate: {why}", file.display());
     let text = std::fs::read_to_string(file).map_err(|e| {

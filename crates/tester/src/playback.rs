@@ -1,8 +1,10 @@
 //! The frames of a capture, to be sent again.
 
+use crate::recognised::Classes;
+use crate::trial::{Offer, Replay};
 use kpps_frames::pcap::{Captured, capture};
 use kpps_frames::{Mix, Size, Templates};
-use kpps_ports::port::run::Times;
+use kpps_ports::port::run::{Load, Times};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -83,6 +85,23 @@ impl Playback {
             times_over: None,
             departures,
         })
+    }
+
+    /// The replay as an offer, for `duration` if that is given; `offer` is of test frames.
+    ///
+    /// # Errors
+    /// Nothing says when it ends; in one line.
+    pub fn offer(&self, offer: Offer, duration: Option<Duration>) -> Result<Offer, String> {
+        let (count, whole) = self.extent(duration.is_some());
+        let load = self.times.as_ref().map_or(offer.load, |times| Load::Pps(times.mean_pps()));
+        let rated = match (load, count) {
+            (Load::Pps(pps), Some(count)) => Some(Duration::from_secs_f64(count as f64 / pps)),
+            _ => None,
+        };
+        let duration = duration.or(whole).or(rated).ok_or("--replay with --load max needs --duration")?;
+        let classes = Arc::new(Classes::new(&self.frames, self.count));
+        let replay = Replay { frames: self.frames.clone(), times: self.times.clone(), classes };
+        Ok(Offer { load, duration, count, replay: Some(replay), ..offer })
     }
 
     /// How many frames are sent, and how long that takes at most; `None` if something else ends the sending.

@@ -27,6 +27,7 @@ use lookup::{Hop, RadixIpLookup};
 use nat::{Inward, Side, Translator};
 use std::fmt;
 use std::net::Ipv4Addr;
+use std::str::FromStr;
 
 /// Bytes of an Ethernet header without VLAN tag.
 const ETHERNET: usize = ethernet::HEADER_BYTES;
@@ -53,6 +54,18 @@ pub struct Route {
     pub to: Ipv4Net,
     /// The next router, in the network of an interface.
     pub via: Ipv4Addr,
+}
+
+impl FromStr for Route {
+    type Err = String;
+
+    /// `10.9.0.0/16=10.0.1.2`: network and next router.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parsed = text
+            .split_once('=')
+            .and_then(|(to, via)| Some(Self { to: to.parse().ok()?, via: via.parse().ok()? }));
+        parsed.ok_or_else(|| format!("'{text}' is not a route like 10.9.0.0/16=10.0.1.2"))
+    }
 }
 
 /// Why a router's configuration is invalid.

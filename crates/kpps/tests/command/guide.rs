@@ -365,3 +365,24 @@ fn the_map_has_every_crate_below_those_that_it_uses() {
         }
     }
 }
+
+/// The lines of the Rust files in a folder and its folders, each file up to its tests.
+fn lines_without_tests(folder: &Path) -> usize {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let lines = entries.map(|path| match path.extension().is_some_and(|extension| extension == "rs") {
+        _ if path.is_dir() => lines_without_tests(&path),
+        true => {
+            let text = fs::read_to_string(&path).unwrap();
+            text.lines().take_while(|line| !line.starts_with("#[cfg(test)]")).count()
+        }
+        false => 0,
+    });
+    lines.sum()
+}
+
+#[test]
+fn the_command_stays_small() {
+    let lines = lines_without_tests(&root().join("crates/kpps/src"));
+    assert!(lines <= 4000, "{lines} lines: move what is no command to the crate that it belongs to");
+    assert!(lines > 1000, "{lines} lines: the files are not counted");
+}

@@ -9,6 +9,7 @@ use kpps_frames::Mix;
 use kpps_results::Latency;
 use kpps_results::Trial;
 use kpps_results::rfc2544::{BackToBack, LatencyAt, Rfc2544, SizeTests, Times};
+use std::str::FromStr;
 
 /// Loads at which latency is measured, over the throughput.
 const SHARES: [f64; 4] = [0.1, 0.5, 0.9, 1.0];
@@ -36,6 +37,35 @@ pub enum Test {
     Recovery,
     /// Reset of the device under test (26.6).
     Reset,
+}
+
+impl Test {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Throughput, Self::Latency, Self::FrameLoss, Self::BackToBack, Self::Recovery, Self::Reset];
+
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Throughput => "throughput",
+            Self::Latency => "latency",
+            Self::FrameLoss => "frame-loss",
+            Self::BackToBack => "back-to-back",
+            Self::Recovery => "recovery",
+            Self::Reset => "reset",
+        }
+    }
+}
+
+impl FromStr for Test {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = Self::ALL.into_iter().find(|test| test.name() == text);
+        known.ok_or_else(|| {
+            format!("RFC 2544 has no test '{text}': its tests are {}", Self::ALL.map(Self::name).join(", "))
+        })
+    }
 }
 
 /// What is measured, and how long and how often.

@@ -1,6 +1,7 @@
 //! A system whose rate is known, to try searches on.
 
 use crate::trial::{Load, Testbed, TrialError};
+use crate::units::Rate;
 use kpps_frames::{Size, rate};
 use kpps_results::{Ledger, Trial};
 
@@ -25,6 +26,17 @@ impl Known {
     /// A noisy one; its noise follows from the seed.
     pub fn noisy(pps: f64, seed: u64) -> Self {
         Self { pps, noise: Some(seed) }
+    }
+
+    /// The system of this name: `known:700kpps`. With `noise`, a seed, it is noisy.
+    ///
+    /// # Errors
+    /// The rate is not in frames per second; in one line.
+    pub fn named(name: &str, noise: Option<u64>) -> Result<Self, String> {
+        match name.strip_prefix("known:").unwrap_or(name).parse()? {
+            Rate::Pps(pps) => Ok(Self { pps, noise }),
+            _ => Err("give the known rate in frames per second: known:700kpps".into()),
+        }
     }
 
     /// Frames that are lost by noise in a time.

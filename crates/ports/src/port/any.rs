@@ -10,7 +10,9 @@ use crate::{Interrupts, Place};
 use kpps_driver::Chip;
 use kpps_frames::build::Flow;
 use kpps_platform::memory::{BufferPool, PoolBuffer};
+use std::fmt;
 use std::io;
+use std::str::FromStr;
 
 /// Bytes of a buffer, which holds a whole frame. The card uses 2048 of them. The additional cache line
 /// spreads the first lines of all buffers over all sets of a cache, instead of every 32nd one.
@@ -38,6 +40,20 @@ impl ServiceKind {
             Self::Napi => "napi",
             Self::Kpps => "kpps",
         }
+    }
+}
+
+impl fmt::Display for ServiceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for ServiceKind {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = [Self::Polling, Self::Napi, Self::Kpps].into_iter().find(|kind| kind.name() == text);
+        known.ok_or_else(|| format!("there is no service '{text}': known are polling, napi and kpps"))
     }
 }
 

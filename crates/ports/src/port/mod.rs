@@ -27,6 +27,7 @@ mod missed;
 mod open;
 #[cfg(target_os = "linux")]
 mod packet;
+mod ready;
 pub mod run;
 mod udp;
 #[cfg(not(target_os = "linux"))]
@@ -44,6 +45,7 @@ pub use choice::choose;
 pub use open::open;
 #[cfg(target_os = "linux")]
 pub use packet::PacketPort;
+pub use ready::{NotReady, ready};
 pub use udp::UdpPort;
 #[cfg(not(target_os = "linux"))]
 pub use udp_only::{choose, open};

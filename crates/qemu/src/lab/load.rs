@@ -6,6 +6,8 @@
 use crate::lab::{Error, Result};
 use crate::wire::{LENGTH_BYTES, Wire};
 use kpps_frames::{Tag, tag};
+use kpps_measure::units;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
@@ -27,6 +29,26 @@ pub enum Rate {
     Pps(f64),
     /// As fast as the cable takes them.
     Flood,
+}
+
+impl FromStr for Rate {
+    type Err = String;
+
+    /// `400kpps`, `max`.
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        if text == "max" {
+            return Ok(Self::Flood);
+        }
+        match text.parse()? {
+            units::Rate::Pps(pps) => Ok(Self::Pps(pps)),
+            units::Rate::L1(_) | units::Rate::L2(_) => {
+                Err(format!("'{text}': give frames per second, or max"))
+            }
+            units::Rate::Percent(_) => {
+                Err(format!("'{text}': QEMU's wire has no line rate; give frames per second, or max"))
+            }
+        }
+    }
 }
 
 /// Frames sent and received so far.

@@ -37,5 +37,5 @@ pub use kpps_results::lab::{Lab, Ratio, Row};
 pub use measure::{Job, Measured, Sample};
 pub use options::{Cable, Card, Machine, Model, Options, address, mac};
 pub use plan::{Plan, Progress};
-pub use testbed::{Bed, BedSpec};
+pub use testbed::{Bed, BedSpec, PREFIX, environment};
 pub use userland::Userland;

@@ -11,8 +11,8 @@ use crate::lab::workload::{self, Backend, Driver, Running, Settings, Work};
 use crate::lab::{Cache, Error, Guest, Kernel, Model, Options, Result, Userland, kernel};
 use kpps_frames::{Size, rate};
 use kpps_measure::{Load, Testbed, TrialError};
-use kpps_results::Trial;
-use kpps_results::{Cpu, Ledger, Registers};
+use kpps_results::{Cpu, Environment, Ledger, Registers, Trial};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
@@ -25,6 +25,9 @@ const AFTERWARDS: Duration = Duration::from_millis(kpps_measure::AFTERWARDS_MS a
 /// believed.
 const DRAIN: Duration = Duration::from_secs(60);
 const SILENCE: Duration = Duration::from_millis(100);
+
+/// What the names of guests begin with on the command line.
+pub const PREFIX: &str = "lab:";
 
 /// Which guest: "linux-6.1/e1000", behind another slash "ours-uio", "ours-vfio", "dpdk-uio" or "dpdk-vfio".
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +46,7 @@ impl FromStr for BedSpec {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let text = text.strip_prefix(PREFIX).unwrap_or(text);
         let help = "give KERNEL/DEVICE as linux-6.1/e1000, or KERNEL/DEVICE/DRIVER-BACKEND as linux-6.1/e1000/dpdk-uio";
         let parts: Vec<&str> = text.split('/').collect();
         let (kernel, model, driver) = match parts[..] {
@@ -85,6 +89,27 @@ impl BedSpec {
             Driver::Ours => format!("kpps count through {}", self.backend.name()),
         };
         format!("{} on QEMU's {}, {whose}", self.kernel, self.model.name())
+    }
+}
+
+/// The environment of results of these guests with these settings, without what frames and load determine.
+pub fn environment(specs: &[BedSpec], settings: &Settings) -> Environment {
+    let names = |each: fn(&BedSpec) -> &str| {
+        let names: BTreeSet<_> = specs.iter().map(each).collect();
+        names.into_iter().collect::<Vec<_>>().join(", ")
+    };
+    let set: Vec<_> = settings.0.iter().map(ToString::to_string).collect();
+    Environment {
+        kpps_version: env!("CARGO_PKG_VERSION").into(),
+        testbed: "lab".into(),
+        machine: "guest".into(),
+        chip: names(|spec| spec.model.name()),
+        bus: "QEMU's PCI".into(),
+        host: "QEMU (TCG, one CPU, no wire limit)".into(),
+        stack: names(|spec| &spec.kernel),
+        measured_on: (!set.is_empty()).then(|| ("set".to_owned(), set.join(", "))).into_iter().collect(),
+        presets: specs.iter().map(|spec| (spec.name(), spec.description())).collect(),
+        ..Environment::default()
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a run tells of itself: which trial begins, and what became of it.
 
 use super::processor::Processor;
+use kpps_results::Trial;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -27,6 +28,31 @@ pub struct Ended {
     pub dropped: BTreeMap<String, u64>,
     /// What the testbed's own processors did, where they are not this machine's.
     pub processors: Vec<Processor>,
+}
+
+impl From<&Trial> for Ended {
+    fn from(trial: &Trial) -> Self {
+        let ledger = &trial.ledger;
+        let processor = trial.cpu.map(|cpu| Processor {
+            busy: vec![
+                ("interrupts", cpu.hardirq),
+                ("softirqs", cpu.softirq),
+                ("threads", cpu.thread),
+                ("empty polls", cpu.empty_polls.unwrap_or(0.0)),
+            ],
+            idle: 1.0 - cpu.busy(),
+        });
+        Self {
+            offered_pps: Some(trial.offered_pps),
+            sent_pps: trial.sent_pps,
+            received_pps: trial.delivered_pps,
+            loss_ratio: trial.loss_ratio,
+            due: ledger.sent + ledger.shortfall,
+            arrived: ledger.delivered + ledger.in_flight,
+            dropped: ledger.losses().into_iter().map(|(place, frames)| (place.to_owned(), frames)).collect(),
+            processors: processor.into_iter().collect(),
+        }
+    }
 }
 
 /// What is known of a run between its trials.
@@ -99,5 +125,25 @@ impl Progress {
     pub fn stands_at(&self, done: usize) {
         let mut state = self.state();
         state.done = state.done.max(done);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_became_of_a_trial_closes_as_its_ledger_does() {
+        let ledger = kpps_results::Ledger {
+            sent: 900,
+            shortfall: 100,
+            delivered: 600,
+            dropped: [("fifo".to_owned(), 200)].into(),
+            in_flight: 60,
+            ..kpps_results::Ledger::default()
+        };
+        let ended = Ended::from(&Trial { ledger, ..Trial::default() });
+        assert_eq!((ended.due, ended.arrived, ended.processors.len()), (1000, 660, 0));
+        assert_eq!(ended.dropped.values().sum::<u64>(), ended.due - ended.arrived);
     }
 }

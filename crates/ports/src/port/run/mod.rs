@@ -2,6 +2,7 @@
 //!
 //! Each runs until its [`Watch`] ends it, maintains its ports, and waits when there is nothing to do.
 
+mod any;
 mod app;
 mod count;
 mod forward;
@@ -15,6 +16,7 @@ mod steady;
 mod steady;
 mod tally;
 
+pub use any::{count_any, forward_any, send_any};
 pub use app::app;
 pub use count::count;
 pub use forward::{forward, prime};

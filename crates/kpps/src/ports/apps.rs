@@ -1,19 +1,17 @@
 //! `kpps bridge`, `kpps route` and `kpps nat`: apps on ports.
 
+use super::KINDS;
+use super::options::{Job, RunOptions, finish};
 use crate::error::Failure;
-use crate::output::{Files, Outputs};
-use crate::ports;
-use crate::run::{self, PortOptions, Start};
+use crate::output::Files;
 use clap::Args;
-use kpps_apps::{App, EtherSwitch, Interface, Ipv4Net, Misconfigured, Nat, Route, Router, Timeouts};
+use kpps_apps::{App, EtherSwitch, Interface, Misconfigured, Nat, Route, Router, Timeouts};
 use kpps_frames::Mac;
 use kpps_measure::units;
-use kpps_ports::Spec;
 use kpps_ports::port::run::app;
 use kpps_ports::port::{AnyPort, Frame};
-use kpps_results::run::AppRun;
-use std::fmt::Write;
-use std::net::Ipv4Addr;
+use kpps_ports::{RoutedSpec, Spec};
+use kpps_results::run::Run;
 use std::time::Duration;
 
 /// Arguments of `kpps bridge`.
@@ -25,7 +23,7 @@ use std::time::Duration;
 The bridge learns up to 4096 MAC addresses and keeps each for 300 s. It floods frames to unknown and group
 addresses. It has no spanning tree: a loop in the network makes a broadcast storm.
 
-{}", ports::KINDS))]
+{}", KINDS))]
 pub struct BridgeArguments {
     /// The ports, two or more
     #[arg(required = true, num_args = 2.., value_name = "PORT")]
@@ -36,8 +34,8 @@ pub struct BridgeArguments {
 
 /// Runs `kpps bridge`.
 pub fn bridge(arguments: &BridgeArguments) -> Result<(), Failure> {
-    let mut files = arguments.app.outputs.open()?;
-    let mut ports = arguments.app.options.open(&arguments.ports, true)?;
+    let mut files = arguments.app.run.outputs.open()?;
+    let mut ports = arguments.app.run.ports.open(&arguments.ports, true)?;
     let mut bridge = EtherSwitch::new(ports.len());
     let more = |bridge: &EtherSwitch| {
         format!(
@@ -47,7 +45,7 @@ pub fn bridge(arguments: &BridgeArguments) -> Result<(), Failure> {
             bridge.unlearned()
         )
     };
-    arguments.app.run("bridge", &mut files, &arguments.ports, &mut ports, &mut bridge, more)
+    arguments.app.show("bridge", &mut files, &arguments.ports, &mut ports, &mut bridge, more)
 }
 
 /// Arguments of `kpps route`.
@@ -61,78 +59,17 @@ An IPv4 router: longest prefix match, ARP, echo replies, ICMP errors (at most 10
 fragment packets and ignores IP options. Give it addresses that the kernel does not have, or both will
 answer.
 
-{}", ports::KINDS))]
+{}", KINDS))]
 pub struct RouteArguments {
     /// The interfaces with their addresses: PORT=ADDRESS/BITS, or PORT@VLAN=ADDRESS/BITS for a VLAN of the
     /// port
-    #[arg(required = true, num_args = 1.., value_name = "INTERFACE", value_parser = link)]
-    interfaces: Vec<Link>,
+    #[arg(required = true, num_args = 1.., value_name = "INTERFACE")]
+    interfaces: Vec<RoutedSpec>,
     /// Add a route: NETWORK/BITS=NEXT_HOP
-    #[arg(long, value_name = "ROUTE", value_parser = route_to)]
+    #[arg(long, value_name = "ROUTE")]
     route: Vec<Route>,
     #[command(flatten)]
     app: AppOptions,
-}
-
-/// The longest packet that a port sends, in bytes from the IP header on.
-const MTU: u16 = 1500;
-
-/// An interface as on the command line.
-#[derive(Clone)]
-struct Link {
-    port: Spec,
-    vlan: Option<u16>,
-    net: Ipv4Net,
-}
-
-fn link(text: &str) -> Result<Link, String> {
-    let help = || {
-        format!(
-            "'{text}' is not a port with its address, like packet:eth1=10.0.0.1/24 or packet:eth1@10=10.0.0.1/24"
-        )
-    };
-    let (port, net) = text.split_once('=').ok_or_else(help)?;
-    let (port, vlan) = match port.rsplit_once('@') {
-        Some((port, vlan)) => (port, Some(vlan.parse().map_err(|_| help())?)),
-        None => (port, None),
-    };
-    let port = port.parse().map_err(|e: kpps_ports::Error| e.to_string())?;
-    // Without its length a network would be a single host.
-    let net = net.contains('/').then(|| net.parse().ok()).flatten().ok_or_else(help)?;
-    Ok(Link { port, vlan, net })
-}
-
-/// The ports of these interfaces, each once.
-fn ports_of(links: &[Link]) -> Vec<Spec> {
-    let mut ports: Vec<Spec> = Vec::new();
-    for link in links {
-        if !ports.contains(&link.port) {
-            ports.push(link.port.clone());
-        }
-    }
-    ports
-}
-
-/// The interfaces, with ports that have these station addresses.
-fn interfaces(links: &[Link], ports: &[Spec], macs: &[Mac]) -> Vec<Interface> {
-    let interface = |link: &Link| {
-        let port = ports.iter().position(|port| *port == link.port).unwrap_or(0);
-        Interface {
-            port,
-            vlan: link.vlan,
-            mac: macs.get(port).copied().unwrap_or_default(),
-            net: link.net,
-            mtu: MTU,
-        }
-    };
-    links.iter().map(interface).collect()
-}
-
-fn route_to(text: &str) -> Result<Route, String> {
-    let parsed = text.split_once('=').and_then(|(to, via)| {
-        Some(Route { to: to.parse::<Ipv4Net>().ok()?, via: via.parse::<Ipv4Addr>().ok()? })
-    });
-    parsed.ok_or_else(|| format!("'{text}' is not a route like 10.9.0.0/16=10.0.1.2"))
 }
 
 /// Runs `kpps route`.
@@ -153,10 +90,10 @@ dropped. When the mapping table or the ports are exhausted, a packet from inside
 error.")]
 pub struct NatArguments {
     /// The interfaces inside and, last, the one outside: PORT=ADDRESS/BITS or PORT@VLAN=ADDRESS/BITS
-    #[arg(required = true, num_args = 2.., value_name = "INTERFACE", value_parser = link)]
-    interfaces: Vec<Link>,
+    #[arg(required = true, num_args = 2.., value_name = "INTERFACE")]
+    interfaces: Vec<RoutedSpec>,
     /// Add a route: NETWORK/BITS=NEXT_HOP
-    #[arg(long, value_name = "ROUTE", value_parser = route_to)]
+    #[arg(long, value_name = "ROUTE")]
     route: Vec<Route>,
     /// Size of the mapping table
     #[arg(long, value_name = "MAPPINGS", default_value_t = 65536)]
@@ -187,9 +124,7 @@ struct AppOptions {
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     duration: Option<Duration>,
     #[command(flatten)]
-    options: PortOptions,
-    #[command(flatten)]
-    outputs: Outputs,
+    run: RunOptions,
 }
 
 impl AppOptions {
@@ -197,18 +132,19 @@ impl AppOptions {
     fn router(
         &self,
         command: &str,
-        links: &[Link],
+        links: &[RoutedSpec],
         plan: impl Fn(Vec<Interface>) -> Result<Router<Frame>, Misconfigured>,
     ) -> Result<(), Failure> {
-        let specs = ports_of(links);
-        let plan =
-            |macs: &[Mac]| plan(interfaces(links, &specs, macs)).map_err(|e| Failure::Input(e.to_string()));
+        let specs = RoutedSpec::ports(links);
+        let plan = |macs: &[Mac]| {
+            plan(RoutedSpec::interfaces(links, macs)).map_err(|e| Failure::Input(e.to_string()))
+        };
         // Wrong addresses are reported before any port is opened.
         plan(&[])?;
-        let mut files = self.outputs.open()?;
-        let mut ports = self.options.open(&specs, false)?;
+        let mut files = self.run.outputs.open()?;
+        let mut ports = self.run.ports.open(&specs, false)?;
         let macs: Result<Vec<Mac>, _> = ports.iter().map(|port| port.address().map(Mac)).collect();
-        let mut router = plan(&macs.map_err(|e| Failure::Check(e.to_string()))?)?;
+        let mut router = plan(&macs?)?;
         let more = |router: &Router<Frame>| {
             let (sent, limited) = router.icmp_errors();
             let mappings =
@@ -218,11 +154,11 @@ impl AppOptions {
                 router.neighbours()
             )
         };
-        self.run(command, &mut files, &specs, &mut ports, &mut router, more)
+        self.show(command, &mut files, &specs, &mut ports, &mut router, more)
     }
 
     /// Runs an app on ports and shows what it did.
-    fn run<A: App<Frame>>(
+    fn show<A: App<Frame>>(
         &self,
         command: &str,
         files: &mut Files,
@@ -231,28 +167,9 @@ impl AppOptions {
         program: &mut A,
         more: impl Fn(&A) -> String,
     ) -> Result<(), Failure> {
-        let start = Start::now(ports)?;
-        let title = format!("kpps {command}");
-        let (meter, view) = self.options.show(title, None, self.outputs.for_machines())?;
-        let mut ends = self.options.ends(self.duration, &meter);
-        let elapsed = app(ports, program, &mut ends);
-        drop(view);
-        let elapsed = elapsed.map_err(run::broken)?;
-        let mut results = start.results(command, &self.options, specs, ports, elapsed)?;
-        let ledger = program.ledger();
-        results.app = Some(AppRun {
-            received: ledger.received,
-            made: ledger.made,
-            sent: ledger.sent,
-            held: ledger.held,
-            dropped: ledger.reasons().map(|(reason, count)| (reason.name().to_owned(), count)).collect(),
-        });
-        let mut words = more(program);
-        let dropped: Vec<_> =
-            ledger.reasons().map(|(reason, count)| format!("{count} {}", reason.name())).collect();
-        if !dropped.is_empty() {
-            let _ = writeln!(words, "dropped here: {}", dropped.join(", "));
-        }
-        run::finish(&results, files, &words, self.duration.is_none())
+        let job = Job { command, specs, offered_pps: None, duration: self.duration };
+        let ((), run) = self.run.run(&job, ports, |ports, ends| Ok(((), app(ports, program, ends)?)))?;
+        let run = Run { app: Some(kpps_tester::app_run(&program.ledger())), ..run };
+        finish(&run, files, &more(program), self.duration.is_none())
     }
 }

@@ -1,38 +1,25 @@
-//! What frames look like: their sizes, addresses and flows.
+//! The traffic of a trial as people choose it: addresses, UDP ports, the number of flows.
 
-use crate::error::Failure;
-use clap::Args;
-use kpps_frames::Mac;
+use crate::learn::FlowPlan;
 use kpps_frames::flows::{Addresses, Flows, MOST_FLOWS, Ports};
-use kpps_measure::units::Rate;
-use kpps_tester::FlowPlan;
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Addresses and ports of frames.
-#[derive(Args)]
+/// Addresses, UDP ports and the number of flows; what is `None` has a default.
+#[derive(Clone, Debug, Default)]
 pub struct Traffic {
-    /// Source addresses, which the first port answers for: one, or FIRST-LAST as 10.0.0.1-10.0.0.200; IPv4 or
-    /// IPv6 [default: 198.18.0.1]
-    #[arg(long, value_name = "ADDRESSES")]
-    src: Option<Addresses>,
-    /// Destination addresses, which the second port answers for [default: 198.19.0.2]
-    #[arg(long, value_name = "ADDRESSES")]
-    dst: Option<Addresses>,
-    /// Use IPv6, between the benchmark addresses 2001:2:0:1::1 and 2001:2:0:2::2 if no others are given;
-    /// frames have at least 84 bytes with FCS
-    #[arg(long)]
-    ipv6: bool,
-    /// UDP source ports: one, or FIRST-LAST [default: 49152; with --flows from there up]
-    #[arg(long, value_name = "PORTS")]
-    sport: Option<Ports>,
-    /// UDP destination ports: one, or FIRST-LAST [default: 9]
-    #[arg(long, value_name = "PORTS")]
-    dport: Option<Ports>,
-    /// Number of UDP flows, in turns: source ports count up first, then source addresses, destination
-    /// addresses, destination ports [default: all flows of the given ranges]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_FLOWS)))]
-    flows: Option<u32>,
+    /// Source addresses, by default one of the benchmark network.
+    pub src: Option<Addresses>,
+    /// Destination addresses, by default one of the benchmark network.
+    pub dst: Option<Addresses>,
+    /// Whether the default addresses are of IPv6.
+    pub ipv6: bool,
+    /// Source ports, by default 49152, or with `flows` all from there up.
+    pub sport: Option<Ports>,
+    /// Destination ports, by default the discard port 9.
+    pub dport: Option<Ports>,
+    /// The number of flows, by default all combinations.
+    pub flows: Option<u32>,
 }
 
 /// The first dynamic port (RFC 6335), and how many there are.
@@ -52,14 +39,9 @@ impl Traffic {
         let mut from = self.src.unwrap_or(from);
         // More flows than one address has ports come from several.
         if let (Some(flows), None, 1) = (self.flows, self.sport, from.count()) {
-            let others = self
-                .dst
-                .map_or(1, |to| to.count())
-                .saturating_mul(self.dport.map_or(1, |ports| ports.count()));
-            from = Addresses::from(
-                from.first(),
-                flows.div_ceil(u32::from(DYNAMIC_PORTS).saturating_mul(others)),
-            );
+            let (to, ports) = (self.dst.map_or(1, |to| to.count()), self.dport.map_or(1, |it| it.count()));
+            let of_one_source = u32::from(DYNAMIC_PORTS).saturating_mul(to.saturating_mul(ports));
+            from = Addresses::from(from.first(), flows.div_ceil(of_one_source));
         }
         [from, self.dst.unwrap_or(to)]
     }
@@ -75,16 +57,19 @@ impl Traffic {
     }
 
     /// The flows from the first end to the second.
-    pub fn flows(&self) -> Result<Flows, Failure> {
+    ///
+    /// # Errors
+    /// Addresses of two IP versions, or too few or too many flows; in one line.
+    pub fn flows(&self) -> Result<Flows, String> {
         let [from, to] = self.addresses();
         if from.first().is_ipv4() != to.first().is_ipv4() {
-            return Err(Failure::Input(format!("{from} and {to} are of two versions of IP")));
+            return Err(format!("{from} and {to} are of two versions of IP"));
         }
         let FlowPlan { count, sports, dports } = self.plan();
         Flows::new(count, [from, to], [sports, dports]).ok_or_else(|| {
-            Failure::Input(format!(
+            format!(
                 "from {from} port {sports} to {to} port {dports} there are fewer flows than that, or more than {MOST_FLOWS}: give --flows"
-            ))
+            )
         })
     }
 
@@ -115,37 +100,28 @@ impl Traffic {
     }
 }
 
-/// A MAC address.
-pub fn mac(text: &str) -> Result<Mac, String> {
-    let parts: Vec<_> = text.split(':').map(|part| u8::from_str_radix(part, 16)).collect();
-    let bytes: Result<Vec<u8>, _> = parts.into_iter().collect();
-    bytes
-        .ok()
-        .and_then(|bytes| bytes.try_into().ok())
-        .map(Mac)
-        .ok_or_else(|| format!("'{text}' is not a MAC address like 02:00:00:00:00:02"))
-}
-
-/// A load, or `max`.
-pub fn load(text: &str) -> Result<Rate, String> {
-    // `max` is above whatever any port can do.
-    if text == "max" { Ok(Rate::Pps(f64::INFINITY)) } else { text.parse() }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use clap::Parser;
 
-    #[derive(Parser)]
-    struct Only {
-        #[command(flatten)]
-        traffic: Traffic,
-    }
-
+    /// Traffic as the command's options say it.
     fn traffic(words: &str) -> Traffic {
-        Only::parse_from(std::iter::once("x").chain(words.split_whitespace())).traffic
+        let mut traffic = Traffic::default();
+        let mut words = words.split_whitespace();
+        while let Some(option) = words.next() {
+            let mut value = || words.next().unwrap();
+            match option {
+                "--src" => traffic.src = Some(value().parse().unwrap()),
+                "--dst" => traffic.dst = Some(value().parse().unwrap()),
+                "--sport" => traffic.sport = Some(value().parse().unwrap()),
+                "--dport" => traffic.dport = Some(value().parse().unwrap()),
+                "--flows" => traffic.flows = Some(value().parse().unwrap()),
+                "--ipv6" => traffic.ipv6 = true,
+                other => panic!("{other}"),
+            }
+        }
+        traffic
     }
 
     #[test]

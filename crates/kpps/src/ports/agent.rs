@@ -1,15 +1,12 @@
-//! `kpps agent`: ports of this host for a tester on another host; and the tester's side of it.
+//! `kpps agent`: ports of this host for a tester on another host.
 
 use crate::error::{Failure, print};
 use crate::interrupt;
-use crate::run::PortOptions;
 use clap::{Args, Subcommand};
-use kpps_agent::{Agent, Host, Kind, Rules, Security, Token, keys};
+use kpps_agent::{Agent, Kind, Rules, Security, Token, keys};
 use kpps_measure::units::{self, Rate};
-use kpps_ports::Spec;
+use kpps_tester::Allowed;
 use kpps_tester::clock::Clock;
-use kpps_tester::look::Place;
-use kpps_tester::{Allowed, LocalHost, LocalPort, Site, TestPort, interface};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -34,7 +31,8 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    fn security(&self) -> Result<Security, Failure> {
+    /// What they say.
+    pub fn security(&self) -> Result<Security, Failure> {
         let Self { token_file, tls_ca, tls_cert, tls_key } = self;
         match (token_file, tls_ca, tls_cert, tls_key) {
             (Some(token), ..) => Ok(Security::Token(Token::read(token)?)),
@@ -121,45 +119,4 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         std::thread::sleep(Duration::from_millis(50));
     }
     Ok(())
-}
-
-type Ports = ([Box<dyn TestPort>; 2], Vec<Site>);
-
-/// Opens two ports, each on its host, and says what the hosts are.
-pub fn ports(
-    specs: &[Spec; 2],
-    hosts: [Option<&Host>; 2],
-    credentials: &Credentials,
-    options: &PortOptions,
-    places: &[Place],
-) -> Result<Ports, Failure> {
-    let security = credentials.security()?;
-    let mut sites: Vec<Site> = Vec::new();
-    let here: Vec<_> = [0, 1].into_iter().filter(|&at| hosts[at].is_none()).collect();
-    if !here.is_empty() || !places.is_empty() {
-        let own: Vec<_> = here.iter().filter_map(|&at| interface(&specs[at])).collect();
-        let host = LocalHost::around(&own, places)?;
-        sites.push(Site { name: None, host: Box::new(host), ports: here });
-    }
-    let mut ports: Vec<Box<dyn TestPort>> = Vec::with_capacity(2);
-    for (at, spec) in specs.iter().enumerate() {
-        let Some(host) = hosts[at] else {
-            for port in options.open(std::slice::from_ref(spec), true)? {
-                ports.push(Box::new(LocalPort::new(spec, port)?));
-            }
-            continue;
-        };
-        let other = Some(1 - at).filter(|&other| hosts[other] == hosts[at]);
-        let others: Vec<_> = other.and_then(|other| interface(&specs[other])).into_iter().collect();
-        let (port, there) = kpps_agent::connect(host, spec, &options.options(true), &others, &security)?;
-        ports.push(Box::new(port));
-        let name = Some(host.to_string());
-        match sites.iter_mut().find(|site| site.name == name) {
-            Some(site) => site.ports.push(at),
-            None => sites.push(Site { name, host: Box::new(there), ports: vec![at] }),
-        }
-    }
-    interrupt::watch();
-    let ports = ports.try_into().map_err(|_| Failure::Input("a trial takes two ports".into()))?;
-    Ok((ports, sites))
 }

@@ -1,14 +1,12 @@
 //! `kpps calibrate`: what a port can send at most here, and how evenly it sends below that.
 
+use super::options::RunOptions;
 use crate::error::Failure;
-use crate::output::{Forms, Outputs};
-use crate::run::{self, PortOptions};
 use clap::Args;
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Mac, Size};
 use kpps_measure::units;
 use kpps_ports::Spec;
-use kpps_report::rows_csv;
 use kpps_results::certificate::Certificate;
 use std::time::Duration;
 
@@ -31,32 +29,27 @@ pub struct Arguments {
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::duration)]
     duration: Duration,
     #[command(flatten)]
-    options: PortOptions,
-    #[command(flatten)]
-    outputs: Outputs,
+    run: RunOptions,
 }
 
 /// Runs `kpps calibrate`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let mut files = arguments.outputs.open()?;
-    let mut ports = arguments.options.open(std::slice::from_ref(&arguments.port), false)?;
+    let mut files = arguments.run.outputs.open()?;
+    let mut ports = arguments.run.ports.open(std::slice::from_ref(&arguments.port), false)?;
     let Some(port) = ports.first_mut() else { return Ok(()) };
-    let from_mac = Mac(port.address().map_err(|e| Failure::Check(e.to_string()))?);
+    let from_mac = Mac(port.address()?);
     let frame = udp_test(&Flow { from_mac, ..Flow::default() }, arguments.size)
         .map_err(|e| Failure::Input(e.to_string()))?;
     let title = format!("kpps calibrate {}", arguments.port);
-    let (meter, view) = arguments.options.show(title, None, arguments.outputs.for_machines())?;
-    let ends = || arguments.options.ends(Some(arguments.duration), &meter);
+    let (meter, view) = arguments.run.show(title, None)?;
+    let ends = || arguments.run.ends(Some(arguments.duration), &meter);
     let measured = kpps_tester::calibrate(port, &frame, ends);
     drop(view);
     let certificate = Certificate {
         port: arguments.port.to_string(),
         frame_bytes_with_fcs: arguments.size.bytes_with_fcs(),
         duration_s: arguments.duration.as_secs_f64(),
-        ..measured.map_err(run::broken)?
+        ..measured?
     };
-    files.publish(
-        &certificate,
-        &Forms::table(&|| kpps_report::certificate::screen(&certificate), &|| rows_csv(&certificate.paced)),
-    )
+    files.publish(&certificate, "")
 }

@@ -1,13 +1,10 @@
 //! `kpps device`: the cards of this host and their drivers.
 
 use crate::error::{Failure, print};
-use crate::output::{Forms, Outputs};
+use crate::output::Outputs;
 use clap::{Args, Subcommand};
-use kpps_ports::devices::{self, Device};
+use kpps_ports::devices;
 use kpps_ports::{Backend, pci::Address};
-use kpps_report::rows_csv;
-use kpps_results::inventory;
-use std::net::IpAddr;
 
 /// Arguments of `kpps device`.
 #[derive(Args)]
@@ -51,17 +48,8 @@ enum Command {
 
 /// Runs `kpps device`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let input = |e: kpps_ports::Error| Failure::Input(e.to_string());
     match &arguments.command {
-        Command::List { outputs } => {
-            let document = document(&devices::list());
-            outputs.open()?.publish(
-                &document,
-                &Forms::table(&|| kpps_report::inventory::devices(&document), &|| {
-                    rows_csv(&document.devices)
-                }),
-            )
-        }
+        Command::List { outputs } => outputs.open()?.publish(&kpps_tester::devices(), ""),
         Command::Bind { address, backend, force } => {
             let has_group = || {
                 devices::list()
@@ -69,7 +57,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
                     .any(|device| device.address == *address && device.iommu_group.is_some())
             };
             let backend = backend.unwrap_or_else(|| if has_group() { Backend::Vfio } else { Backend::Uio });
-            let device = devices::bind(*address, backend, *force).map_err(input)?;
+            let device = devices::bind(*address, backend, *force)?;
             print(&format!(
                 "{} is bound to {}: use {backend}:{}",
                 device.address,
@@ -78,36 +66,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             ))
         }
         Command::Release { address } => {
-            let device = devices::release(*address).map_err(input)?;
+            let device = devices::release(*address)?;
             let driver = device.driver.as_deref().unwrap_or("no driver");
             let interface =
                 device.interface.map_or(String::new(), |interface| format!(": interface {}", interface.name));
             print(&format!("{} is bound to {driver}{interface}", device.address))
         }
     }
-}
-
-fn texts(addresses: &[IpAddr]) -> Vec<String> {
-    addresses.iter().map(ToString::to_string).collect()
-}
-
-fn document(devices: &[Device]) -> inventory::Devices {
-    let entry = |device: &Device| inventory::DeviceEntry {
-        address: device.address.to_string(),
-        vendor: format!("{:04x}", device.vendor),
-        device: format!("{:04x}", device.device_id),
-        chip: device.chip.map(|chip| chip.name().into()),
-        driver: device.driver.clone(),
-        interface: device.interface.as_ref().map(|interface| inventory::DeviceInterface {
-            name: interface.name.clone(),
-            up: interface.up,
-            master: interface.master.clone(),
-            carries: interface.carries.clone(),
-            addresses: interface.addresses.as_deref().map(texts),
-        }),
-        elsewhere: device.elsewhere,
-        iommu_group: device.iommu_group,
-        port: device.backend().map(|backend| format!("{backend}:{}", device.address)),
-    };
-    inventory::Devices { devices: devices.iter().map(entry).collect(), ..inventory::Devices::default() }
 }

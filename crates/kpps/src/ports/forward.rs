@@ -1,14 +1,13 @@
 //! `kpps forward`: frames from one port to the other, in both directions.
 
+use super::KINDS;
+use super::options::{Job, RunOptions, finish};
 use crate::error::Failure;
-use crate::output::Outputs;
-use crate::ports;
-use crate::run::{self, PortOptions, Start};
 use clap::Args;
 use kpps_frames::Size;
 use kpps_measure::units;
 use kpps_ports::Spec;
-use kpps_ports::port::run::{forward, prime};
+use kpps_ports::port::run::{forward_any, prime};
 use std::time::Duration;
 
 /// Arguments of `kpps forward`.
@@ -21,7 +20,7 @@ use std::time::Duration;
 Frames are forwarded unchanged; between two cards nothing is copied. A frame that finds the other port's
 transmit ring full is dropped and counted there as `full`.
 
-{}", ports::KINDS))]
+{}", KINDS))]
 pub struct Arguments {
     /// The first port
     a: Spec,
@@ -37,38 +36,23 @@ pub struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     duration: Option<Duration>,
     #[command(flatten)]
-    options: PortOptions,
-    #[command(flatten)]
-    outputs: Outputs,
+    run: RunOptions,
 }
 
 /// Runs `kpps forward`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let specs = [arguments.a.clone(), arguments.b.clone()];
-    let mut files = arguments.outputs.open()?;
-    let mut ports = arguments.options.open(&specs, true)?;
-    let start = Start::now(&mut ports)?;
-    let title = format!("kpps forward {} {}", arguments.a, arguments.b);
-    let (meter, view) = arguments.options.show(title, None, arguments.outputs.for_machines())?;
-    let mut ends = arguments.options.ends(arguments.duration, &meter);
-    let mut primed = 0;
-    let elapsed = match &mut ports[..] {
+    let mut files = arguments.run.outputs.open()?;
+    let mut ports = arguments.run.ports.open(&specs, true)?;
+    let job = Job { command: "forward", specs: &specs, offered_pps: None, duration: arguments.duration };
+    let (primed, run) = arguments.run.run(&job, &mut ports, |ports, ends| match ports {
         [first, second] => {
-            primed = prime(first, arguments.prime, arguments.size).map_err(run::broken)?;
-            match (first, second) {
-                #[cfg(target_os = "linux")]
-                (kpps_ports::port::AnyPort::Card(a), kpps_ports::port::AnyPort::Card(b)) => {
-                    forward(&mut **a, &mut **b, &mut ends)
-                }
-                (a, b) => forward(a, b, &mut ends),
-            }
+            let primed = prime(first, arguments.prime, arguments.size)?;
+            Ok((primed, forward_any(first, second, ends)?))
         }
-        _ => Ok(Duration::ZERO),
-    };
-    drop(view);
-    let elapsed = elapsed.map_err(run::broken)?;
-    let results = start.results("forward", &arguments.options, &specs, &mut ports, elapsed)?;
-    let words =
+        _ => Ok((0, Duration::ZERO)),
+    })?;
+    let notes =
         if arguments.prime > 0 { format!("{primed} frames sent at the start\n") } else { String::new() };
-    run::finish(&results, &mut files, &words, arguments.duration.is_none())
+    finish(&run, &mut files, &notes, arguments.duration.is_none())
 }

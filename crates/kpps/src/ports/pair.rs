@@ -1,41 +1,20 @@
 //! Two ports with a device under test between them: how they are opened and addressed, and what is observed.
 
-use crate::agent::{self, Credentials};
+use super::agent::Credentials;
+use super::live::Trials;
+use super::traffic::Traffic;
+use super::{PortOptions, specs};
 use crate::error::Failure;
-use crate::live::Trials;
-use crate::opened::Opened;
-use crate::traffic::Traffic;
+use crate::testbed::Opened;
 use clap::Args;
 use kpps_frames::{Mac, Mix, rate};
 use kpps_measure::units::{self, Rate};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Load, Shape};
 use kpps_tester::look::Place;
-use kpps_tester::{Address, Error, Offer, Tester};
+use kpps_tester::{Address, Offer, Tester};
 use std::net::IpAddr;
 use std::time::Duration;
-
-/// What the kinds of ports are, for the end of a command's help.
-pub const KINDS: &str = "Ports:
-  uio:ADDRESS, vfio:ADDRESS    a card with kpps' own driver (`kpps device list` shows the cards)
-  xdp:INTERFACE[:QUEUE]        AF_XDP; the kernel does not see the frames
-  packet:INTERFACE             packet sockets; the kernel sees the frames too (turn its offloads off:
-                               ethtool -K INTERFACE tx off tso off gso off gro off)
-  auto:INTERFACE               xdp: or packet:, whichever is better here; kpps says which and why
-  udp:HOST:PORT, udp::PORT     a UDP socket, the second one listens; needs no privilege";
-
-pub use crate::run::PortOptions;
-
-/// The ports with these names.
-pub fn specs(names: &[String]) -> Result<Vec<Spec>, Failure> {
-    let parse = |text: &String| text.parse().map_err(|e: kpps_ports::Error| Failure::Input(e.to_string()));
-    names.iter().map(parse).collect()
-}
-
-/// Refuses names that are not those of ports.
-pub fn check(names: &[String]) -> Result<(), Failure> {
-    specs(names).map(drop)
-}
 
 /// Options of two ports.
 #[derive(Args)]
@@ -58,7 +37,7 @@ pub struct PortPair {
     #[arg(long, value_delimiter = ',', value_name = "ADDRESS")]
     gateway: Vec<IpAddr>,
     /// MAC address that the first port sends to [default: the second port's, or the gateway's]
-    #[arg(long, value_name = "MAC", value_parser = crate::traffic::mac, conflicts_with = "gateway")]
+    #[arg(long, value_name = "MAC", conflicts_with = "gateway")]
     dst_mac: Option<Mac>,
     /// Observe this interface of the device under test too: IFACE; NAMESPACE/IFACE in another network
     /// namespace (`ip netns`); NAMESPACE/ for all of them. kpps finds the other ends of veth pairs and
@@ -79,8 +58,9 @@ impl PortPair {
         let two = || Failure::Input("a trial takes two ports: --ports packet:A,packet:B".into());
         let specs: [Spec; 2] = ports.to_vec().try_into().map_err(|_| two())?;
         // No port is opened for flows that do not exist.
-        self.traffic.flows()?;
-        let ips = self.traffic.addresses();
+        let traffic = self.traffic.chosen();
+        traffic.flows().map_err(Failure::Input)?;
+        let ips = traffic.addresses();
         if self.gateway.iter().any(|gateway| gateway.is_ipv4() != ips[0].first().is_ipv4()) {
             return Err(Failure::Input(format!("the gateway and {} are of two versions of IP", ips[0])));
         }
@@ -90,14 +70,22 @@ impl PortPair {
             to: self.dst_mac.filter(|_| at == 0),
             vlan: self.vlan.get(at).or(self.vlan.first()).copied().filter(|vlan| *vlan > 0),
         });
-        let mut tester = if self.hosts().iter().any(Option::is_some) {
-            let (ports, sites) = agent::ports(&specs, self.hosts(), &self.credentials, options, &self.watch)?;
+        let hosts = self.hosts();
+        let mut tester = if hosts.iter().any(Option::is_some) {
+            let security = self.credentials.security()?;
+            let here = match hosts.iter().position(Option::is_none) {
+                Some(at) => options.open(&specs[at..=at], true)?.pop(),
+                None => None,
+            };
+            let how = options.options(true);
+            let (ports, sites) = kpps_agent::pair(&specs, hosts, here, &how, &security, &self.watch)?;
+            crate::interrupt::watch();
             Tester::with(ports, addresses, sites)
         } else {
             let ports = options.open(&specs, true)?.try_into().map_err(|_| two())?;
             Tester::new(specs, ports, addresses, &self.watch)?
         };
-        tester.flows = self.traffic.plan();
+        tester.flows = traffic.plan();
         Ok(tester)
     }
 
@@ -114,7 +102,7 @@ impl PortPair {
 
     /// How frames differ from the default ones, in words.
     pub fn unusual(&self) -> Option<String> {
-        Some(self.traffic.unusual(&self.vlan)).filter(|text| !text.is_empty())
+        Some(self.traffic.chosen().unusual(&self.vlan)).filter(|text| !text.is_empty())
     }
 
     /// An option that was given and that only two ports have.
@@ -161,15 +149,6 @@ impl PortPair {
             both_ways: self.bidirectional,
             keep: false,
             replay: None,
-        }
-    }
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        match error {
-            Error::Trouble(_) => Self::Check(error.to_string()),
-            _ => Self::Input(error.to_string()),
         }
     }
 }

@@ -1,28 +1,21 @@
 //! `kpps trial`: one load between two ports, and where every frame went.
 
+use super::live::Trials;
+use super::replay::ReplayArguments;
+use super::{KINDS, specs};
 use crate::error::Failure;
 use crate::interrupt;
-use crate::live::Trials;
-use crate::opened::Opened;
-use crate::output::{Files, Forms, Output, PageOutputs};
-use crate::ports;
-use crate::replay::ReplayArguments;
-use crate::testbed::{Kind, Target, WARMUP_MS};
-use crate::traffic;
+use crate::output::{Files, Output, PageOutputs};
+use crate::testbed::{Kind, Opened, Target};
 use clap::Args;
 use kpps_frames::{Mix, Size};
-use kpps_measure::ndr::tenths;
 use kpps_measure::units::{self, Rate};
 use kpps_measure::{detailed, in_words, use_sizes};
 use kpps_ports::port::run::{Load, Shape};
 use kpps_report::live::Progress;
-use kpps_report::rows_csv;
-use kpps_report::trial::{page, screen};
-use kpps_results::certificate::Sender;
-use kpps_results::detail::{Capture, DetailedTrial, TrialReplay};
-use kpps_tester::{Classes, Offer, Playback, Tester, calibrated, document, pcapng, surpassed};
+use kpps_results::detail::DetailedTrial;
+use kpps_tester::{Offer, Playback, Tester, document, pcapng, surpassed};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Arguments of `kpps trial`.
@@ -47,7 +40,7 @@ bridges and routers: equal frames are counted together, a corrupted frame counts
 original as lost, reordering is judged by frames that the capture has once, and there are no latencies.
 --src and --dst are the addresses that the ports answer for.
 
-{}", ports::KINDS))]
+{}", KINDS))]
 pub struct Arguments {
     /// Frame size in bytes with FCS, or a mix: imix-csit, imix-trex, imix-linux, or sizes with weights as
     /// 64:7,570:4,1518:1 [default: 64; with --app vlan-route: 68]
@@ -55,7 +48,7 @@ pub struct Arguments {
     size: Option<Mix>,
     /// Frames per second (50kpps, 1.2Mpps), a share of the line rate (50%), bits per second on layer 1 or 2
     /// (500MbpsL1), or max: as fast as the port takes them [with --replay: the times of the capture]
-    #[arg(long, value_parser = traffic::load, required_unless_present = "replay")]
+    #[arg(long, value_parser = units::rate_or_max, required_unless_present = "replay")]
     load: Option<Rate>,
     /// Distribution of the gaps: constant, poisson, bursts:FRAMES, or ramp:FROM/TIME from one rate to the
     /// load
@@ -101,7 +94,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
             "--replay goes one way: the frames of a capture have the addresses of one side".into(),
         ));
     }
-    let mut tester = target.pair.open(&ports::specs(&target.testbed)?, &target.options)?;
+    let mut tester = target.pair.open(&specs(&target.testbed)?, &target.options)?;
     let offer = offer(arguments, &tester, replay.as_ref())?;
     let files = arguments.outputs.open("trial")?;
     let mut capture = arguments.capture.as_deref().map(Output::open).transpose()?;
@@ -110,7 +103,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     let source = Box::new(Trials(tester.gauges()));
     let view = target.options.live.view(progress.clone(), source, arguments.outputs.for_machines())?;
     progress.begins("measuring what the generator can send", None);
-    let sender = sender(arguments, &mut tester, &offer)?;
+    let sender = tester.sender(&offer, &arguments.calibration, &interrupt::goes_on)?;
     if let (true, Some(sender), Load::Pps(asked)) = (arguments.strict, &sender, offer.load)
         && sender.exceeded
     {
@@ -127,25 +120,16 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
         Load::Max => None,
     };
     progress.begins(in_words(&offer.sizes, asked, offer.duration.as_secs_f64()), asked);
-    let outcome = tester.trial(&offer, &|| !interrupt::asked())?;
+    let outcome = tester.trial(&offer, &interrupt::goes_on)?;
     drop(view);
     let traffic = target.pair.unusual();
     let capture = capture.as_mut().map(|file| {
         let frames = pcapng(&tester.names(), &outcome.directions);
         file.write_bytes(&frames.map_err(|e| Failure::Check(format!("no capture of the frames: {e}")))?)?;
-        Ok::<_, Failure>(Capture {
-            file: file.path().display().to_string(),
-            frames: outcome.directions.iter().map(|way| way.kept.frames.len() as u64).sum(),
-            not_kept: outcome.directions.iter().map(|way| way.kept.not_kept).sum(),
-        })
+        Ok::<_, Failure>(kpps_tester::capture(file.path().display().to_string(), &outcome.directions))
     });
     let capture = capture.transpose()?;
-    let replay = replay.map(|replay| TrialReplay {
-        file: replay.file.display().to_string(),
-        frames: replay.count,
-        with_equals: offer.replay.as_ref().map_or(0, |replay| replay.classes.with_equals()),
-        departures: replay.departures,
-    });
+    let replay = replay.map(|replay| replay.document(&offer));
     let Some(trial) = document(&tester, &offer, &outcome) else {
         return Err(match (outcome.trouble, interrupt::asked()) {
             (Some(trouble), _) => Failure::Check(trouble.to_string()),
@@ -177,19 +161,14 @@ fn without_ports(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::Input(format!("{name}: {what} takes two ports")));
     }
     let Opened { mut testbed, source, environment } = target.open()?;
-    let sizes = arguments.size.clone().unwrap_or_else(|| Mix::fixed(target.top.size(None)));
-    let (line_pps, size) = use_sizes(&mut *testbed, &sizes)?;
+    let sizes = target.sizes(arguments.size.as_ref());
+    let (line_pps, _) = use_sizes(&mut *testbed, &sizes)?;
     let asked_pps =
         arguments.load.map_or(f64::INFINITY, |load| load.pps(line_pps, sizes.mean_bytes_with_fcs()));
     let usual = if target.is_simulated() { target.trial_time() } else { REAL };
-    let load = kpps_measure::Load {
-        // The highest load is what the wire carries.
-        offered_pps: if asked_pps.is_finite() { asked_pps } else { line_pps },
-        size,
-        warmup_ms: WARMUP_MS,
-        duration_ms: u32::try_from(arguments.duration.unwrap_or(usual).as_millis()).unwrap_or(u32::MAX),
-        seed: target.seed,
-    };
+    // The highest load is what the wire carries.
+    let offered_pps = if asked_pps.is_finite() { asked_pps } else { line_pps };
+    let load = target.load(&sizes, offered_pps, Some(arguments.duration.unwrap_or(usual)));
     let files = arguments.outputs.open("trial")?;
     interrupt::watch();
     let duration_s = f64::from(load.duration_ms) / 1e3;
@@ -205,10 +184,7 @@ fn without_ports(arguments: &Arguments) -> Result<(), Failure> {
 
 /// Publishes the trial, and ends as it ended.
 fn publish(trial: &DetailedTrial, mut files: Files) -> Result<(), Failure> {
-    files.publish(
-        trial,
-        &Forms { screen: &|| screen(trial), csv: &|| rows_csv(&trial.directions), page: &|_| page(trial) },
-    )?;
+    files.publish(trial, "")?;
     match (trial.trouble.clone(), interrupt::asked()) {
         (Some(trouble), _) => Err(Failure::Check(trouble)),
         (None, true) => Err(Failure::Interrupted(format!("interrupted after {:.1} s", trial.result.seconds))),
@@ -227,41 +203,6 @@ fn offer(arguments: &Arguments, tester: &Tester, replay: Option<&Playback>) -> R
         let duration = arguments.duration.unwrap_or(REAL);
         return Ok(Offer { keep, ..pair.offer(tester, load, *shape, &size, duration) });
     };
-    let (count, whole) = replay.extent(arguments.duration.is_some());
     let offer = pair.offer(tester, load, *shape, &replay.sizes, Duration::ZERO);
-    let load = replay.times.as_ref().map_or(offer.load, |times| Load::Pps(times.mean_pps()));
-    let rated = match (load, count) {
-        (Load::Pps(pps), Some(count)) => Some(Duration::from_secs_f64(count as f64 / pps)),
-        _ => None,
-    };
-    let duration = arguments.duration.or(whole).or(rated);
-    let duration =
-        duration.ok_or_else(|| Failure::Input("--replay with --load max needs --duration".into()))?;
-    let classes = Arc::new(Classes::new(&replay.frames, replay.count));
-    let replay = kpps_tester::Replay { frames: replay.frames.clone(), times: replay.times.clone(), classes };
-    Ok(Offer { load, duration, count, keep, replay: Some(replay), ..offer })
-}
-
-/// What the generator can send, if the load is a rate.
-fn sender(arguments: &Arguments, tester: &mut Tester, offer: &Offer) -> Result<Option<Sender>, Failure> {
-    let Load::Pps(asked) = offer.load else { return Ok(None) };
-    let (ceilings_pps, source) = match &arguments.calibration[..] {
-        [] => (tester.ceilings(offer, &|| !interrupt::asked())?, "measured".to_owned()),
-        files => {
-            let ways = if offer.both_ways { 2 } else { 1 };
-            if files.len() != ways {
-                return Err(Failure::Input(format!(
-                    "--calibration takes {ways} files here, one for each direction"
-                )));
-            }
-            let read = files
-                .iter()
-                .zip(tester.names())
-                .map(|(file, port)| calibrated(file, port, offer).map_err(Failure::Input));
-            let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
-            (read.collect::<Result<_, _>>()?, names.join(", "))
-        }
-    };
-    let exceeded = ceilings_pps.iter().any(|ceiling| asked > *ceiling);
-    Ok(Some(Sender { ceilings_pps: ceilings_pps.into_iter().map(tenths).collect(), source, exceeded }))
+    replay.offer(Offer { keep, ..offer }, arguments.duration).map_err(Failure::Input)
 }

@@ -3,19 +3,13 @@
 use crate::error::Failure;
 use crate::interrupt;
 use crate::live;
-use crate::output::{Forms, Outputs};
+use crate::output::Outputs;
 use clap::Args;
-use kpps_measure::units::{self, Rate};
+use kpps_measure::units;
 use kpps_qemu::lab::workload::{Backend, Driver, Setting, Settings, Work};
 use kpps_qemu::lab::{Error, Model, Plan, Progress, load};
-use kpps_report::rows_csv;
 use std::path::PathBuf;
 use std::time::Duration;
-
-/// All of a quick run, boots included.
-const QUICK: Duration = Duration::from_secs(170);
-/// Windows for each driver in a quick run, and how long they are.
-const QUICK_WINDOWS: (u32, Duration) = (4, Duration::from_millis(200));
 
 /// Arguments of `kpps lab`.
 #[derive(Args)]
@@ -55,7 +49,7 @@ pub struct Arguments {
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::duration)]
     duration: Duration,
     /// Load that the host offers for receive, forward and bridge: 400kpps, …, or max
-    #[arg(long, default_value = "max", value_parser = load)]
+    #[arg(long, value_name = "LOAD", default_value = "max")]
     load: load::Rate,
     /// Give a setting of the guest another value: linux.RxDescriptors=80 (a parameter of Linux's driver),
     /// sysctl.net.core.netdev_budget=64, napi.defer_hard_irqs=2, napi.gro_flush_timeout=20000, ours.ring=256,
@@ -70,19 +64,6 @@ fn backend(text: &str) -> Result<Backend, String> {
     match text.parse() {
         Ok(Backend::Kernel) => Err("the kernel's own driver is --driver linux".into()),
         other => other,
-    }
-}
-
-fn load(text: &str) -> Result<load::Rate, String> {
-    if text == "max" {
-        return Ok(load::Rate::Flood);
-    }
-    match text.parse()? {
-        Rate::Pps(pps) => Ok(load::Rate::Pps(pps)),
-        Rate::L1(_) | Rate::L2(_) => Err(format!("'{text}': give frames per second, or max")),
-        Rate::Percent(_) => {
-            Err(format!("'{text}': QEMU's wire has no line rate; give frames per second, or max"))
-        }
     }
 }
 
@@ -106,24 +87,21 @@ pub fn program() -> Result<PathBuf, Failure> {
 
 /// Runs `kpps lab`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let (rounds, windows, window) = match arguments.quick {
-        true => (1, QUICK_WINDOWS.0, QUICK_WINDOWS.1),
-        false => (arguments.rounds, 1, arguments.duration),
-    };
     let plan = Plan {
         kernel: arguments.kernel.clone(),
         models: arguments.device.clone(),
         backends: arguments.backend.clone(),
         drivers: arguments.driver.clone(),
         works: arguments.workload.clone(),
-        rounds,
-        windows,
-        window,
+        rounds: arguments.rounds,
+        windows: 1,
+        window: arguments.duration,
         rate: arguments.load,
         settings: Settings(arguments.set.clone()),
-        at_most: arguments.quick.then_some(QUICK),
+        at_most: None,
         kpps: program()?,
     };
+    let plan = if arguments.quick { plan.quick() } else { plan };
     let mut files = arguments.outputs.open()?;
     interrupt::watch();
     let mut progress = Jobs(kpps_report::live::Progress::default());
@@ -131,10 +109,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let results = plan.run(&mut progress, || !interrupt::asked());
     drop(view);
     let results = results?;
-    files.publish(
-        &results,
-        &Forms::table(&|| kpps_report::lab::table(&results), &|| rows_csv(&results.rows)),
-    )?;
+    files.publish(&results, "")?;
     if interrupt::asked() {
         return Err(Failure::Interrupted(format!("interrupted: {} rows measured", results.rows.len())));
     }

@@ -1,20 +1,17 @@
 //! `kpps send`: test frames at an exact rate.
 
+use super::KINDS;
+use super::options::{Job, RunOptions, finish};
+use super::replay::ReplayArguments;
+use super::traffic::Traffic;
 use crate::error::Failure;
-use crate::output::Outputs;
-use crate::ports;
-use crate::replay::ReplayArguments;
-use crate::run::{self, PortOptions, Start};
-use crate::traffic::{self, Traffic};
 use clap::Args;
 use kpps_frames::{Mac, Mix, Templates, rate};
 use kpps_measure::units::{self, Rate};
 use kpps_ports::Spec;
 use kpps_ports::port::Port;
-use kpps_ports::port::run::{Load, Plan, Sent, Shape, TOLERANCE, send};
-use kpps_results::run::Offered;
-use kpps_tester::Playback;
-use std::fmt::Write;
+use kpps_ports::port::run::{Load, Plan, Sent, Shape, send_any};
+use kpps_results::run::Run;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,7 +29,7 @@ were lost, duplicated, reordered or corrupted. Frames of a rate are sent in an o
 time. A frame that cannot be sent within a millisecond of its time is not sent at all: it counts as
 generator shortfall. packet: and xdp: ports send past the queues of tc.
 
-{}", ports::KINDS))]
+{}", KINDS))]
 pub struct Arguments {
     /// The port that sends
     port: Spec,
@@ -43,7 +40,7 @@ pub struct Arguments {
     /// Frames per second (100kpps, 1.2Mpps), a share of the line rate (50%), bits per second on layer 1 or 2
     /// (500MbpsL1), or max: as fast as the port takes them [default: max; with --replay: the times of the
     /// capture]
-    #[arg(long, value_parser = traffic::load)]
+    #[arg(long, value_parser = units::rate_or_max)]
     load: Option<Rate>,
     /// Distribution of the gaps: constant, poisson, bursts:FRAMES, or ramp:FROM/TIME from one rate to the
     /// load
@@ -62,7 +59,7 @@ pub struct Arguments {
     #[arg(long, value_name = "NUMBER", default_value_t = 0, conflicts_with = "replay")]
     stream: u16,
     /// MAC address to send to
-    #[arg(long, value_name = "MAC", default_value = "02:00:00:00:00:02", value_parser = traffic::mac)]
+    #[arg(long, value_name = "MAC", default_value = "02:00:00:00:00:02")]
     dst_mac: Mac,
     #[command(flatten)]
     traffic: Traffic,
@@ -72,32 +69,29 @@ pub struct Arguments {
     #[arg(long, value_name = "ID", conflicts_with = "replay", value_parser = clap::value_parser!(u16).range(1..=4094))]
     vlan: Option<u16>,
     #[command(flatten)]
-    options: PortOptions,
-    #[command(flatten)]
-    outputs: Outputs,
+    run: RunOptions,
 }
 
 /// Runs `kpps send`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let specs = std::slice::from_ref(&arguments.port);
     let replay = arguments.replay.read(arguments.load.is_none())?;
-    if replay.is_some() && !arguments.traffic.unusual(&[]).is_empty() {
+    if replay.is_some() && !arguments.traffic.chosen().unusual(&[]).is_empty() {
         return Err(Failure::Input(
             "--replay sends the frames of the capture unchanged, with their own addresses".into(),
         ));
     }
-    let flows = arguments.traffic.flows()?;
-    let mut files = arguments.outputs.open()?;
-    let mut ports = arguments.options.open(specs, false)?;
+    let flows = arguments.traffic.chosen().flows().map_err(Failure::Input)?;
+    let mut files = arguments.run.outputs.open()?;
+    let mut ports = arguments.run.ports.open(specs, false)?;
     let Some(port) = ports.first() else { return Ok(()) };
     let speed = port.link().speed_mbps.map_or(rate::GIGABIT, |mbps| u64::from(mbps) * 1_000_000);
     let frames = match &replay {
         Some(replay) => replay.frames.clone(),
         None => {
-            let macs = [Mac(port.address().map_err(|e| Failure::Check(e.to_string()))?), arguments.dst_mac];
+            let macs = [Mac(port.address()?), arguments.dst_mac];
             let frames = Templates::tests(&flows, macs, arguments.vlan, &arguments.size);
-            let cannot = |why| Failure::Input(kpps_tester::Error::frame(&arguments.size, why).to_string());
-            Arc::new(frames.map_err(cannot)?)
+            Arc::new(frames.map_err(|why| kpps_tester::Error::frame(&arguments.size, why))?)
         }
     };
     let sizes = replay.as_ref().map_or(&arguments.size, |replay| &replay.sizes);
@@ -123,79 +117,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         (None, None) => Some(Duration::from_secs(2)),
         (given, _) => given.or(whole),
     };
-    let start = Start::now(&mut ports)?;
-    let title = format!("kpps send {}", arguments.port);
-    let (meter, view) = arguments.options.show(title, offered, arguments.outputs.for_machines())?;
-    let mut ends = arguments.options.ends(duration, &meter);
-    // A card has a loop of its own: no dispatch for each frame. Other ports pay for a system call anyway.
-    let sent = match ports.first_mut() {
-        #[cfg(target_os = "linux")]
-        Some(kpps_ports::port::AnyPort::Card(card)) => send(&mut **card, &plan, &mut ends),
-        Some(port) => send(port, &plan, &mut ends),
-        None => Ok(Sent::default()),
-    };
-    drop(view);
-    let sent = sent.map_err(run::broken)?;
-    let mut results = start.results("send", &arguments.options, specs, &mut ports, sent.elapsed)?;
-    results.load = Some(Offered {
-        size: sizes.name().into(),
-        offered_pps: offered,
-        intended: sent.intended,
-        shortfall: sent.unsent,
-        shape: arguments.shape.unusual(),
-        gaps: sent.gaps.as_ref().map(kpps_tester::gaps),
-        departures: replay.as_ref().map(|replay| replay.departures.clone()).unwrap_or_default(),
-    });
-    run::finish(&results, &mut files, &words(arguments, replay.as_ref(), offered, &sent), false)
-}
-
-fn words(arguments: &Arguments, replay: Option<&Playback>, offered: Option<f64>, sent: &Sent) -> String {
-    let mut text = String::new();
-    let size = replay.map_or(&arguments.size, |replay| &replay.sizes);
-    let name = if replay.is_some() { size.to_string() } else { format!("{size} B with FCS") };
-    for departure in replay.iter().flat_map(|replay| &replay.departures) {
-        let _ = writeln!(text, "{departure}");
-    }
-    let pps = sent.sent as f64 / sent.elapsed.as_secs_f64().max(1e-9);
-    let asked = offered
-        .map_or("as fast as the port takes them".into(), |pps| format!("{:.1} kpps offered", pps / 1e3));
-    let _ = writeln!(
-        text,
-        "frames of {name}, {asked}: {} due, {} sent, generator shortfall {}; {:.1} Mb/s on layer 1, {:.1} Mb/s on layer 2",
-        sent.intended,
-        sent.sent,
-        sent.unsent,
-        size.l1_bits_per_s(pps) / 1e6,
-        size.l2_bits_per_s(pps) / 1e6
-    );
-    if let (Some(gaps), Some(asked)) = (sent.gaps, offered) {
-        let us = |ns: u64| ns as f64 / 1e3;
-        let within = gaps.asked_ns.map_or(String::new(), |asked| {
-            format!(
-                "{:.2} % within {} us of {:.3} us; ",
-                100.0 * gaps.within as f64 / gaps.count as f64,
-                TOLERANCE.as_micros(),
-                asked / 1e3
-            )
-        });
-        let _ = writeln!(
-            text,
-            "{:.1} kpps sent ({:+.3} %); gaps: {within}p50 {:.1} us, p99 {:.1} us, p99.9 {:.1} us, max {:.1} us",
-            pps / 1e3,
-            100.0 * (pps / asked - 1.0),
-            us(gaps.p50_ns),
-            us(gaps.p99_ns),
-            us(gaps.p999_ns),
-            us(gaps.longest_ns)
-        );
-        text += &kpps_report::run::waited(gaps.waited_ns, sent.elapsed.as_secs_f64());
-    }
-    if offered.is_some() && sent.unsent > 0 {
-        let _ = writeln!(
-            text,
-            "the generator fell short of the load: `kpps calibrate {}` measures what this port can send",
-            arguments.port
-        );
-    }
-    text
+    let job = Job { command: "send", specs, offered_pps: offered, duration };
+    let (sent, run) = arguments.run.run(&job, &mut ports, |ports, ends| {
+        let sent = ports.first_mut().map_or(Ok(Sent::default()), |port| send_any(port, &plan, ends))?;
+        let elapsed = sent.elapsed;
+        Ok((sent, elapsed))
+    })?;
+    let load = kpps_tester::offered(sizes, offered, arguments.shape, replay.as_ref(), &sent);
+    finish(&Run { load: Some(load), ..run }, &mut files, "", false)
 }

@@ -1,0 +1,66 @@
+//! `kpps count`: what a port receives.
+
+use super::KINDS;
+use super::options::{Job, RunOptions, finish};
+use crate::error::Failure;
+use clap::Args;
+use kpps_measure::units;
+use kpps_ports::Spec;
+use kpps_ports::port::run::{Streams, count_any};
+use kpps_results::run::Run;
+use std::time::Duration;
+
+/// Arguments of `kpps count`.
+#[derive(Args)]
+#[command(after_help = format!("Examples:
+  kpps count uio:0000:00:11.0 --duration 10s
+  kpps count packet:veth1 --expect 1000 --duration 5s     exit code 1 if a frame is missing
+
+Frames of `kpps send` carry a tag. kpps counts for each stream which of them were lost, duplicated,
+reordered or corrupted, and counts other traffic apart. It ends as soon as --expect frames have arrived. A
+frame is reordered if a later frame of its stream came before it; on an xdp: port with several queues, a
+later frame of its flow.
+
+{}", KINDS))]
+pub struct Arguments {
+    /// The port that receives
+    port: Spec,
+    /// Stop after this time
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = units::duration)]
+    duration: Duration,
+    /// Number of test frames that must arrive, each once, in order and unchanged; otherwise the exit code is
+    /// 1
+    #[arg(long, value_name = "FRAMES")]
+    expect: Option<u64>,
+    #[command(flatten)]
+    run: RunOptions,
+}
+
+/// Runs `kpps count`.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let specs = std::slice::from_ref(&arguments.port);
+    let mut files = arguments.run.outputs.open()?;
+    let mut ports = arguments.run.ports.open(specs, true)?;
+    // Queues are served in turn; only frames of one flow share a queue.
+    let several = ports.first().is_some_and(|port| port.queues() > 1);
+    let mut streams = if several { Streams::by_flow() } else { Streams::default() };
+    let job = Job { command: "count", specs, offered_pps: None, duration: Some(arguments.duration) };
+    let ((), run) = arguments.run.run(&job, &mut ports, |ports, ends| {
+        let count = |port| count_any(port, &mut streams, arguments.expect, ends);
+        Ok(((), ports.first_mut().map_or(Ok(Duration::ZERO), count)?))
+    })?;
+    let rows = kpps_tester::streams(&streams, arguments.expect);
+    let flaws: u64 = rows.iter().map(|row| row.lost + row.duplicated + row.reordered + row.corrupted).sum();
+    let (corrupted, others) = (Some(streams.corrupted), Some(streams.others));
+    finish(&Run { corrupted, others, streams: Some(rows), ..run }, &mut files, "", false)?;
+    let unique = streams.unique();
+    match arguments.expect {
+        Some(expect) if unique < expect => {
+            Err(Failure::Check(format!("{unique} of {expect} expected frames arrived")))
+        }
+        Some(_) if flaws > 0 => {
+            Err(Failure::Check("not every frame arrived once, in order and unchanged".into()))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,70 @@
+//! `kpps conformance`: the functional suite of the driver.
+
+use crate::error::{Failure, print};
+use crate::output::Outputs;
+use clap::Args;
+use kpps_conformance::{Case, Error, Place, RealOptions};
+use kpps_datasheet::Chip;
+use std::path::PathBuf;
+
+/// Arguments of `kpps conformance`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  kpps conformance --chip 82543gc                      on the 8254x model
+  kpps conformance --on qemu --chip 82540em            on QEMU's card
+  kpps conformance --on uio:0000:00:10.0 --peer eth1   on a real card, connected to eth1")]
+pub struct Arguments {
+    /// The device: model, qemu, or a real card (vfio:ADDRESS, uio:ADDRESS)
+    #[arg(long, value_name = "DEVICE", default_value = "model")]
+    on: Place,
+    /// With a real card: the kernel's interface at the other end of the cable
+    #[arg(long, value_name = "IFACE")]
+    peer: Option<String>,
+    /// With a real card: write `link up` and `link down` to this file, for whatever plugs and unplugs the
+    /// cable
+    #[arg(long, value_name = "FILE")]
+    link_control: Option<PathBuf>,
+    /// The chip: 82542, 82543gc, 82544, 82540em, 82545em or 82546eb; QEMU has 82540em, 82544, 82545em and
+    /// 82574l
+    #[arg(long, default_value = "82540em")]
+    chip: Chip,
+    #[command(flatten)]
+    outputs: Outputs,
+}
+
+/// Runs `kpps conformance`.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let mut files = arguments.outputs.open()?;
+    let live = !arguments.outputs.for_machines();
+    let mut closed = Ok(());
+    let mut progress = |case: &Case| {
+        if live && closed.is_ok() {
+            closed = print(&case.to_string());
+        }
+    };
+    let report = match &arguments.on {
+        Place::Emulated(on) => kpps_conformance::run(*on, arguments.chip, &mut progress),
+        Place::Real(card) => {
+            let Some(peer) = arguments.peer.clone() else {
+                return Err(Failure::Input(format!(
+                    "{card} needs an interface at the other end of its cable: --peer IFACE"
+                )));
+            };
+            let link_control = arguments.link_control.clone();
+            kpps_conformance::run_real(&RealOptions { card: card.clone(), peer, link_control }, &mut progress)
+        }
+    };
+    let report = report.map_err(|e| match e {
+        Error::NoSuchCard(_) | Error::NotModelled(_) | Error::Real(_) => Failure::Input(e.to_string()),
+        broken => Failure::Check(broken.to_string()),
+    })?;
+    closed?;
+    let verdict = match report.is_good() {
+        true => Ok(()),
+        false => {
+            Err(Failure::Check(format!("{} of {} cases failed", report.counts().failed, report.cases.len())))
+        }
+    };
+    files.publish(&report.document(), &report.summary())?;
+    verdict
+}

@@ -1,0 +1,157 @@
+//! What the commands on ports have in common: their options, the end of a run, and its results.
+
+use super::live::Metered;
+use crate::error::Failure;
+use crate::interrupt;
+use crate::live::Live;
+use crate::output::{Files, Outputs};
+use clap::Args;
+use kpps_ports::Spec;
+use kpps_ports::port::run::{Glance, Watch};
+use kpps_ports::port::{self, AnyPort, NotReady, ServiceKind, Trouble};
+use kpps_report::live::{Counts, Meter, Progress, View};
+use kpps_results::run::Run;
+use kpps_tester::RunStart;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Options of all commands on ports.
+#[derive(Args)]
+pub struct PortOptions {
+    /// How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left;
+    /// `kpps` adapts to the load and sleeps when idle
+    #[arg(long, value_name = "polling|napi|kpps", default_value = "kpps")]
+    service: ServiceKind,
+    /// Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit
+    /// on locked memory allows no more]
+    #[arg(long, value_name = "DESCRIPTORS")]
+    ring: Option<u16>,
+    #[command(flatten)]
+    pub live: Live,
+}
+
+/// Options of the commands that run on ports by themselves.
+#[derive(Args)]
+pub struct RunOptions {
+    /// Print the numbers of frames received and sent so far, this often, as lines of JSON on standard error
+    #[arg(long, value_name = "TIME", value_parser = kpps_measure::units::duration)]
+    every: Option<Duration>,
+    #[command(flatten)]
+    pub ports: PortOptions,
+    #[command(flatten)]
+    pub outputs: Outputs,
+}
+
+/// A run on ports.
+pub struct Job<'j> {
+    /// The command's name.
+    pub command: &'j str,
+    /// The names of the ports.
+    pub specs: &'j [Spec],
+    /// Frames per second that are to be sent, if any are, and not as many as possible.
+    pub offered_pps: Option<f64>,
+    /// How long it runs; `None`: until something else ends it.
+    pub duration: Option<Duration>,
+}
+
+impl PortOptions {
+    /// How ports are opened.
+    pub fn options(&self, promiscuous: bool) -> port::Options {
+        port::Options { service: self.service, ring: self.ring, promiscuous }
+    }
+
+    /// Opens the ports and waits for their links.
+    pub fn open(&self, specs: &[Spec], promiscuous: bool) -> Result<Vec<AnyPort>, Failure> {
+        interrupt::watch();
+        Ok(port::ready(specs, &self.options(promiscuous), &|line| eprintln!("{line}"))?)
+    }
+}
+
+impl RunOptions {
+    /// Shows how a run goes: what the meter shows.
+    pub fn show(&self, title: String, offered_pps: Option<f64>) -> Result<(Arc<Meter>, View), Failure> {
+        let (progress, meter) = (Progress::of(title), Arc::new(Meter::default()));
+        progress.offers(offered_pps);
+        let source = Box::new(Metered(meter.clone()));
+        // Lines of JSON on the same stream show enough.
+        let view = match self.every {
+            None => self.ports.live.view(progress, source, self.outputs.for_machines())?,
+            Some(_) => View::none(),
+        };
+        Ok((meter, view))
+    }
+
+    /// A run of this length, or an endless one, that can be seen on the meter.
+    pub fn ends(&self, at_most: Option<Duration>, meter: &Arc<Meter>) -> Ends {
+        Ends { at_most, meter: meter.clone(), begun: None, every: self.every, told: Duration::ZERO }
+    }
+
+    /// Does `work` on open ports, which returns its result and how long it took. Returns the result, and what
+    /// the ports did.
+    pub fn run<T>(
+        &self,
+        job: &Job<'_>,
+        ports: &mut [AnyPort],
+        work: impl FnOnce(&mut [AnyPort], &mut Ends) -> Result<(T, Duration), Trouble>,
+    ) -> Result<(T, Run), Failure> {
+        let names: Vec<_> = job.specs.iter().map(ToString::to_string).collect();
+        let start = RunStart::now(ports)?;
+        let title = format!("kpps {} {}", job.command, names.join(" "));
+        let (meter, view) = self.show(title, job.offered_pps)?;
+        let done = work(ports, &mut self.ends(job.duration, &meter));
+        drop(view);
+        let (result, elapsed) = done?;
+        let run = start.results(job.command, self.ports.service.name(), job.specs, ports, elapsed)?;
+        Ok((result, Run { complete: interrupt::goes_on(), ..run }))
+    }
+}
+
+impl From<NotReady> for Failure {
+    fn from(error: NotReady) -> Self {
+        match error {
+            NotReady::Closed(_) => Self::Input(error.to_string()),
+            NotReady::Trouble(_) | NotReady::NoLink(_) => Self::Check(error.to_string()),
+        }
+    }
+}
+
+/// Ends a run at its time or when the user has enough, and lets it be seen how it goes.
+pub struct Ends {
+    at_most: Option<Duration>,
+    meter: Arc<Meter>,
+    /// The first glance: the ports may have been used before.
+    begun: Option<Glance>,
+    every: Option<Duration>,
+    /// When it was last told how it goes.
+    told: Duration,
+}
+
+impl Watch for Ends {
+    fn at_most(&self) -> Option<Duration> {
+        self.at_most
+    }
+
+    fn go_on(&mut self, glance: &Glance) -> bool {
+        let Glance { elapsed, received, sent, .. } = *glance;
+        let begun = self.begun.get_or_insert(*glance);
+        let (so_far, came) = (sent - begun.sent, received - begun.received);
+        self.meter.show(Counts { elapsed, sent: so_far, received: came });
+        if let Some(every) = self.every
+            && elapsed - self.told >= every
+        {
+            let elapsed_s = elapsed.as_secs_f64();
+            eprintln!("{{\"seconds\":{elapsed_s:.6},\"received\":{received},\"sent\":{sent}}}");
+            self.told = elapsed;
+        }
+        !interrupt::asked()
+    }
+}
+
+/// Publishes the results, and ends as the run ended.
+pub fn finish(run: &Run, files: &mut Files, notes: &str, ends_by_interrupt: bool) -> Result<(), Failure> {
+    files.publish(run, notes)?;
+    match run.complete || ends_by_interrupt {
+        true => Ok(()),
+        false => Err(Failure::Interrupted(format!("interrupted after {:.1} s", run.seconds))),
+    }
+}

@@ -1,0 +1,234 @@
+//! Every document in the forms that people and programs read: text, comma-separated values, pages.
+
+use crate::text::Look;
+use crate::{certificate, comparison, csv, curve, grid, html, inventory, lab, ndr, rfc2544, rows_csv};
+use crate::{run, simulation, study, trial};
+use kpps_results::Curve;
+use kpps_results::certificate::Certificate;
+use kpps_results::comparison::Comparison;
+use kpps_results::detail::DetailedTrial;
+use kpps_results::grid::Grid;
+use kpps_results::inventory::{Devices, ProfileEntry, Profiles, Selftest};
+use kpps_results::lab::Lab;
+use kpps_results::ndr::{Ndr, SearchGoal};
+use kpps_results::rfc2544::{Rfc2544, Sizes};
+use kpps_results::run::Run;
+use kpps_results::simulation::{Profile, Scale, Transmit};
+use kpps_results::study::Study;
+use serde::Serialize;
+
+/// A document in all its forms; JSON is that of [`kpps_results::to_json`].
+pub trait Forms: Serialize {
+    /// The text for the screen. `notes` are lines about the run that are not in the document, or nothing.
+    fn screen(&self, look: Look, notes: &str) -> String;
+
+    /// The comma-separated values.
+    fn csv(&self) -> String;
+
+    /// The page with this number, counted from 0; `None` for a document without pages.
+    fn page(&self, number: usize) -> Option<String> {
+        let _ = number;
+        None
+    }
+}
+
+impl Forms for Curve {
+    fn screen(&self, look: Look, notes: &str) -> String {
+        curve::screen(self, look) + notes
+    }
+    fn csv(&self) -> String {
+        csv(self)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(html(self))
+    }
+}
+
+impl Forms for Grid {
+    fn screen(&self, _: Look, notes: &str) -> String {
+        format!("{}\n{notes}", grid::screen(self))
+    }
+    fn csv(&self) -> String {
+        grid::csv(self)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(grid::page(self))
+    }
+}
+
+impl Forms for DetailedTrial {
+    fn screen(&self, _: Look, notes: &str) -> String {
+        trial::screen(self) + notes
+    }
+    fn csv(&self) -> String {
+        rows_csv(&self.directions)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(trial::page(self))
+    }
+}
+
+impl Forms for Ndr {
+    fn screen(&self, _: Look, notes: &str) -> String {
+        ndr::screen(self) + notes
+    }
+    fn csv(&self) -> String {
+        rows_csv(&self.goals)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(ndr::page(self))
+    }
+}
+
+/// A line of the comma-separated values of [`Sizes`]: a goal at a size.
+#[derive(Serialize)]
+struct SizeGoal<'g> {
+    size: String,
+    #[serde(flatten)]
+    goal: &'g SearchGoal,
+}
+
+impl Forms for Sizes {
+    fn screen(&self, _: Look, notes: &str) -> String {
+        rfc2544::sizes_screen(self) + notes
+    }
+    fn csv(&self) -> String {
+        let goals = self.sizes.iter().flat_map(|found| found.goals.iter().map(move |goal| (found, goal)));
+        rows_csv(&goals.map(|(found, goal)| SizeGoal { size: found.sizes_name(), goal }).collect::<Vec<_>>())
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(rfc2544::sizes_page(self))
+    }
+}
+
+impl Forms for Rfc2544 {
+    fn screen(&self, _: Look, notes: &str) -> String {
+        rfc2544::screen(self) + notes
+    }
+    fn csv(&self) -> String {
+        rows_csv(&self.sizes)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(rfc2544::page(self))
+    }
+}
+
+impl Forms for Study {
+    fn screen(&self, look: Look, notes: &str) -> String {
+        study::screen(self, look) + notes
+    }
+    fn csv(&self) -> String {
+        rows_csv(&self.claims)
+    }
+    /// That of an article.
+    fn page(&self, number: usize) -> Option<String> {
+        self.articles.get(number).map(|article| study::page(self, article))
+    }
+}
+
+impl Forms for Comparison {
+    fn screen(&self, _: Look, notes: &str) -> String {
+        comparison::screen(self) + notes
+    }
+    fn csv(&self) -> String {
+        rows_csv(&self.rows)
+    }
+}
+
+impl Forms for Certificate {
+    fn screen(&self, _: Look, notes: &str) -> String {
+        certificate::screen(self) + notes
+    }
+    fn csv(&self) -> String {
+        rows_csv(&self.paced)
+    }
+}
+
+impl Forms for Run {
+    /// The notes stand before the costs of the run.
+    fn screen(&self, _: Look, notes: &str) -> String {
+        run::screen(self, notes)
+    }
+    fn csv(&self) -> String {
+        rows_csv(&self.ports)
+    }
+}
+
+impl Forms for Lab {
+    fn screen(&self, _: Look, notes: &str) -> String {
+        lab::table(self) + notes
+    }
+    fn csv(&self) -> String {
+        rows_csv(&self.rows)
+    }
+}
+
+impl Forms for Transmit {
+    fn screen(&self, _: Look, notes: &str) -> String {
+        simulation::transmit(self) + notes
+    }
+    fn csv(&self) -> String {
+        rows_csv(&self.rows)
+    }
+}
+
+impl Forms for Profile {
+    fn screen(&self, _: Look, notes: &str) -> String {
+        simulation::profile(self) + notes
+    }
+    fn csv(&self) -> String {
+        rows_csv(&self.rows)
+    }
+}
+
+impl Forms for Scale {
+    fn screen(&self, _: Look, notes: &str) -> String {
+        simulation::scale(self) + notes
+    }
+    fn csv(&self) -> String {
+        rows_csv(&self.rows)
+    }
+}
+
+impl Forms for Profiles {
+    fn screen(&self, _: Look, notes: &str) -> String {
+        inventory::profiles(self) + notes
+    }
+    fn csv(&self) -> String {
+        rows_csv(&self.profiles)
+    }
+}
+
+/// Profiles with all their constants.
+#[derive(Serialize)]
+#[serde(transparent)]
+pub struct WithConstants<'p>(pub &'p Profiles);
+
+impl Forms for WithConstants<'_> {
+    fn screen(&self, _: Look, notes: &str) -> String {
+        self.0.profiles.iter().map(inventory::constants).collect::<String>() + notes
+    }
+    fn csv(&self) -> String {
+        let constants = |profile: &'_ ProfileEntry| profile.constants.clone();
+        rows_csv(&self.0.profiles.iter().flat_map(constants).collect::<Vec<_>>())
+    }
+}
+
+impl Forms for Devices {
+    fn screen(&self, _: Look, notes: &str) -> String {
+        inventory::devices(self) + notes
+    }
+    fn csv(&self) -> String {
+        rows_csv(&self.devices)
+    }
+}
+
+impl Forms for Selftest {
+    /// Only the notes: each case was shown when it ended.
+    fn screen(&self, _: Look, notes: &str) -> String {
+        notes.to_owned()
+    }
+    fn csv(&self) -> String {
+        rows_csv(&self.cases)
+    }
+}

@@ -1,0 +1,225 @@
+//! A simulated machine as people choose it: by the names of its parts, with some constants changed.
+
+use crate::documents::Profiling;
+use crate::workload::forward::line_pps;
+use crate::{Forwarder, Forwarding, Receiving, Setup, SetupError};
+use kpps_frames::{Size, rate};
+use kpps_measure::{Load, Testbed, TrialError};
+use kpps_profiles::Change;
+use kpps_results::Environment;
+use kpps_results::grid::Setting;
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+/// What the name of a simulated machine begins with: `sim:MACHINE/DRIVER/APP`.
+pub const PREFIX: &str = "sim:";
+
+/// A simulated machine by the names of its parts. Parts that are `None` have defaults.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Choice {
+    /// The machine: a profile's name or file. By default one whose stack can run the app.
+    pub machine: Option<String>,
+    /// The chip: a profile's name or file; by default the machine's own.
+    pub chip: Option<String>,
+    /// The driver preset: a profile's name or file; by default that of this project.
+    pub driver: Option<String>,
+    /// The app between two cards; without one, frames end at a receiver on one card.
+    pub app: Option<Forwarder>,
+    /// Constants with other values than the profiles have, by their paths.
+    pub set: Vec<(String, Setting)>,
+}
+
+impl FromStr for Choice {
+    type Err = String;
+
+    /// `sim:MACHINE/DRIVER/APP`; each part may be empty or missing.
+    fn from_str(name: &str) -> Result<Self, String> {
+        let parts = name.strip_prefix(PREFIX).unwrap_or(name).split('/');
+        let mut parts = parts.map(|part| (!part.is_empty()).then(|| part.to_owned()));
+        let mut part = || parts.next().flatten();
+        let (machine, driver, app) = (part(), part(), part());
+        if parts.next().is_some() {
+            return Err(format!("{name}: the simulator's name is sim:MACHINE/DRIVER/APP"));
+        }
+        let app = app.map(|app| app.parse()).transpose()?;
+        Ok(Self { machine, driver, app, ..Self::default() })
+    }
+}
+
+/// The constants as changes of profiles.
+///
+/// # Errors
+/// A path that does not begin with a kind of profile.
+pub fn changes(set: &[(String, Setting)]) -> Result<Vec<Change>, SetupError> {
+    let change = |(path, value): &(String, Setting)| match value {
+        Setting::Switch(on) => Change::set(path, *on),
+        Setting::Whole(whole) => Change::set(path, *whole),
+        Setting::Number(number) => Change::set(path, *number),
+        Setting::Word(word) => Change::set(path, word.as_str()),
+    };
+    set.iter().map(change).collect::<Result<_, _>>().map_err(SetupError::Mismatch)
+}
+
+impl Choice {
+    /// The machine's name.
+    pub fn machine(&self) -> &str {
+        let default = if self.app.is_some() { "lunz2003" } else { "morris2000" };
+        self.machine.as_deref().unwrap_or(default)
+    }
+
+    /// The driver preset's name.
+    pub fn driver(&self) -> &str {
+        self.driver.as_deref().unwrap_or("kpps")
+    }
+
+    /// Its name in results.
+    pub fn name(&self) -> String {
+        let app = self.app.map(|app| format!(", {app}")).unwrap_or_default();
+        format!("sim: {}, {}{app}", self.machine(), self.driver())
+    }
+
+    /// Changes a part (`machine`, `chip`, `driver`, `app`), or a constant by its path.
+    ///
+    /// # Errors
+    /// There is no such app, or no such kind of profile.
+    pub fn change(&mut self, parameter: &str, value: &Setting) -> Result<(), String> {
+        let text = value.to_string();
+        match parameter {
+            "app" => self.app = Some(text.parse()?),
+            "machine" => self.machine = Some(text),
+            "chip" => self.chip = Some(text),
+            "driver" => self.driver = Some(text),
+            path => {
+                self.set.push((path.to_owned(), value.clone()));
+                changes(&self.set[self.set.len() - 1..]).map_err(|error| error.to_string())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What it is built from.
+    ///
+    /// # Errors
+    /// A profile is missing or bad, or the profiles do not fit each other.
+    pub fn setup(&self) -> Result<Setup, SetupError> {
+        Setup::changed(self.machine(), self.chip.as_deref(), self.driver(), &changes(&self.set)?)
+    }
+
+    /// The size of frames if none is given: the smallest test frame.
+    pub fn default_size(&self) -> Size {
+        self.app.map_or(Size::MIN, Forwarder::least_size)
+    }
+
+    /// The highest load in frames per second: what one wire carries, or with an app two.
+    pub fn line_rate_pps(&self, size: Size) -> f64 {
+        match self.app {
+            Some(_) => line_pps(size),
+            None => rate::line_rate_pps(rate::GIGABIT, size),
+        }
+    }
+
+    /// The testbed of this set-up, with the app on it.
+    pub fn testbed(&self, setup: Setup) -> Box<dyn Testbed> {
+        match self.app {
+            Some(app) => Box::new(Forwarding::new(setup, app)),
+            None => Box::new(Receiving::new(setup)),
+        }
+    }
+
+    /// Where the CPU time of this set-up goes under a load, with the app on it.
+    ///
+    /// # Errors
+    /// Those of a trial.
+    pub fn profiled(
+        &self,
+        setup: Setup,
+        load: &Load,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Profiling, TrialError> {
+        let (trial, profile, per_frame) = match self.app {
+            Some(app) => {
+                let forwarded = Forwarding::new(setup.clone(), app).forwarded(load, go_on)?;
+                (forwarded.trial, forwarded.profile, forwarded.per_frame)
+            }
+            None => {
+                let profiled = Receiving::new(setup.clone()).profiled(load, go_on)?;
+                (profiled.trial, profiled.profile, profiled.per_frame)
+            }
+        };
+        let (frames, seconds) = (trial.taken.unwrap_or(0), trial.seconds);
+        let delivered_pps = trial.delivered as f64 / seconds;
+        Ok(Profiling {
+            setup,
+            app: self.app,
+            load: *load,
+            delivered_pps,
+            frames,
+            seconds,
+            profile,
+            per_frame,
+        })
+    }
+
+    /// The environment of results of set-ups that differ in their drivers only, without what frames and load
+    /// determine.
+    pub fn environment(&self, setups: &[Setup]) -> Environment {
+        let Some(setup) = setups.first() else { return Environment::default() };
+        let preset = |setup: &Setup| (setup.driver.clone(), setup.driver_description.clone());
+        Environment {
+            kpps_version: env!("CARGO_PKG_VERSION").into(),
+            testbed: "sim".into(),
+            machine: setup.machine.clone(),
+            chip: setup.chip.clone(),
+            bus: setup.bus.clone(),
+            host: setup.host.clone(),
+            stack: setup.stack.clone(),
+            app: self.app.map(|app| app.to_string()),
+            profiles_hash: kpps_profiles::hash(setups.iter().flat_map(|setup| &setup.own_profiles)),
+            presets: setups.iter().map(preset).collect(),
+            ..Environment::default()
+        }
+    }
+}
+
+impl Setup {
+    /// The names of its parts, by what they are.
+    pub fn parts(&self) -> BTreeMap<String, String> {
+        let driver = format!("{}: {}", self.driver, self.driver_description);
+        let parts = [
+            ("machine", &self.machine),
+            ("card", &self.chip),
+            ("bus", &self.bus),
+            ("host", &self.host),
+            ("stack", &self.stack),
+            ("driver", &driver),
+        ];
+        parts.map(|(what, name)| (what.to_owned(), name.clone())).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn names_are_read_part_by_part() {
+        let choice: Choice = "sim:/click-polling".parse().unwrap();
+        assert_eq!((choice.machine(), choice.driver(), choice.app), ("morris2000", "click-polling", None));
+        let choice: Choice = "sim://nat".parse().unwrap();
+        assert_eq!(choice.name(), "sim: lunz2003, kpps, nat");
+        assert!("sim:a/b/nat/d".parse::<Choice>().is_err());
+        assert!("sim:a/b/no-such-app".parse::<Choice>().is_err());
+    }
+
+    #[test]
+    fn parameters_change_parts_and_constants() {
+        let mut choice = Choice::default();
+        choice.change("driver", &Setting::Word("rdr".into())).unwrap();
+        choice.change("driver.rx_ring", &Setting::Whole(80)).unwrap();
+        assert_eq!((choice.driver(), choice.set.len()), ("rdr", 1));
+        assert_eq!(choice.setup().unwrap().config.rx_ring, 80);
+        assert!(choice.change("nothing.rx_ring", &Setting::Whole(80)).is_err());
+        assert!(choice.change("app", &Setting::Word("fly".into())).is_err());
+    }
+}

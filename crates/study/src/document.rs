@@ -1,0 +1,46 @@
+//! Judged studies as published.
+
+use crate::{Outcomes, Study};
+use kpps_results::Schema;
+use kpps_results::study::{self as report, Verdict};
+
+/// What became of the claims of these studies, with figures unless `claims_only`.
+pub fn document(studies: &[Study], outcomes: &Outcomes, claims_only: bool) -> report::Study {
+    let asked: usize = studies.iter().map(|study| study.claims.len()).sum();
+    let claims: Vec<_> = studies
+        .iter()
+        .flat_map(|study| study.claims.iter().filter_map(|(id, claim)| outcomes.verdict(study, id, claim)))
+        .collect();
+    let article = |study: &Study| report::Article {
+        name: study.name.clone(),
+        title: study.title.clone(),
+        asked: study.asked.clone(),
+        setting: study.setting.clone(),
+        figures: match claims_only {
+            true => Vec::new(),
+            false => study.figures.iter().map(|figure| outcomes.figure(figure)).collect(),
+        },
+        // A claim about a map measures the same, so the map is there if only the claim was asked for.
+        maps: study.maps.iter().filter_map(|map| outcomes.map(map)).collect(),
+    };
+    report::Study {
+        schema: Schema::default(),
+        kind: report::Kind::Study,
+        kpps_version: env!("CARGO_PKG_VERSION").into(),
+        profiles_hash: kpps_profiles::hash([]),
+        articles: studies.iter().map(article).collect(),
+        complete: claims.len() == asked,
+        claims,
+    }
+}
+
+/// The claims that were missed although they are arithmetic or constants were fitted on them, and those that
+/// could not be judged.
+pub fn bad(study: &report::Study) -> Vec<&str> {
+    let bad = study.claims.iter().filter(|claim| match claim.verdict {
+        Verdict::Failed => true,
+        Verdict::Miss => matches!(claim.kind.as_str(), "exact" | "fit"),
+        Verdict::Pass | Verdict::Predicted => false,
+    });
+    bad.map(|claim| claim.id.as_str()).collect()
+}
