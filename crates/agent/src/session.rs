@@ -7,8 +7,7 @@ use crate::proto::question::Question as Asks;
 use crate::proto::{self, Answer, Question};
 use crate::rules::Rules;
 use kpps_ports::Spec;
-use kpps_ports::port::run::wait_for_links;
-use kpps_ports::port::{Options, ServiceKind, choose, open};
+use kpps_ports::port::{Options, ready};
 use kpps_tester::clock::Clock;
 use kpps_tester::{Host as _, LocalHost, LocalPort, TestPort, TrialState, interface};
 use std::collections::BTreeSet;
@@ -20,8 +19,6 @@ use tonic::Status;
 
 /// A tester that was silent for this long during a trial is gone.
 pub(crate) const LEASE: Duration = Duration::from_secs(3);
-/// How long a link may take to come up.
-const LINK: Duration = Duration::from_secs(8);
 /// Limits of frames relayed before a trial: at once, and per second, unless the rules are stricter.
 const RELAYED: f64 = 64.0;
 const RELAYED_PPS: f64 = 1000.0;
@@ -70,25 +67,17 @@ impl Lent {
         }
         let spec: Spec = ask.port.parse().map_err(|e: kpps_ports::Error| e.to_string())?;
         shared.rules.check(&spec)?;
-        let service = [ServiceKind::Polling, ServiceKind::Napi, ServiceKind::Kpps];
-        let service = service.into_iter().find(|kind| kind.name() == ask.service);
         let ring =
             ask.ring.map(u16::try_from).transpose().map_err(|_| "such a ring is too large".to_owned())?;
-        let options = Options { service: service.unwrap_or_default(), ring, promiscuous: true };
+        let options = Options { service: ask.service.parse().unwrap_or_default(), ring, promiscuous: true };
         let name = spec.to_string();
         if !shared.in_use().insert(name.clone()) {
             return Err(format!("{name} is in use by another tester"));
         }
         // From here on the name is released in any case.
         let name = InUse { shared, name };
-        let (chosen, why) = choose(&spec).map_err(|e| e.to_string())?;
-        if let Some(why) = why {
-            (shared.log)(&format!("{spec} is {chosen}: {why}"));
-        }
-        let mut ports = open(std::slice::from_ref(&chosen), &options).map_err(|e| e.to_string())?;
-        if !wait_for_links(&mut ports, LINK).map_err(|e| e.to_string())? {
-            return Err(format!("the link of {spec} does not come up"));
-        }
+        let log = |line: &str| (shared.log)(line);
+        let mut ports = ready(std::slice::from_ref(&spec), &options, &log).map_err(|e| e.to_string())?;
         let port = ports.pop().ok_or("no port was opened")?;
         let port = LocalPort::new(&spec, port).map_err(|e| e.to_string())?.with_clock(shared.clock.clone());
         let around: Vec<String> = interface(&spec).into_iter().chain(ask.others.iter().cloned()).collect();

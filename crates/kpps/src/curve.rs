@@ -2,7 +2,7 @@
 
 use crate::error::Failure;
 use crate::interrupt;
-use crate::live::Watched;
+use crate::live::ProgressObserver;
 use crate::output::{PageOutputs, Resume};
 use crate::testbed::{Kind, Target};
 use clap::Args;
@@ -25,7 +25,7 @@ const DRIVERS: [&str; 5] = ["intel-2.5.11", "intel-2.5.11-tuned", "click-polling
     after_help = "Examples:
   kpps curve --driver kpps --load 50%..100%/10%                        in the simulator
   kpps curve --report curve.html --csv curve.csv
-  kpps curve --ports packet:A,packet:B --load 100kpps..1Mpps/100kpps --resume curve.jsonl    can be resumed
+  kpps curve --ports packet:A,packet:B --load 100kpps..1Mpps/100kpps --resume curve.jsonl
   kpps curve --ports packet:A,packet:B --size imix-csit --bidirectional --flows 1000
   kpps curve --testbed lab:linux-6.1/e1000,lab:linux-6.1/e1000/dpdk-uio --set linux.RxIntDelay=100
 
@@ -105,7 +105,8 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     let quiet = arguments.outputs.for_machines();
     let view = target.options.live.view(progress.clone(), source, quiet)?;
     let plan = Sweep { sizes: &sizes, load, loads: &loads, environment: &environment, in_real_time };
-    let (series, end) = sweep(testbeds, &plan, &mut journal, &interrupt::goes_on, &Watched(progress));
+    let (series, end) =
+        sweep(testbeds, &plan, &mut journal, &interrupt::goes_on, &ProgressObserver(progress));
     drop(view);
 
     let points: usize = series.iter().map(|s| s.points.len()).sum();

@@ -2,7 +2,7 @@
 
 use crate::error::Failure;
 use crate::interrupt;
-use crate::live::Watched;
+use crate::live::ProgressObserver;
 use crate::output::{PageOutputs, Resume};
 use crate::simulator::words;
 use crate::testbed::Target;
@@ -21,9 +21,9 @@ use std::time::{Duration, Instant};
 #[derive(Args)]
 #[command(after_help = "Examples:
   kpps grid --driver intel-5.7.6 --vary driver.weight=1..64*2 --vary load=10%..100%/10%
-  kpps grid --vary driver.rx_ring=16..1024*2 --vary host.interrupt_ps=1000000..9000000/2000000 --load 100%
+  kpps grid --vary driver.rx_ring=16..1024*2 --vary host.interrupt_ps=1000000,5000000,9000000
   kpps grid --vary driver=kpps,click-polling --vary size=64,128,256 --vary load=50%,100% --csv -
-  kpps grid --ports packet:A,packet:B --vary size=64,512,imix-csit --vary load=50kpps..500kpps/50kpps --resume grid.jsonl
+  kpps grid --ports packet:A,packet:B --vary size=64,imix-csit --vary load=50kpps,100kpps
 
 A parameter is a constant by its path (`kpps list KIND NAME` shows them: driver.rx_ring,
 driver.moderation.rdtr or short driver.rdtr, chip.…, bus.…, host.…, stack.…, machine.…), or one of load,
@@ -152,7 +152,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     let progress = Progress::of(format!("kpps grid: {}", environment.machine));
     let view = arguments.target.options.live.view(progress.clone(), source, quiet)?;
     let began = Instant::now();
-    let observer = Watched(progress);
+    let observer = ProgressObserver(progress);
     let cells = Cells::new(&all, journal, shared.is_some(), &interrupt::goes_on, &observer);
     let measured = match shared {
         Some(_) => cells.one_by_one(|at| arguments.job(shared, at, &observer)),

@@ -27,7 +27,26 @@ pub fn grouped(command: Command) -> Command {
     let template = format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}Options:\n{{options}}{{after-help}}"
     );
-    command.help_template(template)
+    with_paragraphs(command).mut_subcommands(with_paragraphs).help_template(template)
+}
+
+/// The command with each paragraph of its closing help in one line, so that it is wrapped at the width of the
+/// terminal. Indented lines, as those of examples, and headings stay as they are.
+fn with_paragraphs(command: Command) -> Command {
+    let Some(help) = command.get_after_help().map(ToString::to_string) else { return command };
+    let mut text = String::new();
+    let mut in_paragraph = false;
+    for line in help.lines() {
+        let is_prose = line.starts_with(|first: char| !first.is_whitespace());
+        text.push_str(match (text.is_empty(), in_paragraph && is_prose) {
+            (true, _) => "",
+            (false, true) => " ",
+            (false, false) => "\n",
+        });
+        text.push_str(line);
+        in_paragraph = is_prose && !line.ends_with(':');
+    }
+    command.after_help(text)
 }
 
 /// One paragraph for each group, with the commands that this build has.
@@ -94,6 +113,25 @@ pub fn completions(mut command: Command, arguments: &CompletionsArguments) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paragraphs_are_one_line_and_examples_stay() {
+        let help = "Examples:\n  kpps a    one\n  kpps b\n\nFirst line\nand second.\n\nTests:\n  t  x";
+        let command = with_paragraphs(Command::new("x").after_help(help.to_owned()));
+        let text = command.get_after_help().map(ToString::to_string);
+        let wanted = "Examples:\n  kpps a    one\n  kpps b\n\nFirst line and second.\n\nTests:\n  t  x";
+        assert_eq!(text.as_deref(), Some(wanted));
+    }
+
+    #[test]
+    fn examples_fit_into_a_hundred_columns() {
+        for command in crate::command().get_subcommands() {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            for line in help.lines().filter(|line| line.starts_with(' ')) {
+                assert!(line.chars().count() <= 100, "{}: {line}", command.get_name());
+            }
+        }
+    }
 
     #[test]
     fn every_command_is_in_exactly_one_group() {

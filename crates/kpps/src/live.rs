@@ -35,7 +35,7 @@ impl Live {
     }
 }
 
-/// A line on a terminal, where there is more to wait for than to see.
+/// Shows progress in one line, if standard error is a terminal: for commands without a live view.
 #[cfg(any(feature = "ports", feature = "study"))]
 pub fn line(progress: Progress) -> View {
     use kpps_report::live::Show;
@@ -43,10 +43,10 @@ pub fn line(progress: Progress) -> View {
     View::start(progress, Box::new(()), show, || ())
 }
 
-/// Shows a measurement.
-pub struct Watched(pub Progress);
+/// Shows the progress of a measurement.
+pub struct ProgressObserver(pub Progress);
 
-impl Observer for Watched {
+impl Observer for ProgressObserver {
     fn trials(&self, count: usize) {
         self.0.wants(count);
     }

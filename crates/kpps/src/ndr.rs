@@ -16,7 +16,7 @@ use std::time::Duration;
 #[command(after_help = "Examples:
   kpps ndr --ports packet:A,packet:B --resume a-b.jsonl       an interrupted search can be resumed
   kpps ndr --driver intel-5.7.6                               in the simulator
-  kpps ndr --testbed known:700kpps --noise --bisection        a system whose rate is known, with noise
+  kpps ndr --testbed known:700kpps --noise --bisection        a known rate, with noise
 
 NDR is the highest load without loss, PDR the highest load with at most 0.5 % loss. Each load is judged by
 many trials, 21 times one trial's length together, and most of them must agree: one disturbed second does

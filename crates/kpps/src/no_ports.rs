@@ -2,7 +2,7 @@
 
 use crate::error::Failure;
 use crate::live::Live;
-use crate::testbed::Opened;
+use crate::testbed::OpenTestbed;
 use clap::Args;
 
 /// Two ports: this build has none.
@@ -27,7 +27,7 @@ pub fn check(_names: &[String]) -> Result<(), Failure> {
 
 impl PortPair {
     /// Refuses ports.
-    pub fn testbed(&self, names: &[String], _options: &PortOptions) -> Result<Opened, Failure> {
+    pub fn testbed(&self, names: &[String], _options: &PortOptions) -> Result<OpenTestbed, Failure> {
         Err(check(names).err().unwrap_or(Failure::OutputClosed))
     }
 

@@ -182,15 +182,15 @@ impl Files {
 pub struct Output {
     path: PathBuf,
     file: File,
-    superfluous: bool,
+    is_new: bool,
 }
 
 impl Output {
     /// Opens `path` for writing.
     pub fn open(path: &Path) -> Result<Self, Failure> {
-        let superfluous = !path.exists();
+        let is_new = !path.exists();
         let file = File::options().write(true).create(true).truncate(false).open(path);
-        file.map(|file| Self { path: path.to_owned(), file, superfluous })
+        file.map(|file| Self { path: path.to_owned(), file, is_new })
             .map_err(|e| Failure::Input(format!("cannot write {}: {e}; give another path", path.display())))
     }
 
@@ -206,7 +206,7 @@ impl Output {
 
     /// Replaces the contents by `bytes`.
     pub fn write_bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        self.superfluous = false;
+        self.is_new = false;
         self.file
             .set_len(0)
             .and_then(|()| self.file.write_all(bytes))
@@ -216,7 +216,7 @@ impl Output {
 
 impl Drop for Output {
     fn drop(&mut self) {
-        if self.superfluous {
+        if self.is_new {
             // A file that cannot be removed is left empty; that is not worth a message.
             let _ = std::fs::remove_file(&self.path);
         }

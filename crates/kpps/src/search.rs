@@ -2,9 +2,9 @@
 
 use crate::error::Failure;
 use crate::interrupt;
-use crate::live::Watched;
+use crate::live::ProgressObserver;
 use crate::output::Resume;
-use crate::testbed::{Opened, Target};
+use crate::testbed::{OpenTestbed, Target};
 use clap::Args;
 use kpps_measure::ndr::Range;
 use kpps_measure::units::{self, Rate};
@@ -46,7 +46,7 @@ impl SearchArguments {
         for_machines: bool,
         measure: impl FnOnce(&mut Runner<'_>) -> Result<T, Error>,
     ) -> Result<T, Failure> {
-        let Opened { testbed, source, environment } = target.open()?;
+        let OpenTestbed { testbed, source, environment } = target.open()?;
         let journal = self.resume.open()?;
         let progress = Progress::of(format!("kpps {command}: {}", target.name().join(" and ")));
         let _view = target.options.live.view(progress.clone(), source, for_machines)?;
@@ -59,7 +59,7 @@ impl SearchArguments {
             seed: target.seed,
             reset: reset.map(str::to_owned),
         };
-        let observer = Watched(progress);
+        let observer = ProgressObserver(progress);
         Ok(measure(&mut Runner::new(testbed, subject, journal, &interrupt::goes_on, &observer))?)
     }
 

@@ -74,7 +74,7 @@ pub enum Kind {
 }
 
 /// A testbed that is ready.
-pub struct Opened {
+pub struct OpenTestbed {
     pub testbed: Box<dyn Testbed>,
     /// What the live view reads while a trial runs.
     pub source: Box<dyn Source>,
@@ -82,7 +82,7 @@ pub struct Opened {
     pub environment: BTreeMap<String, String>,
 }
 
-impl Opened {
+impl OpenTestbed {
     /// A testbed that the live view cannot read while a trial runs.
     pub fn plain(testbed: Box<dyn Testbed>, environment: BTreeMap<String, String>) -> Self {
         Self { testbed, source: Box::new(()), environment }
@@ -148,7 +148,7 @@ impl Target {
     }
 
     /// Opens it.
-    pub fn open(&self) -> Result<Opened, Failure> {
+    pub fn open(&self) -> Result<OpenTestbed, Failure> {
         let kind = self.kind();
         if !self.machine.constants.set.is_empty() && matches!(kind, Kind::Known | Kind::Ports) {
             return Err(Failure::Input("--set is for the simulator and for guests".into()));
@@ -158,13 +158,13 @@ impl Target {
                 let choice = self.choice()?;
                 let setup = choice.setup()?;
                 let environment = setup.parts();
-                Ok(Opened::plain(choice.testbed(setup), environment))
+                Ok(OpenTestbed::plain(choice.testbed(setup), environment))
             }
             Kind::Known => {
                 let name = self.testbed.first().map_or("", String::as_str);
                 let seed = self.noise.then_some(self.seed);
                 let known = Known::named(name, seed).map_err(Failure::Input)?;
-                Ok(Opened::plain(Box::new(known), BTreeMap::new()))
+                Ok(OpenTestbed::plain(Box::new(known), BTreeMap::new()))
             }
             Kind::Guests => self.open_guest(),
             Kind::Ports => self.pair.testbed(&self.testbed, &self.options),
@@ -172,19 +172,20 @@ impl Target {
     }
 
     #[cfg(all(target_os = "linux", feature = "ports"))]
-    fn open_guest(&self) -> Result<Opened, Failure> {
+    fn open_guest(&self) -> Result<OpenTestbed, Failure> {
         let (guests, environment) = self.open_guests()?;
         if guests.len() > 1 {
             return Err(Failure::Input("give one guest here; kpps curve compares several".into()));
         }
         let guest = guests.into_iter().zip(environment.presets.into_values()).next();
-        let guest = guest
-            .map(|((_, testbed), what)| Opened::plain(testbed, [("guest in QEMU".to_owned(), what)].into()));
+        let guest = guest.map(|((_, testbed), what)| {
+            OpenTestbed::plain(testbed, [("guest in QEMU".to_owned(), what)].into())
+        });
         guest.ok_or_else(|| Failure::Input("there is no guest".into()))
     }
 
     #[cfg(not(all(target_os = "linux", feature = "ports")))]
-    fn open_guest(&self) -> Result<Opened, Failure> {
+    fn open_guest(&self) -> Result<OpenTestbed, Failure> {
         Err(Failure::Input("guests in QEMU need Linux, and a kpps that was built with ports".into()))
     }
 
@@ -195,7 +196,7 @@ impl Target {
     }
 
     /// The environment of curves and grids on it, without what their frames determine.
-    pub fn described(&self, opened: &Opened) -> Environment {
+    pub fn described(&self, opened: &OpenTestbed) -> Environment {
         let kind = match self.kind() {
             Kind::Simulator => "sim",
             Kind::Known => "known",

@@ -19,7 +19,7 @@ use std::time::Duration;
     after_help = "Examples:
   kpps transmit --chip 82542
   kpps transmit --machine ols2005 --size 1518 --checksum cpu       or card, or none
-  kpps transmit --machine ols2005 --size 1518 --segments 10        TSO: the card cuts up ten segments
+  kpps transmit --machine ols2005 --size 1518 --segments 10        TSO: the card cuts up ten
   kpps transmit --machine ols2005 --size 256 --fragments 4         also with --coalesce
   kpps transmit --machine ols2005 --size 1518 --set driver.tx_gap_bytes=96
 

@@ -56,10 +56,11 @@ impl From<kpps_agent::Error> for Failure {
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     after_help = "Examples:
-  kpps agent keys lab-keys h1 h2                              an authority, certificates of two agents and of a tester
-  kpps agent --allow-ports packet:eth1 --max-load 100kpps --tls-ca ca.pem --tls-cert h1.pem --tls-key h1.key       on h1
-  kpps agent --allow-ports udp: --token-file token            on a network that nobody else can read
-  kpps trial --ports packet:eth1,packet:eth1 --from h1 --to h2 --load 50kpps --tls-ca ca.pem --tls-cert tester.pem --tls-key tester.key
+  kpps agent keys lab-keys h1 h2        an authority, certificates of two agents and of a tester
+  kpps agent --allow-ports packet:eth1 --tls-ca ca.pem --tls-cert h1.pem --tls-key h1.key
+  kpps agent --allow-ports udp: --max-load 100kpps --token-file token
+  kpps trial --ports packet:eth1,packet:eth1 --from h1 --to h2 --load 50kpps \\
+      --tls-ca ca.pem --tls-cert tester.pem --tls-key tester.key        on the tester's host
 
 An agent uses only the ports and sends only the loads that its operator allows. It stops sending three
 seconds after it last heard from the tester. It listens for TCP, and on the same port number for UDP

@@ -53,7 +53,7 @@ pub fn bridge(arguments: &BridgeArguments) -> Result<(), Failure> {
 #[command(after_help = format!("Examples:
   kpps route uio:0000:00:10.0=10.0.0.1/24 uio:0000:00:11.0=10.0.1.1/24
   kpps route packet:a=10.0.0.1/24 packet:b=10.0.1.1/24 --route 0.0.0.0/0=10.0.1.2
-  kpps route packet:a@10=10.0.0.1/24 packet:a@20=10.0.1.1/24       between the VLANs 10 and 20 of a trunk
+  kpps route packet:a@10=10.0.0.1/24 packet:a@20=10.0.1.1/24       between two VLANs of a trunk
 
 An IPv4 router: longest prefix match, ARP, echo replies, ICMP errors (at most 1000 per second). It does not
 fragment packets and ignores IP options. Give it addresses that the kernel does not have, or both will
@@ -168,7 +168,7 @@ impl AppOptions {
         more: impl Fn(&A) -> String,
     ) -> Result<(), Failure> {
         let job = Job { command, specs, offered_pps: None, duration: self.duration };
-        let ((), run) = self.run.run(&job, ports, |ports, ends| Ok(((), app(ports, program, ends)?)))?;
+        let ((), run) = self.run.run(&job, ports, |ports, watch| Ok(((), app(ports, program, watch)?)))?;
         let run = Run { app: Some(kpps_tester::app_run(&program.ledger())), ..run };
         finish(&run, files, &more(program), self.duration.is_none())
     }

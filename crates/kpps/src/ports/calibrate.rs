@@ -42,8 +42,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         .map_err(|e| Failure::Input(e.to_string()))?;
     let title = format!("kpps calibrate {}", arguments.port);
     let (meter, view) = arguments.run.show(title, None)?;
-    let ends = || arguments.run.ends(Some(arguments.duration), &meter);
-    let measured = kpps_tester::calibrate(port, &frame, ends);
+    let watch = || arguments.run.watch(Some(arguments.duration), &meter);
+    let measured = kpps_tester::calibrate(port, &frame, watch);
     drop(view);
     let certificate = Certificate {
         port: arguments.port.to_string(),

@@ -45,10 +45,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut files = arguments.run.outputs.open()?;
     let mut ports = arguments.run.ports.open(&specs, true)?;
     let job = Job { command: "forward", specs: &specs, offered_pps: None, duration: arguments.duration };
-    let (primed, run) = arguments.run.run(&job, &mut ports, |ports, ends| match ports {
+    let (primed, run) = arguments.run.run(&job, &mut ports, |ports, watch| match ports {
         [first, second] => {
             let primed = prime(first, arguments.prime, arguments.size)?;
-            Ok((primed, forward_any(first, second, ends)?))
+            Ok((primed, forward_any(first, second, watch)?))
         }
         _ => Ok((0, Duration::ZERO)),
     })?;

@@ -73,8 +73,8 @@ impl Command {
 pub const KINDS: &str = "Ports:
   uio:ADDRESS, vfio:ADDRESS    a card with kpps' own driver (`kpps device list` shows the cards)
   xdp:INTERFACE[:QUEUE]        AF_XDP; the kernel does not see the frames
-  packet:INTERFACE             packet sockets; the kernel sees the frames too (turn its offloads off:
-                               ethtool -K INTERFACE tx off tso off gso off gro off)
+  packet:INTERFACE             packet sockets; the kernel sees the frames too: turn its offloads off
+                               (ethtool -K INTERFACE tx off tso off gso off gro off)
   auto:INTERFACE               xdp: or packet:, whichever is better here; kpps says which and why
   udp:HOST:PORT, udp::PORT     a UDP socket, the second one listens; needs no privilege";
 

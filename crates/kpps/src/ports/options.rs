@@ -68,7 +68,7 @@ impl PortOptions {
 }
 
 impl RunOptions {
-    /// Shows how a run goes: what the meter shows.
+    /// Shows the progress of a run: the counts of the meter.
     pub fn show(&self, title: String, offered_pps: Option<f64>) -> Result<(Arc<Meter>, View), Failure> {
         let (progress, meter) = (Progress::of(title), Arc::new(Meter::default()));
         progress.offers(offered_pps);
@@ -81,9 +81,9 @@ impl RunOptions {
         Ok((meter, view))
     }
 
-    /// A run of this length, or an endless one, that can be seen on the meter.
-    pub fn ends(&self, at_most: Option<Duration>, meter: &Arc<Meter>) -> Ends {
-        Ends { at_most, meter: meter.clone(), begun: None, every: self.every, told: Duration::ZERO }
+    /// Ends a run after this time, if it is given, and shows its counts on the meter.
+    pub fn watch(&self, at_most: Option<Duration>, meter: &Arc<Meter>) -> RunWatch {
+        RunWatch { at_most, meter: meter.clone(), begun: None, every: self.every, printed: Duration::ZERO }
     }
 
     /// Does `work` on open ports, which returns its result and how long it took. Returns the result, and what
@@ -92,13 +92,13 @@ impl RunOptions {
         &self,
         job: &Job<'_>,
         ports: &mut [AnyPort],
-        work: impl FnOnce(&mut [AnyPort], &mut Ends) -> Result<(T, Duration), Trouble>,
+        work: impl FnOnce(&mut [AnyPort], &mut RunWatch) -> Result<(T, Duration), Trouble>,
     ) -> Result<(T, Run), Failure> {
         let names: Vec<_> = job.specs.iter().map(ToString::to_string).collect();
         let start = RunStart::now(ports)?;
         let title = format!("kpps {} {}", job.command, names.join(" "));
         let (meter, view) = self.show(title, job.offered_pps)?;
-        let done = work(ports, &mut self.ends(job.duration, &meter));
+        let done = work(ports, &mut self.watch(job.duration, &meter));
         drop(view);
         let (result, elapsed) = done?;
         let run = start.results(job.command, self.ports.service.name(), job.specs, ports, elapsed)?;
@@ -115,18 +115,18 @@ impl From<NotReady> for Failure {
     }
 }
 
-/// Ends a run at its time or when the user has enough, and lets it be seen how it goes.
-pub struct Ends {
+/// Ends a run at its time or when the user interrupts it, and shows its progress.
+pub struct RunWatch {
     at_most: Option<Duration>,
     meter: Arc<Meter>,
     /// The first glance: the ports may have been used before.
     begun: Option<Glance>,
     every: Option<Duration>,
-    /// When it was last told how it goes.
-    told: Duration,
+    /// When the last line of JSON was printed.
+    printed: Duration,
 }
 
-impl Watch for Ends {
+impl Watch for RunWatch {
     fn at_most(&self) -> Option<Duration> {
         self.at_most
     }
@@ -137,11 +137,11 @@ impl Watch for Ends {
         let (so_far, came) = (sent - begun.sent, received - begun.received);
         self.meter.show(Counts { elapsed, sent: so_far, received: came });
         if let Some(every) = self.every
-            && elapsed - self.told >= every
+            && elapsed - self.printed >= every
         {
             let elapsed_s = elapsed.as_secs_f64();
             eprintln!("{{\"seconds\":{elapsed_s:.6},\"received\":{received},\"sent\":{sent}}}");
-            self.told = elapsed;
+            self.printed = elapsed;
         }
         !interrupt::asked()
     }

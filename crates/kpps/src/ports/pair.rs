@@ -5,7 +5,7 @@ use super::live::Trials;
 use super::traffic::Traffic;
 use super::{PortOptions, specs};
 use crate::error::Failure;
-use crate::testbed::Opened;
+use crate::testbed::OpenTestbed;
 use clap::Args;
 use kpps_frames::{Mac, Mix, rate};
 use kpps_measure::units::{self, Rate};
@@ -90,10 +90,10 @@ impl PortPair {
     }
 
     /// The ports with these names as a testbed.
-    pub fn testbed(&self, names: &[String], options: &PortOptions) -> Result<Opened, Failure> {
+    pub fn testbed(&self, names: &[String], options: &PortOptions) -> Result<OpenTestbed, Failure> {
         let tester = self.open(&specs(names)?, options)?;
         let (settle, both_ways) = (self.drain, self.bidirectional);
-        Ok(Opened {
+        Ok(OpenTestbed {
             source: Box::new(Trials(tester.gauges())),
             environment: tester.environment(),
             testbed: Box::new(kpps_tester::Bed { tester, settle, both_ways, mix: None }),

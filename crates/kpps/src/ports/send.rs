@@ -118,8 +118,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         (given, _) => given.or(whole),
     };
     let job = Job { command: "send", specs, offered_pps: offered, duration };
-    let (sent, run) = arguments.run.run(&job, &mut ports, |ports, ends| {
-        let sent = ports.first_mut().map_or(Ok(Sent::default()), |port| send_any(port, &plan, ends))?;
+    let (sent, run) = arguments.run.run(&job, &mut ports, |ports, watch| {
+        let sent = ports.first_mut().map_or(Ok(Sent::default()), |port| send_any(port, &plan, watch))?;
         let elapsed = sent.elapsed;
         Ok((sent, elapsed))
     })?;

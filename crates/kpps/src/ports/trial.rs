@@ -6,7 +6,7 @@ use super::{KINDS, specs};
 use crate::error::Failure;
 use crate::interrupt;
 use crate::output::{Files, Output, PageOutputs};
-use crate::testbed::{Kind, Opened, Target};
+use crate::testbed::{Kind, OpenTestbed, Target};
 use clap::Args;
 use kpps_frames::{Mix, Size};
 use kpps_measure::units::{self, Rate};
@@ -23,11 +23,19 @@ use std::time::Duration;
 #[command(after_help = format!("Examples:
   kpps trial --ports packet:A,packet:B --load 50kpps --duration 2s
   kpps trial --ports packet:A,packet:B --load 10% --size 1518 --bidirectional --json
-  kpps trial --ports packet:A,packet:B --load 50kpps --gateway 198.18.0.254 --watch router/   through a router
-  kpps trial --ports packet:A,packet:B --load 50kpps --from H1 --to H2 --token-file FILE     A on H1, B on H2: see kpps agent
-  kpps trial --ports packet:A,packet:B --replay seen.pcapng --capture anomalies.pcapng       the frames of a capture
-  kpps trial --ports packet:A,packet:B --load 200MbpsL1 --size imix-csit --src 10.0.0.1-10.0.0.200 --vlan 7
-  kpps trial --machine morris2000 --driver click-polling --load 700kpps                      in the simulator
+  kpps trial --ports packet:A,packet:B --load 200MbpsL1 --size imix-csit --flows 200 --vlan 7
+
+Through a router:
+  kpps trial --ports packet:A,packet:B --load 50kpps --gateway 198.18.0.254 --watch router/
+
+Port A of host h1, port B of host h2 (`kpps agent --help`):
+  kpps trial --ports packet:A,packet:B --load 50kpps --from h1 --to h2 --token-file FILE
+
+The frames of a capture:
+  kpps trial --ports packet:A,packet:B --replay seen.pcapng --capture anomalies.pcapng
+
+In the simulator:
+  kpps trial --machine morris2000 --driver click-polling --load 700kpps
 
 The device under test lies between the two ports. Frames are offered in an open loop: a frame that cannot be
 sent within a millisecond of its time is not sent, and counts as generator shortfall and as loss. Sent =
@@ -160,7 +168,7 @@ fn without_ports(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(what) = target.pair.given().or(own) {
         return Err(Failure::Input(format!("{name}: {what} takes two ports")));
     }
-    let Opened { mut testbed, source, environment } = target.open()?;
+    let OpenTestbed { mut testbed, source, environment } = target.open()?;
     let sizes = target.sizes(arguments.size.as_ref());
     let (line_pps, _) = use_sizes(&mut *testbed, &sizes)?;
     let asked_pps =
