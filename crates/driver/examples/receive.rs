@@ -13,14 +13,10 @@ use kpps_platform::memory::BufferPool;
 use kpps_qemu::qtest::{Model, Options, Place, Qemu};
 use std::error::Error;
 
-/// Bytes of a packet buffer.
-const BUFFER_BYTES: usize = 2048;
-/// Buffers must not cross a multiple of this (errata of the 82545 and 82546, revision 1).
-const BOUNDARY: Option<u64> = Some(1 << 16);
-
 /// Resets the card and starts it with a policy: the driver's own, for frames to any address.
 fn start(qemu: &Qemu) -> Result<Device<Place, BufferPool>, Box<dyn Error>> {
-    let pool = qemu.ram().pool(1024, BUFFER_BYTES, BOUNDARY)?;
+    // 1024 buffers of 2048 bytes. None crosses 64 KiB (errata of the 82545 and 82546, revision 1).
+    let pool = qemu.ram().pool(1024, 2048, Some(1 << 16))?;
     let config = Config { promiscuous: true, ..Config::kpps() };
     let mut device = probe(qemu.platform(), Chip::I82540em, config, pool)?;
     while !device.control.update_link()?.up {
@@ -29,30 +25,25 @@ fn start(qemu: &Qemu) -> Result<Device<Place, BufferPool>, Box<dyn Error>> {
     Ok(device)
 }
 
-/// One poll: at most 32 frames. Each buffer goes back into the ring.
-fn poll(device: &mut Device<Place, BufferPool>) {
-    device.rx.receive(32, |frame| {
-        let bytes = &frame.buffer.bytes()[..frame.bytes.into()];
-        println!("received {} bytes, {:?}", bytes.len(), tag::read(bytes));
-        Some(frame.buffer)
-    });
-}
-
 fn main() -> Result<(), Box<dyn Error>> {
     let frames: u64 = std::env::args().nth(1).map_or(Ok(10), |text| text.parse())?;
     let qemu = Qemu::start(&Options::new(Model::I82540Em))?;
     let mut device = start(&qemu)?;
-    for sequence in 0..frames {
-        // The other end of the card's cable sends a numbered test frame.
-        let mut frame = build::udp_test(&build::Flow::default(), Size::without_fcs(60))?;
-        tag::write(&mut frame, Tag { stream: 1, sequence, sent_ps: 0 })?;
-        qemu.inject(&frame)?;
-        qemu.advance(0)?;
-        poll(&mut device);
-    }
-    while device.rx.counters().frames < frames.into() {
+    let mut sequences = 0..frames;
+    while device.rx.counters().frames < frames {
+        if let Some(sequence) = sequences.next() {
+            // The other end of the card's cable sends a numbered test frame.
+            let mut frame = build::udp_test(&build::Flow::default(), Size::without_fcs(60))?;
+            tag::write(&mut frame, Tag { stream: 1, sequence, sent_ps: 0 })?;
+            qemu.inject(&frame)?;
+        }
         qemu.advance(1_000_000)?;
-        poll(&mut device);
+        // One poll: at most 32 frames. Each buffer goes back into the ring.
+        device.rx.receive(32, |frame| {
+            let bytes = &frame.buffer.bytes()[..frame.bytes.into()];
+            println!("received {} bytes, {:?}", bytes.len(), tag::read(bytes));
+            Some(frame.buffer)
+        });
     }
     println!("{frames} frames, tail writes: {}", device.rx.counters().doorbells);
     Ok(())
