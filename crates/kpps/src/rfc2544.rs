@@ -23,7 +23,7 @@ The tests, with their sections of RFC 2544:
   latency       of all frames, at 10, 50, 90 and 100 % of the throughput (26.2)
   frame-loss    loss in steps of a tenth of the highest load (26.3)
   back-to-back  the longest burst without loss, with the corrected buffer time of RFC 9004 (26.4)
-  recovery      from 110 % of the throughput to half of that: time until the last frame is lost (26.5)
+  recovery      from 110 % of the throughput to half of that: time until the last loss (26.5)
   reset         time of lost frames when --reset resets the device under test (26.6, RFC 6201)
 The results name each test that the testbed cannot do, and each trial that was shorter than RFC 2544 asks
 for. If the system loses single frames now and then, use `kpps sizes` instead.")]
