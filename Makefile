@@ -1,6 +1,6 @@
 # `make run` shows the main job, `make test` passes the tests. Each installs what it needs on a Debian machine with Rust.
 
-.PHONY: run test deb container docs lab bench peers systems fuzz lint other-systems install-build-tools install-test-tools install-lab \
+.PHONY: run test deb container docs lab bench peers systems fuzz protocol lint other-systems install-build-tools install-test-tools install-lab \
 	install-peers
 
 # Where cargo builds.
@@ -14,10 +14,10 @@ run: install-build-tools
 # Tests that cannot run here, for want of root or of a program, write into this file that they were skipped.
 export KPPS_SKIPPED = $(TARGET)/skipped
 
+# Twice as many tests at a time as processors: those on ports, agents and guests mostly wait.
 test: install-build-tools install-test-tools install-lab lint
 	@mkdir -p $(TARGET) && rm -f $(KPPS_SKIPPED)
-	cargo test --workspace --all-targets
-	cargo test --workspace --doc
+	RUST_TEST_THREADS=$$((2 * $$(nproc))) cargo test --workspace
 	cargo build --release --quiet --package kpps --no-default-features
 	tests/same-bytes.sh $(TARGET)/debug/kpps $(TARGET)/release/kpps
 	tests/hundred-machines.sh $(TARGET)/debug/kpps
@@ -69,6 +69,11 @@ systems: install-build-tools
 	@$(call install,ip:iproute2 ethtool:ethtool)
 	cargo bench --package kpps --bench systems
 
+# The code of the agents' protocol, from its definition.
+protocol: install-build-tools
+	cargo run --quiet --manifest-path crates/agent/generate/Cargo.toml
+
+# Benchmarks are only compiled, here: `cargo test` does without them.
 lint: other-systems
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- --deny warnings
@@ -79,10 +84,12 @@ lint: other-systems
 OTHER_SYSTEMS = x86_64-pc-windows-gnu x86_64-apple-darwin
 other-systems:
 	@for system in $(OTHER_SYSTEMS); do \
-		rustup --quiet target add $$system || { echo "skipped: no Rust library for $$system"; continue; }; \
-		said=$$(TARGET_CC=true TARGET_AR=true cargo check --quiet --target $$system --package kpps 2>&1) && test -z "$$said" || \
-			{ echo "$$system: $$said"; exit 1; }; \
-	done
+		rustup --quiet target add $$system && systems="$$systems --target $$system" || echo "skipped: no Rust library for $$system"; \
+	done; \
+	test -z "$$systems" || { \
+		said=$$(TARGET_CC=true TARGET_AR=true cargo check --quiet $$systems --package kpps 2>&1) && test -z "$$said" || \
+			{ echo "$$systems: $$said"; exit 1; }; \
+	}
 
 # A linker: Rust brings everything else.
 install-build-tools:

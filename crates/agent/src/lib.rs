@@ -21,16 +21,14 @@ mod convert;
 pub mod keys;
 mod pair;
 mod pings;
+/// The protocol, generated from `proto/agent.proto` by `make protocol`.
+#[rustfmt::skip]
+#[allow(missing_docs, clippy::all)]
+mod proto;
 mod remote;
 mod rules;
 mod security;
 mod session;
-
-/// The protocol, as compiled from its definition.
-#[allow(missing_docs, clippy::all)]
-mod proto {
-    tonic::include_proto!("kpps.agent.v1");
-}
 
 pub use agent::Agent;
 pub use pair::{Pair, pair};

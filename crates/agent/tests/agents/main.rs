@@ -3,4 +3,5 @@
 
 #[cfg(target_os = "linux")]
 mod namespaces;
+mod protocol;
 mod session;
