@@ -210,15 +210,8 @@ fn an_agent_that_is_lost_ends_the_trial_and_a_lost_tester_the_sending() {
     // Killed; stopped, as one that the network no longer reaches.
     for (lost, signal) in [(1, "-KILL"), (0, "-STOP")] {
         let agents = [lab.agent(0, &token, &[]), lab.agent(1, &token, &[])];
-        let begun = lab.nets.agents[0].sent("pa");
         let trial = lab.trial("2kpps", "60s", &token).spawn().unwrap();
-        let end = Instant::now() + Duration::from_secs(60);
-        // Well beyond learning and what the sender can send, which is measured first.
-        while trial_is_young(&lab.nets.agents[0], begun) {
-            assert!(Instant::now() < end, "nothing is sent");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        std::thread::sleep(Duration::from_secs(4));
+        wait_for_load(&lab.nets.agents[0]);
         agents[lost].signal(signal);
         let output = trial.wait_with_output().unwrap();
         agents[lost].signal("-KILL");
@@ -233,13 +226,9 @@ fn an_agent_that_is_lost_ends_the_trial_and_a_lost_tester_the_sending() {
     }
     // A tester that no longer answers: the sender must not go on.
     let agents = [lab.agent(0, &token, &[]), lab.agent(1, &token, &[])];
-    let begun = lab.nets.agents[0].sent("pa");
     let mut trial =
         lab.trial("2kpps", "60s", &token).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    while trial_is_young(&lab.nets.agents[0], begun) {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    std::thread::sleep(Duration::from_secs(3));
+    wait_for_load(&lab.nets.agents[0]);
     signal(&trial, "-STOP");
     for agent in &agents {
         agent.says("the tester is gone in the middle of a trial");
@@ -251,9 +240,18 @@ fn an_agent_that_is_lost_ends_the_trial_and_a_lost_tester_the_sending() {
     trial.wait().unwrap();
 }
 
-/// Whether no load has begun since so many frames were sent.
-fn trial_is_young(net: &Net, begun: u64) -> bool {
-    net.sent("pa") < begun + 50
+/// Waits until a load of 2 kpps is sent. What is sent before it, to learn the way and to measure what the
+/// sender can send, is much less or much more.
+fn wait_for_load(net: &Net) {
+    let end = Instant::now() + Duration::from_secs(60);
+    let (mut before, mut steady) = (net.sent("pa"), 0);
+    while steady < 5 {
+        assert!(Instant::now() < end, "nothing is sent");
+        std::thread::sleep(Duration::from_millis(200));
+        let now = net.sent("pa");
+        steady = if (200..800).contains(&(now - before)) { steady + 1 } else { 0 };
+        before = now;
+    }
 }
 
 #[test]

@@ -298,15 +298,13 @@ fn an_interrupted_curve_keeps_what_it_has() {
     let here = tempfile::tempdir().unwrap();
     let child = std::process::Command::new(assert_cmd::cargo::cargo_bin("kpps"))
         .current_dir(&here)
-        .args(["curve", "--duration", "2s", "--load", "100kpps..100%/1kpps", "--results", "results.json"])
+        .args(["curve", "--duration", "100ms", "--load", "100kpps..100%/1kpps"])
+        .args(["--results", "results.json", "--resume", "kept"])
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    std::thread::sleep(std::time::Duration::from_secs(3));
-    let killed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(killed.success());
-    let output = child.wait_with_output().unwrap();
+    let output = crate::interrupt_after_a_measurement(child, &here.path().join("kept"));
     assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("interrupted"), "{}", text(&output.stderr));
     let results: Value =

@@ -256,26 +256,33 @@ fn has(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).exists())
 }
 
-/// Runs the pages whose commands make interfaces, or those whose commands do not.
+/// Runs the pages whose commands make interfaces, or those whose commands do not, all at the same time: they
+/// mostly wait.
 fn run_pages(with_interfaces: bool) {
-    let mut problems = Vec::new();
-    for page in pages() {
-        let tested: String = page.blocks().iter().filter(|it| it.is_tested()).map(|it| &*it.text).collect();
-        let makes_interfaces = tested.contains("ip link") || tested.contains("ip netns");
-        if tested.is_empty() || makes_interfaces != with_interfaces {
-            continue;
-        }
-        if tested.contains("exec nat nft") && !has("nft") {
-            skip::needs("nft");
-            continue;
-        }
-        let net =
-            if with_interfaces { Some(Net::new().expect("the right to make namespaces")) } else { None };
-        let begin = std::time::Instant::now();
-        let result = run(&page, net.as_ref());
-        println!("{}: {:.1} s", page.name, begin.elapsed().as_secs_f64());
-        problems.extend(result.err());
+    let tested = |page: &Page| -> String {
+        page.blocks().iter().filter(|it| it.is_tested()).map(|it| &*it.text).collect()
+    };
+    let makes_interfaces = |text: &str| text.contains("ip link") || text.contains("ip netns");
+    let mut pages = pages();
+    pages.retain(|page| {
+        let text = tested(page);
+        !text.is_empty() && makes_interfaces(&text) == with_interfaces
+    });
+    if pages.iter().any(|page| tested(page).contains("exec nat nft")) && !has("nft") {
+        skip::needs("nft");
+        pages.retain(|page| !tested(page).contains("exec nat nft"));
     }
+    let run = &|page: &Page| {
+        let net = with_interfaces.then(|| Net::new().expect("the right to make namespaces"));
+        let begin = std::time::Instant::now();
+        let result = run(page, net.as_ref());
+        println!("{}: {:.1} s", page.name, begin.elapsed().as_secs_f64());
+        result.err()
+    };
+    let problems: Vec<String> = std::thread::scope(|scope| {
+        let pages: Vec<_> = pages.iter().map(|page| scope.spawn(move || run(page))).collect();
+        pages.into_iter().filter_map(|page| page.join().unwrap()).collect()
+    });
     assert!(problems.is_empty(), "{}", problems.join("\n\n"));
 }
 

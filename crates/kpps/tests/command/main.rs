@@ -21,3 +21,16 @@ mod rfc2544;
 mod scale;
 mod study;
 mod trace;
+
+/// Interrupts a command, as Ctrl-C would, as soon as it has kept a measurement in this file (`--resume`).
+#[cfg(unix)]
+fn interrupt_after_a_measurement(child: std::process::Child, kept: &std::path::Path) -> std::process::Output {
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !std::fs::read_to_string(kept).is_ok_and(|text| text.contains('\n')) {
+        assert!(std::time::Instant::now() < end, "nothing is measured");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(kill.unwrap().success());
+    child.wait_with_output().unwrap()
+}

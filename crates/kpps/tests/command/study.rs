@@ -145,20 +145,12 @@ fn an_interrupted_study_keeps_what_it_has() {
     let here = tempfile::tempdir().unwrap();
     let child = std::process::Command::new(assert_cmd::cargo::cargo_bin("kpps"))
         .current_dir(&here)
-        .args(["study", "lunz2003", "--json"])
+        .args(["study", "lunz2003", "--json", "--resume", "kept"])
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    std::thread::sleep(std::time::Duration::from_secs(1));
-    assert!(
-        std::process::Command::new("kill")
-            .args(["-INT", &child.id().to_string()])
-            .status()
-            .unwrap()
-            .success()
-    );
-    let output = child.wait_with_output().unwrap();
+    let output = crate::interrupt_after_a_measurement(child, &here.path().join("kept"));
     assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("claims judged"), "{}", text(&output.stderr));
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -211,7 +211,7 @@ mod tests {
     /// On a file that is no VFIO device each call is an error, not an accident.
     #[test]
     fn other_files_are_refused() {
-        let Ok(file) = File::open("/dev/null") else { return };
+        let file = File::open("/dev/null").expect("every Linux has it");
         assert!(!has_extension(&file, abi::VFIO_TYPE1v2_IOMMU));
         assert!(set_iommu(&file, abi::VFIO_TYPE1v2_IOMMU).is_err());
         assert!(is_viable(&file).is_err() && set_container(&file, &file).is_err());

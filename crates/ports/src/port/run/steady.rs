@@ -173,7 +173,9 @@ mod tests {
 
     #[test]
     fn waiting_is_told() {
-        let Some(before) = waited() else { return };
+        let Some(before) = waited() else {
+            return kpps_namespaces::skip::lacks("statistics of the scheduler");
+        };
         std::thread::yield_now();
         assert!(waited().unwrap() >= before);
     }
