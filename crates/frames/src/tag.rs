@@ -53,13 +53,6 @@ pub struct Tag {
 const BITS: u32 = 48;
 const MASK: u64 = (1 << BITS) - 1;
 
-/// The lower 48 bits, big-endian.
-#[inline]
-const fn low_bytes(word: u64) -> [u8; 6] {
-    let [_, _, a, b, c, d, e, f] = word.to_be_bytes();
-    [a, b, c, d, e, f]
-}
-
 impl Tag {
     /// When the frame was sent, in ps: the time nearest to `now_ps` of those that the tag may mean. It is right if
     /// the frame was sent less than 140 s before or after `now_ps`.
@@ -70,34 +63,44 @@ impl Tag {
         now_ps.wrapping_add_signed(ahead as i64 >> (u64::BITS - BITS))
     }
 
+    /// Stream and sequence number: the first eight bytes.
+    #[inline]
+    const fn place(self) -> u64 {
+        (self.stream as u64) << BITS | self.sequence & MASK
+    }
+
     /// The upper half, which is better mixed, of the 64-bit finaliser of MurmurHash3 (public domain, A.
     /// Appleby) over both words.
     #[inline]
     const fn check(self) -> u32 {
-        let place = (self.stream as u64) << BITS | self.sequence & MASK;
         let mut mix =
-            place.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (self.sent_ps & MASK) ^ 0x6b70_7073_5f74_6167;
+            self.place().wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (self.sent_ps & MASK) ^ 0x6b70_7073_5f74_6167;
         mix = (mix ^ mix >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
         mix = (mix ^ mix >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
         (mix >> 32) as u32
     }
 
+    /// Writes whole words: a CPU waits when it reads a word that was written in pieces.
     #[inline]
     fn put(self, bytes: &mut [u8; BYTES]) {
-        bytes[..2].copy_from_slice(&self.stream.to_be_bytes());
-        bytes[2..8].copy_from_slice(&low_bytes(self.sequence));
-        bytes[8..14].copy_from_slice(&low_bytes(self.sent_ps));
-        bytes[14..].copy_from_slice(&self.check().to_be_bytes());
+        let check = self.check();
+        let time = self.sent_ps << (u64::BITS - BITS) | u64::from(check >> 16);
+        bytes[..8].copy_from_slice(&self.place().to_be_bytes());
+        bytes[8..16].copy_from_slice(&time.to_be_bytes());
+        bytes[16..].copy_from_slice(&(check as u16).to_be_bytes());
     }
 
     #[inline]
     fn from_bytes(b: &[u8; BYTES]) -> Option<Self> {
+        let place = u64::from_be_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]);
+        let time = u64::from_be_bytes([b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]]);
+        let check = (time as u32) << 16 | u32::from(u16::from_be_bytes([b[16], b[17]]));
         let tag = Self {
-            stream: u16::from_be_bytes([b[0], b[1]]),
-            sequence: u64::from_be_bytes([0, 0, b[2], b[3], b[4], b[5], b[6], b[7]]),
-            sent_ps: u64::from_be_bytes([0, 0, b[8], b[9], b[10], b[11], b[12], b[13]]),
+            stream: (place >> BITS) as u16,
+            sequence: place & MASK,
+            sent_ps: time >> (u64::BITS - BITS),
         };
-        (tag.check() == u32::from_be_bytes([b[14], b[15], b[16], b[17]])).then_some(tag)
+        (tag.check() == check).then_some(tag)
     }
 }
 
