@@ -1,4 +1,5 @@
-# `make run` shows the main job, `make test` passes the tests. Each installs what it needs on a Debian machine with Rust.
+# `make run` shows the main job, `make test` passes the tests. Each installs what it needs on a Debian machine
+# with Rust.
 
 .PHONY: run test deb container docs lab bench peers systems fuzz protocol lint other-systems install-build-tools install-test-tools install-lab \
 	install-peers
@@ -6,8 +7,8 @@
 # Where cargo builds.
 TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
 
-# The receive curve of study morris2000: all driver presets, from 100 kpps to line rate. The simulator alone is built: `cargo build
-# --release` builds everything.
+# The receive curve of study morris2000: all driver presets, from 100 kpps to line rate. Only the simulator is
+# built; `cargo build --release` builds everything.
 run: install-build-tools
 	cargo run --release --quiet --package kpps --no-default-features -- curve --results results.json --report report.html
 
@@ -43,9 +44,10 @@ docs: $(MDBOOK)
 $(MDBOOK): | install-build-tools
 	cargo install --quiet --locked --version 0.5.4 --no-default-features --features search --root $(TARGET)/tools mdbook
 
-# What can only be tried in guests, told line by line: the functional suite on the real PCI path, traffic against the kernel's
-# driver, faults, interrupts. `test` runs the suite on e1000 through UIO and on e1000e through VFIO, traffic and bad input. Kernel and packages are fetched
-# with apt on the first run and kept in ~/.cache/kpps/lab; KPPS_NO_LAB=1 leaves it out.
+# Tests that need guests, with their output: the functional suite on the real PCI path, traffic
+# against the kernel's driver, faults, interrupts. `test` runs the suite on e1000 through UIO and on e1000e
+# through VFIO, traffic and bad input. Kernel and packages are fetched with apt on the first run and kept in
+# ~/.cache/kpps/lab; KPPS_NO_LAB=1 leaves it out.
 lab: install-build-tools install-test-tools install-lab
 	cargo build --package kpps
 	cargo test --package kpps-qemu --test qemu guest:: -- --include-ignored --nocapture
@@ -64,7 +66,8 @@ bench: install-build-tools install-test-tools
 peers: install-build-tools install-peers
 	cargo bench --package kpps-ports --bench peers -- 5
 
-# Linux's bridge and router as devices under test, frames of all sizes, every lost one accounted for: a quarter of an hour. Takes root.
+# Linux's bridge and router as devices under test, frames of all sizes, every lost one accounted for: a
+# quarter of an hour. Takes root.
 systems: install-build-tools
 	@$(call install,ip:iproute2 ethtool:ethtool)
 	cargo bench --package kpps --bench systems
@@ -76,11 +79,13 @@ protocol: install-build-tools
 # Benchmarks are only compiled, here: `cargo test` does without them.
 lint: other-systems
 	cargo fmt --all --check
+	tests/comment-width.sh
 	cargo clippy --workspace --all-targets -- --deny warnings
 	cargo clippy --quiet --package kpps --no-default-features -- --deny warnings
 
-# UDP sockets, trials on them and agents must not assume Linux: the command is checked for other systems, without a warning. Rust's
-# libraries for them come by rustup; C is not compiled (`true`), as nothing is linked.
+# UDP sockets, trials on them and agents must not assume Linux: the command is checked for other systems,
+# without a warning. Rust's libraries for them come by rustup; C is not compiled (`true`), as nothing is
+# linked.
 OTHER_SYSTEMS = x86_64-pc-windows-gnu x86_64-apple-darwin
 other-systems:
 	@for system in $(OTHER_SYSTEMS); do \
@@ -95,8 +100,8 @@ other-systems:
 install-build-tools:
 	@$(call install,cc:build-essential)
 
-# QEMU is the device that nobody here wrote; valgrind counts instructions; nft makes a NAT of Linux; Chromium shows the pages
-# as readers see them (KPPS_NO_BROWSER=1 leaves that out).
+# QEMU's cards are independent of our models; valgrind counts instructions; nft makes a NAT of Linux; Chromium
+# shows the pages as readers see them (KPPS_NO_BROWSER=1 leaves that out).
 install-test-tools:
 	@rustup --quiet target add x86_64-unknown-none || true
 	@$(call install,qemu-system-x86_64:qemu-system-x86 valgrind:valgrind ip:iproute2 ethtool:ethtool nft:nftables setsid:util-linux \

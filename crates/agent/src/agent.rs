@@ -56,7 +56,7 @@ impl Agent {
         if let Some(tls) = security.server() {
             server = server
                 .tls_config(tls)
-                .map_err(|error| Error::because("the certificates are no good", &error))?;
+                .map_err(|error| Error::because("the certificates cannot be used", &error))?;
         }
         let shared = Arc::new(Shared { rules, clock, responder, in_use: Default::default(), log });
         let service = AgentServer::new(Service { shared, security }).max_decoding_message_size(LONGEST);

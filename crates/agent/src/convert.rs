@@ -5,7 +5,7 @@ use kpps_frames::templates::Parts;
 use kpps_frames::{Mac, Size, Templates};
 use kpps_measure::Latency;
 use kpps_ports::port::run::{Gaps, Load, Plan, Shape};
-use kpps_results::detail::{Arrival, ArrivalBy, Processor};
+use kpps_results::detail::{Arrival, ArrivalBy, CpuTimes};
 use kpps_tester::ledger::{Accounts, PortCount};
 use kpps_tester::neighbours::Station;
 use kpps_tester::{Arrived, Counted, Done, Expect, Kept, OfFlow, Offender, Received, Task};
@@ -52,7 +52,7 @@ pub(crate) fn work(task: &Task, senders: usize) -> proto::Work {
             keep: expect.keep,
         }),
         duration_ns: ns(task.duration),
-        settle_ns: ns(task.settle),
+        drain_ns: ns(task.drain),
         epoch_ns: task.epoch_ns,
     }
 }
@@ -71,7 +71,7 @@ fn templates(frames: Option<proto::Frames>) -> Result<Arc<Templates>, String> {
     };
     let bytes = bytes.into_iter().map(length).collect::<Result<_, _>>()?;
     let templates = Templates::from_parts(&Parts { heads, bytes, order, flows });
-    templates.map(Arc::new).ok_or_else(|| "frames, flows and sizes do not fit together".into())
+    templates.map(Arc::new).ok_or_else(|| "the numbers of frames, flows and sizes do not match".into())
 }
 
 fn plan(plan: &Plan) -> proto::Plan {
@@ -124,7 +124,7 @@ pub(crate) fn task(work: proto::Work) -> Result<(Task, usize), String> {
         plan: work.plan.map(planned).transpose()?,
         expect: expect.transpose()?,
         duration: Duration::from_nanos(work.duration_ns),
-        settle: Duration::from_nanos(work.settle_ns),
+        drain: Duration::from_nanos(work.drain_ns),
         epoch_ns: work.epoch_ns,
     };
     Ok((task, work.senders.clamp(1, 2) as usize))
@@ -134,7 +134,7 @@ fn planned(plan: proto::Plan) -> Result<Plan, String> {
     use proto::shape::Shape as Kind;
     let rate = |pps: f64| match pps.is_finite() && pps >= 0.0 {
         true => Ok(pps),
-        false => Err(format!("{pps} is no rate")),
+        false => Err(format!("{pps} is not a rate in frames per second")),
     };
     let shape = match plan.shape.and_then(|shape| shape.shape) {
         None => Shape::Constant,
@@ -146,7 +146,7 @@ fn planned(plan: proto::Plan) -> Result<Plan, String> {
     Ok(Plan {
         load: match plan.pps {
             Some(pps) if pps > 0.0 => Load::Pps(rate(pps)?),
-            Some(pps) => return Err(format!("{pps} is no rate")),
+            Some(pps) => return Err(format!("{pps} is not a rate in frames per second")),
             None => Load::Max,
         },
         shape,
@@ -173,7 +173,7 @@ pub(crate) fn done(done: Done) -> proto::Done {
             p50_ns: gaps.p50_ns,
             p99_ns: gaps.p99_ns,
             p999_ns: gaps.p999_ns,
-            longest_ns: gaps.longest_ns,
+            max_ns: gaps.max_ns,
             waited_ns: gaps.waited_ns,
         }),
         arrived: Some(proto::Arrived { received, duplicated, reordered, corrupted, other_traffic }),
@@ -218,7 +218,7 @@ pub(crate) fn was_done(done: proto::Done) -> Done {
             p50_ns: gaps.p50_ns,
             p99_ns: gaps.p99_ns,
             p999_ns: gaps.p999_ns,
-            longest_ns: gaps.longest_ns,
+            max_ns: gaps.max_ns,
             waited_ns: gaps.waited_ns,
         }),
         received: Received {
@@ -292,14 +292,14 @@ pub(crate) fn counted_port(count: proto::PortCount) -> PortCount {
 }
 
 pub(crate) fn counted(counted: Counted) -> proto::Counted {
-    let processor = |processor: &Processor| proto::Processor {
-        user_s: processor.user_s,
-        system_s: processor.system_s,
-        irq_s: processor.irq_s,
-        softirq_s: processor.softirq_s,
-        idle_s: processor.idle_s,
-        steal_s: processor.steal_s,
-        cycles: processor.cycles,
+    let cpu = |cpu: &CpuTimes| proto::CpuTimes {
+        user_s: cpu.user_s,
+        system_s: cpu.system_s,
+        irq_s: cpu.irq_s,
+        softirq_s: cpu.softirq_s,
+        idle_s: cpu.idle_s,
+        steal_s: cpu.steal_s,
+        cycles: cpu.cycles,
     };
     proto::Counted {
         dropped: counted.accounts.dropped,
@@ -310,7 +310,7 @@ pub(crate) fn counted(counted: Counted) -> proto::Counted {
             .map(|(name, counts)| (name, proto::Counts { counts }))
             .collect(),
         ip: counted.ip.into_iter().map(|(name, counts)| (name, proto::Counts { counts })).collect(),
-        processors: counted.processors.iter().map(processor).collect(),
+        cpus: counted.cpus.iter().map(cpu).collect(),
         softnet: counted.softnet,
         interrupts: counted.interrupts,
         softirqs: counted.softirqs,
@@ -318,20 +318,20 @@ pub(crate) fn counted(counted: Counted) -> proto::Counted {
 }
 
 pub(crate) fn was_counted(counted: proto::Counted) -> Counted {
-    let processor = |processor: &proto::Processor| Processor {
-        user_s: processor.user_s,
-        system_s: processor.system_s,
-        irq_s: processor.irq_s,
-        softirq_s: processor.softirq_s,
-        idle_s: processor.idle_s,
-        steal_s: processor.steal_s,
-        cycles: processor.cycles,
+    let cpu = |cpu: &proto::CpuTimes| CpuTimes {
+        user_s: cpu.user_s,
+        system_s: cpu.system_s,
+        irq_s: cpu.irq_s,
+        softirq_s: cpu.softirq_s,
+        idle_s: cpu.idle_s,
+        steal_s: cpu.steal_s,
+        cycles: cpu.cycles,
     };
     Counted {
         accounts: Accounts { dropped: counted.dropped, in_flight_at: counted.in_flight_at },
         interfaces: counted.interfaces.into_iter().map(|(name, it)| (name, it.counts)).collect(),
         ip: counted.ip.into_iter().map(|(name, it)| (name, it.counts)).collect(),
-        processors: counted.processors.iter().map(processor).collect(),
+        cpus: counted.cpus.iter().map(cpu).collect(),
         hosts: Vec::new(),
         softnet: counted.softnet,
         interrupts: counted.interrupts,
@@ -373,7 +373,7 @@ mod tests {
                 recognise: None,
             }),
             duration: Duration::from_millis(250),
-            settle: Duration::from_secs(1),
+            drain: Duration::from_secs(1),
             epoch_ns: u64::MAX / 3,
         }
     }
@@ -408,12 +408,12 @@ mod tests {
         assert!(bad(|work| work.mac.clear()).contains("6 bytes"));
         assert!(bad(|work| work.plan.as_mut().unwrap().stream = 70_000).contains("70000"));
         assert!(bad(|work| frames_of(work).bytes[0] = 1 << 17).contains("too long"));
-        assert!(bad(|work| frames_of(work).flows = 3).contains("fit together"));
+        assert!(bad(|work| frames_of(work).flows = 3).contains("do not match"));
         assert!(bad(|work| work.ips.clear()).contains("range of addresses"));
         for pps in [f64::NAN, f64::INFINITY, -1.0, 0.0] {
             let mut work = work(&a_duty(Shape::Constant), 1);
             work.plan.as_mut().unwrap().pps = Some(pps);
-            assert!(task(work).unwrap_err().contains("no rate"));
+            assert!(task(work).unwrap_err().contains("not a rate"));
         }
     }
 
@@ -459,8 +459,7 @@ mod tests {
         let mut all = Counted::default();
         all.accounts.dropped = [("a netem".to_owned(), 3)].into();
         all.interfaces = [("a".to_owned(), [("rx_packets".to_owned(), 9)].into())].into();
-        all.processors =
-            vec![Processor { user_s: 0.5, steal_s: 0.25, cycles: Some(7), ..Processor::default() }];
+        all.cpus = vec![CpuTimes { user_s: 0.5, steal_s: 0.25, cycles: Some(7), ..CpuTimes::default() }];
         assert_eq!(was_counted(counted(all.clone())), all);
         let count =
             PortCount { port: "packet:a".into(), sent: Some(4), receives: true, ..PortCount::default() };

@@ -33,7 +33,7 @@ pub fn make(folder: &Path, agents: &[String]) -> Result<Vec<PathBuf>, Error> {
     };
     let failed = |error: rcgen::Error| Error::because("making a certificate", &error);
     if let Some(bad) = agents.iter().find(|name| name.is_empty() || name.contains(['/', '\\', '\0'])) {
-        return Err(Error(format!("'{bad}' is no name of a host")));
+        return Err(Error(format!("'{bad}' is not a host name")));
     }
     let mut builder = DirBuilder::new();
     builder.recursive(true);

@@ -48,12 +48,12 @@ impl Error {
         let mut last = String::new();
         let mut next = Some(error);
         while let Some(error) = next {
-            let said = error.to_string();
+            let message = error.to_string();
             // Many errors begin with the text of their source.
-            if !last.contains(&said) && !said.is_empty() {
+            if !last.contains(&message) && !message.is_empty() {
                 text += ": ";
-                text += &said;
-                last = said;
+                text += &message;
+                last = message;
             }
             next = error.source();
         }

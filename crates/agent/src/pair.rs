@@ -3,7 +3,7 @@
 use crate::{Error, Host, Security, connect};
 use kpps_ports::Spec;
 use kpps_ports::port::{AnyPort, Options};
-use kpps_tester::look::Place;
+use kpps_tester::observe::Place;
 use kpps_tester::{LocalHost, LocalPort, Site, TestPort, interface};
 
 /// Two ports, and what the hosts are that they belong to.

@@ -52,7 +52,7 @@ impl FromStr for Host {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("'{text}' is no host: HOST or HOST:PORT, an IPv6 address in brackets");
+        let bad = || format!("'{text}' is not a host: give HOST or HOST:PORT, an IPv6 address in brackets");
         let (name, port) = match text.strip_prefix('[') {
             Some(rest) => {
                 let (name, rest) = rest.split_once(']').ok_or_else(bad)?;
@@ -100,7 +100,7 @@ pub fn connect(
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.map_err(|e| cannot(&e))?;
     let addresses = (host.name.as_str(), host.port).to_socket_addrs().map_err(|e| cannot(&e))?;
-    let mut last = Error(format!("agent {host}: it has no address"));
+    let mut last = Error(format!("agent {host}: the name has no address"));
     let mut found = None;
     for address in addresses {
         match runtime.block_on(session(host, address, security)) {
@@ -108,7 +108,7 @@ pub fn connect(
             Err(error) => {
                 last = runtime
                     .block_on(mismatch(address, security))
-                    .map_or(error, |wants| Error(format!("agent {host}: it wants {wants}")));
+                    .map_or(error, |wants| Error(format!("agent {host}: it requires {wants}")));
                 continue;
             }
         }
@@ -127,7 +127,11 @@ pub fn connect(
     let opened = match conversation.ask(open, OPEN) {
         Ok(Says::Opened(opened)) => opened,
         Ok(Says::Refused(why)) => return Err(Error(format!("agent {host}: {why}"))),
-        Ok(_) => return Err(Error(format!("agent {host} does not speak as this kpps does"))),
+        Ok(_) => {
+            return Err(Error(format!(
+                "agent {host} gave an unexpected answer: install the same version of kpps on both hosts"
+            )));
+        }
         Err(trouble) => return Err(Error(trouble.to_string())),
     };
     let clock: Option<(UdpSocket, pings::Cookie)> = (|| {
@@ -147,7 +151,7 @@ pub fn connect(
         },
         clock_id: opened.clock_id,
         clock,
-        heard: Vec::new(),
+        received: Vec::new(),
         conversation: conversation.clone(),
     };
     Ok((port, RemoteHost { prefix: format!("{host}/"), conversation }))
@@ -177,17 +181,15 @@ async fn session(host: &Host, address: SocketAddr, security: &Security) -> Resul
         AgentClient::new(channel).max_encoding_message_size(LONGEST).max_decoding_message_size(LONGEST);
     let answers = tokio::time::timeout(CONNECT, client.session(call)).await;
     let answers = answers.map_err(|_| Error(format!("agent {host} does not answer")))?;
-    Ok((questions, answers.map_err(|status| said(&format!("agent {host}"), &status))?.into_inner()))
+    Ok((questions, answers.map_err(|status| status_error(&format!("agent {host}"), &status))?.into_inner()))
 }
 
 /// The kind of security that the agent expects, if it differs from the tester's.
 async fn mismatch(address: SocketAddr, security: &Security) -> Option<&'static str> {
     let speaks_tls = tokio::time::timeout(PROBE, speaks_tls(address)).await.ok()?.ok()??;
     match (speaks_tls, security) {
-        (true, Security::Token(_)) => {
-            Some("certificates (--tls-ca, --tls-cert, --tls-key), and was shown a token")
-        }
-        (false, Security::Tls { .. }) => Some("a token (--token-file), and was shown certificates"),
+        (true, Security::Token(_)) => Some("certificates (--tls-ca, --tls-cert, --tls-key), not a token"),
+        (false, Security::Tls { .. }) => Some("a token (--token-file), not certificates"),
         _ => None,
     }
 }
@@ -207,7 +209,7 @@ async fn speaks_tls(address: SocketAddr) -> std::io::Result<Option<bool>> {
 }
 
 /// The text of a status, with its sources.
-fn said(who: &str, status: &tonic::Status) -> Error {
+fn status_error(who: &str, status: &tonic::Status) -> Error {
     match std::error::Error::source(status) {
         Some(source) => Error::because(who, source),
         None => Error(format!("{who}: {}", status.message())),
@@ -246,11 +248,11 @@ impl Conversation {
 
     fn try_ask(&mut self, asks: Asks, patience: Duration) -> Result<Says, Error> {
         let Self { agent, questions, answers, runtime, .. } = self;
-        let gone = || Error(format!("{agent} is lost: it has ended the session"));
+        let gone = || Error(format!("{agent} is lost: it ended the session"));
         let exchange = async {
             questions.send(Question { question: Some(asks) }).await.map_err(|_| gone())?;
             let answer = answers.message().await;
-            answer.map_err(|status| said(&format!("{agent} is lost"), &status))?.ok_or_else(gone)
+            answer.map_err(|status| status_error(&format!("{agent} is lost"), &status))?.ok_or_else(gone)
         };
         let answer = runtime.as_ref().ok_or_else(gone)?.block_on(async {
             // Within the runtime, which has the timer.
@@ -276,7 +278,7 @@ struct RemotePort {
     /// The address and cookie of the agent's clock.
     clock: Option<(UdpSocket, pings::Cookie)>,
     /// Frames received while one was sent.
-    heard: Vec<Vec<u8>>,
+    received: Vec<Vec<u8>>,
     conversation: Arc<Mutex<Conversation>>,
 }
 
@@ -295,7 +297,7 @@ impl RemotePort {
     fn unexpected(&self, says: Says) -> Trouble {
         match says {
             Says::Refused(why) => trouble(format!("{}: {why}", self.name)),
-            _ => trouble(format!("{}: an answer to another question", self.name)),
+            _ => trouble(format!("{}: unexpected answer from the agent", self.name)),
         }
     }
 
@@ -346,15 +348,15 @@ impl TestPort for RemotePort {
 
     fn send_one(&mut self, frame: &[u8]) -> Result<bool, Trouble> {
         let relayed = self.relay(vec![frame.to_vec()])?;
-        self.heard.extend(relayed.received);
+        self.received.extend(relayed.received);
         Ok(relayed.taken > 0)
     }
 
     fn receive(&mut self, sink: &mut dyn FnMut(&[u8])) -> Result<usize, Trouble> {
         let relayed = self.relay(Vec::new())?;
-        self.heard.extend(relayed.received);
-        self.heard.iter().for_each(|frame| sink(frame));
-        Ok(self.heard.drain(..).count())
+        self.received.extend(relayed.received);
+        self.received.iter().for_each(|frame| sink(frame));
+        Ok(self.received.drain(..).count())
     }
 
     fn read_clock(&mut self) -> Result<Reading, Trouble> {
@@ -365,7 +367,7 @@ impl TestPort for RemotePort {
         self.clock = None;
         let pings = self.ping()?;
         Reading::best_of(&self.clock_id, "grpc", &pings)
-            .ok_or_else(|| trouble(format!("{}: no time", self.name)))
+            .ok_or_else(|| trouble(format!("{}: the agent did not tell its time", self.name)))
     }
 
     fn work(&mut self, task: &Task, stage: &TrialState) -> Done {
@@ -397,7 +399,7 @@ impl TestPort for RemotePort {
             }
             std::thread::sleep(ASK);
             let other_sent = stage.sent(1 - task.at);
-            asks = Asks::News(proto::News { abandoned: stage.is_abandoned(), other_sent });
+            asks = Asks::Update(proto::TrialUpdate { abandoned: stage.is_abandoned(), other_sent });
         };
         // Its last report is what is known.
         stage.abandon();
@@ -449,7 +451,7 @@ impl kpps_tester::Host for RemoteHost {
         };
         match self.ask(Asks::After(proto::After { ports: ports.iter().map(own).collect() }))? {
             Says::Counted(counted) => Ok(convert::was_counted(counted)),
-            _ => Err(kpps_tester::Error::Agent(format!("{}: an answer to another question", self.prefix))),
+            _ => Err(kpps_tester::Error::Agent(format!("{}: unexpected answer from the agent", self.prefix))),
         }
     }
 

@@ -95,8 +95,8 @@ impl Security {
         let shown = call.metadata().get(HEADER).map(|value| value.as_bytes()).unwrap_or_default();
         match shown.ct_eq(format!("Bearer {token}").as_bytes()).into() {
             true => Ok(()),
-            false if shown.is_empty() => Err(Status::unauthenticated("it wants a token: --token-file")),
-            false => Err(Status::unauthenticated("it does not know this token")),
+            false if shown.is_empty() => Err(Status::unauthenticated("it requires a token (--token-file)")),
+            false => Err(Status::unauthenticated("wrong token (--token-file)")),
         }
     }
 }

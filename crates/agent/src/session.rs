@@ -63,7 +63,10 @@ impl Lent {
     fn open(shared: &Arc<Shared>, ask: &proto::Open) -> Result<Self, String> {
         let ours = env!("CARGO_PKG_VERSION");
         if ask.version != ours {
-            return Err(format!("it is kpps {ours}, and the tester {}", ask.version));
+            return Err(format!(
+                "the agent is kpps {ours}, the tester {}: install the same version on both hosts",
+                ask.version
+            ));
         }
         let spec: Spec = ask.port.parse().map_err(|e: kpps_ports::Error| e.to_string())?;
         shared.rules.check(&spec)?;
@@ -113,7 +116,7 @@ impl Lent {
             Asks::Relay(relay) => Says::Relayed(self.relay(relay.send)?),
             Asks::Before(proto::Before {}) => {
                 self.host.before().map_err(|e| e.to_string())?;
-                Says::Looked(proto::Looked {})
+                Says::Observed(proto::Observed {})
             }
             Asks::After(after) => {
                 let ports: Vec<_> = after.ports.into_iter().map(convert::counted_port).collect();
@@ -127,7 +130,7 @@ impl Lent {
                 Says::Described(proto::Described { environment: self.host.environment(&ports) })
             }
             // The reply to the last report has crossed this message.
-            Asks::News(_) | Asks::Work(_) => return Err("no trial is under way".into()),
+            Asks::Update(_) | Asks::Work(_) => return Err("no trial is under way".into()),
         })
     }
 
@@ -161,10 +164,7 @@ impl Lent {
         if let Some(plan) = &task.plan {
             // The tester knows the rules, but may ignore them.
             if let Err(what) = self.shared.rules.allowed.check(plan.load, plan.shape, task.duration) {
-                return say(Says::Refused(format!(
-                    "{} must not send {what} by those who operate it",
-                    self.name
-                )));
+                return say(Says::Refused(format!("the operator of {} does not allow {what}", self.name)));
             }
         }
         let stage = TrialState::new(senders);
@@ -182,21 +182,21 @@ impl Lent {
                     Ok(question) => question.question,
                     Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
                 };
-                let Some(Asks::News(news)) = question else {
+                let Some(Asks::Update(update)) = question else {
                     there = say(Says::Refused("a trial is under way".into()));
                     continue;
                 };
-                if let Some(sent) = news.other_sent {
+                if let Some(sent) = update.other_sent {
                     stage.has_sent(1 - task.at, sent);
                 }
-                if news.abandoned {
+                if update.abandoned {
                     stage.abandon();
                 }
                 if thread.is_finished() {
                     let done = thread.join().map(convert::done);
                     return match done {
                         Ok(done) => say(Says::Done(done)),
-                        Err(_) => say(Says::Refused("the thread that worked there died".into())),
+                        Err(_) => say(Says::Refused("the thread of this port panicked".into())),
                     };
                 }
                 there = say(progress());
@@ -252,7 +252,9 @@ pub(crate) fn run(
                 !gone
             }
             Some(asks) => say(lent.answer(asks).unwrap_or_else(Says::Refused)),
-            None => say(Says::Refused("it does not know this question".into())),
+            None => {
+                say(Says::Refused("unknown question: install the same version of kpps on both hosts".into()))
+            }
         };
     }
     let how =

@@ -1,36 +1,36 @@
 //! The report as published.
 
 use crate::{Case, Outcome, Report};
-use kpps_results::inventory::{Selftest, SelftestCase, SelftestResult};
+use kpps_results::inventory::{Conformance, ConformanceCase, ConformanceResult};
 
 impl Report {
     /// The document.
-    pub fn document(&self) -> Selftest {
-        Selftest {
+    pub fn document(&self) -> Conformance {
+        Conformance {
             device: self.device.clone(),
             chip: self.chip.clone(),
             cases: self.cases.iter().map(case).collect(),
-            ..Selftest::default()
+            ..Conformance::default()
         }
     }
 }
 
-fn case(Case { name, outcome, millis }: &Case) -> SelftestCase {
-    let case = SelftestCase { name: name.clone(), millis: *millis, ..SelftestCase::default() };
+fn case(Case { name, outcome, millis }: &Case) -> ConformanceCase {
+    let case = ConformanceCase { name: name.clone(), millis: *millis, ..ConformanceCase::default() };
     match outcome.clone() {
         Outcome::Pass => case,
         Outcome::Fail { reason } => {
-            SelftestCase { result: SelftestResult::Fail, reason: Some(reason), ..case }
+            ConformanceCase { result: ConformanceResult::Fail, reason: Some(reason), ..case }
         }
-        Outcome::Departure { what, reason, manual } => SelftestCase {
-            result: SelftestResult::Departure,
+        Outcome::Departure { what, reason, manual } => ConformanceCase {
+            result: ConformanceResult::Departure,
             what: Some(what),
             reason: Some(reason),
             manual: Some(manual),
             ..case
         },
         Outcome::NotApplicable { reason } => {
-            SelftestCase { result: SelftestResult::NotApplicable, reason: Some(reason), ..case }
+            ConformanceCase { result: ConformanceResult::NotApplicable, reason: Some(reason), ..case }
         }
     }
 }

@@ -7,9 +7,9 @@
 //!  | stream |      sequence      |      sent_ps       |    check    |    big-endian
 //! ```
 //!
-//! The sequence number has 48 bits: at 14.88 million frames a second it wraps after 218 days. The time has the
-//! lower 48 bits of its picoseconds, which wrap after 281 s. A receiver knows the rest, because no frame is on
-//! its way for that long ([`Tag::sent_ps_near`]).
+//! The sequence number has 48 bits: at 14.88 million frames a second it wraps after 218 days. The time has
+//! the lower 48 bits of its picoseconds, which wrap after 281 s. A receiver knows the rest, because no frame
+//! is on its way for that long ([`Tag::sent_ps_near`]).
 //!
 //! The tag follows Ethernet, an IP header without options, and UDP: at byte 42 of an IPv4 frame, at byte 62
 //! of an IPv6 frame, 4 bytes later with a VLAN tag. Reading and writing check only the types in these
@@ -44,8 +44,8 @@ pub struct Tag {
     pub stream: u16,
     /// The frame's place in its stream, from 0. The lower 48 bits are written.
     pub sequence: u64,
-    /// When the frame was sent, in ps since the tester's epoch (the start of its clock). The lower 48 bits are
-    /// written: of a tag that was read, [`sent_ps_near`](Self::sent_ps_near) tells the whole time.
+    /// When the frame was sent, in ps since the tester's epoch (the start of its clock). The lower 48 bits
+    /// are written: of a tag that was read, [`sent_ps_near`](Self::sent_ps_near) tells the whole time.
     pub sent_ps: u64,
 }
 
@@ -54,8 +54,8 @@ const BITS: u32 = 48;
 const MASK: u64 = (1 << BITS) - 1;
 
 impl Tag {
-    /// When the frame was sent, in ps: the time nearest to `now_ps` of those that the tag may mean. It is right if
-    /// the frame was sent less than 140 s before or after `now_ps`.
+    /// When the frame was sent, in ps: the time nearest to `now_ps` of those that the tag may mean. It is
+    /// right if the frame was sent less than 140 s before or after `now_ps`.
     #[inline]
     pub const fn sent_ps_near(self, now_ps: u64) -> u64 {
         let ahead = self.sent_ps.wrapping_sub(now_ps) << (u64::BITS - BITS);

@@ -146,7 +146,7 @@ fn in_real(target: &Target, sizes: &Mix) -> Result<Ready, Failure> {
     units::fits(sizes.clone()).map_err(Failure::Input)?;
     let opened = target.open()?;
     let environment = target.described(&opened);
-    let points = Points::new(opened.testbed, environment.both_ways);
+    let points = Points::new(opened.testbed, environment.bidirectional);
     let name = environment.machine.clone();
     Ok(Ready { testbeds: vec![Named { name, points }], source: opened.source, environment })
 }

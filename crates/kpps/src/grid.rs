@@ -111,7 +111,7 @@ impl Arguments {
         }
         let opened = self.target.open()?;
         let environment = self.target.described(&opened);
-        let points = RefCell::new(Points::new(opened.testbed, environment.both_ways));
+        let points = RefCell::new(Points::new(opened.testbed, environment.bidirectional));
         Ok((Some(Shared { points, environment }), opened.source))
     }
 

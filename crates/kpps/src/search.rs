@@ -54,7 +54,7 @@ impl SearchArguments {
         let subject = Subject {
             name: target.name(),
             environment,
-            both_ways: target.pair.bidirectional,
+            bidirectional: target.pair.bidirectional,
             traffic: target.pair.unusual(),
             seed: target.seed,
             reset: reset.map(str::to_owned),

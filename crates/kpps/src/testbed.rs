@@ -208,7 +208,7 @@ impl Target {
             testbed: kind.into(),
             machine: self.name().join(" and "),
             measured_on: opened.environment.clone(),
-            both_ways: self.kind() == Kind::Ports && self.pair.bidirectional,
+            bidirectional: self.kind() == Kind::Ports && self.pair.bidirectional,
             traffic: self.pair.unusual(),
             ..Environment::default()
         }

@@ -3,7 +3,7 @@
 use crate::bus::{self, Bus, EventKind, Master, Request, What};
 use crate::memory::Memory;
 use crate::wire::{Receiver, Traffic};
-use kpps_model::ring::RingNic;
+use kpps_model::rate_limited::RateLimitedNic;
 use kpps_model::{BurstKind, Host, Nic, Purpose};
 use std::rc::Rc;
 
@@ -28,7 +28,7 @@ impl From<usize> for Vector {
 #[allow(clippy::large_enum_variant)]
 enum Plugged {
     E1000(Nic),
-    RateLimited(RingNic),
+    RateLimited(RateLimitedNic),
 }
 
 /// Does the same with either kind of card.
@@ -179,7 +179,7 @@ impl World {
     #[inline]
     pub fn plug_rate_limited(
         &mut self,
-        nic: RingNic,
+        nic: RateLimitedNic,
         traffic: Box<dyn Traffic>,
         receiver: Box<dyn Receiver>,
     ) -> usize {
@@ -377,7 +377,7 @@ impl World {
 
     /// The rate-limited NIC in `slot`. Panics if it is another card.
     #[inline]
-    pub fn rate_limited_nic(&self, slot: usize) -> &RingNic {
+    pub fn rate_limited_nic(&self, slot: usize) -> &RateLimitedNic {
         match &self.slots[slot].nic {
             Plugged::RateLimited(nic) => nic,
             Plugged::E1000(_) => panic!("the card in slot {slot} is not a rate-limited NIC"),

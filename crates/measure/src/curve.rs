@@ -29,7 +29,7 @@ pub fn real_loads(line_pps: f64, ceiling_pps: Option<f64>) -> Vec<f64> {
 }
 
 /// Measures one point for each of `loads` (frames per second), each as `load` otherwise. The series ends
-/// early, with what it has, when `go_on` says no or a point cannot be measured; the error tells.
+/// early, with the points so far and an error, when `go_on` is false or a point cannot be measured.
 pub fn curve<E: From<TrialError>>(
     name: &str,
     load: &Load,

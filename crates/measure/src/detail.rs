@@ -10,7 +10,7 @@ use kpps_results::detail::{BitRates, DetailedTrial};
 /// curves, the counts belong to the measured time, and the ledger to the whole trial with its warm-up and its
 /// end.
 pub fn detailed(sizes: &Mix, load: &Load, line_pps: f64, mut result: Trial) -> DetailedTrial {
-    // A place that lost nothing is left out.
+    // Places without losses are left out.
     for places in [&mut result.ledger.dropped, &mut result.ledger.in_flight_at] {
         places.retain(|_, frames| *frames > 0);
     }

@@ -1,15 +1,15 @@
-//! Why a measurement stopped before its end.
+//! Errors of measurements.
 
 use crate::journal::JournalError;
 use crate::trial::TrialError;
 
-/// Why a measurement stopped before its end. What was measured until then is kept.
+/// The reason why a measurement ended early. Results so far are kept.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The testbed cannot do what is asked, or there is nothing to measure.
+    /// The testbed cannot do this, or there is nothing to measure.
     #[error("{0}")]
     Input(String),
-    /// The testbed failed, or nothing was found.
+    /// The testbed failed, or a search found nothing.
     #[error("{0}")]
     Failed(String),
     /// The user interrupted it.
@@ -18,7 +18,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The message to publish: an interruption has none.
+    /// The message to publish; `None` for an interruption.
     pub fn published(&self) -> Option<String> {
         match self {
             Self::Interrupted => None,

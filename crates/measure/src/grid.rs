@@ -23,7 +23,7 @@ pub fn combinations(axes: &[Axis]) -> Result<Vec<Vec<usize>>, String> {
     let lengths = || axes.iter().map(|axis| axis.values.len());
     let count = lengths().try_fold(1_usize, |product, length| product.checked_mul(length));
     if count.is_none_or(|count| count > MOST) {
-        return Err(format!("that is more than {MOST} cells"));
+        return Err(format!("the grid has more than {MOST} cells: give fewer values"));
     }
     Ok(lengths().fold(vec![Vec::new()], |all, length| {
         let longer =
@@ -62,7 +62,7 @@ impl Plan {
 
 /// How one cell is measured.
 pub struct Job<'j> {
-    /// The cell's name in the journal: everything that its result depends on.
+    /// The cell's name in the journal: all settings that its result depends on.
     pub key: String,
     /// Measures it.
     pub measure: Box<dyn FnOnce() -> Result<Trial, TrialError> + 'j>,
@@ -74,7 +74,7 @@ pub struct Cells<'c> {
     journal: Mutex<Option<Journal<Trial>>>,
     go_on: &'c (dyn Fn() -> bool + Sync),
     observer: &'c dyn Observer,
-    /// A failed testbed ends the grid: all cells share it.
+    /// Whether all cells share one testbed: its failure ends the grid.
     shared: bool,
     next: AtomicUsize,
     measured: AtomicUsize,
@@ -82,13 +82,13 @@ pub struct Cells<'c> {
     failed: Mutex<Option<Error>>,
 }
 
-/// What became of the cells.
+/// The results of the cells.
 pub struct Measured {
-    /// The cells that were measured, or could not be, in any order.
+    /// The cells that were measured or failed, in any order.
     pub cells: Vec<Cell>,
-    /// How many of them were measured now and not resumed.
+    /// The number of cells that were measured now and not resumed.
     pub measured: usize,
-    /// Why the grid ended early; an interruption is none.
+    /// The reason why the grid ended early; `None` for an interruption.
     pub failed: Option<Error>,
 }
 
@@ -115,7 +115,8 @@ impl<'c> Cells<'c> {
         }
     }
 
-    /// Measures the cells on all cores. `job` says how a cell is measured, or why it cannot be.
+    /// Measures the cells on all cores. `job` returns the measurement of a cell, or the reason why there is
+    /// none.
     #[must_use]
     pub fn on_all_cores<'j>(self, job: impl Fn(&[usize]) -> Result<Job<'j>, String> + Sync) -> Measured {
         let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(self.all.len());

@@ -1,7 +1,7 @@
-//! A file that keeps each result as soon as it is there, so that an interrupted run can be resumed.
+//! Journals: files that keep each result at once, so that an interrupted run can be resumed.
 //!
-//! A line of JSON for each result, with the name of the measurement. Whenever a run ends, only the trial
-//! under way is lost.
+//! A journal has a line of JSON for each result, with the name of the measurement. An interruption loses only
+//! the trial under way.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -10,14 +10,14 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Why a journal cannot be used.
+/// Errors of journals.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// The file cannot be opened or read.
     #[error("cannot use {}: {_1}; give another path", _0.display())]
     Open(PathBuf, std::io::Error),
-    /// The file holds something else than results.
-    #[error("{} holds something else than results of this command: give another path", _0.display())]
+    /// The file is not a journal of this command.
+    #[error("{} is not a journal of this command: give another path", _0.display())]
     Other(PathBuf),
     /// The file cannot be written.
     #[error("cannot write {}: {_1}", _0.display())]
@@ -29,7 +29,7 @@ pub struct Journal<T> {
     path: PathBuf,
     file: File,
     lines: HashMap<String, Vec<T>>,
-    /// The file ends in the middle of a line: its last run was killed.
+    /// Whether the file ends in the middle of a line: its last run was killed.
     torn: bool,
 }
 
@@ -37,7 +37,7 @@ impl<T: Serialize + DeserializeOwned> Journal<T> {
     /// Opens a file, or makes one. Lines that cannot be read are ignored.
     ///
     /// # Errors
-    /// [`JournalError::Open`], and [`JournalError::Other`] if the file holds something else than results.
+    /// [`JournalError::Open`], and [`JournalError::Other`] if the file is not a journal.
     pub fn open(path: &Path) -> Result<Self, JournalError> {
         let failed = |error| JournalError::Open(path.to_owned(), error);
         let mut file = File::options().read(true).append(true).create(true).open(path).map_err(failed)?;

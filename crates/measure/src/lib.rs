@@ -1,10 +1,9 @@
 //! Methodology: curves, grids, searches, RFC 2544 and comparisons, the same on any testbed.
 //!
 //! A [`Testbed`] takes a [`Load`] and returns a [`Trial`](kpps_results::Trial). Everything above a trial is
-//! here. It does not know whether the testbed is simulated or real, how its results are shown, or where the
-//! command line comes from: it gets a testbed, settings, a function that says whether to go on, and an
-//! [`Observer`]. A [`Journal`](journal::Journal) keeps trials, so that an interrupted measurement can be
-//! resumed.
+//! here. It does not depend on the kind of testbed, on presentation, or on the command line: it gets a
+//! testbed, settings, a function that tells whether to go on, and an [`Observer`]. A
+//! [`Journal`](journal::Journal) keeps trials, so that an interrupted measurement can be resumed.
 //!
 //! ```
 //! use kpps_frames::Size;

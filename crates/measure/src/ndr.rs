@@ -11,7 +11,7 @@ use kpps_results::ndr::{Ndr, PlainBisection, SearchGoal};
 use kpps_results::rfc2544::Sizes;
 use std::time::Duration;
 
-/// Where a search looks, and when it ends.
+/// The range of a search, and its end conditions.
 #[derive(Clone, Copy, Debug)]
 pub struct Range {
     /// The lowest load to try.
@@ -31,7 +31,7 @@ impl Range {
         let (min_pps, max_pps) = (pps(self.min), pps(self.max).min(line_pps));
         if min_pps >= max_pps {
             return Err(Error::Input(format!(
-                "from {min_pps:.0} to {max_pps:.0} pps there is nothing to search"
+                "the range of loads from {min_pps:.0} to {max_pps:.0} pps is empty: give --min below --max"
             )));
         }
         Ok((min_pps, max_pps))
@@ -44,7 +44,7 @@ impl Range {
     }
 }
 
-/// Searches for goals. Returns what was found, and why the search ended early if it did.
+/// Searches for goals. Returns the result, and the error that ended the search early, if any.
 ///
 /// # Errors
 /// [`Error::Input`] if the search cannot begin.
@@ -66,7 +66,10 @@ pub fn search(
         && let Some(load_pps) = search.next()
     {
         if time(&search) >= range.max_time.as_secs_f64() {
-            end = Err(Error::Failed(format!("not found within {:.0} s of trials", time(&search))));
+            end = Err(Error::Failed(format!(
+                "not all goals were reached within {:.0} s of trials: raise --max-time",
+                time(&search)
+            )));
             break;
         }
         end = runner
@@ -76,7 +79,7 @@ pub fn search(
     let goals = goals.iter().map(|(name, goal)| {
         let found = search.found(goal);
         SearchGoal {
-            limited_by_sender: is_generators(&found, search.trials()),
+            limited_by_generator: is_generators(&found, search.trials()),
             name: (*name).into(),
             loss_ratio: goal.loss_ratio,
             exceed_ratio: goal.exceed_ratio,
@@ -92,7 +95,8 @@ pub fn search(
     let goals: Vec<_> = goals.collect();
     let complete = goals.iter().all(|goal| goal.done);
     if end.is_ok() && !complete {
-        let low = format!("the lowest load, {min_pps:.0} pps, loses more than a goal allows");
+        let low =
+            format!("the loss at the lowest load, {min_pps:.0} pps, is above a goal: give a lower --min");
         end = Err(Error::Failed(low));
     }
     let subject = &runner.subject;
@@ -102,7 +106,7 @@ pub fn search(
         frame_bytes_with_fcs: sizes.mean_bytes_with_fcs().round() as u32,
         mix: mix(sizes),
         traffic: subject.traffic.clone(),
-        both_ways: subject.both_ways,
+        bidirectional: subject.bidirectional,
         min_pps: tenths(min_pps),
         max_pps: tenths(max_pps),
         ceiling_pps: ceiling_pps.map(tenths),
@@ -121,7 +125,7 @@ pub fn search(
 /// A plain bisection over the range of a search, for its first goal; `document` gets it.
 ///
 /// # Errors
-/// Those of a trial. What was found until then is in the document.
+/// Those of a trial. The document has the results so far.
 pub fn bisect(runner: &mut Runner<'_>, sizes: &Mix, goal: &Goal, document: &mut Ndr) -> Result<(), Error> {
     let (min_pps, max_pps) = (document.min_pps, document.max_pps);
     let mut bisection = Bisection::new(goal, min_pps, max_pps);
@@ -168,7 +172,7 @@ pub fn sizes(
     document.complete = finished == all.len();
     let first = document.sizes.iter().find_map(|search| search.trouble.clone());
     if let (Ok(()), Some(why)) = (&end, first) {
-        end = Err(Error::Failed(format!("{finished} of {} sizes have a result: {why}", all.len())));
+        end = Err(Error::Failed(format!("only {finished} of {} sizes have a result: {why}", all.len())));
     }
     Ok((document, end))
 }

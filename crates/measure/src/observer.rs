@@ -1,11 +1,11 @@
-//! Who watches a measurement while it lasts.
+//! Observers of measurements.
 
 use kpps_frames::Mix;
 use kpps_results::Trial;
 
-/// Who watches a measurement while it lasts, from any thread.
+/// Is notified of the progress of a measurement, from any thread.
 pub trait Observer: Sync {
-    /// The measurement has this many trials in all.
+    /// The number of trials of the measurement.
     fn trials(&self, count: usize) {
         let _ = count;
     }
@@ -22,10 +22,10 @@ pub trait Observer: Sync {
     fn failed(&self) {}
 }
 
-/// Nobody watches.
+/// Ignores all notifications.
 impl Observer for () {}
 
-/// A trial in words, before it begins.
+/// A trial in words.
 pub fn in_words(sizes: &Mix, offered_pps: Option<f64>, seconds: f64) -> String {
     let load = offered_pps.map_or("the highest load".into(), |pps| format!("{:.1} kpps", pps / 1e3));
     format!("{sizes} B: {load} for {seconds} s")

@@ -9,10 +9,12 @@ const MOST: usize = 100_000;
 /// A parameter with its values: `driver.rx_ring=16..1024*2`.
 ///
 /// # Errors
-/// What is wrong with the text, in one line.
+/// The error in the text, in one line.
 pub fn axis(text: &str) -> Result<Axis, String> {
     let help = || {
-        format!("'{text}' is not a parameter with values, like driver.rx_ring=16,32,64 or load=10%..100%/10%")
+        format!(
+            "'{text}' is not a parameter with values: give them as driver.rx_ring=16,32,64 or load=10%..100%/10%"
+        )
     };
     let (parameter, values) = text.split_once('=').ok_or_else(help)?;
     let values = if parameter == "load" { loads(values)? } else { values_of(values)? };
@@ -25,10 +27,10 @@ pub fn axis(text: &str) -> Result<Axis, String> {
 /// A constant with one value: `driver.rx_ring=80`.
 ///
 /// # Errors
-/// What is wrong with the text, in one line.
+/// The error in the text, in one line.
 pub fn change(text: &str) -> Result<(String, Setting), String> {
     let (path, value) =
-        text.split_once('=').ok_or_else(|| format!("'{text}' is not like driver.rx_ring=80"))?;
+        text.split_once('=').ok_or_else(|| format!("'{text}' is not PATH=VALUE, as driver.rx_ring=80"))?;
     Ok((path.to_owned(), word(value)))
 }
 
@@ -45,13 +47,15 @@ fn word(text: &str) -> Setting {
     }
 }
 
-/// Loads stay as they were typed: a share of the line rate depends on the size of frames.
+/// Loads keep their text: a share of the line rate depends on the frame size.
 fn loads(text: &str) -> Result<Vec<Setting>, String> {
     if !text.contains("..") {
         text.parse::<Loads>()?;
         return Ok(text.split(',').map(word).collect());
     }
-    let Loads::Range { from, to, step } = text.parse()? else { return Err(format!("'{text}' are no loads")) };
+    let Loads::Range { from, to, step } = text.parse()? else {
+        return Err(format!("'{text}' is not a range of loads"));
+    };
     let (from, to, step, unit) = match (from, to, step) {
         (Rate::Pps(from), Rate::Pps(to), Rate::Pps(step)) => (from, to, step, ""),
         (Rate::Percent(from), Rate::Percent(to), Rate::Percent(step)) => (from, to, step, "%"),
@@ -66,7 +70,7 @@ fn values_of(text: &str) -> Result<Vec<Setting>, String> {
     let by = |text: &str| match word(text) {
         Setting::Whole(whole) => Ok((whole as f64, true)),
         Setting::Number(number) => Ok((number, false)),
-        _ => Err(format!("'{text}' is no number, and a range needs numbers")),
+        _ => Err(format!("'{text}' is not a number: a range needs numbers")),
     };
     let (to, by_step, by_factor) = match (rest.split_once('/'), rest.split_once('*')) {
         (Some((to, step)), _) => (to, by(step)?, None),
@@ -77,10 +81,12 @@ fn values_of(text: &str) -> Result<Vec<Setting>, String> {
     let numbers = match by_factor {
         Some((factor, _)) if factor > 1.0 && from > 0.0 => steps(from, to, |n| from * factor.powi(n as i32))?,
         Some(_) => {
-            return Err(format!("'{text}' never ends: a factor is above 1, and the first value above 0"));
+            return Err(format!(
+                "the range '{text}' never ends: give a factor above 1 and a first value above 0"
+            ));
         }
         None if by_step.0 > 0.0 => steps(from, to, |n| from + f64::from(n) * by_step.0)?,
-        None => return Err(format!("'{text}' never ends: a step is above 0")),
+        None => return Err(format!("the range '{text}' never ends: give a step above 0")),
     };
     let whole = whole_from && whole_to && by_step.1 && by_factor.is_none_or(|(_, whole)| whole);
     let setting =
@@ -91,11 +97,11 @@ fn values_of(text: &str) -> Result<Vec<Setting>, String> {
 /// The values from the first one up to the last one, in steps.
 fn steps(from: f64, to: f64, at: impl Fn(u32) -> f64) -> Result<Vec<f64>, String> {
     if from > to {
-        return Err(format!("the range from {from} to {to} goes down"));
+        return Err(format!("the range from {from} to {to} descends: give the lower value first"));
     }
     let within = |number: &f64| *number <= to * (1.0 + 1e-9);
     let numbers: Vec<f64> = (0..).map(at).take_while(within).take(MOST + 1).collect();
-    if numbers.len() > MOST { Err(format!("that is more than {MOST} values")) } else { Ok(numbers) }
+    if numbers.len() > MOST { Err(format!("a range has at most {MOST} values")) } else { Ok(numbers) }
 }
 
 #[cfg(test)]

@@ -4,19 +4,19 @@ use crate::trial::{Load, Testbed, TrialError};
 use kpps_frames::{Mix, Size};
 use kpps_results::{Environment, Trial};
 
-/// A testbed that is measured at many points.
+/// A testbed for many points.
 pub struct Points {
     testbed: Box<dyn Testbed>,
     /// Directions in which frames are offered. A load is that of one direction, a point has all together.
     ways: f64,
-    /// What the generator can send of the latest sizes in each direction.
+    /// The limit of the generator in each direction for the latest sizes.
     ceiling: Option<(Mix, Option<f64>)>,
 }
 
 impl Points {
     /// Points of this testbed, with frames in one direction or in both.
-    pub fn new(testbed: Box<dyn Testbed>, both_ways: bool) -> Self {
-        Self { testbed, ways: if both_ways { 2.0 } else { 1.0 }, ceiling: None }
+    pub fn new(testbed: Box<dyn Testbed>, bidirectional: bool) -> Self {
+        Self { testbed, ways: if bidirectional { 2.0 } else { 1.0 }, ceiling: None }
     }
 
     /// The highest load in frames per second that the wire carries of these sizes, in each direction.
@@ -73,14 +73,14 @@ pub fn use_sizes(testbed: &mut dyn Testbed, sizes: &Mix) -> Result<(f64, Size), 
     Ok((testbed.line_rate_pps(size), size))
 }
 
-/// The environment with what frames of these sizes and such a load determine.
+/// The environment with the fields that depend on frame sizes and load.
 pub fn of_frames(environment: Environment, sizes: &Mix, load: &Load, line_rate_pps: f64) -> Environment {
     let bytes_with_fcs = sizes.mean_bytes_with_fcs().round() as u32;
     Environment {
         mix: mix(sizes),
         size_bytes_without_fcs: u16::try_from(bytes_with_fcs).unwrap_or(u16::MAX).saturating_sub(FCS_BYTES),
         frame_bytes_with_fcs: bytes_with_fcs,
-        line_rate_pps: line_rate_pps * if environment.both_ways { 2.0 } else { 1.0 },
+        line_rate_pps: line_rate_pps * if environment.bidirectional { 2.0 } else { 1.0 },
         duration_ms: load.duration_ms.into(),
         warmup_ms: load.warmup_ms.into(),
         seed: load.seed,

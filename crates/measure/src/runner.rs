@@ -15,21 +15,21 @@ use std::time::{Duration, Instant};
 /// Time under load before a trial is measured, in ms.
 const WARMUP_MS: u32 = 50;
 
-/// What one trial offers.
+/// The load of one trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pattern {
     /// A constant rate in frames per second, for a time in s.
     Rate(f64, f64),
-    /// This many frames at this rate, and then nothing.
+    /// A burst of this many frames at this rate.
     Burst(f64, u64),
-    /// An overload in frames per second for a time in s, and then a lower rate for as long: when was the last
-    /// frame lost?
+    /// An overload in frames per second for a time in s, then a lower rate for the same time. The result has
+    /// the time of the last loss.
     Recovery(f64, f64, f64),
-    /// A constant rate for a time in s, in the middle of which the system is reset.
+    /// A constant rate for a time in s, with a reset of the system in the middle.
     Reset(f64, f64),
 }
 
-/// What is measured, as results name it.
+/// The measured system, as named in results.
 #[derive(Clone, Debug, Default)]
 pub struct Subject {
     /// The testbed: the two ports, or one name.
@@ -37,7 +37,7 @@ pub struct Subject {
     /// Facts about the testbed, by name.
     pub environment: BTreeMap<String, String>,
     /// Frames go in both directions.
-    pub both_ways: bool,
+    pub bidirectional: bool,
     /// How frames differ from the default ones.
     pub traffic: Option<String>,
     /// Seed of everything random.
@@ -46,21 +46,21 @@ pub struct Subject {
     pub reset: Option<String>,
 }
 
-/// Runs trials on a testbed. A trial that the journal has of an earlier run is not measured again: the same
-/// questions in the same order get the same answers.
+/// Runs trials on a testbed. A trial that is in the journal is not measured again: the same
+/// trials in the same order have the same results.
 pub struct Runner<'r> {
     /// What is measured.
     pub subject: Subject,
     testbed: Box<dyn Testbed>,
     journal: Option<Journal<Trial>>,
-    /// How many trials of each name were asked for.
+    /// The number of trials so far by name.
     asked: HashMap<String, usize>,
     go_on: &'r dyn Fn() -> bool,
     observer: &'r dyn Observer,
 }
 
 impl<'r> Runner<'r> {
-    /// A runner of trials on `testbed`, which go on as long as `go_on` says so.
+    /// A runner of trials on `testbed`. They end when `go_on` returns false.
     pub fn new(
         testbed: Box<dyn Testbed>,
         subject: Subject,
@@ -71,7 +71,7 @@ impl<'r> Runner<'r> {
         Self { subject, testbed, journal, asked: HashMap::new(), go_on, observer }
     }
 
-    /// Whether nobody has interrupted it.
+    /// Whether the user has not interrupted it.
     pub fn goes_on(&self) -> bool {
         (self.go_on)()
     }
@@ -92,7 +92,7 @@ impl<'r> Runner<'r> {
     /// Those of a trial.
     pub fn ceiling_pps(&mut self, sizes: &Mix) -> Result<Option<f64>, Error> {
         let (_, size) = self.sizes(sizes)?;
-        self.observer.begins("measuring what the generator can send", None);
+        self.observer.begins("measuring the limit of the generator", None);
         Ok(self.testbed.ceiling_pps(size, self.go_on)?)
     }
 
@@ -101,11 +101,12 @@ impl<'r> Runner<'r> {
     /// # Errors
     /// Those of a trial, and of the journal.
     pub fn trial(&mut self, name: &str, sizes: &Mix, pattern: Pattern) -> Result<Trial, Error> {
-        let Subject { name: testbed, environment, both_ways, traffic, .. } = &self.subject;
+        let Subject { name: testbed, environment, bidirectional, traffic, .. } = &self.subject;
         let traffic = traffic.as_ref().map(|traffic| format!(", {traffic}")).unwrap_or_default();
         // Another kernel, driver or setting is another system.
-        let name =
-            format!("{testbed:?} {sizes} B both ways: {both_ways}{traffic}, {name}, on {environment:?}");
+        let name = format!(
+            "{testbed:?} {sizes}, bidirectional: {bidirectional}{traffic}, {name}, on {environment:?}"
+        );
         let number = self.asked.entry(name.clone()).or_default();
         let known = self.journal.as_ref().and_then(|journal| journal.of(&name).get(*number).cloned());
         *number += 1;
@@ -158,7 +159,7 @@ impl<'r> Runner<'r> {
     }
 }
 
-/// A trial in the middle of which a command resets the system.
+/// A trial with a reset command in the middle.
 fn reset(
     testbed: &mut dyn Testbed,
     load: &Load,

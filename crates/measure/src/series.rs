@@ -18,7 +18,7 @@ pub struct Named {
     pub points: Points,
 }
 
-/// What the curves of several testbeds have in common.
+/// The common settings of the curves of several testbeds.
 pub struct Sweep<'s> {
     /// Sizes of the frames.
     pub sizes: &'s Mix,
@@ -28,12 +28,12 @@ pub struct Sweep<'s> {
     pub loads: &'s [f64],
     /// The environment of the results.
     pub environment: &'s Environment,
-    /// Trials take real time, and so each is announced.
+    /// Whether each trial is announced, because trials take real time.
     pub in_real_time: bool,
 }
 
-/// Measures a curve of each testbed, one after the other. Returns the series, and why they ended early if
-/// they did: the last series then has the points measured so far.
+/// Measures a curve of each testbed, one after the other. Returns the series, and the error that ended them
+/// early, if any: the last series then has the points so far.
 pub fn sweep(
     testbeds: Vec<Named>,
     sweep: &Sweep<'_>,
@@ -41,7 +41,7 @@ pub fn sweep(
     go_on: &dyn Fn() -> bool,
     observer: &dyn Observer,
 ) -> (Vec<Series>, Result<(), Error>) {
-    // Another preset beside it changes no point.
+    // The name has one preset only: other presets do not change the points.
     let same = Environment { presets: BTreeMap::new(), ..sweep.environment.clone() };
     let mut all: Vec<Series> = Vec::with_capacity(testbeds.len());
     for Named { name, mut points } in testbeds {

@@ -1,5 +1,5 @@
-//! Whether two samples differ, by their ranks. The test assumes nothing about how a rate or a latency is
-//! distributed, and one disturbed trial cannot decide.
+//! Rank tests of the difference of two samples. They assume nothing about the distribution of a rate or a
+//! latency, and a single disturbed trial cannot decide.
 //!
 //! The test is the exact permutation test of the rank sum (Wilcoxon 1945, Mann and Whitney 1947); equal
 //! values share their ranks. The estimate of the shift is the median of all differences, with its confidence
@@ -8,10 +8,11 @@
 
 use std::f64::consts::SQRT_2;
 
-/// The test is exact up to this many values of both samples together; above, the rank sum is taken as normal.
+/// The test is exact up to this many values of both samples together; above, the rank sum is approximated by
+/// a normal distribution.
 const EXACT: usize = 120;
 
-/// How far one sample is from another.
+/// The difference of two samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shift {
     /// The median of all differences between a value of the second sample and one of the first.
@@ -22,8 +23,8 @@ pub struct Shift {
     pub p: f64,
 }
 
-/// How far `b` is from `a`. The confidence interval misses the true shift with probability `error`. `None` if
-/// a sample is empty or a value is not finite.
+/// The shift of `b` from `a`. The confidence interval misses the true shift with probability `error`. `None`
+/// if a sample is empty or a value is not finite.
 pub fn shift(a: &[f64], b: &[f64], error: f64) -> Option<Shift> {
     if a.is_empty() || b.is_empty() || a.iter().chain(b).any(|value| !value.is_finite()) {
         return None;
@@ -56,8 +57,8 @@ pub fn least_p(first: usize, second: usize) -> f64 {
     (2.0 / ways).min(1.0)
 }
 
-/// Holm's adjusted p-values, in the same order. Compare each with the level that all comparisons together are
-/// to keep.
+/// Holm's adjusted p-values, in the same order. Compare each with the family-wise error
+/// rate.
 pub fn holm(chances: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..chances.len()).collect();
     order.sort_by(|&i, &j| chances[i].total_cmp(&chances[j]));
@@ -142,7 +143,7 @@ fn beyond(first: usize, second: usize, error: f64) -> Option<usize> {
     let ranks: Vec<usize> = (1..=all).collect();
     let chances = chances_of_sums(&ranks, first);
     let whole: f64 = chances.iter().sum();
-    // The smallest rank sum leaves no pair the wrong way round.
+    // The smallest rank sum leaves no pair inverted.
     let least = first * (first + 1) / 2;
     let mut below = 0.0;
     let sure = chances.iter().skip(least).take_while(|ways| {
@@ -174,7 +175,7 @@ mod tests {
         assert!(near(least_p(5, 5), 2.0 / 252.0) && near(least_p(1, 1), 1.0) && near(least_p(3, 3), 0.1));
     }
 
-    /// Arrangements of `n` and `m` with at most `most` pairs the wrong way round, counted one by one.
+    /// Arrangements of `n` and `m` with at most `most` pairs inverted, counted one by one.
     fn count_as_far(n: usize, m: usize, most: usize) -> f64 {
         let mut count = 0.0;
         for set in 0_u32..1 << (n + m) {
@@ -242,7 +243,7 @@ mod tests {
             }
             let most = 0.05 * f64::from(rounds) + 3.0 * (0.05 * 0.95 * f64::from(rounds)).sqrt();
             assert!(f64::from(found) <= most && f64::from(missed) <= most, "{n}: {found} {missed} {most}");
-            // Nor is it so careful that it finds nothing at all.
+            // The test has power, too.
             assert!(f64::from(found) >= 0.01 * f64::from(rounds), "{n}: {found}");
         }
     }

@@ -1,31 +1,31 @@
-//! One trial: a load for a time, and what became of every frame.
+//! One trial: a load for a time, and the fate of every frame.
 
 use hdrhistogram::Histogram;
 use kpps_frames::{Mix, Size};
 use kpps_results::Trial;
 
-/// How long after the measured time its frames may still arrive, in milliseconds.
+/// How long frames of the measured time may still arrive after it, in ms.
 pub const AFTERWARDS_MS: u32 = 20;
 
-/// What a testbed is asked to offer.
+/// The load of a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
     /// Frames per second, open loop at a constant rate.
     pub offered_pps: f64,
     /// Size of the frames.
     pub size: Size,
-    /// How long the load is on before measuring begins, in milliseconds.
+    /// The warm-up: time under load before the measured time, in ms.
     pub warmup_ms: u32,
-    /// How long is measured, in milliseconds.
+    /// The measured time, in ms.
     pub duration_ms: u32,
-    /// Whatever is random in a trial follows from this.
+    /// The seed of everything random.
     pub seed: u64,
 }
 
 /// Times from a frame's last bit on the wire to its consumption, in nanoseconds.
 pub struct Latency {
     times: Histogram<u64>,
-    /// How wrong all of them may be, up or down, if they are by two clocks.
+    /// The error of all of them, up or down, if they are by two clocks.
     pub error_ns: Option<u64>,
 }
 
@@ -54,7 +54,7 @@ impl Latency {
     pub fn record_times(&mut self, ns: u64, frames: u64) {
         self.times.saturating_record_n(ns.max(1), frames);
     }
-    /// The times that there were, within the histogram's three digits, and how many frames had each.
+    /// The distinct times, to three digits, with the number of frames of each.
     pub fn recorded(&self) -> impl Iterator<Item = (u64, u64)> {
         self.times.iter_recorded().map(|value| (value.value_iterated_to(), value.count_at_value()))
     }
@@ -84,16 +84,16 @@ impl Latency {
     }
 }
 
-/// Why a trial has no result.
+/// The reason why a trial has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum TrialError {
     /// The load cannot be offered.
     #[error("{0}")]
     Load(String),
-    /// Whoever waits for it had enough.
+    /// The user interrupted it.
     #[error("interrupted")]
     Interrupted,
-    /// The testbed does not work.
+    /// The testbed failed.
     #[error("the testbed failed: {0}")]
     Testbed(String),
 }
@@ -102,18 +102,20 @@ impl TrialError {
     /// No frame was due in the measured time: there is neither a rate nor a loss.
     pub fn nothing_due(load: &Load) -> Self {
         let Load { offered_pps, duration_ms, .. } = load;
-        Self::Load(format!("a load of {offered_pps} pps sends no frame in {duration_ms} ms: measure longer"))
+        Self::Load(format!(
+            "a load of {offered_pps} pps sends no frame in {duration_ms} ms: give a longer duration or a higher load"
+        ))
     }
 }
 
 /// Something that takes a load.
 ///
 /// A frame belongs to the measured time if it was *sent* in it, whenever it arrives: the load stays on for
-/// [`AFTERWARDS_MS`] more, and a measured frame that has not arrived by then is lost. So nothing is delivered
-/// that was not sent, and batches at the edges count once. Interrupts, CPU time and register accesses are
-/// those of the measured time itself. The ledger covers all of the trial, from the first frame of the warm-up
-/// to the last one sent, because only then does every frame have a beginning. A quantity that a testbed
-/// cannot observe is `None`.
+/// [`AFTERWARDS_MS`] more, and a measured frame that has not arrived by then is lost. So no frame is
+/// delivered that was not sent, and batches at the edges count once. Interrupts, CPU time and register
+/// accesses are those of the measured time itself. The ledger covers all of the trial, from the first frame
+/// of the warm-up to the last one sent, so that each frame is counted from its start. A quantity that a
+/// testbed cannot observe is `None`.
 pub trait Testbed {
     /// The highest load in frames per second that its wire carries.
     fn line_rate_pps(&self, size: Size) -> f64;
@@ -125,15 +127,15 @@ pub trait Testbed {
         match mix {
             None => Ok(()),
             Some(mix) => Err(TrialError::Load(format!(
-                "{mix}: this testbed sends frames of one size; mixes are for two ports"
+                "{mix}: this testbed sends frames of one size only; use --ports for a mix"
             ))),
         }
     }
-    /// Offers a load and accounts for it. Asks every now and then whether to `go_on`; otherwise the
-    /// trial ends as [`TrialError::Interrupted`].
+    /// Offers a load and accounts for its frames. Calls `go_on` at intervals; if it returns false, the trial
+    /// ends as [`TrialError::Interrupted`].
     fn trial_while(&mut self, load: &Load, go_on: &dyn Fn() -> bool) -> Result<Trial, TrialError>;
-    /// The highest rate in frames per second that the sender can send here in each direction; `None` if it
-    /// can send whatever its wire carries.
+    /// The highest rate in frames per second that the generator can send in each direction; `None` if only
+    /// the wire limits it.
     ///
     /// # Errors
     /// Those of a trial.
@@ -141,7 +143,7 @@ pub trait Testbed {
         let _ = (size, go_on);
         Ok(None)
     }
-    /// Sends so many frames at the load's rate, whatever its duration, and then nothing.
+    /// Sends a burst of `frames` frames at the rate of the load, whose duration is not used.
     ///
     /// # Errors
     /// [`TrialError::Load`] from a testbed that cannot.
@@ -152,10 +154,10 @@ pub trait Testbed {
         go_on: &dyn Fn() -> bool,
     ) -> Result<Trial, TrialError> {
         let _ = (load, frames, go_on);
-        Err(TrialError::Load("this testbed sends no single bursts".into()))
+        Err(TrialError::Load("this testbed cannot send single bursts".into()))
     }
-    /// Offers a load, and then for as long another, in frames per second. Returns how long after that change
-    /// a frame was sent last that did not arrive, in s; 0 if there was none.
+    /// Offers a load, and then for as long another, in frames per second. Returns the time from
+    /// that change until the last lost frame was sent, in s; 0 without loss.
     ///
     /// # Errors
     /// [`TrialError::Load`] from a testbed that cannot.
@@ -166,9 +168,9 @@ pub trait Testbed {
         go_on: &dyn Fn() -> bool,
     ) -> Result<(Trial, f64), TrialError> {
         let _ = (load, then_pps, go_on);
-        Err(TrialError::Load("this testbed does not change its load within a trial".into()))
+        Err(TrialError::Load("this testbed cannot change its load within a trial".into()))
     }
-    /// Offers a load and accounts for it.
+    /// Offers a load and accounts for its frames.
     fn trial(&mut self, load: &Load) -> Result<Trial, TrialError> {
         self.trial_while(load, &|| true)
     }

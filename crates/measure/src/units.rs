@@ -1,4 +1,4 @@
-//! Loads, sizes, times and shares as people type them, with their units.
+//! Loads, sizes, times and shares as text with units.
 
 use kpps_frames::{Mix, Size};
 use std::str::FromStr;
@@ -67,10 +67,10 @@ impl FromStr for Rate {
         };
         match rate {
             Self::Percent(0.0) | Self::Pps(0.0) | Self::L2(0.0) | Self::L1(0.0) => {
-                Err(format!("a load of {text} sends nothing: it must be above 0"))
+                Err(format!("a load of {text} sends no frames: give one above 0"))
             }
             Self::Percent(percent) if percent > 100.0 => {
-                Err(format!("{text} is above line rate: at most 100%"))
+                Err(format!("{text} is above line rate: give at most 100%"))
             }
             rate => Ok(rate),
         }
@@ -114,11 +114,15 @@ impl Loads {
             Self::Range { from, to, step } => {
                 let (from, to, step) = (pps(from), pps(to), pps(step));
                 if from > to {
-                    return Err(format!("the range of loads goes down: from {from:.0} to {to:.0} pps"));
+                    return Err(format!(
+                        "the range of loads goes down, from {from:.0} to {to:.0} pps: give the lower load first"
+                    ));
                 }
                 let steps = ((to - from) / step).ceil();
                 if steps > 10_000.0 {
-                    return Err(format!("a step of {step:.0} pps makes {steps:.0} loads: at most 10000"));
+                    return Err(format!(
+                        "a step of {step:.0} pps makes {steps:.0} loads: give a step that makes at most 10000"
+                    ));
                 }
                 let mut loads: Vec<f64> = (0..steps as u32).map(|k| from + f64::from(k) * step).collect();
                 loads.push(to);
@@ -150,7 +154,7 @@ impl FromStr for Loads {
     }
 }
 
-/// A frame size as people give it: bytes with FCS, or the minimum frame's buffer of 60 bytes.
+/// A frame size: bytes with FCS, or the minimum frame's buffer of 60 bytes.
 pub fn size(text: &str) -> Result<Size, String> {
     let bytes: u16 = text.trim().parse().map_err(|_| {
         format!(
@@ -159,7 +163,7 @@ pub fn size(text: &str) -> Result<Size, String> {
             Size::MAX.bytes_with_fcs()
         )
     })?;
-    // 60 can only mean the 60-byte buffer of a minimum frame.
+    // No frame has 60 bytes with FCS: it is the buffer of a minimum frame.
     if bytes == Size::MIN.bytes_without_fcs() {
         return Ok(Size::MIN);
     }
@@ -176,7 +180,7 @@ pub fn size(text: &str) -> Result<Size, String> {
 
 /// A time: `50ms`, `0.5s`; a bare number is seconds.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let help = || format!("'{text}' is not a time: give 50ms, 2s, …");
+    let help = || format!("'{text}' is not a time: give it as 50ms or 2s");
     let (value, unit) = number(text).ok_or_else(help)?;
     let seconds = match unit {
         "" | "s" => value,
@@ -187,7 +191,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         _ => return Err(help()),
     };
     if !(1e-3..=3600.0).contains(&seconds) {
-        return Err(format!("a time of {text} cannot be measured: 1ms to 1h"));
+        return Err(format!("a time of {text} is out of range: give 1ms to 1h"));
     }
     Ok(Duration::from_secs_f64(seconds))
 }
@@ -265,7 +269,7 @@ pub fn fits(mix: Mix) -> Result<Mix, String> {
     match mix.parts().iter().find(|(size, _)| *size > Size::MAX_STANDARD) {
         None => Ok(mix),
         Some((size, _)) => Err(format!(
-            "frames of {} bytes do not fit a port's buffers: at most {} with FCS",
+            "frames of {} bytes do not fit a port's buffers: give at most {} with FCS",
             size.bytes_with_fcs(),
             Size::MAX_STANDARD.bytes_with_fcs()
         )),
@@ -307,7 +311,7 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Rate>().unwrap().pps(1_488_095.0, 64.0), pps, "{text}");
         }
-        // A gigabit of frames with all that is between them is line rate.
+        // A gigabit on layer 1 is line rate.
         for (text, pps) in [("1GbpsL1", 1e9 / 672.0), ("512kbpsL2", 1000.0), ("67.2MbpsL1", 100_000.0)] {
             let asked = text.parse::<Rate>().unwrap().pps(1.0, 64.0);
             assert!((asked / pps - 1.0).abs() < 1e-12, "{text}: {asked}");

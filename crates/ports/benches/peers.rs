@@ -245,7 +245,7 @@ impl Bench {
                     100.0 * (of(|(mean, _)| *mean) / pps - 1.0),
                     of(|(_, gaps)| 100.0 * gaps.within as f64 / gaps.count as f64),
                     of(|(_, gaps)| gaps.p99_ns as f64 / 1e3),
-                    of(|(_, gaps)| gaps.longest_ns as f64 / 1e3)
+                    of(|(_, gaps)| gaps.max_ns as f64 / 1e3)
                 );
             }
         }

@@ -97,9 +97,9 @@ pub fn list() -> Vec<Device> {
 /// Binds a card to `backend`. `force` does so even if its interface is in use.
 ///
 /// # Errors
-/// [`Error::NoDevice`], [`Error::NotE1000`], [`Error::ModuleMissing`],
-/// [`Error::NoIommuGroup`], [`Error::IommuInTheWay`], [`Error::InterfaceInUse`], [`Error::InterfaceElsewhere`],
-/// [`Error::InUse`], [`Error::Permission`], [`Error::NotTaken`].
+/// [`Error::NoDevice`], [`Error::NotE1000`], [`Error::ModuleMissing`], [`Error::NoIommuGroup`],
+/// [`Error::IommuInTheWay`], [`Error::InterfaceInUse`], [`Error::InterfaceElsewhere`], [`Error::InUse`],
+/// [`Error::Permission`], [`Error::NotTaken`].
 pub fn bind(address: Address, backend: Backend, force: bool) -> Result<Device, Error> {
     bind_in(&System::host(), address, backend, force)
 }

@@ -13,11 +13,11 @@ pub enum Error {
     BadAddress(String),
     /// Not a port.
     #[error(
-        "`{0}` is not a port: vfio:ADDRESS, uio:ADDRESS, auto:INTERFACE, xdp:INTERFACE[:QUEUE], packet:INTERFACE or udp:HOST:PORT"
+        "`{0}` is not a port: give vfio:ADDRESS, uio:ADDRESS, auto:INTERFACE, xdp:INTERFACE[:QUEUE], packet:INTERFACE or udp:HOST:PORT"
     )]
     BadSpec(String),
     /// There is no device at this address.
-    #[error("there is no PCI device {0}: `kpps device list` shows what there is")]
+    #[error("there is no PCI device {0}: `kpps device list` shows all cards")]
     NoDevice(Address),
     /// The device at this address is not one of our cards.
     #[error(
@@ -90,11 +90,11 @@ pub enum Error {
     Permission(PathBuf),
     /// Only privileged users may read physical addresses.
     #[error(
-        "no permission to see physical addresses, which UIO needs (cap_sys_admin): run as root, or use VFIO (`kpps device bind ADDRESS --backend vfio`)"
+        "no permission to read physical addresses, which UIO needs (cap_sys_admin): run as root, or use VFIO (`kpps device bind ADDRESS --backend vfio`)"
     )]
     NoPhysicalAddresses,
     /// The kernel lacks a driver.
-    #[error("the kernel has no driver {0} just now: `modprobe {0}`")]
+    #[error("the kernel driver {0} is not loaded: `modprobe {0}`")]
     ModuleMissing(&'static str),
     /// The card is behind no IOMMU.
     #[error(
@@ -103,7 +103,7 @@ pub enum Error {
     NoIommuGroup(Address),
     /// An IOMMU would translate the physical addresses that UIO gives the card.
     #[error(
-        "{0} is behind an IOMMU, which UIO does not know of: use VFIO (`kpps device bind {0} --backend vfio`) or boot with `iommu=pt`"
+        "{0} is behind an IOMMU, which UIO cannot program: use VFIO (`kpps device bind {0} --backend vfio`) or boot with `iommu=pt`"
     )]
     IommuInTheWay(Address),
     /// Other devices of the group are bound to kernel drivers.
@@ -126,8 +126,8 @@ pub enum Error {
         /// A ring size that needs less, if larger rings were asked for.
         smaller: Option<u16>,
     },
-    /// The card cannot have such rings.
-    #[error("--ring {ring}: a multiple of 8 from {least} to {most} on the {}", chip.name())]
+    /// The card does not support this ring size.
+    #[error("--ring {ring}: give a multiple of 8 from {least} to {most} for the {}", chip.name())]
     Ring {
         /// Descriptors asked for.
         ring: u16,
@@ -139,7 +139,9 @@ pub enum Error {
         most: u16,
     },
     /// The card's registers read as all ones.
-    #[error("{0} does not answer: `echo 1 > /sys/bus/pci/devices/{0}/remove; echo 1 > /sys/bus/pci/rescan`")]
+    #[error(
+        "{0} does not answer, its registers read as all ones: reset it by `echo 1 > /sys/bus/pci/devices/{0}/remove; echo 1 > /sys/bus/pci/rescan`"
+    )]
     Gone(Address),
     /// The card or its backend cannot do this.
     #[error("{address}: {what}")]
@@ -149,8 +151,8 @@ pub enum Error {
         /// The missing ability.
         what: &'static str,
     },
-    /// This system lacks such ports.
-    #[error("{0}: such ports are there on Linux only; on this system there is udp:HOST:PORT")]
+    /// This system does not have ports of this kind.
+    #[error("{0}: this kind of port needs Linux; on this system use udp:HOST:PORT")]
     OnlyOnLinux(Spec),
     /// Any other refusal of the system.
     #[error("{what}: {source}")]
@@ -234,7 +236,7 @@ mod tests {
             ),
             (
                 Error::Ring { ring: 8, chip: Chip::I82540em, least: 64, most: 4096 },
-                "--ring 8: a multiple of 8 from 64 to 4096 on the 82540em",
+                "--ring 8: give a multiple of 8 from 64 to 4096 for the 82540em",
             ),
             (
                 Error::GroupNotViable { address, group: 7, others: vec!["0000:00:11.0".into()] },

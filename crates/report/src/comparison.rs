@@ -4,7 +4,7 @@ use comfy_table::{CellAlignment, ContentLineStyle, LineStyle, Table, TableStyle}
 use kpps_results::comparison::{Comparison, Finding, Side};
 use std::fmt::Write;
 
-/// Each quantity of each side beside that of the first, and what was found.
+/// Each quantity of each side beside that of the first, with the verdict.
 pub fn screen(comparison: &Comparison) -> String {
     let mut text = String::new();
     for (number, side) in comparison.sides.iter().enumerate() {
@@ -56,7 +56,7 @@ pub fn screen(comparison: &Comparison) -> String {
     let count = |finding| comparison.rows.iter().filter(|row| row.finding == finding).count();
     let _ = writeln!(
         text,
-        "\n{} worse, {} better, {} without a difference beyond chance ({} % for any false finding); medians, exact rank-sum test, Holm's correction",
+        "\n{} worse, {} better, {} without a significant difference (family-wise error rate {} %); medians, exact rank-sum test, Holm's correction",
         count(Finding::Worse),
         count(Finding::Better),
         count(Finding::NoDifference) + count(Finding::Within),
@@ -65,14 +65,14 @@ pub fn screen(comparison: &Comparison) -> String {
     if count(Finding::TooFew) > 0 {
         let _ = writeln!(
             text,
-            "{} cannot be judged: so few values could not show a difference. Measure each side more often, in turns",
+            "{} cannot be judged: too few values to show a difference. Repeat the measurement of each side, in turns",
             count(Finding::TooFew)
         );
     }
     text
 }
 
-/// Four digits that matter.
+/// A number with four significant digits.
 fn short(value: f64) -> String {
     match value.abs() {
         0.0 => "0".into(),

@@ -17,11 +17,11 @@ pub fn csv(curve: &Curve) -> String {
     text
 }
 
-/// What is said of a point, where points have lost frames at these places.
+/// The columns of points that have lost frames at these places.
 pub(crate) struct Columns<'a> {
     dropped: BTreeSet<&'a String>,
     in_flight: BTreeSet<&'a String>,
-    /// What the sender can send is known of some of them.
+    /// Whether some of them have a generator limit.
     ceiling: bool,
 }
 

@@ -1,11 +1,10 @@
-//! What pages draw with: figures of lines and of layers, bars, and bands. All of it is markup, without
-//! script.
+//! Drawings of pages: figures of lines and of layers, bars, and bands. They are markup without script.
 
 use crate::study::value::value;
 use kpps_results::study::Figure;
 use maud::{Markup, html as markup};
 
-/// How drawings look.
+/// The style sheet of drawings.
 pub(crate) const CSS: &str = include_str!("../assets/drawing.css");
 
 const WIDTH: f64 = 720.0;
@@ -21,7 +20,7 @@ fn round_step(most: f64) -> f64 {
     steps.into_iter().find(|step| most / step >= 2.0).unwrap_or(power)
 }
 
-/// A round number without the noughts behind its point.
+/// A round number without zeros at its end.
 fn round(tick: f64) -> String {
     let text = value(tick);
     match text.contains('.') {
@@ -30,7 +29,7 @@ fn round(tick: f64) -> String {
     }
 }
 
-/// The place of a figure's points: from 0 to the most, each way.
+/// The axes of a figure: from 0 to the highest value in each direction.
 struct Axes {
     most_x: f64,
     most_y: f64,
@@ -123,8 +122,8 @@ pub(crate) fn lines(figure: &Figure) -> Markup {
     frame(figure, drawing, named(names))
 }
 
-/// A figure whose lines lie on top of each other, each as thick as it is much. All have the same places along
-/// x. The colours are names of the style sheet; `most` is the height, if it is not that of the highest pile.
+/// A stacked area figure. All lines have the same x values. The colours are names of the style sheet; `most`
+/// is the highest y value, if it is not that of the highest stack.
 pub(crate) fn layers(figure: &Figure, colours: &[String], most: Option<f64>) -> Markup {
     let first = figure.lines.first().map_or(&[][..], |line| &line.points[..]);
     let xs: Vec<f64> = first.iter().map(|point| point.0).collect();
@@ -150,7 +149,7 @@ pub(crate) fn layers(figure: &Figure, colours: &[String], most: Option<f64>) -> 
     frame(figure, drawing, named(names))
 }
 
-/// A bar: its name, its length from 0 to 1, a colour, and what it says.
+/// A bar: its name, its length from 0 to 1, its colour, and its label.
 pub(crate) struct Bar {
     pub name: String,
     pub share: f64,
@@ -176,10 +175,10 @@ pub(crate) fn bars(groups: &[(String, Vec<Bar>)]) -> Markup {
     }
 }
 
-/// A name, how much, and a colour.
+/// A part: its name, its size, its colour.
 pub(crate) type Part = (String, f64, String);
 
-/// Parts of a whole side by side, as wide as they are much.
+/// Parts of a whole side by side, with widths in proportion to their sizes.
 pub(crate) fn band(parts: &[Part], whole: f64) -> Markup {
     let mut at = 0.0;
     let mut placed = Vec::new();
@@ -199,7 +198,7 @@ pub(crate) fn band(parts: &[Part], whole: f64) -> Markup {
     }
 }
 
-/// What the colours of a band mean.
+/// The legend of a band.
 pub(crate) fn legend(parts: &[Part], unit: &str) -> Markup {
     markup! {
         ul.lines {
@@ -213,11 +212,10 @@ pub(crate) fn legend(parts: &[Part], unit: &str) -> Markup {
 /// Percentiles of a latency as bars, on a logarithmic axis from a microsecond up to `most_ns`.
 pub(crate) fn percentiles(latency: &kpps_results::Latency, most_ns: u64) -> Vec<Bar> {
     let most = (most_ns.max(10_000) as f64 / 1e3).ln();
-    let all =
-        [("half within", latency.p50), ("99 %", latency.p99), ("99.9 %", latency.p999), ("all", latency.max)];
+    let all = [("p50", latency.p50), ("p99", latency.p99), ("p99.9", latency.p999), ("max", latency.max)];
     let bar = |(name, ns): (&str, Option<u64>)| Bar {
         name: name.into(),
-        // Even the shortest time is to be seen.
+        // Even the shortest time is visible.
         share: ns.map_or(0.0, |ns| ((ns as f64 / 1e3).max(1.0).ln() / most).max(0.003)),
         colour: "s0",
         says: ns.map_or("–".into(), |ns| format!("{:.1} µs", ns as f64 / 1e3)),

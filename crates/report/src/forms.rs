@@ -1,14 +1,14 @@
 //! Every document in the forms that people and programs read: text, comma-separated values, pages.
 
 use crate::text::Look;
-use crate::{certificate, comparison, csv, curve, grid, html, inventory, lab, ndr, rfc2544, rows_csv};
+use crate::{calibration, comparison, csv, curve, grid, html, inventory, lab, ndr, rfc2544, rows_csv};
 use crate::{run, simulation, study, trial};
 use kpps_results::Curve;
-use kpps_results::certificate::Certificate;
+use kpps_results::calibration::Calibration;
 use kpps_results::comparison::Comparison;
 use kpps_results::detail::DetailedTrial;
 use kpps_results::grid::Grid;
-use kpps_results::inventory::{Devices, ProfileEntry, Profiles, Selftest};
+use kpps_results::inventory::{Conformance, Devices, ProfileEntry, Profiles};
 use kpps_results::lab::Lab;
 use kpps_results::ndr::{Ndr, SearchGoal};
 use kpps_results::rfc2544::{Rfc2544, Sizes};
@@ -135,9 +135,9 @@ impl Forms for Comparison {
     }
 }
 
-impl Forms for Certificate {
+impl Forms for Calibration {
     fn screen(&self, _: Look, notes: &str) -> String {
-        certificate::screen(self) + notes
+        calibration::screen(self) + notes
     }
     fn csv(&self) -> String {
         rows_csv(&self.paced)
@@ -223,7 +223,7 @@ impl Forms for Devices {
     }
 }
 
-impl Forms for Selftest {
+impl Forms for Conformance {
     /// Only the notes: each case was shown when it ended.
     fn screen(&self, _: Look, notes: &str) -> String {
         notes.to_owned()

@@ -1,4 +1,4 @@
-//! One page for those who would rather look than read.
+//! A curve as a page with plots.
 
 use crate::{page, remarks};
 use kpps_results::{Curve, Environment, Series, Trial, places};
@@ -70,11 +70,11 @@ pub fn html(curve: &Curve) -> String {
 /// JSON that cannot end its own script element: `<` occurs only inside strings, where `\u003c` means the
 /// same.
 fn in_script(value: &impl Serialize) -> String {
-    // Nothing that is embedded here fails to be JSON: names are strings, and numbers finite.
+    // Serialising cannot fail: names are strings, and numbers are finite.
     serde_json::to_string(value).unwrap_or_else(|_| "{}".to_owned()).replace('<', "\\u003c")
 }
 
-/// What is known of the places that lost packets, as JSON for the script.
+/// The places that lost packets with their explanations, as JSON for the script.
 fn words(curve: &Curve) -> String {
     let words: BTreeMap<&str, String> = places::all(&curve.series)
         .into_iter()
@@ -156,15 +156,15 @@ fn plots(curve: &Curve) -> Markup {
     let owned = |(value, label): (&str, &'static str)| (value.to_owned(), label);
     let cpu = observed(curve, |point| point.cpu);
     markup! {
-        (plot("delivered", true, "Delivered, kpps", "What arrived at the consumer, for each load that was offered.", markup! {}))
+        (plot("delivered", true, "Delivered, kpps", "Delivered load for each offered load.", markup! {}))
         section {
             h2 { "One preset in detail" }
             (choice("preset", "Preset", presets))
             div.halves {
-                (layers("ledger", "Where packets end", "Everything offered, by the place where it ended.",
+                (layers("ledger", "Where packets end", "All offered packets, by the place where they ended.",
                     choice("unit", "Unit", units.map(owned))))
                 @if cpu {
-                    (layers("kinds", "What the CPU does", "In % of its time; what is not filled is idle.", markup! {}))
+                    (layers("kinds", "CPU time", "In % of the time; the rest is idle.", markup! {}))
                 }
             }
         }
@@ -176,12 +176,12 @@ fn plots(curve: &Curve) -> Markup {
         }
         @if observed(curve, |point| point.latency_ns.p50) {
             (plot("latency", true, "Latency, µs", "From sending to delivery, on a logarithmic axis; none where nothing was delivered.", markup! {
-                (choice("percentile", "Not exceeded by", percentiles.map(owned)))
+                (choice("percentile", "Percentile", percentiles.map(owned)))
             }))
         }
         @if observed(curve, |point| point.registers_per_packet) { div.pair {
-            (plot("reads", false, "Register reads per packet", "That the driver took; the CPU waits for each.", markup! {}))
-            (plot("writes", false, "Register writes per packet", "Posted; they cost the bus.", markup! {}))
+            (plot("reads", false, "Register reads per packet", "For each packet that the driver took; the CPU waits for each read.", markup! {}))
+            (plot("writes", false, "Register writes per packet", "Writes are posted: they cost bus time, not CPU time.", markup! {}))
         } }
         div.pair {
             @if observed(curve, |point| point.bus_busy) {
@@ -313,7 +313,7 @@ fn setup(e: &Environment) -> Markup {
     markup! {
         section {
             h2 { "Environment" }
-            p.hint { "What it takes to measure this again." }
+            p.hint { "The settings to repeat this measurement." }
             dl {
                 @for (name, value) in facts.iter().filter(|(_, value)| !value.is_empty()) { dt { (name) } dd { (value) } }
                 @for (name, what) in &e.measured_on { dt { (name) } dd { (what) } }

@@ -59,7 +59,7 @@ pub fn devices(document: &Devices) -> String {
     text
 }
 
-/// Whether kpps can use the card, or who uses it.
+/// Whether kpps can use the card, or its present use.
 fn state(device: &DeviceEntry) -> String {
     match (&device.interface, &device.port, &device.chip) {
         (_, Some(port), Some(_)) => format!("ready: {port}"),

@@ -6,7 +6,7 @@ use std::fmt::Write;
 /// A line for each driver at each workload, and kpps against the others.
 pub fn table(lab: &Lab) -> String {
     let mut text = format!(
-        "{} ({}) in QEMU {} (TCG, one processor, frames of 64 B with FCS)\n\
+        "{} ({}) in QEMU {} (TCG, one cpu, frames of 64 B with FCS)\n\
          QEMU's cards have no wire limit: rates above 1488 kpps are those of the emulation.\n\
          rings: kpps {}, DPDK {}{}\n\n",
         lab.kernel,
@@ -75,7 +75,7 @@ fn line(row: &Row) -> String {
     )
 }
 
-/// "ring 12 %" of what the host was to send.
+/// A loss as a share of the frames that were due: "ring 12 %".
 fn share(row: &Row, place: &str, count: u64) -> String {
     match row.sent + row.shortfall {
         0 => format!("{place} {count}"),

@@ -1,4 +1,4 @@
-//! A search as a page to look at.
+//! A search as a page and on the screen.
 
 use crate::{drawing, page, remarks};
 use kpps_results::ndr::Ndr;
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 /// The search as one self-contained HTML page without script: what was found, delivered against offered load,
-/// loss by place, latency and what the CPUs did over the load, on what it was measured, and every trial.
+/// loss by place, latency and CPU time over the load, the environment, and every trial.
 /// Light and dark follow the reader's system.
 pub fn page(search: &Ndr) -> String {
     let title = format!("{}: {} B", search.testbed.join(" and "), search.sizes_name());
@@ -17,12 +17,12 @@ pub fn page(search: &Ndr) -> String {
         header { div {
             h1 { (search.testbed.join(" and ")) }
             p.setting { "Frames of " (search.sizes_name()) " B with FCS" @if let Some(traffic) = &search.traffic { ", " (traffic) } ", " (kpps(search.min_pps)) " to "
-                (kpps(search.max_pps)) " kpps" @if search.both_ways { " each way" } }
+                (kpps(search.max_pps)) " kpps" @if search.bidirectional { " per direction" } }
         } }
         main {
             div.lead { p { (found(search)) "." } }
             @for notice in notices(search) { p.notice role="status" { (notice) } }
-            section { h2 { "What was found" } div.scroll { (goals(search)) } }
+            section { h2 { "Results" } div.scroll { (goals(search)) } }
             @for drawing in drawings(search) { section { (drawing) } }
             (environment(&search.environment))
             section { h2 { "Every trial" } div.scroll { (trials(&search.trials)) } }
@@ -45,11 +45,11 @@ pub(crate) fn found(search: &Ndr) -> String {
     goals.collect::<Vec<_>>().join(", ")
 }
 
-/// What a reader must know before anything else.
+/// Notices that come before the results.
 pub(crate) fn notices(search: &Ndr) -> Vec<String> {
     let mut notices = Vec::new();
     if !search.complete {
-        notices.push("The search is not finished: the same command goes on.".into());
+        notices.push("The search is not finished: run the same command with --resume to continue.".into());
     }
     notices.extend(search.trouble.clone());
     let upper = search.goals.iter().filter_map(|goal| goal.upper_pps).reduce(f64::max);
@@ -57,7 +57,7 @@ pub(crate) fn notices(search: &Ndr) -> Vec<String> {
         && upper > ceiling
     {
         notices.push(format!(
-            "The sender can send {} kpps here: it is the limit of what was found, not what is between the ports.",
+            "The generator can send {} kpps here: it limits the result, not the device under test.",
             kpps(ceiling)
         ));
     }
@@ -70,24 +70,24 @@ pub(crate) fn notices(search: &Ndr) -> Vec<String> {
     notices
 }
 
-/// What is to be said if the sender was the limit.
+/// A notice if the generator was the limit.
 pub fn sender_limit(search: &Ndr) -> Option<String> {
     let goals: Vec<_> =
-        search.goals.iter().filter(|goal| goal.limited_by_sender).map(|goal| goal.name.as_str()).collect();
+        search.goals.iter().filter(|goal| goal.limited_by_generator).map(|goal| goal.name.as_str()).collect();
     (!goals.is_empty()).then(|| {
         format!(
-            "{} tell the sender's limit, not that of what is between the ports: most of the frames missing there were never sent.",
+            "{}: the generator limits the result, not the device under test; most of the missing frames were never sent.",
             goals.join(" and ")
         )
     })
 }
 
-/// What is to be said of its latencies, if they are by two clocks.
+/// The error of its latencies, if they are by two clocks.
 pub fn clock_error(search: &Ndr) -> Option<String> {
     remarks::clock_error(search.trials.iter().map(|trial| trial.latency_ns))
 }
 
-/// What it was measured on.
+/// The environment.
 pub(crate) fn environment(environment: &BTreeMap<String, String>) -> Markup {
     markup! {
         @if !environment.is_empty() {
@@ -96,14 +96,14 @@ pub(crate) fn environment(environment: &BTreeMap<String, String>) -> Markup {
     }
 }
 
-/// What the trials show over their loads.
+/// Quantities over the load.
 pub(crate) fn drawings(search: &Ndr) -> Vec<Markup> {
     let mut drawings = vec![drawing::lines(&delivered(search)), lost(search)];
     if search.trials.iter().any(|trial| trial.latency_ns.p50.is_some()) {
         drawings.push(drawing::lines(&latency(search)));
     }
     if search.trials.iter().any(|trial| trial.cpu.is_some()) {
-        drawings.push(processors(search));
+        drawings.push(cpus(search));
     }
     drawings
 }
@@ -127,7 +127,7 @@ pub(crate) fn goals(search: &Ndr) -> Markup {
                     tr { th scope="row" { "bisection" } td {} td {} td { (or_dash(plain.lower_pps)) } td {} td {} }
                 }
                 @if let Some(ceiling) = search.ceiling_pps {
-                    tr { th scope="row" { "the sender can" } td {} td {} td { (kpps(ceiling)) } td {} td {} }
+                    tr { th scope="row" { "generator limit" } td {} td {} td { (kpps(ceiling)) } td {} td {} }
                 }
             }
         }
@@ -149,11 +149,11 @@ fn delivered(search: &Ndr) -> Figure {
         title: "Delivered against offered load".into(),
         x: "offered, kpps".into(),
         y: "delivered, kpps".into(),
-        lines: vec![over_load(search, "delivered", rate), over_load(search, "all of it", all)],
+        lines: vec![over_load(search, "delivered", rate), over_load(search, "offered", all)],
     }
 }
 
-/// Everything that was lost at each load, by place.
+/// The losses at each load, by place.
 fn lost(search: &Ndr) -> Markup {
     let ledgers: Vec<_> = search.trials.iter().map(|trial| (search.load_pps(trial), &trial.ledger)).collect();
     let places: BTreeSet<String> =
@@ -194,8 +194,8 @@ fn piled<T>(all: &[(f64, T)], of: impl Fn(&T) -> f64) -> Vec<(f64, f64)> {
     loads.into_iter().map(|load| (load / 1e3, mean(load))).collect()
 }
 
-/// What the CPUs did at each load, by kind.
-fn processors(search: &Ndr) -> Markup {
+/// CPU time at each load, by kind.
+fn cpus(search: &Ndr) -> Markup {
     type Kind = (&'static str, &'static str, fn(&Cpu) -> f64);
     let kinds: [Kind; 4] = [
         ("interrupts", "k0", |cpu| cpu.hardirq),
@@ -209,7 +209,7 @@ fn processors(search: &Ndr) -> Markup {
     let line =
         |(name, _, of): &Kind| Line { name: (*name).into(), points: piled(&all, |cpu| 100.0 * of(cpu)) };
     let figure = Figure {
-        title: "What the CPUs did".into(),
+        title: "CPU time".into(),
         x: "offered, kpps".into(),
         y: "% of their time".into(),
         lines: kinds.clone().map(line).collect(),
@@ -260,7 +260,7 @@ pub fn screen(document: &Ndr) -> String {
         document.sizes_name(),
         document.min_pps / 1e3,
         document.max_pps / 1e3,
-        if document.both_ways { " each way" } else { "" }
+        if document.bidirectional { " per direction" } else { "" }
     );
     let _ = writeln!(
         text,
@@ -284,7 +284,7 @@ pub fn screen(document: &Ndr) -> String {
     }
     let _ = writeln!(
         text,
-        "{:>12} {:>10} {:>12}\n\n{} trials, {:.1} s of load; up to {:.0} % of the time at a load may be disturbed",
+        "{:>12} {:>10} {:>12}\n\n{} trials, {:.1} s of load; up to {:.0} % of the time at a load may have high loss",
         "MRR",
         "",
         kpps(document.mrr_pps),
@@ -352,14 +352,14 @@ mod tests {
         }
         // Three points on each of two lines, and none without latency.
         assert_eq!(text.matches("r=\"2.6\"").count(), 6);
-        assert!(!text.contains("<script") && !text.contains("What the CPUs did"));
-        // With what is known of places and processors.
+        assert!(!text.contains("<script") && !text.contains("CPU time"));
+        // With what is known of places and CPUs.
         let ledger = Ledger { sent: 950, shortfall: 50, delivered: 850, ..Ledger::default() };
         search.trials[0].ledger =
             Ledger { dropped: [("pb backlog".to_owned(), 70)].into(), ..ledger }.closed();
         search.trials[0].cpu = Some(Cpu { softirq: 0.25, ..Cpu::default() });
         let text = page(&search);
-        for words in ["pb backlog", UNEXPLAINED, "No place accounts for 30 frames", "What the CPUs did"] {
+        for words in ["pb backlog", UNEXPLAINED, "No place accounts for 30 frames", "CPU time"] {
             assert!(text.contains(words), "{words}");
         }
     }

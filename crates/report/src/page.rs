@@ -1,15 +1,15 @@
-//! What all pages have in common.
+//! The frame of all pages.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-/// The colours, light and dark, and how text and tables look.
+/// The style sheet of all pages: colours, light and dark, text and tables.
 pub(crate) const CSS: &str = include_str!("../assets/page.css");
 
-/// The browser itself sees to it that the page asks nothing of any network.
+/// The policy by which the browser lets the page load nothing from a network.
 const POLICY: &str =
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:";
 
-/// One self-contained page with this title, these style sheets, and what is between its `body` tags.
+/// A self-contained page with this title, these style sheets, and this body.
 pub(crate) fn page(title: &str, css: &[&str], body: &Markup) -> String {
     html! {
         (DOCTYPE)

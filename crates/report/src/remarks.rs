@@ -1,8 +1,8 @@
-//! What a reader must know of results before anything else, in sentences.
+//! Remarks that come before the results, in sentences.
 
 use kpps_results::{Latency, Trial};
 
-/// What a reader of points must know: loads that the sender could not send, clocks that differ.
+/// The remarks on points: loads that the generator could not send, clocks that differ.
 pub fn remarks<'p>(points: impl Iterator<Item = &'p Trial> + Clone) -> Vec<String> {
     let clocks = clock_error(points.clone().map(|point| point.latency_ns));
     above_ceiling(points).into_iter().chain(clocks).collect()
@@ -19,7 +19,7 @@ fn above_ceiling<'p>(points: impl Iterator<Item = &'p Trial>) -> Option<String> 
     ))
 }
 
-/// What is to be said of latencies by two clocks; of several the worst.
+/// The error of latencies by two clocks; of several the largest.
 pub fn clock_error(latencies: impl Iterator<Item = Latency>) -> Option<String> {
     let worst = latencies.filter_map(|latency| latency.error_ns).max()?;
     Some(format!(

@@ -24,7 +24,7 @@ pub fn rows_csv<'r, T: Serialize + 'r>(rows: impl IntoIterator<Item = &'r T>) ->
         for (name, _) in row {
             match columns.iter().position(|column| column == name) {
                 Some(found) => at = found + 1,
-                // A field that earlier rows do not have comes after its neighbour.
+                // A new field comes after its neighbour.
                 None => {
                     columns.insert(at, name);
                     at += 1;

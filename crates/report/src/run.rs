@@ -1,6 +1,6 @@
 //! Runs of ports on the screen: what a port received and sent, and what it lost.
 
-use kpps_results::run::{Offered, PortRun, ProcessorTime, Run};
+use kpps_results::run::{Offered, PortRun, ProcessCpu, Run};
 use std::fmt::Write;
 
 /// The text for the screen; `notes` are lines of the command, between the counters and the CPU time.
@@ -67,7 +67,7 @@ pub fn screen(run: &Run, notes: &str) -> String {
         }
     }
     let _ = write!(text, "{:.3} s", run.seconds);
-    if let Some(ProcessorTime { user_s, system_s }) = run.cpu {
+    if let Some(ProcessCpu { user_s, system_s }) = run.cpu {
         let busy = 100.0 * (user_s + system_s) / run.seconds.max(1e-9);
         let _ = write!(text, "; CPU {busy:.0} %: {user_s:.3} s in user space, {system_s:.3} s in the kernel");
     }
@@ -114,7 +114,7 @@ fn sent(load: &Offered, port: &PortRun, seconds: f64) -> String {
             us(gaps.p50_ns),
             us(gaps.p99_ns),
             us(gaps.p999_ns),
-            us(gaps.longest_ns)
+            us(gaps.max_ns)
         );
         text += &waited(gaps.waited_ns, seconds);
     }
@@ -150,7 +150,7 @@ fn place_in_words(place: &str) -> &str {
         "missed" => "missed (receive ring full)",
         "full" => "not sent (transmit ring full)",
         "errors" => "damaged",
-        "unsent" => "not sent (cut off or refused)",
+        "tx_dropped" => "not sent (refused, or dropped by a reset)",
         other => other,
     }
 }

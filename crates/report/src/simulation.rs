@@ -1,10 +1,10 @@
-//! Results of the simulator on the screen: what drivers send, where CPU time goes, what more CPUs bring.
+//! Results of the simulator on the screen: transmit rates, CPU profiles, scaling over CPUs.
 
-use kpps_results::simulation::{Profile, Room, Scale, ScaleRow, Transmit};
+use kpps_results::simulation::{Profile, Scale, ScaleRow, SimulatedEnvironment, Transmit};
 use std::fmt::Write;
 
 /// The line rate of Gigabit Ethernet in frames per second: preamble and gap take 20 bytes.
-fn line_rate_pps(on: &Room) -> f64 {
+fn line_rate_pps(on: &SimulatedEnvironment) -> f64 {
     1e9 / (f64::from(on.frame_bytes_with_fcs + 20) * 8.0)
 }
 

@@ -7,14 +7,14 @@ pub use plot::plot;
 pub(crate) use plot::to_text as painted;
 pub use table::table;
 
-/// How text is to look.
+/// The style of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
     /// Columns of the terminal.
     pub width: usize,
     /// Use ASCII only, names aside.
     pub ascii: bool,
-    /// Colour the names and marks of the series (ANSI escapes). They differ without it too.
+    /// Colour the names and marks of the series (ANSI escapes). They differ without it, too.
     pub colour: bool,
 }
 

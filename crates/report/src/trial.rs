@@ -1,4 +1,4 @@
-//! A trial as a page to look at.
+//! A trial as a page.
 
 mod screen;
 mod sentences;
@@ -13,8 +13,8 @@ use kpps_results::detail::{DetailedTrial, Direction};
 use maud::{Markup, html as markup};
 use std::collections::BTreeMap;
 
-/// The trial as one self-contained HTML page without script: where its frames ended, latency, what the CPUs
-/// did, what the sender can do, each direction, and all that was counted. Light and dark follow the reader's
+/// The trial as one self-contained HTML page without script: where its frames ended, latency, CPU time, the
+/// limits of the generator, each direction, and all counters. Light and dark follow the reader's
 /// system.
 pub fn page(trial: &DetailedTrial) -> String {
     let load = trial.load_pps.map_or("as many as possible".into(), |pps| format!("{} kpps", kpps(pps)));
@@ -23,26 +23,26 @@ pub fn page(trial: &DetailedTrial) -> String {
         header { div {
             h1 { (trial.testbed.join(" and ")) }
             p.setting { "Frames of " (trial.frames_name()) @if let Some(traffic) = &trial.traffic { ", " (traffic) } ", " (load) " for " (trial.duration_s) " s"
-                @if trial.directions.len() > 1 { ", each way" } }
+                @if trial.directions.len() > 1 { ", per direction" } }
         } }
         main {
             div.lead { p {
                 (trial.received) " of " (trial.intended) " frames arrived, " (kpps(trial.received_pps)) " kpps; lost "
-                (trial.lost) ", not sent in time " (trial.result.shortfall) "."
+                (trial.lost) ", generator shortfall " (trial.result.shortfall) "."
             } }
             @for notice in notices(trial) { p.notice role="status" { (notice) } }
             section { h2 { "Where frames ended" } (ended(trial)) }
             section { h2 { "Latency" } (latency(trial)) }
-            @if !trial.processors.is_empty() { section { h2 { "What the CPUs did" } (processors(trial)) } }
-            @if let Some(cpu) = &trial.result.cpu && trial.processors.is_empty() {
-                section { h2 { "What the CPU did" } (shares(cpu)) }
+            @if !trial.cpus.is_empty() { section { h2 { "CPU time" } (cpus(trial)) } }
+            @if let Some(cpu) = &trial.result.cpu && trial.cpus.is_empty() {
+                section { h2 { "CPU time" } (shares(cpu)) }
             }
             @if !trial.directions.is_empty() { section { h2 { "The sender" } (sender(trial)) } }
             (environment(&trial.environment))
             @if !trial.directions.is_empty() {
                 section { h2 { "Each direction" } div.scroll { (directions(&trial.directions)) } }
             }
-            section { h2 { "All that was counted" } (counted(trial)) }
+            section { h2 { "All counters" } (counted(trial)) }
         }
         footer { p { "Made by kpps " (trial.kpps_version) "." } }
     };
@@ -53,7 +53,7 @@ fn kpps(pps: f64) -> String {
     format!("{:.1}", pps / 1e3)
 }
 
-/// What a reader must know before anything else.
+/// Notices that come before the results.
 fn notices(trial: &DetailedTrial) -> Vec<String> {
     let mut notices = Vec::new();
     if let Some(trouble) = &trial.trouble {
@@ -62,10 +62,13 @@ fn notices(trial: &DetailedTrial) -> Vec<String> {
         notices.push("The trial was interrupted.".into());
     }
     if trial.learned == Some(false) {
-        notices.push("No frame came through before the trial.".into());
+        notices.push(
+            "No frame arrived before the trial: check that the device under test is on and connected.".into(),
+        );
     }
     if trial.sender.as_ref().is_some_and(|sender| sender.exceeded) {
-        notices.push("The load is above what the sender can send: part of the loss is the sender's.".into());
+        notices
+            .push("The load is above the limit of the generator: part of the loss is its shortfall.".into());
     }
     if trial.result.ledger.unexplained != 0 {
         notices.push(format!("No place accounts for {} frames.", trial.result.ledger.unexplained));
@@ -84,7 +87,7 @@ fn ended(trial: &DetailedTrial) -> Markup {
     );
     parts.push(("still queued".into(), ledger.in_flight as f64, "flight".into()));
     parts.push(("unexplained".into(), ledger.unexplained.max(0) as f64, "warn".into()));
-    parts.push(("not sent in time".into(), ledger.shortfall as f64, "line".into()));
+    parts.push(("generator shortfall".into(), ledger.shortfall as f64, "line".into()));
     markup! {
         p.hint { "All " (due) " frames that were due, by the place that lost them." }
         (band(&parts, due as f64))
@@ -92,7 +95,7 @@ fn ended(trial: &DetailedTrial) -> Markup {
         @let losses: Vec<Part> = parts.into_iter().skip(1).collect();
         @let lost: f64 = losses.iter().map(|part| part.1).sum();
         @if lost > 0.0 {
-            p.hint { "The " (lost) " of them that did not arrive, alone:" }
+            p.hint { "The " (lost) " of them that did not arrive:" }
             (band(&losses, lost))
         }
         @if let Some(capture) = &trial.capture { p { (sentences::capture(capture)) "." } }
@@ -114,20 +117,20 @@ fn latency(trial: &DetailedTrial) -> Markup {
     }
 }
 
-fn processors(trial: &DetailedTrial) -> Markup {
+fn cpus(trial: &DetailedTrial) -> Markup {
     markup! {
         p.hint { "The whole host, all programs together, in s." }
         @if let Some(cycles) = trial.cycles_per_frame() {
             p { (format!("{cycles:.0}")) " cycles for each frame that arrived, of all CPUs together." }
         }
-        @for (name, processor) in trial.processor_names().iter().zip(&trial.processors) {
+        @for (name, cpu) in trial.cpu_names().iter().zip(&trial.cpus) {
             @let parts: Vec<Part> = [
-                ("interrupts", processor.irq_s, "k0"),
-                ("softirqs", processor.softirq_s, "k1"),
-                ("kernel", processor.system_s, "k2"),
-                ("programs", processor.user_s, "p2"),
-                ("taken by a host", processor.steal_s, "flight"),
-                ("idle", processor.idle_s, "k3"),
+                ("interrupts", cpu.irq_s, "k0"),
+                ("softirqs", cpu.softirq_s, "k1"),
+                ("kernel", cpu.system_s, "k2"),
+                ("programs", cpu.user_s, "p2"),
+                ("taken by a host", cpu.steal_s, "flight"),
+                ("idle", cpu.idle_s, "k3"),
             ].map(|(name, s, colour)| (name.to_owned(), s, colour.to_owned())).into();
             h3 { "CPU " (name) }
             (band(&parts, parts.iter().map(|part| part.1).sum()))
@@ -136,7 +139,7 @@ fn processors(trial: &DetailedTrial) -> Markup {
     }
 }
 
-/// What a CPU did that is known by its shares alone.
+/// The CPU time of a testbed without separate CPUs, as shares.
 fn shares(cpu: &Cpu) -> Markup {
     let mut parts: Vec<Part> = vec![
         ("interrupts".into(), cpu.hardirq * 100.0, "k0".into()),
@@ -164,7 +167,7 @@ fn sender(trial: &DetailedTrial) -> Markup {
                     th scope="row" { (direction.from) } td { (gaps.count) }
                     td { (gaps.asked_ns.map_or("–".into(), |ns| format!("{:.3}", ns / 1e3))) }
                     td { (gaps.share_within().map_or("–".into(), |share| format!("{:.2} %", share * 100.0))) }
-                    @for ns in [gaps.p50_ns, gaps.p99_ns, gaps.p999_ns, gaps.longest_ns] { td { (format!("{:.1}", ns as f64 / 1e3)) } }
+                    @for ns in [gaps.p50_ns, gaps.p99_ns, gaps.p999_ns, gaps.max_ns] { td { (format!("{:.1}", ns as f64 / 1e3)) } }
                 }
             } } }
         } }
@@ -217,8 +220,8 @@ fn counted(trial: &DetailedTrial) -> Markup {
 mod tests {
     use super::*;
     use kpps_results::Latency;
-    use kpps_results::certificate::{Gaps, Sender};
-    use kpps_results::detail::Processor;
+    use kpps_results::calibration::{Gaps, Sender};
+    use kpps_results::detail::CpuTimes;
     use kpps_results::{Ledger, Trial};
 
     #[test]
@@ -248,12 +251,7 @@ mod tests {
                 ledger: ledger.closed(),
                 ..Trial::default()
             },
-            processors: vec![Processor {
-                user_s: 0.5,
-                idle_s: 1.5,
-                cycles: Some(7_000_000),
-                ..Processor::default()
-            }],
+            cpus: vec![CpuTimes { user_s: 0.5, idle_s: 1.5, cycles: Some(7_000_000), ..CpuTimes::default() }],
             sender: Some(Sender { ceilings_pps: vec![40e3], source: "measured".into(), exceeded: true }),
             directions: vec![Direction { gaps: Some(gaps), ..Direction::default() }],
             interfaces: [("pb".to_owned(), [("rx_dropped".to_owned(), 50)].into())].into(),
@@ -270,7 +268,7 @@ mod tests {
             "unexplained",
             "12.5 µs",
             "97.89 %",
-            "part of the loss is the sender's",
+            "part of the loss is its shortfall",
             "No place accounts for 10 frames",
         ] {
             assert!(text.contains(words), "{words}");

@@ -1,4 +1,4 @@
-//! Whether results differ: each quantity of each result beside that of the first.
+//! Comparisons: each quantity of each result beside that of the first.
 
 use crate::Schema;
 use crate::json::to_json;
@@ -26,24 +26,24 @@ pub struct Comparison {
     pub kpps_version: String,
     /// The kind of the documents that were compared.
     pub of: String,
-    /// The chance of any false finding among all that could be found.
+    /// The family-wise error rate: the probability of any false finding.
     pub error: f64,
     /// Differences up to this share of the first side's median are no regression.
     pub threshold: f64,
-    /// The sides, the one that the others are held against first.
+    /// The sides. The first is the reference.
     pub sides: Vec<Side>,
-    /// What was compared, and what was found.
+    /// The comparisons.
     pub rows: Vec<Compared>,
-    /// What only some of the sides have, and so was not compared.
+    /// Quantities that only some of the sides have. They were not compared.
     pub left_out: Vec<String>,
 }
 
 /// One side: results of one system.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Side {
-    /// As it was named.
+    /// Its name.
     pub name: String,
-    /// Documents of it.
+    /// The number of its documents.
     pub documents: usize,
 }
 
@@ -51,27 +51,27 @@ pub struct Side {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
-    /// Up.
+    /// Higher values are better.
     #[default]
     Higher,
-    /// Down.
+    /// Lower values are better.
     Lower,
 }
 
-/// What was found.
+/// The verdict on a quantity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Finding {
-    /// It is better, beyond chance.
+    /// Significantly better.
     Better,
-    /// It is worse, beyond chance.
+    /// Significantly worse.
     Worse,
-    /// It differs, beyond chance, but by no more than the threshold.
+    /// Significantly different, but by no more than the threshold.
     Within,
-    /// What difference there is may be chance.
+    /// No significant difference.
     #[default]
     NoDifference,
-    /// So few values could not show a difference, whatever they were.
+    /// There are too few values to show any difference.
     TooFew,
 }
 
@@ -87,10 +87,10 @@ impl fmt::Display for Finding {
     }
 }
 
-/// One quantity of one side, held against the first side's.
+/// One quantity of one side, compared with the first side's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Compared {
-    /// What was measured: sizes and loads, and of what, if there are several.
+    /// The measurement: sizes and loads, and the system, if there are several.
     pub what: String,
     /// The quantity.
     pub quantity: String,
@@ -98,7 +98,7 @@ pub struct Compared {
     pub unit: String,
     /// Which way is better.
     pub better: Better,
-    /// The number of the side, from 1: the first is what it is held against.
+    /// The index of the side in `sides`, 1 or more.
     pub side: usize,
     /// The first side.
     pub first: Sample,
@@ -107,13 +107,13 @@ pub struct Compared {
     /// The median of all differences between a value of this side and one of the first, over the first side's
     /// median; null if that is 0.
     pub change: Option<f64>,
-    /// Where that lies with 95 % confidence; null if there are too few values to say.
+    /// The 95 % confidence interval of that; null if there are too few values.
     pub interval: Option<[f64; 2]>,
     /// The p-value: the probability of values as far apart as these if nothing differed.
     pub p: f64,
     /// The p-value, corrected for the number of comparisons.
     pub p_adjusted: f64,
-    /// What was found.
+    /// The verdict.
     pub finding: Finding,
 }
 
@@ -122,7 +122,7 @@ pub struct Compared {
 pub struct Sample {
     /// How many.
     pub count: usize,
-    /// The middle one.
+    /// The median.
     pub median: f64,
     /// The smallest.
     pub min: f64,

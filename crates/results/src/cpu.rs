@@ -1,10 +1,10 @@
-//! What a CPU was busy with.
+//! CPU time by kind.
 
 use crate::round::{MILLIONTHS, finite};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a CPU was busy with, as shares of its time, 0 to 1 each.
+/// The time of a CPU by kind, as shares, 0 to 1 each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cpu {
     /// In interrupt handlers.
@@ -13,8 +13,7 @@ pub struct Cpu {
     pub softirq: f64,
     /// In threads: programs and the kernel on their behalf. Without `empty_polls` where those are known.
     pub thread: f64,
-    /// Polling that found nothing: busy, but free for other work. Null where nobody can tell such polls from
-    /// work.
+    /// Idle polls: busy, but free for other work. Null where they cannot be told from work.
     pub empty_polls: Option<f64>,
 }
 
@@ -24,13 +23,13 @@ impl Cpu {
         self.hardirq + self.softirq + self.thread + self.empty_polls.unwrap_or(0.0)
     }
 
-    /// Share of time that the CPU worked: busy, without polls that are known to have found nothing.
+    /// Share of time that the CPU worked: busy, without idle polls as far as they are known.
     pub fn used(&self) -> f64 {
         self.busy() - self.empty_polls.unwrap_or(0.0)
     }
 
-    /// Share of time that was left for other work, 0 to 1: idle, or known to be spent on polls that found
-    /// nothing.
+    /// Share of time that was left for other work, 0 to 1: idle, or known to be spent on idle
+    /// polls.
     pub fn left(&self) -> f64 {
         (1.0 - self.busy() + self.empty_polls.unwrap_or(0.0)).clamp(0.0, 1.0)
     }

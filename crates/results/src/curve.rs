@@ -7,7 +7,7 @@ use crate::{Environment, Schema, Series};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What kind of result a document holds.
+/// The kind of a [`Curve`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -16,18 +16,18 @@ pub enum Kind {
     Curve,
 }
 
-/// Delivered against offered load: one series for each preset that was tried.
+/// Delivered against offered load: one series for each preset.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Curve {
     /// The version of this document.
     pub schema: Schema,
     /// The kind of this document.
     pub kind: Kind,
-    /// What was measured, and where.
+    /// The environment.
     pub environment: Environment,
     /// The curves, in the order in which they were asked for.
     pub series: Vec<Series>,
-    /// What one sees, in two sentences derived from the series.
+    /// A summary of the series in two sentences.
     pub summary: [String; 2],
     /// Whether every point that was asked for is there; false after an interruption.
     pub complete: bool,
@@ -35,7 +35,7 @@ pub struct Curve {
 
 impl Curve {
     /// A document: sorts each series by offered load, rounds every value (see
-    /// [`Trial::rounded`](crate::Trial::rounded)) and sums up what one sees.
+    /// [`Trial::rounded`](crate::Trial::rounded)) and writes the summary.
     pub fn new(environment: Environment, series: Vec<Series>, complete: bool) -> Self {
         let mut curve = Self {
             schema: Schema::default(),
@@ -69,7 +69,7 @@ impl Curve {
     /// Reads a document.
     ///
     /// # Errors
-    /// What is wrong with the text, and where: not JSON, another schema, a missing field.
+    /// The error and its place: not JSON, another schema, a missing field.
     pub fn from_json(text: &str) -> serde_json::Result<Self> {
         serde_json::from_str(text)
     }

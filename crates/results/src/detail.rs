@@ -1,6 +1,6 @@
-//! One trial in detail: what went each way, and what hosts and interfaces counted.
+//! One trial in detail: its directions, and the counters of hosts and interfaces.
 
-use crate::certificate::{Gaps, Sender};
+use crate::calibration::{Gaps, Sender};
 use crate::json::to_json;
 use crate::round::rounded_to;
 use crate::{Latency, Mix, Schema, Trial};
@@ -17,9 +17,9 @@ pub enum TrialKind {
     Trial,
 }
 
-/// One trial with all that was counted around it, between two ports or on a testbed without ports.
+/// One trial with all counters around it, between two ports or on a testbed without ports.
 ///
-/// [`result`](Self::result) is what became of the load, with the fields of a [`Trial`] in the same JSON
+/// [`result`](Self::result) is the result of the load, with the fields of a [`Trial`] in the same JSON
 /// object. Its `ledger` is of all frames of the trial, damaged ones among the delivered.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DetailedTrial {
@@ -53,12 +53,12 @@ pub struct DetailedTrial {
     pub duration_s: f64,
     /// False if it was interrupted, or a port failed.
     pub complete: bool,
-    /// What failed.
+    /// The failure, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
     /// Learning frames came through each direction before the trial; null where there are no ports.
     pub learned: Option<bool>,
-    /// What became of the load.
+    /// The result of the load.
     #[serde(flatten)]
     pub result: Trial,
     /// Frames that were due.
@@ -67,13 +67,13 @@ pub struct DetailedTrial {
     pub received: u64,
     /// Frames that were sent and did not arrive.
     pub lost: u64,
-    /// Frames that arrived again; null where nobody counts them.
+    /// Frames that arrived again; null if they are not counted.
     pub duplicated: Option<u64>,
-    /// Frames that came after one of the same flow sent later (RFC 4737); null where nobody counts them.
+    /// Frames that came after one of the same flow sent later (RFC 4737); null if they are not counted.
     pub reordered: Option<u64>,
-    /// Damaged frames; null where nobody counts them.
+    /// Damaged frames; null if they are not counted.
     pub corrupted: Option<u64>,
-    /// Other traffic: frames that came and are not of this trial; null where nobody counts them.
+    /// Other traffic: frames that came and are not of this trial; null if they are not counted.
     pub other_traffic: Option<u64>,
     /// Frames received, per second of sending.
     pub received_pps: f64,
@@ -82,30 +82,28 @@ pub struct DetailedTrial {
     /// The clocks that latencies go by, if those of the two ports are not the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clocks: Option<Clocks>,
-    /// What the generator can send.
+    /// The limits of the generator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender: Option<Sender>,
-    /// The file that has the frames to which something happened, if there is one.
+    /// The file of frames with anomalies, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capture: Option<Capture>,
-    /// What it was measured on, by name: kernel, CPUs, ports.
+    /// The environment, by name: kernel, CPUs, ports.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
     /// Each direction by itself. Empty where there are no ports: then counts are of the measured time, and
     /// the ledger is of the whole trial, its warm-up and its end among them.
     pub directions: Vec<Direction>,
-    /// What was counted at each observed interface, from before the trial until after it, without zeros.
+    /// The counters of each observed interface, as changes from before the trial to after it, without zeros.
     pub interfaces: BTreeMap<String, BTreeMap<String, u64>>,
-    /// What IP dropped in each other observed network namespace.
+    /// Packets dropped by IP in each other observed network namespace.
     pub ip: BTreeMap<String, BTreeMap<String, u64>>,
-    /// What each CPU spent its time on, all programs together; empty where nobody counts that.
-    pub processors: Vec<Processor>,
-    /// Whose they are, one host after the other, if there are others than the one that this was measured
-    /// from.
+    /// The time of each CPU by kind, all programs together; empty if it is not counted.
+    pub cpus: Vec<CpuTimes>,
+    /// The hosts of these CPUs in order, if there are others than the tester's own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<TrialHost>,
-    /// Frames through the CPUs' backlogs and polls, those dropped there, and polls cut short, of the whole
-    /// host.
+    /// Frames that the backlogs and polls of all CPUs processed and dropped, and polls that ended early.
     pub softnet: BTreeMap<String, u64>,
     /// Interrupts of the whole host, by their line in `/proc/interrupts`.
     pub interrupts: BTreeMap<String, u64>,
@@ -123,8 +121,8 @@ pub struct Clocks {
     /// The error of the offset, up or down, in ns: half the shortest round trip of a question and its answer,
     /// for each clock that is not this host's.
     pub error_ns: u64,
-    /// What the second clock gained on the first during the trial, in ns per s; null if it could not be read
-    /// afterwards.
+    /// How fast the second clock gained on the first during the trial, in ns per s; null if it could not be
+    /// read afterwards.
     pub drift_ns_per_s: Option<f64>,
     /// Questions asked, before and after.
     pub pings: u64,
@@ -132,21 +130,21 @@ pub struct Clocks {
     pub over: String,
 }
 
-/// Whose time a frame's arrival is.
+/// The source of arrival times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ArrivalBy {
-    /// That of the program that receives: when it took the frame in, after it was woken.
+    /// The receiving program: when it took the frame, after it was woken.
     #[default]
     Program,
-    /// The kernel's: when it took the frame in from the interface.
+    /// The kernel: when it took the frame from the interface.
     Kernel,
 }
 
-/// Whose times of arrival the latencies use.
+/// The arrival times that latencies use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Arrival {
-    /// Whose time it is.
+    /// Their source.
     pub by: ArrivalBy,
     /// By how much the clock of these times was set forward during the trial, in ns (below 0: back). If it
     /// was set, there are no latencies.
@@ -158,11 +156,11 @@ pub struct Arrival {
 /// frames are counted together, damaged ones are other traffic, and there are no latencies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TrialReplay {
-    /// The file that it is from.
+    /// The file.
     pub file: String,
-    /// How many frames it has.
+    /// The number of its frames.
     pub frames: u64,
-    /// How many of them have equals among the others, so that their order is not judged.
+    /// The number of frames with equals among the others. Their order is not judged.
     pub with_equals: u64,
     /// How the sent frames differ from the capture, in words.
     pub departures: Vec<String>,
@@ -174,7 +172,7 @@ pub struct TrialReplay {
 pub struct Capture {
     /// Its path (pcapng).
     pub file: String,
-    /// Frames that are in it.
+    /// The number of frames in it.
     pub frames: u64,
     /// How many more there were: the file has the first 1000 of each kind and direction.
     pub not_kept: u64,
@@ -183,13 +181,13 @@ pub struct Capture {
 /// A host that takes part in a trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TrialHost {
-    /// Its agent's address; null for the host that this was measured from.
+    /// Its agent's address; null for the tester's own host.
     pub agent: Option<String>,
     /// How many CPUs it has.
-    pub processors: usize,
+    pub cpus: usize,
 }
 
-/// Bits per second, by what is counted.
+/// Bits per second, by layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BitRates {
     /// On layer 1: frames with FCS, preamble and the least gap.
@@ -198,21 +196,21 @@ pub struct BitRates {
     pub l2: f64,
 }
 
-/// What became of the flows of one direction. A frame whose tag was damaged has an unknown flow and is not
+/// The results of the flows of one direction. A frame whose tag was damaged has an unknown flow and is not
 /// counted as received here.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Flows {
-    /// How many there are.
+    /// The number of flows.
     pub count: u32,
-    /// Those that lost frames.
+    /// Flows that lost frames.
     pub lossy: u32,
-    /// Those of which nothing arrived.
+    /// Flows that lost all frames.
     pub silent: u32,
     /// The 16 that lost most, or had frames out of order; the worst first.
     pub worst: Vec<FlowCount>,
 }
 
-/// What became of one flow.
+/// The result of one flow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowCount {
     /// Its addresses and ports, as they were sent.
@@ -227,7 +225,7 @@ pub struct FlowCount {
     pub reordered: u64,
 }
 
-/// What became of the frames of one size.
+/// The result of the frames of one size.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SizeCount {
     /// The size in bytes with FCS.
@@ -267,23 +265,23 @@ pub struct Direction {
     pub other_traffic: u64,
     /// Time from sending to receiving.
     pub latency_ns: Latency,
-    /// How the times of arrival were taken.
+    /// The source of arrival times.
     #[serde(default)]
     pub arrival: Arrival,
-    /// How far apart frames were sent, if they were paced.
+    /// The gaps between frames, if they were paced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gaps: Option<Gaps>,
-    /// What became of the flows, if there are several.
+    /// The results of the flows, if there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<Flows>,
-    /// What became of the sizes of a mix.
+    /// The results of the sizes of a mix.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sizes: Vec<SizeCount>,
 }
 
-/// What a CPU spent its time on, in s.
+/// The time of a CPU by kind, in s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Processor {
+pub struct CpuTimes {
     /// In programs.
     pub user_s: f64,
     /// In the kernel on behalf of programs.
@@ -296,13 +294,13 @@ pub struct Processor {
     pub idle_s: f64,
     /// Taken by the host of a virtual machine.
     pub steal_s: f64,
-    /// Cycles of its clock in which it was not idle; not there where they cannot be counted.
+    /// Cycles of its clock in which it was not idle; absent if they are not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cycles: Option<u64>,
 }
 
-impl Processor {
-    /// What it has spent since an earlier observation.
+impl CpuTimes {
+    /// The time since an earlier observation.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {
@@ -319,13 +317,13 @@ impl Processor {
 
 impl DetailedTrial {
     /// The CPUs' names: their numbers, after the agent's address if there are agents.
-    pub fn processor_names(&self) -> Vec<String> {
+    pub fn cpu_names(&self) -> Vec<String> {
         let of = |host: &TrialHost| {
             let agent = host.agent.as_ref().map(|agent| format!("{agent} ")).unwrap_or_default();
-            (0..host.processors).map(move |number| format!("{agent}{number}")).collect::<Vec<_>>()
+            (0..host.cpus).map(move |number| format!("{agent}{number}")).collect::<Vec<_>>()
         };
         match &self.hosts[..] {
-            [] => (0..self.processors.len()).map(|number| number.to_string()).collect(),
+            [] => (0..self.cpus.len()).map(|number| number.to_string()).collect(),
             hosts => hosts.iter().flat_map(of).collect(),
         }
     }
@@ -333,8 +331,8 @@ impl DetailedTrial {
     /// Cycles of all CPUs together for each frame that arrived, other work included. `None` if a CPU does not
     /// count them, or if nothing arrived.
     pub fn cycles_per_frame(&self) -> Option<f64> {
-        let cycles = self.processors.iter().map(|processor| processor.cycles).sum::<Option<u64>>()?;
-        (self.received > 0 && !self.processors.is_empty()).then(|| cycles as f64 / self.received as f64)
+        let cycles = self.cpus.iter().map(|cpu| cpu.cycles).sum::<Option<u64>>()?;
+        (self.received > 0 && !self.cpus.is_empty()).then(|| cycles as f64 / self.received as f64)
     }
 
     /// The size in bytes with FCS, or the mix, as it is typed.
@@ -345,7 +343,7 @@ impl DetailedTrial {
     /// The frames, in words: their size, or the capture that they are of.
     pub fn frames_name(&self) -> String {
         match &self.replay {
-            Some(replay) => format!("{}, as they are", replay.file),
+            Some(replay) => format!("{}, unchanged", replay.file),
             None => format!("{} B with FCS", self.sizes_name()),
         }
     }
@@ -361,8 +359,8 @@ impl DetailedTrial {
             *rate = rounded_to(*rate, 10.0);
         }
         self.duration_s = rounded_to(self.duration_s, 1e6);
-        for processor in &mut self.processors {
-            let Processor { user_s, system_s, irq_s, softirq_s, idle_s, steal_s, cycles: _ } = processor;
+        for cpu in &mut self.cpus {
+            let CpuTimes { user_s, system_s, irq_s, softirq_s, idle_s, steal_s, cycles: _ } = cpu;
             for time in [user_s, system_s, irq_s, softirq_s, idle_s, steal_s] {
                 *time = rounded_to(*time, 1e6);
             }
@@ -384,15 +382,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cycles_are_those_of_all_processors_or_none() {
-        let processor = |cycles| Processor { cycles, ..Processor::default() };
-        let trial = |processors| DetailedTrial { received: 100, processors, ..DetailedTrial::default() };
-        let all = trial(vec![processor(Some(3000)), processor(Some(1000))]);
+    fn cycles_are_those_of_all_cpus_or_none() {
+        let cpu = |cycles| CpuTimes { cycles, ..CpuTimes::default() };
+        let trial = |cpus| DetailedTrial { received: 100, cpus, ..DetailedTrial::default() };
+        let all = trial(vec![cpu(Some(3000)), cpu(Some(1000))]);
         assert_eq!(all.cycles_per_frame(), Some(40.0));
         assert_eq!(DetailedTrial { received: 0, ..all }.cycles_per_frame(), None);
-        assert_eq!(trial(vec![processor(Some(3000)), processor(None)]).cycles_per_frame(), None);
+        assert_eq!(trial(vec![cpu(Some(3000)), cpu(None)]).cycles_per_frame(), None);
         assert_eq!(trial(Vec::new()).cycles_per_frame(), None);
-        assert_eq!(processor(Some(5)).since(&processor(Some(2))).cycles, Some(3));
-        assert_eq!(processor(Some(5)).since(&processor(None)).cycles, None);
+        assert_eq!(cpu(Some(5)).since(&cpu(Some(2))).cycles, Some(3));
+        assert_eq!(cpu(Some(5)).since(&cpu(None)).cycles, None);
     }
 }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 /// A document of any kind.
 #[derive(JsonSchema)]
 #[serde(untagged)]
-#[expect(dead_code, reason = "its schema is what it is for")]
+#[expect(dead_code, reason = "only its schema is used")]
 enum Document {
     Curve(crate::Curve),
     Run(crate::run::Run),
@@ -13,7 +13,7 @@ enum Document {
     Grid(crate::grid::Grid),
     Trial(Box<crate::detail::DetailedTrial>),
     Ndr(crate::ndr::Ndr),
-    Certificate(crate::certificate::Certificate),
+    Calibration(crate::calibration::Calibration),
     Comparison(crate::comparison::Comparison),
     Sizes(crate::rfc2544::Sizes),
     Rfc2544(crate::rfc2544::Rfc2544),
@@ -23,7 +23,7 @@ enum Document {
     Scale(crate::simulation::Scale),
     Profiles(crate::inventory::Profiles),
     Devices(crate::inventory::Devices),
-    Selftest(crate::inventory::Selftest),
+    Conformance(crate::inventory::Conformance),
 }
 
 /// The JSON Schema of all kinds of documents (draft 2020-12), ending in a newline; `schema/kpps-2.json`

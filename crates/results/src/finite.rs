@@ -1,6 +1,6 @@
 //! Refuses documents with numbers that are not finite.
 //!
-//! JSON has no such numbers: a serializer would write null, which says that nobody observed the quantity.
+//! JSON has no such numbers: a serializer would write null, which means that a quantity was not observed.
 
 use serde::ser::{self, Serialize, Serializer};
 use serde_json::Error;

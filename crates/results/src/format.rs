@@ -1,6 +1,6 @@
-//! Numbers as people read them.
+//! Numbers as text.
 
-/// A packet rate in kpps, with three digits that matter: "1488", "86.4", "9.40".
+/// A packet rate in kpps, with three significant digits: "1488", "86.4", "9.40".
 pub fn kpps(pps: f64) -> String {
     let kpps = pps / 1000.0;
     match kpps {
@@ -11,8 +11,8 @@ pub fn kpps(pps: f64) -> String {
     }
 }
 
-/// A share of 0 to 1 in whole per cent; "0 %" and "100 %" are said only when they are meant
-/// exactly.
+/// A share of 0 to 1 in whole per cent; "0 %" and "100 %" only for exact
+/// values.
 pub fn percent(share: f64) -> String {
     match share * 100.0 {
         p if p > 0.0 && p < 0.5 => "under 1 %".to_owned(),

@@ -50,15 +50,15 @@ pub struct Axis {
     pub values: Vec<Setting>,
 }
 
-/// What was measured with one combination of values.
+/// The result of one combination of values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cell {
-    /// Which value of each axis.
+    /// The index of the value on each axis.
     pub at: Vec<usize>,
     /// The result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub point: Option<Trial>,
-    /// Why there is none.
+    /// The reason if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
@@ -70,11 +70,11 @@ pub struct Grid {
     pub schema: Schema,
     /// The kind of this document.
     pub kind: GridKind,
-    /// What was measured, and where, but for what varies.
+    /// The environment, without the varied parameters.
     pub environment: Environment,
-    /// What varies.
+    /// The parameters.
     pub axes: Vec<Axis>,
-    /// The cells that were measured; the last axis varies fastest.
+    /// The measured cells; the last axis varies fastest.
     pub cells: Vec<Cell>,
     /// Whether every cell is there; false after an interruption.
     pub complete: bool,

@@ -22,18 +22,18 @@ pub struct Profiles {
     pub kind: ProfilesKind,
     /// Hash of all profiles with all their constants.
     pub profiles_hash: String,
-    /// The profiles that were asked for.
+    /// The profiles.
     pub profiles: Vec<ProfileEntry>,
 }
 
 /// A profile.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProfileEntry {
-    /// What it describes: "chip", "bus" and the like.
+    /// Its kind: "chip", "bus" and the like.
     pub kind: String,
     /// Its name.
     pub name: String,
-    /// What it is, in a sentence.
+    /// A description in a sentence.
     pub description: String,
     /// Its constants.
     pub constants: Vec<Constant>,
@@ -46,7 +46,7 @@ pub struct Constant {
     pub name: String,
     /// Its value: a number, a word, a switch, a table.
     pub value: serde_json::Value,
-    /// Where it is from.
+    /// Its source.
     pub source: String,
     /// The claims that it was fitted on; empty for one with a citable value.
     pub fitted: Vec<String>,
@@ -81,7 +81,7 @@ pub struct DeviceEntry {
     pub vendor: String,
     /// Its PCI device, four hexadecimal digits.
     pub device: String,
-    /// Which chip of ours it is; null if it is none.
+    /// The chip, if kpps drives it; null otherwise.
     pub chip: Option<String>,
     /// The kernel's driver for it; null if there is none.
     pub driver: Option<String>,
@@ -91,7 +91,7 @@ pub struct DeviceEntry {
     pub elsewhere: bool,
     /// Its IOMMU group; null without an IOMMU.
     pub iommu_group: Option<u32>,
-    /// The port as which it can be used; null while it cannot.
+    /// The name of its port; null while it cannot be used.
     pub port: Option<String>,
 }
 
@@ -102,69 +102,69 @@ pub struct DeviceInterface {
     pub name: String,
     /// Whether it is up.
     pub up: bool,
-    /// What it is a part of, as a bridge; null if of nothing.
+    /// The bridge or bond that it is a port of; null if it is none.
     pub master: Option<String>,
-    /// What it carries, as VLANs.
+    /// Interfaces on top of it, as VLANs.
     pub carries: Vec<String>,
     /// Its addresses; null if they are not known.
     pub addresses: Option<Vec<String>>,
 }
 
-/// The kind of a [`Selftest`].
+/// The kind of a [`Conformance`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum SelftestKind {
+pub enum ConformanceKind {
     /// The functional suite.
     #[default]
-    Selftest,
+    Conformance,
 }
 
 /// The functional suite on one device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Selftest {
+pub struct Conformance {
     /// The version of this document.
     pub schema: Schema,
     /// The kind of this document.
-    pub kind: SelftestKind,
+    pub kind: ConformanceKind,
     /// The device.
     pub device: String,
     /// The chip.
     pub chip: String,
     /// The cases, in the order in which they ran.
-    pub cases: Vec<SelftestCase>,
+    pub cases: Vec<ConformanceCase>,
 }
 
-/// One case and how it ended.
+/// One case and its result.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct SelftestCase {
-    /// Its name: area, then what was tried.
+pub struct ConformanceCase {
+    /// Its name: the area, then the test.
     pub name: String,
-    /// How it ended.
-    pub result: SelftestResult,
-    /// What the device does differently; of a departure.
+    /// The result.
+    pub result: ConformanceResult,
+    /// How the device differs from the manual; only for a departure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub what: Option<String>,
-    /// Why it ended so, unless it passed.
+    /// The reason of the result, unless the case passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Where the manual says otherwise; of a departure.
+    /// The section of the manual; only for a departure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manual: Option<String>,
-    /// How long it took on the wall, in ms.
+    /// Its duration in wall time, in ms.
     pub millis: u64,
 }
 
-/// How a case ended.
+/// The result of a case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum SelftestResult {
-    /// As the manual says.
+pub enum ConformanceResult {
+    /// As in the manual.
     #[default]
     Pass,
-    /// Not as it should be.
+    /// Wrong behaviour.
     Fail,
-    /// Not as the manual says, but as this device is known to do.
+    /// Differs from the manual in a way known of this device.
     Departure,
-    /// The chip has no such thing.
+    /// The chip does not have this feature.
     NotApplicable,
 }

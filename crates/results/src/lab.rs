@@ -1,4 +1,4 @@
-//! Drivers that took turns on the same card in a guest.
+//! Drivers that took turns on one card in a guest.
 
 use crate::json::to_json;
 use crate::{Registers, Schema};
@@ -30,37 +30,37 @@ pub struct Lab {
     pub kernel_version: String,
     /// QEMU's version.
     pub qemu: String,
-    /// How often each driver was started anew.
+    /// The number of rounds: in each, all drivers are started anew.
     pub rounds: u32,
     /// The length of a window in ms.
     pub window_ms: u64,
-    /// What the host offered in frames per second; nothing if it sent as fast as it could.
+    /// The load that the host offered, in frames per second; null for as many frames as possible.
     pub load_pps: Option<f64>,
     /// Descriptors in each ring of kpps.
     pub our_ring: u16,
     /// Descriptors in each ring of testpmd.
     pub dpdk_ring: u16,
-    /// Other settings, as they were asked for. Without any, Linux's drivers have their defaults: rings of
+    /// Other settings. Without any, Linux's drivers have their defaults: rings of
     /// 256.
     pub settings: Vec<String>,
-    /// Whether everything that was asked for is there.
+    /// Whether all requested rows are there.
     pub complete: bool,
-    /// What was measured.
+    /// The measurements.
     pub rows: Vec<Row>,
     /// kpps against the others.
     pub ratios: Vec<Ratio>,
-    /// What could not be measured, and why.
+    /// Failed measurements, with reasons.
     pub failures: Vec<String>,
 }
 
 /// One driver at one workload.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Row {
-    /// What it did.
+    /// The workload.
     pub workload: String,
-    /// Whose driver.
+    /// The driver.
     pub driver: String,
-    /// How it reached its card.
+    /// The backend by which it accessed the card.
     pub backend: String,
     /// The card.
     pub device: String,
@@ -72,7 +72,7 @@ pub struct Row {
     pub pps: Vec<f64>,
     /// Their median.
     pub median_pps: f64,
-    /// What the host sent per second, if it did.
+    /// Frames per second that the host sent, if it sent any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_pps: Option<f64>,
     /// Interrupts of cards per second.
@@ -87,18 +87,18 @@ pub struct Row {
     pub shortfall: u64,
     /// Frames lost, by place.
     pub drops: BTreeMap<String, u64>,
-    /// Frames that ended somewhere beyond those that were sent: counters that overlap, or traffic of others.
+    /// Counted frames beyond the sent ones: counters overlap, or count other traffic.
     pub surplus: u64,
 }
 
 /// kpps against another driver, in the same boot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ratio {
-    /// What they did.
+    /// The workload.
     pub workload: String,
     /// The other driver.
     pub over: String,
-    /// How kpps reached its card.
+    /// The backend by which kpps accessed the card.
     pub backend: String,
     /// The card.
     pub device: String,
@@ -126,7 +126,7 @@ impl Ratio {
     }
 }
 
-/// The middle value.
+/// The median.
 pub fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// The name under which [`Ledger::losses`] lists packets that the source could not send.
 pub const NOT_SENT: &str = "not sent";
-/// The name under which [`Ledger::losses`] lists packets that ended nobody knows where.
+/// The name under which [`Ledger::losses`] lists packets that no place has counted.
 pub const UNEXPLAINED: &str = "unexplained";
 
 /// Where each packet of a trial ended. Every packet is in exactly one place, so that
@@ -25,7 +25,7 @@ pub struct Ledger {
     pub in_flight: u64,
     /// The same packets by place.
     pub in_flight_at: BTreeMap<String, u64>,
-    /// Packets that no place has counted; below 0 if places have counted more, those of others among them.
+    /// Packets that no place has counted; below 0 if places have counted more, as other traffic.
     #[serde(default)]
     pub unexplained: i64,
 }
@@ -37,7 +37,7 @@ impl Ledger {
     }
 
     /// Everything that counts as loss, by place: what was dropped, then what the source could not
-    /// send ([`NOT_SENT`]) and what nobody can explain ([`UNEXPLAINED`]), if there is any.
+    /// send ([`NOT_SENT`]) and what no place explains ([`UNEXPLAINED`]), if there is any.
     pub fn losses(&self) -> Vec<(&str, u64)> {
         let dropped = self.dropped.iter().map(|(place, &n)| (place.as_str(), n));
         let unexplained = u64::try_from(self.missing()).unwrap_or(0);
@@ -45,7 +45,7 @@ impl Ledger {
         dropped.chain(others).filter(|&(_, n)| n > 0).collect()
     }
 
-    /// The ledger with what follows from the rest: packets in flight, and those that no place has counted.
+    /// The ledger with its derived sums: packets in flight, and unexplained ones.
     #[must_use]
     pub fn closed(self) -> Self {
         let closed = Self { in_flight: self.in_flight_at.values().sum(), ..self };

@@ -1,12 +1,12 @@
 //! The results of kpps: one type for each published document, and their schema.
 //!
-//! [`Curve`] is the document that most commands make: how much was delivered at each offered load, what
-//! became of the rest, and in which environment. [`Trial`] is the result of one trial on any testbed;
+//! [`Curve`] is the document that most commands make: the delivered rate at each offered load, the
+//! places of losses, and the environment. [`Trial`] is the result of one trial on any testbed;
 //! documents contain it. The modules have one kind of document each. `schema/kpps-2.json` describes the JSON
 //! of all of them.
 //!
-//! Nothing here measures, and nothing here draws: the crate `measure` makes documents, the crate `report` shows
-//! them. Nothing asks for the time or for the machine it runs on: equal results give equal bytes.
+//! The crate `measure` makes documents, the crate `report` shows them. Nothing here reads a clock or the
+//! state of the machine: equal results give equal bytes.
 //!
 //! ```
 //! use kpps_results::Ledger;
@@ -18,7 +18,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
-pub mod certificate;
+pub mod calibration;
 pub mod comparison;
 mod cpu;
 mod curve;

@@ -20,7 +20,7 @@ pub enum NdrKind {
     Ndr,
 }
 
-/// What a search found. Loads are frames per second in each direction.
+/// The result of a search. Loads are frames per second in each direction.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ndr {
     /// The version of this document.
@@ -29,7 +29,7 @@ pub struct Ndr {
     pub kind: NdrKind,
     /// The version of kpps.
     pub kpps_version: String,
-    /// What was measured.
+    /// The testbed.
     pub testbed: Vec<String>,
     /// Size of each frame in bytes with FCS; of a mix the mean, rounded.
     pub frame_bytes_with_fcs: u32,
@@ -40,7 +40,7 @@ pub struct Ndr {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traffic: Option<String>,
     /// Frames were offered in both directions.
-    pub both_ways: bool,
+    pub bidirectional: bool,
     /// The lowest load that was asked for, in frames per second.
     pub min_pps: f64,
     /// The highest, in frames per second.
@@ -49,14 +49,14 @@ pub struct Ndr {
     /// the search through the device under test; absent if only the wire limits it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling_pps: Option<f64>,
-    /// What it was measured on, by name: kernel, CPUs, ports; machine, chip, driver.
+    /// The environment, by name: kernel, CPUs, ports; machine, chip, driver.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
-    /// The goals and what was found.
+    /// The goals and their results.
     pub goals: Vec<SearchGoal>,
-    /// What was delivered at the highest load (MRR), in frames per second: the mean of its trials.
+    /// The rate delivered at the highest load (MRR), in frames per second: the mean of its trials.
     pub mrr_pps: Option<f64>,
-    /// What plain bisection finds beside it, if it was asked for.
+    /// The result of plain bisection, if it was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bisection: Option<PlainBisection>,
     /// Every trial of the search, in order, those of an earlier run first.
@@ -65,12 +65,12 @@ pub struct Ndr {
     pub measured_s: f64,
     /// Every goal is reached; false after an interruption or at the time limit.
     pub complete: bool,
-    /// What failed.
+    /// The failure, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
 }
 
-/// A goal, and what was found (draft-ietf-bmwg-mlrsearch).
+/// A goal and its result (draft-ietf-bmwg-mlrsearch).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SearchGoal {
     /// `NDR` or `PDR`.
@@ -94,12 +94,12 @@ pub struct SearchGoal {
     /// At least half of the frames that were missing above the lower bound were generator shortfall: the
     /// bound is the generator's, and the device under test may do better.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub limited_by_sender: bool,
+    pub limited_by_generator: bool,
     /// The bounds are as close as asked.
     pub done: bool,
 }
 
-/// What plain bisection found.
+/// The result of plain bisection.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PlainBisection {
     /// The highest load that was seen without loss, in frames per second; null if there was none.
@@ -111,7 +111,7 @@ pub struct PlainBisection {
 impl Ndr {
     /// The load of a trial of this search in each direction, in frames per second.
     pub fn load_pps(&self, trial: &Trial) -> f64 {
-        trial.offered_pps / if self.both_ways { 2.0 } else { 1.0 }
+        trial.offered_pps / if self.bidirectional { 2.0 } else { 1.0 }
     }
 
     /// The size in bytes with FCS, or the mix, as it is typed.

@@ -1,24 +1,24 @@
-//! What the names of places mean, for those who did not write the ledger.
+//! The places of ledgers in plain words.
 
 use crate::{NOT_SENT, Series, UNEXPLAINED};
 use std::collections::BTreeSet;
 
-/// A place in which packets end, in plain words.
+/// A place in which packets end, in words.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Place {
     /// Its name in a ledger.
     pub name: &'static str,
-    /// Where that is.
+    /// The place.
     pub place: &'static str,
-    /// Why packets end there.
+    /// The reason why packets end there.
     pub why: &'static str,
-    /// Both in few words, to go on after "loses frames". Places of equal words are one to a reader.
-    pub told: &'static str,
+    /// Both in few words, to follow "loses frames". Places with equal words are merged in sentences.
+    pub phrase: &'static str,
 }
 
-/// Received and then thrown away, wherever it was: whatever was spent on such a packet is lost too.
+/// The reason for packets dropped after reception: the CPU time spent on them is wasted, too.
 const WASTED: &str = "received, then thrown away (wasted work)";
-const WASTED_TOLD: &str = "after receiving them (wasted work)";
+const WASTED_SENTENCE: &str = "after receiving them (wasted work)";
 
 #[rustfmt::skip]
 const PLACES: [Place; 10] = [
@@ -32,25 +32,25 @@ const PLACES: [Place; 10] = [
         "in the card's filter (not addressed to it)"),
     place("card_other", "rest of the card", "damaged, or not to be received",
         "elsewhere in the card"),
-    place("driver", "driver", WASTED, WASTED_TOLD),
-    place("backlog", "stack's backlog", WASTED, WASTED_TOLD),
-    place("queue", "application's queue", WASTED, WASTED_TOLD),
+    place("driver", "driver", WASTED, WASTED_SENTENCE),
+    place("backlog", "stack's backlog", WASTED, WASTED_SENTENCE),
+    place("queue", "application's queue", WASTED, WASTED_SENTENCE),
     place(NOT_SENT, "source", "it could not send them in time",
         "before the wire (the source could not send them)"),
     place(UNEXPLAINED, "unknown", "the ledger does not close",
-        "nobody knows where (the ledger does not close)"),
+        "in unknown places (the ledger does not close)"),
 ];
 
-const fn place(name: &'static str, place: &'static str, why: &'static str, told: &'static str) -> Place {
-    Place { name, place, why, told }
+const fn place(name: &'static str, place: &'static str, why: &'static str, phrase: &'static str) -> Place {
+    Place { name, place, why, phrase }
 }
 
-/// What is known of the place that a ledger calls `name`.
+/// The place with this name in a ledger, if it is known.
 pub fn known(name: &str) -> Option<&'static Place> {
     PLACES.iter().find(|place| place.name == name)
 }
 
-/// What to say of `name` wherever there is room: "card's FIFO: the card cannot take frames faster".
+/// The place `name` with its reason: "card's FIFO: the card cannot take frames faster".
 pub fn explained(name: &str) -> Option<String> {
     known(name).map(|it| format!("{}: {}", it.place, it.why))
 }
@@ -67,8 +67,8 @@ mod tests {
 
     #[test]
     fn what_is_wasted_is_told_as_one() {
-        let [a, b] = ["backlog", "queue"].map(|name| known(name).map(|p| p.told));
-        assert!(a.is_some() && a == b && a != known("fifo").map(|p| p.told));
+        let [a, b] = ["backlog", "queue"].map(|name| known(name).map(|p| p.phrase));
+        assert!(a.is_some() && a == b && a != known("fifo").map(|p| p.phrase));
         assert_eq!(explained("nowhere"), None);
         let ring = explained("ring");
         assert_eq!(ring.as_deref(), Some("descriptor ring: the driver gave the card no descriptors in time"));

@@ -15,7 +15,7 @@ pub enum SizesKind {
     Sizes,
 }
 
-/// What was found at each frame size.
+/// The searches at all frame sizes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sizes {
     /// The version of this document.
@@ -48,27 +48,27 @@ pub struct Rfc2544 {
     pub kind: Rfc2544Kind,
     /// The version of kpps.
     pub kpps_version: String,
-    /// What was measured.
+    /// The testbed.
     pub testbed: Vec<String>,
     /// Frames were offered in both directions.
-    pub both_ways: bool,
-    /// What was found at each size.
+    pub bidirectional: bool,
+    /// The results at each size.
     pub sizes: Vec<SizeTests>,
-    /// Tests that were not made, and why; and where trials were shorter or fewer than RFC 2544 asks for.
+    /// Tests that were left out, with reasons; and where trials were shorter or fewer than RFC 2544 asks for.
     pub departures: Vec<String>,
-    /// Every test that was asked for is there.
+    /// All requested tests are there.
     pub complete: bool,
-    /// What failed.
+    /// The failure, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
 }
 
-/// What was found at one frame size. A test that was not made is null, or empty.
+/// The results at one frame size. A test that was left out is null, or empty.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SizeTests {
     /// Size of each frame in bytes with FCS.
     pub frame_bytes_with_fcs: u32,
-    /// The highest load that was tried, in frames per second: line rate, if it was not asked for less.
+    /// The highest load that was tried, in frames per second: line rate, or a lower limit of the user.
     pub max_pps: f64,
     /// Throughput (26.1): the search for the highest load without loss.
     pub throughput: Option<Ndr>,
@@ -104,15 +104,15 @@ pub struct BackToBack {
     pub frames: Vec<u64>,
     /// Their mean.
     pub mean_frames: f64,
-    /// The longest burst that was tried, in frames: nothing is known beyond.
+    /// The longest burst that was tried, in frames.
     pub most_frames: u64,
     /// How long the mean burst lasts, in s: the implied buffer time.
     pub implied_s: f64,
-    /// Less what was forwarded meanwhile (RFC 9004): the corrected buffer time, in s.
+    /// The corrected buffer time, in s: without the frames forwarded meanwhile (RFC 9004).
     pub corrected_s: f64,
 }
 
-/// Times that a system took.
+/// Recovery times of a system.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Times {
     /// The load from which it had to recover, or that was on when it was reset, in frames per second.

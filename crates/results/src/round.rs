@@ -4,8 +4,8 @@ pub(crate) const TENTHS: f64 = 1e1;
 pub(crate) const TEN_THOUSANDTHS: f64 = 1e4;
 pub(crate) const MILLIONTHS: f64 = 1e6;
 
-/// Rounds to one part in `scale`, half away from zero. Only correctly rounded operations are used,
-/// so every machine gets the same. What is not finite stays so: [`to_json`](crate::to_json) refuses it.
+/// Rounds to one part in `scale`, half away from zero. Only correctly rounded operations are used, so every
+/// machine gets the same. A value that is not finite is unchanged: [`to_json`](crate::to_json) refuses it.
 pub(crate) fn rounded_to(value: f64, scale: f64) -> f64 {
     // Adding 0.0 turns -0.0, which prints with its sign, into 0.0.
     (value * scale).round() / scale + 0.0
@@ -16,7 +16,7 @@ pub(crate) fn finite(value: f64, scale: f64) -> Option<f64> {
     Some(rounded_to(value, scale)).filter(|rounded| rounded.is_finite())
 }
 
-/// The value to 6 decimals. What is not finite stays so: [`to_json`](crate::to_json) refuses it.
+/// The value to 6 decimals. A value that is not finite is unchanged: [`to_json`](crate::to_json) refuses it.
 pub fn rounded(value: f64) -> f64 {
     rounded_to(value, MILLIONTHS)
 }

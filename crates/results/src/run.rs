@@ -1,4 +1,4 @@
-//! A run on ports of a real system: what went in and out, and where the rest is.
+//! A run on ports of a real system: received, sent and lost frames.
 
 use crate::Schema;
 use crate::json::to_json;
@@ -16,7 +16,7 @@ pub enum RunKind {
     Run,
 }
 
-/// What one of the commands `send`, `count`, `forward`, `bridge` and `route` did.
+/// The result of one of the commands `send`, `count`, `forward`, `bridge`, `route` and `nat`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
     /// The version of this document.
@@ -31,14 +31,14 @@ pub struct Run {
     pub seconds: f64,
     /// False if it was interrupted before its end.
     pub complete: bool,
-    /// What was to be sent; only for `send`.
+    /// The load; only for `send`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<Offered>,
     /// The ports, in the order in which they were given.
     pub ports: Vec<PortRun>,
     /// Time that the CPUs spent for this process; absent if the system does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpu: Option<ProcessorTime>,
+    pub cpu: Option<ProcessCpu>,
     /// Streams of test frames that arrived; only for `count`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streams: Option<Vec<Stream>>,
@@ -48,17 +48,17 @@ pub struct Run {
     /// Frames that are no test frames; only for `count`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others: Option<u64>,
-    /// What the app did with frames; only for `bridge` and `route`.
+    /// The counters of the app; only for `bridge` and `route`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app: Option<AppRun>,
 }
 
-/// What was to be sent.
+/// The load of `send`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Offered {
     /// The size, or the mix of sizes, of frames, in bytes with FCS; or the capture that they are of.
     pub size: String,
-    /// Frames per second that were asked for; null for as many as possible.
+    /// The requested load in frames per second; null for as many as possible.
     pub offered_pps: Option<f64>,
     /// Frames that were due.
     pub intended: u64,
@@ -67,15 +67,15 @@ pub struct Offered {
     /// How frames followed each other, if not evenly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shape: Option<String>,
-    /// How far apart they were really sent, if they were paced.
+    /// The gaps between sent frames, if they were paced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gaps: Option<crate::certificate::Gaps>,
+    pub gaps: Option<crate::calibration::Gaps>,
     /// Where frames of a capture were not sent as they had been seen.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub departures: Vec<String>,
 }
 
-/// What went through one port. Counts are since the port was opened; those of a card are null for other
+/// The counters of one port. Counts are since the port was opened; those of a card are null for other
 /// ports.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PortRun {
@@ -100,7 +100,8 @@ pub struct PortRun {
     /// Frames sent, per second.
     pub sent_pps: f64,
     /// Frames lost here, by place: `missed` (the card or the kernel had no space), `full` (no space to send
-    /// it), `errors` (damaged, or senseless), `unsent` (taken for sending, but cut off).
+    /// it), `errors` (damaged, or of an impossible length), `tx_dropped` (accepted, then refused or dropped
+    /// by a reset).
     pub drops: BTreeMap<String, u64>,
     /// Times that a frame found no receive descriptor and had to wait in the card (RNBC): no loss by itself.
     pub no_buffer: Option<u64>,
@@ -122,14 +123,14 @@ pub struct PortRun {
 
 /// Time that the CPUs spent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ProcessorTime {
+pub struct ProcessCpu {
     /// In the program, in s.
     pub user_s: f64,
     /// In the kernel on its behalf, in s.
     pub system_s: f64,
 }
 
-/// What became of one stream's frames.
+/// The frames of one stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Stream {
     /// The stream's number.
@@ -146,12 +147,12 @@ pub struct Stream {
     pub corrupted: u64,
 }
 
-/// What an app did: `received + made = sent + dropped + held`.
+/// The counters of an app: `received + made = sent + dropped + held`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AppRun {
     /// Frames that came in.
     pub received: u64,
-    /// Copies, questions and answers that it made.
+    /// Frames that it made: copies, ARP or ND messages, ICMP messages.
     pub made: u64,
     /// Frames that it sent.
     pub sent: u64,
@@ -166,7 +167,7 @@ impl Run {
     #[must_use]
     pub fn rounded(mut self) -> Self {
         self.seconds = rounded_to(self.seconds, 1e6);
-        if let Some(ProcessorTime { user_s, system_s }) = &mut self.cpu {
+        if let Some(ProcessCpu { user_s, system_s }) = &mut self.cpu {
             (*user_s, *system_s) = (rounded_to(*user_s, 1e6), rounded_to(*system_s, 1e6));
         }
         for port in &mut self.ports {

@@ -1,11 +1,11 @@
-//! What one sees in a curve, in two sentences.
+//! The summary of a curve in two sentences.
 
 use crate::format::{list, percent};
 use crate::places;
 use crate::{Environment, Series, Trial};
 use std::collections::BTreeMap;
 
-/// A series that loses no more than this keeps up with its load: a last packet may be late.
+/// A series with at most this loss ratio keeps up with its load: a last packet may be late.
 const KEEPS_UP_LOSS: f64 = 0.001;
 /// Below this share of its peak, a series does not hold its rate: it falls.
 const HOLDS: f64 = 0.9;
@@ -13,16 +13,16 @@ const HOLDS: f64 = 0.9;
 const LIVELOCK: f64 = 0.5;
 /// With less CPU time left than this, none is left.
 const CPU_LEFT: f64 = 0.05;
-/// A dip is a rate below this share of what was delivered before it, and of what is again after it…
+/// A dip is a rate below this share of the rates before and after it…
 const DIP: f64 = 0.8;
-/// … unless all that it misses is less than this share of the peak.
+/// … unless the difference is less than this share of the peak.
 const NOISE: f64 = 0.02;
-/// Rates that differ by less than this are told as one.
+/// Rates that differ by less than this are reported as one.
 const ALIKE: f64 = 0.01;
-/// A place is worth its mention when it takes this share of what a series loses.
+/// A place is mentioned if it takes at least this share of the losses of a series.
 const WORTH_A_WORD: f64 = 0.1;
 
-/// How a series takes rising load.
+/// The reaction of a series to rising load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Shape {
     KeepsUp,
@@ -69,8 +69,8 @@ fn dip<'a>(points: &'a [Trial], peak: &Trial) -> Option<&'a Trial> {
     dips.min_by(|a, b| a.delivered_pps.total_cmp(&b.delivered_pps))
 }
 
-/// Exactly two sentences: who keeps up with the load, who holds which rate and who falls; and where
-/// the rest is lost, and why. Nothing in them but what the points say.
+/// Exactly two sentences: which series keep up with the load, hold a rate or fall; and where frames
+/// are lost, and why. Both are derived from the points only.
 pub fn two_sentences(environment: &Environment, series: &[Series], complete: bool) -> [String; 2] {
     let mut seen: Vec<Seen> = series.iter().filter_map(look).collect();
     if seen.is_empty() {
@@ -84,8 +84,8 @@ pub fn two_sentences(environment: &Environment, series: &[Series], complete: boo
     [carried(environment, complete, &seen), lost(&seen)]
 }
 
-/// A rate in kpps as one says it: no decimals that do not matter.
-fn said(pps: f64) -> String {
+/// A rate in kpps, without insignificant decimals.
+fn kpps(pps: f64) -> String {
     match pps / 1e3 {
         k if k >= 9.95 || k <= 0.0 => format!("{k:.0}"),
         k if k >= 0.05 => format!("{k:.1}"),
@@ -102,7 +102,7 @@ fn subject(names: &[&str], verb: &str) -> String {
 fn carried(environment: &Environment, complete: bool, seen: &[Seen]) -> String {
     let highest = seen.iter().map(|s| s.last.offered_pps).fold(0.0, f64::max);
     let of_line_rate = highest / environment.line_rate_pps;
-    let (rate, bytes) = (said(highest), environment.frame_bytes_with_fcs);
+    let (rate, bytes) = (kpps(highest), environment.frame_bytes_with_fcs);
     let load = if (0.999..1.001).contains(&of_line_rate) {
         format!("line rate ({rate} kpps of {bytes}-byte frames)")
     } else if of_line_rate.is_finite() {
@@ -112,13 +112,13 @@ fn carried(environment: &Environment, complete: bool, seen: &[Seen]) -> String {
     };
 
     let of = |shape| seen.iter().filter(move |s| s.shape == shape).collect::<Vec<_>>();
-    // A series that was not taken as far as the others says nothing of the highest load.
+    // A series that ends at a lower load has its own highest load.
     let until = |s: &Seen| match s.last.offered_pps < 0.999 * highest {
-        true => format!(" (measured to {})", said(s.last.offered_pps)),
+        true => format!(" (measured to {})", kpps(s.last.offered_pps)),
         false => String::new(),
     };
     let after =
-        |s: &Seen| s.dip.map(|p| format!("a dip to {} at {}", said(p.delivered_pps), said(p.offered_pps)));
+        |s: &Seen| s.dip.map(|p| format!("a dip to {} at {}", kpps(p.delivered_pps), kpps(p.offered_pps)));
     let mut clauses = vec![];
     let up = of(Shape::KeepsUp);
     if !up.is_empty() {
@@ -132,12 +132,12 @@ fn carried(environment: &Environment, complete: bool, seen: &[Seen]) -> String {
         .enumerate()
         .map(|(index, group)| {
             let names: Vec<&str> = group.iter().map(|s| s.name).collect();
-            let rates: Vec<String> = group.iter().map(|s| said(s.last.delivered_pps)).collect();
+            let rates: Vec<String> = group.iter().map(|s| kpps(s.last.delivered_pps)).collect();
             let mean = group.iter().map(|s| s.last.delivered_pps).sum::<f64>() / group.len() as f64;
             let about = if rates.iter().all(|r| *r == rates[0]) { "" } else { "about " };
             let whom = if index == 0 { subject(&names, "hold") } else { list(&names) };
             let dip = after(group[0]).map_or_else(String::new, |dip| format!(" but for {dip}"));
-            format!("{whom} {about}{}{dip}{}", said(mean), until(group[0]))
+            format!("{whom} {about}{}{dip}{}", kpps(mean), until(group[0]))
         })
         .collect();
     if !held.is_empty() {
@@ -150,12 +150,12 @@ fn carried(environment: &Environment, complete: bool, seen: &[Seen]) -> String {
             .enumerate()
             .map(|(index, s)| {
                 let verb = if index == 0 { " falls" } else { "" };
-                let peak = said(s.peak.delivered_pps);
-                // Where the peak is goes without saying when it lost nothing.
+                let peak = kpps(s.peak.delivered_pps);
+                // Without loss, the load of the peak is the peak.
                 let lossless = s.peak.delivered_pps >= (1.0 - ALIKE) * s.peak.offered_pps;
-                let at = if lossless { String::new() } else { format!(" (at {})", said(s.peak.offered_pps)) };
+                let at = if lossless { String::new() } else { format!(" (at {})", kpps(s.peak.offered_pps)) };
                 let dip = after(s).map_or_else(String::new, |dip| format!(" after {dip}"));
-                format!("{}{verb} from {peak}{at} to {}{dip}{}", s.name, said(s.last.delivered_pps), until(s))
+                format!("{}{verb} from {peak}{at} to {}{dip}{}", s.name, kpps(s.last.delivered_pps), until(s))
             })
             .collect();
         if !fallen.is_empty() {
@@ -188,8 +188,8 @@ fn alike<'a, 'b>(seen: Vec<&'a Seen<'b>>, plain: impl Fn(&Seen) -> bool) -> Vec<
     groups
 }
 
-/// Where and why packets are lost at the highest load, in words that go on after "loses frames", each
-/// with the series that lose there: what takes most first.
+/// The places and reasons of losses at the highest load, in words that follow "loses frames", each with
+/// its series, the largest loss first.
 fn causes<'a>(losing: &[&Seen<'a>]) -> Vec<(String, Vec<&'a str>)> {
     let mut causes: Vec<(String, Vec<&str>, f64)> = vec![];
     for s in losing {
@@ -197,22 +197,22 @@ fn causes<'a>(losing: &[&Seen<'a>]) -> Vec<(String, Vec<&'a str>)> {
         let all: f64 = losses.iter().map(|&(_, n)| n as f64).sum();
         let mut shares: BTreeMap<String, f64> = BTreeMap::new();
         for (name, n) in losses {
-            let told =
-                places::known(name).map_or_else(|| format!("at \u{201c}{name}\u{201d}"), |p| p.told.into());
-            *shares.entry(told).or_default() += n as f64 / all;
+            let phrase =
+                places::known(name).map_or_else(|| format!("at \u{201c}{name}\u{201d}"), |p| p.phrase.into());
+            *shares.entry(phrase).or_default() += n as f64 / all;
         }
-        for (told, share) in shares.into_iter().filter(|&(_, share)| share >= WORTH_A_WORD) {
-            match causes.iter_mut().find(|c| c.0 == told) {
+        for (phrase, share) in shares.into_iter().filter(|&(_, share)| share >= WORTH_A_WORD) {
+            match causes.iter_mut().find(|c| c.0 == phrase) {
                 Some((_, who, weight)) => {
                     who.push(s.name);
                     *weight += share;
                 }
-                None => causes.push((told, vec![s.name], share)),
+                None => causes.push((phrase, vec![s.name], share)),
             }
         }
     }
     causes.sort_by(|a, b| b.2.total_cmp(&a.2));
-    causes.into_iter().map(|(told, who, _)| (told, who)).collect()
+    causes.into_iter().map(|(phrase, who, _)| (phrase, who)).collect()
 }
 
 /// The second sentence.
@@ -230,7 +230,7 @@ fn lost(seen: &[Seen]) -> String {
     }
     let mut named: Vec<&str> = vec![];
     let mut clauses = vec![];
-    for (told, who) in causes(&losing) {
+    for (phrase, who) in causes(&losing) {
         let whom = if who.len() < losing.len() || who.len() == 1 {
             list(&who)
         } else if without.is_empty() {
@@ -244,7 +244,7 @@ fn lost(seen: &[Seen]) -> String {
             (false, _) if who.iter().all(|name| named.contains(name)) => " also",
             _ => "",
         };
-        clauses.push(format!("{whom}{verb} {told}"));
+        clauses.push(format!("{whom}{verb} {phrase}"));
         named.extend(who);
     }
     let mut sentence = format!("{at}, ");
@@ -256,7 +256,7 @@ fn lost(seen: &[Seen]) -> String {
         );
     }
     sentence += &clauses.join(", ");
-    // Of a CPU that nobody observed there is nothing to say.
+    // Nothing about a CPU that was not observed.
     let seen = losing.iter().filter_map(|s| Some((s.name, s.last.cpu_left()?)));
     let left: Vec<String> = seen
         .clone()
@@ -271,7 +271,7 @@ fn lost(seen: &[Seen]) -> String {
     sentence + "."
 }
 
-/// "both", "all three": as many as there are.
+/// "both", "all three", "all 12".
 fn everyone(count: usize) -> String {
     const WORDS: [&str; 11] =
         ["both", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"];
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn livelock_is_named_only_when_the_processor_has_nothing_left() {
+    fn livelock_is_named_only_when_the_cpu_has_nothing_left() {
         let falling = [(100, 100), (300, 300), (1488, 10)];
         let busy = sentences(vec![series("a", "queue", 1.0, &falling)], true);
         assert_eq!(busy[0], TO_LINE_RATE.to_owned() + "in receive livelock, a falls from 300 to 10.");
@@ -347,7 +347,7 @@ mod tests {
         let idle = sentences(vec![series("a", "queue", 0.4, &falling)], true);
         assert_eq!(idle[0], TO_LINE_RATE.to_owned() + "a falls from 300 to 10.");
         assert!(idle[1].ends_with("; CPU time is left with a (60 %)."), "{}", idle[1]);
-        // Busy with polling in vain is not busy.
+        // Idle polls do not count as busy.
         let mut polling = series("a", "fifo", 1.0, &falling);
         for point in &mut polling.points {
             point.cpu = Some(Cpu { thread: 0.4, empty_polls: Some(0.6), ..Cpu::default() });
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_cpu_that_nobody_observed_nothing_is_said() {
+    fn a_cpu_that_was_not_observed_is_not_mentioned() {
         let mut falling = series("a", "queue", 1.0, &[(100, 100), (300, 300), (1488, 10)]);
         falling.points.iter_mut().for_each(|point| point.cpu_busy = None);
         let [first, second] = sentences(vec![falling], true);
@@ -449,15 +449,15 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_sent_or_explained_or_is_unknown_is_told() {
+    fn shortfall_and_unexplained_packets_are_mentioned() {
         let mut it = series("a", "attic", 0.5, &[(1000, 500)]);
         it.points[0].ledger.shortfall = 300;
         it.points[0].ledger.dropped.insert("attic".to_owned(), 200);
         let [_, second] = sentences(vec![it], true);
         assert_eq!(
             second,
-            "At the highest load, a loses frames before the wire (the source could not send them), a also nobody \
-             knows where (the ledger does not close), a also at “attic”; CPU time is left with a (50 %)."
+            "At the highest load, a loses frames before the wire (the source could not send them), a also in unknown \
+             places (the ledger does not close), a also at “attic”; CPU time is left with a (50 %)."
         );
     }
 }

@@ -5,13 +5,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What was measured, and where: what it takes to measure it again. It holds no times and no
-/// names of machines, so that equal runs give equal documents.
+/// The environment of a measurement, as needed to repeat it. It has no times and no host names, so equal
+/// runs give equal documents.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Environment {
     /// The version of kpps.
     pub kpps_version: String,
-    /// What carried the load: "sim" for the simulator.
+    /// The testbed: "sim" for the simulator.
     pub testbed: String,
     /// The machine by name: chip, bus, host and stack together. For other testbeds this is their name, and
     /// the fields chip, bus, host and stack may be empty.
@@ -27,21 +27,21 @@ pub struct Environment {
     /// The app between two cards, if there is one; loads are then those of both directions together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app: Option<String>,
-    /// What it was measured on, by name, where that is not a machine of profiles: kernel, CPUs, ports.
+    /// The system by name, if it is not a machine of profiles: kernel, CPUs, ports.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub measured_on: BTreeMap<String, String>,
     /// Frames were offered in both directions; loads are then those of both together.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub both_ways: bool,
+    pub bidirectional: bool,
     /// How frames differ from the usual ones: addresses, flows, VLANs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traffic: Option<String>,
     /// The mix of sizes, if they differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mix: Option<Mix>,
-    /// Size of each frame in a buffer, in bytes without FCS; of a mix the mean, rounded.
+    /// Size of each frame in bytes without FCS; of a mix the mean, rounded.
     pub size_bytes_without_fcs: u16,
-    /// Size of each frame as standards count it, in bytes with FCS; of a mix the mean, rounded.
+    /// Size of each frame in bytes with FCS; of a mix the mean, rounded.
     pub frame_bytes_with_fcs: u32,
     /// Frames of this size per second on a full link.
     pub line_rate_pps: f64,
@@ -53,12 +53,12 @@ pub struct Environment {
     pub seed: u64,
     /// Hash of the profiles, with all their constants, that were in force.
     pub profiles_hash: String,
-    /// What each preset, named as its series is, stands for.
+    /// The description of each preset, by the name of its series.
     pub presets: BTreeMap<String, String>,
 }
 
 impl Environment {
-    /// What the machine consists of, in words; empty if nothing is known of that.
+    /// The parts of the machine, in words; empty if they are unknown.
     pub fn parts(&self) -> String {
         let Self { chip, bus, host, stack, .. } = self;
         let card = if bus.is_empty() { chip.clone() } else { format!("{chip} on {bus}") };
@@ -67,9 +67,9 @@ impl Environment {
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
     }
 
-    /// Whether frames are of one size, all of one flow, and go one way.
+    /// Whether frames are of one size, all of one flow, and go in one direction.
     pub fn is_usual(&self) -> bool {
-        self.mix.is_none() && self.traffic.is_none() && !self.both_ways
+        self.mix.is_none() && self.traffic.is_none() && !self.bidirectional
     }
 
     /// The frames, in words.
@@ -81,7 +81,7 @@ impl Environment {
             }
         };
         let traffic = self.traffic.as_ref().map(|traffic| format!(", {traffic}")).unwrap_or_default();
-        format!("{sizes}{traffic}{}", if self.both_ways { ", both ways" } else { "" })
+        format!("{sizes}{traffic}{}", if self.bidirectional { ", bidirectional" } else { "" })
     }
 }
 
@@ -95,8 +95,7 @@ pub struct Series {
 }
 
 impl Series {
-    /// Where most is delivered: the lowest load of those at which it is, as a level rate wavers by a packet
-    /// or two.
+    /// The point with the highest delivered rate; of nearly equal ones that with the lowest load.
     pub fn peak(&self) -> Option<&Trial> {
         let most = self.points.iter().map(|p| p.delivered_pps).fold(0.0, f64::max);
         self.points.iter().find(|p| p.delivered_pps >= 0.999 * most)
@@ -119,7 +118,7 @@ mod tests {
             Environment { size_bytes_without_fcs: 60, frame_bytes_with_fcs: 64, ..Environment::default() };
         assert_eq!(usual.frames(), "64 B (60 B without FCS)");
         let mix = Some(Mix { name: "64:1,128:1".into(), mean_bytes_with_fcs: 96.0 });
-        let mixed = Environment { mix, traffic: Some("5 flows".into()), both_ways: true, ..usual };
-        assert_eq!(mixed.frames(), "64:1,128:1 B with FCS (96.0 B in the mean), 5 flows, both ways");
+        let mixed = Environment { mix, traffic: Some("5 flows".into()), bidirectional: true, ..usual };
+        assert_eq!(mixed.frames(), "64:1,128:1 B with FCS (96.0 B in the mean), 5 flows, bidirectional");
     }
 }

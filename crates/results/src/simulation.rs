@@ -1,17 +1,16 @@
-//! Documents of the simulator beside curves and grids: what a driver sends, where CPU time goes, what more
-//! CPUs bring.
+//! Documents of the simulator beside curves and grids: transmit rates, CPU profiles, scaling over CPUs.
 
 use crate::{Ledger, Registers, Schema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What was measured, and where.
+/// The environment of a simulation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Room {
+pub struct SimulatedEnvironment {
     /// The version of kpps.
     pub kpps: String,
-    /// What carried the load: "sim" for the simulator.
+    /// The testbed: "sim" for the simulator.
     pub testbed: String,
     /// The machine by name.
     pub machine: String,
@@ -54,25 +53,25 @@ pub struct Room {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TransmitKind {
-    /// What drivers send.
+    /// Transmit rates of drivers.
     #[default]
     Transmit,
 }
 
-/// What drivers send when there is always another frame.
+/// The transmit rates of drivers that always have another frame to send.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Transmit {
     /// The version of this document.
     pub schema: Schema,
     /// The kind of this document.
     pub kind: TransmitKind,
-    /// What was measured, and where.
-    pub environment: Room,
+    /// The environment.
+    pub environment: SimulatedEnvironment,
     /// The drivers.
     pub rows: Vec<TransmitRow>,
 }
 
-/// What one driver sends.
+/// The transmit rate of one driver.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TransmitRow {
     /// The driver preset.
@@ -85,7 +84,7 @@ pub struct TransmitRow {
     pub wire_idle: f64,
     /// Share of the time in which the CPU was not idle, 0 to 1.
     pub cpu_busy: f64,
-    /// The same without polls that found nothing.
+    /// The same without idle polls.
     pub cpu_used: f64,
     /// Share of the time in which the bus was occupied, 0 to 1.
     pub bus_busy: f64,
@@ -106,22 +105,22 @@ pub enum ProfileKind {
     Profile,
 }
 
-/// Where CPU time goes, and what is counted for each frame.
+/// CPU time by function, and counts for each frame.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Profile {
     /// The version of this document.
     pub schema: Schema,
     /// The kind of this document.
     pub kind: ProfileKind,
-    /// What was measured, and where.
-    pub environment: Room,
-    /// The load that was asked for, in frames per second.
+    /// The environment.
+    pub environment: SimulatedEnvironment,
+    /// The offered load in frames per second.
     pub offered_pps: f64,
-    /// What arrived, in frames per second.
+    /// Frames delivered per second.
     pub delivered_pps: f64,
     /// Share of the time in which CPUs were not idle: with two, up to 2.
     pub cpu_busy: f64,
-    /// What was counted for each frame that the driver took, by name: interrupts, register accesses, bus
+    /// Counts for each frame that the driver took, by name: interrupts, register accesses, bus
     /// transactions …
     pub per_frame: BTreeMap<String, f64>,
     /// CPU time by function.
@@ -152,33 +151,33 @@ pub enum ScaleKind {
     Scale,
 }
 
-/// Packets against CPUs, and what stops them.
+/// Packets per second against CPUs, and their limit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Scale {
     /// The version of this document.
     pub schema: Schema,
     /// The kind of this document.
     pub kind: ScaleKind,
-    /// What was measured, and where.
-    pub environment: Room,
+    /// The environment.
+    pub environment: SimulatedEnvironment,
     /// One for each number of CPUs.
     pub rows: Vec<ScaleRow>,
-    /// The number of CPUs beyond which more bring nothing; null if it still goes on.
+    /// The number of CPUs beyond which more add nothing; null if the rate still rises.
     pub stops_at_cpus: Option<usize>,
-    /// Where it stops, and why, in a sentence.
+    /// The limit and its reason, in a sentence.
     pub summary: String,
 }
 
-/// What so many CPUs deliver.
+/// The result with a number of CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ScaleRow {
     /// Receive queues, each with a CPU of its own.
     pub cpus: usize,
-    /// The load that was asked for, in frames per second.
+    /// The offered load in frames per second.
     pub offered_pps: f64,
-    /// What arrived, in frames per second.
+    /// Frames delivered per second.
     pub delivered_pps: f64,
-    /// What stops more.
+    /// The limiting part.
     pub stopped_by: String,
     /// Half of the frames took no longer, in ns; null if none arrived.
     pub latency_p50_ns: Option<u64>,

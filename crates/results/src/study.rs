@@ -1,4 +1,4 @@
-//! The document of kind `study`: what studies claim, and what was found.
+//! The document of kind `study`: claims and verdicts.
 
 use crate::Schema;
 use crate::json::to_json;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What became of a claim.
+/// The verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -15,7 +15,7 @@ pub enum Verdict {
     Pass,
     /// It does not hold.
     Miss,
-    /// There is nothing here to hold it against: a figure found without knowing the document's.
+    /// A prediction without a published figure to compare it with.
     Predicted,
     /// It could not be measured or judged.
     Failed,
@@ -32,23 +32,23 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// A claim and what was found.
+/// A claim and its verdict.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Claim {
     /// The study.
     pub study: String,
     /// The claim's id within all studies.
     pub id: String,
-    /// What it says, in our words.
+    /// The claim, in our words.
     pub says: String,
     /// "fit": constants may be fitted on it; "exact": arithmetic; "order": a shape or an ordering; "setup": a
     /// fact about the configuration; "kept-back": a prediction.
     pub kind: String,
-    /// What is expected.
+    /// The expected result.
     pub expected: String,
-    /// What became of it.
+    /// The verdict.
     pub verdict: Verdict,
-    /// What was measured, by name.
+    /// Measured values, by name.
     pub values: BTreeMap<String, f64>,
     /// The mechanism behind a miss, or the reason of a failure; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -69,9 +69,9 @@ pub struct Line {
 pub struct Figure {
     /// Its title.
     pub title: String,
-    /// What is along the x axis, with its unit.
+    /// The quantity of the x axis, with its unit.
     pub x: String,
-    /// What goes up, with its unit.
+    /// The quantity of the y axis, with its unit.
     pub y: String,
     /// The lines.
     pub lines: Vec<Line>,
@@ -82,9 +82,9 @@ pub struct Figure {
 pub struct Map {
     /// Its title.
     pub title: String,
-    /// What a cell's value is, and what 1 means.
+    /// The quantity of a cell, and the meaning of 1.
     pub cell: String,
-    /// What the columns are of, with its unit.
+    /// The quantity of the columns, with its unit.
     pub columns_of: String,
     /// The columns' names.
     pub columns: Vec<String>,
@@ -108,18 +108,18 @@ pub struct Article {
     pub name: String,
     /// Title, author, year.
     pub title: String,
-    /// What was asked.
+    /// The question.
     pub asked: String,
-    /// What it was asked of.
+    /// The subject: system and method.
     pub setting: String,
-    /// What was measured here, drawn as the document drew it.
+    /// Our measurements, drawn as the figures of the study.
     pub figures: Vec<Figure>,
-    /// What was measured over grids.
+    /// Maps over grids.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub maps: Vec<Map>,
 }
 
-/// What kind of document this is.
+/// The kind of a [`Study`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -128,7 +128,7 @@ pub enum Kind {
     Study,
 }
 
-/// Claims of studies and what was found.
+/// Claims of studies and their verdicts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Study {
     /// The version of this document.
@@ -143,7 +143,7 @@ pub struct Study {
     pub claims: Vec<Claim>,
     /// The studies they are from.
     pub articles: Vec<Article>,
-    /// Whether every claim that was asked for is there; false after an interruption.
+    /// Whether all requested claims are there; false after an interruption.
     pub complete: bool,
 }
 

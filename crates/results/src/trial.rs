@@ -5,21 +5,21 @@ use crate::{Cpu, Latency, Ledger, Registers};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The result of one trial: what became of one load.
+/// The result of one trial: a load and the places where its packets ended.
 ///
 /// Testbeds make it; curves, grids, searches, journals and documents carry it. Loads and rates are those of
 /// all directions together. A quantity that the testbed cannot observe is `None`: null in JSON, never 0.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Trial {
-    /// The load that was asked for, in packets per second.
+    /// The requested load in packets per second.
     pub offered_pps: f64,
-    /// The load that the generator really put on the wire, in packets per second.
+    /// The load that the generator sent, in packets per second.
     pub sent_pps: f64,
     /// The highest load that the generator can send here, in packets per second, measured before; absent if
     /// the wire alone limits it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling_pps: Option<f64>,
-    /// What arrived at the consumer undamaged, in packets per second.
+    /// Packets per second that arrived at the consumer undamaged.
     pub delivered_pps: f64,
     /// Packets that were due and not delivered, over packets that were due: 0 to 1. Those that the generator
     /// could not send are among them.
@@ -32,11 +32,11 @@ pub struct Trial {
     pub shortfall: u64,
     /// Packets of those sent that were delivered undamaged, whenever they arrived.
     pub delivered: u64,
-    /// Packets that the driver took from its device in the measured time, whatever became of them then.
+    /// Packets that the driver took from its device in the measured time, delivered or not.
     pub taken: Option<u64>,
     /// Share of time that the CPU was not idle, 0 to 1: the sum of `cpu`, to rounding.
     pub cpu_busy: Option<f64>,
-    /// What the CPU was busy with.
+    /// The CPU time by kind.
     pub cpu: Option<Cpu>,
     /// Share of time that the bus was occupied, 0 to 1.
     pub bus_busy: Option<f64>,
@@ -48,7 +48,7 @@ pub struct Trial {
     pub registers_per_packet: Option<Registers>,
     /// Packet buffers allocated for each packet that the driver took from the device.
     pub allocations_per_packet: Option<f64>,
-    /// Time from the end of an overload until the last packet was lost, in s, if that was asked for.
+    /// Time from the end of an overload until the last packet was lost, in s, if it was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery_s: Option<f64>,
     /// Where each packet of the whole trial ended, those of a warm-up among them.
@@ -56,7 +56,7 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// A trial of which only packets were counted: `sent`, `shortfall` and `delivered` ones in `seconds`.
+    /// A trial with counts of packets only: `sent`, `shortfall` and `delivered` ones in `seconds`.
     /// `None` if no packet was due in that time, for then there is neither a rate nor a loss.
     pub fn new(
         offered_pps: f64,
@@ -86,7 +86,7 @@ impl Trial {
     }
 
     /// The same with what a driver did to take `taken` packets: interrupts, register reads and writes, and
-    /// allocations of packet buffers, each `None` if nobody counted it.
+    /// allocations of packet buffers, each `None` if it was not counted.
     #[must_use]
     pub fn with_driver(self, taken: u64, interrupts: Option<u64>, registers: Option<[u64; 2]>) -> Self {
         Self {
@@ -162,7 +162,7 @@ fn per(times: u64, packets: u64) -> Option<f64> {
     (packets > 0).then(|| times as f64 / packets as f64)
 }
 
-/// A loss ratio to 6 decimals; to 12 if that is what it takes to say that it is not 0.
+/// A loss ratio to 6 decimals; to 12 if it would be rounded to 0.
 fn share(loss_ratio: f64) -> f64 {
     match rounded_to(loss_ratio, MILLIONTHS) {
         0.0 => rounded_to(loss_ratio, 1e12),
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_observed_is_null() {
+    fn a_quantity_that_was_not_observed_is_null() {
         let trial = Trial::new(1000.0, 0.5, [400, 100, 300], Ledger::default()).unwrap();
         assert_eq!((trial.sent_pps, trial.delivered_pps, trial.loss_ratio), (800.0, 600.0, 0.4));
         assert_eq!((trial.due(), trial.interrupts(), trial.cpu_left()), (500, None, None));

@@ -11,7 +11,7 @@ use std::fmt::Write;
 
 /// What drivers send, for frames of this size, measured for this many ms.
 pub fn transmit(rows: &[(&Setup, Transmit)], size: Size, duration_ms: u64) -> report::Transmit {
-    let environment = rows.first().map(|(setup, _)| report::Room {
+    let environment = rows.first().map(|(setup, _)| report::SimulatedEnvironment {
         kpps: env!("CARGO_PKG_VERSION").into(),
         testbed: "sim".into(),
         machine: setup.machine.clone(),
@@ -22,7 +22,7 @@ pub fn transmit(rows: &[(&Setup, Transmit)], size: Size, duration_ms: u64) -> re
         frame_bytes_with_fcs: size.bytes_with_fcs(),
         duration_ms,
         profiles_hash: kpps_profiles::hash(&setup.own_profiles),
-        ..report::Room::default()
+        ..report::SimulatedEnvironment::default()
     });
     let row = |(setup, sent): &(&Setup, Transmit)| report::TransmitRow {
         name: setup.driver.clone(),
@@ -65,7 +65,7 @@ fn sentence(rows: &[Scaled]) -> String {
 
 /// Packets per second against CPUs.
 pub fn scale(setup: &RateLimitedSetup, what: &Scaling, rows: &[Scaled]) -> report::Scale {
-    let environment = report::Room {
+    let environment = report::SimulatedEnvironment {
         kpps: env!("CARGO_PKG_VERSION").into(),
         testbed: "sim".into(),
         machine: setup.machine.clone(),
@@ -79,7 +79,7 @@ pub fn scale(setup: &RateLimitedSetup, what: &Scaling, rows: &[Scaled]) -> repor
         seed: Some(what.load.seed),
         duration_ms: what.load.duration_ms.into(),
         profiles_hash: kpps_profiles::hash(&setup.own_profiles),
-        ..report::Room::default()
+        ..report::SimulatedEnvironment::default()
     };
     let each = |row: &Scaled| {
         let busy = &row.busy;
@@ -174,7 +174,7 @@ pub fn profile(outcome: &Profiling) -> report::Profile {
         ns_per_frame: rounded(outcome.ns_per_frame(ps)),
     };
     report::Profile {
-        environment: report::Room {
+        environment: report::SimulatedEnvironment {
             kpps: env!("CARGO_PKG_VERSION").into(),
             testbed: "sim".into(),
             machine: setup.machine.clone(),
@@ -187,7 +187,7 @@ pub fn profile(outcome: &Profiling) -> report::Profile {
             frame_bytes_with_fcs: load.size.bytes_with_fcs(),
             duration_ms: load.duration_ms.into(),
             profiles_hash: kpps_profiles::hash(&setup.own_profiles),
-            ..report::Room::default()
+            ..report::SimulatedEnvironment::default()
         },
         offered_pps: rounded(load.offered_pps),
         delivered_pps: rounded(outcome.delivered_pps),

@@ -262,7 +262,7 @@ struct NicProfile {
     rx_engine_ps: u64,
     rx_fifo_bytes: u32,
     tick_ps: u64,
-    timer: kpps_model::ring::Timer,
+    timer: kpps_model::rate_limited::Timer,
     link_mbps: u64,
     tx_ring: u32,
     rx_ring: u32,
@@ -292,8 +292,8 @@ fn weight() -> u32 {
 }
 
 impl NicProfile {
-    fn split(self) -> (kpps_model::ring::Params, rate_limited::Config) {
-        let card = kpps_model::ring::Params {
+    fn split(self) -> (kpps_model::rate_limited::Params, rate_limited::Config) {
+        let card = kpps_model::rate_limited::Params {
             tx_engine_ps: self.tx_engine_ps,
             rx_engine_ps: self.rx_engine_ps,
             rx_fifo_bytes: self.rx_fifo_bytes,
@@ -333,7 +333,7 @@ pub struct RateLimitedSetup {
     /// The stack's name.
     pub stack: String,
     /// The card.
-    pub card: kpps_model::ring::Params,
+    pub card: kpps_model::rate_limited::Params,
     /// The driver's choices.
     pub config: rate_limited::Config,
     /// The bus.
@@ -380,7 +380,7 @@ impl RateLimitedSetup {
                 ("wire_byte_ps", card.wire_byte_ps, 100..=80_000_000),
             ]),
             limits::check(&[
-                ("rx_queues", card.rx_queues, 1..=kpps_model::ring::QUEUES),
+                ("rx_queues", card.rx_queues, 1..=kpps_model::rate_limited::QUEUES),
                 ("rx_fetch", card.rx_fetch, 1..=256),
             ]),
             limits::check(&[("cpus", cpus, CPUS)]),

@@ -9,7 +9,7 @@ use kpps_machine::wire::{Receiver, Silence};
 use kpps_machine::{MS, Machine, World};
 use kpps_measure::TrialError;
 use kpps_model::Nic;
-use kpps_model::ring::RingNic;
+use kpps_model::rate_limited::RateLimitedNic;
 use std::rc::Rc;
 
 /// The station address of the card in slot 0.
@@ -116,7 +116,8 @@ impl Simulation {
             setup.host_params.cache_line_bytes,
         );
         let mut world = World::new(memory, setup.bus_params.clone());
-        let slot = world.plug_rate_limited(RingNic::new(setup.card.clone()), Box::new(Silence), receiver);
+        let slot =
+            world.plug_rate_limited(RateLimitedNic::new(setup.card.clone()), Box::new(Silence), receiver);
         let machine = Machine::with_cpus(setup.host_params.clone(), world, cpus);
         let (card, allocator) = (Card::new(&machine, slot), Allocator::new(&machine, buffers, BUFFER_BYTES));
         (Self { machine, drivers: Vec::new() }, card, allocator)

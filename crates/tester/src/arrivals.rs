@@ -1,11 +1,12 @@
 //! The frames of one stream that arrive, one by one.
 //!
-//! Each sequence number has a bit, so a duplicate is told from a late frame. After [`WINDOW`] frames the oldest
-//! bits are used again, so that memory stays constant however long a trial is. The number also gives the frame's flow and size, and so its headers as they were sent ([`Templates`]). A frame is
-//! whole if its tag is intact, if zeros follow the tag, and if its headers differ from the sent ones as those
-//! of most frames do: a router rewrites addresses and TTL of all frames alike. Checksums may differ as long
-//! as they are right. The identification may differ in any case: it means nothing in packets that are not
-//! fragments (RFC 6864, 4.1), and the kernel numbers the frames of a message that it cuts.
+//! Each sequence number has a bit, so a duplicate is told from a late frame. After [`WINDOW`] frames the
+//! oldest bits are used again, so that memory stays constant however long a trial is. The number also gives
+//! the frame's flow and size, and so its headers as they were sent ([`Templates`]). A frame is whole if its
+//! tag is intact, if zeros follow the tag, and if its headers differ from the sent ones as those of most
+//! frames do: a router rewrites addresses and TTL of all frames alike. Checksums may differ as long as they
+//! are right. The identification may differ in any case: it means nothing in packets that are not fragments
+//! (RFC 6864, 4.1), and the kernel numbers the frames of a message that it cuts.
 
 use crate::clock::TimeOfDay;
 use crate::header::{Change, IDENTIFICATION, IP_CHECKSUM, LONGEST, UDP_CHECKSUM, change};
@@ -299,8 +300,8 @@ impl Arrivals {
         ((sequence % self.window / 64) as usize, 1 << (sequence % 64))
     }
 
-    /// Whether the bit of a sequence number stands for a later one. Words are cleared as a whole, so the oldest
-    /// word of the window counts as forgotten.
+    /// Whether the bit of a sequence number stands for a later one. Words are cleared as a whole, so the
+    /// oldest word of the window counts as forgotten.
     #[inline]
     fn is_forgotten(&self, sequence: u64) -> bool {
         self.highest.is_some_and(|highest| (highest / 64).saturating_sub(sequence / 64) >= self.window / 64)
@@ -841,7 +842,7 @@ mod tests {
     }
 
     #[test]
-    fn other_traffic_is_foreign() {
+    fn frames_of_others_are_other_traffic() {
         let mut all = arrivals();
         all.take(&frame(0), None);
         assert!(!all.take(&[0xff; 60], None) && !all.take(&[], None));

@@ -14,9 +14,9 @@ pub struct Bed {
     /// The tester.
     pub tester: Tester,
     /// How long frames may still arrive.
-    pub settle: Duration,
+    pub drain: Duration,
     /// Frames go both directions.
-    pub both_ways: bool,
+    pub bidirectional: bool,
     /// Sizes of all frames, in place of those that loads ask for.
     pub mix: Option<Mix>,
 }
@@ -33,8 +33,8 @@ impl Bed {
             count: None,
             sizes: self.sizes(load.size),
             duration: Duration::from_millis(load.duration_ms.into()),
-            settle: self.settle,
-            both_ways: self.both_ways,
+            drain: self.drain,
+            bidirectional: self.bidirectional,
             keep: false,
             replay: None,
         }
@@ -53,26 +53,29 @@ impl Bed {
         if !outcome.complete {
             return Err(TrialError::Interrupted);
         }
-        // A system that has gone measures nothing: it is no loss of the load.
+        // A device under test that has failed is an error, not a loss.
         let cut_off = outcome.directions.iter().any(|way| way.last_gap == Some(Duration::MAX));
-        let open =
-            outcome.learned && (!cut_off || self.tester.is_open(offer.both_ways, go_on).map_err(failed)?);
+        let open = outcome.learned
+            && (!cut_off || self.tester.is_open(offer.bidirectional, go_on).map_err(failed)?);
         if !open {
             return Err(match go_on() {
-                true => {
-                    TrialError::Testbed("no frame comes through: is what is between the ports on?".into())
-                }
+                true => TrialError::Testbed(
+                    "no frame comes through: check that the device under test is on and connected".into(),
+                ),
                 false => TrialError::Interrupted,
             });
         }
         let trial = result(offer, &outcome).ok_or_else(|| {
-            TrialError::Load(format!("no frame is due in {} s: measure longer", offer.duration.as_secs_f64()))
+            TrialError::Load(format!(
+                "no frame is due in {} s: give a longer duration or a higher load",
+                offer.duration.as_secs_f64()
+            ))
         })?;
         Ok((trial, outcome.directions))
     }
 }
 
-/// Whether it is the load that cannot be, or a testbed that does not work.
+/// Tells an impossible load from a failed testbed.
 fn failed(error: Error) -> TrialError {
     match error {
         Error::Frame { .. }

@@ -1,11 +1,11 @@
-//! What a port can send at most here, and how evenly it sends below that.
+//! The highest rate of a port, and the regularity of its gaps below that.
 
 use crate::document::gaps;
 use kpps_frames::Templates;
 use kpps_measure::ndr::tenths;
 use kpps_ports::port::run::{Load, Plan, Sent, Shape, Watch, send};
 use kpps_ports::port::{AnyPort, Trouble};
-use kpps_results::certificate::{Certificate, Paced};
+use kpps_results::calibration::{Calibration, Paced};
 use std::sync::Arc;
 
 /// Times that the ceiling is measured; the lowest counts.
@@ -22,7 +22,7 @@ pub fn calibrate<W: Watch>(
     port: &mut AnyPort,
     frame: &[u8],
     mut watch: impl FnMut() -> W,
-) -> Result<Certificate, Trouble> {
+) -> Result<Calibration, Trouble> {
     let frames = Arc::new(Templates::one(frame));
     let mut measure = |load| -> Result<(Sent, f64), Trouble> {
         let plan = Plan {
@@ -56,15 +56,15 @@ pub fn calibrate<W: Watch>(
         paced.push(Paced {
             asked_pps: tenths(ceiling_pps * share),
             sent_pps: tenths(sent_pps),
-            shortfall: sent.unsent,
+            shortfall: sent.shortfall,
             gaps: sent.gaps.as_ref().map(gaps),
         });
     }
-    Ok(Certificate {
+    Ok(Calibration {
         kpps_version: env!("CARGO_PKG_VERSION").into(),
         ceiling_pps,
         rounds_pps,
         paced,
-        ..Certificate::default()
+        ..Calibration::default()
     })
 }

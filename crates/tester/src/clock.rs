@@ -384,8 +384,8 @@ mod tests {
         }
     }
 
-    /// Processes of one system share its clock, so each must read it right: an error of one is in all latencies
-    /// between the two.
+    /// Processes of one system share its clock, so each must read it right: an error of one is in all
+    /// latencies between the two.
     #[test]
     #[cfg(target_os = "linux")]
     fn the_systems_clock_is_read_to_less_than_a_microsecond() {

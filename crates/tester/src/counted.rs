@@ -1,8 +1,8 @@
 //! What systems counted in a trial.
 
 use crate::ledger::{Accounts, PortCount, account};
-use crate::look::{Interface, Look};
-use kpps_results::detail::{Processor, TrialHost};
+use crate::observe::{Interface, Observation};
+use kpps_results::detail::{CpuTimes, TrialHost};
 use std::collections::BTreeMap;
 
 /// Counters by name, without zeros.
@@ -17,11 +17,11 @@ pub struct Counted {
     pub interfaces: BTreeMap<String, Counts>,
     /// What IP dropped in each other network namespace.
     pub ip: BTreeMap<String, Counts>,
-    /// What each processor spent its time on.
-    pub processors: Vec<Processor>,
-    /// Whose processors they are.
+    /// What each CPU spent its time on.
+    pub cpus: Vec<CpuTimes>,
+    /// Whose CPUs they are.
     pub hosts: Vec<TrialHost>,
-    /// Backlogs and polls of all processors.
+    /// Backlogs and polls of all CPUs.
     pub softnet: Counts,
     /// Interrupts by line.
     pub interrupts: Counts,
@@ -43,8 +43,8 @@ impl Counted {
         self.interfaces.extend(other.interfaces.into_iter().map(|(name, counts)| (place(name), counts)));
         self.ip.extend(other.ip.into_iter().map(|(name, counts)| (place(name), counts)));
         let agent = system.map(ToOwned::to_owned);
-        self.hosts.push(TrialHost { agent, processors: other.processors.len() });
-        self.processors.extend(other.processors);
+        self.hosts.push(TrialHost { agent, cpus: other.cpus.len() });
+        self.cpus.extend(other.cpus);
         add(&mut self.softnet, other.softnet, false);
         add(&mut self.interrupts, other.interrupts, true);
         add(&mut self.softirqs, other.softirqs, false);
@@ -52,7 +52,7 @@ impl Counted {
 }
 
 /// What a system counted between two looks, while these ports sent and received.
-pub fn counted(before: &Look, after: &Look, ports: &[PortCount]) -> Counted {
+pub fn counted(before: &Observation, after: &Observation, ports: &[PortCount]) -> Counted {
     let mut interfaces = BTreeMap::new();
     let mut ip = BTreeMap::new();
     for (name, namespace) in &after.namespaces {
@@ -69,7 +69,7 @@ pub fn counted(before: &Look, after: &Look, ports: &[PortCount]) -> Counted {
             ip.insert(name.clone(), since(&was.ip, &namespace.ip));
         }
     }
-    let processors = before.processors.iter().zip(&after.processors).map(|(from, to)| to.since(from));
+    let cpus = before.cpus.iter().zip(&after.cpus).map(|(from, to)| to.since(from));
     let (from, to) = (before.softnet, after.softnet);
     let softnet = [
         ("processed", to.processed - from.processed),
@@ -80,7 +80,7 @@ pub fn counted(before: &Look, after: &Look, ports: &[PortCount]) -> Counted {
         accounts: account(before, after, ports),
         interfaces,
         ip,
-        processors: processors.collect(),
+        cpus: cpus.collect(),
         hosts: Vec::new(),
         softnet: softnet.into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
         interrupts: since(&before.interrupts, &after.interrupts),

@@ -5,12 +5,12 @@ use crate::ledger::Accounts;
 use crate::trial::{DirectionOutcome, Offer, Outcome, Tester};
 use kpps_measure::Latency;
 use kpps_ports::port::run::{self, Load};
-use kpps_results::certificate::Gaps;
-use kpps_results::detail::{BitRates, DetailedTrial, Direction, FlowCount, Flows, Processor, SizeCount};
+use kpps_results::calibration::Gaps;
+use kpps_results::detail::{BitRates, CpuTimes, DetailedTrial, Direction, FlowCount, Flows, SizeCount};
 use kpps_results::{Cpu, Ledger, Trial};
 
-/// What became of a load. Damaged frames are not delivered, but in the ledger they have arrived. Of what a
-/// driver or a bus does nothing is observed here. `None` if no frame was due.
+/// The result of a load; `None` if no frame was due. Damaged frames count as lost in the result and as
+/// delivered in the ledger. Driver and bus are not observed.
 pub fn result(offer: &Offer, outcome: &Outcome) -> Option<Trial> {
     let sum = |count: fn(&DirectionOutcome) -> u64| outcome.directions.iter().map(count).sum::<u64>();
     let (sent, shortfall, received) =
@@ -31,16 +31,15 @@ pub fn result(offer: &Offer, outcome: &Outcome) -> Option<Trial> {
     }
     let trial = Trial::new(offered_pps, seconds, [sent, shortfall, whole], ledger)?;
     let trial = Trial { latency_ns: latency.quantiles(), ..trial };
-    Some(match cpu(&outcome.counted.processors) {
+    Some(match cpu(&outcome.counted.cpus) {
         Some(cpu) => trial.with_cpu(cpu),
         None => trial,
     })
 }
 
-/// What all CPUs together spent their time on; `None` if nobody counted that. Polls that found nothing look
-/// like work from here.
-fn cpu(processors: &[Processor]) -> Option<Cpu> {
-    let total = |of: fn(&Processor) -> f64| processors.iter().map(of).sum::<f64>();
+/// The CPU time of all CPUs together; `None` if it was not counted. Idle polls cannot be told from work.
+fn cpu(cpus: &[CpuTimes]) -> Option<Cpu> {
+    let total = |of: fn(&CpuTimes) -> f64| cpus.iter().map(of).sum::<f64>();
     let (hardirq, softirq) = (total(|it| it.irq_s), total(|it| it.softirq_s));
     let thread = total(|it| it.user_s + it.system_s);
     let whole = hardirq + softirq + thread + total(|it| it.idle_s + it.steal_s);
@@ -108,7 +107,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
         directions: outcome.directions.iter().map(direction).collect(),
         interfaces: outcome.counted.interfaces.clone(),
         ip: outcome.counted.ip.clone(),
-        processors: outcome.counted.processors.clone(),
+        cpus: outcome.counted.cpus.clone(),
         hosts: if outcome.counted.hosts.iter().all(|host| host.agent.is_none()) {
             Vec::new()
         } else {
@@ -126,7 +125,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
 /// How many flows are listed: those that lost most.
 const WORST: usize = 16;
 
-/// What became of flows, if there are several.
+/// The results of the flows, if there are several.
 fn flows(tester: &Tester, way: &DirectionOutcome) -> Option<Flows> {
     let lost = |flow: &OfFlow| flow.sent - flow.received;
     let mut bad: Vec<_> = way.flows.iter().filter(|flow| lost(flow) + flow.reordered > 0).copied().collect();
@@ -146,7 +145,7 @@ fn flows(tester: &Tester, way: &DirectionOutcome) -> Option<Flows> {
     })
 }
 
-/// What became of each size of a mix.
+/// The results of the sizes of a mix.
 fn sizes(offer: &Offer, way: &DirectionOutcome) -> Vec<SizeCount> {
     let told = |(&(size, _), &(sent, received)): (&(kpps_frames::Size, u32), &(u64, u64))| SizeCount {
         frame_bytes_with_fcs: size.bytes_with_fcs(),
@@ -166,7 +165,7 @@ pub fn gaps(gaps: &run::Gaps) -> Gaps {
         p50_ns: gaps.p50_ns,
         p99_ns: gaps.p99_ns,
         p999_ns: gaps.p999_ns,
-        longest_ns: gaps.longest_ns,
+        max_ns: gaps.max_ns,
         waited_ns: gaps.waited_ns,
     }
 }

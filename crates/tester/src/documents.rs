@@ -45,7 +45,7 @@ pub fn offered(
         size: sizes.name().into(),
         offered_pps,
         intended: sent.intended,
-        shortfall: sent.unsent,
+        shortfall: sent.shortfall,
         shape: shape.unusual(),
         gaps: sent.gaps.as_ref().map(gaps),
         departures: replay.map(|replay| replay.departures.clone()).unwrap_or_default(),

@@ -12,12 +12,12 @@ pub enum Error {
     /// A port failed before the trial.
     #[error(transparent)]
     Trouble(#[from] Trouble),
-    /// What the system says of itself is not to be had.
-    #[error("cannot look at {0}")]
-    Look(#[from] std::io::Error),
+    /// The counters of a system cannot be read.
+    #[error("cannot read counters: {0}")]
+    Observe(#[from] std::io::Error),
     /// The frames cannot be built.
     #[error(
-        "no test frames of {size} B with FCS: {why}; with IPv6 they have 84 B at least, with a VLAN 4 B more, and 1518 B at most"
+        "cannot build test frames of {size} B with FCS: {why}; they need 64 B (84 B with IPv6, 4 B more with a VLAN) to 1518 B"
     )]
     Frame {
         /// The size, or mix of sizes.
@@ -25,9 +25,9 @@ pub enum Error {
         /// What is wrong.
         why: kpps_frames::Error,
     },
-    /// A router does not say which station it is.
+    /// A router does not answer the question for its station address.
     #[error(
-        "{port}: the router {gateway} does not answer: is it there, and is that its address on this side?"
+        "{port}: the router {gateway} does not answer: check that it is up and has this address on this side"
     )]
     Silent {
         /// The port that asked.
@@ -35,15 +35,15 @@ pub enum Error {
         /// The router's address.
         gateway: std::net::IpAddr,
     },
-    /// There are not so many flows, or too many.
-    #[error("{} flows between these addresses and ports: 1 to {}, and no more than the ranges have",
-        count.map_or("too many".into(), |count| count.to_string()), kpps_frames::flows::MOST_FLOWS)]
+    /// This number of flows is not possible.
+    #[error("cannot make {} flows between these addresses and ports: give 1 to {}, and no more than the ranges have",
+        count.map_or("so many".into(), |count| count.to_string()), kpps_frames::flows::MOST_FLOWS)]
     Flows {
         /// How many were asked for.
         count: Option<u32>,
     },
     /// The operator of a port's host does not allow it.
-    #[error("{port} must not send {what} by those who operate it")]
+    #[error("the operator of {port} does not allow {what}")]
     NotAllowed {
         /// The port.
         port: String,
@@ -51,9 +51,7 @@ pub enum Error {
         what: String,
     },
     /// A port cannot send frames without tags and recognise them.
-    #[error(
-        "{0} cannot take part in a replay: frames without tags are recognised by ports of this host only"
-    )]
+    #[error("{0} cannot take part in a replay: only ports of this host recognise frames without tags")]
     NoReplay(String),
     /// A calibration cannot be used.
     #[error("{0}")]

@@ -3,16 +3,16 @@
 use crate::counted::Counted;
 use crate::ledger::PortCount;
 use crate::state::TrialState;
-use crate::test_port::Peek;
+use crate::test_port::LiveCounts;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A system with ports of the trial.
-pub(crate) struct Seen {
+pub(crate) struct LiveSystem {
     /// Its name, if it is not this host.
     pub name: Option<String>,
-    pub peek: Peek,
+    pub live_counts: LiveCounts,
     /// The indices of its ports.
     pub ports: Vec<usize>,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Running {
     pub stage: Arc<TrialState>,
     /// The systems that take part, without counts.
     pub ports: [PortCount; 2],
-    pub systems: Vec<Seen>,
+    pub systems: Vec<LiveSystem>,
 }
 
 /// The counters of the running trial.
@@ -46,7 +46,7 @@ impl Gauges {
         let mut counted = Counted::default();
         // Observing takes time, which nothing waits for: the trial's data live until then.
         let Some(running) = self.running() else { return BTreeMap::new() };
-        for Seen { name, peek, ports } in &running.systems {
+        for LiveSystem { name, live_counts, ports } in &running.systems {
             let there: Vec<_> = ports
                 .iter()
                 .map(|&at| {
@@ -54,7 +54,7 @@ impl Gauges {
                     PortCount { sent: port.sent.map(|_| running.stage.so_far(at).0), ..port }
                 })
                 .collect();
-            counted.add(name.as_deref(), peek(&there));
+            counted.add(name.as_deref(), live_counts(&there));
         }
         counted.accounts.dropped
     }

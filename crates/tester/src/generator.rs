@@ -1,11 +1,11 @@
-//! What the generator can send: from calibrations, and raised to what it has sent.
+//! The ceilings of the generator: from calibrations, raised to what it has sent.
 
 use crate::error::Error;
 use crate::trial::{Offer, Tester};
 use kpps_frames::Size;
 use kpps_measure::ndr::tenths;
 use kpps_ports::port::run::Load;
-use kpps_results::certificate::{Certificate, Sender};
+use kpps_results::calibration::{Calibration, Sender};
 use kpps_results::detail::DetailedTrial;
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ impl Tester {
         go_on: &dyn Fn() -> bool,
     ) -> Result<Option<Sender>, Error> {
         let Load::Pps(asked) = offer.load else { return Ok(None) };
-        let ways = if offer.both_ways { 2 } else { 1 };
+        let ways = if offer.bidirectional { 2 } else { 1 };
         let (ceilings_pps, source) = match calibrations {
             [] => (self.ceilings(offer, go_on)?, "measured".to_owned()),
             files if files.len() == ways => {
@@ -57,27 +57,25 @@ pub fn surpassed(sender: Sender, trial: &DetailedTrial) -> Sender {
 /// A file that cannot be read, or is of another port or another size; in one line.
 fn calibrated(file: &Path, port: &str, offer: &Offer) -> Result<f64, String> {
     let cannot =
-        |why: &dyn std::fmt::Display| format!("{} is no result of kpps calibrate: {why}", file.display());
+        |why: &dyn std::fmt::Display| format!("{} is not a result of kpps calibrate: {why}", file.display());
     let text = std::fs::read_to_string(file).map_err(|e| {
         format!(
             "cannot read the calibration {} (kpps calibrate --results FILE writes one): {e}",
             file.display()
         )
     })?;
-    let certificate: Certificate = serde_json::from_str(&text).map_err(|e| cannot(&e))?;
+    let calibration: Calibration = serde_json::from_str(&text).map_err(|e| cannot(&e))?;
     // A calibration was made on the port's own host, so its port has no host's name before it.
     let port = port.rsplit_once('/').map_or(port, |(_, port)| port);
-    let bytes = offer
-        .sizes
-        .only()
-        .map(Size::bytes_with_fcs)
-        .ok_or("a calibration is of frames of one size: leave it out, and the mix is measured")?;
-    if certificate.port != port || certificate.frame_bytes_with_fcs != bytes {
-        let Certificate { port: other, frame_bytes_with_fcs, .. } = certificate;
+    let bytes = offer.sizes.only().map(Size::bytes_with_fcs).ok_or(
+        "a calibration holds for one frame size, not for a mix: leave it out, and the ceiling is measured",
+    )?;
+    if calibration.port != port || calibration.frame_bytes_with_fcs != bytes {
+        let Calibration { port: other, frame_bytes_with_fcs, .. } = calibration;
         return Err(format!(
             "{} is a calibration of {other} with frames of {frame_bytes_with_fcs} B, not of {port} with {bytes} B",
             file.display()
         ));
     }
-    Ok(certificate.ceiling_pps)
+    Ok(calibration.ceiling_pps)
 }

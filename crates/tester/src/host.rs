@@ -17,7 +17,7 @@ pub fn environment(ports: &[(&str, Option<&str>)]) -> BTreeMap<String, String> {
         }
     };
     say("kernel", kernel);
-    say("processors", processors(&read("/proc/cpuinfo")));
+    say("cpus", cpus(&read("/proc/cpuinfo")));
     for (port, interface) in ports {
         say(port, interface.map_or_else(String::new, described));
     }
@@ -25,7 +25,7 @@ pub fn environment(ports: &[(&str, Option<&str>)]) -> BTreeMap<String, String> {
 }
 
 /// Number and model of the CPUs.
-fn processors(cpuinfo: &str) -> String {
+fn cpus(cpuinfo: &str) -> String {
     let of = |key: &'static str| {
         let lines = cpuinfo.lines().filter_map(|line| line.split_once(':'));
         lines.filter(move |(name, _)| name.trim() == key).map(|(_, value)| value.trim().to_owned())
@@ -69,7 +69,7 @@ fn described(interface: &str) -> String {
         words.push(format!("rings of {receive} and {transmit} descriptors"));
     }
     if let Ok((receive, transmit)) = ethtool::coalescing_us(interface) {
-        words.push(format!("interrupts up to {receive} and {transmit} µs late"));
+        words.push(format!("interrupts delayed by up to {receive} (receive) and {transmit} (transmit) µs"));
     }
     if let Ok(Some(clock)) = ethtool::stamping_clock(interface) {
         words.push(format!("stamps received frames by its own clock (/dev/ptp{clock}), which is not used"));
@@ -101,7 +101,7 @@ mod tests {
         assert!(said["packet:lo"].contains("offloads: receive checksums, transmit checksums"), "{said:?}");
         assert!(!said.contains_key("packet:no-such"), "{said:?}");
         let two = "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nprocessor\t: 1\nmodel name\t: Some CPU @ 2 GHz\n";
-        assert_eq!(processors(two), "2 × Some CPU @ 2 GHz");
-        assert_eq!((processors("processor : 0\n"), processors("")), ("1".into(), String::new()));
+        assert_eq!(cpus(two), "2 × Some CPU @ 2 GHz");
+        assert_eq!((cpus("processor : 0\n"), cpus("")), ("1".into(), String::new()));
     }
 }

@@ -68,7 +68,7 @@ pub(crate) struct Keeper {
     kept: [u32; 4],
     not_kept: u64,
     /// For each change of headers, how many frames are among the kept ones, or counted as not kept.
-    told: HashMap<Change, u64>,
+    counts: HashMap<Change, u64>,
 }
 
 impl Keeper {
@@ -78,7 +78,7 @@ impl Keeper {
             suspects: Vec::with_capacity(MOST as usize),
             kept: [0; 4],
             not_kept: 0,
-            told: HashMap::new(),
+            counts: HashMap::new(),
         }
     }
 
@@ -99,7 +99,7 @@ impl Keeper {
             return;
         }
         if let Some(change) = change {
-            *self.told.entry(change).or_default() += 1;
+            *self.counts.entry(change).or_default() += 1;
         }
         if !room {
             self.not_kept += 1;
@@ -129,8 +129,8 @@ impl Keeper {
             let frame = self.bytes.get(from..from + length)?.to_vec();
             (anomalies != Anomalies::default()).then(|| Offender { at_ns, frame, why: number + &names })
         };
-        let told = |change| self.told.get(change).copied().unwrap_or(0);
-        let damaged = changes.iter().skip(1).map(|(change, frames)| frames.saturating_sub(told(change)));
+        let counts = |change| self.counts.get(change).copied().unwrap_or(0);
+        let damaged = changes.iter().skip(1).map(|(change, frames)| frames.saturating_sub(counts(change)));
         Kept {
             frames: self.suspects.iter().filter_map(offender).collect(),
             not_kept: self.not_kept + damaged.sum::<u64>(),

@@ -107,11 +107,12 @@ pub(crate) fn learn(
                 }
             }
         }
-        hear(ports, ends, stream, &mut to, &mut through)?;
+        receive_and_answer(ports, ends, stream, &mut to, &mut through)?;
         if directions.iter().all(|&(_, other)| through[other]) {
             // Late questions and copies of a flood must arrive before the trial.
             std::thread::sleep(QUIET);
-            while hear(ports, ends, stream, &mut to, &mut through)? && begin.elapsed() < AT_MOST {
+            while receive_and_answer(ports, ends, stream, &mut to, &mut through)? && begin.elapsed() < AT_MOST
+            {
                 std::thread::sleep(QUIET);
             }
             break;
@@ -122,7 +123,7 @@ pub(crate) fn learn(
 }
 
 /// Receives from both ports and answers questions. Returns whether anything was received.
-fn hear(
+fn receive_and_answer(
     ports: &mut [Box<dyn TestPort>; 2],
     ends: &[End; 2],
     stream: u16,
@@ -137,7 +138,7 @@ fn hear(
                 through[at] |= tag.stream == stream && tag.sequence as usize == 1 - at;
             } else {
                 answers.extend(neighbours::answer(&ends[at].station, bytes));
-                to[at] = to[at].or_else(|| neighbours::said(bytes, ends[at].gateway?));
+                to[at] = to[at].or_else(|| neighbours::announced_mac(bytes, ends[at].gateway?));
             }
         };
         while port.receive(&mut listen)? > 0 {

@@ -14,7 +14,7 @@
 //! - A bridge's own interface counts the traffic of its host. IP's counters are of a whole namespace, and are
 //!   used only where no port of the tester is.
 
-use crate::look::{Interface, Look, Namespace, Qdisc};
+use crate::observe::{Interface, Namespace, Observation, Qdisc};
 use std::collections::BTreeMap;
 
 /// Counters of frames lost on reception. `rx_over_errors` and `rx_fifo_errors` are among the others.
@@ -99,7 +99,7 @@ impl Between<'_> {
 }
 
 /// Attributes frames dropped between two observations, while these ports sent and received.
-pub fn account(before: &Look, after: &Look, ports: &[PortCount]) -> Accounts {
+pub fn account(before: &Observation, after: &Observation, ports: &[PortCount]) -> Accounts {
     let mut accounts = Accounts::default();
     let interfaces = interfaces(before, after, ports);
     let mut backlog = after.softnet.dropped.saturating_sub(before.softnet.dropped);
@@ -164,7 +164,11 @@ impl Accounts {
 }
 
 /// The interfaces on the path of the trial's frames.
-fn interfaces<'l>(before: &'l Look, after: &'l Look, ports: &'l [PortCount]) -> Vec<Between<'l>> {
+fn interfaces<'l>(
+    before: &'l Observation,
+    after: &'l Observation,
+    ports: &'l [PortCount],
+) -> Vec<Between<'l>> {
     let mut interfaces = Vec::new();
     for (name, namespace) in &after.namespaces {
         let Some(was) = before.namespaces.get(name) else { continue };
@@ -220,7 +224,7 @@ fn ip<'l>(before: &'l Namespace, after: &'l Namespace) -> impl Iterator<Item = (
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::look::Softnet;
+    use crate::observe::Softnet;
 
     fn cable(index: u32, name: &str, link: u32) -> Interface {
         let kind = Some("veth".into());
@@ -228,15 +232,15 @@ mod tests {
     }
 
     /// a–pa, a bridge, pb–b.
-    fn look() -> Look {
-        let mut look = Look::default();
-        let own = look.namespaces.entry(None).or_default();
+    fn observation() -> Observation {
+        let mut observation = Observation::default();
+        let own = observation.namespaces.entry(None).or_default();
         own.interfaces = vec![cable(1, "a", 2), cable(2, "pa", 1), cable(3, "b", 4), cable(4, "pb", 3)];
-        look
+        observation
     }
 
-    fn set(look: &mut Look, index: usize, counters: &[(&str, u64)]) {
-        let interface = &mut look.namespaces.get_mut(&None).unwrap().interfaces[index];
+    fn set(observation: &mut Observation, index: usize, counters: &[(&str, u64)]) {
+        let interface = &mut observation.namespaces.get_mut(&None).unwrap().interfaces[index];
         interface.counters.extend(counters.iter().map(|(name, n)| ((*name).to_owned(), *n)));
     }
 
@@ -258,13 +262,13 @@ mod tests {
         ]
     }
 
-    fn dropped(look: &Look, sent: u64, missed: u64) -> Vec<(String, u64)> {
-        account(&self::look(), look, &ports(sent, missed)).dropped.into_iter().collect()
+    fn dropped(observation: &Observation, sent: u64, missed: u64) -> Vec<(String, u64)> {
+        account(&self::observation(), observation, &ports(sent, missed)).dropped.into_iter().collect()
     }
 
     #[test]
     fn a_full_backlog_counts_once() {
-        let mut after = look();
+        let mut after = observation();
         set(&mut after, 3, &[("tx_dropped", 7)]);
         set(&mut after, 2, &[("rx_dropped", 7)]);
         after.softnet = Softnet { dropped: 7, ..Softnet::default() };
@@ -274,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_full_socket_of_a_program_counts_once() {
-        let mut after = look();
+        let mut after = observation();
         set(&mut after, 2, &[("rx_dropped", 9)]);
         set(&mut after, 0, &[("tx_packets", 100)]);
         let missed = ("packet:b missed".to_owned(), 7);
@@ -287,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_refused_frame_that_was_sent_again_is_not_lost() {
-        let mut after = look();
+        let mut after = observation();
         set(&mut after, 0, &[("tx_dropped", 7), ("tx_packets", 98)]);
         set(&mut after, 1, &[("rx_dropped", 7)]);
         after.softnet = Softnet { dropped: 7, ..Softnet::default() };
@@ -298,20 +302,20 @@ mod tests {
 
     #[test]
     fn disciplines_and_what_they_hold() {
-        let mut after = look();
+        let mut after = observation();
         let qdisc = |drops, queued| Qdisc { kind: "netem".into(), drops, queued, ..Qdisc::default() };
         after.namespaces.get_mut(&None).unwrap().interfaces[3].qdiscs = vec![qdisc(5, 3)];
         after.namespaces.get_mut(&None).unwrap().interfaces[0].qdiscs = vec![qdisc(4, 0)];
         // netem has duplicated frames: more were sent than received.
         set(&mut after, 0, &[("tx_packets", 120)]);
-        let accounts = account(&look(), &after, &ports(100, 0));
+        let accounts = account(&observation(), &after, &ports(100, 0));
         assert_eq!(accounts.dropped, [("a netem".to_owned(), 4), ("pb netem".to_owned(), 5)].into());
         assert_eq!(accounts.in_flight_at, [("pb".to_owned(), 3)].into());
     }
 
     #[test]
     fn ways_that_frames_do_not_go_are_not_counted() {
-        let mut after = look();
+        let mut after = observation();
         set(&mut after, 0, &[("rx_dropped", 5), ("rx_nohandler", 5)]);
         set(&mut after, 2, &[("tx_dropped", 5), ("tx_errors", 5)]);
         assert_eq!(dropped(&after, 0, 0), []);
@@ -319,13 +323,13 @@ mod tests {
 
     #[test]
     fn frames_for_others_are_lost_where_the_tester_is_not() {
-        let mut after = look();
+        let mut after = observation();
         let router = |frames| {
             let mut interface = cable(1, "ra", 9);
             interface.counters.insert(FOR_OTHERS.into(), frames);
             Some(("r".to_owned(), Namespace { interfaces: vec![interface], ..Namespace::default() }))
         };
-        let mut before = look();
+        let mut before = observation();
         before.namespaces.extend(router(3).map(|(name, space)| (Some(name), space)));
         after.namespaces.extend(router(10).map(|(name, space)| (Some(name), space)));
         // A bridge's port in the tester's own namespace.
@@ -336,10 +340,10 @@ mod tests {
 
     #[test]
     fn ip_counts_where_the_tester_is_not() {
-        let mut after = look();
+        let mut after = observation();
         let ip = || [("InHdrErrors".to_owned(), 5)].into();
         after.namespaces.get_mut(&None).unwrap().ip = ip();
-        let mut before = look();
+        let mut before = observation();
         before.namespaces.insert(Some("r".into()), Namespace::default());
         after.namespaces.insert(Some("r".into()), Namespace { ip: ip(), ..Namespace::default() });
         let accounts = account(&before, &after, &ports(100, 0));

@@ -22,8 +22,8 @@
 //!     count: None,
 //!     sizes: "64".parse()?,
 //!     duration: Duration::from_secs(1),
-//!     settle: Duration::from_millis(200),
-//!     both_ways: false,
+//!     drain: Duration::from_millis(200),
+//!     bidirectional: false,
 //!     keep: false,
 //!     replay: None,
 //! };
@@ -51,8 +51,8 @@ mod kept;
 mod learn;
 pub mod ledger;
 mod local;
-pub mod look;
 pub mod neighbours;
+pub mod observe;
 mod playback;
 mod recognised;
 mod run;
@@ -82,6 +82,6 @@ pub use recognised::{Classes, Skipped};
 pub use run::RunStart;
 pub use shape::shape;
 pub use state::TrialState;
-pub use test_port::{Allowed, Done, Expect, Host, Peek, Received, Task, TestPort};
+pub use test_port::{Allowed, Done, Expect, Host, LiveCounts, Received, Task, TestPort};
 pub use traffic::Traffic;
 pub use trial::{Address, DirectionOutcome, Offer, Outcome, Replay, Site, Tester};

@@ -5,11 +5,11 @@ use crate::clock::Clock;
 use crate::counted::{Counted, counted};
 use crate::error::Error;
 use crate::ledger::PortCount;
-use crate::look::{Look, Place, Watched};
 use crate::neighbours;
+use crate::observe::{Observation, ObservedPlaces, Place};
 use crate::recognised::Recognised;
 use crate::state::TrialState;
-use crate::test_port::{Done, Host, Peek, Received, Task, TestPort};
+use crate::test_port::{Done, Host, LiveCounts, Received, Task, TestPort};
 use kpps_frames::Mac;
 use kpps_platform::{Buffer, BufferSource};
 use kpps_ports::Spec;
@@ -77,7 +77,7 @@ impl TestPort for LocalPort {
     }
 
     fn speed_mbps(&self) -> Option<u32> {
-        self.port.link().speed_mbps.or_else(|| told(self.interface.as_deref()?))
+        self.port.link().speed_mbps.or_else(|| link_speed_mbps(self.interface.as_deref()?))
     }
 
     fn send_one(&mut self, frame: &[u8]) -> Result<bool, Trouble> {
@@ -126,12 +126,12 @@ impl TestPort for LocalPort {
 
 /// The speed of an interface's link in Mb/s, from its driver.
 #[cfg(target_os = "linux")]
-fn told(interface: &str) -> Option<u32> {
+fn link_speed_mbps(interface: &str) -> Option<u32> {
     kpps_ports::ethtool::speed_mbps(interface).ok().flatten()
 }
 
 #[cfg(not(target_os = "linux"))]
-fn told(_: &str) -> Option<u32> {
+fn link_speed_mbps(_: &str) -> Option<u32> {
     None
 }
 
@@ -326,7 +326,7 @@ fn receive(
         if since_rest > 0 {
             last = now;
         }
-        if stage.is_over(task.at, received, now - last, task.settle) {
+        if stage.is_over(task.at, received, now - last, task.drain) {
             return Ok(());
         }
         if now - looked_after > SLOW {
@@ -349,35 +349,35 @@ fn receive(
 
 /// The system of this process.
 pub struct LocalHost {
-    watched: Watched,
-    before: Look,
+    observed: ObservedPlaces,
+    before: Observation,
 }
 
 impl LocalHost {
     /// Observes these interfaces, what is around them, and these places.
     ///
     /// # Errors
-    /// [`Error::Look`].
+    /// [`Error::Observe`].
     pub fn around(own: &[String], places: &[Place]) -> Result<Self, Error> {
-        Ok(Self { watched: Watched::around(own, places)?, before: Look::default() })
+        Ok(Self { observed: ObservedPlaces::around(own, places)?, before: Observation::default() })
     }
 }
 
 impl Host for LocalHost {
     fn before(&mut self) -> Result<(), Error> {
-        self.before = self.watched.look()?;
+        self.before = self.observed.observe()?;
         Ok(())
     }
 
     fn after(&mut self, ports: &[PortCount]) -> Result<Counted, Error> {
-        let after = self.watched.look().unwrap_or_else(|_| self.before.clone());
+        let after = self.observed.observe().unwrap_or_else(|_| self.before.clone());
         Ok(counted(&self.before, &after, ports))
     }
 
-    fn peek(&self) -> Option<Peek> {
-        let (watched, before) = (self.watched.clone(), self.before.clone());
+    fn live_counts(&self) -> Option<LiveCounts> {
+        let (observed, before) = (self.observed.clone(), self.before.clone());
         Some(Box::new(move |ports| {
-            watched.look().map_or_else(|_| Counted::default(), |now| counted(&before, &now, ports))
+            observed.observe().map_or_else(|_| Counted::default(), |now| counted(&before, &now, ports))
         }))
     }
 

@@ -86,7 +86,7 @@ pub fn answer(me: &Station, frame: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The station address of `whom`, if a message tells it: of its sender, or of the target of an advertisement.
-pub fn said(frame: &[u8], whom: IpAddr) -> Option<Mac> {
+pub fn announced_mac(frame: &[u8], whom: IpAddr) -> Option<Mac> {
     let (ip, mac): (IpAddr, _) = match Message::read(frame)? {
         Message::Arp(message) => (message.sender.into(), message.sender_mac),
         Message::Discovery(message) => match message.kind {
@@ -115,19 +115,29 @@ mod tests {
                 for whom in [b.ips.first(), b.ips.nth(7)] {
                     let asked = question(&a, whom);
                     let answered = answer(&b, &asked).unwrap();
-                    assert_eq!(said(&answered, whom), Some(b.mac));
-                    assert_eq!(said(&asked, a.ips.first()), Some(a.mac), "who asks tells who it is");
+                    assert_eq!(announced_mac(&answered, whom), Some(b.mac));
+                    assert_eq!(
+                        announced_mac(&asked, a.ips.first()),
+                        Some(a.mac),
+                        "a question names its sender"
+                    );
                     assert_eq!(answered[..6], a.mac.0);
                     let kind = |frame: &[u8]| Frame::new_checked(frame).unwrap().ethertype();
                     assert_eq!(kind(&answered), kind(&asked));
                     assert_eq!(answer(&a, &asked), None, "it is not asked");
                     assert_eq!(answer(&b, &answered), None, "an answer is no question");
                     for cut in 0..42 {
-                        assert_eq!((answer(&b, &asked[..cut]), said(&asked[..cut], whom)), (None, None));
+                        assert_eq!(
+                            (answer(&b, &asked[..cut]), announced_mac(&asked[..cut], whom)),
+                            (None, None)
+                        );
                     }
                 }
                 let announced = question(&b, b.ips.first());
-                assert_eq!((answer(&b, &announced), said(&announced, b.ips.first())), (None, Some(b.mac)));
+                assert_eq!(
+                    (answer(&b, &announced), announced_mac(&announced, b.ips.first())),
+                    (None, Some(b.mac))
+                );
                 assert_eq!(announced.get(12..14) == Some(&[0x81, 0]), vlan.is_some());
             }
         }
@@ -145,10 +155,10 @@ mod tests {
             .with(&[0, 0, 0, 32, 0, 0, 0, 58])
             .with(&asked[54..]);
         assert_eq!(sum.checksum(), 0);
-        // Who is not sure of his address yet is not answered.
-        let mut unsure = asked.clone();
-        unsure[22..38].fill(0);
+        // A probe for a duplicate address is not answered.
+        let mut probe = asked.clone();
+        probe[22..38].fill(0);
         let b = Station { ips: "2001:2::12:3456".parse().unwrap(), ..a };
-        assert!(answer(&b, &asked).is_some() && answer(&b, &unsure).is_none());
+        assert!(answer(&b, &asked).is_some() && answer(&b, &probe).is_none());
     }
 }

@@ -42,7 +42,9 @@ impl Playback {
             Some(speed) => {
                 let at_ns: Vec<_> = captured.iter().map(|frame| frame.at_ns).collect();
                 let times = Times::new(&at_ns, speed);
-                let none = || unusable(&"has no frames, or no two at different times in order: give --load");
+                let none = || {
+                    unusable(&"has no usable times (two frames at different times, in order): give --load")
+                };
                 Some(Arc::new(times.ok_or_else(none)?))
             }
             None => None,
@@ -58,7 +60,7 @@ impl Playback {
         for (number, frame) in (1..).zip(&mut captured) {
             if frame.length > most || frame.bytes.len() < 14 {
                 return Err(format!(
-                    "has a frame that no port sends, number {number} of {} bytes: captured with segmentation offloads on, or cut off within its header",
+                    "cannot be sent: frame {number} has {} bytes; capture again without segmentation offloads and with whole headers",
                     frame.length
                 ));
             }

@@ -2,25 +2,25 @@
 
 use kpps_ports::Spec;
 use kpps_ports::port::{AnyPort, Counters, Port, Trouble};
-use kpps_results::run::{PortRun, ProcessorTime, Run};
+use kpps_results::run::{PortRun, ProcessCpu, Run};
 use std::time::Duration;
 
 /// CPU time of this process so far, if the system tells.
 #[cfg(unix)]
-fn processor_time() -> Option<ProcessorTime> {
+fn process_cpu() -> Option<ProcessCpu> {
     let time = kpps_ports::cpu_time()?;
-    Some(ProcessorTime { user_s: time.user.as_secs_f64(), system_s: time.system.as_secs_f64() })
+    Some(ProcessCpu { user_s: time.user.as_secs_f64(), system_s: time.system.as_secs_f64() })
 }
 
 #[cfg(not(unix))]
-fn processor_time() -> Option<ProcessorTime> {
+fn process_cpu() -> Option<ProcessCpu> {
     None
 }
 
 /// The counters of ports when a run begins.
 pub struct RunStart {
     counters: Vec<Counters>,
-    cpu: Option<ProcessorTime>,
+    cpu: Option<ProcessCpu>,
 }
 
 impl RunStart {
@@ -30,7 +30,7 @@ impl RunStart {
     /// That of a port that cannot be read.
     pub fn now(ports: &mut [AnyPort]) -> Result<Self, Trouble> {
         let counters = ports.iter_mut().map(Port::counters).collect::<Result<_, _>>()?;
-        Ok(Self { counters, cpu: processor_time() })
+        Ok(Self { counters, cpu: process_cpu() })
     }
 
     /// The results of a run of `command` that ends now; cards were served as `service` says.
@@ -45,7 +45,7 @@ impl RunStart {
         ports: &mut [AnyPort],
         elapsed: Duration,
     ) -> Result<Run, Trouble> {
-        let cpu = processor_time();
+        let cpu = process_cpu();
         let mut rows = Vec::with_capacity(ports.len());
         for ((spec, port), before) in specs.iter().zip(ports).zip(&self.counters) {
             let now = port.counters()?;
@@ -57,7 +57,7 @@ impl RunStart {
             seconds: elapsed.as_secs_f64(),
             complete: true,
             ports: rows,
-            cpu: cpu.zip(self.cpu).map(|(now, then)| ProcessorTime {
+            cpu: cpu.zip(self.cpu).map(|(now, then)| ProcessCpu {
                 user_s: now.user_s - then.user_s,
                 system_s: now.system_s - then.system_s,
             }),
@@ -82,7 +82,7 @@ fn row(
         ("missed", now.missed - before.missed),
         ("full", now.full - before.full),
         ("errors", now.errors - before.errors),
-        ("unsent", now.unsent - before.unsent),
+        ("tx_dropped", now.tx_dropped - before.tx_dropped),
     ];
     // Other ports have none of that.
     let of_card = |count: u64| port.chip().map(|_| count);

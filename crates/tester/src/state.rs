@@ -98,12 +98,12 @@ impl TrialState {
 
     /// Whether the receiver at this end need not wait any longer. It has `received` so many frames, the last
     /// one `quiet` ago.
-    pub(crate) fn is_over(&self, at: usize, received: u64, quiet: Duration, settle: Duration) -> bool {
+    pub(crate) fn is_over(&self, at: usize, received: u64, quiet: Duration, drain: Duration) -> bool {
         if self.closed.load(Ordering::Relaxed) {
             return true;
         }
         let Some(ended) = self.ended.get() else { return false };
         let nothing_missing = received >= self.sent[1 - at].load(Ordering::Relaxed);
-        ended.elapsed() >= settle || nothing_missing && quiet >= QUIET
+        ended.elapsed() >= drain || nothing_missing && quiet >= QUIET
     }
 }

@@ -77,7 +77,7 @@ pub struct Task {
     /// How long frames are sent.
     pub duration: Duration,
     /// How long frames may still arrive after the last one was sent.
-    pub settle: Duration,
+    pub drain: Duration,
     /// The origin of times, by the port's clock.
     pub epoch_ns: u64,
 }
@@ -199,7 +199,7 @@ pub trait Host: Send {
     /// [`Error`].
     fn after(&mut self, ports: &[PortCount]) -> Result<Counted, Error>;
     /// A function for another thread to observe the system during the trial, if that is possible.
-    fn peek(&self) -> Option<Peek> {
+    fn live_counts(&self) -> Option<LiveCounts> {
         None
     }
     /// Its environment by name: kernel, CPUs, and the ports with their interfaces.
@@ -210,4 +210,4 @@ pub trait Host: Send {
 }
 
 /// The counts of a system since the trial began, while these of its ports sent and received.
-pub type Peek = Box<dyn Fn(&[PortCount]) -> Counted + Send + Sync>;
+pub type LiveCounts = Box<dyn Fn(&[PortCount]) -> Counted + Send + Sync>;

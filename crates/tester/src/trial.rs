@@ -4,13 +4,13 @@ use crate::arrivals::{Arrived, OfFlow};
 use crate::clock::{Clocks, Reading};
 use crate::counted::Counted;
 use crate::error::Error;
-use crate::gauges::{Gauges, Running, Seen};
+use crate::gauges::{Gauges, LiveSystem, Running};
 use crate::kept::Kept;
 use crate::learn::{self, End, FlowPlan};
 use crate::ledger::PortCount;
 use crate::local::{LocalHost, LocalPort, SLOW, interface};
-use crate::look::Place;
 use crate::neighbours::Station;
+use crate::observe::Place;
 use crate::recognised::Classes;
 use crate::state::TrialState;
 use crate::test_port::{Done, Expect, Host, Received, Task, TestPort};
@@ -45,9 +45,9 @@ pub struct Offer {
     /// How long frames are sent.
     pub duration: Duration,
     /// How long frames may still arrive after the last one was sent.
-    pub settle: Duration,
+    pub drain: Duration,
     /// Whether frames go from the second port to the first, too.
-    pub both_ways: bool,
+    pub bidirectional: bool,
     /// Whether frames with anomalies are kept.
     pub keep: bool,
     /// Frames of a capture, in place of test frames.
@@ -158,7 +158,7 @@ impl Tester {
     /// `places`.
     ///
     /// # Errors
-    /// [`Error::Look`].
+    /// [`Error::Observe`].
     pub fn new(
         specs: [Spec; 2],
         ports: [AnyPort; 2],
@@ -252,7 +252,7 @@ impl Tester {
                 return Err(Error::AboveLineRate { asked, size: offer.sizes.to_string(), mbps, most });
             }
         }
-        let directions: &[(usize, usize)] = if offer.both_ways { &[(0, 1), (1, 0)] } else { &[(0, 1)] };
+        let directions: &[(usize, usize)] = if offer.bidirectional { &[(0, 1), (1, 0)] } else { &[(0, 1)] };
         for &(from, _) in directions {
             let allowed = self.ports[from].allowed().check(offer.load, offer.shape, offer.duration);
             allowed.map_err(|what| Error::NotAllowed { port: self.ports[from].name().to_owned(), what })?;
@@ -287,14 +287,14 @@ impl Tester {
             Load::Max => offer.count,
         };
         let mut clocks = Clocks::before(self.read_clocks()?);
-        let (margin_ns, parts) = clocks.margin(offer.duration + offer.settle);
+        let (margin_ns, parts) = clocks.margin(offer.duration + offer.drain);
         let mut duties = [0, 1].map(|at| Task {
             at,
             station: self.ends[at].station,
             plan: None,
             expect: None,
             duration: offer.duration,
-            settle: offer.settle,
+            drain: offer.drain,
             epoch_ns: clocks.epoch_ns(at),
         });
         for &(from, to) in directions {
@@ -408,7 +408,11 @@ impl Tester {
     /// Begins the counters of a new trial.
     fn running(&self, stage: &Arc<TrialState>, ports: &[PortCount; 2]) -> Running {
         let seen = |site: &Site| {
-            Some(Seen { name: site.name.clone(), peek: site.host.peek()?, ports: site.ports.clone() })
+            Some(LiveSystem {
+                name: site.name.clone(),
+                live_counts: site.host.live_counts()?,
+                ports: site.ports.clone(),
+            })
         };
         Running {
             begun: Instant::now(),
@@ -427,8 +431,8 @@ impl Tester {
     ///
     /// # Errors
     /// [`Error::Trouble`].
-    pub fn is_open(&mut self, both_ways: bool, go_on: &dyn Fn() -> bool) -> Result<bool, Error> {
-        let directions: &[(usize, usize)] = if both_ways { &[(0, 1), (1, 0)] } else { &[(0, 1)] };
+    pub fn is_open(&mut self, bidirectional: bool, go_on: &dyn Fn() -> bool) -> Result<bool, Error> {
+        let directions: &[(usize, usize)] = if bidirectional { &[(0, 1), (1, 0)] } else { &[(0, 1)] };
         let (_, open) =
             learn::learn(&mut self.ports, &self.ends, (directions, &self.flows), stream() + 2, go_on)?;
         Ok(open)
@@ -447,7 +451,7 @@ impl Tester {
             shape: Shape::Constant,
             count: None,
             duration: CEILING,
-            settle: offer.settle.min(2 * CEILING),
+            drain: offer.drain.min(2 * CEILING),
             keep: false,
             replay: offer.replay.clone().map(|replay| Replay { times: None, ..replay }),
             ..offer.clone()

@@ -10,7 +10,7 @@ use kpps_ports::port::Options;
 use kpps_ports::port::run::{Load, Shape};
 use kpps_results::detail::DetailedTrial;
 use kpps_tester::clock::Clock;
-use kpps_tester::look::Place;
+use kpps_tester::observe::Place;
 use kpps_tester::{Address, Allowed, LocalHost, Offer, Site, TestPort, Tester, document};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -80,15 +80,15 @@ fn tester(security: &Security) -> Tester {
 }
 
 fn offer(pps: f64, duration: Duration) -> Offer {
-    let (load, settle) = (Load::Pps(pps), Duration::from_secs(3));
+    let (load, drain) = (Load::Pps(pps), Duration::from_secs(3));
     Offer {
         load,
         shape: Shape::Constant,
         count: None,
         sizes: Mix::fixed(Size::MIN),
         duration,
-        settle,
-        both_ways: false,
+        drain,
+        bidirectional: false,
         keep: false,
         replay: None,
     }
@@ -160,16 +160,16 @@ fn a_trial_across_two_hosts_closes_with_a_token_and_with_certificates() {
     for (agents, own) in [(["token"; 2], "token"), (["10.9.0.1", "10.9.0.2"], "tester")] {
         let _agents = lab.agents(agents);
         let mut tester = tester(&lab.security(own));
-        for both_ways in [false, true] {
-            let offer = Offer { both_ways, ..offer(4000.0, Duration::from_millis(250)) };
+        for bidirectional in [false, true] {
+            let offer = Offer { bidirectional, ..offer(4000.0, Duration::from_millis(250)) };
             let outcome = tester.trial(&offer, &|| true).unwrap();
             let trial = document(&tester, &offer, &outcome).unwrap();
-            closes(&trial, if both_ways { 2000 } else { 1000 });
+            closes(&trial, if bidirectional { 2000 } else { 1000 });
             assert_eq!(trial.testbed, ["10.9.0.1/packet:a", "10.9.0.2/packet:b"]);
             for interface in ["dut1", "10.9.0.1/a", "10.9.0.2/b"] {
                 assert!(trial.interfaces.contains_key(interface), "{trial:?}");
             }
-            assert_eq!((trial.hosts.len(), trial.processor_names().len()), (3, trial.processors.len()));
+            assert_eq!((trial.hosts.len(), trial.cpu_names().len()), (3, trial.cpus.len()));
             // Whatever its namespaces, one machine has one clock.
             assert_eq!(trial.clocks, None);
         }

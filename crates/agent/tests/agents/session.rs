@@ -56,15 +56,15 @@ fn tester(agents: [&Agent; 2]) -> Tester {
 }
 
 fn offer(load: Load, duration: Duration) -> Offer {
-    let settle = Duration::from_secs(2);
+    let drain = Duration::from_secs(2);
     Offer {
         load,
         shape: Shape::Constant,
         count: None,
         sizes: Mix::fixed(Size::MIN),
         duration,
-        settle,
-        both_ways: false,
+        drain,
+        bidirectional: false,
         keep: false,
         replay: None,
     }
@@ -84,11 +84,11 @@ fn a_trial_across_two_agents_is_as_one_at_home() {
     let agents =
         [start(good(), Allowed::ALL, Clock::here().clone()), start(good(), Allowed::ALL, there.clone())];
     let mut tester = tester([&agents[0], &agents[1]]);
-    for both_ways in [false, true] {
-        let offer = Offer { both_ways, ..offer(Load::Pps(2000.0), SHORT) };
+    for bidirectional in [false, true] {
+        let offer = Offer { bidirectional, ..offer(Load::Pps(2000.0), SHORT) };
         let outcome = tester.trial(&offer, &|| true).unwrap();
         assert!(outcome.complete && outcome.learned, "{:?}", outcome.trouble);
-        assert_eq!(outcome.directions.len(), if both_ways { 2 } else { 1 });
+        assert_eq!(outcome.directions.len(), if bidirectional { 2 } else { 1 });
         for way in &outcome.directions {
             assert_eq!((way.intended, way.sent + way.shortfall()), (600, 600));
             assert_eq!(
@@ -110,7 +110,7 @@ fn a_trial_across_two_agents_is_as_one_at_home() {
         let wrong = clocks.offset_ns.abs_diff(truth);
         assert!(wrong <= clocks.error_ns + 100_000, "{wrong} ns off: {clocks:?}");
         assert_eq!((&*clocks.over, clocks.drift_ns_per_s.is_some()), ("udp", true));
-        assert!(!outcome.counted.processors.is_empty() && outcome.counted.hosts.len() == 2);
+        assert!(!outcome.counted.cpus.is_empty() && outcome.counted.hosts.len() == 2);
     }
 }
 
@@ -127,7 +127,7 @@ fn agents_with_one_clock_have_no_offset() {
     let classes = Arc::new(Classes::new(&frames, 1));
     let replay = Some(Replay { frames, times: None, classes });
     let said = refused(tester.trial(&Offer { replay, ..offer(Load::Pps(1000.0), SHORT) }, &|| true));
-    assert!(said.contains("ports of this host only"), "{said}");
+    assert!(said.contains("only ports of this host"), "{said}");
 }
 
 #[test]
@@ -171,13 +171,13 @@ fn what_the_operator_does_not_allow_is_refused_by_both_sides() {
         }),
         expect: None,
         duration: SHORT,
-        settle: SHORT,
+        drain: SHORT,
         epoch_ns: Clock::here().now_ns(),
     };
     let done = port.work(&task, &kpps_tester::TrialState::new(1));
     let said = done.trouble.unwrap().to_string();
     assert!(
-        done.sent == 0 && said.contains("must not send 50.0 kpps: at most 5.0 kpps are allowed"),
+        done.sent == 0 && said.contains("does not allow 50.0 kpps: at most 5.0 kpps are allowed"),
         "{said}"
     );
     // Ports that are not allowed, or that another has.
@@ -260,10 +260,9 @@ fn only_who_has_a_certificate_of_the_same_authority_is_let_in() {
         );
     }
     let by_token = start(good(), Allowed::ALL, Clock::here().clone());
-    for (security, what) in [
-        (token("another-token-0123"), "does not know this token"),
-        (by_certificate(&lab, "tester"), "agent 127.0.0.1"),
-    ] {
+    for (security, what) in
+        [(token("another-token-0123"), "wrong token"), (by_certificate(&lab, "tester"), "agent 127.0.0.1")]
+    {
         let said = connect(&by_token, &security).err().unwrap();
         assert!(said.contains(what) && !said.contains('\n'), "{said}");
     }

@@ -7,7 +7,7 @@ use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Mac, Size};
 use kpps_measure::units;
 use kpps_ports::Spec;
-use kpps_results::certificate::Certificate;
+use kpps_results::calibration::Calibration;
 use std::time::Duration;
 
 /// Arguments of `kpps calibrate`.
@@ -45,11 +45,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let watch = || arguments.run.watch(Some(arguments.duration), &meter);
     let measured = kpps_tester::calibrate(port, &frame, watch);
     drop(view);
-    let certificate = Certificate {
+    let calibration = Calibration {
         port: arguments.port.to_string(),
         frame_bytes_with_fcs: arguments.size.bytes_with_fcs(),
         duration_s: arguments.duration.as_secs_f64(),
         ..measured?
     };
-    files.publish(&certificate, "")
+    files.publish(&calibration, "")
 }

@@ -1,7 +1,7 @@
 //! What the live view reads of ports and of this host.
 
-use kpps_report::live::{Counts, Meter, Processor, Source};
-use kpps_tester::{Gauges, look};
+use kpps_report::live::{Counts, LiveCpu, Meter, Source};
+use kpps_tester::{Gauges, observe};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ impl Source for Metered {
     fn counts(&mut self) -> Option<Counts> {
         Some(self.0.counts())
     }
-    fn processors(&mut self) -> Vec<Processor> {
-        processors()
+    fn cpus(&mut self) -> Vec<LiveCpu> {
+        cpus()
     }
 }
 
@@ -27,14 +27,14 @@ impl Source for Trials {
     fn dropped(&mut self) -> BTreeMap<String, u64> {
         self.0.dropped()
     }
-    fn processors(&mut self) -> Vec<Processor> {
-        processors()
+    fn cpus(&mut self) -> Vec<LiveCpu> {
+        cpus()
     }
 }
 
-/// This machine's processors.
-fn processors() -> Vec<Processor> {
-    let all = look::processors().into_iter().map(|it| Processor {
+/// This machine's CPUs.
+fn cpus() -> Vec<LiveCpu> {
+    let all = observe::cpus().into_iter().map(|it| LiveCpu {
         busy: vec![
             ("interrupts", it.irq_s),
             ("softirqs", it.softirq_s),

@@ -11,7 +11,7 @@ use kpps_frames::{Mac, Mix, rate};
 use kpps_measure::units::{self, Rate};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Load, Shape};
-use kpps_tester::look::Place;
+use kpps_tester::observe::Place;
 use kpps_tester::{Address, Offer, Tester};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -92,11 +92,11 @@ impl PortPair {
     /// The ports with these names as a testbed.
     pub fn testbed(&self, names: &[String], options: &PortOptions) -> Result<OpenTestbed, Failure> {
         let tester = self.open(&specs(names)?, options)?;
-        let (settle, both_ways) = (self.drain, self.bidirectional);
+        let (drain, bidirectional) = (self.drain, self.bidirectional);
         Ok(OpenTestbed {
             source: Box::new(Trials(tester.gauges())),
             environment: tester.environment(),
-            testbed: Box::new(kpps_tester::Bed { tester, settle, both_ways, mix: None }),
+            testbed: Box::new(kpps_tester::Bed { tester, drain, bidirectional, mix: None }),
         })
     }
 
@@ -145,8 +145,8 @@ impl PortPair {
             count: None,
             sizes,
             duration,
-            settle: self.drain,
-            both_ways: self.bidirectional,
+            drain: self.drain,
+            bidirectional: self.bidirectional,
             keep: false,
             replay: None,
         }

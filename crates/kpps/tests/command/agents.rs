@@ -156,7 +156,7 @@ fn who_is_not_known_or_asks_too_much_is_told_so_in_one_line() {
         line(&lab.trial(load, duration, credentials).output().unwrap(), 2)
     };
     let said = fails("4kpps", "1s", &other);
-    assert!(said.contains("agent 10.9.0.1: it does not know this token"), "{said}");
+    assert!(said.contains("agent 10.9.0.1: wrong token"), "{said}");
     agents[0].says("refused");
     assert!(fails("4kpps", "1s", &[]).contains("--token-file"));
     let said = fails("6kpps", "1s", &token);
@@ -192,11 +192,11 @@ fn who_is_not_known_or_asks_too_much_is_told_so_in_one_line() {
     let theirs = files(&folders[1], "tester");
     let certificates = ["--tls-ca", &theirs[0], "--tls-cert", &theirs[1], "--tls-key", &theirs[2]];
     let said = fails("4kpps", "1s", &certificates);
-    assert!(said.contains("agent 10.9.0.1: it wants a token (--token-file)"), "{said}");
+    assert!(said.contains("agent 10.9.0.1: it requires a token (--token-file)"), "{said}");
     drop(agents);
     let _agent = lab.agent(0, &["--tls-ca", &mine[0], "--tls-cert", &mine[1], "--tls-key", &mine[2]], &[]);
     let said = fails("4kpps", "1s", &token);
-    assert!(said.contains("agent 10.9.0.1: it wants certificates (--tls-ca"), "{said}");
+    assert!(said.contains("agent 10.9.0.1: it requires certificates (--tls-ca"), "{said}");
     // A certificate of another authority.
     let said = fails("4kpps", "1s", &certificates);
     assert!(said.contains("agent 10.9.0.1") && said.contains("certificate"), "{said}");

@@ -203,7 +203,7 @@ fn what_a_testbed_cannot_observe_is_not_invented() {
     let words = ["trial", "--testbed", "known:700kpps", "--load", "1Mpps", "--duration", "1s"];
     let trial = kpps(&directory, &[&words[..], &["--json"]].concat());
     let trial: serde_json::Value = serde_json::from_slice(&trial.stdout).unwrap();
-    assert_eq!((&trial["cpu"], &trial["processors"]), (&serde_json::Value::Null, &serde_json::json!([])));
+    assert_eq!((&trial["cpu"], &trial["cpus"]), (&serde_json::Value::Null, &serde_json::json!([])));
     assert_eq!(
         (&trial["duplicated"], &trial["learned"]),
         (&serde_json::Value::Null, &serde_json::Value::Null)

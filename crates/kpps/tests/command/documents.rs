@@ -24,7 +24,7 @@ fn every_document_is_one_that_the_schema_allows() {
         (&["list"], "profiles"),
         (&["list", "stacks", "freebsd-5.4"], "profiles"),
         (&["device", "list"], "devices"),
-        (&["conformance", "--on", "model", "--chip", "82542"], "selftest"),
+        (&["conformance", "--on", "model", "--chip", "82542"], "conformance"),
     ] {
         let document = json(&[words, &["--json"]].concat());
         assert_eq!((&document["schema"], &document["kind"]), (&"kpps/2".into(), &kind.into()), "{words:?}");

@@ -136,7 +136,7 @@ fn a_run_shows_how_it_goes_and_leaves_the_screen_as_it_was() {
 fn a_key_ends_the_run_and_keeps_what_was_measured() {
     for key in [b"q", b"\x03"] {
         let mut terminal = Terminal::start(&[&LONG[..], &["--live"]].concat(), &[]);
-        terminal.waits_for("view", |screen| screen.contents().contains("q ends it"));
+        terminal.waits_for("view", |screen| screen.contents().contains("q ends the run"));
         terminal.press(key);
         let (code, screen, _) = terminal.end();
         assert_eq!(code, Some(130), "{screen}");
@@ -147,7 +147,7 @@ fn a_key_ends_the_run_and_keeps_what_was_measured() {
 #[test]
 fn a_killed_run_leaves_the_screen_as_it_was() {
     let terminal = Terminal::start(&[&LONG[..], &["--live"]].concat(), &[]);
-    terminal.waits_for("view", |screen| screen.contents().contains("q ends it"));
+    terminal.waits_for("view", |screen| screen.contents().contains("q ends the run"));
     let pid = terminal.child.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
 

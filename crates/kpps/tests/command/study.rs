@@ -71,8 +71,7 @@ fn claims_are_told_and_a_page_is_written() {
         assert!(shown.contains(words), "no '{words}' in:\n{shown}");
     }
     let page = std::fs::read_to_string(here.path().join("pages/morris2000.html")).unwrap();
-    for words in ["<!DOCTYPE html>", "What was asked", "minimum-size packets", "id=\"M2\"", "profiles <code>"]
-    {
+    for words in ["<!DOCTYPE html>", "Question", "minimum-size packets", "id=\"M2\"", "profiles <code>"] {
         assert!(page.contains(words), "no '{words}'");
     }
     assert!(!page.contains("<script") && !page.contains("http://") && !page.contains("src="));

@@ -1,4 +1,4 @@
-//! Whether results differ: documents are read, their quantities matched and tested.
+//! Comparisons of results: documents are read, their quantities matched and tested.
 
 mod read;
 
@@ -9,15 +9,15 @@ use kpps_results::comparison::{Better, Compared, Comparison, Finding, Sample, Si
 use read::Measured;
 use std::collections::BTreeSet;
 
-/// A confidence interval misses the true value in this share of all cases.
+/// The probability that a confidence interval misses the true value.
 const INTERVAL_ERROR: f64 = 0.05;
 
-/// What counts as a difference.
+/// The criteria of a difference.
 #[derive(Clone, Debug)]
 pub struct Criteria {
     /// A change of at most this share of the first side's median is ignored.
     pub threshold: f64,
-    /// Probability of any false finding, among all comparisons together.
+    /// The family-wise error rate: the probability of any false finding.
     pub error: f64,
     /// Only quantities whose name contains one of these; all if there are none.
     pub quantities: Vec<String>,
@@ -26,14 +26,14 @@ pub struct Criteria {
 /// Compares each side with the first one.
 ///
 /// # Errors
-/// Sides that hold documents of different kinds, or have nothing in common.
+/// Sides with documents of different kinds, or without common quantities.
 pub fn compare(sides: &[Results], criteria: &Criteria) -> Result<Comparison, String> {
     let Some((first, others)) = sides.split_first() else {
         return Err("there is nothing to compare".into());
     };
     if let Some(other) = others.iter().find(|other| other.kind != first.kind) {
         return Err(format!(
-            "{} holds documents of kind {}, {} of kind {}: only documents of one kind can be compared",
+            "{} has documents of kind {}, {} of kind {}: only documents of one kind can be compared",
             first.name, first.kind, other.name, other.kind
         ));
     }
@@ -60,7 +60,7 @@ pub fn compare(sides: &[Results], criteria: &Criteria) -> Result<Comparison, Str
     }
     if rows.is_empty() {
         let some: Vec<_> = left_out.iter().take(2).cloned().collect();
-        return Err(format!("these results have nothing in common: {}", some.join("; ")));
+        return Err(format!("these results have no common quantity: {}", some.join("; ")));
     }
     judge(&mut rows, criteria.error, criteria.threshold);
     Ok(Comparison {
@@ -112,8 +112,7 @@ fn row(here: &Measured, there: &Measured, side: usize, named: bool) -> Compared 
 /// Decides on each row, with the correction for all of them.
 fn judge(rows: &mut [Compared], error: f64, threshold: f64) {
     let least = |row: &Compared| least_p(row.first.count, row.other.count);
-    // A quantity with too few values to find anything is not tested, so it does not cost the others
-    // significance.
+    // A quantity with too few values for any finding is not tested: the others keep their significance.
     let tested: Vec<usize> = (0..rows.len()).filter(|&at| least(&rows[at]) <= error).collect();
     let chances: Vec<f64> = tested.iter().map(|&at| rows[at].p).collect();
     for (&at, adjusted) in tested.iter().zip(holm(&chances)) {

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// The values of a quantity at one size and load.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// What was measured: a driver, two ports.
+    /// The measured system: a driver, two ports.
     pub of: String,
     /// The size and the load.
     pub what: String,
@@ -23,14 +23,14 @@ pub struct Measured {
     pub quantity: String,
     /// Its unit.
     pub unit: &'static str,
-    /// Which way is better.
+    /// The better direction.
     pub better: Better,
-    /// One value for each time that it was measured.
+    /// One value for each measurement.
     pub values: Vec<f64>,
 }
 
 impl Measured {
-    /// The same quantity, of the same thing if names matter.
+    /// Whether both are the same quantity, of the same system if names matter.
     pub fn is_like(&self, other: &Self, named: bool) -> bool {
         self.what == other.what && self.quantity == other.quantity && (!named || self.of == other.of)
     }
@@ -44,11 +44,11 @@ impl Measured {
 
 /// All results of one side.
 pub struct Results {
-    /// The name of the side, as it was given.
+    /// The name of the side.
     pub name: String,
     /// The kind of all documents.
     pub kind: String,
-    /// How many there are.
+    /// The number of documents.
     pub documents: usize,
     all: Vec<Measured>,
     places: HashMap<[String; 3], usize>,
@@ -73,7 +73,7 @@ impl Results {
     /// Reads the documents of a side: files with commas between them, or folders.
     ///
     /// # Errors
-    /// A file that cannot be read, or holds something else than results that can be compared; in one line.
+    /// A file that cannot be read, or has no comparable results; in one line.
     pub fn read(name: &str) -> Result<Self, String> {
         let mut results = Self {
             name: name.to_owned(),
@@ -91,7 +91,7 @@ impl Results {
             }
         }
         if results.all.is_empty() {
-            return Err(format!("{name} holds no results"));
+            return Err(format!("{name} has no results"));
         }
         Ok(results)
     }
@@ -101,7 +101,7 @@ impl Results {
         self.all.iter().map(|it| it.of.as_str()).collect()
     }
 
-    /// Everything, in the order in which it came first.
+    /// All quantities, in the order of their first occurrence.
     pub fn measured(&self) -> impl Iterator<Item = &Measured> {
         self.all.iter()
     }
@@ -109,13 +109,13 @@ impl Results {
     fn add(&mut self, document: Value) -> Result<(), String> {
         let text = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         if text("schema") != "kpps/2" {
-            return Err("a document without \"schema\": \"kpps/2\"".into());
+            return Err("not a document of this version: \"schema\": \"kpps/2\" is missing".into());
         }
         let kind = text("kind");
         if self.documents == 0 {
             self.kind.clone_from(&kind);
         } else if kind != self.kind {
-            return Err(format!("documents of kind {} and {kind} in one", self.kind));
+            return Err(format!("documents of kinds {} and {kind} on one side", self.kind));
         }
         self.documents += 1;
         match kind.as_str() {
@@ -126,7 +126,7 @@ impl Results {
             "sizes" => of_kind::<Sizes>(document)?.sizes.iter().try_for_each(|search| self.search(search)),
             "lab" => self.lab(of_kind(document)?),
             _ => Err(format!(
-                "documents of kind {kind:?} cannot be compared: trial, curve, grid, ndr, sizes and lab can"
+                "documents of kind {kind:?} cannot be compared; these kinds can: trial, curve, grid, ndr, sizes, lab"
             )),
         }
     }
@@ -151,7 +151,7 @@ impl Results {
 
     fn trial(&mut self, trial: &DetailedTrial) -> Result<(), String> {
         if !trial.complete {
-            return Err("a trial was interrupted: leave it out".into());
+            return Err("a trial was interrupted: leave out its document".into());
         }
         let load = trial.load_pps.map_or("the highest load".into(), |pps| format!("{:.1} kpps", pps / 1e3));
         let what = format!(
@@ -159,7 +159,7 @@ impl Results {
             trial.sizes_name(),
             trial.traffic.as_ref().map(|traffic| format!(" {traffic}")).unwrap_or_default(),
             trial.shape.as_ref().map(|shape| format!(" {shape}")).unwrap_or_default(),
-            if trial.directions.len() > 1 { " each way" } else { "" },
+            if trial.directions.len() > 1 { " per direction" } else { "" },
             trial.duration_s
         );
         let testbed = trial.testbed.join(" and ");
@@ -167,8 +167,8 @@ impl Results {
         let whole = trial.result.delivered;
         self.value(of, DELIVERED, trial.result.delivered_pps / 1e3);
         self.latency(of, trial.result.latency_ns);
-        let busy: f64 = trial.processors.iter().map(|p| p.user_s + p.system_s + p.irq_s + p.softirq_s).sum();
-        if whole > 0 && !trial.processors.is_empty() {
+        let busy: f64 = trial.cpus.iter().map(|p| p.user_s + p.system_s + p.irq_s + p.softirq_s).sum();
+        if whole > 0 && !trial.cpus.is_empty() {
             self.value(of, CPU_TIME, busy * 1e9 / whole as f64);
         } else if let Some(cpu) = trial.result.cpu
             && whole > 0
@@ -215,10 +215,10 @@ impl Results {
 
     fn search(&mut self, search: &Ndr) -> Result<(), String> {
         if !search.complete {
-            return Err("a search is not finished: resume it".into());
+            return Err("a search is not finished: continue it with --resume".into());
         }
         let testbed = search.testbed.join(" and ");
-        let both = if search.both_ways { ", both ways" } else { "" };
+        let both = if search.bidirectional { ", bidirectional" } else { "" };
         let traffic = search.traffic.as_ref().map(|traffic| format!(" {traffic}")).unwrap_or_default();
         let what = format!("{} B{traffic}{both}", search.sizes_name());
         let of = (&testbed[..], &what[..]);
@@ -247,7 +247,7 @@ impl Results {
     }
 }
 
-/// A name, a unit, and which way is better.
+/// A name, a unit, and the better direction.
 type Quantity<'q> = (&'q str, &'static str, Better);
 const DELIVERED: Quantity<'_> = ("delivered", "kpps", Better::Higher);
 const CPU_TIME: Quantity<'_> = ("CPU time", "ns a frame", Better::Lower);

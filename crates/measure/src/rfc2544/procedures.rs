@@ -1,8 +1,7 @@
 //! The procedures of RFC 2544 beside throughput: frame loss rate, and back-to-back frames with the correction
 //! of RFC 9004.
 //!
-//! Each is a function of the trials that it asks for, one after the other. It does not know the testbed, and
-//! it can be resumed.
+//! Each depends only on the results of its trials, not on the testbed, so it can be resumed.
 
 use crate::runner::Pattern;
 use kpps_results::Trial;
@@ -43,7 +42,7 @@ pub fn longest_burst<E>(
     if passes(most)? {
         return Ok(most);
     }
-    // A burst of no frames loses none.
+    // An empty burst has no loss.
     let (mut good, mut bad) = (0, most);
     while bad - good > (good / 100).max(1) {
         let middle = good + (bad - good) / 2;
@@ -78,7 +77,7 @@ mod tests {
             let (load_pps, seconds) = match ask {
                 Pattern::Rate(load, seconds) => (load, seconds),
                 Pattern::Burst(load, frames) => (load, frames as f64 / load),
-                _ => unreachable!("not asked for here"),
+                _ => unreachable!("not used here"),
             };
             let sent = (load_pps * seconds).round();
             let lost = ((load_pps - pps) * seconds - buffer).clamp(0.0, sent).floor();

@@ -13,12 +13,12 @@ use std::str::FromStr;
 
 /// Loads at which latency is measured, over the throughput.
 const SHARES: [f64; 4] = [0.1, 0.5, 0.9, 1.0];
-/// How long bursts are at most, in s (RFC 2544, 26.4: at least 2 s).
+/// The longest burst, in s (RFC 2544, 26.4: at least 2 s).
 const BURST_S: f64 = 2.0;
-/// How often a burst is tried that the generator could not send whole, because something else may have used
-/// its CPU: long bursts, which take time, and short ones.
+/// How often a burst is repeated that the generator could not send completely, as other programs may have
+/// used its CPU: long bursts, which take time, and short ones.
 const BURST_TRIES: (u64, u64) = (3, 30);
-/// Overload, over the throughput, and what it is lowered to, over the overload (26.5).
+/// Overload over the throughput, and the lowered load over the overload (26.5).
 const OVERLOAD: f64 = 1.1;
 const AFTER_OVERLOAD: f64 = 0.5;
 
@@ -90,7 +90,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Where RFC 2544 asks for more.
+    /// Differences from RFC 2544.
     fn departures(&self) -> Vec<String> {
         let mut departures = Vec::new();
         if self.trial_s < 60.0 {
@@ -107,7 +107,7 @@ impl Plan {
     }
 }
 
-/// Runs the tests of a plan. Returns what was found, and why it ended early if it did.
+/// Runs the tests of a plan. Returns the results, and the error that ended it early, if any.
 ///
 /// # Errors
 /// [`Error::Input`] if the testbed cannot send one of the sizes.
@@ -115,7 +115,7 @@ pub fn run(runner: &mut Runner<'_>, plan: &Plan) -> Result<(Rfc2544, Result<(), 
     let mut document = Rfc2544 {
         kpps_version: env!("CARGO_PKG_VERSION").into(),
         testbed: runner.subject.name.clone(),
-        both_ways: runner.subject.both_ways,
+        bidirectional: runner.subject.bidirectional,
         departures: plan.departures(),
         ..Rfc2544::default()
     };
@@ -177,7 +177,7 @@ impl AtSize<'_, '_> {
         match (ended, throughput) {
             (Ok(()), _) => {}
             (Err(Error::Failed(why)), None) => {
-                leave_out(format!("no throughput, and so none of the tests at a share of it: {why}"));
+                leave_out(format!("no throughput, so the tests at shares of it were left out: {why}"));
             }
             (Err(failure), _) => return Err(failure),
         }
@@ -246,7 +246,7 @@ impl AtSize<'_, '_> {
             let burst = longest_burst(pps, most_frames, |pattern| {
                 let Pattern::Burst(_, frames) = pattern else { return self.trial(&name, pattern) };
                 let tries = (most_frames / frames.max(1)).clamp(BURST_TRIES.0, BURST_TRIES.1);
-                // A burst that the generator could not send tells nothing about a buffer.
+                // A burst that the generator could not send does not measure the buffer.
                 for _ in 0..tries {
                     let trial = self.trial(&name, pattern)?;
                     if trial.shortfall == 0 || trial.delivered < trial.sent {
@@ -287,10 +287,10 @@ impl AtSize<'_, '_> {
 
     fn reset(&mut self, throughput: f64) -> Result<(), Error> {
         if !self.plan.can_reset {
-            return Err(Error::Input("the simulator has no reset".into()));
+            return Err(Error::Input("the simulator cannot be reset".into()));
         }
         let Some(command) = self.runner.subject.reset.clone() else {
-            return Err(Error::Input("give a command that does it (--reset)".into()));
+            return Err(Error::Input("give the command that resets the device under test (--reset)".into()));
         };
         let seconds = self.plan.trial_s;
         let name = format!("reset by {command}, {throughput} pps, {seconds} s");
@@ -298,7 +298,7 @@ impl AtSize<'_, '_> {
         for _ in 0..self.plan.repeat {
             let trial = self.trial(&name, Pattern::Reset(throughput, seconds))?;
             let lost = trial.due().saturating_sub(trial.delivered);
-            let ways = if self.runner.subject.both_ways { 2.0 } else { 1.0 };
+            let ways = if self.runner.subject.bidirectional { 2.0 } else { 1.0 };
             times.seconds.push(lost as f64 / throughput / ways);
             times.mean_s = mean(times.seconds.iter().copied()).unwrap_or(0.0);
             self.found.reset = Some(times.clone());

@@ -1,4 +1,4 @@
-//! Plain bisection, as RFC 2544 suggests it: one trial decides a load for ever.
+//! Plain bisection, as RFC 2544 suggests it: a single trial decides a load.
 
 use super::Goal;
 use kpps_results::Trial;

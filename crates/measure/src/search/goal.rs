@@ -1,4 +1,4 @@
-//! What is searched for, and what trials at one load say of it (draft-ietf-bmwg-mlrsearch-15).
+//! Search goals, and the classification of a load by its trials (draft-ietf-bmwg-mlrsearch-15).
 
 use kpps_results::Trial;
 
@@ -7,24 +7,24 @@ use kpps_results::Trial;
 pub struct Goal {
     /// The loss ratio up to which a trial is one of low loss.
     pub loss_ratio: f64,
-    /// The share of the time at a load that may be trials of high loss.
+    /// The exceed ratio: the share of the time at a load that may be trials of high loss.
     pub exceed_ratio: f64,
     /// The largest distance of the bounds, relative to the upper one.
     pub width: f64,
     /// The length of a full-length trial in s.
     pub trial_s: f64,
-    /// How long a load must be measured for to be decided, in s.
+    /// The total duration of trials that decides a load, in s.
     pub sum_s: f64,
 }
 
-/// How many targets, ever longer and narrower, lead to a goal.
+/// The number of targets on the way to a goal, each longer and narrower than the one before.
 pub(super) const LEVELS: u32 = 3;
 
 impl Goal {
-    /// No drop: CSIT's NDR.
+    /// No loss: CSIT's NDR.
     pub const NDR: Self =
         Self { loss_ratio: 0.0, exceed_ratio: 0.5, width: 0.005, trial_s: 1.0, sum_s: 21.0 };
-    /// Half a per cent may be lost: CSIT's PDR.
+    /// At most half a per cent of loss: CSIT's PDR.
     pub const PDR: Self = Self { loss_ratio: 0.005, ..Self::NDR };
 
     /// The goal with its durations scaled so that a full-length trial takes `trial_s`.
@@ -45,7 +45,7 @@ impl Goal {
         }
     }
 
-    /// What `trials`, all at one load, say of it.
+    /// The class of a load with these trials.
     pub fn judge<'t>(&self, trials: impl IntoIterator<Item = &'t Trial>) -> Bound {
         // Sums of durations: full-length and short ones, of low and of high loss.
         let (mut fl, mut fh, mut sl, mut sh) = (0.0, 0.0, 0.0, 0.0);
@@ -72,8 +72,8 @@ impl Goal {
         }
     }
 
-    /// The conditional throughput at a load with these trials: what is delivered in all but the worst trials,
-    /// as many of them as the exceed ratio allows.
+    /// The conditional throughput at a load with these trials: the rate delivered in all trials but the
+    /// worst ones that the exceed ratio allows.
     pub fn conditional_pps<'t>(&self, load_pps: f64, trials: impl IntoIterator<Item = &'t Trial>) -> f64 {
         let full = |trial: &&Trial| trial.seconds >= self.trial_s * (1.0 - SLACK);
         let mut trials: Vec<_> = trials.into_iter().filter(full).collect();
@@ -95,17 +95,17 @@ impl Goal {
     }
 }
 
-/// Sums of durations are equal up to this: 21 times a tenth is not 2.1.
+/// The tolerance of sums of durations: 21 times 0.1 is not exactly 2.1.
 const SLACK: f64 = 1e-9;
 
-/// What a load is for a goal.
+/// The class of a load for a goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// The goal is met here.
+    /// A lower bound: the goal is met.
     Lower,
-    /// It is not.
+    /// An upper bound: the goal is not met.
     Upper,
-    /// It takes more trials.
+    /// Undecided: more trials are needed.
     Undecided,
 }
 
@@ -133,7 +133,7 @@ mod tests {
             (&[(10, 1.0, 0.0), (11, 1.0, 0.1)], Bound::Upper),
             (&[(11, 1.0, 0.1)], Bound::Upper),
             (&[(10, 1.0, 0.1)], Bound::Undecided),
-            // Short trials of low loss forgive short ones of high loss, and prove nothing by themselves.
+            // Short trials of low loss offset short ones of high loss, and decide nothing by themselves.
             (&[(22, 0.5, 0.1)], Bound::Upper),
             (&[(22, 0.5, 0.1), (22, 0.5, 0.0)], Bound::Undecided),
             (&[(100, 0.5, 0.0)], Bound::Undecided),
@@ -160,6 +160,6 @@ mod tests {
         let of = |of| Goal::NDR.conditional_pps(1000.0, &trials(of));
         assert_eq!(of(&[(11, 1.0, 0.0), (10, 1.0, 0.5)]), 1000.0);
         assert_eq!(of(&[(10, 1.0, 0.0), (11, 1.0, 0.5)]), 500.0);
-        assert_eq!(of(&[(10, 1.0, 0.0)]), 0.0, "too few trials promise nothing");
+        assert_eq!(of(&[(10, 1.0, 0.0)]), 0.0, "too few trials decide nothing");
     }
 }

@@ -1,4 +1,4 @@
-//! A system whose rate is known, to try searches on.
+//! A system with a known rate, to test searches on.
 
 use crate::trial::{Load, Testbed, TrialError};
 use crate::units::Rate;
@@ -10,8 +10,8 @@ const NOISY_SECONDS: f64 = 0.05;
 /// The most frames that such a second loses.
 const NOISE_FRAMES: u64 = 2000;
 
-/// Delivers so many frames a second, and drops the rest. If it is noisy, one second in twenty loses up to
-/// 2000 frames more.
+/// Delivers up to a rate in frames per second, and drops the rest. A noisy one loses up to 2000 frames more
+/// in one second of twenty.
 pub struct Known {
     pps: f64,
     noise: Option<u64>,
@@ -23,7 +23,7 @@ impl Known {
         Self { pps, noise: None }
     }
 
-    /// A noisy one; its noise follows from the seed.
+    /// A noisy one; the seed determines the noise.
     pub fn noisy(pps: f64, seed: u64) -> Self {
         Self { pps, noise: Some(seed) }
     }
@@ -65,7 +65,7 @@ impl Known {
 }
 
 impl Known {
-    /// Only frames are counted: this system has no CPU, no bus and no driver.
+    /// Counts frames only: this system has no CPU, bus or driver.
     fn offer(&mut self, load: &Load, seconds: f64, go_on: &dyn Fn() -> bool) -> Result<Trial, TrialError> {
         if !go_on() {
             return Err(TrialError::Interrupted);
@@ -89,7 +89,7 @@ impl Testbed for Known {
         self.offer(load, f64::from(load.duration_ms) / 1000.0, go_on)
     }
 
-    /// There is no buffer: what is above the rate is lost.
+    /// It has no buffer: frames above the rate are lost.
     fn burst_while(
         &mut self,
         load: &Load,

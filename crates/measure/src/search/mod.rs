@@ -1,7 +1,7 @@
 //! Searches for the highest load that is delivered: multiple loss ratios at once, and plain bisection.
 //!
-//! A search is a function of the trials so far: it says at which load to measure next, and what is known. So
-//! it does not know which testbed is measured, goes on from trials of an earlier run, and needs no clock.
+//! A search is a function of the trials so far: it returns the next load, and the bounds found. It depends on
+//! no testbed and no clock, and continues from trials of an earlier run.
 
 mod bisection;
 mod goal;
@@ -20,16 +20,17 @@ pub struct Search {
     goals: Vec<Goal>,
     min_pps: f64,
     max_pps: f64,
-    /// Each with its load, in frames per second in each direction.
+    /// The trials, each with its load in frames per second in each direction.
     trials: Vec<(f64, Trial)>,
 }
 
-/// What is known of a goal.
+/// The bounds of a goal.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Found {
     /// The relevant lower bound: the largest load at which the goal is met below the upper bound.
     pub lower_pps: Option<f64>,
-    /// The relevant upper bound: the smallest load at which it is not. None if it is met at the largest.
+    /// The relevant upper bound: the smallest load at which it is not met. `None` if it is met at the
+    /// largest.
     pub upper_pps: Option<f64>,
     /// The conditional throughput.
     pub conditional_pps: Option<f64>,
@@ -49,7 +50,7 @@ impl Search {
         self.trials.push((load_pps, trial));
     }
 
-    /// The highest load that is measured: the one asked for, on the grid.
+    /// The highest load that is measured: the requested one, rounded to 12 digits.
     pub fn max_pps(&self) -> f64 {
         self.max_pps
     }
@@ -64,14 +65,14 @@ impl Search {
         self.trials.into_iter().map(|(_, trial)| trial).collect()
     }
 
-    /// What was delivered at the highest load (MRR), in frames per second: the mean of its trials.
+    /// The rate delivered at the highest load (MRR), in frames per second: the mean of its trials.
     pub fn mrr_pps(&self) -> Option<f64> {
         let delivered: Vec<f64> =
             self.at(self.max_pps).map(|trial| self.max_pps * (1.0 - trial.exact_loss_ratio())).collect();
         (!delivered.is_empty()).then(|| delivered.iter().sum::<f64>() / delivered.len() as f64)
     }
 
-    /// The load to measure next, in frames per second; `None` when nothing is left to do.
+    /// The load to measure next, in frames per second; `None` at the end.
     ///
     /// All goals reach a level before the next one begins; of several candidates the smallest is first.
     pub fn next(&self) -> Option<f64> {
@@ -84,7 +85,7 @@ impl Search {
         })
     }
 
-    /// What is known of a goal of this search.
+    /// The bounds of a goal of this search.
     pub fn found(&self, goal: &Goal) -> Found {
         let (lower_pps, upper_pps) = self.bounds(goal);
         let conditional = |load| goal.conditional_pps(load, self.at(load));
@@ -100,7 +101,7 @@ impl Search {
         self.trials.iter().filter(move |(load, _)| *load == load_pps).map(|(_, trial)| trial)
     }
 
-    /// The loads that were measured, ascending, with what they are for this target.
+    /// The measured loads, ascending, with their classes for this target.
     fn judged(&self, target: &Goal) -> Vec<(f64, Bound)> {
         let mut loads: Vec<f64> = self.trials.iter().map(|(load, _)| *load).collect();
         loads.sort_by(f64::total_cmp);
@@ -116,7 +117,7 @@ impl Search {
         (lower, upper)
     }
 
-    /// What an earlier level says: where to look for the bounds first.
+    /// The bounds of an earlier level, where this level begins.
     fn hints(&self, goal: &Goal, level: u32) -> (Option<f64>, Option<f64>) {
         if level > 0 {
             return self.bounds(&goal.target(level - 1));
@@ -128,17 +129,17 @@ impl Search {
         (Some(grid(lower, f64::round)), Some(grid(upper, f64::round)))
     }
 
-    /// The load that brings a goal on at this level.
+    /// The next load for a goal at this level.
     fn candidate(&self, goal: &Goal, level: u32) -> Option<f64> {
         let target = goal.target(level);
         let (lower, upper) = self.bounds(&target);
         let (low_hint, high_hint) = self.hints(goal, level);
         match (lower, upper) {
-            // The goal is met wherever it could be, or nowhere.
+            // The goal is met at all loads, or at none.
             (Some(lower), _) if lower >= self.max_pps => None,
             (_, Some(upper)) if upper <= self.min_pps => None,
             (Some(lower), Some(upper)) => {
-                // A bound may be where it is by rounding.
+                // Rounding may have moved a bound.
                 let near = (upper - lower) / upper <= target.width * (1.0 + 1e-9);
                 (!near).then(|| self.between(&target, lower, upper))
             }
@@ -183,7 +184,7 @@ impl Search {
     }
 }
 
-/// Loads have 12 digits: they are the same again when they were written and read.
+/// Rounds a load to 12 digits, so that writing and reading it does not change it.
 fn grid(pps: f64, to_whole: fn(f64) -> f64) -> f64 {
     let scale = 10_f64.powi(11 - pps.max(1e-9).log10().floor() as i32);
     to_whole(pps * scale) / scale
@@ -224,7 +225,7 @@ mod tests {
     fn has_found(found: &Found, pps: f64, width: f64) -> bool {
         let (Some(lower), Some(upper)) = (found.lower_pps, found.upper_pps) else { return false };
         let near = (upper - lower) / upper <= width * 1.000_001;
-        // A trial has whole frames: less than one of them too many is none lost.
+        // Frames are whole: an excess of less than one frame loses none.
         lower <= pps + 1.0 && pps <= upper && near && found.done
     }
 
@@ -259,7 +260,7 @@ mod tests {
             let lower = bisection(&mut Known::noisy(ndr, seed)).lower_pps().unwrap_or(0.0);
             misled += u32::from(lower < ndr * (1.0 - 0.005));
         }
-        // Of eight or nine trials one in twenty is disturbed, and below the rate that is final.
+        // One of twenty trials is disturbed, and bisection never repeats a load.
         assert!((5..=35).contains(&misled), "{misled} of 50");
     }
 

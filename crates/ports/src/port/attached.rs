@@ -60,7 +60,7 @@ impl Attached {
             Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::NODEV | Errno::NXIO)) => {
                 Err(Trouble::Gone)
             }
-            other => other.map_err(Trouble::system("cannot ask for the link")),
+            other => other.map_err(Trouble::system("cannot read the link's state")),
         }
     }
 }

@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// How often the device is maintained, in ns.
-const WATCH_NS: u64 = 2_000_000_000;
+const CHECK_NS: u64 = 2_000_000_000;
 
 /// A card's interrupt line.
 pub trait Line {
@@ -76,13 +76,13 @@ pub struct CardPort<P: Platform, L> {
     server: Server,
     next_poll: NextPoll,
     /// An interrupt may have been signalled that was not handled.
-    unheard: bool,
+    interrupt_pending: bool,
     interrupts: u64,
     resets: u64,
     errors: u64,
     missed: Tally,
     no_buffer: Tally,
-    watched_ns: u64,
+    checked_ns: u64,
 }
 
 impl<P: Platform + Clone, L: Line> CardPort<P, L> {
@@ -97,13 +97,13 @@ impl<P: Platform + Clone, L: Line> CardPort<P, L> {
         let platform = Counted::new(platform);
         let device = probe(platform.clone(), chip, config, pool)?;
         let mut port = Self {
-            watched_ns: platform.now_ns(),
+            checked_ns: platform.now_ns(),
             device,
             platform,
             line,
             server,
             next_poll: NextPoll::Now,
-            unheard: false,
+            interrupt_pending: false,
             interrupts: 0,
             resets: 0,
             errors: 0,
@@ -142,22 +142,22 @@ impl<P: Platform + Clone, L: Line> CardPort<P, L> {
         }
         self.next_poll = NextPoll::Now;
         if self.server.is_asleep() {
-            self.line.enable().map_err(Trouble::system("cannot let the card interrupt"))?;
-            self.unheard = true;
+            self.line.enable().map_err(Trouble::system("cannot enable the card's interrupt"))?;
+            self.interrupt_pending = true;
             self.device.control.unmask();
         }
         Ok(())
     }
 
     /// Handles an interrupt, if there was one.
-    fn hear(&mut self) -> Result<bool, Trouble> {
-        self.unheard = false;
+    fn take_interrupt(&mut self) -> Result<bool, Trouble> {
+        self.interrupt_pending = false;
         if !self.line.wait(Duration::ZERO).map_err(Trouble::system("cannot wait for an interrupt"))? {
             return Ok(false);
         }
         self.interrupts += 1;
         self.wake()?;
-        self.line.enable().map_err(Trouble::system("cannot let the card interrupt"))?;
+        self.line.enable().map_err(Trouble::system("cannot enable the card's interrupt"))?;
         Ok(true)
     }
 
@@ -177,7 +177,7 @@ impl<P: Platform + Clone, L: Line> CardPort<P, L> {
 
     /// Polls the rings of a sleeping card.
     #[cold]
-    fn peek(
+    fn poll_asleep(
         &mut self,
         budget: usize,
         sink: impl FnMut(Received<PoolBuffer>) -> Option<PoolBuffer>,
@@ -187,14 +187,14 @@ impl<P: Platform + Clone, L: Line> CardPort<P, L> {
         self.next_poll = NextPoll::Asleep;
         if received + reclaimed > 0 {
             // The interrupt for these frames is on its way, or was signalled and not handled.
-            self.unheard = true;
+            self.interrupt_pending = true;
             self.wake()?;
             if received > 0 {
                 // There may be more than the budget.
                 self.next_poll = NextPoll::Now;
             }
-        } else if self.unheard {
-            self.hear()?;
+        } else if self.interrupt_pending {
+            self.take_interrupt()?;
         }
         Ok(received)
     }
@@ -238,7 +238,7 @@ impl<P: Platform + Clone, L: Line> Port for CardPort<P, L> {
             sink(Frame { buffer: received.buffer, bytes: received.bytes })
         };
         if self.server.is_asleep() {
-            self.peek(budget, pass)?;
+            self.poll_asleep(budget, pass)?;
         } else {
             let Device { control, rx, tx } = &mut self.device;
             self.next_poll = match &mut self.server {
@@ -257,8 +257,8 @@ impl<P: Platform + Clone, L: Line> Port for CardPort<P, L> {
                     service::NextPoll::Asleep => NextPoll::Asleep,
                 },
             };
-            if self.next_poll == NextPoll::Asleep && self.unheard {
-                self.hear()?;
+            if self.next_poll == NextPoll::Asleep && self.interrupt_pending {
+                self.take_interrupt()?;
             }
         }
         self.errors += broken;
@@ -314,7 +314,7 @@ impl<P: Platform + Clone, L: Line> Port for CardPort<P, L> {
 
     fn woken(&mut self) -> Result<(), Trouble> {
         if self.server.is_asleep() {
-            self.hear()?;
+            self.take_interrupt()?;
         }
         Ok(())
     }
@@ -325,10 +325,10 @@ impl<P: Platform + Clone, L: Line> Port for CardPort<P, L> {
         if control.take_link_event() {
             control.update_link()?;
         }
-        if now_ns.saturating_sub(self.watched_ns) < WATCH_NS {
+        if now_ns.saturating_sub(self.checked_ns) < CHECK_NS {
             return Ok(());
         }
-        self.watched_ns = now_ns;
+        self.checked_ns = now_ns;
         let hung = control.watchdog(now_ns, self.device.tx.progress())? == Health::Hung;
         if hung || control.has_lost_receiver()? {
             self.resets += 1;
@@ -354,7 +354,7 @@ impl<P: Platform + Clone, L: Line> Port for CardPort<P, L> {
             missed: self.missed.total(),
             no_buffer: self.no_buffer.total(),
             errors: rx.frame_errors + rx.nonsense + self.errors,
-            unsent: tx.abandoned,
+            tx_dropped: tx.abandoned,
             interrupts: self.interrupts,
             register_reads: reads,
             register_writes: self.platform.accesses.writes.load(Relaxed),

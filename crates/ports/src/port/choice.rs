@@ -8,8 +8,8 @@ use kpps_platform::memory::Memory;
 use rustix::io::Errno;
 
 /// The port that a name stands for. `auto:INTERFACE` stands for the fastest kind that the system, the driver
-/// and this user's rights allow, with the reason; any other name stands for itself, with a remark if it sees
-/// only a part of the traffic.
+/// and this user's rights allow, with the reason; any other name stands for itself, with a remark if it
+/// receives only a part of the traffic.
 ///
 /// The choice is made by trying, which takes the interface's queues from the kernel for a moment.
 ///
@@ -40,12 +40,12 @@ pub fn choose(spec: &Spec) -> Result<(Spec, Option<String>), Error> {
         Ok(port) if port.is_in_driver() => {
             Ok((all, Some("its driver hands frames over before the kernel's stack sees them".into())))
         }
-        Ok(_) => packet("its driver knows nothing of XDP".into()),
+        Ok(_) => packet("its driver does not support XDP".into()),
     }
 }
 
 /// A remark if the interface has several queues and one was asked for.
 fn of_several(interface: &str, queue: u32) -> Option<String> {
     let queues = ethtool::receive_queues(interface).unwrap_or(1);
-    (queues > 1).then(|| format!("it sees queue {queue} of {queues} only: xdp:{interface} sees all"))
+    (queues > 1).then(|| format!("it receives queue {queue} of {queues} only: xdp:{interface} receives all"))
 }

@@ -132,7 +132,7 @@ pub struct Counters {
     /// Received frames dropped because they were damaged or had an impossible length.
     pub errors: u64,
     /// Frames accepted for sending that the device or the kernel did not send.
-    pub unsent: u64,
+    pub tx_dropped: u64,
     /// Interrupts handled.
     pub interrupts: u64,
     /// Register reads.

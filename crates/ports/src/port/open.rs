@@ -126,7 +126,7 @@ pub fn open(specs: &[Spec], options: &Options) -> Result<Vec<AnyPort>, Error> {
     if let Some((_, twice)) = specs.iter().enumerate().find(is_again) {
         return Err(Error::Io {
             what: format!("{twice} is given twice"),
-            source: io::Error::other("each port is one end of one wire"),
+            source: io::Error::other("a port is one end of one link: give different ports"),
         });
     }
     let specs = &specs.iter().map(|spec| Ok(choose(spec)?.0)).collect::<Result<Vec<_>, Error>>()?[..];
@@ -167,7 +167,9 @@ fn open_all(specs: &[Spec], options: &Options, most: u16) -> Result<Vec<AnyPort>
         Some(_) => {
             return Err(Error::Io {
                 what: "vfio: and uio: ports together".into(),
-                source: io::Error::other("cards that exchange frames share memory: bind all to one of them"),
+                source: io::Error::other(
+                    "cards that exchange frames share memory: bind all to vfio or all to uio",
+                ),
             });
         }
     };

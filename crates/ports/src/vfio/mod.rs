@@ -41,7 +41,7 @@ pub(crate) fn is_unsafe(system: &System) -> bool {
     allowed.is_some_and(|allowed| allowed == "Y")
 }
 
-/// The file of a group, and whether the group has no IOMMU. VFIO makes such a group for a device without one.
+/// The file of a group, and whether the group is in no-IOMMU mode.
 fn group_file(system: &System, group: u32) -> (PathBuf, bool) {
     let name = system::text(&system.path(format!("sys/kernel/iommu_groups/{group}/name")));
     match name.as_deref() == Some("vfio-noiommu") {
@@ -101,7 +101,7 @@ impl Container {
         if !*ready {
             match group_file(system, group).1 {
                 true => ioctl::set_iommu(&self.file, abi::VFIO_NOIOMMU_IOMMU)
-                    .map_err(Error::io("VFIO: doing without an IOMMU"))?,
+                    .map_err(Error::io("VFIO: selecting no-IOMMU mode"))?,
                 false => self.prepare(memory)?,
             }
             *ready = true;
@@ -115,7 +115,7 @@ impl Container {
         let kind = kinds.into_iter().find(|kind| ioctl::has_extension(&self.file, *kind));
         let kind = kind.ok_or(Error::ModuleMissing("vfio_iommu_type1"))?;
         ioctl::set_iommu(&self.file, kind).map_err(Error::io(
-            "VFIO: taking the IOMMU (without interrupt remapping: `modprobe vfio_iommu_type1 allow_unsafe_interrupts=1`)",
+            "VFIO: selecting the IOMMU (without interrupt remapping: `modprobe vfio_iommu_type1 allow_unsafe_interrupts=1`)",
         ))?;
         for piece in memory.pieces() {
             ioctl::map_dma(&self.file, memory, &piece).map_err(|error| match error.kind() {
@@ -134,7 +134,7 @@ fn open_group(system: &System, address: Address, group: u32) -> Result<File, Err
         io::ErrorKind::ResourceBusy => Error::InUse(address),
         _ => Error::file(&path)(error),
     })?;
-    if ioctl::is_viable(&file).map_err(Error::io("VFIO: asking after a group"))? {
+    if ioctl::is_viable(&file).map_err(Error::io("VFIO: reading the status of a group"))? {
         return Ok(file);
     }
     let others = others_in_group(system, address);

@@ -121,7 +121,7 @@ fn each_arrives(kinds: [&'static str; 2], queues: u32) {
             let bytes: usize = frames.iter().map(Vec::len).sum();
             assert_eq!((sent.sent, sent.sent_bytes), (frames.len() as u64, bytes as u64));
             assert_eq!((received.received, received.received_bytes), (frames.len() as u64, bytes as u64));
-            assert_eq!((received.missed, received.errors, sent.unsent), (0, 0, 0));
+            assert_eq!((received.missed, received.errors, sent.tx_dropped), (0, 0, 0));
             std::mem::swap(&mut near, &mut far);
         }
         assert_eq!((near.in_flight(), far.in_flight()), (0, 0));
@@ -143,7 +143,7 @@ fn too_long_is_told(kinds: [&'static str; 2]) {
         near.flush().unwrap();
         let arrived = pass(&mut near, &mut far, &[]);
         let counters = near.counters().unwrap();
-        assert_eq!((counters.sent, counters.unsent), (2, 2));
+        assert_eq!((counters.sent, counters.tx_dropped), (2, 2));
         assert_eq!(arrived, [frames[0].clone(), frames[3].clone()]);
     });
 }
@@ -449,7 +449,7 @@ fn datagrams_that_the_kernel_cuts_are_frames_each() {
                 assert_eq!(sent[tag::OFFSET..], got[tag::OFFSET..], "datagram {index}");
             }
             let counters = near.counters().unwrap();
-            assert_eq!((counters.sent, counters.unsent), (frames.len() as u64, 0));
+            assert_eq!((counters.sent, counters.tx_dropped), (frames.len() as u64, 0));
             assert_eq!(near.in_flight(), 0);
             let messages = messages_sent();
             if cut {
@@ -502,7 +502,7 @@ fn test_frames_that_the_kernel_cuts_arrive_as_frames() {
             let counters = near.counters().unwrap();
             let bytes: usize = frames.iter().map(Vec::len).sum();
             assert_eq!(
-                (counters.sent, counters.sent_bytes, counters.unsent),
+                (counters.sent, counters.sent_bytes, counters.tx_dropped),
                 (frames.len() as u64, bytes as u64, 0)
             );
             let mut joined = 0;

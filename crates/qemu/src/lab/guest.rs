@@ -118,7 +118,8 @@ impl Guest {
     /// Runs `command`, a shell line, as root, and returns its output.
     ///
     /// # Errors
-    /// [`Error::Command`] if its exit code is not 0; [`Error::Silent`] if it does not end within [`PATIENCE`].
+    /// [`Error::Command`] if its exit code is not 0; [`Error::Silent`] if it does not end within
+    /// [`PATIENCE`].
     pub fn run(&mut self, command: &str) -> Result<String> {
         let output = self.output(command, PATIENCE)?;
         if output.code == 0 {

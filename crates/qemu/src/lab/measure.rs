@@ -89,7 +89,7 @@ impl Job<'_> {
     pub fn run(&self, guest: &mut Guest) -> Result<Measured> {
         let running =
             workload::start(guest, self.model, self.driver, self.backend, self.work, self.settings)?;
-        let begin = Look::take(guest, running.as_ref(), None)?;
+        let begin = Observation::take(guest, running.as_ref(), None)?;
         let load = if self.work.is_loaded() {
             let frame = workload::frame(self.work, Size::MIN)?;
             let wire = guest.take_wire(0).ok_or(Error::Input("the wire is taken".into()))?;
@@ -97,7 +97,7 @@ impl Job<'_> {
         } else {
             None
         };
-        let result = self.watch(guest, running.as_ref(), load.as_ref());
+        let result = self.observe(guest, running.as_ref(), load.as_ref());
         let mut measured = Measured::default();
         let mut dealt_with = 0;
         if let Some(load) = load {
@@ -105,7 +105,7 @@ impl Job<'_> {
             guest.give_wire(0, wire);
             (measured.sent, measured.shortfall) = (counts.sent, counts.shortfall);
             std::thread::sleep(AFTERWARDS);
-            dealt_with = Look::take(guest, running.as_ref(), None)?.count.frames - begin.count.frames;
+            dealt_with = Observation::take(guest, running.as_ref(), None)?.count.frames - begin.count.frames;
             // QEMU drops frames that it holds for the card when the cable is pulled. The next driver would
             // get them.
             guest.set_link(LOADED, false)?;
@@ -127,11 +127,11 @@ impl Job<'_> {
         Ok(measured)
     }
 
-    fn watch(&self, guest: &mut Guest, running: &dyn Running, load: Option<&Load>) -> Result<Watched> {
-        let look = |guest: &mut Guest| Look::take(guest, running, load);
+    fn observe(&self, guest: &mut Guest, running: &dyn Running, load: Option<&Load>) -> Result<Observed> {
+        let observe = |guest: &mut Guest| Observation::take(guest, running, load);
         let since = Instant::now();
-        let first = look(guest)?;
-        while look(guest)?.count.frames <= first.count.frames {
+        let first = observe(guest)?;
+        while observe(guest)?.count.frames <= first.count.frames {
             if since.elapsed() > TRAFFIC {
                 let Self { driver, work, .. } = self;
                 return Err(Error::Silent {
@@ -144,10 +144,10 @@ impl Job<'_> {
         }
         std::thread::sleep(SETTLE);
         let mut samples = Vec::new();
-        let mut before = look(guest)?;
+        let mut before = observe(guest)?;
         for _ in 0..self.windows {
             std::thread::sleep(self.window);
-            let now = look(guest)?;
+            let now = observe(guest)?;
             samples.push(now.since(&before));
             before = now;
         }
@@ -164,9 +164,9 @@ pub(crate) fn registers(
 ) -> Result<Option<(f64, f64)>> {
     let since = Instant::now();
     let ((a, b, seconds), trace) = guest.traced(|guest| {
-        let a = Look::take(guest, running, load)?;
+        let a = Observation::take(guest, running, load)?;
         std::thread::sleep(TRACED);
-        Ok((a, Look::take(guest, running, load)?, since.elapsed().as_secs_f64()))
+        Ok((a, Observation::take(guest, running, load)?, since.elapsed().as_secs_f64()))
     })?;
     let frames = b.since(&a).pps * seconds;
     let (reads, writes) = accesses(&trace);
@@ -174,17 +174,17 @@ pub(crate) fn registers(
 }
 
 /// Windows, and register reads and writes for each frame.
-type Watched = (Vec<Sample>, Option<(f64, f64)>);
+type Observed = (Vec<Sample>, Option<(f64, f64)>);
 
 /// All counters at a moment.
-pub(crate) struct Look {
+pub(crate) struct Observation {
     pub(crate) snapshot: Snapshot,
     pub(crate) count: Count,
     pub(crate) counts: Counts,
     at: Instant,
 }
 
-impl Look {
+impl Observation {
     pub(crate) fn take(guest: &mut Guest, running: &dyn Running, load: Option<&Load>) -> Result<Self> {
         if load.is_some_and(|load| !load.is_running()) {
             return Err(Error::Input("the wire broke".into()));

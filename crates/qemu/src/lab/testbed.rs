@@ -6,7 +6,7 @@
 //! allocations and idle polls cannot be observed: they are `None`.
 
 use crate::lab::load::{Load as Sender, Rate};
-use crate::lab::measure::{Look, registers};
+use crate::lab::measure::{Observation, registers};
 use crate::lab::workload::{self, Backend, Driver, Running, Settings, Work};
 use crate::lab::{Cache, Error, Guest, Kernel, Model, Options, Result, Userland, kernel};
 use kpps_frames::{Size, rate};
@@ -145,8 +145,8 @@ impl Bed {
         let wire = guest.take_wire(0).ok_or(Error::Input("the wire is taken".into()))?;
         let probe = Sender::start(wire, Rate::Pps(1000.0), workload::frame(Work::Receive, Size::MIN)?)?;
         let since = Instant::now();
-        let before = Look::take(&mut guest, running.as_ref(), None)?.count.frames;
-        while Look::take(&mut guest, running.as_ref(), None)?.count.frames <= before {
+        let before = Observation::take(&mut guest, running.as_ref(), None)?.count.frames;
+        while Observation::take(&mut guest, running.as_ref(), None)?.count.frames <= before {
             if since.elapsed() > Duration::from_secs(15) {
                 return Err(Error::Silent {
                     seconds: 15,
@@ -169,7 +169,7 @@ impl Bed {
         }
         let Some((guest, running)) = &mut self.up else { return Err(Error::Interrupted) };
         let running = running.as_ref();
-        let begin = Look::take(guest, running, None)?;
+        let begin = Observation::take(guest, running, None)?;
         let dropped = running.drops(guest)?;
         let frame = workload::frame(Work::Receive, load.size)?;
         let wire = guest.take_wire(0).ok_or(Error::Input("the wire is taken".into()))?;
@@ -177,7 +177,7 @@ impl Bed {
         let window = watch(guest, running, &sender, load, go_on);
         sender.quiet();
         std::thread::sleep(AFTERWARDS);
-        let end = Look::take(guest, running, Some(&sender))?;
+        let end = Observation::take(guest, running, Some(&sender))?;
         let drained = settled(guest, running, &sender);
         let (wire, counts) = sender.stop()?;
         guest.give_wire(0, wire);
@@ -210,7 +210,7 @@ impl Bed {
             // To a guest's kernel a poll that finds nothing is work like any other.
             empty_polls: None,
         };
-        // The two looks are not of the same instant: a few frames of before may be counted.
+        // The two observations are not of the same instant: a few frames of before may be counted.
         let counts = [sent, to.counts.shortfall - from.counts.shortfall, delivered.min(sent)];
         let trial = Trial::new(load.offered_pps, seconds, counts, ledger)
             .ok_or_else(|| Error::Input(TrialError::nothing_due(load).to_string()))?
@@ -224,14 +224,15 @@ impl Bed {
 /// Register reads and writes for each frame.
 type RegisterRates = (f64, f64);
 
-/// The measured time: looks at its begin and end, and register accesses for each frame if they are counted.
+/// The measured time: observations at its begin and end, and register accesses for each frame if they are
+/// counted.
 fn watch(
     guest: &mut Guest,
     running: &dyn Running,
     sender: &Sender,
     load: &Load,
     go_on: &dyn Fn() -> bool,
-) -> Result<(Look, Look, Option<RegisterRates>)> {
+) -> Result<(Observation, Observation, Option<RegisterRates>)> {
     let wait = |time: Duration| {
         let until = Instant::now() + time;
         while Instant::now() < until {
@@ -245,20 +246,20 @@ fn watch(
         Ok(())
     };
     wait(WARMUP.max(Duration::from_millis(load.warmup_ms.into())))?;
-    let from = Look::take(guest, running, Some(sender))?;
+    let from = Observation::take(guest, running, Some(sender))?;
     wait(Duration::from_millis(load.duration_ms.into()))?;
-    let to = Look::take(guest, running, Some(sender))?;
+    let to = Observation::take(guest, running, Some(sender))?;
     let registers = registers(guest, running, Some(sender))?;
     Ok((from, to, registers))
 }
 
 /// Waits until nothing more arrives at the consumer.
-fn settled(guest: &mut Guest, running: &dyn Running, sender: &Sender) -> Result<Look> {
+fn settled(guest: &mut Guest, running: &dyn Running, sender: &Sender) -> Result<Observation> {
     let since = Instant::now();
-    let mut last = Look::take(guest, running, Some(sender))?;
+    let mut last = Observation::take(guest, running, Some(sender))?;
     loop {
         std::thread::sleep(SILENCE);
-        let now = Look::take(guest, running, Some(sender))?;
+        let now = Observation::take(guest, running, Some(sender))?;
         if now.count.frames == last.count.frames || since.elapsed() > DRAIN {
             return Ok(now);
         }

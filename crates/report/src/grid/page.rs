@@ -41,7 +41,7 @@ pub fn page(grid: &Grid) -> String {
                 p.notice role="status" { (remark) }
             }
             (maps(grid, "Delivered, kpps", 210, |point| (point.delivered_pps, kpps(point.delivered_pps))))
-            (maps(grid, "Lost of what was offered", 10, |point| (point.loss_ratio, percent(point.loss_ratio))))
+            (maps(grid, "Loss, % of the offered load", 10, |point| (point.loss_ratio, percent(point.loss_ratio))))
             (environment(&e.measured_on))
             section { h2 { "Every cell" } (table(grid)) }
         }
@@ -51,7 +51,7 @@ pub fn page(grid: &Grid) -> String {
     page::page(&title, &[page::CSS, GRID_CSS], &body)
 }
 
-/// Side of a cell, and room for what is written beside the cells.
+/// The side of a cell, and the margins for labels.
 const SIDE: usize = 26;
 const LEFT: usize = 120;
 const BOTTOM: usize = 64;
@@ -81,7 +81,7 @@ fn drawn(grid: &Grid, map: &Map, hue: u16, most: f64, value: impl Fn(&Trial) -> 
     let side = if columns <= 20 { WIDE } else { SIDE / 2 };
     let numbers = columns <= 20;
     let (width, height) = (LEFT + columns * side + 20, map.rows.len() * SIDE + BOTTOM);
-    // Not every name has room.
+    // Not every name fits.
     let every = columns.div_ceil(24).max(1);
     markup! {
         svg.heat width=(width) height=(height) viewBox={"0 0 " (width) " " (height)} role="img" {
@@ -166,7 +166,7 @@ fn table(grid: &Grid) -> Markup {
     }
 }
 
-/// The place that loses most.
+/// The place with the most losses.
 fn worst(point: &Trial) -> &str {
     let losses = point.ledger.losses();
     losses

@@ -6,15 +6,15 @@ use kpps_results::format::kpps;
 use kpps_results::grid::{Grid, Setting};
 use std::fmt::Write;
 
-/// From nothing delivered to the most.
+/// Shades from nothing delivered to the highest rate.
 const SHADES: [&str; 5] = ["··", "░░", "▒▒", "▓▓", "██"];
 
-/// The maps in shades, what each shade means, and the best and the worst cell.
+/// The maps in shades, their legend, and the best and the worst cell.
 pub fn screen(grid: &Grid) -> String {
     let Some([(most, most_pps), (least, least_pps)]) = extremes(grid) else {
         return "nothing was measured\n".into();
     };
-    let mut text = String::from("delivered, from none (··) to the most of all cells (██)\n\n");
+    let mut text = String::from("delivered, from 0 (··) to the highest of all cells (██)\n\n");
     let down = grid.axes.len().checked_sub(2).map(|down| &grid.axes[down]);
     let names: Vec<String> =
         down.map_or(vec![String::new()], |axis| axis.values.iter().map(ToString::to_string).collect());

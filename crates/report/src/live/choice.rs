@@ -4,10 +4,10 @@ use super::view::Show;
 use std::io::IsTerminal;
 use std::time::Duration;
 
-/// Shorter runs do not take the whole screen.
+/// Shorter runs get no full-screen view.
 const CALM: Duration = Duration::from_secs(2);
 
-/// What the user has chosen.
+/// The user's choice.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Choice {
     /// The whole screen, from the start.
@@ -16,7 +16,7 @@ pub struct Choice {
     pub no_live: bool,
 }
 
-/// What standard input, output and error are.
+/// The state of standard input, output and error.
 #[derive(Clone, Copy, Debug)]
 pub struct Terminal {
     /// Standard input is a terminal.
@@ -32,7 +32,7 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// What they are now.
+    /// Their state now.
     pub fn now() -> Self {
         Self {
             input: std::io::stdin().is_terminal(),

@@ -1,10 +1,9 @@
 //! A snapshot on a whole screen.
 //!
-//! What matters most comes first and stays when there is little room: rates, losses, processors, then the
-//! last trials.
+//! On a small screen the last parts are left out. The order is: rates, losses, CPUs, the last trials.
 
+use super::cpu::LiveCpu;
 use super::line::{done, duration, share};
-use super::processor::Processor;
 use super::sample::{Lost, MINUTE, Snapshot};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -12,7 +11,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Sparkline, Widget};
 
-/// What parts of a bar are drawn with, so that they can be told apart without colours.
+/// The symbols of the parts of a bar, which differ without colours, too.
 const PARTS: [(&str, Color); 5] = [
     ("█", Color::Red),
     ("▓", Color::Yellow),
@@ -22,7 +21,7 @@ const PARTS: [(&str, Color); 5] = [
 ];
 /// Columns of names and numbers before a bar.
 const LABEL: u16 = 24;
-/// Rows below which there is no room for empty ones.
+/// With fewer rows there are no empty ones.
 const ROOMY: u16 = 18;
 
 /// Draws into an area; without colours where they are not wanted.
@@ -39,15 +38,14 @@ pub fn draw(snapshot: &Snapshot, area: Rect, buffer: &mut Buffer, colour: bool) 
     rows.skip(gap);
     // The last row says how it ends.
     let Some(mut left) = (area.bottom().saturating_sub(rows.next)).checked_sub(1) else { return };
-    // Of a tight screen the processors get half of what is left: a row for each and one for what they mean,
-    // or less.
-    let cores = match snapshot.processors.len() as u16 {
+    // On a small screen the CPUs get at most half of the rows that are left: one for each, and a legend.
+    let cores = match snapshot.cpus.len() as u16 {
         0 => 0,
         cores => cores.saturating_add(1),
     };
     let for_cores = cores.min((left / 2).max(1));
     left = left.saturating_sub(for_cores + 2 * gap);
-    // Where nothing was sent nothing is lost.
+    // Without sent frames there is no loss.
     let places = match &snapshot.lost {
         Lost { due: 0, .. } => 0,
         lost => lost.places.len() as u16 + 1 + u16::from(unexplained(lost) > 0),
@@ -55,13 +53,13 @@ pub fn draw(snapshot: &Snapshot, area: Rect, buffer: &mut Buffer, colour: bool) 
     let for_places = places.min(if roomy { left.saturating_sub(4).max(2) } else { left });
     lost(&snapshot.lost, rows.take(for_places), buffer, look);
     rows.skip(gap.min(places));
-    processors(&snapshot.processors, rows.take(for_cores), buffer, look);
+    cpus(&snapshot.cpus, rows.take(for_cores), buffer, look);
     rows.skip(gap);
     let end = Rect { y: area.bottom() - 1, height: 1, ..area };
     trials(snapshot, Rect { y: rows.next, height: end.y.saturating_sub(rows.next), ..area }, buffer, look);
     let words = match snapshot.ending {
-        false => "q ends it; what was measured is kept",
-        true => "ending … Ctrl-C again does not wait",
+        false => "q ends the run; results so far are kept",
+        true => "ending …; Ctrl-C again ends at once",
     };
     Line::styled(words, look.soft()).render(end, buffer);
 }
@@ -111,7 +109,7 @@ impl Rows {
     }
 }
 
-/// Names and numbers, and the last minute beside them.
+/// The rates, and a sparkline of the last minute.
 fn rates(snapshot: &Snapshot, area: Rect, buffer: &mut Buffer, look: Look) {
     let kpps = |pps: Option<f64>| {
         pps.map_or_else(|| format!("{:>15}", "-"), |pps| format!("{:>10.1} kpps", pps / 1e3))
@@ -162,13 +160,13 @@ fn lost(lost: &Lost, area: Rect, buffer: &mut Buffer, look: Look) {
     let Lost { frames, due, .. } = lost;
     let words = format!("{when}: {frames} of {due}, {:.4} %", share(*frames, *due) * 100.0);
     rows.two_ends(buffer, Span::styled(words, look.strong()), Span::raw(""));
-    let rest = if lost.so_far { "under way, or not counted yet" } else { "unexplained" };
+    let rest = if lost.so_far { "in flight, or not counted yet" } else { "unexplained" };
     let unexplained = Some((rest.to_owned(), unexplained(lost))).filter(|(_, frames)| *frames > 0);
     let all: Vec<_> = lost.places.iter().chain(&unexplained).collect();
     let most = all.iter().map(|(_, frames)| *frames).max().unwrap_or(0);
     let fit = usize::from(area.bottom().saturating_sub(rows.next));
     let name_width = usize::from(area.width).saturating_sub(14).clamp(10, 30);
-    // If there is no room for all, what is least goes last and is not shown.
+    // The smallest losses are last; those that do not fit are not shown.
     for (place, frames) in all.into_iter().take(fit) {
         let row = rows.take(1);
         let label = Span::raw(format!("  {:<name_width$} {frames:>10}  ", cut(place, name_width)));
@@ -180,7 +178,7 @@ fn lost(lost: &Lost, area: Rect, buffer: &mut Buffer, look: Look) {
     }
 }
 
-/// The beginning of a text, so long at most.
+/// The beginning of a text, with a limited number of characters.
 fn cut(text: &str, columns: usize) -> String {
     match text.chars().count() <= columns {
         true => text.to_owned(),
@@ -188,18 +186,18 @@ fn cut(text: &str, columns: usize) -> String {
     }
 }
 
-/// A bar for each processor, and what its parts mean; where there are more than rows only how busy each is.
-fn processors(processors: &[Processor], area: Rect, buffer: &mut Buffer, look: Look) {
+/// A bar for each CPU, and a legend; with more CPUs than rows only how busy each is.
+fn cpus(cpus: &[LiveCpu], area: Rect, buffer: &mut Buffer, look: Look) {
     let row = |y: u16| Rect { y: area.y + y, height: 1, ..area }.intersection(area);
-    if processors.len() >= usize::from(area.height) {
-        return crowd(processors, area, buffer);
+    if cpus.len() >= usize::from(area.height) {
+        return crowd(cpus, area, buffer);
     }
-    let parts = || processors.iter().flat_map(|processor| &processor.busy);
+    let parts = || cpus.iter().flat_map(|cpu| &cpu.busy);
     let width = area.width.saturating_sub(14).min(64);
-    for (number, (processor, y)) in processors.iter().zip(0..).enumerate() {
-        let mut spans = vec![Span::raw(format!("CPU {number:<3}{:>3.0} % ", busy(processor) * 100.0))];
+    for (number, (cpu, y)) in cpus.iter().zip(0..).enumerate() {
+        let mut spans = vec![Span::raw(format!("CPU {number:<3}{:>3.0} % ", busy(cpu) * 100.0))];
         let (mut drawn, mut reached) = (0, 0.0);
-        for ((_, part), (symbol, colour)) in processor.busy.iter().zip(PARTS) {
+        for ((_, part), (symbol, colour)) in cpu.busy.iter().zip(PARTS) {
             reached += part;
             let to = (reached * f64::from(width)).round() as usize;
             spans.push(Span::styled(symbol.repeat(to.saturating_sub(drawn)), look.in_colour(colour)));
@@ -207,9 +205,9 @@ fn processors(processors: &[Processor], area: Rect, buffer: &mut Buffer, look: L
         }
         Line::from(spans).render(row(y), buffer);
     }
-    // Only of what there is anything to see.
+    // Only the parts that occur.
     let mut spans = Vec::new();
-    if let Some(first) = processors.first() {
+    if let Some(first) = cpus.first() {
         for ((name, _), (symbol, colour)) in first.busy.iter().zip(PARTS) {
             if parts().any(|(other, part)| other == name && *part >= 0.005) {
                 spans.push(Span::styled(symbol, look.in_colour(colour)));
@@ -217,33 +215,33 @@ fn processors(processors: &[Processor], area: Rect, buffer: &mut Buffer, look: L
             }
         }
     }
-    Line::from(spans).render(row(processors.len() as u16), buffer);
+    Line::from(spans).render(row(cpus.len() as u16), buffer);
 }
 
-/// Many processors: all of them in a line, then as many as there is room for.
-fn crowd(processors: &[Processor], area: Rect, buffer: &mut Buffer) {
-    let most = processors.iter().map(busy).fold(0.0, f64::max);
-    let mean = processors.iter().map(busy).sum::<f64>() / processors.len().max(1) as f64;
-    let words = format!("{} CPUs: mean {:.0} %, most {:.0} %", processors.len(), mean * 100.0, most * 100.0);
+/// Many CPUs: a summary in a line, then as many as fit.
+fn crowd(cpus: &[LiveCpu], area: Rect, buffer: &mut Buffer) {
+    let most = cpus.iter().map(busy).fold(0.0, f64::max);
+    let mean = cpus.iter().map(busy).sum::<f64>() / cpus.len().max(1) as f64;
+    let words = format!("{} CPUs: mean {:.0} %, most {:.0} %", cpus.len(), mean * 100.0, most * 100.0);
     if area.height > 0 {
         Span::raw(words).render(Rect { height: 1, ..area }, buffer);
     }
     let column = 9;
     let columns = (area.width / column).max(1);
-    for (number, processor) in processors.iter().enumerate() {
+    for (number, cpu) in cpus.iter().enumerate() {
         let (row, at) = (1 + number as u16 / columns, number as u16 % columns);
         let place = Rect { x: area.x + at * column, y: area.y + row, width: column, height: 1 };
-        let words = format!("{number:>3}{:>4.0}%", busy(processor) * 100.0);
+        let words = format!("{number:>3}{:>4.0}%", busy(cpu) * 100.0);
         Span::raw(words).render(place.intersection(area), buffer);
     }
 }
 
-fn busy(processor: &Processor) -> f64 {
-    processor.busy.iter().map(|part| part.1).sum()
+fn busy(cpu: &LiveCpu) -> f64 {
+    cpu.busy.iter().map(|part| part.1).sum()
 }
 
 fn trials(snapshot: &Snapshot, area: Rect, buffer: &mut Buffer, look: Look) {
-    // A heading with nothing below it says nothing.
+    // No heading without rows.
     if snapshot.trials.is_empty() || area.height < 2 {
         return;
     }

@@ -1,10 +1,10 @@
-//! A snapshot in one line, for those who want no view.
+//! A snapshot in one line.
 
 use super::sample::Snapshot;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// What is known in one line.
+/// The snapshot as a line.
 pub fn line(snapshot: &Snapshot) -> String {
     let Snapshot { elapsed, rates, lost, doing, .. } = snapshot;
     let mut text = format!("{:>5.0} s", elapsed.as_secs_f64());
@@ -25,7 +25,7 @@ pub fn line(snapshot: &Snapshot) -> String {
     text
 }
 
-/// How many trials are done, and how long the rest may take; nothing of a run that is a single one.
+/// The trials done, and the estimated time left; empty for a run with a single trial.
 pub(crate) fn done(snapshot: &Snapshot) -> String {
     let &Snapshot { done, wanted, elapsed, .. } = snapshot;
     match wanted {

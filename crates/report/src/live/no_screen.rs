@@ -1,19 +1,19 @@
-//! In place of the view of the whole screen where the feature `live` is off: nothing is shown.
+//! Replaces the full-screen view without the feature `live`: shows nothing.
 
 use super::sample::Sampler;
 use std::io;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-/// Columns of a terminal of which nothing is known.
+/// The assumed columns of a terminal.
 pub(super) fn columns() -> usize {
     80
 }
 
-/// The terminal was never taken.
+/// Does nothing: the terminal was not changed.
 pub fn restore() {}
 
-/// There is no screen.
+/// Does nothing.
 pub(super) fn watch(_: Sampler, _: &Receiver<()>, _: Duration, _: bool, _: &dyn Fn()) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }

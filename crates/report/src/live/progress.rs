@@ -1,18 +1,17 @@
-//! What a run tells of itself: which trial begins, and what became of it.
+//! The progress of a run: the trial under way, and the results of earlier ones.
 
-use super::processor::Processor;
+use super::cpu::LiveCpu;
 use kpps_results::Trial;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Trials that are remembered.
+/// The number of trials kept.
 const TRIALS: usize = 32;
 
-/// What became of a trial. Rates and ratio are of the measured time; frames of all of the trial, from its
-/// first one on.
+/// The result of a trial. Rates and loss ratio are of the measured time; frame counts are of the whole trial.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ended {
-    /// Frames per second that were asked for; none for as many as possible.
+    /// The offered load in frames per second; `None` for as many as possible.
     pub offered_pps: Option<f64>,
     /// Frames per second that were sent.
     pub sent_pps: f64,
@@ -26,14 +25,14 @@ pub struct Ended {
     pub arrived: u64,
     /// Those that did not, by place.
     pub dropped: BTreeMap<String, u64>,
-    /// What the testbed's own processors did, where they are not this machine's.
-    pub processors: Vec<Processor>,
+    /// The use of the testbed's CPUs, if they are not this machine's.
+    pub cpus: Vec<LiveCpu>,
 }
 
 impl From<&Trial> for Ended {
     fn from(trial: &Trial) -> Self {
         let ledger = &trial.ledger;
-        let processor = trial.cpu.map(|cpu| Processor {
+        let cpu = trial.cpu.map(|cpu| LiveCpu {
             busy: vec![
                 ("interrupts", cpu.hardirq),
                 ("softirqs", cpu.softirq),
@@ -50,7 +49,7 @@ impl From<&Trial> for Ended {
             due: ledger.sent + ledger.shortfall,
             arrived: ledger.delivered + ledger.in_flight,
             dropped: ledger.losses().into_iter().map(|(place, frames)| (place.to_owned(), frames)).collect(),
-            processors: processor.into_iter().collect(),
+            cpus: cpu.into_iter().collect(),
         }
     }
 }
@@ -69,35 +68,34 @@ pub(crate) struct State {
     pub trials: VecDeque<Ended>,
 }
 
-/// Where a run tells how it goes. Told between trials only: within one there are counters
-/// ([`super::Source`]).
+/// Receives reports of a run between its trials. Within a trial there are counters ([`super::Source`]).
 #[derive(Clone, Default)]
 pub struct Progress(Arc<Mutex<State>>);
 
 impl Progress {
-    /// Of a run with this title.
+    /// For a run with this title.
     pub fn of(title: impl Into<String>) -> Self {
         let progress = Self::default();
         progress.state().title = title.into();
         progress
     }
 
-    /// A state is whole after each of the lines below, so one whose writer died is as good as any.
+    /// Every change leaves a valid state, so the state of a thread that panicked is usable.
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// So many trials will be all.
+    /// The number of trials of the run.
     pub fn wants(&self, trials: usize) {
         self.state().wanted = Some(trials);
     }
 
-    /// So many frames per second are asked for, in a run that is no trial.
+    /// The offered load in frames per second of a run that is not a trial.
     pub fn offers(&self, pps: Option<f64>) {
         self.state().offered_pps = pps;
     }
 
-    /// A trial begins: what it is, and how many frames per second it offers, if that is known.
+    /// A trial begins: its description, and its offered load in frames per second, if it is known.
     pub fn begins(&self, doing: impl Into<String>, offered_pps: Option<f64>) {
         let mut state = self.state();
         state.doing = doing.into();
@@ -105,7 +103,7 @@ impl Progress {
         state.running = true;
     }
 
-    /// A trial has ended so.
+    /// A trial has ended with this result.
     pub fn ended(&self, trial: Ended) {
         let mut state = self.state();
         state.running = false;
@@ -114,14 +112,14 @@ impl Progress {
         state.trials.truncate(TRIALS);
     }
 
-    /// A trial is done; nothing else is told of it.
+    /// A trial has ended without a result.
     pub fn done(&self) {
         let mut state = self.state();
         state.running = false;
         state.done += 1;
     }
 
-    /// So many trials are done; nothing else is told of them. Threads may tell in any order.
+    /// The number of trials done. Threads may report in any order.
     pub fn stands_at(&self, done: usize) {
         let mut state = self.state();
         state.done = state.done.max(done);
@@ -143,7 +141,7 @@ mod tests {
             ..kpps_results::Ledger::default()
         };
         let ended = Ended::from(&Trial { ledger, ..Trial::default() });
-        assert_eq!((ended.due, ended.arrived, ended.processors.len()), (1000, 660, 0));
+        assert_eq!((ended.due, ended.arrived, ended.cpus.len()), (1000, 660, 0));
         assert_eq!(ended.dropped.values().sum::<u64>(), ended.due - ended.arrived);
     }
 }

@@ -1,16 +1,16 @@
-//! What is seen of a run at one time.
+//! Samples of a running measurement.
 
-use super::processor::{Parts, Processor};
+use super::cpu::{LiveCpu, Parts};
 use super::progress::{Ended, Progress};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How much of the past is kept, a value each second.
+/// How long rates are kept, a value each second.
 pub(crate) const MINUTE: usize = 60;
-/// Over how long a rate is taken.
+/// The window of a rate.
 const WINDOW: Duration = Duration::from_secs(1);
-/// What is dear to ask for, or has coarse clocks, is asked for this often.
+/// How often CPU times and losses are read: reading them is expensive, and CPU clocks are coarse.
 const SLOW: Duration = Duration::from_secs(1);
 
 /// Counters of the trial under way.
@@ -24,8 +24,7 @@ pub struct Counts {
     pub received: u64,
 }
 
-/// Counters that one thread writes, some times a second, and others read. Nobody waits; numbers of two times
-/// may be seen together.
+/// Counters that one thread writes and others read, without locks. A reader may see values of two moments.
 #[derive(Debug, Default)]
 pub struct Meter {
     elapsed_ns: AtomicU64,
@@ -34,14 +33,14 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Shows this from now on.
+    /// Sets the counters.
     pub fn show(&self, counts: Counts) {
         self.elapsed_ns.store(counts.elapsed.as_nanos() as u64, Ordering::Relaxed);
         self.sent.store(counts.sent, Ordering::Relaxed);
         self.received.store(counts.received, Ordering::Relaxed);
     }
 
-    /// What was shown last.
+    /// The latest counters.
     pub fn counts(&self) -> Counts {
         Counts {
             elapsed: Duration::from_nanos(self.elapsed_ns.load(Ordering::Relaxed)),
@@ -51,29 +50,29 @@ impl Meter {
     }
 }
 
-/// What can be asked while a trial goes on. Only the thread that shows it asks.
+/// The counters of a trial under way. Only the thread of the view reads them.
 pub trait Source: Send {
-    /// What was counted so far; `None` where nothing is counted before a trial ends.
+    /// The counters so far; `None` if there are none before a trial ends.
     fn counts(&mut self) -> Option<Counts> {
         None
     }
-    /// Frames lost so far, by the place that has counted them.
+    /// Frames lost so far, by place.
     fn dropped(&mut self) -> BTreeMap<String, u64> {
         BTreeMap::new()
     }
-    /// What the machine's processors spent their time on, in s.
-    fn processors(&mut self) -> Vec<Processor> {
+    /// The time of this machine's CPUs by kind, in s.
+    fn cpus(&mut self) -> Vec<LiveCpu> {
         Vec::new()
     }
 }
 
-/// Nothing can be asked.
+/// Has no counters.
 impl Source for () {}
 
 /// Frames per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rates {
-    /// Asked for; none for as many as possible.
+    /// The offered load; `None` for as many as possible.
     pub offered_pps: Option<f64>,
     /// Sent.
     pub sent_pps: f64,
@@ -84,55 +83,55 @@ pub struct Rates {
 /// Frames that did not arrive.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Lost {
-    /// Of a trial under way: what is on its way is among them.
+    /// Whether the trial is under way: frames in flight are included.
     pub so_far: bool,
     /// Frames that were due.
     pub due: u64,
-    /// Those that have not arrived.
+    /// Frames that have not arrived.
     pub frames: u64,
-    /// By place, most first. What no place has counted is the rest.
+    /// By place, most first. The rest was counted nowhere.
     pub places: Vec<(String, u64)>,
 }
 
-/// A run at one time.
+/// The state of a run at a moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
-    /// What is run.
+    /// The title.
     pub title: String,
-    /// Which trial is under way.
+    /// The trial under way.
     pub doing: String,
-    /// Since the start.
+    /// The time since the start.
     pub elapsed: Duration,
     /// Trials done.
     pub done: usize,
-    /// Trials that will be all, if that is known.
+    /// The number of trials of the run, if it is known.
     pub wanted: Option<usize>,
-    /// Rates of the last second; those of the last trial where nothing is counted before its end. None before
-    /// anything is known.
+    /// Rates of the last second, or of the last trial if there are no counters during a trial; `None` at
+    /// first.
     pub rates: Option<Rates>,
     /// Frames received per second in the last minute, a value for each second, the latest last.
     pub minute: Vec<f64>,
     /// Frames lost.
     pub lost: Lost,
-    /// The processors.
-    pub processors: Vec<Processor>,
+    /// The CPUs.
+    pub cpus: Vec<LiveCpu>,
     /// The last trials, the latest first.
     pub trials: Vec<Ended>,
-    /// Someone asked for the end.
+    /// The user has ended the run.
     pub ending: bool,
 }
 
-/// Looks at a run again and again.
+/// Samples a run at intervals.
 pub(crate) struct Sampler {
     progress: Progress,
     source: Box<dyn Source>,
     began: Instant,
-    /// What was counted within the last window.
+    /// The counters within the last window.
     window: VecDeque<Counts>,
     slow: Option<Instant>,
     dropped: BTreeMap<String, u64>,
-    spent: Vec<Processor>,
-    processors: Vec<Processor>,
+    spent: Vec<LiveCpu>,
+    cpus: Vec<LiveCpu>,
     minute: VecDeque<f64>,
 }
 
@@ -146,12 +145,12 @@ impl Sampler {
             slow: None,
             dropped: BTreeMap::new(),
             spent: Vec::new(),
-            processors: Vec::new(),
+            cpus: Vec::new(),
             minute: VecDeque::new(),
         }
     }
 
-    pub fn look(&mut self, now: Instant) -> Snapshot {
+    pub fn sample(&mut self, now: Instant) -> Snapshot {
         let state = self.progress.state().clone();
         let counts = self.source.counts();
         if let Some(counts) = counts {
@@ -174,7 +173,7 @@ impl Sampler {
             if state.running {
                 self.dropped = self.source.dropped();
             }
-            self.look_at_processors();
+            self.sample_cpus();
             self.minute.push_back(rates.map_or(0.0, |rates| rates.received_pps));
             if self.minute.len() > MINUTE {
                 self.minute.pop_front();
@@ -185,16 +184,16 @@ impl Sampler {
             (None, Some(last)) => lost(false, last.due, last.arrived, &last.dropped),
             (None, None) => Lost::default(),
         };
-        let processors = match last {
-            Some(last) if self.processors.is_empty() => last.processors.clone(),
-            _ => self.processors.clone(),
+        let cpus = match last {
+            Some(last) if self.cpus.is_empty() => last.cpus.clone(),
+            _ => self.cpus.clone(),
         };
         Snapshot {
             elapsed: now - self.began,
             rates,
             minute: self.minute.iter().copied().collect(),
             lost,
-            processors,
+            cpus,
             title: state.title,
             doing: state.doing,
             done: state.done,
@@ -204,7 +203,7 @@ impl Sampler {
         }
     }
 
-    /// Takes counters into the window; those of another trial begin a new one.
+    /// Adds counters to the window. A new trial begins a new window.
     fn count(&mut self, counts: Counts) {
         let goes_back = |before: &Counts| counts.elapsed < before.elapsed || counts.sent < before.sent;
         if self.window.back().is_none_or(goes_back) {
@@ -226,9 +225,9 @@ impl Sampler {
         (seconds > 0.0).then(|| (rate(last.sent, first.sent), rate(last.received, first.received)))
     }
 
-    /// Shares of the time since the last look.
-    fn look_at_processors(&mut self) {
-        let now = self.source.processors();
+    /// Shares of the time since the last sample.
+    fn sample_cpus(&mut self) {
+        let now = self.source.cpus();
         let shares = now.iter().zip(&self.spent).map(|(to, from)| {
             let since = |to: f64, from: f64| (to - from).max(0.0);
             let busy: Parts =
@@ -237,14 +236,14 @@ impl Sampler {
             let whole = idle + busy.iter().map(|part| part.1).sum::<f64>();
             let share = |part: f64| if whole > 0.0 { part / whole } else { 0.0 };
             let busy = busy.into_iter().map(|(name, part)| (name, share(part))).collect();
-            Processor { busy, idle: share(idle) }
+            LiveCpu { busy, idle: share(idle) }
         });
-        self.processors = shares.collect();
+        self.cpus = shares.collect();
         self.spent = now;
     }
 }
 
-/// What is lost, by place, most first.
+/// The losses by place, most first.
 fn lost(so_far: bool, due: u64, arrived: u64, dropped: &BTreeMap<String, u64>) -> Lost {
     let mut places: Vec<_> = dropped.iter().filter(|(_, frames)| **frames > 0).collect();
     places.sort_by_key(|(_, frames)| std::cmp::Reverse(**frames));
@@ -272,9 +271,9 @@ mod tests {
         fn dropped(&mut self) -> BTreeMap<String, u64> {
             [("queue".to_owned(), 3), ("nowhere".to_owned(), 0), ("backlog".to_owned(), 30)].into()
         }
-        fn processors(&mut self) -> Vec<Processor> {
+        fn cpus(&mut self) -> Vec<LiveCpu> {
             let busy = self.0.lock().map_or(0.0, |given| given.1);
-            vec![Processor { busy: vec![("kernel", 3.0 * busy)], idle: busy }]
+            vec![LiveCpu { busy: vec![("kernel", 3.0 * busy)], idle: busy }]
         }
     }
 
@@ -282,31 +281,31 @@ mod tests {
     fn rates_are_those_of_the_last_second_and_of_one_trial() {
         let (given, progress, began) = (Given::default(), Progress::of("test"), Instant::now());
         let mut sampler = Sampler::new(progress.clone(), Box::new(given.clone()), began);
-        let mut look = |ms: u64, trial_ms: u64, sent: u64, received: u64| {
+        let mut sample = |ms: u64, trial_ms: u64, sent: u64, received: u64| {
             if let Ok(mut given) = given.0.lock() {
                 let elapsed = Duration::from_millis(trial_ms);
                 *given = (Counts { elapsed, sent, received }, ms as f64 / 1e3);
             }
-            sampler.look(began + Duration::from_millis(ms))
+            sampler.sample(began + Duration::from_millis(ms))
         };
         progress.begins("first", Some(1000.0));
         let rates = |offered_pps: f64, sent_pps, received_pps| {
             Some(Rates { offered_pps: Some(offered_pps), sent_pps, received_pps })
         };
-        assert_eq!(look(0, 0, 0, 0).rates, None);
-        assert_eq!(look(500, 500, 500, 400).rates, rates(1000.0, 1000.0, 800.0));
-        look(1000, 1000, 1000, 800);
-        let snapshot = look(1500, 1500, 1250, 900);
+        assert_eq!(sample(0, 0, 0, 0).rates, None);
+        assert_eq!(sample(500, 500, 500, 400).rates, rates(1000.0, 1000.0, 800.0));
+        sample(1000, 1000, 1000, 800);
+        let snapshot = sample(1500, 1500, 1250, 900);
         assert_eq!(snapshot.rates, rates(1000.0, 750.0, 500.0));
         let kinds = [("backlog".to_owned(), 30), ("queue".to_owned(), 3)];
         let expected = Lost { so_far: true, due: 1250, frames: 350, places: kinds.into() };
         assert_eq!(snapshot.lost, expected);
-        assert_eq!(snapshot.processors[0].busy, [("kernel", 0.75)]);
+        assert_eq!(snapshot.cpus[0].busy, [("kernel", 0.75)]);
         assert_eq!(snapshot.minute, [0.0, 800.0]);
         // The next trial's counters begin at 0: nothing of the last one is in its rate.
         progress.ended(Ended { due: 1250, arrived: 900, ..Ended::default() });
         progress.begins("second", Some(10.0));
-        let snapshot = look(2000, 200, 2, 1);
+        let snapshot = sample(2000, 200, 2, 1);
         assert_eq!(snapshot.rates, rates(10.0, 10.0, 5.0));
         assert_eq!((snapshot.done, snapshot.trials.len(), &*snapshot.doing), (1, 1, "second"));
     }
@@ -316,8 +315,8 @@ mod tests {
         let (progress, began) = (Progress::of("test"), Instant::now());
         let mut sampler = Sampler::new(progress.clone(), Box::new(()), began);
         progress.begins("first", Some(2000.0));
-        assert_eq!(sampler.look(began).lost, Lost::default());
-        let processors = vec![Processor { busy: vec![("threads", 0.5)], idle: 0.5 }];
+        assert_eq!(sampler.sample(began).lost, Lost::default());
+        let cpus = vec![LiveCpu { busy: vec![("threads", 0.5)], idle: 0.5 }];
         progress.ended(Ended {
             offered_pps: Some(2000.0),
             sent_pps: 1800.0,
@@ -326,11 +325,11 @@ mod tests {
             due: 1000,
             arrived: 800,
             dropped: [("fifo".to_owned(), 100)].into(),
-            processors: processors.clone(),
+            cpus: cpus.clone(),
         });
-        let snapshot = sampler.look(began + Duration::from_secs(5));
+        let snapshot = sampler.sample(began + Duration::from_secs(5));
         let rates = Rates { offered_pps: Some(2000.0), sent_pps: 1800.0, received_pps: 1600.0 };
-        assert_eq!((snapshot.rates, snapshot.processors), (Some(rates), processors));
+        assert_eq!((snapshot.rates, snapshot.cpus), (Some(rates), cpus));
         let expected = Lost { so_far: false, due: 1000, frames: 200, places: vec![("fifo".to_owned(), 100)] };
         assert_eq!(snapshot.lost, expected);
     }

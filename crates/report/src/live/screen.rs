@@ -1,4 +1,4 @@
-//! The view of the whole screen, and the terminal that it leaves as it was.
+//! The full-screen view. It restores the terminal at its end.
 
 use super::draw::draw;
 use super::sample::{Sampler, Snapshot};
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// How often keys and the end of the run are looked for.
+/// How often keys and the end of the run are checked.
 const KEYS: Duration = Duration::from_millis(100);
 /// How often the screen is drawn: five times a second.
 const FRAME: Duration = Duration::from_millis(200);
@@ -25,21 +25,21 @@ pub(super) fn columns() -> usize {
     terminal::size().map_or(80, |(columns, _)| columns.into())
 }
 
-/// The screen is ours.
+/// The view has the screen.
 static ON_SCREEN: AtomicBool = AtomicBool::new(false);
 
-/// Gives the terminal back as it was, if it was taken. May be called at any time, from anywhere.
+/// Restores the terminal if the view has it. May be called at any time, by any thread.
 pub fn restore() {
-    // Whoever draws has this lock, and looks at the flag first.
+    // A thread that draws holds this lock and checks the flag first.
     let mut screen = stderr().lock();
     if ON_SCREEN.swap(false, Ordering::SeqCst) {
-        // There is nothing to be done about a terminal that has gone.
+        // The terminal may be gone: an error has no remedy.
         let _ = disable_raw_mode();
         let _ = execute!(screen, LeaveAlternateScreen, cursor::Show);
     }
 }
 
-/// Takes the whole screen, so that even a panic gives it back.
+/// Takes the whole screen. A panic restores it, too.
 fn take_screen() -> io::Result<Terminal<CrosstermBackend<BufWriter<Stderr>>>> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -53,11 +53,11 @@ fn take_screen() -> io::Result<Terminal<CrosstermBackend<BufWriter<Stderr>>>> {
     ON_SCREEN.store(true, Ordering::SeqCst);
     enable_raw_mode()?;
     execute!(screen, EnterAlternateScreen, cursor::Hide)?;
-    // A frame is one write.
+    // A picture is one write.
     Terminal::new(CrosstermBackend::new(BufWriter::with_capacity(1 << 16, stderr())))
 }
 
-/// The whole screen, until the run is over.
+/// Shows the run on the whole screen until it is over.
 pub(super) fn watch(
     mut sampler: Sampler,
     is_over: &Receiver<()>,
@@ -67,8 +67,8 @@ pub(super) fn watch(
 ) -> io::Result<()> {
     let begin = Instant::now() + after;
     while Instant::now() < begin {
-        // What is seen before is part of the first picture.
-        sampler.look(Instant::now());
+        // Counters from before are part of the first picture.
+        sampler.sample(Instant::now());
         if is_over_within(is_over, FRAME.min(begin.saturating_duration_since(Instant::now()))) {
             return Ok(());
         }
@@ -78,7 +78,7 @@ pub(super) fn watch(
     while !is_over_within(is_over, Duration::ZERO) {
         if Instant::now() >= next {
             next = Instant::now() + FRAME;
-            let snapshot = Snapshot { ending, ..sampler.look(Instant::now()) };
+            let snapshot = Snapshot { ending, ..sampler.sample(Instant::now()) };
             let _screen = stderr().lock();
             if !ON_SCREEN.load(Ordering::SeqCst) {
                 break;
@@ -90,7 +90,7 @@ pub(super) fn watch(
             && key.kind == KeyEventKind::Press
         {
             let control_c = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
-            // Whoever types q twice is impatient, whoever types Ctrl-C twice means it.
+            // A second q changes nothing; a second Ctrl-C ends the process at once.
             if control_c || key.code == KeyCode::Char('q') && !ending {
                 ending = true;
                 end();
@@ -100,7 +100,7 @@ pub(super) fn watch(
     Ok(())
 }
 
-/// Waits; true when the run is over.
+/// Waits. Returns true when the run is over.
 fn is_over_within(is_over: &Receiver<()>, time: Duration) -> bool {
     is_over.recv_timeout(time) != Err(RecvTimeoutError::Timeout)
 }

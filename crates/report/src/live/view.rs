@@ -1,4 +1,4 @@
-//! The thread that looks and shows, and the terminal that it leaves as it was.
+//! The thread of the live view.
 
 use super::line::line;
 use super::progress::Progress;
@@ -11,23 +11,23 @@ use std::time::{Duration, Instant};
 /// How often a line is written.
 const LINE: Duration = Duration::from_secs(1);
 
-/// How much is shown.
+/// The form of the view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Show {
-    /// Nothing: nobody looks.
+    /// No view.
     Nothing,
     /// A line on standard error, once a second.
     Line,
-    /// The whole screen, by standard error.
+    /// The whole screen, on standard error.
     Screen {
-        /// Runs that are shorter than this are not worth it.
+        /// Shorter runs are not shown.
         after: Duration,
         /// With colours.
         colour: bool,
     },
 }
 
-/// A thread that shows how a run goes. It ends, and the terminal is as it was, when this is dropped.
+/// A thread that shows the progress of a run. Dropping it ends the thread and restores the terminal.
 pub struct View {
     over: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -39,7 +39,7 @@ impl View {
         Self { over: None, thread: None }
     }
 
-    /// Shows a run. Calls `end` when a key asks for the end of the run: on the whole screen Ctrl-C is a key.
+    /// Shows a run. Calls `end` when the user ends the run by a key: on the whole screen Ctrl-C is a key.
     pub fn start(
         progress: Progress,
         source: Box<dyn Source>,
@@ -73,30 +73,30 @@ impl Drop for View {
     fn drop(&mut self) {
         self.over = None;
         if let Some(thread) = self.thread.take() {
-            // A view that has panicked has said so, and is no reason to lose results.
+            // A panic of the view was printed already, and must not lose results.
             let _ = thread.join();
         }
     }
 }
 
-/// Whatever measures comes first.
+/// Lowers the priority of this thread below that of the measurement.
 fn give_way() {
     // On Linux a thread has a nice value of its own; elsewhere this would slow the whole process.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::nice(19);
 }
 
-/// Waits; true when the run is over.
+/// Waits. Returns true when the run is over.
 fn is_over_within(is_over: &Receiver<()>, time: Duration) -> bool {
     is_over.recv_timeout(time) != Err(RecvTimeoutError::Timeout)
 }
 
-/// A line, again and again.
+/// Prints a line at intervals.
 fn tell(mut sampler: Sampler, is_over: &Receiver<()>) {
     let mut shown = false;
     while !is_over_within(is_over, LINE) {
         let width = columns().max(20);
-        let text: String = line(&sampler.look(Instant::now())).chars().take(width - 1).collect();
+        let text: String = line(&sampler.sample(Instant::now())).chars().take(width - 1).collect();
         eprint!("\r{text}\x1b[K");
         shown = true;
     }

@@ -1,4 +1,4 @@
-//! Frame sizes beside each other, as pages to look at.
+//! Results over frame sizes as pages.
 
 use super::rates::mbps;
 use crate::drawing::{self, Bar, bars, percentiles};
@@ -16,30 +16,30 @@ use maud::{Markup, html as markup};
 pub fn sizes(sizes: &Sizes) -> String {
     let first = sizes.sizes.first();
     let testbed = first.map_or_else(String::new, |search| search.testbed.join(" and "));
-    let both_ways = first.is_some_and(|search| search.both_ways);
+    let bidirectional = first.is_some_and(|search| search.bidirectional);
     let body = markup! {
         header { div {
             h1 { (testbed) }
-            p.setting { "What is delivered at each frame size" @if both_ways { ", each way" } }
+            p.setting { "Throughput at each frame size" @if bidirectional { ", per direction" } }
         } }
         main {
             div.lead { @for words in lead(&sizes.sizes) { p { (words) } } }
-            @if !sizes.complete { p.notice role="status" { "Not every size has a result: the same command goes on." } }
+            @if !sizes.complete { p.notice role="status" { "Not every size has a result: run the same command with --resume to continue." } }
             section {
                 h2 { "Throughput by frame size, over line rate" }
-                p.hint { "A full bar is the highest load that was tried: line rate, if not less was asked for. MRR is what arrives at that load." }
+                p.hint { "A full bar is the highest load that was tried: line rate, unless --max is lower. MRR is the rate delivered at that load." }
                 (bars(&sizes.sizes.iter().map(rates).collect::<Vec<_>>()))
             }
             section {
                 h2 { "Megabits per second by frame size" }
-                p.hint { "Without loss, with preamble and gaps (layer 1); over the most of all sizes." }
+                p.hint { "Without loss, with preamble and gaps (layer 1). A full bar is the highest rate of all sizes." }
                 (bars(&megabits(sizes.sizes.iter().map(|it| (it.frame_bytes_with_fcs, best(it))))))
             }
             @let timed: Vec<_> = sizes.sizes.iter().filter_map(|it| Some((it, latency_near(it)?))).collect();
             @if !timed.is_empty() {
                 section {
                     h2 { "Latency by frame size" }
-                    p.hint { "At the highest load at which nothing was lost, on a logarithmic axis." }
+                    p.hint { "At the highest load without loss, on a logarithmic axis." }
                     @if let Some(clocks) = clock_error(timed.iter().map(|(_, trial)| trial.latency_ns)) {
                         p.notice { (clocks) }
                     }
@@ -62,12 +62,12 @@ pub fn rfc2544(document: &Rfc2544) -> String {
     let body = markup! {
         header { div {
             h1 { (testbed) }
-            p.setting { "The tests of RFC 2544" @if document.both_ways { ", each way" } }
+            p.setting { "The tests of RFC 2544" @if document.bidirectional { ", per direction" } }
         } }
         main {
             div.lead { @for words in lead(searches.iter().copied()) { p { (words) } } }
             @if let Some(trouble) = &document.trouble { p.notice role="status" { (trouble) } }
-            @else if !document.complete { p.notice role="status" { "The tests are not finished: the same command goes on." } }
+            @else if !document.complete { p.notice role="status" { "The tests are not finished: run the same command with --resume to continue." } }
             section {
                 h2 { "Throughput (26.1), over line rate" }
                 p.hint { "The highest load at which one trial loses nothing. A full bar is the highest load that was tried." }
@@ -78,11 +78,11 @@ pub fn rfc2544(document: &Rfc2544) -> String {
             (latency(document))
             (frame_loss(document))
             (back_to_back(document))
-            (times("Recovery from overload (26.5)", "From the change to half of the overload until the last lost frame.", document, |tests| tests.recovery.as_ref()))
-            (times("Reset (26.6)", "By the frames that were lost.", document, |tests| tests.reset.as_ref()))
+            (times("Recovery from overload (26.5)", "Time from lowering the overload by half until the last lost frame.", document, |tests| tests.recovery.as_ref()))
+            (times("Reset (26.6)", "Time of the outage, from the number of lost frames.", document, |tests| tests.reset.as_ref()))
             @if !document.departures.is_empty() {
                 section {
-                    h2 { "Where this is not what RFC 2544 asks for" }
+                    h2 { "Differences from RFC 2544" }
                     ul { @for departure in &document.departures { li { (departure) } } }
                 }
             }
@@ -99,23 +99,23 @@ fn best(search: &Ndr) -> Option<f64> {
     search.goals.first()?.lower_pps
 }
 
-/// What the smallest and the largest frames came to.
+/// The results of the smallest and of the largest frames.
 fn lead<'s>(searches: impl IntoIterator<Item = &'s Ndr>) -> Vec<String> {
     let mut found: Vec<_> = searches.into_iter().filter_map(|it| Some((it, best(it)?))).collect();
     found.sort_by_key(|(search, _)| search.frame_bytes_with_fcs);
     let words = |(search, pps): &(&Ndr, f64)| {
         let share = kpps_results::format::percent(pps / search.max_pps.max(f64::MIN_POSITIVE));
         let size = search.frame_bytes_with_fcs;
-        format!("{size} B: {} kpps without loss, {share} of the most that was tried.", kpps(*pps))
+        format!("{size} B: {} kpps without loss, {share} of the highest load that was tried.", kpps(*pps))
     };
     match &found[..] {
-        [] => vec!["No load was found at which nothing is lost.".into()],
+        [] => vec!["No load without loss was found.".into()],
         [only] => vec![words(only)],
         [first, .., last] => vec![words(first), words(last)],
     }
 }
 
-/// Every goal of a search, and what is delivered at the highest load, over that.
+/// The goals of a search and its MRR, over the highest load.
 fn rates(search: &Ndr) -> (String, Vec<Bar>) {
     let bar = |name: &str, pps: Option<f64>, colour| Bar {
         name: name.into(),
@@ -131,7 +131,7 @@ fn rates(search: &Ndr) -> (String, Vec<Bar>) {
     (format!("{} B", search.sizes_name()), goals.chain([mrr]).collect())
 }
 
-/// Rates by frame size in bits, as bars.
+/// Rates by frame size in bits per second, as bars.
 fn megabits(rates: impl Iterator<Item = (u32, Option<f64>)>) -> Vec<(String, Vec<Bar>)> {
     let bits: Vec<_> = rates.map(|(size, pps)| (size, mbps(pps, size.into()))).collect();
     let number = |text: &str| text.parse::<f64>().unwrap_or(0.0);
@@ -194,7 +194,7 @@ fn latency(document: &Rfc2544) -> Markup {
     let figure = Figure {
         title: "Latency (26.2)".into(),
         x: "load, % of the throughput".into(),
-        y: "half within, µs".into(),
+        y: "p50, µs".into(),
         lines: measured().map(line).collect(),
     };
     markup! {
@@ -216,7 +216,7 @@ fn latency(document: &Rfc2544) -> Markup {
 fn frame_loss(document: &Rfc2544) -> Markup {
     let measured: Vec<_> = document.sizes.iter().filter(|tests| !tests.frame_loss.is_empty()).collect();
     let line = |tests: &&SizeTests| {
-        let directions = if document.both_ways { 2.0 } else { 1.0 };
+        let directions = if document.bidirectional { 2.0 } else { 1.0 };
         let of_most = |load_pps: f64| 100.0 * load_pps / tests.max_pps.max(f64::MIN_POSITIVE);
         let points = tests
             .frame_loss
@@ -227,7 +227,7 @@ fn frame_loss(document: &Rfc2544) -> Markup {
     };
     let figure = Figure {
         title: "Frame loss rate (26.3)".into(),
-        x: "offered, % of the most that was tried".into(),
+        x: "offered, % of the highest load tried".into(),
         y: "lost, %".into(),
         lines: measured.iter().map(line).collect(),
     };
@@ -255,7 +255,7 @@ fn back_to_back(document: &Rfc2544) -> Markup {
         @if !found.is_empty() {
             section {
                 h2 { "Back-to-back frames (26.4)" }
-                p.hint { "How long the buffer lasts, as the longest burst implies, and less what was forwarded meanwhile (RFC 9004)." }
+                p.hint { "Buffer time: implied by the longest burst, and corrected by the frames forwarded meanwhile (RFC 9004)." }
                 (bars(&groups.collect::<Vec<_>>()))
                 div.scroll { table {
                     thead { tr { @for name in ["size, B", "at, kpps", "longest burst, frames", "from", "to", "bursts"] { th scope="col" { (name) } } } }
@@ -342,7 +342,7 @@ mod tests {
             Sizes { sizes: vec![search(64, 400e3, 1.6e6), search(1518, 80e3, 80e3)], ..Sizes::default() };
         let text = sizes(&document);
         for words in [
-            "64 B: 400.0 kpps without loss, 25 % of the most that was tried.",
+            "64 B: 400.0 kpps without loss, 25 % of the highest load that was tried.",
             "1518 B: 80.0 kpps without loss, 100 %",
             // NDR, PDR, MRR of 64 B over line rate; and 984 of 984 Mb/s on layer 1 of the largest frames.
             "width:25.00%",
@@ -403,11 +403,11 @@ mod tests {
             "1100",
             "500.000 ms",
             "not finished",
-            "40 % of the most",
+            "40 % of the highest load",
         ] {
             assert!(text.contains(words), "{words}");
         }
         let empty = rfc2544(&Rfc2544 { complete: true, ..Rfc2544::default() });
-        assert!(empty.contains("No load was found") && !empty.contains("26.3"));
+        assert!(empty.contains("No load without loss was found") && !empty.contains("26.3"));
     }
 }

@@ -1,4 +1,4 @@
-//! Rates as these tests are told in.
+//! Rates in the units of these tests.
 
 /// Frames per second in thousands.
 pub(super) fn kpps(pps: Option<f64>) -> String {

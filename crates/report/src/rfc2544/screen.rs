@@ -1,4 +1,4 @@
-//! Frame sizes beside each other, on a terminal.
+//! Results over frame sizes on a terminal.
 
 use super::rates::{kpps, mbps};
 use crate::clock_error;
@@ -43,7 +43,7 @@ pub fn sizes(document: &Sizes) -> String {
     let _ = writeln!(
         text,
         "\nsizes in bytes with FCS; Mb/s at the NDR; {trials} trials, {seconds:.1} s of load{}",
-        if first.both_ways { ", each way" } else { "" }
+        if first.bidirectional { ", per direction" } else { "" }
     );
     let timed = document.sizes.iter().flat_map(|search| &search.trials);
     if let Some(clocks) = clock_error(timed.map(|trial| trial.latency_ns)) {
@@ -81,7 +81,7 @@ pub fn rfc2544(document: &Rfc2544) -> String {
                 at.trials.len()
             );
         }
-        let directions = if document.both_ways { 2.0 } else { 1.0 };
+        let directions = if document.bidirectional { 2.0 } else { 1.0 };
         for trial in &tests.frame_loss {
             let _ = writeln!(
                 text,

@@ -1,4 +1,4 @@
-//! Studies: what they claim, and what was found.
+//! Studies: claims and verdicts.
 
 mod page;
 mod screen;

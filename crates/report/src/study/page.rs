@@ -1,4 +1,4 @@
-//! A study as a page to read.
+//! A study as a page.
 
 use super::value::{side, value};
 use crate::{drawing, page};
@@ -7,7 +7,7 @@ use maud::{Markup, html as markup};
 
 const STUDY_CSS: &str = include_str!("../../assets/study.css");
 
-/// One study as one self-contained HTML page: what was asked, of what, the figures, and each claim with its
+/// A study as a self-contained HTML page: its question, its subject, the figures, and each claim with its
 /// verdict. It has no script; light and dark follow the reader's system.
 pub fn page(study: &Study, article: &Article) -> String {
     let claims: Vec<&Claim> = study.of(&article.name).collect();
@@ -23,13 +23,13 @@ pub fn page(study: &Study, article: &Article) -> String {
         main {
             div.lead { p {
                 "Claims: " (claims.len()) ". Held: " (pass) ", missed: " (miss) ", predicted: " (predicted)
-                " (the document has a result that the model was not told)."
+                " (no constant was fitted to the result in the document)."
             } }
             @if !study.complete {
                 p.notice role="status" { "This run was interrupted: some claims are missing." }
             }
             @if !article.asked.is_empty() {
-                section { h2 { "What was asked" } (paragraphs(&article.asked)) }
+                section { h2 { "Question" } (paragraphs(&article.asked)) }
             }
             @if !article.setting.is_empty() {
                 section { h2 { "The setting" } (paragraphs(&article.setting)) }
@@ -53,13 +53,13 @@ fn paragraphs(text: &str) -> Markup {
     markup! { @for paragraph in text.split("\n\n") { p { (emphasised(paragraph)) } } }
 }
 
-/// What a claim says, as a sentence.
+/// A claim as a sentence.
 fn sentence(says: &str) -> String {
     let mut letters = says.chars();
     letters.next().map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), letters.as_str()))
 }
 
-/// Words between asterisks stand out.
+/// Text with the words between asterisks emphasised.
 fn emphasised(text: &str) -> Markup {
     let parts = text.split('*').enumerate();
     markup! { @for (index, part) in parts { @if index % 2 == 1 { em { (part) } } @else { (part) } } }
@@ -86,7 +86,7 @@ fn told(claim: &Claim) -> Markup {
     }
 }
 
-/// A map as a table whose cells tell by their colour on which side of 1 they are.
+/// A map as a table; the colour of a cell tells whether it is above or below 1.
 fn grid(map: &Map) -> Markup {
     markup! {
         h2 { (map.title) }

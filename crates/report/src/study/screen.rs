@@ -10,7 +10,7 @@ use ratatui_core::symbols::Marker;
 use ratatui_core::widgets::Widget;
 use ratatui_widgets::canvas::{Canvas, Line};
 
-/// Where the words of a claim begin.
+/// The indentation of claims.
 const INDENT: &str = "                 ";
 
 /// The claims of each study with their verdicts, and a count at the end.

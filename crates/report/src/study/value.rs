@@ -1,6 +1,6 @@
-//! Values as people read them.
+//! Values as text.
 
-/// A value as people read it: "680000", "0.513", "1.02e-6".
+/// A value as text: "680000", "0.513", "1.02e-6".
 pub(crate) fn value(number: f64) -> String {
     match number.abs() {
         0.0 => "0".to_owned(),
@@ -15,7 +15,7 @@ pub(crate) fn value(number: f64) -> String {
 /// Above this share of 1 a cell is worse, below its inverse better.
 const WORSE: f64 = 1.02;
 
-/// "worse", "same" or "better", of a ratio that had better be small.
+/// "worse", "same" or "better", of a ratio that is better when smaller.
 pub(crate) fn side(value: f64) -> &'static str {
     match value {
         more if more > WORSE => "worse",

@@ -126,7 +126,7 @@ fn axes(buffer: &mut Buffer, scale: &Scale, look: Look) {
 }
 
 fn curves(buffer: &mut Buffer, curve: &Curve, scale: &Scale, look: Look) {
-    // Nothing lost: a dot in every other column as long as it is inside.
+    // The line without loss: a dot in every other column.
     let ideal = if look.ascii { "." } else { "·" };
     let mut top = (scale.area.left(), scale.area.bottom());
     for x in scale.area.left()..scale.area.right() {
@@ -181,13 +181,13 @@ fn marks(buffer: &mut Buffer, curve: &Curve, scale: &Scale, look: Look) {
         let first = turn % here.len().max(1);
         here.rotate_left(first);
         turn += if turns { shown } else { 0 };
-        // A peak is worth more than its turn.
+        // A peak comes before its turn.
         here.sort_by_key(|&(index, offered_pps)| {
             curve.series[index].peak().is_none_or(|p| p.offered_pps != offered_pps)
         });
         let left = (x - (shown as u16 - 1) / 2).clamp(scale.area.left(), scale.area.right() - shown as u16);
         for (to, &(index, offered_pps)) in (left..).zip(&here[..shown]) {
-            // A row up or down is not worth leaving the others.
+            // One row of difference does not count as separate.
             let row = row_at(&curve.series[index], scale, offered_pps, to).unwrap_or(y);
             let row = if row.abs_diff(y) <= 1 { y } else { row };
             let style = Style::new().fg(Color::Indexed(Look::hue(index)));
@@ -208,19 +208,19 @@ fn row_at(series: &Series, scale: &Scale, offered_pps: f64, column: u16) -> Opti
     Some(scale.row(pair[0].delivered_pps + share * (pair[1].delivered_pps - pair[0].delivered_pps)))
 }
 
-/// The mark of each series with its peak, where that is, and what is left at its highest load.
+/// The mark of each series with its peak, the load of the peak, and the rate at the highest load.
 fn legend(curve: &Curve, look: Look) -> String {
-    let told: Vec<[String; 4]> =
+    let rows: Vec<[String; 4]> =
         curve.series.iter().map(|s| facts(s, curve.environment.line_rate_pps)).collect();
-    let widest = |column: usize| told.iter().map(|t| t[column].len()).max().unwrap_or(0);
+    let widest = |column: usize| rows.iter().map(|t| t[column].len()).max().unwrap_or(0);
     let [peak, at, left] = [0, 1, 2].map(widest);
     let name = curve.series.iter().map(|s| s.name.width()).max().unwrap_or(0);
     let mut text = String::new();
-    for ((index, series), told) in curve.series.iter().enumerate().zip(&told) {
+    for ((index, series), rows) in curve.series.iter().enumerate().zip(&rows) {
         let pad = " ".repeat(name - series.name.width());
         text += &format!("  {}", look.paint(index, &format!("{} {}", look.mark(index), series.name)));
         if !series.points.is_empty() {
-            let [p, a, l, load] = told;
+            let [p, a, l, load] = rows;
             text += &format!("{pad}   peak {p:>peak$} at {a:>at$}, {l:>left$} at {load}");
         }
         text.push('\n');
@@ -228,7 +228,7 @@ fn legend(curve: &Curve, look: Look) -> String {
     text
 }
 
-/// Peak, the load at which it is, what is left at the highest load, and that load, in kpps.
+/// The peak, its load, the rate at the highest load, and that load, in kpps.
 fn facts(series: &Series, line_rate_pps: f64) -> [String; 4] {
     let (Some(peak), Some(last)) = (series.peak(), series.points.last()) else { return Default::default() };
     let load = match (last.offered_pps / line_rate_pps - 1.0).abs() < 0.001 {
@@ -238,7 +238,7 @@ fn facts(series: &Series, line_rate_pps: f64) -> [String; 4] {
     [kpps(peak.delivered_pps), kpps(peak.offered_pps), kpps(last.delivered_pps), load]
 }
 
-/// What was drawn, in the colours that it was drawn in.
+/// The drawing as text, with its colours.
 pub(crate) fn to_text(buffer: &Buffer, look: Look) -> String {
     let mut text = String::new();
     for y in 0..buffer.area.height {

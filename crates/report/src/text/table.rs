@@ -1,4 +1,4 @@
-//! A calm table for each series.
+//! A table for each series.
 
 use super::Look;
 use comfy_table::{CellAlignment, ContentLineStyle, LineStyle, Table, TableStyle};
@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
 
-/// Each series as a table: its mark, its name, what it stands for, and a line for each offered
-/// load. Loss is given in per cent of the packets that were due, by place.
+/// Each series as a table: its mark, its name, its description, and a line for each offered load. Loss is
+/// given in per cent of the packets that were due, by place.
 pub fn table(curve: &Curve, look: Look) -> String {
     let mut text = String::new();
     for (index, series) in curve.series.iter().enumerate() {
@@ -30,7 +30,7 @@ pub fn table(curve: &Curve, look: Look) -> String {
     text
 }
 
-/// What the columns of places mean.
+/// The legend of the columns of places.
 fn footnote(curve: &Curve) -> String {
     let places: Vec<_> = places::all(&curve.series)
         .into_iter()
@@ -92,7 +92,7 @@ fn grid(series: &Series, places: Option<&BTreeSet<&str>>, look: Look) -> String 
     table.lines().fold(String::new(), |text, line| text + line.trim_end() + "\n")
 }
 
-/// Whether any of a series' polls found nothing: only then is that share worth a column.
+/// Whether a series has idle polls: only then they have a column.
 fn polls_idly(series: &Series) -> bool {
     series.points.iter().any(|point| empty_polls(point).is_some_and(|share| share > 0.0))
 }
@@ -132,7 +132,7 @@ fn kpps(pps: f64) -> String {
     format!("{:.1}", pps / 1e3)
 }
 
-/// A share in per cent with two decimals; a little is never shown as nothing.
+/// A share in per cent with two decimals; a small share is not shown as 0.
 fn per_cent(share: f64) -> String {
     match share * 100.0 {
         0.0 => "0".to_owned(),
@@ -141,7 +141,7 @@ fn per_cent(share: f64) -> String {
     }
 }
 
-/// What stands for a quantity that nobody observed.
+/// The sign of a quantity that was not observed.
 fn nothing(look: Look) -> String {
     if look.ascii { "-" } else { "–" }.to_owned()
 }

@@ -1,4 +1,4 @@
-//! A trial on the screen: what became of every frame, and where the missing ones ended.
+//! A trial on the screen: its frames, and where the missing ones ended.
 
 use super::sentences;
 use crate::run::waited;
@@ -16,7 +16,7 @@ fn parts(direction: &Direction) -> String {
         let Flows { count, lossy, silent, worst } = flows;
         let _ = writeln!(
             text,
-            "{count} flows from {}: {lossy} lost frames, {silent} delivered nothing",
+            "{count} flows from {}: {lossy} lost frames, {silent} lost all frames",
             direction.from
         );
         for flow in worst.iter().take(SHOWN) {
@@ -27,7 +27,7 @@ fn parts(direction: &Direction) -> String {
     text
 }
 
-/// Flows that a person is shown: the worst.
+/// The number of flows shown: the worst ones.
 const SHOWN: usize = 4;
 
 /// The text for the screen.
@@ -46,7 +46,7 @@ pub fn screen(trial: &DetailedTrial) -> String {
         let _ = writeln!(text, "{departure}\n");
     }
     if trial.learned == Some(false) {
-        text += "No frame came through before the trial: is the device under test switched on and connected to these ports?\n\n";
+        text += "No frame arrived before the trial: check that the device under test is on and connected to these ports.\n\n";
     }
     let rows = [
         ("intended", Some(trial.intended), ""),
@@ -64,7 +64,7 @@ pub fn screen(trial: &DetailedTrial) -> String {
         ("other", trial.other_traffic, "other traffic: frames that are not of this trial"),
     ];
     for (name, count, what) in rows {
-        // Where nobody counts it there is a dash.
+        // A dash for a count that was not observed.
         let count = count.map_or("–".into(), |count| count.to_string());
         let _ = writeln!(text, "{}", format!("{name:<12}{count:>12}  {what}").trim_end());
     }
@@ -103,7 +103,7 @@ pub fn screen(trial: &DetailedTrial) -> String {
                 100.0 * within,
                 gaps.asked_ns.unwrap_or(0.0) / 1e3,
                 gaps.p99_ns as f64 / 1e3,
-                gaps.longest_ns as f64 / 1e3
+                gaps.max_ns as f64 / 1e3
             );
             text += &waited(gaps.waited_ns, trial.result.seconds);
         }
@@ -148,7 +148,7 @@ pub fn screen(trial: &DetailedTrial) -> String {
         let _ = writeln!(text, "{interrupts:.1} interrupts per second");
     }
     if let Some(cpu) = trial.result.cpu
-        && trial.processors.is_empty()
+        && trial.cpus.is_empty()
     {
         let _ = writeln!(
             text,
@@ -160,7 +160,7 @@ pub fn screen(trial: &DetailedTrial) -> String {
             cpu.empty_polls.map(|share| format!(", empty polls {:.1} %", share * 100.0)).unwrap_or_default()
         );
     }
-    let names = trial.processor_names();
+    let names = trial.cpu_names();
     if names.is_empty() {
         return text;
     }
@@ -170,7 +170,7 @@ pub fn screen(trial: &DetailedTrial) -> String {
         "\n{:>width$} {:>8} {:>8} {:>8} {:>8} {:>8}",
         "CPU", "user", "system", "irq", "softirq", "idle"
     );
-    for (name, cpu) in names.iter().zip(&trial.processors) {
+    for (name, cpu) in names.iter().zip(&trial.cpus) {
         let _ = writeln!(
             text,
             "{name:>width$} {:>6.3} s {:>6.3} s {:>6.3} s {:>6.3} s {:>6.3} s",

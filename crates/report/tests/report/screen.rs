@@ -1,6 +1,6 @@
 //! What a person sees, on a usual terminal and on a small one.
 
-use kpps_report::live::{Ended, Lost, Processor, Rates, Snapshot, draw};
+use kpps_report::live::{Ended, LiveCpu, Lost, Rates, Snapshot, draw};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use std::time::Duration;
@@ -29,9 +29,9 @@ fn search() -> Snapshot {
             frames: 412,
             places: vec![("pb backlog".into(), 310), ("packet:b missed".into(), 62)],
         },
-        processors: vec![
-            Processor { busy: kinds(0.25, 0.4, 0.25, 0.02), idle: 0.08 },
-            Processor { busy: kinds(0.1, 0.2, 0.0, 0.0), idle: 0.7 },
+        cpus: vec![
+            LiveCpu { busy: kinds(0.25, 0.4, 0.25, 0.02), idle: 0.08 },
+            LiveCpu { busy: kinds(0.1, 0.2, 0.0, 0.0), idle: 0.7 },
         ],
         trials: vec![trial(600.0, 0.1466), trial(500.0, 0.0), trial(1488.1, 0.6559)],
         ending: false,
@@ -53,7 +53,7 @@ fn curve() -> Snapshot {
             frames: 8016,
             places: vec![("backlog".into(), 6000), ("ring".into(), 2016)],
         },
-        processors: vec![Processor {
+        cpus: vec![LiveCpu {
             busy: vec![("interrupts", 0.4), ("softirqs", 0.6), ("threads", 0.0), ("empty polls", 0.0)],
             idle: 0.0,
         }],
@@ -84,10 +84,10 @@ fn a_curve_on_a_usual_terminal() {
 }
 
 #[test]
-fn many_processors_on_a_small_terminal() {
+fn many_cpus_on_a_small_terminal() {
     let mut snapshot = search();
-    let two = snapshot.processors.clone();
-    snapshot.processors = two.iter().cycle().take(16).cloned().collect();
+    let two = snapshot.cpus.clone();
+    snapshot.cpus = two.iter().cycle().take(16).cloned().collect();
     insta::assert_snapshot!(screen(&snapshot, 40, 12));
 }
 

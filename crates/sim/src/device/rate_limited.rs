@@ -6,7 +6,7 @@
 use crate::device::e1000::Frame;
 use kpps_machine::platform::{Allocator, Buf, Card, Ring};
 use kpps_machine::stack::{IntoBuffer, Netdev, NextPoll, Polled, Raised, Service};
-use kpps_model::ring::{cause, descriptor, reg};
+use kpps_model::rate_limited::{cause, descriptor, reg};
 use kpps_platform::{Buffer, BufferSource, DmaMemory, DmaSpec, OutOfMemory, Platform, Registers};
 use std::cell::RefCell;
 use std::sync::atomic::Ordering;

@@ -7,7 +7,7 @@ use kpps_driver::config::Rss;
 use kpps_machine::cpu::Function;
 use kpps_machine::platform::{Allocator, Buf, Card, Ring};
 use kpps_machine::stack::{Netdev, NextPoll, Polled, Raised, Service};
-use kpps_model::ring::{cause, descriptor, reg, rss};
+use kpps_model::rate_limited::{cause, descriptor, reg, rss};
 use kpps_platform::{Buffer, BufferSource, DmaMemory, DmaSpec, OutOfMemory, Platform, Registers};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

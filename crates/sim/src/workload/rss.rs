@@ -23,7 +23,7 @@ use kpps_machine::stack::linux24::{self, Attach, Stack};
 use kpps_machine::stack::{Handler, IntoBuffer, Work};
 use kpps_machine::wire::Count;
 use kpps_measure::{Latency, Load, TrialError};
-use kpps_model::ring::Tally;
+use kpps_model::rate_limited::Tally;
 use kpps_results::{Cpu, Ledger};
 use std::cell::{Cell, RefCell};
 use std::fmt;

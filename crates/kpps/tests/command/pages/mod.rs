@@ -21,7 +21,7 @@ fn kpps(words: &[&str], here: &Path) -> Output {
     Command::new(assert_cmd::cargo::cargo_bin("kpps")).args(words).current_dir(here).output().unwrap()
 }
 
-/// A page of each kind, of real measurements in the machine room, and of two ports if there is the right to
+/// A page of each kind, of real measurements in the simulator, and of two ports if there is the right to
 /// make them.
 fn pages(here: &Path) -> Vec<PathBuf> {
     let runs: [&[&str]; 6] = [

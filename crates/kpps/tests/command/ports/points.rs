@@ -80,7 +80,7 @@ fn a_curve_between_two_ports_goes_on_where_it_was() {
         environment["measured_on"]["packet:a"].as_str().unwrap().contains("driver veth"),
         "{environment}"
     );
-    assert_eq!((&environment["both_ways"], &environment["traffic"]), (&true.into(), &"10 flows".into()));
+    assert_eq!((&environment["bidirectional"], &environment["traffic"]), (&true.into(), &"10 flows".into()));
     assert_eq!(environment["mix"]["mean_bytes_with_fcs"], 190.5);
     let page = std::fs::read_to_string(here.join("page.html")).unwrap();
     assert!(page.contains("driver veth") && page.contains("64:3,570:1"));

@@ -4,7 +4,7 @@
 use crate::net::{End, Middle, Net, document};
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Size, tag};
-use kpps_results::certificate::Certificate;
+use kpps_results::calibration::Calibration;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -170,12 +170,12 @@ fn replays_that_make_no_sense_are_refused() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("--load"), "a load is needed without a capture");
 }
 
-/// A certificate of the first port.
-fn certificate(folder: &Path, ceiling_pps: f64) -> PathBuf {
+/// A calibration of the first port.
+fn calibration(folder: &Path, ceiling_pps: f64) -> PathBuf {
     let (port, frame_bytes_with_fcs) = ("packet:a".into(), 64);
-    let certificate = Certificate { port, frame_bytes_with_fcs, ceiling_pps, ..Certificate::default() };
-    let file = folder.join("certificate.json");
-    std::fs::write(&file, serde_json::to_string(&certificate).unwrap()).unwrap();
+    let calibration = Calibration { port, frame_bytes_with_fcs, ceiling_pps, ..Calibration::default() };
+    let file = folder.join("calibration.json");
+    std::fs::write(&file, serde_json::to_string(&calibration).unwrap()).unwrap();
     file
 }
 
@@ -189,7 +189,7 @@ fn sent(net: &Net, interface: &str) -> u64 {
 fn a_strict_trial_sends_nothing_above_what_the_sender_can_send() {
     let Some(net) = Net::bridge() else { return };
     let folder = tempfile::tempdir().unwrap();
-    let file = certificate(folder.path(), 1000.0);
+    let file = calibration(folder.path(), 1000.0);
     let words = ["--calibration", file.to_str().unwrap(), "--duration", "100ms", "--load"];
     let before = sent(&net, "a");
     let refused = kpps_trial(&net, &[&words[..], &["2kpps", "--strict"]].concat());
@@ -228,12 +228,12 @@ fn frames_that_are_late_are_lost_or_waited_for_as_asked() {
     let middle = Middle::between(net.end("pa"), net.end("pb"), None, hold);
     let folder = tempfile::tempdir().unwrap();
     // No ceiling is measured: a frame of that would be held, too.
-    let (page, file) = (folder.path().join("page.html"), certificate(folder.path(), 1e5));
+    let (page, file) = (folder.path().join("page.html"), calibration(folder.path(), 1e5));
     let words = ["--load", "1kpps", "--shape", "bursts:10", "--duration", "100ms", "--calibration"];
     let words =
         [&words[..], &[file.to_str().unwrap(), "--report", page.to_str().unwrap(), "--drain"]].concat();
-    for (settle, late) in [("500ms", 0), ("8s", 1)] {
-        let trial = trial(&net, &[&words[..], &[settle]].concat());
+    for (drain, late) in [("500ms", 0), ("8s", 1)] {
+        let trial = trial(&net, &[&words[..], &[drain]].concat());
         assert_eq!((&trial["intended"], &trial["shape"]), (&100.into(), &"bursts:10".into()), "{trial}");
         assert_eq!((number(&trial, "lost") == 0, number(&trial, "reordered")), (late == 1, late), "{trial}");
         let html = std::fs::read_to_string(&page).unwrap();

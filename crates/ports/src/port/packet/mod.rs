@@ -90,7 +90,7 @@ impl PacketPort {
 
     /// Counts the frames that the kernel has taken.
     fn reclaim(&mut self) -> Result<(), Trouble> {
-        let taken = self.departures.ring.reclaim().map_err(Trouble::system("the kernel refuses a frame"))?;
+        let taken = self.departures.ring.reclaim().map_err(Trouble::system("the kernel refused a frame"))?;
         self.counters.sent += taken.frames;
         self.counters.sent_bytes += taken.bytes;
         Ok(())
@@ -195,7 +195,7 @@ impl Port for PacketPort {
     #[inline]
     fn send(&mut self, frame: Frame) -> Result<(), Frame> {
         if !self.attached.fits(frame.as_ref()) {
-            self.counters.unsent += 1;
+            self.counters.tx_dropped += 1;
         } else if self.departures.ring.waiting() >= BATCH || !self.departures.ring.put(frame.as_ref()) {
             self.counters.full += 1;
             return Err(frame);
@@ -210,16 +210,16 @@ impl Port for PacketPort {
         // A frame in the ring has left its buffer: one buffer is enough.
         let Some(buffer) = self.pool.take() else { return 0 };
         let mut frame = Frame { buffer, bytes: 0 };
-        let (ring, unsent) = (&mut self.departures.ring, &mut self.counters.unsent);
+        let (ring, tx_dropped) = (&mut self.departures.ring, &mut self.counters.tx_dropped);
         for _ in 0..most {
             frame.bytes = write(&mut frame.buffer);
             let bytes = frame.as_ref();
             match &mut self.message {
-                _ if !self.attached.fits(bytes) => *unsent += 1,
-                None => *unsent += u64::from(!ring.put(bytes)),
+                _ if !self.attached.fits(bytes) => *tx_dropped += 1,
+                None => *tx_dropped += u64::from(!ring.put(bytes)),
                 Some(message) => {
                     if !message.add(bytes) {
-                        *unsent += put(message, ring);
+                        *tx_dropped += put(message, ring);
                         // The first one always fits.
                         message.add(bytes);
                     }
@@ -227,7 +227,7 @@ impl Port for PacketPort {
             }
         }
         if let Some(message) = &mut self.message {
-            *unsent += put(message, ring);
+            *tx_dropped += put(message, ring);
         }
         self.pool.give(frame.buffer);
         most

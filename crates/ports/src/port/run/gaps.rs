@@ -16,7 +16,7 @@ pub struct Recorder {
     last_ns: Option<u64>,
     within: u64,
     count: u64,
-    longest_ns: u64,
+    max_ns: u64,
     buckets: Vec<u64>,
 }
 
@@ -36,7 +36,7 @@ pub struct Gaps {
     /// 99.9 % of the gaps are no longer, in ns.
     pub p999_ns: u64,
     /// The longest, in ns.
-    pub longest_ns: u64,
+    pub max_ns: u64,
     /// How long the sender was ready to run without a CPU, in ns, if the system tells. Other programs cause
     /// that.
     pub waited_ns: Option<u64>,
@@ -61,7 +61,7 @@ impl Recorder {
     /// For an intended gap in ns; `None` if gaps are to differ.
     pub fn new(asked_ns: Option<f64>) -> Self {
         let buckets = vec![0; bucket(u64::MAX) + 1];
-        Self { asked_ns, last_ns: None, within: 0, count: 0, longest_ns: 0, buckets }
+        Self { asked_ns, last_ns: None, within: 0, count: 0, max_ns: 0, buckets }
     }
 
     /// Adds frames that were sent together.
@@ -81,7 +81,7 @@ impl Recorder {
         self.count += times;
         self.buckets[bucket(gap_ns)] += times;
         if times > 0 {
-            self.longest_ns = self.longest_ns.max(gap_ns);
+            self.max_ns = self.max_ns.max(gap_ns);
         }
         let tolerance = TOLERANCE.as_nanos() as f64;
         if self.asked_ns.is_some_and(|asked| (gap_ns as f64 - asked).abs() <= tolerance) {
@@ -98,7 +98,7 @@ impl Recorder {
                 below += count;
                 below >= rank
             });
-            found.map_or(0, longest).min(self.longest_ns)
+            found.map_or(0, longest).min(self.max_ns)
         };
         (self.count > 0).then(|| Gaps {
             asked_ns: self.asked_ns,
@@ -107,7 +107,7 @@ impl Recorder {
             p50_ns: quantile(0.5),
             p99_ns: quantile(0.99),
             p999_ns: quantile(0.999),
-            longest_ns: self.longest_ns,
+            max_ns: self.max_ns,
             waited_ns: None,
         })
     }
@@ -129,7 +129,7 @@ mod tests {
         }
         recorder.record(1_000_000, 0);
         let gaps = recorder.gaps().unwrap();
-        assert_eq!((gaps.count, gaps.within, gaps.longest_ns, gaps.asked_ns), (5, 3, 400_000, Some(1e4)));
+        assert_eq!((gaps.count, gaps.within, gaps.max_ns, gaps.asked_ns), (5, 3, 400_000, Some(1e4)));
         assert!((19_000..19_300).contains(&gaps.p50_ns), "{gaps:?}");
         assert_eq!((gaps.p99_ns, gaps.p999_ns), (400_000, 400_000));
     }

@@ -41,7 +41,7 @@ const SLOW: Duration = Duration::from_millis(20);
 /// Busy turns of a loop between two checks of anything but frames.
 const BUSY_LOOPS: u32 = 32;
 
-/// The state of a run while it goes on.
+/// The state of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Glance {
     /// Since the start.
@@ -52,7 +52,7 @@ pub struct Glance {
     pub sent: u64,
 }
 
-/// It decides how long a run goes on.
+/// Decides when a run ends.
 pub trait Watch {
     /// The longest time.
     fn at_most(&self) -> Option<Duration>;

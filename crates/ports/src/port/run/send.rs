@@ -52,7 +52,7 @@ pub struct Sent {
     /// Those that were sent.
     pub sent: u64,
     /// Those that could not be sent in time.
-    pub unsent: u64,
+    pub shortfall: u64,
     /// How long it took.
     pub elapsed: Duration,
     /// The gaps between them, if they were paced.
@@ -65,8 +65,8 @@ pub struct Sent {
     pub skipped: Vec<(u64, u64)>,
 }
 
-/// A frame that cannot be sent at its time may be sent this much later; then it counts as unsent. So the load
-/// is never stretched over a longer time, and no burst follows a pause.
+/// A frame that cannot be sent at its time may be sent this much later; then it counts as shortfall. So the
+/// load is never stretched over a longer time, and no burst follows a pause.
 const LATE: Duration = Duration::from_millis(1);
 /// How long to wait for sent frames that the device does not release.
 const DRAIN: Duration = Duration::from_millis(200);
@@ -237,7 +237,7 @@ pub fn send_and_listen<P: Port>(
     Ok(Sent {
         intended,
         sent,
-        unsent: intended.saturating_sub(sent),
+        shortfall: intended.saturating_sub(sent),
         elapsed,
         gaps,
         given: source.sent,

@@ -50,7 +50,7 @@ pub struct UdpPort {
     /// Filled receive buffers, while their frames are passed on.
     filled: Vec<PoolBuffer>,
     arrived: [Option<Datagram>; BATCH],
-    /// Whether the kernel stamps datagrams; `None` until that was asked for.
+    /// Whether the kernel stamps datagrams; `None` until stamps are requested.
     stamps: Option<bool>,
     /// Headers of a frame with the length of the last one.
     headers: Vec<u8>,
@@ -229,7 +229,7 @@ impl Port for UdpPort {
         }
         let start = tag::offset(frame.as_ref());
         if start > frame.as_ref().len() {
-            self.counters.unsent += 1;
+            self.counters.tx_dropped += 1;
             self.pool.give(frame.buffer);
         } else {
             self.waiting.push((frame, start));
@@ -265,7 +265,7 @@ impl Port for UdpPort {
                 Err(_) if self.cuts => self.cuts = false,
                 // It is too long for the path, or there is no route: this one is lost.
                 Err(error) if is_lost(&error) => {
-                    self.counters.unsent += 1;
+                    self.counters.tx_dropped += 1;
                     gone += 1;
                 }
                 Err(error) => return Err(Trouble::system("cannot send")(error)),

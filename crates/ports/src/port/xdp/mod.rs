@@ -395,7 +395,7 @@ impl Port for XdpPort {
     #[inline]
     fn send(&mut self, frame: Frame) -> Result<(), Frame> {
         if !self.attached.fits(frame.as_ref()) {
-            self.counters.unsent += 1;
+            self.counters.tx_dropped += 1;
             self.pool.give(frame.buffer);
             return Ok(());
         }
@@ -471,7 +471,7 @@ impl Port for XdpPort {
             counters.missed += statistics.rx_dropped + statistics.rx_ring_full.unwrap_or(0);
             counters.no_buffer += statistics.rx_fill_ring_empty_descs.unwrap_or(0);
             // Invalid descriptors in the transmit ring were not sent.
-            counters.unsent += statistics.tx_invalid_descs;
+            counters.tx_dropped += statistics.tx_invalid_descs;
             counters.sent = counters.sent.saturating_sub(statistics.tx_invalid_descs);
         }
         Ok(counters)
@@ -506,7 +506,7 @@ mod tests {
             assert_eq!(receiving(queues), entries, "{queues}");
         }
         assert_eq!(buffers("no-such", None), (RECEIVING + SENDING) as usize);
-        assert_eq!(queues_of("no-such", Some(3)).ok(), Some(3..4), "who binds it is told");
+        assert_eq!(queues_of("no-such", Some(3)).ok(), Some(3..4), "binding reports the error");
         assert!(queues_of("no-such", None).is_err() && queues_of("lo", Some(u32::MAX)).is_err());
     }
 }

@@ -150,14 +150,14 @@ fn flood(frames: u64) -> Plan {
     }
 }
 
-/// Who sends as fast as it goes takes what comes in as fast, and the time in a tag is that of its burst.
+/// A flood receives as fast as it sends, and the time in a tag is that of its burst.
 #[test]
 fn a_flood_goes_both_ways() {
     const FRAMES: u64 = 64_000;
     let mut port = mirror(Duration::ZERO);
     let sent = send(&mut port, &flood(FRAMES), &mut Always).unwrap();
     assert_eq!((sent.sent, port.counters.sent), (FRAMES, FRAMES));
-    // Before the first look nobody knows that frames come.
+    // Received frames are noticed with the first receive call.
     let first = 32 * BURST as u64;
     assert!(port.counters.missed <= first, "{} missed", port.counters.missed);
     // Clocks have their steps.
@@ -165,14 +165,14 @@ fn a_flood_goes_both_ways() {
     assert!(port.times_ps.len() as u64 > bursts / 2, "{} times for {bursts} bursts", port.times_ps.len());
 }
 
-/// Nobody wakes a sender whose frames others still have: it looks again soon.
+/// Buffers that others hold return without a wake-up: the sender polls again soon.
 #[test]
 fn a_flood_goes_on_when_there_is_room_again() {
     const BURSTS: u64 = 300;
     let mut port = mirror(Duration::from_micros(100));
     let sent = send(&mut port, &flood(BURSTS * BURST as u64), &mut Always).unwrap();
     assert_eq!(sent.sent, BURSTS * BURST as u64);
-    // Until the links are looked after again it would be 20 ms each time, 6 s.
+    // If it waited for the next maintenance, it would take 20 ms each time, 6 s in all.
     assert!(sent.elapsed < Duration::from_secs(3), "{:?}", sent.elapsed);
 }
 
@@ -183,6 +183,6 @@ fn kept_buffers_have_the_frame_written_into_them() {
     for keeps in [false, true] {
         let mut port = Mirror { keeps, ..mirror(Duration::ZERO) };
         let sent = send(&mut port, &flood(1000), &mut Always).unwrap();
-        assert_eq!((sent.sent, sent.unsent, port.damaged), (1000, 0, 0), "{keeps}");
+        assert_eq!((sent.sent, sent.shortfall, port.damaged), (1000, 0, 0), "{keeps}");
     }
 }

@@ -13,22 +13,17 @@ pub(super) struct Cycles(Arc<Mutex<Vec<Counter>>>);
 impl Cycles {
     /// Starts to count on these CPUs, if the host has such counters and this user may read them (cap_perfmon,
     /// or `kernel.perf_event_paranoid` of 0 at most).
-    pub fn start(processors: &[usize]) -> Option<Self> {
-        Self::of(&Hardware::CPU_CYCLES, processors).ok()
+    pub fn start(cpus: &[usize]) -> Option<Self> {
+        Self::of(&Hardware::CPU_CYCLES, cpus).ok()
     }
 
-    fn of(event: &(impl Event + Clone), processors: &[usize]) -> io::Result<Self> {
-        let count = |&processor: &usize| {
-            let mut counter =
-                Builder::new(event.clone()).any_pid().one_cpu(processor).include_kernel().build()?;
+    fn of(event: &(impl Event + Clone), cpus: &[usize]) -> io::Result<Self> {
+        let count = |&cpu: &usize| {
+            let mut counter = Builder::new(event.clone()).any_pid().one_cpu(cpu).include_kernel().build()?;
             counter.enable()?;
             Ok(counter)
         };
-        processors
-            .iter()
-            .map(count)
-            .collect::<io::Result<_>>()
-            .map(|counters| Self(Arc::new(Mutex::new(counters))))
+        cpus.iter().map(count).collect::<io::Result<_>>().map(|counters| Self(Arc::new(Mutex::new(counters))))
     }
 
     /// The cycles so far, for each CPU. A counter that shared the hardware is scaled up.
@@ -61,7 +56,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn counters_of_processors_go_on() {
+    fn counters_of_cpus_go_on() {
         // Every host has a clock, in ns.
         let Ok(clock) = Cycles::of(&Software::CPU_CLOCK, &[0]) else {
             kpps_namespaces::skip::needs("the right to count CPU events");
@@ -74,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_cycles_of_all_processors_or_of_none() {
+    fn there_are_cycles_of_all_cpus_or_of_none() {
         let Some(cycles) = Cycles::start(&[0]) else {
             return kpps_namespaces::skip::lacks("a cycle counter");
         };

@@ -11,15 +11,15 @@ mod netlink;
 mod proc;
 
 #[cfg(target_os = "linux")]
-pub use proc::processors;
+pub use proc::cpus;
 
 /// None: only Linux is observed.
 #[cfg(not(target_os = "linux"))]
-pub fn processors() -> Vec<Processor> {
+pub fn cpus() -> Vec<CpuTimes> {
     Vec::new()
 }
 
-use kpps_results::detail::Processor;
+use kpps_results::detail::CpuTimes;
 #[cfg(target_os = "linux")]
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,7 +57,7 @@ impl FromStr for Place {
         let is_one = place.interface.as_ref().is_none_or(|name| !name.contains(['/', ' ']));
         if text.is_empty() || !is_namespace || !is_one {
             return Err(format!(
-                "'{text}' is no place to look at: give IFACE, NAMESPACE/IFACE, or NAMESPACE/ for all of its interfaces"
+                "'{text}' is not a place to observe: give IFACE, NAMESPACE/IFACE, or NAMESPACE/ for all of its interfaces"
             ));
         }
         Ok(place)
@@ -141,13 +141,13 @@ pub struct Softnet {
 
 /// One observation.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Look {
+pub struct Observation {
     /// Namespaces by name; the tester's own has none.
     pub namespaces: BTreeMap<Option<String>, Namespace>,
     /// Backlogs of the whole host.
     pub softnet: Softnet,
     /// What each CPU has spent its time on since boot.
-    pub processors: Vec<Processor>,
+    pub cpus: Vec<CpuTimes>,
     /// Interrupts of the whole host, by their line in `/proc/interrupts`.
     pub interrupts: BTreeMap<String, u64>,
     /// Softirqs of the whole host, by kind.
@@ -156,7 +156,7 @@ pub struct Look {
 
 /// The observed places.
 #[derive(Clone, Debug, Default)]
-pub struct Watched {
+pub struct ObservedPlaces {
     #[cfg_attr(not(target_os = "linux"), expect(dead_code))]
     places: BTreeSet<Place>,
     #[cfg(target_os = "linux")]
@@ -164,14 +164,14 @@ pub struct Watched {
 }
 
 #[cfg(not(target_os = "linux"))]
-impl Watched {
+impl ObservedPlaces {
     /// Observes nothing: only Linux can be observed.
     ///
     /// # Errors
     /// A place is given.
     pub fn around(_: &[String], given: &[Place]) -> io::Result<Self> {
         let Some(place) = given.first() else { return Ok(Self::default()) };
-        let why = format!("{place}: what interfaces count is read on Linux only");
+        let why = format!("{place}: interface counters can be read on Linux only");
         Err(io::Error::new(io::ErrorKind::Unsupported, why))
     }
 
@@ -179,13 +179,13 @@ impl Watched {
     ///
     /// # Errors
     /// None.
-    pub fn look(&self) -> io::Result<Look> {
-        Ok(Look::default())
+    pub fn observe(&self) -> io::Result<Observation> {
+        Ok(Observation::default())
     }
 }
 
 #[cfg(target_os = "linux")]
-impl Watched {
+impl ObservedPlaces {
     /// Observes these places, and what is found around the tester's own interfaces in its namespace: the
     /// other ends of veths, their bridges, and the bridges' other ports.
     ///
@@ -197,10 +197,10 @@ impl Watched {
         let own =
             own.iter().chain(&found).map(|name| Place { namespace: None, interface: Some(name.clone()) });
         let cycles = cycles::Cycles::start(&proc::numbers());
-        let watched = Self { places: own.chain(given.iter().cloned()).collect(), cycles };
-        let look = watched.look()?;
-        let missing = watched.places.iter().find(|place| {
-            let namespace = look.namespaces.get(&place.namespace);
+        let observed = Self { places: own.chain(given.iter().cloned()).collect(), cycles };
+        let observation = observed.observe()?;
+        let missing = observed.places.iter().find(|place| {
+            let namespace = observation.namespaces.get(&place.namespace);
             let has =
                 |name: &String| namespace.is_some_and(|it| it.interfaces.iter().any(|i| i.name == *name));
             place.interface.as_ref().is_some_and(|name| !has(name))
@@ -209,7 +209,7 @@ impl Watched {
             Some(place) => {
                 Err(io::Error::new(io::ErrorKind::NotFound, format!("{place}: no such interface")))
             }
-            None => Ok(watched),
+            None => Ok(observed),
         }
     }
 
@@ -223,25 +223,25 @@ impl Watched {
     ///
     /// # Errors
     /// Those of the system: a namespace that does not exist, or no right to enter it.
-    pub fn look(&self) -> io::Result<Look> {
+    pub fn observe(&self) -> io::Result<Observation> {
         let names: BTreeSet<_> = self.places.iter().map(|place| place.namespace.as_ref()).collect();
-        let mut look = Look::default();
+        let mut observation = Observation::default();
         for name in names {
             let namespace = match name {
                 None => self.here(None),
                 Some(other) => self.elsewhere(other),
             }?;
-            look.namespaces.insert(name.cloned(), namespace);
+            observation.namespaces.insert(name.cloned(), namespace);
         }
-        look.softnet = proc::softnet();
-        look.processors = proc::processors();
+        observation.softnet = proc::softnet();
+        observation.cpus = proc::cpus();
         let cycles = self.cycles.as_ref().and_then(|cycles| cycles.read().ok()).unwrap_or_default();
-        for (processor, cycles) in look.processors.iter_mut().zip(cycles) {
-            processor.cycles = Some(cycles);
+        for (cpu, cycles) in observation.cpus.iter_mut().zip(cycles) {
+            cpu.cycles = Some(cycles);
         }
-        look.interrupts = proc::interrupts("/proc/interrupts");
-        look.softirqs = proc::interrupts("/proc/softirqs");
-        Ok(look)
+        observation.interrupts = proc::interrupts("/proc/interrupts");
+        observation.softirqs = proc::interrupts("/proc/softirqs");
+        Ok(observation)
     }
 
     /// The namespace of this thread.
@@ -265,7 +265,7 @@ impl Watched {
                 move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?;
                 self.here(Some(name))
             });
-            thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that looked there died")))
+            thread.join().unwrap_or_else(|_| Err(io::Error::other("the observing thread panicked")))
         })
         .map_err(because)
     }
@@ -344,16 +344,18 @@ mod tests {
 
     #[test]
     fn this_machine_can_be_looked_at() {
-        let watched = Watched::around(&["lo".into()], &[]).unwrap();
-        let look = watched.look().unwrap();
-        let own = &look.namespaces[&None];
+        let observed = ObservedPlaces::around(&["lo".into()], &[]).unwrap();
+        let observation = observed.observe().unwrap();
+        let own = &observation.namespaces[&None];
         assert_eq!(own.interfaces[0].name, "lo");
         assert!(own.interfaces[0].counters.contains_key("rx_dropped"));
         assert!(own.ip.contains_key("InHdrErrors"));
-        assert_eq!(proc::numbers().len(), look.processors.len());
-        let busy: f64 = look.processors.iter().map(|p| p.user_s + p.system_s + p.idle_s).sum();
-        assert!(busy > 1.0 && !look.interrupts.is_empty() && look.softirqs.contains_key("NET_RX"));
-        let error = Watched::around(&["lo".into()], &["no-such".parse().unwrap()]).unwrap_err();
+        assert_eq!(proc::numbers().len(), observation.cpus.len());
+        let busy: f64 = observation.cpus.iter().map(|p| p.user_s + p.system_s + p.idle_s).sum();
+        assert!(
+            busy > 1.0 && !observation.interrupts.is_empty() && observation.softirqs.contains_key("NET_RX")
+        );
+        let error = ObservedPlaces::around(&["lo".into()], &["no-such".parse().unwrap()]).unwrap_err();
         assert!(error.to_string().contains("no-such"));
     }
 }

@@ -1,7 +1,7 @@
 //! The kernel's text files: proc(5).
 
 use super::Softnet;
-use kpps_results::detail::Processor;
+use kpps_results::detail::CpuTimes;
 use std::collections::BTreeMap;
 use std::fs::read_to_string;
 
@@ -64,8 +64,8 @@ fn parse_softnet(text: &str) -> Softnet {
 }
 
 /// What each CPU has spent its time on since boot: the lines `cpu0`, `cpu1`, … of `/proc/stat`.
-pub fn processors() -> Vec<Processor> {
-    parse_processors(&read_to_string("/proc/stat").unwrap_or_default())
+pub fn cpus() -> Vec<CpuTimes> {
+    parse_cpus(&read_to_string("/proc/stat").unwrap_or_default())
 }
 
 /// Their numbers, in the same order.
@@ -80,7 +80,7 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu "))
 }
 
-fn parse_processors(text: &str) -> Vec<Processor> {
+fn parse_cpus(text: &str) -> Vec<CpuTimes> {
     // `USER_HZ`: 100 in every kernel's interface to programs.
     const TICK_S: f64 = 0.01;
     lines(text)
@@ -88,7 +88,7 @@ fn parse_processors(text: &str) -> Vec<Processor> {
             let ticks: Vec<f64> =
                 line.split_whitespace().skip(1).map(|ticks| ticks.parse().unwrap_or(0.0)).collect();
             let time = |at: usize| ticks.get(at).copied().unwrap_or(0.0) * TICK_S;
-            Processor {
+            CpuTimes {
                 user_s: time(0) + time(1),
                 system_s: time(2),
                 idle_s: time(3) + time(4),
@@ -133,17 +133,17 @@ mod tests {
         assert_eq!(parse_ip(text), [("InHdrErrors".to_owned(), 5), ("InDiscards".to_owned(), 2)].into());
         let softnet = parse_softnet("0000000a 00000001 00000002 0\n00000010 00000003 00000000 0\n");
         assert_eq!(softnet, Softnet { processed: 26, dropped: 4, squeezed: 2 });
-        let processors = parse_processors("cpu  9 9 9 9 9 9 9 9\ncpu0 100 50 25 400 10 5 20 1 0 0\nintr 5\n");
-        let expected = Processor {
+        let cpus = parse_cpus("cpu  9 9 9 9 9 9 9 9\ncpu0 100 50 25 400 10 5 20 1 0 0\nintr 5\n");
+        let expected = CpuTimes {
             user_s: 1.5,
             system_s: 0.25,
             irq_s: 0.05,
             softirq_s: 0.2,
             idle_s: 4.1,
             steal_s: 0.01,
-            ..Processor::default()
+            ..CpuTimes::default()
         };
-        assert_eq!(processors, [expected]);
+        assert_eq!(cpus, [expected]);
         let text = "      CPU0 CPU1\n 24:   5  7  PCI-MSI 1-edge virtio0-input.0\nLOC:  1 2 Local timer interrupts\nERR: 3\n";
         let names = [("24 virtio0-input.0", 12), ("LOC", 3), ("ERR", 3)];
         assert_eq!(parse_interrupts(text), names.map(|(name, n)| (name.to_owned(), n)).into());

@@ -1,4 +1,4 @@
-//! A rate-limited NIC model ("ring NIC"): rings, interrupt moderation, and a fixed time per frame.
+//! A rate-limited NIC model: rings, interrupt moderation, and a fixed time per frame.
 //!
 //! It is for cards without a public manual whose behaviour is documented. It has the few registers that a
 //! driver needs, one descriptor format, and works on one frame at a time in each direction: descriptor, data,
@@ -179,7 +179,7 @@ struct Waiting {
 
 /// One port of such a card.
 #[derive(Clone, Debug)]
-pub struct RingNic {
+pub struct RateLimitedNic {
     params: Params,
     tx: Ring,
     tx_step: Step,
@@ -200,7 +200,7 @@ pub struct RingNic {
     tally: Tally,
 }
 
-impl RingNic {
+impl RateLimitedNic {
     /// A card in its state after reset.
     pub fn new(params: Params) -> Self {
         let queues = params.rx_queues.clamp(1, QUEUES) as usize;

@@ -1,15 +1,15 @@
-//! What a port can send, on a terminal.
+//! A calibration on a terminal.
 
-use kpps_results::certificate::Certificate;
+use kpps_results::calibration::Calibration;
 use std::fmt::Write;
 
 /// The ceiling, and a line for each load below it.
-pub fn screen(certificate: &Certificate) -> String {
+pub fn screen(calibration: &Calibration) -> String {
     let mut text = format!(
         "{} sends {:.1} kpps of {} B frames (with FCS) at most\n\n{:>12} {:>12} {:>10} {:>9} {:>14} {:>10} {:>10}\n",
-        certificate.port,
-        certificate.ceiling_pps / 1e3,
-        certificate.frame_bytes_with_fcs,
+        calibration.port,
+        calibration.ceiling_pps / 1e3,
+        calibration.frame_bytes_with_fcs,
         "asked, kpps",
         "sent, kpps",
         "off by, %",
@@ -18,7 +18,7 @@ pub fn screen(certificate: &Certificate) -> String {
         "p99, us",
         "max, us"
     );
-    for paced in &certificate.paced {
+    for paced in &calibration.paced {
         let Some(gaps) = paced.gaps else { continue };
         let _ = writeln!(
             text,
@@ -29,7 +29,7 @@ pub fn screen(certificate: &Certificate) -> String {
             paced.shortfall,
             gaps.share_within().map_or_else(|| "–".into(), |share| format!("{:.2} %", 100.0 * share)),
             gaps.p99_ns as f64 / 1e3,
-            gaps.longest_ns as f64 / 1e3
+            gaps.max_ns as f64 / 1e3
         );
     }
     text

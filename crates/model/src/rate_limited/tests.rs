@@ -45,8 +45,8 @@ impl Testbed {
 const TX: usize = 0x1000;
 const RX: usize = 0x2000;
 
-fn nic(timer: Timer) -> RingNic {
-    RingNic::new(params(timer))
+fn nic(timer: Timer) -> RateLimitedNic {
+    RateLimitedNic::new(params(timer))
 }
 
 fn params(timer: Timer) -> Params {
@@ -62,7 +62,7 @@ fn params(timer: Timer) -> Params {
     }
 }
 
-fn give(testbed: &mut Testbed, nic: &mut RingNic, now: u64, frames: u32, interrupt: u64) {
+fn give(testbed: &mut Testbed, nic: &mut RateLimitedNic, now: u64, frames: u32, interrupt: u64) {
     for index in 0..frames as usize {
         testbed.word(TX + index * 16, 0x4000);
         testbed.word(TX + index * 16 + 8, 60 | interrupt);
@@ -170,9 +170,9 @@ fn datagram(port: u8, bytes: usize) -> Vec<u8> {
 }
 
 /// A card with so many queues, each with a ring of 8 at `RX` and so on, 128 bytes apart, and `buffers` in it.
-fn queues(testbed: &mut Testbed, queues: u32, buffers: u32) -> RingNic {
+fn queues(testbed: &mut Testbed, queues: u32, buffers: u32) -> RateLimitedNic {
     let params = Params { rx_queues: queues, rx_fetch: 4, rx_fifo_bytes: 4096, ..params(Timer::FirstFrame) };
-    let mut nic = RingNic::new(params);
+    let mut nic = RateLimitedNic::new(params);
     for queue in 0..queues {
         let (registers, ring) = (queue * reg::QUEUE, RX + 128 * queue as usize);
         for index in 0..8 {
@@ -287,7 +287,7 @@ fn headers_lie_side_by_side_and_the_rest_in_its_buffer() {
 fn descriptors_are_fetched_several_at_once_as_far_as_they_go() {
     let mut testbed = Testbed::new();
     let mut nic = queues(&mut testbed, 1, 7);
-    let frames = |nic: &mut RingNic, testbed: &mut Testbed, from: u64, count: u64| {
+    let frames = |nic: &mut RateLimitedNic, testbed: &mut Testbed, from: u64, count: u64| {
         for index in from..from + count {
             nic.frame_arrives(index * 5_000_000, &[1; 60]);
             nic.run(index * 5_000_000 + 4_000_000, testbed);
