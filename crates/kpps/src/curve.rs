@@ -39,7 +39,7 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZE|MIX", value_parser = units::any_sizes)]
     size: Option<Mix>,
     /// Offered loads: `100kpps,80%,100%` or `FROM..TO/STEP` [default: 100kpps..100%/100kpps; on ports and
-    /// guests from 10kpps up in growing steps, on ports to the first load above what the generator can send]
+    /// guests from 10kpps up in growing steps, on ports to the first load that the tester cannot send or take in]
     #[arg(long)]
     load: Option<Loads>,
     /// How long each trial is measured [default: 1s; in the simulator 50ms of virtual time]
@@ -74,7 +74,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
         #[cfg(all(target_os = "linux", feature = "ports"))]
         Kind::Guests => {
             let (testbeds, environment) = target.open_guests()?;
-            let named = |(name, testbed)| Named { name, points: Points::new(testbed, false) };
+            let named = |(name, testbed)| Named { name, points: Points::new(testbed) };
             Ready { testbeds: testbeds.into_iter().map(named).collect(), source: Box::new(()), environment }
         }
         _ => in_real(target, &sizes)?,
@@ -83,9 +83,10 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     interrupt::watch();
     let Some(first) = testbeds.first_mut() else { return Err(Failure::Input("there is no testbed".into())) };
     let line_pps = first.points.line_rate_pps(&sizes)?;
+    let until_limit = in_real_time && arguments.load.is_none();
     let loads = match &arguments.load {
         Some(loads) => loads.pps(line_pps, sizes.mean_bytes_with_fcs()).map_err(Failure::Input)?,
-        None if in_real_time => real_loads(line_pps, first.points.ceiling_pps(&sizes, &interrupt::goes_on)?),
+        None if in_real_time => real_loads(line_pps, target.kind() == Kind::Guests),
         None => default_loads(line_pps),
     };
     let load = target.load(&sizes, line_pps, arguments.duration);
@@ -104,13 +105,13 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     progress.wants(wanted);
     let quiet = arguments.outputs.for_machines();
     let view = target.options.live.view(progress.clone(), source, quiet)?;
-    let plan = Sweep { sizes: &sizes, load, loads: &loads, environment: &environment, in_real_time };
+    let plan = Sweep { sizes: &sizes, load, loads: &loads, environment: &environment, in_real_time, until_limit };
     let (series, end) =
         sweep(testbeds, &plan, &mut journal, &interrupt::goes_on, &ProgressObserver(progress));
     drop(view);
 
     let points: usize = series.iter().map(|s| s.points.len()).sum();
-    let results = Curve::new(environment, series, points == wanted);
+    let results = Curve::new(environment, series, end.is_ok());
     files.publish(&results, &format!("{points} trials in {:.1} s\n", began.elapsed().as_secs_f64()))?;
     let measured = format!("{points} of {wanted} points measured{}{}", files.kept(), arguments.resume.kept());
     end.map_err(|error| match error {
@@ -136,7 +137,7 @@ fn simulated(target: &Target) -> Result<Ready, Failure> {
     };
     let named = |setup: Setup| Named {
         name: setup.driver.clone(),
-        points: Points::new(choice.testbed(setup), false),
+        points: Points::new(choice.testbed(setup)),
     };
     Ok(Ready { testbeds: setups.into_iter().map(named).collect(), source: Box::new(()), environment })
 }
@@ -146,7 +147,7 @@ fn in_real(target: &Target, sizes: &Mix) -> Result<Ready, Failure> {
     units::fits(sizes.clone()).map_err(Failure::Input)?;
     let opened = target.open()?;
     let environment = target.described(&opened);
-    let points = Points::new(opened.testbed, environment.bidirectional);
+    let points = Points::new(opened.testbed);
     let name = environment.machine.clone();
     Ok(Ready { testbeds: vec![Named { name, points }], source: opened.source, environment })
 }

@@ -111,7 +111,7 @@ impl Arguments {
         }
         let opened = self.target.open()?;
         let environment = self.target.described(&opened);
-        let points = RefCell::new(Points::new(opened.testbed, environment.bidirectional));
+        let points = RefCell::new(Points::new(opened.testbed));
         Ok((Some(Shared { points, environment }), opened.source))
     }
 
@@ -179,7 +179,7 @@ fn measure(plan: &Plan, on: On<'_>, observer: &dyn Observer) -> Result<Trial, Tr
     let Plan { sizes, load, .. } = plan;
     match on {
         On::Simulator(choice, setup) => {
-            Points::new(choice.testbed(*setup), false).measure(sizes, load, &interrupt::goes_on)
+            Points::new(choice.testbed(*setup)).measure(sizes, load, &interrupt::goes_on)
         }
         On::Shared(shared) => {
             let seconds = f64::from(load.duration_ms) / 1e3;

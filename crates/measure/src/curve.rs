@@ -17,24 +17,22 @@ const REAL_LOADS: [f64; 20] =
 /// How many of them for a guest: kernels in QEMU give up early.
 const GUEST_LOADS: usize = 12;
 
-/// The loads of a curve in real time, where a trial takes long: growing steps up to the first load above
-/// what the generator can send. For a guest in QEMU (`ceiling_pps` is `None`) they end at 800,000.
-pub fn real_loads(line_pps: f64, ceiling_pps: Option<f64>) -> Vec<f64> {
-    let count = if ceiling_pps.is_some() { REAL_LOADS.len() } else { GUEST_LOADS };
-    let mut loads: Vec<f64> = REAL_LOADS.into_iter().take(count).filter(|pps| *pps < line_pps).collect();
-    let most_pps = ceiling_pps.unwrap_or(line_pps);
-    let above = loads.iter().position(|pps| *pps > most_pps);
-    loads.truncate(above.map_or(loads.len(), |at| at + 1));
-    loads
+/// The loads of a curve in real time, where a trial takes long: growing steps below line rate. For a guest in
+/// QEMU they end at 800,000.
+pub fn real_loads(line_pps: f64, is_guest: bool) -> Vec<f64> {
+    let count = if is_guest { GUEST_LOADS } else { REAL_LOADS.len() };
+    REAL_LOADS.into_iter().take(count).filter(|pps| *pps < line_pps).collect()
 }
 
 /// Measures one point for each of `loads` (frames per second), each as `load` otherwise. The series ends
-/// early, with the points so far and an error, when `go_on` is false or a point cannot be measured.
+/// early, with the points so far and an error, when `go_on` is false or a point cannot be measured. With
+/// `until_limit` it ends with the first point at which the tester is the limit.
 pub fn curve<E: From<TrialError>>(
     name: &str,
     load: &Load,
     loads: &[f64],
     go_on: &dyn Fn() -> bool,
+    until_limit: bool,
     mut measure: impl FnMut(&Load) -> Result<Trial, E>,
 ) -> (Series, Result<(), E>) {
     let mut series = Series { name: name.into(), points: Vec::with_capacity(loads.len()) };
@@ -43,7 +41,13 @@ pub fn curve<E: From<TrialError>>(
             return (series, Err(TrialError::Interrupted.into()));
         }
         match measure(&Load { offered_pps, ..*load }) {
-            Ok(point) => series.points.push(point),
+            Ok(point) => {
+                let is_limit = point.limit().is_some();
+                series.points.push(point);
+                if until_limit && is_limit {
+                    break;
+                }
+            }
             Err(error) => return (series, Err(error)),
         }
     }
@@ -92,7 +96,7 @@ mod tests {
         go_on: &dyn Fn() -> bool,
         done: &Cell<u32>,
     ) -> (Series, Result<(), TrialError>) {
-        curve("limit", &LOAD, loads, go_on, |load| {
+        curve("limit", &LOAD, loads, go_on, false, |load| {
             let trial = testbed.trial_while(load, go_on)?;
             done.set(done.get() + 1);
             Ok(trial)
@@ -102,10 +106,19 @@ mod tests {
     const LOAD: Load = Load { offered_pps: 0.0, size: Size::MIN, warmup_ms: 0, duration_ms: 1000, seed: 0 };
 
     #[test]
-    fn real_loads_end_above_the_ceiling() {
-        assert_eq!(real_loads(1e6, Some(45e3)), [1e4, 2e4, 4e4, 6e4]);
-        assert_eq!(real_loads(50e3, Some(1e9)), [1e4, 2e4, 4e4]);
-        assert_eq!(real_loads(1e9, None).last(), Some(&8e5));
+    fn real_loads_are_below_line_rate() {
+        assert_eq!(real_loads(50e3, false), [1e4, 2e4, 4e4]);
+        assert_eq!(real_loads(1e9, false).last(), Some(&1e7));
+        assert_eq!(real_loads(1e9, true).last(), Some(&8e5));
+    }
+
+    #[test]
+    fn a_curve_may_end_where_the_tester_is_the_limit() {
+        let measure = |load: &Load| Limit(1e3, if load.offered_pps > 50.0 { 7 } else { 0 }).trial(load);
+        for (until_limit, points) in [(true, 2), (false, 3)] {
+            let (series, end) = curve("limit", &LOAD, &[50.0, 60.0, 70.0], &|| true, until_limit, measure);
+            assert!(end.is_ok() && series.points.len() == points);
+        }
     }
 
     #[test]

@@ -7,16 +7,12 @@ use kpps_results::{Environment, Trial};
 /// A testbed for many points.
 pub struct Points {
     testbed: Box<dyn Testbed>,
-    /// Directions in which frames are offered. A load is that of one direction, a point has all together.
-    ways: f64,
-    /// The limit of the generator in each direction for the latest sizes.
-    ceiling: Option<(Mix, Option<f64>)>,
 }
 
 impl Points {
-    /// Points of this testbed, with frames in one direction or in both.
-    pub fn new(testbed: Box<dyn Testbed>, bidirectional: bool) -> Self {
-        Self { testbed, ways: if bidirectional { 2.0 } else { 1.0 }, ceiling: None }
+    /// Points of this testbed.
+    pub fn new(testbed: Box<dyn Testbed>) -> Self {
+        Self { testbed }
     }
 
     /// The highest load in frames per second that the wire carries of these sizes, in each direction.
@@ -25,23 +21,6 @@ impl Points {
     /// [`TrialError::Load`] if the testbed cannot send these sizes.
     pub fn line_rate_pps(&mut self, sizes: &Mix) -> Result<f64, TrialError> {
         Ok(use_sizes(&mut *self.testbed, sizes)?.0)
-    }
-
-    /// The highest load that the generator can send in each direction; `None` if only the wire limits it.
-    /// Measured once.
-    ///
-    /// # Errors
-    /// Those of a trial.
-    pub fn ceiling_pps(&mut self, sizes: &Mix, go_on: &dyn Fn() -> bool) -> Result<Option<f64>, TrialError> {
-        if let Some((of, ceiling)) = &self.ceiling
-            && of == sizes
-        {
-            return Ok(*ceiling);
-        }
-        let (_, size) = use_sizes(&mut *self.testbed, sizes)?;
-        let ceiling = self.testbed.ceiling_pps(size, go_on)?;
-        self.ceiling = Some((sizes.clone(), ceiling));
-        Ok(ceiling)
     }
 
     /// One trial with frames of these sizes.
@@ -54,11 +33,10 @@ impl Points {
         load: &Load,
         go_on: &dyn Fn() -> bool,
     ) -> Result<Trial, TrialError> {
-        let ceiling_pps = self.ceiling_pps(sizes, go_on)?.map(|pps| pps * self.ways);
         let (_, size) = use_sizes(&mut *self.testbed, sizes)?;
         let load = Load { size, ..*load };
         let trial = self.testbed.trial_while(&load, go_on)?;
-        Ok(Trial { ceiling_pps, ..trial }.rounded())
+        Ok(trial.rounded())
     }
 }
 

@@ -85,17 +85,6 @@ impl<'r> Runner<'r> {
         Ok(use_sizes(&mut *self.testbed, sizes)?)
     }
 
-    /// The highest rate in frames per second that the generator can send of these sizes; `None` if only the
-    /// wire limits it.
-    ///
-    /// # Errors
-    /// Those of a trial.
-    pub fn ceiling_pps(&mut self, sizes: &Mix) -> Result<Option<f64>, Error> {
-        let (_, size) = self.sizes(sizes)?;
-        self.observer.begins("measuring the limit of the generator", None);
-        Ok(self.testbed.ceiling_pps(size, self.go_on)?)
-    }
-
     /// One trial of the measurement with this name; from the journal if it has one.
     ///
     /// # Errors

@@ -30,6 +30,9 @@ pub struct Sweep<'s> {
     pub environment: &'s Environment,
     /// Whether each trial is announced, because trials take real time.
     pub in_real_time: bool,
+    /// Whether a curve ends with the first load at which the tester is the limit: the loads above it would show
+    /// the same.
+    pub until_limit: bool,
 }
 
 /// Measures a curve of each testbed, one after the other. Returns the series, and the error that ended them
@@ -68,7 +71,7 @@ pub fn sweep(
             observer.ended(&point);
             Ok::<_, Error>(point)
         };
-        let (series, ended) = curve(&name, &sweep.load, sweep.loads, go_on, measure);
+        let (series, ended) = curve(&name, &sweep.load, sweep.loads, go_on, sweep.until_limit, measure);
         all.push(series);
         if ended.is_err() {
             return (all, ended);

@@ -134,15 +134,6 @@ pub trait Testbed {
     /// Offers a load and accounts for its frames. Calls `go_on` at intervals; if it returns false, the trial
     /// ends as [`TrialError::Interrupted`].
     fn trial_while(&mut self, load: &Load, go_on: &dyn Fn() -> bool) -> Result<Trial, TrialError>;
-    /// The highest rate in frames per second that the generator can send in each direction; `None` if only
-    /// the wire limits it.
-    ///
-    /// # Errors
-    /// Those of a trial.
-    fn ceiling_pps(&mut self, size: Size, go_on: &dyn Fn() -> bool) -> Result<Option<f64>, TrialError> {
-        let _ = (size, go_on);
-        Ok(None)
-    }
     /// Sends a burst of `frames` frames at the rate of the load, whose duration is not used.
     ///
     /// # Errors

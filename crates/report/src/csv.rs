@@ -21,8 +21,8 @@ pub fn csv(curve: &Curve) -> String {
 pub(crate) struct Columns<'a> {
     dropped: BTreeSet<&'a String>,
     in_flight: BTreeSet<&'a String>,
-    /// Whether some of them have a generator limit.
-    ceiling: bool,
+    /// Whether a tester's receiver counted what it could not take in.
+    overflow: bool,
 }
 
 impl<'a> Columns<'a> {
@@ -30,7 +30,7 @@ impl<'a> Columns<'a> {
         Self {
             dropped: points.clone().flat_map(|p| p.ledger.dropped.keys()).collect(),
             in_flight: points.clone().flat_map(|p| p.ledger.in_flight_at.keys()).collect(),
-            ceiling: points.clone().any(|p| p.ceiling_pps.is_some()),
+            overflow: points.clone().any(|p| p.overflow.is_some()),
         }
     }
 
@@ -61,7 +61,7 @@ impl<'a> Columns<'a> {
         ]
         .map(String::from)
         .into();
-        header.extend(self.ceiling.then(|| "ceiling_pps".to_owned()));
+        header.extend(self.overflow.then(|| "overflow".to_owned()));
         header.extend(self.dropped.iter().map(|place| format!("dropped[{place}]")));
         header.extend(self.in_flight.iter().map(|place| format!("in_flight_at[{place}]")));
         header
@@ -87,7 +87,7 @@ impl<'a> Columns<'a> {
         row.extend(accesses.into_iter().chain([p.allocations_per_packet]).map(field));
         let l = &p.ledger;
         row.extend([l.sent, l.shortfall, l.delivered, l.in_flight].map(|n| n.to_string()));
-        row.extend(self.ceiling.then(|| field(p.ceiling_pps)));
+        row.extend(self.overflow.then(|| field(p.overflow)));
         row.extend(self.dropped.iter().map(|place| l.dropped.get(*place).unwrap_or(&0).to_string()));
         row.extend(self.in_flight.iter().map(|place| l.in_flight_at.get(*place).unwrap_or(&0).to_string()));
         row

@@ -1,9 +1,9 @@
 //! A search as a page and on the screen.
 
 use crate::{drawing, page, remarks};
-use kpps_results::ndr::Ndr;
+use kpps_results::ndr::{Ndr, SearchGoal};
 use kpps_results::study::{Figure, Line};
-use kpps_results::{Cpu, Trial, UNEXPLAINED};
+use kpps_results::{Cpu, Limit, Trial, UNEXPLAINED};
 use maud::{Markup, html as markup};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -39,7 +39,10 @@ pub(crate) fn kpps(pps: f64) -> String {
 /// What was found, in one line.
 pub(crate) fn found(search: &Ndr) -> String {
     let goals = search.goals.iter().map(|goal| match goal.lower_pps {
-        Some(pps) => format!("{} {} kpps", goal.name, kpps(pps)),
+        Some(pps) => match goal.limited_by {
+            Some(limit) => format!("{} at least {} kpps: {}", goal.name, kpps(pps), limit.words()),
+            None => format!("{} {} kpps", goal.name, kpps(pps)),
+        },
         None => format!("{} not found", goal.name),
     });
     goals.collect::<Vec<_>>().join(", ")
@@ -52,16 +55,7 @@ pub(crate) fn notices(search: &Ndr) -> Vec<String> {
         notices.push("The search is not finished: run the same command with --resume to continue.".into());
     }
     notices.extend(search.trouble.clone());
-    let upper = search.goals.iter().filter_map(|goal| goal.upper_pps).reduce(f64::max);
-    if let (Some(ceiling), Some(upper)) = (search.ceiling_pps, upper)
-        && upper > ceiling
-    {
-        notices.push(format!(
-            "The generator can send {} kpps here: it limits the result, not the device under test.",
-            kpps(ceiling)
-        ));
-    }
-    notices.extend(sender_limit(search));
+    notices.extend(tester_limits(search));
     notices.extend(clock_error(search));
     let unexplained: i64 = search.trials.iter().map(|trial| trial.ledger.unexplained.max(0)).sum();
     if unexplained > 0 {
@@ -70,16 +64,18 @@ pub(crate) fn notices(search: &Ndr) -> Vec<String> {
     notices
 }
 
-/// A notice if the generator was the limit.
-pub fn sender_limit(search: &Ndr) -> Option<String> {
-    let goals: Vec<_> =
-        search.goals.iter().filter(|goal| goal.limited_by_generator).map(|goal| goal.name.as_str()).collect();
-    (!goals.is_empty()).then(|| {
+/// A notice for each goal whose limit is the tester's.
+pub fn tester_limits(search: &Ndr) -> Vec<String> {
+    let limited = search.goals.iter().filter_map(|goal| Some((goal, goal.limited_by?, goal.lower_pps?)));
+    let notice = |(goal, limit, pps): (&SearchGoal, Limit, f64)| {
         format!(
-            "{}: the generator limits the result, not the device under test; most of the missing frames were never sent.",
-            goals.join(" and ")
+            "{}: at least {} kpps: {}. The device under test may do better.",
+            goal.name,
+            kpps(pps),
+            limit.words()
         )
-    })
+    };
+    limited.map(notice).collect()
 }
 
 /// The error of its latencies, if they are by two clocks.
@@ -127,7 +123,7 @@ pub(crate) fn goals(search: &Ndr) -> Markup {
                     tr { th scope="row" { "bisection" } td {} td {} td { (or_dash(plain.lower_pps)) } td {} td {} }
                 }
                 @if let Some(ceiling) = search.ceiling_pps {
-                    tr { th scope="row" { "generator limit" } td {} td {} td { (kpps(ceiling)) } td {} td {} }
+                    tr { th scope="row" { "limit of the tester" } td {} td {} td { (kpps(ceiling)) } td {} td {} }
                 }
             }
         }
@@ -262,6 +258,9 @@ pub fn screen(document: &Ndr) -> String {
         document.max_pps / 1e3,
         if document.bidirectional { " per direction" } else { "" }
     );
+    for limit in tester_limits(document) {
+        let _ = writeln!(text, "{limit}\n");
+    }
     let _ = writeln!(
         text,
         "{:>12} {:>10} {:>12} {:>12} {:>12}",
@@ -292,37 +291,16 @@ pub fn screen(document: &Ndr) -> String {
         document.measured_s,
         document.goals.first().map_or(0.0, |goal| goal.exceed_ratio * 100.0)
     );
-    if let Some(ceiling) = document.ceiling_pps {
-        let _ = writeln!(
-            text,
-            "the generator can send {:.1} kpps here{}",
-            ceiling / 1e3,
-            limits(document, ceiling)
-        );
-    }
-    if let Some(limit) = sender_limit(document) {
-        let _ = writeln!(text, "{limit}");
-    }
     if let Some(clocks) = clock_error(document) {
         let _ = writeln!(text, "{clocks}");
     }
     text
 }
 
-/// Whether a search found the limit of the generator and not that of the device under test.
-fn limits(document: &Ndr, ceiling: f64) -> &'static str {
-    let bounds = document.goals.iter().filter_map(|goal| goal.upper_pps);
-    match bounds.reduce(f64::max).is_some_and(|upper| upper > ceiling) {
-        true => ": that limits the result, not the device under test",
-        false => "",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use kpps_results::ndr::SearchGoal;
     use kpps_results::{Ledger, NOT_SENT};
 
     #[test]

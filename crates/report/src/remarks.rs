@@ -2,20 +2,21 @@
 
 use kpps_results::{Latency, Trial};
 
-/// The remarks on points: loads that the generator could not send, clocks that differ.
+/// The remarks on points: points that are no measurement of the device under test, clocks that differ.
 pub fn remarks<'p>(points: impl Iterator<Item = &'p Trial> + Clone) -> Vec<String> {
     let clocks = clock_error(points.clone().map(|point| point.latency_ns));
-    above_ceiling(points).into_iter().chain(clocks).collect()
+    not_of_the_device(points).into_iter().chain(clocks).collect()
 }
 
-fn above_ceiling<'p>(points: impl Iterator<Item = &'p Trial>) -> Option<String> {
-    let above = points.filter_map(|point| Some((point.offered_pps, point.ceiling_pps?)));
-    let above: Vec<_> = above.filter(|(offered, ceiling)| offered > ceiling).map(|(_, pps)| pps).collect();
-    let least = above.iter().copied().reduce(f64::min)?;
+/// Points in which the tester itself was the limit.
+fn not_of_the_device<'p>(points: impl Iterator<Item = &'p Trial>) -> Option<String> {
+    let limited: Vec<_> = points.filter_map(|point| Some((point, point.limit()?))).collect();
+    let (least, limit) = limited.iter().min_by(|a, b| a.0.offered_pps.total_cmp(&b.0.offered_pps))?;
     Some(format!(
-        "The generator can send {:.1} kpps here: of {} loads above that, part of the loss is its shortfall.",
-        least / 1e3,
-        above.len()
+        "At {} loads from {:.1} kpps the tester kept more than 0.1 % of the frames from the measurement: {}.",
+        limited.len(),
+        least.offered_pps / 1e3,
+        limit.words()
     ))
 }
 
@@ -34,18 +35,18 @@ mod tests {
 
     #[test]
     fn readers_are_told_what_limits_points() {
-        let point = |offered_pps, ceiling_pps, error_ns| Trial {
+        let point = |offered_pps, shortfall, error_ns| Trial {
             offered_pps,
-            ceiling_pps,
+            sent: 1000 - shortfall,
+            shortfall,
             latency_ns: Latency { error_ns, ..Latency::default() },
             ..Trial::default()
         };
-        let points = [point(1e5, Some(2e5), None), point(1e5, None, None)];
+        let points = [point(1e5, 0, None), point(1e5, 1, None)];
         assert_eq!(remarks(points.iter()), [""; 0]);
-        let points =
-            [point(3e5, Some(2e5), Some(1500)), point(4e5, Some(1.9e5), Some(9000)), points[0].clone()];
+        let points = [point(4e5, 20, Some(9000)), point(3e5, 2, Some(1500)), points[0].clone()];
         let [sender, clocks] = &remarks(points.iter())[..] else { panic!("two remarks") };
-        assert!(sender.contains("190.0 kpps") && sender.contains("2 loads"), "{sender}");
+        assert!(sender.contains("2 loads from 300.0 kpps") && sender.contains("generator"), "{sender}");
         assert!(clocks.contains("±9.0 µs"), "{clocks}");
     }
 }

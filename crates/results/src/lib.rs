@@ -58,4 +58,4 @@ pub use round::rounded;
 pub use schema::Schema;
 pub use sentences::two_sentences;
 pub use series::{Environment, Series};
-pub use trial::Trial;
+pub use trial::{Limit, Trial};

@@ -1,15 +1,10 @@
 //! A search for the highest load that is delivered, with all of its trials.
 
 use crate::json::to_json;
-use crate::{Mix, Schema, Trial};
+use crate::{Limit, Mix, Schema, Trial};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// Whether a field has its default, and so is left out.
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
 
 /// The kind of an [`Ndr`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -45,8 +40,8 @@ pub struct Ndr {
     pub min_pps: f64,
     /// The highest, in frames per second.
     pub max_pps: f64,
-    /// The highest rate that the generator can send in each direction, in frames per second, measured before
-    /// the search through the device under test; absent if only the wire limits it.
+    /// The highest load in each direction that the tester itself could send and take in, in frames per second;
+    /// absent if no trial of the search was above it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling_pps: Option<f64>,
     /// The environment, by name: kernel, CPUs, ports; machine, chip, driver.
@@ -91,10 +86,10 @@ pub struct SearchGoal {
     pub upper_pps: Option<f64>,
     /// The conditional throughput at the lower bound, in frames per second.
     pub conditional_pps: Option<f64>,
-    /// At least half of the frames that were missing above the lower bound were generator shortfall: the
-    /// bound is the generator's, and the device under test may do better.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub limited_by_generator: bool,
+    /// The part of the tester that is the limit, if it is not the device under test: the goal is met at the
+    /// highest load that the tester could measure, and the device may do better.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited_by: Option<Limit>,
     /// The bounds are as close as asked.
     pub done: bool,
 }

@@ -15,14 +15,10 @@ pub struct Trial {
     pub offered_pps: f64,
     /// The load that the generator sent, in packets per second.
     pub sent_pps: f64,
-    /// The highest load that the generator can send here, in packets per second, measured before; absent if
-    /// the wire alone limits it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ceiling_pps: Option<f64>,
     /// Packets per second that arrived at the consumer undamaged.
     pub delivered_pps: f64,
-    /// Packets that were due and not delivered, over packets that were due: 0 to 1. Those that the generator
-    /// could not send are among them.
+    /// The loss of the device under test, 0 to 1: packets that were sent and not delivered, over packets that
+    /// were sent. Neither the generator's shortfall nor the tester's receive overflow is in it.
     pub loss_ratio: f64,
     /// Length of the measured time, in s.
     pub seconds: f64,
@@ -30,6 +26,10 @@ pub struct Trial {
     pub sent: u64,
     /// Packets that were due in the measured time and that the generator could not send.
     pub shortfall: u64,
+    /// Packets that came through and that the tester could not take in: its receive overflow. Absent where
+    /// no tester receives: in the simulator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overflow: Option<u64>,
     /// Packets of those sent that were delivered undamaged, whenever they arrived.
     pub delivered: u64,
     /// Packets that the driver took from its device in the measured time, delivered or not.
@@ -69,7 +69,7 @@ impl Trial {
             offered_pps,
             sent_pps: sent as f64 / seconds,
             delivered_pps: delivered as f64 / seconds,
-            loss_ratio: due.saturating_sub(delivered) as f64 / due as f64,
+            loss_ratio: ratio(sent.saturating_sub(delivered), sent),
             seconds,
             sent,
             shortfall,
@@ -77,6 +77,13 @@ impl Trial {
             ledger: ledger.closed(),
             ..Self::default()
         })
+    }
+
+    /// The same with the receive overflow of the tester, which is no loss of the device under test.
+    #[must_use]
+    pub fn with_overflow(self, packets: u64) -> Self {
+        let trial = Self { overflow: Some(packets), ..self };
+        Self { loss_ratio: trial.exact_loss_ratio(), ..trial }
     }
 
     /// The same with shares of the CPU's time.
@@ -113,7 +120,26 @@ impl Trial {
 
     /// [`loss_ratio`](Self::loss_ratio) as exactly as packets were counted, also of a trial that was rounded.
     pub fn exact_loss_ratio(&self) -> f64 {
-        self.due().saturating_sub(self.delivered) as f64 / self.due().max(1) as f64
+        let arrived = self.delivered + self.overflow.unwrap_or(0);
+        ratio(self.sent.saturating_sub(arrived), self.sent)
+    }
+
+    /// What the tester itself kept from the measurement, over packets that were due: 0 to 1. The generator's
+    /// shortfall, and the tester's receive overflow.
+    pub fn tester_ratio(&self) -> f64 {
+        ratio(self.shortfall + self.overflow.unwrap_or(0), self.due())
+    }
+
+    /// Whether the tester did its part well enough for this to be a measurement of the device under test:
+    /// [`tester_ratio`](Self::tester_ratio) is at most 0.1 %.
+    pub fn is_of_the_device(&self) -> bool {
+        self.tester_ratio() <= TESTER_RATIO
+    }
+
+    /// What limits a trial that is no measurement of the device under test.
+    pub fn limit(&self) -> Option<Limit> {
+        let receiver = self.overflow.unwrap_or(0) > self.shortfall;
+        (!self.is_of_the_device()).then_some(if receiver { Limit::Receiver } else { Limit::Generator })
     }
 
     /// Interrupts in the measured time, if they were observed.
@@ -141,7 +167,6 @@ impl Trial {
         Self {
             offered_pps: rounded_to(self.offered_pps, TENTHS),
             sent_pps: rounded_to(self.sent_pps, TENTHS),
-            ceiling_pps: optional(self.ceiling_pps, TENTHS),
             delivered_pps: rounded_to(self.delivered_pps, TENTHS),
             loss_ratio: share(self.loss_ratio),
             seconds: rounded_to(self.seconds, MILLIONTHS),
@@ -155,6 +180,34 @@ impl Trial {
             ..self
         }
     }
+}
+
+/// The largest share of what was due that the tester may keep from a measurement of the device under test.
+const TESTER_RATIO: f64 = 0.001;
+
+/// The part of the tester that limits a measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Limit {
+    /// The generator could not send more.
+    Generator,
+    /// The receiver could not take in more.
+    Receiver,
+}
+
+impl Limit {
+    /// Its name in a sentence, as "the generator's limit".
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Generator => "the generator's limit",
+            Self::Receiver => "the limit of the tester's receiver",
+        }
+    }
+}
+
+/// A part of a whole; 0 of nothing.
+fn ratio(part: u64, whole: u64) -> f64 {
+    part as f64 / whole.max(1) as f64
 }
 
 /// Times for each packet; `None` without packets.
@@ -178,7 +231,7 @@ mod tests {
     #[test]
     fn a_quantity_that_was_not_observed_is_null() {
         let trial = Trial::new(1000.0, 0.5, [400, 100, 300], Ledger::default()).unwrap();
-        assert_eq!((trial.sent_pps, trial.delivered_pps, trial.loss_ratio), (800.0, 600.0, 0.4));
+        assert_eq!((trial.sent_pps, trial.delivered_pps, trial.loss_ratio), (800.0, 600.0, 0.25));
         assert_eq!((trial.due(), trial.interrupts(), trial.cpu_left()), (500, None, None));
         let json = serde_json::to_value(trial.clone().rounded()).unwrap();
         for field in ["cpu", "cpu_busy", "bus_busy", "interrupts_per_s", "registers_per_packet", "taken"] {
@@ -186,6 +239,20 @@ mod tests {
         }
         assert!(json["allocations_per_packet"].is_null() && json["latency_ns"]["p50"].is_null());
         assert_eq!(serde_json::from_value::<Trial>(json).unwrap(), trial);
+    }
+
+    /// 1000 were due; 100 were not sent, 60 found the tester's queue full, and the device lost 40.
+    #[test]
+    fn loss_is_that_of_the_device_under_test() {
+        let trial = Trial::new(1000.0, 1.0, [900, 100, 800], Ledger::default()).unwrap();
+        let trial = trial.with_overflow(60);
+        assert_eq!((trial.loss_ratio, trial.tester_ratio()), (40.0 / 900.0, 0.16));
+        assert_eq!((trial.is_of_the_device(), trial.limit()), (false, Some(Limit::Generator)));
+        let of = |counts, overflow| Trial::new(1e6, 1.0, counts, Ledger::default()).unwrap().with_overflow(overflow);
+        assert_eq!(of([999_000, 1000, 500_000], 0).limit(), None, "0.1 % is little enough");
+        assert_eq!(of([999_500, 500, 500_000], 501).limit(), Some(Limit::Receiver));
+        let nothing_sent = of([0, 1000, 0], 0);
+        assert_eq!((nothing_sent.loss_ratio, nothing_sent.is_of_the_device()), (0.0, false));
     }
 
     #[test]

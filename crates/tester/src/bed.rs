@@ -98,13 +98,6 @@ impl Testbed for Bed {
         Ok(())
     }
 
-    fn ceiling_pps(&mut self, size: Size, go_on: &dyn Fn() -> bool) -> Result<Option<f64>, TrialError> {
-        let load = Load { offered_pps: 0.0, size, warmup_ms: 0, duration_ms: 0, seed: 0 };
-        let ceilings = self.tester.ceilings(&self.offer(&load), go_on);
-        let ceilings = ceilings.map_err(failed)?;
-        Ok(ceilings.into_iter().reduce(f64::min))
-    }
-
     fn trial_while(&mut self, load: &Load, go_on: &dyn Fn() -> bool) -> Result<Trial, TrialError> {
         self.measure(&self.offer(load), go_on).map(|(trial, _)| trial)
     }

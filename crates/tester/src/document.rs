@@ -30,6 +30,7 @@ pub fn result(offer: &Offer, outcome: &Outcome) -> Option<Trial> {
         latency.add(&way.latency);
     }
     let trial = Trial::new(offered_pps, seconds, [sent, shortfall, whole], ledger)?;
+    let trial = trial.with_overflow(sum(|way| way.overflow));
     let trial = Trial { latency_ns: latency.quantiles(), ..trial };
     Some(match cpu(&outcome.counted.cpus) {
         Some(cpu) => trial.with_cpu(cpu),

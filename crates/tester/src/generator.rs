@@ -1,4 +1,4 @@
-//! The ceilings of the generator: from calibrations, raised to what it has sent.
+//! The ceilings of the generator, from calibrations.
 
 use crate::error::Error;
 use crate::trial::{Offer, Tester};
@@ -6,25 +6,19 @@ use kpps_frames::Size;
 use kpps_measure::ndr::tenths;
 use kpps_ports::port::run::Load;
 use kpps_results::calibration::{Calibration, Sender};
-use kpps_results::detail::DetailedTrial;
 use std::path::{Path, PathBuf};
 
 impl Tester {
-    /// What the generator can send of an offer, if its load is a rate: by these calibrations, one for each
-    /// direction, or measured through the device under test if there are none.
+    /// What the generator can send of an offer, if its load is a rate, by these calibrations, one for each
+    /// direction. `None` without: nothing is sent to find it out, and a shortfall tells.
     ///
     /// # Errors
-    /// [`Error::Calibration`], or no trial is possible.
-    pub fn sender(
-        &mut self,
-        offer: &Offer,
-        calibrations: &[PathBuf],
-        go_on: &dyn Fn() -> bool,
-    ) -> Result<Option<Sender>, Error> {
+    /// [`Error::Calibration`].
+    pub fn sender(&self, offer: &Offer, calibrations: &[PathBuf]) -> Result<Option<Sender>, Error> {
         let Load::Pps(asked) = offer.load else { return Ok(None) };
         let ways = if offer.bidirectional { 2 } else { 1 };
         let (ceilings_pps, source) = match calibrations {
-            [] => (self.ceilings(offer, go_on)?, "measured".to_owned()),
+            [] => return Ok(None),
             files if files.len() == ways => {
                 let read = files.iter().zip(self.names()).map(|(file, port)| calibrated(file, port, offer));
                 let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
@@ -39,16 +33,6 @@ impl Tester {
         let ceilings_pps = ceilings_pps.into_iter().map(tenths).collect();
         Ok(Some(Sender { ceilings_pps, source, exceeded }))
     }
-}
-
-/// Raises the ceilings to what was really sent.
-pub fn surpassed(sender: Sender, trial: &DetailedTrial) -> Sender {
-    let sent =
-        trial.directions.iter().map(|way| way.sent as f64 / trial.result.seconds.max(f64::MIN_POSITIVE));
-    let raised = |(ceiling, sent): (&f64, f64)| ceiling.max(tenths(sent));
-    let ceilings_pps: Vec<f64> = sender.ceilings_pps.iter().zip(sent).map(raised).collect();
-    let exceeded = trial.load_pps.is_some_and(|asked| ceilings_pps.iter().any(|ceiling| asked > *ceiling));
-    Sender { ceilings_pps, exceeded, ..sender }
 }
 
 /// The ceiling that a file of `kpps calibrate` has for a port and the frames of an offer.
@@ -68,7 +52,7 @@ fn calibrated(file: &Path, port: &str, offer: &Offer) -> Result<f64, String> {
     // A calibration was made on the port's own host, so its port has no host's name before it.
     let port = port.rsplit_once('/').map_or(port, |(_, port)| port);
     let bytes = offer.sizes.only().map(Size::bytes_with_fcs).ok_or(
-        "a calibration holds for one frame size, not for a mix: leave it out, and the ceiling is measured",
+        "a calibration holds for one frame size, not for a mix: leave it out",
     )?;
     if calibration.port != port || calibration.frame_bytes_with_fcs != bytes {
         let Calibration { port: other, frame_bytes_with_fcs, .. } = calibration;

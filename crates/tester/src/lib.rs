@@ -73,7 +73,6 @@ pub use documents::devices;
 pub use documents::{app_run, capture, offered, streams};
 pub use error::Error;
 pub use gauges::Gauges;
-pub use generator::surpassed;
 pub use kept::{Kept, Offender};
 pub use learn::FlowPlan;
 pub use local::{LocalHost, LocalPort, interface};

@@ -27,10 +27,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Trials for a ceiling, and the time of each.
-const ROUNDS: u32 = 3;
-const CEILING: Duration = Duration::from_millis(100);
-
 /// A load and its duration.
 #[derive(Clone, Debug)]
 pub struct Offer {
@@ -79,6 +75,8 @@ pub struct DirectionOutcome {
     pub gaps: Option<Gaps>,
     /// What arrived.
     pub arrived: Arrived,
+    /// Frames that came through and that the receiving port could not take in: its receive overflow.
+    pub overflow: u64,
     /// When frames were lost last ([`Arrivals::last_gap`]).
     pub last_gap: Option<Duration>,
     /// Times from sending to receiving.
@@ -98,9 +96,9 @@ impl DirectionOutcome {
     pub fn shortfall(&self) -> u64 {
         self.intended.saturating_sub(self.sent)
     }
-    /// Frames that were sent and did not arrive.
+    /// Frames that were sent and did not come through.
     pub fn lost(&self) -> u64 {
-        self.sent.saturating_sub(self.arrived.received)
+        self.sent.saturating_sub(self.arrived.received + self.overflow)
     }
 }
 
@@ -394,6 +392,7 @@ impl Tester {
                 elapsed,
                 gaps,
                 arrived,
+                overflow: results[to].missed,
                 last_gap,
                 latency,
                 arrival,
@@ -436,38 +435,6 @@ impl Tester {
         let (_, open) =
             learn::learn(&mut self.ports, &self.ends, (directions, &self.flows), stream() + 2, go_on)?;
         Ok(open)
-    }
-
-    /// The ceiling: the highest rate of the sender of each direction, in frames per second. It is the lowest
-    /// of a few short trials with as many frames as the ports take.
-    ///
-    /// # Errors
-    /// [`Error`], if there is no trial.
-    pub fn ceilings(&mut self, offer: &Offer, go_on: &dyn Fn() -> bool) -> Result<Vec<f64>, Error> {
-        // Within the limits of the ports' operators.
-        let most = self.ports.iter().map(|port| port.allowed().load_pps).fold(f64::INFINITY, f64::min);
-        let short = Offer {
-            load: if most.is_finite() { Load::Pps(most) } else { Load::Max },
-            shape: Shape::Constant,
-            count: None,
-            duration: CEILING,
-            drain: offer.drain.min(2 * CEILING),
-            keep: false,
-            replay: offer.replay.clone().map(|replay| Replay { times: None, ..replay }),
-            ..offer.clone()
-        };
-        let mut lowest: Vec<f64> = Vec::new();
-        for _ in 0..ROUNDS {
-            let outcome = self.trial(&short, go_on)?;
-            if let Some(trouble) = outcome.trouble {
-                return Err(trouble.into());
-            }
-            lowest.resize(outcome.directions.len(), f64::INFINITY);
-            for (lowest, way) in lowest.iter_mut().zip(&outcome.directions) {
-                *lowest = lowest.min(way.sent as f64 / way.elapsed.as_secs_f64().max(1e-9));
-            }
-        }
-        Ok(lowest)
     }
 }
 

@@ -289,15 +289,10 @@ fn an_end_in_the_middle_keeps_what_was_measured() {
 }
 
 #[test]
-fn a_ceiling_is_what_the_ports_take_and_gaps_are_told() {
+fn gaps_are_measured() {
     let Some(_net) = with_bridge() else { return };
     let mut tester = tester([None, None], &[]);
     let offer = offer(4000.0, 64, true);
-    let ceilings = tester.ceilings(&offer, &|| true).unwrap();
-    assert!(
-        ceilings.len() == 2 && ceilings.iter().all(|pps| (1000.0..14_880_953.0).contains(pps)),
-        "{ceilings:?}"
-    );
     let trial = trial(&mut tester, &offer);
     for direction in &trial.directions {
         let gaps = direction.gaps.unwrap();

@@ -14,7 +14,7 @@ use kpps_measure::{detailed, in_words, use_sizes};
 use kpps_ports::port::run::{Load, Shape};
 use kpps_report::live::Progress;
 use kpps_results::detail::DetailedTrial;
-use kpps_tester::{Offer, Playback, Tester, document, pcapng, surpassed};
+use kpps_tester::{Offer, Playback, Tester, document, pcapng};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -68,12 +68,11 @@ pub struct Arguments {
     duration: Option<Duration>,
     #[command(flatten)]
     replay: ReplayArguments,
-    /// What the sending ports can send: results of `kpps calibrate`, one file for each direction [default:
-    /// measured before the trial, through the device under test]
+    /// What the sending ports can send: results of `kpps calibrate`, one file for each direction
     #[arg(long, value_delimiter = ',', value_name = "FILE")]
     calibration: Vec<PathBuf>,
-    /// If the load is above what the generator can send, send nothing and end with exit code 1
-    #[arg(long)]
+    /// If the load is above the calibration, send nothing and end with exit code 1
+    #[arg(long, requires = "calibration")]
     strict: bool,
     /// Write the frames that were duplicated, reordered, corrupted or other traffic to this file (pcapng),
     /// each with a comment that says why; at most 1000 of each kind and direction
@@ -110,8 +109,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     let progress = Progress::of(format!("kpps trial: {ports}"));
     let source = Box::new(Trials(tester.gauges()));
     let view = target.options.live.view(progress.clone(), source, arguments.outputs.for_machines())?;
-    progress.begins("measuring what the generator can send", None);
-    let sender = tester.sender(&offer, &arguments.calibration, &interrupt::goes_on)?;
+    let sender = tester.sender(&offer, &arguments.calibration)?;
     if let (true, Some(sender), Load::Pps(asked)) = (arguments.strict, &sender, offer.load)
         && sender.exceeded
     {
@@ -146,10 +144,6 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
         });
     };
     let trial = DetailedTrial { traffic, capture, replay, ..trial };
-    let sender = match arguments.calibration[..] {
-        [] => sender.map(|sender| surpassed(sender, &trial)),
-        _ => sender,
-    };
     let trial = DetailedTrial { sender, ..trial };
     publish(&trial, files)
 }

@@ -2,6 +2,10 @@
 //!
 //! A search is a function of the trials so far: it returns the next load, and the bounds found. It depends on
 //! no testbed and no clock, and continues from trials of an earlier run.
+//!
+//! A trial in which the tester itself was the limit ([`Trial::limit`]) says nothing of the device under test and
+//! decides nothing. Two of them at a load, and more of them than others, mean that the load is beyond the tester:
+//! the search goes on below what the tester reached there.
 
 mod bisection;
 mod goal;
@@ -12,7 +16,7 @@ pub use goal::{Bound, Goal};
 pub use known::Known;
 
 use goal::LEVELS;
-use kpps_results::Trial;
+use kpps_results::{Limit, Trial};
 
 /// A search for several goals with trials of one length.
 #[derive(Clone, Debug)]
@@ -36,6 +40,8 @@ pub struct Found {
     pub conditional_pps: Option<f64>,
     /// The bounds are as close as the goal asks, or the largest load is a lower one.
     pub done: bool,
+    /// The part of the tester that is the limit, if the goal is met at the highest load that it can measure.
+    pub limited_by: Option<Limit>,
 }
 
 impl Search {
@@ -50,9 +56,37 @@ impl Search {
         self.trials.push((load_pps, trial));
     }
 
-    /// The highest load that is measured: the requested one, rounded to 12 digits.
-    pub fn max_pps(&self) -> f64 {
-        self.max_pps
+    /// The highest load that the tester can measure, in frames per second, and the part that limits it; `None`
+    /// if no load was beyond it.
+    pub fn tester_limit(&self) -> Option<(f64, Limit)> {
+        let reached = |load: f64| {
+            let here = self.trials.iter().filter(|(at, _)| *at == load);
+            let limits = here.filter_map(|(_, trial)| Some((1.0 - trial.tester_ratio(), trial.limit()?)));
+            let (share, limit) = limits.max_by(|a, b| a.0.total_cmp(&b.0))?;
+            Some((grid(load * share * BELOW_LIMIT, f64::floor).max(self.min_pps), limit))
+        };
+        let beyond = self.loads().into_iter().filter(|load| self.is_beyond(*load));
+        beyond.filter_map(reached).min_by(|a, b| a.0.total_cmp(&b.0))
+    }
+
+    /// Whether the tester cannot measure at this load.
+    fn is_beyond(&self, load_pps: f64) -> bool {
+        let here = self.trials.iter().filter(|(load, _)| *load == load_pps);
+        let (measured, limited): (Vec<_>, Vec<_>) = here.partition(|(_, trial)| trial.is_of_the_device());
+        limited.len() >= 2 && limited.len() > measured.len()
+    }
+
+    /// The highest load that is measured: the one asked for, on the grid, or the tester's limit.
+    fn top_pps(&self) -> f64 {
+        self.tester_limit().map_or(self.max_pps, |(pps, _)| pps.min(self.max_pps))
+    }
+
+    /// The loads so far, ascending.
+    fn loads(&self) -> Vec<f64> {
+        let mut loads: Vec<f64> = self.trials.iter().map(|(load, _)| *load).collect();
+        loads.sort_by(f64::total_cmp);
+        loads.dedup();
+        loads
     }
 
     /// All trials so far, each with its load in frames per second in each direction.
@@ -67,8 +101,9 @@ impl Search {
 
     /// The rate delivered at the highest load (MRR), in frames per second: the mean of its trials.
     pub fn mrr_pps(&self) -> Option<f64> {
+        let top_pps = self.top_pps();
         let delivered: Vec<f64> =
-            self.at(self.max_pps).map(|trial| self.max_pps * (1.0 - trial.exact_loss_ratio())).collect();
+            self.at(top_pps).map(|trial| top_pps * (1.0 - trial.exact_loss_ratio())).collect();
         (!delivered.is_empty()).then(|| delivered.iter().sum::<f64>() / delivered.len() as f64)
     }
 
@@ -76,12 +111,16 @@ impl Search {
     ///
     /// All goals reach a level before the next one begins; of several candidates the smallest is first.
     pub fn next(&self) -> Option<f64> {
-        if !self.trials.iter().any(|(load, _)| *load == self.max_pps) {
-            return Some(self.max_pps);
+        let top_pps = self.top_pps();
+        if self.is_beyond(self.min_pps) {
+            return None;
+        }
+        if self.at(top_pps).next().is_none() {
+            return Some(top_pps);
         }
         (0..LEVELS).find_map(|level| {
             let candidates = self.goals.iter().filter_map(|goal| self.candidate(goal, level));
-            candidates.min_by(f64::total_cmp)
+            candidates.min_by(f64::total_cmp).map(|load| load.min(top_pps))
         })
     }
 
@@ -94,19 +133,22 @@ impl Search {
             upper_pps,
             conditional_pps: lower_pps.map(conditional),
             done: lower_pps.is_some() && self.candidate(goal, LEVELS - 1).is_none(),
+            limited_by: self
+                .tester_limit()
+                .filter(|(top_pps, _)| lower_pps.is_some_and(|lower| lower >= *top_pps))
+                .map(|(_, limit)| limit),
         }
     }
 
+    /// The measurements of the device under test at a load.
     fn at(&self, load_pps: f64) -> impl Iterator<Item = &Trial> {
-        self.trials.iter().filter(move |(load, _)| *load == load_pps).map(|(_, trial)| trial)
+        let here = self.trials.iter().filter(move |(load, _)| *load == load_pps).map(|(_, trial)| trial);
+        here.filter(|trial| trial.is_of_the_device())
     }
 
     /// The measured loads, ascending, with their classes for this target.
     fn judged(&self, target: &Goal) -> Vec<(f64, Bound)> {
-        let mut loads: Vec<f64> = self.trials.iter().map(|(load, _)| *load).collect();
-        loads.sort_by(f64::total_cmp);
-        loads.dedup();
-        loads.into_iter().map(|load| (load, target.judge(self.at(load)))).collect()
+        self.loads().into_iter().map(|load| (load, target.judge(self.at(load)))).collect()
     }
 
     fn bounds(&self, target: &Goal) -> (Option<f64>, Option<f64>) {
@@ -122,9 +164,10 @@ impl Search {
         if level > 0 {
             return self.bounds(&goal.target(level - 1));
         }
-        let Some(at_most) = self.at(self.max_pps).next() else { return (None, None) };
-        let forwarding_pps = self.max_pps * (1.0 - at_most.exact_loss_ratio());
-        let upper = (forwarding_pps / (1.0 - goal.loss_ratio)).clamp(self.min_pps, self.max_pps);
+        let top_pps = self.top_pps();
+        let Some(at_most) = self.at(top_pps).next() else { return (None, None) };
+        let forwarding_pps = top_pps * (1.0 - at_most.exact_loss_ratio());
+        let upper = (forwarding_pps / (1.0 - goal.loss_ratio)).clamp(self.min_pps, top_pps);
         let lower = (upper * (1.0 - goal.target(0).width)).max(self.min_pps);
         (Some(grid(lower, f64::round)), Some(grid(upper, f64::round)))
     }
@@ -134,9 +177,10 @@ impl Search {
         let target = goal.target(level);
         let (lower, upper) = self.bounds(&target);
         let (low_hint, high_hint) = self.hints(goal, level);
+        let top_pps = self.top_pps();
         match (lower, upper) {
             // The goal is met at all loads, or at none.
-            (Some(lower), _) if lower >= self.max_pps => None,
+            (Some(lower), _) if lower >= top_pps => None,
             (_, Some(upper)) if upper <= self.min_pps => None,
             (Some(lower), Some(upper)) => {
                 // Rounding may have moved a bound.
@@ -151,7 +195,7 @@ impl Search {
                 Some(hint) if hint > lower => Some(hint),
                 _ => Some(self.above(&target, lower)),
             },
-            (None, None) => Some(high_hint.or(low_hint).unwrap_or(self.max_pps)),
+            (None, None) => Some(high_hint.or(low_hint).unwrap_or(top_pps)),
         }
     }
 
@@ -180,9 +224,13 @@ impl Search {
         let judged = self.judged(target);
         let next = judged.iter().rev().find(|(load, bound)| *bound == Bound::Lower && *load < lower);
         let step = next.map_or(1.0, |(load, _)| lower / load).max(1.0 / (1.0 - target.width));
-        grid(lower * step * step, f64::round).min(self.max_pps)
+        grid(lower * step * step, f64::round).min(self.top_pps())
     }
 }
+
+/// How far below the rate that the tester reached it is asked for the next time, as a share: it must not be at its
+/// limit again.
+const BELOW_LIMIT: f64 = 0.99;
 
 /// Rounds a load to 12 digits, so that writing and reading it does not change it.
 fn grid(pps: f64, to_whole: fn(f64) -> f64) -> f64 {
@@ -274,6 +322,61 @@ mod tests {
             }
             assert_eq!(again.next(), Some(whole.trials()[cut].0), "also from trials as they are published");
         }
+    }
+
+    /// A tester before a system: it sends up to `sends_pps`, and takes in up to `takes_pps`.
+    fn limited(system: &mut Known, load_pps: f64, sends_pps: f64, takes_pps: f64) -> Trial {
+        let sent_pps = load_pps.min(sends_pps);
+        let trial = measure(system, sent_pps);
+        let shortfall = (load_pps - sent_pps) as u64;
+        let overflow = trial.delivered.saturating_sub(takes_pps as u64);
+        let counts = [trial.sent, shortfall, trial.delivered - overflow];
+        Trial::new(load_pps, 1.0, counts, trial.ledger).unwrap().with_overflow(overflow)
+    }
+
+    #[test]
+    fn the_testers_limits_are_found_and_said_and_are_not_the_devices() {
+        for (device_pps, sends_pps, takes_pps, limited_by) in [
+            (700e3, 200e3, LINE, Some(Limit::Generator)),
+            (700e3, LINE, 300e3, Some(Limit::Receiver)),
+            (150e3, 200e3, LINE, None),
+            (150e3, LINE, 300e3, None),
+        ] {
+            let mut system = Known::quiet(device_pps);
+            let mut search = Search::new(vec![Goal::NDR], 1000.0, LINE);
+            while let Some(load) = search.next() {
+                search.add(load, limited(&mut system, load, sends_pps, takes_pps));
+                assert!(search.trials().len() < 300, "it ends");
+            }
+            let found = search.found(&Goal::NDR);
+            assert_eq!((found.limited_by, found.done), (limited_by, true), "{found:?}");
+            let lower = found.lower_pps.unwrap();
+            let truth = device_pps.min(sends_pps).min(takes_pps);
+            assert!((0.97 * truth..=truth + 1.0).contains(&lower), "{lower} of {truth}");
+        }
+        // A generator that reaches nothing measures nothing, and the search ends.
+        let mut search = Search::new(vec![Goal::NDR], 1000.0, LINE);
+        while let Some(load) = search.next() {
+            search.add(load, limited(&mut Known::quiet(7e5), load, 500.0, LINE));
+            assert!(search.trials().len() < 30, "it ends");
+        }
+        assert_eq!(search.found(&Goal::NDR).lower_pps, None);
+    }
+
+    #[test]
+    fn one_disturbed_trial_is_no_limit() {
+        let mut system = Known::quiet(7e5);
+        let mut search = Search::new(vec![Goal::NDR], 1000.0, LINE);
+        let mut trials = 0;
+        while let Some(load) = search.next() {
+            trials += 1;
+            // Every fifth time another program has the generator's CPU.
+            let sends_pps = if trials % 5 == 0 { load * 0.8 } else { LINE };
+            search.add(load, limited(&mut system, load, sends_pps, LINE));
+            assert!(trials < 300, "it ends");
+        }
+        let found = search.found(&Goal::NDR);
+        assert!(has_found(&found, 7e5, 0.005) && found.limited_by.is_none(), "{found:?}");
     }
 
     #[test]

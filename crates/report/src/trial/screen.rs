@@ -2,6 +2,7 @@
 
 use super::sentences;
 use crate::run::waited;
+use kpps_results::Trial;
 use kpps_results::detail::{DetailedTrial, Direction, FlowCount, Flows, SizeCount};
 use std::fmt::Write;
 
@@ -27,12 +28,26 @@ fn parts(direction: &Direction) -> String {
     text
 }
 
+/// A sentence on a trial that is no measurement of the device under test.
+pub(crate) fn tester_limit(trial: &Trial) -> Option<String> {
+    let limit = trial.limit()?;
+    Some(format!(
+        "This is no measurement of the device under test: {:.1} % of the frames were not sent in time (generator shortfall), {:.1} % were not taken in (receive overflow of the tester). What is shown is {}.",
+        100.0 * trial.shortfall as f64 / trial.due().max(1) as f64,
+        100.0 * trial.overflow.unwrap_or(0) as f64 / trial.due().max(1) as f64,
+        limit.words()
+    ))
+}
+
 /// The number of flows shown: the worst ones.
 const SHOWN: usize = 4;
 
 /// The text for the screen.
 pub fn screen(trial: &DetailedTrial) -> String {
     let mut text = String::new();
+    if let Some(limited) = tester_limit(&trial.result) {
+        let _ = writeln!(text, "{limited}\n");
+    }
     let load = trial.load_pps.map_or("the highest load".into(), |pps| format!("{:.1} kpps", pps / 1e3));
     let _ = writeln!(
         text,
@@ -57,6 +72,11 @@ pub fn screen(trial: &DetailedTrial) -> String {
             "generator shortfall: frames that could not be sent at their time",
         ),
         ("received", Some(trial.received), ""),
+        (
+            "overflow",
+            trial.result.overflow,
+            "receive overflow (tester): frames that came through and could not be taken in",
+        ),
         ("lost", Some(trial.lost), ""),
         ("duplicated", trial.duplicated, ""),
         ("reordered", trial.reordered, ""),
@@ -70,7 +90,7 @@ pub fn screen(trial: &DetailedTrial) -> String {
     }
     let _ = writeln!(
         text,
-        "\n{:.1} kpps sent ({:.1} Mb/s on layer 1, {:.1} Mb/s on layer 2), {:.1} kpps received; loss {:.4} % (with shortfall and corrupted frames)",
+        "\n{:.1} kpps sent ({:.1} Mb/s on layer 1, {:.1} Mb/s on layer 2), {:.1} kpps received; loss {:.4} % (with corrupted frames)",
         trial.result.sent_pps / 1e3,
         trial.sent_bps.l1 / 1e6,
         trial.sent_bps.l2 / 1e6,
