@@ -4,7 +4,7 @@ use crate::proto;
 use kpps_frames::templates::Parts;
 use kpps_frames::{Mac, Size, Templates};
 use kpps_measure::Latency;
-use kpps_ports::port::run::{Gaps, Load, Plan, Shape};
+use kpps_ports::port::run::{Gaps, Got, Load, Plan, Shape};
 use kpps_results::detail::{Arrival, ArrivalBy, CpuTimes};
 use kpps_tester::ledger::{Accounts, PortCount};
 use kpps_tester::neighbours::Station;
@@ -175,6 +175,11 @@ pub(crate) fn done(done: Done) -> proto::Done {
             p999_ns: gaps.p999_ns,
             max_ns: gaps.max_ns,
             waited_ns: gaps.waited_ns,
+            sender: gaps.got.map(|Got { cpu, first, session_first }| proto::Sender {
+                cpu,
+                first,
+                session_first,
+            }),
         }),
         arrived: Some(proto::Arrived { received, duplicated, reordered, corrupted, other_traffic }),
         last_gap_ns: done.received.last_gap.map(ns),
@@ -220,6 +225,11 @@ pub(crate) fn was_done(done: proto::Done) -> Done {
             p999_ns: gaps.p999_ns,
             max_ns: gaps.max_ns,
             waited_ns: gaps.waited_ns,
+            got: gaps.sender.map(|proto::Sender { cpu, first, session_first }| Got {
+                cpu,
+                first,
+                session_first,
+            }),
         }),
         received: Received {
             arrived: Arrived {

@@ -6,8 +6,8 @@ use crate::runner::{Pattern, Runner};
 use crate::search::{Bisection, Goal, Search};
 use crate::units::Rate;
 use kpps_frames::Mix;
-use kpps_results::ndr::{Ndr, PlainBisection, SearchGoal};
 use kpps_results::Trial;
+use kpps_results::ndr::{Ndr, PlainBisection, SearchGoal};
 use kpps_results::rfc2544::Sizes;
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,6 @@
 //! Runs of ports on the screen: what a port received and sent, and what it lost.
 
+use kpps_results::calibration::{Gaps, SenderPriority};
 use kpps_results::run::{Offered, PortRun, ProcessCpu, Run};
 use std::fmt::Write;
 
@@ -153,6 +154,21 @@ fn place_in_words(place: &str) -> &str {
         "tx_dropped" => "not sent (refused, or dropped by a reset)",
         other => other,
     }
+}
+
+/// A sentence on the CPU of a paced sender, if that is known.
+pub fn sender(gaps: &Gaps) -> String {
+    let Some(priority) = gaps.priority else { return String::new() };
+    let cpu = match gaps.cpu {
+        Some(cpu) => format!("the sender had CPU {cpu} for itself"),
+        None => "the sender shared its CPU with the receiver".to_owned(),
+    };
+    let rank = match priority {
+        SenderPriority::All => "ran before other programs",
+        SenderPriority::Session => "ran before other programs of its session only",
+        SenderPriority::Ordinary => "ran like any program (CAP_SYS_NICE is missing)",
+    };
+    format!("{cpu}, and {rank}\n")
 }
 
 /// A sentence if a sender waited for a CPU for more than a thousandth of its time.

@@ -72,6 +72,26 @@ pub struct Gaps {
     /// generator's. Time that a virtual machine's host takes is only partly in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waited_ns: Option<u64>,
+    /// The CPU that the sending thread had for itself; absent if it shared one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<u32>,
+    /// Whether the sending thread ran before ordinary programs, of its session and of others; absent if nobody
+    /// tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<SenderPriority>,
+}
+
+/// The priority of a sending thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SenderPriority {
+    /// Before all ordinary programs (nice -20, the session's too).
+    All,
+    /// Before the ordinary programs of its own session: the session's priority could not be raised, or there
+    /// are no sessions for the scheduler.
+    Session,
+    /// As any program: the right to more (`CAP_SYS_NICE`) is missing.
+    Ordinary,
 }
 
 /// The limits of a generator in a trial.

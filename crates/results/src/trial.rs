@@ -248,7 +248,9 @@ mod tests {
         let trial = trial.with_overflow(60);
         assert_eq!((trial.loss_ratio, trial.tester_ratio()), (40.0 / 900.0, 0.16));
         assert_eq!((trial.is_of_the_device(), trial.limit()), (false, Some(Limit::Generator)));
-        let of = |counts, overflow| Trial::new(1e6, 1.0, counts, Ledger::default()).unwrap().with_overflow(overflow);
+        let of = |counts, overflow| {
+            Trial::new(1e6, 1.0, counts, Ledger::default()).unwrap().with_overflow(overflow)
+        };
         assert_eq!(of([999_000, 1000, 500_000], 0).limit(), None, "0.1 % is little enough");
         assert_eq!(of([999_500, 500, 500_000], 501).limit(), Some(Limit::Receiver));
         let nothing_sent = of([0, 1000, 0], 0);

@@ -5,7 +5,7 @@ use crate::ledger::Accounts;
 use crate::trial::{DirectionOutcome, Offer, Outcome, Tester};
 use kpps_measure::Latency;
 use kpps_ports::port::run::{self, Load};
-use kpps_results::calibration::Gaps;
+use kpps_results::calibration::{Gaps, SenderPriority};
 use kpps_results::detail::{BitRates, CpuTimes, DetailedTrial, Direction, FlowCount, Flows, SizeCount};
 use kpps_results::{Cpu, Ledger, Trial};
 
@@ -168,5 +168,11 @@ pub fn gaps(gaps: &run::Gaps) -> Gaps {
         p999_ns: gaps.p999_ns,
         max_ns: gaps.max_ns,
         waited_ns: gaps.waited_ns,
+        cpu: gaps.got.and_then(|got| got.cpu),
+        priority: gaps.got.map(|got| match (got.first, got.session_first) {
+            (true, true) => SenderPriority::All,
+            (true, false) => SenderPriority::Session,
+            (false, _) => SenderPriority::Ordinary,
+        }),
     }
 }

@@ -13,7 +13,7 @@ use crate::test_port::{Done, Host, LiveCounts, Received, Task, TestPort};
 use kpps_frames::Mac;
 use kpps_platform::{Buffer, BufferSource};
 use kpps_ports::Spec;
-use kpps_ports::port::run::{Aside, BUDGET, Glance, Load, Plan, Steady, Watch, send_and_listen};
+use kpps_ports::port::run::{Aside, BUDGET, Glance, Load, Near, Plan, Steady, Watch, send_and_listen};
 use kpps_ports::port::{AnyPort, Frame, Port, Trouble, wait};
 use std::cell::Cell;
 #[cfg(target_os = "linux")]
@@ -35,6 +35,8 @@ pub fn interface(spec: &Spec) -> Option<String> {
 pub struct LocalPort {
     name: String,
     interface: Option<String>,
+    /// The CPUs around the interface.
+    near: Near,
     mac: Mac,
     port: AnyPort,
     clock: Clock,
@@ -49,6 +51,7 @@ impl LocalPort {
         let mac = Mac(port.address()?);
         Ok(Self {
             name: spec.to_string(),
+            near: interface(spec).map(|name| Near::interface(&name)).unwrap_or_default(),
             interface: interface(spec),
             mac,
             port,
@@ -113,7 +116,7 @@ impl TestPort for LocalPort {
             Incoming::Tagged(if expect.keep { arrivals.keeping() } else { arrivals })
         });
         let plan = task.plan.as_ref().map(|plan| Plan { epoch: Some(epoch), ..plan.clone() });
-        let mut done = work(&mut self.port, task, plan.as_ref(), &mut incoming, stage);
+        let mut done = work(&mut self.port, task, (plan.as_ref(), &self.near), &mut incoming, stage);
         if let Some(incoming) = incoming {
             done.received = incoming.received(stage.sent(1 - task.at).unwrap_or(0));
         }
@@ -224,7 +227,7 @@ impl Incoming {
 fn work(
     port: &mut AnyPort,
     task: &Task,
-    plan: Option<&Plan>,
+    (plan, near): (Option<&Plan>, &Near),
     incoming: &mut Option<Incoming>,
     stage: &TrialState,
 ) -> Done {
@@ -257,8 +260,8 @@ fn work(
     };
     let mut done = Done::default();
     let (_steady, _aside) = match plan {
-        Some(_) => (Some(Steady::now()), None),
-        None => (None, Some(Aside::receiving())),
+        Some(_) => (Some(Steady::now(near)), None),
+        None => (None, Some(Aside::receiving(near))),
     };
     if let Some(plan) = plan {
         let begin = Instant::now();

@@ -19,7 +19,7 @@ use kpps_frames::flows::Addresses;
 use kpps_frames::{Mac, Mix, Templates};
 use kpps_measure::Latency;
 use kpps_ports::Spec;
-use kpps_ports::port::run::{Aside, Gaps, Load, Plan, Shape, Times, Timetable};
+use kpps_ports::port::run::{Aside, Gaps, Load, Near, Plan, Shape, Times, Timetable};
 use kpps_ports::port::{AnyPort, Trouble};
 use kpps_results::detail::Arrival;
 use std::collections::BTreeMap;
@@ -452,12 +452,13 @@ fn run(
     go_on: &dyn Fn() -> bool,
 ) -> [Done; 2] {
     let mut results = [Done::default(), Done::default()];
+    let near = ports.iter().find_map(|port| port.interface().map(Near::interface)).unwrap_or_default();
     std::thread::scope(|scope| {
         let each = ports.iter_mut().zip(duties).zip(&mut results);
         let threads: Vec<_> = each
             .map(|((port, task), result)| scope.spawn(move || *result = port.work(task, stage)))
             .collect();
-        let _aside = Aside::now();
+        let _aside = Aside::now(&near);
         while !threads.iter().all(|thread| thread.is_finished()) {
             if !go_on() {
                 stage.abandon();

@@ -1,7 +1,7 @@
 //! A trial on the screen: its frames, and where the missing ones ended.
 
 use super::sentences;
-use crate::run::waited;
+use crate::run::{sender, waited};
 use kpps_results::Trial;
 use kpps_results::detail::{DetailedTrial, Direction, FlowCount, Flows, SizeCount};
 use std::fmt::Write;
@@ -125,6 +125,7 @@ pub fn screen(trial: &DetailedTrial) -> String {
                 gaps.p99_ns as f64 / 1e3,
                 gaps.max_ns as f64 / 1e3
             );
+            text += &sender(&gaps);
             text += &waited(gaps.waited_ns, trial.result.seconds);
         }
     }

@@ -1,5 +1,6 @@
 //! The gaps between frames as they were sent.
 
+use super::steady::Got;
 use std::time::Duration;
 
 /// A gap is exact if it differs from the intended one by no more than this, in ns.
@@ -40,6 +41,8 @@ pub struct Gaps {
     /// How long the sender was ready to run without a CPU, in ns, if the system tells. Other programs cause
     /// that.
     pub waited_ns: Option<u64>,
+    /// What the sending thread got from the system to keep its pace.
+    pub got: Option<Got>,
 }
 
 fn bucket(ns: u64) -> usize {
@@ -109,6 +112,7 @@ impl Recorder {
             p999_ns: quantile(0.999),
             max_ns: self.max_ns,
             waited_ns: None,
+            got: None,
         })
     }
 }

@@ -5,6 +5,8 @@
 mod any;
 mod app;
 mod count;
+#[cfg(target_os = "linux")]
+mod cpus;
 mod forward;
 mod gaps;
 mod send;
@@ -23,7 +25,7 @@ pub use forward::{forward, prime};
 pub use gaps::{Gaps, Recorder, TOLERANCE};
 pub use send::{Load, Plan, Sent, send, send_and_listen};
 pub use shape::{Shape, Times, Timetable};
-pub use steady::{Aside, Steady, waited};
+pub use steady::{Aside, Got, Near, Steady, list, use_cpus, waited};
 pub use tally::{Streams, Tally};
 
 use super::{AnyPort, Port, Trouble, Wake, wait};

@@ -2,7 +2,7 @@
 
 use super::gaps::{Gaps, Recorder};
 use super::shape::{Shape, Times, Timetable};
-use super::steady::{self, Steady};
+use super::steady::{self, Near, Steady};
 use super::{BUDGET, BURST, Shift, Watch};
 use crate::port::{Frame, Port, Trouble};
 use kpps_frames::templates::Template;
@@ -206,7 +206,7 @@ pub fn send_and_listen<P: Port>(
     };
     let pool = port.pool().clone();
     let before = port.frames().1;
-    let _steady = (plan.times.is_some() || plan.load != Load::Max).then(Steady::now);
+    let steady = (plan.times.is_some() || plan.load != Load::Max).then(|| Steady::now(&Near::default()));
     let waited = steady::waited();
     let mut shift = Shift::start(watch);
     let since_epoch = plan.epoch.map_or(Duration::ZERO, |epoch| shift.started.duration_since(epoch));
@@ -227,7 +227,8 @@ pub fn send_and_listen<P: Port>(
             let mut recorder = Recorder::new(timetable.gap_ns());
             let result = pace(port, &mut source, timetable, most, &mut shift, (&mut recorder, listen))?;
             let waited_ns = waited.and_then(|before| Some((steady::waited()? - before).as_nanos() as u64));
-            gaps = recorder.gaps().map(|gaps| Gaps { waited_ns, ..gaps });
+            gaps =
+                recorder.gaps().map(|gaps| Gaps { waited_ns, got: steady.as_ref().map(Steady::got), ..gaps });
             result
         }
     };

@@ -1,18 +1,24 @@
 //! A thread that keeps a pace: it has a CPU of its own and priority over other programs, as far as the system
 //! allows.
 //!
-//! A sender that waits behind other programs is late by whole time slices, 3 ms each. The remedy is the
-//! highest priority of ordinary programs (setpriority(2), which takes `CAP_SYS_NICE`), on a CPU that the
-//! receiving thread does not use: the kernel likes to wake that next to the sender. A real-time policy would
-//! be worse: a sender never sleeps, and the kernel takes 50 ms of each second from such a thread
+//! A sender that waits behind other programs is late by whole time slices, 3 ms each. The remedy has three
+//! parts. It runs on a CPU on which little else runs ([`cpus`]) and that the receiving thread does not use: the
+//! kernel likes to wake that next to the sender. It has the highest priority of ordinary programs
+//! (setpriority(2), which takes `CAP_SYS_NICE`). And its session has that priority, too, because the kernel
+//! compares sessions first and programs within them only then (`sched_autogroup_enabled`, sched(7)). A real-time
+//! policy would be worse: a sender never sleeps, and the kernel takes 50 ms of each second from such a thread
 //! (`sched_rt_runtime_us`, sched(7)). At least one CPU stays with the other threads. With one CPU, or without
-//! the right, nothing changes. [`waited`] tells how long the thread waited for a CPU nevertheless.
+//! the right, nothing changes. [`Got`] tells what a sender got, and [`waited`] how long the thread waited for a
+//! CPU nevertheless.
 
+use super::cpus;
+pub use super::cpus::{Near, list, use_cpus};
 use crate::sys::{Policy, schedule};
 use rustix::process::setpriority_process;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use std::sync::Mutex;
-use std::time::Duration;
+use std::cell::Cell;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// This thread, as rustix names it.
 const SELF: Option<rustix::process::Pid> = None;
@@ -22,25 +28,76 @@ const PRIORITY: i32 = 1;
 /// The highest priority of ordinary programs (nice(1)).
 const PREFERRED: i32 = -20;
 
-/// CPUs that senders of this process have.
-static TAKEN: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+/// How long the order of the CPUs is kept for the next trials: to find it takes a while.
+const KEPT: Duration = Duration::from_secs(3);
+/// The priority of this process's session among others.
+const SESSION: &str = "/proc/self/autogroup";
 
-/// While it lives, this thread has a CPU of its own.
-#[derive(Debug)]
-pub struct Steady {
-    given: Option<Given>,
+/// The threads of this process that keep to their CPUs.
+static SHARED: Mutex<Shared> =
+    Mutex::new(Shared { order: Vec::new(), ordered: None, threads: 0, taken: Vec::new(), session: None });
+
+thread_local! {
+    /// What this thread has, if it keeps a pace.
+    static HELD: Cell<Option<Got>> = const { Cell::new(None) };
 }
 
+/// What the threads agree on while there is one of them.
 #[derive(Debug)]
-struct Given {
-    cpu: usize,
-    /// The CPUs that the thread could use before.
-    before: CpuSet,
+struct Shared {
+    /// The CPUs in the order in which senders take them.
+    order: Vec<usize>,
+    /// When that was found.
+    ordered: Option<Instant>,
+    threads: usize,
+    /// CPUs that senders have.
+    taken: Vec<usize>,
+    /// The priority that the session had before it was raised.
+    session: Option<i32>,
 }
 
-/// The CPUs of a set, the last one first: on the first one the system does most of its own work.
+impl Shared {
+    /// A thread joins: the first one finds the order of the CPUs.
+    fn join(&mut self, allowed: &CpuSet, near: &Near) {
+        if self.threads == 0 && self.ordered.is_none_or(|then| then.elapsed() > KEPT) {
+            self.order = cpus::order(&members(allowed), near);
+            self.ordered = Some(Instant::now());
+        }
+        self.threads += 1;
+    }
+
+    /// A thread leaves: the last one puts the session's priority back.
+    fn leave(&mut self) {
+        self.threads -= 1;
+        if self.threads == 0
+            && let Some(nice) = self.session.take()
+        {
+            let _ = std::fs::write(SESSION, nice.to_string());
+        }
+    }
+
+    /// Raises the priority of the session, if that is permitted. Returns whether it is raised.
+    fn raise_session(&mut self) -> bool {
+        if self.session.is_some() {
+            return true;
+        }
+        let text = std::fs::read_to_string(SESSION).unwrap_or_default();
+        let Some(nice) = text.trim().rsplit(' ').next().and_then(|nice| nice.parse().ok()) else {
+            return false;
+        };
+        let raised = std::fs::write(SESSION, PREFERRED.to_string()).is_ok();
+        self.session = raised.then_some(nice);
+        raised
+    }
+}
+
+fn shared() -> MutexGuard<'static, Shared> {
+    SHARED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The CPUs of a set.
 fn members(set: &CpuSet) -> Vec<usize> {
-    (0..CpuSet::MAX_CPU).rev().filter(|&cpu| set.is_set(cpu)).collect()
+    (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect()
 }
 
 fn only(cpus: impl IntoIterator<Item = usize>) -> CpuSet {
@@ -51,34 +108,67 @@ fn only(cpus: impl IntoIterator<Item = usize>) -> CpuSet {
     set
 }
 
+/// What a sending thread got from the system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Got {
+    /// The CPU on which it runs alone of this program; `None` if it shares one.
+    pub cpu: Option<u32>,
+    /// Whether it runs before all ordinary programs of its session.
+    pub first: bool,
+    /// Whether its session runs before other sessions.
+    pub session_first: bool,
+}
+
+/// While it lives, this thread has a CPU of its own, as far as possible.
+#[derive(Debug)]
+pub struct Steady {
+    got: Got,
+    /// The CPUs that the thread could use before; `None` if nothing was changed.
+    before: Option<CpuSet>,
+}
+
 impl Steady {
-    /// Takes a CPU, if one is free.
-    pub fn now() -> Self {
-        Self { given: Self::give() }
+    /// Takes a CPU, if one is free. A thread that has one keeps it.
+    pub fn now(near: &Near) -> Self {
+        if let Some(got) = HELD.get() {
+            return Self { got, before: None };
+        }
+        let Ok(before) = sched_getaffinity(SELF) else { return Self { got: Got::default(), before: None } };
+        let mut shared = shared();
+        shared.join(&before, near);
+        let free: Vec<_> = shared.order.iter().copied().filter(|cpu| !shared.taken.contains(cpu)).collect();
+        // The receiver and the handler of Ctrl-C need a CPU, too.
+        let cpu = match free[..] {
+            [cpu, _, ..] if sched_setaffinity(SELF, &only([cpu])).is_ok() => cpu,
+            _ => {
+                shared.leave();
+                return Self { got: Got::default(), before: None };
+            }
+        };
+        shared.taken.push(cpu);
+        // Without the right to, its priority stays.
+        let first = setpriority_process(SELF, PREFERRED).is_ok();
+        let session_first = shared.raise_session();
+        let got = Got { cpu: u32::try_from(cpu).ok(), first, session_first };
+        HELD.set(Some(got));
+        Self { got, before: Some(before) }
     }
 
-    fn give() -> Option<Given> {
-        let before = sched_getaffinity(SELF).ok()?;
-        let mut taken = TAKEN.lock().ok()?;
-        let free: Vec<_> = members(&before).into_iter().filter(|cpu| !taken.contains(cpu)).collect();
-        // The receiver and the handler of Ctrl-C need a CPU, too.
-        let [cpu, _, ..] = free[..] else { return None };
-        sched_setaffinity(SELF, &only([cpu])).ok()?;
-        // Without the right to, its priority stays.
-        let _ = setpriority_process(SELF, PREFERRED);
-        taken.push(cpu);
-        Some(Given { cpu, before })
+    /// What this thread got.
+    pub fn got(&self) -> Got {
+        self.got
     }
 }
 
 impl Drop for Steady {
     fn drop(&mut self) {
-        let Some(Given { cpu, before }) = &self.given else { return };
+        let Some(before) = &self.before else { return };
+        HELD.set(None);
         let _ = setpriority_process(SELF, 0);
         let _ = sched_setaffinity(SELF, before);
-        if let Ok(mut taken) = TAKEN.lock() {
-            taken.retain(|taken| taken != cpu);
-        }
+        let mut shared = shared();
+        shared.taken.retain(|taken| Some(*taken) != self.got.cpu.map(|cpu| cpu as usize));
+        shared.leave();
     }
 }
 
@@ -90,20 +180,26 @@ pub struct Aside {
 
 impl Aside {
     /// Leaves that CPU. So do threads that this one starts meanwhile.
-    pub fn now() -> Self {
-        let aside = |before: &CpuSet| match &members(before)[..] {
+    pub fn now(near: &Near) -> Self {
+        let Ok(before) = sched_getaffinity(SELF) else { return Self { before: None } };
+        let mut shared = shared();
+        shared.join(&before, near);
+        let is_aside = match &shared.order[..] {
             [_, rest @ ..] if !rest.is_empty() => {
                 sched_setaffinity(SELF, &only(rest.iter().copied())).is_ok()
             }
             _ => false,
         };
-        Self { before: sched_getaffinity(SELF).ok().filter(aside) }
+        if !is_aside {
+            shared.leave();
+        }
+        Self { before: is_aside.then_some(before) }
     }
 
     /// As [`now`](Self::now), for a receiver, with real-time priority: a late receiver loses frames, and it
     /// sleeps when nothing comes.
-    pub fn receiving() -> Self {
-        let aside = Self::now();
+    pub fn receiving(near: &Near) -> Self {
+        let aside = Self::now(near);
         if aside.before.is_some() {
             schedule(Policy::RealTime(PRIORITY));
         }
@@ -116,6 +212,7 @@ impl Drop for Aside {
         if let Some(before) = &self.before {
             schedule(Policy::Ordinary);
             let _ = sched_setaffinity(SELF, before);
+            shared().leave();
         }
     }
 }
@@ -133,42 +230,71 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
+    fn session() -> String {
+        std::fs::read_to_string(SESSION).unwrap_or_default()
+    }
+
     /// All cases are in one test: they share the list.
     #[test]
-    fn a_processor_stays_with_the_others_and_all_is_as_before() {
-        let before = members(&sched_getaffinity(SELF).unwrap());
+    fn a_cpu_stays_with_the_others_and_all_is_as_before() {
+        let (before, session_before) = (members(&sched_getaffinity(SELF).unwrap()), session());
         let mine = || members(&sched_getaffinity(SELF).unwrap());
-        let senders: Vec<_> = (0..before.len() + 1)
-            .map(|number| {
+        let threads = before.len() + 1;
+        let all_started = std::sync::Arc::new(std::sync::Barrier::new(threads));
+        let senders: Vec<_> = (0..threads)
+            .map(|_| {
+                let all_started = all_started.clone();
                 std::thread::spawn(move || {
-                    let steady = Steady::now();
+                    let steady = Steady::now(&Near::default());
+                    let again = Steady::now(&Near::default());
+                    assert_eq!(again.got(), steady.got(), "a thread has one CPU");
                     let mine = members(&sched_getaffinity(SELF).unwrap());
-                    // The others start before this one ends.
-                    std::thread::sleep(Duration::from_millis(200));
-                    drop(steady);
-                    (number, mine, members(&sched_getaffinity(SELF).unwrap()))
+                    let (got, raised) = (steady.got(), session());
+                    all_started.wait();
+                    drop((again, steady));
+                    (got, raised, mine, members(&sched_getaffinity(SELF).unwrap()))
                 })
             })
             .collect();
         let all: Vec<_> = senders.into_iter().map(|sender| sender.join().unwrap()).collect();
-        let mut own: Vec<_> =
-            all.iter().filter(|(_, mine, _)| mine.len() == 1).map(|(_, mine, _)| mine[0]).collect();
+        let mut own: Vec<_> = all.iter().filter_map(|(got, ..)| got.cpu).collect();
         if before.len() > 1 {
             own.sort_unstable();
             own.dedup();
-            assert_eq!(own.len(), before.len() - 1, "{all:?}");
-            assert!(!own.contains(before.last().unwrap()), "the first one stays");
+            assert_eq!(own.len(), before.len() - 1, "one stays: {all:?}");
         }
-        assert!(all.iter().all(|(.., after)| *after == before), "{all:?}");
-        assert!(TAKEN.lock().unwrap().is_empty());
+        for (got, raised, mine, after) in &all {
+            assert!(got.cpu.is_none_or(|cpu| *mine == [cpu as usize]), "{all:?}");
+            assert!(!got.session_first || raised.contains("-20"), "{all:?}");
+            assert_eq!(*after, before, "{all:?}");
+        }
+        assert_eq!((shared().taken.len(), shared().threads, session()), (0, 0, session_before));
+        let (first, others) = {
+            let order = shared().order.clone();
+            let mut others = order.get(1..).unwrap_or_default().to_vec();
+            others.sort_unstable();
+            (order.first().copied(), others)
+        };
         let beside = std::thread::spawn(move || {
-            let aside = Aside::now();
+            let aside = Aside::now(&Near::default());
             let meanwhile = mine();
             drop(aside);
             (meanwhile, mine())
         });
-        let rest = if before.len() > 1 { before[1..].to_vec() } else { before.clone() };
-        assert_eq!(beside.join().unwrap(), (rest, before));
+        let (meanwhile, after) = beside.join().unwrap();
+        assert_eq!(after, before);
+        assert!(
+            before.len() < 2 || meanwhile == others && !meanwhile.contains(&first.unwrap()),
+            "{meanwhile:?}"
+        );
+        // A user's choice counts, in its order.
+        if let [one, .., other] = before[..] {
+            use_cpus(vec![one, other]);
+            shared().ordered = None;
+            let chosen = std::thread::spawn(|| Steady::now(&Near::default()).got().cpu).join().unwrap();
+            use_cpus(Vec::new());
+            assert_eq!(chosen, u32::try_from(one).ok());
+        }
     }
 
     #[test]

@@ -1,0 +1,140 @@
+//! The order in which threads take CPUs: those first on which little runs, which are near the card, and which do
+//! not handle its interrupts.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// How long CPUs are observed to tell which are busy. Idle times are counted in steps of 10 ms.
+const OBSERVED: Duration = Duration::from_millis(60);
+/// Busy shares that differ by less are equal.
+const STEP: f64 = 0.2;
+
+/// The CPUs that a user gave for this program, in their order; empty if it was not said.
+static GIVEN: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
+/// From now on threads of this process that send or receive use these CPUs only; senders take the first ones.
+pub fn use_cpus(cpus: Vec<usize>) {
+    *GIVEN.lock().unwrap_or_else(PoisonError::into_inner) = cpus;
+}
+
+/// What is known of the CPUs around an interface.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Near {
+    /// CPUs of the card's memory node; empty if that is not known.
+    local: BTreeSet<usize>,
+    /// CPUs that handle its interrupts.
+    interrupts: BTreeSet<usize>,
+}
+
+impl Near {
+    /// The CPUs around an interface; none are known of a virtual one.
+    pub fn interface(name: &str) -> Self {
+        let device = Path::new("/sys/class/net").join(name).join("device");
+        let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
+        let irqs = std::fs::read_dir(device.join("msi_irqs")).into_iter().flatten().flatten();
+        let handled = irqs.flat_map(|irq| {
+            let folder = Path::new("/proc/irq").join(irq.file_name());
+            list(&read(&folder.join("effective_affinity_list")))
+        });
+        Self {
+            local: list(&read(&device.join("local_cpulist"))).into_iter().collect(),
+            interrupts: handled.collect(),
+        }
+    }
+}
+
+/// The CPUs of a list as the kernel writes it: `0-3,8`. Parts that cannot be read are left out.
+pub fn list(text: &str) -> Vec<usize> {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.trim().parse().ok()?..=last.trim().parse().ok()?)
+    };
+    text.trim().split(',').filter_map(range).flatten().collect()
+}
+
+/// The CPUs among `allowed` in the order in which senders take them.
+pub(super) fn order(allowed: &[usize], near: &Near) -> Vec<usize> {
+    let given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    if !given.is_empty() {
+        return given.into_iter().filter(|cpu| allowed.contains(cpu)).collect();
+    }
+    if allowed.len() < 2 {
+        return allowed.to_vec();
+    }
+    let before = spent(&read_stat());
+    std::thread::sleep(OBSERVED);
+    let after = spent(&read_stat());
+    ranked(allowed, near, |cpu| busy(&before, &after, cpu))
+}
+
+fn read_stat() -> String {
+    std::fs::read_to_string("/proc/stat").unwrap_or_default()
+}
+
+/// Orders CPUs. Of equal ones the highest is first: the system does most of its own work on the lowest.
+fn ranked(allowed: &[usize], near: &Near, busy: impl Fn(usize) -> f64) -> Vec<usize> {
+    let rank = |cpu: usize| {
+        let far = !near.local.is_empty() && !near.local.contains(&cpu);
+        let load = (busy(cpu) / STEP).round() as u32;
+        (load, far, near.interrupts.contains(&cpu), std::cmp::Reverse(cpu))
+    };
+    let mut all: Vec<_> = allowed.iter().map(|&cpu| (rank(cpu), cpu)).collect();
+    all.sort_unstable();
+    all.into_iter().map(|(_, cpu)| cpu).collect()
+}
+
+/// What each CPU has spent its time on, in ticks (`/proc/stat`): idle, and in all.
+fn spent(stat: &str) -> Vec<(usize, u64, u64)> {
+    let cpu = |line: &str| {
+        let mut words = line.strip_prefix("cpu")?.split_whitespace();
+        let number = words.next()?.parse().ok()?;
+        // user, nice, system, idle, iowait, irq, softirq, steal; guest times are in the first two.
+        let ticks: Vec<u64> = words.take(8).map_while(|word| word.parse().ok()).collect();
+        Some((number, ticks.get(3)? + ticks.get(4)?, ticks.iter().sum()))
+    };
+    stat.lines().filter_map(cpu).collect()
+}
+
+/// The share of the time between two observations in which a CPU was not idle; 0 if nobody knows.
+fn busy(before: &[(usize, u64, u64)], after: &[(usize, u64, u64)], cpu: usize) -> f64 {
+    let of = |all: &[(usize, u64, u64)]| all.iter().find(|it| it.0 == cpu).copied();
+    let (Some((_, idle, all)), Some((_, idle_then, all_then))) = (of(before), of(after)) else { return 0.0 };
+    let passed = all_then.saturating_sub(all);
+    if passed == 0 { 0.0 } else { 1.0 - idle_then.saturating_sub(idle) as f64 / passed as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_cpu_near_the_card_without_its_interrupts_is_first() {
+        let all = [0, 1, 2, 3];
+        let near = Near { local: [0, 1].into(), interrupts: [1].into() };
+        assert_eq!(ranked(&all, &Near::default(), |_| 0.0), [3, 2, 1, 0]);
+        assert_eq!(ranked(&all, &near, |_| 0.05), [0, 1, 3, 2]);
+        let busy = |cpu| [1.0, 0.0, 0.1, 0.9][cpu];
+        assert_eq!(ranked(&all, &Near::default(), busy), [2, 1, 3, 0]);
+        assert_eq!(ranked(&all, &near, busy), [1, 2, 0, 3], "an idle one far away before a busy one");
+    }
+
+    #[test]
+    fn busy_shares_are_read_from_ticks() {
+        let before = spent(
+            "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 10 0 10 100 0 0 0 0 0 0\ncpu3 0 0 0 50 0 0 0 0 5 0\nintr 7\n",
+        );
+        let after = spent("cpu0 12 0 11 101 0 0 0 0 0 0\ncpu3 0 0 0 55 1 0 0 0 5 0\n");
+        assert_eq!(before.len(), 2);
+        let all: Vec<_> = [0, 3, 7].map(|cpu| busy(&before, &after, cpu)).into();
+        assert_eq!(all, [0.75, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn lists_as_the_kernel_writes_them() {
+        assert_eq!(list("0-2,5,8-9\n"), [0, 1, 2, 5, 8, 9]);
+        assert_eq!(list(""), [0; 0]);
+        assert_eq!(list("x,3,2-1"), [3]);
+    }
+}
