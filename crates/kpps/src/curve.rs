@@ -105,7 +105,8 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     progress.wants(wanted);
     let quiet = arguments.outputs.for_machines();
     let view = target.options.live.view(progress.clone(), source, quiet)?;
-    let plan = Sweep { sizes: &sizes, load, loads: &loads, environment: &environment, in_real_time, until_limit };
+    let plan =
+        Sweep { sizes: &sizes, load, loads: &loads, environment: &environment, in_real_time, until_limit };
     let (series, end) =
         sweep(testbeds, &plan, &mut journal, &interrupt::goes_on, &ProgressObserver(progress));
     drop(view);
@@ -135,10 +136,8 @@ fn simulated(target: &Target) -> Result<Ready, Failure> {
         measured_on: (!set.is_empty()).then(|| ("set".to_owned(), set.join(", "))).into_iter().collect(),
         ..choice.environment(&setups)
     };
-    let named = |setup: Setup| Named {
-        name: setup.driver.clone(),
-        points: Points::new(choice.testbed(setup)),
-    };
+    let named =
+        |setup: Setup| Named { name: setup.driver.clone(), points: Points::new(choice.testbed(setup)) };
     Ok(Ready { testbeds: setups.into_iter().map(named).collect(), source: Box::new(()), environment })
 }
 

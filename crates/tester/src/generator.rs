@@ -17,7 +17,7 @@ impl Tester {
     pub fn sender(&self, offer: &Offer, calibrations: &[PathBuf]) -> Result<Option<Sender>, Error> {
         let Load::Pps(asked) = offer.load else { return Ok(None) };
         let ways = if offer.bidirectional { 2 } else { 1 };
-        let (ceilings_pps, source) = match calibrations {
+        let (ceilings_pps, source): (Vec<f64>, _) = match calibrations {
             [] => return Ok(None),
             files if files.len() == ways => {
                 let read = files.iter().zip(self.names()).map(|(file, port)| calibrated(file, port, offer));
@@ -51,9 +51,11 @@ fn calibrated(file: &Path, port: &str, offer: &Offer) -> Result<f64, String> {
     let calibration: Calibration = serde_json::from_str(&text).map_err(|e| cannot(&e))?;
     // A calibration was made on the port's own host, so its port has no host's name before it.
     let port = port.rsplit_once('/').map_or(port, |(_, port)| port);
-    let bytes = offer.sizes.only().map(Size::bytes_with_fcs).ok_or(
-        "a calibration holds for one frame size, not for a mix: leave it out",
-    )?;
+    let bytes = offer
+        .sizes
+        .only()
+        .map(Size::bytes_with_fcs)
+        .ok_or("a calibration holds for one frame size, not for a mix: leave it out")?;
     if calibration.port != port || calibration.frame_bytes_with_fcs != bytes {
         let Calibration { port: other, frame_bytes_with_fcs, .. } = calibration;
         return Err(format!(
