@@ -35,6 +35,10 @@
 #[cfg(target_os = "linux")]
 mod bar;
 #[cfg(target_os = "linux")]
+mod bpf;
+#[cfg(target_os = "linux")]
+mod btf;
+#[cfg(target_os = "linux")]
 mod card;
 #[cfg(target_os = "linux")]
 mod config;
@@ -42,6 +46,8 @@ mod config;
 pub mod devices;
 #[cfg(target_os = "linux")]
 mod domain;
+#[cfg(target_os = "linux")]
+pub mod drops;
 mod error;
 #[cfg(target_os = "linux")]
 pub mod ethtool;
@@ -63,6 +69,8 @@ mod routed;
 #[cfg(target_os = "linux")]
 mod socket;
 mod spec;
+#[cfg(target_os = "linux")]
+mod symbols;
 #[cfg(unix)]
 mod sys;
 #[cfg(target_os = "linux")]
