@@ -186,6 +186,7 @@ pub(crate) fn done(done: Done) -> proto::Done {
         latency: done.received.latency.iter().map(latency).collect(),
         missed: done.missed,
         errors: done.errors,
+        taken: done.taken,
         trouble: done.trouble.map(|trouble| trouble.to_string()),
         flows: done.received.flows.iter().map(flow).collect(),
         sizes: done.received.sizes.iter().map(|&(sent, received)| proto::OfSize { sent, received }).collect(),
@@ -261,6 +262,7 @@ pub(crate) fn was_done(done: proto::Done) -> Done {
         },
         missed: done.missed,
         errors: done.errors,
+        taken: done.taken,
         trouble: None,
         given: done.sent,
         skipped: Vec::new(),
@@ -287,6 +289,7 @@ pub(crate) fn port_count(count: &PortCount) -> proto::PortCount {
         receives: count.receives,
         missed: count.missed,
         errors: count.errors,
+        taken: count.taken,
     }
 }
 
@@ -298,6 +301,7 @@ pub(crate) fn counted_port(count: proto::PortCount) -> PortCount {
         receives: count.receives,
         missed: count.missed,
         errors: count.errors,
+        taken: count.taken,
     }
 }
 
@@ -314,6 +318,13 @@ pub(crate) fn counted(counted: Counted) -> proto::Counted {
     proto::Counted {
         dropped: counted.accounts.dropped,
         in_flight_at: counted.accounts.in_flight_at,
+        excess: counted.accounts.excess,
+        possible: counted
+            .accounts
+            .possible
+            .into_iter()
+            .map(|(place, frames)| proto::Possible { place, frames })
+            .collect(),
         interfaces: counted
             .interfaces
             .into_iter()
@@ -338,7 +349,12 @@ pub(crate) fn was_counted(counted: proto::Counted) -> Counted {
         cycles: cpu.cycles,
     };
     Counted {
-        accounts: Accounts { dropped: counted.dropped, in_flight_at: counted.in_flight_at },
+        accounts: Accounts {
+            dropped: counted.dropped,
+            in_flight_at: counted.in_flight_at,
+            excess: counted.excess,
+            possible: counted.possible.into_iter().map(|it| (it.place, it.frames)).collect(),
+        },
         interfaces: counted.interfaces.into_iter().map(|(name, it)| (name, it.counts)).collect(),
         ip: counted.ip.into_iter().map(|(name, it)| (name, it.counts)).collect(),
         cpus: counted.cpus.iter().map(cpu).collect(),
@@ -468,6 +484,7 @@ mod tests {
 
         let mut all = Counted::default();
         all.accounts.dropped = [("a netem".to_owned(), 3)].into();
+        all.accounts.possible = vec![("a netfilter drop".to_owned(), 2), ("a dropped".to_owned(), 5)];
         all.interfaces = [("a".to_owned(), [("rx_packets".to_owned(), 9)].into())].into();
         all.cpus = vec![CpuTimes { user_s: 0.5, steal_s: 0.25, cycles: Some(7), ..CpuTimes::default() }];
         assert_eq!(was_counted(counted(all.clone())), all);

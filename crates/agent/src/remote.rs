@@ -440,8 +440,8 @@ impl RemoteHost {
 }
 
 impl kpps_tester::Host for RemoteHost {
-    fn before(&mut self) -> Result<(), kpps_tester::Error> {
-        self.ask(Asks::Before(proto::Before {})).map(drop)
+    fn before(&mut self, stream: Option<u16>) -> Result<(), kpps_tester::Error> {
+        self.ask(Asks::Before(proto::Before { stream: stream.map(u32::from) })).map(drop)
     }
 
     fn after(&mut self, ports: &[PortCount]) -> Result<Counted, kpps_tester::Error> {

@@ -114,8 +114,8 @@ impl Lent {
                 Says::Clock(proto::Clock { came_ns, left_ns: self.shared.clock.now_ns() })
             }
             Asks::Relay(relay) => Says::Relayed(self.relay(relay.send)?),
-            Asks::Before(proto::Before {}) => {
-                self.host.before().map_err(|e| e.to_string())?;
+            Asks::Before(proto::Before { stream }) => {
+                self.host.before(stream.map(|stream| stream as u16)).map_err(|e| e.to_string())?;
                 Says::Observed(proto::Observed {})
             }
             Asks::After(after) => {

@@ -40,6 +40,9 @@ impl Counted {
         };
         add(&mut self.accounts.dropped, other.accounts.dropped, true);
         add(&mut self.accounts.in_flight_at, other.accounts.in_flight_at, true);
+        add(&mut self.accounts.excess, other.accounts.excess, true);
+        let possible = other.accounts.possible.into_iter();
+        self.accounts.possible.extend(possible.map(|(name, frames)| (place(name), frames)));
         self.interfaces.extend(other.interfaces.into_iter().map(|(name, counts)| (place(name), counts)));
         self.ip.extend(other.ip.into_iter().map(|(name, counts)| (place(name), counts)));
         let agent = system.map(ToOwned::to_owned);

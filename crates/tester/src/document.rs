@@ -1,7 +1,6 @@
 //! A trial as it is published.
 
 use crate::arrivals::OfFlow;
-use crate::ledger::Accounts;
 use crate::trial::{DirectionOutcome, Offer, Outcome, Tester};
 use kpps_measure::Latency;
 use kpps_ports::port::run::{self, Load};
@@ -23,7 +22,7 @@ pub fn result(offer: &Offer, outcome: &Outcome) -> Option<Trial> {
         Load::Pps(pps) => pps * outcome.directions.len() as f64,
         Load::Max => sum(|way| way.intended) as f64 / seconds,
     };
-    let Accounts { dropped, in_flight_at, .. } = outcome.counted.accounts.clone();
+    let (dropped, in_flight_at) = outcome.counted.accounts.explaining(sent.saturating_sub(received));
     let ledger = Ledger { sent, shortfall, delivered: received, dropped, in_flight_at, ..Ledger::default() };
     let mut latency = Latency::default();
     for way in &outcome.directions {

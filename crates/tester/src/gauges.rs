@@ -56,7 +56,9 @@ impl Gauges {
                 .collect();
             counted.add(name.as_deref(), live_counts(&there));
         }
-        counted.accounts.dropped
+        let sum = |at: usize| running.stage.so_far(at);
+        let [(sent_a, received_a), (sent_b, received_b)] = [sum(0), sum(1)];
+        counted.accounts.explaining((sent_a + sent_b).saturating_sub(received_a + received_b)).0
     }
 
     pub(crate) fn begin(&self, running: Running) {

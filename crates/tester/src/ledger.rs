@@ -13,9 +13,16 @@
 //! - Of a root discipline and its children only the root counts: its drops include theirs.
 //! - A bridge's own interface counts the traffic of its host. IP's counters are of a whole namespace, and are
 //!   used only where no port of the tester is.
+//!
+//! Counters of queues, backlogs and IP also count frames of others. Where the kernel tells which frames of the
+//! trial it dropped ([`kernel_drops`]), it is believed: see [`Accounts`].
+
+mod kernel_drops;
 
 use crate::observe::{Interface, Namespace, Observation, Qdisc};
+use kernel_drops::compare;
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// Counters of frames lost on reception. `rx_over_errors` and `rx_fifo_errors` are among the others.
 const RECEIVE: [&str; 4] = ["rx_dropped", "rx_errors", "rx_missed_errors", "rx_nohandler"];
@@ -24,6 +31,8 @@ const RECEIVE: [&str; 4] = ["rx_dropped", "rx_errors", "rx_missed_errors", "rx_n
 const FOR_OTHERS: &str = "rx_otherhost_dropped";
 /// Counters of frames lost on transmission.
 const TRANSMIT: [&str; 2] = ["tx_dropped", "tx_errors"];
+/// The tester's own receive overflow.
+const MISSED: &str = "missed";
 
 /// The counts of a port of the tester in a trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,15 +49,79 @@ pub struct PortCount {
     pub missed: u64,
     /// Frames that the port dropped because they were truncated.
     pub errors: u64,
+    /// Frames that the port took in during the trial, other traffic among them, if it has finished.
+    pub taken: Option<u64>,
 }
 
 /// Frames that did not arrive, by place.
+///
+/// Some places count frames of others, too, or copies of a frame that arrived. They explain at most the frames
+/// that are missing otherwise: first `possible`, then `in_flight_at`, then `excess`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Accounts {
     /// Lost frames.
     pub dropped: BTreeMap<String, u64>,
-    /// Frames that a queue still holds at the end.
+    /// Frames that the kernel dropped and no counter has: copies may be among them. The most frequent first.
+    pub possible: Vec<(String, u64)>,
+    /// Frames that a queue still holds at the end, those of others among them.
     pub in_flight_at: BTreeMap<String, u64>,
+    /// Frames that a counter has and the kernel did not tell of: probably those of others.
+    pub excess: BTreeMap<String, u64>,
+}
+
+/// A counter of lost frames, and what it counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Known {
+    /// The interface with its namespace; the namespace for IP; or the port.
+    at: String,
+    counter: Counter,
+    frames: u64,
+}
+
+/// A counter of lost frames.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Counter {
+    /// Of an interface.
+    Interface(&'static str),
+    /// Of a root discipline, by its kind.
+    Discipline(String),
+    /// Of a discipline at the ingress.
+    Ingress(String),
+    /// Of the CPUs.
+    Backlog,
+    /// Of IP in a namespace.
+    Ip(String),
+    /// Of a port of the tester.
+    Port(&'static str),
+}
+
+impl fmt::Display for Known {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = &self.at;
+        match &self.counter {
+            Counter::Interface(counter) | Counter::Port(counter) => write!(f, "{at} {counter}"),
+            Counter::Discipline(kind) | Counter::Ingress(kind) => write!(f, "{at} {kind}"),
+            Counter::Backlog => write!(f, "{at} backlog"),
+            Counter::Ip(counter) => write!(f, "{at} IP {counter}"),
+        }
+    }
+}
+
+/// What counters say.
+#[derive(Debug, Default)]
+struct Read {
+    known: Vec<Known>,
+    in_flight_at: BTreeMap<String, u64>,
+    /// For each sending port's interface, frames lost there that no counter has.
+    left: BTreeMap<String, u64>,
+}
+
+impl Read {
+    fn put(&mut self, at: &str, counter: Counter, frames: u64) {
+        if frames > 0 {
+            self.known.push(Known { at: at.to_owned(), counter, frames });
+        }
+    }
 }
 
 /// An interface in both observations.
@@ -100,7 +173,16 @@ impl Between<'_> {
 
 /// Attributes frames dropped between two observations, while these ports sent and received.
 pub fn account(before: &Observation, after: &Observation, ports: &[PortCount]) -> Accounts {
-    let mut accounts = Accounts::default();
+    let read = read(before, after, ports);
+    let mut accounts = Accounts { in_flight_at: read.in_flight_at.clone(), ..Accounts::default() };
+    let drops = after.kernel_drops.as_ref().map(|drops| drops.since(before.kernel_drops.as_ref()));
+    compare(read, drops.as_ref(), ports, after, &mut accounts);
+    accounts
+}
+
+/// What the counters say.
+fn read(before: &Observation, after: &Observation, ports: &[PortCount]) -> Read {
+    let mut read = Read::default();
     let interfaces = interfaces(before, after, ports);
     let mut backlog = after.softnet.dropped.saturating_sub(before.softnet.dropped);
     for one in &interfaces {
@@ -115,51 +197,87 @@ pub fn account(before: &Observation, after: &Observation, ports: &[PortCount]) -
             let missed = one.port.filter(|_| one.after.has_program).map_or(0, |port| port.missed);
             for counter in RECEIVE {
                 let twice = if counter == "rx_dropped" { in_backlog + missed } else { 0 };
-                accounts.drop(format!("{label} {counter}"), one.count(counter).saturating_sub(twice));
+                read.put(&label, Counter::Interface(counter), one.count(counter).saturating_sub(twice));
             }
             if one.namespace.is_some() && one.after.kind.as_deref() != Some("bridge") {
-                accounts.drop(format!("{label} {FOR_OTHERS}"), one.count(FOR_OTHERS));
+                read.put(&label, Counter::Interface(FOR_OTHERS), one.count(FOR_OTHERS));
             }
             for (kind, drops) in one.qdiscs(true) {
-                accounts.drop(format!("{label} {kind}"), drops);
+                read.put(&label, Counter::Ingress(kind.to_owned()), drops);
             }
         }
         // Transmission of the other end, over the veth.
         if let Some(sender) = sender
             && sender.gives_out()
         {
-            put_down_way_out(&mut accounts, sender, Some((label, in_backlog)));
+            put_down_way_out(&mut read, sender, Some((label, in_backlog)));
         }
     }
     // Transmission to other ends that are not observed.
     for one in &interfaces {
         if one.gives_out() && !interfaces.iter().any(|other| other.is_peer_of(one)) {
-            put_down_way_out(&mut accounts, one, None);
+            put_down_way_out(&mut read, one, None);
         }
     }
+    for one in &interfaces {
+        read.in_flight_at.extend(arrived_later(one, interfaces.iter().find(|other| one.is_peer_of(other))));
+    }
     for port in ports.iter().filter(|port| port.receives) {
-        accounts.drop(format!("{} missed", port.port), port.missed);
-        accounts.drop(format!("{} errors", port.port), port.errors);
+        read.put(&port.port, Counter::Port(MISSED), port.missed);
+        read.put(&port.port, Counter::Port("errors"), port.errors);
     }
     for (name, namespace) in &after.namespaces {
         if let (Some(name), Some(before)) = (name, before.namespaces.get(name)) {
             for (counter, count) in ip(before, namespace) {
-                accounts.drop(format!("{name} IP {counter}"), count);
+                read.put(name, Counter::Ip(counter.clone()), count);
             }
         }
     }
-    accounts
+    read
+}
+
+/// The place of a port's receive overflow.
+pub(crate) fn missed(port: &str) -> String {
+    Known { at: port.to_owned(), counter: Counter::Port(MISSED), frames: 0 }.to_string()
 }
 
 impl Accounts {
-    fn drop(&mut self, place: String, frames: u64) {
-        if frames > 0 {
-            *self.dropped.entry(place).or_insert(0) += frames;
-        }
+    /// Frames lost or possibly lost at a place.
+    pub(crate) fn at(&self, place: &str) -> u64 {
+        let possible = self.possible.iter().filter(|(name, _)| name == place).map(|(_, frames)| frames);
+        self.dropped.get(place).copied().unwrap_or(0) + possible.sum::<u64>()
     }
-    /// Lost frames.
+
+    /// Frames lost for certain.
     pub fn total(&self) -> u64 {
         self.dropped.values().sum()
+    }
+
+    /// Lost frames and frames in flight by place, if so many are missing: possible places explain at most
+    /// what no other does.
+    pub fn explaining(&self, missing: u64) -> (BTreeMap<String, u64>, BTreeMap<String, u64>) {
+        let mut left = missing.saturating_sub(self.total());
+        let mut take = |frames: u64| {
+            let taken = frames.min(left);
+            left -= taken;
+            taken
+        };
+        let (mut dropped, mut in_flight) = (self.dropped.clone(), BTreeMap::new());
+        let put = |to: &mut BTreeMap<String, u64>, place: &str, frames: u64| {
+            if frames > 0 {
+                *to.entry(place.to_owned()).or_insert(0) += frames;
+            }
+        };
+        for (place, frames) in &self.possible {
+            put(&mut dropped, place, take(*frames));
+        }
+        for (place, frames) in &self.in_flight_at {
+            put(&mut in_flight, place, take(*frames));
+        }
+        for (place, frames) in &self.excess {
+            put(&mut dropped, place, take(*frames));
+        }
+        (dropped, in_flight)
     }
 }
 
@@ -185,31 +303,50 @@ fn interfaces<'l>(
     interfaces
 }
 
+/// Frames that came to the interface of a receiving port after the port had stopped, if any: they were still
+/// under way. The last queue before it tells what it holds and what it has passed on at the same time, so that
+/// each frame is counted once.
+fn arrived_later(one: &Between<'_>, peer: Option<&Between<'_>>) -> Option<(String, u64)> {
+    let port = one.port.filter(|port| port.receives)?;
+    let passed_on = peer.map_or(0, |peer| {
+        let queues = peer.after.qdiscs.iter().filter(|qdisc| !qdisc.ingress);
+        let before = |of: &Qdisc| peer.before.qdiscs.iter().find(|it| !it.ingress && it.kind == of.kind);
+        let passed = queues.map(|it| it.packets.saturating_sub(before(it).map_or(0, |was| was.packets)));
+        passed.sum::<u64>().max(peer.count("tx_packets"))
+    });
+    let later =
+        one.count("rx_packets").max(passed_on).saturating_sub(port.taken? + port.missed + port.errors);
+    (later > 0).then(|| (port.port.clone(), later))
+}
+
 /// Drops on transmission of an interface: its discipline, its driver, and the backlog of the other end.
-fn put_down_way_out(accounts: &mut Accounts, one: &Between<'_>, behind: Option<(String, u64)>) {
+fn put_down_way_out(read: &mut Read, one: &Between<'_>, behind: Option<(String, u64)>) {
     let label = one.label();
     let (far, in_backlog) = behind.unwrap_or_default();
-    let mut places: Vec<(String, u64)> =
-        one.qdiscs(false).map(|(kind, n)| (format!("{label} {kind}"), n)).collect();
+    let mut places: Vec<(&str, Counter, u64)> =
+        one.qdiscs(false).map(|(kind, n)| (&*label, Counter::Discipline(kind.to_owned()), n)).collect();
     for counter in TRANSMIT {
         let twice = if counter == "tx_dropped" { in_backlog } else { 0 };
-        places.push((format!("{label} {counter}"), one.count(counter) - twice));
+        places.push((&label, Counter::Interface(counter), one.count(counter) - twice));
     }
-    places.push((format!("{far} backlog"), in_backlog));
+    places.push((&far, Counter::Backlog, in_backlog));
     let is_netem = one.after.qdiscs.iter().any(|qdisc| !qdisc.ingress && qdisc.kind == "netem");
     // Refused frames were sent again: what a port sent and its interface did not is lost here, and no more.
     let mut lost = match one.port.and_then(|port| port.sent) {
         Some(sent) if !is_netem => sent.saturating_sub(one.count("tx_packets")),
         _ => u64::MAX,
     };
-    for (place, frames) in places {
+    for (at, counter, frames) in places {
         let frames = frames.min(lost);
         lost -= frames;
-        accounts.drop(place, frames);
+        read.put(at, counter, frames);
+    }
+    if one.port.is_some() {
+        read.left.insert(label.clone(), if is_netem { 0 } else { lost });
     }
     let queued: u64 = one.after.qdiscs.iter().filter(|qdisc| !qdisc.ingress).map(|qdisc| qdisc.queued).sum();
     if queued > 0 {
-        accounts.in_flight_at.insert(label, queued);
+        read.in_flight_at.insert(label, queued);
     }
 }
 

@@ -14,7 +14,7 @@ use kpps_frames::Mac;
 use kpps_platform::{Buffer, BufferSource};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Aside, BUDGET, Glance, Load, Near, Plan, Steady, Watch, send_and_listen};
-use kpps_ports::port::{AnyPort, Frame, Port, Trouble, wait};
+use kpps_ports::port::{AnyPort, Counters, Frame, Port, Trouble, wait};
 use std::cell::Cell;
 #[cfg(target_os = "linux")]
 use std::collections::BTreeMap;
@@ -40,6 +40,8 @@ pub struct LocalPort {
     mac: Mac,
     port: AnyPort,
     clock: Clock,
+    /// The port's counters when learning ended: a trial's frames may come before this thread runs.
+    before: Option<Counters>,
 }
 
 impl LocalPort {
@@ -56,6 +58,7 @@ impl LocalPort {
             mac,
             port,
             clock: Clock::here().clone(),
+            before: None,
         })
     }
 
@@ -95,11 +98,15 @@ impl TestPort for LocalPort {
                 Some(frame.buffer)
             })
         });
-        received.map_err(|trouble| trouble.at(&self.name))
+        let counted = received.and_then(|frames| {
+            self.before = Some(self.port.counters()?);
+            Ok(frames)
+        });
+        counted.map_err(|trouble| trouble.at(&self.name))
     }
 
     fn work(&mut self, task: &Task, stage: &TrialState) -> Done {
-        let before = match self.port.counters() {
+        let before = match self.before.take().map_or_else(|| self.port.counters(), Ok) {
             Ok(counters) => counters,
             Err(trouble) => return failed(task, stage, trouble.at(&self.name)),
         };
@@ -123,6 +130,7 @@ impl TestPort for LocalPort {
         done.trouble = done.trouble.map(|trouble| trouble.at(&self.name));
         let after = self.port.counters().unwrap_or(before);
         (done.missed, done.errors) = (after.missed - before.missed, after.errors - before.errors);
+        done.taken = after.received - before.received;
         done
     }
 }
@@ -306,6 +314,9 @@ fn work(
 /// a quarter of that.
 const NAP: Duration = Duration::from_micros(100);
 
+/// Frames that a port's queue holds at most.
+const AT_END: usize = 1 << 16;
+
 /// Receives until nothing more can arrive. If the kernel stamps frames (`stamped`), they need not be taken at
 /// once.
 fn receive(
@@ -330,7 +341,7 @@ fn receive(
             last = now;
         }
         if stage.is_over(task.at, received, now - last, task.drain) {
-            return Ok(());
+            break;
         }
         if now - looked_after > SLOW {
             looked_after = now;
@@ -348,6 +359,16 @@ fn receive(
             port.woken()?;
         }
     }
+    // What came in time and waits in the port's queue, if this thread has not run for a while.
+    let mut waiting = AT_END;
+    while waiting > 0 {
+        let (taken, _) = listen(port)?;
+        if taken == 0 {
+            break;
+        }
+        waiting = waiting.saturating_sub(taken);
+    }
+    Ok(())
 }
 
 /// The system of this process.
@@ -367,7 +388,8 @@ impl LocalHost {
 }
 
 impl Host for LocalHost {
-    fn before(&mut self) -> Result<(), Error> {
+    fn before(&mut self, stream: Option<u16>) -> Result<(), Error> {
+        self.observed.begin(stream)?;
         self.before = self.observed.observe()?;
         Ok(())
     }
@@ -386,6 +408,10 @@ impl Host for LocalHost {
 
     #[cfg(target_os = "linux")]
     fn environment(&self, ports: &[(&str, Option<&str>)]) -> BTreeMap<String, String> {
-        crate::host::environment(ports)
+        let mut environment = crate::host::environment(ports);
+        if let Some(why) = self.observed.lacks_kernel_drops() {
+            environment.insert("drop reasons".into(), format!("not available: {why}"));
+        }
+        environment
     }
 }

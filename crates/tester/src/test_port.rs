@@ -120,6 +120,8 @@ pub struct Done {
     pub errors: u64,
     /// The failure, if any.
     pub trouble: Option<Trouble>,
+    /// Frames that the port took in, other traffic among them.
+    pub taken: u64,
     /// Frames that the port accepted, even if it could not send them.
     pub given: u64,
     /// Frames of a capture that were skipped because they were late.
@@ -188,11 +190,12 @@ pub trait TestPort: Send {
 
 /// A system with ports, which counts.
 pub trait Host: Send {
-    /// Observes the system before a trial.
+    /// Observes the system before a trial. The trial's frames have the tags of this stream and the next one;
+    /// they have none if there is no stream.
     ///
     /// # Errors
     /// [`Error`].
-    fn before(&mut self) -> Result<(), Error>;
+    fn before(&mut self, stream: Option<u16>) -> Result<(), Error>;
     /// Observes it again. Returns the counts since then, while these of its ports sent and received.
     ///
     /// # Errors

@@ -144,7 +144,8 @@ fn closes(trial: &DetailedTrial, intended: u64) {
         (intended, intended),
         "{trial:?}"
     );
-    assert_eq!(trial.result.sent, trial.received + trial.lost, "{trial:?}");
+    let overflow = trial.result.overflow.unwrap();
+    assert_eq!(trial.result.sent, trial.received + trial.lost + overflow, "{trial:?}");
     assert_eq!(
         (trial.duplicated, trial.corrupted, trial.result.ledger.unexplained),
         (Some(0), Some(0), 0),
@@ -202,6 +203,10 @@ fn an_agent_that_is_lost_ends_the_trial_with_what_was_measured() {
         assert!(trouble.contains(&name) && trouble.contains("lost") && !trouble.contains('\n'), "{trouble}");
         assert!(!trial.complete && begin.elapsed() < Duration::from_secs(40), "{:?}", begin.elapsed());
         assert!(trial.result.sent > 0 && trial.received > 0 && trial.intended < 100_000, "{trial:?}");
+        // What the lost agent no longer told is neither made up nor unexplained.
+        assert_eq!(trial.result.ledger.unexplained, 0, "{trial:?}");
+        let not_reported = trial.result.ledger.dropped.get("10.9.0.2/packet:b not reported");
+        assert!(trial.received <= trial.result.sent && (lost == 1) == not_reported.is_some(), "{trial:?}");
     }
 }
 
@@ -222,4 +227,44 @@ fn who_no_longer_hears_from_the_tester_stops_sending() {
     let then = lab.nets.agents[0].sent("a");
     std::thread::sleep(Duration::from_millis(500));
     assert!(lab.nets.agents[0].sent("a") - then <= 2, "nothing is sent any longer");
+}
+
+/// What came while the receiver did not run waits for it, or is its own overflow: no loss of the device.
+#[test]
+fn a_receiver_that_stalls_loses_nothing_of_the_devices() {
+    let Some(lab) = Lab::new() else { return };
+    lab.nets.tester.enter();
+    lab.nets.agents[0].run("ethtool -K a tx off > /dev/null");
+    let agents = lab.agents(["token"; 2]);
+    let mut tester = tester(&lab.security("token"));
+    let paced = |pps| Offer { drain: Duration::from_millis(100), ..offer(pps, Duration::from_millis(800)) };
+    // Messages of many frames, which the kernel cuts before the sender's interface.
+    let flood = Offer { load: Load::Max, count: Some(30_000), ..paced(0.0) };
+    // 0.9 s at 2000 a second fit into its queue, and at 20,000 do not.
+    for (offer, overflows) in [(paced(2000.0), false), (paced(20_000.0), true), (flood, true)] {
+        let before = lab.nets.agents[0].sent("a");
+        let receiver = &agents[1];
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while lab.nets.agents[0].sent("a") < before + 200 {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                receiver.signal("-STOP");
+                std::thread::sleep(Duration::from_millis(900));
+                receiver.signal("-CONT");
+            });
+            let outcome = tester.trial(&offer, &|| true).unwrap();
+            let trial = document(&tester, &offer, &outcome).unwrap();
+            let ledger = &trial.result.ledger;
+            assert!(trial.complete && ledger.unexplained == 0, "{trial:#?}");
+            let missed = ledger.dropped.get("10.9.0.2/packet:b missed").copied().unwrap_or(0);
+            let backlog: u64 =
+                ledger.dropped.iter().filter(|(place, _)| place.ends_with("backlog")).map(|(_, n)| n).sum();
+            // The tester's own overflow is no loss of the device.
+            assert_eq!((trial.lost, trial.result.overflow), (backlog, Some(missed)), "{trial:#?}");
+            assert!(trial.result.loss_ratio <= backlog as f64 / trial.result.sent as f64, "{trial:#?}");
+            assert!(!overflows || trial.result.sent < 8000 || missed > 0, "{trial:#?}");
+            assert!(overflows || missed == 0, "{trial:#?}");
+        });
+    }
 }

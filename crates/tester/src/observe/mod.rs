@@ -5,6 +5,7 @@
 
 #[cfg(target_os = "linux")]
 mod cycles;
+mod kernel_drops;
 #[cfg(target_os = "linux")]
 mod netlink;
 #[cfg(target_os = "linux")]
@@ -12,6 +13,8 @@ mod proc;
 
 #[cfg(target_os = "linux")]
 pub use proc::cpus;
+
+pub use kernel_drops::{KernelDrop, KernelDrops};
 
 /// None: only Linux is observed.
 #[cfg(not(target_os = "linux"))]
@@ -152,6 +155,8 @@ pub struct Observation {
     pub interrupts: BTreeMap<String, u64>,
     /// Softirqs of the whole host, by kind.
     pub softirqs: BTreeMap<String, u64>,
+    /// The frames of the trial that the kernel dropped; `None` where it does not tell.
+    pub kernel_drops: Option<KernelDrops>,
 }
 
 /// The observed places.
@@ -161,6 +166,8 @@ pub struct ObservedPlaces {
     places: BTreeSet<Place>,
     #[cfg(target_os = "linux")]
     cycles: Option<cycles::Cycles>,
+    #[cfg(target_os = "linux")]
+    kernel_drops: kernel_drops::Counter,
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -182,6 +189,19 @@ impl ObservedPlaces {
     pub fn observe(&self) -> io::Result<Observation> {
         Ok(Observation::default())
     }
+
+    /// Does nothing.
+    ///
+    /// # Errors
+    /// None.
+    pub fn begin(&self, _: Option<u16>) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Why the kernel's own drops are not observed.
+    pub fn lacks_kernel_drops(&self) -> Option<&str> {
+        Some("they are read on Linux only")
+    }
 }
 
 #[cfg(target_os = "linux")]
@@ -194,10 +214,12 @@ impl ObservedPlaces {
     pub fn around(own: &[String], given: &[Place]) -> io::Result<Self> {
         let here = netlink::interfaces()?;
         let found = connected(&here, own);
+        let kernel_drops = kernel_drops::Counter::start(own);
         let own =
             own.iter().chain(&found).map(|name| Place { namespace: None, interface: Some(name.clone()) });
+        let places = own.clone().chain(given.iter().cloned()).collect();
         let cycles = cycles::Cycles::start(&proc::numbers());
-        let observed = Self { places: own.chain(given.iter().cloned()).collect(), cycles };
+        let observed = Self { places, cycles, kernel_drops };
         let observation = observed.observe()?;
         let missing = observed.places.iter().find(|place| {
             let namespace = observation.namespaces.get(&place.namespace);
@@ -226,7 +248,7 @@ impl ObservedPlaces {
     pub fn observe(&self) -> io::Result<Observation> {
         let names: BTreeSet<_> = self.places.iter().map(|place| place.namespace.as_ref()).collect();
         let mut observation = Observation::default();
-        for name in names {
+        for name in names.iter().copied() {
             let namespace = match name {
                 None => self.here(None),
                 Some(other) => self.elsewhere(other),
@@ -241,7 +263,21 @@ impl ObservedPlaces {
         }
         observation.interrupts = proc::interrupts("/proc/interrupts");
         observation.softirqs = proc::interrupts("/proc/softirqs");
+        observation.kernel_drops = self.kernel_drops.read(&names.into_iter().flatten().collect());
         Ok(observation)
+    }
+
+    /// From now on, counts the drops of this stream's frames and the next one's; of all packets without one.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn begin(&self, stream: Option<u16>) -> io::Result<()> {
+        self.kernel_drops.begin(stream)
+    }
+
+    /// Why the kernel's own drops are not observed.
+    pub fn lacks_kernel_drops(&self) -> Option<&str> {
+        self.kernel_drops.lacks()
     }
 
     /// The namespace of this thread.

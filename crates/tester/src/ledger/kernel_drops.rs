@@ -1,0 +1,212 @@
+//! Counters against what the kernel says that it dropped of the trial.
+//!
+//! A counter counts frames of others, too, and not every place has one: a firewall's rule, a route to nowhere.
+//! The kernel's own drops are of the trial's frames only, with reason and function. So of a counter only as
+//! many are certain as the kernel has dropped there, and drops that no counter has are places of their own.
+//! Both the excess of counters and the drops without one are possible only: a copy of a frame may be dropped
+//! while the frame arrives, and an old kernel may drop frames without a word.
+
+use super::{Accounts, Counter, Known, MISSED, PortCount, Read, missed};
+use crate::observe::{KernelDrop, KernelDrops, Observation};
+use std::collections::BTreeMap;
+
+/// Reasons that disciplines give, or beginnings of them.
+const DISCIPLINES: [&str; 4] = ["QDISC", "CAKE", "FQ_", "DUALPI2"];
+/// Functions, or parts of their names, that drop for disciplines where a kernel gives no reason.
+const QUEUEING: [&str; 4] = ["__dev_xmit_skb", "__dev_queue_xmit", "codel", "qdisc"];
+
+/// Which reason each counter of IP has.
+const IP: [(&str, &str); 8] = [
+    ("InHdrErrors", "IP_INHDR"),
+    ("InHdrErrors", "IP_CSUM"),
+    ("InAddrErrors", "IP_INADDRERRORS"),
+    ("InNoRoutes", "IP_INNOROUTES"),
+    ("OutNoRoutes", "IP_OUTNOROUTES"),
+    ("InUnknownProtos", "IP_NOPROTO"),
+    ("FragFails", "PKT_TOO_BIG"),
+    ("IPReversePathFilter", "IP_RPFILTER"),
+];
+
+/// Whether the counter counts what the kernel dropped there. `ports` are those of the tester by interface.
+fn counts(known: &Known, drop: &KernelDrop, ports: &BTreeMap<&str, &str>) -> bool {
+    let reason = drop.reason.as_str();
+    let function = drop.function.as_deref().unwrap_or_default();
+    let here = known.at == drop.at;
+    match &known.counter {
+        Counter::Discipline(_) => {
+            here && (DISCIPLINES.iter().any(|it| reason.starts_with(it))
+                || reason == "NOT_SPECIFIED" && QUEUEING.iter().any(|it| function.contains(it)))
+        }
+        Counter::Ingress(_) => here && reason == "TC_INGRESS",
+        Counter::Backlog => here && reason == "CPU_BACKLOG",
+        Counter::Interface("rx_otherhost_dropped") => here && reason == "OTHERHOST",
+        Counter::Interface(counter) if counter.starts_with("rx_") => {
+            here && (reason == "UNHANDLED_PROTO" || reason == "XDP" || reason == "CPU_BACKLOG")
+        }
+        Counter::Interface(_) => here && function.contains("xmit"),
+        Counter::Ip(counter) => {
+            known.at == drop.namespace().unwrap_or_default() && IP.contains(&(&**counter, reason))
+        }
+        Counter::Port(name) => {
+            *name == MISSED && drop.at_packet_socket && ports.get(&*drop.at).copied() == Some(&known.at)
+        }
+    }
+}
+
+/// Puts what counters say into the accounts.
+pub(super) fn compare(
+    read: Read,
+    drops: Option<&KernelDrops>,
+    ports: &[PortCount],
+    after: &Observation,
+    accounts: &mut Accounts,
+) {
+    let Read { known, mut left, .. } = read;
+    let put = |to: &mut BTreeMap<String, u64>, place: &Known, frames: u64| {
+        if frames > 0 {
+            *to.entry(place.to_string()).or_insert(0) += frames;
+        }
+    };
+    let Some(drops) = drops else {
+        return known.iter().for_each(|known| put(&mut accounts.dropped, known, known.frames));
+    };
+    let by_interface: BTreeMap<&str, &str> =
+        ports.iter().filter_map(|port| Some((port.interface.as_deref()?, &*port.port))).collect();
+    let mut drops: Vec<(&KernelDrop, u64)> = drops.iter().collect();
+    for known in known {
+        let mut unseen = known.frames;
+        for (drop, frames) in &mut drops {
+            if counts(&known, drop, &by_interface) {
+                let seen = unseen.min(*frames);
+                unseen -= seen;
+                *frames -= seen;
+            }
+        }
+        // What no packet stands for: frames that a card or a driver dropped.
+        let is_of_packets = !matches!(known.counter, Counter::Interface(_) | Counter::Port(_));
+        let sure = if is_of_packets { known.frames - unseen } else { known.frames };
+        put(&mut accounts.dropped, &known, sure);
+        put(&mut accounts.excess, &known, known.frames - sure);
+    }
+    let mut more = Vec::new();
+    for (drop, frames) in drops {
+        // A frame that the sender was refused and has sent again is not lost; backlogs are all counted.
+        let most = left.get_mut(&drop.at);
+        let counted = drop.reason == "CPU_BACKLOG" && is_observed(after, drop);
+        let frames = if counted { 0 } else { frames.min(most.as_deref().copied().unwrap_or(frames)) };
+        if let Some(most) = most {
+            *most -= frames;
+        }
+        let place = match by_interface.get(&*drop.at).filter(|_| drop.at_packet_socket) {
+            Some(port) => missed(port),
+            None => drop.to_string(),
+        };
+        more.push((place, frames));
+    }
+    // The largest first: a copy is dropped here and there, a loss is where most end.
+    more.sort_by(|(one, few), (other, many)| many.cmp(few).then_with(|| one.cmp(other)));
+    accounts.possible.extend(more.into_iter().filter(|(_, frames)| *frames > 0));
+}
+
+fn is_observed(observation: &Observation, drop: &KernelDrop) -> bool {
+    let (namespace, interface) = match drop.at.split_once('/') {
+        Some((namespace, interface)) => (Some(namespace.to_owned()), interface),
+        None => (None, &*drop.at),
+    };
+    let namespace = observation.namespaces.get(&namespace);
+    namespace.is_some_and(|it| it.interfaces.iter().any(|it| it.name == interface))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::account;
+    use super::*;
+    use crate::observe::{Interface, Namespace, Qdisc};
+
+    fn drop(at: &str, reason: &str, function: &str) -> KernelDrop {
+        let at_packet_socket = function == "tpacket_rcv";
+        let (at, reason, function) = (at.to_owned(), reason.to_owned(), Some(function.to_owned()));
+        KernelDrop { at, reason, function, at_packet_socket }
+    }
+
+    /// An interface `x` whose discipline has dropped and holds so many, in a namespace `r` whose IP has found
+    /// no route for so many; and a receiving port `b`.
+    fn accounts(counted: [u64; 4], drops: Option<&[(KernelDrop, u64)]>) -> Accounts {
+        let [dropped, queued, no_route, missed] = counted;
+        let observation = |dropped, queued, no_route| {
+            let qdiscs = vec![Qdisc { kind: "tbf".into(), drops: dropped, queued, ..Qdisc::default() }];
+            let x = Interface { name: "x".into(), index: 1, qdiscs, ..Interface::default() };
+            let ip = [("InNoRoutes".to_owned(), no_route)].into();
+            let namespace = Namespace { interfaces: vec![x], ip };
+            Observation { namespaces: [(Some("r".into()), namespace)].into(), ..Observation::default() }
+        };
+        let port = PortCount {
+            port: "packet:b".into(),
+            interface: Some("b".into()),
+            receives: true,
+            missed,
+            ..PortCount::default()
+        };
+        let drops = drops.map(|drops| drops.iter().cloned().collect::<KernelDrops>());
+        let after = Observation { kernel_drops: drops, ..observation(dropped, queued, no_route) };
+        account(&observation(0, 0, 0), &after, &[port])
+    }
+
+    type Places = Vec<(String, u64)>;
+
+    fn explaining(accounts: &Accounts, missing: u64) -> (Places, Places) {
+        let (dropped, in_flight) = accounts.explaining(missing);
+        (dropped.into_iter().collect(), in_flight.into_iter().collect())
+    }
+
+    fn place(name: &str, frames: u64) -> (String, u64) {
+        (name.to_owned(), frames)
+    }
+
+    #[test]
+    fn a_queue_that_also_dropped_frames_of_others_explains_no_more_than_the_trials() {
+        let queue = [(drop("r/x", "QDISC_OVERLIMIT", "__dev_queue_xmit"), 100)];
+        let told = accounts([101, 0, 0, 0], Some(&queue));
+        assert_eq!(explaining(&told, 100).0, [place("r/x tbf", 100)]);
+        // If one more is missing, the counter may have it.
+        assert_eq!(explaining(&told, 101).0, [place("r/x tbf", 101)]);
+        // Where the kernel does not tell, counters are all there is.
+        assert_eq!(explaining(&accounts([101, 0, 0, 0], None), 100).0, [place("r/x tbf", 101)]);
+    }
+
+    #[test]
+    fn drops_without_a_counter_are_places_of_their_own() {
+        let drops = [
+            (drop("r/x", "QDISC_OVERLIMIT", "__dev_queue_xmit"), 7),
+            (drop("r/y", "NETFILTER_DROP", "nf_hook_slow"), 10),
+            (drop("r/y", "IP_INNOROUTES", "ip_rcv_finish_core"), 3),
+            (drop("z", "OTHERHOST", "ip_rcv_core"), 2),
+        ];
+        let told = accounts([7, 0, 3, 0], Some(&drops));
+        let expected = [
+            place("r IP InNoRoutes", 3),
+            place("r/x tbf", 7),
+            place("r/y netfilter drop (nf_hook_slow)", 10),
+        ];
+        assert_eq!(explaining(&told, 20).0, expected);
+        // Copies that a bridge sent elsewhere are no loss.
+        assert_eq!(explaining(&told, 21).0.len(), 4);
+        assert_eq!(explaining(&told, 10).0.len(), 2);
+    }
+
+    #[test]
+    fn a_message_that_a_full_ring_refused_is_as_many_frames_as_it_had() {
+        let drops = [(drop("b", "PACKET_SOCK_ERROR", "tpacket_rcv"), 640)];
+        let told = accounts([0, 0, 0, 10], Some(&drops));
+        assert_eq!(explaining(&told, 640).0, [place("packet:b missed", 640)]);
+    }
+
+    #[test]
+    fn in_flight_is_at_most_what_is_missing() {
+        let told = accounts([5, 3, 0, 0], Some(&[(drop("r/x", "QDISC_DROP", "f"), 5)]));
+        assert_eq!(explaining(&told, 8), (vec![place("r/x tbf", 5)], vec![place("r/x", 3)]));
+        assert_eq!(explaining(&told, 7), (vec![place("r/x tbf", 5)], vec![place("r/x", 2)]));
+        assert_eq!(explaining(&told, 5), (vec![place("r/x tbf", 5)], vec![]));
+    }
+}

@@ -1,0 +1,247 @@
+//! The table of ordinary set-ups: a bridge, a router, a NAT, a throttled exit, a policer, a firewall, a route
+//! to nowhere. The kernel's packet filter counts the frames of the trial before and behind each, and these
+//! counts are the truth: what was sent, what arrived, and that every lost frame has its place.
+
+use super::{offer, tester, tester_of};
+use kpps_namespaces::{Net, skip};
+use kpps_results::detail::DetailedTrial;
+use kpps_tester::{Offer, Tester, document};
+use std::time::Duration;
+
+/// Matches frames of a trial: learning frames have the next stream but one.
+const OURS: &str = "ip protocol udp udp dport 9 @th,64,16 & 2 == 0";
+
+/// A counter of the trial's frames that enter a namespace by an interface.
+struct Meter<'n> {
+    net: &'n Net,
+    interface: &'static str,
+}
+
+impl<'n> Meter<'n> {
+    fn at(net: &'n Net, interface: &'static str) -> Self {
+        net.run(&format!(
+            "nft 'add table netdev m{interface}; add chain netdev m{interface} c {{ type filter hook ingress device {interface} priority -500; }}; \
+             add rule netdev m{interface} c {OURS} counter'"
+        ));
+        Self { net, interface }
+    }
+
+    fn frames(&self) -> u64 {
+        counted(self.net, &format!("chain netdev m{0} c", self.interface))
+    }
+}
+
+/// What the first rule of a chain has counted.
+fn counted(net: &Net, chain: &str) -> u64 {
+    let rules = net.output(&format!("nft list {chain}"));
+    let (_, rest) = rules.split_once("counter packets ").unwrap_or_else(|| panic!("no counter in {rules}"));
+    rest.split(' ').next().unwrap().parse().unwrap()
+}
+
+/// A router between `a` and `b`, and the counters before and behind it.
+struct SetUp {
+    ends: Net,
+    router: Net,
+}
+
+impl SetUp {
+    fn new() -> Option<Self> {
+        let (ends, router) = Net::with_router()?;
+        if !router.can("nft list ruleset") {
+            skip::lacks("the kernel's packet filter, or nft");
+            return None;
+        }
+        Some(Self { ends, router })
+    }
+
+    /// The name of a place at the router.
+    fn place(&self, name: &str) -> String {
+        format!("{}/{name}", self.router.name())
+    }
+
+    fn tester(&self, watched: bool) -> Tester {
+        self.tester_to("198.19.0.2", watched)
+    }
+
+    fn tester_to(&self, addresses: &str, watched: bool) -> Tester {
+        self.ends.enter();
+        let name = format!("{}/", self.router.name());
+        let places = if watched { vec![name.as_str()] } else { vec![] };
+        let gateways = [Some("198.18.0.254"), Some("198.19.0.254")];
+        tester_of(["198.18.0.1", addresses], [None, None], gateways, &places)
+    }
+
+    /// A trial of which the counters say the same. `None` if this kernel does not tell what it drops.
+    fn trial(&self, tester: &mut Tester, offer: &Offer) -> Option<DetailedTrial> {
+        let before = Meter::at(&self.router, "ra");
+        let behind = Meter::at(&self.ends, "b");
+        let outcome = tester.trial(offer, &|| true).unwrap();
+        let trial = document(tester, offer, &outcome).unwrap();
+        let seen = (before.frames(), behind.frames());
+        for (net, interface) in [(&self.router, "ra"), (&self.ends, "b")] {
+            net.run(&format!("nft delete table netdev m{interface}"));
+        }
+        if let Some(why) = trial.environment.get("drop reasons") {
+            skip::lacks(&format!("the kernel's drop reasons: {why}"));
+            return None;
+        }
+        assert!(trial.complete && trial.result.sent > 0, "{trial:?}");
+        // What the tester's own ring had no room for has arrived, too.
+        let overflow = trial.result.overflow.unwrap();
+        assert_eq!(overflow, own_overflow(&trial), "{trial:#?}");
+        assert_eq!((trial.result.sent, trial.received + overflow), seen, "{trial:#?}");
+        assert_eq!(trial.result.ledger.unexplained, 0, "{trial:#?}");
+        Some(trial)
+    }
+}
+
+/// Frames that found the tester's own ring full.
+fn own_overflow(trial: &DetailedTrial) -> u64 {
+    trial.result.ledger.dropped.iter().filter(|(place, _)| place.ends_with(" missed")).map(|(_, n)| n).sum()
+}
+
+/// Lost frames that are not the tester's, by place.
+fn dropped(trial: &DetailedTrial) -> Vec<(&str, u64)> {
+    let dropped = trial.result.ledger.dropped.iter().map(|(place, frames)| (place.as_str(), *frames));
+    dropped.filter(|(place, _)| !place.ends_with(" missed") && !place.ends_with(" backlog")).collect()
+}
+
+#[test]
+fn a_filter_that_drops_every_tenth_frame() {
+    let Some(set_up) = SetUp::new() else { return };
+    for (counter, watched) in [("counter", true), ("", true), ("", false)] {
+        set_up.router.run(&format!(
+            "nft 'flush ruleset; add table ip f; add chain ip f c {{ type filter hook forward priority 0; }}; \
+             add rule ip f c {OURS} numgen inc mod 10 0 {counter} drop'"
+        ));
+        let mut tester = set_up.tester(watched);
+        let Some(trial) = set_up.trial(&mut tester, &offer(4000.0, 64, false)) else { return };
+        let [(place, frames)] = dropped(&trial)[..] else { panic!("{trial:#?}") };
+        assert!(place.starts_with(&set_up.place("ra netfilter drop")), "{place}");
+        let came = trial.result.sent - backlog(&trial);
+        assert_eq!(frames, came.div_ceil(10), "{trial:#?}");
+        if !counter.is_empty() {
+            assert_eq!(frames, counted(&set_up.router, "chain ip f c"));
+        }
+    }
+}
+
+/// Frames dropped because the backlog of a busy CPU was full.
+fn backlog(trial: &DetailedTrial) -> u64 {
+    trial.result.ledger.dropped.iter().filter(|(place, _)| place.ends_with(" backlog")).map(|(_, n)| n).sum()
+}
+
+#[test]
+fn routes_that_lead_nowhere() {
+    let Some(set_up) = SetUp::new() else { return };
+    for kind in ["blackhole", "unreachable", "prohibit"] {
+        set_up.router.run(&format!("ip route replace {kind} 198.19.0.3/32"));
+        for watched in [true, false] {
+            let mut tester = set_up.tester_to("198.19.0.2-198.19.0.3", watched);
+            let Some(trial) = set_up.trial(&mut tester, &offer(4000.0, 64, false)) else { return };
+            let nowhere: u64 = dropped(&trial).iter().map(|(_, frames)| frames).sum();
+            // Every second frame goes there.
+            let half = trial.result.sent / 2;
+            assert!((half - backlog(&trial)..=half).contains(&nowhere), "{kind}: {trial:#?}");
+            assert!(
+                dropped(&trial).iter().all(|(place, _)| place.starts_with(set_up.router.name())),
+                "{trial:#?}"
+            );
+        }
+        set_up.router.run(&format!("ip route del {kind} 198.19.0.3/32"));
+    }
+}
+
+#[test]
+fn a_policer() {
+    let Some(set_up) = SetUp::new() else { return };
+    set_up.router.run(&format!(
+        "nft 'add table ip f; add chain ip f c {{ type filter hook forward priority 0; }}; \
+         add rule ip f c {OURS} limit rate over 1000/second burst 5 packets counter drop'"
+    ));
+    let mut tester = set_up.tester(true);
+    let Some(trial) = set_up.trial(&mut tester, &offer(4000.0, 64, false)) else { return };
+    let [(place, frames)] = dropped(&trial)[..] else { panic!("{trial:#?}") };
+    assert!(place.starts_with(&set_up.place("ra netfilter drop")), "{place}");
+    assert_eq!(frames, counted(&set_up.router, "chain ip f c"));
+}
+
+/// Other traffic in the same queue is dropped, too, and is no loss of the trial.
+#[test]
+fn a_throttled_exit_with_other_traffic() {
+    let Some(set_up) = SetUp::new() else { return };
+    for (mbps, watched) in [(5, true), (20, true), (5, false)] {
+        let shaper = format!("tc qdisc replace dev rb root tbf rate {mbps}mbit burst 1600 limit 6000");
+        if !set_up.router.can(&shaper) {
+            return skip::lacks("the queueing discipline tbf");
+        }
+        let mut tester = set_up.tester(watched);
+        let others = "while :; do echo others > /dev/udp/198.19.0.2/7; done";
+        let mut others = set_up.router.command("bash").args(["-c", others]).spawn().unwrap();
+        // 5 Mb/s carry 10,400 frames of 60 B a second.
+        let offered = offer(f64::from(mbps) * 4000.0, 64, false);
+        let trial = set_up.trial(&mut tester, &Offer { duration: Duration::from_millis(500), ..offered });
+        others.kill().unwrap();
+        others.wait().unwrap();
+        let Some(trial) = trial else { return };
+        let lost = trial.lost - backlog(&trial);
+        let [(place, frames)] = dropped(&trial)[..] else { panic!("{trial:#?}") };
+        let name = if watched { "rb tbf" } else { "rb qdisc" };
+        assert!(place.starts_with(&set_up.place(name)), "{place}");
+        assert!(frames == lost && frames > 0, "{frames} of {lost}: {trial:#?}");
+    }
+}
+
+#[test]
+fn a_queue_that_still_holds_frames_at_the_end() {
+    let Some(set_up) = SetUp::new() else { return };
+    // 2000 frames a second go on, and the queue holds what has come in a second.
+    if !set_up.router.can("tc qdisc add dev rb root tbf rate 1mbit burst 1600 limit 500000") {
+        return skip::lacks("the queueing discipline tbf");
+    }
+    let mut tester = set_up.tester(true);
+    let offer = Offer { drain: Duration::from_millis(100), ..offer(8000.0, 64, false) };
+    let outcome = tester.trial(&offer, &|| true).unwrap();
+    let trial = document(&tester, &offer, &outcome).unwrap();
+    let ledger = &trial.result.ledger;
+    assert_eq!(ledger.unexplained, 0, "{trial:#?}");
+    let held = ledger.in_flight_at[&set_up.place("rb")];
+    assert!(held > 100 && ledger.in_flight <= trial.lost, "{trial:#?}");
+}
+
+#[test]
+fn a_nat_in_both_directions() {
+    let Some(set_up) = SetUp::new() else { return };
+    let nat = "nft 'add table ip n; add chain ip n p { type nat hook postrouting priority 100; }; \
+               add rule ip n p oifname rb masquerade'";
+    if !set_up.router.can(nat) {
+        return skip::lacks("address translation");
+    }
+    let mut tester = set_up.tester(true);
+    let Some(trial) = set_up.trial(&mut tester, &offer(4000.0, 64, false)) else { return };
+    assert_eq!(dropped(&trial), [], "{trial:#?}");
+}
+
+#[test]
+fn a_bridge_whose_filter_drops() {
+    let Some(net) = Net::with_bridge() else { return };
+    let filter = format!(
+        "nft 'add table bridge f; add chain bridge f c {{ type filter hook forward priority 0; }}; \
+         add rule bridge f c {OURS} numgen inc mod 10 0 counter drop'"
+    );
+    if !net.can(&filter) {
+        return skip::lacks("the bridge's packet filter");
+    }
+    net.enter();
+    let mut tester = tester([None, None], &[]);
+    let offer = offer(4000.0, 64, false);
+    let outcome = tester.trial(&offer, &|| true).unwrap();
+    let trial = document(&tester, &offer, &outcome).unwrap();
+    if let Some(why) = trial.environment.get("drop reasons") {
+        return skip::lacks(&format!("the kernel's drop reasons: {why}"));
+    }
+    assert_eq!(trial.result.ledger.unexplained, 0, "{trial:#?}");
+    let [(place, frames)] = dropped(&trial)[..] else { panic!("{trial:#?}") };
+    assert!(place.starts_with("pa netfilter drop") || place.starts_with("pb netfilter drop"), "{place}");
+    assert_eq!(frames, counted(&net, "chain bridge f c"));
+}
