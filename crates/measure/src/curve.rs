@@ -137,9 +137,9 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_sent_is_lost() {
+    fn what_could_not_be_sent_is_no_loss_of_the_device() {
         let (Series { points, .. }, _) = of(Limit(50.0, 25), &[75.0], &|| true, &Cell::default());
-        assert_eq!((points[0].sent_pps, points[0].loss_ratio), (75.0, 0.5));
+        assert_eq!((points[0].sent_pps, points[0].shortfall, points[0].loss_ratio), (75.0, 25, 25.0 / 75.0));
     }
 
     #[test]

@@ -88,7 +88,8 @@ fn ranked(allowed: &[usize], near: &Near, busy: impl Fn(usize) -> f64) -> Vec<us
 /// What each CPU has spent its time on, in ticks (`/proc/stat`): idle, and in all.
 fn spent(stat: &str) -> Vec<(usize, u64, u64)> {
     let cpu = |line: &str| {
-        let mut words = line.strip_prefix("cpu")?.split_whitespace();
+        // The first line, of all CPUs together, has no number.
+        let mut words = line.strip_prefix("cpu").filter(|rest| !rest.starts_with(' '))?.split_whitespace();
         let number = words.next()?.parse().ok()?;
         // user, nice, system, idle, iowait, irq, softirq, steal; guest times are in the first two.
         let ticks: Vec<u64> = words.take(8).map_while(|word| word.parse().ok()).collect();
@@ -115,7 +116,7 @@ mod tests {
         let near = Near { local: [0, 1].into(), interrupts: [1].into() };
         assert_eq!(ranked(&all, &Near::default(), |_| 0.0), [3, 2, 1, 0]);
         assert_eq!(ranked(&all, &near, |_| 0.05), [0, 1, 3, 2]);
-        let busy = |cpu| [1.0, 0.0, 0.1, 0.9][cpu];
+        let busy = |cpu| [1.0, 0.0, 0.05, 0.9][cpu];
         assert_eq!(ranked(&all, &Near::default(), busy), [2, 1, 3, 0]);
         assert_eq!(ranked(&all, &near, busy), [1, 2, 0, 3], "an idle one far away before a busy one");
     }
