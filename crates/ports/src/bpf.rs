@@ -29,6 +29,8 @@ pub(crate) struct Instruction(pub(crate) u8, pub(crate) u8, pub(crate) i16, pub(
 pub(crate) enum MapKind {
     Hash = 1,
     Array = 2,
+    /// AF_XDP sockets by their receive queues.
+    Sockets = 17,
 }
 
 #[repr(C)]

@@ -29,8 +29,8 @@
 //! Other systems than Linux have [`UdpPort`](port::UdpPort)s only.
 //!
 //! `unsafe` is in `sys` (system calls that rustix lacks), `bar.rs` (registers), `vfio/ioctl.rs`,
-//! `interface.rs` and `ethtool.rs` (ioctls), `port/xdp/bpf.rs`, and in `port/packet/ring.rs` and
-//! `port/xdp/ring.rs` (memory shared with the kernel).
+//! `interface.rs` and `ethtool.rs` (ioctls), `bpf.rs`, `drops` and `port/xdp/bpf.rs` (bpf(2)), and in
+//! `port/packet/ring.rs` and `port/xdp/ring.rs` (memory shared with the kernel).
 
 #[cfg(target_os = "linux")]
 mod bar;

@@ -16,15 +16,17 @@ const OURS: &str = "ours";
 /// Modules of the command channel, loaded first.
 const BOOT_MODULES: [&str; 2] = ["virtio_pci", "virtio_console"];
 /// Modules that workloads load when they need them.
-const MODULES: [&str; 15] = [
+const MODULES: [&str; 17] = [
     "e1000",
     "e1000e",
     "af_packet",
     "pktgen",
     "sch_ingress",
     "sch_netem",
+    "sch_tbf",
     "cls_matchall",
     "act_gact",
+    "act_police",
     "bridge",
     "veth",
     "8021q",

@@ -8,6 +8,7 @@ mod faults;
 mod functional;
 mod netem;
 mod ours;
+mod places;
 mod services;
 
 use kpps_namespaces::skip;
