@@ -92,11 +92,11 @@ fn one_value_never_decides_and_what_cannot_be_compared_is_said() {
     std::fs::write(here.join("list.json"), "{\"schema\":\"kpps/2\",\"kind\":\"study\"}").unwrap();
     std::fs::create_dir(here.join("empty")).unwrap();
     for (other, says) in [
-        ("large.json", "nothing in common"),
+        ("large.json", "no common quantity"),
         ("ndr.json", "kind ndr"),
         ("poem.json", "poem.json"),
         ("list.json", "cannot be compared"),
-        ("empty", "holds no results"),
+        ("empty", "has no results"),
         ("nowhere.json", "nowhere.json"),
     ] {
         let output = kpps(here, &["compare", "ours.json", other]);
