@@ -39,7 +39,8 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZE|MIX", value_parser = units::any_sizes)]
     size: Option<Mix>,
     /// Offered loads: `100kpps,80%,100%` or `FROM..TO/STEP` [default: 100kpps..100%/100kpps; on ports and
-    /// guests from 10kpps up in growing steps, on ports to the first load that the tester cannot send or take in]
+    /// guests from 10kpps up in growing steps, on ports to the first load that the tester cannot send or take
+    /// in]
     #[arg(long)]
     load: Option<Loads>,
     /// How long each trial is measured [default: 1s; in the simulator 50ms of virtual time]

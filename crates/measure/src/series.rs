@@ -30,8 +30,8 @@ pub struct Sweep<'s> {
     pub environment: &'s Environment,
     /// Whether each trial is announced, because trials take real time.
     pub in_real_time: bool,
-    /// Whether a curve ends with the first load at which the tester is the limit: the loads above it would show
-    /// the same.
+    /// Whether a curve ends with the first load at which the tester is the limit: the loads above it would
+    /// show the same.
     pub until_limit: bool,
 }
 

@@ -40,8 +40,8 @@ pub struct Ndr {
     pub min_pps: f64,
     /// The highest, in frames per second.
     pub max_pps: f64,
-    /// The highest load in each direction that the tester itself could send and take in, in frames per second;
-    /// absent if no trial of the search was above it.
+    /// The highest load in each direction that the tester itself could send and take in, in frames per
+    /// second; absent if no trial of the search was above it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling_pps: Option<f64>,
     /// The environment, by name: kernel, CPUs, ports; machine, chip, driver.

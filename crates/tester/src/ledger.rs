@@ -14,8 +14,8 @@
 //! - A bridge's own interface counts the traffic of its host. IP's counters are of a whole namespace, and are
 //!   used only where no port of the tester is.
 //!
-//! Counters of queues, backlogs and IP also count frames of others. Where the kernel tells which frames of the
-//! trial it dropped ([`kernel_drops`]), it is believed: see [`Accounts`].
+//! Counters of queues, backlogs and IP also count frames of others. Where the kernel tells which frames of
+//! the trial it dropped ([`kernel_drops`]), it is believed: see [`Accounts`].
 
 mod kernel_drops;
 
@@ -55,8 +55,8 @@ pub struct PortCount {
 
 /// Frames that did not arrive, by place.
 ///
-/// Some places count frames of others, too, or copies of a frame that arrived. They explain at most the frames
-/// that are missing otherwise: first `possible`, then `in_flight_at`, then `excess`.
+/// Some places count frames of others, too, or copies of a frame that arrived. They explain at most the
+/// frames that are missing otherwise: first `possible`, then `in_flight_at`, then `excess`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Accounts {
     /// Lost frames.
@@ -304,8 +304,8 @@ fn interfaces<'l>(
 }
 
 /// Frames that came to the interface of a receiving port after the port had stopped, if any: they were still
-/// under way. The last queue before it tells what it holds and what it has passed on at the same time, so that
-/// each frame is counted once.
+/// under way. The last queue before it tells what it holds and what it has passed on at the same time, so
+/// that each frame is counted once.
 fn arrived_later(one: &Between<'_>, peer: Option<&Between<'_>>) -> Option<(String, u64)> {
     let port = one.port.filter(|port| port.receives)?;
     let passed_on = peer.map_or(0, |peer| {

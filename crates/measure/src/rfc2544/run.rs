@@ -167,8 +167,8 @@ impl AtSize<'_, '_> {
         };
         let (search, ended) = search(self.runner, self.sizes, &[("throughput", goal)], &self.plan.range)?;
         let throughput = search.lower_pps("throughput");
-        // The published load is rounded, and may be more than the wire carries. Above the tester's limit nothing
-        // of the device under test can be measured.
+        // The published load is rounded, and may be more than the wire carries. Above the tester's limit
+        // nothing of the device under test can be measured.
         let max_pps = search.ceiling_pps.unwrap_or(search.max_pps).min(self.runner.sizes(self.sizes)?.0);
         let met_at_most = search.goals.iter().all(|goal| goal.done && goal.upper_pps.is_none());
         self.found.max_pps = search.max_pps;

@@ -3,9 +3,9 @@
 //! A search is a function of the trials so far: it returns the next load, and the bounds found. It depends on
 //! no testbed and no clock, and continues from trials of an earlier run.
 //!
-//! A trial in which the tester itself was the limit ([`Trial::limit`]) says nothing of the device under test and
-//! decides nothing. Two of them at a load, and more of them than others, mean that the load is beyond the tester:
-//! the search goes on below what the tester reached there.
+//! A trial in which the tester itself was the limit ([`Trial::limit`]) says nothing of the device under test
+//! and decides nothing. Two of them at a load, and more of them than others, mean that the load is beyond the
+//! tester: the search goes on below what the tester reached there.
 
 mod bisection;
 mod goal;
@@ -56,8 +56,8 @@ impl Search {
         self.trials.push((load_pps, trial));
     }
 
-    /// The highest load that the tester can measure, in frames per second, and the part that limits it; `None`
-    /// if no load was beyond it.
+    /// The highest load that the tester can measure, in frames per second, and the part that limits it;
+    /// `None` if no load was beyond it.
     pub fn tester_limit(&self) -> Option<(f64, Limit)> {
         let reached = |load: f64| {
             let here = self.trials.iter().filter(|(at, _)| *at == load);
@@ -228,8 +228,8 @@ impl Search {
     }
 }
 
-/// How far below the rate that the tester reached it is asked for the next time, as a share: it must not be at its
-/// limit again.
+/// How far below the rate that the tester reached it is asked for the next time, as a share: it must not be
+/// at its limit again.
 const BELOW_LIMIT: f64 = 0.99;
 
 /// Rounds a load to 12 digits, so that writing and reading it does not change it.

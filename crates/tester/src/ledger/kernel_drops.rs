@@ -1,10 +1,10 @@
 //! Counters against what the kernel says that it dropped of the trial.
 //!
-//! A counter counts frames of others, too, and not every place has one: a firewall's rule, a route to nowhere.
-//! The kernel's own drops are of the trial's frames only, with reason and function. So of a counter only as
-//! many are certain as the kernel has dropped there, and drops that no counter has are places of their own.
-//! Both the excess of counters and the drops without one are possible only: a copy of a frame may be dropped
-//! while the frame arrives, and an old kernel may drop frames without a word.
+//! A counter counts frames of others, too, and not every place has one: a firewall's rule, a route to
+//! nowhere. The kernel's own drops are of the trial's frames only, with reason and function. So of a counter
+//! only as many are certain as the kernel has dropped there, and drops that no counter has are places of
+//! their own. Both the excess of counters and the drops without one are possible only: a copy of a frame may
+//! be dropped while the frame arrives, and an old kernel may drop frames without a word.
 
 use super::{Accounts, Counter, Known, MISSED, PortCount, Read, missed};
 use crate::observe::{KernelDrop, KernelDrops, Observation};

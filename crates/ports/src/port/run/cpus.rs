@@ -1,5 +1,5 @@
-//! The order in which threads take CPUs: those first on which little runs, which are near the card, and which do
-//! not handle its interrupts.
+//! The order in which threads take CPUs: those first on which little runs, which are near the card, and which
+//! do not handle its interrupts.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -2,14 +2,14 @@
 //! allows.
 //!
 //! A sender that waits behind other programs is late by whole time slices, 3 ms each. The remedy has three
-//! parts. It runs on a CPU on which little else runs ([`cpus`]) and that the receiving thread does not use: the
-//! kernel likes to wake that next to the sender. It has the highest priority of ordinary programs
+//! parts. It runs on a CPU on which little else runs ([`cpus`]) and that the receiving thread does not use:
+//! the kernel likes to wake that next to the sender. It has the highest priority of ordinary programs
 //! (setpriority(2), which takes `CAP_SYS_NICE`). And its session has that priority, too, because the kernel
-//! compares sessions first and programs within them only then (`sched_autogroup_enabled`, sched(7)). A real-time
-//! policy would be worse: a sender never sleeps, and the kernel takes 50 ms of each second from such a thread
-//! (`sched_rt_runtime_us`, sched(7)). At least one CPU stays with the other threads. With one CPU, or without
-//! the right, nothing changes. [`Got`] tells what a sender got, and [`waited`] how long the thread waited for a
-//! CPU nevertheless.
+//! compares sessions first and programs within them only then (`sched_autogroup_enabled`, sched(7)). A
+//! real-time policy would be worse: a sender never sleeps, and the kernel takes 50 ms of each second from
+//! such a thread (`sched_rt_runtime_us`, sched(7)). At least one CPU stays with the other threads. With one
+//! CPU, or without the right, nothing changes. [`Got`] tells what a sender got, and [`waited`] how long the
+//! thread waited for a CPU nevertheless.
 
 use super::cpus;
 pub use super::cpus::{Near, list, use_cpus};
