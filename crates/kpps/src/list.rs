@@ -1,9 +1,9 @@
 //! `kpps list`: the profiles and their constants.
 
-use crate::error::Failure;
+use crate::error::{Failure, print};
 use crate::output::Outputs;
 use clap::Args;
-use kpps_profiles::Kind;
+use kpps_profiles::{Kind, Profile};
 use kpps_report::WithConstants;
 use kpps_sim::inventory::profiles;
 
@@ -15,12 +15,18 @@ pub struct Arguments {
     /// Only this profile, a name or a .toml file, with its constants and their sources
     #[arg(requires = "kind")]
     name: Option<String>,
+    /// Print the profile as a .toml file, to be changed and given in its place
+    #[arg(long, requires = "name", conflicts_with_all = ["json", "results", "csv"])]
+    toml: bool,
     #[command(flatten)]
     outputs: Outputs,
 }
 
 /// Runs `kpps list`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if let (true, Some(kind), Some(name)) = (arguments.toml, arguments.kind, &arguments.name) {
+        return print(&Profile::named(kind, name)?.to_toml());
+    }
     let kinds = arguments.kind.map_or(Kind::ALL.to_vec(), |kind| vec![kind]);
     let document = profiles(&kinds, arguments.name.as_deref())?;
     let mut files = arguments.outputs.open()?;

@@ -7,6 +7,8 @@
 //! ```
 //!
 //! `source` is required. `fitted` names the claims that a constant without a citable value was fitted on.
+//! An own profile may begin with `base = "NAME"` and name only what differs; values without a source are
+//! allowed there, and their source is "own".
 //! Historical drivers are the profiles of `profiles/drivers/`. The user of a profile reads it as a type of
 //! its own ([`Profile::get`]): this crate does not know what the constants mean.
 //!
@@ -21,6 +23,7 @@
 //! ```
 
 mod change;
+mod own;
 
 pub use change::{Change, To};
 
@@ -28,7 +31,6 @@ use include_dir::{Dir, include_dir};
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use std::fmt;
-use std::path::Path;
 use std::str::FromStr;
 use toml::{Table, Value};
 
@@ -161,14 +163,7 @@ impl Profile {
     /// The built-in profile called `name`, or the one in the file `name` if that ends in `.toml`.
     pub fn named(kind: Kind, name: &str) -> Result<Self, Error> {
         if name.ends_with(".toml") {
-            let text = std::fs::read_to_string(name).map_err(|source| Error::Unreadable {
-                kind,
-                path: name.into(),
-                source,
-            })?;
-            let stem = Path::new(name).file_stem().and_then(|s| s.to_str()).unwrap_or(name);
-            let profile = Self::parse(kind, name, &text)?;
-            return Ok(Self { name: stem.into(), own_text: Some(text), ..profile });
+            return Self::read(kind, name);
         }
         match BUILT_IN.get_file(format!("{}/{name}.toml", kind.plural())).and_then(|f| f.contents_utf8()) {
             Some(text) => Self::parse(kind, name, text),
@@ -178,35 +173,18 @@ impl Profile {
 
     /// Parses the text of a profile.
     pub fn parse(kind: Kind, name: &str, text: &str) -> Result<Self, Error> {
+        Self::parse_table(kind, name, table(kind, name, text)?)
+    }
+
+    fn parse_table(kind: Kind, name: &str, mut table: Table) -> Result<Self, Error> {
         let bad = |problem: String| Error::Bad { kind, name: name.into(), problem };
-        let mut table: Table = text.parse().map_err(|e: toml::de::Error| {
-            let before = e.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-            bad(format!("line {}: {}", before.matches('\n').count() + 1, e.message().replace('\n', "; ")))
-        })?;
         let Some(Value::String(description)) = table.remove("description") else {
             return Err(bad("it needs a line `description = \"…\"`".into()));
         };
         let mut constants = Vec::with_capacity(table.len());
         for (key, entry) in table {
-            let problem = || bad(format!("'{key}' must be {{ value = …, source = \"…\" }}"));
-            let Value::Table(mut entry) = entry else { return Err(problem()) };
-            let value = entry.remove("value").ok_or_else(problem)?;
-            let source = match entry.remove("source") {
-                Some(Value::String(source)) if !source.trim().is_empty() => source,
-                _ => return Err(bad(format!("'{key}' has no source: every constant says where it is from"))),
-            };
-            let fitted = match entry.remove("fitted") {
-                None => Vec::new(),
-                Some(ids) => {
-                    ids.try_into().map_err(|_| bad(format!("'{key}': `fitted` must be a list of claims")))?
-                }
-            };
-            if let Some((unknown, _)) = entry.into_iter().next() {
-                return Err(bad(format!(
-                    "'{key}' has an entry '{unknown}': known are value, source, fitted"
-                )));
-            }
-            constants.push(Constant { name: key, value, source, fitted });
+            let Value::Table(entry) = entry else { return Err(bad(form(&key))) };
+            constants.push(constant(&key, entry, None).map_err(bad)?);
         }
         Ok(Self { kind, name: name.into(), path: name.into(), own_text: None, description, constants })
     }
@@ -259,6 +237,40 @@ impl Profile {
         });
         self
     }
+}
+
+/// The text of a profile as a table.
+fn table(kind: Kind, name: &str, text: &str) -> Result<Table, Error> {
+    text.parse().map_err(|e: toml::de::Error| {
+        let before = e.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+        let line = before.matches('\n').count() + 1;
+        let problem = format!("line {line}: {}", e.message().replace('\n', "; "));
+        Error::Bad { kind, name: name.into(), problem }
+    })
+}
+
+/// The constant that an entry of a profile gives. Without a source it has `source`, if there is one.
+fn constant(name: &str, mut entry: Table, source: Option<&str>) -> Result<Constant, String> {
+    let value = entry.remove("value").ok_or_else(|| form(name))?;
+    let source = match (entry.remove("source"), source) {
+        (Some(Value::String(source)), _) if !source.trim().is_empty() => source,
+        (None, Some(source)) => source.into(),
+        _ => return Err(format!("'{name}' has no source: every constant says where it is from")),
+    };
+    let fitted = match entry.remove("fitted") {
+        None => Vec::new(),
+        Some(ids) => ids.try_into().map_err(|_| format!("'{name}': `fitted` must be a list of claims"))?,
+    };
+    match entry.into_iter().next() {
+        Some((unknown, _)) => {
+            Err(format!("'{name}' has an entry '{unknown}': known are value, source, fitted"))
+        }
+        None => Ok(Constant { name: name.into(), value, source, fitted }),
+    }
+}
+
+fn form(name: &str) -> String {
+    format!("'{name}' must be {{ value = …, source = \"…\" }}, or the file must begin with `base = \"…\"`")
 }
 
 /// The names of the built-in profiles of one kind, sorted.

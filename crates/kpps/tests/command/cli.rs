@@ -50,6 +50,26 @@ fn bad_input_is_one_clear_line_and_exit_code_2() {
     assert_eq!(std::fs::read_dir(&here).unwrap().count(), 0, "nothing is written on bad input");
 }
 
+/// An own driver names what differs; exported as a whole file, it gives the same numbers.
+#[test]
+fn a_profile_is_exported_and_read_back() {
+    let here = tempfile::tempdir().unwrap();
+    std::fs::write(here.path().join("own.toml"), "base = 'intel-5.7.6'\nrx_ring = 80\n").unwrap();
+    let export = kpps(&here, &["list", "driver", "own.toml", "--toml"]);
+    assert!(export.status.success(), "{}", text(&export.stderr));
+    let whole = text(&export.stdout);
+    assert!(whole.contains("rx_ring = { value = 80, source = \"own\" }"), "{whole}");
+    std::fs::write(here.path().join("whole.toml"), &whole).unwrap();
+    let drivers = "intel-5.7.6,own.toml,whole.toml";
+    let curve =
+        kpps(&here, &["curve", "--json", "--driver", drivers, "--load", "300kpps", "--duration", "5ms"]);
+    let curve: Value = serde_json::from_slice(&curve.stdout).unwrap();
+    let points = |at: usize| &curve["series"][at]["points"];
+    assert_eq!(points(1), points(2));
+    assert_ne!(points(0), points(1), "a smaller ring loses more");
+    assert_eq!(kpps(&here, &["list", "drivers", "--toml"]).status.code(), Some(2), "one profile only");
+}
+
 #[test]
 fn mistakes_in_a_profile_are_one_clear_line_and_exit_code_2() {
     let here = tempfile::tempdir().unwrap();
