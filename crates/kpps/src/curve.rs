@@ -3,7 +3,7 @@
 use crate::error::Failure;
 use crate::interrupt;
 use crate::live::ProgressObserver;
-use crate::output::{PageOutputs, Resume};
+use crate::output::{BoundArguments, PageOutputs, Resume};
 use crate::testbed::{Kind, Target};
 use clap::Args;
 use kpps_frames::Mix;
@@ -31,7 +31,7 @@ const DRIVERS: [&str; 5] = ["intel-2.5.11", "intel-2.5.11-tuned", "click-polling
 
 Several guests in QEMU may be compared, each with the kernel's driver (lab:KERNEL/DEVICE) or another one
 (lab:KERNEL/DEVICE/DRIVER-BACKEND). With --bidirectional a load is that of each direction, and results are
-of both together."
+of both together. --max-loss and --max-p99 bound each point, --min-rate the best rate of each series."
 )]
 pub struct Arguments {
     /// Frame size in bytes with FCS; on two ports also a mix: imix-csit, imix-trex, imix-linux, or sizes with
@@ -50,6 +50,8 @@ pub struct Arguments {
     resume: Resume,
     #[command(flatten)]
     outputs: PageOutputs,
+    #[command(flatten)]
+    bounds: BoundArguments,
     #[command(flatten)]
     target: Target,
 }
@@ -120,7 +122,8 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
         Error::Interrupted => Failure::Interrupted(format!("interrupted: {measured}")),
         Error::Input(why) => Failure::Input(format!("{why}; {measured}")),
         Error::Failed(why) => Failure::Check(format!("{why}; {measured}")),
-    })
+    })?;
+    Ok(arguments.bounds.get().curve(&results)?)
 }
 
 /// One testbed for each driver preset, in the simulator.

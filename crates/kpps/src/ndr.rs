@@ -1,7 +1,7 @@
 //! `kpps ndr`: the highest load without loss (NDR), and with little loss (PDR).
 
 use crate::error::Failure;
-use crate::output::PageOutputs;
+use crate::output::{BoundArguments, PageOutputs};
 use crate::search::SearchArguments;
 use crate::testbed::Target;
 use clap::Args;
@@ -20,8 +20,8 @@ use std::time::Duration;
 
 NDR is the highest load without loss, PDR the highest load with at most 0.5 % loss. Each load is judged by
 many trials, 21 times one trial's length together, and most of them must agree: one disturbed second does
-not decide (MLRsearch, draft-ietf-bmwg-mlrsearch). Generator shortfall counts as loss. A load is that of one
-direction; with --app it is that of both directions together.")]
+not decide (MLRsearch, draft-ietf-bmwg-mlrsearch). A load is that of one direction; with --app it is that of
+both together. --min-rate bounds the NDR, --max-loss and --max-p99 the trials at it.")]
 pub struct Arguments {
     /// Frame size in bytes with FCS; on two ports also a mix: imix-csit, imix-trex, imix-linux, or sizes with
     /// weights as 64:7,570:4,1518:1 [default: 64; with --app vlan-route: 68]
@@ -32,6 +32,8 @@ pub struct Arguments {
     bisection: bool,
     #[command(flatten)]
     outputs: PageOutputs,
+    #[command(flatten)]
+    bounds: BoundArguments,
     #[command(flatten)]
     goals: Goals,
     #[command(flatten)]
@@ -61,7 +63,7 @@ impl Goals {
 /// Runs `kpps ndr`.
 pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     arguments.target.resolve()?;
-    let Arguments { size, bisection, outputs, goals, search: range, target } = &arguments;
+    let Arguments { size, bisection, outputs, bounds, goals, search: range, target } = &arguments;
     let goals = goals.both(target, range);
     let sizes = target.sizes(size.as_ref());
     let mut files = outputs.open("ndr")?;
@@ -73,5 +75,6 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
         Ok((document, end))
     })?;
     files.publish(&document, "")?;
-    end.map_err(|error| range.ended(error, &format!("{} trials measured", document.trials.len())))
+    end.map_err(|error| range.ended(error, &format!("{} trials measured", document.trials.len())))?;
+    Ok(bounds.get().search(&document)?)
 }

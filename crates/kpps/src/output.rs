@@ -2,6 +2,7 @@
 
 use crate::error::{Failure, print};
 use clap::Args;
+use kpps_measure::bounds::{self, Bounds};
 use kpps_measure::journal::Journal;
 use kpps_report::Forms;
 use kpps_report::text::Look;
@@ -11,6 +12,7 @@ use serde::de::DeserializeOwned;
 use std::fs::File;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Where results go. Every command that has results has these.
 #[derive(Args, Clone, Default)]
@@ -35,6 +37,27 @@ pub struct PageOutputs {
     /// if missing
     #[arg(long, value_name = "FILE|FOLDER")]
     report: Option<PathBuf>,
+}
+
+/// What a result must keep, or the command ends with exit code 1.
+#[derive(Args, Clone)]
+pub struct BoundArguments {
+    /// End with exit code 1 if a larger share of the frames is lost: 0, 0.1%
+    #[arg(long, value_name = "SHARE", value_parser = bounds::loss, help_heading = "Bounds")]
+    max_loss: Option<f64>,
+    /// End with exit code 1 if fewer frames per second are delivered, all directions together
+    #[arg(long, value_name = "RATE", value_parser = bounds::rate_pps, help_heading = "Bounds")]
+    min_rate: Option<f64>,
+    /// End with exit code 1 if 99 % of the frames take longer: 100us
+    #[arg(long, value_name = "TIME", value_parser = bounds::latency, help_heading = "Bounds")]
+    max_p99: Option<Duration>,
+}
+
+impl BoundArguments {
+    /// The bounds.
+    pub fn get(&self) -> Bounds {
+        Bounds { max_loss: self.max_loss, min_rate_pps: self.min_rate, max_p99: self.max_p99 }
+    }
 }
 
 /// Where measurements are kept, to resume from.

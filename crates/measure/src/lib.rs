@@ -22,6 +22,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod bounds;
 pub mod compare;
 mod curve;
 mod detail;

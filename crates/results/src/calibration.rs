@@ -116,6 +116,18 @@ impl Calibration {
     }
 }
 
+impl Sender {
+    /// Why a load of this many frames per second is too much for the generator, in words; `None` if it is not.
+    pub fn too_slow(&self, asked_pps: f64) -> Option<String> {
+        let lowest_pps = self.ceilings_pps.iter().copied().fold(f64::INFINITY, f64::min);
+        let [asked, lowest] = [asked_pps, lowest_pps].map(|pps| format!("{:.1} kpps", pps / 1e3));
+        let source = &self.source;
+        self.exceeded.then(|| {
+            format!("a load of {asked} is above what the generator can send here, {lowest} ({source})")
+        })
+    }
+}
+
 impl Gaps {
     /// The share of gaps within 10 us of the intended one; `None` for gaps that differ by intention.
     pub fn share_within(&self) -> Option<f64> {

@@ -5,7 +5,7 @@ use super::replay::ReplayArguments;
 use super::{KINDS, specs};
 use crate::error::Failure;
 use crate::interrupt;
-use crate::output::{Files, Output, PageOutputs};
+use crate::output::{BoundArguments, Files, Output, PageOutputs};
 use crate::testbed::{Kind, OpenTestbed, Target};
 use clap::Args;
 use kpps_frames::{Mix, Size};
@@ -37,16 +37,14 @@ The frames of a capture:
 In the simulator:
   kpps trial --machine morris2000 --driver click-polling --load 700kpps
 
-The device under test lies between the two ports. Frames are offered in an open loop: a frame that cannot be
-sent within a millisecond of its time is not sent, and counts as generator shortfall and as loss. Sent =
-received + lost; duplicates are counted apart, corrupted frames are received ones. The ledger attributes
-each lost frame to a place, by the counters of all observed interfaces before and after the trial; frames
-that no counter explains are unexplained.
+The device under test lies between the two ports. Frames are offered in an open loop: one that cannot be sent
+within a millisecond of its time is not sent, and is generator shortfall, not loss. Duplicates are counted
+apart, corrupted frames are received ones. The ledger attributes each lost frame to a place, by counters
+before and after the trial. If no frame of a direction arrives, the exit code is 1.
 
-Frames of --replay have no tags. kpps recognises each by its bytes from the network layer on, also behind
-bridges and routers: equal frames are counted together, a corrupted frame counts as other traffic and its
-original as lost, reordering is judged by frames that the capture has once, and there are no latencies.
---src and --dst are the addresses that the ports answer for.
+Frames of --replay have no tags. kpps recognises each by its bytes from the network layer on: equal frames are
+counted together, a corrupted frame counts as other traffic and its original as lost, and there are no
+latencies. --src and --dst are the addresses that the ports answer for.
 
 {}", KINDS))]
 pub struct Arguments {
@@ -81,6 +79,8 @@ pub struct Arguments {
     #[command(flatten)]
     outputs: PageOutputs,
     #[command(flatten)]
+    bounds: BoundArguments,
+    #[command(flatten)]
     target: Target,
 }
 
@@ -110,21 +110,14 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     let source = Box::new(Trials(tester.gauges()));
     let view = target.options.live.view(progress.clone(), source, arguments.outputs.for_machines())?;
     let sender = tester.sender(&offer, &arguments.calibration)?;
-    if let (true, Some(sender), Load::Pps(asked)) = (arguments.strict, &sender, offer.load)
-        && sender.exceeded
-    {
-        let lowest = sender.ceilings_pps.iter().copied().fold(f64::INFINITY, f64::min);
-        return Err(Failure::Check(format!(
-            "a load of {:.1} kpps is above what the generator can send here, {:.1} kpps ({}); without --strict kpps tries it and flags the result",
-            asked / 1e3,
-            lowest / 1e3,
-            sender.source
-        )));
-    }
     let asked = match offer.load {
         Load::Pps(pps) => Some(pps),
         Load::Max => None,
     };
+    let too_slow = sender.as_ref().zip(asked).and_then(|(sender, asked)| sender.too_slow(asked));
+    if let Some(why) = too_slow.filter(|_| arguments.strict) {
+        return Err(Failure::Check(format!("{why}; without --strict kpps tries it and flags the result")));
+    }
     progress.begins(in_words(&offer.sizes, asked, offer.duration.as_secs_f64()), asked);
     let outcome = tester.trial(&offer, &interrupt::goes_on)?;
     drop(view);
@@ -145,7 +138,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     };
     let trial = DetailedTrial { traffic, capture, replay, ..trial };
     let trial = DetailedTrial { sender, ..trial };
-    publish(&trial, files)
+    publish(arguments, &trial, files)
 }
 
 /// Runs a trial without ports: in the simulator, on a guest, on a system whose rate is known.
@@ -181,16 +174,16 @@ fn without_ports(arguments: &Arguments) -> Result<(), Failure> {
     drop(view);
     let document =
         DetailedTrial { testbed: vec![name], environment, ..detailed(&sizes, &load, line_pps, trial) };
-    publish(&document.rounded(), files)
+    publish(arguments, &document.rounded(), files)
 }
 
-/// Publishes the trial, and ends as it ended.
-fn publish(trial: &DetailedTrial, mut files: Files) -> Result<(), Failure> {
+/// Publishes the trial, and ends as it ended, or by a bound that it breaks.
+fn publish(arguments: &Arguments, trial: &DetailedTrial, mut files: Files) -> Result<(), Failure> {
     files.publish(trial, "")?;
     match (trial.trouble.clone(), interrupt::asked()) {
         (Some(trouble), _) => Err(Failure::Check(trouble)),
         (None, true) => Err(Failure::Interrupted(format!("interrupted after {:.1} s", trial.result.seconds))),
-        (None, false) => Ok(()),
+        (None, false) => Ok(arguments.bounds.get().trial(trial)?),
     }
 }
 

@@ -70,6 +70,37 @@ fn a_profile_is_exported_and_read_back() {
     assert_eq!(kpps(&here, &["list", "drivers", "--toml"]).status.code(), Some(2), "one profile only");
 }
 
+/// Known rates: 700 kpps come through, and no latency is observed.
+#[test]
+fn a_broken_bound_is_exit_code_1_and_one_line_that_names_it() {
+    let here = tempfile::tempdir().unwrap();
+    let trial = ["trial", "--testbed", "known:700kpps", "--load", "1Mpps", "--duration", "10ms"];
+    let ndr = ["ndr", "--testbed", "known:700kpps", "--max", "1Mpps", "--precision", "2%"];
+    let curve = ["curve", "--testbed", "known:700kpps", "--load", "500kpps,1Mpps", "--duration", "10ms"];
+    for (command, bound, broken) in [
+        (&trial[..], "--max-loss 31%", None),
+        (&trial, "--max-loss 0", Some("--max-loss 0 %: the loss is 30 %, 30 % of the frames more")),
+        (&trial, "--min-rate 699kpps", None),
+        (&trial, "--min-rate 800kpps", Some("delivered is 700.0 kpps, 100.0 kpps (12.5 %) below")),
+        (&trial, "--max-p99 1ms", Some("--max-p99 1000.0 µs: the latency was not observed")),
+        (&ndr, "--min-rate 650kpps", None),
+        (&ndr, "--min-rate 750kpps", Some("--min-rate 750.0 kpps: the NDR is")),
+        (&ndr, "--max-loss 0", None),
+        (&curve, "--min-rate 699kpps", None),
+        (&curve, "--max-loss 1%", Some("the loss at 1000.0 kpps is 30 %")),
+    ] {
+        let arguments = command.iter().copied().chain(bound.split(' ')).collect::<Vec<_>>();
+        let output = kpps(&here, &arguments);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(i32::from(broken.is_some())), "{arguments:?}: {said}");
+        assert!(!output.stdout.is_empty(), "{arguments:?}: the result is shown all the same");
+        let last = said.lines().last().unwrap_or_default();
+        assert!(broken.is_none_or(|broken| last.contains(broken)), "{arguments:?}: {said}");
+    }
+    let bad = kpps(&here, &[&trial[..], &["--min-rate", "50%"]].concat());
+    assert_eq!(bad.status.code(), Some(2), "{}", text(&bad.stderr));
+}
+
 #[test]
 fn mistakes_in_a_profile_are_one_clear_line_and_exit_code_2() {
     let here = tempfile::tempdir().unwrap();

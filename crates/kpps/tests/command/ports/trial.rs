@@ -77,6 +77,16 @@ fn a_capture_comes_through_a_bridge() {
     }
 }
 
+/// The device under test lets nothing through: the result is there, and the exit code is 1.
+#[test]
+fn total_loss_is_exit_code_1() {
+    let Some(net) = Net::new(&[("a", "pa"), ("b", "pb")]) else { return };
+    let output = kpps_trial(&net, &["--load", "1kpps", "--duration", "50ms", "--drain", "100ms"]);
+    let (trial, said) = (document(&output), String::from_utf8_lossy(&output.stderr));
+    assert_eq!((number(&trial, "received"), output.status.code()), (0, Some(1)), "{said}");
+    assert!(said.contains("total loss from packet:a to packet:b: 50 frames were sent"), "{said}");
+}
+
 /// What happens to some frames of the capture, always to the same.
 fn mischief(held: &mut Option<Vec<u8>>, frame: Option<Vec<u8>>, to: &mut End) {
     let Some(mut frame) = frame else { return };
