@@ -67,8 +67,9 @@ fn notices(trial: &DetailedTrial) -> Vec<String> {
         );
     }
     if trial.sender.as_ref().is_some_and(|sender| sender.exceeded) {
-        notices
-            .push("The load is above the limit of the generator: part of the loss is its shortfall.".into());
+        notices.push(
+            "The load is above the limit of the generator: what it could not send is its shortfall.".into(),
+        );
     }
     if trial.result.ledger.unexplained != 0 {
         notices.push(format!("No place accounts for {} frames.", trial.result.ledger.unexplained));
@@ -268,7 +269,7 @@ mod tests {
             "unexplained",
             "12.5 µs",
             "97.89 %",
-            "part of the loss is its shortfall",
+            "what it could not send is its shortfall",
             "No place accounts for 10 frames",
         ] {
             assert!(text.contains(words), "{words}");
