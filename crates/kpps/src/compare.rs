@@ -20,7 +20,7 @@ several documents, one after the other. kpps compares trials, curves, grids, sea
 of the lab that have the same sizes, loads and durations on all sides. If each side has measured one system
 only, their names may differ.
 
-Quantities: delivered frames per second, latency (p50 and p99), CPU time per delivered frame (without empty
+Quantities: delivered frames per second, latency (p50 and p99), CPU time per delivered frame (without idle
 polls), NDR, PDR and MRR. The test is the exact rank-sum test (Wilcoxon, Mann and Whitney) with Holm's
 correction for all comparisons made: the more quantities are compared, the more repetitions it takes. A
 single value never decides.")]

@@ -8,7 +8,7 @@ use crate::testbed::{Kind, Target};
 use clap::Args;
 use kpps_frames::Mix;
 use kpps_measure::units::{self, Loads};
-use kpps_measure::{Error, Named, Points, Sweep, default_loads, of_frames, real_loads, sweep};
+use kpps_measure::{Error, NamedTestbed, Points, Sweep, default_loads, of_frames, real_loads, sweep};
 use kpps_report::live::{Progress, Source};
 use kpps_results::{Curve, Environment};
 use kpps_sim::{Choice, Setup};
@@ -39,8 +39,7 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZE|MIX", value_parser = units::any_sizes)]
     size: Option<Mix>,
     /// Offered loads: `100kpps,80%,100%` or `FROM..TO/STEP` [default: 100kpps..100%/100kpps; on ports and
-    /// guests from 10kpps up in growing steps, on ports to the first load that the tester cannot send or take
-    /// in]
+    /// guests from 10kpps up in growing steps, on ports to the first load that is too high for the tester]
     #[arg(long)]
     load: Option<Loads>,
     /// How long each trial is measured [default: 1s; in the simulator 50ms of virtual time]
@@ -58,7 +57,7 @@ pub struct Arguments {
 
 /// What a curve is measured on.
 struct Ready {
-    testbeds: Vec<Named>,
+    testbeds: Vec<NamedTestbed>,
     source: Box<dyn Source>,
     environment: Environment,
 }
@@ -77,7 +76,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
         #[cfg(all(target_os = "linux", feature = "ports"))]
         Kind::Guests => {
             let (testbeds, environment) = target.open_guests()?;
-            let named = |(name, testbed)| Named { name, points: Points::new(testbed) };
+            let named = |(name, testbed)| NamedTestbed { name, points: Points::new(testbed) };
             Ready { testbeds: testbeds.into_iter().map(named).collect(), source: Box::new(()), environment }
         }
         _ => in_real(target, &sizes)?,
@@ -140,8 +139,10 @@ fn simulated(target: &Target) -> Result<Ready, Failure> {
         measured_on: (!set.is_empty()).then(|| ("set".to_owned(), set.join(", "))).into_iter().collect(),
         ..choice.environment(&setups)
     };
-    let named =
-        |setup: Setup| Named { name: setup.driver.clone(), points: Points::new(choice.testbed(setup)) };
+    let named = |setup: Setup| NamedTestbed {
+        name: setup.driver.clone(),
+        points: Points::new(choice.testbed(setup)),
+    };
     Ok(Ready { testbeds: setups.into_iter().map(named).collect(), source: Box::new(()), environment })
 }
 
@@ -152,5 +153,5 @@ fn in_real(target: &Target, sizes: &Mix) -> Result<Ready, Failure> {
     let environment = target.described(&opened);
     let points = Points::new(opened.testbed);
     let name = environment.machine.clone();
-    Ok(Ready { testbeds: vec![Named { name, points }], source: opened.source, environment })
+    Ok(Ready { testbeds: vec![NamedTestbed { name, points }], source: opened.source, environment })
 }

@@ -20,10 +20,10 @@ pub fn ask() {
 
 /// Whether the work may go on.
 pub fn goes_on() -> bool {
-    !asked()
+    !is_requested()
 }
 
 /// Whether the user has asked it to end.
-pub fn asked() -> bool {
+pub fn is_requested() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
 }

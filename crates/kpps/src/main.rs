@@ -78,7 +78,7 @@ enum Command {
     Compare(compare::Arguments),
     #[cfg(feature = "ports")]
     #[command(flatten)]
-    Ports(ports::Command),
+    Ports(ports::command::Command),
     /// Check the claims of papers in the simulator
     #[cfg(feature = "study")]
     Study(study::Arguments),

@@ -70,7 +70,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let names: Vec<String> = studies.iter().map(|study| study.name.clone()).collect();
     let mut files = arguments.outputs.open_pages(&names)?;
-    let go_on = || !interrupt::asked();
+    let go_on = || !interrupt::is_requested();
     let context = Context { changes: Vec::new(), go_on: &go_on };
     let wanted = studies.iter().flat_map(|study| match arguments.claim.is_empty() {
         true => study.measurements(None),
@@ -93,7 +93,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
     let results = document(&studies, &outcomes, !arguments.claim.is_empty());
     files.publish(&results, "")?;
-    if interrupt::asked() {
+    if interrupt::is_requested() {
         let asked: usize = studies.iter().map(|study| study.claims.len()).sum();
         let done = results.claims.len();
         let kept = arguments.resume.kept();
@@ -108,7 +108,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn perturb(studies: &[Study], share: f64) -> Result<(), Failure> {
     let mut nudges = fitted_constants(1.0 - share)?;
     nudges.extend(fitted_constants(1.0 + share)?);
-    let go_on = || !interrupt::asked();
+    let go_on = || !interrupt::is_requested();
     let context = Context { changes: Vec::new(), go_on: &go_on };
     let (mut turned, mut done) = (0, 0);
     let mut result = Ok(());
@@ -121,7 +121,7 @@ fn perturb(studies: &[Study], share: f64) -> Result<(), Failure> {
     });
     result?;
     print(&format!("{done} of {} changes tried, {turned} verdicts changed\n", nudges.len()))?;
-    match interrupt::asked() {
+    match interrupt::is_requested() {
         true => Err(Failure::Interrupted(format!("interrupted: {done} of {} changes tried", nudges.len()))),
         false => Ok(()),
     }

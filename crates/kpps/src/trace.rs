@@ -90,7 +90,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         )
     };
     interrupt::watch();
-    let seen = trace(&setup, &what, &|| !interrupt::asked())?;
+    let seen = trace(&setup, &what, &|| !interrupt::is_requested())?;
     if let Some(output) = &mut transactions {
         output.write(&csv(&seen))?;
     }

@@ -47,5 +47,5 @@ pub use error::Error;
 pub use observer::{Observer, in_words};
 pub use points::{Points, mix, of_frames, use_sizes};
 pub use runner::{Pattern, Runner, Subject};
-pub use series::{Named, Sweep, sweep};
+pub use series::{NamedTestbed, Sweep, sweep};
 pub use trial::{AFTERWARDS_MS, Latency, Load, Testbed, TrialError};

@@ -11,7 +11,7 @@ use kpps_results::{Environment, Series, Trial};
 use std::collections::BTreeMap;
 
 /// A testbed with the name of its series.
-pub struct Named {
+pub struct NamedTestbed {
     /// The name of the series.
     pub name: String,
     /// The testbed.
@@ -38,7 +38,7 @@ pub struct Sweep<'s> {
 /// Measures a curve of each testbed, one after the other. Returns the series, and the error that ended them
 /// early, if any: the last series then has the points so far.
 pub fn sweep(
-    testbeds: Vec<Named>,
+    testbeds: Vec<NamedTestbed>,
     sweep: &Sweep<'_>,
     journal: &mut Option<Journal<Trial>>,
     go_on: &dyn Fn() -> bool,
@@ -47,7 +47,7 @@ pub fn sweep(
     // The name has one preset only: other presets do not change the points.
     let same = Environment { presets: BTreeMap::new(), ..sweep.environment.clone() };
     let mut all: Vec<Series> = Vec::with_capacity(testbeds.len());
-    for Named { name, mut points } in testbeds {
+    for NamedTestbed { name, mut points } in testbeds {
         observer.begins(&name, None);
         let measure = |load: &Load| {
             let key = serde_json::to_string(&(&same, &name, load.offered_pps))

@@ -32,7 +32,7 @@ pub struct Device {
     /// Its network interface, if a network driver has it.
     pub interface: Option<Interface>,
     /// Whether its network interface is in another network namespace, which cannot be seen from here.
-    pub elsewhere: bool,
+    pub in_other_namespace: bool,
     /// Its IOMMU group, if there is an IOMMU.
     pub iommu_group: Option<u32>,
 }
@@ -131,7 +131,7 @@ pub(crate) fn device(system: &System, address: Address) -> Result<Device, Error>
     let group = system::link(&system.device(address, "iommu_group"));
     let interface = interface(system, address);
     // The kernel creates this folder with the first interface, and shows in it those of one namespace.
-    let elsewhere = interface.is_none() && system.device(address, "net").exists();
+    let in_other_namespace = interface.is_none() && system.device(address, "net").exists();
     Ok(Device {
         address,
         vendor,
@@ -139,7 +139,7 @@ pub(crate) fn device(system: &System, address: Address) -> Result<Device, Error>
         chip: if vendor == INTEL { Chip::from_device_id(device_id) } else { None },
         driver: system::link(&system.device(address, "driver")),
         interface,
-        elsewhere,
+        in_other_namespace,
         iommu_group: group.and_then(|number| number.parse().ok()),
     })
 }
@@ -189,7 +189,7 @@ fn bind_in(system: &System, address: Address, backend: Backend, force: bool) -> 
     {
         return Err(Error::InterfaceInUse { address, name: interface.name.clone(), why });
     }
-    if found.elsewhere && !force {
+    if found.in_other_namespace && !force {
         return Err(Error::InterfaceElsewhere(address));
     }
     let _lock = idle(system, &found)?;

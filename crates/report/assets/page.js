@@ -228,7 +228,7 @@
   const losses = (l) => {
     const sum = (o) => Object.values(o).reduce((a, b) => a + b, 0);
     const missing = l.sent - l.delivered - sum(l.dropped) - l.in_flight;
-    return { ...l.dropped, "not sent": l.shortfall, unexplained: Math.max(0, missing) };
+    return { ...l.dropped, shortfall: l.shortfall, unexplained: Math.max(0, missing) };
   };
   const places = [...new Set(doc.series.flatMap((s) => s.points.flatMap((p) => Object.keys(losses(p.ledger)))))].sort();
   // What is known of places, as the page has it from the report.
@@ -286,7 +286,7 @@
       { name: "hardirq", words: "interrupt handlers", fill: colour("--k0"), of: (p) => cpu(p, "hardirq") },
       { name: "softirq", words: "softirqs and bottom halves", fill: colour("--k1"), of: (p) => cpu(p, "softirq") },
       { name: "thread", words: "threads, the application among them", fill: colour("--k2"), of: (p) => cpu(p, "thread") },
-      { name: "empty polls", words: "found nothing: free for other work", fill: colour("--k3"), of: (p) => cpu(p, "empty_polls") },
+      { name: "idle polls", words: "found nothing: free for other work", fill: colour("--k3"), of: (p) => cpu(p, "empty_polls") },
     ], " %", { range: [0, 100] });
   };
 

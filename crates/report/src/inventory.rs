@@ -64,7 +64,7 @@ fn state(device: &DeviceEntry) -> String {
     match (&device.interface, &device.port, &device.chip) {
         (_, Some(port), Some(_)) => format!("ready: {port}"),
         (_, _, None) => "not an e1000".into(),
-        _ if device.elsewhere => "in another network namespace".into(),
+        _ if device.in_other_namespace => "in another network namespace".into(),
         (Some(interface), ..) if interface.up => {
             let addresses = interface.addresses.clone().unwrap_or(vec!["addresses unknown".into()]);
             let master = interface.master.iter().map(|master| format!("part of {master}"));

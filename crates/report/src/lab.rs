@@ -56,7 +56,7 @@ fn line(row: &Row) -> String {
     let max = row.pps.iter().copied().fold(0.0, f64::max);
     let lost: Vec<_> =
         row.drops.iter().filter(|(_, n)| **n > 0).map(|(place, n)| share(row, place, *n)).collect();
-    let shortfall = (row.shortfall > 0).then(|| share(row, "not sent", row.shortfall));
+    let shortfall = (row.shortfall > 0).then(|| share(row, "shortfall", row.shortfall));
     let surplus = (row.surplus > 0).then(|| share(row, "more than sent", row.surplus));
     let iommu = if row.iommu && row.backend == "kernel" { "+iommu" } else { "" };
     format!(

@@ -301,7 +301,7 @@ pub fn screen(document: &Ndr) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use kpps_results::{Ledger, NOT_SENT};
+    use kpps_results::{Ledger, SHORTFALL};
 
     #[test]
     fn each_trial_is_drawn_and_listed() {
@@ -325,7 +325,7 @@ mod tests {
             ..Ndr::default()
         };
         let text = page(&search);
-        for words in ["NDR 200.0 kpps", NOT_SENT, "15.0000", "410.0", "not finished", "between the ports"] {
+        for words in ["NDR 200.0 kpps", SHORTFALL, "15.0000", "410.0", "not finished", "between the ports"] {
             assert!(text.contains(words), "{words}");
         }
         // Three points on each of two lines, and none without latency.

@@ -12,10 +12,13 @@ pub fn remarks<'p>(points: impl Iterator<Item = &'p Trial> + Clone) -> Vec<Strin
 fn not_of_the_device<'p>(points: impl Iterator<Item = &'p Trial>) -> Option<String> {
     let limited: Vec<_> = points.filter_map(|point| Some((point, point.limit()?))).collect();
     let (least, limit) = limited.iter().min_by(|a, b| a.0.offered_pps.total_cmp(&b.0.offered_pps))?;
+    let from = format!("{:.1} kpps", least.offered_pps / 1e3);
+    let loads = match limited.len() {
+        1 => format!("At {from}"),
+        several => format!("At {several} loads from {from} on"),
+    };
     Some(format!(
-        "At {} loads from {:.1} kpps the tester kept more than 0.1 % of the frames from the measurement: {}.",
-        limited.len(),
-        least.offered_pps / 1e3,
+        "{loads} the tester could not send, or not take in, more than 0.1 % of the frames: what is shown there is {}.",
         limit.words()
     ))
 }
@@ -46,7 +49,7 @@ mod tests {
         assert_eq!(remarks(points.iter()), [""; 0]);
         let points = [point(4e5, 20, Some(9000)), point(3e5, 2, Some(1500)), points[0].clone()];
         let [sender, clocks] = &remarks(points.iter())[..] else { panic!("two remarks") };
-        assert!(sender.contains("2 loads from 300.0 kpps") && sender.contains("generator"), "{sender}");
+        assert!(sender.contains("At 2 loads from 300.0 kpps on") && sender.contains("generator"), "{sender}");
         assert!(clocks.contains("±9.0 µs"), "{clocks}");
     }
 }

@@ -147,7 +147,7 @@ fn shares(cpu: &Cpu) -> Markup {
         ("softirqs".into(), cpu.softirq * 100.0, "k1".into()),
         ("threads".into(), cpu.thread * 100.0, "k2".into()),
     ];
-    parts.extend(cpu.empty_polls.map(|share| ("empty polls".into(), share * 100.0, "p2".into())));
+    parts.extend(cpu.empty_polls.map(|share| ("idle polls".into(), share * 100.0, "p2".into())));
     parts.push(("idle".into(), (1.0 - cpu.busy()).max(0.0) * 100.0, "k3".into()));
     markup! { (band(&parts, 100.0)) (legend(&parts, " %")) }
 }

@@ -88,7 +88,7 @@ pub struct DeviceEntry {
     /// Its network interface; null while there is none.
     pub interface: Option<DeviceInterface>,
     /// Whether its interface is in another network namespace.
-    pub elsewhere: bool,
+    pub in_other_namespace: bool,
     /// Its IOMMU group; null without an IOMMU.
     pub iommu_group: Option<u32>,
     /// The name of its port; null while it cannot be used.

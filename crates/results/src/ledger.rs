@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The name under which [`Ledger::losses`] lists packets that the source could not send.
-pub const NOT_SENT: &str = "not sent";
+/// The name under which [`Ledger::losses`] lists packets that the generator could not send.
+pub const SHORTFALL: &str = "shortfall";
 /// The name under which [`Ledger::losses`] lists packets that no place has counted.
 pub const UNEXPLAINED: &str = "unexplained";
 
@@ -15,7 +15,7 @@ pub const UNEXPLAINED: &str = "unexplained";
 pub struct Ledger {
     /// Packets put on the wire.
     pub sent: u64,
-    /// Packets that were due and that the generator could not send in time. They count as loss.
+    /// Packets that were due and that the generator could not send in time: no loss of the device under test.
     pub shortfall: u64,
     /// Packets that arrived at the consumer.
     pub delivered: u64,
@@ -36,12 +36,12 @@ impl Ledger {
         self.dropped.values().sum()
     }
 
-    /// Everything that counts as loss, by place: what was dropped, then what the source could not
-    /// send ([`NOT_SENT`]) and what no place explains ([`UNEXPLAINED`]), if there is any.
+    /// Everything that did not arrive, by place: what was dropped, then what the generator could not
+    /// send ([`SHORTFALL`]) and what no place explains ([`UNEXPLAINED`]), if there is any.
     pub fn losses(&self) -> Vec<(&str, u64)> {
         let dropped = self.dropped.iter().map(|(place, &n)| (place.as_str(), n));
         let unexplained = u64::try_from(self.missing()).unwrap_or(0);
-        let others = [(NOT_SENT, self.shortfall), (UNEXPLAINED, unexplained)];
+        let others = [(SHORTFALL, self.shortfall), (UNEXPLAINED, unexplained)];
         dropped.chain(others).filter(|&(_, n)| n > 0).collect()
     }
 
@@ -84,7 +84,7 @@ mod tests {
         assert!(ledger.closes());
         assert_eq!(ledger.clone().closed(), ledger);
         assert_eq!(ledger.dropped_total(), 35);
-        assert_eq!(ledger.losses(), [("fifo", 15), ("ring", 20), (NOT_SENT, 7)]);
+        assert_eq!(ledger.losses(), [("fifo", 15), ("ring", 20), (SHORTFALL, 7)]);
         ledger.delivered = 61;
         assert!(!ledger.closes());
         assert_eq!(ledger.clone().closed().unexplained, -1);

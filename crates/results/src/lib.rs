@@ -51,7 +51,7 @@ pub use curve::{Curve, Kind};
 pub use document::schema;
 pub use json::to_json;
 pub use latency::Latency;
-pub use ledger::{Ledger, NOT_SENT, UNEXPLAINED};
+pub use ledger::{Ledger, SHORTFALL, UNEXPLAINED};
 pub use mix::Mix;
 pub use registers::Registers;
 pub use round::rounded;

@@ -1,6 +1,6 @@
 //! The places of ledgers in plain words.
 
-use crate::{NOT_SENT, Series, UNEXPLAINED};
+use crate::{SHORTFALL, Series, UNEXPLAINED};
 use std::collections::BTreeSet;
 
 /// A place in which packets end, in words.
@@ -35,8 +35,8 @@ const PLACES: [Place; 10] = [
     place("driver", "driver", WASTED, WASTED_SENTENCE),
     place("backlog", "stack's backlog", WASTED, WASTED_SENTENCE),
     place("queue", "application's queue", WASTED, WASTED_SENTENCE),
-    place(NOT_SENT, "source", "it could not send them in time",
-        "before the wire (the source could not send them)"),
+    place(SHORTFALL, "generator", "it could not send them in time: no loss of the device under test",
+        "before the wire (the generator could not send them)"),
     place(UNEXPLAINED, "unknown", "the ledger does not close",
         "in unknown places (the ledger does not close)"),
 ];

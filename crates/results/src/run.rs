@@ -62,7 +62,7 @@ pub struct Offered {
     pub offered_pps: Option<f64>,
     /// Frames that were due.
     pub intended: u64,
-    /// Frames that could not be sent in time. They count as loss.
+    /// Frames that were due and could not be sent in time.
     pub shortfall: u64,
     /// How frames followed each other, if not evenly.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -2,7 +2,7 @@
 
 use crate::format::{list, percent};
 use crate::places;
-use crate::{Environment, Series, Trial};
+use crate::{Environment, SHORTFALL, Series, Trial};
 use std::collections::BTreeMap;
 
 /// A series with at most this loss ratio keeps up with its load: a last packet may be late.
@@ -188,12 +188,19 @@ fn alike<'a, 'b>(seen: Vec<&'a Seen<'b>>, plain: impl Fn(&Seen) -> bool) -> Vec<
     groups
 }
 
+/// The losses at the highest load, by place. What the generator could not send is not lost.
+fn losses<'s>(seen: &'s Seen) -> Vec<(&'s str, u64)> {
+    let mut losses = seen.last.ledger.losses();
+    losses.retain(|(place, _)| *place != SHORTFALL);
+    losses
+}
+
 /// The places and reasons of losses at the highest load, in words that follow "loses frames", each with
 /// its series, the largest loss first.
 fn causes<'a>(losing: &[&Seen<'a>]) -> Vec<(String, Vec<&'a str>)> {
     let mut causes: Vec<(String, Vec<&str>, f64)> = vec![];
     for s in losing {
-        let losses = s.last.ledger.losses();
+        let losses = losses(s);
         let all: f64 = losses.iter().map(|&(_, n)| n as f64).sum();
         let mut shares: BTreeMap<String, f64> = BTreeMap::new();
         for (name, n) in losses {
@@ -217,8 +224,7 @@ fn causes<'a>(losing: &[&Seen<'a>]) -> Vec<(String, Vec<&'a str>)> {
 
 /// The second sentence.
 fn lost(seen: &[Seen]) -> String {
-    let (losing, without): (Vec<&Seen>, Vec<&Seen>) =
-        seen.iter().partition(|s| !s.last.ledger.losses().is_empty());
+    let (losing, without): (Vec<&Seen>, Vec<&Seen>) = seen.iter().partition(|s| !losses(s).is_empty());
     let highest = seen[0].last.offered_pps;
     let at = match seen.iter().all(|s| s.last.offered_pps == highest) {
         true => "At the highest load",
@@ -449,15 +455,15 @@ mod tests {
     }
 
     #[test]
-    fn shortfall_and_unexplained_packets_are_mentioned() {
+    fn unexplained_packets_are_lost_and_a_shortfall_is_not() {
         let mut it = series("a", "attic", 0.5, &[(1000, 500)]);
         it.points[0].ledger.shortfall = 300;
         it.points[0].ledger.dropped.insert("attic".to_owned(), 200);
         let [_, second] = sentences(vec![it], true);
         assert_eq!(
             second,
-            "At the highest load, a loses frames before the wire (the source could not send them), a also in unknown \
-             places (the ledger does not close), a also at “attic”; CPU time is left with a (50 %)."
+            "At the highest load, a loses frames in unknown places (the ledger does not close), a also at “attic”; CPU \
+             time is left with a (50 %)."
         );
     }
 }

@@ -236,6 +236,7 @@ impl Setup {
             driver_model,
         })
     }
+
     /// The share of the CPU that the driver leaves to others.
     pub fn reserve(&self) -> f64 {
         match self.config.service {

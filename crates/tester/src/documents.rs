@@ -26,7 +26,7 @@ pub fn devices() -> kpps_results::inventory::Devices {
             carries: interface.carries.clone(),
             addresses: interface.addresses.as_ref().map(|all| all.iter().map(ToString::to_string).collect()),
         }),
-        elsewhere: device.elsewhere,
+        in_other_namespace: device.in_other_namespace,
         iommu_group: device.iommu_group,
         port: device.backend().map(|backend| format!("{backend}:{}", device.address)),
     };

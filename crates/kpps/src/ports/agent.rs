@@ -116,7 +116,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let log = |line: &str| eprintln!("{line}");
     let agent = Agent::start(arguments.listen, rules, security, Clock::here().clone(), log)?;
     eprintln!("listening on {}", agent.address());
-    while !interrupt::asked() {
+    while !interrupt::is_requested() {
         std::thread::sleep(Duration::from_millis(50));
     }
     Ok(())

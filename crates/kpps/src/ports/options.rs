@@ -143,7 +143,7 @@ impl Watch for RunWatch {
             eprintln!("{{\"seconds\":{elapsed_s:.6},\"received\":{received},\"sent\":{sent}}}");
             self.printed = elapsed;
         }
-        !interrupt::asked()
+        !interrupt::is_requested()
     }
 }
 

@@ -42,7 +42,7 @@ pub struct PortPair {
     /// Observe this interface of the device under test too: IFACE; NAMESPACE/IFACE in another network
     /// namespace (`ip netns`); NAMESPACE/ for all of them. kpps finds the other ends of veth pairs and
     /// bridges of its own namespace by itself
-    #[arg(long, alias = "watch-interface", value_delimiter = ',', value_name = "PLACE")]
+    #[arg(long, value_delimiter = ',', value_name = "PLACE")]
     watch: Vec<Place>,
     /// How long to wait for frames after the last one was sent; less if none is missing
     #[arg(long, default_value = "1s", value_name = "TIME", value_parser = units::duration)]

@@ -130,7 +130,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     let capture = capture.transpose()?;
     let replay = replay.map(|replay| replay.document(&offer));
     let Some(trial) = document(&tester, &offer, &outcome) else {
-        return Err(match (outcome.trouble, interrupt::asked()) {
+        return Err(match (outcome.trouble, interrupt::is_requested()) {
             (Some(trouble), _) => Failure::Check(trouble.to_string()),
             (None, true) => Failure::Interrupted("interrupted before a frame was due".into()),
             (None, false) => Failure::Input("no frame is due in that time: measure longer".into()),
@@ -180,7 +180,7 @@ fn without_ports(arguments: &Arguments) -> Result<(), Failure> {
 /// Publishes the trial, and ends as it ended, or by a bound that it breaks.
 fn publish(arguments: &Arguments, trial: &DetailedTrial, mut files: Files) -> Result<(), Failure> {
     files.publish(trial, "")?;
-    match (trial.trouble.clone(), interrupt::asked()) {
+    match (trial.trouble.clone(), interrupt::is_requested()) {
         (Some(trouble), _) => Err(Failure::Check(trouble)),
         (None, true) => Err(Failure::Interrupted(format!("interrupted after {:.1} s", trial.result.seconds))),
         (None, false) => Ok(arguments.bounds.get().trial(trial)?),

@@ -209,11 +209,11 @@ fn an_interface_in_another_namespace_may_be_in_use() {
     let tree = Tree::new();
     fs::remove_dir_all(tree.path(&format!("sys/bus/pci/devices/{CARD}/net/eth0"))).unwrap();
     let found = device(&tree.system(), card()).unwrap();
-    assert_eq!((found.interface, found.elsewhere), (None, true));
+    assert_eq!((found.interface, found.in_other_namespace), (None, true));
     let refused = bind_in(&tree.system(), card(), Backend::Uio, false).unwrap_err();
     assert!(matches!(refused, Error::InterfaceElsewhere(_)), "{refused}");
     assert_eq!(tree.driver().as_deref(), Some("e1000"));
-    assert!(!bind_in(&tree.system(), card(), Backend::Uio, true).unwrap().elsewhere);
+    assert!(!bind_in(&tree.system(), card(), Backend::Uio, true).unwrap().in_other_namespace);
     assert!(
         bind_in(&tree.system(), card(), Backend::Vfio, false)
             .is_err_and(|e| matches!(e, Error::NoIommuGroup(_)))

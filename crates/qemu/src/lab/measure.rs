@@ -75,7 +75,7 @@ impl Job<'_> {
     /// The place of frames that were neither processed nor dropped by the card. QEMU's e1000e holds frames
     /// back that it has no descriptors for, without a limit; frames that wait there when the load ends came
     /// too late.
-    const fn elsewhere(&self) -> &'static str {
+    const fn place_of_rest(&self) -> &'static str {
         match (self.work, self.model) {
             (Work::Receive, Model::E1000e) => "waiting",
             _ => kpps_results::UNEXPLAINED,
@@ -121,7 +121,7 @@ impl Job<'_> {
         if self.work.is_loaded() {
             measured.surplus = accounted.saturating_sub(measured.sent);
             if let Some(rest @ 1..) = measured.sent.checked_sub(accounted) {
-                measured.drops.insert(self.elsewhere().into(), rest);
+                measured.drops.insert(self.place_of_rest().into(), rest);
             }
         }
         Ok(measured)

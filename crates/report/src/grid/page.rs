@@ -3,9 +3,9 @@
 use super::maps::{Map, extremes, maps as cells_in_maps, name};
 use crate::ndr::environment;
 use crate::{page, remarks};
+use kpps_results::Trial;
 use kpps_results::format::{kpps, percent};
 use kpps_results::grid::{Cell, Grid};
-use kpps_results::{NOT_SENT, Trial};
 use maud::{Markup, html as markup};
 
 const GRID_CSS: &str = include_str!("../../assets/grid.css");
@@ -169,10 +169,7 @@ fn table(grid: &Grid) -> Markup {
 /// The place with the most losses.
 fn worst(point: &Trial) -> &str {
     let losses = point.ledger.losses();
-    losses
-        .into_iter()
-        .max_by_key(|&(_, count)| count)
-        .map_or("", |(place, _)| if place == NOT_SENT { "not sent" } else { place })
+    losses.into_iter().max_by_key(|&(_, count)| count).map_or("", |(place, _)| place)
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ pub fn page(study: &Study, article: &Article) -> String {
             @for map in &article.maps { section { (grid(map)) } }
             section {
                 h2 { "The claims" }
-                @for claim in &claims { (told(claim)) }
+                @for claim in &claims { (claim_section(claim)) }
             }
         }
         footer {
@@ -65,7 +65,7 @@ fn emphasised(text: &str) -> Markup {
     markup! { @for (index, part) in parts { @if index % 2 == 1 { em { (part) } } @else { (part) } } }
 }
 
-fn told(claim: &Claim) -> Markup {
+fn claim_section(claim: &Claim) -> Markup {
     let verdict = claim.verdict.to_string();
     markup! {
         article.claim id=(claim.id) {

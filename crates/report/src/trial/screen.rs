@@ -102,11 +102,8 @@ pub fn screen(trial: &DetailedTrial) -> String {
     }
     if let Some(sender) = &trial.sender {
         let ceilings: Vec<_> = sender.ceilings_pps.iter().map(|pps| format!("{:.1}", pps / 1e3)).collect();
-        let above = if sender.exceeded {
-            ": the load is above that, so part of the loss is the generator's"
-        } else {
-            ""
-        };
+        let above =
+            if sender.exceeded { ": the load is above that, so a shortfall is the generator's" } else { "" };
         let _ = writeln!(
             text,
             "generator: at most {} kpps here ({}){above}",
@@ -178,7 +175,7 @@ pub fn screen(trial: &DetailedTrial) -> String {
             cpu.hardirq * 100.0,
             cpu.softirq * 100.0,
             cpu.thread * 100.0,
-            cpu.empty_polls.map(|share| format!(", empty polls {:.1} %", share * 100.0)).unwrap_or_default()
+            cpu.empty_polls.map(|share| format!(", idle polls {:.1} %", share * 100.0)).unwrap_or_default()
         );
     }
     let names = trial.cpu_names();

@@ -54,7 +54,7 @@ fn curve() -> Snapshot {
             places: vec![("backlog".into(), 6000), ("ring".into(), 2016)],
         },
         cpus: vec![LiveCpu {
-            busy: vec![("interrupts", 0.4), ("softirqs", 0.6), ("threads", 0.0), ("empty polls", 0.0)],
+            busy: vec![("interrupts", 0.4), ("softirqs", 0.6), ("threads", 0.0), ("idle polls", 0.0)],
             idle: 0.0,
         }],
         trials: vec![],

@@ -106,11 +106,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     interrupt::watch();
     let mut progress = Jobs(kpps_report::live::Progress::default());
     let view = live::line(progress.0.clone());
-    let results = plan.run(&mut progress, || !interrupt::asked());
+    let results = plan.run(&mut progress, || !interrupt::is_requested());
     drop(view);
     let results = results?;
     files.publish(&results, "")?;
-    if interrupt::asked() {
+    if interrupt::is_requested() {
         return Err(Failure::Interrupted(format!("interrupted: {} rows measured", results.rows.len())));
     }
     let broken: Vec<_> = results.failures.iter().filter(|what| !what.ends_with("no time left")).collect();
