@@ -139,7 +139,8 @@ fn over_load(search: &Ndr, name: &str, of: impl Fn(&Trial) -> Option<f64>) -> Li
 }
 
 fn delivered(search: &Ndr) -> Figure {
-    let rate = |trial: &Trial| Some(search.load_pps(trial) * (1.0 - trial.loss_ratio) / 1e3);
+    let directions = if search.bidirectional { 2.0 } else { 1.0 };
+    let rate = |trial: &Trial| Some(trial.delivered_pps / directions / 1e3);
     let all = |trial: &Trial| Some(search.load_pps(trial) / 1e3);
     Figure {
         title: "Delivered against offered load".into(),
@@ -325,7 +326,7 @@ mod tests {
             ..Ndr::default()
         };
         let text = page(&search);
-        for words in ["NDR 200.0 kpps", SHORTFALL, "15.0000", "410.0", "not finished", "between the ports"] {
+        for words in ["NDR 200.0 kpps", SHORTFALL, "10.5263", "410.0", "not finished", "between the ports"] {
             assert!(text.contains(words), "{words}");
         }
         // Three points on each of two lines, and none without latency.

@@ -41,7 +41,7 @@ pub fn page(grid: &Grid) -> String {
                 p.notice role="status" { (remark) }
             }
             (maps(grid, "Delivered, kpps", 210, |point| (point.delivered_pps, kpps(point.delivered_pps))))
-            (maps(grid, "Loss, % of the offered load", 10, |point| (point.loss_ratio, percent(point.loss_ratio))))
+            (maps(grid, "Loss, % of the frames sent", 10, |point| (point.loss_ratio, percent(point.loss_ratio))))
             (environment(&e.measured_on))
             section { h2 { "Every cell" } (table(grid)) }
         }
