@@ -21,14 +21,14 @@ pub struct PortOptions {
 }
 
 /// Refuses ports.
-pub fn check(_names: &[String]) -> Result<(), Failure> {
+pub fn specs(_names: &[String]) -> Result<Vec<()>, Failure> {
     Err(Failure::Input("this kpps was built without ports: build it with `cargo build --release`".into()))
 }
 
 impl PortPair {
     /// Refuses ports.
     pub fn testbed(&self, names: &[String], _options: &PortOptions) -> Result<OpenTestbed, Failure> {
-        Err(check(names).err().unwrap_or(Failure::OutputClosed))
+        Err(specs(names).err().unwrap_or(Failure::OutputClosed))
     }
 
     /// Frames never differ from the default ones.

@@ -95,7 +95,7 @@ impl Target {
     pub fn resolve(&mut self) -> Result<(), Failure> {
         if !self.ports.is_empty() {
             self.testbed = std::mem::take(&mut self.ports);
-            return ports::check(&self.testbed);
+            return ports::specs(&self.testbed).map(drop);
         }
         match &self.testbed[..] {
             [one] if one.starts_with(choice::PREFIX) => {

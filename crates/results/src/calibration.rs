@@ -117,7 +117,8 @@ impl Calibration {
 }
 
 impl Sender {
-    /// Why a load of this many frames per second is too much for the generator, in words; `None` if it is not.
+    /// Why a load of this many frames per second is too much for the generator, in words; `None` if it is
+    /// not.
     pub fn too_slow(&self, asked_pps: f64) -> Option<String> {
         let lowest_pps = self.ceilings_pps.iter().copied().fold(f64::INFINITY, f64::min);
         let [asked, lowest] = [asked_pps, lowest_pps].map(|pps| format!("{:.1} kpps", pps / 1e3));

@@ -1,7 +1,5 @@
 //! The commands on ports, cards and guests.
 
-#[cfg(target_os = "linux")]
-use super::linux;
 use super::{agent, apps, calibrate, count, forward, send, trial};
 use crate::error::Failure;
 use clap::Subcommand;
@@ -21,7 +19,7 @@ pub enum Command {
     Agent(agent::Arguments),
     #[cfg(target_os = "linux")]
     #[command(flatten)]
-    Linux(linux::Command),
+    Linux(super::linux::Command),
     /// Forward frames between two ports, in both directions
     Forward(forward::Arguments),
     /// Run a learning bridge on ports

@@ -38,11 +38,6 @@ pub fn specs(names: &[String]) -> Result<Vec<Spec>, Failure> {
     Ok(names.iter().map(|name| name.parse()).collect::<Result<_, kpps_ports::Error>>()?)
 }
 
-/// Refuses names that are not those of ports.
-pub fn check(names: &[String]) -> Result<(), Failure> {
-    specs(names).map(drop)
-}
-
 impl From<kpps_ports::Error> for Failure {
     fn from(error: kpps_ports::Error) -> Self {
         Self::Input(error.to_string())
