@@ -1,8 +1,6 @@
 //! What a trial runs on: the simulator, two ports, a guest in QEMU, or a system whose rate is known.
 
 use crate::error::Failure;
-#[cfg(all(target_os = "linux", feature = "ports"))]
-use crate::ports::guests;
 use crate::ports::{self, PortOptions, PortPair};
 use crate::simulator::{Machine, OnTop};
 use clap::Args;
@@ -191,8 +189,8 @@ impl Target {
 
     /// Opens all guests, each with its name, and says what they have in common.
     #[cfg(all(target_os = "linux", feature = "ports"))]
-    pub fn open_guests(&self) -> Result<guests::Guests, Failure> {
-        guests::open(&self.testbed, &self.machine.constants)
+    pub fn open_guests(&self) -> Result<ports::guests::Guests, Failure> {
+        ports::guests::open(&self.testbed, &self.machine.constants)
     }
 
     /// The environment of curves and grids on it, without what their frames determine.
