@@ -6,7 +6,7 @@ use kpps_measure::bounds::{self, Bounds};
 use kpps_measure::journal::Journal;
 use kpps_report::Forms;
 use kpps_report::text::Look;
-use kpps_results::to_json;
+use kpps_results::{provenance::Published, to_json};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs::File;
@@ -172,6 +172,7 @@ impl Files {
     /// Writes the files, then prints what is asked for: JSON, comma-separated values, or the screen with
     /// `notes` about the run and the names of the files that were written.
     pub fn publish(&mut self, document: &impl Forms, notes: &str) -> Result<(), Failure> {
+        let document = &Published { document, provenance: crate::ports::provenance() };
         let json = || to_json(document).map_err(|e| Failure::Check(format!("no JSON of the results: {e}")));
         if let Some(results) = &mut self.results {
             results.write(&json()?)?;

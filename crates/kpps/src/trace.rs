@@ -5,10 +5,10 @@ use crate::interrupt;
 use crate::output::Output;
 use crate::simulator::Machine;
 use clap::Args;
-use kpps_frames::{Size, pcap, rate};
+use kpps_frames::{Size, rate};
 use kpps_measure::units::{self, Rate};
 use kpps_sim::documents::screen;
-use kpps_sim::trace::{Trace, csv, timeline};
+use kpps_sim::trace::{csv, timeline};
 use kpps_sim::workload::trace::{Groups, Tracing, trace};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -98,7 +98,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         output.write(&timeline(&seen))?;
     }
     if let Some(output) = &mut wire {
-        output.write_bytes(&capture(&seen)?)?;
+        let failed = |why| Failure::Check(format!("the capture cannot be made: {why}"));
+        output.write_bytes(&seen.pcap().map_err(failed)?)?;
     }
     if print_csv {
         return print(&csv(&seen));
@@ -110,14 +111,4 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         arguments.window.map(|(from, to)| (from.into(), to.into())),
         arguments.columns,
     ))
-}
-
-/// The first port's wire as a capture file.
-fn capture(trace: &Trace) -> Result<Vec<u8>, Failure> {
-    let failed = |error: pcap::PcapError| Failure::Check(format!("the capture cannot be made: {error}"));
-    let mut writer = pcap::Writer::new(Vec::new()).map_err(failed)?;
-    for (at_ps, frame) in trace.wires.first().into_iter().flatten() {
-        writer.write(at_ps.saturating_sub(trace.began_ps) / 1000, frame).map_err(failed)?;
-    }
-    Ok(writer.into_inner())
 }

@@ -1,5 +1,6 @@
 //! Every document in the forms that people and programs read: text, comma-separated values, pages.
 
+use crate::page::with_provenance;
 use crate::text::Look;
 use crate::{calibration, comparison, csv, curve, grid, html, inventory, lab, ndr, rfc2544, rows_csv};
 use crate::{run, simulation, study, trial};
@@ -11,6 +12,7 @@ use kpps_results::grid::Grid;
 use kpps_results::inventory::{Conformance, Devices, ProfileEntry, Profiles};
 use kpps_results::lab::Lab;
 use kpps_results::ndr::{Ndr, SearchGoal};
+use kpps_results::provenance::Published;
 use kpps_results::rfc2544::{Rfc2544, Sizes};
 use kpps_results::run::Run;
 use kpps_results::simulation::{Profile, Scale, Transmit};
@@ -29,6 +31,19 @@ pub trait Forms: Serialize {
     fn page(&self, number: usize) -> Option<String> {
         let _ = number;
         None
+    }
+}
+
+impl<D: Forms> Forms for Published<&D> {
+    fn screen(&self, look: Look, notes: &str) -> String {
+        self.document.screen(look, notes)
+    }
+    fn csv(&self) -> String {
+        self.document.csv()
+    }
+    fn page(&self, number: usize) -> Option<String> {
+        let page = self.document.page(number)?;
+        Some(self.provenance.as_ref().map_or(page.clone(), |of| with_provenance(&page, of)))
     }
 }
 

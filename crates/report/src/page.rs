@@ -1,5 +1,6 @@
 //! The frame of all pages.
 
+use kpps_results::provenance::Provenance;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 /// The style sheet of all pages: colours, light and dark, text and tables.
@@ -25,4 +26,15 @@ pub(crate) fn page(title: &str, css: &[&str], body: &Markup) -> String {
         }
     }
     .into_string()
+}
+
+/// A page with what its document is of at its end.
+pub(crate) fn with_provenance(page: &str, provenance: &Provenance) -> String {
+    let section = html! {
+        section { h2 { "Measured" } dl { @for (name, what) in provenance.facts() { dt { (name) } dd { (what) } } } }
+    };
+    match page.rfind("</body>") {
+        Some(at) => format!("{}{}{}", &page[..at], section.into_string(), &page[at..]),
+        None => page.to_owned(),
+    }
 }

@@ -1,5 +1,6 @@
 //! All kinds of documents and their schema.
 
+use crate::provenance::Published;
 use schemars::JsonSchema;
 
 /// A document of any kind.
@@ -29,7 +30,7 @@ enum Document {
 /// The JSON Schema of all kinds of documents (draft 2020-12), ending in a newline; `schema/kpps-2.json`
 /// is this text.
 pub fn schema() -> String {
-    let mut schema = schemars::schema_for!(Document);
+    let mut schema = schemars::schema_for!(Published<Document>);
     schema.insert("$id".to_owned(), "urn:kpps:schema:2".into());
     schema.insert("title".to_owned(), "kpps results, version 2".into());
     format!("{:#}\n", schema.as_value())

@@ -35,6 +35,7 @@ mod ledger;
 mod mix;
 pub mod ndr;
 pub mod places;
+pub mod provenance;
 mod registers;
 pub mod rfc2544;
 mod round;

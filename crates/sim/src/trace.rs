@@ -63,6 +63,20 @@ pub struct Trace {
 }
 
 impl Trace {
+    /// The first port's wire as a capture file.
+    ///
+    /// # Errors
+    /// A frame that a capture cannot hold.
+    pub fn pcap(&self) -> Result<Vec<u8>, kpps_frames::pcap::PcapError> {
+        let mut writer = kpps_frames::pcap::Writer::new(Vec::new())?;
+        for (at_ps, frame) in self.wires.first().into_iter().flatten() {
+            writer.write(at_ps.saturating_sub(self.began_ps) / 1000, frame)?;
+        }
+        Ok(writer.into_inner())
+    }
+}
+
+impl Trace {
     /// How long it is, in seconds.
     pub fn seconds(&self) -> f64 {
         (self.ended_ps - self.began_ps) as f64 / 1e12

@@ -54,6 +54,7 @@ mod local;
 pub mod neighbours;
 pub mod observe;
 mod playback;
+pub mod provenance;
 mod recognised;
 mod run;
 mod shape;

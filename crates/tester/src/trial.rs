@@ -11,6 +11,7 @@ use crate::ledger::{PortCount, missed};
 use crate::local::{LocalHost, LocalPort, SLOW, interface};
 use crate::neighbours::Station;
 use crate::observe::Place;
+use crate::provenance;
 use crate::recognised::Classes;
 use crate::state::TrialState;
 use crate::test_port::{Done, Expect, Host, Received, Task, TestPort};
@@ -177,7 +178,11 @@ impl Tester {
             let Address { ips, gateway, to, vlan } = addresses[at];
             End { station: Station { mac: ports[at].mac(), vlan, ips }, gateway, to }
         });
-        Self { ports, ends, sites, gauges: Arc::default(), flows: FlowPlan::default() }
+        let tester = Self { ports, ends, sites, gauges: Arc::default(), flows: FlowPlan::default() };
+        let names = tester.names();
+        let is_port = |name: &String| names.iter().any(|port| name.ends_with(port));
+        provenance::note_ports(tester.environment().into_iter().filter(|(name, _)| is_port(name)));
+        tester
     }
 
     /// The ports' names.
@@ -271,6 +276,12 @@ impl Tester {
             && let Some(gateway) = self.ends[from].gateway
         {
             return Err(Error::Silent { port: self.ports[from].name().to_owned(), gateway });
+        }
+        for (at, mac) in macs.iter().enumerate() {
+            if let Some(gateway) = self.ends[at].gateway {
+                let mac = mac.map(|mac| mac.to_string());
+                provenance::note_gateway(self.ports[at].name(), gateway.to_string(), mac);
+            }
         }
         let macs = [0, 1].map(|at| macs[at].unwrap_or(self.ends[1 - at].station.mac));
         let expected = match offer.load {

@@ -17,6 +17,7 @@ mod traffic;
 mod trial;
 
 #[cfg(target_os = "linux")]
+pub use kpps_tester::provenance::provenance;
 pub use linux::guests;
 pub use options::PortOptions;
 pub use pair::PortPair;

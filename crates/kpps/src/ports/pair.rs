@@ -44,6 +44,9 @@ pub struct PortPair {
     /// bridges of its own namespace by itself
     #[arg(long, value_delimiter = ',', value_name = "PLACE")]
     watch: Vec<Place>,
+    /// The name of the device under test, for the results
+    #[arg(long, value_name = "NAME")]
+    dut: Option<String>,
     /// How long to wait for frames after the last one was sent; less if none is missing
     #[arg(long, default_value = "1s", value_name = "TIME", value_parser = units::duration)]
     pub drain: Duration,
@@ -86,6 +89,7 @@ impl PortPair {
             Tester::new(specs, ports, addresses, &self.watch)?
         };
         tester.flows = traffic.plan();
+        self.dut.iter().for_each(|name| kpps_tester::provenance::note_dut(name));
         Ok(tester)
     }
 
@@ -112,6 +116,7 @@ impl PortPair {
             ("--from and --to", self.hosts().iter().any(Option::is_some)),
             ("--gateway", !self.gateway.is_empty()),
             ("--dst-mac", self.dst_mac.is_some()),
+            ("--dut", self.dut.is_some()),
             ("--watch", !self.watch.is_empty()),
             ("a choice of flows or VLANs", self.unusual().is_some()),
         ];

@@ -105,8 +105,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     let offer = offer(arguments, &tester, replay.as_ref())?;
     let files = arguments.outputs.open("trial")?;
     let mut capture = arguments.capture.as_deref().map(Output::open).transpose()?;
-    let ports = tester.names().join(" and ");
-    let progress = Progress::of(format!("kpps trial: {ports}"));
+    let progress = Progress::of(format!("kpps trial: {}", tester.names().join(" and ")));
     let source = Box::new(Trials(tester.gauges()));
     let view = target.options.live.view(progress.clone(), source, arguments.outputs.for_machines())?;
     let sender = tester.sender(&offer, &arguments.calibration)?;
@@ -121,7 +120,6 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     progress.begins(in_words(&offer.sizes, asked, offer.duration.as_secs_f64()), asked);
     let outcome = tester.trial(&offer, &interrupt::goes_on)?;
     drop(view);
-    let traffic = target.pair.unusual();
     let capture = capture.as_mut().map(|file| {
         let frames = pcapng(&tester.names(), &outcome.directions);
         file.write_bytes(&frames.map_err(|e| Failure::Check(format!("no capture of the frames: {e}")))?)?;
@@ -136,8 +134,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
             (None, false) => Failure::Input("no frame is due in that time: measure longer".into()),
         });
     };
-    let trial = DetailedTrial { traffic, capture, replay, ..trial };
-    let trial = DetailedTrial { sender, ..trial };
+    let trial = DetailedTrial { traffic: target.pair.unusual(), capture, replay, sender, ..trial };
     publish(arguments, &trial, files)
 }
 

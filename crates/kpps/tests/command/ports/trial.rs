@@ -77,6 +77,24 @@ fn a_capture_comes_through_a_bridge() {
     }
 }
 
+/// A result says what it is of: when, where, by which command, and on what.
+#[test]
+fn a_result_says_what_it_is_of() {
+    let Some(net) = Net::bridge() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("trial.html");
+    let more =
+        ["--load", "1kpps", "--duration", "50ms", "--dut", "bridge 7", "--report", page.to_str().unwrap()];
+    let of = &trial(&net, &more)["provenance"];
+    assert_eq!((&of["dut"], &of["kpps_version"]), (&"bridge 7".into(), &env!("CARGO_PKG_VERSION").into()));
+    assert!(of["command"].as_str().unwrap().contains("--dut 'bridge 7'"), "{of}");
+    assert!(of["ports"]["packet:a"].as_str().unwrap().contains("driver veth"), "{of}");
+    assert!(of["ports"]["packet:b"].as_str().unwrap().contains("offloads"), "{of}");
+    assert!(of["time"].as_str().unwrap().ends_with('Z') && !of["host"].as_str().unwrap().is_empty(), "{of}");
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("bridge 7") && page.contains(of["time"].as_str().unwrap()));
+}
+
 /// The device under test lets nothing through: the result is there, and the exit code is 1.
 #[test]
 fn total_loss_is_exit_code_1() {

@@ -1,0 +1,100 @@
+//! What a result is of: when, where and by which command it was measured, and on what.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What a measurement on a real system is of. Documents of the simulator have none: equal commands give equal
+/// bytes there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Provenance {
+    /// When the ports were opened (RFC 3339, UTC).
+    pub time: String,
+    /// The host's name.
+    pub host: String,
+    /// The command line, as a shell reads it.
+    pub command: String,
+    /// The version of kpps.
+    pub kpps_version: String,
+    /// The kernel and its release.
+    pub kernel: String,
+    /// The device under test, as it was named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dut: Option<String>,
+    /// The routers that ports send to.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub gateways: BTreeMap<String, Gateway>,
+    /// The ports' interfaces: driver, speed, queues, rings and offloads, as the kernel tells them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub ports: BTreeMap<String, String>,
+}
+
+/// The router that a port sends to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Gateway {
+    /// Its IP address.
+    pub address: String,
+    /// Its station address; null if it did not answer.
+    pub mac: Option<String>,
+}
+
+/// A document with what it is of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Published<D> {
+    /// The document.
+    #[serde(flatten)]
+    pub document: D,
+    /// What it is of; absent in the simulator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Provenance>,
+}
+
+impl Provenance {
+    /// Its facts with their names, for people.
+    pub fn facts(&self) -> Vec<(String, String)> {
+        let Self { time, host, command, kpps_version, kernel, dut, gateways, ports } = self;
+        let mut facts = vec![("Device under test".to_owned(), dut.clone().unwrap_or_default())];
+        for (name, what) in [("Time", time), ("Host", host), ("Command", command), ("Kernel", kernel)] {
+            facts.push((name.to_owned(), what.clone()));
+        }
+        facts.push(("Version".into(), format!("kpps {kpps_version}")));
+        for (port, Gateway { address, mac }) in gateways {
+            let mac = mac.as_deref().unwrap_or("no answer");
+            facts.push((format!("Gateway of {port}"), format!("{address} ({mac})")));
+        }
+        facts.extend(ports.clone());
+        facts.retain(|(_, what)| !what.is_empty());
+        facts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_document_keeps_its_fields_and_without_provenance_its_bytes() {
+        let document = crate::Ledger { sent: 3, delivered: 3, ..crate::Ledger::default() };
+        let plain = Published { document: &document, provenance: None };
+        assert_eq!(crate::to_json(&plain).unwrap(), crate::to_json(&document).unwrap());
+        let provenance = Provenance { host: "h".into(), ..Provenance::default() };
+        let json = crate::to_json(&Published { document: &document, provenance: Some(provenance) }).unwrap();
+        let back: Published<crate::Ledger> = serde_json::from_str(&json).unwrap();
+        assert_eq!((back.document, back.provenance.unwrap().host), (document, "h".into()));
+    }
+
+    #[test]
+    fn what_is_unknown_is_no_fact() {
+        let gateway = Gateway { address: "198.18.0.254".into(), mac: None };
+        let provenance = Provenance {
+            time: "2026-11-22T19:00:00Z".into(),
+            gateways: [("packet:a".to_owned(), gateway)].into(),
+            ..Provenance::default()
+        };
+        let facts = provenance.facts();
+        let names: Vec<_> = facts.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["Time", "Version", "Gateway of packet:a"]);
+        assert_eq!(facts[2].1, "198.18.0.254 (no answer)");
+    }
+}
