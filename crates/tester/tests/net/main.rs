@@ -12,7 +12,7 @@ use kpps_measure::Testbed;
 use kpps_namespaces::{Net, skip};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Load, Shape};
-use kpps_ports::port::{Options, open};
+use kpps_ports::port::{Options, Port, open};
 use kpps_results::detail::{Arrival, ArrivalBy, DetailedTrial, SizeCount};
 use kpps_tester::observe::Place;
 use kpps_tester::{Address, Bed, FlowPlan, Offer, Tester, document};
@@ -115,6 +115,30 @@ fn a_flood_where_the_kernel_cuts_is_one_of_frames() {
         let frames = net.sent("a") - before;
         assert!((trial.result.sent..trial.result.sent + 20).contains(&frames), "{frames} {trial:?}");
     }
+}
+
+/// A port that nobody reads holds what its ring has room for, and counts the rest in frames.
+#[test]
+fn a_port_that_overflows_counts_frames_where_the_kernel_cuts() {
+    let Some(net) = with_bridge() else { return };
+    net.run("ethtool -K a tx off > /dev/null");
+    let mut tester = tester([None, None], &[]);
+    let came = || -> u64 { net.output("cat /sys/class/net/b/statistics/rx_packets").trim().parse().unwrap() };
+    let spec: Spec = "packet:b".parse().unwrap();
+    let mut idle = open(&[spec], &Options::default()).unwrap().pop().unwrap();
+    let before = came();
+    let flood = Offer { load: Load::Max, count: Some(30_000), ..offer(0.0, 300, false) };
+    trial(&mut tester, &flood);
+    let came = came() - before;
+    let mut held = 0;
+    loop {
+        match idle.receive(256, |frame| Some(frame.buffer)).unwrap() {
+            0 => break,
+            more => held += more as u64,
+        }
+    }
+    let missed = idle.counters().unwrap().missed;
+    assert!(missed > 0 && held + missed == came, "{held} held, {missed} missed of {came}");
 }
 
 #[test]

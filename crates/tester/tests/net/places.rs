@@ -86,10 +86,12 @@ impl SetUp {
             return None;
         }
         assert!(trial.complete && trial.result.sent > 0, "{trial:?}");
-        // What the tester's own ring had no room for has arrived, too.
+        // What the tester's own ring had no room for has arrived, too; what a busy CPU's backlog had no room
+        // for has not come to the counter.
         let overflow = trial.result.overflow.unwrap();
         assert_eq!(overflow, own_overflow(&trial), "{trial:#?}");
-        assert_eq!((trial.result.sent, trial.received + overflow), seen, "{trial:#?}");
+        let came = trial.result.sent - backlog_of(&trial, &self.place("ra"));
+        assert_eq!((came, trial.received + overflow), seen, "{trial:#?}");
         assert_eq!(trial.result.ledger.unexplained, 0, "{trial:#?}");
         Some(trial)
     }
@@ -103,7 +105,14 @@ fn own_overflow(trial: &DetailedTrial) -> u64 {
 /// Lost frames that are not the tester's, by place.
 fn dropped(trial: &DetailedTrial) -> Vec<(&str, u64)> {
     let dropped = trial.result.ledger.dropped.iter().map(|(place, frames)| (place.as_str(), *frames));
-    dropped.filter(|(place, _)| !place.ends_with(" missed") && !place.ends_with(" backlog")).collect()
+    dropped.filter(|(place, _)| !place.ends_with(" missed") && !place.contains(" backlog")).collect()
+}
+
+/// Frames dropped because the backlog of a busy CPU was full, at places that begin like this.
+fn backlog_of(trial: &DetailedTrial, place: &str) -> u64 {
+    let dropped = trial.result.ledger.dropped.iter();
+    let backlogs = dropped.filter(|(name, _)| name.starts_with(place) && name.contains(" backlog"));
+    backlogs.map(|(_, frames)| frames).sum()
 }
 
 #[test]
@@ -118,17 +127,12 @@ fn a_filter_that_drops_every_tenth_frame() {
         let Some(trial) = set_up.trial(&mut tester, &offer(4000.0, 64, false)) else { return };
         let [(place, frames)] = dropped(&trial)[..] else { panic!("{trial:#?}") };
         assert!(place.starts_with(&set_up.place("ra netfilter drop")), "{place}");
-        let came = trial.result.sent - backlog(&trial);
+        let came = trial.result.sent - backlog_of(&trial, &set_up.place("ra"));
         assert_eq!(frames, came.div_ceil(10), "{trial:#?}");
         if !counter.is_empty() {
             assert_eq!(frames, counted(&set_up.router, "chain ip f c"));
         }
     }
-}
-
-/// Frames dropped because the backlog of a busy CPU was full.
-fn backlog(trial: &DetailedTrial) -> u64 {
-    trial.result.ledger.dropped.iter().filter(|(place, _)| place.ends_with(" backlog")).map(|(_, n)| n).sum()
 }
 
 #[test]
@@ -142,7 +146,7 @@ fn routes_that_lead_nowhere() {
             let nowhere: u64 = dropped(&trial).iter().map(|(_, frames)| frames).sum();
             // Every second frame goes there.
             let half = trial.result.sent / 2;
-            assert!((half - backlog(&trial)..=half).contains(&nowhere), "{kind}: {trial:#?}");
+            assert!((half - backlog_of(&trial, "")..=half).contains(&nowhere), "{kind}: {trial:#?}");
             assert!(
                 dropped(&trial).iter().all(|(place, _)| place.starts_with(set_up.router.name())),
                 "{trial:#?}"
@@ -184,11 +188,41 @@ fn a_throttled_exit_with_other_traffic() {
         others.kill().unwrap();
         others.wait().unwrap();
         let Some(trial) = trial else { return };
-        let lost = trial.lost - backlog(&trial);
+        let lost = trial.lost - backlog_of(&trial, "");
         let [(place, frames)] = dropped(&trial)[..] else { panic!("{trial:#?}") };
         let name = if watched { "rb tbf" } else { "rb qdisc" };
         assert!(place.starts_with(&set_up.place(name)), "{place}");
         assert!(frames == lost && frames > 0, "{frames} of {lost}: {trial:#?}");
+    }
+}
+
+/// The rate is tbf's, and what it does not carry is lost there, to the frame.
+#[test]
+fn a_throttled_exit_alone() {
+    let Some(set_up) = SetUp::new() else { return };
+    for mbps in [5, 20] {
+        let shaper = format!("tc qdisc replace dev rb root tbf rate {mbps}mbit burst 1600 limit 6000");
+        if !set_up.router.can(&shaper) {
+            return skip::lacks("the queueing discipline tbf");
+        }
+        let mut tester = set_up.tester(true);
+        let pps = f64::from(mbps) * 1e6 / (60.0 * 8.0);
+        let twice = Offer { duration: Duration::from_millis(500), ..offer(2.0 * pps, 64, false) };
+        let Some(trial) = set_up.trial(&mut tester, &twice) else { return };
+        // What half a second carries, a bucket and a queue. A busy machine takes longer to send, and less is
+        // sent if it does not come to that.
+        let most = pps * 0.5 + (1600.0 + 6000.0) / 60.0;
+        let in_time = trial.result.is_of_the_device();
+        let received = (trial.received + trial.result.overflow.unwrap()) as f64;
+        assert!(!in_time || (0.98 * most..1.02 * most).contains(&received), "{most}: {trial:#?}");
+        let by_tbf = super::dropped_by_qdisc(&set_up.router, "rb");
+        let places = dropped(&trial);
+        assert!(places.len() <= 1, "{trial:#?}");
+        for (place, frames) in places {
+            assert_eq!((place, frames), (&*set_up.place("rb tbf"), trial.lost - backlog_of(&trial, "")));
+            assert!((frames..=frames + 3).contains(&by_tbf), "{frames} of {by_tbf}");
+        }
+        set_up.router.run("tc qdisc del dev rb root");
     }
 }
 
