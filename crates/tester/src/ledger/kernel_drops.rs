@@ -68,7 +68,13 @@ pub(super) fn compare(
         }
     };
     let Some(drops) = drops else {
-        return known.iter().for_each(|known| put(&mut accounts.dropped, known, known.frames));
+        for known in known.iter().filter(|known| known.frames > 0) {
+            match known.counts_others() {
+                true => accounts.possible.push((known.to_string(), known.frames)),
+                false => put(&mut accounts.dropped, known, known.frames),
+            }
+        }
+        return;
     };
     let by_interface: BTreeMap<&str, &str> =
         ports.iter().filter_map(|port| Some((port.interface.as_deref()?, &*port.port))).collect();
@@ -82,9 +88,7 @@ pub(super) fn compare(
                 *frames -= seen;
             }
         }
-        // What no packet stands for: frames that a card or a driver dropped.
-        let is_of_packets = !matches!(known.counter, Counter::Interface(_) | Counter::Port(_));
-        let sure = if is_of_packets { known.frames - unseen } else { known.frames };
+        let sure = if known.counts_others() { known.frames - unseen } else { known.frames };
         put(&mut accounts.dropped, &known, sure);
         put(&mut accounts.excess, &known, known.frames - sure);
     }
@@ -172,7 +176,9 @@ mod tests {
         // If one more is missing, the counter may have it.
         assert_eq!(explaining(&told, 101).0, [place("r/x tbf", 101)]);
         // Where the kernel does not tell, counters are all there is.
-        assert_eq!(explaining(&accounts([101, 0, 0, 0], None), 100).0, [place("r/x tbf", 101)]);
+        let untold = accounts([101, 0, 0, 5], None);
+        assert_eq!(explaining(&untold, 100).0, [place("r/x tbf", 100)]);
+        assert_eq!(explaining(&untold, 200).0, [place("packet:b missed", 5), place("r/x tbf", 101)]);
     }
 
     #[test]
@@ -200,6 +206,10 @@ mod tests {
         let drops = [(drop("b", "PACKET_SOCK_ERROR", "tpacket_rcv"), 640)];
         let told = accounts([0, 0, 0, 10], Some(&drops));
         assert_eq!(explaining(&told, 640).0, [place("packet:b missed", 640)]);
+        assert_eq!(told.at("packet:b missed"), 640);
+        // A frame of others found it full, too.
+        let drops = [(drop("b", "PACKET_SOCK_ERROR", "tpacket_rcv"), 9)];
+        assert_eq!(explaining(&accounts([0, 0, 0, 10], Some(&drops)), 9).0, [place("packet:b missed", 9)]);
     }
 
     #[test]
