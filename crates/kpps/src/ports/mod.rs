@@ -16,8 +16,8 @@ mod send;
 mod traffic;
 mod trial;
 
-#[cfg(target_os = "linux")]
 pub use kpps_tester::provenance::provenance;
+#[cfg(target_os = "linux")]
 pub use linux::guests;
 pub use options::PortOptions;
 pub use pair::PortPair;

@@ -7,8 +7,6 @@ use serde_json::Value;
 const CARRIED_PPS: f64 = 1e7 / (60.0 * 8.0);
 /// Frames that may go out at once, 1600 B, with one that is under way.
 const AT_ONCE: f64 = 27.0;
-/// The rate of the bursts.
-const PPS: f64 = 100_000.0;
 /// Frames that a sender which has been held up may still send then: those of the last millisecond, and a
 /// handful.
 const LATE: f64 = 132.0;
@@ -44,12 +42,14 @@ fn the_longest_burst_is_what_the_buffer_holds_and_what_goes_on_meanwhile() {
         let [longest] = &burst["frames"].as_array().unwrap()[..] else { panic!("{burst}") };
         let longest = longest.as_f64().unwrap();
         // What fits goes through, however busy the machine is; more does not.
-        let most = (f64::from(held) + AT_ONCE) / (1.0 - CARRIED_PPS / PPS) + LATE;
+        // On a busy machine the tester's limit is below the asked 100 kpps, and bursts have that rate.
+        let pps = burst["pps"].as_f64().unwrap();
+        let most = (f64::from(held) + AT_ONCE) / (1.0 - CARRIED_PPS / pps) + LATE;
         assert!((f64::from(held)..=most).contains(&longest), "{held} held: {longest}, at most {most}");
         // RFC 9004: what went on meanwhile was not in the buffer.
         let seconds = |name: &str| burst[name].as_f64().unwrap();
         let throughput = found["throughput"]["goals"][0]["lower_pps"].as_f64().unwrap();
-        assert!((seconds("implied_s") - longest / PPS).abs() < 1e-7, "{burst}");
-        assert!((seconds("corrected_s") - longest / PPS * (1.0 - throughput / PPS)).abs() < 1e-7, "{burst}");
+        assert!((seconds("implied_s") - longest / pps).abs() < 1e-7, "{burst}");
+        assert!((seconds("corrected_s") - longest / pps * (1.0 - throughput / pps)).abs() < 1e-7, "{burst}");
     }
 }
