@@ -14,7 +14,7 @@ fn said(output: &Output) -> String {
 #[test]
 fn what_is_to_be_said_about_queues_is() {
     let Some(net) = Net::with_queues(&[("a", "b")], 3) else { return };
-    for (port, word) in [("xdp:a:1", "queue 1 of 3"), ("xdp:a", ""), ("xdp:a:2", "xdp:a sees all")] {
+    for (port, word) in [("xdp:a:1", "queue 1 of 3"), ("xdp:a", ""), ("xdp:a:2", "xdp:a receives all")] {
         let output = net.kpps(&["send", port, "--count", "1"]);
         let said = said(&output);
         assert!(output.status.success(), "{said}");
