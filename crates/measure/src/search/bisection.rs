@@ -31,9 +31,9 @@ impl Bisection {
         (!near).then_some((self.lower + self.upper) / 2.0)
     }
 
-    /// Takes a trial at this load into account.
+    /// Takes a trial at this load into account. A load that the tester itself could not sustain is too high.
     pub fn add(&mut self, load_pps: f64, trial: Trial) {
-        if trial.exact_loss_ratio() <= self.loss_ratio {
+        if trial.is_of_the_device() && trial.exact_loss_ratio() <= self.loss_ratio {
             self.lower = load_pps;
             self.met = true;
         } else {

@@ -364,6 +364,17 @@ mod tests {
     }
 
     #[test]
+    fn a_bisection_does_not_believe_what_was_never_sent() {
+        let mut system = Known::quiet(7e5);
+        let mut bisection = Bisection::new(&Goal::NDR, 1000.0, LINE);
+        while let Some(load) = bisection.next() {
+            bisection.add(load, limited(&mut system, load, 200e3, LINE));
+        }
+        let lower = bisection.lower_pps().unwrap();
+        assert!((190e3..=201e3).contains(&lower), "{lower}");
+    }
+
+    #[test]
     fn one_disturbed_trial_is_no_limit() {
         let mut system = Known::quiet(7e5);
         let mut search = Search::new(vec![Goal::NDR], 1000.0, LINE);
