@@ -234,9 +234,20 @@ mod tests {
         std::fs::read_to_string(SESSION).unwrap_or_default()
     }
 
-    /// All cases are in one test: they share the list.
+    /// In a process of its own: other tests send, too, and take CPUs.
     #[test]
     fn a_cpu_stays_with_the_others_and_all_is_as_before() {
+        let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
+        alone.args(["--exact", "port::run::steady::tests::threads_agree_on_cpus", "--ignored"]);
+        let output = alone.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    }
+
+    /// All cases are in one test: they share the list.
+    #[test]
+    #[ignore = "another test starts it"]
+    fn threads_agree_on_cpus() {
         let (before, session_before) = (members(&sched_getaffinity(SELF).unwrap()), session());
         let mine = || members(&sched_getaffinity(SELF).unwrap());
         let threads = before.len() + 1;
@@ -268,7 +279,11 @@ mod tests {
             assert!(!got.session_first || raised.contains("-20"), "{all:?}");
             assert_eq!(*after, before, "{all:?}");
         }
-        assert_eq!((shared().taken.len(), shared().threads, session()), (0, 0, session_before));
+        let left = {
+            let shared = shared();
+            (shared.taken.len(), shared.threads)
+        };
+        assert_eq!((left, session()), ((0, 0), session_before));
         let (first, others) = {
             let order = shared().order.clone();
             let mut others = order.get(1..).unwrap_or_default().to_vec();
