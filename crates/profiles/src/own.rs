@@ -54,7 +54,9 @@ impl Profile {
     /// The profile with the differences of an own one.
     fn but(mut self, mut differences: Table) -> Result<Self, String> {
         let description = differences.remove("description");
-        let names: Vec<_> = differences.keys().cloned().collect();
+        let mut names: Vec<_> = differences.keys().cloned().collect();
+        // Whether a table keeps its order depends on what else is built.
+        names.sort_unstable();
         for (name, entry) in differences {
             let at = self.constants.iter().position(|constant| constant.name == name);
             let old = at.map(|at| &self.constants[at]);

@@ -96,8 +96,11 @@ fn every_model_sends_receives_and_interrupts() {
         assert_ne!(regs.read(ICR) & RXT0, 0);
         assert!(!card.interrupt_line());
         regs.write(ICS, RXT0);
-        card.advance(1_000_000).unwrap();
-        assert_eq!(card.interrupts(), 2);
+        // QEMU's interrupt throttling goes by its own clock, and its other threads by the machine's.
+        within("the second interrupt", || {
+            card.advance(1_000_000).unwrap();
+            card.interrupts() == 2
+        });
         card.check().unwrap();
     }
 }
