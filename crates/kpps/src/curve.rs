@@ -10,6 +10,7 @@ use kpps_frames::Mix;
 use kpps_measure::units::{self, Loads};
 use kpps_measure::{Error, NamedTestbed, Points, Sweep, default_loads, of_frames, real_loads, sweep};
 use kpps_report::live::{Progress, Source};
+use kpps_report::summarised;
 use kpps_results::{Curve, Environment};
 use kpps_sim::{Choice, Setup};
 use std::time::{Duration, Instant};
@@ -114,7 +115,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     drop(view);
 
     let points: usize = series.iter().map(|s| s.points.len()).sum();
-    let results = Curve::new(environment, series, end.is_ok());
+    let results = summarised(Curve::new(environment, series, end.is_ok()));
     files.publish(&results, &format!("{points} trials in {:.1} s\n", began.elapsed().as_secs_f64()))?;
     let measured = format!("{points} of {wanted} points measured{}{}", files.kept(), arguments.resume.kept());
     end.map_err(|error| match error {

@@ -1,5 +1,6 @@
 //! A curve on the screen.
 
+use crate::environment::{frames, parts};
 use crate::remarks::remarks;
 use crate::text::{Look, plot, table};
 use kpps_results::Curve;
@@ -8,7 +9,7 @@ use kpps_results::Curve;
 pub fn screen(results: &Curve, look: Look) -> String {
     let environment = &results.environment;
     let [first, second] = &results.summary;
-    let parts = environment.parts();
+    let parts = parts(environment);
     let remarks = remarks(results.series.iter().flat_map(|series| &series.points));
     format!(
         "{machine}{parts}\n\
@@ -16,7 +17,7 @@ pub fn screen(results: &Curve, look: Look) -> String {
          {plot}\n{table}\n{first}\n{second}\n{remarks}\n",
         machine = environment.machine,
         parts = if parts.is_empty() { parts } else { format!(": {parts}") },
-        frames = environment.frames(),
+        frames = frames(environment),
         line = environment.line_rate_pps.floor(),
         plot = plot(results, look),
         table = table(results, look),

@@ -1,7 +1,8 @@
 //! A curve as a page with plots.
 
-use crate::{page, remarks};
-use kpps_results::{Curve, Environment, Series, Trial, places};
+use crate::environment::{frames, is_usual};
+use crate::{page, places, remarks};
+use kpps_results::{Curve, Environment, Series, Trial};
 use maud::{Markup, PreEscaped, html as markup};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,12 +21,12 @@ pub fn html(curve: &Curve) -> String {
     let setting = [
         environment.machine.clone(),
         environment.chip.clone(),
-        match environment.is_usual() {
+        match is_usual(environment) {
             true => format!(
                 "{}-byte frames ({} without FCS)",
                 environment.frame_bytes_with_fcs, environment.size_bytes_without_fcs
             ),
-            false => format!("frames of {}", environment.frames()),
+            false => format!("frames of {}", frames(environment)),
         },
         format!("{} ms for each point", environment.duration_ms),
     ];
@@ -297,11 +298,11 @@ fn setup(e: &Environment) -> Markup {
         ("Stack", e.stack.clone()),
         (
             "Frame",
-            match e.is_usual() {
+            match is_usual(e) {
                 true => {
                     format!("{} bytes with FCS, {} without", e.frame_bytes_with_fcs, e.size_bytes_without_fcs)
                 }
-                false => e.frames(),
+                false => frames(e),
             },
         ),
         ("Line rate", format!("{:.1} packets per second", e.line_rate_pps)),

@@ -18,11 +18,11 @@ use std::collections::BTreeMap;
 /// system.
 pub fn page(trial: &DetailedTrial) -> String {
     let load = trial.load_pps.map_or("as many as possible".into(), |pps| format!("{} kpps", kpps(pps)));
-    let title = format!("{}: {load}, frames of {}", trial.testbed.join(" and "), trial.frames_name());
+    let title = format!("{}: {load}, frames of {}", trial.testbed.join(" and "), sentences::frames(trial));
     let body = markup! {
         header { div {
             h1 { (trial.testbed.join(" and ")) }
-            p.setting { "Frames of " (trial.frames_name()) @if let Some(traffic) = &trial.traffic { ", " (traffic) } ", " (load) " for " (trial.duration_s) " s"
+            p.setting { "Frames of " (sentences::frames(trial)) @if let Some(traffic) = &trial.traffic { ", " (traffic) } ", " (load) " for " (trial.duration_s) " s"
                 @if trial.directions.len() > 1 { ", per direction" } }
         } }
         main {

@@ -2,7 +2,6 @@
 
 use crate::json::to_json;
 use crate::round::{TENTHS, rounded_to};
-use crate::sentences::two_sentences;
 use crate::{Environment, Schema, Series};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -34,8 +33,8 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// A document: sorts each series by offered load, rounds every value (see
-    /// [`Trial::rounded`](crate::Trial::rounded)) and writes the summary.
+    /// A document without a summary: sorts each series by offered load and rounds every value (see
+    /// [`Trial::rounded`](crate::Trial::rounded)).
     pub fn new(environment: Environment, series: Vec<Series>, complete: bool) -> Self {
         let mut curve = Self {
             schema: Schema::default(),
@@ -54,7 +53,6 @@ impl Curve {
             }
             series.points.sort_by(|a, b| a.offered_pps.total_cmp(&b.offered_pps));
         }
-        curve.summary = two_sentences(&curve.environment, &curve.series, complete);
         curve
     }
 

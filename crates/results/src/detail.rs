@@ -340,14 +340,6 @@ impl DetailedTrial {
         self.mix.as_ref().map_or_else(|| self.frame_bytes_with_fcs.to_string(), |mix| mix.name.clone())
     }
 
-    /// The frames, in words: their size, or the capture that they are of.
-    pub fn frames_name(&self) -> String {
-        match &self.replay {
-            Some(replay) => format!("{}, unchanged", replay.file),
-            None => format!("{} B with FCS", self.sizes_name()),
-        }
-    }
-
     /// The document with rates rounded to 0.1 per second, and times to a millionth of a second.
     #[must_use]
     pub fn rounded(mut self) -> Self {

@@ -49,25 +49,6 @@ pub struct Published<D> {
     pub provenance: Option<Provenance>,
 }
 
-impl Provenance {
-    /// Its facts with their names, for people.
-    pub fn facts(&self) -> Vec<(String, String)> {
-        let Self { time, host, command, kpps_version, kernel, dut, gateways, ports } = self;
-        let mut facts = vec![("Device under test".to_owned(), dut.clone().unwrap_or_default())];
-        for (name, what) in [("Time", time), ("Host", host), ("Command", command), ("Kernel", kernel)] {
-            facts.push((name.to_owned(), what.clone()));
-        }
-        facts.push(("Version".into(), format!("kpps {kpps_version}")));
-        for (port, Gateway { address, mac }) in gateways {
-            let mac = mac.as_deref().unwrap_or("no answer");
-            facts.push((format!("Gateway of {port}"), format!("{address} ({mac})")));
-        }
-        facts.extend(ports.clone());
-        facts.retain(|(_, what)| !what.is_empty());
-        facts
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -82,19 +63,5 @@ mod tests {
         let json = crate::to_json(&Published { document: &document, provenance: Some(provenance) }).unwrap();
         let back: Published<crate::Ledger> = serde_json::from_str(&json).unwrap();
         assert_eq!((back.document, back.provenance.unwrap().host), (document, "h".into()));
-    }
-
-    #[test]
-    fn what_is_unknown_is_no_fact() {
-        let gateway = Gateway { address: "198.18.0.254".into(), mac: None };
-        let provenance = Provenance {
-            time: "2026-11-22T19:00:00Z".into(),
-            gateways: [("packet:a".to_owned(), gateway)].into(),
-            ..Provenance::default()
-        };
-        let facts = provenance.facts();
-        let names: Vec<_> = facts.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(names, ["Time", "Version", "Gateway of packet:a"]);
-        assert_eq!(facts[2].1, "198.18.0.254 (no answer)");
     }
 }

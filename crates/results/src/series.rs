@@ -57,34 +57,6 @@ pub struct Environment {
     pub presets: BTreeMap<String, String>,
 }
 
-impl Environment {
-    /// The parts of the machine, in words; empty if they are unknown.
-    pub fn parts(&self) -> String {
-        let Self { chip, bus, host, stack, .. } = self;
-        let card = if bus.is_empty() { chip.clone() } else { format!("{chip} on {bus}") };
-        let app = self.app.as_ref().map(|app| format!("{app} between two cards")).unwrap_or_default();
-        let parts = [card, host.clone(), stack.clone(), app];
-        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
-    }
-
-    /// Whether frames are of one size, all of one flow, and go in one direction.
-    pub fn is_usual(&self) -> bool {
-        self.mix.is_none() && self.traffic.is_none() && !self.bidirectional
-    }
-
-    /// The frames, in words.
-    pub fn frames(&self) -> String {
-        let sizes = match &self.mix {
-            Some(mix) => format!("{} B with FCS ({:.1} B in the mean)", mix.name, mix.mean_bytes_with_fcs),
-            None => {
-                format!("{} B ({} B without FCS)", self.frame_bytes_with_fcs, self.size_bytes_without_fcs)
-            }
-        };
-        let traffic = self.traffic.as_ref().map(|traffic| format!(", {traffic}")).unwrap_or_default();
-        format!("{sizes}{traffic}{}", if self.bidirectional { ", bidirectional" } else { "" })
-    }
-}
-
 /// One curve: a preset under rising load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Series {
@@ -99,26 +71,5 @@ impl Series {
     pub fn peak(&self) -> Option<&Trial> {
         let most = self.points.iter().map(|p| p.delivered_pps).fold(0.0, f64::max);
         self.points.iter().find(|p| p.delivered_pps >= 0.999 * most)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_environment_says_what_it_knows() {
-        let of = |words: [&str; 4]| {
-            let [chip, bus, host, stack] = words.map(str::to_owned);
-            Environment { chip, bus, host, stack, ..Environment::default() }.parts()
-        };
-        assert_eq!(of(["82543", "PCI", "PIII", "Linux"]), "82543 on PCI, PIII, Linux");
-        assert_eq!((of(["", "", "", "Linux"]), of([""; 4])), ("Linux".to_owned(), String::new()));
-        let usual =
-            Environment { size_bytes_without_fcs: 60, frame_bytes_with_fcs: 64, ..Environment::default() };
-        assert_eq!(usual.frames(), "64 B (60 B without FCS)");
-        let mix = Some(Mix { name: "64:1,128:1".into(), mean_bytes_with_fcs: 96.0 });
-        let mixed = Environment { mix, traffic: Some("5 flows".into()), bidirectional: true, ..usual };
-        assert_eq!(mixed.frames(), "64:1,128:1 B with FCS (96.0 B in the mean), 5 flows, bidirectional");
     }
 }

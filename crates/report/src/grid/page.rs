@@ -1,10 +1,11 @@
 //! A grid as a page: heat maps, and every cell in a table.
 
 use super::maps::{Map, extremes, maps as cells_in_maps, name};
+use crate::environment::{frames, parts};
+use crate::format::{kpps, percent};
 use crate::ndr::environment;
 use crate::{page, remarks};
 use kpps_results::Trial;
-use kpps_results::format::{kpps, percent};
 use kpps_results::grid::{Cell, Grid};
 use maud::{Markup, html as markup};
 
@@ -22,7 +23,7 @@ pub fn page(grid: &Grid) -> String {
     let body = markup! {
         header { div {
             h1 { (title) }
-            p.setting { @if !e.parts().is_empty() { (e.parts()) "; " } "line rate " (kpps(e.line_rate_pps)) " kpps with frames of " (e.frames()) }
+            p.setting { @if !parts(e).is_empty() { (parts(e)) "; " } "line rate " (kpps(e.line_rate_pps)) " kpps with frames of " (frames(e)) }
         } }
         main {
             div.lead { p {

@@ -1,8 +1,8 @@
 //! A grid on a terminal.
 
 use super::maps::{extremes, maps, name};
+use crate::format::kpps;
 use crate::remarks;
-use kpps_results::format::kpps;
 use kpps_results::grid::{Grid, Setting};
 use std::fmt::Write;
 

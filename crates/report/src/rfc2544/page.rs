@@ -104,7 +104,7 @@ fn lead<'s>(searches: impl IntoIterator<Item = &'s Ndr>) -> Vec<String> {
     let mut found: Vec<_> = searches.into_iter().filter_map(|it| Some((it, best(it)?))).collect();
     found.sort_by_key(|(search, _)| search.frame_bytes_with_fcs);
     let words = |(search, pps): &(&Ndr, f64)| {
-        let share = kpps_results::format::percent(pps / search.max_pps.max(f64::MIN_POSITIVE));
+        let share = crate::format::percent(pps / search.max_pps.max(f64::MIN_POSITIVE));
         let size = search.frame_bytes_with_fcs;
         format!("{size} B: {} kpps without loss, {share} of the highest load that was tried.", kpps(*pps))
     };

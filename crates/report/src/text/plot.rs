@@ -1,7 +1,7 @@
 //! Delivered against offered load, drawn in characters.
 
 use super::Look;
-use kpps_results::format::kpps;
+use crate::format::kpps;
 use kpps_results::{Curve, Series};
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;

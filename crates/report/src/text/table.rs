@@ -1,8 +1,9 @@
 //! A table for each series.
 
 use super::Look;
+use crate::places;
 use comfy_table::{CellAlignment, ContentLineStyle, LineStyle, Table, TableStyle};
-use kpps_results::{Curve, Series, Trial, places};
+use kpps_results::{Curve, Series, Trial};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;

@@ -53,7 +53,7 @@ pub fn screen(trial: &DetailedTrial) -> String {
         text,
         "{}: frames of {}{}, {load} for {:.3} s\n",
         trial.testbed.join(" and "),
-        trial.frames_name(),
+        sentences::frames(trial),
         trial.traffic.as_ref().map(|traffic| format!(", {traffic}")).unwrap_or_default(),
         trial.result.seconds
     );

@@ -59,3 +59,11 @@ pub(super) fn clocks_set(trial: &DetailedTrial) -> Vec<String> {
     };
     trial.directions.iter().filter_map(set).collect()
 }
+
+/// The frames of a trial: their size, or the capture that they are of.
+pub(super) fn frames(trial: &DetailedTrial) -> String {
+    match &trial.replay {
+        Some(replay) => format!("{}, unchanged", replay.file),
+        None => format!("{} B with FCS", trial.sizes_name()),
+    }
+}

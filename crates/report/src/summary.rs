@@ -2,7 +2,7 @@
 
 use crate::format::{list, percent};
 use crate::places;
-use crate::{Environment, SHORTFALL, Series, Trial};
+use kpps_results::{Curve, Environment, SHORTFALL, Series, Trial};
 use std::collections::BTreeMap;
 
 /// A series with at most this loss ratio keeps up with its load: a last packet may be late.
@@ -69,9 +69,14 @@ fn dip<'a>(points: &'a [Trial], peak: &Trial) -> Option<&'a Trial> {
     dips.min_by(|a, b| a.delivered_pps.total_cmp(&b.delivered_pps))
 }
 
-/// Exactly two sentences: which series keep up with the load, hold a rate or fall; and where frames
-/// are lost, and why. Both are derived from the points only.
-pub fn two_sentences(environment: &Environment, series: &[Series], complete: bool) -> [String; 2] {
+/// The curve with its summary: which series keep up with the load, hold a rate or fall; and where frames are
+/// lost, and why. Both sentences are derived from the points only.
+#[must_use]
+pub fn summarised(curve: Curve) -> Curve {
+    Curve { summary: two_sentences(&curve.environment, &curve.series, curve.complete), ..curve }
+}
+
+fn two_sentences(environment: &Environment, series: &[Series], complete: bool) -> [String; 2] {
     let mut seen: Vec<Seen> = series.iter().filter_map(look).collect();
     if seen.is_empty() {
         return ["Nothing was measured.".to_owned(), "There is nothing to explain.".to_owned()];
@@ -291,7 +296,7 @@ fn everyone(count: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cpu, Ledger};
+    use kpps_results::{Cpu, Ledger};
 
     /// A series of (offered kpps, delivered kpps), losing the rest at `place`.
     fn series(name: &str, place: &str, cpu_busy: f64, points: &[(u64, u64)]) -> Series {

@@ -1,6 +1,6 @@
 //! The places of ledgers in plain words.
 
-use crate::{SHORTFALL, Series, UNEXPLAINED};
+use kpps_results::{SHORTFALL, Series, UNEXPLAINED};
 use std::collections::BTreeSet;
 
 /// A place in which packets end, in words.
