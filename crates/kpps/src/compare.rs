@@ -50,7 +50,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         quantities: arguments.quantity.clone(),
     };
     let comparison = sides.and_then(|sides| compare(&sides, &criteria)).map_err(Failure::Input)?;
-    arguments.outputs.open()?.publish(&comparison, "")?;
+    arguments.outputs.open("compare")?.publish(&comparison, "")?;
     match comparison.regressions() {
         0 => Ok(()),
         count => Err(Failure::Check(format!("{count} of {} quantities are worse", comparison.rows.len()))),

@@ -3,7 +3,7 @@
 use crate::error::Failure;
 use crate::interrupt;
 use crate::live::ProgressObserver;
-use crate::output::{BoundArguments, PageOutputs, Resume};
+use crate::output::{BoundArguments, Outputs, Resume};
 use crate::testbed::{Kind, Target};
 use clap::Args;
 use kpps_frames::Mix;
@@ -49,7 +49,7 @@ pub struct Arguments {
     #[command(flatten)]
     resume: Resume,
     #[command(flatten)]
-    outputs: PageOutputs,
+    outputs: Outputs,
     #[command(flatten)]
     bounds: BoundArguments,
     #[command(flatten)]

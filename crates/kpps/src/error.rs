@@ -1,6 +1,6 @@
 //! Why a command fails, and how it prints.
 
-use std::io::Write;
+use kpps_report::files::PublishError;
 use std::process::ExitCode;
 
 /// Why a command failed.
@@ -66,13 +66,19 @@ impl From<kpps_measure::journal::JournalError> for Failure {
     }
 }
 
-/// Prints to standard output. A reader that has gone (`| head`) is no error worth a message; a full disk is.
+impl From<PublishError> for Failure {
+    fn from(error: PublishError) -> Self {
+        match error {
+            PublishError::Destination(what) => Self::Input(what),
+            PublishError::Write(what) => Self::Check(what),
+            PublishError::OutputClosed => Self::OutputClosed,
+        }
+    }
+}
+
+/// Prints to standard output.
 pub fn print(text: &str) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush()).map_err(|e| match e.kind() {
-        std::io::ErrorKind::BrokenPipe => Failure::OutputClosed,
-        _ => Failure::Check(format!("cannot write to standard output: {e}")),
-    })
+    Ok(kpps_report::files::print(text)?)
 }
 
 /// Refuses a name that is given twice: results go by name.

@@ -3,7 +3,7 @@
 use crate::error::Failure;
 use crate::interrupt;
 use crate::live::ProgressObserver;
-use crate::output::{PageOutputs, Resume};
+use crate::output::{Outputs, Resume};
 use crate::simulator::words;
 use crate::testbed::Target;
 use clap::Args;
@@ -50,7 +50,7 @@ pub struct Arguments {
     #[command(flatten)]
     resume: Resume,
     #[command(flatten)]
-    outputs: PageOutputs,
+    outputs: Outputs,
     #[command(flatten)]
     target: Target,
 }

@@ -16,7 +16,7 @@ pub struct Arguments {
     #[arg(requires = "kind")]
     name: Option<String>,
     /// Print the profile as a .toml file, to be changed and given in its place
-    #[arg(long, requires = "name", conflicts_with_all = ["json", "results", "csv"])]
+    #[arg(long, requires = "name", conflicts_with_all = ["json", "results", "csv", "report"])]
     toml: bool,
     #[command(flatten)]
     outputs: Outputs,
@@ -29,7 +29,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let kinds = arguments.kind.map_or(Kind::ALL.to_vec(), |kind| vec![kind]);
     let document = profiles(&kinds, arguments.name.as_deref())?;
-    let mut files = arguments.outputs.open()?;
+    let mut files = arguments.outputs.open("list")?;
     match arguments.name {
         Some(_) => files.publish(&WithConstants(&document), ""),
         None => files.publish(&document, ""),

@@ -1,7 +1,7 @@
 //! `kpps ndr`: the highest load without loss (NDR), and with little loss (PDR).
 
 use crate::error::Failure;
-use crate::output::{BoundArguments, PageOutputs};
+use crate::output::{BoundArguments, Outputs};
 use crate::search::SearchArguments;
 use crate::testbed::Target;
 use clap::Args;
@@ -32,7 +32,7 @@ pub struct Arguments {
     #[arg(long)]
     bisection: bool,
     #[command(flatten)]
-    outputs: PageOutputs,
+    outputs: Outputs,
     #[command(flatten)]
     bounds: BoundArguments,
     #[command(flatten)]

@@ -1,18 +1,17 @@
-//! Where results go: the screen, standard output, files.
+//! Options of where results go, and of what they must keep.
 
-use crate::error::{Failure, print};
+use crate::error::Failure;
 use clap::Args;
 use kpps_measure::bounds::{self, Bounds};
 use kpps_measure::journal::Journal;
 use kpps_report::Forms;
-use kpps_report::text::Look;
-use kpps_results::{provenance::Published, to_json};
+use kpps_report::files::{self, Destinations};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::fs::File;
-use std::io::{IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
+
+pub use kpps_report::files::Output;
 
 /// Where results go. Every command that has results has these.
 #[derive(Args, Clone, Default)]
@@ -26,17 +25,47 @@ pub struct Outputs {
     /// Write the results as comma-separated values to this file; `-` is standard output
     #[arg(long, value_name = "FILE|-")]
     csv: Option<PathBuf>,
-}
-
-/// The same, with a page.
-#[derive(Args, Clone, Default)]
-pub struct PageOutputs {
-    #[command(flatten)]
-    outputs: Outputs,
     /// Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made
     /// if missing
     #[arg(long, value_name = "FILE|FOLDER")]
     report: Option<PathBuf>,
+}
+
+impl Outputs {
+    fn destinations(&self) -> Destinations {
+        let Self { json, results, csv, report } = self.clone();
+        Destinations { json, results, csv, report }
+    }
+
+    /// Whether standard output is for a program and not for a person.
+    pub fn for_machines(&self) -> bool {
+        self.destinations().for_machines()
+    }
+
+    /// Opens the files. In a folder the page is called `name`.html.
+    pub fn open(&self, name: &str) -> Result<Files, Failure> {
+        self.open_pages(&[name.to_owned()])
+    }
+
+    /// Opens the files, with a page for each of these names.
+    pub fn open_pages(&self, names: &[String]) -> Result<Files, Failure> {
+        Ok(Files(self.destinations().open(names)?))
+    }
+}
+
+/// The files that results go to, open.
+pub struct Files(files::Files);
+
+impl Files {
+    /// The file of the results, in a sentence about an interrupted run.
+    pub fn kept(&self) -> String {
+        self.0.results().map(|path| format!(" and kept in {}", path.display())).unwrap_or_default()
+    }
+
+    /// Writes the files, then prints what is asked for, with `notes` about the run.
+    pub fn publish(&mut self, document: &impl Forms, notes: &str) -> Result<(), Failure> {
+        Ok(self.0.publish(document, crate::ports::provenance(), notes)?)
+    }
 }
 
 /// What a result must keep, or the command ends with exit code 1.
@@ -80,169 +109,5 @@ impl Resume {
         self.resume
             .as_ref()
             .map_or_else(String::new, |path| format!("; the same command resumes from {}", path.display()))
-    }
-}
-
-impl Outputs {
-    /// Whether standard output is for a program and not for a person.
-    pub fn for_machines(&self) -> bool {
-        self.json || self.csv_is_printed()
-    }
-
-    fn csv_is_printed(&self) -> bool {
-        self.csv.as_deref() == Some(Path::new("-"))
-    }
-
-    /// Opens the files, before anything is measured: no result is lost to a bad path.
-    pub fn open(&self) -> Result<Files, Failure> {
-        self.open_with(Vec::new())
-    }
-
-    fn open_with(&self, pages: Vec<Output>) -> Result<Files, Failure> {
-        if self.json && self.csv_is_printed() {
-            return Err(Failure::Input(
-                "--json and --csv - both print on standard output: give one of them a file (--results, --csv)"
-                    .into(),
-            ));
-        }
-        let open = |path: &Option<PathBuf>| path.as_deref().map(Output::open).transpose();
-        Ok(Files {
-            json: self.json,
-            results: open(&self.results)?,
-            print_csv: self.csv_is_printed(),
-            csv: open(&self.csv.clone().filter(|_| !self.csv_is_printed()))?,
-            pages,
-        })
-    }
-}
-
-impl PageOutputs {
-    /// Whether standard output is for a program and not for a person.
-    pub fn for_machines(&self) -> bool {
-        self.outputs.for_machines()
-    }
-
-    /// Opens the files. In a folder the page is called `name`.html.
-    pub fn open(&self, name: &str) -> Result<Files, Failure> {
-        self.open_pages(&[name.to_owned()])
-    }
-
-    /// Opens the files, with a page for each of these names.
-    pub fn open_pages(&self, names: &[String]) -> Result<Files, Failure> {
-        let pages = match &self.report {
-            None => Vec::new(),
-            Some(file) if file.extension().is_some_and(|extension| extension == "html") => {
-                if names.len() > 1 {
-                    let file = file.display();
-                    return Err(Failure::Input(format!(
-                        "{file} is one page, and there are {}: give --report a folder",
-                        names.len()
-                    )));
-                }
-                vec![Output::open(file)?]
-            }
-            Some(folder) => {
-                std::fs::create_dir_all(folder).map_err(|e| {
-                    Failure::Input(format!("cannot make the folder {}: {e}", folder.display()))
-                })?;
-                let page = |name: &String| Output::open(&folder.join(format!("{name}.html")));
-                names.iter().map(page).collect::<Result<_, _>>()?
-            }
-        };
-        self.outputs.open_with(pages)
-    }
-}
-
-/// The files that results go to, open.
-pub struct Files {
-    json: bool,
-    results: Option<Output>,
-    print_csv: bool,
-    csv: Option<Output>,
-    pages: Vec<Output>,
-}
-
-impl Files {
-    /// The file of the results, in a sentence about an interrupted run.
-    pub fn kept(&self) -> String {
-        let kept = |results: &Output| format!(" and kept in {}", results.path().display());
-        self.results.as_ref().map(kept).unwrap_or_default()
-    }
-
-    /// Writes the files, then prints what is asked for: JSON, comma-separated values, or the screen with
-    /// `notes` about the run and the names of the files that were written.
-    pub fn publish(&mut self, document: &impl Forms, notes: &str) -> Result<(), Failure> {
-        let document = &Published { document, provenance: crate::ports::provenance() };
-        let json = || to_json(document).map_err(|e| Failure::Check(format!("no JSON of the results: {e}")));
-        if let Some(results) = &mut self.results {
-            results.write(&json()?)?;
-        }
-        if let Some(csv) = &mut self.csv {
-            csv.write(&document.csv())?;
-        }
-        for (number, page) in self.pages.iter_mut().enumerate() {
-            page.write(&document.page(number).unwrap_or_default())?;
-        }
-        if self.json {
-            return print(&json()?);
-        }
-        if self.print_csv {
-            return print(&document.csv());
-        }
-        // In colour if standard output is a terminal and NO_COLOR is not set.
-        let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        let mut screen = document.screen(Look { colour, ..Look::default() }, notes);
-        let files = self.results.iter().chain(&self.csv).chain(&self.pages);
-        for file in files {
-            screen.truncate(screen.trim_end().len());
-            screen += &format!("\nwritten: {}\n", file.path().display());
-        }
-        print(&screen)
-    }
-}
-
-/// A file that will be written. It is opened before anything is measured; an old file keeps its contents
-/// until there are new ones, and a new file is removed again if nothing is written.
-pub struct Output {
-    path: PathBuf,
-    file: File,
-    is_new: bool,
-}
-
-impl Output {
-    /// Opens `path` for writing.
-    pub fn open(path: &Path) -> Result<Self, Failure> {
-        let is_new = !path.exists();
-        let file = File::options().write(true).create(true).truncate(false).open(path);
-        file.map(|file| Self { path: path.to_owned(), file, is_new })
-            .map_err(|e| Failure::Input(format!("cannot write {}: {e}; give another path", path.display())))
-    }
-
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Replaces the contents by `text`.
-    pub fn write(&mut self, text: &str) -> Result<(), Failure> {
-        self.write_bytes(text.as_bytes())
-    }
-
-    /// Replaces the contents by `bytes`.
-    pub fn write_bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        self.is_new = false;
-        self.file
-            .set_len(0)
-            .and_then(|()| self.file.write_all(bytes))
-            .map_err(|e| Failure::Check(format!("cannot write {}: {e}", self.path.display())))
-    }
-}
-
-impl Drop for Output {
-    fn drop(&mut self) {
-        if self.is_new {
-            // A file that cannot be removed is left empty; that is not worth a message.
-            let _ = std::fs::remove_file(&self.path);
-        }
     }
 }

@@ -47,7 +47,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     interrupt::watch();
     let choice = arguments.machine.with_one_driver(arguments.top.app)?;
     let setup = choice.setup()?;
-    let mut files = arguments.outputs.open()?;
+    let mut files = arguments.outputs.open("profile")?;
     let size = arguments.size.unwrap_or(choice.default_size());
     let load = Load {
         offered_pps: arguments.load.pps(choice.line_rate_pps(size), size.bytes_with_fcs().into()),

@@ -1,7 +1,7 @@
 //! `kpps rfc2544`: the tests of RFC 2544, with the corrections of later RFCs.
 
 use crate::error::Failure;
-use crate::output::PageOutputs;
+use crate::output::Outputs;
 use crate::search::SearchArguments;
 use crate::testbed::{SIZES, Target, distinct};
 use clap::Args;
@@ -49,7 +49,7 @@ pub struct Arguments {
     #[arg(long, value_name = "COMMAND")]
     reset: Option<String>,
     #[command(flatten)]
-    outputs: PageOutputs,
+    outputs: Outputs,
     #[command(flatten)]
     search: SearchArguments,
     #[command(flatten)]

@@ -94,7 +94,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         duration_ms: millis,
         seed: arguments.seed,
     };
-    let mut files = arguments.outputs.open()?;
+    let mut files = arguments.outputs.open("scale")?;
     interrupt::watch();
     let what = Scaling { load, flows: arguments.flows, cpus: 1, shared_lines: arguments.shared_lines };
     let trial = |&cpus: &usize| scale(&setup, &Scaling { cpus, ..what }, &interrupt::goes_on);

@@ -2,7 +2,7 @@
 
 use crate::error::Failure;
 use crate::ndr::Goals;
-use crate::output::PageOutputs;
+use crate::output::Outputs;
 use crate::search::SearchArguments;
 use crate::testbed::{SIZES, Target, distinct};
 use clap::Args;
@@ -22,7 +22,7 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZE,…", value_delimiter = ',', default_values = SIZES, value_parser = kpps_measure::units::sizes)]
     size: Vec<Mix>,
     #[command(flatten)]
-    outputs: PageOutputs,
+    outputs: Outputs,
     #[command(flatten)]
     goals: Goals,
     #[command(flatten)]

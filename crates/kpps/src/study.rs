@@ -3,7 +3,7 @@
 use crate::error::{Failure, print};
 use crate::interrupt;
 use crate::live;
-use crate::output::{PageOutputs, Resume};
+use crate::output::{Outputs, Resume};
 use clap::Args;
 use kpps_measure::units;
 use kpps_report::live::Progress;
@@ -44,7 +44,7 @@ pub struct Arguments {
     #[arg(long, value_name = "SEED", conflicts_with_all = ["perturb", "seeds", "json", "results", "csv", "report", "resume"])]
     drawn: Option<u32>,
     #[command(flatten)]
-    outputs: PageOutputs,
+    outputs: Outputs,
 }
 
 /// Runs `kpps study`.

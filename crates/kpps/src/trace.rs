@@ -92,14 +92,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     interrupt::watch();
     let seen = trace(&setup, &what, &|| !interrupt::is_requested())?;
     if let Some(output) = &mut transactions {
-        output.write(&csv(&seen))?;
+        output.write(csv(&seen).as_bytes())?;
     }
     if let Some(output) = &mut events {
-        output.write(&timeline(&seen))?;
+        output.write(timeline(&seen).as_bytes())?;
     }
     if let Some(output) = &mut wire {
         let failed = |why| Failure::Check(format!("the capture cannot be made: {why}"));
-        output.write_bytes(&seen.pcap().map_err(failed)?)?;
+        output.write(&seen.pcap().map_err(failed)?)?;
     }
     if print_csv {
         return print(&csv(&seen));

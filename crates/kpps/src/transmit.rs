@@ -76,7 +76,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let setups = machine.driver.iter().map(|driver| machine.with(Some(driver.clone()), None).setup());
     let setups: Vec<Setup> = setups.collect::<Result<_, _>>()?;
     let features = arguments.features();
-    let mut files = arguments.outputs.open()?;
+    let mut files = arguments.outputs.open("transmit")?;
     crate::error::refuse_twice(setups.iter().map(|s| s.driver.as_str()))?;
     let millis = units::millis(arguments.duration);
     let rows: Vec<(&Setup, Transmit)> = setups

@@ -1,5 +1,6 @@
 //! The points as comma-separated values.
 
+use crate::Rows;
 use kpps_results::{Cpu, Curve, Trial};
 use std::collections::BTreeSet;
 
@@ -7,14 +8,17 @@ use std::collections::BTreeSet;
 /// `dropped[place]` and `in_flight_at[place]`, in packets. An empty field means that there is
 /// no such value: the testbed does not observe it, or no packet was delivered.
 pub fn csv(curve: &Curve) -> String {
+    rows(curve).csv()
+}
+
+/// A row for each point of each series.
+pub(crate) fn rows(curve: &Curve) -> Rows {
     let columns = Columns::of(curve.series.iter().flat_map(|series| &series.points));
-    let mut text = line(&[vec!["series".to_owned()], columns.header()].concat());
-    for series in &curve.series {
-        for point in &series.points {
-            text += &line(&[vec![series.name.clone()], columns.row(point)].concat());
-        }
+    let points = curve.series.iter().flat_map(|series| series.points.iter().map(move |it| (series, it)));
+    Rows {
+        rows: points.map(|(series, it)| [vec![series.name.clone()], columns.row(it)].concat()).collect(),
+        columns: [vec!["series".to_owned()], columns.header()].concat(),
     }
-    text
 }
 
 /// The columns of points that have lost frames at these places.
@@ -97,13 +101,4 @@ impl<'a> Columns<'a> {
 /// A value, or nothing if there is none.
 fn field<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
-}
-
-/// One line with its fields quoted where they must be (RFC 4180), ending in a newline.
-pub(crate) fn line(fields: &[String]) -> String {
-    let quoted = |field: &String| {
-        let special = field.contains(['"', ',', '\n', '\r']);
-        if special { format!("\"{}\"", field.replace('"', "\"\"")) } else { field.clone() }
-    };
-    fields.iter().map(quoted).collect::<Vec<_>>().join(",") + "\n"
 }

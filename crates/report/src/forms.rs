@@ -1,8 +1,8 @@
-//! Every document in the forms that people and programs read: text, comma-separated values, pages.
+//! Every document in the forms that people and programs read: text, rows, pages.
 
-use crate::page::with_provenance;
+use crate::page::{plain, with_provenance};
 use crate::text::Look;
-use crate::{calibration, comparison, csv, curve, grid, html, inventory, lab, ndr, rfc2544, rows_csv};
+use crate::{Rows, calibration, comparison, csv, curve, grid, html, inventory, lab, ndr, rfc2544};
 use crate::{run, simulation, study, trial};
 use kpps_results::Curve;
 use kpps_results::calibration::Calibration;
@@ -24,22 +24,19 @@ pub trait Forms: Serialize {
     /// The text for the screen. `notes` are lines about the run that are not in the document, or nothing.
     fn screen(&self, look: Look, notes: &str) -> String;
 
-    /// The comma-separated values.
-    fn csv(&self) -> String;
+    /// The rows, for comma-separated values.
+    fn rows(&self) -> Rows;
 
-    /// The page with this number, counted from 0; `None` for a document without pages.
-    fn page(&self, number: usize) -> Option<String> {
-        let _ = number;
-        None
-    }
+    /// The page with this number, counted from 0; `None` if the document has fewer.
+    fn page(&self, number: usize) -> Option<String>;
 }
 
 impl<D: Forms> Forms for Published<&D> {
     fn screen(&self, look: Look, notes: &str) -> String {
         self.document.screen(look, notes)
     }
-    fn csv(&self) -> String {
-        self.document.csv()
+    fn rows(&self) -> Rows {
+        self.document.rows()
     }
     fn page(&self, number: usize) -> Option<String> {
         let page = self.document.page(number)?;
@@ -51,8 +48,8 @@ impl Forms for Curve {
     fn screen(&self, look: Look, notes: &str) -> String {
         curve::screen(self, look) + notes
     }
-    fn csv(&self) -> String {
-        csv(self)
+    fn rows(&self) -> Rows {
+        csv::rows(self)
     }
     fn page(&self, _: usize) -> Option<String> {
         Some(html(self))
@@ -63,8 +60,8 @@ impl Forms for Grid {
     fn screen(&self, _: Look, notes: &str) -> String {
         format!("{}\n{notes}", grid::screen(self))
     }
-    fn csv(&self) -> String {
-        grid::csv(self)
+    fn rows(&self) -> Rows {
+        grid::rows(self)
     }
     fn page(&self, _: usize) -> Option<String> {
         Some(grid::page(self))
@@ -75,8 +72,8 @@ impl Forms for DetailedTrial {
     fn screen(&self, _: Look, notes: &str) -> String {
         trial::screen(self) + notes
     }
-    fn csv(&self) -> String {
-        rows_csv(&self.directions)
+    fn rows(&self) -> Rows {
+        Rows::of(&self.directions)
     }
     fn page(&self, _: usize) -> Option<String> {
         Some(trial::page(self))
@@ -87,15 +84,15 @@ impl Forms for Ndr {
     fn screen(&self, _: Look, notes: &str) -> String {
         ndr::screen(self) + notes
     }
-    fn csv(&self) -> String {
-        rows_csv(&self.goals)
+    fn rows(&self) -> Rows {
+        Rows::of(&self.goals)
     }
     fn page(&self, _: usize) -> Option<String> {
         Some(ndr::page(self))
     }
 }
 
-/// A line of the comma-separated values of [`Sizes`]: a goal at a size.
+/// A row of [`Sizes`]: a goal at a size.
 #[derive(Serialize)]
 struct SizeGoal<'g> {
     size: String,
@@ -107,9 +104,9 @@ impl Forms for Sizes {
     fn screen(&self, _: Look, notes: &str) -> String {
         rfc2544::sizes_screen(self) + notes
     }
-    fn csv(&self) -> String {
+    fn rows(&self) -> Rows {
         let goals = self.sizes.iter().flat_map(|found| found.goals.iter().map(move |goal| (found, goal)));
-        rows_csv(&goals.map(|(found, goal)| SizeGoal { size: found.sizes_name(), goal }).collect::<Vec<_>>())
+        Rows::of(&goals.map(|(found, goal)| SizeGoal { size: found.sizes_name(), goal }).collect::<Vec<_>>())
     }
     fn page(&self, _: usize) -> Option<String> {
         Some(rfc2544::sizes_page(self))
@@ -120,8 +117,8 @@ impl Forms for Rfc2544 {
     fn screen(&self, _: Look, notes: &str) -> String {
         rfc2544::screen(self) + notes
     }
-    fn csv(&self) -> String {
-        rows_csv(&self.sizes)
+    fn rows(&self) -> Rows {
+        Rows::of(&self.sizes)
     }
     fn page(&self, _: usize) -> Option<String> {
         Some(rfc2544::page(self))
@@ -132,8 +129,8 @@ impl Forms for Study {
     fn screen(&self, look: Look, notes: &str) -> String {
         study::screen(self, look) + notes
     }
-    fn csv(&self) -> String {
-        rows_csv(&self.claims)
+    fn rows(&self) -> Rows {
+        Rows::of(&self.claims)
     }
     /// That of an article.
     fn page(&self, number: usize) -> Option<String> {
@@ -145,8 +142,11 @@ impl Forms for Comparison {
     fn screen(&self, _: Look, notes: &str) -> String {
         comparison::screen(self) + notes
     }
-    fn csv(&self) -> String {
-        rows_csv(&self.rows)
+    fn rows(&self) -> Rows {
+        Rows::of(&self.rows)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(plain(&format!("Comparison of results of kind {}", self.of), self))
     }
 }
 
@@ -154,8 +154,11 @@ impl Forms for Calibration {
     fn screen(&self, _: Look, notes: &str) -> String {
         calibration::screen(self) + notes
     }
-    fn csv(&self) -> String {
-        rows_csv(&self.paced)
+    fn rows(&self) -> Rows {
+        Rows::of(&self.paced)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(plain(&format!("Calibration of {}", self.port), self))
     }
 }
 
@@ -164,8 +167,12 @@ impl Forms for Run {
     fn screen(&self, _: Look, notes: &str) -> String {
         run::screen(self, notes)
     }
-    fn csv(&self) -> String {
-        rows_csv(&self.ports)
+    fn rows(&self) -> Rows {
+        Rows::of(&self.ports)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        let ports: Vec<_> = self.ports.iter().map(|port| port.port.as_str()).collect();
+        Some(plain(&format!("kpps {} {}", self.command, ports.join(" ")), self))
     }
 }
 
@@ -173,8 +180,11 @@ impl Forms for Lab {
     fn screen(&self, _: Look, notes: &str) -> String {
         lab::table(self) + notes
     }
-    fn csv(&self) -> String {
-        rows_csv(&self.rows)
+    fn rows(&self) -> Rows {
+        Rows::of(&self.rows)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(plain(&format!("Drivers compared on {} in QEMU {}", self.kernel, self.qemu), self))
     }
 }
 
@@ -182,8 +192,11 @@ impl Forms for Transmit {
     fn screen(&self, _: Look, notes: &str) -> String {
         simulation::transmit(self) + notes
     }
-    fn csv(&self) -> String {
-        rows_csv(&self.rows)
+    fn rows(&self) -> Rows {
+        Rows::of(&self.rows)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(plain(&format!("Transmit rates on {}", self.environment.machine), self))
     }
 }
 
@@ -191,8 +204,11 @@ impl Forms for Profile {
     fn screen(&self, _: Look, notes: &str) -> String {
         simulation::profile(self) + notes
     }
-    fn csv(&self) -> String {
-        rows_csv(&self.rows)
+    fn rows(&self) -> Rows {
+        Rows::of(&self.rows)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(plain(&format!("CPU profile of {}", self.environment.machine), self))
     }
 }
 
@@ -200,8 +216,11 @@ impl Forms for Scale {
     fn screen(&self, _: Look, notes: &str) -> String {
         simulation::scale(self) + notes
     }
-    fn csv(&self) -> String {
-        rows_csv(&self.rows)
+    fn rows(&self) -> Rows {
+        Rows::of(&self.rows)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(plain(&format!("Packets per second against CPUs on {}", self.environment.machine), self))
     }
 }
 
@@ -209,8 +228,11 @@ impl Forms for Profiles {
     fn screen(&self, _: Look, notes: &str) -> String {
         inventory::profiles(self) + notes
     }
-    fn csv(&self) -> String {
-        rows_csv(&self.profiles)
+    fn rows(&self) -> Rows {
+        Rows::of(&self.profiles)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(plain("Profiles", self))
     }
 }
 
@@ -223,9 +245,12 @@ impl Forms for WithConstants<'_> {
     fn screen(&self, _: Look, notes: &str) -> String {
         self.0.profiles.iter().map(inventory::constants).collect::<String>() + notes
     }
-    fn csv(&self) -> String {
+    fn rows(&self) -> Rows {
         let constants = |profile: &'_ ProfileEntry| profile.constants.clone();
-        rows_csv(&self.0.profiles.iter().flat_map(constants).collect::<Vec<_>>())
+        Rows::of(&self.0.profiles.iter().flat_map(constants).collect::<Vec<_>>())
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(plain("Constants of profiles", self))
     }
 }
 
@@ -233,8 +258,11 @@ impl Forms for Devices {
     fn screen(&self, _: Look, notes: &str) -> String {
         inventory::devices(self) + notes
     }
-    fn csv(&self) -> String {
-        rows_csv(&self.devices)
+    fn rows(&self) -> Rows {
+        Rows::of(&self.devices)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(plain("Network cards", self))
     }
 }
 
@@ -243,7 +271,10 @@ impl Forms for Conformance {
     fn screen(&self, _: Look, notes: &str) -> String {
         notes.to_owned()
     }
-    fn csv(&self) -> String {
-        rows_csv(&self.cases)
+    fn rows(&self) -> Rows {
+        Rows::of(&self.cases)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(plain(&format!("Conformance suite on {}", self.device), self))
     }
 }

@@ -1,4 +1,4 @@
-//! Results as people see them: text, HTML, CSV.
+//! Results as people see them: text, HTML, CSV, and the files that they go to.
 //!
 //! The documents are those of the crate `results`. [`text::table`] and [`text::plot`] show a curve on a
 //! terminal, [`csv()`] serves other tools, [`html()`] makes a page. The other kinds of documents have a
@@ -22,6 +22,7 @@ mod csv;
 pub mod curve;
 mod drawing;
 mod environment;
+pub mod files;
 mod format;
 mod forms;
 pub mod grid;
@@ -46,5 +47,5 @@ pub use csv::csv;
 pub use forms::{Forms, WithConstants};
 pub use html::html;
 pub use remarks::{clock_error, remarks};
-pub use rows::rows_csv;
+pub use rows::Rows;
 pub use summary::summarised;

@@ -1,53 +1,81 @@
-//! The rows of any document as comma-separated values.
+//! The rows of any document, as comma-separated values and as a table.
 
+use maud::{Markup, html as markup};
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 
-/// One line for each row, under a header of field names. The fields of a nested object have a column each,
-/// `object.field`; a list of values stands in one field, with spaces between them. A field that a row does
-/// not have is empty.
-pub fn rows_csv<'r, T: Serialize + 'r>(rows: impl IntoIterator<Item = &'r T>) -> String {
-    let parse = |row: &T| serde_json::from_str::<Json>(&serde_json::to_string(row).ok()?).ok();
-    let rows: Vec<Vec<(String, String)>> = rows
-        .into_iter()
-        .filter_map(parse)
-        .map(|row| {
-            let mut fields = Vec::new();
-            row.flatten("", &mut fields);
-            fields
-        })
-        .collect();
-    let mut columns: Vec<&str> = Vec::new();
-    for row in &rows {
-        let mut at = 0;
-        for (name, _) in row {
-            match columns.iter().position(|column| column == name) {
-                Some(found) => at = found + 1,
-                // A new field comes after its neighbour.
-                None => {
-                    columns.insert(at, name);
-                    at += 1;
+/// The rows of a document: what its comma-separated values and the table of its page are made of.
+pub struct Rows {
+    /// The names of the columns, with units.
+    pub columns: Vec<String>,
+    /// The fields of each row, one for each column; empty where a row has no such value.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Rows {
+    /// The rows of serialised values. The fields of a nested object have a column each, `object.field`; a
+    /// list of values stands in one field, with spaces between them.
+    pub fn of<'r, T: Serialize + 'r>(rows: impl IntoIterator<Item = &'r T>) -> Self {
+        let parse = |row: &T| serde_json::from_str::<Json>(&serde_json::to_string(row).ok()?).ok();
+        let rows: Vec<Vec<(String, String)>> = rows
+            .into_iter()
+            .filter_map(parse)
+            .map(|row| {
+                let mut fields = Vec::new();
+                row.flatten("", &mut fields);
+                fields
+            })
+            .collect();
+        let mut columns: Vec<&str> = Vec::new();
+        for row in &rows {
+            let mut at = 0;
+            for (name, _) in row {
+                match columns.iter().position(|column| column == name) {
+                    Some(found) => at = found + 1,
+                    // A new field comes after its neighbour.
+                    None => {
+                        columns.insert(at, name);
+                        at += 1;
+                    }
+                }
+            }
+        }
+        let field = |row: &[(String, String)], column: &str| {
+            row.iter().find(|(name, _)| name == column).map_or_else(String::new, |(_, value)| value.clone())
+        };
+        let fields = |row: &Vec<_>| columns.iter().map(|column| field(row, column)).collect();
+        Self {
+            rows: rows.iter().map(fields).collect(),
+            columns: columns.iter().map(|&it| it.into()).collect(),
+        }
+    }
+
+    /// One line for each row, under a header of the columns' names (RFC 4180).
+    pub fn csv(&self) -> String {
+        std::iter::once(&self.columns).chain(&self.rows).map(|fields| line(fields)).collect()
+    }
+
+    /// A table for a page.
+    pub(crate) fn html(&self) -> Markup {
+        markup! {
+            div.scroll tabindex="0" role="region" aria-label="Every value" {
+                table {
+                    thead { tr { @for name in &self.columns { th scope="col" { (name) } } } }
+                    tbody { @for row in &self.rows { tr { @for field in row { td { (field) } } } } }
                 }
             }
         }
     }
-    let line = |fields: Vec<String>| fields.join(",") + "\n";
-    let mut text = line(columns.iter().map(|name| quoted(name)).collect());
-    for row in &rows {
-        let field =
-            |column: &&str| row.iter().find(|(name, _)| name == column).map(|(_, value)| quoted(value));
-        text += &line(columns.iter().map(|column| field(column).unwrap_or_default()).collect());
-    }
-    text
 }
 
-/// A field, in quotes if it must be (RFC 4180).
-fn quoted(value: &str) -> String {
-    match value.contains([',', '"', '\n']) {
-        true => format!("\"{}\"", value.replace('"', "\"\"")),
-        false => value.to_owned(),
-    }
+/// One line with its fields quoted where they must be, ending in a newline.
+fn line(fields: &[String]) -> String {
+    let quoted = |field: &String| {
+        let special = field.contains(['"', ',', '\n', '\r']);
+        if special { format!("\"{}\"", field.replace('"', "\"\"")) } else { field.clone() }
+    };
+    fields.iter().map(quoted).collect::<Vec<_>>().join(",") + "\n"
 }
 
 /// A JSON value that keeps the order of an object's fields.
@@ -138,7 +166,7 @@ mod tests {
             json!({"a": "x, \"y\"", "b": {"c": 1.5, "d": null}, "e": [1, 2]}),
             json!({"a": true, "b": {"c": 2, "d": "z", "more": [{"f": 1}]}, "e": []}),
         ];
-        assert_eq!(rows_csv(&rows), "a,b.c,b.d,b.more,e\n\"x, \"\"y\"\"\",1.5,,,1 2\ntrue,2,z,f=1,\n");
-        assert_eq!(rows_csv::<u8>(&[]), "\n");
+        assert_eq!(Rows::of(&rows).csv(), "a,b.c,b.d,b.more,e\n\"x, \"\"y\"\"\",1.5,,,1 2\ntrue,2,z,f=1,\n");
+        assert_eq!(Rows::of::<u8>(&[]).csv(), "\n");
     }
 }

@@ -34,7 +34,7 @@ pub struct BridgeArguments {
 
 /// Runs `kpps bridge`.
 pub fn bridge(arguments: &BridgeArguments) -> Result<(), Failure> {
-    let mut files = arguments.app.run.outputs.open()?;
+    let mut files = arguments.app.run.outputs.open("bridge")?;
     let mut ports = arguments.app.run.ports.open(&arguments.ports, true)?;
     let mut bridge = EtherSwitch::new(ports.len());
     let more = |bridge: &EtherSwitch| {
@@ -141,7 +141,7 @@ impl AppOptions {
         };
         // Wrong addresses are reported before any port is opened.
         plan(&[])?;
-        let mut files = self.run.outputs.open()?;
+        let mut files = self.run.outputs.open(command)?;
         let mut ports = self.run.ports.open(&specs, false)?;
         let macs: Result<Vec<Mac>, _> = ports.iter().map(|port| port.address().map(Mac)).collect();
         let mut router = plan(&macs?)?;

@@ -34,7 +34,7 @@ pub struct Arguments {
 
 /// Runs `kpps calibrate`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let mut files = arguments.run.outputs.open()?;
+    let mut files = arguments.run.outputs.open("calibrate")?;
     let mut ports = arguments.run.ports.open(std::slice::from_ref(&arguments.port), false)?;
     let Some(port) = ports.first_mut() else { return Ok(()) };
     let from_mac = Mac(port.address()?);

@@ -39,7 +39,7 @@ pub struct Arguments {
 /// Runs `kpps count`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let specs = std::slice::from_ref(&arguments.port);
-    let mut files = arguments.run.outputs.open()?;
+    let mut files = arguments.run.outputs.open("count")?;
     let mut ports = arguments.run.ports.open(specs, true)?;
     // Queues are served in turn; only frames of one flow share a queue.
     let several = ports.first().is_some_and(|port| port.queues() > 1);

@@ -42,7 +42,7 @@ pub struct Arguments {
 /// Runs `kpps forward`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let specs = [arguments.a.clone(), arguments.b.clone()];
-    let mut files = arguments.run.outputs.open()?;
+    let mut files = arguments.run.outputs.open("forward")?;
     let mut ports = arguments.run.ports.open(&specs, true)?;
     let job = Job { command: "forward", specs: &specs, offered_pps: None, duration: arguments.duration };
     let (primed, run) = arguments.run.run(&job, &mut ports, |ports, watch| match ports {

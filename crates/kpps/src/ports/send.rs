@@ -82,7 +82,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         ));
     }
     let flows = arguments.traffic.chosen().flows().map_err(Failure::Input)?;
-    let mut files = arguments.run.outputs.open()?;
+    let mut files = arguments.run.outputs.open("send")?;
     let mut ports = arguments.run.ports.open(specs, false)?;
     let Some(port) = ports.first() else { return Ok(()) };
     let speed = port.link().speed_mbps.map_or(rate::GIGABIT, |mbps| u64::from(mbps) * 1_000_000);

@@ -5,7 +5,7 @@ use super::replay::ReplayArguments;
 use super::{KINDS, specs};
 use crate::error::Failure;
 use crate::interrupt;
-use crate::output::{BoundArguments, Files, Output, PageOutputs};
+use crate::output::{BoundArguments, Files, Output, Outputs};
 use crate::testbed::{Kind, OpenTestbed, Target};
 use clap::Args;
 use kpps_frames::{Mix, Size};
@@ -77,7 +77,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     capture: Option<PathBuf>,
     #[command(flatten)]
-    outputs: PageOutputs,
+    outputs: Outputs,
     #[command(flatten)]
     bounds: BoundArguments,
     #[command(flatten)]
@@ -122,7 +122,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     drop(view);
     let capture = capture.as_mut().map(|file| {
         let frames = pcapng(&tester.names(), &outcome.directions);
-        file.write_bytes(&frames.map_err(|e| Failure::Check(format!("no capture of the frames: {e}")))?)?;
+        file.write(&frames.map_err(|e| Failure::Check(format!("no capture of the frames: {e}")))?)?;
         Ok::<_, Failure>(kpps_tester::capture(file.path().display().to_string(), &outcome.directions))
     });
     let capture = capture.transpose()?;

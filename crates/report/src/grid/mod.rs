@@ -1,10 +1,10 @@
 //! A grid: a trial for each combination of the values of some parameters.
 
-mod csv;
 mod maps;
 mod page;
+mod rows;
 mod screen;
 
-pub use csv::csv;
 pub use page::page;
+pub use rows::rows;
 pub use screen::screen;

@@ -34,7 +34,7 @@ pub struct Arguments {
 
 /// Runs `kpps conformance`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let mut files = arguments.outputs.open()?;
+    let mut files = arguments.outputs.open("conformance")?;
     let live = !arguments.outputs.for_machines();
     let mut closed = Ok(());
     let mut progress = |case: &Case| {

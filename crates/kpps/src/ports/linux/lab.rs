@@ -102,7 +102,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         kpps: program()?,
     };
     let plan = if arguments.quick { plan.quick() } else { plan };
-    let mut files = arguments.outputs.open()?;
+    let mut files = arguments.outputs.open("lab")?;
     interrupt::watch();
     let mut progress = Jobs(kpps_report::live::Progress::default());
     let view = live::line(progress.0.clone());
