@@ -145,6 +145,7 @@ pub fn connect(
         interface: opened.interface,
         mac: convert::mac(&opened.mac).map_err(|why| Error(format!("agent {host}: {why}")))?,
         speed_mbps: opened.speed_mbps,
+        longest: opened.longest_bytes.map(|bytes| bytes as usize),
         allowed: Allowed {
             load_pps: opened.max_load_pps,
             duration: Duration::from_nanos(opened.max_duration_ns),
@@ -273,6 +274,7 @@ struct RemotePort {
     interface: Option<String>,
     mac: Mac,
     speed_mbps: Option<u32>,
+    longest: Option<usize>,
     allowed: Allowed,
     clock_id: String,
     /// The address and cookie of the agent's clock.
@@ -336,6 +338,10 @@ impl TestPort for RemotePort {
 
     fn speed_mbps(&self) -> Option<u32> {
         self.speed_mbps
+    }
+
+    fn longest(&self) -> Option<usize> {
+        self.longest
     }
 
     fn allowed(&self) -> Allowed {

@@ -97,6 +97,7 @@ impl Lent {
             mac: self.port.mac().0.to_vec(),
             interface: self.port.interface().map(ToOwned::to_owned),
             speed_mbps: self.port.speed_mbps(),
+            longest_bytes: self.port.longest().and_then(|bytes| u32::try_from(bytes).ok()),
             max_load_pps: allowed.load_pps,
             max_duration_ns: u64::try_from(allowed.duration.as_nanos()).unwrap_or(u64::MAX),
             clock_id: self.shared.clock.id().into(),

@@ -4,6 +4,7 @@
 //! bytes before the zeros at a frame's end are kept: a hundred thousand flows fit into a few megabytes.
 
 use crate::build::udp_test;
+use crate::ethernet::{TYPE_VLAN, VLAN_BYTES};
 use crate::flows::Flows;
 use crate::{Error, Mac, Mix, Size, tag};
 use alloc::vec;
@@ -162,6 +163,16 @@ impl Templates {
         self.flows
     }
 
+    /// The length of the longest frame in bytes, without FCS and without the first VLAN tag, which does not
+    /// count towards the MTU of an interface.
+    pub fn longest(&self) -> usize {
+        let bytes = |(place, head): (&Place, &[u8])| {
+            let tagged = head.get(12..14).is_some_and(|kind| kind == TYPE_VLAN.to_be_bytes());
+            usize::from(place.bytes) - if tagged { VLAN_BYTES } else { 0 }
+        };
+        self.places.iter().zip(self.heads()).map(bytes).max().unwrap_or(0)
+    }
+
     /// The number of sizes.
     pub fn sizes(&self) -> usize {
         self.sizes
@@ -275,6 +286,7 @@ mod tests {
                 sizes[template.size] += 1;
                 of_first += u64::from(template.flow == 0);
             }
+            prop_assert_eq!(all.longest(), 64 + 100 * (weights.len() - 1) - 4);
             let again = Templates::from_parts(&all.parts()).unwrap();
             prop_assert_eq!(again.at(frames), all.at(frames));
             prop_assert_eq!(again.parts(), all.parts());

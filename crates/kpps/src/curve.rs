@@ -37,10 +37,11 @@ of both together. --max-loss and --max-p99 bound each point, --min-rate the best
 pub struct Arguments {
     /// Frame size in bytes with FCS; on two ports also a mix: imix-csit, imix-trex, imix-linux, or sizes with
     /// weights as 64:7,570:4,1518:1 [default: 64; with --app vlan-route: 68]
-    #[arg(long, value_name = "SIZE|MIX", value_parser = units::any_sizes)]
+    #[arg(long, value_name = "SIZE|MIX", value_parser = units::sizes)]
     size: Option<Mix>,
-    /// Offered loads: `100kpps,80%,100%` or `FROM..TO/STEP` [default: 100kpps..100%/100kpps; on ports and
-    /// guests from 10kpps up in growing steps, on ports to the first load that is too high for the tester]
+    /// Offered loads: `100kpps,80%,100%` or `FROM..TO/STEP`, in bits as 10MbpsL1..1GbpsL1/10MbpsL1 [default:
+    /// 100kpps..100%/100kpps; on ports and guests from 10kpps up in growing steps, on ports to the first load
+    /// that is too high for the tester]
     #[arg(long)]
     load: Option<Loads>,
     /// How long each trial is measured [default: 1s; in the simulator 50ms of virtual time]
@@ -80,7 +81,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
             let named = |(name, testbed)| NamedTestbed { name, points: Points::new(testbed) };
             Ready { testbeds: testbeds.into_iter().map(named).collect(), source: Box::new(()), environment }
         }
-        _ => in_real(target, &sizes)?,
+        _ => in_real(target)?,
     };
     crate::error::refuse_twice(testbeds.iter().map(|it| it.name.as_str()))?;
     interrupt::watch();
@@ -99,7 +100,10 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
             "a load of {pps} pps sends no frame in {millis} ms: measure longer"
         )));
     }
-    let environment = of_frames(environment, &sizes, &load, line_pps);
+    let environment = Environment {
+        load_layer: arguments.load.as_ref().and_then(Loads::layer),
+        ..of_frames(environment, &sizes, &load, line_pps)
+    };
     let wanted = testbeds.len() * loads.len();
     let began = Instant::now();
     let what = [&environment.chip, &environment.machine].map(String::as_str);
@@ -148,8 +152,7 @@ fn simulated(target: &Target) -> Result<Ready, Failure> {
 }
 
 /// Two ports, or a system whose rate is known: one series.
-fn in_real(target: &Target, sizes: &Mix) -> Result<Ready, Failure> {
-    units::fits(sizes.clone()).map_err(Failure::Input)?;
+fn in_real(target: &Target) -> Result<Ready, Failure> {
     let opened = target.open()?;
     let environment = target.described(&opened);
     let points = Points::new(opened.testbed);

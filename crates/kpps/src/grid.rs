@@ -39,7 +39,7 @@ pub struct Arguments {
     #[arg(long, required = true, value_name = "PARAMETER=VALUES", value_parser = parameter::axis)]
     vary: Vec<Axis>,
     /// Frame size in bytes with FCS; on two ports also a mix [default: 64; with --app vlan-route: 68]
-    #[arg(long, value_name = "SIZE|MIX", value_parser = units::any_sizes)]
+    #[arg(long, value_name = "SIZE|MIX", value_parser = units::sizes)]
     size: Option<Mix>,
     /// The offered load
     #[arg(long, default_value = "100%")]
@@ -78,7 +78,7 @@ impl Arguments {
             self.vary.iter().zip(at).filter_map(|(axis, &at)| Some((axis, axis.values.get(at)?)))
         {
             match (&*axis.parameter, shared) {
-                ("size", _) => sizes = Some(units::any_sizes(&value.to_string())?),
+                ("size", _) => sizes = Some(units::sizes(&value.to_string())?),
                 ("load", _) => offered = value.to_string().parse()?,
                 (other, Some(_)) => return Err(format!("{other} is not of this testbed: load and size are")),
                 (part, None) => choice.change(part, value)?,
@@ -95,7 +95,7 @@ impl Arguments {
                 (On::Simulator(choice, Box::new(setup)), line_pps, environment)
             }
             Some(shared) => {
-                let line_pps = shared.points.borrow_mut().line_rate_pps(&units::fits(sizes.clone())?);
+                let line_pps = shared.points.borrow_mut().line_rate_pps(&sizes);
                 let line_pps = line_pps.map_err(|error| error.to_string())?;
                 (On::Shared(shared), line_pps, shared.environment.clone())
             }

@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::points::mix;
 use crate::runner::{Pattern, Runner};
 use crate::search::{Bisection, Goal, Search};
-use crate::units::Rate;
+use crate::units::{self, Rate};
 use kpps_frames::Mix;
 use kpps_results::Trial;
 use kpps_results::ndr::{Ndr, PlainBisection, SearchGoal};
@@ -27,14 +27,7 @@ pub struct Range {
 impl Range {
     /// The lowest and the highest load in frames per second.
     fn pps(&self, line_pps: f64, sizes: &Mix) -> Result<(f64, f64), Error> {
-        let pps = |rate: Rate| rate.pps(line_pps, sizes.mean_bytes_with_fcs());
-        let (min_pps, max_pps) = (pps(self.min), pps(self.max).min(line_pps));
-        if min_pps >= max_pps {
-            return Err(Error::Input(format!(
-                "the range of loads from {min_pps:.0} to {max_pps:.0} pps is empty: give --min below --max"
-            )));
-        }
-        Ok((min_pps, max_pps))
+        units::between(self.min, self.max, line_pps, sizes.mean_bytes_with_fcs()).map_err(Error::Input)
     }
 
     /// The goals NDR and PDR, with trials of this length; a PDR allows this loss ratio.

@@ -56,11 +56,12 @@ fn loads(text: &str) -> Result<Vec<Setting>, String> {
     let Loads::Range { from, to, step } = text.parse()? else {
         return Err(format!("'{text}' is not a range of loads"));
     };
-    let (from, to, step, unit) = match (from, to, step) {
-        (Rate::Pps(from), Rate::Pps(to), Rate::Pps(step)) => (from, to, step, ""),
-        (Rate::Percent(from), Rate::Percent(to), Rate::Percent(step)) => (from, to, step, "%"),
-        _ => return Err(format!("the range '{text}' has two units: give all in kpps or all in %")),
-    };
+    let [(from, unit), (to, other), (step, third)] = [from, to, step].map(Rate::number_and_unit);
+    if unit != other || unit != third {
+        return Err(format!(
+            "the range '{text}' has two units: give all in kpps, all in %, or all in bits of one layer"
+        ));
+    }
     let numbers = steps(from, to, |n| from + f64::from(n) * step)?;
     Ok(numbers.into_iter().map(|number| Setting::Word(format!("{number}{unit}"))).collect())
 }
@@ -121,6 +122,7 @@ mod tests {
             ("load=10%..30%/10%", "10% 20% 30%"),
             ("load=100kpps..300kpps/100kpps", "100000 200000 300000"),
             ("load=100kpps,80%", "100kpps 80%"),
+            ("load=1MbpsL1..3MbpsL1/1MbpsL1", "1000000bpsL1 2000000bpsL1 3000000bpsL1"),
         ] {
             let axis = axis(text).unwrap();
             let got: Vec<_> = axis.values.iter().map(ToString::to_string).collect();
@@ -136,6 +138,7 @@ mod tests {
             "x=a..b",
             "load=fast",
             "load=10%..1Mpps",
+            "load=10MbpsL1..1GbpsL2/1MbpsL1",
             "x=1..9000000",
         ] {
             assert!(axis(text).is_err(), "{text}");

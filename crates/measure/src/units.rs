@@ -1,6 +1,7 @@
 //! Loads, sizes, times and shares as text with units.
 
 use kpps_frames::{Mix, Size};
+use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -20,7 +21,29 @@ pub enum Rate {
 /// Bytes between two frames on a wire: gap, preamble, start of frame.
 const BETWEEN: f64 = 20.0;
 
+/// Why bits of two layers do not stand together.
+const TWO_LAYERS: &str = "counts bits on layer 1 and on layer 2: give all of them with L1 or all with L2";
+
 impl Rate {
+    /// The layer on which bits are counted, if it is a rate of bits.
+    pub fn layer(self) -> Option<u8> {
+        match self {
+            Self::L1(_) => Some(1),
+            Self::L2(_) => Some(2),
+            Self::Pps(_) | Self::Percent(_) => None,
+        }
+    }
+
+    /// The number and its unit: frames per second, per cent, bits per second.
+    pub(crate) fn number_and_unit(self) -> (f64, &'static str) {
+        match self {
+            Self::Pps(pps) => (pps, ""),
+            Self::Percent(percent) => (percent, "%"),
+            Self::L2(bps) => (bps, "bpsL2"),
+            Self::L1(bps) => (bps, "bpsL1"),
+        }
+    }
+
     /// The load in frames per second, on a wire that carries `line_pps` frames per second of `bytes` bytes
     /// with FCS (the mean of a mix).
     pub fn pps(self, line_pps: f64, bytes: f64) -> f64 {
@@ -30,6 +53,27 @@ impl Rate {
             Self::L2(bps) => bps / (bytes * 8.0),
             Self::L1(bps) => bps / ((bytes + BETWEEN) * 8.0),
         }
+    }
+}
+
+/// Whether bits are counted on one layer in all of these, those left out that are not in bits.
+fn same_layer(rates: &[Rate]) -> bool {
+    let mut layers = rates.iter().filter_map(|rate| rate.layer());
+    let first = layers.next();
+    layers.all(|layer| Some(layer) == first)
+}
+
+impl fmt::Display for Rate {
+    /// As [`FromStr`] reads it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (number, unit) = self.number_and_unit();
+        let (number, prefix) = match (self.layer(), number) {
+            (Some(_), bps) if bps >= 1e9 => (bps / 1e9, "G"),
+            (Some(_), bps) if bps >= 1e6 => (bps / 1e6, "M"),
+            (Some(_), bps) if bps >= 1e3 => (bps / 1e3, "k"),
+            _ => (number, ""),
+        };
+        write!(f, "{number}{prefix}{unit}")
     }
 }
 
@@ -57,9 +101,11 @@ impl FromStr for Rate {
             "" | "pps" => Self::Pps(value),
             "k" | "kpps" => Self::Pps(value * 1e3),
             "m" | "mpps" => Self::Pps(value * 1e6),
+            "bpsl2" => Self::L2(value),
             "kbpsl2" => Self::L2(value * 1e3),
             "mbpsl2" => Self::L2(value * 1e6),
             "gbpsl2" => Self::L2(value * 1e9),
+            "bpsl1" => Self::L1(value),
             "kbpsl1" => Self::L1(value * 1e3),
             "mbpsl1" => Self::L1(value * 1e6),
             "gbpsl1" => Self::L1(value * 1e9),
@@ -85,7 +131,8 @@ pub fn rate_or_max(text: &str) -> Result<Rate, String> {
     if text == "max" { Ok(Rate::Pps(f64::INFINITY)) } else { text.parse() }
 }
 
-/// Loads as a list or a range: `100kpps,50%,100%` or `100kpps..100%/100kpps`.
+/// Loads as a list or a range: `100kpps,50%,100%`, `100kpps..100%/100kpps`, `10MbpsL1..1GbpsL1/10MbpsL1`.
+/// Bits are counted on one layer in all of them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Loads {
     /// These.
@@ -102,6 +149,14 @@ pub enum Loads {
 }
 
 impl Loads {
+    /// The layer on which bits are counted, if a load is in bits.
+    pub fn layer(&self) -> Option<u8> {
+        match self {
+            Self::List(rates) => rates.iter().find_map(|rate| rate.layer()),
+            Self::Range { from, to, step } => [from, to, step].into_iter().find_map(|rate| rate.layer()),
+        }
+    }
+
     /// The loads in frames per second, ascending, on a wire that carries `line_pps` frames per second of
     /// `bytes` bytes with FCS.
     ///
@@ -147,11 +202,41 @@ impl FromStr for Loads {
 
     fn from_str(text: &str) -> Result<Self, String> {
         if let Some((from, rest)) = text.split_once("..") {
-            let (to, step) = rest.split_once('/').unwrap_or((rest, "100kpps"));
-            return Ok(Self::Range { from: from.parse()?, to: to.parse()?, step: step.parse()? });
+            let (to, step) = rest.split_once('/').map_or((rest, None), |(to, step)| (to, Some(step)));
+            let (from, to) = (from.parse()?, to.parse()?);
+            let step = match (step, to) {
+                (Some(step), _) => step.parse()?,
+                // Ten steps: as many of 100 kpps as a gigabit has of small frames are no use for bits.
+                (None, Rate::L1(bps)) => Rate::L1(bps / 10.0),
+                (None, Rate::L2(bps)) => Rate::L2(bps / 10.0),
+                (None, _) => Rate::Pps(100e3),
+            };
+            return match same_layer(&[from, to, step]) {
+                true => Ok(Self::Range { from, to, step }),
+                false => Err(format!("the range '{text}' {TWO_LAYERS}")),
+            };
         }
-        text.split(',').map(str::parse).collect::<Result<_, _>>().map(Self::List)
+        let rates = text.split(',').map(str::parse).collect::<Result<Vec<_>, _>>()?;
+        if same_layer(&rates) { Ok(Self::List(rates)) } else { Err(format!("'{text}' {TWO_LAYERS}")) }
     }
+}
+
+/// The lowest and the highest load of a range in frames per second, on a wire that carries `line_pps` frames
+/// per second of `bytes` bytes with FCS; the highest is at most that.
+///
+/// # Errors
+/// An empty range, or bits of two layers; in one line.
+pub fn between(min: Rate, max: Rate, line_pps: f64, bytes: f64) -> Result<(f64, f64), String> {
+    if !same_layer(&[min, max]) {
+        return Err(format!("the range from {min} to {max} {TWO_LAYERS}"));
+    }
+    let (min_pps, max_pps) = (min.pps(line_pps, bytes), max.pps(line_pps, bytes).min(line_pps));
+    if min_pps >= max_pps {
+        return Err(format!(
+            "the range of loads from {min_pps:.0} to {max_pps:.0} pps is empty: give --min below --max"
+        ));
+    }
+    Ok((min_pps, max_pps))
 }
 
 /// A frame size: bytes with FCS, or the minimum frame's buffer of 60 bytes.
@@ -250,29 +335,12 @@ pub fn share(text: &str) -> Result<f64, String> {
     if share > 0.0 && share < 1.0 { Ok(share) } else { Err(help()) }
 }
 
-/// A frame size, or a mix of sizes, that a port's buffers hold.
-pub fn sizes(text: &str) -> Result<Mix, String> {
-    any_sizes(text).and_then(fits)
-}
-
 /// A frame size, or a mix of sizes.
-pub fn any_sizes(text: &str) -> Result<Mix, String> {
+pub fn sizes(text: &str) -> Result<Mix, String> {
     if text.starts_with("imix") || text.contains(':') {
         text.parse().map_err(|e| format!("{e}"))
     } else {
         Ok(Mix::fixed(size(text)?))
-    }
-}
-
-/// Sizes that a port's buffers hold.
-pub fn fits(mix: Mix) -> Result<Mix, String> {
-    match mix.parts().iter().find(|(size, _)| *size > Size::MAX_STANDARD) {
-        None => Ok(mix),
-        Some((size, _)) => Err(format!(
-            "frames of {} bytes do not fit a port's buffers: give at most {} with FCS",
-            size.bytes_with_fcs(),
-            Size::MAX_STANDARD.bytes_with_fcs()
-        )),
     }
 }
 
@@ -334,6 +402,52 @@ mod tests {
     }
 
     #[test]
+    fn ranges_in_bits_keep_their_layer() {
+        let loads = |text: &str| text.parse::<Loads>().unwrap().pps(1e9 / 672.0, 64.0);
+        let mbps = |mbps: f64, bytes: f64| mbps * 1e6 / (bytes * 8.0);
+        for (text, bytes) in
+            [("100MbpsL1..300MbpsL1/100MbpsL1", 84.0), ("100MbpsL2..300MbpsL2/100MbpsL2", 64.0)]
+        {
+            let expected = [100.0, 200.0, 300.0].map(|rate| mbps(rate, bytes));
+            assert!(loads(text).unwrap().iter().zip(expected).all(|(got, want)| (got - want).abs() < 1e-6));
+        }
+        // Without a step there are ten to the highest.
+        assert_eq!(loads("100MbpsL1..1GbpsL1").unwrap().len(), 10);
+        assert_eq!("10MbpsL2..1GbpsL2".parse::<Loads>().unwrap().layer(), Some(2));
+        assert_eq!("50%,100kpps".parse::<Loads>().unwrap().layer(), None);
+        for bad in ["10MbpsL1..1GbpsL2", "10MbpsL1..1GbpsL1/1MbpsL2", "10MbpsL1,10MbpsL2"] {
+            assert!(bad.parse::<Loads>().unwrap_err().contains("layer 2"), "{bad}");
+        }
+        let rate = |text: &str| text.parse::<Rate>().unwrap();
+        assert_eq!(between(rate("672kbpsL1"), rate("100%"), 1e6, 64.0), Ok((1000.0, 1e6)));
+        assert!(between(rate("10MbpsL1"), rate("1GbpsL2"), 1e9, 64.0).unwrap_err().contains("layer 2"));
+        assert!(between(rate("2kpps"), rate("1kpps"), 1e9, 64.0).unwrap_err().contains("empty"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn rates_read_back_as_they_print(number in 1_u32.., unit in 0..4_usize) {
+            let number = f64::from(number);
+            let rate = [
+                Rate::Pps(number), Rate::L1(number * 1e3), Rate::L2(number), Rate::Percent(number % 100.0 + 0.5),
+            ][unit];
+            let rate = match rate { Rate::Percent(percent) => Rate::Percent(percent.min(100.0)), other => other };
+            let again = rate.to_string().parse::<Rate>().unwrap();
+            let ((a, unit), (b, other)) = (rate.number_and_unit(), again.number_and_unit());
+            proptest::prop_assert_eq!(unit, other);
+            proptest::prop_assert!((a / b - 1.0).abs() < 1e-12);
+        }
+
+        #[test]
+        fn no_text_is_too_strange(text in "[0-9.%,/LMbpskG]{0,24}") {
+            if let Ok(loads) = text.parse::<Loads>() {
+                let _ = loads.pps(1e6, 64.0);
+            }
+            let _ = crate::parameter::axis(&format!("load={text}"));
+        }
+    }
+
+    #[test]
     fn a_size_says_with_or_without_fcs() {
         assert_eq!(size("64").unwrap(), Size::MIN);
         assert_eq!(size("60").unwrap(), Size::MIN);
@@ -359,6 +473,7 @@ mod tests {
         assert_eq!(sizes("60").unwrap().only(), Some(Size::MIN), "as the buffer of a minimum frame");
         assert_eq!(sizes("64:7,570:4").unwrap().parts().len(), 2);
         assert!(sizes("imix-csit").is_ok() && sizes("imix").is_err());
-        assert!(sizes("1519").is_err() && sizes("64:1,9000:1").is_err() && sizes("large").is_err());
+        assert!(sizes("9018").is_ok() && sizes("64:1,9000:1").is_ok());
+        assert!(sizes("9019").is_err() && sizes("64:1,9019:1").is_err() && sizes("large").is_err());
     }
 }

@@ -2,6 +2,8 @@
 
 use crate::{Backend, Spec, pci::Address};
 use kpps_datasheet::Chip;
+use kpps_frames::Size;
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -117,6 +119,16 @@ pub enum Error {
         /// Addresses of the others.
         others: Vec<String>,
     },
+    /// Frames are longer than a port sends.
+    #[error("frames of {asked} B with FCS do not fit {port}, which sends at most {longest} B: {}", shorter(port, *asked))]
+    TooLong {
+        /// The port by its name, with its host if that is another one.
+        port: String,
+        /// Bytes that were asked for, with FCS.
+        asked: usize,
+        /// Bytes of the longest frame, with FCS.
+        longest: usize,
+    },
     /// This process may not lock so much memory.
     #[error("this process may not lock {} MiB of memory: {}{UNLOCK}", bytes >> 20,
         smaller.map_or(String::new(), |ring| format!("`--ring {ring}` needs less, or ")))]
@@ -194,6 +206,53 @@ impl Error {
     }
 }
 
+impl Error {
+    /// Checks that frames of so many bytes are no longer than the longest of the port named so, if that is
+    /// known; both without FCS and VLAN tag.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`].
+    pub fn check_longest(port: &dyn fmt::Display, longest: Option<usize>, bytes: usize) -> Result<(), Self> {
+        let fcs = usize::from(Size::FCS_BYTES);
+        match longest.filter(|longest| bytes > *longest) {
+            None => Ok(()),
+            Some(longest) => {
+                Err(Self::TooLong { port: port.to_string(), asked: bytes + fcs, longest: longest + fcs })
+            }
+        }
+    }
+}
+
+/// What to do about frames that are too long for a port.
+fn shorter(port: &str, asked: usize) -> String {
+    let mtu = asked.saturating_sub(ETHERNET_AND_FCS);
+    let port = port.rsplit('/').next().unwrap_or(port);
+    let raise = |interface: &str| {
+        format!("`ip link set dev {interface} mtu {mtu}`, and the same for each interface on the path")
+    };
+    match port.parse() {
+        Ok(Spec::Xdp { interface, .. }) if asked > XDP_LONGEST => {
+            format!("AF_XDP takes {XDP_LONGEST} B in one buffer; packet:{interface} takes 9018 B")
+        }
+        Ok(Spec::Packet(interface) | Spec::Auto(interface) | Spec::Xdp { interface, .. }) => {
+            raise(&interface)
+        }
+        Ok(Spec::Card(..)) => {
+            "kpps' driver takes no longer ones; the kernel's may, by packet:INTERFACE".into()
+        }
+        Ok(Spec::Udp { .. }) | Err(_) => {
+            format!(
+                "raise the MTU of all interfaces on the path to {mtu} (`ip link set dev INTERFACE mtu {mtu}`)"
+            )
+        }
+    }
+}
+
+/// Bytes of an Ethernet header and the FCS.
+const ETHERNET_AND_FCS: usize = 14 + 4;
+/// Bytes of the longest frame with FCS that a chunk of AF_XDP's memory holds.
+const XDP_LONGEST: usize = 2048 - 256 + 4;
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -238,6 +297,19 @@ mod tests {
                 Error::Ring { ring: 8, chip: Chip::I82540em, least: 64, most: 4096 },
                 "--ring 8: give a multiple of 8 from 64 to 4096 for the 82540em",
             ),
+            (
+                Error::TooLong { port: "packet:t0".into(), asked: 9018, longest: 1518 },
+                "frames of 9018 B with FCS do not fit packet:t0, which sends at most 1518 B: `ip link set dev t0 mtu 9000`",
+            ),
+            (
+                Error::TooLong { port: "h2/xdp:t0".into(), asked: 9018, longest: 1796 },
+                "packet:t0 takes 9018 B",
+            ),
+            (
+                Error::TooLong { port: "xdp:t0".into(), asked: 1600, longest: 1518 },
+                "`ip link set dev t0 mtu 1582`",
+            ),
+            (Error::TooLong { port: "udp:h:9".into(), asked: 9018, longest: 1514 }, "INTERFACE mtu 9000"),
             (
                 Error::GroupNotViable { address, group: 7, others: vec!["0000:00:11.0".into()] },
                 "kpps device bind 0000:00:11.0 --backend vfio",

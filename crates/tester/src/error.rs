@@ -17,7 +17,7 @@ pub enum Error {
     Observe(#[from] std::io::Error),
     /// The frames cannot be built.
     #[error(
-        "cannot build test frames of {size} B with FCS: {why}; they need 64 B (84 B with IPv6, 4 B more with a VLAN) to 1518 B"
+        "cannot build test frames of {size} B with FCS: {why}; they need 64 B (84 B with IPv6, 4 B more with a VLAN) to 9018 B"
     )]
     Frame {
         /// The size, or mix of sizes.

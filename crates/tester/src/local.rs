@@ -86,6 +86,10 @@ impl TestPort for LocalPort {
         self.port.link().speed_mbps.or_else(|| link_speed_mbps(self.interface.as_deref()?))
     }
 
+    fn longest(&self) -> Option<usize> {
+        self.port.longest()
+    }
+
     fn send_one(&mut self, frame: &[u8]) -> Result<bool, Trouble> {
         send_one(&mut self.port, frame).map_err(|trouble| trouble.at(&self.name))
     }

@@ -55,7 +55,7 @@ impl Playback {
 
     fn of(path: &Path, mut captured: Vec<Captured>, times: Option<Arc<Times>>) -> Result<Self, String> {
         let least = usize::from(Size::MIN.bytes_without_fcs());
-        let most = usize::from(Size::MAX_STANDARD.bytes_without_fcs()) + 4;
+        let most = usize::from(Size::MAX.bytes_without_fcs()) + 4;
         let (mut cut, mut padded) = (0, 0);
         for (number, frame) in (1..).zip(&mut captured) {
             if frame.length > most || frame.bytes.len() < 14 {

@@ -159,6 +159,10 @@ pub trait TestPort: Send {
     fn mac(&self) -> Mac;
     /// The speed of its link in Mb/s, if it is known.
     fn speed_mbps(&self) -> Option<u32>;
+    /// The longest frame that it sends, in bytes without FCS and VLAN tag; `None` if that is unknown.
+    fn longest(&self) -> Option<usize> {
+        None
+    }
     /// The operator's limits.
     fn allowed(&self) -> Allowed {
         Allowed::ALL

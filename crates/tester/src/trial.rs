@@ -267,7 +267,11 @@ impl Tester {
         }
         for &(from, to) in directions.iter().filter(|_| offer.replay.is_none()) {
             // Before anything is sent.
-            self.templates((from, to), Mac::default(), from, &offer.sizes)?;
+            for at in [from, to] {
+                let frames = self.templates((from, to), Mac::default(), at, &offer.sizes)?;
+                let port = &self.ports[at];
+                kpps_ports::Error::check_longest(&port.name(), port.longest(), frames.longest())?;
+            }
         }
         let stream = stream();
         let (macs, learned) =

@@ -40,6 +40,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let from_mac = Mac(port.address()?);
     let frame = udp_test(&Flow { from_mac, ..Flow::default() }, arguments.size)
         .map_err(|e| Failure::Input(e.to_string()))?;
+    port.check(&arguments.port, frame.len())?;
     let title = format!("kpps calibrate {}", arguments.port);
     let (meter, view) = arguments.run.show(title, None)?;
     let watch = || arguments.run.watch(Some(arguments.duration), &meter);

@@ -94,6 +94,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             Arc::new(frames.map_err(|why| kpps_tester::Error::frame(&arguments.size, why))?)
         }
     };
+    if replay.is_none() {
+        port.check(&arguments.port, frames.longest())?;
+    }
     let sizes = replay.as_ref().map_or(&arguments.size, |replay| &replay.sizes);
     let times = replay.as_ref().and_then(|replay| replay.times.clone());
     let load = arguments.load.unwrap_or(Rate::Pps(f64::INFINITY));

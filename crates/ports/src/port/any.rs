@@ -5,9 +5,11 @@ use super::card::CardPort;
 use super::{Counters, Descriptor, Frame, Link, NextPoll, Port, Trouble, UdpPort, Wake};
 #[cfg(target_os = "linux")]
 use super::{PacketPort, XdpPort};
+use crate::Error;
 #[cfg(target_os = "linux")]
 use crate::{Interrupts, Place};
 use kpps_driver::Chip;
+use kpps_frames::Size;
 use kpps_frames::build::Flow;
 use kpps_platform::memory::{BufferPool, PoolBuffer};
 use std::fmt;
@@ -17,6 +19,8 @@ use std::str::FromStr;
 /// Bytes of a buffer, which holds a whole frame. The card uses 2048 of them. The additional cache line
 /// spreads the first lines of all buffers over all sets of a cache, instead of every 32nd one.
 pub(super) const BUFFER_BYTES: usize = 2048 + 64;
+/// The same for frames of up to 9018 bytes with FCS, with tags and labels before the packet.
+pub(super) const JUMBO_BUFFER_BYTES: usize = 9216 + 64;
 /// Buffers that apps hold, and those in the stacks of the pool's handles.
 pub(super) const SPARE_BUFFERS: usize = 1024;
 
@@ -113,6 +117,28 @@ impl AnyPort {
             Self::Xdp(xdp) => xdp.queues(),
             _ => 1,
         }
+    }
+
+    /// The longest frame that it sends, in bytes without FCS and without a VLAN tag; `None` if that is not
+    /// known before it is tried.
+    pub fn longest(&self) -> Option<usize> {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Card(_) => Some(Size::MAX_STANDARD.bytes_without_fcs().into()),
+            #[cfg(target_os = "linux")]
+            Self::Packet(packet) => Some(packet.longest()),
+            #[cfg(target_os = "linux")]
+            Self::Xdp(xdp) => Some(xdp.longest()),
+            Self::Udp(udp) => udp.longest(),
+        }
+    }
+
+    /// Checks that the port named so sends frames of so many bytes, without FCS and VLAN tag.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`].
+    pub fn check(&self, name: &dyn fmt::Display, bytes: usize) -> Result<(), Error> {
+        Error::check_longest(name, self.longest(), bytes)
     }
 
     /// The station address. A UDP socket has a made-up one, which is never sent.

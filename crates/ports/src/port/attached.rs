@@ -40,6 +40,11 @@ impl Attached {
         self.link
     }
 
+    /// The longest frame that the interface sends and the port holds, in bytes without FCS and VLAN tag.
+    pub(super) fn longest(&self) -> usize {
+        self.longest
+    }
+
     /// Reads the state of the interface.
     fn refresh(&mut self) -> io::Result<()> {
         self.link = self.interface.link()?;

@@ -1,10 +1,12 @@
 //! Opening ports by their names.
 
-use super::any::{AnyPort, BUFFER_BYTES, Options, RING, SPARE_BUFFERS, ServiceKind};
+use super::any::{AnyPort, BUFFER_BYTES, JUMBO_BUFFER_BYTES, Options, RING, SPARE_BUFFERS, ServiceKind};
+use super::attached::{HEADER, VLAN};
 use super::card::{CardPort, Line};
 use super::run::BUDGET;
 use super::{PacketPort, UdpPort, XdpPort, choose, xdp};
 use crate::error::UNLOCK;
+use crate::interface::Interface;
 use crate::{Backend, Card, Domain, Error, Interrupts, Spec, devices, ethtool};
 use kpps_driver::Chip;
 use kpps_driver::config::{Config, NapiExit, Refill, RefillWhen, Service};
@@ -87,30 +89,44 @@ impl Line for Option<Interrupts> {
 /// How buffers lie in memory.
 #[derive(Clone, Copy)]
 enum Layout {
-    /// One after the other.
-    Buffers,
+    /// One after the other, of this many bytes.
+    Buffers(usize),
     /// At the ends of chunks of this many bytes.
     Chunks(usize),
+}
+
+/// Whether frames of a port may be longer than an ordinary buffer: its interface has such an MTU, or the path
+/// of a UDP socket may have one.
+fn takes_jumbo(spec: &Spec) -> bool {
+    match spec {
+        // Opening the port reports the error.
+        Spec::Packet(name) => Interface::find(name)
+            .and_then(|interface| interface.mtu())
+            .is_ok_and(|mtu| mtu + HEADER + VLAN > BUFFER_BYTES),
+        Spec::Udp { .. } => true,
+        _ => false,
+    }
 }
 
 impl Layout {
     fn of(specs: &[Spec]) -> Self {
         let any = |kind: fn(&Spec) -> bool| specs.iter().any(kind);
         match any(|spec| matches!(spec, Spec::Xdp { .. })) {
-            false => Self::Buffers,
+            false => {
+                Self::Buffers(if specs.iter().any(takes_jumbo) { JUMBO_BUFFER_BYTES } else { BUFFER_BYTES })
+            }
             true if any(|spec| matches!(spec, Spec::Card(..))) => Self::Chunks(CARD_CHUNK_BYTES),
             true => Self::Chunks(CHUNK_BYTES),
         }
     }
     fn bytes(self) -> usize {
         match self {
-            Self::Buffers => BUFFER_BYTES,
-            Self::Chunks(bytes) => bytes,
+            Self::Buffers(bytes) | Self::Chunks(bytes) => bytes,
         }
     }
     fn pool(self, memory: &Memory, count: usize) -> Result<BufferPool, OutOfMemory> {
         match self {
-            Self::Buffers => memory.pool(count, BUFFER_BYTES, Some(BOUNDARY)),
+            Self::Buffers(bytes) => memory.pool(count, bytes, Some(BOUNDARY)),
             Self::Chunks(bytes) => memory.chunks(count, bytes, xdp::HEADROOM),
         }
     }

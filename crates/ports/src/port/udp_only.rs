@@ -1,6 +1,6 @@
 //! Opening ports on systems other than Linux, which have UDP sockets only.
 
-use super::any::{AnyPort, BUFFER_BYTES, Options, SPARE_BUFFERS};
+use super::any::{AnyPort, JUMBO_BUFFER_BYTES as BUFFER_BYTES, Options, SPARE_BUFFERS};
 use super::{UdpPort, run};
 use crate::{Error, Spec};
 use kpps_platform::memory::Memory;

@@ -164,6 +164,13 @@ impl Bed {
     }
 
     fn measure(&mut self, load: &Load, go_on: &dyn Fn() -> bool) -> Result<Trial> {
+        if load.size > Size::MAX_STANDARD {
+            let longest = Size::MAX_STANDARD.bytes_with_fcs();
+            let asked = load.size.bytes_with_fcs();
+            return Err(Error::Input(format!(
+                "frames of {asked} B: the guests' cards take at most {longest} B"
+            )));
+        }
         if self.up.is_none() {
             self.up = Some(self.boot()?);
         }

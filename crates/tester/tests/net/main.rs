@@ -99,6 +99,50 @@ fn a_bridge_passes_all_sizes_and_the_ledger_closes() {
     }
 }
 
+/// Frames up to 9018 B pass where all interfaces let them. Elsewhere nothing is sent, and it is said what to
+/// do.
+#[test]
+fn jumbo_frames_pass_a_bridge_and_are_refused_where_they_do_not_fit() {
+    let Some(net) = with_bridge() else { return };
+    let refused = |tester: &mut Tester, bytes| {
+        tester.trial(&offer(500.0, bytes, false), &|| true).err().unwrap().to_string()
+    };
+    let sent = net.sent("a");
+    let error = refused(&mut tester([None, None], &[]), 1519);
+    assert!(error.contains("1519 B with FCS do not fit packet:a, which sends at most 1518 B"), "{error}");
+    for line in ["ip link set dev a mtu 9000", "ip link set dev b mtu 9000"] {
+        net.run(line);
+    }
+    let mut tester = tester([None, None], &[]);
+    let error = refused(&mut tester, 9019);
+    assert!(error.contains("9018 B"), "{error}");
+    assert_eq!(net.sent("a"), sent, "nothing was sent");
+    net.run("for link in $(ls /sys/class/net); do ip link set dev $link mtu 9000; done");
+    for sizes in ["1519", "9018", "64:3,1518:1,9018:1"] {
+        for both in [false, true] {
+            let trial =
+                trial(&mut tester, &Offer { sizes: sizes.parse().unwrap(), ..offer(500.0, 64, both) });
+            assert_eq!(trial.received, trial.result.sent, "{trial:?}");
+            is_clean(&trial);
+        }
+    }
+    // Small frames pass the same ports, and a flood of long ones is counted frame by frame.
+    is_clean(&trial(&mut tester, &offer(4000.0, 64, true)));
+    net.run("ethtool -K a tx off > /dev/null");
+    let mut tester = self::tester([None, None], &[]);
+    is_clean(&trial(&mut tester, &Offer { load: Load::Max, count: Some(3000), ..offer(0.0, 9018, false) }));
+    // AF_XDP holds a frame in one chunk of memory.
+    let specs = ["xdp:a", "packet:b"].map(|name| name.parse::<Spec>().unwrap());
+    let xdp = open(&specs[..1], &Options::default()).map(|ports| ports[0].check(&specs[0], 9014));
+    match xdp {
+        Ok(checked) => {
+            let error = checked.unwrap_err().to_string();
+            assert!(error.contains("packet:a takes 9018 B"), "{error}");
+        }
+        Err(error) => skip::lacks(&format!("AF_XDP ({error})")),
+    }
+}
+
 /// Where the kernel cuts messages a flood may be made of them: frames are as they were meant, and each of
 /// them is accounted for.
 #[test]

@@ -13,6 +13,7 @@ mod message;
 mod ring;
 mod socket;
 
+use super::any::JUMBO_BUFFER_BYTES;
 use super::attached::{ADDRESSES, Attached, HEADER, VLAN};
 use super::{Counters, Frame, Link, NextPoll, Port, Trouble, Wake};
 use crate::interface::Interface;
@@ -86,6 +87,11 @@ impl PacketPort {
     /// Those of the system.
     pub fn address(&self) -> io::Result<[u8; 6]> {
         self.attached.interface().address()
+    }
+
+    /// The longest frame that it sends, in bytes without FCS and VLAN tag.
+    pub fn longest(&self) -> usize {
+        self.attached.longest().min(JUMBO_BUFFER_BYTES - VLAN)
     }
 
     /// Counts the frames that the kernel has taken.

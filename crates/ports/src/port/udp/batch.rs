@@ -83,6 +83,13 @@ pub(super) fn prepare(socket: &UdpSocket) -> io::Result<()> {
     Ok(())
 }
 
+/// The longest packet that the path to the peer takes, in bytes.
+pub(super) fn path_mtu(socket: &UdpSocket, peer: SocketAddr) -> Option<usize> {
+    let (level, option) =
+        if peer.is_ipv4() { (abi::IPPROTO_IP, abi::IP_MTU) } else { (abi::IPPROTO_IPV6, abi::IPV6_MTU) };
+    usize::try_from(get::<i32>(socket.as_fd(), level, option).ok()?).ok()
+}
+
 /// Datagrams dropped since the socket was opened because it was full. `None` if the kernel does not tell.
 pub(super) fn dropped(socket: &UdpSocket) -> Option<u64> {
     /// The index of drops in the answer to `SO_MEMINFO` (linux/sock_diag.h).

@@ -15,7 +15,7 @@ use super::{Counters, Descriptor, Frame, Link, NextPoll, Port, Trouble, Wake};
 #[cfg(target_os = "linux")]
 use batch as system;
 use kpps_frames::build::{Flow, udp_test};
-use kpps_frames::{Size, tag};
+use kpps_frames::{Size, ipv4, ipv6, tag, udp};
 use kpps_platform::memory::{BufferPool, PoolBuffer};
 use kpps_platform::{Buffer, BufferSource};
 #[cfg(not(target_os = "linux"))]
@@ -94,6 +94,15 @@ impl UdpPort {
             epoch: Instant::now(),
             counters: Counters::default(),
         })
+    }
+
+    /// The longest frame whose payload the path takes as one datagram, in bytes without FCS; `None` without a
+    /// peer, or if the system does not tell.
+    pub fn longest(&self) -> Option<usize> {
+        let peer = self.peer?;
+        let headers =
+            udp::HEADER_BYTES + if peer.is_ipv4() { ipv4::HEADER_BYTES } else { ipv6::HEADER_BYTES };
+        Some(system::path_mtu(&self.socket, peer)?.checked_sub(headers)? + HEADERS)
     }
 
     /// Gives a listening port its peer, once a datagram has come.

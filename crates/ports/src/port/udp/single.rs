@@ -46,6 +46,11 @@ pub(super) fn cuts(_: SocketAddr) -> bool {
     false
 }
 
+/// Unknown here.
+pub(super) fn path_mtu(_: &UdpSocket, _: SocketAddr) -> Option<usize> {
+    None
+}
+
 /// There are no stamps here.
 pub(super) fn stamp(_: &UdpSocket) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())

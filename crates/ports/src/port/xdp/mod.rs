@@ -207,6 +207,11 @@ impl XdpPort {
         self.program.is_in_driver()
     }
 
+    /// The longest frame that it sends, in bytes without FCS and VLAN tag.
+    pub fn longest(&self) -> usize {
+        self.attached.longest()
+    }
+
     /// The interface's station address.
     ///
     /// # Errors
