@@ -6,6 +6,7 @@
 //!   afterwards no accessor can fail.
 //! - [`build`] makes whole frames; [`arp`], [`icmp`] and [`nd`] build and parse messages. [`tag`] marks a
 //!   frame as the n-th of its stream.
+//! - [`headers`] finds the headers of any frame, and changes their fields.
 //! - [`mix`] has the mixes of sizes that testers use; [`flows`] are ranges of addresses and ports.
 //!   [`Templates`] are the frames of both in the order of sending.
 //!
@@ -38,6 +39,7 @@ pub mod build;
 pub mod checksum;
 pub mod ethernet;
 pub mod flows;
+pub mod headers;
 pub mod icmp;
 pub mod ipv4;
 pub mod ipv6;
