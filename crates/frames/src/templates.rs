@@ -3,12 +3,13 @@
 //! The n-th frame follows from `n` alone, so a receiver knows the frame of each sequence number. Only the
 //! bytes before the zeros at a frame's end are kept: a hundred thousand flows fit into a few megabytes.
 
-use crate::build::udp_test;
+use crate::build::{Flow, udp_test};
 use crate::ethernet::{TYPE_VLAN, VLAN_BYTES};
 use crate::flows::Flows;
 use crate::{Error, Mac, Mix, Size, tag};
 use alloc::vec;
 use alloc::vec::Vec;
+use core::net::IpAddr;
 
 /// A frame: its beginning and its length. The rest is zero.
 #[derive(Clone, Copy, Debug)]
@@ -69,12 +70,19 @@ impl Templates {
     /// # Errors
     /// As [`udp_test`].
     pub fn tests(flows: &Flows, macs: [Mac; 2], vlan: Option<u16>, mix: &Mix) -> Result<Self, Error> {
+        Self::of_flows((0..flows.count).map(|n| flows.nth(n, macs, vlan)), mix)
+    }
+
+    /// Test frames of a mix and of these flows.
+    ///
+    /// # Errors
+    /// As [`udp_test`].
+    pub fn of_flows(flows: impl ExactSizeIterator<Item = Flow<IpAddr>>, mix: &Mix) -> Result<Self, Error> {
         let sizes: Vec<Size> = mix.parts().iter().map(|part| part.0).collect();
         let number = |size: Size| sizes.iter().position(|other| *other == size).unwrap_or(0) as u32;
         let order = mix.period().into_iter().map(number).collect();
-        let mut all = Self::ordered(sizes.len(), order, flows.count);
-        for n in 0..flows.count {
-            let flow = flows.nth(n, macs, vlan);
+        let mut all = Self::ordered(sizes.len(), order, flows.len() as u32);
+        for flow in flows {
             for &size in &sizes {
                 let frame = udp_test(&flow, size)?;
                 all.add(&frame, tag::offset(&frame));

@@ -206,7 +206,7 @@ impl Target {
             testbed: kind.into(),
             machine: self.name().join(" and "),
             measured_on: opened.environment.clone(),
-            bidirectional: self.kind() == Kind::Ports && self.pair.bidirectional,
+            bidirectional: self.kind() == Kind::Ports && self.pair.goes_both_ways(),
             traffic: self.pair.unusual(),
             ..Environment::default()
         }

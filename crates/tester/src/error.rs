@@ -42,6 +42,17 @@ pub enum Error {
         /// How many were asked for.
         count: Option<u32>,
     },
+    /// Replies need to know each flow as it arrives.
+    #[error(
+        "{missing} of {flows} flows did not come through before the trial, so nothing can reply to them: give fewer \
+        flows, or check what lies between the ports"
+    )]
+    Unanswerable {
+        /// Flows of which no frame arrived.
+        missing: usize,
+        /// All flows.
+        flows: usize,
+    },
     /// The operator of a port's host does not allow it.
     #[error("the operator of {port} does not allow {what}")]
     NotAllowed {

@@ -2,9 +2,9 @@
 
 use crate::neighbours::{self, Station};
 use crate::test_port::TestPort;
-use kpps_frames::build::udp_test;
+use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::flows::{Flows, Ports};
-use kpps_frames::{Mac, Size, Tag, tag};
+use kpps_frames::{Mac, Size, Tag, headers, tag};
 use kpps_ports::port::Trouble;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ pub struct End {
     pub to: Option<Mac>,
 }
 
-/// The number of flows in each direction, and their ports.
+/// The flows in each direction.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowPlan {
     /// The number of flows. The default is all combinations of addresses and ports.
@@ -36,12 +36,14 @@ pub struct FlowPlan {
     pub sports: Ports,
     /// Destination ports.
     pub dports: Ports,
+    /// Whether the frames from the second end are replies to the flows from the first, as these arrive.
+    pub replies: bool,
 }
 
 impl Default for FlowPlan {
     /// One flow for each pair of addresses, to the discard port.
     fn default() -> Self {
-        Self { count: None, sports: Ports::from(49152, 1), dports: Ports::from(9, 1) }
+        Self { count: None, sports: Ports::from(49152, 1), dports: Ports::from(9, 1), replies: false }
     }
 }
 
@@ -55,23 +57,21 @@ impl FlowPlan {
 /// Learning frames go to this many addresses at first, so that the device under test resolves them.
 const DESTINATIONS: u32 = 1024;
 
-/// A learning frame to an address, counted from 0, of the smallest size.
-fn probe(plan: &FlowPlan, [from, to]: [&End; 2], to_mac: Mac, destination: u32, tag: Tag) -> Option<Vec<u8>> {
-    let first = plan.between(from, to)?;
-    let mut flow = first.nth(0, [from.station.mac, to_mac], from.station.vlan);
-    flow.to.0 = to.station.ips.nth(destination);
-    let mut frame = udp_test(&flow, flow.least_test_size().max(Size::MIN)).ok()?;
+/// A learning frame of a flow, of the smallest size.
+pub(crate) fn frame_of(flow: &Flow<IpAddr>, tag: Tag) -> Option<Vec<u8>> {
+    let mut frame = udp_test(flow, flow.least_test_size().max(Size::MIN)).ok()?;
     tag::write(&mut frame, tag).ok()?;
     Some(frame)
 }
 
 /// Announces both ends, resolves the next hop of each, and sends frames of `stream` until one has arrived in
-/// each direction (from, to). Returns the station addresses of the next hops, `None` for a router that did
+/// each direction (from, to). `probe` makes a frame from a port to a next hop and an address of the other
+/// end, counted from 0. Returns the station addresses of the next hops, `None` for a router that did
 /// not answer, and whether all directions are open.
 pub(crate) fn learn(
     ports: &mut [Box<dyn TestPort>; 2],
     ends: &[End; 2],
-    (directions, plan): (&[(usize, usize)], &FlowPlan),
+    (directions, probe): (&[(usize, usize)], &dyn Fn(usize, Mac, u32, Tag) -> Option<Vec<u8>>),
     stream: u16,
     go_on: &dyn Fn() -> bool,
 ) -> Result<([Option<Mac>; 2], bool), Trouble> {
@@ -101,18 +101,20 @@ pub(crate) fn learn(
                 known[from] = true;
                 let tag = Tag { stream, sequence: from as u64, sent_ps: 0 };
                 for destination in (0..all).rev() {
-                    if let Some(frame) = probe(plan, [&ends[from], &ends[other]], mac, destination, tag) {
+                    if let Some(frame) = probe(from, mac, destination, tag) {
                         ports[from].send_one(&frame)?;
                     }
                 }
             }
         }
-        receive_and_answer(ports, ends, stream, &mut to, &mut through)?;
+        let mut note = |at: usize, _: &[u8], tag: Tag| {
+            through[at] |= tag.stream == stream && tag.sequence as usize == 1 - at;
+        };
+        receive_and_answer(ports, ends, &mut to, &mut note)?;
         if directions.iter().all(|&(_, other)| through[other]) {
             // Late questions and copies of a flood must arrive before the trial.
             std::thread::sleep(QUIET);
-            while receive_and_answer(ports, ends, stream, &mut to, &mut through)? && begin.elapsed() < AT_MOST
-            {
+            while receive_and_answer(ports, ends, &mut to, &mut |_, _, _| {})? && begin.elapsed() < AT_MOST {
                 std::thread::sleep(QUIET);
             }
             break;
@@ -122,20 +124,66 @@ pub(crate) fn learn(
     Ok((to, directions.iter().all(|&(_, other)| through[other])))
 }
 
-/// Receives from both ports and answers questions. Returns whether anything was received.
+/// Frames on their way at once while flows are learned.
+const AT_ONCE: usize = 64;
+
+/// Sends the first frame of each flow from the first port, until each has arrived at the second. Returns the
+/// flows as they arrived there. Those of which none came within two seconds after the last one that did are
+/// `None`.
+pub(crate) fn learn_flows(
+    ports: &mut [Box<dyn TestPort>; 2],
+    ends: &[End; 2],
+    flows: &[Flow<IpAddr>],
+    stream: u16,
+    go_on: &dyn Fn() -> bool,
+) -> Result<Vec<Option<Flow<IpAddr>>>, Trouble> {
+    let mut learned: Vec<Option<Flow<IpAddr>>> = vec![None; flows.len()];
+    let mut missing = flows.len();
+    let mut last = Instant::now();
+    while missing > 0 && last.elapsed() < AT_MOST && go_on() {
+        let before = missing;
+        let unknown: Vec<usize> = (0..flows.len()).filter(|n| learned[*n].is_none()).collect();
+        for some in unknown.chunks(AT_ONCE) {
+            for &n in some {
+                let tag = Tag { stream, sequence: n as u64, sent_ps: 0 };
+                if let Some(frame) = frame_of(&flows[n], tag) {
+                    ports[0].send_one(&frame)?;
+                }
+            }
+            let mut note = |at: usize, bytes: &[u8], tag: Tag| {
+                let place =
+                    learned.get_mut(tag.sequence as usize).filter(|_| at == 1 && tag.stream == stream);
+                if let Some(place @ None) = place {
+                    *place = headers::flow(bytes);
+                    missing -= usize::from(place.is_some());
+                }
+            };
+            while receive_and_answer(ports, ends, &mut [None; 2], &mut note)? {}
+        }
+        if missing < before {
+            last = Instant::now();
+        }
+        if missing > 0 {
+            std::thread::sleep(QUIET / 4);
+        }
+    }
+    Ok(learned)
+}
+
+/// Receives from both ports and answers questions. `note` is told the port, bytes and tag of each test frame.
+/// Returns whether anything was received.
 fn receive_and_answer(
     ports: &mut [Box<dyn TestPort>; 2],
     ends: &[End; 2],
-    stream: u16,
     to: &mut [Option<Mac>; 2],
-    through: &mut [bool; 2],
+    note: &mut dyn FnMut(usize, &[u8], Tag),
 ) -> Result<bool, Trouble> {
     let mut any = false;
     for (at, port) in ports.iter_mut().enumerate() {
         let mut answers = Vec::new();
         let mut listen = |bytes: &[u8]| {
             if let Some(tag) = tag::read(bytes) {
-                through[at] |= tag.stream == stream && tag.sequence as usize == 1 - at;
+                note(at, bytes, tag);
             } else {
                 answers.extend(neighbours::answer(&ends[at].station, bytes));
                 to[at] = to[at].or_else(|| neighbours::announced_mac(bytes, ends[at].gateway?));

@@ -20,6 +20,8 @@ pub struct Traffic {
     pub dport: Option<Ports>,
     /// The number of flows, by default all combinations.
     pub flows: Option<u32>,
+    /// Whether the second end replies to the flows as they arrive there.
+    pub replies: bool,
 }
 
 /// The first dynamic port (RFC 6335), and how many there are.
@@ -53,6 +55,7 @@ impl Traffic {
             count: self.flows,
             sports: self.sport.unwrap_or(Ports::from(DYNAMIC, sports)),
             dports: self.dport.unwrap_or(Ports::from(9, 1)),
+            replies: self.replies,
         }
     }
 
@@ -65,7 +68,7 @@ impl Traffic {
         if from.first().is_ipv4() != to.first().is_ipv4() {
             return Err(format!("{from} and {to} are of two versions of IP"));
         }
-        let FlowPlan { count, sports, dports } = self.plan();
+        let FlowPlan { count, sports, dports, .. } = self.plan();
         Flows::new(count, [from, to], [sports, dports]).ok_or_else(|| {
             format!(
                 "from {from} port {sports} to {to} port {dports} there are fewer flows than that, or more than {MOST_FLOWS}: give --flows"
@@ -91,6 +94,9 @@ impl Traffic {
         }
         if let Some(dport) = self.dport {
             say(format_args!("destination ports {dport}"));
+        }
+        if self.replies {
+            say(format_args!("the second port replies"));
         }
         if !vlans.is_empty() {
             let vlans: Vec<_> = vlans.iter().map(ToString::to_string).collect();

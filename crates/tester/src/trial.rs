@@ -15,15 +15,17 @@ use crate::provenance;
 use crate::recognised::Classes;
 use crate::state::TrialState;
 use crate::test_port::{Done, Expect, Host, Received, Task, TestPort};
+use kpps_frames::build::Flow;
 use kpps_frames::ethernet::VLAN_BYTES;
 use kpps_frames::flows::Addresses;
-use kpps_frames::{Mac, Mix, Templates};
+use kpps_frames::{Mac, Mix, Tag, Templates, rate};
 use kpps_measure::Latency;
+use kpps_measure::units::Rate;
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Aside, Gaps, Load, Near, Plan, Shape, Times, Timetable};
 use kpps_ports::port::{AnyPort, Trouble};
 use kpps_results::detail::Arrival;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -216,30 +218,114 @@ impl Tester {
         self.speed_mbps().map(|mbps| sizes.line_rate_pps(u64::from(mbps) * 1_000_000))
     }
 
-    /// The name of a flow of the direction from this port.
+    /// An offer in one direction, with the usual drain. A share of line rate is one of the slower link's, or
+    /// of a gigabit if that is unknown.
+    pub fn offer(&self, load: Rate, shape: Shape, sizes: &Mix, duration: Duration) -> Offer {
+        let line_pps = self.line_rate_pps(sizes).unwrap_or_else(|| sizes.line_rate_pps(rate::GIGABIT));
+        let pps = load.pps(line_pps, sizes.mean_bytes_with_fcs());
+        Offer {
+            load: if pps.is_finite() { Load::Pps(pps) } else { Load::Max },
+            shape,
+            count: None,
+            sizes: sizes.clone(),
+            duration,
+            drain: Duration::from_secs(1),
+            bidirectional: false,
+            keep: false,
+            replay: None,
+        }
+    }
+
+    /// The name of a flow of the direction from this port. A reply has that with which it arrives.
     pub fn flow_name(&self, from: usize, flow: u32) -> String {
-        let flows = self.flows.between(&self.ends[from], &self.ends[1 - from]);
+        let asked = if self.flows.replies { 0 } else { from };
+        let flows = self.flows.between(&self.ends[asked], &self.ends[1 - asked]);
         let flow = flows.map(|flows| flows.nth(flow, [Mac::default(); 2], None));
         flow.map_or_else(String::new, |flow| {
+            let flow = if asked == from { flow } else { reply(&flow) };
             format!("{} to {}", SocketAddr::from(flow.from), SocketAddr::from(flow.to))
         })
     }
 
-    /// The frames of one direction as they are sent, or as they should arrive if VLANs differ.
-    fn templates(
+    /// The flows of one direction as they leave their port, to these next hops.
+    fn flows_from(&self, from: usize, macs: [Mac; 2]) -> Result<Vec<Flow<IpAddr>>, Error> {
+        let count = self.flows.count;
+        let flows =
+            self.flows.between(&self.ends[from], &self.ends[1 - from]).ok_or(Error::Flows { count })?;
+        let (macs, vlan) = ([self.ends[from].station.mac, macs[from]], self.ends[from].station.vlan);
+        Ok((0..flows.count).map(|n| flows.nth(n, macs, vlan)).collect())
+    }
+
+    /// The frames of these flows from one end, with the VLAN that they have at the end `at`.
+    fn frames(
         &self,
-        (from, to): (usize, usize),
-        to_mac: Mac,
+        flows: &[Flow<IpAddr>],
+        from: usize,
         at: usize,
         sizes: &Mix,
     ) -> Result<Templates, Error> {
-        let count = self.flows.count;
-        let flows = self.flows.between(&self.ends[from], &self.ends[to]).ok_or(Error::Flows { count })?;
-        let macs = [self.ends[from].station.mac, to_mac];
         let tag = |end: usize| if self.ends[end].station.vlan.is_some() { VLAN_BYTES as i16 } else { 0 };
         let arriving = sizes.resized(tag(at) - tag(from));
-        Templates::tests(&flows, macs, self.ends[at].station.vlan, &arriving)
+        let vlan = self.ends[at].station.vlan;
+        Templates::of_flows(flows.iter().map(|flow| Flow { vlan, ..*flow }), &arriving)
             .map_err(|why| Error::frame(sizes, why))
+    }
+
+    /// Before a trial: the next hops, whether the paths are open, and for replies how flows arrive.
+    fn learn(&mut self, bidirectional: bool, stream: u16, go_on: &dyn Fn() -> bool) -> Result<Paths, Error> {
+        let replies = bidirectional && self.flows.replies;
+        let directions = if bidirectional && !replies { &BOTH[..] } else { &BOTH[..1] };
+        let (mut ends, plan) = (self.ends, self.flows);
+        let probe = |from: usize, to_mac: Mac, destination: u32, tag: Tag| {
+            let Station { mac, vlan, .. } = ends[from].station;
+            let mut flow = plan.between(&ends[from], &ends[1 - from])?.nth(0, [mac, to_mac], vlan);
+            flow.to.0 = ends[1 - from].station.ips.nth(destination);
+            learn::frame_of(&flow, tag)
+        };
+        let (mut to, open) = learn::learn(&mut self.ports, &ends, (directions, &probe), stream, go_on)?;
+        let Some(mac) = to[0].filter(|_| replies && open) else {
+            return Ok(Paths { to, open: open && !replies, flows: None });
+        };
+        let sent = self.flows_from(0, [mac; 2])?;
+        let learned = learn::learn_flows(&mut self.ports, &ends, &sent, stream + 1, go_on)?;
+        let arrived: Vec<_> = learned.iter().flatten().copied().collect();
+        let missing = sent.len() - arrived.len();
+        if let (Some(first), 0) = (arrived.first(), missing) {
+            // Without a router of its own the second end answers whoever the frames came from.
+            if ends[1].gateway.is_none() {
+                ends[1].to.get_or_insert(first.from_mac);
+            }
+        } else if go_on() {
+            return Err(Error::Unanswerable { missing, flows: sent.len() });
+        } else {
+            return Ok(Paths { to, open: false, flows: None });
+        }
+        // A reply to each address, so that the device under test resolves it.
+        let mut known = BTreeSet::new();
+        let firsts: Vec<_> =
+            sent.iter().zip(&arrived).filter(|(sent, _)| known.insert(sent.from.0)).collect();
+        let probe = |from: usize, to_mac: Mac, destination: u32, tag: Tag| {
+            let (_, arrived) = firsts.get(destination as usize)?;
+            let Station { mac, vlan, .. } = ends[from].station;
+            learn::frame_of(&Flow { from_mac: mac, to_mac, vlan, ..reply(arrived) }, tag)
+        };
+        let (back, open) = learn::learn(&mut self.ports, &ends, (&BOTH[1..], &probe), stream, go_on)?;
+        to[1] = back[1];
+        Ok(Paths { to, open, flows: Some([sent, arrived]) })
+    }
+
+    /// The flows of one direction as they leave their port, and as they arrive.
+    fn flows_of(&self, from: usize, macs: [Mac; 2], paths: &Paths) -> Result<[Vec<Flow<IpAddr>>; 2], Error> {
+        let Some([sent, arrived]) = &paths.flows else {
+            let flows = self.flows_from(from, macs)?;
+            return Ok([flows.clone(), flows]);
+        };
+        if from == 0 {
+            return Ok([sent.clone(), arrived.clone()]);
+        }
+        let from_mac = self.ends[1].station.mac;
+        let answer = |flow: &Flow<IpAddr>| Flow { from_mac, to_mac: macs[1], ..reply(flow) };
+        Ok([arrived.iter().map(answer).collect(), sent.iter().map(reply).collect()])
     }
 
     /// Offers a load and counts its frames. Asks some times a second whether to go on. What was measured is
@@ -255,7 +341,7 @@ impl Tester {
                 return Err(Error::AboveLineRate { asked, size: offer.sizes.to_string(), mbps, most });
             }
         }
-        let directions: &[(usize, usize)] = if offer.bidirectional { &[(0, 1), (1, 0)] } else { &[(0, 1)] };
+        let directions: &[(usize, usize)] = if offer.bidirectional { &BOTH } else { &BOTH[..1] };
         for &(from, _) in directions {
             let allowed = self.ports[from].allowed().check(offer.load, offer.shape, offer.duration);
             allowed.map_err(|what| Error::NotAllowed { port: self.ports[from].name().to_owned(), what })?;
@@ -268,14 +354,15 @@ impl Tester {
         for &(from, to) in directions.iter().filter(|_| offer.replay.is_none()) {
             // Before anything is sent.
             for at in [from, to] {
-                let frames = self.templates((from, to), Mac::default(), at, &offer.sizes)?;
+                let flows = self.flows_from(from, [Mac::default(); 2])?;
+                let frames = self.frames(&flows, from, at, &offer.sizes)?;
                 let port = &self.ports[at];
                 kpps_ports::Error::check_longest(&port.name(), port.longest(), frames.longest())?;
             }
         }
         let stream = stream();
-        let (macs, learned) =
-            learn::learn(&mut self.ports, &self.ends, (directions, &self.flows), stream + 2, go_on)?;
+        let paths = self.learn(offer.bidirectional, stream + 2, go_on)?;
+        let (macs, learned) = (paths.to, paths.open);
         if let Some(&(from, _)) = directions.iter().find(|(from, _)| macs[*from].is_none() && go_on())
             && let Some(gateway) = self.ends[from].gateway
         {
@@ -315,11 +402,13 @@ impl Tester {
             let (sent, frames) = match &offer.replay {
                 Some(replay) => (replay.frames.clone(), replay.frames.clone()),
                 None => {
-                    let sent = Arc::new(self.templates((from, to), macs[from], from, &offer.sizes)?);
-                    let frames = match tagged(from) == tagged(to) {
+                    let [leave, arrive] = self.flows_of(from, macs, &paths)?;
+                    let sent = Arc::new(self.frames(&leave, from, from, &offer.sizes)?);
+                    let frames = match tagged(from) == tagged(to) && paths.flows.is_none() {
                         true => sent.clone(),
-                        // The device under test adds a VLAN tag to each frame, or removes it.
-                        false => Arc::new(self.templates((from, to), macs[from], to, &offer.sizes)?),
+                        // The device under test adds a VLAN tag to each frame, removes it, or translates
+                        // addresses.
+                        false => Arc::new(self.frames(&arrive, from, to, &offer.sizes)?),
                     };
                     (sent, frames)
                 }
@@ -461,11 +550,29 @@ impl Tester {
     /// # Errors
     /// [`Error::Trouble`].
     pub fn is_open(&mut self, bidirectional: bool, go_on: &dyn Fn() -> bool) -> Result<bool, Error> {
-        let directions: &[(usize, usize)] = if bidirectional { &[(0, 1), (1, 0)] } else { &[(0, 1)] };
-        let (_, open) =
-            learn::learn(&mut self.ports, &self.ends, (directions, &self.flows), stream() + 2, go_on)?;
-        Ok(open)
+        match self.learn(bidirectional, stream() + 2, go_on) {
+            Err(Error::Unanswerable { .. }) => Ok(false),
+            paths => Ok(paths?.open),
+        }
     }
+}
+
+/// Both directions: the ports that send and receive.
+const BOTH: [(usize, usize); 2] = [(0, 1), (1, 0)];
+
+/// What is learned before a trial.
+struct Paths {
+    /// The next hop of each end; `None` of a router that did not answer.
+    to: [Option<Mac>; 2],
+    /// Whether frames arrive in all directions.
+    open: bool,
+    /// Each flow from the first end as it leaves, and as it arrives, if the second end replies to them.
+    flows: Option<[Vec<Flow<IpAddr>>; 2]>,
+}
+
+/// The flow of replies to a flow.
+fn reply(to: &Flow<IpAddr>) -> Flow<IpAddr> {
+    Flow { from: to.to, to: to.from, from_mac: to.to_mac, to_mac: to.from_mac, ..*to }
 }
 
 /// Each trial has another stream number: late frames of one are other traffic in the next.

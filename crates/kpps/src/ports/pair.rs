@@ -7,10 +7,10 @@ use super::{PortOptions, specs};
 use crate::error::Failure;
 use crate::testbed::OpenTestbed;
 use clap::Args;
-use kpps_frames::{Mac, Mix, rate};
+use kpps_frames::{Mac, Mix};
 use kpps_measure::units::{self, Rate};
 use kpps_ports::Spec;
-use kpps_ports::port::run::{Load, Shape};
+use kpps_ports::port::run::Shape;
 use kpps_tester::observe::Place;
 use kpps_tester::{Address, Offer, Tester};
 use std::net::IpAddr;
@@ -53,6 +53,10 @@ pub struct PortPair {
     /// Offer the same load from the second port to the first, too
     #[arg(long)]
     pub bidirectional: bool,
+    /// As --bidirectional, and the second port replies: it sends to the addresses and ports from which each
+    /// flow arrives there, as a NAT or a stateful firewall between them needs
+    #[arg(long)]
+    replies: bool,
 }
 
 impl PortPair {
@@ -61,7 +65,7 @@ impl PortPair {
         let two = || Failure::Input("a trial takes two ports: --ports packet:A,packet:B".into());
         let specs: [Spec; 2] = ports.to_vec().try_into().map_err(|_| two())?;
         // No port is opened for flows that do not exist.
-        let traffic = self.traffic.chosen();
+        let traffic = self.traffic();
         traffic.flows().map_err(Failure::Input)?;
         let ips = traffic.addresses();
         if self.gateway.iter().any(|gateway| gateway.is_ipv4() != ips[0].first().is_ipv4()) {
@@ -93,10 +97,14 @@ impl PortPair {
         Ok(tester)
     }
 
+    fn traffic(&self) -> kpps_tester::Traffic {
+        kpps_tester::Traffic { replies: self.replies, ..self.traffic.chosen() }
+    }
+
     /// The ports with these names as a testbed.
     pub fn testbed(&self, names: &[String], options: &PortOptions) -> Result<OpenTestbed, Failure> {
         let tester = self.open(&specs(names)?, options)?;
-        let (drain, bidirectional) = (self.drain, self.bidirectional);
+        let (drain, bidirectional) = (self.drain, self.goes_both_ways());
         Ok(OpenTestbed {
             source: Box::new(Trials(tester.gauges())),
             environment: tester.environment(),
@@ -106,13 +114,18 @@ impl PortPair {
 
     /// How frames differ from the default ones, in words.
     pub fn unusual(&self) -> Option<String> {
-        Some(self.traffic.chosen().unusual(&self.vlan)).filter(|text| !text.is_empty())
+        Some(self.traffic().unusual(&self.vlan)).filter(|text| !text.is_empty())
+    }
+
+    /// Whether frames go in both directions.
+    pub fn goes_both_ways(&self) -> bool {
+        self.bidirectional || self.replies
     }
 
     /// An option that was given and that only two ports have.
     pub fn given(&self) -> Option<&'static str> {
         let given = [
-            ("--bidirectional", self.bidirectional),
+            ("--bidirectional and --replies", self.goes_both_ways()),
             ("--from and --to", self.hosts().iter().any(Option::is_some)),
             ("--gateway", !self.gateway.is_empty()),
             ("--dst-mac", self.dst_mac.is_some()),
@@ -140,20 +153,7 @@ impl PortPair {
 
     /// The load as an offer.
     pub fn offer(&self, tester: &Tester, load: Rate, shape: Shape, sizes: &Mix, duration: Duration) -> Offer {
-        let line_pps = tester.line_rate_pps(sizes).unwrap_or_else(|| sizes.line_rate_pps(rate::GIGABIT));
-        let pps = load.pps(line_pps, sizes.mean_bytes_with_fcs());
-        let load = if pps.is_finite() { Load::Pps(pps) } else { Load::Max };
-        let sizes = sizes.clone();
-        Offer {
-            load,
-            shape,
-            count: None,
-            sizes,
-            duration,
-            drain: self.drain,
-            bidirectional: self.bidirectional,
-            keep: false,
-            replay: None,
-        }
+        let (drain, bidirectional) = (self.drain, self.goes_both_ways());
+        Offer { drain, bidirectional, ..tester.offer(load, shape, sizes, duration) }
     }
 }

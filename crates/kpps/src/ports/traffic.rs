@@ -33,6 +33,6 @@ impl Traffic {
     /// What they say.
     pub fn chosen(&self) -> kpps_tester::Traffic {
         let &Self { src, dst, ipv6, sport, dport, flows } = self;
-        kpps_tester::Traffic { src, dst, ipv6, sport, dport, flows }
+        kpps_tester::Traffic { src, dst, ipv6, sport, dport, flows, ..Default::default() }
     }
 }

@@ -96,7 +96,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
         return without_ports(arguments);
     }
     let replay = arguments.replay.read(arguments.load.is_none())?;
-    if replay.is_some() && target.pair.bidirectional {
+    if replay.is_some() && target.pair.goes_both_ways() {
         return Err(Failure::Input(
             "--replay goes one way: the frames of a capture have the addresses of one side".into(),
         ));

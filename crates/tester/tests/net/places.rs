@@ -3,13 +3,16 @@
 //! counts are the truth: what was sent, what arrived, and that every lost frame has its place.
 
 use super::{offer, tester, tester_of};
+use kpps_frames::Mix;
+use kpps_frames::flows::Ports;
 use kpps_namespaces::{Net, skip};
 use kpps_results::detail::DetailedTrial;
-use kpps_tester::{Offer, Tester, document};
+use kpps_tester::{FlowPlan, Offer, Tester, document};
 use std::time::Duration;
 
-/// Matches frames of a trial: learning frames have the next stream but one.
+/// Matches frames of a trial, and replies to them: learning frames have the next stream but one.
 const OURS: &str = "ip protocol udp udp dport 9 @th,64,16 & 2 == 0";
+const REPLIES: &str = "ip protocol udp udp sport 9 @th,64,16 & 2 == 0";
 
 /// A counter of the trial's frames that enter a namespace by an interface.
 struct Meter<'n> {
@@ -19,9 +22,13 @@ struct Meter<'n> {
 
 impl<'n> Meter<'n> {
     fn at(net: &'n Net, interface: &'static str) -> Self {
+        Self::of(net, interface, OURS)
+    }
+
+    fn of(net: &'n Net, interface: &'static str, frames: &str) -> Self {
         net.run(&format!(
             "nft 'add table netdev m{interface}; add chain netdev m{interface} c {{ type filter hook ingress device {interface} priority -500; }}; \
-             add rule netdev m{interface} c {OURS} counter'"
+             add rule netdev m{interface} c {frames} counter'"
         ));
         Self { net, interface }
     }
@@ -254,6 +261,71 @@ fn a_nat_in_both_directions() {
     let mut tester = set_up.tester(true);
     let Some(trial) = set_up.trial(&mut tester, &offer(4000.0, 64, false)) else { return };
     assert_eq!(dropped(&trial), [], "{trial:#?}");
+}
+
+/// A trial with replies in which the filter's counters say the same of each direction.
+fn replied(set_up: &SetUp, tester: &mut Tester, offer: &Offer) -> DetailedTrial {
+    let SetUp { ends, router } = set_up;
+    let meters = [
+        [Meter::of(router, "ra", OURS), Meter::of(ends, "b", OURS)],
+        [Meter::of(router, "rb", REPLIES), Meter::of(ends, "a", REPLIES)],
+    ];
+    tester.flows.replies = true;
+    let trial = super::trial(tester, &Offer { bidirectional: true, ..offer.clone() });
+    for (way, [before, behind]) in trial.directions.iter().zip(&meters) {
+        assert_eq!((way.sent, way.received), (before.frames(), behind.frames()), "{trial:#?}");
+        assert_eq!((way.lost, way.corrupted), (0, 0), "{trial:#?}");
+    }
+    assert_eq!(trial.result.ledger.unexplained, 0, "{trial:#?}");
+    for meter in meters.iter().flatten() {
+        meter.net.run(&format!("nft delete table netdev m{}", meter.interface));
+    }
+    trial
+}
+
+/// The far end replies to the addresses and ports that a NAT gave each flow.
+#[test]
+fn a_nat_that_translates_each_flow_in_both_directions() {
+    let Some(set_up) = SetUp::new() else { return };
+    let nat = "nft 'add table ip n; add chain ip n p { type nat hook postrouting priority 100; }; \
+               add rule ip n p oifname rb masquerade random'";
+    if !set_up.router.can(nat) {
+        return skip::lacks("address translation");
+    }
+    set_up.ends.enter();
+    // The second end may know its router or not: then it answers the station that the frames came from.
+    for gateway in [Some("198.19.0.254"), None] {
+        let addresses = ["198.18.0.1-198.18.0.4", "198.19.0.2"];
+        let mut tester = tester_of(addresses, [None, None], [Some("198.18.0.254"), gateway], &[]);
+        tester.flows = FlowPlan { sports: Ports::from(2000, 50), ..FlowPlan::default() };
+        let trial = replied(&set_up, &mut tester, &offer(2000.0, 64, true));
+        assert_eq!(trial.directions[0].flows.as_ref().unwrap().count, 200);
+        let mix = Offer { sizes: Mix::imix_csit(), ..offer(1000.0, 64, true) };
+        replied(&set_up, &mut tester, &mix);
+    }
+}
+
+/// A stateful firewall passes replies, and nothing else in that direction.
+#[test]
+fn a_stateful_firewall_in_both_directions() {
+    let Some(set_up) = SetUp::new() else { return };
+    let filter = "nft 'add table ip f; add chain ip f c { type filter hook forward priority 0; policy drop; }; \
+                  add rule ip f c iifname ra accept; add rule ip f c ct state established accept'";
+    if !set_up.router.can(filter) {
+        return skip::lacks("connection tracking");
+    }
+    let mut tester = set_up.tester(false);
+    tester.flows = FlowPlan { sports: Ports::from(2000, 100), ..FlowPlan::default() };
+    replied(&set_up, &mut tester, &offer(2000.0, 64, true));
+    // What is no reply is dropped.
+    tester.flows.replies = false;
+    let outcome = tester.trial(&offer(2000.0, 64, true), &|| true).unwrap();
+    assert!(!outcome.learned && outcome.directions[1].arrived.received == 0);
+    // Where flows do not come through at all, nothing can reply.
+    set_up.router.run("nft 'flush chain ip f c'");
+    tester.flows.replies = true;
+    let error = tester.trial(&offer(2000.0, 64, true), &|| true).err().map(|error| error.to_string());
+    assert_eq!(error, None);
 }
 
 #[test]
