@@ -146,6 +146,47 @@ impl FromStr for Ports {
     }
 }
 
+/// Other addresses for those of a range, each at the same distance from the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    from: Addresses,
+    to: Addresses,
+}
+
+impl Mapping {
+    /// The address in place of this one; `None` outside the range.
+    pub fn map(&self, address: IpAddr) -> Option<IpAddr> {
+        let by = |first: IpAddr| number(address) - number(first);
+        self.from
+            .contains(address)
+            .then(|| self.to.nth(u32::try_from(by(self.from.first)).unwrap_or(u32::MAX)))
+    }
+}
+
+impl fmt::Display for Mapping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.from, self.to)
+    }
+}
+
+impl FromStr for Mapping {
+    type Err = BadRange;
+
+    /// `10.0.0.5=198.18.0.1`, `10.0.0.1-10.0.0.99=198.18.0.1-198.18.0.99`: as many on both sides.
+    fn from_str(text: &str) -> Result<Self, BadRange> {
+        let mapping = || {
+            let (from, to) = text.split_once('=')?;
+            let (from, to): (Addresses, Addresses) = (from.parse().ok()?, to.parse().ok()?);
+            let equal = from.first.is_ipv4() == to.first.is_ipv4() && from.count() == to.count();
+            (equal && from.count() < u32::MAX).then_some(Self { from, to })
+        };
+        mapping().ok_or_else(|| BadRange {
+            text: text.to_string(),
+            what: "mapping of addresses: give OLD=NEW, two addresses or two ranges of the same length and version of IP, as 10.0.0.1-10.0.0.9=198.18.0.1-198.18.0.9",
+        })
+    }
+}
+
 /// Flows by number. The source port varies first, then the source address, the destination address, the
 /// destination port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,6 +258,18 @@ mod tests {
         let ports: Ports = "49152-65535".parse().unwrap();
         assert_eq!((ports.count(), ports.nth(16383), ports.nth(16384)), (16384, 65535, 49152));
         assert!(["", "2-1", "65536", "1-2-3"].iter().all(|bad| bad.parse::<Ports>().is_err()));
+    }
+
+    #[test]
+    fn mappings_keep_the_distance() {
+        let mapping: Mapping = "10.0.0.1-10.0.0.9=198.18.0.101-198.18.0.109".parse().unwrap();
+        let map = |text: &str| mapping.map(text.parse().unwrap()).map(|address| address.to_string());
+        assert_eq!(map("10.0.0.3").as_deref(), Some("198.18.0.103"));
+        assert_eq!((map("10.0.0.10"), map("::1")), (None, None));
+        assert_eq!(mapping.to_string().parse(), Ok(mapping));
+        for bad in ["", "10.0.0.1", "10.0.0.1=", "10.0.0.1=::1", "10.0.0.1-10.0.0.2=10.0.0.1", "a=b"] {
+            assert!(bad.parse::<Mapping>().is_err(), "{bad}");
+        }
     }
 
     #[test]

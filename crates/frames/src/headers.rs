@@ -229,7 +229,20 @@ impl Headers {
 pub fn flow(frame: &[u8]) -> Option<Flow<IpAddr>> {
     let headers = Headers::of(frame)?;
     let ports = headers.ports()?;
-    let (at, bytes) = headers.addresses();
+    let [from, to] = addresses(frame)?;
+    let mac = |at: usize| frame.get(at..at + 6).and_then(|mac| mac.try_into().ok()).map(Mac);
+    Some(Flow {
+        from_mac: mac(6)?,
+        to_mac: mac(0)?,
+        vlan: (field::u16(frame, 12) == TYPE_VLAN).then(|| field::u16(frame, 14)),
+        from: (from, field::u16(frame, ports)),
+        to: (to, field::u16(frame, ports + 2)),
+    })
+}
+
+/// The addresses of a frame's IP packet.
+pub fn addresses(frame: &[u8]) -> Option<[IpAddr; 2]> {
+    let (at, bytes) = Headers::of(frame)?.addresses();
     let address = |at: usize| -> Option<IpAddr> {
         let octets = frame.get(at..at + bytes)?;
         match <[u8; 4]>::try_from(octets) {
@@ -237,14 +250,7 @@ pub fn flow(frame: &[u8]) -> Option<Flow<IpAddr>> {
             Err(_) => Some(Ipv6Addr::from(<[u8; 16]>::try_from(octets).ok()?).into()),
         }
     };
-    let mac = |at: usize| frame.get(at..at + 6).and_then(|mac| mac.try_into().ok()).map(Mac);
-    Some(Flow {
-        from_mac: mac(6)?,
-        to_mac: mac(0)?,
-        vlan: (field::u16(frame, 12) == TYPE_VLAN).then(|| field::u16(frame, 14)),
-        from: (address(at)?, field::u16(frame, ports)),
-        to: (address(at + bytes)?, field::u16(frame, ports + 2)),
-    })
+    Some([address(at)?, address(at + bytes)?])
 }
 
 /// Fields of a frame, of which each that is `None` stays as it is.

@@ -156,6 +156,27 @@ impl Templates {
         Some(all)
     }
 
+    /// The same frames between these stations.
+    #[must_use]
+    pub fn between(mut self, [from, to]: [Mac; 2]) -> Self {
+        // Of a frame whose addresses are zeros the head may be shorter.
+        let parts = self.places.iter_mut().map(|place| {
+            let head = &self.heads[place.at as usize..][..place.head.into()];
+            let mut head = head.to_vec();
+            head.resize(head.len().max(12), 0);
+            head[..6].copy_from_slice(&to.0);
+            head[6..12].copy_from_slice(&from.0);
+            head
+        });
+        let heads: Vec<Vec<u8>> = parts.collect();
+        self.heads.clear();
+        for (place, head) in self.places.iter_mut().zip(heads) {
+            (place.at, place.head) = (self.heads.len() as u32, head.len() as u16);
+            self.heads.extend_from_slice(&head);
+        }
+        self
+    }
+
     /// Whether there is no frame.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
@@ -326,6 +347,15 @@ mod tests {
             let mut bytes = [7; 64];
             let length = all.at(n).unwrap().write(&mut bytes).unwrap();
             assert_eq!(bytes[..length.into()], frames[n as usize % 3]);
+        }
+        let moved = Templates::each([&frames[1][..], &[9; 60]]).between([Mac([1; 6]), Mac([2; 6])]);
+        for (n, rest) in [(0, 0), (1, 9)] {
+            let mut bytes = [7; 64];
+            assert_eq!(moved.at(n).unwrap().write(&mut bytes), Some(60));
+            assert_eq!(
+                (&bytes[..6], &bytes[6..12], &bytes[12..60]),
+                (&[2; 6][..], &[1; 6][..], &[rest; 48][..])
+            );
         }
         assert!(all.at(0).unwrap().write(&mut [0; 4]).is_none() && all.only().is_none());
         assert!(Templates::one(&frames[0]).only().is_some() && Templates::default().at(0).is_none());

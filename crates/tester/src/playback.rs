@@ -2,10 +2,13 @@
 
 use crate::recognised::Classes;
 use crate::trial::{Offer, Replay};
+use kpps_frames::flows::Mapping;
+use kpps_frames::headers::{self, Fields};
 use kpps_frames::pcap::{Captured, capture};
 use kpps_frames::{Mix, Size, Templates};
 use kpps_ports::port::run::{Load, Times};
 use std::fs::File;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,14 +33,21 @@ pub struct Playback {
 }
 
 impl Playback {
-    /// Reads a capture. With `speed` the frames go at the times of the capture, that much faster.
+    /// Reads a capture. With `speed` the frames go at the times of the capture, that much faster. Source and
+    /// destination addresses are mapped, each by the first mapping that has it.
     ///
     /// # Errors
     /// Why the capture cannot be sent, in one line.
-    pub fn read(path: &Path, speed: Option<f64>, times_over: Option<u32>) -> Result<Self, String> {
+    pub fn read(
+        path: &Path,
+        speed: Option<f64>,
+        times_over: Option<u32>,
+        mappings: &[Mapping],
+    ) -> Result<Self, String> {
         let unusable = |why: &dyn std::fmt::Display| format!("{} {why}", path.display());
         let file = File::open(path).map_err(|e| unusable(&format!("cannot be opened: {e}")))?;
-        let captured = capture(file).map_err(|e| unusable(&e))?;
+        let mut captured = capture(file).map_err(|e| unusable(&e))?;
+        let mapped = captured.iter_mut().filter_map(|frame| map(&mut frame.bytes, mappings)).count();
         let times = match speed {
             Some(speed) => {
                 let at_ns: Vec<_> = captured.iter().map(|frame| frame.at_ns).collect();
@@ -50,7 +60,12 @@ impl Playback {
             None => None,
         };
         let playback = Self::of(path, captured, times).map_err(|why| unusable(&why))?;
-        Ok(Self { times_over, ..playback })
+        let mut playback = Self { times_over, ..playback };
+        if !mappings.is_empty() {
+            let all: Vec<_> = mappings.iter().map(ToString::to_string).collect();
+            playback.departures.push(format!("{mapped} frames have other addresses: {}", all.join(", ")));
+        }
+        Ok(playback)
     }
 
     fn of(path: &Path, mut captured: Vec<Captured>, times: Option<Arc<Times>>) -> Result<Self, String> {
@@ -121,6 +136,15 @@ impl Playback {
         });
         (Some(count), whole)
     }
+}
+
+/// Maps the addresses of a frame; `None` if none of them is mapped.
+fn map(frame: &mut [u8], mappings: &[Mapping]) -> Option<()> {
+    let to = |address: IpAddr| mappings.iter().find_map(|mapping| mapping.map(address));
+    let [from, to] = headers::addresses(frame)?.map(to);
+    from.or(to)?;
+    Fields { from, to, ..Fields::default() }.write(frame);
+    Some(())
 }
 
 #[cfg(test)]

@@ -400,7 +400,15 @@ impl Tester {
         for &(from, to) in directions {
             let tagged = |end: usize| self.ends[end].station.vlan.is_some();
             let (sent, frames) = match &offer.replay {
-                Some(replay) => (replay.frames.clone(), replay.frames.clone()),
+                Some(replay) => {
+                    let End { gateway, to, station } = &self.ends[from];
+                    // With a next hop they leave from this station for that one.
+                    let sent = match gateway.is_some() || to.is_some() {
+                        true => Arc::new((*replay.frames).clone().between([station.mac, macs[from]])),
+                        false => replay.frames.clone(),
+                    };
+                    (sent, replay.frames.clone())
+                }
                 None => {
                     let [leave, arrive] = self.flows_of(from, macs, &paths)?;
                     let sent = Arc::new(self.frames(&leave, from, from, &offer.sizes)?);

@@ -2,6 +2,7 @@
 
 use crate::error::Failure;
 use clap::Args;
+use kpps_frames::flows::Mapping;
 use kpps_measure::units;
 use kpps_tester::Playback;
 use std::path::PathBuf;
@@ -10,8 +11,9 @@ use std::path::PathBuf;
 #[derive(Args)]
 pub struct ReplayArguments {
     /// Send the frames of this capture (pcap or pcapng) unchanged and without tags, at the times of the
-    /// capture, or with --load at that rate
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["size", "shape", "dst_mac", "sport", "dport", "flows"])]
+    /// capture, or with --load at that rate. With --dst-mac, or in trials --gateway, they go from the port's
+    /// station to that one
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["size", "shape", "sport", "dport", "flows"])]
     replay: Option<PathBuf>,
     /// Replay this much faster: 2x, 0.5x
     #[arg(long, value_name = "FACTOR", default_value = "1x", value_parser = units::factor, requires = "replay", conflicts_with = "load")]
@@ -20,12 +22,17 @@ pub struct ReplayArguments {
     /// that ends it]
     #[arg(long = "loop", value_name = "TIMES", requires = "replay", value_parser = clap::value_parser!(u32).range(1..))]
     times: Option<u32>,
+    /// Replace addresses of a capture, source and destination: 10.0.0.5=198.18.0.1, or two ranges of the same
+    /// length; checksums follow
+    #[arg(long, value_name = "OLD=NEW", value_delimiter = ',', requires = "replay")]
+    map: Vec<Mapping>,
 }
 
 impl ReplayArguments {
     /// Reads the capture, if there is one to be sent; `own_times`: at the times of the capture.
     pub fn read(&self, own_times: bool) -> Result<Option<Playback>, Failure> {
-        let read = |path: &PathBuf| Playback::read(path, own_times.then_some(self.speed), self.times);
+        let read =
+            |path: &PathBuf| Playback::read(path, own_times.then_some(self.speed), self.times, &self.map);
         self.replay.as_ref().map(read).transpose().map_err(Failure::Input)
     }
 }

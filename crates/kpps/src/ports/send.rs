@@ -6,6 +6,7 @@ use super::replay::ReplayArguments;
 use super::traffic::Traffic;
 use crate::error::Failure;
 use clap::Args;
+use kpps_frames::build::Flow;
 use kpps_frames::{Mac, Mix, Templates, rate};
 use kpps_measure::units::{self, Rate};
 use kpps_ports::Spec;
@@ -58,9 +59,9 @@ pub struct Arguments {
     /// Number of the stream, in the tags
     #[arg(long, value_name = "NUMBER", default_value_t = 0, conflicts_with = "replay")]
     stream: u16,
-    /// MAC address to send to
-    #[arg(long, value_name = "MAC", default_value = "02:00:00:00:00:02")]
-    dst_mac: Mac,
+    /// MAC address to send to [default: 02:00:00:00:00:02; with --replay those of the capture]
+    #[arg(long, value_name = "MAC")]
+    dst_mac: Option<Mac>,
     #[command(flatten)]
     traffic: Traffic,
     #[command(flatten)]
@@ -86,10 +87,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut ports = arguments.run.ports.open(specs, false)?;
     let Some(port) = ports.first() else { return Ok(()) };
     let speed = port.link().speed_mbps.map_or(rate::GIGABIT, |mbps| u64::from(mbps) * 1_000_000);
+    let macs = [Mac(port.address()?), arguments.dst_mac.unwrap_or(Flow::default().to_mac)];
     let frames = match &replay {
+        Some(replay) if arguments.dst_mac.is_some() => Arc::new((*replay.frames).clone().between(macs)),
         Some(replay) => replay.frames.clone(),
         None => {
-            let macs = [Mac(port.address()?), arguments.dst_mac];
             let frames = Templates::tests(&flows, macs, arguments.vlan, &arguments.size);
             Arc::new(frames.map_err(|why| kpps_tester::Error::frame(&arguments.size, why))?)
         }

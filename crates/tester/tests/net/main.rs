@@ -6,8 +6,9 @@
 
 mod places;
 
+use kpps_frames::build::{self, Flow};
 use kpps_frames::flows::Ports;
-use kpps_frames::{Mix, Size};
+use kpps_frames::{Mix, Size, tcp};
 use kpps_measure::Testbed;
 use kpps_namespaces::{Net, skip};
 use kpps_ports::Spec;
@@ -15,7 +16,7 @@ use kpps_ports::port::run::{Load, Shape};
 use kpps_ports::port::{Options, Port, open};
 use kpps_results::detail::{Arrival, ArrivalBy, DetailedTrial, SizeCount};
 use kpps_tester::observe::Place;
-use kpps_tester::{Address, Bed, FlowPlan, Offer, Tester, document};
+use kpps_tester::{Address, Bed, FlowPlan, Offer, Playback, Tester, document};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -141,6 +142,38 @@ fn jumbo_frames_pass_a_bridge_and_are_refused_where_they_do_not_fit() {
         }
         Err(error) => skip::lacks(&format!("AF_XDP ({error})")),
     }
+}
+
+/// A capture from another network passes a router: from the port's station to the router's, with addresses
+/// that are routed here.
+#[test]
+fn a_capture_is_replayed_through_a_router() {
+    let Some((ends, router)) = Net::with_router() else { return };
+    ends.enter();
+    let mut writer = kpps_frames::pcap::Writer::new(Vec::new()).unwrap();
+    let fields = tcp::Fields { sequence: 1, acknowledgement: 2, flags: tcp::ACK, window: 3 };
+    for n in 0..100_u16 {
+        let from = ([192, 168, 7, (n % 20) as u8].into(), 1000 + n);
+        let flow = Flow { from, to: ([192, 168, 9, 9].into(), 80), ..Flow::default() };
+        let frame = match n % 2 {
+            0 => build::tcp(&flow, fields, &[7; 100]).unwrap(),
+            _ => build::udp_test(&flow, Size::with_fcs(100)).unwrap(),
+        };
+        writer.write(u64::from(n) * 1_000_000, &frame).unwrap();
+    }
+    let file = std::env::temp_dir().join(format!("kpps-replay-{}.pcap", std::process::id()));
+    std::fs::write(&file, writer.into_inner()).unwrap();
+    let mappings = ["192.168.7.0-192.168.7.99=198.18.0.100-198.18.0.199", "192.168.9.9=198.19.0.2"]
+        .map(|it| it.parse().unwrap());
+    let playback = Playback::read(&file, Some(1.0), None, &mappings).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert!(playback.departures[0].contains("100 frames have other addresses"), "{:?}", playback.departures);
+    let place = format!("{}/", router.name());
+    let mut tester = tester([Some("198.18.0.254"), None], &[&place]);
+    let offer = playback.offer(offer(1.0, 64, false), None).unwrap();
+    let trial = trial(&mut tester, &offer);
+    assert_eq!((trial.intended, trial.received), (100, trial.result.sent), "{trial:?}");
+    assert!(trial.received > 0 && trial.result.ledger.unexplained == 0, "{trial:?}");
 }
 
 /// Where the kernel cuts messages a flood may be made of them: frames are as they were meant, and each of
