@@ -64,14 +64,16 @@ pub(crate) fn frame_of(flow: &Flow<IpAddr>, tag: Tag) -> Option<Vec<u8>> {
     Some(frame)
 }
 
+/// A learning frame from a port to a next hop and an address of the other end, counted from 0.
+pub(crate) type Probe<'p> = dyn Fn(usize, Mac, u32, Tag) -> Option<Vec<u8>> + 'p;
+
 /// Announces both ends, resolves the next hop of each, and sends frames of `stream` until one has arrived in
-/// each direction (from, to). `probe` makes a frame from a port to a next hop and an address of the other
-/// end, counted from 0. Returns the station addresses of the next hops, `None` for a router that did
+/// each direction (from, to). Returns the station addresses of the next hops, `None` for a router that did
 /// not answer, and whether all directions are open.
 pub(crate) fn learn(
     ports: &mut [Box<dyn TestPort>; 2],
     ends: &[End; 2],
-    (directions, probe): (&[(usize, usize)], &dyn Fn(usize, Mac, u32, Tag) -> Option<Vec<u8>>),
+    (directions, probe): (&[(usize, usize)], &Probe<'_>),
     stream: u16,
     go_on: &dyn Fn() -> bool,
 ) -> Result<([Option<Mac>; 2], bool), Trouble> {
