@@ -47,6 +47,7 @@ pub(super) fn cuts(_: SocketAddr) -> bool {
 }
 
 /// Unknown here.
+#[cfg(not(target_os = "linux"))]
 pub(super) fn path_mtu(_: &UdpSocket, _: SocketAddr) -> Option<usize> {
     None
 }
