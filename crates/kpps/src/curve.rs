@@ -71,7 +71,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     let target = &arguments.target;
     let sizes = target.sizes(arguments.size.as_ref());
     let mut files = arguments.outputs.open("curve")?;
-    let mut journal = arguments.resume.open()?;
+    let mut resume = arguments.resume.trials(target)?;
     let in_real_time = !target.is_simulated();
     let Ready { mut testbeds, source, environment } = match target.kind() {
         Kind::Simulator => simulated(target)?,
@@ -114,8 +114,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     let view = target.options.live.view(progress.clone(), source, quiet)?;
     let plan =
         Sweep { sizes: &sizes, load, loads: &loads, environment: &environment, in_real_time, until_limit };
-    let (series, end) =
-        sweep(testbeds, &plan, &mut journal, &interrupt::goes_on, &ProgressObserver(progress));
+    let (series, end) = sweep(testbeds, &plan, &mut resume, &interrupt::goes_on, &ProgressObserver(progress));
     drop(view);
 
     let points: usize = series.iter().map(|s| s.points.len()).sum();

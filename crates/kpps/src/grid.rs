@@ -32,8 +32,8 @@ mixes of sizes among them. Values: 16,32,64; 1..64 in steps of 1; 10..100/30 in 
 factor of 2.
 
 With --resume FILE an interrupted grid can be continued, and a grid with more values measures only those
-that are missing. A cell is reused only if kpps and all profiles are the same; on ports, if the kernel, the
-drivers and their settings are.")]
+that are missing. A cell is reused only if kpps and all profiles are the same; on ports, if all that is known
+of the ports and the device under test is. One kept cell is measured again before the others are used.")]
 pub struct Arguments {
     /// A parameter and its values; the last one given is the horizontal axis of maps
     #[arg(long, required = true, value_name = "PARAMETER=VALUES", value_parser = parameter::axis)]
@@ -124,7 +124,7 @@ impl Arguments {
     ) -> Result<Job<'t>, String> {
         let (plan, on) = self.plan(shared, at)?;
         let set = if let On::Simulator(choice, _) = &on { words(&choice.set) } else { Vec::new() };
-        Ok(Job { key: plan.key(&set), measure: Box::new(move || measure(&plan, on, observer)) })
+        Ok(Job { key: plan.key(&set), measure: Box::new(move || measure(&plan, &on, observer)) })
     }
 }
 
@@ -146,14 +146,14 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
         None => Err("there are no values".into()),
     };
     let environment = first.map_err(Failure::Input)?.0.environment;
-    let journal = arguments.resume.open()?;
+    let resume = arguments.resume.trials(&arguments.target)?;
 
     interrupt::watch();
     let progress = Progress::of(format!("kpps grid: {}", environment.machine));
     let view = arguments.target.options.live.view(progress.clone(), source, quiet)?;
     let began = Instant::now();
     let observer = ProgressObserver(progress);
-    let cells = Cells::new(&all, journal, shared.is_some(), &interrupt::goes_on, &observer);
+    let cells = Cells::new(&all, resume, shared.is_some(), &interrupt::goes_on, &observer);
     let measured = match shared {
         Some(_) => cells.one_by_one(|at| arguments.job(shared, at, &observer)),
         None => cells.on_all_cores(|at| arguments.job(None, at, &observer)),
@@ -161,7 +161,8 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     drop(view);
     let Measured { cells, measured, failed } = measured;
     let grid = Grid::new(environment, arguments.vary.clone(), cells);
-    let found = grid.cells.iter().filter(|cell| cell.point.is_some()).count() - measured;
+    let points = grid.cells.iter().filter(|cell| cell.point.is_some()).count();
+    let found = points.saturating_sub(measured);
     let found = if found > 0 { format!(", {found} resumed") } else { String::new() };
     let took = began.elapsed().as_secs_f64();
     files.publish(&grid, &format!("{measured} cells measured in {took:.1} s{found}\n"))?;
@@ -175,11 +176,11 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
 }
 
 /// Offers a cell its load.
-fn measure(plan: &Plan, on: On<'_>, observer: &dyn Observer) -> Result<Trial, TrialError> {
+fn measure(plan: &Plan, on: &On<'_>, observer: &dyn Observer) -> Result<Trial, TrialError> {
     let Plan { sizes, load, .. } = plan;
     match on {
         On::Simulator(choice, setup) => {
-            Points::new(choice.testbed(*setup)).measure(sizes, load, &interrupt::goes_on)
+            Points::new(choice.testbed(Setup::clone(setup))).measure(sizes, load, &interrupt::goes_on)
         }
         On::Shared(shared) => {
             let seconds = f64::from(load.duration_ms) / 1e3;

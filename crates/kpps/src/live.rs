@@ -59,4 +59,7 @@ impl Observer for ProgressObserver {
     fn failed(&self) {
         self.0.done();
     }
+    fn notice(&self, what: &str) {
+        self.0.notice(what);
+    }
 }

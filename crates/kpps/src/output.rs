@@ -1,6 +1,7 @@
 //! Options of where results go, and of what they must keep.
 
 use crate::error::Failure;
+use crate::testbed::Target;
 use clap::Args;
 use kpps_measure::bounds::{self, Bounds};
 use kpps_measure::journal::Journal;
@@ -92,7 +93,7 @@ impl BoundArguments {
 /// Where measurements are kept, to resume from.
 #[derive(Args, Clone, Default)]
 pub struct Resume {
-    /// Keep every measurement in this file, and do not repeat those that it has of the same command; made if
+    /// Keep every measurement in this file, and do not repeat those that it has of the same system; made if
     /// missing
     #[arg(long, value_name = "FILE")]
     resume: Option<PathBuf>,
@@ -102,6 +103,12 @@ impl Resume {
     /// Opens the file, if one is given.
     pub fn open<T: Serialize + DeserializeOwned>(&self) -> Result<Option<Journal<T>>, Failure> {
         Ok(self.resume.as_deref().map(Journal::open).transpose()?)
+    }
+
+    /// Opens it for trials on this testbed.
+    pub fn trials(&self, target: &Target) -> Result<Option<kpps_measure::resume::Resume>, Failure> {
+        let journal = self.open()?;
+        Ok(journal.map(|journal| kpps_measure::resume::Resume::new(journal, target.is_simulated())))
     }
 
     /// The file in a sentence about an interrupted run.

@@ -47,7 +47,7 @@ impl SearchArguments {
         measure: impl FnOnce(&mut Runner<'_>) -> Result<T, Error>,
     ) -> Result<T, Failure> {
         let OpenTestbed { testbed, source, environment } = target.open()?;
-        let journal = self.resume.open()?;
+        let resume = self.resume.trials(target)?;
         let progress = Progress::of(format!("kpps {command}: {}", target.name().join(" and ")));
         let _view = target.options.live.view(progress.clone(), source, for_machines)?;
         interrupt::watch();
@@ -60,7 +60,7 @@ impl SearchArguments {
             reset: reset.map(str::to_owned),
         };
         let observer = ProgressObserver(progress);
-        Ok(measure(&mut Runner::new(testbed, subject, journal, &interrupt::goes_on, &observer))?)
+        Ok(measure(&mut Runner::new(testbed, subject, resume, &interrupt::goes_on, &observer))?)
     }
 
     /// Why a measurement ended early, as the command's end; `so_far` is what there is in an interrupted one.

@@ -1,16 +1,17 @@
-//! Grids: a trial for each combination of parameters, on all cores or on one testbed, resumed from a journal.
+//! Grids: a trial for each combination of parameters, on all cores or on one testbed, resumed from an earlier
+//! run.
 
 use crate::error::Error;
-use crate::journal::Journal;
 use crate::observer::Observer;
 use crate::points::of_frames;
+use crate::resume::Resume;
 use crate::trial::{Load, TrialError};
 use crate::units::Rate;
 use kpps_frames::{Mix, Size};
 use kpps_results::grid::{Axis, Cell};
 use kpps_results::{Environment, Trial};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The most cells that a grid may have.
 const MOST: usize = 1_000_000;
@@ -51,7 +52,8 @@ impl Plan {
         Self { environment: of_frames(testbed, &sizes, &load, line_pps), sizes, load }
     }
 
-    /// The cell's name in the journal: everything that its result depends on. `set` are changed constants.
+    /// The cell's name among kept results: everything that its result depends on. `set` are changed
+    /// constants.
     pub fn key(&self, set: &[String]) -> String {
         let environment = serde_json::to_string(&self.environment).unwrap_or_default();
         let mut set = set.to_vec();
@@ -62,16 +64,16 @@ impl Plan {
 
 /// How one cell is measured.
 pub struct Job<'j> {
-    /// The cell's name in the journal: all settings that its result depends on.
+    /// The cell's name among kept results: all settings that its result depends on.
     pub key: String,
     /// Measures it.
-    pub measure: Box<dyn FnOnce() -> Result<Trial, TrialError> + 'j>,
+    pub measure: Box<dyn FnMut() -> Result<Trial, TrialError> + 'j>,
 }
 
 /// The cells of a grid while they are measured.
 pub struct Cells<'c> {
     all: &'c [Vec<usize>],
-    journal: Mutex<Option<Journal<Trial>>>,
+    resume: Mutex<Option<Resume>>,
     go_on: &'c (dyn Fn() -> bool + Sync),
     observer: &'c dyn Observer,
     /// Whether all cells share one testbed: its failure ends the grid.
@@ -96,7 +98,7 @@ impl<'c> Cells<'c> {
     /// The cells at these combinations. `shared`: all are measured on one testbed.
     pub fn new(
         all: &'c [Vec<usize>],
-        journal: Option<Journal<Trial>>,
+        resume: Option<Resume>,
         shared: bool,
         go_on: &'c (dyn Fn() -> bool + Sync),
         observer: &'c dyn Observer,
@@ -104,7 +106,7 @@ impl<'c> Cells<'c> {
         observer.trials(all.len());
         Self {
             all,
-            journal: Mutex::new(journal),
+            resume: Mutex::new(resume),
             go_on,
             observer,
             shared,
@@ -128,9 +130,17 @@ impl<'c> Cells<'c> {
         self.end()
     }
 
-    /// Measures one cell after the other.
+    /// Measures one cell after the other. Of those that are kept, the one with the highest load is measured
+    /// again first.
     #[must_use]
     pub fn one_by_one<'j>(self, job: impl Fn(&[usize]) -> Result<Job<'j>, String>) -> Measured {
+        let jobs: Vec<_> = self.all.iter().filter_map(|at| job(at).ok()).collect();
+        let names: Vec<_> = jobs.iter().map(|job| job.key.clone()).collect();
+        let at = self.resume().as_ref().and_then(|resume| resume.to_check(&names));
+        let job_to_check = at.and_then(|at| jobs.into_iter().nth(at));
+        if let Some(Ok(None)) = job_to_check.map(|job| self.cell(job)) {
+            return self.end();
+        }
         self.work(job);
         self.end()
     }
@@ -152,28 +162,43 @@ impl<'c> Cells<'c> {
         }
     }
 
-    /// The point of a cell, from the journal if it has one; `None` if the grid ends here.
-    fn cell(&self, job: Job<'_>) -> Result<Option<Trial>, String> {
-        let journal = || self.journal.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(point) = journal().as_ref().and_then(|journal| journal.of(&job.key).last().cloned()) {
+    /// The point of a cell, of an earlier run if there is one; `None` if the grid ends here.
+    fn cell(&self, mut job: Job<'_>) -> Result<Option<Trial>, String> {
+        let resume = self.resume();
+        if let Some(point) = resume.as_ref().and_then(|resume| resume.find(&job.key, None)) {
             return Ok(Some(point));
         }
-        match (job.measure)() {
-            Ok(point) => {
-                self.measured.fetch_add(1, Ordering::Relaxed);
-                if let Some(Err(error)) = journal().as_mut().map(|journal| journal.keep(&job.key, &point)) {
+        // While a kept cell is measured again, other cells wait to learn whether kept ones may be used.
+        let waits = resume.as_ref().is_some_and(|resume| resume.is_to_check(&job.key));
+        let mut held = waits.then_some(resume);
+        loop {
+            let point = match (job.measure)() {
+                Ok(point) => point,
+                Err(TrialError::Interrupted) => return Ok(None),
+                // A testbed that has failed would fail for every other cell, too.
+                Err(error @ TrialError::Testbed(_)) if self.shared => {
                     self.fail(error.into());
+                    return Ok(None);
                 }
-                Ok(Some(point))
+                Err(error) => return Err(error.to_string()),
+            };
+            let mut resume = held.take().unwrap_or_else(|| self.resume());
+            match resume.as_mut().map(|resume| resume.add(&job.key, None, &point, self.observer)) {
+                Some(Ok(false)) => held = Some(resume),
+                added => {
+                    if let Some(Err(error)) = added {
+                        self.fail(error.into());
+                    }
+                    let kept = resume.as_ref().and_then(|resume| resume.find(&job.key, None));
+                    self.measured.fetch_add(usize::from(kept.is_none()), Ordering::Relaxed);
+                    return Ok(Some(kept.unwrap_or(point)));
+                }
             }
-            Err(TrialError::Interrupted) => Ok(None),
-            // A testbed that has failed would fail for every other cell, too.
-            Err(error @ TrialError::Testbed(_)) if self.shared => {
-                self.fail(error.into());
-                Ok(None)
-            }
-            Err(error) => Err(error.to_string()),
         }
+    }
+
+    fn resume(&self) -> MutexGuard<'_, Option<Resume>> {
+        self.resume.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn fail(&self, error: Error) {

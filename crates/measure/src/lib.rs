@@ -3,7 +3,8 @@
 //! A [`Testbed`] takes a [`Load`] and returns a [`Trial`](kpps_results::Trial). Everything above a trial is
 //! here. It does not depend on the kind of testbed, on presentation, or on the command line: it gets a
 //! testbed, settings, a function that tells whether to go on, and an [`Observer`]. A
-//! [`Journal`](journal::Journal) keeps trials, so that an interrupted measurement can be resumed.
+//! [`Journal`](journal::Journal) keeps trials, and [`Resume`](resume::Resume) tells which of them a later run
+//! may use.
 //!
 //! ```
 //! use kpps_frames::Size;
@@ -33,6 +34,7 @@ pub mod ndr;
 mod observer;
 pub mod parameter;
 mod points;
+pub mod resume;
 pub mod rfc2544;
 mod runner;
 pub mod search;

@@ -20,6 +20,10 @@ pub trait Observer: Sync {
     }
     /// A trial has ended without a result.
     fn failed(&self) {}
+    /// Something that users must know happened, in a sentence.
+    fn notice(&self, what: &str) {
+        let _ = what;
+    }
 }
 
 /// Ignores all notifications.

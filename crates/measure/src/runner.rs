@@ -1,9 +1,9 @@
 //! Trials one after the other on one testbed, resumed from a journal.
 
 use crate::error::Error;
-use crate::journal::Journal;
 use crate::observer::{Observer, in_words};
 use crate::points::use_sizes;
+use crate::resume::{Resume, measured};
 use crate::trial::{Load, Testbed};
 use kpps_frames::{Mix, Size};
 use kpps_results::Trial;
@@ -46,13 +46,13 @@ pub struct Subject {
     pub reset: Option<String>,
 }
 
-/// Runs trials on a testbed. A trial that is in the journal is not measured again: the same
-/// trials in the same order have the same results.
+/// Runs trials on a testbed. What [`Resume`] trusts is not measured again: the same trials in the same order
+/// have the same results.
 pub struct Runner<'r> {
     /// What is measured.
     pub subject: Subject,
     testbed: Box<dyn Testbed>,
-    journal: Option<Journal<Trial>>,
+    resume: Option<Resume>,
     /// The number of trials so far by name.
     asked: HashMap<String, usize>,
     go_on: &'r dyn Fn() -> bool,
@@ -64,11 +64,11 @@ impl<'r> Runner<'r> {
     pub fn new(
         testbed: Box<dyn Testbed>,
         subject: Subject,
-        journal: Option<Journal<Trial>>,
+        resume: Option<Resume>,
         go_on: &'r dyn Fn() -> bool,
         observer: &'r dyn Observer,
     ) -> Self {
-        Self { subject, testbed, journal, asked: HashMap::new(), go_on, observer }
+        Self { subject, testbed, resume, asked: HashMap::new(), go_on, observer }
     }
 
     /// Whether the user has not interrupted it.
@@ -85,7 +85,7 @@ impl<'r> Runner<'r> {
         Ok(use_sizes(&mut *self.testbed, sizes)?)
     }
 
-    /// One trial of the measurement with this name; from the journal if it has one.
+    /// One trial of the measurement with this name; of an earlier run if there is one.
     ///
     /// # Errors
     /// Those of a trial, and of the journal.
@@ -97,16 +97,12 @@ impl<'r> Runner<'r> {
             "{testbed:?} {sizes}, bidirectional: {bidirectional}{traffic}, {name}, on {environment:?}"
         );
         let number = self.asked.entry(name.clone()).or_default();
-        let known = self.journal.as_ref().and_then(|journal| journal.of(&name).get(*number).cloned());
+        let place = *number;
         *number += 1;
-        if let Some(known) = known {
-            return Ok(known);
-        }
-        let trial = self.measure(sizes, pattern)?;
-        if let Some(journal) = &mut self.journal {
-            journal.keep(&name, &trial)?;
-        }
-        Ok(trial)
+        let mut resume = self.resume.take();
+        let trial = measured(&mut resume, &name, Some(place), self.observer, || self.measure(sizes, pattern));
+        self.resume = resume;
+        trial
     }
 
     fn measure(&mut self, sizes: &Mix, pattern: Pattern) -> Result<Trial, Error> {

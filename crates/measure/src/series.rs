@@ -1,13 +1,13 @@
-//! Curves of several testbeds, resumed from a journal.
+//! Curves of several testbeds, resumed from an earlier run.
 
 use crate::curve::curve;
 use crate::error::Error;
-use crate::journal::Journal;
 use crate::observer::{Observer, in_words};
 use crate::points::Points;
+use crate::resume::{Resume, measured};
 use crate::trial::Load;
 use kpps_frames::Mix;
-use kpps_results::{Environment, Series, Trial};
+use kpps_results::{Environment, Series};
 use std::collections::BTreeMap;
 
 /// A testbed with the name of its series.
@@ -40,7 +40,7 @@ pub struct Sweep<'s> {
 pub fn sweep(
     testbeds: Vec<NamedTestbed>,
     sweep: &Sweep<'_>,
-    journal: &mut Option<Journal<Trial>>,
+    resume: &mut Option<Resume>,
     go_on: &dyn Fn() -> bool,
     observer: &dyn Observer,
 ) -> (Vec<Series>, Result<(), Error>) {
@@ -49,25 +49,30 @@ pub fn sweep(
     let mut all: Vec<Series> = Vec::with_capacity(testbeds.len());
     for NamedTestbed { name, mut points } in testbeds {
         observer.begins(&name, None);
+        let names = sweep.loads.iter().map(|pps| serde_json::to_string(&(&same, &name, pps)));
+        let names = names.collect::<Result<Vec<_>, _>>().map_err(|error| Error::Failed(error.to_string()));
+        let names = match names {
+            Ok(names) => names,
+            Err(error) => return (all, Err(error)),
+        };
+        let mut trial = |load: &Load| {
+            if sweep.in_real_time {
+                let seconds = f64::from(load.duration_ms) / 1e3;
+                let words = in_words(sweep.sizes, Some(load.offered_pps), seconds);
+                observer.begins(&words, Some(load.offered_pps));
+            }
+            Ok::<_, Error>(points.measure(sweep.sizes, load, go_on)?)
+        };
+        if let Some(at) = resume.as_ref().and_then(|resume| resume.to_check(&names)) {
+            let load = Load { offered_pps: sweep.loads[at], ..sweep.load };
+            if let Err(error) = measured(resume, &names[at], None, observer, || trial(&load)) {
+                return (all, Err(error));
+            }
+        }
+        let mut names = names.iter();
         let measure = |load: &Load| {
-            let key = serde_json::to_string(&(&same, &name, load.offered_pps))
-                .map_err(|error| Error::Failed(error.to_string()))?;
-            let known = journal.as_ref().and_then(|journal| journal.of(&key).last().cloned());
-            let point = match known {
-                Some(point) => point,
-                None => {
-                    if sweep.in_real_time {
-                        let seconds = f64::from(load.duration_ms) / 1e3;
-                        let words = in_words(sweep.sizes, Some(load.offered_pps), seconds);
-                        observer.begins(&words, Some(load.offered_pps));
-                    }
-                    let point = points.measure(sweep.sizes, load, go_on)?;
-                    if let Some(journal) = journal.as_mut() {
-                        journal.keep(&key, &point)?;
-                    }
-                    point
-                }
-            };
+            let name = names.next().map_or("", String::as_str);
+            let point = measured(resume, name, None, observer, || trial(load))?;
             observer.ended(&point);
             Ok::<_, Error>(point)
         };

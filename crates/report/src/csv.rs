@@ -27,6 +27,8 @@ pub(crate) struct Columns<'a> {
     in_flight: BTreeSet<&'a String>,
     /// Whether a tester's receiver counted what it could not take in.
     overflow: bool,
+    /// Whether an earlier run measured some of them.
+    age: bool,
 }
 
 impl<'a> Columns<'a> {
@@ -35,6 +37,7 @@ impl<'a> Columns<'a> {
             dropped: points.clone().flat_map(|p| p.ledger.dropped.keys()).collect(),
             in_flight: points.clone().flat_map(|p| p.ledger.in_flight_at.keys()).collect(),
             overflow: points.clone().any(|p| p.overflow.is_some()),
+            age: points.clone().any(|p| p.age_s.is_some()),
         }
     }
 
@@ -66,6 +69,7 @@ impl<'a> Columns<'a> {
         .map(String::from)
         .into();
         header.extend(self.overflow.then(|| "overflow".to_owned()));
+        header.extend(self.age.then(|| "age_s".to_owned()));
         header.extend(self.dropped.iter().map(|place| format!("dropped[{place}]")));
         header.extend(self.in_flight.iter().map(|place| format!("in_flight_at[{place}]")));
         header
@@ -92,6 +96,7 @@ impl<'a> Columns<'a> {
         let l = &p.ledger;
         row.extend([l.sent, l.shortfall, l.delivered, l.in_flight].map(|n| n.to_string()));
         row.extend(self.overflow.then(|| field(p.overflow)));
+        row.extend(self.age.then(|| field(p.age_s)));
         row.extend(self.dropped.iter().map(|place| l.dropped.get(*place).unwrap_or(&0).to_string()));
         row.extend(self.in_flight.iter().map(|place| l.in_flight_at.get(*place).unwrap_or(&0).to_string()));
         row

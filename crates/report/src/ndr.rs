@@ -56,6 +56,7 @@ pub(crate) fn notices(search: &Ndr) -> Vec<String> {
     }
     notices.extend(search.trouble.clone());
     notices.extend(tester_limits(search));
+    notices.extend(remarks::resumed(search.trials.iter()));
     notices.extend(clock_error(search));
     let unexplained: i64 = search.trials.iter().map(|trial| trial.ledger.unexplained.max(0)).sum();
     if unexplained > 0 {

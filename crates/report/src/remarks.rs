@@ -2,10 +2,37 @@
 
 use kpps_results::{Latency, Trial};
 
-/// The remarks on points: points that are no measurement of the device under test, clocks that differ.
+/// The remarks on points: points that are no measurement of the device under test, results of an earlier run,
+/// clocks that differ.
 pub fn remarks<'p>(points: impl Iterator<Item = &'p Trial> + Clone) -> Vec<String> {
     let clocks = clock_error(points.clone().map(|point| point.latency_ns));
-    not_of_the_device(points).into_iter().chain(clocks).collect()
+    not_of_the_device(points.clone()).into_iter().chain(resumed(points)).chain(clocks).collect()
+}
+
+/// The results that an earlier run measured, with their ages.
+pub fn resumed<'p>(points: impl Iterator<Item = &'p Trial> + Clone) -> Option<String> {
+    /// At most so many are listed; the JSON document has the age of each.
+    const LISTED: usize = 12;
+    let all = points.clone().count();
+    let kept: Vec<_> = points.filter_map(|point| Some((point.offered_pps, point.age_s?))).collect();
+    let oldest = kept.iter().map(|(_, age_s)| *age_s).max()?;
+    let listed = kept.iter().take(LISTED);
+    let mut ages: Vec<_> =
+        listed.map(|(pps, age_s)| format!("{:.1} kpps ({})", pps / 1e3, age(*age_s))).collect();
+    if kept.len() > LISTED {
+        ages.push(format!("the oldest {}", age(oldest)));
+    }
+    Some(format!("{} of {all} results were measured by an earlier run: {}.", kept.len(), ages.join(", ")))
+}
+
+/// An age as people say it.
+fn age(s: u64) -> String {
+    match s {
+        0..120 => format!("{s} s ago"),
+        120..7200 => format!("{} min ago", s / 60),
+        7200..172_800 => format!("{} h ago", s / 3600),
+        _ => format!("{} days ago", s / 86400),
+    }
 }
 
 /// Points in which the tester itself was the limit.
@@ -35,6 +62,17 @@ pub fn clock_error(latencies: impl Iterator<Item = Latency>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kept_results_show_their_age() {
+        let point = |offered_pps, age_s| Trial { offered_pps, age_s, ..Trial::default() };
+        assert_eq!(resumed([point(1e4, None)].iter()), None);
+        let points =
+            [point(1e4, Some(119)), point(2e4, Some(7199)), point(4e4, None), point(8e4, Some(300_000))];
+        let said = resumed(points.iter());
+        let whole = "3 of 4 results were measured by an earlier run: 10.0 kpps (119 s ago), 20.0 kpps (119 min ago), 80.0 kpps (3 days ago).";
+        assert_eq!(said.as_deref(), Some(whole));
+    }
 
     #[test]
     fn readers_are_told_what_limits_points() {

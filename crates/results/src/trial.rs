@@ -51,6 +51,9 @@ pub struct Trial {
     /// Time from the end of an overload until the last packet was lost, in s, if it was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery_s: Option<f64>,
+    /// The age of a result that was not measured now but resumed from a file, in s. Absent in the simulator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_s: Option<u64>,
     /// Where each packet of the whole trial ended, those of a warm-up among them.
     pub ledger: Ledger,
 }

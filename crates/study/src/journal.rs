@@ -34,7 +34,12 @@ impl InJournal {
 
 impl Kept for InJournal {
     fn find(&self, name: &str) -> Option<Values> {
-        self.journal.lock().ok()?.of(&format!("{} {name}", self.program)).last().cloned()
+        self.journal
+            .lock()
+            .ok()?
+            .of(&format!("{} {name}", self.program))
+            .last()
+            .map(|kept| kept.result.clone())
     }
 
     fn keep(&self, name: &str, values: &Values) {

@@ -81,7 +81,8 @@ fn failed(error: Error) -> TrialError {
         Error::Frame { .. }
         | Error::Flows { .. }
         | Error::NotAllowed { .. }
-        | Error::AboveLineRate { .. } => TrialError::Load(error.to_string()),
+        | Error::AboveLineRate { .. }
+        | Error::Port(kpps_ports::Error::TooLong { .. }) => TrialError::Load(error.to_string()),
         other => TrialError::Testbed(other.to_string()),
     }
 }

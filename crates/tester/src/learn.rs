@@ -89,13 +89,7 @@ pub(crate) fn learn(
     while begin.elapsed() < AT_MOST && go_on() {
         if Instant::now() >= next {
             next += AGAIN;
-            for (at, port) in ports.iter_mut().enumerate() {
-                let station = ends[at].station;
-                port.send_one(&neighbours::question(&station, station.ips.first()))?;
-                if let (None, Some(gateway)) = (to[at], ends[at].gateway) {
-                    port.send_one(&neighbours::question(&station, gateway))?;
-                }
-            }
+            ask(ports, ends, &to)?;
             for &(from, other) in directions {
                 let Some(mac) = to[from] else { continue };
                 // Each address once, then the first one until a frame has arrived.
@@ -170,6 +164,40 @@ pub(crate) fn learn_flows(
         }
     }
     Ok(learned)
+}
+
+/// The station addresses of the routers that the ends send to; `None` for one that does not answer.
+pub(crate) fn resolve(
+    ports: &mut [Box<dyn TestPort>; 2],
+    ends: &[End; 2],
+    go_on: &dyn Fn() -> bool,
+) -> Result<[Option<Mac>; 2], Trouble> {
+    let mut to = [None; 2];
+    let begin = Instant::now();
+    let mut next = begin;
+    let is_open = |at: usize, to: &[Option<Mac>; 2]| ends[at].gateway.is_some() && to[at].is_none();
+    while (0..2).any(|at| is_open(at, &to)) && begin.elapsed() < AT_MOST && go_on() {
+        if Instant::now() >= next {
+            next += AGAIN;
+            ask(ports, ends, &to)?;
+        }
+        if !receive_and_answer(ports, ends, &mut to, &mut |_, _, _| ())? {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+    Ok(to)
+}
+
+/// Announces both ends, and asks for the station addresses of routers that are not in `to`.
+fn ask(ports: &mut [Box<dyn TestPort>; 2], ends: &[End; 2], to: &[Option<Mac>; 2]) -> Result<(), Trouble> {
+    for (at, port) in ports.iter_mut().enumerate() {
+        let station = ends[at].station;
+        port.send_one(&neighbours::question(&station, station.ips.first()))?;
+        if let (None, Some(gateway)) = (to[at], ends[at].gateway) {
+            port.send_one(&neighbours::question(&station, gateway))?;
+        }
+    }
+    Ok(())
 }
 
 /// Receives from both ports and answers questions. `note` is told the port, bytes and tag of each test frame.

@@ -416,6 +416,8 @@ impl Host for LocalHost {
         if let Some(why) = self.observed.lacks_kernel_drops() {
             environment.insert("drop reasons".into(), format!("not available: {why}"));
         }
+        let around = self.observed.described().iter();
+        environment.extend(around.map(|(place, what)| (format!("observed {place}"), what.clone())));
         environment
     }
 }

@@ -126,6 +126,8 @@ pub struct Tester {
     ports: [Box<dyn TestPort>; 2],
     ends: [End; 2],
     sites: Vec<Site>,
+    /// The station addresses of the ends' routers, as they were when the ports were opened.
+    routers: [Option<Mac>; 2],
     gauges: Arc<Gauges>,
     /// The flows of each direction.
     pub flows: FlowPlan,
@@ -180,7 +182,8 @@ impl Tester {
             let Address { ips, gateway, to, vlan } = addresses[at];
             End { station: Station { mac: ports[at].mac(), vlan, ips }, gateway, to }
         });
-        let tester = Self { ports, ends, sites, gauges: Arc::default(), flows: FlowPlan::default() };
+        let routers = [None; 2];
+        let tester = Self { ports, ends, sites, routers, gauges: Arc::default(), flows: FlowPlan::default() };
         let names = tester.names();
         let is_port = |name: &String| names.iter().any(|port| name.ends_with(port));
         provenance::note_ports(tester.environment().into_iter().filter(|(name, _)| is_port(name)));
@@ -197,6 +200,15 @@ impl Tester {
         self.gauges.clone()
     }
 
+    /// Resolves the routers that the ends send to, so that the environment has them.
+    ///
+    /// # Errors
+    /// A port failed.
+    pub fn resolve_gateways(&mut self, go_on: &dyn Fn() -> bool) -> Result<(), Error> {
+        self.routers = learn::resolve(&mut self.ports, &self.ends, go_on)?;
+        Ok(())
+    }
+
     /// The environment of trials, by name.
     pub fn environment(&self) -> BTreeMap<String, String> {
         let of = |site: &Site| {
@@ -205,7 +217,12 @@ impl Tester {
             let place = site.name.as_ref().map_or_else(String::new, |name| format!("{name}: "));
             all.into_iter().map(move |(name, what)| (format!("{place}{name}"), what)).collect::<Vec<_>>()
         };
-        self.sites.iter().flat_map(of).collect()
+        let gateways = (0..2).filter_map(|at| {
+            let router = self.routers[at].map_or("no answer".into(), |mac| mac.to_string());
+            let gateway = self.ends[at].gateway?;
+            Some((format!("gateway of {}", self.ports[at].name()), format!("{gateway} ({router})")))
+        });
+        self.sites.iter().flat_map(of).chain(gateways).collect()
     }
 
     /// The speed of the slower link in Mb/s, if it is known.

@@ -103,11 +103,14 @@ impl PortPair {
 
     /// The ports with these names as a testbed.
     pub fn testbed(&self, names: &[String], options: &PortOptions) -> Result<OpenTestbed, Failure> {
-        let tester = self.open(&specs(names)?, options)?;
+        let mut tester = self.open(&specs(names)?, options)?;
+        tester.resolve_gateways(&crate::interrupt::goes_on)?;
+        let mut environment = tester.environment();
+        environment.extend(self.dut.iter().map(|name| ("device under test".to_owned(), name.clone())));
         let (drain, bidirectional) = (self.drain, self.goes_both_ways());
         Ok(OpenTestbed {
             source: Box::new(Trials(tester.gauges())),
-            environment: tester.environment(),
+            environment,
             testbed: Box::new(kpps_tester::Bed { tester, drain, bidirectional, mix: None }),
         })
     }

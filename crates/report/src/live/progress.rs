@@ -66,6 +66,8 @@ pub(crate) struct State {
     pub wanted: Option<usize>,
     /// The last trials, the latest first.
     pub trials: VecDeque<Ended>,
+    /// What is to be printed when the view ends.
+    pub notices: Vec<String>,
 }
 
 /// Receives reports of a run between its trials. Within a trial there are counters ([`super::Source`]).
@@ -117,6 +119,11 @@ impl Progress {
         let mut state = self.state();
         state.running = false;
         state.done += 1;
+    }
+
+    /// Something that users must know happened, in a sentence: printed when the view ends.
+    pub fn notice(&self, what: impl Into<String>) {
+        self.state().notices.push(what.into());
     }
 
     /// The number of trials done. Threads may report in any order.

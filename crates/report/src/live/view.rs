@@ -29,6 +29,7 @@ pub enum Show {
 
 /// A thread that shows the progress of a run. Dropping it ends the thread and restores the terminal.
 pub struct View {
+    progress: Progress,
     over: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -36,7 +37,7 @@ pub struct View {
 impl View {
     /// Shows nothing.
     pub fn none() -> Self {
-        Self { over: None, thread: None }
+        Self { progress: Progress::default(), over: None, thread: None }
     }
 
     /// Shows a run. Calls `end` when the user ends the run by a key: on the whole screen Ctrl-C is a key.
@@ -47,8 +48,9 @@ impl View {
         end: impl Fn() + Send + 'static,
     ) -> Self {
         if show == Show::Nothing {
-            return Self::none();
+            return Self { progress, over: None, thread: None };
         }
+        let notices = progress.clone();
         let (over, is_over) = channel();
         let sampler = Sampler::new(progress, source, Instant::now());
         let run = move || {
@@ -65,7 +67,7 @@ impl View {
         };
         // Without a thread there is no view either.
         let thread = std::thread::Builder::new().name("live view".into()).spawn(run).ok();
-        Self { over: Some(over), thread }
+        Self { progress: notices, over: Some(over), thread }
     }
 }
 
@@ -75,6 +77,9 @@ impl Drop for View {
         if let Some(thread) = self.thread.take() {
             // A panic of the view was printed already, and must not lose results.
             let _ = thread.join();
+        }
+        for notice in self.progress.state().notices.drain(..) {
+            eprintln!("{notice}");
         }
     }
 }

@@ -104,6 +104,8 @@ pub struct Interface {
     pub index: u32,
     /// Its kind: `veth`, `bridge`, …; a card has none.
     pub kind: Option<String>,
+    /// Its driver.
+    pub driver_name: Option<String>,
     /// The largest packet in bytes, without Ethernet header.
     pub mtu: u32,
     /// The number of the interface that it is linked to: the other end of a veth.
@@ -120,6 +122,19 @@ pub struct Interface {
     pub driver: BTreeMap<String, u64>,
     /// Its queueing disciplines.
     pub qdiscs: Vec<Qdisc>,
+}
+
+#[cfg(target_os = "linux")]
+impl Interface {
+    /// What it is: driver, MTU and queueing disciplines.
+    fn described(&self) -> String {
+        let name = self.driver_name.as_ref().or(self.kind.as_ref());
+        let mut words: Vec<_> = name.map(|name| format!("driver {name}")).into_iter().collect();
+        words.push(format!("MTU {}", self.mtu));
+        words.extend(self.qdiscs.iter().map(|qdisc| format!("queueing discipline {}", qdisc.kind)));
+        words.extend(self.has_program.then(|| "an XDP program".to_owned()));
+        words.join(", ")
+    }
 }
 
 /// The state of a namespace.
@@ -168,6 +183,15 @@ pub struct ObservedPlaces {
     cycles: Option<cycles::Cycles>,
     #[cfg(target_os = "linux")]
     kernel_drops: kernel_drops::Counter,
+    described: BTreeMap<String, String>,
+}
+
+impl ObservedPlaces {
+    /// The observed interfaces that are not the tester's own: each with its driver, MTU and queueing
+    /// discipline.
+    pub fn described(&self) -> &BTreeMap<String, String> {
+        &self.described
+    }
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -215,12 +239,20 @@ impl ObservedPlaces {
         let here = netlink::interfaces()?;
         let found = connected(&here, own);
         let kernel_drops = kernel_drops::Counter::start(own);
+        let ports = own;
         let own =
             own.iter().chain(&found).map(|name| Place { namespace: None, interface: Some(name.clone()) });
         let places = own.clone().chain(given.iter().cloned()).collect();
         let cycles = cycles::Cycles::start(&proc::numbers());
-        let observed = Self { places, cycles, kernel_drops };
+        let mut observed = Self { places, cycles, kernel_drops, described: BTreeMap::new() };
         let observation = observed.observe()?;
+        for (namespace, it) in &observation.namespaces {
+            let is_port = |name: &String| namespace.is_none() && ports.contains(name);
+            for interface in it.interfaces.iter().filter(|interface| !is_port(&interface.name)) {
+                let place = Place { namespace: namespace.clone(), interface: Some(interface.name.clone()) };
+                observed.described.insert(place.to_string(), interface.described());
+            }
+        }
         let missing = observed.places.iter().find(|place| {
             let namespace = observation.namespaces.get(&place.namespace);
             let has =
@@ -285,6 +317,7 @@ impl ObservedPlaces {
         let mut interfaces = netlink::interfaces()?;
         interfaces.retain(|interface| self.wants(name, &interface.name));
         for interface in &mut interfaces {
+            interface.driver_name = kpps_ports::ethtool::driver(&interface.name).ok();
             // Many drivers have no counters of their own.
             interface.driver = kpps_ports::ethtool::statistics(&interface.name).unwrap_or_default();
         }

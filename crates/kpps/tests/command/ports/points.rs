@@ -1,6 +1,6 @@
 //! Curves and grids between two ports.
 
-use super::interrupted::{lines, measured};
+use super::interrupted::{lines, measured, without_age};
 use crate::net::{Net, document, stop};
 use serde_json::Value;
 use std::path::Path;
@@ -56,7 +56,7 @@ fn a_curve_between_two_ports_goes_on_where_it_was() {
     let series = &curve["series"][0];
     let points = series["points"].as_array().unwrap();
     assert_eq!((curve["complete"].as_bool(), points.len()), (Some(true), 8));
-    assert_eq!(points[..kept.len()], kept[..], "nothing is measured twice");
+    assert_eq!(without_age(&points[..kept.len()]), kept, "nothing is measured twice");
     assert_eq!(lines(&trials).len(), 8);
     // Both directions together.
     assert_eq!((&points[0]["offered_pps"], &points[7]["offered_pps"]), (&2e3.into(), &16e3.into()));
@@ -101,13 +101,20 @@ fn a_grid_between_two_ports_goes_on_where_it_was() {
     assert_eq!((cells.len(), &grid["complete"]), (4, &true.into()));
     assert_eq!(cells[3]["point"]["offered_pps"], 4e3);
     cells.iter().for_each(|cell| closes(&cell["point"]));
-    // Each run has a provenance of its own: its time.
-    let measured = |grid: &Value| {
-        let mut grid = grid.clone();
-        assert!(grid.as_object_mut().unwrap().remove("provenance").is_some());
-        grid
+    let points = |grid: &Value| -> Vec<Value> {
+        grid["cells"].as_array().unwrap().iter().map(|cell| cell["point"].clone()).collect()
     };
-    assert_eq!(measured(&results(&net, &words, here)), measured(&grid), "nothing is measured twice");
+    let again = results(&net, &words, here);
+    assert_eq!(without_age(&points(&again)), points(&grid), "one is measured again, and all are as before");
+    assert_eq!(lines(&here.join("grid.jsonl")).len(), 4);
+    assert!(
+        grid["provenance"].is_object() && grid["provenance"] != again["provenance"],
+        "each run has its time"
+    );
+    // Another device under test: its name is part of each result's.
+    let output = start(&net, &[&words[..], &["--dut", "another"]].concat(), here).wait_with_output().unwrap();
+    assert!(points(&document(&output)).iter().all(|point| point.get("age_s").is_none()));
+    assert_eq!(lines(&here.join("grid.jsonl")).len(), 8);
     // Other frames are another measurement; what cannot be sent is said in its cell.
     let more =
         [&words[..3], &["--vary", "load=2kpps,90Mpps", "--duration", "200ms", "--flows", "5", "--json"]]
@@ -135,4 +142,29 @@ fn a_grid_between_two_ports_goes_on_where_it_was() {
         assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{words:?}: {said}");
         assert!(said.contains(says), "{words:?}: {said}");
     }
+}
+
+/// A device that was throttled without a trace in its name: the kept rates are not believed.
+#[test]
+fn kept_results_of_another_system_are_not_used() {
+    let Some(net) = Net::bridge() else { return };
+    let here = tempfile::tempdir().unwrap();
+    let here = here.path();
+    let words = "grid --vary load=1kpps,20kpps --duration 300ms --json --resume kept.jsonl";
+    let words: Vec<_> = words.split(' ').collect();
+    let before = results(&net, &words, here);
+    assert_eq!(before["cells"][1]["point"]["loss_ratio"], 0.0, "{before}");
+    // The bridge gives up half of what comes: nothing of it is in the interfaces' settings.
+    net.run(&["nft", "add table bridge t; add chain bridge t c { type filter hook forward priority 0 ; }"]);
+    net.run(&["nft", "add rule bridge t c numgen inc mod 2 0 drop"]);
+    let output = start(&net, &words, here).wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("kept.jsonl is of another system, nothing in it is used: 20.0 kpps"), "{said}");
+    let after = document(&output);
+    for cell in after["cells"].as_array().unwrap() {
+        let point = &cell["point"];
+        assert!(point.get("age_s").is_none() && point["loss_ratio"].as_f64() > Some(0.4), "{point}");
+    }
+    let resumed = results(&net, &words, here);
+    assert!(resumed["cells"][0]["point"]["age_s"].is_u64(), "the new ones are kept: {resumed}");
 }

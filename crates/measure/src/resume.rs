@@ -1,0 +1,241 @@
+//! Resuming: which results of an earlier run a run may use.
+//!
+//! The name of a result holds all that is known of the system under test. It may have changed all the same.
+//! So one kept result is measured again before any is used: up to three times, because a single trial may be
+//! an outlier. If all differ from it, none is used.
+
+use crate::error::Error;
+use crate::journal::{Journal, JournalError, Kept};
+use crate::observer::Observer;
+use kpps_results::Trial;
+
+/// The largest difference of what one system delivers of what was sent, as a share of the higher one. Rates
+/// of repeated trials on a quiet host are within 3 %. What was not sent is the tester's, and is not compared.
+const SAME_DELIVERY: f64 = 0.05;
+/// The largest difference of two loss ratios of one system.
+const SAME_LOSS: f64 = 0.02;
+/// How often a kept result is measured again before it is that of another system.
+const TRIES: u32 = 3;
+
+/// The results of an earlier run, and those of this one.
+pub struct Resume {
+    journal: Journal<Trial>,
+    /// Whether equal trials have equal results: in the simulator. Results then have no age.
+    exact: bool,
+    /// Whether a kept trial was measured again and did not differ.
+    trusted: bool,
+    /// How often one was measured again and differed.
+    differed: u32,
+}
+
+impl Resume {
+    /// Resumes from a journal. `exact`: equal trials have equal results, as in the simulator.
+    pub fn new(journal: Journal<Trial>, exact: bool) -> Self {
+        Self { journal, exact, trusted: false, differed: 0 }
+    }
+
+    /// The kept result with this name, with its age; of several, the one at `place`, or the last one. `None`
+    /// if it has to be measured, and then given to [`add`](Self::add).
+    pub fn find(&self, name: &str, place: Option<usize>) -> Option<Trial> {
+        let kept = self.trusted.then(|| self.kept(name, place))??;
+        let age_s = (!self.exact).then(|| kept.age_s());
+        Some(Trial { age_s, ..kept.result.clone() })
+    }
+
+    fn kept(&self, name: &str, place: Option<usize>) -> Option<&Kept<Trial>> {
+        let kept = self.journal.of(name);
+        place.map_or(kept.last(), |place| kept.get(place))
+    }
+
+    /// Whether a result with this name is kept, and no kept result was measured again yet.
+    pub fn is_to_check(&self, name: &str) -> bool {
+        !self.trusted && !self.journal.of(name).is_empty()
+    }
+
+    /// Which of the results with these names is best measured again before the others: of those that are
+    /// kept, the one with the highest load, at which systems differ most. `None` if none is to be.
+    pub fn to_check(&self, names: &[String]) -> Option<usize> {
+        let load = |name: &String| self.journal.of(name).last().map(|kept| kept.result.offered_pps);
+        let kept = names.iter().enumerate().filter(|(_, name)| self.is_to_check(name));
+        let kept = kept.filter_map(|(at, name)| Some((load(name)?, at)));
+        kept.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, at)| at)
+    }
+
+    /// Adds a result that was measured now, with a name and a place as [`find`](Self::find) has them. If it
+    /// is the first that is also kept, the two are compared: kept results are used from now on, this one
+    /// among them; or, if it differs three times, none is, and the observer is told. Returns false if it has
+    /// to be measured once more to decide.
+    ///
+    /// # Errors
+    /// [`JournalError::Write`].
+    pub fn add(
+        &mut self,
+        name: &str,
+        place: Option<usize>,
+        new: &Trial,
+        observer: &dyn Observer,
+    ) -> Result<bool, JournalError> {
+        let kept = self.kept(name, place).filter(|_| !self.trusted).map(|kept| kept.result.clone());
+        if let Some(kept) = kept {
+            if self.is_same(&kept, new) {
+                self.trusted = true;
+                return Ok(true);
+            }
+            self.differed += 1;
+            if self.differed < TRIES && !self.exact {
+                return Ok(false);
+            }
+            observer.notice(&format!(
+                "{} is of another system, nothing in it is used: {:.1} kpps, measured again, delivered {}; when it was kept, {}",
+                self.journal.path().display(),
+                new.offered_pps / 1e3,
+                delivered(new),
+                delivered(&kept),
+            ));
+            self.journal.discard()?;
+        }
+        self.journal.keep(name, new)?;
+        Ok(true)
+    }
+
+    fn is_same(&self, old: &Trial, new: &Trial) -> bool {
+        if self.exact {
+            return old == new;
+        }
+        let difference = (old.loss_ratio - new.loss_ratio).abs();
+        let most_delivered = 1.0 - old.loss_ratio.min(new.loss_ratio);
+        difference <= SAME_LOSS && difference <= SAME_DELIVERY * most_delivered
+    }
+}
+
+/// What a trial delivered, in words.
+fn delivered(trial: &Trial) -> String {
+    format!("{:.1} kpps with {:.2} % loss", trial.delivered_pps / 1e3, trial.loss_ratio * 100.0)
+}
+
+/// The result with this name, of an earlier run or by `measure`. Of several with one name, the one at
+/// `place`.
+///
+/// # Errors
+/// Those of `measure`, and [`JournalError::Write`].
+pub(crate) fn measured(
+    resume: &mut Option<Resume>,
+    name: &str,
+    place: Option<usize>,
+    observer: &dyn Observer,
+    mut measure: impl FnMut() -> Result<Trial, Error>,
+) -> Result<Trial, Error> {
+    let Some(resume) = resume else { return measure() };
+    if let Some(trial) = resume.find(name, place) {
+        return Ok(trial);
+    }
+    loop {
+        let trial = measure()?;
+        if resume.add(name, place, &trial, observer)? {
+            return Ok(resume.find(name, place).unwrap_or(trial));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::cell::Cell;
+    use std::path::Path;
+    use std::sync::Mutex;
+
+    #[derive(Default)]
+    struct Notices(Mutex<Vec<String>>);
+
+    impl Observer for Notices {
+        fn notice(&self, what: &str) {
+            self.0.lock().unwrap().push(what.to_owned());
+        }
+    }
+
+    /// A system that delivers up to a rate, measured at these loads; the number of trials and the results.
+    fn run(path: &Path, exact: bool, rate_pps: u64, loads: &[u64], notices: &Notices) -> (u32, Vec<Trial>) {
+        let mut resume = Some(Resume::new(Journal::open(path).unwrap(), exact));
+        let trials = Cell::new(0);
+        let mut one = |load: u64| {
+            measured(&mut resume, &format!("{load} pps"), None, notices, || {
+                trials.set(trials.get() + 1);
+                let ledger = kpps_results::Ledger::default();
+                Ok(Trial::new(load as f64, 1.0, [load, 0, load.min(rate_pps)], ledger).unwrap())
+            })
+        };
+        let trials_of = loads.iter().map(|&load| one(load).unwrap()).collect();
+        (trials.get(), trials_of)
+    }
+
+    #[test]
+    fn one_kept_result_is_measured_again_before_the_others_are_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kept");
+        let notices = Notices::default();
+        assert_eq!(run(&path, false, 700, &[1000, 500], &notices).0, 2);
+        let (trials, resumed) = run(&path, false, 710, &[1000, 500, 200], &notices);
+        assert_eq!(trials, 2, "the first again, and the missing one");
+        let ages: Vec<_> = resumed.iter().map(|trial| trial.age_s.is_some()).collect();
+        assert_eq!(ages, [true, true, false]);
+        assert_eq!((resumed[0].delivered, notices.0.lock().unwrap().len()), (700, 0));
+    }
+
+    #[test]
+    fn nothing_is_used_if_the_system_is_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kept");
+        let notices = Notices::default();
+        run(&path, false, 700, &[1000, 500], &notices);
+        let (trials, results) = run(&path, false, 100, &[1000, 500], &notices);
+        assert_eq!((trials, results[1].delivered), (4, 100), "one three times");
+        let said = notices.0.lock().unwrap().clone();
+        assert_eq!(said.len(), 1);
+        assert!(
+            said[0].contains("nothing in it is used") && said[0].contains("0.7 kpps with 30.00 %"),
+            "{said:?}"
+        );
+        assert_eq!(run(&path, false, 100, &[1000, 500], &notices).0, 1, "the new ones are kept");
+    }
+
+    #[test]
+    fn in_the_simulator_results_must_be_equal_and_have_no_age() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kept");
+        let notices = Notices::default();
+        let first = run(&path, true, 700, &[1000, 500], &notices).1;
+        assert_eq!(run(&path, true, 700, &[1000, 500], &notices), (1, first));
+        assert_eq!(run(&path, true, 699, &[1000, 500], &notices).0, 2);
+    }
+
+    #[test]
+    fn of_several_with_one_name_each_is_compared_with_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kept");
+        let run = || {
+            let mut resume = Some(Resume::new(Journal::open(&path).unwrap(), false));
+            let trial = |sent| Trial { sent, loss_ratio: 1.0 / sent as f64 * 100.0, ..Trial::default() };
+            let one = |(place, sent)| {
+                measured(&mut resume, "search", Some(place), &(), || Ok(trial(sent))).unwrap()
+            };
+            [1000, 500]
+                .into_iter()
+                .enumerate()
+                .map(one)
+                .map(|trial| trial.age_s.is_some())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!((run(), run()), (vec![false, false], vec![true, true]));
+    }
+
+    #[test]
+    fn the_highest_kept_load_is_checked_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kept");
+        run(&path, false, 700, &[100, 1000, 500], &Notices::default());
+        let resume = Resume::new(Journal::open(&path).unwrap(), false);
+        let names = [50, 100, 1000, 2000].map(|load| format!("{load} pps"));
+        assert_eq!((resume.to_check(&names), resume.to_check(&names[..1])), (Some(2), None));
+    }
+}
