@@ -237,7 +237,7 @@ fn a_receiver_that_stalls_loses_nothing_of_the_devices() {
     lab.nets.agents[0].run("ethtool -K a tx off > /dev/null");
     let agents = lab.agents(["token"; 2]);
     let mut tester = tester(&lab.security("token"));
-    let paced = |pps| Offer { drain: Duration::from_millis(100), ..offer(pps, Duration::from_millis(800)) };
+    let paced = |pps| Offer { drain: Duration::from_millis(100), ..offer(pps, Duration::from_secs(3)) };
     // Messages of many frames, which the kernel cuts before the sender's interface.
     let flood = Offer { load: Load::Max, count: Some(30_000), ..paced(0.0) };
     // 0.9 s at 2000 a second fit into its queue, and at 20,000 do not.

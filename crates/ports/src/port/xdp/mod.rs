@@ -42,7 +42,7 @@ const RECEIVING_IN_ALL: u32 = 4 * RECEIVING;
 /// Entries of a queue's receive rings at least: as many as a driver takes at once.
 const RECEIVING_LEAST: u32 = 64;
 /// How long a closed socket may still occupy its queue.
-const LET_GO: Duration = Duration::from_millis(500);
+const LET_GO: Duration = Duration::from_secs(2);
 /// System calls that send a whole ring, with 32 frames each.
 const CALLS: u32 = SENDING / 32;
 
@@ -335,7 +335,7 @@ fn patiently(bind: impl Fn() -> io::Result<()>) -> io::Result<()> {
     loop {
         match bind() {
             Err(error) if Errno::from_io_error(&error) == Some(Errno::BUSY) && Instant::now() < end => {
-                std::thread::sleep(LET_GO / 50);
+                std::thread::sleep(LET_GO / 200);
             }
             other => return other,
         }

@@ -69,19 +69,21 @@ fn each_lost_frame_has_its_place_with_debians_kernel() {
     // A policer where frames come in. Frames by which the router learns may be among those that it drops.
     guest.run("/bin/tc -n r qdisc add dev ra ingress").unwrap();
     guest
-        .run("/bin/tc -n r filter add dev ra parent ffff: matchall action police rate 1mbit burst 3000 conform-exceed drop")
+        .run("/bin/tc -n r filter add dev ra parent ffff: matchall action police rate 200kbit burst 3000 conform-exceed drop")
         .unwrap();
     let policed = trial(&mut guest);
     let by_policer = tc_dropped(&mut guest, "/bin/tc -n r -s filter show dev ra parent ffff:");
     let here = dropped(&policed, "r/ra ingress");
-    assert!(here > 1000 && (here..=here + 20).contains(&by_policer), "{by_policer}: {policed}");
+    assert!(here > count(&policed["sent"]) / 4, "{policed}");
+    assert!((here..=here + 20).contains(&by_policer), "{by_policer}: {policed}");
     guest.run("/bin/tc -n r qdisc del dev ra ingress").unwrap();
 
     // A throttled exit.
-    guest.run("/bin/tc -n r qdisc add dev rb root tbf rate 1mbit burst 1600 limit 3000").unwrap();
+    guest.run("/bin/tc -n r qdisc add dev rb root tbf rate 200kbit burst 1600 limit 3000").unwrap();
     let throttled = trial(&mut guest);
     let by_tbf = tc_dropped(&mut guest, "/bin/tc -n r -s qdisc show dev rb root");
     let here = dropped(&throttled, "r/rb tbf");
-    assert!(here > 1000 && (here..=here + 20).contains(&by_tbf), "{by_tbf}: {throttled}");
+    assert!(here > count(&throttled["sent"]) / 4, "{throttled}");
+    assert!((here..=here + 20).contains(&by_tbf), "{by_tbf}: {throttled}");
     assert_eq!(count(&throttled["sent"]) - count(&throttled["received"]), here, "{throttled}");
 }
