@@ -347,15 +347,9 @@ fn a_curve_shows_and_writes_its_results() {
 #[cfg(unix)]
 fn an_interrupted_curve_keeps_what_it_has() {
     let here = tempfile::tempdir().unwrap();
-    let child = std::process::Command::new(assert_cmd::cargo::cargo_bin("kpps"))
-        .current_dir(&here)
-        .args(["curve", "--duration", "100ms", "--load", "100kpps..100%/1kpps"])
-        .args(["--results", "results.json", "--resume", "kept"])
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    let output = crate::interrupt_after_a_measurement(child, &here.path().join("kept"));
+    let words = "curve --duration 100ms --load 100kpps..100%/1kpps --results results.json";
+    let words: Vec<_> = words.split(' ').collect();
+    let output = crate::interrupt_after_a_measurement(here.path(), &words);
     assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("interrupted"), "{}", text(&output.stderr));
     let results: Value =

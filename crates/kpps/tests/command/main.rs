@@ -22,11 +22,20 @@ mod scale;
 mod study;
 mod trace;
 
-/// Interrupts a command, as Ctrl-C would, as soon as it has kept a measurement in this file (`--resume`).
+/// Runs a command in this folder with `--resume kept`, and interrupts it, as Ctrl-C would, as soon as it has
+/// kept a measurement.
 #[cfg(unix)]
-fn interrupt_after_a_measurement(child: std::process::Child, kept: &std::path::Path) -> std::process::Output {
+fn interrupt_after_a_measurement(folder: &std::path::Path, words: &[&str]) -> std::process::Output {
+    let child = std::process::Command::new(assert_cmd::cargo::cargo_bin("kpps"))
+        .current_dir(folder)
+        .args(words)
+        .args(["--resume", "kept"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
     let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    while !std::fs::read_to_string(kept).is_ok_and(|text| text.contains('\n')) {
+    while !std::fs::read_to_string(folder.join("kept")).is_ok_and(|text| text.contains('\n')) {
         assert!(std::time::Instant::now() < end, "nothing is measured");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
