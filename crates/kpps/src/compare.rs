@@ -31,9 +31,9 @@ pub struct Arguments {
     /// Ignore a change of at most this share of the first side's median [default: 0]
     #[arg(long, value_name = "SHARE", value_parser = units::share)]
     threshold: Option<f64>,
-    /// Probability of any false finding (significance level, family-wise)
+    /// Significance level: the probability that any of the differences found is by chance
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = units::share)]
-    error: f64,
+    significance: f64,
     /// Compare only quantities whose name contains this: fewer comparisons need fewer repetitions
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     quantity: Vec<String>,
@@ -46,7 +46,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let sides: Result<Vec<_>, _> = arguments.sides.iter().map(|side| Results::read(side)).collect();
     let criteria = Criteria {
         threshold: arguments.threshold.unwrap_or(0.0),
-        error: arguments.error,
+        significance: arguments.significance,
         quantities: arguments.quantity.clone(),
     };
     let comparison = sides.and_then(|sides| compare(&sides, &criteria)).map_err(Failure::Input)?;

@@ -102,14 +102,14 @@ fn main() -> ExitCode {
     let matches = command().try_get_matches();
     let arguments = match matches.and_then(|matches| Arguments::from_arg_matches(&matches)) {
         Ok(arguments) => arguments,
-        // Help and version are asked for; a command line without a command gets the help.
-        Err(asked)
-            if !asked.use_stderr() || asked.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand =>
+        // --help and --version; a command line without a command gets the help, too.
+        Err(help)
+            if !help.use_stderr() || help.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand =>
         {
-            asked.exit()
+            help.exit()
         }
         Err(error) => {
-            eprintln!("kpps: {}", in_one_line(&error.to_string()));
+            eprintln!("kpps: {}", in_one_line(&error));
             return ExitCode::from(2);
         }
     };
@@ -144,8 +144,16 @@ fn main() -> ExitCode {
     }
 }
 
-/// clap's message in one line, without the usage that follows it.
-fn in_one_line(message: &str) -> String {
-    let lines: Vec<_> = message.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
-    lines.join(" ").trim_start_matches("error: ").to_owned()
+/// clap's message in one line: what is wrong, and a remedy if there is one, without the usage that follows.
+fn in_one_line(error: &clap::Error) -> String {
+    let message = error.to_string();
+    let in_line = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join(" ");
+    let mut paragraphs = message.split("\n\n").map(in_line);
+    let what = paragraphs.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+    let similar = paragraphs.find(|it| it.starts_with("tip: ") && it.contains("similar"));
+    match (similar, error.kind()) {
+        (Some(tip), _) => format!("{what}; {}", tip.trim_start_matches("tip: ")),
+        (None, ErrorKind::InvalidSubcommand) => format!("{what}; `kpps --help` lists the commands"),
+        _ => what,
+    }
 }

@@ -1,16 +1,16 @@
 //! `kpps trace`: transactions on the bus, frames on the wire and register accesses of a machine under load.
 
-use crate::error::{Failure, print};
+use crate::error::Failure;
 use crate::interrupt;
-use crate::output::Output;
+use crate::output::{Output, Outputs};
 use crate::simulator::Machine;
 use clap::Args;
 use kpps_frames::{Size, rate};
 use kpps_measure::units::{self, Rate};
-use kpps_sim::documents::screen;
-use kpps_sim::trace::{csv, timeline};
+use kpps_report::Rows;
+use kpps_sim::documents;
 use kpps_sim::workload::trace::{Groups, Tracing, trace};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Frames of the wire that a capture holds.
@@ -58,25 +58,22 @@ pub struct Arguments {
     /// Width of a plot in columns
     #[arg(long, default_value_t = 100)]
     columns: usize,
-    /// Write the bus transactions as comma-separated values to this file; `-` is standard output
-    #[arg(long, value_name = "FILE|-")]
-    csv: Option<PathBuf>,
     /// Write interrupts and register accesses as comma-separated values to this file
     #[arg(long, value_name = "FILE")]
     timeline: Option<PathBuf>,
     /// Write the frames on the first card's wire to this file (pcap)
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
+    #[command(flatten)]
+    outputs: Outputs,
 }
 
 /// Runs `kpps trace`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let setup = arguments.machine.with_one_driver(None)?.setup()?;
-    let print_csv = arguments.csv.as_deref() == Some(Path::new("-"));
+    let mut files = arguments.outputs.open("trace")?;
     let open = |path: &Option<PathBuf>| path.as_deref().map(Output::open).transpose();
-    let (mut transactions, mut events) =
-        (open(&arguments.csv.clone().filter(|_| !print_csv))?, open(&arguments.timeline)?);
-    let mut wire = open(&arguments.pcap)?;
+    let (mut timeline, mut wire) = (open(&arguments.timeline)?, open(&arguments.pcap)?);
     let line_pps = rate::line_rate_pps(rate::GIGABIT, arguments.size);
     let what = Tracing {
         groups: Groups { frames: arguments.group.max(1), spacing_ps: arguments.spacing },
@@ -91,24 +88,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     interrupt::watch();
     let seen = trace(&setup, &what, &|| !interrupt::is_requested())?;
-    if let Some(output) = &mut transactions {
-        output.write(csv(&seen).as_bytes())?;
-    }
-    if let Some(output) = &mut events {
-        output.write(timeline(&seen).as_bytes())?;
+    let document = documents::trace(&setup, &what, &seen);
+    if let Some(output) = &mut timeline {
+        output.write(Rows::of(&document.events).csv().as_bytes())?;
     }
     if let Some(output) = &mut wire {
         let failed = |why| Failure::Check(format!("the capture cannot be made: {why}"));
         output.write(&seen.pcap().map_err(failed)?)?;
     }
-    if print_csv {
-        return print(&csv(&seen));
-    }
-    print(&screen(
-        &setup,
-        &what,
-        &seen,
-        arguments.window.map(|(from, to)| (from.into(), to.into())),
-        arguments.columns,
-    ))
+    let window = arguments.window.map(|(from, to)| (from.into(), to.into()));
+    files.publish(&document, &documents::plots(&seen, window, arguments.columns))
 }

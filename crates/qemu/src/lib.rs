@@ -1,7 +1,7 @@
 //! QEMU as a testbed: its e1000 cards without a guest, and guests with stock kernels on the same cards.
 //!
 //! - [`qtest`]: one of QEMU's e1000 cards behind [`kpps_platform`].
-//! - [`lab`] (feature `lab`): guests with Debian's kernels, to compare Linux's driver, DPDK's and ours.
+//! - [`lab`] (feature `lab`): guests with Debian's kernels, to compare the drivers of kpps, Linux and DPDK.
 //!
 //! Both use one QEMU process, one QMP client and one host end of a cable ([`Wire`]).
 

@@ -56,11 +56,11 @@ pub fn screen(comparison: &Comparison) -> String {
     let count = |finding| comparison.rows.iter().filter(|row| row.finding == finding).count();
     let _ = writeln!(
         text,
-        "\n{} worse, {} better, {} without a significant difference (family-wise error rate {} %); medians, exact rank-sum test, Holm's correction",
+        "\n{} worse, {} better, {} without a significant difference (significance level {} %, for all comparisons together); medians, exact rank-sum test, Holm's correction",
         count(Finding::Worse),
         count(Finding::Better),
         count(Finding::NoDifference) + count(Finding::Within),
-        comparison.error * 100.0
+        comparison.significance * 100.0
     );
     if count(Finding::TooFew) > 0 {
         let _ = writeln!(

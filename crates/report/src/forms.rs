@@ -15,7 +15,7 @@ use kpps_results::ndr::{Ndr, SearchGoal};
 use kpps_results::provenance::Published;
 use kpps_results::rfc2544::{Rfc2544, Sizes};
 use kpps_results::run::Run;
-use kpps_results::simulation::{Profile, Scale, Transmit};
+use kpps_results::simulation::{BusTrace, Profile, Scale, Transmit};
 use kpps_results::study::Study;
 use serde::Serialize;
 
@@ -221,6 +221,18 @@ impl Forms for Scale {
     }
     fn page(&self, _: usize) -> Option<String> {
         Some(plain(&format!("Packets per second against CPUs on {}", self.environment.machine), self))
+    }
+}
+
+impl Forms for BusTrace {
+    fn screen(&self, _: Look, notes: &str) -> String {
+        simulation::trace(self) + notes
+    }
+    fn rows(&self) -> Rows {
+        Rows::of(&self.transactions)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(plain(&format!("Bus trace of {}", self.environment.machine), self))
     }
 }
 

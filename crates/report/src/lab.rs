@@ -12,7 +12,7 @@ pub fn table(lab: &Lab) -> String {
         lab.kernel,
         lab.kernel_version,
         lab.qemu,
-        lab.our_ring,
+        lab.kpps_ring,
         lab.dpdk_ring,
         lab.settings.iter().map(|setting| format!("; {setting}")).collect::<String>()
     );
@@ -93,7 +93,7 @@ mod tests {
     fn the_document_has_its_fields_and_the_table_its_lines() {
         let row = Row {
             workload: "receive".into(),
-            driver: "ours".into(),
+            driver: "kpps".into(),
             backend: "uio".into(),
             device: "e1000".into(),
             iommu: false,

@@ -1,6 +1,7 @@
-//! Results of the simulator on the screen: transmit rates, CPU profiles, scaling over CPUs.
+//! Results of the simulator on the screen: transmit rates, CPU profiles, scaling over CPUs, bus traces.
 
-use kpps_results::simulation::{Profile, Scale, ScaleRow, SimulatedEnvironment, Transmit};
+use kpps_results::simulation::{BusTrace, Profile, Scale, ScaleRow, SimulatedEnvironment, Transmit};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// The line rate of Gigabit Ethernet in frames per second: preamble and gap take 20 bytes.
@@ -144,4 +145,83 @@ pub fn scale(document: &Scale) -> String {
     }
     let _ = writeln!(text, "\n{}", document.summary);
     text
+}
+
+/// What crossed the bus by kind, and how the first card's reception went.
+pub fn trace(document: &BusTrace) -> String {
+    let on = &document.environment;
+    let mut text = format!(
+        "{}: {} on {}, {}, {:.0} frames/s of {} B with FCS to each of {} card(s), {:.1} ms from the first frame on\n",
+        on.machine,
+        on.chip.as_deref().unwrap_or("-"),
+        on.bus,
+        on.driver.as_deref().unwrap_or("-"),
+        document.offered_pps,
+        on.frame_bytes_with_fcs,
+        document.cards.len(),
+        document.seconds * 1e3,
+    );
+    for (number, card) in document.cards.iter().enumerate() {
+        let _ = writeln!(
+            text,
+            "card {number}: {} sent, {} delivered, {} missed; {} descriptor fetches were cut short by a tail update",
+            card.sent, card.delivered, card.missed, card.fetches_cut
+        );
+    }
+    let _ = writeln!(
+        text,
+        "bus busy {:.1} %, {:.0} MB/s; a clock is {} ps\n",
+        document.bus_busy * 100.0,
+        document.bus_bytes_per_s / 1e6,
+        document.clock_ps
+    );
+    let _ =
+        writeln!(text, "{:16} {:>9} {:>10} {:>10} {:>7}", "on the bus", "number", "bytes", "clocks", "cut");
+    let mut kinds: BTreeMap<&str, [u64; 4]> = BTreeMap::new();
+    for it in &document.transactions {
+        let [number, bytes, clocks, cut] = kinds.entry(&it.what).or_default();
+        *number += 1;
+        *bytes += u64::from(it.bytes);
+        *clocks += it.clocks;
+        *cut += u64::from(it.cut);
+    }
+    for (what, [number, bytes, clocks, cut]) in kinds {
+        let _ = writeln!(text, "{what:16} {number:>9} {bytes:>10} {clocks:>10} {cut:>7}");
+    }
+    if document.not_kept > 0 {
+        let _ = writeln!(text, "({} earlier transactions and events were not kept)", document.not_kept);
+    }
+    let smooth = &document.enough_descriptors;
+    let clocks = smooth.clocks.map_or("–".into(), |clocks| format!("{clocks:.0}"));
+    let _ = writeln!(text, "\nenough descriptors for {clocks} clocks, {} frames", smooth.frames);
+    text += &quantities(&[
+        ("frames per us", smooth.frames_per_us),
+        ("clocks between frames, mean", smooth.frame_gap_clocks),
+        ("  within a group, median", smooth.group_gap_clocks),
+        ("frames to a write-back", smooth.frames_per_write_back),
+        ("clocks to the write-back, from the start of the last frame", smooth.write_back_after_clocks),
+        ("  from its end", smooth.write_back_gap_clocks),
+        ("descriptors written back together", smooth.write_back_descriptors),
+        ("frames from fetch to fetch", smooth.frames_per_fetch),
+        ("bursts of a fetch", smooth.fetch_bursts),
+        ("descriptors of a burst", smooth.burst_descriptors),
+        ("tail updates in a row", smooth.tail_updates),
+        ("descriptors of a tail update", smooth.tail_descriptors),
+    ]);
+    if let Some(short) = &document.short_of_descriptors {
+        let _ = writeln!(text, "then frames wait for descriptors");
+        text += &quantities(&[
+            ("frames per us", short.frames_per_us),
+            ("clocks without a frame, the longest of 64, mean", short.longest_gap_clocks),
+            ("clocks between frames of a burst, the least", short.shortest_gap_clocks),
+            ("  the median", short.median_gap_clocks),
+        ]);
+    }
+    text
+}
+
+/// A line for each quantity; a dash for one that is not known.
+fn quantities(rows: &[(&str, Option<f64>)]) -> String {
+    let shown = |value: &Option<f64>| value.map_or("–".into(), |value| format!("{value:.2}"));
+    rows.iter().map(|(name, value)| format!("  {name:58} {:>10}\n", shown(value))).collect()
 }

@@ -26,8 +26,9 @@ pub struct Comparison {
     pub kpps_version: String,
     /// The kind of the documents that were compared.
     pub of: String,
-    /// The family-wise error rate: the probability of any false finding.
-    pub error: f64,
+    /// The significance level: the probability that any of the differences found is by chance (the family-wise
+    /// error rate).
+    pub significance: f64,
     /// Differences up to this share of the first side's median are no regression.
     pub threshold: f64,
     /// The sides. The first is the reference.

@@ -22,6 +22,7 @@ enum Document {
     Transmit(crate::simulation::Transmit),
     Profile(crate::simulation::Profile),
     Scale(crate::simulation::Scale),
+    Trace(Box<crate::simulation::BusTrace>),
     Profiles(crate::inventory::Profiles),
     Devices(crate::inventory::Devices),
     Conformance(crate::inventory::Conformance),

@@ -15,7 +15,7 @@ pub enum LabKind {
     Lab,
 }
 
-/// Drivers on the same cards, and ours against the others.
+/// Drivers on the same cards, and the driver of kpps against the others.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Lab {
     /// The version of this document.
@@ -37,7 +37,7 @@ pub struct Lab {
     /// The load that the host offered, in frames per second; null for as many frames as possible.
     pub load_pps: Option<f64>,
     /// Descriptors in each ring of kpps.
-    pub our_ring: u16,
+    pub kpps_ring: u16,
     /// Descriptors in each ring of testpmd.
     pub dpdk_ring: u16,
     /// Other settings. Without any, Linux's drivers have their defaults: rings of

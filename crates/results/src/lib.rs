@@ -52,7 +52,7 @@ pub use latency::Latency;
 pub use ledger::{Ledger, SHORTFALL, UNEXPLAINED};
 pub use mix::Mix;
 pub use registers::Registers;
-pub use round::rounded;
+pub use round::{known, rounded};
 pub use schema::Schema;
 pub use series::{Environment, Series};
 pub use trial::{Limit, Trial};

@@ -21,6 +21,11 @@ pub fn rounded(value: f64) -> f64 {
     rounded_to(value, MILLIONTHS)
 }
 
+/// The value to 6 decimals; `None` if it is not finite: an unknown value.
+pub fn known(value: f64) -> Option<f64> {
+    finite(value, MILLIONTHS)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,4 +1,5 @@
-//! Documents of the simulator beside curves and grids: transmit rates, CPU profiles, scaling over CPUs.
+//! Documents of the simulator beside curves and grids: transmit rates, CPU profiles, scaling over CPUs, bus
+//! traces.
 
 use crate::{Ledger, Registers, Schema};
 use schemars::JsonSchema;
@@ -210,4 +211,143 @@ pub struct ScaleBusy {
     pub memory: f64,
     /// Each CPU.
     pub cpus: Vec<f64>,
+}
+
+/// The kind of a [`BusTrace`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TraceKind {
+    /// A bus trace.
+    #[default]
+    Trace,
+}
+
+/// What crossed a machine's bus under load, and when. Clocks are bus clocks since the trace began.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BusTrace {
+    /// The version of this document.
+    pub schema: Schema,
+    /// The kind of this document.
+    pub kind: TraceKind,
+    /// The environment.
+    pub environment: SimulatedEnvironment,
+    /// The load offered to each card, in frames per second.
+    pub offered_pps: f64,
+    /// Length of the trace, in s.
+    pub seconds: f64,
+    /// One bus clock, in ps.
+    pub clock_ps: u64,
+    /// Share of the time in which the bus was occupied, 0 to 1.
+    pub bus_busy: f64,
+    /// Bytes per second that crossed the bus.
+    pub bus_bytes_per_s: f64,
+    /// The cards.
+    pub cards: Vec<TracedCard>,
+    /// The first card's reception while it had enough descriptors.
+    pub enough_descriptors: EnoughDescriptors,
+    /// Its reception afterwards, when frames waited for descriptors; null if they never did.
+    pub short_of_descriptors: Option<ShortOfDescriptors>,
+    /// The transactions on the bus, in order.
+    pub transactions: Vec<BusTransaction>,
+    /// Interrupts and register accesses, in order.
+    pub events: Vec<BusEvent>,
+    /// Transactions and events before these, which were not kept.
+    pub not_kept: u64,
+}
+
+/// The frames of one card during a trace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TracedCard {
+    /// Frames sent to it.
+    pub sent: u64,
+    /// Frames that reached the kernel's protocol demultiplexer.
+    pub delivered: u64,
+    /// The card's register of missed packets.
+    pub missed: u64,
+    /// Descriptor fetches that a tail update cut short.
+    pub fetches_cut: u64,
+}
+
+/// A card's reception while frames cross the bus as they arrive. A value that the trace does not show is
+/// null.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct EnoughDescriptors {
+    /// How long that was, in clocks, from the first frame on.
+    pub clocks: Option<f64>,
+    /// Frames in that time.
+    pub frames: u64,
+    /// Frames per microsecond.
+    pub frames_per_us: Option<f64>,
+    /// Idle clocks between frames, in the mean.
+    pub frame_gap_clocks: Option<f64>,
+    /// Idle clocks between frames that no write-back and no fetch separates, the median.
+    pub group_gap_clocks: Option<f64>,
+    /// Frames from one write-back to the next, the most frequent number.
+    pub frames_per_write_back: Option<f64>,
+    /// Clocks from the start of the last frame to the start of a write-back, the median.
+    pub write_back_after_clocks: Option<f64>,
+    /// Clocks from its end to the start of a write-back, the median.
+    pub write_back_gap_clocks: Option<f64>,
+    /// Descriptors in a write-back, the most frequent number.
+    pub write_back_descriptors: Option<f64>,
+    /// Frames from one descriptor fetch to the next, the most frequent number.
+    pub frames_per_fetch: Option<f64>,
+    /// Bursts of a fetch, the most frequent number.
+    pub fetch_bursts: Option<f64>,
+    /// Descriptors of a burst, the most frequent number.
+    pub burst_descriptors: Option<f64>,
+    /// Tail updates in a row.
+    pub tail_updates: Option<f64>,
+    /// Descriptors that a tail update gives, the most frequent number.
+    pub tail_descriptors: Option<f64>,
+}
+
+/// A card's reception while frames wait for descriptors, then cross the bus in bursts. A value that the
+/// trace does not show is null.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ShortOfDescriptors {
+    /// Frames per microsecond.
+    pub frames_per_us: Option<f64>,
+    /// Clocks without a frame: the longest time among 64 frames, in the mean.
+    pub longest_gap_clocks: Option<f64>,
+    /// The shortest time between two frames, in clocks.
+    pub shortest_gap_clocks: Option<f64>,
+    /// The median of the times between frames of a burst, in clocks.
+    pub median_gap_clocks: Option<f64>,
+}
+
+/// A transaction on the bus.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BusTransaction {
+    /// The clock at which it began, with two decimals.
+    pub clock: f64,
+    /// How many clocks it took, begun ones included.
+    pub clocks: u64,
+    /// Who had the bus: `cpu`, `card0` and so on, `background`.
+    pub master: String,
+    /// What it was for: `rx-data`, `tail-write` and so on.
+    pub what: String,
+    /// The memory address, or the register's offset, in hexadecimal.
+    pub address: String,
+    /// Bytes that crossed.
+    pub bytes: u32,
+    /// The target disconnected before all bytes had crossed; the rest follows as another transaction.
+    pub cut: bool,
+}
+
+/// An interrupt or a register access.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BusEvent {
+    /// The clock in which it was.
+    pub clock: u64,
+    /// The time since the trace began, in ns.
+    pub ns: u64,
+    /// The number of the card.
+    pub card: u8,
+    /// What it was: `interrupt`, `read` or `write`.
+    pub event: String,
+    /// The register's offset in hexadecimal; null for an interrupt.
+    pub register: Option<String>,
+    /// The register's value in hexadecimal; null for an interrupt.
+    pub value: Option<String>,
 }

@@ -1,12 +1,13 @@
-//! The documents of what the simulator measures beside curves, and a bus trace on the screen.
+//! The documents of what the simulator measures beside curves, and the plots of a bus trace.
 
-use crate::trace::{Trace, plot, regimes, summary};
+use crate::trace::{Port, Trace, plot, regimes};
 use crate::workload::rss::{Scaled, Scaling, stop};
 use crate::workload::trace::Tracing;
 use crate::{Forwarder, Function, Level, PerFrame, Profile, RateLimitedSetup, Setup, Transmit};
 use kpps_frames::Size;
+use kpps_machine::bus::{Event, EventKind, Master, Transaction};
 use kpps_measure::Load;
-use kpps_results::{Registers, rounded, simulation as report};
+use kpps_results::{Registers, known, rounded, simulation as report};
 use std::fmt::Write;
 
 /// What drivers send, for frames of this size, measured for this many ms.
@@ -199,49 +200,111 @@ pub fn profile(outcome: &Profiling) -> report::Profile {
     }
 }
 
-/// A trace on the screen: its counts, its regimes and plots of these bus clocks, `columns` wide; by default
-/// of three windows.
-pub fn screen(
-    setup: &Setup,
-    what: &Tracing,
-    trace: &Trace,
-    window: Option<(u64, u64)>,
-    columns: usize,
-) -> String {
-    let mut text = String::new();
-    let _ = writeln!(
-        text,
-        "{}: {} on {}, {}, {:.0} frames/s of {} B with FCS to each of {} card(s), {:.1} ms from the first frame on",
-        setup.machine,
-        setup.chip,
-        setup.bus,
-        setup.driver,
-        what.offered_pps,
-        what.size.bytes_with_fcs(),
-        what.ports,
-        trace.seconds() * 1e3,
-    );
-    for (index, port) in trace.ports.iter().enumerate() {
-        let _ = writeln!(
-            text,
-            "card {index}: {} sent, {} delivered, {} missed",
-            port.sent, port.delivered, port.missed
-        );
-    }
-    let _ = writeln!(
-        text,
-        "bus busy {:.1} %, {:.0} MB/s; a clock is {} ps\n",
-        trace.bus_busy() * 100.0,
-        trace.bus_mb_per_s(),
-        trace.clock_ps
-    );
+/// What a machine's bus carried.
+pub fn trace(setup: &Setup, what: &Tracing, trace: &Trace) -> report::BusTrace {
     let regimes = regimes(trace, 0);
-    text += &summary(trace, &regimes);
+    report::BusTrace {
+        environment: report::SimulatedEnvironment {
+            kpps: env!("CARGO_PKG_VERSION").into(),
+            testbed: "sim".into(),
+            machine: setup.machine.clone(),
+            chip: Some(setup.chip.clone()),
+            bus: setup.bus.clone(),
+            host: setup.host.clone(),
+            stack: setup.stack.clone(),
+            driver: Some(setup.driver.clone()),
+            frame_bytes_with_fcs: what.size.bytes_with_fcs(),
+            duration_ms: what.duration_us / 1000,
+            profiles_hash: kpps_profiles::hash(&setup.own_profiles),
+            ..report::SimulatedEnvironment::default()
+        },
+        offered_pps: rounded(what.offered_pps),
+        seconds: rounded(trace.seconds()),
+        clock_ps: trace.clock_ps,
+        bus_busy: rounded(trace.bus_busy()),
+        bus_bytes_per_s: rounded(trace.bus_mb_per_s() * 1e6).round(),
+        cards: trace.ports.iter().map(traced_card).collect(),
+        enough_descriptors: report::EnoughDescriptors {
+            clocks: known(regimes.smooth_clocks),
+            frames: regimes.smooth_frames as u64,
+            frames_per_us: known(regimes.smooth_frames_per_us),
+            frame_gap_clocks: known(regimes.frame_gap_clocks),
+            group_gap_clocks: known(regimes.group_gap_clocks),
+            frames_per_write_back: known(regimes.group_frames),
+            write_back_after_clocks: known(regimes.write_back_after_clocks),
+            write_back_gap_clocks: known(regimes.write_back_gap_clocks),
+            write_back_descriptors: known(regimes.write_back_descriptors),
+            frames_per_fetch: known(regimes.fetch_frames),
+            fetch_bursts: known(regimes.fetch_bursts),
+            burst_descriptors: known(regimes.fetch_descriptors),
+            tail_updates: known(regimes.tail_updates),
+            tail_descriptors: known(regimes.tail_descriptors),
+        },
+        short_of_descriptors: regimes.stumbled.then(|| report::ShortOfDescriptors {
+            frames_per_us: known(regimes.stumble_frames_per_us),
+            longest_gap_clocks: known(regimes.stumble_gap_clocks),
+            shortest_gap_clocks: known(regimes.stumble_least_clocks),
+            median_gap_clocks: known(regimes.stumble_gap_median_clocks),
+        }),
+        transactions: trace.log.transactions().map(|it| transaction(trace, it)).collect(),
+        events: trace.log.events().map(|it| event(trace, it)).collect(),
+        not_kept: trace.log.lost(),
+        ..report::BusTrace::default()
+    }
+}
+
+fn traced_card(port: &Port) -> report::TracedCard {
+    report::TracedCard {
+        sent: port.sent,
+        delivered: port.delivered,
+        missed: port.missed,
+        fetches_cut: port.card.rx_fetches_cut - port.card_before.rx_fetches_cut,
+    }
+}
+
+fn transaction(trace: &Trace, it: &Transaction) -> report::BusTransaction {
+    let clock = (it.start_ps as f64 - trace.began_ps as f64) / trace.clock_ps as f64;
+    report::BusTransaction {
+        clock: (clock * 100.0).round() / 100.0,
+        clocks: (it.end_ps - it.start_ps).div_ceil(trace.clock_ps),
+        master: match it.master {
+            Master::Bridge => "cpu".into(),
+            Master::Card(slot) => format!("card{slot}"),
+            Master::Background => "background".into(),
+        },
+        what: it.what.name().into(),
+        address: format!("{:#x}", it.address),
+        bytes: it.bytes,
+        cut: it.cut,
+    }
+}
+
+fn event(trace: &Trace, it: &Event) -> report::BusEvent {
+    let since_ps = it.at_ps.saturating_sub(trace.began_ps);
+    let (event, access) = match it.kind {
+        EventKind::Interrupt => ("interrupt", None),
+        EventKind::Read { offset, value } => ("read", Some((offset, value))),
+        EventKind::Write { offset, value } => ("write", Some((offset, value))),
+    };
+    report::BusEvent {
+        clock: since_ps / trace.clock_ps,
+        ns: since_ps / 1000,
+        card: it.slot,
+        event: event.into(),
+        register: access.map(|(offset, _)| format!("{offset:#06x}")),
+        value: access.map(|(_, value)| format!("{value:#x}")),
+    }
+}
+
+/// Plots of a trace in these bus clocks, `columns` wide; by default of three windows.
+pub fn plots(trace: &Trace, window: Option<(u64, u64)>, columns: usize) -> String {
+    let mut text = String::new();
     let end = (trace.ended_ps - trace.began_ps) / trace.clock_ps;
     let windows = match window {
         Some((from, to)) => vec![("", from, to)],
         None => {
             let mut windows = vec![("\nthe whole trace", 0, end), ("\nthe first frames", 0, end.min(800))];
+            let regimes = regimes(trace, 0);
             if regimes.stumbled {
                 let from =
                     (regimes.smooth_clocks as u64).saturating_add(20_000).min(end.saturating_sub(12_000));

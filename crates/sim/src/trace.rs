@@ -1,16 +1,14 @@
 //! A bus trace: what crossed a machine's bus, its wires and its registers, and when.
 //!
-//! [`regimes`] reads it, [`csv`], [`timeline`], [`summary`] and [`plot`] show it, [`values`] and [`crossed`]
-//! give studies their numbers. [`crate::workload::trace`] records it.
+//! [`crate::workload::trace`] records it. [`regimes`] reads it, [`plot`] draws it, [`values`] and [`crossed`]
+//! give studies their numbers, and [`crate::documents::trace`] is its document.
 
 mod plot;
 mod regime;
-mod table;
 mod values;
 
 pub use plot::plot;
 pub use regime::{Regimes, regimes};
-pub use table::{csv, summary, timeline};
 pub use values::{crossed, values};
 
 use kpps_machine::bus::{BackgroundTally, Log};

@@ -24,6 +24,9 @@ fn bad_input_is_one_clear_line_and_exit_code_2() {
         (&["curve", "--load", "90%..10%"], "goes down"),
         (&["curve", "--driver", "kpps,kpps"], "given twice"),
         (&["list", "planes"], "machines, chips"),
+        (&["foo"], "`kpps --help` lists the commands"),
+        (&["curv"], "similar subcommand exists: 'curve'"),
+        (&["curve", "--laod", "50%"], "similar argument exists: '--load'"),
         (&["curve", "--load", "2Mpps"], "above line rate"),
         (&["curve", "--load", "110%"], "above line rate"),
         (&["curve", "--report", "/no/where/report.html"], "/no/where/report.html"),
@@ -48,6 +51,27 @@ fn bad_input_is_one_clear_line_and_exit_code_2() {
         assert!(output.stdout.is_empty(), "{arguments:?}");
     }
     assert_eq!(std::fs::read_dir(&here).unwrap().count(), 0, "nothing is written on bad input");
+}
+
+/// Documents without plots have a page, too: their tables, and every value.
+#[test]
+fn every_document_has_a_page() {
+    let here = tempfile::tempdir().unwrap();
+    for (words, name, says) in [
+        (&["transmit", "--driver", "kpps", "--duration", "1ms"][..], "transmit", "sent_pps"),
+        (&["scale", "--cpus", "1", "--duration", "1ms"], "scale", "delivered_pps"),
+        (&["profile", "--duration", "1ms"], "profile", "ns_per_frame"),
+        (&["trace", "--duration", "200us"], "trace", "rx-data"),
+        (&["list", "chips"], "list", "82542"),
+        (&["conformance", "--on", "model", "--chip", "82542"], "conformance", "not-applicable"),
+    ] {
+        let output = kpps(&here, &[words, &["--report", "pages"]].concat());
+        assert!(output.status.success(), "{words:?}: {}", text(&output.stderr));
+        let path = here.path().join(format!("pages/{name}.html"));
+        assert!(text(&output.stdout).contains(&format!("written: pages/{name}.html")), "{words:?}");
+        let page = std::fs::read_to_string(path).unwrap();
+        assert!(page.starts_with("<!DOCTYPE html>") && page.contains(says), "{words:?}: {page}");
+    }
 }
 
 /// An own driver names what differs; exported as a whole file, it gives the same numbers.

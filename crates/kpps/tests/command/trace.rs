@@ -14,7 +14,13 @@ fn both_regimes_are_told_and_drawn_and_the_files_hold_what_was_seen() {
     let output = trace(&directory, &[&["--duration", "1ms", "--group", "4"], &files[..]].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
-    for says in ["smooth for", "then it stumbles", "rx-write-back |", "tail-write |", "1000 sent"] {
+    for says in [
+        "enough descriptors for",
+        "then frames wait for descriptors",
+        "rx-write-back |",
+        "tail-write |",
+        "1000 sent",
+    ] {
         assert!(text.contains(says), "{says} is missing:\n{text}");
     }
     let read = |name: &str| std::fs::read(directory.path().join(name)).unwrap();

@@ -17,8 +17,9 @@ const INTERVAL_ERROR: f64 = 0.05;
 pub struct Criteria {
     /// A change of at most this share of the first side's median is ignored.
     pub threshold: f64,
-    /// The family-wise error rate: the probability of any false finding.
-    pub error: f64,
+    /// The significance level: the probability that any of the differences found is by chance (the family-wise
+    /// error rate).
+    pub significance: f64,
     /// Only quantities whose name contains one of these; all if there are none.
     pub quantities: Vec<String>,
 }
@@ -62,11 +63,11 @@ pub fn compare(sides: &[Results], criteria: &Criteria) -> Result<Comparison, Str
         let some: Vec<_> = left_out.iter().take(2).cloned().collect();
         return Err(format!("these results have no common quantity: {}", some.join("; ")));
     }
-    judge(&mut rows, criteria.error, criteria.threshold);
+    judge(&mut rows, criteria.significance, criteria.threshold);
     Ok(Comparison {
         kpps_version: env!("CARGO_PKG_VERSION").into(),
         of: first.kind.clone(),
-        error: criteria.error,
+        significance: criteria.significance,
         threshold: criteria.threshold,
         sides: sides.iter().map(|it| Side { name: it.name.clone(), documents: it.documents }).collect(),
         rows,
@@ -110,23 +111,23 @@ fn row(here: &Measured, there: &Measured, side: usize, named: bool) -> Compared 
 }
 
 /// Decides on each row, with the correction for all of them.
-fn judge(rows: &mut [Compared], error: f64, threshold: f64) {
+fn judge(rows: &mut [Compared], significance: f64, threshold: f64) {
     let least = |row: &Compared| least_p(row.first.count, row.other.count);
     // A quantity with too few values for any finding is not tested: the others keep their significance.
-    let tested: Vec<usize> = (0..rows.len()).filter(|&at| least(&rows[at]) <= error).collect();
+    let tested: Vec<usize> = (0..rows.len()).filter(|&at| least(&rows[at]) <= significance).collect();
     let chances: Vec<f64> = tested.iter().map(|&at| rows[at].p).collect();
     for (&at, adjusted) in tested.iter().zip(holm(&chances)) {
         rows[at].p_adjusted = adjusted;
     }
     for row in rows {
         let up = row.other.median > row.first.median || row.change.is_some_and(|change| change > 0.0);
-        row.finding = if row.p_adjusted <= error {
+        row.finding = if row.p_adjusted <= significance {
             match (row.change, up == (row.better == Better::Higher)) {
                 (Some(change), _) if change.abs() <= threshold => Finding::Within,
                 (_, true) => Finding::Better,
                 (_, false) => Finding::Worse,
             }
-        } else if least(row) * tested.len() as f64 > error || least(row) > error {
+        } else if least(row) * tested.len() as f64 > significance || least(row) > significance {
             Finding::TooFew
         } else {
             Finding::NoDifference

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 const INIT: &str = include_str!("init.sh");
 /// The directory of kpps and its libraries.
-const OURS: &str = "ours";
+const KPPS: &str = "kpps";
 /// Modules of the command channel, loaded first.
 const BOOT_MODULES: [&str; 2] = ["virtio_pci", "virtio_console"];
 /// Modules that workloads load when they need them.
@@ -67,7 +67,7 @@ impl Contents<'_> {
         self.programs(&mut archive)?;
         self.modules(&mut archive)?;
         if let Some(kpps) = self.kpps {
-            ours(&mut archive, kpps)?;
+            add_kpps(&mut archive, kpps)?;
         }
         Ok(archive.finish())
     }
@@ -119,14 +119,14 @@ impl Contents<'_> {
 }
 
 /// kpps with its libraries and its loader, and a command that starts it.
-fn ours(archive: &mut Archive, kpps: &Path) -> Result<()> {
-    let command = format!("#!/bin/sh\nLD_LIBRARY_PATH=/{OURS} exec /{OURS}/kpps \"$@\"\n");
+fn add_kpps(archive: &mut Archive, kpps: &Path) -> Result<()> {
+    let command = format!("#!/bin/sh\nLD_LIBRARY_PATH=/{KPPS} exec /{KPPS}/kpps \"$@\"\n");
     archive.file("bin/kpps", command.as_bytes());
-    let loader = format!("/{OURS}/loader");
-    archive.file(&format!("{OURS}/kpps"), &elf::with_loader(program(kpps)?, &loader));
+    let loader = format!("/{KPPS}/loader");
+    archive.file(&format!("{KPPS}/kpps"), &elf::with_loader(program(kpps)?, &loader));
     for (name, path) in &elf::libraries(&[kpps], &host_libraries())? {
         let name = if name.starts_with("ld-") { "loader" } else { name };
-        archive.file(&format!("{OURS}/{name}"), &program(path)?);
+        archive.file(&format!("{KPPS}/{name}"), &program(path)?);
     }
     Ok(())
 }

@@ -110,7 +110,7 @@ impl Plan {
                 Rate::Pps(pps) => Some(pps),
                 Rate::Flood => None,
             },
-            our_ring: self.settings.our_ring(),
+            kpps_ring: self.settings.kpps_ring(),
             dpdk_ring: self.settings.dpdk_ring(),
             settings: self.settings.0.iter().map(ToString::to_string).collect(),
             complete: true,
@@ -129,9 +129,9 @@ impl Plan {
             progress.now(&format!("booting {} with {}", self.kernel, boot.model.name()));
             let options = Options::new(boot.machine, workload::cards(boot.model));
             let dpdk = self.drivers.contains(&Driver::Dpdk);
-            let ours = self.drivers.contains(&Driver::Ours).then_some(self.kpps.as_path());
+            let kpps = self.drivers.contains(&Driver::Kpps).then_some(self.kpps.as_path());
             let start = || {
-                let mut guest = Guest::boot(&options, &kernel, &userland, dpdk, ours)?;
+                let mut guest = Guest::boot(&options, &kernel, &userland, dpdk, kpps)?;
                 guest.interruptible(go_on);
                 Ok(guest)
             };
@@ -223,7 +223,7 @@ impl Plan {
                         let backends = match driver {
                             Driver::Linux if linux => &[Backend::Kernel][..],
                             Driver::Linux => &[],
-                            Driver::Ours | Driver::Dpdk => &users,
+                            Driver::Kpps | Driver::Dpdk => &users,
                         };
                         let possible =
                             backends.iter().filter(|backend| workload::exists(driver, **backend, work));
@@ -274,7 +274,7 @@ impl Found {
             self.lab.rows.push(row(model, iommu, task, rounds));
         }
         for (&(model, iommu, task), ours) in &self.measured {
-            if task.driver != Driver::Ours {
+            if task.driver != Driver::Kpps {
                 continue;
             }
             for (over, backend) in [(Driver::Dpdk, task.backend), (Driver::Linux, Backend::Kernel)] {
@@ -372,11 +372,11 @@ mod tests {
         let boot = Boot { model: Model::E1000, machine: Machine::Plain, tasks: vec![] };
         let task = |driver| Task { work: Work::Loop, driver, backend: Backend::Uio };
         for (round, (ours, dpdk)) in (0..).zip([(300.0, 100.0), (200.0, 200.0), (400.0, 100.0)]) {
-            found.add(&boot, &task(Driver::Ours), round, measured(&[ours]));
+            found.add(&boot, &task(Driver::Kpps), round, measured(&[ours]));
             found.add(&boot, &task(Driver::Dpdk), round, measured(&[dpdk]));
         }
         // A round in which only one of them worked does not count.
-        found.add(&boot, &task(Driver::Ours), 3, measured(&[300.0]));
+        found.add(&boot, &task(Driver::Kpps), 3, measured(&[300.0]));
         found.conclude();
         let [ratio] = &found.lab.ratios[..] else { panic!("{:?}", found.lab.ratios) };
         assert_eq!((ratio.ratio, ratio.min, ratio.max, &*ratio.over), (3.0, 1.0, 4.0, "dpdk"));

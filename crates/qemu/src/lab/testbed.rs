@@ -29,7 +29,7 @@ const SILENCE: Duration = Duration::from_millis(100);
 /// What the names of guests begin with on the command line.
 pub const PREFIX: &str = "lab:";
 
-/// Which guest: "linux-6.1/e1000", behind another slash "ours-uio", "ours-vfio", "dpdk-uio" or "dpdk-vfio".
+/// Which guest: "linux-6.1/e1000", behind another slash "kpps-uio", "kpps-vfio", "dpdk-uio" or "dpdk-vfio".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BedSpec {
     /// The kernel.
@@ -86,7 +86,7 @@ impl BedSpec {
         let whose = match self.driver {
             Driver::Linux => "the kernel's own driver, early drop by tc".to_owned(),
             Driver::Dpdk => format!("testpmd rxonly through {}", self.backend.name()),
-            Driver::Ours => format!("kpps count through {}", self.backend.name()),
+            Driver::Kpps => format!("kpps count through {}", self.backend.name()),
         };
         format!("{} on QEMU's {}, {whose}", self.kernel, self.model.name())
     }
@@ -138,8 +138,8 @@ impl Bed {
         let kernel = Kernel::get(&cache, kernel)?;
         let userland = Userland::get(&cache)?;
         let options = Options::new(backend.machine(), workload::cards(*model));
-        let ours = (*driver == Driver::Ours).then_some(self.kpps.as_path());
-        let mut guest = Guest::boot(&options, &kernel, &userland, *driver == Driver::Dpdk, ours)?;
+        let program = (*driver == Driver::Kpps).then_some(self.kpps.as_path());
+        let mut guest = Guest::boot(&options, &kernel, &userland, *driver == Driver::Dpdk, program)?;
         let running = workload::start(&mut guest, *model, *driver, *backend, Work::Receive, &self.settings)?;
         // QEMU's e1000 is deaf at first: no trial is to pay for that.
         let wire = guest.take_wire(0).ok_or(Error::Input("the wire is taken".into()))?;
@@ -205,7 +205,7 @@ impl Bed {
         };
         let seconds = to.host_seconds_since(&from);
         let taken = to.count.frames - from.count.frames;
-        // The consumer's clock and ours tick together, but are not read at the same moment.
+        // The consumer's clock and this host's tick together, but are not read at the same moment.
         let sample = to.since(&from);
         let delivered = (sample.pps * seconds).round() as u64;
         let sent = to.counts.sent - from.counts.sent;
@@ -315,7 +315,7 @@ mod tests {
             ("e1000", "is no guest"),
             ("linux-2.2/e1000", "known are linux-6.1"),
             ("linux-6.1/ne2000", "no device called"),
-            ("linux-6.1/e1000/ours", "how the driver reaches"),
+            ("linux-6.1/e1000/kpps", "how the driver reaches"),
             ("linux-6.1/e1000/linux-uio", "does not work through"),
         ] {
             let error = text.parse::<BedSpec>().unwrap_err();

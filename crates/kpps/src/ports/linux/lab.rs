@@ -16,8 +16,8 @@ use std::time::Duration;
 #[command(after_help = "Examples:
   kpps lab --quick                                  takes at most three minutes
   kpps lab --device e1000e --workload transmit,loop
-  kpps lab --driver linux --kernel linux-5.10 --set linux.RxIntDelay=100 --workload receive
-  kpps lab --driver linux --set napi.defer_hard_irqs=2 --set napi.gro_flush_timeout=20000
+  kpps lab --under-test linux --kernel linux-5.10 --set linux.RxIntDelay=100 --workload receive
+  kpps lab --under-test linux --set napi.defer_hard_irqs=2 --set napi.gro_flush_timeout=20000
   kpps lab --json | jq '.ratios[]'
 
 kpps boots stock Debian kernels in QEMU with four cards; inside, the drivers take turns. It needs neither
@@ -27,15 +27,15 @@ pub struct Arguments {
     /// Take at most three minutes: one round, short windows; whatever does not fit is left out
     #[arg(long)]
     quick: bool,
-    /// Cards: e1000 (82540EM), e1000e (82574L)
+    /// QEMU's cards: e1000 (82540EM), e1000e (82574L)
     #[arg(long, value_delimiter = ',', default_values = ["e1000", "e1000e"])]
     device: Vec<Model>,
     /// How kpps' and DPDK's drivers access the cards: uio, vfio
     #[arg(long, value_delimiter = ',', default_values = ["uio", "vfio"], value_parser = backend)]
     backend: Vec<Backend>,
-    /// Drivers: ours (kpps'), linux, dpdk
-    #[arg(long, value_delimiter = ',', default_values = ["ours", "linux", "dpdk"])]
-    driver: Vec<Driver>,
+    /// Drivers that are compared: kpps, linux, dpdk
+    #[arg(long, value_delimiter = ',', value_name = "NAMES", default_values = ["kpps", "linux", "dpdk"])]
+    under_test: Vec<Driver>,
     /// Workloads: transmit, receive, loop, forward, bridge
     #[arg(long, value_delimiter = ',', default_values = ["transmit", "receive", "loop", "forward", "bridge"])]
     workload: Vec<Work>,
@@ -52,7 +52,7 @@ pub struct Arguments {
     #[arg(long, value_name = "LOAD", default_value = "max")]
     load: load::Rate,
     /// Give a setting of the guest another value: linux.RxDescriptors=80 (a parameter of Linux's driver),
-    /// sysctl.net.core.netdev_budget=64, napi.defer_hard_irqs=2, napi.gro_flush_timeout=20000, ours.ring=256,
+    /// sysctl.net.core.netdev_budget=64, napi.defer_hard_irqs=2, napi.gro_flush_timeout=20000, kpps.ring=256,
     /// dpdk.ring=256 [default of both rings: 2048]
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<Setting>,
@@ -62,7 +62,7 @@ pub struct Arguments {
 
 fn backend(text: &str) -> Result<Backend, String> {
     match text.parse() {
-        Ok(Backend::Kernel) => Err("the kernel's own driver is --driver linux".into()),
+        Ok(Backend::Kernel) => Err("the kernel's own driver is --under-test linux".into()),
         other => other,
     }
 }
@@ -91,7 +91,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         kernel: arguments.kernel.clone(),
         models: arguments.device.clone(),
         backends: arguments.backend.clone(),
-        drivers: arguments.driver.clone(),
+        drivers: arguments.under_test.clone(),
         works: arguments.workload.clone(),
         rounds: arguments.rounds,
         windows: 1,

@@ -2,8 +2,8 @@
 
 mod card;
 mod dpdk;
+mod kpps;
 mod linux;
-mod ours;
 mod settings;
 
 pub use settings::{Setting, Settings};
@@ -48,7 +48,7 @@ names! {
     /// A driver.
     Driver("driver") {
         /// kpps.
-        Ours = "ours",
+        Kpps = "kpps",
         /// The kernel's own.
         Linux = "linux",
         /// testpmd's.
@@ -161,7 +161,7 @@ pub const fn exists(driver: Driver, backend: Backend, work: Work) -> bool {
         (Driver::Linux, Backend::Kernel) => !matches!(work, Work::Loop),
         (Driver::Linux, _) | (_, Backend::Kernel) => false,
         (Driver::Dpdk, _) => !matches!(work, Work::Bridge),
-        (Driver::Ours, _) => true,
+        (Driver::Kpps, _) => true,
     }
 }
 
@@ -184,7 +184,7 @@ pub fn start(
     match driver {
         Driver::Linux => linux::start(guest, model, work, settings),
         Driver::Dpdk => dpdk::start(guest, backend, work, settings.dpdk_ring()),
-        Driver::Ours => ours::start(guest, backend, work, settings.our_ring()),
+        Driver::Kpps => kpps::start(guest, backend, work, settings.kpps_ring()),
     }
 }
 

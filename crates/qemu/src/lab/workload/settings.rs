@@ -33,13 +33,13 @@ enum Shelf {
     /// A file of the interface: `napi_defer_hard_irqs`, `gro_flush_timeout`.
     Napi,
     /// The rings of kpps.
-    Ours,
+    Kpps,
     /// The rings of testpmd.
     Dpdk,
 }
 
 const HELP: &str = "give linux.PARAMETER=VALUE (a parameter of the driver's module, as RxDescriptors), sysctl.NAME=VALUE \
-    (as net.core.netdev_budget), napi.defer_hard_irqs=COUNT, napi.gro_flush_timeout=NS, ours.ring=DESCRIPTORS or dpdk.ring=DESCRIPTORS";
+    (as net.core.netdev_budget), napi.defer_hard_irqs=COUNT, napi.gro_flush_timeout=NS, kpps.ring=DESCRIPTORS or dpdk.ring=DESCRIPTORS";
 
 impl FromStr for Setting {
     type Err = String;
@@ -52,7 +52,7 @@ impl FromStr for Setting {
             "linux" => Shelf::Linux,
             "sysctl" => Shelf::Sysctl,
             "napi" => Shelf::Napi,
-            "ours" => Shelf::Ours,
+            "kpps" => Shelf::Kpps,
             "dpdk" => Shelf::Dpdk,
             _ => return Err(help()),
         };
@@ -65,7 +65,7 @@ impl FromStr for Setting {
         let name = match (shelf, name) {
             (Shelf::Napi, "defer_hard_irqs") => "napi_defer_hard_irqs",
             (Shelf::Napi, "gro_flush_timeout") => name,
-            (Shelf::Ours | Shelf::Dpdk, "ring") => {
+            (Shelf::Kpps | Shelf::Dpdk, "ring") => {
                 let length = value.parse::<u16>().ok();
                 length.filter(|n| n % 8 == 0 && RINGS.contains(n)).ok_or_else(|| {
                     let (least, most) = (RINGS.start(), RINGS.end());
@@ -73,7 +73,7 @@ impl FromStr for Setting {
                 })?;
                 name
             }
-            (Shelf::Napi | Shelf::Ours | Shelf::Dpdk, _) => return Err(help()),
+            (Shelf::Napi | Shelf::Kpps | Shelf::Dpdk, _) => return Err(help()),
             _ => name,
         };
         Ok(Self { shelf, name: name.to_owned(), value: value.to_owned() })
@@ -86,7 +86,7 @@ impl fmt::Display for Setting {
             Shelf::Linux => "linux",
             Shelf::Sysctl => "sysctl",
             Shelf::Napi => "napi",
-            Shelf::Ours => "ours",
+            Shelf::Kpps => "kpps",
             Shelf::Dpdk => "dpdk",
         };
         write!(f, "{shelf}.{}={}", self.name, self.value)
@@ -99,8 +99,8 @@ impl Settings {
     }
 
     /// Descriptors in each ring of kpps.
-    pub(crate) fn our_ring(&self) -> u16 {
-        self.ring(Shelf::Ours)
+    pub(crate) fn kpps_ring(&self) -> u16 {
+        self.ring(Shelf::Kpps)
     }
 
     /// Descriptors in each ring of testpmd.
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!("napi.defer_hard_irqs=2".parse::<Setting>().unwrap().name, "napi_defer_hard_irqs");
         "sysctl.net.core.netdev_budget=64".parse::<Setting>().unwrap();
         let rings = Settings(vec!["dpdk.ring=256".parse().unwrap(), "dpdk.ring=512".parse().unwrap()]);
-        assert_eq!((rings.our_ring(), rings.dpdk_ring()), (RING, 512));
+        assert_eq!((rings.kpps_ring(), rings.dpdk_ring()), (RING, 512));
         for text in [
             "",
             "x",
@@ -178,7 +178,7 @@ mod tests {
             let error = text.parse::<Setting>().unwrap_err();
             assert!(error.contains("is not a setting"), "{error}");
         }
-        for text in ["ours.ring=x", "ours.ring=72", "dpdk.ring=100", "dpdk.ring=8192"] {
+        for text in ["kpps.ring=x", "kpps.ring=72", "dpdk.ring=100", "dpdk.ring=8192"] {
             let error = text.parse::<Setting>().unwrap_err();
             assert!(error.contains("80 to 4096"), "{error}");
         }

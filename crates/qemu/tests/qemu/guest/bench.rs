@@ -46,7 +46,7 @@ fn every_driver_does_every_workload_and_has_a_row() {
     assert!(lab.failures.is_empty() && lab.complete, "{:?}", lab.failures);
     let possible = Work::ALL.iter().flat_map(|work| {
         let all =
-            [(Driver::Ours, Backend::Uio), (Driver::Linux, Backend::Kernel), (Driver::Dpdk, Backend::Uio)];
+            [(Driver::Kpps, Backend::Uio), (Driver::Linux, Backend::Kernel), (Driver::Dpdk, Backend::Uio)];
         all.into_iter().filter(|(driver, backend)| exists(*driver, *backend, *work))
     });
     assert_eq!(lab.rows.len(), possible.count());
@@ -62,7 +62,7 @@ fn delivered(rate: Rate) -> Vec<(String, f64)> {
         kernel: "linux-6.1".into(),
         models: Model::ALL.into(),
         backends: vec![Backend::Uio],
-        drivers: vec![Driver::Ours],
+        drivers: vec![Driver::Kpps],
         works: vec![Work::Receive, Work::Forward],
         rounds: 3,
         windows: 1,
