@@ -41,7 +41,8 @@ struct Seen<'a> {
     shape: Shape,
 }
 
-fn look(series: &Series) -> Option<Seen<'_>> {
+/// The points of `series` that matter. `cpu`: the trials observed the CPUs of the device under test.
+fn seen<'a>(name: &'a str, series: &'a Series, cpu: bool) -> Option<Seen<'a>> {
     let last = series.points.last()?;
     let peak = series.peak()?;
     let keeps_up = |p: &Trial| p.loss_ratio <= KEEPS_UP_LOSS && p.delivered_pps >= HOLDS * p.offered_pps;
@@ -50,12 +51,15 @@ fn look(series: &Series) -> Option<Seen<'_>> {
         Shape::KeepsUp
     } else if left >= HOLDS * peak.delivered_pps {
         Shape::Holds
-    } else if left < LIVELOCK * peak.delivered_pps && last.cpu_left().is_some_and(|left| left < CPU_LEFT) {
+    } else if left < LIVELOCK * peak.delivered_pps
+        && cpu
+        && last.cpu_left().is_some_and(|left| left < CPU_LEFT)
+    {
         Shape::Livelock
     } else {
         Shape::Falls
     };
-    Some(Seen { name: &series.name, peak, last, dip: dip(&series.points, peak), shape })
+    Some(Seen { name, peak, last, dip: dip(&series.points, peak), shape })
 }
 
 /// The lowest point from which a series recovers.
@@ -77,7 +81,15 @@ pub fn summarised(curve: Curve) -> Curve {
 }
 
 fn two_sentences(environment: &Environment, series: &[Series], complete: bool) -> [String; 2] {
-    let mut seen: Vec<Seen> = series.iter().filter_map(look).collect();
+    // Between two ports, the series has the ports' names, and the CPUs are those of the tester's host.
+    let on_ports = environment.testbed == "ports";
+    let name = |series: &Series| match on_ports {
+        true => format!("the device between {}", series.name),
+        false => series.name.clone(),
+    };
+    let names: Vec<String> = series.iter().map(name).collect();
+    let mut seen: Vec<Seen> =
+        names.iter().zip(series).filter_map(|(name, series)| seen(name, series, !on_ports)).collect();
     if seen.is_empty() {
         return ["Nothing was measured.".to_owned(), "There is nothing to explain.".to_owned()];
     }
@@ -86,7 +98,7 @@ fn two_sentences(environment: &Environment, series: &[Series], complete: bool) -
         let best_first = |s: &Seen| -s.last.delivered_pps;
         a.shape.cmp(&b.shape).then(best_first(a).total_cmp(&best_first(b)))
     });
-    [carried(environment, complete, &seen), lost(&seen)]
+    [carried(environment, complete, &seen), lost(&seen, on_ports)]
 }
 
 /// A rate in kpps, without insignificant decimals.
@@ -228,7 +240,7 @@ fn causes<'a>(losing: &[&Seen<'a>]) -> Vec<(String, Vec<&'a str>)> {
 }
 
 /// The second sentence.
-fn lost(seen: &[Seen]) -> String {
+fn lost(seen: &[Seen], on_ports: bool) -> String {
     let (losing, without): (Vec<&Seen>, Vec<&Seen>) = seen.iter().partition(|s| !losses(s).is_empty());
     let highest = seen[0].last.offered_pps;
     let at = match seen.iter().all(|s| s.last.offered_pps == highest) {
@@ -276,7 +288,9 @@ fn lost(seen: &[Seen]) -> String {
         .collect();
     sentence += &match (seen.count(), left.is_empty()) {
         (0, _) => String::new(),
+        (_, true) if on_ports => "; the tester's host has no CPU time left".to_owned(),
         (_, true) => "; no CPU time is left".to_owned(),
+        (_, false) if on_ports => "; the tester's host has CPU time left".to_owned(),
         (_, false) => format!("; CPU time is left with {}", list(&left)),
     };
     sentence + "."
@@ -361,11 +375,31 @@ mod tests {
         // Idle polls do not count as busy.
         let mut polling = series("a", "fifo", 1.0, &falling);
         for point in &mut polling.points {
-            point.cpu = Some(Cpu { thread: 0.4, empty_polls: Some(0.6), ..Cpu::default() });
+            point.cpu = Some(Cpu { thread: 0.4, idle_polls: Some(0.6), ..Cpu::default() });
         }
         assert_eq!(sentences(vec![polling], true)[0], idle[0]);
         // Half of the peak is a fall, not yet livelock.
         assert_eq!(first(&[(300, 300), (1488, 150)]), "a falls from 300 to 150.");
+    }
+
+    #[test]
+    fn between_ports_the_cpu_is_that_of_the_testers_host() {
+        let environment = Environment {
+            testbed: "ports".into(),
+            frame_bytes_with_fcs: 64,
+            line_rate_pps: 1488e3,
+            ..Environment::default()
+        };
+        let on_ports = |cpu_busy, points| {
+            two_sentences(&environment, &[series("p:a and p:b", "ring", cpu_busy, points)], true)
+        };
+        let [first, second] = on_ports(1.0, &[(300, 300), (1488, 10)]);
+        assert_eq!(first, TO_LINE_RATE.to_owned() + "the device between p:a and p:b falls from 300 to 10.");
+        let lost = "At the highest load, the device between p:a and p:b loses frames at the ring (no descriptors in time)";
+        assert_eq!(second, format!("{lost}; the tester's host has no CPU time left."));
+        let [first, second] = on_ports(0.4, &[(300, 300), (1488, 1400)]);
+        assert!(first.ends_with("p:a and p:b holds 1400 kpps."), "{first}");
+        assert_eq!(second, format!("{lost}; the tester's host has CPU time left."));
     }
 
     #[test]
