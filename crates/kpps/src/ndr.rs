@@ -19,10 +19,10 @@ use std::time::Duration;
   kpps ndr --testbed known:700kpps --noise --bisection        a known rate, with noise
 
 NDR is the highest load without loss, PDR the highest load with at most 0.5 % loss. Each load is judged by
-many trials, 21 times one trial's length together, and most of them must agree: one disturbed second does
-not decide (MLRsearch, draft-ietf-bmwg-mlrsearch). A trial that the tester itself could not sustain does not
-count: the search goes on below it. A load is that of one direction; with --app of both together.
---min-rate bounds the NDR, --max-loss and --max-p99 the trials at it.")]
+several trials, which together take up to 21 times --duration. At least half of that time must agree, so one
+disturbed second does not decide (MLRsearch, draft-ietf-bmwg-mlrsearch). A trial does not count if the tester could not send or take in its frames: the
+search goes on below that load. A load is that of one direction; with --app of both together. --min-rate
+bounds the NDR, --max-loss and --max-p99 the trials at it.")]
 pub struct Arguments {
     /// Frame size in bytes with FCS; on two ports also a mix: imix-csit, imix-trex, imix-linux, or sizes with
     /// weights as 64:7,570:4,1518:1 [default: 64; with --app vlan-route: 68]

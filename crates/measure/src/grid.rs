@@ -44,8 +44,9 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Offers `offered` in frames of these sizes on a wire that carries `line_pps` of them, as `load`
-    /// otherwise. `testbed` is the environment without what frames and load determine.
+    /// The plan to offer `offered` in frames of these sizes. The wire carries `line_pps` of them. Duration
+    /// and seed are those of `load`, its rate and size are not used. `testbed` is the environment without the
+    /// fields that frames and load determine.
     pub fn new(sizes: Mix, offered: Rate, line_pps: f64, load: Load, testbed: Environment) -> Self {
         let offered_pps = offered.pps(line_pps, sizes.mean_bytes_with_fcs());
         let load = Load { offered_pps, size: sizes.only().unwrap_or(Size::MIN), ..load };

@@ -1,8 +1,9 @@
 //! Clocks: that of this process, and the offsets of other hosts' clocks.
 //!
-//! A trial between two hosts begins at one moment of both clocks, as far as that is known, and times since
-//! then are compared. The offset is read before and after the trial. Between these readings it is assumed to
-//! change linearly, because clocks drift with temperature, which changes within minutes.
+//! A trial between two hosts begins at the same moment on both clocks, within the error of the measured
+//! offset, and times since then are compared. The offset is read before and after the trial. Between these
+//! readings it is assumed to change linearly, because clocks drift with temperature, which changes within
+//! minutes.
 
 use kpps_measure::Latency;
 use kpps_results::detail::Clocks as Document;

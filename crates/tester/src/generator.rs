@@ -9,13 +9,13 @@ use kpps_results::calibration::{Calibration, Sender};
 use std::path::{Path, PathBuf};
 
 impl Tester {
-    /// What the generator can send of an offer, if its load is a rate, by these calibrations, one for each
-    /// direction. `None` without: nothing is sent to find it out, and a shortfall tells.
+    /// The limits of the generator by these calibrations, one for each direction. `None` if there are none,
+    /// or if the load is not a rate. Then the limit is unknown before the trial, and a shortfall shows it.
     ///
     /// # Errors
     /// [`Error::Calibration`].
     pub fn sender(&self, offer: &Offer, calibrations: &[PathBuf]) -> Result<Option<Sender>, Error> {
-        let Load::Pps(asked) = offer.load else { return Ok(None) };
+        let Load::Pps(offered_pps) = offer.load else { return Ok(None) };
         let ways = if offer.bidirectional { 2 } else { 1 };
         let (ceilings_pps, source): (Vec<f64>, _) = match calibrations {
             [] => return Ok(None),
@@ -29,7 +29,7 @@ impl Tester {
                 return Err(Error::Calibration(what));
             }
         };
-        let exceeded = ceilings_pps.iter().any(|ceiling| asked > *ceiling);
+        let exceeded = ceilings_pps.iter().any(|ceiling| offered_pps > *ceiling);
         let ceilings_pps = ceilings_pps.into_iter().map(tenths).collect();
         Ok(Some(Sender { ceilings_pps, source, exceeded }))
     }

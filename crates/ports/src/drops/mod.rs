@@ -3,7 +3,7 @@
 //! Since Linux 5.17 the kernel says why it drops a packet (`enum skb_drop_reason`), and it always said where,
 //! at the tracepoint `kfree_skb`. A program at that tracepoint counts the test frames among the dropped
 //! packets: by reason, function, network namespace and interface. It sees each dropped packet of the host, in
-//! all namespaces, whoever counts it elsewhere. A packet that stands for several frames counts as so many.
+//! all namespaces, also one that another counter has. A packet of several frames (GSO) counts as that many.
 //!
 //! The program is made here from the kernel's own description of its types, so it needs no compiler and fits
 //! the running kernel. It takes root, or `CAP_BPF` and `CAP_PERFMON`.

@@ -2,8 +2,8 @@
 //! what stops them.
 //!
 //! The card is a rate-limited NIC that spreads flows over its queues (receive side scaling). The system is
-//! Linux, whose frames end in a counter. No limit is written down: every part reports how much of its time it
-//! was in use.
+//! Linux, whose frames end in a counter. The limit is found, not set: every part reports the share of time in
+//! which it was busy.
 
 use crate::device::e1000::Frame;
 use crate::device::rate_limited_queue::{self, QueueDevice};

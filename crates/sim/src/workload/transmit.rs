@@ -1,4 +1,4 @@
-//! The other direction: how many frames a driver gets out when its application always has another.
+//! How many frames a driver sends when its application always has another one.
 
 use crate::device::e1000::{By, Features, Pieces, VLAN};
 use crate::experiment::{Phases, Snapshot};

@@ -1,10 +1,13 @@
-//! Counters against what the kernel says that it dropped of the trial.
+//! Counters of drops, compared with the kernel's own record of the frames that it dropped.
 //!
-//! A counter counts frames of others, too, and not every place has one: a firewall's rule, a route to
-//! nowhere. The kernel's own drops are of the trial's frames only, with reason and function. So of a counter
-//! only as many are certain as the kernel has dropped there, and drops that no counter has are places of
-//! their own. Both the excess of counters and the drops without one are possible only: a copy of a frame may
-//! be dropped while the frame arrives, and an old kernel may drop frames without a word.
+//! A counter also counts other traffic, and some places have none: a rule of a firewall, a blackhole route.
+//! The kernel's record is of the trial's frames only, with reason and function. So of a counter, only as many
+//! drops are certain as the record has for its place. Drops in the record that no counter has are places of
+//! their own.
+//!
+//! Two things are possible, but not certain: what a counter has beyond the record (an old kernel does not
+//! record each drop), and what the record has beyond the counters (the dropped packet may be a copy of a
+//! frame that arrives).
 
 use super::{Accounts, Counter, Known, MISSED, PortCount, Read, missed};
 use crate::observe::{KernelDrop, KernelDrops, Observation};

@@ -2,8 +2,8 @@
 //! same memory.
 //!
 //! The sockets use the pool's memory. Where the driver can, the card reads and writes the buffers themselves,
-//! and a frame moves from one such port to another, or to a card of ours, without a copy. Otherwise the
-//! kernel copies it once. The kernel no longer gets the frames of these queues.
+//! and a frame moves from one such port to another, or to a card that kpps drives, without a copy. Otherwise
+//! the kernel copies it once. The kernel no longer gets the frames of these queues.
 //!
 //! With several queues the card distributes flows (`ethtool -X`, `ethtool -N`). The queues are polled in
 //! turn: frames are in order within a queue, but not between queues. Only the first queue sends: so frames
