@@ -167,7 +167,7 @@ pub(crate) fn done(done: Done) -> proto::Done {
         sent: done.sent,
         elapsed_ns: ns(done.elapsed),
         gaps: done.gaps.map(|gaps| proto::Gaps {
-            asked_ns: gaps.asked_ns,
+            intended_ns: gaps.intended_ns,
             count: gaps.count,
             within: gaps.within,
             p50_ns: gaps.p50_ns,
@@ -218,7 +218,7 @@ pub(crate) fn was_done(done: proto::Done) -> Done {
         sent: done.sent,
         elapsed: Duration::from_nanos(done.elapsed_ns),
         gaps: done.gaps.map(|gaps| Gaps {
-            asked_ns: gaps.asked_ns,
+            intended_ns: gaps.intended_ns,
             count: gaps.count,
             within: gaps.within,
             p50_ns: gaps.p50_ns,

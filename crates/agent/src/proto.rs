@@ -38,7 +38,7 @@ pub mod answer {
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Answer {
         #[prost(message, tag = "1")]
-        Opened(super::Opened),
+        Port(super::LentPort),
         #[prost(message, tag = "2")]
         Clock(super::Clock),
         #[prost(message, tag = "3")]
@@ -77,7 +77,7 @@ pub struct Open {
     pub others: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
-pub struct Opened {
+pub struct LentPort {
     #[prost(bytes = "vec", tag = "1")]
     pub mac: ::prost::alloc::vec::Vec<u8>,
     #[prost(string, optional, tag = "2")]
@@ -353,7 +353,7 @@ pub struct OfSize {
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
 pub struct Gaps {
     #[prost(double, optional, tag = "1")]
-    pub asked_ns: ::core::option::Option<f64>,
+    pub intended_ns: ::core::option::Option<f64>,
     #[prost(uint64, tag = "2")]
     pub count: u64,
     #[prost(uint64, tag = "3")]

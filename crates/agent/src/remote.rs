@@ -124,8 +124,8 @@ pub fn connect(
         ring: options.ring.map(Into::into),
         others: others.to_vec(),
     });
-    let opened = match conversation.ask(open, OPEN) {
-        Ok(Says::Opened(opened)) => opened,
+    let lent = match conversation.ask(open, OPEN) {
+        Ok(Says::Port(lent)) => lent,
         Ok(Says::Refused(why)) => return Err(Error(format!("agent {host}: {why}"))),
         Ok(_) => {
             return Err(Error(format!(
@@ -136,21 +136,21 @@ pub fn connect(
     };
     let clock: Option<(UdpSocket, pings::Cookie)> = (|| {
         let socket = UdpSocket::bind(if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }).ok()?;
-        socket.connect((address.ip(), u16::try_from(opened.udp_port).ok()?)).ok()?;
-        Some((socket, opened.cookie.try_into().ok()?))
+        socket.connect((address.ip(), u16::try_from(lent.udp_port).ok()?)).ok()?;
+        Some((socket, lent.cookie.try_into().ok()?))
     })();
     let conversation = Arc::new(Mutex::new(conversation));
     let port = RemotePort {
         name: format!("{host}/{spec}"),
-        interface: opened.interface,
-        mac: convert::mac(&opened.mac).map_err(|why| Error(format!("agent {host}: {why}")))?,
-        speed_mbps: opened.speed_mbps,
-        longest: opened.longest_bytes.map(|bytes| bytes as usize),
+        interface: lent.interface,
+        mac: convert::mac(&lent.mac).map_err(|why| Error(format!("agent {host}: {why}")))?,
+        speed_mbps: lent.speed_mbps,
+        longest: lent.longest_bytes.map(|bytes| bytes as usize),
         allowed: Allowed {
-            load_pps: opened.max_load_pps,
-            duration: Duration::from_nanos(opened.max_duration_ns),
+            load_pps: lent.max_load_pps,
+            duration: Duration::from_nanos(lent.max_duration_ns),
         },
-        clock_id: opened.clock_id,
+        clock_id: lent.clock_id,
         clock,
         received: Vec::new(),
         conversation: conversation.clone(),
@@ -376,47 +376,47 @@ impl TestPort for RemotePort {
             .ok_or_else(|| trouble(format!("{}: the agent did not tell its time", self.name)))
     }
 
-    fn work(&mut self, task: &Task, stage: &TrialState) -> Done {
+    fn work(&mut self, task: &Task, state: &TrialState) -> Done {
         let begin = Instant::now();
-        let senders = stage.senders();
+        let senders = state.senders();
         let mut asks = Asks::Work(convert::work(task, senders));
         let trouble = loop {
             match self.ask(asks) {
                 Ok(Says::Progress(progress)) => {
-                    stage.sends(task.at, progress.sent);
-                    stage.receives(task.at, progress.received);
+                    state.sends(task.at, progress.sent);
+                    state.receives(task.at, progress.received);
                     if progress.sent_all {
-                        stage.has_sent(task.at, progress.sent);
+                        state.has_sent(task.at, progress.sent);
                     }
                 }
                 Ok(Says::Done(mut done)) => {
                     let failed = done.trouble.take().map(|what| trouble(format!("{}: {what}", self.name)));
                     if failed.is_some() {
-                        stage.abandon();
+                        state.abandon();
                     }
                     if task.plan.is_some() {
-                        stage.has_sent(task.at, done.sent);
+                        state.has_sent(task.at, done.sent);
                     }
-                    stage.receives(task.at, done.arrived.as_ref().map_or(0, |arrived| arrived.received));
+                    state.receives(task.at, done.arrived.as_ref().map_or(0, |arrived| arrived.received));
                     return Done { trouble: failed, ..convert::was_done(done) };
                 }
                 Ok(other) => break self.unexpected(other),
                 Err(trouble) => break trouble,
             }
             std::thread::sleep(ASK);
-            let other_sent = stage.sent(1 - task.at);
-            asks = Asks::Update(proto::TrialUpdate { abandoned: stage.is_abandoned(), other_sent });
+            let other_sent = state.sent(1 - task.at);
+            asks = Asks::Update(proto::TrialUpdate { abandoned: state.is_abandoned(), other_sent });
         };
         // Its last report is what is known.
-        stage.abandon();
-        let (sent, received) = stage.so_far(task.at);
+        state.abandon();
+        let (sent, received) = state.so_far(task.at);
         let elapsed = begin.elapsed().min(task.duration);
         let due = task.plan.as_ref().map_or(0, |plan| match plan.load {
             Load::Pps(pps) => (elapsed.as_secs_f64() * pps) as u64,
             Load::Max => sent,
         });
         if task.plan.is_some() {
-            stage.has_sent(task.at, sent);
+            state.has_sent(task.at, sent);
         }
         Done {
             intended: due.max(sent),

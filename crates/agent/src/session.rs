@@ -91,9 +91,9 @@ impl Lent {
         Ok(Self { shared, name, port, host, around, known, opened: Instant::now(), relayed: 0.0 })
     }
 
-    fn about(&self) -> proto::Opened {
+    fn about(&self) -> proto::LentPort {
         let allowed = self.shared.rules.allowed;
-        proto::Opened {
+        proto::LentPort {
             mac: self.port.mac().0.to_vec(),
             interface: self.port.interface().map(ToOwned::to_owned),
             speed_mbps: self.port.speed_mbps(),
@@ -168,13 +168,13 @@ impl Lent {
                 return say(Says::Refused(format!("the operator of {} does not allow {what}", self.name)));
             }
         }
-        let stage = TrialState::new(senders);
+        let state = TrialState::new(senders);
         let port = &mut self.port;
         std::thread::scope(|scope| {
-            let thread = scope.spawn(|| port.work(&task, &stage));
+            let thread = scope.spawn(|| port.work(&task, &state));
             let progress = || {
-                let (sent, received) = stage.so_far(task.at);
-                let sent_all = stage.sent(task.at).is_some();
+                let (sent, received) = state.so_far(task.at);
+                let sent_all = state.sent(task.at).is_some();
                 Says::Progress(proto::Progress { sent, received, sent_all })
             };
             let mut there = say(progress());
@@ -188,10 +188,10 @@ impl Lent {
                     continue;
                 };
                 if let Some(sent) = update.other_sent {
-                    stage.has_sent(1 - task.at, sent);
+                    state.has_sent(1 - task.at, sent);
                 }
                 if update.abandoned {
-                    stage.abandon();
+                    state.abandon();
                 }
                 if thread.is_finished() {
                     let done = thread.join().map(convert::done);
@@ -202,7 +202,7 @@ impl Lent {
                 }
                 there = say(progress());
             }
-            stage.close();
+            state.close();
             false
         })
     }
@@ -244,7 +244,7 @@ pub(crate) fn run(
         }
     };
     (shared.log)(&format!("{peer}: {} is open", lent.name));
-    let mut there = say(Says::Opened(lent.about()));
+    let mut there = say(Says::Port(lent.about()));
     let mut gone = false;
     while there && let Ok(question) = questions.recv() {
         there = match question.question {

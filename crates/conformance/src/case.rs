@@ -47,7 +47,7 @@ impl From<kpps_driver::Error> for Failure {
 
 impl From<kpps_platform::OutOfMemory> for Failure {
     fn from(_: kpps_platform::OutOfMemory) -> Self {
-        Self("the bench is out of memory".to_owned())
+        Self("the fixture is out of memory".to_owned())
     }
 }
 
@@ -58,7 +58,7 @@ pub enum Verdict {
     Pass,
     /// The device departs from the manual in this known way.
     Departs(&'static Departure),
-    /// The case does not apply to this chip or bench; the reason.
+    /// The case does not apply to this chip or fixture; the reason.
     NotApplicable(&'static str),
 }
 

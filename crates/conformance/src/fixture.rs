@@ -1,12 +1,11 @@
-//! The interface of a test bench: a card, a platform for its driver, the far end of its cable, and time.
+//! What the suite runs on: a card, a platform for its driver, the far end of its cable, and time.
 
 use crate::{Departure, Failure};
 use kpps_datasheet::Chip;
 use kpps_platform::{BufferSource, Platform};
 
-/// A card on a test bench. The driver reaches it through [`Platform`]; the suite holds the far end of the
-/// cable.
-pub trait Bench {
+/// A card under test. The driver reaches it through [`Platform`]; the suite holds the far end of its cable.
+pub trait Fixture {
     /// The platform of the driver.
     type Platform: Platform + Clone;
     /// The source of its buffers.
@@ -58,7 +57,7 @@ pub trait Bench {
     /// How often the card has raised its interrupt.
     fn interrupts(&mut self) -> Result<u64, Failure>;
     /// Gives the card this many MSI-X vectors instead of its interrupt line; 0 gives it the line back.
-    /// `false` if the bench cannot do that.
+    /// `false` if the fixture cannot do that.
     fn set_vectors(&mut self, vectors: u8) -> Result<bool, Failure> {
         Ok(vectors == 0)
     }
@@ -67,7 +66,7 @@ pub trait Bench {
         let _ = vector;
         Ok(false)
     }
-    /// Whether the bench can unplug the cable.
+    /// Whether the fixture can unplug the cable.
     fn has_cable(&self) -> bool {
         true
     }
@@ -76,7 +75,7 @@ pub trait Bench {
         let _ = frame;
         false
     }
-    /// The longest delay between an event and its notice on this bench, in ns.
+    /// The longest delay between an event and its notice on this fixture, in ns.
     fn slack_ns(&self) -> u64 {
         0
     }

@@ -1,10 +1,10 @@
 //! One functional suite for driver and device.
 //!
-//! The suite runs the driver of [`kpps_driver`], unchanged, on a [`Bench`]: the model of [`kpps_model`],
+//! The suite runs the driver of [`kpps_driver`], unchanged, on a [`Fixture`]: the model of [`kpps_model`],
 //! QEMU's cards, which are an independent implementation, or a real card ([`run_real`]). It expects what the
 //! manual says (SDM 317453). Frames and checksums come from an *oracle* that shares no code with driver and
-//! model: `etherparse` and a segmenter of its own. A *rig* is the running driver on a bench, from which most
-//! cases start.
+//! model: `etherparse` and a segmenter of its own. A *rig* is the running driver on a fixture, from which
+//! most cases start.
 //!
 //! A known difference between a device and the manual is a *departure*. The case names it and its reason
 //! ([`Outcome::Departure`]), and checks that the device still behaves so. No case is skipped silently: if a
@@ -20,11 +20,11 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod bench;
 mod case;
 mod cases;
 mod departure;
 mod document;
+mod fixture;
 mod model;
 mod oracle;
 mod place;
@@ -37,13 +37,13 @@ mod rig;
 mod self_check;
 mod suite;
 
-pub use bench::Bench;
 pub use case::Failure;
 pub use departure::Departure;
-pub use model::{ModelBench, ModelPlace, ModelRegisters};
+pub use fixture::Fixture;
+pub use model::{ModelFixture, ModelPlace, ModelRegisters};
 pub use place::Place;
-pub use qemu::QemuBench;
-pub use real::{RealBench, RealOptions, RealPlace, RealRegisters};
+pub use qemu::QemuFixture;
+pub use real::{RealFixture, RealOptions, RealPlace, RealRegisters};
 pub use report::{Case, Counts, Outcome, Report};
 pub use suite::{run_on, run_timed_on};
 
@@ -112,18 +112,18 @@ pub fn run(on: On, chip: Chip, progress: &mut dyn FnMut(&Case)) -> Result<Report
             if !kpps_model::Params::models(chip) {
                 return Err(Error::NotModelled(chip));
             }
-            let mut bench = ModelBench::new(chip)?;
-            let mut report = run_on(&mut bench, progress);
-            report.cases.extend(run_timed_on(&mut bench, progress).cases);
+            let mut fixture = ModelFixture::new(chip)?;
+            let mut report = run_on(&mut fixture, progress);
+            report.cases.extend(run_timed_on(&mut fixture, progress).cases);
             Ok(report)
         }
         On::Qemu => {
             let model = qemu::model(chip).ok_or(Error::NoSuchCard(chip))?;
-            let mut bench = QemuBench::start(chip, model, Timers::Immediate)?;
-            let mut report = run_on(&mut bench, progress);
-            drop(bench);
-            let mut bench = QemuBench::start(chip, model, Timers::Wall)?;
-            report.cases.extend(run_timed_on(&mut bench, progress).cases);
+            let mut fixture = QemuFixture::start(chip, model, Timers::Immediate)?;
+            let mut report = run_on(&mut fixture, progress);
+            drop(fixture);
+            let mut fixture = QemuFixture::start(chip, model, Timers::Wall)?;
+            report.cases.extend(run_timed_on(&mut fixture, progress).cases);
             Ok(report)
         }
     }
@@ -134,8 +134,8 @@ pub fn run(on: On, chip: Chip, progress: &mut dyn FnMut(&Case)) -> Result<Report
 /// # Errors
 /// If card or peer cannot be opened. Faults of an open card are in the report.
 pub fn run_real(options: &RealOptions, progress: &mut dyn FnMut(&Case)) -> Result<Report, Error> {
-    let mut bench = RealBench::open(options).map_err(|failure| Error::Real(failure.0))?;
-    let mut report = run_on(&mut bench, progress);
-    report.cases.extend(run_timed_on(&mut bench, progress).cases);
+    let mut fixture = RealFixture::open(options).map_err(|failure| Error::Real(failure.0))?;
+    let mut report = run_on(&mut fixture, progress);
+    report.cases.extend(run_timed_on(&mut fixture, progress).cases);
     Ok(report)
 }

@@ -1,9 +1,9 @@
-//! A bench with a modelled card: one thread, flat memory, a bus with fixed costs that does one transfer at a
-//! time, and a virtual clock that moves only on request.
+//! A fixture with a modelled card: one thread, flat memory, a bus with fixed costs that does one transfer at
+//! a time, and a virtual clock that moves only on request.
 //!
-//! The simulator has an accurate version of all this. This bench is about function, not timing.
+//! The simulator has an accurate version of all this. This fixture is about function, not timing.
 
-use crate::{Bench, Departure, Failure};
+use crate::{Departure, Failure, Fixture};
 use kpps_datasheet::Chip;
 use kpps_model::{BurstKind, Host, Nic, Params, Purpose};
 use kpps_platform::{DmaSpec, OutOfMemory, Platform, Registers};
@@ -147,14 +147,14 @@ impl Registers for ModelRegisters {
     }
 }
 
-/// A bench with a modelled card.
+/// A fixture with a modelled card.
 #[derive(Debug)]
-pub struct ModelBench {
+pub struct ModelFixture {
     place: ModelPlace,
     chip: Chip,
 }
 
-impl ModelBench {
+impl ModelFixture {
     /// A card of this chip with its default parameters.
     ///
     /// # Errors
@@ -173,7 +173,7 @@ impl ModelBench {
     }
 }
 
-impl Bench for ModelBench {
+impl Fixture for ModelFixture {
     type Platform = ModelPlace;
     type Source = BufferPool;
 

@@ -1,12 +1,12 @@
-//! A bench with a card of QEMU.
+//! A fixture with a card of QEMU.
 
-use crate::{Bench, Departure, Failure, departure};
+use crate::{Departure, Failure, Fixture, departure};
 use kpps_datasheet::Chip;
 use kpps_qemu::qtest::{BufferPool, Model, Options, Place, Qemu, Timers};
 
-/// A bench with a card of QEMU.
+/// A fixture with a card of QEMU.
 #[derive(Debug)]
-pub struct QemuBench {
+pub struct QemuFixture {
     qemu: Qemu,
     chip: Chip,
     options: Options,
@@ -24,7 +24,7 @@ pub const fn model(chip: Chip) -> Option<Model> {
     }
 }
 
-impl QemuBench {
+impl QemuFixture {
     /// Starts QEMU with that card.
     ///
     /// # Errors
@@ -37,7 +37,7 @@ impl QemuBench {
     }
 }
 
-impl Bench for QemuBench {
+impl Fixture for QemuFixture {
     type Platform = Place;
     type Source = BufferPool;
 

@@ -2,7 +2,7 @@
 //! brings up card and link; then this ring replaces its ring.
 
 use crate::rig::Rig;
-use crate::{Bench, Failure};
+use crate::{Failure, Fixture};
 use kpps_datasheet::desc::{self, RxWriteback, rx_status};
 use kpps_datasheet::{Erratum, reg};
 use kpps_driver::config::RxFormat;
@@ -12,39 +12,39 @@ use std::sync::atomic::Ordering::SeqCst;
 /// Bytes of its buffers as the device sees them.
 const BUFFER_BYTES: usize = 2048;
 
-type Buf<B> = <<B as Bench>::Source as BufferSource>::Buf;
+type Buf<B> = <<B as Fixture>::Source as BufferSource>::Buf;
 
 /// The ring; each descriptor has the buffer of its index.
-pub struct RawReceiver<'b, B: Bench> {
+pub struct RawReceiver<'b, B: Fixture> {
     /// The driver that the card was brought up with; its receive queue is idle.
     pub rig: Rig<'b, B>,
     ring: <B::Platform as Platform>::Mem,
     buffers: Vec<Buf<B>>,
 }
 
-impl<'b, B: Bench> RawReceiver<'b, B> {
+impl<'b, B: Fixture> RawReceiver<'b, B> {
     /// A ring of `size` descriptors (a multiple of 8); the device has none of them yet.
-    pub fn open(bench: &'b mut B, size: usize) -> Result<Self, Failure> {
-        let chip = bench.chip();
-        let mut source = bench.buffers(size, BUFFER_BYTES)?;
+    pub fn open(fixture: &'b mut B, size: usize) -> Result<Self, Failure> {
+        let chip = fixture.chip();
+        let mut source = fixture.buffers(size, BUFFER_BYTES)?;
         let buffers: Option<Vec<_>> = (0..size).map(|_| source.take()).collect();
-        let ring = bench.platform().allocate(DmaSpec {
+        let ring = fixture.platform().allocate(DmaSpec {
             bytes: size * desc::BYTES,
             align: 128,
             boundary: chip.has(Erratum::No64KCrossing).then_some(1 << 16),
             max_address: u32::MAX.into(),
         })?;
-        let rig = Rig::open(bench, |config| config.rx_format = RxFormat::Legacy)?;
+        let rig = Rig::open(fixture, |config| config.rx_format = RxFormat::Legacy)?;
         let control = rig.regs.read(reg::RCTL);
         rig.regs.write(reg::RCTL, 0);
-        rig.bench.advance(1_000_000)?;
+        rig.fixture.advance(1_000_000)?;
         rig.regs.write(reg::RDBAL, ring.bus() as u32);
         rig.regs.write(reg::RDBAH, (ring.bus() >> 32) as u32);
         rig.regs.write(reg::RDLEN, (size * desc::BYTES) as u32);
         rig.regs.write(reg::RDH, 0);
         rig.regs.write(reg::RDT, 0);
         rig.regs.write(reg::RCTL, control);
-        rig.bench.advance(1_000_000)?;
+        rig.fixture.advance(1_000_000)?;
         let raw = Self { rig, ring, buffers: buffers.ok_or("out of buffers")? };
         for (index, buffer) in raw.buffers.iter().enumerate() {
             raw.store(index, desc::rx_read(buffer.bus()));
@@ -75,15 +75,15 @@ impl<'b, B: Bench> RawReceiver<'b, B> {
 
     /// Waits until the device has written back descriptor `index`.
     pub fn written(&mut self, index: usize) -> Result<RxWriteback, Failure> {
-        let since = self.rig.bench.platform().now_ns();
+        let since = self.rig.fixture.platform().now_ns();
         loop {
             if let Some(written) = self.look(index) {
                 return Ok(written);
             }
-            if self.rig.bench.platform().now_ns() - since > 5_000_000_000 {
+            if self.rig.fixture.platform().now_ns() - since > 5_000_000_000 {
                 return Err(format!("receive descriptor {index} is not written within 5 s").into());
             }
-            self.rig.bench.advance(100_000)?;
+            self.rig.fixture.advance(100_000)?;
         }
     }
 

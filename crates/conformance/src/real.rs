@@ -1,12 +1,12 @@
-//! A bench with a card driven from user space, real or of a virtual machine. The other end of its cable is an
-//! interface of the kernel.
+//! A card driven from user space, real or of a virtual machine. The other end of its cable is an interface of
+//! the kernel.
 //!
-//! The interface must be up, with an MTU of at least 9000 and without IP addresses (IPv6 off, too). The bench
-//! turns off its offloads that change frames (GRO, stripped tags). Frames of other senders are ignored, but
-//! count in statistics.
+//! The interface must be up, with an MTU of at least 9000 and without IP addresses (IPv6 off, too). Its
+//! offloads that change frames (GRO, stripped tags) are turned off here. Frames of other senders are ignored,
+//! but count in statistics.
 
 use crate::oracle::PEER;
-use crate::{Bench, Departure, Failure, departure};
+use crate::{Departure, Failure, Fixture, departure};
 use kpps_datasheet::{Chip, reg};
 use kpps_driver::{Config, probe};
 use kpps_platform::memory::RingMemory;
@@ -42,14 +42,14 @@ pub struct RealOptions {
     pub card: Spec,
     /// The kernel's interface at the other end of the cable.
     pub peer: String,
-    /// A file that controls the cable: the bench writes lines `link up` and `link down` to it. Without it,
+    /// A file that controls the cable: the fixture writes lines `link up` and `link down` to it. Without it,
     /// cases that unplug the cable are not applicable.
     pub link_control: Option<PathBuf>,
 }
 
 /// A card in user space, cabled to an interface of the kernel.
 #[derive(Debug)]
-pub struct RealBench {
+pub struct RealFixture {
     name: String,
     card: Card,
     place: RealPlace,
@@ -73,7 +73,7 @@ impl From<Trouble> for Failure {
     }
 }
 
-impl RealBench {
+impl RealFixture {
     /// Opens card and peer and waits until the peer has a link.
     ///
     /// # Errors
@@ -100,7 +100,7 @@ impl RealBench {
             }
             None => None,
         };
-        let mut bench = Self {
+        let mut fixture = Self {
             name: options.card.to_string(),
             address: station_address(&card)?,
             place: RealPlace {
@@ -123,8 +123,8 @@ impl RealBench {
             asserted: false,
             raised: 0,
         };
-        bench.await_peer()?;
-        Ok(bench)
+        fixture.await_peer()?;
+        Ok(fixture)
     }
 
     fn await_peer(&mut self) -> Result<(), Failure> {
@@ -244,7 +244,7 @@ fn is_qemu(address: &str) -> bool {
     }
 }
 
-impl Bench for RealBench {
+impl Fixture for RealFixture {
     type Platform = RealPlace;
     type Source = BufferPool;
 

@@ -23,7 +23,7 @@ pub enum Outcome {
         /// The section of the manual.
         manual: String,
     },
-    /// The case does not apply to this chip or bench.
+    /// The case does not apply to this chip or fixture.
     NotApplicable {
         /// The reason.
         reason: String,

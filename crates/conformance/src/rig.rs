@@ -1,7 +1,7 @@
-//! The rig: the driver running on a bench. Most cases start from it.
+//! The rig: the driver running on a fixture. Most cases start from it.
 
 use crate::oracle::{PEER, plain};
-use crate::{Bench, Failure};
+use crate::{Failure, Fixture};
 use kpps_datasheet::{Chip, stat};
 use kpps_driver::config::{Buffers, Completion, Delay, Itr, Moderation, Service};
 use kpps_driver::{
@@ -10,14 +10,14 @@ use kpps_driver::{
 use kpps_platform::{Buffer, BufferSource, Platform, Registers};
 use std::collections::VecDeque;
 
-/// The longest wait for anything, in ns of the bench's time.
+/// The longest wait for anything, in ns of the fixture's time.
 const PATIENCE_NS: u64 = 5_000_000_000;
 /// One step of waiting, in ns.
 const STEP_NS: u64 = 100_000;
-/// The time within which every bench delivers frames and interrupts, in ns. What has not come by then does
+/// The time within which every fixture delivers frames and interrupts, in ns. What has not come by then does
 /// not come.
 pub const QUIET_NS: u64 = 5_000_000;
-/// Buffers of a bench: enough for two full rings, and those held by a case and by the handles of the pool.
+/// Buffers of a fixture: enough for two full rings, and those held by a case and by the handles of the pool.
 const BUFFERS: usize = 1024;
 /// Bytes of a buffer.
 pub const BUFFER_BYTES: usize = 16384;
@@ -29,9 +29,9 @@ pub struct Regs<P: Platform> {
 }
 
 impl<P: Platform> Regs<P> {
-    /// Those of the bench's card.
-    pub fn of<B: Bench<Platform = P>>(bench: &B) -> Self {
-        Self { raw: bench.platform().registers(), chip: bench.chip() }
+    /// Those of the fixture's card.
+    pub fn of<B: Fixture<Platform = P>>(fixture: &B) -> Self {
+        Self { raw: fixture.platform().registers(), chip: fixture.chip() }
     }
     /// Reads.
     pub fn read(&self, register: u32) -> u32 {
@@ -61,7 +61,7 @@ pub struct Arrived {
 }
 
 /// The running driver. Its parts drop in the right order: control first.
-pub struct Rig<'b, B: Bench> {
+pub struct Rig<'b, B: Fixture> {
     /// The driver's control half.
     pub control: Control<B::Platform>,
     /// The receive queue.
@@ -70,15 +70,15 @@ pub struct Rig<'b, B: Bench> {
     pub tx: TxQueue<B::Platform, B::Source>,
     /// Direct access to the registers.
     pub regs: Regs<B::Platform>,
-    /// The bench.
-    pub bench: &'b mut B,
+    /// The fixture.
+    pub fixture: &'b mut B,
     arrived: VecDeque<Arrived>,
     bytes: Vec<u8>,
     pieces: usize,
 }
 
-/// A part of a frame in a bench's buffer.
-type Piece<B> = Fragment<<<B as Bench>::Source as BufferSource>::Buf>;
+/// A part of a frame in a fixture's buffer.
+type Piece<B> = Fragment<<<B as Fixture>::Source as BufferSource>::Buf>;
 
 /// A plain configuration: polls, reports every frame, delays nothing, accepts frames of any length.
 pub fn plain_config(address: [u8; 6]) -> Config {
@@ -95,24 +95,24 @@ pub fn plain_config(address: [u8; 6]) -> Config {
     }
 }
 
-impl<'b, B: Bench> Rig<'b, B> {
+impl<'b, B: Fixture> Rig<'b, B> {
     /// Probes the card with the [`plain_config`] as changed by `change`, and waits for the link.
-    pub fn open(bench: &'b mut B, change: impl FnOnce(&mut Config)) -> Result<Self, Failure> {
-        let mut rig = Self::open_without_link(bench, change)?;
+    pub fn open(fixture: &'b mut B, change: impl FnOnce(&mut Config)) -> Result<Self, Failure> {
+        let mut rig = Self::open_without_link(fixture, change)?;
         rig.wait_for_link(true)?;
         Ok(rig)
     }
 
     /// Probes the card and returns at once.
-    pub fn open_without_link(bench: &'b mut B, change: impl FnOnce(&mut Config)) -> Result<Self, Failure> {
-        let mut config = plain_config(bench.address());
+    pub fn open_without_link(fixture: &'b mut B, change: impl FnOnce(&mut Config)) -> Result<Self, Failure> {
+        let mut config = plain_config(fixture.address());
         change(&mut config);
-        let buffers = bench.buffers(BUFFERS, BUFFER_BYTES)?;
-        let Device { control, rx, tx } = probe(bench.platform(), bench.chip(), config, buffers)?;
-        let regs = Regs::of(bench);
+        let buffers = fixture.buffers(BUFFERS, BUFFER_BYTES)?;
+        let Device { control, rx, tx } = probe(fixture.platform(), fixture.chip(), config, buffers)?;
+        let regs = Regs::of(fixture);
         // Drops frames that an earlier case left on the wire.
-        while bench.collect()?.is_some() {}
-        Ok(Self { control, rx, tx, regs, bench, arrived: VecDeque::new(), bytes: Vec::new(), pieces: 0 })
+        while fixture.collect()?.is_some() {}
+        Ok(Self { control, rx, tx, regs, fixture, arrived: VecDeque::new(), bytes: Vec::new(), pieces: 0 })
     }
 
     /// Waits until the driver sees the link in this state.
@@ -127,22 +127,22 @@ impl<'b, B: Bench> Rig<'b, B> {
         what: &str,
         mut look: impl FnMut(&mut Self) -> Result<Option<T>, Failure>,
     ) -> Result<T, Failure> {
-        let since = self.bench.platform().now_ns();
+        let since = self.fixture.platform().now_ns();
         loop {
             if let Some(found) = look(self)? {
                 return Ok(found);
             }
-            if self.bench.platform().now_ns() - since > PATIENCE_NS {
+            if self.fixture.platform().now_ns() - since > PATIENCE_NS {
                 return Err(format!("{what}: not within {} s", PATIENCE_NS / 1_000_000_000).into());
             }
-            self.bench.advance(STEP_NS)?;
+            self.fixture.advance(STEP_NS)?;
         }
     }
 
     /// Waits until a frame from the wire arrives. A device may be deaf for a while after a write of RCTL, and
     /// frames sent to it meanwhile are not counted normally.
-    pub fn hears(&mut self) -> Result<(), Failure> {
-        self.bench.inject(&plain([0xff; 6], PEER, 60, 0))?;
+    pub fn await_reception(&mut self) -> Result<(), Failure> {
+        self.fixture.inject(&plain([0xff; 6], PEER, 60, 0))?;
         self.received().map(drop)
     }
 
@@ -192,14 +192,14 @@ impl<'b, B: Bench> Rig<'b, B> {
     pub fn sent(&mut self) -> Result<Vec<u8>, Failure> {
         self.wait("a frame on the wire", |rig| {
             rig.tx.reclaim(usize::MAX);
-            rig.bench.collect()
+            rig.fixture.collect()
         })
     }
 
     /// Polls the receive queue once; the next frame, if there is one.
     pub fn poll(&mut self) -> Result<Option<Arrived>, Failure> {
         if self.arrived.is_empty() {
-            let Self { rx, arrived, bytes, pieces, bench, .. } = self;
+            let Self { rx, arrived, bytes, pieces, fixture, .. } = self;
             let mut bad = false;
             rx.receive(64, |part| {
                 if part.first {
@@ -211,7 +211,7 @@ impl<'b, B: Bench> Rig<'b, B> {
                 bytes.truncate(bytes.len().saturating_sub(part.excess.into()));
                 *pieces += 1;
                 bad |= part.error;
-                if part.last && !bench.is_noise(bytes) {
+                if part.last && !fixture.is_noise(bytes) {
                     arrived.push_back(Arrived {
                         bytes: std::mem::take(bytes),
                         pieces: *pieces,
@@ -241,7 +241,7 @@ impl<'b, B: Bench> Rig<'b, B> {
         let mut last = plain(self.control.address(), PEER, 60, 0);
         // IEEE 802: local experimental EtherType 2, which no other frame has.
         last[12..14].copy_from_slice(&[0x88, 0xb6]);
-        self.bench.inject(&last)?;
+        self.fixture.inject(&last)?;
         let mut all = Vec::new();
         loop {
             let frame = self.received()?;
@@ -270,11 +270,11 @@ impl<'b, B: Bench> Rig<'b, B> {
         self.wait("a frame looped back", |rig| {
             rig.send(&frame, 1, &TxMeta::default())?;
             rig.tx.flush();
-            rig.bench.advance(STEP_NS)?;
+            rig.fixture.advance(STEP_NS)?;
             rig.poll()
         })?;
         // Drops frames that are still in the loop.
-        self.bench.advance(QUIET_NS)?;
+        self.fixture.advance(QUIET_NS)?;
         while self.poll()?.is_some() {}
         Ok(())
     }

@@ -2,7 +2,7 @@
 //! manual where it is listed to.
 #![allow(clippy::unwrap_used)]
 
-use crate::{Bench, Departure, Failure, ModelBench, ModelPlace, ModelRegisters, Outcome, Report};
+use crate::{Departure, Failure, Fixture, ModelFixture, ModelPlace, ModelRegisters, Outcome, Report};
 use crate::{cases, departure, suite};
 use kpps_datasheet::{Chip, reg, stat};
 use kpps_platform::wrap::Access;
@@ -14,7 +14,7 @@ type Fault = fn(Access) -> Option<u32>;
 
 /// A modelled card with a fault.
 struct FaultyBench {
-    inner: ModelBench,
+    inner: ModelFixture,
     departures: &'static [&'static Departure],
     fault: Fault,
     /// Changes a frame that the card sent.
@@ -47,7 +47,7 @@ impl Platform for OddPlace {
     }
 }
 
-impl Bench for FaultyBench {
+impl Fixture for FaultyBench {
     type Platform = OddPlace;
     type Source = BufferPool;
     fn device(&self) -> String {
@@ -99,7 +99,7 @@ fn sound(access: Access) -> Option<u32> {
 
 fn faulty() -> FaultyBench {
     FaultyBench {
-        inner: ModelBench::new(Chip::I82545em).unwrap(),
+        inner: ModelFixture::new(Chip::I82545em).unwrap(),
         departures: &[],
         fault: sound,
         spoil: |frame| frame,
@@ -107,11 +107,11 @@ fn faulty() -> FaultyBench {
 }
 
 /// The cases of one area; of all with "".
-fn run_area(mut bench: FaultyBench, area: &str) -> Report {
+fn run_area(mut fixture: FaultyBench, area: &str) -> Report {
     let mut entries = cases::all();
     entries.extend(cases::timed());
     entries.retain(|(name, _)| name.starts_with(area));
-    suite::run(&mut bench, &entries, &mut |_| {})
+    suite::run(&mut fixture, &entries, &mut |_| {})
 }
 
 /// The names of the cases that failed.

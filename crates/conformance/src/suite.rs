@@ -1,31 +1,35 @@
 //! Runs cases and collects their outcomes.
 
 use crate::case::{Entry, Verdict};
-use crate::{Bench, Case, Departure, Outcome, Report, cases};
+use crate::{Case, Departure, Fixture, Outcome, Report, cases};
 use std::time::Instant;
 
 /// Runs all cases except those that measure time.
-pub fn run_on<B: Bench>(bench: &mut B, progress: &mut dyn FnMut(&Case)) -> Report {
-    run(bench, &cases::all(), progress)
+pub fn run_on<B: Fixture>(fixture: &mut B, progress: &mut dyn FnMut(&Case)) -> Report {
+    run(fixture, &cases::all(), progress)
 }
 
 /// Runs the cases that measure time.
-pub fn run_timed_on<B: Bench>(bench: &mut B, progress: &mut dyn FnMut(&Case)) -> Report {
-    run(bench, &cases::timed(), progress)
+pub fn run_timed_on<B: Fixture>(fixture: &mut B, progress: &mut dyn FnMut(&Case)) -> Report {
+    run(fixture, &cases::timed(), progress)
 }
 
 /// Runs `entries` in order; `progress` gets each case as it ends.
-pub(crate) fn run<B: Bench>(bench: &mut B, entries: &[Entry<B>], progress: &mut dyn FnMut(&Case)) -> Report {
+pub(crate) fn run<B: Fixture>(
+    fixture: &mut B,
+    entries: &[Entry<B>],
+    progress: &mut dyn FnMut(&Case),
+) -> Report {
     let mut report = Report {
-        device: bench.device(),
-        chip: bench.chip().name().to_owned(),
+        device: fixture.device(),
+        chip: fixture.chip().name().to_owned(),
         cases: Vec::with_capacity(entries.len()),
     };
     for &(name, case) in entries {
         let since = Instant::now();
         // A failed case may have left the cable unplugged or MSI-X on.
-        let ready = bench.set_link(true).and_then(|()| bench.set_vectors(0));
-        let outcome = match ready.and_then(|_| case(bench)) {
+        let ready = fixture.set_link(true).and_then(|()| fixture.set_vectors(0));
+        let outcome = match ready.and_then(|_| case(fixture)) {
             Ok(Verdict::Pass) => Outcome::Pass,
             Ok(Verdict::NotApplicable(reason)) => Outcome::NotApplicable { reason: reason.to_owned() },
             Ok(Verdict::Departs(&Departure { what, reason, manual })) => Outcome::Departure {

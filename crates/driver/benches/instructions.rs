@@ -191,9 +191,9 @@ fn transmit<const DIRECTION: usize>(
     }
 }
 
-type Opened<const DIRECTION: usize> = (Device<Flat, Stack<DIRECTION>>, Vec<Words>);
+type OpenDevice<const DIRECTION: usize> = (Device<Flat, Stack<DIRECTION>>, Vec<Words>);
 
-fn open<const DIRECTION: usize>() -> Result<Opened<DIRECTION>, kpps_driver::Error> {
+fn open<const DIRECTION: usize>() -> Result<OpenDevice<DIRECTION>, kpps_driver::Error> {
     let flat = Flat { last_write: Rc::default(), rings: Rc::default() };
     let buffers = (0..1024).map(|i| Buf(0x10_0000 + i * 2048)).collect();
     let config = Config {

@@ -20,18 +20,18 @@
 //!
 //! ```
 //! // A modelled card with a cable. `kpps_ports::Card` is a real one.
-//! use kpps_conformance::{Bench, ModelBench};
+//! use kpps_conformance::{Fixture, ModelFixture};
 //! use kpps_driver::{Chip, Config, probe};
 //!
-//! let mut bench = ModelBench::new(Chip::I82540em)?;
-//! let pool = bench.buffers(600, 2048)?;
+//! let mut fixture = ModelFixture::new(Chip::I82540em)?;
+//! let pool = fixture.buffers(600, 2048)?;
 //! let config = Config { promiscuous: true, ..Config::kpps() };
-//! let mut device = probe(bench.platform(), bench.chip(), config, pool)?;
+//! let mut device = probe(fixture.platform(), fixture.chip(), config, pool)?;
 //! while !device.control.update_link()?.up {
-//!     bench.advance(100_000_000)?;
+//!     fixture.advance(100_000_000)?;
 //! }
-//! bench.inject(&[0xff; 60])?;
-//! bench.advance(1_000_000)?;
+//! fixture.inject(&[0xff; 60])?;
+//! fixture.advance(1_000_000)?;
 //! let received = device.rx.receive(32, |frame| {
 //!     println!("{} bytes", frame.bytes);
 //!     Some(frame.buffer)

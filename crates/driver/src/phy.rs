@@ -92,7 +92,7 @@ impl<P: Platform> Phy<'_, P> {
             let data = self.regs.get(reg::CTRL)? & ctrl::SWDPIN2 != 0;
             self.platform.wait_ns(HALF_CLOCK_NS);
             self.regs.write(reg::CTRL, base);
-            self.settle()?;
+            self.wait_half_clock()?;
             word = word << 1 | u16::from(data);
         }
         self.clock(base)?;
@@ -117,14 +117,14 @@ impl<P: Platform> Phy<'_, P> {
     /// One clock with the data pin as in `value`.
     fn clock(&self, value: u32) -> Result<(), Error> {
         self.regs.write(reg::CTRL, value);
-        self.settle()?;
+        self.wait_half_clock()?;
         self.regs.write(reg::CTRL, value | ctrl::SWDPIN3);
-        self.settle()?;
+        self.wait_half_clock()?;
         self.regs.write(reg::CTRL, value);
-        self.settle()
+        self.wait_half_clock()
     }
 
-    fn settle(&self) -> Result<(), Error> {
+    fn wait_half_clock(&self) -> Result<(), Error> {
         self.regs.get(reg::STATUS)?;
         self.platform.wait_ns(HALF_CLOCK_NS);
         Ok(())

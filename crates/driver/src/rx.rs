@@ -239,7 +239,7 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
             let next = if self.feed.recycle && self.cursor.filled == size {
                 self.recycle::<F>(budget, &mut taken, sink)
             } else {
-                self.look::<F>()
+                self.next_written::<F>()
             };
             let Some(written) = next else { break };
             taken += 1;
@@ -253,7 +253,7 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
 
     /// The next descriptor, if the device has written it back.
     #[inline]
-    fn look<F: Format>(&self) -> Option<Written> {
+    fn next_written<F: Format>(&self) -> Option<Written> {
         if self.cursor.filled == 0 {
             return None;
         }
@@ -336,7 +336,7 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
             match (kept, ended) {
                 (false, true) => return unusual,
                 _ if *taken == budget => return None,
-                (true, _) if self.cursor.filled < self.ring.size() => return self.look::<F>(),
+                (true, _) if self.cursor.filled < self.ring.size() => return self.next_written::<F>(),
                 _ => {}
             }
         }

@@ -7,11 +7,7 @@ use clap::Args;
 
 /// Two ports: this build has none.
 #[derive(Args)]
-pub struct PortPair {
-    /// Never set.
-    #[arg(skip)]
-    pub bidirectional: bool,
-}
+pub struct PortPair {}
 
 /// Options of all commands on ports: of them only the live view.
 #[derive(Args)]
@@ -34,6 +30,11 @@ impl PortPair {
     /// Refuses ports.
     pub fn testbed(&self, names: &[String], _options: &PortOptions) -> Result<OpenTestbed, Failure> {
         Err(specs(names).err().unwrap_or(Failure::OutputClosed))
+    }
+
+    /// There are no ports to send from.
+    pub fn is_bidirectional(&self) -> bool {
+        false
     }
 
     /// Frames never differ from the default ones.

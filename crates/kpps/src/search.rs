@@ -54,7 +54,7 @@ impl SearchArguments {
         let subject = Subject {
             name: target.name(),
             environment,
-            bidirectional: target.pair.goes_both_ways(),
+            bidirectional: target.pair.is_bidirectional(),
             traffic: target.pair.unusual(),
             seed: target.seed,
             reset: reset.map(str::to_owned),

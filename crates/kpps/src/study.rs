@@ -94,10 +94,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let results = document(&studies, &outcomes, !arguments.claim.is_empty());
     files.publish(&results, "")?;
     if interrupt::is_requested() {
-        let asked: usize = studies.iter().map(|study| study.claims.len()).sum();
+        let requested: usize = studies.iter().map(|study| study.claims.len()).sum();
         let done = results.claims.len();
         let kept = arguments.resume.kept();
-        return Err(Failure::Interrupted(format!("interrupted: {done} of {asked} claims judged{kept}")));
+        return Err(Failure::Interrupted(format!("interrupted: {done} of {requested} claims judged{kept}")));
     }
     match bad(&results) {
         bad if bad.is_empty() => Ok(()),

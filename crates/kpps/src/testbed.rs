@@ -206,7 +206,7 @@ impl Target {
             testbed: kind.into(),
             machine: self.name().join(" and "),
             measured_on: opened.environment.clone(),
-            bidirectional: self.kind() == Kind::Ports && self.pair.goes_both_ways(),
+            bidirectional: self.kind() == Kind::Ports && self.pair.is_bidirectional(),
             traffic: self.pair.unusual(),
             ..Environment::default()
         }

@@ -128,8 +128,8 @@ impl Bounds {
         match p99_ns.map(|ns| ns as f64) {
             None => Some(format!("--max-p99 {}: the latency{at} was not observed", us(most_ns))),
             Some(ns) if ns > most_ns => {
-                let (asked, over) = (us(most_ns), us(ns - most_ns));
-                Some(format!("--max-p99 {asked}: p99{at} is {}, {over} above", us(ns)))
+                let (bound, over) = (us(most_ns), us(ns - most_ns));
+                Some(format!("--max-p99 {bound}: p99{at} is {}, {over} above", us(ns)))
             }
             Some(_) => None,
         }

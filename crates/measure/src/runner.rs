@@ -54,7 +54,7 @@ pub struct Runner<'r> {
     testbed: Box<dyn Testbed>,
     resume: Option<Resume>,
     /// The number of trials so far by name.
-    asked: HashMap<String, usize>,
+    occurrences: HashMap<String, usize>,
     go_on: &'r dyn Fn() -> bool,
     observer: &'r dyn Observer,
 }
@@ -68,7 +68,7 @@ impl<'r> Runner<'r> {
         go_on: &'r dyn Fn() -> bool,
         observer: &'r dyn Observer,
     ) -> Self {
-        Self { subject, testbed, resume, asked: HashMap::new(), go_on, observer }
+        Self { subject, testbed, resume, occurrences: HashMap::new(), go_on, observer }
     }
 
     /// Whether the user has not interrupted it.
@@ -96,7 +96,7 @@ impl<'r> Runner<'r> {
         let name = format!(
             "{testbed:?} {sizes}, bidirectional: {bidirectional}{traffic}, {name}, on {environment:?}"
         );
-        let number = self.asked.entry(name.clone()).or_default();
+        let number = self.occurrences.entry(name.clone()).or_default();
         let place = *number;
         *number += 1;
         let mut resume = self.resume.take();

@@ -381,8 +381,8 @@ mod tests {
         }
         // A gigabit on layer 1 is line rate.
         for (text, pps) in [("1GbpsL1", 1e9 / 672.0), ("512kbpsL2", 1000.0), ("67.2MbpsL1", 100_000.0)] {
-            let asked = text.parse::<Rate>().unwrap().pps(1.0, 64.0);
-            assert!((asked / pps - 1.0).abs() < 1e-12, "{text}: {asked}");
+            let given = text.parse::<Rate>().unwrap().pps(1.0, 64.0);
+            assert!((given / pps - 1.0).abs() < 1e-12, "{text}: {given}");
         }
         assert!("100Mbps".parse::<Rate>().unwrap_err().contains("layer"));
         for text in ["", "fast", "-1", "0", "0%", "101%", "3 parsecs", "1e5", "..."] {

@@ -48,7 +48,7 @@ pub(crate) struct Eeprom {
     /// EERD: the requested word, and the time at which it is ready, in ps.
     address: u32,
     ready_ps: u64,
-    asked: bool,
+    requested: bool,
 }
 
 impl Eeprom {
@@ -72,7 +72,7 @@ impl Eeprom {
             writable: false,
             address: 0,
             ready_ps: 0,
-            asked: false,
+            requested: false,
         }
     }
 
@@ -190,7 +190,7 @@ impl Nic {
     pub(crate) fn read_eerd(&self, now: u64) -> u32 {
         let e = &self.eeprom;
         let mut value = e.address << eerd::ADDR_SHIFT;
-        if e.asked && now >= e.ready_ps {
+        if e.requested && now >= e.ready_ps {
             value |= eerd::DONE | u32::from(e.word(e.address)) << eerd::DATA_SHIFT;
         }
         value
@@ -201,7 +201,7 @@ impl Nic {
         if self.params.chip.has_eerd() && value & eerd::START != 0 {
             self.eeprom.address = value >> eerd::ADDR_SHIFT & 0xFF;
             self.eeprom.ready_ps = now + self.params.eeprom_ps;
-            self.eeprom.asked = true;
+            self.eeprom.requested = true;
         }
     }
 }

@@ -12,14 +12,14 @@
 //! it run for an idle card, too. `examples/embassy_echo.rs` is a whole program.
 //!
 //! ```
-//! use kpps_conformance::{Bench, ModelBench};
+//! use kpps_conformance::{Fixture, ModelFixture};
 //! use kpps_netstack::Offload;
 //! use kpps_netstack::embassy::{Nic, Signal, config};
 //!
 //! static SIGNAL: Signal = Signal::new();
-//! let mut bench = ModelBench::new(kpps_driver::Chip::I82540em)?;
-//! let pool = bench.buffers(kpps_netstack::buffers_needed(&config()), 2048)?;
-//! let device = kpps_driver::probe(bench.platform(), bench.chip(), config(), pool)?;
+//! let mut fixture = ModelFixture::new(kpps_driver::Chip::I82540em)?;
+//! let pool = fixture.buffers(kpps_netstack::buffers_needed(&config()), 2048)?;
+//! let device = kpps_driver::probe(fixture.platform(), fixture.chip(), config(), pool)?;
 //! let (nic, interrupt) = Nic::new(device, Offload::ALL, &SIGNAL);
 //! // In the interrupt handler: `interrupt.handle()`. In `main`: `embassy_net::new(nic, …)`.
 //! assert!(nic.fault().is_none() && !interrupt.handle());

@@ -16,14 +16,14 @@
 //! - `embassy`: cards as drivers of [embassy-net](https://docs.embassy.dev/embassy-net), in module `embassy`.
 //!
 //! ```
-//! use kpps_conformance::{Bench, ModelBench}; // A modelled card with a cable.
+//! use kpps_conformance::{Fixture, ModelFixture}; // A modelled card with a cable.
 //! use kpps_driver::{Chip, Config, probe};
 //! use kpps_netstack::{Endpoint, Offload, buffers_needed};
 //!
 //! let config = Config::kpps();
-//! let mut bench = ModelBench::new(Chip::I82540em)?;
-//! let pool = bench.buffers(buffers_needed(&config), 2048)?;
-//! let device = probe(bench.platform(), bench.chip(), config, pool)?;
+//! let mut fixture = ModelFixture::new(Chip::I82540em)?;
+//! let pool = fixture.buffers(buffers_needed(&config), 2048)?;
+//! let device = probe(fixture.platform(), fixture.chip(), config, pool)?;
 //! let mut endpoint = Endpoint::new(device, Offload::ALL);
 //! endpoint.look_after()?;
 //! if let Some(slot) = endpoint.transmit() {

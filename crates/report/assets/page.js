@@ -286,7 +286,7 @@
       { name: "hardirq", words: "interrupt handlers", fill: colour("--k0"), of: (p) => cpu(p, "hardirq") },
       { name: "softirq", words: "softirqs and bottom halves", fill: colour("--k1"), of: (p) => cpu(p, "softirq") },
       { name: "thread", words: "threads, the application among them", fill: colour("--k2"), of: (p) => cpu(p, "thread") },
-      { name: "idle polls", words: "found nothing: free for other work", fill: colour("--k3"), of: (p) => cpu(p, "empty_polls") },
+      { name: "idle polls", words: "found nothing: free for other work", fill: colour("--k3"), of: (p) => cpu(p, "idle_polls") },
     ], " %", { range: [0, 100] });
   };
 

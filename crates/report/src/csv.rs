@@ -51,7 +51,7 @@ impl<'a> Columns<'a> {
             "cpu_hardirq",
             "cpu_softirq",
             "cpu_thread",
-            "cpu_empty_polls",
+            "cpu_idle_polls",
             "bus_busy",
             "interrupts_per_s",
             "latency_p50_ns",
@@ -83,7 +83,7 @@ impl<'a> Columns<'a> {
             cpu(|cpu| Some(cpu.hardirq)),
             cpu(|cpu| Some(cpu.softirq)),
             cpu(|cpu| Some(cpu.thread)),
-            cpu(|cpu| cpu.empty_polls),
+            cpu(|cpu| cpu.idle_polls),
             p.bus_busy,
             p.interrupts_per_s,
         ];

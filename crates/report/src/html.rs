@@ -170,7 +170,7 @@ fn plots(curve: &Curve) -> Markup {
             }
         }
         div.pair {
-            @if cpu { (plot("cpu", false, "CPU, % busy", "Empty polls included: a poller is always busy.", markup! {})) }
+            @if cpu { (plot("cpu", false, "CPU, % busy", "Idle polls included: a poller is always busy.", markup! {})) }
             @if observed(curve, |point| point.interrupts_per_s) {
                 (plot("interrupts", false, "Interrupts, thousands per second", "As taken by the CPU.", markup! {}))
             }
@@ -277,7 +277,7 @@ fn row(point: &Trial, places: &BTreeSet<&str>) -> Markup {
             td { (ledger.in_flight) }
             td { (format!("{:.4}", point.loss_ratio * 100.0)) }
             td { (percent(point.cpu_busy)) }
-            td { (percent(point.cpu.and_then(|cpu| cpu.empty_polls))) }
+            td { (percent(point.cpu.and_then(|cpu| cpu.idle_polls))) }
             td { (or_dash(point.interrupts_per_s.map(|each| format!("{each:.0}")))) }
             td { (percent(point.bus_busy)) }
             @for time in [times.p50, times.p99, times.p999, times.max] { td { (micros(time)) } }

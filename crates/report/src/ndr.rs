@@ -199,7 +199,7 @@ fn cpus(search: &Ndr) -> Markup {
         ("interrupts", "k0", |cpu| cpu.hardirq),
         ("softirqs", "k1", |cpu| cpu.softirq),
         ("threads", "k2", |cpu| cpu.thread),
-        ("idle polls", "k3", |cpu| cpu.empty_polls.unwrap_or(0.0)),
+        ("idle polls", "k3", |cpu| cpu.idle_polls.unwrap_or(0.0)),
     ];
     let all: Vec<_> =
         search.trials.iter().filter_map(|trial| Some((search.load_pps(trial), trial.cpu?))).collect();

@@ -100,9 +100,9 @@ fn sent(load: &Offered, port: &PortRun, seconds: f64) -> String {
     let Some(offered_pps) = load.offered_pps else { return text };
     if let Some(gaps) = &load.gaps {
         let us = |ns: u64| ns as f64 / 1e3;
-        let within = match (gaps.share_within(), gaps.asked_ns) {
-            (Some(share), Some(asked_ns)) => {
-                format!("{:.2} % within 10 us of {:.3} us; ", 100.0 * share, asked_ns / 1e3)
+        let within = match (gaps.share_within(), gaps.intended_ns) {
+            (Some(share), Some(intended_ns)) => {
+                format!("{:.2} % within 10 us of {:.3} us; ", 100.0 * share, intended_ns / 1e3)
             }
             _ => String::new(),
         };

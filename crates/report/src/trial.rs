@@ -147,7 +147,7 @@ fn shares(cpu: &Cpu) -> Markup {
         ("softirqs".into(), cpu.softirq * 100.0, "k1".into()),
         ("threads".into(), cpu.thread * 100.0, "k2".into()),
     ];
-    parts.extend(cpu.empty_polls.map(|share| ("idle polls".into(), share * 100.0, "p2".into())));
+    parts.extend(cpu.idle_polls.map(|share| ("idle polls".into(), share * 100.0, "p2".into())));
     parts.push(("idle".into(), (1.0 - cpu.busy()).max(0.0) * 100.0, "k3".into()));
     markup! { (band(&parts, 100.0)) (legend(&parts, " %")) }
 }
@@ -162,11 +162,11 @@ fn sender(trial: &DetailedTrial) -> Markup {
             None => p { "As many frames as the ports took." },
         }
         @if trial.directions.iter().any(|it| it.gaps.is_some()) { div.scroll { table {
-            thead { tr { @for name in ["port", "gaps", "asked, µs", "within 10 µs", "p50, µs", "p99, µs", "p99.9, µs", "max, µs"] { th scope="col" { (name) } } } }
+            thead { tr { @for name in ["port", "gaps", "intended, µs", "within 10 µs", "p50, µs", "p99, µs", "p99.9, µs", "max, µs"] { th scope="col" { (name) } } } }
             tbody { @for (direction, gaps) in trial.directions.iter().filter_map(|it| Some((it, it.gaps?))) {
                 tr {
                     th scope="row" { (direction.from) } td { (gaps.count) }
-                    td { (gaps.asked_ns.map_or("–".into(), |ns| format!("{:.3}", ns / 1e3))) }
+                    td { (gaps.intended_ns.map_or("–".into(), |ns| format!("{:.3}", ns / 1e3))) }
                     td { (gaps.share_within().map_or("–".into(), |share| format!("{:.2} %", share * 100.0))) }
                     @for ns in [gaps.p50_ns, gaps.p99_ns, gaps.p999_ns, gaps.max_ns] { td { (format!("{:.1}", ns as f64 / 1e3)) } }
                 }
@@ -235,7 +235,8 @@ mod tests {
             dropped: dropped.into(),
             ..Ledger::default()
         };
-        let gaps = Gaps { asked_ns: Some(20_000.0), count: 899, within_10us: Some(880), ..Gaps::default() };
+        let gaps =
+            Gaps { intended_ns: Some(20_000.0), count: 899, within_10us: Some(880), ..Gaps::default() };
         let trial = DetailedTrial {
             testbed: vec!["packet:<a>".into(), "packet:b".into()],
             load_pps: Some(50e3),

@@ -41,7 +41,7 @@ pub struct Calibration {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Paced {
     /// The requested rate in frames per second.
-    pub asked_pps: f64,
+    pub offered_pps: f64,
     /// Frames per second that were sent.
     pub sent_pps: f64,
     /// Frames that could not be sent at their time.
@@ -55,7 +55,7 @@ pub struct Paced {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Gaps {
     /// The intended gap in ns; null for gaps that differ by intention.
-    pub asked_ns: Option<f64>,
+    pub intended_ns: Option<f64>,
     /// The number of gaps.
     pub count: u64,
     /// Gaps that differ from the intended one by at most 10 us; null for gaps that differ by intention.
@@ -119,12 +119,12 @@ impl Calibration {
 impl Sender {
     /// Why a load of this many frames per second is too much for the generator, in words; `None` if it is
     /// not.
-    pub fn too_slow(&self, asked_pps: f64) -> Option<String> {
+    pub fn too_slow(&self, offered_pps: f64) -> Option<String> {
         let lowest_pps = self.ceilings_pps.iter().copied().fold(f64::INFINITY, f64::min);
-        let [asked, lowest] = [asked_pps, lowest_pps].map(|pps| format!("{:.1} kpps", pps / 1e3));
+        let [offered, lowest] = [offered_pps, lowest_pps].map(|pps| format!("{:.1} kpps", pps / 1e3));
         let source = &self.source;
         self.exceeded.then(|| {
-            format!("a load of {asked} is above what the generator can send here, {lowest} ({source})")
+            format!("a load of {offered} is above what the generator can send here, {lowest} ({source})")
         })
     }
 }

@@ -11,27 +11,27 @@ pub struct Cpu {
     pub hardirq: f64,
     /// In softirqs and bottom halves.
     pub softirq: f64,
-    /// In threads: programs and the kernel on their behalf. Without `empty_polls` where those are known.
+    /// In threads: programs and the kernel on their behalf. Without `idle_polls` where those are known.
     pub thread: f64,
     /// Idle polls: busy, but free for other work. Null where they cannot be told from work.
-    pub empty_polls: Option<f64>,
+    pub idle_polls: Option<f64>,
 }
 
 impl Cpu {
     /// Share of time that the CPU was not idle.
     pub fn busy(&self) -> f64 {
-        self.hardirq + self.softirq + self.thread + self.empty_polls.unwrap_or(0.0)
+        self.hardirq + self.softirq + self.thread + self.idle_polls.unwrap_or(0.0)
     }
 
     /// Share of time that the CPU worked: busy, without idle polls as far as they are known.
     pub fn used(&self) -> f64 {
-        self.busy() - self.empty_polls.unwrap_or(0.0)
+        self.busy() - self.idle_polls.unwrap_or(0.0)
     }
 
     /// Share of time that was left for other work, 0 to 1: idle, or known to be spent on idle
     /// polls.
     pub fn left(&self) -> f64 {
-        (1.0 - self.busy() + self.empty_polls.unwrap_or(0.0)).clamp(0.0, 1.0)
+        (1.0 - self.busy() + self.idle_polls.unwrap_or(0.0)).clamp(0.0, 1.0)
     }
 
     /// The shares to 6 decimals; `None` if one of them is not a finite number.
@@ -42,7 +42,7 @@ impl Cpu {
             hardirq: share(self.hardirq)?,
             softirq: share(self.softirq)?,
             thread: share(self.thread)?,
-            empty_polls: self.empty_polls.and_then(share),
+            idle_polls: self.idle_polls.and_then(share),
         })
     }
 }

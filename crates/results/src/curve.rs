@@ -24,11 +24,11 @@ pub struct Curve {
     pub kind: Kind,
     /// The environment.
     pub environment: Environment,
-    /// The curves, in the order in which they were asked for.
+    /// The curves, in the order in which they were given.
     pub series: Vec<Series>,
     /// A summary of the series in two sentences.
     pub summary: [String; 2],
-    /// Whether every point that was asked for is there; false after an interruption.
+    /// Whether every requested point is there; false after an interruption.
     pub complete: bool,
 }
 
@@ -85,7 +85,7 @@ mod tests {
             loss_ratio: 0.123_456_789,
             cpu_busy: Some(f64::NAN),
             delivered_pps: -0.0,
-            cpu: Some(Cpu { empty_polls: Some(1.0 / 3.0), ..Cpu::default() }),
+            cpu: Some(Cpu { idle_polls: Some(1.0 / 3.0), ..Cpu::default() }),
             bus_busy: Some(2.0 / 3.0),
             allocations_per_packet: Some(1.0 / 3.0),
             registers_per_packet: Some(Registers { read: 1.0 / 3.0, write: 2.0 / 3.0 }),
@@ -98,7 +98,7 @@ mod tests {
         let [first, second] = &curve.series[0].points[..] else { panic!("two points") };
         assert_eq!((first.offered_pps, second.offered_pps), (10.0, 1_488_095.2));
         assert_eq!((first.loss_ratio, first.cpu_busy), (0.123_457, None), "no number is unknown, not 0");
-        assert_eq!(first.cpu.and_then(|cpu| cpu.empty_polls), Some(0.333_333));
+        assert_eq!(first.cpu.and_then(|cpu| cpu.idle_polls), Some(0.333_333));
         assert_eq!(first.bus_busy, Some(0.666_667));
         assert_eq!(first.registers_per_packet, Some(Registers { read: 0.3333, write: 0.6667 }));
         assert_eq!(first.allocations_per_packet, Some(0.3333));

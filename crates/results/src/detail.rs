@@ -42,7 +42,7 @@ pub struct DetailedTrial {
     /// The frames are those of a capture.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<TrialReplay>,
-    /// Frames per second that were asked for, in each direction; null for as many as possible.
+    /// The requested load in frames per second, in each direction; null for as many as possible.
     pub load_pps: Option<f64>,
     /// How frames followed each other, if not evenly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -124,7 +124,7 @@ pub struct Clocks {
     /// How fast the second clock gained on the first during the trial, in ns per s; null if it could not be
     /// read afterwards.
     pub drift_ns_per_s: Option<f64>,
-    /// Questions asked, before and after.
+    /// The number of questions, before and after.
     pub pings: u64,
     /// How the questions were sent: `udp`, or `grpc` where datagrams do not get through.
     pub over: String,

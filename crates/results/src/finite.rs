@@ -163,7 +163,7 @@ mod tests {
         );
         assert!(check(&BTreeMap::from([("a", vec![bad])])).is_err());
         assert!(check(&Setting::Number(bad)).is_err() && check(&Setting::Number(1.0)).is_ok());
-        let cpu = crate::Cpu { empty_polls: Some(bad), ..crate::Cpu::default() };
+        let cpu = crate::Cpu { idle_polls: Some(bad), ..crate::Cpu::default() };
         assert!(check(&cpu).is_err());
     }
 }

@@ -46,7 +46,7 @@ pub struct Axis {
     /// A constant's path, as `driver.rx_ring`; or `load` in frames per second, `size` in bytes with FCS,
     /// `driver`, `chip` or `machine`.
     pub parameter: String,
-    /// Its values, in the order in which they were asked for.
+    /// Its values, in the order in which they were given.
     pub values: Vec<Setting>,
 }
 

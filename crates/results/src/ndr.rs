@@ -36,7 +36,7 @@ pub struct Ndr {
     pub traffic: Option<String>,
     /// Frames were offered in both directions.
     pub bidirectional: bool,
-    /// The lowest load that was asked for, in frames per second.
+    /// The lowest load to try, in frames per second.
     pub min_pps: f64,
     /// The highest, in frames per second.
     pub max_pps: f64,
@@ -90,7 +90,7 @@ pub struct SearchGoal {
     /// highest load that the tester could measure, and the device may do better.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<Limit>,
-    /// The bounds are as close as asked.
+    /// The bounds are as close as requested.
     pub done: bool,
 }
 

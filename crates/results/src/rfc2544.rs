@@ -24,7 +24,7 @@ pub struct Sizes {
     pub kind: SizesKind,
     /// The version of kpps.
     pub kpps_version: String,
-    /// A search for each size, in the order in which they were asked for.
+    /// A search for each size, in the order in which they were given.
     pub sizes: Vec<Ndr>,
     /// Every search reached its goals.
     pub complete: bool,

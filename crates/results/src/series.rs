@@ -45,7 +45,7 @@ pub struct Environment {
     pub frame_bytes_with_fcs: u32,
     /// Frames of this size per second on a full link.
     pub line_rate_pps: f64,
-    /// The layer on which bits were counted, if loads were asked for in bits: 1 with preamble and gap, 2
+    /// The layer on which bits were counted, if loads were given in bits: 1 with preamble and gap, 2
     /// without. The points have frames per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_layer: Option<u8>,

@@ -109,7 +109,7 @@ pub struct Article {
     /// Title, author, year.
     pub title: String,
     /// The question.
-    pub asked: String,
+    pub question: String,
     /// The subject: system and method.
     pub setting: String,
     /// Our measurements, drawn as the figures of the study.

@@ -158,8 +158,8 @@ impl Trial {
 
     /// Share of time that the CPU had left for other work, 0 to 1, if the CPU was observed.
     pub fn cpu_left(&self) -> Option<f64> {
-        let empty_polls = self.cpu.and_then(|cpu| cpu.empty_polls).unwrap_or(0.0);
-        self.cpu_busy.map(|busy| (1.0 - busy + empty_polls).clamp(0.0, 1.0))
+        let idle_polls = self.cpu.and_then(|cpu| cpu.idle_polls).unwrap_or(0.0);
+        self.cpu_busy.map(|busy| (1.0 - busy + idle_polls).clamp(0.0, 1.0))
     }
 
     /// The trial with every value rounded as it is published: rates to 0.1 per second, ratios to 6 decimals,

@@ -172,12 +172,12 @@ impl<R> Interval<R> {
 
     fn cpu_of(&self, usage: impl Fn(&Snapshot<R>) -> &Usage) -> Cpu {
         let share = |of: fn(&Usage) -> u64| self.share(|snapshot| of(usage(snapshot)));
-        let empty_polls = share(|usage| usage.empty_poll_ps);
+        let idle_polls = share(|usage| usage.empty_poll_ps);
         Cpu {
             hardirq: share(|usage| usage.hardirq_ps),
             softirq: share(|usage| usage.softirq_ps),
-            thread: share(|usage| usage.thread_ps) - empty_polls,
-            empty_polls: Some(empty_polls),
+            thread: share(|usage| usage.thread_ps) - idle_polls,
+            idle_polls: Some(idle_polls),
         }
     }
 
@@ -230,7 +230,7 @@ fn mean(cpus: &[Cpu]) -> Cpu {
         hardirq: share(|cpu| cpu.hardirq),
         softirq: share(|cpu| cpu.softirq),
         thread: share(|cpu| cpu.thread),
-        empty_polls: Some(share(|cpu| cpu.empty_polls.unwrap_or(0.0))),
+        idle_polls: Some(share(|cpu| cpu.idle_polls.unwrap_or(0.0))),
     }
 }
 

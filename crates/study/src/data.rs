@@ -201,7 +201,7 @@ pub struct Study {
     pub title: String,
     /// The question.
     #[serde(default)]
-    pub asked: String,
+    pub question: String,
     /// The system that it is about.
     #[serde(default)]
     pub setting: String,

@@ -6,7 +6,7 @@ use kpps_results::study::{self as report, Verdict};
 
 /// What became of the claims of these studies, with figures unless `claims_only`.
 pub fn document(studies: &[Study], outcomes: &Outcomes, claims_only: bool) -> report::Study {
-    let asked: usize = studies.iter().map(|study| study.claims.len()).sum();
+    let claimed: usize = studies.iter().map(|study| study.claims.len()).sum();
     let claims: Vec<_> = studies
         .iter()
         .flat_map(|study| study.claims.iter().filter_map(|(id, claim)| outcomes.verdict(study, id, claim)))
@@ -14,7 +14,7 @@ pub fn document(studies: &[Study], outcomes: &Outcomes, claims_only: bool) -> re
     let article = |study: &Study| report::Article {
         name: study.name.clone(),
         title: study.title.clone(),
-        asked: study.asked.clone(),
+        question: study.question.clone(),
         setting: study.setting.clone(),
         figures: match claims_only {
             true => Vec::new(),
@@ -29,7 +29,7 @@ pub fn document(studies: &[Study], outcomes: &Outcomes, claims_only: bool) -> re
         kpps_version: env!("CARGO_PKG_VERSION").into(),
         profiles_hash: kpps_profiles::hash([]),
         articles: studies.iter().map(article).collect(),
-        complete: claims.len() == asked,
+        complete: claims.len() == claimed,
         claims,
     }
 }

@@ -160,7 +160,7 @@ fn every_claim_and_every_prediction_is_there() {
     for (name, ids) in IDS {
         let study = named(name).unwrap();
         assert_eq!(study.claims.keys().map(String::as_str).collect::<Vec<_>>().join(" "), ids);
-        assert!(study.asked.len() > 100 && study.setting.len() > 100, "{name} is to be read");
+        assert!(study.question.len() > 100 && study.setting.len() > 100, "{name} is to be read");
         assert!(!study.figures.is_empty(), "{name} has a figure");
     }
     let kept_back: BTreeSet<_> = PREDICTIONS.iter().map(|(id, _)| (*id).to_owned()).collect();

@@ -12,10 +12,10 @@ use std::time::Duration;
 /// # Errors
 /// A frame that is too long for the format.
 pub fn pcapng(ports: &[&str; 2], ways: &[DirectionOutcome]) -> Result<Vec<u8>, PcapError> {
-    let arrived_at = |way: &DirectionOutcome| 1 - way.from as u32;
-    let of = |way| -> Vec<(u32, &Offender)> {
-        let way: &DirectionOutcome = way;
-        way.kept.frames.iter().map(|frame| (arrived_at(way), frame)).collect()
+    let arrived_at = |direction: &DirectionOutcome| 1 - direction.from as u32;
+    let of = |direction| -> Vec<(u32, &Offender)> {
+        let direction: &DirectionOutcome = direction;
+        direction.kept.frames.iter().map(|frame| (arrived_at(direction), frame)).collect()
     };
     let mut frames: Vec<(u32, &Offender)> = ways.iter().flat_map(of).collect();
     frames.sort_by_key(|(_, frame)| frame.at_ns);

@@ -54,7 +54,7 @@ pub fn calibrate<W: Watch>(
     for share in SHARES {
         let (sent, sent_pps) = measure(Load::Pps(ceiling_pps * share))?;
         paced.push(Paced {
-            asked_pps: tenths(ceiling_pps * share),
+            offered_pps: tenths(ceiling_pps * share),
             sent_pps: tenths(sent_pps),
             shortfall: sent.shortfall,
             gaps: sent.gaps.as_ref().map(gaps),

@@ -12,24 +12,28 @@ use kpps_results::{Cpu, Ledger, Trial};
 /// delivered in the ledger. Driver and bus are not observed.
 pub fn result(offer: &Offer, outcome: &Outcome) -> Option<Trial> {
     let sum = |count: fn(&DirectionOutcome) -> u64| outcome.directions.iter().map(count).sum::<u64>();
-    let (sent, shortfall, received) =
-        (sum(|way| way.sent), sum(DirectionOutcome::shortfall), sum(|way| way.arrived.received));
-    let whole = received.saturating_sub(sum(|way| way.arrived.corrupted));
-    let elapsed = outcome.directions.iter().map(|way| way.elapsed.as_secs_f64()).fold(0.0, f64::max);
+    let (sent, shortfall, received) = (
+        sum(|direction| direction.sent),
+        sum(DirectionOutcome::shortfall),
+        sum(|direction| direction.arrived.received),
+    );
+    let whole = received.saturating_sub(sum(|direction| direction.arrived.corrupted));
+    let elapsed =
+        outcome.directions.iter().map(|direction| direction.elapsed.as_secs_f64()).fold(0.0, f64::max);
     // A trial that went on to its end has offered its frames in its time.
     let seconds = if outcome.complete { offer.duration.as_secs_f64() } else { elapsed };
     let offered_pps = match offer.load {
         Load::Pps(pps) => pps * outcome.directions.len() as f64,
-        Load::Max => sum(|way| way.intended) as f64 / seconds,
+        Load::Max => sum(|direction| direction.intended) as f64 / seconds,
     };
     let (dropped, in_flight_at) = outcome.counted.accounts.explaining(sent.saturating_sub(received));
     let ledger = Ledger { sent, shortfall, delivered: received, dropped, in_flight_at, ..Ledger::default() };
     let mut latency = Latency::default();
-    for way in &outcome.directions {
-        latency.add(&way.latency);
+    for direction in &outcome.directions {
+        latency.add(&direction.latency);
     }
     let trial = Trial::new(offered_pps, seconds, [sent, shortfall, whole], ledger)?;
-    let trial = trial.with_overflow(sum(|way| way.overflow));
+    let trial = trial.with_overflow(sum(|direction| direction.overflow));
     let trial = Trial { latency_ns: latency.quantiles(), ..trial };
     Some(match cpu(&outcome.counted.cpus) {
         Some(cpu) => trial.with_cpu(cpu),
@@ -48,7 +52,7 @@ fn cpu(cpus: &[CpuTimes]) -> Option<Cpu> {
         hardirq: share(hardirq),
         softirq: share(softirq),
         thread: share(thread),
-        empty_polls: None,
+        idle_polls: None,
     })
 }
 
@@ -56,24 +60,24 @@ fn cpu(cpus: &[CpuTimes]) -> Option<Cpu> {
 pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<DetailedTrial> {
     let sum = |count: fn(&DirectionOutcome) -> u64| outcome.directions.iter().map(count).sum::<u64>();
     let result = result(offer, outcome)?;
-    let received = sum(|way| way.arrived.received);
-    let direction = |way: &DirectionOutcome| Direction {
-        from: tester.names()[way.from].to_owned(),
-        to: tester.names()[1 - way.from].to_owned(),
-        intended: way.intended,
-        sent: way.sent,
-        shortfall: way.shortfall(),
-        received: way.arrived.received,
-        lost: way.lost(),
-        duplicated: way.arrived.duplicated,
-        reordered: way.arrived.reordered,
-        corrupted: way.arrived.corrupted,
-        other_traffic: way.arrived.other_traffic,
-        latency_ns: way.latency.quantiles(),
-        arrival: way.arrival,
-        gaps: way.gaps.as_ref().map(gaps),
-        flows: flows(tester, way),
-        sizes: sizes(offer, way),
+    let received = sum(|direction| direction.arrived.received);
+    let published = |direction: &DirectionOutcome| Direction {
+        from: tester.names()[direction.from].to_owned(),
+        to: tester.names()[1 - direction.from].to_owned(),
+        intended: direction.intended,
+        sent: direction.sent,
+        shortfall: direction.shortfall(),
+        received: direction.arrived.received,
+        lost: direction.lost(),
+        duplicated: direction.arrived.duplicated,
+        reordered: direction.arrived.reordered,
+        corrupted: direction.arrived.corrupted,
+        other_traffic: direction.arrived.other_traffic,
+        latency_ns: direction.latency.quantiles(),
+        arrival: direction.arrival,
+        gaps: direction.gaps.as_ref().map(gaps),
+        flows: flows(tester, direction),
+        sizes: sizes(offer, direction),
     };
     let document = DetailedTrial {
         kpps_version: env!("CARGO_PKG_VERSION").into(),
@@ -90,13 +94,13 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
         complete: outcome.complete,
         trouble: outcome.trouble.as_ref().map(ToString::to_string),
         learned: Some(outcome.learned),
-        intended: sum(|way| way.intended),
+        intended: sum(|direction| direction.intended),
         received,
         lost: sum(DirectionOutcome::lost),
-        duplicated: Some(sum(|way| way.arrived.duplicated)),
-        reordered: Some(sum(|way| way.arrived.reordered)),
-        corrupted: Some(sum(|way| way.arrived.corrupted)),
-        other_traffic: Some(sum(|way| way.arrived.other_traffic)),
+        duplicated: Some(sum(|direction| direction.arrived.duplicated)),
+        reordered: Some(sum(|direction| direction.arrived.reordered)),
+        corrupted: Some(sum(|direction| direction.arrived.corrupted)),
+        other_traffic: Some(sum(|direction| direction.arrived.other_traffic)),
         received_pps: received as f64 / result.seconds,
         sent_bps: BitRates {
             l1: offer.sizes.l1_bits_per_s(result.sent_pps),
@@ -104,7 +108,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
         },
         clocks: outcome.clocks.clone(),
         environment: tester.environment(),
-        directions: outcome.directions.iter().map(direction).collect(),
+        directions: outcome.directions.iter().map(published).collect(),
         interfaces: outcome.counted.interfaces.clone(),
         ip: outcome.counted.ip.clone(),
         cpus: outcome.counted.cpus.clone(),
@@ -126,42 +130,43 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
 const WORST: usize = 16;
 
 /// The results of the flows, if there are several.
-fn flows(tester: &Tester, way: &DirectionOutcome) -> Option<Flows> {
+fn flows(tester: &Tester, direction: &DirectionOutcome) -> Option<Flows> {
     let lost = |flow: &OfFlow| flow.sent - flow.received;
-    let mut bad: Vec<_> = way.flows.iter().filter(|flow| lost(flow) + flow.reordered > 0).copied().collect();
+    let mut bad: Vec<_> =
+        direction.flows.iter().filter(|flow| lost(flow) + flow.reordered > 0).copied().collect();
     bad.sort_by_key(|flow| (std::cmp::Reverse((lost(flow), flow.reordered)), flow.flow));
-    let told = |flow: &OfFlow| FlowCount {
-        flow: tester.flow_name(way.from, flow.flow),
+    let published = |flow: &OfFlow| FlowCount {
+        flow: tester.flow_name(direction.from, flow.flow),
         sent: flow.sent,
         received: flow.received,
         lost: lost(flow),
         reordered: flow.reordered,
     };
-    (!way.flows.is_empty()).then(|| Flows {
-        count: way.flows.len() as u32,
-        lossy: way.flows.iter().filter(|flow| lost(flow) > 0).count() as u32,
-        silent: way.flows.iter().filter(|flow| flow.sent > 0 && flow.received == 0).count() as u32,
-        worst: bad.iter().take(WORST).map(told).collect(),
+    (!direction.flows.is_empty()).then(|| Flows {
+        count: direction.flows.len() as u32,
+        lossy: direction.flows.iter().filter(|flow| lost(flow) > 0).count() as u32,
+        silent: direction.flows.iter().filter(|flow| flow.sent > 0 && flow.received == 0).count() as u32,
+        worst: bad.iter().take(WORST).map(published).collect(),
     })
 }
 
 /// The results of the sizes of a mix.
-fn sizes(offer: &Offer, way: &DirectionOutcome) -> Vec<SizeCount> {
-    let told = |(&(size, _), &(sent, received)): (&(kpps_frames::Size, u32), &(u64, u64))| SizeCount {
+fn sizes(offer: &Offer, direction: &DirectionOutcome) -> Vec<SizeCount> {
+    let published = |(&(size, _), &(sent, received)): (&(kpps_frames::Size, u32), &(u64, u64))| SizeCount {
         frame_bytes_with_fcs: size.bytes_with_fcs(),
         sent,
         received,
         lost: sent - received,
     };
-    offer.sizes.parts().iter().zip(&way.sizes).map(told).collect()
+    offer.sizes.parts().iter().zip(&direction.sizes).map(published).collect()
 }
 
 /// Gaps as they are published.
 pub fn gaps(gaps: &run::Gaps) -> Gaps {
     Gaps {
-        asked_ns: gaps.asked_ns.map(|ns| (ns * 10.0).round() / 10.0),
+        intended_ns: gaps.intended_ns.map(|ns| (ns * 10.0).round() / 10.0),
         count: gaps.count,
-        within_10us: gaps.asked_ns.map(|_| gaps.within),
+        within_10us: gaps.intended_ns.map(|_| gaps.within),
         p50_ns: gaps.p50_ns,
         p99_ns: gaps.p99_ns,
         p999_ns: gaps.p999_ns,

@@ -89,8 +89,8 @@ pub fn app_run(ledger: &kpps_apps::Ledger) -> AppRun {
 pub fn capture(file: String, directions: &[DirectionOutcome]) -> Capture {
     Capture {
         file,
-        frames: directions.iter().map(|way| way.kept.frames.len() as u64).sum(),
-        not_kept: directions.iter().map(|way| way.kept.not_kept).sum(),
+        frames: directions.iter().map(|direction| direction.kept.frames.len() as u64).sum(),
+        not_kept: directions.iter().map(|direction| direction.kept.not_kept).sum(),
     }
 }
 

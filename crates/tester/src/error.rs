@@ -25,7 +25,7 @@ pub enum Error {
         /// What is wrong.
         why: kpps_frames::Error,
     },
-    /// A router does not answer the question for its station address.
+    /// A router does not answer when it is asked for its MAC address.
     #[error(
         "{port}: the router {gateway} does not answer: check that it is up and has this address on this side"
     )]
@@ -71,10 +71,10 @@ pub enum Error {
     #[error("{0}")]
     Agent(String),
     /// The load is above what the link carries.
-    #[error("a load of {asked:.0} pps is above line rate: {size} B at {mbps} Mb/s are {most:.0} pps")]
+    #[error("a load of {offered_pps:.0} pps is above line rate: {size} B at {mbps} Mb/s are {most:.0} pps")]
     AboveLineRate {
         /// Frames per second that were asked for.
-        asked: f64,
+        offered_pps: f64,
         /// Bytes with FCS, or the mix.
         size: String,
         /// The link's speed in Mb/s.

@@ -177,8 +177,8 @@ impl Between<'_> {
     /// Whether that interface is the other end of this veth.
     fn is_peer_of(&self, other: &Self) -> bool {
         let to = |from: &Self, to: &Self| {
-            let elsewhere = from.namespace != to.namespace;
-            from.after.link == Some(to.after.index) && from.after.link_is_elsewhere == elsewhere
+            let across = from.namespace != to.namespace;
+            from.after.link == Some(to.after.index) && from.after.link_is_in_other_namespace == across
         };
         self.after.kind.as_deref() == Some("veth") && to(self, other) && to(other, self)
     }

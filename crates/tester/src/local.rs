@@ -109,10 +109,10 @@ impl TestPort for LocalPort {
         counted.map_err(|trouble| trouble.at(&self.name))
     }
 
-    fn work(&mut self, task: &Task, stage: &TrialState) -> Done {
+    fn work(&mut self, task: &Task, state: &TrialState) -> Done {
         let before = match self.before.take().map_or_else(|| self.port.counters(), Ok) {
             Ok(counters) => counters,
-            Err(trouble) => return failed(task, stage, trouble.at(&self.name)),
+            Err(trouble) => return failed(task, state, trouble.at(&self.name)),
         };
         let epoch = self.clock.when(task.epoch_ns);
         let mut incoming = task.expect.as_ref().map(|expect| {
@@ -127,9 +127,9 @@ impl TestPort for LocalPort {
             Incoming::Tagged(if expect.keep { arrivals.keeping() } else { arrivals })
         });
         let plan = task.plan.as_ref().map(|plan| Plan { epoch: Some(epoch), ..plan.clone() });
-        let mut done = work(&mut self.port, task, (plan.as_ref(), &self.near), &mut incoming, stage);
+        let mut done = work(&mut self.port, task, (plan.as_ref(), &self.near), &mut incoming, state);
         if let Some(incoming) = incoming {
-            done.received = incoming.received(stage.sent(1 - task.at).unwrap_or(0));
+            done.received = incoming.received(state.sent(1 - task.at).unwrap_or(0));
         }
         done.trouble = done.trouble.map(|trouble| trouble.at(&self.name));
         let after = self.port.counters().unwrap_or(before);
@@ -161,17 +161,17 @@ fn send_one<P: Port>(port: &mut P, bytes: &[u8]) -> Result<bool, Trouble> {
 }
 
 /// A port that does nothing.
-fn failed(task: &Task, stage: &TrialState, trouble: Trouble) -> Done {
-    stage.abandon();
+fn failed(task: &Task, state: &TrialState, trouble: Trouble) -> Done {
+    state.abandon();
     if task.plan.is_some() {
-        stage.has_sent(task.at, 0);
+        state.has_sent(task.at, 0);
     }
     Done { trouble: Some(trouble), ..Done::default() }
 }
 
 /// A sender's watch.
 struct Until<'s> {
-    stage: &'s TrialState,
+    state: &'s TrialState,
     at: usize,
     duration: Duration,
     /// Frames that the port had sent before.
@@ -183,8 +183,8 @@ impl Watch for Until<'_> {
         Some(self.duration)
     }
     fn go_on(&mut self, glance: &Glance) -> bool {
-        self.stage.sends(self.at, glance.sent - self.before);
-        !self.stage.is_abandoned()
+        self.state.sends(self.at, glance.sent - self.before);
+        !self.state.is_abandoned()
     }
 }
 
@@ -241,7 +241,7 @@ fn work(
     task: &Task,
     (plan, near): (Option<&Plan>, &Near),
     incoming: &mut Option<Incoming>,
-    stage: &TrialState,
+    state: &TrialState,
 ) -> Done {
     let (answered, stamped) = (Cell::new(0), Cell::new(false));
     let mut listen = |port: &mut AnyPort| {
@@ -263,7 +263,7 @@ fn work(
         }
         let received = match incoming {
             Some(incoming) => {
-                stage.receives(task.at, incoming.count());
+                state.receives(task.at, incoming.count());
                 incoming.count()
             }
             None => u64::MAX,
@@ -278,7 +278,7 @@ fn work(
     if let Some(plan) = plan {
         let begin = Instant::now();
         let before = port.frames().1;
-        let mut until = Until { stage, at: task.at, duration: task.duration, before };
+        let mut until = Until { state, at: task.at, duration: task.duration, before };
         let mut listen_only = |port: &mut AnyPort| listen(port).map(|(taken, _)| taken);
         let sent = send_and_listen(port, plan, &mut until, &mut listen_only);
         // Answers to questions are no frames of the trial.
@@ -296,17 +296,17 @@ fn work(
                 };
                 done.given = done.sent;
                 done.trouble = Some(trouble);
-                stage.abandon();
+                state.abandon();
             }
         }
-        stage.sends(task.at, done.sent);
-        stage.has_sent(task.at, done.sent);
+        state.sends(task.at, done.sent);
+        state.has_sent(task.at, done.sent);
     }
     if done.trouble.is_none()
-        && let Err(trouble) = receive(port, task, &mut listen, &stamped, stage)
+        && let Err(trouble) = receive(port, task, &mut listen, &stamped, state)
     {
         done.trouble = Some(trouble);
-        stage.abandon();
+        state.abandon();
     }
     done
 }
@@ -328,7 +328,7 @@ fn receive(
     task: &Task,
     listen: &mut impl FnMut(&mut AnyPort) -> Result<(usize, u64), Trouble>,
     stamped: &Cell<bool>,
-    stage: &TrialState,
+    state: &TrialState,
 ) -> Result<(), Trouble> {
     let mut last = Instant::now();
     let mut looked_after = last;
@@ -344,7 +344,7 @@ fn receive(
         if since_rest > 0 {
             last = now;
         }
-        if stage.is_over(task.at, received, now - last, task.drain) {
+        if state.is_over(task.at, received, now - last, task.drain) {
             break;
         }
         if now - looked_after > SLOW {

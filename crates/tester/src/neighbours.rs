@@ -63,7 +63,7 @@ pub fn question(from: &Station, whom: IpAddr) -> Vec<u8> {
             let message = arp::Message::request(from.mac, ip, whom);
             from.frame(Mac::BROADCAST, TYPE_ARP, &message.to_bytes())
         }
-        // A station of the other version cannot be asked.
+        // A station of the other version cannot be request.
         _ => from.frame(Mac::BROADCAST, TYPE_ARP, &[]),
     }
 }
@@ -72,15 +72,15 @@ pub fn question(from: &Station, whom: IpAddr) -> Vec<u8> {
 pub fn answer(me: &Station, frame: &[u8]) -> Option<Vec<u8>> {
     match Message::read(frame)? {
         Message::Arp(message) => {
-            let asked = message.is_request()
+            let is_for_us = message.is_request()
                 && me.ips.contains(message.target.into())
                 && message.sender != message.target;
-            asked.then(|| me.frame(message.sender_mac, TYPE_ARP, &message.reply(me.mac).to_bytes()))
+            is_for_us.then(|| me.frame(message.sender_mac, TYPE_ARP, &message.reply(me.mac).to_bytes()))
         }
         Message::Discovery(message) => {
             let answer = message.answer(me.mac)?;
-            let asked = me.ips.contains(message.target.into()) && message.source != message.target;
-            asked.then(|| me.frame(message.mac.unwrap_or_default(), TYPE_IPV6, &answer.to_bytes()))
+            let is_for_us = me.ips.contains(message.target.into()) && message.source != message.target;
+            is_for_us.then(|| me.frame(message.mac.unwrap_or_default(), TYPE_IPV6, &answer.to_bytes()))
         }
     }
 }
@@ -113,22 +113,22 @@ mod tests {
                 };
                 let (a, b) = (station(1, one), station(2, other));
                 for whom in [b.ips.first(), b.ips.nth(7)] {
-                    let asked = question(&a, whom);
-                    let answered = answer(&b, &asked).unwrap();
+                    let request = question(&a, whom);
+                    let answered = answer(&b, &request).unwrap();
                     assert_eq!(announced_mac(&answered, whom), Some(b.mac));
                     assert_eq!(
-                        announced_mac(&asked, a.ips.first()),
+                        announced_mac(&request, a.ips.first()),
                         Some(a.mac),
                         "a question names its sender"
                     );
                     assert_eq!(answered[..6], a.mac.0);
                     let kind = |frame: &[u8]| Frame::new_checked(frame).unwrap().ethertype();
-                    assert_eq!(kind(&answered), kind(&asked));
-                    assert_eq!(answer(&a, &asked), None, "it is not asked");
+                    assert_eq!(kind(&answered), kind(&request));
+                    assert_eq!(answer(&a, &request), None, "it is not request");
                     assert_eq!(answer(&b, &answered), None, "an answer is no question");
                     for cut in 0..42 {
                         assert_eq!(
-                            (answer(&b, &asked[..cut]), announced_mac(&asked[..cut], whom)),
+                            (answer(&b, &request[..cut]), announced_mac(&request[..cut], whom)),
                             (None, None)
                         );
                     }
@@ -147,18 +147,18 @@ mod tests {
     fn a_solicitation_is_as_the_rfc_has_it() {
         let ips = "2001:2::1".parse().unwrap();
         let a = Station { mac: Mac([2, 0, 0, 0, 0, 1]), vlan: None, ips };
-        let asked = question(&a, "2001:2::12:3456".parse().unwrap());
-        assert_eq!(asked[..6], [0x33, 0x33, 0xff, 0x12, 0x34, 0x56]);
-        assert_eq!(asked[38..54], [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, 0x12, 0x34, 0x56]);
+        let request = question(&a, "2001:2::12:3456".parse().unwrap());
+        assert_eq!(request[..6], [0x33, 0x33, 0xff, 0x12, 0x34, 0x56]);
+        assert_eq!(request[38..54], [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, 0x12, 0x34, 0x56]);
         let sum = kpps_frames::checksum::Sum::new()
-            .with(&asked[22..54])
+            .with(&request[22..54])
             .with(&[0, 0, 0, 32, 0, 0, 0, 58])
-            .with(&asked[54..]);
+            .with(&request[54..]);
         assert_eq!(sum.checksum(), 0);
         // A probe for a duplicate address is not answered.
-        let mut probe = asked.clone();
+        let mut probe = request.clone();
         probe[22..38].fill(0);
         let b = Station { ips: "2001:2::12:3456".parse().unwrap(), ..a };
-        assert!(answer(&b, &asked).is_some() && answer(&b, &probe).is_none());
+        assert!(answer(&b, &request).is_some() && answer(&b, &probe).is_none());
     }
 }

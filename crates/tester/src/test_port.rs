@@ -49,15 +49,15 @@ impl Allowed {
         };
         // NaN is not allowed.
         if peak > self.load_pps || peak.is_nan() {
-            let asked = match peak.is_finite() {
+            let offered = match peak.is_finite() {
                 true => format!("{:.1} kpps", peak / 1e3),
                 false => "as many frames as possible".into(),
             };
-            return Err(format!("{asked}: at most {:.1} kpps are allowed", self.load_pps / 1e3));
+            return Err(format!("{offered}: at most {:.1} kpps are allowed", self.load_pps / 1e3));
         }
         if duration > self.duration {
-            let (asked, most) = (duration.as_secs_f64(), self.duration.as_secs_f64());
-            return Err(format!("a load for {asked} s: at most {most} s are allowed"));
+            let (offered, most) = (duration.as_secs_f64(), self.duration.as_secs_f64());
+            return Err(format!("a load for {offered} s: at most {most} s are allowed"));
         }
         Ok(())
     }

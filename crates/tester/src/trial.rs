@@ -255,11 +255,11 @@ impl Tester {
 
     /// The name of a flow of the direction from this port. A reply has that with which it arrives.
     pub fn flow_name(&self, from: usize, flow: u32) -> String {
-        let asked = if self.flows.replies { 0 } else { from };
-        let flows = self.flows.between(&self.ends[asked], &self.ends[1 - asked]);
+        let initiator = if self.flows.replies { 0 } else { from };
+        let flows = self.flows.between(&self.ends[initiator], &self.ends[1 - initiator]);
         let flow = flows.map(|flows| flows.nth(flow, [Mac::default(); 2], None));
         flow.map_or_else(String::new, |flow| {
-            let flow = if asked == from { flow } else { reply(&flow) };
+            let flow = if initiator == from { flow } else { reply(&flow) };
             format!("{} to {}", SocketAddr::from(flow.from), SocketAddr::from(flow.to))
         })
     }
@@ -351,11 +351,11 @@ impl Tester {
     /// # Errors
     /// [`Error`], if there is no trial.
     pub fn trial(&mut self, offer: &Offer, go_on: &dyn Fn() -> bool) -> Result<Outcome, Error> {
-        if let (Load::Pps(asked), Some(mbps)) = (offer.load, self.speed_mbps()) {
+        if let (Load::Pps(offered_pps), Some(mbps)) = (offer.load, self.speed_mbps()) {
             let most = offer.sizes.line_rate_pps(u64::from(mbps) * 1_000_000);
             // A load typed as the rounded-up line rate is the line rate.
-            if asked > most.ceil() {
-                return Err(Error::AboveLineRate { asked, size: offer.sizes.to_string(), mbps, most });
+            if offered_pps > most.ceil() {
+                return Err(Error::AboveLineRate { offered_pps, size: offer.sizes.to_string(), mbps, most });
             }
         }
         let directions: &[(usize, usize)] = if offer.bidirectional { &BOTH } else { &BOTH[..1] };

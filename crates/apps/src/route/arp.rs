@@ -59,9 +59,9 @@ enum State<F> {
     /// Configured.
     Fixed(Mac),
     /// Known: the times of its last message and of the last request for it.
-    Known { mac: Mac, heard_ns: u64, asked_ns: u64 },
+    Known { mac: Mac, heard_ns: u64, requested_ns: u64 },
     /// Unknown: waiting packets, the time of the next request, and the number of requests so far.
-    Wanted { queue: VecDeque<Held<F>>, next_ns: u64, asked: u8 },
+    Wanted { queue: VecDeque<Held<F>>, next_ns: u64, requests: u8 },
 }
 
 #[derive(Debug)]
@@ -126,7 +126,7 @@ impl<F> Arp<F> {
     pub(super) fn find(&mut self, address: Ipv4Addr, now_ns: u64) -> Neighbour {
         match self.entries.get_mut(&address).map(|entry| &mut entry.state) {
             Some(State::Fixed(mac)) => Neighbour::Known(*mac),
-            Some(State::Known { mac, heard_ns, asked_ns }) => {
+            Some(State::Known { mac, heard_ns, requested_ns }) => {
                 let since_ns = now_ns.saturating_sub(*heard_ns);
                 if since_ns < FRESH_NS {
                     return Neighbour::Known(*mac);
@@ -135,10 +135,10 @@ impl<F> Arp<F> {
                     self.entries.remove(&address);
                     return Neighbour::Unknown;
                 }
-                if now_ns.saturating_sub(*asked_ns) < ASK_NS {
+                if now_ns.saturating_sub(*requested_ns) < ASK_NS {
                     return Neighbour::Known(*mac);
                 }
-                *asked_ns = now_ns;
+                *requested_ns = now_ns;
                 Neighbour::Stale(*mac)
             }
             Some(State::Wanted { .. }) | None => Neighbour::Unknown,
@@ -162,7 +162,7 @@ impl<F> Arp<F> {
             return Err(held.frame);
         }
         self.wanted += 1;
-        let state = State::Wanted { queue: VecDeque::from([held]), next_ns: now_ns + ASK_NS, asked: 1 };
+        let state = State::Wanted { queue: VecDeque::from([held]), next_ns: now_ns + ASK_NS, requests: 1 };
         self.entries.insert(hop.next, Entry { interface: hop.interface, state });
         Ok((true, None))
     }
@@ -188,7 +188,7 @@ impl<F> Arp<F> {
         for_us: bool,
         now_ns: u64,
     ) -> VecDeque<Held<F>> {
-        let known = State::Known { mac, heard_ns: now_ns, asked_ns: now_ns };
+        let known = State::Known { mac, heard_ns: now_ns, requested_ns: now_ns };
         if let Some(entry) = self.entries.get_mut(&address) {
             if let State::Fixed(_) = entry.state {
                 return VecDeque::new();
@@ -211,16 +211,16 @@ impl<F> Arp<F> {
             return due;
         }
         self.entries.retain(|&next, entry| {
-            let State::Wanted { queue, next_ns, asked } = &mut entry.state else { return true };
+            let State::Wanted { queue, next_ns, requests } = &mut entry.state else { return true };
             if now_ns < *next_ns {
                 return true;
             }
-            if *asked >= QUESTIONS {
+            if *requests >= QUESTIONS {
                 due.failed.extend(queue.drain(..));
                 self.wanted -= 1;
                 return false;
             }
-            *asked += 1;
+            *requests += 1;
             *next_ns = now_ns + ASK_NS;
             due.ask.push(Hop { interface: entry.interface, next });
             true

@@ -4,7 +4,7 @@ use crate::case::{CaseResult, Entry, Verdict, check, check_eq};
 use crate::oracle::{self, Inside, PEER, pattern, tagged};
 use crate::raw::RawReceiver;
 use crate::rig::{Rig, same};
-use crate::{Bench, Failure, departure};
+use crate::{Failure, Fixture, departure};
 use kpps_datasheet::{Chip, reg};
 use kpps_driver::{Checksum, Checksums, Fragment, Offload, Refusal, Sum, TxMeta};
 use kpps_platform::BufferSource;
@@ -14,7 +14,7 @@ pub(super) const NO_OFFLOAD: &str = "the chip has no checksum offload";
 /// Payload sizes: the least, odd and even, around the longest standard frame, jumbo.
 const PAYLOADS: [usize; 12] = [1, 2, 3, 17, 18, 19, 100, 1001, 1459, 1460, 4001, 8900];
 
-pub(super) fn cases<B: Bench>() -> Vec<Entry<B>> {
+pub(super) fn cases<B: Fixture>() -> Vec<Entry<B>> {
     vec![
         ("checksum: inserted into TCP and UDP over IPv4 and IPv6", inserted),
         ("checksum: inserted behind an inserted VLAN tag", inserted_with_tag),
@@ -58,12 +58,12 @@ fn padded(mut frame: Vec<u8>) -> Vec<u8> {
 }
 
 /// SDM 3.5.
-fn inserted<B: Bench>(bench: &mut B) -> CaseResult {
-    if !bench.chip().has_checksum_offload() {
+fn inserted<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if !fixture.chip().has_checksum_offload() {
         return Ok(Verdict::NotApplicable(NO_OFFLOAD));
     }
-    let departs = bench.departs(&departure::LENGTH_WITH_PADDING);
-    let mut rig = Rig::open(bench, |_| {})?;
+    let departs = fixture.departs(&departure::LENGTH_WITH_PADDING);
+    let mut rig = Rig::open(fixture, |_| {})?;
     for payload in PAYLOADS {
         for inside in Inside::ALL {
             let (good, raw) = good_and_raw(inside, payload);
@@ -91,7 +91,7 @@ fn inserted<B: Bench>(bench: &mut B) -> CaseResult {
 }
 
 /// One frame of each kind, its size varied by `round`.
-pub(super) fn exchange<B: Bench>(rig: &mut Rig<'_, B>, round: usize) -> Result<(), Failure> {
+pub(super) fn exchange<B: Fixture>(rig: &mut Rig<'_, B>, round: usize) -> Result<(), Failure> {
     for inside in Inside::ALL {
         let (good, raw) = good_and_raw(inside, 100 + round);
         let offload = Offload::Checksum(sums(inside));
@@ -109,11 +109,11 @@ pub(super) fn to_insert(index: usize) -> (Vec<u8>, TxMeta, Vec<u8>) {
     (raw, TxMeta { vlan: None, offload: Offload::Checksum(sums(inside)) }, good)
 }
 
-fn inserted_with_tag<B: Bench>(bench: &mut B) -> CaseResult {
-    if !bench.chip().has_checksum_offload() {
+fn inserted_with_tag<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if !fixture.chip().has_checksum_offload() {
         return Ok(Verdict::NotApplicable(NO_OFFLOAD));
     }
-    let mut rig = Rig::open(bench, |config| config.vlan = true)?;
+    let mut rig = Rig::open(fixture, |config| config.vlan = true)?;
     for inside in Inside::ALL {
         let (good, raw) = good_and_raw(inside, 333);
         let offload = Offload::Checksum(sums(inside));
@@ -125,11 +125,11 @@ fn inserted_with_tag<B: Bench>(bench: &mut B) -> CaseResult {
 }
 
 /// POPTS.IXSM and TXSM are independent (SDM 3.3.7.3).
-fn inserted_singly<B: Bench>(bench: &mut B) -> CaseResult {
-    if !bench.chip().has_checksum_offload() {
+fn inserted_singly<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if !fixture.chip().has_checksum_offload() {
         return Ok(Verdict::NotApplicable(NO_OFFLOAD));
     }
-    let mut rig = Rig::open(bench, |_| {})?;
+    let mut rig = Rig::open(fixture, |_| {})?;
     for inside in [Inside::Tcp4, Inside::Udp4] {
         let (good, raw) = good_and_raw(inside, 500);
         let both = sums(inside);
@@ -151,11 +151,11 @@ fn inserted_singly<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
-fn refused<B: Bench>(bench: &mut B) -> CaseResult {
-    if bench.chip().has_checksum_offload() {
+fn refused<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if fixture.chip().has_checksum_offload() {
         return Ok(Verdict::NotApplicable("the chip has checksum offload"));
     }
-    let mut rig = Rig::open(bench, |_| {})?;
+    let mut rig = Rig::open(fixture, |_| {})?;
     let buffer = rig.tx.source_mut().take().ok_or("out of buffers")?;
     let meta = TxMeta { vlan: None, offload: Offload::Checksum(sums(Inside::Udp4)) };
     let Err(refused) = rig.tx.enqueue([Fragment { buffer, bytes: 100 }].into_iter(), &meta) else {
@@ -200,19 +200,19 @@ pub(super) fn to_verify(chip: Chip, index: usize) -> (Vec<u8>, (Checksum, Checks
     (frame, verdicts(chip, inside, spoiled))
 }
 
-fn receive_one<B: Bench>(rig: &mut Rig<'_, B>, frame: &[u8]) -> Result<(Checksum, Checksum), Failure> {
-    rig.bench.inject(frame)?;
+fn receive_one<B: Fixture>(rig: &mut Rig<'_, B>, frame: &[u8]) -> Result<(Checksum, Checksum), Failure> {
+    rig.fixture.inject(frame)?;
     let got = rig.received()?;
     same("frame", &got.bytes, frame)?;
     Ok((got.ip, got.transport))
 }
 
-fn verified<B: Bench>(bench: &mut B) -> CaseResult {
-    if !bench.chip().has_checksum_offload() {
+fn verified<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if !fixture.chip().has_checksum_offload() {
         return Ok(Verdict::NotApplicable(NO_OFFLOAD));
     }
-    let (chip, departs) = (bench.chip(), bench.departs(&departure::NO_RECEIVE_CHECKSUM));
-    let mut rig = Rig::open(bench, |_| {})?;
+    let (chip, departs) = (fixture.chip(), fixture.departs(&departure::NO_RECEIVE_CHECKSUM));
+    let mut rig = Rig::open(fixture, |_| {})?;
     for payload in PAYLOADS {
         for inside in Inside::ALL {
             for spoiled in [Spoiled::Nothing, Spoiled::Ip, Spoiled::Transport] {
@@ -246,8 +246,8 @@ fn verified<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(if departs { Verdict::Departs(&departure::NO_RECEIVE_CHECKSUM) } else { Verdict::Pass })
 }
 
-fn no_verdict<B: Bench>(bench: &mut B) -> CaseResult {
-    let mut rig = Rig::open(bench, |_| {})?;
+fn no_verdict<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let mut rig = Rig::open(fixture, |_| {})?;
     let arp_like = oracle::plain([0xff; 6], PEER, 60, 1);
     let (_, transport) = receive_one(&mut rig, &arp_like)?;
     check!(transport == Checksum::Unknown, "a verdict on a frame that is not IP: {transport:?}");
@@ -263,18 +263,18 @@ fn no_verdict<B: Bench>(bench: &mut B) -> CaseResult {
 }
 
 /// SDM 3.2.9, 13.4.47: the one's complement sum of everything from RXCSUM.PCSS on.
-fn packet_checksum<B: Bench>(bench: &mut B) -> CaseResult {
-    if bench.chip() <= Chip::I82544 {
+fn packet_checksum<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if fixture.chip() <= Chip::I82544 {
         return Ok(Verdict::NotApplicable("the field is reserved (SDM table 3-1)"));
     }
-    let departs = bench.departs(&departure::NO_PACKET_CHECKSUM);
-    let mut raw = RawReceiver::open(bench, 8)?;
+    let departs = fixture.departs(&departure::NO_PACKET_CHECKSUM);
+    let mut raw = RawReceiver::open(fixture, 8)?;
     raw.tail(7);
     let tried = [(0, 60), (14, 60), (14, 61), (14, 1514), (34, 777)];
     for (index, (start, size)) in tried.into_iter().enumerate() {
         raw.rig.regs.write(reg::RXCSUM, start as u32);
         let frame = oracle::plain([0xff; 6], PEER, size, size);
-        raw.rig.bench.inject(&frame)?;
+        raw.rig.fixture.inject(&frame)?;
         let found = raw.written(index)?.checksum;
         // The manual does not say whether the field is complemented; both are accepted.
         let sum = oracle::sum(&frame[start..]);

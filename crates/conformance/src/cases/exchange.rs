@@ -3,7 +3,7 @@
 use crate::case::check_eq;
 use crate::oracle::{PEER, plain};
 use crate::rig::{Rig, same};
-use crate::{Bench, Failure, departure};
+use crate::{Failure, Fixture, departure};
 use kpps_driver::TxMeta;
 
 /// The path of frames.
@@ -21,7 +21,7 @@ pub(super) enum Direction {
 
 /// Sends one frame of each size and checks that it arrives unchanged and in order. At most as many at a time
 /// as fit into the rings.
-pub(super) fn exchange<B: Bench>(
+pub(super) fn exchange<B: Fixture>(
     rig: &mut Rig<'_, B>,
     direction: Direction,
     sizes: &[usize],
@@ -64,7 +64,7 @@ pub(super) fn frame(size: usize) -> Vec<u8> {
     plain([0xff; 6], PEER, size, size)
 }
 
-fn out<B: Bench>(rig: &mut Rig<'_, B>, sizes: &[usize], pieces: usize) -> Result<(), Failure> {
+fn out<B: Fixture>(rig: &mut Rig<'_, B>, sizes: &[usize], pieces: usize) -> Result<(), Failure> {
     for &size in sizes {
         rig.send(&frame(size), pieces, &TxMeta::default())?;
     }
@@ -76,16 +76,16 @@ fn out<B: Bench>(rig: &mut Rig<'_, B>, sizes: &[usize], pieces: usize) -> Result
     Ok(())
 }
 
-fn into<B: Bench>(rig: &mut Rig<'_, B>, sizes: &[usize]) -> Result<(), Failure> {
+fn into<B: Fixture>(rig: &mut Rig<'_, B>, sizes: &[usize]) -> Result<(), Failure> {
     let buffer = usize::from(rig.control.config().rx_buffer_bytes);
     let fcs = if rig.control.config().strip_fcs && rig.control.chip().has_fcs_strip() { 0 } else { 4 };
-    let apart = fcs > 0 && rig.bench.departs(&departure::FCS_APART);
+    let apart = fcs > 0 && rig.fixture.departs(&departure::FCS_APART);
     let pieces = |size: usize| match apart {
         true => size.div_ceil(buffer) + 1,
         false => (size + fcs).div_ceil(buffer),
     };
     for &size in sizes {
-        rig.bench.inject(&frame(size))?;
+        rig.fixture.inject(&frame(size))?;
     }
     for &size in sizes {
         let got = rig.received()?;
@@ -95,7 +95,7 @@ fn into<B: Bench>(rig: &mut Rig<'_, B>, sizes: &[usize]) -> Result<(), Failure> 
     Ok(())
 }
 
-fn around<B: Bench>(rig: &mut Rig<'_, B>, sizes: &[usize], pieces: usize) -> Result<(), Failure> {
+fn around<B: Fixture>(rig: &mut Rig<'_, B>, sizes: &[usize], pieces: usize) -> Result<(), Failure> {
     for &size in sizes {
         rig.send(&frame(size), pieces, &TxMeta::default())?;
     }

@@ -3,7 +3,7 @@
 use crate::case::{CaseResult, Entry, Verdict, check_eq};
 use crate::oracle::{BROADCAST, PEER, plain};
 use crate::rig::Rig;
-use crate::{Bench, Failure};
+use crate::{Failure, Fixture};
 use kpps_datasheet::bit::rctl;
 use kpps_datasheet::reg;
 
@@ -15,7 +15,7 @@ const GROUP_A: [u8; 6] = [0x01, 0x00, 0x5e, 0x00, 0x12, 0x34];
 const GROUP_A_TWIN: [u8; 6] = [0x01, 0x80, 0xc2, 0x55, 0x1f, 0x34];
 const GROUP_B: [u8; 6] = [0x01, 0x00, 0x5e, 0x00, 0x56, 0x78];
 
-pub(super) fn cases<B: Bench>() -> Vec<Entry<B>> {
+pub(super) fn cases<B: Fixture>() -> Vec<Entry<B>> {
     vec![
         ("filter: own address and broadcast only", own_and_broadcast),
         ("filter: every receive address entry", every_entry),
@@ -30,9 +30,9 @@ pub(super) fn cases<B: Bench>() -> Vec<Entry<B>> {
 }
 
 /// Injects a frame to each address and returns the addresses of those that arrive.
-fn arriving<B: Bench>(rig: &mut Rig<'_, B>, to: &[[u8; 6]]) -> Result<Vec<[u8; 6]>, Failure> {
+fn arriving<B: Fixture>(rig: &mut Rig<'_, B>, to: &[[u8; 6]]) -> Result<Vec<[u8; 6]>, Failure> {
     for (index, &to) in to.iter().enumerate() {
-        rig.bench.inject(&plain(to, PEER, 60 + index % 100, index))?;
+        rig.fixture.inject(&plain(to, PEER, 60 + index % 100, index))?;
     }
     let mut addresses = Vec::new();
     for frame in rig.received_all()? {
@@ -42,9 +42,9 @@ fn arriving<B: Bench>(rig: &mut Rig<'_, B>, to: &[[u8; 6]]) -> Result<Vec<[u8; 6
     Ok(addresses)
 }
 
-fn own_and_broadcast<B: Bench>(bench: &mut B) -> CaseResult {
-    let own = bench.address();
-    let mut rig = Rig::open(bench, |config| config.promiscuous = false)?;
+fn own_and_broadcast<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let own = fixture.address();
+    let mut rig = Rig::open(fixture, |config| config.promiscuous = false)?;
     let mut near = own;
     near[5] ^= 1;
     let mut far = own;
@@ -55,8 +55,8 @@ fn own_and_broadcast<B: Bench>(bench: &mut B) -> CaseResult {
 }
 
 /// SDM 13.5.2: sixteen entries.
-fn every_entry<B: Bench>(bench: &mut B) -> CaseResult {
-    let mut rig = Rig::open(bench, |config| config.promiscuous = false)?;
+fn every_entry<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let mut rig = Rig::open(fixture, |config| config.promiscuous = false)?;
     let address = |entry: u32| [0x02, 0xaa, 0, 0, 0, entry as u8];
     for entry in 1..reg::RAR_ENTRIES {
         rig.control.set_unicast(entry, Some(address(entry)))?;
@@ -74,17 +74,17 @@ fn every_entry<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
-fn changed_address<B: Bench>(bench: &mut B) -> CaseResult {
-    let own = bench.address();
-    let mut rig = Rig::open(bench, |config| config.promiscuous = false)?;
+fn changed_address<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let own = fixture.address();
+    let mut rig = Rig::open(fixture, |config| config.promiscuous = false)?;
     rig.control.set_address(OTHER)?;
     check_eq!(arriving(&mut rig, &[own, OTHER])?, vec![OTHER], "addresses that passed");
     Ok(Verdict::Pass)
 }
 
 /// SDM 13.5.1.
-fn multicast_hash<B: Bench>(bench: &mut B) -> CaseResult {
-    let mut rig = Rig::open(bench, |config| config.promiscuous = false)?;
+fn multicast_hash<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let mut rig = Rig::open(fixture, |config| config.promiscuous = false)?;
     rig.control.set_multicast(&[GROUP_A]);
     let found = arriving(&mut rig, &[GROUP_B, GROUP_A, GROUP_A_TWIN, OTHER])?;
     check_eq!(found, vec![GROUP_A, GROUP_A_TWIN], "addresses that passed");
@@ -98,8 +98,8 @@ fn multicast_hash<B: Bench>(bench: &mut B) -> CaseResult {
 
 /// All 4096 bits, in 128 steps of one bit in each register, so that neighbours in the word and the table are
 /// clear.
-fn multicast_every_bit<B: Bench>(bench: &mut B) -> CaseResult {
-    let mut rig = Rig::open(bench, |config| config.promiscuous = false)?;
+fn multicast_every_bit<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let mut rig = Rig::open(fixture, |config| config.promiscuous = false)?;
     // The address whose hash is `hash`.
     let address = |hash: u16| [0x01, 0, 0, 0, (hash << 4) as u8, (hash >> 4) as u8];
     for step in 0..16_u16 {
@@ -122,8 +122,8 @@ fn multicast_every_bit<B: Bench>(bench: &mut B) -> CaseResult {
 }
 
 /// RCTL.MO moves the twelve bits: from bit 36, 35, 34 or 32 of the address on (SDM 13.4.22).
-fn multicast_offsets<B: Bench>(bench: &mut B) -> CaseResult {
-    let mut rig = Rig::open(bench, |config| config.promiscuous = false)?;
+fn multicast_offsets<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let mut rig = Rig::open(fixture, |config| config.promiscuous = false)?;
     let control = rig.regs.read(reg::RCTL);
     for (offset, shift) in [(0, 4), (1, 3), (2, 2), (3, 0)] {
         let high = u32::from(GROUP_A[5]) << 8 | u32::from(GROUP_A[4]);
@@ -140,9 +140,9 @@ fn multicast_offsets<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
-fn all_multicast<B: Bench>(bench: &mut B) -> CaseResult {
-    let own = bench.address();
-    let mut rig = Rig::open(bench, |config| config.promiscuous = false)?;
+fn all_multicast<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let own = fixture.address();
+    let mut rig = Rig::open(fixture, |config| config.promiscuous = false)?;
     rig.control.set_all_multicast(true);
     let found = arriving(&mut rig, &[GROUP_B, OTHER, GROUP_A, own, BROADCAST])?;
     check_eq!(found, vec![GROUP_B, GROUP_A, own, BROADCAST], "addresses that passed");
@@ -151,9 +151,9 @@ fn all_multicast<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
-fn promiscuous<B: Bench>(bench: &mut B) -> CaseResult {
-    let own = bench.address();
-    let mut rig = Rig::open(bench, |config| config.promiscuous = false)?;
+fn promiscuous<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let own = fixture.address();
+    let mut rig = Rig::open(fixture, |config| config.promiscuous = false)?;
     let all = [own, OTHER, GROUP_A, GROUP_B, BROADCAST, PEER];
     rig.control.set_promiscuous(true);
     check_eq!(arriving(&mut rig, &all)?, all.to_vec(), "addresses that passed");
@@ -163,9 +163,9 @@ fn promiscuous<B: Bench>(bench: &mut B) -> CaseResult {
 }
 
 /// Without RCTL.BAM (the driver always sets it).
-fn broadcast_refused<B: Bench>(bench: &mut B) -> CaseResult {
-    let own = bench.address();
-    let mut rig = Rig::open(bench, |config| config.promiscuous = false)?;
+fn broadcast_refused<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let own = fixture.address();
+    let mut rig = Rig::open(fixture, |config| config.promiscuous = false)?;
     let control = rig.regs.read(reg::RCTL);
     rig.regs.write(reg::RCTL, control & !rctl::BAM);
     check_eq!(arriving(&mut rig, &[BROADCAST, own])?, vec![own], "addresses that passed");

@@ -3,12 +3,12 @@
 use super::exchange::{Direction, exchange};
 use crate::case::{CaseResult, Entry, Verdict, check, check_eq};
 use crate::rig::{Regs, Rig};
-use crate::{Bench, Failure, departure};
+use crate::{Failure, Fixture, departure};
 use kpps_datasheet::bit::{cause, ctrl, eecd, eerd, mdic, rah, rctl, status, tctl};
 use kpps_datasheet::{Chip, Media, eeprom, express, mii, reg};
 use kpps_platform::Platform;
 
-pub(super) fn cases<B: Bench>() -> Vec<Entry<B>> {
+pub(super) fn cases<B: Fixture>() -> Vec<Entry<B>> {
     vec![
         ("identity: the card answers", answers),
         ("identity: PHY identifier", phy_identifier),
@@ -22,20 +22,20 @@ pub(super) fn cases<B: Bench>() -> Vec<Entry<B>> {
 }
 
 /// STATUS agrees with the chip: medium, and nothing is all ones.
-fn answers<B: Bench>(bench: &mut B) -> CaseResult {
-    let value = Regs::of(bench).read(reg::STATUS);
+fn answers<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let value = Regs::of(fixture).read(reg::STATUS);
     check!(value != u32::MAX, "STATUS reads as all ones: no card");
-    let fibre = bench.chip().media() == Media::Fibre;
+    let fibre = fixture.chip().media() == Media::Fibre;
     // The 82542 has only fibre, and no bit for it.
-    if bench.chip() != Chip::I82542 {
+    if fixture.chip() != Chip::I82542 {
         check_eq!(value & status::TBIMODE != 0, fibre, "STATUS.TBIMODE (SDM 13.4.2)");
     }
     Ok(Verdict::Pass)
 }
 
 /// Reads a PHY register through MDIC (SDM 13.4.7).
-fn phy_read<B: Bench>(bench: &mut B, register: u32) -> Result<u16, Failure> {
-    let regs = Regs::of(bench);
+fn phy_read<B: Fixture>(fixture: &mut B, register: u32) -> Result<u16, Failure> {
+    let regs = Regs::of(fixture);
     let command = mdic::OP_READ | mdic::INTERNAL_PHY << mdic::PHY_SHIFT | register << mdic::REG_SHIFT;
     regs.write(reg::MDIC, command);
     for _ in 0..1000 {
@@ -44,40 +44,40 @@ fn phy_read<B: Bench>(bench: &mut B, register: u32) -> Result<u16, Failure> {
             check!(value & mdic::ERROR == 0, "MDIC reports an error for register {register}");
             return Ok((value & mdic::DATA_MASK) as u16);
         }
-        bench.advance(10_000)?;
+        fixture.advance(10_000)?;
     }
     Err(format!("MDIC: register {register} is never ready").into())
 }
 
 /// SDM 13.4.7.1.3, .4: Marvell, 88E1000 (82544) or 88E1011.
-fn phy_identifier<B: Bench>(bench: &mut B) -> CaseResult {
-    if !bench.chip().has_mdic() || bench.chip().media() == Media::Fibre {
+fn phy_identifier<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if !fixture.chip().has_mdic() || fixture.chip().media() == Media::Fibre {
         return Ok(Verdict::NotApplicable("the card has no PHY that MDIC reaches"));
     }
-    let id = u32::from(phy_read(bench, mii::ID1)?) << 16 | u32::from(phy_read(bench, mii::ID2)?);
+    let id = u32::from(phy_read(fixture, mii::ID1)?) << 16 | u32::from(phy_read(fixture, mii::ID2)?);
     let known = [mii::ID_M88E1011, 0x0141_0C30, mii::ID_82574];
     check!(known.contains(&(id & !0xF)), "PHY identifier {id:#010x}");
     Ok(Verdict::Pass)
 }
 
-fn check_image<B: Bench>(bench: &B, words: &[u16; eeprom::SUMMED_WORDS]) -> CaseResult {
+fn check_image<B: Fixture>(fixture: &B, words: &[u16; eeprom::SUMMED_WORDS]) -> CaseResult {
     let sum = words.iter().fold(0_u16, |sum, word| sum.wrapping_add(*word));
     check_eq!(sum, 0xBABA, "sum of words 00h to 3Fh (SDM 5.6.35)");
     let bytes: Vec<u8> = words[..3].iter().flat_map(|word| word.to_le_bytes()).collect();
-    check_eq!(bytes, bench.address().to_vec(), "station address in words 0 to 2 (SDM 5.6.1)");
+    check_eq!(bytes, fixture.address().to_vec(), "station address in words 0 to 2 (SDM 5.6.1)");
     Ok(Verdict::Pass)
 }
 
 /// SDM 13.4.4.
-fn eeprom_register<B: Bench>(bench: &mut B) -> CaseResult {
-    if !bench.chip().has_eerd() {
+fn eeprom_register<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if !fixture.chip().has_eerd() {
         return Ok(Verdict::NotApplicable("the chip has no EERD"));
     }
-    let (done, shift) = match bench.chip().has_late_eerd() {
+    let (done, shift) = match fixture.chip().has_late_eerd() {
         true => (express::eerd::DONE, express::eerd::ADDR_SHIFT),
         false => (eerd::DONE, eerd::ADDR_SHIFT),
     };
-    let regs = Regs::of(bench);
+    let regs = Regs::of(fixture);
     let mut words = [0; eeprom::SUMMED_WORDS];
     for (address, word) in (0_u32..).zip(&mut words) {
         regs.write(reg::EERD, address << shift | eerd::START);
@@ -86,22 +86,22 @@ fn eeprom_register<B: Bench>(bench: &mut B) -> CaseResult {
             if value & done != 0 {
                 break;
             }
-            bench.advance(10_000)?;
+            fixture.advance(10_000)?;
             value = regs.read(reg::EERD);
         }
         check!(value & done != 0, "EERD: word {address:#04x} is never done");
         *word = (value >> eerd::DATA_SHIFT) as u16;
     }
-    check_image(bench, &words)
+    check_image(fixture, &words)
 }
 
 /// SDM 5.3, 13.4.3: a Microwire EEPROM, bit by bit.
-fn eeprom_pins<B: Bench>(bench: &mut B) -> CaseResult {
-    if !bench.chip().has_microwire() {
+fn eeprom_pins<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if !fixture.chip().has_microwire() {
         return Ok(Verdict::NotApplicable("the NVM behind EECD's pins is no Microwire EEPROM"));
     }
-    let regs = Regs::of(bench);
-    let request = if bench.chip().has_eeprom_request() { eecd::REQ } else { 0 };
+    let regs = Regs::of(fixture);
+    let request = if fixture.chip().has_eeprom_request() { eecd::REQ } else { 0 };
     if request != 0 {
         regs.write(reg::EECD, request);
         check!(regs.read(reg::EECD) & eecd::GNT != 0, "EECD: a request is not granted");
@@ -111,7 +111,7 @@ fn eeprom_pins<B: Bench>(bench: &mut B) -> CaseResult {
         let selected = request | eecd::CS;
         let set = |pins: u32| {
             regs.write(reg::EECD, pins);
-            bench.platform().wait_ns(1_000);
+            fixture.platform().wait_ns(1_000);
         };
         set(request);
         for bit in (0..9).rev() {
@@ -129,12 +129,12 @@ fn eeprom_pins<B: Bench>(bench: &mut B) -> CaseResult {
         regs.write(reg::EECD, request);
     }
     regs.write(reg::EECD, 0);
-    check_image(bench, &words)
+    check_image(fixture, &words)
 }
 
-fn driver_address<B: Bench>(bench: &mut B) -> CaseResult {
-    let address = bench.address();
-    let rig = Rig::open_without_link(bench, |config| config.address = None)?;
+fn driver_address<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let address = fixture.address();
+    let rig = Rig::open_without_link(fixture, |config| config.address = None)?;
     check_eq!(rig.control.address(), address, "the driver's station address");
     let [a, b, c, d, e, f] = address;
     check_eq!(rig.regs.read(reg::RAL0), u32::from_le_bytes([a, b, c, d]), "RAL0");
@@ -143,15 +143,15 @@ fn driver_address<B: Bench>(bench: &mut B) -> CaseResult {
 }
 
 /// SDM 13.4.1: CTRL.RST puts all registers into their initial state.
-fn reset_defaults<B: Bench>(bench: &mut B) -> CaseResult {
-    let rig = Rig::open_without_link(bench, |_| {})?;
+fn reset_defaults<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let rig = Rig::open_without_link(fixture, |_| {})?;
     rig.regs.write(reg::IMS, cause::LSC);
     rig.regs.write(reg::RDTR, 77);
     let before = rig.regs.read(reg::CTRL);
     rig.regs.write(reg::CTRL, before | ctrl::RST);
-    rig.bench.advance(10_000_000)?;
+    rig.fixture.advance(10_000_000)?;
     check_eq!(rig.regs.read(reg::CTRL) & ctrl::RST, 0, "CTRL.RST clears itself");
-    let ignored = rig.bench.departs(&departure::RESET_IGNORED);
+    let ignored = rig.fixture.departs(&departure::RESET_IGNORED);
     for (name, register, mask) in [
         ("RCTL.EN", reg::RCTL, rctl::EN),
         ("TCTL.EN", reg::TCTL, tctl::EN),
@@ -163,13 +163,13 @@ fn reset_defaults<B: Bench>(bench: &mut B) -> CaseResult {
         check_eq!(value != 0, ignored, "{name} after a reset is {value:#x}: is it still set");
     }
     rig.control.mask();
-    rig.bench.advance(0)?;
+    rig.fixture.advance(0)?;
     Ok(if ignored { Verdict::Departs(&departure::RESET_IGNORED) } else { Verdict::Pass })
 }
 
 /// The driver's own reset, in the middle of everything.
-fn driver_reset<B: Bench>(bench: &mut B) -> CaseResult {
-    let mut rig = Rig::open(bench, |_| {})?;
+fn driver_reset<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let mut rig = Rig::open(fixture, |_| {})?;
     for round in 0..3 {
         exchange(&mut rig, Direction::Both, &[60, 1514, 9000], 1)?;
         // Some frames that are dropped by the reset.
@@ -180,8 +180,8 @@ fn driver_reset<B: Bench>(bench: &mut B) -> CaseResult {
         rig.tx.flush();
         rig.control.reset(&mut rig.rx, &mut rig.tx)?;
         rig.wait_for_link(true)?;
-        rig.bench.advance(1_000_000)?;
-        while rig.bench.collect()?.is_some() {}
+        rig.fixture.advance(1_000_000)?;
+        while rig.fixture.collect()?.is_some() {}
         check_eq!(rig.tx.pending(), 0, "descriptors in use after a reset");
     }
     exchange(&mut rig, Direction::Both, &[60, 1514, 9000], 1)?;
@@ -189,9 +189,9 @@ fn driver_reset<B: Bench>(bench: &mut B) -> CaseResult {
 }
 
 /// Registers whose value the driver relies on read as written.
-fn keep_values<B: Bench>(bench: &mut B) -> CaseResult {
-    let chip = bench.chip();
-    let rig = Rig::open_without_link(bench, |_| {})?;
+fn keep_values<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let chip = fixture.chip();
+    let rig = Rig::open_without_link(fixture, |_| {})?;
     let mut kept = vec![
         ("RDTR", reg::RDTR, 0x1234),
         ("RDBAH", reg::RDBAH, 0x0000_0001),
@@ -218,7 +218,7 @@ fn keep_values<B: Bench>(bench: &mut B) -> CaseResult {
     if chip.has_checksum_offload() {
         zero.push(("RXCSUM", reg::RXCSUM, 0x0000_0322));
     }
-    let read_zero = rig.bench.departs(&departure::REGISTERS_READ_ZERO);
+    let read_zero = rig.fixture.departs(&departure::REGISTERS_READ_ZERO);
     for (name, register, value) in kept {
         rig.regs.write(register, value);
         check_eq!(rig.regs.read(register), value, "{name}");
@@ -228,7 +228,7 @@ fn keep_values<B: Bench>(bench: &mut B) -> CaseResult {
         let expected = if read_zero { 0 } else { value };
         check_eq!(rig.regs.read(register), expected, "{name}");
     }
-    let no_tidv = rig.bench.departs(&departure::TIDV_READS_ZERO);
+    let no_tidv = rig.fixture.departs(&departure::TIDV_READS_ZERO);
     rig.regs.write(reg::TIDV, 0x0123);
     check_eq!(rig.regs.read(reg::TIDV), if read_zero || no_tidv { 0 } else { 0x0123 }, "TIDV");
     if no_tidv {

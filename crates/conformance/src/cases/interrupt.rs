@@ -3,13 +3,13 @@
 use crate::case::{CaseResult, Entry, Verdict, check, check_eq};
 use crate::oracle::{PEER, plain};
 use crate::rig::{QUIET_NS, Rig};
-use crate::{Bench, Failure, departure};
+use crate::{Failure, Fixture, departure};
 use kpps_datasheet::bit::cause;
 use kpps_datasheet::{express, reg, stat};
 use kpps_driver::TxMeta;
 use kpps_driver::config::RxLow;
 
-pub(super) fn cases<B: Bench>() -> Vec<Entry<B>> {
+pub(super) fn cases<B: Fixture>() -> Vec<Entry<B>> {
     vec![
         ("interrupt: software sets every cause", software),
         ("interrupt: mask set and clear", mask),
@@ -35,49 +35,49 @@ const CAUSES: [(&str, u32); 7] = [
 ];
 
 /// The causes that the chip has: no framing errors without fibre.
-fn causes_of<B: Bench>(bench: &B) -> impl Iterator<Item = (&'static str, u32)> + Clone + use<B> {
-    let express = bench.chip().is_pci_express();
+fn causes_of<B: Fixture>(fixture: &B) -> impl Iterator<Item = (&'static str, u32)> + Clone + use<B> {
+    let express = fixture.chip().is_pci_express();
     CAUSES.into_iter().filter(move |(_, bit)| !(express && *bit == cause::RXSEQ))
 }
 
 /// An idle driver: link up, nothing pending, everything masked.
-fn at_rest<'b, B: Bench>(
-    bench: &'b mut B,
+fn at_rest<'b, B: Fixture>(
+    fixture: &'b mut B,
     change: impl FnOnce(&mut kpps_driver::Config),
 ) -> Result<Rig<'b, B>, Failure> {
-    let rig = Rig::open(bench, change)?;
-    rig.bench.advance(QUIET_NS)?;
+    let rig = Rig::open(fixture, change)?;
+    rig.fixture.advance(QUIET_NS)?;
     icr(&rig);
-    check_eq!(rig.bench.interrupt_line()?, false, "interrupt line of an idle driver");
+    check_eq!(rig.fixture.interrupt_line()?, false, "interrupt line of an idle driver");
     Ok(rig)
 }
 
 /// Reads ICR, without the bit of the 82574 that says that there is any cause.
-fn icr<B: Bench>(rig: &Rig<'_, B>) -> u32 {
+fn icr<B: Fixture>(rig: &Rig<'_, B>) -> u32 {
     let flag = if rig.control.chip().is_pci_express() { express::cause::ASSERTED } else { 0 };
     rig.regs.read(reg::ICR) & !flag
 }
 
 /// Waits for the interrupt line, which the device's minimum gap between interrupts may delay.
-fn asserted<B: Bench>(rig: &mut Rig<'_, B>, what: &str) -> Result<(), Failure> {
-    rig.wait(what, |rig| Ok(rig.bench.interrupt_line()?.then_some(())))
+fn asserted<B: Fixture>(rig: &mut Rig<'_, B>, what: &str) -> Result<(), Failure> {
+    rig.wait(what, |rig| Ok(rig.fixture.interrupt_line()?.then_some(())))
 }
 
-fn software<B: Bench>(bench: &mut B) -> CaseResult {
-    let mut rig = at_rest(bench, |_| {})?;
-    let causes = causes_of(rig.bench);
+fn software<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let mut rig = at_rest(fixture, |_| {})?;
+    let causes = causes_of(rig.fixture);
     for (name, bit) in causes.clone() {
         // Masked: the cause is set, the line is not asserted.
         rig.regs.write(reg::ICS, bit);
-        check_eq!(rig.bench.interrupt_line()?, false, "line with {name} masked");
+        check_eq!(rig.fixture.interrupt_line()?, false, "line with {name} masked");
         check_eq!(icr(&rig), bit, "ICR with {name} set");
         rig.regs.write(reg::IMS, bit);
-        check_eq!(rig.bench.interrupt_line()?, false, "line with {name} unmasked and not set");
+        check_eq!(rig.fixture.interrupt_line()?, false, "line with {name} unmasked and not set");
         rig.regs.write(reg::ICS, bit);
         asserted(&mut rig, &format!("line with {name} unmasked"))?;
         check_eq!(icr(&rig), bit, "ICR with {name} set");
         rig.regs.write(reg::IMC, bit);
-        check_eq!(rig.bench.interrupt_line()?, false, "line after {name}");
+        check_eq!(rig.fixture.interrupt_line()?, false, "line after {name}");
     }
     // Several at once.
     let all = causes.fold(0, |all, (_, bit)| all | bit);
@@ -87,8 +87,8 @@ fn software<B: Bench>(bench: &mut B) -> CaseResult {
 }
 
 /// SDM 13.4.20, 13.4.21.
-fn mask<B: Bench>(bench: &mut B) -> CaseResult {
-    let mut rig = at_rest(bench, |_| {})?;
+fn mask<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let mut rig = at_rest(fixture, |_| {})?;
     rig.regs.write(reg::IMS, cause::RXT0 | cause::LSC);
     rig.regs.write(reg::IMS, cause::TXDW);
     check_eq!(rig.regs.read(reg::IMS), cause::RXT0 | cause::LSC | cause::TXDW, "IMS adds up");
@@ -97,15 +97,15 @@ fn mask<B: Bench>(bench: &mut B) -> CaseResult {
     // Unmasking with a pending cause asserts the line; masking releases it and keeps the cause.
     rig.regs.write(reg::IMC, cause::ALL);
     rig.regs.write(reg::ICS, cause::RXT0);
-    check_eq!(rig.bench.interrupt_line()?, false, "line, masked");
+    check_eq!(rig.fixture.interrupt_line()?, false, "line, masked");
     rig.regs.write(reg::IMS, cause::RXT0);
     asserted(&mut rig, "line after unmasking")?;
     rig.regs.write(reg::IMC, cause::RXT0);
-    check_eq!(rig.bench.interrupt_line()?, false, "line after masking");
+    check_eq!(rig.fixture.interrupt_line()?, false, "line after masking");
     check_eq!(icr(&rig), cause::RXT0, "ICR after masking");
     // The driver's methods.
     rig.control.unmask();
-    let there = causes_of(rig.bench).fold(0, |all, (_, bit)| all | bit);
+    let there = causes_of(rig.fixture).fold(0, |all, (_, bit)| all | bit);
     let expected = rig.control.config().interrupts.mask() & there;
     check_eq!(rig.regs.read(reg::IMS), expected, "IMS of the driver");
     rig.control.mask();
@@ -113,38 +113,38 @@ fn mask<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
-fn read_clears<B: Bench>(bench: &mut B) -> CaseResult {
-    let mut rig = at_rest(bench, |_| {})?;
+fn read_clears<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let mut rig = at_rest(fixture, |_| {})?;
     rig.regs.write(reg::IMS, cause::LSC);
     rig.regs.write(reg::ICS, cause::LSC | cause::TXDW);
     asserted(&mut rig, "line")?;
     check_eq!(rig.control.causes()?.0, cause::LSC | cause::TXDW, "ICR, masked causes included");
-    check_eq!(rig.bench.interrupt_line()?, false, "line after reading ICR");
+    check_eq!(rig.fixture.interrupt_line()?, false, "line after reading ICR");
     check_eq!(rig.control.causes()?.0, 0, "ICR read again");
     rig.control.mask();
     Ok(Verdict::Pass)
 }
 
-fn write_clears<B: Bench>(bench: &mut B) -> CaseResult {
-    let mut rig = at_rest(bench, |_| {})?;
+fn write_clears<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let mut rig = at_rest(fixture, |_| {})?;
     rig.regs.write(reg::IMS, cause::LSC);
     rig.regs.write(reg::ICS, cause::LSC | cause::TXDW);
     asserted(&mut rig, "line")?;
     rig.regs.write(reg::ICR, cause::LSC);
-    check_eq!(rig.bench.interrupt_line()?, false, "line after writing LSC to ICR");
+    check_eq!(rig.fixture.interrupt_line()?, false, "line after writing LSC to ICR");
     check_eq!(icr(&rig), cause::TXDW, "ICR after writing LSC to it");
     rig.control.mask();
     Ok(Verdict::Pass)
 }
 
-fn received<B: Bench>(bench: &mut B) -> CaseResult {
-    let mut rig = at_rest(bench, |_| {})?;
+fn received<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let mut rig = at_rest(fixture, |_| {})?;
     rig.regs.write(reg::IMS, cause::RXT0);
     for index in 0..5 {
-        let before = rig.bench.interrupts()?;
-        rig.bench.inject(&plain([0xff; 6], PEER, 60 + index, index))?;
+        let before = rig.fixture.interrupts()?;
+        rig.fixture.inject(&plain([0xff; 6], PEER, 60 + index, index))?;
         asserted(&mut rig, "line with a frame received")?;
-        check!(rig.bench.interrupts()? > before, "the line did not rise again");
+        check!(rig.fixture.interrupts()? > before, "the line did not rise again");
         let causes = rig.control.causes()?;
         check!(causes.0 & cause::RXT0 != 0, "ICR {:#x} without RXT0", causes.0);
         check!(causes.receive(), "the driver does not take {:#x} for a receive interrupt", causes.0);
@@ -155,8 +155,8 @@ fn received<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
-fn transmitted<B: Bench>(bench: &mut B) -> CaseResult {
-    let mut rig = at_rest(bench, |_| {})?;
+fn transmitted<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let mut rig = at_rest(fixture, |_| {})?;
     rig.regs.write(reg::IMS, cause::TXDW);
     for index in 0..5 {
         rig.send(&plain([0xff; 6], PEER, 60 + index, index), 1, &TxMeta::default())?;
@@ -173,29 +173,29 @@ fn transmitted<B: Bench>(bench: &mut B) -> CaseResult {
 }
 
 /// SDM 13.4.17: when the last descriptor is done.
-fn queue_empty<B: Bench>(bench: &mut B) -> CaseResult {
-    let always = bench.departs(&departure::TXQE_ALWAYS);
-    let mut rig = at_rest(bench, |_| {})?;
+fn queue_empty<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let always = fixture.departs(&departure::TXQE_ALWAYS);
+    let mut rig = at_rest(fixture, |_| {})?;
     rig.send(&plain([0xff; 6], PEER, 60, 1), 1, &TxMeta::default())?;
     rig.tx.flush();
     rig.sent()?;
-    rig.bench.advance(QUIET_NS)?;
+    rig.fixture.advance(QUIET_NS)?;
     let causes = icr(&rig);
     check!(causes & cause::TXQE != 0, "ICR {causes:#x} without TXQE after the only frame");
     // The same tail again: nothing is sent, so the ring does not run empty.
     let tail = rig.regs.read(reg::TDT);
     rig.regs.write(reg::TDT, tail);
-    rig.bench.advance(QUIET_NS)?;
+    rig.fixture.advance(QUIET_NS)?;
     let causes = icr(&rig);
     check_eq!(causes & cause::TXQE != 0, always, "TXQE after a write of TDT that changes nothing");
     Ok(if always { Verdict::Departs(&departure::TXQE_ALWAYS) } else { Verdict::Pass })
 }
 
 /// SDM 13.4.22: RCTL.RDMTS, a half, a quarter or an eighth of the ring.
-fn few_descriptors<B: Bench>(bench: &mut B) -> CaseResult {
+fn few_descriptors<B: Fixture>(fixture: &mut B) -> CaseResult {
     const RING: usize = 64;
     for (low, left) in [(RxLow::Half, RING / 2), (RxLow::Quarter, RING / 4), (RxLow::Eighth, RING / 8)] {
-        let mut rig = at_rest(bench, |config| {
+        let mut rig = at_rest(fixture, |config| {
             config.rx_ring = RING as u16;
             config.rx_low = low;
         })?;
@@ -204,17 +204,17 @@ fn few_descriptors<B: Bench>(bench: &mut B) -> CaseResult {
         // say whether the number must fall to it or below it.
         let safe = RING - 1 - left - 4;
         for index in 0..safe {
-            rig.bench.inject(&plain([0xff; 6], PEER, 60, index))?;
+            rig.fixture.inject(&plain([0xff; 6], PEER, 60, index))?;
         }
         rig.wait_received(safe as u32)?;
         let causes = icr(&rig);
         check_eq!(causes & cause::RXDMT0, 0, "RXDMT0 with {} of {RING} left", RING - 1 - safe);
         for index in 0..8 {
-            rig.bench.inject(&plain([0xff; 6], PEER, 60, index))?;
+            rig.fixture.inject(&plain([0xff; 6], PEER, 60, index))?;
         }
         rig.wait_received(8)?;
         // They are counted when they enter the FIFO, and leave it soon.
-        rig.bench.advance(QUIET_NS)?;
+        rig.fixture.advance(QUIET_NS)?;
         let causes = icr(&rig);
         let now = RING - 1 - safe - 8;
         check!(causes & cause::RXDMT0 != 0, "no RXDMT0 with {now} of {RING} left ({low:?})");
@@ -224,12 +224,12 @@ fn few_descriptors<B: Bench>(bench: &mut B) -> CaseResult {
 }
 
 /// SDM 13.4.43: TXDCTL.LWTHRESH, in units of eight descriptors.
-fn few_to_transmit<B: Bench>(bench: &mut B) -> CaseResult {
-    if !bench.chip().has_txd_low() {
+fn few_to_transmit<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if !fixture.chip().has_txd_low() {
         return Ok(Verdict::NotApplicable("the chip has no TXD_LOW"));
     }
-    let never = bench.departs(&departure::NO_TXD_LOW);
-    let mut rig = at_rest(bench, |config| config.tx_ring = 64)?;
+    let never = fixture.departs(&departure::NO_TXD_LOW);
+    let mut rig = at_rest(fixture, |config| config.tx_ring = 64)?;
     let control = rig.regs.read(reg::TXDCTL);
     // Two units: 16 descriptors.
     rig.regs.write(reg::TXDCTL, control & !(0x7F << 25) | 2 << 25);
@@ -241,18 +241,18 @@ fn few_to_transmit<B: Bench>(bench: &mut B) -> CaseResult {
     for _ in 0..40 {
         rig.sent()?;
     }
-    rig.bench.advance(QUIET_NS)?;
+    rig.fixture.advance(QUIET_NS)?;
     let causes = icr(&rig);
     check_eq!(causes & cause::TXD_LOW == 0, never, "ICR {causes:#x}: is TXD_LOW absent");
     Ok(if never { Verdict::Departs(&departure::NO_TXD_LOW) } else { Verdict::Pass })
 }
 
-fn nothing<B: Bench>(bench: &mut B) -> CaseResult {
-    let mut rig = at_rest(bench, |_| {})?;
+fn nothing<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let mut rig = at_rest(fixture, |_| {})?;
     rig.control.unmask();
-    let before = rig.bench.interrupts()?;
-    rig.bench.advance(QUIET_NS)?;
-    check_eq!(rig.bench.interrupts()?, before, "interrupts of a card with nothing to do");
+    let before = rig.fixture.interrupts()?;
+    rig.fixture.advance(QUIET_NS)?;
+    check_eq!(rig.fixture.interrupts()?, before, "interrupts of a card with nothing to do");
     check_eq!(rig.control.causes()?.0, 0, "ICR of a card with nothing to do");
     rig.control.mask();
     Ok(Verdict::Pass)

@@ -1,4 +1,4 @@
-//! The cases by area. Each is a function of a bench ([`crate::case`]).
+//! The cases by area. Each is a function of a fixture ([`crate::case`]).
 
 mod checksum;
 mod exchange;
@@ -15,11 +15,11 @@ mod timed;
 mod traffic;
 mod vlan;
 
-use crate::Bench;
+use crate::Fixture;
 use crate::case::Entry;
 
 /// All cases except those that measure time.
-pub(crate) fn all<B: Bench>() -> Vec<Entry<B>> {
+pub(crate) fn all<B: Fixture>() -> Vec<Entry<B>> {
     [
         identity::cases(),
         link::cases(),
@@ -38,6 +38,6 @@ pub(crate) fn all<B: Bench>() -> Vec<Entry<B>> {
 }
 
 /// The cases that measure time.
-pub(crate) fn timed<B: Bench>() -> Vec<Entry<B>> {
+pub(crate) fn timed<B: Fixture>() -> Vec<Entry<B>> {
     timed::cases()
 }

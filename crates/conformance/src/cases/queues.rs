@@ -5,7 +5,7 @@ use super::exchange::{Direction, exchange};
 use crate::case::{CaseResult, Entry, Verdict, check, check_eq};
 use crate::oracle::{self, Hashed, Inside, PEER, pattern, plain, tagged};
 use crate::rig::{BUFFER_BYTES, Rig, plain_config, same};
-use crate::{Bench, Failure};
+use crate::{Failure, Fixture};
 use kpps_datasheet::desc::extended::RssType;
 use kpps_driver::config::{Rss, RxFormat};
 use kpps_driver::{Checksum, Config, Hash, Pair, Queues, TxMeta, probe_queues};
@@ -14,36 +14,36 @@ use kpps_platform::{Buffer, BufferSource, Platform};
 const ONE_FORMAT: &str = "the chip has legacy descriptors only";
 const ONE_QUEUE: &str = "the chip has one queue in each direction";
 const NO_MSIX: &str = "the chip has no MSI-X";
-const NO_MESSAGES: &str = "this bench has no MSI-X: UIO offers none";
+const NO_MESSAGES: &str = "this fixture has no MSI-X: UIO offers none";
 /// Bytes of a header buffer.
 const HEADER_BYTES: u16 = 128;
 
-pub(super) fn cases<B: Bench>() -> Vec<Entry<B>> {
+pub(super) fn cases<B: Fixture>() -> Vec<Entry<B>> {
     vec![
         ("queues: legacy and extended descriptors agree", formats),
         ("queues: header split, headers of every kind", header_split),
         ("queues: header split, every size", header_split_sizes),
         ("queues: RSS distributes by table, and the hash is right", spread),
         ("queues: RSS with another key and table", own_key),
-        ("queues: both send and receive at once", both_ways),
+        ("queues: both send and receive at once", bidirectional),
         ("queues: MSI-X, each vector for its causes", vectors),
         ("queues: MSI-X, one vector for everything", one_vector),
     ]
 }
 
 /// Both descriptor formats report the same of a frame.
-fn formats<B: Bench>(bench: &mut B) -> CaseResult {
-    if !bench.chip().has_extended_rx() {
+fn formats<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if !fixture.chip().has_extended_rx() {
         return Ok(Verdict::NotApplicable(ONE_FORMAT));
     }
     for format in [RxFormat::Legacy, RxFormat::Extended] {
-        let mut rig = Rig::open(bench, |config| (config.rx_format, config.vlan) = (format, true))?;
+        let mut rig = Rig::open(fixture, |config| (config.rx_format, config.vlan) = (format, true))?;
         exchange(&mut rig, Direction::Both, &[60, 61, 1514, 2047, 2048, 2049, 4096, 9014], 1)?;
         let good = oracle::ip(Inside::Tcp4, [0xff; 6], PEER, &pattern(1, 100));
         let mut bad = good.clone();
         bad[40] ^= 1;
-        rig.bench.inject(&tagged(&good, 0x6123))?;
-        rig.bench.inject(&bad)?;
+        rig.fixture.inject(&tagged(&good, 0x6123))?;
+        rig.fixture.inject(&bad)?;
         let (first, second) = (rig.received()?, rig.received()?);
         same("tagged frame", &first.bytes, &good)?;
         check_eq!((first.vlan, second.vlan), (Some(0x6123), None), "tags ({format:?})");
@@ -53,10 +53,10 @@ fn formats<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
-/// The driver with several queues or header split, on a bench.
-struct Many<'b, B: Bench> {
+/// The driver with several queues or header split, on a fixture.
+struct Many<'b, B: Fixture> {
     device: Queues<B::Platform, B::Source>,
-    bench: &'b mut B,
+    fixture: &'b mut B,
 }
 
 /// A part of a frame as it was received.
@@ -69,15 +69,15 @@ struct Part {
     hash: Option<Hash>,
 }
 
-impl<'b, B: Bench> Many<'b, B> {
-    fn open(bench: &'b mut B, change: impl FnOnce(&mut Config)) -> Result<Self, Failure> {
-        let mut config = plain_config(bench.address());
+impl<'b, B: Fixture> Many<'b, B> {
+    fn open(fixture: &'b mut B, change: impl FnOnce(&mut Config)) -> Result<Self, Failure> {
+        let mut config = plain_config(fixture.address());
         change(&mut config);
-        let buffers = bench.buffers(1024, BUFFER_BYTES)?;
-        let headers = bench.buffers(1024, HEADER_BYTES.into())?;
-        let device = probe_queues(bench.platform(), bench.chip(), config, buffers, Some(headers))?;
-        while bench.collect()?.is_some() {}
-        let mut many = Self { device, bench };
+        let buffers = fixture.buffers(1024, BUFFER_BYTES)?;
+        let headers = fixture.buffers(1024, HEADER_BYTES.into())?;
+        let device = probe_queues(fixture.platform(), fixture.chip(), config, buffers, Some(headers))?;
+        while fixture.collect()?.is_some() {}
+        let mut many = Self { device, fixture };
         many.wait("link up", |many| Ok(many.device.control.update_link()?.up.then_some(())))?;
         Ok(many)
     }
@@ -87,15 +87,15 @@ impl<'b, B: Bench> Many<'b, B> {
         what: &str,
         mut look: impl FnMut(&mut Self) -> Result<Option<T>, Failure>,
     ) -> Result<T, Failure> {
-        let since = self.bench.platform().now_ns();
+        let since = self.fixture.platform().now_ns();
         loop {
             if let Some(found) = look(self)? {
                 return Ok(found);
             }
-            if self.bench.platform().now_ns() - since > 5_000_000_000 {
+            if self.fixture.platform().now_ns() - since > 5_000_000_000 {
                 return Err(format!("{what}: not within 5 s").into());
             }
-            self.bench.advance(100_000)?;
+            self.fixture.advance(100_000)?;
         }
     }
 
@@ -115,7 +115,7 @@ impl<'b, B: Bench> Many<'b, B> {
 
     /// Injects a frame and waits for all of its parts.
     fn receive(&mut self, frame: &[u8]) -> Result<Vec<Part>, Failure> {
-        self.bench.inject(frame)?;
+        self.fixture.inject(frame)?;
         let mut parts = Vec::new();
         self.wait("a frame to receive", |many| {
             parts.extend(many.poll());
@@ -144,11 +144,11 @@ fn whole(parts: &[Part]) -> Vec<u8> {
 }
 
 /// 82574 data sheet 7.1.5: headers up to TCP or UDP in the first buffer, the rest in the second.
-fn header_split<B: Bench>(bench: &mut B) -> CaseResult {
-    if !bench.chip().has_extended_rx() {
+fn header_split<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if !fixture.chip().has_extended_rx() {
         return Ok(Verdict::NotApplicable(ONE_FORMAT));
     }
-    let mut many = Many::open(bench, split)?;
+    let mut many = Many::open(fixture, split)?;
     for inside in Inside::ALL {
         let ip = if inside.is_v4() { 34 } else { 54 };
         let headers = ip + if inside.is_tcp() { 20 } else { 8 };
@@ -170,11 +170,11 @@ fn header_split<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
-fn header_split_sizes<B: Bench>(bench: &mut B) -> CaseResult {
-    if !bench.chip().has_extended_rx() {
+fn header_split_sizes<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if !fixture.chip().has_extended_rx() {
         return Ok(Verdict::NotApplicable(ONE_FORMAT));
     }
-    let mut many = Many::open(bench, |config| {
+    let mut many = Many::open(fixture, |config| {
         split(config);
         config.rx_ring = 32;
     })?;
@@ -203,8 +203,8 @@ fn flows(count: u8) -> Vec<Vec<u8>> {
     frames
 }
 
-fn spreads<B: Bench>(bench: &mut B, rss: Rss) -> Result<[usize; 2], Failure> {
-    let mut many = Many::open(bench, |config| (config.queues, config.rss) = (2, Some(rss)))?;
+fn spreads<B: Fixture>(fixture: &mut B, rss: Rss) -> Result<[usize; 2], Failure> {
+    let mut many = Many::open(fixture, |config| (config.queues, config.rss) = (2, Some(rss)))?;
     let mut counts = [0, 0];
     for frame in flows(40) {
         let parts = many.receive(&frame)?;
@@ -230,43 +230,43 @@ fn spreads<B: Bench>(bench: &mut B, rss: Rss) -> Result<[usize; 2], Failure> {
 }
 
 /// 82574 data sheet 7.1.8.
-fn spread<B: Bench>(bench: &mut B) -> CaseResult {
-    if bench.chip().queues() < 2 {
+fn spread<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if fixture.chip().queues() < 2 {
         return Ok(Verdict::NotApplicable(ONE_QUEUE));
     }
-    let counts = spreads(bench, Rss::DEFAULT)?;
+    let counts = spreads(fixture, Rss::DEFAULT)?;
     check!(counts.into_iter().all(|count| count > 40), "frames in the queues: {counts:?}");
     Ok(Verdict::Pass)
 }
 
-fn own_key<B: Bench>(bench: &mut B) -> CaseResult {
-    if bench.chip().queues() < 2 {
+fn own_key<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if fixture.chip().queues() < 2 {
         return Ok(Verdict::NotApplicable(ONE_QUEUE));
     }
     let mut rss = Rss::SYMMETRIC;
     rss.key[3] = 0x11;
     rss.table = std::array::from_fn(|entry| u8::from(entry % 5 == 0));
-    spreads(bench, rss)?;
+    spreads(fixture, rss)?;
     // All frames to one queue, then all to the other.
     for queue in [0, 1] {
-        let counts = spreads(bench, Rss { table: [queue; 128], ..Rss::DEFAULT })?;
+        let counts = spreads(fixture, Rss { table: [queue; 128], ..Rss::DEFAULT })?;
         check_eq!(counts[usize::from(1 - queue)], 0, "frames in queue {}", 1 - queue);
     }
     Ok(Verdict::Pass)
 }
 
-fn both_ways<B: Bench>(bench: &mut B) -> CaseResult {
-    if bench.chip().queues() < 2 {
+fn bidirectional<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if fixture.chip().queues() < 2 {
         return Ok(Verdict::NotApplicable(ONE_QUEUE));
     }
-    let mut many = Many::open(bench, |config| config.queues = 2)?;
+    let mut many = Many::open(fixture, |config| config.queues = 2)?;
     for round in 0..3 {
         for index in 0..40 {
             many.send(index % 2, &plain([0xff; 6], PEER, 60 + index, index))?;
         }
         let mut sent = Vec::new();
         many.wait("40 frames on the wire", |many| {
-            while let Some(frame) = many.bench.collect()? {
+            while let Some(frame) = many.fixture.collect()? {
                 sent.push(frame);
             }
             Ok((sent.len() >= 40).then_some(()))
@@ -299,17 +299,17 @@ fn both_ways<B: Bench>(bench: &mut B) -> CaseResult {
 }
 
 /// Which of the first three vectors have fired.
-fn fired<B: Bench>(many: &mut Many<'_, B>) -> Result<[bool; 3], Failure> {
-    many.bench.advance(1_000_000)?;
+fn fired<B: Fixture>(many: &mut Many<'_, B>) -> Result<[bool; 3], Failure> {
+    many.fixture.advance(1_000_000)?;
     let mut fired = [false; 3];
     for (vector, fired) in (0..).zip(&mut fired) {
-        *fired = many.bench.take_message(vector)?;
+        *fired = many.fixture.take_message(vector)?;
     }
     Ok(fired)
 }
 
 /// Waits until a vector fires, and no other does.
-fn only<B: Bench>(many: &mut Many<'_, B>, vector: usize, what: &str) -> Result<(), Failure> {
+fn only<B: Fixture>(many: &mut Many<'_, B>, vector: usize, what: &str) -> Result<(), Failure> {
     let mut all = [false; 3];
     many.wait(&format!("vector {vector} for {what}"), |many| {
         for (all, now) in all.iter_mut().zip(fired(many)?) {
@@ -323,15 +323,15 @@ fn only<B: Bench>(many: &mut Many<'_, B>, vector: usize, what: &str) -> Result<(
 }
 
 /// 82574 data sheet 7.4: RXQn, TXQn and OTHER, by IVAR.
-fn vectors<B: Bench>(bench: &mut B) -> CaseResult {
-    if bench.chip().vectors() < 3 {
+fn vectors<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if fixture.chip().vectors() < 3 {
         return Ok(Verdict::NotApplicable(NO_MSIX));
     }
-    if !bench.set_vectors(3)? {
+    if !fixture.set_vectors(3)? {
         return Ok(Verdict::NotApplicable(NO_MESSAGES));
     }
     let rss = Rss { table: std::array::from_fn(|entry| (entry % 2) as u8), ..Rss::DEFAULT };
-    let mut many = Many::open(bench, |config| (config.queues, config.rss) = (2, Some(rss)))?;
+    let mut many = Many::open(fixture, |config| (config.queues, config.rss) = (2, Some(rss)))?;
     check_eq!(many.device.control.vectors(), 3, "vectors in use");
     let frames: Vec<_> = [0, 1]
         .into_iter()
@@ -371,44 +371,44 @@ fn vectors<B: Bench>(bench: &mut B) -> CaseResult {
     }
     many.device.control.unmask_other();
     fired(&mut many)?;
-    many.bench.set_link(false)?;
+    many.fixture.set_link(false)?;
     only(&mut many, 2, "the link")?;
     check!(many.device.control.causes()?.link(), "no link cause");
-    many.bench.set_link(true)?;
+    many.fixture.set_link(true)?;
     many.wait("link up", |many| Ok(many.device.control.update_link()?.up.then_some(())))?;
     drop(many);
-    bench.set_vectors(0)?;
+    fixture.set_vectors(0)?;
     Ok(Verdict::Pass)
 }
 
 /// One vector works as a line does: the services need no change.
-fn one_vector<B: Bench>(bench: &mut B) -> CaseResult {
-    if bench.chip().vectors() == 0 {
+fn one_vector<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if fixture.chip().vectors() == 0 {
         return Ok(Verdict::NotApplicable(NO_MSIX));
     }
-    if !bench.set_vectors(1)? {
+    if !fixture.set_vectors(1)? {
         return Ok(Verdict::NotApplicable(NO_MESSAGES));
     }
-    let mut rig = Rig::open(bench, |_| {})?;
-    rig.bench.advance(5_000_000)?;
+    let mut rig = Rig::open(fixture, |_| {})?;
+    rig.fixture.advance(5_000_000)?;
     rig.control.causes()?;
     rig.control.unmask();
-    rig.bench.take_message(0)?;
+    rig.fixture.take_message(0)?;
     for round in 0..3 {
-        rig.bench.inject(&plain([0xff; 6], PEER, 60, round))?;
-        rig.wait("a message", |rig| Ok(rig.bench.take_message(0)?.then_some(())))?;
+        rig.fixture.inject(&plain([0xff; 6], PEER, 60, round))?;
+        rig.wait("a message", |rig| Ok(rig.fixture.take_message(0)?.then_some(())))?;
         let causes = rig.control.causes()?;
         check!(causes.receive(), "ICR {:#x} without a receive cause", causes.0);
         check_eq!(rig.control.causes()?.0, 0, "ICR read again");
         rig.received()?;
         rig.send(&plain([0xff; 6], PEER, 60, round), 1, &TxMeta::default())?;
         rig.tx.flush();
-        rig.wait("a message", |rig| Ok(rig.bench.take_message(0)?.then_some(())))?;
+        rig.wait("a message", |rig| Ok(rig.fixture.take_message(0)?.then_some(())))?;
         check!(rig.control.causes()?.transmit(), "no transmit cause");
         rig.sent()?;
     }
     rig.control.mask();
     drop(rig);
-    bench.set_vectors(0)?;
+    fixture.set_vectors(0)?;
     Ok(Verdict::Pass)
 }

@@ -5,14 +5,14 @@ use crate::case::{CaseResult, Entry, Verdict, check, check_eq};
 use crate::oracle::{PEER, plain};
 use crate::raw::RawReceiver;
 use crate::rig::{QUIET_NS, Rig, same};
-use crate::{Bench, departure};
+use crate::{Fixture, departure};
 use kpps_datasheet::bit::cause;
 use kpps_datasheet::{desc, stat};
 use kpps_driver::config::{Buffers, Completion, Delay, Refill, RefillWhen};
 use kpps_driver::{Refusal, TxMeta};
 use kpps_platform::{Buffer, BufferSource};
 
-pub(super) fn cases<B: Bench>() -> Vec<Entry<B>> {
+pub(super) fn cases<B: Fixture>() -> Vec<Entry<B>> {
     vec![
         ("ring: the smallest, wrapped many times", smallest),
         ("ring: the largest, wrapped many times", largest),
@@ -30,25 +30,25 @@ fn sizes(count: usize) -> Vec<usize> {
     (0..count).map(|index| 60 + index * 37 % 1455).collect()
 }
 
-fn smallest<B: Bench>(bench: &mut B) -> CaseResult {
-    let mut rig = Rig::open(bench, |config| (config.rx_ring, config.tx_ring) = (8, 8))?;
+fn smallest<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let mut rig = Rig::open(fixture, |config| (config.rx_ring, config.tx_ring) = (8, 8))?;
     exchange(&mut rig, Direction::Both, &sizes(500), 1)?;
     Ok(Verdict::Pass)
 }
 
-fn largest<B: Bench>(bench: &mut B) -> CaseResult {
+fn largest<B: Fixture>(fixture: &mut B) -> CaseResult {
     // At most as many as there are buffers.
-    let ring = bench.chip().max_ring().min(512);
-    let mut rig = Rig::open(bench, |config| (config.rx_ring, config.tx_ring) = (ring, ring))?;
+    let ring = fixture.chip().max_ring().min(512);
+    let mut rig = Rig::open(fixture, |config| (config.rx_ring, config.tx_ring) = (ring, ring))?;
     exchange(&mut rig, Direction::Both, &sizes(3 * usize::from(ring)), 1)?;
     Ok(Verdict::Pass)
 }
 
-fn policies<B: Bench>(bench: &mut B) -> CaseResult {
+fn policies<B: Fixture>(fixture: &mut B) -> CaseResult {
     for buffers in [Buffers::Fresh, Buffers::Recycled] {
         for when in [RefillWhen::EachFrame, RefillWhen::AfterBurst] {
             for group in [0, 1, 7, 16] {
-                let mut rig = Rig::open(bench, |config| {
+                let mut rig = Rig::open(fixture, |config| {
                     (config.rx_ring, config.tx_ring) = (40, 40);
                     config.buffers = buffers;
                     config.refill = Refill { when, group };
@@ -64,10 +64,10 @@ fn policies<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
-fn reports<B: Bench>(bench: &mut B) -> CaseResult {
+fn reports<B: Fixture>(fixture: &mut B) -> CaseResult {
     for report_every in [1, 2, 7, 16] {
         for delay in [Delay::Never, Delay::Always, Delay::ExceptEvery(5)] {
-            let mut rig = Rig::open(bench, |config| {
+            let mut rig = Rig::open(fixture, |config| {
                 (config.rx_ring, config.tx_ring) = (32, 32);
                 config.completion = Completion { report_every, delay };
                 config.moderation.tidv = 8;
@@ -84,9 +84,9 @@ fn reports<B: Bench>(bench: &mut B) -> CaseResult {
 }
 
 /// A full ring refuses frames, loses none, and drains.
-fn transmit_full<B: Bench>(bench: &mut B) -> CaseResult {
+fn transmit_full<B: Fixture>(fixture: &mut B) -> CaseResult {
     const RING: usize = 64;
-    let mut rig = Rig::open(bench, |config| config.tx_ring = RING as u16)?;
+    let mut rig = Rig::open(fixture, |config| config.tx_ring = RING as u16)?;
     for round in 0..3 {
         let mut taken = 0;
         loop {
@@ -120,21 +120,21 @@ fn transmit_full<B: Bench>(bench: &mut B) -> CaseResult {
 
 /// More frames than ring and FIFO hold, without a poll: lost frames are counted as missed, all others arrive
 /// in order, and reception continues (SDM 3.2.6, 13.7.5).
-fn receive_empty<B: Bench>(bench: &mut B) -> CaseResult {
+fn receive_empty<B: Fixture>(fixture: &mut B) -> CaseResult {
     const FRAMES: usize = 100;
     const SIZE: usize = 1500;
     const RING: usize = 16;
-    let late = bench.departs(&departure::MISSED_LATE);
-    let mut rig = Rig::open(bench, |config| config.rx_ring = RING as u16)?;
-    rig.hears()?;
+    let late = fixture.departs(&departure::MISSED_LATE);
+    let mut rig = Rig::open(fixture, |config| config.rx_ring = RING as u16)?;
+    rig.await_reception()?;
     rig.control.causes()?;
     let mut missed = Missed::new(&rig);
     rig.regs.read(stat::RNBC);
     let frame = |index| plain([0xff; 6], PEER, SIZE, index);
     for index in 0..FRAMES {
-        rig.bench.inject(&frame(index))?;
+        rig.fixture.inject(&frame(index))?;
     }
-    rig.bench.advance(20_000_000)?;
+    rig.fixture.advance(20_000_000)?;
     let causes = rig.control.causes()?.0;
     let missed_early = missed.more(&rig);
     let no_descriptor = rig.regs.read(stat::RNBC);
@@ -177,12 +177,12 @@ pub(super) struct Missed {
 
 impl Missed {
     /// Starts counting.
-    pub(super) fn new<B: Bench>(rig: &Rig<'_, B>) -> Self {
-        let sticky = rig.bench.departs(&departure::DROPPED_NOT_WAITING);
+    pub(super) fn new<B: Fixture>(rig: &Rig<'_, B>) -> Self {
+        let sticky = rig.fixture.departs(&departure::DROPPED_NOT_WAITING);
         Self { sticky, last: rig.regs.read(stat::MPC) }
     }
     /// The growth since the last call.
-    pub(super) fn more<B: Bench>(&mut self, rig: &Rig<'_, B>) -> u64 {
+    pub(super) fn more<B: Fixture>(&mut self, rig: &Rig<'_, B>) -> u64 {
         let now = rig.regs.read(stat::MPC);
         let before = std::mem::replace(&mut self.last, now);
         u64::from(if self.sticky { now.wrapping_sub(before) } else { now })
@@ -190,9 +190,9 @@ impl Missed {
 }
 
 /// The frame waits in the FIFO until there are descriptors.
-fn receive_short_of_descriptors<B: Bench>(bench: &mut B) -> CaseResult {
-    let drops = bench.departs(&departure::DROPPED_NOT_WAITING);
-    let mut rig = Rig::open(bench, |config| {
+fn receive_short_of_descriptors<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let drops = fixture.departs(&departure::DROPPED_NOT_WAITING);
+    let mut rig = Rig::open(fixture, |config| {
         config.rx_ring = 8;
         config.rx_buffer_bytes = 256;
     })?;
@@ -201,7 +201,7 @@ fn receive_short_of_descriptors<B: Bench>(bench: &mut B) -> CaseResult {
     let short = plain([0xff; 6], PEER, 60, 2);
     // Seven descriptors: two are used, five left for a frame that needs six.
     for frame in [&short, &short, &long, &short] {
-        rig.bench.inject(frame)?;
+        rig.fixture.inject(frame)?;
     }
     if drops {
         let before = missed.last;
@@ -209,9 +209,9 @@ fn receive_short_of_descriptors<B: Bench>(bench: &mut B) -> CaseResult {
             Ok((rig.regs.read(stat::MPC) != before).then_some(()))
         })?;
     }
-    rig.bench.advance(QUIET_NS)?;
+    rig.fixture.advance(QUIET_NS)?;
     let got: Vec<_> = rig.received_all()?.into_iter().map(|got| got.bytes).collect();
-    let overtaken = rig.bench.departs(&departure::OVERTAKEN);
+    let overtaken = rig.fixture.departs(&departure::OVERTAKEN);
     let expected = match (drops, overtaken) {
         (true, _) => vec![&short, &short, &short],
         (false, true) => vec![&short, &short, &short, &long],
@@ -235,16 +235,16 @@ fn receive_short_of_descriptors<B: Bench>(bench: &mut B) -> CaseResult {
 }
 
 /// SDM 3.2.5.2: a descriptor without an address stores nothing; it is written back with DD.
-fn null_descriptors<B: Bench>(bench: &mut B) -> CaseResult {
+fn null_descriptors<B: Fixture>(fixture: &mut B) -> CaseResult {
     const NULL: [usize; 3] = [0, 2, 3];
-    let mut raw = RawReceiver::open(bench, 16)?;
+    let mut raw = RawReceiver::open(fixture, 16)?;
     for index in NULL {
         raw.store(index, desc::rx_read(0));
     }
     raw.tail(7);
     for (frame, index) in [1, 4, 5, 6].into_iter().enumerate() {
         let frame = plain([0xff; 6], PEER, 100 + frame, frame);
-        raw.rig.bench.inject(&frame)?;
+        raw.rig.fixture.inject(&frame)?;
         let written = raw.written(index)?;
         let what = format!("frame in descriptor {index}");
         // The FCS follows the frame, on chips that cannot strip it.
@@ -259,15 +259,15 @@ fn null_descriptors<B: Bench>(bench: &mut B) -> CaseResult {
 }
 
 /// A consumer that keeps every buffer empties the ring; returned buffers refill it.
-fn no_buffers<B: Bench>(bench: &mut B) -> CaseResult {
-    let mut rig = Rig::open(bench, |config| config.rx_ring = 32)?;
+fn no_buffers<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let mut rig = Rig::open(fixture, |config| config.rx_ring = 32)?;
     let mut hoard = Vec::new();
     while let Some(buffer) = rig.rx.source_mut().take() {
         hoard.push(buffer);
     }
     let frame = |index| plain([0xff; 6], PEER, 200, index);
     for index in 0..31 {
-        rig.bench.inject(&frame(index))?;
+        rig.fixture.inject(&frame(index))?;
     }
     let mut kept = Vec::new();
     rig.wait("31 frames", |rig| {

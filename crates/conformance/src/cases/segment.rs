@@ -4,13 +4,13 @@ use super::exchange::{Direction, exchange};
 use crate::case::{CaseResult, Entry, Verdict, check, check_eq};
 use crate::oracle::{Large, PEER, pattern};
 use crate::rig::{QUIET_NS, Rig, same};
-use crate::{Bench, Failure, departure};
+use crate::{Failure, Fixture, departure};
 use kpps_driver::{Fragment, Offload, Refusal, Segmentation, Sum, TxMeta};
 use kpps_platform::BufferSource;
 
 pub(super) const NO_TSO: &str = "the chip has no TCP segmentation";
 
-pub(super) fn cases<B: Bench>() -> Vec<Entry<B>> {
+pub(super) fn cases<B: Fixture>() -> Vec<Entry<B>> {
     vec![
         ("segmentation: IPv4, many sizes", v4),
         ("segmentation: payload of whole segments", whole),
@@ -55,8 +55,8 @@ fn segmentation(large: &Large, mss: usize) -> Segmentation {
 }
 
 /// The verdict of a case whose segments are all right, or depart in the known way.
-pub(super) fn verdict<B: Bench>(rig: &Rig<'_, B>) -> Verdict {
-    match rig.bench.departs(&departure::SEGMENTS_ARE_FRAGMENTS) {
+pub(super) fn verdict<B: Fixture>(rig: &Rig<'_, B>) -> Verdict {
+    match rig.fixture.departs(&departure::SEGMENTS_ARE_FRAGMENTS) {
         true => Verdict::Departs(&departure::SEGMENTS_ARE_FRAGMENTS),
         false => Verdict::Pass,
     }
@@ -64,7 +64,7 @@ pub(super) fn verdict<B: Bench>(rig: &Rig<'_, B>) -> Verdict {
 
 /// Checks the frames of a device that cuts a large send into IP fragments: reassembled, they are one TCP
 /// segment with the whole payload. Over IPv6 the pieces have no fragment headers.
-fn fragments<B: Bench>(rig: &mut Rig<'_, B>, large: &Large) -> Result<(), Failure> {
+fn fragments<B: Fixture>(rig: &mut Rig<'_, B>, large: &Large) -> Result<(), Failure> {
     let tag = if large.vlan.is_some() { 4 } else { 0 };
     let ip = 14 + tag;
     let mut packet = Vec::new();
@@ -90,7 +90,7 @@ fn fragments<B: Bench>(rig: &mut Rig<'_, B>, large: &Large) -> Result<(), Failur
 }
 
 /// Sends one large frame and compares each segment, as `change` says it should be.
-fn send_as<B: Bench>(
+fn send_as<B: Fixture>(
     rig: &mut Rig<'_, B>,
     large: &Large,
     mss: usize,
@@ -100,7 +100,7 @@ fn send_as<B: Bench>(
     let meta = TxMeta { vlan: large.vlan, offload: Offload::Segment(segmentation(large, mss)) };
     rig.send(&large.frame(), pieces, &meta)?;
     rig.tx.flush();
-    if rig.bench.departs(&departure::SEGMENTS_ARE_FRAGMENTS) {
+    if rig.fixture.departs(&departure::SEGMENTS_ARE_FRAGMENTS) {
         return fragments(rig, large);
     }
     let mut segments = large.segments(mss);
@@ -118,12 +118,12 @@ fn send_as<B: Bench>(
 }
 
 /// Sends one large frame of more than whole segments, none short, and compares each segment.
-fn send<B: Bench>(rig: &mut Rig<'_, B>, large: &Large, mss: usize, pieces: usize) -> Result<(), Failure> {
+fn send<B: Fixture>(rig: &mut Rig<'_, B>, large: &Large, mss: usize, pieces: usize) -> Result<(), Failure> {
     send_as(rig, large, mss, pieces, |_| {})
 }
 
 /// Three large frames of five segments each.
-pub(super) fn three_of_five<B: Bench>(rig: &mut Rig<'_, B>) -> Result<(), Failure> {
+pub(super) fn three_of_five<B: Fixture>(rig: &mut Rig<'_, B>) -> Result<(), Failure> {
     (0..3).try_for_each(|_| send(rig, &large(true, 4990), 1000, 2))
 }
 
@@ -144,47 +144,47 @@ const SHAPES: [(usize, usize, usize); 13] = [
     (65_001, 9000, 17),
 ];
 
-fn v4<B: Bench>(bench: &mut B) -> CaseResult {
-    if !bench.chip().has_tso() {
+fn v4<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if !fixture.chip().has_tso() {
         return Ok(Verdict::NotApplicable(NO_TSO));
     }
-    let mut rig = Rig::open(bench, |_| {})?;
+    let mut rig = Rig::open(fixture, |_| {})?;
     for (payload, mss, pieces) in SHAPES {
         send(&mut rig, &large(true, payload), mss, pieces)?;
     }
-    check!(rig.bench.collect()?.is_none(), "more frames than segments");
+    check!(rig.fixture.collect()?.is_none(), "more frames than segments");
     Ok(verdict(&rig))
 }
 
 /// SDM 3.5.4: the last segment holds the rest; there is no empty segment.
-fn whole<B: Bench>(bench: &mut B) -> CaseResult {
-    if !bench.chip().has_tso() {
+fn whole<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if !fixture.chip().has_tso() {
         return Ok(Verdict::NotApplicable(NO_TSO));
     }
-    let departs = bench.departs(&departure::EMPTY_LAST_SEGMENT);
-    let mut rig = Rig::open(bench, |_| {})?;
+    let departs = fixture.departs(&departure::EMPTY_LAST_SEGMENT);
+    let mut rig = Rig::open(fixture, |_| {})?;
     for segments in [1, 2, 5, 20] {
         let large = large(true, segments * 1000);
         send(&mut rig, &large, 1000, 2)?;
         if departs {
             let extra = rig.sent()?;
-            let bytes = large.header_bytes().max(if rig.bench.is_padded() { 60 } else { 0 });
+            let bytes = large.header_bytes().max(if rig.fixture.is_padded() { 60 } else { 0 });
             check_eq!(extra.len(), bytes, "bytes of the segment too many");
         }
-        rig.bench.advance(QUIET_NS)?;
-        check!(rig.bench.collect()?.is_none(), "more frames than segments");
+        rig.fixture.advance(QUIET_NS)?;
+        check!(rig.fixture.collect()?.is_none(), "more frames than segments");
     }
     Ok(if departs { Verdict::Departs(&departure::EMPTY_LAST_SEGMENT) } else { verdict(&rig) })
 }
 
 /// SDM 13.4.33: TCTL.PSP pads to 64 bytes with FCS.
-fn short<B: Bench>(bench: &mut B) -> CaseResult {
-    if !bench.chip().has_tso() {
+fn short<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if !fixture.chip().has_tso() {
         return Ok(Verdict::NotApplicable(NO_TSO));
     }
-    let departs = bench.departs(&departure::NO_PADDING);
-    let padded = bench.is_padded();
-    let mut rig = Rig::open(bench, |_| {})?;
+    let departs = fixture.departs(&departure::NO_PADDING);
+    let padded = fixture.is_padded();
+    let mut rig = Rig::open(fixture, |_| {})?;
     for payload in [1, 5, 1001, 2003] {
         send_as(&mut rig, &large(true, payload), 1000, 1, |segments| {
             for segment in segments {
@@ -195,19 +195,19 @@ fn short<B: Bench>(bench: &mut B) -> CaseResult {
         })?;
     }
     if padded {
-        // All segments are right as far as this bench shows.
+        // All segments are right as far as this fixture shows.
         return Ok(Verdict::NotApplicable("the peer pads short frames, which hides the card's padding"));
     }
     Ok(if departs { Verdict::Departs(&departure::NO_PADDING) } else { verdict(&rig) })
 }
 
 /// SDM 3.5.10: the payload length of IPv6 does not count its header.
-fn v6<B: Bench>(bench: &mut B) -> CaseResult {
-    if !bench.chip().has_tso() {
+fn v6<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if !fixture.chip().has_tso() {
         return Ok(Verdict::NotApplicable(NO_TSO));
     }
-    let departs = bench.departs(&departure::IPV6_LENGTH_WITH_HEADER);
-    let mut rig = Rig::open(bench, |_| {})?;
+    let departs = fixture.departs(&departure::IPV6_LENGTH_WITH_HEADER);
+    let mut rig = Rig::open(fixture, |_| {})?;
     for (payload, mss, pieces) in SHAPES {
         send_as(&mut rig, &large(false, payload), mss.min(8900), pieces, |segments| {
             for segment in segments.iter_mut().filter(|_| departs) {
@@ -219,11 +219,11 @@ fn v6<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(if departs { Verdict::Departs(&departure::IPV6_LENGTH_WITH_HEADER) } else { verdict(&rig) })
 }
 
-fn with_tag<B: Bench>(bench: &mut B) -> CaseResult {
-    if !bench.chip().has_tso() {
+fn with_tag<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if !fixture.chip().has_tso() {
         return Ok(Verdict::NotApplicable(NO_TSO));
     }
-    let mut rig = Rig::open(bench, |config| config.vlan = true)?;
+    let mut rig = Rig::open(fixture, |config| config.vlan = true)?;
     for tag in [0x0001, 0xefff] {
         let large = Large { vlan: Some(tag), ..large(true, 7101) };
         send(&mut rig, &large, 1400, 2)?;
@@ -232,18 +232,18 @@ fn with_tag<B: Bench>(bench: &mut B) -> CaseResult {
 }
 
 /// Buffers that begin and end anywhere: header split, single bytes, one large.
-fn shapes<B: Bench>(bench: &mut B) -> CaseResult {
-    if !bench.chip().has_tso() {
+fn shapes<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if !fixture.chip().has_tso() {
         return Ok(Verdict::NotApplicable(NO_TSO));
     }
-    let mut rig = Rig::open(bench, |_| {})?;
+    let mut rig = Rig::open(fixture, |_| {})?;
     let large = large(true, 3010);
     let frame = large.frame().len();
     for pieces in (1..=12).chain([frame / 55, frame / 50]) {
         send(&mut rig, &large, 700, pieces)?;
     }
     let many = frame / 40;
-    if rig.bench.departs(&departure::MANY_BUFFERS_NOT_SENT) {
+    if rig.fixture.departs(&departure::MANY_BUFFERS_NOT_SENT) {
         let meta = TxMeta { vlan: None, offload: Offload::Segment(segmentation(&large, 700)) };
         rig.send(&large.frame(), many, &meta)?;
         exchange(&mut rig, Direction::Out, &[60], 1)?;
@@ -254,11 +254,11 @@ fn shapes<B: Bench>(bench: &mut B) -> CaseResult {
 }
 
 /// Segmentation has its own context; neither it nor plain checksums may disturb the other.
-fn mixed<B: Bench>(bench: &mut B) -> CaseResult {
-    if !bench.chip().has_tso() {
+fn mixed<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if !fixture.chip().has_tso() {
         return Ok(Verdict::NotApplicable(NO_TSO));
     }
-    let mut rig = Rig::open(bench, |_| {})?;
+    let mut rig = Rig::open(fixture, |_| {})?;
     for round in 0..20 {
         send(&mut rig, &large(true, 4000), 900 + round, 1 + round % 3)?;
         exchange(&mut rig, Direction::Out, &[60, 900 + round], 1)?;
@@ -267,9 +267,9 @@ fn mixed<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(verdict(&rig))
 }
 
-fn refused<B: Bench>(bench: &mut B) -> CaseResult {
-    let can = bench.chip().has_tso();
-    let mut rig = Rig::open(bench, |_| {})?;
+fn refused<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let can = fixture.chip().has_tso();
+    let mut rig = Rig::open(fixture, |_| {})?;
     let good = segmentation(&large(true, 1000), 500);
     let expected = |reason| if can { reason } else { Refusal::Unsupported };
     for (what, reason, segmentation) in [

@@ -4,7 +4,7 @@
 use super::exchange::{Direction, exchange, frame};
 use crate::case::{CaseResult, Entry, Verdict, check, check_eq};
 use crate::rig::{QUIET_NS, Rig, same};
-use crate::{Bench, Failure, departure};
+use crate::{Failure, Fixture, departure};
 use kpps_datasheet::stat;
 use kpps_driver::{Loopback, TxMeta};
 
@@ -12,7 +12,7 @@ use kpps_driver::{Loopback, TxMeta};
 const SMALLEST: usize = 60;
 const LARGEST: usize = 9014;
 
-pub(super) fn cases<B: Bench>() -> Vec<Entry<B>> {
+pub(super) fn cases<B: Fixture>() -> Vec<Entry<B>> {
     vec![
         ("transmit: every size 60..=9014 in one buffer", transmit_whole),
         ("transmit: every size 60..=9014 in pieces", transmit_pieces),
@@ -36,13 +36,13 @@ fn every_size() -> Vec<usize> {
     (SMALLEST..=LARGEST).collect()
 }
 
-fn transmit_whole<B: Bench>(bench: &mut B) -> CaseResult {
-    exchange(&mut Rig::open(bench, |_| {})?, Direction::Out, &every_size(), 1)?;
+fn transmit_whole<B: Fixture>(fixture: &mut B) -> CaseResult {
+    exchange(&mut Rig::open(fixture, |_| {})?, Direction::Out, &every_size(), 1)?;
     Ok(Verdict::Pass)
 }
 
-fn transmit_pieces<B: Bench>(bench: &mut B) -> CaseResult {
-    let mut rig = Rig::open(bench, |_| {})?;
+fn transmit_pieces<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let mut rig = Rig::open(fixture, |_| {})?;
     for pieces in [2, 3, 7] {
         let sizes: Vec<usize> = every_size().into_iter().filter(|size| size % 7 == pieces % 7).collect();
         exchange(&mut rig, Direction::Out, &sizes, pieces)?;
@@ -61,8 +61,8 @@ fn padded(mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-fn transmit_short<B: Bench>(bench: &mut B) -> CaseResult {
-    let mut rig = Rig::open(bench, |_| {})?;
+fn transmit_short<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let mut rig = Rig::open(fixture, |_| {})?;
     for size in 14..SMALLEST {
         rig.send(&frame(size), 1, &TxMeta::default())?;
         rig.tx.flush();
@@ -71,8 +71,8 @@ fn transmit_short<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
-fn transmit_short_pieces<B: Bench>(bench: &mut B) -> CaseResult {
-    let mut rig = Rig::open(bench, |_| {})?;
+fn transmit_short_pieces<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let mut rig = Rig::open(fixture, |_| {})?;
     for size in 14..SMALLEST {
         for pieces in [2, 3] {
             rig.send(&frame(size), pieces, &TxMeta::default())?;
@@ -85,9 +85,9 @@ fn transmit_short_pieces<B: Bench>(bench: &mut B) -> CaseResult {
 }
 
 /// Frames without offloads must be sent as they are, valid IP or not.
-fn transmit_nonsense<B: Bench>(bench: &mut B) -> CaseResult {
-    let departs = bench.departs(&departure::NONSENSE_NOT_SENT);
-    let mut rig = Rig::open(bench, |_| {})?;
+fn transmit_nonsense<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let departs = fixture.departs(&departure::NONSENSE_NOT_SENT);
+    let mut rig = Rig::open(fixture, |_| {})?;
     let mut nonsense = frame(100);
     nonsense[12..16].copy_from_slice(&[0x08, 0x00, 0x00, 0x00]);
     for frame in [&nonsense, &frame(101)] {
@@ -101,19 +101,19 @@ fn transmit_nonsense<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(if departs { Verdict::Departs(&departure::NONSENSE_NOT_SENT) } else { Verdict::Pass })
 }
 
-fn receive_whole<B: Bench>(bench: &mut B) -> CaseResult {
-    let mut rig = Rig::open(bench, |config| config.rx_buffer_bytes = 16384)?;
+fn receive_whole<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let mut rig = Rig::open(fixture, |config| config.rx_buffer_bytes = 16384)?;
     exchange(&mut rig, Direction::In, &every_size(), 1)?;
     Ok(Verdict::Pass)
 }
 
-fn receive_2048<B: Bench>(bench: &mut B) -> CaseResult {
-    exchange(&mut Rig::open(bench, |_| {})?, Direction::In, &every_size(), 1)?;
+fn receive_2048<B: Fixture>(fixture: &mut B) -> CaseResult {
+    exchange(&mut Rig::open(fixture, |_| {})?, Direction::In, &every_size(), 1)?;
     Ok(Verdict::Pass)
 }
 
-fn receive_256<B: Bench>(bench: &mut B) -> CaseResult {
-    let mut rig = Rig::open(bench, |config| config.rx_buffer_bytes = 256)?;
+fn receive_256<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let mut rig = Rig::open(fixture, |config| config.rx_buffer_bytes = 256)?;
     // Around every multiple of the buffer, with and without the FCS.
     let near = |size: &usize| (size + 6) % 256 < 12;
     let sizes: Vec<usize> = every_size().into_iter().filter(near).collect();
@@ -122,25 +122,25 @@ fn receive_256<B: Bench>(bench: &mut B) -> CaseResult {
 }
 
 /// The driver cuts off the FCS where the card does not.
-fn receive_with_fcs<B: Bench>(bench: &mut B) -> CaseResult {
-    let mut rig = Rig::open(bench, |config| config.strip_fcs = false)?;
+fn receive_with_fcs<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let mut rig = Rig::open(fixture, |config| config.strip_fcs = false)?;
     let near = |size: &usize| *size < 200 || (size + 8) % 2048 < 16;
     let sizes: Vec<usize> = every_size().into_iter().filter(near).collect();
     exchange(&mut rig, Direction::In, &sizes, 1)?;
-    let apart = rig.bench.departs(&departure::FCS_APART);
+    let apart = rig.fixture.departs(&departure::FCS_APART);
     Ok(if apart { Verdict::Departs(&departure::FCS_APART) } else { Verdict::Pass })
 }
 
 /// Injects a frame of each size, each followed by a frame of 60 bytes that must arrive, and checks which of
 /// the former arrive.
-fn arrive<B: Bench>(
+fn arrive<B: Fixture>(
     rig: &mut Rig<'_, B>,
     sizes: &[usize],
     expected: impl Fn(usize) -> Option<usize>,
 ) -> Result<(), Failure> {
     for &size in sizes {
-        rig.bench.inject(&frame(size))?;
-        rig.bench.inject(&frame(77))?;
+        rig.fixture.inject(&frame(size))?;
+        rig.fixture.inject(&frame(77))?;
         let mut got = rig.received()?;
         if let Some(length) = expected(size) {
             let mut frame = frame(size);
@@ -154,9 +154,9 @@ fn arrive<B: Bench>(
 }
 
 /// SDM 13.4.22: without LPE a frame is at most 1522 bytes long, with FCS.
-fn receive_too_long<B: Bench>(bench: &mut B) -> CaseResult {
-    let departs = bench.departs(&departure::LONG_WITHOUT_FCS);
-    let mut rig = Rig::open(bench, |config| config.max_frame_bytes = 1522)?;
+fn receive_too_long<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let departs = fixture.departs(&departure::LONG_WITHOUT_FCS);
+    let mut rig = Rig::open(fixture, |config| config.max_frame_bytes = 1522)?;
     let longest = if departs { 1522 } else { 1518 };
     // The driver refuses frames beyond its own limit. This checks that the device passes none of them on.
     let before = rig.rx.counters().nonsense;
@@ -172,23 +172,23 @@ fn receive_too_long<B: Bench>(bench: &mut B) -> CaseResult {
 }
 
 /// SDM 13.7.34: frames of less than 64 bytes with FCS are errors.
-fn receive_too_short<B: Bench>(bench: &mut B) -> CaseResult {
-    let departs = bench.departs(&departure::SHORT_PADDED);
-    let mut rig = Rig::open(bench, |_| {})?;
+fn receive_too_short<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let departs = fixture.departs(&departure::SHORT_PADDED);
+    let mut rig = Rig::open(fixture, |_| {})?;
     let sizes: Vec<usize> = (14..SMALLEST).collect();
     arrive(&mut rig, &sizes, |_| departs.then_some(SMALLEST))?;
     Ok(if departs { Verdict::Departs(&departure::SHORT_PADDED) } else { Verdict::Pass })
 }
 
 /// SDM 3.2.1, 13.7.1: refused, and counted in CRCERRS.
-fn receive_spoiled<B: Bench>(bench: &mut B) -> CaseResult {
-    let mut rig = Rig::open(bench, |_| {})?;
+fn receive_spoiled<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let mut rig = Rig::open(fixture, |_| {})?;
     rig.regs.read(stat::CRCERRS);
     for (index, size) in [60, 61, 1514, 2047, 9014].into_iter().enumerate() {
-        if !rig.bench.inject_bad_fcs(&frame(size))? {
+        if !rig.fixture.inject_bad_fcs(&frame(size))? {
             return Ok(Verdict::NotApplicable("the wire of this device carries no FCS"));
         }
-        rig.bench.inject(&frame(60 + index))?;
+        rig.fixture.inject(&frame(60 + index))?;
         same("frame behind a spoiled one", &rig.received()?.bytes, &frame(60 + index))?;
     }
     check_eq!(rig.regs.read(stat::CRCERRS), 5, "CRCERRS");
@@ -196,54 +196,54 @@ fn receive_spoiled<B: Bench>(bench: &mut B) -> CaseResult {
 }
 
 /// Frames of every size come back in this mode and stay off the cable; without it they cross the cable again.
-fn loops_back<B: Bench>(bench: &mut B, mode: Loopback) -> CaseResult {
-    let mut rig = Rig::open(bench, |_| {})?;
+fn loops_back<B: Fixture>(fixture: &mut B, mode: Loopback) -> CaseResult {
+    let mut rig = Rig::open(fixture, |_| {})?;
     rig.loop_back(mode)?;
     exchange(&mut rig, Direction::Around, &every_size(), 1)?;
-    check!(rig.bench.collect()?.is_none(), "a looped frame left through the cable as well");
+    check!(rig.fixture.collect()?.is_none(), "a looped frame left through the cable as well");
     rig.control.set_loopback(Loopback::Off)?;
     rig.wait_for_link(true)?;
     exchange(&mut rig, Direction::Both, &[60, 1514], 1)?;
     Ok(Verdict::Pass)
 }
 
-fn loopback_phy<B: Bench>(bench: &mut B) -> CaseResult {
-    if !bench.chip().has_mdic() {
+fn loopback_phy<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if !fixture.chip().has_mdic() {
         return Ok(Verdict::NotApplicable("the card has no PHY for loopback"));
     }
-    loops_back(bench, Loopback::Phy)
+    loops_back(fixture, Loopback::Phy)
 }
 
 /// SDM 13.4.22: RCTL.LBM = 3 on fibre. On copper the manual has no such mode.
-fn loopback_transceiver<B: Bench>(bench: &mut B) -> CaseResult {
-    if bench.chip().has_mdic() {
+fn loopback_transceiver<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if fixture.chip().has_mdic() {
         return Ok(Verdict::NotApplicable("RCTL.LBM is for the transceivers of fibre cards"));
     }
-    loops_back(bench, Loopback::Transceiver)
+    loops_back(fixture, Loopback::Transceiver)
 }
 
 /// SDM 15.1.3.1: inside the card, before any cable.
-fn loopback_without_cable<B: Bench>(bench: &mut B) -> CaseResult {
-    if !bench.has_cable() {
+fn loopback_without_cable<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if !fixture.has_cable() {
         return Ok(Verdict::NotApplicable(super::link::NO_CABLE));
     }
-    let departs = bench.departs(&departure::LOOPBACK_NEEDS_LINK);
-    let mode = if bench.chip().has_mdic() { Loopback::Phy } else { Loopback::Transceiver };
-    let mut rig = Rig::open(bench, |_| {})?;
-    rig.bench.set_link(false)?;
+    let departs = fixture.departs(&departure::LOOPBACK_NEEDS_LINK);
+    let mode = if fixture.chip().has_mdic() { Loopback::Phy } else { Loopback::Transceiver };
+    let mut rig = Rig::open(fixture, |_| {})?;
+    rig.fixture.set_link(false)?;
     rig.wait_for_link(false)?;
     if departs {
         rig.control.set_loopback(mode)?;
-        rig.bench.advance(QUIET_NS)?;
+        rig.fixture.advance(QUIET_NS)?;
         rig.send(&frame(60), 1, &TxMeta::default())?;
         rig.tx.flush();
-        rig.bench.advance(QUIET_NS)?;
+        rig.fixture.advance(QUIET_NS)?;
         check!(rig.poll()?.is_none(), "a frame was looped back");
     } else {
         rig.loop_back(mode)?;
         exchange(&mut rig, Direction::Around, &[60, 1514, 9014], 1)?;
     }
-    rig.bench.set_link(true)?;
+    rig.fixture.set_link(true)?;
     rig.control.set_loopback(Loopback::Off)?;
     rig.wait_for_link(true)?;
     exchange(&mut rig, Direction::Both, &[60, 1514], 1)?;

@@ -4,13 +4,13 @@ use crate::case::{CaseResult, Entry, Verdict, check_eq};
 use crate::cases::ring::Missed;
 use crate::oracle::{PEER, plain, tagged};
 use crate::rig::Rig;
-use crate::{Bench, Failure, departure};
+use crate::{Failure, Fixture, departure};
 use kpps_datasheet::stat;
 use kpps_driver::{Stats, TxMeta};
 
 const GROUP: [u8; 6] = [0x01, 0x00, 0x5e, 0x00, 0x00, 0x07];
 
-pub(super) fn cases<B: Bench>() -> Vec<Entry<B>> {
+pub(super) fn cases<B: Fixture>() -> Vec<Entry<B>> {
     vec![
         ("statistics: frames and octets sent", sent),
         ("statistics: sizes of frames sent", sent_sizes),
@@ -79,7 +79,7 @@ impl Growth {
     }
 }
 
-fn grown<B: Bench>(
+fn grown<B: Fixture>(
     rig: &mut Rig<'_, B>,
     act: impl FnOnce(&mut Rig<'_, B>) -> Result<(), Failure>,
 ) -> Result<Growth, Failure> {
@@ -88,7 +88,7 @@ fn grown<B: Bench>(
     Ok(Growth(before, rig.control.update_stats()?.clone()))
 }
 
-fn send_all<B: Bench>(rig: &mut Rig<'_, B>, frames: &[Vec<u8>]) -> Result<(), Failure> {
+fn send_all<B: Fixture>(rig: &mut Rig<'_, B>, frames: &[Vec<u8>]) -> Result<(), Failure> {
     for frame in frames {
         rig.send(frame, 1, &TxMeta::default())?;
         rig.tx.flush();
@@ -97,22 +97,22 @@ fn send_all<B: Bench>(rig: &mut Rig<'_, B>, frames: &[Vec<u8>]) -> Result<(), Fa
     Ok(())
 }
 
-fn receive_all<B: Bench>(rig: &mut Rig<'_, B>, frames: &[Vec<u8>]) -> Result<(), Failure> {
+fn receive_all<B: Fixture>(rig: &mut Rig<'_, B>, frames: &[Vec<u8>]) -> Result<(), Failure> {
     for frame in frames {
-        rig.bench.inject(frame)?;
+        rig.fixture.inject(frame)?;
         rig.received()?;
     }
     Ok(())
 }
 
-fn sent<B: Bench>(bench: &mut B) -> CaseResult {
-    let frames = frames(bench.address());
-    let departs = bench.departs(&departure::SENT_WITHOUT_FCS);
+fn sent<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let frames = frames(fixture.address());
+    let departs = fixture.departs(&departure::SENT_WITHOUT_FCS);
     let mut expected = expected(&frames, 4);
     if departs {
         expected.octets -= 4 * expected.frames;
     }
-    let mut rig = Rig::open(bench, |_| {})?;
+    let mut rig = Rig::open(fixture, |_| {})?;
     let grown = grown(&mut rig, |rig| send_all(rig, &frames))?;
     for (name, register, value) in [
         ("TPT", stat::TPT, expected.frames),
@@ -129,24 +129,24 @@ fn sent<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(if departs { Verdict::Departs(&departure::SENT_WITHOUT_FCS) } else { Verdict::Pass })
 }
 
-fn sent_sizes<B: Bench>(bench: &mut B) -> CaseResult {
-    let frames = frames(bench.address());
-    let departs = bench.departs(&departure::SENT_WITHOUT_FCS);
+fn sent_sizes<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let frames = frames(fixture.address());
+    let departs = fixture.departs(&departure::SENT_WITHOUT_FCS);
     let expected = expected(&frames, if departs { 0 } else { 4 });
-    let mut rig = Rig::open(bench, |_| {})?;
+    let mut rig = Rig::open(fixture, |_| {})?;
     let grown = grown(&mut rig, |rig| send_all(rig, &frames))?;
     check_eq!(grown.classes(stat::PTC64), expected.classes, "PTC64 to PTC1522");
     Ok(if departs { Verdict::Departs(&departure::SENT_WITHOUT_FCS) } else { Verdict::Pass })
 }
 
-fn received<B: Bench>(bench: &mut B) -> CaseResult {
-    let frames = frames(bench.address());
-    let departs = bench.departs(&departure::MULTICAST_TWICE);
+fn received<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let frames = frames(fixture.address());
+    let departs = fixture.departs(&departure::MULTICAST_TWICE);
     let mut expected = expected(&frames, 4);
     if departs {
         expected.multicast *= 2;
     }
-    let mut rig = Rig::open(bench, |config| config.promiscuous = false)?;
+    let mut rig = Rig::open(fixture, |config| config.promiscuous = false)?;
     rig.control.set_multicast(&[GROUP]);
     let mut missed = Missed::new(&rig);
     let grown = grown(&mut rig, |rig| receive_all(rig, &frames))?;
@@ -166,11 +166,11 @@ fn received<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(if departs { Verdict::Departs(&departure::MULTICAST_TWICE) } else { Verdict::Pass })
 }
 
-fn broadcasts<B: Bench>(bench: &mut B) -> CaseResult {
-    let frames = frames(bench.address());
+fn broadcasts<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let frames = frames(fixture.address());
     let expected = expected(&frames, 4);
-    let departs = bench.departs(&departure::BROADCAST_AS_MULTICAST);
-    let mut rig = Rig::open(bench, |_| {})?;
+    let departs = fixture.departs(&departure::BROADCAST_AS_MULTICAST);
+    let mut rig = Rig::open(fixture, |_| {})?;
     let grown = grown(&mut rig, |rig| receive_all(rig, &frames))?;
     let (broadcast, multicast) = match departs {
         true => (0, expected.multicast + expected.broadcast),
@@ -181,15 +181,15 @@ fn broadcasts<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(if departs { Verdict::Departs(&departure::BROADCAST_AS_MULTICAST) } else { Verdict::Pass })
 }
 
-fn received_sizes<B: Bench>(bench: &mut B) -> CaseResult {
-    let frames = frames(bench.address());
-    let departs = bench.departs(&departure::SIZE_CLASSES_WITHOUT_FCS);
+fn received_sizes<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let frames = frames(fixture.address());
+    let departs = fixture.departs(&departure::SIZE_CLASSES_WITHOUT_FCS);
     let right = expected(&frames, 4);
-    let mut rig = Rig::open(bench, |config| config.strip_fcs = false)?;
+    let mut rig = Rig::open(fixture, |config| config.strip_fcs = false)?;
     let with_fcs = grown(&mut rig, |rig| receive_all(rig, &frames))?;
     check_eq!(with_fcs.classes(stat::PRC64), right.classes, "PRC64 to PRC1522, FCS kept");
     drop(rig);
-    let mut rig = Rig::open(bench, |_| {})?;
+    let mut rig = Rig::open(fixture, |_| {})?;
     let without_fcs = grown(&mut rig, |rig| receive_all(rig, &frames))?;
     let expected = if departs { expected(&frames, 0).classes } else { right.classes };
     check_eq!(without_fcs.classes(stat::PRC64), expected, "PRC64 to PRC1522, FCS stripped");
@@ -197,9 +197,9 @@ fn received_sizes<B: Bench>(bench: &mut B) -> CaseResult {
 }
 
 /// 64-bit counters clear with their high half (SDM 13.7).
-fn cleared<B: Bench>(bench: &mut B) -> CaseResult {
-    let frames = frames(bench.address());
-    let mut rig = Rig::open(bench, |_| {})?;
+fn cleared<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let frames = frames(fixture.address());
+    let mut rig = Rig::open(fixture, |_| {})?;
     rig.control.update_stats()?;
     send_all(&mut rig, &frames[..10])?;
     receive_all(&mut rig, &frames[..7])?;
@@ -222,19 +222,19 @@ fn cleared<B: Bench>(bench: &mut B) -> CaseResult {
 
 /// Octets count from the destination address to the FCS, the tag included, even if the card inserts or strips
 /// it (SDM 13.7.31, 13.7.32).
-fn vlan_octets<B: Bench>(bench: &mut B) -> CaseResult {
-    if !bench.chip().has_vlan() {
+fn vlan_octets<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if !fixture.chip().has_vlan() {
         return Ok(Verdict::NotApplicable(super::vlan::NO_VLAN));
     }
-    let departs = bench.departs(&departure::OCTETS_WITHOUT_VLAN);
-    let mut rig = Rig::open(bench, |config| config.vlan = true)?;
+    let departs = fixture.departs(&departure::OCTETS_WITHOUT_VLAN);
+    let mut rig = Rig::open(fixture, |config| config.vlan = true)?;
     let frame = plain([0xff; 6], PEER, 200, 1);
     let grown = grown(&mut rig, |rig| {
         for _ in 0..10 {
             rig.send(&frame, 1, &TxMeta { vlan: Some(7), ..TxMeta::default() })?;
             rig.tx.flush();
             rig.sent()?;
-            rig.bench.inject(&tagged(&frame, 7))?;
+            rig.fixture.inject(&tagged(&frame, 7))?;
             rig.received()?;
         }
         Ok(())
@@ -246,12 +246,12 @@ fn vlan_octets<B: Bench>(bench: &mut B) -> CaseResult {
 }
 
 /// SDM 13.7.53: TSCTC; each segment counts as a frame.
-fn segments<B: Bench>(bench: &mut B) -> CaseResult {
-    if !bench.chip().has_tso() {
+fn segments<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if !fixture.chip().has_tso() {
         return Ok(Verdict::NotApplicable("the chip has no TCP segmentation"));
     }
-    let departs = bench.departs(&departure::SEGMENTS_ARE_FRAGMENTS);
-    let mut rig = Rig::open(bench, |_| {})?;
+    let departs = fixture.departs(&departure::SEGMENTS_ARE_FRAGMENTS);
+    let mut rig = Rig::open(fixture, |_| {})?;
     let grown = grown(&mut rig, |rig| super::segment::three_of_five(rig))?;
     check_eq!(grown.of(stat::GPTC), if departs { 3 } else { 15 }, "GPTC");
     check_eq!(grown.of(stat::TSCTC), 3, "TSCTC");

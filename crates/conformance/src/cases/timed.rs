@@ -3,14 +3,14 @@
 use crate::case::{CaseResult, Entry, Verdict, check, check_eq};
 use crate::oracle::{PEER, plain};
 use crate::rig::Rig;
-use crate::{Bench, Failure, departure};
+use crate::{Failure, Fixture, departure};
 use kpps_datasheet::bit::cause;
 use kpps_datasheet::reg;
 use kpps_driver::TxMeta;
 use kpps_driver::config::{Completion, Delay};
 use kpps_platform::Platform;
 
-pub(super) fn cases<B: Bench>() -> Vec<Entry<B>> {
+pub(super) fn cases<B: Fixture>() -> Vec<Entry<B>> {
     vec![
         ("timed: reception after a write of RCTL", receive_enable),
         ("timed: RDTR delays the receive interrupt", receive_delay),
@@ -24,27 +24,27 @@ const MS: u64 = 1_000_000;
 const TICKS: u16 = 60_000;
 
 /// Link up, receiver enabled and not deaf, nothing pending.
-fn ready<'b, B: Bench>(
-    bench: &'b mut B,
+fn ready<'b, B: Fixture>(
+    fixture: &'b mut B,
     change: impl FnOnce(&mut kpps_driver::Config),
 ) -> Result<Rig<'b, B>, Failure> {
-    let mut rig = Rig::open(bench, change)?;
-    rig.hears()?;
-    rig.bench.advance(5 * MS)?;
+    let mut rig = Rig::open(fixture, change)?;
+    rig.await_reception()?;
+    rig.fixture.advance(5 * MS)?;
     rig.regs.read(reg::ICR);
     Ok(rig)
 }
 
-fn receive_enable<B: Bench>(bench: &mut B) -> CaseResult {
-    let (deaf, slack) = (bench.departs(&departure::DEAF_AFTER_RCTL), bench.slack_ns());
-    let mut rig = ready(bench, |_| {})?;
+fn receive_enable<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let (deaf, slack) = (fixture.departs(&departure::DEAF_AFTER_RCTL), fixture.slack_ns());
+    let mut rig = ready(fixture, |_| {})?;
     let control = rig.regs.read(reg::RCTL);
     rig.regs.write(reg::RCTL, control);
     rig.regs.read(reg::RCTL);
-    let since = rig.bench.platform().now_ns();
-    rig.bench.inject_at_once(&plain([0xff; 6], PEER, 60, 1))?;
+    let since = rig.fixture.platform().now_ns();
+    rig.fixture.inject_at_once(&plain([0xff; 6], PEER, 60, 1))?;
     rig.received()?;
-    let took_ms = (rig.bench.platform().now_ns() - since) / MS;
+    let took_ms = (rig.fixture.platform().now_ns() - since) / MS;
     if deaf {
         check!((900..4000).contains(&took_ms), "a frame came in after {took_ms} ms, not after 1 s");
         return Ok(Verdict::Departs(&departure::DEAF_AFTER_RCTL));
@@ -53,20 +53,20 @@ fn receive_enable<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
-/// Waits for the interrupt line; returns the time from `since` until it rose, in ns of the bench's time.
+/// Waits for the interrupt line; returns the time from `since` until it rose, in ns of the fixture's time.
 /// `since` lies before the event that starts the device's timer, because that event may be delayed.
-fn time_to_line<B: Bench>(rig: &mut Rig<'_, B>, since: u64) -> Result<u64, Failure> {
-    rig.wait("the interrupt line", |rig| Ok(rig.bench.interrupt_line()?.then_some(())))?;
-    Ok(rig.bench.platform().now_ns() - since)
+fn time_to_line<B: Fixture>(rig: &mut Rig<'_, B>, since: u64) -> Result<u64, Failure> {
+    rig.wait("the interrupt line", |rig| Ok(rig.fixture.interrupt_line()?.then_some(())))?;
+    Ok(rig.fixture.platform().now_ns() - since)
 }
 
 /// SDM 13.4.30: in 1.024 µs.
-fn receive_delay<B: Bench>(bench: &mut B) -> CaseResult {
-    let departs = bench.departs(&departure::NO_RECEIVE_DELAY);
-    let mut rig = ready(bench, |config| config.moderation.rdtr = TICKS)?;
+fn receive_delay<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let departs = fixture.departs(&departure::NO_RECEIVE_DELAY);
+    let mut rig = ready(fixture, |config| config.moderation.rdtr = TICKS)?;
     rig.regs.write(reg::IMS, cause::RXT0);
-    let since = rig.bench.platform().now_ns();
-    rig.bench.inject(&plain([0xff; 6], PEER, 60, 1))?;
+    let since = rig.fixture.platform().now_ns();
+    rig.fixture.inject(&plain([0xff; 6], PEER, 60, 1))?;
     let took_ns = time_to_line(&mut rig, since)?;
     rig.control.mask();
     if departs {
@@ -74,7 +74,7 @@ fn receive_delay<B: Bench>(bench: &mut B) -> CaseResult {
         return Ok(Verdict::Departs(&departure::NO_RECEIVE_DELAY));
     }
     check!(
-        (61 * MS..64 * MS + rig.bench.slack_ns()).contains(&took_ns),
+        (61 * MS..64 * MS + rig.fixture.slack_ns()).contains(&took_ns),
         "the interrupt came after {took_ns} ns, not after 61 ms"
     );
     check!(rig.poll()?.is_some(), "an interrupt without a frame");
@@ -82,15 +82,15 @@ fn receive_delay<B: Bench>(bench: &mut B) -> CaseResult {
 }
 
 /// SDM 13.4.41: in 1.024 µs, for descriptors with IDE.
-fn transmit_delay<B: Bench>(bench: &mut B) -> CaseResult {
-    let departs = bench.departs(&departure::NO_TRANSMIT_DELAY);
-    let mut rig = ready(bench, |config| {
+fn transmit_delay<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let departs = fixture.departs(&departure::NO_TRANSMIT_DELAY);
+    let mut rig = ready(fixture, |config| {
         config.completion = Completion { report_every: 1, delay: Delay::Always };
         config.moderation.tidv = TICKS;
     })?;
     rig.regs.write(reg::IMS, cause::TXDW);
     rig.send(&plain([0xff; 6], PEER, 60, 1), 1, &TxMeta::default())?;
-    let since = rig.bench.platform().now_ns();
+    let since = rig.fixture.platform().now_ns();
     rig.tx.flush();
     let took_ns = time_to_line(&mut rig, since)?;
     rig.control.mask();
@@ -99,35 +99,35 @@ fn transmit_delay<B: Bench>(bench: &mut B) -> CaseResult {
         return Ok(Verdict::Departs(&departure::NO_TRANSMIT_DELAY));
     }
     check!(
-        (61 * MS..64 * MS + rig.bench.slack_ns()).contains(&took_ns),
+        (61 * MS..64 * MS + rig.fixture.slack_ns()).contains(&took_ns),
         "the interrupt came after {took_ns} ns, not after 61 ms"
     );
     Ok(Verdict::Pass)
 }
 
 /// SDM 13.4.18: the least time between interrupts, in 256 ns.
-fn throttle<B: Bench>(bench: &mut B) -> CaseResult {
-    if !bench.chip().has_radv_tadv_itr() {
+fn throttle<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if !fixture.chip().has_radv_tadv_itr() {
         return Ok(Verdict::NotApplicable("the chip has no ITR"));
     }
     // 15.36 ms.
     const ITR: u32 = 60_000;
     const GAP_NS: u64 = ITR as u64 * 256;
     const INTERRUPTS: u64 = 10;
-    let mut rig = ready(bench, |_| {})?;
+    let mut rig = ready(fixture, |_| {})?;
     rig.regs.write(reg::ITR, ITR);
     rig.regs.write(reg::IMS, cause::RXT0);
     // The first interrupt comes at once; each later one waits for the gap.
     rig.regs.write(reg::ICS, cause::RXT0);
     time_to_line(&mut rig, 0)?;
-    let since = rig.bench.platform().now_ns();
+    let since = rig.fixture.platform().now_ns();
     for _ in 0..INTERRUPTS {
         rig.regs.read(reg::ICR);
-        check_eq!(rig.bench.interrupt_line()?, false, "line after reading ICR");
+        check_eq!(rig.fixture.interrupt_line()?, false, "line after reading ICR");
         rig.regs.write(reg::ICS, cause::RXT0);
         time_to_line(&mut rig, 0)?;
     }
-    let took_ns = rig.bench.platform().now_ns() - since;
+    let took_ns = rig.fixture.platform().now_ns() - since;
     rig.regs.write(reg::ITR, 0);
     rig.control.mask();
     let least = INTERRUPTS * GAP_NS;

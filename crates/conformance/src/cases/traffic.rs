@@ -1,16 +1,16 @@
-//! Traffic in both directions at once: every frame arrives once, unchanged and (if the bench keeps it) in
+//! Traffic in both directions at once: every frame arrives once, unchanged and (if the fixture keeps it) in
 //! order. At the far end of a real card's cable is a driver of the kernel.
 
 use crate::case::{CaseResult, Entry, Verdict, check, check_eq};
 use crate::cases::{checksum, segment, vlan};
 use crate::oracle::{PEER, plain, tagged};
 use crate::rig::{Arrived, QUIET_NS, Rig, same};
-use crate::{Bench, Failure, departure};
+use crate::{Failure, Fixture, departure};
 use kpps_driver::{Checksum, TxMeta};
 use kpps_platform::Platform;
 use std::collections::VecDeque;
 
-pub(super) fn cases<B: Bench>() -> Vec<Entry<B>> {
+pub(super) fn cases<B: Fixture>() -> Vec<Entry<B>> {
     vec![
         ("traffic: both ways, every size 60..=1514 and jumbo", sizes),
         ("traffic: bidirectional, tags inserted and stripped", tags),
@@ -21,7 +21,7 @@ pub(super) fn cases<B: Bench>() -> Vec<Entry<B>> {
 
 /// The most frames in flight in one direction: as jumbo frames, too, they fit into a ring of 256.
 const WINDOW: usize = 32;
-/// Without any frame for this long, frames are lost; in ns of the bench's time.
+/// Without any frame for this long, frames are lost; in ns of the fixture's time.
 const PATIENCE_NS: u64 = 5_000_000_000;
 
 /// A frame from the driver, and its expected form on the wire.
@@ -52,7 +52,7 @@ impl Inward {
 }
 
 /// Sends `count` frames in each direction, at most [`WINDOW`] in flight, and compares each.
-fn both_ways<B: Bench>(
+fn bidirectional<B: Fixture>(
     rig: &mut Rig<'_, B>,
     count: usize,
     outward: impl Fn(usize) -> Outward,
@@ -61,7 +61,7 @@ fn both_ways<B: Bench>(
     let mut leaving: VecDeque<Vec<u8>> = VecDeque::new();
     let mut coming: VecDeque<Inward> = VecDeque::new();
     let (mut sent, mut seen, mut injected, mut received) = (0, 0, 0, 0);
-    let mut moved_ns = rig.bench.platform().now_ns();
+    let mut moved_ns = rig.fixture.platform().now_ns();
     while seen < count || received < count {
         let before = seen + received;
         while sent < count && leaving.len() < WINDOW {
@@ -73,14 +73,14 @@ fn both_ways<B: Bench>(
         rig.tx.flush();
         while injected < count && coming.len() < WINDOW {
             let frame = inward(injected);
-            rig.bench.inject(&frame.wire)?;
+            rig.fixture.inject(&frame.wire)?;
             coming.push_back(frame);
             injected += 1;
         }
         rig.tx.reclaim(usize::MAX);
-        while let Some(found) = rig.bench.collect()? {
-            // If the bench does not keep the order, any frame in flight may be next.
-            let next = match rig.bench.keeps_order() {
+        while let Some(found) = rig.fixture.collect()? {
+            // If the fixture does not keep the order, any frame in flight may be next.
+            let next = match rig.fixture.keeps_order() {
                 true => 0,
                 false => leaving.iter().position(|expected| *expected == found).unwrap_or(0),
             };
@@ -93,7 +93,7 @@ fn both_ways<B: Bench>(
             expected.check(received, &got)?;
             received += 1;
         }
-        let now_ns = rig.bench.platform().now_ns();
+        let now_ns = rig.fixture.platform().now_ns();
         if seen + received > before {
             moved_ns = now_ns;
         } else if now_ns - moved_ns > PATIENCE_NS {
@@ -102,12 +102,12 @@ fn both_ways<B: Bench>(
             )
             .into());
         } else {
-            rig.bench.advance(100_000)?;
+            rig.fixture.advance(100_000)?;
         }
     }
     // No frame comes twice.
-    rig.bench.advance(QUIET_NS)?;
-    check!(rig.bench.collect()?.is_none(), "more frames on the wire than were sent");
+    rig.fixture.advance(QUIET_NS)?;
+    check!(rig.fixture.collect()?.is_none(), "more frames on the wire than were sent");
     check!(rig.poll()?.is_none(), "more frames received than were sent");
     Ok(())
 }
@@ -124,10 +124,10 @@ fn unchanged_in(frame: Vec<u8>) -> Inward {
 
 /// Sizes rise in one direction while they fall in the other, so long frames meet short ones. Every 50th is a
 /// jumbo frame.
-fn sizes<B: Bench>(bench: &mut B) -> CaseResult {
+fn sizes<B: Fixture>(fixture: &mut B) -> CaseResult {
     const SIZES: usize = 1514 - 60 + 1;
     let size = |index: usize, at: usize| if index % 50 == 49 { 1515 + index * 5 % 7500 } else { 60 + at };
-    let mut rig = Rig::open(bench, |_| {})?;
+    let mut rig = Rig::open(fixture, |_| {})?;
     // 1500 in each round. Sizes replaced by jumbo frames in the first round come in the second, which is
     // shifted.
     for round in 0..2 {
@@ -136,16 +136,16 @@ fn sizes<B: Bench>(bench: &mut B) -> CaseResult {
             let at = SIZES - 1 - (index + round * 7) % SIZES;
             plain([0xff; 6], PEER, size(index, at), index + 7919)
         };
-        both_ways(&mut rig, 1500, |index| unchanged_out(up(index)), |index| unchanged_in(down(index)))?;
+        bidirectional(&mut rig, 1500, |index| unchanged_out(up(index)), |index| unchanged_in(down(index)))?;
     }
     Ok(Verdict::Pass)
 }
 
-fn tags<B: Bench>(bench: &mut B) -> CaseResult {
-    if !bench.chip().has_vlan() {
+fn tags<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if !fixture.chip().has_vlan() {
         return Ok(Verdict::NotApplicable(vlan::NO_VLAN));
     }
-    let mut rig = Rig::open(bench, |config| config.vlan = true)?;
+    let mut rig = Rig::open(fixture, |config| config.vlan = true)?;
     // Two of three frames have a tag.
     let tag = |index: usize| (!index.is_multiple_of(3)).then(|| (index * 131 % 0xffff) as u16);
     let frame = |index: usize| plain([0xff; 6], PEER, 60 + index * 37 % 1455, index);
@@ -159,17 +159,17 @@ fn tags<B: Bench>(bench: &mut B) -> CaseResult {
         wire: wire(index),
     };
     let inward = |index| Inward { wire: wire(index), frame: frame(index), vlan: tag(index), verdicts: None };
-    both_ways(&mut rig, 1000, outward, inward)?;
+    bidirectional(&mut rig, 1000, outward, inward)?;
     Ok(Verdict::Pass)
 }
 
-fn checksums<B: Bench>(bench: &mut B) -> CaseResult {
-    if !bench.chip().has_checksum_offload() {
+fn checksums<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if !fixture.chip().has_checksum_offload() {
         return Ok(Verdict::NotApplicable(checksum::NO_OFFLOAD));
     }
-    let departs = bench.departs(&departure::NO_RECEIVE_CHECKSUM);
-    let chip = bench.chip();
-    let mut rig = Rig::open(bench, |_| {})?;
+    let departs = fixture.departs(&departure::NO_RECEIVE_CHECKSUM);
+    let chip = fixture.chip();
+    let mut rig = Rig::open(fixture, |_| {})?;
     let outward = |index| {
         let (frame, meta, wire) = checksum::to_insert(index);
         Outward { frame, meta, wire }
@@ -179,19 +179,19 @@ fn checksums<B: Bench>(bench: &mut B) -> CaseResult {
         let verdicts = if departs { (Checksum::Unknown, Checksum::Unknown) } else { verdicts };
         Inward { verdicts: Some(verdicts), ..unchanged_in(frame) }
     };
-    both_ways(&mut rig, 1000, outward, inward)?;
+    bidirectional(&mut rig, 1000, outward, inward)?;
     Ok(if departs { Verdict::Departs(&departure::NO_RECEIVE_CHECKSUM) } else { Verdict::Pass })
 }
 
-fn large_sends<B: Bench>(bench: &mut B) -> CaseResult {
-    if !bench.chip().has_tso() {
+fn large_sends<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if !fixture.chip().has_tso() {
         return Ok(Verdict::NotApplicable(segment::NO_TSO));
     }
-    let mut rig = Rig::open(bench, |_| {})?;
+    let mut rig = Rig::open(fixture, |_| {})?;
     for round in 0..20 {
         let frame = |index: usize| plain([0xff; 6], PEER, 60 + (round * 97 + index * 37) % 1455, index);
         for index in 0..WINDOW {
-            rig.bench.inject(&frame(index))?;
+            rig.fixture.inject(&frame(index))?;
         }
         segment::three_of_five(&mut rig)?;
         for index in 0..WINDOW {

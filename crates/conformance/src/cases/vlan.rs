@@ -1,6 +1,6 @@
 //! 802.1Q tags: inserted, stripped, filtered (SDM 9).
 
-use crate::Bench;
+use crate::Fixture;
 use crate::case::{CaseResult, Entry, Verdict, check, check_eq};
 use crate::oracle::{PEER, plain, tagged};
 use crate::rig::{Rig, same};
@@ -13,7 +13,7 @@ pub(super) const NO_VLAN: &str = "the chip has no VLAN support";
 /// Tags of every kind: priority 0 to 7, CFI, identifiers 0 to 4095.
 const TAGS: [u16; 6] = [0x0001, 0x0fff, 0x6005, 0xe000, 0x3064, 0xffff];
 
-pub(super) fn cases<B: Bench>() -> Vec<Entry<B>> {
+pub(super) fn cases<B: Fixture>() -> Vec<Entry<B>> {
     vec![
         ("vlan: tags are inserted", inserted),
         ("vlan: insertion is refused when off or absent", refused),
@@ -24,11 +24,11 @@ pub(super) fn cases<B: Bench>() -> Vec<Entry<B>> {
 }
 
 /// SDM 9.2.
-fn inserted<B: Bench>(bench: &mut B) -> CaseResult {
-    if !bench.chip().has_vlan() {
+fn inserted<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if !fixture.chip().has_vlan() {
         return Ok(Verdict::NotApplicable(NO_VLAN));
     }
-    let mut rig = Rig::open(bench, |config| config.vlan = true)?;
+    let mut rig = Rig::open(fixture, |config| config.vlan = true)?;
     for (index, tag) in TAGS.into_iter().enumerate() {
         for (size, pieces) in [(60, 1), (61, 1), (1514, 1), (1514, 4), (9014, 3)] {
             let frame = plain([0xff; 6], PEER, size, index);
@@ -45,9 +45,9 @@ fn inserted<B: Bench>(bench: &mut B) -> CaseResult {
 }
 
 /// The driver refuses frames with a tag that the card would not insert.
-fn refused<B: Bench>(bench: &mut B) -> CaseResult {
-    let can = bench.chip().has_vlan();
-    let mut rig = Rig::open(bench, |config| config.vlan = !can)?;
+fn refused<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let can = fixture.chip().has_vlan();
+    let mut rig = Rig::open(fixture, |config| config.vlan = !can)?;
     let buffer = rig.tx.source_mut().take().ok_or("out of buffers")?;
     let fragment = kpps_driver::Fragment { buffer, bytes: 60 };
     let meta = TxMeta { vlan: Some(5), ..TxMeta::default() };
@@ -62,16 +62,16 @@ fn refused<B: Bench>(bench: &mut B) -> CaseResult {
 }
 
 /// SDM 9.1: CTRL.VME strips.
-fn stripped<B: Bench>(bench: &mut B) -> CaseResult {
-    if !bench.chip().has_vlan() {
+fn stripped<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if !fixture.chip().has_vlan() {
         return Ok(Verdict::NotApplicable(NO_VLAN));
     }
-    let mut rig = Rig::open(bench, |config| config.vlan = true)?;
+    let mut rig = Rig::open(fixture, |config| config.vlan = true)?;
     for (index, tag) in TAGS.into_iter().enumerate() {
         for size in [60, 61, 1514, 2044, 2046, 2048, 9010] {
             let frame = plain([0xff; 6], PEER, size, index);
-            rig.bench.inject(&tagged(&frame, tag))?;
-            rig.bench.inject(&frame)?;
+            rig.fixture.inject(&tagged(&frame, tag))?;
+            rig.fixture.inject(&frame)?;
             let got = rig.received()?;
             check_eq!(got.vlan, Some(tag), "tag of a frame of {size} B");
             same(&format!("frame of {size} B, tag stripped"), &got.bytes, &frame)?;
@@ -83,11 +83,11 @@ fn stripped<B: Bench>(bench: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
-fn left_alone<B: Bench>(bench: &mut B) -> CaseResult {
-    let mut rig = Rig::open(bench, |_| {})?;
+fn left_alone<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let mut rig = Rig::open(fixture, |_| {})?;
     for tag in TAGS {
         let frame = tagged(&plain([0xff; 6], PEER, 100, 1), tag);
-        rig.bench.inject(&frame)?;
+        rig.fixture.inject(&frame)?;
         let got = rig.received()?;
         check_eq!(got.vlan, None, "tag");
         same("tagged frame", &got.bytes, &frame)?;
@@ -96,13 +96,13 @@ fn left_alone<B: Bench>(bench: &mut B) -> CaseResult {
 }
 
 /// SDM 9.3: RCTL.VFE and the 4096 bits of VFTA.
-fn filtered<B: Bench>(bench: &mut B) -> CaseResult {
-    if !bench.chip().has_vlan() {
-        let mut rig = Rig::open_without_link(bench, |_| {})?;
+fn filtered<B: Fixture>(fixture: &mut B) -> CaseResult {
+    if !fixture.chip().has_vlan() {
+        let mut rig = Rig::open_without_link(fixture, |_| {})?;
         check!(rig.control.set_vlans(Some(&[1])).is_err(), "the driver offers a VLAN filter");
         return Ok(Verdict::NotApplicable(NO_VLAN));
     }
-    let mut rig = Rig::open(bench, |config| config.vlan = true)?;
+    let mut rig = Rig::open(fixture, |config| config.vlan = true)?;
     let frame = plain([0xff; 6], PEER, 60, 3);
     for (round, step) in [(0, 3), (1, 32), (2, 33)] {
         let open: Vec<u16> = (0..4096).filter(|id| id % step == round).collect();
@@ -110,9 +110,9 @@ fn filtered<B: Bench>(bench: &mut B) -> CaseResult {
         for block in (0..4096_u16).collect::<Vec<_>>().chunks(128) {
             for &id in block {
                 // Priority and CFI do not matter.
-                rig.bench.inject(&tagged(&frame, id | id << 12))?;
+                rig.fixture.inject(&tagged(&frame, id | id << 12))?;
             }
-            rig.bench.inject(&frame)?;
+            rig.fixture.inject(&frame)?;
             let found: Vec<_> = rig.received_all()?.into_iter().map(|got| got.vlan).collect();
             let mut expected: Vec<_> =
                 block.iter().filter(|id| open.contains(id)).map(|id| Some(id | id << 12)).collect();
@@ -122,7 +122,7 @@ fn filtered<B: Bench>(bench: &mut B) -> CaseResult {
         }
     }
     rig.control.set_vlans(None)?;
-    rig.bench.inject(&tagged(&frame, 1000))?;
+    rig.fixture.inject(&tagged(&frame, 1000))?;
     check_eq!(rig.received()?.vlan, Some(1000), "tag that passes without a filter");
     Ok(Verdict::Pass)
 }

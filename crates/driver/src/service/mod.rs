@@ -28,8 +28,8 @@ pub trait Exclusive<T> {
 
 impl<T> Exclusive<T> for &mut T {
     #[inline]
-    fn with<R>(&mut self, look: impl FnOnce(&mut T) -> R) -> R {
-        look(self)
+    fn with<R>(&mut self, observe: impl FnOnce(&mut T) -> R) -> R {
+        observe(self)
     }
 }
 

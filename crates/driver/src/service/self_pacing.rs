@@ -9,9 +9,9 @@
 //! that interrupts take. A frame that arrives while the driver falls asleep counts as too soon:
 //! [`SelfPacing::near_miss`].
 //!
-//! **How long to pause between polls.** At least [`PAUSE`] empty polls, so idle polls take a small share of
-//! the CPU. Longer while polls find few frames, up to the cost of an interrupt: latency is never worse than
-//! with interrupts. Never so long that a quarter of the ring fills at line rate.
+//! **How long to pause between polls.** At least the time of [`PAUSE`] idle polls, so they take a small share
+//! of the CPU. Longer while polls find few frames, up to the cost of an interrupt: latency is never worse
+//! than with interrupts. Never so long that a quarter of the ring fills at line rate.
 //!
 //! **How many frames to take.** At most a burst, and at most the `budget` of the caller, which is the space
 //! that its consumers have. Without space, frames stay in the device, which drops them at no cost to the CPU.

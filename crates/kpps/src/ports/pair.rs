@@ -107,7 +107,7 @@ impl PortPair {
         tester.resolve_gateways(&crate::interrupt::goes_on)?;
         let mut environment = tester.environment();
         environment.extend(self.dut.iter().map(|name| ("device under test".to_owned(), name.clone())));
-        let (drain, bidirectional) = (self.drain, self.goes_both_ways());
+        let (drain, bidirectional) = (self.drain, self.is_bidirectional());
         Ok(OpenTestbed {
             source: Box::new(Trials(tester.gauges())),
             environment,
@@ -121,14 +121,15 @@ impl PortPair {
     }
 
     /// Whether frames go in both directions.
-    pub fn goes_both_ways(&self) -> bool {
+    pub fn is_bidirectional(&self) -> bool {
         self.bidirectional || self.replies
     }
 
     /// An option that was given and that only two ports have.
     pub fn given(&self) -> Option<&'static str> {
         let given = [
-            ("--bidirectional and --replies", self.goes_both_ways()),
+            ("--bidirectional", self.bidirectional),
+            ("--replies", self.replies),
             ("--from and --to", self.hosts().iter().any(Option::is_some)),
             ("--gateway", !self.gateway.is_empty()),
             ("--dst-mac", self.dst_mac.is_some()),
@@ -156,7 +157,7 @@ impl PortPair {
 
     /// The load as an offer.
     pub fn offer(&self, tester: &Tester, load: Rate, shape: Shape, sizes: &Mix, duration: Duration) -> Offer {
-        let (drain, bidirectional) = (self.drain, self.goes_both_ways());
+        let (drain, bidirectional) = (self.drain, self.is_bidirectional());
         Offer { drain, bidirectional, ..tester.offer(load, shape, sizes, duration) }
     }
 }

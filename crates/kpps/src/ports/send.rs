@@ -102,8 +102,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let sizes = replay.as_ref().map_or(&arguments.size, |replay| &replay.sizes);
     let times = replay.as_ref().and_then(|replay| replay.times.clone());
     let load = arguments.load.unwrap_or(Rate::Pps(f64::INFINITY));
-    let asked = load.pps(sizes.line_rate_pps(speed), sizes.mean_bytes_with_fcs());
-    let offered = times.as_ref().map_or(Some(asked), |times| Some(times.mean_pps()));
+    let rate_pps = load.pps(sizes.line_rate_pps(speed), sizes.mean_bytes_with_fcs());
+    let offered = times.as_ref().map_or(Some(rate_pps), |times| Some(times.mean_pps()));
     let offered = offered.filter(|pps| pps.is_finite());
     let otherwise = arguments.count.is_some() || arguments.duration.is_some();
     let (all, whole) = replay.as_ref().map_or((None, None), |replay| replay.extent(otherwise));

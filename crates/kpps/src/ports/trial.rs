@@ -96,7 +96,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
         return without_ports(arguments);
     }
     let replay = arguments.replay.read(arguments.load.is_none())?;
-    if replay.is_some() && target.pair.goes_both_ways() {
+    if replay.is_some() && target.pair.is_bidirectional() {
         return Err(Failure::Input(
             "--replay goes one way: the frames of a capture have the addresses of one side".into(),
         ));
@@ -109,15 +109,15 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     let source = Box::new(Trials(tester.gauges()));
     let view = target.options.live.view(progress.clone(), source, arguments.outputs.for_machines())?;
     let sender = tester.sender(&offer, &arguments.calibration)?;
-    let asked = match offer.load {
+    let offered_pps = match offer.load {
         Load::Pps(pps) => Some(pps),
         Load::Max => None,
     };
-    let too_slow = sender.as_ref().zip(asked).and_then(|(sender, asked)| sender.too_slow(asked));
+    let too_slow = sender.as_ref().zip(offered_pps).and_then(|(sender, pps)| sender.too_slow(pps));
     if let Some(why) = too_slow.filter(|_| arguments.strict) {
         return Err(Failure::Check(format!("{why}; without --strict kpps tries it and flags the result")));
     }
-    progress.begins(in_words(&offer.sizes, asked, offer.duration.as_secs_f64()), asked);
+    progress.begins(in_words(&offer.sizes, offered_pps, offer.duration.as_secs_f64()), offered_pps);
     let outcome = tester.trial(&offer, &interrupt::goes_on)?;
     drop(view);
     let capture = capture.as_mut().map(|file| {
@@ -148,18 +148,18 @@ fn without_ports(arguments: &Arguments) -> Result<(), Failure> {
         ("--calibration", !arguments.calibration.is_empty()),
         ("--capture", arguments.capture.is_some()),
     ];
-    let own = own.into_iter().find_map(|(what, asked)| asked.then_some(what));
+    let own = own.into_iter().find_map(|(what, given)| given.then_some(what));
     if let Some(what) = target.pair.given().or(own) {
         return Err(Failure::Input(format!("{name}: {what} takes two ports")));
     }
     let OpenTestbed { mut testbed, source, environment } = target.open()?;
     let sizes = target.sizes(arguments.size.as_ref());
     let (line_pps, _) = use_sizes(&mut *testbed, &sizes)?;
-    let asked_pps =
+    let requested_pps =
         arguments.load.map_or(f64::INFINITY, |load| load.pps(line_pps, sizes.mean_bytes_with_fcs()));
     let usual = if target.is_simulated() { target.trial_time() } else { REAL };
     // The highest load is what the wire carries.
-    let offered_pps = if asked_pps.is_finite() { asked_pps } else { line_pps };
+    let offered_pps = if requested_pps.is_finite() { requested_pps } else { line_pps };
     let load = target.load(&sizes, offered_pps, Some(arguments.duration.unwrap_or(usual)));
     let files = arguments.outputs.open("trial")?;
     interrupt::watch();

@@ -17,7 +17,7 @@ const INTERVAL_ERROR: f64 = 0.05;
 pub struct Criteria {
     /// A change of at most this share of the first side's median is ignored.
     pub threshold: f64,
-    /// The significance level: the probability that any of the differences found is by chance (the family-wise
+    /// The significance level: the probability that any of the differences found is by chance (family-wise
     /// error rate).
     pub significance: f64,
     /// Only quantities whose name contains one of these; all if there are none.

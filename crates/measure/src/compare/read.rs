@@ -184,8 +184,8 @@ impl Results {
         if let Some(busy) = point.cpu_busy
             && point.delivered_pps > 0.0
         {
-            let empty_polls = point.cpu.and_then(|cpu| cpu.empty_polls).unwrap_or(0.0);
-            let busy = (busy - empty_polls).max(0.0);
+            let idle_polls = point.cpu.and_then(|cpu| cpu.idle_polls).unwrap_or(0.0);
+            let busy = (busy - idle_polls).max(0.0);
             self.value(of, CPU_TIME, busy * 1e9 / point.delivered_pps);
         }
     }

@@ -18,7 +18,7 @@ const MEMORY: usize = 0x80_0000;
 /// One burst that the card made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Burst {
-    pub asked: u64,
+    pub requested: u64,
     pub end: u64,
     pub kind: BurstKind,
     pub purpose: Purpose,
@@ -67,7 +67,7 @@ impl Host for Machine {
     fn burst(&mut self, now: u64, kind: BurstKind, purpose: Purpose, addr: u64, bytes: u32) -> u64 {
         let end = self.free.max(now) + self.burst_ps + self.byte_ps * u64::from(bytes);
         self.free = end;
-        self.log.push(Burst { asked: now, end, kind, purpose, addr, bytes });
+        self.log.push(Burst { requested: now, end, kind, purpose, addr, bytes });
         end
     }
     fn load(&mut self, addr: u64, into: &mut [u8]) -> bool {

@@ -45,7 +45,7 @@ fn back_to_back_the_engine_starts_one_frame_in_its_time() {
     b.pass(100 * US);
     let data = b.m.bursts(Purpose::RxData);
     for (i, burst) in data.iter().enumerate() {
-        assert_eq!(burst.asked, t + i as u64 * engine);
+        assert_eq!(burst.requested, t + i as u64 * engine);
         assert_eq!(burst.bytes, 64);
     }
     assert_eq!(data.len(), 40);
@@ -64,7 +64,7 @@ fn a_slow_bus_is_the_limit() {
     }
     b.pass(100 * US);
     // The bus never rests between the first data burst and the last write-back.
-    let mut free = b.m.log[0].asked;
+    let mut free = b.m.log[0].requested;
     for burst in &b.m.log {
         assert_eq!(burst.end - free, 500 * NS + u64::from(burst.bytes) * NS);
         free = burst.end;
@@ -251,11 +251,11 @@ fn transmit_is_serial_fetch_read_engine() {
     b.ring_doorbell();
     b.pass(100 * US);
     let fetch = b.m.bursts(Purpose::TxDescriptorFetch);
-    assert_eq!((fetch[0].asked, fetch[0].bytes, fetch.len()), (t, 128, 1));
+    assert_eq!((fetch[0].requested, fetch[0].bytes, fetch.len()), (t, 128, 1));
     let reads = b.m.bursts(Purpose::TxData);
     let first = t + 228 * NS;
     for (i, r) in reads.iter().enumerate() {
-        assert_eq!(r.asked, first + i as u64 * (160 * NS + engine));
+        assert_eq!(r.requested, first + i as u64 * (160 * NS + engine));
     }
     // Each frame leaves 72 byte times after its data is there.
     for (r, (left, _)) in reads.iter().zip(&b.m.sent) {

@@ -243,5 +243,5 @@ fn a_context_costs_its_time() {
     let t = b.now;
     b.ring_doorbell();
     b.pass(100 * US);
-    assert_eq!(b.m.bursts(Purpose::TxData)[0].asked, t + 164 * NS + 700 * NS);
+    assert_eq!(b.m.bursts(Purpose::TxData)[0].requested, t + 164 * NS + 700 * NS);
 }

@@ -8,7 +8,7 @@ use core::pin::{Pin, pin};
 use core::task::{Context, Poll, Waker};
 use embassy_net::tcp::TcpSocket;
 use embassy_net::{Config as NetConfig, Ipv4Address, Ipv4Cidr, Stack, StackResources, StaticConfigV4};
-use kpps_conformance::{Bench, ModelBench, QemuBench};
+use kpps_conformance::{Fixture, ModelFixture, QemuFixture};
 use kpps_datasheet::Chip;
 use kpps_driver::{Config, probe};
 use kpps_netstack::embassy::{Interrupt, Nic, Signal, config};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Wake;
 
-/// Virtual time of the peer, and the bench's, in one step.
+/// Virtual time of the peer, and the fixture's, in one step.
 const STEP_US: i64 = 30;
 const PATIENCE: usize = 400_000;
 
@@ -63,8 +63,8 @@ fn modelled() -> impl Iterator<Item = Chip> {
 }
 
 /// Everything around the stack.
-struct World<'f, B: Bench> {
-    bench: B,
+struct World<'f, B: Fixture> {
+    fixture: B,
     interrupt: Interrupt<'static, Window<<B::Platform as Platform>::Regs>>,
     signal: &'static Signal,
     stack: Stack<'static>,
@@ -76,23 +76,23 @@ struct World<'f, B: Bench> {
     counts: &'static Counts,
 }
 
-impl<B: Bench> World<'_, B> {
+impl<B: Fixture> World<'_, B> {
     /// Delivers a pending interrupt, runs woken tasks, and moves frames.
     fn step(&mut self) {
-        if self.bench.interrupt_line().unwrap() {
+        if self.fixture.interrupt_line().unwrap() {
             self.interrupts += u64::from(self.interrupt.handle());
         }
         self.server.run();
         self.runner.run();
-        while let Some(frame) = self.bench.collect().unwrap() {
+        while let Some(frame) = self.fixture.collect().unwrap() {
             self.peer.cable.to_peer.push_back(frame);
         }
         self.peer.poll(Instant::from_micros(self.now_us));
         while let Some(frame) = self.peer.cable.from_peer.pop_front() {
-            self.bench.inject(&frame).unwrap();
+            self.fixture.inject(&frame).unwrap();
         }
         self.now_us += STEP_US;
-        self.bench.advance(STEP_US as u64 * 1_000).unwrap();
+        self.fixture.advance(STEP_US as u64 * 1_000).unwrap();
     }
 
     fn until(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) {
@@ -132,11 +132,11 @@ async fn serve(stack: Stack<'static>) {
 }
 
 /// Runs `test` with a card that answers and echoes.
-fn with_card<B: Bench + 'static>(mut bench: B, config: Config, test: impl FnOnce(&mut World<B>)) {
+fn with_card<B: Fixture + 'static>(mut fixture: B, config: Config, test: impl FnOnce(&mut World<B>)) {
     let counts: &'static Counts = Box::leak(Box::new(Counts::new()));
     let signal: &'static Signal = Box::leak(Box::new(Signal::new()));
-    let pool = bench.buffers(buffers_needed(&config), 2048).unwrap();
-    let device = probe(Place::new(bench.platform(), counts), bench.chip(), config, pool).unwrap();
+    let pool = fixture.buffers(buffers_needed(&config), 2048).unwrap();
+    let device = probe(Place::new(fixture.platform(), counts), fixture.chip(), config, pool).unwrap();
     let (nic, interrupt) = Nic::new(device, Offload::ALL, signal);
     let net_config = NetConfig::ipv4_static(StaticConfigV4 {
         address: Ipv4Cidr::new(Ipv4Address::new(10, 0, 0, 1), 24),
@@ -148,7 +148,7 @@ fn with_card<B: Bench + 'static>(mut bench: B, config: Config, test: impl FnOnce
     let runner = pin!(async move { runner.run().await });
     let server = pin!(serve(stack));
     let mut world = World {
-        bench,
+        fixture,
         interrupt,
         signal,
         stack,
@@ -171,8 +171,8 @@ fn with_card<B: Bench + 'static>(mut bench: B, config: Config, test: impl FnOnce
     test(&mut world);
 }
 
-fn ping_and_echo<B: Bench + 'static>(bench: B, config: Config, bytes: usize) {
-    with_card(bench, config, |world| {
+fn ping_and_echo<B: Fixture + 'static>(fixture: B, config: Config, bytes: usize) {
+    with_card(fixture, config, |world| {
         for payload in [0, 56, 1472] {
             let ping = Ping::start(&mut world.peer, payload);
             world.until("an answer to a ping", |world| ping.is_answered(&mut world.peer));
@@ -200,7 +200,7 @@ fn ping_and_echo<B: Bench + 'static>(bench: B, config: Config, bytes: usize) {
 #[test]
 fn every_modelled_chip_answers_and_echoes_when_woken() {
     for chip in modelled() {
-        ping_and_echo(ModelBench::new(chip).unwrap(), config(), 1 << 20);
+        ping_and_echo(ModelFixture::new(chip).unwrap(), config(), 1 << 20);
     }
 }
 
@@ -208,7 +208,7 @@ fn every_modelled_chip_answers_and_echoes_when_woken() {
 fn the_stack_is_woken_when_a_full_ring_has_room_again() {
     let config = Config { rx_ring: 16, tx_ring: 16, completion: small(), ..config() };
     for chip in modelled() {
-        ping_and_echo(ModelBench::new(chip).unwrap(), config.clone(), 1 << 18);
+        ping_and_echo(ModelFixture::new(chip).unwrap(), config.clone(), 1 << 18);
     }
 }
 
@@ -220,19 +220,19 @@ fn small() -> kpps_driver::config::Completion {
 #[test]
 fn cards_of_qemu_answer_and_echo_when_woken() {
     for (chip, card) in [(Chip::I82540em, Model::I82540Em), (Chip::I82574l, Model::I82574L)] {
-        let bench = QemuBench::start(chip, card, Timers::Immediate).unwrap();
-        ping_and_echo(bench, config(), 1 << 20);
+        let fixture = QemuFixture::start(chip, card, Timers::Immediate).unwrap();
+        ping_and_echo(fixture, config(), 1 << 20);
     }
 }
 
 #[test]
 fn link_changes_reach_the_stack() {
     for chip in [Chip::I82540em, Chip::I82545em] {
-        with_card(ModelBench::new(chip).unwrap(), config(), |world| {
+        with_card(ModelFixture::new(chip).unwrap(), config(), |world| {
             for _ in 0..2 {
-                world.bench.set_link(false).unwrap();
+                world.fixture.set_link(false).unwrap();
                 world.until("link down", |world| !world.stack.is_link_up());
-                world.bench.set_link(true).unwrap();
+                world.fixture.set_link(true).unwrap();
                 world.until("link up", |world| world.stack.is_link_up());
             }
             let mut client = EchoClient::start(&mut world.peer, 100_000);

@@ -25,14 +25,14 @@ fn example() -> PathBuf {
 }
 
 /// Both ends of a cable.
-struct Bench {
+struct Fixture {
     guest: Guest,
     wire: Wire,
     peer: Peer,
     since: std::time::Instant,
 }
 
-impl Bench {
+impl Fixture {
     fn until(&mut self, what: &str, mut done: impl FnMut(&mut Peer, &mut Guest) -> bool) -> Duration {
         let start = std::time::Instant::now();
         while !done(&mut self.peer, &mut self.guest) {
@@ -84,25 +84,25 @@ fn on_real_pci(program: &Path, model: Model, backend: Backend) {
     load_backend(&mut guest, backend).unwrap();
     bind(&mut guest, 0, if backend == Backend::Vfio { "vfio-pci" } else { "uio_pci_generic" }).unwrap();
     let wire = guest.take_wire(0).unwrap();
-    let mut bench = Bench { guest, wire, peer: Peer::new(), since: std::time::Instant::now() };
+    let mut fixture = Fixture { guest, wire, peer: Peer::new(), since: std::time::Instant::now() };
     let spec = format!("{}:{}", if backend == Backend::Vfio { "vfio" } else { "uio" }, address(0));
     let start = format!("exec kpps {spec}");
-    let id = bench.guest.spawn(&start, "/tmp/log").unwrap();
-    bench.ping("the first ping");
-    let ping = bench.ping("ping");
-    let echo = bench.echo("echo", |_, _| {});
+    let id = fixture.guest.spawn(&start, "/tmp/log").unwrap();
+    fixture.ping("the first ping");
+    let ping = fixture.ping("ping");
+    let echo = fixture.echo("echo", |_, _| {});
     // Without traffic it sleeps.
     let ticks = |guest: &mut Guest, id: u32| -> u64 {
         let stat = guest.run(&format!("cut -d\" \" -f14,15 /proc/{id}/stat")).unwrap();
         stat.split_whitespace().map(|part| part.parse::<u64>().unwrap()).sum()
     };
-    let before = ticks(&mut bench.guest, id);
+    let before = ticks(&mut fixture.guest, id);
     std::thread::sleep(Duration::from_secs(2));
-    let idle = ticks(&mut bench.guest, id) - before;
+    let idle = ticks(&mut fixture.guest, id) - before;
     assert!(idle <= 20, "{idle} of 200 ticks without traffic");
     // The cable is unplugged during an echo.
     let (mut pulled, mut plugged) = (None, false);
-    bench.echo("echo with the cable unplugged", |guest, received| {
+    fixture.echo("echo with the cable unplugged", |guest, received| {
         if received > MEGABYTE / 4 && pulled.is_none() {
             guest.set_link(0, false).unwrap();
             pulled = Some(std::time::Instant::now());
@@ -113,12 +113,12 @@ fn on_real_pci(program: &Path, model: Model, backend: Backend) {
     });
     assert!(plugged);
     // A start after kill -9 works.
-    bench.guest.run(&format!("kill -9 {id}")).unwrap();
-    bench.guest.spawn(&start, "/tmp/log").unwrap();
-    bench.ping("ping after a restart");
-    bench.peer = Peer::new();
-    bench.ping("ping of another peer");
-    bench.echo("echo after a restart", |_, _| {});
+    fixture.guest.run(&format!("kill -9 {id}")).unwrap();
+    fixture.guest.spawn(&start, "/tmp/log").unwrap();
+    fixture.ping("ping after a restart");
+    fixture.peer = Peer::new();
+    fixture.ping("ping of another peer");
+    fixture.echo("echo after a restart", |_, _| {});
     println!("{model:?} {spec}: ping {ping:.1?}, 1 MiB of echo {echo:.1?}, {idle} of 200 ticks idle");
 }
 

@@ -1,7 +1,7 @@
 //! Ping and TCP echo over modelled cards and QEMU's, with a second smoltcp at the other end of the cable.
 
 use crate::common::{ALLOCATIONS, OURS, PEERS, Setup, World};
-use kpps_conformance::{Bench, ModelBench, QemuBench};
+use kpps_conformance::{Fixture, ModelFixture, QemuFixture};
 use kpps_datasheet::Chip;
 use kpps_driver::Config;
 use kpps_netstack::Offload;
@@ -15,8 +15,8 @@ fn modelled() -> impl Iterator<Item = Chip> {
     Chip::ALL.into_iter().filter(|&chip| chip != Chip::I82574l)
 }
 
-fn model(chip: Chip) -> ModelBench {
-    ModelBench::new(chip).unwrap()
+fn model(chip: Chip) -> ModelFixture {
+    ModelFixture::new(chip).unwrap()
 }
 
 /// The cards of QEMU.
@@ -28,14 +28,14 @@ const QEMUS: [(Chip, Model); 4] = [
 ];
 
 /// A card of QEMU.
-fn qemu(chip: Chip, model: Model) -> QemuBench {
+fn qemu(chip: Chip, model: Model) -> QemuFixture {
     // With immediate timers, no frame waits for a timer of the emulation.
-    QemuBench::start(chip, model, Timers::Immediate).unwrap()
+    QemuFixture::start(chip, model, Timers::Immediate).unwrap()
 }
 
 /// No poll allocated or read a register; each wrote a tail at most once, unless it received more than a
 /// burst.
-fn assert_cheap<B: Bench>(world: &World<B>) {
+fn assert_cheap<B: Fixture>(world: &World<B>) {
     assert_eq!(ALLOCATIONS.get(), 0, "allocations on the packet path");
     assert_eq!(world.reads, 0, "register reads on the packet path");
     let (rx, tx) = world.nic.endpoint.driver_counters();
@@ -44,13 +44,13 @@ fn assert_cheap<B: Bench>(world: &World<B>) {
     assert!(world.writes <= rx.doorbells + tx.doorbells, "writes of other registers than the tails");
 }
 
-fn assert_nothing_dropped<B: Bench>(world: &World<B>) {
+fn assert_nothing_dropped<B: Fixture>(world: &World<B>) {
     assert_eq!(world.nic.endpoint.receive_counters(), Default::default());
     assert_eq!(world.nic.endpoint.transmit_counters(), Default::default());
 }
 
-fn ping_and_echo<B: Bench>(bench: B, setup: Setup) {
-    let mut world = World::new(bench, setup);
+fn ping_and_echo<B: Fixture>(fixture: B, setup: Setup) {
+    let mut world = World::new(fixture, setup);
     for bytes in [0, 1, 56, 1000, 1472] {
         world.ping(bytes);
     }
@@ -84,8 +84,8 @@ fn the_stack_computes_checksums_without_offload() {
     assert_nothing_dropped(&world);
 }
 
-fn echo_with_loss<B: Bench>(bench: B, bytes: usize) {
-    let mut world = World::new(bench, Setup::usual());
+fn echo_with_loss<B: Fixture>(fixture: B, bytes: usize) {
+    let mut world = World::new(fixture, Setup::usual());
     world.ping(56);
     world.loss.one_in = 50;
     world.echo(bytes, |_, _| {});
@@ -107,8 +107,8 @@ fn a_megabyte_survives_a_lossy_cable_to_qemu() {
 }
 
 /// Unplugs the cable during an echo and plugs it in again, twice.
-fn echo_with_link_changes<B: Bench>(bench: B) {
-    let mut world = World::new(bench, Setup::usual());
+fn echo_with_link_changes<B: Fixture>(fixture: B) {
+    let mut world = World::new(fixture, Setup::usual());
     world.ping(56);
     let mut changes = vec![(600_000, true), (600_000, false), (300_000, true), (300_000, false)];
     let mut changed_us = 0;
@@ -121,7 +121,7 @@ fn echo_with_link_changes<B: Bench>(bench: B) {
         });
         if due && let Some((_, up)) = changes.pop() {
             changed_us = world.now_us;
-            world.bench.set_link(up).unwrap();
+            world.fixture.set_link(up).unwrap();
         }
         world.nic.endpoint.control_mut().update_link().unwrap();
         let up = world.nic.endpoint.control().link().up;
@@ -251,7 +251,7 @@ fn unchecked_and_wrong_frames_do_not_reach_the_stack() {
     for chip in [Chip::I82540em, Chip::I82546eb] {
         let mut world = World::new(model(chip), Setup::usual());
         world.ping(56);
-        let address = world.bench.address();
+        let address = world.fixture.address();
         let mut to = datagrams(100, 8);
         to.bind(2000).unwrap();
         let to = world.ours.sockets.add(to);
@@ -272,7 +272,7 @@ fn unchecked_and_wrong_frames_do_not_reach_the_stack() {
         let sum = kpps_frames::checksum::checksum(&fragment[14..34]);
         fragment[24..26].copy_from_slice(&sum.to_be_bytes());
         for frame in [&good, &wrong_payload, &wrong_header, &unchecked, &fragment] {
-            world.bench.inject(frame).unwrap();
+            world.fixture.inject(frame).unwrap();
         }
         for _ in 0..20 {
             world.step();
@@ -286,9 +286,9 @@ fn unchecked_and_wrong_frames_do_not_reach_the_stack() {
     }
 }
 
-fn cut_by_the_card<B: Bench>(bench: B) {
+fn cut_by_the_card<B: Fixture>(fixture: B) {
     let setup = Setup { buffer_bytes: 16 * 1024, ..Setup::usual() };
-    let mut world = World::new(bench, setup);
+    let mut world = World::new(fixture, setup);
     world.ping(56);
     let before = world.nic.endpoint.driver_counters().1;
     world.echo(MEGABYTE, |_, _| {});

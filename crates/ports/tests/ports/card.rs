@@ -1,6 +1,6 @@
 //! Our driver as a port, on the device's model: services, interrupts, bursts, and a device that vanishes.
 
-use kpps_conformance::{Bench, ModelBench, ModelPlace, ModelRegisters};
+use kpps_conformance::{Fixture, ModelFixture, ModelPlace, ModelRegisters};
 use kpps_datasheet::Chip;
 use kpps_driver::Config;
 use kpps_driver::config::{NapiExit, Service};
@@ -57,14 +57,14 @@ impl Platform for Slot {
 /// The model's interrupt line, masked when it signals, as the kernel does it.
 #[derive(Clone)]
 struct ModelLine {
-    bench: Rc<RefCell<ModelBench>>,
+    fixture: Rc<RefCell<ModelFixture>>,
     masked: Rc<Cell<bool>>,
 }
 
 impl Line for ModelLine {
     fn wait(&mut self, at_most: Duration) -> io::Result<bool> {
-        self.bench.borrow_mut().advance(at_most.as_nanos() as u64).unwrap();
-        let signals = !self.masked.get() && self.bench.borrow_mut().interrupt_line().unwrap();
+        self.fixture.borrow_mut().advance(at_most.as_nanos() as u64).unwrap();
+        let signals = !self.masked.get() && self.fixture.borrow_mut().interrupt_line().unwrap();
         self.masked.set(self.masked.get() || signals);
         Ok(signals)
     }
@@ -78,7 +78,7 @@ impl Line for ModelLine {
 }
 
 struct Rig {
-    bench: Rc<RefCell<ModelBench>>,
+    fixture: Rc<RefCell<ModelFixture>>,
     port: CardPort<Slot, ModelLine>,
     empty: Rc<Cell<bool>>,
 }
@@ -89,30 +89,30 @@ const POLLING: Service = Service::Polling { burst: 32 };
 
 impl Rig {
     fn new(service: Service) -> Self {
-        let bench = Rc::new(RefCell::new(ModelBench::new(Chip::I82540em).unwrap()));
+        let fixture = Rc::new(RefCell::new(ModelFixture::new(Chip::I82540em).unwrap()));
         let empty = Rc::new(Cell::new(false));
-        let slot = Slot { place: bench.borrow().platform(), empty: empty.clone() };
-        let pool = bench.borrow_mut().buffers(1200, 2048).unwrap();
-        let line = ModelLine { bench: bench.clone(), masked: Rc::default() };
+        let slot = Slot { place: fixture.borrow().platform(), empty: empty.clone() };
+        let pool = fixture.borrow_mut().buffers(1200, 2048).unwrap();
+        let line = ModelLine { fixture: fixture.clone(), masked: Rc::default() };
         let config = Config { service, promiscuous: true, ..Config::kpps() };
         let mut rig =
-            Self { port: CardPort::open(slot, line, Chip::I82540em, config, pool).unwrap(), bench, empty };
+            Self { port: CardPort::open(slot, line, Chip::I82540em, config, pool).unwrap(), fixture, empty };
         for _ in 0..10_000 {
             rig.port.refresh_link().unwrap();
             if rig.port.link().up {
                 return rig;
             }
-            rig.settle(1_000_000);
+            rig.advance(1_000_000);
         }
         panic!("no link");
     }
 
-    fn settle(&self, ns: u64) {
-        self.bench.borrow_mut().advance(ns).unwrap();
+    fn advance(&self, ns: u64) {
+        self.fixture.borrow_mut().advance(ns).unwrap();
     }
 
     fn inject(&self, frame: &[u8]) {
-        self.bench.borrow_mut().inject(frame).unwrap();
+        self.fixture.borrow_mut().inject(frame).unwrap();
     }
 
     /// What the port receives now.
@@ -134,7 +134,7 @@ impl Rig {
             if self.port.next_poll() == NextPoll::Asleep {
                 return;
             }
-            self.settle(1000);
+            self.advance(1000);
         }
         panic!("it never sleeps");
     }
@@ -164,7 +164,7 @@ fn every_service_takes_all_frames_in() {
                 rig.inject(&frame(round.wrapping_mul(31).wrapping_add(n)));
             }
             for _ in 0..60 {
-                rig.settle(2000);
+                rig.advance(2000);
                 // What `wait` leads to.
                 rig.port.woken().unwrap();
                 all.extend(rig.receive());
@@ -187,7 +187,7 @@ fn an_idle_port_sleeps_touches_nothing_and_is_woken() {
         rig.idle();
         let before = rig.port.counters().unwrap();
         for _ in 0..100 {
-            rig.settle(10_000);
+            rig.advance(10_000);
             rig.port.woken().unwrap();
             assert_eq!((rig.receive().len(), rig.port.next_poll()), (0, NextPoll::Asleep));
         }
@@ -198,7 +198,7 @@ fn an_idle_port_sleeps_touches_nothing_and_is_woken() {
         );
         assert_eq!(after.interrupts, before.interrupts);
         rig.inject(&frame(1));
-        rig.settle(100_000);
+        rig.advance(100_000);
         rig.port.woken().unwrap();
         assert_eq!(rig.port.next_poll(), NextPoll::Now, "{service:?}");
         assert_eq!(rig.receive(), [frame(1)]);
@@ -214,14 +214,14 @@ fn who_runs_anyway_finds_frames_before_their_interrupt() {
         rig.idle();
         for n in 0..50 {
             rig.inject(&frame(n));
-            rig.settle(50_000);
+            rig.advance(50_000);
             // No `woken`: another port kept the program busy.
             assert_eq!(rig.receive(), [frame(n)], "{service:?}");
             rig.idle();
         }
         // And sleep is still sound.
         rig.inject(&frame(99));
-        rig.settle(50_000);
+        rig.advance(50_000);
         rig.port.woken().unwrap();
         assert_eq!(rig.receive(), [frame(99)]);
     }
@@ -241,9 +241,9 @@ fn a_burst_costs_one_tail_write_and_no_read() {
         assert_eq!(after.doorbells - before.doorbells, 1);
         assert_eq!(after.register_writes - before.register_writes, 1);
         assert_eq!(after.register_reads, before.register_reads);
-        rig.settle(100_000);
+        rig.advance(100_000);
         for n in 0..32 {
-            assert_eq!(rig.bench.borrow_mut().collect().unwrap(), Some(frame(n)));
+            assert_eq!(rig.fixture.borrow_mut().collect().unwrap(), Some(frame(n)));
         }
     }
 }
@@ -255,11 +255,11 @@ fn a_full_ring_gives_frames_back_and_all_that_was_taken_goes_out() {
     assert_eq!((taken, rig.port.counters().unwrap().full), (255, 145));
     rig.port.flush().unwrap();
     assert!(rig.port.in_flight() > 0);
-    rig.settle(1_000_000);
+    rig.advance(1_000_000);
     assert_eq!(rig.port.in_flight(), 0);
     assert_eq!(rig.port.tx_space(), 255);
     let mut out = 0;
-    while rig.bench.borrow_mut().collect().unwrap().is_some() {
+    while rig.fixture.borrow_mut().collect().unwrap().is_some() {
         out += 1;
     }
     assert_eq!(out, 255);
@@ -274,7 +274,7 @@ fn missed_frames_are_counted_where_the_card_dropped_them() {
     for _ in 0..400 {
         rig.inject(&long);
     }
-    rig.settle(10_000_000);
+    rig.advance(10_000_000);
     let mut received = 0;
     loop {
         let now = rig.receive().len();
@@ -282,7 +282,7 @@ fn missed_frames_are_counted_where_the_card_dropped_them() {
         if now == 0 {
             break;
         }
-        rig.settle(100_000);
+        rig.advance(100_000);
     }
     let counters = rig.port.counters().unwrap();
     assert_eq!(counters.received, received as u64);
@@ -295,7 +295,7 @@ fn a_card_that_vanishes_is_trouble_not_a_hang() {
     let mut rig = Rig::new(KPPS);
     rig.idle();
     rig.empty.set(true);
-    rig.settle(3_000_000_000);
+    rig.advance(3_000_000_000);
     assert!(matches!(rig.port.maintain(), Err(Trouble::Gone)));
 }
 
@@ -303,14 +303,14 @@ fn a_card_that_vanishes_is_trouble_not_a_hang() {
 fn a_link_that_comes_back_is_seen() {
     let mut rig = Rig::new(KPPS);
     for up in [false, true] {
-        rig.bench.borrow_mut().set_link(up).unwrap();
-        rig.settle(3_000_000_000);
+        rig.fixture.borrow_mut().set_link(up).unwrap();
+        rig.advance(3_000_000_000);
         rig.port.maintain().unwrap();
         assert_eq!(rig.port.link().up, up);
     }
     rig.port.woken().unwrap();
     rig.inject(&frame(5));
-    rig.settle(50_000);
+    rig.advance(50_000);
     rig.port.woken().unwrap();
     let all: Vec<_> = (0..20).flat_map(|_| rig.receive()).collect();
     assert_eq!(all, [frame(5)]);

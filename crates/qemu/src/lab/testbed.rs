@@ -157,7 +157,7 @@ impl Bed {
             std::thread::sleep(Duration::from_millis(20));
         }
         probe.quiet();
-        settled(&mut guest, running.as_ref(), &probe)?;
+        quiesced(&mut guest, running.as_ref(), &probe)?;
         let (wire, _) = probe.stop()?;
         guest.give_wire(0, wire);
         Ok((guest, running))
@@ -185,7 +185,7 @@ impl Bed {
         sender.quiet();
         std::thread::sleep(AFTERWARDS);
         let end = Observation::take(guest, running, Some(&sender))?;
-        let drained = settled(guest, running, &sender);
+        let drained = quiesced(guest, running, &sender);
         let (wire, counts) = sender.stop()?;
         guest.give_wire(0, wire);
         let (from, to, registers) = window?;
@@ -215,7 +215,7 @@ impl Bed {
             softirq: share(4),
             thread: share(0) + share(1),
             // To a guest's kernel a poll that finds nothing is work like any other.
-            empty_polls: None,
+            idle_polls: None,
         };
         // The two observations are not of the same instant: a few frames of before may be counted.
         let counts = [sent, to.counts.shortfall - from.counts.shortfall, delivered.min(sent)];
@@ -261,7 +261,7 @@ fn watch(
 }
 
 /// Waits until nothing more arrives at the consumer.
-fn settled(guest: &mut Guest, running: &dyn Running, sender: &Sender) -> Result<Observation> {
+fn quiesced(guest: &mut Guest, running: &dyn Running, sender: &Sender) -> Result<Observation> {
     let since = Instant::now();
     let mut last = Observation::take(guest, running, Some(sender))?;
     loop {

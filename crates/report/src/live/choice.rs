@@ -83,12 +83,13 @@ mod tests {
             assert_eq!(show(usual, less, false), Some(Show::Line));
         }
         assert_eq!(show(usual, terminal, true), Some(Show::Line), "with --json");
-        let (asked, refused) = (Choice { live: true, no_live: false }, Choice { live: false, no_live: true });
+        let (chosen, refused) =
+            (Choice { live: true, no_live: false }, Choice { live: false, no_live: true });
         assert_eq!(show(refused, terminal, false), Some(Show::Line));
         let at_once = |colour| Some(Show::Screen { after: Duration::ZERO, colour });
-        assert_eq!(show(asked, Terminal { output: false, ..terminal }, true), at_once(true));
-        assert_eq!(show(asked, Terminal { plain: true, ..terminal }, false), at_once(false));
-        assert_eq!(show(asked, nowhere, false), None);
-        assert_eq!(show(asked, Terminal { dumb: true, ..terminal }, false), None);
+        assert_eq!(show(chosen, Terminal { output: false, ..terminal }, true), at_once(true));
+        assert_eq!(show(chosen, Terminal { plain: true, ..terminal }, false), at_once(false));
+        assert_eq!(show(chosen, nowhere, false), None);
+        assert_eq!(show(chosen, Terminal { dumb: true, ..terminal }, false), None);
     }
 }

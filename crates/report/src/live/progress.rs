@@ -37,7 +37,7 @@ impl From<&Trial> for Ended {
                 ("interrupts", cpu.hardirq),
                 ("softirqs", cpu.softirq),
                 ("threads", cpu.thread),
-                ("idle polls", cpu.empty_polls.unwrap_or(0.0)),
+                ("idle polls", cpu.idle_polls.unwrap_or(0.0)),
             ],
             idle: 1.0 - cpu.busy(),
         });

@@ -28,8 +28,8 @@ pub fn page(study: &Study, article: &Article) -> String {
             @if !study.complete {
                 p.notice role="status" { "This run was interrupted: some claims are missing." }
             }
-            @if !article.asked.is_empty() {
-                section { h2 { "Question" } (paragraphs(&article.asked)) }
+            @if !article.question.is_empty() {
+                section { h2 { "Question" } (paragraphs(&article.question)) }
             }
             @if !article.setting.is_empty() {
                 section { h2 { "The setting" } (paragraphs(&article.setting)) }

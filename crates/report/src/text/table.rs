@@ -95,11 +95,11 @@ fn grid(series: &Series, places: Option<&BTreeSet<&str>>, look: Look) -> String 
 
 /// Whether a series has idle polls: only then they have a column.
 fn polls_idly(series: &Series) -> bool {
-    series.points.iter().any(|point| empty_polls(point).is_some_and(|share| share > 0.0))
+    series.points.iter().any(|point| idle_poll_share(point).is_some_and(|share| share > 0.0))
 }
 
-fn empty_polls(point: &Trial) -> Option<f64> {
-    point.cpu.and_then(|cpu| cpu.empty_polls)
+fn idle_poll_share(point: &Trial) -> Option<f64> {
+    point.cpu.and_then(|cpu| cpu.idle_polls)
 }
 
 fn row(point: &Trial, places: Option<&BTreeSet<&str>>, idle_polls: bool, look: Look) -> Vec<String> {
@@ -120,7 +120,7 @@ fn row(point: &Trial, places: Option<&BTreeSet<&str>>, idle_polls: bool, look: L
     let share_of_time = |share: f64| format!("{:.1}", share * 100.0);
     row.push(or_dash(point.cpu_busy, share_of_time));
     if idle_polls {
-        row.push(or_dash(empty_polls(point), share_of_time));
+        row.push(or_dash(idle_poll_share(point), share_of_time));
     }
     row.push(or_dash(point.interrupts_per_s, kpps));
     let latencies = latencies(point, look);

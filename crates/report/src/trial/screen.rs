@@ -118,7 +118,7 @@ pub fn screen(trial: &DetailedTrial) -> String {
                 "gaps of {}: {:.2} % within 10 µs of {:.3} µs, p99 {:.1} µs, max {:.1} µs",
                 direction.from,
                 100.0 * within,
-                gaps.asked_ns.unwrap_or(0.0) / 1e3,
+                gaps.intended_ns.unwrap_or(0.0) / 1e3,
                 gaps.p99_ns as f64 / 1e3,
                 gaps.max_ns as f64 / 1e3
             );
@@ -175,7 +175,7 @@ pub fn screen(trial: &DetailedTrial) -> String {
             cpu.hardirq * 100.0,
             cpu.softirq * 100.0,
             cpu.thread * 100.0,
-            cpu.empty_polls.map(|share| format!(", idle polls {:.1} %", share * 100.0)).unwrap_or_default()
+            cpu.idle_polls.map(|share| format!(", idle polls {:.1} %", share * 100.0)).unwrap_or_default()
         );
     }
     let names = trial.cpu_names();

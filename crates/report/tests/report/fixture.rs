@@ -45,7 +45,7 @@ fn the_fixture_is_valid_and_its_ledgers_close() {
     for point in fixture().series.iter().flat_map(|s| &s.points) {
         assert!(point.ledger.closes(), "{point:?}");
         let cpu = point.cpu.unwrap();
-        let busy = cpu.hardirq + cpu.softirq + cpu.thread + cpu.empty_polls.unwrap();
+        let busy = cpu.hardirq + cpu.softirq + cpu.thread + cpu.idle_polls.unwrap();
         assert!((busy - point.cpu_busy.unwrap()).abs() < 3e-6, "{point:?}");
     }
     // A schema that lets everything pass would be no use.
@@ -179,7 +179,7 @@ fn the_page_says_why_packets_are_lost() {
 }
 
 fn without_idle_polls(cpu: Cpu) -> Cpu {
-    Cpu { empty_polls: Some(0.0), ..cpu }
+    Cpu { idle_polls: Some(0.0), ..cpu }
 }
 
 /// A curve of a testbed that counts packets and nothing else.
@@ -211,7 +211,7 @@ fn csv_has_empty_fields_for_what_nobody_observed() {
     let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let (header, first) = (lines.next().unwrap(), lines.next().unwrap());
     let value = |name: &str| first[header.iter().position(|it| *it == name).unwrap()];
-    for name in ["cpu_busy", "cpu_hardirq", "cpu_empty_polls", "bus_busy", "interrupts_per_s"] {
+    for name in ["cpu_busy", "cpu_hardirq", "cpu_idle_polls", "bus_busy", "interrupts_per_s"] {
         assert_eq!(value(name), "", "{name}");
     }
     for name in ["register_reads_per_packet", "register_writes_per_packet", "allocations_per_packet"] {

@@ -56,13 +56,13 @@ pub struct Load {
     /// Programs' own work.
     pub user: f64,
     /// Idle polls of a CPU without other work.
-    pub empty_polls: f64,
+    pub idle_polls: f64,
 }
 
 impl Load {
     /// All time that was not idle, idle polls included.
     pub fn busy(&self) -> f64 {
-        self.interrupt + self.system + self.user + self.empty_polls
+        self.interrupt + self.system + self.user + self.idle_polls
     }
 }
 
@@ -295,15 +295,15 @@ fn load(interval: &Interval<Reading>) -> Load {
     let hardirq = interval.share(|s| s.usage.hardirq_ps);
     let softirq = interval.share(|s| s.usage.softirq_ps);
     let thread = interval.share(|s| s.usage.thread_ps);
-    let empty_polls = interval.share(|s| s.usage.empty_poll_ps);
+    let idle_polls = interval.share(|s| s.usage.empty_poll_ps);
     let around = at(Level::Hardirq, Function::InterruptEntry) + at(Level::Hardirq, Function::InterruptExit);
     let user = at(Level::Thread, Function::Element);
     Load {
         interrupt: hardirq + softirq,
         useful: if hardirq > 0.0 { (hardirq - around) / hardirq } else { 0.0 },
-        system: thread - user - empty_polls,
+        system: thread - user - idle_polls,
         user,
-        empty_polls,
+        idle_polls,
     }
 }
 

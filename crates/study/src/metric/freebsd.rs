@@ -199,7 +199,7 @@ fn row(received: &Received) -> Vec<(&'static str, f64)> {
         ("interrupt_load", load.interrupt),
         ("system_load", load.system),
         ("cpu_busy", load.busy()),
-        ("empty_polls", load.empty_polls),
+        ("idle_polls", load.idle_polls),
         ("cpu_left", 1.0 - load.busy()),
     ]
 }
@@ -233,7 +233,7 @@ const HEADER_BYTES: u16 = 42;
 
 /// For each load: `offered_pps`; `taken_pps`, which the kernel takes from the driver; `pps`, which reach
 /// their end; `dropped_input_pps`, `dropped_socket_pps`, `mbps` (frames with FCS), `interrupts_per_s`. Shares
-/// of the CPU's time: `interrupt_load`, `system_load`, `cpu_busy`, of these `empty_polls`, and `cpu_left`.
+/// of the CPU's time: `interrupt_load`, `system_load`, `cpu_busy`, of these `idle_polls`, and `cpu_left`.
 pub(super) fn run_receive(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: OfReceive = configuration(of)?;
     let place = of.setting.place(context)?;

@@ -63,8 +63,8 @@ impl Taken {
     /// The difference between the CPU time that the driver reports and that of the machine, as a share of the
     /// latter.
     fn misstated(&self) -> f64 {
-        let Cpu { thread, empty_polls, hardirq, .. } = self.cpu;
-        let spent = thread + empty_polls.unwrap_or(0.0) + hardirq;
+        let Cpu { thread, idle_polls, hardirq, .. } = self.cpu;
+        let spent = thread + idle_polls.unwrap_or(0.0) + hardirq;
         let Accounted { useful, looking, idle } = self.accounted;
         (useful + looking + idle - spent).abs() / spent.max(1e-9)
     }

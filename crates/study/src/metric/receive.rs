@@ -58,7 +58,7 @@ fn column(trials: &[Trial], of: impl Fn(&Trial) -> Option<f64>) -> Value {
 }
 
 /// For each load: `offered_pps`, `sent_pps`, `delivered_pps`, `seconds`, `cpu_busy`, `cpu_left`,
-/// `empty_polls`, `bus_busy`, `interrupts_per_s`, `interrupts_per_packet` (of those delivered),
+/// `idle_polls`, `bus_busy`, `interrupts_per_s`, `interrupts_per_packet` (of those delivered),
 /// `reads_per_packet`, `writes_per_packet`, `allocations_per_packet` (of those taken), `dropped` and
 /// `dropped_PLACE` as shares of what was sent, `latency_p50_ns`, `latency_p99_ns`; and over all of them
 /// `peak_pps` and `peak_at_pps`. What is of packets is absent where there was none.
@@ -74,7 +74,7 @@ pub(super) fn receive(of: toml::Table, context: &Context) -> Result<Values, Stri
         ("seconds", |trial| Some(trial.seconds)),
         ("cpu_busy", |trial| trial.cpu_busy),
         ("cpu_left", |trial| trial.cpu_left()),
-        ("empty_polls", |trial| trial.cpu?.empty_polls),
+        ("idle_polls", |trial| trial.cpu?.idle_polls),
         ("bus_busy", |trial| trial.bus_busy),
         ("interrupts_per_s", |trial| trial.interrupts_per_s),
         ("interrupts_per_packet", |trial| per(trial.interrupts()? as f64, trial.delivered)),

@@ -111,7 +111,7 @@ pub struct Interface {
     /// The number of the interface that it is linked to: the other end of a veth.
     pub link: Option<u32>,
     /// Whether that one is in another namespace.
-    pub link_is_elsewhere: bool,
+    pub link_is_in_other_namespace: bool,
     /// The number of the bridge that it is a port of.
     pub master: Option<u32>,
     /// Whether an XDP program takes its frames.
@@ -283,7 +283,7 @@ impl ObservedPlaces {
         for name in names.iter().copied() {
             let namespace = match name {
                 None => self.here(None),
-                Some(other) => self.elsewhere(other),
+                Some(other) => self.other_namespace(other),
             }?;
             observation.namespaces.insert(name.cloned(), namespace);
         }
@@ -324,7 +324,7 @@ impl ObservedPlaces {
         Ok(Namespace { interfaces, ip: proc::ip() })
     }
 
-    fn elsewhere(&self, name: &String) -> io::Result<Namespace> {
+    fn other_namespace(&self, name: &String) -> io::Result<Namespace> {
         let path = format!("{NAMESPACES}/{name}");
         let because =
             |error: io::Error| io::Error::new(error.kind(), format!("network namespace {name}: {error}"));
@@ -349,7 +349,8 @@ fn connected(all: &[Interface], own: &[String]) -> Vec<String> {
         let next: BTreeSet<u32> = all
             .iter()
             .filter(|it| {
-                let peer = it.link.filter(|_| !it.link_is_elsewhere && it.kind.as_deref() == Some("veth"));
+                let peer =
+                    it.link.filter(|_| !it.link_is_in_other_namespace && it.kind.as_deref() == Some("veth"));
                 let is_peer = peer.is_some_and(|peer| found.contains(&peer));
                 let is_port = it.master.is_some_and(|master| found.contains(&master));
                 let is_bridge =
@@ -404,7 +405,7 @@ mod tests {
             Interface { index: 9, name: "br".into(), kind: Some("bridge".into()), ..Interface::default() },
             cable(5, "x", 6, None),
             cable(6, "y", 5, None),
-            Interface { link_is_elsewhere: true, ..cable(7, "z", 1, None) },
+            Interface { link_is_in_other_namespace: true, ..cable(7, "z", 1, None) },
         ];
         assert_eq!(connected(&all, &["a".into()]), ["a", "pa", "b", "pb", "br"]);
         assert_eq!(connected(&all, &["x".into()]), ["x", "y"]);

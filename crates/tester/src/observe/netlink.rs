@@ -36,7 +36,7 @@ fn interface(message: LinkMessage) -> Interface {
         match attribute {
             LinkAttribute::IfName(name) => interface.name = name,
             LinkAttribute::Link(index) => interface.link = Some(index),
-            LinkAttribute::LinkNetNsId(_) => interface.link_is_elsewhere = true,
+            LinkAttribute::LinkNetNsId(_) => interface.link_is_in_other_namespace = true,
             LinkAttribute::Controller(index) => interface.master = Some(index),
             LinkAttribute::Mtu(mtu) => interface.mtu = mtu,
             LinkAttribute::Xdp(xdp) => {

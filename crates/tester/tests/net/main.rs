@@ -84,7 +84,7 @@ fn is_clean(trial: &DetailedTrial) {
     assert!(trial.received > 0 && trial.result.latency_ns.p50.is_some(), "{trial:?}");
     // Packet sockets have the kernel's times; nobody sets the clock here.
     let arrival = Arrival { by: ArrivalBy::Kernel, clock_set_ns: None };
-    assert!(trial.directions.iter().all(|way| way.arrival == arrival), "{trial:?}");
+    assert!(trial.directions.iter().all(|direction| direction.arrival == arrival), "{trial:?}");
 }
 
 #[test]
@@ -402,7 +402,7 @@ fn gaps_are_measured() {
     for direction in &trial.directions {
         let gaps = direction.gaps.unwrap();
         // A gap between every two that were sent.
-        assert_eq!((gaps.count, gaps.asked_ns), (direction.sent - 1, Some(250_000.0)));
+        assert_eq!((gaps.count, gaps.intended_ns), (direction.sent - 1, Some(250_000.0)));
         assert!(gaps.within_10us.unwrap() <= gaps.count && gaps.p50_ns <= gaps.max_ns, "{gaps:?}");
     }
 }

@@ -80,7 +80,7 @@ fn mishaps_are_counted_and_an_interrupted_count_keeps_them() {
 }
 
 #[test]
-fn frames_are_forwarded_both_ways_as_they_are() {
+fn frames_are_forwarded_in_both_directions_as_they_are() {
     let Some(net) = Net::new(&[("a", "p"), ("q", "b")]) else { return };
     let forward = net.start(&["forward", "packet:p", "packet:q", "--json"], 2);
     let (mut a, mut b) = (net.end("a"), net.end("b"));
@@ -281,7 +281,7 @@ fn a_certificate_is_measured_kept_and_held_against_a_load() {
     jsonschema::validate(&schema, &below).unwrap();
     assert_eq!(below["sender"]["ceilings_pps"][0], certificate["ceiling_pps"]);
     assert_eq!((&below["sender"]["source"], &below["sender"]["exceeded"]), (&file.into(), &false.into()));
-    assert_eq!(below["directions"][0]["gaps"]["asked_ns"], 1e6);
+    assert_eq!(below["directions"][0]["gaps"]["intended_ns"], 1e6);
     // More than anything here can send, and still below the ten gigabits that the kernel tells of a virtual
     // cable. That is the generator's shortfall, and the first line says so; it is no loss of the cable.
     let output = trial(&["--load", "14Mpps"]);
@@ -318,7 +318,7 @@ fn shapes_flows_and_vlans_are_sent() {
             ["send", "packet:a", "--load", "2kpps", "--duration", "500ms", "--shape", shape, "--json"];
         let sent = document(&net.kpps(&words));
         let told = sent["load"]["shape"].as_str().unwrap();
-        assert!(told.starts_with(&shape[..6]) && sent["load"]["gaps"]["asked_ns"].is_null(), "{told}");
+        assert!(told.starts_with(&shape[..6]) && sent["load"]["gaps"]["intended_ns"].is_null(), "{told}");
         let intended = sent["load"]["intended"].as_f64().unwrap();
         // 1000 within five standard deviations; a ramp from 100 to 2000 has half of it and a little more.
         let (mean, off) = if shape == "poisson" { (1000.0, 160.0) } else { (525.0, 2.0) };

@@ -68,7 +68,7 @@ fn a_curve_between_two_ports_goes_on_where_it_was() {
         {
             assert_eq!(point[unobserved], Value::Null, "{unobserved}: {point}");
         }
-        assert_eq!(point["cpu"]["empty_polls"], Value::Null, "{point}");
+        assert_eq!(point["cpu"]["idle_polls"], Value::Null, "{point}");
         assert!(point["cpu_busy"].as_f64().is_some() && point["latency_ns"]["p50"].as_u64().is_some());
     }
     let environment = &curve["environment"];

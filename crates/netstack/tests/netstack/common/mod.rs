@@ -1,7 +1,7 @@
 //! A card with smoltcp on it, a cable that may lose frames, and a second smoltcp at its end.
 #![allow(dead_code)]
 
-use kpps_conformance::Bench;
+use kpps_conformance::Fixture;
 use kpps_driver::{Config, probe};
 use kpps_netstack::smoltcp::Nic;
 use kpps_netstack::{Offload, buffers_needed};
@@ -40,9 +40,9 @@ impl Loss {
 }
 
 /// Both stacks and the cable between them.
-pub struct World<B: Bench> {
+pub struct World<B: Fixture> {
     pub nic: Nic<Place<B::Platform>, B::Source>,
-    pub bench: B,
+    pub fixture: B,
     pub ours: Stack,
     pub peer: Peer,
     pub loss: Loss,
@@ -71,19 +71,19 @@ impl Setup {
     }
 }
 
-impl<B: Bench> World<B> {
-    pub fn new(mut bench: B, setup: Setup) -> Self {
+impl<B: Fixture> World<B> {
+    pub fn new(mut fixture: B, setup: Setup) -> Self {
         let counts = Box::leak(Box::new(Counts::new()));
-        let pool = bench.buffers(setup.buffers, setup.buffer_bytes).unwrap();
-        let place = Place::new(bench.platform(), counts);
-        let device = probe(place, bench.chip(), setup.config, pool).unwrap();
+        let pool = fixture.buffers(setup.buffers, setup.buffer_bytes).unwrap();
+        let place = Place::new(fixture.platform(), counts);
+        let device = probe(place, fixture.chip(), setup.config, pool).unwrap();
         let mut nic = Nic::new(device, setup.offload);
         for _ in 0..100_000 {
             nic.endpoint.control_mut().update_link().unwrap();
             if nic.endpoint.control().link().up {
                 break;
             }
-            bench.advance(100_000).unwrap();
+            fixture.advance(100_000).unwrap();
         }
         assert!(nic.endpoint.control().link().up);
         let hardware = nic.hardware_address();
@@ -91,7 +91,7 @@ impl<B: Bench> World<B> {
         let loss = Loss { one_in: 0, state: 12345, lost: 0 };
         Self {
             nic,
-            bench,
+            fixture,
             ours,
             peer: Peer::new(),
             loss,
@@ -123,7 +123,7 @@ impl<B: Bench> World<B> {
     /// Moves frames over the cable and polls the peer. Returns whether any frame moved.
     pub fn step_peer(&mut self) -> bool {
         let mut moved = false;
-        while let Some(frame) = self.bench.collect().unwrap() {
+        while let Some(frame) = self.fixture.collect().unwrap() {
             moved = true;
             self.longest = self.longest.max(frame.len());
             if !self.loss.takes() {
@@ -135,7 +135,7 @@ impl<B: Bench> World<B> {
         while let Some(frame) = self.peer.cable.from_peer.pop_front() {
             moved = true;
             if !self.loss.takes() {
-                self.bench.inject(&frame).unwrap();
+                self.fixture.inject(&frame).unwrap();
             }
         }
         moved
@@ -151,8 +151,8 @@ impl<B: Bench> World<B> {
     pub fn pass(&mut self, us: i64) {
         self.now_us += us;
         // QEMU's timers are immediate, so there is no wait for real time.
-        let us = if self.bench.device() == "model" { us } else { us.min(BUSY_US) };
-        self.bench.advance(us as u64 * 1_000).unwrap();
+        let us = if self.fixture.device() == "model" { us } else { us.min(BUSY_US) };
+        self.fixture.advance(us as u64 * 1_000).unwrap();
     }
 
     /// Steps until `done` returns true.

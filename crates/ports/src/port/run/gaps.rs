@@ -13,7 +13,7 @@ const PART_BITS: u32 = PARTS.trailing_zeros();
 #[derive(Clone, Debug)]
 pub struct Recorder {
     /// The intended gap; `None` if gaps are to differ.
-    asked_ns: Option<f64>,
+    intended_ns: Option<f64>,
     last_ns: Option<u64>,
     within: u64,
     count: u64,
@@ -25,7 +25,7 @@ pub struct Recorder {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gaps {
     /// The intended gap in ns; `None` if gaps are to differ.
-    pub asked_ns: Option<f64>,
+    pub intended_ns: Option<f64>,
     /// Gaps.
     pub count: u64,
     /// Gaps that differ from the intended one by [`TOLERANCE`] at most; 0 if they are to differ.
@@ -62,9 +62,9 @@ fn longest(bucket: usize) -> u64 {
 
 impl Recorder {
     /// For an intended gap in ns; `None` if gaps are to differ.
-    pub fn new(asked_ns: Option<f64>) -> Self {
+    pub fn new(intended_ns: Option<f64>) -> Self {
         let buckets = vec![0; bucket(u64::MAX) + 1];
-        Self { asked_ns, last_ns: None, within: 0, count: 0, max_ns: 0, buckets }
+        Self { intended_ns, last_ns: None, within: 0, count: 0, max_ns: 0, buckets }
     }
 
     /// Adds frames that were sent together.
@@ -87,7 +87,7 @@ impl Recorder {
             self.max_ns = self.max_ns.max(gap_ns);
         }
         let tolerance = TOLERANCE.as_nanos() as f64;
-        if self.asked_ns.is_some_and(|asked| (gap_ns as f64 - asked).abs() <= tolerance) {
+        if self.intended_ns.is_some_and(|intended_ns| (gap_ns as f64 - intended_ns).abs() <= tolerance) {
             self.within += times;
         }
     }
@@ -104,7 +104,7 @@ impl Recorder {
             found.map_or(0, longest).min(self.max_ns)
         };
         (self.count > 0).then(|| Gaps {
-            asked_ns: self.asked_ns,
+            intended_ns: self.intended_ns,
             count: self.count,
             within: self.within,
             p50_ns: quantile(0.5),
@@ -133,7 +133,7 @@ mod tests {
         }
         recorder.record(1_000_000, 0);
         let gaps = recorder.gaps().unwrap();
-        assert_eq!((gaps.count, gaps.within, gaps.max_ns, gaps.asked_ns), (5, 3, 400_000, Some(1e4)));
+        assert_eq!((gaps.count, gaps.within, gaps.max_ns, gaps.intended_ns), (5, 3, 400_000, Some(1e4)));
         assert!((19_000..19_300).contains(&gaps.p50_ns), "{gaps:?}");
         assert_eq!((gaps.p99_ns, gaps.p999_ns), (400_000, 400_000));
     }

@@ -112,7 +112,7 @@ fn a_guest_is_a_testbed_whose_ledger_closes() {
     assert!((1900.0..2100.0).contains(&pps), "{} in {} s", light.sent, light.seconds);
     assert!(light.interrupts() > Some(0) && light.registers_per_packet.unwrap().write > 0.0);
     assert_eq!((light.bus_busy, light.allocations_per_packet, light.latency_ns.p50), (None, None, None));
-    assert_eq!(light.cpu.unwrap().empty_polls, None);
+    assert_eq!(light.cpu.unwrap().idle_polls, None);
     // More than an emulated processor can take.
     let flood = bed.trial(&load(1_000_000.0)).unwrap();
     let ledger = &flood.ledger;

@@ -88,7 +88,7 @@ fn passes(guest: &mut Guest, from: &str, to: &str, frames: &str) {
 }
 
 /// Offloads, and frames of all lengths, are the suite's; these are the kernel's own frames of a busy wire.
-fn both_ways(model: Model, backend: Backend) {
+fn in_both_directions(model: Model, backend: Backend) {
     let (Shared { mut guest, _turn }, port) = pair(model, backend);
     for frames in ["--size 64", "--size imix-csit", "--size 1518", "--size 128 --vlan 5"] {
         passes(&mut guest, &port, "packet:eth0", frames);
@@ -97,20 +97,20 @@ fn both_ways(model: Model, backend: Backend) {
 }
 
 #[test]
-fn frames_pass_between_our_driver_and_the_kernels_both_ways() {
+fn frames_pass_between_our_driver_and_the_kernels_in_both_directions() {
     if is_wanted() {
-        Model::ALL.into_iter().zip(BACKENDS).for_each(|(model, backend)| both_ways(model, backend));
+        Model::ALL.into_iter().zip(BACKENDS).for_each(|(model, backend)| in_both_directions(model, backend));
     }
 }
 
 #[test]
 #[ignore = "`make lab` runs it"]
-fn frames_pass_both_ways_with_the_other_backend_too() {
+fn frames_pass_in_both_directions_with_the_other_backend_too() {
     if is_wanted() {
         Model::ALL
             .into_iter()
             .zip(BACKENDS.into_iter().rev())
-            .for_each(|(model, backend)| both_ways(model, backend));
+            .for_each(|(model, backend)| in_both_directions(model, backend));
     }
 }
 

@@ -152,7 +152,7 @@ fn flood(frames: u64) -> Plan {
 
 /// A flood receives as fast as it sends, and the time in a tag is that of its burst.
 #[test]
-fn a_flood_goes_both_ways() {
+fn a_flood_goes_in_both_directions() {
     const FRAMES: u64 = 64_000;
     let mut port = mirror(Duration::ZERO);
     let sent = send(&mut port, &flood(FRAMES), &mut Always).unwrap();
