@@ -20,7 +20,7 @@ pub fn screen(comparison: &Comparison) -> String {
         .content_lines(ContentLineStyle::none());
     let mut table = Table::new();
     table.load_style(style);
-    table.set_header(["", "", "0", "values", other, "values", "change", "95 % within", "chance", ""]);
+    table.set_header(["", "", "0", "values", other, "values", "change", "95 % interval", "p-value", ""]);
     let mut last = "";
     for row in &comparison.rows {
         let number = |value: f64| short(value);

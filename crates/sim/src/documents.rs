@@ -50,15 +50,15 @@ pub fn transmit(rows: &[(&Setup, Transmit)], size: Size, duration_ms: u64) -> re
 /// Where more CPUs stop helping, in a sentence.
 fn sentence(rows: &[Scaled]) -> String {
     match (stop(rows), rows.last()) {
-        (Some((1, limit)), _) => format!("More than one CPU brings nothing: what stops it is {limit}."),
+        (Some((1, limit)), _) => format!("More than one CPU does not raise the rate: the limit is {limit}."),
         (Some((enough, limit)), _) => {
-            format!("More than {enough} CPUs bring nothing: what stops it is {limit}.")
+            format!("More than {enough} CPUs do not raise the rate: the limit is {limit}.")
         }
         (None, Some(row)) if row.cpus == 1 => {
-            format!("One CPU is all there was: what stops it is {}.", row.limit)
+            format!("Only one CPU was tried: the limit is {}.", row.limit)
         }
         (None, Some(row)) => {
-            format!("With {} CPUs it still goes on: what stops it is {}.", row.cpus, row.limit)
+            format!("The rate still rises with {} CPUs: the limit there is {}.", row.cpus, row.limit)
         }
         (None, None) => String::new(),
     }

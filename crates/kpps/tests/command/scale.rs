@@ -18,13 +18,13 @@ fn it_says_where_more_cpus_bring_nothing_and_why() {
     let wire = json(&["--cpus", "1,2,4"]);
     assert_eq!((&wire["stops_at_cpus"], &wire["rows"][2]["stopped_by"]), (&2.into(), &"the wire".into()));
     assert_eq!(wire["rows"][0]["stopped_by"], "the CPUs");
-    assert!(wire["summary"].as_str().unwrap().contains("More than 2 CPUs bring nothing"));
+    assert!(wire["summary"].as_str().unwrap().contains("More than 2 CPUs do not raise the rate"));
     let on = json(&["--cpus", "1,2", "--nic", "82598", "--load", "2000kpps"]);
     assert_eq!(on["rows"].as_array().unwrap().len(), 2);
     let slow = json(&["--cpus", "1,8", "--set", "nic.rx_engine_ps=5_000_000"]);
-    assert_eq!(slow["summary"], "More than one CPU brings nothing: what stops it is the card.");
+    assert_eq!(slow["summary"], "More than one CPU does not raise the rate: the limit is the card.");
     let text = String::from_utf8(kpps(&["--cpus", "1", "--duration", "1ms"]).stdout).unwrap();
-    assert!(text.contains("One CPU is all there was") && text.contains("82576 on pcie-x4"), "{text}");
+    assert!(text.contains("Only one CPU was tried") && text.contains("82576 on pcie-x4"), "{text}");
 }
 
 #[test]
