@@ -61,7 +61,7 @@ fn every_document_has_a_page() {
         (&["transmit", "--driver", "kpps", "--duration", "1ms"][..], "transmit", "sent_pps"),
         (&["scale", "--cpus", "1", "--duration", "1ms"], "scale", "delivered_pps"),
         (&["profile", "--duration", "1ms"], "profile", "ns_per_frame"),
-        (&["trace", "--duration", "200us"], "trace", "rx-data"),
+        (&["trace", "--duration", "1ms"], "trace", "rx-data"),
         (&["list", "chips"], "list", "82542"),
         (&["conformance", "--on", "model", "--chip", "82542"], "conformance", "not-applicable"),
     ] {

@@ -21,7 +21,7 @@ fn every_document_is_one_that_the_schema_allows() {
         (&["profile", "--app", "nat", "--driver", "kpps", "--load", "100kpps"], "profile"),
         (&["scale", "--cpus", "1,2", "--duration", "1ms"], "scale"),
         (&["scale", "--nic", "82598", "--cpus", "1", "--load", "1Mpps", "--flows", "1"], "scale"),
-        (&["trace", "--duration", "200us"], "trace"),
+        (&["trace", "--duration", "1ms"], "trace"),
         (&["list"], "profiles"),
         (&["list", "stacks", "freebsd-5.4"], "profiles"),
         (&["device", "list"], "devices"),
