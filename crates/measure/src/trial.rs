@@ -3,6 +3,7 @@
 use hdrhistogram::Histogram;
 use kpps_frames::{Mix, Size};
 use kpps_results::Trial;
+use kpps_results::detail::LatencyRange;
 
 /// How long frames of the measured time may still arrive after it, in ms.
 pub const AFTERWARDS_MS: u32 = 20;
@@ -77,6 +78,23 @@ impl Latency {
             max: any.then(|| self.max_ns()),
             error_ns: self.error_ns.filter(|_| any),
         }
+    }
+    /// How many frames took how long: ranges that end at preferred numbers, ten for each power of ten.
+    pub fn ranges(&self) -> Vec<LatencyRange> {
+        /// The series R10 of ISO 3.
+        const ENDS: [u64; 10] = [100, 125, 160, 200, 250, 315, 400, 500, 630, 800];
+        let mut ranges: Vec<LatencyRange> = Vec::new();
+        let ends = (0..).flat_map(|power| ENDS.map(|end| end * 10_u64.pow(power)));
+        let mut ends = ends.take_while(|end| *end < 1_000_000_000_000).peekable();
+        for (ns, frames) in self.recorded() {
+            while ends.next_if(|end| *end < ns).is_some() {}
+            let Some(&up_to_ns) = ends.peek() else { break };
+            match ranges.last_mut().filter(|last| last.up_to_ns == up_to_ns) {
+                Some(last) => last.frames += frames,
+                None => ranges.push(LatencyRange { up_to_ns, frames }),
+            }
+        }
+        ranges
     }
     /// The longest time in nanoseconds, within the histogram's three digits.
     pub fn max_ns(&self) -> u64 {
@@ -164,5 +182,21 @@ pub trait Testbed {
     /// Offers a load and accounts for its frames.
     fn trial(&mut self, load: &Load) -> Result<Trial, TrialError> {
         self.trial_while(load, &|| true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_hold_each_frame_once_and_end_at_preferred_numbers() {
+        let mut latency = Latency::default();
+        assert_eq!(latency.ranges(), []);
+        for (ns, frames) in [(1, 1), (100, 1), (101, 2), (3999, 3), (99_000_000_000, 4)] {
+            latency.record_times(ns, frames);
+        }
+        let ranges: Vec<_> = latency.ranges().iter().map(|range| (range.up_to_ns, range.frames)).collect();
+        assert_eq!(ranges, [(100, 2), (125, 2), (4000, 3), (100_000_000_000, 4)]);
     }
 }

@@ -5,11 +5,11 @@ mod sentences;
 
 pub use screen::screen;
 
-use crate::drawing::{self, Part, band, bars, legend, percentiles};
+use crate::drawing::{self, Bar, Part, band, bars, legend, percentiles};
 use crate::ndr::environment;
 use crate::page;
 use kpps_results::Cpu;
-use kpps_results::detail::{DetailedTrial, Direction};
+use kpps_results::detail::{DetailedTrial, Direction, LatencyRange};
 use maud::{Markup, html as markup};
 use std::collections::BTreeMap;
 
@@ -115,7 +115,23 @@ fn latency(trial: &DetailedTrial) -> Markup {
         }
         @if let Some(clocks) = &trial.clocks { p { (sentences::clocks(clocks)) "." } }
         (bars(&[(String::new(), percentiles(&trial.result.latency_ns, most_ns))]))
+        @if trial.directions.iter().any(|way| !way.latency_histogram.is_empty()) {
+            p.hint { "Frames by latency: each bar is a range of times up to the one at its left." }
+            (bars(&trial.directions.iter().map(histogram).collect::<Vec<_>>()))
+        }
     }
+}
+
+/// The frames of a direction by their latency, under the direction's name.
+fn histogram(way: &Direction) -> (String, Vec<Bar>) {
+    let most = way.latency_histogram.iter().map(|range| range.frames).max().unwrap_or(1);
+    let bar = |range: &LatencyRange| Bar {
+        name: format!("{} µs", range.up_to_ns as f64 / 1e3),
+        share: range.frames as f64 / most as f64,
+        colour: "s0",
+        says: range.frames.to_string(),
+    };
+    (format!("{} to {}", way.from, way.to), way.latency_histogram.iter().map(bar).collect())
 }
 
 fn cpus(trial: &DetailedTrial) -> Markup {
@@ -255,7 +271,13 @@ mod tests {
             },
             cpus: vec![CpuTimes { user_s: 0.5, idle_s: 1.5, cycles: Some(7_000_000), ..CpuTimes::default() }],
             sender: Some(Sender { ceilings_pps: vec![40e3], source: "measured".into(), exceeded: true }),
-            directions: vec![Direction { gaps: Some(gaps), ..Direction::default() }],
+            directions: vec![Direction {
+                gaps: Some(gaps),
+                latency_histogram: [(12_500, 30), (16_000, 120)]
+                    .map(|(up_to_ns, frames)| LatencyRange { up_to_ns, frames })
+                    .to_vec(),
+                ..Direction::default()
+            }],
             interfaces: [("pb".to_owned(), [("rx_dropped".to_owned(), 50)].into())].into(),
             ..DetailedTrial::default()
         };
@@ -263,6 +285,10 @@ mod tests {
         // The shares of the first band are those of all frames: 690, 150, 50, 10 and 100 of 1000.
         for width in ["496.80", "108.00", "36.00", "7.20", "72.00"] {
             assert!(text.contains(&format!("width=\"{width}\"")), "{width}");
+        }
+        for bar in ["<span>12.5 µs</span><div class=\"track\"><i style=\"width:25.00%", "<span>16 µs</span>"]
+        {
+            assert!(text.contains(bar), "{bar}");
         }
         for words in [
             "a netem",

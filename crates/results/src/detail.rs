@@ -265,6 +265,10 @@ pub struct Direction {
     pub other_traffic: u64,
     /// Time from sending to receiving.
     pub latency_ns: Latency,
+    /// How many frames took how long, shortest times first: at most ten ranges for each power of ten. Ranges
+    /// without frames are left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub latency_histogram: Vec<LatencyRange>,
     /// The source of arrival times.
     #[serde(default)]
     pub arrival: Arrival,
@@ -277,6 +281,15 @@ pub struct Direction {
     /// The results of the sizes of a mix.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sizes: Vec<SizeCount>,
+}
+
+/// The frames whose latency is in one range.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LatencyRange {
+    /// The end of the range in ns, which belongs to it. It begins about a fifth below.
+    pub up_to_ns: u64,
+    /// Frames.
+    pub frames: u64,
 }
 
 /// The time of a CPU by kind, in s.

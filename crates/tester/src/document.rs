@@ -74,6 +74,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
         corrupted: direction.arrived.corrupted,
         other_traffic: direction.arrived.other_traffic,
         latency_ns: direction.latency.quantiles(),
+        latency_histogram: direction.latency.ranges(),
         arrival: direction.arrival,
         gaps: direction.gaps.as_ref().map(gaps),
         flows: flows(tester, direction),

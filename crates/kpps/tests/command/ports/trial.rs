@@ -244,6 +244,11 @@ fn no_more_frames_are_sent_than_asked_for() {
         let both = words.len() > 2;
         assert_eq!(trial["intended"], if both { 1000 } else { 500 });
         // Beside the load: a few frames that learn the way, and neighbour discovery.
+        for way in trial["directions"].as_array().unwrap() {
+            let ranges = way["latency_histogram"].as_array().unwrap();
+            let frames: u64 = ranges.iter().map(|range| number(range, "frames")).sum();
+            assert_eq!(frames, number(way, "received"), "each frame is in one range: {way}");
+        }
         let sent = [sent(&net, "a") - before[0], sent(&net, "b") - before[1]];
         assert!((400..=540).contains(&sent[0]), "{sent:?}");
         assert!(if both { (400..=540).contains(&sent[1]) } else { sent[1] <= 40 }, "{sent:?}");
