@@ -1,11 +1,35 @@
 //! The parsers of frames and captures against arbitrary bytes.
 #![no_main]
 
-use kpps_frames::{ethernet, ipv4, pcap, tag, tcp, udp};
+use kpps_frames::flows::{Addresses, Mapping, Ports};
+use kpps_frames::headers::{self, Fields, Headers};
+use kpps_frames::raw::from_hex;
+use kpps_frames::{Encap, RawPacket, Tag, ethernet, ipv4, pcap, tag, tcp, udp};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let _ = tag::read(bytes);
+    let _ = (headers::flow(bytes), headers::addresses(bytes));
+    let mut changed = bytes.to_vec();
+    let address = Some([198, 18, 0, 1].into());
+    Fields { from: address, to: address, sport: Some(1), dscp: Some(46), hops: Some(1), ..Fields::default() }
+        .write(&mut changed);
+    if let Some(headers) = Headers::of(bytes) {
+        headers.put_checksums(&mut changed);
+    }
+    if let Ok(packet) = RawPacket::of(bytes) {
+        let tag = Tag { stream: 1, sequence: 2, sent_ps: 3 };
+        let mut frame = packet.bytes.clone();
+        tag::write_balanced(&mut frame, packet.tag.into(), tag).expect("room for the tag");
+        assert_eq!(tag::read_balanced(&frame, packet.tag.into()), Some(tag));
+    }
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        let _ = from_hex(text);
+        if let Ok(encap) = text.parse::<Encap>() {
+            assert_eq!(encap.to_string().parse(), Ok(encap));
+        }
+        let _ = (text.parse::<Addresses>(), text.parse::<Ports>(), text.parse::<Mapping>());
+    }
     if let Ok(frame) = ethernet::Frame::new_checked(bytes)
         && let Ok(packet) = ipv4::Packet::new_checked(frame.payload())
     {

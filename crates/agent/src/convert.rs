@@ -1,6 +1,7 @@
 //! The tester's types as messages, and back. Messages are checked before they are used.
 
 use crate::proto;
+use kpps_frames::encap::Tags;
 use kpps_frames::templates::Parts;
 use kpps_frames::{Mac, Size, Templates};
 use kpps_measure::Latency;
@@ -41,7 +42,14 @@ pub(crate) fn work(task: &Task, senders: usize) -> proto::Work {
         senders: senders as u32,
         mac: task.station.mac.0.to_vec(),
         ips: task.station.ips.to_string(),
-        vlan: task.station.vlan.map(u32::from),
+        tags: task
+            .station
+            .tags
+            .0
+            .iter()
+            .flatten()
+            .map(|(kind, id)| u32::from(*kind) << 16 | u32::from(*id))
+            .collect(),
         plan: task.plan.as_ref().map(plan),
         expect: task.expect.as_ref().map(|expect| proto::Expect {
             stream: expect.stream.into(),
@@ -57,20 +65,31 @@ pub(crate) fn work(task: &Task, senders: usize) -> proto::Work {
     }
 }
 
+/// VLAN tags, as far as there may be so many.
+fn tags(words: &[u32]) -> Tags {
+    let mut tags = Tags::default();
+    for (tag, word) in tags.0.iter_mut().zip(words) {
+        *tag = Some(((word >> 16) as u16, *word as u16));
+    }
+    tags
+}
+
 fn frames(templates: &Templates) -> proto::Frames {
-    let Parts { heads, bytes, order, flows } = templates.parts();
-    proto::Frames { heads, bytes: bytes.into_iter().map(u32::from).collect(), order, flows }
+    let Parts { heads, bytes, order, flows, balanced_at, inner } = templates.parts();
+    let bytes = bytes.into_iter().map(u32::from).collect();
+    proto::Frames { heads, bytes, order, flows, balanced_at: balanced_at.into(), inner: inner.into() }
 }
 
 /// Frames that a port can send.
 fn templates(frames: Option<proto::Frames>) -> Result<Arc<Templates>, String> {
-    let proto::Frames { heads, bytes, order, flows } = frames.unwrap_or_default();
+    let proto::Frames { heads, bytes, order, flows, balanced_at, inner } = frames.unwrap_or_default();
+    let (balanced_at, inner) = (number("place", balanced_at)?, number("place", inner)?);
     let length = |bytes: u32| match bytes <= Size::MAX.bytes_without_fcs().into() {
         true => Ok(bytes as u16),
         false => Err(format!("a frame of {bytes} bytes is too long")),
     };
     let bytes = bytes.into_iter().map(length).collect::<Result<_, _>>()?;
-    let templates = Templates::from_parts(&Parts { heads, bytes, order, flows });
+    let templates = Templates::from_parts(&Parts { heads, bytes, order, flows, balanced_at, inner });
     templates.map(Arc::new).ok_or_else(|| "the numbers of frames, flows and sizes do not match".into())
 }
 
@@ -118,7 +137,7 @@ pub(crate) fn task(work: proto::Work) -> Result<(Task, usize), String> {
         at,
         station: Station {
             mac: mac(&work.mac)?,
-            vlan: work.vlan.map(|vlan| number("VLAN", vlan)).transpose()?,
+            tags: tags(&work.tags),
             ips: work.ips.parse().map_err(|e| format!("{e}"))?,
         },
         plan: work.plan.map(planned).transpose()?,
@@ -369,13 +388,14 @@ pub(crate) fn was_counted(counted: proto::Counted) -> Counted {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use kpps_frames::Encap;
 
     fn a_duty(shape: Shape) -> Task {
         Task {
             at: 1,
             station: Station {
                 mac: Mac([2, 0, 0, 0, 0, 7]),
-                vlan: Some(7),
+                tags: Encap::vlan(7).tags(),
                 ips: "2001:2::1-2001:2::9".parse().unwrap(),
             },
             plan: Some(Plan {

@@ -6,6 +6,8 @@
 //!   afterwards no accessor can fail.
 //! - [`build`] makes whole frames; [`arp`], [`icmp`] and [`nd`] build and parse messages. [`tag`] marks a
 //!   frame as the n-th of its stream.
+//! - [`Encap`] puts them behind VLAN tags and labels, and into VXLAN.
+//! - [`RawPacket`] makes a test frame of any packet.
 //! - [`headers`] finds the headers of any frame, and changes their fields.
 //! - [`mix`] has the mixes of sizes that testers use; [`flows`] are ranges of addresses and ports.
 //!   [`Templates`] are the frames of both in the order of sending.
@@ -37,6 +39,7 @@ extern crate std;
 pub mod arp;
 pub mod build;
 pub mod checksum;
+pub mod encap;
 pub mod ethernet;
 pub mod flows;
 pub mod headers;
@@ -50,17 +53,20 @@ pub mod pcap;
 #[cfg(feature = "pcap")]
 pub mod pcapng;
 pub mod rate;
+pub mod raw;
 mod size;
 pub mod tag;
 pub mod tcp;
 pub mod templates;
 pub mod udp;
 
+pub use encap::Encap;
 pub use ethernet::Mac;
 pub use mix::Mix;
+pub use raw::RawPacket;
 pub use size::Size;
 pub use tag::Tag;
-pub use templates::Templates;
+pub use templates::{Look, Templates};
 
 /// Why bytes are not a frame of the expected kind, or a frame cannot be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -147,6 +147,76 @@ fn update_checksum(frame: &mut [u8], at: usize, old: &[u8; BYTES]) {
     udp::put_checksum(&mut frame[at - udp::HEADER_BYTES..], sum.checksum());
 }
 
+/// Bytes of a balanced tag: the tag, and a word with which the sum of all its words is that of zeros. So a
+/// checksum over it is the same whatever the tag says, and whatever the protocol.
+pub const BALANCED_BYTES: usize = BYTES + 2;
+
+/// Where the frames of a load have their tags.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    /// Behind the headers of a plain test frame, which tell where that is ([`offset`]).
+    #[default]
+    Plain,
+    /// At this byte, balanced.
+    Balanced(u16),
+}
+
+impl Place {
+    /// Writes a tag into a frame.
+    ///
+    /// # Errors
+    /// As [`write()`].
+    #[inline]
+    pub fn write(self, frame: &mut [u8], tag: Tag) -> Result<(), Error> {
+        match self {
+            Self::Plain => write(frame, tag),
+            Self::Balanced(at) => write_balanced(frame, at.into(), tag),
+        }
+    }
+
+    /// Reads the tag of a received frame, and where it begins; `None` without a valid one.
+    #[inline]
+    pub fn read(self, frame: &[u8]) -> Option<(Tag, usize)> {
+        match self {
+            Self::Plain => Some((read(frame)?, offset(frame))),
+            Self::Balanced(at) => Some((read_balanced(frame, at.into())?, at.into())),
+        }
+    }
+
+    /// Bytes of the tag.
+    #[inline]
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::Plain => BYTES,
+            Self::Balanced(_) => BALANCED_BYTES,
+        }
+    }
+}
+
+/// Writes a balanced tag at byte `at`.
+///
+/// # Errors
+/// As [`write()`].
+#[inline]
+pub fn write_balanced(frame: &mut [u8], at: usize, tag: Tag) -> Result<(), Error> {
+    let place: &mut [u8; BALANCED_BYTES] =
+        frame.get_mut(at..).and_then(|place| place.first_chunk_mut()).ok_or(Error::Truncated)?;
+    let (first, balance) = place.split_at_mut(BYTES);
+    if let Some(first) = first.first_chunk_mut() {
+        tag.put(first);
+    }
+    balance.copy_from_slice(&Sum::new().with(first).checksum().to_be_bytes());
+    Ok(())
+}
+
+/// Reads a balanced tag at byte `at`; `None` without a valid one.
+#[inline]
+pub fn read_balanced(frame: &[u8], at: usize) -> Option<Tag> {
+    let place: &[u8; BALANCED_BYTES] = frame.get(at..)?.first_chunk()?;
+    let tag = Tag::from_bytes(place.first_chunk()?)?;
+    (Sum::new().with(place).checksum() == 0).then_some(tag)
+}
+
 /// Reads the tag of a received frame; `None` without a valid one.
 #[inline]
 pub fn read(frame: &[u8]) -> Option<Tag> {

@@ -4,9 +4,12 @@
 //! bytes before the zeros at a frame's end are kept: a hundred thousand flows fit into a few megabytes.
 
 use crate::build::{Flow, udp_test};
+use crate::encap::Encap;
 use crate::ethernet::{TYPE_VLAN, VLAN_BYTES};
-use crate::flows::Flows;
-use crate::{Error, Mac, Mix, Size, tag};
+use crate::flows::{Flows, Numbers};
+use crate::headers::{Fields, Headers};
+use crate::raw::RawPacket;
+use crate::{Error, Mac, Mix, Size, Tag, tag, udp};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -32,6 +35,27 @@ pub struct Templates {
     flows: u32,
     /// After so many frames all flows and all of the order have had their turn.
     round: u64,
+    /// Where the tags are.
+    tag: tag::Place,
+    /// Where the innermost frames begin: behind the headers of a tunnel.
+    inner: u16,
+}
+
+/// How test frames look beside their flow and size.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Look<'r> {
+    /// What they are in.
+    pub encap: Encap,
+    /// The stations inside of a tunnel.
+    pub inside: [Mac; 2],
+    /// The differentiated services code point; flows take turns.
+    pub dscp: Option<Numbers>,
+    /// The TTL or hop limit, as well.
+    pub hops: Option<Numbers>,
+    /// Whether tags are balanced in any case, because they are at the other end of the path.
+    pub balanced: bool,
+    /// The packet of which all frames are made, in place of one of UDP.
+    pub packet: Option<&'r RawPacket>,
 }
 
 /// The contents of templates, for transfer to another host.
@@ -45,6 +69,10 @@ pub struct Parts {
     pub order: Vec<u32>,
     /// The number of flows.
     pub flows: u32,
+    /// Where balanced tags are; 0 of plain test frames.
+    pub balanced_at: u16,
+    /// Where the innermost frames begin: behind the headers of a tunnel.
+    pub inner: u16,
 }
 
 /// The n-th frame.
@@ -58,6 +86,122 @@ pub struct Template<'t> {
     pub flow: u32,
     /// The number of its size, in the order of the mix.
     pub size: usize,
+}
+
+/// The most bytes of all frames together.
+const MOST_BYTES: usize = 1 << 30;
+
+impl Look<'_> {
+    /// Whether frames are those of [`udp_test`], with a VLAN tag or without.
+    pub fn is_plain(&self) -> bool {
+        self.encap.is_plain() && self.packet.is_none() && !self.balanced
+    }
+
+    /// The smallest size of a frame of this flow; the only one of a packet.
+    pub fn least(&self, flow: &Flow<IpAddr>) -> Size {
+        if let Some(packet) = self.packet {
+            return Size::without_fcs((packet.bytes.len() + self.encap.bytes()) as u16);
+        }
+        let plain = Flow { vlan: None, ..*flow }.least_test_size().bytes_without_fcs();
+        let balance = if self.is_plain() { 0 } else { tag::BALANCED_BYTES - tag::BYTES };
+        Size::without_fcs(plain + (self.encap.bytes() + balance) as u16).max(Size::MIN)
+    }
+
+    /// A frame of a flow with a tag, of the smallest size.
+    pub fn frame(&self, flow: &Flow<IpAddr>, n: u32, tag: Tag) -> Option<Vec<u8>> {
+        let templates = self.templates(core::iter::once(*flow), &Mix::fixed(self.least(flow)), n).ok()?;
+        let template = templates.at(0)?;
+        let mut frame = vec![0; template.bytes.into()];
+        template.write(&mut frame)?;
+        templates.tag().write(&mut frame, tag).ok()?;
+        Some(frame)
+    }
+
+    /// Test frames of a mix and of these flows, which are numbered from `first`. A packet has one size, which
+    /// is the mix.
+    ///
+    /// # Errors
+    /// As [`udp_test`]; [`Error::Size`] also if all frames together have gigabytes.
+    pub fn templates(
+        &self,
+        flows: impl ExactSizeIterator<Item = Flow<IpAddr>>,
+        mix: &Mix,
+        first: u32,
+    ) -> Result<Templates, Error> {
+        let sizes: Vec<Size> = match self.packet {
+            Some(packet) => vec![Size::without_fcs(packet.bytes.len() as u16 + self.encap.bytes() as u16)],
+            None => mix.parts().iter().map(|part| part.0).collect(),
+        };
+        if self.packet.is_some() && mix.only() != sizes.first().copied() {
+            return Err(Error::Size);
+        }
+        let number = |size: Size| sizes.iter().position(|other| *other == size).unwrap_or(0) as u32;
+        let order = match self.packet {
+            Some(_) => vec![0],
+            None => mix.period().into_iter().map(number).collect(),
+        };
+        let mut all = Templates::ordered(sizes.len(), order, flows.len() as u32);
+        let is_plain = self.is_plain();
+        all.inner = self.encap.outer_bytes() as u16;
+        for (n, flow) in (first..).zip(flows) {
+            for &size in &sizes {
+                let mut frame = match self.packet {
+                    _ if is_plain => {
+                        udp_test(&Flow { vlan: self.encap.only_vlan().or(flow.vlan), ..flow }, size)?
+                    }
+                    None => self.encap.test(&flow, self.inside, n, size)?,
+                    Some(packet) => self.of_packet(packet, &flow, n),
+                };
+                let outer = self.encap.outer_bytes();
+                let (dscp, hops) = (self.dscp.map(|it| it.nth(n) as u8), self.hops.map(|it| it.nth(n) as u8));
+                for at in [outer, 0].into_iter().take(if outer > 0 { 2 } else { 1 }) {
+                    Fields { dscp, hops, ..Fields::default() }.write(&mut frame[at..]);
+                }
+                let head = if is_plain { tag::offset(&frame) } else { self.tag_in(&frame) };
+                if !is_plain {
+                    all.tag = tag::Place::Balanced(head as u16);
+                    if head + tag::BALANCED_BYTES > frame.len() {
+                        return Err(Error::Size);
+                    }
+                }
+                if all.heads.len() + head > MOST_BYTES {
+                    return Err(Error::Size);
+                }
+                all.add(&frame, head);
+            }
+        }
+        Ok(all)
+    }
+
+    /// The packet with the addresses, ports and stations of a flow.
+    fn of_packet(&self, packet: &RawPacket, flow: &Flow<IpAddr>, n: u32) -> Vec<u8> {
+        let mut frame = packet.bytes.clone();
+        let outside = [flow.from_mac, flow.to_mac];
+        let [from_mac, to_mac] = if self.encap.tunnel().is_some() { self.inside } else { outside };
+        let fields = Fields {
+            from_mac: Some(from_mac),
+            to_mac: Some(to_mac),
+            from: Some(flow.from.0),
+            to: Some(flow.to.0),
+            sport: Some(flow.from.1),
+            dport: Some(flow.to.1),
+            ..Fields::default()
+        };
+        fields.write(&mut frame);
+        self.encap.wrap(frame, outside, n)
+    }
+
+    /// Where a frame that is not plain has its tag.
+    fn tag_in(&self, frame: &[u8]) -> usize {
+        match self.packet {
+            Some(packet) => usize::from(packet.tag) + self.encap.bytes(),
+            None => {
+                let outer = self.encap.outer_bytes();
+                let headers = frame.get(outer..).and_then(Headers::of);
+                headers.map_or(frame.len(), |headers| outer + headers.transport + udp::HEADER_BYTES)
+            }
+        }
+    }
 }
 
 fn common_divisor(a: u64, b: u64) -> u64 {
@@ -78,17 +222,7 @@ impl Templates {
     /// # Errors
     /// As [`udp_test`].
     pub fn of_flows(flows: impl ExactSizeIterator<Item = Flow<IpAddr>>, mix: &Mix) -> Result<Self, Error> {
-        let sizes: Vec<Size> = mix.parts().iter().map(|part| part.0).collect();
-        let number = |size: Size| sizes.iter().position(|other| *other == size).unwrap_or(0) as u32;
-        let order = mix.period().into_iter().map(number).collect();
-        let mut all = Self::ordered(sizes.len(), order, flows.len() as u32);
-        for flow in flows {
-            for &size in &sizes {
-                let frame = udp_test(&flow, size)?;
-                all.add(&frame, tag::offset(&frame));
-            }
-        }
-        Ok(all)
+        Look::default().templates(flows, mix, 0)
     }
 
     /// One repeated frame.
@@ -118,7 +252,16 @@ impl Templates {
             1 => u64::MAX,
             _ => (period / common_divisor(period, flows_64).max(1) * flows_64).max(1),
         };
-        Self { heads: Vec::new(), places: Vec::new(), sizes, order, flows, round }
+        Self {
+            heads: Vec::new(),
+            places: Vec::new(),
+            sizes,
+            order,
+            flows,
+            round,
+            tag: tag::Place::Plain,
+            inner: 0,
+        }
     }
 
     fn add(&mut self, frame: &[u8], head: usize) {
@@ -134,12 +277,14 @@ impl Templates {
             bytes: self.places.iter().map(|place| place.bytes).collect(),
             order: self.order.clone(),
             flows: self.flows,
+            balanced_at: if let tag::Place::Balanced(at) = self.tag { at } else { 0 },
+            inner: self.inner,
         }
     }
 
     /// Templates with these contents; `None` if they are inconsistent.
     pub fn from_parts(parts: &Parts) -> Option<Self> {
-        let Parts { heads, bytes, order, flows } = parts;
+        let Parts { heads, bytes, order, flows, balanced_at, inner } = parts;
         let sizes = heads.len().checked_div(*flows as usize)?;
         let fits = heads.len() == bytes.len()
             && sizes * *flows as usize == heads.len()
@@ -152,6 +297,12 @@ impl Templates {
             let place = Place { at: all.heads.len() as u32, head: head.len() as u16, bytes: *bytes };
             all.heads.extend_from_slice(head);
             all.places.push(place);
+        }
+        all.inner = *inner;
+        if *balanced_at > 0 {
+            all.tag = tag::Place::Balanced(*balanced_at);
+            let room = |place: &Place| usize::from(*balanced_at) + tag::BALANCED_BYTES <= place.bytes.into();
+            return all.places.iter().all(room).then_some(all);
         }
         Some(all)
     }
@@ -175,6 +326,16 @@ impl Templates {
             self.heads.extend_from_slice(&head);
         }
         self
+    }
+
+    /// Where the innermost frames begin, in bytes: behind the headers of a tunnel.
+    pub fn inner(&self) -> usize {
+        self.inner.into()
+    }
+
+    /// Where the tags are.
+    pub fn tag(&self) -> tag::Place {
+        self.tag
     }
 
     /// Whether there is no frame.

@@ -84,7 +84,8 @@ impl Arguments {
                 (part, None) => choice.change(part, value)?,
             }
         }
-        let sizes = sizes.unwrap_or_else(|| Mix::fixed(choice.default_size()));
+        let default = self.target.pair.size().unwrap_or(choice.default_size());
+        let sizes = sizes.unwrap_or_else(|| Mix::fixed(default));
         let (on, line_pps, environment) = match shared {
             None => {
                 let size = sizes.only();

@@ -37,6 +37,11 @@ impl PortPair {
         false
     }
 
+    /// No packet says the size of frames.
+    pub fn size(&self) -> Option<kpps_frames::Size> {
+        None
+    }
+
     /// Frames never differ from the default ones.
     pub fn unusual(&self) -> Option<String> {
         None

@@ -141,8 +141,8 @@ impl Target {
 
     /// The sizes of frames, `given` or the default.
     pub fn sizes(&self, given: Option<&Mix>) -> Mix {
-        let default = || Mix::fixed(self.machine.with(None, self.top.app).default_size());
-        given.cloned().unwrap_or_else(default)
+        let own = self.machine.with(None, self.top.app).default_size();
+        given.cloned().unwrap_or_else(|| Mix::fixed(self.pair.size().unwrap_or(own)))
     }
 
     /// Opens it.

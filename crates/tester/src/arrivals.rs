@@ -9,9 +9,10 @@
 //! (RFC 6864, 4.1), and the kernel numbers the frames of a message that it cuts.
 
 use crate::clock::TimeOfDay;
-use crate::header::{Change, IDENTIFICATION, IP_CHECKSUM, LONGEST, UDP_CHECKSUM, change};
+use crate::header::{Change, LONGEST, Outline, change};
 use crate::kept::{Anomalies, Keeper, Kept};
-use kpps_frames::{Templates, tag};
+use kpps_frames::Templates;
+use kpps_frames::tag::Place;
 use kpps_measure::Latency;
 use kpps_results::detail::{Arrival, ArrivalBy};
 use std::collections::VecDeque;
@@ -66,6 +67,9 @@ pub struct Arrivals {
     stream: u16,
     /// The frames as they should arrive, without their tags.
     templates: Arc<Templates>,
+    /// Where the tags are, and of frames that are not plain the headers.
+    place: Place,
+    outline: Outline,
     /// Bytes of headers that differ between frames.
     varies: [bool; LONGEST],
     epoch: Instant,
@@ -135,9 +139,12 @@ impl Arrivals {
     /// For a stream of these frames, whose tags count from `epoch`, with room for about `expected` of them.
     pub fn new(stream: u16, templates: Arc<Templates>, epoch: Instant, expected: u64) -> Self {
         let words = (expected.min(WINDOW - 1) / 64 + 1) as usize;
+        let outline = outline(&templates);
         Self {
             stream,
-            varies: varies(&templates),
+            place: templates.tag(),
+            varies: varies(&templates, &outline),
+            outline,
             flows: vec![FlowTally::default(); templates.flows() as usize],
             sizes: vec![0; templates.sizes()],
             templates,
@@ -188,20 +195,24 @@ impl Arrivals {
     /// known. Returns false if it is not of this stream.
     #[inline]
     pub fn take(&mut self, frame: &[u8], stamp: Option<u64>) -> bool {
-        let Some(tag) = tag::read(frame) else { return self.take_untagged(frame, stamp) };
+        let Some((tag, at)) = self.place.read(frame) else { return self.take_untagged(frame, stamp) };
         if tag.stream != self.stream {
             self.other_traffic += 1;
             self.keep((frame, stamp), None, Anomalies { other_traffic: true, ..Anomalies::default() }, None);
             return false;
         }
         let Some(template) = self.templates.at(tag.sequence) else { return false };
-        let (header, rest) = frame.split_at(tag::offset(frame));
-        // `tag::read` has found a whole tag there.
-        let zeros = &rest[tag::BYTES..];
+        let (header, rest) = frame.split_at(at);
+        // A whole tag has been found there.
+        let zeros = &rest[self.place.bytes()..];
         let whole = frame.len() == usize::from(template.bytes)
             && header.len() == template.head.len()
+            && header.get(LONGEST..) == template.head.get(LONGEST..)
             && zeros.iter().all(|&byte| byte == 0);
-        let change = whole.then(|| change(frame, header, template.head));
+        let change = whole.then(|| match self.place {
+            Place::Plain => change(frame, header, template.head),
+            Place::Balanced(_) => self.outline.change(frame, header, template.head),
+        });
         let (flow, size) = (template.flow, template.size);
         let verdict = match change {
             Some(change) => self.note(&change),
@@ -457,8 +468,17 @@ impl Arrivals {
     }
 }
 
+/// Where the headers of frames are.
+fn outline(templates: &Templates) -> Outline {
+    let mut frame = vec![0; templates.at(0).map_or(0, |template| template.bytes.into())];
+    if let Some(template) = templates.at(0) {
+        template.write(&mut frame);
+    }
+    Outline::of(&frame, templates.inner())
+}
+
 /// Where the headers of frames differ. Checksums and identifications always do.
-fn varies(templates: &Templates) -> [bool; LONGEST] {
+fn varies(templates: &Templates, outline: &Outline) -> [bool; LONGEST] {
     let mut varies = [false; LONGEST];
     let Some(first) = templates.at(0) else { return varies };
     for head in templates.heads() {
@@ -466,10 +486,8 @@ fn varies(templates: &Templates) -> [bool; LONGEST] {
             *varies |= one != other;
         }
     }
-    let end = first.head.len();
-    let counts_up = if end < tag::OFFSET_IPV6 { Some(IDENTIFICATION) } else { None };
-    for before in [IP_CHECKSUM, UDP_CHECKSUM].into_iter().chain(counts_up) {
-        if let Some(varies) = end.checked_sub(before).and_then(|at| varies.get_mut(at..at + 2)) {
+    for at in outline.always_differ() {
+        if let Some(varies) = varies.get_mut(at..at + 2) {
             varies.fill(true);
         }
     }
@@ -480,11 +498,13 @@ fn varies(templates: &Templates) -> [bool; LONGEST] {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::header::{IDENTIFICATION, IP_CHECKSUM, UDP_CHECKSUM};
     use kpps_frames::build::{Flow, udp_test};
     use kpps_frames::checksum::{Sum, checksum};
     use kpps_frames::flows::{Addresses, Flows, Ports};
+    use kpps_frames::{Look, RawPacket, ipv4, tag, tcp, udp};
     use kpps_frames::{Mac, Mix, Size, Tag};
-    use kpps_frames::{ipv4, udp};
+    use std::net::IpAddr;
 
     fn template() -> Vec<u8> {
         udp_test(&Flow::default(), Size::with_fcs(80)).unwrap()
@@ -540,6 +560,57 @@ mod tests {
         assert_eq!(all.arrived(), expected);
         let (latency, arrival) = all.into_latency();
         assert_eq!((latency[0].frames(), arrival), (6, Arrival::default()));
+    }
+
+    /// Frames that are not plain: a segment of TCP, and layers before a packet. A router's rewriting is no
+    /// damage, and everything else is.
+    #[test]
+    fn frames_that_are_not_plain_are_judged_bit_by_bit() {
+        let fields = tcp::Fields { sequence: 1, acknowledgement: 2, flags: tcp::ACK, window: 3 };
+        let packet =
+            RawPacket::of(&kpps_frames::build::tcp(&Flow::default(), fields, &[7; 200]).unwrap()).unwrap();
+        let flows: Vec<Flow<IpAddr>> = (0..10)
+            .map(|_| flow().nth(0, MACS, None))
+            .zip(0..)
+            .map(|(flow, n)| Flow { from: (flow.from.0, 1000 + n), ..flow })
+            .collect();
+        for (packet, encap) in [
+            (Some(&packet), "none"),
+            (None, "qinq:5+vlan:7"),
+            (None, "vxlan:5/10.0.0.1/10.0.0.2"),
+            (Some(&packet), "mpls:16+mpls:17"),
+        ] {
+            let look = Look { packet, encap: encap.parse().unwrap(), ..Look::default() };
+            let size = packet.map_or(200, |packet| packet.bytes.len() + 4 + look.encap.bytes());
+            let mix = Mix::fixed(Size::with_fcs(size as u16));
+            let templates = Arc::new(look.templates(flows.iter().copied(), &mix, 0).unwrap());
+            let mut all = Arrivals::new(7, templates.clone(), Instant::now(), 100);
+            let frame = |sequence: u64| {
+                let mut frame = vec![0; size - 4];
+                templates.at(sequence).unwrap().write(&mut frame).unwrap();
+                templates.tag().write(&mut frame, Tag { stream: 7, sequence, sent_ps: 1 }).unwrap();
+                let inner = look.encap.outer_bytes();
+                kpps_frames::headers::Fields {
+                    hops: Some(63),
+                    to_mac: Some(Mac([6; 6])),
+                    ..Default::default()
+                }
+                .write(&mut frame[inner..]);
+                frame
+            };
+            for sequence in 0..40 {
+                assert!(all.take(&frame(sequence), None));
+            }
+            assert_eq!(all.arrived(), Arrived { received: 40, ..Arrived::default() }, "{encap}");
+            // A bit of the payload before the tag or behind it, or of the headers.
+            let at = |place: usize| look.encap.outer_bytes() + place;
+            for (sequence, bit) in [(40, at(20)), (41, at(9)), (42, size - 4 - 30)] {
+                let mut frame = frame(sequence);
+                frame[bit] ^= 1;
+                all.take(&frame, None);
+            }
+            assert_eq!(all.arrived().corrupted, 3, "{encap}");
+        }
     }
 
     /// More than 2³² frames, of which those around the old limit and a few others are looked at.

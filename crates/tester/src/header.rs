@@ -1,10 +1,12 @@
 //! How a received header differs from the sent one.
 
 use kpps_frames::checksum::{Sum, checksum};
+use kpps_frames::headers::Headers;
 use kpps_frames::{ipv4, tag, udp};
 
-/// Bytes of the longest headers: Ethernet with a VLAN tag, IPv6, UDP.
-pub(crate) const LONGEST: usize = 66;
+/// Bytes at the beginning of a frame that may differ in all frames alike: the headers. Plain ones have at
+/// most 66, with a VLAN tag and IPv6. What is behind must be as it was sent.
+pub(crate) const LONGEST: usize = 128;
 /// Where the checksums are: so far before the tag.
 pub(crate) const IP_CHECKSUM: usize = udp::HEADER_BYTES + 10;
 pub(crate) const UDP_CHECKSUM: usize = 2;
@@ -40,6 +42,59 @@ pub(crate) fn change(frame: &[u8], header: &[u8], sent: &[u8]) -> Change {
         set(&mut change, UDP_CHECKSUM, udp_checksum_is_right(frame, end));
     }
     change
+}
+
+/// Where the headers of frames are that are not plain, of all frames of a load alike.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outline {
+    /// The beginning of the innermost frame. A tunnel's headers before it are those of who sends through it.
+    inner: usize,
+    /// The headers of that frame, if it has an IP packet, from its beginning.
+    headers: Option<Headers>,
+}
+
+impl Outline {
+    /// Of frames like this one.
+    pub(crate) fn of(frame: &[u8], inner: usize) -> Self {
+        Self { inner, headers: frame.get(inner..).and_then(Headers::of) }
+    }
+
+    /// The places of checksums and identifications, from the beginning of the frame.
+    pub(crate) fn always_differ(&self) -> impl Iterator<Item = usize> {
+        let of = |it: Headers| [it.ip_checksum(), it.identification(), it.checksum()];
+        let inner = self.inner;
+        self.headers.map(of).into_iter().flatten().flatten().map(move |at| inner + at)
+    }
+
+    /// As [`change`], of a frame whose bytes before the tag are `header`.
+    pub(crate) fn change(&self, frame: &[u8], header: &[u8], sent: &[u8]) -> Change {
+        let mut change = [0; LONGEST];
+        let both = header.iter().zip(sent).skip(self.inner);
+        for (change, (came, sent)) in change.iter_mut().skip(self.inner).zip(both) {
+            *change = came ^ sent;
+        }
+        let (Some(headers), Some(inner)) = (self.headers, frame.get(self.inner..)) else { return change };
+        let mut judge = |at: usize, right: bool| {
+            if let Some(place) = change.get_mut(self.inner + at..self.inner + at + 2) {
+                place.fill(if right { 0 } else { 0xff });
+            }
+        };
+        if let Some(at) = headers.ip_checksum() {
+            judge(at, checksum(&inner[headers.ip..headers.transport]) == 0);
+        }
+        if let Some(at) = headers.identification() {
+            judge(at, true);
+        }
+        if let Some(at) = headers.checksum()
+            && let Some(bytes) = inner.get(headers.transport..headers.end)
+        {
+            let lacks = bytes[at - headers.transport..][..2] == [0; 2];
+            let none = headers.protocol == ipv4::PROTOCOL_UDP && !headers.is_ipv6 && lacks;
+            let right = || headers.pseudo_header(inner).with(bytes).checksum() == 0;
+            judge(at, none || right());
+        }
+        change
+    }
 }
 
 fn ip_checksum_is_right(header: &[u8]) -> bool {

@@ -2,11 +2,13 @@
 
 use crate::neighbours::{self, Station};
 use crate::test_port::TestPort;
-use kpps_frames::build::{Flow, udp_test};
-use kpps_frames::flows::{Flows, Ports};
-use kpps_frames::{Mac, Size, Tag, headers, tag};
+use kpps_frames::build::Flow;
+use kpps_frames::flows::{Addresses, Flows, MOST_FLOWS, Numbers, Ports};
+use kpps_frames::tag::Place;
+use kpps_frames::{Encap, Look, Mac, RawPacket, Tag, headers};
 use kpps_ports::port::Trouble;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How often an unanswered question is repeated.
@@ -25,10 +27,14 @@ pub struct End {
     pub gateway: Option<IpAddr>,
     /// The next hop's station address, if it is known beforehand.
     pub to: Option<Mac>,
+    /// The addresses of its flows. With a tunnel the station itself has others.
+    pub ips: Addresses,
+    /// What its frames are in.
+    pub encap: Encap,
 }
 
 /// The flows in each direction.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct FlowPlan {
     /// The number of flows. The default is all combinations of addresses and ports.
     pub count: Option<u32>,
@@ -36,33 +42,59 @@ pub struct FlowPlan {
     pub sports: Ports,
     /// Destination ports.
     pub dports: Ports,
+    /// The longest turn of what else varies by flow. There are as many flows at least.
+    pub turn: u32,
     /// Whether the frames from the second end are replies to the flows from the first, as these arrive.
     pub replies: bool,
+    /// The differentiated services code point of the frames; flows take turns.
+    pub dscp: Option<Numbers>,
+    /// Their TTL or hop limit.
+    pub hops: Option<Numbers>,
+    /// The packet of which all frames are made.
+    pub packet: Option<Arc<RawPacket>>,
 }
 
 impl Default for FlowPlan {
     /// One flow for each pair of addresses, to the discard port.
     fn default() -> Self {
-        Self { count: None, sports: Ports::from(49152, 1), dports: Ports::from(9, 1), replies: false }
+        Self {
+            count: None,
+            sports: Ports::from(49152, 1),
+            dports: Ports::from(9, 1),
+            turn: 1,
+            replies: false,
+            dscp: None,
+            hops: None,
+            packet: None,
+        }
     }
 }
 
 impl FlowPlan {
     /// The flows from one end to the other; `None` if there are too few or too many.
     pub(crate) fn between(&self, from: &End, to: &End) -> Option<Flows> {
-        Flows::new(self.count, [from.station.ips, to.station.ips], [self.sports, self.dports])
+        self.over([from.ips, to.ips])
+    }
+
+    /// The flows between these addresses; `None` if there are too few or too many.
+    pub(crate) fn over(&self, ips: [Addresses; 2]) -> Option<Flows> {
+        let ports = [self.sports, self.dports];
+        let flows = Flows::new(self.count, ips, ports);
+        if self.turn == 1 {
+            return flows;
+        }
+        // More flows than addresses and ports have begin again with the first ones.
+        let flows = flows.or_else(|| Flows::new(None, ips, ports))?;
+        let count = self.count.unwrap_or(flows.count.max(self.turn));
+        (count <= MOST_FLOWS).then_some(Flows { count, ..flows })
     }
 }
 
 /// Learning frames go to this many addresses at first, so that the device under test resolves them.
 const DESTINATIONS: u32 = 1024;
 
-/// A learning frame of a flow, of the smallest size.
-pub(crate) fn frame_of(flow: &Flow<IpAddr>, tag: Tag) -> Option<Vec<u8>> {
-    let mut frame = udp_test(flow, flow.least_test_size().max(Size::MIN)).ok()?;
-    tag::write(&mut frame, tag).ok()?;
-    Some(frame)
-}
+/// Where the frames that arrive at each port have their tags, and where their innermost frames begin.
+pub(crate) type Places = [(Place, usize); 2];
 
 /// A learning frame from a port to a next hop and an address of the other end, counted from 0.
 pub(crate) type Probe<'p> = dyn Fn(usize, Mac, u32, Tag) -> Option<Vec<u8>> + 'p;
@@ -72,7 +104,7 @@ pub(crate) type Probe<'p> = dyn Fn(usize, Mac, u32, Tag) -> Option<Vec<u8>> + 'p
 /// not answer, and whether all directions are open.
 pub(crate) fn learn(
     ports: &mut [Box<dyn TestPort>; 2],
-    ends: &[End; 2],
+    (ends, places): (&[End; 2], &Places),
     (directions, probe): (&[(usize, usize)], &Probe<'_>),
     stream: u16,
     go_on: &dyn Fn() -> bool,
@@ -93,7 +125,7 @@ pub(crate) fn learn(
             for &(from, other) in directions {
                 let Some(mac) = to[from] else { continue };
                 // Each address once, then the first one until a frame has arrived.
-                let all = if known[from] { 1 } else { ends[other].station.ips.count().min(DESTINATIONS) };
+                let all = if known[from] { 1 } else { ends[other].ips.count().min(DESTINATIONS) };
                 known[from] = true;
                 let tag = Tag { stream, sequence: from as u64, sent_ps: 0 };
                 for destination in (0..all).rev() {
@@ -106,11 +138,13 @@ pub(crate) fn learn(
         let mut note = |at: usize, _: &[u8], tag: Tag| {
             through[at] |= tag.stream == stream && tag.sequence as usize == 1 - at;
         };
-        receive_and_answer(ports, ends, &mut to, &mut note)?;
+        receive_and_answer(ports, (ends, places), &mut to, &mut note)?;
         if directions.iter().all(|&(_, other)| through[other]) {
             // Late questions and copies of a flood must arrive before the trial.
             std::thread::sleep(QUIET);
-            while receive_and_answer(ports, ends, &mut to, &mut |_, _, _| {})? && begin.elapsed() < AT_MOST {
+            while receive_and_answer(ports, (ends, places), &mut to, &mut |_, _, _| {})?
+                && begin.elapsed() < AT_MOST
+            {
                 std::thread::sleep(QUIET);
             }
             break;
@@ -129,7 +163,7 @@ const AT_ONCE: usize = 64;
 pub(crate) fn learn_flows(
     ports: &mut [Box<dyn TestPort>; 2],
     ends: &[End; 2],
-    flows: &[Flow<IpAddr>],
+    (flows, look, places): (&[Flow<IpAddr>], &Look<'_>, &Places),
     stream: u16,
     go_on: &dyn Fn() -> bool,
 ) -> Result<Vec<Option<Flow<IpAddr>>>, Trouble> {
@@ -142,7 +176,7 @@ pub(crate) fn learn_flows(
         for some in unknown.chunks(AT_ONCE) {
             for &n in some {
                 let tag = Tag { stream, sequence: n as u64, sent_ps: 0 };
-                if let Some(frame) = frame_of(&flows[n], tag) {
+                if let Some(frame) = look.frame(&flows[n], n as u32, tag) {
                     ports[0].send_one(&frame)?;
                 }
             }
@@ -150,11 +184,11 @@ pub(crate) fn learn_flows(
                 let place =
                     learned.get_mut(tag.sequence as usize).filter(|_| at == 1 && tag.stream == stream);
                 if let Some(place @ None) = place {
-                    *place = headers::flow(bytes);
+                    *place = bytes.get(places[1].1..).and_then(headers::flow);
                     missing -= usize::from(place.is_some());
                 }
             };
-            while receive_and_answer(ports, ends, &mut [None; 2], &mut note)? {}
+            while receive_and_answer(ports, (ends, places), &mut [None; 2], &mut note)? {}
         }
         if missing < before {
             last = Instant::now();
@@ -204,7 +238,7 @@ fn ask(ports: &mut [Box<dyn TestPort>; 2], ends: &[End; 2], to: &[Option<Mac>; 2
 /// Returns whether anything was received.
 fn receive_and_answer(
     ports: &mut [Box<dyn TestPort>; 2],
-    ends: &[End; 2],
+    (ends, places): (&[End; 2], &Places),
     to: &mut [Option<Mac>; 2],
     note: &mut dyn FnMut(usize, &[u8], Tag),
 ) -> Result<bool, Trouble> {
@@ -212,7 +246,7 @@ fn receive_and_answer(
     for (at, port) in ports.iter_mut().enumerate() {
         let mut answers = Vec::new();
         let mut listen = |bytes: &[u8]| {
-            if let Some(tag) = tag::read(bytes) {
+            if let Some((tag, _)) = places[at].0.read(bytes) {
                 note(at, bytes, tag);
             } else {
                 answers.extend(neighbours::answer(&ends[at].station, bytes));

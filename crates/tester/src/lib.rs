@@ -14,7 +14,8 @@
 //!
 //! let specs = ["packet:eth1".parse()?, "packet:eth2".parse()?];
 //! let ports: [_; 2] = open(&specs, &Options::default())?.try_into().map_err(|_| "two ports")?;
-//! let address = |ips: &str| ips.parse().map(|ips| Address { ips, gateway: None, to: None, vlan: None });
+//! let encap = kpps_frames::Encap::default();
+//! let address = |ips: &str| ips.parse().map(|ips| Address { ips, gateway: None, to: None, encap });
 //! let mut tester = Tester::new(specs, ports, [address("198.18.0.1")?, address("198.19.0.1")?], &[])?;
 //! let offer = Offer {
 //!     load: Load::Pps(10_000.0),
@@ -59,6 +60,7 @@ mod recognised;
 mod run;
 mod shape;
 mod state;
+mod template;
 mod test_port;
 mod traffic;
 mod trial;
@@ -82,6 +84,7 @@ pub use recognised::{Classes, Skipped};
 pub use run::RunStart;
 pub use shape::shape;
 pub use state::TrialState;
+pub use template::{Template, template};
 pub use test_port::{Allowed, Done, Expect, Host, LiveCounts, Received, Task, TestPort};
-pub use traffic::Traffic;
+pub use traffic::{Traffic, numbers};
 pub use trial::{Address, DirectionOutcome, Offer, Outcome, Replay, Site, Tester};

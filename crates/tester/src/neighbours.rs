@@ -2,8 +2,10 @@
 //! test must learn where they are.
 
 use kpps_frames::build;
+use kpps_frames::encap::Tags;
 use kpps_frames::ethernet::{Frame, TYPE_ARP, TYPE_IPV6};
 use kpps_frames::flows::Addresses;
+use kpps_frames::headers::payload_type;
 use kpps_frames::{Mac, arp, nd};
 use std::net::IpAddr;
 
@@ -12,8 +14,8 @@ use std::net::IpAddr;
 pub struct Station {
     /// Its Ethernet address.
     pub mac: Mac,
-    /// The VLAN of its frames.
-    pub vlan: Option<u16>,
+    /// The VLAN tags of its messages.
+    pub tags: Tags,
     /// Its IP addresses.
     pub ips: Addresses,
 }
@@ -21,7 +23,9 @@ pub struct Station {
 impl Station {
     /// A frame of this station. No message is longer than a frame.
     fn frame(&self, to: Mac, kind: u16, payload: &[u8]) -> Vec<u8> {
-        build::frame(to, self.mac, self.vlan, kind, payload).unwrap_or_default()
+        let mut frame = build::frame(to, self.mac, None, kind, payload).unwrap_or_default();
+        self.tags.put(&mut frame);
+        frame
     }
 }
 
@@ -33,13 +37,13 @@ enum Message {
 
 impl Message {
     fn read(frame: &[u8]) -> Option<Self> {
-        let frame = Frame::new_checked(frame).ok()?;
-        match frame.ethertype() {
-            TYPE_ARP => arp::Message::parse(frame.payload()).ok().map(Self::Arp),
+        let (kind, at) = payload_type(frame)?;
+        match kind {
+            TYPE_ARP => arp::Message::parse(&frame[at..]).ok().map(Self::Arp),
             TYPE_IPV6 => {
-                let mut message = nd::Message::parse(frame.payload()).ok()?;
+                let mut message = nd::Message::parse(&frame[at..]).ok()?;
                 // Without the option it is the sender of the frame.
-                message.mac = message.mac.or(Some(frame.source()));
+                message.mac = message.mac.or(Some(Frame::new_checked(frame).ok()?.source()));
                 Some(Self::Discovery(message))
             }
             _ => None,
@@ -68,8 +72,9 @@ pub fn question(from: &Station, whom: IpAddr) -> Vec<u8> {
     }
 }
 
-/// The answer of this station to a question about one of its addresses.
+/// The answer of this station to a question about one of its addresses, in the VLAN of the question.
 pub fn answer(me: &Station, frame: &[u8]) -> Option<Vec<u8>> {
+    let me = &Station { tags: Tags::of(frame), ..*me };
     match Message::read(frame)? {
         Message::Arp(message) => {
             let is_for_us = message.is_request()
@@ -101,14 +106,16 @@ pub fn announced_mac(frame: &[u8], whom: IpAddr) -> Option<Mac> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use kpps_frames::Encap;
 
     #[test]
     fn who_is_asked_answers() {
-        for vlan in [None, Some(7)] {
+        for encap in ["none", "vlan:7", "qinq:100+vlan:7"] {
+            let tags = encap.parse::<Encap>().unwrap().tags();
             for (one, other) in [("10.0.0.1", "10.0.0.2-10.0.0.9"), ("2001:2::1", "2001:2::2-2001:2::9")] {
                 let station = |last, ips: &str| Station {
                     mac: Mac([2, 0, 0, 0, 0, last]),
-                    vlan,
+                    tags,
                     ips: ips.parse().unwrap(),
                 };
                 let (a, b) = (station(1, one), station(2, other));
@@ -122,7 +129,7 @@ mod tests {
                         "a question names its sender"
                     );
                     assert_eq!(answered[..6], a.mac.0);
-                    let kind = |frame: &[u8]| Frame::new_checked(frame).unwrap().ethertype();
+                    let kind = |frame: &[u8]| (payload_type(frame), Tags::of(frame));
                     assert_eq!(kind(&answered), kind(&request));
                     assert_eq!(answer(&a, &request), None, "it is not request");
                     assert_eq!(answer(&b, &answered), None, "an answer is no question");
@@ -138,7 +145,8 @@ mod tests {
                     (answer(&b, &announced), announced_mac(&announced, b.ips.first())),
                     (None, Some(b.mac))
                 );
-                assert_eq!(announced.get(12..14) == Some(&[0x81, 0]), vlan.is_some());
+                assert_eq!(announced.get(12..14) == Some(&[0x81, 0]), encap == "vlan:7");
+                assert_eq!(Tags::of(&announced), tags);
             }
         }
     }
@@ -146,7 +154,7 @@ mod tests {
     #[test]
     fn a_solicitation_is_as_the_rfc_has_it() {
         let ips = "2001:2::1".parse().unwrap();
-        let a = Station { mac: Mac([2, 0, 0, 0, 0, 1]), vlan: None, ips };
+        let a = Station { mac: Mac([2, 0, 0, 0, 0, 1]), tags: Tags::default(), ips };
         let request = question(&a, "2001:2::12:3456".parse().unwrap());
         assert_eq!(request[..6], [0x33, 0x33, 0xff, 0x12, 0x34, 0x56]);
         assert_eq!(request[38..54], [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, 0x12, 0x34, 0x56]);

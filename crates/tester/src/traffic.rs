@@ -1,7 +1,10 @@
 //! The traffic of a trial as people choose it: addresses, UDP ports, the number of flows.
 
+use crate::error::Error;
 use crate::learn::FlowPlan;
-use kpps_frames::flows::{Addresses, Flows, MOST_FLOWS, Ports};
+use crate::template::Template;
+use kpps_frames::flows::{Addresses, Flows, MOST_FLOWS, Numbers, Ports};
+use kpps_frames::{Encap, Look, Mac, Mix, Size, Templates, headers};
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -20,6 +23,14 @@ pub struct Traffic {
     pub dport: Option<Ports>,
     /// The number of flows, by default all combinations.
     pub flows: Option<u32>,
+    /// The differentiated services code point, 0 to 63.
+    pub dscp: Option<Numbers>,
+    /// TTL or hop limit, 1 to 255.
+    pub hops: Option<Numbers>,
+    /// What the frames of each end are in.
+    pub encap: [Encap; 2],
+    /// The packet that all frames are made of. Its addresses and ports are the default ones.
+    pub template: Option<Template>,
     /// Whether the second end replies to the flows as they arrive there.
     pub replies: bool,
 }
@@ -37,7 +48,8 @@ impl Traffic {
             true => [ipv6(1, 1), ipv6(2, 2)],
             false => [[198, 18, 0, 1], [198, 19, 0, 2]].map(IpAddr::from),
         };
-        let [from, to] = usual.map(|address| Addresses::from(address, 1));
+        let own = self.template.as_ref().and_then(|it| headers::addresses(&it.packet.bytes));
+        let [from, to] = own.unwrap_or(usual).map(|address| Addresses::from(address, 1));
         let mut from = self.src.unwrap_or(from);
         // More flows than one address has ports come from several.
         if let (Some(flows), None, 1) = (self.flows, self.sport, from.count()) {
@@ -51,11 +63,20 @@ impl Traffic {
     /// How many flows there are, and their ports.
     pub fn plan(&self) -> FlowPlan {
         let sports = if self.flows.is_some() { DYNAMIC_PORTS } else { 1 };
+        let own = self.template.as_ref().and_then(|it| headers::flow(&it.packet.bytes));
+        let own = own.map(|flow| [flow.from.1, flow.to.1].map(|port| Ports::from(port, 1)));
+        let [sport, dport] = own.unwrap_or([Ports::from(DYNAMIC, sports), Ports::from(9, 1)]);
+        let turns = [self.dscp, self.hops].into_iter().flatten().map(|numbers| numbers.count());
+        let layers = self.encap.iter().map(Encap::turn);
         FlowPlan {
             count: self.flows,
-            sports: self.sport.unwrap_or(Ports::from(DYNAMIC, sports)),
-            dports: self.dport.unwrap_or(Ports::from(9, 1)),
+            sports: self.sport.unwrap_or(sport),
+            dports: self.dport.unwrap_or(dport),
+            turn: turns.chain(layers).max().unwrap_or(1),
             replies: self.replies,
+            dscp: self.dscp,
+            hops: self.hops,
+            packet: self.template.as_ref().map(|it| it.packet.clone()),
         }
     }
 
@@ -68,12 +89,46 @@ impl Traffic {
         if from.first().is_ipv4() != to.first().is_ipv4() {
             return Err(format!("{from} and {to} are of two versions of IP"));
         }
-        let FlowPlan { count, sports, dports, .. } = self.plan();
-        Flows::new(count, [from, to], [sports, dports]).ok_or_else(|| {
+        let plan = self.plan();
+        plan.over([from, to]).ok_or_else(|| {
+            let FlowPlan { sports, dports, .. } = plan;
             format!(
                 "from {from} port {sports} to {to} port {dports} there are fewer flows than that, or more than {MOST_FLOWS}: give --flows"
             )
         })
+    }
+
+    /// The size of the frames of the first end, if a packet says it.
+    pub fn size(&self) -> Option<Size> {
+        let bytes = self.template.as_ref()?.packet.bytes.len() + self.encap[0].bytes();
+        Some(Size::without_fcs(u16::try_from(bytes).unwrap_or(u16::MAX)))
+    }
+
+    /// The size of frames where none is given, if it is not the usual one: that of a packet, or the smallest
+    /// that the encapsulations of both ends allow.
+    pub fn least_size(&self) -> Option<Size> {
+        let layers = self.encap.iter().filter(|encap| !encap.is_plain()).map(Encap::bytes).max();
+        let ip = if self.addresses()[0].first().is_ipv4() { 66 } else { 86 };
+        self.size().or_else(|| Some(Size::with_fcs((ip + layers?) as u16)))
+    }
+
+    /// The frames of the first end between two stations.
+    ///
+    /// # Errors
+    /// As [`flows`](Self::flows); sizes that are not possible.
+    pub fn frames(&self, macs: [Mac; 2], sizes: &Mix) -> Result<Templates, String> {
+        let flows = self.flows()?;
+        let plan = self.plan();
+        let look = Look {
+            encap: self.encap[0],
+            inside: macs,
+            dscp: plan.dscp,
+            hops: plan.hops,
+            balanced: false,
+            packet: plan.packet.as_deref(),
+        };
+        let flows: Vec<_> = (0..flows.count).map(|n| flows.nth(n, macs, None)).collect();
+        look.templates(flows.into_iter(), sizes, 0).map_err(|why| Error::frame(sizes, why).to_string())
     }
 
     /// How the traffic differs from the default, in words; empty if it does not.
@@ -95,6 +150,25 @@ impl Traffic {
         if let Some(dport) = self.dport {
             say(format_args!("destination ports {dport}"));
         }
+        for (name, numbers) in [("DSCP", self.dscp), ("TTL", self.hops)] {
+            if let Some(numbers) = numbers {
+                say(format_args!("{name} {numbers}"));
+            }
+        }
+        if let Some(template) = &self.template {
+            say(format_args!("packets of {}", template.name));
+            let more = template.packet.extended;
+            if more > 0 {
+                say(format_args!("{more} B longer for the tag"));
+            }
+        }
+        if vlans.is_empty() && self.encap.iter().any(|encap| !encap.is_none()) {
+            let [one, other] = self.encap;
+            match one == other.reversed() {
+                true => say(format_args!("in {one}")),
+                false => say(format_args!("in {one} and {other}")),
+            }
+        }
         if self.replies {
             say(format_args!("the second port replies"));
         }
@@ -103,6 +177,18 @@ impl Traffic {
             say(format_args!("VLAN {}", vlans.join(" and ")));
         }
         text
+    }
+}
+
+/// Numbers from `LEAST` to `MOST`, as people give them.
+///
+/// # Errors
+/// What is wrong with the text, in one line.
+pub fn numbers<const LEAST: u32, const MOST: u32>(text: &str) -> Result<Numbers, String> {
+    let numbers: Numbers = text.parse().map_err(|error: kpps_frames::flows::BadRange| error.to_string())?;
+    match numbers.within(LEAST, MOST) {
+        true => Ok(numbers),
+        false => Err(format!("{text} is out of range: give {LEAST} to {MOST}")),
     }
 }
 
@@ -124,6 +210,8 @@ mod tests {
                 "--dport" => traffic.dport = Some(value().parse().unwrap()),
                 "--flows" => traffic.flows = Some(value().parse().unwrap()),
                 "--ipv6" => traffic.ipv6 = true,
+                "--dscp" => traffic.dscp = Some(value().parse().unwrap()),
+                "--encap" => traffic.encap = [value().parse().unwrap(); 2],
                 other => panic!("{other}"),
             }
         }
@@ -138,6 +226,9 @@ mod tests {
             ("--flows 16385", 16385, "198.18.0.2:49152 > 198.19.0.2:9"),
             ("--src 10.0.0.1-10.0.0.200 --dst 10.1.0.1-10.1.0.2", 400, "10.0.0.200:49152 > 10.1.0.2:9"),
             ("--src 10.0.0.1-10.0.0.2 --sport 5-6 --flows 3", 3, "10.0.0.2:5 > 198.19.0.2:9"),
+            ("--dscp 0-7", 8, "198.18.0.1:49152 > 198.19.0.2:9"),
+            ("--flows 20 --sport 5-6 --encap vlan:1-10", 20, "198.18.0.1:6 > 198.19.0.2:9"),
+            ("--sport 100-200/50 --dst 10.1.0.1-10.1.0.2", 6, "198.18.0.1:200 > 10.1.0.2:9"),
             ("--ipv6 --dport 7-8", 2, "[2001:2:0:1::1]:49152 > [2001:2:0:2::2]:8"),
         ] {
             let flows = traffic(words).flows().unwrap();
@@ -153,6 +244,7 @@ mod tests {
             assert!(traffic(bad).flows().is_err(), "{bad}");
         }
         assert_eq!(traffic("").unusual(&[]), "");
+        assert_eq!(traffic("--dscp 46 --encap mpls:16").unusual(&[]), "DSCP 46, in mpls:16");
         assert_eq!(
             traffic("--flows 5 --src 10.0.0.1").unusual(&[7]),
             "10.0.0.1 to 198.19.0.2, 5 flows, VLAN 7"

@@ -16,9 +16,8 @@ use crate::recognised::Classes;
 use crate::state::TrialState;
 use crate::test_port::{Done, Expect, Host, Received, Task, TestPort};
 use kpps_frames::build::Flow;
-use kpps_frames::ethernet::VLAN_BYTES;
 use kpps_frames::flows::Addresses;
-use kpps_frames::{Mac, Mix, Tag, Templates, rate};
+use kpps_frames::{Encap, Look, Mac, Mix, RawPacket, Size, Tag, Templates, rate};
 use kpps_measure::Latency;
 use kpps_measure::units::Rate;
 use kpps_ports::Spec;
@@ -152,8 +151,8 @@ pub struct Address {
     pub gateway: Option<IpAddr>,
     /// The station address of its next hop, if it need not be resolved.
     pub to: Option<Mac>,
-    /// The VLAN of its frames.
-    pub vlan: Option<u16>,
+    /// What its frames are in.
+    pub encap: Encap,
 }
 
 impl Tester {
@@ -179,8 +178,16 @@ impl Tester {
     /// With these ports, on any host, their addresses and systems.
     pub fn with(ports: [Box<dyn TestPort>; 2], addresses: [Address; 2], sites: Vec<Site>) -> Self {
         let ends = [0, 1].map(|at| {
-            let Address { ips, gateway, to, vlan } = addresses[at];
-            End { station: Station { mac: ports[at].mac(), vlan, ips }, gateway, to }
+            let Address { ips, gateway, to, encap } = addresses[at];
+            // A tunnel's end is the station, and the other one its next hop if no router is.
+            let tunnel = encap.tunnel();
+            let station = Station {
+                mac: ports[at].mac(),
+                tags: encap.tags(),
+                ips: tunnel.map_or(ips, |[own, _]| Addresses::from(own, 1)),
+            };
+            let gateway = gateway.or(tunnel.map(|[_, other]| other).filter(|_| to.is_none()));
+            End { station, gateway, to, ips, encap }
         });
         let routers = [None; 2];
         let tester = Self { ports, ends, sites, routers, gauges: Arc::default(), flows: FlowPlan::default() };
@@ -269,11 +276,30 @@ impl Tester {
         let count = self.flows.count;
         let flows =
             self.flows.between(&self.ends[from], &self.ends[1 - from]).ok_or(Error::Flows { count })?;
-        let (macs, vlan) = ([self.ends[from].station.mac, macs[from]], self.ends[from].station.vlan);
-        Ok((0..flows.count).map(|n| flows.nth(n, macs, vlan)).collect())
+        let macs = [self.ends[from].station.mac, macs[from]];
+        Ok((0..flows.count).map(|n| flows.nth(n, macs, None)).collect())
     }
 
-    /// The frames of these flows from one end, with the VLAN that they have at the end `at`.
+    /// How frames from one end look at the end `at`.
+    fn look(&self, from: usize, at: usize) -> Look<'_> {
+        self.look_at(from, at, self.flows.packet.as_deref())
+    }
+
+    /// The same with a packet from elsewhere.
+    fn look_at<'p>(&self, from: usize, at: usize, packet: Option<&'p RawPacket>) -> Look<'p> {
+        let FlowPlan { dscp, hops, .. } = self.flows;
+        let encap = self.ends[at].encap;
+        Look {
+            encap: if at == from { encap } else { encap.reversed() },
+            inside: [from, 1 - from].map(|end| self.ends[end].station.mac),
+            dscp,
+            hops,
+            balanced: !self.ends.iter().all(|end| end.encap.is_plain()),
+            packet,
+        }
+    }
+
+    /// The frames of these flows from one end, as they are at the end `at`.
     fn frames(
         &self,
         flows: &[Flow<IpAddr>],
@@ -281,30 +307,48 @@ impl Tester {
         at: usize,
         sizes: &Mix,
     ) -> Result<Templates, Error> {
-        let tag = |end: usize| if self.ends[end].station.vlan.is_some() { VLAN_BYTES as i16 } else { 0 };
-        let arriving = sizes.resized(tag(at) - tag(from));
-        let vlan = self.ends[at].station.vlan;
-        Templates::of_flows(flows.iter().map(|flow| Flow { vlan, ..*flow }), &arriving)
+        let [before, now] = [from, at].map(|end| self.ends[end].encap.bytes() as i16);
+        self.look(from, at)
+            .templates(flows.iter().copied(), &sizes.resized(now - before), 0)
             .map_err(|why| Error::frame(sizes, why))
+    }
+
+    /// Where the frames that arrive at each port have their tags.
+    fn places(&self) -> Result<learn::Places, Error> {
+        let mut places = learn::Places::default();
+        for (from, at) in BOTH {
+            let flows = self.flows_from(from, [Mac::default(); 2])?;
+            let least = flows.first().map_or(Size::MIN, |flow| self.look(from, from).least(flow));
+            let some = &flows[..flows.len().min(1)];
+            // A device that takes layers away may leave less than the smallest frame.
+            let size = if self.flows.packet.is_some() { least } else { least.max(Size::with_fcs(256)) };
+            let frames = self.frames(some, from, at, &Mix::fixed(size))?;
+            places[at] = (frames.tag(), frames.inner());
+        }
+        Ok(places)
     }
 
     /// Before a trial: the next hops, whether the paths are open, and for replies how flows arrive.
     fn learn(&mut self, bidirectional: bool, stream: u16, go_on: &dyn Fn() -> bool) -> Result<Paths, Error> {
         let replies = bidirectional && self.flows.replies;
         let directions = if bidirectional && !replies { &BOTH[..] } else { &BOTH[..1] };
-        let (mut ends, plan) = (self.ends, self.flows);
+        let (mut ends, plan, places) = (self.ends, self.flows.clone(), self.places()?);
+        let packet = plan.packet.as_deref();
+        let looks = [0, 1].map(|from| self.look_at(from, from, packet));
         let probe = |from: usize, to_mac: Mac, destination: u32, tag: Tag| {
-            let Station { mac, vlan, .. } = ends[from].station;
-            let mut flow = plan.between(&ends[from], &ends[1 - from])?.nth(0, [mac, to_mac], vlan);
-            flow.to.0 = ends[1 - from].station.ips.nth(destination);
-            learn::frame_of(&flow, tag)
+            let macs = [ends[from].station.mac, to_mac];
+            let mut flow = plan.between(&ends[from], &ends[1 - from])?.nth(0, macs, None);
+            flow.to.0 = ends[1 - from].ips.nth(destination);
+            looks[from].frame(&flow, 0, tag)
         };
-        let (mut to, open) = learn::learn(&mut self.ports, &ends, (directions, &probe), stream, go_on)?;
+        let known = (&ends, &places);
+        let (mut to, open) = learn::learn(&mut self.ports, known, (directions, &probe), stream, go_on)?;
         let Some(mac) = to[0].filter(|_| replies && open) else {
             return Ok(Paths { to, open: open && !replies, flows: None });
         };
         let sent = self.flows_from(0, [mac; 2])?;
-        let learned = learn::learn_flows(&mut self.ports, &ends, &sent, stream + 1, go_on)?;
+        let learned =
+            learn::learn_flows(&mut self.ports, &ends, (&sent, &looks[0], &places), stream + 1, go_on)?;
         let arrived: Vec<_> = learned.iter().flatten().copied().collect();
         let missing = sent.len() - arrived.len();
         if let (Some(first), 0) = (arrived.first(), missing) {
@@ -323,10 +367,11 @@ impl Tester {
             sent.iter().zip(&arrived).filter(|(sent, _)| known.insert(sent.from.0)).collect();
         let probe = |from: usize, to_mac: Mac, destination: u32, tag: Tag| {
             let (_, arrived) = firsts.get(destination as usize)?;
-            let Station { mac, vlan, .. } = ends[from].station;
-            learn::frame_of(&Flow { from_mac: mac, to_mac, vlan, ..reply(arrived) }, tag)
+            let from_mac = ends[from].station.mac;
+            looks[from].frame(&Flow { from_mac, to_mac, ..reply(arrived) }, 0, tag)
         };
-        let (back, open) = learn::learn(&mut self.ports, &ends, (&BOTH[1..], &probe), stream, go_on)?;
+        let known = (&ends, &places);
+        let (back, open) = learn::learn(&mut self.ports, known, (&BOTH[1..], &probe), stream, go_on)?;
         to[1] = back[1];
         Ok(Paths { to, open, flows: Some([sent, arrived]) })
     }
@@ -415,10 +460,9 @@ impl Tester {
             epoch_ns: clocks.epoch_ns(at),
         });
         for &(from, to) in directions {
-            let tagged = |end: usize| self.ends[end].station.vlan.is_some();
             let (sent, frames) = match &offer.replay {
                 Some(replay) => {
-                    let End { gateway, to, station } = &self.ends[from];
+                    let End { gateway, to, station, .. } = &self.ends[from];
                     // With a next hop they leave from this station for that one.
                     let sent = match gateway.is_some() || to.is_some() {
                         true => Arc::new((*replay.frames).clone().between([station.mac, macs[from]])),
@@ -429,9 +473,11 @@ impl Tester {
                 None => {
                     let [leave, arrive] = self.flows_of(from, macs, &paths)?;
                     let sent = Arc::new(self.frames(&leave, from, from, &offer.sizes)?);
-                    let frames = match tagged(from) == tagged(to) && paths.flows.is_none() {
+                    let frames = match self.ends[from].encap == self.ends[to].encap.reversed()
+                        && paths.flows.is_none()
+                    {
                         true => sent.clone(),
-                        // The device under test adds a VLAN tag to each frame, removes it, or translates
+                        // The device under test adds layers to each frame, removes some, or translates
                         // addresses.
                         false => Arc::new(self.frames(&arrive, from, to, &offer.sizes)?),
                     };
@@ -457,7 +503,9 @@ impl Tester {
             });
         }
         for site in &mut self.sites {
-            site.host.before(offer.replay.is_none().then_some(stream))?;
+            // The tag of a packet of one's own is where the host does not look for it.
+            let known = offer.replay.is_none() && self.flows.packet.is_none();
+            site.host.before(known.then_some(stream))?;
         }
         let mut counts = [0, 1].map(|at| PortCount {
             port: self.ports[at].name().to_owned(),

@@ -73,8 +73,12 @@ fn tester(security: &Security) -> Tester {
         ports.push(Box::new(port));
         sites.push(Site { name: Some(host.into()), host: Box::new(there), ports: vec![at] });
     }
-    let address =
-        |ip: [u8; 4]| Address { ips: Addresses::from(ip.into(), 1), gateway: None, to: None, vlan: None };
+    let address = |ip: [u8; 4]| Address {
+        ips: Addresses::from(ip.into(), 1),
+        gateway: None,
+        to: None,
+        encap: Default::default(),
+    };
     let ports = ports.try_into().ok().unwrap();
     Tester::with(ports, [address([198, 18, 0, 1]), address([198, 19, 0, 2])], sites)
 }

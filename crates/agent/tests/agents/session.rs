@@ -49,8 +49,12 @@ fn tester(agents: [&Agent; 2]) -> Tester {
         ports.push(Box::new(port));
         sites.push(Site { name: Some(host.to_string()), host: Box::new(there), ports: vec![at] });
     }
-    let address =
-        |ip: [u8; 4]| Address { ips: Addresses::from(ip.into(), 1), gateway: None, to: None, vlan: None };
+    let address = |ip: [u8; 4]| Address {
+        ips: Addresses::from(ip.into(), 1),
+        gateway: None,
+        to: None,
+        encap: Default::default(),
+    };
     let ports = ports.try_into().ok().unwrap();
     Tester::with(ports, [address([198, 18, 0, 1]), address([198, 19, 0, 2])], sites)
 }
@@ -152,7 +156,7 @@ fn what_the_operator_does_not_allow_is_refused_by_both_sides() {
         at: 0,
         station: kpps_tester::neighbours::Station {
             mac: port.mac(),
-            vlan: None,
+            tags: vec![],
             ips: Addresses::from([198, 18, 0, 1].into(), 1),
         },
         plan: Some(kpps_ports::port::run::Plan {

@@ -7,7 +7,7 @@ use super::{PortOptions, specs};
 use crate::error::Failure;
 use crate::testbed::OpenTestbed;
 use clap::Args;
-use kpps_frames::{Mac, Mix};
+use kpps_frames::{Mac, Mix, Size};
 use kpps_measure::units::{self, Rate};
 use kpps_ports::Spec;
 use kpps_ports::port::run::Shape;
@@ -75,7 +75,7 @@ impl PortPair {
             ips: ips[at],
             gateway: self.gateway.get(at).copied(),
             to: self.dst_mac.filter(|_| at == 0),
-            vlan: self.vlan.get(at).or(self.vlan.first()).copied().filter(|vlan| *vlan > 0),
+            encap: traffic.encap[at],
         });
         let hosts = self.hosts();
         let mut tester = if hosts.iter().any(Option::is_some) {
@@ -97,8 +97,14 @@ impl PortPair {
         Ok(tester)
     }
 
+    /// The size of frames, if a packet or what it is in says it.
+    pub fn size(&self) -> Option<Size> {
+        self.traffic().least_size()
+    }
+
+    /// What frames look like.
     fn traffic(&self) -> kpps_tester::Traffic {
-        kpps_tester::Traffic { replies: self.replies, ..self.traffic.chosen() }
+        kpps_tester::Traffic { replies: self.replies, ..self.traffic.chosen(&self.vlan) }
     }
 
     /// The ports with these names as a testbed.

@@ -7,7 +7,7 @@ use super::traffic::Traffic;
 use crate::error::Failure;
 use clap::Args;
 use kpps_frames::build::Flow;
-use kpps_frames::{Mac, Mix, Templates, rate};
+use kpps_frames::{Mac, Mix, rate};
 use kpps_measure::units::{self, Rate};
 use kpps_ports::Spec;
 use kpps_ports::port::Port;
@@ -77,12 +77,14 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let specs = std::slice::from_ref(&arguments.port);
     let replay = arguments.replay.read(arguments.load.is_none())?;
-    if replay.is_some() && !arguments.traffic.chosen().unusual(&[]).is_empty() {
+    let traffic = arguments.traffic.chosen(arguments.vlan.as_slice());
+    if replay.is_some() && !traffic.unusual(&[]).is_empty() {
         return Err(Failure::Input(
             "--replay sends the frames of the capture unchanged, with their own addresses".into(),
         ));
     }
-    let flows = arguments.traffic.chosen().flows().map_err(Failure::Input)?;
+    traffic.flows().map_err(Failure::Input)?;
+    let sizes = traffic.size().map_or_else(|| arguments.size.clone(), Mix::fixed);
     let mut files = arguments.run.outputs.open("send")?;
     let mut ports = arguments.run.ports.open(specs, false)?;
     let Some(port) = ports.first() else { return Ok(()) };
@@ -91,15 +93,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let frames = match &replay {
         Some(replay) if arguments.dst_mac.is_some() => Arc::new((*replay.frames).clone().between(macs)),
         Some(replay) => replay.frames.clone(),
-        None => {
-            let frames = Templates::tests(&flows, macs, arguments.vlan, &arguments.size);
-            Arc::new(frames.map_err(|why| kpps_tester::Error::frame(&arguments.size, why))?)
-        }
+        None => Arc::new(traffic.frames(macs, &sizes).map_err(Failure::Input)?),
     };
     if replay.is_none() {
         port.check(&arguments.port, frames.longest())?;
     }
-    let sizes = replay.as_ref().map_or(&arguments.size, |replay| &replay.sizes);
+    let sizes = replay.as_ref().map_or(&sizes, |replay| &replay.sizes);
     let times = replay.as_ref().and_then(|replay| replay.times.clone());
     let load = arguments.load.unwrap_or(Rate::Pps(f64::INFINITY));
     let rate_pps = load.pps(sizes.line_rate_pps(speed), sizes.mean_bytes_with_fcs());

@@ -1,7 +1,9 @@
 //! Options of what frames look like: their addresses, ports and flows.
 
 use clap::Args;
-use kpps_frames::flows::{Addresses, MOST_FLOWS, Ports};
+use kpps_frames::Encap;
+use kpps_frames::flows::{Addresses, MOST_FLOWS, Numbers, Ports};
+use kpps_tester::Template;
 
 /// Addresses and ports of frames.
 #[derive(Args)]
@@ -27,12 +29,37 @@ pub struct Traffic {
     /// addresses, destination ports [default: all flows of the given ranges]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_FLOWS)))]
     flows: Option<u32>,
+    /// Differentiated services code point of the frames, 0 to 63: a number, or a range over which flows take
+    /// turns. All ranges may be FIRST-LAST/STEP, or random:FIRST-LAST and random:FIRST-LAST/SEED, which are
+    /// the same in every run
+    #[arg(long, value_name = "NUMBERS", value_parser = kpps_tester::numbers::<0, 63>)]
+    dscp: Option<Numbers>,
+    /// TTL or hop limit of the frames [default: 64]
+    #[arg(long, value_name = "NUMBERS", value_parser = kpps_tester::numbers::<1, 255>)]
+    ttl: Option<Numbers>,
+    /// What the frames of both ports are in, or of each, the first port's first: none, vlan:ID, qinq:ID,
+    /// mpls:LABEL, vxlan:NETWORK/OWN/OTHER (the tunnel's ends), joined by + from outside in, as
+    /// qinq:100+vlan:7; numbers may be ranges
+    #[arg(long, value_delimiter = ',', num_args = 1..=2, value_name = "LAYERS", conflicts_with = "vlan")]
+    encap: Vec<Encap>,
+    /// Make all frames of this packet: the N-th of a capture (FILE[:N]), or bytes in hexadecimal (a file, or
+    /// the text itself). Its payload ends with the tester's tag; checksums are corrected. --src and the like
+    /// replace its addresses and ports
+    #[arg(long, value_name = "PACKET", value_parser = kpps_tester::template, conflicts_with_all = ["size", "ipv6"])]
+    template: Option<Template>,
 }
 
 impl Traffic {
-    /// What they say.
-    pub fn chosen(&self) -> kpps_tester::Traffic {
-        let &Self { src, dst, ipv6, sport, dport, flows } = self;
-        kpps_tester::Traffic { src, dst, ipv6, sport, dport, flows, ..Default::default() }
+    /// What they say, on ports with these VLANs (0 for none).
+    pub fn chosen(&self, vlans: &[u16]) -> kpps_tester::Traffic {
+        let &Self { src, dst, ipv6, sport, dport, flows, dscp, ttl: hops, .. } = self;
+        let of =
+            |at: usize| match (self.encap.get(at).or(self.encap.first()), vlans.get(at).or(vlans.first())) {
+                (Some(encap), _) if at == 1 && self.encap.len() == 1 => encap.reversed(),
+                (Some(encap), _) => *encap,
+                (None, vlan) => Encap::vlan(vlan.copied().unwrap_or(0)),
+            };
+        let (encap, template, replies) = ([of(0), of(1)], self.template.clone(), false);
+        kpps_tester::Traffic { src, dst, ipv6, sport, dport, flows, dscp, hops, encap, template, replies }
     }
 }

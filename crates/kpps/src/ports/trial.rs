@@ -8,7 +8,7 @@ use crate::interrupt;
 use crate::output::{BoundArguments, Files, Output, Outputs};
 use crate::testbed::{Kind, OpenTestbed, Target};
 use clap::Args;
-use kpps_frames::{Mix, Size};
+use kpps_frames::Mix;
 use kpps_measure::units::{self, Rate};
 use kpps_measure::{detailed, in_words, use_sizes};
 use kpps_ports::port::run::{Load, Shape};
@@ -188,7 +188,7 @@ fn publish(arguments: &Arguments, trial: &DetailedTrial, mut files: Files) -> Re
 fn offer(arguments: &Arguments, tester: &Tester, replay: Option<&Playback>) -> Result<Offer, Failure> {
     let Arguments { target, shape, size, .. } = arguments;
     let pair = &target.pair;
-    let size = size.clone().unwrap_or_else(|| Mix::fixed(Size::MIN));
+    let size = target.sizes(size.as_ref());
     let keep = arguments.capture.is_some();
     let load = arguments.load.unwrap_or(Rate::Pps(f64::INFINITY));
     let Some(replay) = replay else {

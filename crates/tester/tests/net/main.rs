@@ -8,7 +8,7 @@ mod places;
 
 use kpps_frames::build::{self, Flow};
 use kpps_frames::flows::Ports;
-use kpps_frames::{Mix, Size, tcp};
+use kpps_frames::{Encap, Mix, Size, tcp};
 use kpps_measure::Testbed;
 use kpps_namespaces::{Net, skip};
 use kpps_ports::Spec;
@@ -41,7 +41,7 @@ fn tester_of(ips: [&str; 2], vlans: [Option<u16>; 2], gateway: [Option<&str>; 2]
         ips: ips[at].parse().unwrap(),
         gateway: gateway[at].map(|text| text.parse().unwrap()),
         to: None,
-        vlan: vlans[at],
+        encap: Encap::vlan(vlans[at].unwrap_or(0)),
     });
     let places: Vec<Place> = places.iter().map(|place| place.parse().unwrap()).collect();
     let ports = ports.try_into().ok().unwrap();
@@ -141,6 +141,96 @@ fn jumbo_frames_pass_a_bridge_and_are_refused_where_they_do_not_fit() {
             assert!(error.contains("packet:a takes 9018 B"), "{error}");
         }
         Err(error) => skip::lacks(&format!("AF_XDP ({error})")),
+    }
+}
+
+/// The ports `a` and `b`, whose frames are in these layers.
+fn tester_in(encaps: [&str; 2], ips: [&str; 2]) -> Tester {
+    let specs = ["packet:a", "packet:b"].map(|name| name.parse::<Spec>().unwrap());
+    let ports = open(&specs, &Options::default()).unwrap().try_into().ok().unwrap();
+    let addresses = [0, 1].map(|at| Address {
+        ips: ips[at].parse().unwrap(),
+        gateway: None,
+        to: None,
+        encap: encaps[at].parse().unwrap(),
+    });
+    Tester::new(specs, ports, addresses, &[]).unwrap()
+}
+
+#[test]
+fn tags_and_labels_pass_a_bridge() {
+    let Some(net) = with_bridge() else { return };
+    net.run("for link in a pa pb b br; do ip link set dev $link mtu 1600; done");
+    for layers in
+        ["qinq:100+vlan:7", "vlan:1-100", "mpls:16+mpls:17-20", "vlan:random:1-4094+mpls:random:16-99"]
+    {
+        let mut tester = tester_in([layers; 2], ["198.18.0.1", "198.19.0.2"]);
+        tester.flows = FlowPlan { turn: 100, dscp: Some("0-63".parse().unwrap()), ..FlowPlan::default() };
+        for bytes in [100, 1518] {
+            let trial = trial(&mut tester, &offer(2000.0, bytes, true));
+            assert_eq!(trial.received, trial.result.sent, "{layers} {trial:?}");
+            assert_eq!(trial.directions[0].flows.as_ref().unwrap().count, 100);
+            is_clean(&trial);
+        }
+    }
+}
+
+/// The kernel's tunnel takes frames out of VXLAN for one port, and puts those of the other in.
+#[test]
+fn a_tunnel_ends_between_the_ports() {
+    let Some(net) = with_bridge() else { return };
+    let made = net.can(
+        "for link in a pa; do ip link set dev $link mtu 1600; done
+         ip link set dev pa nomaster && ip address add 192.0.2.2/24 dev pa &&
+         ip link add name vx type vxlan id 5 local 192.0.2.2 remote 192.0.2.1 dstport 4789 dev pa &&
+         ip link set dev vx master br && ip link set dev vx up",
+    );
+    if !made {
+        return skip::lacks("VXLAN");
+    }
+    let layers = ["vxlan:5/192.0.2.1/192.0.2.2", "none"];
+    let mut tester = tester_in(layers, ["198.18.0.1-198.18.0.5", "198.19.0.2"]);
+    tester.flows = FlowPlan { sports: Ports::from(2000, 10), ..FlowPlan::default() };
+    for bytes in [116, 300, 1518] {
+        let trial = trial(&mut tester, &offer(2000.0, bytes, true));
+        assert_eq!(trial.received, trial.result.sent, "{trial:?}");
+        is_clean(&trial);
+    }
+}
+
+/// A packet of somebody else's passes a router in many flows, and its checksums are right: a filter drops
+/// others.
+#[test]
+fn a_packet_of_ones_own_passes_a_router() {
+    let Some((ends, router)) = Net::with_router() else { return };
+    ends.enter();
+    let fields = tcp::Fields { sequence: 1, acknowledgement: 2, flags: tcp::SYN, window: 3 };
+    let ipv4 = build::tcp(&Flow::default(), fields, &[]).unwrap();
+    for payload in ["", "GET / HTTP/1.0 and so on, and on"] {
+        let mut frame = ipv4.clone();
+        frame.truncate(54);
+        frame.extend(payload.as_bytes());
+        frame[16..18].copy_from_slice(&(40 + payload.len() as u16).to_be_bytes());
+        let hex: String = frame.iter().map(|byte| format!("{byte:02x}")).collect();
+        let traffic = kpps_tester::Traffic {
+            template: Some(kpps_tester::template(&hex).unwrap()),
+            src: Some("198.18.0.1-198.18.0.3".parse().unwrap()),
+            sport: Some("random:1024-65535".parse().unwrap()),
+            flows: Some(50),
+            dscp: Some("46".parse().unwrap()),
+            ..kpps_tester::Traffic::default()
+        };
+        let [from, to] = traffic.addresses();
+        let gateways = [Some("198.18.0.254"), Some("198.19.0.254")];
+        let mut tester = tester_of([&from.to_string(), &to.to_string()], [None, None], gateways, &[]);
+        tester.flows = traffic.plan();
+        let sizes = Mix::fixed(traffic.size().unwrap());
+        let before = router.output("cat /proc/net/snmp | grep ^Ip: | tail -1 | cut -d' ' -f5");
+        let trial = trial(&mut tester, &Offer { sizes, ..offer(2000.0, 64, true) });
+        assert_eq!(trial.received, trial.result.sent, "{trial:?}");
+        is_clean(&trial);
+        let after = router.output("cat /proc/net/snmp | grep ^Ip: | tail -1 | cut -d' ' -f5");
+        assert_eq!(before, after, "no header was wrong");
     }
 }
 

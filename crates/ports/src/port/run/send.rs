@@ -5,6 +5,7 @@ use super::shape::{Shape, Times, Timetable};
 use super::steady::{self, Near, Steady};
 use super::{BUDGET, BURST, Shift, Watch};
 use crate::port::{Frame, Port, Trouble};
+use kpps_frames::tag::Place;
 use kpps_frames::templates::Template;
 use kpps_frames::{Tag, Templates, tag};
 use kpps_platform::memory::{BufferPool, PoolBuffer};
@@ -112,12 +113,17 @@ impl Source<'_> {
     fn tagged<P: Port>(&mut self, port: &mut P, frame: Template<'_>, most: usize, sent_ps: u64) -> usize {
         let Self { pool, sequence, plan, rewrite, .. } = self;
         let (at, bytes, stream) = (tag::offset(frame.head), frame.bytes, plan.stream);
+        let place = plan.frames.tag();
         let first = *sequence;
         let mut write = |buffer: &mut PoolBuffer| {
             // A frame that no buffer holds cannot be sent, and gets no length.
             let bytes = if *rewrite { frame.write(buffer.bytes_mut()).unwrap_or(0) } else { bytes };
             // Every frame has room for a tag.
-            let _ = tag::write_at(buffer.bytes_mut(), at, Tag { stream, sequence: *sequence, sent_ps });
+            let tag = Tag { stream, sequence: *sequence, sent_ps };
+            let _ = match place {
+                Place::Plain => tag::write_at(buffer.bytes_mut(), at, tag),
+                Place::Balanced(at) => tag::write_balanced(buffer.bytes_mut(), at.into(), tag),
+            };
             *sequence += 1;
             bytes
         };
@@ -154,7 +160,7 @@ impl Source<'_> {
         // Every template has room for a tag.
         if !self.plan.as_they_are {
             let tag = Tag { stream: self.plan.stream, sequence: self.sequence, sent_ps };
-            let _ = tag::write(&mut buffer.bytes_mut()[..bytes.into()], tag);
+            let _ = self.plan.frames.tag().write(&mut buffer.bytes_mut()[..bytes.into()], tag);
         }
         self.sequence += 1;
         Some(Frame { buffer, bytes })
