@@ -76,8 +76,9 @@ impl RawPacket {
     }
 }
 
-/// The bytes of a text in hexadecimal: digits with or without spaces, as `bytes(p).hex()` prints them, or lines
-/// with an offset before and characters behind, as Scapy's `hexdump(p)` or `xxd` do. `None` if it is neither.
+/// The bytes of a text in hexadecimal: digits with or without spaces, as `bytes(p).hex()` prints them, or
+/// lines with an offset before and characters behind, as Scapy's `hexdump(p)` or `xxd` print them. `None` if
+/// it is neither.
 pub fn from_hex(text: &str) -> Option<Vec<u8>> {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let is_dump = lines.iter().all(|line| {
