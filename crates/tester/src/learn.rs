@@ -215,7 +215,7 @@ pub(crate) fn resolve(
             next += AGAIN;
             ask(ports, ends, &to)?;
         }
-        if !receive_and_answer(ports, ends, &mut to, &mut |_, _, _| ())? {
+        if !receive_and_answer(ports, (ends, &Places::default()), &mut to, &mut |_, _, _| ())? {
             std::thread::sleep(Duration::from_micros(200));
         }
     }
