@@ -2,6 +2,7 @@
 //! busy machine does in time.
 
 use kpps_agent::{Agent, Host, Rules, Security, Token, connect, keys};
+use kpps_frames::encap::Tags;
 use kpps_frames::flows::Addresses;
 use kpps_frames::{Mix, Size, Templates};
 use kpps_ports::Spec;
@@ -156,7 +157,7 @@ fn what_the_operator_does_not_allow_is_refused_by_both_sides() {
         at: 0,
         station: kpps_tester::neighbours::Station {
             mac: port.mac(),
-            tags: vec![],
+            tags: Tags::default(),
             ips: Addresses::from([198, 18, 0, 1].into(), 1),
         },
         plan: Some(kpps_ports::port::run::Plan {

@@ -12,7 +12,7 @@ pub enum Command {
     /// Measure the highest rate that a port can send here, and how evenly it sends below that
     Calibrate(calibrate::Arguments),
     /// Send tagged test frames from a port, at an exact rate or as fast as possible
-    Send(send::Arguments),
+    Send(Box<send::Arguments>),
     /// Count received test frames: lost, duplicated, reordered and corrupted ones
     Count(count::Arguments),
     /// Lend ports of this host to a tester on another host
