@@ -227,7 +227,7 @@ fn bad_input_is_one_line() {
     for (words, says) in [
         (&["send", "eth0"][..], "not a port"),
         (&["send", "packet:no-such"], "no such interface"),
-        (&["send", "packet:lo", "--size", "9000"], "at most 1518"),
+        (&["send", "packet:lo", "--size", "9019"], "9018"),
         (&["send", "packet:lo", "--load", "0"], "above 0"),
         (&["count", "uio:ffff:1f:1f.7"], "no PCI device ffff:1f:1f.7"),
         (&["count", "uio:eth0"], "not a PCI address"),
