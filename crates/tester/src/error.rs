@@ -42,6 +42,12 @@ pub enum Error {
         /// How many were asked for.
         count: Option<u32>,
     },
+    /// A UDP socket has the system's headers.
+    #[error(
+        "{0} sends the payload of a frame with headers of the system: --encap, --template, --dscp, --ttl and --replies \
+        take ports of interfaces, as packet:IFACE"
+    )]
+    PayloadOnly(String),
     /// Replies need to know each flow as it arrives.
     #[error(
         "{missing} of {flows} flows did not come through before the trial, so nothing can reply to them: give fewer \

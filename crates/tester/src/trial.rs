@@ -413,6 +413,15 @@ impl Tester {
         {
             return Err(Error::NoReplay(port.name().to_owned()));
         }
+        let FlowPlan { replies, dscp, hops, packet, .. } = &self.flows;
+        let plain = self.ends.iter().all(|end| end.encap.is_plain()) && packet.is_none();
+        if !plain || dscp.or(*hops).is_some() || *replies {
+            let is_socket =
+                |name: &&str| name.rsplit('/').next().is_some_and(|name| name.starts_with("udp:"));
+            if let Some(port) = self.names().iter().find(|name| is_socket(name)) {
+                return Err(Error::PayloadOnly((*port).to_owned()));
+            }
+        }
         for &(from, to) in directions.iter().filter(|_| offer.replay.is_none()) {
             // Before anything is sent.
             for at in [from, to] {

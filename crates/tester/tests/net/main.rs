@@ -157,6 +157,33 @@ fn tester_in(encaps: [&str; 2], ips: [&str; 2]) -> Tester {
     Tester::new(specs, ports, addresses, &[]).unwrap()
 }
 
+/// A UDP socket has the system's headers: nothing is sent that would not be as it was asked for.
+#[test]
+fn sockets_refuse_headers_that_they_cannot_send() {
+    let specs = ["udp:127.0.0.1:47123", "udp::47123"].map(|name| name.parse::<Spec>().unwrap());
+    let ports = open(&specs, &Options::default()).unwrap().try_into().ok().unwrap();
+    let ips = ["198.18.0.1", "198.19.0.2"];
+    let address = |at: usize| Address {
+        ips: ips[at].parse().unwrap(),
+        gateway: None,
+        to: None,
+        encap: Encap::default(),
+    };
+    let mut tester = Tester::new(specs, ports, [address(0), address(1)], &[]).unwrap();
+    let plain = FlowPlan::default();
+    let dscp = FlowPlan { dscp: Some("46".parse().unwrap()), ..plain.clone() };
+    for (flows, refused) in
+        [(dscp, true), (FlowPlan { replies: true, ..plain.clone() }, true), (plain, false)]
+    {
+        tester.flows = flows;
+        let error = tester.trial(&offer(100.0, 64, false), &|| true).err().map(|error| error.to_string());
+        assert_eq!(
+            error.is_some_and(|error| error.contains("udp:127.0.0.1:47123 sends the payload")),
+            refused
+        );
+    }
+}
+
 #[test]
 fn tags_and_labels_pass_a_bridge() {
     let Some(net) = with_bridge() else { return };
