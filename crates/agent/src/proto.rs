@@ -302,10 +302,11 @@ pub struct Done {
     pub last_gap_ns: ::core::option::Option<u64>,
     #[prost(message, repeated, tag = "7")]
     pub latency: ::prost::alloc::vec::Vec<Latency>,
-    #[prost(uint64, tag = "8")]
-    pub missed: u64,
-    #[prost(uint64, tag = "9")]
-    pub errors: u64,
+    /// Of the port's counters those that it has.
+    #[prost(uint64, optional, tag = "8")]
+    pub missed: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "9")]
+    pub errors: ::core::option::Option<u64>,
     #[prost(string, optional, tag = "10")]
     pub trouble: ::core::option::Option<::prost::alloc::string::String>,
     #[prost(message, repeated, tag = "11")]
@@ -324,8 +325,8 @@ pub struct Done {
     #[prost(int64, optional, tag = "16")]
     pub clock_set_ns: ::core::option::Option<i64>,
     /// Frames that the port took in, other traffic among them.
-    #[prost(uint64, tag = "17")]
-    pub taken: u64,
+    #[prost(uint64, optional, tag = "17")]
+    pub taken: ::core::option::Option<u64>,
 }
 /// A frame with anomalies: its time of arrival, and the anomalies in words.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -425,10 +426,10 @@ pub struct PortCount {
     pub sent: ::core::option::Option<u64>,
     #[prost(bool, tag = "4")]
     pub receives: bool,
-    #[prost(uint64, tag = "5")]
-    pub missed: u64,
-    #[prost(uint64, tag = "6")]
-    pub errors: u64,
+    #[prost(uint64, optional, tag = "5")]
+    pub missed: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "6")]
+    pub errors: ::core::option::Option<u64>,
     /// Frames that the port took in, other traffic among them.
     #[prost(uint64, optional, tag = "7")]
     pub taken: ::core::option::Option<u64>,

@@ -35,7 +35,8 @@ impl Bounds {
             // The slowest direction; not observed if one of them was not.
             ways => ways.iter().map(|way| way.latency_ns.p99).collect::<Option<Vec<_>>>().and_then(slowest),
         };
-        broken.extend(self.loss("", Some(trial.result.exact_loss_ratio())));
+        let loss = self.loss("", Some(trial.result.exact_loss_ratio()));
+        broken.extend(loss.map(|loss| as_known(loss, &trial.result)));
         broken.extend(self.rate("delivered", Some(trial.result.delivered_pps)));
         broken.extend(self.p99("", p99));
         told(&broken)
@@ -53,7 +54,7 @@ impl Bounds {
         let at: Vec<_> = ndr.trials.iter().filter(is_at).collect();
         let sum = |count: fn(&Trial) -> u64| at.iter().map(|trial| count(trial)).sum::<u64>();
         let sent = sum(|trial| trial.sent);
-        let arrived = sum(|trial| trial.delivered + trial.overflow.unwrap_or(0));
+        let arrived = sum(Trial::came_through);
         let loss = (sent > 0).then(|| sent.saturating_sub(arrived) as f64 / sent as f64);
         let p99 = at.iter().map(|trial| trial.latency_ns.p99).collect::<Option<Vec<_>>>().and_then(slowest);
         broken.extend(self.loss(" at the NDR", loss));
@@ -84,7 +85,8 @@ impl Bounds {
             broken.extend(self.rate(&format!("the best rate{of}"), best));
             for point in &series.points {
                 let at = format!(" at {:.1} kpps{of}", point.offered_pps / 1e3);
-                broken.extend(self.loss(&at, Some(point.exact_loss_ratio())));
+                let loss = self.loss(&at, Some(point.exact_loss_ratio()));
+                broken.extend(loss.map(|loss| as_known(loss, point)));
                 broken.extend(self.p99(&at, point.latency_ns.p99));
             }
         }
@@ -136,6 +138,14 @@ impl Bounds {
     }
 }
 
+/// A broken bound on loss, with a word on what is not known of the loss of this trial.
+fn as_known(loss: String, trial: &Trial) -> String {
+    match trial.overflow_unknown {
+        true => format!("{loss}; it may be the tester's own, whose port cannot count its receive overflow"),
+        false => loss,
+    }
+}
+
 fn slowest(p99_ns: Vec<u64>) -> Option<u64> {
     p99_ns.into_iter().max()
 }
@@ -143,7 +153,7 @@ fn slowest(p99_ns: Vec<u64>) -> Option<u64> {
 /// Total loss: frames were sent in these trials, and none arrived.
 fn total_loss(of: &str, trials: &[Trial]) -> Option<String> {
     let sent: u64 = trials.iter().map(|trial| trial.sent).sum();
-    let arrived: u64 = trials.iter().map(|trial| trial.delivered + trial.overflow.unwrap_or(0)).sum();
+    let arrived: u64 = trials.iter().map(Trial::came_through).sum();
     (sent > 0 && arrived == 0).then(|| format!("total loss{of}: {sent} frames were sent and none arrived"))
 }
 
@@ -244,7 +254,12 @@ mod tests {
     #[test]
     fn the_loss_is_that_of_the_device() {
         let none = Bounds { max_loss: Some(0.0), ..Bounds::default() };
-        assert!(none.trial(&detailed(trial(1e3, 900, None).with_overflow(100))).is_ok());
+        assert!(none.trial(&detailed(trial(1e3, 900, None).with_overflow(Some(100)))).is_ok());
+        let unknown = said(none.trial(&detailed(trial(1e3, 900, None).with_overflow(None))));
+        assert!(
+            unknown.contains("the loss is 10 %") && unknown.contains("may be the tester's own"),
+            "{unknown}"
+        );
     }
 
     #[test]

@@ -53,7 +53,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
             if let Some((s, c)) = before {
                 let pps = (count.frames - c.frames) as f64 / (count.at_ns - c.at_ns) as f64 * 1e9;
                 println!(
-                    "{:.1} kpps, {:.0} interrupts/s, busy {:.2}, {:?}",
+                    "{:.1} kpps, {:.0} interrupts/s, busy {:?}, {:?}",
                     pps / 1e3,
                     (snapshot.interrupts - s.interrupts) as f64 / snapshot.seconds_since(&s),
                     snapshot.busy_since(&s),

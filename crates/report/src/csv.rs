@@ -25,7 +25,7 @@ pub(crate) fn rows(curve: &Curve) -> Rows {
 pub(crate) struct Columns<'a> {
     dropped: BTreeSet<&'a String>,
     in_flight: BTreeSet<&'a String>,
-    /// Whether a tester's receiver counted what it could not take in.
+    /// Whether a tester received: what it could not take in, if it counted that.
     overflow: bool,
     /// Whether an earlier run measured some of them.
     age: bool,
@@ -36,7 +36,7 @@ impl<'a> Columns<'a> {
         Self {
             dropped: points.clone().flat_map(|p| p.ledger.dropped.keys()).collect(),
             in_flight: points.clone().flat_map(|p| p.ledger.in_flight_at.keys()).collect(),
-            overflow: points.clone().any(|p| p.overflow.is_some()),
+            overflow: points.clone().any(|p| p.overflow.is_some() || p.overflow_unknown),
             age: points.clone().any(|p| p.age_s.is_some()),
         }
     }

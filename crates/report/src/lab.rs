@@ -52,6 +52,7 @@ pub fn table(lab: &Lab) -> String {
 /// The line of one driver at one workload.
 fn line(row: &Row) -> String {
     let kpps = |pps: f64| format!("{:.1}", pps / 1e3);
+    let or_dash = |value: Option<String>| value.unwrap_or_else(|| "–".into());
     let min = row.pps.iter().copied().fold(f64::INFINITY, f64::min);
     let max = row.pps.iter().copied().fold(0.0, f64::max);
     let lost: Vec<_> =
@@ -60,17 +61,17 @@ fn line(row: &Row) -> String {
     let surplus = (row.surplus > 0).then(|| share(row, "more than sent", row.surplus));
     let iommu = if row.iommu && row.backend == "kernel" { "+iommu" } else { "" };
     format!(
-        "{:<7} {:<8} {:<6} {:<7} {:>9} {:>19}  {:>8} {:>9.0} {:>6.0} {:>9}  {}\n",
+        "{:<7} {:<8} {:<6} {:<7} {:>9} {:>19}  {:>8} {:>9} {:>6} {:>9}  {}\n",
         row.device,
         row.workload,
         row.driver,
         format!("{}{iommu}", row.backend),
-        kpps(row.median_pps),
-        format!("{}–{}", kpps(min), kpps(max)),
-        row.sent_pps.map_or_else(|| "–".into(), kpps),
-        row.interrupts_per_s,
-        row.cpu_busy * 100.0,
-        row.registers_per_packet.map_or_else(|| "–".into(), |each| format!("{:.3}", each.read + each.write)),
+        or_dash(row.median_pps.map(kpps)),
+        or_dash((!row.pps.is_empty()).then(|| format!("{}–{}", kpps(min), kpps(max)))),
+        or_dash(row.sent_pps.map(kpps)),
+        or_dash(row.interrupts_per_s.map(|each| format!("{each:.0}"))),
+        or_dash(row.cpu_busy.map(|busy| format!("{:.0}", busy * 100.0))),
+        or_dash(row.registers_per_packet.map(|each| format!("{:.3}", each.read + each.write))),
         lost.into_iter().chain(shortfall).chain(surplus).collect::<Vec<_>>().join(", "),
     )
 }
@@ -99,10 +100,10 @@ mod tests {
             iommu: false,
             vcpus: 1,
             pps: vec![100.0, 300.0, 200.0],
-            median_pps: 200.0,
+            median_pps: Some(200.0),
             sent_pps: Some(1e6),
-            interrupts_per_s: 5.0,
-            cpu_busy: 0.5,
+            interrupts_per_s: Some(5.0),
+            cpu_busy: Some(0.5),
             registers_per_packet: Some(Registers { read: 0.25, write: 0.5 }),
             sent: 1000,
             shortfall: 0,

@@ -44,8 +44,12 @@ fn not_of_the_device<'p>(points: impl Iterator<Item = &'p Trial>) -> Option<Stri
         1 => format!("At {from}"),
         several => format!("At {several} loads from {from} on"),
     };
+    let unknown = match limited.iter().any(|(point, _)| point.overflow_unknown) {
+        true => " The tester's port cannot count its receive overflow: what was lost may be its own.",
+        false => "",
+    };
     Some(format!(
-        "{loads} the tester could not send, or not take in, more than 0.1 % of the frames: what is shown there is {}.",
+        "{loads} the tester could not send, or not take in, more than 0.1 % of the frames: what is shown there is {}.{unknown}",
         limit.words()
     ))
 }
@@ -86,6 +90,10 @@ mod tests {
         let points = [point(1e5, 0, None), point(1e5, 1, None)];
         assert_eq!(remarks(points.iter()), [""; 0]);
         let points = [point(4e5, 20, Some(9000)), point(3e5, 2, Some(1500)), points[0].clone()];
+        let lost = Trial { sent: 100, delivered: 90, ..Trial::default() };
+        assert_eq!(remarks([lost.clone().with_overflow(Some(0))].iter()), [""; 0]);
+        let unknown = &remarks([lost.with_overflow(None)].iter())[0];
+        assert!(unknown.contains("receiver. The tester's port cannot count"), "{unknown}");
         let [sender, clocks] = &remarks(points.iter())[..] else { panic!("two remarks") };
         assert!(sender.contains("At 2 loads from 300.0 kpps on") && sender.contains("generator"), "{sender}");
         assert!(clocks.contains("±9.0 µs"), "{clocks}");

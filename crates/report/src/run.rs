@@ -31,8 +31,11 @@ pub fn screen(run: &Run, notes: &str) -> String {
         let lost: Vec<_> = port
             .drops
             .iter()
-            .filter(|(_, count)| **count > 0)
-            .map(|(place, count)| format!("{count} {}", place_in_words(place)))
+            .filter(|(_, count)| **count != Some(0))
+            .map(|(place, count)| match count {
+                Some(count) => format!("{count} {}", place_in_words(place)),
+                None => format!("– {}: this port does not count them", place_in_words(place)),
+            })
             .collect();
         if !lost.is_empty() {
             let _ = writeln!(text, "{}: {}", port.port, lost.join(", "));

@@ -70,15 +70,15 @@ pub struct Row {
     pub vcpus: u8,
     /// Frames per second in each window: sent, taken or passed on, over both directions.
     pub pps: Vec<f64>,
-    /// Their median.
-    pub median_pps: f64,
+    /// Their median; null without a window.
+    pub median_pps: Option<f64>,
     /// Frames per second that the host sent, if it sent any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_pps: Option<f64>,
-    /// Interrupts of cards per second.
-    pub interrupts_per_s: f64,
-    /// Share of the guest's CPU that was not idle. A driver that polls is never idle.
-    pub cpu_busy: f64,
+    /// Interrupts of cards per second; null if they were not seen.
+    pub interrupts_per_s: Option<f64>,
+    /// Share of the guest's CPU that was not idle; null if it was not seen. A driver that polls is never idle.
+    pub cpu_busy: Option<f64>,
     /// Register reads and writes for each frame, traced in QEMU after the windows.
     pub registers_per_packet: Option<Registers>,
     /// Frames that the host sent in all.

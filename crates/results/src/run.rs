@@ -75,8 +75,7 @@ pub struct Offered {
     pub departures: Vec<String>,
 }
 
-/// The counters of one port. Counts are since the port was opened; those of a card are null for other
-/// ports.
+/// The counters of one port. Counts are since the port was opened; null are those that it does not have.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PortRun {
     /// The port's name.
@@ -101,9 +100,10 @@ pub struct PortRun {
     pub sent_pps: f64,
     /// Frames lost here, by place: `missed` (the card or the kernel had no space), `full` (no space to send
     /// it), `errors` (damaged, or of an impossible length), `tx_dropped` (accepted, then refused or dropped
-    /// by a reset).
-    pub drops: BTreeMap<String, u64>,
-    /// Times that a frame found no receive descriptor and had to wait in the card (RNBC): no loss by itself.
+    /// by a reset). Null is a place that this port does not count.
+    pub drops: BTreeMap<String, Option<u64>>,
+    /// Times that a frame found no receive descriptor: it had to wait in the card (RNBC), or found the fill
+    /// ring of an XDP socket empty. No loss by itself.
     pub no_buffer: Option<u64>,
     /// Interrupts that were taken.
     pub interrupts: Option<u64>,

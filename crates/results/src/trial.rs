@@ -18,7 +18,8 @@ pub struct Trial {
     /// Packets per second that arrived at the consumer undamaged.
     pub delivered_pps: f64,
     /// The loss of the device under test, 0 to 1: packets that were sent and not delivered, over packets that
-    /// were sent. Neither the generator's shortfall nor the tester's receive overflow is in it.
+    /// were sent. Neither the generator's shortfall nor the tester's receive overflow is in it, if the
+    /// overflow is known.
     pub loss_ratio: f64,
     /// Length of the measured time, in s.
     pub seconds: f64,
@@ -27,9 +28,13 @@ pub struct Trial {
     /// Packets that were due in the measured time and that the generator could not send.
     pub shortfall: u64,
     /// Packets that came through and that the tester could not take in: its receive overflow. Absent where
-    /// no tester receives: in the simulator.
+    /// no tester receives, as in the simulator, and where it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overflow: Option<u64>,
+    /// Whether the tester's port cannot count its receive overflow, as a UDP port on other systems than Linux.
+    /// Then each lost packet may be one that came through.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub overflow_unknown: bool,
     /// Packets of those sent that were delivered undamaged, whenever they arrived.
     pub delivered: u64,
     /// Packets that the driver took from its device in the measured time, delivered or not.
@@ -82,10 +87,11 @@ impl Trial {
         })
     }
 
-    /// The same with the receive overflow of the tester, which is no loss of the device under test.
+    /// The same with the receive overflow of the tester, which is no loss of the device under test; `None` if
+    /// its port cannot count it.
     #[must_use]
-    pub fn with_overflow(self, packets: u64) -> Self {
-        let trial = Self { overflow: Some(packets), ..self };
+    pub fn with_overflow(self, packets: Option<u64>) -> Self {
+        let trial = Self { overflow: packets, overflow_unknown: packets.is_none(), ..self };
         Self { loss_ratio: trial.exact_loss_ratio(), ..trial }
     }
 
@@ -123,14 +129,27 @@ impl Trial {
 
     /// [`loss_ratio`](Self::loss_ratio) as exactly as packets were counted, also of a trial that was rounded.
     pub fn exact_loss_ratio(&self) -> f64 {
-        let arrived = self.delivered + self.overflow.unwrap_or(0);
-        ratio(self.sent.saturating_sub(arrived), self.sent)
+        ratio(self.sent.saturating_sub(self.came_through()), self.sent)
+    }
+
+    /// Packets that came through the device under test: delivered ones, and the receive overflow of the tester
+    /// as far as it is known.
+    pub fn came_through(&self) -> u64 {
+        self.delivered + self.overflow.unwrap_or(0)
     }
 
     /// What the tester itself kept from the measurement, over packets that were due: 0 to 1. The generator's
-    /// shortfall, and the tester's receive overflow.
+    /// shortfall, and the tester's receive overflow; what was lost, if the overflow is not known.
     pub fn tester_ratio(&self) -> f64 {
-        ratio(self.shortfall + self.overflow.unwrap_or(0), self.due())
+        ratio(self.shortfall + self.most_overflow(), self.due())
+    }
+
+    /// The receive overflow of the tester; if it is not known, the most that it may be.
+    fn most_overflow(&self) -> u64 {
+        match self.overflow_unknown {
+            true => self.sent.saturating_sub(self.came_through()),
+            false => self.overflow.unwrap_or(0),
+        }
     }
 
     /// Whether the tester did its part well enough for this to be a measurement of the device under test:
@@ -141,7 +160,7 @@ impl Trial {
 
     /// What limits a trial that is no measurement of the device under test.
     pub fn limit(&self) -> Option<Limit> {
-        let receiver = self.overflow.unwrap_or(0) > self.shortfall;
+        let receiver = self.most_overflow() > self.shortfall;
         (!self.is_of_the_device()).then_some(if receiver { Limit::Receiver } else { Limit::Generator })
     }
 
@@ -248,16 +267,31 @@ mod tests {
     #[test]
     fn loss_is_that_of_the_device_under_test() {
         let trial = Trial::new(1000.0, 1.0, [900, 100, 800], Ledger::default()).unwrap();
-        let trial = trial.with_overflow(60);
+        let trial = trial.with_overflow(Some(60));
         assert_eq!((trial.loss_ratio, trial.tester_ratio()), (40.0 / 900.0, 0.16));
         assert_eq!((trial.is_of_the_device(), trial.limit()), (false, Some(Limit::Generator)));
         let of = |counts, overflow| {
-            Trial::new(1e6, 1.0, counts, Ledger::default()).unwrap().with_overflow(overflow)
+            Trial::new(1e6, 1.0, counts, Ledger::default()).unwrap().with_overflow(Some(overflow))
         };
         assert_eq!(of([999_000, 1000, 500_000], 0).limit(), None, "0.1 % is little enough");
         assert_eq!(of([999_500, 500, 500_000], 501).limit(), Some(Limit::Receiver));
         let nothing_sent = of([0, 1000, 0], 0);
         assert_eq!((nothing_sent.loss_ratio, nothing_sent.is_of_the_device()), (0.0, false));
+    }
+
+    /// A loss that the tester's own receiver may have caused is not claimed to be the device's.
+    #[test]
+    fn an_overflow_that_is_not_known_may_be_all_that_was_lost() {
+        let of = |counts| Trial::new(1e6, 1.0, counts, Ledger::default()).unwrap().with_overflow(None);
+        let trial = of([1000, 0, 900]);
+        assert_eq!((trial.overflow, trial.loss_ratio, trial.tester_ratio()), (None, 0.1, 0.1));
+        assert_eq!(trial.limit(), Some(Limit::Receiver));
+        assert_eq!(of([10_000, 0, 9990]).limit(), None, "0.1 % is little enough");
+        assert_eq!(of([900, 100, 850]).limit(), Some(Limit::Generator));
+        let json = serde_json::to_value(&trial).unwrap();
+        assert_eq!((json.get("overflow"), &json["overflow_unknown"]), (None, &true.into()));
+        let known = serde_json::to_value(trial.with_overflow(Some(0))).unwrap();
+        assert_eq!((&known["overflow"], known.get("overflow_unknown")), (&0.into(), None));
     }
 
     #[test]

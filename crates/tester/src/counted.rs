@@ -1,7 +1,7 @@
 //! What systems counted in a trial.
 
 use crate::ledger::{Accounts, PortCount, account};
-use crate::observe::{Interface, Observation};
+use crate::observe::{Interface, Observation, Softnet};
 use kpps_results::detail::{CpuTimes, TrialHost};
 use std::collections::BTreeMap;
 
@@ -73,31 +73,27 @@ pub fn counted(before: &Observation, after: &Observation, ports: &[PortCount]) -
         }
     }
     let cpus = before.cpus.iter().zip(&after.cpus).map(|(from, to)| to.since(from));
-    let (from, to) = (before.softnet, after.softnet);
-    let softnet = [
-        ("processed", to.processed - from.processed),
-        ("dropped", to.dropped - from.dropped),
-        ("squeezed", to.squeezed - from.squeezed),
-    ];
+    let softnet = after.softnet.zip(before.softnet).map(|(after, before)| {
+        let Softnet { processed, dropped, squeezed } = after.since(before);
+        [("processed", processed), ("dropped", dropped), ("squeezed", squeezed)]
+    });
     Counted {
         accounts: account(before, after, ports),
         interfaces,
         ip,
         cpus: cpus.collect(),
         hosts: Vec::new(),
-        softnet: softnet.into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
+        softnet: softnet.into_iter().flatten().map(|(name, count)| (name.to_owned(), count)).collect(),
         interrupts: since(&before.interrupts, &after.interrupts),
         softirqs: since(&before.softirqs, &after.softirqs),
     }
 }
 
-/// What has changed, without zeros.
+/// What has changed, without zeros. The change of a counter that was not seen before is not known.
 fn since(before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
-    let change = |(name, count): (&String, &u64)| {
-        let was = before.get(name).copied().unwrap_or(0);
-        (name.clone(), count.saturating_sub(was))
-    };
-    after.iter().map(change).filter(|(_, count)| *count > 0).collect()
+    let change =
+        |(name, count): (&String, &u64)| Some((name.clone(), count.saturating_sub(*before.get(name)?)));
+    after.iter().filter_map(change).filter(|(_, count)| *count > 0).collect()
 }
 
 /// An interface's counters, those of its driver and of its disciplines.
@@ -120,4 +116,23 @@ fn changed(before: &Interface, after: &Interface) -> BTreeMap<String, u64> {
         }
     }
     counters
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_observed_has_no_zeros() {
+        let softnet = |processed| Some(Softnet { processed, ..Softnet::default() });
+        let interrupts = |count| [("LOC".to_owned(), count)].into();
+        let before = Observation { softnet: softnet(5), interrupts: interrupts(3), ..Observation::default() };
+        let after = Observation { softnet: softnet(9), interrupts: interrupts(4), ..Observation::default() };
+        let seen = counted(&before, &after, &[]);
+        assert_eq!((seen.softnet["processed"], seen.softnet["dropped"]), (4, 0));
+        assert_eq!(seen.interrupts, interrupts(1));
+        let unseen = Observation::default();
+        assert_eq!(counted(&before, &unseen, &[]), Counted::default());
+        assert_eq!(counted(&unseen, &after, &[]), Counted::default(), "not since the system was started");
+    }
 }

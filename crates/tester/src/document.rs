@@ -33,7 +33,7 @@ pub fn result(offer: &Offer, outcome: &Outcome) -> Option<Trial> {
         latency.add(&direction.latency);
     }
     let trial = Trial::new(offered_pps, seconds, [sent, shortfall, whole], ledger)?;
-    let trial = trial.with_overflow(sum(|direction| direction.overflow));
+    let trial = trial.with_overflow(outcome.directions.iter().map(|direction| direction.overflow).sum());
     let trial = Trial { latency_ns: latency.quantiles(), ..trial };
     Some(match cpu(&outcome.counted.cpus) {
         Some(cpu) => trial.with_cpu(cpu),

@@ -47,10 +47,10 @@ pub struct PortCount {
     pub sent: Option<u64>,
     /// Whether it receives frames of the trial.
     pub receives: bool,
-    /// Receive overflow (tester): frames that found the port's queue full.
-    pub missed: u64,
-    /// Frames that the port dropped because they were truncated.
-    pub errors: u64,
+    /// Receive overflow (tester): frames that found the port's queue full, if the port counts them.
+    pub missed: Option<u64>,
+    /// Frames that the port dropped because they were truncated, if its counters could be read.
+    pub errors: Option<u64>,
     /// Frames that the port took in during the trial, other traffic among them, if it has finished.
     pub taken: Option<u64>,
 }
@@ -166,7 +166,7 @@ impl Between<'_> {
     /// drops what the socket has seen: frames of a type that it does not know, as MPLS.
     fn unseen(&self) -> Option<u64> {
         let port = self.port.filter(|port| port.port.starts_with("packet:"))?;
-        let seen = port.taken? + port.missed;
+        let seen = port.taken? + port.missed?;
         let is_veth = self.after.kind.as_deref() == Some("veth") && !self.after.has_program;
         is_veth.then(|| self.count("rx_packets").saturating_sub(seen))
     }
@@ -207,7 +207,9 @@ pub fn account(before: &Observation, after: &Observation, ports: &[PortCount]) -
 fn read(before: &Observation, after: &Observation, ports: &[PortCount]) -> Read {
     let mut read = Read::default();
     let interfaces = interfaces(before, after, ports);
-    let mut backlog = after.softnet.dropped.saturating_sub(before.softnet.dropped);
+    // Without the CPUs' counters, what both ends of a veth have counted is the same frames.
+    let backlog = after.softnet.zip(before.softnet).map(|(after, before)| after.since(before).dropped);
+    let mut backlog = backlog.unwrap_or(u64::MAX);
     for one in &interfaces {
         // Reception. What the other end could not deliver is attributed here, once.
         let sender = interfaces.iter().find(|other| one.is_peer_of(other));
@@ -217,9 +219,9 @@ fn read(before: &Observation, after: &Observation, ports: &[PortCount]) -> Read 
         backlog -= in_backlog;
         let label = one.label();
         if one.takes_in() {
-            let missed = one.port.filter(|_| one.after.has_program).map_or(0, |port| port.missed);
+            let missed = one.port.filter(|_| one.after.has_program).and_then(|port| port.missed);
             for counter in RECEIVE {
-                let twice = if counter == "rx_dropped" { in_backlog + missed } else { 0 };
+                let twice = if counter == "rx_dropped" { in_backlog + missed.unwrap_or(0) } else { 0 };
                 let most = one.unseen().filter(|_| counter == "rx_dropped").unwrap_or(u64::MAX);
                 read.put(
                     &label,
@@ -251,8 +253,8 @@ fn read(before: &Observation, after: &Observation, ports: &[PortCount]) -> Read 
         read.in_flight_at.extend(arrived_later(one, interfaces.iter().find(|other| one.is_peer_of(other))));
     }
     for port in ports.iter().filter(|port| port.receives) {
-        read.put(&port.port, Counter::Port(MISSED), port.missed);
-        read.put(&port.port, Counter::Port("errors"), port.errors);
+        read.put(&port.port, Counter::Port(MISSED), port.missed.unwrap_or(0));
+        read.put(&port.port, Counter::Port("errors"), port.errors.unwrap_or(0));
     }
     for (name, namespace) in &after.namespaces {
         if let (Some(name), Some(before)) = (name, before.namespaces.get(name)) {
@@ -343,8 +345,9 @@ fn arrived_later(one: &Between<'_>, peer: Option<&Between<'_>>) -> Option<(Strin
         let passed = queues.map(|it| it.packets.saturating_sub(before(it).map_or(0, |was| was.packets)));
         passed.sum::<u64>().max(peer.count("tx_packets"))
     });
-    let later =
-        one.count("rx_packets").max(passed_on).saturating_sub(port.taken? + port.missed + port.errors);
+    // If it is not known what the port missed, those may be among what it missed.
+    let ended = port.taken? + port.missed? + port.errors?;
+    let later = one.count("rx_packets").max(passed_on).saturating_sub(ended);
     (later > 0).then(|| (port.port.clone(), later))
 }
 
@@ -380,10 +383,10 @@ fn put_down_way_out(read: &mut Read, one: &Between<'_>, behind: Option<(String, 
 }
 
 fn ip<'l>(before: &'l Namespace, after: &'l Namespace) -> impl Iterator<Item = (&'l String, u64)> {
-    after.ip.iter().map(|(counter, &count)| {
-        let was = before.ip.get(counter).copied().unwrap_or(0);
-        (counter, count.saturating_sub(was))
-    })
+    after
+        .ip
+        .iter()
+        .filter_map(|(counter, count)| Some((counter, count.saturating_sub(*before.ip.get(counter)?))))
 }
 
 #[cfg(test)]
@@ -399,7 +402,8 @@ mod tests {
 
     /// a–pa, a bridge, pb–b.
     fn observation() -> Observation {
-        let mut observation = Observation::default();
+        let softnet = Some(Softnet::default());
+        let mut observation = Observation { softnet, ..Observation::default() };
         let own = observation.namespaces.entry(None).or_default();
         own.interfaces = vec![cable(1, "a", 2), cable(2, "pa", 1), cable(3, "b", 4), cable(4, "pb", 3)];
         observation
@@ -422,7 +426,8 @@ mod tests {
                 port: "packet:b".into(),
                 interface: Some("b".into()),
                 receives: true,
-                missed,
+                missed: Some(missed),
+                errors: Some(0),
                 ..Default::default()
             },
         ]
@@ -442,9 +447,43 @@ mod tests {
         let mut after = observation();
         set(&mut after, 3, &[("tx_dropped", 7)]);
         set(&mut after, 2, &[("rx_dropped", 7)]);
-        after.softnet = Softnet { dropped: 7, ..Softnet::default() };
+        after.softnet = Some(Softnet { dropped: 7, ..Softnet::default() });
         set(&mut after, 0, &[("tx_packets", 100)]);
         assert_eq!(dropped(&after, 100, 2), [("b backlog".to_owned(), 7), ("packet:b missed".to_owned(), 2)]);
+    }
+
+    /// A port whose misses are not known explains nothing, and neither does what was not seen before.
+    #[test]
+    fn what_was_not_counted_explains_nothing() {
+        let mut after = observation();
+        set(&mut after, 0, &[("tx_packets", 100)]);
+        set(&mut after, 2, &[("rx_packets", 100)]);
+        let [sender, receiver] = ports(100, 0);
+        let known = PortCount { taken: Some(90), ..receiver };
+        let later = account(&observation(), &after, &[sender.clone(), known.clone()]);
+        assert_eq!(later.in_flight_at, [("packet:b".to_owned(), 10)].into());
+        let unknown = PortCount { missed: None, ..known };
+        assert_eq!(account(&observation(), &after, &[sender, unknown]), Accounts::default());
+
+        let counted = |softnet| {
+            let mut after = Observation { softnet, ..observation() };
+            set(&mut after, 3, &[("tx_dropped", 7)]);
+            set(&mut after, 2, &[("rx_dropped", 7)]);
+            dropped(&after, 100, 0)
+        };
+        let both_ends = [("b backlog".to_owned(), 7)];
+        assert_eq!(counted(None), both_ends, "once, not twice");
+        assert_eq!(counted(Some(Softnet { dropped: 7, ..Softnet::default() })), both_ends);
+
+        let ip = [("InHdrErrors".to_owned(), 5)].into();
+        let mut before = observation();
+        before.namespaces.insert(Some("r".into()), Namespace::default());
+        after.namespaces.insert(Some("r".into()), Namespace { ip, ..Namespace::default() });
+        assert_eq!(
+            all(&account(&before, &after, &ports(100, 0))),
+            [],
+            "since it was started, not since before"
+        );
     }
 
     #[test]
@@ -479,7 +518,7 @@ mod tests {
         let mut after = observation();
         set(&mut after, 0, &[("tx_dropped", 7), ("tx_packets", 98)]);
         set(&mut after, 1, &[("rx_dropped", 7)]);
-        after.softnet = Softnet { dropped: 7, ..Softnet::default() };
+        after.softnet = Some(Softnet { dropped: 7, ..Softnet::default() });
         assert_eq!(dropped(&after, 100, 0), [("pa backlog".to_owned(), 2)]);
         set(&mut after, 0, &[("tx_packets", 100)]);
         assert_eq!(dropped(&after, 100, 0), []);
@@ -529,7 +568,8 @@ mod tests {
         let ip = || [("InHdrErrors".to_owned(), 5)].into();
         after.namespaces.get_mut(&None).unwrap().ip = ip();
         let mut before = observation();
-        before.namespaces.insert(Some("r".into()), Namespace::default());
+        let none = [("InHdrErrors".to_owned(), 0)].into();
+        before.namespaces.insert(Some("r".into()), Namespace { ip: none, ..Namespace::default() });
         after.namespaces.insert(Some("r".into()), Namespace { ip: ip(), ..Namespace::default() });
         let accounts = account(&before, &after, &ports(100, 0));
         assert_eq!(all(&accounts), [("r IP InHdrErrors".to_owned(), 5)]);

@@ -131,10 +131,15 @@ impl TestPort for LocalPort {
         if let Some(incoming) = incoming {
             done.received = incoming.received(state.sent(1 - task.at).unwrap_or(0));
         }
+        match self.port.counters() {
+            Ok(after) => {
+                done.missed = after.missed.zip(before.missed).map(|(after, before)| after - before);
+                done.errors = Some(after.errors - before.errors);
+                done.taken = Some(after.received - before.received);
+            }
+            Err(trouble) => done.trouble = done.trouble.or(Some(trouble)),
+        }
         done.trouble = done.trouble.map(|trouble| trouble.at(&self.name));
-        let after = self.port.counters().unwrap_or(before);
-        (done.missed, done.errors) = (after.missed - before.missed, after.errors - before.errors);
-        done.taken = after.received - before.received;
         done
     }
 }
@@ -399,7 +404,8 @@ impl Host for LocalHost {
     }
 
     fn after(&mut self, ports: &[PortCount]) -> Result<Counted, Error> {
-        let after = self.observed.observe().unwrap_or_else(|_| self.before.clone());
+        // Of a system that cannot be observed any more, nothing is known but what its ports counted.
+        let after = self.observed.observe().unwrap_or_default();
         Ok(counted(&self.before, &after, ports))
     }
 

@@ -85,11 +85,12 @@ fn row(
     let seconds = elapsed.as_secs_f64();
     let received = now.received - before.received;
     let sent = now.sent - before.sent;
+    let since = |now: Option<u64>, before: Option<u64>| now.zip(before).map(|(now, before)| now - before);
     let drops = [
-        ("missed", now.missed - before.missed),
-        ("full", now.full - before.full),
-        ("errors", now.errors - before.errors),
-        ("tx_dropped", now.tx_dropped - before.tx_dropped),
+        ("missed", since(now.missed, before.missed)),
+        ("full", Some(now.full - before.full)),
+        ("errors", Some(now.errors - before.errors)),
+        ("tx_dropped", Some(now.tx_dropped - before.tx_dropped)),
     ];
     // Other ports have none of that.
     let of_card = |count: u64| port.chip().map(|_| count);
@@ -104,7 +105,7 @@ fn row(
         sent_bytes: now.sent_bytes - before.sent_bytes,
         sent_pps: sent as f64 / seconds,
         drops: drops.into_iter().map(|(place, count)| (place.to_owned(), count)).collect(),
-        no_buffer: of_card(now.no_buffer - before.no_buffer),
+        no_buffer: since(now.no_buffer, before.no_buffer),
         interrupts: of_card(now.interrupts - before.interrupts),
         register_reads: of_card(now.register_reads - before.register_reads),
         register_writes: of_card(now.register_writes - before.register_writes),

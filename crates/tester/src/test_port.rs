@@ -114,14 +114,14 @@ pub struct Done {
     pub gaps: Option<Gaps>,
     /// What arrived.
     pub received: Received,
-    /// Receive overflow (tester): frames that found the port's queue full.
-    pub missed: u64,
-    /// Frames that the port dropped because they were truncated.
-    pub errors: u64,
+    /// Receive overflow (tester): frames that found the port's queue full, if the port counts them.
+    pub missed: Option<u64>,
+    /// Frames that the port dropped because they were truncated, if its counters could be read.
+    pub errors: Option<u64>,
     /// The failure, if any.
     pub trouble: Option<Trouble>,
-    /// Frames that the port took in, other traffic among them.
-    pub taken: u64,
+    /// Frames that the port took in, other traffic among them, if its counters could be read.
+    pub taken: Option<u64>,
     /// Frames that the port accepted, even if it could not send them.
     pub given: u64,
     /// Frames of a capture that were skipped because they were late.

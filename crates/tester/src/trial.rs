@@ -77,8 +77,9 @@ pub struct DirectionOutcome {
     pub gaps: Option<Gaps>,
     /// What arrived.
     pub arrived: Arrived,
-    /// Frames that came through and that the receiving port could not take in: its receive overflow.
-    pub overflow: u64,
+    /// Frames that came through and that the receiving port could not take in: its receive overflow, if the
+    /// port counts it.
+    pub overflow: Option<u64>,
     /// When frames were lost last ([`Arrivals::last_gap`]).
     pub last_gap: Option<Duration>,
     /// Times from sending to receiving.
@@ -98,9 +99,10 @@ impl DirectionOutcome {
     pub fn shortfall(&self) -> u64 {
         self.intended.saturating_sub(self.sent)
     }
-    /// Frames that were sent and did not come through.
+    /// Frames that were sent and did not come through, as far as is known: an overflow that the port does not
+    /// count is among them.
     pub fn lost(&self) -> u64 {
-        self.sent.saturating_sub(self.arrived.received + self.overflow)
+        self.sent.saturating_sub(self.arrived.received + self.overflow.unwrap_or(0))
     }
 }
 
@@ -529,7 +531,7 @@ impl Tester {
         for (count, done) in counts.iter_mut().zip(&results) {
             count.sent = count.sent.map(|_| done.sent);
             (count.missed, count.errors) = (done.missed, done.errors);
-            count.taken = done.trouble.is_none().then_some(done.taken);
+            count.taken = done.taken.filter(|_| done.trouble.is_none());
         }
         let lost = [0, 1].map(|at| results[at].trouble.is_some());
         let mut trouble = None;
@@ -585,7 +587,10 @@ impl Tester {
             }
             let Received { arrived, last_gap, flows, sizes, kept, arrival, .. } = received;
             // In frames: the port counts a message of several frames once.
-            let overflow = counted.accounts.at(&missed(self.ports[to].name()));
+            let overflow = counts[to].missed.map(|_| {
+                let frames = counted.accounts.at(&missed(self.ports[to].name()));
+                frames.min(sent.saturating_sub(arrived.received))
+            });
             done.push(DirectionOutcome {
                 from,
                 intended,
@@ -593,7 +598,7 @@ impl Tester {
                 elapsed,
                 gaps,
                 arrived,
-                overflow: overflow.min(sent.saturating_sub(arrived.received)),
+                overflow,
                 last_gap,
                 latency,
                 arrival,

@@ -331,7 +331,7 @@ mod tests {
         let shortfall = (load_pps - sent_pps) as u64;
         let overflow = trial.delivered.saturating_sub(takes_pps as u64);
         let counts = [trial.sent, shortfall, trial.delivered - overflow];
-        Trial::new(load_pps, 1.0, counts, trial.ledger).unwrap().with_overflow(overflow)
+        Trial::new(load_pps, 1.0, counts, trial.ledger).unwrap().with_overflow(Some(overflow))
     }
 
     #[test]

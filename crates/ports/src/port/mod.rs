@@ -110,7 +110,7 @@ pub enum NextPoll {
     Asleep,
 }
 
-/// Counters of a port since it was opened.
+/// Counters of a port since it was opened. `None` is a counter that this port or its system does not have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Frames received.
@@ -124,11 +124,12 @@ pub struct Counters {
     /// Times that a frame was refused because the transmit queue was full.
     pub full: u64,
     /// Received frames lost in a full queue, before any software saw them: MPC of a card, `tp_drops` of a
-    /// packet socket, dropped frames and a full ring of an XDP socket.
-    pub missed: u64,
-    /// Times that a frame found no receive descriptor (RNBC). It waits in the card's FIFO and is not lost
-    /// yet; QEMU's e1000 drops it at once and counts it as missed, too.
-    pub no_buffer: u64,
+    /// packet socket, dropped frames and a full ring of an XDP socket. A UDP socket counts them on Linux only.
+    pub missed: Option<u64>,
+    /// Times that a frame found no receive descriptor: RNBC of a card, an empty fill ring of an XDP socket
+    /// since Linux 5.9. A card's frame waits in its FIFO and is not lost yet; QEMU's e1000 drops it at once
+    /// and counts it as missed, too.
+    pub no_buffer: Option<u64>,
     /// Received frames dropped because they were damaged or had an impossible length.
     pub errors: u64,
     /// Frames accepted for sending that the device or the kernel did not send.

@@ -175,7 +175,7 @@ fn every_service_takes_all_frames_in() {
             .collect();
         assert_eq!(all, expected, "{service:?}");
         let counters = rig.port.counters().unwrap();
-        assert_eq!((counters.received, counters.missed, counters.errors), (600, 0, 0), "{service:?}");
+        assert_eq!((counters.received, counters.missed, counters.errors), (600, Some(0), 0), "{service:?}");
         assert_eq!(counters.interrupts == 0, service == POLLING, "{service:?}: {counters:?}");
     }
 }
@@ -286,8 +286,9 @@ fn missed_frames_are_counted_where_the_card_dropped_them() {
     }
     let counters = rig.port.counters().unwrap();
     assert_eq!(counters.received, received as u64);
-    assert!(counters.missed > 0);
-    assert_eq!(counters.received + counters.missed, 400);
+    let missed = counters.missed.unwrap();
+    assert!(missed > 0);
+    assert_eq!(counters.received + missed, 400);
 }
 
 #[test]

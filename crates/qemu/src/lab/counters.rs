@@ -52,16 +52,16 @@ impl Snapshot {
         self.at_ns.saturating_sub(before.at_ns) as f64 / 1e9
     }
 
-    /// The share of CPU time since `before` that was spent in `self.cpu[part]`.
-    pub fn cpu_share(&self, before: &Self, part: usize) -> f64 {
+    /// The share of CPU time since `before` that was spent in `self.cpu[part]`; `None` if none was counted.
+    pub fn cpu_share(&self, before: &Self, part: usize) -> Option<f64> {
         let spent = |part: usize| self.cpu[part].saturating_sub(before.cpu[part]) as f64;
         let all: f64 = (0..self.cpu.len()).map(spent).sum();
-        if all > 0.0 { spent(part) / all } else { 0.0 }
+        (all > 0.0).then(|| spent(part) / all)
     }
 
-    /// The share of CPU time since `before` that was not idle.
-    pub fn busy_since(&self, before: &Self) -> f64 {
-        [0, 1, 3, 4].map(|part| self.cpu_share(before, part)).iter().sum()
+    /// The share of CPU time since `before` that was not idle; `None` if none was counted.
+    pub fn busy_since(&self, before: &Self) -> Option<f64> {
+        [0, 1, 3, 4].map(|part| self.cpu_share(before, part)).into_iter().sum()
     }
 }
 
@@ -98,7 +98,8 @@ mod tests {
         assert_eq!(snapshot.text, "mine 1\nmine 2");
         let before =
             Snapshot { cpu: [189, 212, 99, 5, 6], at_ns: 3_409_400_738 - 500_000_000, ..snapshot.clone() };
-        assert_eq!((snapshot.seconds_since(&before), snapshot.busy_since(&before)), (0.5, 0.5));
+        assert_eq!((snapshot.seconds_since(&before), snapshot.busy_since(&before)), (0.5, Some(0.5)));
+        assert_eq!(snapshot.busy_since(&snapshot), None, "no time has passed");
         for cut in 0..text.find("\n\n").unwrap() {
             let _ = Snapshot::parse(&text[..cut]);
         }

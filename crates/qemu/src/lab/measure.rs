@@ -41,17 +41,17 @@ pub struct Job<'a> {
     pub traced: bool,
 }
 
-/// One window.
+/// One window. A rate is `None` if the clock that it is measured by did not advance.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sample {
     /// Frames per second that the workload processed.
-    pub pps: f64,
+    pub pps: Option<f64>,
     /// Frames per second that the host sent.
-    pub sent_pps: f64,
+    pub sent_pps: Option<f64>,
     /// Interrupts of cards per second.
-    pub interrupts_per_s: f64,
+    pub interrupts_per_s: Option<f64>,
     /// The share of the guest's CPU time that was not idle.
-    pub busy: f64,
+    pub busy: Option<f64>,
 }
 
 /// The results of a job.
@@ -168,9 +168,9 @@ pub(crate) fn registers(
         std::thread::sleep(TRACED);
         Ok((a, Observation::take(guest, running, load)?, since.elapsed().as_secs_f64()))
     })?;
-    let frames = b.since(&a).pps * seconds;
+    let frames = b.since(&a).pps.map(|pps| pps * seconds).filter(|frames| *frames > 0.0);
     let (reads, writes) = accesses(&trace);
-    Ok((frames > 0.0).then(|| (reads as f64 / frames, writes as f64 / frames)))
+    Ok(frames.map(|frames| (reads as f64 / frames, writes as f64 / frames)))
 }
 
 /// Windows, and register reads and writes for each frame.
@@ -202,7 +202,7 @@ impl Observation {
 
     pub(crate) fn since(&self, before: &Self) -> Sample {
         let rate = |now: u64, before: u64, seconds: f64| {
-            if seconds > 0.0 { now.saturating_sub(before) as f64 / seconds } else { 0.0 }
+            (seconds > 0.0).then(|| now.saturating_sub(before) as f64 / seconds)
         };
         let own = self.count.at_ns.saturating_sub(before.count.at_ns) as f64 / 1e9;
         let guest = self.snapshot.seconds_since(&before.snapshot);

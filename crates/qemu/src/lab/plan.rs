@@ -289,19 +289,20 @@ impl Found {
 
 /// The ratio of two drivers by rounds; with one round, by windows.
 fn ratios(ours: &BTreeMap<u32, Measured>, others: &BTreeMap<u32, Measured>) -> Vec<f64> {
-    let ratio = |a: f64, b: f64| (b > 0.0).then_some(a / b);
-    let pps = |measured: &Measured| median(measured.samples.iter().map(|sample| sample.pps));
+    let ratio = |a: Option<f64>, b: Option<f64>| Some(a? / b.filter(|b| *b > 0.0)?);
+    let pps = |measured: &Measured| median(measured.samples.iter().filter_map(|sample| sample.pps));
     let pairs: Vec<_> = ours.iter().filter_map(|(round, ours)| Some((ours, others.get(round)?))).collect();
     match pairs[..] {
         [(a, b)] => a.samples.iter().zip(&b.samples).filter_map(|(a, b)| ratio(a.pps, b.pps)).collect(),
-        _ => pairs.into_iter().filter_map(|(a, b)| ratio(pps(a)?, pps(b)?)).collect(),
+        _ => pairs.into_iter().filter_map(|(a, b)| ratio(pps(a), pps(b))).collect(),
     }
 }
 
 fn row(model: Model, iommu: bool, task: Task, rounds: &BTreeMap<u32, Measured>) -> Row {
     let Task { work, driver, backend } = task;
     let samples = || rounds.values().flat_map(|measured| &measured.samples);
-    let middle = |value: fn(&Sample) -> f64| median(samples().map(value)).unwrap_or(0.0);
+    let middle = |value: fn(&Sample) -> Option<f64>| median(samples().filter_map(value));
+    let rounded = |value: fn(&Sample) -> Option<f64>| middle(value).map(f64::round);
     let mut drops = BTreeMap::new();
     for (place, count) in rounds.values().flat_map(|measured| &measured.drops) {
         *drops.entry(place.clone()).or_insert(0) += count;
@@ -313,10 +314,10 @@ fn row(model: Model, iommu: bool, task: Task, rounds: &BTreeMap<u32, Measured>) 
         device: model.name().into(),
         iommu,
         vcpus: 1,
-        pps: samples().map(|sample| sample.pps.round()).collect(),
-        median_pps: middle(|sample| sample.pps).round(),
-        sent_pps: work.is_loaded().then(|| middle(|sample| sample.sent_pps).round()),
-        interrupts_per_s: middle(|sample| sample.interrupts_per_s).round(),
+        pps: samples().filter_map(|sample| sample.pps).map(f64::round).collect(),
+        median_pps: rounded(|sample| sample.pps),
+        sent_pps: rounded(|sample| sample.sent_pps).filter(|_| work.is_loaded()),
+        interrupts_per_s: rounded(|sample| sample.interrupts_per_s),
         cpu_busy: middle(|sample| sample.busy),
         registers_per_packet: rounds
             .values()
@@ -365,7 +366,7 @@ mod tests {
     #[test]
     fn a_ratio_is_the_median_of_the_rounds() {
         let measured = |pps: &[f64]| {
-            let samples = pps.iter().map(|pps| Sample { pps: *pps, ..Sample::default() }).collect();
+            let samples = pps.iter().map(|pps| Sample { pps: Some(*pps), ..Sample::default() }).collect();
             Measured { samples, drops: [("ring".to_owned(), 5)].into(), ..Measured::default() }
         };
         let mut found = Found::default();
@@ -381,6 +382,9 @@ mod tests {
         let [ratio] = &found.lab.ratios[..] else { panic!("{:?}", found.lab.ratios) };
         assert_eq!((ratio.ratio, ratio.min, ratio.max, &*ratio.over), (3.0, 1.0, 4.0, "dpdk"));
         // Drops are summed over all rounds, that one included.
-        assert_eq!((found.lab.rows[0].median_pps, found.lab.rows[0].drops["ring"]), (300.0, 20));
+        let row = &found.lab.rows[0];
+        assert_eq!((row.median_pps, row.drops["ring"]), (Some(300.0), 20));
+        // Nobody looked at CPU and interrupts.
+        assert_eq!((row.cpu_busy, row.interrupts_per_s), (None, None));
     }
 }

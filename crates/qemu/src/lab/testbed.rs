@@ -207,24 +207,32 @@ impl Bed {
         let taken = to.count.frames - from.count.frames;
         // The consumer's clock and this host's tick together, but are not read at the same moment.
         let sample = to.since(&from);
-        let delivered = (sample.pps * seconds).round() as u64;
+        let pps = sample.pps.ok_or_else(|| Error::Protocol {
+            what: "the consumer's clock, which has not advanced".into(),
+            answer: to.snapshot.text.clone(),
+        })?;
+        let delivered = (pps * seconds).round() as u64;
         let sent = to.counts.sent - from.counts.sent;
         let share = |part: usize| to.snapshot.cpu_share(&from.snapshot, part);
-        let cpu = Cpu {
-            hardirq: share(3),
-            softirq: share(4),
-            thread: share(0) + share(1),
-            // To a guest's kernel a poll that finds nothing is work like any other.
+        // To a guest's kernel a poll that finds nothing is work like any other.
+        let cpu = share(3).zip(share(4)).zip(share(0).zip(share(1)));
+        let cpu = cpu.map(|((hardirq, softirq), (user, system))| Cpu {
+            hardirq,
+            softirq,
+            thread: user + system,
             idle_polls: None,
-        };
+        });
         // The two observations are not of the same instant: a few frames of before may be counted.
         let counts = [sent, to.counts.shortfall - from.counts.shortfall, delivered.min(sent)];
         let trial = Trial::new(load.offered_pps, seconds, counts, ledger)
             .ok_or_else(|| Error::Input(TrialError::nothing_due(load).to_string()))?
-            .with_cpu(cpu)
             .with_driver(taken, Some(to.snapshot.interrupts - from.snapshot.interrupts), None);
         let registers_per_packet = registers.map(|(read, write)| Registers { read, write });
-        Ok(Trial { registers_per_packet, ..trial })
+        let trial = Trial { registers_per_packet, ..trial };
+        Ok(match cpu {
+            Some(cpu) => trial.with_cpu(cpu),
+            None => trial,
+        })
     }
 }
 

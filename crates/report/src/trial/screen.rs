@@ -31,10 +31,23 @@ fn parts(direction: &Direction) -> String {
 /// A sentence on a trial that is no measurement of the device under test.
 pub(crate) fn tester_limit(trial: &Trial) -> Option<String> {
     let limit = trial.limit()?;
+    let percent = |frames: u64| format!("{:.1} %", 100.0 * frames as f64 / trial.due().max(1) as f64);
+    let shortfall = percent(trial.shortfall);
+    let (overflow, is) = match trial.overflow_unknown {
+        false => {
+            let overflow = percent(trial.overflow.unwrap_or(0));
+            (format!("{overflow} were not taken in (receive overflow of the tester)"), "is")
+        }
+        true => {
+            let lost = percent(trial.sent.saturating_sub(trial.came_through()));
+            (
+                format!("{lost} did not arrive, and the tester's port cannot count its receive overflow"),
+                "may be",
+            )
+        }
+    };
     Some(format!(
-        "This is no measurement of the device under test: {:.1} % of the frames were not sent in time (generator shortfall), {:.1} % were not taken in (receive overflow of the tester). What is shown is {}.",
-        100.0 * trial.shortfall as f64 / trial.due().max(1) as f64,
-        100.0 * trial.overflow.unwrap_or(0) as f64 / trial.due().max(1) as f64,
+        "This is no measurement of the device under test: {shortfall} of the frames were not sent in time (generator shortfall), {overflow}. What is shown {is} {}.",
         limit.words()
     ))
 }

@@ -152,7 +152,7 @@ mod tests {
             port: "packet:b".into(),
             interface: Some("b".into()),
             receives: true,
-            missed,
+            missed: Some(missed),
             ..PortCount::default()
         };
         let drops = drops.map(|drops| drops.iter().cloned().collect::<KernelDrops>());

@@ -157,13 +157,27 @@ pub struct Softnet {
     pub squeezed: u64,
 }
 
+impl Softnet {
+    /// What was counted since an earlier observation.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        // The kernel's counters have 32 bits for each CPU, and so has their sum.
+        let change = |now: u64, then: u64| (now as u32).wrapping_sub(then as u32).into();
+        Self {
+            processed: change(self.processed, before.processed),
+            dropped: change(self.dropped, before.dropped),
+            squeezed: change(self.squeezed, before.squeezed),
+        }
+    }
+}
+
 /// One observation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observation {
     /// Namespaces by name; the tester's own has none.
     pub namespaces: BTreeMap<Option<String>, Namespace>,
-    /// Backlogs of the whole host.
-    pub softnet: Softnet,
+    /// Backlogs of the whole host, if the kernel tells.
+    pub softnet: Option<Softnet>,
     /// What each CPU has spent its time on since boot.
     pub cpus: Vec<CpuTimes>,
     /// Interrupts of the whole host, by their line in `/proc/interrupts`.

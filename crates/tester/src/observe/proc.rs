@@ -40,27 +40,27 @@ fn parse_ip(text: &str) -> BTreeMap<String, u64> {
         let values = pair[1].split_whitespace();
         for (name, value) in pair[0].split_whitespace().zip(values).skip(1) {
             if IP_DROPS.contains(&(protocol, name)) {
-                counters.insert(name.to_owned(), value.parse().unwrap_or(0));
+                counters.extend(value.parse().ok().map(|count| (name.to_owned(), count)));
             }
         }
     }
     counters
 }
 
-/// Sums of `/proc/net/softnet_stat`: a line for each CPU, in hexadecimal.
-pub(super) fn softnet() -> Softnet {
-    parse_softnet(&read_to_string("/proc/thread-self/net/softnet_stat").unwrap_or_default())
+/// Sums of `/proc/net/softnet_stat`: a line for each CPU, in hexadecimal. `None` if the kernel does not tell.
+pub(super) fn softnet() -> Option<Softnet> {
+    parse_softnet(&read_to_string("/proc/thread-self/net/softnet_stat").ok()?)
 }
 
-fn parse_softnet(text: &str) -> Softnet {
+fn parse_softnet(text: &str) -> Option<Softnet> {
     let mut sum = Softnet::default();
     for line in text.lines() {
-        let mut values = line.split_whitespace().map(|hex| u64::from_str_radix(hex, 16).unwrap_or(0));
-        sum.processed += values.next().unwrap_or(0);
-        sum.dropped += values.next().unwrap_or(0);
-        sum.squeezed += values.next().unwrap_or(0);
+        let mut values = line.split_whitespace().map(|hex| u64::from_str_radix(hex, 16).ok());
+        sum.processed += values.next()??;
+        sum.dropped += values.next()??;
+        sum.squeezed += values.next()??;
     }
-    sum
+    (!text.is_empty()).then_some(sum)
 }
 
 /// What each CPU has spent its time on since boot: the lines `cpu0`, `cpu1`, … of `/proc/stat`.
@@ -83,22 +83,21 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
 fn parse_cpus(text: &str) -> Vec<CpuTimes> {
     // `USER_HZ`: 100 in every kernel's interface to programs.
     const TICK_S: f64 = 0.01;
-    lines(text)
-        .map(|line| {
-            let ticks: Vec<f64> =
-                line.split_whitespace().skip(1).map(|ticks| ticks.parse().unwrap_or(0.0)).collect();
-            let time = |at: usize| ticks.get(at).copied().unwrap_or(0.0) * TICK_S;
-            CpuTimes {
-                user_s: time(0) + time(1),
-                system_s: time(2),
-                idle_s: time(3) + time(4),
-                irq_s: time(5),
-                softirq_s: time(6),
-                steal_s: time(7),
-                cycles: None,
-            }
+    let times = |line: &str| {
+        let ticks = line.split_whitespace().skip(1).map(|ticks| ticks.parse().ok());
+        let seconds = ticks.map(|ticks: Option<f64>| Some(ticks? * TICK_S)).collect::<Option<Vec<_>>>()?;
+        let [user, nice, system, idle, waiting, irq, softirq, steal, ..] = seconds[..] else { return None };
+        Some(CpuTimes {
+            user_s: user + nice,
+            system_s: system,
+            idle_s: idle + waiting,
+            irq_s: irq,
+            softirq_s: softirq,
+            steal_s: steal,
+            cycles: None,
         })
-        .collect()
+    };
+    lines(text).filter_map(times).collect()
 }
 
 /// A table of counts: a line for each kind, a column for each CPU.
@@ -128,11 +127,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_the_kernel_does_not_tell_is_not_0() {
+        assert_eq!(parse_softnet(""), None);
+        assert_eq!(parse_softnet("0000000a 00000001\n"), None);
+        assert_eq!(parse_softnet("0000000a 00000001 a question\n"), None);
+        assert!(parse_ip("Ip: InDiscards\nIp: many\n").is_empty());
+    }
+
+    #[test]
     fn tables_are_read() {
         let text = "Ip: Forwarding InHdrErrors InDiscards\nIp: 1 5 2\nUdp: InErrors\nUdp: 7\n";
         assert_eq!(parse_ip(text), [("InHdrErrors".to_owned(), 5), ("InDiscards".to_owned(), 2)].into());
         let softnet = parse_softnet("0000000a 00000001 00000002 0\n00000010 00000003 00000000 0\n");
-        assert_eq!(softnet, Softnet { processed: 26, dropped: 4, squeezed: 2 });
+        assert_eq!(softnet, Some(Softnet { processed: 26, dropped: 4, squeezed: 2 }));
         let cpus = parse_cpus("cpu  9 9 9 9 9 9 9 9\ncpu0 100 50 25 400 10 5 20 1 0 0\nintr 5\n");
         let expected = CpuTimes {
             user_s: 1.5,
@@ -144,6 +151,7 @@ mod tests {
             ..CpuTimes::default()
         };
         assert_eq!(cpus, [expected]);
+        assert_eq!(parse_cpus("cpu0 100 50 25 400\n"), [], "a kernel that does not tell all kinds");
         let text = "      CPU0 CPU1\n 24:   5  7  PCI-MSI 1-edge virtio0-input.0\nLOC:  1 2 Local timer interrupts\nERR: 3\n";
         let names = [("24 virtio0-input.0", 12), ("LOC", 3), ("ERR", 3)];
         assert_eq!(parse_interrupts(text), names.map(|(name, n)| (name.to_owned(), n)).into());

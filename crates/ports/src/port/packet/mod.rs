@@ -68,7 +68,7 @@ impl PacketPort {
             slot: None,
             next_poll: NextPoll::Now,
             epoch: Instant::now(),
-            counters: Counters::default(),
+            counters: Counters { missed: Some(0), ..Counters::default() },
         })
     }
 
@@ -274,7 +274,7 @@ impl Port for PacketPort {
 
     fn counters(&mut self) -> Result<Counters, Trouble> {
         let dropped = self.arrivals.dropped().map_err(Trouble::system("cannot read statistics"))?;
-        self.counters.missed += dropped;
+        self.counters.missed = self.counters.missed.map(|sum| sum + dropped);
         Ok(self.counters)
     }
 

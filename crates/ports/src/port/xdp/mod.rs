@@ -23,7 +23,7 @@ use bpf::Program;
 use kpps_platform::memory::{BufferPool, Memory, PoolBuffer};
 use kpps_platform::{Buffer, BufferSource};
 use rustix::io::Errno;
-use rustix::net::xdp::{XdpDesc, XdpDescOptions};
+use rustix::net::xdp::{XdpDesc, XdpDescOptions, XdpStatistics};
 use socket::{Outlet, SENDING, Socket};
 use std::io;
 use std::ops::Range;
@@ -470,11 +470,10 @@ impl Port for XdpPort {
     }
 
     fn counters(&mut self) -> Result<Counters, Trouble> {
-        let mut counters = Counters { missed: 0, no_buffer: 0, ..self.counters };
+        let mut counters = Counters { missed: Some(0), no_buffer: Some(0), ..self.counters };
         for queue in &self.queues {
             let statistics = queue.socket.statistics().map_err(Trouble::system("cannot read statistics"))?;
-            counters.missed += statistics.rx_dropped + statistics.rx_ring_full.unwrap_or(0);
-            counters.no_buffer += statistics.rx_fill_ring_empty_descs.unwrap_or(0);
+            add_received(&mut counters, &statistics);
             // Invalid descriptors in the transmit ring were not sent.
             counters.tx_dropped += statistics.tx_invalid_descs;
             counters.sent = counters.sent.saturating_sub(statistics.tx_invalid_descs);
@@ -499,9 +498,37 @@ impl Port for XdpPort {
     }
 }
 
+/// Adds what the kernel has counted on reception of a queue. Kernels before 5.9 count a full ring among the
+/// dropped frames, and do not count an empty fill ring.
+fn add_received(counters: &mut Counters, statistics: &XdpStatistics) {
+    let missed = statistics.rx_dropped + statistics.rx_ring_full.unwrap_or(0);
+    counters.missed = counters.missed.map(|sum| sum + missed);
+    let no_buffer = counters.no_buffer.zip(statistics.rx_fill_ring_empty_descs);
+    counters.no_buffer = no_buffer.map(|(sum, times)| sum + times);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_old_kernel_does_not_say_how_often_the_fill_ring_was_empty() {
+        let told = |ring_full, fill_ring_empty| {
+            let mut counters = Counters { missed: Some(1), no_buffer: Some(2), ..Counters::default() };
+            let statistics = XdpStatistics {
+                rx_dropped: 10,
+                rx_invalid_descs: 0,
+                tx_invalid_descs: 0,
+                rx_ring_full: ring_full,
+                rx_fill_ring_empty_descs: fill_ring_empty,
+                tx_ring_empty_descs: fill_ring_empty,
+            };
+            add_received(&mut counters, &statistics);
+            (counters.missed, counters.no_buffer)
+        };
+        assert_eq!(told(Some(20), Some(30)), (Some(31), Some(32)));
+        assert_eq!(told(None, None), (Some(11), None));
+    }
 
     #[test]
     fn many_queues_share_the_buffers() {

@@ -83,7 +83,10 @@ impl Running for Kpps {
                     "full" => "transmit ring",
                     other => other,
                 };
-                *drops.entry(place.to_owned()).or_insert(0) += count.as_u64().unwrap_or(0);
+                // Null is a place that this port does not count.
+                if let Some(count) = count.as_u64() {
+                    *drops.entry(place.to_owned()).or_insert(0) += count;
+                }
             }
         }
         Ok(drops)
