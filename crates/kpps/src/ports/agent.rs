@@ -5,6 +5,7 @@ use crate::interrupt;
 use clap::{Args, Subcommand};
 use kpps_agent::{Agent, Kind, Rules, Security, Token, keys};
 use kpps_measure::units::{self, Rate};
+use kpps_ports::port::run::{CpuList, use_cpus};
 use kpps_tester::Allowed;
 use kpps_tester::clock::Clock;
 use std::net::SocketAddr;
@@ -81,6 +82,10 @@ pub struct Arguments {
     /// Longest time that a load may last [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     max_duration: Option<Duration>,
+    /// CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all
+    /// CPUs those on which little runs]
+    #[arg(long, value_name = "LIST")]
+    cpus: Option<CpuList>,
     #[command(flatten)]
     credentials: Credentials,
 }
@@ -112,6 +117,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let allowed = Allowed { load_pps, duration: arguments.max_duration.unwrap_or(Duration::MAX) };
     let rules = Rules { ports: arguments.allow_ports.clone(), allowed };
     interrupt::watch();
+    arguments.cpus.as_ref().map_or(Ok(()), use_cpus).map_err(Failure::Input)?;
     let security = arguments.credentials.security()?;
     let log = |line: &str| eprintln!("{line}");
     let agent = Agent::start(arguments.listen, rules, security, Clock::here().clone(), log)?;

@@ -7,7 +7,7 @@ use crate::live::Live;
 use crate::output::{Files, Outputs};
 use clap::Args;
 use kpps_ports::Spec;
-use kpps_ports::port::run::{Glance, Watch};
+use kpps_ports::port::run::{CpuList, Glance, Watch, use_cpus};
 use kpps_ports::port::{self, AnyPort, NotReady, ServiceKind, Trouble};
 use kpps_report::live::{Counts, Meter, Progress, View};
 use kpps_results::run::Run;
@@ -26,6 +26,10 @@ pub struct PortOptions {
     /// on locked memory allows no more]
     #[arg(long, value_name = "DESCRIPTORS")]
     ring: Option<u16>,
+    /// CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all
+    /// CPUs those on which little runs]
+    #[arg(long, value_name = "LIST")]
+    pub cpus: Option<CpuList>,
     #[command(flatten)]
     pub live: Live,
 }
@@ -63,6 +67,7 @@ impl PortOptions {
     /// Opens the ports and waits for their links.
     pub fn open(&self, specs: &[Spec], promiscuous: bool) -> Result<Vec<AnyPort>, Failure> {
         interrupt::watch();
+        self.cpus.as_ref().map_or(Ok(()), use_cpus).map_err(Failure::Input)?;
         Ok(port::ready(specs, &self.options(promiscuous), &|line| eprintln!("{line}"))?)
     }
 }

@@ -80,10 +80,15 @@ impl PortPair {
         let hosts = self.hosts();
         let mut tester = if hosts.iter().any(Option::is_some) {
             let security = self.credentials.security()?;
-            let here = match hosts.iter().position(Option::is_none) {
-                Some(at) => options.open(&specs[at..=at], true)?.pop(),
-                None => None,
-            };
+            let here =
+                match hosts.iter().position(Option::is_none) {
+                    Some(at) => options.open(&specs[at..=at], true)?.pop(),
+                    None if options.cpus.is_some() => return Err(Failure::Input(
+                        "--cpus is of this host, and both ports are on others: give it to `kpps agent` there"
+                            .into(),
+                    )),
+                    None => None,
+                };
             let how = options.options(true);
             let (ports, sites) = kpps_agent::pair(&specs, hosts, here, &how, &security, &self.watch)?;
             crate::interrupt::watch();

@@ -77,6 +77,28 @@ fn a_capture_comes_through_a_bridge() {
     }
 }
 
+/// Senders take the first of the CPUs that a user gives. Of those that are not there the user is told.
+#[test]
+fn the_user_chooses_the_cpus() {
+    let Some(net) = Net::bridge() else { return };
+    let refused = |list: &str| {
+        let output = kpps_trial(&net, &["--load", "1kpps", "--cpus", list]);
+        assert_eq!(output.status.code(), Some(2), "{list}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(refused("all").contains("'all' is no list of CPUs: give their numbers, as 2,3 or 0-3"));
+    assert!(refused("4095").contains("CPU 4095 is not one of those that this program may use: "));
+    if std::thread::available_parallelism().unwrap().get() < 2 {
+        return kpps_namespaces::skip::lacks("two CPUs");
+    }
+    for (list, first) in [("0,1", 0), ("1,0", 1)] {
+        let trial = trial(&net, &["--load", "1kpps", "--duration", "100ms", "--cpus", list]);
+        assert_eq!(trial["directions"][0]["gaps"]["cpu"], first, "{trial}");
+    }
+    let shared = trial(&net, &["--load", "1kpps", "--duration", "100ms", "--cpus", "1"]);
+    assert_eq!(shared["directions"][0]["gaps"]["cpu"], Value::Null, "{shared}");
+}
+
 /// A result says what it is of: when, where, by which command, and on what.
 #[test]
 fn a_result_says_what_it_is_of() {

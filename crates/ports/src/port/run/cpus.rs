@@ -1,6 +1,8 @@
 //! The order in which threads take CPUs: those first on which little runs, which are near the card, and which
 //! do not handle its interrupts.
 
+use super::cpu_list::CpuList;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -14,9 +16,35 @@ const STEP: f64 = 0.2;
 /// The CPUs that a user gave for this program, in their order; empty if it was not said.
 static GIVEN: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
-/// From now on threads of this process that send or receive use these CPUs only; senders take the first ones.
-pub fn use_cpus(cpus: Vec<usize>) {
-    *GIVEN.lock().unwrap_or_else(PoisonError::into_inner) = cpus;
+/// From now on this thread and those that it starts use these CPUs only; senders take the first ones.
+///
+/// # Errors
+/// A CPU that this program may not use, in one line.
+pub fn use_cpus(cpus: &CpuList) -> Result<(), String> {
+    let refused = |error: rustix::io::Errno| format!("cannot choose CPUs: {error}");
+    let allowed = members(&sched_getaffinity(None).map_err(refused)?);
+    if let Some(cpu) = cpus.numbers().iter().find(|cpu| !allowed.contains(cpu)) {
+        let allowed: Vec<_> = allowed.iter().map(ToString::to_string).collect();
+        let allowed = allowed.join(", ");
+        return Err(format!("CPU {cpu} is not one of those that this program may use: {allowed}"));
+    }
+    sched_setaffinity(None, &only(cpus.numbers().iter().copied())).map_err(refused)?;
+    *GIVEN.lock().unwrap_or_else(PoisonError::into_inner) = cpus.numbers().to_vec();
+    Ok(())
+}
+
+/// The CPUs of a set.
+pub(super) fn members(set: &CpuSet) -> Vec<usize> {
+    (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect()
+}
+
+/// The set of these CPUs.
+pub(super) fn only(cpus: impl IntoIterator<Item = usize>) -> CpuSet {
+    let mut set = CpuSet::new();
+    for cpu in cpus {
+        set.set(cpu);
+    }
+    set
 }
 
 /// What is known of the CPUs around an interface.
@@ -32,26 +60,20 @@ impl Near {
     /// The CPUs around an interface; none are known of a virtual one.
     pub fn interface(name: &str) -> Self {
         let device = Path::new("/sys/class/net").join(name).join("device");
-        let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
+        let read = |path: &Path| -> Vec<usize> {
+            let list = std::fs::read_to_string(path).ok().and_then(|text| text.parse::<CpuList>().ok());
+            list.map(|list| list.numbers().to_vec()).unwrap_or_default()
+        };
         let irqs = std::fs::read_dir(device.join("msi_irqs")).into_iter().flatten().flatten();
         let handled = irqs.flat_map(|irq| {
             let folder = Path::new("/proc/irq").join(irq.file_name());
-            list(&read(&folder.join("effective_affinity_list")))
+            read(&folder.join("effective_affinity_list"))
         });
         Self {
-            local: list(&read(&device.join("local_cpulist"))).into_iter().collect(),
+            local: read(&device.join("local_cpulist")).into_iter().collect(),
             interrupts: handled.collect(),
         }
     }
-}
-
-/// The CPUs of a list as the kernel writes it: `0-3,8`. Parts that cannot be read are left out.
-pub fn list(text: &str) -> Vec<usize> {
-    let range = |part: &str| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        Some(first.trim().parse().ok()?..=last.trim().parse().ok()?)
-    };
-    text.trim().split(',').filter_map(range).flatten().collect()
 }
 
 /// The CPUs among `allowed` in the order in which senders take them.
@@ -130,12 +152,5 @@ mod tests {
         assert_eq!(before.len(), 2);
         let all: Vec<_> = [0, 3, 7].map(|cpu| busy(&before, &after, cpu)).into();
         assert_eq!(all, [0.75, 0.0, 0.0]);
-    }
-
-    #[test]
-    fn lists_as_the_kernel_writes_them() {
-        assert_eq!(list("0-2,5,8-9\n"), [0, 1, 2, 5, 8, 9]);
-        assert_eq!(list(""), [0; 0]);
-        assert_eq!(list("x,3,2-1"), [3]);
     }
 }

@@ -1,6 +1,5 @@
 //! The gaps between frames as they were sent.
 
-use super::steady::Got;
 use std::time::Duration;
 
 /// A gap is exact if it differs from the intended one by no more than this, in ns.
@@ -43,6 +42,17 @@ pub struct Gaps {
     pub waited_ns: Option<u64>,
     /// What the sending thread got from the system to keep its pace.
     pub got: Option<Got>,
+}
+
+/// What a sending thread got from the system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Got {
+    /// The CPU on which it runs alone of this program; `None` if it shares one.
+    pub cpu: Option<u32>,
+    /// Whether it runs before all ordinary programs of its session.
+    pub first: bool,
+    /// Whether its session runs before other sessions.
+    pub session_first: bool,
 }
 
 fn bucket(ns: u64) -> usize {

@@ -5,6 +5,7 @@
 mod any;
 mod app;
 mod count;
+mod cpu_list;
 #[cfg(target_os = "linux")]
 mod cpus;
 mod forward;
@@ -21,11 +22,12 @@ mod tally;
 pub use any::{count_any, forward_any, send_any};
 pub use app::app;
 pub use count::count;
+pub use cpu_list::CpuList;
 pub use forward::{forward, prime};
-pub use gaps::{Gaps, Recorder, TOLERANCE};
+pub use gaps::{Gaps, Got, Recorder, TOLERANCE};
 pub use send::{Load, Plan, Sent, send, send_and_listen};
 pub use shape::{Shape, Times, Timetable};
-pub use steady::{Aside, Got, Near, Steady, list, use_cpus, waited};
+pub use steady::{Aside, Near, Steady, use_cpus, waited};
 pub use tally::{Streams, Tally};
 
 use super::{AnyPort, Port, Trouble, Wake, wait};

@@ -11,8 +11,9 @@
 //! CPU, or without the right, nothing changes. [`Got`] tells what a sender got, and [`waited`] how long the
 //! thread waited for a CPU nevertheless.
 
-use super::cpus;
-pub use super::cpus::{Near, list, use_cpus};
+use super::cpus::{self, members, only};
+pub use super::cpus::{Near, use_cpus};
+use super::gaps::Got;
 use crate::sys::{Policy, schedule};
 use rustix::process::setpriority_process;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -93,30 +94,6 @@ impl Shared {
 
 fn shared() -> MutexGuard<'static, Shared> {
     SHARED.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The CPUs of a set.
-fn members(set: &CpuSet) -> Vec<usize> {
-    (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect()
-}
-
-fn only(cpus: impl IntoIterator<Item = usize>) -> CpuSet {
-    let mut set = CpuSet::new();
-    for cpu in cpus {
-        set.set(cpu);
-    }
-    set
-}
-
-/// What a sending thread got from the system.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Got {
-    /// The CPU on which it runs alone of this program; `None` if it shares one.
-    pub cpu: Option<u32>,
-    /// Whether it runs before all ordinary programs of its session.
-    pub first: bool,
-    /// Whether its session runs before other sessions.
-    pub session_first: bool,
 }
 
 /// While it lives, this thread has a CPU of its own, as far as possible.
@@ -302,14 +279,28 @@ mod tests {
             before.len() < 2 || meanwhile == others && !meanwhile.contains(&first.unwrap()),
             "{meanwhile:?}"
         );
-        // A user's choice counts, in its order.
+        // A user's choice counts, in its order. The last one stays: this process ends here.
         if let [one, .., other] = before[..] {
-            use_cpus(vec![one, other]);
-            shared().ordered = None;
-            let chosen = std::thread::spawn(|| Steady::now(&Near::default()).got().cpu).join().unwrap();
-            use_cpus(Vec::new());
-            assert_eq!(chosen, u32::try_from(one).ok());
+            let chosen = |list: String| {
+                let thread = std::thread::spawn(move || {
+                    use_cpus(&list.parse().unwrap()).unwrap();
+                    shared().ordered = None;
+                    let all = mine();
+                    let steady = Steady::now(&Near::default());
+                    (all, steady.got().cpu, mine())
+                });
+                thread.join().unwrap()
+            };
+            let own = u32::try_from(one).ok();
+            assert_eq!(chosen(format!("{one},{other}")), (vec![one, other], own, vec![one]));
+            assert_eq!(
+                chosen(other.to_string()),
+                (vec![other], None, vec![other]),
+                "shared with the receiver"
+            );
         }
+        let missing = use_cpus(&"4095".parse().unwrap()).unwrap_err();
+        assert!(missing.contains("CPU 4095 is not one of those that this program may use"), "{missing}");
     }
 
     #[test]

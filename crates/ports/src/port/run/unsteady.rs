@@ -1,5 +1,6 @@
 //! CPUs and priorities on systems other than Linux: threads run where the system puts them.
 
+use super::{CpuList, Got};
 use std::time::Duration;
 
 /// Not known here.
@@ -13,23 +14,12 @@ impl Near {
     }
 }
 
-/// Does nothing.
-pub fn use_cpus(_: Vec<usize>) {}
-
-/// No CPU is known here.
-pub fn list(_: &str) -> Vec<usize> {
-    Vec::new()
-}
-
-/// What a sending thread got from the system: nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Got {
-    /// None.
-    pub cpu: Option<u32>,
-    /// False.
-    pub first: bool,
-    /// False.
-    pub session_first: bool,
+/// Not possible here.
+///
+/// # Errors
+/// Always, in one line.
+pub fn use_cpus(_: &CpuList) -> Result<(), String> {
+    Err("CPUs can be chosen on Linux only".into())
 }
 
 /// No effect here.
