@@ -151,6 +151,18 @@ pub enum Service {
     },
 }
 
+impl Service {
+    /// The share of CPU time that it leaves to other work that needs it, at any load, in percent; 0 if it
+    /// keeps no account of that.
+    #[must_use]
+    pub const fn reserved(&self) -> u8 {
+        match self {
+            Self::SelfPacing { reserve, .. } => *reserve,
+            Self::InterruptLoop { .. } | Self::Napi { .. } | Self::Polling { .. } => 0,
+        }
+    }
+}
+
 /// The condition for another turn of a [`Service::InterruptLoop`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
@@ -456,10 +468,7 @@ impl Config {
             Service::Polling { burst } | Service::SelfPacing { burst, .. } => burst,
         };
         check(turns > 0, "service: the limit of frames or turns is 0")?;
-        check(
-            !matches!(self.service, Service::SelfPacing { reserve, .. } if reserve > MOST_RESERVED),
-            "service: a reserve above 90 percent",
-        )?;
+        check(self.service.reserved() <= MOST_RESERVED, "service: a reserve above 90 percent")?;
         let reports = self.completion.report_every;
         check(
             reports > 0 && (reports == 1 || reports <= self.tx_ring / 2),

@@ -270,7 +270,7 @@ mod tests {
                 ..Trial::default()
             },
             cpus: vec![CpuTimes { user_s: 0.5, idle_s: 1.5, cycles: Some(7_000_000), ..CpuTimes::default() }],
-            sender: Some(Sender { ceilings_pps: vec![40e3], source: "measured".into(), exceeded: true }),
+            sender: Some(Sender { ceilings_pps: vec![40e3], source: "a.json".into(), exceeded: true }),
             directions: vec![Direction {
                 gaps: Some(gaps),
                 latency_histogram: [(12_500, 30), (16_000, 120)]

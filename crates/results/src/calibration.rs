@@ -94,13 +94,12 @@ pub enum SenderPriority {
     Ordinary,
 }
 
-/// The limits of a generator in a trial.
+/// What the generator of a trial can send, by calibrations that were made before.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sender {
-    /// The highest rate of each direction, in frames per second. A measured one is raised to what the trial
-    /// itself sent, if that was more.
+    /// The highest rate of each direction, in frames per second.
     pub ceilings_pps: Vec<f64>,
-    /// Their source: "measured" just before, through the device under test, or the name of a file.
+    /// The files of `kpps calibrate` that have them, one for each direction.
     pub source: String,
     /// The load is above a ceiling: the shortfall says nothing about the device under test.
     pub exceeded: bool,

@@ -79,8 +79,8 @@ pub struct DetailedTrial {
     pub received_pps: f64,
     /// Bits sent per second.
     pub sent_bps: BitRates,
-    /// The clocks that latencies go by, if those of the two ports are not the same.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The clocks that latencies go by, if each port has its own; null if there is one clock.
+    #[serde(default)]
     pub clocks: Option<Clocks>,
     /// The limits of the generator.
     #[serde(default, skip_serializing_if = "Option::is_none")]

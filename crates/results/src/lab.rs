@@ -77,7 +77,8 @@ pub struct Row {
     pub sent_pps: Option<f64>,
     /// Interrupts of cards per second; null if they were not seen.
     pub interrupts_per_s: Option<f64>,
-    /// Share of the guest's CPU that was not idle; null if it was not seen. A driver that polls is never idle.
+    /// Share of the guest's CPU that was not idle; null if it was not seen. A driver that polls is never
+    /// idle.
     pub cpu_busy: Option<f64>,
     /// Register reads and writes for each frame, traced in QEMU after the windows.
     pub registers_per_packet: Option<Registers>,

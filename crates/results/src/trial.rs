@@ -31,8 +31,8 @@ pub struct Trial {
     /// no tester receives, as in the simulator, and where it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overflow: Option<u64>,
-    /// Whether the tester's port cannot count its receive overflow, as a UDP port on other systems than Linux.
-    /// Then each lost packet may be one that came through.
+    /// Whether the tester's port cannot count its receive overflow, as a UDP port on other systems than
+    /// Linux. Then each lost packet may be one that came through.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub overflow_unknown: bool,
     /// Packets of those sent that were delivered undamaged, whenever they arrived.
@@ -132,8 +132,8 @@ impl Trial {
         ratio(self.sent.saturating_sub(self.came_through()), self.sent)
     }
 
-    /// Packets that came through the device under test: delivered ones, and the receive overflow of the tester
-    /// as far as it is known.
+    /// Packets that came through the device under test: delivered ones, and the receive overflow of the
+    /// tester as far as it is known.
     pub fn came_through(&self) -> u64 {
         self.delivered + self.overflow.unwrap_or(0)
     }

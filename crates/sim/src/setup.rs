@@ -239,10 +239,7 @@ impl Setup {
 
     /// The share of the CPU that the driver leaves to others.
     pub fn reserve(&self) -> f64 {
-        match self.config.service {
-            Service::SelfPacing { reserve, .. } => f64::from(reserve) / 100.0,
-            _ => 0.0,
-        }
+        f64::from(self.config.service.reserved()) / 100.0
     }
 
     /// The same with a driver that accepts frames of `size`, each in one buffer: as an administrator would

@@ -1,11 +1,14 @@
 //! A trial as it is published.
 
 use crate::arrivals::OfFlow;
+use crate::playback::Playback;
 use crate::trial::{DirectionOutcome, Offer, Outcome, Tester};
 use kpps_measure::Latency;
 use kpps_ports::port::run::{self, Load};
 use kpps_results::calibration::{Gaps, SenderPriority};
-use kpps_results::detail::{BitRates, CpuTimes, DetailedTrial, Direction, FlowCount, Flows, SizeCount};
+use kpps_results::detail::{
+    BitRates, Capture, CpuTimes, DetailedTrial, Direction, FlowCount, Flows, SizeCount, TrialReplay,
+};
 use kpps_results::{Cpu, Ledger, Trial};
 
 /// The result of a load; `None` if no frame was due. Damaged frames count as lost in the result and as
@@ -125,6 +128,27 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
         ..DetailedTrial::default()
     };
     Some(document.rounded())
+}
+
+/// The frames that were kept of a trial, in this file.
+pub fn capture(file: String, directions: &[DirectionOutcome]) -> Capture {
+    Capture {
+        file,
+        frames: directions.iter().map(|direction| direction.kept.frames.len() as u64).sum(),
+        not_kept: directions.iter().map(|direction| direction.kept.not_kept).sum(),
+    }
+}
+
+impl Playback {
+    /// The replay as published, of the trial with this offer.
+    pub fn document(&self, offer: &Offer) -> TrialReplay {
+        TrialReplay {
+            file: self.file.display().to_string(),
+            frames: self.count,
+            with_equals: offer.replay.as_ref().map_or(0, |replay| replay.classes.with_equals()),
+            departures: self.departures.clone(),
+        }
+    }
 }
 
 /// How many flows are listed: those that lost most.

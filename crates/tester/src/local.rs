@@ -82,6 +82,10 @@ impl TestPort for LocalPort {
         self.mac
     }
 
+    fn near(&self) -> Option<&Near> {
+        Some(&self.near)
+    }
+
     fn speed_mbps(&self) -> Option<u32> {
         self.port.link().speed_mbps.or_else(|| link_speed_mbps(self.interface.as_deref()?))
     }

@@ -1,8 +1,13 @@
-//! What ports did during a run of one program: their counters before and after, as a document.
+//! What ports did during a run of one program, as a document: their counters before and after, and what was
+//! sent, arrived, and went through an app.
 
+use crate::document::gaps;
+use crate::playback::Playback;
+use kpps_frames::Mix;
 use kpps_ports::Spec;
+use kpps_ports::port::run::{Sent, Shape, Streams};
 use kpps_ports::port::{AnyPort, Counters, Port, Trouble};
-use kpps_results::run::{PortRun, ProcessCpu, Run};
+use kpps_results::run::{AppRun, Offered, PortRun, ProcessCpu, Run, Stream};
 use std::time::Duration;
 
 /// CPU time of this process so far, if the system tells.
@@ -113,5 +118,57 @@ fn row(
         nudges: of_card(now.nudges - before.nudges),
         system_calls: now.system_calls - before.system_calls,
         resets: of_card(now.resets - before.resets),
+    }
+}
+
+/// What a port was to send, and what it sent of that.
+pub fn offered(
+    sizes: &Mix,
+    offered_pps: Option<f64>,
+    shape: Shape,
+    replay: Option<&Playback>,
+    sent: &Sent,
+) -> Offered {
+    Offered {
+        size: sizes.name().into(),
+        offered_pps,
+        intended: sent.intended,
+        shortfall: sent.shortfall,
+        shape: shape.unusual(),
+        gaps: sent.gaps.as_ref().map(gaps),
+        departures: replay.map(|replay| replay.departures.clone()).unwrap_or_default(),
+    }
+}
+
+/// The streams that arrived. Of `expect` frames, those that are missing are lost of the first stream: gaps in
+/// the sequence do not show frames lost before the first one and after the last one that arrived.
+pub fn streams(streams: &Streams, expect: Option<u64>) -> Vec<Stream> {
+    let all = streams.all().into_iter();
+    let mut rows: Vec<Stream> = all
+        .map(|(stream, tally)| Stream {
+            stream,
+            received: tally.received,
+            lost: tally.lost(),
+            duplicated: tally.duplicated,
+            reordered: tally.reordered,
+            corrupted: 0,
+        })
+        .collect();
+    if let Some(first) = rows.first_mut() {
+        first.corrupted = streams.corrupted;
+        let missing = expect.map_or(0, |expect| expect.saturating_sub(streams.unique()));
+        first.lost = first.lost.max(missing);
+    }
+    rows
+}
+
+/// The account of an app.
+pub fn app_run(ledger: &kpps_apps::Ledger) -> AppRun {
+    AppRun {
+        received: ledger.received,
+        made: ledger.made,
+        sent: ledger.sent,
+        held: ledger.held,
+        dropped: ledger.reasons().map(|(reason, count)| (reason.name().to_owned(), count)).collect(),
     }
 }

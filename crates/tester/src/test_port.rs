@@ -16,7 +16,7 @@ use crate::state::TrialState;
 use kpps_frames::{Mac, Templates};
 use kpps_measure::Latency;
 use kpps_ports::port::Trouble;
-use kpps_ports::port::run::{Gaps, Load, Plan, Shape};
+use kpps_ports::port::run::{Gaps, Load, Near, Plan, Shape};
 use kpps_results::detail::Arrival;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -161,6 +161,10 @@ pub trait TestPort: Send {
     fn speed_mbps(&self) -> Option<u32>;
     /// The longest frame that it sends, in bytes without FCS and VLAN tag; `None` if that is unknown.
     fn longest(&self) -> Option<usize> {
+        None
+    }
+    /// The CPUs around its interface, if it is a port of this process.
+    fn near(&self) -> Option<&Near> {
         None
     }
     /// The operator's limits.

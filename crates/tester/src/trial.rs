@@ -21,7 +21,7 @@ use kpps_frames::{Encap, Look, Mac, Mix, RawPacket, Size, Tag, Templates, rate};
 use kpps_measure::Latency;
 use kpps_measure::units::Rate;
 use kpps_ports::Spec;
-use kpps_ports::port::run::{Aside, Gaps, Load, Near, Plan, Shape, Times, Timetable};
+use kpps_ports::port::run::{Aside, Gaps, Load, Plan, Shape, Times, Timetable};
 use kpps_ports::port::{AnyPort, Trouble};
 use kpps_results::detail::Arrival;
 use std::collections::{BTreeMap, BTreeSet};
@@ -106,7 +106,9 @@ impl DirectionOutcome {
     }
 }
 
-/// The result of a trial.
+/// What the threads of a trial counted, as they counted it. The [document](crate::document()) is made of it,
+/// and has neither what a testbed decides by ([`DirectionOutcome::last_gap`], a [`Trouble`] as an error), nor
+/// frames that were kept, nor whole histograms.
 pub struct Outcome {
     /// One or both directions.
     pub directions: Vec<DirectionOutcome>,
@@ -676,7 +678,7 @@ fn run(
     go_on: &dyn Fn() -> bool,
 ) -> [Done; 2] {
     let mut results = [Done::default(), Done::default()];
-    let near = ports.iter().find_map(|port| port.interface().map(Near::interface)).unwrap_or_default();
+    let near = ports.iter().find_map(|port| port.near()).cloned().unwrap_or_default();
     std::thread::scope(|scope| {
         let each = ports.iter_mut().zip(duties).zip(&mut results);
         let threads: Vec<_> = each

@@ -6,15 +6,19 @@ use kpps_agent::{Agent, Host, Rules, Security, Token, connect, keys};
 use kpps_frames::flows::Addresses;
 use kpps_frames::{Mix, Size};
 use kpps_namespaces::{Agents, Net, Process};
-use kpps_ports::port::Options;
+use kpps_ports::Spec;
 use kpps_ports::port::run::{Load, Shape};
-use kpps_results::detail::DetailedTrial;
+use kpps_ports::port::{Options, open};
+use kpps_results::detail::{ArrivalBy, DetailedTrial};
 use kpps_tester::clock::Clock;
 use kpps_tester::observe::Place;
-use kpps_tester::{Address, Allowed, LocalHost, Offer, Site, TestPort, Tester, document};
+use kpps_tester::{Address, Allowed, LocalHost, LocalPort, Offer, Site, TestPort, Tester, document};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
+
+/// What medians of latency may differ by between two processes on a quiet machine.
+const NOISE_NS: u64 = 1000;
 
 /// Namespaces of a tester and of two agents with ports `a` and `b`, and what they know each other by.
 struct Lab {
@@ -73,14 +77,17 @@ fn tester(security: &Security) -> Tester {
         ports.push(Box::new(port));
         sites.push(Site { name: Some(host.into()), host: Box::new(there), ports: vec![at] });
     }
-    let address = |ip: [u8; 4]| Address {
+    let ports = ports.try_into().ok().unwrap();
+    Tester::with(ports, addresses(), sites)
+}
+
+fn addresses() -> [Address; 2] {
+    [[198, 18, 0, 1], [198, 19, 0, 2]].map(|ip: [u8; 4]| Address {
         ips: Addresses::from(ip.into(), 1),
         gateway: None,
         to: None,
         encap: Default::default(),
-    };
-    let ports = ports.try_into().ok().unwrap();
-    Tester::with(ports, [address([198, 18, 0, 1]), address([198, 19, 0, 2])], sites)
+    })
 }
 
 fn offer(pps: f64, duration: Duration) -> Offer {
@@ -180,6 +187,55 @@ fn a_trial_across_two_hosts_closes_with_a_token_and_with_certificates() {
         }
     }
     assert!(lab.file("keys").join("ca.pem").exists());
+}
+
+/// A tester for the same ports without agents: this process opens them in their namespaces.
+fn tester_of_one_process(lab: &Lab) -> Tester {
+    let names: [Spec; 2] = ["packet:a", "packet:b"].map(|name| name.parse().unwrap());
+    let ports = [0, 1].map(|at| -> Box<dyn TestPort> {
+        lab.nets.agents[at].enter();
+        let port = open(&names[at..=at], &Options::default()).unwrap().pop().unwrap();
+        Box::new(LocalPort::new(&names[at], port).unwrap())
+    });
+    lab.nets.tester.enter();
+    let here = LocalHost::around(&[], &[]).unwrap();
+    let sites = vec![Site { name: None, host: Box::new(here), ports: vec![0, 1] }];
+    Tester::with(ports, addresses(), sites)
+}
+
+/// The median latency of a short trial, and its stated error, in ns; the better of two trials, for other
+/// programs only make it longer.
+fn median_ns(tester: &mut Tester) -> (u64, u64) {
+    let offer = offer(5000.0, Duration::from_millis(60));
+    let each = [(); 2].map(|()| {
+        let outcome = tester.trial(&offer, &|| true).unwrap();
+        let trial = document(tester, &offer, &outcome).unwrap();
+        assert_eq!(trial.directions[0].arrival.by, ArrivalBy::Kernel, "{trial:?}");
+        let error_ns = trial.clocks.map_or(0, |clocks| clocks.error_ns);
+        (trial.result.latency_ns.p50.unwrap(), error_ns)
+    });
+    each.into_iter().min().unwrap()
+}
+
+/// An agent's clock was off by another constant after each start, by microseconds. The truth is what one
+/// process measures meanwhile; it varies with what else the machine does.
+#[test]
+fn latency_with_agents_is_that_without() {
+    let Some(lab) = Lab::new() else { return };
+    lab.nets.tester.enter();
+    let mut alone = tester_of_one_process(&lab);
+    let mut truths = vec![median_ns(&mut alone).0];
+    let mut told = Vec::new();
+    for _ in 0..10 {
+        let _agents = lab.agents(["token"; 2]);
+        told.push(median_ns(&mut tester(&lab.security("token"))));
+        truths.push(median_ns(&mut alone).0);
+    }
+    let (least, most) = (*truths.iter().min().unwrap(), *truths.iter().max().unwrap());
+    for (p50, error_ns) in &told {
+        let within = least.saturating_sub(NOISE_NS + error_ns)..=most + NOISE_NS + error_ns;
+        assert!(within.contains(p50), "{told:?} with agents, {truths:?} without");
+    }
 }
 
 #[test]

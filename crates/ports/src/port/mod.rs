@@ -124,7 +124,8 @@ pub struct Counters {
     /// Times that a frame was refused because the transmit queue was full.
     pub full: u64,
     /// Received frames lost in a full queue, before any software saw them: MPC of a card, `tp_drops` of a
-    /// packet socket, dropped frames and a full ring of an XDP socket. A UDP socket counts them on Linux only.
+    /// packet socket, dropped frames and a full ring of an XDP socket. A UDP socket counts them on Linux
+    /// only.
     pub missed: Option<u64>,
     /// Times that a frame found no receive descriptor: RNBC of a card, an empty fill ring of an XDP socket
     /// since Linux 5.9. A card's frame waits in its FIFO and is not lost yet; QEMU's e1000 drops it at once

@@ -30,8 +30,10 @@ pub(super) fn capture(capture: &Capture) -> String {
     )
 }
 
-/// Whose times of arrival the latencies use. `None` without ports: virtual time has one clock.
+/// Whose times of arrival the latencies use, and whether both ports have one clock. `None` without ports:
+/// virtual time has one clock.
 pub(super) fn arrival(trial: &DetailedTrial) -> Option<String> {
+    let clock = if trial.clocks.is_none() { ", one clock at both ports" } else { "" };
     let by = |by| match by {
         ArrivalBy::Program => "by the program",
         ArrivalBy::Kernel => "by the kernel",
@@ -41,9 +43,9 @@ pub(super) fn arrival(trial: &DetailedTrial) -> Option<String> {
         [(first, _), rest @ ..] if rest.iter().any(|(by, _)| by != first) => {
             all.sort_unstable();
             let each = all.iter().map(|(by, port)| format!("{by} at {port}"));
-            Some(format!("arrival {}", each.collect::<Vec<_>>().join(", ")))
+            Some(format!("arrival {}{clock}", each.collect::<Vec<_>>().join(", ")))
         }
-        [(by, _), ..] => Some(format!("arrival {by}")),
+        [(by, _), ..] => Some(format!("arrival {by}{clock}")),
         [] => None,
     }
 }
