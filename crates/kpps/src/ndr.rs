@@ -20,9 +20,10 @@ use std::time::Duration;
 
 NDR is the highest load without loss, PDR the highest load with at most 0.5 % loss. Each load is judged by
 several trials, which together take up to 21 times --duration. At least half of that time must agree, so one
-disturbed second does not decide (MLRsearch, draft-ietf-bmwg-mlrsearch). A trial does not count if the tester could not send or take in its frames: the
-search goes on below that load. A load is that of one direction; with --app of both together. --min-rate
-bounds the NDR, --max-loss and --max-p99 the trials at it.")]
+disturbed second does not decide (MLRsearch, draft-ietf-bmwg-mlrsearch). A trial does not count if the
+tester could not send or take in its frames: the search goes on below that load. A load is that of one
+direction; with --app of both together. --min-rate bounds the NDR, --max-loss and --max-p99 the trials at
+it.")]
 pub struct Arguments {
     /// Frame size in bytes with FCS; on two ports also a mix: imix-csit, imix-trex, imix-linux, or sizes with
     /// weights as 64:7,570:4,1518:1 [default: 64; with --app vlan-route: 68]
