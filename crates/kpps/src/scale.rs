@@ -7,9 +7,8 @@ use crate::simulator::Constants;
 use clap::Args;
 use kpps_frames::{Size, rate};
 use kpps_measure::Load;
-use kpps_measure::parameter;
+use kpps_measure::parameter::{self, Counts};
 use kpps_measure::units::{self, Rate};
-use kpps_results::grid::Setting;
 use kpps_sim::workload::rss::{Scaling, scale};
 use kpps_sim::{RateLimitedSetup, documents};
 use std::time::Duration;
@@ -34,8 +33,8 @@ pub struct Arguments {
     #[arg(long)]
     nic: Option<String>,
     /// Numbers of CPUs: `1,2,4` or `1..8`
-    #[arg(long, default_value = "1..8", value_parser = cpus)]
-    cpus: Cpus,
+    #[arg(long, default_value = "1..8", value_parser = parameter::counts)]
+    cpus: Counts,
     /// Number of UDP flows in the load
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..))]
     flows: u16,
@@ -59,24 +58,6 @@ pub struct Arguments {
     seed: u64,
     #[command(flatten)]
     outputs: Outputs,
-}
-
-/// Numbers of CPUs, as they are to be tried.
-#[derive(Clone)]
-struct Cpus(Vec<usize>);
-
-fn cpus(text: &str) -> Result<Cpus, String> {
-    let number = |value: &Setting| match value {
-        Setting::Whole(whole) => usize::try_from(*whole).ok().filter(|cpus| *cpus > 0),
-        _ => None,
-    };
-    let axis = parameter::axis(&format!("cpus={text}"))?;
-    let numbers: Option<Vec<_>> = axis.values.iter().map(number).collect();
-    let mut numbers =
-        numbers.ok_or_else(|| format!("'{text}' are no numbers of CPUs, like 1..8 or 1,2,4"))?;
-    numbers.sort_unstable();
-    numbers.dedup();
-    Ok(Cpus(numbers))
 }
 
 /// Runs `kpps scale`.

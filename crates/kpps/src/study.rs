@@ -8,7 +8,7 @@ use clap::Args;
 use kpps_measure::units;
 use kpps_report::live::Progress;
 use kpps_study::{Context, InJournal, Kept, Study};
-use kpps_study::{bad, choose, document, drawn, fitted_constants, measure_or_find, turns};
+use kpps_study::{bad, choose, document, drawn, measure_or_find};
 
 /// Arguments of `kpps study`.
 #[derive(Args)]
@@ -106,23 +106,18 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn perturb(studies: &[Study], share: f64) -> Result<(), Failure> {
-    let mut nudges = fitted_constants(1.0 - share)?;
-    nudges.extend(fitted_constants(1.0 + share)?);
-    let go_on = || !interrupt::is_requested();
-    let context = Context { changes: Vec::new(), go_on: &go_on };
-    let (mut turned, mut done) = (0, 0);
-    let mut result = Ok(());
-    turns(studies, &nudges, &context, |nudge, turns| {
-        done += 1;
-        turned += turns.len();
-        if result.is_ok() {
-            result = print(&nudge.line(turns));
+    let context = Context { changes: Vec::new(), go_on: &interrupt::goes_on };
+    let mut printed = Ok(());
+    let done = kpps_study::perturb(studies, share, &context, |line| {
+        if printed.is_ok() {
+            printed = print(line);
         }
-    });
-    result?;
-    print(&format!("{done} of {} changes tried, {turned} verdicts changed\n", nudges.len()))?;
+    })?;
+    printed?;
+    let tried = format!("{} of {} changes tried", done.tried, done.changes);
+    print(&format!("{tried}, {} verdicts changed\n", done.turned))?;
     match interrupt::is_requested() {
-        true => Err(Failure::Interrupted(format!("interrupted: {done} of {} changes tried", nudges.len()))),
+        true => Err(Failure::Interrupted(format!("interrupted: {tried}"))),
         false => Ok(()),
     }
 }

@@ -6,6 +6,28 @@ use kpps_results::grid::{Axis, Setting};
 /// The most values that one parameter may have.
 const MOST: usize = 100_000;
 
+/// Numbers of something, each above 0, in rising order and each once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counts(pub Vec<usize>);
+
+/// Numbers of something: `1,2,4` or `1..8`.
+///
+/// # Errors
+/// The error in the text, in one line.
+pub fn counts(text: &str) -> Result<Counts, String> {
+    let number = |value: &Setting| match value {
+        Setting::Whole(whole) => usize::try_from(*whole).ok().filter(|count| *count > 0),
+        _ => None,
+    };
+    let axis = axis(&format!("counts={text}"))?;
+    let numbers: Option<Vec<_>> = axis.values.iter().map(number).collect();
+    let mut numbers =
+        numbers.ok_or_else(|| format!("'{text}' are no numbers above 0, like 1..8 or 1,2,4"))?;
+    numbers.sort_unstable();
+    numbers.dedup();
+    Ok(Counts(numbers))
+}
+
 /// A parameter with its values: `driver.rx_ring=16..1024*2`.
 ///
 /// # Errors

@@ -40,5 +40,5 @@ pub use document::{bad, document};
 pub use journal::InJournal;
 pub use judge::judge;
 pub use metric::{Context, Value, Values};
-pub use perturb::{Nudge, Turn, fitted_constants, turns};
+pub use perturb::{Nudge, Perturbed, Turn, fitted_constants, perturb, turns};
 pub use run::{Kept, Outcomes, Progress, measure, measure_or_find};

@@ -19,7 +19,7 @@ pub struct Nudge {
 
 impl Nudge {
     /// The constant, the change, and the verdicts that change with it, in a line.
-    pub fn line(&self, turns: &[Turn]) -> String {
+    fn line(&self, turns: &[Turn]) -> String {
         let change = &self.change;
         let by = match &change.to {
             kpps_profiles::To::Scale(factor) => format!("{:+.0} %", (factor - 1.0) * 100.0),
@@ -77,6 +77,39 @@ pub fn fitted_constants(factor: f64) -> Result<Vec<Nudge>, Error> {
         }
     }
     Ok(nudges)
+}
+
+/// What [`perturb`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Perturbed {
+    /// Changes in all.
+    pub changes: usize,
+    /// Changes that were tried: fewer if `context` ended it.
+    pub tried: usize,
+    /// Verdicts that changed.
+    pub turned: usize,
+}
+
+/// Moves each fitted constant up and down by `share`, and calls `report` with a line for each change as it
+/// ends.
+///
+/// # Errors
+/// If a profile is bad.
+pub fn perturb(
+    studies: &[Study],
+    share: f64,
+    context: &Context,
+    mut report: impl FnMut(&str),
+) -> Result<Perturbed, Error> {
+    let mut nudges = fitted_constants(1.0 - share)?;
+    nudges.extend(fitted_constants(1.0 + share)?);
+    let mut done = Perturbed { changes: nudges.len(), ..Perturbed::default() };
+    turns(studies, &nudges, context, |nudge, turns| {
+        done.tried += 1;
+        done.turned += turns.len();
+        report(&nudge.line(turns));
+    });
+    Ok(done)
 }
 
 type Verdicts = BTreeMap<(String, String), Verdict>;

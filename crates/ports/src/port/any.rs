@@ -9,6 +9,7 @@ use crate::Error;
 #[cfg(target_os = "linux")]
 use crate::{Interrupts, Place};
 use kpps_driver::Chip;
+#[cfg(target_os = "linux")]
 use kpps_frames::Size;
 use kpps_frames::build::Flow;
 use kpps_platform::memory::{BufferPool, PoolBuffer};
@@ -18,6 +19,7 @@ use std::str::FromStr;
 
 /// Bytes of a buffer, which holds a whole frame. The card uses 2048 of them. The additional cache line
 /// spreads the first lines of all buffers over all sets of a cache, instead of every 32nd one.
+#[cfg(target_os = "linux")]
 pub(super) const BUFFER_BYTES: usize = 2048 + 64;
 /// The same for frames of up to 9018 bytes with FCS, with tags and labels before the packet.
 pub(super) const JUMBO_BUFFER_BYTES: usize = 9216 + 64;

@@ -1,5 +1,5 @@
-//! The lab: stock Debian kernels in QEMU, with one or several e1000 cards, to measure our driver, Linux's and
-//! DPDK's on the same device in the same run.
+//! The lab: stock Debian kernels in QEMU, with one or several e1000 cards, to measure the drivers of
+//! kpps, Linux and DPDK on the same device in the same run.
 //!
 //! - [`Cache`], [`Kernel`], [`Userland`]: what is booted, fetched through apt once and kept.
 //! - [`Guest`]: a PC with [`Card`]s. It runs commands; its cables end at hubs or at the host
@@ -39,3 +39,16 @@ pub use options::{Cable, Card, Machine, Model, Options, address, mac};
 pub use plan::{Plan, Progress};
 pub use testbed::{Bed, BedSpec, PREFIX, environment};
 pub use userland::Userland;
+
+use std::path::PathBuf;
+
+/// The program that guests run as kpps: this one, or that of `KPPS_LAB_BINARY`.
+///
+/// # Errors
+/// If the system does not say where this program is.
+pub fn program() -> Result<PathBuf> {
+    match std::env::var_os("KPPS_LAB_BINARY") {
+        Some(path) => Ok(path.into()),
+        None => std::env::current_exe().map_err(|e| Error::Input(format!("where is this program? {e}"))),
+    }
+}

@@ -1,11 +1,10 @@
 //! Guests in QEMU as testbeds: `lab:KERNEL/DEVICE`.
 
-use super::lab::program;
 use crate::error::Failure;
 use crate::simulator::Constants;
 use kpps_measure::Testbed;
 use kpps_qemu::lab::workload::{Setting, Settings};
-use kpps_qemu::lab::{Bed, BedSpec, PREFIX, environment};
+use kpps_qemu::lab::{Bed, BedSpec, PREFIX, environment, program};
 use kpps_results::Environment;
 
 /// The testbeds, each with its name, and the environment of all.

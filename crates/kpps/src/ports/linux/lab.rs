@@ -7,8 +7,7 @@ use crate::output::Outputs;
 use clap::Args;
 use kpps_measure::units;
 use kpps_qemu::lab::workload::{Backend, Driver, Setting, Settings, Work};
-use kpps_qemu::lab::{Error, Model, Plan, Progress, load};
-use std::path::PathBuf;
+use kpps_qemu::lab::{Error, Model, Plan, Progress, load, program};
 use std::time::Duration;
 
 /// Arguments of `kpps lab`.
@@ -74,14 +73,6 @@ impl From<Error> for Failure {
             Error::Interrupted => Self::Interrupted("interrupted".into()),
             _ => Self::Check(error.to_string()),
         }
-    }
-}
-
-/// The program that is to be kpps in the guest: this one.
-pub fn program() -> Result<PathBuf, Failure> {
-    match std::env::var_os("KPPS_LAB_BINARY") {
-        Some(path) => Ok(path.into()),
-        None => std::env::current_exe().map_err(|e| Failure::Check(format!("where is this program? {e}"))),
     }
 }
 
