@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// What a machine under load may take for anything.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// kpps on a terminal of 80 columns and 24 rows.
 struct Terminal {
@@ -160,8 +160,11 @@ fn a_short_run_and_one_for_machines_have_no_view() {
     let short = ["ndr", "--testbed", "known:700kpps"];
     let long = ["ndr", "--duration", "5s", "--max-time", "5s", "--json"];
     for (words, set) in [(&short[..], ("X", "")), (&long[..], ("X", "")), (&short[..], ("TERM", "dumb"))] {
+        let begin = Instant::now();
         let (_, screen, all) = Terminal::start(words, &[set]).end();
-        assert!(!takes_screen(&all), "{words:?} {set:?}: {screen}");
+        // On a busy host even a short run may take so long that it is shown.
+        let is_long = words == short && begin.elapsed() >= Duration::from_secs(2);
+        assert!(is_long || !takes_screen(&all), "{words:?} {set:?}: {screen}");
     }
     // Nobody looks: not a byte is written but the results.
     let kpps = |words: &[&str]| -> Output {

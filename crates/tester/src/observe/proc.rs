@@ -130,7 +130,7 @@ mod tests {
     fn what_the_kernel_does_not_tell_is_not_0() {
         assert_eq!(parse_softnet(""), None);
         assert_eq!(parse_softnet("0000000a 00000001\n"), None);
-        assert_eq!(parse_softnet("0000000a 00000001 a question\n"), None);
+        assert_eq!(parse_softnet("0000000a 00000001 unknown\n"), None);
         assert!(parse_ip("Ip: InDiscards\nIp: many\n").is_empty());
     }
 
