@@ -266,9 +266,7 @@ impl Encap {
                 Layer::Vlan(_) | Layer::Service(_) => {
                     let service = matches!(layer, Layer::Service(_));
                     let kind = if service { TYPE_SERVICE_VLAN } else { TYPE_VLAN };
-                    let [a, b] = kind.to_be_bytes();
-                    let [c, d] = (number as u16).to_be_bytes();
-                    frame.splice(12..12, [a, b, c, d]);
+                    put_tag(&mut frame, kind, number as u16);
                 }
                 Layer::Label(_) => {
                     let bottom = if below_label { 0 } else { 1 << 8 };
@@ -331,10 +329,15 @@ impl Tags {
     /// Puts the tags into a frame without any.
     pub fn put(&self, frame: &mut Vec<u8>) {
         for (kind, control) in self.0.iter().flatten().rev() {
-            let ([a, b], [c, d]) = (kind.to_be_bytes(), control.to_be_bytes());
-            frame.splice(12..12, [a, b, c, d]);
+            put_tag(frame, *kind, *control);
         }
     }
+}
+
+/// Puts a VLAN tag behind the stations of a frame.
+fn put_tag(frame: &mut Vec<u8>, kind: u16, control: u16) {
+    let ([a, b], [c, d]) = (kind.to_be_bytes(), control.to_be_bytes());
+    frame.splice(12..12, [a, b, c, d]);
 }
 
 #[cfg(test)]

@@ -131,8 +131,7 @@ impl FromStr for Numbers {
     fn from_str(text: &str) -> Result<Self, BadRange> {
         let range = || {
             let (order, range) = Order::read(text)?;
-            let (first, last) = range.split_once('-').unwrap_or((range, range));
-            let (first, last) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+            let [first, last] = ends(range)?;
             (first <= last && last < u32::MAX).then_some(Self { first, last, order })
         };
         range().ok_or_else(|| BadRange {
@@ -140,6 +139,12 @@ impl FromStr for Numbers {
             what: "range of numbers: give NUMBER, FIRST-LAST, FIRST-LAST/STEP or random:FIRST-LAST",
         })
     }
+}
+
+/// The first and the last value of `FIRST-LAST`; of a single value twice that one.
+fn ends<T: FromStr>(range: &str) -> Option<[T; 2]> {
+    let (first, last) = range.split_once('-').unwrap_or((range, range));
+    Some([first.trim().parse().ok()?, last.trim().parse().ok()?])
 }
 
 /// An invalid range.
@@ -215,8 +220,7 @@ impl FromStr for Addresses {
     fn from_str(text: &str) -> Result<Self, BadRange> {
         let range = || {
             let (order, range) = Order::read(text)?;
-            let (first, last) = range.split_once('-').unwrap_or((range, range));
-            let (first, last): (IpAddr, IpAddr) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+            let [first, last]: [IpAddr; 2] = ends(range)?;
             (first.is_ipv4() == last.is_ipv4() && first <= last).then_some(Self { first, last, order })
         };
         range().ok_or_else(|| BadRange {
