@@ -67,7 +67,7 @@ pub fn question(from: &Station, whom: IpAddr) -> Vec<u8> {
             let message = arp::Message::request(from.mac, ip, whom);
             from.frame(Mac::BROADCAST, TYPE_ARP, &message.to_bytes())
         }
-        // A station of the other version cannot be request.
+        // A station of the other version cannot be asked.
         _ => from.frame(Mac::BROADCAST, TYPE_ARP, &[]),
     }
 }
@@ -131,7 +131,7 @@ mod tests {
                     assert_eq!(answered[..6], a.mac.0);
                     let kind = |frame: &[u8]| (payload_type(frame), Tags::of(frame));
                     assert_eq!(kind(&answered), kind(&request));
-                    assert_eq!(answer(&a, &request), None, "it is not request");
+                    assert_eq!(answer(&a, &request), None, "it is not asked");
                     assert_eq!(answer(&b, &answered), None, "an answer is no question");
                     for cut in 0..42 {
                         assert_eq!(

@@ -428,8 +428,8 @@ impl Tester {
         }
         for &(from, to) in directions.iter().filter(|_| offer.replay.is_none()) {
             // Before anything is sent.
+            let flows = self.flows_from(from, [Mac::default(); 2])?;
             for at in [from, to] {
-                let flows = self.flows_from(from, [Mac::default(); 2])?;
                 let frames = self.frames(&flows, from, at, &offer.sizes)?;
                 let port = &self.ports[at];
                 kpps_ports::Error::check_longest(&port.name(), port.longest(), frames.longest())?;
