@@ -5,7 +5,9 @@
 //!
 //! A trial in which the tester itself was the limit ([`Trial::limit`]) says nothing of the device under test
 //! and decides nothing. Two of them at a load, and more of them than others, mean that the load is beyond the
-//! tester: the search goes on below what the tester reached there.
+//! tester: the search goes on below what the tester reached there. What a busy machine reaches varies, so the
+//! next load may be beyond it, too. Then goals from which the device under test was far are searched for near
+//! what it delivered, and the highest load is measured only if they lead there.
 
 mod bisection;
 mod goal;
@@ -99,12 +101,29 @@ impl Search {
         self.trials.into_iter().map(|(_, trial)| trial).collect()
     }
 
-    /// The rate delivered at the highest load (MRR), in frames per second: the mean of its trials.
+    /// The rate delivered at the highest load that was measured (MRR), in frames per second: the mean of its
+    /// trials.
     pub fn mrr_pps(&self) -> Option<f64> {
         let top_pps = self.top_pps();
-        let delivered: Vec<f64> =
-            self.at(top_pps).map(|trial| top_pps * (1.0 - trial.exact_loss_ratio())).collect();
-        (!delivered.is_empty()).then(|| delivered.iter().sum::<f64>() / delivered.len() as f64)
+        let delivered = |load: f64| -> Vec<f64> {
+            self.at(load).map(|trial| load * (1.0 - trial.exact_loss_ratio())).collect()
+        };
+        let loads = self.loads().into_iter().rev().filter(|load| *load <= top_pps);
+        let delivered = loads.map(delivered).find(|delivered| !delivered.is_empty())?;
+        Some(delivered.iter().sum::<f64>() / delivered.len() as f64)
+    }
+
+    /// What the device under test delivered beyond the tester's limit, in frames per second. `None` unless
+    /// two loads were there, and it lost more than any goal allows.
+    fn delivered_beyond(&self) -> Option<f64> {
+        let beyond: Vec<f64> = self.loads().into_iter().filter(|load| self.is_beyond(*load)).collect();
+        let [lowest, _, ..] = beyond[..] else { return None };
+        let here = || self.trials.iter().filter(|(load, _)| *load == lowest).map(|(_, trial)| trial);
+        let allowed = self.goals.iter().map(|goal| goal.loss_ratio).fold(0.0, f64::max);
+        here().all(|trial| trial.exact_loss_ratio() > allowed).then(|| {
+            let delivered = |trial: &Trial| lowest * trial.came_through() as f64 / trial.due().max(1) as f64;
+            here().map(delivered).fold(0.0, f64::max)
+        })
     }
 
     /// The load to measure next, in frames per second; `None` at the end.
@@ -115,7 +134,7 @@ impl Search {
         if self.is_beyond(self.min_pps) {
             return None;
         }
-        if self.at(top_pps).next().is_none() {
+        if self.at(top_pps).next().is_none() && self.delivered_beyond().is_none() {
             return Some(top_pps);
         }
         (0..LEVELS).find_map(|level| {
@@ -165,8 +184,8 @@ impl Search {
             return self.bounds(&goal.target(level - 1));
         }
         let top_pps = self.top_pps();
-        let Some(at_most) = self.at(top_pps).next() else { return (None, None) };
-        let forwarding_pps = top_pps * (1.0 - at_most.exact_loss_ratio());
+        let at_most = self.at(top_pps).next().map(|trial| top_pps * (1.0 - trial.exact_loss_ratio()));
+        let Some(forwarding_pps) = at_most.or_else(|| self.delivered_beyond()) else { return (None, None) };
         let upper = (forwarding_pps / (1.0 - goal.loss_ratio)).clamp(self.min_pps, top_pps);
         let lower = (upper * (1.0 - goal.target(0).width)).max(self.min_pps);
         (Some(grid(lower, f64::round)), Some(grid(upper, f64::round)))
@@ -372,6 +391,31 @@ mod tests {
         }
         let lower = bisection.lower_pps().unwrap();
         assert!((190e3..=201e3).contains(&lower), "{lower}");
+    }
+
+    /// What a busy machine can send varies, and no load near it is measured. A device that delivers a tenth
+    /// of that is found all the same; so is one that delivers less when it is overloaded.
+    #[test]
+    fn a_generator_whose_limit_varies_does_not_hide_a_slow_device() {
+        for overloaded_share in [1.0, 0.1] {
+            let mut system = Known::quiet(20e3);
+            let mut search = Search::new(vec![Goal::NDR, Goal::PDR], 1000.0, LINE);
+            let (mut sends_pps, mut beyond) = (250e3, 0);
+            while let Some(load) = search.next() {
+                sends_pps *= if load > 100e3 { 0.97 } else { 1.0 };
+                beyond += u32::from(load > 100e3);
+                let mut trial = limited(&mut system, load, sends_pps, LINE);
+                if load > 30e3 {
+                    trial.delivered = (trial.delivered as f64 * overloaded_share) as u64;
+                }
+                search.add(load, trial);
+                assert!(beyond <= 4 && search.trials().len() < 200, "{beyond} trials beyond the generator");
+            }
+            let found = search.found(&Goal::NDR);
+            assert!(has_found(&found, 20e3, 0.005) && found.limited_by.is_none(), "{found:?}");
+            let mrr_pps = search.mrr_pps().unwrap();
+            assert!((19e3..=20_001.0).contains(&mrr_pps), "{mrr_pps}");
+        }
     }
 
     #[test]
