@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod places;
+mod rates;
 
 use kpps_frames::build::{self, Flow};
 use kpps_frames::flows::Ports;

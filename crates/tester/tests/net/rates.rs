@@ -1,0 +1,189 @@
+//! Ordinary set-ups that dictate a rate, and what else a trial says of it: a throttled exit, a policer; iperf3
+//! through the same exit; and a port that does not count what it misses.
+
+use super::offer;
+use super::places::{SetUp, backlog_of, counted, dropped};
+use kpps_frames::{Encap, Mac};
+use kpps_namespaces::{Net, Process, skip};
+use kpps_ports::Spec;
+use kpps_ports::port::run::Near;
+use kpps_ports::port::{Options, Trouble, open};
+use kpps_results::Limit;
+use kpps_results::detail::DetailedTrial;
+use kpps_tester::{
+    Address, Done, LocalHost, LocalPort, Offer, Site, Task, TestPort, Tester, TrialState, document,
+};
+use serde_json::Value;
+use std::time::Duration;
+
+/// For so long that what a bucket and a queue hold is little beside it.
+const LONG: Duration = Duration::from_secs(2);
+
+/// Such a trial. Behind it no queue holds frames for long.
+fn long(pps: f64, bytes: u16) -> Offer {
+    Offer { duration: LONG, drain: Duration::from_millis(300), ..offer(pps, bytes, false) }
+}
+
+/// Throttles the router's exit; `false` if the kernel cannot. Sizes are in bytes.
+fn throttle(router: &Net, mbps: u32, bucket: u32, queue: u32) -> bool {
+    let can =
+        router.can(&format!("tc qdisc replace dev rb root tbf rate {mbps}mbit burst {bucket} limit {queue}"));
+    if !can {
+        skip::lacks("the queueing discipline tbf");
+    }
+    can
+}
+
+/// Frames that came through are as many as these, within 2 %; fewer by as many as could have passed while the
+/// generator did not run, if a busy machine did not let it.
+fn came_through(trial: &DetailedTrial, frames: f64, pps: f64) {
+    let came = (trial.received + trial.result.overflow.unwrap()) as f64;
+    let stalled_s = trial.result.shortfall as f64 / trial.load_pps.unwrap();
+    let least = 0.98 * frames - stalled_s * pps - backlog_of(trial, "") as f64;
+    assert!(least <= came && came <= 1.02 * frames, "{least} to {}: {trial:#?}", 1.02 * frames);
+}
+
+/// The rate is tbf's, which counts bytes without the FCS; and what it does not carry is lost there, to the
+/// frame.
+#[test]
+fn a_throttled_exit() {
+    let Some(set_up) = SetUp::new() else { return };
+    for mbps in [5, 20] {
+        // Bucket and queue hold what goes out in 50 ms: as long may a busy machine not look after them.
+        let held = mbps * 6250;
+        if !throttle(&set_up.router, mbps, held, held) {
+            return;
+        }
+        let pps = f64::from(mbps) * 1e6 / (60.0 * 8.0);
+        let mut tester = set_up.tester(true);
+        let Some(trial) = set_up.trial(&mut tester, &long(2.0 * pps, 64)) else { return };
+        came_through(&trial, pps * LONG.as_secs_f64() + f64::from(2 * held) / 60.0, pps);
+        let lost = trial.lost - backlog_of(&trial, "");
+        assert_eq!(dropped(&trial), [(&*set_up.place("rb tbf"), lost)], "{trial:#?}");
+        assert_eq!(lost, super::dropped_by_qdisc(&set_up.router, "rb"), "{trial:#?}");
+        set_up.router.run("tc qdisc del dev rb root");
+    }
+}
+
+#[test]
+fn a_policer() {
+    let Some(set_up) = SetUp::new() else { return };
+    set_up.router.run(
+        "nft 'add table ip f; add chain ip f c { type filter hook forward priority 0; }; \
+         add rule ip f c udp dport 9 limit rate over 1000/second burst 100 packets counter drop'",
+    );
+    let mut tester = set_up.tester(true);
+    let Some(trial) = set_up.trial(&mut tester, &long(4000.0, 64)) else { return };
+    came_through(&trial, 1000.0 * LONG.as_secs_f64() + 100.0, 1000.0);
+    let [(place, frames)] = dropped(&trial)[..] else { panic!("{trial:#?}") };
+    assert!(place.starts_with(&set_up.place("ra netfilter drop")), "{place}");
+    assert_eq!(frames, counted(&set_up.router, "chain ip f c"));
+}
+
+/// The rate that iperf3's receiver reports is the one that a trial reports.
+#[test]
+fn iperf3_through_the_same_exit() {
+    let Some(set_up) = SetUp::new() else { return };
+    let SetUp { ends, router } = &set_up;
+    if !ends.can("command -v iperf3 > /dev/null") {
+        return skip::needs("iperf3");
+    }
+    let (bucket, queue) = (6250, 31250);
+    if !throttle(router, 5, bucket, queue) {
+        return;
+    }
+    // 466 B of payload are 512 B with all headers and FCS, of which tbf counts 508.
+    let (payload, pps) = (466.0, 5e6 / (508.0 * 8.0));
+    let mut tester = set_up.tester(true);
+    let Some(trial) = set_up.trial(&mut tester, &long(2.0 * pps, 512)) else { return };
+    let held = f64::from(bucket + queue) / 508.0;
+    drop(tester);
+
+    // The same cables, with the system's own sockets at their ends.
+    let Some(far) = Net::new() else { return };
+    ends.run(&format!("ip link set dev b netns {}", far.name()));
+    for (net, end, network, host) in [(ends, "a", 18, 1), (&far, "b", 19, 2)] {
+        net.run(&format!(
+            "ip address add 198.{network}.0.{host}/24 dev {end} && ip link set dev {end} up &&
+             ip route add default via 198.{network}.0.254"
+        ));
+    }
+    let mut server = far.command("sh");
+    server.args(["-c", "exec iperf3 --server --forceflush >&2"]);
+    let _server = Process::start(server, "listening", Duration::from_secs(20));
+    let said = ends.output("iperf3 --udp --client 198.19.0.2 --bitrate 10M --length 466 --time 3 --json");
+    let report: Value = serde_json::from_str(&said).unwrap();
+    let bps = report["end"]["sum_received"]["bits_per_second"].as_f64().unwrap_or_else(|| panic!("{said}"));
+    let theirs_pps = bps / (8.0 * payload);
+    came_through(&trial, theirs_pps * LONG.as_secs_f64() + held, pps);
+}
+
+/// A port that does not count what it misses, as a UDP socket of another system than Linux.
+struct Uncounted(LocalPort);
+
+impl TestPort for Uncounted {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+    fn interface(&self) -> Option<&str> {
+        self.0.interface()
+    }
+    fn mac(&self) -> Mac {
+        self.0.mac()
+    }
+    fn speed_mbps(&self) -> Option<u32> {
+        self.0.speed_mbps()
+    }
+    fn near(&self) -> Option<&Near> {
+        self.0.near()
+    }
+    fn send_one(&mut self, frame: &[u8]) -> Result<bool, Trouble> {
+        self.0.send_one(frame)
+    }
+    fn receive(&mut self, sink: &mut dyn FnMut(&[u8])) -> Result<usize, Trouble> {
+        self.0.receive(sink)
+    }
+    fn work(&mut self, task: &Task, state: &TrialState) -> Done {
+        Done { missed: None, ..self.0.work(task, state) }
+    }
+}
+
+/// What such a port did not receive may have come through: none of it is claimed to be the device's loss.
+#[test]
+fn an_overflow_that_is_not_known() {
+    let Some(net) = super::with_bridge() else { return };
+    let names = ["packet:a", "packet:b"].map(|name| name.parse::<Spec>().unwrap());
+    let [a, b] = open(&names, &Options::default()).unwrap().try_into().ok().unwrap();
+    let ports: [Box<dyn TestPort>; 2] = [
+        Box::new(LocalPort::new(&names[0], a).unwrap()),
+        Box::new(Uncounted(LocalPort::new(&names[1], b).unwrap())),
+    ];
+    let addresses = ["198.18.0.1", "198.19.0.2"].map(|ip| Address {
+        ips: ip.parse().unwrap(),
+        gateway: None,
+        to: None,
+        encap: Encap::default(),
+    });
+    let host = LocalHost::around(&["a".into(), "b".into()], &[]).unwrap();
+    let site = Site { name: None, host: Box::new(host), ports: vec![0, 1] };
+    let mut tester = Tester::with(ports, addresses, vec![site]);
+    let offer = Offer { drain: Duration::from_millis(300), ..offer(4000.0, 64, false) };
+    let trial = |tester: &mut Tester| {
+        let outcome = tester.trial(&offer, &|| true).unwrap();
+        let trial = document(tester, &offer, &outcome).unwrap();
+        assert_eq!((trial.result.overflow, trial.result.overflow_unknown), (None, true), "{trial:#?}");
+        assert_eq!(trial.result.sent, trial.received + trial.lost, "{trial:#?}");
+        assert_eq!(trial.result.ledger.unexplained, 0, "{trial:#?}");
+        trial
+    };
+    let clean = trial(&mut tester);
+    assert_eq!(clean.lost, 0, "{clean:#?}");
+    assert_ne!(clean.result.limit(), Some(Limit::Receiver), "{clean:#?}");
+    if !net.can("tc qdisc add dev pb root tbf rate 1mbit burst 1600 limit 300") {
+        return skip::lacks("the queueing discipline tbf");
+    }
+    let lossy = trial(&mut tester);
+    // The queue's counter has its place all the same.
+    assert_eq!(lossy.result.ledger.dropped["pb tbf"], super::dropped_by_qdisc(&net, "pb"), "{lossy:#?}");
+    assert!(lossy.result.limit().is_some() && !lossy.result.is_of_the_device(), "{lossy:#?}");
+}
