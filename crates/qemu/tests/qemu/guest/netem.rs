@@ -28,6 +28,11 @@ impl Outcome {
         self.trial["ledger"]["unexplained"].as_i64().unwrap_or_else(|| panic!("no ledger in {}", self.trial))
     }
 
+    /// The median latency in ns.
+    fn median_ns(&self) -> u64 {
+        self.trial["latency_ns"]["p50"].as_u64().unwrap_or_else(|| panic!("no latency in {}", self.trial))
+    }
+
     /// An interface's counter in the trial.
     fn at(&self, interface: &str, counter: &str) -> u64 {
         let counter = &self.trial["interfaces"][interface][counter];
@@ -137,6 +142,15 @@ fn what_netem_does_is_measured() {
             (netem, lossy.count("sent"), share)
         });
     }
+
+    // Nothing is faster than the delay, and little is slower than it and the path.
+    let at_once_ns = through(&mut guest, "loss 0%", MANY).median_ns();
+    measure(&mut guest, "delay 5ms loss 1%", MANY, |late| {
+        late.has_only(&["lost"]);
+        let grown_ns = late.median_ns() - at_once_ns;
+        assert!(late.median_ns() >= 5_000_000 && grown_ns < 7_000_000, "{at_once_ns}: {}", late.trial);
+        (late.count("lost"), late.count("sent"), 0.01)
+    });
 
     measure(&mut guest, "duplicate 2%", MANY, |doubled| {
         doubled.has_only(&["duplicated"]);
