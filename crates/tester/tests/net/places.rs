@@ -1,6 +1,7 @@
-//! The table of ordinary set-ups: a bridge, a router, a NAT, a throttled exit, a firewall, a route to nowhere;
-//! those that dictate a rate are in `rates`. The kernel's packet filter counts the frames of the trial before and behind each, and these
-//! counts are the truth: what was sent, what arrived, and that every lost frame has its place.
+//! The table of ordinary set-ups: a bridge, a router, a NAT, a throttled exit, a firewall, a route to
+//! nowhere; those that dictate a rate are in `rates`. The kernel's packet filter counts the frames of the
+//! trial before and behind each, and these counts are the truth: what was sent, what arrived, and that every
+//! lost frame has its place.
 
 use super::{offer, tester, tester_of};
 use kpps_frames::Mix;

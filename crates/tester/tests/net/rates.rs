@@ -1,5 +1,5 @@
-//! Ordinary set-ups that dictate a rate, and what else a trial says of it: a throttled exit, a policer; iperf3
-//! through the same exit; and a port that does not count what it misses.
+//! Ordinary set-ups that dictate a rate: a throttled exit, which iperf3 measures, too, and a policer; and a
+//! port that does not count what it misses.
 
 use super::offer;
 use super::places::{SetUp, backlog_of, counted, dropped};
