@@ -223,6 +223,10 @@ fn an_agent_that_is_lost_ends_the_trial_and_a_lost_tester_the_sending() {
         assert!(trial["trouble"].as_str().unwrap().contains(&name), "{trial}");
         assert!(trial["sent"].as_u64() > Some(0) && trial["received"].as_u64() > Some(0), "{trial}");
         assert!(trial["seconds"].as_f64() < Some(50.0), "{trial}");
+        // What a lost receiver no longer told is not claimed to be the device's loss.
+        assert_eq!(trial["ledger"]["unexplained"], 0, "{trial}");
+        assert_eq!(trial["overflow_unknown"] == true, lost == 1, "{trial}");
+        assert_eq!(trial["ledger"]["dropped"].as_object().unwrap().len(), lost, "{trial}");
     }
     // A tester that no longer answers: the sender must not go on.
     let agents = [lab.agent(0, &token, &[]), lab.agent(1, &token, &[])];

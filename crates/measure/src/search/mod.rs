@@ -5,9 +5,10 @@
 //!
 //! A trial in which the tester itself was the limit ([`Trial::limit`]) says nothing of the device under test
 //! and decides nothing. Two of them at a load, and more of them than others, mean that the load is beyond the
-//! tester: the search goes on below what the tester reached there. What a busy machine reaches varies, so the
-//! next load may be beyond it, too. Then goals from which the device under test was far are searched for near
-//! what it delivered, and the highest load is measured only if they lead there.
+//! tester; five, if it has reached clearly more elsewhere. The search goes on below what the tester reached
+//! there. What a busy machine reaches varies, so the next load may be beyond it, too. Then goals from which
+//! the device under test was far are searched for near what it delivered, and the highest load is measured
+//! only if they lead there.
 
 mod bisection;
 mod goal;
@@ -73,9 +74,19 @@ impl Search {
 
     /// Whether the tester cannot measure at this load.
     fn is_beyond(&self, load_pps: f64) -> bool {
-        let here = self.trials.iter().filter(|(load, _)| *load == load_pps);
-        let (measured, limited): (Vec<_>, Vec<_>) = here.partition(|(_, trial)| trial.is_of_the_device());
-        limited.len() >= 2 && limited.len() > measured.len()
+        let here = self.trials.iter().filter(|(load, _)| *load == load_pps).map(|(_, trial)| trial);
+        let (measured, limited): (Vec<_>, Vec<_>) = here.partition(|trial| trial.is_of_the_device());
+        let Some(last) = limited.last() else { return false };
+        let enough = if self.has_reached(load_pps, last.limit()) { DISTURBED } else { LIMITED };
+        limited.len() >= enough && limited.len() > measured.len()
+    }
+
+    /// Whether the part of the tester that limits has done clearly more at another load.
+    fn has_reached(&self, load_pps: f64, limit: Option<Limit>) -> bool {
+        self.trials.iter().any(|(load, trial)| {
+            let done = if limit == Some(Limit::Receiver) { trial.delivered } else { trial.sent };
+            load * done as f64 / trial.due().max(1) as f64 > load_pps * CLEARLY
+        })
     }
 
     /// The highest load that is measured: the one asked for, on the grid, or the tester's limit.
@@ -247,6 +258,13 @@ impl Search {
     }
 }
 
+/// So many trials that the tester limits mean that a load is beyond it.
+const LIMITED: usize = 2;
+/// The same where the tester has done clearly more at another load: then something else disturbs it, as a
+/// rule.
+const DISTURBED: usize = 5;
+/// So many times more is clearly more.
+const CLEARLY: f64 = 1.25;
 /// How far below the rate that the tester reached it is asked for the next time, as a share: it must not be
 /// at its limit again.
 const BELOW_LIMIT: f64 = 0.99;
@@ -432,6 +450,22 @@ mod tests {
         }
         let found = search.found(&Goal::NDR);
         assert!(has_found(&found, 7e5, 0.005) && found.limited_by.is_none(), "{found:?}");
+    }
+
+    /// Another program that comes and goes is not taken for the generator's limit, if it sent more elsewhere.
+    #[test]
+    fn two_disturbed_trials_are_no_limit_below_what_the_generator_has_sent() {
+        let mut system = Known::quiet(20e3);
+        let mut search = Search::new(vec![Goal::NDR], 1000.0, LINE);
+        while let Some(load) = search.next() {
+            // The first two trials at each load.
+            let disturbed = search.trials().iter().filter(|(at, _)| *at == load).count() < 2;
+            let sends_pps = if disturbed { load * 0.99 } else { LINE };
+            search.add(load, limited(&mut system, load, sends_pps.min(250e3), LINE));
+            assert!(search.trials().len() < 300, "it ends");
+        }
+        let found = search.found(&Goal::NDR);
+        assert!(has_found(&found, 20e3, 0.005) && found.limited_by.is_none(), "{found:?}");
     }
 
     #[test]

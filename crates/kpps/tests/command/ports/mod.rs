@@ -1,6 +1,7 @@
 //! The commands on ports, over virtual cables in network namespaces. That takes root; without, these tests
 //! say so and pass.
 
+mod agree;
 mod capture;
 mod interrupted;
 mod linux;
