@@ -1,7 +1,7 @@
 //! A receive ring without the driver's queue, for behaviour that the driver hides or never uses. The driver
 //! brings up card and link; then this ring replaces its ring.
 
-use crate::rig::Rig;
+use crate::rig::{Rig, Wait};
 use crate::{Failure, Fixture};
 use kpps_datasheet::desc::{self, RxWriteback, rx_status};
 use kpps_datasheet::{Erratum, reg};
@@ -75,15 +75,12 @@ impl<'b, B: Fixture> RawReceiver<'b, B> {
 
     /// Waits until the device has written back descriptor `index`.
     pub fn written(&mut self, index: usize) -> Result<RxWriteback, Failure> {
-        let since = self.rig.fixture.platform().now_ns();
+        let wait = Wait::on(self.rig.fixture);
         loop {
             if let Some(written) = self.look(index) {
                 return Ok(written);
             }
-            if self.rig.fixture.platform().now_ns() - since > 5_000_000_000 {
-                return Err(format!("receive descriptor {index} is not written within 5 s").into());
-            }
-            self.rig.fixture.advance(100_000)?;
+            wait.step(self.rig.fixture, &format!("receive descriptor {index} to be written"))?;
         }
     }
 

@@ -12,8 +12,10 @@ use std::collections::VecDeque;
 
 /// The longest wait for anything, in ns of the fixture's time.
 const PATIENCE_NS: u64 = 5_000_000_000;
-/// One step of waiting, in ns.
+/// The first steps of waiting, in ns.
 const STEP_NS: u64 = 100_000;
+/// The longest step of waiting, in ns.
+const LONGEST_STEP_NS: u64 = 10_000_000;
 /// The time within which every fixture delivers frames and interrupts, in ns. What has not come by then does
 /// not come.
 pub const QUIET_NS: u64 = 5_000_000;
@@ -40,6 +42,32 @@ impl<P: Platform> Regs<P> {
     /// Writes.
     pub fn write(&self, register: u32, value: u32) {
         self.raw.write(self.chip.offset(register), value);
+    }
+}
+
+/// A wait on a fixture, in steps that get longer as it lasts: a link takes half a second to come up, and in a
+/// guest each step costs the host's CPU half a millisecond.
+#[derive(Debug)]
+pub struct Wait {
+    since_ns: u64,
+}
+
+impl Wait {
+    /// Begins now.
+    pub fn on<B: Fixture>(fixture: &B) -> Self {
+        Self { since_ns: fixture.platform().now_ns() }
+    }
+
+    /// Advances the fixture by an eighth of what has been waited so far.
+    ///
+    /// # Errors
+    /// If `what` has been waited for longer than anything takes.
+    pub fn step<B: Fixture>(&self, fixture: &mut B, what: &str) -> Result<(), Failure> {
+        let waited_ns = fixture.platform().now_ns() - self.since_ns;
+        if waited_ns > PATIENCE_NS {
+            return Err(format!("{what}: not within {} s", PATIENCE_NS / 1_000_000_000).into());
+        }
+        fixture.advance((waited_ns / 8).clamp(STEP_NS, LONGEST_STEP_NS))
     }
 }
 
@@ -127,15 +155,12 @@ impl<'b, B: Fixture> Rig<'b, B> {
         what: &str,
         mut look: impl FnMut(&mut Self) -> Result<Option<T>, Failure>,
     ) -> Result<T, Failure> {
-        let since = self.fixture.platform().now_ns();
+        let wait = Wait::on(self.fixture);
         loop {
             if let Some(found) = look(self)? {
                 return Ok(found);
             }
-            if self.fixture.platform().now_ns() - since > PATIENCE_NS {
-                return Err(format!("{what}: not within {} s", PATIENCE_NS / 1_000_000_000).into());
-            }
-            self.fixture.advance(STEP_NS)?;
+            wait.step(self.fixture, what)?;
         }
     }
 

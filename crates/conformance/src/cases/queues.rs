@@ -4,12 +4,12 @@
 use super::exchange::{Direction, exchange};
 use crate::case::{CaseResult, Entry, Verdict, check, check_eq};
 use crate::oracle::{self, Hashed, Inside, PEER, pattern, plain, tagged};
-use crate::rig::{BUFFER_BYTES, Rig, plain_config, same};
+use crate::rig::{BUFFER_BYTES, Rig, Wait, plain_config, same};
 use crate::{Failure, Fixture};
 use kpps_datasheet::desc::extended::RssType;
 use kpps_driver::config::{Rss, RxFormat};
 use kpps_driver::{Checksum, Config, Hash, Pair, Queues, TxMeta, probe_queues};
-use kpps_platform::{Buffer, BufferSource, Platform};
+use kpps_platform::{Buffer, BufferSource};
 
 const ONE_FORMAT: &str = "the chip has legacy descriptors only";
 const ONE_QUEUE: &str = "the chip has one queue in each direction";
@@ -87,15 +87,12 @@ impl<'b, B: Fixture> Many<'b, B> {
         what: &str,
         mut look: impl FnMut(&mut Self) -> Result<Option<T>, Failure>,
     ) -> Result<T, Failure> {
-        let since = self.fixture.platform().now_ns();
+        let wait = Wait::on(self.fixture);
         loop {
             if let Some(found) = look(self)? {
                 return Ok(found);
             }
-            if self.fixture.platform().now_ns() - since > 5_000_000_000 {
-                return Err(format!("{what}: not within 5 s").into());
-            }
-            self.fixture.advance(100_000)?;
+            wait.step(self.fixture, what)?;
         }
     }
 

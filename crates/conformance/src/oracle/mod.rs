@@ -3,6 +3,7 @@
 
 use etherparse::{IpNumber, Ipv4Header, Ipv6Header, PacketBuilder, SlicedPacket, TcpHeader};
 use etherparse::{NetSlice, TransportSlice};
+use std::sync::LazyLock;
 
 mod rss;
 
@@ -15,18 +16,32 @@ pub const BROADCAST: [u8; 6] = [0xff; 6];
 
 const ETHERNET_BYTES: usize = 14;
 
+/// Pseudo-random bytes (xorshift32). Every payload is a part of them. The suite needs ten thousands of long
+/// payloads, and copying is cheap.
+static NOISE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let mut state = 0x9e37_79b9_u32;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state.to_le_bytes()
+    };
+    (0..NOISE_BYTES / 4).flat_map(|_| next()).collect()
+});
+const NOISE_BYTES: usize = 1 << 16;
+
 /// Payload that differs by position and `seed`, so that misplaced bytes are noticed.
 pub fn pattern(seed: usize, bytes: usize) -> Vec<u8> {
-    let mut state = (seed as u32).wrapping_mul(0x9e37_79b9) | 1;
-    (0..bytes)
-        .map(|_| {
-            // xorshift32
-            state ^= state << 13;
-            state ^= state >> 17;
-            state ^= state << 5;
-            state as u8
-        })
-        .collect()
+    // Odd: no two of 65,536 seeds in a row begin at the same place.
+    let begin = seed.wrapping_mul(40_503) % NOISE_BYTES;
+    let mut payload = Vec::with_capacity(bytes);
+    let mut rest = &NOISE[begin..];
+    while payload.len() < bytes {
+        let take = rest.len().min(bytes - payload.len());
+        payload.extend_from_slice(&rest[..take]);
+        rest = &NOISE;
+    }
+    payload
 }
 
 /// A frame of `bytes` without FCS (at least 14), of an experimental protocol that no offload parses.
