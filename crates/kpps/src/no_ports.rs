@@ -26,7 +26,19 @@ pub fn provenance() -> Option<kpps_results::provenance::Provenance> {
     None
 }
 
+impl PortOptions {
+    /// No option of ports was given.
+    pub fn given(&self) -> Option<&'static str> {
+        None
+    }
+}
+
 impl PortPair {
+    /// No option of ports was given.
+    pub fn given(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Refuses ports.
     pub fn testbed(&self, names: &[String], _options: &PortOptions) -> Result<OpenTestbed, Failure> {
         Err(specs(names).err().unwrap_or(Failure::OutputClosed))

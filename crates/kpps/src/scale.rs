@@ -32,9 +32,9 @@ pub struct Arguments {
     /// The rate-limited NIC, if not the machine's own: a name (`kpps list nics`) or a .toml file
     #[arg(long)]
     nic: Option<String>,
-    /// Numbers of CPUs: `1,2,4` or `1..8`
-    #[arg(long, default_value = "1..8", value_parser = parameter::counts)]
-    cpus: Counts,
+    /// Numbers of simulated CPUs: `1,2,4` or `1..8`
+    #[arg(long, value_name = "COUNTS", default_value = "1..8", value_parser = parameter::counts)]
+    cpu_counts: Counts,
     /// Number of UDP flows in the load
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..))]
     flows: u16,
@@ -79,7 +79,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     interrupt::watch();
     let what = Scaling { load, flows: arguments.flows, cpus: 1, shared_lines: arguments.shared_lines };
     let trial = |&cpus: &usize| scale(&setup, &Scaling { cpus, ..what }, &interrupt::goes_on);
-    let rows = arguments.cpus.0.iter().map(trial).collect::<Result<Vec<_>, _>>()?;
+    let rows = arguments.cpu_counts.0.iter().map(trial).collect::<Result<Vec<_>, _>>()?;
     let document = documents::scale(&setup, &what, &rows);
     files.publish(&document, "")
 }

@@ -102,10 +102,15 @@ impl Target {
                 self.top.app = choice.app;
                 self.machine.driver = vec![choice.driver().to_owned()];
                 self.machine.machine = choice.machine;
-                Ok(())
             }
             [.., one] if one.starts_with(choice::PREFIX) => {
-                Err(Failure::Input(format!("{one} is a testbed by itself, not one of two ports")))
+                return Err(Failure::Input(format!("{one} is a testbed by itself, not one of two ports")));
+            }
+            _ => (),
+        }
+        match self.pair.given().or(self.options.given()) {
+            Some(what) if self.kind() != Kind::Ports => {
+                Err(Failure::Input(format!("{}: {what} takes two ports", self.name().join(","))))
             }
             _ => Ok(()),
         }

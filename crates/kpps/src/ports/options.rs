@@ -59,6 +59,12 @@ pub struct Job<'j> {
 }
 
 impl PortOptions {
+    /// An option that was given and that only ports have.
+    pub fn given(&self) -> Option<&'static str> {
+        let given = [("--cpus", self.cpus.is_some()), ("--ring", self.ring.is_some())];
+        given.into_iter().find_map(|(name, given)| given.then_some(name))
+    }
+
     /// How ports are opened.
     pub fn options(&self, promiscuous: bool) -> port::Options {
         port::Options { service: self.service, ring: self.ring, promiscuous }

@@ -149,7 +149,7 @@ fn without_ports(arguments: &Arguments) -> Result<(), Failure> {
         ("--capture", arguments.capture.is_some()),
     ];
     let own = own.into_iter().find_map(|(what, given)| given.then_some(what));
-    if let Some(what) = target.pair.given().or(own) {
+    if let Some(what) = own {
         return Err(Failure::Input(format!("{name}: {what} takes two ports")));
     }
     let OpenTestbed { mut testbed, source, environment } = target.open()?;

@@ -59,7 +59,7 @@ fn every_document_has_a_page() {
     let here = tempfile::tempdir().unwrap();
     for (words, name, says) in [
         (&["transmit", "--driver", "kpps", "--duration", "1ms"][..], "transmit", "sent_pps"),
-        (&["scale", "--cpus", "1", "--duration", "1ms"], "scale", "delivered_pps"),
+        (&["scale", "--cpu-counts", "1", "--duration", "1ms"], "scale", "delivered_pps"),
         (&["profile", "--duration", "1ms"], "profile", "ns_per_frame"),
         (&["trace", "--duration", "1ms"], "trace", "rx-data"),
         (&["list", "chips"], "list", "82542"),
@@ -327,6 +327,8 @@ fn the_simulator_is_a_testbed_by_name() {
             &["trial", "--testbed", "sim:morris2000", "--load", "1kpps", "--bidirectional"],
             "--bidirectional takes two ports",
         ),
+        (&["curve", "--cpus", "0", "--duration", "1ms"], "--cpus takes two ports"),
+        (&["ndr", "--testbed", "known:1Mpps", "--gateway", "192.0.2.1"], "--gateway takes two ports"),
         (&["ndr", "--testbed", "packet:a,sim:morris2000"], "by itself"),
     ] {
         let output = kpps(&directory, arguments);
@@ -444,7 +446,7 @@ fn tables_are_printed_as_comma_separated_values() {
     let here = tempfile::tempdir().unwrap();
     for (words, header, lines) in [
         (&["transmit", "--driver", "kpps,click-polling", "--duration", "1ms"][..], "name,sent_pps,", 3),
-        (&["scale", "--cpus", "1,2", "--duration", "1ms"], "cpus,offered_pps,", 3),
+        (&["scale", "--cpu-counts", "1,2", "--duration", "1ms"], "cpus,offered_pps,", 3),
         (&["ndr", "--testbed", "known:700kpps"], "name,loss_ratio,", 3),
         (&["sizes", "--testbed", "known:700kpps", "--size", "64,512"], "size,name,loss_ratio,", 5),
         (&["list", "chips", "82542"], "name,value,source,", 0),

@@ -15,24 +15,24 @@ fn json(arguments: &[&str]) -> Value {
 
 #[test]
 fn it_says_where_more_cpus_bring_nothing_and_why() {
-    let wire = json(&["--cpus", "1,2,4"]);
+    let wire = json(&["--cpu-counts", "1,2,4"]);
     assert_eq!((&wire["stops_at_cpus"], &wire["rows"][2]["stopped_by"]), (&2.into(), &"the wire".into()));
     assert_eq!(wire["rows"][0]["stopped_by"], "the CPUs");
     assert!(wire["summary"].as_str().unwrap().contains("More than 2 CPUs do not raise the rate"));
-    let on = json(&["--cpus", "1,2", "--nic", "82598", "--load", "2000kpps"]);
+    let on = json(&["--cpu-counts", "1,2", "--nic", "82598", "--load", "2000kpps"]);
     assert_eq!(on["rows"].as_array().unwrap().len(), 2);
-    let slow = json(&["--cpus", "1,8", "--set", "nic.rx_engine_ps=5_000_000"]);
+    let slow = json(&["--cpu-counts", "1,8", "--set", "nic.rx_engine_ps=5_000_000"]);
     assert_eq!(slow["summary"], "More than one CPU does not raise the rate: the limit is the card.");
-    let text = String::from_utf8(kpps(&["--cpus", "1", "--duration", "1ms"]).stdout).unwrap();
+    let text = String::from_utf8(kpps(&["--cpu-counts", "1", "--duration", "1ms"]).stdout).unwrap();
     assert!(text.contains("Only one CPU was tried") && text.contains("82576 on pcie-x4"), "{text}");
 }
 
 #[test]
 fn bad_input_is_one_clear_line_and_exit_code_2() {
     for (arguments, says) in [
-        (&["--cpus", "9"][..], "1 to 8"),
-        (&["--cpus", "0"], "no numbers above 0"),
-        (&["--cpus", "many"], "no numbers above 0"),
+        (&["--cpu-counts", "9"][..], "1 to 8"),
+        (&["--cpu-counts", "0"], "no numbers above 0"),
+        (&["--cpu-counts", "many"], "no numbers above 0"),
         (&["--nic", "8139"], "known are 82576"),
         (&["--machine", "evans2005-xp"], "Linux 2.4 and 2.6"),
         (&["--machine", "morris2000"], "no rate-limited NIC"),
