@@ -9,6 +9,7 @@ use kpps_ports::port::run::{Gaps, Got, Load, Plan, Shape};
 use kpps_results::detail::{Arrival, ArrivalBy, CpuTimes};
 use kpps_tester::ledger::{Accounts, PortCount};
 use kpps_tester::neighbours::Station;
+use kpps_tester::timeline::{Latencies, Point, Timeline};
 use kpps_tester::{Arrived, Counted, Done, Expect, Kept, OfFlow, Offender, Received, Task};
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,6 +63,7 @@ pub(crate) fn work(task: &Task, senders: usize) -> proto::Work {
         duration_ns: ns(task.duration),
         drain_ns: ns(task.drain),
         epoch_ns: task.epoch_ns,
+        every_ns: task.every.map(ns),
     }
 }
 
@@ -145,6 +147,7 @@ pub(crate) fn task(work: proto::Work) -> Result<(Task, usize), String> {
         duration: Duration::from_nanos(work.duration_ns),
         drain: Duration::from_nanos(work.drain_ns),
         epoch_ns: work.epoch_ns,
+        every: work.every_ns.map(Duration::from_nanos),
     };
     Ok((task, work.senders.clamp(1, 2) as usize))
 }
@@ -213,6 +216,35 @@ pub(crate) fn done(done: Done) -> proto::Done {
         not_kept: done.received.kept.not_kept,
         by_kernel: done.received.arrival.by == ArrivalBy::Kernel,
         clock_set_ns: done.received.arrival.clock_set_ns,
+        begun_ns: ns(done.begun),
+        line: done.line.map(|line| proto::Timeline {
+            interval_ns: line.interval_ns(),
+            points: line.points().iter().map(point).collect(),
+        }),
+    }
+}
+
+fn point(point: &Point) -> proto::Point {
+    let (ns, frames) = point.latency.recorded().unzip();
+    proto::Point {
+        due: point.due,
+        given: point.given,
+        refused: point.refused,
+        received: point.received,
+        missed: point.missed,
+        latency: Some(proto::Latency { ns, frames }),
+    }
+}
+
+fn was_point(point: proto::Point) -> Point {
+    let proto::Latency { ns, frames } = point.latency.unwrap_or_default();
+    Point {
+        due: point.due,
+        given: point.given,
+        refused: point.refused,
+        received: point.received,
+        missed: point.missed,
+        latency: Latencies::of(ns.into_iter().zip(frames)),
     }
 }
 
@@ -285,6 +317,10 @@ pub(crate) fn was_done(done: proto::Done) -> Done {
         trouble: None,
         given: done.sent,
         skipped: Vec::new(),
+        begun: Duration::from_nanos(done.begun_ns),
+        line: done
+            .line
+            .map(|line| Timeline::of(line.interval_ns, line.points.into_iter().map(was_point).collect())),
     }
 }
 
@@ -421,6 +457,7 @@ mod tests {
             duration: Duration::from_millis(250),
             drain: Duration::from_secs(1),
             epoch_ns: u64::MAX / 3,
+            every: Some(Duration::from_secs(60)),
         }
     }
 
@@ -476,6 +513,10 @@ mod tests {
         let offender = Offender { at_ns: 1 << 60, frame: vec![9; 60], why: "other_traffic".into() };
         let kept = Kept { frames: vec![offender], not_kept: 5 };
         let arrival = Arrival { by: ArrivalBy::Kernel, clock_set_ns: Some(-7) };
+        let mut line = Timeline::new(Duration::from_secs(1));
+        let latency_of = Latencies::of([(1, 3), (70_000, 2), (u64::MAX, 1)]);
+        *line.at(2_500_000_000) =
+            Point { due: 9, given: 8, refused: 1, received: 6, missed: 2, latency: latency_of };
         let sent = Done {
             intended: 12,
             sent: 11,
@@ -490,10 +531,13 @@ mod tests {
                 classes: Vec::new(),
             },
             missed: Some(5),
+            begun: Duration::from_nanos(3),
+            line: Some(line.clone()),
             ..Done::default()
         };
         let came = was_done(done(sent));
         assert_eq!((came.intended, came.sent), (12, 11));
+        assert_eq!((came.begun, came.line), (Duration::from_nanos(3), Some(line)));
         assert_eq!(
             (came.missed, came.errors, came.taken),
             (Some(5), None, None),

@@ -385,6 +385,8 @@ impl TestPort for RemotePort {
                 Ok(Says::Progress(progress)) => {
                     state.sends(task.at, progress.sent);
                     state.receives(task.at, progress.received);
+                    progress.shortfall.iter().for_each(|frames| state.falls_short(task.at, *frames));
+                    state.overflows(task.at, progress.missed, progress.p50_ns.zip(progress.p99_ns));
                     if progress.sent_all {
                         state.has_sent(task.at, progress.sent);
                     }

@@ -9,7 +9,7 @@ use crate::rules::Rules;
 use kpps_ports::Spec;
 use kpps_ports::port::{Options, ready};
 use kpps_tester::clock::Clock;
-use kpps_tester::{Host as _, LocalHost, LocalPort, TestPort, TrialState, interface};
+use kpps_tester::{Host as _, LocalHost, LocalPort, TestPort, Told, TrialState, interface};
 use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -175,7 +175,16 @@ impl Lent {
             let progress = || {
                 let (sent, received) = state.so_far(task.at);
                 let sent_all = state.sent(task.at).is_some();
-                Says::Progress(proto::Progress { sent, received, sent_all })
+                let Told { shortfall, missed, p50_ns, p99_ns } = state.told(task.at);
+                Says::Progress(proto::Progress {
+                    sent,
+                    received,
+                    sent_all,
+                    shortfall,
+                    missed,
+                    p50_ns,
+                    p99_ns,
+                })
             };
             let mut there = say(progress());
             while there {

@@ -265,7 +265,7 @@ pub fn size(text: &str) -> Result<Size, String> {
 
 /// A time: `50ms`, `0.5s`; a bare number is seconds.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let help = || format!("'{text}' is not a time: give it as 50ms or 2s");
+    let help = || format!("'{text}' is not a time: give it as 50ms, 2s or 72h");
     let (value, unit) = number(text).ok_or_else(help)?;
     let seconds = match unit {
         "" | "s" => value,
@@ -273,10 +273,12 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         "us" | "µs" => value / 1e6,
         "min" => value * 60.0,
         "h" => value * 3600.0,
+        "d" => value * 86_400.0,
         _ => return Err(help()),
     };
-    if !(1e-3..=3600.0).contains(&seconds) {
-        return Err(format!("a time of {text} is out of range: give 1ms to 1h"));
+    // Trials count milliseconds in 32 bits.
+    if !(1e-3..=30.0 * 86_400.0).contains(&seconds) {
+        return Err(format!("a time of {text} is out of range: give 1ms to 30d"));
     }
     Ok(Duration::from_secs_f64(seconds))
 }
@@ -462,7 +464,8 @@ mod tests {
         assert_eq!(duration("50ms").unwrap(), Duration::from_millis(50));
         assert_eq!(duration("2").unwrap(), Duration::from_secs(2));
         assert_eq!(duration("1h").unwrap(), duration("60min").unwrap());
-        for text in ["0", "1us", "2h", "", "soon", "1d"] {
+        assert_eq!(duration("72h").unwrap(), duration("3d").unwrap());
+        for text in ["0", "1us", "31d", "", "soon", "1y"] {
             assert!(duration(text).is_err(), "{text}");
         }
     }

@@ -73,7 +73,10 @@ impl Forms for DetailedTrial {
         trial::screen(self) + notes
     }
     fn rows(&self) -> Rows {
-        Rows::of(&self.directions)
+        match self.interval_s {
+            Some(_) => trial::series::rows(self),
+            None => Rows::of(&self.directions),
+        }
     }
     fn page(&self, _: usize) -> Option<String> {
         Some(trial::page(self))

@@ -2,6 +2,7 @@
 
 mod screen;
 mod sentences;
+pub(crate) mod series;
 
 pub use screen::screen;
 
@@ -33,6 +34,7 @@ pub fn page(trial: &DetailedTrial) -> String {
             @for notice in notices(trial) { p.notice role="status" { (notice) } }
             section { h2 { "Where frames ended" } (ended(trial)) }
             section { h2 { "Latency" } (latency(trial)) }
+            (series::section(trial))
             @if !trial.cpus.is_empty() { section { h2 { "CPU time" } (cpus(trial)) } }
             @if let Some(cpu) = &trial.result.cpu && trial.cpus.is_empty() {
                 section { h2 { "CPU time" } (shares(cpu)) }

@@ -91,6 +91,9 @@ pub struct DetailedTrial {
     /// The environment, by name: kernel, CPUs, ports.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
+    /// The length of the intervals of each direction's series, in s, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval_s: Option<f64>,
     /// Each direction by itself. Empty where there are no ports: then counts are of the measured time, and
     /// the ledger is of the whole trial, its warm-up and its end among them.
     pub directions: Vec<Direction>,
@@ -281,6 +284,40 @@ pub struct Direction {
     /// The results of the sizes of a mix.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sizes: Vec<SizeCount>,
+    /// The results of each interval in turn, if they were asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub series: Vec<Interval>,
+}
+
+/// The results of an interval. Its frames are those that were due, or sent, in it, whenever they arrived.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Interval {
+    /// Its beginning, in s since the first frame was due.
+    pub from_s: f64,
+    /// Its length in s: that of all intervals, but the first and the last one may differ.
+    pub seconds: f64,
+    /// The load: frames that were due, per second.
+    pub offered_pps: f64,
+    /// Frames received, per second.
+    pub received_pps: f64,
+    /// Frames that were due.
+    pub intended: u64,
+    /// Frames that were sent.
+    pub sent: u64,
+    /// Generator shortfall: frames that could not be sent at their time.
+    pub shortfall: u64,
+    /// Frames that arrived, each counted once.
+    pub received: u64,
+    /// Receive overflow of the tester: frames that came through and could not be taken in; null if it is not
+    /// counted.
+    pub overflow: Option<u64>,
+    /// Frames that were sent and did not come through.
+    pub lost: u64,
+    /// Half of the frames took no longer, in ns (at most 1.6 % too long); null if nothing arrived, and
+    /// between two clocks.
+    pub p50_ns: Option<u64>,
+    /// 99 % of the frames took no longer, in ns (at most 1.6 % too long); null as `p50_ns`.
+    pub p99_ns: Option<u64>,
 }
 
 /// The frames whose latency is in one range.
@@ -364,6 +401,12 @@ impl DetailedTrial {
             *rate = rounded_to(*rate, 10.0);
         }
         self.duration_s = rounded_to(self.duration_s, 1e6);
+        self.interval_s = self.interval_s.map(|interval| rounded_to(interval, 1e6));
+        for it in self.directions.iter_mut().flat_map(|direction| &mut direction.series) {
+            (it.from_s, it.seconds) = (rounded_to(it.from_s, 1e6), rounded_to(it.seconds, 1e6));
+            (it.offered_pps, it.received_pps) =
+                (rounded_to(it.offered_pps, 10.0), rounded_to(it.received_pps, 10.0));
+        }
         for cpu in &mut self.cpus {
             let CpuTimes { user_s, system_s, irq_s, softirq_s, idle_s, steal_s, cycles: _ } = cpu;
             for time in [user_s, system_s, irq_s, softirq_s, idle_s, steal_s] {

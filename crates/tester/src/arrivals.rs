@@ -11,6 +11,7 @@
 use crate::clock::TimeOfDay;
 use crate::header::{Change, LONGEST, Outline, change};
 use crate::kept::{Anomalies, Keeper, Kept};
+use crate::timeline::{ArrivalLine, Timeline};
 use kpps_frames::Templates;
 use kpps_frames::tag::Place;
 use kpps_measure::Latency;
@@ -103,6 +104,10 @@ pub struct Arrivals {
     /// Latencies, in parts of the trial if that was asked for.
     latency: Vec<Latency>,
     part_ns: u64,
+    /// What arrived of each interval, if that was asked for.
+    line: Option<ArrivalLine>,
+    /// How long before the epoch of the tags `epoch` is, in ns.
+    margin_ns: u64,
     /// Keeps frames with anomalies, if that was asked for.
     keeper: Option<Keeper>,
 }
@@ -165,6 +170,8 @@ impl Arrivals {
             other_traffic: 0,
             latency: vec![Latency::default()],
             part_ns: u64::MAX,
+            line: None,
+            margin_ns: 0,
             keeper: None,
         }
     }
@@ -175,6 +182,14 @@ impl Arrivals {
         let parts = parts.max(1);
         self.latency.resize_with(parts, Latency::default);
         self.part_ns = (length.as_nanos() as u64 / parts as u64).max(1);
+        self
+    }
+
+    /// Counts also what arrives of each interval. `margin_ns`: how long before the epoch of the tags the
+    /// epoch of arrivals is. If there is a margin, it is that of two clocks, and intervals have no latencies.
+    #[must_use]
+    pub fn in_intervals(mut self, every: Option<Duration>, margin_ns: u64) -> Self {
+        (self.line, self.margin_ns) = (every.map(ArrivalLine::new), margin_ns);
         self
     }
 
@@ -228,6 +243,10 @@ impl Arrivals {
                 Anomalies { duplicated: !first, reordered: late, corrupted, other_traffic: false };
             let change = change.filter(|_| verdict != Verdict::Damaged);
             self.keep((frame, stamp), Some(tag.sequence), anomalies, change);
+        }
+        if first && let Some(line) = &mut self.line {
+            let latency = whole && self.margin_ns == 0;
+            line.take(sent_ps / 1000, latency.then(|| now_ns.saturating_sub(sent_ps / 1000)));
         }
         if first && whole {
             let last = self.latency.len() - 1;
@@ -394,6 +413,11 @@ impl Arrivals {
         let differ = bytes.filter(|(((sent, change), varies), byte)| !**varies && *sent ^ *change != **byte);
         let ours = frame.len() > PORTS && differ.count() <= DAMAGED_BYTES;
         *(if ours { &mut self.nameless } else { &mut self.other_traffic }) += 1;
+        if ours && self.line.is_some() {
+            // When it was sent is not known: about now.
+            let now_ns = self.now_ns(stamp).saturating_sub(self.margin_ns);
+            self.line.iter_mut().for_each(|line| line.take(now_ns, None));
+        }
         let anomalies = Anomalies { corrupted: ours, other_traffic: !ours, ..Anomalies::default() };
         self.keep((frame, stamp), None, anomalies, None);
         ours
@@ -448,6 +472,25 @@ impl Arrivals {
         Some(Duration::from_nanos(since_ps / 1000))
     }
 
+    /// p50 and p99 of the last whole interval in ns, if frames came in it.
+    pub fn last_quantiles(&self) -> Option<(u64, u64)> {
+        self.line.as_ref()?.last(self.epoch.elapsed().as_nanos() as u64)
+    }
+
+    /// What arrived of each interval. There are no latencies if the clock of arrivals was set meanwhile.
+    pub fn take_line(&mut self) -> Option<Timeline> {
+        let mut line = self.line.take()?.finish();
+        if self.clock_set_ns().is_some() {
+            line.forget_latencies();
+        }
+        Some(line)
+    }
+
+    /// By how much the clock of arrivals was set meanwhile, if it was.
+    fn clock_set_ns(&self) -> Option<i64> {
+        self.stamped.then(|| TimeOfDay::at(self.epoch).set_since(&self.epoch_of_day))?
+    }
+
     /// The kept frames with anomalies.
     pub fn take_kept(&mut self) -> Kept {
         self.keeper.take().map(|keeper| keeper.finish(&self.changes)).unwrap_or_default()
@@ -459,7 +502,7 @@ impl Arrivals {
         if !self.stamped {
             return (self.latency, Arrival::default());
         }
-        let clock_set_ns = TimeOfDay::at(self.epoch).set_since(&self.epoch_of_day);
+        let clock_set_ns = self.clock_set_ns();
         let arrival = Arrival { by: ArrivalBy::Kernel, clock_set_ns };
         if clock_set_ns.is_some() {
             self.latency.fill_with(Latency::default);

@@ -37,6 +37,7 @@ impl Bed {
             bidirectional: self.bidirectional,
             keep: false,
             replay: None,
+            every: None,
         }
     }
 

@@ -216,6 +216,11 @@ impl Clocks {
         Self { before, after: None, epoch_ns: Clock::here().now_ns() }
     }
 
+    /// Sets the origin of times: the trial begins so long from now.
+    pub fn begin(&mut self, wait: Duration) {
+        self.epoch_ns = Clock::here().now_ns() + wait.as_nanos() as u64;
+    }
+
     /// Adds the readings after it.
     pub fn after(&mut self, after: [Reading; 2]) {
         self.after = Some(after);

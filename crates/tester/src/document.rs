@@ -82,6 +82,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
         gaps: direction.gaps.as_ref().map(gaps),
         flows: flows(tester, direction),
         sizes: sizes(offer, direction),
+        series: direction.series.as_ref().map(|(_, series)| series.clone()).unwrap_or_default(),
     };
     let document = DetailedTrial {
         kpps_version: env!("CARGO_PKG_VERSION").into(),
@@ -112,6 +113,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
         },
         clocks: outcome.clocks.clone(),
         environment: tester.environment(),
+        interval_s: outcome.directions.iter().find_map(|it| Some(it.series.as_ref()?.0)),
         directions: outcome.directions.iter().map(published).collect(),
         interfaces: outcome.counted.interfaces.clone(),
         ip: outcome.counted.ip.clone(),

@@ -2,7 +2,7 @@
 
 use crate::counted::Counted;
 use crate::ledger::PortCount;
-use crate::state::TrialState;
+use crate::state::{Told, TrialState};
 use crate::test_port::LiveCounts;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,6 +24,24 @@ pub(crate) struct Running {
     /// The systems that take part, without counts.
     pub ports: [PortCount; 2],
     pub systems: Vec<LiveSystem>,
+    /// The load of each direction in frames per second, if it has one.
+    pub offered_pps: Option<f64>,
+}
+
+/// One direction of a running trial.
+#[derive(Clone, Debug)]
+pub(crate) struct Flow {
+    /// The ports that send and receive.
+    pub from: String,
+    pub to: String,
+    pub sent: u64,
+    pub received: u64,
+    /// Frames that had not come through a second after they were sent.
+    pub lost: u64,
+    pub shortfall: Option<u64>,
+    pub offered_pps: Option<f64>,
+    /// What the receiving end tells.
+    pub told: Told,
 }
 
 /// The counters of the running trial.
@@ -38,6 +56,24 @@ impl Gauges {
         let elapsed = running.stage.ended().unwrap_or_else(Instant::now) - running.begun;
         let [(sent_a, received_a), (sent_b, received_b)] = [0, 1].map(|at| running.stage.so_far(at));
         Some((elapsed, sent_a + sent_b, received_a + received_b))
+    }
+
+    /// Each direction; none before the first trial.
+    pub(crate) fn flows(&self) -> Vec<Flow> {
+        let Some(running) = self.running() else { return Vec::new() };
+        let stage = &running.stage;
+        let directions = [(0, 1), (1, 0)].into_iter().filter(|(from, _)| running.ports[*from].sent.is_some());
+        let flow = |(from, to): (usize, usize)| Flow {
+            from: running.ports[from].port.clone(),
+            to: running.ports[to].port.clone(),
+            sent: stage.so_far(from).0,
+            received: stage.so_far(to).1,
+            lost: stage.lost(from),
+            shortfall: stage.told(from).shortfall,
+            offered_pps: running.offered_pps,
+            told: stage.told(to),
+        };
+        directions.map(flow).collect()
     }
 
     /// Frames lost so far, by place, as the systems count them. It costs more than [`so_far`](Self::so_far),

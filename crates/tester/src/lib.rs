@@ -27,6 +27,7 @@
 //!     bidirectional: false,
 //!     keep: false,
 //!     replay: None,
+//!     every: None,
 //! };
 //! let outcome = tester.trial(&offer, &|| true)?;
 //! println!("{} of {} frames arrived", outcome.directions[0].arrived.received, outcome.directions[0].sent);
@@ -53,6 +54,7 @@ mod kept;
 mod learn;
 pub mod ledger;
 mod local;
+mod metrics;
 pub mod neighbours;
 pub mod observe;
 mod playback;
@@ -63,6 +65,7 @@ mod shape;
 mod state;
 mod template;
 mod test_port;
+pub mod timeline;
 mod traffic;
 mod trial;
 
@@ -79,11 +82,12 @@ pub use gauges::Gauges;
 pub use kept::{Kept, Offender};
 pub use learn::FlowPlan;
 pub use local::{LocalHost, LocalPort, interface};
+pub use metrics::Metrics;
 pub use playback::Playback;
 pub use recognised::{Classes, Skipped};
 pub use run::{RunStart, app_run, offered, streams};
 pub use shape::shape;
-pub use state::TrialState;
+pub use state::{Told, TrialState};
 pub use template::{Template, template};
 pub use test_port::{Allowed, Done, Expect, Host, LiveCounts, Received, Task, TestPort};
 pub use traffic::{Traffic, numbers};

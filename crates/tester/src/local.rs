@@ -10,10 +10,13 @@ use crate::observe::{Observation, ObservedPlaces, Place};
 use crate::recognised::Recognised;
 use crate::state::TrialState;
 use crate::test_port::{Done, Host, LiveCounts, Received, Task, TestPort};
+use crate::timeline::Timeline;
 use kpps_frames::Mac;
 use kpps_platform::{Buffer, BufferSource};
 use kpps_ports::Spec;
-use kpps_ports::port::run::{Aside, BUDGET, Glance, Load, Near, Plan, Steady, Watch, send_and_listen};
+use kpps_ports::port::run::{
+    Aside, BUDGET, Glance, Load, Near, Plan, Steady, Timetable, Watch, send_and_listen,
+};
 use kpps_ports::port::{AnyPort, Counters, Frame, Port, Trouble, wait};
 use std::cell::Cell;
 #[cfg(target_os = "linux")]
@@ -127,16 +130,26 @@ impl TestPort for LocalPort {
             let margin = Duration::from_nanos(expect.margin_ns);
             let from = epoch.checked_sub(margin).unwrap_or(epoch);
             let arrivals = Arrivals::new(expect.stream, expect.frames.clone(), from, expect.count)
-                .in_parts(expect.parts, task.duration);
+                .in_parts(expect.parts, task.duration)
+                .in_intervals(task.every, expect.margin_ns);
             Incoming::Tagged(if expect.keep { arrivals.keeping() } else { arrivals })
         });
         let plan = task.plan.as_ref().map(|plan| Plan { epoch: Some(epoch), ..plan.clone() });
-        let mut done = work(&mut self.port, task, (plan.as_ref(), &self.near), &mut incoming, state);
-        if let Some(incoming) = incoming {
+        let mut counting = Counting::new(task, epoch, before);
+        let with = (plan.as_ref(), &self.near, &mut counting);
+        let mut done = work(&mut self.port, task, with, &mut incoming, state);
+        counting.arrive(incoming.as_ref());
+        if let Some(mut incoming) = incoming {
+            if let (Some(line), Some(of_arrivals)) = (&mut done.line, incoming.take_line()) {
+                line.merge(of_arrivals);
+            }
             done.received = incoming.received(state.sent(1 - task.at).unwrap_or(0));
         }
         match self.port.counters() {
             Ok(after) => {
+                if let (Some(line), Some(of_counters)) = (&mut done.line, counting.finish(&after)) {
+                    line.merge(of_counters);
+                }
                 done.missed = after.missed.zip(before.missed).map(|(after, before)| after - before);
                 done.errors = Some(after.errors - before.errors);
                 done.taken = Some(after.received - before.received);
@@ -185,6 +198,62 @@ struct Until<'s> {
     duration: Duration,
     /// Frames that the port had sent before.
     before: u64,
+    /// When frames are due, if they have their times; and the same table, read a little later.
+    timetable: Option<Timetable>,
+    behind: Option<Timetable>,
+    /// How many are sent at most.
+    most: u64,
+    /// Those that were due so far, and given to the port.
+    due: u64,
+    given: u64,
+    /// The highest shortfall so far.
+    shortfall: u64,
+    /// When sending began, since the epoch.
+    begun: Duration,
+    line: Option<Timeline>,
+    /// The end of the interval under way, in ns since the epoch.
+    next_ns: u64,
+}
+
+impl<'s> Until<'s> {
+    fn new(state: &'s TrialState, task: &Task, plan: &Plan, before: u64) -> Self {
+        let timetable = match (&plan.times, plan.load) {
+            (Some(times), _) => Some(Timetable::of(times.clone())),
+            (None, Load::Pps(pps)) => Some(Timetable::new(pps, plan.shape)),
+            (None, Load::Max) => None,
+        };
+        Self {
+            state,
+            at: task.at,
+            duration: task.duration,
+            before,
+            behind: timetable.clone().filter(|_| task.every.is_some()),
+            timetable,
+            most: plan.count.unwrap_or(u64::MAX),
+            due: 0,
+            given: 0,
+            shortfall: 0,
+            begun: Duration::ZERO,
+            line: task.every.map(Timeline::new),
+            next_ns: 0,
+        }
+    }
+
+    /// Counts what became due in the intervals that have ended.
+    #[cold]
+    fn end_intervals(&mut self, now_ns: u64) {
+        let Some(line) = &mut self.line else { return };
+        while self.next_ns <= now_ns {
+            if let (Some(timetable), Some(ended_ns)) = (&mut self.timetable, self.next_ns.checked_sub(1)) {
+                let elapsed = Duration::from_nanos(self.next_ns).saturating_sub(self.begun);
+                let due = timetable.before(elapsed.as_secs_f64()).round() as u64;
+                let due = due.min(self.most).max(self.due);
+                line.at(ended_ns).due += due - self.due;
+                self.due = due;
+            }
+            self.next_ns = line.end_ns(self.next_ns);
+        }
+    }
 }
 
 impl Watch for Until<'_> {
@@ -193,7 +262,107 @@ impl Watch for Until<'_> {
     }
     fn go_on(&mut self, glance: &Glance) -> bool {
         self.state.sends(self.at, glance.sent - self.before);
+        if let Some(behind) = &mut self.behind {
+            // What was due a moment ago and is not sent by now will not be.
+            let then = glance.elapsed.saturating_sub(SLOW);
+            let due = (behind.before(then.as_secs_f64()) as u64).min(self.most);
+            self.shortfall = self.shortfall.max(due.saturating_sub(self.given));
+            self.state.falls_short(self.at, self.shortfall);
+        }
         !self.state.is_abandoned()
+    }
+    fn begins(&mut self, since_epoch: Duration) {
+        self.begun = since_epoch;
+    }
+    #[inline]
+    fn sent(&mut self, elapsed: Duration, frames: usize) {
+        self.given += frames as u64;
+        if self.line.is_none() {
+            return;
+        }
+        let now_ns = (self.begun + elapsed).as_nanos() as u64;
+        if now_ns >= self.next_ns {
+            self.end_intervals(now_ns);
+        }
+        if let Some(line) = &mut self.line
+            && frames > 0
+        {
+            let point = line.at(now_ns);
+            point.given += frames as u64;
+            // As many as possible: those that are sent.
+            point.due += if self.timetable.is_none() { frames as u64 } else { 0 };
+        }
+    }
+}
+
+/// Reads a port's counters some times in each interval, and at least once a second: some have 32 bits.
+struct Counting {
+    epoch: Instant,
+    before: Counters,
+    last: Counters,
+    line: Option<Timeline>,
+    /// Frames without tags that had arrived when the counters were read.
+    arrived: u64,
+    pause: Duration,
+    next: Instant,
+}
+
+impl Counting {
+    fn new(task: &Task, epoch: Instant, before: Counters) -> Self {
+        let pause = task.every.map_or(Duration::from_secs(1), |every| every / 4);
+        let pause = pause.clamp(SLOW, Duration::from_secs(1));
+        let line = task.every.map(Timeline::new);
+        Self { epoch, before, last: before, line, arrived: 0, pause, next: Instant::now() + pause }
+    }
+
+    /// Reads the counters, if it is time.
+    fn look(
+        &mut self,
+        port: &mut AnyPort,
+        at: usize,
+        incoming: Option<&Incoming>,
+        state: &TrialState,
+    ) -> Result<(), Trouble> {
+        let now = Instant::now();
+        if now < self.next {
+            return Ok(());
+        }
+        self.next = now + self.pause;
+        let counters = port.counters()?;
+        self.note(&counters);
+        let missed = counters.missed.zip(self.before.missed).map(|(now, before)| now - before);
+        self.arrive(incoming);
+        let quantiles = match incoming {
+            Some(Incoming::Tagged(arrivals)) => arrivals.last_quantiles(),
+            _ => None,
+        };
+        state.overflows(at, missed, quantiles);
+        Ok(())
+    }
+
+    /// Counts what has arrived without tags, which tell when it was sent.
+    fn arrive(&mut self, incoming: Option<&Incoming>) {
+        if let (Some(line), Some(Incoming::Recognised(recognised))) = (&mut self.line, incoming) {
+            let arrived = recognised.received();
+            line.at(self.epoch.elapsed().as_nanos() as u64).received += arrived - self.arrived;
+            self.arrived = arrived;
+        }
+    }
+
+    fn note(&mut self, counters: &Counters) {
+        if let Some(line) = &mut self.line {
+            let point = line.at(self.epoch.elapsed().as_nanos() as u64);
+            let missed = |counters: &Counters| counters.missed.unwrap_or(0);
+            point.missed += missed(counters) - missed(&self.last);
+            point.refused += counters.tx_dropped - self.last.tx_dropped;
+        }
+        self.last = *counters;
+    }
+
+    /// What the port counted in each interval.
+    fn finish(mut self, after: &Counters) -> Option<Timeline> {
+        self.note(after);
+        self.line
     }
 }
 
@@ -216,6 +385,14 @@ impl Incoming {
         match self {
             Self::Tagged(arrivals) => arrivals.take(frame, stamp),
             Self::Recognised(recognised) => recognised.take(frame, stamp),
+        }
+    }
+
+    /// What arrived of each interval. Frames without tags are counted elsewhere.
+    fn take_line(&mut self) -> Option<Timeline> {
+        match self {
+            Self::Tagged(arrivals) => arrivals.take_line(),
+            Self::Recognised(_) => None,
         }
     }
 
@@ -248,11 +425,12 @@ impl Incoming {
 fn work(
     port: &mut AnyPort,
     task: &Task,
-    (plan, near): (Option<&Plan>, &Near),
+    (plan, near, counting): (Option<&Plan>, &Near, &mut Counting),
     incoming: &mut Option<Incoming>,
     state: &TrialState,
 ) -> Done {
     let (answered, stamped) = (Cell::new(0), Cell::new(false));
+    let mut calls = 0_u32;
     let mut listen = |port: &mut AnyPort| {
         let mut answers = Vec::new();
         if let Some(incoming) = incoming {
@@ -269,6 +447,10 @@ fn work(
         })?;
         for answer in answers {
             answered.set(answered.get() + u64::from(send_one(port, &answer)?));
+        }
+        calls = calls.wrapping_add(1);
+        if taken == 0 || calls.is_multiple_of(32) {
+            counting.look(port, task.at, incoming.as_ref(), state)?;
         }
         let received = match incoming {
             Some(incoming) => {
@@ -287,7 +469,7 @@ fn work(
     if let Some(plan) = plan {
         let begin = Instant::now();
         let before = port.frames().1;
-        let mut until = Until { state, at: task.at, duration: task.duration, before };
+        let mut until = Until::new(state, task, plan, before);
         let mut listen_only = |port: &mut AnyPort| listen(port).map(|(taken, _)| taken);
         let sent = send_and_listen(port, plan, &mut until, &mut listen_only);
         // Answers to questions are no frames of the trial.
@@ -310,6 +492,9 @@ fn work(
         }
         state.sends(task.at, done.sent);
         state.has_sent(task.at, done.sent);
+        (done.begun, done.line) = (until.begun, until.line);
+    } else {
+        done.line = task.every.map(Timeline::new);
     }
     if done.trouble.is_none()
         && let Err(trouble) = receive(port, task, &mut listen, &stamped, state)

@@ -21,10 +21,43 @@ pub struct TrialState {
     sent: [AtomicU64; 2],
     /// Frames that each end has sent and received so far.
     so_far: [[AtomicU64; 2]; 2],
+    /// What else each end tells while it works.
+    live: [LiveEnd; 2],
     /// The user interrupted the trial, or something failed.
     abandoned: AtomicBool,
     /// Nobody waits for frames still under way.
     closed: AtomicBool,
+}
+
+/// What an end tells while it works, besides the frames that it has sent and received.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// The generator's shortfall so far, if it sends at a rate.
+    pub shortfall: Option<u64>,
+    /// Its receive overflow so far, if its port counts it.
+    pub missed: Option<u64>,
+    /// Latencies of the last whole interval in ns, if frames came in it.
+    pub p50_ns: Option<u64>,
+    /// See `p50_ns`.
+    pub p99_ns: Option<u64>,
+}
+
+/// [`Told`], for other threads; the largest number stands for nothing.
+#[derive(Debug)]
+struct LiveEnd {
+    /// Frames that it sent and that had not come through a second later.
+    lost: AtomicU64,
+    shortfall: AtomicU64,
+    missed: AtomicU64,
+    p50_ns: AtomicU64,
+    p99_ns: AtomicU64,
+}
+
+impl LiveEnd {
+    const fn new() -> Self {
+        let [shortfall, missed, p50_ns, p99_ns] = [const { AtomicU64::new(u64::MAX) }; 4];
+        Self { lost: AtomicU64::new(0), shortfall, missed, p50_ns, p99_ns }
+    }
 }
 
 impl TrialState {
@@ -36,6 +69,7 @@ impl TrialState {
             ended: OnceLock::new(),
             sent: [const { AtomicU64::new(u64::MAX) }; 2],
             so_far: [const { [const { AtomicU64::new(0) }; 2] }; 2],
+            live: [const { LiveEnd::new() }; 2],
             abandoned: AtomicBool::new(false),
             closed: AtomicBool::new(false),
         }
@@ -78,6 +112,41 @@ impl TrialState {
     pub fn so_far(&self, at: usize) -> (u64, u64) {
         let [sent, received] = &self.so_far[at];
         (sent.load(Ordering::Relaxed), received.load(Ordering::Relaxed))
+    }
+
+    /// Records the shortfall of an end so far.
+    pub fn falls_short(&self, at: usize, frames: u64) {
+        self.live[at].shortfall.store(frames, Ordering::Relaxed);
+    }
+
+    /// Records an end's receive overflow so far, and p50 and p99 of the last whole interval in ns.
+    pub fn overflows(&self, at: usize, missed: Option<u64>, quantiles: Option<(u64, u64)>) {
+        let LiveEnd { missed: count, p50_ns, p99_ns, .. } = &self.live[at];
+        let (p50, p99) = quantiles.unzip();
+        for (cell, value) in [(count, missed), (p50_ns, p50), (p99_ns, p99)] {
+            cell.store(value.unwrap_or(u64::MAX), Ordering::Relaxed);
+        }
+    }
+
+    /// What else an end has told.
+    pub fn told(&self, at: usize) -> Told {
+        let LiveEnd { shortfall, missed, p50_ns, p99_ns, .. } = &self.live[at];
+        let [shortfall, missed, p50_ns, p99_ns] = [shortfall, missed, p50_ns, p99_ns]
+            .map(|cell| Some(cell.load(Ordering::Relaxed)).filter(|&value| value != u64::MAX));
+        Told { shortfall, missed, p50_ns, p99_ns }
+    }
+
+    /// Records what is lost by now of the frames that each end had sent a while ago.
+    pub(crate) fn note_lost(&self, sent_before: [u64; 2]) {
+        for (from, sent) in sent_before.into_iter().enumerate() {
+            let came_through = self.so_far(1 - from).1 + self.told(1 - from).missed.unwrap_or(0);
+            self.live[from].lost.fetch_max(sent.saturating_sub(came_through), Ordering::Relaxed);
+        }
+    }
+
+    /// Frames that an end sent and that had not come through a while later.
+    pub(crate) fn lost(&self, from: usize) -> u64 {
+        self.live[from].lost.load(Ordering::Relaxed)
     }
 
     /// Ends the trial now.

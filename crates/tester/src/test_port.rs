@@ -13,6 +13,7 @@ use crate::ledger::PortCount;
 use crate::neighbours::Station;
 use crate::recognised::{Classes, Skipped};
 use crate::state::TrialState;
+use crate::timeline::Timeline;
 use kpps_frames::{Mac, Templates};
 use kpps_measure::Latency;
 use kpps_ports::port::Trouble;
@@ -80,6 +81,8 @@ pub struct Task {
     pub drain: Duration,
     /// The origin of times, by the port's clock.
     pub epoch_ns: u64,
+    /// The length of the intervals that are counted by themselves, if any are.
+    pub every: Option<Duration>,
 }
 
 /// The frames that a port receives in a trial.
@@ -126,6 +129,10 @@ pub struct Done {
     pub given: u64,
     /// Frames of a capture that were skipped because they were late.
     pub skipped: Vec<Skipped>,
+    /// When sending began, since the epoch.
+    pub begun: Duration,
+    /// What the port did in each interval, if that was asked for.
+    pub line: Option<Timeline>,
 }
 
 /// What a port has received in a trial.

@@ -15,6 +15,7 @@ use crate::provenance;
 use crate::recognised::Classes;
 use crate::state::TrialState;
 use crate::test_port::{Done, Expect, Host, Received, Task, TestPort};
+use crate::timeline::{self, Whole};
 use kpps_frames::build::Flow;
 use kpps_frames::flows::Addresses;
 use kpps_frames::{Encap, Look, Mac, Mix, RawPacket, Size, Tag, Templates, rate};
@@ -23,8 +24,8 @@ use kpps_measure::units::Rate;
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Aside, Gaps, Load, Plan, Shape, Times, Timetable};
 use kpps_ports::port::{AnyPort, Trouble};
-use kpps_results::detail::Arrival;
-use std::collections::{BTreeMap, BTreeSet};
+use kpps_results::detail::{Arrival, Interval};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -50,6 +51,8 @@ pub struct Offer {
     pub keep: bool,
     /// Frames of a capture, in place of test frames.
     pub replay: Option<Replay>,
+    /// The length of the intervals that are counted by themselves, if any are.
+    pub every: Option<Duration>,
 }
 
 /// Frames of a capture, sent without tags.
@@ -92,6 +95,8 @@ pub struct DirectionOutcome {
     pub sizes: Vec<(u64, u64)>,
     /// Frames with anomalies, if they were kept.
     pub kept: Kept,
+    /// The length of intervals in s, and their results, if they were asked for.
+    pub series: Option<(f64, Vec<Interval>)>,
 }
 
 impl DirectionOutcome {
@@ -261,6 +266,7 @@ impl Tester {
             bidirectional: false,
             keep: false,
             replay: None,
+            every: None,
         }
     }
 
@@ -470,7 +476,8 @@ impl Tester {
             expect: None,
             duration: offer.duration,
             drain: offer.drain,
-            epoch_ns: clocks.epoch_ns(at),
+            epoch_ns: 0,
+            every: offer.every,
         });
         for &(from, to) in directions {
             let (sent, frames) = match &offer.replay {
@@ -528,7 +535,15 @@ impl Tester {
             ..PortCount::default()
         });
         let stage = Arc::new(TrialState::new(directions.len()));
-        self.gauges.begin(self.running(&stage, &counts));
+        let wait = offer.every.map_or(Duration::ZERO, |_| LEAD);
+        clocks.begin(wait);
+        duties.iter_mut().for_each(|task| task.epoch_ns = clocks.epoch_ns(task.at));
+        let running = self.running(Instant::now() + wait, &stage, &counts);
+        let offered_pps = match offer.load {
+            Load::Pps(pps) => Some(pps),
+            Load::Max => None,
+        };
+        self.gauges.begin(Running { offered_pps, ..running });
         let mut results = run(&mut self.ports, &duties, &stage, go_on);
         for (count, done) in counts.iter_mut().zip(&results) {
             count.sent = count.sent.map(|_| done.sent);
@@ -588,6 +603,10 @@ impl Tester {
                     replay.classes.tally(classes, results[from].given, &results[from].skipped);
             }
             let Received { arrived, last_gap, flows, sizes, kept, arrival, .. } = received;
+            let counts_overflow = counts[to].missed.is_some();
+            let whole = Whole { begun: results[from].begun, elapsed, intended, counts_overflow };
+            let series = results[from].line.as_ref().zip(results[to].line.as_ref());
+            let series = series.map(|(sender, receiver)| timeline::series(sender, receiver, &whole));
             // In frames: the port counts a message of several frames once.
             let overflow = counts[to].missed.map(|_| {
                 let frames = counted.accounts.at(&missed(self.ports[to].name()));
@@ -607,13 +626,14 @@ impl Tester {
                 flows,
                 sizes,
                 kept,
+                series,
             });
         }
         Ok(Outcome { directions: done, complete, trouble, learned, counted, clocks: told })
     }
 
     /// Begins the counters of a new trial.
-    fn running(&self, stage: &Arc<TrialState>, ports: &[PortCount; 2]) -> Running {
+    fn running(&self, begun: Instant, stage: &Arc<TrialState>, ports: &[PortCount; 2]) -> Running {
         let seen = |site: &Site| {
             Some(LiveSystem {
                 name: site.name.clone(),
@@ -622,7 +642,8 @@ impl Tester {
             })
         };
         Running {
-            begun: Instant::now(),
+            begun,
+            offered_pps: None,
             stage: stage.clone(),
             ports: ports.clone(),
             systems: self.sites.iter().filter_map(seen).collect(),
@@ -648,6 +669,12 @@ impl Tester {
 
 /// Both directions: the ports that send and receive.
 const BOTH: [(usize, usize); 2] = [(0, 1), (1, 0)];
+
+/// A frame that takes longer counts as lost in what is told of a running trial.
+const UNDER_WAY: Duration = Duration::from_secs(1);
+
+/// How long senders take to be ready, with a margin. The intervals of a series begin when all are.
+const LEAD: Duration = Duration::from_millis(200);
 
 /// What is learned before a trial.
 struct Paths {
@@ -685,9 +712,20 @@ fn run(
             .map(|((port, task), result)| scope.spawn(move || *result = port.work(task, stage)))
             .collect();
         let _aside = Aside::now(&near);
+        let mut sent = VecDeque::new();
         while !threads.iter().all(|thread| thread.is_finished()) {
             if !go_on() {
                 stage.abandon();
+            }
+            let now = Instant::now();
+            if sent.back().is_none_or(|(then, _)| now - *then >= UNDER_WAY / 8) {
+                sent.push_back((now, [0, 1].map(|at| stage.so_far(at).0)));
+            }
+            while let Some(&(then, sent_then)) = sent.front()
+                && now - then >= UNDER_WAY
+            {
+                stage.note_lost(sent_then);
+                sent.pop_front();
             }
             std::thread::sleep(SLOW / 4);
         }

@@ -102,6 +102,7 @@ fn offer(pps: f64, duration: Duration) -> Offer {
         bidirectional: false,
         keep: false,
         replay: None,
+        every: None,
     }
 }
 

@@ -72,6 +72,7 @@ fn offer(load: Load, duration: Duration) -> Offer {
         bidirectional: false,
         keep: false,
         replay: None,
+        every: None,
     }
 }
 
@@ -175,6 +176,7 @@ fn what_the_operator_does_not_allow_is_refused_by_both_sides() {
         duration: SHORT,
         drain: SHORT,
         epoch_ns: Clock::here().now_ns(),
+        every: None,
     };
     let done = port.work(&task, &kpps_tester::TrialState::new(1));
     let said = done.trouble.unwrap().to_string();

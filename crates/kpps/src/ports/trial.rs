@@ -14,7 +14,7 @@ use kpps_measure::{detailed, in_words, use_sizes};
 use kpps_ports::port::run::{Load, Shape};
 use kpps_report::live::Progress;
 use kpps_results::detail::DetailedTrial;
-use kpps_tester::{Offer, Playback, Tester, document, pcapng};
+use kpps_tester::{Metrics, Offer, Playback, Tester, document, pcapng};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -64,6 +64,14 @@ pub struct Arguments {
     /// virtual time]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     duration: Option<Duration>,
+    /// Keep also the results of each interval of this length: rates, losses, latencies. A trial of more than
+    /// 3600 intervals gets longer ones
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    interval: Option<Duration>,
+    /// Serve the counters of the running trial over HTTP at this address, as 127.0.0.1:9464: OpenMetrics
+    /// text, for Prometheus. Latencies are those of the last interval [default interval: 1s]
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<String>,
     #[command(flatten)]
     replay: ReplayArguments,
     /// What the sending ports can send: results of `kpps calibrate`, one file for each direction
@@ -107,6 +115,8 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     let mut capture = arguments.capture.as_deref().map(Output::open).transpose()?;
     let progress = Progress::of(format!("kpps trial: {}", tester.names().join(" and ")));
     let source = Box::new(Trials(tester.gauges()));
+    let metrics = arguments.metrics.as_ref().map(|address| Metrics::serve(address, tester.gauges()));
+    let _metrics = metrics.transpose().map_err(Failure::Input)?;
     let view = target.options.live.view(progress.clone(), source, arguments.outputs.for_machines())?;
     let sender = tester.sender(&offer, &arguments.calibration)?;
     let offered_pps = match offer.load {
@@ -147,6 +157,8 @@ fn without_ports(arguments: &Arguments) -> Result<(), Failure> {
         ("--replay", arguments.load.is_none()),
         ("--calibration", !arguments.calibration.is_empty()),
         ("--capture", arguments.capture.is_some()),
+        ("--interval", arguments.interval.is_some()),
+        ("--metrics", arguments.metrics.is_some()),
     ];
     let own = own.into_iter().find_map(|(what, given)| given.then_some(what));
     if let Some(what) = own {
@@ -189,12 +201,13 @@ fn offer(arguments: &Arguments, tester: &Tester, replay: Option<&Playback>) -> R
     let Arguments { target, shape, size, .. } = arguments;
     let pair = &target.pair;
     let size = target.sizes(size.as_ref());
-    let keep = arguments.capture.is_some();
+    let usual = arguments.metrics.as_ref().map(|_| Duration::from_secs(1));
+    let (keep, every) = (arguments.capture.is_some(), arguments.interval.or(usual));
     let load = arguments.load.unwrap_or(Rate::Pps(f64::INFINITY));
     let Some(replay) = replay else {
         let duration = arguments.duration.unwrap_or(REAL);
-        return Ok(Offer { keep, ..pair.offer(tester, load, *shape, &size, duration) });
+        return Ok(Offer { keep, every, ..pair.offer(tester, load, *shape, &size, duration) });
     };
     let offer = pair.offer(tester, load, *shape, &replay.sizes, Duration::ZERO);
-    replay.offer(Offer { keep, ..offer }, arguments.duration).map_err(Failure::Input)
+    replay.offer(Offer { keep, every, ..offer }, arguments.duration).map_err(Failure::Input)
 }

@@ -155,6 +155,9 @@ pub fn screen(trial: &DetailedTrial) -> String {
             us(max)
         );
     }
+    for sentence in super::series::sentences(trial) {
+        let _ = writeln!(text, "{sentence}");
+    }
     for missing in sentences::clocks_set(trial) {
         let _ = writeln!(text, "{missing}");
     }

@@ -15,11 +15,14 @@ use kpps_namespaces::{Net, skip};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Load, Shape};
 use kpps_ports::port::{Options, Port, open};
-use kpps_results::detail::{Arrival, ArrivalBy, DetailedTrial, SizeCount};
+use kpps_results::detail::{Arrival, ArrivalBy, DetailedTrial, Interval, SizeCount};
 use kpps_tester::observe::Place;
-use kpps_tester::{Address, Bed, FlowPlan, Offer, Playback, Tester, document};
+use kpps_tester::{Address, Bed, FlowPlan, Metrics, Offer, Playback, Tester, document};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// A bridge between `a` and `b`, in a namespace that this thread works in from now on.
@@ -60,6 +63,7 @@ fn offer(pps: f64, bytes: u16, bidirectional: bool) -> Offer {
         bidirectional,
         keep: false,
         replay: None,
+        every: None,
     }
 }
 
@@ -99,6 +103,119 @@ fn a_bridge_passes_all_sizes_and_the_ledger_closes() {
             is_clean(&trial);
         }
     }
+}
+
+/// The intervals of a series have all frames of the trial, those of a rate that changes, and those of a trial
+/// of three days that is interrupted.
+#[test]
+fn a_series_has_every_frame_in_its_interval() {
+    let Some(_net) = with_bridge() else { return };
+    let mut tester = tester([None, None], &[]);
+    let every = Some(Duration::from_millis(200));
+    let shape = Shape::Then(Duration::from_millis(500), 4000.0);
+    let offer = Offer { every, shape, duration: Duration::from_secs(1), ..offer(2000.0, 64, true) };
+    let whole = trial(&mut tester, &offer);
+    let begun = std::time::Instant::now();
+    let days = Offer { duration: Duration::from_secs(72 * 3600), ..offer.clone() };
+    let outcome = tester.trial(&days, &|| begun.elapsed() < Duration::from_millis(900)).unwrap();
+    let interrupted = document(&tester, &days, &outcome).unwrap();
+    assert!(!interrupted.complete);
+    for trial in [whole, interrupted] {
+        assert_eq!(trial.interval_s, Some(0.2));
+        for way in &trial.directions {
+            let sum = |of: fn(&Interval) -> u64| way.series.iter().map(of).sum::<u64>();
+            assert_eq!((sum(|it| it.intended), sum(|it| it.sent)), (way.intended, way.sent));
+            assert_eq!((sum(|it| it.shortfall), sum(|it| it.received)), (way.shortfall, way.received));
+            assert_eq!(sum(|it| it.lost), way.lost);
+            let last = way.series.last().unwrap();
+            let seconds: f64 = way.series.iter().map(|it| it.seconds).sum();
+            assert!((last.from_s + last.seconds - seconds).abs() < 1e-5, "{way:?}");
+            if trial.complete {
+                assert!(way.series.len() == 5 && (seconds - 1.0).abs() < 0.01, "{way:?}");
+                for (interval, pps) in way.series.iter().zip([2000.0, 2000.0, 3000.0, 4000.0, 4000.0]) {
+                    // A thread that begins late shifts the change by that.
+                    assert!((interval.offered_pps - pps).abs() < 200.0, "{way:?}");
+                    assert!(interval.received == 0 || interval.p50_ns <= interval.p99_ns, "{way:?}");
+                    assert_eq!(interval.received > 0, interval.p50_ns.is_some(), "{way:?}");
+                }
+            }
+        }
+    }
+}
+
+/// The metrics of a trial, read while it runs, never go back and end below its result.
+#[test]
+fn a_running_trial_tells_its_counters_over_http() {
+    let Some(net) = with_bridge() else { return };
+    net.run("ip link set dev lo up; ip link set dev pb nomaster");
+    let mut tester = tester([None, None], &[]);
+    let metrics = Metrics::serve("127.0.0.1:0", tester.gauges()).unwrap();
+    let address = metrics.address();
+    let over = AtomicBool::new(false);
+    let every = Some(Duration::from_millis(100));
+    let offer = Offer { every, duration: Duration::from_secs(3), ..offer(2000.0, 64, true) };
+    let (trial, scrapes) = std::thread::scope(|scope| {
+        let scraper = scope.spawn(|| {
+            let mut all = Vec::new();
+            while !over.load(Ordering::Relaxed) {
+                let mut stream = TcpStream::connect(address).unwrap();
+                stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: kpps\r\n\r\n").unwrap();
+                let mut said = String::new();
+                stream.read_to_string(&mut said).unwrap();
+                all.push(said.split_once("\r\n\r\n").unwrap().1.to_owned());
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            all
+        });
+        let outcome = tester.trial(&offer, &|| true).unwrap();
+        over.store(true, Ordering::Relaxed);
+        (document(&tester, &offer, &outcome).unwrap(), scraper.join().unwrap())
+    });
+    let value = |text: &str, name: &str| -> Option<f64> {
+        let line = text.lines().find(|line| line.starts_with(name))?;
+        line.rsplit(' ').next()?.parse().ok()
+    };
+    let way = &trial.directions[0];
+    let labels = "{from=\"packet:a\",to=\"packet:b\"";
+    for (name, at_the_end) in [
+        ("sent", way.sent),
+        ("received", way.received),
+        ("lost", way.lost),
+        ("shortfall", way.shortfall),
+        ("overflow", trial.result.overflow.unwrap()),
+    ] {
+        let name = format!("kpps_{name}_frames_total{labels}}}");
+        let values: Vec<_> = scrapes.iter().filter_map(|text| value(text, &name)).collect();
+        assert!(values.is_sorted() && !values.is_empty(), "{name}: {values:?}");
+        assert!(*values.last().unwrap() <= at_the_end as f64, "{name}: {values:?}, {at_the_end}");
+    }
+    let seen =
+        |name: &str| scrapes.iter().rev().find_map(|text| value(text, &format!("kpps_{name}{labels}")));
+    assert_eq!(seen("offered_frames_per_second"), Some(2000.0));
+    let (sent, lost) = (seen("sent_frames_total").unwrap(), seen("lost_frames_total").unwrap());
+    assert!(sent > 3000.0 && lost > 1000.0 && way.received == 0, "{sent} {lost} {way:?}");
+    assert_eq!(seen("latency_seconds"), None, "nothing arrived");
+    assert!(scrapes.iter().all(|text| text.ends_with("\n# EOF\n")));
+    // With the cable in place there are latencies.
+    net.run("ip link set dev pb master br");
+    let last = std::thread::scope(|scope| {
+        let scraper = scope.spawn(|| {
+            let until = std::time::Instant::now() + Duration::from_secs(20);
+            loop {
+                let mut stream = TcpStream::connect(address).unwrap();
+                stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+                let mut said = String::new();
+                stream.read_to_string(&mut said).unwrap();
+                if value(&said, "kpps_latency_seconds").is_some() || std::time::Instant::now() > until {
+                    return said;
+                }
+            }
+        });
+        tester.trial(&Offer { duration: Duration::from_secs(1), ..offer.clone() }, &|| true).unwrap();
+        scraper.join().unwrap()
+    });
+    let p99 = value(&last, &format!("kpps_latency_seconds{labels},quantile=\"0.99\"}}"));
+    assert!(p99.is_some_and(|seconds| (1e-7..1.0).contains(&seconds)), "{last}");
 }
 
 /// Frames up to 9018 B pass where all interfaces let them. Elsewhere nothing is sent, and it is said what to

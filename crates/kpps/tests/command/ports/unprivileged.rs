@@ -85,3 +85,19 @@ fn what_needs_a_privilege_says_which() {
     let two = nobody.command(&["trial", "--ports", "packet:lo,udp::9", "--load", "1kpps"]).output().unwrap();
     assert!(String::from_utf8_lossy(&two.stderr).contains("cap_net_raw"), "{two:?}");
 }
+
+/// Nothing is sent if the metrics cannot be served.
+#[test]
+fn an_address_of_metrics_that_is_in_use_is_an_error() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let there = UdpSocket::bind("127.0.0.1:0").unwrap();
+    there.set_nonblocking(true).unwrap();
+    let ports = format!("udp:{},udp::0", there.local_addr().unwrap());
+    let nobody = Nobody::new();
+    let words = ["trial", "--ports", &ports, "--load", "1kpps", "--metrics", &address];
+    let said = nobody.command(&words).output().unwrap();
+    let error = String::from_utf8(said.stderr).unwrap();
+    assert!(said.status.code() == Some(2) && error.contains("in use"), "{error}");
+    assert!(there.recv(&mut [0; 100]).is_err(), "a frame was sent");
+}

@@ -24,7 +24,7 @@ pub use app::app;
 pub use count::count;
 pub use cpu_list::CpuList;
 pub use forward::{forward, prime};
-pub use gaps::{Gaps, Got, Recorder, TOLERANCE};
+pub use gaps::{Gaps, Got, Recorder, TOLERANCE, bucket, longest};
 pub use send::{Load, Plan, Sent, send, send_and_listen};
 pub use shape::{Shape, Times, Timetable};
 pub use steady::{Aside, Near, Steady, use_cpus, waited};
@@ -62,6 +62,15 @@ pub trait Watch {
     fn at_most(&self) -> Option<Duration>;
     /// Whether to go on. It is asked some times a second.
     fn go_on(&mut self, glance: &Glance) -> bool;
+    /// Sending begins, so long after the plan's epoch.
+    fn begins(&mut self, since_epoch: Duration) {
+        let _ = since_epoch;
+    }
+    /// So many frames were given to the port, so long after the beginning. Also called for none.
+    #[inline]
+    fn sent(&mut self, elapsed: Duration, frames: usize) {
+        let _ = (elapsed, frames);
+    }
 }
 
 /// Maintains the ports of a loop in time.

@@ -41,7 +41,8 @@ pub struct Plan {
     pub count: Option<u64>,
     /// The number of the stream.
     pub stream: u16,
-    /// The origin of the times in tags, if it is not the start: one clock for sender and receiver.
+    /// The origin of the times in tags, if it is not the start: one clock for sender and receiver. If it is
+    /// still to come, sending begins then.
     pub epoch: Option<Instant>,
 }
 
@@ -214,8 +215,13 @@ pub fn send_and_listen<P: Port>(
     let before = port.frames().1;
     let steady = (plan.times.is_some() || plan.load != Load::Max).then(|| Steady::now(&Near::default()));
     let waited = steady::waited();
+    // An epoch that is still to come is the beginning.
+    if let Some(wait) = plan.epoch.and_then(|epoch| epoch.checked_duration_since(Instant::now())) {
+        std::thread::sleep(wait);
+    }
     let mut shift = Shift::start(watch);
     let since_epoch = plan.epoch.map_or(Duration::ZERO, |epoch| shift.started.duration_since(epoch));
+    shift.watch.begins(since_epoch);
     let mut source = Source { plan, rewrite, pool, sequence: 0, sent: 0, skipped: Vec::new(), since_epoch };
     let most = plan.count.unwrap_or(u64::MAX);
     let mut gaps = None;
@@ -263,7 +269,9 @@ fn flood<P: Port, W: Watch>(
     let mut coming = false;
     while source.sent < most {
         let room = usize::try_from(most - source.sent).unwrap_or(usize::MAX);
-        let count = source.burst(port, room.min(BURST), shift.elapsed())?;
+        let elapsed = shift.elapsed();
+        let count = source.burst(port, room.min(BURST), elapsed)?;
+        shift.watch.sent(elapsed, count);
         let due = shift.is_due(count > 0);
         if due || coming {
             // Received frames must not wait, or be lost, because of sent ones.
@@ -302,6 +310,7 @@ fn pace<P: Port, W: Watch>(
         let lately = now.checked_sub(LATE).map_or(due, |then| due - behind.due(then.as_secs_f64()));
         let backlog = (due - source.sent - given_up).min(most - source.sent);
         let count = source.burst(port, backlog.min(BURST as u64) as usize, elapsed)?;
+        shift.watch.sent(elapsed, count);
         gaps.record(shift.elapsed().as_nanos() as u64, count);
         let left = backlog - count as u64;
         let late = left.saturating_sub(lately.max(BURST as u64));

@@ -1,0 +1,162 @@
+//! The series of a trial: how rates, losses and latencies were over its time.
+
+use crate::Rows;
+use crate::drawing;
+use kpps_results::detail::{DetailedTrial, Direction, Interval};
+use kpps_results::study::{Figure, Line};
+use maud::{Markup, html as markup};
+use serde::Serialize;
+
+/// A row: an interval of a direction.
+#[derive(Serialize)]
+struct Row<'t> {
+    from: &'t str,
+    to: &'t str,
+    #[serde(flatten)]
+    interval: &'t Interval,
+}
+
+/// A row for each interval of each direction.
+pub(crate) fn rows(trial: &DetailedTrial) -> Rows {
+    let of = |way: &'_ Direction| {
+        let row = |interval| Row { from: &way.from, to: &way.to, interval };
+        Rows::of(&way.series.iter().map(row).collect::<Vec<_>>())
+    };
+    let each = trial.directions.iter().map(of);
+    each.reduce(|mut all, more| {
+        all.rows.extend(more.rows);
+        all
+    })
+    .unwrap_or_else(|| Rows::of::<u8>(&[]))
+}
+
+/// A sentence on each direction's series.
+pub(super) fn sentences(trial: &DetailedTrial) -> Vec<String> {
+    let Some(interval_s) = trial.interval_s else { return Vec::new() };
+    trial.directions.iter().filter_map(|way| sentence(way, interval_s)).collect()
+}
+
+fn sentence(way: &Direction, interval_s: f64) -> Option<String> {
+    let all = &way.series;
+    let range = |of: fn(&Interval) -> f64| {
+        let least = all.iter().map(of).min_by(f64::total_cmp)?;
+        let most = all.iter().map(of).max_by(f64::total_cmp)?;
+        Some((least, most))
+    };
+    let (least, most) = range(|it| it.received_pps)?;
+    let mut text = format!(
+        "{} intervals of {interval_s} s from {}: received {:.1} to {:.1} kpps",
+        all.len(),
+        way.from,
+        least / 1e3,
+        most / 1e3
+    );
+    let p99 = || all.iter().filter_map(|it| it.p99_ns);
+    if let (Some(least), Some(most)) = (p99().min(), p99().max()) {
+        text += &format!(", p99 {:.1} to {:.1} µs", least as f64 / 1e3, most as f64 / 1e3);
+    }
+    for (name, of) in [
+        ("loss", (|it| it.lost) as fn(&Interval) -> u64),
+        ("shortfall", |it| it.shortfall),
+        ("overflow", |it| it.overflow.unwrap_or(0)),
+    ] {
+        let some = all.iter().filter(|it| of(it) > 0).count();
+        let worst = all.iter().max_by_key(|it| of(it)).filter(|_| some > 0);
+        text += &match worst {
+            Some(worst) => format!("; {name} in {some}, most at {:.0} s: {} frames", worst.from_s, of(worst)),
+            None if name == "loss" => "; no loss".to_owned(),
+            None => String::new(),
+        };
+    }
+    Some(text)
+}
+
+/// The series as drawings.
+pub(super) fn section(trial: &DetailedTrial) -> Markup {
+    let figure = |title: &str, y: &str, values: &[(&str, Value)]| {
+        let lines = trial.directions.iter().flat_map(|way| values.iter().map(|it| line(trial, way, it)));
+        Figure { title: title.into(), x: "s".into(), y: y.into(), lines: lines.collect() }
+    };
+    let rates: [(&str, Value); 2] =
+        [("offered", |it| Some(it.offered_pps / 1e3)), ("received", |it| Some(it.received_pps / 1e3))];
+    let frames: [(&str, Value); 3] = [
+        ("lost", |it| Some(it.lost as f64)),
+        ("generator shortfall", |it| Some(it.shortfall as f64)),
+        ("receive overflow", |it| it.overflow.map(|frames| frames as f64)),
+    ];
+    let latency: [(&str, Value); 2] = [
+        ("p50", |it| it.p50_ns.map(|ns| ns as f64 / 1e3)),
+        ("p99", |it| it.p99_ns.map(|ns| ns as f64 / 1e3)),
+    ];
+    markup! {
+        @if let Some(interval_s) = trial.interval_s {
+            section {
+                p.hint { "Each point is an interval of " (interval_s) " s." }
+                (drawing::lines(&figure("Rates over time", "kpps", &rates)))
+            }
+            section { (drawing::lines(&figure("Frames that did not arrive over time", "frames", &frames))) }
+            @if trial.directions.iter().flat_map(|way| &way.series).any(|it| it.p50_ns.is_some()) {
+                section { (drawing::lines(&figure("Latency over time", "µs", &latency))) }
+            }
+        }
+    }
+}
+
+/// A value of an interval, if it is known.
+type Value = fn(&Interval) -> Option<f64>;
+
+/// A line with a point in the middle of each interval.
+fn line(trial: &DetailedTrial, way: &Direction, (name, of): &(&str, Value)) -> Line {
+    let point = |it: &Interval| Some((it.from_s + it.seconds / 2.0, of(it)?));
+    let whose = if trial.directions.len() > 1 { format!(", from {}", way.from) } else { String::new() };
+    Line { name: format!("{name}{whose}"), points: way.series.iter().filter_map(point).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trial() -> DetailedTrial {
+        let interval = |second: u32, lost, p99_ns| Interval {
+            from_s: second.into(),
+            seconds: 1.0,
+            offered_pps: 50e3,
+            received_pps: 50e3 - lost as f64,
+            lost,
+            p99_ns,
+            p50_ns: p99_ns,
+            ..Interval::default()
+        };
+        let series = vec![interval(0, 0, Some(9000)), interval(1, 2500, None), interval(2, 10, Some(80_000))];
+        let way =
+            Direction { from: "packet:a".into(), to: "packet:b".into(), series, ..Direction::default() };
+        DetailedTrial { interval_s: Some(1.0), directions: vec![way], ..DetailedTrial::default() }
+    }
+
+    #[test]
+    fn a_series_in_a_sentence() {
+        assert_eq!(
+            sentences(&trial()),
+            [
+                "3 intervals of 1 s from packet:a: received 47.5 to 50.0 kpps, p99 9.0 to 80.0 µs; loss in 2, most at 1 s: 2500 frames"
+            ]
+        );
+        assert!(sentences(&DetailedTrial::default()).is_empty());
+    }
+
+    /// An interval without latency has no point, and an empty field.
+    #[test]
+    fn what_was_not_seen_is_neither_drawn_nor_0() {
+        let page = section(&trial()).into_string();
+        assert!(
+            page.contains("Latency over time") && page.contains("<td>p99</td><td>2.50</td><td>80.00</td>")
+        );
+        assert!(!page.contains("<td>p99</td><td>1.50</td>") && !page.contains("receive overflow</td>"));
+        let csv = rows(&trial()).csv();
+        let second = csv.lines().nth(2).unwrap_or_default();
+        assert!(
+            csv.starts_with("from,to,from_s,seconds,offered_pps,") && second.ends_with(",2500,,"),
+            "{csv}"
+        );
+    }
+}
