@@ -59,8 +59,9 @@ pub(crate) fn with_provenance(page: &str, provenance: &Provenance) -> String {
 fn facts(provenance: &Provenance) -> Vec<(String, String)> {
     let Provenance { time, host, command, kpps_version, kernel, dut, gateways, ports } = provenance;
     let mut facts = vec![("Device under test".to_owned(), dut.clone().unwrap_or_default())];
-    for (name, what) in [("Time", time), ("Host", host), ("Command", command), ("Kernel", kernel)] {
-        facts.push((name.to_owned(), what.clone()));
+    let (host, kernel) = (host.as_deref().unwrap_or_default(), kernel.as_deref().unwrap_or_default());
+    for (name, what) in [("Time", &**time), ("Host", host), ("Command", command), ("Kernel", kernel)] {
+        facts.push((name.to_owned(), what.to_owned()));
     }
     facts.push(("Version".into(), format!("kpps {kpps_version}")));
     for (port, Gateway { address, mac }) in gateways {

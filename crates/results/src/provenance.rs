@@ -8,16 +8,16 @@ use std::collections::BTreeMap;
 /// bytes there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Provenance {
-    /// When the ports were opened (RFC 3339, UTC).
+    /// When the measurement began: the ports were opened (RFC 3339, UTC).
     pub time: String,
-    /// The host's name.
-    pub host: String,
+    /// The host's name; null if the system does not tell.
+    pub host: Option<String>,
     /// The command line, as a shell reads it.
     pub command: String,
     /// The version of kpps.
     pub kpps_version: String,
-    /// The kernel and its release.
-    pub kernel: String,
+    /// The kernel and its release; null if the system does not tell.
+    pub kernel: Option<String>,
     /// The device under test, as it was named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dut: Option<String>,
@@ -59,9 +59,9 @@ mod tests {
         let document = crate::Ledger { sent: 3, delivered: 3, ..crate::Ledger::default() };
         let plain = Published { document: &document, provenance: None };
         assert_eq!(crate::to_json(&plain).unwrap(), crate::to_json(&document).unwrap());
-        let provenance = Provenance { host: "h".into(), ..Provenance::default() };
+        let provenance = Provenance { host: Some("h".into()), ..Provenance::default() };
         let json = crate::to_json(&Published { document: &document, provenance: Some(provenance) }).unwrap();
         let back: Published<crate::Ledger> = serde_json::from_str(&json).unwrap();
-        assert_eq!((back.document, back.provenance.unwrap().host), (document, "h".into()));
+        assert_eq!((back.document, back.provenance.unwrap().host), (document, Some("h".into())));
     }
 }

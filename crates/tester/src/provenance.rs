@@ -1,8 +1,10 @@
 //! What this process measures on: the provenance of its documents.
 //!
 //! A process has one command line and measures one thing. So there is one record: it begins when the first
-//! ports are opened, and the document that is published at the end takes it along.
+//! ports are opened, or guests and cards are looked at, and the document that is published at the end takes
+//! it along.
 
+use kpps_ports::Spec;
 use kpps_results::provenance::{Gateway, Provenance};
 use std::sync::{Mutex, PoisonError};
 use time::UtcDateTime;
@@ -10,9 +12,27 @@ use time::format_description::well_known::Rfc3339;
 
 static RECORD: Mutex<Option<Provenance>> = Mutex::new(None);
 
-/// The record; `None` if no port was opened.
+/// The record; `None` if nothing real was measured.
 pub fn provenance() -> Option<Provenance> {
     RECORD.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Begins the record, if it has not begun: something real is measured, maybe without ports.
+pub fn begin() {
+    note(|_| ());
+}
+
+/// Notes ports that were opened, and what is known of their interfaces.
+pub fn note_opened(specs: &[Spec]) {
+    begin();
+    #[cfg(target_os = "linux")]
+    for spec in specs {
+        let port = spec.to_string();
+        let known = crate::host::environment(&[(&port, crate::interface(spec).as_deref())]);
+        note_ports(known.into_iter().filter(|(name, _)| *name == port));
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = specs;
 }
 
 /// Notes the name of the device under test.
@@ -38,8 +58,8 @@ fn note(change: impl FnOnce(&mut Provenance)) {
 /// A record that begins now.
 fn begun() -> Provenance {
     let read = |name: &str| {
-        let path = format!("/proc/sys/kernel/{name}");
-        std::fs::read_to_string(path).map(|text| text.trim().to_owned()).unwrap_or_default()
+        let text = std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok()?;
+        Some(text.trim().to_owned()).filter(|text| !text.is_empty())
     };
     let now = UtcDateTime::now().truncate_to_second();
     let words = std::env::args_os().map(|word| quoted(&word.to_string_lossy()));
@@ -48,7 +68,7 @@ fn begun() -> Provenance {
         host: read("hostname"),
         command: words.collect::<Vec<_>>().join(" "),
         kpps_version: env!("CARGO_PKG_VERSION").into(),
-        kernel: format!("{} {}", read("ostype"), read("osrelease")).trim().to_owned(),
+        kernel: read("ostype").zip(read("osrelease")).map(|(kind, release)| format!("{kind} {release}")),
         ..Provenance::default()
     }
 }
@@ -80,7 +100,9 @@ mod tests {
         let record = provenance().unwrap_or_default();
         assert_eq!(record.dut.as_deref(), Some("the box"));
         assert!(record.ports["packet:a"].contains("veth") && record.time.ends_with('Z'), "{record:?}");
-        assert!(!record.host.is_empty() && record.kernel.starts_with("Linux "), "{record:?}");
+        let kernel = record.kernel.as_deref().unwrap_or_default();
+        assert!(record.host.as_ref().is_some_and(|host| !host.is_empty()), "{record:?}");
+        assert!(kernel.starts_with("Linux "), "{record:?}");
         assert_eq!(record.gateways["packet:a"].address, "198.18.0.254");
     }
 }

@@ -35,7 +35,6 @@ impl RunStart {
     /// That of a port that cannot be read.
     pub fn now(ports: &mut [AnyPort]) -> Result<Self, Trouble> {
         let counters = ports.iter_mut().map(Port::counters).collect::<Result<_, _>>()?;
-        crate::provenance::note_ports([]);
         Ok(Self { counters, cpu: process_cpu() })
     }
 
@@ -52,12 +51,6 @@ impl RunStart {
         elapsed: Duration,
     ) -> Result<Run, Trouble> {
         let cpu = process_cpu();
-        #[cfg(target_os = "linux")]
-        for spec in specs {
-            let port = spec.to_string();
-            let known = crate::host::environment(&[(&port, crate::interface(spec).as_deref())]);
-            crate::provenance::note_ports(known.into_iter().filter(|(name, _)| *name == port));
-        }
         let mut rows = Vec::with_capacity(ports.len());
         for ((spec, port), before) in specs.iter().zip(ports).zip(&self.counters) {
             let now = port.counters()?;

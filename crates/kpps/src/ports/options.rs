@@ -74,7 +74,9 @@ impl PortOptions {
     pub fn open(&self, specs: &[Spec], promiscuous: bool) -> Result<Vec<AnyPort>, Failure> {
         interrupt::watch();
         self.cpus.as_ref().map_or(Ok(()), use_cpus).map_err(Failure::Input)?;
-        Ok(port::ready(specs, &self.options(promiscuous), &|line| eprintln!("{line}"))?)
+        let ports = port::ready(specs, &self.options(promiscuous), &|line| eprintln!("{line}"))?;
+        kpps_tester::provenance::note_opened(specs);
+        Ok(ports)
     }
 }
 

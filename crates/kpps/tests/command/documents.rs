@@ -37,7 +37,8 @@ fn every_document_is_one_that_the_schema_allows() {
         other["kind"] = if kind == "curve" { "grid" } else { "curve" }.into();
         assert!(!validator.is_valid(&other), "{words:?}: another kind");
         let fields = document.as_object().unwrap();
-        let optional = ["stops_at_cpus", "short_of_descriptors"];
+        let optional = ["stops_at_cpus", "short_of_descriptors", "provenance"];
+        assert_eq!(fields.contains_key("provenance"), kind == "devices", "{words:?}: of this host");
         for field in fields.keys().filter(|field| !optional.contains(&field.as_str())) {
             let mut less = fields.clone();
             less.remove(field);

@@ -61,6 +61,13 @@ pub fn rfc2544(document: &Rfc2544) -> String {
         if let Some(search) = &tests.throughput {
             let found = search.lower_pps("throughput");
             let [l2, l1] = mbps(found, search.mean_bytes_with_fcs());
+            if !search.complete {
+                // What is known by now: a load without loss, and one with it.
+                let upper = search.goals.first().and_then(|goal| goal.upper_pps).unwrap_or(search.max_pps);
+                let (lower, upper) = (kpps(found), kpps(Some(upper)));
+                let _ = writeln!(text, "  throughput    {lower} to {upper} kpps so far: not finished");
+                continue;
+            }
             let _ = writeln!(
                 text,
                 "  throughput    {} kpps; {l2} Mb/s on layer 2, {l1} with preamble and gap",
@@ -134,4 +141,30 @@ pub fn rfc2544(document: &Rfc2544) -> String {
         text.push('\n');
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kpps_results::ndr::{Ndr, SearchGoal};
+    use kpps_results::rfc2544::SizeTests;
+
+    /// An interrupted search has no throughput yet, but bounds.
+    #[test]
+    fn an_interrupted_search_shows_its_bounds() {
+        let goal = |lower_pps, upper_pps| SearchGoal {
+            name: "throughput".into(),
+            lower_pps,
+            upper_pps,
+            ..SearchGoal::default()
+        };
+        let shown = |goal, complete| {
+            let throughput = Ndr { goals: vec![goal], max_pps: 9e5, complete, ..Ndr::default() };
+            let sizes = vec![SizeTests { throughput: Some(throughput), ..SizeTests::default() }];
+            rfc2544(&Rfc2544 { sizes, ..Rfc2544::default() })
+        };
+        assert!(shown(goal(Some(5e4), Some(6e4)), false).contains("50.0 to 60.0 kpps so far: not finished"));
+        assert!(shown(goal(None, None), false).contains("- to 900.0 kpps so far"));
+        assert!(shown(goal(Some(5e4), Some(6e4)), true).contains("throughput    50.0 kpps;"));
+    }
 }

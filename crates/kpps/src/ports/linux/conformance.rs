@@ -3,7 +3,7 @@
 use crate::error::{Failure, print};
 use crate::output::Outputs;
 use clap::Args;
-use kpps_conformance::{Case, Error, Place, RealOptions};
+use kpps_conformance::{Case, Error, On, Place, RealOptions};
 use kpps_datasheet::Chip;
 use std::path::PathBuf;
 
@@ -42,6 +42,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             closed = print(&case.to_string());
         }
     };
+    // On the model equal commands give equal bytes.
+    if arguments.on != Place::Emulated(On::Model) {
+        kpps_tester::provenance::begin();
+    }
     let report = match &arguments.on {
         Place::Emulated(on) => kpps_conformance::run(*on, arguments.chip, &mut progress),
         Place::Real(card) => {

@@ -49,7 +49,10 @@ enum Command {
 /// Runs `kpps device`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.command {
-        Command::List { outputs } => outputs.open("devices")?.publish(&kpps_tester::devices(), ""),
+        Command::List { outputs } => {
+            kpps_tester::provenance::begin();
+            outputs.open("devices")?.publish(&kpps_tester::devices(), "")
+        }
         Command::Bind { address, backend, force } => {
             let has_group = || {
                 devices::list()

@@ -16,6 +16,7 @@ pub fn open(names: &[String], constants: &Constants) -> Result<Guests, Failure> 
         return Err(Failure::Input("guests cannot be mixed with other testbeds".into()));
     }
     let kpps = program()?;
+    kpps_tester::provenance::begin();
     let specs = names.iter().map(|name| name.parse()).collect::<Result<Vec<BedSpec>, _>>();
     let specs = specs.map_err(Failure::Input)?;
     let settings = constants.words().iter().map(|word| word.parse()).collect::<Result<Vec<Setting>, _>>();

@@ -94,6 +94,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let plan = if arguments.quick { plan.quick() } else { plan };
     let mut files = arguments.outputs.open("lab")?;
+    kpps_tester::provenance::begin();
     interrupt::watch();
     let mut progress = Jobs(kpps_report::live::Progress::default());
     let view = live::line(progress.0.clone());

@@ -267,6 +267,9 @@ fn a_certificate_is_measured_kept_and_held_against_a_load() {
         certificate["rounds_pps"].as_array().unwrap().iter().map(|pps| pps.as_f64().unwrap()).collect();
     assert!(rounds.len() == 3 && rounds.iter().all(|pps| *pps >= ceiling) && ceiling > 1000.0, "{rounds:?}");
     assert_eq!(certificate["paced"].as_array().unwrap().len(), 4);
+    let of = &certificate["provenance"];
+    assert!(of["ports"]["packet:a"].as_str().unwrap().contains("driver veth"), "{of}");
+    assert!(of["command"].as_str().unwrap().contains("calibrate packet:a"), "{of}");
     let gaps = &certificate["paced"][0]["gaps"];
     assert!(gaps["count"].as_u64().unwrap() > 0 && gaps["p50_ns"].as_u64() <= gaps["max_ns"].as_u64());
 
