@@ -235,7 +235,7 @@ impl Arrivals {
         };
         self.damaged += u64::from(verdict == Verdict::Damaged);
         let now_ns = self.now_ns(stamp);
-        let sent_ps = tag.sent_ps_near(now_ns * 1000);
+        let sent_ps = tag.sent_ps_near(now_ns.saturating_sub(self.margin_ns) * 1000);
         let (first, late) = self.mark(tag.sequence, sent_ps, flow, size);
         if !first || late || verdict != Verdict::Usual {
             let corrupted = verdict != Verdict::Usual;

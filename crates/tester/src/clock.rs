@@ -15,6 +15,8 @@ const DRIFT: f64 = 200e-6;
 /// Readings of the system's clock and of the standard library's. The closest pair counts.
 #[cfg(target_os = "linux")]
 const PAIRS: usize = 64;
+/// The longest margin with which latencies can be told, in ns: that of almost three days.
+const MOST_MARGIN_NS: u64 = 50_000_000_000;
 /// Parts of a trial with separate latencies, if a clock may drift.
 const SLICES: usize = 16;
 
@@ -252,6 +254,12 @@ impl Clocks {
         }
     }
 
+    /// The error of latencies in ns, up or down: that of the offset, and that of times which are kept to
+    /// three digits with the margin.
+    pub fn latency_error_ns(&self, margin_ns: u64) -> u64 {
+        self.error_ns() + margin_ns.div_ceil(1024)
+    }
+
     /// How much the second clock gains on the first, in s per s.
     fn drift(&self) -> f64 {
         let Some(after) = &self.after else { return 0.0 };
@@ -264,6 +272,10 @@ impl Clocks {
     /// The corrected latencies, from those that the receiver `to` has measured in parts of `length`, with
     /// `margin`.
     pub fn correct(&self, to: usize, parts: Vec<Latency>, length: Duration, margin_ns: u64) -> Latency {
+        // After days the margin is as long as the longest time that is kept.
+        if margin_ns >= MOST_MARGIN_NS {
+            return Latency::default();
+        }
         let [one] = &parts[..] else {
             let mut all = Latency::default();
             let each = length.as_nanos() as f64 / parts.len().max(1) as f64;
@@ -325,6 +337,23 @@ mod tests {
             assert_eq!((reading.error_ns, reading.pings), ((there + back).div_ceil(2), 3));
         }
         assert_eq!(Reading::best_of("x", "udp", &[]), None);
+    }
+
+    /// Between two clocks a long trial has coarse latencies, and says so; after days it has none.
+    #[test]
+    fn the_margin_of_a_long_trial_is_part_of_the_error() {
+        let clocks = Clocks::before([reading("a", 0, 0, 0), reading("b", 0, 0, 100)]);
+        for (hours, known) in [(1, true), (48, true), (240, false)] {
+            let length = Duration::from_secs(hours * 3600);
+            let (margin_ns, parts) = clocks.margin(length);
+            let mut each: Vec<_> = (0..parts).map(|_| Latency::default()).collect();
+            each.iter_mut().for_each(|part| part.record(margin_ns + 70_000));
+            let latency = clocks.correct(1, each, length, margin_ns).quantiles();
+            assert_eq!(latency.p50.is_some(), known, "{hours} h");
+            let (wrong, error) =
+                (latency.p50.map(|ns| ns.abs_diff(70_000)), clocks.latency_error_ns(margin_ns));
+            assert!(wrong.is_none_or(|wrong| wrong > 100 && wrong <= error), "{hours} h: {wrong:?}, {error}");
+        }
     }
 
     #[test]

@@ -596,7 +596,7 @@ impl Tester {
             let mut received = std::mem::take(&mut results[to].received);
             let mut latency =
                 clocks.correct(to, std::mem::take(&mut received.latency), offer.duration, margin_ns);
-            latency.error_ns = told.as_ref().map(|clocks| clocks.error_ns);
+            latency.error_ns = told.as_ref().map(|_| clocks.latency_error_ns(margin_ns));
             if let Some(replay) = &offer.replay {
                 let Received { arrived, classes, .. } = &mut received;
                 (arrived.received, arrived.duplicated) =
