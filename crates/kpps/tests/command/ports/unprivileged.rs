@@ -93,7 +93,8 @@ fn an_address_of_metrics_that_is_in_use_is_an_error() {
     let address = taken.local_addr().unwrap().to_string();
     let there = UdpSocket::bind("127.0.0.1:0").unwrap();
     there.set_nonblocking(true).unwrap();
-    let ports = format!("udp:{},udp::0", there.local_addr().unwrap());
+    let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let ports = format!("udp:{},udp::{free}", there.local_addr().unwrap());
     let nobody = Nobody::new();
     let words = ["trial", "--ports", &ports, "--load", "1kpps", "--metrics", &address];
     let said = nobody.command(&words).output().unwrap();
