@@ -1,7 +1,7 @@
 # `make run` shows the main job, `make test` passes the tests. Each installs what it needs on a Debian machine
 # with Rust.
 
-.PHONY: run test deb container docs lab bench peers systems fuzz protocol lint other-systems install-build-tools install-test-tools install-lab \
+.PHONY: run test deb container docs lab bench peers systems miri fuzz protocol lint other-systems install-build-tools install-test-tools install-lab \
 	install-peers
 
 # Where cargo builds.
@@ -54,6 +54,13 @@ lab: install-build-tools install-test-tools install-lab
 	cargo test --package kpps-qemu --test qemu guest:: -- --include-ignored --nocapture
 	cargo build --package kpps-netstack --examples
 	cargo test --package kpps-netstack --test netstack lab:: -- --include-ignored --nocapture
+
+# What has `unsafe`, and the driver, under Miri: it finds undefined behaviour.
+miri: install-build-tools
+	rustup --quiet toolchain install nightly --profile minimal --component miri,rust-src
+	cargo +nightly miri test --package kpps-machine --lib memory
+	cargo +nightly miri test --package kpps-platform --lib -- regions pool::tests::a_
+	cargo +nightly miri test --package kpps-driver --lib
 
 # Every fuzz target for 20 seconds.
 fuzz: install-build-tools
