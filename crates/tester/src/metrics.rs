@@ -1,8 +1,8 @@
 //! The counters of a running trial for Prometheus and others: OpenMetrics 1.0 text over HTTP.
 //!
-//! A thread of the lowest priority answers one request after the other from what the threads of the trial
-//! have written ([`Gauges`]); nothing waits for it. It reads what strangers write, so a request has a limited
-//! length and time.
+//! A thread answers one request after the other from what the threads of the trial have written ([`Gauges`]);
+//! nothing waits for it. Its priority is the usual one, below that of a paced sender: with the lowest one it
+//! got no CPU where all were busy. It reads what strangers write, so a request has a limited length and time.
 
 use crate::gauges::{Flow, Gauges};
 use std::fmt::Write as _;
@@ -38,7 +38,6 @@ impl Metrics {
         let is_over = over.clone();
         let bound = listener.local_addr().map_err(cannot)?;
         let serve = move || {
-            give_way();
             for stream in listener.incoming() {
                 if is_over.load(Ordering::Relaxed) {
                     break;
@@ -74,13 +73,6 @@ impl Drop for Metrics {
             let _ = thread.join();
         }
     }
-}
-
-/// Lowers the priority of this thread below that of the measurement.
-fn give_way() {
-    // On Linux a thread has a nice value of its own; elsewhere this would slow the whole process.
-    #[cfg(target_os = "linux")]
-    let _ = rustix::process::nice(19);
 }
 
 /// Reads a request and answers it.
