@@ -300,7 +300,8 @@ fn a_receiver_that_stalls_loses_nothing_of_the_devices() {
     let mut tester = tester(&lab.security("token"));
     let paced = |pps| Offer { drain: Duration::from_millis(100), ..offer(pps, Duration::from_secs(3)) };
     // Messages of many frames, which the kernel cuts before the sender's interface.
-    let flood = Offer { load: Load::Max, count: Some(30_000), ..paced(0.0) };
+    // So many that some are still to come when a busy machine has stopped the receiver.
+    let flood = Offer { load: Load::Max, count: Some(300_000), ..paced(0.0) };
     // 0.9 s at 2000 a second fit into its queue, and at 20,000 do not.
     for (offer, overflows) in [(paced(2000.0), false), (paced(20_000.0), true), (flood, true)] {
         let before = lab.nets.agents[0].sent("a");
