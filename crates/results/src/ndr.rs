@@ -49,7 +49,8 @@ pub struct Ndr {
     pub environment: BTreeMap<String, String>,
     /// The goals and their results.
     pub goals: Vec<SearchGoal>,
-    /// The rate delivered at the highest load (MRR), in frames per second: the mean of its trials.
+    /// The rate delivered at the highest load that was measured (MRR), in frames per second: the mean of its
+    /// trials.
     pub mrr_pps: Option<f64>,
     /// The result of plain bisection, if it was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
