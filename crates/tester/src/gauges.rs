@@ -30,7 +30,7 @@ pub(crate) struct Running {
 
 /// One direction of a running trial.
 #[derive(Clone, Debug)]
-pub(crate) struct Flow {
+pub(crate) struct LiveDirection {
     /// The ports that send and receive.
     pub from: String,
     pub to: String,
@@ -59,11 +59,11 @@ impl Gauges {
     }
 
     /// Each direction; none before the first trial.
-    pub(crate) fn flows(&self) -> Vec<Flow> {
+    pub(crate) fn directions(&self) -> Vec<LiveDirection> {
         let Some(running) = self.running() else { return Vec::new() };
         let stage = &running.stage;
         let directions = [(0, 1), (1, 0)].into_iter().filter(|(from, _)| running.ports[*from].sent.is_some());
-        let flow = |(from, to): (usize, usize)| Flow {
+        let live = |(from, to): (usize, usize)| LiveDirection {
             from: running.ports[from].port.clone(),
             to: running.ports[to].port.clone(),
             sent: stage.so_far(from).0,
@@ -73,7 +73,7 @@ impl Gauges {
             offered_pps: running.offered_pps,
             told: stage.told(to),
         };
-        directions.map(flow).collect()
+        directions.map(live).collect()
     }
 
     /// Frames lost so far, by place, as the systems count them. It costs more than [`so_far`](Self::so_far),

@@ -4,7 +4,7 @@
 //! nothing waits for it. Its priority is the usual one, below that of a paced sender. It reads what strangers
 //! write, so a request has a limited length and time.
 
-use crate::gauges::{Flow, Gauges};
+use crate::gauges::{Gauges, LiveDirection};
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -122,57 +122,59 @@ fn respond(mut stream: &TcpStream, status: &str, kind: &str, body: &str) -> io::
 }
 
 /// A count of a direction, if it is known.
-type Count = fn(&Flow) -> Option<u64>;
+type Count = fn(&LiveDirection) -> Option<u64>;
 
 /// The counters as text.
 fn text(gauges: &Gauges) -> String {
     let mut text = "# TYPE kpps info\n# HELP kpps The program.\n".to_owned();
     let _ = writeln!(text, "kpps_info{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION"));
-    let flows = gauges.flows();
-    let labels = |flow: &Flow| format!("from=\"{}\",to=\"{}\"", escaped(&flow.from), escaped(&flow.to));
+    let directions = gauges.directions();
+    let labels = |way: &LiveDirection| format!("from=\"{}\",to=\"{}\"", escaped(&way.from), escaped(&way.to));
     let counters: [(&str, &str, Count); 5] = [
-        ("sent", "Frames that were sent.", |flow| Some(flow.sent)),
-        ("received", "Frames that arrived, each counted once.", |flow| Some(flow.received)),
-        ("lost", "Frames that had not come through a second after they were sent.", |flow| Some(flow.lost)),
+        ("sent", "Frames that were sent.", |way| Some(way.sent)),
+        ("received", "Frames that arrived, each counted once.", |way| Some(way.received)),
+        ("lost", "Frames that had not come through a second after they were sent.", |way| Some(way.lost)),
         (
             "overflow",
             "Receive overflow of the tester: frames that came through and could not be taken in.",
-            |flow| flow.told.missed,
+            |way| way.told.missed,
         ),
-        ("shortfall", "Generator shortfall: frames that could not be sent at their time.", |flow| {
-            flow.shortfall
+        ("shortfall", "Generator shortfall: frames that could not be sent at their time.", |way| {
+            way.shortfall
         }),
     ];
     for (name, help, of) in counters {
-        if flows.iter().any(|flow| of(flow).is_some()) {
-            let _ = writeln!(text, "# TYPE kpps_{name}_frames counter\n# UNIT kpps_{name}_frames frames");
-            let _ = writeln!(text, "# HELP kpps_{name}_frames {help}");
+        if directions.iter().any(|way| of(way).is_some()) {
+            text += &head(&format!("kpps_{name}_frames"), "counter", "frames", help);
         }
-        for (flow, frames) in flows.iter().filter_map(|flow| Some((flow, of(flow)?))) {
-            let _ = writeln!(text, "kpps_{name}_frames_total{{{}}} {frames}", labels(flow));
+        for (way, frames) in directions.iter().filter_map(|way| Some((way, of(way)?))) {
+            let _ = writeln!(text, "kpps_{name}_frames_total{{{}}} {frames}", labels(way));
         }
     }
-    if flows.iter().any(|flow| flow.offered_pps.is_some()) {
-        text += "# TYPE kpps_offered_frames_per_second gauge\n# UNIT kpps_offered_frames_per_second frames_per_second\n";
-        text += "# HELP kpps_offered_frames_per_second The load.\n";
+    if directions.iter().any(|way| way.offered_pps.is_some()) {
+        text += &head("kpps_offered_frames_per_second", "gauge", "frames_per_second", "The load.");
     }
-    for (flow, pps) in flows.iter().filter_map(|flow| Some((flow, flow.offered_pps?))) {
-        let _ = writeln!(text, "kpps_offered_frames_per_second{{{}}} {pps}", labels(flow));
+    for (way, pps) in directions.iter().filter_map(|way| Some((way, way.offered_pps?))) {
+        let _ = writeln!(text, "kpps_offered_frames_per_second{{{}}} {pps}", labels(way));
     }
-    if flows.iter().any(|flow| flow.told.p50_ns.is_some()) {
-        text += "# TYPE kpps_latency_seconds gauge\n# UNIT kpps_latency_seconds seconds\n";
-        text += "# HELP kpps_latency_seconds Latency in the last whole interval.\n";
+    if directions.iter().any(|way| way.told.p50_ns.is_some()) {
+        text += &head("kpps_latency_seconds", "gauge", "seconds", "Latency in the last whole interval.");
     }
-    for flow in &flows {
-        for (quantile, ns) in [("0.5", flow.told.p50_ns), ("0.99", flow.told.p99_ns)] {
+    for way in &directions {
+        for (quantile, ns) in [("0.5", way.told.p50_ns), ("0.99", way.told.p99_ns)] {
             if let Some(ns) = ns {
-                let (labels, seconds) = (labels(flow), ns as f64 / 1e9);
+                let (labels, seconds) = (labels(way), ns as f64 / 1e9);
                 let _ =
                     writeln!(text, "kpps_latency_seconds{{{labels},quantile=\"{quantile}\"}} {seconds:.9}");
             }
         }
     }
     text + "# EOF\n"
+}
+
+/// The lines before the values of a metric.
+fn head(name: &str, kind: &str, unit: &str, help: &str) -> String {
+    format!("# TYPE {name} {kind}\n# UNIT {name} {unit}\n# HELP {name} {help}\n")
 }
 
 /// The value of a label.

@@ -538,12 +538,11 @@ impl Tester {
         let wait = offer.every.map_or(Duration::ZERO, |_| LEAD);
         clocks.begin(wait);
         duties.iter_mut().for_each(|task| task.epoch_ns = clocks.epoch_ns(task.at));
-        let running = self.running(Instant::now() + wait, &stage, &counts);
         let offered_pps = match offer.load {
             Load::Pps(pps) => Some(pps),
             Load::Max => None,
         };
-        self.gauges.begin(Running { offered_pps, ..running });
+        self.gauges.begin(self.running(Instant::now() + wait, offered_pps, &stage, &counts));
         let mut results = run(&mut self.ports, &duties, &stage, go_on);
         for (count, done) in counts.iter_mut().zip(&results) {
             count.sent = count.sent.map(|_| done.sent);
@@ -633,7 +632,13 @@ impl Tester {
     }
 
     /// Begins the counters of a new trial.
-    fn running(&self, begun: Instant, stage: &Arc<TrialState>, ports: &[PortCount; 2]) -> Running {
+    fn running(
+        &self,
+        begun: Instant,
+        offered_pps: Option<f64>,
+        stage: &Arc<TrialState>,
+        ports: &[PortCount; 2],
+    ) -> Running {
         let seen = |site: &Site| {
             Some(LiveSystem {
                 name: site.name.clone(),
@@ -643,7 +648,7 @@ impl Tester {
         };
         Running {
             begun,
-            offered_pps: None,
+            offered_pps,
             stage: stage.clone(),
             ports: ports.clone(),
             systems: self.sites.iter().filter_map(seen).collect(),
