@@ -252,7 +252,7 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
     }
 
     /// The next descriptor, if the device has written it back.
-    #[inline]
+    #[inline(always)]
     fn next_written<F: Format>(&self) -> Option<Written> {
         if self.cursor.filled == 0 {
             return None;

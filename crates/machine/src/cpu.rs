@@ -286,8 +286,11 @@ impl Machine {
     }
 
     /// Adds a context to `cpu`; it is ready to run `body` at once.
-    #[inline]
     pub fn spawn_on(&self, cpu: usize, level: Level, body: impl FnOnce(&Machine) + 'static) -> ContextId {
+        self.add_context(cpu, level, Box::new(body))
+    }
+
+    fn add_context(&self, cpu: usize, level: Level, body: Box<dyn FnOnce(&Machine)>) -> ContextId {
         debug_assert!(cpu < self.cpus());
         self.0.preemptible.set(self.0.preemptible.get() || level != Level::Thread);
         let id = self.0.contexts.borrow().len();

@@ -104,6 +104,16 @@ impl Memory {
     #[inline]
     pub fn touch(&self, address: u64, bytes: usize) -> u32 {
         let Some(offset) = self.offset(address, bytes) else { return 0 };
+        // Descriptors and headers lie in one line.
+        let line = offset >> self.line_shift;
+        if bytes > 0 && (offset + bytes - 1) >> self.line_shift == line {
+            let (word, bit) = (&self.stale[line / 64], 1 << (line % 64));
+            let stale = word.get() & bit != 0;
+            if stale {
+                word.set(word.get() & !bit);
+            }
+            return stale.into();
+        }
         let mut misses = 0;
         self.for_lines(offset, bytes, |word, lines| {
             let stale = word.get() & lines;

@@ -7,7 +7,7 @@
 use super::{Function, Machine, State};
 use crate::NS;
 use crate::world::World;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 
 /// How far a CPU may be ahead of another. Without this, two would take turns for each picosecond.
 const LOOKAHEAD_PS: u64 = 50 * NS;
@@ -163,18 +163,21 @@ impl<T> Lock<T> {
     /// Takes the lock, and reads or changes what it guards. Not from within itself.
     #[inline]
     pub fn with<R>(&self, machine: &Machine, change: impl FnOnce(&mut T) -> R) -> R {
-        machine.without_interrupts(|| {
-            let mut value = loop {
-                match self.value.try_borrow_mut() {
-                    Ok(value) => break value,
-                    Err(_) if machine.0.several => machine.spend_on(Function::Spin, SPIN_PS),
-                    // On one CPU no other context can hold it: interrupts are off while it is held.
-                    Err(_) => unreachable!("a lock is taken within itself"),
-                }
-            };
-            machine.own(&self.line, self.lines);
-            change(&mut value)
-        })
+        machine.without_interrupts(|| change(&mut self.take(machine)))
+    }
+
+    /// Takes the lock, with interrupts off.
+    fn take(&self, machine: &Machine) -> RefMut<'_, T> {
+        let value = loop {
+            match self.value.try_borrow_mut() {
+                Ok(value) => break value,
+                Err(_) if machine.0.several => machine.spend_on(Function::Spin, SPIN_PS),
+                // On one CPU no other context can hold it: interrupts are off while it is held.
+                Err(_) => unreachable!("a lock is taken within itself"),
+            }
+        };
+        machine.own(&self.line, self.lines);
+        value
     }
 
     /// Reads what is guarded without taking the lock. `None` if it is held.

@@ -1,6 +1,8 @@
 //! A network device as an operating-system stack sees it.
 
 /// A driver bound to its card. An interrupt, or another CPU, may call it while it is being called.
+///
+/// Callers pass closures as `dyn`, so that a driver is compiled once and not for each of its callers.
 pub trait Netdev: 'static {
     /// A received frame as the driver hands it up.
     type Frame: IntoBuffer<Self::Buffer> + 'static;
@@ -9,10 +11,10 @@ pub trait Netdev: 'static {
 
     /// Serves the card's interrupt, at interrupt level. Received frames go `up`, which gives the
     /// buffer back if it is done with it.
-    fn interrupt(&self, up: &mut impl FnMut(Self::Frame) -> Option<Self::Buffer>) -> Raised;
+    fn interrupt(&self, up: &mut dyn FnMut(Self::Frame) -> Option<Self::Buffer>) -> Raised;
 
     /// Serves the card without an interrupt: at most `budget` received frames, and all transmit completions.
-    fn poll(&self, budget: usize, up: &mut impl FnMut(Self::Frame) -> Option<Self::Buffer>) -> Polled;
+    fn poll(&self, budget: usize, up: &mut dyn FnMut(Self::Frame) -> Option<Self::Buffer>) -> Polled;
 
     /// Whether a frame could be sent now.
     fn has_tx_space(&self) -> bool;
@@ -30,7 +32,7 @@ pub trait Netdev: 'static {
 
     /// Sends a frame that `fill` writes into a fresh buffer; `fill` returns its length in bytes without FCS.
     /// `false` if the transmit ring was full or there was no buffer.
-    fn send(&self, fill: &mut impl FnMut(&mut [u8]) -> usize) -> bool;
+    fn send(&self, fill: &mut dyn FnMut(&mut [u8]) -> usize) -> bool;
 
     /// Sends a frame that was received, here or on another device. `Err` gives it back: the transmit ring was
     /// full. A driver that a thread polls writes its tail at the next [`Netdev::flush`]; others write it at
@@ -39,7 +41,7 @@ pub trait Netdev: 'static {
 
     /// Makes a frame for [`Netdev::forward`]: `fill` writes it into a fresh buffer and returns its length in
     /// bytes without FCS. `None` if there was no buffer.
-    fn make(&self, fill: &mut impl FnMut(&mut [u8]) -> usize) -> Option<Self::Frame>;
+    fn make(&self, fill: &mut dyn FnMut(&mut [u8]) -> usize) -> Option<Self::Frame>;
 
     /// Reads the card's status. Polling does this now and then in place of the interrupt.
     fn check_status(&self);

@@ -471,7 +471,7 @@ impl Netdev for E1000 {
     type Frame = Frame;
     type Buffer = Buf;
 
-    fn interrupt(&self, up: &mut impl FnMut(Frame) -> Option<Buf>) -> Raised {
+    fn interrupt(&self, up: &mut dyn FnMut(Frame) -> Option<Buf>) -> Raised {
         let mut control = self.control.borrow_mut();
         let sink = |received| up(self.frame(received));
         let result = match self.policy.try_borrow_mut().as_deref_mut() {
@@ -490,7 +490,7 @@ impl Netdev for E1000 {
         if poll { Raised::Poll } else { Raised::Nothing }
     }
 
-    fn poll(&self, budget: usize, up: &mut impl FnMut(Frame) -> Option<Buf>) -> Polled {
+    fn poll(&self, budget: usize, up: &mut dyn FnMut(Frame) -> Option<Buf>) -> Polled {
         let sink = |received| up(self.frame(received));
         let mut policy = self.policy.borrow_mut();
         let mut rx = self.rx.borrow_mut();
@@ -548,7 +548,7 @@ impl Netdev for E1000 {
         !gate.is_stopped()
     }
 
-    fn send(&self, fill: &mut impl FnMut(&mut [u8]) -> usize) -> bool {
+    fn send(&self, fill: &mut dyn FnMut(&mut [u8]) -> usize) -> bool {
         let mut source = self.source.clone();
         let Some(mut buffer) = source.take() else { return false };
         let bytes = fill(buffer.bytes_mut());
@@ -597,7 +597,7 @@ impl Netdev for E1000 {
         }
     }
 
-    fn make(&self, fill: &mut impl FnMut(&mut [u8]) -> usize) -> Option<Frame> {
+    fn make(&self, fill: &mut dyn FnMut(&mut [u8]) -> usize) -> Option<Frame> {
         let mut buffer = self.source.clone().take()?;
         let bytes = fill(buffer.bytes_mut());
         Some(Frame::made(buffer, bytes as u16))

@@ -207,7 +207,7 @@ impl RateLimitedDevice {
         count
     }
 
-    fn receive(&self, budget: usize, up: &mut impl FnMut(Frame) -> Option<Buf>) -> usize {
+    fn receive(&self, budget: usize, up: &mut dyn FnMut(Frame) -> Option<Buf>) -> usize {
         let mut count = 0;
         while count < budget {
             let Some((buffer, word)) = self.rx.borrow_mut().take() else { break };
@@ -229,7 +229,7 @@ impl Netdev for RateLimitedDevice {
     type Frame = Frame;
     type Buffer = Buf;
 
-    fn interrupt(&self, up: &mut impl FnMut(Frame) -> Option<Buf>) -> Raised {
+    fn interrupt(&self, up: &mut dyn FnMut(Frame) -> Option<Buf>) -> Raised {
         let causes = self.card.read(reg::CAUSE);
         if causes & cause::RECEIVED != 0 {
             self.receive(usize::MAX, up);
@@ -240,7 +240,7 @@ impl Netdev for RateLimitedDevice {
         Raised::Nothing
     }
 
-    fn poll(&self, budget: usize, up: &mut impl FnMut(Frame) -> Option<Buf>) -> Polled {
+    fn poll(&self, budget: usize, up: &mut dyn FnMut(Frame) -> Option<Buf>) -> Polled {
         let frames = self.receive(budget, up);
         Polled { frames, completed: self.reclaim(), next: NextPoll::Now }
     }
@@ -249,7 +249,7 @@ impl Netdev for RateLimitedDevice {
         self.tx.borrow().queue.free() > 0
     }
 
-    fn send(&self, fill: &mut impl FnMut(&mut [u8]) -> usize) -> bool {
+    fn send(&self, fill: &mut dyn FnMut(&mut [u8]) -> usize) -> bool {
         let Some(frame) = self.make(fill) else { return false };
         match self.forward(frame) {
             Ok(()) => true,
@@ -276,7 +276,7 @@ impl Netdev for RateLimitedDevice {
         Ok(())
     }
 
-    fn make(&self, fill: &mut impl FnMut(&mut [u8]) -> usize) -> Option<Frame> {
+    fn make(&self, fill: &mut dyn FnMut(&mut [u8]) -> usize) -> Option<Frame> {
         let mut buffer = self.source.clone().take()?;
         let bytes = fill(buffer.bytes_mut());
         Some(Frame::made(buffer, bytes as u16))

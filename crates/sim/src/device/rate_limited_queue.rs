@@ -146,11 +146,11 @@ impl Netdev for QueueDevice {
     type Buffer = Buf;
 
     /// The interrupt masks itself.
-    fn interrupt(&self, _up: &mut impl FnMut(Frame) -> Option<Buf>) -> Raised {
+    fn interrupt(&self, _up: &mut dyn FnMut(Frame) -> Option<Buf>) -> Raised {
         Raised::Poll
     }
 
-    fn poll(&self, budget: usize, up: &mut impl FnMut(Frame) -> Option<Buf>) -> Polled {
+    fn poll(&self, budget: usize, up: &mut dyn FnMut(Frame) -> Option<Buf>) -> Polled {
         let mut frames = 0;
         while frames < budget {
             let Some(frame) = self.take() else { break };
@@ -175,7 +175,7 @@ impl Netdev for QueueDevice {
         false
     }
 
-    fn send(&self, _fill: &mut impl FnMut(&mut [u8]) -> usize) -> bool {
+    fn send(&self, _fill: &mut dyn FnMut(&mut [u8]) -> usize) -> bool {
         false
     }
 
@@ -183,7 +183,7 @@ impl Netdev for QueueDevice {
         Err(frame)
     }
 
-    fn make(&self, _fill: &mut impl FnMut(&mut [u8]) -> usize) -> Option<Frame> {
+    fn make(&self, _fill: &mut dyn FnMut(&mut [u8]) -> usize) -> Option<Frame> {
         None
     }
 
