@@ -6,7 +6,7 @@ use kpps_frames::templates::Parts;
 use kpps_frames::{Mac, Size, Templates};
 use kpps_measure::Latency;
 use kpps_ports::port::run::{Gaps, Got, Load, Plan, Shape};
-use kpps_results::detail::{Arrival, ArrivalBy, CpuTimes};
+use kpps_results::detail::{Arrival, ArrivalBy, CpuTimes, RateChange};
 use kpps_tester::ledger::{Accounts, PortCount};
 use kpps_tester::neighbours::Station;
 use kpps_tester::timeline::{Latencies, Point, Timeline};
@@ -152,6 +152,14 @@ pub(crate) fn task(work: proto::Work) -> Result<(Task, usize), String> {
     Ok((task, work.senders.clamp(1, 2) as usize))
 }
 
+/// A load of so many frames per second.
+pub(crate) fn load(pps: f64) -> Result<Load, String> {
+    match pps.is_finite() && pps > 0.0 {
+        true => Ok(Load::Pps(pps)),
+        false => Err(format!("{pps} is not a rate in frames per second")),
+    }
+}
+
 fn planned(plan: proto::Plan) -> Result<Plan, String> {
     use proto::shape::Shape as Kind;
     let rate = |pps: f64| match pps.is_finite() && pps >= 0.0 {
@@ -166,11 +174,7 @@ fn planned(plan: proto::Plan) -> Result<Plan, String> {
         Some(Kind::Then(then)) => Shape::Then(Duration::from_nanos(then.after_ns), rate(then.pps)?),
     };
     Ok(Plan {
-        load: match plan.pps {
-            Some(pps) if pps > 0.0 => Load::Pps(rate(pps)?),
-            Some(pps) => return Err(format!("{pps} is not a rate in frames per second")),
-            None => Load::Max,
-        },
+        load: plan.pps.map_or(Ok(Load::Max), load)?,
         shape,
         times: None,
         as_they_are: false,
@@ -221,7 +225,12 @@ pub(crate) fn done(done: Done) -> proto::Done {
             interval_ns: line.interval_ns(),
             points: line.points().iter().map(point).collect(),
         }),
+        rate_changes: done.rate_changes.iter().map(rate_change).collect(),
     }
+}
+
+fn rate_change(&RateChange { at_s, offered_pps }: &RateChange) -> proto::RateChange {
+    proto::RateChange { at_s, offered_pps }
 }
 
 fn point(point: &Point) -> proto::Point {
@@ -321,6 +330,11 @@ pub(crate) fn was_done(done: proto::Done) -> Done {
         line: done
             .line
             .map(|line| Timeline::of(line.interval_ns, line.points.into_iter().map(was_point).collect())),
+        rate_changes: done
+            .rate_changes
+            .iter()
+            .map(|&proto::RateChange { at_s, offered_pps }| RateChange { at_s, offered_pps })
+            .collect(),
     }
 }
 
@@ -533,11 +547,13 @@ mod tests {
             missed: Some(5),
             begun: Duration::from_nanos(3),
             line: Some(line.clone()),
+            rate_changes: vec![RateChange { at_s: 0.5, offered_pps: 1e5 }],
             ..Done::default()
         };
         let came = was_done(done(sent));
         assert_eq!((came.intended, came.sent), (12, 11));
         assert_eq!((came.begun, came.line), (Duration::from_nanos(3), Some(line)));
+        assert_eq!(came.rate_changes, [RateChange { at_s: 0.5, offered_pps: 1e5 }]);
         assert_eq!(
             (came.missed, came.errors, came.taken),
             (Some(5), None, None),

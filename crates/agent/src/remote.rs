@@ -9,8 +9,9 @@ use crate::session::LEASE;
 use crate::{Error, Security, convert, pings};
 use kpps_frames::Mac;
 use kpps_ports::Spec;
-use kpps_ports::port::run::Load;
+use kpps_ports::port::run::{Load, Timetable};
 use kpps_ports::port::{Options, Trouble};
+use kpps_results::detail::RateChange;
 use kpps_tester::clock::{Clock, Ping, Reading};
 use kpps_tester::ledger::PortCount;
 use kpps_tester::{Allowed, Arrived, Counted, Done, Received, Task, TestPort, TrialState};
@@ -378,6 +379,11 @@ impl TestPort for RemotePort {
 
     fn work(&mut self, task: &Task, state: &TrialState) -> Done {
         let begin = Instant::now();
+        let mut timetable = task.plan.as_ref().and_then(|plan| match plan.load {
+            Load::Pps(pps) => Some(Timetable::new(pps, plan.shape)),
+            Load::Max => None,
+        });
+        let mut rate_changes: Vec<RateChange> = Vec::new();
         let senders = state.senders();
         let mut asks = Asks::Work(convert::work(task, senders));
         let trouble = loop {
@@ -406,17 +412,21 @@ impl TestPort for RemotePort {
                 Err(trouble) => break trouble,
             }
             std::thread::sleep(ASK);
-            let other_sent = state.sent(1 - task.at);
-            asks = Asks::Update(proto::TrialUpdate { abandoned: state.is_abandoned(), other_sent });
+            let (other_sent, rate_pps) = (state.sent(1 - task.at), state.rate_pps());
+            let is_new = rate_pps != rate_changes.last().map(|last| last.offered_pps);
+            if let Some((table, offered_pps)) = timetable.as_mut().zip(rate_pps.filter(|_| is_new)) {
+                // About then: the agent tells the moment in its results.
+                let at_s = begin.elapsed().as_secs_f64();
+                table.change(at_s, offered_pps);
+                rate_changes.push(RateChange { at_s, offered_pps });
+            }
+            asks = Asks::Update(proto::TrialUpdate { abandoned: state.is_abandoned(), other_sent, rate_pps });
         };
         // Its last report is what is known.
         state.abandon();
         let (sent, received) = state.so_far(task.at);
         let elapsed = begin.elapsed().min(task.duration);
-        let due = task.plan.as_ref().map_or(0, |plan| match plan.load {
-            Load::Pps(pps) => (elapsed.as_secs_f64() * pps) as u64,
-            Load::Max => sent,
-        });
+        let due = timetable.map_or(0, |mut table| table.before(elapsed.as_secs_f64()) as u64);
         if task.plan.is_some() {
             state.has_sent(task.at, sent);
         }
@@ -425,6 +435,7 @@ impl TestPort for RemotePort {
             sent,
             elapsed,
             received: Received { arrived: Arrived { received, ..Arrived::default() }, ..Received::default() },
+            rate_changes,
             trouble: Some(trouble),
             ..Done::default()
         }

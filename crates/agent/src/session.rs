@@ -7,6 +7,7 @@ use crate::proto::question::Question as Asks;
 use crate::proto::{self, Answer, Question};
 use crate::rules::Rules;
 use kpps_ports::Spec;
+use kpps_ports::port::run::Shape;
 use kpps_ports::port::{Options, ready};
 use kpps_tester::clock::Clock;
 use kpps_tester::{Host as _, LocalHost, LocalPort, TestPort, Told, TrialState, interface};
@@ -196,6 +197,17 @@ impl Lent {
                     there = say(Says::Refused("a trial is under way".into()));
                     continue;
                 };
+                if let Some(pps) = update.rate_pps {
+                    let allowed = &self.shared.rules.allowed;
+                    let checked = convert::load(pps)
+                        .and_then(|load| allowed.check(load, Shape::Constant, task.duration));
+                    if let Err(what) = checked {
+                        state.close();
+                        let why = format!("the operator of {} does not allow {what}", self.name);
+                        return say(Says::Refused(why));
+                    }
+                    state.change_rate(pps);
+                }
                 if let Some(sent) = update.other_sent {
                     state.has_sent(1 - task.at, sent);
                 }

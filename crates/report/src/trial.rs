@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 /// limits of the generator, each direction, and all counters. Light and dark follow the reader's
 /// system.
 pub fn page(trial: &DetailedTrial) -> String {
-    let load = trial.load_pps.map_or("as many as possible".into(), |pps| format!("{} kpps", kpps(pps)));
+    let load = sentences::load(trial, "as many as possible");
     let title = format!("{}: {load}, frames of {}", trial.testbed.join(" and "), sentences::frames(trial));
     let body = markup! {
         header { div {
@@ -31,6 +31,7 @@ pub fn page(trial: &DetailedTrial) -> String {
                 (trial.received) " of " (trial.intended) " frames arrived, " (kpps(trial.received_pps)) " kpps; lost "
                 (trial.lost) ", generator shortfall " (trial.result.shortfall) "."
             } }
+            @for changes in sentences::rate_changes(trial) { p.notice role="status" { (changes) "." } }
             @for notice in notices(trial) { p.notice role="status" { (notice) } }
             section { h2 { "Where frames ended" } (ended(trial)) }
             section { h2 { "Latency" } (latency(trial)) }
@@ -240,8 +241,36 @@ mod tests {
     use super::*;
     use kpps_results::Latency;
     use kpps_results::calibration::{Gaps, Sender};
-    use kpps_results::detail::CpuTimes;
+    use kpps_results::detail::{CpuTimes, RateChange};
     use kpps_results::{Ledger, Trial};
+
+    /// A load that was changed: what it was at first, each change, and the mean.
+    #[test]
+    fn a_changed_load_is_said() {
+        let way = |from: &str, count: usize| {
+            let change = |n: usize| RateChange { at_s: 1.5 * n as f64, offered_pps: 80e3 };
+            let rate_changes = (1..=count).map(change).collect();
+            Direction { from: from.into(), rate_changes, ..Direction::default() }
+        };
+        let trial = DetailedTrial {
+            load_pps: Some(50e3),
+            directions: vec![way("a", 1), way("b", 11)],
+            result: Trial { offered_pps: 120e3, ..Trial::default() },
+            ..DetailedTrial::default()
+        };
+        let load = "50.0 kpps at first, changed 11 times while it ran, 60.0 kpps on average";
+        let once = "load from a: 80.0 kpps from 1.500 s";
+        for text in [page(&trial), screen(&trial)] {
+            assert!(text.contains(load) && text.contains(once), "{text}");
+            assert!(text.contains("80.0 kpps from 12.000 s, 3 more changes") && !text.contains("13.500"));
+        }
+        let csv = crate::Rows::of(&trial.directions).csv();
+        assert!(csv.contains("at_s=1.5;offered_pps=80000"), "{csv}");
+        let plain = DetailedTrial { directions: vec![way("a", 0)], ..trial };
+        assert!(page(&plain).contains("50.0 kpps") && !page(&plain).contains("at first"));
+        let csv = crate::Rows::of(&plain.directions).csv();
+        assert!(!csv.contains("rate_changes"), "{csv}");
+    }
 
     #[test]
     fn every_frame_has_its_place_on_the_page() {

@@ -42,7 +42,9 @@ pub struct DetailedTrial {
     /// The frames are those of a capture.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<TrialReplay>,
-    /// The requested load in frames per second, in each direction; null for as many as possible.
+    /// The requested load in frames per second, in each direction; null for as many as possible. If it was
+    /// changed while frames were sent, `rate_changes` of the direction say to what, and `offered_pps` is the
+    /// mean.
     pub load_pps: Option<f64>,
     /// How frames followed each other, if not evenly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -284,9 +286,22 @@ pub struct Direction {
     /// The results of the sizes of a mix.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sizes: Vec<SizeCount>,
+    /// The changes of the load while frames were sent, if somebody changed it. Before the first one it was
+    /// the requested load.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rate_changes: Vec<RateChange>,
     /// The results of each interval in turn, if they were asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<Interval>,
+}
+
+/// A change of the load of a running trial.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RateChange {
+    /// When, in s since the first frame was due.
+    pub at_s: f64,
+    /// The load from then on, in frames per second.
+    pub offered_pps: f64,
 }
 
 /// The results of an interval. Its frames are those that were due, or sent, in it, whenever they arrived.
@@ -402,6 +417,10 @@ impl DetailedTrial {
         }
         self.duration_s = rounded_to(self.duration_s, 1e6);
         self.interval_s = self.interval_s.map(|interval| rounded_to(interval, 1e6));
+        for change in self.directions.iter_mut().flat_map(|direction| &mut direction.rate_changes) {
+            change.at_s = rounded_to(change.at_s, 1e6);
+            change.offered_pps = rounded_to(change.offered_pps, 10.0);
+        }
         for it in self.directions.iter_mut().flat_map(|direction| &mut direction.series) {
             (it.from_s, it.seconds) = (rounded_to(it.from_s, 1e6), rounded_to(it.seconds, 1e6));
             (it.offered_pps, it.received_pps) =

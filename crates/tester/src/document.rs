@@ -25,9 +25,10 @@ pub fn result(offer: &Offer, outcome: &Outcome) -> Option<Trial> {
         outcome.directions.iter().map(|direction| direction.elapsed.as_secs_f64()).fold(0.0, f64::max);
     // A trial that went on to its end has offered its frames in its time.
     let seconds = if outcome.complete { offer.duration.as_secs_f64() } else { elapsed };
+    let is_changed = outcome.directions.iter().any(|direction| !direction.rate_changes.is_empty());
     let offered_pps = match offer.load {
-        Load::Pps(pps) => pps * outcome.directions.len() as f64,
-        Load::Max => sum(|direction| direction.intended) as f64 / seconds,
+        Load::Pps(pps) if !is_changed => pps * outcome.directions.len() as f64,
+        _ => sum(|direction| direction.intended) as f64 / seconds,
     };
     let (dropped, in_flight_at) = outcome.counted.accounts.explaining(sent.saturating_sub(received));
     let ledger = Ledger { sent, shortfall, delivered: received, dropped, in_flight_at, ..Ledger::default() };
@@ -82,6 +83,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
         gaps: direction.gaps.as_ref().map(gaps),
         flows: flows(tester, direction),
         sizes: sizes(offer, direction),
+        rate_changes: direction.rate_changes.clone(),
         series: direction.series.as_ref().map(|(_, series)| series.clone()).unwrap_or_default(),
     };
     let document = DetailedTrial {

@@ -2,9 +2,11 @@
 
 use crate::counted::Counted;
 use crate::ledger::PortCount;
-use crate::state::{Told, TrialState};
+use crate::state::{MOST_CHANGES, Told, TrialState};
 use crate::test_port::LiveCounts;
+use kpps_measure::units::Rate;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -24,8 +26,44 @@ pub(crate) struct Running {
     /// The systems that take part, without counts.
     pub ports: [PortCount; 2],
     pub systems: Vec<LiveSystem>,
-    /// The load of each direction in frames per second, if it has one.
-    pub offered_pps: Option<f64>,
+    /// The load of each direction, if it is a rate.
+    pub rate: Option<LiveRate>,
+}
+
+impl Running {
+    /// The load of each direction now, in frames per second.
+    fn offered_pps(&self) -> Option<f64> {
+        self.stage.rate_pps().or(self.rate.as_ref().map(|rate| rate.pps))
+    }
+}
+
+/// The load of a trial, and what it may be changed to.
+pub(crate) struct LiveRate {
+    /// The load that was asked for, in frames per second.
+    pub pps: f64,
+    /// Whether it may be changed: not if frames have times of their own, or a number.
+    pub can_change: bool,
+    /// The line rate in frames per second, for shares of it, and the mean size with FCS, for rates of bits.
+    pub line_pps: f64,
+    pub mean_bytes: f64,
+    /// The highest rate in frames per second, and what that is.
+    pub limit: (f64, String),
+}
+
+/// A changed rate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewRate {
+    /// In frames per second, in each direction.
+    pub pps: f64,
+    /// What limits it, if more was asked for.
+    pub limit: Option<String>,
+}
+
+impl fmt::Display for NewRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.1} kpps from now on", self.pps / 1e3)?;
+        self.limit.iter().try_for_each(|limit| write!(f, ": {limit}"))
+    }
 }
 
 /// One direction of a running trial.
@@ -58,6 +96,58 @@ impl Gauges {
         Some((elapsed, sent_a + sent_b, received_a + received_b))
     }
 
+    /// The load of each direction now, in frames per second; `None` before the first trial, and if it is as
+    /// many frames as possible.
+    pub fn offered_pps(&self) -> Option<f64> {
+        self.running()?.offered_pps()
+    }
+
+    /// Whether the rate of the running trial can be changed.
+    pub fn can_change_rate(&self) -> bool {
+        self.running().is_some_and(|running| {
+            let is_sending = running.stage.ended().is_none() && !running.stage.is_abandoned();
+            is_sending && running.rate.as_ref().is_some_and(|rate| rate.can_change)
+        })
+    }
+
+    /// Changes the load of each direction of the running trial, to what line rate, the senders' ceilings and
+    /// the operators of agents allow at most. The senders take notice some moments later.
+    ///
+    /// # Errors
+    /// In a few words: this trial has no such rate, or more than is possible is sent already.
+    pub fn change_rate(&self, to: Rate) -> Result<NewRate, String> {
+        self.change(|rate, _| to.pps(rate.line_pps, rate.mean_bytes))
+    }
+
+    /// The same, to a multiple of the present rate.
+    ///
+    /// # Errors
+    /// As [`change_rate`](Self::change_rate).
+    pub fn scale_rate(&self, factor: f64) -> Result<NewRate, String> {
+        self.change(|_, now_pps| now_pps * factor)
+    }
+
+    fn change(&self, wanted: impl Fn(&LiveRate, f64) -> f64) -> Result<NewRate, String> {
+        let running = self.running().filter(|_| self.can_change_rate());
+        let live = running.as_ref().and_then(|running| Some((running, running.rate.as_ref()?)));
+        let Some((running, rate)) = live else { return Err("this rate cannot be changed".into()) };
+        let now_pps = running.offered_pps().unwrap_or(rate.pps);
+        let wanted_pps = wanted(rate, now_pps);
+        if !(wanted_pps > 0.0 && wanted_pps.is_finite()) {
+            return Err(format!("{wanted_pps} is no rate"));
+        }
+        let (most_pps, what) = &rate.limit;
+        let is_limited = wanted_pps > *most_pps;
+        if is_limited && *most_pps <= now_pps && wanted_pps > now_pps {
+            return Err(format!("no more than {:.1} kpps: {what}", most_pps / 1e3));
+        }
+        let pps = if is_limited { *most_pps } else { wanted_pps };
+        match running.stage.change_rate(pps) {
+            true => Ok(NewRate { pps, limit: is_limited.then(|| what.clone()) }),
+            false => Err(format!("it was changed {MOST_CHANGES} times: no more in this trial")),
+        }
+    }
+
     /// Each direction; none before the first trial.
     pub(crate) fn directions(&self) -> Vec<LiveDirection> {
         let Some(running) = self.running() else { return Vec::new() };
@@ -70,7 +160,7 @@ impl Gauges {
             received: stage.so_far(to).1,
             lost: stage.lost(from),
             shortfall: stage.told(from).shortfall,
-            offered_pps: running.offered_pps,
+            offered_pps: running.offered_pps(),
             told: stage.told(to),
         };
         directions.map(live).collect()

@@ -78,7 +78,7 @@ pub use counted::{Counted, Counts};
 pub use devices::devices;
 pub use document::{capture, document, gaps};
 pub use error::Error;
-pub use gauges::Gauges;
+pub use gauges::{Gauges, NewRate};
 pub use kept::{Kept, Offender};
 pub use learn::FlowPlan;
 pub use local::{LocalHost, LocalPort, interface};

@@ -18,6 +18,7 @@ use kpps_ports::port::run::{
     Aside, BUDGET, Glance, Load, Near, Plan, Steady, Timetable, Watch, send_and_listen,
 };
 use kpps_ports::port::{AnyPort, Counters, Frame, Port, Trouble, wait};
+use kpps_results::detail::RateChange;
 use std::cell::Cell;
 #[cfg(target_os = "linux")]
 use std::collections::BTreeMap;
@@ -201,6 +202,8 @@ struct Until<'s> {
     /// When frames are due, if they have their times; and the same table, read a little later.
     timetable: Option<Timetable>,
     behind: Option<Timetable>,
+    /// The changes of the load.
+    changes: Vec<RateChange>,
     /// How many are sent at most.
     most: u64,
     /// Those that were due so far, and given to the port.
@@ -229,6 +232,7 @@ impl<'s> Until<'s> {
             before,
             behind: timetable.clone().filter(|_| task.every.is_some()),
             timetable,
+            changes: Vec::new(),
             most: plan.count.unwrap_or(u64::MAX),
             due: 0,
             given: 0,
@@ -237,6 +241,23 @@ impl<'s> Until<'s> {
             line: task.every.map(Timeline::new),
             next_ns: 0,
         }
+    }
+
+    /// Frames that were due before a time that does not decrease; `None` if they have no times.
+    fn due_before(&mut self, elapsed: Duration) -> Option<u64> {
+        self.timetable.as_mut().map(|table| table.before(elapsed.as_secs_f64()) as u64)
+    }
+
+    /// Changes the load.
+    #[cold]
+    fn change(&mut self, elapsed: Duration, pps: f64) {
+        let at_s = elapsed.as_secs_f64();
+        for table in [&mut self.timetable, &mut self.behind].into_iter().flatten() {
+            table.change(at_s, pps);
+        }
+        let whole = self.timetable.as_ref().and_then(|table| table.until(self.duration.as_secs_f64()));
+        self.most = whole.unwrap_or(u64::MAX);
+        self.changes.push(RateChange { at_s, offered_pps: pps });
     }
 
     /// Counts what became due in the intervals that have ended.
@@ -273,6 +294,13 @@ impl Watch for Until<'_> {
     }
     fn begins(&mut self, since_epoch: Duration) {
         self.begun = since_epoch;
+    }
+    #[inline]
+    fn new_rate(&mut self, elapsed: Duration) -> Option<f64> {
+        let pps = self.state.rate_pps()?;
+        let is_new = self.changes.last().is_none_or(|last| last.offered_pps != pps);
+        is_new.then(|| self.change(elapsed, pps))?;
+        Some(pps)
     }
     #[inline]
     fn sent(&mut self, elapsed: Duration, frames: usize) {
@@ -481,10 +509,7 @@ fn work(
             }
             Err(trouble) => {
                 done.elapsed = begin.elapsed().min(task.duration);
-                done.intended = match plan.load {
-                    Load::Pps(pps) => (done.elapsed.as_secs_f64() * pps) as u64,
-                    Load::Max => done.sent,
-                };
+                done.intended = until.due_before(done.elapsed).unwrap_or(done.sent);
                 done.given = done.sent;
                 done.trouble = Some(trouble);
                 state.abandon();
@@ -492,7 +517,7 @@ fn work(
         }
         state.sends(task.at, done.sent);
         state.has_sent(task.at, done.sent);
-        (done.begun, done.line) = (until.begun, until.line);
+        (done.begun, done.line, done.rate_changes) = (until.begun, until.line, until.changes);
     } else {
         done.line = task.every.map(Timeline::new);
     }

@@ -7,6 +7,9 @@ use std::time::{Duration, Instant};
 /// A receiver that misses nothing waits only this long for duplicates.
 const QUIET: Duration = Duration::from_millis(50);
 
+/// Changes of the load in a trial at most: each one is kept, and memory is limited.
+pub(crate) const MOST_CHANGES: usize = 1000;
+
 /// The state of a trial, shared by all of its threads. An end on another host has a copy, which is told what
 /// this one knows ([`has_sent`](Self::has_sent), [`abandon`](Self::abandon)).
 #[derive(Debug)]
@@ -23,6 +26,10 @@ pub struct TrialState {
     so_far: [[AtomicU64; 2]; 2],
     /// What else each end tells while it works.
     live: [LiveEnd; 2],
+    /// The load of each direction since it was changed, as the bits of a number of frames per second; 0 if it
+    /// was not. And how often it was changed.
+    rate: AtomicU64,
+    changes: AtomicUsize,
     /// The user interrupted the trial, or something failed.
     abandoned: AtomicBool,
     /// Nobody waits for frames still under way.
@@ -70,6 +77,8 @@ impl TrialState {
             sent: [const { AtomicU64::new(u64::MAX) }; 2],
             so_far: [const { [const { AtomicU64::new(0) }; 2] }; 2],
             live: [const { LiveEnd::new() }; 2],
+            rate: AtomicU64::new(0),
+            changes: AtomicUsize::new(0),
             abandoned: AtomicBool::new(false),
             closed: AtomicBool::new(false),
         }
@@ -147,6 +156,25 @@ impl TrialState {
     /// Frames that an end sent and that had not come through a while later.
     pub(crate) fn lost(&self, from: usize) -> u64 {
         self.live[from].lost.load(Ordering::Relaxed)
+    }
+
+    /// Changes the load of each direction to this rate in frames per second, which is above 0. Senders take
+    /// notice some moments later. Returns false, and changes nothing, after [`MOST_CHANGES`].
+    pub fn change_rate(&self, pps: f64) -> bool {
+        if self.rate_pps() == Some(pps) {
+            return true;
+        }
+        let may = self.changes.fetch_add(1, Ordering::Relaxed) < MOST_CHANGES;
+        if may {
+            self.rate.store(pps.to_bits(), Ordering::Relaxed);
+        }
+        may
+    }
+
+    /// The load of each direction in frames per second, if it was changed.
+    #[inline]
+    pub fn rate_pps(&self) -> Option<f64> {
+        Some(f64::from_bits(self.rate.load(Ordering::Relaxed))).filter(|&pps| pps > 0.0)
     }
 
     /// Ends the trial now.

@@ -18,7 +18,7 @@ use kpps_frames::{Mac, Templates};
 use kpps_measure::Latency;
 use kpps_ports::port::Trouble;
 use kpps_ports::port::run::{Gaps, Load, Near, Plan, Shape};
-use kpps_results::detail::Arrival;
+use kpps_results::detail::{Arrival, RateChange};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -131,6 +131,8 @@ pub struct Done {
     pub skipped: Vec<Skipped>,
     /// When sending began, since the epoch.
     pub begun: Duration,
+    /// The changes of the load, as they took effect here.
+    pub rate_changes: Vec<RateChange>,
     /// What the port did in each interval, if that was asked for.
     pub line: Option<Timeline>,
 }

@@ -4,7 +4,7 @@ use crate::arrivals::{Arrived, OfFlow};
 use crate::clock::{Clocks, Reading};
 use crate::counted::Counted;
 use crate::error::Error;
-use crate::gauges::{Gauges, LiveSystem, Running};
+use crate::gauges::{Gauges, LiveRate, LiveSystem, Running};
 use crate::kept::Kept;
 use crate::learn::{self, End, FlowPlan};
 use crate::ledger::{PortCount, missed};
@@ -24,7 +24,7 @@ use kpps_measure::units::Rate;
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Aside, Gaps, Load, Plan, Shape, Times, Timetable};
 use kpps_ports::port::{AnyPort, Trouble};
-use kpps_results::detail::{Arrival, Interval};
+use kpps_results::detail::{Arrival, Interval, RateChange};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -95,6 +95,8 @@ pub struct DirectionOutcome {
     pub sizes: Vec<(u64, u64)>,
     /// Frames with anomalies, if they were kept.
     pub kept: Kept,
+    /// The changes of the load while frames were sent.
+    pub rate_changes: Vec<RateChange>,
     /// The length of intervals in s, and their results, if they were asked for.
     pub series: Option<(f64, Vec<Interval>)>,
 }
@@ -139,6 +141,8 @@ pub struct Tester {
     gauges: Arc<Gauges>,
     /// The flows of each direction.
     pub flows: FlowPlan,
+    /// What the senders can send, in frames per second, if that is known: a changed rate is not above it.
+    pub ceiling_pps: Option<f64>,
 }
 
 /// A system with ports.
@@ -198,8 +202,8 @@ impl Tester {
             let gateway = gateway.or(tunnel.map(|[_, other]| other).filter(|_| to.is_none()));
             End { station, gateway, to, ips, encap }
         });
-        let routers = [None; 2];
-        let tester = Self { ports, ends, sites, routers, gauges: Arc::default(), flows: FlowPlan::default() };
+        let (gauges, flows) = (Arc::default(), FlowPlan::default());
+        let tester = Self { ports, ends, sites, routers: [None; 2], gauges, flows, ceiling_pps: None };
         let names = tester.names();
         let is_port = |name: &String| names.iter().any(|port| name.ends_with(port));
         provenance::note_ports(tester.environment().into_iter().filter(|(name, _)| is_port(name)));
@@ -538,11 +542,7 @@ impl Tester {
         let wait = offer.every.map_or(Duration::ZERO, |_| LEAD);
         clocks.begin(wait);
         duties.iter_mut().for_each(|task| task.epoch_ns = clocks.epoch_ns(task.at));
-        let offered_pps = match offer.load {
-            Load::Pps(pps) => Some(pps),
-            Load::Max => None,
-        };
-        self.gauges.begin(self.running(Instant::now() + wait, offered_pps, &stage, &counts));
+        self.gauges.begin(self.running(Instant::now() + wait, offer, &stage, &counts));
         let mut results = run(&mut self.ports, &duties, &stage, go_on);
         for (count, done) in counts.iter_mut().zip(&results) {
             count.sent = count.sent.map(|_| done.sent);
@@ -587,7 +587,10 @@ impl Tester {
                 let place = format!("{} not reported", self.ports[to].name());
                 counted.accounts.possible.push((place, sent.saturating_sub(reached)));
             }
+            let rate_changes = std::mem::take(&mut results[from].rate_changes);
             let intended = match expected {
+                // Only the sender knows what was due at which moment.
+                _ if !rate_changes.is_empty() => intended.max(sent),
                 Some(all) if complete => all,
                 Some(all) => intended.min(all).max(sent),
                 None => sent,
@@ -625,6 +628,7 @@ impl Tester {
                 flows,
                 sizes,
                 kept,
+                rate_changes,
                 series,
             });
         }
@@ -635,7 +639,7 @@ impl Tester {
     fn running(
         &self,
         begun: Instant,
-        offered_pps: Option<f64>,
+        offer: &Offer,
         stage: &Arc<TrialState>,
         ports: &[PortCount; 2],
     ) -> Running {
@@ -648,11 +652,34 @@ impl Tester {
         };
         Running {
             begun,
-            offered_pps,
+            rate: self.rate(offer),
             stage: stage.clone(),
             ports: ports.clone(),
             systems: self.sites.iter().filter_map(seen).collect(),
         }
+    }
+
+    /// The load of an offer, and what it may be changed to.
+    fn rate(&self, offer: &Offer) -> Option<LiveRate> {
+        let Load::Pps(pps) = offer.load else { return None };
+        let has_times = offer.replay.as_ref().is_some_and(|replay| replay.times.is_some());
+        let line_pps = self.line_rate_pps(&offer.sizes);
+        let mut limits = vec![(line_pps.unwrap_or(f64::INFINITY), "line rate".to_owned())];
+        limits.extend(self.ceiling_pps.map(|pps| (pps, "what the sender can send".to_owned())));
+        let senders = if offer.bidirectional { &self.ports[..] } else { &self.ports[..1] };
+        limits.extend(
+            senders.iter().map(|port| {
+                (port.allowed().load_pps, format!("what the operator of {} allows", port.name()))
+            }),
+        );
+        let limit = limits.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or_default();
+        Some(LiveRate {
+            pps,
+            can_change: !has_times && offer.count.is_none(),
+            line_pps: line_pps.unwrap_or_else(|| offer.sizes.line_rate_pps(rate::GIGABIT)),
+            mean_bytes: offer.sizes.mean_bytes_with_fcs(),
+            limit,
+        })
     }
 
     fn read_clocks(&mut self) -> Result<[Reading; 2], Trouble> {

@@ -5,6 +5,7 @@ use kpps_agent::{Agent, Host, Rules, Security, Token, connect, keys};
 use kpps_frames::encap::Tags;
 use kpps_frames::flows::Addresses;
 use kpps_frames::{Mix, Size, Templates};
+use kpps_measure::units::Rate;
 use kpps_ports::Spec;
 use kpps_ports::port::Options;
 use kpps_ports::port::run::{Load, Shape};
@@ -120,6 +121,39 @@ fn a_trial_across_two_agents_is_as_one_at_home() {
     }
 }
 
+/// The tester changes the load while the agents send: both ways have the frames of both rates, and none is
+/// lost.
+#[test]
+fn a_rate_changes_at_both_agents() {
+    let here = || Clock::here().clone();
+    let allowed = Allowed { load_pps: 4000.0, duration: Duration::from_secs(9) };
+    let agents = [start(good(), Allowed::ALL, here()), start(good(), allowed, here())];
+    let mut tester = tester([&agents[0], &agents[1]]);
+    let gauges = tester.gauges();
+    let offer = Offer { bidirectional: true, ..offer(Load::Pps(1000.0), Duration::from_secs(1)) };
+    let changed = std::cell::RefCell::new(None);
+    let outcome = tester.trial(&offer, &|| {
+        let mut changed = changed.borrow_mut();
+        if changed.is_none() && gauges.can_change_rate() && gauges.so_far().unwrap().0 >= SHORT {
+            *changed = Some(gauges.change_rate(Rate::Pps(9000.0)).unwrap().to_string());
+        }
+        true
+    });
+    let outcome = outcome.unwrap();
+    let said = changed.take().unwrap();
+    let operator = format!("4.0 kpps from now on: what the operator of {}", host(&agents[1]));
+    assert!(said.starts_with(&operator) && said.ends_with(" allows"), "{said}");
+    assert!(outcome.complete, "{:?}", outcome.trouble);
+    for way in &outcome.directions {
+        let [change] = way.rate_changes[..] else { panic!("{:?}", way.rate_changes) };
+        assert!(change.at_s > 0.1 && change.at_s < 1.0 && change.offered_pps == 4000.0, "{change:?}");
+        let due = 1000.0 * change.at_s + 4000.0 * (1.0 - change.at_s);
+        assert!((way.intended as f64 - due).abs() <= 0.02 * due, "{due}, {change:?}: {}", way.intended);
+        assert_eq!(way.intended, way.sent + way.shortfall());
+        assert_eq!((way.arrived.received, way.lost()), (way.sent, 0));
+    }
+}
+
 #[test]
 fn agents_with_one_clock_have_no_offset() {
     let here = || Clock::here().clone();
@@ -184,6 +218,13 @@ fn what_the_operator_does_not_allow_is_refused_by_both_sides() {
         done.sent == 0 && said.contains("does not allow 50.0 kpps: at most 5.0 kpps are allowed"),
         "{said}"
     );
+    // Nor by a change.
+    let mut task = task;
+    task.plan.iter_mut().for_each(|plan| plan.load = Load::Pps(100.0));
+    let state = kpps_tester::TrialState::new(1);
+    state.change_rate(50_000.0);
+    let said = port.work(&task, &state).trouble.unwrap().to_string();
+    assert!(said.contains("does not allow 50.0 kpps: at most 5.0 kpps are allowed"), "{said}");
     // Ports that are not allowed, or that another has.
     let connect =
         |port: &str| connect(&host(&agents[0]), &port.parse().unwrap(), &Options::default(), &[], &good());

@@ -120,7 +120,7 @@ impl PortPair {
         environment.extend(self.dut.iter().map(|name| ("device under test".to_owned(), name.clone())));
         let (drain, bidirectional) = (self.drain, self.is_bidirectional());
         Ok(OpenTestbed {
-            source: Box::new(Trials(tester.gauges())),
+            source: Box::new(Trials { gauges: tester.gauges(), can_change: false }),
             environment,
             testbed: Box::new(kpps_tester::Bed { tester, drain, bidirectional, mix: None }),
         })

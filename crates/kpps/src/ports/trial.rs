@@ -114,7 +114,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     let files = arguments.outputs.open("trial")?;
     let mut capture = arguments.capture.as_deref().map(Output::open).transpose()?;
     let progress = Progress::of(format!("kpps trial: {}", tester.names().join(" and ")));
-    let source = Box::new(Trials(tester.gauges()));
+    let source = Box::new(Trials { gauges: tester.gauges(), can_change: true });
     let metrics = arguments.metrics.as_ref().map(|address| Metrics::serve(address, tester.gauges()));
     let _metrics = metrics.transpose().map_err(Failure::Input)?;
     let view = target.options.live.view(progress.clone(), source, arguments.outputs.for_machines())?;
@@ -127,6 +127,8 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     if let Some(why) = too_slow.filter(|_| arguments.strict) {
         return Err(Failure::Check(format!("{why}; without --strict kpps tries it and flags the result")));
     }
+    let ceilings = sender.iter().flat_map(|sender| sender.ceilings_pps.iter().copied());
+    tester.ceiling_pps = ceilings.min_by(f64::total_cmp);
     progress.begins(in_words(&offer.sizes, offered_pps, offer.duration.as_secs_f64()), offered_pps);
     let outcome = tester.trial(&offer, &interrupt::goes_on)?;
     drop(view);

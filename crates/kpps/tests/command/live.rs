@@ -144,6 +144,54 @@ fn a_key_ends_the_run_and_keeps_what_was_measured() {
     }
 }
 
+/// The load of a trial between two ports is changed by keys, and the result says when and to what.
+#[test]
+fn keys_change_the_load_of_a_running_trial() {
+    let Some(net) = kpps_namespaces::Net::with_bridge() else { return };
+    net.enter();
+    let here = tempfile::tempdir().unwrap();
+    let results = here.path().join("results.json");
+    let words = [
+        "trial",
+        "--ports",
+        "packet:a,packet:b",
+        "--load",
+        "2kpps",
+        "--duration",
+        "1h",
+        "--live",
+        "--results",
+    ];
+    let mut terminal = Terminal::start(&[&words[..], &[results.to_str().unwrap()]].concat(), &[]);
+    let says = |terminal: &Terminal, what: &str| {
+        terminal.waits_for(what, |screen| screen.contents().contains(what));
+    };
+    says(&terminal, "+ and - change the load");
+    terminal.press(b"+");
+    says(&terminal, "2.2 kpps from now on");
+    // Shown as the offered load, too.
+    terminal.waits_for("offered load", |screen| {
+        screen.contents().lines().any(|line| line.starts_with("offered ") && line.contains(" 2.2 kpps"))
+    });
+    terminal.press(b"4kp");
+    says(&terminal, "load: 4kp");
+    terminal.press(b"ps\r");
+    says(&terminal, "4.0 kpps from now on");
+    terminal.press(b"99kbps\r");
+    says(&terminal, "'99kbps' is not a load");
+    terminal.press(b"q");
+    let (code, screen, _) = terminal.end();
+    assert_eq!(code, Some(130), "{screen}");
+    let trial: serde_json::Value = serde_json::from_slice(&std::fs::read(&results).unwrap()).unwrap();
+    let way = &trial["directions"][0];
+    let changes = way["rate_changes"].as_array().unwrap();
+    let rates: Vec<_> = changes.iter().map(|change| change["offered_pps"].as_f64().unwrap()).collect();
+    assert_eq!((rates, trial["load_pps"].as_f64()), (vec![2200.0, 4000.0], Some(2000.0)), "{way}");
+    let mean = way["intended"].as_f64().unwrap() / trial["seconds"].as_f64().unwrap();
+    let offered = trial["offered_pps"].as_f64().unwrap();
+    assert!((offered / mean - 1.0).abs() < 0.01 && offered > 2000.0 && offered < 4000.0, "{trial}");
+}
+
 #[test]
 fn a_killed_run_leaves_the_screen_as_it_was() {
     let terminal = Terminal::start(&[&LONG[..], &["--live"]].concat(), &[]);

@@ -1,5 +1,7 @@
 //! The use of a CPU.
 
+use kpps_results::detail::CpuTimes;
+
 /// Parts of a whole, by name.
 pub type Parts = Vec<(&'static str, f64)>;
 
@@ -11,4 +13,18 @@ pub struct LiveCpu {
     pub busy: Parts,
     /// Its idle time, in the same unit.
     pub idle: f64,
+}
+
+impl From<CpuTimes> for LiveCpu {
+    fn from(times: CpuTimes) -> Self {
+        let CpuTimes { user_s, system_s, irq_s, softirq_s, idle_s, steal_s, cycles: _ } = times;
+        let busy = vec![
+            ("interrupts", irq_s),
+            ("softirqs", softirq_s),
+            ("kernel", system_s),
+            ("programs", user_s),
+            ("host", steal_s),
+        ];
+        Self { busy, idle: idle_s }
+    }
 }

@@ -4,7 +4,7 @@
 
 use super::cpu::LiveCpu;
 use super::line::{done, duration, share};
-use super::sample::{Lost, MINUTE, Snapshot};
+use super::sample::{Footer, Lost, MINUTE, Snapshot};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
@@ -57,9 +57,12 @@ pub fn draw(snapshot: &Snapshot, area: Rect, buffer: &mut Buffer, colour: bool) 
     rows.skip(gap);
     let end = Rect { y: area.bottom() - 1, height: 1, ..area };
     trials(snapshot, Rect { y: rows.next, height: end.y.saturating_sub(rows.next), ..area }, buffer, look);
-    let words = match snapshot.ending {
-        false => "q ends the run; results so far are kept",
-        true => "ending …; Ctrl-C again ends at once",
+    let words = match &snapshot.footer {
+        Footer::Ends => "q ends the run; results so far are kept".to_owned(),
+        Footer::ChangesRate => "q ends the run; + and - change the load, or type one".to_owned(),
+        Footer::Typing(rate) => format!("load: {rate}▏ Enter sets it, Esc does not"),
+        Footer::Says(what) => what.clone(),
+        Footer::Ending => "ending …; Ctrl-C again ends at once".to_owned(),
     };
     Line::styled(words, look.soft()).render(end, buffer);
 }

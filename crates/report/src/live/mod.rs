@@ -10,6 +10,8 @@ pub mod choice;
 mod cpu;
 #[cfg(feature = "live")]
 mod draw;
+#[cfg(feature = "live")]
+mod keys;
 mod line;
 mod progress;
 mod sample;
@@ -25,6 +27,6 @@ pub use cpu::{LiveCpu, Parts};
 pub use draw::draw;
 pub use line::line;
 pub use progress::{Ended, Progress};
-pub use sample::{Counts, Lost, Meter, Rates, Snapshot, Source};
+pub use sample::{Counts, Footer, Lost, Meter, RateKey, Rates, Snapshot, Source};
 pub use screen::restore;
 pub use view::{Show, View};

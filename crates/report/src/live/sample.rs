@@ -50,8 +50,32 @@ impl Meter {
     }
 }
 
+/// A change of the load, as a user asks for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RateKey {
+    /// 10 % more.
+    Up,
+    /// As much less as takes an `Up` back.
+    Down,
+    /// To this rate, as it is typed.
+    To(String),
+}
+
 /// The counters of a trial under way. Only the thread of the view reads them.
 pub trait Source: Send {
+    /// The load now, in frames per second, where it may be another one than the trial began with.
+    fn offered_pps(&mut self) -> Option<f64> {
+        None
+    }
+    /// Whether the load of the trial under way can be changed.
+    fn can_change_rate(&mut self) -> bool {
+        false
+    }
+    /// Changes the load of the trial under way. Returns what came of it, in a few words.
+    fn change_rate(&mut self, key: &RateKey) -> String {
+        let _ = key;
+        "this rate cannot be changed".into()
+    }
     /// The counters so far; `None` if there are none before a trial ends.
     fn counts(&mut self) -> Option<Counts> {
         None
@@ -117,8 +141,24 @@ pub struct Snapshot {
     pub cpus: Vec<LiveCpu>,
     /// The last trials, the latest first.
     pub trials: Vec<Ended>,
+    /// The last row.
+    pub footer: Footer,
+}
+
+/// What the last row says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Footer {
+    /// Which key ends the run.
+    #[default]
+    Ends,
+    /// The keys that change the load, too.
+    ChangesRate,
+    /// A rate is being typed.
+    Typing(String),
+    /// What came of a key.
+    Says(String),
     /// The user has ended the run.
-    pub ending: bool,
+    Ending,
 }
 
 /// Samples a run at intervals.
@@ -159,7 +199,8 @@ impl Sampler {
         let last = state.trials.front();
         let rates = match (self.rates(), last) {
             (Some((sent_pps, received_pps)), _) => {
-                Some(Rates { offered_pps: state.offered_pps, sent_pps, received_pps })
+                let offered_pps = self.source.offered_pps().or(state.offered_pps);
+                Some(Rates { offered_pps, sent_pps, received_pps })
             }
             (None, Some(last)) => Some(Rates {
                 offered_pps: last.offered_pps,
@@ -199,8 +240,14 @@ impl Sampler {
             done: state.done,
             wanted: state.wanted,
             trials: state.trials.into(),
-            ending: false,
+            footer: Footer::default(),
         }
+    }
+
+    /// The trial's counters, and what changes its load.
+    #[cfg(feature = "live")]
+    pub fn source(&mut self) -> &mut dyn Source {
+        &mut *self.source
     }
 
     /// Adds counters to the window. A new trial begins a new window.

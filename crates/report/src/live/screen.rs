@@ -1,10 +1,11 @@
 //! The full-screen view. It restores the terminal at its end.
 
 use super::draw::draw;
+use super::keys::{Keys, Pressed};
 use super::sample::{Sampler, Snapshot};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use ratatui::crossterm::terminal::{
     self, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
@@ -74,11 +75,12 @@ pub(super) fn watch(
         }
     }
     let mut terminal = take_screen()?;
-    let (mut next, mut ending) = (Instant::now(), false);
+    let (mut next, mut keys) = (Instant::now(), Keys::default());
     while !is_over_within(is_over, Duration::ZERO) {
         if Instant::now() >= next {
             next = Instant::now() + FRAME;
-            let snapshot = Snapshot { ending, ..sampler.sample(Instant::now()) };
+            let footer = keys.footer(sampler.source().can_change_rate(), Instant::now());
+            let snapshot = Snapshot { footer, ..sampler.sample(Instant::now()) };
             let _screen = stderr().lock();
             if !ON_SCREEN.load(Ordering::SeqCst) {
                 break;
@@ -89,12 +91,12 @@ pub(super) fn watch(
             && let Event::Key(key) = event::read()?
             && key.kind == KeyEventKind::Press
         {
-            let control_c = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
-            // A second q changes nothing; a second Ctrl-C ends the process at once.
-            if control_c || key.code == KeyCode::Char('q') && !ending {
-                ending = true;
-                end();
+            match keys.press(key, sampler.source().can_change_rate()) {
+                Pressed::Nothing => {}
+                Pressed::Ends => end(),
+                Pressed::Rate(to) => keys.says(sampler.source().change_rate(&to), Instant::now()),
             }
+            next = Instant::now();
         }
     }
     Ok(())

@@ -61,7 +61,7 @@ pub fn screen(trial: &DetailedTrial) -> String {
     if let Some(limited) = tester_limit(&trial.result) {
         let _ = writeln!(text, "{limited}\n");
     }
-    let load = trial.load_pps.map_or("the highest load".into(), |pps| format!("{:.1} kpps", pps / 1e3));
+    let load = sentences::load(trial, "the highest load");
     let _ = writeln!(
         text,
         "{}: frames of {}{}, {load} for {:.3} s\n",
@@ -70,6 +70,9 @@ pub fn screen(trial: &DetailedTrial) -> String {
         trial.traffic.as_ref().map(|traffic| format!(", {traffic}")).unwrap_or_default(),
         trial.result.seconds
     );
+    for changes in sentences::rate_changes(trial) {
+        let _ = writeln!(text, "{changes}\n");
+    }
     for departure in trial.replay.iter().flat_map(|replay| &replay.departures) {
         let _ = writeln!(text, "{departure}\n");
     }

@@ -1,6 +1,6 @@
 //! What a person sees, on a usual terminal and on a small one.
 
-use kpps_report::live::{Ended, LiveCpu, Lost, Rates, Snapshot, draw};
+use kpps_report::live::{Ended, Footer, LiveCpu, Lost, Rates, Snapshot, draw};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use std::time::Duration;
@@ -34,7 +34,7 @@ fn search() -> Snapshot {
             LiveCpu { busy: kinds(0.1, 0.2, 0.0, 0.0), idle: 0.7 },
         ],
         trials: vec![trial(600.0, 0.1466), trial(500.0, 0.0), trial(1488.1, 0.6559)],
-        ending: false,
+        footer: Footer::Ends,
     }
 }
 
@@ -58,7 +58,7 @@ fn curve() -> Snapshot {
             idle: 0.0,
         }],
         trials: vec![],
-        ending: true,
+        footer: Footer::Ending,
     }
 }
 
@@ -89,6 +89,22 @@ fn many_cpus_on_a_small_terminal() {
     let two = snapshot.cpus.clone();
     snapshot.cpus = two.iter().cycle().take(16).cloned().collect();
     insta::assert_snapshot!(screen(&snapshot, 40, 12));
+}
+
+/// The keys that change the load are shown where it can be changed, and what is typed and came of it.
+#[test]
+fn the_last_row_is_of_the_keys() {
+    for (footer, columns, words) in [
+        (Footer::Ends, 80, "q ends the run; results so far are kept"),
+        (Footer::ChangesRate, 80, "q ends the run; + and - change the load, or type one"),
+        (Footer::ChangesRate, 40, "q ends the run; + and - change the load"),
+        (Footer::Typing("80k".into()), 40, "load: 80k▏ Enter sets it, Esc does not"),
+        (Footer::Says("80.0 kpps from now on".into()), 40, "80.0 kpps from now on"),
+        (Footer::Ending, 40, "ending …; Ctrl-C again ends at once"),
+    ] {
+        let screen = screen(&Snapshot { footer, ..search() }, columns, 12);
+        assert!(screen.lines().last().unwrap().starts_with(&format!("\"{words}")), "{screen}");
+    }
 }
 
 #[test]

@@ -11,6 +11,7 @@ use kpps_frames::build::{self, Flow};
 use kpps_frames::flows::Ports;
 use kpps_frames::{Encap, Mix, Size, tcp};
 use kpps_measure::Testbed;
+use kpps_measure::units::Rate;
 use kpps_namespaces::{Net, skip};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Load, Shape};
@@ -140,6 +141,102 @@ fn a_series_has_every_frame_in_its_interval() {
                 }
             }
         }
+    }
+}
+
+/// A rate that is changed in the middle: what is due fits both rates, and nothing is lost by the change,
+/// whatever the shape of the load.
+#[test]
+fn a_rate_may_change_while_frames_are_sent() {
+    let Some(_net) = with_bridge() else { return };
+    let mut tester = tester([None, None], &[]);
+    let gauges = tester.gauges();
+    let (half, second) = (Duration::from_millis(500), Duration::from_secs(1));
+    for shape in
+        [Shape::Constant, Shape::Bursts(4), Shape::Poisson { seed: 1 }, Shape::Ramp(1000.0, second / 4)]
+    {
+        let every = Some(second / 5);
+        let offer = Offer { shape, every, duration: second, ..offer(2000.0, 64, true) };
+        let changed = RefCell::new(None);
+        let go_on = || {
+            let mut changed = changed.borrow_mut();
+            if changed.is_none() && gauges.can_change_rate() && gauges.so_far().unwrap().0 >= half {
+                *changed = Some(gauges.change_rate(Rate::Pps(6000.0)).unwrap());
+            }
+            true
+        };
+        let outcome = tester.trial(&offer, &go_on).unwrap();
+        assert_eq!(changed.take().unwrap().to_string(), "6.0 kpps from now on");
+        assert!(!gauges.can_change_rate() && gauges.change_rate(Rate::Pps(1.0)).is_err(), "it is over");
+        let trial = document(&tester, &offer, &outcome).unwrap();
+        is_clean(&trial);
+        let dropped: u64 = trial.result.ledger.dropped.values().sum();
+        let lost = trial.lost + trial.result.overflow.unwrap();
+        assert_eq!((trial.complete, trial.load_pps, lost), (true, Some(2000.0), dropped));
+        for way in &trial.directions {
+            let [change] = way.rate_changes[..] else { panic!("{way:?}") };
+            assert!(change.at_s > 0.2 && change.at_s < 1.0 && change.offered_pps == 6000.0, "{way:?}");
+            // A quarter of a second at 500 less in the mean.
+            let ramp = if matches!(shape, Shape::Ramp(..)) { 125.0 } else { 0.0 };
+            let due = 2000.0 * change.at_s + 6000.0 * (1.0 - change.at_s) - ramp;
+            // Chance: five standard deviations.
+            let off = if matches!(shape, Shape::Poisson { .. }) { 5.0 * due.sqrt() } else { 0.02 * due };
+            assert!((way.intended as f64 - due).abs() <= off, "{due}: {way:?}");
+            assert_eq!(way.intended, way.sent + way.shortfall);
+            let sum = |of: fn(&Interval) -> u64| way.series.iter().map(of).sum::<u64>();
+            assert_eq!((sum(|it| it.intended), sum(|it| it.sent)), (way.intended, way.sent));
+            let [first, .., last] = &way.series[..] else { panic!("{way:?}") };
+            let is_drawn = matches!(shape, Shape::Poisson { .. });
+            assert!(is_drawn || (last.offered_pps - 6000.0).abs() < 120.0, "{way:?}");
+            assert!(first.offered_pps < 3000.0, "{way:?}");
+            assert!(way.gaps.is_some_and(|gaps| gaps.intended_ns.is_none()), "{way:?}");
+        }
+        // The mean.
+        assert!((trial.result.offered_pps - trial.intended as f64).abs() < 1.0, "{trial:?}");
+    }
+}
+
+/// A rate goes up to what is possible, and a load without a rate, or with a number of frames, stays.
+#[test]
+fn a_rate_changes_only_as_far_as_is_possible() {
+    let Some(_net) = with_bridge() else { return };
+    let mut tester = tester([None, None], &[]);
+    tester.ceiling_pps = Some(3000.0);
+    let gauges = tester.gauges();
+    let said = RefCell::new(Vec::new());
+    let go_on = || {
+        if said.borrow().is_empty() && gauges.can_change_rate() {
+            let rates = [Rate::Pps(2999.0), Rate::Pps(1e5), Rate::Percent(99.0), Rate::L1(672.0 * 100.0)];
+            let all =
+                rates.map(|rate| gauges.change_rate(rate).map_or_else(|why| why, |new| new.to_string()));
+            said.borrow_mut().extend(all);
+            let scaled = [1.1, f64::NAN].map(|factor| gauges.scale_rate(factor).map(|new| new.pps));
+            said.borrow_mut().extend(scaled.map(|new| format!("{new:?}")));
+        }
+        true
+    };
+    let outcome = tester.trial(&offer(2000.0, 64, false), &go_on).unwrap();
+    let limit = "what the sender can send";
+    let expected = [
+        "3.0 kpps from now on".to_owned(),
+        format!("3.0 kpps from now on: {limit}"),
+        format!("no more than 3.0 kpps: {limit}"),
+        "0.1 kpps from now on".to_owned(),
+    ];
+    assert_eq!(said.borrow()[..4], expected);
+    assert_eq!(said.borrow()[4..], ["Ok(110.00000000000001)", "Err(\"NaN is no rate\")"]);
+    assert_eq!(outcome.directions[0].rate_changes.len(), 1, "only the last one took effect");
+    let can = RefCell::new(false);
+    for fixed in [
+        Offer { count: Some(100), ..offer(2000.0, 64, false) },
+        Offer { load: Load::Max, count: Some(2000), ..offer(1.0, 64, false) },
+    ] {
+        let look = || {
+            *can.borrow_mut() |= gauges.can_change_rate();
+            true
+        };
+        tester.trial(&fixed, &look).unwrap();
+        assert!(!*can.borrow(), "{fixed:?}");
     }
 }
 

@@ -79,6 +79,11 @@ impl Recorder {
         Self { intended_ns, last_ns: None, within: 0, count: 0, max_ns: 0, buckets }
     }
 
+    /// From now on gaps are to differ from those before.
+    pub fn change(&mut self) {
+        self.intended_ns = None;
+    }
+
     /// Adds frames that were sent together.
     #[inline]
     pub fn record(&mut self, now_ns: u64, frames: usize) {

@@ -296,7 +296,7 @@ fn pace<P: Port, W: Watch>(
     port: &mut P,
     source: &mut Source<'_>,
     mut timetable: Timetable,
-    most: u64,
+    mut most: u64,
     shift: &mut Shift<'_, W>,
     (gaps, listen): (&mut Recorder, &mut impl FnMut(&mut P) -> Result<usize, Trouble>),
 ) -> Result<(u64, Duration), Trouble> {
@@ -305,7 +305,16 @@ fn pace<P: Port, W: Watch>(
     let mut given_up = 0;
     loop {
         let elapsed = shift.elapsed();
-        let now = shift.end.map_or(elapsed, |end| elapsed.min(end - shift.started));
+        let length = shift.end.map(|end| end - shift.started);
+        let now = length.map_or(elapsed, |length| elapsed.min(length));
+        if let Some(pps) = shift.watch.new_rate(now) {
+            for table in [&mut timetable, &mut behind] {
+                table.change(now.as_secs_f64(), pps);
+            }
+            most = length.and_then(|length| timetable.until(length.as_secs_f64())).unwrap_or(u64::MAX);
+            most = most.max(source.sent);
+            gaps.change();
+        }
         let due = timetable.due(now.as_secs_f64());
         let lately = now.checked_sub(LATE).map_or(due, |then| due - behind.due(then.as_secs_f64()));
         let backlog = (due - source.sent - given_up).min(most - source.sent);
@@ -324,10 +333,11 @@ fn pace<P: Port, W: Watch>(
         }
         if !shift.go_on(&mut [port])? {
             let due = timetable.before(now.as_secs_f64()).ceil() as u64;
-            return Ok((due.max(source.sent + given_up), elapsed));
+            return Ok((due.min(most).max(source.sent + given_up), elapsed));
         }
         if left == 0 {
-            let next = Duration::from_secs_f64(timetable.next_s(due));
+            // Never, at a rate of 0.
+            let next = Duration::try_from_secs_f64(timetable.next_s(due)).unwrap_or(Duration::MAX);
             shift.wait(&mut [port], Some(next.saturating_sub(shift.elapsed())))?;
         }
     }

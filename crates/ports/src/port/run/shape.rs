@@ -75,21 +75,67 @@ impl Times {
     }
 }
 
+/// A part of a load's time in which its rate changes linearly, or not at all.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    /// Its beginning, in s from the start of the load.
+    from_s: f64,
+    /// Frames that are due before it.
+    before: f64,
+    /// The rate at its beginning, in frames per second, and what that gains in a second.
+    pps: f64,
+    gain: f64,
+}
+
+impl Piece {
+    /// Frames that are due before a time of this piece.
+    #[inline]
+    fn before(&self, s: f64) -> f64 {
+        let since = s - self.from_s;
+        self.before + (self.pps + self.gain / 2.0 * since) * since
+    }
+
+    /// When so many frames are due.
+    fn at(&self, frames: f64) -> f64 {
+        let frames = frames - self.before;
+        // The root of pps t + gain t² / 2 = frames, in a form without cancellation.
+        let end_pps = (self.pps * self.pps + 2.0 * self.gain * frames).max(0.0).sqrt();
+        self.from_s + 2.0 * frames / (self.pps + end_pps)
+    }
+}
+
 /// When each frame of a load is due, in s from its start.
 #[derive(Clone, Debug)]
 pub struct Timetable {
-    pps: f64,
     shape: Shape,
     times: Option<Arc<Times>>,
-    /// A Poisson process: frames so far, when the next is due, and the generator's state.
+    /// The rate over time, and the piece of the last time that was asked for.
+    pieces: Vec<Piece>,
+    piece: usize,
+    /// A Poisson process: frames so far, how many would be due at the mean rate when the next is due, and the
+    /// generator's state.
     drawn: (u64, f64, u64),
 }
 
 impl Timetable {
     /// For a load of this many frames per second.
     pub fn new(pps: f64, shape: Shape) -> Self {
+        let first = Piece { from_s: 0.0, before: 0.0, pps, gain: 0.0 };
+        let mut pieces = vec![first];
+        match shape {
+            Shape::Ramp(from, over) if !over.is_zero() => {
+                let over = over.as_secs_f64();
+                let rising = Piece { pps: from, gain: (pps - from) / over, ..first };
+                pieces = vec![rising, Piece { from_s: over, before: rising.before(over), ..first }];
+            }
+            Shape::Then(after, pps) => {
+                let from_s = after.as_secs_f64();
+                pieces.push(Piece { from_s, before: first.before(from_s), pps, gain: 0.0 });
+            }
+            Shape::Constant | Shape::Poisson { .. } | Shape::Bursts(_) | Shape::Ramp(..) => {}
+        }
         let seed = if let Shape::Poisson { seed } = shape { seed } else { 0 };
-        let mut table = Self { pps, shape, times: None, drawn: (0, 0.0, seed) };
+        let mut table = Self { shape, times: None, pieces, piece: 0, drawn: (0, 0.0, seed) };
         table.drawn.1 = table.draw();
         table
     }
@@ -100,12 +146,29 @@ impl Timetable {
         Self { times: Some(times), ..Self::new(pps, Shape::Constant) }
     }
 
-    /// The gap of equally spaced frames, in ns; `None` for other shapes.
-    pub fn gap_ns(&self) -> Option<f64> {
-        (self.shape == Shape::Constant && self.times.is_none()).then(|| 1e9 / self.pps)
+    /// Changes the rate to this one, in frames per second, from a time on. What was due before that time
+    /// stays as it was; frames at times of their own stay, too. No later time may have been asked for.
+    pub fn change(&mut self, s: f64, pps: f64) {
+        let last = self.pieces.partition_point(|piece| piece.from_s <= s).max(1);
+        let before = self.pieces[last - 1].before(s);
+        // A rate that was to rise until later does not.
+        self.pieces.truncate(last);
+        self.pieces.push(Piece { from_s: s, before, pps, gain: 0.0 });
     }
 
-    /// The next gap of a Poisson process, in s.
+    /// The frames of the whole load if it ends at this time; `None` if chance decides.
+    pub fn until(&self, s: f64) -> Option<u64> {
+        let is_drawn = matches!(self.shape, Shape::Poisson { .. });
+        (!is_drawn).then(|| self.clone().before(s).round() as u64)
+    }
+
+    /// The gap of equally spaced frames, in ns; `None` for other shapes.
+    pub fn gap_ns(&self) -> Option<f64> {
+        let [only] = &self.pieces[..] else { return None };
+        (self.shape == Shape::Constant && self.times.is_none()).then(|| 1e9 / only.pps)
+    }
+
+    /// The next gap of a Poisson process with a mean gap of 1.
     fn draw(&mut self) -> f64 {
         // SplitMix64 (Steele et al., OOPSLA 2014).
         let state = &mut self.drawn.2;
@@ -114,7 +177,16 @@ impl Timetable {
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         let unit = ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64;
-        -(1.0 - unit).ln() / self.pps
+        -(1.0 - unit).ln()
+    }
+
+    /// What the rate adds up to before a time.
+    #[inline]
+    fn mean(&mut self, s: f64) -> f64 {
+        while self.pieces.get(self.piece + 1).is_some_and(|next| next.from_s <= s) {
+            self.piece += 1;
+        }
+        self.pieces[self.piece].before(s)
     }
 
     /// Frames that are due before a time. Times must not decrease.
@@ -123,20 +195,11 @@ impl Timetable {
         if let Some(times) = &self.times {
             return times.before(s, false) as f64;
         }
+        let mean = self.mean(s);
         match self.shape {
-            Shape::Constant => s * self.pps,
-            Shape::Bursts(frames) => (s * self.pps / frames as f64).ceil() * frames as f64,
-            Shape::Ramp(from, over) => {
-                let over = over.as_secs_f64();
-                let rising = s.min(over);
-                let rise = if over > 0.0 { (self.pps - from) * rising * rising / (2.0 * over) } else { 0.0 };
-                from * rising + rise + self.pps * (s - rising)
-            }
-            Shape::Then(after, pps) => {
-                let first = s.min(after.as_secs_f64());
-                self.pps * first + pps * (s - first)
-            }
-            Shape::Poisson { .. } => self.drawn(s) as f64,
+            Shape::Bursts(frames) => (mean / frames as f64).ceil() * frames as f64,
+            Shape::Poisson { .. } => self.drawn(mean) as f64,
+            _ => mean,
         }
     }
 
@@ -146,16 +209,18 @@ impl Timetable {
         if let Some(times) = &self.times {
             return times.before(s, true);
         }
+        let mean = self.mean(s);
         match self.shape {
-            Shape::Bursts(frames) => ((s * self.pps / frames as f64) as u64 + 1) * frames,
-            Shape::Poisson { .. } => self.drawn(s),
+            Shape::Bursts(frames) => ((mean / frames as f64) as u64 + 1) * frames,
+            Shape::Poisson { .. } => self.drawn(mean),
             // The first frame is due at the start.
-            _ => self.before(s) as u64 + 1,
+            _ => mean as u64 + 1,
         }
     }
 
-    fn drawn(&mut self, s: f64) -> u64 {
-        while self.drawn.1 <= s {
+    /// The frames of a Poisson process when so many would be due at its mean rate.
+    fn drawn(&mut self, mean: f64) -> u64 {
+        while self.drawn.1 <= mean {
             self.drawn.0 += 1;
             self.drawn.1 += self.draw();
         }
@@ -167,26 +232,9 @@ impl Timetable {
         if let Some(times) = &self.times {
             return times.at(due);
         }
-        let due = due as f64;
-        match self.shape {
-            Shape::Constant | Shape::Bursts(_) => due / self.pps,
-            Shape::Ramp(from, over) => {
-                let over = over.as_secs_f64();
-                let risen = (from + self.pps) / 2.0 * over;
-                if due >= risen {
-                    return over + (due - risen) / self.pps;
-                }
-                // The root of t + a t² = due, in a form without cancellation.
-                let a = (self.pps - from) / (2.0 * over);
-                2.0 * due / (from + (from * from + 4.0 * a * due).max(0.0).sqrt())
-            }
-            Shape::Then(after, pps) => {
-                let after = after.as_secs_f64();
-                let first = self.pps * after;
-                if due <= first { due / self.pps } else { after + (due - first) / pps }
-            }
-            Shape::Poisson { .. } => self.drawn.1,
-        }
+        let mean = if matches!(self.shape, Shape::Poisson { .. }) { self.drawn.1 } else { due as f64 };
+        let later = &self.pieces[self.piece..];
+        later[later.partition_point(|piece| piece.before <= mean).max(1) - 1].at(mean)
     }
 }
 
@@ -194,6 +242,7 @@ impl Timetable {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use proptest::prelude::*;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -272,5 +321,60 @@ mod tests {
         assert!((within - (1.0 - (-1.0_f64).exp())).abs() < 0.005, "{within}");
         let again = self::times(10_000.0, Shape::Poisson { seed: 7 }, 10.0);
         assert!(again == times && self::times(10_000.0, Shape::Poisson { seed: 8 }, 10.0) != times);
+    }
+
+    proptest! {
+        /// Whatever its shape, a load whose rate is changed has the frames that its rates add up to, each
+        /// once and in turn, and a second table that is read later says the same of every moment.
+        #[test]
+        fn a_changed_load_adds_up_to_its_rates(
+            first in 1.0..1e4_f64,
+            changes in proptest::collection::vec((0.001..2.0_f64, 1.0..1e4_f64), 0..6),
+            kind in 0..5_usize,
+        ) {
+            let shape = [
+                Shape::Constant,
+                Shape::Bursts(7),
+                Shape::Poisson { seed: 3 },
+                Shape::Ramp(0.0, SECOND / 2),
+                Shape::Then(SECOND / 2, 5.0),
+            ][kind];
+            let mut table = Timetable::new(first, shape);
+            let mut behind = table.clone();
+            let (mut now, mut due, mut said) = (0.0, 0, Vec::new());
+            // The rates of the first piece come from a table that is not changed.
+            let mut all = changes.first().map_or(0.0, |(s, _)| {
+                let even = if kind < 3 { Shape::Constant } else { shape };
+                Timetable::new(first, even).before(*s)
+            });
+            for (index, &(length, pps)) in changes.iter().enumerate() {
+                for step in 0..=10 {
+                    let s = (now + length * f64::from(step) / 10.0).min(now + length);
+                    let then = table.due(s);
+                    prop_assert!(then >= due, "{then} after {due}");
+                    due = then;
+                    said.push((s, due));
+                }
+                now += length;
+                table.change(now, pps);
+                behind.change(now, pps);
+                prop_assert_eq!(table.due(now), due, "a change makes no frame");
+                prop_assert_eq!(table.gap_ns(), None);
+                let next = table.next_s(due);
+                prop_assert!(next >= now, "{next} before {now}");
+                if kind != 2 {
+                    // The next frame is due where the table says.
+                    prop_assert!(table.clone().due(next + 1e-9 * next.max(1.0)) > due);
+                }
+                all += changes.get(index + 1).map_or(0.0, |(next, _)| next * pps);
+            }
+            prop_assert!(said.iter().all(|&(s, due)| behind.due(s) == due), "{:?}", said);
+            let frames = table.before(now);
+            // Chance: six standard deviations.
+            let allowed = [1e-6 * all, 7.0, 6.0 * all.sqrt() + 1.0, 1e-6 * all, 1e-6 * all][kind];
+            prop_assert!((frames - all).abs() <= allowed + 1e-3, "{frames}, not {all}");
+            let whole = behind.until(now);
+            prop_assert_eq!(whole, (kind != 2).then(|| frames.round() as u64));
+        }
     }
 }
