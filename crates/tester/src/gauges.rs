@@ -21,6 +21,8 @@ pub(crate) struct LiveSystem {
 
 /// A running trial.
 pub(crate) struct Running {
+    /// Its number; the first trial has 1.
+    pub number: u64,
     pub begun: Instant,
     pub stage: Arc<TrialState>,
     /// The systems that take part, without counts.
@@ -187,8 +189,15 @@ impl Gauges {
         counted.accounts.explaining((sent_a + sent_b).saturating_sub(received_a + received_b)).0
     }
 
+    /// Trials that have begun.
+    pub(crate) fn trials(&self) -> u64 {
+        self.running().map_or(0, |running| running.number)
+    }
+
     pub(crate) fn begin(&self, running: Running) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(running));
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = last.as_ref().map_or(0, |last| last.number) + 1;
+        *last = Some(Arc::new(Running { number, ..running }));
     }
 
     fn running(&self) -> Option<Arc<Running>> {

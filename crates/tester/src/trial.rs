@@ -9,6 +9,7 @@ use crate::kept::Kept;
 use crate::learn::{self, End, FlowPlan};
 use crate::ledger::{PortCount, missed};
 use crate::local::{LocalHost, LocalPort, SLOW, interface};
+use crate::metrics::Metrics;
 use crate::neighbours::Station;
 use crate::observe::Place;
 use crate::provenance;
@@ -139,6 +140,7 @@ pub struct Tester {
     /// The station addresses of the ends' routers, as they were when the ports were opened.
     routers: [Option<Mac>; 2],
     gauges: Arc<Gauges>,
+    metrics: Option<Metrics>,
     /// The flows of each direction.
     pub flows: FlowPlan,
     /// What the senders can send, in frames per second, if that is known: a changed rate is not above it.
@@ -203,7 +205,8 @@ impl Tester {
             End { station, gateway, to, ips, encap }
         });
         let (gauges, flows) = (Arc::default(), FlowPlan::default());
-        let tester = Self { ports, ends, sites, routers: [None; 2], gauges, flows, ceiling_pps: None };
+        let (routers, metrics, ceiling_pps) = ([None; 2], None, None);
+        let tester = Self { ports, ends, sites, routers, gauges, metrics, flows, ceiling_pps };
         let names = tester.names();
         let is_port = |name: &String| names.iter().any(|port| name.ends_with(port));
         provenance::note_ports(tester.environment().into_iter().filter(|(name, _)| is_port(name)));
@@ -218,6 +221,15 @@ impl Tester {
     /// The counters of a running trial.
     pub fn gauges(&self) -> Arc<Gauges> {
         self.gauges.clone()
+    }
+
+    /// Serves the counters of its trials over HTTP ([`Metrics::serve`]) as long as it lives.
+    ///
+    /// # Errors
+    /// In one line: the address is in use, or is none of this host.
+    pub fn serve_metrics(&mut self, address: &str) -> Result<(), String> {
+        self.metrics = Some(Metrics::serve(address, self.gauges())?);
+        Ok(())
     }
 
     /// Resolves the routers that the ends send to, so that the environment has them.
@@ -651,6 +663,7 @@ impl Tester {
             })
         };
         Running {
+            number: 0,
             begun,
             rate: self.rate(offer),
             stage: stage.clone(),

@@ -47,6 +47,10 @@ pub struct PortPair {
     /// The name of the device under test, for the results
     #[arg(long, value_name = "NAME")]
     dut: Option<String>,
+    /// Serve the counters of the running trial over HTTP at this address, as 127.0.0.1:9464: OpenMetrics
+    /// text, for Prometheus. `kpps trial` adds shortfall and latency of the last interval, by default of 1 s
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics: Option<String>,
     /// How long to wait for frames after the last one was sent; less if none is missing
     #[arg(long, default_value = "1s", value_name = "TIME", value_parser = units::duration)]
     pub drain: Duration,
@@ -97,6 +101,7 @@ impl PortPair {
             let ports = options.open(&specs, true)?.try_into().map_err(|_| two())?;
             Tester::new(specs, ports, addresses, &self.watch)?
         };
+        self.metrics.iter().try_for_each(|at| tester.serve_metrics(at)).map_err(Failure::Input)?;
         tester.flows = traffic.plan();
         self.dut.iter().for_each(|name| kpps_tester::provenance::note_dut(name));
         Ok(tester)
@@ -145,6 +150,7 @@ impl PortPair {
             ("--gateway", !self.gateway.is_empty()),
             ("--dst-mac", self.dst_mac.is_some()),
             ("--dut", self.dut.is_some()),
+            ("--metrics", self.metrics.is_some()),
             ("--watch", !self.watch.is_empty()),
             ("a choice of flows or VLANs", self.unusual().is_some()),
         ];

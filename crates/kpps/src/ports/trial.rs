@@ -14,7 +14,7 @@ use kpps_measure::{detailed, in_words, use_sizes};
 use kpps_ports::port::run::{Load, Shape};
 use kpps_report::live::Progress;
 use kpps_results::detail::DetailedTrial;
-use kpps_tester::{Metrics, Offer, Playback, Tester, document, pcapng};
+use kpps_tester::{Offer, Playback, Tester, document, pcapng};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -68,10 +68,6 @@ pub struct Arguments {
     /// 3600 intervals gets longer ones
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     interval: Option<Duration>,
-    /// Serve the counters of the running trial over HTTP at this address, as 127.0.0.1:9464: OpenMetrics
-    /// text, for Prometheus. Latencies are those of the last interval [default interval: 1s]
-    #[arg(long, value_name = "ADDRESS")]
-    metrics: Option<String>,
     #[command(flatten)]
     replay: ReplayArguments,
     /// What the sending ports can send: results of `kpps calibrate`, one file for each direction
@@ -115,8 +111,6 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     let mut capture = arguments.capture.as_deref().map(Output::open).transpose()?;
     let progress = Progress::of(format!("kpps trial: {}", tester.names().join(" and ")));
     let source = Box::new(Trials { gauges: tester.gauges(), can_change: true });
-    let metrics = arguments.metrics.as_ref().map(|address| Metrics::serve(address, tester.gauges()));
-    let _metrics = metrics.transpose().map_err(Failure::Input)?;
     let view = target.options.live.view(progress.clone(), source, arguments.outputs.for_machines())?;
     let sender = tester.sender(&offer, &arguments.calibration)?;
     let offered_pps = match offer.load {
@@ -160,7 +154,6 @@ fn without_ports(arguments: &Arguments) -> Result<(), Failure> {
         ("--calibration", !arguments.calibration.is_empty()),
         ("--capture", arguments.capture.is_some()),
         ("--interval", arguments.interval.is_some()),
-        ("--metrics", arguments.metrics.is_some()),
     ];
     let own = own.into_iter().find_map(|(what, given)| given.then_some(what));
     if let Some(what) = own {
@@ -203,7 +196,7 @@ fn offer(arguments: &Arguments, tester: &Tester, replay: Option<&Playback>) -> R
     let Arguments { target, shape, size, .. } = arguments;
     let pair = &target.pair;
     let size = target.sizes(size.as_ref());
-    let usual = arguments.metrics.as_ref().map(|_| Duration::from_secs(1));
+    let usual = pair.metrics.as_ref().map(|_| Duration::from_secs(1));
     let (keep, every) = (arguments.capture.is_some(), arguments.interval.or(usual));
     let load = arguments.load.unwrap_or(Rate::Pps(f64::INFINITY));
     let Some(replay) = replay else {

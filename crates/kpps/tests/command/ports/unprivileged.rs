@@ -1,10 +1,13 @@
 //! What an ordinary user can do, and what the rest tells him.
 
 use crate::net::document;
-use std::net::UdpSocket;
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::{TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// `nobody` and `nogroup`, as every Linux has them.
 const NOBODY: u32 = 65534;
@@ -96,9 +99,48 @@ fn an_address_of_metrics_that_is_in_use_is_an_error() {
     let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let ports = format!("udp:{},udp::{free}", there.local_addr().unwrap());
     let nobody = Nobody::new();
-    let words = ["trial", "--ports", &ports, "--load", "1kpps", "--metrics", &address];
-    let said = nobody.command(&words).output().unwrap();
-    let error = String::from_utf8(said.stderr).unwrap();
-    assert!(said.status.code() == Some(2) && error.contains("in use"), "{error}");
-    assert!(there.recv(&mut [0; 100]).is_err(), "a frame was sent");
+    for words in [
+        &["trial", "--load", "1kpps"][..],
+        &["curve", "--load", "1kpps"],
+        &["ndr"],
+        &["sizes"],
+        &["grid", "--vary", "load=1kpps,2kpps"],
+        &["rfc2544", "--quick"],
+    ] {
+        let words = [words, &["--ports", &ports, "--metrics", &address]].concat();
+        let said = nobody.command(&words).output().unwrap();
+        let error = String::from_utf8(said.stderr).unwrap();
+        assert!(said.status.code() == Some(2) && error.contains("in use"), "{words:?}: {error}");
+        assert!(there.recv(&mut [0; 100]).is_err(), "{words:?}: a frame was sent");
+    }
+}
+
+/// One server for all trials of a command, with the load of the one that runs.
+#[test]
+fn a_curve_serves_the_counters_of_the_trial_that_runs() {
+    let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (address, port) = (free(), free().port());
+    let ports = format!("udp:127.0.0.1:{port},udp::{port}");
+    let nobody = Nobody::new();
+    let mut words = vec!["curve", "--load", "1kpps..3kpps/1kpps", "--duration", "700ms", "--ports", &ports];
+    let at = address.to_string();
+    words.extend(["--metrics", &at]);
+    let mut child = nobody.command(&words).stdout(Stdio::null()).spawn().unwrap();
+    let (mut loads, mut trials) = (BTreeSet::new(), 0);
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        let mut said = String::new();
+        if let Ok(mut stream) = TcpStream::connect(address) {
+            let asked = stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n");
+            let _ = asked.and_then(|()| stream.read_to_string(&mut said));
+        }
+        let value = |name: &str| said.lines().find(|line| line.starts_with(name))?.rsplit_once(' ');
+        loads.extend(value("kpps_offered_frames_per_second{").map(|(_, pps)| pps.to_owned()));
+        trials = value("kpps_trials_total ").map_or(trials, |(_, count)| trials.max(count.parse().unwrap()));
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert!(status.success());
+    assert_eq!((loads, trials), (["1000", "2000", "3000"].map(str::to_owned).into(), 3));
 }
