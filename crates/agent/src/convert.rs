@@ -148,6 +148,7 @@ pub(crate) fn task(work: proto::Work) -> Result<(Task, usize), String> {
         drain: Duration::from_nanos(work.drain_ns),
         epoch_ns: work.epoch_ns,
         every: work.every_ns.map(Duration::from_nanos),
+        follower: None,
     };
     Ok((task, work.senders.clamp(1, 2) as usize))
 }
@@ -330,6 +331,7 @@ pub(crate) fn was_done(done: proto::Done) -> Done {
         line: done
             .line
             .map(|line| Timeline::of(line.interval_ns, line.points.into_iter().map(was_point).collect())),
+        follower: None,
         rate_changes: done
             .rate_changes
             .iter()
@@ -471,6 +473,7 @@ mod tests {
             duration: Duration::from_millis(250),
             drain: Duration::from_secs(1),
             epoch_ns: u64::MAX / 3,
+            follower: None,
             every: Some(Duration::from_secs(60)),
         }
     }

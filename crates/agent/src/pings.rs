@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 pub(crate) type Cookie = [u8; 16];
 /// Bytes of a datagram.
 const BYTES: usize = 40;
-/// Questions for one reading, and how long they may take.
-const PINGS: u64 = 40;
+/// Questions for one reading before or after a trial, and how long a reading may take.
+pub(crate) const PINGS: u64 = 40;
 const AT_MOST: Duration = Duration::from_millis(500);
 /// How long an answer may take. Two questions without an answer mean that none will come.
 const PATIENCE: Duration = Duration::from_millis(150);
@@ -86,14 +86,14 @@ fn respond(socket: &UdpSocket, clock: &Clock, cookies: &Weak<Cookies>) {
     }
 }
 
-/// Reads the remote clock, by a connected socket. Empty if no datagrams come through.
-pub(crate) fn ask(socket: &UdpSocket, cookie: &Cookie) -> io::Result<Vec<Ping>> {
+/// Reads the remote clock by so many questions over a connected socket. Empty if no datagrams come through.
+pub(crate) fn ask(socket: &UdpSocket, cookie: &Cookie, questions: u64) -> io::Result<Vec<Ping>> {
     let clock = Clock::here();
     let begin = Instant::now();
     let mut pings = Vec::new();
     let mut unanswered = 0;
     socket.set_read_timeout(Some(PATIENCE))?;
-    for number in 0..PINGS {
+    for number in 0..questions {
         let mut question = [0; BYTES];
         question[..16].copy_from_slice(cookie);
         question[16..24].copy_from_slice(&number.to_be_bytes());
@@ -146,7 +146,7 @@ mod tests {
     fn the_offset_is_found_within_its_error() {
         let (responder, socket, clock) = pair();
         let known = responder.cookie().unwrap();
-        let pings = ask(&socket, &known.cookie).unwrap();
+        let pings = ask(&socket, &known.cookie, PINGS).unwrap();
         assert!(pings.len() > 10, "{}", pings.len());
         let reading = Reading::best_of(clock.id(), "udp", &pings).unwrap();
         // Both clocks are this host's, so the truth is known, but for the time between two readings.
@@ -159,11 +159,11 @@ mod tests {
     #[test]
     fn strangers_are_not_answered() {
         let (responder, socket, _) = pair();
-        assert!(ask(&socket, &[7; 16]).unwrap().is_empty());
+        assert!(ask(&socket, &[7; 16], PINGS).unwrap().is_empty());
         let known = responder.cookie().unwrap();
-        assert!(!ask(&socket, &known.cookie).unwrap().is_empty());
+        assert!(!ask(&socket, &known.cookie, PINGS).unwrap().is_empty());
         let cookie = known.cookie;
         drop(known);
-        assert!(ask(&socket, &cookie).unwrap().is_empty(), "a session that is over");
+        assert!(ask(&socket, &cookie, PINGS).unwrap().is_empty(), "a session that is over");
     }
 }

@@ -12,7 +12,7 @@ use kpps_ports::Spec;
 use kpps_ports::port::run::{Load, Timetable};
 use kpps_ports::port::{Options, Trouble};
 use kpps_results::detail::RateChange;
-use kpps_tester::clock::{Clock, Ping, Reading};
+use kpps_tester::clock::{Clock, Gain, Ping, Reading};
 use kpps_tester::ledger::PortCount;
 use kpps_tester::{Allowed, Arrived, Counted, Done, Received, Task, TestPort, TrialState};
 use std::collections::BTreeMap;
@@ -37,6 +37,8 @@ const OPEN: Duration = Duration::from_secs(20);
 const PROBE: Duration = Duration::from_secs(1);
 /// How often a port is asked for its progress during a trial.
 const ASK: Duration = Duration::from_millis(20);
+/// Questions about the time during a trial.
+const PINGS_AT_WORK: u64 = 10;
 /// Questions about the time, where datagrams do not come through.
 const PINGS: usize = 40;
 
@@ -304,6 +306,12 @@ impl RemotePort {
         }
     }
 
+    /// Reads the agent's clock by so many datagrams, if they come through.
+    fn read_by_datagrams(&self, pings: u64) -> Option<Reading> {
+        let (socket, cookie) = self.clock.as_ref()?;
+        Reading::best_of(&self.clock_id, "udp", &pings::ask(socket, cookie, pings).ok()?)
+    }
+
     /// Reads the agent's clock by messages of the session.
     fn ping(&mut self) -> Result<Vec<Ping>, Trouble> {
         let mut pings = Vec::with_capacity(PINGS);
@@ -367,8 +375,7 @@ impl TestPort for RemotePort {
     }
 
     fn read_clock(&mut self) -> Result<Reading, Trouble> {
-        let by_datagrams = self.clock.as_ref().and_then(|(socket, cookie)| pings::ask(socket, cookie).ok());
-        if let Some(reading) = Reading::best_of(&self.clock_id, "udp", &by_datagrams.unwrap_or_default()) {
+        if let Some(reading) = self.read_by_datagrams(pings::PINGS) {
             return Ok(reading);
         }
         self.clock = None;
@@ -384,6 +391,7 @@ impl TestPort for RemotePort {
             Load::Max => None,
         });
         let mut rate_changes: Vec<RateChange> = Vec::new();
+        let (mut follower, mut seen) = (task.follower.clone(), 0);
         let senders = state.senders();
         let mut asks = Asks::Work(convert::work(task, senders));
         let trouble = loop {
@@ -406,7 +414,7 @@ impl TestPort for RemotePort {
                         state.has_sent(task.at, done.sent);
                     }
                     state.receives(task.at, done.arrived.as_ref().map_or(0, |arrived| arrived.received));
-                    return Done { trouble: failed, ..convert::was_done(done) };
+                    return Done { trouble: failed, follower, ..convert::was_done(done) };
                 }
                 Ok(other) => break self.unexpected(other),
                 Err(trouble) => break trouble,
@@ -420,7 +428,13 @@ impl TestPort for RemotePort {
                 table.change(at_s, offered_pps);
                 rate_changes.push(RateChange { at_s, offered_pps });
             }
-            asks = Asks::Update(proto::TrialUpdate { abandoned: state.is_abandoned(), other_sent, rate_pps });
+            if let Some(follower) = follower.as_mut().filter(|follower| follower.is_due()) {
+                state.reads_clock(task.at, follower.read(self.read_by_datagrams(PINGS_AT_WORK).as_ref()));
+            }
+            let gain = state.gain(task.at, &mut seen);
+            let gain = gain.map(|Gain { at_ns, gained_ns, pace }| proto::Gain { at_ns, gained_ns, pace });
+            let abandoned = state.is_abandoned();
+            asks = Asks::Update(proto::TrialUpdate { abandoned, other_sent, rate_pps, gain });
         };
         // Its last report is what is known.
         state.abandon();

@@ -9,7 +9,7 @@ use crate::rules::Rules;
 use kpps_ports::Spec;
 use kpps_ports::port::run::Shape;
 use kpps_ports::port::{Options, ready};
-use kpps_tester::clock::Clock;
+use kpps_tester::clock::{Clock, Gain};
 use kpps_tester::{Host as _, LocalHost, LocalPort, TestPort, Told, TrialState, interface};
 use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -207,6 +207,9 @@ impl Lent {
                         return say(Says::Refused(why));
                     }
                     state.change_rate(pps);
+                }
+                if let Some(proto::Gain { at_ns, gained_ns, pace }) = update.gain {
+                    state.gains(task.at, Gain { at_ns, gained_ns, pace });
                 }
                 if let Some(sent) = update.other_sent {
                     state.has_sent(1 - task.at, sent);

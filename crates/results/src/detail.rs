@@ -129,7 +129,7 @@ pub struct Clocks {
     /// How fast the second clock gained on the first during the trial, in ns per s; null if it could not be
     /// read afterwards.
     pub drift_ns_per_s: Option<f64>,
-    /// The number of questions, before and after.
+    /// The number of questions: before, after, and in a trial of more than some seconds each second.
     pub pings: u64,
     /// How the questions were sent: `udp`, or `grpc` where datagrams do not get through.
     pub over: String,

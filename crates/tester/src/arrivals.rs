@@ -8,7 +8,7 @@
 //! are right. The identification may differ in any case: it means nothing in packets that are not fragments
 //! (RFC 6864, 4.1), and the kernel numbers the frames of a message that it cuts.
 
-use crate::clock::TimeOfDay;
+use crate::clock::{Gain, TimeOfDay};
 use crate::header::{Change, LONGEST, Outline, change};
 use crate::kept::{Anomalies, Keeper, Kept};
 use crate::timeline::{ArrivalLine, Timeline};
@@ -108,6 +108,8 @@ pub struct Arrivals {
     line: Option<ArrivalLine>,
     /// How long before the epoch of the tags `epoch` is, in ns.
     margin_ns: u64,
+    /// What this clock gains on the sender's, if that is followed.
+    gain: Option<Gain>,
     /// Keeps frames with anomalies, if that was asked for.
     keeper: Option<Keeper>,
 }
@@ -172,6 +174,7 @@ impl Arrivals {
             part_ns: u64::MAX,
             line: None,
             margin_ns: 0,
+            gain: None,
             keeper: None,
         }
     }
@@ -186,11 +189,28 @@ impl Arrivals {
     }
 
     /// Counts also what arrives of each interval. `margin_ns`: how long before the epoch of the tags the
-    /// epoch of arrivals is. If there is a margin, it is that of two clocks, and intervals have no latencies.
+    /// epoch of arrivals is. If there is a margin, it is that of two clocks, and intervals have latencies
+    /// only where these are [followed](Self::follow).
     #[must_use]
     pub fn in_intervals(mut self, every: Option<Duration>, margin_ns: u64) -> Self {
         (self.line, self.margin_ns) = (every.map(ArrivalLine::new), margin_ns);
         self
+    }
+
+    /// From now on what this clock gains on the sender's is taken off latencies.
+    pub fn follow(&mut self, gain: Gain) {
+        self.gain = Some(gain);
+    }
+
+    /// The latency of a frame in ns, with the margin.
+    #[inline]
+    fn latency_ns(&self, now_ns: u64, sent_ps: u64) -> u64 {
+        let ns = now_ns.saturating_sub(sent_ps / 1000);
+        match &self.gain {
+            // Rounded to ns, not below 0.
+            Some(gain) => (ns as f64 - gain.at(now_ns as f64 - self.margin_ns as f64)).round() as u64,
+            None => ns,
+        }
     }
 
     /// Keeps frames with anomalies, up to a limit.
@@ -244,14 +264,15 @@ impl Arrivals {
             let change = change.filter(|_| verdict != Verdict::Damaged);
             self.keep((frame, stamp), Some(tag.sequence), anomalies, change);
         }
+        let latency_ns = self.latency_ns(now_ns, sent_ps);
         if first && let Some(line) = &mut self.line {
-            let latency = whole && self.margin_ns == 0;
-            line.take(sent_ps / 1000, latency.then(|| now_ns.saturating_sub(sent_ps / 1000)));
+            let is_known = whole && (self.margin_ns == 0 || self.gain.is_some());
+            line.take(sent_ps / 1000, is_known.then(|| latency_ns.saturating_sub(self.margin_ns)));
         }
         if first && whole {
             let last = self.latency.len() - 1;
             let part = if last == 0 { 0 } else { ((now_ns / self.part_ns) as usize).min(last) };
-            self.latency[part].record(now_ns.saturating_sub(sent_ps / 1000));
+            self.latency[part].record(latency_ns);
         }
         true
     }
@@ -731,6 +752,34 @@ mod tests {
         let noticed = arrival.clock_set_ns.unwrap();
         assert!(noticed.abs_diff(2_000_000) < 100_000, "{noticed}");
         assert_eq!((latency.len(), latency[0].frames()), (1, 0));
+    }
+
+    /// A clock that gains 100 µs a second: frames take as long after a second as at first, in each interval,
+    /// too.
+    #[test]
+    fn what_a_clock_gains_is_taken_off() {
+        let margin_ns = 10_000;
+        let mut all = arrivals().in_intervals(Some(Duration::from_millis(100)), margin_ns);
+        // In its own time, in which a second is longer by as much.
+        all.follow(Gain { at_ns: 0.0, gained_ns: 0.0, pace: 1e-4 / 1.0001 });
+        for sequence in 0..1000 {
+            let mut frame = template();
+            let sent_ns = sequence * 1_000_000;
+            tag::write(&mut frame, Tag { stream: 7, sequence, sent_ps: sent_ns * 1000 }).unwrap();
+            let gained_ns = sent_ns / 10_000;
+            all.take(&frame, Some(all.epoch_of_day.ns + margin_ns + sent_ns + 7_000 + gained_ns));
+        }
+        let line = all.take_line().unwrap();
+        assert_eq!(line.points().len(), 10);
+        for point in line.points() {
+            let p50 = point.latency.quantile_ns(0.5).unwrap();
+            assert!((6_990..7_130).contains(&p50), "{p50}");
+        }
+        let (latency, _) = all.into_latency();
+        for share in [0.0, 1.0] {
+            let ns = latency[0].quantile_ns(share);
+            assert!(ns.abs_diff(17_000) < 20, "{ns}, with the margin");
+        }
     }
 
     /// The reasons why each frame was kept, and its length.

@@ -4,9 +4,13 @@
 //! offset, and times since then are compared. The offset is read before and after the trial. Between these
 //! readings it is assumed to change linearly, because clocks drift with temperature, which changes within
 //! minutes.
+//!
+//! In a longer trial the offset is read each second, too ([`Follower`]), and the receiver takes off what was
+//! gained as the last readings foretell it ([`Gain`]). The next reading shows how far that was off.
 
 use kpps_measure::Latency;
 use kpps_results::detail::Clocks as Document;
+use std::collections::VecDeque;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -19,6 +23,15 @@ const PAIRS: usize = 64;
 const MOST_MARGIN_NS: u64 = 50_000_000_000;
 /// Parts of a trial with separate latencies, if a clock may drift.
 const SLICES: usize = 16;
+/// The clocks are followed in a trial that is longer than this.
+const SHORT: Duration = Duration::from_secs(5);
+/// The time between two readings of a clock that is followed: at first half of the time that it has been
+/// followed for, then this.
+const READ_NS: f64 = 1e9;
+/// The time over which its drift is measured.
+const BASE_NS: f64 = 32e9;
+/// A reading whose error is so many times the usual one is left out for a while.
+const WORSE: f64 = 3.0;
 
 /// The clock of this process, in ns.
 #[derive(Clone, Debug)]
@@ -204,10 +217,119 @@ impl Ping {
     }
 }
 
+/// What a clock gains on another one: a line through time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Gain {
+    /// A moment, in ns since the epoch of a trial.
+    pub at_ns: f64,
+    /// What it has gained then since the epoch, in ns.
+    pub gained_ns: f64,
+    /// What it gains each ns, in ns.
+    pub pace: f64,
+}
+
+impl Gain {
+    /// What it has gained at a moment, in ns.
+    #[inline]
+    pub fn at(&self, ns: f64) -> f64 {
+        self.gained_ns + (ns - self.at_ns) * self.pace
+    }
+
+    /// What one clock gains on another, in its own time, from what both gain on a third in the third's time.
+    pub(crate) fn between(own: Self, other: Self) -> Self {
+        let at_ns = own.at_ns.max(other.at_ns);
+        let gained_ns = own.at(at_ns);
+        Self { at_ns: at_ns + gained_ns, gained_ns: gained_ns - other.at(at_ns), pace: own.pace - other.pace }
+    }
+}
+
+/// Follows another host's clock during a trial.
+#[derive(Clone, Debug)]
+pub struct Follower {
+    before: Reading,
+    /// The origin of times, by the clock of this process.
+    epoch_ns: u64,
+    /// When it was read lately, in ns since the epoch, and what it had gained.
+    read: VecDeque<(f64, f64)>,
+    gain: Gain,
+    next_ns: f64,
+    /// The usual error of a reading.
+    usual_ns: f64,
+    /// The highest error so far.
+    error_ns: u64,
+    pings: u64,
+}
+
+impl Follower {
+    fn new(before: Reading, epoch_ns: u64) -> Self {
+        let at_ns = before.at_ns as f64 - epoch_ns as f64;
+        let gain = Gain { at_ns, ..Gain::default() };
+        let (read, error_ns, usual_ns) =
+            ([(at_ns, 0.0)].into(), before.error_ns, (before.error_ns as f64).max(1e3));
+        Self { before, epoch_ns, read, gain, next_ns: 0.0, usual_ns, error_ns, pings: 0 }
+    }
+
+    /// Whether it is time to read the clock.
+    pub fn is_due(&self) -> bool {
+        Clock::here().now_ns() as f64 - self.epoch_ns as f64 >= self.next_ns
+    }
+
+    /// Adds a reading, if there is one. Returns what the clock gains from now on.
+    pub fn read(&mut self, reading: Option<&Reading>) -> Gain {
+        self.next_ns = match reading {
+            Some(reading) => self.add(reading),
+            None => Clock::here().now_ns() as f64 - self.epoch_ns as f64 + READ_NS,
+        };
+        self.gain
+    }
+
+    /// Adds a reading. Returns when the next one is due.
+    fn add(&mut self, reading: &Reading) -> f64 {
+        let at_ns = reading.at_ns as f64 - self.epoch_ns as f64;
+        self.pings += reading.pings;
+        let first_ns = self.read[0].0;
+        let next_ns = at_ns + ((at_ns - first_ns) / 2.0).clamp(READ_NS / 50.0, READ_NS);
+        // The line is good for as long as it was drawn over.
+        let (base_ns, since_ns) = (self.gain.at_ns - first_ns, at_ns - self.gain.at_ns);
+        let error_ns = reading.error_ns as f64;
+        let is_bad = error_ns > WORSE * self.usual_ns;
+        self.usual_ns += (error_ns.min(2.0 * self.usual_ns) - self.usual_ns) / 8.0;
+        if is_bad && since_ns < base_ns {
+            return next_ns;
+        }
+        let off_ns = self.check(reading);
+        if is_bad && off_ns <= reading.error_ns && base_ns >= BASE_NS / 2.0 {
+            // The line may be right, and is the better guess.
+            return next_ns;
+        }
+        let gained_ns = reading.ahead_ns.saturating_sub(self.before.ahead_ns) as f64;
+        self.read.push_back((at_ns, gained_ns));
+        while self.read.len() > 2 && at_ns - self.read[1].0 >= BASE_NS {
+            self.read.pop_front();
+        }
+        let (first_ns, first_gained_ns) = self.read[0];
+        let pace = if at_ns > first_ns { (gained_ns - first_gained_ns) / (at_ns - first_ns) } else { 0.0 };
+        self.gain = Gain { at_ns, gained_ns, pace };
+        next_ns
+    }
+
+    /// How far off the line is by a reading, in ns. Until then it was not further off, but for the error of
+    /// the reading.
+    fn check(&mut self, reading: &Reading) -> u64 {
+        let at_ns = reading.at_ns as f64 - self.epoch_ns as f64;
+        let gained_ns = reading.ahead_ns.saturating_sub(self.before.ahead_ns) as f64;
+        let off_ns = (self.gain.at(at_ns) - gained_ns).abs().ceil() as u64;
+        self.error_ns = self.error_ns.max(off_ns + reading.error_ns);
+        off_ns
+    }
+}
+
 /// The clocks of both ends of a trial.
 pub(crate) struct Clocks {
     before: [Reading; 2],
     after: Option<[Reading; 2]>,
+    /// Those that were followed.
+    followed: [Option<Follower>; 2],
     /// The origin of times, by the clock of this process.
     epoch_ns: u64,
 }
@@ -215,7 +337,7 @@ pub(crate) struct Clocks {
 impl Clocks {
     /// Begins with the readings before a trial.
     pub fn before(before: [Reading; 2]) -> Self {
-        Self { before, after: None, epoch_ns: Clock::here().now_ns() }
+        Self { before, after: None, followed: [None, None], epoch_ns: Clock::here().now_ns() }
     }
 
     /// Sets the origin of times: the trial begins so long from now.
@@ -225,7 +347,28 @@ impl Clocks {
 
     /// Adds the readings after it.
     pub fn after(&mut self, after: [Reading; 2]) {
+        for (follower, reading) in self.followed.iter_mut().zip(&after) {
+            follower.iter_mut().for_each(|follower| _ = follower.check(reading));
+        }
         self.after = Some(after);
+    }
+
+    /// Whether clocks are followed in a trial of this length: questions that wait behind others do not tell
+    /// the time.
+    fn follows(&self, length: Duration) -> bool {
+        !self.is_one() && length > SHORT && self.before.iter().all(|it| ["", "udp"].contains(&&*it.over))
+    }
+
+    /// What follows the clock of an end in a trial of this length, which has begun; `None` if it is not
+    /// followed.
+    pub fn follower(&self, at: usize, length: Duration) -> Option<Follower> {
+        let follows = self.follows(length) && !self.before[at].over.is_empty();
+        follows.then(|| Follower::new(self.before[at].clone(), self.epoch_ns))
+    }
+
+    /// Adds what has followed the clock of an end.
+    pub fn followed(&mut self, at: usize, follower: Option<Follower>) {
+        self.followed[at] = follower;
     }
 
     /// Both ends have the same clock.
@@ -248,16 +391,18 @@ impl Clocks {
     /// The margin that a receiver adds to its times, so that none is negative in a trial of this length, and
     /// the number of parts that it separates.
     pub fn margin(&self, length: Duration) -> (u64, usize) {
-        match self.is_one() {
-            true => (0, 1),
-            false => (2 * self.error_ns() + (length.as_nanos() as f64 * DRIFT) as u64, SLICES),
+        if self.is_one() {
+            return (0, 1);
         }
+        let (alone, parts) = if self.follows(length) { (SHORT, 1) } else { (length, SLICES) };
+        (2 * self.error_ns() + (alone.as_nanos() as f64 * DRIFT) as u64, parts)
     }
 
     /// The error of latencies in ns, up or down: that of the offset, and that of times which are kept to
     /// three digits with the margin.
     pub fn latency_error_ns(&self, margin_ns: u64) -> u64 {
-        self.error_ns() + margin_ns.div_ceil(1024)
+        let followed: u64 = self.followed.iter().flatten().map(|follower| follower.error_ns).sum();
+        self.error_ns().max(followed) + margin_ns.div_ceil(1024)
     }
 
     /// How much the second clock gains on the first, in s per s.
@@ -291,7 +436,13 @@ impl Clocks {
             return all;
         };
         let mut all = Latency::default();
-        all.add(one);
+        match margin_ns {
+            0 => all.add(one),
+            // What was gained is taken off already.
+            _ => {
+                one.recorded().for_each(|(ns, frames)| all.record_times(ns.saturating_sub(margin_ns), frames))
+            }
+        }
         all
     }
 
@@ -308,7 +459,9 @@ impl Clocks {
             offset_ns: self.before[1].ahead_ns - self.before[0].ahead_ns,
             error_ns: self.error_ns(),
             drift_ns_per_s: self.after.is_some().then(|| (self.drift() * 1e10).round() / 10.0),
-            pings: pings(&self.before) + self.after.as_ref().map_or(0, pings),
+            pings: pings(&self.before)
+                + self.after.as_ref().map_or(0, pings)
+                + self.followed.iter().flatten().map(|follower| follower.pings).sum::<u64>(),
             over: over.join(", "),
         })
     }
@@ -339,10 +492,12 @@ mod tests {
         assert_eq!(Reading::best_of("x", "udp", &[]), None);
     }
 
-    /// Between two clocks a long trial has coarse latencies, and says so; after days it has none.
+    /// Between two clocks that are not followed a long trial has coarse latencies, and says so; after days it
+    /// has none.
     #[test]
     fn the_margin_of_a_long_trial_is_part_of_the_error() {
-        let clocks = Clocks::before([reading("a", 0, 0, 0), reading("b", 0, 0, 100)]);
+        let by_grpc = |it: Reading| Reading { over: "grpc".into(), ..it };
+        let clocks = Clocks::before([by_grpc(reading("a", 0, 0, 0)), by_grpc(reading("b", 0, 0, 100))]);
         for (hours, known) in [(1, true), (48, true), (240, false)] {
             let length = Duration::from_secs(hours * 3600);
             let (margin_ns, parts) = clocks.margin(length);
@@ -354,6 +509,79 @@ mod tests {
                 (latency.p50.map(|ns| ns.abs_diff(70_000)), clocks.latency_error_ns(margin_ns));
             assert!(wrong.is_none_or(|wrong| wrong > 100 && wrong <= error), "{hours} h: {wrong:?}, {error}");
         }
+    }
+
+    /// A trial of this length between this host and one whose clock gains 30 µs a second, and a little more
+    /// or less from minute to minute. Readings in it have this error, some a larger one, and are off by half
+    /// of it at most. Returns the stated error, which covers each latency.
+    fn followed(seconds: f64, usual_ns: u64) -> u64 {
+        let length = Duration::from_secs_f64(seconds);
+        let gained_ns = |s: f64| 30_000.0 * s + 500.0 * 100.0 * (1.0 - (s / 100.0).cos());
+        let here = Clock::here().now_ns();
+        let mut noise = 1_u64;
+        let mut read = |s: f64| {
+            noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            // Each hundredth reading is delayed.
+            let error_ns = match noise >> 57 {
+                _ if s < 0.0 => 20_000,
+                0 => 900_000,
+                _ => usual_ns,
+            };
+            let off = ((noise >> 33) as f64 / 2_f64.powi(31) - 0.5) * error_ns as f64;
+            let at_ns = here + 1_000_000_000 + (s * 1e9) as u64;
+            [reading("a", at_ns, 0, 0), reading("b", at_ns, (7e6 + gained_ns(s) + off) as i64, error_ns)]
+        };
+        let mut clocks = Clocks::before(
+            read(-0.3).map(|it| Reading { over: if it.id == "a" { String::new() } else { it.over }, ..it }),
+        );
+        clocks.epoch_ns = here + 1_000_000_000;
+        let (margin_ns, parts) = clocks.margin(length);
+        assert!(parts == 1 && margin_ns < 2_000_000);
+        assert!(clocks.follower(0, length).is_none(), "this host's clock needs none");
+        let mut follower = clocks.follower(1, length).unwrap();
+        let state = crate::TrialState::new(2);
+        let mut latency = [Latency::default(), Latency::default()];
+        let mut s = 0.0;
+        while s < seconds {
+            state.reads_clock(1, follower.read(Some(&read(s)[1])));
+            let next = (follower.next_ns / 1e9).min(seconds);
+            for frame in 0..4 {
+                let s = s + (next - s) * f64::from(frame) / 4.0;
+                for (to, all) in latency.iter_mut().enumerate() {
+                    // By the receiver's clock.
+                    let gained = gained_ns(s) - gained_ns(0.0);
+                    let (own, more) = if to == 1 { (gained, gained) } else { (0.0, -gained) };
+                    let gain = state.gain(to, &mut 0).unwrap().at(s * 1e9 + own);
+                    all.record((margin_ns as f64 + 70_000.0 + more - gain).max(0.0) as u64);
+                }
+            }
+            s = next;
+        }
+        clocks.followed(1, Some(follower));
+        clocks.after(read(seconds + 0.1));
+        let error_ns = clocks.latency_error_ns(margin_ns);
+        for (to, all) in latency.into_iter().enumerate() {
+            let all = clocks.correct(to, vec![all], length, margin_ns);
+            for share in [0.000_001, 0.5, 1.0] {
+                let ns = all.quantile_ns(share);
+                assert!(ns.abs_diff(70_000) <= error_ns, "{seconds} s: {ns} is off by more than {error_ns}");
+            }
+        }
+        let document = clocks.document().unwrap();
+        assert!((document.drift_ns_per_s.unwrap() - 30_000.0).abs() < 3000.0, "{document:?}");
+        error_ns
+    }
+
+    /// The error of latencies between two clocks that are followed covers the truth, and is about as small
+    /// after three days as after ten seconds.
+    #[test]
+    fn the_error_does_not_grow_with_the_trial() {
+        let errors = [10.0, 600.0, 72.0 * 3600.0].map(|seconds| followed(seconds, 20_000));
+        assert!(errors.iter().all(|&ns| (20_000..70_000).contains(&ns)), "{errors:?}");
+        assert!(errors[2] <= errors[0] * 3 / 2, "{errors:?}");
+        // A busy network answers later while frames are sent.
+        let errors = [10.0, 600.0, 72.0 * 3600.0].map(|seconds| followed(seconds, 100_000));
+        assert!(errors.iter().all(|&ns| (100_000..350_000).contains(&ns)), "{errors:?}");
     }
 
     #[test]

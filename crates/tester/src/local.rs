@@ -458,7 +458,7 @@ fn work(
     state: &TrialState,
 ) -> Done {
     let (answered, stamped) = (Cell::new(0), Cell::new(false));
-    let mut calls = 0_u32;
+    let (mut calls, mut seen) = (0_u32, 0);
     let mut listen = |port: &mut AnyPort| {
         let mut answers = Vec::new();
         if let Some(incoming) = incoming {
@@ -477,6 +477,11 @@ fn work(
             answered.set(answered.get() + u64::from(send_one(port, &answer)?));
         }
         calls = calls.wrapping_add(1);
+        if let (Some(gain), Some(Incoming::Tagged(arrivals))) =
+            (state.gain(task.at, &mut seen), &mut *incoming)
+        {
+            arrivals.follow(gain);
+        }
         if taken == 0 || calls.is_multiple_of(32) {
             counting.look(port, task.at, incoming.as_ref(), state)?;
         }

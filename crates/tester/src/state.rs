@@ -1,7 +1,8 @@
 //! The state that the ends of a trial share while it runs.
 
-use std::sync::OnceLock;
+use crate::clock::Gain;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A receiver that misses nothing waits only this long for duplicates.
@@ -30,6 +31,10 @@ pub struct TrialState {
     /// was not. And how often it was changed.
     rate: AtomicU64,
     changes: AtomicUsize,
+    /// What the clock of each end gains on that of this process, and on that of the other end in its own
+    /// time, if it is followed; and how often that has changed.
+    gains: Mutex<[[Option<Gain>; 2]; 2]>,
+    gains_changed: AtomicUsize,
     /// The user interrupted the trial, or something failed.
     abandoned: AtomicBool,
     /// Nobody waits for frames still under way.
@@ -79,6 +84,8 @@ impl TrialState {
             live: [const { LiveEnd::new() }; 2],
             rate: AtomicU64::new(0),
             changes: AtomicUsize::new(0),
+            gains: Mutex::default(),
+            gains_changed: AtomicUsize::new(0),
             abandoned: AtomicBool::new(false),
             closed: AtomicBool::new(false),
         }
@@ -175,6 +182,34 @@ impl TrialState {
     #[inline]
     pub fn rate_pps(&self) -> Option<f64> {
         Some(f64::from_bits(self.rate.load(Ordering::Relaxed))).filter(|&pps| pps > 0.0)
+    }
+
+    /// Records what the clock of an end gains on that of this process.
+    pub fn reads_clock(&self, at: usize, gain: Gain) {
+        let mut gains = self.gains.lock().unwrap_or_else(PoisonError::into_inner);
+        gains[0][at] = Some(gain);
+        let [a, b] = gains[0].map(Option::unwrap_or_default);
+        gains[1] = [Some(Gain::between(a, b)), Some(Gain::between(b, a))];
+        drop(gains);
+        self.gains_changed.fetch_add(1, Ordering::Release);
+    }
+
+    /// Records what the clock of an end gains on that of the other end, in its own time.
+    pub fn gains(&self, at: usize, gain: Gain) {
+        self.gains.lock().unwrap_or_else(PoisonError::into_inner)[1][at] = Some(gain);
+        self.gains_changed.fetch_add(1, Ordering::Release);
+    }
+
+    /// What the clock of an end gains on that of the other end, in its own time, if that has changed since
+    /// `seen`.
+    #[inline]
+    pub fn gain(&self, at: usize, seen: &mut usize) -> Option<Gain> {
+        let changed = self.gains_changed.load(Ordering::Acquire);
+        if changed == *seen {
+            return None;
+        }
+        *seen = changed;
+        self.gains.lock().unwrap_or_else(PoisonError::into_inner)[1][at]
     }
 
     /// Ends the trial now.

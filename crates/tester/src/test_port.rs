@@ -5,7 +5,7 @@
 //! [`LocalHost`](crate::LocalHost) are in this process; agents have others.
 
 use crate::arrivals::{Arrived, OfFlow};
-use crate::clock::Reading;
+use crate::clock::{Follower, Reading};
 use crate::counted::Counted;
 use crate::error::Error;
 use crate::kept::Kept;
@@ -83,6 +83,8 @@ pub struct Task {
     pub epoch_ns: u64,
     /// The length of the intervals that are counted by themselves, if any are.
     pub every: Option<Duration>,
+    /// What follows the port's clock during the trial, if it is another host's.
+    pub follower: Option<Follower>,
 }
 
 /// The frames that a port receives in a trial.
@@ -131,6 +133,8 @@ pub struct Done {
     pub skipped: Vec<Skipped>,
     /// When sending began, since the epoch.
     pub begun: Duration,
+    /// What has followed the port's clock.
+    pub follower: Option<Follower>,
     /// The changes of the load, as they took effect here.
     pub rate_changes: Vec<RateChange>,
     /// What the port did in each interval, if that was asked for.

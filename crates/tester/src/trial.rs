@@ -484,7 +484,8 @@ impl Tester {
             Load::Max => offer.count,
         };
         let mut clocks = Clocks::before(self.read_clocks()?);
-        let (margin_ns, parts) = clocks.margin(offer.duration + offer.drain);
+        let length = offer.duration + offer.drain;
+        let (margin_ns, parts) = clocks.margin(length);
         let mut duties = [0, 1].map(|at| Task {
             at,
             station: self.ends[at].station,
@@ -494,6 +495,7 @@ impl Tester {
             drain: offer.drain,
             epoch_ns: 0,
             every: offer.every,
+            follower: None,
         });
         for &(from, to) in directions {
             let (sent, frames) = match &offer.replay {
@@ -553,7 +555,9 @@ impl Tester {
         let stage = Arc::new(TrialState::new(directions.len()));
         let wait = offer.every.map_or(Duration::ZERO, |_| LEAD);
         clocks.begin(wait);
-        duties.iter_mut().for_each(|task| task.epoch_ns = clocks.epoch_ns(task.at));
+        for task in &mut duties {
+            (task.epoch_ns, task.follower) = (clocks.epoch_ns(task.at), clocks.follower(task.at, length));
+        }
         self.gauges.begin(self.running(Instant::now() + wait, offer, &stage, &counts));
         let mut results = run(&mut self.ports, &duties, &stage, go_on);
         for (count, done) in counts.iter_mut().zip(&results) {
@@ -576,6 +580,7 @@ impl Tester {
                 Err(error) => return Err(error),
             }
         }
+        results.iter_mut().enumerate().for_each(|(at, done)| clocks.followed(at, done.follower.take()));
         if trouble.is_none() {
             match self.read_clocks() {
                 Ok(after) => clocks.after(after),

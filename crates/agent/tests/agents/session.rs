@@ -154,6 +154,31 @@ fn a_rate_changes_at_both_agents() {
     }
 }
 
+/// In a longer trial the agents' clocks are followed, so that intervals have latencies, too.
+#[test]
+fn two_clocks_are_followed() {
+    let clocks = [Clock::showing(77_000_000_000_000), Clock::showing(5)];
+    let agents = clocks.map(|clock| start(good(), Allowed::ALL, clock));
+    let mut tester = tester([&agents[0], &agents[1]]);
+    let every = Some(Duration::from_secs(1));
+    let length = Duration::from_secs(5);
+    let offer = Offer { bidirectional: true, every, ..offer(Load::Pps(500.0), length) };
+    let outcome = tester.trial(&offer, &|| true).unwrap();
+    let clocks = outcome.clocks.unwrap();
+    // Two agents, 40 questions before and 40 after; ten each second at least.
+    assert!(clocks.pings >= 2 * (80 + 4 * 10), "{clocks:?}");
+    for way in &outcome.directions {
+        let error_ns = way.latency.error_ns.unwrap();
+        let half_ns = way.latency.quantile_ns(0.5);
+        // Both are this machine's clocks: no drift, whose measured one may be as wrong as the readings.
+        assert!(half_ns < 500_000_000 && error_ns < 100_000_000, "{half_ns} {error_ns}");
+        let (_, series) = way.series.as_ref().unwrap();
+        let known = series.iter().filter(|it| it.p50_ns.is_some()).count();
+        assert!(known >= 4, "{series:?}");
+        assert!(series.iter().filter_map(|it| it.p50_ns).all(|ns| ns < 500_000_000), "{series:?}");
+    }
+}
+
 #[test]
 fn agents_with_one_clock_have_no_offset() {
     let here = || Clock::here().clone();
@@ -211,6 +236,7 @@ fn what_the_operator_does_not_allow_is_refused_by_both_sides() {
         drain: SHORT,
         epoch_ns: Clock::here().now_ns(),
         every: None,
+        follower: None,
     };
     let done = port.work(&task, &kpps_tester::TrialState::new(1));
     let said = done.trouble.unwrap().to_string();
