@@ -312,6 +312,9 @@ impl Watch for Until<'_> {
         if now_ns >= self.next_ns {
             self.end_intervals(now_ns);
         }
+        let behind_s = elapsed.saturating_sub(SLOW).as_secs_f64();
+        self.timetable.iter_mut().for_each(|table| table.draw_until(elapsed.as_secs_f64()));
+        self.behind.iter_mut().for_each(|table| table.draw_until(behind_s));
         if let Some(line) = &mut self.line
             && frames > 0
         {

@@ -474,12 +474,13 @@ impl Tester {
         let macs = [0, 1].map(|at| macs[at].unwrap_or(self.ends[1 - at].station.mac));
         let expected = match offer.load {
             Load::Pps(pps) => {
-                let mut timetable = match offer.replay.as_ref().and_then(|replay| replay.times.clone()) {
+                let timetable = match offer.replay.as_ref().and_then(|replay| replay.times.clone()) {
                     Some(times) => Timetable::of(times),
                     None => Timetable::new(pps, offer.shape),
                 };
-                let due = timetable.before(offer.duration.as_secs_f64());
-                Some((due.round() as u64).min(offer.count.unwrap_or(u64::MAX)))
+                // If chance decides, only the sender knows.
+                let due = timetable.until(offer.duration.as_secs_f64());
+                due.map(|due| due.min(offer.count.unwrap_or(u64::MAX)))
             }
             Load::Max => offer.count,
         };
@@ -535,7 +536,7 @@ impl Tester {
                 frames: sent,
                 // The pool is shared: a buffer may hold a frame of the other port.
                 rewrite: true,
-                count: expected,
+                count: expected.or(offer.count),
                 stream,
                 epoch: None,
             });
@@ -610,6 +611,7 @@ impl Tester {
                 _ if !rate_changes.is_empty() => intended.max(sent),
                 Some(all) if complete => all,
                 Some(all) => intended.min(all).max(sent),
+                None if offer.load != Load::Max => intended.max(sent),
                 None => sent,
             };
             let mut received = std::mem::take(&mut results[to].received);

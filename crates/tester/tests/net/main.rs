@@ -155,8 +155,8 @@ fn a_rate_may_change_while_frames_are_sent() {
     for shape in
         [Shape::Constant, Shape::Bursts(4), Shape::Poisson { seed: 1 }, Shape::Ramp(1000.0, second / 4)]
     {
-        let every = Some(second / 5);
-        let offer = Offer { shape, every, duration: second, ..offer(2000.0, 64, true) };
+        let every = Some(second / 4);
+        let offer = Offer { shape, every, duration: 2 * second, ..offer(2000.0, 64, true) };
         let changed = RefCell::new(None);
         let go_on = || {
             let mut changed = changed.borrow_mut();
@@ -175,25 +175,55 @@ fn a_rate_may_change_while_frames_are_sent() {
         assert_eq!((trial.complete, trial.load_pps, lost), (true, Some(2000.0), dropped));
         for way in &trial.directions {
             let [change] = way.rate_changes[..] else { panic!("{way:?}") };
-            assert!(change.at_s > 0.2 && change.at_s < 1.0 && change.offered_pps == 6000.0, "{way:?}");
+            assert!(change.at_s < 2.0 && change.offered_pps == 6000.0, "{way:?}");
             // A quarter of a second at 500 less in the mean.
             let ramp = if matches!(shape, Shape::Ramp(..)) { 125.0 } else { 0.0 };
-            let due = 2000.0 * change.at_s + 6000.0 * (1.0 - change.at_s) - ramp;
+            let due = 2000.0 * change.at_s + 6000.0 * (2.0 - change.at_s) - ramp;
             // Chance: five standard deviations.
             let off = if matches!(shape, Shape::Poisson { .. }) { 5.0 * due.sqrt() } else { 0.02 * due };
             assert!((way.intended as f64 - due).abs() <= off, "{due}: {way:?}");
             assert_eq!(way.intended, way.sent + way.shortfall);
             let sum = |of: fn(&Interval) -> u64| way.series.iter().map(of).sum::<u64>();
             assert_eq!((sum(|it| it.intended), sum(|it| it.sent)), (way.intended, way.sent));
-            let [first, .., last] = &way.series[..] else { panic!("{way:?}") };
-            let is_drawn = matches!(shape, Shape::Poisson { .. });
-            assert!(is_drawn || (last.offered_pps - 6000.0).abs() < 120.0, "{way:?}");
-            assert!(first.offered_pps < 3000.0, "{way:?}");
+            // The last interval is longer if the sender could not end in time.
+            for it in &way.series[..way.series.len() - 1] {
+                let pps = if it.from_s > change.at_s { 6000.0 } else { 2000.0 };
+                let is_whole = it.from_s > change.at_s || it.from_s + it.seconds < change.at_s;
+                let is_even = is_whole && !matches!(shape, Shape::Poisson { .. } | Shape::Ramp(..));
+                assert!(!is_even || (it.offered_pps - pps).abs() < 40.0, "{way:?}");
+            }
             assert!(way.gaps.is_some_and(|gaps| gaps.intended_ns.is_none()), "{way:?}");
         }
         // The mean.
-        assert!((trial.result.offered_pps - trial.intended as f64).abs() < 1.0, "{trial:?}");
+        assert!((trial.result.offered_pps - trial.intended as f64 / 2.0).abs() < 1.0, "{trial:?}");
     }
+}
+
+/// Three days of a load that is drawn by chance begin at once, and are accounted for as far as they come.
+#[test]
+fn a_drawn_load_of_days_begins_at_once() {
+    let Some(_net) = with_bridge() else { return };
+    let mut tester = tester([None, None], &[]);
+    let gauges = tester.gauges();
+    let (shape, duration) = (Shape::Poisson { seed: 5 }, Duration::from_secs(72 * 3600));
+    let every = Some(Duration::from_millis(100));
+    let offer = Offer { shape, duration, every, ..offer(50_000.0, 64, false) };
+    let begun = std::time::Instant::now();
+    let goes_on = || !gauges.can_change_rate() || gauges.so_far().unwrap().0 < Duration::from_millis(500);
+    let outcome = tester.trial(&offer, &goes_on).unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    let [way] = &outcome.directions[..] else { panic!("one direction") };
+    let (mean, all) = (50_000.0 * way.elapsed.as_secs_f64(), way.intended as f64);
+    assert!(mean > 20_000.0 && (all - mean).abs() < 6.0 * mean.sqrt(), "{mean}, {all}");
+    assert_eq!(way.intended, way.sent + way.shortfall());
+    let (_, series) = way.series.as_ref().unwrap();
+    assert_eq!(series.iter().map(|it| it.intended).sum::<u64>(), way.intended);
+    // A whole one is told by the sender, too.
+    let offer = Offer { duration: Duration::from_millis(500), ..offer };
+    let whole = tester.trial(&offer, &|| true).unwrap();
+    let [way] = &whole.directions[..] else { panic!("one direction") };
+    assert!((way.intended as f64 - 25_000.0).abs() < 1000.0 && whole.complete, "{}", way.intended);
+    assert_eq!(way.intended, way.sent + way.shortfall());
 }
 
 /// A rate goes up to what is possible, and a load without a rate, or with a number of frames, stays.

@@ -218,6 +218,15 @@ impl Timetable {
         }
     }
 
+    /// Draws what is due until a time that does not decrease, if chance decides: it takes a while for many
+    /// frames at once.
+    #[inline]
+    pub fn draw_until(&mut self, s: f64) {
+        if matches!(self.shape, Shape::Poisson { .. }) {
+            self.before(s);
+        }
+    }
+
     /// The frames of a Poisson process when so many would be due at its mean rate.
     fn drawn(&mut self, mean: f64) -> u64 {
         while self.drawn.1 <= mean {
