@@ -20,7 +20,7 @@ pub struct Range {
     pub max: Rate,
     /// Distance of the two bounds at which the search ends, as a share of the upper one.
     pub precision: f64,
-    /// The longest time that all trials of a search may take together.
+    /// The longest time that a search may take, on the clock of this host.
     pub max_time: Duration,
 }
 
@@ -60,8 +60,8 @@ pub fn search(
     {
         if begun.elapsed() >= range.max_time {
             end = Err(Error::Failed(format!(
-                "not all goals were reached within {:.0} s of trials: raise --max-time",
-                time(&search)
+                "not all goals were reached in the {:.0} s of --max-time: raise it",
+                range.max_time.as_secs_f64()
             )));
             break;
         }
