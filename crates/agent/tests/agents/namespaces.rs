@@ -3,8 +3,9 @@
 //! time.
 
 use kpps_agent::{Agent, Host, Rules, Security, Token, connect, keys};
+use kpps_frames::build::{self, Flow};
 use kpps_frames::flows::Addresses;
-use kpps_frames::{Mix, Size};
+use kpps_frames::{Mix, Size, tcp};
 use kpps_namespaces::{Agents, Net, Process};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Load, Shape};
@@ -12,7 +13,9 @@ use kpps_ports::port::{Options, open};
 use kpps_results::detail::{ArrivalBy, DetailedTrial};
 use kpps_tester::clock::Clock;
 use kpps_tester::observe::Place;
-use kpps_tester::{Address, Allowed, LocalHost, LocalPort, Offer, Site, TestPort, Tester, document};
+use kpps_tester::{
+    Address, Allowed, LocalHost, LocalPort, Offer, Site, TestPort, Tester, Traffic, document, template,
+};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -66,6 +69,11 @@ fn security(folder: &Path, with: &str) -> Security {
 
 /// A tester for both agents; the bridge between them is looked at, too.
 fn tester(security: &Security) -> Tester {
+    tester_of(security, addresses())
+}
+
+/// The same between these addresses.
+fn tester_of(security: &Security, addresses: [Address; 2]) -> Tester {
     let places: Vec<Place> = ["dut1", "dut2"].map(|place| place.parse().unwrap()).to_vec();
     let here = LocalHost::around(&[], &places).unwrap();
     let mut sites = vec![Site { name: None, host: Box::new(here), ports: Vec::new() }];
@@ -78,7 +86,7 @@ fn tester(security: &Security) -> Tester {
         sites.push(Site { name: Some(host.into()), host: Box::new(there), ports: vec![at] });
     }
     let ports = ports.try_into().ok().unwrap();
-    Tester::with(ports, addresses(), sites)
+    Tester::with(ports, addresses, sites)
 }
 
 fn addresses() -> [Address; 2] {
@@ -188,6 +196,45 @@ fn a_trial_across_two_hosts_closes_with_a_token_and_with_certificates() {
         }
     }
     assert!(lab.file("keys").join("ca.pem").exists());
+}
+
+/// Whatever the frames are made of, agents send them and know them again.
+#[test]
+fn all_kinds_of_traffic_pass_between_agents() {
+    let Some(lab) = Lab::new() else { return };
+    lab.nets.tester.enter();
+    let _agents = lab.agents(["token"; 2]);
+    let syn = tcp::Fields { sequence: 1, acknowledgement: 0, flags: tcp::SYN, window: 3 };
+    let packet = build::tcp(&Flow::default(), syn, &[]).unwrap();
+    let hex: String = packet.iter().map(|byte| format!("{byte:02x}")).collect();
+    let plain = || Traffic { flows: Some(50), ..Traffic::default() };
+    let kinds = [
+        Traffic { ipv6: true, ..plain() },
+        Traffic {
+            encap: ["qinq:100+vlan:1-50", "mpls:16+mpls:17-20"].map(|it| it.parse().unwrap()),
+            ..plain()
+        },
+        Traffic {
+            dscp: Some("0-63".parse().unwrap()),
+            hops: Some("random:2-64".parse().unwrap()),
+            sport: Some("random:1024-65535".parse().unwrap()),
+            ..plain()
+        },
+        Traffic { template: Some(template(&hex).unwrap()), ..plain() },
+        Traffic { replies: true, ..plain() },
+    ];
+    for traffic in kinds {
+        let ips = traffic.addresses();
+        let at = |at: usize| Address { ips: ips[at], gateway: None, to: None, encap: traffic.encap[at] };
+        let mut tester = tester_of(&lab.security("token"), [at(0), at(1)]);
+        tester.flows = traffic.plan();
+        let sizes = Mix::fixed(traffic.size().unwrap_or(Size::with_fcs(128)));
+        let offer = Offer { sizes, bidirectional: true, ..offer(2000.0, Duration::from_millis(250)) };
+        let outcome = tester.trial(&offer, &|| true).unwrap();
+        let trial = document(&tester, &offer, &outcome).unwrap();
+        closes(&trial, 1000);
+        assert_eq!((trial.lost, trial.directions[0].flows.as_ref().map(|it| it.count)), (0, Some(50)));
+    }
 }
 
 /// A tester for the same ports without agents: this process opens them in their namespaces.

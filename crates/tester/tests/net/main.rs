@@ -33,6 +33,9 @@ fn with_bridge() -> Option<Net> {
     Some(net)
 }
 
+/// Addresses of both ends in the benchmark networks of IPv6 (RFC 5180).
+const IPV6: [&str; 2] = ["2001:2:0:1::1", "2001:2:0:2::2"];
+
 /// Ports `a` and `b`, with these routers and places.
 fn tester(gateway: [Option<&str>; 2], places: &[&str]) -> Tester {
     tester_of(["198.18.0.1", "198.19.0.2"], [None, None], gateway, places)
@@ -436,13 +439,15 @@ fn tags_and_labels_pass_a_bridge() {
     for layers in
         ["qinq:100+vlan:7", "vlan:1-100", "mpls:16+mpls:17-20", "vlan:random:1-4094+mpls:random:16-99"]
     {
-        let mut tester = tester_in([layers; 2], ["198.18.0.1", "198.19.0.2"]);
-        tester.flows = FlowPlan { turn: 100, dscp: Some("0-63".parse().unwrap()), ..FlowPlan::default() };
-        for bytes in [100, 1518] {
-            let trial = trial(&mut tester, &offer(2000.0, bytes, true));
-            assert_eq!(trial.received, trial.result.sent, "{layers} {trial:?}");
-            assert_eq!(trial.directions[0].flows.as_ref().unwrap().count, 100);
-            is_clean(&trial);
+        for ips in [["198.18.0.1", "198.19.0.2"], IPV6] {
+            let mut tester = tester_in([layers; 2], ips);
+            tester.flows = FlowPlan { turn: 100, dscp: Some("0-63".parse().unwrap()), ..FlowPlan::default() };
+            for bytes in [100, 1518] {
+                let trial = trial(&mut tester, &offer(2000.0, bytes, true));
+                assert_eq!(trial.received, trial.result.sent, "{layers} {trial:?}");
+                assert_eq!(trial.directions[0].flows.as_ref().unwrap().count, 100);
+                is_clean(&trial);
+            }
         }
     }
 }
@@ -461,12 +466,53 @@ fn a_tunnel_ends_between_the_ports() {
         return skip::lacks("VXLAN");
     }
     let layers = ["vxlan:5/192.0.2.1/192.0.2.2", "none"];
-    let mut tester = tester_in(layers, ["198.18.0.1-198.18.0.5", "198.19.0.2"]);
-    tester.flows = FlowPlan { sports: Ports::from(2000, 10), ..FlowPlan::default() };
-    for bytes in [116, 300, 1518] {
+    for (ips, least) in [(["198.18.0.1-198.18.0.5", "198.19.0.2"], 116), (IPV6, 136)] {
+        let mut tester = tester_in(layers, ips);
+        tester.flows = FlowPlan { sports: Ports::from(2000, 10), ..FlowPlan::default() };
+        for bytes in [least, 300, 1518] {
+            let trial = trial(&mut tester, &offer(2000.0, bytes, true));
+            assert_eq!(trial.received, trial.result.sent, "{trial:?}");
+            is_clean(&trial);
+        }
+    }
+}
+
+/// A router of IPv6: each flow has other ports, hop limits and code points, and the far end replies.
+#[test]
+fn replies_come_back_through_a_router_of_ipv6() {
+    let Some((ends, router)) = Net::with_router() else { return };
+    router.run(
+        "echo 1 > /proc/sys/net/ipv6/conf/all/forwarding
+         for at in 1/ra 2/rb; do
+             ip address add 2001:2:0:${at%/*}::fe/64 dev ${at#*/} nodad
+         done",
+    );
+    ends.enter();
+    let mut tester = tester_of(IPV6, [None, None], ["2001:2:0:1::fe", "2001:2:0:2::fe"].map(Some), &[]);
+    tester.flows = FlowPlan {
+        count: Some(200),
+        sports: "random:1024-65535".parse().unwrap(),
+        turn: 64,
+        replies: true,
+        dscp: Some("0-63".parse().unwrap()),
+        hops: Some("2-64".parse().unwrap()),
+        ..FlowPlan::default()
+    };
+    let forwarded = || -> u64 {
+        let said = router.output("grep Ip6OutForwDatagrams /proc/net/snmp6");
+        said.split_whitespace()
+            .last()
+            .and_then(|count| count.parse().ok())
+            .unwrap_or_else(|| panic!("{said}"))
+    };
+    for bytes in [84, 512] {
+        let before = forwarded();
         let trial = trial(&mut tester, &offer(2000.0, bytes, true));
         assert_eq!(trial.received, trial.result.sent, "{trial:?}");
         is_clean(&trial);
+        // What is sent to learn the way is forwarded, too.
+        let seen = forwarded() - before;
+        assert!(seen >= trial.received && seen <= trial.received + 1000, "{seen}: {trial:?}");
     }
 }
 
