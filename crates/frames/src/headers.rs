@@ -150,6 +150,11 @@ impl Headers {
         }
     }
 
+    /// The place of TTL or hop limit.
+    pub fn hops(&self) -> usize {
+        self.ip + if self.is_ipv6 { HOPS } else { TTL }
+    }
+
     /// Where IPv4's checksum is.
     pub fn ip_checksum(&self) -> Option<usize> {
         (!self.is_ipv6).then_some(self.ip + IP_CHECKSUM)

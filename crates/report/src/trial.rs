@@ -178,7 +178,8 @@ fn sender(trial: &DetailedTrial) -> Markup {
                 "At most " (sender.ceilings_pps.iter().map(|pps| kpps(*pps)).collect::<Vec<_>>().join(" and "))
                 " kpps (" (sender.source) ")."
             },
-            None => p { "As many frames as the ports took." },
+            None if trial.load_pps.is_none() && trial.replay.is_none() => p { "As many frames as the ports took." },
+            None => {},
         }
         @if trial.directions.iter().any(|it| it.gaps.is_some()) { div.scroll { table {
             thead { tr { @for name in ["port", "gaps", "intended, µs", "within 10 µs", "p50, µs", "p99, µs", "p99.9, µs", "max, µs"] { th scope="col" { (name) } } } }

@@ -71,6 +71,8 @@ pub struct Arrivals {
     /// Where the tags are, and of frames that are not plain the headers.
     place: Place,
     outline: Outline,
+    /// Where TTL or hop limit is.
+    hops: Option<usize>,
     /// Bytes of headers that differ between frames.
     varies: [bool; LONGEST],
     epoch: Instant,
@@ -151,6 +153,7 @@ impl Arrivals {
             stream,
             place: templates.tag(),
             varies: varies(&templates, &outline),
+            hops: outline.hops(),
             outline,
             flows: vec![FlowTally::default(); templates.flows() as usize],
             sizes: vec![0; templates.sizes()],
@@ -244,9 +247,19 @@ impl Arrivals {
             && header.len() == template.head.len()
             && header.get(LONGEST..) == template.head.get(LONGEST..)
             && zeros.iter().all(|&byte| byte == 0);
-        let change = whole.then(|| match self.place {
-            Place::Plain => change(frame, header, template.head),
-            Place::Balanced(_) => self.outline.change(frame, header, template.head),
+        let change = whole.then(|| {
+            let mut change = match self.place {
+                Place::Plain => change(frame, header, template.head),
+                Place::Balanced(_) => self.outline.change(frame, header, template.head),
+            };
+            // A router takes the same off all frames, whatever bits that changes.
+            if let Some(at) = self.hops
+                && let (Some(change), Some(came), Some(sent)) =
+                    (change.get_mut(at), header.get(at), template.head.get(at))
+            {
+                *change = sent.wrapping_sub(*came);
+            }
+            change
         });
         let (flow, size) = (template.flow, template.size);
         let verdict = match change {
@@ -430,8 +443,14 @@ impl Arrivals {
         let sent = self.templates.at(0).map_or(&[][..], |template| template.head);
         // If no whole frame has arrived, addresses, TTL and checksum may have been rewritten.
         let (usual, from) = self.changes.first().map_or((&[0; LONGEST], ADDRESSES), |(most, _)| (most, 0));
-        let bytes = sent.iter().zip(usual).zip(&self.varies).zip(frame).skip(from);
-        let differ = bytes.filter(|(((sent, change), varies), byte)| !**varies && *sent ^ *change != **byte);
+        let came = |at: usize, sent: u8, change: u8| match self.hops {
+            Some(hops) if hops == at => sent.wrapping_sub(change),
+            _ => sent ^ change,
+        };
+        let bytes = sent.iter().zip(usual).zip(&self.varies).zip(frame).enumerate().skip(from);
+        let differ = bytes.filter(|(at, (((sent, change), varies), byte))| {
+            !**varies && came(*at, **sent, **change) != **byte
+        });
         let ours = frame.len() > PORTS && differ.count() <= DAMAGED_BYTES;
         *(if ours { &mut self.nameless } else { &mut self.other_traffic }) += 1;
         if ours && self.line.is_some() {
@@ -975,6 +994,33 @@ mod tests {
             all.take(&frame, None);
         }
         assert_eq!(all.arrived(), Arrived { received: 100, ..Arrived::default() });
+    }
+
+    /// Of 3 and of 4 one off are other bits; a frame that came over another way has one more off.
+    #[test]
+    fn a_router_takes_one_off_every_ttl() {
+        for (from, to, at) in [("10.0.0.1", "10.1.0.1", 14 + 8), ("2001:2::1", "2001:2:0:1::2", 14 + 7)] {
+            let addresses = [from, to].map(|text| text.parse::<Addresses>().unwrap());
+            let flows =
+                Flows::new(Some(100), addresses, [Ports::from(2000, 100), Ports::from(9, 1)]).unwrap();
+            let flows = (0..100).map(|n| flows.nth(n, MACS, None));
+            let look = Look { hops: Some("2-64".parse().unwrap()), ..Look::default() };
+            let templates = Arc::new(look.templates(flows, &Mix::fixed(Size::with_fcs(100)), 0).unwrap());
+            let mut all = Arrivals::new(7, templates.clone(), Instant::now(), 100);
+            for sequence in 0..300 {
+                let mut frame = vec![0; 96];
+                templates.at(sequence).unwrap().write(&mut frame).unwrap();
+                templates.tag().write(&mut frame, Tag { stream: 7, sequence, sent_ps: 1 }).unwrap();
+                let hops = Some(frame[at] - if sequence == 77 { 2 } else { 1 });
+                kpps_frames::headers::Fields { hops, ..Default::default() }.write(&mut frame);
+                assert!(all.take(&frame, None));
+            }
+            assert_eq!(
+                all.arrived(),
+                Arrived { received: 300, corrupted: 1, ..Arrived::default() },
+                "{from}"
+            );
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub(crate) const UDP_CHECKSUM: usize = 2;
 /// Where the identification of IPv4 is: so far before the tag.
 pub(crate) const IDENTIFICATION: usize = udp::HEADER_BYTES + 16;
 
-/// How headers differ from what was sent, bit by bit.
+/// How headers differ from what was sent, bit by bit; in TTL or hop limit by how much it is lower.
 pub(crate) type Change = [u8; LONGEST];
 
 /// How a header differs from the sent one. A right checksum does not differ; a wrong one differs in all bits.
@@ -57,6 +57,11 @@ impl Outline {
     /// Of frames like this one.
     pub(crate) fn of(frame: &[u8], inner: usize) -> Self {
         Self { inner, headers: frame.get(inner..).and_then(Headers::of) }
+    }
+
+    /// The place of TTL or hop limit, if there is an IP packet.
+    pub(crate) fn hops(&self) -> Option<usize> {
+        self.headers.map(|headers| self.inner + headers.hops())
     }
 
     /// The places of checksums and identifications, from the beginning of the frame.

@@ -210,17 +210,18 @@ fn all_kinds_of_traffic_pass_between_agents() {
     let plain = || Traffic { flows: Some(50), ..Traffic::default() };
     let kinds = [
         Traffic { ipv6: true, ..plain() },
-        Traffic {
-            encap: ["qinq:100+vlan:1-50", "mpls:16+mpls:17-20"].map(|it| it.parse().unwrap()),
-            ..plain()
-        },
+        Traffic { encap: ["qinq:100+vlan:1-50+mpls:17"; 2].map(|it| it.parse().unwrap()), ..plain() },
         Traffic {
             dscp: Some("0-63".parse().unwrap()),
             hops: Some("random:2-64".parse().unwrap()),
             sport: Some("random:1024-65535".parse().unwrap()),
             ..plain()
         },
-        Traffic { template: Some(template(&hex).unwrap()), ..plain() },
+        Traffic {
+            template: Some(template(&hex).unwrap()),
+            sport: Some("2000-2049".parse().unwrap()),
+            ..plain()
+        },
         Traffic { replies: true, ..plain() },
     ];
     for traffic in kinds {
@@ -230,7 +231,8 @@ fn all_kinds_of_traffic_pass_between_agents() {
         tester.flows = traffic.plan();
         let sizes = Mix::fixed(traffic.size().unwrap_or(Size::with_fcs(128)));
         let offer = Offer { sizes, bidirectional: true, ..offer(2000.0, Duration::from_millis(250)) };
-        let outcome = tester.trial(&offer, &|| true).unwrap();
+        let outcome = tester.trial(&offer, &|| true);
+        let outcome = outcome.unwrap_or_else(|error| panic!("{error}: {:?}", tester.flows));
         let trial = document(&tester, &offer, &outcome).unwrap();
         closes(&trial, 1000);
         assert_eq!((trial.lost, trial.directions[0].flows.as_ref().map(|it| it.count)), (0, Some(50)));
@@ -266,23 +268,23 @@ fn median_ns(tester: &mut Tester) -> (u64, u64) {
 }
 
 /// An agent's clock was off by another constant after each start, by microseconds. The truth is what one
-/// process measures meanwhile; it varies with what else the machine does.
+/// process measures right after. What else the machine does moves each of the two by more than that now and
+/// then, but a constant stays.
 #[test]
 fn latency_with_agents_is_that_without() {
     let Some(lab) = Lab::new() else { return };
     lab.nets.tester.enter();
     let mut alone = tester_of_one_process(&lab);
-    let mut truths = vec![median_ns(&mut alone).0];
-    let mut told = Vec::new();
     for _ in 0..10 {
         let _agents = lab.agents(["token"; 2]);
-        told.push(median_ns(&mut tester(&lab.security("token"))));
-        truths.push(median_ns(&mut alone).0);
-    }
-    let (least, most) = (*truths.iter().min().unwrap(), *truths.iter().max().unwrap());
-    for (p50, error_ns) in &told {
-        let within = least.saturating_sub(NOISE_NS + error_ns)..=most + NOISE_NS + error_ns;
-        assert!(within.contains(p50), "{told:?} with agents, {truths:?} without");
+        let mut tester = tester(&lab.security("token"));
+        let mut told = Vec::new();
+        let mut is_close = || {
+            let ((p50, error_ns), (truth, _)) = (median_ns(&mut tester), median_ns(&mut alone));
+            told.push((p50, error_ns, truth));
+            p50.abs_diff(truth) <= NOISE_NS + error_ns
+        };
+        assert!((0..10).any(|_| is_close()), "{told:?}: with agents, its error, without");
     }
 }
 

@@ -484,6 +484,7 @@ fn replies_come_back_through_a_router_of_ipv6() {
     router.run(
         "echo 1 > /proc/sys/net/ipv6/conf/all/forwarding
          for at in 1/ra 2/rb; do
+             echo 0 > /proc/sys/net/ipv6/conf/${at#*/}/disable_ipv6
              ip address add 2001:2:0:${at%/*}::fe/64 dev ${at#*/} nodad
          done",
     );
