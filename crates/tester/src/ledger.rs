@@ -272,11 +272,13 @@ pub(crate) fn missed(port: &str) -> String {
 }
 
 impl Accounts {
-    /// Frames lost or possibly lost at a place.
-    pub(crate) fn at(&self, place: &str) -> u64 {
-        let possible = self.possible.iter().filter(|(name, _)| name == place).map(|(_, frames)| frames);
+    /// Frames lost or possibly lost at a place, if so many are missing. What the kernel did not tell of
+    /// counts only as far as nothing else explains what is missing: the rest are frames of others.
+    pub(crate) fn at(&self, place: &str, missing: u64) -> u64 {
         let of = |places: &BTreeMap<String, u64>| places.get(place).copied().unwrap_or(0);
-        of(&self.dropped) + of(&self.excess) + possible.sum::<u64>()
+        let possible = self.possible.iter().filter(|(name, _)| name == place).map(|(_, frames)| frames);
+        let told = of(&self.dropped) + possible.sum::<u64>();
+        told.max(of(&self.explaining(missing).0))
     }
 
     /// Frames lost for certain.

@@ -628,11 +628,6 @@ impl Tester {
             let whole = Whole { begun: results[from].begun, elapsed, intended, counts_overflow };
             let series = results[from].line.as_ref().zip(results[to].line.as_ref());
             let series = series.map(|(sender, receiver)| timeline::series(sender, receiver, &whole));
-            // In frames: the port counts a message of several frames once.
-            let overflow = counts[to].missed.map(|_| {
-                let frames = counted.accounts.at(&missed(self.ports[to].name()));
-                frames.min(sent.saturating_sub(arrived.received))
-            });
             done.push(DirectionOutcome {
                 from,
                 intended,
@@ -640,7 +635,7 @@ impl Tester {
                 elapsed,
                 gaps,
                 arrived,
-                overflow,
+                overflow: None,
                 last_gap,
                 latency,
                 arrival,
@@ -650,6 +645,14 @@ impl Tester {
                 rate_changes,
                 series,
             });
+        }
+        let missing = |it: &DirectionOutcome| it.sent.saturating_sub(it.arrived.received);
+        let all: u64 = done.iter().map(missing).sum();
+        for direction in &mut done {
+            let to = 1 - direction.from;
+            // In frames: the port counts a message of several frames once.
+            let frames = counted.accounts.at(&missed(self.ports[to].name()), all);
+            direction.overflow = counts[to].missed.map(|_| frames.min(missing(direction)));
         }
         Ok(Outcome { directions: done, complete, trouble, learned, counted, clocks: told })
     }

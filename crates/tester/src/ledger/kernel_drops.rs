@@ -184,6 +184,19 @@ mod tests {
         assert_eq!(explaining(&untold, 200).0, [place("packet:b missed", 5), place("r/x tbf", 101)]);
     }
 
+    /// A port whose ring overflows with frames of others has not lost those of the trial.
+    #[test]
+    fn what_others_overflowed_with_is_not_the_trials() {
+        let queue = [(drop("r/x", "QDISC_OVERLIMIT", "__dev_queue_xmit"), 6185)];
+        let told = accounts([19_569, 0, 0, 4828], Some(&queue));
+        assert_eq!(explaining(&told, 6185).0, [place("r/x tbf", 6185)]);
+        assert_eq!(told.at("packet:b missed", 6185), 0);
+        // As many as nothing else explains.
+        assert_eq!(told.at("packet:b missed", 6200), 15);
+        // Where the kernel does not tell, they may be any.
+        assert_eq!(accounts([19_569, 0, 0, 4828], None).at("packet:b missed", 6185), 4828);
+    }
+
     #[test]
     fn drops_without_a_counter_are_places_of_their_own() {
         let drops = [
@@ -209,7 +222,7 @@ mod tests {
         let drops = [(drop("b", "PACKET_SOCK_ERROR", "tpacket_rcv"), 640)];
         let told = accounts([0, 0, 0, 10], Some(&drops));
         assert_eq!(explaining(&told, 640).0, [place("packet:b missed", 640)]);
-        assert_eq!(told.at("packet:b missed"), 640);
+        assert_eq!(told.at("packet:b missed", 640), 640);
         // A frame of others found it full, too.
         let drops = [(drop("b", "PACKET_SOCK_ERROR", "tpacket_rcv"), 9)];
         assert_eq!(explaining(&accounts([0, 0, 0, 10], Some(&drops)), 9).0, [place("packet:b missed", 9)]);

@@ -6,7 +6,7 @@
 use super::{offer, tester, tester_of};
 use kpps_frames::Mix;
 use kpps_frames::flows::Ports;
-use kpps_namespaces::{Net, skip};
+use kpps_namespaces::{Net, Process, skip};
 use kpps_results::detail::DetailedTrial;
 use kpps_tester::{FlowPlan, Offer, Tester, document};
 use serde_json::Value;
@@ -193,13 +193,16 @@ fn a_throttled_exit_with_other_traffic() {
             return skip::lacks("the queueing discipline tbf");
         }
         let mut tester = set_up.tester(watched);
-        let others = "while :; do echo others > /dev/udp/198.19.0.2/7; done";
-        let mut others = set_up.router.command("bash").args(["-c", others]).spawn().unwrap();
+        let mut others = set_up.router.command("bash");
+        others.args([
+            "-c",
+            "echo begins >&2; exec 2> /dev/null; while :; do echo others > /dev/udp/198.19.0.2/7; done",
+        ]);
+        let others = Process::start(others, "begins", Duration::from_secs(10));
         // 5 Mb/s carry 10,400 frames of 60 B a second.
         let offered = offer(f64::from(mbps) * 4000.0, 64, false);
         let trial = set_up.trial(&mut tester, &Offer { duration: Duration::from_millis(500), ..offered });
-        others.kill().unwrap();
-        others.wait().unwrap();
+        drop(others);
         let Some(trial) = trial else { return };
         let lost = trial.lost - backlog_of(&trial, "");
         let [(place, frames)] = dropped(&trial)[..] else { panic!("{trial:#?}") };
