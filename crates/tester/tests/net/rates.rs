@@ -60,7 +60,9 @@ fn a_throttled_exit() {
         came_through(&trial, pps * LONG.as_secs_f64() + f64::from(2 * held) / 60.0, pps);
         let lost = trial.lost - backlog_of(&trial, "");
         assert_eq!(dropped(&trial), [(&*set_up.place("rb tbf"), lost)], "{trial:#?}");
-        assert_eq!(lost, super::dropped_by_qdisc(&set_up.router, "rb"), "{trial:#?}");
+        // The router's own ARP may be among what the queue drops.
+        let counted = super::dropped_by_qdisc(&set_up.router, "rb");
+        assert!((lost..=lost + 3).contains(&counted), "{counted}: {trial:#?}");
         set_up.router.run("tc qdisc del dev rb root");
     }
 }
