@@ -191,8 +191,10 @@ mod tests {
         let told = accounts([19_569, 0, 0, 4828], Some(&queue));
         assert_eq!(explaining(&told, 6185).0, [place("r/x tbf", 6185)]);
         assert_eq!(told.at("packet:b missed", 6185), 0);
-        // As many as nothing else explains.
+        // As many as nothing else explains, before what counters of others' frames say.
         assert_eq!(told.at("packet:b missed", 6200), 15);
+        let told = accounts([0, 0, 1, 9], Some(&[]));
+        assert_eq!(explaining(&told, 1).0, [place("packet:b missed", 1)]);
         // Where the kernel does not tell, they may be any.
         assert_eq!(accounts([19_569, 0, 0, 4828], None).at("packet:b missed", 6185), 4828);
     }
