@@ -58,7 +58,8 @@ pub struct PortCount {
 /// Frames that did not arrive, by place.
 ///
 /// Some places count frames of others, too, or copies of a frame that arrived. They explain at most the
-/// frames that are missing otherwise: first `possible`, then `in_flight_at`, then `excess`.
+/// frames that are missing otherwise: first `possible`, then `in_flight_at`, then `excess`, beginning with
+/// the tester's own overflow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Accounts {
     /// Lost frames.
@@ -307,12 +308,11 @@ impl Accounts {
         for (place, frames) in &self.in_flight_at {
             put(&mut in_flight, place, take(*frames));
         }
-        // The tester's own overflow first: what may be its fault is not called the device's.
-        let is_own = |place: &str| place.ends_with(MISSED);
-        for own in [true, false] {
-            for (place, frames) in self.excess.iter().filter(|(place, _)| is_own(place) == own) {
-                put(&mut dropped, place, take(*frames));
-            }
+        // What may be the tester's fault is not called the device's.
+        let (own, others): (Vec<_>, Vec<_>) =
+            self.excess.iter().partition(|(place, _)| place.ends_with(MISSED));
+        for (place, frames) in own.into_iter().chain(others) {
+            put(&mut dropped, place, take(*frames));
         }
         (dropped, in_flight)
     }

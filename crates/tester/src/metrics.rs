@@ -128,7 +128,7 @@ type Count = fn(&LiveDirection) -> Option<u64>;
 fn text(gauges: &Gauges) -> String {
     let mut text = "# TYPE kpps info\n# HELP kpps The program.\n".to_owned();
     let _ = writeln!(text, "kpps_info{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION"));
-    text += "# TYPE kpps_trials counter\n# HELP kpps_trials Trials that have begun; the others are of the last.\n";
+    text += "# TYPE kpps_trials counter\n# HELP kpps_trials Trials that have begun. All other metrics are of the last one.\n";
     let _ = writeln!(text, "kpps_trials_total {}", gauges.trials());
     let directions = gauges.directions();
     let labels = |way: &LiveDirection| format!("from=\"{}\",to=\"{}\"", escaped(&way.from), escaped(&way.to));
