@@ -109,12 +109,12 @@ install-build-tools:
 	@$(call install,cc:build-essential)
 
 # QEMU's cards are independent of our models; valgrind counts instructions; nft makes a NAT of Linux, and
-# counts its frames; iperf3 measures the same rates; Chromium shows the pages as readers see them
-# (KPPS_NO_BROWSER=1 leaves that out).
+# counts its frames; iperf3, trafgen and ifpps measure the same rates; Chromium shows the pages as readers
+# see them (KPPS_NO_BROWSER=1 leaves that out).
 install-test-tools:
 	@rustup --quiet target add x86_64-unknown-none || true
 	@$(call install,qemu-system-x86_64:qemu-system-x86 valgrind:valgrind ip:iproute2 ethtool:ethtool nft:nftables iperf3:iperf3 \
-		setsid:util-linux $(if $(KPPS_NO_BROWSER),,chromium:chromium))
+		trafgen:netsniff-ng setsid:util-linux $(if $(KPPS_NO_BROWSER),,chromium:chromium))
 
 # Other generators: DPDK's, netsniff-ng's, iperf3.
 install-peers:

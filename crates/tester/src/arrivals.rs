@@ -4,9 +4,9 @@
 //! oldest bits are used again, so that memory stays constant however long a trial is. The number also gives
 //! the frame's flow and size, and so its headers as they were sent ([`Templates`]). A frame is whole if its
 //! tag is intact, if zeros follow the tag, and if its headers differ from the sent ones as those of most
-//! frames do: a router rewrites addresses and TTL of all frames alike. Checksums may differ as long as they
-//! are right. The identification may differ in any case: it means nothing in packets that are not fragments
-//! (RFC 6864, 4.1), and the kernel numbers the frames of a message that it cuts.
+//! frames do: a router rewrites the stations of all frames alike. What a right checksum covers may differ
+//! ([`header`](crate::header)). The identification may differ in any case: it means nothing in packets that
+//! are not fragments (RFC 6864, 4.1), and the kernel numbers the frames of a message that it cuts.
 
 use crate::clock::{Gain, TimeOfDay};
 use crate::header::{Change, LONGEST, Outline, change};
@@ -71,8 +71,6 @@ pub struct Arrivals {
     /// Where the tags are, and of frames that are not plain the headers.
     place: Place,
     outline: Outline,
-    /// Where TTL or hop limit is.
-    hops: Option<usize>,
     /// Bytes of headers that differ between frames.
     varies: [bool; LONGEST],
     epoch: Instant,
@@ -98,6 +96,8 @@ pub struct Arrivals {
     sizes: Vec<u64>,
     /// Changes of headers, the most frequent first.
     changes: Vec<(Change, u64)>,
+    /// The headers of a frame with the most frequent change, as they came.
+    usual: [u8; LONGEST],
     /// Frames with a whole tag and other damage.
     damaged: u64,
     /// Frames with a damaged tag: their numbers are unknown.
@@ -153,7 +153,6 @@ impl Arrivals {
             stream,
             place: templates.tag(),
             varies: varies(&templates, &outline),
-            hops: outline.hops(),
             outline,
             flows: vec![FlowTally::default(); templates.flows() as usize],
             sizes: vec![0; templates.sizes()],
@@ -170,6 +169,7 @@ impl Arrivals {
             distinct: 0,
             duplicated: 0,
             changes: Vec::new(),
+            usual: [0; LONGEST],
             damaged: 0,
             nameless: 0,
             other_traffic: 0,
@@ -247,23 +247,13 @@ impl Arrivals {
             && header.len() == template.head.len()
             && header.get(LONGEST..) == template.head.get(LONGEST..)
             && zeros.iter().all(|&byte| byte == 0);
-        let change = whole.then(|| {
-            let mut change = match self.place {
-                Place::Plain => change(frame, header, template.head),
-                Place::Balanced(_) => self.outline.change(frame, header, template.head),
-            };
-            // A router takes the same off all frames, whatever bits that changes.
-            if let Some(at) = self.hops
-                && let (Some(change), Some(came), Some(sent)) =
-                    (change.get_mut(at), header.get(at), template.head.get(at))
-            {
-                *change = sent.wrapping_sub(*came);
-            }
-            change
+        let change = whole.then(|| match self.place {
+            Place::Plain => change(frame, header, template.head),
+            Place::Balanced(_) => self.outline.change(frame, header, template.head),
         });
         let (flow, size) = (template.flow, template.size);
         let verdict = match change {
-            Some(change) => self.note(&change),
+            Some(change) => self.note(&change, header),
             None => Verdict::Damaged,
         };
         self.damaged += u64::from(verdict == Verdict::Damaged);
@@ -409,30 +399,33 @@ impl Arrivals {
         (gap.first..gap.end).all(seen)
     }
 
-    /// Counts a change. The most frequent one is compared first.
+    /// Counts the change of a header. The most frequent one is compared first.
     #[inline]
-    fn note(&mut self, change: &Change) -> Verdict {
+    fn note(&mut self, change: &Change, header: &[u8]) -> Verdict {
         match self.changes.first_mut() {
             Some((most, frames)) if most == change => {
                 *frames += 1;
                 Verdict::Usual
             }
-            _ => self.note_another(change),
+            _ => self.note_another(change, header),
         }
     }
 
     #[cold]
-    fn note_another(&mut self, change: &Change) -> Verdict {
-        let Some(at) = self.changes.iter().position(|(known, _)| known == change) else {
-            if self.changes.len() < CHANGES {
-                self.changes.push((*change, 1));
-                return Verdict::Unusual;
-            }
+    fn note_another(&mut self, change: &Change, header: &[u8]) -> Verdict {
+        let known = self.changes.iter().position(|(known, _)| known == change);
+        if known.is_none() && self.changes.len() == CHANGES {
             return Verdict::Damaged;
-        };
+        }
+        let at = known.unwrap_or_else(|| {
+            self.changes.push((*change, 0));
+            self.changes.len() - 1
+        });
         self.changes[at].1 += 1;
-        if self.changes[at].1 > self.changes[0].1 {
+        if at == 0 || self.changes[at].1 > self.changes[0].1 {
             self.changes.swap(0, at);
+            self.usual = [0; LONGEST];
+            self.usual.iter_mut().zip(header).for_each(|(usual, came)| *usual = *came);
         }
         Verdict::Unusual
     }
@@ -442,15 +435,9 @@ impl Arrivals {
     fn take_untagged(&mut self, frame: &[u8], stamp: Option<u64>) -> bool {
         let sent = self.templates.at(0).map_or(&[][..], |template| template.head);
         // If no whole frame has arrived, addresses, TTL and checksum may have been rewritten.
-        let (usual, from) = self.changes.first().map_or((&[0; LONGEST], ADDRESSES), |(most, _)| (most, 0));
-        let came = |at: usize, sent: u8, change: u8| match self.hops {
-            Some(hops) if hops == at => sent.wrapping_sub(change),
-            _ => sent ^ change,
-        };
-        let bytes = sent.iter().zip(usual).zip(&self.varies).zip(frame).enumerate().skip(from);
-        let differ = bytes.filter(|(at, (((sent, change), varies), byte))| {
-            !**varies && came(*at, **sent, **change) != **byte
-        });
+        let (usual, from) = if self.changes.is_empty() { (sent, ADDRESSES) } else { (&self.usual[..], 0) };
+        let bytes = usual.iter().zip(&self.varies).zip(frame).take(sent.len()).skip(from);
+        let differ = bytes.filter(|((usual, varies), byte)| !**varies && usual != byte);
         let ours = frame.len() > PORTS && differ.count() <= DAMAGED_BYTES;
         *(if ours { &mut self.nameless } else { &mut self.other_traffic }) += 1;
         if ours && self.line.is_some() {
@@ -954,12 +941,14 @@ mod tests {
             for bit in 0..bits as u64 {
                 all.take(&routed(2 * bit), None);
                 let mut damaged = routed(2 * bit + 1);
-                damaged[bit as usize / 8] ^= 1 << (bit % 8);
+                damaged[bit as usize / 8] ^= 1 << (7 - bit % 8);
                 all.take(&damaged, None);
             }
+            let marks =
+                if from.contains(':') { (0..bits).filter(|bit| is_a_mark(*bit, 18)).count() } else { 0 };
             let arrived = all.arrived();
             let sent = 2 * bits as u64;
-            assert_eq!((arrived.received, arrived.corrupted), (sent, bits as u64), "{from}");
+            assert_eq!((arrived.received, arrived.corrupted), (sent, (bits - marks) as u64), "{from}");
             assert_eq!((arrived.other_traffic, arrived.duplicated, arrived.reordered), (0, 0, 0));
             // A frame with a damaged tag has no known flow.
             let flows = all.by_flow(sent);
@@ -996,30 +985,61 @@ mod tests {
         assert_eq!(all.arrived(), Arrived { received: 100, ..Arrived::default() });
     }
 
-    /// Of 3 and of 4 one off are other bits; a frame that came over another way has one more off.
+    /// Whether a bit is of the traffic class or the hop limit of IPv6, which are in no checksum. Bits of
+    /// bytes are counted from the highest.
+    fn is_a_mark(bit: usize, ip: usize) -> bool {
+        (8 * ip + 4..8 * ip + 12).contains(&bit) || bit / 8 == ip + 7
+    }
+
+    /// A NAT gives each flow another address and port, and a router with several ways and a congested queue
+    /// gives each frame another hop limit and mark.
     #[test]
-    fn a_router_takes_one_off_every_ttl() {
-        for (from, to, at) in [("10.0.0.1", "10.1.0.1", 14 + 8), ("2001:2::1", "2001:2:0:1::2", 14 + 7)] {
+    fn what_is_rewritten_together_with_its_checksum_is_no_damage_and_any_flipped_bit_is() {
+        let ends = [("10.0.0.1", "10.1.0.1", "192.0.2.1"), ("2001:2::1", "2001:2:0:1::2", "2001:db8::1")];
+        for ((from, to, outside), encap) in
+            ends.into_iter().flat_map(|ends| [(ends, ""), (ends, "qinq:5+vlan:6")])
+        {
             let addresses = [from, to].map(|text| text.parse::<Addresses>().unwrap());
             let flows =
                 Flows::new(Some(100), addresses, [Ports::from(2000, 100), Ports::from(9, 1)]).unwrap();
             let flows = (0..100).map(|n| flows.nth(n, MACS, None));
-            let look = Look { hops: Some("2-64".parse().unwrap()), ..Look::default() };
-            let templates = Arc::new(look.templates(flows, &Mix::fixed(Size::with_fcs(100)), 0).unwrap());
+            let encap = (!encap.is_empty()).then(|| encap.parse().unwrap()).unwrap_or_default();
+            let look = Look { hops: Some("2-64".parse().unwrap()), encap, ..Look::default() };
+            let templates = Arc::new(look.templates(flows, &Mix::fixed(Size::with_fcs(110)), 0).unwrap());
             let mut all = Arrivals::new(7, templates.clone(), Instant::now(), 100);
-            for sequence in 0..300 {
-                let mut frame = vec![0; 96];
+            let rewritten = |sequence: u64| {
+                let mut frame = vec![0; 106];
                 templates.at(sequence).unwrap().write(&mut frame).unwrap();
                 templates.tag().write(&mut frame, Tag { stream: 7, sequence, sent_ps: 1 }).unwrap();
-                let hops = Some(frame[at] - if sequence == 77 { 2 } else { 1 });
-                kpps_frames::headers::Fields { hops, ..Default::default() }.write(&mut frame);
-                assert!(all.take(&frame, None));
+                let fields = kpps_frames::headers::Fields {
+                    to_mac: Some(Mac([6; 6])),
+                    from: Some(outside.parse().unwrap()),
+                    sport: Some(1024 + 7 * (sequence % 100) as u16),
+                    dscp: Some((sequence % 64) as u8),
+                    hops: Some(1 + (sequence % 250) as u8),
+                    ..Default::default()
+                };
+                fields.write(&mut frame);
+                frame
+            };
+            let headers = kpps_frames::headers::Headers::of(&rewritten(0)).unwrap();
+            let sum = headers.checksum().unwrap();
+            let has_sum = rewritten(0)[sum..sum + 2] != [0; 2];
+            let ports = headers.transport..headers.transport + 4;
+            let is_checked = |bit: usize| match headers.is_ipv6 {
+                true => !is_a_mark(bit, headers.ip),
+                false => has_sum || !ports.contains(&(bit / 8)),
+            };
+            let mut damaged = 0;
+            for bit in 0..106 * 8 {
+                assert!(all.take(&rewritten(2 * bit as u64), None));
+                let mut frame = rewritten(2 * bit as u64 + 1);
+                frame[bit / 8] ^= 1 << (7 - bit % 8);
+                damaged += u64::from(is_checked(bit));
+                all.take(&frame, None);
             }
-            assert_eq!(
-                all.arrived(),
-                Arrived { received: 300, corrupted: 1, ..Arrived::default() },
-                "{from}"
-            );
+            let expected = Arrived { received: 2 * 106 * 8, corrupted: damaged, ..Arrived::default() };
+            assert_eq!(all.arrived(), expected, "{from} {encap:?}");
         }
     }
 

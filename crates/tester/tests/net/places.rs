@@ -312,6 +312,28 @@ fn a_nat_that_translates_each_flow_in_both_directions() {
     }
 }
 
+/// Nothing of what a NAT and a marking router rewrite is damage, though each flow is rewritten in its own way
+/// and some frames otherwise than the rest of their flow.
+#[test]
+fn flows_that_are_each_rewritten_in_another_way() {
+    let Some(set_up) = SetUp::new() else { return };
+    let nat = "nft 'add table ip n; add chain ip n p { type nat hook postrouting priority 100; }; \
+               add rule ip n p oifname rb masquerade random; add chain ip n m { type filter hook forward priority 0; }; \
+               add rule ip n m ip dscp set cs1; add rule ip n m numgen inc mod 3 0 ip ecn set ce'";
+    if !set_up.router.can(nat) {
+        return skip::lacks("address translation");
+    }
+    set_up.ends.enter();
+    let addresses = ["198.18.0.1-198.18.0.4", "198.19.0.2"];
+    let gateways = [Some("198.18.0.254"), Some("198.19.0.254")];
+    let mut tester = tester_of(addresses, [None, None], gateways, &[]);
+    let dscp = Some("0-63".parse().unwrap());
+    tester.flows = FlowPlan { sports: Ports::from(2000, 50), dscp, turn: 64, ..FlowPlan::default() };
+    let Some(trial) = set_up.trial(&mut tester, &offer(4000.0, 64, false)) else { return };
+    assert_eq!(trial.directions[0].flows.as_ref().unwrap().count, 200, "{trial:#?}");
+    assert_eq!((trial.corrupted, dropped(&trial)), (Some(0), vec![]), "{trial:#?}");
+}
+
 /// A stateful firewall passes replies, and nothing else in that direction.
 #[test]
 fn a_stateful_firewall_in_both_directions() {

@@ -90,7 +90,8 @@ fn frames_that_something_happened_to_are_in_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("odd.pcapng");
     let begin = SystemTime::UNIX_EPOCH.elapsed().unwrap();
-    let trial = trial(&net, &file, &["--duration", "500ms"]);
+    // A busy machine gives the mangler little time.
+    let trial = trial(&net, &file, &["--duration", "500ms", "--drain", "10s"]);
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap();
     let (done, _) = mangler.stop();
     let (names, frames) = read(&file);
