@@ -4,6 +4,8 @@
 set -euo pipefail
 kpps=$(realpath "$1")
 cd "$(dirname "$0")/.."
+# The development build is large, and nobody keeps its package.
+export DPKG_DEB_COMPRESSOR_TYPE=gzip DPKG_DEB_COMPRESSOR_LEVEL=1
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 package=$(packaging/deb.sh "$kpps")

@@ -167,6 +167,12 @@ fn keys_change_the_load_of_a_running_trial() {
         terminal.waits_for(what, |screen| screen.contents().contains(what));
     };
     says(&terminal, "+ and - change the load");
+    // What is changed before the first frame has never been otherwise.
+    terminal.waits_for("sent frames", |screen| {
+        let is_sent =
+            |line: &str| line.starts_with("sent ") && line.contains(" kpps") && !line.contains(" 0.0 ");
+        screen.contents().lines().any(is_sent)
+    });
     terminal.press(b"+");
     says(&terminal, "2.2 kpps from now on");
     // Shown as the offered load, too.
