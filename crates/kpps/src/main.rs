@@ -30,6 +30,7 @@ mod transmit;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use error::Failure;
+use kpps_report::files::tell;
 use std::process::ExitCode;
 
 /// How many small packets a network card, its driver and its host can handle, and where the rest are lost.
@@ -109,7 +110,7 @@ fn main() -> ExitCode {
             help.exit()
         }
         Err(error) => {
-            eprintln!("kpps: {}", in_one_line(&error));
+            tell(&format!("kpps: {}", in_one_line(&error)));
             return ExitCode::from(2);
         }
     };
@@ -138,7 +139,7 @@ fn main() -> ExitCode {
         // The reader of standard output has closed it (`| head`).
         Err(Failure::OutputClosed) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("kpps: {failure}");
+            tell(&format!("kpps: {failure}"));
             failure.code()
         }
     }

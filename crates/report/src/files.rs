@@ -168,6 +168,11 @@ pub fn print(text: &str) -> Result<(), PublishError> {
     })
 }
 
+/// Prints a line to standard error. If that is gone, as a closed terminal is, nobody reads it.
+pub fn tell(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
 /// A file that will be written. It is opened before anything is measured; an old file keeps its contents
 /// until there are new ones, and a new file is removed again if nothing is written.
 pub struct Output {

@@ -45,7 +45,7 @@ fn not_of_the_device<'p>(points: impl Iterator<Item = &'p Trial>) -> Option<Stri
         several => format!("At {several} loads from {from} on"),
     };
     let unknown = match limited.iter().any(|(point, _)| point.overflow_unknown) {
-        true => " The tester's port cannot count its receive overflow: what was lost may be its own.",
+        true => " The tester's port did not count its receive overflow: what was lost may be its own.",
         false => "",
     };
     Some(format!(
@@ -93,7 +93,7 @@ mod tests {
         let lost = Trial { sent: 100, delivered: 90, ..Trial::default() };
         assert_eq!(remarks([lost.clone().with_overflow(Some(0))].iter()), [""; 0]);
         let unknown = &remarks([lost.with_overflow(None)].iter())[0];
-        assert!(unknown.contains("receiver. The tester's port cannot count"), "{unknown}");
+        assert!(unknown.contains("receiver. The tester's port did not count"), "{unknown}");
         let [sender, clocks] = &remarks(points.iter())[..] else { panic!("two remarks") };
         assert!(sender.contains("At 2 loads from 300.0 kpps on") && sender.contains("generator"), "{sender}");
         assert!(clocks.contains("±9.0 µs"), "{clocks}");

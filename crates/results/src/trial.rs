@@ -31,8 +31,8 @@ pub struct Trial {
     /// no tester receives, as in the simulator, and where it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overflow: Option<u64>,
-    /// Whether the tester's port cannot count its receive overflow, as a UDP port on other systems than
-    /// Linux. Then each lost packet may be one that came through.
+    /// Whether the tester's port did not count its receive overflow, as a UDP port on other systems than
+    /// Linux, or the port of an agent that was lost. Then each lost packet may be one that came through.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub overflow_unknown: bool,
     /// Packets of those sent that were delivered undamaged, whenever they arrived.

@@ -997,13 +997,13 @@ mod tests {
     fn what_is_rewritten_together_with_its_checksum_is_no_damage_and_any_flipped_bit_is() {
         let ends = [("10.0.0.1", "10.1.0.1", "192.0.2.1"), ("2001:2::1", "2001:2:0:1::2", "2001:db8::1")];
         for ((from, to, outside), encap) in
-            ends.into_iter().flat_map(|ends| [(ends, ""), (ends, "qinq:5+vlan:6")])
+            ends.into_iter().flat_map(|ends| [(ends, "none"), (ends, "qinq:5+vlan:6")])
         {
             let addresses = [from, to].map(|text| text.parse::<Addresses>().unwrap());
             let flows =
                 Flows::new(Some(100), addresses, [Ports::from(2000, 100), Ports::from(9, 1)]).unwrap();
             let flows = (0..100).map(|n| flows.nth(n, MACS, None));
-            let encap = (!encap.is_empty()).then(|| encap.parse().unwrap()).unwrap_or_default();
+            let encap = encap.parse().unwrap();
             let look = Look { hops: Some("2-64".parse().unwrap()), encap, ..Look::default() };
             let templates = Arc::new(look.templates(flows, &Mix::fixed(Size::with_fcs(110)), 0).unwrap());
             let mut all = Arrivals::new(7, templates.clone(), Instant::now(), 100);

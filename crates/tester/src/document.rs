@@ -4,7 +4,7 @@ use crate::arrivals::OfFlow;
 use crate::playback::Playback;
 use crate::trial::{DirectionOutcome, Offer, Outcome, Tester};
 use kpps_measure::Latency;
-use kpps_ports::port::run::{self, Load};
+use kpps_ports::port::run::{self, Load, Shape};
 use kpps_results::calibration::{Gaps, SenderPriority};
 use kpps_results::detail::{
     BitRates, Capture, CpuTimes, DetailedTrial, Direction, FlowCount, Flows, SizeCount, TrialReplay,
@@ -26,8 +26,9 @@ pub fn result(offer: &Offer, outcome: &Outcome) -> Option<Trial> {
     // A trial that went on to its end has offered its frames in its time.
     let seconds = if outcome.complete { offer.duration.as_secs_f64() } else { elapsed };
     let is_changed = outcome.directions.iter().any(|direction| !direction.rate_changes.is_empty());
+    let is_steady = !is_changed && !matches!(offer.shape, Shape::Ramp(..) | Shape::Then(..));
     let offered_pps = match offer.load {
-        Load::Pps(pps) if !is_changed => pps * outcome.directions.len() as f64,
+        Load::Pps(pps) if is_steady => pps * outcome.directions.len() as f64,
         _ => sum(|direction| direction.intended) as f64 / seconds,
     };
     let (dropped, in_flight_at) = outcome.counted.accounts.explaining(sent.saturating_sub(received));

@@ -98,10 +98,12 @@ impl Gauges {
         Some((elapsed, sent_a + sent_b, received_a + received_b))
     }
 
-    /// The load of each direction now, in frames per second; `None` before the first trial, and if it is as
-    /// many frames as possible.
+    /// The load of both directions together now, in frames per second; `None` before the first trial, and if
+    /// it is as many frames as possible.
     pub fn offered_pps(&self) -> Option<f64> {
-        self.running()?.offered_pps()
+        let running = self.running()?;
+        let directions = running.ports.iter().filter(|port| port.sent.is_some()).count();
+        Some(running.offered_pps()? * directions as f64)
     }
 
     /// Whether the rate of the running trial can be changed.

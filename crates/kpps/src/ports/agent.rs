@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use kpps_agent::{Agent, Kind, Rules, Security, Token, keys};
 use kpps_measure::units::{self, Rate};
 use kpps_ports::port::run::{CpuList, use_cpus};
+use kpps_report::files::tell;
 use kpps_tester::Allowed;
 use kpps_tester::clock::Clock;
 use std::net::SocketAddr;
@@ -119,9 +120,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     interrupt::watch();
     arguments.cpus.as_ref().map_or(Ok(()), use_cpus).map_err(Failure::Input)?;
     let security = arguments.credentials.security()?;
-    let log = |line: &str| eprintln!("{line}");
-    let agent = Agent::start(arguments.listen, rules, security, Clock::here().clone(), log)?;
-    eprintln!("listening on {}", agent.address());
+    let agent = Agent::start(arguments.listen, rules, security, Clock::here().clone(), tell)?;
+    tell(&format!("listening on {}", agent.address()));
     while !interrupt::is_requested() {
         std::thread::sleep(Duration::from_millis(50));
     }

@@ -29,7 +29,7 @@ impl Source for Trials {
         self.gauges.so_far().map(|(elapsed, sent, received)| Counts { elapsed, sent, received })
     }
     fn offered_pps(&mut self) -> Option<f64> {
-        self.gauges.offered_pps().filter(|_| self.can_change)
+        self.gauges.offered_pps()
     }
     fn can_change_rate(&mut self) -> bool {
         self.can_change && self.gauges.can_change_rate()

@@ -9,6 +9,7 @@ use clap::Args;
 use kpps_ports::Spec;
 use kpps_ports::port::run::{CpuList, Glance, Watch, use_cpus};
 use kpps_ports::port::{self, AnyPort, NotReady, ServiceKind, Trouble};
+use kpps_report::files::tell;
 use kpps_report::live::{Counts, Meter, Progress, View};
 use kpps_results::run::Run;
 use kpps_tester::RunStart;
@@ -74,7 +75,7 @@ impl PortOptions {
     pub fn open(&self, specs: &[Spec], promiscuous: bool) -> Result<Vec<AnyPort>, Failure> {
         interrupt::watch();
         self.cpus.as_ref().map_or(Ok(()), use_cpus).map_err(Failure::Input)?;
-        let ports = port::ready(specs, &self.options(promiscuous), &|line| eprintln!("{line}"))?;
+        let ports = port::ready(specs, &self.options(promiscuous), &tell)?;
         kpps_tester::provenance::note_opened(specs);
         Ok(ports)
     }
@@ -153,7 +154,7 @@ impl Watch for RunWatch {
             && elapsed - self.printed >= every
         {
             let elapsed_s = elapsed.as_secs_f64();
-            eprintln!("{{\"seconds\":{elapsed_s:.6},\"received\":{received},\"sent\":{sent}}}");
+            tell(&format!("{{\"seconds\":{elapsed_s:.6},\"received\":{received},\"sent\":{sent}}}"));
             self.printed = elapsed;
         }
         !interrupt::is_requested()

@@ -8,11 +8,11 @@ use kpps_tester::Template;
 /// Addresses and ports of frames.
 #[derive(Args)]
 pub struct Traffic {
-    /// Source addresses, which the first port answers for: one, or FIRST-LAST as 10.0.0.1-10.0.0.200; IPv4 or
-    /// IPv6 [default: 198.18.0.1]
+    /// Source addresses: one, or FIRST-LAST as 10.0.0.1-10.0.0.200; IPv4 or IPv6. In a trial the sending port
+    /// answers for them [default: 198.18.0.1]
     #[arg(long, value_name = "ADDRESSES")]
     src: Option<Addresses>,
-    /// Destination addresses, which the second port answers for [default: 198.19.0.2]
+    /// Destination addresses. In a trial the receiving port answers for them [default: 198.19.0.2]
     #[arg(long, value_name = "ADDRESSES")]
     dst: Option<Addresses>,
     /// Use IPv6, between the benchmark addresses 2001:2:0:1::1 and 2001:2:0:2::2 if no others are given;

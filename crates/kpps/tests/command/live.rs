@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -18,6 +19,8 @@ struct Terminal {
     child: std::process::Child,
     keys: File,
     screen: Arc<Mutex<vt100::Parser>>,
+    /// Whether the terminal is to be closed.
+    closes: Arc<AtomicBool>,
     reader: JoinHandle<Vec<u8>>,
 }
 
@@ -53,17 +56,21 @@ impl Terminal {
         let keys = File::from(pty);
         let mut output = keys.try_clone().unwrap();
         let screen = Arc::new(Mutex::new(vt100::Parser::new(24, 80, 200)));
-        let shown = screen.clone();
+        let closes = Arc::new(AtomicBool::new(false));
+        let (shown, is_closed) = (screen.clone(), closes.clone());
         let reader = std::thread::spawn(move || {
             let (mut all, mut bytes) = (Vec::new(), [0; 4096]);
             // The other side is closed when the command has ended: that reads as an error.
             while let Ok(count @ 1..) = output.read(&mut bytes) {
                 shown.lock().unwrap().process(&bytes[..count]);
                 all.extend_from_slice(&bytes[..count]);
+                if is_closed.load(Ordering::Relaxed) {
+                    break;
+                }
             }
             all
         });
-        Self { child, keys, screen, reader }
+        Self { child, keys, screen, closes, reader }
     }
 
     fn waits_for(&self, what: &str, wanted: impl Fn(&vt100::Screen) -> bool) {
@@ -84,25 +91,42 @@ impl Terminal {
         self.keys.write_all(keys).unwrap();
     }
 
+    /// Closes the terminal, as the end of a connection does, and waits for the command's end. Returns its
+    /// exit code.
+    fn hang_up(self) -> Option<i32> {
+        let Self { mut child, keys, closes, reader, .. } = self;
+        closes.store(true, Ordering::Relaxed);
+        drop(keys);
+        reader.join().unwrap();
+        ended(&mut child).expect("it does not end").code()
+    }
+
     /// Waits for the command's end. The terminal must be as it was then; returns the exit code, the screen's
     /// last contents and all that was written.
     fn end(mut self) -> (Option<i32>, String, Vec<u8>) {
-        let end = Instant::now() + PATIENCE;
-        let status = loop {
-            match self.child.try_wait().unwrap() {
-                Some(status) => break status,
-                None if Instant::now() > end => {
-                    self.child.kill().unwrap();
-                    panic!("it does not end: {}", self.screen.lock().unwrap().screen().contents());
-                }
-                None => std::thread::sleep(Duration::from_millis(20)),
-            }
+        let Some(status) = ended(&mut self.child) else {
+            panic!("it does not end: {}", self.screen.lock().unwrap().screen().contents());
         };
         let all = self.reader.join().unwrap();
         let parser = self.screen.lock().unwrap();
         let screen = parser.screen();
         assert!(!screen.alternate_screen() && !screen.hide_cursor(), "{}", screen.contents());
         (status.code(), screen.contents(), all)
+    }
+}
+
+/// Waits for the end of a command; `None` if it does not come. Then the command is killed.
+fn ended(child: &mut std::process::Child) -> Option<std::process::ExitStatus> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match child.try_wait().unwrap() {
+            Some(status) => return Some(status),
+            None if Instant::now() > end => {
+                child.kill().unwrap();
+                return None;
+            }
+            None => std::thread::sleep(Duration::from_millis(20)),
+        }
     }
 }
 
@@ -130,6 +154,26 @@ fn a_run_shows_how_it_goes_and_leaves_the_screen_as_it_was() {
     assert_eq!(code, Some(0), "{screen}");
     assert!(screen.contains("30 trials in") && screen.contains("report.html"), "{screen}");
     assert!(takes_screen(&all) && results.exists());
+}
+
+/// A closed window or a lost connection ends the run, too, and what was measured is kept.
+#[test]
+fn a_closed_terminal_ends_the_run_and_keeps_what_was_measured() {
+    let here = tempfile::tempdir().unwrap();
+    for live in ["--live", "--no-live"] {
+        let results = here.path().join(live);
+        let words = ["curve", live, "--driver", "kpps,click-polling", "--duration", "4s", "--results"];
+        let terminal = Terminal::start(&[&words[..], &[results.to_str().unwrap()]].concat(), &[]);
+        if live == "--live" {
+            terminal.waits_for("trial in the view", |screen| screen.contents().contains("of 30 done"));
+        } else {
+            std::thread::sleep(Duration::from_secs(1));
+        }
+        // What it prints cannot be written any more.
+        assert_eq!(terminal.hang_up(), Some(1), "{live}");
+        let curve: serde_json::Value = serde_json::from_slice(&std::fs::read(&results).unwrap()).unwrap();
+        assert_eq!(curve["complete"], false, "{curve}");
+    }
 }
 
 #[test]

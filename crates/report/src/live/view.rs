@@ -4,6 +4,8 @@ use super::line::line;
 use super::progress::Progress;
 use super::sample::{Sampler, Source};
 use super::screen::{columns, restore, watch};
+use crate::files::tell;
+use std::io::{Write, stderr};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -57,7 +59,7 @@ impl View {
             give_way();
             match show {
                 Show::Nothing => {}
-                Show::Line => tell(sampler, &is_over),
+                Show::Line => tell_each_second(sampler, &is_over),
                 Show::Screen { after, colour } => {
                     // Without a screen there is no view; the run goes on.
                     let _ = watch(sampler, &is_over, after, colour, &end);
@@ -79,7 +81,7 @@ impl Drop for View {
             let _ = thread.join();
         }
         for notice in self.progress.state().notices.drain(..) {
-            eprintln!("{notice}");
+            tell(&notice);
         }
     }
 }
@@ -97,15 +99,16 @@ fn is_over_within(is_over: &Receiver<()>, time: Duration) -> bool {
 }
 
 /// Prints a line at intervals.
-fn tell(mut sampler: Sampler, is_over: &Receiver<()>) {
+fn tell_each_second(mut sampler: Sampler, is_over: &Receiver<()>) {
     let mut shown = false;
     while !is_over_within(is_over, LINE) {
         let width = columns().max(20);
         let text: String = line(&sampler.sample(Instant::now())).chars().take(width - 1).collect();
-        eprint!("\r{text}\x1b[K");
+        // A closed terminal shows nothing.
+        let _ = write!(stderr(), "\r{text}\x1b[K");
         shown = true;
     }
     if shown {
-        eprint!("\r\x1b[K");
+        let _ = write!(stderr(), "\r\x1b[K");
     }
 }

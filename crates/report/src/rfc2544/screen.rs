@@ -63,9 +63,14 @@ pub fn rfc2544(document: &Rfc2544) -> String {
             let [l2, l1] = mbps(found, search.mean_bytes_with_fcs());
             if !search.complete {
                 // What is known by now: a load without loss, and one with it.
-                let upper = search.goals.first().and_then(|goal| goal.upper_pps).unwrap_or(search.max_pps);
-                let (lower, upper) = (kpps(found), kpps(Some(upper)));
-                let _ = writeln!(text, "  throughput    {lower} to {upper} kpps so far: not finished");
+                let upper = search.goals.first().and_then(|goal| goal.upper_pps);
+                let known = match (found, upper) {
+                    (Some(_), Some(_)) => format!("{} to {} kpps", kpps(found), kpps(upper)),
+                    (Some(_), None) => format!("at least {} kpps", kpps(found)),
+                    (None, Some(_)) => format!("below {} kpps", kpps(upper)),
+                    (None, None) => "nothing known".into(),
+                };
+                let _ = writeln!(text, "  throughput    {known} so far: not finished");
                 continue;
             }
             let _ = writeln!(
@@ -164,7 +169,9 @@ mod tests {
             rfc2544(&Rfc2544 { sizes, ..Rfc2544::default() })
         };
         assert!(shown(goal(Some(5e4), Some(6e4)), false).contains("50.0 to 60.0 kpps so far: not finished"));
-        assert!(shown(goal(None, None), false).contains("- to 900.0 kpps so far"));
+        assert!(shown(goal(Some(5e4), None), false).contains("at least 50.0 kpps so far"));
+        assert!(shown(goal(None, Some(6e4)), false).contains("below 60.0 kpps so far"));
+        assert!(shown(goal(None, None), false).contains("nothing known so far"));
         assert!(shown(goal(Some(5e4), Some(6e4)), true).contains("throughput    50.0 kpps;"));
     }
 }

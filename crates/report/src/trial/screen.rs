@@ -41,7 +41,7 @@ pub(crate) fn tester_limit(trial: &Trial) -> Option<String> {
         true => {
             let lost = percent(trial.sent.saturating_sub(trial.came_through()));
             (
-                format!("{lost} did not arrive, and the tester's port cannot count its receive overflow"),
+                format!("{lost} did not arrive, and the tester's port did not count its receive overflow"),
                 "may be",
             )
         }

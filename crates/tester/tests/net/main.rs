@@ -171,6 +171,7 @@ fn a_rate_may_change_while_frames_are_sent() {
         let outcome = tester.trial(&offer, &go_on).unwrap();
         assert_eq!(changed.take().unwrap().to_string(), "6.0 kpps from now on");
         assert!(!gauges.can_change_rate() && gauges.change_rate(Rate::Pps(1.0)).is_err(), "it is over");
+        assert_eq!(gauges.offered_pps(), Some(12_000.0), "both directions");
         let trial = document(&tester, &offer, &outcome).unwrap();
         is_clean(&trial);
         let dropped: u64 = trial.result.ledger.dropped.values().sum();
@@ -200,6 +201,18 @@ fn a_rate_may_change_while_frames_are_sent() {
         // The mean.
         assert!((trial.result.offered_pps - trial.intended as f64 / 2.0).abs() < 1.0, "{trial:?}");
     }
+}
+
+/// The offered load of a ramp is its mean, not its end.
+#[test]
+fn a_ramp_offers_its_mean() {
+    let Some(_net) = with_bridge() else { return };
+    let mut tester = tester([None, None], &[]);
+    let half = Duration::from_millis(500);
+    let offer = Offer { shape: Shape::Ramp(2000.0, half), duration: half, ..offer(4000.0, 64, false) };
+    let trial = trial(&mut tester, &offer);
+    assert_eq!(trial.load_pps, Some(4000.0));
+    assert!((trial.result.offered_pps - 3000.0).abs() < 10.0, "{trial:?}");
 }
 
 /// Three days of a load that is drawn by chance begin at once, and are accounted for as far as they come.
