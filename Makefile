@@ -20,15 +20,15 @@ export KPPS_SKIPPED = $(TARGET)/skipped
 test: install-build-tools install-test-tools install-lab lint
 	@mkdir -p $(TARGET) && rm -f $(KPPS_SKIPPED)
 	cargo test --workspace --no-run
-	@nice -n 19 $(MAKE) --no-print-directory test-built > $(TARGET)/test-built.log 2>&1 & beside=$$!; \
+	@failed=; nice -n 19 $(MAKE) --no-print-directory test-built > $(TARGET)/test-built.log 2>&1 & beside=$$!; \
 		echo cargo test --workspace; \
 		RUST_TEST_THREADS=$$((2 * $$(nproc))) cargo test --workspace || failed=1; \
 		wait $$beside || failed=1; \
 		cat $(TARGET)/test-built.log; test -z "$$failed"
 	@tests/skipped.sh
 
-# The built command: the simulator of `make run` compiles without a warning and writes the same bytes, our
-# driver keeps its promises on a hundred machines, and the package can be installed.
+# The built command, after `cargo build`: the simulator of `make run` compiles without a warning and writes
+# the same bytes, our driver keeps its promises on a hundred machines, and the package can be installed.
 test-built:
 	@said=$$(cargo build --release --quiet --package kpps --no-default-features 2>&1) && test -z "$$said" || \
 		{ echo "the simulator alone, without a warning: $$said"; exit 1; }

@@ -8,6 +8,7 @@ use crate::checksum::{Sum, checksum, updated};
 use crate::ethernet::{HEADER_BYTES, TYPE_IPV4, TYPE_IPV6, TYPE_VLAN, VLAN_BYTES};
 use crate::{Mac, field, ipv4, ipv6, tcp, udp};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::ops::Range;
 
 /// The type of a service VLAN's tag (IEEE 802.1ad).
 pub const TYPE_SERVICE_VLAN: u16 = 0x88a8;
@@ -150,11 +151,6 @@ impl Headers {
         }
     }
 
-    /// The place of TTL or hop limit.
-    pub fn hops(&self) -> usize {
-        self.ip + if self.is_ipv6 { HOPS } else { TTL }
-    }
-
     /// Where IPv4's checksum is.
     pub fn ip_checksum(&self) -> Option<usize> {
         (!self.is_ipv6).then_some(self.ip + IP_CHECKSUM)
@@ -175,6 +171,16 @@ impl Headers {
             _ => return None,
         };
         Some(self.transport + at)
+    }
+
+    /// Where the numbers are by which a NAT knows flows: both ports, or the identifier of ICMP's echoes.
+    /// Empty in other protocols and in later fragments.
+    pub fn flow_numbers(&self) -> Range<usize> {
+        match (self.ports(), self.protocol) {
+            (Some(at), _) => at..at + 4,
+            (None, ICMP | ICMPV6) if self.first => self.transport + 4..self.transport + 6,
+            _ => 0..0,
+        }
     }
 
     /// Where the two ports are, if there are any.

@@ -1,10 +1,14 @@
 //! Ctrl-C: the trial under way ends; results so far are published.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+/// When the work was first asked to end.
+static SINCE: OnceLock<Instant> = OnceLock::new();
+/// Requests within this time are one: of a closed terminal both the shell and the kernel tell.
+const AT_ONCE: Duration = Duration::from_millis(300);
 
-/// Makes Ctrl-C (or SIGTERM) ask the work to end; a second one ends the process.
+/// Makes Ctrl-C, SIGTERM, and SIGHUP of a closed terminal ask the work to end; a later one ends the process.
 pub fn watch() {
     // If the handler cannot be set, Ctrl-C ends the process as it does by default.
     let _ = ctrlc::set_handler(ask);
@@ -12,7 +16,7 @@ pub fn watch() {
 
 /// Asks the work to end; the second time ends the process.
 pub fn ask() {
-    if INTERRUPTED.swap(true, Ordering::Relaxed) {
+    if SINCE.get_or_init(Instant::now).elapsed() > AT_ONCE {
         kpps_report::live::restore();
         std::process::exit(130);
     }
@@ -25,5 +29,5 @@ pub fn goes_on() -> bool {
 
 /// Whether the user has asked it to end.
 pub fn is_requested() -> bool {
-    INTERRUPTED.load(Ordering::Relaxed)
+    SINCE.get().is_some()
 }

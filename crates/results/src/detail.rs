@@ -43,8 +43,8 @@ pub struct DetailedTrial {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<TrialReplay>,
     /// The requested load in frames per second, in each direction; null for as many as possible. If it was
-    /// changed while frames were sent, `rate_changes` of the direction say to what. Then, and of a ramp,
-    /// which ends at this rate, `offered_pps` is the mean.
+    /// changed while frames were sent, `rate_changes` of the direction say to what. `offered_pps` is the mean
+    /// then, and so it is for a ramp, which ends at `load_pps`.
     pub load_pps: Option<f64>,
     /// How frames followed each other, if not evenly.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -644,25 +644,31 @@ mod tests {
             .zip(0..)
             .map(|(flow, n)| Flow { from: (flow.from.0, 1000 + n), ..flow })
             .collect();
-        for (packet, encap) in [
-            (Some(&packet), "none"),
-            (None, "qinq:5+vlan:7"),
-            (None, "vxlan:5/10.0.0.1/10.0.0.2"),
-            (Some(&packet), "mpls:16+mpls:17"),
+        for (packet, encap, mix) in [
+            (Some(&packet), "none", ""),
+            (None, "qinq:5+vlan:7", "200:2,230:1"),
+            (None, "vxlan:5/10.0.0.1/10.0.0.2", "230:2,200:1"),
+            (Some(&packet), "mpls:16+mpls:17", ""),
         ] {
             let look = Look { packet, encap: encap.parse().unwrap(), ..Look::default() };
-            let size = packet.map_or(200, |packet| packet.bytes.len() + 4 + look.encap.bytes());
-            let mix = Mix::fixed(Size::with_fcs(size as u16));
+            let mix = packet.map_or_else(
+                || mix.parse().unwrap(),
+                |packet| Mix::fixed(Size::with_fcs((packet.bytes.len() + 4 + look.encap.bytes()) as u16)),
+            );
             let templates = Arc::new(look.templates(flows.iter().copied(), &mix, 0).unwrap());
             let mut all = Arrivals::new(7, templates.clone(), Instant::now(), 100);
             let frame = |sequence: u64| {
-                let mut frame = vec![0; size - 4];
-                templates.at(sequence).unwrap().write(&mut frame).unwrap();
+                let template = templates.at(sequence).unwrap();
+                let mut frame = vec![0; template.bytes.into()];
+                template.write(&mut frame).unwrap();
                 templates.tag().write(&mut frame, Tag { stream: 7, sequence, sent_ps: 1 }).unwrap();
                 let inner = look.encap.outer_bytes();
+                // As by a NAT with several addresses.
                 kpps_frames::headers::Fields {
                     hops: Some(63),
                     to_mac: Some(Mac([6; 6])),
+                    from: Some([192, 0, 2, (sequence % 10) as u8].into()),
+                    sport: Some(1024 + 7 * (sequence % 10) as u16),
                     ..Default::default()
                 }
                 .write(&mut frame[inner..]);
@@ -674,7 +680,7 @@ mod tests {
             assert_eq!(all.arrived(), Arrived { received: 40, ..Arrived::default() }, "{encap}");
             // A bit of the payload before the tag or behind it, or of the headers.
             let at = |place: usize| look.encap.outer_bytes() + place;
-            for (sequence, bit) in [(40, at(20)), (41, at(9)), (42, size - 4 - 30)] {
+            for (sequence, bit) in [(40, at(20)), (41, at(9)), (42, frame(42).len() - 30)] {
                 let mut frame = frame(sequence);
                 frame[bit] ^= 1;
                 all.take(&frame, None);
@@ -985,10 +991,10 @@ mod tests {
         assert_eq!(all.arrived(), Arrived { received: 100, ..Arrived::default() });
     }
 
-    /// Whether a bit is of the traffic class or the hop limit of IPv6, which are in no checksum. Bits of
-    /// bytes are counted from the highest.
+    /// Whether a bit is of the traffic class, the flow label or the hop limit of IPv6, which are in no
+    /// checksum. Bits of bytes are counted from the highest.
     fn is_a_mark(bit: usize, ip: usize) -> bool {
-        (8 * ip + 4..8 * ip + 12).contains(&bit) || bit / 8 == ip + 7
+        (8 * ip + 4..8 * ip + 32).contains(&bit) || bit / 8 == ip + 7
     }
 
     /// A NAT gives each flow another address and port, and a router with several ways and a congested queue

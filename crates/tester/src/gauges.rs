@@ -37,6 +37,11 @@ impl Running {
     fn offered_pps(&self) -> Option<f64> {
         self.stage.rate_pps().or(self.rate.as_ref().map(|rate| rate.pps))
     }
+
+    /// The number of directions.
+    fn directions(&self) -> usize {
+        self.ports.iter().filter(|port| port.sent.is_some()).count()
+    }
 }
 
 /// The load of a trial, and what it may be changed to.
@@ -57,13 +62,16 @@ pub(crate) struct LiveRate {
 pub struct NewRate {
     /// In frames per second, in each direction.
     pub pps: f64,
+    /// Whether there are two directions.
+    pub is_bidirectional: bool,
     /// What limits it, if more was asked for.
     pub limit: Option<String>,
 }
 
 impl fmt::Display for NewRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.1} kpps from now on", self.pps / 1e3)?;
+        let each = if self.is_bidirectional { " in each direction" } else { "" };
+        write!(f, "{:.1} kpps{each} from now on", self.pps / 1e3)?;
         self.limit.iter().try_for_each(|limit| write!(f, ": {limit}"))
     }
 }
@@ -102,8 +110,7 @@ impl Gauges {
     /// it is as many frames as possible.
     pub fn offered_pps(&self) -> Option<f64> {
         let running = self.running()?;
-        let directions = running.ports.iter().filter(|port| port.sent.is_some()).count();
-        Some(running.offered_pps()? * directions as f64)
+        Some(running.offered_pps()? * running.directions() as f64)
     }
 
     /// Whether the rate of the running trial can be changed.
@@ -147,7 +154,11 @@ impl Gauges {
         }
         let pps = if is_limited { *most_pps } else { wanted_pps };
         match running.stage.change_rate(pps) {
-            true => Ok(NewRate { pps, limit: is_limited.then(|| what.clone()) }),
+            true => Ok(NewRate {
+                pps,
+                is_bidirectional: running.directions() == 2,
+                limit: is_limited.then(|| what.clone()),
+            }),
             false => Err(format!("it was changed {MOST_CHANGES} times: no more in this trial")),
         }
     }

@@ -1,9 +1,10 @@
 //! How a received header differs from the sent one.
 //!
-//! What a right checksum covers does not differ: who rewrites it, as a router, a NAT or a congested queue
-//! does, updates the checksum, and damage does not. Two more things do not differ, although no checksum
-//! covers them: traffic class and hop limit of IPv6, which are rewritten on the way (RFC 4302, 3.3.3.1.2.1);
-//! and the ports of UDP without a checksum if an address was rewritten, as a NAT rewrites both.
+//! What routers and NATs rewrite does not count as a difference where the checksum over it is right: who
+//! rewrites it updates the checksum, and damage does so by chance only. Two more things do not count,
+//! although no checksum covers them: traffic class, flow label and hop limit of IPv6, which are rewritten on
+//! the way (RFC 4302, 3.3.3.1.2.1); and the ports of UDP without a checksum if an address was rewritten, as a
+//! NAT rewrites both.
 
 use kpps_frames::checksum::{Sum, checksum};
 use kpps_frames::headers::Headers;
@@ -23,6 +24,9 @@ const ADDRESSES: usize = 8;
 const ADDRESSES_IPV6: usize = 32;
 /// Bytes of both ports, at the beginning of the UDP header.
 const PORTS: usize = 4;
+/// What is rewritten on the way in headers of IPv4: type of service, identification, TTL, checksum and
+/// addresses.
+const REWRITTEN_IPV4: [Range<usize>; 4] = [1..2, 4..6, 8..9, 10..20];
 
 /// How headers differ from what was sent, bit by bit.
 pub(crate) type Change = [u8; LONGEST];
@@ -40,9 +44,11 @@ pub(crate) fn change(frame: &[u8], header: &[u8], sent: &[u8]) -> Change {
     // IPv6 has no header checksum, but UDP over it must have one. Each tag has another.
     if end >= tag::OFFSET_IPV6 {
         forget_marks(&mut change[udp - ipv6::HEADER_BYTES..]);
-        match udp_checksum_is_right(frame, end) {
-            true => change[udp - ADDRESSES_IPV6..end].fill(0),
-            false => change[end - UDP_CHECKSUM..end].fill(0xff),
+        if udp_checksum_is_right(frame, end) {
+            change[udp - ADDRESSES_IPV6..udp + PORTS].fill(0);
+            change[end - UDP_CHECKSUM..end].fill(0);
+        } else {
+            change[end - UDP_CHECKSUM..end].fill(0xff);
         }
         return change;
     }
@@ -52,7 +58,7 @@ pub(crate) fn change(frame: &[u8], header: &[u8], sent: &[u8]) -> Change {
     let ip = udp - ipv4::HEADER_BYTES..udp;
     let ip_is_right = change[ip.clone()].iter().all(|&bits| bits == 0) || ip_checksum_is_right(header);
     if ip_is_right {
-        change[ip].fill(0);
+        REWRITTEN_IPV4.into_iter().for_each(|at| change[ip.start + at.start..ip.start + at.end].fill(0));
     } else {
         change[end - IP_CHECKSUM..][..2].fill(0xff);
         change[end - IDENTIFICATION..][..2].fill(0);
@@ -61,17 +67,20 @@ pub(crate) fn change(frame: &[u8], header: &[u8], sent: &[u8]) -> Change {
         match header[end - UDP_CHECKSUM..end] {
             [0, 0] if addresses_differ && ip_is_right => change[udp..udp + PORTS].fill(0),
             [0, 0] => {}
-            _ if udp_checksum_is_right(frame, end) => change[udp..end].fill(0),
+            _ if udp_checksum_is_right(frame, end) => {
+                change[udp..udp + PORTS].fill(0);
+                change[end - UDP_CHECKSUM..end].fill(0);
+            }
             _ => change[end - UDP_CHECKSUM..end].fill(0xff),
         }
     }
     change
 }
 
-/// Forgets how traffic class and hop limit differ, in the change of a header of IPv6.
+/// Forgets how traffic class, flow label and hop limit differ, in the change of a header of IPv6.
 #[inline]
 fn forget_marks(ip: &mut [u8]) {
-    for (at, keep) in [(0, 0xf0), (1, 0x0f), (7, 0)] {
+    for (at, keep) in [(0, 0xf0), (1, 0), (2, 0), (3, 0), (7, 0)] {
         if let Some(bits) = ip.get_mut(at) {
             *bits &= keep;
         }
@@ -85,12 +94,15 @@ pub(crate) struct Outline {
     inner: usize,
     /// The headers of that frame, if it has an IP packet, from its beginning.
     headers: Option<Headers>,
+    /// Bytes of the frame behind that packet. Frames of other sizes have packets of other lengths.
+    padding: usize,
 }
 
 impl Outline {
     /// Of frames like this one.
     pub(crate) fn of(frame: &[u8], inner: usize) -> Self {
-        Self { inner, headers: frame.get(inner..).and_then(Headers::of) }
+        let headers = frame.get(inner..).and_then(Headers::of);
+        Self { inner, headers, padding: headers.map_or(0, |headers| frame.len() - inner - headers.end) }
     }
 
     /// The places of checksums and identifications, from the beginning of the frame.
@@ -114,13 +126,15 @@ impl Outline {
                 places.fill(with);
             }
         };
+        let Some(end) = inner.len().checked_sub(self.padding) else { return change };
+        let headers = Headers { end, ..headers };
         let (ip, transport) = (headers.ip, headers.transport);
         let mut nat = false;
         if let Some(at) = headers.ip_checksum() {
-            if checksum(&inner[ip..transport]) == 0 {
+            if inner.get(ip..transport).is_some_and(|header| checksum(header) == 0) {
                 let address = |at: usize| header.get(self.inner + at) != sent.get(self.inner + at);
                 nat = (ip + ipv4::HEADER_BYTES - ADDRESSES..ip + ipv4::HEADER_BYTES).any(address);
-                fill(ip..transport, 0);
+                REWRITTEN_IPV4.into_iter().for_each(|at| fill(ip + at.start..ip + at.end, 0));
             } else {
                 fill(at..at + 2, 0xff);
             }
@@ -129,7 +143,7 @@ impl Outline {
             fill(at..at + 2, 0);
         }
         if let Some(at) = headers.checksum()
-            && let Some(bytes) = inner.get(transport..headers.end)
+            && let Some(bytes) = inner.get(transport..end)
         {
             let is_udp_over_ipv4 = headers.protocol == ipv4::PROTOCOL_UDP && !headers.is_ipv6;
             if is_udp_over_ipv4 && bytes[at - transport..][..2] == [0; 2] {
@@ -138,7 +152,8 @@ impl Outline {
                     fill(transport..transport + PORTS, 0);
                 }
             } else if headers.pseudo_header(inner).with(bytes).checksum() == 0 {
-                fill(transport..headers.end, 0);
+                fill(at..at + 2, 0);
+                fill(headers.flow_numbers(), 0);
                 if headers.is_ipv6 {
                     let end = ip + ipv6::HEADER_BYTES;
                     fill(end - ADDRESSES_IPV6..end, 0);

@@ -141,7 +141,8 @@ fn a_rate_changes_at_both_agents() {
     });
     let outcome = outcome.unwrap();
     let said = changed.take().unwrap();
-    let operator = format!("4.0 kpps from now on: what the operator of {}", host(&agents[1]));
+    let operator =
+        format!("4.0 kpps in each direction from now on: what the operator of {}", host(&agents[1]));
     assert!(said.starts_with(&operator) && said.ends_with(" allows"), "{said}");
     assert!(outcome.complete, "{:?}", outcome.trouble);
     for way in &outcome.directions {

@@ -98,6 +98,9 @@ impl Terminal {
         closes.store(true, Ordering::Relaxed);
         drop(keys);
         reader.join().unwrap();
+        // A shell there tells its jobs, too.
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
         ended(&mut child).expect("it does not end").code()
     }
 

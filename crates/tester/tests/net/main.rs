@@ -169,7 +169,7 @@ fn a_rate_may_change_while_frames_are_sent() {
             true
         };
         let outcome = tester.trial(&offer, &go_on).unwrap();
-        assert_eq!(changed.take().unwrap().to_string(), "6.0 kpps from now on");
+        assert_eq!(changed.take().unwrap().to_string(), "6.0 kpps in each direction from now on");
         assert!(!gauges.can_change_rate() && gauges.change_rate(Rate::Pps(1.0)).is_err(), "it is over");
         assert_eq!(gauges.offered_pps(), Some(12_000.0), "both directions");
         let trial = document(&tester, &offer, &outcome).unwrap();

@@ -12,7 +12,7 @@ const AT_ONCE: f64 = 27.0;
 const LATE: f64 = 132.0;
 
 /// The tests at 64 B, if the machine let kpps find a longest burst. It sends no burst that it cannot send in
-/// time, and says so.
+/// time, and says so; and a busy machine may send no more than goes out of the bridge.
 fn found(net: &Net) -> Option<Value> {
     let words = "rfc2544 --ports packet:a,packet:b --test back-to-back --size 64 --min 1kpps --max 100kpps --duration 50ms \
         --precision 20% --drain 200ms --repeat 1 --json";
@@ -22,10 +22,8 @@ fn found(net: &Net) -> Option<Value> {
     let departures = found["departures"].to_string();
     let found = found["sizes"][0].take();
     let is_there = !found["back_to_back"].is_null();
-    assert!(
-        is_there || departures.contains("generator cannot sustain") || departures.contains("no throughput"),
-        "{departures}"
-    );
+    let reasons = ["generator cannot sustain", "no throughput", "nothing is lost at the highest load"];
+    assert!(is_there || reasons.iter().any(|reason| departures.contains(reason)), "{departures}");
     is_there.then_some(found)
 }
 
