@@ -146,7 +146,7 @@ impl Outline {
             && let Some(bytes) = inner.get(transport..end)
         {
             let is_udp_over_ipv4 = headers.protocol == ipv4::PROTOCOL_UDP && !headers.is_ipv6;
-            if is_udp_over_ipv4 && bytes[at - transport..][..2] == [0; 2] {
+            if is_udp_over_ipv4 && inner.get(at..at + 2) == Some(&[0; 2]) {
                 fill(at..at + 2, 0);
                 if nat {
                     fill(transport..transport + PORTS, 0);
