@@ -64,7 +64,7 @@ fn the_suite_holds_on_e1000_through_uio() {
 }
 
 /// Sends `frames` (sizes, tags) from one port to the other, all of which must arrive once, in order and
-/// unchanged.
+/// unchanged. At a higher load a guest on a slow host loses frames.
 fn passes(guest: &mut Guest, from: &str, to: &str, frames: &str) {
     let count = 1500;
     let counter =
@@ -78,7 +78,7 @@ fn passes(guest: &mut Guest, from: &str, to: &str, frames: &str) {
     // QEMU's e1000 is deaf for a second after it was set up.
     guest.run("sleep 1.2").unwrap();
     let sent = guest
-        .output(&format!("kpps send {from} {frames} --load 2kpps --count {count}"), Duration::from_secs(60))
+        .output(&format!("kpps send {from} {frames} --load 1kpps --count {count}"), Duration::from_secs(60))
         .unwrap();
     assert_eq!(sent.code, 0, "{from} to {to}, {frames}: {}", sent.text);
     guest.run("while [ ! -e /tmp/code ]; do usleep 20000; done").unwrap();
