@@ -200,9 +200,9 @@ impl Headers {
         (self.transport + bytes).min(self.end)
     }
 
-    /// The addresses in bytes: where the source's begin, and how many each has.
-    fn addresses(&self) -> (usize, usize) {
-        if self.is_ipv6 { (self.ip + 8, 16) } else { (self.ip + 12, 4) }
+    /// Where both addresses are, the source's first. Both are as long.
+    pub fn addresses(&self) -> Range<usize> {
+        if self.is_ipv6 { self.ip + 8..self.ip + 40 } else { self.ip + 12..self.ip + 20 }
     }
 
     /// The sum of the pseudo-header, of a transport header whose checksum has one.
@@ -210,9 +210,8 @@ impl Headers {
         if self.protocol == ICMP {
             return Sum::new();
         }
-        let (at, bytes) = self.addresses();
         let length = ((self.end - self.transport) as u32).to_be_bytes();
-        let addresses = frame.get(at..at + 2 * bytes).unwrap_or_default();
+        let addresses = frame.get(self.addresses()).unwrap_or_default();
         Sum::new().with(addresses).with(&length).with(&[0, 0, 0, self.protocol])
     }
 
@@ -253,7 +252,8 @@ pub fn flow(frame: &[u8]) -> Option<Flow<IpAddr>> {
 
 /// The addresses of a frame's IP packet.
 pub fn addresses(frame: &[u8]) -> Option<[IpAddr; 2]> {
-    let (at, bytes) = Headers::of(frame)?.addresses();
+    let both = Headers::of(frame)?.addresses();
+    let (at, bytes) = (both.start, both.len() / 2);
     let address = |at: usize| -> Option<IpAddr> {
         let octets = frame.get(at..at + bytes)?;
         match <[u8; 4]>::try_from(octets) {
@@ -302,8 +302,8 @@ impl Fields {
         };
         // ICMP has no pseudo-header.
         let pseudo = Sums { transport: sums.transport.filter(|_| headers.protocol != ICMP), ..sums };
-        let (at, bytes) = headers.addresses();
-        for (address, at) in [(self.from, at), (self.to, at + bytes)] {
+        let both = headers.addresses();
+        for (address, at) in [(self.from, both.start), (self.to, both.start + both.len() / 2)] {
             match address {
                 Some(IpAddr::V4(address)) if !headers.is_ipv6 => pseudo.change(frame, at, &address.octets()),
                 Some(IpAddr::V6(address)) if headers.is_ipv6 => pseudo.change(frame, at, &address.octets()),

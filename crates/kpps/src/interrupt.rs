@@ -14,7 +14,7 @@ pub fn watch() {
     let _ = ctrlc::set_handler(ask);
 }
 
-/// Asks the work to end; the second time ends the process.
+/// Asks the work to end; a later time ends the process.
 pub fn ask() {
     if SINCE.get_or_init(Instant::now).elapsed() > AT_ONCE {
         kpps_report::live::restore();

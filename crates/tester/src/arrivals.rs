@@ -9,7 +9,7 @@
 //! are not fragments (RFC 6864, 4.1), and the kernel numbers the frames of a message that it cuts.
 
 use crate::clock::{Gain, TimeOfDay};
-use crate::header::{Change, LONGEST, Outline, change};
+use crate::header::{Change, LONGEST, Outline};
 use crate::kept::{Anomalies, Keeper, Kept};
 use crate::timeline::{ArrivalLine, Timeline};
 use kpps_frames::Templates;
@@ -68,7 +68,7 @@ pub struct Arrivals {
     stream: u16,
     /// The frames as they should arrive, without their tags.
     templates: Arc<Templates>,
-    /// Where the tags are, and of frames that are not plain the headers.
+    /// Where the tags are, and the headers.
     place: Place,
     outline: Outline,
     /// Bytes of headers that differ between frames.
@@ -247,10 +247,7 @@ impl Arrivals {
             && header.len() == template.head.len()
             && header.get(LONGEST..) == template.head.get(LONGEST..)
             && zeros.iter().all(|&byte| byte == 0);
-        let change = whole.then(|| match self.place {
-            Place::Plain => change(frame, header, template.head),
-            Place::Balanced(_) => self.outline.change(frame, header, template.head),
-        });
+        let change = whole.then(|| self.outline.change(frame, at..at + self.place.bytes(), template.head));
         let (flow, size) = (template.flow, template.size);
         let verdict = match change {
             Some(change) => self.note(&change, header),
@@ -568,7 +565,6 @@ fn varies(templates: &Templates, outline: &Outline) -> [bool; LONGEST] {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::header::{IDENTIFICATION, IP_CHECKSUM, UDP_CHECKSUM};
     use kpps_frames::build::{Flow, udp_test};
     use kpps_frames::checksum::{Sum, checksum};
     use kpps_frames::flows::{Addresses, Flows, Ports};
@@ -888,6 +884,11 @@ mod tests {
             assert_eq!((arrived.other_traffic, arrived.duplicated), (0, 0));
         }
     }
+
+    /// Where checksums and IPv4's identification are in plain frames: so far before the tag.
+    const UDP_CHECKSUM: usize = 2;
+    const IP_CHECKSUM: usize = udp::HEADER_BYTES + 10;
+    const IDENTIFICATION: usize = udp::HEADER_BYTES + 16;
 
     /// A frame of a message that was cut apart.
     fn cut(sequence: u64) -> Vec<u8> {

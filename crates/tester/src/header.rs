@@ -1,93 +1,47 @@
 //! How a received header differs from the sent one.
 //!
 //! What routers and NATs rewrite does not count as a difference where the checksum over it is right: who
-//! rewrites it updates the checksum, and damage does so by chance only. Two more things do not count,
-//! although no checksum covers them: traffic class, flow label and hop limit of IPv6, which are rewritten on
-//! the way (RFC 4302, 3.3.3.1.2.1); and the ports of UDP without a checksum if an address was rewritten, as a
-//! NAT rewrites both.
+//! rewrites it updates the checksum, and damage leaves a checksum right only by chance. Two more things do
+//! not count, although no checksum covers them: traffic class, flow label and hop limit of IPv6, which are
+//! rewritten on the way (RFC 4302, 3.3.3.1.2.1); and the ports of UDP without a checksum if an address was
+//! rewritten, as a NAT rewrites both.
 
-use kpps_frames::checksum::{Sum, checksum};
+use kpps_frames::checksum::checksum;
 use kpps_frames::headers::Headers;
-use kpps_frames::{ipv4, ipv6, tag, udp};
+use kpps_frames::ipv4;
 use std::ops::Range;
 
 /// Bytes at the beginning of a frame that may differ in all frames alike: the headers. Plain ones have at
 /// most 66, with a VLAN tag and IPv6. What is behind must be as it was sent.
 pub(crate) const LONGEST: usize = 128;
-/// Where the checksums are: so far before the tag.
-pub(crate) const IP_CHECKSUM: usize = udp::HEADER_BYTES + 10;
-pub(crate) const UDP_CHECKSUM: usize = 2;
-/// Where the identification of IPv4 is: so far before the tag.
-pub(crate) const IDENTIFICATION: usize = udp::HEADER_BYTES + 16;
-/// Bytes of both addresses, at the end of either IP header.
-const ADDRESSES: usize = 8;
-const ADDRESSES_IPV6: usize = 32;
-/// Bytes of both ports, at the beginning of the UDP header.
-const PORTS: usize = 4;
-/// What is rewritten on the way in headers of IPv4: type of service, identification, TTL, checksum and
-/// addresses.
-const REWRITTEN_IPV4: [Range<usize>; 4] = [1..2, 4..6, 8..9, 10..20];
+/// What is rewritten on the way in a header of IPv6, beside the addresses: places, and the bits that stay.
+/// The first byte has the version and a part of the traffic class.
+const REWRITTEN_IPV6: [(usize, u8); 5] = [(0, 0xf0), (1, 0), (2, 0), (3, 0), (7, 0)];
 
 /// How headers differ from what was sent, bit by bit.
 pub(crate) type Change = [u8; LONGEST];
 
-/// How a header differs from the sent one. A wrong checksum differs in all bits. The identification never
-/// differs: if it was damaged, the checksum is wrong.
+/// Forgets what is rewritten on the way, in the change of a header of IPv4: type of service, identification,
+/// TTL, checksum and addresses. Returns whether the addresses differed.
 #[inline]
-pub(crate) fn change(frame: &[u8], header: &[u8], sent: &[u8]) -> Change {
-    let mut change = [0; LONGEST];
-    for ((change, came), sent) in change.iter_mut().zip(header).zip(sent) {
-        *change = came ^ sent;
+fn forget_rewritten(header: &mut [u8; ipv4::HEADER_BYTES]) -> bool {
+    let is_nat = header[12..] != [0; 8];
+    for places in [1..2, 4..6, 8..9, 10..20] {
+        header[places].fill(0);
     }
-    let end = header.len();
-    let udp = end - udp::HEADER_BYTES;
-    // IPv6 has no header checksum, but UDP over it must have one. Each tag has another.
-    if end >= tag::OFFSET_IPV6 {
-        forget_marks(&mut change[udp - ipv6::HEADER_BYTES..]);
-        if udp_checksum_is_right(frame, end) {
-            change[udp - ADDRESSES_IPV6..udp + PORTS].fill(0);
-            change[end - UDP_CHECKSUM..end].fill(0);
-        } else {
-            change[end - UDP_CHECKSUM..end].fill(0xff);
-        }
-        return change;
-    }
-    // The addresses are covered by both checksums.
-    let addresses_differ = change[udp - ADDRESSES..udp].iter().any(|&bits| bits != 0);
-    let udp_differs = addresses_differ || change[udp..end].iter().any(|&bits| bits != 0);
-    let ip = udp - ipv4::HEADER_BYTES..udp;
-    let ip_is_right = change[ip.clone()].iter().all(|&bits| bits == 0) || ip_checksum_is_right(header);
-    if ip_is_right {
-        REWRITTEN_IPV4.into_iter().for_each(|at| change[ip.start + at.start..ip.start + at.end].fill(0));
-    } else {
-        change[end - IP_CHECKSUM..][..2].fill(0xff);
-        change[end - IDENTIFICATION..][..2].fill(0);
-    }
-    if udp_differs {
-        match header[end - UDP_CHECKSUM..end] {
-            [0, 0] if addresses_differ && ip_is_right => change[udp..udp + PORTS].fill(0),
-            [0, 0] => {}
-            _ if udp_checksum_is_right(frame, end) => {
-                change[udp..udp + PORTS].fill(0);
-                change[end - UDP_CHECKSUM..end].fill(0);
-            }
-            _ => change[end - UDP_CHECKSUM..end].fill(0xff),
-        }
-    }
-    change
+    is_nat
 }
 
-/// Forgets how traffic class, flow label and hop limit differ, in the change of a header of IPv6.
+/// Fills places of a change, as far as it goes.
 #[inline]
-fn forget_marks(ip: &mut [u8]) {
-    for (at, keep) in [(0, 0xf0), (1, 0), (2, 0), (3, 0), (7, 0)] {
-        if let Some(bits) = ip.get_mut(at) {
-            *bits &= keep;
-        }
+fn fill(change: &mut [u8], places: Range<usize>, with: u8) {
+    let to = places.end.min(change.len());
+    if let Some(places) = change.get_mut(places.start..to) {
+        places.fill(with);
     }
 }
 
-/// Where the headers of frames are that are not plain, of all frames of a load alike.
+/// Where the headers of frames are, of all frames of a load alike.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outline {
     /// The beginning of the innermost frame. A tunnel's headers before it are those of who sends through it.
@@ -112,77 +66,64 @@ impl Outline {
         self.headers.map(of).into_iter().flatten().flatten().map(move |at| inner + at)
     }
 
-    /// As [`change`], of a frame whose bytes before the tag are `header`.
-    pub(crate) fn change(&self, frame: &[u8], header: &[u8], sent: &[u8]) -> Change {
-        let mut change = [0; LONGEST];
-        let both = header.iter().zip(sent).skip(self.inner);
-        for (change, (came, sent)) in change.iter_mut().skip(self.inner).zip(both) {
+    /// How the header of a frame differs from the sent one. The header ends where the tag begins; behind the
+    /// tag are zeros. A wrong checksum differs in all bits. The identification never differs: if it was
+    /// damaged, the checksum is wrong.
+    #[inline]
+    pub(crate) fn change(&self, frame: &[u8], tag: Range<usize>, sent: &[u8]) -> Change {
+        let mut all = [0; LONGEST];
+        let (Some(inner), Some(came), Some(sent), Some(change)) = (
+            frame.get(self.inner..),
+            frame.get(self.inner..tag.start),
+            sent.get(self.inner..),
+            all.get_mut(self.inner..),
+        ) else {
+            return all;
+        };
+        for ((change, came), sent) in change.iter_mut().zip(came).zip(sent) {
             *change = came ^ sent;
         }
-        let (Some(headers), Some(inner)) = (self.headers, frame.get(self.inner..)) else { return change };
-        let mut fill = |places: Range<usize>, with: u8| {
-            let to = (self.inner + places.end).min(LONGEST);
-            if let Some(places) = change.get_mut(self.inner + places.start..to) {
-                places.fill(with);
-            }
-        };
-        let Some(end) = inner.len().checked_sub(self.padding) else { return change };
+        let Some(headers) = self.headers else { return all };
+        let Some(end) = inner.len().checked_sub(self.padding) else { return all };
         let headers = Headers { end, ..headers };
-        let (ip, transport) = (headers.ip, headers.transport);
+        let ip = headers.ip;
         let mut nat = false;
         if let Some(at) = headers.ip_checksum() {
-            if inner.get(ip..transport).is_some_and(|header| checksum(header) == 0) {
-                let address = |at: usize| header.get(self.inner + at) != sent.get(self.inner + at);
-                nat = (ip + ipv4::HEADER_BYTES - ADDRESSES..ip + ipv4::HEADER_BYTES).any(address);
-                REWRITTEN_IPV4.into_iter().for_each(|at| fill(ip + at.start..ip + at.end, 0));
+            if inner.get(ip..headers.transport).is_some_and(|header| checksum(header) == 0) {
+                if let Some(header) = change.get_mut(ip..).and_then(|it| it.first_chunk_mut()) {
+                    nat = forget_rewritten(header);
+                }
             } else {
-                fill(at..at + 2, 0xff);
+                fill(change, at..at + 2, 0xff);
+                headers.identification().into_iter().for_each(|at| fill(change, at..at + 2, 0));
             }
         }
-        if let Some(at) = headers.identification() {
-            fill(at..at + 2, 0);
-        }
+        // The zeros behind the tag add nothing to a sum.
+        let summed = headers.transport..end.min(tag.end.saturating_sub(self.inner));
         if let Some(at) = headers.checksum()
-            && let Some(bytes) = inner.get(transport..end)
+            && let Some(bytes) = inner.get(summed)
         {
             let is_udp_over_ipv4 = headers.protocol == ipv4::PROTOCOL_UDP && !headers.is_ipv6;
             if is_udp_over_ipv4 && inner.get(at..at + 2) == Some(&[0; 2]) {
-                fill(at..at + 2, 0);
+                fill(change, at..at + 2, 0);
                 if nat {
-                    fill(transport..transport + PORTS, 0);
+                    fill(change, headers.flow_numbers(), 0);
                 }
             } else if headers.pseudo_header(inner).with(bytes).checksum() == 0 {
-                fill(at..at + 2, 0);
-                fill(headers.flow_numbers(), 0);
+                fill(change, at..at + 2, 0);
+                fill(change, headers.flow_numbers(), 0);
                 if headers.is_ipv6 {
-                    let end = ip + ipv6::HEADER_BYTES;
-                    fill(end - ADDRESSES_IPV6..end, 0);
+                    fill(change, headers.addresses(), 0);
                 }
             } else {
-                fill(at..at + 2, 0xff);
+                fill(change, at..at + 2, 0xff);
             }
         }
-        if headers.is_ipv6
-            && let Some(ip) = change.get_mut(self.inner + headers.ip..)
-        {
-            forget_marks(ip);
+        if headers.is_ipv6 {
+            for (at, stays) in REWRITTEN_IPV6 {
+                change.get_mut(ip + at).into_iter().for_each(|bits| *bits &= stays);
+            }
         }
-        change
+        all
     }
-}
-
-fn ip_checksum_is_right(header: &[u8]) -> bool {
-    let end = header.len() - udp::HEADER_BYTES;
-    checksum(&header[end - ipv4::HEADER_BYTES..end]) == 0
-}
-
-/// Whether the UDP checksum is right, of a frame with a tag at `at` and zeros behind the tag. The
-/// pseudo-header has the received addresses.
-fn udp_checksum_is_right(frame: &[u8], at: usize) -> bool {
-    let (ip, datagram) = frame.split_at(at - udp::HEADER_BYTES);
-    let addresses = if at >= tag::OFFSET_IPV6 { ADDRESSES_IPV6 } else { ADDRESSES };
-    let length = (datagram.len() as u32).to_be_bytes();
-    let pseudo_header =
-        Sum::new().with(&ip[ip.len() - addresses..]).with(&length).with(&[0, 0, 0, ipv4::PROTOCOL_UDP]);
-    pseudo_header.with(&datagram[..udp::HEADER_BYTES + tag::BYTES]).checksum() == 0
 }

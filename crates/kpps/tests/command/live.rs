@@ -19,7 +19,7 @@ struct Terminal {
     child: std::process::Child,
     keys: File,
     screen: Arc<Mutex<vt100::Parser>>,
-    /// Whether the terminal is to be closed.
+    /// Whether the reader is to end and let go of the terminal.
     closes: Arc<AtomicBool>,
     reader: JoinHandle<Vec<u8>>,
 }
@@ -98,7 +98,7 @@ impl Terminal {
         closes.store(true, Ordering::Relaxed);
         drop(keys);
         reader.join().unwrap();
-        // A shell there tells its jobs, too.
+        // The shell of a closed terminal sends the signal, too.
         let pid = rustix::process::Pid::from_child(&child);
         rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
         ended(&mut child).expect("it does not end").code()
@@ -214,7 +214,7 @@ fn keys_change_the_load_of_a_running_trial() {
         terminal.waits_for(what, |screen| screen.contents().contains(what));
     };
     says(&terminal, "+ and - change the load");
-    // What is changed before the first frame has never been otherwise.
+    // A load that is changed before the first frame is no change in the result.
     terminal.waits_for("sent frames", |screen| {
         let is_sent =
             |line: &str| line.starts_with("sent ") && line.contains(" kpps") && !line.contains(" 0.0 ");

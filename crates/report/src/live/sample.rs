@@ -63,7 +63,8 @@ pub enum RateKey {
 
 /// The counters of a trial under way. Only the thread of the view reads them.
 pub trait Source: Send {
-    /// The load now, in frames per second, where it may be another one than the trial began with.
+    /// The load of the trial under way, of all directions together, in frames per second. Without it the
+    /// load is shown that was asked for when the trial began.
     fn offered_pps(&mut self) -> Option<f64> {
         None
     }

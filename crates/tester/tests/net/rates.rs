@@ -178,8 +178,8 @@ fn trafgen_through_the_same_exit() {
     );
     let mut sender = ends.command("trafgen");
     sender.args(["--out", "a", "--cpus", "1", "--gap", "100us", "--num", "60000", &packet]);
-    // It says nothing before its end, and its child sends on when it is killed: 6 s at least, 20 s or so at
-    // most.
+    // It prints nothing before its end. When it is killed, its child still sends the rest of the frames, for
+    // some seconds.
     let sender = Process::start(sender, "", Duration::ZERO);
     let said = far.output("timeout 5 ifpps --dev b --csv --loop --interval 1000");
     drop(sender);

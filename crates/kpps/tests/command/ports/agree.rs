@@ -34,7 +34,7 @@ fn rfc2544_ndr_sizes_and_curve_agree() {
     };
     for command in ["ndr", "sizes", "rfc2544", "curve"] {
         let near = 0.9 * CARRIED_PPS..=1.02 * CARRIED_PPS;
-        // A machine that did not look after its queues for longer than they hold has lost frames indeed.
+        // If the machine stalls for longer than the queues hold, frames are lost, and a search finds less.
         let mut found = Vec::new();
         while !found.last().is_some_and(|pps: &Option<f64>| pps.is_some_and(|pps| near.contains(&pps))) {
             assert!(found.len() < 4, "{command} of {CARRIED_PPS}: {found:?}");
