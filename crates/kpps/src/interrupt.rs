@@ -18,6 +18,8 @@ pub fn watch() {
 pub fn ask() {
     if SINCE.get_or_init(Instant::now).elapsed() > AT_ONCE {
         kpps_report::live::restore();
+        #[cfg(feature = "ports")]
+        kpps_ports::port::run::restore_priority();
         std::process::exit(130);
     }
 }

@@ -3,7 +3,7 @@
 use crate::Error;
 use kpps_results::detail::DetailedTrial;
 use kpps_results::ndr::Ndr;
-use kpps_results::{Curve, Trial};
+use kpps_results::{Curve, Limit, Trial};
 use std::time::Duration;
 
 /// What a result must keep. A bound on what was not observed is broken.
@@ -37,7 +37,8 @@ impl Bounds {
         };
         let loss = self.loss("", Some(trial.result.exact_loss_ratio()));
         broken.extend(loss.map(|loss| as_known(loss, &trial.result)));
-        broken.extend(self.rate("delivered", Some(trial.result.delivered_pps)));
+        let rate = self.rate("delivered", Some(trial.result.delivered_pps));
+        broken.extend(rate.map(|rate| with_limit(rate, trial.result.limit())));
         broken.extend(self.p99("", p99));
         told(&broken)
     }
@@ -61,10 +62,7 @@ impl Bounds {
         let ways = if ndr.bidirectional { 2.0 } else { 1.0 };
         let limit = ndr.goals.first().and_then(|goal| goal.limited_by);
         let rate = self.rate("the NDR", lower_pps.map(|pps| pps * ways));
-        broken.extend(rate.map(|rate| match limit {
-            Some(limit) => format!("{rate}; that is {}, and the device may do better", limit.words()),
-            None => rate,
-        }));
+        broken.extend(rate.map(|rate| with_limit(rate, limit)));
         broken.extend(self.p99(" at the NDR", p99));
         told(&broken)
     }
@@ -81,8 +79,10 @@ impl Bounds {
             if curve.environment.testbed != "sim" {
                 broken.extend(total_loss(&of, &series.points));
             }
-            let best = series.points.iter().map(|point| point.delivered_pps).max_by(f64::total_cmp);
-            broken.extend(self.rate(&format!("the best rate{of}"), best));
+            let best = series.peak();
+            let rate = self.rate(&format!("the best rate{of}"), best.map(|point| point.delivered_pps));
+            let limit = series.points.iter().find_map(Trial::limit);
+            broken.extend(rate.map(|rate| with_limit(rate, limit)));
             for point in &series.points {
                 let at = format!(" at {:.1} kpps{of}", point.offered_pps / 1e3);
                 let loss = self.loss(&at, Some(point.exact_loss_ratio()));
@@ -143,6 +143,14 @@ fn as_known(loss: String, trial: &Trial) -> String {
     match trial.overflow_unknown {
         true => format!("{loss}; it may be the tester's own, whose port did not count its receive overflow"),
         false => loss,
+    }
+}
+
+/// A broken bound on the rate, with the tester's limit, if that may be the reason.
+fn with_limit(rate: String, limit: Option<Limit>) -> String {
+    match limit {
+        Some(limit) => format!("{rate}; that is {}, and the device may do better", limit.words()),
+        None => rate,
     }
 }
 

@@ -88,9 +88,20 @@ pub fn search(
     let goals: Vec<_> = goals.collect();
     let complete = goals.iter().all(|goal| goal.done);
     if end.is_ok() && !complete {
-        let low =
-            format!("the loss at the lowest load, {min_pps:.0} pps, is above a goal: give a lower --min");
-        end = Err(Error::Failed(low));
+        let why = match search.tester_limit() {
+            Some((_, limit))
+                if goals.iter().all(|goal| goal.lower_pps.is_none() && goal.upper_pps.is_none()) =>
+            {
+                format!(
+                    "the tester cannot measure at the lowest load, {min_pps:.0} pps ({}): give a lower --min",
+                    limit.words()
+                )
+            }
+            _ => {
+                format!("the loss at the lowest load, {min_pps:.0} pps, is above a goal: give a lower --min")
+            }
+        };
+        end = Err(Error::Failed(why));
     }
     let subject = &runner.subject;
     let found = Ndr {
@@ -130,8 +141,8 @@ pub fn bisect(runner: &mut Runner<'_>, sizes: &Mix, goal: &Goal, document: &mut 
         let trial = of_the_device(|| runner.trial(&name, sizes, Pattern::Rate(load_pps, goal.trial_s)));
         end = trial.map(|trial| bisection.add(load_pps, trial));
     }
-    let lower_pps = bisection.lower_pps().map(tenths);
-    document.bisection = Some(PlainBisection { lower_pps, trials: bisection.into_trials() });
+    let (lower_pps, limited_by) = (bisection.lower_pps().map(tenths), bisection.limited_by());
+    document.bisection = Some(PlainBisection { lower_pps, limited_by, trials: bisection.into_trials() });
     document.trouble = end.as_ref().err().and_then(Error::published);
     end
 }
@@ -140,7 +151,7 @@ pub fn bisect(runner: &mut Runner<'_>, sizes: &Mix, goal: &Goal, document: &mut 
 const TRIES: usize = 3;
 
 /// The first of some trials in which the tester was not the limit; otherwise the last.
-fn of_the_device(mut trial: impl FnMut() -> Result<Trial, Error>) -> Result<Trial, Error> {
+pub(crate) fn of_the_device(mut trial: impl FnMut() -> Result<Trial, Error>) -> Result<Trial, Error> {
     for _ in 1..TRIES {
         let trial = trial()?;
         if trial.is_of_the_device() {
@@ -186,4 +197,65 @@ pub fn sizes(
 /// A rate as it is published, to 0.1 frames per second.
 pub fn tenths(pps: f64) -> f64 {
     (pps * 10.0).round() / 10.0
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::runner::Subject;
+    use crate::trial::{Load, Testbed, TrialError};
+    use kpps_frames::Size;
+    use kpps_results::{Ledger, Limit};
+
+    /// A generator that sends up to 200 kpps, before a device that loses nothing.
+    struct Weak;
+
+    impl Testbed for Weak {
+        fn line_rate_pps(&self, _: Size) -> f64 {
+            1.4e6
+        }
+        fn trial_while(&mut self, load: &Load, _: &dyn Fn() -> bool) -> Result<Trial, TrialError> {
+            let (due, sent) = (load.offered_pps as u64, load.offered_pps.min(2e5) as u64);
+            let trial = Trial::new(load.offered_pps, 1.0, [sent, due - sent, sent], Ledger::default());
+            Ok(trial.unwrap())
+        }
+    }
+
+    fn found(min: f64) -> (Ndr, Result<(), Error>) {
+        let mut runner = Runner::new(Box::new(Weak), Subject::default(), None, &|| true, &());
+        let max_time = Duration::from_secs(60);
+        let range = Range { min: Rate::Pps(min), max: Rate::Pps(1e6), precision: 0.01, max_time };
+        let sizes = Mix::fixed(Size::MIN);
+        let (mut document, end) = search(&mut runner, &sizes, &[("NDR", Goal::NDR)], &range).unwrap();
+        bisect(&mut runner, &sizes, &Goal::NDR, &mut document).unwrap();
+        (document, end)
+    }
+
+    #[test]
+    fn a_generator_that_cannot_send_the_lowest_load_is_named() {
+        let (document, end) = found(5e5);
+        let said = end.unwrap_err().to_string();
+        assert!(
+            said.starts_with("the tester cannot measure at the lowest load, 500000 pps (the gen"),
+            "{said}"
+        );
+        assert!(!document.complete);
+    }
+
+    #[test]
+    fn a_bisection_that_ends_at_the_tester_says_so() {
+        let (document, end) = found(1e4);
+        assert!(end.is_ok() && document.goals[0].limited_by == Some(Limit::Generator), "{document:?}");
+        let mut bisection = Bisection::new(&Goal::NDR, 1e4, 1e6);
+        while let Some(load_pps) = bisection.next() {
+            let (due, sent) = (load_pps as u64, load_pps.min(2e5) as u64);
+            bisection.add(
+                load_pps,
+                Trial::new(load_pps, 1.0, [sent, due - sent, sent], Ledger::default()).unwrap(),
+            );
+        }
+        assert_eq!(bisection.limited_by(), Some(Limit::Generator));
+        assert!((1.9e5..=2.01e5).contains(&bisection.lower_pps().unwrap()));
+    }
 }

@@ -14,6 +14,10 @@ use kpps_results::Trial;
 const SAME_DELIVERY: f64 = 0.05;
 /// The largest difference of two loss ratios of one system.
 const SAME_LOSS: f64 = 0.02;
+/// The largest ratio of the median latencies of one system, and how far apart they are at least where they
+/// differ: queues of this host cost some tens of microseconds now and then.
+const SAME_LATENCY: u64 = 2;
+const SAME_LATENCY_NS: u64 = 100_000;
 /// How often a kept result is measured again before it is that of another system.
 const TRIES: u32 = 3;
 
@@ -102,6 +106,17 @@ impl Resume {
         if self.exact {
             return old == new;
         }
+        // A trial that the tester disturbed confirms no result of the device under test.
+        if old.is_of_the_device() && !new.is_of_the_device() {
+            return false;
+        }
+        if let Some((old_ns, new_ns)) = old.latency_ns.p50.zip(new.latency_ns.p50) {
+            let error_ns = old.latency_ns.error_ns.unwrap_or(0) + new.latency_ns.error_ns.unwrap_or(0);
+            let (less, more) = (old_ns.min(new_ns), old_ns.max(new_ns));
+            if more > SAME_LATENCY * less && more - less > SAME_LATENCY_NS + error_ns {
+                return false;
+            }
+        }
         let difference = (old.loss_ratio - new.loss_ratio).abs();
         let most_delivered = 1.0 - old.loss_ratio.min(new.loss_ratio);
         difference <= SAME_LOSS && difference <= SAME_DELIVERY * most_delivered
@@ -180,6 +195,29 @@ mod tests {
         let ages: Vec<_> = resumed.iter().map(|trial| trial.age_s.is_some()).collect();
         assert_eq!(ages, [true, true, false]);
         assert_eq!((resumed[0].delivered, notices.0.lock().unwrap().len()), (700, 0));
+    }
+
+    #[test]
+    fn another_latency_is_another_system_and_a_disturbed_trial_confirms_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let resume = Resume::new(Journal::open(&folder.path().join("kept")).unwrap(), false);
+        let trial = |shortfall, p50| {
+            let ledger = kpps_results::Ledger::default();
+            let trial =
+                Trial::new(1e3, 1.0, [1000 - shortfall, shortfall, 1000 - shortfall], ledger).unwrap();
+            Trial { latency_ns: kpps_results::Latency { p50, ..Default::default() }, ..trial }
+        };
+        let old = trial(0, Some(20_000));
+        for (new, same) in [
+            (trial(0, Some(110_000)), true),
+            (trial(0, Some(1_020_000)), false),
+            (trial(0, None), true),
+            (trial(600, Some(20_000)), false),
+        ] {
+            assert_eq!(resume.is_same(&old, &new), same, "{new:?}");
+        }
+        assert!(!resume.is_same(&trial(0, Some(1_020_000)), &old));
+        assert!(resume.is_same(&trial(600, None), &trial(700, None)), "beyond the tester both times");
     }
 
     #[test]

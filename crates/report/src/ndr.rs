@@ -39,13 +39,18 @@ pub(crate) fn kpps(pps: f64) -> String {
 /// What was found, in one line.
 pub(crate) fn found(search: &Ndr) -> String {
     let goals = search.goals.iter().map(|goal| match goal.lower_pps {
-        Some(pps) => match goal.limited_by {
-            Some(limit) => format!("{} at least {} kpps: {}", goal.name, kpps(pps), limit.words()),
-            None => format!("{} {} kpps", goal.name, kpps(pps)),
-        },
+        Some(pps) => format!("{} {}", goal.name, at_least(pps, goal.limited_by)),
         None => format!("{} not found", goal.name),
     });
     goals.collect::<Vec<_>>().join(", ")
+}
+
+/// A rate that was found, and whether the tester was its limit.
+pub(crate) fn at_least(pps: f64, limited_by: Option<Limit>) -> String {
+    match limited_by {
+        Some(limit) => format!("at least {} kpps: {}", kpps(pps), limit.words()),
+        None => format!("{} kpps", kpps(pps)),
+    }
 }
 
 /// Notices that come before the results.
@@ -58,23 +63,23 @@ pub(crate) fn notices(search: &Ndr) -> Vec<String> {
     notices.extend(tester_limits(search));
     notices.extend(remarks::resumed(search.trials.iter()));
     notices.extend(clock_error(search));
-    let unexplained: i64 = search.trials.iter().map(|trial| trial.ledger.unexplained.max(0)).sum();
-    if unexplained > 0 {
-        notices.push(format!("No place accounts for {unexplained} frames."));
+    let unexplained = || search.trials.iter().map(|trial| trial.ledger.unexplained);
+    let (missing, twice): (i64, i64) =
+        (unexplained().map(|n| n.max(0)).sum(), unexplained().map(|n| n.min(0)).sum());
+    if missing > 0 {
+        notices.push(format!("No place accounts for {missing} frames."));
+    }
+    if twice < 0 {
+        notices.push(format!("{} frames are counted at several places.", -twice));
     }
     notices
 }
 
 /// A notice for each goal whose limit is the tester's.
-pub fn tester_limits(search: &Ndr) -> Vec<String> {
+pub(crate) fn tester_limits(search: &Ndr) -> Vec<String> {
     let limited = search.goals.iter().filter_map(|goal| Some((goal, goal.limited_by?, goal.lower_pps?)));
     let notice = |(goal, limit, pps): (&SearchGoal, Limit, f64)| {
-        format!(
-            "{}: at least {} kpps: {}. The device under test may do better.",
-            goal.name,
-            kpps(pps),
-            limit.words()
-        )
+        format!("{}: {}. The device under test may do better.", goal.name, at_least(pps, Some(limit)))
     };
     limited.map(notice).collect()
 }
@@ -121,7 +126,10 @@ pub(crate) fn goals(search: &Ndr) -> Markup {
                 }
                 tr { th scope="row" { "MRR" } td {} td {} td { (or_dash(search.mrr_pps)) } td {} td {} }
                 @if let Some(plain) = &search.bisection {
-                    tr { th scope="row" { "bisection" } td {} td {} td { (or_dash(plain.lower_pps)) } td {} td {} }
+                    tr {
+                        th scope="row" { "bisection" } td {} td {}
+                        td { @if plain.limited_by.is_some() { "at least " } (or_dash(plain.lower_pps)) } td {} td {}
+                    }
                 }
                 @if let Some(ceiling) = search.ceiling_pps {
                     tr { th scope="row" { "limit of the tester" } td {} td {} td { (kpps(ceiling)) } td {} td {} }
@@ -281,7 +289,8 @@ pub fn screen(document: &Ndr) -> String {
         );
     }
     if let Some(plain) = &document.bisection {
-        let _ = writeln!(text, "{:>12} {:>10} {:>12}", "bisection", "", kpps(plain.lower_pps));
+        let limit = plain.limited_by.map_or(String::new(), |limit| format!("  at least: {}", limit.words()));
+        let _ = writeln!(text, "{:>12} {:>10} {:>12}{limit}", "bisection", "", kpps(plain.lower_pps));
     }
     let _ = writeln!(
         text,

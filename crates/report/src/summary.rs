@@ -88,17 +88,45 @@ fn two_sentences(environment: &Environment, series: &[Series], complete: bool) -
         false => series.name.clone(),
     };
     let names: Vec<String> = series.iter().map(name).collect();
-    let mut seen: Vec<Seen> =
-        names.iter().zip(series).filter_map(|(name, series)| seen(name, series, !on_ports)).collect();
+    // What the tester could not send, or not take in, says nothing of the device under test.
+    let of_the_device: Vec<Series> = series.iter().map(of_the_device).collect();
+    let seen = names.iter().zip(&of_the_device).filter_map(|(name, series)| seen(name, series, !on_ports));
+    let mut seen: Vec<Seen> = seen.collect();
+    let unjudged = unjudged(series);
     if seen.is_empty() {
-        return ["Nothing was measured.".to_owned(), "There is nothing to explain.".to_owned()];
+        let why = unjudged.map_or(String::new(), |(_, limit)| {
+            format!(" of the device under test: every load was above {limit}")
+        });
+        return [format!("Nothing was measured{why}."), "There is nothing to explain.".to_owned()];
     }
     // The best first: by shape, and by what is left at the highest load.
     seen.sort_by(|a, b| {
         let best_first = |s: &Seen| -s.last.delivered_pps;
         a.shape.cmp(&b.shape).then(best_first(a).total_cmp(&best_first(b)))
     });
-    [carried(environment, complete, &seen), lost(&seen, on_ports)]
+    let mut first = carried(environment, complete, &seen);
+    if let Some((loads, limit)) = unjudged {
+        first += &format!(" Not judged: {loads}, {limit}.");
+    }
+    [first, lost(&seen, on_ports)]
+}
+
+/// The points of a series that are measurements of the device under test.
+fn of_the_device(series: &Series) -> Series {
+    let points = series.points.iter().filter(|point| point.is_of_the_device()).cloned().collect();
+    Series { name: series.name.clone(), points }
+}
+
+/// The loads that are no measurements of the device under test, and the tester's limit at the lowest.
+fn unjudged(series: &[Series]) -> Option<(String, &'static str)> {
+    let points = series.iter().flat_map(|series| &series.points);
+    let limited: Vec<_> = points.filter_map(|point| Some((point.offered_pps, point.limit()?))).collect();
+    let (least, limit) = limited.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let loads = match limited.len() {
+        1 => format!("{} kpps", kpps(*least)),
+        several => format!("{several} loads from {} kpps on", kpps(*least)),
+    };
+    Some((loads, limit.words()))
 }
 
 /// A rate in kpps, without insignificant decimals.
@@ -205,10 +233,13 @@ fn alike<'a, 'b>(seen: Vec<&'a Seen<'b>>, plain: impl Fn(&Seen) -> bool) -> Vec<
     groups
 }
 
-/// The losses at the highest load, by place. What the generator could not send is not lost.
+/// The losses at the highest load, by place. What the generator could not send is not lost, and what the
+/// tester's port missed came through.
 fn losses<'s>(seen: &'s Seen) -> Vec<(&'s str, u64)> {
     let mut losses = seen.last.ledger.losses();
-    losses.retain(|(place, _)| *place != SHORTFALL);
+    let is_testers =
+        |place: &str| place == SHORTFALL || seen.last.overflow.is_some() && place.ends_with(" missed");
+    losses.retain(|(place, _)| !is_testers(place));
     losses
 }
 
@@ -400,6 +431,39 @@ mod tests {
         let [first, second] = on_ports(0.4, &[(300, 300), (1488, 1400)]);
         assert!(first.ends_with("p:a and p:b holds 1400 kpps."), "{first}");
         assert_eq!(second, format!("{lost}; the tester's host has CPU time left."));
+    }
+
+    /// What the tester could not send or take in is not the device's: neither a fall nor a loss.
+    #[test]
+    fn loads_above_the_testers_limit_are_not_judged() {
+        let environment = Environment {
+            testbed: "ports".into(),
+            frame_bytes_with_fcs: 64,
+            line_rate_pps: 1488e3,
+            ..Environment::default()
+        };
+        // It sends 700 kpps and no more, and its port misses some of those.
+        let mut limited = series("a and b", "b missed", 1.0, &[(500, 500), (700, 699)]);
+        for offered in [800, 1488] {
+            let sent = limited.points[0].clone();
+            let (shortfall, overflow) = (offered - 500, Some(0));
+            let point = Trial { offered_pps: offered as f64 * 1e3, sent: 500, shortfall, overflow, ..sent };
+            limited.points.push(point);
+        }
+        let sends = |trial: Trial| Trial { sent: 100_000, delivered: 99_990, ..trial };
+        limited.points[1] = sends(limited.points[1].clone()).with_overflow(Some(10));
+        let [first, second] = two_sentences(&environment, &[limited.clone()], true);
+        assert_eq!(
+            first,
+            "Offered up to 700 kpps (47 % of line rate, 64-byte frames), the device between a and b keeps up. Not judged: 2 loads from 800 kpps on, the generator's limit."
+        );
+        assert_eq!(second, "At the highest load, the device between a and b loses no packet.");
+        limited.points.drain(..2);
+        let [first, _] = two_sentences(&environment, &[limited], true);
+        assert_eq!(
+            first,
+            "Nothing was measured of the device under test: every load was above the generator's limit."
+        );
     }
 
     #[test]

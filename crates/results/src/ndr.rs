@@ -100,6 +100,10 @@ pub struct SearchGoal {
 pub struct PlainBisection {
     /// The highest load that was seen without loss, in frames per second; null if there was none.
     pub lower_pps: Option<f64>,
+    /// The part of the tester that is the limit, if the load that was too high was so for the tester, not for
+    /// the device under test.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited_by: Option<Limit>,
     /// Its trials, in order.
     pub trials: Vec<Trial>,
 }

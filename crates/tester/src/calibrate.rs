@@ -31,7 +31,8 @@ pub fn calibrate<W: Watch>(
             times: None,
             as_they_are: false,
             frames: frames.clone(),
-            rewrite: false,
+            // As trials send.
+            rewrite: true,
             count: None,
             stream: 0,
             epoch: None,

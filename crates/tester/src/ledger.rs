@@ -87,6 +87,8 @@ struct Known {
 enum Counter {
     /// Of an interface.
     Interface(&'static str),
+    /// Of an interface without hardware, as a veth: it drops nothing but packets, those of others among them.
+    Software(&'static str),
     /// Of a root discipline, by its kind.
     Discipline(String),
     /// Of a discipline at the ingress.
@@ -105,6 +107,7 @@ impl Known {
     fn counts_others(&self) -> bool {
         match &self.counter {
             Counter::Discipline(_) | Counter::Ingress(_) | Counter::Backlog | Counter::Ip(_) => true,
+            Counter::Software(_) => true,
             Counter::Port(name) => *name == MISSED && self.at.starts_with("packet:"),
             Counter::Interface(name) => *name == FOR_OTHERS,
         }
@@ -115,7 +118,9 @@ impl fmt::Display for Known {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = &self.at;
         match &self.counter {
-            Counter::Interface(counter) | Counter::Port(counter) => write!(f, "{at} {counter}"),
+            Counter::Interface(counter) | Counter::Software(counter) | Counter::Port(counter) => {
+                write!(f, "{at} {counter}")
+            }
             Counter::Discipline(kind) | Counter::Ingress(kind) => write!(f, "{at} {kind}"),
             Counter::Backlog => write!(f, "{at} backlog"),
             Counter::Ip(counter) => write!(f, "{at} IP {counter}"),
@@ -224,11 +229,10 @@ fn read(before: &Observation, after: &Observation, ports: &[PortCount]) -> Read 
             for counter in RECEIVE {
                 let twice = if counter == "rx_dropped" { in_backlog + missed.unwrap_or(0) } else { 0 };
                 let most = one.unseen().filter(|_| counter == "rx_dropped").unwrap_or(u64::MAX);
-                read.put(
-                    &label,
-                    Counter::Interface(counter),
-                    one.count(counter).saturating_sub(twice).min(most),
-                );
+                // A program drops frames that are no packets yet.
+                let software = one.after.kind.is_some() && !one.after.has_program;
+                let of = if software { Counter::Software } else { Counter::Interface };
+                read.put(&label, of(counter), one.count(counter).saturating_sub(twice).min(most));
             }
             if one.namespace.is_some() && one.after.kind.as_deref() != Some("bridge") {
                 read.put(&label, Counter::Interface(FOR_OTHERS), one.count(FOR_OTHERS));
@@ -503,6 +507,18 @@ mod tests {
         assert_eq!(dropped(&after, 100, 7), [("b rx_dropped".to_owned(), 2), missed]);
         // Some drivers do not count them.
         assert_eq!(dropped(&after, 100, 12), [("packet:b missed".to_owned(), 12)]);
+    }
+
+    /// A veth drops packets of others, which the kernel's record does not have: nothing is lost there.
+    #[test]
+    fn what_a_veth_dropped_of_others_is_no_loss() {
+        let mut after = observation();
+        set(&mut after, 0, &[("tx_packets", 100)]);
+        set(&mut after, 1, &[("rx_dropped", 1), ("rx_packets", 101)]);
+        after.kernel_drops = Some(Default::default());
+        let told = account(&observation(), &after, &ports(100, 0));
+        assert_eq!((told.total(), told.explaining(0).0), (0, BTreeMap::new()));
+        assert_eq!(told.explaining(1).0, [("pa rx_dropped".to_owned(), 1)].into(), "unless one is missing");
     }
 
     #[test]

@@ -261,8 +261,8 @@ pub(crate) struct Whole {
     pub elapsed: Duration,
     /// Frames that were due.
     pub intended: u64,
-    /// Whether the receiving port counts its overflow.
-    pub counts_overflow: bool,
+    /// The receive overflow in frames of this direction, if the port counts it.
+    pub overflow: Option<u64>,
 }
 
 /// The length of intervals in s, and the series of a direction, from what its two ports did.
@@ -290,7 +290,8 @@ pub(crate) fn series(sender: &Timeline, receiver: &Timeline, whole: &Whole) -> (
     }
     let count = |of: fn(&Point) -> u64| running(points.iter().map(of));
     let (given, refused) = (count(|it| it.given), count(|it| it.refused));
-    let (received, missed) = (count(|it| it.received), count(|it| it.missed));
+    let received = count(|it| it.received);
+    let missed = of_these(&count(|it| it.missed), whole.overflow.unwrap_or(0));
     let mut due = count(|it| it.due);
     due.last_mut().into_iter().for_each(|all| *all = whole.intended as i64);
     let less = |from: &[i64], what: &[i64]| from.iter().zip(what).map(|(a, b)| a - b).collect::<Vec<_>>();
@@ -313,7 +314,7 @@ pub(crate) fn series(sender: &Timeline, receiver: &Timeline, whole: &Whole) -> (
             sent: sent[index],
             shortfall: shortfall[index],
             received: point.received,
-            overflow: whole.counts_overflow.then(|| overflow[index]),
+            overflow: whole.overflow.map(|_| overflow[index]),
             lost: lost[index],
             p50_ns: point.latency.quantile_ns(0.5),
             p99_ns: point.latency.quantile_ns(0.99),
@@ -330,6 +331,23 @@ fn running(counts: impl Iterator<Item = u64>) -> Vec<i64> {
             Some(*sum)
         })
         .collect()
+}
+
+/// Sums of what a port missed, scaled to the frames of one direction that it missed in all: a port also misses
+/// frames of others, and a message of several frames counts once.
+fn of_these(missed: &[i64], overflow: u64) -> Vec<i64> {
+    let all = missed.last().copied().unwrap_or(0);
+    match all {
+        0 => missed
+            .iter()
+            .enumerate()
+            .map(|(n, _)| if n + 1 == missed.len() { overflow as i64 } else { 0 })
+            .collect(),
+        _ => missed
+            .iter()
+            .map(|so_far| (i128::from(*so_far) * i128::from(overflow) / i128::from(all)) as i64)
+            .collect(),
+    }
 }
 
 /// What each interval adds to a sum that is not below 0 and does not decrease. Where a sum is higher than a
@@ -374,7 +392,7 @@ mod tests {
         let receiver = receiver.finish();
         assert!(sender.points().len() <= MOST && receiver.points().len() <= MOST);
         let elapsed = Duration::from_secs(all);
-        let whole = Whole { begun: Duration::ZERO, elapsed, intended: 3 * all, counts_overflow: false };
+        let whole = Whole { begun: Duration::ZERO, elapsed, intended: 3 * all, overflow: None };
         let (interval_s, series) = series(&sender, &receiver, &whole);
         assert_eq!((interval_s, series.len()), (128.0, all as usize / 128));
         let sum = |of: fn(&Interval) -> u64| series.iter().map(of).sum::<u64>();
@@ -413,9 +431,10 @@ mod tests {
             (point.due, point.given) = (due, given);
             receiver.at(second * NS).received = received;
         }
-        receiver.at(3 * NS).missed = 1;
+        // Nine more of what it missed were frames of others.
+        receiver.at(3 * NS).missed = 10;
         let begun = Duration::from_millis(250);
-        let whole = Whole { begun, elapsed: 4 * SECOND, intended: 40, counts_overflow: true };
+        let whole = Whole { begun, elapsed: 4 * SECOND, intended: 40, overflow: Some(1) };
         let (_, series) = series(&sender, &receiver, &whole);
         let of = |of: fn(&Interval) -> u64| series.iter().map(of).collect::<Vec<_>>();
         assert_eq!(of(|it| it.intended), [8, 10, 10, 12], "the rest of 0.25 s belongs to the fourth");
@@ -424,5 +443,8 @@ mod tests {
         assert_eq!(series[3].overflow, Some(1));
         assert_eq!((series[0].seconds, series[0].from_s), (0.75, 0.0));
         assert_eq!((series[3].seconds, series[3].from_s), (1.25, 2.75));
+        // A message of several frames counts once.
+        assert_eq!(of_these(&[0, 2, 4], 7), [0, 3, 7]);
+        assert_eq!((of_these(&[0, 0], 5), of_these(&[], 0)), (vec![0, 5], vec![]));
     }
 }

@@ -624,10 +624,6 @@ impl Tester {
                     replay.classes.tally(classes, results[from].given, &results[from].skipped);
             }
             let Received { arrived, last_gap, flows, sizes, kept, arrival, .. } = received;
-            let counts_overflow = counts[to].missed.is_some();
-            let whole = Whole { begun: results[from].begun, elapsed, intended, counts_overflow };
-            let series = results[from].line.as_ref().zip(results[to].line.as_ref());
-            let series = series.map(|(sender, receiver)| timeline::series(sender, receiver, &whole));
             done.push(DirectionOutcome {
                 from,
                 intended,
@@ -643,7 +639,7 @@ impl Tester {
                 sizes,
                 kept,
                 rate_changes,
-                series,
+                series: None,
             });
         }
         let missing = |it: &DirectionOutcome| it.sent.saturating_sub(it.arrived.received);
@@ -653,6 +649,10 @@ impl Tester {
             // In frames: the port counts a message of several frames once.
             let frames = counted.accounts.at(&missed(self.ports[to].name()), all);
             direction.overflow = counts[to].missed.map(|_| frames.min(missing(direction)));
+            let DirectionOutcome { from, intended, elapsed, overflow, .. } = *direction;
+            let whole = Whole { begun: results[from].begun, elapsed, intended, overflow };
+            let lines = results[from].line.as_ref().zip(results[to].line.as_ref());
+            direction.series = lines.map(|(sender, receiver)| timeline::series(sender, receiver, &whole));
         }
         Ok(Outcome { directions: done, complete, trouble, learned, counted, clocks: told })
     }

@@ -154,7 +154,7 @@ impl Watch for RunWatch {
             && elapsed - self.printed >= every
         {
             let elapsed_s = elapsed.as_secs_f64();
-            tell(&format!("{{\"seconds\":{elapsed_s:.6},\"received\":{received},\"sent\":{sent}}}"));
+            tell(&format!("{{\"seconds\":{elapsed_s:.6},\"received\":{came},\"sent\":{so_far}}}"));
             self.printed = elapsed;
         }
         !interrupt::is_requested()

@@ -114,6 +114,18 @@ fn rfc2544_says_what_it_found_and_what_it_could_not_do() {
     cut(&here.path().join("rfc.jsonl"));
     assert_eq!(without_age(document(&kpps(here.path(), &words))), found, "a quiet system is the same again");
 
+    // A size without a throughput has no result.
+    let words =
+        "rfc2544 --testbed known:2kpps --min 5kpps --max 10kpps --duration 10ms --size 64 --test throughput";
+    let words: Vec<_> = words.split(' ').chain(["--json"]).collect();
+    let output = kpps(here.path(), &words);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.code() == Some(1) && told.contains("only 0 of 1 sizes have a throughput"),
+        "{told}"
+    );
+    assert_eq!(document(&output)["complete"], false);
+
     // A reset takes as long as frames are lost: of a command that does nothing, no time; one that fails is
     // told.
     let words =

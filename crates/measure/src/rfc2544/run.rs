@@ -2,7 +2,7 @@
 
 use super::procedures::{corrected_buffer_s, frame_loss, longest_burst, mean};
 use crate::error::Error;
-use crate::ndr::{Range, search, tenths};
+use crate::ndr::{Range, of_the_device, search, tenths};
 use crate::runner::{Pattern, Runner};
 use crate::search::Goal;
 use kpps_frames::Mix;
@@ -134,6 +134,19 @@ pub fn run(runner: &mut Runner<'_>, plan: &Plan) -> Result<(Rfc2544, Result<(), 
             break;
         }
     }
+    // Without its throughput a size has no result.
+    let found = |it: &&SizeTests| {
+        it.throughput.as_ref().is_some_and(|search| search.lower_pps("throughput").is_some())
+    };
+    let finished = document.sizes.iter().filter(found).count();
+    if end.is_ok() && finished < plan.sizes.len() {
+        let why =
+            document.sizes.iter().find_map(|it| it.throughput.as_ref()?.trouble.clone()).unwrap_or_default();
+        end = Err(Error::Failed(format!(
+            "only {finished} of {} sizes have a throughput: {why}",
+            plan.sizes.len()
+        )));
+    }
     document.complete = end.is_ok();
     document.trouble = end.as_ref().err().and_then(Error::published);
     Ok((document, end))
@@ -154,6 +167,18 @@ impl AtSize<'_, '_> {
 
     fn trial(&mut self, name: &str, pattern: Pattern) -> Result<Trial, Error> {
         self.runner.trial(name, self.sizes, pattern)
+    }
+
+    /// A trial whose lost frames tell times of the device under test: the tester may not be its limit.
+    fn trial_of_the_device(&mut self, name: &str, pattern: Pattern) -> Result<Trial, Error> {
+        let trial = of_the_device(|| self.trial(name, pattern))?;
+        match trial.limit() {
+            None => Ok(trial),
+            Some(limit) => Err(Error::Input(format!(
+                "the tester could not keep up ({}): give a lower --max",
+                limit.words()
+            ))),
+        }
     }
 
     fn run(&mut self, departures: &mut Vec<String>) -> Result<(), Error> {
@@ -250,7 +275,7 @@ impl AtSize<'_, '_> {
                 // A burst that the generator could not send does not measure the buffer.
                 for _ in 0..tries {
                     let trial = self.trial(&name, pattern)?;
-                    if trial.shortfall == 0 || trial.delivered < trial.sent {
+                    if trial.shortfall == 0 || trial.came_through() < trial.sent {
                         return Ok(trial);
                     }
                 }
@@ -275,7 +300,7 @@ impl AtSize<'_, '_> {
         let name = format!("recovery, {overload} pps, {seconds} s");
         let mut times = Times { load_pps: tenths(overload), ..Times::default() };
         for _ in 0..self.plan.repeat {
-            let trial = self.trial(&name, pattern)?;
+            let trial = self.trial_of_the_device(&name, pattern)?;
             times.seconds.extend(trial.recovery_s);
             // A testbed that observes no recovery has no time of it.
             if let Some(mean_s) = mean(times.seconds.iter().copied()) {
@@ -297,10 +322,10 @@ impl AtSize<'_, '_> {
         let name = format!("reset by {command}, {throughput} pps, {seconds} s");
         let mut times = Times { load_pps: throughput, ..Times::default() };
         for _ in 0..self.plan.repeat {
-            let trial = self.trial(&name, Pattern::Reset(throughput, seconds))?;
-            let lost = trial.due().saturating_sub(trial.delivered);
-            let ways = if self.runner.subject.bidirectional { 2.0 } else { 1.0 };
-            times.seconds.push(lost as f64 / throughput / ways);
+            let trial = self.trial_of_the_device(&name, Pattern::Reset(throughput, seconds))?;
+            let directions = if self.runner.subject.bidirectional { 2.0 } else { 1.0 };
+            let lost = trial.sent.saturating_sub(trial.came_through());
+            times.seconds.push(lost as f64 / throughput / directions);
             times.mean_s = mean(times.seconds.iter().copied()).unwrap_or(0.0);
             self.found.reset = Some(times.clone());
         }

@@ -1,7 +1,7 @@
 //! Plain bisection, as RFC 2544 suggests it: a single trial decides a load.
 
 use super::Goal;
-use kpps_results::Trial;
+use kpps_results::{Limit, Trial};
 
 /// A bisection for the highest load without loss.
 #[derive(Clone, Debug)]
@@ -12,6 +12,8 @@ pub struct Bisection {
     upper: f64,
     max_pps: f64,
     met: bool,
+    /// What made the upper load too high, if it was the tester.
+    limited_by: Option<Limit>,
     trials: Vec<Trial>,
 }
 
@@ -19,7 +21,8 @@ impl Bisection {
     /// For the loss ratio and the width of a goal, between two loads in frames per second.
     pub fn new(goal: &Goal, min_pps: f64, max_pps: f64) -> Self {
         let (loss_ratio, width) = (goal.loss_ratio, goal.width);
-        Self { loss_ratio, width, lower: min_pps, upper: max_pps, max_pps, met: false, trials: Vec::new() }
+        let (lower, upper, trials) = (min_pps, max_pps, Vec::new());
+        Self { loss_ratio, width, lower, upper, max_pps, met: false, limited_by: None, trials }
     }
 
     /// The load to measure next; `None` at the end.
@@ -38,6 +41,7 @@ impl Bisection {
             self.met = true;
         } else {
             self.upper = load_pps;
+            self.limited_by = trial.limit();
         }
         self.trials.push(trial);
     }
@@ -45,6 +49,12 @@ impl Bisection {
     /// The highest load at which a trial met the goal.
     pub fn lower_pps(&self) -> Option<f64> {
         self.met.then_some(self.lower)
+    }
+
+    /// The part of the tester that is the limit, if the device under test may do better than
+    /// [`lower_pps`](Self::lower_pps).
+    pub fn limited_by(&self) -> Option<Limit> {
+        self.limited_by
     }
 
     /// All trials, in order.

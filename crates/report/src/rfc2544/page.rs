@@ -2,7 +2,7 @@
 
 use super::rates::mbps;
 use crate::drawing::{self, Bar, bars, percentiles};
-use crate::ndr::{drawings, environment, found, goals, kpps, notices, trials};
+use crate::ndr::{at_least, drawings, environment, found, goals, kpps, notices, trials};
 use crate::{clock_error, page};
 use kpps_results::Trial;
 use kpps_results::ndr::Ndr;
@@ -104,9 +104,18 @@ fn lead<'s>(searches: impl IntoIterator<Item = &'s Ndr>) -> Vec<String> {
     let mut found: Vec<_> = searches.into_iter().filter_map(|it| Some((it, best(it)?))).collect();
     found.sort_by_key(|(search, _)| search.frame_bytes_with_fcs);
     let words = |(search, pps): &(&Ndr, f64)| {
-        let share = crate::format::percent(pps / search.max_pps.max(f64::MIN_POSITIVE));
         let size = search.frame_bytes_with_fcs;
-        format!("{size} B: {} kpps without loss, {share} of the highest load that was tried.", kpps(*pps))
+        // A share of a load that the tester cannot send says nothing of the device under test.
+        match search.goals.first().and_then(|goal| goal.limited_by) {
+            Some(limit) => format!("{size} B: no loss, {}.", at_least(*pps, Some(limit))),
+            None => {
+                let share = crate::format::percent(pps / search.max_pps.max(f64::MIN_POSITIVE));
+                format!(
+                    "{size} B: {} kpps without loss, {share} of the highest load that was tried.",
+                    kpps(*pps)
+                )
+            }
+        }
     };
     match &found[..] {
         [] => vec!["No load without loss was found.".into()],
@@ -154,9 +163,12 @@ fn megabits(rates: impl Iterator<Item = (u32, Option<f64>)>) -> Vec<(String, Vec
     bits.into_iter().map(bar).collect()
 }
 
-/// Of the trials that lost nothing, that of the highest load in which something arrived.
+/// Of the trials of the device under test that lost nothing, that of the highest load in which something arrived.
 fn latency_near(search: &Ndr) -> Option<&Trial> {
-    let clean = search.trials.iter().filter(|it| it.loss_ratio == 0.0 && it.latency_ns.p50.is_some());
+    let clean = search
+        .trials
+        .iter()
+        .filter(|it| it.is_of_the_device() && it.loss_ratio == 0.0 && it.latency_ns.p50.is_some());
     clean.max_by(|a, b| a.offered_pps.total_cmp(&b.offered_pps))
 }
 

@@ -2,8 +2,9 @@
 
 use super::rates::{kpps, mbps};
 use crate::clock_error;
-use kpps_results::Latency;
+use crate::ndr::{at_least, tester_limits};
 use kpps_results::rfc2544::{Rfc2544, Sizes};
+use kpps_results::{Latency, SHORTFALL};
 use std::fmt::Write;
 
 /// The searches at all frame sizes, a line for each.
@@ -11,6 +12,12 @@ pub fn sizes(document: &Sizes) -> String {
     let mut text = String::new();
     let Some(first) = document.sizes.first() else { return "nothing was measured\n".into() };
     let _ = writeln!(text, "{}\n", first.testbed.join(" and "));
+    let mut limits = document.sizes.iter().flat_map(|search| {
+        tester_limits(search).into_iter().map(|limit| format!("{} B, {limit}\n", search.sizes_name()))
+    });
+    if let Some(first) = limits.next() {
+        let _ = writeln!(text, "{first}{}", limits.collect::<String>());
+    }
     let _ = writeln!(
         text,
         "{:>9} {:>22} {:>22} {:>10} {:>10} {:>10} {:>10}",
@@ -22,6 +29,9 @@ pub fn sizes(document: &Sizes) -> String {
             let (lower, upper) = goal.map_or((None, None), |goal| (goal.lower_pps, goal.upper_pps));
             match upper {
                 Some(_) => format!("{} to {}", kpps(lower), kpps(upper)),
+                None if goal.is_some_and(|goal| goal.limited_by.is_some()) => {
+                    format!("at least {}", kpps(lower))
+                }
                 None => kpps(lower),
             }
         };
@@ -73,11 +83,10 @@ pub fn rfc2544(document: &Rfc2544) -> String {
                 let _ = writeln!(text, "  throughput    {known} so far: not finished");
                 continue;
             }
-            let _ = writeln!(
-                text,
-                "  throughput    {} kpps; {l2} Mb/s on layer 2, {l1} with preamble and gap",
-                kpps(found)
-            );
+            let limited_by = search.goals.first().and_then(|goal| goal.limited_by);
+            let rate = found.map_or("- kpps".into(), |pps| at_least(pps, limited_by));
+            let _ =
+                writeln!(text, "  throughput    {rate}; {l2} Mb/s on layer 2, {l1} with preamble and gap");
         }
         for at in &tests.latency {
             let us = |ns: Option<u64>| ns.map_or("-".into(), |ns| format!("{:.1}", ns as f64 / 1e3));
@@ -95,17 +104,19 @@ pub fn rfc2544(document: &Rfc2544) -> String {
         }
         let directions = if document.bidirectional { 2.0 } else { 1.0 };
         for trial in &tests.frame_loss {
+            let apart = |frames: u64, what: &str| match frames {
+                0 => String::new(),
+                frames => format!("; {frames} {what}"),
+            };
             let _ = writeln!(
                 text,
-                "  frame loss    {:>8.1} kpps: {} of {} lost, {:.4} %{}",
+                "  frame loss    {:>8.1} kpps: {} of {} lost, {:.4} %{}{}",
                 trial.offered_pps / directions / 1e3,
-                trial.due() - trial.delivered.min(trial.sent),
-                trial.due(),
+                trial.sent.saturating_sub(trial.came_through()),
+                trial.sent,
                 trial.loss_ratio * 100.0,
-                match trial.shortfall {
-                    0 => String::new(),
-                    shortfall => format!(", {shortfall} of them never sent"),
-                }
+                apart(trial.shortfall, SHORTFALL),
+                apart(trial.overflow.unwrap_or(0), "receive overflow (tester)")
             );
         }
         if let Some(found) = &tests.back_to_back {
@@ -153,6 +164,39 @@ mod tests {
     use super::*;
     use kpps_results::ndr::{Ndr, SearchGoal};
     use kpps_results::rfc2544::SizeTests;
+    use kpps_results::{Limit, Trial};
+
+    /// The tester's limit is no rate of the device under test, and what was not sent or not taken in no loss.
+    #[test]
+    fn the_testers_limits_are_said() {
+        let limited = SearchGoal {
+            name: "throughput".into(),
+            lower_pps: Some(64e4),
+            limited_by: Some(Limit::Generator),
+            ..SearchGoal::default()
+        };
+        let search = Ndr {
+            goals: vec![limited.clone()],
+            frame_bytes_with_fcs: 64,
+            max_pps: 1.4e6,
+            complete: true,
+            ..Ndr::default()
+        };
+        let short = Trial { sent: 900, shortfall: 100, delivered: 800, ..Trial::default() };
+        let tests = SizeTests {
+            throughput: Some(search.clone()),
+            frame_loss: vec![short.with_overflow(Some(60))],
+            ..SizeTests::default()
+        };
+        let text = rfc2544(&Rfc2544 { sizes: vec![tests], ..Rfc2544::default() });
+        assert!(text.contains("throughput    at least 640.0 kpps: the generator's limit;"), "{text}");
+        let lost = "40 of 900 lost, 4.4444 %; 100 shortfall; 60 receive overflow (tester)";
+        assert!(text.contains(lost), "{text}");
+        let ndr = Ndr { goals: vec![SearchGoal { name: "NDR".into(), ..limited }], ..search };
+        let text = sizes(&Sizes { sizes: vec![ndr], ..Sizes::default() });
+        assert!(text.contains("64 B, NDR: at least 640.0 kpps: the generator's limit. The device"), "{text}");
+        assert!(text.contains(" at least 640.0 "), "{text}");
+    }
 
     /// An interrupted search has no throughput yet, but bounds.
     #[test]

@@ -43,10 +43,10 @@ fn counts(known: &Known, drop: &KernelDrop, ports: &BTreeMap<&str, &str>) -> boo
         Counter::Ingress(_) => here && reason == "TC_INGRESS",
         Counter::Backlog => here && reason == "CPU_BACKLOG",
         Counter::Interface("rx_otherhost_dropped") => here && reason == "OTHERHOST",
-        Counter::Interface(counter) if counter.starts_with("rx_") => {
+        Counter::Interface(counter) | Counter::Software(counter) if counter.starts_with("rx_") => {
             here && (reason == "UNHANDLED_PROTO" || reason == "XDP" || reason == "CPU_BACKLOG")
         }
-        Counter::Interface(_) => here && function.contains("xmit"),
+        Counter::Interface(_) | Counter::Software(_) => here && function.contains("xmit"),
         Counter::Ip(counter) => {
             known.at == drop.namespace().unwrap_or_default() && IP.contains(&(&**counter, reason))
         }

@@ -332,6 +332,9 @@ fn pace<P: Port, W: Watch>(
             return Ok((source.sent + given_up, elapsed));
         }
         if !shift.go_on(&mut [port])? {
+            // What became due since is due, too: this thread may have waited until the end for a CPU.
+            let elapsed = shift.elapsed();
+            let now = length.map_or(elapsed, |length| elapsed.min(length));
             let due = timetable.before(now.as_secs_f64()).ceil() as u64;
             return Ok((due.min(most).max(source.sent + given_up), elapsed));
         }

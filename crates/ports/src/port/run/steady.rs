@@ -70,9 +70,14 @@ impl Shared {
     /// A thread leaves: the last one puts the session's priority back.
     fn leave(&mut self) {
         self.threads -= 1;
-        if self.threads == 0
-            && let Some(nice) = self.session.take()
-        {
+        if self.threads == 0 {
+            self.restore();
+        }
+    }
+
+    /// Puts the session's priority back.
+    fn restore(&mut self) {
+        if let Some(nice) = self.session.take() {
             let _ = std::fs::write(SESSION, nice.to_string());
         }
     }
@@ -94,6 +99,11 @@ impl Shared {
 
 fn shared() -> MutexGuard<'static, Shared> {
     SHARED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Puts the session's priority back, before the process ends while senders still run.
+pub fn restore_priority() {
+    shared().restore();
 }
 
 /// While it lives, this thread has a CPU of its own, as far as possible.

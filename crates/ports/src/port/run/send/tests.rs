@@ -188,3 +188,28 @@ fn kept_buffers_have_the_frame_written_into_them() {
         assert_eq!((sent.sent, sent.shortfall, port.damaged), (1000, 0, 0), "{keeps}");
     }
 }
+
+/// What becomes due while the sender waits for a CPU until the end is due nevertheless, and could not be sent.
+#[test]
+fn a_pause_at_the_end_hides_nothing_that_was_due() {
+    struct Ends;
+    impl Watch for Ends {
+        fn at_most(&self) -> Option<Duration> {
+            Some(Duration::from_millis(60))
+        }
+        fn go_on(&mut self, _: &crate::port::run::Glance) -> bool {
+            true
+        }
+    }
+    let mut port = mirror(Duration::ZERO);
+    let plan = Plan { load: Load::Pps(10_000.0), count: None, ..flood(0) };
+    let mut listen = |port: &mut Mirror| {
+        if port.counters.sent >= 100 {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        Ok(0)
+    };
+    let sent = send_and_listen(&mut port, &plan, &mut Ends, &mut listen).unwrap();
+    assert_eq!((sent.intended, sent.sent + sent.shortfall), (600, 600), "{sent:?}");
+    assert!(sent.shortfall > 0 && sent.elapsed >= Duration::from_millis(60), "{sent:?}");
+}
