@@ -65,8 +65,7 @@ impl Agent {
             TcpIncoming::from(tokio::net::TcpListener::from_std(listener).map_err(cannot)?)
         };
         runtime.spawn(async move {
-            let end =
-                server.add_service(service).serve_with_incoming(incoming.with_nodelay(Some(true))).await;
+            let end = server.serve_with_incoming(service, incoming.with_nodelay(Some(true))).await;
             if let Err(error) = end {
                 log(&Error::because("listening has ended", &error).to_string());
             }

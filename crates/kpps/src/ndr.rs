@@ -72,7 +72,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     let (document, end) = range.run("ndr", target, None, outputs.for_machines(), |runner| {
         let (mut document, mut end) = search(runner, &sizes, &goals, &range.range())?;
         if end.is_ok() && *bisection {
-            end = bisect(runner, &sizes, &goals[0].1, &mut document);
+            end = bisect(runner, &sizes, &goals[0].1, range.range().max_time, &mut document);
         }
         Ok((document, end))
     })?;

@@ -24,7 +24,8 @@ pub struct SearchArguments {
     /// Distance of the two bounds at which the search ends, as a share of the upper bound
     #[arg(long, value_name = "SHARE", default_value = "0.5%", value_parser = units::share)]
     precision: f64,
-    /// End a search after this much time, and print the bounds that are known then
+    /// End a search after this much time, when its trial has ended, and print the bounds that are known then.
+    /// Each frame size and a bisection has its own
     #[arg(long, value_name = "TIME", default_value = "20min", value_parser = units::duration)]
     max_time: Duration,
     #[command(flatten)]

@@ -59,10 +59,7 @@ pub fn search(
         && let Some(load_pps) = search.next()
     {
         if begun.elapsed() >= range.max_time {
-            end = Err(Error::Failed(format!(
-                "not all goals were reached in the {:.0} s of --max-time: raise it",
-                range.max_time.as_secs_f64()
-            )));
+            end = Err(too_short("not all goals were reached", range.max_time));
             break;
         }
         end = runner
@@ -126,11 +123,18 @@ pub fn search(
     Ok((found, end))
 }
 
-/// A plain bisection over the range of a search, for its first goal; `document` gets it.
+/// A plain bisection over the range of a search, for one goal, for at most this time; `document` gets it.
 ///
 /// # Errors
-/// Those of a trial. The document has the results so far.
-pub fn bisect(runner: &mut Runner<'_>, sizes: &Mix, goal: &Goal, document: &mut Ndr) -> Result<(), Error> {
+/// Those of a trial, or the time was too short. The document has the results so far.
+pub fn bisect(
+    runner: &mut Runner<'_>,
+    sizes: &Mix,
+    goal: &Goal,
+    max_time: Duration,
+    document: &mut Ndr,
+) -> Result<(), Error> {
+    let begun = Instant::now();
     let (min_pps, max_pps) = (document.min_pps, document.ceiling_pps.unwrap_or(document.max_pps));
     let mut bisection = Bisection::new(goal, min_pps, max_pps);
     let name = format!("bisection, {min_pps} to {max_pps} pps, {} ms", goal.trial_s * 1e3);
@@ -138,6 +142,10 @@ pub fn bisect(runner: &mut Runner<'_>, sizes: &Mix, goal: &Goal, document: &mut 
     while end.is_ok()
         && let Some(load_pps) = bisection.next()
     {
+        if begun.elapsed() >= max_time {
+            end = Err(too_short("the bisection did not end", max_time));
+            break;
+        }
         let trial = of_the_device(|| runner.trial(&name, sizes, Pattern::Rate(load_pps, goal.trial_s)));
         end = trial.map(|trial| bisection.add(load_pps, trial));
     }
@@ -145,6 +153,10 @@ pub fn bisect(runner: &mut Runner<'_>, sizes: &Mix, goal: &Goal, document: &mut 
     document.bisection = Some(PlainBisection { lower_pps, limited_by, trials: bisection.into_trials() });
     document.trouble = end.as_ref().err().and_then(Error::published);
     end
+}
+
+fn too_short(what: &str, max_time: Duration) -> Error {
+    Error::Failed(format!("{what} in the {:.0} s of --max-time: raise it", max_time.as_secs_f64()))
 }
 
 /// Trials of a load of which one is to be of the device under test, not of the tester.
@@ -227,9 +239,18 @@ mod tests {
         let max_time = Duration::from_secs(60);
         let range = Range { min: Rate::Pps(min), max: Rate::Pps(1e6), precision: 0.01, max_time };
         let sizes = Mix::fixed(Size::MIN);
-        let (mut document, end) = search(&mut runner, &sizes, &[("NDR", Goal::NDR)], &range).unwrap();
-        bisect(&mut runner, &sizes, &Goal::NDR, &mut document).unwrap();
+        let (document, end) = search(&mut runner, &sizes, &[("NDR", Goal::NDR)], &range).unwrap();
         (document, end)
+    }
+
+    #[test]
+    fn a_bisection_ends_at_its_time() {
+        let mut runner = Runner::new(Box::new(Weak), Subject::default(), None, &|| true, &());
+        let mut document = Ndr { min_pps: 1e4, max_pps: 1e6, ..Ndr::default() };
+        let sizes = Mix::fixed(Size::MIN);
+        let end = bisect(&mut runner, &sizes, &Goal::NDR, Duration::ZERO, &mut document);
+        assert!(end.unwrap_err().to_string().contains("did not end in the 0 s of --max-time"));
+        assert!(document.bisection.is_some_and(|plain| plain.trials.is_empty()));
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! The ceilings of the generator, from calibrations.
 
 use crate::error::Error;
+use crate::provenance::system;
 use crate::trial::{Offer, Tester};
-use kpps_frames::Size;
+use kpps_frames::{Mix, Size};
 use kpps_measure::ndr::tenths;
 use kpps_ports::port::run::Load;
 use kpps_results::calibration::{Calibration, Sender};
+use kpps_results::provenance::Published;
 use std::path::{Path, PathBuf};
 
 impl Tester {
@@ -20,7 +22,8 @@ impl Tester {
         let (ceilings_pps, source): (Vec<f64>, _) = match calibrations {
             [] => return Ok(None),
             files if files.len() == ways => {
-                let read = files.iter().zip(self.names()).map(|(file, port)| calibrated(file, port, offer));
+                let read =
+                    files.iter().zip(self.names()).map(|(file, port)| calibrated(file, port, &offer.sizes));
                 let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
                 (read.collect::<Result<_, _>>().map_err(Error::Calibration)?, names.join(", "))
             }
@@ -39,7 +42,7 @@ impl Tester {
 ///
 /// # Errors
 /// A file that cannot be read, or is of another port or another size; in one line.
-fn calibrated(file: &Path, port: &str, offer: &Offer) -> Result<f64, String> {
+fn calibrated(file: &Path, port: &str, sizes: &Mix) -> Result<f64, String> {
     let cannot =
         |why: &dyn std::fmt::Display| format!("{} is not a result of kpps calibrate: {why}", file.display());
     let text = std::fs::read_to_string(file).map_err(|e| {
@@ -48,11 +51,11 @@ fn calibrated(file: &Path, port: &str, offer: &Offer) -> Result<f64, String> {
             file.display()
         )
     })?;
-    let calibration: Calibration = serde_json::from_str(&text).map_err(|e| cannot(&e))?;
+    let made: Published<Calibration> = serde_json::from_str(&text).map_err(|e| cannot(&e))?;
+    let calibration = made.document;
     // A calibration was made on the port's own host, so its port has no host's name before it.
-    let port = port.rsplit_once('/').map_or(port, |(_, port)| port);
-    let bytes = offer
-        .sizes
+    let (agent, port) = port.rsplit_once('/').map_or((None, port), |(agent, port)| (Some(agent), port));
+    let bytes = sizes
         .only()
         .map(Size::bytes_with_fcs)
         .ok_or("a calibration holds for one frame size, not for a mix: leave it out")?;
@@ -63,5 +66,48 @@ fn calibrated(file: &Path, port: &str, offer: &Offer) -> Result<f64, String> {
             file.display()
         ));
     }
-    Ok(calibration.ceiling_pps)
+    // Of a calibration for an agent's port it is not known what that host is now.
+    match made.provenance.filter(|_| agent.is_none()) {
+        Some(made) if (made.host.clone(), made.kernel.clone()) != system() => Err(format!(
+            "{} was made on {} with {}: run kpps calibrate on this host, with this kernel",
+            file.display(),
+            made.host.as_deref().unwrap_or("a host without a name"),
+            made.kernel.as_deref().unwrap_or("an unknown kernel")
+        )),
+        _ => Ok(calibration.ceiling_pps),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use kpps_results::provenance::Provenance;
+
+    #[test]
+    fn a_calibration_holds_for_its_port_its_frames_and_its_kernel() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.json");
+        let (sizes, bytes) = (Mix::fixed(Size::MIN), Size::MIN.bytes_with_fcs());
+        let (host, kernel) = system();
+        let calibration = |bytes, host: Option<String>, kernel: Option<String>| {
+            let document = Calibration {
+                port: "packet:a".into(),
+                frame_bytes_with_fcs: bytes,
+                ceiling_pps: 7e5,
+                ..Calibration::default()
+            };
+            let provenance = Some(Provenance { host, kernel, ..Provenance::default() });
+            let text = serde_json::to_string(&Published { document: &document, provenance }).unwrap();
+            std::fs::write(&file, text).unwrap();
+            calibrated(&file, "packet:a", &sizes)
+        };
+        assert_eq!(calibration(bytes, host.clone(), kernel.clone()), Ok(7e5));
+        let said = calibration(bytes + 1, host.clone(), kernel).unwrap_err();
+        assert!(said.contains("of packet:a with frames of"), "{said}");
+        let said = calibration(bytes, host, Some("Linux 5.10".into())).unwrap_err();
+        assert!(said.contains("with Linux 5.10: run kpps calibrate on this host"), "{said}");
+        // The agent's host is another one.
+        assert_eq!(calibrated(&file, "h1/packet:a", &sizes), Ok(7e5));
+    }
 }

@@ -57,20 +57,29 @@ fn note(change: impl FnOnce(&mut Provenance)) {
 
 /// A record that begins now.
 fn begun() -> Provenance {
-    let read = |name: &str| {
-        let text = std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok()?;
-        Some(text.trim().to_owned()).filter(|text| !text.is_empty())
-    };
+    let (host, kernel) = system();
     let now = UtcDateTime::now().truncate_to_second();
     let words = std::env::args_os().map(|word| quoted(&word.to_string_lossy()));
     Provenance {
         time: now.format(&Rfc3339).unwrap_or_default(),
-        host: read("hostname"),
+        host,
         command: words.collect::<Vec<_>>().join(" "),
         kpps_version: env!("CARGO_PKG_VERSION").into(),
-        kernel: read("ostype").zip(read("osrelease")).map(|(kind, release)| format!("{kind} {release}")),
+        kernel,
         ..Provenance::default()
     }
+}
+
+/// This host's name, and its kernel with its release.
+pub(crate) fn system() -> (Option<String>, Option<String>) {
+    let read = |name: &str| {
+        let text = std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok()?;
+        Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+    };
+    (
+        read("hostname"),
+        read("ostype").zip(read("osrelease")).map(|(kind, release)| format!("{kind} {release}")),
+    )
 }
 
 /// A word as a shell reads it.
