@@ -10,7 +10,7 @@ use kpps_ports::Spec;
 use kpps_ports::port::run::Shape;
 use kpps_ports::port::{Options, ready};
 use kpps_tester::clock::{Clock, Gain};
-use kpps_tester::{Host as _, LocalHost, LocalPort, TestPort, Told, TrialState, interface};
+use kpps_tester::{Host as _, LocalHost, LocalPort, Reported, TestPort, TrialState, interface};
 use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -176,7 +176,7 @@ impl Lent {
             let progress = || {
                 let (sent, received) = state.so_far(task.at);
                 let sent_all = state.sent(task.at).is_some();
-                let Told { shortfall, missed, p50_ns, p99_ns } = state.told(task.at);
+                let Reported { shortfall, missed, p50_ns, p99_ns } = state.reported(task.at);
                 Says::Progress(proto::Progress {
                     sent,
                     received,

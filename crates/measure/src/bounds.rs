@@ -24,23 +24,27 @@ impl Bounds {
     /// # Errors
     /// [`Error::Failed`]: what is broken, and by how much, in one line.
     pub fn trial(&self, trial: &DetailedTrial) -> Result<(), Error> {
-        let dead = trial.directions.iter().filter(|way| way.sent > 0 && way.received == 0);
-        let dead = dead.map(|way| {
-            let (from, to, frames) = (&way.from, &way.to, way.sent);
+        let dead = trial.directions.iter().filter(|direction| direction.sent > 0 && direction.received == 0);
+        let dead = dead.map(|direction| {
+            let (from, to, frames) = (&direction.from, &direction.to, direction.sent);
             format!("total loss from {from} to {to}: {frames} frames were sent and none arrived")
         });
         let mut broken: Vec<_> = dead.collect();
         let p99 = match &trial.directions[..] {
             [] => trial.result.latency_ns.p99,
             // The slowest direction; not observed if one of them was not.
-            ways => ways.iter().map(|way| way.latency_ns.p99).collect::<Option<Vec<_>>>().and_then(slowest),
+            directions => directions
+                .iter()
+                .map(|direction| direction.latency_ns.p99)
+                .collect::<Option<Vec<_>>>()
+                .and_then(slowest),
         };
         let loss = self.loss("", Some(trial.result.exact_loss_ratio()));
         broken.extend(loss.map(|loss| as_known(loss, &trial.result)));
         let rate = self.rate("delivered", Some(trial.result.delivered_pps));
         broken.extend(rate.map(|rate| with_limit(rate, trial.result.limit())));
         broken.extend(self.p99("", p99));
-        told(&broken)
+        all_kept(&broken)
     }
 
     /// Checks a search: the NDR is the rate; loss and p99 are those of the trials at the NDR. No frame of all
@@ -59,12 +63,12 @@ impl Bounds {
         let loss = (sent > 0).then(|| sent.saturating_sub(arrived) as f64 / sent as f64);
         let p99 = at.iter().map(|trial| trial.latency_ns.p99).collect::<Option<Vec<_>>>().and_then(slowest);
         broken.extend(self.loss(" at the NDR", loss));
-        let ways = if ndr.bidirectional { 2.0 } else { 1.0 };
+        let directions = if ndr.bidirectional { 2.0 } else { 1.0 };
         let limit = ndr.goals.first().and_then(|goal| goal.limited_by);
-        let rate = self.rate("the NDR", lower_pps.map(|pps| pps * ways));
+        let rate = self.rate("the NDR", lower_pps.map(|pps| pps * directions));
         broken.extend(rate.map(|rate| with_limit(rate, limit)));
         broken.extend(self.p99(" at the NDR", p99));
-        told(&broken)
+        all_kept(&broken)
     }
 
     /// Checks curves: loss and p99 at each load, and the best rate of each series. A series of which no frame
@@ -90,7 +94,7 @@ impl Bounds {
                 broken.extend(self.p99(&at, point.latency_ns.p99));
             }
         }
-        told(&broken)
+        all_kept(&broken)
     }
 
     fn loss(&self, at: &str, loss: Option<f64>) -> Option<String> {
@@ -165,7 +169,7 @@ fn total_loss(of: &str, trials: &[Trial]) -> Option<String> {
     (sent > 0 && arrived == 0).then(|| format!("total loss{of}: {sent} frames were sent and none arrived"))
 }
 
-fn told(broken: &[String]) -> Result<(), Error> {
+fn all_kept(broken: &[String]) -> Result<(), Error> {
     if broken.is_empty() { Ok(()) } else { Err(Error::Failed(broken.join("; "))) }
 }
 
@@ -274,7 +278,7 @@ mod tests {
     fn total_loss_in_any_direction_is_an_error() {
         let livelock = Bounds::default().trial(&detailed(trial(1e3, 0, None)));
         assert!(livelock.is_ok(), "without ports it is a result");
-        let way = |from: &str, to: &str, received| Direction {
+        let direction = |from: &str, to: &str, received| Direction {
             from: from.into(),
             to: to.into(),
             sent: 500,
@@ -283,7 +287,7 @@ mod tests {
             ..Direction::default()
         };
         let both = DetailedTrial {
-            directions: vec![way("a", "b", 500), way("b", "a", 0)],
+            directions: vec![direction("a", "b", 500), direction("b", "a", 0)],
             ..detailed(trial(1e3, 500, Some(10)))
         };
         let said = said(Bounds { max_p99: ALL.max_p99, ..Bounds::default() }.trial(&both));

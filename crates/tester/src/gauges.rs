@@ -2,7 +2,7 @@
 
 use crate::counted::Counted;
 use crate::ledger::PortCount;
-use crate::state::{MOST_CHANGES, Told, TrialState};
+use crate::state::{MOST_CHANGES, Reported, TrialState};
 use crate::test_port::LiveCounts;
 use kpps_measure::units::Rate;
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ pub(crate) struct Running {
     /// Its number; the first trial has 1.
     pub number: u64,
     pub begun: Instant,
-    pub stage: Arc<TrialState>,
+    pub state: Arc<TrialState>,
     /// The systems that take part, without counts.
     pub ports: [PortCount; 2],
     pub systems: Vec<LiveSystem>,
@@ -35,7 +35,7 @@ pub(crate) struct Running {
 impl Running {
     /// The load of each direction now, in frames per second.
     fn offered_pps(&self) -> Option<f64> {
-        self.stage.rate_pps().or(self.rate.as_ref().map(|rate| rate.pps))
+        self.state.rate_pps().or(self.rate.as_ref().map(|rate| rate.pps))
     }
 
     /// The number of directions.
@@ -89,7 +89,7 @@ pub(crate) struct LiveDirection {
     pub shortfall: Option<u64>,
     pub offered_pps: Option<f64>,
     /// What the receiving end tells.
-    pub told: Told,
+    pub reported: Reported,
 }
 
 /// The counters of the running trial.
@@ -101,8 +101,8 @@ impl Gauges {
     /// first trial.
     pub fn so_far(&self) -> Option<(Duration, u64, u64)> {
         let running = self.running()?;
-        let elapsed = running.stage.ended().unwrap_or_else(Instant::now) - running.begun;
-        let [(sent_a, received_a), (sent_b, received_b)] = [0, 1].map(|at| running.stage.so_far(at));
+        let elapsed = running.state.ended().unwrap_or_else(Instant::now) - running.begun;
+        let [(sent_a, received_a), (sent_b, received_b)] = [0, 1].map(|at| running.state.so_far(at));
         Some((elapsed, sent_a + sent_b, received_a + received_b))
     }
 
@@ -116,7 +116,7 @@ impl Gauges {
     /// Whether the rate of the running trial can be changed.
     pub fn can_change_rate(&self) -> bool {
         self.running().is_some_and(|running| {
-            let is_sending = running.stage.ended().is_none() && !running.stage.is_abandoned();
+            let is_sending = running.state.ended().is_none() && !running.state.is_abandoned();
             is_sending && running.rate.as_ref().is_some_and(|rate| rate.can_change)
         })
     }
@@ -153,7 +153,7 @@ impl Gauges {
             return Err(format!("no more than {:.1} kpps: {what}", most_pps / 1e3));
         }
         let pps = if is_limited { *most_pps } else { wanted_pps };
-        match running.stage.change_rate(pps) {
+        match running.state.change_rate(pps) {
             true => Ok(NewRate {
                 pps,
                 is_bidirectional: running.directions() == 2,
@@ -166,17 +166,17 @@ impl Gauges {
     /// Each direction; none before the first trial.
     pub(crate) fn directions(&self) -> Vec<LiveDirection> {
         let Some(running) = self.running() else { return Vec::new() };
-        let stage = &running.stage;
+        let state = &running.state;
         let directions = [(0, 1), (1, 0)].into_iter().filter(|(from, _)| running.ports[*from].sent.is_some());
         let live = |(from, to): (usize, usize)| LiveDirection {
             from: running.ports[from].port.clone(),
             to: running.ports[to].port.clone(),
-            sent: stage.so_far(from).0,
-            received: stage.so_far(to).1,
-            lost: stage.lost(from),
-            shortfall: stage.told(from).shortfall,
+            sent: state.so_far(from).0,
+            received: state.so_far(to).1,
+            lost: state.lost(from),
+            shortfall: state.reported(from).shortfall,
             offered_pps: running.offered_pps(),
-            told: stage.told(to),
+            reported: state.reported(to),
         };
         directions.map(live).collect()
     }
@@ -192,12 +192,12 @@ impl Gauges {
                 .iter()
                 .map(|&at| {
                     let port = running.ports[at].clone();
-                    PortCount { sent: port.sent.map(|_| running.stage.so_far(at).0), ..port }
+                    PortCount { sent: port.sent.map(|_| running.state.so_far(at).0), ..port }
                 })
                 .collect();
             counted.add(name.as_deref(), live_counts(&there));
         }
-        let sum = |at: usize| running.stage.so_far(at);
+        let sum = |at: usize| running.state.so_far(at);
         let [(sent_a, received_a), (sent_b, received_b)] = [sum(0), sum(1)];
         counted.accounts.explaining((sent_a + sent_b).saturating_sub(received_a + received_b)).0
     }

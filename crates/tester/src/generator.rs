@@ -18,17 +18,17 @@ impl Tester {
     /// [`Error::Calibration`].
     pub fn sender(&self, offer: &Offer, calibrations: &[PathBuf]) -> Result<Option<Sender>, Error> {
         let Load::Pps(offered_pps) = offer.load else { return Ok(None) };
-        let ways = if offer.bidirectional { 2 } else { 1 };
+        let directions = if offer.bidirectional { 2 } else { 1 };
         let (ceilings_pps, source): (Vec<f64>, _) = match calibrations {
             [] => return Ok(None),
-            files if files.len() == ways => {
+            files if files.len() == directions => {
                 let read =
                     files.iter().zip(self.names()).map(|(file, port)| calibrated(file, port, &offer.sizes));
                 let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
                 (read.collect::<Result<_, _>>().map_err(Error::Calibration)?, names.join(", "))
             }
             _ => {
-                let what = format!("--calibration takes {ways} files here, one for each direction");
+                let what = format!("--calibration takes {directions} files here, one for each direction");
                 return Err(Error::Calibration(what));
             }
         };

@@ -87,7 +87,7 @@ pub use playback::Playback;
 pub use recognised::{Classes, Skipped};
 pub use run::{RunStart, app_run, offered, streams};
 pub use shape::shape;
-pub use state::{Told, TrialState};
+pub use state::{Reported, TrialState};
 pub use template::{Template, template};
 pub use test_port::{Allowed, Done, Expect, Host, LiveCounts, Received, Task, TestPort};
 pub use traffic::{Traffic, numbers};

@@ -131,41 +131,48 @@ fn text(gauges: &Gauges) -> String {
     text += "# TYPE kpps_trials counter\n# HELP kpps_trials Trials that have begun. All other metrics are of the last one.\n";
     let _ = writeln!(text, "kpps_trials_total {}", gauges.trials());
     let directions = gauges.directions();
-    let labels = |way: &LiveDirection| format!("from=\"{}\",to=\"{}\"", escaped(&way.from), escaped(&way.to));
+    let labels = |direction: &LiveDirection| {
+        format!("from=\"{}\",to=\"{}\"", escaped(&direction.from), escaped(&direction.to))
+    };
     let counters: [(&str, &str, Count); 5] = [
-        ("sent", "Frames that were sent.", |way| Some(way.sent)),
-        ("received", "Frames that arrived, each counted once.", |way| Some(way.received)),
-        ("lost", "Frames that had not come through a second after they were sent.", |way| Some(way.lost)),
+        ("sent", "Frames that were sent.", |direction| Some(direction.sent)),
+        ("received", "Frames that arrived, each counted once.", |direction| Some(direction.received)),
+        ("lost", "Frames that had not come through a second after they were sent.", |direction| {
+            Some(direction.lost)
+        }),
         (
             "overflow",
             "Receive overflow of the tester: frames that came through and could not be taken in.",
-            |way| way.told.missed,
+            |direction| direction.reported.missed,
         ),
-        ("shortfall", "Generator shortfall: frames that could not be sent at their time.", |way| {
-            way.shortfall
+        ("shortfall", "Generator shortfall: frames that could not be sent at their time.", |direction| {
+            direction.shortfall
         }),
     ];
     for (name, help, of) in counters {
-        if directions.iter().any(|way| of(way).is_some()) {
+        if directions.iter().any(|direction| of(direction).is_some()) {
             text += &head(&format!("kpps_{name}_frames"), "counter", "frames", help);
         }
-        for (way, frames) in directions.iter().filter_map(|way| Some((way, of(way)?))) {
-            let _ = writeln!(text, "kpps_{name}_frames_total{{{}}} {frames}", labels(way));
+        for (direction, frames) in directions.iter().filter_map(|direction| Some((direction, of(direction)?)))
+        {
+            let _ = writeln!(text, "kpps_{name}_frames_total{{{}}} {frames}", labels(direction));
         }
     }
-    if directions.iter().any(|way| way.offered_pps.is_some()) {
+    if directions.iter().any(|direction| direction.offered_pps.is_some()) {
         text += &head("kpps_offered_frames_per_second", "gauge", "frames_per_second", "The load.");
     }
-    for (way, pps) in directions.iter().filter_map(|way| Some((way, way.offered_pps?))) {
-        let _ = writeln!(text, "kpps_offered_frames_per_second{{{}}} {pps}", labels(way));
+    for (direction, pps) in
+        directions.iter().filter_map(|direction| Some((direction, direction.offered_pps?)))
+    {
+        let _ = writeln!(text, "kpps_offered_frames_per_second{{{}}} {pps}", labels(direction));
     }
-    if directions.iter().any(|way| way.told.p50_ns.is_some()) {
+    if directions.iter().any(|direction| direction.reported.p50_ns.is_some()) {
         text += &head("kpps_latency_seconds", "gauge", "seconds", "Latency in the last whole interval.");
     }
-    for way in &directions {
-        for (quantile, ns) in [("0.5", way.told.p50_ns), ("0.99", way.told.p99_ns)] {
+    for direction in &directions {
+        for (quantile, ns) in [("0.5", direction.reported.p50_ns), ("0.99", direction.reported.p99_ns)] {
             if let Some(ns) = ns {
-                let (labels, seconds) = (labels(way), ns as f64 / 1e9);
+                let (labels, seconds) = (labels(direction), ns as f64 / 1e9);
                 let _ =
                     writeln!(text, "kpps_latency_seconds{{{labels},quantile=\"{quantile}\"}} {seconds:.9}");
             }

@@ -43,7 +43,7 @@ pub struct TrialState {
 
 /// What an end tells while it works, besides the frames that it has sent and received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct Reported {
     /// The generator's shortfall so far, if it sends at a rate.
     pub shortfall: Option<u64>,
     /// Its receive overflow so far, if its port counts it.
@@ -145,17 +145,17 @@ impl TrialState {
     }
 
     /// What else an end has told.
-    pub fn told(&self, at: usize) -> Told {
+    pub fn reported(&self, at: usize) -> Reported {
         let LiveEnd { shortfall, missed, p50_ns, p99_ns, .. } = &self.live[at];
         let [shortfall, missed, p50_ns, p99_ns] = [shortfall, missed, p50_ns, p99_ns]
             .map(|cell| Some(cell.load(Ordering::Relaxed)).filter(|&value| value != u64::MAX));
-        Told { shortfall, missed, p50_ns, p99_ns }
+        Reported { shortfall, missed, p50_ns, p99_ns }
     }
 
     /// Records what is lost by now of the frames that each end had sent a while ago.
     pub(crate) fn note_lost(&self, sent_before: [u64; 2]) {
         for (from, sent) in sent_before.into_iter().enumerate() {
-            let came_through = self.so_far(1 - from).1 + self.told(1 - from).missed.unwrap_or(0);
+            let came_through = self.so_far(1 - from).1 + self.reported(1 - from).missed.unwrap_or(0);
             self.live[from].lost.fetch_max(sent.saturating_sub(came_through), Ordering::Relaxed);
         }
     }

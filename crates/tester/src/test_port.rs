@@ -206,7 +206,7 @@ pub trait TestPort: Send {
         Ok(Reading::here())
     }
     /// Does its part of a trial, together with the other port. The results are returned in any case.
-    fn work(&mut self, task: &Task, stage: &TrialState) -> Done;
+    fn work(&mut self, task: &Task, state: &TrialState) -> Done;
 }
 
 /// A system with ports, which counts.

@@ -354,7 +354,7 @@ fn of_these(missed: &[i64], overflow: u64) -> Vec<i64> {
 /// later one, the rest was only late: sent a moment after it was due, or counted a moment after it was lost.
 fn each(sums: &[i64]) -> Vec<u64> {
     let mut least = i64::MAX;
-    let mut settled: Vec<i64> = sums
+    let mut rising: Vec<i64> = sums
         .iter()
         .rev()
         .map(|sum| {
@@ -362,9 +362,9 @@ fn each(sums: &[i64]) -> Vec<u64> {
             least.max(0)
         })
         .collect();
-    settled.reverse();
-    let before = std::iter::once(0).chain(settled.iter().copied());
-    settled.iter().zip(before).map(|(sum, before)| (sum - before) as u64).collect()
+    rising.reverse();
+    let before = std::iter::once(0).chain(rising.iter().copied());
+    rising.iter().zip(before).map(|(sum, before)| (sum - before) as u64).collect()
 }
 
 #[cfg(test)]

@@ -487,7 +487,7 @@ impl Tester {
         let mut clocks = Clocks::before(self.read_clocks()?);
         let length = offer.duration + offer.drain;
         let (margin_ns, parts) = clocks.margin(length);
-        let mut duties = [0, 1].map(|at| Task {
+        let mut tasks = [0, 1].map(|at| Task {
             at,
             station: self.ends[at].station,
             plan: None,
@@ -526,9 +526,9 @@ impl Tester {
             let recognise = offer.replay.as_ref().map(|replay| replay.classes.clone());
             let stream = stream + from as u16;
             let count = expected.unwrap_or(1 << 20);
-            duties[to].expect =
+            tasks[to].expect =
                 Some(Expect { stream, frames, count, margin_ns, parts, keep: offer.keep, recognise });
-            duties[from].plan = Some(Plan {
+            tasks[from].plan = Some(Plan {
                 load: offer.load,
                 shape: offer.shape,
                 times: offer.replay.as_ref().and_then(|replay| replay.times.clone()),
@@ -549,18 +549,18 @@ impl Tester {
         let mut counts = [0, 1].map(|at| PortCount {
             port: self.ports[at].name().to_owned(),
             interface: self.ports[at].interface().map(ToOwned::to_owned),
-            sent: duties[at].plan.as_ref().map(|_| 0),
-            receives: duties[at].expect.is_some(),
+            sent: tasks[at].plan.as_ref().map(|_| 0),
+            receives: tasks[at].expect.is_some(),
             ..PortCount::default()
         });
-        let stage = Arc::new(TrialState::new(directions.len()));
+        let state = Arc::new(TrialState::new(directions.len()));
         let wait = offer.every.map_or(Duration::ZERO, |_| LEAD);
         clocks.begin(wait);
-        for task in &mut duties {
+        for task in &mut tasks {
             (task.epoch_ns, task.follower) = (clocks.epoch_ns(task.at), clocks.follower(task.at, length));
         }
-        self.gauges.begin(self.running(Instant::now() + wait, offer, &stage, &counts));
-        let mut results = run(&mut self.ports, &duties, &stage, go_on);
+        self.gauges.begin(self.running(Instant::now() + wait, offer, &state, &counts));
+        let mut results = run(&mut self.ports, &tasks, &state, go_on);
         for (count, done) in counts.iter_mut().zip(&results) {
             count.sent = count.sent.map(|_| done.sent);
             (count.missed, count.errors) = (done.missed, done.errors);
@@ -590,7 +590,7 @@ impl Tester {
         }
 
         let told = clocks.document();
-        let complete = !stage.is_abandoned() && trouble.is_none();
+        let complete = !state.is_abandoned() && trouble.is_none();
         let mut done = Vec::with_capacity(directions.len());
         for &(from, to) in directions {
             let Done { mut sent, intended, elapsed, gaps, .. } = results[from];
@@ -662,7 +662,7 @@ impl Tester {
         &self,
         begun: Instant,
         offer: &Offer,
-        stage: &Arc<TrialState>,
+        state: &Arc<TrialState>,
         ports: &[PortCount; 2],
     ) -> Running {
         let seen = |site: &Site| {
@@ -676,7 +676,7 @@ impl Tester {
             number: 0,
             begun,
             rate: self.rate(offer),
-            stage: stage.clone(),
+            state: state.clone(),
             ports: ports.clone(),
             systems: self.sites.iter().filter_map(seen).collect(),
         }
@@ -755,31 +755,31 @@ fn stream() -> u16 {
 /// Runs a thread for each port, until all is sent and received.
 fn run(
     ports: &mut [Box<dyn TestPort>; 2],
-    duties: &[Task; 2],
-    stage: &TrialState,
+    tasks: &[Task; 2],
+    state: &TrialState,
     go_on: &dyn Fn() -> bool,
 ) -> [Done; 2] {
     let mut results = [Done::default(), Done::default()];
     let near = ports.iter().find_map(|port| port.near()).cloned().unwrap_or_default();
     std::thread::scope(|scope| {
-        let each = ports.iter_mut().zip(duties).zip(&mut results);
+        let each = ports.iter_mut().zip(tasks).zip(&mut results);
         let threads: Vec<_> = each
-            .map(|((port, task), result)| scope.spawn(move || *result = port.work(task, stage)))
+            .map(|((port, task), result)| scope.spawn(move || *result = port.work(task, state)))
             .collect();
         let _aside = Aside::now(&near);
         let mut sent = VecDeque::new();
         while !threads.iter().all(|thread| thread.is_finished()) {
             if !go_on() {
-                stage.abandon();
+                state.abandon();
             }
             let now = Instant::now();
             if sent.back().is_none_or(|(then, _)| now - *then >= UNDER_WAY / 8) {
-                sent.push_back((now, [0, 1].map(|at| stage.so_far(at).0)));
+                sent.push_back((now, [0, 1].map(|at| state.so_far(at).0)));
             }
             while let Some(&(then, sent_then)) = sent.front()
                 && now - then >= UNDER_WAY
             {
-                stage.note_lost(sent_then);
+                state.note_lost(sent_then);
                 sent.pop_front();
             }
             std::thread::sleep(SLOW / 4);
