@@ -41,7 +41,7 @@ pub struct TrialState {
     closed: AtomicBool,
 }
 
-/// What an end tells while it works, besides the frames that it has sent and received.
+/// What a port reports while it works, besides the frames that it has sent and received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reported {
     /// The generator's shortfall so far, if it sends at a rate.
@@ -54,7 +54,7 @@ pub struct Reported {
     pub p99_ns: Option<u64>,
 }
 
-/// [`Told`], for other threads; the largest number stands for nothing.
+/// [`Reported`], for other threads; the largest number stands for nothing.
 #[derive(Debug)]
 struct LiveEnd {
     /// Frames that it sent and that had not come through a second later.
