@@ -114,7 +114,8 @@ pub fn search(
         environment: subject.environment.clone(),
         goals,
         mrr_pps: search.mrr_pps().map(tenths),
-        measured_s: (time(&search) * 1e3).round() / 1e3,
+        // Adding 0.0 turns -0.0, the sum of nothing, into 0.0.
+        measured_s: (time(&search) * 1e3).round() / 1e3 + 0.0,
         complete,
         trouble: end.as_ref().err().and_then(Error::published),
         trials: search.into_trials(),

@@ -49,7 +49,8 @@ pub fn sizes(document: &Sizes) -> String {
         );
     }
     let trials: usize = document.sizes.iter().map(|search| search.trials.len()).sum();
-    let seconds: f64 = document.sizes.iter().map(|search| search.measured_s).sum();
+    let seconds: f64 =
+        document.sizes.iter().map(|search| search.measured_s).fold(0.0, |sum, each| sum + each);
     let _ = writeln!(
         text,
         "\nsizes in bytes with FCS; Mb/s at the NDR; {trials} trials, {seconds:.1} s of load{}",
