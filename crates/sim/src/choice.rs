@@ -146,7 +146,7 @@ impl Choice {
                 (profiled.trial, profiled.profile, profiled.per_frame)
             }
         };
-        let (frames, seconds) = (trial.taken.unwrap_or(0), trial.seconds);
+        let (frames, seconds) = (trial.taken, trial.seconds);
         let delivered_pps = trial.delivered as f64 / seconds;
         Ok(Profiling {
             setup,
