@@ -194,7 +194,8 @@ pub fn trace(document: &BusTrace) -> String {
     }
     let smooth = &document.enough_descriptors;
     let clocks = shown(smooth.clocks, 0);
-    let _ = writeln!(text, "\nenough descriptors for {clocks} clocks, {} frames", smooth.frames);
+    let frames = if smooth.frames == 1 { "frame" } else { "frames" };
+    let _ = writeln!(text, "\nenough descriptors for {clocks} clocks, {} {frames}", smooth.frames);
     text += &quantities(&[
         ("frames per us", smooth.frames_per_us),
         ("clocks between frames, mean", smooth.frame_gap_clocks),

@@ -1,7 +1,7 @@
 //! The documents of what the simulator measures beside curves, and the plots of a bus trace.
 
 use crate::trace::{Port, Trace, plot, regimes};
-use crate::workload::rss::{Scaled, Scaling, stop};
+use crate::workload::rss::{Limit, Scaled, Scaling, stop};
 use crate::workload::trace::Tracing;
 use crate::{Forwarder, Function, Level, PerFrame, Profile, RateLimitedSetup, Setup, Transmit};
 use kpps_frames::Size;
@@ -48,10 +48,15 @@ pub fn transmit(rows: &[(&Setup, Transmit)], size: Size, duration_ms: u64) -> re
 
 /// Where more CPUs stop helping, in a sentence.
 fn sentence(rows: &[Scaled]) -> String {
+    let why = |limit: Limit| match limit {
+        Limit::Load => "all that was offered was delivered".to_owned(),
+        limit => format!("the limit is {limit}"),
+    };
     match (stop(rows), rows.last()) {
-        (Some((1, limit)), _) => format!("More than one CPU does not raise the rate: the limit is {limit}."),
+        (Some((_, Limit::Load)), Some(row)) if row.cpus == 1 => "All that was offered was delivered.".into(),
+        (Some((1, limit)), _) => format!("More than one CPU does not raise the rate: {}.", why(limit)),
         (Some((enough, limit)), _) => {
-            format!("More than {enough} CPUs do not raise the rate: the limit is {limit}.")
+            format!("More than {enough} CPUs do not raise the rate: {}.", why(limit))
         }
         (None, Some(row)) if row.cpus == 1 => {
             format!("Only one CPU was tried: the limit is {}.", row.limit)
