@@ -16,7 +16,7 @@ fn read(folder: &Path, at: &Module, files: &mut Files) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        let within = [&at[..], &[name.clone()]].concat();
+        let within = [&at[..], std::slice::from_ref(&name)].concat();
         if path.is_dir() {
             read(&path, &within, files);
         } else if path.extension().is_some_and(|extension| extension == "rs") && name != "tests" {
@@ -86,7 +86,7 @@ fn resolve(files: &Files, from: &Module, path: &[String], depth: u32) -> Option<
         path.next();
     }
     for part in path {
-        let within = [&at[..], &[part.clone()]].concat();
+        let within = [&at[..], std::slice::from_ref(part)].concat();
         if files.contains_key(&within) {
             at = within;
             continue;
