@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Runs each fuzz target (or those named) for so many seconds, 10 unless told: fuzz/run.sh [SECONDS [TARGET…]]
 #
-# Needs a C++ compiler for libFuzzer, and neither cargo-fuzz nor a nightly compiler. What was found interesting
-# is kept in fuzz/corpus; an input that fails is written to fuzz/artifacts. Targets start from what the tests have: parsers from the
-# malformed frames, readers of documents from profiles and results (apps has the frames built in).
+# Needs a C++ compiler for libFuzzer, and neither cargo-fuzz nor a nightly compiler. What was found
+# interesting is kept in fuzz/corpus; an input that fails is written to fuzz/artifacts. Targets start from
+# what the tests have: parsers from the malformed frames, readers of documents from profiles and results (apps
+# has the frames built in).
 set -euo pipefail
 cd "$(dirname "$0")"
 seconds=${1:-10}

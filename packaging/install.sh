@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs a built kpps below a root folder: the command, its manual pages and completions, and what is to be read.
+# Installs a built kpps below a root folder: the command, its manual pages and completions, and what is to be
+# read.
 # usage: packaging/install.sh KPPS ROOT PREFIX, as packaging/install.sh target/release/kpps / /usr/local
 set -euo pipefail
 kpps=$(realpath "$1")

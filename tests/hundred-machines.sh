@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What our driver promises holds on all hundred machines of `kpps study beyond`; the tests in Rust have the worst of them.
+# What our driver promises holds on all hundred machines of `kpps study beyond`; the tests in Rust have the
+# worst of them.
 # usage: tests/hundred-machines.sh KPPS
 set -euo pipefail
 told=$("$1" study beyond)

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Says which tests were skipped, and what for: how many for each reason, from the file that they wrote (KPPS_SKIPPED).
+# Says which tests were skipped, and what for: how many for each reason, from the file that they wrote
+# (KPPS_SKIPPED).
 set -euo pipefail
 touch "$KPPS_SKIPPED"
 count=$(wc -l < "$KPPS_SKIPPED")

@@ -1,13 +1,18 @@
 //! The control half of a device: reset, interrupts, moderation, health.
 
+mod express;
+mod link;
+mod stats;
+
+pub use link::{Link, Loopback};
+pub use stats::Stats;
+
 use crate::{
     Error, RxQueue, TxQueue,
     config::{Config, Itr},
-    eeprom, express,
-    link::{Link, Loopback},
+    eeprom,
     moderation::Throttle,
     regs::Regs,
-    stats::Stats,
     tx::{Progress, Quirks},
     vector::{Routing, Vector},
 };

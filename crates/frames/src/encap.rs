@@ -215,7 +215,7 @@ impl Encap {
         self.layers().map(|layer| layer.numbers().count()).max().unwrap_or(1)
     }
 
-    /// The VLAN tags of the first flow, which messages of the station have, too.
+    /// VLAN tags of the first flow. ARP and ND messages use them, too.
     pub fn tags(&self) -> Tags {
         let mut tags = Tags::default();
         for (tag, layer) in tags.0.iter_mut().zip(self.layers()) {
@@ -315,7 +315,7 @@ fn tunnelled(inner: &[u8], ends: [IpAddr; 2], [from, to]: [Mac; 2], n: u32, netw
 pub struct Tags(pub [Option<(u16, u16)>; MOST_LAYERS]);
 
 impl Tags {
-    /// Those of a frame, as far as there is room.
+    /// The VLAN tags of a frame, as far as there is room.
     pub fn of(frame: &[u8]) -> Self {
         let mut tags = Self::default();
         let end = payload_type(frame).map_or(0, |(_, end)| end);

@@ -30,7 +30,7 @@ impl fmt::Display for NoRoom {
 impl core::error::Error for NoRoom {}
 
 impl RawPacket {
-    /// Of a frame without FCS. The last 20 bytes of the payload become the tag's; a shorter payload is
+    /// The packet of a frame without FCS. The last 20 bytes of the payload become the tag's; a shorter one is
     /// extended. Lengths and checksums are corrected.
     ///
     /// # Errors

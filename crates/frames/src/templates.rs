@@ -33,7 +33,7 @@ pub struct Templates {
     /// The size of each frame of a period.
     order: Vec<u32>,
     flows: u32,
-    /// After so many frames all flows and all of the order have had their turn.
+    /// Length of the cycle of flows and sizes, in frames.
     round: u64,
     /// Where the tags are.
     tag: tag::Place,
@@ -44,7 +44,7 @@ pub struct Templates {
 /// How test frames look beside their flow and size.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Look<'r> {
-    /// What they are in.
+    /// The encapsulation.
     pub encap: Encap,
     /// The stations inside of a tunnel.
     pub inside: [Mac; 2],

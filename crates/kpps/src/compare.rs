@@ -35,7 +35,7 @@ pub struct Arguments {
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = units::share)]
     significance: f64,
     /// Compare only quantities whose name contains this: fewer comparisons need fewer repetitions
-    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     quantity: Vec<String>,
     #[command(flatten)]
     outputs: Outputs,

@@ -12,7 +12,6 @@ use kpps_measure::{Error, NamedTestbed, Points, Sweep, default_loads, of_frames,
 use kpps_report::live::{Progress, Source};
 use kpps_report::summarised;
 use kpps_results::{Curve, Environment};
-use kpps_sim::{Choice, Setup};
 use std::time::{Duration, Instant};
 
 /// The drivers that are compared by default.
@@ -35,14 +34,13 @@ Several guests in QEMU may be compared, each with the kernel's driver (lab:KERNE
 of both together. --max-loss and --max-p99 bound each point, --min-rate the best rate of each series."
 )]
 pub struct Arguments {
-    /// Frame size in bytes with FCS; on two ports also a mix: imix-csit, imix-trex, imix-linux, or sizes with
-    /// weights as 64:7,570:4,1518:1 [default: 64; with --app vlan-route: 68]
+    /// Frame size in bytes with FCS
     #[arg(long, value_name = "SIZE|MIX", value_parser = units::sizes)]
     size: Option<Mix>,
     /// Offered loads: `100kpps,80%,100%` or `FROM..TO/STEP`, in bits as 10MbpsL1..1GbpsL1/10MbpsL1 [default:
     /// 100kpps..100%/100kpps; on ports and guests from 10kpps up in growing steps, on ports to the first load
     /// that is too high for the tester]
-    #[arg(long)]
+    #[arg(long, value_name = "LOAD,…")]
     load: Option<Loads>,
     /// How long each trial is measured [default: 1s; in the simulator 50ms of virtual time]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
@@ -71,7 +69,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     let target = &arguments.target;
     let sizes = target.sizes(arguments.size.as_ref());
     let mut files = arguments.outputs.open("curve")?;
-    let mut resume = arguments.resume.trials(target)?;
+    let mut resume = arguments.resume.trials(target.is_simulated())?;
     let in_real_time = !target.is_simulated();
     let Ready { mut testbeds, source, environment } = match target.kind() {
         Kind::Simulator => simulated(target)?,
@@ -135,19 +133,8 @@ fn simulated(target: &Target) -> Result<Ready, Failure> {
         [] => DRIVERS.map(str::to_owned).to_vec(),
         given => given.to_vec(),
     };
-    let choice = target.machine.with(None, target.top.app);
-    let setups = drivers.into_iter().map(|driver| Choice { driver: Some(driver), ..choice.clone() }.setup());
-    let setups = setups.collect::<Result<Vec<_>, _>>()?;
-    let set = target.machine.constants.words();
-    let environment = Environment {
-        measured_on: (!set.is_empty()).then(|| ("set".to_owned(), set.join(", "))).into_iter().collect(),
-        ..choice.environment(&setups)
-    };
-    let named = |setup: Setup| NamedTestbed {
-        name: setup.driver.clone(),
-        points: Points::new(choice.testbed(setup)),
-    };
-    Ok(Ready { testbeds: setups.into_iter().map(named).collect(), source: Box::new(()), environment })
+    let (testbeds, environment) = target.machine.with(None, target.top.app).compared(drivers)?;
+    Ok(Ready { testbeds, source: Box::new(()), environment })
 }
 
 /// Two ports, or a system whose rate is known: one series.

@@ -32,17 +32,22 @@ impl Failure {
     }
 }
 
-impl From<kpps_sim::SetupError> for Failure {
-    fn from(error: kpps_sim::SetupError) -> Self {
-        Self::Input(error.to_string())
-    }
+/// Errors that are failures of this kind, in their own words.
+macro_rules! failures {
+    ($kind:ident: $($error:ty),*) => {$(
+        impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                Self::$kind(error.to_string())
+            }
+        }
+    )*};
 }
-
-impl From<kpps_profiles::Error> for Failure {
-    fn from(error: kpps_profiles::Error) -> Self {
-        Self::Input(error.to_string())
-    }
-}
+failures!(Input: kpps_sim::SetupError, kpps_profiles::Error);
+#[cfg(feature = "ports")]
+failures!(Input: kpps_ports::Error, kpps_agent::Error);
+// A system call on an open port failed.
+#[cfg(feature = "ports")]
+failures!(Check: std::io::Error, kpps_ports::port::Trouble);
 
 impl From<kpps_measure::TrialError> for Failure {
     fn from(error: kpps_measure::TrialError) -> Self {
@@ -82,14 +87,9 @@ pub fn print(text: &str) -> Result<(), Failure> {
 }
 
 /// Refuses a name that is given twice: results go by name.
-pub fn refuse_twice<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), Failure> {
+pub fn refuse_twice<'a>(mut names: impl Iterator<Item = &'a str>) -> Result<(), Failure> {
     let mut seen = std::collections::BTreeSet::new();
-    for name in names {
-        if !seen.insert(name) {
-            return Err(Failure::Input(format!(
-                "'{name}' is given twice: results go by name, so rename one"
-            )));
-        }
-    }
-    Ok(())
+    names.find(|name| !seen.insert(*name)).map_or(Ok(()), |name| {
+        Err(Failure::Input(format!("'{name}' is given twice: results go by name, so rename one")))
+    })
 }

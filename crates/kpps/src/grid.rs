@@ -38,7 +38,7 @@ pub struct Arguments {
     /// A parameter and its values; the last one given is the horizontal axis of maps
     #[arg(long, required = true, value_name = "PARAMETER=VALUES", value_parser = parameter::axis)]
     vary: Vec<Axis>,
-    /// Frame size in bytes with FCS; on two ports also a mix [default: 64; with --app vlan-route: 68]
+    /// Frame size in bytes with FCS
     #[arg(long, value_name = "SIZE|MIX", value_parser = units::sizes)]
     size: Option<Mix>,
     /// The offered load
@@ -147,7 +147,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
         None => Err("there are no values".into()),
     };
     let environment = first.map_err(Failure::Input)?.0.environment;
-    let resume = arguments.resume.trials(&arguments.target)?;
+    let resume = arguments.resume.trials(arguments.target.is_simulated())?;
 
     interrupt::watch();
     let progress = Progress::of(format!("kpps grid: {}", environment.machine));

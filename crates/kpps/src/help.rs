@@ -1,7 +1,7 @@
 //! Help by job, manual pages and completions, all from the definitions of the command line.
 
 use crate::error::{Failure, print};
-use clap::{Args, Command};
+use clap::{Arg, Args, Command};
 use clap_complete::Shell;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -21,13 +21,61 @@ const GROUPS: [(&str, &[&str]); 5] = [
 /// Commands that belong to no job.
 const OTHER: (&str, &[&str]) = ("Other", &["schema", "man", "completions"]);
 
+/// What flags are about, in the order of a command's help. The rest are its own, and stand first.
+const HEADINGS: [(&str, &str); 13] = [
+    ("Testbed", "ports testbed noise seed"),
+    ("Machine", "machine chip nic driver app set cpu-counts shared-lines"),
+    ("Load", "load shape vary bidirectional replies count rewrite stream"),
+    ("Traffic", "size src dst ipv6 sport dport flows dscp ttl vlan encap template gateway dst-mac"),
+    ("Replay", "replay speed loop map"),
+    ("Search", "min max precision pdr-loss bisection max-time test repeat quick"),
+    ("Time", "duration drain interval"),
+    ("Device under test", "dut watch reset"),
+    ("Results", "json results csv report resume capture metrics timeline pcap"),
+    ("Bounds", "max-loss min-rate max-p99 calibration strict expect"),
+    ("Cards and CPUs", "service ring cpus"),
+    ("Agents", "from to token-file tls-ca tls-cert tls-key"),
+    ("View", "live no-live every"),
+];
+
+/// The command with its flags under [`HEADINGS`], and one text for the size of frames.
+fn arranged(mut command: Command) -> Command {
+    for (heading, names) in HEADINGS {
+        for (order, name) in names.split(' ').enumerate() {
+            let mut all = command.get_arguments();
+            let Some(id) = all.find(|it| it.get_long() == Some(name)).map(|it| it.get_id().clone()) else {
+                continue;
+            };
+            drop(all);
+            // It comes last then, so that headings stand in this order, too.
+            command = command.mut_arg(id, |arg| {
+                let arg = if name == "size" { with_size(arg) } else { arg };
+                arg.help_heading(heading).display_order(order)
+            });
+        }
+    }
+    command.mut_subcommands(arranged)
+}
+
+/// `--size` with all that it takes, and its default.
+fn with_size(arg: Arg) -> Arg {
+    let mut help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+    if arg.get_value_names().is_some_and(|names| names.iter().any(|name| name.contains("MIX"))) {
+        help += "; on ports also a mix: imix-csit, imix-trex, imix-linux";
+        let one = arg.get_value_delimiter().is_none();
+        help += if one { ", or sizes with weights as 64:7,570:4,1518:1" } else { "" };
+    }
+    let own = arg.get_default_values().is_empty();
+    arg.help(help + if own { " [default: 64; with --app vlan-route: 68]" } else { "" })
+}
+
 /// The command with its subcommands grouped by job in its help.
 pub fn grouped(command: Command) -> Command {
     let groups = groups(&command);
     let template = format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}Options:\n{{options}}{{after-help}}"
     );
-    with_paragraphs(command).mut_subcommands(with_paragraphs).help_template(template)
+    with_paragraphs(command).mut_subcommands(|it| arranged(with_paragraphs(it))).help_template(template)
 }
 
 /// The command with each paragraph of its closing help in one line, so that it is wrapped at the width of the
@@ -38,15 +86,11 @@ fn with_paragraphs(command: Command) -> Command {
     let mut in_paragraph = false;
     for line in help.lines() {
         let is_prose = line.starts_with(|first: char| !first.is_whitespace());
-        text.push_str(match (text.is_empty(), in_paragraph && is_prose) {
-            (true, _) => "",
-            (false, true) => " ",
-            (false, false) => "\n",
-        });
-        text.push_str(line);
+        text += if in_paragraph && is_prose { " " } else { "\n" };
+        text += line;
         in_paragraph = is_prose && !line.ends_with(':');
     }
-    command.after_help(text)
+    command.after_help(text.trim_start().to_owned())
 }
 
 /// One paragraph for each group, with the commands that this build has.
@@ -130,6 +174,33 @@ mod tests {
             for line in help.lines().filter(|line| line.starts_with(' ')) {
                 assert!(line.chars().count() <= 100, "{}: {line}", command.get_name());
             }
+        }
+    }
+
+    #[test]
+    fn flags_of_measurements_are_under_headings_and_lists_show_their_commas() {
+        let (command, mut known) = (crate::command(), Vec::new());
+        let mut all: Vec<&Command> = command.get_subcommands().collect();
+        all.extend(command.get_subcommands().flat_map(Command::get_subcommands));
+        for command in all {
+            let measures =
+                ["trial", "curve", "grid", "ndr", "sizes", "rfc2544"].contains(&command.get_name());
+            for arg in command.get_opts() {
+                let (heading, name) = (arg.get_help_heading(), arg.get_long().unwrap_or_default());
+                assert!(heading.is_some() || !measures, "{} --{name}", command.get_name());
+                known.extend(heading.map(|_| name));
+                if arg.get_value_delimiter().is_some() {
+                    let shown = arg.get_value_names().unwrap_or_default().concat();
+                    assert!(shown.contains(','), "{} --{name} <{shown}>", command.get_name());
+                    let defaults = arg.get_default_values();
+                    assert!(defaults.len() < 2, "{} --{name}: {defaults:?}", command.get_name());
+                }
+            }
+        }
+        if cfg!(all(target_os = "linux", feature = "ports", feature = "study")) {
+            let stale =
+                HEADINGS.iter().flat_map(|(_, names)| names.split(' ')).find(|name| !known.contains(name));
+            assert_eq!(stale, None, "no command has it");
         }
     }
 

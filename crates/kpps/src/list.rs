@@ -9,6 +9,10 @@ use kpps_sim::inventory::profiles;
 
 /// Arguments of `kpps list`.
 #[derive(Args)]
+#[command(after_help = "Examples:
+  kpps list                                 all profiles
+  kpps list chip 82542                      the constants of a chip and their sources
+  kpps list machine morris2000 --toml > own.toml     to be changed: kpps curve --machine own.toml")]
 pub struct Arguments {
     /// Only profiles of this kind: machines, chips, nics, buses, hosts, stacks or drivers
     kind: Option<Kind>,

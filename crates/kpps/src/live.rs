@@ -3,10 +3,27 @@
 use crate::error::Failure;
 use crate::interrupt;
 use clap::Args;
-use kpps_measure::Observer;
+use kpps_measure::{Observer, Testbed};
 use kpps_report::live::choice::{Choice, Terminal};
 use kpps_report::live::{Progress, Source, View};
 use kpps_results::Trial;
+use std::collections::BTreeMap;
+
+/// A testbed that is ready.
+pub struct OpenTestbed {
+    pub testbed: Box<dyn Testbed>,
+    /// What the live view reads while a trial runs.
+    pub source: Box<dyn Source>,
+    /// Facts about the testbed, by name.
+    pub environment: BTreeMap<String, String>,
+}
+
+impl OpenTestbed {
+    /// A testbed that the live view cannot read while a trial runs.
+    pub fn plain(testbed: Box<dyn Testbed>, environment: BTreeMap<String, String>) -> Self {
+        Self { testbed, source: Box::new(()), environment }
+    }
+}
 
 /// How much is shown while a run lasts.
 #[derive(Args, Clone, Copy, Default)]

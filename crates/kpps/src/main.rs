@@ -87,6 +87,7 @@ enum Command {
     /// sources
     List(list::Arguments),
     /// Print the JSON Schema of the results
+    #[command(after_help = "Examples:\n  kpps schema > kpps.json      for validators and generators of code")]
     Schema,
     /// Print the manual page, or write the pages of all commands into a folder
     Man(help::ManArguments),

@@ -25,8 +25,7 @@ tester could not send or take in its frames: the search goes on below that load.
 direction; with --app of both together. --min-rate bounds the NDR, --max-loss and --max-p99 the trials at
 it.")]
 pub struct Arguments {
-    /// Frame size in bytes with FCS; on two ports also a mix: imix-csit, imix-trex, imix-linux, or sizes with
-    /// weights as 64:7,570:4,1518:1 [default: 64; with --app vlan-route: 68]
+    /// Frame size in bytes with FCS
     #[arg(long, value_name = "SIZE|MIX", value_parser = units::sizes)]
     size: Option<Mix>,
     /// Search by plain bisection, too

@@ -1,8 +1,7 @@
 //! What stands in for ports in a build without the feature `ports`: no options, and an answer that says why.
 
 use crate::error::Failure;
-use crate::live::Live;
-use crate::testbed::OpenTestbed;
+use crate::live::{Live, OpenTestbed};
 use clap::Args;
 
 /// Two ports: this build has none.

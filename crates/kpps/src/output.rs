@@ -1,7 +1,6 @@
 //! Options of where results go, and of what they must keep.
 
 use crate::error::Failure;
-use crate::testbed::Target;
 use clap::Args;
 use kpps_measure::bounds::{self, Bounds};
 use kpps_measure::journal::Journal;
@@ -73,13 +72,13 @@ impl Files {
 #[derive(Args, Clone)]
 pub struct BoundArguments {
     /// End with exit code 1 if a larger share of the frames is lost: 0, 0.1%
-    #[arg(long, value_name = "SHARE", value_parser = bounds::loss, help_heading = "Bounds")]
+    #[arg(long, value_name = "SHARE", value_parser = bounds::loss)]
     max_loss: Option<f64>,
     /// End with exit code 1 if fewer frames per second are delivered, all directions together
-    #[arg(long, value_name = "RATE", value_parser = bounds::rate_pps, help_heading = "Bounds")]
+    #[arg(long, value_name = "RATE", value_parser = bounds::rate_pps)]
     min_rate: Option<f64>,
     /// End with exit code 1 if 99 % of the frames take longer: 100us
-    #[arg(long, value_name = "TIME", value_parser = bounds::latency, help_heading = "Bounds")]
+    #[arg(long, value_name = "TIME", value_parser = bounds::latency)]
     max_p99: Option<Duration>,
 }
 
@@ -105,10 +104,10 @@ impl Resume {
         Ok(self.resume.as_deref().map(Journal::open).transpose()?)
     }
 
-    /// Opens it for trials on this testbed.
-    pub fn trials(&self, target: &Target) -> Result<Option<kpps_measure::resume::Resume>, Failure> {
+    /// Opens it for trials, whose time may be virtual.
+    pub fn trials(&self, is_simulated: bool) -> Result<Option<kpps_measure::resume::Resume>, Failure> {
         let journal = self.open()?;
-        Ok(journal.map(|journal| kpps_measure::resume::Resume::new(journal, target.is_simulated())))
+        Ok(journal.map(|journal| kpps_measure::resume::Resume::new(journal, is_simulated)))
     }
 
     /// The file in a sentence about an interrupted run.

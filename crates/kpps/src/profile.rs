@@ -29,7 +29,7 @@ pub struct Arguments {
     machine: Machine,
     #[command(flatten)]
     top: OnTop,
-    /// Frame size in bytes with FCS [default: 64; with --app vlan-route: 68]
+    /// Frame size in bytes with FCS
     #[arg(long, value_parser = units::size)]
     size: Option<Size>,
     /// The offered load

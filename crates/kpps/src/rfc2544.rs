@@ -1,9 +1,9 @@
 //! `kpps rfc2544`: the tests of RFC 2544, with the corrections of later RFCs.
 
-use crate::error::Failure;
+use crate::error::{Failure, refuse_twice};
 use crate::output::Outputs;
 use crate::search::SearchArguments;
-use crate::testbed::{SIZES, Target, distinct};
+use crate::testbed::{SIZES, Target};
 use clap::Args;
 use kpps_frames::Mix;
 use kpps_measure::rfc2544::{self, Plan, Test};
@@ -28,12 +28,12 @@ The tests, with their sections of RFC 2544:
 The results name each test that the testbed cannot do, and each trial that was shorter than RFC 2544 asks
 for. If the system loses single frames now and then, use `kpps sizes` instead.")]
 pub struct Arguments {
-    /// Frame sizes in bytes with FCS; on two ports also imix-csit, imix-trex and imix-linux
-    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', default_values = SIZES, value_parser = units::sizes)]
+    /// Frame sizes in bytes with FCS
+    #[arg(long, value_name = "SIZE|MIX,…", value_delimiter = ',', default_value = SIZES, value_parser = units::sizes)]
     size: Vec<Mix>,
     /// Only these tests, by the names below; throughput is always measured, because the others need it
     /// [default: all]
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', value_name = "TEST,…")]
     test: Vec<Test>,
     /// Trials of 1 s, and three of each
     #[arg(long)]
@@ -84,7 +84,7 @@ impl Arguments {
 pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     arguments.target.resolve()?;
     let Arguments { size, outputs, search, target, reset, .. } = &arguments;
-    distinct(size)?;
+    refuse_twice(size.iter().map(Mix::name))?;
     let mut files = outputs.open("rfc2544")?;
     let (document, end) =
         search.run("rfc2544", target, reset.as_deref(), outputs.for_machines(), |runner| {

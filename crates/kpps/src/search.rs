@@ -2,9 +2,10 @@
 
 use crate::error::Failure;
 use crate::interrupt;
+use crate::live::OpenTestbed;
 use crate::live::ProgressObserver;
 use crate::output::Resume;
-use crate::testbed::{OpenTestbed, Target};
+use crate::testbed::Target;
 use clap::Args;
 use kpps_measure::ndr::Range;
 use kpps_measure::units::{self, Rate};
@@ -48,7 +49,7 @@ impl SearchArguments {
         measure: impl FnOnce(&mut Runner<'_>) -> Result<T, Error>,
     ) -> Result<T, Failure> {
         let OpenTestbed { testbed, source, environment } = target.open()?;
-        let resume = self.resume.trials(target)?;
+        let resume = self.resume.trials(target.is_simulated())?;
         let progress = Progress::of(format!("kpps {command}: {}", target.name().join(" and ")));
         let _view = target.options.live.view(progress.clone(), source, for_machines)?;
         interrupt::watch();

@@ -21,11 +21,6 @@ impl Constants {
     pub fn changes(&self) -> Result<Vec<Change>, Failure> {
         Ok(choice::changes(&self.set)?)
     }
-
-    /// The constants as they were typed.
-    pub fn words(&self) -> Vec<String> {
-        words(&self.set)
-    }
 }
 
 /// Constants as they are typed.
@@ -43,7 +38,7 @@ pub struct Machine {
     #[arg(long)]
     chip: Option<String>,
     /// The driver preset: a name (`kpps list drivers`) or a .toml file
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', value_name = "DRIVER,…")]
     pub driver: Vec<String>,
     #[command(flatten)]
     pub constants: Constants,

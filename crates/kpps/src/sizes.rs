@@ -1,10 +1,10 @@
 //! `kpps sizes`: NDR and PDR at each of several frame sizes.
 
-use crate::error::Failure;
+use crate::error::{Failure, refuse_twice};
 use crate::ndr::Goals;
 use crate::output::Outputs;
 use crate::search::SearchArguments;
-use crate::testbed::{SIZES, Target, distinct};
+use crate::testbed::{SIZES, Target};
 use clap::Args;
 use kpps_frames::Mix;
 use kpps_measure::ndr::sizes;
@@ -18,8 +18,8 @@ use kpps_measure::ndr::sizes;
 
 For each size the search of `kpps ndr`: NDR, PDR, and the rate delivered at the highest load (MRR).")]
 pub struct Arguments {
-    /// Frame sizes in bytes with FCS; on two ports also imix-csit, imix-trex and imix-linux
-    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', default_values = SIZES, value_parser = kpps_measure::units::sizes)]
+    /// Frame sizes in bytes with FCS
+    #[arg(long, value_name = "SIZE|MIX,…", value_delimiter = ',', default_value = SIZES, value_parser = kpps_measure::units::sizes)]
     size: Vec<Mix>,
     #[command(flatten)]
     outputs: Outputs,
@@ -35,7 +35,7 @@ pub struct Arguments {
 pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     arguments.target.resolve()?;
     let Arguments { size, outputs, goals, search, target } = &arguments;
-    distinct(size)?;
+    refuse_twice(size.iter().map(Mix::name))?;
     let goals = goals.both(target, search);
     let mut files = outputs.open("sizes")?;
     let (document, end) = search.run("sizes", target, None, outputs.for_machines(), |runner| {

@@ -30,7 +30,7 @@ pub struct Arguments {
     #[arg(value_name = "NAME")]
     studies: Vec<String>,
     /// Only these claims, by id
-    #[arg(long, value_delimiter = ',', value_name = "ID")]
+    #[arg(long, value_delimiter = ',', value_name = "ID,…")]
     claim: Vec<String>,
     /// Change each fitted constant up and down by this share and list the verdicts that change
     #[arg(long, value_name = "SHARE", value_parser = units::share, conflicts_with_all = ["json", "results", "csv", "report"])]

@@ -1,13 +1,13 @@
 //! What a trial runs on: the simulator, two ports, a guest in QEMU, or a system whose rate is known.
 
 use crate::error::Failure;
+use crate::live::OpenTestbed;
 use crate::ports::{self, PortOptions, PortPair};
 use crate::simulator::{Machine, OnTop};
 use clap::Args;
 use kpps_frames::{Mix, Size};
 use kpps_measure::search::Known;
-use kpps_measure::{Load, Testbed, units};
-use kpps_report::live::Source;
+use kpps_measure::{Load, units};
 use kpps_results::Environment;
 use kpps_sim::{Choice, choice};
 use std::collections::BTreeMap;
@@ -20,6 +20,8 @@ use std::time::Duration;
         [default: morris2000; with --app: lunz2003]")),
     mut_arg("driver", |driver| driver.help("The driver preset: a name (`kpps list drivers`) or a .toml file \
         [default: kpps]")),
+    mut_arg("set", |set| set.help("Give a constant another value, as driver.rx_ring=80 (`kpps list KIND NAME` shows \
+        them); with lab: a setting of the guest, as linux.RxIntDelay=100")),
 )]
 pub struct Target {
     /// The two ports, with the device under test between them
@@ -27,8 +29,7 @@ pub struct Target {
         long,
         value_delimiter = ',',
         value_name = "PORT,PORT",
-        conflicts_with_all = ["testbed", "app", "machine", "chip", "driver"],
-        help_heading = "Testbed"
+        conflicts_with_all = ["testbed", "app", "machine", "chip", "driver"]
     )]
     ports: Vec<String>,
     /// Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as --machine, --driver, --app);
@@ -37,9 +38,8 @@ pub struct Target {
     #[arg(
         long,
         value_delimiter = ',',
-        value_name = "NAME",
-        conflicts_with_all = ["app", "machine", "chip", "driver"],
-        help_heading = "Testbed"
+        value_name = "NAME,…",
+        conflicts_with_all = ["app", "machine", "chip", "driver"]
     )]
     pub testbed: Vec<String>,
     #[command(flatten)]
@@ -52,7 +52,7 @@ pub struct Target {
     /// With known:RATE: one second in twenty loses up to 2000 frames more
     #[arg(long, requires = "testbed")]
     noise: bool,
-    #[command(flatten, next_help_heading = "Ports")]
+    #[command(flatten)]
     pub pair: PortPair,
     #[command(flatten)]
     pub options: PortOptions,
@@ -69,22 +69,6 @@ pub enum Kind {
     Guests,
     /// A system whose rate is known.
     Known,
-}
-
-/// A testbed that is ready.
-pub struct OpenTestbed {
-    pub testbed: Box<dyn Testbed>,
-    /// What the live view reads while a trial runs.
-    pub source: Box<dyn Source>,
-    /// Facts about the testbed, by name.
-    pub environment: BTreeMap<String, String>,
-}
-
-impl OpenTestbed {
-    /// A testbed that the live view cannot read while a trial runs.
-    pub fn plain(testbed: Box<dyn Testbed>, environment: BTreeMap<String, String>) -> Self {
-        Self { testbed, source: Box::new(()), environment }
-    }
 }
 
 impl Target {
@@ -180,11 +164,9 @@ impl Target {
         if guests.len() > 1 {
             return Err(Failure::Input("give one guest here; kpps curve compares several".into()));
         }
-        let guest = guests.into_iter().zip(environment.presets.into_values()).next();
-        let guest = guest.map(|((_, testbed), what)| {
-            OpenTestbed::plain(testbed, [("guest in QEMU".to_owned(), what)].into())
-        });
-        guest.ok_or_else(|| Failure::Input("there is no guest".into()))
+        let mut guest = guests.into_iter().zip(environment.presets.into_values());
+        let ((_, testbed), what) = guest.next().ok_or_else(|| Failure::Input("there is no guest".into()))?;
+        Ok(OpenTestbed::plain(testbed, [("guest in QEMU".to_owned(), what)].into()))
     }
 
     #[cfg(not(all(target_os = "linux", feature = "ports")))]
@@ -247,9 +229,4 @@ const VIRTUAL_TRIAL: Duration = Duration::from_millis(50);
 const REAL_TRIAL: Duration = Duration::from_secs(1);
 
 /// The frame sizes of RFC 2544, 9.1, for Ethernet.
-pub const SIZES: [&str; 7] = ["64", "128", "256", "512", "1024", "1280", "1518"];
-
-/// Refuses a size that is given twice.
-pub fn distinct(sizes: &[Mix]) -> Result<(), Failure> {
-    crate::error::refuse_twice(sizes.iter().map(Mix::name))
-}
+pub const SIZES: &str = "64,128,256,512,1024,1280,1518";

@@ -15,7 +15,7 @@ use std::time::Duration;
     mut_arg("machine", |machine| machine.default_value("morris2000")),
     mut_arg("driver", |driver| driver
         .help("Driver presets to compare: names (`kpps list drivers`) or .toml files")
-        .default_values(["intel-2.5.11", "intel-2.5.11-fix", "click-polling", "intel-5.7.6", "kpps"])),
+        .default_value("intel-2.5.11,intel-2.5.11-fix,click-polling,intel-5.7.6,kpps")),
     after_help = "Examples:
   kpps transmit --chip 82542
   kpps transmit --machine ols2005 --size 1518 --checksum cpu       or card, or none

@@ -20,7 +20,7 @@
 //! - [`queue`]: a descriptor ring and its on-chip part; [`deadlines`]: the next event.
 //! - [`interrupt`]: causes, mask, ITR and the line; [`interrupt_delay`]: the timers RDTR, RADV, TIDV and
 //!   TADV.
-//! - [`ring`]: another, rate-limited NIC model for cards without a public manual.
+//! - [`rate_limited`]: another, rate-limited NIC model for cards without a public manual.
 //!
 //! Nothing allocates after [`Nic::new`]. No driver and no frame can make the model panic or work without
 //! bound.

@@ -61,6 +61,7 @@ mod interrupts;
 mod lines;
 #[cfg(target_os = "linux")]
 pub mod netlink;
+mod parse;
 pub mod pci;
 #[cfg(target_os = "linux")]
 mod physical;

@@ -1,8 +1,6 @@
 //! Addresses on the PCI bus, and the few registers of configuration space that are used here.
 
-use crate::Error;
 use std::fmt;
-use std::str::FromStr;
 
 /// The address of a PCI function: domain, bus, device, function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -13,16 +11,8 @@ pub struct Address {
     function: u8,
 }
 
-impl FromStr for Address {
-    type Err = Error;
-
-    /// Reads "0000:00:10.0", or "00:10.0" for domain 0.
-    fn from_str(text: &str) -> Result<Self, Error> {
-        parse(text).ok_or_else(|| Error::BadAddress(text.to_owned()))
-    }
-}
-
-fn parse(text: &str) -> Option<Address> {
+/// Reads "0000:00:10.0", or "00:10.0" for domain 0.
+pub(crate) fn parse(text: &str) -> Option<Address> {
     let (front, function) = text.split_once('.')?;
     let mut parts = front.rsplit(':');
     let (device, bus) = (parts.next()?, parts.next()?);
@@ -78,6 +68,7 @@ mod registers {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::Error;
     use proptest::prelude::*;
 
     #[test]

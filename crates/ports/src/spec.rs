@@ -1,8 +1,7 @@
 //! The names of ports, as on the command line.
 
-use crate::{Error, pci::Address};
+use crate::pci::Address;
 use std::fmt;
-use std::str::FromStr;
 
 /// How user space accesses a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -41,14 +40,6 @@ impl fmt::Display for Backend {
     }
 }
 
-impl FromStr for Backend {
-    type Err = Error;
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let found = Self::ALL.into_iter().find(|backend| backend.name() == text);
-        found.ok_or_else(|| Error::BadSpec(text.to_owned()))
-    }
-}
-
 /// The name of a port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Spec {
@@ -84,43 +75,6 @@ impl Spec {
     }
 }
 
-/// An interface's name, if it is valid: at most 15 bytes (IFNAMSIZ without the terminator).
-fn interface(name: &str) -> Option<String> {
-    let good = (1..=15).contains(&name.len()) && !name.contains(['/', ' ', ':', '\0']);
-    good.then(|| name.to_owned())
-}
-
-impl FromStr for Spec {
-    type Err = Error;
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let bad = || Error::BadSpec(text.to_owned());
-        let (kind, rest) = text.split_once(':').ok_or_else(bad)?;
-        match kind {
-            "auto" => interface(rest).map(Self::Auto).ok_or_else(bad),
-            "udp" => {
-                let (host, port) = rest.rsplit_once(':').ok_or_else(bad)?;
-                // An IPv6 address has brackets around it.
-                let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-                match port.parse() {
-                    Ok(port) if port > 0 && !host.contains(['/', ' ', '[', ']']) => {
-                        Ok(Self::Udp { host: host.into(), port })
-                    }
-                    _ => Err(bad()),
-                }
-            }
-            "packet" => interface(rest).map(Self::Packet).ok_or_else(bad),
-            "xdp" => {
-                let (name, queue) = match rest.split_once(':') {
-                    Some((name, queue)) => (name, Some(queue.parse().map_err(|_| bad())?)),
-                    None => (rest, None),
-                };
-                Ok(Self::Xdp { interface: interface(name).ok_or_else(bad)?, queue })
-            }
-            _ => Ok(Self::Card(kind.parse().map_err(|_| bad())?, rest.parse()?)),
-        }
-    }
-}
-
 impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -141,22 +95,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shown_is_read() {
-        for text in [
-            "vfio:0000:00:10.0",
-            "uio:0001:3a:1f.7",
-            "packet:eth0",
-            "packet:br-lan.7",
-            "xdp:eth0",
-            "xdp:eth0:0",
-            "xdp:eth0:3",
-        ] {
-            assert_eq!(text.parse::<Spec>().unwrap().to_string(), text);
-        }
-        assert_eq!("uio:00:10.0".parse::<Spec>().unwrap().to_string(), "uio:0000:00:10.0");
-    }
-
-    #[test]
     fn all_queues_include_each() {
         let includes = |a: &str, b: &str| a.parse::<Spec>().unwrap().includes(&b.parse().unwrap());
         for (a, b, expected) in [
@@ -172,27 +110,5 @@ mod tests {
         ] {
             assert_eq!(includes(a, b), expected, "{a} {b}");
         }
-    }
-
-    #[test]
-    fn others_are_refused() {
-        for text in [
-            "",
-            "eth0",
-            "xdp:",
-            "xdp:eth0:",
-            "xdp:eth0:-1",
-            "xdp:a:1:2",
-            "packet:",
-            "packet:a:1",
-            "packet:a-name-too-long-for-it",
-            "packet:a/b",
-            "00:10.0",
-            "udp:host:0",
-            "udp:host:65536",
-        ] {
-            assert!(matches!(text.parse::<Spec>(), Err(Error::BadSpec(_))), "{text}");
-        }
-        assert!(matches!("uio:eth0".parse::<Spec>(), Err(Error::BadAddress(_))));
     }
 }

@@ -1,8 +1,8 @@
 //! Every document in the forms that people and programs read: text, rows, pages.
 
-use crate::page::{plain, with_provenance};
+use crate::page::{CSS, page, with_provenance};
 use crate::text::Look;
-use crate::{Rows, calibration, comparison, csv, curve, grid, html, inventory, lab, ndr, rfc2544};
+use crate::{Rows, calibration, comparison, csv, curve, grid, inventory, lab, ndr, rfc2544};
 use crate::{run, simulation, study, trial};
 use kpps_results::Curve;
 use kpps_results::calibration::Calibration;
@@ -17,7 +17,22 @@ use kpps_results::rfc2544::{Rfc2544, Sizes};
 use kpps_results::run::Run;
 use kpps_results::simulation::{BusTrace, Profile, Scale, Transmit};
 use kpps_results::study::Study;
+use maud::html;
 use serde::Serialize;
+
+/// The page of a document that has no plots: its text for the screen, and all its rows.
+fn plain(title: &str, document: &impl Forms) -> String {
+    let (screen, rows) = (document.screen(Look::default(), ""), document.rows());
+    let body = html! {
+        header { div { h1 { (title) } } }
+        main {
+            @if !screen.trim().is_empty() { section { div.scroll { pre { (screen.trim_end()) } } } }
+            @if !rows.rows.is_empty() { section { h2 { "Every value" } (rows.html()) } }
+        }
+        footer { p { "Made by kpps " (env!("CARGO_PKG_VERSION")) "." } }
+    };
+    page(title, &[CSS], &body)
+}
 
 /// A document in all its forms; JSON is that of [`kpps_results::to_json`].
 pub trait Forms: Serialize {
@@ -52,7 +67,7 @@ impl Forms for Curve {
         csv::rows(self)
     }
     fn page(&self, _: usize) -> Option<String> {
-        Some(html(self))
+        Some(crate::html(self))
     }
 }
 

@@ -1,7 +1,5 @@
 //! The frame of all pages.
 
-use crate::Forms;
-use crate::text::Look;
 use kpps_results::provenance::{Gateway, Provenance};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -28,20 +26,6 @@ pub(crate) fn page(title: &str, css: &[&str], body: &Markup) -> String {
         }
     }
     .into_string()
-}
-
-/// The page of a document that has no plots: its text for the screen, and all its rows.
-pub(crate) fn plain(title: &str, document: &impl Forms) -> String {
-    let (screen, rows) = (document.screen(Look::default(), ""), document.rows());
-    let body = html! {
-        header { div { h1 { (title) } } }
-        main {
-            @if !screen.trim().is_empty() { section { div.scroll { pre { (screen.trim_end()) } } } }
-            @if !rows.rows.is_empty() { section { h2 { "Every value" } (rows.html()) } }
-        }
-        footer { p { "Made by kpps " (env!("CARGO_PKG_VERSION")) "." } }
-    };
-    page(title, &[CSS], &body)
 }
 
 /// A page with what its document is of at its end.

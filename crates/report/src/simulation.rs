@@ -57,9 +57,9 @@ pub fn transmit(document: &Transmit) -> String {
                 format!("{:.1}", row.cpu_busy * 100.0),
                 format!("{:.1}", row.cpu_used * 100.0),
                 format!("{:.0}", row.interrupts_per_s),
-                format!("{:.3}", registers.read + registers.write),
-                format!("{:.3}", registers.read),
-                format!("{:.3}", row.data_bursts_per_packet),
+                shown(registers.map(|each| each.read + each.write), 3),
+                shown(registers.map(|each| each.read), 3),
+                shown(row.data_bursts_per_packet, 3),
                 format!("{:.1}", row.bus_busy * 100.0),
             ],
         );
@@ -93,16 +93,16 @@ pub fn profile(document: &Profile) -> String {
     for row in &document.rows {
         let _ = writeln!(
             text,
-            "{:>6.1}  {:>9.1}  {:<9}  {}",
+            "{:>6.1}  {:>9}  {:<9}  {}",
             row.share * 100.0,
-            row.ns_per_frame,
+            shown(row.ns_per_frame, 1),
             row.level.as_deref().unwrap_or("-"),
             row.function
         );
     }
     let _ = writeln!(text, "\n each frame  count");
     for (name, count) in &document.per_frame {
-        let _ = writeln!(text, "{count:>11.3}  {}", name.replace('_', " "));
+        let _ = writeln!(text, "{:>11}  {}", shown(*count, 3), name.replace('_', " "));
     }
     text
 }
@@ -129,7 +129,7 @@ pub fn scale(document: &Scale) -> String {
         let most = busy.cpus.iter().copied().fold(0.0, f64::max);
         let _ = writeln!(
             text,
-            "{:>4}  {:>9.1}  {:>5.1}  {:>5.1}  {:>5.1}  {:>6.1}  {:>8.1}  {:>6.1}  {:>8.1}  {:>7.3}  {}",
+            "{:>4}  {:>9.1}  {:>5.1}  {:>5.1}  {:>5.1}  {:>6.1}  {:>8.1}  {:>6.1}  {:>8.1}  {:>7}  {}",
             row.cpus,
             row.delivered_pps / 1e3,
             busy.wire * 100.0,
@@ -139,7 +139,7 @@ pub fn scale(document: &Scale) -> String {
             least * 100.0,
             most * 100.0,
             row.cpus_waiting * 100.0,
-            row.header_misses_per_packet,
+            shown(row.header_misses_per_packet, 3),
             row.stopped_by
         );
     }
@@ -151,7 +151,7 @@ pub fn scale(document: &Scale) -> String {
 pub fn trace(document: &BusTrace) -> String {
     let on = &document.environment;
     let mut text = format!(
-        "{}: {} on {}, {}, {:.0} frames/s of {} B with FCS to each of {} card(s), {:.1} ms from the first frame on\n",
+        "{}: {} on {}, {}, {:.0} frames/s of {} B with FCS to each of {} {}, {:.1} ms from the first frame on\n",
         on.machine,
         on.chip.as_deref().unwrap_or("-"),
         on.bus,
@@ -159,6 +159,7 @@ pub fn trace(document: &BusTrace) -> String {
         document.offered_pps,
         on.frame_bytes_with_fcs,
         document.cards.len(),
+        if document.cards.len() == 1 { "card" } else { "cards" },
         document.seconds * 1e3,
     );
     for (number, card) in document.cards.iter().enumerate() {
@@ -192,8 +193,9 @@ pub fn trace(document: &BusTrace) -> String {
         let _ = writeln!(text, "({} earlier transactions and events were not kept)", document.not_kept);
     }
     let smooth = &document.enough_descriptors;
-    let clocks = smooth.clocks.map_or("–".into(), |clocks| format!("{clocks:.0}"));
-    let _ = writeln!(text, "\nenough descriptors for {clocks} clocks, {} frames", smooth.frames);
+    let clocks = shown(smooth.clocks, 0);
+    let frames = if smooth.frames == 1 { "frame" } else { "frames" };
+    let _ = writeln!(text, "\nenough descriptors for {clocks} clocks, {} {frames}", smooth.frames);
     text += &quantities(&[
         ("frames per us", smooth.frames_per_us),
         ("clocks between frames, mean", smooth.frame_gap_clocks),
@@ -222,6 +224,10 @@ pub fn trace(document: &BusTrace) -> String {
 
 /// A line for each quantity; a dash for one that is not known.
 fn quantities(rows: &[(&str, Option<f64>)]) -> String {
-    let shown = |value: &Option<f64>| value.map_or("–".into(), |value| format!("{value:.2}"));
-    rows.iter().map(|(name, value)| format!("  {name:58} {:>10}\n", shown(value))).collect()
+    rows.iter().map(|(name, value)| format!("  {name:58} {:>10}\n", shown(*value, 2))).collect()
+}
+
+/// A value with so many decimals; a dash if it is not known.
+fn shown(value: Option<f64>, decimals: usize) -> String {
+    value.map_or("–".into(), |value| format!("{value:.decimals$}"))
 }

@@ -89,12 +89,12 @@ pub struct TransmitRow {
     pub cpu_used: f64,
     /// Share of the time in which the bus was occupied, 0 to 1.
     pub bus_busy: f64,
-    /// Bursts in which the card read data, for each frame.
-    pub data_bursts_per_packet: f64,
+    /// Bursts in which the card read data, for each frame; null if none was sent.
+    pub data_bursts_per_packet: Option<f64>,
     /// Interrupts in a second.
     pub interrupts_per_s: f64,
-    /// Register accesses for each frame.
-    pub registers_per_packet: Registers,
+    /// Register accesses for each frame; null if none was sent.
+    pub registers_per_packet: Option<Registers>,
 }
 
 /// The kind of a [`Profile`].
@@ -122,8 +122,8 @@ pub struct Profile {
     /// Share of the time in which CPUs were not idle: with two, up to 2.
     pub cpu_busy: f64,
     /// Counts for each frame that the driver took, by name: interrupts, register accesses, bus
-    /// transactions …
-    pub per_frame: BTreeMap<String, f64>,
+    /// transactions …; null if it took none.
+    pub per_frame: BTreeMap<String, Option<f64>>,
     /// CPU time by function.
     pub functions: Vec<ProfileRow>,
     /// CPU time by function and level.
@@ -139,8 +139,8 @@ pub struct ProfileRow {
     pub level: Option<String>,
     /// Its share of the CPU time that was used, 0 to 1.
     pub share: f64,
-    /// Its time for each frame that the driver took, in ns.
-    pub ns_per_frame: f64,
+    /// Its time for each frame that the driver took, in ns; null if it took none.
+    pub ns_per_frame: Option<f64>,
 }
 
 /// The kind of a [`Scale`].
@@ -186,12 +186,12 @@ pub struct ScaleRow {
     pub busy: ScaleBusy,
     /// Share of the CPUs' time that they waited for each other, 0 to 1.
     pub cpus_waiting: f64,
-    /// Cache misses on headers for each frame.
-    pub header_misses_per_packet: f64,
-    /// Cache misses for each frame.
-    pub cache_misses_per_packet: f64,
-    /// Bursts on the bus for each frame.
-    pub bus_transactions_per_packet: f64,
+    /// Cache misses on headers for each frame that the driver took; null if it took none.
+    pub header_misses_per_packet: Option<f64>,
+    /// Cache misses for each frame, likewise.
+    pub cache_misses_per_packet: Option<f64>,
+    /// Bursts on the bus for each frame, likewise.
+    pub bus_transactions_per_packet: Option<f64>,
     /// Where each frame ended.
     pub ledger: Ledger,
 }

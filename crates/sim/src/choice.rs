@@ -4,7 +4,7 @@ use crate::documents::Profiling;
 use crate::workload::forward::line_pps;
 use crate::{Forwarder, Forwarding, Receiving, Setup, SetupError};
 use kpps_frames::{Size, rate};
-use kpps_measure::{Load, Testbed, TrialError};
+use kpps_measure::{Load, NamedTestbed, Points, Testbed, TrialError};
 use kpps_profiles::Change;
 use kpps_results::Environment;
 use kpps_results::grid::Setting;
@@ -146,7 +146,7 @@ impl Choice {
                 (profiled.trial, profiled.profile, profiled.per_frame)
             }
         };
-        let (frames, seconds) = (trial.taken.unwrap_or(0), trial.seconds);
+        let (frames, seconds) = (trial.taken, trial.seconds);
         let delivered_pps = trial.delivered as f64 / seconds;
         Ok(Profiling {
             setup,
@@ -158,6 +158,25 @@ impl Choice {
             profile,
             per_frame,
         })
+    }
+
+    /// A testbed for each of these driver presets, and what they have in common.
+    ///
+    /// # Errors
+    /// If a profile is missing or wrong.
+    pub fn compared(&self, drivers: Vec<String>) -> Result<(Vec<NamedTestbed>, Environment), SetupError> {
+        let setups = drivers.into_iter().map(|driver| Self { driver: Some(driver), ..self.clone() }.setup());
+        let setups = setups.collect::<Result<Vec<_>, _>>()?;
+        let set = self.set.iter().map(|(path, value)| format!("{path}={value}")).collect::<Vec<_>>();
+        let environment = Environment {
+            measured_on: (!set.is_empty()).then(|| ("set".to_owned(), set.join(", "))).into_iter().collect(),
+            ..self.environment(&setups)
+        };
+        let named = |setup: Setup| NamedTestbed {
+            name: setup.driver.clone(),
+            points: Points::new(self.testbed(setup)),
+        };
+        Ok((setups.into_iter().map(named).collect(), environment))
     }
 
     /// The environment of results of set-ups that differ in their drivers only, without what frames and load

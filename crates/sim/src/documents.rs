@@ -1,7 +1,7 @@
 //! The documents of what the simulator measures beside curves, and the plots of a bus trace.
 
 use crate::trace::{Port, Trace, plot, regimes};
-use crate::workload::rss::{Scaled, Scaling, stop};
+use crate::workload::rss::{Limit, Scaled, Scaling, stop};
 use crate::workload::trace::Tracing;
 use crate::{Forwarder, Function, Level, PerFrame, Profile, RateLimitedSetup, Setup, Transmit};
 use kpps_frames::Size;
@@ -33,12 +33,11 @@ pub fn transmit(rows: &[(&Setup, Transmit)], size: Size, duration_ms: u64) -> re
         cpu_busy: rounded(sent.cpu.busy()),
         cpu_used: rounded(sent.cpu.used()),
         bus_busy: rounded(sent.bus_busy),
-        data_bursts_per_packet: rounded(sent.data_bursts_per_packet),
+        data_bursts_per_packet: sent.data_bursts_per_packet.and_then(known),
         interrupts_per_s: rounded(sent.interrupts_per_s),
-        registers_per_packet: Registers {
-            read: rounded(sent.registers_per_packet.0),
-            write: rounded(sent.registers_per_packet.1),
-        },
+        registers_per_packet: sent
+            .registers_per_packet
+            .map(|(read, write)| Registers { read: rounded(read), write: rounded(write) }),
     };
     report::Transmit {
         environment: environment.unwrap_or_default(),
@@ -49,10 +48,15 @@ pub fn transmit(rows: &[(&Setup, Transmit)], size: Size, duration_ms: u64) -> re
 
 /// Where more CPUs stop helping, in a sentence.
 fn sentence(rows: &[Scaled]) -> String {
+    let why = |limit: Limit| match limit {
+        Limit::Load => "all that was offered was delivered".to_owned(),
+        limit => format!("the limit is {limit}"),
+    };
     match (stop(rows), rows.last()) {
-        (Some((1, limit)), _) => format!("More than one CPU does not raise the rate: the limit is {limit}."),
+        (Some((_, Limit::Load)), Some(row)) if row.cpus == 1 => "All that was offered was delivered.".into(),
+        (Some((1, limit)), _) => format!("More than one CPU does not raise the rate: {}.", why(limit)),
         (Some((enough, limit)), _) => {
-            format!("More than {enough} CPUs do not raise the rate: the limit is {limit}.")
+            format!("More than {enough} CPUs do not raise the rate: {}.", why(limit))
         }
         (None, Some(row)) if row.cpus == 1 => {
             format!("Only one CPU was tried: the limit is {}.", row.limit)
@@ -99,9 +103,9 @@ pub fn scale(setup: &RateLimitedSetup, what: &Scaling, rows: &[Scaled]) -> repor
                 cpus: busy.cpus.iter().copied().map(rounded).collect(),
             },
             cpus_waiting: rounded(busy.shared),
-            header_misses_per_packet: rounded(row.header_misses),
-            cache_misses_per_packet: rounded(row.per_frame.cache_misses),
-            bus_transactions_per_packet: rounded(row.per_frame.bus_transactions),
+            header_misses_per_packet: row.header_misses.and_then(known),
+            cache_misses_per_packet: row.per_frame.and_then(|each| known(each.cache_misses)),
+            bus_transactions_per_packet: row.per_frame.and_then(|each| known(each.bus_transactions)),
             ledger: row.ledger.clone(),
         }
     };
@@ -124,33 +128,34 @@ pub struct Profiling {
     pub load: Load,
     /// Frames delivered per second.
     pub delivered_pps: f64,
-    /// Frames that the driver took from its device.
-    pub frames: u64,
+    /// Frames that the driver took from its device; `None` if it does not say.
+    pub frames: Option<u64>,
     /// Measured time in s.
     pub seconds: f64,
     /// CPU time by function and level.
     pub profile: Profile,
-    /// What each frame cost.
-    pub per_frame: PerFrame,
+    /// What each frame cost; `None` without frames.
+    pub per_frame: Option<PerFrame>,
 }
 
 impl Profiling {
-    fn ns_per_frame(&self, ps: u64) -> f64 {
-        ps as f64 / 1e3 / self.frames.max(1) as f64
+    fn ns_per_frame(&self, ps: u64) -> Option<f64> {
+        let frames = self.frames.filter(|&frames| frames > 0)?;
+        Some(ps as f64 / 1e3 / frames as f64)
     }
 
     /// What was counted for each frame that the driver took, by name.
-    fn counts(&self) -> [(&'static str, f64); 8] {
-        let each = self.per_frame;
+    fn counts(&self) -> [(&'static str, Option<f64>); 8] {
+        let each = |of: fn(&PerFrame) -> f64| self.per_frame.as_ref().map(of);
         [
-            ("interrupts", each.interrupts),
-            ("register_reads", each.register_reads),
-            ("register_writes", each.register_writes),
-            ("bus_transactions", each.bus_transactions),
-            ("allocations", each.allocations),
-            ("allocated_bytes", each.allocated_bytes),
-            ("cache_misses", each.cache_misses),
-            ("line_transfers", each.line_transfers),
+            ("interrupts", each(|frame| frame.interrupts)),
+            ("register_reads", each(|frame| frame.register_reads)),
+            ("register_writes", each(|frame| frame.register_writes)),
+            ("bus_transactions", each(|frame| frame.bus_transactions)),
+            ("allocations", each(|frame| frame.allocations)),
+            ("allocated_bytes", each(|frame| frame.allocated_bytes)),
+            ("cache_misses", each(|frame| frame.cache_misses)),
+            ("line_transfers", each(|frame| frame.line_transfers)),
         ]
     }
 }
@@ -172,7 +177,7 @@ pub fn profile(outcome: &Profiling) -> report::Profile {
         function: function.name().into(),
         level: level.map(|level| word(level).into()),
         share: rounded(ps as f64 / total),
-        ns_per_frame: rounded(outcome.ns_per_frame(ps)),
+        ns_per_frame: outcome.ns_per_frame(ps).and_then(known),
     };
     report::Profile {
         environment: report::SimulatedEnvironment {
@@ -193,7 +198,7 @@ pub fn profile(outcome: &Profiling) -> report::Profile {
         offered_pps: rounded(load.offered_pps),
         delivered_pps: rounded(outcome.delivered_pps),
         cpu_busy: rounded(profile.total_ps() as f64 / outcome.seconds / 1e12),
-        per_frame: outcome.counts().iter().map(|&(name, count)| (name.into(), rounded(count))).collect(),
+        per_frame: outcome.counts().map(|(name, count)| (name.into(), count.and_then(known))).into(),
         functions: profile.functions().iter().map(|&(f, ps)| row(f, None, ps)).collect(),
         rows: profile.rows().iter().map(|&(l, f, ps)| row(f, Some(l), ps)).collect(),
         ..report::Profile::default()
@@ -225,26 +230,26 @@ pub fn trace(setup: &Setup, what: &Tracing, trace: &Trace) -> report::BusTrace {
         bus_bytes_per_s: rounded(trace.bus_mb_per_s() * 1e6).round(),
         cards: trace.ports.iter().map(traced_card).collect(),
         enough_descriptors: report::EnoughDescriptors {
-            clocks: known(regimes.smooth_clocks),
+            clocks: regimes.smooth_clocks.and_then(known),
             frames: regimes.smooth_frames as u64,
-            frames_per_us: known(regimes.smooth_frames_per_us),
-            frame_gap_clocks: known(regimes.frame_gap_clocks),
-            group_gap_clocks: known(regimes.group_gap_clocks),
-            frames_per_write_back: known(regimes.group_frames),
-            write_back_after_clocks: known(regimes.write_back_after_clocks),
-            write_back_gap_clocks: known(regimes.write_back_gap_clocks),
-            write_back_descriptors: known(regimes.write_back_descriptors),
-            frames_per_fetch: known(regimes.fetch_frames),
-            fetch_bursts: known(regimes.fetch_bursts),
-            burst_descriptors: known(regimes.fetch_descriptors),
-            tail_updates: known(regimes.tail_updates),
-            tail_descriptors: known(regimes.tail_descriptors),
+            frames_per_us: regimes.smooth_frames_per_us.and_then(known),
+            frame_gap_clocks: regimes.frame_gap_clocks.and_then(known),
+            group_gap_clocks: regimes.group_gap_clocks.and_then(known),
+            frames_per_write_back: regimes.group_frames.and_then(known),
+            write_back_after_clocks: regimes.write_back_after_clocks.and_then(known),
+            write_back_gap_clocks: regimes.write_back_gap_clocks.and_then(known),
+            write_back_descriptors: regimes.write_back_descriptors.and_then(known),
+            frames_per_fetch: regimes.fetch_frames.and_then(known),
+            fetch_bursts: regimes.fetch_bursts.and_then(known),
+            burst_descriptors: regimes.fetch_descriptors.and_then(known),
+            tail_updates: regimes.tail_updates.and_then(known),
+            tail_descriptors: regimes.tail_descriptors.and_then(known),
         },
         short_of_descriptors: regimes.stumbled.then(|| report::ShortOfDescriptors {
-            frames_per_us: known(regimes.stumble_frames_per_us),
-            longest_gap_clocks: known(regimes.stumble_gap_clocks),
-            shortest_gap_clocks: known(regimes.stumble_least_clocks),
-            median_gap_clocks: known(regimes.stumble_gap_median_clocks),
+            frames_per_us: regimes.stumble_frames_per_us.and_then(known),
+            longest_gap_clocks: regimes.stumble_gap_clocks.and_then(known),
+            shortest_gap_clocks: regimes.stumble_least_clocks.and_then(known),
+            median_gap_clocks: regimes.stumble_gap_median_clocks.and_then(known),
         }),
         transactions: trace.log.transactions().map(|it| transaction(trace, it)).collect(),
         events: trace.log.events().map(|it| event(trace, it)).collect(),
@@ -305,9 +310,8 @@ pub fn plots(trace: &Trace, window: Option<(u64, u64)>, columns: usize) -> Strin
         None => {
             let mut windows = vec![("\nthe whole trace", 0, end), ("\nthe first frames", 0, end.min(800))];
             let regimes = regimes(trace, 0);
-            if regimes.stumbled {
-                let from =
-                    (regimes.smooth_clocks as u64).saturating_add(20_000).min(end.saturating_sub(12_000));
+            if let Some(smooth) = regimes.smooth_clocks.filter(|_| regimes.stumbled) {
+                let from = (smooth as u64).saturating_add(20_000).min(end.saturating_sub(12_000));
                 windows.push(("\nshort of descriptors", from, from + 12_000));
             }
             windows

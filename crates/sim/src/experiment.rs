@@ -186,20 +186,25 @@ impl<R> Interval<R> {
         self.to.profile.since(&self.from.profile)
     }
 
-    /// What the machine has counted, for each of `frames`.
-    pub fn per_frame(&self, frames: u64) -> PerFrame {
-        let per = |of: fn(&Snapshot<R>) -> u64| self.count(of) as f64 / frames.max(1) as f64;
-        PerFrame {
-            interrupts: per(|s| s.counters.interrupts),
-            register_reads: per(|s| s.counters.register_reads),
-            register_writes: per(|s| s.counters.register_writes),
-            mask_writes: per(|s| s.counters.mask_writes),
-            bus_transactions: per(|s| s.bus_transactions),
-            allocations: per(|s| s.counters.allocations),
-            allocated_bytes: per(|s| s.counters.allocated_bytes),
-            cache_misses: per(|s| s.counters.cache_misses),
-            line_transfers: per(|s| s.counters.line_transfers),
-        }
+    /// How much a counter has grown for each of `frames`; `None` without frames.
+    pub fn per(&self, frames: u64, of: impl Fn(&Snapshot<R>) -> u64) -> Option<f64> {
+        (frames > 0).then(|| self.count(of) as f64 / frames as f64)
+    }
+
+    /// What the machine has counted, for each of `frames`; `None` without frames.
+    pub fn per_frame(&self, frames: u64) -> Option<PerFrame> {
+        let per = |of: fn(&Snapshot<R>) -> u64| self.per(frames, of);
+        Some(PerFrame {
+            interrupts: per(|s| s.counters.interrupts)?,
+            register_reads: per(|s| s.counters.register_reads)?,
+            register_writes: per(|s| s.counters.register_writes)?,
+            mask_writes: per(|s| s.counters.mask_writes)?,
+            bus_transactions: per(|s| s.bus_transactions)?,
+            allocations: per(|s| s.counters.allocations)?,
+            allocated_bytes: per(|s| s.counters.allocated_bytes)?,
+            cache_misses: per(|s| s.counters.cache_misses)?,
+            line_transfers: per(|s| s.counters.line_transfers)?,
+        })
     }
 
     /// The result of a trial: `sent` frames, of which `delivered` arrived; the drivers took `taken`

@@ -71,19 +71,6 @@ impl Measurement {
         }
     }
 
-    /// The constants that follow from a seed, as `driver.rx_ring=256`: those of every driver, and those of
-    /// the setting's driver alone. `None` if there are none.
-    ///
-    /// # Errors
-    /// If it does not say what to draw from.
-    pub fn drawn(&self, seed: i64) -> Result<Option<Vec<String>>, String> {
-        let tables: Vec<_> =
-            ["random", "own"].iter().filter_map(|name| self.of.get(*name)?.as_table()).collect();
-        let changes = tables.iter().map(|table| crate::metric::drawn(table, seed.unsigned_abs()));
-        let changes = changes.collect::<Result<Vec<_>, _>>()?.concat();
-        Ok((!tables.is_empty()).then_some(changes))
-    }
-
     /// Whether it is taken for each of some seeds, so that its values are lists.
     pub(crate) fn has_seeds(&self) -> bool {
         self.of.contains_key("seeds")

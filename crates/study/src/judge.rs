@@ -11,13 +11,16 @@ use std::collections::BTreeMap;
 /// - `peaks(list, n)`: the highest of each `n`;
 /// - `below(list, x)`, `above(list, x)`: how many are;
 /// - `at_min(list, other)`, `at_max(list, other)`: the value of `other` where `list` is lowest or highest;
-/// - `ratio(a, b)`: 0 if `b` is 0.
+/// - `ratio(a, b)`: an error if `b` is 0.
 fn engine() -> Engine {
     let mut engine = Engine::new();
     engine.set_max_operations(1_000_000).set_fail_on_invalid_map_property(true);
     engine.register_fn("within", |x: FLOAT, of: FLOAT, share: FLOAT| (x - of).abs() <= of.abs() * share);
     engine.register_fn("between", |x: FLOAT, low: FLOAT, high: FLOAT| (low..=high).contains(&x));
-    engine.register_fn("ratio", |a: FLOAT, b: FLOAT| if b == 0.0 { 0.0 } else { a / b });
+    engine.register_fn("ratio", |a: FLOAT, b: FLOAT| match b {
+        0.0 => Err(Box::<EvalAltResult>::from(format!("{a} has no ratio to 0"))),
+        _ => Ok(a / b),
+    });
     engine.register_fn("min", |list: Array| numbers(&list).into_iter().fold(FLOAT::INFINITY, FLOAT::min));
     engine.register_fn("max", |list: Array| numbers(&list).into_iter().fold(FLOAT::NEG_INFINITY, FLOAT::max));
     engine.register_fn("first", |list: Array| numbers(&list).first().copied().unwrap_or(FLOAT::NAN));
@@ -172,6 +175,8 @@ mod tests {
             assert!(error.contains(nonsense), "{error}");
         }
         assert_eq!(figure("a.pps / 2", &measured()), Ok(340e3));
+        assert_eq!(figure("ratio(a.pps, 2.0)", &measured()), Ok(340e3));
+        assert!(figure("ratio(a.pps, 0.0)", &measured()).unwrap_err().contains("no ratio to 0"));
         assert!(figure("a.zz", &measured()).unwrap_err().contains("a.zz"));
     }
 }

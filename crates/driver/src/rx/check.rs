@@ -1,6 +1,9 @@
 //! Checks the descriptors that the device wrote back, and follows frames that fill several buffers.
 
-use super::{Received, RxCounters, format::Written};
+use super::{
+    Received, RxCounters,
+    format::{Whole, Written},
+};
 use crate::config::{Config, RxFormat};
 use kpps_datasheet::{
     Chip,
@@ -26,15 +29,6 @@ pub(super) struct Checker {
     whole_lengths: u32,
     /// Bytes of the frame in progress; 0 between frames, [`SKIPPING`] while the rest of a frame is skipped.
     partial: u32,
-}
-
-/// The length of a frame in one buffer.
-#[derive(Clone, Copy)]
-pub(super) struct Whole {
-    /// Bytes in the buffer.
-    pub(super) length: u16,
-    /// Bytes without FCS.
-    pub(super) without_fcs: u16,
 }
 
 /// The limits of a good frame that lies in one buffer.

@@ -2,8 +2,8 @@
 
 use super::{
     Received, RxCounters,
-    check::{Checker, Whole},
-    format::Written,
+    check::Checker,
+    format::{Whole, Written},
 };
 use crate::config::{Buffers, Config, RefillWhen};
 use kpps_datasheet::{Chip, Erratum};

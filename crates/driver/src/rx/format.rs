@@ -19,6 +19,15 @@ pub(super) struct Written {
     pub(super) hash: u64,
 }
 
+/// The length of a frame in one buffer.
+#[derive(Clone, Copy)]
+pub(super) struct Whole {
+    /// Bytes in the buffer.
+    pub(super) length: u16,
+    /// Bytes without FCS.
+    pub(super) without_fcs: u16,
+}
+
 /// A descriptor format with one buffer.
 pub(super) trait Format {
     /// The descriptor, if the device has written it back (DD).

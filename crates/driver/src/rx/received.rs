@@ -1,6 +1,6 @@
 //! Received frames, as the consumer gets them.
 
-use super::{check::Whole, format::Written};
+use super::format::{Whole, Written};
 use kpps_datasheet::desc::{
     RxWriteback,
     extended::{self, RssType},

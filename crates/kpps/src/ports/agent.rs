@@ -46,12 +46,6 @@ impl Credentials {
     }
 }
 
-impl From<kpps_agent::Error> for Failure {
-    fn from(error: kpps_agent::Error) -> Self {
-        Self::Input(error.to_string())
-    }
-}
-
 /// Arguments of `kpps agent`.
 #[derive(Args)]
 #[command(
@@ -94,6 +88,9 @@ pub struct Arguments {
 #[derive(Subcommand)]
 enum Task {
     /// Make an authority and certificates for agents and a tester
+    #[command(
+        after_help = "Examples:\n  kpps agent keys lab-keys h1 h2      then copy ca.pem, h1.pem and h1.key to h1"
+    )]
     Keys {
         /// Folder to write to; files that exist already are kept
         folder: PathBuf,

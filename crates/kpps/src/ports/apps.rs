@@ -80,14 +80,16 @@ pub fn route(arguments: &RouteArguments) -> Result<(), Failure> {
 
 /// Arguments of `kpps nat`.
 #[derive(Args)]
-#[command(after_help = "Examples:
+#[command(after_help = format!("Examples:
   kpps nat packet:lan=192.168.1.1/24 packet:wan=203.0.113.2/24 --route 0.0.0.0/0=203.0.113.1
   kpps nat packet:lan@10=10.0.10.1/24 packet:lan@20=10.0.20.1/24 packet:wan=203.0.113.2/24
 
 The router of `kpps route` with NAT: the hosts behind all interfaces but the last share the address of the
 last one. It translates UDP, TCP and ICMP (RFC 4787, 5382, 5508). A packet from outside without a mapping is
 dropped. When the mapping table or the ports are exhausted, a packet from inside is refused with an ICMP
-error.")]
+error.
+
+{}", KINDS))]
 pub struct NatArguments {
     /// The interfaces inside and, last, the one outside: PORT=ADDRESS/BITS or PORT@VLAN=ADDRESS/BITS
     #[arg(required = true, num_args = 2.., value_name = "INTERFACE")]

@@ -1,5 +1,6 @@
 //! `kpps calibrate`: what a port can send at most here, and how evenly it sends below that.
 
+use super::KINDS;
 use super::options::RunOptions;
 use crate::error::Failure;
 use clap::Args;
@@ -12,13 +13,14 @@ use std::time::Duration;
 
 /// Arguments of `kpps calibrate`.
 #[derive(Args)]
-#[command(after_help = "Examples:
+#[command(after_help = format!("Examples:
   kpps calibrate xdp:eth1 --size 64
   kpps calibrate packet:a --results a.json     for kpps trial --calibration a.json
 
-The ceiling is the lowest of three rates at which the port took frames as fast as this host could offer
-them. A load above the ceiling cannot be sent. A load near it may be sent unevenly: the table shows the gaps
-at several loads.")]
+The port is flooded three times; the ceiling is the lowest rate of the three. A load above the ceiling cannot
+be sent. A load near it may be sent unevenly: the table shows the gaps at several loads.
+
+{}", KINDS))]
 pub struct Arguments {
     /// The port that sends, as in `kpps send`
     port: Spec,

@@ -26,10 +26,10 @@ pub struct Arguments {
     a: Spec,
     /// The second port
     b: Spec,
-    /// Send this many frames from the first port before forwarding begins
+    /// Send this many frames of --size from the first port before forwarding begins
     #[arg(long, default_value_t = 0, value_name = "FRAMES")]
     prime: u32,
-    /// Size of the frames of --prime, in bytes with FCS
+    /// Frame size in bytes with FCS
     #[arg(long, default_value = "64", value_parser = units::size)]
     size: Size,
     /// Stop after this time [default: run until Ctrl-C]

@@ -13,7 +13,7 @@ impl Source for Metered {
         Some(self.0.counts())
     }
     fn cpus(&mut self) -> Vec<LiveCpu> {
-        cpus()
+        observe::cpus().into_iter().map(LiveCpu::from).collect()
     }
 }
 
@@ -46,11 +46,6 @@ impl Source for Trials {
         self.gauges.dropped()
     }
     fn cpus(&mut self) -> Vec<LiveCpu> {
-        cpus()
+        observe::cpus().into_iter().map(LiveCpu::from).collect()
     }
-}
-
-/// This machine's CPUs.
-fn cpus() -> Vec<LiveCpu> {
-    observe::cpus().into_iter().map(LiveCpu::from).collect()
 }

@@ -39,25 +39,6 @@ pub fn specs(names: &[String]) -> Result<Vec<Spec>, Failure> {
     Ok(names.iter().map(|name| name.parse()).collect::<Result<_, kpps_ports::Error>>()?)
 }
 
-impl From<kpps_ports::Error> for Failure {
-    fn from(error: kpps_ports::Error) -> Self {
-        Self::Input(error.to_string())
-    }
-}
-
-/// A system call on an open port failed.
-impl From<std::io::Error> for Failure {
-    fn from(error: std::io::Error) -> Self {
-        Self::Check(error.to_string())
-    }
-}
-
-impl From<kpps_ports::port::Trouble> for Failure {
-    fn from(trouble: kpps_ports::port::Trouble) -> Self {
-        Self::Check(trouble.to_string())
-    }
-}
-
 impl From<kpps_tester::Error> for Failure {
     fn from(error: kpps_tester::Error) -> Self {
         match error {

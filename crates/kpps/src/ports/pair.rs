@@ -2,10 +2,10 @@
 
 use super::agent::Credentials;
 use super::live::Trials;
-use super::traffic::Traffic;
+use super::traffic::{Traffic, at_most};
 use super::{PortOptions, specs};
 use crate::error::Failure;
-use crate::testbed::OpenTestbed;
+use crate::live::OpenTestbed;
 use clap::Args;
 use kpps_frames::{Mac, Mix, Size};
 use kpps_measure::units::{self, Rate};
@@ -30,11 +30,11 @@ pub struct PortPair {
     #[command(flatten)]
     traffic: Traffic,
     /// VLAN of the frames: one for both ports, or one for each, the first port's first; 0 for none
-    #[arg(long, value_delimiter = ',', num_args = 1..=2, value_name = "ID[,ID]", value_parser = clap::value_parser!(u16).range(..=4094))]
+    #[arg(long, value_delimiter = ',', value_name = "ID[,ID]", value_parser = clap::value_parser!(u16).range(..=4094))]
     vlan: Vec<u16>,
     /// Routers that the ports send to, the first port's first; kpps resolves them by ARP or neighbour
     /// discovery [default: the other port]
-    #[arg(long, value_delimiter = ',', value_name = "ADDRESS")]
+    #[arg(long, value_delimiter = ',', value_name = "ADDRESS[,ADDRESS]")]
     gateway: Vec<IpAddr>,
     /// MAC address that the first port sends to [default: the second port's, or the gateway's]
     #[arg(long, value_name = "MAC", conflicts_with = "gateway")]
@@ -42,7 +42,7 @@ pub struct PortPair {
     /// Observe this interface of the device under test too: IFACE; NAMESPACE/IFACE in another network
     /// namespace (`ip netns`); NAMESPACE/ for all of them. kpps finds the other ends of veth pairs and
     /// bridges of its own namespace by itself
-    #[arg(long, value_delimiter = ',', value_name = "PLACE")]
+    #[arg(long, value_delimiter = ',', value_name = "PLACE,…")]
     watch: Vec<Place>,
     /// The name of the device under test, for the results
     #[arg(long, value_name = "NAME")]
@@ -68,6 +68,9 @@ impl PortPair {
     pub fn open(&self, ports: &[Spec], options: &PortOptions) -> Result<Tester, Failure> {
         let two = || Failure::Input("a trial takes two ports: --ports packet:A,packet:B".into());
         let specs: [Spec; 2] = ports.to_vec().try_into().map_err(|_| two())?;
+        at_most(2, "--vlan", self.vlan.len())?;
+        at_most(2, "--encap", self.traffic.encap.len())?;
+        at_most(2, "--gateway", self.gateway.len())?;
         // No port is opened for flows that do not exist.
         let traffic = self.traffic();
         traffic.flows().map_err(Failure::Input)?;

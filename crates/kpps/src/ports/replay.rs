@@ -24,7 +24,7 @@ pub struct ReplayArguments {
     times: Option<u32>,
     /// Replace addresses of a capture, source and destination: 10.0.0.5=198.18.0.1, or two ranges of the same
     /// length; checksums follow
-    #[arg(long, value_name = "OLD=NEW", value_delimiter = ',', requires = "replay")]
+    #[arg(long, value_name = "OLD=NEW,…", value_delimiter = ',', requires = "replay")]
     map: Vec<Mapping>,
 }
 

@@ -3,7 +3,7 @@
 use super::KINDS;
 use super::options::{Job, RunOptions, finish};
 use super::replay::ReplayArguments;
-use super::traffic::Traffic;
+use super::traffic::{Traffic, at_most};
 use crate::error::Failure;
 use clap::Args;
 use kpps_frames::build::Flow;
@@ -28,14 +28,14 @@ use std::time::Duration;
 Each frame carries a tag (stream, sequence number, time, checksum), by which `kpps count` finds which frames
 were lost, duplicated, reordered or corrupted. Frames of a rate are sent in an open loop, each at its own
 time. A frame that cannot be sent within a millisecond of its time is not sent at all: it counts as
-generator shortfall. packet: and xdp: ports send past the queues of tc.
+generator shortfall. packet: and xdp: ports bypass the
+interface's queueing discipline (tc).
 
 {}", KINDS))]
 pub struct Arguments {
     /// The port that sends
     port: Spec,
-    /// Frame size in bytes with FCS, or a mix: imix-csit, imix-trex, imix-linux, or sizes with weights as
-    /// 64:7,570:4,1518:1
+    /// Frame size in bytes with FCS
     #[arg(long, value_name = "SIZE|MIX", default_value = "64", value_parser = units::sizes)]
     size: Mix,
     /// Frames per second (100kpps, 1.2Mpps), a share of the line rate (50%), bits per second on layer 1 or 2
@@ -77,6 +77,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let specs = std::slice::from_ref(&arguments.port);
     let replay = arguments.replay.read(arguments.load.is_none())?;
+    at_most(1, "--encap", arguments.traffic.encap.len())?;
     let traffic = arguments.traffic.chosen(arguments.vlan.as_slice());
     if replay.is_some() && !traffic.unusual(&[]).is_empty() {
         return Err(Failure::Input(

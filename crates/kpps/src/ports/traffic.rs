@@ -1,5 +1,6 @@
 //! Options of what frames look like: their addresses, ports and flows.
 
+use crate::error::Failure;
 use clap::Args;
 use kpps_frames::Encap;
 use kpps_frames::flows::{Addresses, MOST_FLOWS, Numbers, Ports};
@@ -40,13 +41,19 @@ pub struct Traffic {
     /// What the frames of both ports are in, or of each, the first port's first: none, vlan:ID, qinq:ID,
     /// mpls:LABEL, vxlan:NETWORK/OWN/OTHER (the tunnel's ends), joined by + from outside in, as
     /// qinq:100+vlan:7; numbers may be ranges
-    #[arg(long, value_delimiter = ',', num_args = 1..=2, value_name = "LAYERS", conflicts_with = "vlan")]
-    encap: Vec<Encap>,
+    #[arg(long, value_delimiter = ',', value_name = "LAYERS[,LAYERS]", conflicts_with = "vlan")]
+    pub encap: Vec<Encap>,
     /// Make all frames of this packet: the N-th of a capture (FILE[:N]), or bytes in hexadecimal (a file, or
     /// the text itself). Its payload ends with the tester's tag; checksums are corrected. --src and the like
     /// replace its addresses and ports
     #[arg(long, value_name = "PACKET", value_parser = kpps_tester::template, conflicts_with_all = ["size", "ipv6"])]
     template: Option<Template>,
+}
+
+/// Refuses more than `most` values of a flag that has one for each port.
+pub fn at_most(most: usize, flag: &str, values: usize) -> Result<(), Failure> {
+    let many = || Err(Failure::Input(format!("{flag} takes at most {most} here, and not {values}")));
+    if values > most { many() } else { Ok(()) }
 }
 
 impl Traffic {

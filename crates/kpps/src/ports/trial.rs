@@ -5,8 +5,9 @@ use super::replay::ReplayArguments;
 use super::{KINDS, specs};
 use crate::error::Failure;
 use crate::interrupt;
+use crate::live::OpenTestbed;
 use crate::output::{BoundArguments, Files, Output, Outputs};
-use crate::testbed::{Kind, OpenTestbed, Target};
+use crate::testbed::{Kind, Target};
 use clap::Args;
 use kpps_frames::Mix;
 use kpps_measure::units::{self, Rate};
@@ -39,8 +40,8 @@ In the simulator:
 
 The device under test lies between the two ports. Frames are offered in an open loop: one that cannot be sent
 within a millisecond of its time is not sent, and is generator shortfall, not loss. Duplicates are counted
-apart, corrupted frames are received ones. The ledger attributes each lost frame to a place, by counters
-before and after the trial. If no frame of a direction arrives, the exit code is 1.
+apart. Corrupted frames count as received, but also as lost in the loss ratio. The ledger attributes each
+lost frame to a place, by counters before and after the trial. If no frame of a direction arrives, the exit code is 1.
 
 Frames of --replay have no tags. kpps recognises each by its bytes from the network layer on: equal frames are
 counted together, a corrupted frame counts as other traffic and its original as lost, and there are no
@@ -48,12 +49,12 @@ latencies. --src and --dst are the addresses that the ports answer for.
 
 {}", KINDS))]
 pub struct Arguments {
-    /// Frame size in bytes with FCS, or a mix: imix-csit, imix-trex, imix-linux, or sizes with weights as
-    /// 64:7,570:4,1518:1 [default: 64; with --app vlan-route: 68]
+    /// Frame size in bytes with FCS
     #[arg(long, value_name = "SIZE|MIX", value_parser = units::sizes)]
     size: Option<Mix>,
     /// Frames per second (50kpps, 1.2Mpps), a share of the line rate (50%), bits per second on layer 1 or 2
-    /// (500MbpsL1), or max: as fast as the port takes them [with --replay: the times of the capture]
+    /// (500MbpsL1), or max: as fast as the port takes them [required without --replay, which has the times of
+    /// the capture]
     #[arg(long, value_parser = units::rate_or_max, required_unless_present = "replay")]
     load: Option<Rate>,
     /// Distribution of the gaps: constant, poisson, bursts:FRAMES, or ramp:FROM/TIME from one rate to the
@@ -71,7 +72,7 @@ pub struct Arguments {
     #[command(flatten)]
     replay: ReplayArguments,
     /// What the sending ports can send: results of `kpps calibrate`, one file for each direction
-    #[arg(long, value_delimiter = ',', value_name = "FILE")]
+    #[arg(long, value_delimiter = ',', value_name = "FILE,…")]
     calibration: Vec<PathBuf>,
     /// If the load is above the calibration, send nothing and end with exit code 1
     #[arg(long, requires = "calibration")]

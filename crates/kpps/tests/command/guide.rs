@@ -23,7 +23,7 @@ const PATIENCE_S: &str = "120";
 const REASONS: [&str; 5] = ["builds ", "needs ", "takes ", "boots ", "runs until "];
 
 /// The top folder of the repository.
-fn root() -> PathBuf {
+pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 

@@ -3,6 +3,8 @@
 
 #[cfg(target_os = "linux")]
 mod agents;
+#[cfg(target_os = "linux")]
+mod circles;
 mod cli;
 mod compare;
 mod documents;

@@ -21,8 +21,6 @@ use std::str::FromStr;
 /// spreads the first lines of all buffers over all sets of a cache, instead of every 32nd one.
 #[cfg(target_os = "linux")]
 pub(super) const BUFFER_BYTES: usize = 2048 + 64;
-/// The same for frames of up to 9018 bytes with FCS, with tags and labels before the packet.
-pub(super) const JUMBO_BUFFER_BYTES: usize = 9216 + 64;
 /// Buffers that apps hold, and those in the stacks of the pool's handles.
 pub(super) const SPARE_BUFFERS: usize = 1024;
 

@@ -1,11 +1,17 @@
 //! Choosing how to access an interface.
 
 use super::any::SPARE_BUFFERS;
-use super::open::{CHUNK_BYTES, XDP_CAPABILITIES, refused};
 use super::{XdpPort, xdp};
+use crate::error::UNLOCK;
 use crate::{Error, Spec, ethtool};
 use kpps_platform::memory::Memory;
 use rustix::io::Errno;
+use std::io;
+
+/// Capabilities that `AF_XDP` sockets need, as `setcap` writes them.
+pub(super) const XDP_CAPABILITIES: &str = "cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock";
+/// Bytes of a chunk for `AF_XDP`: a frame and the headroom before it.
+pub(super) const CHUNK_BYTES: usize = 2048;
 
 /// The port that a name stands for. `auto:INTERFACE` stands for the fastest kind that the system, the driver
 /// and this user's rights allow, with the reason; any other name stands for itself, with a remark if it
@@ -48,4 +54,37 @@ pub fn choose(spec: &Spec) -> Result<(Spec, Option<String>), Error> {
 fn of_several(interface: &str, queue: u32) -> Option<String> {
     let queues = ethtool::receive_queues(interface).unwrap_or(1);
     (queues > 1).then(|| format!("it receives queue {queue} of {queues} only: xdp:{interface} receives all"))
+}
+
+/// The cause of a refused interface, with the remedy.
+pub(super) fn refused<'s>(spec: &'s Spec, capabilities: &'s str) -> impl FnOnce(io::Error) -> Error + 's {
+    let help = move |error: &io::Error| {
+        Some(match (Errno::from_io_error(error)?, spec) {
+            (Errno::NODEV, _) => "there is no such interface: `ip -brief link` shows them".into(),
+            (Errno::PERM | Errno::ACCESS, _) => format!(
+                "no right to open such sockets: run as root, or `sudo setcap {capabilities}+ep $(command -v kpps)`"
+            ),
+            (Errno::NOBUFS, Spec::Xdp { interface, queue }) => {
+                let several = queue.is_none() && ethtool::receive_queues(interface).unwrap_or(1) > 1;
+                let less = if several {
+                    format!("; xdp:{interface}:0 is one queue and takes less")
+                } else {
+                    String::new()
+                };
+                format!("this process may not lock so much memory: run as root, or {UNLOCK}{less}")
+            }
+            (Errno::BUSY, Spec::Xdp { interface, .. }) => format!(
+                "a queue, or the interface's XDP program, is in use: `ip link set {interface} xdp off` removes that"
+            ),
+            (Errno::INVAL, Spec::Xdp { interface, queue: Some(_) }) => {
+                let queues = ethtool::receive_queues(interface).unwrap_or(1);
+                format!("no such queue: {interface} has {queues}, numbered from 0")
+            }
+            _ => return None,
+        })
+    };
+    move |source| {
+        let source = help(&source).map_or(source, io::Error::other);
+        Error::Io { what: spec.to_string(), source }
+    }
 }

@@ -56,6 +56,9 @@ pub use xdp::XdpPort;
 use kpps_platform::Buffer;
 use kpps_platform::memory::{BufferPool, PoolBuffer};
 
+/// Bytes of a buffer for frames of up to 9018 bytes with FCS, with tags and labels before the packet.
+const JUMBO_BUFFER_BYTES: usize = 9216 + 64;
+
 /// The system's type of what becomes readable when a port has received something.
 #[cfg(unix)]
 pub type Descriptor<'p> = std::os::fd::BorrowedFd<'p>;

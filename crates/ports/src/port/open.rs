@@ -1,27 +1,24 @@
 //! Opening ports by their names.
 
-use super::any::{AnyPort, BUFFER_BYTES, JUMBO_BUFFER_BYTES, Options, RING, SPARE_BUFFERS, ServiceKind};
+use super::any::{AnyPort, BUFFER_BYTES, Options, RING, SPARE_BUFFERS, ServiceKind};
 use super::attached::{HEADER, VLAN};
 use super::card::{CardPort, Line};
+use super::choice::{CHUNK_BYTES, XDP_CAPABILITIES, choose, refused};
 use super::run::BUDGET;
-use super::{PacketPort, UdpPort, XdpPort, choose, xdp};
-use crate::error::UNLOCK;
+use super::{JUMBO_BUFFER_BYTES, PacketPort, UdpPort, XdpPort, xdp};
 use crate::interface::Interface;
-use crate::{Backend, Card, Domain, Error, Interrupts, Spec, devices, ethtool};
+use crate::{Backend, Card, Domain, Error, Interrupts, Spec, devices};
 use kpps_driver::Chip;
 use kpps_driver::config::{Config, NapiExit, Refill, RefillWhen, Service};
 use kpps_platform::OutOfMemory;
 use kpps_platform::memory::{BufferPool, Memory};
-use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-/// Capabilities that ports need, as `setcap` writes them.
+/// Capabilities that packet sockets need, as `setcap` writes them.
 const PACKET_CAPABILITIES: &str = "cap_net_raw";
-pub(super) const XDP_CAPABILITIES: &str = "cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock";
-/// Bytes of a chunk for `AF_XDP`: a frame and the headroom before it, or a card's buffer and the headroom.
-pub(super) const CHUNK_BYTES: usize = 2048;
+/// Bytes of a chunk for a card and `AF_XDP`: the card's buffer and the headroom before it.
 const CARD_CHUNK_BYTES: usize = 4096;
 /// The boundary that no buffer may cross: an erratum of the 82545 and 82546.
 const BOUNDARY: u64 = 1 << 16;
@@ -264,39 +261,6 @@ fn open_one(spec: &Spec, options: &Options, supplies: &Supplies<'_>) -> Result<A
         }
         (Spec::Auto(_), _) => Err(Error::BadSpec(spec.to_string())),
         (Spec::Card(backend, _), None) => Err(Error::BadSpec(Backend::name(*backend).into())),
-    }
-}
-
-/// The cause of a refused interface, with the remedy.
-pub(super) fn refused<'s>(spec: &'s Spec, capabilities: &'s str) -> impl FnOnce(io::Error) -> Error + 's {
-    let help = move |error: &io::Error| {
-        Some(match (Errno::from_io_error(error)?, spec) {
-            (Errno::NODEV, _) => "there is no such interface: `ip -brief link` shows them".into(),
-            (Errno::PERM | Errno::ACCESS, _) => format!(
-                "no right to open such sockets: run as root, or `sudo setcap {capabilities}+ep $(command -v kpps)`"
-            ),
-            (Errno::NOBUFS, Spec::Xdp { interface, queue }) => {
-                let several = queue.is_none() && ethtool::receive_queues(interface).unwrap_or(1) > 1;
-                let less = if several {
-                    format!("; xdp:{interface}:0 is one queue and takes less")
-                } else {
-                    String::new()
-                };
-                format!("this process may not lock so much memory: run as root, or {UNLOCK}{less}")
-            }
-            (Errno::BUSY, Spec::Xdp { interface, .. }) => format!(
-                "a queue, or the interface's XDP program, is in use: `ip link set {interface} xdp off` removes that"
-            ),
-            (Errno::INVAL, Spec::Xdp { interface, queue: Some(_) }) => {
-                let queues = ethtool::receive_queues(interface).unwrap_or(1);
-                format!("no such queue: {interface} has {queues}, numbered from 0")
-            }
-            _ => return None,
-        })
-    };
-    move |source| {
-        let source = help(&source).map_or(source, io::Error::other);
-        Error::Io { what: spec.to_string(), source }
     }
 }
 

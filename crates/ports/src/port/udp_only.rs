@@ -1,7 +1,7 @@
 //! Opening ports on systems other than Linux, which have UDP sockets only.
 
-use super::any::{AnyPort, JUMBO_BUFFER_BYTES as BUFFER_BYTES, Options, SPARE_BUFFERS};
-use super::{UdpPort, run};
+use super::any::{AnyPort, Options, SPARE_BUFFERS};
+use super::{JUMBO_BUFFER_BYTES as BUFFER_BYTES, UdpPort, run};
 use crate::{Error, Spec};
 use kpps_platform::memory::Memory;
 use std::io;

@@ -28,7 +28,8 @@ exec 3<> "$channel"
 # Above every other process, so that looking at counters is prompt even when nothing else is.
 chrt -f -p 50 $$ > /dev/null
 printf '\001ready\n' >&3
-# "ID ! COMMAND" runs at once; "ID - COMMAND" at normal priority. The answer ends in a line that begins with byte 1.
+# "ID ! COMMAND" runs at once; "ID - COMMAND" at normal priority. The answer ends in a line that begins with
+# byte 1.
 while read -r id how command <&3; do
     if [ "$how" = ! ]; then
         (eval "$command") < /dev/null >&3 2>&1

@@ -19,7 +19,8 @@ use std::time::{Duration, Instant};
 
 /// The shortest time under load before measuring: the wire's own buffers are full then.
 const WARMUP: Duration = Duration::from_millis(200);
-/// How long frames may still arrive when the load has ended: what QEMU holds back longer came too late.
+/// How long frames may still arrive when the load has ended: frames that QEMU delivers
+/// later count as lost.
 const AFTERWARDS: Duration = Duration::from_millis(kpps_measure::AFTERWARDS_MS as u64);
 /// How long such late frames may trickle in before the next trial, and how long silence must last to be
 /// believed.

@@ -51,7 +51,8 @@ pub fn screen(study: &Study, look: Look) -> String {
         .filter(|(count, _)| *count > 0)
         .map(|(count, verdict)| format!("{count} {verdict}"))
         .collect();
-    text += &format!("{} claims: {}\n", study.claims.len(), counts.join(", "));
+    let claims = if study.claims.len() == 1 { "claim" } else { "claims" };
+    text += &format!("{} {claims}: {}\n", study.claims.len(), counts.join(", "));
     text
 }
 

@@ -102,7 +102,7 @@ pub enum ChecksumStatus {
     OnDemand,
 }
 
-/// How long the transmit queue is where a sender waits for space in it.
+/// Length policy of the transmit queue when senders block on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TransmitQueue {

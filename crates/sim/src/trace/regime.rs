@@ -7,69 +7,69 @@ use kpps_machine::bus::{Master, Transaction, What};
 /// A gap of so many mean spacings is a stumble.
 const STUMBLE: f64 = 8.0;
 
-/// What a trace shows of one card's reception. Clocks are bus clocks. A value is NaN if the trace does not
+/// What a trace shows of one card's reception. Clocks are bus clocks. A value is `None` if the trace does not
 /// show it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Regimes {
     /// From the first frame to the first stumble, in clocks; to the end of the log if there is none.
-    pub smooth_clocks: f64,
+    pub smooth_clocks: Option<f64>,
     /// Whether there was a stumble at all.
     pub stumbled: bool,
     /// Frames in the smooth regime.
     pub smooth_frames: usize,
     /// In it, frames per microsecond.
-    pub smooth_frames_per_us: f64,
+    pub smooth_frames_per_us: Option<f64>,
     /// In it, idle clocks from the end of a frame to the start of the next, on average.
-    pub frame_gap_clocks: f64,
+    pub frame_gap_clocks: Option<f64>,
     /// The same between frames that no write-back and no fetch separates, the median.
-    pub group_gap_clocks: f64,
+    pub group_gap_clocks: Option<f64>,
     /// Frames from one write-back to the next, the most frequent number.
-    pub group_frames: f64,
+    pub group_frames: Option<f64>,
     /// Descriptors in a write-back, the most frequent number, and the share of write-backs that have as many.
-    pub write_back_descriptors: f64,
+    pub write_back_descriptors: Option<f64>,
     /// See `write_back_descriptors`.
-    pub write_back_share: f64,
+    pub write_back_share: Option<f64>,
     /// From the start of the frame before it to the start of a write-back, the median.
-    pub write_back_after_clocks: f64,
+    pub write_back_after_clocks: Option<f64>,
     /// The same from the frame's end: idle clocks.
-    pub write_back_gap_clocks: f64,
+    pub write_back_gap_clocks: Option<f64>,
     /// Frames from the start of a fetch to that of the next, the most frequent number. A fetch is one burst
     /// or several; between these, fewer frames cross than a burst has descriptors.
-    pub fetch_frames: f64,
+    pub fetch_frames: Option<f64>,
     /// Bursts of a fetch and descriptors of a burst, the most frequent number.
-    pub fetch_bursts: f64,
+    pub fetch_bursts: Option<f64>,
     /// See `fetch_bursts`.
-    pub fetch_descriptors: f64,
+    pub fetch_descriptors: Option<f64>,
     /// In the stumble regime, the longest gap of each 64 frames, on average.
-    pub stumble_gap_clocks: f64,
+    pub stumble_gap_clocks: Option<f64>,
     /// The shortest gap between two frames in it.
-    pub stumble_least_clocks: f64,
+    pub stumble_least_clocks: Option<f64>,
     /// The median of the gaps in it that are no stumble.
-    pub stumble_gap_median_clocks: f64,
+    pub stumble_gap_median_clocks: Option<f64>,
     /// Frames per microsecond in it.
-    pub stumble_frames_per_us: f64,
+    pub stumble_frames_per_us: Option<f64>,
     /// Frames between two groups of tail updates, the median, and updates in such a group.
-    pub tail_frames: f64,
+    pub tail_frames: Option<f64>,
     /// See `tail_frames`.
-    pub tail_updates: f64,
+    pub tail_updates: Option<f64>,
     /// Descriptors that a tail update gives, the most frequent number.
-    pub tail_descriptors: f64,
+    pub tail_descriptors: Option<f64>,
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
-    if values.is_empty() { f64::NAN } else { values[values.len() / 2] }
+    values.get(values.len() / 2).copied()
 }
 
 /// The most frequent value.
-fn mode(mut values: Vec<f64>) -> f64 {
+fn mode(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let runs = values.chunk_by(|a, b| a == b);
-    runs.max_by_key(|run| run.len()).map_or(f64::NAN, |run| run[0])
+    runs.max_by_key(|run| run.len()).map(|run| run[0])
 }
 
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 /// The regimes of the card in slot `port`.
@@ -87,7 +87,7 @@ pub fn regimes(trace: &Trace, port: u8) -> Regimes {
     let frames: Vec<usize> = (0..mine.len()).filter(|&i| mine[i].what == What::RxData).collect();
     let gap = |k: usize| clocks(mine[frames[k + 1]].start_ps.saturating_sub(mine[frames[k]].end_ps));
     if frames.len() < 2 {
-        return Regimes { smooth_clocks: f64::NAN, ..Regimes::default() };
+        return Regimes { smooth_frames: frames.len(), ..Regimes::default() };
     }
     // A stumble is measured against the source's spacing.
     let port_tally = trace.ports.get(usize::from(port)).copied().unwrap_or_default();
@@ -99,10 +99,10 @@ pub fn regimes(trace: &Trace, port: u8) -> Regimes {
     let smooth = &mine[frames[0]..=frames[last_smooth]];
 
     let mut r = Regimes {
-        smooth_clocks: clocks(until - from),
+        smooth_clocks: Some(clocks(until - from)),
         stumbled: first_stumble.is_some(),
         smooth_frames: last_smooth + 1,
-        smooth_frames_per_us: (last_smooth as f64) / ((until - from) as f64 / 1e6),
+        smooth_frames_per_us: (last_smooth > 0).then(|| last_smooth as f64 / ((until - from) as f64 / 1e6)),
         ..Regimes::default()
     };
     let gaps: Vec<f64> = (0..last_smooth).map(gap).collect();
@@ -134,8 +134,8 @@ pub fn regimes(trace: &Trace, port: u8) -> Regimes {
     }
     r.group_frames = mode(counts);
     r.write_back_descriptors = mode(sizes.clone());
-    let as_many = sizes.iter().filter(|&&s| s == r.write_back_descriptors).count();
-    r.write_back_share = as_many as f64 / sizes.len() as f64;
+    let as_many = |most: f64| sizes.iter().filter(|&&s| s == most).count() as f64;
+    r.write_back_share = r.write_back_descriptors.map(|most| as_many(most) / sizes.len() as f64);
     r.write_back_after_clocks = median(after);
     r.write_back_gap_clocks = median(idle);
     // Frames cross between the bursts of a fetch, but fewer than a burst has descriptors.
@@ -159,17 +159,12 @@ pub fn regimes(trace: &Trace, port: u8) -> Regimes {
         let gaps: Vec<f64> = (first..frames.len() - 1).map(gap).collect();
         let longest: Vec<f64> =
             gaps.chunks_exact(64).map(|chunk| chunk.iter().copied().fold(0.0, f64::max)).collect();
-        r.stumble_gap_clocks = if longest.is_empty() { f64::NAN } else { mean(&longest) };
-        r.stumble_least_clocks = gaps.iter().copied().fold(f64::INFINITY, f64::min);
+        r.stumble_gap_clocks = mean(&longest);
+        r.stumble_least_clocks = gaps.iter().copied().reduce(f64::min);
         r.stumble_gap_median_clocks =
             median(gaps.iter().copied().filter(|&g| g <= STUMBLE * spacing).collect());
         let last = mine[frames[frames.len() - 1]].end_ps;
-        r.stumble_frames_per_us = (frames.len() - 1 - first) as f64 / ((last - until) as f64 / 1e6);
-    } else {
-        r.stumble_gap_clocks = f64::NAN;
-        r.stumble_least_clocks = f64::NAN;
-        r.stumble_gap_median_clocks = f64::NAN;
-        r.stumble_frames_per_us = f64::NAN;
+        r.stumble_frames_per_us = Some((frames.len() - 1 - first) as f64 / ((last - until) as f64 / 1e6));
     }
     r
 }
@@ -188,10 +183,7 @@ fn tails(trace: &Trace, mine: &[&Transaction], r: &mut Regimes) {
     r.tail_descriptors = mode(values.windows(2).map(|w| w[1] - w[0]).filter(|&d| d > 0.0).collect());
     let times: Vec<u64> = mine.iter().filter(|t| t.what == What::TailWrite).map(|t| t.start_ps).collect();
     let steps: Vec<f64> = times.windows(2).map(|w| (w[1] - w[0]) as f64).collect();
-    let Some(longest) = steps.iter().copied().reduce(f64::max) else {
-        (r.tail_frames, r.tail_updates) = (f64::NAN, f64::NAN);
-        return;
-    };
+    let Some(longest) = steps.iter().copied().reduce(f64::max) else { return };
     // Updates of one poll are close to each other, those of two polls are not.
     let (mut updates, mut run, mut starts) = (vec![], 1.0, vec![times[0]]);
     for (k, &step) in steps.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! A trace as values with names, for studies and tables.
 
-use super::{Regimes, Trace, regimes};
+use super::{Trace, regimes};
 use kpps_frames::{Size, rate};
 use kpps_machine::bus::{Master, Transaction, What};
 use kpps_machine::cpu::Function;
@@ -9,18 +9,21 @@ use kpps_machine::cpu::Function;
 const AROUND_BYTES: u32 = 18;
 
 /// What a trace shows of frames of `size`, by name: rates in frames per second of the first port, the last
-/// and all; loss in frames; shares of the bus and of the CPUs; the regimes of the first card's reception. 0
-/// if the trace does not show a value.
-pub fn values(trace: &Trace, size: Size) -> Vec<(&'static str, f64)> {
+/// and all; loss in frames; shares of the bus and of the CPUs; the regimes of the first card's reception.
+/// `None` if the trace does not show a value.
+pub fn values(trace: &Trace, size: Size) -> Vec<(&'static str, Option<f64>)> {
     let r = regimes(trace, 0);
     let port = trace.ports.first().copied().unwrap_or_default();
-    let frames = port.delivered.max(1) as f64;
+    let per_frame = |count: u64| (port.delivered > 0).then(|| count as f64 / port.delivered as f64);
     let (before, after) = (port.card_before, port.card);
     let busy: u64 = trace.usage.busy_ps();
-    let of = |function: Function| trace.profile.of(function) as f64 / busy.max(1) as f64;
-    let mut functions: Vec<(Function, f64)> = Function::ALL.iter().map(|&f| (f, of(f))).collect();
-    functions.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let rank = |function| functions.iter().position(|f| f.0 == function).map_or(0.0, |at| at as f64 + 1.0);
+    let of = |function: Function| (busy > 0).then(|| trace.profile.of(function) as f64 / busy as f64);
+    let mut functions: Vec<Function> = Function::ALL.to_vec();
+    functions.sort_by_key(|&function| std::cmp::Reverse(trace.profile.of(function)));
+    let rank = |function: Function| {
+        let at = functions.iter().position(|&other| other == function).filter(|_| busy > 0)?;
+        Some(at as f64 + 1.0)
+    };
     let taken = |what: What| trace.log.transactions().filter(|t| t.what == what).count() as f64;
     let (mut data_ps, mut log_ps) = (0.0, 0.0);
     for t in trace.log.transactions() {
@@ -29,7 +32,7 @@ pub fn values(trace: &Trace, size: Size) -> Vec<(&'static str, f64)> {
     }
     let in_card = |tally: &kpps_model::Tally| (tally.in_fifo + tally.to_host) as f64;
     let background = trace.background;
-    let mut columns: Vec<(&'static str, f64)> = vec![
+    let rates = [
         ("sent_pps", port.sent as f64 / trace.seconds()),
         ("delivered_pps", trace.delivered_pps(0)),
         ("delivered_last_pps", trace.delivered_pps(trace.ports.len() - 1)),
@@ -45,25 +48,25 @@ pub fn values(trace: &Trace, size: Size) -> Vec<(&'static str, f64)> {
         ("lost", port.sent as f64 - (in_card(&after) - in_card(&before))),
         ("bus_busy", trace.bus_busy()),
         ("bus_mb_per_s", trace.bus_mb_per_s()),
-        ("bus_overhead", 1.0 - data_ps / log_ps.max(1.0)),
         ("rx_data", taken(What::RxData)),
-        ("cuts_per_packet", (after.rx_fetches_cut - before.rx_fetches_cut) as f64 / frames),
-        ("allocations_per_packet", trace.counters.allocations as f64 / frames),
-        ("misses_per_packet", trace.counters.cache_misses as f64 / frames),
         ("interrupts_per_s", trace.counters.interrupts as f64 / trace.seconds()),
         ("cpu_busy", busy as f64 / 1e12 / trace.seconds() / trace.ports.len() as f64),
+        ("stumbled", f64::from(u8::from(r.stumbled))),
+        ("smooth_frames", r.smooth_frames as f64),
+    ];
+    let bursts = |ps: u64, of: u64| (background.bursts > 0).then(|| ps as f64 / 1e3 / of as f64);
+    let perhaps = [
+        ("bus_overhead", (log_ps > 0.0).then(|| 1.0 - data_ps / log_ps)),
+        ("cuts_per_packet", per_frame(after.rx_fetches_cut - before.rx_fetches_cut)),
+        ("allocations_per_packet", per_frame(trace.counters.allocations)),
+        ("misses_per_packet", per_frame(trace.counters.cache_misses)),
         ("allocate_share", of(Function::Allocate)),
         ("free_share", of(Function::Free)),
         ("allocate_rank", rank(Function::Allocate)),
         ("free_rank", rank(Function::Free)),
-        ("background_ns", background.latency_ps as f64 / 1e3 / background.bursts.max(1) as f64),
-        ("background_max_ns", background.latency_max_ps as f64 / 1e3),
-    ];
-    let Regimes { stumbled, smooth_frames, .. } = r;
-    columns.extend([
-        ("stumbled", f64::from(u8::from(stumbled))),
+        ("background_ns", bursts(background.latency_ps, background.bursts)),
+        ("background_max_ns", bursts(background.latency_max_ps, 1)),
         ("smooth_clocks", r.smooth_clocks),
-        ("smooth_frames", smooth_frames as f64),
         ("smooth_frames_per_us", r.smooth_frames_per_us),
         ("frame_gap_clocks", r.frame_gap_clocks),
         ("group_gap_clocks", r.group_gap_clocks),
@@ -81,13 +84,8 @@ pub fn values(trace: &Trace, size: Size) -> Vec<(&'static str, f64)> {
         ("stumble_least_clocks", r.stumble_least_clocks),
         ("stumble_gap_median_clocks", r.stumble_gap_median_clocks),
         ("stumble_frames_per_us", r.stumble_frames_per_us),
-    ]);
-    for (_, value) in &mut columns {
-        if value.is_nan() {
-            *value = 0.0;
-        }
-    }
-    columns
+    ];
+    rates.map(|(name, rate)| (name, Some(rate))).into_iter().chain(perhaps).collect()
 }
 
 /// How many frames to the card in slot `port` had begun to cross the bus at each multiple of `every` clocks:

@@ -49,8 +49,8 @@ pub struct Forwarded {
     pub wrong: u64,
     /// Frames that came out later than ones sent after them.
     pub overtaken: u64,
-    /// Counts for each frame that the drivers took in the measured time.
-    pub per_frame: PerFrame,
+    /// Counts for each frame that the drivers took in the measured time; `None` if they took none.
+    pub per_frame: Option<PerFrame>,
     /// Mask writes in the measured time.
     pub mask_writes: u64,
     /// How each simulated CPU's time went.

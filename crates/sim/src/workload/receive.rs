@@ -91,16 +91,16 @@ pub struct Profiled {
     pub trial: Trial,
     /// CPU time by level and function, in the measured time.
     pub profile: Profile,
-    /// Counts for each frame that the driver took in the measured time.
-    pub per_frame: PerFrame,
+    /// Counts for each frame that the driver took in the measured time; `None` if it took none.
+    pub per_frame: Option<PerFrame>,
     /// Frames that the application consumed in the measured time, whenever they were sent.
     pub consumed: u64,
     /// Share of the CPU that a computing process got.
     pub process: f64,
     /// Shares of the CPU that the driver says it took, if its service keeps account.
     pub accounted: Accounted,
-    /// Writes of the receive tail for each frame that the driver took.
-    pub tail_writes_per_frame: f64,
+    /// Writes of the receive tail for each frame that the driver took; `None` if it took none.
+    pub tail_writes_per_frame: Option<f64>,
 }
 
 /// A simulated machine that receives.
@@ -159,14 +159,14 @@ impl Receiving {
         let sent = interval.count(|s| s.own.sent);
         let taken = interval.count(|s| s.own.stack.from_driver);
         let Measured { delivered, latency, .. } = measured.take();
-        let tail_writes = interval.count(|s| s.drivers.iter().map(|driver| driver.tail_writes).sum());
         Ok(Profiled {
             profile: interval.profile(),
             per_frame: interval.per_frame(taken),
             consumed: interval.count(|s| s.own.stack.consumed),
             process: interval.share(|s| s.usage.process_ps),
             accounted: Accounted::between(&interval),
-            tail_writes_per_frame: tail_writes as f64 / taken.max(1) as f64,
+            tail_writes_per_frame: interval
+                .per(taken, |s| s.drivers.iter().map(|driver| driver.tail_writes).sum()),
             trial: interval.trial(load, (sent, delivered, taken), &latency, ledger)?,
         })
     }

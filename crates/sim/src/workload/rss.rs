@@ -144,10 +144,10 @@ pub struct Scaled {
     pub delivered_pps: f64,
     /// Their latency.
     pub latency: Latency,
-    /// Counts for each frame that the driver took.
-    pub per_frame: PerFrame,
+    /// Counts for each frame that the driver took; `None` if it took none.
+    pub per_frame: Option<PerFrame>,
     /// Cache lines fetched to read headers, for each of these frames.
-    pub header_misses: f64,
+    pub header_misses: Option<f64>,
     /// How each CPU's time went.
     pub cpu_time: Vec<Cpu>,
     /// How much of its time each part was in use.
@@ -337,11 +337,11 @@ pub fn scale(
     let taken = interval.count(|s| s.own.taken);
     Ok(Scaled {
         cpus: what.cpus,
-        offered_pps: sent as f64 / seconds,
+        offered_pps: load.offered_pps,
         delivered_pps: delivered as f64 / seconds,
         latency,
         per_frame: interval.per_frame(taken),
-        header_misses: interval.count(|s| s.own.header_misses) as f64 / taken.max(1) as f64,
+        header_misses: interval.per(taken, |s| s.own.header_misses),
         cpu_time,
         limit: Limit::of(&busy, delivered as f64 / sent.max(1) as f64),
         busy,

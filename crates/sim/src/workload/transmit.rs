@@ -26,12 +26,12 @@ pub struct Transmit {
     pub wire_idle: f64,
     /// Interrupts per second.
     pub interrupts_per_s: f64,
-    /// Device registers read and written by the CPU, for each frame.
-    pub registers_per_packet: (f64, f64),
+    /// Device registers read and written by the CPU, for each frame; `None` if none was sent.
+    pub registers_per_packet: Option<(f64, f64)>,
     /// Share of the time in which the bus was occupied.
     pub bus_busy: f64,
-    /// Bursts in which the card read data, for each frame.
-    pub data_bursts_per_packet: f64,
+    /// Bursts in which the card read data, for each frame; `None` if none was sent.
+    pub data_bursts_per_packet: Option<f64>,
     /// How the CPU's time went.
     pub cpu: Cpu,
 }
@@ -184,7 +184,6 @@ pub fn transmit_with(
     let interval = simulation.measure(&phases, go_on, |_| arrived.frames())?;
     arrived.check()?;
     let sent = interval.count(|s| s.own);
-    let per_frame = interval.per_frame(sent);
     let card = |of: fn(&Tally) -> u64| move |s: &Snapshot<u64>| s.cards.iter().map(of).sum();
     let without_work = interval.share(card(|card| card.wire_idle_without_work_ps));
     let with_work = interval.share(card(|card| card.wire_idle_with_work_ps));
@@ -193,9 +192,11 @@ pub fn transmit_with(
         card_idle: without_work,
         wire_idle: without_work + with_work,
         interrupts_per_s: interval.per_second(|s| s.counters.interrupts),
-        registers_per_packet: (per_frame.register_reads, per_frame.register_writes),
+        registers_per_packet: interval
+            .per_frame(sent)
+            .map(|each| (each.register_reads, each.register_writes)),
         bus_busy: interval.share(|s| s.bus_busy_ps),
-        data_bursts_per_packet: interval.count(card(|card| card.tx_data_bursts)) as f64 / sent.max(1) as f64,
+        data_bursts_per_packet: interval.per(sent, card(|card| card.tx_data_bursts)),
         cpu: interval.cpu(),
     })
 }

@@ -87,7 +87,7 @@ fn segments_that_the_card_cuts_up_cost_the_cpu_one_frames_work() {
         cpu_ns(&four),
         cpu_ns(&ten)
     );
-    let registers = |sent: &Transmit| sent.registers_per_packet.1;
+    let registers = |sent: &Transmit| sent.registers_per_packet.unwrap().1;
     assert!(registers(&ten) < 0.3 * registers(&one), "{} {}", registers(&ten), registers(&one));
 }
 
@@ -95,7 +95,7 @@ fn segments_that_the_card_cuts_up_cost_the_cpu_one_frames_work() {
 fn fragments_cost_bursts_and_coalescing_them_cpu_time() {
     let of = |pieces| sent(256, Features { pieces, ..PLAIN });
     let (one, many, copied) = (of(Pieces::One), of(Pieces::Many(4)), of(Pieces::Coalesced));
-    let bursts = [&one, &many, &copied].map(|sent| sent.data_bursts_per_packet);
+    let bursts = [&one, &many, &copied].map(|sent| sent.data_bursts_per_packet.unwrap());
     assert_near(bursts[0], 1.0, 0.01);
     assert_near(bursts[1], 4.0, 0.01);
     assert_near(bursts[2], 1.0, 0.01);
@@ -109,7 +109,7 @@ fn a_ring_that_begins_within_a_line_costs_misses() {
         let change = Change::set("host.ring_offset_bytes", offset).unwrap();
         let setup = Setup::changed("rdr2007", None, "click-polling", &[change]).unwrap();
         let load = Load { offered_pps: 7e5, size: Size::MIN, warmup_ms: 2, duration_ms: 10, seed: 1 };
-        Receiving::new(setup).profiled(&load, &|| true).unwrap().per_frame.cache_misses
+        Receiving::new(setup).profiled(&load, &|| true).unwrap().per_frame.unwrap().cache_misses
     };
     let aligned = misses(0);
     for offset in [16, 32, 48] {
@@ -150,9 +150,9 @@ fn busy_ns(received: &Profiled) -> f64 {
 fn copies_of_small_frames_take_a_small_buffer_and_the_cpus_time() {
     let of = |size, most| received(size, 5e4, &[("driver.rx_copybreak_bytes", most)]);
     let (plain, copied) = (of(128, 0), of(128, 256));
-    assert_near(plain.per_frame.allocated_bytes, 2048.0, 1e-3);
-    assert_near(copied.per_frame.allocated_bytes, 256.0, 1e-3);
-    assert_near(copied.per_frame.allocations, plain.per_frame.allocations, 1e-3);
+    assert_near(plain.per_frame.unwrap().allocated_bytes, 2048.0, 1e-3);
+    assert_near(copied.per_frame.unwrap().allocated_bytes, 256.0, 1e-3);
+    assert_near(copied.per_frame.unwrap().allocations, plain.per_frame.unwrap().allocations, 1e-3);
     // 124 bytes at 1.5 ns.
     assert_near(busy_ns(&copied) - busy_ns(&plain), 124.0 * 1.5, 0.05);
     assert_eq!((copied.trial.delivered, plain.trial.delivered), (1000, 1000));

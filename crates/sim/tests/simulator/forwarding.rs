@@ -85,7 +85,7 @@ fn two_cpus_share_what_a_router_writes() {
     let spread = |app| {
         let testbed =
             Forwarding::new(lunz2003("intel-5.7.6", 256, true).unwrap(), app).with(Affinity::Spread);
-        testbed.forwarded(&load(app, 600e3), &|| true).unwrap().per_frame.line_transfers
+        testbed.forwarded(&load(app, 600e3), &|| true).unwrap().per_frame.unwrap().line_transfers
     };
     let (route, nat) = (spread(Forwarder::Route), spread(Forwarder::Nat));
     assert!(route > 1.0 && nat > route + 2.0, "{route} {nat}");

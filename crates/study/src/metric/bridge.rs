@@ -6,7 +6,7 @@ use super::{Context, Values, columns, ms};
 use kpps_frames::Size;
 use kpps_measure::Load;
 use kpps_sim::workload::forward::{Affinity, line_pps};
-use kpps_sim::{Forwarder, Forwarding};
+use kpps_sim::{Forwarder, Forwarding, PerFrame};
 use serde::Deserialize;
 
 /// Which CPU takes the interrupts of which card.
@@ -87,7 +87,8 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
     let testbed = of.testbed(context)?;
     let row = |load: Load| {
         let bridged = testbed.forwarded(&load, context.go_on).map_err(|e| e.to_string())?;
-        let (trial, each, [there, back]) = (&bridged.trial, &bridged.per_frame, bridged.directions);
+        let (trial, [there, back]) = (&bridged.trial, bridged.directions);
+        let each = |of: fn(&PerFrame) -> f64| bridged.per_frame.as_ref().map(of);
         let ledger = &trial.ledger;
         let (Some(bus_busy), Some(first), Some(last)) =
             (trial.bus_busy, bridged.cpus.first(), bridged.cpus.last())
@@ -95,30 +96,30 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
             return Err("the trial does not say what bus and CPUs did".into());
         };
         Ok(vec![
-            ("size", f64::from(load.size.bytes_with_fcs())),
-            ("offered_pps", load.offered_pps),
-            ("forwarded_pps", bridged.pps()),
-            ("sent_0", there.sent as f64),
-            ("forwarded_0", there.forwarded as f64),
-            ("sent_1", back.sent as f64),
-            ("forwarded_1", back.forwarded as f64),
-            ("wrong", bridged.wrong as f64),
-            ("overtaken", bridged.overtaken as f64),
-            ("ledger_sent", ledger.sent as f64),
-            ("ledger_delivered", ledger.delivered as f64),
-            ("ledger_dropped", ledger.dropped.values().sum::<u64>() as f64),
-            ("ledger_in_flight", ledger.in_flight as f64),
-            ("unexplained", ledger.unexplained as f64),
-            ("cpu_busy", first.busy()),
-            ("cpu_busy_last", last.busy()),
-            ("bus_busy", bus_busy),
-            ("interrupts_per_packet", each.interrupts),
-            ("reads_per_packet", each.register_reads),
-            ("writes_per_packet", each.register_writes),
-            ("transactions_per_packet", each.bus_transactions),
-            ("allocations_per_packet", each.allocations),
-            ("line_transfers_per_packet", each.line_transfers),
-            ("mask_writes", bridged.mask_writes as f64),
+            ("size", Some(f64::from(load.size.bytes_with_fcs()))),
+            ("offered_pps", Some(load.offered_pps)),
+            ("forwarded_pps", Some(bridged.pps())),
+            ("sent_0", Some(there.sent as f64)),
+            ("forwarded_0", Some(there.forwarded as f64)),
+            ("sent_1", Some(back.sent as f64)),
+            ("forwarded_1", Some(back.forwarded as f64)),
+            ("wrong", Some(bridged.wrong as f64)),
+            ("overtaken", Some(bridged.overtaken as f64)),
+            ("ledger_sent", Some(ledger.sent as f64)),
+            ("ledger_delivered", Some(ledger.delivered as f64)),
+            ("ledger_dropped", Some(ledger.dropped.values().sum::<u64>() as f64)),
+            ("ledger_in_flight", Some(ledger.in_flight as f64)),
+            ("unexplained", Some(ledger.unexplained as f64)),
+            ("cpu_busy", Some(first.busy())),
+            ("cpu_busy_last", Some(last.busy())),
+            ("bus_busy", Some(bus_busy)),
+            ("interrupts_per_packet", each(|frame| frame.interrupts)),
+            ("reads_per_packet", each(|frame| frame.register_reads)),
+            ("writes_per_packet", each(|frame| frame.register_writes)),
+            ("transactions_per_packet", each(|frame| frame.bus_transactions)),
+            ("allocations_per_packet", each(|frame| frame.allocations)),
+            ("line_transfers_per_packet", each(|frame| frame.line_transfers)),
+            ("mask_writes", Some(bridged.mask_writes as f64)),
         ])
     };
     columns(of.loads().into_iter().map(row).collect::<Result<Vec<_>, String>>()?)

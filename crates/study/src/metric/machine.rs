@@ -48,10 +48,11 @@ struct Taken {
     pps: f64,
     p99_ns: Option<u64>,
     cpu: Cpu,
-    interrupts_per_packet: f64,
+    /// `None` without frames, as `tail_writes`.
+    interrupts_per_packet: Option<f64>,
     process: f64,
     accounted: Accounted,
-    tail_writes: f64,
+    tail_writes: Option<f64>,
 }
 
 impl Taken {
@@ -89,17 +90,20 @@ impl Trials<'_> {
         loads.iter().map(|pps| self.take(setup, *pps, computing)).collect()
     }
 
-    /// The least over the most of delivered rate and of tail writes for a frame, over all bursts.
-    fn bursts(&self, changes: &[Change], offered_pps: f64) -> Result<[f64; 2], String> {
+    /// The least over the most of delivered rate and of tail writes for a frame, over all bursts; `None`
+    /// where a trial shows none.
+    fn bursts(&self, changes: &[Change], offered_pps: f64) -> Result<[Option<f64>; 2], String> {
         let with = |burst: &i64| {
             let change = self.own(Change::set("driver.service.self-pacing.burst", *burst)?);
             let changes: Vec<_> = changes.iter().cloned().chain([change]).collect();
             self.take(&self.of.setting.setup_with(self.context, &changes)?, offered_pps, false)
         };
         let taken = self.of.bursts.iter().map(with).collect::<Result<Vec<_>, _>>()?;
-        let spread =
-            |of: fn(&Taken) -> f64| least(taken.iter().map(of)) / most(taken.iter().map(of)).max(1e-9);
-        Ok([spread(|taken| taken.pps), spread(|taken| taken.tail_writes)])
+        let spread = |of: fn(&Taken) -> Option<f64>| {
+            let all = taken.iter().map(of).collect::<Option<Vec<_>>>()?;
+            Some(least(all.iter().copied()) / most(all.into_iter()).max(1e-9))
+        };
+        Ok([spread(|taken| Some(taken.pps)), spread(|taken| taken.tail_writes)])
     }
 
     /// The least delivered rate of `taken` as a share of the best other driver's at the same load on the same
@@ -134,12 +138,18 @@ impl Trials<'_> {
             pps: consumed as f64 / trial.seconds,
             p99_ns: trial.latency_ns.p99,
             cpu,
-            interrupts_per_packet: interrupts as f64 / consumed.max(1) as f64,
+            interrupts_per_packet: (consumed > 0).then(|| interrupts as f64 / consumed as f64),
             process,
             accounted,
             tail_writes: tail_writes_per_frame,
         })
     }
+}
+
+/// The most interrupts per packet; `None` if a trial shows none.
+fn most_interrupts<'a>(taken: impl Iterator<Item = &'a Taken>) -> Option<f64> {
+    let all = taken.map(|taken| taken.interrupts_per_packet).collect::<Option<Vec<_>>>()?;
+    Some(most(all.into_iter()))
 }
 
 fn peak(taken: &[Taken]) -> f64 {
@@ -214,7 +224,11 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
     let [burst_spread, tail_writes_spread] = trials.bursts(&own, last_pps)?;
 
     let ratio = |(first, last): (f64, f64)| first / last.max(1e-15);
-    let perhaps: [(&str, Option<f64>); 3] = [
+    let perhaps = [
+        ("interrupts_per_packet", most_interrupts(polled())),
+        ("interrupts_per_packet_idle", most_interrupts(taken.iter())),
+        ("burst_spread", burst_spread),
+        ("tail_writes_spread", tail_writes_spread),
         ("latency_us", latency_us),
         ("latency_of_bound", latency_us.map(|us| us / bound_us)),
         ("useful_ratio", useful().next().zip(useful().next_back()).map(ratio)),
@@ -227,12 +241,8 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
         ("held_computing", held(&computing)),
         ("process", process),
         ("process_of_reserve", process / setup.reserve().max(1e-9)),
-        ("interrupts_per_packet", most(polled().map(|taken| taken.interrupts_per_packet))),
-        ("interrupts_per_packet_idle", most(taken.iter().map(|taken| taken.interrupts_per_packet))),
         ("interrupt_load", most(taken.iter().map(|taken| taken.cpu.hardirq))),
         ("misstated", most(polled().map(Taken::misstated))),
-        ("burst_spread", burst_spread),
-        ("tail_writes_spread", tail_writes_spread),
         ("of_best", trials.of_best(&drawn, &taken)?),
     ]
     .into_iter()

@@ -19,8 +19,23 @@ use kpps_profiles::{Change, To};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+impl Measurement {
+    /// The constants that follow from a seed, as `driver.rx_ring=256`: those of every driver, and those of
+    /// the setting's driver alone. `None` if there are none.
+    ///
+    /// # Errors
+    /// If it does not say what to draw from.
+    pub fn drawn(&self, seed: i64) -> Result<Option<Vec<String>>, String> {
+        let tables: Vec<_> =
+            ["random", "own"].iter().filter_map(|name| self.of.get(*name)?.as_table()).collect();
+        let changes = tables.iter().map(|table| constants(table, seed.unsigned_abs()));
+        let changes = changes.collect::<Result<Vec<_>, _>>()?.concat();
+        Ok((!tables.is_empty()).then_some(changes))
+    }
+}
+
 /// The constants that a table of possible values gives for a seed, as `driver.rx_ring=256`.
-pub(crate) fn drawn(of: &toml::Table, seed: u64) -> Result<Vec<String>, String> {
+fn constants(of: &toml::Table, seed: u64) -> Result<Vec<String>, String> {
     let changes = random::changes(of, seed)?.into_iter();
     let text = |change: Change| match change.to {
         To::Set(value) => {
@@ -228,11 +243,11 @@ fn ms<const N: u32>() -> u32 {
 }
 
 /// Rows with the same names as values: numbers if there is one row, or else lists.
-fn columns(rows: Vec<Vec<(&str, f64)>>) -> Result<Values, String> {
+fn columns<V: Copy + Into<Option<f64>>>(rows: Vec<Vec<(&str, V)>>) -> Result<Values, String> {
     let Some(first) = rows.first() else { return Err("nothing is offered".into()) };
     let value = |column: usize| match &rows[..] {
-        [row] => Value::from(row[column].1),
-        many => Value::from(many.iter().map(|row| row[column].1).collect::<Vec<_>>()),
+        [row] => Value::Number(row[column].1.into()),
+        many => Value::List(many.iter().map(|row| row[column].1.into()).collect()),
     };
     Ok(first.iter().enumerate().map(|(column, (name, _))| ((*name).to_owned(), value(column))).collect())
 }

@@ -6,8 +6,8 @@ use super::{Context, Value, Values, columns, ms};
 use kpps_frames::{Size, rate};
 use kpps_measure::Load;
 use kpps_profiles::Change;
-use kpps_sim::RateLimitedSetup;
 use kpps_sim::workload::rss::{Limit, Scaling, scale, stop};
+use kpps_sim::{PerFrame, RateLimitedSetup};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -70,30 +70,31 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
     let trials = of.cpus.list().into_iter().map(trial).collect::<Result<Vec<_>, _>>()?;
     let rows = trials.iter().map(|it| {
         let by = |limit| f64::from(u8::from(it.limit == limit));
-        let (busy, frame) = (&it.busy, &it.per_frame);
+        let busy = &it.busy;
+        let each = |of: fn(&PerFrame) -> f64| it.per_frame.as_ref().map(of);
         vec![
-            ("cpus", it.cpus as f64),
-            ("offered_pps", it.offered_pps),
-            ("delivered_pps", it.delivered_pps),
-            ("latency_p50_ns", it.latency.quantile_ns(0.5) as f64),
+            ("cpus", Some(it.cpus as f64)),
+            ("offered_pps", Some(it.offered_pps)),
+            ("delivered_pps", Some(it.delivered_pps)),
+            ("latency_p50_ns", it.latency.quantiles().p50.map(|ns| ns as f64)),
             ("header_misses", it.header_misses),
-            ("cache_misses", frame.cache_misses),
-            ("bus_transactions", frame.bus_transactions),
-            ("interrupts", frame.interrupts),
-            ("wire", busy.wire),
-            ("card", busy.card),
-            ("bus", busy.bus),
-            ("memory", busy.memory),
-            ("cpu_least", busy.cpus.iter().copied().fold(f64::INFINITY, f64::min)),
-            ("cpu_most", busy.cpus.iter().copied().fold(0.0, f64::max)),
-            ("shared", busy.shared),
-            ("by_wire", by(Limit::Wire)),
-            ("by_card", by(Limit::Card)),
-            ("by_bus", by(Limit::Bus)),
-            ("by_memory", by(Limit::Memory)),
-            ("by_shared", by(Limit::Shared)),
-            ("by_cpus", by(Limit::Cpus)),
-            ("by_some_cpus", by(Limit::SomeCpus)),
+            ("cache_misses", each(|frame| frame.cache_misses)),
+            ("bus_transactions", each(|frame| frame.bus_transactions)),
+            ("interrupts", each(|frame| frame.interrupts)),
+            ("wire", Some(busy.wire)),
+            ("card", Some(busy.card)),
+            ("bus", Some(busy.bus)),
+            ("memory", Some(busy.memory)),
+            ("cpu_least", Some(busy.cpus.iter().copied().fold(f64::INFINITY, f64::min))),
+            ("cpu_most", Some(busy.cpus.iter().copied().fold(0.0, f64::max))),
+            ("shared", Some(busy.shared)),
+            ("by_wire", Some(by(Limit::Wire))),
+            ("by_card", Some(by(Limit::Card))),
+            ("by_bus", Some(by(Limit::Bus))),
+            ("by_memory", Some(by(Limit::Memory))),
+            ("by_shared", Some(by(Limit::Shared))),
+            ("by_cpus", Some(by(Limit::Cpus))),
+            ("by_some_cpus", Some(by(Limit::SomeCpus))),
         ]
     });
     let mut values = columns(rows.collect())?;

@@ -95,13 +95,13 @@ const LOG: usize = 1 << 18;
 pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: Of = configuration(of)?;
     let setup = of.setting.setup(context)?;
-    let mut rows: Vec<Vec<(&str, f64)>> = Vec::new();
+    let mut rows = Vec::new();
     for size in of.sizes() {
         for offered_pps in of.offered.pps(rate::line_rate_pps(rate::GIGABIT, size)) {
             let seen = trace(&setup, &of.tracing(size, offered_pps), context.go_on)
                 .map_err(|error| error.to_string())?;
             let mut row = values(&seen, size);
-            row.push(("offered_pps", offered_pps));
+            row.push(("offered_pps", Some(offered_pps)));
             rows.push(row);
         }
     }

@@ -39,17 +39,17 @@ pub(super) fn transmit(of: toml::Table, context: &Context) -> Result<Values, Str
     let sent =
         transmit_with(&setup, of.setting.size(), &features, (of.warmup_ms, of.duration_ms), context.go_on)
             .map_err(|error| error.to_string())?;
-    let (reads, writes) = sent.registers_per_packet;
-    let values = [
-        ("pps", sent.pps),
-        ("card_idle", sent.card_idle),
-        ("wire_idle", sent.wire_idle),
-        ("interrupts_per_s", sent.interrupts_per_s),
-        ("reads_per_packet", reads),
-        ("writes_per_packet", writes),
+    let registers = sent.registers_per_packet;
+    let values: [(&str, Option<f64>); 9] = [
+        ("pps", sent.pps.into()),
+        ("card_idle", sent.card_idle.into()),
+        ("wire_idle", sent.wire_idle.into()),
+        ("interrupts_per_s", sent.interrupts_per_s.into()),
+        ("reads_per_packet", registers.map(|(reads, _)| reads)),
+        ("writes_per_packet", registers.map(|(_, writes)| writes)),
         ("data_bursts_per_packet", sent.data_bursts_per_packet),
-        ("cpu_busy", sent.cpu.busy()),
-        ("cpu_used", sent.cpu.used()),
+        ("cpu_busy", sent.cpu.busy().into()),
+        ("cpu_used", sent.cpu.used().into()),
     ];
     Ok(values.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect())
 }

@@ -24,11 +24,13 @@ pub struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// List the network cards
+    #[command(after_help = "Examples:\n  kpps device list --json")]
     List {
         #[command(flatten)]
         outputs: Outputs,
     },
     /// Take a card from the kernel's driver, to use it as a uio: or vfio: port
+    #[command(after_help = "Examples:\n  kpps device bind 0000:00:10.0 --backend uio")]
     Bind {
         /// Its PCI address: 0000:00:10.0
         address: Address,
@@ -40,6 +42,7 @@ enum Command {
         force: bool,
     },
     /// Give a card back to the kernel's driver
+    #[command(after_help = "Examples:\n  kpps device release 0000:00:10.0")]
     Release {
         /// Its PCI address: 0000:00:10.0
         address: Address,
@@ -54,19 +57,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             outputs.open("devices")?.publish(&kpps_tester::devices(), "")
         }
         Command::Bind { address, backend, force } => {
-            let has_group = || {
-                devices::list()
-                    .iter()
-                    .any(|device| device.address == *address && device.iommu_group.is_some())
-            };
+            let of_group = |it: &devices::Device| it.address == *address && it.iommu_group.is_some();
+            let has_group = || devices::list().iter().any(of_group);
             let backend = backend.unwrap_or_else(|| if has_group() { Backend::Vfio } else { Backend::Uio });
-            let device = devices::bind(*address, backend, *force)?;
-            print(&format!(
-                "{} is bound to {}: use {backend}:{}",
-                device.address,
-                backend.driver(),
-                device.address
-            ))
+            let at = devices::bind(*address, backend, *force)?.address;
+            print(&format!("{at} is bound to {}: use {backend}:{at}", backend.driver()))
         }
         Command::Release { address } => {
             let device = devices::release(*address)?;

@@ -27,16 +27,21 @@ pub struct Arguments {
     #[arg(long)]
     quick: bool,
     /// QEMU's cards: e1000 (82540EM), e1000e (82574L)
-    #[arg(long, value_delimiter = ',', default_values = ["e1000", "e1000e"])]
+    #[arg(long, value_delimiter = ',', value_name = "DEVICE,…", default_value = "e1000,e1000e")]
     device: Vec<Model>,
     /// How kpps' and DPDK's drivers access the cards: uio, vfio
-    #[arg(long, value_delimiter = ',', default_values = ["uio", "vfio"], value_parser = backend)]
+    #[arg(long, value_delimiter = ',', value_name = "BACKEND,…", default_value = "uio,vfio", value_parser = backend)]
     backend: Vec<Backend>,
     /// Drivers that are compared: kpps, linux, dpdk
-    #[arg(long, value_delimiter = ',', value_name = "NAMES", default_values = ["kpps", "linux", "dpdk"])]
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…", default_value = "kpps,linux,dpdk")]
     under_test: Vec<Driver>,
     /// Workloads: transmit, receive, loop, forward, bridge
-    #[arg(long, value_delimiter = ',', default_values = ["transmit", "receive", "loop", "forward", "bridge"])]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "WORKLOAD,…",
+        default_value = "transmit,receive,loop,forward,bridge"
+    )]
     workload: Vec<Work>,
     /// The guest's kernel: linux-6.1, linux-5.10 or linux-6.12
     #[arg(long, default_value = "linux-6.1")]

@@ -13,9 +13,8 @@ mod message;
 mod ring;
 mod socket;
 
-use super::any::JUMBO_BUFFER_BYTES;
 use super::attached::{ADDRESSES, Attached, HEADER, VLAN};
-use super::{Counters, Frame, Link, NextPoll, Port, Trouble, Wake};
+use super::{Counters, Frame, JUMBO_BUFFER_BYTES, Link, NextPoll, Port, Trouble, Wake};
 use crate::interface::Interface;
 use crate::socket::kick;
 use kpps_platform::memory::{BufferPool, PoolBuffer};
