@@ -189,7 +189,7 @@ fn kept_buffers_have_the_frame_written_into_them() {
     }
 }
 
-/// What becomes due while the sender waits for a CPU until the end is due nevertheless, and could not be sent.
+/// What becomes due while the sender waits for a CPU until the end is due nevertheless, and is a shortfall.
 #[test]
 fn a_pause_at_the_end_hides_nothing_that_was_due() {
     struct Ends;
