@@ -333,8 +333,8 @@ fn running(counts: impl Iterator<Item = u64>) -> Vec<i64> {
         .collect()
 }
 
-/// Sums of what a port missed, scaled to the frames of one direction that it missed in all. A port also misses
-/// frames of others, and counts a message of several frames once.
+/// Sums of what a port missed, scaled to the frames of one direction that it missed in all. A port also
+/// misses frames of others, and counts a message of several frames once.
 fn of_these(missed: &[i64], overflow: u64) -> Vec<i64> {
     let all = missed.last().copied().unwrap_or(0);
     match all {

@@ -163,7 +163,8 @@ fn megabits(rates: impl Iterator<Item = (u32, Option<f64>)>) -> Vec<(String, Vec
     bits.into_iter().map(bar).collect()
 }
 
-/// Of the trials of the device under test without loss, the one with the highest load in which frames arrived.
+/// Of the trials of the device under test without loss, the one with the highest load in which frames
+/// arrived.
 fn latency_near(search: &Ndr) -> Option<&Trial> {
     let clean = search
         .trials
