@@ -7,7 +7,7 @@ use crate::simulator::Machine;
 use clap::Args;
 use kpps_frames::{Size, rate};
 use kpps_measure::units::{self, Rate};
-use kpps_report::Rows;
+use kpps_report::{Rows, bus};
 use kpps_sim::documents;
 use kpps_sim::workload::trace::{Groups, Tracing, trace};
 use std::path::PathBuf;
@@ -97,5 +97,5 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         output.write(&seen.pcap().map_err(failed)?)?;
     }
     let window = arguments.window.map(|(from, to)| (from.into(), to.into()));
-    files.publish(&document, &documents::plots(&seen, window, arguments.columns))
+    files.publish(&document, &bus::plots(&document, window, arguments.columns))
 }

@@ -16,6 +16,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod bus;
 pub mod calibration;
 pub mod comparison;
 mod csv;

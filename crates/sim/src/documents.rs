@@ -1,6 +1,6 @@
-//! The documents of what the simulator measures beside curves, and the plots of a bus trace.
+//! The documents of what the simulator measures beside curves.
 
-use crate::trace::{Port, Trace, plot, regimes};
+use crate::trace::{Port, Trace, regimes};
 use crate::workload::rss::{Limit, Scaled, Scaling, stop};
 use crate::workload::trace::Tracing;
 use crate::{Forwarder, Function, Level, PerFrame, Profile, RateLimitedSetup, Setup, Transmit};
@@ -8,7 +8,6 @@ use kpps_frames::Size;
 use kpps_machine::bus::{Event, EventKind, Master, Transaction};
 use kpps_measure::Load;
 use kpps_results::{Registers, known, rounded, simulation as report};
-use std::fmt::Write;
 
 /// What drivers send, for frames of this size, measured for this many ms.
 pub fn transmit(rows: &[(&Setup, Transmit)], size: Size, duration_ms: u64) -> report::Transmit {
@@ -299,27 +298,4 @@ fn event(trace: &Trace, it: &Event) -> report::BusEvent {
         register: access.map(|(offset, _)| format!("{offset:#06x}")),
         value: access.map(|(_, value)| format!("{value:#x}")),
     }
-}
-
-/// Plots of a trace in these bus clocks, `columns` wide; by default of three windows.
-pub fn plots(trace: &Trace, window: Option<(u64, u64)>, columns: usize) -> String {
-    let mut text = String::new();
-    let end = (trace.ended_ps - trace.began_ps) / trace.clock_ps;
-    let windows = match window {
-        Some((from, to)) => vec![("", from, to)],
-        None => {
-            let mut windows = vec![("\nthe whole trace", 0, end), ("\nthe first frames", 0, end.min(800))];
-            let regimes = regimes(trace, 0);
-            if let Some(smooth) = regimes.smooth_clocks.filter(|_| regimes.stumbled) {
-                let from = (smooth as u64).saturating_add(20_000).min(end.saturating_sub(12_000));
-                windows.push(("\nshort of descriptors", from, from + 12_000));
-            }
-            windows
-        }
-    };
-    for (title, from, to) in windows {
-        let _ = writeln!(text, "{title}");
-        text += &plot(trace, from, to, columns);
-    }
-    text
 }

@@ -1,13 +1,11 @@
 //! A bus trace: what crossed a machine's bus, its wires and its registers, and when.
 //!
-//! [`crate::workload::trace`] records it. [`regimes`] reads it, [`plot`] draws it, [`values`] and [`crossed`]
-//! give studies their numbers, and [`crate::documents::trace`] is its document.
+//! [`crate::workload::trace`] records it. [`regimes`] reads it, [`values`] and [`crossed`] give studies their
+//! numbers, and [`crate::documents::trace`] is its document.
 
-mod plot;
 mod regime;
 mod values;
 
-pub use plot::plot;
 pub use regime::{Regimes, regimes};
 pub use values::{crossed, values};
 

@@ -257,10 +257,6 @@ fn the_instruments_tell_the_same() {
     assert_eq!(interrupts, seen.counters.interrupts);
     let taken = document.events.iter().filter(|event| event.event == "interrupt").count() as u64;
     assert_eq!(interrupts, taken);
-    let plot = trace::plot(&seen, 0, 2_000, 80);
-    assert!(
-        plot.contains("rx-data") && plot.contains("rx-write-back") && plot.lines().all(|l| l.len() <= 97)
-    );
     let again = see(&setup(PCI, STOCK), &what);
     assert_eq!(document, documents::trace(&setup(PCI, STOCK), &what, &again), "the same on every run");
 }
