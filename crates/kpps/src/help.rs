@@ -65,8 +65,8 @@ fn with_size(arg: Arg) -> Arg {
         let one = arg.get_value_delimiter().is_none();
         help += if one { ", or sizes with weights as 64:7,570:4,1518:1" } else { "" };
     }
-    let own = arg.get_default_values().is_empty();
-    arg.help(help + if own { " [default: 64; with --app vlan-route: 68]" } else { "" })
+    let varies = arg.get_default_values().is_empty();
+    arg.help(help + if varies { " [default: 64; with --app vlan-route: 68]" } else { "" })
 }
 
 /// The command with its subcommands grouped by job in its help.

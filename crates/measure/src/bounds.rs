@@ -6,6 +6,9 @@ use kpps_results::ndr::Ndr;
 use kpps_results::{Curve, Limit, Trial};
 use std::time::Duration;
 
+/// With at most this loss a device keeps up with its load: a last packet may be late.
+const KEEPS_UP_LOSS: f64 = 0.001;
+
 /// What a result must keep. A bound on what was not observed is broken.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bounds {
@@ -83,10 +86,9 @@ impl Bounds {
             if curve.environment.testbed != "sim" {
                 broken.extend(total_loss(&of, &series.points));
             }
-            let best = series.peak();
-            let rate = self.rate(&format!("the best rate{of}"), best.map(|point| point.delivered_pps));
-            let limit = series.points.iter().find_map(Trial::limit);
-            broken.extend(rate.map(|rate| with_limit(rate, limit)));
+            let best = series.points.iter().map(|point| point.delivered_pps).max_by(f64::total_cmp);
+            let rate = self.rate(&format!("the best rate{of}"), best);
+            broken.extend(rate.map(|rate| with_limit(rate, testers_limit(&series.points))));
             for point in &series.points {
                 let at = format!(" at {:.1} kpps{of}", point.offered_pps / 1e3);
                 let loss = self.loss(&at, Some(point.exact_loss_ratio()));
@@ -148,6 +150,14 @@ fn as_known(loss: String, trial: &Trial) -> String {
         true => format!("{loss}; it may be the tester's own, whose port did not count its receive overflow"),
         false => loss,
     }
+}
+
+/// The tester's limit, if the device under test keeps up at the highest load at which it was measured.
+fn testers_limit(points: &[Trial]) -> Option<Limit> {
+    let of_the_device = points.iter().filter(|point| point.is_of_the_device());
+    let highest = of_the_device.max_by(|a, b| a.offered_pps.total_cmp(&b.offered_pps));
+    let keeps_up = highest.is_none_or(|point| point.exact_loss_ratio() <= KEEPS_UP_LOSS);
+    points.iter().find_map(Trial::limit).filter(|_| keeps_up)
 }
 
 /// A broken bound on the rate, with the tester's limit, if that may be the reason.
@@ -260,6 +270,27 @@ mod tests {
         assert!(
             said(none.trial(&detailed(trial(1e3, 999, None)))).contains("--max-loss 0 %: the loss is 0.1 %")
         );
+    }
+
+    /// The tester is named as the reason only where the device under test keeps up as far as it was measured.
+    #[test]
+    fn a_rate_that_the_tester_did_not_reach_says_so() {
+        let bound = Bounds { min_rate_pps: Some(700.0), ..Bounds::default() };
+        let curve = |points: &[(u64, u64)]| {
+            let point = |&(sent, delivered): &(u64, u64)| {
+                let ledger = kpps_results::Ledger::default();
+                Trial::new(sent as f64, 1.0, [sent, 0, delivered], ledger).unwrap()
+            };
+            let mut points: Vec<_> = points.iter().map(point).collect();
+            points.push(Trial { offered_pps: 1488.0, shortfall: 900, ..points[0].clone() });
+            let series = vec![kpps_results::Series { name: "a".into(), points }];
+            Curve::new(kpps_results::Environment::default(), series, true)
+        };
+        assert!(bound.curve(&curve(&[(699, 699), (701, 700)])).is_ok(), "the best, not one near it");
+        let limited = said(bound.curve(&curve(&[(300, 300), (500, 500)])));
+        assert!(limited.contains("the best rate is 0.5 kpps") && limited.contains("generator"), "{limited}");
+        let full = said(bound.curve(&curve(&[(300, 300), (500, 300)])));
+        assert!(full.contains("the best rate is 0.3 kpps") && !full.contains("generator"), "{full}");
     }
 
     /// The overflow of the tester is no loss of the device under test.

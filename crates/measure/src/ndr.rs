@@ -150,7 +150,11 @@ pub fn bisect(
         let trial = of_the_device(|| runner.trial(&name, sizes, Pattern::Rate(load_pps, goal.trial_s)));
         end = trial.map(|trial| bisection.add(load_pps, trial));
     }
-    let (lower_pps, limited_by) = (bisection.lower_pps().map(tenths), bisection.limited_by());
+    let lower_pps = bisection.lower_pps().map(tenths);
+    // Above the ceiling the search has met the tester's limit.
+    let is_ceiling = lower_pps.is_some() && lower_pps == document.ceiling_pps;
+    let of_search = document.goals.iter().find_map(|goal| goal.limited_by).filter(|_| is_ceiling);
+    let limited_by = bisection.limited_by().or(of_search);
     document.bisection = Some(PlainBisection { lower_pps, limited_by, trials: bisection.into_trials() });
     document.trouble = end.as_ref().err().and_then(Error::published);
     end
@@ -267,8 +271,13 @@ mod tests {
 
     #[test]
     fn a_bisection_that_ends_at_the_tester_says_so() {
-        let (document, end) = found(1e4);
+        let (mut document, end) = found(1e4);
         assert!(end.is_ok() && document.goals[0].limited_by == Some(Limit::Generator), "{document:?}");
+        let mut runner = Runner::new(Box::new(Weak), Subject::default(), None, &|| true, &());
+        let (sizes, max_time) = (Mix::fixed(Size::MIN), Duration::from_secs(60));
+        bisect(&mut runner, &sizes, &Goal::NDR, max_time, &mut document).unwrap();
+        let plain = document.bisection.unwrap();
+        assert_eq!((plain.lower_pps, plain.limited_by), (document.ceiling_pps, Some(Limit::Generator)));
         let mut bisection = Bisection::new(&Goal::NDR, 1e4, 1e6);
         while let Some(load_pps) = bisection.next() {
             let (due, sent) = (load_pps as u64, load_pps.min(2e5) as u64);

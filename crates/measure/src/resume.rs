@@ -89,13 +89,18 @@ impl Resume {
             if self.differed < TRIES && !self.exact {
                 return Ok(false);
             }
-            observer.notice(&format!(
-                "{} is of another system, nothing in it is used: {:.1} kpps, measured again, delivered {}; when it was kept, {}",
-                self.journal.path().display(),
-                new.offered_pps / 1e3,
-                delivered(new),
-                delivered(&kept),
-            ));
+            let (path, load) = (self.journal.path().display(), new.offered_pps / 1e3);
+            observer.notice(&match new.limit().filter(|_| kept.is_of_the_device()) {
+                Some(limit) => format!(
+                    "{path} could not be confirmed, nothing in it is used: {load:.1} kpps, measured again, is {}",
+                    limit.words()
+                ),
+                None => format!(
+                    "{path} is of another system, nothing in it is used: {load:.1} kpps, measured again, delivered {}; when it was kept, {}",
+                    delivered(new),
+                    delivered(&kept),
+                ),
+            });
             self.journal.discard()?;
         }
         self.journal.keep(name, new)?;
@@ -125,7 +130,8 @@ impl Resume {
 
 /// What a trial delivered, in words.
 fn delivered(trial: &Trial) -> String {
-    format!("{:.1} kpps with {:.2} % loss", trial.delivered_pps / 1e3, trial.loss_ratio * 100.0)
+    let p50 = trial.latency_ns.p50.map(|ns| format!(", p50 {:.1} µs", ns as f64 / 1e3)).unwrap_or_default();
+    format!("{:.1} kpps with {:.2} % loss{p50}", trial.delivered_pps / 1e3, trial.loss_ratio * 100.0)
 }
 
 /// The result with this name, of an earlier run or by `measure`. Of several with one name, the one at

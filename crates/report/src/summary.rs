@@ -117,16 +117,27 @@ fn of_the_device(series: &Series) -> Series {
     Series { name: series.name.clone(), points }
 }
 
-/// The loads that are no measurements of the device under test, and the tester's limit at the lowest.
+/// Loads at which a point is no measurement of the device under test, and the tester's limit at the lowest.
 fn unjudged(series: &[Series]) -> Option<(String, &'static str)> {
     let points = series.iter().flat_map(|series| &series.points);
-    let limited: Vec<_> = points.filter_map(|point| Some((point.offered_pps, point.limit()?))).collect();
-    let (least, limit) = limited.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
-    let loads = match limited.len() {
-        1 => format!("{} kpps", kpps(*least)),
-        several => format!("{several} loads from {} kpps on", kpps(*least)),
+    let mut limited: Vec<_> = points.filter_map(|point| Some((point.offered_pps, point.limit()?))).collect();
+    limited.sort_by(|a, b| a.0.total_cmp(&b.0));
+    limited.dedup_by_key(|(pps, _)| *pps);
+    let (least, limit) = limited.first()?;
+    let loads = match &limited[..] {
+        [.., last] if limited.len() > 3 => {
+            format!("{} loads between {} and {}", limited.len(), kpps(*least), kpps(last.0))
+        }
+        few => list(
+            &few.iter()
+                .map(|(pps, _)| kpps(*pps))
+                .collect::<Vec<_>>()
+                .iter()
+                .map(String::as_str)
+                .collect::<Vec<_>>(),
+        ),
     };
-    Some((loads, limit.words()))
+    Some((format!("{loads} kpps"), limit.words()))
 }
 
 /// A rate in kpps, without insignificant decimals.
@@ -455,7 +466,7 @@ mod tests {
         let [first, second] = two_sentences(&environment, &[limited.clone()], true);
         assert_eq!(
             first,
-            "Offered up to 700 kpps (47 % of line rate, 64-byte frames), the device between a and b keeps up. Not judged: 2 loads from 800 kpps on, the generator's limit."
+            "Offered up to 700 kpps (47 % of line rate, 64-byte frames), the device between a and b keeps up. Not judged: 800 and 1488 kpps, the generator's limit."
         );
         assert_eq!(second, "At the highest load, the device between a and b loses no packet.");
         limited.points.drain(..2);

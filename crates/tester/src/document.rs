@@ -23,9 +23,17 @@ pub fn result(offer: &Offer, outcome: &Outcome) -> Option<Trial> {
     let whole = received.saturating_sub(sum(|direction| direction.arrived.corrupted));
     let elapsed =
         outcome.directions.iter().map(|direction| direction.elapsed.as_secs_f64()).fold(0.0, f64::max);
-    // A trial that went on to its end has offered its frames in its time; a replay may end before.
-    let whole_time = outcome.complete && offer.replay.is_none();
-    let seconds = if whole_time { offer.duration.as_secs_f64() } else { elapsed };
+    // A trial that went on to its end has offered its frames in its time. The frames of a replay may be due
+    // in less.
+    let whole_s = offer.duration.as_secs_f64();
+    let seconds = match (outcome.complete, &offer.replay, offer.load) {
+        (false, ..) | (true, Some(_), Load::Max) => elapsed,
+        (true, None, _) => whole_s,
+        (true, Some(_), Load::Pps(pps)) => {
+            let due = sum(|direction| direction.intended) as f64;
+            whole_s.min(due / pps / outcome.directions.len() as f64)
+        }
+    };
     let is_changed = outcome.directions.iter().any(|direction| !direction.rate_changes.is_empty());
     let is_steady = !is_changed && !matches!(offer.shape, Shape::Ramp(..) | Shape::Then(..));
     let offered_pps = match offer.load {

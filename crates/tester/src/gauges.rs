@@ -88,7 +88,7 @@ pub(crate) struct LiveDirection {
     pub lost: u64,
     pub shortfall: Option<u64>,
     pub offered_pps: Option<f64>,
-    /// What the receiving end tells.
+    /// What the receiving port reports.
     pub reported: Reported,
 }
 

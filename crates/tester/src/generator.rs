@@ -41,7 +41,8 @@ impl Tester {
 /// The ceiling that a file of `kpps calibrate` has for a port and the frames of an offer.
 ///
 /// # Errors
-/// A file that cannot be read, or is of another port or another size; in one line.
+/// A file that cannot be read, or is of another port, another size, another host or another kernel; in one
+/// line.
 fn calibrated(file: &Path, port: &str, sizes: &Mix) -> Result<f64, String> {
     let cannot =
         |why: &dyn std::fmt::Display| format!("{} is not a result of kpps calibrate: {why}", file.display());

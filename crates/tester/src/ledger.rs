@@ -87,7 +87,7 @@ struct Known {
 enum Counter {
     /// Of an interface.
     Interface(&'static str),
-    /// Of an interface without hardware, as a veth: it drops nothing but packets, those of others among them.
+    /// Of a virtual interface, as a veth: packets that the kernel dropped, those of others among them.
     Software(&'static str),
     /// Of a root discipline, by its kind.
     Discipline(String),
@@ -229,8 +229,10 @@ fn read(before: &Observation, after: &Observation, ports: &[PortCount]) -> Read 
             for counter in RECEIVE {
                 let twice = if counter == "rx_dropped" { in_backlog + missed.unwrap_or(0) } else { 0 };
                 let most = one.unseen().filter(|_| counter == "rx_dropped").unwrap_or(u64::MAX);
-                // A program drops frames that are no packets yet.
-                let software = one.after.kind.is_some() && !one.after.has_program;
+                // A program drops frames that are no packets yet. A virtual interface may have hardware below
+                // it, with counters of its own.
+                let of_packets = counter == "rx_dropped" || counter == "rx_nohandler";
+                let software = of_packets && one.after.kind.is_some() && !one.after.has_program;
                 let of = if software { Counter::Software } else { Counter::Interface };
                 read.put(&label, of(counter), one.count(counter).saturating_sub(twice).min(most));
             }

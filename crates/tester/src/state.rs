@@ -144,7 +144,7 @@ impl TrialState {
         }
     }
 
-    /// What else an end has told.
+    /// What else a port has reported.
     pub fn reported(&self, at: usize) -> Reported {
         let LiveEnd { shortfall, missed, p50_ns, p99_ns, .. } = &self.live[at];
         let [shortfall, missed, p50_ns, p99_ns] = [shortfall, missed, p50_ns, p99_ns]

@@ -22,7 +22,8 @@ fn read(folder: &Path, at: &Module, files: &mut Files) {
         } else if path.extension().is_some_and(|extension| extension == "rs") && name != "tests" {
             let is_folders_own = ["lib", "main", "mod"].contains(&&*name);
             let text = fs::read_to_string(&path).unwrap();
-            let code = text.lines().take_while(|line| !line.starts_with("#[cfg(test)]"));
+            let end = text.find("#[cfg(test)]\nmod tests").unwrap_or(text.len());
+            let code = text[..end].lines();
             let code = code.filter_map(|line| line.split("//").next()).collect::<Vec<_>>().join("\n");
             files.insert(if is_folders_own { at.clone() } else { within }, code);
         }

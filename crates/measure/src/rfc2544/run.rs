@@ -169,10 +169,12 @@ impl AtSize<'_, '_> {
         self.runner.trial(name, self.sizes, pattern)
     }
 
-    /// A trial whose lost frames tell times of the device under test: the tester may not be its limit.
+    /// A trial whose lost frames tell times of the device under test: the tester may not be its limit. What a
+    /// port missed and did not count may be the device's loss.
     fn trial_of_the_device(&mut self, name: &str, pattern: Pattern) -> Result<Trial, Error> {
         let trial = of_the_device(|| self.trial(name, pattern))?;
         match trial.limit() {
+            Some(_) if trial.overflow_unknown => Ok(trial),
             None => Ok(trial),
             Some(limit) => Err(Error::Input(format!(
                 "the tester could not keep up ({}): give a lower --max",
@@ -320,11 +322,14 @@ impl AtSize<'_, '_> {
         };
         let seconds = self.plan.trial_s;
         let name = format!("reset by {command}, {throughput} pps, {seconds} s");
+        // The tester keeps up without a reset. What it cannot send during one is lost to it, too: a device
+        // that restarts may take the link down.
+        self.trial_of_the_device(&format!("before {name}"), Pattern::Rate(throughput, seconds))?;
         let mut times = Times { load_pps: throughput, ..Times::default() };
         for _ in 0..self.plan.repeat {
-            let trial = self.trial_of_the_device(&name, Pattern::Reset(throughput, seconds))?;
+            let trial = self.trial(&name, Pattern::Reset(throughput, seconds))?;
             let directions = if self.runner.subject.bidirectional { 2.0 } else { 1.0 };
-            let lost = trial.sent.saturating_sub(trial.came_through());
+            let lost = trial.due().saturating_sub(trial.came_through());
             times.seconds.push(lost as f64 / throughput / directions);
             times.mean_s = mean(times.seconds.iter().copied()).unwrap_or(0.0);
             self.found.reset = Some(times.clone());

@@ -37,6 +37,8 @@ pub fn sizes(document: &Sizes) -> String {
         };
         let ndr = search.lower_pps("NDR");
         let [l2, l1] = mbps(ndr, search.mean_bytes_with_fcs());
+        // A share of a load that the tester cannot send says nothing of the device under test.
+        let share = ndr.filter(|_| search.goals.iter().all(|goal| goal.limited_by.is_none()));
         let _ = writeln!(
             text,
             "{:>9} {:>22} {:>22} {:>10} {:>10} {l2:>10} {l1:>10}{}",
@@ -44,7 +46,7 @@ pub fn sizes(document: &Sizes) -> String {
             bounds("NDR"),
             bounds("PDR"),
             kpps(search.mrr_pps),
-            ndr.map_or("-".into(), |ndr| format!("{:.1}", 100.0 * ndr / search.max_pps)),
+            share.map_or("-".into(), |ndr| format!("{:.1}", 100.0 * ndr / search.max_pps)),
             if search.complete { "" } else { "  not finished" }
         );
     }

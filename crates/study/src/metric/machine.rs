@@ -101,7 +101,8 @@ impl Trials<'_> {
         let taken = self.of.bursts.iter().map(with).collect::<Result<Vec<_>, _>>()?;
         let spread = |of: fn(&Taken) -> Option<f64>| {
             let all = taken.iter().map(of).collect::<Option<Vec<_>>>()?;
-            Some(least(all.iter().copied()) / most(all.into_iter()).max(1e-9))
+            let highest = most(all.iter().copied());
+            (highest > 0.0).then(|| least(all.into_iter()) / highest)
         };
         Ok([spread(|taken| Some(taken.pps)), spread(|taken| taken.tail_writes)])
     }

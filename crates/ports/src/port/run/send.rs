@@ -336,7 +336,7 @@ fn pace<P: Port, W: Watch>(
             let elapsed = shift.elapsed();
             let now = length.map_or(elapsed, |length| elapsed.min(length));
             let due = timetable.before(now.as_secs_f64()).ceil() as u64;
-            return Ok((due.min(most).max(source.sent + given_up), elapsed));
+            return Ok((due.min(most).max(source.sent + given_up), now));
         }
         if left == 0 {
             // Never, at a rate of 0.
