@@ -149,7 +149,7 @@ fn what_netem_does_is_measured() {
     // Nothing is faster than the delay, and little is slower than it and the path: where the guest, which has
     // one CPU, gets one of the host's.
     let mut grown_ns: Vec<u64> = Vec::new();
-    while !grown_ns.last().is_some_and(|ns| *ns < 7_000_000) {
+    while grown_ns.last().is_none_or(|ns| *ns >= 7_000_000) {
         assert!(grown_ns.len() < 6, "{grown_ns:?}");
         let at_once_ns = through(&mut guest, "loss 0%", FEW).median_ns();
         let late = through(&mut guest, "delay 5ms", FEW);
