@@ -4,7 +4,6 @@ use crate::error::Failure;
 use crate::interrupt;
 use crate::live::ProgressObserver;
 use crate::output::{Outputs, Resume};
-use crate::simulator::words;
 use crate::testbed::Target;
 use clap::Args;
 use kpps_frames::Mix;
@@ -13,7 +12,7 @@ use kpps_measure::{Observer, Points, TrialError, in_words, parameter, units};
 use kpps_report::live::{Progress, Source};
 use kpps_results::grid::{Axis, Grid};
 use kpps_results::{Environment, Trial};
-use kpps_sim::{Choice, Setup};
+use kpps_sim::{Choice, Setup, choice};
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
@@ -124,7 +123,7 @@ impl Arguments {
         observer: &'t dyn Observer,
     ) -> Result<Job<'t>, String> {
         let (plan, on) = self.plan(shared, at)?;
-        let set = if let On::Simulator(choice, _) = &on { words(&choice.set) } else { Vec::new() };
+        let set = if let On::Simulator(choice, _) = &on { choice::words(&choice.set) } else { Vec::new() };
         Ok(Job { key: plan.key(&set), measure: Box::new(move || measure(&plan, &on, observer)) })
     }
 }

@@ -23,11 +23,6 @@ impl Constants {
     }
 }
 
-/// Constants as they are typed.
-pub fn words(set: &[(String, Setting)]) -> Vec<String> {
-    set.iter().map(|(path, value)| format!("{path}={value}")).collect()
-}
-
 /// The parts of a machine. Each command says what its defaults are.
 #[derive(Args, Clone)]
 pub struct Machine {

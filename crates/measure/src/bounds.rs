@@ -3,11 +3,8 @@
 use crate::Error;
 use kpps_results::detail::DetailedTrial;
 use kpps_results::ndr::Ndr;
-use kpps_results::{Curve, Limit, Trial};
+use kpps_results::{Curve, KEEPS_UP_LOSS, Limit, Trial};
 use std::time::Duration;
-
-/// With at most this loss a device keeps up with its load: a last packet may be late.
-const KEEPS_UP_LOSS: f64 = 0.001;
 
 /// What a result must keep. A bound on what was not observed is broken.
 #[derive(Clone, Copy, Debug, Default)]
@@ -67,9 +64,8 @@ impl Bounds {
         let p99 = at.iter().map(|trial| trial.latency_ns.p99).collect::<Option<Vec<_>>>().and_then(slowest);
         broken.extend(self.loss(" at the NDR", loss));
         let directions = if ndr.bidirectional { 2.0 } else { 1.0 };
-        let limit = ndr.goals.first().and_then(|goal| goal.limited_by);
         let rate = self.rate("the NDR", lower_pps.map(|pps| pps * directions));
-        broken.extend(rate.map(|rate| with_limit(rate, limit)));
+        broken.extend(rate.map(|rate| with_limit(rate, ndr.limited_by())));
         broken.extend(self.p99(" at the NDR", p99));
         all_kept(&broken)
     }

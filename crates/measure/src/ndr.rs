@@ -137,7 +137,7 @@ pub fn bisect(
 ) -> Result<(), Error> {
     let begun = Instant::now();
     let (min_pps, max_pps) = (document.min_pps, document.ceiling_pps.unwrap_or(document.max_pps));
-    let mut bisection = Bisection::new(goal, min_pps, max_pps);
+    let mut bisection = Bisection::new(goal, min_pps, max_pps, document.limited_by());
     let name = format!("bisection, {min_pps} to {max_pps} pps, {} ms", goal.trial_s * 1e3);
     let mut end = Ok(());
     while end.is_ok()
@@ -150,11 +150,7 @@ pub fn bisect(
         let trial = of_the_device(|| runner.trial(&name, sizes, Pattern::Rate(load_pps, goal.trial_s)));
         end = trial.map(|trial| bisection.add(load_pps, trial));
     }
-    let lower_pps = bisection.lower_pps().map(tenths);
-    // Above the ceiling the search has met the tester's limit.
-    let is_ceiling = lower_pps.is_some() && lower_pps == document.ceiling_pps;
-    let of_search = document.goals.iter().find_map(|goal| goal.limited_by).filter(|_| is_ceiling);
-    let limited_by = bisection.limited_by().or(of_search);
+    let (lower_pps, limited_by) = (bisection.lower_pps().map(tenths), bisection.limited_by());
     document.bisection = Some(PlainBisection { lower_pps, limited_by, trials: bisection.into_trials() });
     document.trouble = end.as_ref().err().and_then(Error::published);
     end
@@ -239,21 +235,24 @@ mod tests {
         }
     }
 
+    fn runner() -> Runner<'static> {
+        Runner::new(Box::new(Weak), Subject::default(), None, &|| true, &())
+    }
+
     fn found(min: f64) -> (Ndr, Result<(), Error>) {
-        let mut runner = Runner::new(Box::new(Weak), Subject::default(), None, &|| true, &());
         let max_time = Duration::from_secs(60);
         let range = Range { min: Rate::Pps(min), max: Rate::Pps(1e6), precision: 0.01, max_time };
-        let sizes = Mix::fixed(Size::MIN);
-        let (document, end) = search(&mut runner, &sizes, &[("NDR", Goal::NDR)], &range).unwrap();
-        (document, end)
+        search(&mut runner(), &Mix::fixed(Size::MIN), &[("NDR", Goal::NDR)], &range).unwrap()
+    }
+
+    fn bisected(document: &mut Ndr, max_time: Duration) -> Result<(), Error> {
+        bisect(&mut runner(), &Mix::fixed(Size::MIN), &Goal::NDR, max_time, document)
     }
 
     #[test]
     fn a_bisection_ends_at_its_time() {
-        let mut runner = Runner::new(Box::new(Weak), Subject::default(), None, &|| true, &());
         let mut document = Ndr { min_pps: 1e4, max_pps: 1e6, ..Ndr::default() };
-        let sizes = Mix::fixed(Size::MIN);
-        let end = bisect(&mut runner, &sizes, &Goal::NDR, Duration::ZERO, &mut document);
+        let end = bisected(&mut document, Duration::ZERO);
         assert!(end.unwrap_err().to_string().contains("did not end in the 0 s of --max-time"));
         assert!(document.bisection.is_some_and(|plain| plain.trials.is_empty()));
     }
@@ -273,20 +272,14 @@ mod tests {
     fn a_bisection_that_ends_at_the_tester_says_so() {
         let (mut document, end) = found(1e4);
         assert!(end.is_ok() && document.goals[0].limited_by == Some(Limit::Generator), "{document:?}");
-        let mut runner = Runner::new(Box::new(Weak), Subject::default(), None, &|| true, &());
-        let (sizes, max_time) = (Mix::fixed(Size::MIN), Duration::from_secs(60));
-        bisect(&mut runner, &sizes, &Goal::NDR, max_time, &mut document).unwrap();
+        bisected(&mut document, Duration::from_secs(60)).unwrap();
         let plain = document.bisection.unwrap();
         assert_eq!((plain.lower_pps, plain.limited_by), (document.ceiling_pps, Some(Limit::Generator)));
-        let mut bisection = Bisection::new(&Goal::NDR, 1e4, 1e6);
-        while let Some(load_pps) = bisection.next() {
-            let (due, sent) = (load_pps as u64, load_pps.min(2e5) as u64);
-            bisection.add(
-                load_pps,
-                Trial::new(load_pps, 1.0, [sent, due - sent, sent], Ledger::default()).unwrap(),
-            );
-        }
-        assert_eq!(bisection.limited_by(), Some(Limit::Generator));
-        assert!((1.9e5..=2.01e5).contains(&bisection.lower_pps().unwrap()));
+        // The same without a search before it, which knows the ceiling.
+        let mut document = Ndr { min_pps: 1e4, max_pps: 1e6, ..Ndr::default() };
+        bisected(&mut document, Duration::from_secs(60)).unwrap();
+        let plain = document.bisection.unwrap();
+        assert_eq!(plain.limited_by, Some(Limit::Generator));
+        assert!((1.9e5..=2.01e5).contains(&plain.lower_pps.unwrap()));
     }
 }

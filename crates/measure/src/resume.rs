@@ -7,7 +7,7 @@
 use crate::error::Error;
 use crate::journal::{Journal, JournalError, Kept};
 use crate::observer::Observer;
-use kpps_results::Trial;
+use kpps_results::{Limit, Trial};
 
 /// The largest difference of what one system delivers of what was sent, as a share of the higher one. Rates
 /// of repeated trials on a quiet host are within 3 %. What was not sent is the tester's, and is not compared.
@@ -90,7 +90,7 @@ impl Resume {
                 return Ok(false);
             }
             let (path, load) = (self.journal.path().display(), new.offered_pps / 1e3);
-            observer.notice(&match new.limit().filter(|_| kept.is_of_the_device()) {
+            observer.notice(&match disturbed_by(&kept, new) {
                 Some(limit) => format!(
                     "{path} could not be confirmed, nothing in it is used: {load:.1} kpps, measured again, is {}",
                     limit.words()
@@ -111,8 +111,7 @@ impl Resume {
         if self.exact {
             return old == new;
         }
-        // A trial that the tester disturbed confirms no result of the device under test.
-        if old.is_of_the_device() && !new.is_of_the_device() {
+        if disturbed_by(old, new).is_some() {
             return false;
         }
         if let Some((old_ns, new_ns)) = old.latency_ns.p50.zip(new.latency_ns.p50) {
@@ -126,6 +125,12 @@ impl Resume {
         let most_delivered = 1.0 - old.loss_ratio.min(new.loss_ratio);
         difference <= SAME_LOSS && difference <= SAME_DELIVERY * most_delivered
     }
+}
+
+/// The part of the tester that limits the new trial and did not limit the old one. Such a trial confirms no
+/// result of the device under test.
+fn disturbed_by(old: &Trial, new: &Trial) -> Option<Limit> {
+    new.limit().filter(|_| old.is_of_the_device())
 }
 
 /// What a trial delivered, in words.

@@ -128,7 +128,7 @@ pub(crate) fn goals(search: &Ndr) -> Markup {
                 @if let Some(plain) = &search.bisection {
                     tr {
                         th scope="row" { "bisection" } td {} td {}
-                        td { @if plain.lower_pps.and(plain.limited_by).is_some() { "at least " } (or_dash(plain.lower_pps)) } td {} td {}
+                        td { @if plain.limited_by.is_some() { "at least " } (or_dash(plain.lower_pps)) } td {} td {}
                     }
                 }
                 @if let Some(ceiling) = search.ceiling_pps {
@@ -289,8 +289,7 @@ pub fn screen(document: &Ndr) -> String {
         );
     }
     if let Some(plain) = &document.bisection {
-        let limit = plain.lower_pps.and(plain.limited_by);
-        let limit = limit.map_or(String::new(), |limit| format!("  at least: {}", limit.words()));
+        let limit = plain.limited_by.map_or(String::new(), |limit| format!("  at least: {}", limit.words()));
         let _ = writeln!(text, "{:>12} {:>10} {:>12}{limit}", "bisection", "", kpps(plain.lower_pps));
     }
     let _ = writeln!(

@@ -1,6 +1,6 @@
 //! Remarks that come before the results, in sentences.
 
-use kpps_results::{Latency, Trial};
+use kpps_results::{Latency, Limit, Trial};
 
 /// The remarks on points: points that are no measurement of the device under test, results of an earlier run,
 /// clocks that differ.
@@ -35,10 +35,17 @@ fn age(s: u64) -> String {
     }
 }
 
-/// Points in which the tester itself was the limit.
+/// The points in which the tester itself was the limit, by load, and which part of it.
+pub fn limited<'p>(points: impl Iterator<Item = &'p Trial>) -> Vec<(&'p Trial, Limit)> {
+    let mut limited: Vec<_> = points.filter_map(|point| Some((point, point.limit()?))).collect();
+    limited.sort_by(|a, b| a.0.offered_pps.total_cmp(&b.0.offered_pps));
+    limited
+}
+
+/// A remark on the points in which the tester itself was the limit.
 fn not_of_the_device<'p>(points: impl Iterator<Item = &'p Trial>) -> Option<String> {
-    let limited: Vec<_> = points.filter_map(|point| Some((point, point.limit()?))).collect();
-    let (least, limit) = limited.iter().min_by(|a, b| a.0.offered_pps.total_cmp(&b.0.offered_pps))?;
+    let limited = limited(points);
+    let (least, limit) = limited.first()?;
     let from = format!("{:.1} kpps", least.offered_pps / 1e3);
     let loads = match limited.len() {
         1 => format!("At {from}"),

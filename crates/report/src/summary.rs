@@ -2,11 +2,10 @@
 
 use crate::format::{list, percent};
 use crate::places;
-use kpps_results::{Curve, Environment, SHORTFALL, Series, Trial};
+use crate::remarks::limited;
+use kpps_results::{Curve, Environment, KEEPS_UP_LOSS, SHORTFALL, Series, Trial};
 use std::collections::BTreeMap;
 
-/// A series with at most this loss ratio keeps up with its load: a last packet may be late.
-const KEEPS_UP_LOSS: f64 = 0.001;
 /// Below this share of its peak, a series does not hold its rate: it falls.
 const HOLDS: f64 = 0.9;
 /// Below this share of its peak, with no CPU time left, it is livelock.
@@ -119,23 +118,13 @@ fn of_the_device(series: &Series) -> Series {
 
 /// Loads at which a point is no measurement of the device under test, and the tester's limit at the lowest.
 fn unjudged(series: &[Series]) -> Option<(String, &'static str)> {
-    let points = series.iter().flat_map(|series| &series.points);
-    let mut limited: Vec<_> = points.filter_map(|point| Some((point.offered_pps, point.limit()?))).collect();
-    limited.sort_by(|a, b| a.0.total_cmp(&b.0));
-    limited.dedup_by_key(|(pps, _)| *pps);
-    let (least, limit) = limited.first()?;
-    let loads = match &limited[..] {
-        [.., last] if limited.len() > 3 => {
-            format!("{} loads between {} and {}", limited.len(), kpps(*least), kpps(last.0))
-        }
-        few => list(
-            &few.iter()
-                .map(|(pps, _)| kpps(*pps))
-                .collect::<Vec<_>>()
-                .iter()
-                .map(String::as_str)
-                .collect::<Vec<_>>(),
-        ),
+    let limited = limited(series.iter().flat_map(|series| &series.points));
+    let (_, limit) = *limited.first()?;
+    let mut loads: Vec<String> = limited.iter().map(|point| kpps(point.0.offered_pps)).collect();
+    loads.dedup();
+    let loads = match &loads[..] {
+        [least, .., last] if loads.len() > 3 => format!("{} loads between {least} and {last}", loads.len()),
+        few => list(few),
     };
     Some((format!("{loads} kpps"), limit.words()))
 }
@@ -374,9 +363,17 @@ mod tests {
     }
 
     fn sentences(series: Vec<Series>, complete: bool) -> [String; 2] {
-        let environment =
-            Environment { frame_bytes_with_fcs: 64, line_rate_pps: 1488e3, ..Environment::default() };
-        two_sentences(&environment, &series, complete)
+        sentences_on("", &series, complete)
+    }
+
+    fn sentences_on(testbed: &str, series: &[Series], complete: bool) -> [String; 2] {
+        let environment = Environment {
+            testbed: testbed.into(),
+            frame_bytes_with_fcs: 64,
+            line_rate_pps: 1488e3,
+            ..Environment::default()
+        };
+        two_sentences(&environment, series, complete)
     }
 
     const TO_LINE_RATE: &str = "Offered up to line rate (1488 kpps of 64-byte frames), ";
@@ -426,14 +423,8 @@ mod tests {
 
     #[test]
     fn between_ports_the_cpu_is_that_of_the_testers_host() {
-        let environment = Environment {
-            testbed: "ports".into(),
-            frame_bytes_with_fcs: 64,
-            line_rate_pps: 1488e3,
-            ..Environment::default()
-        };
         let on_ports = |cpu_busy, points| {
-            two_sentences(&environment, &[series("p:a and p:b", "ring", cpu_busy, points)], true)
+            sentences_on("ports", &[series("p:a and p:b", "ring", cpu_busy, points)], true)
         };
         let [first, second] = on_ports(1.0, &[(300, 300), (1488, 10)]);
         assert_eq!(first, TO_LINE_RATE.to_owned() + "the device between p:a and p:b falls from 300 to 10.");
@@ -447,12 +438,6 @@ mod tests {
     /// What the tester could not send or take in is not the device's: neither a fall nor a loss.
     #[test]
     fn loads_above_the_testers_limit_are_not_judged() {
-        let environment = Environment {
-            testbed: "ports".into(),
-            frame_bytes_with_fcs: 64,
-            line_rate_pps: 1488e3,
-            ..Environment::default()
-        };
         // It sends 700 kpps and no more, and its port misses some of those.
         let mut limited = series("a and b", "b missed", 1.0, &[(500, 500), (700, 699)]);
         for offered in [800, 1488] {
@@ -463,14 +448,14 @@ mod tests {
         }
         let sends = |trial: Trial| Trial { sent: 100_000, delivered: 99_990, ..trial };
         limited.points[1] = sends(limited.points[1].clone()).with_overflow(Some(10));
-        let [first, second] = two_sentences(&environment, &[limited.clone()], true);
+        let [first, second] = sentences_on("ports", &[limited.clone()], true);
         assert_eq!(
             first,
             "Offered up to 700 kpps (47 % of line rate, 64-byte frames), the device between a and b keeps up. Not judged: 800 and 1488 kpps, the generator's limit."
         );
         assert_eq!(second, "At the highest load, the device between a and b loses no packet.");
         limited.points.drain(..2);
-        let [first, _] = two_sentences(&environment, &[limited], true);
+        let [first, _] = sentences_on("ports", &[limited], true);
         assert_eq!(
             first,
             "Nothing was measured of the device under test: every load was above the generator's limit."

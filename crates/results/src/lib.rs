@@ -55,4 +55,4 @@ pub use registers::Registers;
 pub use round::{known, rounded};
 pub use schema::Schema;
 pub use series::{Environment, Series};
-pub use trial::{Limit, Trial};
+pub use trial::{KEEPS_UP_LOSS, Limit, Trial};

@@ -124,6 +124,11 @@ impl Ndr {
         self.mix.as_ref().map_or(self.frame_bytes_with_fcs.into(), |mix| mix.mean_bytes_with_fcs)
     }
 
+    /// The part of the tester that limits the strictest goal, if it is not the device under test.
+    pub fn limited_by(&self) -> Option<Limit> {
+        self.goals.first()?.limited_by
+    }
+
     /// The largest load at which a goal is met.
     pub fn lower_pps(&self, goal: &str) -> Option<f64> {
         self.goals.iter().find(|it| it.name == goal)?.lower_pps

@@ -204,6 +204,8 @@ impl Trial {
     }
 }
 
+/// With at most this loss ratio a system keeps up with its load: a last packet may be late.
+pub const KEEPS_UP_LOSS: f64 = 0.001;
 /// The largest share of what was due that the tester may keep from a measurement of the device under test.
 const TESTER_RATIO: f64 = 0.001;
 

@@ -46,6 +46,11 @@ impl FromStr for Choice {
     }
 }
 
+/// Constants as they are typed.
+pub fn words(set: &[(String, Setting)]) -> Vec<String> {
+    set.iter().map(|(path, value)| format!("{path}={value}")).collect()
+}
+
 /// The constants as changes of profiles.
 ///
 /// # Errors
@@ -167,7 +172,7 @@ impl Choice {
     pub fn compared(&self, drivers: Vec<String>) -> Result<(Vec<NamedTestbed>, Environment), SetupError> {
         let setups = drivers.into_iter().map(|driver| Self { driver: Some(driver), ..self.clone() }.setup());
         let setups = setups.collect::<Result<Vec<_>, _>>()?;
-        let set = self.set.iter().map(|(path, value)| format!("{path}={value}")).collect::<Vec<_>>();
+        let set = words(&self.set);
         let environment = Environment {
             measured_on: (!set.is_empty()).then(|| ("set".to_owned(), set.join(", "))).into_iter().collect(),
             ..self.environment(&setups)

@@ -12,17 +12,18 @@ pub struct Bisection {
     upper: f64,
     max_pps: f64,
     met: bool,
-    /// What made the upper load too high, if it was the tester.
+    /// What makes loads from `upper` on too high, if it is the tester.
     limited_by: Option<Limit>,
     trials: Vec<Trial>,
 }
 
 impl Bisection {
-    /// For the loss ratio and the width of a goal, between two loads in frames per second.
-    pub fn new(goal: &Goal, min_pps: f64, max_pps: f64) -> Self {
+    /// For the loss ratio and the width of a goal, between two loads in frames per second. `limited_by`: the
+    /// part of the tester that cannot do more than the higher one.
+    pub fn new(goal: &Goal, min_pps: f64, max_pps: f64, limited_by: Option<Limit>) -> Self {
         let (loss_ratio, width) = (goal.loss_ratio, goal.width);
         let (lower, upper, trials) = (min_pps, max_pps, Vec::new());
-        Self { loss_ratio, width, lower, upper, max_pps, met: false, limited_by: None, trials }
+        Self { loss_ratio, width, lower, upper, max_pps, met: false, limited_by, trials }
     }
 
     /// The load to measure next; `None` at the end.
@@ -54,7 +55,7 @@ impl Bisection {
     /// The part of the tester that is the limit, if the device under test may do better than
     /// [`lower_pps`](Self::lower_pps).
     pub fn limited_by(&self) -> Option<Limit> {
-        self.limited_by
+        self.limited_by.filter(|_| self.met)
     }
 
     /// All trials, in order.

@@ -299,7 +299,7 @@ mod tests {
     }
 
     fn bisection(system: &mut Known) -> Bisection {
-        let mut bisection = Bisection::new(&Goal::NDR, 10_000.0, LINE);
+        let mut bisection = Bisection::new(&Goal::NDR, 10_000.0, LINE, None);
         while let Some(load) = bisection.next() {
             bisection.add(load, measure(system, load));
         }
@@ -403,7 +403,7 @@ mod tests {
     #[test]
     fn a_bisection_does_not_believe_what_was_never_sent() {
         let mut system = Known::quiet(7e5);
-        let mut bisection = Bisection::new(&Goal::NDR, 1000.0, LINE);
+        let mut bisection = Bisection::new(&Goal::NDR, 1000.0, LINE, None);
         while let Some(load) = bisection.next() {
             bisection.add(load, limited(&mut system, load, 200e3, LINE));
         }

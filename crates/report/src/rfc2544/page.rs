@@ -106,7 +106,7 @@ fn lead<'s>(searches: impl IntoIterator<Item = &'s Ndr>) -> Vec<String> {
     let words = |(search, pps): &(&Ndr, f64)| {
         let size = search.frame_bytes_with_fcs;
         // A share of a load that the tester cannot send says nothing of the device under test.
-        match search.goals.first().and_then(|goal| goal.limited_by) {
+        match search.limited_by() {
             Some(limit) => format!("{size} B: no loss, {}.", at_least(*pps, Some(limit))),
             None => {
                 let share = crate::format::percent(pps / search.max_pps.max(f64::MIN_POSITIVE));

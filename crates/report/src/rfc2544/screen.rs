@@ -12,11 +12,12 @@ pub fn sizes(document: &Sizes) -> String {
     let mut text = String::new();
     let Some(first) = document.sizes.first() else { return "nothing was measured\n".into() };
     let _ = writeln!(text, "{}\n", first.testbed.join(" and "));
-    let mut limits = document.sizes.iter().flat_map(|search| {
+    let limits = document.sizes.iter().flat_map(|search| {
         tester_limits(search).into_iter().map(|limit| format!("{} B, {limit}\n", search.sizes_name()))
     });
-    if let Some(first) = limits.next() {
-        let _ = writeln!(text, "{first}{}", limits.collect::<String>());
+    let limits: String = limits.collect();
+    if !limits.is_empty() {
+        let _ = writeln!(text, "{limits}");
     }
     let _ = writeln!(
         text,
@@ -51,8 +52,7 @@ pub fn sizes(document: &Sizes) -> String {
         );
     }
     let trials: usize = document.sizes.iter().map(|search| search.trials.len()).sum();
-    let seconds: f64 =
-        document.sizes.iter().map(|search| search.measured_s).fold(0.0, |sum, each| sum + each);
+    let seconds: f64 = document.sizes.iter().map(|search| search.measured_s).sum();
     let _ = writeln!(
         text,
         "\nsizes in bytes with FCS; Mb/s at the NDR; {trials} trials, {seconds:.1} s of load{}",
@@ -86,8 +86,7 @@ pub fn rfc2544(document: &Rfc2544) -> String {
                 let _ = writeln!(text, "  throughput    {known} so far: not finished");
                 continue;
             }
-            let limited_by = search.goals.first().and_then(|goal| goal.limited_by);
-            let rate = found.map_or("- kpps".into(), |pps| at_least(pps, limited_by));
+            let rate = found.map_or("- kpps".into(), |pps| at_least(pps, search.limited_by()));
             let _ =
                 writeln!(text, "  throughput    {rate}; {l2} Mb/s on layer 2, {l1} with preamble and gap");
         }

@@ -1,7 +1,7 @@
 //! Guests in QEMU as testbeds: `lab:KERNEL/DEVICE`.
 
 use crate::error::Failure;
-use crate::simulator::{Constants, words};
+use crate::simulator::Constants;
 use kpps_measure::Testbed;
 use kpps_qemu::lab::workload::{Setting, Settings};
 use kpps_qemu::lab::{Bed, BedSpec, PREFIX, environment, program};
@@ -19,7 +19,10 @@ pub fn open(names: &[String], constants: &Constants) -> Result<Guests, Failure> 
     kpps_tester::provenance::begin();
     let specs = names.iter().map(|name| name.parse()).collect::<Result<Vec<BedSpec>, _>>();
     let specs = specs.map_err(Failure::Input)?;
-    let settings = words(&constants.set).iter().map(|word| word.parse()).collect::<Result<Vec<Setting>, _>>();
+    let settings = kpps_sim::choice::words(&constants.set)
+        .iter()
+        .map(|word| word.parse())
+        .collect::<Result<Vec<Setting>, _>>();
     let settings = Settings(settings.map_err(Failure::Input)?);
     let environment = environment(&specs, &settings);
     let testbed = |spec: BedSpec| -> (String, Box<dyn Testbed>) {

@@ -303,10 +303,11 @@ fn pace<P: Port, W: Watch>(
     // The same table, read a little later.
     let mut behind = timetable.clone();
     let mut given_up = 0;
+    let length = shift.end.map(|end| end - shift.started);
+    let until_end = |elapsed: Duration| length.map_or(elapsed, |length| elapsed.min(length));
     loop {
         let elapsed = shift.elapsed();
-        let length = shift.end.map(|end| end - shift.started);
-        let now = length.map_or(elapsed, |length| elapsed.min(length));
+        let now = until_end(elapsed);
         if let Some(pps) = shift.watch.new_rate(now) {
             for table in [&mut timetable, &mut behind] {
                 table.change(now.as_secs_f64(), pps);
@@ -333,8 +334,7 @@ fn pace<P: Port, W: Watch>(
         }
         if !shift.go_on(&mut [port])? {
             // What became due since is due, too: this thread may have waited until the end for a CPU.
-            let elapsed = shift.elapsed();
-            let now = length.map_or(elapsed, |length| elapsed.min(length));
+            let now = until_end(shift.elapsed());
             let due = timetable.before(now.as_secs_f64()).ceil() as u64;
             return Ok((due.min(most).max(source.sent + given_up), now));
         }
