@@ -1,6 +1,7 @@
 //! A stream of lines to and from the guest: its first console, or the channel for commands.
 
 use crate::lab::{Error, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -9,6 +10,8 @@ use std::time::{Duration, Instant};
 const MARK: u8 = 1;
 /// How many bytes of the last output an error quotes.
 const TAIL: usize = 600;
+/// How long to wait for output before [`Alive`] is asked again, which also empties the guest's cables.
+const PAUSE: Duration = Duration::from_micros(500);
 
 /// The host's end of a console.
 #[derive(Debug)]
@@ -35,15 +38,7 @@ impl Console {
 
     /// Waits for `text` and returns everything before it.
     pub(crate) fn expect(&mut self, text: &str, patience: Duration, alive: Alive) -> Result<Vec<u8>> {
-        let deadline = Instant::now() + patience;
-        loop {
-            if let Some(at) = find(&self.heard, text.as_bytes()) {
-                let before = self.heard[..at].to_vec();
-                self.heard.drain(..at + text.len());
-                return Ok(before);
-            }
-            self.listen(deadline, patience, text, alive)?;
-        }
+        Ok(self.until(text, "", text, patience, alive)?.0)
     }
 
     /// Runs `command`, a shell line, and returns its output. `at_once` gives it priority over all other
@@ -61,22 +56,41 @@ impl Console {
         self.commands += 1;
         let id = self.commands;
         self.say(&format!("{id} {} {command}\n", if at_once { '!' } else { '-' }))?;
-        let deadline = Instant::now() + patience;
         let mark = format!("{}{id} ", char::from(MARK));
+        let (text, code) = self.until(&mark, "\n", &format!("`{command}`"), patience, alive)?;
+        let code = String::from_utf8_lossy(&code).into_owned();
+        let code = code
+            .trim()
+            .parse()
+            .map_err(|_| Error::Protocol { what: format!("exit code of `{command}`"), answer: code })?;
+        Ok(Output { text: String::from_utf8_lossy(&text).into_owned(), code })
+    }
+
+    /// Waits for `begin` with `end` after it. Returns what was heard before `begin`, and what is between the
+    /// two; both are forgotten. `what` is what an error says that was awaited.
+    fn until(
+        &mut self,
+        begin: &str,
+        end: &str,
+        what: &str,
+        patience: Duration,
+        alive: Alive,
+    ) -> Result<(Vec<u8>, Vec<u8>)> {
+        let deadline = Instant::now() + patience;
+        let mut searched = 0;
         loop {
-            if let Some(at) = find(&self.heard, mark.as_bytes())
-                && let Some(end) = self.heard[at..].iter().position(|byte| *byte == b'\n')
+            let at = find(&self.heard, searched, begin);
+            let inner = at.unwrap_or_default() + begin.len();
+            if let Some(at) = at
+                && let Some(to) = find(&self.heard, inner, end)
             {
-                let text = String::from_utf8_lossy(&self.heard[..at]).into_owned();
-                let code = String::from_utf8_lossy(&self.heard[at + mark.len()..at + end]).into_owned();
-                self.heard.drain(..=at + end);
-                let code = code.trim().parse().map_err(|_| Error::Protocol {
-                    what: format!("exit code of `{command}`"),
-                    answer: code,
-                })?;
-                return Ok(Output { text, code });
+                let found = (self.heard[..at].to_vec(), self.heard[inner..to].to_vec());
+                self.heard.drain(..to + end.len());
+                return Ok(found);
             }
-            self.listen(deadline, patience, &format!("`{command}`"), alive)?;
+            // `begin` may have come in part.
+            searched = at.unwrap_or((self.heard.len() + 1).saturating_sub(begin.len()));
+            self.listen(deadline, patience, what, alive)?;
         }
     }
 
@@ -124,7 +138,12 @@ impl Console {
                 tail: if tail.is_empty() { tail } else { format!("; the guest's last words: {tail}") },
             });
         }
-        std::thread::sleep(Duration::from_micros(500));
+        let mut stream = [PollFd::new(&self.stream, PollFlags::IN)];
+        let pause = Timespec { tv_sec: 0, tv_nsec: PAUSE.subsec_nanos().into() };
+        // An interrupted wait is only shorter. After a hang-up poll(2) does not wait.
+        if poll(&mut stream, Some(&pause)).is_err() || stream[0].revents().contains(PollFlags::HUP) {
+            std::thread::sleep(PAUSE);
+        }
         Ok(())
     }
 
@@ -142,11 +161,17 @@ impl Console {
     }
 }
 
-/// Returns an error if waiting makes no sense: QEMU has ended, or the user interrupted.
+/// Asked again and again during a wait. Returns an error if waiting makes no sense: QEMU has ended, or the
+/// user interrupted.
 pub(crate) type Alive<'a> = &'a mut dyn FnMut() -> Result<()>;
 
-fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
-    bytes.windows(wanted.len()).position(|window| window == wanted)
+/// Where `wanted` is in `bytes`, at `from` or later.
+fn find(bytes: &[u8], from: usize, wanted: &str) -> Option<usize> {
+    let later = bytes.get(from..)?;
+    if wanted.is_empty() {
+        return Some(from);
+    }
+    later.windows(wanted.len()).position(|window| window == wanted.as_bytes()).map(|at| from + at)
 }
 
 #[cfg(test)]
@@ -168,6 +193,18 @@ mod tests {
         theirs.write_all(b"late\n\x011 0\n out\x012 -3\n").unwrap();
         let output = console.run("x", true, SOON, &mut || Ok(())).unwrap();
         assert!(output.text.ends_with(" out") && output.code == -3, "{output:?}");
+        // An answer that comes in pieces, split in its mark.
+        let pieces = std::thread::spawn(move || {
+            for piece in [&b"a\x01"[..], b"3", b" 7", b"\nrest"] {
+                theirs.write_all(piece).unwrap();
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            theirs
+        });
+        let output = console.run("y", true, Duration::from_secs(5), &mut || Ok(())).unwrap();
+        assert_eq!((output.text.as_str(), output.code), ("a", 7));
+        let mut theirs = pieces.join().unwrap();
+        assert_eq!(console.expect("rest", SOON, &mut || Ok(())).unwrap(), b"");
         let mut said = [0; 16];
         theirs.read_exact(&mut said).unwrap();
         assert_eq!(&said, b"1 - sleep\n2 ! x\n");
