@@ -10,8 +10,8 @@ use std::time::Duration;
 
 /// How long CPUs are observed to tell which are busy. Idle times are counted in steps of 10 ms.
 const OBSERVED: Duration = Duration::from_millis(60);
-/// Busy shares that differ by less are equal.
-const STEP: f64 = 0.2;
+/// Busy shares are rounded down to multiples of this: one step of 10 ms does not make a CPU busy.
+const STEP: f64 = 0.25;
 
 /// The CPUs that a user gave for this program, in their order; empty if it was not said.
 static GIVEN: Mutex<Vec<usize>> = Mutex::new(Vec::new());
@@ -99,7 +99,7 @@ fn read_stat() -> String {
 fn ranked(allowed: &[usize], near: &Near, busy: impl Fn(usize) -> f64) -> Vec<usize> {
     let rank = |cpu: usize| {
         let far = !near.local.is_empty() && !near.local.contains(&cpu);
-        let load = (busy(cpu) / STEP).round() as u32;
+        let load = (busy(cpu) / STEP) as u32;
         (load, far, near.interrupts.contains(&cpu), std::cmp::Reverse(cpu))
     };
     let mut all: Vec<_> = allowed.iter().map(|&cpu| (rank(cpu), cpu)).collect();
@@ -138,7 +138,9 @@ mod tests {
         let near = Near { local: [0, 1].into(), interrupts: [1].into() };
         assert_eq!(ranked(&all, &Near::default(), |_| 0.0), [3, 2, 1, 0]);
         assert_eq!(ranked(&all, &near, |_| 0.05), [0, 1, 3, 2]);
-        let busy = |cpu| [1.0, 0.0, 0.05, 0.9][cpu];
+        let one_tick = |cpu| if cpu == 3 { 1.0 - 4.0 / 5.0 } else { 0.0 };
+        assert_eq!(ranked(&all, &Near::default(), one_tick), [3, 2, 1, 0]);
+        let busy = |cpu| [1.0, 0.0, 0.05, 1.0][cpu];
         assert_eq!(ranked(&all, &Near::default(), busy), [2, 1, 3, 0]);
         assert_eq!(ranked(&all, &near, busy), [1, 2, 0, 3], "an idle one far away before a busy one");
     }
