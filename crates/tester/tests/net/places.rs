@@ -187,7 +187,7 @@ fn routes_that_lead_nowhere() {
 #[test]
 fn a_throttled_exit_with_other_traffic() {
     let Some(set_up) = SetUp::new() else { return };
-    for (mbps, watched) in [(5, true), (20, true), (5, false)] {
+    for (mbps, bytes, watched) in [(5, 64, true), (20, 256, true), (5, 64, false)] {
         let shaper = format!("tc qdisc replace dev rb root tbf rate {mbps}mbit burst 1600 limit 6000");
         if !set_up.router.can(&shaper) {
             return skip::lacks("the queueing discipline tbf");
@@ -199,8 +199,8 @@ fn a_throttled_exit_with_other_traffic() {
             "echo begins >&2; exec 2> /dev/null; while :; do echo others > /dev/udp/198.19.0.2/7; done",
         ]);
         let others = Process::start(others, "begins", Duration::from_secs(10));
-        // 5 Mb/s carry 10,400 frames of 60 B a second.
-        let offered = offer(f64::from(mbps) * 4000.0, 64, false);
+        // 5 Mb/s carry 10,400 frames of 60 B a second, 20 Mb/s 9,900 of 252 B.
+        let offered = offer(20_000.0, bytes, false);
         let trial = set_up.trial(&mut tester, &Offer { duration: Duration::from_millis(500), ..offered });
         drop(others);
         let Some(trial) = trial else { return };
