@@ -18,7 +18,8 @@ fn cargo(subcommand: &str, features: &str) -> Command {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args([subcommand, "--offline", "--quiet", "--package", "kpps-netstack"]);
     cargo.args(["--no-default-features", "--features", features]);
-    cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
+    // What checks the crates of `make test` has no say here.
+    cargo.current_dir(env!("CARGO_MANIFEST_DIR")).env_remove("RUSTC_WORKSPACE_WRAPPER");
     cargo
 }
 
