@@ -25,8 +25,8 @@ test: install-build-tools install-test-tools install-lab formatting other-system
 	$(WITH_CLIPPY) cargo test --workspace --no-run
 	$(WITH_CLIPPY) cargo test --workspace --benches --no-run
 	@failed=; nice -n 19 $(MAKE) --no-print-directory test-built > $(TARGET)/test-built.log 2>&1 & beside=$$!; \
-		echo cargo test --workspace; \
-		RUST_TEST_THREADS=$$((2 * $$(nproc))) $(WITH_CLIPPY) cargo test --workspace || failed=1; \
+		echo cargo test --workspace --no-fail-fast; \
+		RUST_TEST_THREADS=$$((2 * $$(nproc))) $(WITH_CLIPPY) cargo test --workspace --no-fail-fast || failed=1; \
 		wait $$beside || failed=1; \
 		cat $(TARGET)/test-built.log; test -z "$$failed"
 	@tests/skipped.sh
